@@ -1,0 +1,39 @@
+# The plan of the house: every room, and the rooms it may use directly. This is the only list of these arrows: link lines are
+# made from it, and tools/dev/check_includes.py holds every #include against it. "public" stands for include/msprobe.
+set(MSPROBE_ROOMS
+  "base:"
+  "tensor:base"
+  "kernels:tensor base"
+  "json:base"
+  "report:base"
+  "io:kernels tensor base"
+  "dump:io json kernels tensor base"
+  "analysis/compare:dump io kernels json report tensor base"
+  "analysis/inspect:dump io kernels report tensor base"
+  "commands:analysis/compare analysis/inspect dump io json report kernels tensor base"
+)
+
+# msprobe_room(<name> SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan says.
+function(msprobe_room name)
+  cmake_parse_arguments(ROOM "" "" "SOURCES;DEPENDENCIES" ${ARGN})
+  string(REPLACE "/" "_" target "msprobe_${name}")
+  add_library(${target} STATIC ${ROOM_SOURCES})
+  target_include_directories(${target} PUBLIC "${CMAKE_SOURCE_DIR}" "${CMAKE_SOURCE_DIR}/include"
+                             "${CMAKE_BINARY_DIR}/generated")
+  target_link_libraries(${target} PRIVATE msprobe_warnings)
+  set(known FALSE)
+  foreach(entry IN LISTS MSPROBE_ROOMS)
+    if(entry MATCHES "^${name}:(.*)$")
+      set(known TRUE)
+      string(REPLACE " " ";" uses "${CMAKE_MATCH_1}")
+      foreach(other IN LISTS uses)
+        string(REPLACE "/" "_" other_target "msprobe_${other}")
+        target_link_libraries(${target} PUBLIC ${other_target})
+      endforeach()
+    endif()
+  endforeach()
+  if(NOT known)
+    message(FATAL_ERROR "room ${name} is not on the plan in cmake/Rooms.cmake")
+  endif()
+  target_link_libraries(${target} PUBLIC ${ROOM_DEPENDENCIES})
+endfunction()

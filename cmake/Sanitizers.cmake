@@ -1,0 +1,6 @@
+# MSPROBE_SANITIZE=address;undefined or thread: applied to everything that is built, so that no object file stays blind.
+if(MSPROBE_SANITIZE)
+  string(REPLACE ";" "," _sanitizers "${MSPROBE_SANITIZE}")
+  add_compile_options(-fsanitize=${_sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all -g)
+  add_link_options(-fsanitize=${_sanitizers})
+endif()

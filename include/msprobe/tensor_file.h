@@ -1,0 +1,72 @@
+// Any file that holds tensors (.pt zip and legacy, .npy, .npz, .safetensors), opened by content, read without executing
+// anything in it. Opening is lazy: tensor bytes stay in the mapped file until somebody looks at them.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+#include "msprobe/tensor_view.h"
+
+namespace msprobe {
+
+enum class TensorFileFormat { kPtZip, kPtLegacy, kNpy, kNpz, kSafetensors };
+std::string_view TensorFileFormatName(TensorFileFormat format);  // "PyTorch zip", ...
+
+struct NamedTensor {
+  std::vector<std::string> path;   // keys and indices from the top object; empty when the file is one bare tensor
+  TensorView view;                 // borrows from the TensorFile
+  bool requires_grad = false;
+  Status status;                   // not ok: this tensor cannot be read (the others can); view.data is null then
+
+  std::string name() const;        // path joined by '.'
+};
+
+// A plain value beside the tensors, for people to read.
+struct NamedScalar {
+  std::vector<std::string> path;
+  std::string type;   // "int", "float", "str", "torch.Size", a class name, ...
+  std::string text;   // shortened beyond 200 characters
+};
+
+class TensorFile {
+ public:
+  struct Options {
+    // Small files are read into this buffer instead of being mapped; it must outlive the file. May be null.
+    std::vector<std::byte>* scratch = nullptr;
+    bool verify_checksums = true;     // of zip members that are inflated or that the caller reads; 0 means not recorded
+    uint64_t max_inflated_bytes = uint64_t{1} << 30U;   // per deflated member
+  };
+
+  TensorFile(TensorFile&&) noexcept;
+  TensorFile& operator=(TensorFile&&) noexcept;
+  ~TensorFile();
+
+  static Result<TensorFile> Open(const std::filesystem::path& path, const Options& options);
+  static Result<TensorFile> Open(const std::filesystem::path& path);
+
+  TensorFileFormat format() const;
+  const std::vector<NamedTensor>& tensors() const;   // in file order; aliases appear once per name
+  const std::vector<NamedScalar>& scalars() const;
+  // Things a careful reader wants to know: "suspicious global os.system (not executed)", "8 bytes after the last tensor".
+  const std::vector<std::string>& warnings() const;
+
+  // The only tensor of a file that must hold exactly one (a dumped tensor).
+  Result<const NamedTensor*> Single() const;
+
+ private:
+  struct Impl;
+  explicit TensorFile(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// Writers: the file appears under `path` only when complete, mode 0640. The view may be strided.
+Status WritePtFile(const std::filesystem::path& path, const TensorView& tensor);
+// bfloat16 and 8-bit floats are widened to float32, which .npy can express.
+Status WriteNpyFile(const std::filesystem::path& path, const TensorView& tensor);
+
+}  // namespace msprobe

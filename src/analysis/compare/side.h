@@ -1,0 +1,79 @@
+// One side of a comparison in memory: every row that a dump.json or debug.json gives, texts kept in one arena.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "msprobe/status.h"
+#include "src/analysis/compare/options.h"
+#include "src/dump/dump_file.h"
+#include "src/dump/names.h"
+#include "src/report/table.h"
+
+namespace msprobe::analysis {
+
+enum class StatKind : uint8_t { kNone, kNumber, kInteger, kBool, kText };
+
+// A statistic or the value of a scalar argument, as the dump holds it.
+struct StatValue {
+  StatKind kind = StatKind::kNone;
+  bool boolean = false;
+  int64_t integer = 0;        // kInteger
+  double number = 0;          // kNumber, kInteger
+  std::string_view text;      // kText
+
+  bool is_numeric() const { return kind == StatKind::kNumber || kind == StatKind::kInteger; }
+};
+
+enum Stat : uint8_t { kMax, kMin, kMean, kNorm };
+inline constexpr size_t kStatCount = 4;
+
+struct SideRow {
+  std::string_view name;        // "Functional.conv2d.0.forward.input.0"
+  std::string_view dtype;       // "torch.float32", "<class 'int'>", "None"
+  std::string_view shape;       // "[2, 3]", "None"
+  std::array<StatValue, kStatCount> stats;
+  std::string_view data_name;   // tensor file, "-1" when there is none
+  std::string_view md5;         // checksum text; of scalars the CRC-32 of their Python text; "None" for null
+  uint32_t entry = 0;           // index into Side::entries
+  dump::RowState state = dump::RowState::kInput;
+  bool has_name_form = true;    // false: the name follows none of the known forms (reported in the row)
+  bool is_tensor = false;       // a leaf with a dtype
+  std::string_view api_name;    // dump::RowName::api_name
+};
+
+struct SideEntry {
+  std::string_view name;        // "Functional.conv2d.0.forward"
+  uint32_t first_row = 0;       // rows of one entry are consecutive: inputs, parameters, outputs, parameters_grad
+  uint32_t row_count = 0;
+};
+
+struct Side {
+  std::filesystem::path json_path;
+  std::filesystem::path tensor_folder;   // dump_tensor_data beside the json
+  dump::DumpHeader header;
+  Framework framework = Framework::kUnknown;
+  bool is_debug = false;                 // debug.json
+  bool has_md5 = false;
+  std::vector<SideEntry> entries;        // in file order
+  std::vector<SideRow> rows;
+  std::vector<std::string> warnings;     // entries nested too deep, names of unknown form, suspicious texts
+
+  std::string_view Keep(std::string_view text) { return arena_->Keep(text); }
+  // Texts that repeat (dtypes, shapes) are kept once.
+  std::string_view Intern(std::string_view text);
+
+ private:
+  std::unique_ptr<report::TextArena> arena_ = std::make_unique<report::TextArena>();
+  std::unordered_set<std::string_view> interned_;
+};
+
+Result<Side> LoadSide(const std::filesystem::path& json_path, bool allow_truncated);
+
+}  // namespace msprobe::analysis

@@ -1,0 +1,297 @@
+#include "src/base/files.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/base/interrupt.h"
+
+namespace msprobe::base {
+namespace {
+
+constexpr mode_t kFileMode = 0640;
+constexpr mode_t kFolderMode = 0750;
+
+Status SystemError(std::string_view action, const Path& path, int error) {
+  std::string text = fmt::format("cannot {} {}: {}", action, path.string(), std::strerror(error));
+  if (error == ENOENT) {
+    return NotFoundError(std::move(text));
+  }
+  Status status = IoError(std::move(text));
+  if (error == EACCES) {
+    return std::move(status).WithHint("check the owner and permissions of the file and its folders");
+  }
+  if (error == ENOSPC || error == EDQUOT) {
+    return std::move(status).WithHint("free some space or choose another output folder");
+  }
+  return status;
+}
+
+// Closes the descriptor at the end of a scope.
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (value_ >= 0) {
+      ::close(value_);
+    }
+  }
+  int get() const { return value_; }
+
+ private:
+  int value_;
+};
+
+// Opens a regular file only: a FIFO or device could block or never end. O_NONBLOCK keeps the open itself from blocking.
+Result<int> OpenRegular(const Path& path, uint64_t* size_bytes) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) {
+    return SystemError("open", path, errno);
+  }
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) {
+    const int error = errno;
+    ::close(fd);
+    return SystemError("inspect", path, error);
+  }
+  if (!S_ISREG(info.st_mode)) {
+    ::close(fd);
+    return IoError(fmt::format("cannot read {}: it is not a regular file", path.string()));
+  }
+  *size_bytes = static_cast<uint64_t>(info.st_size);
+  return fd;
+}
+
+Status ReadAll(int fd, const Path& path, char* out, size_t size) {
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t count = ::read(fd, out + done, size - done);
+    if (count < 0) {
+      if (errno == EINTR) {
+        continue;
+      }
+      return SystemError("read", path, errno);
+    }
+    if (count == 0) {
+      return IoError(fmt::format("cannot read {}: it shrank while being read", path.string()));
+    }
+    done += static_cast<size_t>(count);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> ReadTextFile(const Path& path, uint64_t limit_bytes) {
+  uint64_t size = 0;
+  MSP_ASSIGN_OR_RETURN(const int fd, OpenRegular(path, &size));
+  const Descriptor owner(fd);
+  if (size > limit_bytes) {
+    return UnsupportedError(fmt::format("{} has {} bytes, more than the limit of {} for such a file", path.string(),
+                                        size, limit_bytes));
+  }
+  std::string text(size, '\0');
+  MSP_RETURN_IF_ERROR(ReadAll(fd, path, text.data(), size));
+  return text;
+}
+
+Status CreateFolders(const Path& path) {
+  Path partial;
+  for (const Path& part : path) {
+    partial /= part;
+    if (partial.empty() || part == "." || part == "..") {
+      continue;
+    }
+    if (::mkdir(partial.c_str(), kFolderMode) != 0) {
+      const int error = errno;
+      std::error_code ignored;
+      if (!std::filesystem::is_directory(partial, ignored)) {
+        return SystemError("create folder", partial, error);
+      }
+    }
+  }
+  return {};
+}
+
+Result<std::vector<std::string>> ListFolder(const Path& path) {
+  std::error_code error;
+  std::filesystem::directory_iterator entries(path, error);
+  if (error) {
+    return SystemError("list", path, error.value());
+  }
+  std::vector<std::string> names;
+  for (const auto end = std::filesystem::directory_iterator(); entries != end; entries.increment(error)) {
+    if (error) {
+      return SystemError("list", path, error.value());
+    }
+    names.push_back(entries->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+FileBytes::FileBytes(FileBytes&& other) noexcept
+    : bytes_(std::exchange(other.bytes_, {})), mapping_(std::exchange(other.mapping_, nullptr)) {}
+
+FileBytes& FileBytes::operator=(FileBytes&& other) noexcept {
+  if (this != &other) {
+    Release();
+    bytes_ = std::exchange(other.bytes_, {});
+    mapping_ = std::exchange(other.mapping_, nullptr);
+  }
+  return *this;
+}
+
+FileBytes::~FileBytes() { Release(); }
+
+void FileBytes::Release() {
+  if (mapping_ != nullptr) {
+    ::munmap(mapping_, bytes_.size());
+    mapping_ = nullptr;
+  }
+  bytes_ = {};
+}
+
+Result<FileBytes> FileBytes::Open(const Path& path, std::vector<std::byte>* scratch) {
+  uint64_t size = 0;
+  MSP_ASSIGN_OR_RETURN(const int fd, OpenRegular(path, &size));
+  const Descriptor owner(fd);
+  FileBytes file;
+  if (size == 0) {
+    return file;
+  }
+  if (scratch != nullptr && size <= kReadBelowBytes) {
+    if (scratch->size() < size) {
+      scratch->resize(kReadBelowBytes);
+    }
+    MSP_RETURN_IF_ERROR(ReadAll(fd, path, reinterpret_cast<char*>(scratch->data()), size));
+    file.bytes_ = {scratch->data(), static_cast<size_t>(size)};
+    return file;
+  }
+  void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (mapping == MAP_FAILED) {
+    return SystemError("map", path, errno);
+  }
+  ::madvise(mapping, size, MADV_SEQUENTIAL);
+  file.mapping_ = mapping;
+  file.bytes_ = {static_cast<const std::byte*>(mapping), static_cast<size_t>(size)};
+  return file;
+}
+
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      cleanup_slot_(std::exchange(other.cleanup_slot_, -1)),
+      size_bytes_(other.size_bytes_),
+      final_path_(std::move(other.final_path_)),
+      temporary_path_(std::move(other.temporary_path_)) {}
+
+AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
+  if (this != &other) {
+    Discard();
+    descriptor_ = std::exchange(other.descriptor_, -1);
+    cleanup_slot_ = std::exchange(other.cleanup_slot_, -1);
+    size_bytes_ = other.size_bytes_;
+    final_path_ = std::move(other.final_path_);
+    temporary_path_ = std::move(other.temporary_path_);
+  }
+  return *this;
+}
+
+AtomicFile::~AtomicFile() { Discard(); }
+
+void AtomicFile::Discard() {
+  if (descriptor_ >= 0) {
+    ::close(descriptor_);
+    descriptor_ = -1;
+    ::unlink(temporary_path_.c_str());
+  }
+  ForgetOnInterrupt(cleanup_slot_);
+  cleanup_slot_ = -1;
+}
+
+Result<AtomicFile> AtomicFile::Create(const Path& final_path) {
+  static std::atomic<uint64_t> counter{0};
+  AtomicFile file;
+  file.final_path_ = final_path;
+  file.temporary_path_ = final_path;
+  // Names have 255 bytes at most: a long final name must not make the temporary one impossible.
+  file.temporary_path_.replace_filename(fmt::format(".msprobe-{}-{}.tmp", ::getpid(), counter.fetch_add(1)));
+  file.cleanup_slot_ = RemoveOnInterrupt(file.temporary_path_.string());
+  const int fd = ::open(file.temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kFileMode);
+  if (fd < 0) {
+    return SystemError("create", final_path, errno);
+  }
+  file.descriptor_ = fd;
+  return file;
+}
+
+Status AtomicFile::Write(std::string_view text) {
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t count = ::write(descriptor_, text.data() + done, text.size() - done);
+    if (count < 0) {
+      if (errno == EINTR) {
+        continue;
+      }
+      return SystemError("write", final_path_, errno);
+    }
+    done += static_cast<size_t>(count);
+  }
+  size_bytes_ += text.size();
+  return {};
+}
+
+Status AtomicFile::Write(std::span<const std::byte> bytes) {
+  return Write(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+Status AtomicFile::WriteAt(uint64_t offset, std::string_view text) {
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t count =
+        ::pwrite(descriptor_, text.data() + done, text.size() - done, static_cast<off_t>(offset + done));
+    if (count < 0) {
+      if (errno == EINTR) {
+        continue;
+      }
+      return SystemError("write", final_path_, errno);
+    }
+    done += static_cast<size_t>(count);
+  }
+  return {};
+}
+
+Status AtomicFile::Commit() {
+  // close() can report a delayed write error (network file systems, quotas).
+  const int fd = std::exchange(descriptor_, -1);
+  if (::close(fd) != 0) {
+    const int error = errno;
+    ::unlink(temporary_path_.c_str());
+    return SystemError("write", final_path_, error);
+  }
+  if (::rename(temporary_path_.c_str(), final_path_.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(temporary_path_.c_str());
+    return SystemError("rename into", final_path_, error);
+  }
+  ForgetOnInterrupt(cleanup_slot_);
+  cleanup_slot_ = -1;
+  return {};
+}
+
+Status WriteFileAtomically(const Path& path, std::string_view text) {
+  MSP_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  MSP_RETURN_IF_ERROR(file.Write(text));
+  return file.Commit();
+}
+
+}  // namespace msprobe::base

@@ -1,0 +1,141 @@
+#include "src/base/number_text.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+
+#include "src/base/strings.h"
+
+namespace msprobe::base {
+
+void AppendPythonFloatRepr(double value, std::string& out) {
+  if (std::isnan(value)) {
+    out += "nan";
+    return;
+  }
+  if (std::isinf(value)) {
+    out += value > 0 ? "inf" : "-inf";
+    return;
+  }
+  // Python writes positional notation for decimal exponents in [-4, 16), scientific beyond; the digits are the shortest.
+  std::array<char, 40> text{};
+  const auto scientific =
+      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::scientific);
+  const std::string_view digits(text.data(), static_cast<size_t>(scientific.ptr - text.data()));
+  const size_t e = digits.find('e');
+  int exponent = 0;
+  const std::string_view exponent_text = digits.substr(e + 1);
+  const size_t skip_plus = exponent_text.starts_with('+') ? 1 : 0;
+  std::from_chars(exponent_text.data() + skip_plus, exponent_text.data() + exponent_text.size(), exponent);
+  if (exponent < -4 || exponent >= 16) {
+    out += digits;  // to_chars writes at least two exponent digits, as Python does
+    return;
+  }
+  // Fixed notation of the same shortest digits; to_chars(fixed) would print all digits of large integers.
+  std::string mantissa;
+  if (digits.starts_with('-')) {
+    out += '-';
+  }
+  for (char c : digits.substr(0, e)) {
+    if (c >= '0' && c <= '9') {
+      mantissa += c;
+    }
+  }
+  if (exponent < 0) {
+    out += "0.";
+    out.append(static_cast<size_t>(-exponent - 1), '0');
+    out += mantissa;
+    return;
+  }
+  const size_t whole = static_cast<size_t>(exponent) + 1;
+  if (mantissa.size() <= whole) {
+    out += mantissa;
+    out.append(whole - mantissa.size(), '0');
+    out += ".0";
+    return;
+  }
+  out.append(mantissa, 0, whole);
+  out += '.';
+  out.append(mantissa, whole);
+}
+
+std::string PythonFloatRepr(double value) {
+  std::string text;
+  AppendPythonFloatRepr(value, text);
+  return text;
+}
+
+void AppendGeneral(double value, int digits, std::string& out) {
+  std::array<char, 64> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value,
+                                 std::chars_format::general, digits);
+  out.append(text.data(), static_cast<size_t>(end.ptr - text.data()));
+}
+
+std::optional<double> ParseDouble(std::string_view text) {
+  text = Trim(text);
+  bool negative = false;
+  if (text.starts_with('+') || text.starts_with('-')) {
+    negative = text.front() == '-';
+    text.remove_prefix(1);
+  }
+  // from_chars takes a second sign, "nan(...)" forms; Python does not.
+  if (text.empty() || text.front() == '-' || text.find('(') != std::string_view::npos) {
+    return std::nullopt;
+  }
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (end != text.data() + text.size()) {
+    return std::nullopt;
+  }
+  if (error == std::errc::result_out_of_range) {
+    value = std::strtod(std::string(text).c_str(), nullptr);  // 0 or infinity, as Python gives
+  } else if (error != std::errc()) {
+    return std::nullopt;
+  }
+  return negative ? -value : value;
+}
+
+std::optional<int64_t> ParseInt(std::string_view text) {
+  text = Trim(text);
+  if (text.starts_with('+')) {
+    text.remove_prefix(1);
+  }
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || text.empty()) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+void AppendPythonTextRepr(std::string_view text, std::string& out) {
+  const bool has_single = text.find('\'') != std::string_view::npos;
+  const char quote = has_single && text.find('"') == std::string_view::npos ? '"' : '\'';
+  constexpr std::string_view kHex = "0123456789abcdef";
+  out += quote;
+  for (char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == quote || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\r') {
+      out += "\\r";
+    } else if (c == '\t') {
+      out += "\\t";
+    } else if (byte < 0x20 || byte == 0x7F) {
+      out += "\\x";
+      out += kHex[byte >> 4U];
+      out += kHex[byte & 0xFU];
+    } else {
+      out += c;
+    }
+  }
+  out += quote;
+}
+
+}  // namespace msprobe::base

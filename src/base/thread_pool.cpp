@@ -1,0 +1,97 @@
+#include "src/base/thread_pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <fstream>
+
+#include <sched.h>
+
+namespace msprobe::base {
+
+struct ThreadPool::Job {
+  const std::function<void(size_t, size_t)>* body;
+  size_t count;
+  std::atomic<size_t> next{0};
+};
+
+size_t UsableCores() {
+  size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 0) {
+    cores = static_cast<size_t>(CPU_COUNT(&set));
+  }
+  // A container's CPU quota: "<microseconds> <period>" or "max <period>".
+  std::ifstream quota_file("/sys/fs/cgroup/cpu.max");
+  double quota = 0;
+  double period = 0;
+  if (quota_file >> quota >> period && quota > 0 && period > 0) {
+    cores = std::min(cores, static_cast<size_t>(std::max(1.0, std::ceil(quota / period))));
+  }
+  return cores;
+}
+
+ThreadPool::ThreadPool(size_t threads) {
+  const size_t wanted = threads == 0 ? UsableCores() : threads;
+  for (size_t worker = 1; worker < wanted; ++worker) {
+    workers_.emplace_back([this, worker] { WorkerLoop(worker); });
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& worker : workers_) {
+    worker.join();
+  }
+}
+
+void ThreadPool::RunItems(Job& job, size_t worker) {
+  for (size_t item = job.next.fetch_add(1); item < job.count; item = job.next.fetch_add(1)) {
+    (*job.body)(item, worker);
+  }
+}
+
+void ThreadPool::ParallelFor(size_t count, const std::function<void(size_t, size_t)>& body) {
+  Job job{&body, count};
+  if (workers_.empty() || count <= 1) {
+    RunItems(job, 0);
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    job_ = &job;
+    ++generation_;
+    active_ = workers_.size();
+  }
+  wake_.notify_all();
+  RunItems(job, 0);
+  std::unique_lock lock(mutex_);
+  finished_.wait(lock, [this] { return active_ == 0; });
+  job_ = nullptr;
+}
+
+void ThreadPool::WorkerLoop(size_t worker) {
+  uint64_t seen = 0;
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [&] { return stopping_ || generation_ != seen; });
+    if (stopping_) {
+      return;
+    }
+    seen = generation_;
+    Job* job = job_;
+    lock.unlock();
+    RunItems(*job, worker);
+    lock.lock();
+    if (--active_ == 0) {
+      finished_.notify_one();
+    }
+  }
+}
+
+}  // namespace msprobe::base

@@ -1,0 +1,61 @@
+// JSON text as Python's json.dump spells it: ", " and ": " or indent 1, non-ASCII as \uXXXX, floats by repr, NaN, Infinity
+// and -Infinity bare. Re-writing what Python wrote gives the same bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace msprobe::json {
+
+class Writer {
+ public:
+  enum class NonFinite {
+    kPython,  // bare NaN, Infinity: for dump files
+    kNull,    // null: for strict readers of our own results
+  };
+  // `indent` < 0: one line. Appends to `out`, which may be flushed and cleared between calls.
+  Writer(std::string& out, int indent, NonFinite non_finite = NonFinite::kPython);
+
+  void BeginObject();
+  void EndObject();
+  void BeginArray();
+  void EndArray();
+  void Key(std::string_view key);
+  void Null();
+  void Bool(bool value);
+  void Int(int64_t value);
+  void Float(double value);
+  void Text(std::string_view utf8);
+  void Raw(std::string_view token);   // a number spelled elsewhere
+
+  template <typename Value>
+  void Member(std::string_view key, const Value& value) {
+    Key(key);
+    Put(value);
+  }
+
+ private:
+  void Put(bool value) { Bool(value); }
+  void Put(int value) { Int(value); }
+  void Put(int64_t value) { Int(value); }
+  void Put(uint64_t value) { Int(static_cast<int64_t>(value)); }
+  void Put(double value) { Float(value); }
+  void Put(std::string_view value) { Text(value); }
+  void Put(const std::string& value) { Text(value); }
+  void Put(const char* value) { Text(value); }
+
+  void BeforeValue();
+  void NewLine();
+  void Open(char bracket);
+  void Close(char bracket);
+
+  std::string& out_;
+  const int indent_;
+  const NonFinite non_finite_;
+  std::vector<bool> has_items_;   // per open container
+  bool after_key_ = false;
+};
+
+}  // namespace msprobe::json

@@ -1,0 +1,83 @@
+// The one table model behind every result: named columns, rows of typed cells, an optional fill per row. Writers turn it into
+// xlsx, csv, JSON lines or terminal text; they know nothing about tensors.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace msprobe::report {
+
+enum class CellKind : uint8_t { kEmpty, kText, kInteger, kNumber };
+
+// 16 bytes; text is borrowed from the table's arena or from static storage.
+class Cell {
+ public:
+  Cell() : integer_(0) {}
+  static Cell Text(std::string_view text);   // must outlive the cell
+  static Cell Integer(int64_t value);
+  static Cell Number(double value);          // non-finite numbers are written as text by every writer: decide before
+
+  CellKind kind() const { return kind_; }
+  std::string_view text() const { return {text_, length_}; }
+  int64_t integer() const { return integer_; }
+  double number() const { return number_; }
+
+ private:
+  union {
+    const char* text_;
+    int64_t integer_;
+    double number_;
+  };
+  uint32_t length_ = 0;
+  CellKind kind_ = CellKind::kEmpty;
+};
+
+enum class Fill : uint8_t { kNone, kYellow, kRed };
+
+// Keeps texts alive at stable addresses.
+class TextArena {
+ public:
+  std::string_view Keep(std::string_view text);
+
+ private:
+  static constexpr size_t kChunkBytes = size_t{1} << 18U;
+  std::deque<std::unique_ptr<char[]>> chunks_;
+  char* next_ = nullptr;
+  size_t left_ = 0;
+};
+
+class Table {
+ public:
+  Table() = default;
+  Table(std::string name, std::vector<std::string> columns);
+
+  const std::string& name() const { return name_; }              // the sheet's name
+  const std::vector<std::string>& columns() const { return columns_; }
+  size_t row_count() const { return fills_.size(); }
+  std::span<const Cell> row(size_t index) const;
+  Fill fill(size_t index) const { return fills_[index]; }
+
+  void Reserve(size_t rows);
+  // `cells` must have one cell per column. Texts are not copied: pass kept or static ones.
+  void AddRow(std::span<const Cell> cells, Fill fill = Fill::kNone);
+  std::string_view Keep(std::string_view text) { return arena_->Keep(text); }
+  Cell KeepText(std::string_view text) { return Cell::Text(Keep(text)); }
+
+ private:
+  std::string name_;
+  std::vector<std::string> columns_;
+  std::vector<Cell> cells_;
+  std::vector<Fill> fills_;
+  std::unique_ptr<TextArena> arena_ = std::make_unique<TextArena>();
+};
+
+// How a cell reads as plain text: integers in full, numbers by printf's %.16g, empty as "".
+std::string CellText(const Cell& cell);
+
+}  // namespace msprobe::report

@@ -1,0 +1,36 @@
+// Owning tensor memory, and the copy that turns any view into plain row-major little-endian bytes.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "msprobe/status.h"
+#include "msprobe/tensor_view.h"
+
+namespace msprobe::tensor {
+
+// A tensor that owns its row-major bytes.
+class TensorBuffer {
+ public:
+  TensorBuffer() = default;
+  TensorBuffer(DType dtype, Shape shape);
+
+  std::span<std::byte> mutable_bytes() { return bytes_; }
+  TensorView view() const;
+
+ private:
+  DType dtype_ = DType::kFloat32;
+  Shape shape_;
+  std::vector<std::byte> bytes_;
+};
+
+// Writes elements [first, first + count) of `view`, counted in row-major order, to `out` (count * element size bytes),
+// applying byte order, conjugation and negation. Strided walks touch only the elements asked for, so a caller can
+// stream a large view block by block.
+void CopyElements(const TensorView& view, int64_t first, int64_t count, std::byte* out);
+
+// Refuses views of more than `limit_bytes` (an expanded view of a small storage can claim terabytes).
+Result<TensorBuffer> MakeContiguous(const TensorView& view, size_t limit_bytes);
+
+}  // namespace msprobe::tensor
