@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Installs the Debian 12 packages that msprobe needs. The lists below are the only ones.
+#
+#   tools/install_dependencies.sh [SET...]      sets: build (default) test develop bench fuzz aarch64
+#
+# Packages that are installed already are left alone; nothing is fetched when none is missing. Needs root or sudo otherwise.
+. "$(dirname "${BASH_SOURCE[0]}")/dev/common.sh"
+
+# Compiler, build tools and the libraries of docs/design/dependencies.md.
+packages_build="g++ cmake ninja-build libcli11-dev libfmt-dev libspdlog-dev rapidjson-dev libyaml-cpp-dev libhwy-dev
+  zlib1g-dev libdeflate-dev libexpat1-dev"
+# Unit tests; the golden tables are read with openpyxl, an implementation that is not ours.
+packages_test="libgtest-dev libgmock-dev python3 python3-openpyxl"
+# Format, lint, quicker rebuilds.
+packages_develop="git clang-format-14 clang-tidy-14 ccache"
+packages_bench="libbenchmark-dev python3 python3-numpy"
+# libFuzzer and the sanitizers of clang; those of g++ come with the compiler.
+packages_fuzz="clang-14 libclang-rt-14-dev"
+# Cross compiler and emulator. Libraries for arm64 are fetched by tools/dev/test_aarch64.sh.
+packages_aarch64="g++-aarch64-linux-gnu qemu-user"
+
+is_installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+command -v dpkg-query >/dev/null && command -v apt-get >/dev/null \
+  || fail "this script speaks Debian's package tools only (dpkg-query, apt-get), and they are not here" \
+          "install the packages listed in $0 with your system's own tools"
+
+missing=()
+for set_name in "${@:-build}"; do
+  list="packages_$set_name"
+  [ -n "${!list:-}" ] || fail "there is no package set \"$set_name\"" "sets: build test develop bench fuzz aarch64"
+  for package in ${!list}; do
+    is_installed "$package" || missing+=("$package")
+  done
+done
+if [ ${#missing[@]} -eq 0 ]; then
+  say "packages for ${*:-build}: all installed"
+  exit 0
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || fail "packages are missing and this is neither root nor is sudo installed: ${missing[*]}" \
+                                     "as root: apt-get install ${missing[*]}"
+  as_root=(sudo)
+fi
+say "installing ${#missing[@]} packages for ${*:-build}: ${missing[*]}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# Another apt at work (unattended upgrades) is waited for; answers are never asked for.
+apt() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -y "$@" >"$log" 2>&1
+}
+if ! apt update; then
+  grep -E '^(E|W|Err)' "$log" | tail -5 >&2 || true
+  fail "apt-get update failed; its messages stand above" "check the network and /etc/apt/sources.list"
+fi
+if ! apt install --no-install-recommends "${missing[@]}"; then
+  grep -E '^(E|W|Err|dpkg)' "$log" | tail -5 >&2 || true
+  fail "apt-get install failed; its messages stand above" "is this Debian 12 (bookworm)? The names of the packages are Debian's"
+fi
+for package in "${missing[@]}"; do
+  is_installed "$package" || fail "apt-get reported success, but $package is not installed"
+done

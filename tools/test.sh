@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Installs what the tests need, builds, and runs all of them; the last lines are ctest's summary.
+#
+#   tools/test.sh [--sanitizers] [--fuzz [SECONDS]] [--aarch64] [--bench]
+#
+#   --sanitizers       also builds with AddressSanitizer + UBSan, and with ThreadSanitizer, and runs the tests under both
+#   --fuzz [SECONDS]   also fuzzes every reader for so long each (default 60)
+#   --aarch64          also cross-compiles for aarch64 and runs kernels and readers under qemu
+#   --bench            also builds and runs the benchmarks
+#   MSPROBE_GOLDEN     folder with further golden cases (default ../shared/golden); used where it exists
+. "$(dirname "${BASH_SOURCE[0]}")/dev/common.sh"
+
+run_sanitizers=0 run_aarch64=0 run_bench=0 fuzz_seconds=0
+while [ $# -gt 0 ]; do
+  case $1 in
+    --sanitizers) run_sanitizers=1 ;;
+    --aarch64) run_aarch64=1 ;;
+    --bench) run_bench=1 ;;
+    --fuzz)
+      fuzz_seconds=60
+      if [[ ${2:-} =~ ^[0-9]+$ ]]; then fuzz_seconds=$2; shift; fi
+      ;;
+    -h | --help) sed -n '2,10p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    *) fail "unknown argument $1" "known: --sanitizers --fuzz [SECONDS] --aarch64 --bench" ;;
+  esac
+  shift
+done
+
+export MSPROBE_GOLDEN=${MSPROBE_GOLDEN:-$(dirname "$repository")/shared/golden}
+
+configure() {
+  local preset=$1
+  shift
+  say "configuring the preset $preset"
+  cmake --preset "$preset" "$@" >/dev/null || fail "cmake could not configure the preset $preset; its messages stand above"
+}
+
+# run_ctest FOLDER [ctest argument...]
+run_ctest() {
+  local folder=$1
+  shift
+  say "running the tests of $folder"
+  ctest --test-dir "$folder" --parallel "$(nproc)" --output-on-failure --progress --timeout 900 "$@" \
+    || fail "tests failed in $folder; again, one alone: ctest --test-dir $folder --output-on-failure -R NAME"
+}
+
+tools/install_dependencies.sh build test
+
+if [ "$run_sanitizers" = 1 ]; then
+  for preset in asan-ubsan tsan; do
+    configure "$preset" -DMSPROBE_TESTS=ON
+    say "building the preset $preset"
+    build_preset "$preset"
+    run_ctest "build-${preset%-ubsan}" --label-exclude release_only
+  done
+fi
+
+if [ "$fuzz_seconds" -gt 0 ]; then
+  tools/install_dependencies.sh fuzz
+  tools/dev/fuzz.sh "$fuzz_seconds"
+fi
+
+if [ "$run_aarch64" = 1 ]; then
+  tools/install_dependencies.sh aarch64
+  say "cross-compiling for aarch64 and testing under qemu"
+  tools/dev/test_aarch64.sh || fail "the aarch64 tests failed"
+fi
+
+if [ "$run_bench" = 1 ]; then
+  tools/install_dependencies.sh bench
+  configure bench
+  build_preset bench
+  for benchmark in build-bench/bin/*_bench; do
+    say "running $(basename "$benchmark")"
+    "$benchmark" --benchmark_min_time=0.2 || fail "$benchmark failed"
+  done
+fi
+
+# Last, so that its summary closes the output.
+configure release -DMSPROBE_TESTS=ON
+say "building the preset release"
+build_preset release
+run_ctest build
