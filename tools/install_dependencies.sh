@@ -6,18 +6,20 @@
 # Packages that are installed already are left alone; nothing is fetched when none is missing. Needs root or sudo otherwise.
 . "$(dirname "${BASH_SOURCE[0]}")/dev/common.sh"
 
-# Compiler, build tools and the libraries of docs/design/dependencies.md.
-packages_build="g++ cmake ninja-build libcli11-dev libfmt-dev libspdlog-dev rapidjson-dev libyaml-cpp-dev libhwy-dev
-  zlib1g-dev libdeflate-dev libexpat1-dev"
-# Unit tests; the golden tables are read with openpyxl, an implementation that is not ours.
-packages_test="libgtest-dev libgmock-dev python3 python3-openpyxl"
-# Format, lint, quicker rebuilds.
-packages_develop="git clang-format-14 clang-tidy-14 ccache"
-packages_bench="libbenchmark-dev python3 python3-numpy"
-# libFuzzer and the sanitizers of clang; those of g++ come with the compiler.
-packages_fuzz="clang-14 libclang-rt-14-dev"
-# Cross compiler and emulator. Libraries for arm64 are fetched by tools/dev/test_aarch64.sh.
-packages_aarch64="g++-aarch64-linux-gnu qemu-user"
+declare -A packages=(
+  # Compiler, build tools and the libraries of docs/design/dependencies.md.
+  [build]="g++ cmake ninja-build libcli11-dev libfmt-dev libspdlog-dev rapidjson-dev libyaml-cpp-dev libhwy-dev
+    zlib1g-dev libdeflate-dev libexpat1-dev"
+  # Unit tests; the golden tables are read with openpyxl, an implementation that is not ours.
+  [test]="libgtest-dev libgmock-dev python3 python3-openpyxl"
+  # Format, lint, quicker rebuilds.
+  [develop]="git clang-format-14 clang-tidy-14 ccache"
+  [bench]="libbenchmark-dev python3 python3-numpy"
+  # libFuzzer and the sanitizers of clang; those of g++ come with the compiler.
+  [fuzz]="clang-14 libclang-rt-14-dev"
+  # Cross compiler and emulator. Libraries for arm64 are fetched by tools/dev/test_aarch64.sh.
+  [aarch64]="g++-aarch64-linux-gnu qemu-user"
+)
 
 is_installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
@@ -27,9 +29,8 @@ command -v dpkg-query >/dev/null && command -v apt-get >/dev/null \
 
 missing=()
 for set_name in "${@:-build}"; do
-  list="packages_$set_name"
-  [ -n "${!list:-}" ] || fail "there is no package set \"$set_name\"" "sets: build test develop bench fuzz aarch64"
-  for package in ${!list}; do
+  [ -n "${packages[$set_name]:-}" ] || fail "there is no package set \"$set_name\"" "sets: build test develop bench fuzz aarch64"
+  for package in ${packages[$set_name]}; do
     is_installed "$package" || missing+=("$package")
   done
 done

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Shared by the scripts in tools/: sourced, never run. Leaves the caller in the repository's root.
 set -euo pipefail
 

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Holds every #include against the plan of the house.
+
+usage: tools/dev/check_includes.py [REPOSITORY]
+
+Checked in src/, include/ and tests/ (see docs/design/architecture.md):
+  1. "src/<room>/..." only along the arrows of cmake/Rooms.cmake, which holds the only list of them; tests may use any room
+  2. the arrows themselves form no cycle, and no file includes itself through others
+  3. quoted includes are spelled from the root ("src/..." or "msprobe/...") and name files that exist
+  4. third-party headers stay in the room that owns them (the list below)
+Exit status 0 only if nothing was found.
+"""
+import os
+import re
+import sys
+
+# Header prefix -> files or folders that may include it. Everything else of ours goes through those rooms.
+THIRD_PARTY_HOMES = {
+    "CLI/": ["src/main.cpp", "src/commands/"],
+    "spdlog/": ["src/base/log.cpp"],
+    "hwy/": ["src/kernels/"],
+    "libdeflate.h": ["src/kernels/", "src/io/", "src/report/"],
+    "zlib.h": ["src/io/", "src/report/"],
+    "expat.h": ["src/report/", "src/io/"],
+    "rapidjson/": ["src/json/"],
+    "yaml-cpp/": ["src/json/"],
+    "nlohmann/": [],
+    "gtest/": [],
+    "gmock/": [],
+    "benchmark/": [],
+    "dlfcn.h": ["src/device/"],
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
+SOURCE_ENDINGS = (".h", ".cpp", ".cc", ".inc")
+
+
+def read_plan(root):
+    """cmake/Rooms.cmake's list "room:used used" as {room: set of rooms}."""
+    text = open(os.path.join(root, "cmake/Rooms.cmake"), encoding="utf-8").read()
+    body = re.search(r"set\(MSPROBE_ROOMS\s(.*?)\n\)", text, re.S)
+    if body is None:
+        sys.exit("cmake/Rooms.cmake: found no set(MSPROBE_ROOMS ...)")
+    plan = {}
+    for entry in re.findall(r'"([^"]*)"', body.group(1)):
+        room, _, uses = entry.partition(":")
+        plan[room] = set(uses.split())
+    return plan
+
+
+def source_files(root):
+    for top in ("src", "include", "tests"):
+        for folder, _, names in os.walk(os.path.join(root, top)):
+            for name in sorted(names):
+                if name.endswith(SOURCE_ENDINGS):
+                    yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def room_of(path, plan):
+    """The room a path below src/ belongs to; None for src/main.cpp and files outside the rooms."""
+    inner = path[len("src/"):]
+    candidates = [room for room in plan if inner.startswith(room + "/")]
+    return max(candidates, key=len) if candidates else None
+
+
+def find_cycle(edges):
+    """A path a, b, ..., a in {node: iterable of nodes}, or None. Iterative: include chains may be long."""
+    done = set()
+    for start in sorted(edges):
+        if start in done:
+            continue
+        path, on_path = [start], {start}
+        stack = [iter(sorted(edges[start]))]
+        while stack:
+            following = next(stack[-1], None)
+            if following is None:
+                stack.pop()
+                on_path.discard(path[-1])
+                done.add(path.pop())
+            elif following in on_path:
+                return path[path.index(following):] + [following]
+            elif following not in done and following in edges:
+                path.append(following)
+                on_path.add(following)
+                stack.append(iter(sorted(edges[following])))
+    return None
+
+
+def check_file(root, path, plan, say):
+    """Reports what breaks the plan in one file; returns the repository files it includes."""
+    room = room_of(path, plan) if path.startswith("src/") else None
+    free = path.startswith("tests/") or path == "src/main.cpp"
+    if path.startswith("src/") and room is None and path != "src/main.cpp":
+        say(path, 1, "this file is in no room of cmake/Rooms.cmake")
+    used = set()
+    for number, line in enumerate(open(os.path.join(root, path), encoding="utf-8"), 1):
+        match = INCLUDE.match(line)
+        if match is None:
+            continue
+        quoted, angled = match.groups()
+        header = quoted or angled
+        if quoted and header.startswith("src/"):
+            target = room_of(header, plan)
+            if target is None:
+                say(path, number, '"%s" is in no room' % header)
+            elif path.startswith("include/"):
+                say(path, number, "the public face may not include src/")
+            elif not free and target != room and target not in plan.get(room, ()):
+                say(path, number, "%s may not use %s (cmake/Rooms.cmake has no such arrow)" % (room, target))
+        if header.startswith(("src/", "msprobe/")):
+            place = header if header.startswith("src/") else "include/" + header
+            generated = header == "msprobe/version.h"
+            if not generated and not os.path.exists(os.path.join(root, place)):
+                say(path, number, '"%s" does not exist' % header)
+            used.add(place)
+            if not quoted:
+                say(path, number, "our own headers are included with quotes")
+        elif quoted and not os.path.exists(os.path.join(root, header)):
+            say(path, number, '"%s" is not spelled from the repository\'s root' % header)
+        elif quoted:
+            used.add(header)
+        if not path.startswith("tests/"):
+            for prefix, homes in THIRD_PARTY_HOMES.items():
+                if header.startswith(prefix) and not any(path.startswith(home) for home in homes):
+                    say(path, number, "<%s> belongs to %s only" % (header, ", ".join(homes) or "tests"))
+    return used
+
+
+def main():
+    root = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "../.."))
+    plan = read_plan(root)
+    findings = []
+    say = lambda path, number, text: findings.append("%s:%d: %s" % (path, number, text))
+    unknown = sorted({used for uses in plan.values() for used in uses} - set(plan))
+    if unknown:
+        say("cmake/Rooms.cmake", 1, "arrows to rooms that are not on the list: %s" % ", ".join(unknown))
+    cycle = find_cycle(plan)
+    if cycle:
+        say("cmake/Rooms.cmake", 1, "the arrows form a circle: %s" % " -> ".join(cycle))
+    includes = {path: check_file(root, path, plan, say) for path in source_files(root)}
+    cycle = find_cycle(includes)
+    if cycle:
+        say(cycle[0], 1, "includes itself: %s" % " -> ".join(cycle))
+    for line in findings:
+        print(line)
+    print("includes: %d files, %d rooms, %d findings" % (len(includes), len(plan), len(findings)))
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

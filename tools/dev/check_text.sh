@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# What must not be committed: unfinished marks, paths of this machine, long files, stray top-level entries.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+findings=0
+# report TITLE LINES: prints and counts when there are any.
+report() {
+  [ -n "$2" ] || return 0
+  printf '%s:\n%s\n' "$1" "$2" | head -20
+  findings=$((findings + 1))
+}
+
+# All files git knows or would add; outside a clone, everything but build folders.
+if git rev-parse --git-dir >/dev/null 2>&1; then
+  mapfile -t files < <(git ls-files --cached --others --exclude-standard | while read -r f; do [ ! -f "$f" ] || echo "$f"; done)
+else
+  mapfile -t files < <(find . -type f -not -path './build*' | sed 's|^\./||' | sort)
+fi
+matching() { printf '%s\n' "${files[@]}" | grep -E "$1" || true; }
+search() { local pattern=$1; shift; printf '%s\0' "$@" | xargs -0 -r grep -nIE -- "$pattern" /dev/null 2>/dev/null || true; }
+
+# The brackets keep the pattern from finding itself.
+mapfile -t ours < <(matching '^(src|include|tools|cmake|\.ci)/')
+report "unfinished marks" "$(search '\b([T]ODO|[F]IXME|[X]XX|[H]ACK|[n]ot implemented|[u]nimplemented)\b' "${ours[@]}")"
+
+mapfile -t prose < <(matching '.' | grep -v '^tests/data/')
+report "paths of this machine" "$(for place in "$HOME" "$repository"; do
+  [ "$place" = / ] || printf '%s\0' "${prose[@]}" | xargs -0 -r grep -nIF -- "$place/" /dev/null 2>/dev/null || true
+done)"
+
+report "blanks at the end of a line" "$(search '[[:blank:]]+$' $(matching '^(src|include|cmake|tools)/.*\.(h|cpp|cmake|py|sh)$'))"
+
+report "files over 600 lines" "$(matching '^(src|include)/.*\.(h|cpp)$' | xargs -r wc -l | awk '$2 != "total" && $1 > 600 { print $2 ": " $1 " lines" }')"
+
+report "top-level entries outside the plan" "$(matching . | cut -d/ -f1 | sort -u \
+  | grep -vxE 'CMakeLists.txt|CMakePresets.json|CONTRIBUTING.md|README.md|README.zh.md|LICENSE|cmake|include|src|tools|config|docs|tests|\..*' || true)"
+
+report "scripts without the run bit" "$(for script in $(matching '^(tools/.*\.(sh|py)|\.ci/run)$'); do
+  case $script in */common.sh | tools/python/*) continue ;; esac
+  head -c 2 "$script" | grep -q '#!' && [ ! -x "$script" ] && echo "$script"
+done)"
+
+# analysis/compare and its sisters may share the README of their parent.
+rooms_without_readme=$(for file in $(matching '^src/.+/CMakeLists\.txt$'); do
+  room=$(dirname "$file")
+  parent=$(dirname "$room")
+  [ -e "$room/README.md" ] || { [ "$parent" != src ] && [ -e "$parent/README.md" ]; } || echo "$room"
+done)
+report "rooms without a README" "$rooms_without_readme"
+
+[ "$findings" -eq 0 ] || fail "$findings kinds of findings in ${#files[@]} files"
+say "text: ${#files[@]} files, nothing found"
