@@ -1,5 +1,6 @@
-// How every fallible call of msprobe reports its outcome: a Status, or a Result<T> that holds a value or a Status.
-// No exceptions cross a room's border; whoever receives a Status either handles it or adds context and passes it on.
+// How every fallible call of msprobe reports its outcome: a Status, or a Result<T> that holds a
+// value or a Status. No exceptions cross a room's border; whoever receives a Status either handles
+// it or adds context and passes it on.
 #pragma once
 
 #include <cstdint>
@@ -35,12 +36,14 @@ class [[nodiscard]] Status {
 
   bool ok() const { return rep_ == nullptr; }
   StatusCode code() const { return ok() ? StatusCode::kOk : rep_->code; }
-  // The sentence with all its context, outermost first: "cannot read a/b.pt: member data/0: truncated".
+  // The sentence with all its context, outermost first: "cannot read a/b.pt: member data/0:
+  // truncated".
   std::string message() const;
   // What the user can do about it; empty when nothing is known.
   const std::string& hint() const;
 
-  // Both return *this, so that they chain on a temporary: `return BadFormatError("...").WithHint("...")`.
+  // Both return *this, so that they chain on a temporary: `return
+  // BadFormatError("...").WithHint("...")`.
   Status& AddContext(std::string_view context) &;
   Status&& AddContext(std::string_view context) &&;
   Status& WithHint(std::string_view hint) &;
@@ -65,12 +68,13 @@ Status IoError(std::string message);
 Status DeviceError(std::string message);
 Status InternalError(std::string message);
 
-// A value, or the reason why there is none. Dereferencing without a value is a bug (checked by assert).
+// A value, or the reason why there is none. Dereferencing without a value is a bug (checked by
+// assert).
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<1>, std::move(value)) {}           // NOLINT: implicit
-  Result(Status status) : state_(std::in_place_index<0>, std::move(status)) {}    // NOLINT: implicit
+  Result(T value) : state_(std::in_place_index<1>, std::move(value)) {}         // NOLINT: implicit
+  Result(Status status) : state_(std::in_place_index<0>, std::move(status)) {}  // NOLINT: implicit
 
   bool ok() const { return state_.index() == 1; }
   const Status& status() const& {
@@ -104,7 +108,8 @@ Status WithContext(Status status, const Parts&... parts) {
 #define MSP_CONCAT_INNER(a, b) a##b
 #define MSP_CONCAT(a, b) MSP_CONCAT_INNER(a, b)
 
-// MSP_RETURN_IF_ERROR(expression [, context parts...]): the parts are joined and put in front of the error's text.
+// MSP_RETURN_IF_ERROR(expression [, context parts...]): the parts are joined and put in front of
+// the error's text.
 #define MSP_RETURN_IF_ERROR(expression, ...)                                                     \
   do {                                                                                           \
     if (::msprobe::Status msp_status = (expression); !msp_status.ok()) {                         \
@@ -113,11 +118,13 @@ Status WithContext(Status status, const Parts&... parts) {
   } while (false)
 
 // MSP_ASSIGN_OR_RETURN(declaration, expression [, context parts...]): for Result<T>.
-#define MSP_ASSIGN_OR_RETURN(declaration, expression, ...) \
-  MSP_ASSIGN_OR_RETURN_IMPL(MSP_CONCAT(msp_result_, __LINE__), declaration, expression __VA_OPT__(, ) __VA_ARGS__)
-#define MSP_ASSIGN_OR_RETURN_IMPL(result, declaration, expression, ...)                                 \
-  auto result = (expression);                                                                           \
-  if (!result.ok()) {                                                                                   \
-    return ::msprobe::internal::WithContext(std::move(result).status() __VA_OPT__(, ) __VA_ARGS__);     \
-  }                                                                                                     \
+#define MSP_ASSIGN_OR_RETURN(declaration, expression, ...)                  \
+  MSP_ASSIGN_OR_RETURN_IMPL(MSP_CONCAT(msp_result_, __LINE__), declaration, \
+                            expression __VA_OPT__(, ) __VA_ARGS__)
+#define MSP_ASSIGN_OR_RETURN_IMPL(result, declaration, expression, ...)               \
+  auto result = (expression);                                                         \
+  if (!result.ok()) {                                                                 \
+    return ::msprobe::internal::WithContext(std::move(result).status() __VA_OPT__(, ) \
+                                                __VA_ARGS__);                         \
+  }                                                                                   \
   declaration = *std::move(result)

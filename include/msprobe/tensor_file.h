@@ -1,5 +1,6 @@
-// Any file that holds tensors (.pt zip and legacy, .npy, .npz, .safetensors), opened by content, read without executing
-// anything in it. Opening is lazy: tensor bytes stay in the mapped file until somebody looks at them.
+// Any file that holds tensors (.pt zip and legacy, .npy, .npz, .safetensors), opened by content,
+// read without executing anything in it. Opening is lazy: tensor bytes stay in the mapped file
+// until somebody looks at them.
 #pragma once
 
 #include <cstddef>
@@ -18,28 +19,31 @@ enum class TensorFileFormat { kPtZip, kPtLegacy, kNpy, kNpz, kSafetensors };
 std::string_view TensorFileFormatName(TensorFileFormat format);  // "PyTorch zip", ...
 
 struct NamedTensor {
-  std::vector<std::string> path;   // keys and indices from the top object; empty when the file is one bare tensor
-  TensorView view;                 // borrows from the TensorFile
+  std::vector<std::string>
+      path;         // keys and indices from the top object; empty when the file is one bare tensor
+  TensorView view;  // borrows from the TensorFile
   bool requires_grad = false;
-  Status status;                   // not ok: this tensor cannot be read (the others can); view.data is null then
+  Status status;  // not ok: this tensor cannot be read (the others can); view.data is null then
 
-  std::string name() const;        // path joined by '.'
+  std::string name() const;  // path joined by '.'
 };
 
 // A plain value beside the tensors, for people to read.
 struct NamedScalar {
   std::vector<std::string> path;
-  std::string type;   // "int", "float", "str", "torch.Size", a class name, ...
-  std::string text;   // shortened beyond 200 characters
+  std::string type;  // "int", "float", "str", "torch.Size", a class name, ...
+  std::string text;  // shortened beyond 200 characters
 };
 
 class TensorFile {
  public:
   struct Options {
-    // Small files are read into this buffer instead of being mapped; it must outlive the file. May be null.
+    // Small files are read into this buffer instead of being mapped; it must outlive the file. May
+    // be null.
     std::vector<std::byte>* scratch = nullptr;
-    bool verify_checksums = true;     // of zip members that are inflated or that the caller reads; 0 means not recorded
-    uint64_t max_inflated_bytes = uint64_t{1} << 30U;   // per deflated member
+    bool verify_checksums =
+        true;  // of zip members that are inflated or that the caller reads; 0 means not recorded
+    uint64_t max_inflated_bytes = uint64_t{1} << 30U;  // per deflated member
   };
 
   TensorFile(TensorFile&&) noexcept;
@@ -50,9 +54,10 @@ class TensorFile {
   static Result<TensorFile> Open(const std::filesystem::path& path);
 
   TensorFileFormat format() const;
-  const std::vector<NamedTensor>& tensors() const;   // in file order; aliases appear once per name
+  const std::vector<NamedTensor>& tensors() const;  // in file order; aliases appear once per name
   const std::vector<NamedScalar>& scalars() const;
-  // Things a careful reader wants to know: "suspicious global os.system (not executed)", "8 bytes after the last tensor".
+  // Things a careful reader wants to know: "suspicious global os.system (not executed)", "8 bytes
+  // after the last tensor".
   const std::vector<std::string>& warnings() const;
 
   // The only tensor of a file that must hold exactly one (a dumped tensor).

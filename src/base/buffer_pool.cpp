@@ -45,7 +45,8 @@ BufferPool::Buffer BufferPool::Take(size_t bytes) {
     // Best fit among the idle ones.
     size_t best = idle_.size();
     for (size_t i = 0; i < idle_.size(); ++i) {
-      if (idle_[i].capacity >= bytes && (best == idle_.size() || idle_[i].capacity < idle_[best].capacity)) {
+      if (idle_[i].capacity >= bytes &&
+          (best == idle_.size() || idle_[i].capacity < idle_[best].capacity)) {
         best = i;
       }
     }
@@ -64,7 +65,8 @@ BufferPool::Buffer BufferPool::Take(size_t bytes) {
   if (capacity < bytes || capacity == 0) {
     return buffer;
   }
-  void* memory = ::mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory =
+      ::mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
     return buffer;
   }

@@ -1,5 +1,5 @@
-// Large buffers that are kept and handed out again: touching fresh memory costs seven times a read (page faults), so no
-// hot path may allocate per tensor. Thread-safe.
+// Large buffers that are kept and handed out again: touching fresh memory costs seven times a read
+// (page faults), so no hot path may allocate per tensor. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,8 @@ class BufferPool {
   BufferPool& operator=(const BufferPool&) = delete;
   ~BufferPool();
 
-  // A buffer of at least `bytes`; contents are unspecified. Empty (capacity 0) when memory cannot be had.
+  // A buffer of at least `bytes`; contents are unspecified. Empty (capacity 0) when memory cannot
+  // be had.
   Buffer Take(size_t bytes);
 
  private:

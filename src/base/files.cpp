@@ -26,7 +26,8 @@ Status SystemError(std::string_view action, const Path& path, int error) {
   }
   Status status = IoError(std::move(text));
   if (error == EACCES) {
-    return std::move(status).WithHint("check the owner and permissions of the file and its folders");
+    return std::move(status).WithHint(
+        "check the owner and permissions of the file and its folders");
   }
   if (error == ENOSPC || error == EDQUOT) {
     return std::move(status).WithHint("free some space or choose another output folder");
@@ -51,7 +52,8 @@ class Descriptor {
   int value_;
 };
 
-// Opens a regular file only: a FIFO or device could block or never end. O_NONBLOCK keeps the open itself from blocking.
+// Opens a regular file only: a FIFO or device could block or never end. O_NONBLOCK keeps the open
+// itself from blocking.
 Result<int> OpenRegular(const Path& path, uint64_t* size_bytes) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
@@ -96,8 +98,9 @@ Result<std::string> ReadTextFile(const Path& path, uint64_t limit_bytes) {
   MSP_ASSIGN_OR_RETURN(const int fd, OpenRegular(path, &size));
   const Descriptor owner(fd);
   if (size > limit_bytes) {
-    return UnsupportedError(fmt::format("{} has {} bytes, more than the limit of {} for such a file", path.string(),
-                                        size, limit_bytes));
+    return UnsupportedError(
+        fmt::format("{} has {} bytes, more than the limit of {} for such a file", path.string(),
+                    size, limit_bytes));
   }
   std::string text(size, '\0');
   MSP_RETURN_IF_ERROR(ReadAll(fd, path, text.data(), size));
@@ -129,7 +132,8 @@ Result<std::vector<std::string>> ListFolder(const Path& path) {
     return SystemError("list", path, error.value());
   }
   std::vector<std::string> names;
-  for (const auto end = std::filesystem::directory_iterator(); entries != end; entries.increment(error)) {
+  for (const auto end = std::filesystem::directory_iterator(); entries != end;
+       entries.increment(error)) {
     if (error) {
       return SystemError("list", path, error.value());
     }
@@ -224,9 +228,11 @@ Result<AtomicFile> AtomicFile::Create(const Path& final_path) {
   file.final_path_ = final_path;
   file.temporary_path_ = final_path;
   // Names have 255 bytes at most: a long final name must not make the temporary one impossible.
-  file.temporary_path_.replace_filename(fmt::format(".msprobe-{}-{}.tmp", ::getpid(), counter.fetch_add(1)));
+  file.temporary_path_.replace_filename(
+      fmt::format(".msprobe-{}-{}.tmp", ::getpid(), counter.fetch_add(1)));
   file.cleanup_slot_ = RemoveOnInterrupt(file.temporary_path_.string());
-  const int fd = ::open(file.temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kFileMode);
+  const int fd = ::open(file.temporary_path_.c_str(),
+                        O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kFileMode);
   if (fd < 0) {
     return SystemError("create", final_path, errno);
   }
@@ -257,8 +263,8 @@ Status AtomicFile::Write(std::span<const std::byte> bytes) {
 Status AtomicFile::WriteAt(uint64_t offset, std::string_view text) {
   size_t done = 0;
   while (done < text.size()) {
-    const ssize_t count =
-        ::pwrite(descriptor_, text.data() + done, text.size() - done, static_cast<off_t>(offset + done));
+    const ssize_t count = ::pwrite(descriptor_, text.data() + done, text.size() - done,
+                                   static_cast<off_t>(offset + done));
     if (count < 0) {
       if (errno == EINTR) {
         continue;

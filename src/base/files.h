@@ -1,4 +1,5 @@
-// Files, safely: whole reads, mappings, and writes that appear under their final name only when complete.
+// Files, safely: whole reads, mappings, and writes that appear under their final name only when
+// complete.
 #pragma once
 
 #include <cstddef>
@@ -24,11 +25,13 @@ Status CreateFolders(const Path& path);
 // Names of the direct entries of a folder, sorted by bytes; no "." and "..".
 Result<std::vector<std::string>> ListFolder(const Path& path);
 
-// An open file whose bytes can be borrowed. Small files are read into `scratch` (reused by the caller, one per thread),
-// large ones mapped read-only. The bytes live as long as the object and the scratch.
+// An open file whose bytes can be borrowed. Small files are read into `scratch` (reused by the
+// caller, one per thread), large ones mapped read-only. The bytes live as long as the object and
+// the scratch.
 class FileBytes {
  public:
-  // Files up to this size are read; a mapping costs more than a copy below it (measured: 1.7 against 6 us per file).
+  // Files up to this size are read; a mapping costs more than a copy below it (measured: 1.7
+  // against 6 us per file).
   static constexpr size_t kReadBelowBytes = 256 * 1024;
 
   FileBytes() = default;
@@ -53,8 +56,8 @@ class FileBytes {
   void* mapping_ = nullptr;
 };
 
-// A new file under a temporary name in the target's folder; Commit() renames it into place, the destructor removes it
-// otherwise, and so does an interrupt (see interrupt.h). Mode 0640.
+// A new file under a temporary name in the target's folder; Commit() renames it into place, the
+// destructor removes it otherwise, and so does an interrupt (see interrupt.h). Mode 0640.
 class AtomicFile {
  public:
   AtomicFile() = default;

@@ -42,7 +42,8 @@ LogLevel LevelFromEnvironment() {
 
 spdlog::logger& Logger() {
   static const std::shared_ptr<spdlog::logger> logger = [] {
-    auto made = std::make_shared<spdlog::logger>("msprobe", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    auto made = std::make_shared<spdlog::logger>("msprobe",
+                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("%v");
     made->set_level(ToSpdlog(LevelFromEnvironment()));
     made->flush_on(spdlog::level::debug);
@@ -71,7 +72,9 @@ void SetLogLevel(LogLevel level) { Logger().set_level(ToSpdlog(level)); }
 
 void LogDebug(std::string_view text) { Write(LogLevel::kDebug, {"debug: ", "\x1b[2m"}, text); }
 void LogInfo(std::string_view text) { Write(LogLevel::kInfo, {}, text); }
-void LogWarning(std::string_view text) { Write(LogLevel::kWarning, {"warning: ", "\x1b[33m"}, text); }
+void LogWarning(std::string_view text) {
+  Write(LogLevel::kWarning, {"warning: ", "\x1b[33m"}, text);
+}
 void LogError(std::string_view text) { Write(LogLevel::kError, {"error: ", "\x1b[1;31m"}, text); }
 void LogHint(std::string_view text) { Write(LogLevel::kError, {"  hint: ", "\x1b[36m"}, text); }
 

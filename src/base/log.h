@@ -18,7 +18,8 @@ void LogError(std::string_view text);
 // A remedy, printed under the line it belongs to.
 void LogHint(std::string_view text);
 
-// True when colours are wanted on this stream (1 stdout, 2 stderr): a terminal, no NO_COLOR, TERM not "dumb".
+// True when colours are wanted on this stream (1 stdout, 2 stderr): a terminal, no NO_COLOR, TERM
+// not "dumb".
 bool WantsColor(int stream);
 
 }  // namespace msprobe::base

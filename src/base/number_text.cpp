@@ -19,7 +19,8 @@ void AppendPythonFloatRepr(double value, std::string& out) {
     out += value > 0 ? "inf" : "-inf";
     return;
   }
-  // Python writes positional notation for decimal exponents in [-4, 16), scientific beyond; the digits are the shortest.
+  // Python writes positional notation for decimal exponents in [-4, 16), scientific beyond; the
+  // digits are the shortest.
   std::array<char, 40> text{};
   const auto scientific =
       std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::scientific);
@@ -28,12 +29,14 @@ void AppendPythonFloatRepr(double value, std::string& out) {
   int exponent = 0;
   const std::string_view exponent_text = digits.substr(e + 1);
   const size_t skip_plus = exponent_text.starts_with('+') ? 1 : 0;
-  std::from_chars(exponent_text.data() + skip_plus, exponent_text.data() + exponent_text.size(), exponent);
+  std::from_chars(exponent_text.data() + skip_plus, exponent_text.data() + exponent_text.size(),
+                  exponent);
   if (exponent < -4 || exponent >= 16) {
     out += digits;  // to_chars writes at least two exponent digits, as Python does
     return;
   }
-  // Fixed notation of the same shortest digits; to_chars(fixed) would print all digits of large integers.
+  // Fixed notation of the same shortest digits; to_chars(fixed) would print all digits of large
+  // integers.
   std::string mantissa;
   if (digits.starts_with('-')) {
     out += '-';

@@ -1,4 +1,5 @@
-// Numbers as Python spells and reads them: dump files, result cells and checksums of scalars depend on every digit.
+// Numbers as Python spells and reads them: dump files, result cells and checksums of scalars depend
+// on every digit.
 #pragma once
 
 #include <optional>
@@ -14,12 +15,13 @@ void AppendPythonFloatRepr(double value, std::string& out);
 // printf's %.16g and %.{digits}g without locale.
 void AppendGeneral(double value, int digits, std::string& out);
 
-// A whole text as a double, as Python's float() reads it apart from underscores: blanks around it, "inf", "nan" in any
-// case are allowed. nullopt for anything else.
+// A whole text as a double, as Python's float() reads it apart from underscores: blanks around it,
+// "inf", "nan" in any case are allowed. nullopt for anything else.
 std::optional<double> ParseDouble(std::string_view text);
 std::optional<int64_t> ParseInt(std::string_view text);
 
-// A Python text literal as repr(str) writes it: single quotes unless only they occur inside, escapes for control characters.
+// A Python text literal as repr(str) writes it: single quotes unless only they occur inside,
+// escapes for control characters.
 void AppendPythonTextRepr(std::string_view text, std::string& out);
 
 }  // namespace msprobe::base

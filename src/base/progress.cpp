@@ -42,7 +42,8 @@ void Progress::Add(uint64_t count, uint64_t bytes) {
     return;
   }
   const Clock::time_point now = Clock::now();
-  const int64_t elapsed_us = std::chrono::duration_cast<std::chrono::microseconds>(now - start_).count();
+  const int64_t elapsed_us =
+      std::chrono::duration_cast<std::chrono::microseconds>(now - start_).count();
   if (elapsed_us < next_draw_us_.load(std::memory_order_relaxed)) {
     return;
   }
@@ -58,10 +59,11 @@ void Progress::Draw(Clock::time_point now) {
   const uint64_t done = std::min(done_.load(), total_);
   const uint64_t bytes = bytes_.load();
   const double share = total_ > 0 ? static_cast<double>(done) / static_cast<double>(total_) : 1.0;
-  std::string line = fmt::format("{}: {:3.0f} % ({} of {} {}", label_, share * 100.0, FormatCount(done),
-                                 FormatCount(total_), unit_);
+  std::string line = fmt::format("{}: {:3.0f} % ({} of {} {}", label_, share * 100.0,
+                                 FormatCount(done), FormatCount(total_), unit_);
   if (bytes > 0) {
-    line += fmt::format(", {}/s", FormatBytes(static_cast<uint64_t>(static_cast<double>(bytes) / seconds)));
+    line += fmt::format(", {}/s",
+                        FormatBytes(static_cast<uint64_t>(static_cast<double>(bytes) / seconds)));
   }
   if (share > 0.01 && share < 1.0) {
     line += fmt::format(", {} left", FormatSeconds(seconds / share * (1.0 - share)));

@@ -1,5 +1,5 @@
-// One line on stderr that shows how far a long job is: redrawn in place on a terminal, a plain line every few seconds
-// otherwise. Nothing is printed for jobs that end within a second. Thread-safe.
+// One line on stderr that shows how far a long job is: redrawn in place on a terminal, a plain line
+// every few seconds otherwise. Nothing is printed for jobs that end within a second. Thread-safe.
 #pragma once
 
 #include <atomic>

@@ -15,15 +15,17 @@ std::string_view Trim(std::string_view text);
 std::string ReplaceFirst(std::string_view text, std::string_view from, std::string_view to);
 std::string ReplaceAll(std::string_view text, std::string_view from, std::string_view to);
 
-// Shell-like patterns: '*' any run, '?' any one character, everything else literal. Linear in both lengths per '*'.
+// Shell-like patterns: '*' any run, '?' any one character, everything else literal. Linear in both
+// lengths per '*'.
 bool GlobMatch(std::string_view pattern, std::string_view text);
 
 // The candidate with the smallest edit distance, if it is near enough to be a typing mistake.
-std::optional<std::string> NearestMatch(std::string_view word, std::span<const std::string> candidates);
+std::optional<std::string> NearestMatch(std::string_view word,
+                                        std::span<const std::string> candidates);
 
-std::string FormatBytes(uint64_t bytes);      // "1.5 MB", decimal units
-std::string FormatSeconds(double seconds);    // "0.42 s", "3 min 05 s"
-std::string FormatCount(uint64_t count);      // "1,048,576"
+std::string FormatBytes(uint64_t bytes);    // "1.5 MB", decimal units
+std::string FormatSeconds(double seconds);  // "0.42 s", "3 min 05 s"
+std::string FormatCount(uint64_t count);    // "1,048,576"
 
 // Local time as YYYYmmddHHMMSS, the stamp in result file names.
 std::string TimestampNow();

@@ -1,5 +1,5 @@
-// Parallel loops whose results do not depend on the number of threads: work is cut into numbered items, each item writes
-// only its own result, and the caller merges them in number order.
+// Parallel loops whose results do not depend on the number of threads: work is cut into numbered
+// items, each item writes only its own result, and the caller merges them in number order.
 #pragma once
 
 #include <condition_variable>
@@ -21,8 +21,9 @@ class ThreadPool {
 
   size_t thread_count() const { return workers_.size() + 1; }
 
-  // Calls body(item, worker) for every item in [0, count), items handed out in rising order; worker < thread_count() names
-  // the thread, for per-thread scratch. Returns when all are done. Not reentrant: a body must not call it on this pool.
+  // Calls body(item, worker) for every item in [0, count), items handed out in rising order; worker
+  // < thread_count() names the thread, for per-thread scratch. Returns when all are done. Not
+  // reentrant: a body must not call it on this pool.
   void ParallelFor(size_t count, const std::function<void(size_t item, size_t worker)>& body);
 
  private:

@@ -35,8 +35,8 @@ struct Alias {
 };
 // PyTorch's second names.
 constexpr Alias kAliases[] = {
-    {"double", kFloat64}, {"float", kFloat32}, {"half", kFloat16},        {"long", kInt64},
-    {"int", kInt32},      {"short", kInt16},   {"cfloat", kComplex64},    {"cdouble", kComplex128},
+    {"double", kFloat64}, {"float", kFloat32}, {"half", kFloat16},     {"long", kInt64},
+    {"int", kInt32},      {"short", kInt16},   {"cfloat", kComplex64}, {"cdouble", kComplex128},
 };
 
 }  // namespace

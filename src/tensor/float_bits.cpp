@@ -6,13 +6,14 @@
 namespace msprobe::tensor {
 namespace {
 
-// value = (-1)^sign * 2^(exponent - bias) * 1.mantissa, or 2^(1 - bias) * 0.mantissa when exponent is 0.
+// value = (-1)^sign * 2^(exponent - bias) * 1.mantissa, or 2^(1 - bias) * 0.mantissa when exponent
+// is 0.
 float DecodeFloat8(uint8_t bits, int mantissa_bits, int bias) {
   const int exponent = (bits & 0x7F) >> mantissa_bits;
   const int mantissa = bits & ((1 << mantissa_bits) - 1);
   const int scale = 1 << mantissa_bits;
-  const float fraction = static_cast<float>(exponent == 0 ? mantissa : mantissa + scale) /
-                         static_cast<float>(scale);
+  const float fraction =
+      static_cast<float>(exponent == 0 ? mantissa : mantissa + scale) / static_cast<float>(scale);
   const float magnitude = std::ldexp(fraction, (exponent == 0 ? 1 : exponent) - bias);
   return (bits & 0x80) != 0 ? -magnitude : magnitude;
 }
@@ -67,6 +68,8 @@ float Float8E5M2ToFloat(uint8_t bits) {
 
 float Float8E4M3FNUZToFloat(uint8_t bits) { return bits == 0x80 ? kNan : DecodeFloat8(bits, 3, 8); }
 
-float Float8E5M2FNUZToFloat(uint8_t bits) { return bits == 0x80 ? kNan : DecodeFloat8(bits, 2, 16); }
+float Float8E5M2FNUZToFloat(uint8_t bits) {
+  return bits == 0x80 ? kNan : DecodeFloat8(bits, 2, 16);
+}
 
 }  // namespace msprobe::tensor

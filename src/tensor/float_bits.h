@@ -1,5 +1,6 @@
-// 16- and 8-bit floating formats to and from float32, one scalar at a time. They travel as unsigned integers because
-// clang 14 has no _Float16 on x86-64. SIMD versions of the same rules live in kernels; these define what is right.
+// 16- and 8-bit floating formats to and from float32, one scalar at a time. They travel as unsigned
+// integers because clang 14 has no _Float16 on x86-64. SIMD versions of the same rules live in
+// kernels; these define what is right.
 #pragma once
 
 #include <bit>

@@ -19,7 +19,8 @@ void ReverseScalars(std::byte* bytes, size_t size, size_t scalar_bytes) {
   }
 }
 
-// Flips the sign bit of every `step`-th scalar from `start` on (little-endian: the top byte is last).
+// Flips the sign bit of every `step`-th scalar from `start` on (little-endian: the top byte is
+// last).
 void FlipSigns(std::byte* bytes, size_t size, size_t scalar_bytes, size_t start, size_t step) {
   for (size_t at = start * scalar_bytes; at < size; at += step * scalar_bytes) {
     bytes[at + scalar_bytes - 1] ^= std::byte{0x80};

@@ -25,12 +25,13 @@ class TensorBuffer {
   std::vector<std::byte> bytes_;
 };
 
-// Writes elements [first, first + count) of `view`, counted in row-major order, to `out` (count * element size bytes),
-// applying byte order, conjugation and negation. Strided walks touch only the elements asked for, so a caller can
-// stream a large view block by block.
+// Writes elements [first, first + count) of `view`, counted in row-major order, to `out` (count *
+// element size bytes), applying byte order, conjugation and negation. Strided walks touch only the
+// elements asked for, so a caller can stream a large view block by block.
 void CopyElements(const TensorView& view, int64_t first, int64_t count, std::byte* out);
 
-// Refuses views of more than `limit_bytes` (an expanded view of a small storage can claim terabytes).
+// Refuses views of more than `limit_bytes` (an expanded view of a small storage can claim
+// terabytes).
 Result<TensorBuffer> MakeContiguous(const TensorView& view, size_t limit_bytes);
 
 }  // namespace msprobe::tensor
