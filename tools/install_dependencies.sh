@@ -21,11 +21,15 @@ declare -A packages=(
   [aarch64]="g++-aarch64-linux-gnu qemu-user"
 )
 
-is_installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
-
 command -v dpkg-query >/dev/null && command -v apt-get >/dev/null \
   || fail "this script speaks Debian's package tools only (dpkg-query, apt-get), and they are not here" \
           "install the packages listed in $0 with your system's own tools"
+
+native=$(dpkg --print-architecture)
+# A package of another architecture under the same name (tools/dev/test_aarch64.sh brings some) does not count.
+is_installed() {
+  dpkg-query -W -f='${db:Status-Status} ${Architecture}\n' "$1" 2>/dev/null | grep -qxE "installed ($native|all)"
+}
 
 missing=()
 for set_name in "${@:-build}"; do
