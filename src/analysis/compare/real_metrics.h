@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 
 #include "msprobe/tensor_view.h"
@@ -19,11 +20,17 @@ struct RealMetrics {
 // All six cells the same text: "unsupported", "shape unmatched", "N/A".
 RealMetrics UniformRealMetrics(std::string_view cell_text, std::string message);
 
-// Cells of two tensors of equal shape and at least one element, from the sums over their elements (0-d tensors: of one
-// element). `same_dtype`: the dtypes agree after bfloat16 has been widened to float32.
-RealMetrics RealMetricsFromSums(const kernels::ComparePartial& sums, bool same_dtype);
+// The checks that need no sums, in order: an empty tensor, two 0-d tensors (which get their metrics here), different shapes.
+// nullopt: the sums over all elements decide.
+std::optional<RealMetrics> RealMetricsWithoutSums(const TensorView& npu, const TensorView& bench);
 
-// The whole chain of checks (empty, 0-d, shape, non-finite positions, dtype) and the sums, in one thread, block by block.
+// The sums over elements [first, first + count) of two tensors of equal shape, block by block; memory is one block per side.
+kernels::ComparePartial SumsOfRange(const TensorView& npu, const TensorView& bench, int64_t first, int64_t count);
+
+// Cells of two tensors of equal shape, at least one axis and one element, from the sums over all their elements.
+RealMetrics RealMetricsFromSums(const kernels::ComparePartial& sums, const TensorView& npu, const TensorView& bench);
+
+// All of the above in one thread.
 RealMetrics ComputeRealMetrics(const TensorView& npu, const TensorView& bench);
 
 // "Accuracy Reached or Not".

@@ -43,7 +43,8 @@ struct SideRow {
   std::string_view md5;         // checksum text; of scalars the CRC-32 of their Python text; "None" for null
   uint32_t entry = 0;           // index into Side::entries
   dump::RowState state = dump::RowState::kInput;
-  bool has_name_form = true;    // false: the name follows none of the known forms (reported in the row)
+  // Why the row is shown but not compared (unknown name form, nested too deep); empty when nothing is wrong.
+  std::string_view problem;
   bool is_tensor = false;       // a leaf with a dtype
   std::string_view api_name;    // dump::RowName::api_name
 };

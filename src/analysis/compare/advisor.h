@@ -1,0 +1,19 @@
+// The advisor's text file: the first row that failed, and what to do about it.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "src/analysis/compare/result.h"
+#include "src/analysis/compare/side.h"
+
+namespace msprobe::analysis {
+
+// The first row in table order whose verdict is a failure of its mode.
+std::optional<size_t> FirstFailingRow(const CompareResult& result);
+
+// Three lines: "Line: <row or NA>", "Suspect Nodes: <name or NA>", "Expert Advice: ...".
+std::string AdvisorText(const Side& npu, const CompareResult& result);
+
+}  // namespace msprobe::analysis

@@ -1,0 +1,244 @@
+#include "src/analysis/compare/highlight.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+
+namespace msprobe::analysis {
+namespace {
+
+// One bit per reason; red ones first, each group in the order in which the rules are looked at.
+enum Reason : uint32_t {
+  kInfiniteRange = 1U << 0U,
+  kHugeError = 1U << 1U,
+  kRelativeError = 1U << 2U,
+  kRatioCollapsed = 1U << 3U,
+  kErrorGrewTenfold = 1U << 4U,
+  kRelativeErrorAppeared = 1U << 5U,
+  kRatioDropped = 1U << 6U,
+  kCosineDropped = 1U << 7U,
+};
+constexpr uint32_t kRedReasons = kInfiniteRange | kHugeError | kRelativeError | kRatioCollapsed;
+
+struct ReasonText {
+  Reason reason;
+  std::string_view text;
+};
+constexpr ReasonText kReasonTexts[] = {
+    {kInfiniteRange, "The maximum or minimum is infinite."},
+    {kHugeError, "The maximum absolute error is above 1e+10."},
+    {kRelativeError, "The relative error of the maximum is above 0.5."},
+    {kRatioCollapsed, "More than 90 % of an input is within one thousandth, but less than 60 % of the output."},
+    {kErrorGrewTenfold, "The maximum absolute error is above 1 and ten times that of an input."},
+    {kRelativeErrorAppeared, "The relative error of the maximum is above 0.1, that of an input below 0.01."},
+    {kRatioDropped, "The share within one thousandth is more than 0.1 lower than that of an input."},
+    {kCosineDropped, "The cosine is more than 0.1 lower than that of an input."},
+};
+
+constexpr double kHugeErrorLimit = 1e10;
+constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
+
+// What the in/out rules look at, as numbers; nullopt where the cell holds text.
+struct RowNumbers {
+  bool usable = false;   // NPU maximum, bench maximum and difference are all numbers
+  double bench_max = 0;
+  double difference = 0;
+  std::optional<double> one_thousandth;
+  std::optional<double> cosine;
+};
+
+std::optional<double> StatNumber(const StatValue& stat) {
+  if (stat.kind == StatKind::kBool) {
+    return stat.boolean ? 1.0 : 0.0;
+  }
+  return stat.is_numeric() && std::isfinite(stat.number) ? std::optional<double>(stat.number) : std::nullopt;
+}
+
+std::optional<double> MetricNumber(const Metric& metric) {
+  return metric.kind == MetricKind::kNumber ? std::optional<double>(metric.number) : std::nullopt;
+}
+
+// The difference of the maxima in statistics, the largest difference of elements in real data.
+const Metric& DifferenceOf(const CompareResult& result, const RowResult& row) {
+  return row.metrics[result.mode == CompareMode::kRealData ? static_cast<size_t>(kMaxAbsErr)
+                                                           : static_cast<size_t>(kMaxDiff)];
+}
+
+double OrderOfMagnitude(double value) { return std::fabs(value) < 1 ? 0.0 : std::log10(std::fabs(value)); }
+
+class Highlighter {
+ public:
+  Highlighter(const Side& npu, const Side& bench, CompareResult& result) : npu_(npu), bench_(bench), result_(result) {}
+
+  void Run() {
+    const size_t count = result_.rows.size();
+    reasons_.assign(count, 0);
+    numbers_.resize(count);
+    for (size_t i = 0; i < count; ++i) {
+      reasons_[i] = ReasonsOfRow(result_.rows[i]);
+      numbers_[i] = NumbersOf(result_.rows[i]);
+    }
+    for (size_t begin = 0; begin < count;) {
+      const size_t end = BatchEnd(begin);
+      JudgeBatch(begin, end);
+      begin = end;
+    }
+    for (size_t i = 0; i < count; ++i) {
+      Apply(i);
+    }
+  }
+
+ private:
+  const SideRow& NpuRow(size_t index) const { return npu_.rows[result_.rows[index].pair.npu]; }
+
+  uint32_t ReasonsOfRow(const RowResult& row) const {
+    const SideRow& npu_row = npu_.rows[row.pair.npu];
+    for (const Stat stat : {kMax, kMin}) {
+      const StatValue& value = npu_row.stats[stat];
+      // NaN alone does not turn a row red: default tables stay equal to the reference's.
+      if ((value.is_numeric() && std::isinf(value.number)) ||
+          (value.kind == StatKind::kText && (value.text == "inf" || value.text == "-inf" || value.text == "nan"))) {
+        return kInfiniteRange;
+      }
+    }
+    const Metric& difference = DifferenceOf(result_, row);
+    if (difference.kind == MetricKind::kNumber && std::fabs(difference.number) > kHugeErrorLimit) {
+      return kHugeError;
+    }
+    return difference.text == "inf\t" || difference.text == "-inf\t" ? kHugeError : 0U;
+  }
+
+  RowNumbers NumbersOf(const RowResult& row) const {
+    RowNumbers numbers;
+    if (row.pair.bench == kNoRow) {
+      return numbers;
+    }
+    const std::optional<double> npu_max = StatNumber(npu_.rows[row.pair.npu].stats[kMax]);
+    const std::optional<double> bench_max = StatNumber(bench_.rows[row.pair.bench].stats[kMax]);
+    const std::optional<double> difference = MetricNumber(DifferenceOf(result_, row));
+    if (!npu_max || !bench_max || !difference) {
+      return numbers;
+    }
+    numbers.usable = true;
+    numbers.bench_max = *bench_max;
+    numbers.difference = *difference;
+    if (result_.mode == CompareMode::kRealData) {
+      numbers.one_thousandth = MetricNumber(row.metrics[kOneThousandth]);
+      numbers.cosine = MetricNumber(row.metrics[kCosine]);
+    }
+    return numbers;
+  }
+
+  // Consecutive rows of one call; parameter gradients join the call right before them.
+  size_t BatchEnd(size_t begin) const {
+    const std::string_view api = NpuRow(begin).api_name;
+    size_t end = begin + 1;
+    for (; end < result_.rows.size(); ++end) {
+      const std::string_view next = NpuRow(end).api_name;
+      const bool without_direction =
+          next.find(".forward.") == std::string_view::npos && next.find(".backward.") == std::string_view::npos;
+      if (next != api && !(without_direction && api.find(next) != std::string_view::npos)) {
+        break;
+      }
+    }
+    return end;
+  }
+
+  void JudgeBatch(size_t begin, size_t end) {
+    // The first row counts as an input whatever it is.
+    std::vector<size_t> inputs = {begin};
+    std::vector<size_t> outputs;
+    for (size_t i = begin + 1; i < end; ++i) {
+      switch (NpuRow(i).state) {
+        case dump::RowState::kInput:
+        case dump::RowState::kKwargs:
+        case dump::RowState::kParameters:
+          inputs.push_back(i);
+          break;
+        case dump::RowState::kOutput:
+          outputs.push_back(i);
+          break;
+        case dump::RowState::kParametersGrad:
+        case dump::RowState::kDebug:
+          break;
+      }
+    }
+    for (const size_t output : outputs) {
+      for (const size_t input : inputs) {
+        if (numbers_[input].usable && numbers_[output].usable) {
+          reasons_[output] |= ReasonsOfPair(numbers_[input], numbers_[output]);
+        }
+      }
+    }
+  }
+
+  uint32_t ReasonsOfPair(const RowNumbers& in, const RowNumbers& out) const {
+    uint32_t reasons = 0;
+    if (std::fabs(in.difference) <= std::fabs(out.difference) &&
+        OrderOfMagnitude(out.difference) - OrderOfMagnitude(in.difference) >= 1) {
+      reasons |= kErrorGrewTenfold;
+    }
+    if (result_.mode == CompareMode::kStatistics) {
+      const double relative_in = std::fabs(in.difference / std::max(kEpsilon, in.bench_max));
+      const double relative_out = std::fabs(out.difference / std::max(kEpsilon, out.bench_max));
+      if (relative_out > 0.5) {
+        reasons |= kRelativeError;
+      } else if (relative_out > 0.1 && relative_in < 0.01) {
+        reasons |= kRelativeErrorAppeared;
+      }
+      return reasons;
+    }
+    if (in.one_thousandth && out.one_thousandth) {
+      if (*in.one_thousandth > 0.9 && *out.one_thousandth < 0.6) {
+        reasons |= kRatioCollapsed;
+      } else if (*in.one_thousandth - *out.one_thousandth > 0.1) {
+        reasons |= kRatioDropped;
+      }
+    }
+    if (in.cosine && out.cosine && *in.cosine - *out.cosine > 0.1) {
+      reasons |= kCosineDropped;
+    }
+    return reasons;
+  }
+
+  void Apply(size_t index) {
+    uint32_t reasons = reasons_[index];
+    if (reasons == 0) {
+      return;
+    }
+    RowResult& row = result_.rows[index];
+    row.fill = (reasons & kRedReasons) != 0 ? report::Fill::kRed : report::Fill::kYellow;
+    if (row.fill == report::Fill::kRed) {
+      reasons &= kRedReasons;
+    }
+    std::string message(row.message);
+    for (const ReasonText& known : kReasonTexts) {
+      if ((reasons & known.reason) != 0) {
+        if (!message.empty()) {
+          message += '\n';
+        }
+        message += known.text;
+      }
+    }
+    row.message = result_.arena->Keep(message);
+  }
+
+  const Side& npu_;
+  const Side& bench_;
+  CompareResult& result_;
+  std::vector<uint32_t> reasons_;
+  std::vector<RowNumbers> numbers_;
+};
+
+}  // namespace
+
+void HighlightRows(const Side& npu, const Side& bench, CompareResult& result) {
+  if (result.mode != CompareMode::kMd5 && !npu.is_debug) {
+    Highlighter(npu, bench, result).Run();
+  }
+}
+
+}  // namespace msprobe::analysis

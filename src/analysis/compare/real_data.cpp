@@ -1,0 +1,174 @@
+#include "src/analysis/compare/real_data.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "msprobe/tensor_file.h"
+#include "src/analysis/compare/distance.h"
+#include "src/analysis/compare/real_metrics.h"
+#include "src/base/progress.h"
+
+namespace msprobe::analysis {
+namespace {
+
+// Tensors above this many elements are cut into chunks that all threads share; below, threads share whole rows.
+constexpr int64_t kLargeTensorElements = int64_t{1} << 24U;
+constexpr int64_t kChunkElements = int64_t{1} << 21U;
+
+struct OpenTensor {
+  std::optional<TensorFile> file;
+  const NamedTensor* tensor = nullptr;
+};
+
+Result<OpenTensor> OpenSide(const Side& side, std::string_view data_name, std::vector<std::byte>* scratch) {
+  // A dump names files of its own folder; anything else is damage or an attack.
+  if (data_name.find('/') != std::string_view::npos || data_name == "..") {
+    return BadFormatError(fmt::format("the data_name \"{}\" is not a plain file name", data_name));
+  }
+  TensorFile::Options options;
+  options.scratch = scratch;
+  OpenTensor open;
+  MSP_ASSIGN_OR_RETURN(open.file, TensorFile::Open(side.tensor_folder / data_name, options));
+  MSP_ASSIGN_OR_RETURN(open.tensor, open.file->Single());
+  MSP_RETURN_IF_ERROR(open.tensor->status);
+  return open;
+}
+
+class RealDataComparison {
+ public:
+  RealDataComparison(const Side& npu, const Side& bench, base::ThreadPool& pool, CompareResult& result)
+      : npu_(npu), bench_(bench), pool_(pool), result_(result), scratch_(pool.thread_count() * 2) {}
+
+  void Run(bool quiet) {
+    const std::vector<size_t> rows = RowsWithFiles();
+    base::Progress progress("comparing", rows.size(), "tensors", quiet);
+    std::mutex large_mutex;
+    std::vector<size_t> large_rows;
+    pool_.ParallelFor(rows.size(), [&](size_t item, size_t worker) {
+      const size_t index = rows[item];
+      uint64_t bytes = 0;
+      if (CompareRow(index, worker, /*large_too=*/false, &bytes)) {
+        progress.Add(1, bytes);
+      } else {
+        const std::lock_guard lock(large_mutex);
+        large_rows.push_back(index);
+      }
+    });
+    std::sort(large_rows.begin(), large_rows.end());
+    for (const size_t index : large_rows) {
+      uint64_t bytes = 0;
+      CompareRow(index, 0, /*large_too=*/true, &bytes);
+      progress.Add(1, bytes);
+    }
+    result_.compared_bytes = compared_bytes_;
+  }
+
+ private:
+  // Settles the rows that have no pair of files and returns the others.
+  std::vector<size_t> RowsWithFiles() {
+    std::vector<size_t> rows;
+    for (size_t i = 0; i < result_.rows.size(); ++i) {
+      RowResult& row = result_.rows[i];
+      const SideRow& npu_row = npu_.rows[row.pair.npu];
+      if (row.pair.bench == kNoRow) {
+        Fill(row, UniformRealMetrics("unsupported", "No bench row matches. "));
+        continue;
+      }
+      const SideRow& bench_row = bench_.rows[row.pair.bench];
+      const bool npu_file = npu_row.data_name != "-1";
+      const bool bench_file = bench_row.data_name != "-1";
+      if (npu_file && bench_file) {
+        rows.push_back(i);
+        continue;
+      }
+      RealMetrics metrics = UniformRealMetrics("unsupported", npu_file || bench_file
+                                                                  ? npu_file ? "The bench side has no tensor file. "
+                                                                             : "The NPU side has no tensor file. "
+                                                                  : "Neither side has a tensor file. ");
+      metrics.distance = StatisticsDistance(npu_row, bench_row);
+      Fill(row, std::move(metrics));
+    }
+    return rows;
+  }
+
+  // Returns false, leaving the row alone, when the tensors are large and `large_too` is off.
+  bool CompareRow(size_t index, size_t worker, bool large_too, uint64_t* bytes) {
+    RowResult& row = result_.rows[index];
+    const SideRow& npu_row = npu_.rows[row.pair.npu];
+    const SideRow& bench_row = bench_.rows[row.pair.bench];
+    Result<OpenTensor> npu = OpenSide(npu_, npu_row.data_name, &scratch_[worker * 2]);
+    Result<OpenTensor> bench = OpenSide(bench_, bench_row.data_name, &scratch_[worker * 2 + 1]);
+    if (!npu.ok() || !bench.ok()) {
+      const Status& status = npu.ok() ? bench.status() : npu.status();
+      RealMetrics metrics = UniformRealMetrics("unsupported", status.message() + " ");
+      metrics.distance = StatisticsDistance(npu_row, bench_row);
+      Fill(row, std::move(metrics));
+      return true;
+    }
+    const TensorView& n = npu->tensor->view;
+    const TensorView& b = bench->tensor->view;
+    if (std::optional<RealMetrics> early = RealMetricsWithoutSums(n, b)) {
+      Fill(row, *std::move(early));
+      return true;
+    }
+    const int64_t count = n.element_count();
+    if (count > kLargeTensorElements && !large_too) {
+      return false;
+    }
+    *bytes = n.size_bytes() + b.size_bytes();
+    compared_bytes_ += *bytes;
+    const kernels::ComparePartial sums =
+        count > kLargeTensorElements ? SumsInChunks(*npu, *bench) : SumsOfRange(n, b, 0, count);
+    Fill(row, RealMetricsFromSums(sums, n, b));
+    return true;
+  }
+
+  // The chunks' sums are merged in order of position: the same bits with one thread or many.
+  kernels::ComparePartial SumsInChunks(OpenTensor& npu, OpenTensor& bench) {
+    const TensorView& n = npu.tensor->view;
+    const TensorView& b = bench.tensor->view;
+    const int64_t count = n.element_count();
+    const auto chunks = static_cast<size_t>((count + kChunkElements - 1) / kChunkElements);
+    std::vector<kernels::ComparePartial> partials(chunks);
+    pool_.ParallelFor(chunks, [&](size_t chunk, size_t) {
+      const int64_t first = static_cast<int64_t>(chunk) * kChunkElements;
+      const int64_t step = std::min(kChunkElements, count - first);
+      partials[chunk] = SumsOfRange(n, b, first, step);
+      // Pages of a mapping count as our memory until they are let go.
+      npu.file->ReleasePages(n, first, step);
+      bench.file->ReleasePages(b, first, step);
+    });
+    kernels::ComparePartial total = partials[0];
+    for (size_t chunk = 1; chunk < chunks; ++chunk) {
+      kernels::MergeCompare(total, partials[chunk]);
+    }
+    return total;
+  }
+
+  void Fill(RowResult& row, RealMetrics metrics) {
+    row.metrics = metrics.metrics;
+    row.verdict = RealVerdict(metrics.metrics);
+    row.distance = metrics.distance;
+    const std::lock_guard lock(arena_mutex_);
+    row.message = result_.arena->Keep(metrics.message);
+  }
+
+  const Side& npu_;
+  const Side& bench_;
+  base::ThreadPool& pool_;
+  CompareResult& result_;
+  std::vector<std::vector<std::byte>> scratch_;   // two per worker
+  std::mutex arena_mutex_;
+  std::atomic<uint64_t> compared_bytes_{0};
+};
+
+}  // namespace
+
+void CompareRealData(const Side& npu, const Side& bench, base::ThreadPool& pool, bool quiet, CompareResult& result) {
+  RealDataComparison(npu, bench, pool, result).Run(quiet);
+}
+
+}  // namespace msprobe::analysis

@@ -1,0 +1,386 @@
+#include "src/analysis/compare/side.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "src/analysis/compare/python_text.h"
+#include "src/base/strings.h"
+#include "src/dump/layout.h"
+#include "src/kernels/crc32.h"
+
+namespace msprobe::analysis {
+namespace {
+
+using dump::EntryTree;
+using dump::Node;
+using dump::NodeKind;
+using dump::RowState;
+
+// Containers nested deeper than this give one marked row instead of their contents.
+constexpr int kMaxDepth = 10;
+constexpr std::string_view kNoFile = "-1";
+constexpr std::string_view kNoneText = "None";
+
+struct Section {
+  std::string_view key;
+  std::string_view suffix;
+  RowState state;
+};
+// The members of an entry that hold rows, in the order in which they are walked.
+constexpr Section kSections[] = {
+    {"input_args", ".input", RowState::kInput}, {"input_kwargs", ".input", RowState::kInput},
+    {"input", ".input", RowState::kInput},      {"output", ".output", RowState::kOutput},
+    {"parameters", ".parameters", RowState::kParameters},
+};
+
+bool IsFalseLike(const Node& node) {
+  switch (node.kind) {
+    case NodeKind::kNull:
+      return true;
+    case NodeKind::kBool:
+      return !node.boolean;
+    case NodeKind::kInt:
+    case NodeKind::kFloat:
+      return node.number == 0;
+    case NodeKind::kText:
+      return node.text.empty();
+    case NodeKind::kList:
+    case NodeKind::kObject:
+      return node.child_count == 0;
+  }
+  return true;
+}
+
+bool HasPart(std::string_view name, std::string_view part) {
+  for (std::string_view piece : base::Split(name, '.')) {
+    if (piece == part) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// The order of the rows of one entry in the table.
+int StateOrder(RowState state) {
+  switch (state) {
+    case RowState::kInput:
+    case RowState::kKwargs:
+    case RowState::kDebug:
+      return 0;
+    case RowState::kParameters:
+      return 1;
+    case RowState::kOutput:
+      return 2;
+    case RowState::kParametersGrad:
+      return 3;
+  }
+  return 3;
+}
+
+// Texts that a spreadsheet could take for a formula; the reference refuses the whole dump, we only say so.
+bool LooksLikeFormula(std::string_view text) {
+  for (std::string_view mark : {"+", "-", "=", "%", "@", "＋", "－", "＝", "％", "＠"}) {
+    if (text.starts_with(mark) || text.find(";" + std::string(mark)) != std::string_view::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+class RowBuilder {
+ public:
+  explicit RowBuilder(Side& side) : side_(side) {}
+
+  Status AddEntry(std::string_view name, const EntryTree& tree) {
+    const uint32_t entry_index = static_cast<uint32_t>(side_.entries.size());
+    SideEntry entry{side_.Keep(name), static_cast<uint32_t>(side_.rows.size()), 0};
+    entry_ = entry_index;
+    DetectMd5(tree);
+    if (HasPart(name, "debug") || HasPart(name, "parameters_grad")) {
+      below_parameters_grad_ = HasPart(name, "parameters_grad");
+      path_ = name;
+      Walk(tree, 0, 0, below_parameters_grad_ ? RowState::kParametersGrad : RowState::kDebug);
+    } else if (tree[0].kind == NodeKind::kObject) {
+      below_parameters_grad_ = false;
+      for (const Section& section : kSections) {
+        const uint32_t child = tree.Find(0, section.key);
+        if (child != EntryTree::kNone) {
+          path_ = name;
+          path_ += section.suffix;
+          Walk(tree, child, 0, section.state);
+        }
+      }
+    } else {
+      side_.warnings.push_back(fmt::format("{}: the entry is not an object; skipped", name));
+    }
+    entry.row_count = static_cast<uint32_t>(side_.rows.size()) - entry.first_row;
+    std::stable_sort(side_.rows.begin() + entry.first_row, side_.rows.end(), [](const SideRow& a, const SideRow& b) {
+      return StateOrder(a.state) < StateOrder(b.state);
+    });
+    side_.entries.push_back(entry);
+    return {};
+  }
+
+  Framework seen_framework() const { return seen_framework_; }
+
+ private:
+  // Appends a path segment for the time of a scope.
+  class Segment {
+   public:
+    Segment(std::string& path, std::string_view text) : path_(path), length_(path.size()) {
+      path_ += '.';
+      path_ += text;
+    }
+    Segment(const Segment&) = delete;
+    Segment& operator=(const Segment&) = delete;
+    ~Segment() { path_.resize(length_); }
+
+   private:
+    std::string& path_;
+    const size_t length_;
+  };
+
+  // Recursion ends at kMaxDepth.
+  void Walk(const EntryTree& tree, uint32_t index, int depth, RowState state) {
+    const Node& node = tree[index];
+    if (node.kind == NodeKind::kNull) {
+      AddNullRow(state);
+      return;
+    }
+    if (IsFalseLike(node)) {
+      return;
+    }
+    if (node.kind != NodeKind::kList && node.kind != NodeKind::kObject) {
+      return;
+    }
+    if (depth > kMaxDepth) {
+      SideRow& row = AddNullRow(state);
+      row.problem = "Nested more than 10 levels deep: not compared.";
+      return;
+    }
+    if (node.kind == NodeKind::kList) {
+      size_t position = 0;
+      tree.ForEachChild(index, [&](uint32_t child) {
+        if (below_parameters_grad_) {
+          Walk(tree, child, depth + 1, state);
+        } else {
+          const Segment segment(path_, std::to_string(position++));
+          Walk(tree, child, depth + 1, state);
+        }
+      });
+      return;
+    }
+    const uint32_t type = tree.Find(index, "type");
+    if (type != EntryTree::kNone && tree[type].kind == NodeKind::kText) {
+      AddLeaf(tree, index, tree[type].text, state);
+      return;
+    }
+    tree.ForEachChild(index, [&](uint32_t child) {
+      const Segment segment(path_, tree[child].key);
+      Walk(tree, child, depth + 1, state);
+    });
+  }
+
+  SideRow& AddRow(std::string_view name, RowState section_state) {
+    SideRow row;
+    row.name = side_.Keep(name);
+    row.entry = entry_;
+    if (const std::optional<dump::RowName> parsed = dump::ParseRowName(row.name)) {
+      row.state = parsed->state;
+      row.api_name = parsed->api_name;
+    } else {
+      row.state = section_state;
+      row.api_name = row.name;
+      row.problem = "The name follows none of the known forms; its group in the table is a guess.";
+    }
+    side_.rows.push_back(row);
+    return side_.rows.back();
+  }
+
+  SideRow& AddNullRow(RowState state) {
+    SideRow& row = AddRow(path_, state);
+    row.dtype = kNoneText;
+    row.shape = kNoneText;
+    row.data_name = kNoFile;
+    row.md5 = kNoneText;
+    return row;
+  }
+
+  std::string_view TextMember(const EntryTree& tree, uint32_t index, std::string_view key) {
+    const uint32_t child = tree.Find(index, key);
+    return child != EntryTree::kNone && tree[child].kind == NodeKind::kText ? tree[child].text : std::string_view();
+  }
+
+  StatValue ToStat(const EntryTree& tree, uint32_t index) {
+    StatValue stat;
+    if (index == EntryTree::kNone) {
+      return stat;
+    }
+    const Node& node = tree[index];
+    switch (node.kind) {
+      case NodeKind::kNull:
+        break;
+      case NodeKind::kBool:
+        stat.kind = StatKind::kBool;
+        stat.boolean = node.boolean;
+        break;
+      case NodeKind::kInt:
+        stat.kind = StatKind::kInteger;
+        stat.integer = node.integer;
+        stat.number = node.number;
+        break;
+      case NodeKind::kFloat:
+        stat.kind = StatKind::kNumber;
+        stat.number = node.number;
+        break;
+      case NodeKind::kText:
+      case NodeKind::kList:
+      case NodeKind::kObject:
+        stat = TextStat(PythonStr(tree, index));
+        break;
+    }
+    return stat;
+  }
+
+  StatValue TextStat(std::string_view text) {
+    StatValue stat;
+    stat.kind = StatKind::kText;
+    stat.text = side_.Keep(text);
+    return stat;
+  }
+
+  void AddLeaf(const EntryTree& tree, uint32_t index, std::string_view type, RowState state) {
+    if (seen_framework_ == Framework::kUnknown) {
+      seen_framework_ = type.starts_with("mindspore") ? Framework::kMindSpore
+                        : type.starts_with("torch")   ? Framework::kPyTorch
+                                                      : Framework::kUnknown;
+    }
+    const std::string_view data_name = TextMember(tree, index, "data_name");
+    // The file names the row, so that a dump can rename rows.
+    const size_t dot = data_name.rfind('.');
+    SideRow& row = AddRow(data_name.empty() || dot == std::string_view::npos || dot == 0 ? std::string_view(path_)
+                                                                                         : data_name.substr(0, dot),
+                          state);
+    row.data_name = data_name.empty() ? kNoFile : side_.Keep(data_name);
+    const uint32_t dtype = tree.Find(index, "dtype");
+    const uint32_t value = tree.Find(index, "value");
+    if (dtype != EntryTree::kNone && !IsFalseLike(tree[dtype])) {
+      row.is_tensor = true;
+      row.dtype = side_.Intern(PythonStr(tree, dtype));
+      const uint32_t shape = tree.Find(index, "shape");
+      row.shape = shape == EntryTree::kNone ? kNoneText : side_.Intern(PythonStr(tree, shape));
+      constexpr std::array<std::string_view, kStatCount> kKeys = {"Max", "Min", "Mean", "Norm"};
+      for (size_t i = 0; i < kStatCount; ++i) {
+        row.stats[i] = ToStat(tree, tree.Find(index, kKeys[i]));
+      }
+    } else {
+      FillValueLeaf(tree, index, type, value, row);
+    }
+    const std::string_view md5 = TextMember(tree, index, "md5");
+    if (!md5.empty()) {
+      row.md5 = side_.Keep(md5);
+    } else {
+      const std::string text = value == EntryTree::kNone ? std::string() : PythonStr(tree, value);
+      row.md5 = side_.Intern(fmt::format("{:08x}", kernels::Crc32(std::string_view(text))));
+      if (value != EntryTree::kNone && tree[value].kind == NodeKind::kText && LooksLikeFormula(tree[value].text)) {
+        NoteFormula(row.name, tree[value].text);
+      }
+    }
+  }
+
+  void FillValueLeaf(const EntryTree& tree, uint32_t index, std::string_view type, uint32_t value, SideRow& row) {
+    row.shape = "[]";
+    row.dtype = side_.Intern(type);
+    if (type == "torch.Size") {
+      row.shape = value == EntryTree::kNone ? kNoneText : side_.Intern(PythonStr(tree, value));
+    } else if (type == "slice") {
+      row.shape = side_.Intern(value == EntryTree::kNone ? "()" : SliceShape(tree, value));
+    } else if (type == "ellipsis") {
+      row.stats.fill(ToStat(tree, value));
+    } else if (type == "torch.ProcessGroup") {
+      const uint32_t ranks = tree.Find(index, "group_ranks");
+      row.stats.fill(ranks == EntryTree::kNone ? TextStat(kNoneText) : TextStat(PythonStr(tree, ranks)));
+    } else {
+      row.dtype = value == EntryTree::kNone ? PythonClass(NodeKind::kNull) : PythonClass(tree[value].kind);
+      row.stats.fill(ToStat(tree, value));
+    }
+  }
+
+  // The shape of numpy.array(value).
+  static std::string SliceShape(const EntryTree& tree, uint32_t value) {
+    return tree[value].kind == NodeKind::kList ? fmt::format("({},)", tree[value].child_count) : "()";
+  }
+
+  void NoteFormula(std::string_view row_name, std::string_view text) {
+    if (formula_notes_++ < 3) {
+      side_.warnings.push_back(fmt::format(
+          "{}: the text \"{}\" looks like a spreadsheet formula; it is written as plain text", row_name,
+          text.substr(0, 80)));
+    }
+  }
+
+  // A dump made with checksums: two levels are looked at in dump.json, every level in debug.json.
+  void DetectMd5(const EntryTree& tree) {
+    if (side_.has_md5 || tree.size() == 0) {
+      return;
+    }
+    if (side_.is_debug) {
+      for (uint32_t i = 0; i < tree.size(); ++i) {
+        side_.has_md5 = side_.has_md5 || tree[i].key == "md5";
+      }
+      return;
+    }
+    if (tree[0].kind != NodeKind::kObject) {
+      return;
+    }
+    tree.ForEachChild(0, [&](uint32_t member) {
+      if (tree[member].kind == NodeKind::kList) {
+        tree.ForEachChild(member, [&](uint32_t item) {
+          side_.has_md5 = side_.has_md5 ||
+                          (tree[item].kind == NodeKind::kObject && tree.Find(item, "md5") != EntryTree::kNone);
+        });
+      } else if (tree[member].kind == NodeKind::kObject) {
+        side_.has_md5 = side_.has_md5 || tree.Find(member, "md5") != EntryTree::kNone;
+      }
+    });
+  }
+
+  Side& side_;
+  std::string path_;
+  uint32_t entry_ = 0;
+  bool below_parameters_grad_ = false;
+  int formula_notes_ = 0;
+  Framework seen_framework_ = Framework::kUnknown;
+};
+
+}  // namespace
+
+std::string_view Side::Intern(std::string_view text) {
+  const auto found = interned_.find(text);
+  return found != interned_.end() ? *found : *interned_.insert(arena_->Keep(text)).first;
+}
+
+Result<Side> LoadSide(const std::filesystem::path& json_path, bool allow_truncated) {
+  Side side;
+  side.json_path = json_path;
+  side.tensor_folder = json_path.parent_path() / dump::kTensorFolderName;
+  side.is_debug = json_path.filename() == dump::kDebugFileName;
+  RowBuilder builder(side);
+  dump::ReadOptions options;
+  options.allow_truncated = allow_truncated;
+  MSP_ASSIGN_OR_RETURN(side.header, dump::ReadDumpFile(json_path, options,
+                                                       [&](std::string_view name, const EntryTree& entry) {
+                                                         return builder.AddEntry(name, entry);
+                                                       }));
+  side.framework = side.header.framework == "pytorch"     ? Framework::kPyTorch
+                   : side.header.framework == "mindspore" ? Framework::kMindSpore
+                                                          : builder.seen_framework();
+  if (side.header.truncated) {
+    side.warnings.push_back(fmt::format("{}: the file ends early; its {} complete entries are compared",
+                                        json_path.string(), side.header.entry_count));
+  }
+  return side;
+}
+
+}  // namespace msprobe::analysis
