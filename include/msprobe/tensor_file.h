@@ -60,6 +60,10 @@ class TensorFile {
   // after the last tensor".
   const std::vector<std::string>& warnings() const;
 
+  // Tells the system that elements [first, first + count) of a tensor of this file are not needed any more, so that a pass over
+  // a mapped file larger than memory stays small. Only a hint; the elements stay readable.
+  void ReleasePages(const TensorView& tensor, int64_t first, int64_t count) const;
+
   // The only tensor of a file that must hold exactly one (a dumped tensor).
   Result<const NamedTensor*> Single() const;
 
