@@ -6,34 +6,50 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "msprobe/status.h"
+
 #include "src/dump/entry_tree.h"
 
 namespace msprobe::dump {
 
 struct DumpHeader {
+  // A key of the top object that is none of those below.
+  struct Extra {
+    std::string key;
+    EntryTree value;
+  };
+
   // nullopt: the key is absent or not text.
   std::optional<std::string> task;
   std::optional<std::string> level;
   std::optional<std::string> framework;
   std::optional<std::string> dump_data_dir;
-  bool has_data = false;          // key "data" holds an object
-  bool truncated = false;         // the file ended early; the complete entries before it were delivered
+  std::vector<Extra> extras;  // in file order; at most kMaxExtras are kept
+  bool has_data = false;      // key "data" holds an object
+  bool truncated = false;     // the file ended early; the complete entries before it were delivered
   uint64_t entry_count = 0;
-  uint64_t size_bytes = 0;        // of the file
+  uint64_t size_bytes = 0;  // of the file
 };
 
+inline constexpr size_t kMaxExtras = 1000;
+
 struct ReadOptions {
+  // A file that ends early gives its complete entries instead of an error.
   bool allow_truncated = false;
 };
 
-// Streams the file. `on_entry` gets every entry of "data" in file order; name and tree are valid during the call only. A
-// non-ok Status from it ends reading and is returned. Header keys may stand before or after "data".
-Result<DumpHeader> ReadDumpFile(const std::filesystem::path& path, const ReadOptions& options,
-                                const std::function<Status(std::string_view name, const EntryTree& entry)>& on_entry);
+// Streams the file. `on_entry` gets every entry of "data" in file order, whatever its value is
+// (look at the node's kind) and also when its name occurs twice; name and tree are valid during the
+// call only. A non-ok Status from it ends reading and is returned. Header keys may stand before or
+// after "data".
+Result<DumpHeader> ReadDumpFile(
+    const std::filesystem::path& path, const ReadOptions& options,
+    const std::function<Status(std::string_view name, const EntryTree& entry)>& on_entry);
 
-// The header only; stops at the first entry when the keys stand in front, as every dump's do.
+// The header only; stops at the first entry when the keys stand in front, as every dump's do. Says
+// nothing about the rest of the file: entry_count stays 0.
 Result<DumpHeader> ReadDumpHeader(const std::filesystem::path& path);
 
 }  // namespace msprobe::dump

@@ -1,9 +1,12 @@
-// Where a dump keeps its files: {dump_path}/step{N}/rank{M}/dump.json and its companions. Any level may be named by a user.
+// Where a dump keeps its files: {dump_path}/step{N}/rank{M}/dump.json and its companions. Any level
+// may be named by a user.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "msprobe/status.h"
@@ -18,8 +21,9 @@ inline constexpr const char* kTensorFolderName = "dump_tensor_data";
 
 // One rank of one step: the folder that holds dump.json and/or debug.json.
 struct RankFolder {
-  std::optional<int64_t> step;   // nullopt when the path given was below the step folder's level and no parent is step{N}
-  std::optional<int64_t> rank;   // nullopt for a folder named "rank" or a bare folder
+  std::optional<int64_t> step;  // nullopt when the path given was below the step folder's level and
+                                // no parent is step{N}
+  std::optional<int64_t> rank;  // nullopt for a folder named "rank" or a bare folder
   std::filesystem::path folder;
   bool has_dump = false;
   bool has_debug = false;
@@ -27,16 +31,19 @@ struct RankFolder {
 
 struct DumpLayout {
   std::filesystem::path root;
-  bool is_single_file = false;       // the user named a dump.json or debug.json
-  std::string single_file_name;      // its base name then
-  std::vector<RankFolder> ranks;     // by step, then rank number; unnumbered first
+  bool is_single_file = false;    // the user named a dump.json or debug.json
+  std::string single_file_name;   // its base name then
+  std::vector<RankFolder> ranks;  // by step, then rank number; unnumbered first
 };
 
-// Accepts a dump.json / debug.json, a rank folder, a step folder or a whole dump folder. kNotFound with what was expected when
-// nothing of the kind is there; folders with other names are ignored.
+// Accepts a dump.json / debug.json (or a file with another name ending in .json, taken for a
+// dump.json), a rank folder, a step folder or a whole dump folder. Symbolic links are followed.
+// kNotFound with what was expected and what is there instead when nothing of the kind is found;
+// folders with other names are ignored, and so are rank folders without such a file.
 Result<DumpLayout> FindDump(const std::filesystem::path& path);
 
-// "rank3" -> 3, "rank" -> nullopt but valid. First: whether the name is a rank folder's name at all.
+// What a folder's name says: "rank3" -> valid, 3; "rank" -> valid without a number; "ranking",
+// "step" -> not valid.
 struct NumberedName {
   bool valid = false;
   std::optional<int64_t> number;

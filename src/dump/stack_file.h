@@ -1,7 +1,10 @@
-// stack.json and construct.json: where in the user's code a call was made, and which module contains it.
+// stack.json and construct.json: where in the user's code a call was made, and which module
+// contains it.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -11,21 +14,29 @@
 
 namespace msprobe::dump {
 
-// Both layouts: {"0": [[names...], [frames...]], ...} and {"<name>": [frames...]}.
+// Lookup in hash maps of strings by view, without making a string.
+struct TextHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+};
+
+// Both layouts: {"0": [[names...], [frames...]], ...} and {"<name>": [frames...]}. A key "0" with a
+// value tells the first one.
 class StackFile {
  public:
   static Result<StackFile> Read(const std::filesystem::path& path);
   // The frames of a call, innermost first as recorded; null when the file has none for it.
   const std::vector<std::string>* Find(std::string_view name) const;
-  bool grouped_layout() const { return grouped_layout_; }   // the newer of the two
+  bool grouped_layout() const { return grouped_layout_; }  // the newer of the two
 
  private:
   std::vector<std::vector<std::string>> stacks_;
-  std::unordered_map<std::string, uint32_t> stack_of_name_;
+  std::unordered_map<std::string, uint32_t, TextHash, std::equal_to<>> stack_of_name_;
   bool grouped_layout_ = false;
 };
 
-// {"<name>": "<parent name>" | null | ""}. In newer dumps a value may be a list whose first item is the parent.
+// {"<name>": "<parent name>" | null | ""}. In newer dumps a value may be a list whose first item is
+// the parent. Members with values of other kinds are notes, not names, and left out.
 class ConstructFile {
  public:
   static Result<ConstructFile> Read(const std::filesystem::path& path);
@@ -34,7 +45,7 @@ class ConstructFile {
   bool empty() const { return parent_of_name_.empty(); }
 
  private:
-  std::unordered_map<std::string, std::string> parent_of_name_;
+  std::unordered_map<std::string, std::string, TextHash, std::equal_to<>> parent_of_name_;
 };
 
 }  // namespace msprobe::dump

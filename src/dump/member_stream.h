@@ -1,0 +1,61 @@
+// The members of a JSON document's top object, one tree at a time: what dump, stack and construct
+// files have in common.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "msprobe/status.h"
+
+#include "src/dump/entry_tree.h"
+#include "src/json/stream_reader.h"
+
+namespace msprobe::dump {
+
+class MemberStream final : public json::Handler {
+ public:
+  // False stops reading without an error. Name and tree are valid during the call only.
+  using Visit = std::function<Result<bool>(std::string_view name, const EntryTree& value)>;
+
+  // `member` gets every member of the top object, except that the members of the object named
+  // `expanded_key` go to `entry`.
+  MemberStream(Visit member, std::string_view expanded_key, Visit entry);
+  explicit MemberStream(Visit member) : MemberStream(std::move(member), {}, {}) {}
+
+  // Why reading was stopped by this side: a visitor's error, or a document of the wrong form.
+  const Status& status() const { return status_; }
+  bool found_expanded() const { return found_expanded_; }
+
+  bool OnNull() override;
+  bool OnBool(bool value) override;
+  bool OnInt(int64_t value) override;
+  bool OnFloat(double value, std::string_view digits) override;
+  bool OnText(std::string_view value) override;
+  bool OnBeginObject() override;
+  bool OnKey(std::string_view key) override;
+  bool OnEndObject() override;
+  bool OnBeginArray() override;
+  bool OnEndArray() override;
+
+ private:
+  enum class Place { kOutside, kTop, kExpanded };
+
+  // Called before a value; false (with a status) where no plain value may stand.
+  bool StartValue(std::string_view what);
+  // Called after each event the builder took: hands a complete value over.
+  bool FinishValue(bool taken);
+  bool Fail(Status status);
+
+  const Visit member_;
+  const std::string expanded_key_;
+  const Visit entry_;
+  EntryTreeBuilder builder_;
+  std::string name_;
+  Place place_ = Place::kOutside;
+  bool building_ = false;
+  bool found_expanded_ = false;
+  Status status_;
+};
+
+}  // namespace msprobe::dump

@@ -1,0 +1,120 @@
+#include "src/dump/stack_file.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/base/files.h"
+#include "src/dump/member_stream.h"
+#include "src/json/stream_reader.h"
+
+namespace msprobe::dump {
+namespace {
+
+Status ReadMembers(const std::filesystem::path& path, std::string_view text,
+                   MemberStream::Visit visit) {
+  if (text.empty()) {
+    return BadFormatError(fmt::format("cannot read {}: the file is empty", path.string()));
+  }
+  MemberStream stream(std::move(visit));
+  Status parsed = json::ParseStream(text, stream);
+  MSP_RETURN_IF_ERROR(stream.status(), "cannot read ", path.string());
+  return std::move(parsed).AddContext("cannot read " + path.string());
+}
+
+// What Python takes for true: the newer layout is told by it.
+bool IsTruthy(const EntryTree& value) {
+  const Node& top = value[0];
+  switch (top.kind) {
+    case NodeKind::kNull:
+      return false;
+    case NodeKind::kBool:
+      return top.boolean;
+    case NodeKind::kInt:
+    case NodeKind::kFloat:
+      return top.number != 0;
+    case NodeKind::kText:
+      return !top.text.empty();
+    default:
+      return top.child_count > 0;
+  }
+}
+
+Result<std::vector<std::string>> Frames(const EntryTree& value, uint32_t list,
+                                        std::string_view key) {
+  if (value[list].kind != NodeKind::kList) {
+    return BadFormatError(fmt::format("\"{}\": a stack must be a list of frames", key));
+  }
+  std::vector<std::string> frames;
+  frames.reserve(value[list].child_count);
+  value.ForEachChild(list, [&value, &frames](uint32_t child) {
+    if (value[child].kind == NodeKind::kText) {
+      frames.emplace_back(value[child].text);
+    }
+  });
+  return frames;
+}
+
+}  // namespace
+
+Result<StackFile> StackFile::Read(const std::filesystem::path& path) {
+  MSP_ASSIGN_OR_RETURN(const base::FileBytes file, base::FileBytes::Open(path));
+  StackFile stacks;
+  // In files of the newer layout "0" is the first key, so that this pass ends at once.
+  MSP_RETURN_IF_ERROR(ReadMembers(
+      path, file.text(), [&stacks](std::string_view key, const EntryTree& value) -> Result<bool> {
+        stacks.grouped_layout_ = key == "0" && IsTruthy(value);
+        return !stacks.grouped_layout_;
+      }));
+  MSP_RETURN_IF_ERROR(ReadMembers(
+      path, file.text(), [&](std::string_view key, const EntryTree& value) -> Result<bool> {
+        const auto index = static_cast<uint32_t>(stacks.stacks_.size());
+        if (!stacks.grouped_layout_) {
+          MSP_ASSIGN_OR_RETURN(std::vector<std::string> frames, Frames(value, 0, key));
+          stacks.stacks_.push_back(std::move(frames));
+          stacks.stack_of_name_.insert_or_assign(std::string(key), index);
+          return true;
+        }
+        if (value[0].kind != NodeKind::kList || value[0].child_count != 2 ||
+            value[1].kind != NodeKind::kList) {
+          return true;
+        }
+        MSP_ASSIGN_OR_RETURN(std::vector<std::string> frames, Frames(value, value[1].end, key));
+        stacks.stacks_.push_back(std::move(frames));
+        value.ForEachChild(1, [&](uint32_t child) {
+          if (value[child].kind == NodeKind::kText) {
+            stacks.stack_of_name_.insert_or_assign(std::string(value[child].text), index);
+          }
+        });
+        return true;
+      }));
+  return stacks;
+}
+
+const std::vector<std::string>* StackFile::Find(std::string_view name) const {
+  const auto found = stack_of_name_.find(name);
+  return found == stack_of_name_.end() ? nullptr : &stacks_[found->second];
+}
+
+Result<ConstructFile> ConstructFile::Read(const std::filesystem::path& path) {
+  MSP_ASSIGN_OR_RETURN(const base::FileBytes file, base::FileBytes::Open(path));
+  ConstructFile construct;
+  MSP_RETURN_IF_ERROR(ReadMembers(
+      path, file.text(),
+      [&construct](std::string_view key, const EntryTree& value) -> Result<bool> {
+        const Node& top = value[0];
+        const Node* parent = top.kind == NodeKind::kList && top.child_count > 0 ? &value[1] : &top;
+        if (parent->kind == NodeKind::kText || parent->kind == NodeKind::kNull) {
+          construct.parent_of_name_.insert_or_assign(std::string(key), std::string(parent->text));
+        }
+        return true;
+      }));
+  return construct;
+}
+
+std::string_view ConstructFile::ParentOf(std::string_view name) const {
+  const auto found = parent_of_name_.find(name);
+  return found == parent_of_name_.end() ? std::string_view() : std::string_view(found->second);
+}
+
+}  // namespace msprobe::dump
