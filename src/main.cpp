@@ -1,1 +1,3 @@
-int main() { return 0; }
+#include "src/commands/command_line.h"
+
+int main(int argc, char** argv) { return msprobe::commands::RunCommandLine(argc, argv); }

@@ -1,0 +1,214 @@
+#include "src/analysis/compare/compare_pair.h"
+
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "src/analysis/compare/highlight.h"
+#include "src/analysis/compare/match.h"
+#include "src/analysis/compare/real_data.h"
+#include "src/analysis/compare/statistics.h"
+#include "src/base/strings.h"
+#include "src/dump/layout.h"
+
+namespace msprobe::analysis {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// The rule for the column NPU_Stack_Info: a stack_path needs -s; without one, the file beside the json decides.
+Status LoadStack(const CompareOptions& options, ComparedPair& pair) {
+  const std::filesystem::path beside = pair.npu.json_path.parent_path() / dump::kStackFileName;
+  std::error_code ignored;
+  const bool named = options.stack_path.has_value();
+  pair.show_stack_column = named ? options.stack_mode : std::filesystem::exists(beside, ignored);
+  const std::filesystem::path path = named ? *options.stack_path : beside;
+  if (!pair.show_stack_column && !std::filesystem::exists(path, ignored)) {
+    return {};
+  }
+  Result<dump::StackFile> stack = dump::StackFile::Read(path);
+  if (stack.ok()) {
+    pair.stack = *std::move(stack);
+    return {};
+  }
+  if (named && pair.show_stack_column) {
+    return std::move(stack).status();
+  }
+  pair.warnings.push_back(stack.status().message() + "; call stacks are left out");
+  pair.show_stack_column = false;
+  return {};
+}
+
+void LoadConstruct(ComparedPair& pair) {
+  const std::filesystem::path path = pair.npu.json_path.parent_path() / dump::kConstructFileName;
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    return;
+  }
+  Result<dump::ConstructFile> construct = dump::ConstructFile::Read(path);
+  if (construct.ok()) {
+    pair.construct = *std::move(construct);
+  } else {
+    pair.warnings.push_back(construct.status().message() + "; parent modules are left out");
+  }
+}
+
+Status LoadSides(const CompareOptions& options, const PairInput& input, base::ThreadPool& pool, ComparedPair& pair) {
+  std::array<Status, 2> statuses;
+  pool.ParallelFor(2, [&](size_t item, size_t) {
+    Result<Side> side = LoadSide(item == 0 ? input.npu_json : input.bench_json, options.allow_truncated);
+    if (side.ok()) {
+      (item == 0 ? pair.npu : pair.bench) = *std::move(side);
+    } else {
+      statuses[item] = std::move(side).status();
+    }
+  });
+  for (Status& status : statuses) {
+    MSP_RETURN_IF_ERROR(std::move(status));
+  }
+  return {};
+}
+
+void CountOutcomes(CompareResult& result) {
+  for (const RowResult& row : result.rows) {
+    result.shape_mismatch_count += row.pair.outcome == MatchOutcome::kShapeDiffers ? 1 : 0;
+    result.dtype_mismatch_count += row.pair.outcome == MatchOutcome::kDTypeDiffers ? 1 : 0;
+  }
+}
+
+std::string_view UnmatchedMessage(MatchOutcome outcome) {
+  switch (outcome) {
+    case MatchOutcome::kShapeDiffers:
+      return "No bench row matches: the bench row of this name has another shape. ";
+    case MatchOutcome::kDTypeDiffers:
+      return "No bench row matches: the bench row of this name has a dtype that cannot be compared. ";
+    case MatchOutcome::kNoBenchRow:
+    case MatchOutcome::kMatched:
+      break;
+  }
+  return "No bench row matches. ";
+}
+
+// Statistics and checksums need nothing but the rows.
+void CompareRows(const Side& npu, const Side& bench, CompareResult& result) {
+  for (RowResult& row : result.rows) {
+    const SideRow& npu_row = npu.rows[row.pair.npu];
+    if (row.pair.bench == kNoRow) {
+      row.metrics.fill(Metric::Text("N/A"));
+      // A null that nothing stands against is shown as N/A, which equals the missing bench's N/A.
+      const bool null_row = result.mode == CompareMode::kMd5 && npu_row.md5 == "None";
+      row.verdict = null_row ? Verdict::kPass : Verdict::kNotAvailable;
+    } else if (result.mode == CompareMode::kMd5) {
+      CompareChecksums(npu_row, bench.rows[row.pair.bench], row);
+    } else {
+      CompareStatistics(npu_row, bench.rows[row.pair.bench], row);
+    }
+  }
+}
+
+// Notes that belong to the row whatever its metrics say.
+void AddRowNotes(const CompareOptions& options, const Side& npu, const Side& bench, CompareResult& result) {
+  for (RowResult& row : result.rows) {
+    const SideRow& npu_row = npu.rows[row.pair.npu];
+    std::string message;
+    if (row.pair.bench == kNoRow) {
+      message = UnmatchedMessage(row.pair.outcome);
+    } else {
+      message = row.message;
+      if (options.fuzzy && npu_row.name != bench.rows[row.pair.bench].name) {
+        message += "Matched without the call number: the pair may not belong together. ";
+      }
+    }
+    if (!npu_row.problem.empty()) {
+      message += npu_row.problem;
+    }
+    if (message != row.message) {
+      row.message = result.arena->Keep(message);
+    }
+  }
+}
+
+void DropFilteredRows(const CompareOptions& options, const Side& npu, MatchResult& matches) {
+  if (!options.name_filter.empty()) {
+    std::erase_if(matches.pairs, [&](const RowPair& pair) {
+      return !base::GlobMatch(options.name_filter, npu.rows[pair.npu].name);
+    });
+  }
+}
+
+}  // namespace
+
+Result<CompareMode> DetectMode(const Side& npu, const Side& bench) {
+  for (const Side* side : {&npu, &bench}) {
+    if (!side->header.has_data) {
+      return BadFormatError(fmt::format("{} has no object \"data\"", side->json_path.string()))
+          .WithHint("is it the dump.json of a finished step?");
+    }
+    if (!side->header.task || side->header.task->empty()) {
+      return BadFormatError(fmt::format("{} has no text \"task\"", side->json_path.string()));
+    }
+  }
+  const std::string& task = *npu.header.task;
+  if (task != *bench.header.task) {
+    return MismatchError(fmt::format("the dumps were made with different tasks: {} is \"{}\", {} is \"{}\"",
+                                     npu.json_path.string(), task, bench.json_path.string(), *bench.header.task))
+        .WithHint("dump both sides with the same task");
+  }
+  if (task == "tensor") {
+    return CompareMode::kRealData;
+  }
+  if (task != "statistics") {
+    return UnsupportedError(fmt::format("a dump of task \"{}\" holds nothing to compare", task))
+        .WithHint("compare reads dumps of the tasks tensor and statistics");
+  }
+  if (npu.has_md5 != bench.has_md5) {
+    return MismatchError(fmt::format("only the {} side was dumped with checksums (summary_mode md5)",
+                                     npu.has_md5 ? "NPU" : "bench"))
+        .WithHint("dump both sides with the same summary_mode");
+  }
+  return npu.has_md5 ? CompareMode::kMd5 : CompareMode::kStatistics;
+}
+
+Result<ComparedPair> ComparePair(const CompareOptions& options, const PairInput& input, base::ThreadPool& pool) {
+  ComparedPair pair;
+  const Clock::time_point load_start = Clock::now();
+  MSP_RETURN_IF_ERROR(LoadSides(options, input, pool, pair));
+  MSP_RETURN_IF_ERROR(LoadStack(options, pair));
+  LoadConstruct(pair);
+  MSP_ASSIGN_OR_RETURN(pair.result.mode, DetectMode(pair.npu, pair.bench));
+  pair.timings.load_seconds = SecondsSince(load_start);
+
+  const Clock::time_point compare_start = Clock::now();
+  MSP_ASSIGN_OR_RETURN(pair.mapping, BuildRowMapping(options, pair.npu, pair.bench));
+  MatchResult matches = options.fuzzy ? MatchFuzzily(pair.npu, pair.bench, pair.mapping)
+                                      : MatchExactly(pair.npu, pair.bench, pair.mapping);
+  DropFilteredRows(options, pair.npu, matches);
+  pair.result.bench_only_count = matches.bench_only_count;
+  pair.result.rows.resize(matches.pairs.size());
+  for (size_t i = 0; i < matches.pairs.size(); ++i) {
+    pair.result.rows[i].pair = matches.pairs[i];
+  }
+  if (pair.result.mode == CompareMode::kRealData) {
+    CompareRealData(pair.npu, pair.bench, pool, options.quiet, pair.result);
+  } else {
+    CompareRows(pair.npu, pair.bench, pair.result);
+  }
+  CountOutcomes(pair.result);
+  AddRowNotes(options, pair.npu, pair.bench, pair.result);
+  HighlightRows(pair.npu, pair.bench, pair.result);
+  pair.agrees.resize(pair.result.rows.size());
+  for (size_t i = 0; i < pair.result.rows.size(); ++i) {
+    pair.agrees[i] = RowAgrees(options, pair.npu, pair.bench, pair.result.rows[i]);
+  }
+  pair.divergence = FindDivergence(options, pair.npu, pair.bench, pair.result, pair.stack ? &*pair.stack : nullptr,
+                                   pair.construct ? &*pair.construct : nullptr);
+  pair.timings.compare_seconds = SecondsSince(compare_start);
+  for (const std::vector<std::string>* more : {&pair.npu.warnings, &pair.bench.warnings, &pair.mapping.warnings}) {
+    pair.warnings.insert(pair.warnings.end(), more->begin(), more->end());
+  }
+  return pair;
+}
+
+}  // namespace msprobe::analysis

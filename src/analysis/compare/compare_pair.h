@@ -1,0 +1,51 @@
+// One dump.json (or debug.json) against one other: everything known about the pair, in memory.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "msprobe/status.h"
+#include "src/analysis/compare/divergence.h"
+#include "src/analysis/compare/mapping.h"
+#include "src/analysis/compare/options.h"
+#include "src/analysis/compare/result.h"
+#include "src/analysis/compare/side.h"
+#include "src/base/thread_pool.h"
+#include "src/dump/stack_file.h"
+
+namespace msprobe::analysis {
+
+struct PairInput {
+  std::filesystem::path npu_json;
+  std::filesystem::path bench_json;
+  std::optional<int64_t> step;
+  std::optional<int64_t> rank;
+};
+
+struct PairTimings {
+  double load_seconds = 0;
+  double compare_seconds = 0;
+  double write_seconds = 0;
+};
+
+struct ComparedPair {
+  Side npu;
+  Side bench;
+  RowMapping mapping;
+  CompareResult result;
+  std::vector<bool> agrees;                     // per result row: equal up to the noise of its dtype
+  std::optional<dump::StackFile> stack;         // of the NPU side
+  bool show_stack_column = false;
+  std::optional<dump::ConstructFile> construct; // of the NPU side
+  DivergenceReport divergence;
+  std::vector<std::string> warnings;
+  PairTimings timings;
+};
+
+// The mode follows from both sides' task; kMismatch when they cannot be compared.
+Result<CompareMode> DetectMode(const Side& npu, const Side& bench);
+
+Result<ComparedPair> ComparePair(const CompareOptions& options, const PairInput& input, base::ThreadPool& pool);
+
+}  // namespace msprobe::analysis

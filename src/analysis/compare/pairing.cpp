@@ -1,0 +1,157 @@
+#include "src/analysis/compare/pairing.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "src/base/strings.h"
+#include "src/dump/layout.h"
+
+namespace msprobe::analysis {
+namespace {
+
+using dump::DumpLayout;
+using dump::RankFolder;
+
+// -1 stands for "without a number".
+using StepRank = std::pair<int64_t, int64_t>;
+
+constexpr int64_t kUnnumbered = -1;
+
+std::string PlaceText(const RankFolder& folder) {
+  std::string text;
+  if (folder.step) {
+    text = fmt::format("step{}/", *folder.step);
+  }
+  return text + (folder.rank ? fmt::format("rank{}", *folder.rank) : std::string("rank"));
+}
+
+template <typename Number>
+size_t CountDistinct(const DumpLayout& layout, Number&& number) {
+  std::set<int64_t> seen;
+  for (const RankFolder& folder : layout.ranks) {
+    seen.insert(number(folder).value_or(kUnnumbered));
+  }
+  return seen.size();
+}
+
+size_t StepCount(const DumpLayout& layout) {
+  return CountDistinct(layout, [](const RankFolder& folder) { return folder.step; });
+}
+
+size_t RankCount(const DumpLayout& layout) {
+  return CountDistinct(layout, [](const RankFolder& folder) { return folder.rank; });
+}
+
+class Planner {
+ public:
+  Planner(const DumpLayout& npu, const DumpLayout& bench)
+      : npu_(npu),
+        bench_(bench),
+        ignore_step_(StepCount(npu) == 1 && StepCount(bench) == 1),
+        ignore_rank_(RankCount(npu) == 1 && RankCount(bench) == 1),
+        several_steps_(!ignore_step_),
+        name_ranks_(!ignore_rank_ || (npu.ranks.size() == 1 && IsAboveRank(npu))) {}
+
+  PairingPlan Plan() {
+    std::map<StepRank, const RankFolder*> bench_folders;
+    for (const RankFolder& folder : bench_.ranks) {
+      bench_folders[KeyOf(folder)] = &folder;
+    }
+    PairingPlan plan;
+    for (const RankFolder& folder : npu_.ranks) {
+      const auto found = bench_folders.find(KeyOf(folder));
+      if (found == bench_folders.end()) {
+        plan.npu_only.push_back(PlaceText(folder));
+        continue;
+      }
+      AddPairs(folder, *found->second, plan);
+      bench_folders.erase(found);
+    }
+    for (const auto& [key, folder] : bench_folders) {
+      plan.bench_only.push_back(PlaceText(*folder));
+    }
+    return plan;
+  }
+
+ private:
+  // The path names a folder above the rank folders: result files then carry the rank, as a multi-rank compare's do.
+  static bool IsAboveRank(const DumpLayout& layout) {
+    return !layout.is_single_file && layout.ranks[0].folder != layout.root;
+  }
+
+  StepRank KeyOf(const RankFolder& folder) const {
+    return {ignore_step_ ? 0 : folder.step.value_or(kUnnumbered), ignore_rank_ ? 0 : folder.rank.value_or(kUnnumbered)};
+  }
+
+  void AddPairs(const RankFolder& npu, const RankFolder& bench, PairingPlan& plan) const {
+    const auto add = [&](const char* file_name, bool is_debug) {
+      PlannedPair pair;
+      pair.input = {npu.folder / file_name, bench.folder / file_name, npu.step, npu.rank};
+      pair.is_debug = is_debug;
+      if (name_ranks_) {
+        pair.rank_suffix = "_" + (npu.rank ? fmt::format("rank{}", *npu.rank) : std::string("rank"));
+      }
+      if (several_steps_) {
+        pair.result_subfolder = npu.step ? fmt::format("step{}", *npu.step) : std::string("step");
+      }
+      plan.pairs.push_back(std::move(pair));
+    };
+    if (npu.has_dump && bench.has_dump) {
+      add(dump::kDumpFileName, false);
+    }
+    if (npu.has_debug && bench.has_debug) {
+      add(dump::kDebugFileName, true);
+    }
+    if (npu.has_dump != bench.has_dump || npu.has_debug != bench.has_debug) {
+      const bool npu_has_more = npu.has_dump > bench.has_dump || npu.has_debug > bench.has_debug;
+      (npu_has_more ? plan.npu_only : plan.bench_only).push_back(PlaceText(npu) + " (one of dump.json, debug.json)");
+    }
+  }
+
+  const DumpLayout& npu_;
+  const DumpLayout& bench_;
+  const bool ignore_step_;
+  const bool ignore_rank_;
+  const bool several_steps_;
+  const bool name_ranks_;
+};
+
+Result<PairingPlan> PlanFilePair(const DumpLayout& npu, const DumpLayout& bench) {
+  if (npu.single_file_name != bench.single_file_name) {
+    return UsageError(fmt::format("a {} can only be compared with another one, not with a {}", npu.single_file_name,
+                                  bench.single_file_name));
+  }
+  PairingPlan plan;
+  PlannedPair pair;
+  const auto& npu_rank = npu.ranks[0];
+  pair.input = {npu_rank.folder / npu.single_file_name, bench.ranks[0].folder / bench.single_file_name, npu_rank.step,
+                npu_rank.rank};
+  pair.is_debug = npu.single_file_name == dump::kDebugFileName;
+  plan.pairs.push_back(std::move(pair));
+  return plan;
+}
+
+}  // namespace
+
+Result<PairingPlan> PlanPairs(const std::filesystem::path& npu_path, const std::filesystem::path& bench_path) {
+  MSP_ASSIGN_OR_RETURN(const DumpLayout npu, dump::FindDump(npu_path));
+  MSP_ASSIGN_OR_RETURN(const DumpLayout bench, dump::FindDump(bench_path));
+  if (npu.is_single_file && bench.is_single_file) {
+    return PlanFilePair(npu, bench);
+  }
+  if (npu.is_single_file != bench.is_single_file) {
+    return UsageError("one path is a file, the other a folder").WithHint("name two files or two folders");
+  }
+  PairingPlan plan = Planner(npu, bench).Plan();
+  if (plan.pairs.empty()) {
+    return NotFoundError(fmt::format("no step and rank of {} has a partner in {} (there: {}; here: {})",
+                                     npu_path.string(), bench_path.string(), base::Join(plan.bench_only, ", "),
+                                     base::Join(plan.npu_only, ", ")));
+  }
+  return plan;
+}
+
+}  // namespace msprobe::analysis

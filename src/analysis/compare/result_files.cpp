@@ -1,0 +1,111 @@
+#include "src/analysis/compare/result_files.h"
+
+#include <fmt/format.h>
+
+#include "src/analysis/compare/advisor.h"
+#include "src/analysis/compare/result_table.h"
+#include "src/base/files.h"
+#include "src/report/writers.h"
+
+namespace msprobe::analysis {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Rows worth showing with --only-diff: whatever disagrees, failed, is coloured, or carries a note.
+std::vector<bool> DifferentRows(const ComparedPair& pair) {
+  std::vector<bool> keep(pair.result.rows.size());
+  for (size_t i = 0; i < keep.size(); ++i) {
+    const RowResult& row = pair.result.rows[i];
+    const bool passes = row.verdict == Verdict::kYes || row.verdict == Verdict::kPass ||
+                        row.verdict == Verdict::kEmpty || row.verdict == Verdict::kNone;
+    keep[i] = !pair.agrees[i] || !passes || row.fill != report::Fill::kNone || row.pair.bench == kNoRow;
+  }
+  return keep;
+}
+
+// Names may hold anything: double-quoted YAML with the two characters that matter escaped.
+std::string YamlText(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      quoted += '\\';
+    }
+    quoted += c;
+  }
+  return quoted + "\"";
+}
+
+std::string DataMappingText(const RowMapping& mapping) {
+  std::string text;
+  for (const auto& [npu_name, bench_name] : mapping.derived_data_mapping) {
+    text += fmt::format("{}: {}\n", YamlText(npu_name), YamlText(bench_name));
+  }
+  return text;
+}
+
+fs::path WithEnding(const fs::path& stem, const char* ending) {
+  fs::path path = stem;
+  path += ending;
+  return path;
+}
+
+}  // namespace
+
+Result<std::vector<fs::path>> WriteTableFiles(const CompareOptions& options, const report::Table& table,
+                                              const fs::path& stem, bool styled_header, base::ThreadPool& pool) {
+  std::vector<fs::path> written;
+  if (options.write_xlsx) {
+    report::XlsxOptions xlsx;
+    xlsx.styled_header = styled_header;
+    const report::Table* const sheets[] = {&table};
+    written.push_back(WithEnding(stem, ".xlsx"));
+    MSP_RETURN_IF_ERROR(report::WriteXlsx(written.back(), sheets, xlsx, pool));
+  }
+  if (options.write_csv) {
+    written.push_back(WithEnding(stem, ".csv"));
+    MSP_RETURN_IF_ERROR(report::WriteCsv(written.back(), table));
+  }
+  if (options.write_json) {
+    written.push_back(WithEnding(stem, ".jsonl"));
+    MSP_RETURN_IF_ERROR(report::WriteJsonLines(written.back(), table));
+  }
+  return written;
+}
+
+Result<std::vector<fs::path>> WriteResultFiles(const CompareOptions& options, const PlannedPair& plan,
+                                               const ComparedPair& pair, const std::string& stamp,
+                                               base::ThreadPool& pool) {
+  if (pair.result.rows.empty()) {
+    return std::vector<fs::path>();
+  }
+  const fs::path folder = options.output_folder / plan.result_subfolder;
+  MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
+  const std::string base_name = !options.output_name.empty() ? options.output_name
+                                : plan.is_debug              ? "debug_compare_result"
+                                                             : "compare_result";
+  std::vector<bool> keep;
+  if (options.only_different) {
+    keep = DifferentRows(pair);
+  }
+  const report::Table table =
+      MakeResultTable(pair.npu, pair.bench, pair.result, pair.show_stack_column && pair.stack ? &*pair.stack : nullptr,
+                      options.only_different ? &keep : nullptr);
+  MSP_ASSIGN_OR_RETURN(
+      std::vector<fs::path> written,
+      WriteTableFiles(options, table, folder / fmt::format("{}{}_{}", base_name, plan.rank_suffix, stamp),
+                      /*styled_header=*/false, pool));
+  if (!pair.mapping.derived_data_mapping.empty()) {
+    written.push_back(folder / fmt::format("data_mapping_{}.yaml", stamp));
+    MSP_RETURN_IF_ERROR(base::WriteFileAtomically(written.back(), DataMappingText(pair.mapping)));
+  }
+  if (options.advisor) {
+    // Debug saves get a file of their own: both are written within the same second.
+    const std::string_view kind = plan.is_debug && !plan.rank_suffix.empty() ? "_debug" : "";
+    written.push_back(folder / fmt::format("advisor{}{}_{}.txt", kind, plan.rank_suffix, stamp));
+    MSP_RETURN_IF_ERROR(base::WriteFileAtomically(written.back(), AdvisorText(pair.npu, pair.result)));
+  }
+  return written;
+}
+
+}  // namespace msprobe::analysis
