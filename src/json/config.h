@@ -1,5 +1,6 @@
-// Small documents that people write: JSON (comments and trailing commas allowed) and YAML, loaded into one tree that
-// remembers where each value stood, so that every complaint names file, line, key and the nearest valid key.
+// Small documents that people write: JSON (comments and trailing commas allowed) and YAML, loaded
+// into one tree that remembers where each value stood, so that every complaint names file, line,
+// key and the nearest valid key.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +23,18 @@ struct ConfigValue {
   ConfigKind kind = ConfigKind::kNull;
   bool boolean = false;
   int64_t integer = 0;
-  double number = 0;        // also set for integers
-  std::string text;         // of kText; for YAML scalars of other kinds the original spelling
+  double number = 0;  // also set for integers
+  std::string text;   // of kText; for YAML scalars of other kinds the original spelling
   std::vector<ConfigValue> items;
-  std::vector<std::pair<std::string, ConfigValue>> members;   // in file order; a duplicate key is an error
-  int line = 0;             // 1-based
+  std::vector<std::pair<std::string, ConfigValue>>
+      members;   // in file order; a duplicate key is an error
+  int line = 0;  // 1-based
 
   const ConfigValue* Find(std::string_view key) const;
 };
 
 struct Config {
-  std::string file;         // as the user named it
+  std::string file;  // as the user named it
   ConfigValue root;
 
   // "compare.json line 3: key \"npu_path\": must be text, not a list"
@@ -40,8 +42,10 @@ struct Config {
   // Fails on the first key that is not in `valid`, suggesting the nearest one.
   Status CheckKeys(const ConfigValue& object, std::span<const std::string> valid) const;
 
-  // Typed access to a member of `object`: the fallback when absent or null, an error when of another kind.
-  Result<std::string> Text(const ConfigValue& object, std::string_view key, std::string_view fallback) const;
+  // Typed access to a member of `object`: the fallback when absent or null, an error when of
+  // another kind.
+  Result<std::string> Text(const ConfigValue& object, std::string_view key,
+                           std::string_view fallback) const;
   Result<std::string> RequiredText(const ConfigValue& object, std::string_view key) const;
   Result<bool> Bool(const ConfigValue& object, std::string_view key, bool fallback) const;
   Result<std::vector<int64_t>> IntList(const ConfigValue& object, std::string_view key) const;

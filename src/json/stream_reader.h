@@ -1,5 +1,5 @@
-// Streaming JSON: events instead of a document, so that a dump of any size is read in constant memory. Accepts what Python's
-// json module writes: bare NaN, Infinity, -Infinity.
+// Streaming JSON: events instead of a document, so that a dump of any size is read in constant
+// memory. Accepts what Python's json module writes: bare NaN, Infinity, -Infinity.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,13 @@ class Handler {
 };
 
 struct ParseOutcome {
-  bool truncated = false;        // the text ended inside a value: everything before it was delivered
-  uint64_t error_offset = 0;     // byte where parsing failed
+  bool truncated = false;     // the text ended inside a value: everything before it was delivered
+  uint64_t error_offset = 0;  // byte where parsing failed
 };
 
-// Errors are kBadFormat and name byte, line and column. Nesting deeper than `max_depth` is an error, never a crash.
-Status ParseStream(std::string_view text, Handler& handler, ParseOutcome* outcome = nullptr, int max_depth = 512);
+// Errors are kBadFormat and name byte, line and column. Nesting deeper than `max_depth` is an
+// error, never a crash.
+Status ParseStream(std::string_view text, Handler& handler, ParseOutcome* outcome = nullptr,
+                   int max_depth = 512);
 
 }  // namespace msprobe::json

@@ -1,5 +1,5 @@
-// JSON text as Python's json.dump spells it: ", " and ": " or indent 1, non-ASCII as \uXXXX, floats by repr, NaN, Infinity
-// and -Infinity bare. Re-writing what Python wrote gives the same bytes.
+// JSON text as Python's json.dump spells it: ", " and ": " or indent 1, non-ASCII as \uXXXX, floats
+// by repr, NaN, Infinity and -Infinity bare. Re-writing what Python wrote gives the same bytes.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class Writer {
   void Int(int64_t value);
   void Float(double value);
   void Text(std::string_view utf8);
-  void Raw(std::string_view token);   // a number spelled elsewhere
+  void Raw(std::string_view token);  // a number spelled elsewhere
 
   template <typename Value>
   void Member(std::string_view key, const Value& value) {
@@ -54,7 +54,7 @@ class Writer {
   std::string& out_;
   const int indent_;
   const NonFinite non_finite_;
-  std::vector<bool> has_items_;   // per open container
+  std::vector<bool> has_items_;  // per open container
   bool after_key_ = false;
 };
 

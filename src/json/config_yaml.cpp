@@ -1,0 +1,222 @@
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <map>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/mark.h>
+#include <yaml-cpp/parser.h>
+
+#include "src/base/files.h"
+#include "src/json/config.h"
+#include "src/json/config_tree.h"
+#include "src/json/yaml_scalar.h"
+
+namespace msprobe::json {
+namespace {
+
+// No tag, and the standard ones that say what the spelling says anyway.
+constexpr std::array<std::string_view, 6> kPlainTags = {"",
+                                                        "?",
+                                                        "tag:yaml.org,2002:null",
+                                                        "tag:yaml.org,2002:bool",
+                                                        "tag:yaml.org,2002:int",
+                                                        "tag:yaml.org,2002:float"};
+
+int LineOf(const YAML::Mark& mark) { return mark.line + 1; }
+
+size_t CountNodes(const ConfigValue& root) {
+  size_t count = 0;
+  std::vector<const ConfigValue*> pending = {&root};
+  while (!pending.empty()) {
+    const ConfigValue* value = pending.back();
+    pending.pop_back();
+    ++count;
+    for (const ConfigValue& item : value->items) {
+      pending.push_back(&item);
+    }
+    for (const auto& [key, member] : value->members) {
+      pending.push_back(&member);
+    }
+  }
+  return count;
+}
+
+size_t Depth(const ConfigValue& root) {
+  size_t deepest = 0;
+  std::vector<std::pair<const ConfigValue*, size_t>> pending = {{&root, 0}};
+  while (!pending.empty()) {
+    const auto [value, depth] = pending.back();
+    pending.pop_back();
+    deepest = std::max(deepest, depth);
+    for (const ConfigValue& item : value->items) {
+      pending.emplace_back(&item, depth + 1);
+    }
+    for (const auto& [key, member] : value->members) {
+      pending.emplace_back(&member, depth + 1);
+    }
+  }
+  return deepest;
+}
+
+// yaml-cpp's events into the tree. They cannot be stopped, so after a failure they are only
+// ignored. An alias becomes a copy of what its anchor named; copies count against the limit of
+// values, so that nested aliases cannot blow up.
+class YamlTree final : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark& /*mark*/) override {}
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    AddScalar(ConfigValue{}, mark, anchor);
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& text) override {
+    if (builder_.expects_key()) {
+      Remember(anchor, TextValue(text, LineOf(mark)));
+      builder_.Key(text, LineOf(mark));
+      return;
+    }
+    if (tag == "!" || tag == "tag:yaml.org,2002:str") {
+      AddScalar(TextValue(text, LineOf(mark)), mark, anchor);
+    } else if (std::find(kPlainTags.begin(), kPlainTags.end(), tag) != kPlainTags.end()) {
+      AddScalar(internal::ResolvePlainScalar(text), mark, anchor);
+    } else {
+      builder_.Fail(LineOf(mark), fmt::format("tag {} is not supported", tag));
+    }
+  }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const int line = LineOf(mark);
+    const auto known = anchors_.find(anchor);
+    if (known == anchors_.end()) {
+      builder_.Fail(line, "an alias stands inside of what it names");
+      return;
+    }
+    const Anchored& named = known->second;
+    if (builder_.expects_key()) {
+      if (named.value.kind != ConfigKind::kText) {
+        builder_.Fail(line, "a key must be text");
+      } else {
+        builder_.Key(named.value.text, line);
+      }
+      return;
+    }
+    if (builder_.depth() + named.depth > static_cast<size_t>(internal::kConfigDepth)) {
+      builder_.Fail(line, fmt::format("more than {} nested levels", internal::kConfigDepth));
+      return;
+    }
+    if (builder_.Count(named.nodes, line)) {
+      builder_.Add(named.value);
+    }
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value /*style*/) override {
+    Begin(ConfigKind::kList, mark, anchor);
+  }
+  void OnSequenceEnd() override { End(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value /*style*/) override {
+    Begin(ConfigKind::kObject, mark, anchor);
+  }
+  void OnMapEnd() override { End(); }
+
+  internal::TreeBuilder& builder() { return builder_; }
+
+ private:
+  struct Anchored {
+    ConfigValue value;
+    size_t nodes = 0;
+    size_t depth = 0;
+  };
+
+  static ConfigValue TextValue(const std::string& text, int line) {
+    ConfigValue value;
+    value.kind = ConfigKind::kText;
+    value.text = text;
+    value.line = line;
+    return value;
+  }
+
+  void AddScalar(ConfigValue value, const YAML::Mark& mark, YAML::anchor_t anchor) {
+    value.line = LineOf(mark);
+    if (builder_.expects_key()) {
+      builder_.Fail(value.line, "a key must be text");
+      return;
+    }
+    if (builder_.Add(std::move(value))) {
+      Remember(anchor, *builder_.last());
+    }
+  }
+
+  void Begin(ConfigKind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
+    if (builder_.expects_key()) {
+      builder_.Fail(LineOf(mark), "a key must be text");
+      return;
+    }
+    open_anchors_.push_back(anchor);
+    builder_.Begin(kind, LineOf(mark));
+  }
+
+  void End() {
+    if (builder_.failed() || !builder_.End()) {
+      return;
+    }
+    const YAML::anchor_t anchor = open_anchors_.back();
+    open_anchors_.pop_back();
+    Remember(anchor, *builder_.last());
+  }
+
+  void Remember(YAML::anchor_t anchor, const ConfigValue& value) {
+    if (anchor == YAML::NullAnchor || builder_.failed()) {
+      return;
+    }
+    const size_t nodes = CountNodes(value);
+    if (builder_.Count(nodes, value.line)) {
+      anchors_[anchor] = {value, nodes, Depth(value)};
+    }
+  }
+
+  internal::TreeBuilder builder_;
+  std::map<YAML::anchor_t, Anchored> anchors_;
+  std::vector<YAML::anchor_t> open_anchors_;
+};
+
+}  // namespace
+
+Result<Config> ParseYamlConfig(std::string_view text, std::string file_name) {
+  YamlTree tree;
+  try {
+    std::istringstream input{std::string(text)};
+    YAML::Parser parser(input);
+    parser.HandleNextDocument(tree);
+    if (!tree.builder().failed()) {
+      YamlTree second;
+      if (parser.HandleNextDocument(second)) {
+        return BadFormatError(fmt::format("{}: holds more than one document", file_name));
+      }
+    }
+  } catch (const YAML::Exception& error) {
+    return BadFormatError(fmt::format("{}: line {} column {}: {}", file_name, error.mark.line + 1,
+                                      error.mark.column + 1, error.msg));
+  } catch (const std::exception& error) {
+    return BadFormatError(fmt::format("{}: not valid YAML ({})", file_name, error.what()));
+  }
+  MSP_RETURN_IF_ERROR(Status(tree.builder().status()), file_name);
+  return Config{std::move(file_name), tree.builder().TakeRoot()};
+}
+
+Result<Config> LoadYamlConfig(const std::filesystem::path& path) {
+  MSP_ASSIGN_OR_RETURN(const std::string text,
+                       base::ReadTextFile(path, internal::kConfigLimitBytes));
+  return ParseYamlConfig(text, path.string());
+}
+
+}  // namespace msprobe::json

@@ -1,0 +1,393 @@
+#include "src/json/parse_engine.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include <fmt/format.h>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+// Sizes are held in our stream, not in RapidJSON's 32-bit ones; nothing it asserts depends on the
+// input.
+#define RAPIDJSON_ASSERT(x) static_cast<void>(0)
+#include <rapidjson/error/en.h>
+#include <rapidjson/reader.h>
+
+namespace msprobe::json::internal {
+namespace {
+
+// RapidJSON recurses once per level: more than this is refused whatever the caller asks for.
+constexpr int kDeepestAllowed = 4096;
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+// First byte in [at, end) that a plain run of a text cannot hold: a quote, a backslash or a control
+// character.
+const char* EndOfPlainRun(const char* at, const char* end) {
+#if defined(__SSE2__)
+  const __m128i quote = _mm_set1_epi8('"');
+  const __m128i backslash = _mm_set1_epi8('\\');
+  const __m128i control = _mm_set1_epi8(0x1F);
+  for (; end - at >= 16; at += 16) {
+    const __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+    const __m128i special =
+        _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(block, quote), _mm_cmpeq_epi8(block, backslash)),
+                     _mm_cmpeq_epi8(_mm_max_epu8(block, control), control));
+    if (const auto mask = static_cast<unsigned>(_mm_movemask_epi8(special)); mask != 0) {
+      return at + std::countr_zero(mask);
+    }
+  }
+#endif
+  while (at != end && *at != '"' && *at != '\\' && static_cast<unsigned char>(*at) >= 0x20) {
+    ++at;
+  }
+  return at;
+}
+
+const char* EndOfBlanks(const char* at, const char* end) {
+#if defined(__SSE2__)
+  // Indentation is long in written dumps; one blank between tokens is the other common case.
+  const __m128i space = _mm_set1_epi8(' ');
+  const __m128i line_feed = _mm_set1_epi8('\n');
+  const __m128i carriage_return = _mm_set1_epi8('\r');
+  const __m128i tab = _mm_set1_epi8('\t');
+  for (; end - at >= 16; at += 16) {
+    const __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+    const __m128i blank = _mm_or_si128(
+        _mm_or_si128(_mm_cmpeq_epi8(block, space), _mm_cmpeq_epi8(block, line_feed)),
+        _mm_or_si128(_mm_cmpeq_epi8(block, carriage_return), _mm_cmpeq_epi8(block, tab)));
+    const unsigned others = ~static_cast<unsigned>(_mm_movemask_epi8(blank)) & 0xFFFFU;
+    if (others != 0) {
+      return at + std::countr_zero(others);
+    }
+  }
+#endif
+  while (at != end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) {
+    ++at;
+  }
+  return at;
+}
+
+int HexDigit(char c) {
+  if (c >= '0' && c <= '9') {
+    return c - '0';
+  }
+  const char lower = static_cast<char>(c | 0x20);
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+// The four digits behind "\u", or -1.
+int ReadHex4(const char* at, const char* end) {
+  if (end - at < 4) {
+    return -1;
+  }
+  int value = 0;
+  for (int i = 0; i < 4; ++i) {
+    const int digit = HexDigit(at[i]);
+    if (digit < 0) {
+      return -1;
+    }
+    value = value * 16 + digit;
+  }
+  return value;
+}
+
+// Lone surrogates are kept in their three-byte form, as Python keeps them: the writer turns them
+// back into \udXXX.
+void AppendUtf8(uint32_t code, std::string& out) {
+  const auto put = [&out](uint32_t byte) {
+    out += static_cast<char>(static_cast<unsigned char>(byte));
+  };
+  if (code < 0x80) {
+    put(code);
+  } else if (code < 0x800) {
+    put(0xC0U | (code >> 6U));
+    put(0x80U | (code & 0x3FU));
+  } else if (code < 0x10000) {
+    put(0xE0U | (code >> 12U));
+    put(0x80U | ((code >> 6U) & 0x3FU));
+    put(0x80U | (code & 0x3FU));
+  } else {
+    put(0xF0U | (code >> 18U));
+    put(0x80U | ((code >> 12U) & 0x3FU));
+    put(0x80U | ((code >> 6U) & 0x3FU));
+    put(0x80U | (code & 0x3FU));
+  }
+}
+
+// Decodes one escape at `at` (a backslash) into `out`; returns the place behind it, or null when it
+// is invalid.
+const char* DecodeEscape(const char* at, const char* end, std::string& out) {
+  if (end - at < 2) {
+    return nullptr;
+  }
+  constexpr std::string_view kLetters = "\"\\/bfnrt";
+  constexpr std::string_view kMeanings = "\"\\/\b\f\n\r\t";
+  if (const size_t known = kLetters.find(at[1]); known != std::string_view::npos) {
+    out += kMeanings[known];
+    return at + 2;
+  }
+  const int first = at[1] == 'u' ? ReadHex4(at + 2, end) : -1;
+  if (first < 0) {
+    return nullptr;
+  }
+  at += 6;
+  auto code = static_cast<uint32_t>(first);
+  if (code >= 0xD800 && code < 0xDC00 && end - at >= 6 && at[0] == '\\' && at[1] == 'u') {
+    const int second = ReadHex4(at + 2, end);
+    if (second >= 0xDC00 && second < 0xE000) {
+      code = 0x10000 + ((code - 0xD800) << 10U) + (static_cast<uint32_t>(second) - 0xDC00);
+      at += 6;
+    }
+  }
+  AppendUtf8(code, out);
+  return at;
+}
+
+// RapidJSON's input stream over borrowed bytes that need no terminator. In its in-situ mode the
+// parser tells a stream when a text begins (PutBegin): ours then finds the end of the text itself,
+// sixteen bytes at a time, and leaves the parser at the closing quote. Texts without escapes are
+// views into the input; the others are decoded into a scratch string.
+class TextStream {
+ public:
+  using Ch = char;
+
+  explicit TextStream(std::string_view text)
+      : begin_(text.data()), at_(text.data()), end_(text.data() + text.size()) {}
+
+  char Peek() const { return at_ == end_ ? '\0' : *at_; }
+  char Take() { return at_ == end_ ? '\0' : *at_++; }
+  size_t Tell() const { return static_cast<size_t>(at_ - begin_); }
+
+  char* PutBegin() {
+    // Numbers announce themselves too, but at their end.
+    if (at_ != begin_ && at_[-1] == '"') {
+      ReadText();
+    }
+    return nullptr;
+  }
+  void Put(char /*unused*/) {}
+  size_t PutEnd(char* /*unused*/) { return 1; }
+  void Flush() {}
+
+  void SkipBlanks() {
+    if (at_ != end_ && static_cast<unsigned char>(*at_) <= ' ') {
+      at_ = EndOfBlanks(at_, end_);
+    }
+  }
+
+  bool AtEnd() const { return at_ == end_; }
+  std::string_view text() const { return text_; }
+  std::string_view Before(size_t length) const { return {at_ - length, length}; }
+
+ private:
+  // Stops at the closing quote, or at what makes the text invalid: the parser finds it there and
+  // says so.
+  void ReadText() {
+    const char* run = at_;
+    at_ = EndOfPlainRun(at_, end_);
+    if (at_ == end_ || *at_ != '\\') {
+      text_ = {run, static_cast<size_t>(at_ - run)};
+      return;
+    }
+    scratch_.assign(run, at_);
+    while (at_ != end_ && *at_ == '\\') {
+      const char* next = DecodeEscape(at_, end_, scratch_);
+      if (next == nullptr) {
+        break;
+      }
+      at_ = EndOfPlainRun(next, end_);
+      scratch_.append(next, at_);
+    }
+    text_ = scratch_;
+  }
+
+  const char* begin_;
+  const char* at_;
+  const char* end_;
+  std::string_view text_;
+  std::string scratch_;
+};
+
+// Found by argument-dependent lookup before RapidJSON's byte-wise template.
+void SkipWhitespace(TextStream& stream) { stream.SkipBlanks(); }
+
+// RapidJSON's events, turned into ours.
+class Bridge {
+ public:
+  Bridge(TextStream& stream, Handler& handler, int max_depth, size_t* position)
+      : stream_(stream), handler_(handler), max_depth_(max_depth), position_(position) {}
+
+  bool Null() { return Note() && handler_.OnNull(); }
+  bool Bool(bool value) { return Note() && handler_.OnBool(value); }
+  bool String(const char* /*unused*/, rapidjson::SizeType /*unused*/, bool /*unused*/) {
+    return Note() && handler_.OnText(stream_.text());
+  }
+  bool Key(const char* /*unused*/, rapidjson::SizeType /*unused*/, bool /*unused*/) {
+    return Note() && handler_.OnKey(stream_.text());
+  }
+  bool StartObject() { return Deeper() && handler_.OnBeginObject(); }
+  bool EndObject(rapidjson::SizeType /*unused*/) {
+    --depth_;
+    return Note() && handler_.OnEndObject();
+  }
+  bool StartArray() { return Deeper() && handler_.OnBeginArray(); }
+  bool EndArray(rapidjson::SizeType /*unused*/) {
+    --depth_;
+    return Note() && handler_.OnEndArray();
+  }
+  bool RawNumber(const char* /*unused*/, rapidjson::SizeType length, bool /*unused*/) {
+    // A number at the very end of an unfinished document may have lost digits: the parser reports
+    // the truncation next.
+    if (depth_ > 0 && stream_.AtEnd()) {
+      return true;
+    }
+    return Note() && Number(stream_.Before(length));
+  }
+  // Never called in the modes we use.
+  bool Int(int /*unused*/) { return false; }
+  bool Uint(unsigned /*unused*/) { return false; }
+  bool Int64(int64_t /*unused*/) { return false; }
+  bool Uint64(uint64_t /*unused*/) { return false; }
+  bool Double(double /*unused*/) { return false; }
+
+  bool too_deep() const { return too_deep_; }
+
+ private:
+  bool Note() {
+    if (position_ != nullptr) {
+      *position_ = stream_.Tell();
+    }
+    return true;
+  }
+
+  bool Deeper() {
+    too_deep_ = ++depth_ > max_depth_;
+    return !too_deep_ && Note();
+  }
+
+  bool Number(std::string_view digits) {
+    const char* begin = digits.data();
+    const char* end = begin + digits.size();
+    int64_t integer = 0;
+    const auto as_integer = std::from_chars(begin, end, integer);
+    if (as_integer.ec == std::errc() && as_integer.ptr == end) {
+      return handler_.OnInt(integer);
+    }
+    double value = 0;
+    const auto as_float = std::from_chars(begin, end, value);
+    if (as_float.ec == std::errc::result_out_of_range) {
+      value = std::strtod(std::string(digits).c_str(),
+                          nullptr);  // zero or infinity, as Python reads it
+    }
+    return handler_.OnFloat(value, digits);
+  }
+
+  TextStream& stream_;
+  Handler& handler_;
+  const int max_depth_;
+  size_t* const position_;
+  int depth_ = 0;
+  bool too_deep_ = false;
+};
+
+std::string_view Describe(rapidjson::ParseErrorCode code) {
+  switch (code) {
+    case rapidjson::kParseErrorDocumentEmpty:
+      return "the document is empty";
+    case rapidjson::kParseErrorDocumentRootNotSingular:
+      return "more text follows the end of the document";
+    case rapidjson::kParseErrorObjectMissName:
+      return "expected a key in double quotes";
+    case rapidjson::kParseErrorObjectMissColon:
+      return "expected ':' behind a key";
+    case rapidjson::kParseErrorObjectMissCommaOrCurlyBracket:
+      return "expected ',' or '}'";
+    case rapidjson::kParseErrorArrayMissCommaOrSquareBracket:
+      return "expected ',' or ']'";
+    case rapidjson::kParseErrorStringUnicodeEscapeInvalidHex:
+      return "\\u needs four hexadecimal digits";
+    case rapidjson::kParseErrorStringEscapeInvalid:
+      return "a text holds an unknown escape or a raw control character";
+    case rapidjson::kParseErrorStringMissQuotationMark:
+      return "a text has no closing quote";
+    case rapidjson::kParseErrorNumberTooBig:
+      return "a number is too large";
+    case rapidjson::kParseErrorNumberMissFraction:
+      return "a digit must follow the decimal point";
+    case rapidjson::kParseErrorNumberMissExponent:
+      return "a number's exponent has no digits";
+    case rapidjson::kParseErrorValueInvalid:
+      return "expected a value";
+    default:
+      return "not valid JSON";
+  }
+}
+
+Status ErrorAt(std::string_view text, size_t offset, std::string_view what) {
+  const LinePosition place = Locate(text, offset);
+  return BadFormatError(
+      fmt::format("line {} column {} (byte {}): {}", place.line, place.column, offset, what));
+}
+
+}  // namespace
+
+LinePosition Locate(std::string_view text, size_t offset) {
+  const std::string_view before = text.substr(0, offset);
+  const size_t line_start =
+      before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+  const auto breaks = static_cast<size_t>(std::count(before.begin(), before.end(), '\n'));
+  return {breaks + 1, before.size() - line_start + 1};
+}
+
+Status Parse(std::string_view text, Dialect dialect, Handler& handler, ParseOutcome* outcome,
+             int max_depth, size_t* position) {
+  constexpr unsigned kPythonFlags = rapidjson::kParseInsituFlag |
+                                    rapidjson::kParseNumbersAsStringsFlag |
+                                    rapidjson::kParseNanAndInfFlag;
+  constexpr unsigned kConfigFlags =
+      kPythonFlags | rapidjson::kParseCommentsFlag | rapidjson::kParseTrailingCommasFlag;
+  ParseOutcome ignored;
+  ParseOutcome& result = outcome != nullptr ? *outcome : ignored;
+  result = {};
+
+  const size_t mark = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  TextStream stream(text.substr(mark));
+  const int depth_limit = std::clamp(max_depth, 1, kDeepestAllowed);
+  Bridge bridge(stream, handler, depth_limit, position);
+  rapidjson::Reader reader;
+  const rapidjson::ParseResult parsed = dialect == Dialect::kPython
+                                            ? reader.Parse<kPythonFlags>(stream, bridge)
+                                            : reader.Parse<kConfigFlags>(stream, bridge);
+  if (bridge.too_deep()) {
+    result.error_offset = mark + stream.Tell();
+    return ErrorAt(text, result.error_offset,
+                   fmt::format("more than {} nested levels", depth_limit));
+  }
+  if (parsed.IsError() && parsed.Code() == rapidjson::kParseErrorTermination) {
+    return {};  // the handler has seen enough
+  }
+  if (parsed.IsError()) {
+    result.truncated = stream.AtEnd();
+    result.error_offset = mark + (result.truncated ? stream.Tell() : parsed.Offset());
+    const bool empty = parsed.Code() == rapidjson::kParseErrorDocumentEmpty;
+    return ErrorAt(text, result.error_offset,
+                   result.truncated && !empty
+                       ? fmt::format("the document ends too early ({})", Describe(parsed.Code()))
+                       : std::string(Describe(parsed.Code())));
+  }
+  if (!stream.AtEnd()) {  // a NUL byte looks like the end to RapidJSON
+    result.error_offset = mark + stream.Tell();
+    return ErrorAt(text, result.error_offset,
+                   Describe(rapidjson::kParseErrorDocumentRootNotSingular));
+  }
+  return {};
+}
+
+}  // namespace msprobe::json::internal

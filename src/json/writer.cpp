@@ -1,0 +1,216 @@
+#include "src/json/writer.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "src/base/number_text.h"
+
+namespace msprobe::json {
+namespace {
+
+constexpr std::string_view kHex = "0123456789abcdef";
+
+// Bytes that stand for themselves inside quotes.
+constexpr std::array<bool, 256> MakePlainTable() {
+  std::array<bool, 256> plain{};
+  for (size_t byte = 0x20; byte < 0x7F; ++byte) {
+    plain[byte] = byte != '"' && byte != '\\';
+  }
+  return plain;
+}
+constexpr std::array<bool, 256> kPlain = MakePlainTable();
+
+void AppendUnicodeEscape(uint32_t unit, std::string& out) {
+  const std::array<char, 6> text = {'\\',
+                                    'u',
+                                    kHex[(unit >> 12U) & 0xFU],
+                                    kHex[(unit >> 8U) & 0xFU],
+                                    kHex[(unit >> 4U) & 0xFU],
+                                    kHex[unit & 0xFU]};
+  out.append(text.data(), text.size());
+}
+
+struct Decoded {
+  uint32_t code;
+  size_t bytes;
+};
+
+// One character of UTF-8. A byte that belongs to none becomes U+DC00 + byte, which is how Python
+// holds such bytes of file names; surrogates in three-byte form are let through for the same
+// reason.
+Decoded DecodeUtf8(std::string_view text) {
+  const auto byte = [text](size_t at) {
+    return static_cast<uint32_t>(static_cast<unsigned char>(text[at]));
+  };
+  const uint32_t lead = byte(0);
+  const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  const Decoded stray = {0xDC00U + lead, 1};
+  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) {
+    return stray;
+  }
+  uint32_t code = lead & (0xFFU >> (length + 1));
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0U) != 0x80U) {
+      return stray;
+    }
+    code = (code << 6U) | (byte(i) & 0x3FU);
+  }
+  constexpr std::array<uint32_t, 5> kSmallest = {0, 0, 0x80, 0x800, 0x10000};
+  if (code < kSmallest[length] || code > 0x10FFFF) {
+    return stray;
+  }
+  return {code, length};
+}
+
+// Writes what stands at the front of `text` and cannot be copied; returns its length in bytes.
+size_t AppendEscaped(std::string_view text, std::string& out) {
+  const char c = text.front();
+  switch (c) {
+    case '"':
+      out += "\\\"";
+      return 1;
+    case '\\':
+      out += "\\\\";
+      return 1;
+    case '\n':
+      out += "\\n";
+      return 1;
+    case '\r':
+      out += "\\r";
+      return 1;
+    case '\t':
+      out += "\\t";
+      return 1;
+    case '\b':
+      out += "\\b";
+      return 1;
+    case '\f':
+      out += "\\f";
+      return 1;
+    default:
+      break;
+  }
+  const auto byte = static_cast<unsigned char>(c);
+  if (byte < 0x80) {
+    AppendUnicodeEscape(byte, out);
+    return 1;
+  }
+  const Decoded character = DecodeUtf8(text);
+  if (character.code < 0x10000) {
+    AppendUnicodeEscape(character.code, out);
+  } else {
+    const uint32_t offset = character.code - 0x10000;
+    AppendUnicodeEscape(0xD800U + (offset >> 10U), out);
+    AppendUnicodeEscape(0xDC00U + (offset & 0x3FFU), out);
+  }
+  return character.bytes;
+}
+
+void AppendQuoted(std::string_view text, std::string& out) {
+  out += '"';
+  size_t copied = 0;
+  size_t at = 0;
+  while (at < text.size()) {
+    if (kPlain[static_cast<unsigned char>(text[at])]) {
+      ++at;
+      continue;
+    }
+    out.append(text, copied, at - copied);
+    at += AppendEscaped(text.substr(at), out);
+    copied = at;
+  }
+  out.append(text, copied, at - copied);
+  out += '"';
+}
+
+}  // namespace
+
+Writer::Writer(std::string& out, int indent, NonFinite non_finite)
+    : out_(out), indent_(indent), non_finite_(non_finite) {}
+
+void Writer::NewLine() {
+  out_ += '\n';
+  out_.append(has_items_.size() * static_cast<size_t>(indent_), ' ');
+}
+
+void Writer::BeforeValue() {
+  if (after_key_) {
+    after_key_ = false;
+    return;
+  }
+  if (has_items_.empty()) {
+    return;
+  }
+  const bool first = !has_items_.back();
+  has_items_.back() = true;
+  if (!first) {
+    out_ += ',';
+  }
+  if (indent_ >= 0) {
+    NewLine();
+  } else if (!first) {
+    out_ += ' ';
+  }
+}
+
+void Writer::Open(char bracket) {
+  BeforeValue();
+  out_ += bracket;
+  has_items_.push_back(false);
+}
+
+void Writer::Close(char bracket) {
+  const bool filled = has_items_.back();
+  has_items_.pop_back();
+  if (filled && indent_ >= 0) {
+    NewLine();
+  }
+  out_ += bracket;
+}
+
+void Writer::BeginObject() { Open('{'); }
+void Writer::EndObject() { Close('}'); }
+void Writer::BeginArray() { Open('['); }
+void Writer::EndArray() { Close(']'); }
+
+void Writer::Key(std::string_view key) {
+  BeforeValue();
+  AppendQuoted(key, out_);
+  out_ += ": ";
+  after_key_ = true;
+}
+
+void Writer::Null() { Raw("null"); }
+void Writer::Bool(bool value) { Raw(value ? "true" : "false"); }
+
+void Writer::Int(int64_t value) {
+  std::array<char, 24> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value);
+  Raw({text.data(), static_cast<size_t>(end.ptr - text.data())});
+}
+
+void Writer::Float(double value) {
+  if (std::isfinite(value)) {
+    BeforeValue();
+    base::AppendPythonFloatRepr(value, out_);
+  } else if (non_finite_ == NonFinite::kNull) {
+    Null();
+  } else if (std::isnan(value)) {
+    Raw("NaN");
+  } else {
+    Raw(value > 0 ? "Infinity" : "-Infinity");
+  }
+}
+
+void Writer::Text(std::string_view utf8) {
+  BeforeValue();
+  AppendQuoted(utf8, out_);
+}
+
+void Writer::Raw(std::string_view token) {
+  BeforeValue();
+  out_ += token;
+}
+
+}  // namespace msprobe::json

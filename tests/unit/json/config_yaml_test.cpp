@@ -1,0 +1,135 @@
+#include <cmath>
+#include <string>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/json/config.h"
+
+namespace msprobe::json {
+namespace {
+
+using ::testing::HasSubstr;
+
+Config Parse(std::string_view text) {
+  Result<Config> config = ParseYamlConfig(text, "a.yaml");
+  EXPECT_TRUE(config.ok()) << config.status().message();
+  return config.ok() ? *std::move(config) : Config{};
+}
+
+std::string ErrorOf(std::string_view text) {
+  const Result<Config> config = ParseYamlConfig(text, "a.yaml");
+  return config.ok() ? "no error" : config.status().message();
+}
+
+ConfigValue Scalar(std::string_view text) {
+  return Parse(fmt::format("k: {}", text)).root.members[0].second;
+}
+
+TEST(YamlConfig, KeepsOrderAndLines) {
+  const Config config = Parse("b: 1\na:\n  - x\n  - {y: z}\n");
+  ASSERT_EQ(config.root.members.size(), 2U);
+  EXPECT_EQ(config.root.members[0].first, "b");
+  const ConfigValue& list = config.root.members[1].second;
+  ASSERT_EQ(list.items.size(), 2U);
+  EXPECT_EQ(list.items[0].text, "x");
+  EXPECT_EQ(list.items[0].line, 3);
+  EXPECT_EQ(list.items[1].Find("y")->text, "z");
+}
+
+TEST(YamlConfig, TypesPlainScalarsByYaml11) {
+  for (const char* text : {"null", "Null", "NULL", "~", ""}) {
+    EXPECT_EQ(Scalar(text).kind, ConfigKind::kNull) << text;
+  }
+  for (const char* text : {"true", "True", "TRUE", "yes", "Yes", "on", "ON"}) {
+    EXPECT_EQ(Scalar(text).kind, ConfigKind::kBool) << text;
+    EXPECT_TRUE(Scalar(text).boolean) << text;
+  }
+  for (const char* text : {"false", "False", "no", "NO", "off"}) {
+    EXPECT_EQ(Scalar(text).kind, ConfigKind::kBool) << text;
+    EXPECT_FALSE(Scalar(text).boolean) << text;
+  }
+  for (const char* text : {"tRUE", "nULL", "y", "1.2.3", "1e5", "0x", "_1", "08", ".", "..",
+                           "Functional.conv2d.1", "a b"}) {
+    EXPECT_EQ(Scalar(text).kind, ConfigKind::kText) << text;
+    EXPECT_EQ(Scalar(text).text, text);
+  }
+}
+
+TEST(YamlConfig, ReadsIntegersInEveryBase) {
+  EXPECT_EQ(Scalar("12").integer, 12);
+  EXPECT_EQ(Scalar("-1_000").integer, -1000);
+  EXPECT_EQ(Scalar("+7").integer, 7);
+  EXPECT_EQ(Scalar("017").integer, 15);
+  EXPECT_EQ(Scalar("0x1F").integer, 31);
+  EXPECT_EQ(Scalar("0b101").integer, 5);
+  EXPECT_EQ(Scalar("0").integer, 0);
+  EXPECT_EQ(Scalar("-9223372036854775808").kind, ConfigKind::kInt);
+  EXPECT_EQ(Scalar("9223372036854775808").kind, ConfigKind::kFloat);
+  EXPECT_EQ(Scalar("9223372036854775808").number, 9223372036854775808.0);
+}
+
+TEST(YamlConfig, ReadsFloats) {
+  EXPECT_EQ(Scalar("2.5").number, 2.5);
+  EXPECT_EQ(Scalar("-.5").number, -0.5);
+  EXPECT_EQ(Scalar("1.5e+3").number, 1500.0);
+  EXPECT_EQ(Scalar("3.").number, 3.0);
+  EXPECT_EQ(Scalar("-.inf").number, -HUGE_VAL);
+  EXPECT_TRUE(std::isnan(Scalar(".nan").number));
+  EXPECT_EQ(Scalar("2.50").text, "2.50");
+}
+
+TEST(YamlConfig, LeavesQuotedAndTaggedTextAlone) {
+  for (const char* text : {"'1'", "\"1\"", "!!str 1", "|\n  1"}) {
+    EXPECT_EQ(Scalar(text).kind, ConfigKind::kText) << text;
+  }
+  EXPECT_EQ(Scalar("!!int 5").integer, 5);
+  EXPECT_THAT(ErrorOf("a: !!python/object:os.system x"), HasSubstr("line 1: tag"));
+  EXPECT_THAT(ErrorOf("a: !mine x"), HasSubstr("not supported"));
+}
+
+TEST(YamlConfig, TreatsKeysAsTextWhateverTheyLookLike) {
+  EXPECT_EQ(Parse("1: a\nyes: b").root.members[1].first, "yes");
+  EXPECT_THAT(ErrorOf("? [a, b]\n: c"), HasSubstr("a key must be text"));
+}
+
+TEST(YamlConfig, CopiesWhatAnAliasNames) {
+  const Config config = Parse("a: &x {k: [1, 2]}\nb: *x\n");
+  EXPECT_EQ(config.root.Find("b")->Find("k")->items.size(), 2U);
+}
+
+TEST(YamlConfig, RefusesAliasesThatBlowUp) {
+  std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 12; ++i) {
+    bomb += fmt::format("a{0}: &a{0} [*a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}]\n", i,
+                        i - 1);
+  }
+  EXPECT_THAT(ErrorOf(bomb), HasSubstr("values"));
+  EXPECT_THAT(ErrorOf("a: &a [*a]"), HasSubstr("line 1: an alias stands inside of what it names"));
+}
+
+TEST(YamlConfig, RefusesDeepNestingInEveryStyle) {
+  EXPECT_THAT(ErrorOf(std::string(100000, '[')), HasSubstr("a.yaml"));
+  EXPECT_THAT(ErrorOf(std::string(101, '[') + std::string(101, ']')), HasSubstr("nested levels"));
+  std::string chain = "a0: &a0 [1]\n";
+  for (int i = 1; i < 200; ++i) {
+    chain += fmt::format("a{0}: &a{0} [*a{1}]\n", i, i - 1);
+  }
+  EXPECT_THAT(ErrorOf(chain), HasSubstr("nested levels"));
+}
+
+TEST(YamlConfig, NamesFileAndLineOfAnError) {
+  EXPECT_THAT(ErrorOf("a: 1\nb: [1, 2\nc: 3"), HasSubstr("a.yaml: line "));
+  EXPECT_THAT(ErrorOf("a: 1\nb: 2\na: 3"), HasSubstr("line 3: key \"a\": already given on line 1"));
+  EXPECT_THAT(ErrorOf("a: 1\n---\nb: 2"), HasSubstr("more than one document"));
+  EXPECT_THAT(ErrorOf("a: *nobody"), HasSubstr("line 1"));
+}
+
+TEST(YamlConfig, TakesAnEmptyDocumentAsNull) {
+  EXPECT_EQ(Parse("").root.kind, ConfigKind::kNull);
+  EXPECT_EQ(Parse("# nothing\n").root.kind, ConfigKind::kNull);
+}
+
+}  // namespace
+}  // namespace msprobe::json
