@@ -1,0 +1,140 @@
+#include "src/analysis/compare/summary.h"
+
+namespace msprobe::analysis {
+namespace {
+
+std::string FrameworkName(Framework framework) {
+  switch (framework) {
+    case Framework::kPyTorch:
+      return "pytorch";
+    case Framework::kMindSpore:
+      return "mindspore";
+    case Framework::kUnknown:
+      break;
+  }
+  return "";
+}
+
+PointSummary NamePoint(const ComparedPair& pair, const DivergencePoint& point) {
+  PointSummary named;
+  named.kind = point.kind;
+  named.entry = pair.npu.entries[point.entry].name;
+  named.row = pair.npu.rows[pair.result.rows[point.row].pair.npu].name;
+  named.input_error = point.input_error;
+  named.output_error = point.output_error;
+  named.amplification = point.amplification;
+  named.parent_module = point.parent_module;
+  named.stack = point.stack;
+  return named;
+}
+
+RowCounts CountRows(const ComparedPair& pair) {
+  RowCounts counts;
+  counts.rows = pair.result.rows.size();
+  counts.bench_only = pair.result.bench_only_count;
+  counts.shape_mismatch = pair.result.shape_mismatch_count;
+  counts.dtype_mismatch = pair.result.dtype_mismatch_count;
+  for (size_t i = 0; i < pair.result.rows.size(); ++i) {
+    const RowResult& row = pair.result.rows[i];
+    counts.red += row.fill == report::Fill::kRed ? 1 : 0;
+    counts.yellow += row.fill == report::Fill::kYellow ? 1 : 0;
+    ++counts.by_verdict[static_cast<size_t>(row.verdict)];
+    if (row.pair.bench == kNoRow) {
+      counts.npu_only += row.pair.outcome == MatchOutcome::kNoBenchRow ? 1 : 0;
+      continue;
+    }
+    ++counts.matched;
+    if (!row.distance.comparable) {
+      ++counts.not_compared;
+    } else if (pair.agrees[i]) {
+      ++counts.agreeing;
+      counts.identical += row.distance.identical ? 1 : 0;
+    } else {
+      ++counts.differing;
+    }
+  }
+  return counts;
+}
+
+uint64_t VerdictRows(const RunSummary& summary, Verdict verdict) {
+  return summary.totals.by_verdict[static_cast<size_t>(verdict)];
+}
+
+}  // namespace
+
+void RowCounts::Add(const RowCounts& other) {
+  rows += other.rows;
+  matched += other.matched;
+  npu_only += other.npu_only;
+  shape_mismatch += other.shape_mismatch;
+  dtype_mismatch += other.dtype_mismatch;
+  bench_only += other.bench_only;
+  identical += other.identical;
+  agreeing += other.agreeing;
+  differing += other.differing;
+  not_compared += other.not_compared;
+  red += other.red;
+  yellow += other.yellow;
+  for (size_t i = 0; i < kVerdictCount; ++i) {
+    by_verdict[i] += other.by_verdict[i];
+  }
+}
+
+PairSummary SummarizePair(const PlannedPair& plan, const ComparedPair& pair) {
+  PairSummary summary;
+  summary.npu_path = pair.npu.json_path.string();
+  summary.bench_path = pair.bench.json_path.string();
+  summary.step = plan.input.step;
+  summary.rank = plan.input.rank;
+  summary.is_debug = plan.is_debug;
+  summary.task = pair.npu.header.task.value_or("");
+  summary.level = pair.npu.header.level.value_or("");
+  summary.npu_framework = FrameworkName(pair.npu.framework);
+  summary.bench_framework = FrameworkName(pair.bench.framework);
+  summary.mode = pair.result.mode;
+  summary.counts = CountRows(pair);
+  summary.compared_bytes = pair.result.compared_bytes;
+  for (size_t kind = 0; kind < pair.divergence.first_of_kind.size(); ++kind) {
+    if (pair.divergence.first_of_kind[kind]) {
+      summary.first_of_kind[kind] = NamePoint(pair, *pair.divergence.first_of_kind[kind]);
+    }
+  }
+  if (pair.divergence.first_origin) {
+    summary.first_origin = NamePoint(pair, *pair.divergence.first_origin);
+  }
+  for (const DivergencePoint& point : pair.divergence.amplifiers) {
+    summary.amplifiers.push_back(NamePoint(pair, point));
+  }
+  summary.timings = pair.timings;
+  return summary;
+}
+
+void FinishSummary(RunSummary& summary) {
+  for (size_t i = 0; i < summary.pairs.size(); ++i) {
+    const PairSummary& pair = summary.pairs[i];
+    summary.totals.Add(pair.counts);
+    summary.failed_pairs += pair.error.empty() ? 0 : 1;
+    const uint64_t worst = summary.worst_pair ? summary.pairs[*summary.worst_pair].counts.differing : 0;
+    if (pair.counts.differing > worst) {
+      summary.worst_pair = i;
+    }
+  }
+}
+
+bool HasErrors(const RunSummary& summary) {
+  return summary.totals.red > 0 || VerdictRows(summary, Verdict::kNo) > 0 ||
+         VerdictRows(summary, Verdict::kDifferent) > 0 || VerdictRows(summary, Verdict::kUnmatched) > 0;
+}
+
+bool HasWarnings(const RunSummary& summary) {
+  return summary.totals.yellow > 0 || VerdictRows(summary, Verdict::kWarning) > 0 || !summary.npu_only.empty() ||
+         !summary.bench_only.empty();
+}
+
+bool HasDifferences(const RunSummary& summary) {
+  const RowCounts& totals = summary.totals;
+  return totals.differing + totals.npu_only + totals.bench_only + totals.shape_mismatch + totals.dtype_mismatch > 0 ||
+         !summary.npu_only.empty() || !summary.bench_only.empty();
+}
+
+}  // namespace msprobe::analysis

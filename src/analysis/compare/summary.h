@@ -1,0 +1,93 @@
+// A whole run in numbers and names: what summary.json, the JUnit report and the screen are made of. Holds texts only, so that
+// it outlives the pairs it tells about.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/analysis/compare/compare_pair.h"
+#include "src/analysis/compare/divergence.h"
+#include "src/analysis/compare/pairing.h"
+#include "src/analysis/compare/result.h"
+
+namespace msprobe::analysis {
+
+// A DivergencePoint with names instead of indices.
+struct PointSummary {
+  OriginKind kind = OriginKind::kComputation;
+  std::string entry;             // "Module.blocks.0.mlp.fc1.Linear.forward.0"
+  std::string row;               // the first row of it that differs
+  double input_error = 0;
+  double output_error = 0;
+  double amplification = 0;
+  std::string parent_module;     // empty if unknown
+  std::vector<std::string> stack;
+};
+
+inline constexpr size_t kVerdictCount = 9;
+
+struct RowCounts {
+  uint64_t rows = 0;
+  uint64_t matched = 0;
+  uint64_t npu_only = 0;          // no bench row of this name
+  uint64_t shape_mismatch = 0;
+  uint64_t dtype_mismatch = 0;
+  uint64_t bench_only = 0;
+  uint64_t identical = 0;         // matched, equal bits, checksums or statistics
+  uint64_t agreeing = 0;          // matched and equal up to noise, identical ones included
+  uint64_t differing = 0;         // matched and further apart than noise
+  uint64_t not_compared = 0;      // matched, but without values to compare
+  uint64_t red = 0;
+  uint64_t yellow = 0;
+  std::array<uint64_t, kVerdictCount> by_verdict{};   // indexed by Verdict
+
+  void Add(const RowCounts& other);
+};
+
+struct PairSummary {
+  std::string npu_path;
+  std::string bench_path;
+  std::optional<int64_t> step;
+  std::optional<int64_t> rank;
+  bool is_debug = false;
+  std::string task;
+  std::string level;
+  std::string npu_framework;      // "pytorch", "mindspore" or empty
+  std::string bench_framework;
+  CompareMode mode = CompareMode::kStatistics;
+  RowCounts counts;
+  uint64_t compared_bytes = 0;
+  std::array<std::optional<PointSummary>, 3> first_of_kind;   // indexed by OriginKind
+  std::optional<PointSummary> first_origin;
+  std::vector<PointSummary> amplifiers;                       // strongest first
+  std::vector<std::filesystem::path> files;                   // the main table first
+  PairTimings timings;
+  std::string error;              // why the pair could not be compared; everything above but the paths is empty then
+};
+
+struct RunSummary {
+  std::vector<PairSummary> pairs;             // by step and rank
+  std::vector<std::string> npu_only;          // "step0/rank3": ranks without a partner
+  std::vector<std::string> bench_only;
+  RowCounts totals;
+  uint64_t failed_pairs = 0;
+  std::optional<size_t> worst_pair;           // most differing rows; empty when all agree
+  double seconds = 0;                         // of the whole run
+  size_t threads = 0;
+};
+
+PairSummary SummarizePair(const PlannedPair& plan, const ComparedPair& pair);
+
+// Sums up the pairs: totals, failed and worst.
+void FinishSummary(RunSummary& summary);
+
+// Whether rows exist that --fail-on asks about; see its help for the three levels.
+bool HasErrors(const RunSummary& summary);
+bool HasWarnings(const RunSummary& summary);      // errors aside
+bool HasDifferences(const RunSummary& summary);
+
+}  // namespace msprobe::analysis
