@@ -17,10 +17,10 @@ std::string_view RowStateName(
 
 // An entry's name, taken apart. Views point into the name given.
 struct EntryName {
-  std::string_view kind;     // first part: "Functional", "Tensor", "Module", "Distributed", ...
-  std::string_view subject;  // API: "conv2d" (whatever stands between kind and number); module:
-                             // "net.fc" (path); debug: everything before ".debug"; a name of no
-                             // known form: everything behind the kind
+  std::string_view kind;        // first part: "Functional", "Tensor", "Module", "Distributed", ...
+  std::string_view subject;     // API: "conv2d" (whatever stands between kind and number); module:
+                                // "net.fc" (path); debug: everything before ".debug"; a name of no
+                                // known form: everything behind the kind
   std::string_view class_name;  // modules: "Linear"; else empty
   std::optional<int64_t> call;  // call number; of a debug entry the number in front of ".debug"
   Direction direction = Direction::kNone;

@@ -1,0 +1,221 @@
+#include "src/dump/dump_file.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/dump/scratch_folder.h"
+
+namespace msprobe::dump {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::string_view kSmallDump = R"({
+ "task": "statistics",
+ "level": "L1",
+ "framework": "pytorch",
+ "dump_data_dir": null,
+ "data": {
+  "Torch.a.0.forward": {"input_args": [{"type": "int", "value": 1}], "output": [null]},
+  "Torch.b.0.forward": {"output": [{"Max": Infinity, "Min": -Infinity, "Mean": NaN}]}
+ }
+})";
+
+struct Seen {
+  Result<DumpHeader> header = DumpHeader{};
+  std::vector<std::string> names;
+  std::vector<EntryTree> trees;
+};
+
+Seen ReadText(const std::filesystem::path& path, bool allow_truncated = false) {
+  Seen seen;
+  seen.header = ReadDumpFile(path, {.allow_truncated = allow_truncated},
+                             [&](std::string_view name, const EntryTree& tree) {
+                               seen.names.emplace_back(name);
+                               seen.trees.push_back(tree);
+                               return OkStatus();
+                             });
+  return seen;
+}
+
+TEST(ReadDumpFile, DeliversHeaderAndEntriesInFileOrder) {
+  const ScratchFolder folder;
+  const Seen seen = ReadText(folder.Write("dump.json", kSmallDump));
+  ASSERT_TRUE(seen.header.ok()) << seen.header.status().message();
+  EXPECT_EQ(seen.header->task, "statistics");
+  EXPECT_EQ(seen.header->level, "L1");
+  EXPECT_EQ(seen.header->framework, "pytorch");
+  EXPECT_EQ(seen.header->dump_data_dir, std::nullopt);
+  EXPECT_TRUE(seen.header->has_data);
+  EXPECT_FALSE(seen.header->truncated);
+  EXPECT_EQ(seen.header->entry_count, 2U);
+  EXPECT_EQ(seen.header->size_bytes, kSmallDump.size());
+  EXPECT_EQ(seen.names, (std::vector<std::string>{"Torch.a.0.forward", "Torch.b.0.forward"}));
+}
+
+TEST(ReadDumpFile, AcceptsTheNumbersStrictJsonForbids) {
+  const ScratchFolder folder;
+  const Seen seen = ReadText(folder.Write("dump.json", kSmallDump));
+  const EntryTree& tree = seen.trees.at(1);
+  const uint32_t leaf = tree.Find(0, "output") + 1;
+  const Node& max = tree[tree.Find(leaf, "Max")];
+  EXPECT_EQ(max.kind, NodeKind::kFloat);
+  EXPECT_EQ(max.text, "Infinity");
+  EXPECT_EQ(max.number, std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(std::isnan(tree[tree.Find(leaf, "Mean")].number));
+}
+
+TEST(ReadDumpFile, FindsHeaderKeysBehindTheDataToo) {
+  const ScratchFolder folder;
+  const auto path =
+      folder.Write("dump.json", R"({"data": {"a.0.debug": null}, "task": "tensor", "level": 3})");
+  const Seen seen = ReadText(path);
+  ASSERT_TRUE(seen.header.ok());
+  EXPECT_EQ(seen.header->task, "tensor");
+  EXPECT_EQ(seen.header->level, std::nullopt);
+  ASSERT_EQ(seen.trees.size(), 1U);
+  EXPECT_EQ(seen.trees[0][0].kind, NodeKind::kNull);
+  EXPECT_EQ(ReadDumpHeader(path)->task, "tensor");
+}
+
+TEST(ReadDumpFile, DeliversEntriesOfEveryKindAndNamesThatOccurTwice) {
+  const ScratchFolder folder;
+  const Seen seen =
+      ReadText(folder.Write("dump.json", R"({"data": {"a": 1, "a": [2], "": "x", "b": {}}})"));
+  ASSERT_TRUE(seen.header.ok());
+  EXPECT_EQ(seen.names, (std::vector<std::string>{"a", "a", "", "b"}));
+  EXPECT_EQ(seen.trees[0][0].kind, NodeKind::kInt);
+  EXPECT_EQ(seen.trees[1][0].kind, NodeKind::kList);
+  EXPECT_EQ(seen.trees[2][0].kind, NodeKind::kText);
+  EXPECT_EQ(seen.trees[3][0].kind, NodeKind::kObject);
+}
+
+TEST(ReadDumpFile, KeepsUnknownKeysOfTheTopObject) {
+  const ScratchFolder folder;
+  const Seen seen =
+      ReadText(folder.Write("dump.json", R"({"task": "tensor", "is_merged": true, "data": {}})"));
+  ASSERT_TRUE(seen.header.ok());
+  ASSERT_EQ(seen.header->extras.size(), 1U);
+  EXPECT_EQ(seen.header->extras[0].key, "is_merged");
+  EXPECT_TRUE(seen.header->extras[0].value[0].boolean);
+}
+
+TEST(ReadDumpFile, SaysWhenThereIsNoDataObject) {
+  const ScratchFolder folder;
+  const Seen none = ReadText(folder.Write("a.json", R"({"task": "tensor"})"));
+  ASSERT_TRUE(none.header.ok());
+  EXPECT_FALSE(none.header->has_data);
+  const Seen list = ReadText(folder.Write("b.json", R"({"data": [1]})"));
+  ASSERT_TRUE(list.header.ok());
+  EXPECT_FALSE(list.header->has_data);
+  EXPECT_TRUE(list.names.empty());
+}
+
+TEST(ReadDumpFile, RefusesATruncatedFileAndNamesTheWayOut) {
+  const ScratchFolder folder;
+  const auto path = folder.Write("dump.json", kSmallDump.substr(0, kSmallDump.size() - 30));
+  const Seen refused = ReadText(path);
+  ASSERT_FALSE(refused.header.ok());
+  EXPECT_EQ(refused.header.status().code(), StatusCode::kBadFormat);
+  EXPECT_THAT(refused.header.status().message(), HasSubstr(path.string()));
+  EXPECT_THAT(refused.header.status().message(), HasSubstr("line 8"));
+  EXPECT_THAT(refused.header.status().hint(), HasSubstr("--allow-truncated"));
+}
+
+TEST(ReadDumpFile, GivesTheCompleteEntriesOfATruncatedFileWhereverItEnds) {
+  const ScratchFolder folder;
+  const size_t second = kSmallDump.find("\"Torch.b");
+  for (size_t length = 0; length < kSmallDump.size(); ++length) {
+    const Seen seen = ReadText(folder.Write("dump.json", kSmallDump.substr(0, length)), true);
+    ASSERT_TRUE(seen.header.ok()) << length << ": " << seen.header.status().message();
+    EXPECT_TRUE(seen.header->truncated) << length;
+    if (length < second - 5) {
+      EXPECT_EQ(seen.names.size(), 0U) << length;
+    } else if (length > second) {
+      EXPECT_GE(seen.names.size(), 1U) << length;
+    }
+  }
+}
+
+TEST(ReadDumpFile, RefusesBrokenTextEvenWhenTruncationIsAllowed) {
+  const ScratchFolder folder;
+  const Seen seen = ReadText(folder.Write("dump.json", "{\"data\": {\n\"a\": [1, }}}"), true);
+  ASSERT_FALSE(seen.header.ok());
+  EXPECT_THAT(seen.header.status().message(), HasSubstr("line 2"));
+  EXPECT_EQ(seen.names.size(), 0U);
+}
+
+TEST(ReadDumpFile, RefusesOtherTopValues) {
+  const ScratchFolder folder;
+  for (std::string_view text : {"[1]", "\"text\"", "12", "null", "NaN"}) {
+    const Seen seen = ReadText(folder.Write("dump.json", text));
+    ASSERT_FALSE(seen.header.ok()) << text;
+    EXPECT_THAT(seen.header.status().message(), HasSubstr("an object")) << text;
+  }
+}
+
+TEST(ReadDumpFile, RefusesNestingWithoutEnd) {
+  const ScratchFolder folder;
+  const Seen seen =
+      ReadText(folder.Write("dump.json", "{\"data\": {\"a\": " + std::string(1'000'000, '[')));
+  ASSERT_FALSE(seen.header.ok());
+  EXPECT_EQ(seen.header.status().code(), StatusCode::kBadFormat);
+}
+
+TEST(ReadDumpFile, DeliversDeepEntriesWithoutTrouble) {
+  const ScratchFolder folder;
+  const std::string deep = std::string(400, '[') + std::string(400, ']');
+  const Seen seen = ReadText(folder.Write("dump.json", "{\"data\": {\"a\": " + deep + "}}"));
+  ASSERT_TRUE(seen.header.ok()) << seen.header.status().message();
+  EXPECT_EQ(seen.trees[0].size(), 400U);
+}
+
+TEST(ReadDumpFile, StopsAtTheCallersError) {
+  const ScratchFolder folder;
+  int calls = 0;
+  const auto header = ReadDumpFile(folder.Write("dump.json", kSmallDump), {},
+                                   [&](std::string_view, const EntryTree&) {
+                                     ++calls;
+                                     return MismatchError("enough");
+                                   });
+  ASSERT_FALSE(header.ok());
+  EXPECT_EQ(header.status().message(), "enough");
+  EXPECT_EQ(header.status().code(), StatusCode::kMismatch);
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(ReadDumpFile, NamesAMissingFile) {
+  const Seen seen = ReadText("/nowhere/dump.json");
+  EXPECT_EQ(seen.header.status().code(), StatusCode::kNotFound);
+  EXPECT_THAT(seen.header.status().message(), HasSubstr("/nowhere/dump.json"));
+}
+
+TEST(ReadDumpHeader, StopsAtTheFirstEntry) {
+  const ScratchFolder folder;
+  // What follows the first entry is broken, which only a whole read notices.
+  const auto path = folder.Write("dump.json", R"({"task": "tensor", "data": {"a": {}, oops)");
+  const auto header = ReadDumpHeader(path);
+  ASSERT_TRUE(header.ok()) << header.status().message();
+  EXPECT_EQ(header->task, "tensor");
+  EXPECT_TRUE(header->has_data);
+  EXPECT_FALSE(ReadText(path).header.ok());
+}
+
+TEST(ReadDumpFile, ReadsACapturedModel) {
+  const Seen seen = ReadText(MSPROBE_TEST_DATA "/dump/cnn_tensor_mix/dump/step0/rank/dump.json");
+  ASSERT_TRUE(seen.header.ok()) << seen.header.status().message();
+  EXPECT_EQ(seen.header->task, "tensor");
+  EXPECT_EQ(seen.header->level, "mix");
+  EXPECT_EQ(seen.header->dump_data_dir, "./dump/step0/rank/dump_tensor_data");
+  EXPECT_EQ(seen.names.size(), seen.header->entry_count);
+  EXPECT_GT(seen.names.size(), 20U);
+}
+
+}  // namespace
+}  // namespace msprobe::dump

@@ -1,0 +1,130 @@
+#include "src/dump/entry_tree.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace msprobe::dump {
+namespace {
+
+// {"shape": [2, 3], "Max": 1.50, "name": "a"}
+void BuildSmallTensor(EntryTreeBuilder& builder) {
+  builder.Reset();
+  builder.Begin(NodeKind::kObject);
+  builder.Key("shape");
+  builder.Begin(NodeKind::kList);
+  builder.Int(2);
+  builder.Int(3);
+  builder.End();
+  builder.Key("Max");
+  builder.Float(1.5, "1.50");
+  builder.Key("name");
+  builder.Text("a");
+  builder.End();
+}
+
+TEST(EntryTree, KeepsDocumentOrderWithSiblingsReachableByTheirEnds) {
+  EntryTreeBuilder builder;
+  BuildSmallTensor(builder);
+  ASSERT_TRUE(builder.complete());
+  const EntryTree& tree = builder.tree();
+  ASSERT_EQ(tree.size(), 6U);
+  EXPECT_EQ(tree[0].kind, NodeKind::kObject);
+  EXPECT_EQ(tree[0].child_count, 3U);
+  EXPECT_EQ(tree[0].end, 6U);
+  std::vector<std::string> keys;
+  tree.ForEachChild(0, [&](uint32_t child) { keys.emplace_back(tree[child].key); });
+  EXPECT_EQ(keys, (std::vector<std::string>{"shape", "Max", "name"}));
+  const uint32_t shape = tree.Find(0, "shape");
+  ASSERT_EQ(shape, 1U);
+  EXPECT_EQ(tree[shape].child_count, 2U);
+  EXPECT_EQ(tree[shape + 2].integer, 3);
+  EXPECT_EQ(tree[shape + 2].number, 3.0);
+}
+
+TEST(EntryTree, KeepsTheDigitsOfFloatsAsWritten) {
+  EntryTreeBuilder builder;
+  BuildSmallTensor(builder);
+  const uint32_t max = builder.tree().Find(0, "Max");
+  EXPECT_EQ(builder.tree()[max].text, "1.50");
+  EXPECT_EQ(builder.tree()[max].number, 1.5);
+}
+
+TEST(EntryTree, FindsNothingUnderAnUnknownKeyOrInAList) {
+  EntryTreeBuilder builder;
+  BuildSmallTensor(builder);
+  EXPECT_EQ(builder.tree().Find(0, "Min"), EntryTree::kNone);
+  EXPECT_EQ(builder.tree().Find(1, ""), EntryTree::kNone);
+}
+
+TEST(EntryTree, FindsTheLastOfTwoMembersWithOneKeyAsPythonDoes) {
+  EntryTreeBuilder builder;
+  builder.Begin(NodeKind::kObject);
+  builder.Key("a");
+  builder.Int(1);
+  builder.Key("a");
+  builder.Int(2);
+  builder.End();
+  EXPECT_EQ(builder.tree()[builder.tree().Find(0, "a")].integer, 2);
+}
+
+TEST(EntryTree, KeepsEarlierTextsWhileItsTextGrows) {
+  EntryTreeBuilder builder;
+  builder.Begin(NodeKind::kObject);
+  for (int i = 0; i < 2000; ++i) {
+    builder.Key("key" + std::to_string(i));
+    builder.Text(std::string(static_cast<size_t>(i % 50), 'x') + std::to_string(i));
+  }
+  builder.End();
+  const EntryTree& tree = builder.tree();
+  ASSERT_EQ(tree[0].child_count, 2000U);
+  for (uint32_t i = 0; i < 2000; ++i) {
+    ASSERT_EQ(tree[i + 1].key, "key" + std::to_string(i));
+    ASSERT_EQ(tree[i + 1].text, std::string(i % 50, 'x') + std::to_string(i));
+  }
+}
+
+TEST(EntryTree, CopiesAndMovedTreesOwnTheirTexts) {
+  EntryTree copy;
+  EntryTree moved;
+  {
+    EntryTreeBuilder builder;
+    BuildSmallTensor(builder);
+    copy = builder.tree();
+    EntryTree second = builder.tree();
+    moved = std::move(second);
+    builder.Reset();
+    builder.Text("zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz");
+  }
+  EXPECT_EQ(copy[copy.Find(0, "name")].text, "a");
+  EXPECT_EQ(moved[moved.Find(0, "Max")].text, "1.50");
+}
+
+TEST(EntryTreeBuilder, IsCompleteAfterOneWholeValueOnly) {
+  EntryTreeBuilder builder;
+  EXPECT_FALSE(builder.complete());
+  builder.Begin(NodeKind::kList);
+  builder.Begin(NodeKind::kList);
+  builder.End();
+  EXPECT_FALSE(builder.complete());
+  builder.End();
+  EXPECT_TRUE(builder.complete());
+  builder.Reset();
+  EXPECT_FALSE(builder.complete());
+  builder.Null();
+  EXPECT_TRUE(builder.complete());
+}
+
+TEST(EntryTreeBuilder, RefusesMoreNodesThanAnEntryCanReasonablyHave) {
+  EntryTreeBuilder builder;
+  builder.Begin(NodeKind::kList);
+  for (uint32_t i = 1; i < EntryTreeBuilder::kMaxNodes; ++i) {
+    ASSERT_TRUE(builder.Null());
+  }
+  EXPECT_FALSE(builder.Null());
+  EXPECT_FALSE(builder.Begin(NodeKind::kList));
+}
+
+}  // namespace
+}  // namespace msprobe::dump
