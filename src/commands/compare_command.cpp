@@ -162,10 +162,13 @@ Result<ExitCode> CompareCommand::Run(const Context& context) {
   for (const std::string& warning : run.warnings) {
     base::LogWarning(warning);
   }
-  const bool findings = (fail_on_ == "error" && run.has_errors) ||
-                        (fail_on_ == "warning" && (run.has_errors || run.has_warnings)) ||
-                        (fail_on_ == "different" && run.has_differences);
-  const ExitCode code = run.failed_pairs > 0 ? ExitCode::kFailed : findings ? ExitCode::kFindings : ExitCode::kDone;
+  const analysis::RunSummary& summary = run.summary;
+  const bool findings = (fail_on_ == "error" && HasErrors(summary)) ||
+                        (fail_on_ == "warning" && (HasErrors(summary) || HasWarnings(summary))) ||
+                        (fail_on_ == "different" && HasDifferences(summary));
+  const ExitCode code = summary.failed_pairs > 0 ? ExitCode::kFailed
+                        : findings               ? ExitCode::kFindings
+                                                 : ExitCode::kDone;
   MSP_RETURN_IF_ERROR(analysis::WriteRunReports(options_, run, static_cast<int>(code)));
   if (!context.quiet) {
     std::fputs(analysis::ScreenReport(run.summary, {context.width, context.color}).c_str(), stdout);

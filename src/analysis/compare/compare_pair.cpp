@@ -198,10 +198,7 @@ Result<ComparedPair> ComparePair(const CompareOptions& options, const PairInput&
   CountOutcomes(pair.result);
   AddRowNotes(options, pair.npu, pair.bench, pair.result);
   HighlightRows(pair.npu, pair.bench, pair.result);
-  pair.agrees.resize(pair.result.rows.size());
-  for (size_t i = 0; i < pair.result.rows.size(); ++i) {
-    pair.agrees[i] = RowAgrees(options, pair.npu, pair.bench, pair.result.rows[i]);
-  }
+  pair.agrees = AgreeingRows(options, pair.npu, pair.bench, pair.result);
   pair.divergence = FindDivergence(options, pair.npu, pair.bench, pair.result, pair.stack ? &*pair.stack : nullptr,
                                    pair.construct ? &*pair.construct : nullptr);
   pair.timings.compare_seconds = SecondsSince(compare_start);

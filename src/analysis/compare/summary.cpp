@@ -15,19 +15,6 @@ std::string FrameworkName(Framework framework) {
   return "";
 }
 
-PointSummary NamePoint(const ComparedPair& pair, const DivergencePoint& point) {
-  PointSummary named;
-  named.kind = point.kind;
-  named.entry = pair.npu.entries[point.entry].name;
-  named.row = pair.npu.rows[pair.result.rows[point.row].pair.npu].name;
-  named.input_error = point.input_error;
-  named.output_error = point.output_error;
-  named.amplification = point.amplification;
-  named.parent_module = point.parent_module;
-  named.stack = point.stack;
-  return named;
-}
-
 RowCounts CountRows(const ComparedPair& pair) {
   RowCounts counts;
   counts.rows = pair.result.rows.size();
@@ -94,17 +81,7 @@ PairSummary SummarizePair(const PlannedPair& plan, const ComparedPair& pair) {
   summary.mode = pair.result.mode;
   summary.counts = CountRows(pair);
   summary.compared_bytes = pair.result.compared_bytes;
-  for (size_t kind = 0; kind < pair.divergence.first_of_kind.size(); ++kind) {
-    if (pair.divergence.first_of_kind[kind]) {
-      summary.first_of_kind[kind] = NamePoint(pair, *pair.divergence.first_of_kind[kind]);
-    }
-  }
-  if (pair.divergence.first_origin) {
-    summary.first_origin = NamePoint(pair, *pair.divergence.first_origin);
-  }
-  for (const DivergencePoint& point : pair.divergence.amplifiers) {
-    summary.amplifiers.push_back(NamePoint(pair, point));
-  }
+  summary.divergence = pair.divergence;
   summary.timings = pair.timings;
   return summary;
 }

@@ -16,18 +16,6 @@
 
 namespace msprobe::analysis {
 
-// A DivergencePoint with names instead of indices.
-struct PointSummary {
-  OriginKind kind = OriginKind::kComputation;
-  std::string entry;             // "Module.blocks.0.mlp.fc1.Linear.forward.0"
-  std::string row;               // the first row of it that differs
-  double input_error = 0;
-  double output_error = 0;
-  double amplification = 0;
-  std::string parent_module;     // empty if unknown
-  std::vector<std::string> stack;
-};
-
 inline constexpr size_t kVerdictCount = 9;
 
 struct RowCounts {
@@ -61,9 +49,7 @@ struct PairSummary {
   CompareMode mode = CompareMode::kStatistics;
   RowCounts counts;
   uint64_t compared_bytes = 0;
-  std::array<std::optional<PointSummary>, 3> first_of_kind;   // indexed by OriginKind
-  std::optional<PointSummary> first_origin;
-  std::vector<PointSummary> amplifiers;                       // strongest first
+  DivergenceReport divergence;
   std::vector<std::filesystem::path> files;                   // the main table first
   PairTimings timings;
   std::string error;              // why the pair could not be compared; everything above but the paths is empty then

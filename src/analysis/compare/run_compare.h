@@ -1,0 +1,24 @@
+// The whole of `compare`: finds the pairs, compares each, writes the files, sums up. Never prints.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "msprobe/status.h"
+#include "src/analysis/compare/options.h"
+#include "src/analysis/compare/summary.h"
+
+namespace msprobe::analysis {
+
+struct CompareRun {
+  RunSummary summary;
+  std::vector<std::string> warnings;
+};
+
+// Not ok when nothing could be compared at all. A pair that fails among several is recorded in its summary; the others go on.
+Result<CompareRun> RunCompare(const CompareOptions& options);
+
+// summary.json into the output folder, and the JUnit file if asked for.
+Status WriteRunReports(const CompareOptions& options, const CompareRun& run, int exit_code);
+
+}  // namespace msprobe::analysis
