@@ -132,12 +132,13 @@ Result<std::vector<std::string>> ListFolder(const Path& path) {
     return SystemError("list", path, error.value());
   }
   std::vector<std::string> names;
+  // An increment that fails leaves the end iterator: the error is looked at after the loop.
   for (const auto end = std::filesystem::directory_iterator(); entries != end;
        entries.increment(error)) {
-    if (error) {
-      return SystemError("list", path, error.value());
-    }
     names.push_back(entries->path().filename().string());
+  }
+  if (error) {
+    return SystemError("list", path, error.value());
   }
   std::sort(names.begin(), names.end());
   return names;

@@ -103,7 +103,7 @@ std::optional<double> ParseDouble(std::string_view text) {
 
 std::optional<int64_t> ParseInt(std::string_view text) {
   text = Trim(text);
-  if (text.starts_with('+')) {
+  if (text.starts_with('+') && !text.starts_with("+-")) {
     text.remove_prefix(1);
   }
   int64_t value = 0;

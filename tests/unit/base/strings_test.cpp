@@ -1,0 +1,88 @@
+#include "src/base/strings.h"
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace msprobe::base {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(Split, KeepsEmptyParts) {
+  EXPECT_THAT(Split("a..b.", '.'), ElementsAre("a", "", "b", ""));
+  EXPECT_THAT(Split("", '.'), ElementsAre(""));
+}
+
+TEST(Join, UndoesSplit) {
+  const std::vector<std::string> parts = {"a", "", "b"};
+  EXPECT_EQ(Join(parts, ", "), "a, , b");
+  EXPECT_EQ(Join({}, ", "), "");
+}
+
+TEST(Trim, TakesBlanksOffBothEndsOnly) {
+  EXPECT_EQ(Trim(" \t a b\r\n"), "a b");
+  EXPECT_EQ(Trim(" \n"), "");
+}
+
+TEST(Replace, FirstAndAllTreatTextLiterally) {
+  EXPECT_EQ(ReplaceFirst("a.b.c", ".", "/"), "a/b.c");
+  EXPECT_EQ(ReplaceAll("a.b.c", ".", "/"), "a/b/c");
+  EXPECT_EQ(ReplaceAll("aaa", "a", "aa"), "aaaaaa") << "what was put in is not searched again";
+  EXPECT_EQ(ReplaceAll("abc", "", "x"), "abc");
+  EXPECT_EQ(ReplaceFirst("abc", "", "x"), "abc");
+}
+
+TEST(GlobMatch, StarsAndQuestionMarks) {
+  EXPECT_TRUE(GlobMatch("*", ""));
+  EXPECT_TRUE(GlobMatch("Functional.*.forward", "Functional.conv2d.0.forward"));
+  EXPECT_FALSE(GlobMatch("Functional.*.forward", "Functional.conv2d.0.backward"));
+  EXPECT_TRUE(GlobMatch("a?c", "abc"));
+  EXPECT_FALSE(GlobMatch("a?c", "ac"));
+  EXPECT_TRUE(GlobMatch("*.b*.c", "a.b.b1.c"));
+  EXPECT_FALSE(GlobMatch("", "a"));
+  EXPECT_TRUE(GlobMatch("a[0]", "a[0]")) << "brackets are ordinary characters";
+}
+
+TEST(GlobMatch, ManyStarsStayFast) {
+  // Exponential matchers never come back from this one.
+  const std::string text(20000, 'a');
+  std::string pattern;
+  for (int i = 0; i < 30; ++i) {
+    pattern += "a*";
+  }
+  EXPECT_FALSE(GlobMatch(pattern + "b", text));
+}
+
+TEST(NearestMatch, FindsTypingMistakesAndNothingElse) {
+  const std::vector<std::string> flags = {"--output", "--threads", "--fuzzy_match"};
+  EXPECT_EQ(NearestMatch("--ouput", flags), "--output");
+  EXPECT_EQ(NearestMatch("--thread", flags), "--threads");
+  EXPECT_EQ(NearestMatch("--fuzzy-match", flags), "--fuzzy_match");
+  EXPECT_EQ(NearestMatch("--completely-other", flags), std::nullopt);
+  EXPECT_EQ(NearestMatch("x", {}), std::nullopt);
+}
+
+TEST(Format, SizesTimesAndCountsForPeople) {
+  EXPECT_EQ(FormatBytes(0), "0 B");
+  EXPECT_EQ(FormatBytes(999), "999 B");
+  EXPECT_EQ(FormatBytes(1500), "1.5 kB");
+  EXPECT_EQ(FormatBytes(999'999), "1 MB");
+  EXPECT_EQ(FormatBytes(2'500'000'000), "2.5 GB");
+  EXPECT_EQ(FormatSeconds(0.421), "0.42 s");
+  EXPECT_EQ(FormatSeconds(185), "3 min 05 s");
+  EXPECT_EQ(FormatCount(0), "0");
+  EXPECT_EQ(FormatCount(999), "999");
+  EXPECT_EQ(FormatCount(1'048'576), "1,048,576");
+}
+
+TEST(TimestampNow, HasFourteenDigits) {
+  const std::string stamp = TimestampNow();
+  EXPECT_EQ(stamp.size(), 14U);
+  EXPECT_EQ(stamp.find_first_not_of("0123456789"), std::string::npos) << stamp;
+}
+
+}  // namespace
+}  // namespace msprobe::base
