@@ -1,0 +1,232 @@
+#include "src/analysis/compare/agreement.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "msprobe/dtype.h"
+
+#include "src/tensor/float_bits.h"
+
+namespace msprobe::analysis {
+namespace {
+
+constexpr double kEpsilon32 = 0x1p-23;
+// float32 and wider: sums over thousands of elements in another order, and statistics summed in
+// float32, differ by several units. 16 bits: kernels accumulate in float32, so a result differs by
+// the final rounding, seldom by two units.
+constexpr double kWideUnits = 16;
+constexpr double kNarrowUnits = 2;
+// Sides that round to different dtypes drift apart by one rounding per call.
+constexpr double kMixedUnits = 4;
+constexpr double kNarrowFrom = 0x1p-16;  // epsilons above this belong to 8- and 16-bit formats
+// ||rounded - exact|| / ||exact|| of one rounding to nearest: at most epsilon / 2 / sqrt(3) over
+// many elements with the least favourable mantissas, with a little room for short tensors.
+constexpr double kOneRounding = 0.3;
+// A stored 16-bit tensor of which more than about one element in a hundred has moved by a unit is
+// another tensor.
+constexpr double kStoredShare = 1.0 / 16;
+constexpr double kHalfSmallest = 0x1p-24;  // the spacing of float16 below 2^-14
+
+double EpsilonOf(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat64:
+    case DType::kComplex128:
+      return 0x1p-52;
+    case DType::kFloat32:
+    case DType::kComplex64:
+      return kEpsilon32;
+    case DType::kFloat16:
+      return 0x1p-10;
+    case DType::kBFloat16:
+      return 0x1p-7;
+    case DType::kFloat8E4M3FN:
+    case DType::kFloat8E4M3FNUZ:
+      return 0x1p-3;
+    case DType::kFloat8E5M2:
+    case DType::kFloat8E5M2FNUZ:
+      return 0x1p-2;
+    default:
+      return 0;
+  }
+}
+
+double RoundTo(double epsilon, double value) {
+  if (epsilon == 0x1p-7) {
+    return tensor::BFloat16ToFloat(tensor::FloatToBFloat16(static_cast<float>(value)));
+  }
+  if (epsilon == 0x1p-10) {
+    return tensor::Float16ToFloat(tensor::FloatToFloat16(static_cast<float>(value)));
+  }
+  return epsilon == kEpsilon32 ? static_cast<double>(static_cast<float>(value)) : value;
+}
+
+// Max and Min carry no rounding of their own. Rounding is monotone: the largest element stays the
+// largest, so the coarser side's Max is exactly the finer side's Max rounded, or the tensors were
+// not the same.
+bool ExtremesAgree(const SideRow& npu, const SideRow& bench, double epsilon) {
+  for (const Stat stat : {kMax, kMin}) {
+    if (!npu.stats[stat].is_numeric() || !bench.stats[stat].is_numeric()) {
+      continue;
+    }
+    const double n = RoundTo(epsilon, npu.stats[stat].number);
+    const double b = RoundTo(epsilon, bench.stats[stat].number);
+    if (n != b && !(std::isnan(n) && std::isnan(b))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool SameFlags(const SideRow& npu, const SideRow& bench) {
+  for (const Stat stat : {kMax, kMin}) {
+    if (npu.stats[stat].kind == StatKind::kBool &&
+        npu.stats[stat].boolean != bench.stats[stat].boolean) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+double Agreement::Epsilon(const SideRow& row) {
+  if (!row.is_tensor) {
+    return 0;
+  }
+  // Dtype texts are interned per side: comparing addresses finds them without reading.
+  for (const KnownDType& known : known_) {
+    if (known.text.data() == row.dtype.data() && known.text.size() == row.dtype.size()) {
+      return known.epsilon;
+    }
+  }
+  const std::optional<DType> dtype = ParseDType(row.dtype);
+  const double epsilon = dtype ? EpsilonOf(*dtype) : 0;
+  if (known_.size() < 64) {
+    known_.push_back({row.dtype, epsilon});
+  }
+  return epsilon;
+}
+
+double Agreement::Noise(const SideRow& npu, const SideRow& bench) {
+  const double n = Epsilon(npu);
+  const double b = Epsilon(bench);
+  const double coarser = std::max({n, b, kEpsilon32});
+  const double units = coarser <= kNarrowFrom ? kWideUnits : n == b ? kNarrowUnits : kMixedUnits;
+  return std::max(coarser * units, options_.relative_tolerance);
+}
+
+bool Agreement::RoundsDifferently(const SideRow& npu, const SideRow& bench) {
+  return Epsilon(npu) != Epsilon(bench);
+}
+
+bool Agreement::StoredAgrees(const SideRow& npu, const SideRow& bench, const Distance& distance) {
+  const double n = Epsilon(npu);
+  const double b = Epsilon(bench);
+  const double coarser = std::max(n, b);
+  if (n == b && mode_ == CompareMode::kMd5) {
+    return false;  // nothing rounds a stored value: other bits are another weight
+  }
+  if (coarser <= kNarrowFrom) {
+    return distance.relative <= Noise(npu, bench);
+  }
+  if (n == b) {
+    if (!ExtremesAgree(npu, bench, 0)) {
+      return false;
+    }
+    return distance.relative <=
+           (mode_ == CompareMode::kRealData ? coarser * kStoredShare : coarser);
+  }
+  if (std::min(n, b) <= kNarrowFrom && !ExtremesAgree(npu, bench, coarser)) {
+    return false;
+  }
+  if (mode_ != CompareMode::kRealData) {
+    return distance.relative <= Noise(npu, bench);
+  }
+  return distance.relative <= coarser * kOneRounding || distance.absolute <= kHalfSmallest;
+}
+
+bool Agreement::Agrees(const SideRow& npu, const SideRow& bench, const Distance& distance,
+                       Provenance provenance) {
+  if (distance.identical) {
+    return true;
+  }
+  if (distance.nonfinite_differs) {
+    return false;
+  }
+  const bool by_tolerance =
+      (options_.relative_tolerance > 0 && distance.relative <= options_.relative_tolerance) ||
+      (options_.absolute_tolerance > 0 && distance.absolute <= options_.absolute_tolerance);
+  const bool has_numbers = npu.stats[kMax].kind != StatKind::kNone;
+  if (mode_ == CompareMode::kMd5 && !has_numbers) {
+    return false;  // checksums differ and nothing says by how much
+  }
+  if (by_tolerance) {
+    return true;
+  }
+  if (Epsilon(npu) == 0 || Epsilon(bench) == 0) {
+    // Integers and flags have no noise; only the float32 sums behind their Mean and Norm have.
+    if (mode_ == CompareMode::kMd5 || !SameFlags(npu, bench)) {
+      return false;
+    }
+    if (!npu.is_tensor && npu.stats[kMax].kind == StatKind::kNumber) {
+      return distance.relative <= Noise(npu, bench);
+    }
+    if (!npu.is_tensor || mode_ == CompareMode::kRealData) {
+      return distance.relative == 0;
+    }
+    return ExtremesAgree(npu, bench, 0) && distance.relative <= Noise(npu, bench);
+  }
+  if (provenance == Provenance::kStored) {
+    return StoredAgrees(npu, bench, distance);
+  }
+  return distance.relative <= Noise(npu, bench);
+}
+
+namespace {
+
+CompareMode ModeOf(const Side& npu) {
+  if (npu.header.task == "tensor") {
+    return CompareMode::kRealData;
+  }
+  return npu.has_md5 ? CompareMode::kMd5 : CompareMode::kStatistics;
+}
+
+bool RowAgreesUnder(Agreement& agreement, const Side& npu, const Side& bench,
+                    const RowResult& row) {
+  if (row.pair.bench == kNoRow) {
+    return false;
+  }
+  const SideRow& npu_row = npu.rows[row.pair.npu];
+  const SideRow& bench_row = bench.rows[row.pair.bench];
+  if (row.distance.identical) {
+    return true;
+  }
+  if (!row.distance.comparable) {
+    // Nulls, texts and rows without numbers: their checksum is that of their text.
+    return npu_row.md5 == bench_row.md5;
+  }
+  return agreement.Agrees(
+      npu_row, bench_row, row.distance,
+      npu_row.state == dump::RowState::kParameters ? Provenance::kStored : Provenance::kComputed);
+}
+
+}  // namespace
+
+bool RowAgrees(const CompareOptions& options, const Side& npu, const Side& bench,
+               const RowResult& row) {
+  Agreement agreement(options, ModeOf(npu));
+  return RowAgreesUnder(agreement, npu, bench, row);
+}
+
+std::vector<bool> AgreeingRows(const CompareOptions& options, const Side& npu, const Side& bench,
+                               const CompareResult& result) {
+  Agreement agreement(options, result.mode);
+  std::vector<bool> agrees(result.rows.size());
+  for (size_t i = 0; i < result.rows.size(); ++i) {
+    agrees[i] = RowAgreesUnder(agreement, npu, bench, result.rows[i]);
+  }
+  return agrees;
+}
+
+}  // namespace msprobe::analysis

@@ -1,0 +1,63 @@
+// When two rows count as equal: exactly, or apart by no more than the rounding noise of their
+// dtypes.
+#pragma once
+
+#include <vector>
+
+#include "src/analysis/compare/options.h"
+#include "src/analysis/compare/result.h"
+#include "src/analysis/compare/side.h"
+
+namespace msprobe::analysis {
+
+// The two ways a value comes to be.
+enum class Provenance : uint8_t {
+  kComputed,  // by calls that round: a few units in the last place are noise
+  kStored,    // a weight or running statistic: loaded, not computed, so at most rounded once to the
+              // coarser dtype
+};
+
+// The noise rules of the dtypes of one comparison. Not thread-safe: one per thread.
+class Agreement {
+ public:
+  Agreement(const CompareOptions& options, CompareMode mode) : options_(options), mode_(mode) {}
+
+  // `distance` must be comparable.
+  bool Agrees(const SideRow& npu, const SideRow& bench, const Distance& distance,
+              Provenance provenance);
+
+  // The relative distance that rounding alone may cause in a computed row of these dtypes,
+  // tolerances included.
+  double Noise(const SideRow& npu, const SideRow& bench);
+
+  // True when the two sides round to different floating dtypes, so that noise accumulates from call
+  // to call.
+  bool RoundsDifferently(const SideRow& npu, const SideRow& bench);
+
+  // True for floating and complex tensors: the values that carry rounding noise.
+  bool IsFloating(const SideRow& row) { return Epsilon(row) > 0; }
+
+ private:
+  // The distance from 1 to the next number of the row's dtype; 0 for exact types and non-tensors.
+  double Epsilon(const SideRow& row);
+  bool StoredAgrees(const SideRow& npu, const SideRow& bench, const Distance& distance);
+
+  const CompareOptions& options_;
+  const CompareMode mode_;
+  struct KnownDType {
+    std::string_view text;
+    double epsilon;
+  };
+  std::vector<KnownDType> known_;  // the few dtype texts of a dump
+};
+
+// True when a row's two sides are equal up to the noise of its dtype (or the tolerances given). A
+// weight must be equal up to one rounding.
+bool RowAgrees(const CompareOptions& options, const Side& npu, const Side& bench,
+               const RowResult& row);
+
+// RowAgrees of every row of a result, in one pass: cheaper than row by row.
+std::vector<bool> AgreeingRows(const CompareOptions& options, const Side& npu, const Side& bench,
+                               const CompareResult& result);
+
+}  // namespace msprobe::analysis

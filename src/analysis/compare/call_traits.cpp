@@ -1,0 +1,133 @@
+#include "src/analysis/compare/call_traits.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+namespace msprobe::analysis {
+namespace {
+
+constexpr uint32_t At(std::initializer_list<uint32_t> positions) {
+  uint32_t bits = 0;
+  for (const uint32_t position : positions) {
+    bits |= uint32_t{1} << position;
+  }
+  return bits;
+}
+
+struct StateArguments {
+  std::string_view name;
+  uint32_t positions;  // bit i: positional argument i
+};
+constexpr std::array kStateArguments = {
+    StateArguments{"linear", At({1, 2})},
+    StateArguments{"dense", At({1, 2})},
+    StateArguments{"bilinear", At({2, 3})},
+    StateArguments{"conv1d", At({1, 2})},
+    StateArguments{"conv2d", At({1, 2})},
+    StateArguments{"conv3d", At({1, 2})},
+    StateArguments{"conv_transpose1d", At({1, 2})},
+    StateArguments{"conv_transpose2d", At({1, 2})},
+    StateArguments{"conv_transpose3d", At({1, 2})},
+    StateArguments{"embedding", At({1})},
+    StateArguments{"embedding_bag", At({1})},
+    StateArguments{"layer_norm", At({2, 3})},
+    StateArguments{"group_norm", At({2, 3})},
+    StateArguments{"rms_norm", At({1, 2})},
+    StateArguments{"batch_norm", At({1, 2, 3, 4})},
+    StateArguments{"instance_norm", At({1, 2, 3, 4})},
+    StateArguments{"prelu", At({1})},
+    StateArguments{"npu_linear", At({1, 2})},
+    StateArguments{"npu_rms_norm", At({1})},
+    StateArguments{"npu_add_rms_norm", At({2})},
+};
+constexpr std::array<std::string_view, 5> kStateKeywords = {"weight", "bias", "gamma",
+                                                            "running_mean", "running_var"};
+
+constexpr std::array<std::string_view, 26> kRandomNames = {
+    "dropout",        "dropout_",        "dropout1d",      "dropout2d",   "dropout3d",
+    "alpha_dropout",  "feature_dropout", "native_dropout", "npu_dropout", "_npu_dropout",
+    "rand",           "rand_like",       "randn",          "randn_like",  "randint",
+    "randint_like",   "randperm",        "normal",         "normal_",     "uniform_",
+    "random_",        "bernoulli",       "bernoulli_",     "multinomial", "exponential_",
+    "gumbel_softmax",
+};
+constexpr std::array<std::string_view, 6> kUninitialisedNames = {
+    "empty", "empty_like", "empty_strided", "empty_with_format", "new_empty", "new_empty_strided",
+};
+constexpr std::array<std::string_view, 13> kReceivingNames = {
+    "recv",
+    "irecv",
+    "broadcast",
+    "all_gather",
+    "scatter",
+    "all_gather_into_tensor",
+    "reduce_scatter",
+    "_all_gather_base",
+    "all_to_all",
+    "reduce_scatter_tensor",
+    "gather",
+    "_reduce_scatter_base",
+    "all_to_all_single",
+};
+
+template <size_t N>
+bool Contains(const std::array<std::string_view, N>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// "input.1" -> "1", "kwargs.weight" -> "weight", "input.0.3" -> "0.3".
+std::string_view BelowSection(std::string_view argument) {
+  const size_t dot = argument.find('.');
+  return dot == std::string_view::npos ? std::string_view() : argument.substr(dot + 1);
+}
+
+}  // namespace
+
+bool IsLayerStateArgument(const dump::EntryName& call, std::string_view argument) {
+  if (call.is_module || call.direction != dump::Direction::kForward) {
+    return false;
+  }
+  const auto* found =
+      std::find_if(kStateArguments.begin(), kStateArguments.end(),
+                   [&](const StateArguments& entry) { return entry.name == call.subject; });
+  if (found == kStateArguments.end()) {
+    return false;
+  }
+  const std::string_view position = BelowSection(argument);
+  if (position.size() == 1 && position[0] >= '0' && position[0] <= '9') {
+    return ((found->positions >> static_cast<uint32_t>(position[0] - '0')) & 1U) != 0;
+  }
+  return Contains(kStateKeywords, position);
+}
+
+bool IsRandomCall(const dump::EntryName& call) {
+  if (call.is_module) {
+    return call.class_name.find("Dropout") != std::string_view::npos;
+  }
+  return Contains(kRandomNames, call.subject);
+}
+
+bool IsUninitialisedCall(const dump::EntryName& call) {
+  return !call.is_module && Contains(kUninitialisedNames, call.subject);
+}
+
+bool IsCommunicationCall(const dump::EntryName& call) {
+  return call.kind == "Distributed" || call.kind == "MintDistributed";
+}
+
+bool IsReceiveBuffer(const dump::EntryName& call, std::string_view argument) {
+  if (!IsCommunicationCall(call) || !Contains(kReceivingNames, call.subject)) {
+    return false;
+  }
+  const std::string_view position = BelowSection(argument);
+  // gather(tensor, gather_list): the list is filled; everywhere else the first argument is.
+  const char filled = call.subject == "gather" ? '1' : '0';
+  if (!position.empty() && position[0] == filled && (position.size() == 1 || position[1] == '.')) {
+    return true;
+  }
+  return position.starts_with("gather_list") || position.starts_with("tensor_list") ||
+         position.starts_with("output");
+}
+
+}  // namespace msprobe::analysis

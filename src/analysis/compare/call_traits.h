@@ -1,0 +1,29 @@
+// What is known of calls by their names: which arguments are a layer's own state, which results are
+// random, uninitialised or come from another rank.
+#pragma once
+
+#include <string_view>
+
+#include "src/dump/names.h"
+
+namespace msprobe::analysis {
+
+// `argument` is the row's name below the entry, "input.1" or "input.weight": true when a functional
+// call of this name takes a weight, bias or running statistic there ("Functional.linear" at 1 and
+// 2).
+bool IsLayerStateArgument(const dump::EntryName& call, std::string_view argument);
+
+// Draws from a random generator: equal inputs give different outputs when the generators' states
+// differ.
+bool IsRandomCall(const dump::EntryName& call);
+
+// Its output is memory as found.
+bool IsUninitialisedCall(const dump::EntryName& call);
+
+// Exchanges data with other ranks.
+bool IsCommunicationCall(const dump::EntryName& call);
+
+// The argument is a buffer that a communication call fills: what it held before does not matter.
+bool IsReceiveBuffer(const dump::EntryName& call, std::string_view argument);
+
+}  // namespace msprobe::analysis

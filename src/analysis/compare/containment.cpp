@@ -1,0 +1,69 @@
+#include "src/analysis/compare/containment.h"
+
+#include <functional>
+
+namespace msprobe::analysis {
+
+Containment::Containment(const Side& side, const ExecutionPlan& plan,
+                         const dump::ConstructFile* construct)
+    : side_(side),
+      plan_(plan),
+      construct_(construct != nullptr && !construct->empty() ? construct : nullptr) {}
+
+uint64_t Containment::PathPrint(std::string_view path, dump::Direction direction) {
+  return std::hash<std::string_view>()(path) * 3 + static_cast<uint64_t>(direction);
+}
+
+void Containment::MarkDiverging(uint32_t entry) {
+  if (construct_ != nullptr) {
+    // Ends at a parent marked before, so every name is walked once, also when the file runs in
+    // circles.
+    for (std::string_view parent = construct_->ParentOf(side_.entries[entry].name); !parent.empty();
+         parent = construct_->ParentOf(parent)) {
+      if (!names_.insert(parent).second) {
+        return;
+      }
+    }
+    return;
+  }
+  const dump::EntryName& name = plan_.names[entry];
+  if (!name.is_module) {
+    return;
+  }
+  std::string_view path = name.subject;
+  for (size_t dot = path.rfind('.'); dot != std::string_view::npos; dot = path.rfind('.')) {
+    path = path.substr(0, dot);
+    if (!paths_.insert(PathPrint(path, name.direction)).second) {
+      return;
+    }
+  }
+}
+
+bool Containment::ContainsDiverging(uint32_t entry) const {
+  if (construct_ != nullptr) {
+    return names_.contains(side_.entries[entry].name);
+  }
+  const dump::EntryName& name = plan_.names[entry];
+  return name.is_module && paths_.contains(PathPrint(name.subject, name.direction));
+}
+
+std::string_view Containment::ParentOf(uint32_t entry) const {
+  return construct_ == nullptr ? std::string_view()
+                               : construct_->ParentOf(side_.entries[entry].name);
+}
+
+std::string Containment::LayerOf(uint32_t entry) const {
+  const dump::EntryName& own = plan_.names[entry];
+  const dump::EntryName module =
+      own.is_module || own.is_parameters_grad ? own : dump::ParseEntryName(ParentOf(entry));
+  if (!module.is_module && !module.is_parameters_grad) {
+    return {};
+  }
+  std::string layer(module.subject);
+  if (!module.class_name.empty()) {
+    layer.append(" (").append(module.class_name).append(")");
+  }
+  return layer;
+}
+
+}  // namespace msprobe::analysis
