@@ -29,6 +29,9 @@ struct CompareOptions {
   MappingFlag cell_mapping;
   MappingFlag api_mapping;
   MappingFlag layer_mapping;
+  // Layer mapping: let call stacks of the newer, grouped stack.json tell calls within one module apart, too. The reference
+  // understands the older layout only, so this changes which calls pair.
+  bool layer_mapping_frames = false;
 
   std::optional<std::vector<int64_t>> rank_ids;   // present: MindSpore static-graph kernel compare
   std::vector<int64_t> step_ids;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/compare/formula_text.h"
 #include "src/analysis/compare/python_text.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
@@ -76,16 +77,6 @@ int StateOrder(RowState state) {
       return 3;
   }
   return 3;
-}
-
-// Texts that a spreadsheet could take for a formula; the reference refuses the whole dump, we only say so.
-bool LooksLikeFormula(std::string_view text) {
-  for (std::string_view mark : {"+", "-", "=", "%", "@", "＋", "－", "＝", "％", "＠"}) {
-    if (text.starts_with(mark) || text.find(";" + std::string(mark)) != std::string_view::npos) {
-      return true;
-    }
-  }
-  return false;
 }
 
 class RowBuilder {

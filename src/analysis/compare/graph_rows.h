@@ -1,0 +1,47 @@
+// The two kinds of kernel folders: rows from .npy files, rows from a statistic.csv.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/compare/array_pair.h"
+#include "src/base/thread_pool.h"
+#include "src/report/table.h"
+
+namespace msprobe::analysis {
+
+inline constexpr const char* kKernelStatisticFile = "statistic.csv";
+
+enum class KernelFolderKind : uint8_t { kNeither, kArrays, kStatistics };
+KernelFolderKind KindOf(const Folder& folder);
+
+// Columns of the result: the common ones, statistics, verdict, message, metrics.
+std::vector<std::string> KernelColumns(KernelFolderKind kind);
+
+// Append one row per kernel tensor of either side: those with an NPU side first. `table` has the
+// columns of the kind.
+Status AppendArrayRows(const Folder& npu, const Folder& bench, base::ThreadPool& pool,
+                       report::Table& table, std::vector<std::string>& warnings);
+Status AppendStatisticRows(const Folder& npu, const Folder& bench, report::Table& table);
+
+// A tensor by what identifies it in both runs, and when it was written.
+struct KernelKey {
+  std::string key;   // operator name, task, direction, slot
+  std::string time;  // digits
+};
+
+inline constexpr size_t kNoKernel = SIZE_MAX;
+struct KernelPair {
+  size_t npu = kNoKernel;
+  size_t bench = kNoKernel;
+};
+// Pairs the n-th of a key in time with the n-th of that key on the other side. NPU rows in their
+// order, then what only the bench side has in its order.
+std::vector<KernelPair> PairKernels(const std::vector<KernelKey>& npu,
+                                    const std::vector<KernelKey>& bench);
+
+}  // namespace msprobe::analysis

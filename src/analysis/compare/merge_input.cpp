@@ -1,0 +1,288 @@
+#include "src/analysis/compare/merge_input.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "src/analysis/compare/formula_text.h"
+#include "src/analysis/compare/merge_result.h"
+#include "src/analysis/compare/result_table.h"
+#include "src/analysis/compare/side.h"
+#include "src/base/files.h"
+#include "src/base/number_text.h"
+#include "src/base/strings.h"
+#include "src/json/config.h"
+#include "src/report/readers.h"
+
+namespace msprobe::analysis {
+namespace {
+
+using report::Cell;
+
+constexpr std::string_view kXlsxSuffix = ".xlsx";
+constexpr std::string_view kCsvSuffix = ".csv";
+constexpr size_t kStampDigits = 14;
+// Other results of this program that may lie in the same folder.
+constexpr std::string_view kOtherResults[] = {"debug_compare_result", "multi_ranks_compare_merge",
+                                              "advisor"};
+
+bool IsDigits(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// The column of each name, or nothing when one is missing.
+std::optional<std::vector<size_t>> FindColumns(const report::Table& table,
+                                               const std::vector<std::string>& names) {
+  std::vector<size_t> places;
+  for (const std::string& name : names) {
+    const auto found = std::find(table.columns().begin(), table.columns().end(), name);
+    if (found == table.columns().end()) {
+      return std::nullopt;
+    }
+    places.push_back(static_cast<size_t>(found - table.columns().begin()));
+  }
+  return places;
+}
+
+Result<CompareMode> ModeOf(const report::Table& table) {
+  const std::vector<std::string> needed = {std::string(kNpuNameColumn), "NPU max", "Bench max"};
+  if (FindColumns(table, needed)) {
+    for (const CompareMode mode : {CompareMode::kRealData, CompareMode::kStatistics}) {
+      if (FindColumns(table, MetricColumns(mode))) {
+        return mode;
+      }
+    }
+  }
+  if (FindColumns(table, {std::string(kNpuNameColumn), "NPU MD5", "BENCH MD5"})) {
+    return UnsupportedError("holds checksums, which cannot be merged");
+  }
+  return BadFormatError("its first row is not the header of a comparison result");
+}
+
+// Values that say nothing by themselves: the two maxima are shown in their place.
+bool NeedsMaxima(const Cell& cell) {
+  if (cell.kind() != report::CellKind::kText) {
+    return false;
+  }
+  const std::string_view text = base::Trim(cell.text());
+  return text == "N/A" || text == "unsupported" || text == "Nan";
+}
+
+// Cells of a csv are all text; those that hold a number become one.
+Cell TypedCell(const Cell& cell) {
+  if (cell.kind() != report::CellKind::kText) {
+    return cell;
+  }
+  const std::string_view text = cell.text();
+  if (text.empty()) {
+    return {};
+  }
+  const std::optional<double> number = base::ParseDouble(text);
+  return number && std::isfinite(*number) ? Cell::Number(*number) : cell;
+}
+
+class RowPicker {
+ public:
+  RowPicker(const MergeConfig& config, bool is_csv, RankRows& out) : is_csv_(is_csv), out_(out) {
+    for (const std::string& api : config.apis) {
+      patterns_.push_back(api + ".");
+    }
+    rows_of_api_.resize(patterns_.size());
+    out_.api_found.assign(patterns_.size(), false);
+  }
+
+  // Adds the rows of one sheet.
+  Status Add(const report::Table& table) {
+    std::vector<std::string> wanted = {std::string(kNpuNameColumn), "NPU max", "Bench max"};
+    wanted.insert(wanted.end(), out_.metrics.begin(), out_.metrics.end());
+    const auto columns = FindColumns(table, wanted);
+    if (!columns) {
+      return BadFormatError("sheet " + table.name() + " lacks columns of the first sheet");
+    }
+    for (size_t i = 0; i < table.row_count(); ++i) {
+      const auto row = table.row(i);
+      const std::string_view name = row[(*columns)[0]].text();
+      for (size_t api = 0; api < patterns_.size(); ++api) {
+        if (name.find(patterns_[api]) != std::string_view::npos) {
+          rows_of_api_[api].push_back(Pick(name, row, *columns));
+          out_.api_found[api] = true;
+          break;  // a row that two prefixes fit is shown once, with the first
+        }
+      }
+    }
+    return OkStatus();
+  }
+
+  void Finish() {
+    for (std::vector<MergedRow>& rows : rows_of_api_) {
+      out_.rows.insert(out_.rows.end(), rows.begin(), rows.end());
+    }
+    std::unordered_map<std::string_view, uint32_t> seen;
+    for (MergedRow& row : out_.rows) {
+      row.occurrence = seen[row.name]++;
+    }
+  }
+
+ private:
+  MergedRow Pick(std::string_view name, std::span<const Cell> row,
+                 const std::vector<size_t>& columns) {
+    MergedRow picked;
+    picked.name = out_.arena->Keep(name);
+    for (size_t metric = 0; metric < out_.metrics.size(); ++metric) {
+      const Cell& cell = row[columns[3 + metric]];
+      const Cell typed = is_csv_ ? TypedCell(cell) : cell;
+      if (NeedsMaxima(cell)) {
+        picked.cells[metric] = Cell::Text(out_.arena->Keep(
+            "NPU:" + std::string(base::Trim(report::CellText(row[columns[1]]))) +
+            "  Bench:" + std::string(base::Trim(report::CellText(row[columns[2]])))));
+      } else if (typed.kind() == report::CellKind::kText) {
+        const std::string_view text = typed.text();
+        out_.formula_like_texts += LooksLikeFormula(text) ? 1 : 0;
+        picked.cells[metric] = Cell::Text(out_.arena->Keep(text));
+      } else {
+        picked.cells[metric] = typed;
+      }
+    }
+    return picked;
+  }
+
+  const bool is_csv_;
+  RankRows& out_;
+  std::vector<std::string> patterns_;
+  std::vector<std::vector<MergedRow>> rows_of_api_;
+};
+
+}  // namespace
+
+std::optional<RankFileName> ParseRankFileName(std::string_view name) {
+  RankFileName parsed;
+  constexpr std::string_view kPrefix = "compare_result_rank";
+  if (!name.starts_with(kPrefix)) {
+    return std::nullopt;
+  }
+  name.remove_prefix(kPrefix.size());
+  parsed.is_csv = name.ends_with(kCsvSuffix);
+  if (!parsed.is_csv && !name.ends_with(kXlsxSuffix)) {
+    return std::nullopt;
+  }
+  name.remove_suffix(parsed.is_csv ? kCsvSuffix.size() : kXlsxSuffix.size());
+  const size_t underscore = name.rfind('_');
+  if (underscore == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const std::string_view stamp = name.substr(underscore + 1);
+  std::string_view rank = name.substr(0, underscore);
+  if (stamp.size() != kStampDigits || !IsDigits(stamp)) {
+    return std::nullopt;
+  }
+  parsed.stamp = stamp;
+  if (const size_t dash = rank.find("-rank"); dash != std::string_view::npos) {
+    if (rank.substr(dash + 5) != rank.substr(0, dash)) {
+      return std::nullopt;
+    }
+    rank = rank.substr(0, dash);
+  }
+  if (!rank.empty()) {
+    const std::optional<int64_t> number = base::ParseInt(rank);
+    if (!number || !IsDigits(rank)) {
+      return std::nullopt;
+    }
+    parsed.rank = *number;
+  }
+  return parsed;
+}
+
+Result<MergeConfig> LoadMergeConfig(const std::filesystem::path& path) {
+  MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadYamlConfig(path));
+  if (config.root.kind != json::ConfigKind::kObject) {
+    return UsageError(path.string() + ": must hold `api: [prefixes of calls]`");
+  }
+  MSP_RETURN_IF_ERROR(
+      config.CheckKeys(config.root, std::vector<std::string>{"api", "compare_index"}));
+  MergeConfig merge;
+  MSP_ASSIGN_OR_RETURN(merge.apis, config.TextList(config.root, "api"));
+  MSP_ASSIGN_OR_RETURN(merge.metrics, config.TextList(config.root, "compare_index"));
+  if (merge.apis.empty()) {
+    return UsageError(path.string() + ": `api` names no call")
+        .WithHint("api: [Distributed.all_reduce] merges every all_reduce");
+  }
+  return merge;
+}
+
+Result<std::vector<RankFile>> FindRankFiles(const std::filesystem::path& folder,
+                                            std::vector<std::string>& warnings) {
+  MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(folder));
+  std::map<int64_t, RankFile> newest;
+  for (const std::string& name : names) {
+    const std::optional<RankFileName> parsed = ParseRankFileName(name);
+    if (!parsed) {
+      const bool ours =
+          std::any_of(std::begin(kOtherResults), std::end(kOtherResults),
+                      [&](std::string_view prefix) { return name.starts_with(prefix); });
+      if (name.ends_with(kXlsxSuffix) && !ours) {
+        return UsageError((folder / name).string() + ": is not the comparison result of a rank")
+            .WithHint(
+                "keep only files like compare_result_rank0_20250101000000.xlsx in the folder");
+      }
+      continue;
+    }
+    if (!parsed->rank) {
+      warnings.push_back((folder / name).string() + ": left out, its name has no rank number");
+      continue;
+    }
+    RankFile file{*parsed->rank, parsed->stamp, folder / name, parsed->is_csv};
+    const auto [place, added] = newest.emplace(*parsed->rank, file);
+    if (added) {
+      continue;
+    }
+    // Of one comparison's workbook and csv the workbook keeps the cell types.
+    const bool newer =
+        std::pair(file.stamp, !file.is_csv) > std::pair(place->second.stamp, !place->second.is_csv);
+    if (file.stamp != place->second.stamp) {
+      warnings.push_back("rank " + std::to_string(file.rank) + " has several results; " +
+                         (newer ? file.path : place->second.path).string() + " is the newest");
+    }
+    if (newer) {
+      place->second = std::move(file);
+    }
+  }
+  std::vector<RankFile> files;
+  for (auto& [rank, file] : newest) {
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+Result<RankRows> ReadRankRows(const RankFile& file, const MergeConfig& config) {
+  std::vector<report::Table> sheets;
+  if (file.is_csv) {
+    MSP_ASSIGN_OR_RETURN(report::Table table, report::ReadCsv(file.path));
+    sheets.push_back(std::move(table));
+  } else {
+    MSP_ASSIGN_OR_RETURN(sheets, report::ReadXlsx(file.path));
+  }
+  if (sheets.empty()) {
+    return BadFormatError(file.path.string() + ": has no sheet");
+  }
+  RankRows rows;
+  MSP_ASSIGN_OR_RETURN(rows.mode, ModeOf(sheets.front()), file.path.string());
+  const std::vector<std::string> all_metrics = MetricColumns(rows.mode);
+  rows.metrics = config.metrics.empty() ? all_metrics : config.metrics;
+  for (const std::string& metric : rows.metrics) {
+    if (std::find(all_metrics.begin(), all_metrics.end(), metric) == all_metrics.end()) {
+      return MismatchError(file.path.string() + ": a result of " +
+                           std::string(CompareModeName(rows.mode)) + " has no metric \"" + metric +
+                           "\"");
+    }
+  }
+  RowPicker picker(config, file.is_csv, rows);
+  for (const report::Table& sheet : sheets) {
+    MSP_RETURN_IF_ERROR(picker.Add(sheet), file.path.string());
+  }
+  picker.Finish();
+  return rows;
+}
+
+}  // namespace msprobe::analysis

@@ -1,0 +1,54 @@
+#include "src/commands/merge_result_command.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "src/base/log.h"
+#include "src/base/strings.h"
+#include "src/commands/common_flags.h"
+
+namespace msprobe::commands {
+namespace {
+
+constexpr const char* kExamples = R"(Example:
+  msprobe merge_result -i output -o merged -config merge.yaml
+
+  merge.yaml:
+    api:                        # calls by the start of their names
+      - Distributed.all_reduce
+    compare_index:              # metrics, one sheet each; leave out for all
+      - Max diff
+      - L2norm diff)";
+
+}  // namespace
+
+void MergeResultCommand::Configure(CLI::App& app) {
+  app.add_option("-i,--input_dir", options_.input_folder,
+                 "Folder with the results of several ranks (compare_result_rank<N>_<time>.xlsx or "
+                 ".csv)")
+      ->type_name("DIR")
+      ->required();
+  app.add_option("-o,--output_dir", options_.output_folder, "Folder for the merged workbook")
+      ->type_name("DIR")
+      ->required();
+  app.add_option("--config-path", options_.config_file,
+                 "YAML naming calls and metrics (also -config)")
+      ->type_name("FILE")
+      ->required();
+  AddThreadsFlag(app, options_.threads);
+  app.footer(kExamples);
+}
+
+Result<ExitCode> MergeResultCommand::Run(const Context& context) {
+  MSP_ASSIGN_OR_RETURN(const analysis::MergeRun run, analysis::MergeResults(options_));
+  for (const std::string& warning : run.warnings) {
+    base::LogWarning(warning);
+  }
+  if (!context.quiet) {
+    fmt::print("{} ranks, {} rows, {} metrics merged: {}\n", run.rank_count,
+               base::FormatCount(run.row_count), run.metrics.size(), run.result_file.string());
+  }
+  return ExitCode::kDone;
+}
+
+}  // namespace msprobe::commands
