@@ -1,64 +1,13 @@
 #include "src/dump/dump_writer.h"
 
 #include <utility>
-#include <vector>
+
+#include "src/dump/entry_json.h"
 
 namespace msprobe::dump {
 namespace {
 
 constexpr size_t kFlushBytes = size_t{1} << 20U;
-
-void WriteScalar(const Node& node, json::Writer& json) {
-  switch (node.kind) {
-    case NodeKind::kBool:
-      json.Bool(node.boolean);
-      break;
-    case NodeKind::kInt:
-      json.Int(node.integer);
-      break;
-    case NodeKind::kFloat:
-      if (node.text.empty()) {
-        json.Float(node.number);
-      } else {
-        json.Raw(node.text);
-      }
-      break;
-    case NodeKind::kText:
-      json.Text(node.text);
-      break;
-    default:
-      json.Null();
-      break;
-  }
-}
-
-// Without recursion: a file may nest deeper than the stack allows.
-void WriteTree(const EntryTree& tree, json::Writer& json) {
-  std::vector<uint32_t> open;  // containers around the next node
-  for (uint32_t index = 0; index < tree.size(); ++index) {
-    const Node& node = tree[index];
-    if (!open.empty() && tree[open.back()].kind == NodeKind::kObject) {
-      json.Key(node.key);
-    }
-    if (node.kind == NodeKind::kObject) {
-      json.BeginObject();
-      open.push_back(index);
-    } else if (node.kind == NodeKind::kList) {
-      json.BeginArray();
-      open.push_back(index);
-    } else {
-      WriteScalar(node, json);
-    }
-    while (!open.empty() && tree[open.back()].end == index + 1) {
-      if (tree[open.back()].kind == NodeKind::kObject) {
-        json.EndObject();
-      } else {
-        json.EndArray();
-      }
-      open.pop_back();
-    }
-  }
-}
 
 }  // namespace
 
@@ -88,7 +37,7 @@ Result<DumpWriter> DumpWriter::Create(const std::filesystem::path& path, const D
   }
   for (const DumpHeader::Extra& extra : header.extras) {
     json.Key(extra.key);
-    WriteTree(extra.value, json);
+    WriteTree(extra.value, 0, json);
   }
   json.Key("data");
   json.BeginObject();
@@ -106,7 +55,7 @@ Status DumpWriter::FlushIfLarge() {
 
 Status DumpWriter::Add(std::string_view name, const EntryTree& entry) {
   json_->Key(name);
-  WriteTree(entry, *json_);
+  WriteTree(entry, 0, *json_);
   return FlushIfLarge();
 }
 
