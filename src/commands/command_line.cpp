@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "msprobe/version.h"
+
 #include "src/base/interrupt.h"
 #include "src/base/log.h"
 #include "src/base/strings.h"
@@ -22,7 +23,9 @@ namespace {
 
 constexpr size_t kDefaultWidth = 100;
 
-ExitCode ToExitCode(StatusCode code) { return code == StatusCode::kUsage ? ExitCode::kUsage : ExitCode::kFailed; }
+ExitCode ToExitCode(StatusCode code) {
+  return code == StatusCode::kUsage ? ExitCode::kUsage : ExitCode::kFailed;
+}
 
 size_t TerminalWidth() {
   winsize size{};
@@ -46,7 +49,8 @@ std::vector<std::string> KnownWords(const CLI::App& app) {
   return words;
 }
 
-int ReportUsageError(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& arguments) {
+int ReportUsageError(const CLI::App& app, const CLI::ParseError& error,
+                     const std::vector<std::string>& arguments) {
   const std::vector<const CLI::App*> chosen = [&] {
     std::vector<const CLI::App*> apps = {&app};
     for (const CLI::App* command : app.get_subcommands()) {
@@ -68,8 +72,8 @@ int ReportUsageError(const CLI::App& app, const CLI::ParseError& error, const st
       break;
     }
   }
-  base::LogHint(fmt::format("msprobe {}{}--help explains all flags", &scope == &app ? "" : scope.get_name(),
-                            &scope == &app ? "" : " "));
+  base::LogHint(fmt::format("msprobe {}{}--help explains all flags",
+                            &scope == &app ? "" : scope.get_name(), &scope == &app ? "" : " "));
   return static_cast<int>(ExitCode::kUsage);
 }
 
@@ -90,21 +94,27 @@ ExitCode RunChosen(Command& command, const Context& context) {
 int RunCommandLine(int argc, char** argv) {
   base::InstallInterruptCleanup();
   Context context;
-  CLI::App app("msprobe finds out why a large model computes wrong or slow: compares dumps, shows what is in tensor files.\n"
-               "Reads what PyTorch and MindSpore wrote without needing either.");
+  CLI::App app(
+      "msprobe finds out why a large model computes wrong or slow: compares dumps, shows what is "
+      "in tensor files.\n"
+      "Reads what PyTorch and MindSpore wrote without needing either.");
   app.name("msprobe");
   app.set_version_flag("--version", "msprobe " MSPROBE_VERSION);
   app.set_help_flag("-h,--help", "Show this help");
   app.require_subcommand(0, 1);
-  app.add_option("-f,--framework", context.framework, "Framework of the data: pytorch or mindspore (default: detected)")
+  app.add_option("-f,--framework", context.framework,
+                 "Framework of the data: pytorch or mindspore (default: detected)")
       ->type_name("NAME")
       ->check(CLI::IsMember({"pytorch", "mindspore"}));
-  app.footer("Run `msprobe COMMAND --help` for a command's flags and examples.\n"
-             "Exit codes: 0 done, 1 findings (with --fail-on), 2 wrong usage, 3 unreadable input or failed output.");
+  app.footer(
+      "Run `msprobe COMMAND --help` for a command's flags and examples.\n"
+      "Exit codes: 0 done, 1 findings (with --fail-on), 2 wrong usage, 3 unreadable input or "
+      "failed output.");
 
   const std::vector<std::unique_ptr<Command>> commands = MakeCommands();
   for (const std::unique_ptr<Command>& command : commands) {
-    CLI::App* sub = app.add_subcommand(std::string(command->name()), std::string(command->summary()));
+    CLI::App* sub =
+        app.add_subcommand(std::string(command->name()), std::string(command->summary()));
     sub->add_flag("-q,--quiet", context.quiet, "No progress, no summary: errors only");
     command->Configure(*sub);
   }
@@ -115,7 +125,7 @@ int RunCommandLine(int argc, char** argv) {
     // CLI11 takes the arguments last first.
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::Success& request) {
-    return app.exit(request);   // --help, --version
+    return app.exit(request);  // --help, --version
   } catch (const CLI::ParseError& error) {
     return ReportUsageError(app, error, arguments);
   }

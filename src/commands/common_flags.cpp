@@ -15,15 +15,16 @@ struct LegacyFlag {
   std::string_view long_form;
 };
 constexpr LegacyFlag kLegacyFlags[] = {
-    {"-cm", "--cell_mapping"}, {"-am", "--api_mapping"},  {"-dm", "--data_mapping"}, {"-lm", "--layer_mapping"},
-    {"-config", "--config-path"}, {"-tp", "--target_path"}, {"-gp", "--golden_path"},  {"-fm", "--fuzzy_match"},
-    {"-bp", "--base_profiling_path"},
+    {"-cm", "--cell_mapping"},  {"-am", "--api_mapping"},     {"-dm", "--data_mapping"},
+    {"-lm", "--layer_mapping"}, {"-config", "--config-path"}, {"-tp", "--target_path"},
+    {"-gp", "--golden_path"},   {"-fm", "--fuzzy_match"},     {"-bp", "--base_profiling_path"},
 };
 
 }  // namespace
 
 void AddThreadsFlag(CLI::App& app, size_t& threads) {
-  app.add_option("--threads", threads, "Threads to work with (default: all cores; results do not depend on it)")
+  app.add_option("--threads", threads,
+                 "Threads to work with (default: all cores; results do not depend on it)")
       ->type_name("N")
       ->check(CLI::Range(1, 4096));
 }
@@ -35,8 +36,10 @@ void AddOutputFlag(CLI::App& app, std::filesystem::path& folder, const std::stri
       ->default_str("");
 }
 
-void AddFormatFlag(CLI::App& app, std::vector<std::string>& formats, const std::vector<std::string>& known) {
-  app.add_option("--format", formats, "Result files to write: " + base::Join(known, ", ") + "; several with commas")
+void AddFormatFlag(CLI::App& app, std::vector<std::string>& formats,
+                   const std::vector<std::string>& known) {
+  app.add_option("--format", formats,
+                 "Result files to write: " + base::Join(known, ", ") + "; several with commas")
       ->type_name("LIST")
       ->delimiter(',')
       ->check(CLI::IsMember(known));
@@ -48,7 +51,8 @@ std::vector<std::string> NormalizeLegacyFlags(std::vector<std::string> arguments
   while (behind < arguments.size() && arguments[behind].starts_with('-')) {
     behind += arguments[behind] == "-f" || arguments[behind] == "--framework" ? 2 : 1;
   }
-  for (size_t i = std::min(behind, arguments.size()); i < arguments.size() && arguments[i] != "--"; ++i) {
+  for (size_t i = std::min(behind, arguments.size()); i < arguments.size() && arguments[i] != "--";
+       ++i) {
     for (const LegacyFlag& flag : kLegacyFlags) {
       if (arguments[i] == flag.spelled) {
         arguments[i] = flag.long_form;

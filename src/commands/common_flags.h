@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "msprobe/status.h"
+
 #include "src/commands/command.h"
 
 namespace msprobe::commands {
@@ -17,10 +18,12 @@ void AddThreadsFlag(CLI::App& app, size_t& threads);
 void AddOutputFlag(CLI::App& app, std::filesystem::path& folder, const std::string& description);
 
 // --format a,b,c out of `known`; the option's value is a list without repeats.
-void AddFormatFlag(CLI::App& app, std::vector<std::string>& formats, const std::vector<std::string>& known);
+void AddFormatFlag(CLI::App& app, std::vector<std::string>& formats,
+                   const std::vector<std::string>& known);
 
-// Rewrites the multi-letter single-dash flags of the Python tool (-cm, -config, ...), which ordinary parsers read as bundles of
-// single letters, into their long forms. Only arguments behind the subcommand's name are looked at.
+// Rewrites the multi-letter single-dash flags of the Python tool (-cm, -config, ...), which
+// ordinary parsers read as bundles of single letters, into their long forms. Only arguments behind
+// the subcommand's name are looked at.
 std::vector<std::string> NormalizeLegacyFlags(std::vector<std::string> arguments);
 
 }  // namespace msprobe::commands

@@ -36,50 +36,69 @@ of the dtype; --rtol and --atol raise that floor.
 
 }  // namespace
 
-void CompareCommand::AddMappingFlag(CLI::App& app, const std::string& flag, const std::string& description,
-                                    bool needs_file, MappingArgument& argument) {
+void CompareCommand::AddMappingFlag(CLI::App& app, const std::string& flag,
+                                    const std::string& description, bool needs_file,
+                                    MappingArgument& argument) {
   argument.app = &app;
   argument.flag = flag;
-  app.add_option(flag, argument.file, description)->type_name("FILE")->expected(needs_file ? 1 : 0, 1);
+  app.add_option(flag, argument.file, description)
+      ->type_name("FILE")
+      ->expected(needs_file ? 1 : 0, 1);
 }
 
 void CompareCommand::Configure(CLI::App& app) {
-  app.add_option("paths", paths_, "The dump under test (NPU), then the one that is right (bench): a dump.json, a rank, a "
-                                  "step or a whole dump folder each")
+  app.add_option(
+         "paths", paths_,
+         "The dump under test (NPU), then the one that is right (bench): a dump.json, a rank, a "
+         "step or a whole dump folder each")
       ->type_name("NPU_PATH BENCH_PATH")
       ->expected(0, 2);
-  app.add_option("-i,--input_path", config_file_, "compare.json naming npu_path and bench_path, instead of two paths")
+  app.add_option("-i,--input_path", config_file_,
+                 "compare.json naming npu_path and bench_path, instead of two paths")
       ->type_name("FILE");
   app.add_option("--target_path", target_path_, "Same as NPU_PATH (also -tp)")->type_name("PATH");
   app.add_option("--golden_path", golden_path_, "Same as BENCH_PATH (also -gp)")->type_name("PATH");
   AddOutputFlag(app, output_folder_, "Folder for the result files");
   AddFormatFlag(app, formats_, {"xlsx", "csv", "json"});
-  app.add_option("--output-name", options_.output_name, "Result file names start with this instead of compare_result")
+  app.add_option("--output-name", options_.output_name,
+                 "Result file names start with this instead of compare_result")
       ->type_name("NAME");
-  app.add_flag("-s,--stack_mode", options_.stack_mode, "Show call stacks when compare.json names a stack_path");
+  app.add_flag("-s,--stack_mode", options_.stack_mode,
+               "Show call stacks when compare.json names a stack_path");
   app.add_flag("-c,--compare_only", compare_only_, "Do not write the advisor's text file");
   app.add_flag("-f,--fuzzy_match", options_.fuzzy, "Match rows whatever their call numbers");
-  AddMappingFlag(app, "--data_mapping", "YAML of NPU row name: bench row name (also -dm)", true, data_mapping_);
-  AddMappingFlag(app, "--cell_mapping", "MindSpore cells to PyTorch modules, YAML or bare (also -cm)", false,
+  AddMappingFlag(app, "--data_mapping", "YAML of NPU row name: bench row name (also -dm)", true,
+                 data_mapping_);
+  AddMappingFlag(app, "--cell_mapping",
+                 "MindSpore cells to PyTorch modules, YAML or bare (also -cm)", false,
                  cell_mapping_);
-  AddMappingFlag(app, "--api_mapping", "MindSpore APIs to PyTorch APIs, YAML or bare (also -am)", false, api_mapping_);
-  AddMappingFlag(app, "--layer_mapping", "MindSpore layers to PyTorch layers, YAML or bare (also -lm)", false,
+  AddMappingFlag(app, "--api_mapping", "MindSpore APIs to PyTorch APIs, YAML or bare (also -am)",
+                 false, api_mapping_);
+  AddMappingFlag(app, "--layer_mapping",
+                 "MindSpore layers to PyTorch layers, YAML or bare (also -lm)", false,
                  layer_mapping_);
-  app.add_option("--filter", options_.name_filter, "Only NPU rows whose name matches, e.g. 'Module.*.output.*'")
+  app.add_option("--filter", options_.name_filter,
+                 "Only NPU rows whose name matches, e.g. 'Module.*.output.*'")
       ->type_name("GLOB");
-  app.add_flag("--only-diff", options_.only_different, "Leave rows that agree out of the result files");
-  app.add_option("--rtol", options_.relative_tolerance,
-                 "Relative difference that still counts as agreeing (default: the noise of each dtype)")
+  app.add_flag("--only-diff", options_.only_different,
+               "Leave rows that agree out of the result files");
+  app.add_option(
+         "--rtol", options_.relative_tolerance,
+         "Relative difference that still counts as agreeing (default: the noise of each dtype)")
       ->type_name("R")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--atol", options_.absolute_tolerance, "Absolute difference that still counts as agreeing")
+  app.add_option("--atol", options_.absolute_tolerance,
+                 "Absolute difference that still counts as agreeing")
       ->type_name("A")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--fail-on", fail_on_, "Exit with 1 when such rows exist: error, warning or different")
+  app.add_option("--fail-on", fail_on_,
+                 "Exit with 1 when such rows exist: error, warning or different")
       ->type_name("LEVEL")
       ->check(CLI::IsMember({"error", "warning", "different"}));
-  app.add_option("--junit", options_.junit_file, "Also write a JUnit report for CI systems")->type_name("FILE");
-  app.add_flag("--allow-truncated", options_.allow_truncated, "Compare the complete entries of a file that ends early");
+  app.add_option("--junit", options_.junit_file, "Also write a JUnit report for CI systems")
+      ->type_name("FILE");
+  app.add_flag("--allow-truncated", options_.allow_truncated,
+               "Compare the complete entries of a file that ends early");
   AddThreadsFlag(app, options_.threads);
   app.footer(kExamples);
 }
@@ -136,7 +155,8 @@ Status CompareCommand::FillOptions(const Context& context) {
     return UsageError("cell and api mappings translate MindSpore names; they need -f mindspore");
   }
   if (options_.output_name.find('/') != std::string::npos) {
-    return UsageError("--output-name is a file name, not a path").WithHint("name the folder with -o");
+    return UsageError("--output-name is a file name, not a path")
+        .WithHint("name the folder with -o");
   }
   return CheckPaths();
 }
@@ -151,7 +171,8 @@ Status CompareCommand::CheckPaths() const {
   }
   if (std::filesystem::exists(options_.output_folder, error) &&
       !std::filesystem::is_directory(options_.output_folder, error)) {
-    return UsageError(fmt::format("the output folder {} is a file", options_.output_folder.string()));
+    return UsageError(
+        fmt::format("the output folder {} is a file", options_.output_folder.string()));
   }
   return {};
 }

@@ -13,7 +13,9 @@ namespace msprobe::commands {
 class CompareCommand final : public Command {
  public:
   std::string_view name() const override { return "compare"; }
-  std::string_view summary() const override { return "Compare two dumps and name the first call where they part"; }
+  std::string_view summary() const override {
+    return "Compare two dumps and name the first call where they part";
+  }
   void Configure(CLI::App& app) override;
   Result<ExitCode> Run(const Context& context) override;
 
@@ -24,17 +26,17 @@ class CompareCommand final : public Command {
     std::string flag;
     std::filesystem::path file;
   };
-  void AddMappingFlag(CLI::App& app, const std::string& flag, const std::string& description, bool needs_file,
-                      MappingArgument& argument);
+  void AddMappingFlag(CLI::App& app, const std::string& flag, const std::string& description,
+                      bool needs_file, MappingArgument& argument);
   static analysis::MappingFlag ToMappingFlag(const MappingArgument& argument);
   Status FillOptions(const Context& context);
   Status CheckPaths() const;
 
   analysis::CompareOptions options_;
-  std::filesystem::path config_file_;           // -i
-  std::vector<std::filesystem::path> paths_;    // NPU_PATH BENCH_PATH
-  std::filesystem::path target_path_;           // -tp
-  std::filesystem::path golden_path_;           // -gp
+  std::filesystem::path config_file_;         // -i
+  std::vector<std::filesystem::path> paths_;  // NPU_PATH BENCH_PATH
+  std::filesystem::path target_path_;         // -tp
+  std::filesystem::path golden_path_;         // -gp
   std::filesystem::path output_folder_;
   std::vector<std::string> formats_;
   std::string fail_on_;

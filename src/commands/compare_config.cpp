@@ -9,8 +9,9 @@
 namespace msprobe::commands {
 
 Status ReadCompareConfig(const std::filesystem::path& file, analysis::CompareOptions& options) {
-  static const std::vector<std::string> kKeys = {"npu_path", "bench_path", "stack_path", "is_print_compare_log",
-                                                 "rank_id",  "step_id",    "common",     "map_dict"};
+  static const std::vector<std::string> kKeys = {
+      "npu_path", "bench_path", "stack_path", "is_print_compare_log",
+      "rank_id",  "step_id",    "common",     "map_dict"};
   MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadJsonConfig(file));
   const json::ConfigValue& root = config.root;
   if (root.kind != json::ConfigKind::kObject) {

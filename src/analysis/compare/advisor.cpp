@@ -12,31 +12,39 @@ namespace {
 constexpr std::array<std::string_view, 6> kNonDeterministic = {"conv2d",   "conv3d",     "matmul",
                                                                "nll_loss", "layer_norm", "lstm"};
 
-bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+bool Contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
 
 std::string_view AdviceFor(const Side& npu, const SideRow& row) {
   if (npu.is_debug) {
-    return "A saved variable differs. Save the values it is made of as well, and follow them back to the first difference.";
+    return "A saved variable differs. Save the values it is made of as well, and follow them back "
+           "to the first difference.";
   }
   const bool forward = Contains(row.name, "forward");
   const bool input = Contains(row.name, "input");
   if (!input && std::any_of(kNonDeterministic.begin(), kNonDeterministic.end(),
                             [&](std::string_view name) { return Contains(row.name, name); })) {
-    return "This operator may be computed in a different order from run to run. Fix all seeds and switch deterministic "
+    return "This operator may be computed in a different order from run to run. Fix all seeds and "
+           "switch deterministic "
            "kernels on (seed_all(mode=True)) on both sides, then dump and compare again.";
   }
   if (forward && input) {
-    return "The data that enters this call already differs. Look at the call that produced it, at in-place operations that "
+    return "The data that enters this call already differs. Look at the call that produced it, at "
+           "in-place operations that "
            "may have overwritten it since, and at memory shared with another stream.";
   }
   if (forward) {
-    return "The inputs of this call agree better than its output: its forward computation is the suspect.";
+    return "The inputs of this call agree better than its output: its forward computation is the "
+           "suspect.";
   }
   if (input) {
-    return "The gradient that enters this call already differs. Check the forward results first, then the backward calls "
+    return "The gradient that enters this call already differs. Check the forward results first, "
+           "then the backward calls "
            "that come before this one.";
   }
-  return "The gradients entering this call agree better than what it returns: its backward computation is the suspect.";
+  return "The gradients entering this call agree better than what it returns: its backward "
+         "computation is the suspect.";
 }
 
 bool Fails(CompareMode mode, Verdict verdict) {
@@ -68,7 +76,8 @@ std::string AdvisorText(const Side& npu, const CompareResult& result) {
     return "Line: NA\nSuspect Nodes: NA\nExpert Advice: Every compared row meets its threshold.\n";
   }
   const SideRow& suspect = npu.rows[result.rows[*row].pair.npu];
-  return fmt::format("Line: {}\nSuspect Nodes: {}\nExpert Advice: {}\n", *row, suspect.name, AdviceFor(npu, suspect));
+  return fmt::format("Line: {}\nSuspect Nodes: {}\nExpert Advice: {}\n", *row, suspect.name,
+                     AdviceFor(npu, suspect));
 }
 
 }  // namespace msprobe::analysis

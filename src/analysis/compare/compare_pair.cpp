@@ -16,9 +16,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
-// The rule for the column NPU_Stack_Info: a stack_path needs -s; without one, the file beside the json decides.
+// The rule for the column NPU_Stack_Info: a stack_path needs -s; without one, the file beside the
+// json decides.
 Status LoadStack(const CompareOptions& options, ComparedPair& pair) {
   const std::filesystem::path beside = pair.npu.json_path.parent_path() / dump::kStackFileName;
   std::error_code ignored;
@@ -55,10 +58,12 @@ void LoadConstruct(ComparedPair& pair) {
   }
 }
 
-Status LoadSides(const CompareOptions& options, const PairInput& input, base::ThreadPool& pool, ComparedPair& pair) {
+Status LoadSides(const CompareOptions& options, const PairInput& input, base::ThreadPool& pool,
+                 ComparedPair& pair) {
   std::array<Status, 2> statuses;
   pool.ParallelFor(2, [&](size_t item, size_t) {
-    Result<Side> side = LoadSide(item == 0 ? input.npu_json : input.bench_json, options.allow_truncated);
+    Result<Side> side =
+        LoadSide(item == 0 ? input.npu_json : input.bench_json, options.allow_truncated);
     if (side.ok()) {
       (item == 0 ? pair.npu : pair.bench) = *std::move(side);
     } else {
@@ -83,7 +88,8 @@ std::string_view UnmatchedMessage(MatchOutcome outcome) {
     case MatchOutcome::kShapeDiffers:
       return "No bench row matches: the bench row of this name has another shape. ";
     case MatchOutcome::kDTypeDiffers:
-      return "No bench row matches: the bench row of this name has a dtype that cannot be compared. ";
+      return "No bench row matches: the bench row of this name has a dtype that cannot be "
+             "compared. ";
     case MatchOutcome::kNoBenchRow:
     case MatchOutcome::kMatched:
       break;
@@ -109,7 +115,8 @@ void CompareRows(const Side& npu, const Side& bench, CompareResult& result) {
 }
 
 // Notes that belong to the row whatever its metrics say.
-void AddRowNotes(const CompareOptions& options, const Side& npu, const Side& bench, CompareResult& result) {
+void AddRowNotes(const CompareOptions& options, const Side& npu, const Side& bench,
+                 CompareResult& result) {
   for (RowResult& row : result.rows) {
     const SideRow& npu_row = npu.rows[row.pair.npu];
     std::string message;
@@ -152,8 +159,10 @@ Result<CompareMode> DetectMode(const Side& npu, const Side& bench) {
   }
   const std::string& task = *npu.header.task;
   if (task != *bench.header.task) {
-    return MismatchError(fmt::format("the dumps were made with different tasks: {} is \"{}\", {} is \"{}\"",
-                                     npu.json_path.string(), task, bench.json_path.string(), *bench.header.task))
+    return MismatchError(
+               fmt::format("the dumps were made with different tasks: {} is \"{}\", {} is \"{}\"",
+                           npu.json_path.string(), task, bench.json_path.string(),
+                           *bench.header.task))
         .WithHint("dump both sides with the same task");
   }
   if (task == "tensor") {
@@ -164,14 +173,16 @@ Result<CompareMode> DetectMode(const Side& npu, const Side& bench) {
         .WithHint("compare reads dumps of the tasks tensor and statistics");
   }
   if (npu.has_md5 != bench.has_md5) {
-    return MismatchError(fmt::format("only the {} side was dumped with checksums (summary_mode md5)",
-                                     npu.has_md5 ? "NPU" : "bench"))
+    return MismatchError(
+               fmt::format("only the {} side was dumped with checksums (summary_mode md5)",
+                           npu.has_md5 ? "NPU" : "bench"))
         .WithHint("dump both sides with the same summary_mode");
   }
   return npu.has_md5 ? CompareMode::kMd5 : CompareMode::kStatistics;
 }
 
-Result<ComparedPair> ComparePair(const CompareOptions& options, const PairInput& input, base::ThreadPool& pool) {
+Result<ComparedPair> ComparePair(const CompareOptions& options, const PairInput& input,
+                                 base::ThreadPool& pool) {
   ComparedPair pair;
   const Clock::time_point load_start = Clock::now();
   MSP_RETURN_IF_ERROR(LoadSides(options, input, pool, pair));
@@ -199,10 +210,12 @@ Result<ComparedPair> ComparePair(const CompareOptions& options, const PairInput&
   AddRowNotes(options, pair.npu, pair.bench, pair.result);
   HighlightRows(pair.npu, pair.bench, pair.result);
   pair.agrees = AgreeingRows(options, pair.npu, pair.bench, pair.result);
-  pair.divergence = FindDivergence(options, pair.npu, pair.bench, pair.result, pair.stack ? &*pair.stack : nullptr,
+  pair.divergence = FindDivergence(options, pair.npu, pair.bench, pair.result,
+                                   pair.stack ? &*pair.stack : nullptr,
                                    pair.construct ? &*pair.construct : nullptr);
   pair.timings.compare_seconds = SecondsSince(compare_start);
-  for (const std::vector<std::string>* more : {&pair.npu.warnings, &pair.bench.warnings, &pair.mapping.warnings}) {
+  for (const std::vector<std::string>* more :
+       {&pair.npu.warnings, &pair.bench.warnings, &pair.mapping.warnings}) {
     pair.warnings.insert(pair.warnings.end(), more->begin(), more->end());
   }
   return pair;

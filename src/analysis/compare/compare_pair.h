@@ -6,6 +6,7 @@
 #include <string>
 
 #include "msprobe/status.h"
+
 #include "src/analysis/compare/divergence.h"
 #include "src/analysis/compare/mapping.h"
 #include "src/analysis/compare/options.h"
@@ -34,10 +35,10 @@ struct ComparedPair {
   Side bench;
   RowMapping mapping;
   CompareResult result;
-  std::vector<bool> agrees;                     // per result row: equal up to the noise of its dtype
-  std::optional<dump::StackFile> stack;         // of the NPU side
+  std::vector<bool> agrees;              // per result row: equal up to the noise of its dtype
+  std::optional<dump::StackFile> stack;  // of the NPU side
   bool show_stack_column = false;
-  std::optional<dump::ConstructFile> construct; // of the NPU side
+  std::optional<dump::ConstructFile> construct;  // of the NPU side
   DivergenceReport divergence;
   std::vector<std::string> warnings;
   PairTimings timings;
@@ -46,6 +47,7 @@ struct ComparedPair {
 // The mode follows from both sides' task; kMismatch when they cannot be compared.
 Result<CompareMode> DetectMode(const Side& npu, const Side& bench);
 
-Result<ComparedPair> ComparePair(const CompareOptions& options, const PairInput& input, base::ThreadPool& pool);
+Result<ComparedPair> ComparePair(const CompareOptions& options, const PairInput& input,
+                                 base::ThreadPool& pool);
 
 }  // namespace msprobe::analysis

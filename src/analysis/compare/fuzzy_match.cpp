@@ -1,7 +1,8 @@
-// Fuzzy matching. Rows of both sides are appended in turn to two queues; after each turn the newest rows are tried against the
-// other queue. The first hit (p, q) ends the wait of everything before it: NPU rows before p stay unmatched, p and q pair up,
-// both queues drop what came up to them. Instead of scanning the queues, the waiting positions of every name are kept, so the
-// whole is linear.
+// Fuzzy matching. Rows of both sides are appended in turn to two queues; after each turn the newest
+// rows are tried against the other queue. The first hit (p, q) ends the wait of everything before
+// it: NPU rows before p stay unmatched, p and q pair up, both queues drop what came up to them.
+// Instead of scanning the queues, the waiting positions of every name are kept, so the whole is
+// linear.
 #include <deque>
 #include <string>
 #include <unordered_map>
@@ -11,8 +12,8 @@
 namespace msprobe::analysis {
 namespace {
 
-// The name without its call number: "Torch.add.0.forward.input.0" -> "Torch.add.forward.input.0". Of modules this drops the
-// class name and keeps the call number, as the reference does.
+// The name without its call number: "Torch.add.0.forward.input.0" -> "Torch.add.forward.input.0".
+// Of modules this drops the class name and keeps the call number, as the reference does.
 std::string WithoutCallNumber(std::string_view name) {
   size_t at = name.find("forward");
   if (at == std::string_view::npos) {
@@ -110,7 +111,8 @@ MatchResult MatchFuzzily(const Side& npu, const Side& bench, const RowMapping& m
     if (waiting_npu.empty()) {
       continue;
     }
-    // The newest NPU row against the bench queue, oldest first; then the NPU queue against the newest bench row.
+    // The newest NPU row against the bench queue, oldest first; then the NPU queue against the
+    // newest bench row.
     uint32_t p = waiting_npu.newest();
     uint32_t q = waiting_bench.First(npu_ids[p]);
     if (q == kNoRow) {

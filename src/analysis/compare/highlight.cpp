@@ -31,10 +31,13 @@ constexpr ReasonText kReasonTexts[] = {
     {kInfiniteRange, "The maximum or minimum is infinite."},
     {kHugeError, "The maximum absolute error is above 1e+10."},
     {kRelativeError, "The relative error of the maximum is above 0.5."},
-    {kRatioCollapsed, "More than 90 % of an input is within one thousandth, but less than 60 % of the output."},
+    {kRatioCollapsed,
+     "More than 90 % of an input is within one thousandth, but less than 60 % of the output."},
     {kErrorGrewTenfold, "The maximum absolute error is above 1 and ten times that of an input."},
-    {kRelativeErrorAppeared, "The relative error of the maximum is above 0.1, that of an input below 0.01."},
-    {kRatioDropped, "The share within one thousandth is more than 0.1 lower than that of an input."},
+    {kRelativeErrorAppeared,
+     "The relative error of the maximum is above 0.1, that of an input below 0.01."},
+    {kRatioDropped,
+     "The share within one thousandth is more than 0.1 lower than that of an input."},
     {kCosineDropped, "The cosine is more than 0.1 lower than that of an input."},
 };
 
@@ -43,7 +46,7 @@ constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
 
 // What the in/out rules look at, as numbers; nullopt where the cell holds text.
 struct RowNumbers {
-  bool usable = false;   // NPU maximum, bench maximum and difference are all numbers
+  bool usable = false;  // NPU maximum, bench maximum and difference are all numbers
   double bench_max = 0;
   double difference = 0;
   std::optional<double> one_thousandth;
@@ -54,7 +57,8 @@ std::optional<double> StatNumber(const StatValue& stat) {
   if (stat.kind == StatKind::kBool) {
     return stat.boolean ? 1.0 : 0.0;
   }
-  return stat.is_numeric() && std::isfinite(stat.number) ? std::optional<double>(stat.number) : std::nullopt;
+  return stat.is_numeric() && std::isfinite(stat.number) ? std::optional<double>(stat.number)
+                                                         : std::nullopt;
 }
 
 std::optional<double> MetricNumber(const Metric& metric) {
@@ -67,11 +71,14 @@ const Metric& DifferenceOf(const CompareResult& result, const RowResult& row) {
                                                            : static_cast<size_t>(kMaxDiff)];
 }
 
-double OrderOfMagnitude(double value) { return std::fabs(value) < 1 ? 0.0 : std::log10(std::fabs(value)); }
+double OrderOfMagnitude(double value) {
+  return std::fabs(value) < 1 ? 0.0 : std::log10(std::fabs(value));
+}
 
 class Highlighter {
  public:
-  Highlighter(const Side& npu, const Side& bench, CompareResult& result) : npu_(npu), bench_(bench), result_(result) {}
+  Highlighter(const Side& npu, const Side& bench, CompareResult& result)
+      : npu_(npu), bench_(bench), result_(result) {}
 
   void Run() {
     const size_t count = result_.rows.size();
@@ -100,7 +107,8 @@ class Highlighter {
       const StatValue& value = npu_row.stats[stat];
       // NaN alone does not turn a row red: default tables stay equal to the reference's.
       if ((value.is_numeric() && std::isinf(value.number)) ||
-          (value.kind == StatKind::kText && (value.text == "inf" || value.text == "-inf" || value.text == "nan"))) {
+          (value.kind == StatKind::kText &&
+           (value.text == "inf" || value.text == "-inf" || value.text == "nan"))) {
         return kInfiniteRange;
       }
     }
@@ -138,8 +146,8 @@ class Highlighter {
     size_t end = begin + 1;
     for (; end < result_.rows.size(); ++end) {
       const std::string_view next = NpuRow(end).api_name;
-      const bool without_direction =
-          next.find(".forward.") == std::string_view::npos && next.find(".backward.") == std::string_view::npos;
+      const bool without_direction = next.find(".forward.") == std::string_view::npos &&
+                                     next.find(".backward.") == std::string_view::npos;
       if (next != api && !(without_direction && api.find(next) != std::string_view::npos)) {
         break;
       }

@@ -6,8 +6,9 @@
 
 namespace msprobe::analysis {
 
-// Sets `fill` and appends the reasons to `message`. Rows are judged by themselves and, within one call, each output against
-// each input. Not for checksums and debug saves, which are never coloured.
+// Sets `fill` and appends the reasons to `message`. Rows are judged by themselves and, within one
+// call, each output against each input. Not for checksums and debug saves, which are never
+// coloured.
 void HighlightRows(const Side& npu, const Side& bench, CompareResult& result);
 
 }  // namespace msprobe::analysis

@@ -7,7 +7,8 @@
 
 namespace msprobe::analysis {
 
-// One test case per pair; a pair fails when rows differ beyond noise and errs when it could not be compared.
+// One test case per pair; a pair fails when rows differ beyond noise and errs when it could not be
+// compared.
 std::string JunitXml(const RunSummary& summary);
 
 }  // namespace msprobe::analysis

@@ -11,7 +11,8 @@ namespace {
 
 // Low-precision training mixes these freely; float64 and integers must be equal.
 constexpr std::array<std::string_view, 3> kMindSporeMixed = {"Float16", "Float32", "BFloat16"};
-constexpr std::array<std::string_view, 3> kTorchMixed = {"torch.float16", "torch.float32", "torch.bfloat16"};
+constexpr std::array<std::string_view, 3> kTorchMixed = {"torch.float16", "torch.float32",
+                                                         "torch.bfloat16"};
 
 template <size_t kSize>
 bool Contains(const std::array<std::string_view, kSize>& texts, std::string_view text) {
@@ -21,7 +22,8 @@ bool Contains(const std::array<std::string_view, kSize>& texts, std::string_view
 // Across frameworks only the class of a dtype counts. Unknown texts stay themselves.
 std::string_view DTypeClass(std::string_view text) {
   const std::optional<DType> dtype = ParseDType(text);
-  const bool spelled_by_framework = text.starts_with("torch.") || (!text.empty() && text[0] >= 'A' && text[0] <= 'Z');
+  const bool spelled_by_framework =
+      text.starts_with("torch.") || (!text.empty() && text[0] >= 'A' && text[0] <= 'Z');
   if (!dtype || !spelled_by_framework) {
     return text;
   }
@@ -41,7 +43,7 @@ std::string_view DTypeClass(std::string_view text) {
 
 struct RowKey {
   std::string_view name;
-  std::string_view shape;   // empty when only the name counts
+  std::string_view shape;  // empty when only the name counts
   bool operator==(const RowKey&) const = default;
 };
 
@@ -73,8 +75,8 @@ MatchResult MatchExactly(const Side& npu, const Side& bench, const RowMapping& m
   first_of_name.reserve(bench.rows.size());
   for (uint32_t i = static_cast<uint32_t>(bench.rows.size()); i-- > 0;) {
     const SideRow& row = bench.rows[i];
-    const auto [entry, inserted] =
-        first.try_emplace(RowKey{row.name, mapping.by_key_only ? std::string_view() : row.shape}, i);
+    const auto [entry, inserted] = first.try_emplace(
+        RowKey{row.name, mapping.by_key_only ? std::string_view() : row.shape}, i);
     if (!inserted) {
       next[i] = entry->second;
       entry->second = i;
@@ -88,15 +90,18 @@ MatchResult MatchExactly(const Side& npu, const Side& bench, const RowMapping& m
   for (uint32_t i = 0; i < npu.rows.size(); ++i) {
     const SideRow& row = npu.rows[i];
     const std::string_view key = mapping.keys[i];
-    const auto found = first.find(RowKey{key, mapping.by_key_only ? std::string_view() : row.shape});
+    const auto found =
+        first.find(RowKey{key, mapping.by_key_only ? std::string_view() : row.shape});
     if (found == first.end()) {
       const bool name_known = first_of_name.contains(key);
-      result.pairs.push_back({i, kNoRow, name_known ? MatchOutcome::kShapeDiffers : MatchOutcome::kNoBenchRow});
+      result.pairs.push_back(
+          {i, kNoRow, name_known ? MatchOutcome::kShapeDiffers : MatchOutcome::kNoBenchRow});
       continue;
     }
     for (uint32_t j = found->second; j != kNoRow; j = next[j]) {
       used[j] = true;
-      const bool fits = mapping.by_key_only || DTypesComparable(row.dtype, bench.rows[j].dtype, cross_framework);
+      const bool fits =
+          mapping.by_key_only || DTypesComparable(row.dtype, bench.rows[j].dtype, cross_framework);
       result.pairs.push_back(fits ? RowPair{i, j, MatchOutcome::kMatched}
                                   : RowPair{i, kNoRow, MatchOutcome::kDTypeDiffers});
     }

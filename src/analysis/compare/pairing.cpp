@@ -77,13 +77,15 @@ class Planner {
   }
 
  private:
-  // The path names a folder above the rank folders: result files then carry the rank, as a multi-rank compare's do.
+  // The path names a folder above the rank folders: result files then carry the rank, as a
+  // multi-rank compare's do.
   static bool IsAboveRank(const DumpLayout& layout) {
     return !layout.is_single_file && layout.ranks[0].folder != layout.root;
   }
 
   StepRank KeyOf(const RankFolder& folder) const {
-    return {ignore_step_ ? 0 : folder.step.value_or(kUnnumbered), ignore_rank_ ? 0 : folder.rank.value_or(kUnnumbered)};
+    return {ignore_step_ ? 0 : folder.step.value_or(kUnnumbered),
+            ignore_rank_ ? 0 : folder.rank.value_or(kUnnumbered)};
   }
 
   void AddPairs(const RankFolder& npu, const RankFolder& bench, PairingPlan& plan) const {
@@ -92,7 +94,8 @@ class Planner {
       pair.input = {npu.folder / file_name, bench.folder / file_name, npu.step, npu.rank};
       pair.is_debug = is_debug;
       if (name_ranks_) {
-        pair.rank_suffix = "_" + (npu.rank ? fmt::format("rank{}", *npu.rank) : std::string("rank"));
+        pair.rank_suffix =
+            "_" + (npu.rank ? fmt::format("rank{}", *npu.rank) : std::string("rank"));
       }
       if (several_steps_) {
         pair.result_subfolder = npu.step ? fmt::format("step{}", *npu.step) : std::string("step");
@@ -107,7 +110,8 @@ class Planner {
     }
     if (npu.has_dump != bench.has_dump || npu.has_debug != bench.has_debug) {
       const bool npu_has_more = npu.has_dump > bench.has_dump || npu.has_debug > bench.has_debug;
-      (npu_has_more ? plan.npu_only : plan.bench_only).push_back(PlaceText(npu) + " (one of dump.json, debug.json)");
+      (npu_has_more ? plan.npu_only : plan.bench_only)
+          .push_back(PlaceText(npu) + " (one of dump.json, debug.json)");
     }
   }
 
@@ -121,14 +125,14 @@ class Planner {
 
 Result<PairingPlan> PlanFilePair(const DumpLayout& npu, const DumpLayout& bench) {
   if (npu.single_file_name != bench.single_file_name) {
-    return UsageError(fmt::format("a {} can only be compared with another one, not with a {}", npu.single_file_name,
-                                  bench.single_file_name));
+    return UsageError(fmt::format("a {} can only be compared with another one, not with a {}",
+                                  npu.single_file_name, bench.single_file_name));
   }
   PairingPlan plan;
   PlannedPair pair;
   const auto& npu_rank = npu.ranks[0];
-  pair.input = {npu_rank.folder / npu.single_file_name, bench.ranks[0].folder / bench.single_file_name, npu_rank.step,
-                npu_rank.rank};
+  pair.input = {npu_rank.folder / npu.single_file_name,
+                bench.ranks[0].folder / bench.single_file_name, npu_rank.step, npu_rank.rank};
   pair.is_debug = npu.single_file_name == dump::kDebugFileName;
   plan.pairs.push_back(std::move(pair));
   return plan;
@@ -136,20 +140,22 @@ Result<PairingPlan> PlanFilePair(const DumpLayout& npu, const DumpLayout& bench)
 
 }  // namespace
 
-Result<PairingPlan> PlanPairs(const std::filesystem::path& npu_path, const std::filesystem::path& bench_path) {
+Result<PairingPlan> PlanPairs(const std::filesystem::path& npu_path,
+                              const std::filesystem::path& bench_path) {
   MSP_ASSIGN_OR_RETURN(const DumpLayout npu, dump::FindDump(npu_path));
   MSP_ASSIGN_OR_RETURN(const DumpLayout bench, dump::FindDump(bench_path));
   if (npu.is_single_file && bench.is_single_file) {
     return PlanFilePair(npu, bench);
   }
   if (npu.is_single_file != bench.is_single_file) {
-    return UsageError("one path is a file, the other a folder").WithHint("name two files or two folders");
+    return UsageError("one path is a file, the other a folder")
+        .WithHint("name two files or two folders");
   }
   PairingPlan plan = Planner(npu, bench).Plan();
   if (plan.pairs.empty()) {
-    return NotFoundError(fmt::format("no step and rank of {} has a partner in {} (there: {}; here: {})",
-                                     npu_path.string(), bench_path.string(), base::Join(plan.bench_only, ", "),
-                                     base::Join(plan.npu_only, ", ")));
+    return NotFoundError(fmt::format(
+        "no step and rank of {} has a partner in {} (there: {}; here: {})", npu_path.string(),
+        bench_path.string(), base::Join(plan.bench_only, ", "), base::Join(plan.npu_only, ", ")));
   }
   return plan;
 }

@@ -6,25 +6,28 @@
 #include <vector>
 
 #include "msprobe/status.h"
+
 #include "src/analysis/compare/compare_pair.h"
 
 namespace msprobe::analysis {
 
 struct PlannedPair {
   PairInput input;
-  bool is_debug = false;                    // debug.json
-  std::string rank_suffix;                  // "_rank0" in result file names; empty when each side is a single rank
-  std::filesystem::path result_subfolder;   // "step3" when several steps are compared; empty otherwise
+  bool is_debug = false;    // debug.json
+  std::string rank_suffix;  // "_rank0" in result file names; empty when each side is a single rank
+  std::filesystem::path
+      result_subfolder;  // "step3" when several steps are compared; empty otherwise
 };
 
 struct PairingPlan {
-  std::vector<PlannedPair> pairs;           // by step, rank, dump before debug
-  std::vector<std::string> npu_only;        // "step0/rank3": no partner on the bench side
+  std::vector<PlannedPair> pairs;     // by step, rank, dump before debug
+  std::vector<std::string> npu_only;  // "step0/rank3": no partner on the bench side
   std::vector<std::string> bench_only;
 };
 
-// A side with one step pairs with the only step of the other whatever the numbers, and so does a side with one rank. kNotFound
-// when nothing pairs.
-Result<PairingPlan> PlanPairs(const std::filesystem::path& npu_path, const std::filesystem::path& bench_path);
+// A side with one step pairs with the only step of the other whatever the numbers, and so does a
+// side with one rank. kNotFound when nothing pairs.
+Result<PairingPlan> PlanPairs(const std::filesystem::path& npu_path,
+                              const std::filesystem::path& bench_path);
 
 }  // namespace msprobe::analysis

@@ -20,7 +20,8 @@ void AppendPythonRepr(const dump::EntryTree& tree, uint32_t node, std::string& o
       return;
     case NodeKind::kFloat:
       // Integers beyond 64 bits arrive as floats; Python keeps all their digits.
-      if (value.text.find_first_not_of("-0123456789") == std::string_view::npos && !value.text.empty()) {
+      if (value.text.find_first_not_of("-0123456789") == std::string_view::npos &&
+          !value.text.empty()) {
         out += value.text;
       } else {
         base::AppendPythonFloatRepr(value.number, out);

@@ -1,5 +1,5 @@
-// How Python prints a value of a dump: str() and type() of what json.load made of it. Result cells and checksums of scalar
-// arguments hold these texts.
+// How Python prints a value of a dump: str() and type() of what json.load made of it. Result cells
+// and checksums of scalar arguments hold these texts.
 #pragma once
 
 #include <string>

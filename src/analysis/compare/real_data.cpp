@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "msprobe/tensor_file.h"
+
 #include "src/analysis/compare/distance.h"
 #include "src/analysis/compare/real_metrics.h"
 #include "src/base/progress.h"
@@ -14,7 +15,8 @@
 namespace msprobe::analysis {
 namespace {
 
-// Tensors above this many elements are cut into chunks that all threads share; below, threads share whole rows.
+// Tensors above this many elements are cut into chunks that all threads share; below, threads share
+// whole rows.
 constexpr int64_t kLargeTensorElements = int64_t{1} << 24U;
 constexpr int64_t kChunkElements = int64_t{1} << 21U;
 
@@ -23,7 +25,8 @@ struct OpenTensor {
   const NamedTensor* tensor = nullptr;
 };
 
-Result<OpenTensor> OpenSide(const Side& side, std::string_view data_name, std::vector<std::byte>* scratch) {
+Result<OpenTensor> OpenSide(const Side& side, std::string_view data_name,
+                            std::vector<std::byte>* scratch) {
   // A dump names files of its own folder; anything else is damage or an attack.
   if (data_name.find('/') != std::string_view::npos || data_name == "..") {
     return BadFormatError(fmt::format("the data_name \"{}\" is not a plain file name", data_name));
@@ -39,7 +42,8 @@ Result<OpenTensor> OpenSide(const Side& side, std::string_view data_name, std::v
 
 class RealDataComparison {
  public:
-  RealDataComparison(const Side& npu, const Side& bench, base::ThreadPool& pool, CompareResult& result)
+  RealDataComparison(const Side& npu, const Side& bench, base::ThreadPool& pool,
+                     CompareResult& result)
       : npu_(npu), bench_(bench), pool_(pool), result_(result), scratch_(pool.thread_count() * 2) {}
 
   void Run(bool quiet) {
@@ -84,10 +88,10 @@ class RealDataComparison {
         rows.push_back(i);
         continue;
       }
-      RealMetrics metrics = UniformRealMetrics("unsupported", npu_file || bench_file
-                                                                  ? npu_file ? "The bench side has no tensor file. "
-                                                                             : "The NPU side has no tensor file. "
-                                                                  : "Neither side has a tensor file. ");
+      RealMetrics metrics = UniformRealMetrics(
+          "unsupported", npu_file || bench_file ? npu_file ? "The bench side has no tensor file. "
+                                                           : "The NPU side has no tensor file. "
+                                                : "Neither side has a tensor file. ");
       metrics.distance = StatisticsDistance(npu_row, bench_row);
       Fill(row, std::move(metrics));
     }
@@ -160,14 +164,15 @@ class RealDataComparison {
   const Side& bench_;
   base::ThreadPool& pool_;
   CompareResult& result_;
-  std::vector<std::vector<std::byte>> scratch_;   // two per worker
+  std::vector<std::vector<std::byte>> scratch_;  // two per worker
   std::mutex arena_mutex_;
   std::atomic<uint64_t> compared_bytes_{0};
 };
 
 }  // namespace
 
-void CompareRealData(const Side& npu, const Side& bench, base::ThreadPool& pool, bool quiet, CompareResult& result) {
+void CompareRealData(const Side& npu, const Side& bench, base::ThreadPool& pool, bool quiet,
+                     CompareResult& result) {
   RealDataComparison(npu, bench, pool, result).Run(quiet);
 }
 

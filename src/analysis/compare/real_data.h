@@ -7,8 +7,10 @@
 
 namespace msprobe::analysis {
 
-// Fills metrics, verdict, message and distance of every row of `result`. A file that cannot be read marks its row. The values
-// do not depend on the number of threads. Memory: two blocks per thread besides mapped files.
-void CompareRealData(const Side& npu, const Side& bench, base::ThreadPool& pool, bool quiet, CompareResult& result);
+// Fills metrics, verdict, message and distance of every row of `result`. A file that cannot be read
+// marks its row. The values do not depend on the number of threads. Memory: two blocks per thread
+// besides mapped files.
+void CompareRealData(const Side& npu, const Side& bench, base::ThreadPool& pool, bool quiet,
+                     CompareResult& result);
 
 }  // namespace msprobe::analysis

@@ -45,7 +45,9 @@ Metric FiniteOrText(double value) {
   return Metric::Number(value);
 }
 
-Metric Rounded(double value) { return FiniteOrText(std::isfinite(value) ? RoundTo12Decimals(value) : value); }
+Metric Rounded(double value) {
+  return FiniteOrText(std::isfinite(value) ? RoundTo12Decimals(value) : value);
+}
 
 Metric Cosine(const ComparePartial& sums, std::string& message) {
   const double npu_norm = std::sqrt(sums.npu_square_sum);
@@ -54,7 +56,8 @@ Metric Cosine(const ComparePartial& sums, std::string& message) {
     return Metric::Number(1.0);
   }
   if (npu_norm <= kEpsilon || bench_norm <= kEpsilon) {
-    message += fmt::format("No cosine: every value of the {} tensor is zero. ", npu_norm <= kEpsilon ? "NPU" : "bench");
+    message += fmt::format("No cosine: every value of the {} tensor is zero. ",
+                           npu_norm <= kEpsilon ? "NPU" : "bench");
     return Metric::Text(kNanCell);
   }
   // Divided one after the other: the product of two large norms would overflow.
@@ -92,7 +95,9 @@ double ScalarValue(const TensorView& view) {
 
 // Whether two dtypes are the same once bfloat16 has been widened to float32.
 bool SameDTypeAfterWidening(DType npu, DType bench) {
-  const auto widened = [](DType dtype) { return dtype == DType::kBFloat16 ? DType::kFloat32 : dtype; };
+  const auto widened = [](DType dtype) {
+    return dtype == DType::kBFloat16 ? DType::kFloat32 : dtype;
+  };
   return widened(npu) == widened(bench);
 }
 
@@ -141,10 +146,12 @@ RealMetrics UniformRealMetrics(std::string_view cell_text, std::string message) 
   return result;
 }
 
-RealMetrics RealMetricsFromSums(const ComparePartial& sums, const TensorView& npu, const TensorView& bench) {
+RealMetrics RealMetricsFromSums(const ComparePartial& sums, const TensorView& npu,
+                                const TensorView& bench) {
   if (sums.nonfinite_mismatch_count > 0) {
     RealMetrics result = UniformRealMetrics(
-        "N/A", fmt::format("NaN or infinity stands at {} positions of one side only. ", sums.nonfinite_mismatch_count));
+        "N/A", fmt::format("NaN or infinity stands at {} positions of one side only. ",
+                           sums.nonfinite_mismatch_count));
     result.distance = DistanceOf(sums);
     return result;
   }
@@ -166,8 +173,10 @@ RealMetrics RealMetricsFromSums(const ComparePartial& sums, const TensorView& np
   if (std::isnan(sums.max_relative_error)) {
     message += "No maximum relative error: a quotient is not a number. ";
   }
-  result.metrics[kOneThousandth] = Rounded(static_cast<double>(sums.below_one_thousandth_count) / count);
-  result.metrics[kFiveThousandths] = Rounded(static_cast<double>(sums.below_five_thousandths_count) / count);
+  result.metrics[kOneThousandth] =
+      Rounded(static_cast<double>(sums.below_one_thousandth_count) / count);
+  result.metrics[kFiveThousandths] =
+      Rounded(static_cast<double>(sums.below_five_thousandths_count) / count);
   if (!SameDTypeAfterWidening(npu.dtype, bench.dtype)) {
     message += kDTypeMessage;
   }
@@ -177,8 +186,10 @@ RealMetrics RealMetricsFromSums(const ComparePartial& sums, const TensorView& np
 
 namespace {
 
-// The tensor's elements from `first` on, plain: borrowed where the view is plain, copied into `scratch` elsewhere.
-const std::byte* BlockBytes(const TensorView& view, int64_t first, int64_t count, std::vector<std::byte>& scratch) {
+// The tensor's elements from `first` on, plain: borrowed where the view is plain, copied into
+// `scratch` elsewhere.
+const std::byte* BlockBytes(const TensorView& view, int64_t first, int64_t count,
+                            std::vector<std::byte>& scratch) {
   const size_t element = DTypeSize(view.dtype);
   if (view.is_plain()) {
     return view.data + static_cast<size_t>(first) * element;
@@ -198,13 +209,15 @@ std::optional<RealMetrics> RealMetricsWithoutSums(const TensorView& npu, const T
     return ZeroDimensional(npu, bench);
   }
   if (npu.shape != bench.shape) {
-    return UniformRealMetrics("shape unmatched", fmt::format("The tensor shapes differ: NPU {}, bench {}. ",
-                                                             ShapeText(npu.shape), ShapeText(bench.shape)));
+    return UniformRealMetrics("shape unmatched",
+                              fmt::format("The tensor shapes differ: NPU {}, bench {}. ",
+                                          ShapeText(npu.shape), ShapeText(bench.shape)));
   }
   return std::nullopt;
 }
 
-kernels::ComparePartial SumsOfRange(const TensorView& npu, const TensorView& bench, int64_t first, int64_t count) {
+kernels::ComparePartial SumsOfRange(const TensorView& npu, const TensorView& bench, int64_t first,
+                                    int64_t count) {
   thread_local std::vector<std::byte> npu_scratch;
   thread_local std::vector<std::byte> bench_scratch;
   ComparePartial total;
@@ -213,7 +226,8 @@ kernels::ComparePartial SumsOfRange(const TensorView& npu, const TensorView& ben
     const int64_t step = std::min(count - done, static_cast<int64_t>(kernels::kBlockElements));
     const std::byte* n = BlockBytes(npu, first + done, step, npu_scratch);
     const std::byte* b = BlockBytes(bench, first + done, step, bench_scratch);
-    const ComparePartial block = kernels::CompareBlock(npu.dtype, n, bench.dtype, b, static_cast<size_t>(step));
+    const ComparePartial block =
+        kernels::CompareBlock(npu.dtype, n, bench.dtype, b, static_cast<size_t>(step));
     if (started) {
       kernels::MergeCompare(total, block);
     } else {
@@ -262,7 +276,8 @@ Verdict RealVerdict(const std::array<Metric, kMetricSlots>& metrics) {
   if (!cosine_value || !max_abs_value) {
     return Verdict::kNone;
   }
-  if ((*cosine_value < 0.99 && *max_abs_value > 0.001) || *cosine_value < 0.9 || *max_abs_value > 1) {
+  if ((*cosine_value < 0.99 && *max_abs_value > 0.001) || *cosine_value < 0.9 ||
+      *max_abs_value > 1) {
     return Verdict::kNo;
   }
   return Verdict::kYes;

@@ -19,7 +19,8 @@ std::vector<bool> DifferentRows(const ComparedPair& pair) {
     const RowResult& row = pair.result.rows[i];
     const bool passes = row.verdict == Verdict::kYes || row.verdict == Verdict::kPass ||
                         row.verdict == Verdict::kEmpty || row.verdict == Verdict::kNone;
-    keep[i] = !pair.agrees[i] || !passes || row.fill != report::Fill::kNone || row.pair.bench == kNoRow;
+    keep[i] =
+        !pair.agrees[i] || !passes || row.fill != report::Fill::kNone || row.pair.bench == kNoRow;
   }
   return keep;
 }
@@ -52,8 +53,9 @@ fs::path WithEnding(const fs::path& stem, const char* ending) {
 
 }  // namespace
 
-Result<std::vector<fs::path>> WriteTableFiles(const CompareOptions& options, const report::Table& table,
-                                              const fs::path& stem, bool styled_header, base::ThreadPool& pool) {
+Result<std::vector<fs::path>> WriteTableFiles(const CompareOptions& options,
+                                              const report::Table& table, const fs::path& stem,
+                                              bool styled_header, base::ThreadPool& pool) {
   std::vector<fs::path> written;
   if (options.write_xlsx) {
     report::XlsxOptions xlsx;
@@ -73,9 +75,9 @@ Result<std::vector<fs::path>> WriteTableFiles(const CompareOptions& options, con
   return written;
 }
 
-Result<std::vector<fs::path>> WriteResultFiles(const CompareOptions& options, const PlannedPair& plan,
-                                               const ComparedPair& pair, const std::string& stamp,
-                                               base::ThreadPool& pool) {
+Result<std::vector<fs::path>> WriteResultFiles(const CompareOptions& options,
+                                               const PlannedPair& plan, const ComparedPair& pair,
+                                               const std::string& stamp, base::ThreadPool& pool) {
   if (pair.result.rows.empty()) {
     return std::vector<fs::path>();
   }
@@ -89,11 +91,13 @@ Result<std::vector<fs::path>> WriteResultFiles(const CompareOptions& options, co
     keep = DifferentRows(pair);
   }
   const report::Table table =
-      MakeResultTable(pair.npu, pair.bench, pair.result, pair.show_stack_column && pair.stack ? &*pair.stack : nullptr,
+      MakeResultTable(pair.npu, pair.bench, pair.result,
+                      pair.show_stack_column && pair.stack ? &*pair.stack : nullptr,
                       options.only_different ? &keep : nullptr);
   MSP_ASSIGN_OR_RETURN(
       std::vector<fs::path> written,
-      WriteTableFiles(options, table, folder / fmt::format("{}{}_{}", base_name, plan.rank_suffix, stamp),
+      WriteTableFiles(options, table,
+                      folder / fmt::format("{}{}_{}", base_name, plan.rank_suffix, stamp),
                       /*styled_header=*/false, pool));
   if (!pair.mapping.derived_data_mapping.empty()) {
     written.push_back(folder / fmt::format("data_mapping_{}.yaml", stamp));
@@ -103,7 +107,8 @@ Result<std::vector<fs::path>> WriteResultFiles(const CompareOptions& options, co
     // Debug saves get a file of their own: both are written within the same second.
     const std::string_view kind = plan.is_debug && !plan.rank_suffix.empty() ? "_debug" : "";
     written.push_back(folder / fmt::format("advisor{}{}_{}.txt", kind, plan.rank_suffix, stamp));
-    MSP_RETURN_IF_ERROR(base::WriteFileAtomically(written.back(), AdvisorText(pair.npu, pair.result)));
+    MSP_RETURN_IF_ERROR(
+        base::WriteFileAtomically(written.back(), AdvisorText(pair.npu, pair.result)));
   }
   return written;
 }

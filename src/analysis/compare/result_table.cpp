@@ -10,13 +10,17 @@ namespace {
 using report::Cell;
 using report::Table;
 
-constexpr const char* kCommonColumns[] = {"NPU Name",   "Bench Name",       "NPU Dtype",
+constexpr const char* kCommonColumns[] = {"NPU Name",    "Bench Name",       "NPU Dtype",
                                           "Bench Dtype", "NPU Tensor Shape", "Bench Tensor Shape"};
-constexpr const char* kRealColumns[] = {"Cosine",         "EucDist",
-                                        "MaxAbsErr",      "MaxRelativeErr",
-                                        "One Thousandth Err Ratio", "Five Thousandths Err Ratio"};
-constexpr const char* kStatisticsColumns[] = {"Max diff",       "Min diff",       "Mean diff",       "L2norm diff",
-                                              "MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr", "NormRelativeErr"};
+constexpr const char* kRealColumns[] = {"Cosine",
+                                        "EucDist",
+                                        "MaxAbsErr",
+                                        "MaxRelativeErr",
+                                        "One Thousandth Err Ratio",
+                                        "Five Thousandths Err Ratio"};
+constexpr const char* kStatisticsColumns[] = {"Max diff",        "Min diff",       "Mean diff",
+                                              "L2norm diff",     "MaxRelativeErr", "MinRelativeErr",
+                                              "MeanRelativeErr", "NormRelativeErr"};
 constexpr const char* kStatColumns[] = {"NPU max",   "NPU min",   "NPU mean",   "NPU l2norm",
                                         "Bench max", "Bench min", "Bench mean", "Bench l2norm"};
 constexpr std::string_view kNotAvailable = "N/A";
@@ -63,7 +67,8 @@ std::string StackText(const std::vector<std::string>& frames) {
 
 class TableBuilder {
  public:
-  TableBuilder(const Side& npu, const Side& bench, const CompareResult& result, const dump::StackFile* stack)
+  TableBuilder(const Side& npu, const Side& bench, const CompareResult& result,
+               const dump::StackFile* stack)
       : npu_(npu),
         bench_(bench),
         result_(result),
@@ -92,12 +97,14 @@ class TableBuilder {
     const SideRow* bench_row = row.pair.bench == kNoRow ? nullptr : &bench_.rows[row.pair.bench];
     AddCommon(npu_row, bench_row);
     if (result_.mode == CompareMode::kMd5) {
-      cells_.push_back(Cell::Text(bench_row == nullptr && npu_row.md5 == "None" ? kNotAvailable : npu_row.md5));
+      cells_.push_back(
+          Cell::Text(bench_row == nullptr && npu_row.md5 == "None" ? kNotAvailable : npu_row.md5));
       cells_.push_back(Cell::Text(bench_row == nullptr ? kNotAvailable : bench_row->md5));
       cells_.push_back(Cell::Text(VerdictText(row.verdict)));
       AddStack(npu_row, first_of_entry);
     } else {
-      const size_t metrics = result_.mode == CompareMode::kRealData ? std::size(kRealColumns) : kMetricSlots;
+      const size_t metrics =
+          result_.mode == CompareMode::kRealData ? std::size(kRealColumns) : kMetricSlots;
       for (size_t i = 0; i < metrics; ++i) {
         cells_.push_back(MetricCell(row.metrics[i], table_));
       }
@@ -105,7 +112,8 @@ class TableBuilder {
         cells_.push_back(StatCell(stat, bench_row == nullptr ? kNotAvailable : "None"));
       }
       for (size_t i = 0; i < kStatCount; ++i) {
-        cells_.push_back(bench_row == nullptr ? Cell::Text(kNotAvailable) : StatCell(bench_row->stats[i], "None"));
+        cells_.push_back(bench_row == nullptr ? Cell::Text(kNotAvailable)
+                                              : StatCell(bench_row->stats[i], "None"));
       }
       cells_.push_back(Cell::Text(VerdictText(row.verdict)));
       cells_.push_back(Cell::Text(row.message));
@@ -135,7 +143,8 @@ class TableBuilder {
     }
     const std::vector<std::string>* frames =
         first_of_entry ? stack_->Find(npu_.entries[npu_row.entry].name) : nullptr;
-    cells_.push_back(frames == nullptr ? Cell::Text(kNotAvailable) : table_.KeepText(StackText(*frames)));
+    cells_.push_back(frames == nullptr ? Cell::Text(kNotAvailable)
+                                       : table_.KeepText(StackText(*frames)));
   }
 
   void AddDataNames(const SideRow& npu_row, const SideRow* bench_row) {

@@ -15,13 +15,15 @@ namespace msprobe::analysis {
 inline constexpr std::string_view kNpuNameColumn = "NPU Name";
 inline constexpr std::string_view kStackColumn = "NPU_Stack_Info";
 
-// Headers of the metric columns of a mode, in table order, by RealMetric or StatMetric; empty for md5.
+// Headers of the metric columns of a mode, in table order, by RealMetric or StatMetric; empty for
+// md5.
 std::vector<std::string> MetricColumns(CompareMode mode);
 // All headers of a mode.
 std::vector<std::string> ResultColumns(CompareMode mode, bool with_stack);
 
-// One table row per result row for which `keep` holds (all when null). `stack` non-null adds the column NPU_Stack_Info. The
-// table borrows texts from the sides and the result: it must not outlive them.
+// One table row per result row for which `keep` holds (all when null). `stack` non-null adds the
+// column NPU_Stack_Info. The table borrows texts from the sides and the result: it must not outlive
+// them.
 report::Table MakeResultTable(const Side& npu, const Side& bench, const CompareResult& result,
                               const dump::StackFile* stack, const std::vector<bool>* keep);
 

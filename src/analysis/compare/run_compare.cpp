@@ -20,18 +20,24 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
-// Errors after which the other pairs still make sense; anything else (a full disk) would only repeat.
+// Errors after which the other pairs still make sense; anything else (a full disk) would only
+// repeat.
 bool ConcernsThisPairOnly(StatusCode code) {
-  return code == StatusCode::kBadFormat || code == StatusCode::kNotFound || code == StatusCode::kUnsupported ||
-         code == StatusCode::kMismatch;
+  return code == StatusCode::kBadFormat || code == StatusCode::kNotFound ||
+         code == StatusCode::kUnsupported || code == StatusCode::kMismatch;
 }
 
 class Runner {
  public:
   explicit Runner(const CompareOptions& options)
-      : options_(options), pool_(options.threads), stamp_(base::TimestampNow()), start_(Clock::now()) {}
+      : options_(options),
+        pool_(options.threads),
+        stamp_(base::TimestampNow()),
+        start_(Clock::now()) {}
 
   Result<CompareRun> Run() {
     MSP_RETURN_IF_ERROR(base::CreateFolders(options_.output_folder));
@@ -51,7 +57,8 @@ class Runner {
     MSP_ASSIGN_OR_RETURN(PairingPlan plan, PlanPairs(options_.npu_path, options_.bench_path));
     run_.summary.npu_only = std::move(plan.npu_only);
     run_.summary.bench_only = std::move(plan.bench_only);
-    base::Progress progress("comparing", plan.pairs.size(), "ranks", options_.quiet || plan.pairs.size() == 1);
+    base::Progress progress("comparing", plan.pairs.size(), "ranks",
+                            options_.quiet || plan.pairs.size() == 1);
     for (const PlannedPair& planned : plan.pairs) {
       PairSummary summary;
       Status status = RunPair(planned, summary);
@@ -76,7 +83,8 @@ class Runner {
   Status RunPair(const PlannedPair& planned, PairSummary& summary) {
     MSP_ASSIGN_OR_RETURN(ComparedPair pair, ComparePair(options_, planned.input, pool_));
     const Clock::time_point write_start = Clock::now();
-    MSP_ASSIGN_OR_RETURN(std::vector<fs::path> files, WriteResultFiles(options_, planned, pair, stamp_, pool_));
+    MSP_ASSIGN_OR_RETURN(std::vector<fs::path> files,
+                         WriteResultFiles(options_, planned, pair, stamp_, pool_));
     pair.timings.write_seconds = SecondsSince(write_start);
     summary = SummarizePair(planned, pair);
     summary.files = std::move(files);
@@ -90,8 +98,9 @@ class Runner {
 
   // MindSpore folders without a dump.json: tables only.
   Status RunFolders() {
-    MSP_ASSIGN_OR_RETURN(FolderComparison comparison, options_.rank_ids ? CompareGraphFolders(options_, pool_)
-                                                                        : CompareCommonFolders(options_, pool_));
+    MSP_ASSIGN_OR_RETURN(FolderComparison comparison, options_.rank_ids
+                                                          ? CompareGraphFolders(options_, pool_)
+                                                          : CompareCommonFolders(options_, pool_));
     for (const FolderTable& table : comparison.tables) {
       const fs::path folder = options_.output_folder / table.folder;
       MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
@@ -103,10 +112,11 @@ class Runner {
         summary.files.push_back(folder / (table.name + ".csv"));
         MSP_RETURN_IF_ERROR(report::WriteCsv(summary.files[0], table.table));
       } else {
-        MSP_ASSIGN_OR_RETURN(summary.files,
-                             WriteTableFiles(options_, table.table,
-                                             folder / fmt::format("{}_{}{}", table.name, stamp_, table.name_end),
-                                             table.styled_header, pool_));
+        MSP_ASSIGN_OR_RETURN(
+            summary.files,
+            WriteTableFiles(options_, table.table,
+                            folder / fmt::format("{}_{}{}", table.name, stamp_, table.name_end),
+                            table.styled_header, pool_));
       }
       run_.summary.pairs.push_back(std::move(summary));
     }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "msprobe/status.h"
+
 #include "src/analysis/compare/options.h"
 #include "src/analysis/compare/summary.h"
 
@@ -15,7 +16,8 @@ struct CompareRun {
   std::vector<std::string> warnings;
 };
 
-// Not ok when nothing could be compared at all. A pair that fails among several is recorded in its summary; the others go on.
+// Not ok when nothing could be compared at all. A pair that fails among several is recorded in its
+// summary; the others go on.
 Result<CompareRun> RunCompare(const CompareOptions& options);
 
 // summary.json into the output folder, and the JUnit file if asked for.

@@ -9,7 +9,7 @@
 namespace msprobe::analysis {
 
 struct ScreenOptions {
-  size_t width = 100;   // characters
+  size_t width = 100;  // characters
   bool color = false;
 };
 

@@ -30,8 +30,10 @@ struct Section {
 };
 // The members of an entry that hold rows, in the order in which they are walked.
 constexpr Section kSections[] = {
-    {"input_args", ".input", RowState::kInput}, {"input_kwargs", ".input", RowState::kInput},
-    {"input", ".input", RowState::kInput},      {"output", ".output", RowState::kOutput},
+    {"input_args", ".input", RowState::kInput},
+    {"input_kwargs", ".input", RowState::kInput},
+    {"input", ".input", RowState::kInput},
+    {"output", ".output", RowState::kOutput},
     {"parameters", ".parameters", RowState::kParameters},
 };
 
@@ -106,9 +108,10 @@ class RowBuilder {
       side_.warnings.push_back(fmt::format("{}: the entry is not an object; skipped", name));
     }
     entry.row_count = static_cast<uint32_t>(side_.rows.size()) - entry.first_row;
-    std::stable_sort(side_.rows.begin() + entry.first_row, side_.rows.end(), [](const SideRow& a, const SideRow& b) {
-      return StateOrder(a.state) < StateOrder(b.state);
-    });
+    std::stable_sort(side_.rows.begin() + entry.first_row, side_.rows.end(),
+                     [](const SideRow& a, const SideRow& b) {
+                       return StateOrder(a.state) < StateOrder(b.state);
+                     });
     side_.entries.push_back(entry);
     return {};
   }
@@ -200,7 +203,8 @@ class RowBuilder {
 
   std::string_view TextMember(const EntryTree& tree, uint32_t index, std::string_view key) {
     const uint32_t child = tree.Find(index, key);
-    return child != EntryTree::kNone && tree[child].kind == NodeKind::kText ? tree[child].text : std::string_view();
+    return child != EntryTree::kNone && tree[child].kind == NodeKind::kText ? tree[child].text
+                                                                            : std::string_view();
   }
 
   StatValue ToStat(const EntryTree& tree, uint32_t index) {
@@ -250,8 +254,9 @@ class RowBuilder {
     const std::string_view data_name = TextMember(tree, index, "data_name");
     // The file names the row, so that a dump can rename rows.
     const size_t dot = data_name.rfind('.');
-    SideRow& row = AddRow(data_name.empty() || dot == std::string_view::npos || dot == 0 ? std::string_view(path_)
-                                                                                         : data_name.substr(0, dot),
+    SideRow& row = AddRow(data_name.empty() || dot == std::string_view::npos || dot == 0
+                              ? std::string_view(path_)
+                              : data_name.substr(0, dot),
                           state);
     row.data_name = data_name.empty() ? kNoFile : side_.Keep(data_name);
     const uint32_t dtype = tree.Find(index, "dtype");
@@ -274,13 +279,15 @@ class RowBuilder {
     } else {
       const std::string text = value == EntryTree::kNone ? std::string() : PythonStr(tree, value);
       row.md5 = side_.Intern(fmt::format("{:08x}", kernels::Crc32(std::string_view(text))));
-      if (value != EntryTree::kNone && tree[value].kind == NodeKind::kText && LooksLikeFormula(tree[value].text)) {
+      if (value != EntryTree::kNone && tree[value].kind == NodeKind::kText &&
+          LooksLikeFormula(tree[value].text)) {
         NoteFormula(row.name, tree[value].text);
       }
     }
   }
 
-  void FillValueLeaf(const EntryTree& tree, uint32_t index, std::string_view type, uint32_t value, SideRow& row) {
+  void FillValueLeaf(const EntryTree& tree, uint32_t index, std::string_view type, uint32_t value,
+                     SideRow& row) {
     row.shape = "[]";
     row.dtype = side_.Intern(type);
     if (type == "torch.Size") {
@@ -291,23 +298,26 @@ class RowBuilder {
       row.stats.fill(ToStat(tree, value));
     } else if (type == "torch.ProcessGroup") {
       const uint32_t ranks = tree.Find(index, "group_ranks");
-      row.stats.fill(ranks == EntryTree::kNone ? TextStat(kNoneText) : TextStat(PythonStr(tree, ranks)));
+      row.stats.fill(ranks == EntryTree::kNone ? TextStat(kNoneText)
+                                               : TextStat(PythonStr(tree, ranks)));
     } else {
-      row.dtype = value == EntryTree::kNone ? PythonClass(NodeKind::kNull) : PythonClass(tree[value].kind);
+      row.dtype =
+          value == EntryTree::kNone ? PythonClass(NodeKind::kNull) : PythonClass(tree[value].kind);
       row.stats.fill(ToStat(tree, value));
     }
   }
 
   // The shape of numpy.array(value).
   static std::string SliceShape(const EntryTree& tree, uint32_t value) {
-    return tree[value].kind == NodeKind::kList ? fmt::format("({},)", tree[value].child_count) : "()";
+    return tree[value].kind == NodeKind::kList ? fmt::format("({},)", tree[value].child_count)
+                                               : "()";
   }
 
   void NoteFormula(std::string_view row_name, std::string_view text) {
     if (formula_notes_++ < 3) {
       side_.warnings.push_back(fmt::format(
-          "{}: the text \"{}\" looks like a spreadsheet formula; it is written as plain text", row_name,
-          text.substr(0, 80)));
+          "{}: the text \"{}\" looks like a spreadsheet formula; it is written as plain text",
+          row_name, text.substr(0, 80)));
     }
   }
 
@@ -328,8 +338,8 @@ class RowBuilder {
     tree.ForEachChild(0, [&](uint32_t member) {
       if (tree[member].kind == NodeKind::kList) {
         tree.ForEachChild(member, [&](uint32_t item) {
-          side_.has_md5 = side_.has_md5 ||
-                          (tree[item].kind == NodeKind::kObject && tree.Find(item, "md5") != EntryTree::kNone);
+          side_.has_md5 = side_.has_md5 || (tree[item].kind == NodeKind::kObject &&
+                                            tree.Find(item, "md5") != EntryTree::kNone);
         });
       } else if (tree[member].kind == NodeKind::kObject) {
         side_.has_md5 = side_.has_md5 || tree.Find(member, "md5") != EntryTree::kNone;
@@ -360,16 +370,18 @@ Result<Side> LoadSide(const std::filesystem::path& json_path, bool allow_truncat
   RowBuilder builder(side);
   dump::ReadOptions options;
   options.allow_truncated = allow_truncated;
-  MSP_ASSIGN_OR_RETURN(side.header, dump::ReadDumpFile(json_path, options,
-                                                       [&](std::string_view name, const EntryTree& entry) {
-                                                         return builder.AddEntry(name, entry);
-                                                       }));
+  MSP_ASSIGN_OR_RETURN(
+      side.header,
+      dump::ReadDumpFile(json_path, options, [&](std::string_view name, const EntryTree& entry) {
+        return builder.AddEntry(name, entry);
+      }));
   side.framework = side.header.framework == "pytorch"     ? Framework::kPyTorch
                    : side.header.framework == "mindspore" ? Framework::kMindSpore
                                                           : builder.seen_framework();
   if (side.header.truncated) {
-    side.warnings.push_back(fmt::format("{}: the file ends early; its {} complete entries are compared",
-                                        json_path.string(), side.header.entry_count));
+    side.warnings.push_back(
+        fmt::format("{}: the file ends early; its {} complete entries are compared",
+                    json_path.string(), side.header.entry_count));
   }
   return side;
 }

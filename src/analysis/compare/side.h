@@ -1,4 +1,5 @@
-// One side of a comparison in memory: every row that a dump.json or debug.json gives, texts kept in one arena.
+// One side of a comparison in memory: every row that a dump.json or debug.json gives, texts kept in
+// one arena.
 #pragma once
 
 #include <array>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "msprobe/status.h"
+
 #include "src/analysis/compare/options.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/names.h"
@@ -24,9 +26,9 @@ enum class StatKind : uint8_t { kNone, kNumber, kInteger, kBool, kText };
 struct StatValue {
   StatKind kind = StatKind::kNone;
   bool boolean = false;
-  int64_t integer = 0;        // kInteger
-  double number = 0;          // kNumber, kInteger
-  std::string_view text;      // kText
+  int64_t integer = 0;    // kInteger
+  double number = 0;      // kNumber, kInteger
+  std::string_view text;  // kText
 
   bool is_numeric() const { return kind == StatKind::kNumber || kind == StatKind::kInteger; }
 };
@@ -35,36 +37,40 @@ enum Stat : uint8_t { kMax, kMin, kMean, kNorm };
 inline constexpr size_t kStatCount = 4;
 
 struct SideRow {
-  std::string_view name;        // "Functional.conv2d.0.forward.input.0"
-  std::string_view dtype;       // "torch.float32", "<class 'int'>", "None"
-  std::string_view shape;       // "[2, 3]", "None"
+  std::string_view name;   // "Functional.conv2d.0.forward.input.0"
+  std::string_view dtype;  // "torch.float32", "<class 'int'>", "None"
+  std::string_view shape;  // "[2, 3]", "None"
   std::array<StatValue, kStatCount> stats;
-  std::string_view data_name;   // tensor file, "-1" when there is none
-  std::string_view md5;         // checksum text; of scalars the CRC-32 of their Python text; "None" for null
-  uint32_t entry = 0;           // index into Side::entries
+  std::string_view data_name;  // tensor file, "-1" when there is none
+  std::string_view
+      md5;             // checksum text; of scalars the CRC-32 of their Python text; "None" for null
+  uint32_t entry = 0;  // index into Side::entries
   dump::RowState state = dump::RowState::kInput;
-  // Why the row is shown but not compared (unknown name form, nested too deep); empty when nothing is wrong.
+  // Why the row is shown but not compared (unknown name form, nested too deep); empty when nothing
+  // is wrong.
   std::string_view problem;
-  bool is_tensor = false;       // a leaf with a dtype
-  std::string_view api_name;    // dump::RowName::api_name
+  bool is_tensor = false;     // a leaf with a dtype
+  std::string_view api_name;  // dump::RowName::api_name
 };
 
 struct SideEntry {
-  std::string_view name;        // "Functional.conv2d.0.forward"
-  uint32_t first_row = 0;       // rows of one entry are consecutive: inputs, parameters, outputs, parameters_grad
+  std::string_view name;  // "Functional.conv2d.0.forward"
+  uint32_t first_row =
+      0;  // rows of one entry are consecutive: inputs, parameters, outputs, parameters_grad
   uint32_t row_count = 0;
 };
 
 struct Side {
   std::filesystem::path json_path;
-  std::filesystem::path tensor_folder;   // dump_tensor_data beside the json
+  std::filesystem::path tensor_folder;  // dump_tensor_data beside the json
   dump::DumpHeader header;
   Framework framework = Framework::kUnknown;
-  bool is_debug = false;                 // debug.json
+  bool is_debug = false;  // debug.json
   bool has_md5 = false;
-  std::vector<SideEntry> entries;        // in file order
+  std::vector<SideEntry> entries;  // in file order
   std::vector<SideRow> rows;
-  std::vector<std::string> warnings;     // entries nested too deep, names of unknown form, suspicious texts
+  std::vector<std::string>
+      warnings;  // entries nested too deep, names of unknown form, suspicious texts
 
   std::string_view Keep(std::string_view text) { return arena_->Keep(text); }
   // Texts that repeat (dtypes, shapes) are kept once.

@@ -38,7 +38,8 @@ void CompareStatistics(const SideRow& npu, const SideRow& bench, RowResult& resu
       continue;
     }
     difference_cell = DifferenceCell(difference);
-    relative_cell = b == 0 ? Metric::Text("N/A") : Metric::Percent(std::fabs(difference / b * 100.0));
+    relative_cell =
+        b == 0 ? Metric::Text("N/A") : Metric::Percent(std::fabs(difference / b * 100.0));
     // The larger signed value, then its magnitude: a NaN quotient (inf / inf) is no warning.
     const double magnitude = std::fabs(std::max(n, b)) + kMagnitudeFloor;
     warning = warning || std::fabs(difference) / magnitude > kWarningShare;

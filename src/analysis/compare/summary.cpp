@@ -91,7 +91,8 @@ void FinishSummary(RunSummary& summary) {
     const PairSummary& pair = summary.pairs[i];
     summary.totals.Add(pair.counts);
     summary.failed_pairs += pair.error.empty() ? 0 : 1;
-    const uint64_t worst = summary.worst_pair ? summary.pairs[*summary.worst_pair].counts.differing : 0;
+    const uint64_t worst =
+        summary.worst_pair ? summary.pairs[*summary.worst_pair].counts.differing : 0;
     if (pair.counts.differing > worst) {
       summary.worst_pair = i;
     }
@@ -100,17 +101,20 @@ void FinishSummary(RunSummary& summary) {
 
 bool HasErrors(const RunSummary& summary) {
   return summary.totals.red > 0 || VerdictRows(summary, Verdict::kNo) > 0 ||
-         VerdictRows(summary, Verdict::kDifferent) > 0 || VerdictRows(summary, Verdict::kUnmatched) > 0;
+         VerdictRows(summary, Verdict::kDifferent) > 0 ||
+         VerdictRows(summary, Verdict::kUnmatched) > 0;
 }
 
 bool HasWarnings(const RunSummary& summary) {
-  return summary.totals.yellow > 0 || VerdictRows(summary, Verdict::kWarning) > 0 || !summary.npu_only.empty() ||
-         !summary.bench_only.empty();
+  return summary.totals.yellow > 0 || VerdictRows(summary, Verdict::kWarning) > 0 ||
+         !summary.npu_only.empty() || !summary.bench_only.empty();
 }
 
 bool HasDifferences(const RunSummary& summary) {
   const RowCounts& totals = summary.totals;
-  return totals.differing + totals.npu_only + totals.bench_only + totals.shape_mismatch + totals.dtype_mismatch > 0 ||
+  return totals.differing + totals.npu_only + totals.bench_only + totals.shape_mismatch +
+                 totals.dtype_mismatch >
+             0 ||
          !summary.npu_only.empty() || !summary.bench_only.empty();
 }
 

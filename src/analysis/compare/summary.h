@@ -1,5 +1,5 @@
-// A whole run in numbers and names: what summary.json, the JUnit report and the screen are made of. Holds texts only, so that
-// it outlives the pairs it tells about.
+// A whole run in numbers and names: what summary.json, the JUnit report and the screen are made of.
+// Holds texts only, so that it outlives the pairs it tells about.
 #pragma once
 
 #include <array>
@@ -21,17 +21,17 @@ inline constexpr size_t kVerdictCount = 9;
 struct RowCounts {
   uint64_t rows = 0;
   uint64_t matched = 0;
-  uint64_t npu_only = 0;          // no bench row of this name
+  uint64_t npu_only = 0;  // no bench row of this name
   uint64_t shape_mismatch = 0;
   uint64_t dtype_mismatch = 0;
   uint64_t bench_only = 0;
-  uint64_t identical = 0;         // matched, equal bits, checksums or statistics
-  uint64_t agreeing = 0;          // matched and equal up to noise, identical ones included
-  uint64_t differing = 0;         // matched and further apart than noise
-  uint64_t not_compared = 0;      // matched, but without values to compare
+  uint64_t identical = 0;     // matched, equal bits, checksums or statistics
+  uint64_t agreeing = 0;      // matched and equal up to noise, identical ones included
+  uint64_t differing = 0;     // matched and further apart than noise
+  uint64_t not_compared = 0;  // matched, but without values to compare
   uint64_t red = 0;
   uint64_t yellow = 0;
-  std::array<uint64_t, kVerdictCount> by_verdict{};   // indexed by Verdict
+  std::array<uint64_t, kVerdictCount> by_verdict{};  // indexed by Verdict
 
   void Add(const RowCounts& other);
 };
@@ -44,25 +44,26 @@ struct PairSummary {
   bool is_debug = false;
   std::string task;
   std::string level;
-  std::string npu_framework;      // "pytorch", "mindspore" or empty
+  std::string npu_framework;  // "pytorch", "mindspore" or empty
   std::string bench_framework;
   CompareMode mode = CompareMode::kStatistics;
   RowCounts counts;
   uint64_t compared_bytes = 0;
   DivergenceReport divergence;
-  std::vector<std::filesystem::path> files;                   // the main table first
+  std::vector<std::filesystem::path> files;  // the main table first
   PairTimings timings;
-  std::string error;              // why the pair could not be compared; everything above but the paths is empty then
+  std::string
+      error;  // why the pair could not be compared; everything above but the paths is empty then
 };
 
 struct RunSummary {
-  std::vector<PairSummary> pairs;             // by step and rank
-  std::vector<std::string> npu_only;          // "step0/rank3": ranks without a partner
+  std::vector<PairSummary> pairs;     // by step and rank
+  std::vector<std::string> npu_only;  // "step0/rank3": ranks without a partner
   std::vector<std::string> bench_only;
   RowCounts totals;
   uint64_t failed_pairs = 0;
-  std::optional<size_t> worst_pair;           // most differing rows; empty when all agree
-  double seconds = 0;                         // of the whole run
+  std::optional<size_t> worst_pair;  // most differing rows; empty when all agree
+  double seconds = 0;                // of the whole run
   size_t threads = 0;
 };
 
@@ -73,7 +74,7 @@ void FinishSummary(RunSummary& summary);
 
 // Whether rows exist that --fail-on asks about; see its help for the three levels.
 bool HasErrors(const RunSummary& summary);
-bool HasWarnings(const RunSummary& summary);      // errors aside
+bool HasWarnings(const RunSummary& summary);  // errors aside
 bool HasDifferences(const RunSummary& summary);
 
 }  // namespace msprobe::analysis

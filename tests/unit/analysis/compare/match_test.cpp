@@ -1,0 +1,122 @@
+#include "src/analysis/compare/match.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/analysis/compare/dump_fixture.h"
+
+namespace msprobe::analysis {
+namespace {
+
+using testing::CallText;
+using testing::SideFromEntries;
+using testing::TensorText;
+
+RowMapping OwnNames(const Side& npu) {
+  RowMapping mapping;
+  for (const SideRow& row : npu.rows) {
+    mapping.keys.push_back(row.name);
+  }
+  return mapping;
+}
+
+// "npu name -> bench name" per pair, "-" for no partner.
+std::vector<std::string> PairTexts(const Side& npu, const Side& bench, const MatchResult& result) {
+  std::vector<std::string> texts;
+  for (const RowPair& pair : result.pairs) {
+    texts.push_back(std::string(npu.rows[pair.npu].name) + " -> " +
+                    (pair.bench == kNoRow ? "-" : std::string(bench.rows[pair.bench].name)));
+  }
+  return texts;
+}
+
+TEST(MatchExactly, KeepsNpuOrderAndEveryNpuRow) {
+  const Side npu =
+      SideFromEntries(CallText("Torch.b.0.forward", TensorText(1), TensorText(1)) + "," +
+                      CallText("Torch.a.0.forward", TensorText(1), TensorText(1)));
+  const Side bench =
+      SideFromEntries(CallText("Torch.a.0.forward", TensorText(1), TensorText(1)) + "," +
+                      CallText("Torch.c.0.forward", TensorText(1), TensorText(1)));
+  const MatchResult result = MatchExactly(npu, bench, OwnNames(npu));
+  EXPECT_THAT(
+      PairTexts(npu, bench, result),
+      ::testing::ElementsAre("Torch.b.0.forward.input.0 -> -", "Torch.b.0.forward.output.0 -> -",
+                             "Torch.a.0.forward.input.0 -> Torch.a.0.forward.input.0",
+                             "Torch.a.0.forward.output.0 -> Torch.a.0.forward.output.0"));
+  EXPECT_EQ(result.bench_only_count, 2u);
+}
+
+TEST(MatchExactly, TellsAShapeMismatchFromAMissingRow) {
+  const Side npu =
+      SideFromEntries(CallText("Torch.a.0.forward", TensorText(1, "[2]"), TensorText(1)));
+  const Side bench =
+      SideFromEntries(CallText("Torch.a.0.forward", TensorText(1, "[3]"), TensorText(1)));
+  const MatchResult result = MatchExactly(npu, bench, OwnNames(npu));
+  ASSERT_EQ(result.pairs.size(), 2u);
+  EXPECT_EQ(result.pairs[0].outcome, MatchOutcome::kShapeDiffers);
+  EXPECT_EQ(result.pairs[1].outcome, MatchOutcome::kMatched);
+}
+
+TEST(MatchExactly, PairsByKeyAloneUnderADataMapping) {
+  const Side npu = SideFromEntries(
+      CallText("Torch.a.0.forward", TensorText(1, "[2]", "torch.int64"), TensorText(1)));
+  const Side bench =
+      SideFromEntries(CallText("Torch.z.9.forward", TensorText(1, "[3]"), TensorText(1)));
+  RowMapping mapping;
+  mapping.keys = {"Torch.z.9.forward.input.0", "Torch.z.9.forward.input.0"};
+  mapping.by_key_only = true;
+  const MatchResult result = MatchExactly(npu, bench, mapping);
+  ASSERT_EQ(result.pairs.size(), 2u);
+  EXPECT_EQ(result.pairs[0].bench, 0u);
+  EXPECT_EQ(result.pairs[1].bench, 0u);
+}
+
+TEST(DTypesComparable, MixesLowPrecisionFloatsOfOneFrameworkOnly) {
+  EXPECT_TRUE(DTypesComparable("torch.bfloat16", "torch.float32", false));
+  EXPECT_TRUE(DTypesComparable("Float16", "Float32", false));
+  EXPECT_FALSE(DTypesComparable("torch.float64", "torch.float32", false));
+  EXPECT_FALSE(DTypesComparable("<class 'int'>", "<class 'float'>", false));
+  EXPECT_TRUE(DTypesComparable("None", "None", false));
+}
+
+TEST(DTypesComparable, ComparesByClassAcrossFrameworks) {
+  EXPECT_TRUE(DTypesComparable("Float32", "torch.float64", true));
+  EXPECT_TRUE(DTypesComparable("Int32", "torch.int64", true));
+  EXPECT_FALSE(DTypesComparable("Bool", "torch.int64", true));
+  EXPECT_TRUE(DTypesComparable("<class 'int'>", "<class 'int'>", true));
+}
+
+TEST(MatchFuzzily, PairsAcrossShiftedCallNumbers) {
+  const Side npu = SideFromEntries(CallText("Torch.add.1.forward", TensorText(1), TensorText(1)));
+  const Side bench = SideFromEntries(CallText("Torch.add.0.forward", TensorText(1), TensorText(1)));
+  EXPECT_THAT(
+      PairTexts(npu, bench, MatchFuzzily(npu, bench, OwnNames(npu))),
+      ::testing::ElementsAre("Torch.add.1.forward.input.0 -> Torch.add.0.forward.input.0",
+                             "Torch.add.1.forward.output.0 -> Torch.add.0.forward.output.0"));
+}
+
+TEST(MatchFuzzily, LosesNoNpuRowWhenTheBenchEndsEarly) {
+  std::string entries;
+  for (int i = 0; i < 4; ++i) {
+    entries += (i > 0 ? "," : "") + CallText("Torch.add." + std::to_string(i) + ".forward",
+                                             TensorText(1), TensorText(1));
+  }
+  const Side npu = SideFromEntries(entries);
+  const Side bench = SideFromEntries(CallText("Torch.add.0.forward", TensorText(1), TensorText(1)));
+  EXPECT_EQ(MatchFuzzily(npu, bench, OwnNames(npu)).pairs.size(), npu.rows.size());
+}
+
+TEST(MatchFuzzily, LeavesWhatStandsBeforeAHitUnmatched) {
+  const Side npu =
+      SideFromEntries(CallText("Torch.relu.0.forward", TensorText(1), TensorText(1)) + "," +
+                      CallText("Torch.add.0.forward", TensorText(1), TensorText(1)));
+  const Side bench = SideFromEntries(CallText("Torch.add.5.forward", TensorText(1), TensorText(1)));
+  const std::vector<std::string> pairs =
+      PairTexts(npu, bench, MatchFuzzily(npu, bench, OwnNames(npu)));
+  EXPECT_THAT(pairs,
+              ::testing::Contains("Torch.add.0.forward.input.0 -> Torch.add.5.forward.input.0"));
+  EXPECT_EQ(pairs[0], "Torch.relu.0.forward.input.0 -> -");
+}
+
+}  // namespace
+}  // namespace msprobe::analysis

@@ -1,0 +1,128 @@
+#include "src/analysis/compare/side.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/analysis/compare/dump_fixture.h"
+
+namespace msprobe::analysis {
+namespace {
+
+using testing::CallText;
+using ::testing::ElementsAre;
+using testing::SideFromEntries;
+using testing::TensorText;
+
+std::vector<std::string> Names(const Side& side) {
+  std::vector<std::string> names;
+  for (const SideRow& row : side.rows) {
+    names.emplace_back(row.name);
+  }
+  return names;
+}
+
+TEST(LoadSide, NumbersNestedArgumentsAndNamesKeywordArguments) {
+  const Side side = SideFromEntries(
+      R"("Torch.f.0.forward": {"input_args": [)" + TensorText(1) +
+      R"(, [{"type": "int", "value": 3}, [)" + TensorText(2) +
+      R"(]]], "input_kwargs": {"dim": {"type": "int", "value": -1}}, "is_recompute": false, "output": [)" +
+      TensorText(4) + R"(]})");
+  EXPECT_THAT(Names(side),
+              ElementsAre("Torch.f.0.forward.input.0", "Torch.f.0.forward.input.1.0",
+                          "Torch.f.0.forward.input.1.1.0", "Torch.f.0.forward.input.dim",
+                          "Torch.f.0.forward.output.0"));
+}
+
+TEST(LoadSide, PutsParametersBetweenInputsAndOutputs) {
+  const Side side = SideFromEntries(R"("Module.fc.Linear.forward.0": {"input_args": [)" +
+                                    TensorText(1) + R"(], "input_kwargs": {}, "output": [)" +
+                                    TensorText(2) + R"(], "parameters": {"weight": )" +
+                                    TensorText(3) + R"(}, "is_recompute": false})");
+  EXPECT_THAT(Names(side), ElementsAre("Module.fc.Linear.forward.0.input.0",
+                                       "Module.fc.Linear.forward.0.parameters.weight",
+                                       "Module.fc.Linear.forward.0.output.0"));
+}
+
+TEST(LoadSide, DropsTheListIndexBelowParametersGrad) {
+  const Side side = SideFromEntries(R"("Module.fc.Linear.parameters_grad": {"weight": [)" +
+                                    TensorText(1) + R"(], "bias": [null]})");
+  ASSERT_THAT(Names(side), ElementsAre("Module.fc.Linear.parameters_grad.weight",
+                                       "Module.fc.Linear.parameters_grad.bias"));
+  EXPECT_EQ(side.rows[0].state, dump::RowState::kParametersGrad);
+  EXPECT_EQ(side.rows[1].dtype, "None");
+  EXPECT_EQ(side.rows[1].md5, "None");
+}
+
+TEST(LoadSide, NamesARowAfterItsTensorFile) {
+  const Side side = SideFromEntries(
+      R"("Torch.f.0.forward": {"output": [{"type": "torch.Tensor", "dtype": "torch.float32", "shape": [1],
+          "data_name": "Torch.g.7.forward.output.0.pt"}]})",
+      "tensor");
+  ASSERT_EQ(side.rows.size(), 1u);
+  EXPECT_EQ(side.rows[0].name, "Torch.g.7.forward.output.0");
+  EXPECT_EQ(side.rows[0].data_name, "Torch.g.7.forward.output.0.pt");
+}
+
+TEST(LoadSide, ShowsScalarsByTheirPythonClassAndChecksum) {
+  const Side side = SideFromEntries(
+      R"("Torch.f.0.forward": {"input_args": [{"type": "int", "value": 1}, {"type": "float", "value": 1.0},
+          {"type": "bool", "value": true}, {"type": "torch.Size", "value": [2, 3]},
+          {"type": "slice", "value": [0, 1, null]}, {"type": "torch.dtype", "value": "torch.float32"}]})");
+  ASSERT_EQ(side.rows.size(), 6u);
+  EXPECT_EQ(side.rows[0].dtype, "<class 'int'>");
+  EXPECT_EQ(side.rows[0].md5, "83dcefb7");  // crc32 of "1"
+  EXPECT_EQ(side.rows[1].dtype, "<class 'float'>");
+  EXPECT_EQ(side.rows[2].stats[kMax].kind, StatKind::kBool);
+  EXPECT_EQ(side.rows[3].dtype, "torch.Size");
+  EXPECT_EQ(side.rows[3].shape, "[2, 3]");
+  EXPECT_EQ(side.rows[4].shape, "(3,)");
+  EXPECT_EQ(side.rows[5].dtype, "<class 'str'>");
+}
+
+TEST(LoadSide, MarksWhatIsNestedTooDeepAndGoesOn) {
+  std::string deep = TensorText(1);
+  for (int i = 0; i < 14; ++i) {
+    deep = "[" + deep + "]";
+  }
+  const Side side = SideFromEntries(CallText("Torch.f.0.forward", deep, TensorText(2)));
+  ASSERT_EQ(side.rows.size(), 2u);
+  EXPECT_FALSE(side.rows[0].problem.empty());
+  EXPECT_TRUE(side.rows[1].problem.empty());
+}
+
+TEST(LoadSide, MarksNamesWithTwoDirections) {
+  const Side side =
+      SideFromEntries(CallText("Module.forward.a.Linear.forward.0", TensorText(1), TensorText(1)));
+  ASSERT_EQ(side.rows.size(), 2u);
+  // Only "no, or more than one, forward/backward part" is unknown; this name has two.
+  EXPECT_FALSE(side.rows[0].problem.empty());
+}
+
+TEST(LoadSide, SkipsEmptyContainersAndBareScalars) {
+  const Side side = SideFromEntries(
+      R"("Torch.f.0.forward": {"input_args": [[], {}, 3, "text", false], "output": [null]})");
+  EXPECT_THAT(Names(side), ElementsAre("Torch.f.0.forward.output.0"));
+}
+
+TEST(LoadSide, WarnsAboutTextsThatLookLikeFormulas) {
+  const Side side =
+      SideFromEntries(R"("Torch.f.0.forward": {"input_args": [{"type": "str", "value": "=1+1"}]})");
+  ASSERT_EQ(side.warnings.size(), 1u);
+  EXPECT_EQ(side.rows.size(), 1u);
+}
+
+TEST(LoadSide, SeesChecksumsTwoLevelsDeep) {
+  EXPECT_TRUE(
+      SideFromEntries(
+          R"("Torch.f.0.forward": {"output": [{"type": "torch.Tensor", "dtype": "torch.float32",
+      "shape": [1], "md5": "00000000"}]})")
+          .has_md5);
+  EXPECT_FALSE(
+      SideFromEntries(
+          R"("Torch.f.0.forward": {"output": [[{"type": "torch.Tensor", "dtype": "torch.float32",
+      "shape": [1], "md5": "00000000"}]]})")
+          .has_md5);
+}
+
+}  // namespace
+}  // namespace msprobe::analysis
