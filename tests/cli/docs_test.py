@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""Executes the examples of the documentation and follows its links.
+
+usage: docs_test.py MSPROBE REPOSITORY
+
+Every ```console block of README*.md, CONTRIBUTING.md and docs/ is run: the lines behind "$ " in bash, one after another, in a
+scratch folder that all blocks of one document share and that holds docs/example as docs/example, npu_dump and bench_dump. The
+lines below a command are its expected output (stdout and stderr); times, rates, stamps and absolute paths are made equal before the
+comparison, and a line "..." stands for any number of lines. A command without lines below it must only succeed; "$ echo $?" shows
+the exit code of one that need not. Commands of tools/ must exist and know their flags; they are not run, except that the output
+shown for tools/quickstart.sh must be that of the comparison in it.
+"""
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+MSPROBE = None
+REPOSITORY = None
+MARK = "@@end-of-command@@"
+
+
+def documents():
+    return sorted(list(REPOSITORY.glob("*.md")) + list((REPOSITORY / "docs").rglob("*.md")) +
+                  list((REPOSITORY / "src").rglob("*.md")) + list((REPOSITORY / "tests").rglob("*.md")))
+
+
+def console_blocks(path):
+    """(line number, [(command, [expected lines])]) of each console block."""
+    blocks, steps, start = [], None, 0
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if steps is None:
+            if line.strip() == "```console":
+                steps, start = [], number
+        elif line.strip() == "```":
+            blocks.append((start, steps))
+            steps = None
+        elif line.startswith("$ "):
+            steps.append((line[2:], []))
+        elif steps:
+            steps[-1][1].append(line)
+    return blocks
+
+
+def normalize(line, folder):
+    line = line.replace(str(folder) + "/", "").replace(str(REPOSITORY) + "/", "").rstrip()
+    line = re.sub(r"\d{14}", "<stamp>", line)
+    line = re.sub(r"\d+ min \d+ s\b", "<time>", line)
+    line = re.sub(r"[\d.]+ (s|ms|us)\b", "<time>", line)
+    line = re.sub(r"[\d.]+ [kMGT]?B/s", "<rate>", line)
+    line = re.sub(r"\b\d+ threads?\b", "<threads>", line)
+    return re.sub(r"\S*example_output/", "out/", line)
+
+
+def matches(expected, actual):
+    """Whether the lines agree when "..." in expected stands for any number of lines."""
+    places = {0}  # how many actual lines may be used up so far
+    for line in expected:
+        if line.strip() == "...":
+            places = set(range(min(places), len(actual) + 1)) if places else set()
+        else:
+            places = {at + 1 for at in places if at < len(actual) and actual[at] == line}
+    return len(actual) in places
+
+
+def run_block(commands, folder, environment):
+    """[(output lines, exit status)] of commands run in one shell."""
+    script = ""
+    for command in commands:
+        # The status stands for "$ echo $?" of the next line, too.
+        script += "%s\nmsprobe_status=$?; printf '\\n%s%%d\\n' $msprobe_status; (exit $msprobe_status)\n" % (command, MARK)
+    run = subprocess.run(["bash", "-c", "exec 2>&1\n" + script], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+                         stdout=subprocess.PIPE, timeout=300, check=False)
+    results, lines = [], []
+    for line in run.stdout.decode("utf-8", "replace").split("\n"):
+        if line.startswith(MARK):
+            if lines and lines[-1] == "":
+                lines.pop()
+            results.append((lines, int(line[len(MARK):])))
+            lines = []
+        else:
+            lines.append(line)
+    return results
+
+
+class Docs(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory(prefix="msprobe_docs_")
+        self.addCleanup(self.scratch.cleanup)
+
+    def prepare(self, name):
+        folder = Path(self.scratch.name).resolve() / name
+        (folder / "docs").mkdir(parents=True)
+        example = REPOSITORY / "docs/example"
+        shutil.copytree(example, folder / "docs/example")
+        shutil.copytree(example / "npu", folder / "npu_dump")
+        shutil.copytree(example / "bench", folder / "bench_dump")
+        (folder / "bin").mkdir()
+        (folder / "bin/msprobe").symlink_to(MSPROBE)
+        environment = dict(os.environ, PATH="%s:%s" % (folder / "bin", os.environ["PATH"]), LC_ALL="C.UTF-8", TERM="dumb")
+        return folder, environment
+
+    def check_tool(self, command):
+        script, *flags = shlex.split(command)
+        path = REPOSITORY / script
+        self.assertTrue(os.access(path, os.X_OK), "%s is no program" % script)
+        for flag in flags:
+            if flag.startswith("--"):
+                self.assertIn(flag, path.read_text(encoding="utf-8"), "%s does not know %s" % (script, flag))
+
+    def quickstart_comparison(self):
+        text = (REPOSITORY / "tools/quickstart.sh").read_text(encoding="utf-8")
+        arguments = re.search(r'^build/bin/msprobe (compare .*?) *\\?$', text, re.M).group(1)
+        values = dict(re.findall(r"^(\w+)=(\S+)$", text, re.M))
+        return "msprobe " + re.sub(r'"?\$(\w+)(/\w+)?"?', lambda m: values[m.group(1)] + (m.group(2) or ""), arguments)
+
+    def check_block(self, steps, folder, environment, where):
+        commands, expectations = [], []
+        for command, expected in steps:
+            if re.match(r"(\./)?(tools/|\.ci/)", command):
+                self.check_tool(command)
+                if command != "tools/quickstart.sh" or not expected:
+                    continue
+                command = self.quickstart_comparison()
+                expected = [line for line in expected if not line.startswith("==")]
+                report = next((i for i, line in enumerate(expected) if re.search(r"^/.*example_output.*\.xlsx$", line)), None)
+                expected = expected[:report]
+            commands.append(command)
+            expectations.append(expected)
+        if not commands:
+            return
+        results = run_block(commands, folder, environment)
+        self.assertEqual(len(results), len(commands), "%s: the block ended early" % where)
+        for i, (lines, status) in enumerate(results):
+            with self.subTest(where=where, command=commands[i]):
+                shown = i + 1 < len(commands) and commands[i + 1] == "echo $?"
+                self.assertTrue(status == 0 or shown, "exit status %d:\n%s" % (status, "\n".join(lines)))
+                expected = [normalize(line, folder) for line in expectations[i]]
+                while expected and expected[-1] == "":
+                    expected.pop()
+                actual = [normalize(line, folder) for line in lines]
+                while actual and actual[-1] == "":
+                    actual.pop()
+                if expected:
+                    self.assertTrue(matches(expected, actual), "the document shows\n%s\n\nthe command printed\n%s" %
+                                    ("\n".join(expected), "\n".join(actual)))
+
+    def test_examples(self):
+        ran = 0
+        for path in documents():
+            blocks = console_blocks(path)
+            if not blocks:
+                continue
+            folder, environment = self.prepare(str(path.relative_to(REPOSITORY)).replace("/", "_"))
+            for number, steps in blocks:
+                self.check_block(steps, folder, environment, "%s:%d" % (path.relative_to(REPOSITORY), number))
+                ran += len(steps)
+        print("documentation examples: %d commands" % ran)
+        self.assertGreater(ran, 0)
+
+    def test_commands_stand_in_executed_blocks(self):
+        for path in documents():
+            inside = None
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                fence = re.match(r"\s*```(\w*)", line)
+                if fence:
+                    inside = None if inside is not None else fence.group(1)
+                elif line.startswith("$ msprobe"):
+                    self.assertEqual(inside, "console", "%s:%d: examples belong into ```console blocks" % (path.name, number))
+
+    def test_links_resolve(self):
+        followed = 0
+        for path in documents():
+            text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.S)
+            for target in re.findall(r"\]\(([^)\s]+)\)", text):
+                if re.match(r"[a-z]+:", target):
+                    continue
+                place, _, anchor = target.partition("#")
+                file = (path.parent / place) if place else path
+                with self.subTest(document=str(path.relative_to(REPOSITORY)), link=target):
+                    self.assertTrue(file.exists(), "the link leads nowhere")
+                    if anchor and file.suffix == ".md":
+                        self.assertIn(anchor, anchors_of(file))
+                followed += 1
+        self.assertGreater(followed, 0)
+
+    def test_every_command_has_its_page(self):
+        listing = subprocess.run([MSPROBE, "--help"], stdout=subprocess.PIPE, check=True).stdout.decode()
+        commands = re.findall(r"^  ([a-z_]+)  +\S", listing.partition("Subcommands")[2], re.M)
+        self.assertTrue(commands, "no subcommands in:\n" + listing)
+        pages = "\n".join(p.read_text(encoding="utf-8") for p in (REPOSITORY / "docs").glob("*.md"))
+        for command in commands:
+            with self.subTest(command=command):
+                self.assertIn("msprobe %s" % command, pages)
+
+
+def anchors_of(path):
+    anchors = set()
+    for line in path.read_text(encoding="utf-8").splitlines():
+        heading = re.match(r"#+ +(.*)", line)
+        if heading:
+            text = re.sub(r"[`*]", "", heading.group(1)).strip().lower()
+            anchors.add(re.sub(r" ", "-", re.sub(r"[^\w\- ]", "", text)))
+    return anchors
+
+
+if __name__ == "__main__":
+    MSPROBE, REPOSITORY = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+    unittest.main(argv=sys.argv[:1], verbosity=2)
