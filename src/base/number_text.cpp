@@ -1,5 +1,6 @@
 #include "src/base/number_text.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -35,33 +36,38 @@ void AppendPythonFloatRepr(double value, std::string& out) {
     out += digits;  // to_chars writes at least two exponent digits, as Python does
     return;
   }
-  // Fixed notation of the same shortest digits; to_chars(fixed) would print all digits of large
-  // integers.
-  std::string mantissa;
-  if (digits.starts_with('-')) {
-    out += '-';
-  }
+  // Fixed notation of the same shortest digits (at most 17); to_chars(fixed) would print all digits
+  // of large integers.
+  std::array<char, 24> mantissa;
+  size_t count = 0;
   for (char c : digits.substr(0, e)) {
     if (c >= '0' && c <= '9') {
-      mantissa += c;
+      mantissa[count++] = c;
     }
   }
+  std::array<char, 48> fixed;
+  char* end = fixed.data();
+  if (digits.starts_with('-')) {
+    *end++ = '-';
+  }
   if (exponent < 0) {
-    out += "0.";
-    out.append(static_cast<size_t>(-exponent - 1), '0');
-    out += mantissa;
-    return;
+    *end++ = '0';
+    *end++ = '.';
+    end = std::fill_n(end, -exponent - 1, '0');
+    end = std::copy_n(mantissa.data(), count, end);
+  } else {
+    const size_t whole = static_cast<size_t>(exponent) + 1;
+    const size_t written = std::min(count, whole);
+    end = std::copy_n(mantissa.data(), written, end);
+    end = std::fill_n(end, whole - written, '0');
+    *end++ = '.';
+    if (count > whole) {
+      end = std::copy_n(mantissa.data() + whole, count - whole, end);
+    } else {
+      *end++ = '0';
+    }
   }
-  const size_t whole = static_cast<size_t>(exponent) + 1;
-  if (mantissa.size() <= whole) {
-    out += mantissa;
-    out.append(whole - mantissa.size(), '0');
-    out += ".0";
-    return;
-  }
-  out.append(mantissa, 0, whole);
-  out += '.';
-  out.append(mantissa, whole);
+  out.append(fixed.data(), static_cast<size_t>(end - fixed.data()));
 }
 
 std::string PythonFloatRepr(double value) {

@@ -23,8 +23,8 @@ struct LinePosition {
 };
 LinePosition Locate(std::string_view text, size_t offset);
 
-// ParseStream for either dialect. `position`, if given, holds during every event the offset just
-// behind its token.
+// ParseStream for either dialect. `position`, if given, holds an offset inside of the event's
+// token.
 Status Parse(std::string_view text, Dialect dialect, Handler& handler, ParseOutcome* outcome,
              int max_depth, size_t* position);
 

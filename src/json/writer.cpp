@@ -129,9 +129,17 @@ void AppendQuoted(std::string_view text, std::string& out) {
 Writer::Writer(std::string& out, int indent, NonFinite non_finite)
     : out_(out), indent_(indent), non_finite_(non_finite) {}
 
-void Writer::NewLine() {
-  out_ += '\n';
-  out_.append(has_items_.size() * static_cast<size_t>(indent_), ' ');
+void Writer::NewLine(bool comma) {
+  // The first levels come from a constant: one append instead of three.
+  static constexpr std::string_view kBlanks = ",\n                                                ";
+  const size_t blanks = has_items_.size() * static_cast<size_t>(indent_);
+  const size_t skip = comma ? 0 : 1;
+  if (blanks + 2 <= kBlanks.size()) {
+    out_ += kBlanks.substr(skip, blanks + 2 - skip);
+    return;
+  }
+  out_ += kBlanks.substr(skip, 2 - skip);
+  out_.append(blanks, ' ');
 }
 
 void Writer::BeforeValue() {
@@ -142,29 +150,26 @@ void Writer::BeforeValue() {
   if (has_items_.empty()) {
     return;
   }
-  const bool first = !has_items_.back();
-  has_items_.back() = true;
-  if (!first) {
-    out_ += ',';
-  }
+  const bool first = has_items_.back() == 0;
+  has_items_.back() = 1;
   if (indent_ >= 0) {
-    NewLine();
+    NewLine(!first);
   } else if (!first) {
-    out_ += ' ';
+    out_ += ", ";
   }
 }
 
 void Writer::Open(char bracket) {
   BeforeValue();
   out_ += bracket;
-  has_items_.push_back(false);
+  has_items_.push_back(0);
 }
 
 void Writer::Close(char bracket) {
-  const bool filled = has_items_.back();
+  const bool filled = has_items_.back() != 0;
   has_items_.pop_back();
   if (filled && indent_ >= 0) {
-    NewLine();
+    NewLine(false);
   }
   out_ += bracket;
 }

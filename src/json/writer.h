@@ -47,14 +47,14 @@ class Writer {
   void Put(const char* value) { Text(value); }
 
   void BeforeValue();
-  void NewLine();
+  void NewLine(bool comma);
   void Open(char bracket);
   void Close(char bracket);
 
   std::string& out_;
   const int indent_;
   const NonFinite non_finite_;
-  std::vector<bool> has_items_;  // per open container
+  std::vector<uint8_t> has_items_;  // per open container
   bool after_key_ = false;
 };
 
