@@ -1,0 +1,40 @@
+// Cells as all tables of this room spell them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "src/analysis/inspect/inspect.h"
+#include "src/report/table.h"
+
+namespace msprobe::analysis {
+
+report::Cell CountCell(uint64_t count);
+report::Cell FlagCell(bool value);      // "true", "false"
+report::Cell NumberCell(double value);  // "nan", "inf", "-inf" where a number cannot say it
+
+// At most `limit` bytes of a text, cut between characters and ended by "…" when something is
+// missing.
+std::string Shortened(std::string_view text, size_t limit);
+
+// "1 tensor", "1,234 tensors".
+std::string Counted(uint64_t count, std::string_view noun);
+
+// Decides which rows of a result are shown.
+class RowFilter {
+ public:
+  RowFilter(const InspectOptions& options, InspectResult& result)
+      : options_(options), result_(result) {}
+
+  bool Matches(std::string_view name) const;
+  // Whether a row that matches still has a place; counts those that have not.
+  bool TakePlace();
+
+ private:
+  const InspectOptions& options_;
+  InspectResult& result_;
+  uint64_t taken_ = 0;
+};
+
+}  // namespace msprobe::analysis

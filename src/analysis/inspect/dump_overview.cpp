@@ -1,0 +1,231 @@
+#include "src/analysis/inspect/dump_overview.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <system_error>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "src/analysis/inspect/cells.h"
+#include "src/analysis/inspect/leaves.h"
+#include "src/base/files.h"
+#include "src/base/progress.h"
+#include "src/base/strings.h"
+#include "src/base/thread_pool.h"
+#include "src/dump/dump_file.h"
+
+namespace msprobe::analysis {
+namespace {
+
+namespace fs = std::filesystem;
+using report::Cell;
+
+// One dump.json or debug.json of one rank.
+struct Part {
+  const dump::RankFolder* rank = nullptr;
+  std::string name;  // "step0/rank1"
+  std::string file;
+};
+
+struct PartContents {
+  Status status;
+  dump::DumpHeader header;
+  uint64_t tensors = 0;
+  uint64_t files_named = 0;
+  uint64_t files_missing = 0;
+};
+
+struct TensorFolder {
+  std::unordered_set<std::string> names;
+  uint64_t bytes = 0;
+};
+
+std::string NumberedText(std::string_view word, const std::optional<int64_t>& number) {
+  return number ? fmt::format("{}{}", word, *number) : std::string(word);
+}
+
+std::string RankText(const dump::RankFolder& rank) {
+  const std::string own = NumberedText("rank", rank.rank);
+  return rank.step ? NumberedText("step", rank.step) + "/" + own : own;
+}
+
+std::vector<Part> PartsOf(const dump::DumpLayout& layout) {
+  std::vector<Part> parts;
+  for (const dump::RankFolder& rank : layout.ranks) {
+    for (const auto& [present, file] : {std::pair(rank.has_dump, dump::kDumpFileName),
+                                        std::pair(rank.has_debug, dump::kDebugFileName)}) {
+      if (present) {
+        parts.push_back({&rank, RankText(rank), file});
+      }
+    }
+  }
+  return parts;
+}
+
+// What lies in dump_tensor_data; a missing folder is an empty one.
+TensorFolder ListTensorFolder(const fs::path& folder) {
+  TensorFolder listed;
+  std::error_code error;
+  fs::directory_iterator entry(folder, error);
+  for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->is_regular_file(ignored)) {
+      const uintmax_t bytes = entry->file_size(ignored);
+      listed.bytes += ignored ? 0 : bytes;
+      listed.names.insert(entry->path().filename().string());
+    }
+  }
+  return listed;
+}
+
+PartContents ReadPart(const Part& part, const TensorFolder& tensor_folder) {
+  PartContents contents;
+  LeafWalker walker;
+  Result<dump::DumpHeader> header = dump::ReadDumpFile(
+      part.rank->folder / part.file, {.allow_truncated = true},
+      [&](std::string_view name, const dump::EntryTree& tree) {
+        walker.ForEach(name, tree, [&](std::string_view /*leaf_name*/, uint32_t index) {
+          contents.tensors += IsTensorLeaf(tree, index) ? 1 : 0;
+          if (const std::string_view file = LeafText(tree, index, "data_name"); !file.empty()) {
+            ++contents.files_named;
+            contents.files_missing += tensor_folder.names.count(std::string(file)) == 0 ? 1 : 0;
+          }
+        });
+        return OkStatus();
+      });
+  if (header.ok()) {
+    contents.header = std::move(*header);
+  } else {
+    contents.status = std::move(header).status();
+  }
+  return contents;
+}
+
+std::string StateText(const PartContents& contents) {
+  if (!contents.status.ok()) {
+    return "unreadable";
+  }
+  if (contents.header.truncated) {
+    return "truncated";
+  }
+  if (!contents.header.has_data) {
+    return "no data";
+  }
+  return contents.files_missing > 0 ? "files missing" : "complete";
+}
+
+std::string NoteText(const PartContents& contents) {
+  if (!contents.status.ok()) {
+    return contents.status.message();
+  }
+  if (contents.files_missing > 0) {
+    return fmt::format("{} of {} named in it do not exist",
+                       base::FormatCount(contents.files_missing),
+                       Counted(contents.files_named, "tensor file"));
+  }
+  return contents.header.truncated ? "the file ends early; counted are the entries before its end"
+                                   : "";
+}
+
+// Steps that lack ranks which other steps have.
+void WarnAboutMissingRanks(const dump::DumpLayout& layout, std::vector<std::string>& warnings) {
+  std::map<std::optional<int64_t>, std::set<std::optional<int64_t>>> ranks_of_step;
+  std::set<std::optional<int64_t>> all;
+  for (const dump::RankFolder& rank : layout.ranks) {
+    ranks_of_step[rank.step].insert(rank.rank);
+    all.insert(rank.rank);
+  }
+  for (const auto& [step, ranks] : ranks_of_step) {
+    std::vector<std::string> missing;
+    for (const std::optional<int64_t>& rank : all) {
+      if (ranks.count(rank) == 0) {
+        missing.push_back(NumberedText("rank", rank));
+      }
+    }
+    if (!missing.empty()) {
+      warnings.push_back(fmt::format("{} lacks {}, which other steps have",
+                                     NumberedText("step", step), base::Join(missing, ", ")));
+    }
+  }
+}
+
+}  // namespace
+
+Result<InspectResult> InspectDumpFolder(const InspectOptions& options,
+                                        const dump::DumpLayout& layout) {
+  InspectResult result;
+  result.table =
+      report::Table("overview", {"Rank", "File", "Task", "Level", "Framework", "Entries", "Tensors",
+                                 "Json bytes", "Tensor files", "Tensor bytes", "State", "Note"});
+  RowFilter filter(options, result);
+  std::vector<Part> parts;
+  for (Part& part : PartsOf(layout)) {
+    if (filter.Matches(part.name) && filter.TakePlace()) {
+      parts.push_back(std::move(part));
+    }
+  }
+  std::vector<PartContents> contents(parts.size());
+  std::vector<TensorFolder> folders(parts.size());
+  base::ThreadPool pool(options.threads);
+  base::Progress progress("reading", parts.size(), "dumps", options.quiet);
+  pool.ParallelFor(parts.size(), [&](size_t item, size_t /*worker*/) {
+    folders[item] = ListTensorFolder(parts[item].rank->folder / dump::kTensorFolderName);
+    contents[item] = ReadPart(parts[item], folders[item]);
+    progress.Add();
+  });
+
+  uint64_t readable = 0;
+  uint64_t entries = 0;
+  uint64_t tensors = 0;
+  uint64_t tensor_bytes = 0;
+  report::Table& table = result.table;
+  const auto text = [&table](std::string_view value) {
+    return value.empty() ? Cell() : table.KeepText(value);
+  };
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const PartContents& part = contents[i];
+    const dump::DumpHeader& header = part.header;
+    const bool good = part.status.ok();
+    const bool sound = good && !header.truncated && header.has_data && part.files_missing == 0;
+    table.AddRow(
+        std::vector<Cell>{
+            text(parts[i].name), text(parts[i].file), text(header.task.value_or("")),
+            text(header.level.value_or("")), text(header.framework.value_or("")),
+            good ? CountCell(header.entry_count) : Cell(), good ? CountCell(part.tensors) : Cell(),
+            good ? CountCell(header.size_bytes) : Cell(), CountCell(folders[i].names.size()),
+            CountCell(folders[i].bytes), text(StateText(part)), text(NoteText(part))},
+        sound ? report::Fill::kNone : report::Fill::kRed);
+    readable += good ? 1 : 0;
+    entries += header.entry_count;
+    tensors += part.tensors;
+    tensor_bytes += folders[i].bytes;
+  }
+  if (readable == 0 && !parts.empty()) {
+    return std::move(contents.front().status);
+  }
+  std::set<std::optional<int64_t>> steps;
+  for (const dump::RankFolder& rank : layout.ranks) {
+    steps.insert(rank.step);
+  }
+  result.summary.push_back(fmt::format("{}: {}, {} in all", layout.root.string(),
+                                       Counted(steps.size(), "step"),
+                                       Counted(layout.ranks.size(), "rank folder")));
+  result.summary.push_back(fmt::format("{} entries, {}, {} of tensor files",
+                                       base::FormatCount(entries), Counted(tensors, "tensor"),
+                                       base::FormatBytes(tensor_bytes)));
+  WarnAboutMissingRanks(layout, result.warnings);
+  if (options.statistics) {
+    result.warnings.emplace_back(
+        "statistics are shown for one file at a time: name a dump.json, or a folder of tensor "
+        "files");
+  }
+  return result;
+}
+
+}  // namespace msprobe::analysis

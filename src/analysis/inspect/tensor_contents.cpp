@@ -1,0 +1,312 @@
+#include "src/analysis/inspect/tensor_contents.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "msprobe/tensor_file.h"
+
+#include "src/analysis/inspect/cells.h"
+#include "src/analysis/inspect/tensor_statistics.h"
+#include "src/base/progress.h"
+#include "src/base/strings.h"
+
+namespace msprobe::analysis {
+namespace {
+
+namespace fs = std::filesystem;
+using report::Cell;
+
+struct TensorRow {
+  std::string name;
+  std::string type;  // dtype, or a value's type
+  std::string shape;
+  std::optional<uint64_t>
+      bytes;  // of the elements; nullopt for values and tensors that cannot be read
+  bool requires_grad = false;
+  std::optional<kernels::TensorStats> stats;
+  std::string value;
+  std::string note;
+  bool bad = false;
+};
+
+constexpr std::array<const char*, 5> kColumnsBefore = {"Name", "Type", "Shape", "Bytes",
+                                                       "Requires_grad"};
+constexpr std::array<const char*, 7> kColumnsOfStatistics = {"Max", "Min", "Mean", "Norm",
+                                                             "NaN", "Inf", "Zeros"};
+constexpr std::array<const char*, 2> kColumnsBehind = {"Value", "Note"};
+
+report::Table MakeTable(std::string name, bool statistics) {
+  std::vector<std::string> columns(kColumnsBefore.begin(), kColumnsBefore.end());
+  if (statistics) {
+    columns.insert(columns.end(), kColumnsOfStatistics.begin(), kColumnsOfStatistics.end());
+  }
+  columns.insert(columns.end(), kColumnsBehind.begin(), kColumnsBehind.end());
+  return {std::move(name), std::move(columns)};
+}
+
+void AddStatistics(const kernels::TensorStats& stats, std::vector<Cell>& cells) {
+  // A tensor without elements has no largest one.
+  const bool empty = stats.element_count == 0;
+  for (double value : {stats.max, stats.min, stats.mean, stats.norm}) {
+    cells.push_back(empty ? Cell() : NumberCell(value));
+  }
+  cells.push_back(CountCell(stats.nan_count));
+  cells.push_back(CountCell(stats.positive_inf_count + stats.negative_inf_count));
+  cells.push_back(CountCell(stats.zero_count));
+}
+
+void AddRow(const TensorRow& row, bool statistics, report::Table& table) {
+  const auto text = [&table](std::string_view value) {
+    return value.empty() ? Cell() : table.KeepText(value);
+  };
+  std::vector<Cell> cells = {text(row.name), text(row.type), text(row.shape)};
+  cells.push_back(row.bytes ? CountCell(*row.bytes) : Cell());
+  cells.push_back(row.bytes ? FlagCell(row.requires_grad) : Cell());
+  if (row.stats) {
+    AddStatistics(*row.stats, cells);
+  } else if (statistics) {
+    cells.resize(cells.size() + kColumnsOfStatistics.size());
+  }
+  cells.push_back(text(row.value));
+  cells.push_back(text(row.note));
+  table.AddRow(cells, row.bad ? report::Fill::kRed : report::Fill::kNone);
+}
+
+// What all tensors of a file or folder come to.
+class Totals {
+ public:
+  void Add(const NamedTensor& tensor) {
+    ++tensors_;
+    if (!tensor.status.ok()) {
+      ++bad_;
+      return;
+    }
+    OfDType& of_dtype = of_dtype_[tensor.view.dtype];
+    ++of_dtype.tensors;
+    of_dtype.elements += static_cast<uint64_t>(tensor.view.element_count());
+  }
+  void Add(const Totals& other) {
+    tensors_ += other.tensors_;
+    bad_ += other.bad_;
+    for (const auto& [dtype, of_dtype] : other.of_dtype_) {
+      of_dtype_[dtype].tensors += of_dtype.tensors;
+      of_dtype_[dtype].elements += of_dtype.elements;
+    }
+  }
+
+  std::string Sentence() const {
+    std::string text = Counted(tensors_, "tensor");
+    if (bad_ > 0) {
+      text += fmt::format(", {} of them unreadable", base::FormatCount(bad_));
+    }
+    std::string_view separator = ": ";
+    for (const auto& [dtype, of_dtype] : of_dtype_) {
+      text += fmt::format("{}{} x {} ({}, {})", separator, base::FormatCount(of_dtype.tensors),
+                          DTypeName(dtype), Counted(of_dtype.elements, "element"),
+                          base::FormatBytes(of_dtype.elements * DTypeSize(dtype)));
+      separator = "; ";
+    }
+    return text;
+  }
+
+ private:
+  struct OfDType {
+    uint64_t tensors = 0;
+    uint64_t elements = 0;
+  };
+  uint64_t tensors_ = 0;
+  uint64_t bad_ = 0;
+  std::map<DType, OfDType> of_dtype_;
+};
+
+TensorRow DescribeTensor(const NamedTensor& tensor, std::string name) {
+  TensorRow row;
+  row.name = std::move(name);
+  if (!tensor.status.ok()) {
+    row.note = tensor.status.message();
+    row.bad = true;
+    return row;
+  }
+  row.type = DTypeName(tensor.view.dtype);
+  row.shape = ShapeText(tensor.view.shape);
+  row.bytes = tensor.view.size_bytes();
+  row.requires_grad = tensor.requires_grad;
+  return row;
+}
+
+uint64_t FileBytesOrZero(const fs::path& path) {
+  std::error_code ignored;
+  const uintmax_t size = fs::file_size(path, ignored);
+  return ignored ? 0 : static_cast<uint64_t>(size);
+}
+
+// A bare tensor has no name inside its file: it gets the file's.
+std::string NameOf(const NamedTensor& tensor, const fs::path& path) {
+  return tensor.path.empty() ? path.filename().string() : tensor.name();
+}
+
+std::string NameOf(const NamedScalar& scalar) { return base::Join(scalar.path, "."); }
+
+}  // namespace
+
+Result<InspectResult> InspectTensorFile(const InspectOptions& options) {
+  MSP_ASSIGN_OR_RETURN(const TensorFile file, TensorFile::Open(options.path));
+  InspectResult result;
+  result.warnings = file.warnings();
+  RowFilter filter(options, result);
+  Totals totals;
+  ReadBudget budget(FileBytesOrZero(options.path));
+  std::vector<TensorRow> rows;
+  struct Work {
+    const NamedTensor* tensor;
+    size_t row;
+  };
+  std::vector<Work> work;
+  for (const NamedTensor& tensor : file.tensors()) {
+    totals.Add(tensor);
+    std::string name = NameOf(tensor, options.path);
+    if (!filter.Matches(name) || !filter.TakePlace()) {
+      continue;
+    }
+    rows.push_back(DescribeTensor(tensor, std::move(name)));
+    if (options.statistics && tensor.status.ok()) {
+      const Status fits = budget.Take(tensor.view);
+      if (fits.ok()) {
+        work.push_back({&tensor, rows.size() - 1});
+      } else {
+        rows.back().note = fits.message();
+        rows.back().bad = true;
+      }
+    }
+  }
+  if (!work.empty()) {
+    base::ThreadPool pool(options.threads);
+    base::Progress progress("reading", work.size(), "tensors", options.quiet);
+    std::vector<std::vector<std::byte>> scratch(pool.thread_count());
+    pool.ParallelFor(work.size(), [&](size_t item, size_t worker) {
+      const TensorView& view = work[item].tensor->view;
+      rows[work[item].row].stats = StatisticsOf(file, view, scratch[worker]);
+      progress.Add(1, view.size_bytes());
+    });
+  }
+  result.table = MakeTable("contents", options.statistics);
+  result.table.Reserve(rows.size());
+  for (const TensorRow& row : rows) {
+    AddRow(row, options.statistics, result.table);
+  }
+  for (const NamedScalar& scalar : file.scalars()) {
+    TensorRow row;
+    row.name = NameOf(scalar);
+    if (filter.Matches(row.name) && filter.TakePlace()) {
+      row.type = scalar.type;
+      row.value = scalar.text;
+      AddRow(row, options.statistics, result.table);
+    }
+  }
+  result.summary.push_back(fmt::format("{}: {}, {}", options.path.string(),
+                                       TensorFileFormatName(file.format()),
+                                       base::FormatBytes(FileBytesOrZero(options.path))));
+  result.summary.push_back(totals.Sentence());
+  if (!file.scalars().empty()) {
+    result.summary.back() += "; " + Counted(file.scalars().size(), "other value");
+  }
+  return result;
+}
+
+bool HasTensorFileName(const fs::path& name) {
+  const std::string extension = name.extension().string();
+  constexpr std::array<std::string_view, 7> kKnown = {".pt",          ".pth", ".npy", ".npz",
+                                                      ".safetensors", ".bin", ".ckpt"};
+  return std::find(kKnown.begin(), kKnown.end(), extension) != kKnown.end();
+}
+
+namespace {
+
+// What one file of a folder comes to.
+struct FileContents {
+  std::vector<TensorRow> rows;
+  Totals totals;
+  bool bad = false;
+};
+
+FileContents ReadOne(const InspectOptions& options, const std::string& name,
+                     std::vector<std::byte>& file_bytes, std::vector<std::byte>& scratch) {
+  FileContents contents;
+  const fs::path path = options.path / name;
+  TensorFile::Options open;
+  open.scratch = &file_bytes;
+  const Result<TensorFile> file = TensorFile::Open(path, open);
+  if (!file.ok()) {
+    TensorRow row;
+    row.name = name;
+    row.note = file.status().message();
+    row.bad = true;
+    contents.rows.push_back(std::move(row));
+    contents.bad = true;
+    return contents;
+  }
+  ReadBudget budget(FileBytesOrZero(path));
+  for (const NamedTensor& tensor : file->tensors()) {
+    contents.totals.Add(tensor);
+    TensorRow row = DescribeTensor(tensor, tensor.path.empty() ? name : name + ":" + tensor.name());
+    if (options.statistics && tensor.status.ok()) {
+      const Status fits = budget.Take(tensor.view);
+      if (fits.ok()) {
+        row.stats = StatisticsOf(*file, tensor.view, scratch);
+      } else {
+        row.note = fits.message();
+        row.bad = true;
+      }
+    }
+    contents.rows.push_back(std::move(row));
+  }
+  return contents;
+}
+
+}  // namespace
+
+Result<InspectResult> InspectTensorFolder(const InspectOptions& options,
+                                          const std::vector<std::string>& names) {
+  InspectResult result;
+  RowFilter filter(options, result);
+  std::vector<std::string> chosen;
+  for (const std::string& name : names) {
+    if (filter.Matches(name) && filter.TakePlace()) {
+      chosen.push_back(name);
+    }
+  }
+  std::vector<FileContents> contents(chosen.size());
+  base::ThreadPool pool(options.threads);
+  base::Progress progress("reading", chosen.size(), "files", options.quiet);
+  std::vector<std::vector<std::byte>> file_bytes(pool.thread_count());
+  std::vector<std::vector<std::byte>> scratch(pool.thread_count());
+  pool.ParallelFor(chosen.size(), [&](size_t item, size_t worker) {
+    contents[item] = ReadOne(options, chosen[item], file_bytes[worker], scratch[worker]);
+    progress.Add();
+  });
+  result.table = MakeTable("contents", options.statistics);
+  Totals totals;
+  uint64_t bad_files = 0;
+  for (const FileContents& file : contents) {
+    totals.Add(file.totals);
+    bad_files += file.bad ? 1 : 0;
+    for (const TensorRow& row : file.rows) {
+      AddRow(row, options.statistics, result.table);
+    }
+  }
+  result.summary.push_back(
+      fmt::format("{}: {} of tensors", options.path.string(), Counted(chosen.size(), "file")));
+  result.summary.push_back(totals.Sentence());
+  if (bad_files > 0) {
+    result.warnings.push_back(Counted(bad_files, "file") + " could not be read");
+  }
+  return result;
+}
+
+}  // namespace msprobe::analysis
