@@ -1,5 +1,6 @@
 #include "src/analysis/compare/differing_rows.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -40,8 +41,8 @@ uint64_t CoarseNorm(const SideRow& row) { return StatPrint(row.stats[kNorm]) >> 
 
 }  // namespace
 
-DifferingRows::Prints DifferingRows::PrintsOf(const RowView& row) const {
-  Prints prints;
+RowPrints PrintsOf(const RowView& row, bool has_checksums) {
+  RowPrints prints;
   const uint64_t npu = ExtremesPrint(*row.npu);
   prints.extremes = Mix(17, npu);
   if (row.bench != nullptr) {
@@ -56,7 +57,7 @@ DifferingRows::Prints DifferingRows::PrintsOf(const RowView& row) const {
     prints.extremes = Mix(Mix(prints.extremes, std::bit_cast<uint64_t>(row.distance.relative)),
                           std::bit_cast<uint64_t>(row.distance.absolute));
   }
-  if (has_checksums_) {
+  if (has_checksums) {
     prints.checksums = Mix(29, std::hash<std::string_view>()(row.npu->md5));
     if (row.bench != nullptr) {
       prints.checksums = Mix(prints.checksums, std::hash<std::string_view>()(row.bench->md5));
@@ -65,20 +66,60 @@ DifferingRows::Prints DifferingRows::PrintsOf(const RowView& row) const {
   return prints;
 }
 
-void DifferingRows::Remember(const RowView& row) {
-  const Prints prints = PrintsOf(row);
-  if (has_checksums_) {
-    prints_.insert(prints.checksums);
+void DifferingRows::PrintSet::Insert(uint64_t print) {
+  print += print == 0 ? 1 : 0;
+  if ((used_ + 1) * 2 > places_.size()) {
+    Grow();
   }
-  if (!has_checksums_ || !prints.same_extremes) {
-    prints_.insert(prints.extremes);
+  const size_t mask = places_.size() - 1;
+  size_t place = print & mask;
+  while (places_[place] != 0) {
+    if (places_[place] == print) {
+      return;
+    }
+    place = (place + 1) & mask;
+  }
+  places_[place] = print;
+  ++used_;
+}
+
+bool DifferingRows::PrintSet::Contains(uint64_t print) const {
+  if (places_.empty()) {
+    return false;
+  }
+  print += print == 0 ? 1 : 0;
+  const size_t mask = places_.size() - 1;
+  for (size_t place = print & mask; places_[place] != 0; place = (place + 1) & mask) {
+    if (places_[place] == print) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void DifferingRows::PrintSet::Grow() {
+  std::vector<uint64_t> old(std::max<size_t>(1024, places_.size() * 4), 0);
+  old.swap(places_);
+  used_ = 0;
+  for (const uint64_t print : old) {
+    if (print != 0) {
+      Insert(print);
+    }
   }
 }
 
-bool DifferingRows::IsKnown(const RowView& row) const {
-  const Prints prints = PrintsOf(row);
-  return (has_checksums_ && prints_.contains(prints.checksums)) ||
-         ((!has_checksums_ || !prints.same_extremes) && prints_.contains(prints.extremes));
+void DifferingRows::Remember(const RowPrints& prints) {
+  if (has_checksums_) {
+    prints_.Insert(prints.checksums);
+  }
+  if (!has_checksums_ || !prints.same_extremes) {
+    prints_.Insert(prints.extremes);
+  }
+}
+
+bool DifferingRows::IsKnown(const RowPrints& prints) const {
+  return (has_checksums_ && prints_.Contains(prints.checksums)) ||
+         ((!has_checksums_ || !prints.same_extremes) && prints_.Contains(prints.extremes));
 }
 
 double RootMeanSquare(const SideRow& row) {

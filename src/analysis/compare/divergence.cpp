@@ -109,6 +109,7 @@ class Walk {
         view.distance.nonfinite_differs = true;
         view.distance.relative = std::numeric_limits<double>::infinity();
         view.agrees = false;
+        view.prints = PrintsOf(view, has_checksums_);
       }
       return view;
     }
@@ -121,6 +122,9 @@ class Walk {
         view.npu->stats[kMax].kind != StatKind::kBool) {
       view.distance.comparable = false;
     }
+    if (view.distance.comparable && !view.distance.identical) {
+      view.prints = PrintsOf(view, has_checksums_);
+    }
     return view;
   }
 
@@ -131,7 +135,7 @@ class Walk {
     view.stored = view.npu->state == RowState::kParameters ||
                   (view.npu->is_tensor && IsLayerStateArgument(name, argument));
     if (!view.stored && view.npu->is_tensor && IsInput(*view.npu)) {
-      view.stored = parameters_.IsKnown(view);
+      view.stored = parameters_.IsKnown(view.prints);
     }
     view.agrees = agreement_.Agrees(*view.npu, *view.bench, view.distance,
                                     view.stored ? Provenance::kStored : Provenance::kComputed);
@@ -151,7 +155,7 @@ class Walk {
       }
       const RowView view = View(i);
       if (view.bench != nullptr && view.distance.comparable && !view.distance.identical) {
-        parameters_.Remember(view);
+        parameters_.Remember(view.prints);
       }
     }
   }
@@ -177,7 +181,7 @@ class Walk {
       identical = identical && view.distance.identical;
       const bool is_input = IsInput(*view.npu) || view.npu->state == RowState::kParameters;
       if (is_input && !view.agrees && IsReceiveBuffer(name, argument)) {
-        known_.Remember(view);
+        known_.Remember(view.prints);
         continue;
       }
       (is_input ? inputs_ : outputs_).push_back(view);
@@ -216,7 +220,7 @@ class Walk {
     const bool contains_divergence = containment_.ContainsDiverging(entry);
 
     for (const RowView& input : inputs_) {
-      if (!input.agrees && !known_.IsKnown(input)) {
+      if (!input.agrees && !known_.IsKnown(input.prints)) {
         Enter(entry, state, input);
       }
     }
@@ -254,7 +258,7 @@ class Walk {
     for (const std::vector<RowView>* rows : {&inputs_, &outputs_}) {
       for (const RowView& row : *rows) {
         if (!row.agrees) {
-          known_.Remember(row);
+          known_.Remember(row.prints);
           if (std::isfinite(row.distance.relative)) {
             largest_error_ = std::max(largest_error_, row.distance.relative);
           }
@@ -303,6 +307,7 @@ class Walk {
       const double summed = std::max(1.0, elements / ElementCount(output.npu->shape));
       const double floor = agreement_.Noise(*output.npu, *output.bench) * rms * std::sqrt(summed);
       if (output.distance.absolute <= floor) {
+        known_.Remember(output.prints);
         output.agrees = true;
         output.distance.relative = 0;
       }
