@@ -1,5 +1,6 @@
-// The one table model behind every result: named columns, rows of typed cells, an optional fill per row. Writers turn it into
-// xlsx, csv, JSON lines or terminal text; they know nothing about tensors.
+// The one table model behind every result: named columns, rows of typed cells, an optional fill per
+// row. Writers turn it into xlsx, csv, JSON lines or terminal text; they know nothing about
+// tensors.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +20,10 @@ enum class CellKind : uint8_t { kEmpty, kText, kInteger, kNumber };
 class Cell {
  public:
   Cell() : integer_(0) {}
-  static Cell Text(std::string_view text);   // must outlive the cell
+  static Cell Text(std::string_view text);  // must outlive the cell
   static Cell Integer(int64_t value);
-  static Cell Number(double value);          // non-finite numbers are written as text by every writer: decide before
+  static Cell Number(
+      double value);  // non-finite numbers are written as text by every writer: decide before
 
   CellKind kind() const { return kind_; }
   std::string_view text() const { return {text_, length_}; }
@@ -57,7 +59,7 @@ class Table {
   Table() = default;
   Table(std::string name, std::vector<std::string> columns);
 
-  const std::string& name() const { return name_; }              // the sheet's name
+  const std::string& name() const { return name_; }  // the sheet's name
   const std::vector<std::string>& columns() const { return columns_; }
   size_t row_count() const { return fills_.size(); }
   std::span<const Cell> row(size_t index) const;

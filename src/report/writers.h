@@ -6,31 +6,36 @@
 #include <string>
 
 #include "msprobe/status.h"
+
 #include "src/base/thread_pool.h"
 #include "src/report/table.h"
 
 namespace msprobe::report {
 
 struct XlsxOptions {
-  bool freeze_header = true;    // the header row stays while scrolling
+  bool freeze_header = true;  // the header row stays while scrolling
   bool autofilter = true;
-  bool styled_header = false;   // bold, centred, thin borders
+  bool styled_header = false;         // bold, centred, thin borders
+  size_t rows_per_sheet = 1'048'575;  // below the header; more is not valid in the format
 };
 
-// One sheet per table; a table above 1,048,575 rows continues on sheets <name>_2, <name>_3, ... with the header repeated.
-// Text is always an inline string, never a formula; characters XML forbids become '_'; text beyond 32,767 characters is cut.
-// Sheets are compressed in blocks on all threads of `pool`; the bytes do not depend on their number.
-Status WriteXlsx(const std::filesystem::path& path, std::span<const Table* const> sheets, const XlsxOptions& options,
-                 base::ThreadPool& pool);
+// One sheet per table; a table above 1,048,575 rows continues on sheets <name>_2, <name>_3, ...
+// with the header repeated. Text is always an inline string, never a formula; characters XML
+// forbids become '_'; text beyond 32,767 characters is cut. Sheets are compressed in blocks on all
+// threads of `pool`; the bytes do not depend on their number.
+Status WriteXlsx(const std::filesystem::path& path, std::span<const Table* const> sheets,
+                 const XlsxOptions& options, base::ThreadPool& pool);
 
-// RFC 4180, UTF-8 with a byte order mark (spreadsheets need it for Chinese). A text that a spreadsheet would take for a
-// formula gets an apostrophe in front.
+// RFC 4180, UTF-8 with a byte order mark (spreadsheets need it for Chinese). A text that a
+// spreadsheet would take for a formula gets an apostrophe in front.
 Status WriteCsv(const std::filesystem::path& path, const Table& table);
 
-// One JSON object per row, keys = columns, plus "highlight": "red" | "yellow" where a row is filled.
+// One JSON object per row, keys = columns, plus "highlight": "red" | "yellow" where a row is
+// filled.
 Status WriteJsonLines(const std::filesystem::path& path, const Table& table);
 
-// Aligned columns for a terminal of `width` characters; wide (CJK) characters count two. Long texts are cut with "…".
+// Aligned columns for a terminal of `width` characters; wide (CJK) characters count two. Long texts
+// are cut with "…".
 struct TerminalOptions {
   size_t width = 100;
   bool color = false;
