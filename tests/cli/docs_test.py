@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Executes the examples of the documentation and follows its links.
 
-usage: docs_test.py MSPROBE REPOSITORY
+usage: docs_test.py MSPROBE REPOSITORY [TEST...]
 
 Every ```console block of README*.md, CONTRIBUTING.md and docs/ is run: the lines behind "$ " in bash, one after another, in a
 scratch folder that all blocks of one document share and that holds docs/example as docs/example, npu_dump and bench_dump. The
@@ -211,4 +211,4 @@ def anchors_of(path):
 
 if __name__ == "__main__":
     MSPROBE, REPOSITORY = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=sys.argv[:1]+sys.argv[3:], verbosity=2)
