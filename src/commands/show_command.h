@@ -1,0 +1,35 @@
+// msprobe show: what is in a dump or a file of tensors.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "src/analysis/inspect/inspect.h"
+#include "src/commands/command.h"
+
+namespace msprobe::commands {
+
+class ShowCommand final : public Command {
+ public:
+  std::string_view name() const override { return "show"; }
+  std::string_view summary() const override {
+    return "Show what is in a dump, a checkpoint or a tensor file";
+  }
+  void Configure(CLI::App& app) override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  // Rows a screen shows unless --limit says otherwise; files get all rows.
+  static constexpr uint64_t kScreenRows = 200;
+
+  Status ChooseFormat();
+  Status WriteTable(const Context& context, const analysis::InspectResult& result) const;
+
+  analysis::InspectOptions options_;
+  std::string format_;  // "table", "csv", "json"; empty: by the output file's name, else table
+  std::filesystem::path output_file_;  // empty: stdout
+  bool has_limit_ = false;
+  const CLI::App* app_ = nullptr;
+};
+
+}  // namespace msprobe::commands
