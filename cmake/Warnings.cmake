@@ -1,6 +1,10 @@
 # Warnings for our own code; third-party headers come in as SYSTEM and are silent.
 add_library(msprobe_warnings INTERFACE)
 target_compile_options(msprobe_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  # Part of clang's -Wconversion, but not of g++'s: signs of indices and sizes are no information here.
+  target_compile_options(msprobe_warnings INTERFACE -Wno-sign-conversion)
+endif()
 if(MSPROBE_WERROR)
   target_compile_options(msprobe_warnings INTERFACE -Werror)
 endif()

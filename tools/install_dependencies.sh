@@ -13,7 +13,7 @@ declare -A packages=(
   # Unit tests; the golden tables are read with openpyxl, an implementation that is not ours.
   [test]="libgtest-dev libgmock-dev python3 python3-openpyxl"
   # Format, lint, quicker rebuilds.
-  [develop]="git clang-format-14 clang-tidy-14 ccache"
+  [develop]="git clang-14 clang-format-14 clang-tidy-14 ccache"
   [bench]="libbenchmark-dev python3 python3-numpy"
   # libFuzzer and the sanitizers of clang; those of g++ come with the compiler.
   [fuzz]="clang-14 libclang-rt-14-dev"

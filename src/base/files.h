@@ -32,7 +32,7 @@ class FileBytes {
  public:
   // Files up to this size are read; a mapping costs more than a copy below it (measured: 1.7
   // against 6 us per file).
-  static constexpr size_t kReadBelowBytes = 256 * 1024;
+  static constexpr size_t kReadBelowBytes = size_t{256} * 1024;
 
   FileBytes() = default;
   FileBytes(FileBytes&& other) noexcept;
@@ -48,6 +48,10 @@ class FileBytes {
   std::string_view text() const {
     return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
   }
+
+  // Hands the whole pages inside `part` (a part of bytes()) back to the system; they are read again
+  // when somebody looks. Does nothing for files that were read instead of mapped.
+  void ReleasePages(std::span<const std::byte> part) const;
 
  private:
   void Release();

@@ -10,7 +10,7 @@ tidy=$(command -v clang-tidy-14 || command -v clang-tidy) \
   || fail "clang-tidy is not installed" "tools/install_dependencies.sh develop"
 # A folder of its own: g++'s generated flags are fine for clang, but the list must match the tree as it is now.
 folder=build-tidy
-cmake -S . -B "$folder" -G Ninja -DMSPROBE_TESTS=OFF -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_COMPILER_LAUNCHER= >/dev/null \
+cmake -S . -B "$folder" -G Ninja -DMSPROBE_TESTS=OFF -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_COMPILER=clang++-14 >/dev/null \
   || fail "cmake could not configure $folder"
 
 case ${1:-} in
