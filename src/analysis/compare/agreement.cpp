@@ -6,6 +6,7 @@
 
 #include "msprobe/dtype.h"
 
+#include "src/analysis/compare/call_traits.h"
 #include "src/tensor/float_bits.h"
 
 namespace msprobe::analysis {
@@ -192,23 +193,50 @@ CompareMode ModeOf(const Side& npu) {
   return npu.has_md5 ? CompareMode::kMd5 : CompareMode::kStatistics;
 }
 
-bool RowAgreesUnder(Agreement& agreement, const Side& npu, const Side& bench,
-                    const RowResult& row) {
+// How a row came to be, by its section and, for functional calls, by its place among the arguments.
+// Remembers the last entry's name, because rows of one entry follow each other.
+class ProvenanceOf {
+ public:
+  explicit ProvenanceOf(const Side& side) : side_(side) {}
+
+  Provenance operator()(const SideRow& row) {
+    if (row.state == dump::RowState::kParameters) {
+      return Provenance::kStored;
+    }
+    if (!row.is_tensor ||
+        (row.state != dump::RowState::kInput && row.state != dump::RowState::kKwargs)) {
+      return Provenance::kComputed;
+    }
+    const std::string_view entry_name = side_.entries[row.entry].name;
+    if (!parsed_ || row.entry != entry_) {
+      entry_ = row.entry;
+      parsed_ = dump::ParseEntryName(entry_name);
+    }
+    return IsLayerStateArgument(*parsed_, ArgumentOf(entry_name, row.name)) ? Provenance::kStored
+                                                                            : Provenance::kComputed;
+  }
+
+ private:
+  const Side& side_;
+  uint32_t entry_ = 0;
+  std::optional<dump::EntryName> parsed_;
+};
+
+bool RowAgreesUnder(Agreement& agreement, ProvenanceOf& provenance, const Side& npu,
+                    const Side& bench, const RowResult& row) {
   if (row.pair.bench == kNoRow) {
     return false;
   }
-  const SideRow& npu_row = npu.rows[row.pair.npu];
-  const SideRow& bench_row = bench.rows[row.pair.bench];
   if (row.distance.identical) {
     return true;
   }
+  const SideRow& npu_row = npu.rows[row.pair.npu];
+  const SideRow& bench_row = bench.rows[row.pair.bench];
   if (!row.distance.comparable) {
     // Nulls, texts and rows without numbers: their checksum is that of their text.
     return npu_row.md5 == bench_row.md5;
   }
-  return agreement.Agrees(
-      npu_row, bench_row, row.distance,
-      npu_row.state == dump::RowState::kParameters ? Provenance::kStored : Provenance::kComputed);
+  return agreement.Agrees(npu_row, bench_row, row.distance, provenance(npu_row));
 }
 
 }  // namespace
@@ -216,15 +244,17 @@ bool RowAgreesUnder(Agreement& agreement, const Side& npu, const Side& bench,
 bool RowAgrees(const CompareOptions& options, const Side& npu, const Side& bench,
                const RowResult& row) {
   Agreement agreement(options, ModeOf(npu));
-  return RowAgreesUnder(agreement, npu, bench, row);
+  ProvenanceOf provenance(npu);
+  return RowAgreesUnder(agreement, provenance, npu, bench, row);
 }
 
 std::vector<bool> AgreeingRows(const CompareOptions& options, const Side& npu, const Side& bench,
                                const CompareResult& result) {
   Agreement agreement(options, result.mode);
+  ProvenanceOf provenance(npu);
   std::vector<bool> agrees(result.rows.size());
   for (size_t i = 0; i < result.rows.size(); ++i) {
-    agrees[i] = RowAgreesUnder(agreement, npu, bench, result.rows[i]);
+    agrees[i] = RowAgreesUnder(agreement, provenance, npu, bench, result.rows[i]);
   }
   return agrees;
 }

@@ -84,6 +84,12 @@ std::string_view BelowSection(std::string_view argument) {
 
 }  // namespace
 
+std::string_view ArgumentOf(std::string_view entry_name, std::string_view row_name) {
+  return row_name.size() > entry_name.size() && row_name.starts_with(entry_name)
+             ? row_name.substr(entry_name.size() + 1)
+             : std::string_view();
+}
+
 bool IsLayerStateArgument(const dump::EntryName& call, std::string_view argument) {
   if (call.is_module || call.direction != dump::Direction::kForward) {
     return false;

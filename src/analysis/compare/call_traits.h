@@ -8,6 +8,10 @@
 
 namespace msprobe::analysis {
 
+// A row's name below its entry's: "Functional.linear.0.forward",
+// "Functional.linear.0.forward.input.1" -> "input.1". Empty when the row is named otherwise.
+std::string_view ArgumentOf(std::string_view entry_name, std::string_view row_name);
+
 // `argument` is the row's name below the entry, "input.1" or "input.weight": true when a functional
 // call of this name takes a weight, bias or running statistic there ("Functional.linear" at 1 and
 // 2).

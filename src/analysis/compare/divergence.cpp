@@ -76,6 +76,7 @@ class Walk {
     double output_error = 0;
     double amplification = 0;
     std::string_view note;
+    bool from_other_rank = false;
     size_t place = 0;  // in execution order
   };
 
@@ -172,10 +173,7 @@ class Walk {
       if (!view.distance.comparable) {
         continue;
       }
-      const std::string_view argument =
-          view.npu->name.size() > entry_name.size() && view.npu->name.starts_with(entry_name)
-              ? view.npu->name.substr(entry_name.size() + 1)
-              : std::string_view();
+      const std::string_view argument = ArgumentOf(entry_name, view.npu->name);
       Judge(name, argument, view);
       compared = true;
       identical = identical && view.distance.identical;
@@ -356,6 +354,7 @@ class Walk {
     Candidate candidate = CandidateOf(OriginKind::kComputation, entry, state, output);
     if (IsCommunicationCall(name)) {
       candidate.kind = OriginKind::kInput;
+      candidate.from_other_rank = true;
       candidate.note = "data from another rank";
     } else if (IsRandomCall(name)) {
       candidate.kind = OriginKind::kInput;
@@ -418,6 +417,7 @@ class Walk {
     point.entry_name = npu_.entries[candidate.entry].name;
     point.row_name = npu_.rows[result_.rows[candidate.row].pair.npu].name;
     point.note = candidate.note;
+    point.from_other_rank = candidate.from_other_rank;
     point.parent_module = containment_.ParentOf(candidate.entry);
     point.layer = containment_.LayerOf(candidate.entry);
     if (const std::vector<std::string>* frames =

@@ -17,9 +17,9 @@
 namespace msprobe::analysis {
 
 enum class OriginKind : uint8_t {
-  kParameter,  // a weight, bias or running statistic that was not the same before the call
-  kInput,      // data or random state that enters from outside: an input that no earlier recorded
-           // output explains, a random call, data from another rank
+  kParameter,    // a weight, bias or running statistic that was not the same before the call
+  kInput,        // data or random state that enters from outside: an input that no earlier recorded
+                 // output explains, a random call, data from another rank
   kComputation,  // inputs and parameters agree, outputs do not
 };
 inline constexpr size_t kOriginKindCount = 3;
@@ -41,6 +41,8 @@ struct DivergencePoint {
   std::string parent_module;  // from construct.json; empty if unknown
   std::string code_line;      // the innermost frame in the user's code; empty if unknown
   std::string note;           // what else is known: "random call", "data from another rank", ...
+  bool from_other_rank =
+      false;  // the output of a communication call: look at the other ranks first
   std::vector<std::string> stack;  // frames as recorded; empty if unknown
 };
 

@@ -1,0 +1,122 @@
+#include "src/analysis/compare/run_verdict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <tuple>
+
+#include <fmt/format.h>
+
+namespace msprobe::analysis {
+
+std::string_view PairVerdictName(PairVerdict verdict) {
+  switch (verdict) {
+    case PairVerdict::kNotCompared:
+      return "not compared";
+    case PairVerdict::kIdentical:
+      return "identical";
+    case PairVerdict::kAgrees:
+      return "agree";
+    case PairVerdict::kUnmatched:
+      return "unmatched";
+    case PairVerdict::kDrifts:
+      return "drift";
+    case PairVerdict::kDiffers:
+      return "differ";
+    case PairVerdict::kFailed:
+      return "failed";
+  }
+  return "failed";
+}
+
+PairVerdict VerdictOf(const PairSummary& pair) {
+  const RowCounts& counts = pair.counts;
+  if (!pair.error.empty()) {
+    return PairVerdict::kFailed;
+  }
+  if (pair.divergence.first_origin) {
+    return PairVerdict::kDiffers;
+  }
+  if (counts.differing > 0) {
+    return pair.divergence.first_drift ? PairVerdict::kDrifts : PairVerdict::kDiffers;
+  }
+  if (counts.npu_only + counts.bench_only + counts.shape_mismatch + counts.dtype_mismatch > 0) {
+    return PairVerdict::kUnmatched;
+  }
+  if (counts.agreeing == 0) {
+    return PairVerdict::kNotCompared;
+  }
+  return counts.identical == counts.agreeing ? PairVerdict::kIdentical : PairVerdict::kAgrees;
+}
+
+PairVerdict VerdictOf(const RunSummary& summary) {
+  PairVerdict worst = summary.npu_only.empty() && summary.bench_only.empty()
+                          ? PairVerdict::kNotCompared
+                          : PairVerdict::kUnmatched;
+  for (const PairSummary& pair : summary.pairs) {
+    worst = std::max(worst, VerdictOf(pair));
+  }
+  return worst;
+}
+
+std::string PairName(const PairSummary& pair) {
+  std::string name;
+  if (pair.step) {
+    name = fmt::format("step{}", *pair.step);
+  }
+  if (pair.rank) {
+    name += fmt::format("{}rank{}", name.empty() ? "" : "/", *pair.rank);
+  }
+  if (name.empty()) {
+    name = std::filesystem::path(pair.npu_path).filename().string();
+  } else if (pair.is_debug) {
+    name += " (debug)";
+  }
+  return name;
+}
+
+std::string PointTitle(const DivergencePoint& point) {
+  const std::string_view below =
+      point.row_name.size() > point.entry_name.size() + 1 &&
+              point.row_name.starts_with(point.entry_name)
+          ? std::string_view(point.row_name).substr(point.entry_name.size() + 1)
+          : std::string_view(point.row_name);
+  const std::string& place = point.layer.empty() ? point.entry_name : point.layer;
+  switch (point.kind) {
+    case OriginKind::kParameter: {
+      const bool named = below.starts_with("parameters.");
+      return named ? fmt::format("parameter {} of {}", below.substr(below.find('.') + 1), place)
+                   : fmt::format("a parameter of {} ({})", place, below);
+    }
+    case OriginKind::kInput:
+      return point.from_other_rank ? fmt::format("data from another rank in {}", point.entry_name)
+                                   : fmt::format("{} of {}", below, point.entry_name);
+    case OriginKind::kComputation:
+      break;
+  }
+  return point.layer.empty()
+             ? fmt::format("the computation of {}", point.entry_name)
+             : fmt::format("the computation of {} in {}", point.entry_name, point.layer);
+}
+
+std::optional<size_t> LeadingPair(const RunSummary& summary) {
+  std::optional<size_t> leading;
+  const auto rank_of = [&](size_t index) {
+    const PairSummary& pair = summary.pairs[index];
+    const DivergencePoint& origin = *pair.divergence.first_origin;
+    return std::tuple(pair.step.value_or(0), origin.from_other_rank,
+                      UINT64_MAX - pair.counts.differing);
+  };
+  for (size_t i = 0; i < summary.pairs.size(); ++i) {
+    if (summary.pairs[i].divergence.first_origin && (!leading || rank_of(i) < rank_of(*leading))) {
+      leading = i;
+    }
+  }
+  return leading;
+}
+
+std::string ErrorText(double error) {
+  return std::isfinite(error) ? fmt::format("{:.1e}", error) : std::string("not finite");
+}
+
+}  // namespace msprobe::analysis

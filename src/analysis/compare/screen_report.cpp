@@ -1,0 +1,376 @@
+#include "src/analysis/compare/screen_report.h"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "src/analysis/compare/run_verdict.h"
+#include "src/base/strings.h"
+#include "src/report/table.h"
+#include "src/report/writers.h"
+
+namespace msprobe::analysis {
+namespace {
+
+using base::FormatCount;
+
+constexpr size_t kPairLines = 8;  // more pairs are counted, not listed
+constexpr size_t kFileLines = 3;
+constexpr size_t kMinimumWidth = 40;
+
+enum class Ink : uint8_t { kGreen, kYellow, kRed, kBold };
+
+class Screen {
+ public:
+  explicit Screen(const ScreenOptions& options)
+      : width_(std::max(options.width, kMinimumWidth)), color_(options.color) {}
+
+  void Line(std::string_view text) {
+    text_ += Cut(text);
+    text_ += '\n';
+  }
+  void Line(Ink ink, std::string_view text) {
+    text_ += Painted(ink, Cut(text));
+    text_ += '\n';
+  }
+  void Blank() { text_ += '\n'; }
+  void Heading(std::string_view text) {
+    Blank();
+    Line(Ink::kBold, text);
+  }
+  // "  label      text", the text cut at the width.
+  void Item(std::string_view label, std::string_view text) {
+    Line(fmt::format("  {:<12} {}", label, text));
+  }
+  // Sentences are wrapped, not cut.
+  void Paragraph(std::string_view text) {
+    std::string line = " ";
+    for (const std::string_view word : base::Split(text, ' ')) {
+      if (line.size() + 1 + word.size() > width_ && line.size() > 2) {
+        text_ += line + '\n';
+        line = " ";
+      }
+      line.append(" ").append(word);
+    }
+    text_ += line + '\n';
+  }
+  void Raw(std::string_view text) { text_ += text; }
+
+  size_t width() const { return width_; }
+  bool color() const { return color_; }
+  std::string Take() { return std::move(text_); }
+
+ private:
+  // Cuts between UTF-8 characters; counts each as one column.
+  std::string Cut(std::string_view text) const {
+    size_t columns = 0;
+    for (size_t at = 0; at < text.size(); ++at) {
+      const bool starts_character = (static_cast<unsigned char>(text[at]) & 0xC0U) != 0x80U;
+      if (starts_character && ++columns > width_) {
+        size_t end = at;
+        do {
+          --end;
+        } while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U);
+        return std::string(text.substr(0, end)) + "…";
+      }
+    }
+    return std::string(text);
+  }
+
+  std::string Painted(Ink ink, const std::string& text) const {
+    if (!color_) {
+      return text;
+    }
+    constexpr std::string_view kCodes[] = {"\x1b[1;32m", "\x1b[1;33m", "\x1b[1;31m", "\x1b[1m"};
+    return std::string(kCodes[static_cast<size_t>(ink)]) + text + "\x1b[0m";
+  }
+
+  const size_t width_;
+  const bool color_;
+  std::string text_;
+};
+
+// Names come from the dump: nothing in them may steer the terminal.
+std::string Printable(std::string_view text) {
+  std::string out(text);
+  std::replace_if(
+      out.begin(), out.end(),
+      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, '?');
+  return out;
+}
+
+std::string Plural(uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", FormatCount(count), noun, count == 1 ? "" : "s");
+}
+
+// The first line: what a tired reader needs.
+void PutVerdict(Screen& screen, const RunSummary& summary, const std::optional<size_t>& leading) {
+  const PairVerdict verdict = VerdictOf(summary);
+  const std::string where = leading && summary.pairs.size() > 1
+                                ? fmt::format(" ({})", PairName(summary.pairs[*leading]))
+                                : std::string();
+  switch (verdict) {
+    case PairVerdict::kIdentical:
+      screen.Line(Ink::kGreen, fmt::format("IDENTICAL: all {} are equal",
+                                           Plural(summary.totals.identical, "compared row")));
+      break;
+    case PairVerdict::kAgrees:
+      screen.Line(Ink::kGreen, fmt::format("AGREE: all {} are equal up to rounding noise",
+                                           Plural(summary.totals.agreeing, "compared row")));
+      break;
+    case PairVerdict::kUnmatched:
+      screen.Line(Ink::kYellow,
+                  "AGREE IN PART: what could be matched agrees, but not everything has a partner");
+      break;
+    case PairVerdict::kNotCompared:
+      screen.Line(Ink::kYellow, "NOTHING JUDGED: no row has values on both sides; see the tables");
+      break;
+    case PairVerdict::kDrifts:
+      screen.Line(
+          Ink::kYellow,
+          fmt::format("DRIFT: {} apart by more than noise, but no single call is the origin",
+                      Plural(summary.totals.differing, "row")));
+      break;
+    case PairVerdict::kDiffers:
+    case PairVerdict::kFailed:
+      if (leading) {
+        const DivergencePoint& origin = *summary.pairs[*leading].divergence.first_origin;
+        screen.Line(Ink::kRed, fmt::format("DIFFERENT: it starts with {}{}",
+                                           Printable(PointTitle(origin)), where));
+      } else if (summary.totals.differing > 0) {
+        screen.Line(Ink::kRed, fmt::format("DIFFERENT: {} apart by more than noise",
+                                           Plural(summary.totals.differing, "row")));
+      }
+      if (summary.failed_pairs > 0) {
+        screen.Line(Ink::kRed, fmt::format("FAILED: {} could not be compared",
+                                           Plural(summary.failed_pairs, "pair")));
+      }
+      break;
+  }
+}
+
+void PutPoint(Screen& screen, std::string_view label, const DivergencePoint& point,
+              CompareMode mode) {
+  screen.Item(label, Printable(PointTitle(point)));
+  screen.Item("", Printable(point.row_name));
+  std::string error = fmt::format("error {} in, {} out (relative)", ErrorText(point.input_error),
+                                  ErrorText(point.output_error));
+  if (mode == CompareMode::kMd5) {
+    error += ", by the statistics beside the checksums";
+  }
+  screen.Item("", error);
+  if (!point.code_line.empty()) {
+    screen.Item("", Printable(point.code_line));
+  }
+  if (!point.note.empty()) {
+    screen.Item("", Printable(point.note));
+  }
+}
+
+void PutOrigins(Screen& screen, const PairSummary& pair, bool name_pair) {
+  const DivergenceReport& report = pair.divergence;
+  if (!report.first_origin && !report.first_drift) {
+    return;
+  }
+  screen.Heading(name_pair ? fmt::format("Where it starts, {}", PairName(pair))
+                           : "Where it starts");
+  std::vector<size_t> kinds;
+  for (size_t kind = 0; kind < kOriginKindCount; ++kind) {
+    if (report.first_of_kind[kind]) {
+      kinds.push_back(kind);
+    }
+  }
+  // The first origin on top, the other kinds below.
+  std::stable_partition(kinds.begin(), kinds.end(), [&](size_t kind) {
+    return report.first_origin && report.first_origin->kind == static_cast<OriginKind>(kind);
+  });
+  for (const size_t kind : kinds) {
+    PutPoint(screen, OriginKindName(static_cast<OriginKind>(kind)), *report.first_of_kind[kind],
+             pair.mode);
+  }
+  if (report.first_drift) {
+    PutPoint(screen, "drift", *report.first_drift, pair.mode);
+  }
+}
+
+void PutAmplifiers(Screen& screen, const DivergenceReport& report) {
+  if (report.amplifiers.empty()) {
+    return;
+  }
+  screen.Heading("Strongest amplifiers (error out over error in, noise as the floor)");
+  report::Table table("amplifiers", {"Factor", "In", "Out", "Call", "Layer"});
+  for (const DivergencePoint& point : report.amplifiers) {
+    const report::Cell cells[] = {
+        table.KeepText(fmt::format("{:.3g}", point.amplification)),
+        table.KeepText(ErrorText(point.input_error)), table.KeepText(ErrorText(point.output_error)),
+        table.KeepText(Printable(point.entry_name)), table.KeepText(Printable(point.layer))};
+    table.AddRow(cells);
+  }
+  screen.Raw(report::TerminalTable(table, {screen.width(), screen.color()}));
+}
+
+void PutPairs(Screen& screen, const RunSummary& summary) {
+  if (summary.pairs.size() < 2) {
+    return;
+  }
+  std::vector<size_t> order(summary.pairs.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    order[i] = i;
+  }
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const PairVerdict verdict_a = VerdictOf(summary.pairs[a]);
+    const PairVerdict verdict_b = VerdictOf(summary.pairs[b]);
+    return verdict_a != verdict_b
+               ? verdict_a > verdict_b
+               : summary.pairs[a].counts.differing > summary.pairs[b].counts.differing;
+  });
+  screen.Heading("Pairs, worst first");
+  const size_t shown = order.size() <= kPairLines + 1 ? order.size() : kPairLines;
+  for (size_t i = 0; i < shown; ++i) {
+    const PairSummary& pair = summary.pairs[order[i]];
+    const PairVerdict verdict = VerdictOf(pair);
+    std::string text = fmt::format("{:<10}", PairVerdictName(verdict));
+    if (verdict == PairVerdict::kFailed) {
+      text += Printable(pair.error);
+    } else {
+      text += fmt::format("{:>9} of {} rows", FormatCount(pair.counts.differing),
+                          FormatCount(pair.counts.rows));
+    }
+    if (pair.divergence.first_origin) {
+      text += "  " + Printable(PointTitle(*pair.divergence.first_origin));
+    }
+    screen.Item(PairName(pair), text);
+  }
+  if (shown < order.size()) {
+    size_t agreeing = 0;
+    for (size_t i = shown; i < order.size(); ++i) {
+      agreeing += VerdictOf(summary.pairs[order[i]]) <= PairVerdict::kAgrees ? 1 : 0;
+    }
+    screen.Line(fmt::format("  and {}, {} of them without a difference",
+                            Plural(order.size() - shown, "more pair"), FormatCount(agreeing)));
+  }
+}
+
+void PutLonely(Screen& screen, std::string_view label, const std::vector<std::string>& names) {
+  if (names.empty()) {
+    return;
+  }
+  std::string text = names.front();
+  for (size_t i = 1; i < std::min<size_t>(names.size(), 4); ++i) {
+    text += ", " + names[i];
+  }
+  if (names.size() > 4) {
+    text += fmt::format(" and {} more", names.size() - 4);
+  }
+  screen.Item(label, Printable(text));
+}
+
+void PutCounts(Screen& screen, const RunSummary& summary) {
+  const RowCounts& totals = summary.totals;
+  screen.Heading("Counts");
+  screen.Item("rows", fmt::format("{}: {} identical, {} within noise, {} differ, {} without values",
+                                  FormatCount(totals.rows), FormatCount(totals.identical),
+                                  FormatCount(totals.agreeing - totals.identical),
+                                  FormatCount(totals.differing), FormatCount(totals.not_compared)));
+  if (totals.npu_only + totals.bench_only + totals.shape_mismatch + totals.dtype_mismatch > 0) {
+    screen.Item(
+        "unmatched",
+        fmt::format("{} only NPU, {} only bench, {} of another shape, {} of another dtype",
+                    FormatCount(totals.npu_only), FormatCount(totals.bench_only),
+                    FormatCount(totals.shape_mismatch), FormatCount(totals.dtype_mismatch)));
+  }
+  DivergenceReport calls;
+  for (const PairSummary& pair : summary.pairs) {
+    calls.compared_entry_count += pair.divergence.compared_entry_count;
+    calls.agreeing_entry_count += pair.divergence.agreeing_entry_count;
+    calls.diverging_entry_count += pair.divergence.diverging_entry_count;
+  }
+  if (calls.compared_entry_count > 0) {
+    screen.Item("calls",
+                fmt::format("{}: {} agree, {} differ", FormatCount(calls.compared_entry_count),
+                            FormatCount(calls.agreeing_entry_count),
+                            FormatCount(calls.diverging_entry_count)));
+  }
+  if (totals.red + totals.yellow > 0) {
+    screen.Item("highlighted", fmt::format("{} red, {} yellow", FormatCount(totals.red),
+                                           FormatCount(totals.yellow)));
+  }
+  PutLonely(screen, "NPU only", summary.npu_only);
+  PutLonely(screen, "bench only", summary.bench_only);
+}
+
+std::string_view NextStep(const RunSummary& summary, const std::optional<size_t>& leading) {
+  if (!leading) {
+    return VerdictOf(summary) == PairVerdict::kDrifts
+               ? "Rounding alone may explain this. Look at the amplifiers first, or raise the "
+                 "floor with --rtol and "
+                 "compare again."
+               : "";
+  }
+  const DivergencePoint& origin = *summary.pairs[*leading].divergence.first_origin;
+  switch (origin.kind) {
+    case OriginKind::kParameter:
+      return "The two sides did not start from the same weights: check the checkpoint, the seed of "
+             "the initialisation "
+             "and earlier steps. Differences behind this call may all come from it.";
+    case OriginKind::kInput:
+      return origin.from_other_rank
+                 ? "This rank computed the same, but received something else: compare the other "
+                   "ranks of its group."
+                 : "The calls were fed different values: check the data order, the seeds "
+                   "(seed_all) and random calls "
+                   "such as dropout. Differences behind this call may all come from it.";
+    case OriginKind::kComputation:
+      return "Same inputs, other outputs: run this call alone on both machines with the dumped "
+             "tensors, and check its "
+             "kernel, its precision mode and its determinism.";
+  }
+  return "";
+}
+
+void PutFiles(Screen& screen, const RunSummary& summary) {
+  std::vector<std::string> files;
+  for (const PairSummary& pair : summary.pairs) {
+    for (const std::filesystem::path& file : pair.files) {
+      files.push_back(file.string());
+    }
+  }
+  if (files.empty()) {
+    return;
+  }
+  screen.Heading(fmt::format("Files (compared in {})", base::FormatSeconds(summary.seconds)));
+  // Paths are for copying: never cut.
+  for (size_t i = 0; i < std::min(files.size(), kFileLines); ++i) {
+    screen.Raw(fmt::format("  {}\n", Printable(files[i])));
+  }
+  if (files.size() > kFileLines) {
+    screen.Line(fmt::format("  and {}", Plural(files.size() - kFileLines, "more file")));
+  }
+}
+
+}  // namespace
+
+std::string ScreenReport(const RunSummary& summary, const ScreenOptions& options) {
+  Screen screen(options);
+  const std::optional<size_t> leading = LeadingPair(summary);
+  PutVerdict(screen, summary, leading);
+  const PairSummary* detailed = leading              ? &summary.pairs[*leading]
+                                : summary.worst_pair ? &summary.pairs[*summary.worst_pair]
+                                                     : nullptr;
+  if (detailed != nullptr) {
+    PutOrigins(screen, *detailed, summary.pairs.size() > 1);
+    PutAmplifiers(screen, detailed->divergence);
+  }
+  PutPairs(screen, summary);
+  PutCounts(screen, summary);
+  if (const std::string_view next = NextStep(summary, leading); !next.empty()) {
+    screen.Heading("Next");
+    screen.Paragraph(next);
+  }
+  PutFiles(screen, summary);
+  return screen.Take();
+}
+
+}  // namespace msprobe::analysis
