@@ -8,6 +8,7 @@ Checked in src/, include/ and tests/ (see docs/design/architecture.md):
   2. the arrows themselves form no cycle, and no file includes itself through others
   3. quoted includes are spelled from the root ("src/..." or "msprobe/...") and name files that exist
   4. third-party headers stay in the room that owns them (the list below)
+  5. the table of rooms in docs/design/architecture.md shows the same arrows
 Exit status 0 only if nothing was found.
 """
 import os
@@ -125,6 +126,21 @@ def check_file(root, path, plan, say):
     return used
 
 
+def check_documented_plan(root, plan, say):
+    """The table "| `room` | used, used | ..." of the architecture page against the plan."""
+    page = "docs/design/architecture.md"
+    shown = {}
+    for number, line in enumerate(open(os.path.join(root, page), encoding="utf-8"), 1):
+        row = re.match(r"\| `([\w/]+)` \| ([^|]*) \|", line)
+        if row is not None:
+            room, uses = row.group(1), row.group(2)
+            shown[room] = set() if uses == "nothing of ours" else set(uses.split(", "))
+            if room in plan and shown[room] != plan[room]:
+                say(page, number, "%s uses %s in cmake/Rooms.cmake" % (room, ", ".join(sorted(plan[room])) or "nothing"))
+    for room in sorted(set(plan) ^ set(shown)):
+        say(page, 1, "%s is %s" % (room, "missing in the table" if room in plan else "not on the plan"))
+
+
 def main():
     root = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "../.."))
     plan = read_plan(root)
@@ -136,6 +152,7 @@ def main():
     cycle = find_cycle(plan)
     if cycle:
         say("cmake/Rooms.cmake", 1, "the arrows form a circle: %s" % " -> ".join(cycle))
+    check_documented_plan(root, plan, say)
     includes = {path: check_file(root, path, plan, say) for path in source_files(root)}
     cycle = find_cycle(includes)
     if cycle:
