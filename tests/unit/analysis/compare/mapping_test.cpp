@@ -78,6 +78,26 @@ TEST_F(MappingTest, DataMappingRenamesListedRowsAndDropsShapesFromTheKey) {
   EXPECT_TRUE(mapping->by_key_only);
 }
 
+TEST_F(MappingTest, DataMappingMayUseAllOfYaml) {
+  const Side npu =
+      MakeSide("npu", Framework::kPyTorch, {{"Torch.add.0.forward", {".input.0", ".output.0"}}});
+  CompareOptions options;
+  options.data_mapping = {true, Write("map.yaml",
+                                      "# a comment\n"
+                                      "\"Torch.add.0.forward.input.0\": 'Torch.a b'\n"
+                                      "Torch.add.0.forward.output.0:   N/A   # none\n")};
+  EXPECT_THAT(Keys(BuildRowMapping(options, npu, npu)), ElementsAre("Torch.a b", "N/A"));
+}
+
+TEST_F(MappingTest, DataMappingNamesTheLineOfARepeatedName) {
+  const Side npu = MakeSide("npu", Framework::kPyTorch, {});
+  CompareOptions options;
+  options.data_mapping = {true, Write("map.yaml", "A.a.0: B.b.0\nA.a.0: B.b.1\n")};
+  const auto mapping = BuildRowMapping(options, npu, npu);
+  ASSERT_FALSE(mapping.ok());
+  EXPECT_THAT(mapping.status().message(), HasSubstr("A.a.0"));
+}
+
 TEST_F(MappingTest, DataMappingWithoutAnyKnownRowWarns) {
   const Side npu = MakeSide("npu", Framework::kPyTorch, {{"Torch.add.0.forward", {".input.0"}}});
   CompareOptions options;
