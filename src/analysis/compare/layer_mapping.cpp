@@ -147,7 +147,9 @@ Result<LayerRules> LayerRules::Load(const std::filesystem::path& file) {
       for (const std::string_view segment : base::Split(from, '.')) {
         rule.segments.emplace_back(segment);
       }
-      rule.target = base::Trim(std::string_view(to.text).substr(0, to.text.find('(')));
+      if (to.kind != json::ConfigKind::kNull) {
+        rule.target = base::Trim(std::string_view(to.text).substr(0, to.text.find('(')));
+      }
       rules.rules_[RuleKey(type, rule.segments.front())].push_back(std::move(rule));
     }
   }
