@@ -45,7 +45,7 @@ fi
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
-  command -v sudo >/dev/null || fail "packages are missing and this is neither root nor is sudo installed: ${missing[*]}" \
+  command -v sudo >/dev/null || fail "${#missing[@]} packages are missing, and this is neither root nor is sudo installed" \
                                      "as root: apt-get install ${missing[*]}"
   as_root=(sudo)
 fi
