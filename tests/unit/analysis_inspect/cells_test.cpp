@@ -1,0 +1,55 @@
+#include "src/analysis/inspect/cells.h"
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/analysis_inspect/table_access.h"
+
+namespace msprobe::analysis {
+namespace {
+
+TEST(NumberCell, SpellsWhatNumbersCannotSayAsText) {
+  EXPECT_EQ(report::CellText(NumberCell(std::nan(""))), "nan");
+  EXPECT_EQ(report::CellText(NumberCell(-std::numeric_limits<double>::infinity())), "-inf");
+  EXPECT_EQ(NumberCell(1.5).kind(), report::CellKind::kNumber);
+}
+
+TEST(Shortened, CutsBetweenCharacters) {
+  EXPECT_EQ(Shortened("abc", 3), "abc");
+  EXPECT_EQ(Shortened("abcd", 3), "abc…");
+  EXPECT_EQ(Shortened("a中b", 2), "a…");
+  EXPECT_EQ(Shortened("中中", 0), "…");
+}
+
+TEST(Counted, AgreesInNumber) {
+  EXPECT_EQ(Counted(1, "tensor"), "1 tensor");
+  EXPECT_EQ(Counted(1234, "tensor"), "1,234 tensors");
+}
+
+TEST(ForScreen, LeavesEmptyColumnsOutAndRoundsNumbers) {
+  report::Table table("t", {"Name", "Empty", "Value"});
+  const report::Cell row[] = {report::Cell::Text("a"), {}, report::Cell::Number(1.23456789)};
+  table.AddRow(row, report::Fill::kRed);
+  const report::Table narrow = ForScreen(table);
+  EXPECT_EQ(narrow.columns(), (std::vector<std::string>{"Name", "Value"}));
+  EXPECT_EQ(At(narrow, 0, "Value"), "1.23457");
+  EXPECT_EQ(narrow.fill(0), report::Fill::kRed);
+}
+
+TEST(RowFilter, CountsRowsThatMatchButFindNoPlace) {
+  InspectOptions options;
+  options.name_filter = "*.weight";
+  options.row_limit = 1;
+  InspectResult result;
+  RowFilter filter(options, result);
+  EXPECT_TRUE(filter.Matches("fc.weight"));
+  EXPECT_FALSE(filter.Matches("fc.bias"));
+  EXPECT_TRUE(filter.TakePlace());
+  EXPECT_FALSE(filter.TakePlace());
+  EXPECT_EQ(result.rows_left_out, 1U);
+}
+
+}  // namespace
+}  // namespace msprobe::analysis

@@ -1,0 +1,102 @@
+#include "src/analysis/inspect/dump_overview.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/analysis_inspect/table_access.h"
+
+namespace msprobe::analysis {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(InspectDumpFolder, GivesOneRowPerRankOfACapturedModel) {
+  const auto result = InspectPath(MSPROBE_TEST_DATA "/dump/dist_statistics_mix/dump");
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  const report::Table& table = result->table;
+  ASSERT_EQ(table.row_count(), 2U);
+  EXPECT_EQ(At(table, 0, "Rank"), "step0/rank0");
+  EXPECT_EQ(At(table, 1, "Rank"), "step0/rank1");
+  EXPECT_EQ(At(table, 0, "Task"), "statistics");
+  EXPECT_EQ(At(table, 0, "Level"), "mix");
+  EXPECT_EQ(At(table, 0, "Framework"), "pytorch");
+  EXPECT_EQ(At(table, 0, "State"), "complete");
+  EXPECT_EQ(At(table, 0, "Tensor files"), "0");
+  EXPECT_TRUE(result->warnings.empty());
+}
+
+TEST(InspectDumpFolder, CountsTheTensorFilesOfACapture) {
+  const auto result = InspectPath(MSPROBE_TEST_DATA "/dump/cnn_tensor_mix/dump/step0");
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  const report::Table& table = result->table;
+  ASSERT_EQ(table.row_count(), 1U);
+  EXPECT_EQ(At(table, 0, "Rank"), "step0/rank");
+  EXPECT_EQ(At(table, 0, "State"), "complete");
+  EXPECT_EQ(At(table, 0, "Tensors"), At(table, 0, "Tensor files"));
+}
+
+constexpr std::string_view kNamesAFile =
+    R"({"task": "tensor", "data": {"a.0.debug": {"type": "torch.Tensor", "dtype": "torch.int8", "data_name": "a.0.debug.pt"}}})";
+
+TEST(InspectDumpFolder, MarksMissingTensorFilesTruncatedAndUnreadableDumps) {
+  const ScratchFolder folder;
+  folder.Write("step0/rank0/debug.json", kNamesAFile);
+  folder.Write("step0/rank1/dump.json", kNamesAFile.substr(0, kNamesAFile.size() - 1));
+  folder.Write("step0/rank2/dump.json", "[]");
+  folder.Write("step0/rank3/dump.json", kNamesAFile);
+  folder.Write("step0/rank3/dump_tensor_data/a.0.debug.pt", "12345");
+  folder.Write("step0/rank4/dump.json", "{}");
+  const auto result = InspectPath(folder.path());
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  const report::Table& table = result->table;
+  ASSERT_EQ(table.row_count(), 5U);
+  EXPECT_EQ(At(table, 0, "State"), "files missing");
+  EXPECT_THAT(At(table, 0, "Note"), HasSubstr("1 of 1 tensor file"));
+  EXPECT_EQ(At(table, 1, "State"), "truncated");
+  EXPECT_EQ(At(table, 1, "Entries"), "1");
+  EXPECT_EQ(At(table, 2, "State"), "unreadable");
+  EXPECT_THAT(At(table, 2, "Note"), HasSubstr("rank2/dump.json"));
+  EXPECT_EQ(table.fill(2), report::Fill::kRed);
+  EXPECT_EQ(At(table, 3, "State"), "complete");
+  EXPECT_EQ(At(table, 3, "Tensor bytes"), "5");
+  EXPECT_EQ(table.fill(3), report::Fill::kNone);
+  EXPECT_EQ(At(table, 4, "State"), "no data");
+}
+
+TEST(InspectDumpFolder, NamesRanksThatSomeStepsLack) {
+  const ScratchFolder folder;
+  folder.Write("step0/rank0/dump.json", kNamesAFile);
+  folder.Write("step0/rank1/dump.json", kNamesAFile);
+  folder.Write("step1/rank0/dump.json", kNamesAFile);
+  const auto result = InspectPath(folder.path());
+  ASSERT_TRUE(result.ok());
+  EXPECT_THAT(result->warnings, ElementsAre("step1 lacks rank1, which other steps have"));
+}
+
+TEST(InspectDumpFolder, FiltersRanksByName) {
+  const ScratchFolder folder;
+  for (const char* rank :
+       {"step0/rank0/dump.json", "step0/rank1/dump.json", "step1/rank0/dump.json"}) {
+    folder.Write(rank, kNamesAFile);
+  }
+  InspectOptions options;
+  options.path = folder.path();
+  options.name_filter = "*/rank0";
+  options.row_limit = 1;
+  const auto result = Inspect(options);
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->table.row_count(), 1U);
+  EXPECT_EQ(result->rows_left_out, 1U);
+}
+
+TEST(InspectDumpFolder, FailsWhenNoRankCanBeRead) {
+  const ScratchFolder folder;
+  folder.Write("step0/rank0/dump.json", "nonsense");
+  const auto result = InspectPath(folder.path());
+  ASSERT_FALSE(result.ok());
+  EXPECT_THAT(result.status().message(), HasSubstr("rank0/dump.json"));
+}
+
+}  // namespace
+}  // namespace msprobe::analysis

@@ -1,0 +1,184 @@
+#include "src/analysis/inspect/tensor_contents.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "msprobe/tensor_file.h"
+
+#include "src/analysis/inspect/tensor_statistics.h"
+#include "tests/unit/analysis_inspect/table_access.h"
+
+namespace msprobe::analysis {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+TensorView ViewOf(const std::vector<float>& values, Shape shape) {
+  TensorView view;
+  view.dtype = DType::kFloat32;
+  view.strides = ContiguousStrides(shape);
+  view.shape = std::move(shape);
+  view.data = reinterpret_cast<const std::byte*>(values.data());
+  view.extent_bytes = values.size() * sizeof(float);
+  return view;
+}
+
+// The header's length, the header, the bytes of all tensors.
+std::string SafetensorsBytes(std::string_view header, std::string_view data) {
+  const uint64_t length = header.size();
+  std::string bytes(sizeof(length), '\0');
+  std::memcpy(bytes.data(), &length, sizeof(length));
+  bytes += header;
+  bytes += data;
+  return bytes;
+}
+
+TEST(InspectTensorFile, NamesABareTensorAfterItsFile) {
+  const ScratchFolder folder;
+  const std::vector<float> values = {1.0F, -2.0F, 0.0F, 5.0F};
+  ASSERT_TRUE(WritePtFile(folder.path() / "x.pt", ViewOf(values, {2, 2})).ok());
+  const auto result = InspectPath(folder.path() / "x.pt");
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  const report::Table& table = result->table;
+  ASSERT_EQ(table.row_count(), 1U);
+  EXPECT_EQ(At(table, 0, "Name"), "x.pt");
+  EXPECT_EQ(At(table, 0, "Type"), "float32");
+  EXPECT_EQ(At(table, 0, "Shape"), "[2, 2]");
+  EXPECT_EQ(At(table, 0, "Bytes"), "16");
+  EXPECT_EQ(At(table, 0, "Requires_grad"), "false");
+  EXPECT_EQ(At(table, 0, "Max"), "no such column");
+  ASSERT_THAT(result->summary, SizeIs(2));
+  EXPECT_THAT(result->summary[1], HasSubstr("1 tensor: 1 x float32 (4 elements, 16 B)"));
+}
+
+TEST(InspectTensorFile, ComputesStatisticsWhenAsked) {
+  const ScratchFolder folder;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float inf = std::numeric_limits<float>::infinity();
+  ASSERT_TRUE(WriteNpyFile(folder.path() / "good.npy", ViewOf({3.0F, -4.0F, 0.0F}, {3})).ok());
+  ASSERT_TRUE(WriteNpyFile(folder.path() / "bad.npy", ViewOf({nan, inf, -inf, 0.0F}, {4})).ok());
+  const auto good = InspectPath(folder.path() / "good.npy", true);
+  ASSERT_TRUE(good.ok());
+  EXPECT_EQ(At(good->table, 0, "Max"), "3");
+  EXPECT_EQ(At(good->table, 0, "Min"), "-4");
+  EXPECT_EQ(At(good->table, 0, "Norm"), "5");
+  EXPECT_EQ(At(good->table, 0, "Zeros"), "1");
+  const auto bad = InspectPath(folder.path() / "bad.npy", true);
+  ASSERT_TRUE(bad.ok());
+  EXPECT_EQ(At(bad->table, 0, "Max"), "nan");
+  EXPECT_EQ(At(bad->table, 0, "NaN"), "1");
+  EXPECT_EQ(At(bad->table, 0, "Inf"), "2");
+}
+
+TEST(InspectTensorFile, ListsACheckpointAndLeavesEmptyTensorsWithoutStatistics) {
+  const ScratchFolder folder;
+  const auto path = folder.Write(
+      "model.safetensors",
+      SafetensorsBytes(R"({"a.weight": {"dtype": "U8", "shape": [2, 1], "data_offsets": [0, 2]},)"
+                       R"( "b.bias": {"dtype": "F32", "shape": [0], "data_offsets": [2, 2]}})",
+                       std::string("\x01\x07", 2)));
+  const auto result = InspectPath(path, true);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(At(result->table, "a.weight", "Max"), "7");
+  EXPECT_EQ(At(result->table, "a.weight", "Type"), "uint8");
+  EXPECT_EQ(At(result->table, "b.bias", "Max"), "");
+  EXPECT_EQ(At(result->table, "b.bias", "NaN"), "0");
+}
+
+TEST(InspectTensorFolder, ReadsEveryTensorFileAndMarksTheBroken) {
+  const ScratchFolder folder;
+  ASSERT_TRUE(WritePtFile(folder.path() / "a.pt", ViewOf({1.0F}, {1})).ok());
+  ASSERT_TRUE(WriteNpyFile(folder.path() / "b.npy", ViewOf({2.0F, 3.0F}, {2})).ok());
+  folder.Write("c.pt", "not a tensor");
+  folder.Write("notes.txt", "ignored");
+  const auto result = InspectPath(folder.path(), true);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  ASSERT_EQ(result->table.row_count(), 3U);
+  EXPECT_EQ(At(result->table, "b.npy", "Mean"), "2.5");
+  EXPECT_EQ(result->table.fill(2), report::Fill::kRed);
+  EXPECT_THAT(At(result->table, "c.pt", "Note"), HasSubstr("c.pt"));
+  EXPECT_THAT(result->warnings, SizeIs(1));
+}
+
+TEST(InspectTensorFolder, FiltersAndLimitsFiles) {
+  const ScratchFolder folder;
+  for (const char* name : {"a.0.pt", "a.1.pt", "b.0.pt"}) {
+    ASSERT_TRUE(WritePtFile(folder.path() / name, ViewOf({1.0F}, {1})).ok());
+  }
+  InspectOptions options;
+  options.path = folder.path();
+  options.name_filter = "a.*";
+  options.row_limit = 1;
+  const auto result = Inspect(options);
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->table.row_count(), 1U);
+  EXPECT_EQ(result->rows_left_out, 1U);
+}
+
+TEST(StatisticsOf, GivesTheSameForAStridedViewAndItsCopy) {
+  const ScratchFolder folder;
+  std::vector<float> values(3 * 70'000);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(i % 1000) - 300.0F;
+  }
+  const TensorView whole = ViewOf(values, {70'000, 3});
+  ASSERT_TRUE(WritePtFile(folder.path() / "x.pt", whole).ok());
+  const auto file = TensorFile::Open(folder.path() / "x.pt");
+  ASSERT_TRUE(file.ok());
+  TensorView transposed = whole;
+  std::swap(transposed.shape[0], transposed.shape[1]);
+  std::swap(transposed.strides[0], transposed.strides[1]);
+  std::vector<std::byte> scratch;
+  const kernels::TensorStats strided = StatisticsOf(*file, transposed, scratch);
+  const kernels::TensorStats plain = StatisticsOf(*file, (**file->Single()).view, scratch);
+  EXPECT_EQ(strided.element_count, values.size());
+  EXPECT_EQ(strided.max, plain.max);
+  EXPECT_EQ(strided.min, plain.min);
+  EXPECT_EQ(strided.zero_count, plain.zero_count);
+  EXPECT_NEAR(strided.mean, plain.mean, 1e-9);
+  EXPECT_LE(scratch.size(), size_t{1} << 20U);
+}
+
+TEST(ReadBudget, RefusesViewsThatRepeatAFewBytesWithoutEnd) {
+  const float one = 1.0F;
+  TensorView view;
+  view.shape = {int64_t{1} << 31, int64_t{1} << 31};
+  view.strides = {0, 0};
+  view.data = reinterpret_cast<const std::byte*>(&one);
+  view.extent_bytes = sizeof(one);
+  ReadBudget budget(1000);
+  const Status status = budget.Take(view);
+  EXPECT_EQ(status.code(), StatusCode::kUnsupported);
+  EXPECT_THAT(status.message(), HasSubstr("statistics left out"));
+}
+
+TEST(ReadBudget, RefusesOneStorageNamedTooOften) {
+  std::vector<float> values(1 << 20);
+  const TensorView view = ViewOf(values, {1 << 20});
+  ReadBudget budget(values.size() * sizeof(float));
+  int taken = 0;
+  while (taken < 100'000 && budget.Take(view).ok()) {
+    ++taken;
+  }
+  EXPECT_GE(taken, 8);
+  EXPECT_LT(taken, 1000);
+}
+
+TEST(ReadBudget, TakesAnHonestFileOfAnySize) {
+  TensorView view;
+  view.shape = {int64_t{1} << 40};
+  view.strides = {1};
+  view.extent_bytes = size_t{4} << 40U;
+  ReadBudget budget((uint64_t{4} << 40U) + 4096);
+  EXPECT_TRUE(budget.Take(view).ok());
+}
+
+}  // namespace
+}  // namespace msprobe::analysis
