@@ -41,9 +41,13 @@ class TensorFile {
     // Small files are read into this buffer instead of being mapped; it must outlive the file. May
     // be null.
     std::vector<std::byte>* scratch = nullptr;
-    bool verify_checksums =
-        true;  // of zip members that are inflated or that the caller reads; 0 means not recorded
-    uint64_t max_inflated_bytes = uint64_t{1} << 30U;  // per deflated member
+    // While opening: of inflated zip members and of stored ones up to 1 MiB. For larger ones see
+    // VerifyChecksum. A recorded 0 means that none was computed.
+    bool verify_checksums = true;
+    // Per deflated member; four times this over one file.
+    uint64_t max_inflated_bytes = uint64_t{1} << 30U;
+    // .npy of dtype V2, as ml_dtypes writes bfloat16; an error otherwise.
+    bool void16_is_bfloat16 = false;
   };
 
   TensorFile(TensorFile&&) noexcept;
@@ -63,6 +67,10 @@ class TensorFile {
   // Tells the system that elements [first, first + count) of a tensor of this file are not needed any more, so that a pass over
   // a mapped file larger than memory stays small. Only a hint; the elements stay readable.
   void ReleasePages(const TensorView& tensor, int64_t first, int64_t count) const;
+
+  // Checks the recorded CRC-32 of the zip member that a tensor of this file borrows from, if Open
+  // has not done so. Reads the whole member. Ok where nothing is recorded.
+  Status VerifyChecksum(const NamedTensor& tensor) const;
 
   // The only tensor of a file that must hold exactly one (a dumped tensor).
   Result<const NamedTensor*> Single() const;

@@ -166,6 +166,19 @@ void FileBytes::Release() {
   bytes_ = {};
 }
 
+void FileBytes::ReleasePages(std::span<const std::byte> part) const {
+  if (mapping_ == nullptr || part.empty()) {
+    return;
+  }
+  static const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(part.data());
+  const uintptr_t first = (begin + page - 1) / page * page;
+  const uintptr_t last = (begin + part.size()) / page * page;
+  if (first < last) {
+    ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  }
+}
+
 Result<FileBytes> FileBytes::Open(const Path& path, std::vector<std::byte>* scratch) {
   uint64_t size = 0;
   MSP_ASSIGN_OR_RETURN(const int fd, OpenRegular(path, &size));

@@ -1,0 +1,62 @@
+// What one tensor file turned out to hold, while it is being read: the inside of a TensorFile
+// without the file itself.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "msprobe/status.h"
+#include "msprobe/tensor_file.h"
+
+#include "src/io/pickle_value.h"
+#include "src/io/zip.h"
+
+namespace msprobe::io {
+
+// Stored members above this size are not checksummed while opening: their bytes may never be
+// wanted.
+inline constexpr uint64_t kVerifyBelowBytes = uint64_t{1} << 20U;
+
+struct TensorFileContents {
+  TensorFileFormat format = TensorFileFormat::kPtZip;
+  std::vector<NamedTensor> tensors;
+  std::vector<NamedScalar> scalars;
+  std::vector<std::string> warnings;
+
+  // What the views borrow from beside the file's own bytes.
+  std::vector<ZipBytes> inflated;
+  std::vector<Pickle> pickles;
+
+  // A stored member whose checksum nobody has looked at yet.
+  struct UncheckedMember {
+    std::span<const std::byte> bytes;
+    ZipEntry entry;
+  };
+  std::vector<UncheckedMember> unchecked;
+};
+
+// Reads a whole tensor file from memory, whatever its format; `bytes` must outlive the contents.
+Status ReadTensorBytes(std::span<const std::byte> bytes, const TensorFile::Options& options,
+                       TensorFileContents& contents);
+
+// One format each.
+Status ReadPtZip(const ZipArchive& archive, const ZipEntry& data_pickle,
+                 const TensorFile::Options& options, TensorFileContents& contents);
+Status ReadPtLegacy(std::span<const std::byte> bytes, TensorFileContents& contents);
+Status ReadNpy(std::span<const std::byte> bytes, const TensorFile::Options& options,
+               TensorFileContents& contents);
+Status ReadNpz(const ZipArchive& archive, const TensorFile::Options& options,
+               TensorFileContents& contents);
+Status ReadSafetensors(std::span<const std::byte> bytes, TensorFileContents& contents);
+
+// The content of a member that tensors will borrow from: inflated under the options' limit,
+// checksummed when small or inflated, otherwise noted as unchecked.
+Result<std::span<const std::byte>> OpenTensorMember(const ZipArchive& archive,
+                                                    const ZipEntry& entry,
+                                                    const TensorFile::Options& options,
+                                                    TensorFileContents& contents);
+
+}  // namespace msprobe::io

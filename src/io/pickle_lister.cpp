@@ -1,0 +1,238 @@
+#include "src/io/pickle_lister.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/io/pickle_describe.h"
+
+namespace msprobe::io {
+namespace {
+
+constexpr uint32_t kMaxDepth = 1000;
+constexpr uint8_t kSeen = 1;
+constexpr uint8_t kOnPath = 2;
+// A value met again costs what its listing costs; a state dict that is stored twice stays far below
+// this.
+constexpr uint64_t kRepeatBudget = 2'000'000;
+constexpr uint64_t kPathBudgetBytes = uint64_t{64} << 20U;
+constexpr size_t kMaxScalars = 10'000;
+
+}  // namespace
+
+void WarnAboutGlobals(const Pickle& pickle, std::vector<std::string>& warnings) {
+  constexpr size_t kMaxWarnings = 20;
+  size_t count = 0;
+  for (PickleId id = 0; id < pickle.value_count() && count < kMaxWarnings; ++id) {
+    if (pickle.global(id) != PickleGlobal::kSuspicious) {
+      continue;
+    }
+    std::string text =
+        fmt::format("suspicious global {} (not executed)", PickleKeyText(pickle, id));
+    if (std::find(warnings.begin(), warnings.end(), text) == warnings.end()) {
+      warnings.push_back(std::move(text));
+      ++count;
+    }
+  }
+}
+
+PickleLister::PickleLister(const Pickle& pickle, StorageSource& storages,
+                           TensorFileContents& contents)
+    : pickle_(pickle),
+      rebuilder_(pickle, storages),
+      contents_(contents),
+      marks_(pickle.value_count(), 0),
+      path_bytes_left_(kPathBudgetBytes + pickle.end_offset() * 8),
+      repeats_left_(kRepeatBudget),
+      scalars_left_(kMaxScalars) {}
+
+Status PickleLister::Run() {
+  MSP_RETURN_IF_ERROR(Visit({pickle_.root(), kNoPickleValue, 0, 0, {}}));
+  while (!pending_.empty()) {
+    const Child child = pending_.back();
+    pending_.pop_back();
+    EnterPath(child);
+    MSP_RETURN_IF_ERROR(Visit(child));
+  }
+  return {};
+}
+
+void PickleLister::EnterPath(const Child& child) {
+  while (containers_.size() > child.depth) {
+    marks_[containers_.back()] &= static_cast<uint8_t>(~kOnPath);
+    containers_.pop_back();
+  }
+  path_.resize(child.depth - 1);
+  if (child.key != kNoPickleValue) {
+    path_.push_back(PickleKeyText(pickle_, child.key));
+  } else if (!child.name.empty()) {
+    path_.emplace_back(child.name);
+  } else {
+    path_.push_back(std::to_string(child.index));
+  }
+}
+
+Status PickleLister::Visit(const Child& child) {
+  const PickleId id = child.value;
+  const PickleKind kind = pickle_.kind(id);
+  if (kind == PickleKind::kObject || kind == PickleKind::kPersistentId) {
+    NamedTensor tensor;
+    if (rebuilder_.Rebuild(id, tensor)) {
+      return AddTensor(std::move(tensor));
+    }
+  }
+  if (IsPlainPickleValue(pickle_, id) || IsSmallPickleObject(pickle_, id)) {
+    AddScalar(id);
+    return {};
+  }
+  if (!MayDescend(id, child.depth)) {
+    return {};
+  }
+  containers_.push_back(id);
+  marks_[id] |= kSeen | kOnPath;
+  const size_t before = pending_.size();
+  if (kind == PickleKind::kDict) {
+    PushDict(id, child.depth + 1);
+  } else if (kind == PickleKind::kObject) {
+    PushObject(id, child.depth + 1);
+  } else {
+    PushItems(id, child.depth + 1);
+  }
+  if (pending_.size() == before) {
+    AddScalar(id);  // empty, or only plain items: one line says it all
+    return {};
+  }
+  std::reverse(pending_.begin() + static_cast<std::ptrdiff_t>(before), pending_.end());
+  return {};
+}
+
+bool PickleLister::MayDescend(PickleId id, uint32_t depth) {
+  if ((marks_[id] & kOnPath) != 0) {
+    return false;  // a value inside itself
+  }
+  if (depth >= kMaxDepth) {
+    WarnOnce(fmt::format("values nested deeper than {} levels are not listed", kMaxDepth));
+    return false;
+  }
+  if ((marks_[id] & kSeen) != 0) {
+    const uint64_t cost = uint64_t{depth} + 1 + pickle_.items(id).size();
+    if (cost > repeats_left_) {
+      WarnOnce("values that occur very often are not listed under all their names");
+      return false;
+    }
+    repeats_left_ -= cost;
+  }
+  return true;
+}
+
+// Nothing for containers of plain items only.
+void PickleLister::PushItems(PickleId container, uint32_t depth) {
+  const std::span<const PickleId> items = pickle_.items(container);
+  if (std::all_of(items.begin(), items.end(),
+                  [this](PickleId id) { return IsPlainPickleValue(pickle_, id); })) {
+    return;
+  }
+  for (size_t i = 0; i < items.size(); ++i) {
+    pending_.push_back({items[i], kNoPickleValue, static_cast<uint32_t>(i), depth, {}});
+  }
+}
+
+void PickleLister::PushDict(PickleId dict, uint32_t depth) {
+  for (const auto& [key, value] : pickle_.UniqueItems(dict)) {
+    pending_.push_back({value, key, 0, depth, {}});
+  }
+}
+
+void PickleLister::PushObject(PickleId id, uint32_t depth) {
+  const PickleObject object = pickle_.object(id);
+  const std::span<const PickleId> arguments = pickle_.sequence(object.arguments);
+  if (pickle_.global(object.callee) == PickleGlobal::kRebuildSparse && arguments.size() > 1) {
+    constexpr std::string_view kParts[] = {"indices", "values", "size"};
+    const std::span<const PickleId> parts = pickle_.sequence(arguments[1]);
+    for (size_t i = 0; i < std::min(parts.size(), std::size(kParts)); ++i) {
+      pending_.push_back({parts[i], kNoPickleValue, 0, depth, kParts[i]});
+    }
+    return;
+  }
+  if (object.state != kNoPickleValue) {
+    PushState(object.state, depth);
+  }
+  if (object.dict_items != kNoPickleValue) {
+    PushDict(object.dict_items, depth);
+  }
+  for (const std::span<const PickleId> items :
+       {object.list_items != kNoPickleValue ? pickle_.items(object.list_items)
+                                            : std::span<const PickleId>(),
+        arguments}) {
+    for (size_t i = 0; i < items.size(); ++i) {
+      pending_.push_back({items[i], kNoPickleValue, static_cast<uint32_t>(i), depth, {}});
+    }
+  }
+}
+
+// A dict of attributes, or a pair of two (the second for __slots__), is spread out; any other state
+// stays one value.
+void PickleLister::PushState(PickleId state, uint32_t depth) {
+  if (pickle_.kind(state) == PickleKind::kDict) {
+    PushDict(state, depth);
+    return;
+  }
+  const std::span<const PickleId> parts = pickle_.sequence(state);
+  const bool pair =
+      pickle_.kind(state) == PickleKind::kTuple && parts.size() == 2 &&
+      std::all_of(parts.begin(), parts.end(), [this](PickleId part) {
+        return pickle_.kind(part) == PickleKind::kDict || pickle_.kind(part) == PickleKind::kNone;
+      });
+  if (!pair) {
+    pending_.push_back({state, kNoPickleValue, 0, depth, "state"});
+    return;
+  }
+  for (PickleId part : parts) {
+    if (pickle_.kind(part) == PickleKind::kDict) {
+      PushDict(part, depth);
+    }
+  }
+}
+
+Status PickleLister::ChargePath() {
+  uint64_t bytes = sizeof(NamedTensor);
+  for (const std::string& element : path_) {
+    bytes += sizeof(std::string) + element.size();
+  }
+  if (bytes > path_bytes_left_) {
+    return UnsupportedError("the names of its tensors would fill the memory");
+  }
+  path_bytes_left_ -= bytes;
+  return {};
+}
+
+Status PickleLister::AddTensor(NamedTensor tensor) {
+  MSP_RETURN_IF_ERROR(ChargePath());
+  if (!tensor.status.ok()) {
+    tensor.view.data = nullptr;
+    tensor.view.extent_bytes = 0;
+  }
+  tensor.path = path_;
+  contents_.tensors.push_back(std::move(tensor));
+  return {};
+}
+
+void PickleLister::AddScalar(PickleId id) {
+  if (scalars_left_ == 0 || !ChargePath().ok()) {
+    WarnOnce(fmt::format("only the first {} plain values are listed", contents_.scalars.size()));
+    return;
+  }
+  --scalars_left_;
+  PickleDescription description = DescribePickleValue(pickle_, id);
+  contents_.scalars.push_back({path_, std::move(description.type), std::move(description.text)});
+}
+
+void PickleLister::WarnOnce(std::string_view text) {
+  if (std::find(contents_.warnings.begin(), contents_.warnings.end(), text) ==
+      contents_.warnings.end()) {
+    contents_.warnings.emplace_back(text);
+  }
+}
+
+}  // namespace msprobe::io

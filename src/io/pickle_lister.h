@@ -1,0 +1,65 @@
+// Walks the values of a pickle and lists the tensors and plain values in it under the path that
+// leads to them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/io/contents.h"
+#include "src/io/pickle_value.h"
+#include "src/io/torch_rebuild.h"
+
+namespace msprobe::io {
+
+// Warns once about every suspicious global that the pickle names.
+void WarnAboutGlobals(const Pickle& pickle, std::vector<std::string>& warnings);
+
+class PickleLister {
+ public:
+  // Appends to `contents`; the views borrow from `pickle` and from what `storages` finds.
+  PickleLister(const Pickle& pickle, StorageSource& storages, TensorFileContents& contents);
+
+  // Shared values are listed under each of their names as long as that stays in proportion; cycles
+  // and values deeper than 1000 levels are skipped with a warning. Fails only when the list of
+  // names would grow out of all proportion.
+  Status Run();
+
+ private:
+  struct Child {
+    PickleId value;
+    PickleId key;  // kNoPickleValue: named by `name`, or by `index` when that is empty
+    uint32_t index;
+    uint32_t depth;
+    std::string_view name;
+  };
+
+  void EnterPath(const Child& child);
+  Status Visit(const Child& child);
+  bool MayDescend(PickleId id, uint32_t depth);
+  void PushItems(PickleId container, uint32_t depth);
+  void PushDict(PickleId dict, uint32_t depth);
+  void PushObject(PickleId id, uint32_t depth);
+  void PushState(PickleId state, uint32_t depth);
+  Status AddTensor(NamedTensor tensor);
+  void AddScalar(PickleId id);
+  Status ChargePath();
+  void WarnOnce(std::string_view text);
+
+  const Pickle& pickle_;
+  TensorRebuilder rebuilder_;
+  TensorFileContents& contents_;
+  std::vector<Child> pending_;        // depth first; the next one is last
+  std::vector<std::string> path_;     // of the value being visited
+  std::vector<PickleId> containers_;  // the containers around it, one per level
+  std::vector<uint8_t> marks_;        // per value: seen before, on the current path
+  uint64_t path_bytes_left_;
+  uint64_t repeats_left_;
+  size_t scalars_left_;
+};
+
+}  // namespace msprobe::io

@@ -1,0 +1,159 @@
+// What a pickle says, as inert data: values live in one arena and refer to each other by number, so
+// that neither sharing, cycles nor nesting cost anything, and destruction is a handful of frees.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "msprobe/status.h"
+
+namespace msprobe::io {
+
+using PickleId = uint32_t;
+inline constexpr PickleId kNoPickleValue = UINT32_MAX;
+
+enum class PickleKind : uint8_t {
+  kNone,
+  kBool,
+  kInt,
+  kBigInt,  // beyond int64
+  kFloat,
+  kText,   // UTF-8 as found, not validated
+  kBytes,  // bytes and bytearray
+  kList,
+  kTuple,
+  kSet,           // set and frozenset
+  kDict,          // dict, OrderedDict, defaultdict
+  kGlobal,        // the name of a class or function; never looked up
+  kObject,        // anything a class or function would have made
+  kPersistentId,  // a reference to something outside the pickle (a tensor storage)
+};
+
+// Globals that readers give a meaning to; all others are kOther.
+enum class PickleGlobal : uint8_t {
+  kOther,
+  kSuspicious,  // has no place in a data file: os.system, builtins.eval, ...
+  kDict,
+  kOrderedDict,
+  kDefaultDict,
+  kSet,
+  kList,
+  kTuple,
+  kBytes,
+  kComplex,
+  kEncode,   // _codecs.encode: how protocol 2 spells bytes
+  kGetattr,  // (class, name): an enum member as Python 3.11 pickles it
+  kBytesIo,
+  kTorchSize,
+  kTorchDevice,
+  kUntypedStorage,
+  kRebuildTensor,  // _rebuild_tensor and its successors v2, v3
+  kRebuildTensorV3,
+  kRebuildParameter,
+  kRebuildFromType,
+  kRebuildFromNumpy,
+  kRebuildFromTensor,
+  kRebuildSparse,
+  kRebuildUnsupported,
+  kNumpyReconstruct,
+  kNumpyScalar,
+  kNumpyDType,
+  kNumpyFromBuffer,
+};
+// `name` is "module\nname".
+PickleGlobal ClassifyPickleGlobal(std::string_view name);
+
+struct PickleObject {
+  PickleId callee = kNoPickleValue;     // usually a kGlobal
+  PickleId arguments = kNoPickleValue;  // usually a kTuple
+  PickleId state = kNoPickleValue;  // what __setstate__ would get; kNoPickleValue when never built
+  PickleId list_items = kNoPickleValue;  // a kList, for classes derived from list
+  PickleId dict_items = kNoPickleValue;  // a kDict, for classes derived from dict
+};
+
+class Pickle {
+ public:
+  PickleId root() const { return root_; }
+  // Bytes read, the STOP included; a file may hold further pickles after them.
+  size_t end_offset() const { return end_offset_; }
+  size_t value_count() const { return values_.size(); }
+
+  PickleKind kind(PickleId id) const { return values_[id].kind; }
+  // Of kBool (0 or 1) and kInt.
+  int64_t integer(PickleId id) const { return values_[id].integer; }
+  // Of kFloat.
+  double number(PickleId id) const { return values_[id].number; }
+  // Of kText and kBytes; of kGlobal "module\nname". Borrows from the pickle's bytes or from this
+  // object.
+  std::string_view text(PickleId id) const { return {values_[id].text, values_[id].count}; }
+  // Of kList, kTuple, kSet; of kDict key, value, key, value, ... with duplicate keys as written
+  // (the last one counts). Of kPersistentId one item: what the reference says.
+  std::span<const PickleId> items(PickleId id) const {
+    const Value& value = values_[id];
+    return {items_.data() + value.items.begin, value.count};
+  }
+  PickleGlobal global(PickleId id) const {
+    return kind(id) == PickleKind::kGlobal ? values_[id].global : PickleGlobal::kOther;
+  }
+  PickleObject object(PickleId id) const;
+  // Attributes set on a dict beside its items (a state_dict's _metadata), or kNoPickleValue.
+  PickleId dict_attributes(PickleId id) const { return values_[id].extra; }
+  // Usable as a dict key.
+  bool hashable(PickleId id) const { return values_[id].hashable; }
+
+  // Conveniences for readers of known structures.
+  std::optional<int64_t> AsInt(PickleId id) const;  // kInt and kBool
+  bool IsText(PickleId id, std::string_view expected) const {
+    return kind(id) == PickleKind::kText && text(id) == expected;
+  }
+  std::span<const PickleId> sequence(
+      PickleId id) const;  // items of a list or tuple, nothing for other kinds
+  // The value under a text key; kNoPickleValue when absent or `dict` is no dict.
+  PickleId Find(PickleId dict, std::string_view key) const;
+  // The attributes of an object as a dict: its state, or the first dict of a (dict, slots) pair.
+  PickleId attributes(PickleId object) const;
+  // Key and value of every item, duplicate keys merged: the first place, the last value.
+  std::vector<std::pair<PickleId, PickleId>> UniqueItems(PickleId dict) const;
+  // "torch.FloatStorage" for a kGlobal, the class or function name for a kObject; cut off after
+  // 1000 bytes.
+  std::string DottedName(PickleId id) const;
+  // Decimal digits of kInt and kBigInt; huge numbers are described by their size.
+  std::string IntegerText(PickleId id) const;
+
+ private:
+  friend class PickleReader;
+
+  struct ItemRange {
+    uint32_t begin;
+    uint32_t capacity;
+  };
+  struct Value {
+    PickleKind kind = PickleKind::kNone;
+    PickleGlobal global = PickleGlobal::kOther;
+    bool hashable = true;
+    bool decimal = false;             // kBigInt: text is decimal digits, not little-endian bytes
+    uint32_t count = 0;               // of items, or bytes of text
+    PickleId extra = kNoPickleValue;  // kDict: attributes
+    union {
+      int64_t integer = 0;
+      double number;
+      const char* text;
+      ItemRange items;
+    };
+  };
+
+  std::vector<Value> values_;
+  std::vector<PickleId> items_;
+  std::deque<std::string> owned_texts_;  // texts that could not be borrowed; addresses are stable
+  PickleId root_ = kNoPickleValue;
+  size_t end_offset_ = 0;
+};
+
+}  // namespace msprobe::io

@@ -1,0 +1,270 @@
+// Safetensors: a JSON header that names byte ranges of the data behind it.
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/io/byte_order.h"
+#include "src/io/contents.h"
+#include "src/io/dense_view.h"
+#include "src/json/stream_reader.h"
+
+namespace msprobe::io {
+namespace {
+
+constexpr uint64_t kLongestHeader = 100'000'000;
+constexpr size_t kLengthBytes = 8;
+// The header's own nesting is three levels.
+constexpr int kMaxHeaderDepth = 8;
+constexpr std::string_view kMetadataKey = "__metadata__";
+// Types of newer writers that have a name but no reader here.
+constexpr std::string_view kKnownUnsupported[] = {"F8_E8M0", "F4", "F6_E2M3", "F6_E3M2"};
+
+struct HeaderEntry {
+  std::string name;
+  std::string dtype;
+  Shape shape;
+  std::vector<int64_t> offsets;
+  bool has_dtype = false;
+  bool has_shape = false;
+  bool has_offsets = false;
+};
+
+// Collects entries; the first offence stops the parse and is kept in `status`.
+class HeaderHandler final : public json::Handler {
+ public:
+  explicit HeaderHandler(TensorFileContents& contents) : contents_(contents) {}
+
+  bool OnNull() override { return Refuse("null"); }
+  bool OnBool(bool) override { return Refuse("a boolean"); }
+  bool OnFloat(double, std::string_view) override {
+    return Refuse("a number that is no 64-bit integer");
+  }
+
+  bool OnInt(int64_t value) override {
+    if (place_ == Place::kShape || place_ == Place::kOffsets) {
+      std::vector<int64_t>& list = place_ == Place::kShape ? entry_.shape : entry_.offsets;
+      if (list.size() >= kMaxRank) {
+        return Fail(fmt::format("tensor \"{}\" has more than {} sizes", Shown(), kMaxRank));
+      }
+      list.push_back(value);
+      return true;
+    }
+    return Refuse("a number");
+  }
+
+  bool OnText(std::string_view value) override {
+    if (place_ == Place::kEntry && field_ == Field::kDType) {
+      entry_.dtype = value;
+      field_ = Field::kNone;
+      return true;
+    }
+    if (place_ == Place::kMetadata) {
+      contents_.scalars.push_back(
+          {{std::string(kMetadataKey), metadata_key_}, "str", Shorten(value)});
+      return true;
+    }
+    return Refuse("a text");
+  }
+
+  bool OnBeginObject() override {
+    switch (place_) {
+      case Place::kStart:
+        place_ = Place::kTop;
+        return true;
+      case Place::kTop:
+        place_ = entry_.name == kMetadataKey ? Place::kMetadata : Place::kEntry;
+        return true;
+      default:
+        return Refuse("an object");
+    }
+  }
+
+  bool OnKey(std::string_view key) override {
+    if (place_ == Place::kTop) {
+      entry_ = HeaderEntry();
+      entry_.name = key;
+      return names_.insert(entry_.name).second ||
+             Fail(fmt::format("key \"{}\" occurs twice", Shown()));
+    }
+    if (place_ == Place::kMetadata) {
+      metadata_key_ = key;
+      return true;
+    }
+    bool* seen = nullptr;
+    if (key == "dtype") {
+      field_ = Field::kDType;
+      seen = &entry_.has_dtype;
+    } else if (key == "shape") {
+      field_ = Field::kShape;
+      seen = &entry_.has_shape;
+    } else if (key == "data_offsets") {
+      field_ = Field::kOffsets;
+      seen = &entry_.has_offsets;
+    } else {
+      return Fail(
+          fmt::format("tensor \"{}\" has an unknown field \"{}\"", Shown(), key.substr(0, 50)));
+    }
+    return !std::exchange(*seen, true) ||
+           Fail(fmt::format("tensor \"{}\" has a field twice", Shown()));
+  }
+
+  bool OnEndObject() override {
+    if (place_ == Place::kEntry) {
+      if (!entry_.has_dtype || !entry_.has_shape || !entry_.has_offsets ||
+          entry_.offsets.size() != 2) {
+        return Fail(fmt::format("tensor \"{}\" needs dtype, shape and two data_offsets", Shown()));
+      }
+      entries.push_back(std::move(entry_));
+    }
+    place_ = place_ == Place::kTop ? Place::kEnd : Place::kTop;
+    return true;
+  }
+
+  bool OnBeginArray() override {
+    if (place_ == Place::kEntry && (field_ == Field::kShape || field_ == Field::kOffsets)) {
+      place_ = field_ == Field::kShape ? Place::kShape : Place::kOffsets;
+      return true;
+    }
+    return Refuse("a list");
+  }
+
+  bool OnEndArray() override {
+    place_ = Place::kEntry;
+    field_ = Field::kNone;
+    return true;
+  }
+
+  bool complete() const { return place_ == Place::kEnd; }
+
+  std::vector<HeaderEntry> entries;
+  Status status;
+
+ private:
+  enum class Place : uint8_t { kStart, kTop, kMetadata, kEntry, kShape, kOffsets, kEnd };
+  enum class Field : uint8_t { kNone, kDType, kShape, kOffsets };
+
+  std::string_view Shown() const { return std::string_view(entry_.name).substr(0, 200); }
+
+  static std::string Shorten(std::string_view text) {
+    constexpr size_t kLongest = 200;
+    return text.size() > kLongest ? std::string(text.substr(0, kLongest)) + "..."
+                                  : std::string(text);
+  }
+
+  bool Fail(std::string text) {
+    status = BadFormatError(std::move(text));
+    return false;
+  }
+
+  bool Refuse(std::string_view what) {
+    return Fail(entry_.name.empty()
+                    ? fmt::format("{} in an unexpected place", what)
+                    : fmt::format("\"{}\": {} in an unexpected place", Shown(), what));
+  }
+
+  TensorFileContents& contents_;
+  Place place_ = Place::kStart;
+  Field field_ = Field::kNone;
+  HeaderEntry entry_;
+  std::string metadata_key_;
+  std::unordered_set<std::string> names_;
+};
+
+std::optional<DType> SafetensorsDType(std::string_view name) {
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const DTypeInfo& info = GetDTypeInfo(static_cast<DType>(i));
+    if (!info.safetensors.empty() && info.safetensors == name) {
+      return info.dtype;
+    }
+  }
+  return std::nullopt;
+}
+
+Status AddEntry(HeaderEntry& entry, std::span<const std::byte> data, TensorFileContents& contents) {
+  const int64_t begin = entry.offsets[0];
+  const int64_t end = entry.offsets[1];
+  if (begin < 0 || end < begin || static_cast<uint64_t>(end) > data.size()) {
+    return BadFormatError(
+        fmt::format("bytes {} to {} are not in the data of {} bytes", begin, end, data.size()));
+  }
+  NamedTensor tensor;
+  const std::optional<DType> dtype = SafetensorsDType(entry.dtype);
+  if (dtype) {
+    MSP_ASSIGN_OR_RETURN(const int64_t needed, DenseBytes(entry.shape, DTypeSize(*dtype)));
+    if (needed != end - begin) {
+      return BadFormatError(fmt::format("shape {} of {} needs {} bytes, data_offsets give {}",
+                                        ShapeText(entry.shape), entry.dtype, needed, end - begin));
+    }
+    const auto bytes = data.subspan(static_cast<size_t>(begin), static_cast<size_t>(needed));
+    MSP_ASSIGN_OR_RETURN(tensor.view, MakeDenseView(*dtype, std::move(entry.shape), false, bytes));
+  } else if (std::find(std::begin(kKnownUnsupported), std::end(kKnownUnsupported), entry.dtype) !=
+             std::end(kKnownUnsupported)) {
+    tensor.status = UnsupportedError(fmt::format("unsupported dtype {}", entry.dtype));
+  } else {
+    return BadFormatError(fmt::format("unknown dtype \"{}\"", entry.dtype.substr(0, 50)));
+  }
+  tensor.path.push_back(std::move(entry.name));
+  contents.tensors.push_back(std::move(tensor));
+  return {};
+}
+
+// The ranges in order must start at 0 and follow each other without hole or overlap.
+Status CheckRanges(std::vector<std::pair<int64_t, int64_t>> ranges, size_t data_bytes,
+                   std::vector<std::string>& warnings) {
+  std::sort(ranges.begin(), ranges.end());
+  int64_t at = 0;
+  for (const auto& [begin, end] : ranges) {
+    if (begin != at) {
+      return BadFormatError(fmt::format("tensors {} at byte {} of the data",
+                                        begin < at ? "overlap" : "leave a hole",
+                                        std::min(begin, at)));
+    }
+    at = end;
+  }
+  if (static_cast<uint64_t>(at) < data_bytes) {
+    warnings.push_back(
+        fmt::format("{} bytes after the last tensor", data_bytes - static_cast<uint64_t>(at)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status ReadSafetensors(std::span<const std::byte> bytes, TensorFileContents& contents) {
+  contents.format = TensorFileFormat::kSafetensors;
+  if (bytes.size() < kLengthBytes) {
+    return BadFormatError("shorter than its header length");
+  }
+  const auto length = LoadLittle<uint64_t>(bytes.data());
+  if (length > bytes.size() - kLengthBytes || length > kLongestHeader) {
+    return BadFormatError(fmt::format(
+        "safetensors header of {} bytes does not fit into a file of {}", length, bytes.size()));
+  }
+  const std::string_view header = AsText(bytes.data() + kLengthBytes, length);
+  if (!header.starts_with('{')) {
+    return BadFormatError("safetensors header does not start with '{'");
+  }
+  HeaderHandler handler(contents);
+  json::ParseOutcome outcome;
+  const Status parsed = json::ParseStream(header, handler, &outcome, kMaxHeaderDepth);
+  MSP_RETURN_IF_ERROR(std::move(handler.status), "safetensors header");
+  MSP_RETURN_IF_ERROR(parsed, "safetensors header");
+  if (outcome.truncated || !handler.complete()) {
+    return BadFormatError("safetensors header ends too early");
+  }
+  const std::span<const std::byte> data = bytes.subspan(kLengthBytes + length);
+  std::vector<std::pair<int64_t, int64_t>> ranges;
+  ranges.reserve(handler.entries.size());
+  contents.tensors.reserve(handler.entries.size());
+  for (HeaderEntry& entry : handler.entries) {
+    const std::string name = entry.name.substr(0, 200);
+    ranges.emplace_back(entry.offsets[0], entry.offsets[1]);
+    MSP_RETURN_IF_ERROR(AddEntry(entry, data, contents), "tensor \"", name, "\"");
+  }
+  return CheckRanges(std::move(ranges), data.size(), contents.warnings);
+}
+
+}  // namespace msprobe::io

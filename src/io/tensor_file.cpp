@@ -1,0 +1,188 @@
+#include "msprobe/tensor_file.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/base/files.h"
+#include "src/base/strings.h"
+#include "src/io/byte_order.h"
+#include "src/io/contents.h"
+#include "src/io/npy.h"
+
+namespace msprobe {
+namespace io {
+namespace {
+
+constexpr std::string_view kZipMagic = "PK\x03\x04";
+constexpr std::string_view kEmptyZipMagic = "PK\x05\x06";
+// The magic number of the legacy format as pickle protocols 2 to 5 write it, behind at most a
+// protocol and a frame header.
+constexpr std::string_view kLegacyMagic = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
+constexpr std::string_view kLegacyMagicInDigits = "L119547037146038801333356L\n";
+constexpr size_t kLegacyMagicWithin = 32;
+constexpr std::string_view kPickleSuffix = "/data.pkl";
+constexpr std::string_view kReadable = ".pt, .npy, .npz and .safetensors files can be read";
+
+// The member P/data.pkl with the shortest folder name: deeper ones belong to something inside.
+const ZipEntry* FindDataPickle(const ZipArchive& archive) {
+  const ZipEntry* best = nullptr;
+  for (const ZipEntry& entry : archive.entries()) {
+    if ((entry.name.ends_with(kPickleSuffix) || entry.name == kPickleSuffix.substr(1)) &&
+        (best == nullptr || entry.name.size() < best->name.size())) {
+      best = &entry;
+    }
+  }
+  return best != nullptr ? archive.Find(best->name) : nullptr;
+}
+
+Status ReadZip(std::span<const std::byte> bytes, const TensorFile::Options& options,
+               TensorFileContents& contents) {
+  MSP_ASSIGN_OR_RETURN(const ZipArchive archive, ZipArchive::Open(bytes));
+  if (const ZipEntry* data_pickle = FindDataPickle(archive)) {
+    return ReadPtZip(archive, *data_pickle, options, contents);
+  }
+  const std::vector<ZipEntry>& entries = archive.entries();
+  const bool all_npy = std::all_of(entries.begin(), entries.end(), [](const ZipEntry& entry) {
+    return entry.name.ends_with(".npy");
+  });
+  if (all_npy && !entries.empty()) {
+    return ReadNpz(archive, options, contents);
+  }
+  return BadFormatError("a zip archive, but without data.pkl (PyTorch) or .npy members")
+      .WithHint(std::string(kReadable));
+}
+
+// What the file is instead, where its first bytes tell.
+Status NotATensorFile(std::string_view text) {
+  constexpr size_t kTarMagicAt = 257;
+  if (text.empty()) {
+    return BadFormatError("the file is empty");
+  }
+  if (text.size() > kTarMagicAt + 5 && text.substr(kTarMagicAt, 5) == "ustar") {
+    return UnsupportedError("a tar file, as PyTorch before 0.4 wrote them, cannot be read")
+        .WithHint("load and save it again with a newer PyTorch");
+  }
+  if (text.size() > 2 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5) {
+    return UnsupportedError("a plain pickle without tensor storages")
+        .WithHint(std::string(kReadable));
+  }
+  return BadFormatError("not a tensor file: its first bytes belong to no known format")
+      .WithHint(std::string(kReadable));
+}
+
+}  // namespace
+
+Status ReadTensorBytes(std::span<const std::byte> bytes, const TensorFile::Options& options,
+                       TensorFileContents& contents) {
+  const std::string_view text = AsText(bytes.data(), bytes.size());
+  Status status;
+  if (text.starts_with(kZipMagic) || text.starts_with(kEmptyZipMagic)) {
+    status = ReadZip(bytes, options, contents);
+  } else if (text.starts_with(kNpyMagic.substr(0, text.size())) && !text.empty()) {
+    status = ReadNpy(bytes, options, contents);
+  } else if (text.substr(0, kLegacyMagicWithin).find(kLegacyMagic) != std::string_view::npos ||
+             text.starts_with(kLegacyMagicInDigits)) {
+    status = ReadPtLegacy(bytes, contents);
+  } else if (text.size() > 8 && text[8] == '{') {
+    status = ReadSafetensors(bytes, contents);
+  } else {
+    status = NotATensorFile(text);
+  }
+  MSP_RETURN_IF_ERROR(std::move(status));
+  // A damaged tensor among others is a matter of its own; a file that is one damaged tensor is a
+  // damaged file.
+  if (contents.tensors.size() == 1 && contents.tensors[0].path.empty() &&
+      contents.tensors[0].status.code() == StatusCode::kBadFormat) {
+    return contents.tensors[0].status;
+  }
+  return {};
+}
+
+}  // namespace io
+
+struct TensorFile::Impl {
+  base::FileBytes file;
+  io::TensorFileContents contents;
+};
+
+std::string_view TensorFileFormatName(TensorFileFormat format) {
+  switch (format) {
+    case TensorFileFormat::kPtZip:
+      return "PyTorch zip";
+    case TensorFileFormat::kPtLegacy:
+      return "PyTorch legacy";
+    case TensorFileFormat::kNpy:
+      return "NumPy npy";
+    case TensorFileFormat::kNpz:
+      return "NumPy npz";
+    case TensorFileFormat::kSafetensors:
+      return "safetensors";
+  }
+  return "";
+}
+
+std::string NamedTensor::name() const { return base::Join(path, "."); }
+
+TensorFile::TensorFile(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+TensorFile::TensorFile(TensorFile&&) noexcept = default;
+TensorFile& TensorFile::operator=(TensorFile&&) noexcept = default;
+TensorFile::~TensorFile() = default;
+
+Result<TensorFile> TensorFile::Open(const std::filesystem::path& path, const Options& options) {
+  auto impl = std::make_unique<Impl>();
+  MSP_ASSIGN_OR_RETURN(impl->file, base::FileBytes::Open(path, options.scratch));
+  MSP_RETURN_IF_ERROR(io::ReadTensorBytes(impl->file.bytes(), options, impl->contents),
+                      path.native());
+  return TensorFile(std::move(impl));
+}
+
+Result<TensorFile> TensorFile::Open(const std::filesystem::path& path) {
+  return Open(path, Options());
+}
+
+TensorFileFormat TensorFile::format() const { return impl_->contents.format; }
+const std::vector<NamedTensor>& TensorFile::tensors() const { return impl_->contents.tensors; }
+const std::vector<NamedScalar>& TensorFile::scalars() const { return impl_->contents.scalars; }
+const std::vector<std::string>& TensorFile::warnings() const { return impl_->contents.warnings; }
+
+void TensorFile::ReleasePages(const TensorView& tensor, int64_t first, int64_t count) const {
+  // Only where the elements lie in order; a strided walk comes back to its pages.
+  TensorView layout = tensor;
+  layout.byte_swapped = layout.conjugated = layout.negated = false;
+  const std::span<const std::byte> file = impl_->file.bytes();
+  const std::less<const std::byte*> before;
+  if (tensor.data == nullptr || before(tensor.data, file.data()) ||
+      !before(tensor.data, file.data() + file.size()) || !layout.is_plain()) {
+    return;
+  }
+  const size_t element_bytes = DTypeSize(tensor.dtype);
+  impl_->file.ReleasePages(tensor.bytes().subspan(static_cast<size_t>(first) * element_bytes,
+                                                  static_cast<size_t>(count) * element_bytes));
+}
+
+Status TensorFile::VerifyChecksum(const NamedTensor& tensor) const {
+  const std::less<const std::byte*> before;
+  const std::byte* data = tensor.view.data;
+  for (const io::TensorFileContents::UncheckedMember& member : impl_->contents.unchecked) {
+    if (!before(data, member.bytes.data()) &&
+        before(data, member.bytes.data() + member.bytes.size())) {
+      return io::CheckMemberChecksum(member.entry, member.bytes);
+    }
+  }
+  return {};
+}
+
+Result<const NamedTensor*> TensorFile::Single() const {
+  const std::vector<NamedTensor>& all = tensors();
+  if (all.size() != 1) {
+    return BadFormatError(
+        fmt::format("the file holds {} tensors, exactly one was expected", all.size()));
+  }
+  MSP_RETURN_IF_ERROR(all[0].status);
+  return &all[0];
+}
+
+}  // namespace msprobe

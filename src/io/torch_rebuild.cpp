@@ -1,0 +1,352 @@
+#include "src/io/torch_rebuild.h"
+
+#include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "src/io/byte_order.h"
+#include "src/io/dense_view.h"
+
+namespace msprobe::io {
+namespace {
+
+// Parameters around tensors around device tensors: nobody nests deeper.
+constexpr int kMaxWrappers = 16;
+
+struct StorageClass {
+  std::string_view name;
+  DType dtype;
+};
+// Quantized storages are listed with the integers they hold, so that legacy files can be measured.
+constexpr StorageClass kStorageClasses[] = {
+    {"FloatStorage", DType::kFloat32},
+    {"HalfStorage", DType::kFloat16},
+    {"BFloat16Storage", DType::kBFloat16},
+    {"DoubleStorage", DType::kFloat64},
+    {"LongStorage", DType::kInt64},
+    {"IntStorage", DType::kInt32},
+    {"ShortStorage", DType::kInt16},
+    {"CharStorage", DType::kInt8},
+    {"ByteStorage", DType::kUInt8},
+    {"BoolStorage", DType::kBool},
+    {"ComplexFloatStorage", DType::kComplex64},
+    {"ComplexDoubleStorage", DType::kComplex128},
+    {"QUInt8Storage", DType::kUInt8},
+    {"QInt8Storage", DType::kInt8},
+    {"QInt32Storage", DType::kInt32},
+    {"QUInt4x2Storage", DType::kUInt8},
+    {"QUInt2x4Storage", DType::kUInt8},
+};
+
+std::optional<DType> StorageDType(std::string_view global_text) {
+  if (!global_text.starts_with("torch")) {
+    return std::nullopt;
+  }
+  const std::string_view name = global_text.substr(global_text.find('\n') + 1);
+  for (const StorageClass& known : kStorageClasses) {
+    if (known.name == name) {
+      return known.dtype;
+    }
+  }
+  return std::nullopt;
+}
+
+// Sizes or strides: a tuple, a list, or torch.Size(tuple).
+Result<Shape> ReadSizes(const Pickle& pickle, PickleId id, std::string_view what) {
+  if (pickle.kind(id) == PickleKind::kObject &&
+      pickle.global(pickle.object(id).callee) == PickleGlobal::kTorchSize) {
+    const std::span<const PickleId> arguments = pickle.sequence(pickle.object(id).arguments);
+    if (!arguments.empty()) {
+      id = arguments[0];
+    }
+  }
+  if (pickle.kind(id) != PickleKind::kTuple && pickle.kind(id) != PickleKind::kList) {
+    return BadFormatError(fmt::format("the {} of a tensor is no tuple", what));
+  }
+  const std::span<const PickleId> items = pickle.items(id);
+  if (items.size() > kMaxRank) {
+    return UnsupportedError(
+        fmt::format("a tensor of rank {} (the limit is {})", items.size(), kMaxRank));
+  }
+  Shape sizes;
+  sizes.reserve(items.size());
+  for (PickleId item : items) {
+    const std::optional<int64_t> value = pickle.AsInt(item);
+    if (!value || *value < 0) {
+      return BadFormatError(
+          fmt::format("the {} of a tensor holds something else than counts", what));
+    }
+    sizes.push_back(*value);
+  }
+  return sizes;
+}
+
+// Index of the last element that offset, sizes and strides reach. Sizes are not 0.
+Result<int64_t> LastElement(int64_t offset, const Shape& shape, const Shape& strides) {
+  int64_t last = offset;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    int64_t step = 0;
+    if (!CheckedMultiply(shape[axis] - 1, strides[axis], &step) || !CheckedAdd(last, step, &last)) {
+      return BadFormatError("strides of a tensor reach beyond any memory");
+    }
+  }
+  return last;
+}
+
+bool HasFlag(const Pickle& pickle, PickleId metadata, std::string_view name) {
+  const PickleId value = pickle.Find(metadata, name);
+  return value != kNoPickleValue && pickle.AsInt(value).value_or(0) != 0;
+}
+
+}  // namespace
+
+std::optional<DType> TorchDTypeOfGlobal(const Pickle& pickle, PickleId id) {
+  if (pickle.kind(id) != PickleKind::kGlobal || !pickle.text(id).starts_with("torch\n")) {
+    return std::nullopt;
+  }
+  return ParseDType(pickle.text(id).substr(6));
+}
+
+Result<StorageReference> ParseStorageReference(const Pickle& pickle, PickleId persistent_id) {
+  const std::span<const PickleId> parts = pickle.sequence(pickle.items(persistent_id)[0]);
+  if (parts.size() < 5 || !pickle.IsText(parts[0], "storage")) {
+    return BadFormatError("a persistent id does not describe a storage");
+  }
+  StorageReference reference;
+  if (pickle.global(parts[1]) == PickleGlobal::kUntypedStorage) {
+    reference.untyped = true;
+  } else {
+    const std::optional<DType> dtype = pickle.kind(parts[1]) == PickleKind::kGlobal
+                                           ? StorageDType(pickle.text(parts[1]))
+                                           : std::nullopt;
+    if (!dtype) {
+      return UnsupportedError(
+          fmt::format("unknown storage class {}", pickle.DottedName(parts[1]).substr(0, 200)));
+    }
+    reference.dtype = *dtype;
+  }
+  const std::optional<int64_t> count = pickle.AsInt(parts[4]);
+  if (pickle.kind(parts[2]) != PickleKind::kText || !count || *count < 0) {
+    return BadFormatError("a persistent id has no storage key or no number of elements");
+  }
+  reference.key = pickle.text(parts[2]);
+  reference.element_count = *count;
+  reference.without_data = pickle.IsText(parts[3], "meta");
+  if (parts.size() > 5) {
+    const std::span<const PickleId> view = pickle.sequence(parts[5]);
+    if (view.size() >= 3) {
+      const std::optional<int64_t> offset = pickle.AsInt(view[1]);
+      const std::optional<int64_t> size = pickle.AsInt(view[2]);
+      if (!offset || !size || *offset < 0 || *size < 0) {
+        return BadFormatError("a storage view has no valid offset and size");
+      }
+      reference.is_view = true;
+      reference.view_offset = *offset;
+      reference.view_size = *size;
+    }
+  }
+  return reference;
+}
+
+Result<uint64_t> StorageBytes(const StorageReference& reference) {
+  uint64_t bytes = 0;
+  if (!CheckedMultiply<uint64_t>(static_cast<uint64_t>(reference.element_count),
+                                 DTypeSize(reference.dtype), &bytes) ||
+      bytes > static_cast<uint64_t>(INT64_MAX)) {
+    return BadFormatError(fmt::format("storage \"{}\" declares {} elements",
+                                      reference.key.substr(0, 50), reference.element_count));
+  }
+  return bytes;
+}
+
+bool TensorRebuilder::Rebuild(PickleId id, NamedTensor& tensor) {
+  std::optional<bool> requires_grad;
+  for (int wrapper = 0; wrapper < kMaxWrappers; ++wrapper) {
+    if (pickle_.kind(id) == PickleKind::kPersistentId) {
+      tensor.status = RebuildStorage(id, tensor.view);
+      return true;
+    }
+    if (pickle_.kind(id) != PickleKind::kObject) {
+      return false;
+    }
+    const PickleObject object = pickle_.object(id);
+    PickleId callee = object.callee;
+    std::span<const PickleId> arguments = pickle_.sequence(object.arguments);
+    if (pickle_.global(callee) == PickleGlobal::kRebuildFromType) {
+      // (function, class, arguments, state): the call it wraps.
+      if (arguments.size() < 3) {
+        return false;
+      }
+      callee = arguments[0];
+      arguments = pickle_.sequence(arguments[2]);
+    }
+    const PickleGlobal function = pickle_.global(callee);
+    switch (function) {
+      case PickleGlobal::kRebuildTensor:
+      case PickleGlobal::kRebuildTensorV3:
+        tensor.status =
+            RebuildStrided(arguments, function == PickleGlobal::kRebuildTensorV3, tensor);
+        tensor.requires_grad = requires_grad.value_or(tensor.requires_grad);
+        return true;
+      case PickleGlobal::kNumpyReconstruct:
+        tensor.status = RebuildNumpy(object, tensor.view);
+        return true;
+      case PickleGlobal::kNumpyFromBuffer:
+        tensor.status = RebuildNumpyBuffer(arguments, tensor.view);
+        return true;
+      case PickleGlobal::kRebuildUnsupported:
+        tensor.status = UnsupportedError(fmt::format(
+            "{} makes a kind of tensor that cannot be read", pickle_.DottedName(callee)));
+        return true;
+      case PickleGlobal::kRebuildParameter:
+      case PickleGlobal::kRebuildFromNumpy:
+      case PickleGlobal::kRebuildFromTensor: {
+        if (arguments.empty()) {
+          return false;
+        }
+        const size_t grad_at = function == PickleGlobal::kRebuildParameter ? 1 : 3;
+        if (!requires_grad && arguments.size() > grad_at) {
+          requires_grad = pickle_.AsInt(arguments[grad_at]).value_or(0) != 0;
+        }
+        id = arguments[0];
+        break;
+      }
+      default:
+        return false;
+    }
+  }
+  return false;
+}
+
+// (storage, offset, size, stride [, requires_grad, hooks [, metadata]]); v3 has a dtype before the
+// metadata.
+Status TensorRebuilder::RebuildStrided(std::span<const PickleId> arguments, bool with_dtype,
+                                       NamedTensor& tensor) {
+  if (arguments.size() < (with_dtype ? size_t{7} : size_t{4}) ||
+      pickle_.kind(arguments[0]) != PickleKind::kPersistentId) {
+    return BadFormatError("a tensor is rebuilt from wrong arguments");
+  }
+  MSP_ASSIGN_OR_RETURN(const StorageReference storage,
+                       ParseStorageReference(pickle_, arguments[0]));
+  TensorView& view = tensor.view;
+  view.dtype = storage.dtype;
+  if (with_dtype) {
+    const std::optional<DType> dtype = TorchDTypeOfGlobal(pickle_, arguments[6]);
+    if (!dtype) {
+      return UnsupportedError(
+          fmt::format("unknown element type {}", pickle_.DottedName(arguments[6]).substr(0, 200)));
+    }
+    view.dtype = *dtype;
+  }
+  const std::optional<int64_t> offset = pickle_.AsInt(arguments[1]);
+  if (!offset || *offset < 0) {
+    return BadFormatError("a tensor's storage offset is no count");
+  }
+  MSP_ASSIGN_OR_RETURN(view.shape, ReadSizes(pickle_, arguments[2], "size"));
+  MSP_ASSIGN_OR_RETURN(view.strides, ReadSizes(pickle_, arguments[3], "stride"));
+  if (view.shape.size() != view.strides.size()) {
+    return BadFormatError(fmt::format("a tensor has {} sizes but {} strides", view.shape.size(),
+                                      view.strides.size()));
+  }
+  const size_t element_bytes = DTypeSize(view.dtype);
+  MSP_RETURN_IF_ERROR(DenseBytes(view.shape, element_bytes).status());
+  if (arguments.size() > 4) {
+    tensor.requires_grad = pickle_.AsInt(arguments[4]).value_or(0) != 0;
+  }
+  const size_t metadata_at = with_dtype ? 7 : 6;
+  if (arguments.size() > metadata_at) {
+    view.conjugated = GetDTypeInfo(view.dtype).kind == DTypeKind::kComplex &&
+                      HasFlag(pickle_, arguments[metadata_at], "conj");
+    view.negated = HasFlag(pickle_, arguments[metadata_at], "neg");
+  }
+  view.byte_swapped = storages_.big_endian && element_bytes > 1;
+  if (view.element_count() == 0) {
+    return {};
+  }
+  if (storage.without_data) {
+    return UnsupportedError("a tensor on the meta device has no data");
+  }
+  MSP_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, storages_.Find(storage));
+  MSP_ASSIGN_OR_RETURN(const int64_t last, LastElement(*offset, view.shape, view.strides));
+  if (static_cast<uint64_t>(last) >= bytes.size() / element_bytes) {
+    return BadFormatError(fmt::format(
+        "a tensor of shape {} reaches element {} of storage \"{}\" with {} elements",
+        ShapeText(view.shape), last, storage.key.substr(0, 50), bytes.size() / element_bytes));
+  }
+  const auto first_byte = static_cast<size_t>(*offset) * element_bytes;
+  view.data = bytes.data() + first_byte;
+  view.extent_bytes = (static_cast<size_t>(last) + 1) * element_bytes - first_byte;
+  return {};
+}
+
+Status TensorRebuilder::RebuildStorage(PickleId persistent_id, TensorView& view) {
+  MSP_ASSIGN_OR_RETURN(const StorageReference storage,
+                       ParseStorageReference(pickle_, persistent_id));
+  MSP_RETURN_IF_ERROR(StorageBytes(storage).status());
+  if (storage.without_data) {
+    return UnsupportedError("a storage on the meta device has no data");
+  }
+  MSP_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, storages_.Find(storage));
+  const auto count = static_cast<int64_t>(bytes.size() / DTypeSize(storage.dtype));
+  MSP_ASSIGN_OR_RETURN(view, MakeDenseView(storage.dtype, {count}, false, bytes));
+  view.byte_swapped = storages_.big_endian && DTypeSize(storage.dtype) > 1;
+  return {};
+}
+
+Result<NumpyDType> ReadNumpyDTypeObject(const Pickle& pickle, PickleId id) {
+  if (pickle.kind(id) != PickleKind::kObject ||
+      pickle.global(pickle.object(id).callee) != PickleGlobal::kNumpyDType) {
+    return UnsupportedError("a numpy array of an unknown dtype class");
+  }
+  const PickleObject object = pickle.object(id);
+  const std::span<const PickleId> arguments = pickle.sequence(object.arguments);
+  if (arguments.empty() || pickle.kind(arguments[0]) != PickleKind::kText) {
+    return BadFormatError("a numpy dtype without a type code");
+  }
+  // The byte order is in the state: (version, order, ...).
+  const std::span<const PickleId> state = pickle.sequence(object.state);
+  std::string descr = "=";
+  if (state.size() > 1 && pickle.kind(state[1]) == PickleKind::kText &&
+      !pickle.text(state[1]).empty()) {
+    descr = pickle.text(state[1]).substr(0, 1);
+  }
+  descr += pickle.text(arguments[0]).substr(0, 50);
+  return ParseNumpyDType(descr);
+}
+
+// State: (version, shape, dtype, is Fortran order, bytes).
+Status TensorRebuilder::RebuildNumpy(const PickleObject& object, TensorView& view) {
+  const std::span<const PickleId> state = pickle_.sequence(object.state);
+  if (state.size() < 5) {
+    return BadFormatError("a numpy array without its state");
+  }
+  MSP_ASSIGN_OR_RETURN(Shape shape, ReadSizes(pickle_, state[1], "shape"));
+  MSP_ASSIGN_OR_RETURN(const NumpyDType type, ReadNumpyDTypeObject(pickle_, state[2]));
+  if (pickle_.kind(state[4]) != PickleKind::kBytes && pickle_.kind(state[4]) != PickleKind::kText) {
+    return BadFormatError("a numpy array without bytes");
+  }
+  const std::string_view data = pickle_.text(state[4]);
+  MSP_ASSIGN_OR_RETURN(
+      view, MakeDenseView(type.dtype, std::move(shape), pickle_.AsInt(state[3]).value_or(0) != 0,
+                          std::as_bytes(std::span(data))));
+  view.byte_swapped = type.byte_swapped;
+  return {};
+}
+
+// (bytes, dtype, shape, order): how protocol 5 writes arrays.
+Status TensorRebuilder::RebuildNumpyBuffer(std::span<const PickleId> arguments, TensorView& view) {
+  if (arguments.size() < 4 || pickle_.kind(arguments[0]) != PickleKind::kBytes) {
+    return BadFormatError("a numpy array without bytes");
+  }
+  MSP_ASSIGN_OR_RETURN(const NumpyDType type, ReadNumpyDTypeObject(pickle_, arguments[1]));
+  MSP_ASSIGN_OR_RETURN(Shape shape, ReadSizes(pickle_, arguments[2], "shape"));
+  const std::string_view data = pickle_.text(arguments[0]);
+  MSP_ASSIGN_OR_RETURN(
+      view, MakeDenseView(type.dtype, std::move(shape), pickle_.IsText(arguments[3], "F"),
+                          std::as_bytes(std::span(data))));
+  view.byte_swapped = type.byte_swapped;
+  return {};
+}
+
+}  // namespace msprobe::io

@@ -1,0 +1,68 @@
+// From inert pickle objects to tensors: what PyTorch's and NumPy's rebuild functions would have
+// made of their arguments.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "msprobe/status.h"
+#include "msprobe/tensor_file.h"
+
+#include "src/io/npy.h"
+#include "src/io/pickle_value.h"
+
+namespace msprobe::io {
+
+// What a persistent id says: ('storage', class, key, location, number of elements [, view]).
+struct StorageReference {
+  std::string_view key;
+  DType dtype = DType::kUInt8;
+  bool untyped = false;       // the element count is in bytes; the tensor brings its own dtype
+  bool without_data = false;  // on the meta device
+  int64_t element_count = 0;
+  // A part of another storage, in elements (files of torch < 0.4).
+  bool is_view = false;
+  int64_t view_offset = 0;
+  int64_t view_size = 0;
+};
+Result<StorageReference> ParseStorageReference(const Pickle& pickle, PickleId persistent_id);
+// element_count in bytes, checked.
+Result<uint64_t> StorageBytes(const StorageReference& reference);
+
+// Where the bytes of storages come from.
+class StorageSource {
+ public:
+  virtual ~StorageSource() = default;
+  // All bytes of a storage, exactly as many as it declares (of the part, for a view).
+  virtual Result<std::span<const std::byte>> Find(const StorageReference& reference) = 0;
+  bool big_endian = false;
+};
+
+class TensorRebuilder {
+ public:
+  TensorRebuilder(const Pickle& pickle, StorageSource& storages)
+      : pickle_(pickle), storages_(storages) {}
+
+  // True when `id` stands for a tensor, a bare storage or a numpy array: view or status, and
+  // requires_grad, are then set.
+  bool Rebuild(PickleId id, NamedTensor& tensor);
+
+ private:
+  Status RebuildStrided(std::span<const PickleId> arguments, bool with_dtype, NamedTensor& tensor);
+  Status RebuildStorage(PickleId persistent_id, TensorView& view);
+  Status RebuildNumpy(const PickleObject& object, TensorView& view);
+  Status RebuildNumpyBuffer(std::span<const PickleId> arguments, TensorView& view);
+
+  const Pickle& pickle_;
+  StorageSource& storages_;
+};
+
+// A numpy.dtype object; also of numpy.core.multiarray.scalar.
+Result<NumpyDType> ReadNumpyDTypeObject(const Pickle& pickle, PickleId id);
+// torch.float32 and the like as a bare global.
+std::optional<DType> TorchDTypeOfGlobal(const Pickle& pickle, PickleId id);
+
+}  // namespace msprobe::io
