@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "src/base/number_text.h"
+#include "src/base/utf8.h"
 
 namespace msprobe::json {
 namespace {
@@ -29,38 +30,6 @@ void AppendUnicodeEscape(uint32_t unit, std::string& out) {
                                     kHex[(unit >> 4U) & 0xFU],
                                     kHex[unit & 0xFU]};
   out.append(text.data(), text.size());
-}
-
-struct Decoded {
-  uint32_t code;
-  size_t bytes;
-};
-
-// One character of UTF-8. A byte that belongs to none becomes U+DC00 + byte, which is how Python
-// holds such bytes of file names; surrogates in three-byte form are let through for the same
-// reason.
-Decoded DecodeUtf8(std::string_view text) {
-  const auto byte = [text](size_t at) {
-    return static_cast<uint32_t>(static_cast<unsigned char>(text[at]));
-  };
-  const uint32_t lead = byte(0);
-  const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  const Decoded stray = {0xDC00U + lead, 1};
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) {
-    return stray;
-  }
-  uint32_t code = lead & (0xFFU >> (length + 1));
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0U) != 0x80U) {
-      return stray;
-    }
-    code = (code << 6U) | (byte(i) & 0x3FU);
-  }
-  constexpr std::array<uint32_t, 5> kSmallest = {0, 0, 0x80, 0x800, 0x10000};
-  if (code < kSmallest[length] || code > 0x10FFFF) {
-    return stray;
-  }
-  return {code, length};
 }
 
 // Writes what stands at the front of `text` and cannot be copied; returns its length in bytes.
@@ -96,11 +65,14 @@ size_t AppendEscaped(std::string_view text, std::string& out) {
     AppendUnicodeEscape(byte, out);
     return 1;
   }
-  const Decoded character = DecodeUtf8(text);
-  if (character.code < 0x10000) {
-    AppendUnicodeEscape(character.code, out);
+  // A byte that belongs to no character is spelled U+DC00 + byte, which is how Python holds such
+  // bytes of file names; surrogates in three-byte form are let through for the same reason.
+  const base::Utf8Char character = base::DecodeUtf8(text);
+  const uint32_t code = character.valid ? character.code : 0xDC00U + character.code;
+  if (code < 0x10000) {
+    AppendUnicodeEscape(code, out);
   } else {
-    const uint32_t offset = character.code - 0x10000;
+    const uint32_t offset = code - 0x10000;
     AppendUnicodeEscape(0xD800U + (offset >> 10U), out);
     AppendUnicodeEscape(0xDC00U + (offset & 0x3FFU), out);
   }

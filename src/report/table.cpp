@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <limits>
+#include <utility>
 
 #include "src/base/number_text.h"
 
@@ -10,23 +12,25 @@ namespace msprobe::report {
 
 Cell Cell::Text(std::string_view text) {
   Cell cell;
-  cell.kind_ = CellKind::kText;
   cell.text_ = text.data();
-  cell.length_ = static_cast<uint32_t>(std::min<size_t>(text.size(), UINT32_MAX));
+  // No writer takes more than a cell of a spreadsheet; a length of 32 bits keeps cells small.
+  cell.length_ =
+      static_cast<uint32_t>(std::min<size_t>(text.size(), std::numeric_limits<uint32_t>::max()));
+  cell.kind_ = CellKind::kText;
   return cell;
 }
 
 Cell Cell::Integer(int64_t value) {
   Cell cell;
-  cell.kind_ = CellKind::kInteger;
   cell.integer_ = value;
+  cell.kind_ = CellKind::kInteger;
   return cell;
 }
 
 Cell Cell::Number(double value) {
   Cell cell;
-  cell.kind_ = CellKind::kNumber;
   cell.number_ = value;
+  cell.kind_ = CellKind::kNumber;
   return cell;
 }
 
@@ -35,8 +39,8 @@ std::string_view TextArena::Keep(std::string_view text) {
     return {};
   }
   if (text.size() > left_) {
-    // A text larger than a chunk gets a chunk of its own; the current one goes on being filled.
     if (text.size() > kChunkBytes / 4) {
+      // A chunk of its own; the open one goes on being filled.
       chunks_.push_back(std::make_unique<char[]>(text.size()));
       std::memcpy(chunks_.back().get(), text.data(), text.size());
       return {chunks_.back().get(), text.size()};
@@ -56,7 +60,7 @@ Table::Table(std::string name, std::vector<std::string> columns)
     : name_(std::move(name)), columns_(std::move(columns)) {}
 
 std::span<const Cell> Table::row(size_t index) const {
-  return {cells_.data() + index * columns_.size(), columns_.size()};
+  return std::span<const Cell>(cells_).subspan(index * columns_.size(), columns_.size());
 }
 
 void Table::Reserve(size_t rows) {
@@ -71,18 +75,20 @@ void Table::AddRow(std::span<const Cell> cells, Fill fill) {
 }
 
 std::string CellText(const Cell& cell) {
+  std::string text;
   switch (cell.kind()) {
     case CellKind::kEmpty:
-      return "";
+      break;
     case CellKind::kText:
-      return std::string(cell.text());
+      text = cell.text();
+      break;
     case CellKind::kInteger:
-      return std::to_string(cell.integer());
+      text = std::to_string(cell.integer());
+      break;
     case CellKind::kNumber:
+      base::AppendGeneral(cell.number(), 16, text);
       break;
   }
-  std::string text;
-  base::AppendGeneral(cell.number(), 16, text);
   return text;
 }
 

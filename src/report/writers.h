@@ -12,6 +12,9 @@
 
 namespace msprobe::report {
 
+// Rows below the header that a sheet of the format can hold.
+inline constexpr size_t kMaxSheetRows = 1'048'575;
+
 struct XlsxOptions {
   bool freeze_header = true;  // the header row stays while scrolling
   bool autofilter = true;

@@ -1,274 +1,114 @@
-// A workbook is a zip of XML files; the sheets are the large ones and are made and compressed in
-// blocks of rows.
 #include <algorithm>
-#include <array>
-#include <set>
-#include <string>
+#include <memory>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "src/base/files.h"
+#include "src/report/deflate_block.h"
+#include "src/report/sheet_xml.h"
 #include "src/report/writers.h"
-#include "src/report/xlsx_cells.h"
+#include "src/report/xlsx_parts.h"
 #include "src/report/zip_writer.h"
 
 namespace msprobe::report {
 namespace {
 
-// About 1 MB of XML for a table of twenty columns.
-constexpr size_t kRowsPerBlock = 1024;
-constexpr size_t kMaxSheetNameUnits = 31;
+using internal::Block;
+using internal::Sheet;
 
-constexpr std::string_view kXmlHeader =
-    "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n";
-constexpr std::string_view kMainNamespace =
-    "http://schemas.openxmlformats.org/spreadsheetml/2006/main";
-constexpr std::string_view kRelationNamespace =
-    "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
-constexpr std::string_view kPackageNamespace = "http://schemas.openxmlformats.org/package/2006";
+constexpr size_t kMaxColumns = 16384;
+constexpr uint64_t kLargeBytes = uint64_t{4} << 30U;
+// Blocks in flight per thread: enough that threads seldom wait for the slowest one of a wave.
+constexpr size_t kBlocksPerThread = 4;
 
-// One part of a table that fits a sheet.
-struct SheetPart {
-  const Table* table = nullptr;
-  size_t first_row = 0;
-  size_t row_count = 0;
-  std::string name;
+struct PackedBlock {
+  std::string compressed;
+  uint32_t crc32 = 0;
+  uint64_t size_bytes = 0;
+  bool ok = false;
 };
 
-std::string ColumnLetters(size_t index) {
-  std::string letters;
-  for (size_t rest = index + 1; rest > 0; rest = (rest - 1) / 26) {
-    letters.insert(letters.begin(), static_cast<char>('A' + (rest - 1) % 26));
-  }
-  return letters;
-}
+// Formats and compresses blocks; keeps its memory from sheet to sheet.
+class SheetPacker {
+ public:
+  explicit SheetPacker(base::ThreadPool& pool)
+      : pool_(pool),
+        buffers_(pool.thread_count()),
+        compressors_(pool.thread_count()),
+        packed_(pool.thread_count() * kBlocksPerThread) {}
 
-// Valid, at most 31 characters with `suffix`, and unlike every name in `taken` (spreadsheets ignore
-// case).
-std::string SheetName(std::string_view wanted, std::string_view suffix,
-                      std::set<std::string>& taken) {
-  for (size_t attempt = 1;; ++attempt) {
-    const std::string end =
-        attempt == 1 ? std::string(suffix) : fmt::format("{}~{}", suffix, attempt);
-    std::string name;
-    // Cut at characters: what follows a lead byte belongs to it.
-    for (size_t at = 0; at < wanted.size() && name.size() + end.size() < kMaxSheetNameUnits;) {
-      size_t next = at + 1;
-      while (next < wanted.size() && (static_cast<unsigned char>(wanted[next]) & 0xC0U) == 0x80U) {
-        ++next;
+  Status Write(const Sheet& sheet, const std::string& path, const XlsxOptions& options,
+               internal::ZipWriter& zip) {
+    const internal::SheetPlan plan = internal::PlanSheet(sheet);
+    MSP_RETURN_IF_ERROR(zip.Begin(path, plan.bound_bytes >= kLargeBytes));
+    uint32_t crc32 = 0;
+    uint64_t size_bytes = 0;
+    for (size_t first = 0; first < plan.blocks.size(); first += packed_.size()) {
+      const size_t count = std::min(packed_.size(), plan.blocks.size() - first);
+      pool_.ParallelFor(count, [&](size_t item, size_t worker) {
+        Pack(sheet, plan.blocks[first + item], options, worker, packed_[item]);
+      });
+      for (size_t item = 0; item < count; ++item) {
+        const PackedBlock& block = packed_[item];
+        if (!block.ok) {
+          return InternalError("cannot compress a block of the sheet: out of memory");
+        }
+        crc32 = internal::JoinCrc32(crc32, block.crc32, block.size_bytes);
+        size_bytes += block.size_bytes;
+        MSP_RETURN_IF_ERROR(zip.Append(block.compressed));
       }
-      const bool forbidden =
-          std::string_view("[]:*?/\\").find(wanted[at]) != std::string_view::npos;
-      name += forbidden ? std::string_view("_") : wanted.substr(at, next - at);
-      at = next;
     }
-    if (name.empty()) {
-      name = "Sheet";
-    }
-    name += end;
-    std::string lower = name;
-    std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) {
-      return static_cast<char>(c < 0x80 ? std::tolower(c) : c);
-    });
-    if (taken.insert(lower).second) {
-      return name;
-    }
+    MSP_RETURN_IF_ERROR(zip.Append(internal::kStreamEnd));
+    return zip.End(crc32, size_bytes);
   }
-}
 
-std::vector<SheetPart> SplitIntoSheets(std::span<const Table* const> tables,
-                                       size_t rows_per_sheet) {
-  std::vector<SheetPart> parts;
-  std::set<std::string> taken;
-  for (const Table* table : tables) {
-    size_t first = 0;
-    for (size_t number = 1; number == 1 || first < table->row_count(); ++number) {
-      const size_t count = std::min(rows_per_sheet, table->row_count() - first);
-      const std::string suffix = number == 1 ? std::string() : fmt::format("_{}", number);
-      parts.push_back({table, first, count, SheetName(table->name(), suffix, taken)});
-      first += count;
-    }
+ private:
+  void Pack(const Sheet& sheet, const Block& block, const XlsxOptions& options, size_t worker,
+            PackedBlock& packed) {
+    internal::XmlBuffer& xml = buffers_[worker];
+    internal::FormatBlock(sheet, block, options, xml);
+    packed.crc32 = internal::Crc32(xml.text());
+    packed.size_bytes = xml.text().size();
+    packed.ok = compressors_[worker].Compress(xml.text(), packed.compressed);
   }
-  return parts;
-}
 
-std::string ContentTypes(size_t sheets) {
-  std::string xml(kXmlHeader);
-  xml += fmt::format(
-      "<Types xmlns=\"{}/content-types\">"
-      "<Default Extension=\"rels\" "
-      "ContentType=\"application/vnd.openxmlformats-package.relationships+xml\"/>"
-      "<Default Extension=\"xml\" ContentType=\"application/xml\"/>"
-      "<Override PartName=\"/xl/workbook.xml\" "
-      "ContentType=\"application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml\"/>"
-      "<Override PartName=\"/xl/styles.xml\" "
-      "ContentType=\"application/vnd.openxmlformats-officedocument.spreadsheetml.styles+xml\"/>",
-      kPackageNamespace);
-  for (size_t i = 1; i <= sheets; ++i) {
-    xml += fmt::format(
-        "<Override PartName=\"/xl/worksheets/sheet{}.xml\" "
-        "ContentType=\"application/vnd.openxmlformats-officedocument.spreadsheetml.worksheet+xml\"/"
-        ">",
-        i);
-  }
-  return xml + "</Types>";
-}
-
-std::string PackageRelations() {
-  return fmt::format(
-      "{}<Relationships xmlns=\"{}/relationships\"><Relationship Id=\"rId1\" "
-      "Type=\"{}/officeDocument\" "
-      "Target=\"xl/workbook.xml\"/></Relationships>",
-      kXmlHeader, kPackageNamespace, kRelationNamespace);
-}
-
-std::string Workbook(std::span<const SheetPart> parts, const XlsxOptions& options) {
-  std::string xml = fmt::format("{}<workbook xmlns=\"{}\" xmlns:r=\"{}\"><sheets>", kXmlHeader,
-                                kMainNamespace, kRelationNamespace);
-  for (size_t i = 0; i < parts.size(); ++i) {
-    xml += "<sheet name=\"";
-    AppendXmlText(parts[i].name, kMaxSheetNameUnits, xml);
-    xml += fmt::format("\" sheetId=\"{0}\" r:id=\"rId{0}\"/>", i + 1);
-  }
-  xml += "</sheets>";
-  if (options.autofilter) {
-    // Spreadsheets look a filter's range up under this hidden name.
-    xml += "<definedNames>";
-    for (size_t i = 0; i < parts.size(); ++i) {
-      std::string quoted;
-      for (const char c : parts[i].name) {
-        quoted += c == '\'' ? std::string("''") : std::string(1, c);
-      }
-      xml += fmt::format(
-          "<definedName name=\"_xlnm._FilterDatabase\" localSheetId=\"{}\" hidden=\"1\">'", i);
-      AppendXmlText(quoted, 2 * kMaxSheetNameUnits, xml);
-      xml +=
-          fmt::format("'!$A$1:${}${}</definedName>",
-                      ColumnLetters(parts[i].table->columns().size() - 1), parts[i].row_count + 1);
-    }
-    xml += "</definedNames>";
-  }
-  return xml + "</workbook>";
-}
-
-std::string WorkbookRelations(size_t sheets) {
-  std::string xml =
-      fmt::format("{}<Relationships xmlns=\"{}/relationships\">", kXmlHeader, kPackageNamespace);
-  for (size_t i = 1; i <= sheets; ++i) {
-    xml += fmt::format(
-        "<Relationship Id=\"rId{0}\" Type=\"{1}/worksheet\" Target=\"worksheets/sheet{0}.xml\"/>",
-        i, kRelationNamespace);
-  }
-  xml += fmt::format(
-      "<Relationship Id=\"rId{}\" Type=\"{}/styles\" Target=\"styles.xml\"/></Relationships>",
-      sheets + 1, kRelationNamespace);
-  return xml;
-}
-
-// The cell formats in the order of XlsxStyle.
-std::string Styles() {
-  return fmt::format(
-      "{}<styleSheet xmlns=\"{}\">"
-      "<fonts count=\"2\"><font><sz val=\"11\"/><name val=\"Calibri\"/></font>"
-      "<font><b/><sz val=\"11\"/><name val=\"Calibri\"/></font></fonts>"
-      "<fills count=\"4\"><fill><patternFill patternType=\"none\"/></fill>"
-      "<fill><patternFill patternType=\"gray125\"/></fill>"
-      "<fill><patternFill patternType=\"solid\"><fgColor rgb=\"00FFFF00\"/><bgColor "
-      "rgb=\"00FFFF00\"/></patternFill></fill>"
-      "<fill><patternFill patternType=\"solid\"><fgColor rgb=\"FFFF0000\"/><bgColor "
-      "rgb=\"FFFF0000\"/></patternFill></fill>"
-      "</fills>"
-      "<borders count=\"2\"><border><left/><right/><top/><bottom/><diagonal/></border>"
-      "<border><left style=\"thin\"/><right style=\"thin\"/><top style=\"thin\"/><bottom "
-      "style=\"thin\"/><diagonal/></border>"
-      "</borders>"
-      "<cellStyleXfs count=\"1\"><xf numFmtId=\"0\" fontId=\"0\" fillId=\"0\" "
-      "borderId=\"0\"/></cellStyleXfs>"
-      "<cellXfs count=\"4\"><xf numFmtId=\"0\" fontId=\"0\" fillId=\"0\" borderId=\"0\" "
-      "xfId=\"0\"/>"
-      "<xf numFmtId=\"0\" fontId=\"0\" fillId=\"2\" borderId=\"0\" xfId=\"0\" applyFill=\"1\"/>"
-      "<xf numFmtId=\"0\" fontId=\"0\" fillId=\"3\" borderId=\"0\" xfId=\"0\" applyFill=\"1\"/>"
-      "<xf numFmtId=\"0\" fontId=\"1\" fillId=\"0\" borderId=\"1\" xfId=\"0\" applyFont=\"1\" "
-      "applyBorder=\"1\" "
-      "applyAlignment=\"1\"><alignment horizontal=\"center\" vertical=\"top\"/></xf></cellXfs>"
-      "<cellStyles count=\"1\"><cellStyle name=\"Normal\" xfId=\"0\" "
-      "builtinId=\"0\"/></cellStyles></styleSheet>",
-      kXmlHeader, kMainNamespace);
-}
-
-std::string SheetBegin(const SheetPart& part, const XlsxOptions& options) {
-  std::string xml = fmt::format("{}<worksheet xmlns=\"{}\">", kXmlHeader, kMainNamespace);
-  if (options.freeze_header) {
-    xml +=
-        "<sheetViews><sheetView workbookViewId=\"0\"><pane ySplit=\"1\" topLeftCell=\"A2\" "
-        "activePane=\"bottomLeft\" "
-        "state=\"frozen\"/></sheetView></sheetViews>";
-  }
-  xml += "<sheetData>";
-  std::vector<Cell> header;
-  for (const std::string& column : part.table->columns()) {
-    header.push_back(Cell::Text(column));
-  }
-  AppendXlsxRow(header, 1, options.styled_header ? XlsxStyle::kHeader : XlsxStyle::kPlain, xml);
-  return xml;
-}
-
-std::string SheetEnd(const SheetPart& part, const XlsxOptions& options) {
-  std::string xml = "</sheetData>";
-  if (options.autofilter && !part.table->columns().empty()) {
-    xml += fmt::format("<autoFilter ref=\"A1:{}{}\"/>",
-                       ColumnLetters(part.table->columns().size() - 1), part.row_count + 1);
-  }
-  return xml + "</worksheet>";
-}
-
-XlsxStyle StyleOf(Fill fill) {
-  switch (fill) {
-    case Fill::kNone:
-      return XlsxStyle::kPlain;
-    case Fill::kYellow:
-      return XlsxStyle::kYellow;
-    case Fill::kRed:
-      return XlsxStyle::kRed;
-  }
-  return XlsxStyle::kPlain;
-}
-
-Status AddSheet(ZipWriter& zip, size_t number, const SheetPart& part, const XlsxOptions& options,
-                base::ThreadPool& pool) {
-  const size_t blocks = std::max<size_t>(1, (part.row_count + kRowsPerBlock - 1) / kRowsPerBlock);
-  const auto make_block = [&](size_t block, std::string& out) {
-    if (block == 0) {
-      out += SheetBegin(part, options);
-    }
-    const size_t begin = block * kRowsPerBlock;
-    const size_t end = std::min(begin + kRowsPerBlock, part.row_count);
-    for (size_t i = begin; i < end; ++i) {
-      const size_t row = part.first_row + i;
-      AppendXlsxRow(part.table->row(row), i + 2, StyleOf(part.table->fill(row)), out);
-    }
-    if (block + 1 == blocks) {
-      out += SheetEnd(part, options);
-    }
-  };
-  return zip.AddMemberInBlocks(fmt::format("xl/worksheets/sheet{}.xml", number), blocks, make_block,
-                               pool);
-}
+  base::ThreadPool& pool_;
+  std::vector<internal::XmlBuffer> buffers_;            // per thread
+  std::vector<internal::BlockCompressor> compressors_;  // per thread
+  std::vector<PackedBlock> packed_;                     // of the current wave
+};
 
 }  // namespace
 
 Status WriteXlsx(const std::filesystem::path& path, std::span<const Table* const> sheets,
                  const XlsxOptions& options, base::ThreadPool& pool) {
-  const std::vector<SheetPart> parts = SplitIntoSheets(sheets, options.rows_per_sheet);
-  MSP_ASSIGN_OR_RETURN(ZipWriter zip, ZipWriter::Create(path));
-  MSP_RETURN_IF_ERROR(zip.AddMember("[Content_Types].xml", ContentTypes(parts.size())));
-  MSP_RETURN_IF_ERROR(zip.AddMember("_rels/.rels", PackageRelations()));
-  MSP_RETURN_IF_ERROR(zip.AddMember("xl/workbook.xml", Workbook(parts, options)));
-  MSP_RETURN_IF_ERROR(zip.AddMember("xl/_rels/workbook.xml.rels", WorkbookRelations(parts.size())));
-  MSP_RETURN_IF_ERROR(zip.AddMember("xl/styles.xml", Styles()));
-  for (size_t i = 0; i < parts.size(); ++i) {
-    MSP_RETURN_IF_ERROR(AddSheet(zip, i + 1, parts[i], options, pool));
+  if (sheets.empty()) {
+    return InternalError(fmt::format("cannot write {}: no table", path.string()));
   }
-  return zip.Commit();
+  for (const Table* table : sheets) {
+    if (table->columns().size() > kMaxColumns) {
+      return UnsupportedError(fmt::format("cannot write {}: table {} has {} columns, a sheet {}",
+                                          path.string(), table->name(), table->columns().size(),
+                                          kMaxColumns));
+    }
+  }
+  const std::vector<Sheet> plan = internal::PlanWorkbook(sheets, options.rows_per_sheet);
+  MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
+  internal::ZipWriter zip(file);
+  MSP_RETURN_IF_ERROR(zip.AddStored("[Content_Types].xml", internal::ContentTypesXml(plan.size())));
+  MSP_RETURN_IF_ERROR(zip.AddStored("_rels/.rels", internal::PackageRelationsXml()));
+  MSP_RETURN_IF_ERROR(zip.AddStored("xl/workbook.xml", internal::WorkbookXml(plan, options)));
+  MSP_RETURN_IF_ERROR(
+      zip.AddStored("xl/_rels/workbook.xml.rels", internal::WorkbookRelationsXml(plan.size())));
+  MSP_RETURN_IF_ERROR(zip.AddStored("xl/styles.xml", internal::StylesXml()));
+  SheetPacker packer(pool);
+  for (size_t index = 0; index < plan.size(); ++index) {
+    MSP_RETURN_IF_ERROR(packer.Write(plan[index], internal::SheetPath(index), options, zip),
+                        "cannot write ", path.string());
+  }
+  MSP_RETURN_IF_ERROR(zip.Finish());
+  return file.Commit();
 }
 
 }  // namespace msprobe::report

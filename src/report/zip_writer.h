@@ -1,11 +1,7 @@
-// Writes a zip archive member by member. A member is compressed in blocks on all threads; the
-// blocks are joined into one deflate stream whose bytes do not depend on the number of threads.
+// Inside of the room: a zip archive written from front to back, members of any size.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,42 +9,40 @@
 #include "msprobe/status.h"
 
 #include "src/base/files.h"
-#include "src/base/thread_pool.h"
 
-namespace msprobe::report {
+namespace msprobe::report::internal {
 
 class ZipWriter {
  public:
-  static Result<ZipWriter> Create(const std::filesystem::path& path);
+  explicit ZipWriter(base::AtomicFile& file) : file_(file) {}
 
-  // A small member, as it is.
-  Status AddMember(std::string_view name, std::string_view content);
+  // A member whose content fits in one piece.
+  Status AddStored(std::string_view name, std::string_view content);
 
-  // A large one: `make_block(i, out)` appends block i's bytes to the empty `out`; blocks [0, count)
-  // are made and compressed in parallel, a few at a time.
-  Status AddMemberInBlocks(std::string_view name, size_t count,
-                           const std::function<void(size_t block, std::string& out)>& make_block,
-                           base::ThreadPool& pool);
+  // A deflated member in pieces. `may_be_large` reserves room for sizes of 4 GiB and more; a member
+  // that grows so large without it is an error at its end.
+  Status Begin(std::string_view name, bool may_be_large);
+  Status Append(std::string_view compressed) { return file_.Write(compressed); }
+  Status End(uint32_t crc32, uint64_t size_bytes);
 
-  // Writes the directory and renames the archive into place.
-  Status Commit();
+  // Writes the directory; nothing may follow.
+  Status Finish();
 
  private:
   struct Member {
     std::string name;
     uint64_t offset = 0;
     uint64_t compressed_bytes = 0;
-    uint64_t plain_bytes = 0;
-    uint32_t crc = 0;
-    bool deflated = false;
+    uint64_t size_bytes = 0;
+    uint32_t crc32 = 0;
+    uint16_t method = 0;
+    bool large = false;
   };
+  static std::string LocalHeader(const Member& member);
+  static std::string DirectoryEntry(const Member& member);
 
-  explicit ZipWriter(base::AtomicFile file) : file_(std::move(file)) {}
-  Status BeginMember(std::string_view name, bool deflated);
-  Status EndMember();
-
-  base::AtomicFile file_;
+  base::AtomicFile& file_;
   std::vector<Member> members_;
 };
 
-}  // namespace msprobe::report
+}  // namespace msprobe::report::internal

@@ -1,0 +1,45 @@
+// One character of UTF-8 at a time, for text that may be anything.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace msprobe::base {
+
+struct Utf8Char {
+  uint32_t code = 0;  // where not valid: the single byte
+  uint32_t bytes = 1;
+  bool valid = false;  // false for a byte that belongs to no character
+};
+
+// The character at the front of `text`, which must not be empty. Overlong forms and codes beyond
+// U+10FFFF are not valid; surrogates (U+D800 to U+DFFF) in three-byte form are reported as such.
+inline Utf8Char DecodeUtf8(std::string_view text) {
+  const auto byte = [text](size_t at) {
+    return static_cast<uint32_t>(static_cast<unsigned char>(text[at]));
+  };
+  const uint32_t lead = byte(0);
+  if (lead < 0x80) {
+    return {lead, 1, true};
+  }
+  const uint32_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  const Utf8Char stray = {lead, 1, false};
+  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) {
+    return stray;
+  }
+  uint32_t code = lead & (0xFFU >> (length + 1));
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0U) != 0x80U) {
+      return stray;
+    }
+    code = (code << 6U) | (byte(i) & 0x3FU);
+  }
+  const uint32_t smallest = length == 4 ? 0x10000 : length == 3 ? 0x800 : 0x80;
+  if (code < smallest || code > 0x10FFFF) {
+    return stray;
+  }
+  return {code, length, true};
+}
+
+}  // namespace msprobe::base

@@ -1,0 +1,56 @@
+#include <string>
+
+#include "src/base/files.h"
+#include "src/json/writer.h"
+#include "src/report/writers.h"
+
+namespace msprobe::report {
+namespace {
+
+constexpr size_t kFlushBytes = size_t{1} << 20U;
+
+void PutCell(const Cell& cell, json::Writer& writer) {
+  switch (cell.kind()) {
+    case CellKind::kEmpty:
+      writer.Null();
+      break;
+    case CellKind::kText:
+      writer.Text(cell.text());
+      break;
+    case CellKind::kInteger:
+      writer.Int(cell.integer());
+      break;
+    case CellKind::kNumber:
+      writer.Float(cell.number());
+      break;
+  }
+}
+
+}  // namespace
+
+Status WriteJsonLines(const std::filesystem::path& path, const Table& table) {
+  MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
+  std::string out;
+  for (size_t row = 0; row < table.row_count(); ++row) {
+    json::Writer writer(out, -1, json::Writer::NonFinite::kNull);
+    const std::span<const Cell> cells = table.row(row);
+    writer.BeginObject();
+    for (size_t column = 0; column < cells.size(); ++column) {
+      writer.Key(table.columns()[column]);
+      PutCell(cells[column], writer);
+    }
+    if (table.fill(row) != Fill::kNone) {
+      writer.Member("highlight", table.fill(row) == Fill::kRed ? "red" : "yellow");
+    }
+    writer.EndObject();
+    out += '\n';
+    if (out.size() >= kFlushBytes) {
+      MSP_RETURN_IF_ERROR(file.Write(out));
+      out.clear();
+    }
+  }
+  MSP_RETURN_IF_ERROR(file.Write(out));
+  return file.Commit();
+}
+
+}  // namespace msprobe::report

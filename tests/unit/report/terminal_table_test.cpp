@@ -1,0 +1,63 @@
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "src/report/writers.h"
+
+namespace msprobe::report {
+namespace {
+
+Table Sample() {
+  Table table("t", {"name", "value"});
+  const std::vector<Cell> first = {Cell::Text("linear"), Cell::Integer(12)};
+  const std::vector<Cell> second = {Cell::Text("\u4f60\u597d"), Cell::Number(0.5)};
+  table.AddRow(first, Fill::kRed);
+  table.AddRow(second);
+  return table;
+}
+
+TEST(TerminalTable, AlignsColumnsAndCountsWideCharactersTwice) {
+  EXPECT_EQ(TerminalTable(Sample(), {80, false}),
+            "name    value\n"
+            "linear     12\n"
+            "\u4f60\u597d      0.5\n");
+}
+
+TEST(TerminalTable, ColoursTheHeaderAndFilledRows) {
+  EXPECT_EQ(TerminalTable(Sample(), {80, true}),
+            "\x1b[1mname    value\x1b[0m\n"
+            "\x1b[31mlinear     12\x1b[0m\n"
+            "\u4f60\u597d      0.5\n");
+}
+
+TEST(TerminalTable, CutsTheWidestColumnWithAnEllipsis) {
+  Table table("t", {"a", "b"});
+  const std::vector<Cell> row = {Cell::Text("0123456789abcdefghij"), Cell::Text("short")};
+  table.AddRow(row);
+  EXPECT_EQ(TerminalTable(table, {17, false}), "a           b\n012345678\u2026  short\n");
+}
+
+TEST(TerminalTable, NeverCutsAWideCharacterInHalf) {
+  Table table("t", {"a"});
+  const std::vector<Cell> row = {Cell::Text("\u4f60\u597d\u4f60\u597d\u4f60\u597d")};
+  table.AddRow(row);
+  EXPECT_EQ(TerminalTable(table, {8, false}), "a\n\u4f60\u597d\u4f60\u2026\n");
+  EXPECT_EQ(TerminalTable(table, {7, false}), "a\n\u4f60\u597d\u4f60\u2026\n");
+  EXPECT_EQ(TerminalTable(table, {6, false}), "a\n\u4f60\u597d\u2026\n");
+}
+
+TEST(TerminalTable, ShowsNoControlCharacters) {
+  Table table("t", {"a"});
+  const std::vector<Cell> row = {Cell::Text("x\x1b[31my\nz\xFF")};
+  table.AddRow(row);
+  EXPECT_EQ(TerminalTable(table, {40, false}), "a\nx?[31my z?\n");
+}
+
+TEST(TerminalTable, ManagesTablesWithoutRowsOrColumns) {
+  EXPECT_EQ(TerminalTable(Table("t", {"a", "b"}), {10, false}), "a  b\n");
+  EXPECT_EQ(TerminalTable(Table("t", {}), {10, false}), "\n");
+}
+
+}  // namespace
+}  // namespace msprobe::report

@@ -1,0 +1,79 @@
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "sample.h"
+#include "src/report/writers.h"
+
+namespace msprobe::report {
+namespace {
+
+std::string Csv(const Table& table) {
+  const std::filesystem::path path = TestFile("t.csv");
+  const Status status = WriteCsv(path, table);
+  return status.ok() ? FileText(path) : status.message();
+}
+
+Table OneColumn(const std::vector<Cell>& cells) {
+  Table table("t", {"c"});
+  for (const Cell& cell : cells) {
+    table.AddRow(std::span<const Cell>(&cell, 1));
+  }
+  return table;
+}
+
+TEST(WriteCsv, QuotesWhereTheStandardAsksForIt) {
+  const Table table = OneColumn({Cell::Text("plain"), Cell::Text("a,b"), Cell::Text("say \"x\""),
+                                 Cell::Text("two\nlines"), Cell::Text(""), Cell::Text("\u4f60")});
+  EXPECT_EQ(Csv(table),
+            "\xEF\xBB\xBF"
+            "c\r\nplain\r\n\"a,b\"\r\n\"say \"\"x\"\"\"\r\n\"two\nlines\"\r\n\r\n\u4f60\r\n");
+}
+
+TEST(WriteCsv, SpellsNumbersAndEmptyCells) {
+  const Table table = OneColumn({Cell::Integer(-7), Cell::Number(0.1), Cell()});
+  EXPECT_EQ(Csv(table),
+            "\xEF\xBB\xBF"
+            "c\r\n-7\r\n0.1\r\n\r\n");
+}
+
+TEST(WriteCsv, DisarmsWhatASpreadsheetWouldTakeForAFormula) {
+  const Table table = OneColumn({Cell::Text("=1+1"), Cell::Text("@x"), Cell::Text("+cmd|x"),
+                                 Cell::Text("-2+3"), Cell::Text("=\"a\",b")});
+  EXPECT_EQ(Csv(table),
+            "\xEF\xBB\xBF"
+            "c\r\n'=1+1\r\n'@x\r\n'+cmd|x\r\n'-2+3\r\n\"'=\"\"a\"\",b\"\r\n");
+}
+
+TEST(WriteCsv, LeavesNumbersInTextAlone) {
+  const Table table =
+      OneColumn({Cell::Text("-inf\t"), Cell::Text("-1.5"), Cell::Text("-"), Cell::Text("nan")});
+  EXPECT_EQ(Csv(table),
+            "\xEF\xBB\xBF"
+            "c\r\n-inf\t\r\n-1.5\r\n-\r\nnan\r\n");
+}
+
+TEST(WriteJsonLines, WritesOneObjectPerRow) {
+  Table table("t", {"name", "value"});
+  const std::vector<Cell> first = {Cell::Text("a \"b\"\n\u4f60"), Cell::Integer(3)};
+  const std::vector<Cell> second = {Cell(), Cell::Number(0.5)};
+  table.AddRow(first, Fill::kRed);
+  table.AddRow(second, Fill::kYellow);
+  table.AddRow(second);
+  const std::filesystem::path path = TestFile("t.jsonl");
+  ASSERT_TRUE(WriteJsonLines(path, table).ok());
+  EXPECT_EQ(FileText(path),
+            "{\"name\": \"a \\\"b\\\"\\n\\u4f60\", \"value\": 3, \"highlight\": \"red\"}\n"
+            "{\"name\": null, \"value\": 0.5, \"highlight\": \"yellow\"}\n"
+            "{\"name\": null, \"value\": 0.5}\n");
+}
+
+TEST(TextWriters, LeaveNothingBehindWhereTheFolderIsMissing) {
+  const Table table("t", {"c"});
+  EXPECT_EQ(WriteCsv("/nonexistent/x.csv", table).code(), StatusCode::kNotFound);
+  EXPECT_EQ(WriteJsonLines("/nonexistent/x.jsonl", table).code(), StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace msprobe::report
