@@ -20,10 +20,7 @@ std::string_view CellNameOf(std::string_view rest) {
 }  // namespace
 
 Status MapRowsByCell(const std::filesystem::path& file, const Side& npu, RowMapping& mapping) {
-  TextMap targets;
-  if (!file.empty()) {
-    MSP_ASSIGN_OR_RETURN(targets, LoadTextMap(file));
-  }
+  MSP_ASSIGN_OR_RETURN(const TextMap targets, LoadTextMap(file));
   mapping.keys.clear();
   std::string key;
   for (const SideRow& row : npu.rows) {

@@ -49,6 +49,9 @@ std::optional<TextMap> ReadPlainLines(std::string_view text) {
 }  // namespace
 
 Result<TextMap> LoadTextMap(const std::filesystem::path& path) {
+  if (path.empty()) {
+    return TextMap();
+  }
   MSP_ASSIGN_OR_RETURN(const std::string text, base::ReadTextFile(path, kLimitBytes));
   if (std::optional<TextMap> plain = ReadPlainLines(text)) {
     return *std::move(plain);

@@ -20,7 +20,8 @@ struct TextHash {
 };
 using TextMap = std::unordered_map<std::string, std::string, TextHash, std::equal_to<>>;
 
-// A YAML object of texts: {key: value, ...}. An empty document gives an empty map.
+// A YAML object of texts: {key: value, ...}. An empty document or no path at all gives an empty
+// map.
 Result<TextMap> LoadTextMap(const std::filesystem::path& path);
 
 // {NPU row name: bench row name}; rows that are not listed keep their own name.
