@@ -94,8 +94,7 @@ class Planner {
       pair.input = {npu.folder / file_name, bench.folder / file_name, npu.step, npu.rank};
       pair.is_debug = is_debug;
       if (name_ranks_) {
-        pair.rank_suffix =
-            "_" + (npu.rank ? fmt::format("rank{}", *npu.rank) : std::string("rank"));
+        pair.rank_suffix = npu.rank ? fmt::format("_rank{}", *npu.rank) : std::string("_rank");
       }
       if (several_steps_) {
         pair.result_subfolder = npu.step ? fmt::format("step{}", *npu.step) : std::string("step");

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include <fmt/format.h>
@@ -89,7 +90,8 @@ double ScalarValue(const TensorView& view) {
   std::array<std::byte, 16> bytes{};
   tensor::CopyElements(view, 0, 1, bytes.data());
   double value = 0;
-  kernels::ConvertToDouble(view.dtype, bytes.data(), 1, &value);
+  kernels::WidenToDouble(view.dtype, std::span(bytes.data(), DTypeSize(view.dtype)),
+                         std::span(&value, 1));
   return value;
 }
 
