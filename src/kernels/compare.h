@@ -1,43 +1,47 @@
-// How far two tensors of equal shape are apart: the sums behind cosine, euclidean distance, maximum absolute and relative
-// error and the shares of small relative errors, in one pass over both sides' bytes.
+// How far two tensors of equal shape are apart: the sums behind cosine, euclidean distance, maximum
+// absolute and relative error and the shares of small relative errors, in one pass over both sides'
+// bytes.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "msprobe/dtype.h"
+
 #include "src/kernels/stats.h"
 
 namespace msprobe::kernels {
 
-// n = elements of the side under test, b = of the bench side. Elements where both sides are NaN, or both infinite, count as
-// 0 on both sides (the sign of an infinity is not looked at); elements where only one side is, are counted and excluded.
-// Complex values enter with their real part only, as the reference does.
+// n = elements of the side under test, b = of the bench side. Elements where both sides are NaN, or
+// both infinite, count as 0 on both sides (the sign of an infinity is not looked at); elements
+// where only one side is, are counted and excluded. Complex values enter with their real part only,
+// as the reference does.
 struct ComparePartial {
   uint64_t element_count = 0;
-  uint64_t nonfinite_mismatch_count = 0;   // NaN or inf on one side only, or NaN against inf
+  uint64_t nonfinite_mismatch_count = 0;  // NaN or inf on one side only, or NaN against inf
   uint64_t nonfinite_match_count = 0;
-  uint64_t opposite_inf_count = 0;         // of the matches: +inf against -inf
-  double dot = 0;                          // sum n*b
+  uint64_t opposite_inf_count = 0;  // of the matches: +inf against -inf
+  double dot = 0;                   // sum n*b
   double npu_square_sum = 0;
   double bench_square_sum = 0;
-  double difference_square_sum = 0;        // sum (n-b)^2
-  double max_abs_error = 0;                // NaN if any |n-b| is NaN
-  double max_relative_error = 0;           // max r, may be inf; NaN if any r is NaN
-  uint64_t below_one_thousandth_count = 0;     // r < 0.001
-  uint64_t below_five_thousandths_count = 0;   // r < 0.005
-  uint64_t different_count = 0;            // n != b
+  double difference_square_sum = 0;           // sum (n-b)^2
+  double max_abs_error = 0;                   // NaN if any |n-b| is NaN
+  double max_relative_error = 0;              // max r, may be inf; NaN if any r is NaN
+  uint64_t below_one_thousandth_count = 0;    // r < 0.001
+  uint64_t below_five_thousandths_count = 0;  // r < 0.005
+  uint64_t different_count = 0;               // n != b
 };
 
-// r = |(n - b) / b| in the wider of the two dtypes (float16 with float16 stays float16; float16 with float32 is float32; an
-// integer, bool or complex bench makes it float64), after 2.220446049250313e-16, rounded to that side's dtype, has been added
-// to n and b where b == 0. bfloat16 and the 8-bit floats are widened to float32 first.
-ComparePartial CompareBlock(DType npu_dtype, const std::byte* npu, DType bench_dtype, const std::byte* bench,
-                            size_t element_count);
+// r = |(n - b) / b| in the wider of the two dtypes (float16 with float16 stays float16; float16
+// with float32 is float32; an integer, bool or complex bench makes it float64),
+// after 2.220446049250313e-16, rounded to that side's dtype, has been added to n and b where b ==
+// 0. bfloat16 and the 8-bit floats are widened to float32 first.
+ComparePartial CompareBlock(DType npu_dtype, const std::byte* npu, DType bench_dtype,
+                            const std::byte* bench, size_t element_count);
 void MergeCompare(ComparePartial& into, const ComparePartial& next);
 
 // All blocks of kBlockElements in order, in one thread.
-ComparePartial CompareTensors(DType npu_dtype, const std::byte* npu, DType bench_dtype, const std::byte* bench,
-                              size_t element_count);
+ComparePartial CompareTensors(DType npu_dtype, const std::byte* npu, DType bench_dtype,
+                              const std::byte* bench, size_t element_count);
 
 }  // namespace msprobe::kernels

@@ -11,8 +11,8 @@ namespace msprobe::kernels {
 
 struct TensorStats {
   uint64_t element_count = 0;
-  // NaN in any element makes all four NaN, as the frameworks do. Of no elements: max, min, mean NaN, norm 0.
-  // Complex: of the absolute values. Bool: of 0 and 1.
+  // NaN in any element makes all four NaN, as the frameworks do. Of no elements: max, min, mean
+  // NaN, norm 0. Complex: of the absolute values. Bool: of 0 and 1.
   double max = 0;
   double min = 0;
   double mean = 0;
@@ -23,8 +23,9 @@ struct TensorStats {
   uint64_t zero_count = 0;  // +0 and -0
 };
 
-// Sums of one run of elements. Partials of consecutive runs merge into the partial of both; merging in order of position
-// with fixed run lengths gives the same bits whatever thread computed which run.
+// Sums of one run of elements. Partials of consecutive runs merge into the partial of both; merging
+// in order of position with fixed run lengths gives the same bits whatever thread computed which
+// run.
 struct StatsPartial {
   uint64_t element_count = 0;
   double max = 0;
@@ -40,8 +41,8 @@ struct StatsPartial {
 // The run length every caller cuts tensors into: 64 Ki elements stay in the L2 cache.
 inline constexpr size_t kBlockElements = size_t{1} << 16U;
 
-// `data` holds whole little-endian elements, row-major, at any alignment. Floating sums are kept in double; integer sums
-// are exact up to 2^53 per element and in double beyond.
+// `data` holds whole little-endian elements, row-major, at any alignment. Floating sums are kept in
+// double; integer sums are exact up to 2^53 per element and in double beyond.
 StatsPartial StatsOfBlock(DType dtype, std::span<const std::byte> data);
 void MergeStats(StatsPartial& into, const StatsPartial& next);
 TensorStats FinishStats(const StatsPartial& total);

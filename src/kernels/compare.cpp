@@ -1,0 +1,253 @@
+#include "src/kernels/compare.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "src/kernels/convert.h"
+#include "src/kernels/kernel_table.h"
+
+namespace msprobe::kernels {
+namespace {
+
+using internal::CompareFunction;
+using internal::CompareLanes;
+using internal::KernelTable;
+using internal::kGroupElements;
+using internal::RelativeRule;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// Elements of each conversion buffer; both sides together stay in the L1 cache.
+constexpr size_t kBufferElements = 1024;
+
+// The type relative errors are computed in.
+enum class Arithmetic { kFloat16, kFloat32, kFloat64 };
+
+struct Plan {
+  Arithmetic arithmetic = Arithmetic::kFloat64;
+  RelativeRule rule;
+};
+
+Arithmetic ArithmeticOf(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return Arithmetic::kFloat16;
+    case DType::kFloat32:
+    case DType::kBFloat16:
+    case DType::kFloat8E4M3FN:
+    case DType::kFloat8E5M2:
+    case DType::kFloat8E4M3FNUZ:
+    case DType::kFloat8E5M2FNUZ:
+      return Arithmetic::kFloat32;
+    default:
+      return Arithmetic::kFloat64;
+  }
+}
+
+Plan MakePlan(DType npu_dtype, DType bench_dtype) {
+  Plan plan;
+  if (GetDTypeInfo(bench_dtype).kind != DTypeKind::kFloat) {
+    return plan;  // both sides are cast to double first
+  }
+  const Arithmetic npu = ArithmeticOf(npu_dtype);
+  const Arithmetic bench = ArithmeticOf(bench_dtype);
+  plan.arithmetic = std::max(npu, bench);
+  plan.rule.npu_epsilon = npu == Arithmetic::kFloat16 ? 0 : internal::kRelativeEpsilon;
+  plan.rule.bench_epsilon = bench == Arithmetic::kFloat16 ? 0 : internal::kRelativeEpsilon;
+  plan.rule.npu_is_float32 = npu == Arithmetic::kFloat32 && bench == Arithmetic::kFloat64;
+  return plan;
+}
+
+void VectorsThenRest(CompareFunction KernelTable::*function, size_t element_bytes,
+                     const std::byte* npu, const std::byte* bench, size_t count,
+                     const RelativeRule& rule, CompareLanes& lanes) {
+  const size_t grouped = count / kGroupElements * kGroupElements;
+  (internal::ActiveTable().*function)(npu, bench, grouped, rule, lanes);
+  (internal::PlainTable().*function)(npu + grouped * element_bytes, bench + grouped * element_bytes,
+                                     count - grouped, rule, lanes);
+}
+
+double SumOfLanes(const double (&lanes)[internal::kCompareLanes]) {
+  static_assert(internal::kCompareLanes == 8);
+  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
+         ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+void Finish(const CompareLanes& lanes, ComparePartial& partial) {
+  partial.dot = SumOfLanes(lanes.dot);
+  partial.npu_square_sum = SumOfLanes(lanes.npu_square_sum);
+  partial.bench_square_sum = SumOfLanes(lanes.bench_square_sum);
+  partial.difference_square_sum = SumOfLanes(lanes.difference_square_sum);
+  partial.max_abs_error = lanes.max_abs_error;
+  partial.max_relative_error = lanes.relative_error_nan ? kNan : lanes.max_relative_error;
+  partial.below_one_thousandth_count = lanes.below_one_thousandth_count;
+  partial.below_five_thousandths_count = lanes.below_five_thousandths_count;
+  partial.different_count = lanes.different_count;
+}
+
+// Finite elements, gathered until a buffer is full.
+template <class T>
+class PairBuffer {
+ public:
+  PairBuffer(CompareFunction KernelTable::*function, const RelativeRule& rule)
+      : function_(function), rule_(rule) {}
+
+  // Matching NaN and infinities enter as 0 on both sides, others are left out; both are counted.
+  void Append(std::span<const T> npu, std::span<const T> bench, ComparePartial& partial) {
+    for (size_t i = 0; i < npu.size(); ++i) {
+      T n = npu[i];
+      T b = bench[i];
+      if (!std::isfinite(n) || !std::isfinite(b)) {
+        if (std::isnan(n) != std::isnan(b) || std::isinf(n) != std::isinf(b)) {
+          ++partial.nonfinite_mismatch_count;
+          continue;
+        }
+        ++partial.nonfinite_match_count;
+        partial.opposite_inf_count += std::isinf(n) && std::signbit(n) != std::signbit(b) ? 1U : 0U;
+        n = 0;
+        b = 0;
+      }
+      npu_[used_] = n;
+      bench_[used_] = b;
+      if (++used_ == kBufferElements) {
+        Flush();
+      }
+    }
+  }
+
+  const CompareLanes& Finished() {
+    Flush();
+    return lanes_;
+  }
+
+ private:
+  void Flush() {
+    VectorsThenRest(function_, sizeof(T), reinterpret_cast<const std::byte*>(npu_.data()),
+                    reinterpret_cast<const std::byte*>(bench_.data()), used_, rule_, lanes_);
+    used_ = 0;
+  }
+
+  CompareFunction KernelTable::*function_;
+  RelativeRule rule_;
+  std::array<T, kBufferElements> npu_;
+  std::array<T, kBufferElements> bench_;
+  size_t used_ = 0;
+  CompareLanes lanes_;
+};
+
+void Widen(DType dtype, std::span<const std::byte> data, std::span<float> out) {
+  WidenToFloat(dtype, data, out);
+}
+void Widen(DType dtype, std::span<const std::byte> data, std::span<double> out) {
+  WidenToDouble(dtype, data, out);
+}
+
+// Any pair of dtypes, any values.
+template <class T>
+ComparePartial CompareConverted(CompareFunction KernelTable::*function, const RelativeRule& rule,
+                                DType npu_dtype, const std::byte* npu, DType bench_dtype,
+                                const std::byte* bench, size_t count) {
+  const size_t npu_bytes = DTypeSize(npu_dtype);
+  const size_t bench_bytes = DTypeSize(bench_dtype);
+  ComparePartial partial;
+  partial.element_count = count;
+  PairBuffer<T> pairs(function, rule);
+  std::array<T, kBufferElements> npu_values;
+  std::array<T, kBufferElements> bench_values;
+  for (size_t first = 0; first < count; first += kBufferElements) {
+    const size_t size = std::min(kBufferElements, count - first);
+    const std::span<T> npu_part = std::span(npu_values).first(size);
+    const std::span<T> bench_part = std::span(bench_values).first(size);
+    Widen(npu_dtype, {npu + first * npu_bytes, size * npu_bytes}, npu_part);
+    Widen(bench_dtype, {bench + first * bench_bytes, size * bench_bytes}, bench_part);
+    pairs.Append(npu_part, bench_part, partial);
+  }
+  Finish(pairs.Finished(), partial);
+  return partial;
+}
+
+// The loop that reads both sides as stored, for pairs of one common dtype; nullptr for others.
+CompareFunction KernelTable::*DirectLoop(DType npu_dtype, DType bench_dtype) {
+  if (npu_dtype != bench_dtype) {
+    return nullptr;
+  }
+  switch (npu_dtype) {
+    case DType::kFloat32:
+      return &KernelTable::compare_float32;
+    case DType::kBFloat16:
+      return &KernelTable::compare_bfloat16;
+    case DType::kFloat16:
+      return &KernelTable::compare_float16;
+    case DType::kFloat64:
+      return &KernelTable::compare_float64;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+ComparePartial CompareBlock(DType npu_dtype, const std::byte* npu, DType bench_dtype,
+                            const std::byte* bench, size_t element_count) {
+  if (element_count > kBlockElements) {
+    return CompareTensors(npu_dtype, npu, bench_dtype, bench, element_count);
+  }
+  const Plan plan = MakePlan(npu_dtype, bench_dtype);
+  if (const auto direct = DirectLoop(npu_dtype, bench_dtype); direct != nullptr) {
+    CompareLanes lanes;
+    VectorsThenRest(direct, DTypeSize(npu_dtype), npu, bench, element_count, plan.rule, lanes);
+    ComparePartial partial;
+    partial.element_count = element_count;
+    Finish(lanes, partial);
+    // Finite sums of squares mean finite elements: the common case is done.
+    if (std::isfinite(partial.npu_square_sum) && std::isfinite(partial.bench_square_sum)) {
+      return partial;
+    }
+  }
+  switch (plan.arithmetic) {
+    case Arithmetic::kFloat16:
+      return CompareConverted<float>(&KernelTable::compare_widened_float16, plan.rule, npu_dtype,
+                                     npu, bench_dtype, bench, element_count);
+    case Arithmetic::kFloat32:
+      return CompareConverted<float>(&KernelTable::compare_float32, plan.rule, npu_dtype, npu,
+                                     bench_dtype, bench, element_count);
+    case Arithmetic::kFloat64:
+      break;
+  }
+  return CompareConverted<double>(&KernelTable::compare_float64, plan.rule, npu_dtype, npu,
+                                  bench_dtype, bench, element_count);
+}
+
+void MergeCompare(ComparePartial& into, const ComparePartial& next) {
+  into.element_count += next.element_count;
+  into.nonfinite_mismatch_count += next.nonfinite_mismatch_count;
+  into.nonfinite_match_count += next.nonfinite_match_count;
+  into.opposite_inf_count += next.opposite_inf_count;
+  into.dot += next.dot;
+  into.npu_square_sum += next.npu_square_sum;
+  into.bench_square_sum += next.bench_square_sum;
+  into.difference_square_sum += next.difference_square_sum;
+  const auto larger = [](double a, double b) {
+    return std::isnan(a) || std::isnan(b) ? kNan : std::max(a, b);
+  };
+  into.max_abs_error = larger(into.max_abs_error, next.max_abs_error);
+  into.max_relative_error = larger(into.max_relative_error, next.max_relative_error);
+  into.below_one_thousandth_count += next.below_one_thousandth_count;
+  into.below_five_thousandths_count += next.below_five_thousandths_count;
+  into.different_count += next.different_count;
+}
+
+ComparePartial CompareTensors(DType npu_dtype, const std::byte* npu, DType bench_dtype,
+                              const std::byte* bench, size_t element_count) {
+  ComparePartial total;
+  for (size_t first = 0; first < element_count; first += kBlockElements) {
+    const size_t size = std::min(kBlockElements, element_count - first);
+    MergeCompare(total, CompareBlock(npu_dtype, npu + first * DTypeSize(npu_dtype), bench_dtype,
+                                     bench + first * DTypeSize(bench_dtype), size));
+  }
+  return total;
+}
+
+}  // namespace msprobe::kernels

@@ -1,0 +1,98 @@
+// The inner loops that exist once per instruction set, and the choice among them at run time.
+//
+// Every implementation gives the same bits: sums are kept in a fixed number of double lanes,
+// element i in lane i modulo that number, each addition and multiplication is rounded by itself
+// (fused only where the product is exact), and the lanes are added up in one fixed order by code
+// all implementations share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace msprobe::kernels::internal {
+
+// Vector loops take multiples of this many elements; the rest goes through the plain
+// implementation.
+inline constexpr size_t kGroupElements = 16;
+
+inline constexpr size_t kStatsLanes = 16;
+inline constexpr size_t kCompareLanes = 8;
+
+struct StatsLanes {
+  double sum[kStatsLanes] = {};
+  double square_sum[kStatsLanes] = {};
+  double max = 0;  // of everything but NaN; set before the first call to -inf
+  double min = 0;  // to +inf
+  uint64_t zero_count = 0;
+};
+
+// What the fast loop does not tell about a run that holds NaN or infinities.
+struct NonFiniteCounts {
+  double max = 0;  // of everything but NaN; set before the first call to -inf
+  double min = 0;  // to +inf
+  uint64_t nan_count = 0;
+  uint64_t positive_inf_count = 0;
+  uint64_t negative_inf_count = 0;
+};
+
+struct CompareLanes {
+  double dot[kCompareLanes] = {};
+  double npu_square_sum[kCompareLanes] = {};
+  double bench_square_sum[kCompareLanes] = {};
+  double difference_square_sum[kCompareLanes] = {};
+  double max_abs_error = 0;
+  double max_relative_error = 0;  // of everything but NaN
+  bool relative_error_nan = false;
+  uint64_t below_one_thousandth_count = 0;
+  uint64_t below_five_thousandths_count = 0;
+  uint64_t different_count = 0;
+};
+
+// 2^-52, added to both sides where the bench is zero. A float16 side absorbs it: its epsilon is 0.
+inline constexpr double kRelativeEpsilon = 0x1p-52;
+
+struct RelativeRule {
+  double npu_epsilon = kRelativeEpsilon;
+  double bench_epsilon = kRelativeEpsilon;
+  bool npu_is_float32 = false;  // in double arithmetic: n + epsilon is rounded to float32
+};
+
+// Counts are multiples of kGroupElements (any count for the plain table) and at most kBlockElements
+// of stats.h, pointers may be unaligned, results are added to what the last argument already holds.
+using StatsFunction = void (*)(const std::byte* data, size_t count, StatsLanes& lanes);
+using NonFiniteFunction = void (*)(const std::byte* data, size_t count, NonFiniteCounts& counts);
+// All values finite.
+using CompareFunction = void (*)(const std::byte* npu, const std::byte* bench, size_t count,
+                                 const RelativeRule& rule, CompareLanes& lanes);
+using WidenFunction = void (*)(const std::byte* data, size_t count, float* out);
+
+struct KernelTable {
+  std::string_view name;  // "avx512", "avx2", "sse4", "neon", "plain"
+  StatsFunction stats_float32, stats_float16, stats_bfloat16, stats_float64;
+  NonFiniteFunction non_finite_float32, non_finite_float16, non_finite_bfloat16, non_finite_float64;
+  // Relative errors in float32; in float16 for float16 sides (as stored, or widened to float); in
+  // double.
+  CompareFunction compare_float32, compare_bfloat16, compare_float16, compare_widened_float16,
+      compare_float64;
+  WidenFunction widen_float16;
+};
+
+// What this processor can run, best first; the last one is the plain implementation.
+std::span<const KernelTable* const> AvailableTables();
+// The one in use: the best, unless a test chose another.
+const KernelTable& ActiveTable();
+const KernelTable& PlainTable();
+// nullptr returns to the best. Not meant to be called while other threads compute.
+void ForceTableForTesting(const KernelTable* table);
+
+#if defined(__x86_64__)
+extern const KernelTable kAvx512Table;
+extern const KernelTable kAvx2Table;
+extern const KernelTable kSse4Table;
+#elif defined(__aarch64__)
+extern const KernelTable kNeonTable;
+#endif
+
+}  // namespace msprobe::kernels::internal

@@ -1,0 +1,60 @@
+// The implementation every other one is held against; it also finishes the runs the vector loops
+// leave over.
+#include "src/kernels/scalar_steps.h"
+
+namespace msprobe::kernels::internal {
+namespace {
+
+template <class Element>
+void Stats(const std::byte* data, size_t count, StatsLanes& lanes) {
+  for (size_t i = 0; i < count; ++i) {
+    StatsStep(Element::Load(data + i * Element::kBytes), i % kStatsLanes, lanes);
+  }
+}
+
+template <class Element>
+void NonFinite(const std::byte* data, size_t count, NonFiniteCounts& counts) {
+  for (size_t i = 0; i < count; ++i) {
+    NonFiniteStep(Element::Load(data + i * Element::kBytes), counts);
+  }
+}
+
+template <class Element, class Relative>
+void Compare(const std::byte* npu, const std::byte* bench, size_t count, const RelativeRule& rule,
+             CompareLanes& lanes) {
+  for (size_t i = 0; i < count; ++i) {
+    CompareStep<Relative>(Element::Load(npu + i * Element::kBytes),
+                          Element::Load(bench + i * Element::kBytes), i % kCompareLanes, rule,
+                          lanes);
+  }
+}
+
+void WidenFloat16(const std::byte* data, size_t count, float* out) {
+  for (size_t i = 0; i < count; ++i) {
+    out[i] = Float16Element::Load(data + i * Float16Element::kBytes);
+  }
+}
+
+constexpr KernelTable kPlainTable = {
+    .name = "plain",
+    .stats_float32 = Stats<Float32Element>,
+    .stats_float16 = Stats<Float16Element>,
+    .stats_bfloat16 = Stats<BFloat16Element>,
+    .stats_float64 = Stats<Float64Element>,
+    .non_finite_float32 = NonFinite<Float32Element>,
+    .non_finite_float16 = NonFinite<Float16Element>,
+    .non_finite_bfloat16 = NonFinite<BFloat16Element>,
+    .non_finite_float64 = NonFinite<Float64Element>,
+    .compare_float32 = Compare<Float32Element, Float32Relative>,
+    .compare_bfloat16 = Compare<BFloat16Element, Float32Relative>,
+    .compare_float16 = Compare<Float16Element, Float16Relative>,
+    .compare_widened_float16 = Compare<Float32Element, Float16Relative>,
+    .compare_float64 = Compare<Float64Element, Float64Relative>,
+    .widen_float16 = WidenFloat16,
+};
+
+}  // namespace
+
+const KernelTable& PlainTable() { return kPlainTable; }
+
+}  // namespace msprobe::kernels::internal

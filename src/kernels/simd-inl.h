@@ -1,0 +1,490 @@
+// The vector loops, written once over Highway tags and compiled by each kernels_<instruction
+// set>.cpp, which names the target before including this file. Same arithmetic, element for element
+// and lane for lane, as scalar_steps.h.
+
+#ifndef MSPROBE_KERNEL_TABLE
+#error "included by kernels_<instruction set>.cpp only"
+#endif
+
+#include <limits>
+#include <utility>
+
+#include <hwy/highway.h>
+
+#include "src/kernels/kernel_table.h"
+#include "src/kernels/scalar_steps.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace msprobe::kernels::internal {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using FloatTag = hn::ScalableTag<float>;
+using HalfFloatTag = hn::Half<FloatTag>;
+using DoubleTag = hn::ScalableTag<double>;
+using Floats = hn::Vec<FloatTag>;
+using Doubles = hn::Vec<DoubleTag>;
+
+constexpr size_t kFloats = HWY_LANES(float);
+constexpr size_t kDoubles = HWY_LANES(double);
+static_assert(kGroupElements % kFloats == 0 && kCompareLanes % kDoubles == 0);
+
+// Vectors that make up one group, and double accumulators of one sum.
+template <class Tag>
+constexpr size_t kVectors = kGroupElements / HWY_LANES(hn::TFromD<Tag>);
+constexpr size_t kStatsSums = kStatsLanes / kDoubles;
+constexpr size_t kCompareSums = kCompareLanes / kDoubles;
+
+// Loads at any alignment.
+template <class D>
+HWY_INLINE hn::Vec<D> LoadBytes(D d, const std::byte* data) {
+  const hn::Repartition<uint8_t, D> d8;
+  return hn::BitCast(d, hn::LoadU(d8, reinterpret_cast<const uint8_t*>(data)));
+}
+
+// Counts grow by one in the lanes where `mask` is set.
+template <class Counts, class Mask>
+HWY_INLINE Counts CountIn(Counts counts, Mask mask) {
+  const hn::DFromV<Counts> du;
+#if HWY_TARGET <= HWY_AVX3
+  return hn::IfThenElse(hn::RebindMask(du, mask), hn::Add(counts, hn::Set(du, 1)), counts);
+#else
+  return hn::Sub(counts, hn::VecFromMask(du, hn::RebindMask(du, mask)));
+#endif
+}
+
+template <class V>
+HWY_INLINE uint64_t SumOfCounts(const V* counts, size_t vectors) {
+  const hn::DFromV<V> du;
+  HWY_ALIGN hn::TFromD<decltype(du)> lanes[HWY_LANES(hn::TFromD<decltype(du)>)];
+  uint64_t total = 0;
+  for (size_t v = 0; v < vectors; ++v) {
+    hn::Store(counts[v], du, lanes);
+    for (const auto lane : lanes) {
+      total += lane;
+    }
+  }
+  return total;
+}
+
+#if HWY_TARGET == HWY_SSE4
+// Highway's own float16 conversions for this target round toward zero and know no infinities.
+HWY_INLINE Floats WidenHalves(FloatTag d, const std::byte* data) {
+  const hn::RebindToUnsigned<FloatTag> du;
+  const auto bits = hn::PromoteTo(du, LoadBytes(hn::Rebind<uint16_t, FloatTag>(), data));
+  const auto magnitude_bits = hn::And(bits, hn::Set(du, 0x7FFF));
+  const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000)));
+  // Scaling by 2^112 moves the exponent bias, for subnormals as well.
+  const auto magnitude =
+      hn::Mul(hn::BitCast(d, hn::ShiftLeft<13>(magnitude_bits)), hn::Set(d, 0x1p112F));
+  const auto special = hn::Gt(hn::BitCast(d, hn::ShiftLeft<13>(magnitude_bits)),
+                              hn::BitCast(d, hn::Set(du, 0x7BFFU << 13U)));
+  const auto special_bits = hn::Or(hn::ShiftLeft<13>(magnitude_bits), hn::Set(du, 0x7F800000));
+  return hn::BitCast(
+      d, hn::Or(sign,
+                hn::BitCast(du, hn::IfThenElse(special, hn::BitCast(d, special_bits), magnitude))));
+}
+
+HWY_INLINE Floats RoundToHalves(FloatTag d, Floats value) {
+  const hn::RebindToUnsigned<FloatTag> du;
+  const auto magnitude = hn::Abs(value);
+  const auto sign = hn::And(hn::BitCast(du, value), hn::Set(du, 0x80000000));
+  const auto magnitude_bits = hn::BitCast(du, magnitude);
+  const auto odd = hn::And(hn::ShiftRight<13>(magnitude_bits), hn::Set(du, 1));
+  const auto normal =
+      hn::And(hn::Add(hn::Add(magnitude_bits, hn::Set(du, 0xFFF)), odd), hn::Set(du, 0xFFFFE000));
+  // Around 0.5 neighbouring floats are one float16 subnormal step apart.
+  const auto half = hn::Set(d, 0.5F);
+  const auto subnormal = hn::Sub(hn::Add(magnitude, half), half);
+  auto rounded =
+      hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, 0x1p-14F)), subnormal, hn::BitCast(d, normal));
+  rounded = hn::IfThenElse(hn::Ge(magnitude, hn::Set(d, 65520.0F)),
+                           hn::Set(d, std::numeric_limits<float>::infinity()), rounded);
+  rounded = hn::IfThenElse(hn::IsNaN(value), value, rounded);
+  return hn::BitCast(d, hn::Or(hn::BitCast(du, rounded), sign));
+}
+#else
+HWY_INLINE Floats WidenHalves(FloatTag d, const std::byte* data) {
+  const hn::Rebind<hwy::float16_t, FloatTag> d16;
+  return hn::PromoteTo(d, hn::LoadU(d16, reinterpret_cast<const hwy::float16_t*>(data)));
+}
+
+HWY_INLINE Floats RoundToHalves(FloatTag d, Floats value) {
+  return hn::PromoteTo(d, hn::DemoteTo(hn::Rebind<hwy::float16_t, FloatTag>(), value));
+}
+#endif
+
+HWY_INLINE Doubles LowerDoubles(Floats value) {
+  return hn::PromoteTo(DoubleTag(), hn::LowerHalf(HalfFloatTag(), value));
+}
+HWY_INLINE Doubles UpperDoubles(Floats value) {
+  return hn::PromoteTo(DoubleTag(), hn::UpperHalf(HalfFloatTag(), value));
+}
+
+// One vector of float elements, and its halves as doubles.
+struct Float32Source {
+  using Tag = FloatTag;
+  static constexpr size_t kBytes = 4;
+  static HWY_INLINE Floats Load(const std::byte* data) { return LoadBytes(FloatTag(), data); }
+  // Two half loads cost less than taking a loaded vector apart.
+  static HWY_INLINE Doubles Lower(const std::byte* data, Floats /*loaded*/) {
+    return hn::PromoteTo(DoubleTag(), LoadBytes(HalfFloatTag(), data));
+  }
+  static HWY_INLINE Doubles Upper(const std::byte* data, Floats /*loaded*/) {
+    return hn::PromoteTo(DoubleTag(), LoadBytes(HalfFloatTag(), data + kFloats / 2 * kBytes));
+  }
+};
+struct BFloat16Source {
+  using Tag = FloatTag;
+  static constexpr size_t kBytes = 2;
+  static HWY_INLINE Floats Load(const std::byte* data) {
+    const hn::RebindToUnsigned<FloatTag> du;
+    const auto bits = LoadBytes(hn::Rebind<uint16_t, FloatTag>(), data);
+    return hn::BitCast(FloatTag(), hn::ShiftLeft<16>(hn::PromoteTo(du, bits)));
+  }
+  static HWY_INLINE Doubles Lower(const std::byte* /*data*/, Floats loaded) {
+    return LowerDoubles(loaded);
+  }
+  static HWY_INLINE Doubles Upper(const std::byte* /*data*/, Floats loaded) {
+    return UpperDoubles(loaded);
+  }
+};
+struct Float16Source {
+  using Tag = FloatTag;
+  static constexpr size_t kBytes = 2;
+  static HWY_INLINE Floats Load(const std::byte* data) { return WidenHalves(FloatTag(), data); }
+  static HWY_INLINE Doubles Lower(const std::byte* /*data*/, Floats loaded) {
+    return LowerDoubles(loaded);
+  }
+  static HWY_INLINE Doubles Upper(const std::byte* /*data*/, Floats loaded) {
+    return UpperDoubles(loaded);
+  }
+};
+struct Float64Source {
+  using Tag = DoubleTag;
+  static constexpr size_t kBytes = 8;
+  static HWY_INLINE Doubles Load(const std::byte* data) { return LoadBytes(DoubleTag(), data); }
+};
+
+// ---- statistics
+
+template <class Tag>
+struct StatsState {
+  Doubles sum[kStatsSums];
+  Doubles square_sum[kStatsSums];
+  hn::Vec<Tag> max[kVectors<Tag>];
+  hn::Vec<Tag> min[kVectors<Tag>];
+  hn::Vec<hn::RebindToUnsigned<Tag>> zeros[kVectors<Tag>];
+};
+
+template <bool kExactSquares>
+HWY_INLINE void AddToSums(Doubles value, Doubles& sum, Doubles& square_sum) {
+  sum = hn::Add(sum, value);
+  if constexpr (kExactSquares) {
+    square_sum = hn::MulAdd(value, value, square_sum);
+  } else {
+    square_sum = hn::Add(square_sum, hn::Mul(value, value));
+  }
+}
+
+// The v-th vector of a group. Squares of widened floats are exact in double.
+template <class Source, size_t v>
+HWY_INLINE void StatsVector(const std::byte* group, StatsState<typename Source::Tag>& state) {
+  constexpr typename Source::Tag d;
+  const std::byte* data = group + v * HWY_LANES(hn::TFromD<decltype(d)>) * Source::kBytes;
+  const auto value = Source::Load(data);
+  state.max[v] = hn::Max(value, state.max[v]);
+  state.min[v] = hn::Min(value, state.min[v]);
+  state.zeros[v] = CountIn(state.zeros[v], hn::Eq(value, hn::Zero(d)));
+  if constexpr (std::is_same_v<Source, Float64Source>) {
+    AddToSums<false>(value, state.sum[v], state.square_sum[v]);
+  } else {
+    AddToSums<true>(Source::Lower(data, value), state.sum[2 * v], state.square_sum[2 * v]);
+    AddToSums<true>(Source::Upper(data, value), state.sum[2 * v + 1], state.square_sum[2 * v + 1]);
+  }
+}
+
+template <class Source, size_t... v>
+HWY_INLINE void StatsGroup(std::index_sequence<v...> /*vectors*/, const std::byte* group,
+                           StatsState<typename Source::Tag>& state) {
+  (StatsVector<Source, v>(group, state), ...);
+}
+
+template <class Source>
+void Stats(const std::byte* data, size_t count, StatsLanes& lanes) {
+  using Tag = typename Source::Tag;
+  using T = hn::TFromD<Tag>;
+  constexpr Tag d;
+  constexpr DoubleTag dd;
+  constexpr size_t kCount = kVectors<Tag>;
+  StatsState<Tag> state;
+  for (size_t k = 0; k < kStatsSums; ++k) {
+    state.sum[k] = hn::LoadU(dd, lanes.sum + k * kDoubles);
+    state.square_sum[k] = hn::LoadU(dd, lanes.square_sum + k * kDoubles);
+  }
+  for (size_t v = 0; v < kCount; ++v) {
+    state.max[v] = hn::Set(d, -std::numeric_limits<T>::infinity());
+    state.min[v] = hn::Set(d, std::numeric_limits<T>::infinity());
+    state.zeros[v] = hn::Zero(hn::RebindToUnsigned<Tag>());
+  }
+  for (size_t i = 0; i < count; i += kGroupElements) {
+    StatsGroup<Source>(std::make_index_sequence<kCount>(), data + i * Source::kBytes, state);
+  }
+  for (size_t k = 0; k < kStatsSums; ++k) {
+    hn::StoreU(state.sum[k], dd, lanes.sum + k * kDoubles);
+    hn::StoreU(state.square_sum[k], dd, lanes.square_sum + k * kDoubles);
+  }
+  for (size_t v = 0; v < kCount; ++v) {
+    const double max = hn::GetLane(hn::MaxOfLanes(d, state.max[v]));
+    const double min = hn::GetLane(hn::MinOfLanes(d, state.min[v]));
+    lanes.max = max > lanes.max ? max : lanes.max;
+    lanes.min = min < lanes.min ? min : lanes.min;
+  }
+  lanes.zero_count += SumOfCounts(state.zeros, kCount);
+}
+
+template <class Source>
+void NonFinite(const std::byte* data, size_t count, NonFiniteCounts& counts) {
+  using Tag = typename Source::Tag;
+  using T = hn::TFromD<Tag>;
+  constexpr Tag d;
+  const auto infinity = hn::Set(d, std::numeric_limits<T>::infinity());
+  const auto minus_infinity = hn::Neg(infinity);
+  auto max = minus_infinity;
+  auto min = infinity;
+  auto nan_counts = hn::Zero(hn::RebindToUnsigned<Tag>());
+  auto positive_counts = nan_counts;
+  auto negative_counts = nan_counts;
+  constexpr size_t kStep = HWY_LANES(T);
+  for (size_t i = 0; i < count; i += kStep) {
+    const auto value = Source::Load(data + i * Source::kBytes);
+    const auto nan = hn::IsNaN(value);
+    max = hn::Max(max, hn::IfThenElse(nan, minus_infinity, value));
+    min = hn::Min(min, hn::IfThenElse(nan, infinity, value));
+    nan_counts = CountIn(nan_counts, nan);
+    positive_counts = CountIn(positive_counts, hn::Eq(value, infinity));
+    negative_counts = CountIn(negative_counts, hn::Eq(value, minus_infinity));
+  }
+  const double run_max = hn::GetLane(hn::MaxOfLanes(d, max));
+  const double run_min = hn::GetLane(hn::MinOfLanes(d, min));
+  counts.max = run_max > counts.max ? run_max : counts.max;
+  counts.min = run_min < counts.min ? run_min : counts.min;
+  counts.nan_count += SumOfCounts(&nan_counts, 1);
+  counts.positive_inf_count += SumOfCounts(&positive_counts, 1);
+  counts.negative_inf_count += SumOfCounts(&negative_counts, 1);
+}
+
+// ---- comparison
+
+template <class Tag>
+struct CompareState {
+  using Values = hn::Vec<Tag>;
+  using Counts = hn::Vec<hn::RebindToUnsigned<Tag>>;
+  Doubles dot[kCompareSums];
+  Doubles npu_square_sum[kCompareSums];
+  Doubles bench_square_sum[kCompareSums];
+  Doubles difference_square_sum[kCompareSums];
+  Doubles max_abs_error;
+  Values max_relative_error;
+  Counts relative_nan;
+  Counts below_one_thousandth;
+  Counts below_five_thousandths;
+  Counts different;
+  Values npu_epsilon;
+  Values bench_epsilon;
+};
+
+// Products of two widened floats are exact in double, that of a difference with itself is not.
+template <bool kExactProducts>
+HWY_INLINE Doubles AddProduct(Doubles a, Doubles b, Doubles sum) {
+  if constexpr (kExactProducts) {
+    return hn::MulAdd(a, b, sum);
+  } else {
+    return hn::Add(sum, hn::Mul(a, b));
+  }
+}
+
+template <bool kExactProducts, size_t k, class Tag>
+HWY_INLINE void CompareSums(Doubles npu, Doubles bench, CompareState<Tag>& state) {
+  const auto difference = hn::Sub(npu, bench);
+  state.dot[k] = AddProduct<kExactProducts>(npu, bench, state.dot[k]);
+  state.npu_square_sum[k] = AddProduct<kExactProducts>(npu, npu, state.npu_square_sum[k]);
+  state.bench_square_sum[k] = AddProduct<kExactProducts>(bench, bench, state.bench_square_sum[k]);
+  state.difference_square_sum[k] =
+      AddProduct<false>(difference, difference, state.difference_square_sum[k]);
+  state.max_abs_error = hn::Max(hn::Abs(difference), state.max_abs_error);
+}
+
+// Vector forms of the structs of the same names in scalar_steps.h.
+struct VectorFloat32Relative {
+  using Scalar = Float32Relative;
+  static HWY_INLINE Floats Error(Floats npu, Floats bench, const CompareState<FloatTag>& state) {
+    const auto zero = hn::Eq(bench, hn::Zero(FloatTag()));
+    npu = hn::IfThenElse(zero, hn::Add(npu, state.npu_epsilon), npu);
+    bench = hn::IfThenElse(zero, state.bench_epsilon, bench);
+    return hn::Abs(hn::Div(hn::Sub(npu, bench), bench));
+  }
+};
+struct VectorFloat16Relative {
+  using Scalar = Float16Relative;
+  static HWY_INLINE Floats Error(Floats npu, Floats bench,
+                                 const CompareState<FloatTag>& /*state*/) {
+    constexpr FloatTag d;
+    const auto difference = RoundToHalves(d, hn::Sub(npu, bench));
+    return hn::Abs(RoundToHalves(d, hn::Div(difference, bench)));
+  }
+};
+template <bool kNpuIsFloat32>
+struct VectorFloat64Relative {
+  using Scalar = Float64Relative;
+  static HWY_INLINE Doubles Error(Doubles npu, Doubles bench,
+                                  const CompareState<DoubleTag>& state) {
+    const auto zero = hn::Eq(bench, hn::Zero(DoubleTag()));
+    auto shifted = hn::Add(npu, state.npu_epsilon);
+    if constexpr (kNpuIsFloat32) {
+      shifted = hn::PromoteTo(DoubleTag(), hn::DemoteTo(HalfFloatTag(), shifted));
+    }
+    npu = hn::IfThenElse(zero, shifted, npu);
+    bench = hn::IfThenElse(zero, state.bench_epsilon, bench);
+    return hn::Abs(hn::Div(hn::Sub(npu, bench), bench));
+  }
+};
+
+template <class Source, class Relative, bool kTrackNan, size_t v>
+HWY_INLINE void CompareVector(const std::byte* npu_group, const std::byte* bench_group,
+                              CompareState<typename Source::Tag>& state) {
+  using Scalar = typename Relative::Scalar;
+  constexpr typename Source::Tag d;
+  constexpr size_t kOffset = v * HWY_LANES(hn::TFromD<decltype(d)>) * Source::kBytes;
+  const std::byte* npu_data = npu_group + kOffset;
+  const std::byte* bench_data = bench_group + kOffset;
+  const auto npu = Source::Load(npu_data);
+  const auto bench = Source::Load(bench_data);
+  const auto relative = Relative::Error(npu, bench, state);
+  state.below_one_thousandth =
+      CountIn(state.below_one_thousandth, hn::Lt(relative, hn::Set(d, Scalar::kOneThousandth)));
+  state.below_five_thousandths =
+      CountIn(state.below_five_thousandths, hn::Lt(relative, hn::Set(d, Scalar::kFiveThousandths)));
+  state.different = CountIn(state.different, hn::Ne(npu, bench));
+  if constexpr (kTrackNan) {
+    const auto nan = hn::IsNaN(relative);
+    state.relative_nan = CountIn(state.relative_nan, nan);
+    state.max_relative_error = hn::Max(hn::IfThenZeroElse(nan, relative), state.max_relative_error);
+  } else {
+    state.max_relative_error = hn::Max(relative, state.max_relative_error);
+  }
+  if constexpr (std::is_same_v<Source, Float64Source>) {
+    CompareSums<false, v % kCompareSums>(npu, bench, state);
+  } else {
+    CompareSums<true, (2 * v) % kCompareSums>(Source::Lower(npu_data, npu),
+                                              Source::Lower(bench_data, bench), state);
+    CompareSums<true, (2 * v + 1) % kCompareSums>(Source::Upper(npu_data, npu),
+                                                  Source::Upper(bench_data, bench), state);
+  }
+}
+
+template <class Source, class Relative, bool kTrackNan, size_t... v>
+HWY_INLINE void CompareGroup(std::index_sequence<v...> /*vectors*/, const std::byte* npu,
+                             const std::byte* bench, CompareState<typename Source::Tag>& state) {
+  (CompareVector<Source, Relative, kTrackNan, v>(npu, bench, state), ...);
+}
+
+template <class Source, class Relative, bool kTrackNan>
+void CompareRun(const std::byte* npu, const std::byte* bench, size_t count,
+                const RelativeRule& rule, CompareLanes& lanes) {
+  using Tag = typename Source::Tag;
+  using T = hn::TFromD<Tag>;
+  constexpr Tag d;
+  constexpr DoubleTag dd;
+  CompareState<Tag> state;
+  for (size_t k = 0; k < kCompareSums; ++k) {
+    state.dot[k] = hn::LoadU(dd, lanes.dot + k * kDoubles);
+    state.npu_square_sum[k] = hn::LoadU(dd, lanes.npu_square_sum + k * kDoubles);
+    state.bench_square_sum[k] = hn::LoadU(dd, lanes.bench_square_sum + k * kDoubles);
+    state.difference_square_sum[k] = hn::LoadU(dd, lanes.difference_square_sum + k * kDoubles);
+  }
+  state.max_abs_error = hn::Zero(dd);
+  state.max_relative_error = hn::Zero(d);
+  state.relative_nan = hn::Zero(hn::RebindToUnsigned<Tag>());
+  state.below_one_thousandth = state.relative_nan;
+  state.below_five_thousandths = state.relative_nan;
+  state.different = state.relative_nan;
+  state.npu_epsilon = hn::Set(d, static_cast<T>(rule.npu_epsilon));
+  state.bench_epsilon = hn::Set(d, static_cast<T>(rule.bench_epsilon));
+  for (size_t i = 0; i < count; i += kGroupElements) {
+    CompareGroup<Source, Relative, kTrackNan>(std::make_index_sequence<kVectors<Tag>>(),
+                                              npu + i * Source::kBytes, bench + i * Source::kBytes,
+                                              state);
+  }
+  for (size_t k = 0; k < kCompareSums; ++k) {
+    hn::StoreU(state.dot[k], dd, lanes.dot + k * kDoubles);
+    hn::StoreU(state.npu_square_sum[k], dd, lanes.npu_square_sum + k * kDoubles);
+    hn::StoreU(state.bench_square_sum[k], dd, lanes.bench_square_sum + k * kDoubles);
+    hn::StoreU(state.difference_square_sum[k], dd, lanes.difference_square_sum + k * kDoubles);
+  }
+  const double absolute = hn::GetLane(hn::MaxOfLanes(dd, state.max_abs_error));
+  const double relative = hn::GetLane(hn::MaxOfLanes(d, state.max_relative_error));
+  lanes.max_abs_error = absolute > lanes.max_abs_error ? absolute : lanes.max_abs_error;
+  lanes.max_relative_error =
+      relative > lanes.max_relative_error ? relative : lanes.max_relative_error;
+  lanes.relative_error_nan = lanes.relative_error_nan || SumOfCounts(&state.relative_nan, 1) != 0;
+  lanes.below_one_thousandth_count += SumOfCounts(&state.below_one_thousandth, 1);
+  lanes.below_five_thousandths_count += SumOfCounts(&state.below_five_thousandths, 1);
+  lanes.different_count += SumOfCounts(&state.different, 1);
+}
+
+// With finite elements only a bench of 0 that stays 0 gives 0/0.
+template <class Source>
+void CompareFloat32(const std::byte* npu, const std::byte* bench, size_t count,
+                    const RelativeRule& rule, CompareLanes& lanes) {
+  if (rule.bench_epsilon == 0) {
+    CompareRun<Source, VectorFloat32Relative, true>(npu, bench, count, rule, lanes);
+  } else {
+    CompareRun<Source, VectorFloat32Relative, false>(npu, bench, count, rule, lanes);
+  }
+}
+
+template <class Source>
+void CompareFloat16(const std::byte* npu, const std::byte* bench, size_t count,
+                    const RelativeRule& rule, CompareLanes& lanes) {
+  CompareRun<Source, VectorFloat16Relative, true>(npu, bench, count, rule, lanes);
+}
+
+void CompareFloat64(const std::byte* npu, const std::byte* bench, size_t count,
+                    const RelativeRule& rule, CompareLanes& lanes) {
+  if (rule.npu_is_float32) {
+    CompareRun<Float64Source, VectorFloat64Relative<true>, true>(npu, bench, count, rule, lanes);
+  } else {
+    CompareRun<Float64Source, VectorFloat64Relative<false>, true>(npu, bench, count, rule, lanes);
+  }
+}
+
+void WidenFloat16(const std::byte* data, size_t count, float* out) {
+  constexpr FloatTag d;
+  for (size_t i = 0; i < count; i += kFloats) {
+    hn::StoreU(Float16Source::Load(data + i * Float16Source::kBytes), d, out + i);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+
+const KernelTable MSPROBE_KERNEL_TABLE = {
+    .name = MSPROBE_KERNEL_NAME,
+    .stats_float32 = HWY_NAMESPACE::Stats<HWY_NAMESPACE::Float32Source>,
+    .stats_float16 = HWY_NAMESPACE::Stats<HWY_NAMESPACE::Float16Source>,
+    .stats_bfloat16 = HWY_NAMESPACE::Stats<HWY_NAMESPACE::BFloat16Source>,
+    .stats_float64 = HWY_NAMESPACE::Stats<HWY_NAMESPACE::Float64Source>,
+    .non_finite_float32 = HWY_NAMESPACE::NonFinite<HWY_NAMESPACE::Float32Source>,
+    .non_finite_float16 = HWY_NAMESPACE::NonFinite<HWY_NAMESPACE::Float16Source>,
+    .non_finite_bfloat16 = HWY_NAMESPACE::NonFinite<HWY_NAMESPACE::BFloat16Source>,
+    .non_finite_float64 = HWY_NAMESPACE::NonFinite<HWY_NAMESPACE::Float64Source>,
+    .compare_float32 = HWY_NAMESPACE::CompareFloat32<HWY_NAMESPACE::Float32Source>,
+    .compare_bfloat16 = HWY_NAMESPACE::CompareFloat32<HWY_NAMESPACE::BFloat16Source>,
+    .compare_float16 = HWY_NAMESPACE::CompareFloat16<HWY_NAMESPACE::Float16Source>,
+    .compare_widened_float16 = HWY_NAMESPACE::CompareFloat16<HWY_NAMESPACE::Float32Source>,
+    .compare_float64 = HWY_NAMESPACE::CompareFloat64,
+    .widen_float16 = HWY_NAMESPACE::WidenFloat16,
+};
+
+}  // namespace msprobe::kernels::internal
+HWY_AFTER_NAMESPACE();

@@ -1,0 +1,48 @@
+#include "src/kernels/crc32.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace msprobe::kernels {
+namespace {
+
+TEST(Crc32, MatchesThePublishedCheckValue) { EXPECT_EQ(Crc32("123456789"), 0xCBF43926U); }
+
+TEST(Crc32, OfNothingIsZero) {
+  EXPECT_EQ(Crc32(std::string_view()), 0U);
+  EXPECT_EQ(Crc32(std::span<const std::byte>(), 0x1234U), 0x1234U);
+}
+
+TEST(Crc32, OfZerosIsNotZero) { EXPECT_EQ(Crc32(std::string_view("\0\0\0\0", 4)), 0x2144DF1CU); }
+
+TEST(Crc32, ContinuesFromASeed) {
+  const std::string_view text = "The quick brown fox jumps over the lazy dog";
+  EXPECT_EQ(Crc32(text), 0x414FA339U);
+  for (size_t cut = 0; cut <= text.size(); ++cut) {
+    const auto rest = std::as_bytes(std::span(text.substr(cut)));
+    EXPECT_EQ(Crc32(rest, Crc32(text.substr(0, cut))), 0x414FA339U) << cut;
+  }
+}
+
+TEST(Crc32Combine, JoinsTwoHalvesAtEveryCut) {
+  const std::string text(1000, 'x');
+  const std::string_view view = text;
+  for (size_t cut = 0; cut <= text.size(); cut += 37) {
+    EXPECT_EQ(Crc32Combine(Crc32(view.substr(0, cut)), Crc32(view.substr(cut)), text.size() - cut),
+              Crc32(view));
+  }
+}
+
+TEST(Crc32Combine, IsAssociativeOverLongLengths) {
+  const uint32_t a = 0x12345678U;
+  const uint32_t b = 0x9ABCDEF0U;
+  const uint32_t c = 0x0F1E2D3CU;
+  const uint64_t length_b = (uint64_t{1} << 40U) + 12345;
+  const uint64_t length_c = (uint64_t{3} << 33U) + 7;
+  EXPECT_EQ(Crc32Combine(Crc32Combine(a, b, length_b), c, length_c),
+            Crc32Combine(a, Crc32Combine(b, c, length_c), length_b + length_c));
+}
+
+}  // namespace
+}  // namespace msprobe::kernels
