@@ -104,7 +104,7 @@ void CompareRows(const Side& npu, const Side& bench, CompareResult& result) {
     if (row.pair.bench == kNoRow) {
       row.metrics.fill(Metric::Text("N/A"));
       // A null that nothing stands against is shown as N/A, which equals the missing bench's N/A.
-      const bool null_row = result.mode == CompareMode::kMd5 && npu_row.md5 == "None";
+      const bool null_row = result.mode == CompareMode::kMd5 && npu_row.md5 == "N/A";
       row.verdict = null_row ? Verdict::kPass : Verdict::kNotAvailable;
     } else if (result.mode == CompareMode::kMd5) {
       CompareChecksums(npu_row, bench.rows[row.pair.bench], row);

@@ -22,6 +22,7 @@ using dump::RowState;
 constexpr int kMaxDepth = 10;
 constexpr std::string_view kNoFile = "-1";
 constexpr std::string_view kNoneText = "None";
+constexpr std::string_view kNoChecksum = "N/A";
 
 struct Section {
   std::string_view key;
@@ -197,7 +198,7 @@ class RowBuilder {
     row.dtype = kNoneText;
     row.shape = kNoneText;
     row.data_name = kNoFile;
-    row.md5 = kNoneText;
+    row.md5 = kNoChecksum;
     return row;
   }
 

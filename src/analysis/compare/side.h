@@ -43,7 +43,7 @@ struct SideRow {
   std::array<StatValue, kStatCount> stats;
   std::string_view data_name;  // tensor file, "-1" when there is none
   std::string_view
-      md5;             // checksum text; of scalars the CRC-32 of their Python text; "None" for null
+      md5;             // checksum text; of scalars the CRC-32 of their Python text; "N/A" for null
   uint32_t entry = 0;  // index into Side::entries
   dump::RowState state = dump::RowState::kInput;
   // Why the row is shown but not compared (unknown name form, nested too deep); empty when nothing
