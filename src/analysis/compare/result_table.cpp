@@ -97,8 +97,7 @@ class TableBuilder {
     const SideRow* bench_row = row.pair.bench == kNoRow ? nullptr : &bench_.rows[row.pair.bench];
     AddCommon(npu_row, bench_row);
     if (result_.mode == CompareMode::kMd5) {
-      cells_.push_back(
-          Cell::Text(bench_row == nullptr && npu_row.md5 == "None" ? kNotAvailable : npu_row.md5));
+      cells_.push_back(Cell::Text(npu_row.md5));
       cells_.push_back(Cell::Text(bench_row == nullptr ? kNotAvailable : bench_row->md5));
       cells_.push_back(Cell::Text(VerdictText(row.verdict)));
       AddStack(npu_row, first_of_entry);
