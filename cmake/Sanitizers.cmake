@@ -4,3 +4,8 @@ if(MSPROBE_SANITIZE)
   add_compile_options(-fsanitize=${_sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all -g)
   add_link_options(-fsanitize=${_sanitizers})
 endif()
+
+# libFuzzer is guided by the branches an input reaches: the rooms must report them, not only the fuzz targets.
+if(MSPROBE_FUZZERS)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()

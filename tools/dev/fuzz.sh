@@ -16,9 +16,9 @@ for fuzzer in build-fuzz/bin/fuzz_*; do
   name=$(basename "$fuzzer")
   name=${name#fuzz_}
   seeds=()
-  for folder in "tests/data/fuzz/$name" "tests/fuzz/corpus/$name" "tests/fuzz/$name"; do
+  while read -r folder; do
     [ ! -d "$folder" ] || seeds+=("$folder")
-  done
+  done <"build-fuzz/seeds/$name"
   mkdir -p "build-fuzz/corpus/$name"
   say "fuzzing $name for $seconds s"
   "$fuzzer" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -print_final_stats=1 -verbosity=0 \
