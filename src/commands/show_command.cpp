@@ -1,13 +1,15 @@
 #include "src/commands/show_command.h"
 
+#include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
-#include <utility>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include "src/analysis/inspect/screen_view.h"
 #include "src/base/files.h"
 #include "src/base/log.h"
 #include "src/base/strings.h"
@@ -33,45 +35,16 @@ Examples:
       maximum, minimum, mean, norm and the number of NaN, infinities and zeros of every tensor
   msprobe show dump/step0/rank0/dump_tensor_data --stats --format csv -o tensors.csv
       the same for every tensor file of a dump, for a spreadsheet
-  msprobe show checkpoint.pt --format json | jq 'select(.NaN > 0)' 
+  msprobe show checkpoint.pt --format json | jq 'select(.NaN > 0)'
       JSON lines for other programs
 
 Nothing in a file is ever executed, and neither PyTorch nor MindSpore is needed. A tensor that cannot be read is a
-marked row with the reason; exit code 3 means that nothing could be read at all.)";
+marked row with the reason; exit code 3 means that nothing could be read at all.
+)";
 
-// A folder of our own for as long as a file in it is needed.
-class TemporaryFolder {
- public:
-  static Result<TemporaryFolder> Create() {
-    std::error_code error;
-    std::string pattern =
-        (std::filesystem::temp_directory_path(error) / "msprobe-show-XXXXXX").string();
-    if (error || ::mkdtemp(pattern.data()) == nullptr) {
-      return IoError("cannot make a temporary folder")
-          .WithHint("set TMPDIR, or name a file with -o");
-    }
-    return TemporaryFolder(pattern);
-  }
-  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) {
-      std::filesystem::remove_all(path_, ignored);
-    }
-  }
-  const std::filesystem::path& path() const { return path_; }
+constexpr size_t kNotesShown = 20;
 
- private:
-  explicit TemporaryFolder(std::filesystem::path path) : path_(std::move(path)) {}
-  std::filesystem::path path_;
-};
-
-Status PrintFile(const std::filesystem::path& path) {
-  MSP_ASSIGN_OR_RETURN(const base::FileBytes file, base::FileBytes::Open(path));
-  const std::string_view text = file.text();
+Status Print(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
     return IoError("cannot write to the standard output");
   }
@@ -125,54 +98,51 @@ Status ShowCommand::ChooseFormat() {
   return {};
 }
 
-Status ShowCommand::WriteTable(const Context& context,
-                               const analysis::InspectResult& result) const {
-  if (format_ == "table") {
-    const std::string text = report::TerminalTable(
-        analysis::ForScreen(result.table), {context.width, context.color && output_file_.empty()});
-    if (!output_file_.empty()) {
-      return base::WriteFileAtomically(output_file_, text);
+Status ShowCommand::WriteRows(const analysis::InspectResult& result) const {
+  if (output_file_.empty()) {
+    return Print(format_ == "csv" ? report::CsvText(result.table)
+                                  : report::JsonLinesText(result.table));
+  }
+  return format_ == "csv" ? report::WriteCsv(output_file_, result.table)
+                          : report::WriteJsonLines(output_file_, result.table);
+}
+
+Status ShowCommand::WriteForPeople(const Context& context,
+                                   const analysis::InspectResult& result) const {
+  const bool terminal = output_file_.empty() && ::isatty(STDOUT_FILENO) == 1;
+  std::string text;
+  if (!context.quiet) {
+    for (const std::string& line : result.summary) {
+      text += line + "\n";
     }
-    std::fputs(text.c_str(), stdout);
-    return {};
   }
-  const auto write = [&](const std::filesystem::path& path) {
-    return format_ == "csv" ? report::WriteCsv(path, result.table)
-                            : report::WriteJsonLines(path, result.table);
-  };
-  if (!output_file_.empty()) {
-    return write(output_file_);
+  if (result.table.row_count() > 0) {
+    // Only a terminal has a right edge; pipes and files get whole names.
+    const analysis::ScreenView view =
+        analysis::ForScreen(result.table, terminal ? context.width : 0);
+    text += report::TerminalTable(view.table, {view.width, context.color && terminal});
+    for (size_t i = 0; i < std::min(view.notes.size(), kNotesShown); ++i) {
+      text += view.notes[i] + "\n";
+    }
+    if (view.notes.size() > kNotesShown) {
+      text += fmt::format("... and {} more rows with a note\n",
+                          base::FormatCount(view.notes.size() - kNotesShown));
+    }
+  } else if (!context.quiet) {
+    text += options_.name_filter.empty() ? "nothing in it\n" : "nothing matches the filter\n";
   }
-  // The writers write files; the shell gets the bytes of one.
-  MSP_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Create());
-  const std::filesystem::path path = folder.path() / "rows";
-  MSP_RETURN_IF_ERROR(write(path));
-  return PrintFile(path);
+  if (result.rows_left_out > 0) {
+    text += fmt::format("{} more rows; --limit 0 shows all, --filter some of them\n",
+                        base::FormatCount(result.rows_left_out));
+  }
+  return output_file_.empty() ? Print(text) : base::WriteFileAtomically(output_file_, text);
 }
 
 Result<ExitCode> ShowCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(ChooseFormat());
   options_.quiet = context.quiet;
   MSP_ASSIGN_OR_RETURN(const analysis::InspectResult result, analysis::Inspect(options_));
-  // Machines read the rows alone; people also want to know what they look at.
-  const bool for_people = format_ == "table" && output_file_.empty() && !context.quiet;
-  if (for_people) {
-    for (const std::string& line : result.summary) {
-      std::fputs((line + "\n").c_str(), stdout);
-    }
-  }
-  if (result.table.row_count() > 0 || !for_people) {
-    MSP_RETURN_IF_ERROR(WriteTable(context, result));
-  } else {
-    std::fputs(options_.name_filter.empty() ? "nothing in it\n" : "nothing matches the filter\n",
-               stdout);
-  }
-  if (result.rows_left_out > 0 && for_people) {
-    std::fputs(fmt::format("{} more rows; --limit 0 shows all, --filter some of them\n",
-                           base::FormatCount(result.rows_left_out))
-                   .c_str(),
-               stdout);
-  }
+  MSP_RETURN_IF_ERROR(format_ == "table" ? WriteForPeople(context, result) : WriteRows(result));
   for (const std::string& warning : result.warnings) {
     base::LogWarning(warning);
   }

@@ -23,12 +23,13 @@ class ShowCommand final : public Command {
   static constexpr uint64_t kScreenRows = 200;
 
   Status ChooseFormat();
-  Status WriteTable(const Context& context, const analysis::InspectResult& result) const;
+  // Rows for programs; a table with what it is about for people.
+  Status WriteRows(const analysis::InspectResult& result) const;
+  Status WriteForPeople(const Context& context, const analysis::InspectResult& result) const;
 
   analysis::InspectOptions options_;
   std::string format_;  // "table", "csv", "json"; empty: by the output file's name, else table
   std::filesystem::path output_file_;  // empty: stdout
-  bool has_limit_ = false;
   const CLI::App* app_ = nullptr;
 };
 

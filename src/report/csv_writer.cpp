@@ -73,11 +73,7 @@ void AppendCell(const Cell& cell, std::string& out) {
   }
 }
 
-}  // namespace
-
-Status WriteCsv(const std::filesystem::path& path, const Table& table) {
-  MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
-  std::string out(kByteOrderMark);
+void AppendHeader(const Table& table, std::string& out) {
   for (size_t column = 0; column < table.columns().size(); ++column) {
     if (column > 0) {
       out += ',';
@@ -85,15 +81,27 @@ Status WriteCsv(const std::filesystem::path& path, const Table& table) {
     AppendText(table.columns()[column], out);
   }
   out += "\r\n";
-  for (size_t row = 0; row < table.row_count(); ++row) {
-    const std::span<const Cell> cells = table.row(row);
-    for (size_t column = 0; column < cells.size(); ++column) {
-      if (column > 0) {
-        out += ',';
-      }
-      AppendCell(cells[column], out);
+}
+
+void AppendRow(const Table& table, size_t row, std::string& out) {
+  const std::span<const Cell> cells = table.row(row);
+  for (size_t column = 0; column < cells.size(); ++column) {
+    if (column > 0) {
+      out += ',';
     }
-    out += "\r\n";
+    AppendCell(cells[column], out);
+  }
+  out += "\r\n";
+}
+
+}  // namespace
+
+Status WriteCsv(const std::filesystem::path& path, const Table& table) {
+  MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
+  std::string out(kByteOrderMark);
+  AppendHeader(table, out);
+  for (size_t row = 0; row < table.row_count(); ++row) {
+    AppendRow(table, row, out);
     if (out.size() >= kFlushBytes) {
       MSP_RETURN_IF_ERROR(file.Write(out));
       out.clear();
@@ -101,6 +109,15 @@ Status WriteCsv(const std::filesystem::path& path, const Table& table) {
   }
   MSP_RETURN_IF_ERROR(file.Write(out));
   return file.Commit();
+}
+
+std::string CsvText(const Table& table) {
+  std::string out;
+  AppendHeader(table, out);
+  for (size_t row = 0; row < table.row_count(); ++row) {
+    AppendRow(table, row, out);
+  }
+  return out;
 }
 
 }  // namespace msprobe::report

@@ -26,24 +26,28 @@ void PutCell(const Cell& cell, json::Writer& writer) {
   }
 }
 
+void AppendRow(const Table& table, size_t row, std::string& out) {
+  json::Writer writer(out, -1, json::Writer::NonFinite::kNull);
+  const std::span<const Cell> cells = table.row(row);
+  writer.BeginObject();
+  for (size_t column = 0; column < cells.size(); ++column) {
+    writer.Key(table.columns()[column]);
+    PutCell(cells[column], writer);
+  }
+  if (table.fill(row) != Fill::kNone) {
+    writer.Member("highlight", table.fill(row) == Fill::kRed ? "red" : "yellow");
+  }
+  writer.EndObject();
+  out += '\n';
+}
+
 }  // namespace
 
 Status WriteJsonLines(const std::filesystem::path& path, const Table& table) {
   MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
   std::string out;
   for (size_t row = 0; row < table.row_count(); ++row) {
-    json::Writer writer(out, -1, json::Writer::NonFinite::kNull);
-    const std::span<const Cell> cells = table.row(row);
-    writer.BeginObject();
-    for (size_t column = 0; column < cells.size(); ++column) {
-      writer.Key(table.columns()[column]);
-      PutCell(cells[column], writer);
-    }
-    if (table.fill(row) != Fill::kNone) {
-      writer.Member("highlight", table.fill(row) == Fill::kRed ? "red" : "yellow");
-    }
-    writer.EndObject();
-    out += '\n';
+    AppendRow(table, row, out);
     if (out.size() >= kFlushBytes) {
       MSP_RETURN_IF_ERROR(file.Write(out));
       out.clear();
@@ -51,6 +55,14 @@ Status WriteJsonLines(const std::filesystem::path& path, const Table& table) {
   }
   MSP_RETURN_IF_ERROR(file.Write(out));
   return file.Commit();
+}
+
+std::string JsonLinesText(const Table& table) {
+  std::string out;
+  for (size_t row = 0; row < table.row_count(); ++row) {
+    AppendRow(table, row, out);
+  }
+  return out;
 }
 
 }  // namespace msprobe::report

@@ -32,10 +32,13 @@ Status WriteXlsx(const std::filesystem::path& path, std::span<const Table* const
 // RFC 4180, UTF-8 with a byte order mark (spreadsheets need it for Chinese). A text that a
 // spreadsheet would take for a formula gets an apostrophe in front.
 Status WriteCsv(const std::filesystem::path& path, const Table& table);
+// The same for a pipe: without the byte order mark.
+std::string CsvText(const Table& table);
 
 // One JSON object per row, keys = columns, plus "highlight": "red" | "yellow" where a row is
 // filled.
 Status WriteJsonLines(const std::filesystem::path& path, const Table& table);
+std::string JsonLinesText(const Table& table);
 
 // Aligned columns for a terminal of `width` characters; wide (CJK) characters count two. Long texts
 // are cut with "…".

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include <fmt/format.h>
 
-#include "src/base/number_text.h"
 #include "src/base/strings.h"
+#include "src/base/utf8.h"
 
 namespace msprobe::analysis {
 
@@ -39,6 +38,17 @@ std::string Shortened(std::string_view text, size_t limit) {
   return std::string(text.substr(0, end)) + "…";
 }
 
+std::string Printable(std::string_view text) {
+  std::string clean;
+  while (!text.empty()) {
+    const base::Utf8Char character = base::DecodeUtf8(text);
+    const bool control = character.code < 0x20 || (character.code >= 0x7F && character.code < 0xA0);
+    clean += character.valid && !control ? text.substr(0, character.bytes) : "?";
+    text.remove_prefix(character.bytes);
+  }
+  return clean;
+}
+
 std::string Counted(uint64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", base::FormatCount(count), noun, count == 1 ? "" : "s");
 }
@@ -54,41 +64,6 @@ bool RowFilter::TakePlace() {
   }
   ++taken_;
   return true;
-}
-
-report::Table ForScreen(const report::Table& table) {
-  constexpr int kDigits = 6;
-  std::vector<size_t> used;
-  std::vector<std::string> names;
-  for (size_t column = 0; column < table.columns().size(); ++column) {
-    bool has_cell = table.row_count() == 0;
-    for (size_t row = 0; row < table.row_count() && !has_cell; ++row) {
-      const report::Cell& cell = table.row(row)[column];
-      has_cell = cell.kind() != report::CellKind::kEmpty;
-    }
-    if (has_cell) {
-      used.push_back(column);
-      names.push_back(table.columns()[column]);
-    }
-  }
-  report::Table narrow(table.name(), std::move(names));
-  narrow.Reserve(table.row_count());
-  std::vector<report::Cell> cells(used.size());
-  std::string text;
-  for (size_t row = 0; row < table.row_count(); ++row) {
-    for (size_t i = 0; i < used.size(); ++i) {
-      cells[i] = table.row(row)[used[i]];
-      if (cells[i].kind() == report::CellKind::kNumber) {
-        text.clear();
-        base::AppendGeneral(cells[i].number(), kDigits, text);
-        cells[i] = narrow.KeepText(text);
-      } else if (cells[i].kind() == report::CellKind::kText) {
-        cells[i] = narrow.KeepText(cells[i].text());
-      }
-    }
-    narrow.AddRow(cells, table.fill(row));
-  }
-  return narrow;
 }
 
 }  // namespace msprobe::analysis

@@ -162,7 +162,7 @@ Result<InspectResult> InspectDumpFolder(const InspectOptions& options,
   InspectResult result;
   result.table =
       report::Table("overview", {"Rank", "File", "Task", "Level", "Framework", "Entries", "Tensors",
-                                 "Json bytes", "Tensor files", "Tensor bytes", "State", "Note"});
+                                 "Json_bytes", "Files", "Bytes", "State", "Note"});
   RowFilter filter(options, result);
   std::vector<Part> parts;
   for (Part& part : PartsOf(layout)) {

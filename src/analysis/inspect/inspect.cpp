@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/inspect/cells.h"
 #include "src/analysis/inspect/dump_contents.h"
 #include "src/analysis/inspect/dump_overview.h"
 #include "src/analysis/inspect/tensor_contents.h"
@@ -42,9 +43,7 @@ Result<InspectResult> InspectFolder(const InspectOptions& options) {
   return std::move(layout).status();
 }
 
-}  // namespace
-
-Result<InspectResult> Inspect(const InspectOptions& options) {
+Result<InspectResult> InspectAny(const InspectOptions& options) {
   std::error_code error;
   const fs::file_status status = fs::status(options.path, error);
   if (status.type() == fs::file_type::not_found) {
@@ -55,6 +54,19 @@ Result<InspectResult> Inspect(const InspectOptions& options) {
   }
   MSP_ASSIGN_OR_RETURN(const bool is_json, LooksLikeJson(options.path));
   return is_json ? InspectDumpFile(options) : InspectTensorFile(options);
+}
+
+}  // namespace
+
+Result<InspectResult> Inspect(const InspectOptions& options) {
+  MSP_ASSIGN_OR_RETURN(InspectResult result, InspectAny(options));
+  for (std::string& line : result.summary) {
+    line = Printable(line);
+  }
+  for (std::string& line : result.warnings) {
+    line = Printable(line);
+  }
+  return result;
 }
 
 }  // namespace msprobe::analysis

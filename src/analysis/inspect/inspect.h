@@ -34,8 +34,4 @@ struct InspectResult {
 // Fails only when nothing can be shown: kNotFound, kBadFormat, kUnsupported, kIo.
 Result<InspectResult> Inspect(const InspectOptions& options);
 
-// The same rows for a reader with a narrow screen: columns without any cell left out, numbers cut
-// to six digits.
-report::Table ForScreen(const report::Table& table);
-
 }  // namespace msprobe::analysis

@@ -23,19 +23,13 @@ TEST(Shortened, CutsBetweenCharacters) {
   EXPECT_EQ(Shortened("中中", 0), "…");
 }
 
+TEST(Printable, ReplacesWhatCouldSteerATerminal) {
+  EXPECT_EQ(Printable("a\x1b[31m中\n\xff"), "a?[31m中??");
+}
+
 TEST(Counted, AgreesInNumber) {
   EXPECT_EQ(Counted(1, "tensor"), "1 tensor");
   EXPECT_EQ(Counted(1234, "tensor"), "1,234 tensors");
-}
-
-TEST(ForScreen, LeavesEmptyColumnsOutAndRoundsNumbers) {
-  report::Table table("t", {"Name", "Empty", "Value"});
-  const report::Cell row[] = {report::Cell::Text("a"), {}, report::Cell::Number(1.23456789)};
-  table.AddRow(row, report::Fill::kRed);
-  const report::Table narrow = ForScreen(table);
-  EXPECT_EQ(narrow.columns(), (std::vector<std::string>{"Name", "Value"}));
-  EXPECT_EQ(At(narrow, 0, "Value"), "1.23457");
-  EXPECT_EQ(narrow.fill(0), report::Fill::kRed);
 }
 
 TEST(RowFilter, CountsRowsThatMatchButFindNoPlace) {

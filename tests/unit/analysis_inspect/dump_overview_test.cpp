@@ -22,7 +22,7 @@ TEST(InspectDumpFolder, GivesOneRowPerRankOfACapturedModel) {
   EXPECT_EQ(At(table, 0, "Level"), "mix");
   EXPECT_EQ(At(table, 0, "Framework"), "pytorch");
   EXPECT_EQ(At(table, 0, "State"), "complete");
-  EXPECT_EQ(At(table, 0, "Tensor files"), "0");
+  EXPECT_EQ(At(table, 0, "Files"), "0");
   EXPECT_TRUE(result->warnings.empty());
 }
 
@@ -33,7 +33,7 @@ TEST(InspectDumpFolder, CountsTheTensorFilesOfACapture) {
   ASSERT_EQ(table.row_count(), 1U);
   EXPECT_EQ(At(table, 0, "Rank"), "step0/rank");
   EXPECT_EQ(At(table, 0, "State"), "complete");
-  EXPECT_EQ(At(table, 0, "Tensors"), At(table, 0, "Tensor files"));
+  EXPECT_EQ(At(table, 0, "Tensors"), At(table, 0, "Files"));
 }
 
 constexpr std::string_view kNamesAFile =
@@ -59,7 +59,7 @@ TEST(InspectDumpFolder, MarksMissingTensorFilesTruncatedAndUnreadableDumps) {
   EXPECT_THAT(At(table, 2, "Note"), HasSubstr("rank2/dump.json"));
   EXPECT_EQ(table.fill(2), report::Fill::kRed);
   EXPECT_EQ(At(table, 3, "State"), "complete");
-  EXPECT_EQ(At(table, 3, "Tensor bytes"), "5");
+  EXPECT_EQ(At(table, 3, "Bytes"), "5");
   EXPECT_EQ(table.fill(3), report::Fill::kNone);
   EXPECT_EQ(At(table, 4, "State"), "no data");
 }

@@ -1,0 +1,153 @@
+#include "src/analysis/inspect/screen_view.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+#include "src/analysis/inspect/cells.h"
+#include "src/base/number_text.h"
+#include "src/base/utf8.h"
+
+namespace msprobe::analysis {
+namespace {
+
+using report::Cell;
+using report::CellKind;
+
+constexpr size_t kGap = 2;  // blanks between columns
+constexpr size_t kShortestName = 30;
+constexpr std::string_view kNoteColumn = "Note";
+// What goes first where there is no room: a file is named like its row, the others matter rarely.
+constexpr std::array<std::string_view, 5> kDispensable = {"File", "Json_bytes", "Requires_grad",
+                                                          "Framework", "Md5"};
+
+size_t CharacterCount(std::string_view text) {
+  size_t count = 0;
+  while (!text.empty()) {
+    text.remove_prefix(base::DecodeUtf8(text).bytes);
+    ++count;
+  }
+  return count;
+}
+
+// `count` characters from the front, in bytes.
+size_t BytesOf(std::string_view text, size_t count) {
+  size_t bytes = 0;
+  for (; count > 0 && bytes < text.size(); --count) {
+    bytes += base::DecodeUtf8(text.substr(bytes)).bytes;
+  }
+  return bytes;
+}
+
+std::string WithoutMiddle(std::string_view text, size_t characters) {
+  const size_t all = CharacterCount(text);
+  if (all <= characters) {
+    return std::string(text);
+  }
+  const size_t front = (characters - 1) / 3;
+  const size_t back = characters - 1 - front;
+  std::string cut(text.substr(0, BytesOf(text, front)));
+  cut += "…";
+  cut += text.substr(BytesOf(text, all - back));
+  return cut;
+}
+
+Cell Rounded(const Cell& cell) {
+  constexpr int kDigits = 6;
+  if (cell.kind() != CellKind::kNumber) {
+    return cell;
+  }
+  std::string text;
+  base::AppendGeneral(cell.number(), kDigits, text);
+  return Cell::Number(base::ParseDouble(text).value_or(cell.number()));
+}
+
+struct Column {
+  size_t index;
+  size_t width;
+};
+
+// The columns with something in them.
+std::vector<Column> UsedColumns(const report::Table& table) {
+  std::vector<Column> used;
+  for (size_t index = 0; index < table.columns().size(); ++index) {
+    const std::string& name = table.columns()[index];
+    bool has_cell = false;
+    size_t width = CharacterCount(name);
+    for (size_t row = 0; row < table.row_count(); ++row) {
+      const Cell cell = Rounded(table.row(row)[index]);
+      has_cell = has_cell || cell.kind() != CellKind::kEmpty;
+      width = std::max(width, CharacterCount(report::CellText(cell)));
+    }
+    if (has_cell && name != kNoteColumn) {
+      used.push_back({index, width});
+    }
+  }
+  return used;
+}
+
+size_t LineWidth(const std::vector<Column>& columns) {
+  const size_t gaps = columns.empty() ? 0 : (columns.size() - 1) * kGap;
+  return std::accumulate(columns.begin(), columns.end(), gaps,
+                         [](size_t sum, const Column& column) { return sum + column.width; });
+}
+
+// Makes lines fit into `width`, as far as can be.
+void Narrow(const report::Table& table, size_t width, std::vector<Column>& columns) {
+  for (std::string_view name : kDispensable) {
+    const auto found = std::find_if(columns.begin(), columns.end(), [&](const Column& column) {
+      return table.columns()[column.index] == name;
+    });
+    if (LineWidth(columns) > width && found != columns.end()) {
+      columns.erase(found);
+    }
+  }
+  const size_t line = LineWidth(columns);
+  if (line > width && !columns.empty()) {
+    size_t& name = columns.front().width;
+    const size_t excess = line - width;
+    name = std::min(name, std::max(kShortestName, name > excess ? name - excess : 0));
+  }
+}
+
+}  // namespace
+
+ScreenView ForScreen(const report::Table& table, size_t width) {
+  ScreenView view;
+  std::vector<Column> columns = UsedColumns(table);
+  if (width > 0) {
+    Narrow(table, width, columns);
+  }
+  view.width = LineWidth(columns);
+  std::vector<std::string> names;
+  for (const Column& column : columns) {
+    names.push_back(table.columns()[column.index]);
+  }
+  view.table = report::Table(table.name(), std::move(names));
+  view.table.Reserve(table.row_count());
+  const auto note = std::find(table.columns().begin(), table.columns().end(), kNoteColumn);
+  const auto note_index = static_cast<size_t>(note - table.columns().begin());
+  std::vector<Cell> cells(columns.size());
+  for (size_t row = 0; row < table.row_count(); ++row) {
+    for (size_t i = 0; i < columns.size(); ++i) {
+      cells[i] = Rounded(table.row(row)[columns[i].index]);
+      if (cells[i].kind() == CellKind::kText) {
+        cells[i] = view.table.KeepText(i == 0 ? WithoutMiddle(cells[i].text(), columns[i].width)
+                                              : std::string(cells[i].text()));
+      }
+    }
+    view.table.AddRow(cells, table.fill(row));
+    if (note != table.columns().end()) {
+      const Cell& text = table.row(row)[note_index];
+      if (text.kind() == CellKind::kText) {
+        view.notes.push_back(
+            Printable(report::CellText(table.row(row)[0]) + ": " + std::string(text.text())));
+      }
+    }
+  }
+  return view;
+}
+
+}  // namespace msprobe::analysis

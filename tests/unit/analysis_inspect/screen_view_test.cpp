@@ -1,0 +1,60 @@
+#include "src/analysis/inspect/screen_view.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/analysis_inspect/table_access.h"
+
+namespace msprobe::analysis {
+namespace {
+
+using report::Cell;
+using ::testing::ElementsAre;
+
+constexpr std::string_view kLongName =
+    "Module.blocks.0.attn.qkv.Linear.forward.0.parameters.weight";
+
+report::Table SmallTable() {
+  report::Table table("t", {"Name", "Empty", "Max", "File", "Note"});
+  const Cell row[] = {
+      Cell::Text(kLongName), {}, Cell::Number(1.23456789), Cell::Text("some_file_of_it.pt"), {}};
+  table.AddRow(row);
+  const Cell bad[] = {Cell::Text("b"), {}, {}, {}, Cell::Text("cannot be read")};
+  table.AddRow(bad, report::Fill::kRed);
+  return table;
+}
+
+TEST(ForScreen, LeavesEmptyColumnsOutRoundsNumbersAndSetsNotesApart) {
+  const ScreenView view = ForScreen(SmallTable(), 0);
+  EXPECT_THAT(view.table.columns(), ElementsAre("Name", "Max", "File"));
+  EXPECT_EQ(At(view.table, 0, "Name"), kLongName);
+  EXPECT_EQ(At(view.table, 0, "Max"), "1.23457");
+  EXPECT_EQ(view.table.fill(1), report::Fill::kRed);
+  EXPECT_THAT(view.notes, ElementsAre("b: cannot be read"));
+  EXPECT_EQ(view.width, kLongName.size() + 2 + 7 + 2 + 18);
+}
+
+TEST(ForScreen, LeavesColumnsOutBeforeItCutsNames) {
+  const ScreenView view = ForScreen(SmallTable(), kLongName.size() + 9);
+  EXPECT_THAT(view.table.columns(), ElementsAre("Name", "Max"));
+  EXPECT_EQ(At(view.table, 0, "Name"), kLongName);
+}
+
+TEST(ForScreen, CutsNamesInTheMiddle) {
+  const ScreenView view = ForScreen(SmallTable(), 50);
+  const std::string name = At(view.table, 0, "Name");
+  EXPECT_TRUE(name.starts_with("Module.blo")) << name;
+  EXPECT_TRUE(name.ends_with("forward.0.parameters.weight")) << name;
+  EXPECT_EQ(view.width, 50U);
+}
+
+TEST(ForScreen, KeepsNamesReadableOnAVeryNarrowScreen) {
+  EXPECT_GE(ForScreen(SmallTable(), 10).width, 30U);
+}
+
+TEST(ForScreen, AcceptsATableWithoutRows) {
+  EXPECT_EQ(ForScreen(report::Table("t", {"Name", "Note"}), 80).table.row_count(), 0U);
+}
+
+}  // namespace
+}  // namespace msprobe::analysis
