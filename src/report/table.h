@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace msprobe::report {
@@ -70,6 +71,8 @@ class Table {
   void AddRow(std::span<const Cell> cells, Fill fill = Fill::kNone);
   std::string_view Keep(std::string_view text) { return arena_->Keep(text); }
   Cell KeepText(std::string_view text) { return Cell::Text(Keep(text)); }
+  // Cells may borrow from `texts` from now on.
+  void KeepAlive(std::shared_ptr<const TextArena> texts) { borrowed_.push_back(std::move(texts)); }
 
  private:
   std::string name_;
@@ -77,6 +80,7 @@ class Table {
   std::vector<Cell> cells_;
   std::vector<Fill> fills_;
   std::unique_ptr<TextArena> arena_ = std::make_unique<TextArena>();
+  std::vector<std::shared_ptr<const TextArena>> borrowed_;
 };
 
 // How a cell reads as plain text: integers in full, numbers by printf's %.16g, empty as "".

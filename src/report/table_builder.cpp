@@ -1,0 +1,49 @@
+#include "src/report/table_builder.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/report/sheet_xml.h"
+
+namespace msprobe::report::internal {
+void TableBuilder::Add(size_t column, const Cell& cell) {
+  cells_.push_back({cell, static_cast<uint32_t>(column)});
+  width_ = std::max(width_, column + 1);
+}
+
+void TableBuilder::EndRow() { row_ends_.push_back(cells_.size()); }
+
+Result<Table> TableBuilder::Finish(std::string name) {
+  if (row_ends_.empty()) {
+    return Table(std::move(name), {});
+  }
+  if (full() || (width_ > 0 && row_ends_.size() > max_cells_ / width_)) {
+    return UnsupportedError(fmt::format("{} rows of {} columns are more than {} cells",
+                                        row_ends_.size(), width_, max_cells_));
+  }
+  std::vector<std::string> columns(width_);
+  for (size_t column = 0; column < width_; ++column) {
+    columns[column] = fmt::format("Column {}", ColumnName(column));
+  }
+  size_t at = 0;
+  for (; at < row_ends_[0]; ++at) {
+    columns[cells_[at].column] = CellText(cells_[at].cell);
+  }
+  Table table(std::move(name), std::move(columns));
+  table.KeepAlive(texts_);
+  table.Reserve(row_ends_.size() - 1);
+  std::vector<Cell> row(width_);
+  for (size_t index = 1; index < row_ends_.size(); ++index) {
+    std::fill(row.begin(), row.end(), Cell());
+    for (; at < row_ends_[index]; ++at) {
+      row[cells_[at].column] = cells_[at].cell;
+    }
+    table.AddRow(row);
+  }
+  return table;
+}
+
+}  // namespace msprobe::report::internal
