@@ -266,6 +266,12 @@ FileContents ReadOne(const InspectOptions& options, const std::string& name,
     }
     contents.rows.push_back(std::move(row));
   }
+  if (contents.rows.empty()) {
+    TensorRow row;
+    row.name = name;
+    row.note = "no tensors in it";
+    contents.rows.push_back(std::move(row));
+  }
   return contents;
 }
 

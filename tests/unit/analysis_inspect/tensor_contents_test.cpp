@@ -97,10 +97,13 @@ TEST(InspectTensorFolder, ReadsEveryTensorFileAndMarksTheBroken) {
   ASSERT_TRUE(WritePtFile(folder.path() / "a.pt", ViewOf({1.0F}, {1})).ok());
   ASSERT_TRUE(WriteNpyFile(folder.path() / "b.npy", ViewOf({2.0F, 3.0F}, {2})).ok());
   folder.Write("c.pt", "not a tensor");
+  folder.Write("d.safetensors", SafetensorsBytes("{}", ""));
   folder.Write("notes.txt", "ignored");
   const auto result = InspectPath(folder.path(), true);
   ASSERT_TRUE(result.ok()) << result.status().message();
-  ASSERT_EQ(result->table.row_count(), 3U);
+  ASSERT_EQ(result->table.row_count(), 4U);
+  EXPECT_EQ(At(result->table, "d.safetensors", "Note"), "no tensors in it");
+  EXPECT_EQ(result->table.fill(3), report::Fill::kNone);
   EXPECT_EQ(At(result->table, "b.npy", "Mean"), "2.5");
   EXPECT_EQ(result->table.fill(2), report::Fill::kRed);
   EXPECT_THAT(At(result->table, "c.pt", "Note"), HasSubstr("c.pt"));
