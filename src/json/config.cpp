@@ -28,6 +28,13 @@ std::string_view ConfigKindName(ConfigKind kind) {
   return "unknown";
 }
 
+ConfigValue::ConfigValue() = default;
+ConfigValue::ConfigValue(const ConfigValue& other) = default;
+ConfigValue& ConfigValue::operator=(const ConfigValue& other) = default;
+ConfigValue::ConfigValue(ConfigValue&& other) noexcept = default;
+ConfigValue& ConfigValue::operator=(ConfigValue&& other) noexcept = default;
+ConfigValue::~ConfigValue() = default;
+
 const ConfigValue* ConfigValue::Find(std::string_view key) const {
   const auto found = std::find_if(members.begin(), members.end(),
                                   [key](const auto& member) { return member.first == key; });

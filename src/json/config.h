@@ -30,6 +30,14 @@ struct ConfigValue {
       members;   // in file order; a duplicate key is an error
   int line = 0;  // 1-based
 
+  // Defined in config.cpp: while the struct is incomplete, clang cannot define them for `members`.
+  ConfigValue();
+  ConfigValue(const ConfigValue& other);
+  ConfigValue& operator=(const ConfigValue& other);
+  ConfigValue(ConfigValue&& other) noexcept;
+  ConfigValue& operator=(ConfigValue&& other) noexcept;
+  ~ConfigValue();
+
   const ConfigValue* Find(std::string_view key) const;
 };
 
