@@ -174,7 +174,7 @@ Status PickleReader::ChargeText(size_t text_bytes) {
 
 Status PickleReader::PushOwnedText(PickleKind kind, std::string text) {
   MSP_RETURN_IF_ERROR(ChargeText(text.size()));
-  return PushText(kind, pickle_.owned_texts_.emplace_back(std::move(text)));
+  return PushText(kind, pickle_.owned_texts_.emplace_front(std::move(text)));
 }
 
 Status PickleReader::PushLong(std::string_view bytes) {

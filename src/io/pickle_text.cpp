@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "src/base/utf8.h"
+
 namespace msprobe::io {
 namespace {
 
@@ -164,32 +166,12 @@ bool IsAscii(std::string_view text) {
 }
 
 bool IsUtf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const size_t length = lead < 0x80                   ? 1
-                          : lead >= 0xC2 && lead < 0xE0 ? 2
-                          : (lead & 0xF0U) == 0xE0      ? 3
-                                                        : 4;
-    if (length == 1) {
-      ++i;
-      continue;
-    }
-    if ((length == 4 && (lead < 0xF0 || lead > 0xF4)) || length > text.size() - i) {
+  while (!text.empty()) {
+    const base::Utf8Char next = base::DecodeUtf8(text);
+    if (!next.valid || (next.code >= 0xD800 && next.code < 0xE000)) {
       return false;
     }
-    uint32_t code_point = length == 2 ? lead & 0x1FU : length == 3 ? lead & 0x0FU : lead & 0x07U;
-    for (size_t j = 1; j < length; ++j) {
-      const auto tail = static_cast<unsigned char>(text[i + j]);
-      if ((tail & 0xC0U) != 0x80U) {
-        return false;
-      }
-      code_point = (code_point << 6U) | (tail & 0x3FU);
-    }
-    const bool overlong = code_point < (length == 2 ? 0x80U : length == 3 ? 0x800U : 0x10000U);
-    if (overlong || code_point > 0x10FFFF || (code_point >= 0xD800 && code_point < 0xE000)) {
-      return false;
-    }
-    i += length;
+    text.remove_prefix(next.bytes);
   }
   return true;
 }

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <forward_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -151,7 +151,8 @@ class Pickle {
 
   std::vector<Value> values_;
   std::vector<PickleId> items_;
-  std::deque<std::string> owned_texts_;  // texts that could not be borrowed; addresses are stable
+  std::forward_list<std::string>
+      owned_texts_;  // texts that could not be borrowed; addresses are stable
   PickleId root_ = kNoPickleValue;
   size_t end_offset_ = 0;
 };

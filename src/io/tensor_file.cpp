@@ -92,10 +92,9 @@ Status ReadTensorBytes(std::span<const std::byte> bytes, const TensorFile::Optio
     status = NotATensorFile(text);
   }
   MSP_RETURN_IF_ERROR(std::move(status));
-  // A damaged tensor among others is a matter of its own; a file that is one damaged tensor is a
-  // damaged file.
-  if (contents.tensors.size() == 1 && contents.tensors[0].path.empty() &&
-      contents.tensors[0].status.code() == StatusCode::kBadFormat) {
+  // An unreadable tensor among others is a matter of its own; a file that is nothing else is an
+  // unreadable file.
+  if (contents.tensors.size() == 1 && contents.tensors[0].path.empty()) {
     return contents.tensors[0].status;
   }
   return {};

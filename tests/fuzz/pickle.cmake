@@ -1,0 +1,1 @@
+msprobe_fuzzer(pickle io pickle_fuzz.cpp CORPUS "${CMAKE_SOURCE_DIR}/tests/data/formats/pt" "${CMAKE_SOURCE_DIR}/tests/data/formats/bad")

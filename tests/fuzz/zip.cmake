@@ -1,0 +1,1 @@
+msprobe_fuzzer(zip io zip_fuzz.cpp CORPUS "${CMAKE_SOURCE_DIR}/tests/data/formats/pt" "${CMAKE_SOURCE_DIR}/tests/data/formats/bad")

@@ -1,0 +1,132 @@
+#include "msprobe/tensor_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/tensor/tensor_buffer.h"
+#include "tests/unit/io/test_bytes.h"
+
+namespace msprobe {
+namespace {
+
+using io::testing::MakeZip;
+using io::testing::TestFolder;
+using ::testing::HasSubstr;
+using namespace std::string_literals;  // NOLINT: texts with zero bytes
+
+std::string ErrorOf(const TestFolder& folder, const std::string& content) {
+  return TensorFile::Open(folder.Write("file", content)).status().message();
+}
+
+TEST(TensorFile, OtherFilesAreToldWhatTheyAre) {
+  const TestFolder folder;
+  EXPECT_THAT(ErrorOf(folder, ""), HasSubstr("file is empty"));
+  EXPECT_THAT(ErrorOf(folder, "hello"), HasSubstr("not a tensor file"));
+  EXPECT_THAT(ErrorOf(folder, "\x80\x02}."), HasSubstr("plain pickle"));
+  EXPECT_THAT(ErrorOf(folder, std::string(257, '\0') + "ustar" + std::string(300, '\0')),
+              HasSubstr("tar file"));
+  EXPECT_THAT(ErrorOf(folder, MakeZip({{.name = "xl/workbook.xml", .content = "x"}})),
+              HasSubstr("without data.pkl"));
+  EXPECT_THAT(ErrorOf(folder, MakeZip({})), HasSubstr("without data.pkl"));
+  EXPECT_THAT(ErrorOf(folder, "\x93NUM"), HasSubstr("too short"));
+}
+
+TEST(TensorFile, ErrorsNameTheFile) {
+  const TestFolder folder;
+  EXPECT_THAT(ErrorOf(folder, "hello"), HasSubstr(folder.Path("file").string()));
+  const Status missing = TensorFile::Open(folder.Path("missing.pt")).status();
+  EXPECT_EQ(missing.code(), StatusCode::kNotFound);
+  EXPECT_THAT(missing.message(), HasSubstr("missing.pt"));
+}
+
+TEST(TensorFile, TheContentDecidesNotTheSuffix) {
+  const TestFolder folder;
+  const tensor::TensorBuffer buffer(DType::kFloat32, {2});
+  ASSERT_TRUE(WriteNpyFile(folder.Path("a.pt"), buffer.view()).ok());
+  ASSERT_TRUE(WritePtFile(folder.Path("a.npy"), buffer.view()).ok());
+  EXPECT_EQ(TensorFile::Open(folder.Path("a.pt"))->format(), TensorFileFormat::kNpy);
+  EXPECT_EQ(TensorFile::Open(folder.Path("a.npy"))->format(), TensorFileFormat::kPtZip);
+}
+
+TEST(TensorFile, SingleInsistsOnExactlyOneTensor) {
+  const std::string formats = std::string(MSPROBE_TEST_DATA) + "/formats/";
+  EXPECT_TRUE(TensorFile::Open(formats + "pt/dtype_float32.pt")->Single().ok());
+  const Result<TensorFile> several = TensorFile::Open(formats + "npy/plain.npz");
+  ASSERT_TRUE(several.ok());
+  EXPECT_THAT(several->Single().status().message(), HasSubstr("3 tensors"));
+}
+
+TEST(TensorFile, SmallFilesAreReadIntoTheScratchAndLargeOnesMapped) {
+  const TestFolder folder;
+  std::vector<std::byte> scratch;
+  TensorFile::Options options;
+  options.scratch = &scratch;
+  for (int64_t count : {10, 1000000}) {
+    ASSERT_TRUE(
+        WritePtFile(folder.Path("t.pt"), tensor::TensorBuffer(DType::kFloat32, {count}).view())
+            .ok());
+    const Result<TensorFile> file = TensorFile::Open(folder.Path("t.pt"), options);
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    const std::byte* data = file->tensors()[0].view.data;
+    const bool in_scratch =
+        !scratch.empty() && data >= scratch.data() && data < scratch.data() + scratch.size();
+    EXPECT_EQ(in_scratch, count == 10);
+  }
+}
+
+// A file of one float32 vector whose last data byte is flipped after writing.
+std::filesystem::path WriteDamaged(const TestFolder& folder, int64_t count) {
+  const auto path = folder.Path("damaged.pt");
+  EXPECT_TRUE(WritePtFile(path, tensor::TensorBuffer(DType::kFloat32, {count}).view()).ok());
+  const Result<TensorFile> file = TensorFile::Open(path);
+  EXPECT_TRUE(file.ok()) << file.status().message();
+  std::ifstream stream(path, std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  bytes[bytes.find("archive/version") - 200] ^= 1;  // zeros in front of the next member's header
+  folder.Write("damaged.pt", bytes);
+  return path;
+}
+
+TEST(TensorFile, ChecksumsOfSmallMembersAreCheckedOnOpening) {
+  const TestFolder folder;
+  const auto path = WriteDamaged(folder, 1000);
+  EXPECT_THAT(TensorFile::Open(path).status().message(), HasSubstr("archive/data/0\" is damaged"));
+  TensorFile::Options options;
+  options.verify_checksums = false;
+  const Result<TensorFile> file = TensorFile::Open(path, options);
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  EXPECT_FALSE(file->VerifyChecksum(file->tensors()[0]).ok());
+}
+
+TEST(TensorFile, ChecksumsOfLargeMembersAreCheckedOnDemand) {
+  const TestFolder folder;
+  const Result<TensorFile> damaged = TensorFile::Open(WriteDamaged(folder, 1000000));
+  ASSERT_TRUE(damaged.ok()) << damaged.status().message();
+  EXPECT_THAT(damaged->VerifyChecksum(damaged->tensors()[0]).message(), HasSubstr("damaged"));
+  ASSERT_TRUE(
+      WritePtFile(folder.Path("good.pt"), tensor::TensorBuffer(DType::kFloat32, {1000000}).view())
+          .ok());
+  const Result<TensorFile> good = TensorFile::Open(folder.Path("good.pt"));
+  ASSERT_TRUE(good.ok()) << good.status().message();
+  EXPECT_TRUE(good->VerifyChecksum(good->tensors()[0]).ok());
+}
+
+TEST(TensorFile, ReleasedPagesCanStillBeRead) {
+  const TestFolder folder;
+  constexpr int64_t kCount = 1000000;
+  tensor::TensorBuffer buffer(DType::kUInt8, {kCount});
+  for (size_t i = 0; i < kCount; ++i) {
+    buffer.mutable_bytes()[i] = static_cast<std::byte>(i);
+  }
+  ASSERT_TRUE(WritePtFile(folder.Path("t.pt"), buffer.view()).ok());
+  const Result<TensorFile> file = TensorFile::Open(folder.Path("t.pt"));
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  const TensorView& view = file->tensors()[0].view;
+  for (int64_t first = 0; first < kCount; first += 100000) {
+    file->ReleasePages(view, first, 100000);
+  }
+  EXPECT_TRUE(std::equal(view.bytes().begin(), view.bytes().end(), buffer.view().bytes().begin()));
+}
+
+}  // namespace
+}  // namespace msprobe
