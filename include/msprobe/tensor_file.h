@@ -64,8 +64,9 @@ class TensorFile {
   // after the last tensor".
   const std::vector<std::string>& warnings() const;
 
-  // Tells the system that elements [first, first + count) of a tensor of this file are not needed any more, so that a pass over
-  // a mapped file larger than memory stays small. Only a hint; the elements stay readable.
+  // Tells the system that elements [first, first + count) of a tensor of this file are not needed
+  // any more, so that a pass over a mapped file larger than memory stays small. Only a hint; the
+  // elements stay readable.
   void ReleasePages(const TensorView& tensor, int64_t first, int64_t count) const;
 
   // Checks the recorded CRC-32 of the zip member that a tensor of this file borrows from, if Open

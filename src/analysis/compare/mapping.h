@@ -1,14 +1,16 @@
-// Which bench row each NPU row is looked up by: its own name, or a name made from it by a mapping file or built-in table.
+// Which bench row each NPU row is looked up by: its own name, or a name made from it by a mapping
+// file or built-in table.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "msprobe/status.h"
+
 #include "src/analysis/compare/options.h"
 #include "src/analysis/compare/side.h"
 #include "src/report/table.h"
@@ -20,14 +22,16 @@ struct RowMapping {
   std::vector<std::string_view> keys;
   // True for data and layer mappings: rows pair by key alone, whatever their shapes and dtypes.
   bool by_key_only = false;
-  // Layer mapping: NPU row name -> bench row name or "N/A", in NPU order, for the data_mapping_*.yaml by-product.
+  // Layer mapping: NPU row name -> bench row name or "N/A", in NPU order, for the
+  // data_mapping_*.yaml by-product.
   std::vector<std::pair<std::string_view, std::string_view>> derived_data_mapping;
   std::vector<std::string> warnings;
   std::unique_ptr<report::TextArena> arena = std::make_unique<report::TextArena>();
 };
 
-// Reads whatever the flags name. With several flags the key comes from api, else cell, else data mapping, and layer mapping
-// counts as a data mapping, as the reference decides.
-Result<RowMapping> BuildRowMapping(const CompareOptions& options, const Side& npu, const Side& bench);
+// Reads whatever the flags name. With several flags the key comes from api, else cell, else data
+// mapping, and layer mapping counts as a data mapping, as the reference decides.
+Result<RowMapping> BuildRowMapping(const CompareOptions& options, const Side& npu,
+                                   const Side& bench);
 
 }  // namespace msprobe::analysis

@@ -10,47 +10,51 @@ namespace msprobe::analysis {
 
 enum class Framework { kUnknown, kPyTorch, kMindSpore };
 
-// A mapping flag: absent, given bare (the built-in table or an empty mapping), or given with a file.
+// A mapping flag: absent, given bare (the built-in table or an empty mapping), or given with a
+// file.
 struct MappingFlag {
   bool given = false;
-  std::filesystem::path file;   // empty: built-in
+  std::filesystem::path file;  // empty: built-in
 };
 
 struct CompareOptions {
-  std::filesystem::path npu_path;     // the side under test: dump.json, debug.json, rank, step or whole dump folder
-  std::filesystem::path bench_path;   // the side that is right
-  std::optional<std::filesystem::path> stack_path;   // NPU side's stack.json, as compare.json names it
-  Framework framework = Framework::kUnknown;         // unknown: detected from the data
+  std::filesystem::path
+      npu_path;  // the side under test: dump.json, debug.json, rank, step or whole dump folder
+  std::filesystem::path bench_path;  // the side that is right
+  std::optional<std::filesystem::path>
+      stack_path;                             // NPU side's stack.json, as compare.json names it
+  Framework framework = Framework::kUnknown;  // unknown: detected from the data
 
-  bool stack_mode = false;            // -s: show the column NPU_Stack_Info when stack_path is given
-  bool advisor = true;                // off with -c
+  bool stack_mode = false;  // -s: show the column NPU_Stack_Info when stack_path is given
+  bool advisor = true;      // off with -c
   bool fuzzy = false;
   MappingFlag data_mapping;
   MappingFlag cell_mapping;
   MappingFlag api_mapping;
   MappingFlag layer_mapping;
-  // Layer mapping: let call stacks of the newer, grouped stack.json tell calls within one module apart, too. The reference
-  // understands the older layout only, so this changes which calls pair.
+  // Layer mapping: let call stacks of the newer, grouped stack.json tell calls within one module
+  // apart, too. The reference understands the older layout only, so this changes which calls pair.
   bool layer_mapping_frames = false;
 
-  std::optional<std::vector<int64_t>> rank_ids;   // present: MindSpore static-graph kernel compare
+  std::optional<std::vector<int64_t>> rank_ids;  // present: MindSpore static-graph kernel compare
   std::vector<int64_t> step_ids;
-  bool common_folders = false;                    // MindSpore npy folder compare
+  bool common_folders = false;  // MindSpore npy folder compare
   std::vector<std::pair<std::string, std::string>> common_map;
 
   std::filesystem::path output_folder = "./output";
-  std::string output_name;            // replaces "compare_result" in result file names; empty: the reference's names
+  std::string
+      output_name;  // replaces "compare_result" in result file names; empty: the reference's names
   bool write_xlsx = true;
   bool write_csv = false;
-  bool write_json = false;            // JSON lines of the table
-  std::filesystem::path junit_file;   // empty: none
+  bool write_json = false;           // JSON lines of the table
+  std::filesystem::path junit_file;  // empty: none
 
-  double relative_tolerance = 0;      // 0: the noise of each dtype
+  double relative_tolerance = 0;  // 0: the noise of each dtype
   double absolute_tolerance = 0;
-  bool only_different = false;        // leave rows out of the result files that agree
-  std::string name_filter;            // glob on NPU row names; empty: all
+  bool only_different = false;  // leave rows out of the result files that agree
+  std::string name_filter;      // glob on NPU row names; empty: all
   bool allow_truncated = false;
-  size_t threads = 0;                 // 0: all cores
+  size_t threads = 0;  // 0: all cores
   bool quiet = false;
 };
 

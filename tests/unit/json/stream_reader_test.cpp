@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "event_log.h"
+#include "tests/unit/json/event_log.h"
 
 namespace msprobe::json {
 namespace {

@@ -7,9 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sample.h"
 #include "src/report/writers.h"
 #include "src/report/zip_writer.h"
+#include "tests/unit/report/sample.h"
 
 namespace msprobe::report {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "sample.h"
 #include "src/report/writers.h"
+#include "tests/unit/report/sample.h"
 
 namespace msprobe::report {
 namespace {

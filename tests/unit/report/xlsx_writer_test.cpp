@@ -5,10 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sample.h"
 #include "src/io/zip.h"
 #include "src/report/sheet_xml.h"
 #include "src/report/writers.h"
+#include "tests/unit/report/sample.h"
 
 namespace msprobe::report {
 namespace {
