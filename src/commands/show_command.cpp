@@ -120,7 +120,8 @@ Status ShowCommand::WriteForPeople(const Context& context,
     // Only a terminal has a right edge; pipes and files get whole names.
     const analysis::ScreenView view =
         analysis::ForScreen(result.table, terminal ? context.width : 0);
-    text += report::TerminalTable(view.table, {view.width, context.color && terminal});
+    text += report::TerminalTable(view.table,
+                                  {view.width, context.color && terminal, analysis::kScreenDigits});
     for (size_t i = 0; i < std::min(view.notes.size(), kNotesShown); ++i) {
       text += view.notes[i] + "\n";
     }
@@ -143,6 +144,7 @@ Result<ExitCode> ShowCommand::Run(const Context& context) {
   options_.quiet = context.quiet;
   MSP_ASSIGN_OR_RETURN(const analysis::InspectResult result, analysis::Inspect(options_));
   MSP_RETURN_IF_ERROR(format_ == "table" ? WriteForPeople(context, result) : WriteRows(result));
+  std::fflush(stdout);  // warnings belong behind what they are about, also in a log file
   for (const std::string& warning : result.warnings) {
     base::LogWarning(warning);
   }

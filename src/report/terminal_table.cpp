@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/number_text.h"
 #include "src/base/utf8.h"
 #include "src/report/writers.h"
 
@@ -131,6 +132,15 @@ bool IsNumeric(const Cell& cell) {
   return cell.kind() == CellKind::kInteger || cell.kind() == CellKind::kNumber;
 }
 
+std::string ScreenText(const Cell& cell, int digits) {
+  if (cell.kind() != CellKind::kNumber) {
+    return CellText(cell);
+  }
+  std::string text;
+  base::AppendGeneral(cell.number(), digits, text);
+  return text;
+}
+
 }  // namespace
 
 std::string TerminalTable(const Table& table, const TerminalOptions& options) {
@@ -143,7 +153,7 @@ std::string TerminalTable(const Table& table, const TerminalOptions& options) {
   for (size_t row = 0; row < table.row_count(); ++row) {
     const std::span<const Cell> cells = table.row(row);
     for (size_t column = 0; column < columns; ++column) {
-      widths[column] = std::max(widths[column], WidthOf(CellText(cells[column])));
+      widths[column] = std::max(widths[column], WidthOf(ScreenText(cells[column], options.digits)));
       right[column] =
           right[column] && (IsNumeric(cells[column]) || cells[column].kind() == CellKind::kEmpty);
     }
@@ -175,7 +185,7 @@ std::string TerminalTable(const Table& table, const TerminalOptions& options) {
     const std::string_view color = fill == Fill::kRed      ? kRed
                                    : fill == Fill::kYellow ? kYellow
                                                            : std::string_view();
-    line([&](size_t column) { return CellText(table.row(row)[column]); }, color);
+    line([&](size_t column) { return ScreenText(table.row(row)[column], options.digits); }, color);
   }
   return out;
 }

@@ -45,6 +45,7 @@ std::string JsonLinesText(const Table& table);
 struct TerminalOptions {
   size_t width = 100;
   bool color = false;
+  int digits = 16;  // significant digits of numbers
 };
 std::string TerminalTable(const Table& table, const TerminalOptions& options);
 

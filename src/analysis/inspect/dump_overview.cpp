@@ -124,13 +124,16 @@ std::string NoteText(const PartContents& contents) {
   if (!contents.status.ok()) {
     return contents.status.message();
   }
-  if (contents.files_missing > 0) {
-    return fmt::format("{} of {} named in it do not exist",
-                       base::FormatCount(contents.files_missing),
-                       Counted(contents.files_named, "tensor file"));
+  std::string note;
+  if (contents.header.truncated) {
+    note = "the file ends early; counted are the entries before its end";
   }
-  return contents.header.truncated ? "the file ends early; counted are the entries before its end"
-                                   : "";
+  if (contents.files_missing > 0) {
+    note += fmt::format("{}{} of {} named in it do not exist", note.empty() ? "" : "; ",
+                        base::FormatCount(contents.files_missing),
+                        Counted(contents.files_named, "tensor file"));
+  }
+  return note;
 }
 
 // Steps that lack ranks which other steps have.

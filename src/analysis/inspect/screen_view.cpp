@@ -19,6 +19,7 @@ using report::CellKind;
 constexpr size_t kGap = 2;  // blanks between columns
 constexpr size_t kShortestName = 30;
 constexpr std::string_view kNoteColumn = "Note";
+constexpr std::string_view kFileColumn = "File";
 // What goes first where there is no room: a file is named like its row, the others matter rarely.
 constexpr std::array<std::string_view, 5> kDispensable = {"File", "Json_bytes", "Requires_grad",
                                                           "Framework", "Md5"};
@@ -54,14 +55,26 @@ std::string WithoutMiddle(std::string_view text, size_t characters) {
   return cut;
 }
 
-Cell Rounded(const Cell& cell) {
-  constexpr int kDigits = 6;
+std::string ScreenText(const Cell& cell) {
   if (cell.kind() != CellKind::kNumber) {
-    return cell;
+    return report::CellText(cell);
   }
   std::string text;
-  base::AppendGeneral(cell.number(), kDigits, text);
-  return Cell::Number(base::ParseDouble(text).value_or(cell.number()));
+  base::AppendGeneral(cell.number(), kScreenDigits, text);
+  return text;
+}
+
+// Whether a column repeats the first one: "x" and "x.pt".
+bool RepeatsName(const report::Table& table, size_t index) {
+  constexpr size_t kLongestEnding = 12;
+  for (size_t row = 0; row < table.row_count(); ++row) {
+    const std::string name = report::CellText(table.row(row)[0]);
+    const std::string text = report::CellText(table.row(row)[index]);
+    if (!text.empty() && (!text.starts_with(name) || text.size() > name.size() + kLongestEnding)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 struct Column {
@@ -77,11 +90,14 @@ std::vector<Column> UsedColumns(const report::Table& table) {
     bool has_cell = false;
     size_t width = CharacterCount(name);
     for (size_t row = 0; row < table.row_count(); ++row) {
-      const Cell cell = Rounded(table.row(row)[index]);
+      const Cell& cell = table.row(row)[index];
       has_cell = has_cell || cell.kind() != CellKind::kEmpty;
-      width = std::max(width, CharacterCount(report::CellText(cell)));
+      width = std::max(width, CharacterCount(ScreenText(cell)));
     }
-    if (has_cell && name != kNoteColumn) {
+    if (name == kNoteColumn || (name == kFileColumn && RepeatsName(table, index))) {
+      continue;
+    }
+    if (has_cell) {
       used.push_back({index, width});
     }
   }
@@ -132,7 +148,7 @@ ScreenView ForScreen(const report::Table& table, size_t width) {
   std::vector<Cell> cells(columns.size());
   for (size_t row = 0; row < table.row_count(); ++row) {
     for (size_t i = 0; i < columns.size(); ++i) {
-      cells[i] = Rounded(table.row(row)[columns[i].index]);
+      cells[i] = table.row(row)[columns[i].index];
       if (cells[i].kind() == CellKind::kText) {
         cells[i] = view.table.KeepText(i == 0 ? WithoutMiddle(cells[i].text(), columns[i].width)
                                               : std::string(cells[i].text()));

@@ -59,5 +59,12 @@ TEST(TerminalTable, ManagesTablesWithoutRowsOrColumns) {
   EXPECT_EQ(TerminalTable(Table("t", {}), {10, false}), "\n");
 }
 
+TEST(TerminalTable, RoundsNumbersToTheDigitsAskedFor) {
+  Table table("t", {"a"});
+  const Cell row[] = {Cell::Number(-0.008784129999999999)};
+  table.AddRow(row);
+  EXPECT_EQ(TerminalTable(table, {40, false, 6}), "          a\n-0.00878413\n");
+}
+
 }  // namespace
 }  // namespace msprobe::report
