@@ -40,7 +40,7 @@ run_ctest() {
   local folder=$1
   shift
   say "running the tests of $folder"
-  ctest --test-dir "$folder" --parallel "$(nproc)" --output-on-failure --progress --timeout 900 "$@" \
+  ctest --test-dir "$folder" --parallel "$(nproc)" --output-on-failure --no-label-summary --timeout 900 "$@" \
     || fail "tests failed in $folder; again, one alone: ctest --test-dir $folder --output-on-failure -R NAME"
 }
 
