@@ -8,7 +8,7 @@
 #include "src/json/config.h"
 
 namespace msprobe::resources {
-extern const std::string_view ms_to_pt_api;
+extern const std::string_view kMsToPtApi;
 }
 
 namespace msprobe::analysis {
@@ -29,7 +29,7 @@ std::string_view ApiOf(std::string_view name) {
 
 Result<TextMap> BuiltInApis() {
   MSP_ASSIGN_OR_RETURN(const json::Config config,
-                       json::ParseJsonConfig(resources::ms_to_pt_api, "built-in API table"));
+                       json::ParseJsonConfig(resources::kMsToPtApi, "built-in API table"));
   TextMap table;
   table.reserve(config.root.members.size());
   for (const auto& [mindspore, pytorch] : config.root.members) {

@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "src/analysis/compare/result_table.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
@@ -129,14 +131,14 @@ void AddJobs(const CompareOptions& options, const Groups& npu, const Groups& ben
     const auto partner = bench.find(bench_group);
     const size_t partner_count = partner == bench.end() ? 0 : partner->second.size();
     if (partner_count != files.size()) {
-      warnings.push_back(folder + ": group " + group + " has " + std::to_string(files.size()) +
-                         " files on the NPU side and " + std::to_string(partner_count) +
-                         " on the bench side");
+      warnings.push_back(
+          fmt::format("{}: group {} has {} files on the NPU side and {} on the bench side", folder,
+                      group, files.size(), partner_count));
     }
     for (size_t i = 0; i < files.size(); ++i) {
       Job job;
       job.table = table;
-      job.name = group + "_" + std::to_string(i);
+      job.name = fmt::format("{}_{}", group, i);
       job.npu = files[i];
       job.bench = i < partner_count ? partner->second[i] : fs::path();
       jobs.push_back(std::move(job));

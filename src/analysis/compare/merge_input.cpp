@@ -249,6 +249,7 @@ Result<std::vector<RankFile>> FindRankFiles(const std::filesystem::path& folder,
     }
   }
   std::vector<RankFile> files;
+  files.reserve(newest.size());
   for (auto& [rank, file] : newest) {
     files.push_back(std::move(file));
   }

@@ -170,6 +170,7 @@ Result<MergeRun> MergeResults(const MergeOptions& options) {
     AppendSheets(ranks, joined, metric, sheets);
   }
   std::vector<const Table*> pointers;
+  pointers.reserve(sheets.size());
   for (const Table& sheet : sheets) {
     pointers.push_back(&sheet);
   }
