@@ -137,32 +137,66 @@ class PairBuffer {
   CompareLanes lanes_;
 };
 
-void Widen(DType dtype, std::span<const std::byte> data, std::span<float> out) {
-  WidenToFloat(dtype, data, out);
-}
-void Widen(DType dtype, std::span<const std::byte> data, std::span<double> out) {
-  WidenToDouble(dtype, data, out);
+// One side, read as T whatever its dtype.
+template <class T>
+class Side {
+ public:
+  Side(DType dtype, const std::byte* data)
+      : dtype_(dtype), element_bytes_(DTypeSize(dtype)), data_(data) {}
+
+  // The address of `size` values, which may be unaligned: as stored where they are of type T, else
+  // in the buffer.
+  const std::byte* Values(size_t first, size_t size) {
+    constexpr DType kSame = sizeof(T) == 4 ? DType::kFloat32 : DType::kFloat64;
+    return dtype_ == kSame ? data_ + first * element_bytes_
+                           : reinterpret_cast<const std::byte*>(Widened(first, size).data());
+  }
+
+  std::span<const T> Widened(size_t first, size_t size) {
+    const std::span<const std::byte> bytes(data_ + first * element_bytes_, size * element_bytes_);
+    const std::span<T> values = std::span(buffer_).first(size);
+    if constexpr (sizeof(T) == 4) {
+      WidenToFloat(dtype_, bytes, values);
+    } else {
+      WidenToDouble(dtype_, bytes, values);
+    }
+    return values;
+  }
+
+ private:
+  DType dtype_;
+  size_t element_bytes_;
+  const std::byte* data_;
+  std::array<T, kBufferElements> buffer_;
+};
+
+bool SquaresAreFinite(const ComparePartial& partial) {
+  return std::isfinite(partial.npu_square_sum) && std::isfinite(partial.bench_square_sum);
 }
 
-// Any pair of dtypes, any values.
+// Any pair of dtypes, any values. Sums of squares that are finite tell that every element was; only
+// the others are looked at one by one.
 template <class T>
 ComparePartial CompareConverted(CompareFunction KernelTable::*function, const RelativeRule& rule,
-                                DType npu_dtype, const std::byte* npu, DType bench_dtype,
-                                const std::byte* bench, size_t count) {
-  const size_t npu_bytes = DTypeSize(npu_dtype);
-  const size_t bench_bytes = DTypeSize(bench_dtype);
+                                Side<T> npu, Side<T> bench, size_t count, bool known_non_finite) {
   ComparePartial partial;
   partial.element_count = count;
+  if (!known_non_finite) {
+    CompareLanes lanes;
+    for (size_t first = 0; first < count; first += kBufferElements) {
+      const size_t size = std::min(kBufferElements, count - first);
+      VectorsThenRest(function, sizeof(T), npu.Values(first, size), bench.Values(first, size), size,
+                      rule, lanes);
+    }
+    Finish(lanes, partial);
+    if (SquaresAreFinite(partial)) {
+      return partial;
+    }
+  }
   PairBuffer<T> pairs(function, rule);
-  std::array<T, kBufferElements> npu_values;
-  std::array<T, kBufferElements> bench_values;
   for (size_t first = 0; first < count; first += kBufferElements) {
     const size_t size = std::min(kBufferElements, count - first);
-    const std::span<T> npu_part = std::span(npu_values).first(size);
-    const std::span<T> bench_part = std::span(bench_values).first(size);
-    Widen(npu_dtype, {npu + first * npu_bytes, size * npu_bytes}, npu_part);
-    Widen(bench_dtype, {bench + first * bench_bytes, size * bench_bytes}, bench_part);
-    pairs.Append(npu_part, bench_part, partial);
+    pairs.Append(npu.Widened(first, size), bench.Widened(first, size), partial);
   }
   Finish(pairs.Finished(), partial);
   return partial;
@@ -195,29 +229,31 @@ ComparePartial CompareBlock(DType npu_dtype, const std::byte* npu, DType bench_d
     return CompareTensors(npu_dtype, npu, bench_dtype, bench, element_count);
   }
   const Plan plan = MakePlan(npu_dtype, bench_dtype);
+  bool known_non_finite = false;
   if (const auto direct = DirectLoop(npu_dtype, bench_dtype); direct != nullptr) {
     CompareLanes lanes;
     VectorsThenRest(direct, DTypeSize(npu_dtype), npu, bench, element_count, plan.rule, lanes);
     ComparePartial partial;
     partial.element_count = element_count;
     Finish(lanes, partial);
-    // Finite sums of squares mean finite elements: the common case is done.
-    if (std::isfinite(partial.npu_square_sum) && std::isfinite(partial.bench_square_sum)) {
+    if (SquaresAreFinite(partial)) {
       return partial;
     }
+    known_non_finite = true;
   }
+  const auto converted = [&]<class T>(CompareFunction KernelTable::*function, T /*type*/) {
+    return CompareConverted<T>(function, plan.rule, {npu_dtype, npu}, {bench_dtype, bench},
+                               element_count, known_non_finite);
+  };
   switch (plan.arithmetic) {
     case Arithmetic::kFloat16:
-      return CompareConverted<float>(&KernelTable::compare_widened_float16, plan.rule, npu_dtype,
-                                     npu, bench_dtype, bench, element_count);
+      return converted(&KernelTable::compare_widened_float16, float{});
     case Arithmetic::kFloat32:
-      return CompareConverted<float>(&KernelTable::compare_float32, plan.rule, npu_dtype, npu,
-                                     bench_dtype, bench, element_count);
+      return converted(&KernelTable::compare_float32, float{});
     case Arithmetic::kFloat64:
       break;
   }
-  return CompareConverted<double>(&KernelTable::compare_float64, plan.rule, npu_dtype, npu,
-                                  bench_dtype, bench, element_count);
+  return converted(&KernelTable::compare_float64, double{});
 }
 
 void MergeCompare(ComparePartial& into, const ComparePartial& next) {
