@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <string>
@@ -34,7 +35,10 @@ bool LooksLikeFormula(std::string_view text) {
 
 void AppendText(std::string_view text, std::string& out) {
   const bool guarded = LooksLikeFormula(text);
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
+  const bool quoted = std::any_of(text.begin(), text.end(), [](char c) {
+    return c == ',' || c == '"' || c == '\r' || c == '\n';
+  });
+  if (!quoted) {
     if (guarded) {
       out += '\'';
     }

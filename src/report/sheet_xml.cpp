@@ -67,12 +67,11 @@ char* PutSpecial(std::string_view text, size_t& at, char* out) {
   return out;
 }
 
-bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
 // A reader may drop blanks around an element's text unless told otherwise.
 bool NeedsPreserve(std::string_view text) {
-  return !text.empty() && (IsBlank(text.front()) || IsBlank(text.back()) ||
-                           text.find_first_of("\t\n\r") != std::string_view::npos);
+  return !text.empty() && (text.front() == ' ' || text.back() == ' ' ||
+                           std::any_of(text.begin(), text.end(),
+                                       [](char c) { return c == '\t' || c == '\n' || c == '\r'; }));
 }
 
 Style StyleOf(Fill fill) {
