@@ -1,8 +1,8 @@
-// NEON. The instruction set is turned on inside the included code only, so that no inline function
-// of a library header is compiled for it and then chosen by the linker for everybody.
+// NEON, which every aarch64 processor has: no instruction set needs to be turned on, and Highway is told so (it would add
+// the cryptographic extension otherwise, which not every processor has).
+#define TOOLCHAIN_MISS_SYS_AUXV_H
 #define HWY_BASELINE_TARGETS HWY_NEON
 #define HWY_COMPILE_ONLY_STATIC
-#define HWY_DISABLE_PCLMUL_AES
 #define MSPROBE_KERNEL_TABLE kNeonTable
 #define MSPROBE_KERNEL_NAME "neon"
 #include "src/kernels/simd-inl.h"

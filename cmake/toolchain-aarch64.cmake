@@ -1,0 +1,20 @@
+# Cross-compiling for aarch64 Linux with Debian's g++-aarch64-linux-gnu; programs run under qemu-aarch64.
+# The libraries we link (static archives of Debian's arm64 packages) lie in build-aarch64-libraries, where
+# tools/dev/test_aarch64.sh puts them: installing those packages would push the native ones of the same name off the system.
+# Header-only libraries come from /usr/include, which Debian's cross compiler searches by itself, after the target's own headers.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+# Static programs need no loader: with a dynamic one qemu may pair the cross compiler's loader with an installed arm64 libc of
+# another build, and threads then hang.
+set(CMAKE_EXE_LINKER_FLAGS_INIT -static)
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64)
+
+get_filename_component(_libraries "${CMAKE_CURRENT_LIST_DIR}/../build-aarch64-libraries" ABSOLUTE)
+set(CMAKE_FIND_ROOT_PATH "${_libraries}")
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE BOTH)
