@@ -1,8 +1,7 @@
-// Reading result tables by column name, and folders for one test.
+// Reading result tables by column name.
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
 
@@ -10,6 +9,7 @@
 
 #include "src/analysis/inspect/inspect.h"
 #include "src/report/table.h"
+#include "tests/unit/dump/scratch_folder.h"
 
 namespace msprobe::analysis {
 
@@ -41,29 +41,6 @@ inline Result<InspectResult> InspectPath(const std::filesystem::path& path,
   return Inspect(options);
 }
 
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "msprobe_inspect_XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path Write(const std::filesystem::path& name, std::string_view text) const {
-    const std::filesystem::path path = path_ / name;
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path, std::ios::binary) << text;
-    return path;
-  }
-
- private:
-  std::filesystem::path path_;
-};
+using dump::ScratchFolder;
 
 }  // namespace msprobe::analysis
