@@ -33,9 +33,10 @@ struct ComparePartial {
 };
 
 // r = |(n - b) / b| in the wider of the two dtypes (float16 with float16 stays float16; float16
-// with float32 is float32; an integer, bool or complex bench makes it float64),
-// after 2.220446049250313e-16, rounded to that side's dtype, has been added to n and b where b ==
-// 0. bfloat16 and the 8-bit floats are widened to float32 first.
+// with float32 is float32; an integer, bool or complex side makes it float64), after
+// 2.220446049250313e-16, rounded to that side's dtype, has been added to n and b where b == 0.
+// bfloat16 and the 8-bit floats are widened to float32 first. The thresholds are rounded to the
+// type of r. Meant for blocks of kBlockElements; longer runs are cut into such blocks.
 ComparePartial CompareBlock(DType npu_dtype, const std::byte* npu, DType bench_dtype,
                             const std::byte* bench, size_t element_count);
 void MergeCompare(ComparePartial& into, const ComparePartial& next);
