@@ -329,26 +329,33 @@ HWY_INLINE void CompareSums(Doubles npu, Doubles bench, CompareState<Tag>& state
 
 // Vector forms of the structs of the same names in scalar_steps.h.
 struct VectorFloat32Relative {
-  using Scalar = Float32Relative;
+  static constexpr float kOneThousandth = Float32Relative::kOneThousandth;
+  static constexpr float kFiveThousandths = Float32Relative::kFiveThousandths;
   static HWY_INLINE Floats Error(Floats npu, Floats bench, const CompareState<FloatTag>& state) {
     const auto zero = hn::Eq(bench, hn::Zero(FloatTag()));
     npu = hn::IfThenElse(zero, hn::Add(npu, state.npu_epsilon), npu);
     bench = hn::IfThenElse(zero, state.bench_epsilon, bench);
     return hn::Abs(hn::Div(hn::Sub(npu, bench), bench));
   }
+  static float Finish(float max) { return max; }
 };
+// Rounding the quotient to float16 keeps order, so it is left to the end: the maximum is rounded
+// once, and a rounded quotient is below a threshold exactly when the unrounded one is at most
+// halfway between the threshold and the float16 before it (both predecessors are even, so ties fall
+// to them). These are the floats after the halfway points.
 struct VectorFloat16Relative {
-  using Scalar = Float16Relative;
+  static constexpr float kOneThousandth = 0x1.062002p-10F;
+  static constexpr float kFiveThousandths = 0x1.47a002p-8F;
   static HWY_INLINE Floats Error(Floats npu, Floats bench,
                                  const CompareState<FloatTag>& /*state*/) {
-    constexpr FloatTag d;
-    const auto difference = RoundToHalves(d, hn::Sub(npu, bench));
-    return hn::Abs(RoundToHalves(d, hn::Div(difference, bench)));
+    return hn::Abs(hn::Div(RoundToHalves(FloatTag(), hn::Sub(npu, bench)), bench));
   }
+  static float Finish(float max) { return RoundToFloat16(max); }
 };
 template <bool kNpuIsFloat32>
 struct VectorFloat64Relative {
-  using Scalar = Float64Relative;
+  static constexpr double kOneThousandth = Float64Relative::kOneThousandth;
+  static constexpr double kFiveThousandths = Float64Relative::kFiveThousandths;
   static HWY_INLINE Doubles Error(Doubles npu, Doubles bench,
                                   const CompareState<DoubleTag>& state) {
     const auto zero = hn::Eq(bench, hn::Zero(DoubleTag()));
@@ -360,12 +367,12 @@ struct VectorFloat64Relative {
     bench = hn::IfThenElse(zero, state.bench_epsilon, bench);
     return hn::Abs(hn::Div(hn::Sub(npu, bench), bench));
   }
+  static double Finish(double max) { return max; }
 };
 
 template <class Source, class Relative, size_t v>
 HWY_INLINE void CompareVector(const std::byte* npu_group, const std::byte* bench_group,
                               CompareState<typename Source::Tag>& state) {
-  using Scalar = typename Relative::Scalar;
   constexpr typename Source::Tag d;
   constexpr size_t kOffset = v * HWY_LANES(hn::TFromD<decltype(d)>) * Source::kBytes;
   const std::byte* npu_data = npu_group + kOffset;
@@ -374,9 +381,9 @@ HWY_INLINE void CompareVector(const std::byte* npu_group, const std::byte* bench
   const auto bench = Source::Load(bench_data);
   const auto relative = Relative::Error(npu, bench, state);
   state.below_one_thousandth =
-      CountIn(state.below_one_thousandth, hn::Lt(relative, hn::Set(d, Scalar::kOneThousandth)));
-  state.below_five_thousandths =
-      CountIn(state.below_five_thousandths, hn::Lt(relative, hn::Set(d, Scalar::kFiveThousandths)));
+      CountIn(state.below_one_thousandth, hn::Lt(relative, hn::Set(d, Relative::kOneThousandth)));
+  state.below_five_thousandths = CountIn(state.below_five_thousandths,
+                                         hn::Lt(relative, hn::Set(d, Relative::kFiveThousandths)));
   state.different = CountIn(state.different, hn::Ne(npu, bench));
   // Of values without sign the integers order as the values do, with NaN above infinity: one
   // maximum finds both.
@@ -435,7 +442,8 @@ void CompareRun(const std::byte* npu, const std::byte* bench, size_t count,
   HWY_ALIGN T relative[HWY_LANES(T)];
   hn::Store(hn::BitCast(d, state.max_relative_bits), d, relative);
   lanes.max_abs_error = absolute > lanes.max_abs_error ? absolute : lanes.max_abs_error;
-  for (const T value : relative) {
+  for (const T lane : relative) {
+    const T value = Relative::Finish(lane);
     lanes.relative_error_nan = lanes.relative_error_nan || value != value;
     lanes.max_relative_error = value > lanes.max_relative_error ? value : lanes.max_relative_error;
   }
