@@ -1,38 +1,22 @@
 #include "src/analysis/compare/junit.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "src/analysis/compare/run_verdict.h"
+#include "src/report/sheet_xml.h"
 
 namespace msprobe::analysis {
 namespace {
 
-// Text for XML content and attributes. Characters that XML 1.0 forbids become '_', and so do the
-// line breaks and tabs that an attribute would lose.
+// Text for XML content and attributes; line breaks and tabs, which an attribute would lose, become
+// blanks there.
 std::string Escape(std::string_view text, bool in_attribute) {
-  std::string out;
-  out.reserve(text.size());
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\n':
-      case '\t':
-        out += in_attribute ? ' ' : c;
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '_' : c;
-    }
+  std::string out = report::internal::EscapedXml(text);
+  if (in_attribute) {
+    std::replace_if(
+        out.begin(), out.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
   }
   return out;
 }

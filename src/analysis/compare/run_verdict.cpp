@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/compare/call_traits.h"
+
 namespace msprobe::analysis {
 
 std::string_view PairVerdictName(PairVerdict verdict) {
@@ -75,28 +77,31 @@ std::string PairName(const PairSummary& pair) {
   return name;
 }
 
+std::string PointPlace(const DivergencePoint& point) {
+  if (point.layer.empty() || point.kind == OriginKind::kInput) {
+    return point.entry_name;
+  }
+  if (point.kind == OriginKind::kParameter || point.parent_module.empty()) {
+    return point.layer;
+  }
+  return fmt::format("{} in {}", point.entry_name, point.layer);
+}
+
 std::string PointTitle(const DivergencePoint& point) {
-  const std::string_view below =
-      point.row_name.size() > point.entry_name.size() + 1 &&
-              point.row_name.starts_with(point.entry_name)
-          ? std::string_view(point.row_name).substr(point.entry_name.size() + 1)
-          : std::string_view(point.row_name);
-  const std::string& place = point.layer.empty() ? point.entry_name : point.layer;
   switch (point.kind) {
-    case OriginKind::kParameter: {
-      const bool named = below.starts_with("parameters.");
-      return named ? fmt::format("parameter {} of {}", below.substr(below.find('.') + 1), place)
-                   : fmt::format("a parameter of {} ({})", place, below);
+    case OriginKind::kParameter:
+      return fmt::format("a parameter of {}", PointPlace(point));
+    case OriginKind::kInput: {
+      if (point.from_other_rank) {
+        return fmt::format("data from another rank in {}", point.entry_name);
+      }
+      const std::string_view argument = ArgumentOf(point.entry_name, point.row_name);
+      return fmt::format("{} of {}", argument.empty() ? "a value" : argument, point.entry_name);
     }
-    case OriginKind::kInput:
-      return point.from_other_rank ? fmt::format("data from another rank in {}", point.entry_name)
-                                   : fmt::format("{} of {}", below, point.entry_name);
     case OriginKind::kComputation:
       break;
   }
-  return point.layer.empty()
-             ? fmt::format("the computation of {}", point.entry_name)
-             : fmt::format("the computation of {} in {}", point.entry_name, point.layer);
+  return fmt::format("the computation of {}", PointPlace(point));
 }
 
 std::optional<size_t> LeadingPair(const RunSummary& summary) {

@@ -32,9 +32,12 @@ PairVerdict VerdictOf(const RunSummary& summary);
 // dump.json.
 std::string PairName(const PairSummary& pair);
 
-// What a point is about, shortest first: its layer, else its call, with the argument for what
-// enters. "parameter weight of blocks.0.mlp.fc1 (Linear)", "output of
-// Functional.softmax.0.forward".
+// Where a point is: "blocks.0.mlp.fc1 (Linear)" when its layer is known and matters, else its call.
+std::string PointPlace(const DivergencePoint& point);
+
+// The same in a sentence: "a parameter of blocks.0.mlp.fc1 (Linear)", "input.0 of
+// Functional.embedding.0.forward", "the computation of Torch.matmul.0.forward in blocks.0.attn
+// (Attention)".
 std::string PointTitle(const DivergencePoint& point);
 
 // Where to look first: the earliest step, then ranks whose origin is their own rather than another

@@ -8,6 +8,7 @@
 
 #include "src/analysis/compare/run_verdict.h"
 #include "src/base/strings.h"
+#include "src/base/utf8.h"
 #include "src/report/table.h"
 #include "src/report/writers.h"
 
@@ -63,18 +64,15 @@ class Screen {
   std::string Take() { return std::move(text_); }
 
  private:
-  // Cuts between UTF-8 characters; counts each as one column.
+  // Cuts between characters; counts each as one column.
   std::string Cut(std::string_view text) const {
     size_t columns = 0;
-    for (size_t at = 0; at < text.size(); ++at) {
-      const bool starts_character = (static_cast<unsigned char>(text[at]) & 0xC0U) != 0x80U;
-      if (starts_character && ++columns > width_) {
-        size_t end = at;
-        do {
-          --end;
-        } while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U);
-        return std::string(text.substr(0, end)) + "…";
+    size_t last = 0;
+    for (size_t at = 0; at < text.size(); at += base::DecodeUtf8(text.substr(at)).bytes) {
+      if (++columns > width_) {
+        return std::string(text.substr(0, last)) + "…";
       }
+      last = at;
     }
     return std::string(text);
   }
@@ -94,10 +92,17 @@ class Screen {
 
 // Names come from the dump: nothing in them may steer the terminal.
 std::string Printable(std::string_view text) {
-  std::string out(text);
-  std::replace_if(
-      out.begin(), out.end(),
-      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, '?');
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const base::Utf8Char character = base::DecodeUtf8(text.substr(at));
+    const bool control = character.code < 0x20 || (character.code >= 0x7F && character.code < 0xA0);
+    if (control || !character.valid) {
+      out += '?';
+    } else {
+      out.append(text.substr(at, character.bytes));
+    }
+    at += character.bytes;
+  }
   return out;
 }
 
@@ -153,7 +158,7 @@ void PutVerdict(Screen& screen, const RunSummary& summary, const std::optional<s
 
 void PutPoint(Screen& screen, std::string_view label, const DivergencePoint& point,
               CompareMode mode) {
-  screen.Item(label, Printable(PointTitle(point)));
+  screen.Item(label, Printable(PointPlace(point)));
   screen.Item("", Printable(point.row_name));
   std::string error = fmt::format("error {} in, {} out (relative)", ErrorText(point.input_error),
                                   ErrorText(point.output_error));
@@ -227,7 +232,19 @@ void PutPairs(Screen& screen, const RunSummary& summary) {
                : summary.pairs[a].counts.differing > summary.pairs[b].counts.differing;
   });
   screen.Heading("Pairs, worst first");
-  const size_t shown = order.size() <= kPairLines + 1 ? order.size() : kPairLines;
+  size_t shown = order.size();
+  if (shown > kPairLines + 1) {
+    // Ranks that agree need no line of their own, except one as a sign of life.
+    const auto differing =
+        static_cast<size_t>(std::count_if(order.begin(), order.end(), [&](size_t i) {
+          return VerdictOf(summary.pairs[i]) > PairVerdict::kAgrees;
+        }));
+    shown = std::clamp<size_t>(differing, 1, kPairLines);
+  }
+  size_t name_width = 0;
+  for (size_t i = 0; i < shown; ++i) {
+    name_width = std::max(name_width, PairName(summary.pairs[order[i]]).size());
+  }
   for (size_t i = 0; i < shown; ++i) {
     const PairSummary& pair = summary.pairs[order[i]];
     const PairVerdict verdict = VerdictOf(pair);
@@ -241,7 +258,7 @@ void PutPairs(Screen& screen, const RunSummary& summary) {
     if (pair.divergence.first_origin) {
       text += "  " + Printable(PointTitle(*pair.divergence.first_origin));
     }
-    screen.Item(PairName(pair), text);
+    screen.Line(fmt::format("  {:<{}}  {}", PairName(pair), name_width, text));
   }
   if (shown < order.size()) {
     size_t agreeing = 0;

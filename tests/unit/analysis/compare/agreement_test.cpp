@@ -1,0 +1,164 @@
+#include "src/analysis/compare/agreement.h"
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "src/analysis/compare/distance.h"
+
+namespace msprobe::analysis {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+StatValue Number(double value) {
+  StatValue stat;
+  stat.kind = StatKind::kNumber;
+  stat.number = value;
+  return stat;
+}
+
+SideRow Tensor(std::string_view dtype, double max, double min, double mean, double norm,
+               std::string_view shape = "[64, 16]") {
+  SideRow row;
+  row.name = "Functional.linear.0.forward.output.0";
+  row.dtype = dtype;
+  row.shape = shape;
+  row.is_tensor = true;
+  row.state = dump::RowState::kOutput;
+  row.md5 = "00000000";
+  row.stats = {Number(max), Number(min), Number(mean), Number(norm)};
+  return row;
+}
+
+bool Agrees(const SideRow& npu, const SideRow& bench, Provenance provenance,
+            CompareMode mode = CompareMode::kStatistics, CompareOptions options = {}) {
+  Agreement agreement(options, mode);
+  const Distance distance =
+      mode == CompareMode::kMd5 ? Md5Distance(npu, bench) : StatisticsDistance(npu, bench);
+  return agreement.Agrees(npu, bench, distance, provenance);
+}
+
+TEST(StatisticsDistance, MeasuresEachStatisticAgainstItsOwnScale) {
+  const SideRow bench = Tensor("torch.float32", 2, -4, 0, 32);  // RMS 1
+  EXPECT_DOUBLE_EQ(StatisticsDistance(Tensor("torch.float32", 2.4, -4, 0, 32), bench).relative,
+                   0.1);
+  EXPECT_DOUBLE_EQ(StatisticsDistance(Tensor("torch.float32", 2, -4, 0.25, 32), bench).relative,
+                   0.25);
+  EXPECT_DOUBLE_EQ(StatisticsDistance(Tensor("torch.float32", 2, -4, 0, 33), bench).relative,
+                   1.0 / 32);
+  EXPECT_DOUBLE_EQ(StatisticsDistance(Tensor("torch.float32", 2, -4, 0, 33), bench).absolute,
+                   1.0 / 32);
+}
+
+TEST(StatisticsDistance, AgainstAllZerosTheOtherSideIsTheScale) {
+  EXPECT_DOUBLE_EQ(
+      StatisticsDistance(Tensor("torch.float32", 2, 0, 1, 4), Tensor("torch.float32", 0, 0, 0, 0))
+          .relative,
+      8);
+}
+
+TEST(StatisticsDistance, AMaskOfMinusInfinityDoesNotHideTheMaximum) {
+  const SideRow npu = Tensor("torch.float32", 1.25, -kInfinity, -kInfinity, kInfinity);
+  const SideRow bench = Tensor("torch.float32", 1, -kInfinity, -kInfinity, kInfinity);
+  const Distance distance = StatisticsDistance(npu, bench);
+  EXPECT_FALSE(distance.nonfinite_differs);
+  EXPECT_DOUBLE_EQ(distance.relative, 0.25);
+}
+
+TEST(StatisticsDistance, NanOnBothSidesIsEqualAndOnOneSideInfinitelyFar) {
+  const SideRow bad = Tensor("torch.float32", NAN, NAN, NAN, NAN);
+  EXPECT_TRUE(StatisticsDistance(bad, bad).identical);
+  const Distance distance = StatisticsDistance(bad, Tensor("torch.float32", 1, 1, 1, 1));
+  EXPECT_TRUE(distance.nonfinite_differs);
+  EXPECT_EQ(distance.relative, kInfinity);
+}
+
+TEST(StatisticsDistance, RowsWithoutNumbersAreNotComparable) {
+  EXPECT_FALSE(StatisticsDistance(SideRow(), SideRow()).comparable);
+}
+
+TEST(Md5Distance, OtherChecksumsFallBackToTheStatistics) {
+  SideRow npu = Tensor("torch.float32", 2, -4, 0, 32);
+  SideRow bench = npu;
+  EXPECT_TRUE(Md5Distance(npu, bench).identical);
+  npu.md5 = "11111111";
+  EXPECT_FALSE(Md5Distance(npu, bench).identical);
+  EXPECT_EQ(Md5Distance(npu, bench).relative, 0);
+  npu.stats[kMax].number = 2.4;
+  EXPECT_NEAR(Md5Distance(npu, bench).relative, 0.1, 1e-12);
+}
+
+TEST(ElementCount, MultipliesTheAxes) {
+  EXPECT_EQ(ElementCount("[2, 3]"), 6);
+  EXPECT_EQ(ElementCount("[7]"), 7);
+  EXPECT_EQ(ElementCount("[]"), 1);
+  EXPECT_EQ(ElementCount("[0, 3]"), 1);
+  EXPECT_EQ(ElementCount("None"), 1);
+}
+
+TEST(Agreement, Float32ResultsMayDifferByAFewUnits) {
+  const SideRow bench = Tensor("torch.float32", 1, -1, 0, 20);
+  EXPECT_TRUE(Agrees(Tensor("torch.float32", 1 + 1e-6, -1, 0, 20), bench, Provenance::kComputed));
+  EXPECT_FALSE(Agrees(Tensor("torch.float32", 1 + 4e-6, -1, 0, 20), bench, Provenance::kComputed));
+}
+
+TEST(Agreement, Bfloat16ResultsMayDifferByOneUnitAndWeightsMayNot) {
+  const SideRow bench = Tensor("torch.bfloat16", 0.2490234375, -0.25, 0.005645751953125, 4.5625);
+  const SideRow npu = Tensor("torch.bfloat16", 0.25, -0.25, 0.005645751953125, 4.5625);
+  EXPECT_TRUE(Agrees(npu, bench, Provenance::kComputed));
+  EXPECT_FALSE(Agrees(npu, bench, Provenance::kStored));
+}
+
+TEST(Agreement, AWeightRoundedToBfloat16IsTheSameWeight) {
+  const SideRow rounded = Tensor("torch.bfloat16", 0.2490234375, -0.25, 0.005645751953125, 4.5625);
+  const SideRow exact = Tensor("torch.float32", 0.2493751049041748, -0.2496778666973114,
+                               0.005653592757880688, 4.572498321533203);
+  EXPECT_TRUE(Agrees(rounded, exact, Provenance::kStored));
+  EXPECT_TRUE(Agrees(exact, rounded, Provenance::kStored));
+  const SideRow scaled = Tensor("torch.float32", 0.24962449073791504, -0.2499275505542755,
+                                0.005659245420247316, 4.577071189880371);
+  EXPECT_FALSE(Agrees(rounded, scaled, Provenance::kStored)) << "its maximum rounds to 0.25";
+}
+
+TEST(Agreement, AWeightRoundedToFloat16IsTheSameWeight) {
+  const SideRow exact = Tensor("torch.float32", 0.1, -0.2, 0, 4);
+  EXPECT_TRUE(Agrees(Tensor("torch.float16", 0.0999755859375, -0.199951171875, 0, 4), exact,
+                     Provenance::kStored));
+  EXPECT_FALSE(Agrees(Tensor("torch.float16", 0.10009765625, -0.199951171875, 0, 4), exact,
+                      Provenance::kStored));
+}
+
+TEST(Agreement, WithChecksumsAWeightIsTheSameOnlyBitForBit) {
+  SideRow npu = Tensor("torch.float32", 1, -1, 0, 20);
+  const SideRow bench = npu;
+  EXPECT_TRUE(Agrees(npu, bench, Provenance::kStored, CompareMode::kMd5));
+  npu.md5 = "11111111";
+  EXPECT_FALSE(Agrees(npu, bench, Provenance::kStored, CompareMode::kMd5));
+  EXPECT_TRUE(Agrees(npu, bench, Provenance::kComputed, CompareMode::kMd5))
+      << "the statistics are equal";
+}
+
+TEST(Agreement, IntegersHaveNoNoise) {
+  const SideRow bench = Tensor("torch.int64", 31, 0, 15, 70);
+  EXPECT_FALSE(Agrees(Tensor("torch.int64", 30, 0, 15, 70), bench, Provenance::kComputed));
+  EXPECT_TRUE(Agrees(Tensor("torch.int64", 31, 0, 15, 70.00001), bench, Provenance::kComputed))
+      << "the norm is summed in float32";
+}
+
+TEST(Agreement, TolerancesRaiseTheFloor) {
+  const SideRow bench = Tensor("torch.float32", 1, -1, 0, 20);
+  const SideRow npu = Tensor("torch.float32", 1.05, -1, 0, 20);
+  CompareOptions relative;
+  relative.relative_tolerance = 0.1;
+  EXPECT_TRUE(Agrees(npu, bench, Provenance::kStored, CompareMode::kStatistics, relative));
+  CompareOptions absolute;
+  absolute.absolute_tolerance = 0.1;
+  EXPECT_TRUE(Agrees(npu, bench, Provenance::kComputed, CompareMode::kStatistics, absolute));
+  absolute.absolute_tolerance = 0.01;
+  EXPECT_FALSE(Agrees(npu, bench, Provenance::kComputed, CompareMode::kStatistics, absolute));
+}
+
+}  // namespace
+}  // namespace msprobe::analysis

@@ -1,0 +1,419 @@
+#include "src/analysis/compare/divergence.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/analysis/compare/compare_pair.h"
+#include "tests/unit/analysis/compare/dump_fixture.h"
+
+namespace msprobe::analysis {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+fs::path DataFolder() { return fs::path(MSPROBE_TEST_DATA) / "dump"; }
+
+// The whole set of captured models, where it is at hand.
+fs::path GoldenFolder() {
+  const char* named = std::getenv("MSPROBE_GOLDEN");
+  const fs::path root =
+      named != nullptr ? fs::path(named) : fs::path(MSPROBE_TEST_DATA) / "../../../shared/golden";
+  return root / "dump";
+}
+
+ComparedPair ComparePaths(const fs::path& npu, const fs::path& bench, CompareOptions options = {}) {
+  options.quiet = true;
+  base::ThreadPool pool(2);
+  PairInput input;
+  input.npu_json = npu;
+  input.bench_json = bench;
+  Result<ComparedPair> pair = ComparePair(options, input, pool);
+  EXPECT_TRUE(pair.ok()) << pair.status().message();
+  return pair.ok() ? *std::move(pair) : ComparedPair();
+}
+
+// What a pair of captured models must give. `json` is the path below <case>/dump.
+struct Expected {
+  const char* npu;
+  const char* bench;
+  const char* json;
+  OriginKind kind;
+  const char* call;
+  const char* layer;  // empty: the dump holds no module names
+};
+
+constexpr const char* kSingle = "step0/rank/dump.json";
+constexpr OriginKind kParameter = OriginKind::kParameter;
+
+// The perturbed weight is blocks.0.mlp.fc1's. Where modules are not recorded its layer is the third
+// linear call of the forward pass: qkv and proj of the attention come first. With modules but no
+// API calls, the module itself takes the weight.
+constexpr Expected kTwins[] = {
+    {"cnn_tensor_mix_perturbed", "cnn_tensor_mix", kSingle, kParameter,
+     "Functional.conv2d.0.forward", "conv1 (Conv2d)"},
+    {"cnn_tensor_mix_perturbed", "cnn_tensor_mix", "step1/rank/dump.json", kParameter,
+     "Functional.conv2d.0.forward", "conv1 (Conv2d)"},
+    {"gpt_statistics_mix_perturbed", "gpt_statistics_mix", kSingle, kParameter,
+     "Functional.linear.2.forward", "blocks.0.mlp.fc1 (Linear)"},
+    {"gpt_statistics_L0_perturbed", "gpt_statistics_L0", kSingle, kParameter,
+     "Module.blocks.0.mlp.fc1.Linear.forward.0", "blocks.0.mlp.fc1 (Linear)"},
+    {"gpt_statistics_L1_perturbed", "gpt_statistics_L1", kSingle, kParameter,
+     "Functional.linear.2.forward", ""},
+    {"gpt_md5_L1_perturbed", "gpt_md5_L1", kSingle, kParameter, "Functional.linear.2.forward", ""},
+    {"gpt_tensor_L1_perturbed", "gpt_tensor_L1", kSingle, kParameter, "Functional.linear.2.forward",
+     ""},
+    {"gpt_tensor_L0_perturbed", "gpt_tensor_L0", kSingle, kParameter,
+     "Module.blocks.0.mlp.fc1.Linear.forward.0", "blocks.0.mlp.fc1 (Linear)"},
+    {"gpt_recompute_mix_perturbed", "gpt_recompute_mix", kSingle, kParameter,
+     "Functional.linear.2.forward", "blocks.0.mlp.fc1 (Linear)"},
+    {"dist_statistics_mix_perturbed", "dist_statistics_mix", "step0/rank1/dump.json", kParameter,
+     "Functional.linear.2.forward", "blocks.0.mlp.fc1 (Linear)"},
+    // Rank 0 was not perturbed: what differs there came from rank 1.
+    {"dist_statistics_mix_perturbed", "dist_statistics_mix", "step0/rank0/dump.json",
+     OriginKind::kInput, "Distributed.all_reduce.0.forward", ""},
+    {"gpt_bf16_statistics_mix_perturbed", "gpt_bf16_statistics_mix", kSingle, kParameter,
+     "Functional.linear.2.forward", "blocks.0.mlp.fc1 (Linear)"},
+    {"gpt_bf16_md5_L1_perturbed", "gpt_bf16_md5_L1", kSingle, kParameter,
+     "Functional.linear.2.forward", ""},
+    {"gpt_bf16_tensor_L1_perturbed", "gpt_bf16_tensor_L1", kSingle, kParameter,
+     "Functional.linear.2.forward", ""},
+    {"argtypes_tensor_mix_perturbed", "argtypes_tensor_mix", kSingle, kParameter,
+     "Functional.linear.0.forward", "m.lin (Linear)"},
+    {"argtypes_md5_L1_perturbed", "argtypes_md5_L1", kSingle, kParameter,
+     "Functional.linear.0.forward", ""},
+    // bfloat16 against float32, either side perturbed.
+    {"gpt_bf16_statistics_mix_perturbed", "gpt_statistics_mix", kSingle, kParameter,
+     "Functional.linear.2.forward", "blocks.0.mlp.fc1 (Linear)"},
+    {"gpt_bf16_statistics_mix", "gpt_statistics_mix_perturbed", kSingle, kParameter,
+     "Functional.linear.2.forward", "blocks.0.mlp.fc1 (Linear)"},
+    {"gpt_statistics_mix_perturbed", "gpt_bf16_statistics_mix", kSingle, kParameter,
+     "Functional.linear.2.forward", "blocks.0.mlp.fc1 (Linear)"},
+    {"gpt_bf16_md5_L1_perturbed", "gpt_md5_L1", kSingle, kParameter, "Functional.linear.2.forward",
+     ""},
+    {"gpt_bf16_tensor_L1_perturbed", "gpt_tensor_L1", kSingle, kParameter,
+     "Functional.linear.2.forward", ""},
+    // Saved values: the first one behind the perturbed layer.
+    {"gpt_debug_tensor_perturbed", "gpt_debug_tensor", "step0/rank/debug.json",
+     OriginKind::kComputation, "block0.0.debug", ""},
+    {"gpt_debug_statistics_perturbed", "gpt_debug_statistics", "step0/rank/debug.json",
+     OriginKind::kComputation, "block0.0.debug", ""},
+};
+
+// Returns how many of the twins the folder holds.
+int CheckTwins(const fs::path& folder) {
+  int found = 0;
+  for (const Expected& expected : kTwins) {
+    const fs::path npu = folder / expected.npu / "dump" / expected.json;
+    const fs::path bench = folder / expected.bench / "dump" / expected.json;
+    if (!fs::exists(npu) || !fs::exists(bench)) {
+      continue;
+    }
+    ++found;
+    SCOPED_TRACE(std::string(expected.npu) + " against " + expected.bench + ", " + expected.json);
+    const ComparedPair pair = ComparePaths(npu, bench);
+    const std::optional<DivergencePoint>& origin = pair.divergence.first_origin;
+    if (!origin) {
+      ADD_FAILURE() << "no origin";
+      continue;
+    }
+    EXPECT_EQ(OriginKindName(origin->kind), OriginKindName(expected.kind));
+    EXPECT_EQ(origin->entry_name, expected.call);
+    EXPECT_EQ(origin->layer, expected.layer);
+    // The perturbation is the only one: nothing else may be called an origin.
+    for (size_t kind = 0; kind < kOriginKindCount; ++kind) {
+      EXPECT_EQ(pair.divergence.first_of_kind[kind].has_value(),
+                kind == static_cast<size_t>(expected.kind))
+          << (pair.divergence.first_of_kind[kind] ? pair.divergence.first_of_kind[kind]->row_name
+                                                  : "");
+    }
+  }
+  return found;
+}
+
+TEST(FindDivergence, NamesThePerturbedLayerOfEveryTwinInTheTestData) {
+  EXPECT_GE(CheckTwins(DataFolder()), 10);
+}
+
+TEST(FindDivergence, NamesThePerturbedLayerOfEveryCapturedTwin) {
+  if (!fs::exists(GoldenFolder())) {
+    GTEST_SKIP() << "no captured models in " << GoldenFolder() << " (set MSPROBE_GOLDEN)";
+  }
+  EXPECT_EQ(CheckTwins(GoldenFolder()), static_cast<int>(std::size(kTwins)));
+}
+
+TEST(FindDivergence, TwoRunsOfTheSameModelHaveNoOrigin) {
+  for (const char* name :
+       {"gpt_statistics_mix", "gpt_md5_L1", "cnn_tensor_mix", "gpt_bf16_statistics_mix"}) {
+    SCOPED_TRACE(name);
+    const fs::path json = DataFolder() / name / "dump" / kSingle;
+    const ComparedPair pair = ComparePaths(json, json);
+    EXPECT_GT(pair.divergence.compared_entry_count, 0U);
+    EXPECT_EQ(pair.divergence.identical_entry_count, pair.divergence.compared_entry_count);
+    EXPECT_FALSE(pair.divergence.first_origin);
+    EXPECT_FALSE(pair.divergence.first_drift);
+    EXPECT_TRUE(pair.divergence.amplifiers.empty());
+  }
+}
+
+TEST(FindDivergence, RoundingAModelToBfloat16IsNoOrigin) {
+  for (const auto& [npu, bench] : {std::pair("gpt_bf16_statistics_mix", "gpt_statistics_mix"),
+                                   std::pair("gpt_statistics_mix", "gpt_bf16_statistics_mix")}) {
+    const ComparedPair pair = ComparePaths(DataFolder() / npu / "dump" / kSingle,
+                                           DataFolder() / bench / "dump" / kSingle);
+    EXPECT_GT(pair.divergence.compared_entry_count, 0U);
+    EXPECT_FALSE(pair.divergence.first_origin) << pair.divergence.first_origin->row_name;
+  }
+}
+
+TEST(FindDivergence, TellsTheCodeLineAndTheParentOfTheOrigin) {
+  const ComparedPair pair =
+      ComparePaths(DataFolder() / "gpt_statistics_mix_perturbed/dump" / kSingle,
+                   DataFolder() / "gpt_statistics_mix/dump" / kSingle);
+  ASSERT_TRUE(pair.divergence.first_origin);
+  EXPECT_EQ(pair.divergence.first_origin->parent_module,
+            "Module.blocks.0.mlp.fc1.Linear.forward.0");
+  EXPECT_EQ(pair.divergence.first_origin->code_line,
+            "models.py:43 in forward: return self.fc2(self.act(self.fc1(x)))");
+  EXPECT_FALSE(pair.divergence.first_origin->stack.empty());
+  EXPECT_NEAR(pair.divergence.first_origin->input_error, 1e-3, 1e-6);
+  EXPECT_EQ(pair.divergence.amplifiers.size(), 10U);
+  for (size_t i = 1; i < pair.divergence.amplifiers.size(); ++i) {
+    EXPECT_GE(pair.divergence.amplifiers[i - 1].amplification,
+              pair.divergence.amplifiers[i].amplification);
+  }
+}
+
+TEST(FindDivergence, AFloorAboveThePerturbationLeavesNothing) {
+  CompareOptions options;
+  options.relative_tolerance = 0.01;
+  options.absolute_tolerance = 0.01;
+  const ComparedPair pair =
+      ComparePaths(DataFolder() / "gpt_statistics_L1_perturbed/dump" / kSingle,
+                   DataFolder() / "gpt_statistics_L1/dump" / kSingle, options);
+  EXPECT_FALSE(pair.divergence.first_origin);
+  EXPECT_EQ(pair.divergence.diverging_entry_count, 0U);
+}
+
+// Dumps made on the spot. Statistics of one tensor: Max, Min, Mean and Norm all equal to `value`,
+// one element.
+class FindDivergenceInSmallDumps : public ::testing::Test {
+ protected:
+  static std::string Leaf(double value, std::string_view dtype = "torch.float32") {
+    return testing::TensorText(value, "[1]", dtype);
+  }
+
+  static std::string Call(std::string_view name, std::string_view input, std::string_view output) {
+    return testing::CallText(name, input, output);
+  }
+
+  DivergenceReport Find(const std::string& npu, const std::string& bench,
+                        std::string_view construct = "") {
+    const fs::path npu_json = folder_.Write("npu/dump.json", testing::DumpText(npu));
+    const fs::path bench_json = folder_.Write("bench/dump.json", testing::DumpText(bench));
+    if (!construct.empty()) {
+      folder_.Write("npu/construct.json", construct);
+    }
+    return ComparePaths(npu_json, bench_json).divergence;
+  }
+
+  testing::TempFolder folder_;
+};
+
+TEST_F(FindDivergenceInSmallDumps, ACallThatTurnsEqualInputsIntoOtherOutputsIsAComputation) {
+  const DivergenceReport report = Find(Call("Torch.sin.0.forward", Leaf(1), Leaf(2)) + "," +
+                                           Call("Torch.exp.0.forward", Leaf(2), Leaf(3.5)) + "," +
+                                           Call("Torch.cos.0.forward", Leaf(3.5), Leaf(9)),
+                                       Call("Torch.sin.0.forward", Leaf(1), Leaf(2)) + "," +
+                                           Call("Torch.exp.0.forward", Leaf(2), Leaf(3)) + "," +
+                                           Call("Torch.cos.0.forward", Leaf(3), Leaf(4)));
+  ASSERT_TRUE(report.first_origin);
+  EXPECT_EQ(report.first_origin->kind, OriginKind::kComputation);
+  EXPECT_EQ(report.first_origin->entry_name, "Torch.exp.0.forward");
+  EXPECT_EQ(report.first_origin->input_error, 0);
+  EXPECT_NEAR(report.first_origin->output_error, 0.5 / 3, 1e-9);
+  EXPECT_FALSE(report.first_of_kind[static_cast<size_t>(OriginKind::kInput)]);
+  EXPECT_EQ(report.diverging_entry_count, 2U);
+  EXPECT_EQ(report.agreeing_entry_count, 1U);
+}
+
+TEST_F(FindDivergenceInSmallDumps, AnInputThatNothingExplainsEntersFromOutside) {
+  const DivergenceReport report = Find(Call("Torch.sin.0.forward", Leaf(1.5), Leaf(2.5)),
+                                       Call("Torch.sin.0.forward", Leaf(1), Leaf(2)));
+  ASSERT_TRUE(report.first_origin);
+  EXPECT_EQ(report.first_origin->kind, OriginKind::kInput);
+  EXPECT_EQ(report.first_origin->row_name, "Torch.sin.0.forward.input.0");
+}
+
+TEST_F(FindDivergenceInSmallDumps, DroppedElementsPointToTheRandomState) {
+  const DivergenceReport report = Find(Call("Functional.dropout.0.forward", Leaf(1), Leaf(2)),
+                                       Call("Functional.dropout.0.forward", Leaf(1), Leaf(1)));
+  ASSERT_TRUE(report.first_origin);
+  EXPECT_EQ(report.first_origin->kind, OriginKind::kInput);
+  EXPECT_THAT(report.first_origin->note, HasSubstr("random"));
+}
+
+TEST_F(FindDivergenceInSmallDumps, UninitialisedMemoryIsNoDifference) {
+  const DivergenceReport report = Find(Call("Torch.empty_like.0.forward", Leaf(1), Leaf(77)) + "," +
+                                           Call("Tensor.zero_.0.forward", Leaf(77), Leaf(0)),
+                                       Call("Torch.empty_like.0.forward", Leaf(1), Leaf(5)) + "," +
+                                           Call("Tensor.zero_.0.forward", Leaf(5), Leaf(0)));
+  EXPECT_FALSE(report.first_origin);
+}
+
+TEST_F(FindDivergenceInSmallDumps, WhatAReceiveBufferHeldBeforeDoesNotMatter) {
+  const DivergenceReport report = Find(Call("Distributed.recv.0.forward", Leaf(77), Leaf(2)),
+                                       Call("Distributed.recv.0.forward", Leaf(5), Leaf(2)));
+  EXPECT_FALSE(report.first_origin);
+}
+
+TEST_F(FindDivergenceInSmallDumps, ATensorMetAgainUnderAnotherShapeIsNotANewOrigin) {
+  // Views are not recorded: the second call takes the first one's output in another shape.
+  const auto dump = [](double value) {
+    return Call("Torch.exp.0.forward", Leaf(1), Leaf(value)) + "," +
+           Call("Torch.transpose.0.forward", testing::TensorText(value, "[1, 1]"),
+                testing::TensorText(value, "[1, 1]"));
+  };
+  const DivergenceReport report = Find(dump(3.5), dump(3));
+  EXPECT_TRUE(report.first_of_kind[static_cast<size_t>(OriginKind::kComputation)]);
+  EXPECT_FALSE(report.first_of_kind[static_cast<size_t>(OriginKind::kInput)]);
+}
+
+TEST_F(FindDivergenceInSmallDumps, LaterAMuchLargerUnexplainedInputIsReportedWithADoubt) {
+  const auto dump = [](double small, double large) {
+    return Call("Torch.exp.0.forward", Leaf(1), Leaf(small)) + "," +
+           Call("Torch.sin.0.forward", Leaf(large), Leaf(large));
+  };
+  const DivergenceReport report = Find(dump(3.0003, 8), dump(3, 4));
+  const auto& input = report.first_of_kind[static_cast<size_t>(OriginKind::kInput)];
+  ASSERT_TRUE(input);
+  EXPECT_THAT(input->note, HasSubstr("unrecorded"));
+  EXPECT_EQ(report.first_origin->kind, OriginKind::kComputation);
+}
+
+TEST_F(FindDivergenceInSmallDumps, NoiseThatPilesUpIsDriftAndNoOrigin) {
+  // Errors of 1.0, 1.7 and 2.5 millionths: the third leaves the noise of float32 (1.9e-6) without a
+  // jump.
+  const auto dump = [](double a, double b, double c) {
+    return Call("Torch.sin.0.forward", Leaf(1), Leaf(a)) + "," +
+           Call("Torch.exp.0.forward", Leaf(a), Leaf(b)) + "," +
+           Call("Torch.cos.0.forward", Leaf(b), Leaf(c));
+  };
+  const DivergenceReport report = Find(dump(1.000001, 2.0000034, 4.00001), dump(1, 2, 4));
+  EXPECT_FALSE(report.first_origin);
+  ASSERT_TRUE(report.first_drift);
+  EXPECT_EQ(report.first_drift->entry_name, "Torch.cos.0.forward");
+}
+
+TEST_F(FindDivergenceInSmallDumps, AModuleIsNotBlamedForWhatACallInsideItComputed) {
+  const auto dump = [](double value) {
+    return Call("Torch.exp.0.forward", Leaf(1), Leaf(value)) + "," +
+           Call("Module.a.Act.forward.0", Leaf(2), Leaf(value + 1));
+  };
+  const std::string construct =
+      R"({"Torch.exp.0.forward": "Module.a.Act.forward.0", "Module.a.Act.forward.0": null})";
+  const DivergenceReport report = Find(dump(3.5), dump(3), construct);
+  ASSERT_TRUE(report.first_origin);
+  EXPECT_EQ(report.first_origin->entry_name, "Torch.exp.0.forward");
+  EXPECT_EQ(report.first_origin->layer, "a (Act)");
+  EXPECT_EQ(report.amplifiers.size(), 1U);
+}
+
+TEST_F(FindDivergenceInSmallDumps, WithoutConstructModulePathsTellWhatContainsWhat) {
+  const auto dump = [](double value) {
+    return Call("Module.a.b.Act.forward.0", Leaf(1), Leaf(value)) + "," +
+           Call("Module.a.Block.forward.0", Leaf(1), Leaf(value));
+  };
+  const DivergenceReport report = Find(dump(3.5), dump(3));
+  ASSERT_TRUE(report.first_origin);
+  EXPECT_EQ(report.first_origin->entry_name, "Module.a.b.Act.forward.0");
+  EXPECT_EQ(report.amplifiers.size(), 1U);
+}
+
+TEST_F(FindDivergenceInSmallDumps, AConstructFileThatRunsInCirclesEnds) {
+  const auto dump = [](double value) { return Call("Torch.exp.0.forward", Leaf(1), Leaf(value)); };
+  const std::string construct = R"({"Torch.exp.0.forward": "Module.a.A.forward.0",
+      "Module.a.A.forward.0": "Module.b.B.forward.0", "Module.b.B.forward.0": "Module.a.A.forward.0"})";
+  const DivergenceReport report = Find(dump(3.5), dump(3), construct);
+  ASSERT_TRUE(report.first_origin);
+  EXPECT_EQ(report.first_origin->entry_name, "Torch.exp.0.forward");
+}
+
+TEST_F(FindDivergenceInSmallDumps, ABackwardCallInheritsFromItsForward) {
+  const auto dump = [](double weight, double gradient) {
+    return Call("Functional.linear.0.forward", Leaf(1) + "," + Leaf(weight), Leaf(2)) +
+           ",\"Functional.linear.0.backward\": {\"input\": [" + Leaf(1) + "], \"output\": [" +
+           Leaf(gradient) + "]}";
+  };
+  const DivergenceReport report = Find(dump(3.5, 7), dump(3, 6));
+  ASSERT_TRUE(report.first_origin);
+  EXPECT_EQ(report.first_origin->kind, OriginKind::kParameter);
+  EXPECT_FALSE(report.first_of_kind[static_cast<size_t>(OriginKind::kComputation)]);
+}
+
+TEST_F(FindDivergenceInSmallDumps, AWeightGradientThatDiffersAloneIsItsModulesBackward) {
+  const auto dump = [](double gradient) {
+    return "\"Module.a.Linear.forward.0\": {\"input_args\": [" + Leaf(1) +
+           "], \"input_kwargs\": {}, \"output\": [" + Leaf(2) +
+           "], \"parameters\": {\"weight\": " + Leaf(3) + "}, \"is_recompute\": false}," +
+           "\"Module.a.Linear.parameters_grad\": {\"weight\": [" + Leaf(gradient) + "]}," +
+           "\"Module.a.Linear.backward.0\": {\"input\": [" + Leaf(1) + "], \"output\": [" +
+           Leaf(1) + "]}";
+  };
+  const DivergenceReport report = Find(dump(5), dump(4));
+  ASSERT_TRUE(report.first_origin);
+  EXPECT_EQ(report.first_origin->kind, OriginKind::kComputation);
+  EXPECT_EQ(report.first_origin->entry_name, "Module.a.Linear.parameters_grad");
+  EXPECT_EQ(report.first_origin->layer, "a (Linear)");
+}
+
+TEST_F(FindDivergenceInSmallDumps, AnOutputThatIsNotFiniteOnOneSideOnlyIsAnOrigin) {
+  std::string npu = Call("Torch.exp.0.forward", Leaf(1), Leaf(3));
+  const std::string bench = npu;
+  const size_t at = npu.rfind("\"Max\": 3.000000");
+  npu.replace(at, 15, "\"Max\": Infinity");
+  const DivergenceReport report = Find(npu, bench);
+  ASSERT_TRUE(report.first_origin);
+  EXPECT_EQ(report.first_origin->entry_name, "Torch.exp.0.forward");
+}
+
+TEST_F(FindDivergenceInSmallDumps, AnOutputOfAnotherShapeIsAnOrigin) {
+  const DivergenceReport report =
+      Find(Call("Torch.exp.0.forward", Leaf(1), testing::TensorText(3, "[1, 2]")),
+           Call("Torch.exp.0.forward", Leaf(1), Leaf(3)));
+  ASSERT_TRUE(report.first_origin);
+  EXPECT_EQ(report.first_origin->kind, OriginKind::kComputation);
+  EXPECT_THAT(report.first_origin->note, HasSubstr("shape"));
+}
+
+TEST_F(FindDivergenceInSmallDumps, NamesOfDevicesMayDiffer) {
+  const auto dump = [](std::string_view device) {
+    return Call("Torch.zeros_like.0.forward",
+                Leaf(1) + R"(, {"type": "str", "value": ")" + std::string(device) + "\"}", Leaf(0));
+  };
+  EXPECT_FALSE(Find(dump("npu:0"), dump("cuda:0")).first_origin);
+}
+
+TEST_F(FindDivergenceInSmallDumps, AnArgumentThatIsAnotherNumberIsAnInput) {
+  const auto dump = [](std::string_view value) {
+    return Call("Functional.softmax.0.forward",
+                Leaf(1) + R"(, {"type": "int", "value": )" + std::string(value) + "}", Leaf(1));
+  };
+  const DivergenceReport report = Find(dump("1"), dump("2"));
+  ASSERT_TRUE(report.first_origin);
+  EXPECT_EQ(report.first_origin->row_name, "Functional.softmax.0.forward.input.1");
+  EXPECT_EQ(report.first_origin->kind, OriginKind::kInput);
+}
+
+TEST_F(FindDivergenceInSmallDumps, AnEmptyDumpHasNoOrigin) {
+  const DivergenceReport report = Find("", "");
+  EXPECT_FALSE(report.first_origin);
+  EXPECT_EQ(report.compared_entry_count, 0U);
+}
+
+}  // namespace
+}  // namespace msprobe::analysis
