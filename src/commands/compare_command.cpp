@@ -77,6 +77,8 @@ void CompareCommand::Configure(CLI::App& app) {
   AddMappingFlag(app, "--layer_mapping",
                  "MindSpore layers to PyTorch layers, YAML or bare (also -lm)", false,
                  layer_mapping_);
+  app.add_flag("--layer-frames", options_.layer_mapping_frames,
+               "With --layer_mapping: call stacks of the grouped stack.json tell calls apart, too");
   app.add_option("--filter", options_.name_filter,
                  "Only NPU rows whose name matches, e.g. 'Module.*.output.*'")
       ->type_name("GLOB");

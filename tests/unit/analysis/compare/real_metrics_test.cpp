@@ -14,7 +14,9 @@ namespace {
 template <typename Value>
 tensor::TensorBuffer Make(DType dtype, const Shape& shape, const std::vector<Value>& values) {
   tensor::TensorBuffer buffer(dtype, shape);
-  std::memcpy(buffer.mutable_bytes().data(), values.data(), values.size() * sizeof(Value));
+  if (!values.empty()) {
+    std::memcpy(buffer.mutable_bytes().data(), values.data(), values.size() * sizeof(Value));
+  }
   return buffer;
 }
 
