@@ -13,6 +13,8 @@ namespace msprobe::analysis {
 namespace {
 
 constexpr double kEpsilon32 = 0x1p-23;
+constexpr double kEpsilonFloat16 = 0x1p-10;
+constexpr double kEpsilonBFloat16 = 0x1p-7;
 // float32 and wider: sums over thousands of elements in another order, and statistics summed in
 // float32, differ by several units. 16 bits: kernels accumulate in float32, so a result differs by
 // the final rounding, seldom by two units.
@@ -24,6 +26,8 @@ constexpr double kNarrowFrom = 0x1p-16;  // epsilons above this belong to 8- and
 // ||rounded - exact|| / ||exact|| of one rounding to nearest: at most epsilon / 2 / sqrt(3) over
 // many elements with the least favourable mantissas, with a little room for short tensors.
 constexpr double kOneRounding = 0.3;
+// Room for the float32 division behind the largest relative error.
+constexpr double kHalfUnitRoom = 1.0001;
 // A stored 16-bit tensor of which more than about one element in a hundred has moved by a unit is
 // another tensor.
 constexpr double kStoredShare = 1.0 / 16;
@@ -38,9 +42,9 @@ double EpsilonOf(DType dtype) {
     case DType::kComplex64:
       return kEpsilon32;
     case DType::kFloat16:
-      return 0x1p-10;
+      return kEpsilonFloat16;
     case DType::kBFloat16:
-      return 0x1p-7;
+      return kEpsilonBFloat16;
     case DType::kFloat8E4M3FN:
     case DType::kFloat8E4M3FNUZ:
       return 0x1p-3;
@@ -53,10 +57,10 @@ double EpsilonOf(DType dtype) {
 }
 
 double RoundTo(double epsilon, double value) {
-  if (epsilon == 0x1p-7) {
+  if (epsilon == kEpsilonBFloat16) {
     return tensor::BFloat16ToFloat(tensor::FloatToBFloat16(static_cast<float>(value)));
   }
-  if (epsilon == 0x1p-10) {
+  if (epsilon == kEpsilonFloat16) {
     return tensor::Float16ToFloat(tensor::FloatToFloat16(static_cast<float>(value)));
   }
   return epsilon == kEpsilon32 ? static_cast<double>(static_cast<float>(value)) : value;
@@ -121,7 +125,8 @@ bool Agreement::RoundsDifferently(const SideRow& npu, const SideRow& bench) {
   return Epsilon(npu) != Epsilon(bench);
 }
 
-bool Agreement::StoredAgrees(const SideRow& npu, const SideRow& bench, const Distance& distance) {
+bool Agreement::StoredAgrees(const SideRow& npu, const SideRow& bench, const Distance& distance,
+                             double largest_relative) {
   const double n = Epsilon(npu);
   const double b = Epsilon(bench);
   const double coarser = std::max(n, b);
@@ -144,11 +149,17 @@ bool Agreement::StoredAgrees(const SideRow& npu, const SideRow& bench, const Dis
   if (mode_ != CompareMode::kRealData) {
     return distance.relative <= Noise(npu, bench);
   }
+  // No element moves by more than half a unit; float16 is left out, where small elements are
+  // subnormal.
+  if (coarser == kEpsilonBFloat16 && std::min(n, b) <= kNarrowFrom &&
+      largest_relative > coarser / 2 * kHalfUnitRoom) {
+    return false;
+  }
   return distance.relative <= coarser * kOneRounding || distance.absolute <= kHalfSmallest;
 }
 
 bool Agreement::Agrees(const SideRow& npu, const SideRow& bench, const Distance& distance,
-                       Provenance provenance) {
+                       Provenance provenance, double largest_relative) {
   if (distance.identical) {
     return true;
   }
@@ -179,7 +190,7 @@ bool Agreement::Agrees(const SideRow& npu, const SideRow& bench, const Distance&
     return ExtremesAgree(npu, bench, 0) && distance.relative <= Noise(npu, bench);
   }
   if (provenance == Provenance::kStored) {
-    return StoredAgrees(npu, bench, distance);
+    return StoredAgrees(npu, bench, distance, largest_relative);
   }
   return distance.relative <= Noise(npu, bench);
 }
@@ -222,8 +233,8 @@ class ProvenanceOf {
   std::optional<dump::EntryName> parsed_;
 };
 
-bool RowAgreesUnder(Agreement& agreement, ProvenanceOf& provenance, const Side& npu,
-                    const Side& bench, const RowResult& row) {
+bool RowAgreesUnder(Agreement& agreement, ProvenanceOf& provenance, CompareMode mode,
+                    const Side& npu, const Side& bench, const RowResult& row) {
   if (row.pair.bench == kNoRow) {
     return false;
   }
@@ -236,16 +247,22 @@ bool RowAgreesUnder(Agreement& agreement, ProvenanceOf& provenance, const Side& 
     // Nulls, texts and rows without numbers: their checksum is that of their text.
     return npu_row.md5 == bench_row.md5;
   }
-  return agreement.Agrees(npu_row, bench_row, row.distance, provenance(npu_row));
+  return agreement.Agrees(npu_row, bench_row, row.distance, provenance(npu_row),
+                          LargestRelativeOf(row, mode));
 }
 
 }  // namespace
+
+double LargestRelativeOf(const RowResult& row, CompareMode mode) {
+  const Metric& metric = row.metrics[kMaxRelativeErr];
+  return mode == CompareMode::kRealData && metric.kind == MetricKind::kNumber ? metric.number : 0;
+}
 
 bool RowAgrees(const CompareOptions& options, const Side& npu, const Side& bench,
                const RowResult& row) {
   Agreement agreement(options, ModeOf(npu));
   ProvenanceOf provenance(npu);
-  return RowAgreesUnder(agreement, provenance, npu, bench, row);
+  return RowAgreesUnder(agreement, provenance, ModeOf(npu), npu, bench, row);
 }
 
 std::vector<bool> AgreeingRows(const CompareOptions& options, const Side& npu, const Side& bench,
@@ -254,7 +271,7 @@ std::vector<bool> AgreeingRows(const CompareOptions& options, const Side& npu, c
   ProvenanceOf provenance(npu);
   std::vector<bool> agrees(result.rows.size());
   for (size_t i = 0; i < result.rows.size(); ++i) {
-    agrees[i] = RowAgreesUnder(agreement, provenance, npu, bench, result.rows[i]);
+    agrees[i] = RowAgreesUnder(agreement, provenance, result.mode, npu, bench, result.rows[i]);
   }
   return agrees;
 }

@@ -22,9 +22,10 @@ class Agreement {
  public:
   Agreement(const CompareOptions& options, CompareMode mode) : options_(options), mode_(mode) {}
 
-  // `distance` must be comparable.
+  // `distance` must be comparable. `largest_relative`: the largest |n - b| / |b| of any element
+  // where tensors were read; 0 where not known.
   bool Agrees(const SideRow& npu, const SideRow& bench, const Distance& distance,
-              Provenance provenance);
+              Provenance provenance, double largest_relative = 0);
 
   // The relative distance that rounding alone may cause in a computed row of these dtypes,
   // tolerances included.
@@ -40,7 +41,8 @@ class Agreement {
  private:
   // The distance from 1 to the next number of the row's dtype; 0 for exact types and non-tensors.
   double Epsilon(const SideRow& row);
-  bool StoredAgrees(const SideRow& npu, const SideRow& bench, const Distance& distance);
+  bool StoredAgrees(const SideRow& npu, const SideRow& bench, const Distance& distance,
+                    double largest_relative);
 
   const CompareOptions& options_;
   const CompareMode mode_;
@@ -50,6 +52,9 @@ class Agreement {
   };
   std::vector<KnownDType> known_;  // the few dtype texts of a dump
 };
+
+// The largest relative error of any element, which real data metrics hold; 0 where there is none.
+double LargestRelativeOf(const RowResult& row, CompareMode mode);
 
 // True when a row's two sides are equal up to the noise of its dtype (or the tolerances given). A
 // weight must be equal up to one rounding.

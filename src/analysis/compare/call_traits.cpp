@@ -91,7 +91,8 @@ std::string_view ArgumentOf(std::string_view entry_name, std::string_view row_na
 }
 
 bool IsLayerStateArgument(const dump::EntryName& call, std::string_view argument) {
-  if (call.is_module || call.direction != dump::Direction::kForward) {
+  if (call.is_module || call.direction != dump::Direction::kForward ||
+      argument.starts_with("output.")) {
     return false;
   }
   const auto* found =

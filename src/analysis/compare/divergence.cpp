@@ -77,6 +77,7 @@ class Walk {
     double amplification = 0;
     std::string_view note;
     bool from_other_rank = false;
+    bool is_saved_value = false;
     size_t place = 0;  // in execution order
   };
 
@@ -139,7 +140,8 @@ class Walk {
       view.stored = parameters_.IsKnown(view.prints);
     }
     view.agrees = agreement_.Agrees(*view.npu, *view.bench, view.distance,
-                                    view.stored ? Provenance::kStored : Provenance::kComputed);
+                                    view.stored ? Provenance::kStored : Provenance::kComputed,
+                                    LargestRelativeOf(result_.rows[view.result], result_.mode));
   }
 
   static bool IsInput(const SideRow& row) {
@@ -360,7 +362,8 @@ class Walk {
       candidate.kind = OriginKind::kInput;
       candidate.note = "a random call: the random states differ";
     } else if (name.is_debug) {
-      candidate.note = "a saved value: what computed it is not recorded";
+      candidate.is_saved_value = true;
+      candidate.note = "what computed it is not recorded";
     } else if (output.bench == nullptr) {
       candidate.note = "the shapes differ";
     } else {
@@ -418,6 +421,7 @@ class Walk {
     point.row_name = npu_.rows[result_.rows[candidate.row].pair.npu].name;
     point.note = candidate.note;
     point.from_other_rank = candidate.from_other_rank;
+    point.is_saved_value = candidate.is_saved_value;
     point.parent_module = containment_.ParentOf(candidate.entry);
     point.layer = containment_.LayerOf(candidate.entry);
     if (const std::vector<std::string>* frames =

@@ -42,7 +42,8 @@ struct DivergencePoint {
   std::string code_line;      // the innermost frame in the user's code; empty if unknown
   std::string note;           // what else is known: "random call", "data from another rank", ...
   bool from_other_rank =
-      false;  // the output of a communication call: look at the other ranks first
+      false;                    // the output of a communication call: look at the other ranks first
+  bool is_saved_value = false;  // of a debug.json: a value without a call
   std::vector<std::string> stack;  // frames as recorded; empty if unknown
 };
 

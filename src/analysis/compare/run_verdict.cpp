@@ -101,7 +101,8 @@ std::string PointTitle(const DivergencePoint& point) {
     case OriginKind::kComputation:
       break;
   }
-  return fmt::format("the computation of {}", PointPlace(point));
+  return fmt::format("{} {}", point.is_saved_value ? "the saved value" : "the computation of",
+                     PointPlace(point));
 }
 
 std::optional<size_t> LeadingPair(const RunSummary& summary) {

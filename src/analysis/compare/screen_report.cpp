@@ -340,6 +340,11 @@ std::string_view NextStep(const RunSummary& summary, const std::optional<size_t>
                    "(seed_all) and random calls "
                    "such as dropout. Differences behind this call may all come from it.";
     case OriginKind::kComputation:
+      if (origin.is_saved_value) {
+        return "Saved values tell that the runs had parted by then, not where: dump the calls in "
+               "front of this one "
+               "(level L1 or mix) and compare again.";
+      }
       return "Same inputs, other outputs: run this call alone on both machines with the dumped "
              "tensors, and check its "
              "kernel, its precision mode and its determinism.";

@@ -71,6 +71,7 @@ void PutPoint(Writer& writer, const DivergencePoint& point) {
   writer.Member("code", point.code_line);
   writer.Member("note", point.note);
   writer.Member("from_other_rank", point.from_other_rank);
+  writer.Member("is_saved_value", point.is_saved_value);
   writer.Member("input_error", point.input_error);
   writer.Member("output_error", point.output_error);
   writer.Member("amplification", point.amplification);

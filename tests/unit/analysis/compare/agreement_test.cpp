@@ -130,6 +130,19 @@ TEST(Agreement, AWeightRoundedToFloat16IsTheSameWeight) {
                       Provenance::kStored));
 }
 
+TEST(Agreement, NoElementOfARoundedWeightMovesByMoreThanHalfAUnit) {
+  const SideRow rounded = Tensor("torch.bfloat16", 0.25, -0.25, 0, 4.5625);
+  const SideRow exact = Tensor("torch.float32", 0.2498, -0.2499, 0, 4.57);
+  const CompareOptions options;
+  Agreement agreement(options, CompareMode::kRealData);
+  Distance distance;
+  distance.comparable = true;
+  distance.relative = 1.7e-3;
+  EXPECT_TRUE(agreement.Agrees(rounded, exact, distance, Provenance::kStored, 0x1p-8));
+  EXPECT_FALSE(agreement.Agrees(rounded, exact, distance, Provenance::kStored, 0x1p-8 + 1e-4));
+  EXPECT_TRUE(agreement.Agrees(rounded, exact, distance, Provenance::kComputed, 0x1p-8 + 1e-4));
+}
+
 TEST(Agreement, WithChecksumsAWeightIsTheSameOnlyBitForBit) {
   SideRow npu = Tensor("torch.float32", 1, -1, 0, 20);
   const SideRow bench = npu;

@@ -170,6 +170,22 @@ TEST(FindDivergence, RoundingAModelToBfloat16IsNoOrigin) {
   }
 }
 
+TEST(FindDivergence, RoundingACapturedModelToBfloat16IsNoOriginInAnyMode) {
+  if (!fs::exists(GoldenFolder())) {
+    GTEST_SKIP() << "no captured models in " << GoldenFolder() << " (set MSPROBE_GOLDEN)";
+  }
+  for (const std::string name : {"statistics_mix", "md5_L1", "tensor_L1"}) {
+    const fs::path rounded = GoldenFolder() / ("gpt_bf16_" + name) / "dump" / kSingle;
+    const fs::path exact = GoldenFolder() / ("gpt_" + name) / "dump" / kSingle;
+    for (const auto& [npu, bench] : {std::pair(rounded, exact), std::pair(exact, rounded)}) {
+      const ComparedPair pair = ComparePaths(npu, bench);
+      EXPECT_GT(pair.divergence.compared_entry_count, 30U);
+      EXPECT_FALSE(pair.divergence.first_origin)
+          << name << ": " << pair.divergence.first_origin->row_name;
+    }
+  }
+}
+
 TEST(FindDivergence, TellsTheCodeLineAndTheParentOfTheOrigin) {
   const ComparedPair pair =
       ComparePaths(DataFolder() / "gpt_statistics_mix_perturbed/dump" / kSingle,
