@@ -3,8 +3,6 @@
 #include <bit>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <string>
 #include <vector>
@@ -20,6 +18,7 @@
 #include "src/tensor/float_bits.h"
 #include "src/tensor/tensor_buffer.h"
 #include "tests/unit/io/sha256.h"
+#include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe {
 namespace {
@@ -28,14 +27,9 @@ using Json = rapidjson::Value;
 
 std::string FormatsFolder() { return std::string(MSPROBE_TEST_DATA) + "/formats/"; }
 
-std::string ReadWhole(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-}
-
 const rapidjson::Document& ParseOnce(const std::string& path, rapidjson::Document& document) {
   if (document.IsNull()) {
-    const std::string text = ReadWhole(path);
+    const std::string text = testing::Slurp(path);
     document.Parse<rapidjson::kParseNanAndInfFlag | rapidjson::kParseFullPrecisionFlag>(
         text.data(), text.size());
   }
@@ -378,7 +372,7 @@ TEST(BadArchives, MembersThatWouldLeaveTheFolderAreNotSafeToExtract) {
   for (const std::string name :
        {"slip_dotdot.zip", "slip_absolute.zip", "slip_symlink.zip", "slip_backslash.zip"}) {
     SCOPED_TRACE(name);
-    const std::string bytes = ReadWhole(FormatsFolder() + "bad/" + name);
+    const std::string bytes = testing::Slurp(FormatsFolder() + "bad/" + name);
     const Result<io::ZipArchive> archive = io::ZipArchive::Open(std::as_bytes(std::span(bytes)));
     ASSERT_TRUE(archive.ok()) << archive.status().message();
     EXPECT_TRUE(std::any_of(archive->entries().begin(), archive->entries().end(),
@@ -387,7 +381,7 @@ TEST(BadArchives, MembersThatWouldLeaveTheFolderAreNotSafeToExtract) {
 }
 
 TEST(BadArchives, ThousandsOfMembersAreFoundByName) {
-  const std::string bytes = ReadWhole(FormatsFolder() + "bad/bomb_many.zip");
+  const std::string bytes = testing::Slurp(FormatsFolder() + "bad/bomb_many.zip");
   const Result<io::ZipArchive> archive = io::ZipArchive::Open(std::as_bytes(std::span(bytes)));
   ASSERT_TRUE(archive.ok()) << archive.status().message();
   ASSERT_GE(archive->entries().size(), 3000U);

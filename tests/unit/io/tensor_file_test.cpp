@@ -5,21 +5,25 @@
 
 #include "src/tensor/tensor_buffer.h"
 #include "tests/unit/io/test_bytes.h"
+#include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe {
 namespace {
 
 using io::testing::MakeZip;
-using io::testing::TestFolder;
 using ::testing::HasSubstr;
+using testing::Slurp;
+using testing::Spill;
+using testing::TemporaryFolder;
 using namespace std::string_literals;  // NOLINT: texts with zero bytes
 
-std::string ErrorOf(const TestFolder& folder, const std::string& content) {
-  return TensorFile::Open(folder.Write("file", content)).status().message();
+std::string ErrorOf(const TemporaryFolder& folder, const std::string& content) {
+  Spill(folder / "file", content);
+  return TensorFile::Open(folder / "file").status().message();
 }
 
 TEST(TensorFile, OtherFilesAreToldWhatTheyAre) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   EXPECT_THAT(ErrorOf(folder, ""), HasSubstr("file is empty"));
   EXPECT_THAT(ErrorOf(folder, "hello"), HasSubstr("not a tensor file"));
   EXPECT_THAT(ErrorOf(folder, "\x80\x02}."), HasSubstr("plain pickle"));
@@ -32,20 +36,20 @@ TEST(TensorFile, OtherFilesAreToldWhatTheyAre) {
 }
 
 TEST(TensorFile, ErrorsNameTheFile) {
-  const TestFolder folder;
-  EXPECT_THAT(ErrorOf(folder, "hello"), HasSubstr(folder.Path("file").string()));
-  const Status missing = TensorFile::Open(folder.Path("missing.pt")).status();
+  const TemporaryFolder folder;
+  EXPECT_THAT(ErrorOf(folder, "hello"), HasSubstr((folder / "file").string()));
+  const Status missing = TensorFile::Open(folder / "missing.pt").status();
   EXPECT_EQ(missing.code(), StatusCode::kNotFound);
   EXPECT_THAT(missing.message(), HasSubstr("missing.pt"));
 }
 
 TEST(TensorFile, TheContentDecidesNotTheSuffix) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const tensor::TensorBuffer buffer(DType::kFloat32, {2});
-  ASSERT_TRUE(WriteNpyFile(folder.Path("a.pt"), buffer.view()).ok());
-  ASSERT_TRUE(WritePtFile(folder.Path("a.npy"), buffer.view()).ok());
-  EXPECT_EQ(TensorFile::Open(folder.Path("a.pt"))->format(), TensorFileFormat::kNpy);
-  EXPECT_EQ(TensorFile::Open(folder.Path("a.npy"))->format(), TensorFileFormat::kPtZip);
+  ASSERT_TRUE(WriteNpyFile(folder / "a.pt", buffer.view()).ok());
+  ASSERT_TRUE(WritePtFile(folder / "a.npy", buffer.view()).ok());
+  EXPECT_EQ(TensorFile::Open(folder / "a.pt")->format(), TensorFileFormat::kNpy);
+  EXPECT_EQ(TensorFile::Open(folder / "a.npy")->format(), TensorFileFormat::kPtZip);
 }
 
 TEST(TensorFile, SingleInsistsOnExactlyOneTensor) {
@@ -57,15 +61,14 @@ TEST(TensorFile, SingleInsistsOnExactlyOneTensor) {
 }
 
 TEST(TensorFile, SmallFilesAreReadIntoTheScratchAndLargeOnesMapped) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   std::vector<std::byte> scratch;
   TensorFile::Options options;
   options.scratch = &scratch;
   for (int64_t count : {10, 1000000}) {
     ASSERT_TRUE(
-        WritePtFile(folder.Path("t.pt"), tensor::TensorBuffer(DType::kFloat32, {count}).view())
-            .ok());
-    const Result<TensorFile> file = TensorFile::Open(folder.Path("t.pt"), options);
+        WritePtFile(folder / "t.pt", tensor::TensorBuffer(DType::kFloat32, {count}).view()).ok());
+    const Result<TensorFile> file = TensorFile::Open(folder / "t.pt", options);
     ASSERT_TRUE(file.ok()) << file.status().message();
     const std::byte* data = file->tensors()[0].view.data;
     const bool in_scratch =
@@ -75,20 +78,19 @@ TEST(TensorFile, SmallFilesAreReadIntoTheScratchAndLargeOnesMapped) {
 }
 
 // A file of one float32 vector whose last data byte is flipped after writing.
-std::filesystem::path WriteDamaged(const TestFolder& folder, int64_t count) {
-  const auto path = folder.Path("damaged.pt");
+std::filesystem::path WriteDamaged(const TemporaryFolder& folder, int64_t count) {
+  const auto path = folder / "damaged.pt";
   EXPECT_TRUE(WritePtFile(path, tensor::TensorBuffer(DType::kFloat32, {count}).view()).ok());
   const Result<TensorFile> file = TensorFile::Open(path);
   EXPECT_TRUE(file.ok()) << file.status().message();
-  std::ifstream stream(path, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  std::string bytes = Slurp(path);
   bytes[bytes.find("archive/version") - 200] ^= 1;  // zeros in front of the next member's header
-  folder.Write("damaged.pt", bytes);
+  Spill(path, bytes);
   return path;
 }
 
 TEST(TensorFile, ChecksumsOfSmallMembersAreCheckedOnOpening) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const auto path = WriteDamaged(folder, 1000);
   EXPECT_THAT(TensorFile::Open(path).status().message(), HasSubstr("archive/data/0\" is damaged"));
   TensorFile::Options options;
@@ -99,27 +101,27 @@ TEST(TensorFile, ChecksumsOfSmallMembersAreCheckedOnOpening) {
 }
 
 TEST(TensorFile, ChecksumsOfLargeMembersAreCheckedOnDemand) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const Result<TensorFile> damaged = TensorFile::Open(WriteDamaged(folder, 1000000));
   ASSERT_TRUE(damaged.ok()) << damaged.status().message();
   EXPECT_THAT(damaged->VerifyChecksum(damaged->tensors()[0]).message(), HasSubstr("damaged"));
   ASSERT_TRUE(
-      WritePtFile(folder.Path("good.pt"), tensor::TensorBuffer(DType::kFloat32, {1000000}).view())
+      WritePtFile(folder / "good.pt", tensor::TensorBuffer(DType::kFloat32, {1000000}).view())
           .ok());
-  const Result<TensorFile> good = TensorFile::Open(folder.Path("good.pt"));
+  const Result<TensorFile> good = TensorFile::Open(folder / "good.pt");
   ASSERT_TRUE(good.ok()) << good.status().message();
   EXPECT_TRUE(good->VerifyChecksum(good->tensors()[0]).ok());
 }
 
 TEST(TensorFile, ReleasedPagesCanStillBeRead) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   constexpr int64_t kCount = 1000000;
   tensor::TensorBuffer buffer(DType::kUInt8, {kCount});
   for (size_t i = 0; i < kCount; ++i) {
     buffer.mutable_bytes()[i] = static_cast<std::byte>(i);
   }
-  ASSERT_TRUE(WritePtFile(folder.Path("t.pt"), buffer.view()).ok());
-  const Result<TensorFile> file = TensorFile::Open(folder.Path("t.pt"));
+  ASSERT_TRUE(WritePtFile(folder / "t.pt", buffer.view()).ok());
+  const Result<TensorFile> file = TensorFile::Open(folder / "t.pt");
   ASSERT_TRUE(file.ok()) << file.status().message();
   const TensorView& view = file->tensors()[0].view;
   for (int64_t first = 0; first < kCount; first += 100000) {

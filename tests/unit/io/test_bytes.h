@@ -4,16 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <libdeflate.h>
-#include <unistd.h>
 
 #include "src/kernels/crc32.h"
 
@@ -123,31 +119,5 @@ inline std::string MakeZip(const std::vector<TestMember>& members, bool zip64_en
   PutLittle(out, static_cast<uint16_t>(comment.size()));
   return out + comment;
 }
-
-// A folder of its own that disappears with the object.
-class TestFolder {
- public:
-  TestFolder() {
-    static int counter = 0;
-    path_ = std::filesystem::temp_directory_path() /
-            ("msprobe_io_test_" + std::to_string(::getpid()) + "_" + std::to_string(counter++));
-    std::filesystem::create_directories(path_);
-  }
-  TestFolder(const TestFolder&) = delete;
-  TestFolder& operator=(const TestFolder&) = delete;
-  ~TestFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-
-  std::filesystem::path Path(const std::string& name) const { return path_ / name; }
-  std::filesystem::path Write(const std::string& name, const std::string& content) const {
-    std::ofstream(Path(name), std::ios::binary) << content;
-    return Path(name);
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 }  // namespace msprobe::io::testing

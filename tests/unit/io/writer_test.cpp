@@ -1,28 +1,21 @@
 // What the writers write, the readers read; and PyTorch and NumPy would have written the same.
 #include <cstring>
-#include <numeric>
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include "msprobe/tensor_file.h"
 
-#include "src/base/files.h"
 #include "src/io/zip.h"
 #include "src/tensor/tensor_buffer.h"
 #include "tests/unit/io/test_bytes.h"
+#include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe {
 namespace {
 
-using io::testing::TestFolder;
-
-std::string ReadWhole(const std::filesystem::path& path) {
-  constexpr uint64_t kLimit = 1 << 24;
-  const Result<std::string> text = base::ReadTextFile(path, kLimit);
-  EXPECT_TRUE(text.ok()) << text.status().message();
-  return text.ok() ? *text : std::string();
-}
+using testing::Slurp;
+using testing::TemporaryFolder;
 
 std::string MemberOf(const std::string& zip, std::string_view suffix) {
   const Result<io::ZipArchive> archive = io::ZipArchive::Open(io::testing::Bytes(zip));
@@ -51,12 +44,12 @@ std::vector<std::byte> Content(const TensorView& view) {
 }
 
 TEST(WritePtFile, EveryElementTypeComesBack) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   for (int i = 0; i < kDTypeCount; ++i) {
     const auto dtype = static_cast<DType>(i);
     SCOPED_TRACE(DTypeName(dtype));
     const tensor::TensorBuffer buffer = Counting(dtype, {2, 3});
-    const auto path = folder.Path("t.pt");
+    const auto path = folder / "t.pt";
     ASSERT_TRUE(WritePtFile(path, buffer.view()).ok());
     const Result<TensorFile> file = TensorFile::Open(path);
     ASSERT_TRUE(file.ok()) << file.status().message();
@@ -69,14 +62,14 @@ TEST(WritePtFile, EveryElementTypeComesBack) {
 }
 
 TEST(WritePtFile, EveryRankComesBack) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   for (const Shape& shape :
        {Shape{}, Shape{0}, Shape{3}, Shape{2, 0}, Shape{1, 300}, Shape{1, 2, 3}, Shape{1, 2, 1, 2},
         Shape{2, 1, 2, 1, 2, 1, 2}, Shape{70000}}) {
     SCOPED_TRACE(ShapeText(shape));
     const tensor::TensorBuffer buffer = Counting(DType::kInt16, shape);
-    ASSERT_TRUE(WritePtFile(folder.Path("t.pt"), buffer.view()).ok());
-    const Result<TensorFile> file = TensorFile::Open(folder.Path("t.pt"));
+    ASSERT_TRUE(WritePtFile(folder / "t.pt", buffer.view()).ok());
+    const Result<TensorFile> file = TensorFile::Open(folder / "t.pt");
     ASSERT_TRUE(file.ok()) << file.status().message();
     EXPECT_EQ(file->tensors()[0].view.shape, shape);
     EXPECT_EQ(Content(file->tensors()[0].view), Content(buffer.view()));
@@ -84,16 +77,16 @@ TEST(WritePtFile, EveryRankComesBack) {
 }
 
 TEST(WritePtFile, ThePickleIsWhatPyTorchWrites) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const std::string formats = std::string(MSPROBE_TEST_DATA) + "/formats/pt/";
   for (const char* name : {"dtype_float32.pt", "dtype_bool.pt", "dtype_complex128.pt",
                            "scalar_0d.pt", "empty.pt", "dims7.pt", "dtype_bfloat16.pt"}) {
     SCOPED_TRACE(name);
     const Result<TensorFile> original = TensorFile::Open(formats + name);
     ASSERT_TRUE(original.ok()) << original.status().message();
-    ASSERT_TRUE(WritePtFile(folder.Path("t.pt"), original->tensors()[0].view).ok());
-    const std::string ours = ReadWhole(folder.Path("t.pt"));
-    const std::string theirs = ReadWhole(formats + name);
+    ASSERT_TRUE(WritePtFile(folder / "t.pt", original->tensors()[0].view).ok());
+    const std::string ours = Slurp(folder / "t.pt");
+    const std::string theirs = Slurp(formats + name);
     EXPECT_EQ(MemberOf(ours, "/data.pkl"), MemberOf(theirs, "/data.pkl"));
     EXPECT_EQ(MemberOf(ours, "/data/0"), MemberOf(theirs, "/data/0"));
     EXPECT_EQ(MemberOf(ours, "/version"), MemberOf(theirs, "/version"));
@@ -101,9 +94,9 @@ TEST(WritePtFile, ThePickleIsWhatPyTorchWrites) {
 }
 
 TEST(WritePtFile, DataIsAlignedTo64Bytes) {
-  const TestFolder folder;
-  ASSERT_TRUE(WritePtFile(folder.Path("t.pt"), Counting(DType::kFloat32, {5}).view()).ok());
-  const std::string zip = ReadWhole(folder.Path("t.pt"));
+  const TemporaryFolder folder;
+  ASSERT_TRUE(WritePtFile(folder / "t.pt", Counting(DType::kFloat32, {5}).view()).ok());
+  const std::string zip = Slurp(folder / "t.pt");
   const Result<io::ZipArchive> archive = io::ZipArchive::Open(io::testing::Bytes(zip));
   ASSERT_TRUE(archive.ok()) << archive.status().message();
   EXPECT_EQ(archive->entries().size(), 4U);
@@ -115,7 +108,7 @@ TEST(WritePtFile, DataIsAlignedTo64Bytes) {
 }
 
 TEST(WritePtFile, StridedSwappedAndNegatedViewsAreMadePlain) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const tensor::TensorBuffer buffer = Counting(DType::kFloat32, {300, 200});
   TensorView view = buffer.view();
   view.shape = {200, 300};
@@ -123,7 +116,7 @@ TEST(WritePtFile, StridedSwappedAndNegatedViewsAreMadePlain) {
   view.byte_swapped = true;
   view.negated = true;
   for (const char* name : {"t.pt", "t.npy"}) {
-    const auto path = folder.Path(name);
+    const auto path = folder / name;
     ASSERT_TRUE(
         (path.extension() == ".pt" ? WritePtFile(path, view) : WriteNpyFile(path, view)).ok());
     const Result<TensorFile> file = TensorFile::Open(path);
@@ -134,7 +127,7 @@ TEST(WritePtFile, StridedSwappedAndNegatedViewsAreMadePlain) {
 }
 
 TEST(WriteNpyFile, TheFileIsByteForByteNumPys) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const std::string formats = std::string(MSPROBE_TEST_DATA) + "/formats/npy/";
   for (const char* name :
        {"float16.npy", "float32.npy", "float64.npy", "int8.npy", "int16.npy", "int32.npy",
@@ -143,35 +136,35 @@ TEST(WriteNpyFile, TheFileIsByteForByteNumPys) {
     SCOPED_TRACE(name);
     const Result<TensorFile> original = TensorFile::Open(formats + name);
     ASSERT_TRUE(original.ok()) << original.status().message();
-    ASSERT_TRUE(WriteNpyFile(folder.Path("t.npy"), original->tensors()[0].view).ok());
-    EXPECT_EQ(ReadWhole(folder.Path("t.npy")), ReadWhole(formats + name));
+    ASSERT_TRUE(WriteNpyFile(folder / "t.npy", original->tensors()[0].view).ok());
+    EXPECT_EQ(Slurp(folder / "t.npy"), Slurp(formats + name));
   }
 }
 
 TEST(WriteNpyFile, HeadersGrowInStepsOf64WithRoomForTheFirstAxis) {
   // Lengths of NumPy 1.24's files for float32 arrays of ones in so many axes.
-  const TestFolder folder;
+  const TemporaryFolder folder;
   for (const auto& [shape, header_bytes] : std::initializer_list<std::pair<Shape, size_t>>{
            {Shape(14, 1), 128},
            {Shape(15, 1), 192},
            {{1, 10, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 128},
            {{1, 100, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 192}}) {
     const tensor::TensorBuffer buffer = Counting(DType::kFloat32, shape);
-    ASSERT_TRUE(WriteNpyFile(folder.Path("t.npy"), buffer.view()).ok());
-    EXPECT_EQ(ReadWhole(folder.Path("t.npy")).size(), header_bytes + buffer.view().size_bytes())
+    ASSERT_TRUE(WriteNpyFile(folder / "t.npy", buffer.view()).ok());
+    EXPECT_EQ(Slurp(folder / "t.npy").size(), header_bytes + buffer.view().size_bytes())
         << ShapeText(shape);
   }
 }
 
 TEST(WriteNpyFile, TypesThatNumPyLacksAreWidened) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const std::string formats = std::string(MSPROBE_TEST_DATA) + "/formats/pt/";
   for (const char* name : {"dtype_bfloat16.pt", "float8_e4m3fn.pt", "float8_e5m2.pt",
                            "float8_e4m3fnuz.pt", "float8_e5m2fnuz.pt"}) {
     const Result<TensorFile> original = TensorFile::Open(formats + name);
     ASSERT_TRUE(original.ok()) << original.status().message();
-    ASSERT_TRUE(WriteNpyFile(folder.Path("t.npy"), original->tensors()[0].view).ok());
-    const Result<TensorFile> file = TensorFile::Open(folder.Path("t.npy"));
+    ASSERT_TRUE(WriteNpyFile(folder / "t.npy", original->tensors()[0].view).ok());
+    const Result<TensorFile> file = TensorFile::Open(folder / "t.npy");
     ASSERT_TRUE(file.ok()) << file.status().message();
     EXPECT_EQ(file->tensors()[0].view.dtype, DType::kFloat32);
     EXPECT_EQ(file->tensors()[0].view.shape, original->tensors()[0].view.shape);
@@ -183,8 +176,8 @@ TEST(WriteNpyFile, TypesThatNumPyLacksAreWidened) {
   view.strides = {1};
   view.data = reinterpret_cast<const std::byte*>(bits);
   view.extent_bytes = sizeof bits;
-  ASSERT_TRUE(WriteNpyFile(folder.Path("t.npy"), view).ok());
-  const Result<TensorFile> file = TensorFile::Open(folder.Path("t.npy"));
+  ASSERT_TRUE(WriteNpyFile(folder / "t.npy", view).ok());
+  const Result<TensorFile> file = TensorFile::Open(folder / "t.npy");
   ASSERT_TRUE(file.ok()) << file.status().message();
   float values[2];
   std::memcpy(values, file->tensors()[0].view.data, sizeof values);
@@ -193,10 +186,10 @@ TEST(WriteNpyFile, TypesThatNumPyLacksAreWidened) {
 }
 
 TEST(Writers, FilesAreReadableByTheGroupAtMostAndFailuresLeaveNothing) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const tensor::TensorBuffer buffer = Counting(DType::kFloat32, {3});
   for (const char* name : {"t.pt", "t.npy"}) {
-    const auto path = folder.Path(name);
+    const auto path = folder / name;
     const auto write = [&](const std::filesystem::path& target) {
       return path.extension() == ".pt" ? WritePtFile(target, buffer.view())
                                        : WriteNpyFile(target, buffer.view());
@@ -205,9 +198,9 @@ TEST(Writers, FilesAreReadableByTheGroupAtMostAndFailuresLeaveNothing) {
     struct stat info {};
     ASSERT_EQ(::stat(path.c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0027U, 0U);
-    EXPECT_FALSE(write(folder.Path("missing") / name).ok());
+    EXPECT_FALSE(write(folder / "missing" / name).ok());
   }
-  EXPECT_EQ(base::ListFolder(folder.Path(""))->size(), 2U);
+  EXPECT_EQ(folder.EntryCount(), 2U);
 }
 
 }  // namespace
