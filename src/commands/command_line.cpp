@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iostream>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,16 @@ ExitCode RunChosen(Command& command, const Context& context) {
   return ToExitCode(outcome.status().code());
 }
 
+// A full disk behind stdout may only show when it is flushed, now or earlier.
+int FinishOutput(ExitCode code) {
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && std::ferror(stdout) == 0) {
+    return static_cast<int>(code);
+  }
+  base::LogError("cannot write to the standard output: is its disk full?");
+  return static_cast<int>(code == ExitCode::kDone ? ExitCode::kFailed : code);
+}
+
 }  // namespace
 
 int RunCommandLine(int argc, char** argv) {
@@ -125,7 +136,9 @@ int RunCommandLine(int argc, char** argv) {
     // CLI11 takes the arguments last first.
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::Success& request) {
-    return app.exit(request);  // --help, --version
+    app.exit(request, std::cout);  // --help, --version
+    std::cout.flush();
+    return FinishOutput(std::cout.good() ? ExitCode::kDone : ExitCode::kFailed);
   } catch (const CLI::ParseError& error) {
     return ReportUsageError(app, error, arguments);
   }
@@ -136,16 +149,11 @@ int RunCommandLine(int argc, char** argv) {
   context.width = TerminalWidth();
   for (const std::unique_ptr<Command>& command : commands) {
     if (app.got_subcommand(std::string(command->name()))) {
-      const ExitCode code = RunChosen(*command, context);
-      // A full disk or closed pipe may only show when stdout is flushed.
-      if (std::fflush(stdout) != 0 && code == ExitCode::kDone) {
-        return static_cast<int>(ExitCode::kFailed);
-      }
-      return static_cast<int>(code);
+      return FinishOutput(RunChosen(*command, context));
     }
   }
   std::fputs(app.help().c_str(), stdout);
-  return static_cast<int>(ExitCode::kDone);
+  return FinishOutput(ExitCode::kDone);
 }
 
 }  // namespace msprobe::commands
