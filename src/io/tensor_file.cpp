@@ -152,7 +152,7 @@ void TensorFile::ReleasePages(const TensorView& tensor, int64_t first, int64_t c
   TensorView layout = tensor;
   layout.byte_swapped = layout.conjugated = layout.negated = false;
   const std::span<const std::byte> file = impl_->file.bytes();
-  const std::less<const std::byte*> before;
+  const std::less<> before;  // a total order, unlike "<" between unrelated pointers
   if (tensor.data == nullptr || before(tensor.data, file.data()) ||
       !before(tensor.data, file.data() + file.size()) || !layout.is_plain()) {
     return;
@@ -163,7 +163,7 @@ void TensorFile::ReleasePages(const TensorView& tensor, int64_t first, int64_t c
 }
 
 Status TensorFile::VerifyChecksum(const NamedTensor& tensor) const {
-  const std::less<const std::byte*> before;
+  const std::less<> before;  // a total order, unlike "<" between unrelated pointers
   const std::byte* data = tensor.view.data;
   for (const io::TensorFileContents::UncheckedMember& member : impl_->contents.unchecked) {
     if (!before(data, member.bytes.data()) &&

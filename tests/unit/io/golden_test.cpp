@@ -8,13 +8,13 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <rapidjson/document.h>
 
 #include "msprobe/tensor_file.h"
 
 #include "src/base/strings.h"
 #include "src/io/byte_order.h"
 #include "src/io/zip.h"
+#include "src/json/config.h"
 #include "src/tensor/float_bits.h"
 #include "src/tensor/tensor_buffer.h"
 #include "tests/unit/io/sha256.h"
@@ -23,40 +23,41 @@
 namespace msprobe {
 namespace {
 
-using Json = rapidjson::Value;
+using Json = json::ConfigValue;
 
 std::string FormatsFolder() { return std::string(MSPROBE_TEST_DATA) + "/formats/"; }
 
-const rapidjson::Document& ParseOnce(const std::string& path, rapidjson::Document& document) {
-  if (document.IsNull()) {
-    const std::string text = testing::Slurp(path);
-    document.Parse<rapidjson::kParseNanAndInfFlag | rapidjson::kParseFullPrecisionFlag>(
-        text.data(), text.size());
-  }
-  return document;
+Json Load(const std::string& path) {
+  const Result<json::Config> config = json::LoadJsonConfig(path);
+  EXPECT_TRUE(config.ok()) << config.status().message();
+  return config.ok() ? config->root : Json();
 }
 
-const rapidjson::Document& Expected() {
-  static rapidjson::Document document;
-  return ParseOnce(FormatsFolder() + "expected.json", document);
+const Json& Expected() {
+  static const Json expected = Load(FormatsFolder() + "expected.json");
+  return expected;
 }
 
-const rapidjson::Document& ExpectedOfBad() {
-  static rapidjson::Document document;
-  return ParseOnce(FormatsFolder() + "bad/expected.json", document);
+const Json& ExpectedOfBad() {
+  static const Json expected = Load(FormatsFolder() + "bad/expected.json");
+  return expected;
 }
 
-std::vector<std::string> KeysOf(const rapidjson::Document& document) {
+// A member that must be there.
+const Json& Member(const Json& object, std::string_view key) {
+  static const Json missing;
+  const Json* member = object.Find(key);
+  EXPECT_NE(member, nullptr) << key;
+  return member != nullptr ? *member : missing;
+}
+
+std::vector<std::string> KeysOf(const Json& object) {
   std::vector<std::string> keys;
-  if (document.IsObject()) {
-    for (const auto& member : document.GetObject()) {
-      keys.emplace_back(member.name.GetString(), member.name.GetStringLength());
-    }
+  for (const auto& [key, value] : object.members) {
+    keys.push_back(key);
   }
   return keys;
 }
-
-std::string TextOf(const Json& value) { return {value.GetString(), value.GetStringLength()}; }
 
 // One scalar of contiguous little-endian data: real and imaginary part.
 std::pair<double, double> ElementAt(DType dtype, const std::byte* bytes) {
@@ -112,14 +113,14 @@ std::pair<double, double> ElementAt(DType dtype, const std::byte* bytes) {
 }
 
 double NumberOf(const Json& value) {
-  if (value.IsString()) {
-    const std::string text = TextOf(value);
+  if (value.kind == json::ConfigKind::kText) {
+    const std::string text = value.text;
     const double infinity = std::numeric_limits<double>::infinity();
     return text == "inf"    ? infinity
            : text == "-inf" ? -infinity
                             : std::numeric_limits<double>::quiet_NaN();
   }
-  return value.IsBool() ? (value.GetBool() ? 1 : 0) : value.GetDouble();
+  return value.kind == json::ConfigKind::kBool ? (value.boolean ? 1 : 0) : value.number;
 }
 
 void ExpectSame(double actual, const Json& expected) {
@@ -134,30 +135,31 @@ void ExpectSame(double actual, const Json& expected) {
 
 void ExpectElements(DType dtype, std::span<const std::byte> bytes, const Json& expected) {
   const size_t element_bytes = DTypeSize(dtype);
-  ASSERT_LE(expected.Size() * element_bytes, bytes.size());
-  for (rapidjson::SizeType i = 0; i < expected.Size(); ++i) {
+  ASSERT_LE(expected.items.size() * element_bytes, bytes.size());
+  for (size_t i = 0; i < expected.items.size(); ++i) {
     SCOPED_TRACE(i);
     const auto [real, imaginary] = ElementAt(dtype, bytes.data() + i * element_bytes);
-    const bool complex = expected[i].IsArray();
-    ExpectSame(real, complex ? expected[i][0] : expected[i]);
+    const bool complex = expected.items[i].kind == json::ConfigKind::kList;
+    ExpectSame(real, complex ? expected.items[i].items[0] : expected.items[i]);
     if (complex) {
-      ExpectSame(imaginary, expected[i][1]);
+      ExpectSame(imaginary, expected.items[i].items[1]);
     }
   }
 }
 
 Shape ShapeOf(const Json& sizes) {
   Shape shape;
-  for (const Json& size : sizes.GetArray()) {
-    shape.push_back(size.GetInt64());
+  for (const Json& size : sizes.items) {
+    shape.push_back(size.integer);
   }
   return shape;
 }
 
 const NamedTensor* FindTensor(const TensorFile& file, const Json& path) {
   std::vector<std::string> wanted;
-  for (const Json& part : path.GetArray()) {
-    wanted.push_back(part.IsString() ? TextOf(part) : std::to_string(part.GetInt64()));
+  for (const Json& part : path.items) {
+    wanted.push_back(part.kind == json::ConfigKind::kText ? part.text
+                                                          : std::to_string(part.integer));
   }
   for (const NamedTensor& tensor : file.tensors()) {
     if (tensor.path == wanted) {
@@ -181,10 +183,11 @@ void ExpectSum(DType dtype, std::span<const std::byte> bytes, const Json& expect
     for (size_t at = 0; at < bytes.size(); at += sizeof sum) {
       sum += io::LoadLittle<uint64_t>(bytes.data() + at);
     }
-    EXPECT_EQ(static_cast<int64_t>(sum), expected.GetInt64());
+    EXPECT_EQ(static_cast<int64_t>(sum), expected.integer);
     return;
   }
-  const Json& expected_real = expected.IsArray() ? expected[0] : expected;
+  const Json& expected_real =
+      expected.kind == json::ConfigKind::kList ? expected.items[0] : expected;
   const double number = NumberOf(expected_real);
   if (std::isnan(number)) {
     EXPECT_TRUE(std::isnan(real));
@@ -193,48 +196,48 @@ void ExpectSum(DType dtype, std::span<const std::byte> bytes, const Json& expect
   } else {
     EXPECT_NEAR(real, number, std::abs(number) * 1e-12);
   }
-  if (expected.IsArray()) {
-    EXPECT_NEAR(imaginary, expected[1].GetDouble(), 1e-9);
+  if (expected.kind == json::ConfigKind::kList) {
+    EXPECT_NEAR(imaginary, expected.items[1].number, 1e-9);
   }
 }
 
 void ExpectTensor(const TensorFile& file, const Json& expected) {
-  const NamedTensor* tensor = FindTensor(file, expected["path"]);
+  const NamedTensor* tensor = FindTensor(file, Member(expected, "path"));
   ASSERT_NE(tensor, nullptr);
   ASSERT_TRUE(tensor->status.ok()) << tensor->status.message();
   const TensorView& view = tensor->view;
-  const std::string dtype = TextOf(expected["dtype"]);
+  const std::string dtype = Member(expected, "dtype").text;
   EXPECT_EQ(DTypeName(view.dtype), dtype == "void16" ? "bfloat16" : dtype);
-  EXPECT_EQ(view.shape, ShapeOf(expected["shape"]));
-  if (expected.HasMember("stride")) {
-    EXPECT_EQ(view.strides, ShapeOf(expected["stride"]));
+  EXPECT_EQ(view.shape, ShapeOf(Member(expected, "shape")));
+  if (expected.Find("stride") != nullptr) {
+    EXPECT_EQ(view.strides, ShapeOf(Member(expected, "stride")));
   }
   constexpr size_t kLimitBytes = 1 << 20;
   const Result<tensor::TensorBuffer> contiguous = tensor::MakeContiguous(view, kLimitBytes);
   ASSERT_TRUE(contiguous.ok()) << contiguous.status().message();
   const std::span<const std::byte> bytes = contiguous->view().bytes();
-  if (expected.HasMember("numel")) {
-    EXPECT_EQ(view.element_count(), expected["numel"].GetInt64());
+  if (expected.Find("numel") != nullptr) {
+    EXPECT_EQ(view.element_count(), Member(expected, "numel").integer);
   }
-  if (expected.HasMember("sha256_le_contiguous")) {
-    EXPECT_EQ(io::testing::Sha256Hex(bytes), TextOf(expected["sha256_le_contiguous"]));
+  if (expected.Find("sha256_le_contiguous") != nullptr) {
+    EXPECT_EQ(io::testing::Sha256Hex(bytes), Member(expected, "sha256_le_contiguous").text);
   }
   for (const char* values : {"first", "all_values", "first_bf16_hint"}) {
-    if (expected.HasMember(values)) {
+    if (expected.Find(values) != nullptr) {
       SCOPED_TRACE(values);
-      ExpectElements(view.dtype, bytes, expected[values]);
+      ExpectElements(view.dtype, bytes, Member(expected, values));
     }
   }
-  if (expected.HasMember("sum")) {
-    ExpectSum(view.dtype, bytes, expected["sum"]);
+  if (expected.Find("sum") != nullptr) {
+    ExpectSum(view.dtype, bytes, Member(expected, "sum"));
   }
 }
 
 std::string AsPathText(const Json& path) {
   std::string text;
-  for (const Json& part : path.GetArray()) {
+  for (const Json& part : path.items) {
     text.push_back('/');
-    text += part.IsString() ? TextOf(part) : std::to_string(part.GetInt64());
+    text += part.kind == json::ConfigKind::kText ? part.text : std::to_string(part.integer);
   }
   return text;
 }
@@ -264,29 +267,30 @@ class GoldenFile : public ::testing::TestWithParam<std::string> {
     options.void16_is_bfloat16 = true;
     const Result<TensorFile> file = TensorFile::Open(FormatsFolder() + GetParam(), options);
     // Quantized tensors cannot be read; this file holds nothing else.
-    if (TextOf(expected["format"]) == "npy-unsupported" || GetParam() == "pt/quantized.pt") {
+    if (Member(expected, "format").text == "npy-unsupported" || GetParam() == "pt/quantized.pt") {
       ASSERT_FALSE(file.ok());
       EXPECT_EQ(file.status().code(), StatusCode::kUnsupported) << file.status().message();
       return;
     }
     ASSERT_TRUE(file.ok()) << file.status().message();
-    EXPECT_EQ(file->format(), FormatCalled(TextOf(expected["format"])));
+    EXPECT_EQ(file->format(), FormatCalled(Member(expected, "format").text));
     for (const char* list : {"tensors", "inert_tensors", "numpy"}) {
-      if (expected.HasMember(list)) {
-        for (const Json& tensor : expected[list].GetArray()) {
-          SCOPED_TRACE(AsPathText(tensor["path"]));
+      if (expected.Find(list) != nullptr) {
+        for (const Json& tensor : Member(expected, list).items) {
+          SCOPED_TRACE(AsPathText(Member(tensor, "path")));
           ExpectTensor(*file, tensor);
         }
       }
     }
-    if (expected.HasMember("tensor_count")) {
-      EXPECT_EQ(file->tensors().size(), expected["tensor_count"].GetUint());
+    if (expected.Find("tensor_count") != nullptr) {
+      EXPECT_EQ(file->tensors().size(),
+                static_cast<size_t>(Member(expected, "tensor_count").integer));
     }
   }
 };
 
 TEST_P(GoldenFile, HoldsWhatIsExpectedHoweverItIsOpened) {
-  const Json& expected = Expected()[GetParam().c_str()];
+  const Json& expected = Member(Expected(), GetParam());
   std::vector<std::byte> scratch;
   ExpectFile(expected, &scratch);
   ExpectFile(expected, nullptr);
@@ -330,7 +334,7 @@ bool SomethingWasExecuted() {
 }
 
 TEST_P(BadFile, IsAnsweredAsItMustBe) {
-  const std::string must = TextOf(ExpectedOfBad()[GetParam().c_str()]["must"]);
+  const std::string must = Member(Member(ExpectedOfBad(), GetParam()), "must").text;
   const Result<TensorFile> file = TensorFile::Open(FormatsFolder() + "bad/" + GetParam());
   const Status worst = WorstOf(file);
   if (must == "error") {
