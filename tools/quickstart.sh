@@ -15,7 +15,7 @@ say "configuring in build/"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 cmake --preset release "${options[@]}" >"$log" 2>&1 || { tail -20 "$log" >&2; fail "cmake could not configure; its messages stand above"; }
-say "building build/bin/msprobe (two minutes on two cores the first time)"
+say "building build/bin/msprobe (about four minutes on two cores the first time)"
 build_preset release msprobe
 
 example=docs/example
