@@ -8,6 +8,8 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include "src/base/strings.h"
+
 namespace msprobe::base {
 namespace {
 
@@ -62,7 +64,8 @@ void Write(LogLevel level, Style style, std::string_view text) {
     line += style.word;
     line += color ? "\x1b[0m" : "";
   }
-  line += text;
+  // The text may quote a file.
+  line += Printable(text, "\n\t");
   Logger().log(ToSpdlog(level), line);
 }
 

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "src/base/utf8.h"
+
 namespace msprobe::base {
 
 std::vector<std::string_view> Split(std::string_view text, char separator) {
@@ -111,6 +113,19 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+std::string Printable(std::string_view text, std::string_view kept) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const Utf8Char character = DecodeUtf8(text);
+    const std::string_view piece = text.substr(0, character.bytes);
+    const bool keep = IsPrintable(character) || kept.find(text.front()) != std::string_view::npos;
+    out += keep ? piece : "?";
+    text.remove_prefix(character.bytes);
+  }
+  return out;
+}
 
 std::optional<std::string> NearestMatch(std::string_view word,
                                         std::span<const std::string> candidates) {

@@ -19,6 +19,10 @@ std::string ReplaceAll(std::string_view text, std::string_view from, std::string
 // lengths per '*'.
 bool GlobMatch(std::string_view pattern, std::string_view text);
 
+// The text with '?' for everything that is not printable: what stands in a file must not steer the
+// terminal it is shown on. Characters of `kept` stay.
+std::string Printable(std::string_view text, std::string_view kept = {});
+
 // The candidate with the smallest edit distance, if it is near enough to be a typing mistake.
 std::optional<std::string> NearestMatch(std::string_view word,
                                         std::span<const std::string> candidates);

@@ -42,4 +42,13 @@ inline Utf8Char DecodeUtf8(std::string_view text) {
   return {code, length, true};
 }
 
+// False for what could steer a terminal (control characters), half of a surrogate pair, and bytes
+// that belong to no character.
+inline bool IsPrintable(const Utf8Char& character) {
+  const uint32_t code = character.code;
+  const bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
+  const bool surrogate = code >= 0xD800 && code < 0xE000;
+  return character.valid && !control && !surrogate;
+}
+
 }  // namespace msprobe::base

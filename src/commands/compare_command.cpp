@@ -47,12 +47,11 @@ void CompareCommand::AddMappingFlag(CLI::App& app, const std::string& flag,
 }
 
 void CompareCommand::Configure(CLI::App& app) {
-  app.add_option(
-         "paths", paths_,
-         "The dump under test (NPU), then the one that is right (bench): a dump.json, a rank, a "
-         "step or a whole dump folder each")
-      ->type_name("NPU_PATH BENCH_PATH")
-      ->expected(0, 2);
+  app.add_option("NPU_PATH", npu_path_,
+                 "The dump under test: a dump.json, a rank, a step or a whole dump folder")
+      ->type_name("");
+  app.add_option("BENCH_PATH", bench_path_, "The dump that is right, of the same kind")
+      ->type_name("");
   app.add_option("-i,--input_path", config_file_,
                  "compare.json naming npu_path and bench_path, instead of two paths")
       ->type_name("FILE");
@@ -114,7 +113,7 @@ Status CompareCommand::FillOptions(const Context& context) {
   options_.framework = context.framework == "pytorch"     ? analysis::Framework::kPyTorch
                        : context.framework == "mindspore" ? analysis::Framework::kMindSpore
                                                           : analysis::Framework::kUnknown;
-  const size_t ways = (config_file_.empty() ? 0U : 1U) + (paths_.empty() ? 0U : 1U) +
+  const size_t ways = (config_file_.empty() ? 0U : 1U) + (npu_path_.empty() ? 0U : 1U) +
                       (target_path_.empty() && golden_path_.empty() ? 0U : 1U);
   if (ways != 1) {
     return UsageError(ways == 0 ? "nothing to compare" : "the dumps are named in more than one way")
@@ -122,13 +121,13 @@ Status CompareCommand::FillOptions(const Context& context) {
   }
   if (!config_file_.empty()) {
     MSP_RETURN_IF_ERROR(ReadCompareConfig(config_file_, options_));
-  } else if (!paths_.empty()) {
-    if (paths_.size() != 2) {
-      return UsageError(fmt::format("only one dump is named: {}", paths_[0].string()))
+  } else if (!npu_path_.empty()) {
+    if (bench_path_.empty()) {
+      return UsageError(fmt::format("only one dump is named: {}", npu_path_.string()))
           .WithHint("msprobe compare NPU_PATH BENCH_PATH");
     }
-    options_.npu_path = paths_[0];
-    options_.bench_path = paths_[1];
+    options_.npu_path = npu_path_;
+    options_.bench_path = bench_path_;
   } else {
     if (target_path_.empty() || golden_path_.empty()) {
       return UsageError("--target_path and --golden_path go together");

@@ -33,10 +33,11 @@ class CompareCommand final : public Command {
   Status CheckPaths() const;
 
   analysis::CompareOptions options_;
-  std::filesystem::path config_file_;         // -i
-  std::vector<std::filesystem::path> paths_;  // NPU_PATH BENCH_PATH
-  std::filesystem::path target_path_;         // -tp
-  std::filesystem::path golden_path_;         // -gp
+  std::filesystem::path config_file_;  // -i
+  std::filesystem::path npu_path_;
+  std::filesystem::path bench_path_;
+  std::filesystem::path target_path_;  // -tp
+  std::filesystem::path golden_path_;  // -gp
   std::filesystem::path output_folder_;
   std::vector<std::string> formats_;
   std::string fail_on_;

@@ -55,11 +55,10 @@ struct Glyph {
 
 Glyph NextGlyph(std::string_view text) {
   const base::Utf8Char character = base::DecodeUtf8(text);
-  const uint32_t code = character.code;
-  const bool surrogate = code >= 0xD800 && code < 0xE000;
-  if (!character.valid || surrogate || code < 0x20 || (code >= 0x7F && code < 0xA0)) {
+  if (!base::IsPrintable(character)) {
     return {character.bytes, 1, false};
   }
+  const uint32_t code = character.code;
   const size_t width = Contains(kWide, code) ? 2 : Contains(kZero, code) ? 0 : 1;
   return {character.bytes, width, true};
 }

@@ -90,22 +90,6 @@ class Screen {
   std::string text_;
 };
 
-// Names come from the dump: nothing in them may steer the terminal.
-std::string Printable(std::string_view text) {
-  std::string out;
-  for (size_t at = 0; at < text.size();) {
-    const base::Utf8Char character = base::DecodeUtf8(text.substr(at));
-    const bool control = character.code < 0x20 || (character.code >= 0x7F && character.code < 0xA0);
-    if (control || !character.valid) {
-      out += '?';
-    } else {
-      out.append(text.substr(at, character.bytes));
-    }
-    at += character.bytes;
-  }
-  return out;
-}
-
 std::string Plural(uint64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", FormatCount(count), noun, count == 1 ? "" : "s");
 }
@@ -143,7 +127,7 @@ void PutVerdict(Screen& screen, const RunSummary& summary, const std::optional<s
       if (leading) {
         const DivergencePoint& origin = *summary.pairs[*leading].divergence.first_origin;
         screen.Line(Ink::kRed, fmt::format("DIFFERENT: it starts with {}{}",
-                                           Printable(PointTitle(origin)), where));
+                                           base::Printable(PointTitle(origin)), where));
       } else if (summary.totals.differing > 0) {
         screen.Line(Ink::kRed, fmt::format("DIFFERENT: {} apart by more than noise",
                                            Plural(summary.totals.differing, "row")));
@@ -158,8 +142,8 @@ void PutVerdict(Screen& screen, const RunSummary& summary, const std::optional<s
 
 void PutPoint(Screen& screen, std::string_view label, const DivergencePoint& point,
               CompareMode mode) {
-  screen.Item(label, Printable(PointPlace(point)));
-  screen.Item("", Printable(point.row_name));
+  screen.Item(label, base::Printable(PointPlace(point)));
+  screen.Item("", base::Printable(point.row_name));
   std::string error = fmt::format("error {} in, {} out (relative)", ErrorText(point.input_error),
                                   ErrorText(point.output_error));
   if (mode == CompareMode::kMd5) {
@@ -167,10 +151,10 @@ void PutPoint(Screen& screen, std::string_view label, const DivergencePoint& poi
   }
   screen.Item("", error);
   if (!point.code_line.empty()) {
-    screen.Item("", Printable(point.code_line));
+    screen.Item("", base::Printable(point.code_line));
   }
   if (!point.note.empty()) {
-    screen.Item("", Printable(point.note));
+    screen.Item("", base::Printable(point.note));
   }
 }
 
@@ -207,10 +191,11 @@ void PutAmplifiers(Screen& screen, const DivergenceReport& report) {
   screen.Heading("Strongest amplifiers (error out over error in, noise as the floor)");
   report::Table table("amplifiers", {"Factor", "In", "Out", "Call", "Layer"});
   for (const DivergencePoint& point : report.amplifiers) {
-    const report::Cell cells[] = {
-        table.KeepText(fmt::format("{:.3g}", point.amplification)),
-        table.KeepText(ErrorText(point.input_error)), table.KeepText(ErrorText(point.output_error)),
-        table.KeepText(Printable(point.entry_name)), table.KeepText(Printable(point.layer))};
+    const report::Cell cells[] = {table.KeepText(fmt::format("{:.3g}", point.amplification)),
+                                  table.KeepText(ErrorText(point.input_error)),
+                                  table.KeepText(ErrorText(point.output_error)),
+                                  table.KeepText(base::Printable(point.entry_name)),
+                                  table.KeepText(base::Printable(point.layer))};
     table.AddRow(cells);
   }
   screen.Raw(report::TerminalTable(table, {screen.width(), screen.color()}));
@@ -250,13 +235,13 @@ void PutPairs(Screen& screen, const RunSummary& summary) {
     const PairVerdict verdict = VerdictOf(pair);
     std::string text = fmt::format("{:<10}", PairVerdictName(verdict));
     if (verdict == PairVerdict::kFailed) {
-      text += Printable(pair.error);
+      text += base::Printable(pair.error);
     } else {
       text += fmt::format("{:>9} of {} rows", FormatCount(pair.counts.differing),
                           FormatCount(pair.counts.rows));
     }
     if (pair.divergence.first_origin) {
-      text += "  " + Printable(PointTitle(*pair.divergence.first_origin));
+      text += "  " + base::Printable(PointTitle(*pair.divergence.first_origin));
     }
     screen.Line(fmt::format("  {:<{}}  {}", PairName(pair), name_width, text));
   }
@@ -281,7 +266,7 @@ void PutLonely(Screen& screen, std::string_view label, const std::vector<std::st
   if (names.size() > 4) {
     text += fmt::format(" and {} more", names.size() - 4);
   }
-  screen.Item(label, Printable(text));
+  screen.Item(label, base::Printable(text));
 }
 
 void PutCounts(Screen& screen, const RunSummary& summary) {
@@ -365,7 +350,7 @@ void PutFiles(Screen& screen, const RunSummary& summary) {
   screen.Heading(fmt::format("Files (compared in {})", base::FormatSeconds(summary.seconds)));
   // Paths are for copying: never cut.
   for (size_t i = 0; i < std::min(files.size(), kFileLines); ++i) {
-    screen.Raw(fmt::format("  {}\n", Printable(files[i])));
+    screen.Raw(fmt::format("  {}\n", base::Printable(files[i])));
   }
   if (files.size() > kFileLines) {
     screen.Line(fmt::format("  and {}", Plural(files.size() - kFileLines, "more file")));

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
-#include "src/base/utf8.h"
 
 namespace msprobe::analysis {
 
@@ -36,17 +35,6 @@ std::string Shortened(std::string_view text, size_t limit) {
     --end;
   }
   return std::string(text.substr(0, end)) + "…";
-}
-
-std::string Printable(std::string_view text) {
-  std::string clean;
-  while (!text.empty()) {
-    const base::Utf8Char character = base::DecodeUtf8(text);
-    const bool control = character.code < 0x20 || (character.code >= 0x7F && character.code < 0xA0);
-    clean += character.valid && !control ? text.substr(0, character.bytes) : "?";
-    text.remove_prefix(character.bytes);
-  }
-  return clean;
 }
 
 std::string Counted(uint64_t count, std::string_view noun) {

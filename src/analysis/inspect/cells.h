@@ -18,9 +18,6 @@ report::Cell NumberCell(double value);  // "nan", "inf", "-inf" where a number c
 // missing.
 std::string Shortened(std::string_view text, size_t limit);
 
-// Texts from files may hold anything: control characters, which could steer a terminal, become '?'.
-std::string Printable(std::string_view text);
-
 // "1 tensor", "1,234 tensors".
 std::string Counted(uint64_t count, std::string_view noun);
 

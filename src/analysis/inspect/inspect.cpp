@@ -11,6 +11,7 @@
 #include "src/analysis/inspect/dump_overview.h"
 #include "src/analysis/inspect/tensor_contents.h"
 #include "src/base/files.h"
+#include "src/base/strings.h"
 #include "src/dump/layout.h"
 
 namespace msprobe::analysis {
@@ -61,10 +62,10 @@ Result<InspectResult> InspectAny(const InspectOptions& options) {
 Result<InspectResult> Inspect(const InspectOptions& options) {
   MSP_ASSIGN_OR_RETURN(InspectResult result, InspectAny(options));
   for (std::string& line : result.summary) {
-    line = Printable(line);
+    line = base::Printable(line);
   }
   for (std::string& line : result.warnings) {
-    line = Printable(line);
+    line = base::Printable(line);
   }
   return result;
 }

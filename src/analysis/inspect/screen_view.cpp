@@ -8,6 +8,7 @@
 
 #include "src/analysis/inspect/cells.h"
 #include "src/base/number_text.h"
+#include "src/base/strings.h"
 #include "src/base/utf8.h"
 
 namespace msprobe::analysis {
@@ -159,7 +160,7 @@ ScreenView ForScreen(const report::Table& table, size_t width) {
       const Cell& text = table.row(row)[note_index];
       if (text.kind() == CellKind::kText) {
         view.notes.push_back(
-            Printable(report::CellText(table.row(row)[0]) + ": " + std::string(text.text())));
+            base::Printable(report::CellText(table.row(row)[0]) + ": " + std::string(text.text())));
       }
     }
   }

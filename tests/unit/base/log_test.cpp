@@ -18,6 +18,13 @@ TEST(Log, WritesWordsToStderrWithoutColourOutsideATerminal) {
             "warning: shapes differ\nerror: cannot read a.pt\n  hint: copy it again\ndone\n");
 }
 
+TEST(Log, PassesNothingOnThatSteersATerminal) {
+  ::testing::internal::CaptureStderr();
+  LogWarning("name \x1b]0;title\x07 is odd\n\tsecond line");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "warning: name ?]0;title? is odd\n\tsecond line\n");
+}
+
 TEST(Log, LevelSilencesWhatIsBelow) {
   ::testing::internal::CaptureStderr();
   SetLogLevel(LogLevel::kError);

@@ -65,6 +65,13 @@ TEST(NearestMatch, FindsTypingMistakesAndNothingElse) {
   EXPECT_EQ(NearestMatch("x", {}), std::nullopt);
 }
 
+TEST(Printable, LeavesNothingThatSteersATerminal) {
+  EXPECT_EQ(Printable("层 w1"), "层 w1");
+  EXPECT_EQ(Printable("a\x1b[31mb\r\x7f\xc2\x9b"), "a?[31mb???");
+  EXPECT_EQ(Printable("\xff\xed\xa0\x80|"), "??|");
+  EXPECT_EQ(Printable("a\nb\tc", "\n"), "a\nb?c");
+}
+
 TEST(Format, SizesTimesAndCountsForPeople) {
   EXPECT_EQ(FormatBytes(0), "0 B");
   EXPECT_EQ(FormatBytes(999), "999 B");

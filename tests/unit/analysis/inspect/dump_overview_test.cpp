@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/unit/analysis_inspect/table_access.h"
+#include "tests/unit/analysis/inspect/table_access.h"
 
 namespace msprobe::analysis {
 namespace {

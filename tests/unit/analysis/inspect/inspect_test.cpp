@@ -5,7 +5,7 @@
 
 #include "msprobe/tensor_file.h"
 
-#include "tests/unit/analysis_inspect/table_access.h"
+#include "tests/unit/analysis/inspect/table_access.h"
 
 namespace msprobe::analysis {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/analysis_inspect/table_access.h"
+#include "tests/unit/analysis/inspect/table_access.h"
 
 namespace msprobe::analysis {
 namespace {
@@ -21,10 +21,6 @@ TEST(Shortened, CutsBetweenCharacters) {
   EXPECT_EQ(Shortened("abcd", 3), "abc…");
   EXPECT_EQ(Shortened("a中b", 2), "a…");
   EXPECT_EQ(Shortened("中中", 0), "…");
-}
-
-TEST(Printable, ReplacesWhatCouldSteerATerminal) {
-  EXPECT_EQ(Printable("a\x1b[31m中\n\xff"), "a?[31m中??");
 }
 
 TEST(Counted, AgreesInNumber) {
