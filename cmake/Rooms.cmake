@@ -10,6 +10,8 @@ set(MSPROBE_ROOMS
   "dump:io json kernels tensor base"
   "analysis/compare:dump io kernels json report tensor base"
   "analysis/inspect:dump io kernels report tensor base"
+  "device:tensor base"
+  "capture:dump io kernels device json tensor base"
   "commands:analysis/compare analysis/inspect dump io json report kernels tensor base"
 )
 

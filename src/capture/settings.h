@@ -1,0 +1,76 @@
+// What to capture: config.json with every default filled in and every rule checked.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/base/files.h"
+
+namespace msprobe::capture {
+
+enum class Task { kStatistics, kTensor, kStructure, kOverflowCheck };
+enum class Level { kL0, kL1, kL2, kMix, kDebug };
+enum class Framework { kPyTorch, kMindSpore, kMindTorch };
+enum class SummaryMode { kStatistics, kMd5, kXor };
+// How floating statistics are rounded: from double to float32 (high), or as the frameworks' own
+// reductions in the tensor's dtype (low), for bit-equal comparison with old dumps.
+enum class Precision { kHigh, kLow };
+// What the backward entry of an API holds: gradients of its real inputs, or of its last autograd
+// node as older dumps have it.
+enum class ApiBackward { kInputs, kLastNode };
+
+struct DataMode {
+  bool forward = true;
+  bool backward = true;
+  bool input = true;
+  bool output = true;
+};
+
+struct Settings {
+  Task task = Task::kStatistics;
+  Level level = Level::kL1;
+  Framework framework = Framework::kPyTorch;
+  std::string dump_path;        // as given; relative to the working directory
+  std::vector<int64_t> ranks;   // sorted, no doubles; empty: all
+  std::vector<int64_t> steps;   // the same
+  bool async_dump = false;
+  bool enable_dataloader = false;
+
+  std::vector<std::string> scope;        // empty, or begin and end
+  std::vector<std::string> list;         // "name-regex(...)" are regular expressions
+  std::vector<std::string> tensor_list;  // names whose tensors are saved beside statistics
+  DataMode data_mode;
+  SummaryMode summary_mode = SummaryMode::kStatistics;
+  int64_t overflow_nums = 1;  // -1: never stop
+
+  // Ours.
+  Precision precision = Precision::kHigh;
+  ApiBackward api_backward = ApiBackward::kLastNode;
+  bool extra_info = true;           // stack.json and construct.json
+  bool extended_statistics = false;  // NaN, Inf, -Inf and zero counts, finite Max and Min
+  bool strict_json = false;          // non-finite numbers as texts
+  bool deduplicate = true;
+  uint64_t deduplicate_from_bytes = 65536;
+  uint64_t writer_memory_bytes = uint64_t{1} << 30U;  // tensor bytes waiting for the disk
+  int64_t writer_threads = 2;
+
+  bool saves_tensors() const {
+    return task == Task::kTensor || task == Task::kOverflowCheck || !tensor_list.empty();
+  }
+};
+
+// Reads and checks. `config_path` empty: defaults. `overrides_json` empty, or one object of top-level
+// keys that win over the file. Errors name file, key path, value, what is allowed and the nearest
+// key.
+Result<Settings> LoadSettings(const base::Path& config_path, std::string_view overrides_json,
+                              Framework framework);
+
+// All keys with their values, as one JSON object; a file holding it means the same settings.
+std::string SettingsJson(const Settings& settings);
+
+}  // namespace msprobe::capture
