@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 
 #include <fmt/format.h>
 
@@ -33,8 +32,7 @@ constexpr std::array<bool, 256> MakePlainTable() {
 constexpr std::array<bool, 256> kPlain = MakePlainTable();
 
 char* Put(char* out, std::string_view text) {
-  std::memcpy(out, text.data(), text.size());
-  return out + text.size();
+  return std::copy(text.begin(), text.end(), out);  // an empty view may have no address for memcpy
 }
 
 // One character that is not plain; advances `at`.
@@ -199,7 +197,7 @@ void XmlBuffer::Grow(size_t bytes) {
   const size_t capacity = std::max(capacity_ * 2, size_ + bytes + kBlockBytes);
   std::unique_ptr<char[]> memory(new char[capacity]);
   if (size_ > 0) {
-    std::memcpy(memory.get(), memory_.get(), size_);
+    std::copy_n(memory_.get(), size_, memory.get());
   }
   memory_ = std::move(memory);
   capacity_ = capacity;
