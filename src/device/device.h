@@ -1,0 +1,182 @@
+// Accelerators as the rest of msprobe sees them: what is there, memory that copies can run into,
+// copies queued behind the work that produces their data, and what only some of them can do. No
+// header of a vendor is needed to build, and no library of one to run: what is missing takes away
+// its own features, by name.
+//
+// All functions may be called from any thread. After fork() a device must not be touched: in the
+// child everything here fails with kDevice and frees nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "msprobe/status.h"
+
+namespace msprobe::device {
+
+// The numbers are those of MSPROBE_DEVICE_* in msprobe/capture.h.
+enum class Kind : uint8_t { kHost = 0, kAcl = 1, kCuda = 2 };
+std::string_view KindName(Kind kind);  // "host", "acl", "cuda"
+
+// A vendor's stream (aclrtStream, CUstream). Null is the default stream of the device.
+using Stream = void*;
+
+struct DeviceInfo {
+  int32_t index = 0;
+  std::string name;          // "Ascend910B3"; empty: not known
+  uint64_t free_bytes = 0;   // of its memory
+  uint64_t total_bytes = 0;  // 0: not known
+  std::string trouble;       // why it cannot be used, or why something above is not known
+};
+
+// What one runtime offers here and now.
+struct Inventory {
+  Status status;        // ok, or why there is no device of this kind
+  std::string library;  // the file that was opened; empty: none
+  std::string version;  // of the runtime; empty: not known
+  std::vector<DeviceInfo> devices;
+  std::vector<std::string> limitations;  // a sentence per feature that is missing
+};
+
+class Runtime;
+
+// Host memory that devices copy into without a detour (page-locked where the runtime can). Must not
+// outlive its runtime.
+class HostBuffer {
+ public:
+  HostBuffer() = default;
+  HostBuffer(Runtime* runtime, void* memory, size_t capacity)
+      : runtime_(runtime), memory_(static_cast<std::byte*>(memory)), capacity_(capacity) {}
+  HostBuffer(HostBuffer&& other) noexcept { *this = std::move(other); }
+  HostBuffer& operator=(HostBuffer&& other) noexcept;
+  HostBuffer(const HostBuffer&) = delete;
+  HostBuffer& operator=(const HostBuffer&) = delete;
+  ~HostBuffer();
+
+  std::byte* data() { return memory_; }
+  size_t capacity() const { return capacity_; }
+  std::span<std::byte> bytes() { return {memory_, capacity_}; }
+
+ private:
+  Runtime* runtime_ = nullptr;
+  std::byte* memory_ = nullptr;
+  size_t capacity_ = 0;
+};
+
+struct CopyRequest {
+  int32_t device = 0;
+  const void* source = nullptr;  // device memory
+  size_t bytes = 0;
+  std::byte* target = nullptr;  // inside a HostBuffer of the same runtime
+  // The copy waits for what was queued on this stream before the call.
+  Stream producer = nullptr;
+  // What is queued on `producer` after the call waits for the copy: changes in place and memory
+  // that is given to somebody else cannot overtake it. Without, the caller keeps the memory as it
+  // is until the copy is done.
+  bool hold_producer = true;
+};
+
+// A copy under way. Its target may be read after Wait() returned, or Done() said true, without an
+// error; after an error its bytes are unspecified. Destruction waits.
+class Copy {
+ public:
+  virtual ~Copy() = default;
+  virtual Result<bool> Done() = 0;
+  virtual Status Wait() = 0;
+};
+
+// What a device does with results beyond the largest number of their type.
+enum class OverflowMode : uint8_t { kSaturation = 0, kInfNan = 1, kUndefined = 2 };
+
+// A file that the runtime handed over in pieces instead of writing it.
+struct KernelDumpFile {
+  std::string path;              // where the runtime would have written it
+  std::vector<std::byte> bytes;  // text without a NUL at its end for ".csv", else a packet
+};
+
+struct KernelDumpOptions {
+  int32_t device = 0;
+  std::string config_path;  // JSON for the runtime, see docs/devices.md
+  // Gets each complete file, one at a time on a thread of ours. Empty: the runtime writes the files
+  // itself.
+  std::function<void(KernelDumpFile)> sink;
+  // Of pieces that wait; the runtime waits when it is reached.
+  uint64_t queue_bytes = uint64_t{256} << 20U;
+  // Of files that are not complete yet; what comes beyond is lost and reported by End().
+  uint64_t assembly_bytes = uint64_t{4} << 30U;
+};
+
+// The runtime's own dump of kernels. One at a time per process.
+class KernelDump {
+ public:
+  virtual ~KernelDump() = default;
+  virtual Status Begin(const KernelDumpOptions& options) = 0;
+  // Waits for the device, switches the dump off and returns when the sink has everything. The error
+  // also tells of pieces that were lost. Without a Begin: kUsage.
+  virtual Status End() = 0;
+};
+
+class Runtime {
+ public:
+  virtual ~Runtime() = default;
+  virtual Kind kind() const = 0;
+
+  // Ok when the library is open, initialised and complete enough to copy; otherwise the reason.
+  // Repeated calls are cheap, and try again while the library is absent.
+  virtual Status Ready() = 0;
+  // Never fails: what is wrong stands in it.
+  virtual Inventory Describe() = 0;
+
+  virtual Result<HostBuffer> AllocateHost(size_t bytes) = 0;
+  // Queues a copy on a stream of our own and returns without waiting for it.
+  virtual Result<std::unique_ptr<Copy>> CopyToHost(const CopyRequest& request) = 0;
+  // Waits for all work of the device.
+  virtual Status Synchronize(int32_t device) = 0;
+
+  // Whether a result overflowed since the last reset, as of what was queued on `stream` before;
+  // waits for the stream. Has a meaning in OverflowMode::kSaturation only. kUnsupported where there
+  // is no such status.
+  virtual Result<bool> Overflowed(int32_t device, Stream stream) = 0;
+  virtual Status ResetOverflow(int32_t device, Stream stream) = 0;
+  virtual Result<OverflowMode> GetOverflowMode(int32_t device) = 0;
+  virtual Status SetOverflowMode(int32_t device, OverflowMode mode) = 0;
+
+  // kUnsupported where the runtime has no dump of its own.
+  virtual Result<KernelDump*> GetKernelDump() = 0;
+
+ protected:
+  friend class HostBuffer;
+  virtual void FreeHost(void* memory, size_t bytes) = 0;
+};
+
+// Whose process this is decides whether a vendor's library may be loaded, and finalised again.
+enum class Loading : uint8_t {
+  kOnlyIfLoaded,  // the process of a framework: use what it has loaded, leave its state alone
+  kMayLoad,       // our own process
+};
+
+class Registry {
+ public:
+  explicit Registry(Loading loading);
+  ~Registry();
+  Registry(const Registry&) = delete;
+  Registry& operator=(const Registry&) = delete;
+
+  Runtime& Get(Kind kind) const { return *runtimes_[static_cast<size_t>(kind)]; }
+  std::span<const std::unique_ptr<Runtime>> all() const { return runtimes_; }
+
+  // For capture inside a framework's process (kOnlyIfLoaded); lives until the process ends.
+  static Registry& OfThisProcess();
+
+ private:
+  std::vector<std::unique_ptr<Runtime>> runtimes_;  // by kind
+};
+
+}  // namespace msprobe::device
