@@ -1,8 +1,9 @@
-// The append-only log of a step under capture (records.log in the rank folder). It survives a killed
-// process: whatever was appended before is readable, a torn end is told and left out.
+// The append-only log of a step under capture (records.log in the rank folder). It survives a
+// killed process: whatever was appended before is readable, a torn end is told and left out.
 //
-// Layout: 8 bytes "MSPRLOG1", then frames of [u32 payload bytes][u32 CRC-32 of the payload][payload],
-// little-endian. A payload is a kind byte and fields; a text is [u32 bytes][bytes].
+// Layout: 8 bytes "MSPRLOG1", then frames of [u32 payload bytes][u32 CRC-32 of the
+// payload][payload], little-endian. A payload is a kind byte and fields; a text is [u32
+// bytes][bytes].
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ namespace msprobe::dump {
 inline constexpr std::string_view kRecordLogName = "records.log";
 
 // Places in a fragment for values that come later: "\x01<ticket in decimal>\x02". JSON text never
-// holds these bytes. A ticket that nothing fills reads null.
+// holds these bytes. A ticket fills one hole; one that nothing fills reads null.
 inline constexpr char kHoleBegin = '\x01';
 inline constexpr char kHoleEnd = '\x02';
 std::string HoleText(uint64_t ticket);
@@ -73,7 +74,7 @@ struct RecordLog {
   };
 
   LogHeader header;
-  std::vector<Entry> entries;                            // in order of first commit
+  std::vector<Entry> entries;                                  // in order of first commit
   std::vector<std::pair<uint64_t, std::string_view>> pending;  // sorted by ticket, last one wins
   std::vector<Node> construct;
   std::vector<Stack> stacks;

@@ -9,10 +9,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/unit/dump/scratch_folder.h"
+#include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::dump {
 namespace {
+
+using testing::TemporaryFolder;
 
 using ::testing::HasSubstr;
 
@@ -45,7 +47,7 @@ Seen ReadText(const std::filesystem::path& path, bool allow_truncated = false) {
 }
 
 TEST(ReadDumpFile, DeliversHeaderAndEntriesInFileOrder) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const Seen seen = ReadText(folder.Write("dump.json", kSmallDump));
   ASSERT_TRUE(seen.header.ok()) << seen.header.status().message();
   EXPECT_EQ(seen.header->task, "statistics");
@@ -60,7 +62,7 @@ TEST(ReadDumpFile, DeliversHeaderAndEntriesInFileOrder) {
 }
 
 TEST(ReadDumpFile, AcceptsTheNumbersStrictJsonForbids) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const Seen seen = ReadText(folder.Write("dump.json", kSmallDump));
   const EntryTree& tree = seen.trees.at(1);
   const uint32_t leaf = tree.Find(0, "output") + 1;
@@ -72,7 +74,7 @@ TEST(ReadDumpFile, AcceptsTheNumbersStrictJsonForbids) {
 }
 
 TEST(ReadDumpFile, FindsHeaderKeysBehindTheDataToo) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto path =
       folder.Write("dump.json", R"({"data": {"a.0.debug": null}, "task": "tensor", "level": 3})");
   const Seen seen = ReadText(path);
@@ -85,7 +87,7 @@ TEST(ReadDumpFile, FindsHeaderKeysBehindTheDataToo) {
 }
 
 TEST(ReadDumpFile, DeliversEntriesOfEveryKindAndNamesThatOccurTwice) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const Seen seen =
       ReadText(folder.Write("dump.json", R"({"data": {"a": 1, "a": [2], "": "x", "b": {}}})"));
   ASSERT_TRUE(seen.header.ok());
@@ -97,7 +99,7 @@ TEST(ReadDumpFile, DeliversEntriesOfEveryKindAndNamesThatOccurTwice) {
 }
 
 TEST(ReadDumpFile, KeepsUnknownKeysOfTheTopObject) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const Seen seen =
       ReadText(folder.Write("dump.json", R"({"task": "tensor", "is_merged": true, "data": {}})"));
   ASSERT_TRUE(seen.header.ok());
@@ -107,7 +109,7 @@ TEST(ReadDumpFile, KeepsUnknownKeysOfTheTopObject) {
 }
 
 TEST(ReadDumpFile, SaysWhenThereIsNoDataObject) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const Seen none = ReadText(folder.Write("a.json", R"({"task": "tensor"})"));
   ASSERT_TRUE(none.header.ok());
   EXPECT_FALSE(none.header->has_data);
@@ -118,7 +120,7 @@ TEST(ReadDumpFile, SaysWhenThereIsNoDataObject) {
 }
 
 TEST(ReadDumpFile, RefusesATruncatedFileAndNamesTheWayOut) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto path = folder.Write("dump.json", kSmallDump.substr(0, kSmallDump.size() - 30));
   const Seen refused = ReadText(path);
   ASSERT_FALSE(refused.header.ok());
@@ -129,7 +131,7 @@ TEST(ReadDumpFile, RefusesATruncatedFileAndNamesTheWayOut) {
 }
 
 TEST(ReadDumpFile, GivesTheCompleteEntriesOfATruncatedFileWhereverItEnds) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const size_t second = kSmallDump.find("\"Torch.b");
   for (size_t length = 0; length < kSmallDump.size(); ++length) {
     const Seen seen = ReadText(folder.Write("dump.json", kSmallDump.substr(0, length)), true);
@@ -144,7 +146,7 @@ TEST(ReadDumpFile, GivesTheCompleteEntriesOfATruncatedFileWhereverItEnds) {
 }
 
 TEST(ReadDumpFile, RefusesBrokenTextEvenWhenTruncationIsAllowed) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const Seen seen = ReadText(folder.Write("dump.json", "{\"data\": {\n\"a\": [1, }}}"), true);
   ASSERT_FALSE(seen.header.ok());
   EXPECT_THAT(seen.header.status().message(), HasSubstr("line 2"));
@@ -152,7 +154,7 @@ TEST(ReadDumpFile, RefusesBrokenTextEvenWhenTruncationIsAllowed) {
 }
 
 TEST(ReadDumpFile, RefusesOtherTopValues) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   for (std::string_view text : {"[1]", "\"text\"", "12", "null", "NaN"}) {
     const Seen seen = ReadText(folder.Write("dump.json", text));
     ASSERT_FALSE(seen.header.ok()) << text;
@@ -161,7 +163,7 @@ TEST(ReadDumpFile, RefusesOtherTopValues) {
 }
 
 TEST(ReadDumpFile, RefusesNestingWithoutEnd) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const Seen seen =
       ReadText(folder.Write("dump.json", "{\"data\": {\"a\": " + std::string(1'000'000, '[')));
   ASSERT_FALSE(seen.header.ok());
@@ -169,7 +171,7 @@ TEST(ReadDumpFile, RefusesNestingWithoutEnd) {
 }
 
 TEST(ReadDumpFile, DeliversDeepEntriesWithoutTrouble) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const std::string deep = std::string(400, '[') + std::string(400, ']');
   const Seen seen = ReadText(folder.Write("dump.json", "{\"data\": {\"a\": " + deep + "}}"));
   ASSERT_TRUE(seen.header.ok()) << seen.header.status().message();
@@ -177,7 +179,7 @@ TEST(ReadDumpFile, DeliversDeepEntriesWithoutTrouble) {
 }
 
 TEST(ReadDumpFile, StopsAtTheCallersError) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   int calls = 0;
   const auto header = ReadDumpFile(folder.Write("dump.json", kSmallDump), {},
                                    [&](std::string_view, const EntryTree&) {
@@ -197,7 +199,7 @@ TEST(ReadDumpFile, NamesAMissingFile) {
 }
 
 TEST(ReadDumpHeader, StopsAtTheFirstEntry) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   // What follows the first entry is broken, which only a whole read notices.
   const auto path = folder.Write("dump.json", R"({"task": "tensor", "data": {"a": {}, oops)");
   const auto header = ReadDumpHeader(path);

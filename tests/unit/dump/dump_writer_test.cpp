@@ -5,10 +5,13 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/dump/scratch_folder.h"
+#include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::dump {
 namespace {
+
+using testing::Slurp;
+using testing::TemporaryFolder;
 
 namespace fs = std::filesystem;
 
@@ -39,12 +42,12 @@ std::vector<fs::path> DumpFilesBelow(const fs::path& root) {
 }
 
 void ExpectSameBytesAfterRewriting(const std::vector<fs::path>& files) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   for (const fs::path& file : files) {
     const fs::path copy = folder.path() / "copy.json";
     const Status status = Rewrite(file, copy);
     ASSERT_TRUE(status.ok()) << file << ": " << status.message();
-    EXPECT_TRUE(ReadWhole(copy) == ReadWhole(file)) << file;
+    EXPECT_TRUE(Slurp(copy) == Slurp(file)) << file;
   }
 }
 
@@ -67,7 +70,7 @@ TEST(DumpWriter, RewritesTheWholeGoldenSetByteForByte) {
 }
 
 TEST(DumpWriter, WritesHeaderKeysInTheirFixedOrder) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   DumpHeader header;
   header.framework = "mindspore";
   header.task = "tensor";
@@ -76,13 +79,13 @@ TEST(DumpWriter, WritesHeaderKeysInTheirFixedOrder) {
   auto writer = DumpWriter::Create(folder.path() / "dump.json", header);
   ASSERT_TRUE(writer.ok());
   ASSERT_TRUE(writer->Commit().ok());
-  EXPECT_EQ(ReadWhole(folder.path() / "dump.json"),
+  EXPECT_EQ(Slurp(folder.path() / "dump.json"),
             "{\n \"task\": \"tensor\",\n \"level\": \"L0\",\n \"framework\": \"mindspore\",\n"
             " \"dump_data_dir\": \"a/b\",\n \"data\": {}\n}");
 }
 
 TEST(DumpWriter, KeepsUnknownKeysOddKeysAndUnusualNumbers) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const std::string text =
       "{\n \"task\": \"tensor\",\n \"dump_data_dir\": null,\n \"is_merged\": true,\n \"notes\": "
       "[\n  1,\n  {}\n ],\n"
@@ -95,7 +98,7 @@ TEST(DumpWriter, KeepsUnknownKeysOddKeysAndUnusualNumbers) {
 }
 
 TEST(DumpWriter, LeavesNoFileUnlessCommitted) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   {
     auto writer = DumpWriter::Create(folder.path() / "dump.json", DumpHeader{});
     ASSERT_TRUE(writer.ok());
@@ -104,7 +107,7 @@ TEST(DumpWriter, LeavesNoFileUnlessCommitted) {
 }
 
 TEST(DumpWriter, WritesMoreThanOneBufferOfEntries) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   std::string text = "{\n \"dump_data_dir\": null,\n \"data\": {";
   for (int i = 0; i < 40000; ++i) {
     text += (i == 0 ? "\n  \"" : ",\n  \"") + std::string("Torch.add.") + std::to_string(i) +

@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/unit/dump/scratch_folder.h"
+#include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::dump {
 namespace {
+
+using testing::TemporaryFolder;
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
@@ -37,7 +39,7 @@ class FindDumpTest : public ::testing::Test {
     folder_.Write("dump/step9/rank1/notes.txt", "");
     folder_.Write("dump/logs/rank0/dump.json", "{}");
   }
-  const ScratchFolder folder_;
+  const TemporaryFolder folder_;
 };
 
 TEST_F(FindDumpTest, ListsAWholeDumpByNumberWithUnnumberedRanksFirst) {

@@ -3,16 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/unit/dump/scratch_folder.h"
+#include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::dump {
 namespace {
+
+using testing::TemporaryFolder;
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(StackFile, ReadsTheGroupedLayout) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto stacks = StackFile::Read(folder.Write(
       "stack.json",
       R"({"0": [["a.0.forward", "b.0.forward"], ["inner", "outer"]], "1": [["c"], []], "2": "odd"})"));
@@ -27,7 +29,7 @@ TEST(StackFile, ReadsTheGroupedLayout) {
 }
 
 TEST(StackFile, ReadsTheFlatLayout) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto stacks =
       StackFile::Read(folder.Write("stack.json", R"({"a.0.forward": ["x\ny"], "0": []})"));
   ASSERT_TRUE(stacks.ok());
@@ -36,7 +38,7 @@ TEST(StackFile, ReadsTheFlatLayout) {
 }
 
 TEST(StackFile, KnowsTheGroupedLayoutWhereverTheKeyZeroStands) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto stacks =
       StackFile::Read(folder.Write("stack.json", R"({"1": [["b"], ["y"]], "0": [["a"], ["x"]]})"));
   ASSERT_TRUE(stacks.ok());
@@ -45,7 +47,7 @@ TEST(StackFile, KnowsTheGroupedLayoutWhereverTheKeyZeroStands) {
 }
 
 TEST(StackFile, RefusesAStackThatIsNoList) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto path = folder.Write("stack.json", R"({"a.0.forward": "text"})");
   const auto stacks = StackFile::Read(path);
   ASSERT_FALSE(stacks.ok());
@@ -55,7 +57,7 @@ TEST(StackFile, RefusesAStackThatIsNoList) {
 }
 
 TEST(StackFile, AcceptsNoStacksButNotNothing) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   EXPECT_TRUE(StackFile::Read(folder.Write("a.json", "{}")).ok());
   EXPECT_FALSE(StackFile::Read(folder.Write("b.json", "")).ok());
   EXPECT_FALSE(StackFile::Read(folder.Write("c.json", R"({"0": [["a"])")).ok());
@@ -73,7 +75,7 @@ TEST(StackFile, ReadsTheStacksOfACapturedModel) {
 }
 
 TEST(ConstructFile, KnowsParentsAndTreatsNullAndEmptyTextAsRoots) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto construct = ConstructFile::Read(
       folder.Write("construct.json",
                    R"({"a": "p", "b": null, "c": "", "p": "q", "d": ["p", 2], "micro_steps": 4})"));

@@ -31,6 +31,14 @@ class TemporaryFolder {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
 
+  // A file of the folder, with the folders above it; returns its path.
+  std::filesystem::path Write(const std::filesystem::path& name, std::string_view text) const {
+    const std::filesystem::path path = path_ / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << text;
+    return path;
+  }
+
   // Names of what lies directly in the folder, counted.
   size_t EntryCount() const {
     return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path_),

@@ -14,7 +14,7 @@ namespace {
 
 using testing::CallText;
 using testing::DumpText;
-using testing::TempFolder;
+using testing::TemporaryFolder;
 using testing::TensorText;
 
 // Two dumps on disk and their comparison.
@@ -32,12 +32,12 @@ class PairOnDisk {
     base::ThreadPool pool(threads);
     return ComparePair(options, input_, pool);
   }
-  const TempFolder& folder() const { return folder_; }
+  const TemporaryFolder& folder() const { return folder_; }
 
   CompareOptions options;
 
  private:
-  TempFolder folder_;
+  TemporaryFolder folder_;
   PairInput input_;
 };
 

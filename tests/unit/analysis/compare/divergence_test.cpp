@@ -237,7 +237,7 @@ class FindDivergenceInSmallDumps : public ::testing::Test {
     return ComparePaths(npu_json, bench_json).divergence;
   }
 
-  testing::TempFolder folder_;
+  testing::TemporaryFolder folder_;
 };
 
 TEST_F(FindDivergenceInSmallDumps, ACallThatTurnsEqualInputsIntoOtherOutputsIsAComputation) {

@@ -11,34 +11,11 @@
 #include <unistd.h>
 
 #include "src/analysis/compare/side.h"
+#include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::testing {
 
-// A folder that is removed at the end of the test.
-class TempFolder {
- public:
-  TempFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "msprobe-test-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-  ~TempFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-
-  std::filesystem::path Write(const std::filesystem::path& name, std::string_view text) const {
-    const std::filesystem::path path = path_ / name;
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path, std::ios::binary) << text;
-    return path;
-  }
-
- private:
-  std::filesystem::path path_;
-};
+using msprobe::testing::TemporaryFolder;
 
 // A dump.json of the task given, whose "data" object holds `entries` (JSON members, without the
 // braces).
@@ -68,7 +45,7 @@ inline std::string CallText(std::string_view name, std::string_view input,
 
 inline Side SideFromEntries(std::string_view entries, std::string_view task = "statistics",
                             std::string_view framework = "pytorch") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   Result<Side> side =
       LoadSide(folder.Write("dump.json", DumpText(entries, task, framework)), false);
   EXPECT_TRUE(side.ok()) << side.status().message();

@@ -58,7 +58,7 @@ class FoldersTest : public ::testing::Test {
     fs::create_directories(options_.bench_path);
   }
 
-  const testing::TempFolder folder_;
+  const testing::TemporaryFolder folder_;
   base::ThreadPool pool_;
   CompareOptions options_;
 };

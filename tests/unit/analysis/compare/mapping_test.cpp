@@ -56,7 +56,7 @@ class MappingTest : public ::testing::Test {
                         : std::vector<std::string>();
   }
 
-  const testing::TempFolder folder_;
+  const testing::TemporaryFolder folder_;
 };
 
 TEST_F(MappingTest, RowsKeepTheirNamesWithoutFlags) {

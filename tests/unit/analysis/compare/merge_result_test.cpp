@@ -80,7 +80,7 @@ class MergeResultTest : public ::testing::Test {
     return rows;
   }
 
-  const testing::TempFolder folder_;
+  const testing::TemporaryFolder folder_;
   base::ThreadPool pool_;
   MergeOptions options_;
 };

@@ -9,20 +9,20 @@ namespace msprobe::analysis {
 namespace {
 
 using testing::DumpText;
-using testing::TempFolder;
+using testing::TemporaryFolder;
 
-void AddRank(const TempFolder& folder, const std::string& place) {
+void AddRank(const TemporaryFolder& folder, const std::string& place) {
   folder.Write(place + "/dump.json", DumpText(""));
 }
 
-PairingPlan Plan(const TempFolder& folder, const std::string& npu, const std::string& bench) {
+PairingPlan Plan(const TemporaryFolder& folder, const std::string& npu, const std::string& bench) {
   Result<PairingPlan> plan = PlanPairs(folder.path() / npu, folder.path() / bench);
   EXPECT_TRUE(plan.ok()) << plan.status().message();
   return plan.ok() ? *std::move(plan) : PairingPlan();
 }
 
 TEST(PlanPairs, PairsTwoFilesWithoutASuffix) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   AddRank(folder, "npu/step0/rank0");
   AddRank(folder, "gpu/step5/rank3");
   const PairingPlan plan = Plan(folder, "npu/step0/rank0/dump.json", "gpu/step5/rank3/dump.json");
@@ -32,7 +32,7 @@ TEST(PlanPairs, PairsTwoFilesWithoutASuffix) {
 }
 
 TEST(PlanPairs, PairsRanksOfAStepByNumberNotByText) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   for (const char* rank : {"rank0", "rank2", "rank10"}) {
     AddRank(folder, std::string("npu/") + rank);
     AddRank(folder, std::string("gpu/") + rank);
@@ -46,7 +46,7 @@ TEST(PlanPairs, PairsRanksOfAStepByNumberNotByText) {
 }
 
 TEST(PlanPairs, PutsSeveralStepsIntoFoldersOfTheirOwn) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   for (const char* place : {"step0/rank0", "step2/rank0"}) {
     AddRank(folder, std::string("npu/") + place);
     AddRank(folder, std::string("gpu/") + place);
@@ -58,14 +58,14 @@ TEST(PlanPairs, PutsSeveralStepsIntoFoldersOfTheirOwn) {
 }
 
 TEST(PlanPairs, IgnoresStepNumbersWhenEachSideHasOneStep) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   AddRank(folder, "npu/step0/rank0");
   AddRank(folder, "gpu/step7/rank0");
   EXPECT_EQ(Plan(folder, "npu", "gpu").pairs.size(), 1u);
 }
 
 TEST(PlanPairs, RefusesAFileAgainstAFolder) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   AddRank(folder, "npu/step0/rank0");
   AddRank(folder, "gpu/step0/rank0");
   const Result<PairingPlan> plan =
@@ -75,7 +75,7 @@ TEST(PlanPairs, RefusesAFileAgainstAFolder) {
 }
 
 TEST(PlanPairs, SaysSoWhenNothingPairs) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   for (const char* rank : {"rank0", "rank1"}) {
     AddRank(folder, std::string("npu/step0/") + rank);
   }

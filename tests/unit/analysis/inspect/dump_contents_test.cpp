@@ -15,7 +15,7 @@ using ::testing::SizeIs;
 constexpr const char* kCnn = MSPROBE_TEST_DATA "/dump/cnn_tensor_mix/dump/step0/rank/dump.json";
 
 TEST(InspectDumpFile, ListsTensorsAndScalarsWithWhatWasRecorded) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto result = InspectPath(folder.Write("dump.json", R"({
     "task": "statistics", "level": "L1", "framework": "pytorch", "dump_data_dir": null,
     "data": {"Torch.f.0.forward": {
@@ -69,7 +69,7 @@ TEST(InspectDumpFile, SaysThatStatisticsAreTheRecordedOnesWithoutTensorFiles) {
 }
 
 TEST(InspectDumpFile, MarksTensorFilesThatAreMissingOrOutsideTheFolder) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto result = InspectPath(folder.Write("dump.json", R"({"data": {
     "a.0.debug": {"type": "torch.Tensor", "dtype": "torch.int8", "shape": [1], "data_name": "a.pt"},
     "b.0.debug": {"type": "torch.Tensor", "dtype": "torch.int8", "shape": [1], "data_name": "../../secret.pt"}}})"),
@@ -81,7 +81,7 @@ TEST(InspectDumpFile, MarksTensorFilesThatAreMissingOrOutsideTheFolder) {
 }
 
 TEST(InspectDumpFile, ShowsTheCompleteEntriesOfATruncatedFile) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto result = InspectPath(folder.Write(
       "dump.json",
       R"({"task": "tensor", "data": {"a.0.debug": {"type": "int", "value": 1}, "b": {)"));
@@ -92,14 +92,14 @@ TEST(InspectDumpFile, ShowsTheCompleteEntriesOfATruncatedFile) {
 }
 
 TEST(InspectDumpFile, RefusesJsonThatIsNoDump) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto result = InspectPath(folder.Write("stack.json", R"({"0": [["a"], ["b"]]})"));
   ASSERT_FALSE(result.ok());
   EXPECT_THAT(result.status().message(), HasSubstr("no object \"data\""));
 }
 
 TEST(InspectDumpFile, CutsNamesAndValuesThatNoDumpHas) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const std::string huge(100'000, 'x');
   const auto result = InspectPath(folder.Write(
       "dump.json", "{\"data\": {\"" + huge + "\": {\"output\": [{\"type\": \"str\", \"value\": \"" +

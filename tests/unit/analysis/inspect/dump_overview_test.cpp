@@ -40,7 +40,7 @@ constexpr std::string_view kNamesAFile =
     R"({"task": "tensor", "data": {"a.0.debug": {"type": "torch.Tensor", "dtype": "torch.int8", "data_name": "a.0.debug.pt"}}})";
 
 TEST(InspectDumpFolder, MarksMissingTensorFilesTruncatedAndUnreadableDumps) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   folder.Write("step0/rank0/debug.json", kNamesAFile);
   folder.Write("step0/rank1/dump.json", kNamesAFile.substr(0, kNamesAFile.size() - 1));
   folder.Write("step0/rank2/dump.json", "[]");
@@ -65,7 +65,7 @@ TEST(InspectDumpFolder, MarksMissingTensorFilesTruncatedAndUnreadableDumps) {
 }
 
 TEST(InspectDumpFolder, NamesRanksThatSomeStepsLack) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   folder.Write("step0/rank0/dump.json", kNamesAFile);
   folder.Write("step0/rank1/dump.json", kNamesAFile);
   folder.Write("step1/rank0/dump.json", kNamesAFile);
@@ -75,7 +75,7 @@ TEST(InspectDumpFolder, NamesRanksThatSomeStepsLack) {
 }
 
 TEST(InspectDumpFolder, FiltersRanksByName) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   for (const char* rank :
        {"step0/rank0/dump.json", "step0/rank1/dump.json", "step1/rank0/dump.json"}) {
     folder.Write(rank, kNamesAFile);
@@ -91,7 +91,7 @@ TEST(InspectDumpFolder, FiltersRanksByName) {
 }
 
 TEST(InspectDumpFolder, FailsWhenNoRankCanBeRead) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   folder.Write("step0/rank0/dump.json", "nonsense");
   const auto result = InspectPath(folder.path());
   ASSERT_FALSE(result.ok());

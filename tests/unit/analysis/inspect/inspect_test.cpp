@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
 TEST(Inspect, TellsADumpFromATensorFileByContent) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto dump = InspectPath(
       folder.Write("renamed.txt", R"( {"data": {"a.0.debug": {"type": "int", "value": 1}}})"));
   ASSERT_TRUE(dump.ok()) << dump.status().message();
@@ -24,7 +24,7 @@ TEST(Inspect, TellsADumpFromATensorFileByContent) {
 }
 
 TEST(Inspect, NamesMissingPathsAndFoldersWithNothingToShow) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   EXPECT_EQ(InspectPath(folder.path() / "no").status().code(), StatusCode::kNotFound);
   const auto empty = InspectPath(folder.path());
   ASSERT_FALSE(empty.ok());

@@ -9,7 +9,7 @@
 
 #include "src/analysis/inspect/inspect.h"
 #include "src/report/table.h"
-#include "tests/unit/dump/scratch_folder.h"
+#include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis {
 
@@ -41,6 +41,6 @@ inline Result<InspectResult> InspectPath(const std::filesystem::path& path,
   return Inspect(options);
 }
 
-using dump::ScratchFolder;
+using testing::TemporaryFolder;
 
 }  // namespace msprobe::analysis

@@ -41,7 +41,7 @@ std::string SafetensorsBytes(std::string_view header, std::string_view data) {
 }
 
 TEST(InspectTensorFile, NamesABareTensorAfterItsFile) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const std::vector<float> values = {1.0F, -2.0F, 0.0F, 5.0F};
   ASSERT_TRUE(WritePtFile(folder.path() / "x.pt", ViewOf(values, {2, 2})).ok());
   const auto result = InspectPath(folder.path() / "x.pt");
@@ -59,7 +59,7 @@ TEST(InspectTensorFile, NamesABareTensorAfterItsFile) {
 }
 
 TEST(InspectTensorFile, ComputesStatisticsWhenAsked) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float inf = std::numeric_limits<float>::infinity();
   ASSERT_TRUE(WriteNpyFile(folder.path() / "good.npy", ViewOf({3.0F, -4.0F, 0.0F}, {3})).ok());
@@ -78,7 +78,7 @@ TEST(InspectTensorFile, ComputesStatisticsWhenAsked) {
 }
 
 TEST(InspectTensorFile, ListsACheckpointAndLeavesEmptyTensorsWithoutStatistics) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   const auto path = folder.Write(
       "model.safetensors",
       SafetensorsBytes(R"({"a.weight": {"dtype": "U8", "shape": [2, 1], "data_offsets": [0, 2]},)"
@@ -93,7 +93,7 @@ TEST(InspectTensorFile, ListsACheckpointAndLeavesEmptyTensorsWithoutStatistics) 
 }
 
 TEST(InspectTensorFolder, ReadsEveryTensorFileAndMarksTheBroken) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   ASSERT_TRUE(WritePtFile(folder.path() / "a.pt", ViewOf({1.0F}, {1})).ok());
   ASSERT_TRUE(WriteNpyFile(folder.path() / "b.npy", ViewOf({2.0F, 3.0F}, {2})).ok());
   folder.Write("c.pt", "not a tensor");
@@ -111,7 +111,7 @@ TEST(InspectTensorFolder, ReadsEveryTensorFileAndMarksTheBroken) {
 }
 
 TEST(InspectTensorFolder, FiltersAndLimitsFiles) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   for (const char* name : {"a.0.pt", "a.1.pt", "b.0.pt"}) {
     ASSERT_TRUE(WritePtFile(folder.path() / name, ViewOf({1.0F}, {1})).ok());
   }
@@ -126,7 +126,7 @@ TEST(InspectTensorFolder, FiltersAndLimitsFiles) {
 }
 
 TEST(StatisticsOf, GivesTheSameForAStridedViewAndItsCopy) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder;
   std::vector<float> values(3 * 70'000);
   for (size_t i = 0; i < values.size(); ++i) {
     values[i] = static_cast<float>(i % 1000) - 300.0F;

@@ -1,0 +1,211 @@
+#include "src/dump/log_conversion.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "src/base/strings.h"
+#include "src/dump/layout.h"
+#include "src/json/writer.h"
+
+namespace msprobe::dump {
+namespace {
+
+constexpr int kIndent = 1;
+constexpr uint64_t kLongestSourceBytes = uint64_t{16} << 20U;
+
+// Puts the values that came later into their places. A ticket fills one hole, so that the text
+// stays as small as the log whatever stands in it.
+class HoleFiller {
+ public:
+  explicit HoleFiller(const RecordLog& log) : log_(log), used_(log.pending.size()) {}
+
+  // Appends a fragment with its holes filled; what fills one may have holes of its own.
+  void Append(std::string_view fragment, std::string& out) {
+    std::vector<std::string_view> rest = {fragment};
+    while (!rest.empty()) {
+      std::string_view& top = rest.back();
+      const size_t begin = top.find(kHoleBegin);
+      out += top.substr(0, begin);
+      if (begin == std::string_view::npos) {
+        rest.pop_back();
+        continue;
+      }
+      const size_t end = std::min(top.find(kHoleEnd, begin), top.size());
+      uint64_t ticket = 0;
+      std::from_chars(top.data() + begin + 1, top.data() + end, ticket);
+      top.remove_prefix(std::min(end + 1, top.size()));
+      rest.push_back(Take(ticket));
+    }
+  }
+
+ private:
+  std::string_view Take(uint64_t ticket) {
+    const auto found =
+        std::lower_bound(log_.pending.begin(), log_.pending.end(), ticket,
+                         [](const auto& value, uint64_t wanted) { return value.first < wanted; });
+    const auto index = static_cast<size_t>(found - log_.pending.begin());
+    if (found == log_.pending.end() || found->first != ticket || used_[index]) {
+      return "null";
+    }
+    used_[index] = true;
+    return found->second;
+  }
+
+  const RecordLog& log_;
+  std::vector<bool> used_;  // per value in log.pending
+};
+
+void PutEntry(const RecordLog::Entry& entry, HoleFiller& filler, json::Writer& writer,
+              std::string& scratch) {
+  writer.Key(entry.name);
+  const bool whole = entry.members.size() == 1 && entry.members[0].key.empty();
+  if (!whole) {
+    writer.BeginObject();
+  }
+  for (const RecordLog::Member& member : entry.members) {
+    if (!whole) {
+      writer.Key(member.key);
+    }
+    scratch.clear();
+    filler.Append(member.fragment, scratch);
+    writer.Raw(scratch);
+  }
+  if (!whole) {
+    writer.EndObject();
+  }
+}
+
+// The lines of source files, each file read once.
+class SourceLines {
+ public:
+  // The line without blanks around it; nullopt when there is no such line to read.
+  std::optional<std::string_view> Find(std::string_view file, int32_t line) {
+    const auto [found, is_new] = lines_by_file_.try_emplace(std::string(file));
+    Source& source = found->second;
+    if (is_new) {
+      if (Result<std::string> text =
+              base::ReadTextFile(base::Path(found->first), kLongestSourceBytes);
+          text.ok()) {
+        source.text = std::move(*text);
+        source.lines = base::Split(source.text, '\n');
+      }
+    }
+    if (line < 1 || static_cast<size_t>(line) > source.lines.size()) {
+      return std::nullopt;
+    }
+    return base::Trim(source.lines[static_cast<size_t>(line) - 1]);
+  }
+
+ private:
+  struct Source {
+    std::string text;
+    std::vector<std::string_view> lines;  // into text
+  };
+  std::unordered_map<std::string, Source> lines_by_file_;  // nodes stay where they are
+};
+
+}  // namespace
+
+std::string DumpJsonText(const RecordLog& log) {
+  std::string out;
+  std::string scratch;
+  HoleFiller filler(log);
+  json::Writer writer(out, kIndent);
+  writer.BeginObject();
+  writer.Member("task", log.header.task);
+  writer.Member("level", log.header.level);
+  writer.Member("framework", log.header.framework);
+  writer.Key("dump_data_dir");
+  if (log.header.dump_data_dir.empty()) {
+    writer.Null();
+  } else {
+    writer.Text(log.header.dump_data_dir);
+  }
+  writer.Key("data");
+  writer.BeginObject();
+  for (const RecordLog::Entry& entry : log.entries) {
+    PutEntry(entry, filler, writer, scratch);
+  }
+  writer.EndObject();
+  writer.EndObject();
+  return out;
+}
+
+std::string ConstructJsonText(const RecordLog& log) {
+  std::string out;
+  json::Writer writer(out, kIndent);
+  writer.BeginObject();
+  for (const RecordLog::Node& node : log.construct) {
+    writer.Key(node.name);
+    if (node.parent) {
+      writer.Text(*node.parent);
+    } else {
+      writer.Null();
+    }
+  }
+  writer.EndObject();
+  return out;
+}
+
+std::string StackJsonText(const RecordLog& log) {
+  std::string out;
+  json::Writer writer(out, kIndent);
+  SourceLines sources;
+  size_t number = 0;
+  writer.BeginObject();
+  for (const RecordLog::Stack& stack : log.stacks) {
+    if (stack.names.empty()) {
+      continue;
+    }
+    writer.Key(fmt::format("{}", number++));
+    writer.BeginArray();
+    writer.BeginArray();
+    for (const std::string_view name : stack.names) {
+      writer.Text(name);
+    }
+    writer.EndArray();
+    writer.BeginArray();
+    for (const LogFrame& frame : stack.frames) {
+      if (const auto line = sources.Find(frame.file, frame.line)) {
+        writer.Text(fmt::format("File {}, line {}, in {}, \n {}", frame.file, frame.line,
+                                frame.function, *line));
+      }
+    }
+    if (stack.frames.empty()) {
+      writer.Text("The call stack retrieval failed.");
+    }
+    writer.EndArray();
+    writer.EndArray();
+  }
+  writer.EndObject();
+  return out;
+}
+
+Result<LogConversion> ConvertRecordLog(const base::Path& rank_folder) {
+  const base::Path log_path = rank_folder / kRecordLogName;
+  MSP_ASSIGN_OR_RETURN(const base::FileBytes bytes, base::FileBytes::Open(log_path));
+  Result<RecordLog> parsed = RecordLog::Parse(bytes.text());
+  if (!parsed.ok()) {
+    return Status(parsed.status()).AddContext("cannot read " + log_path.string());
+  }
+  const RecordLog& log = *parsed;
+  if (log.header.level == "debug") {
+    MSP_RETURN_IF_ERROR(base::WriteFileAtomically(rank_folder / kDebugFileName, DumpJsonText(log)));
+  } else {
+    // dump.json last: who sees it finds its companions.
+    MSP_RETURN_IF_ERROR(
+        base::WriteFileAtomically(rank_folder / kStackFileName, StackJsonText(log)));
+    MSP_RETURN_IF_ERROR(
+        base::WriteFileAtomically(rank_folder / kConstructFileName, ConstructJsonText(log)));
+    MSP_RETURN_IF_ERROR(base::WriteFileAtomically(rank_folder / kDumpFileName, DumpJsonText(log)));
+  }
+  return LogConversion{log.record_count, log.entries.size(), log.lost_bytes};
+}
+
+}  // namespace msprobe::dump

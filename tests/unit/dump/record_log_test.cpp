@@ -1,0 +1,109 @@
+#include "src/dump/record_log.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace msprobe::dump {
+namespace {
+
+const LogHeader kHeader = {"statistics", "mix", "pytorch", "", 42};
+
+RecordLog Parsed(const std::string& bytes) {
+  Result<RecordLog> log = RecordLog::Parse(bytes);
+  EXPECT_TRUE(log.ok()) << log.status().message();
+  return log.ok() ? std::move(*log) : RecordLog();
+}
+
+TEST(RecordLog, GivesBackWhatWasAppended) {
+  std::string bytes;
+  AppendLogStart(kHeader, bytes);
+  AppendMember("Torch.abs.0.forward", "input_args", "[1]", bytes);
+  AppendMember("Torch.abs.0.forward", "output", "[2]", bytes);
+  AppendWhole("loss.0.debug", "3", bytes);
+  AppendConstruct("Torch.abs.0.forward", "Module.m.M.forward.0", bytes);
+  AppendConstruct("Module.m.M.forward.0", std::nullopt, bytes);
+  AppendStack(7, {{"a.py", "f", 3}, {"b.py", "<module>", 4}}, bytes);
+  AppendStackOf("Torch.abs.0.forward", 7, bytes);
+  AppendPending(5, "true", bytes);
+
+  const RecordLog log = Parsed(bytes);
+  EXPECT_EQ(log.header.level, "mix");
+  EXPECT_EQ(log.header.process_id, 42U);
+  ASSERT_EQ(log.entries.size(), 2U);
+  EXPECT_EQ(log.entries[0].name, "Torch.abs.0.forward");
+  ASSERT_EQ(log.entries[0].members.size(), 2U);
+  EXPECT_EQ(log.entries[0].members[1].key, "output");
+  EXPECT_EQ(log.entries[1].members[0].fragment, "3");
+  ASSERT_EQ(log.construct.size(), 2U);
+  EXPECT_EQ(log.construct[0].parent, "Module.m.M.forward.0");
+  EXPECT_EQ(log.construct[1].parent, std::nullopt);
+  ASSERT_EQ(log.stacks.size(), 1U);
+  EXPECT_EQ(log.stacks[0].frames[1].function, "<module>");
+  EXPECT_EQ(log.stacks[0].frames[1].line, 4);
+  EXPECT_EQ(log.stacks[0].names, std::vector<std::string_view>{"Torch.abs.0.forward"});
+  EXPECT_EQ(log.pending.size(), 1U);
+  EXPECT_EQ(log.record_count, 9U);
+  EXPECT_EQ(log.lost_bytes, 0U);
+}
+
+TEST(RecordLog, AMemberKeepsItsFirstPlaceAndItsLastValue) {
+  std::string bytes;
+  AppendLogStart(kHeader, bytes);
+  AppendMember("e", "a", "1", bytes);
+  AppendMember("e", "b", "2", bytes);
+  AppendMember("e", "a", "3", bytes);
+  AppendPending(9, "1", bytes);
+  AppendPending(8, "2", bytes);
+  AppendPending(9, "3", bytes);
+
+  const RecordLog log = Parsed(bytes);
+  ASSERT_EQ(log.entries.size(), 1U);
+  ASSERT_EQ(log.entries[0].members.size(), 2U);
+  EXPECT_EQ(log.entries[0].members[0].fragment, "3");
+  ASSERT_EQ(log.pending.size(), 2U);
+  EXPECT_EQ(log.pending[0].first, 8U);
+  EXPECT_EQ(log.pending[1].second, "3");
+}
+
+TEST(RecordLog, KeepsEverythingBeforeATornFrameWhereverItIsTorn) {
+  std::string bytes;
+  AppendLogStart(kHeader, bytes);
+  AppendMember("first", "a", "1", bytes);
+  const size_t whole = bytes.size();
+  AppendMember("second", "a", "2", bytes);
+
+  for (size_t size = whole; size < bytes.size(); ++size) {
+    const std::string torn = bytes.substr(0, size);
+    const RecordLog log = Parsed(torn);
+    ASSERT_EQ(log.entries.size(), 1U) << size;
+    EXPECT_EQ(log.lost_bytes, size - whole);
+  }
+}
+
+TEST(RecordLog, StopsAtAFlippedBit) {
+  std::string bytes;
+  AppendLogStart(kHeader, bytes);
+  AppendMember("first", "a", "1", bytes);
+  const size_t second = bytes.size();
+  AppendMember("second", "a", "2", bytes);
+  for (size_t at = second; at < bytes.size(); ++at) {
+    std::string broken = bytes;
+    broken[at] = static_cast<char>(broken[at] ^ 0x10);
+    const RecordLog log = Parsed(broken);
+    EXPECT_EQ(log.entries.size(), 1U) << at;
+    EXPECT_GT(log.lost_bytes, 0U);
+  }
+}
+
+TEST(RecordLog, RefusesWhatIsNoLog) {
+  EXPECT_FALSE(RecordLog::Parse("").ok());
+  EXPECT_FALSE(RecordLog::Parse("{}").ok());
+  std::string bytes;
+  AppendLogStart(kHeader, bytes);
+  EXPECT_FALSE(RecordLog::Parse(bytes.substr(0, bytes.size() - 1)).ok());
+  EXPECT_FALSE(RecordLog::Parse(bytes.substr(0, 8)).ok());
+}
+
+}  // namespace
+}  // namespace msprobe::dump
