@@ -31,13 +31,18 @@ struct DataMode {
   bool output = true;
 };
 
+// As config.json and dump.json spell them.
+std::string_view TaskName(Task task);
+std::string_view LevelName(Level level);
+std::string_view FrameworkName(Framework framework);
+
 struct Settings {
   Task task = Task::kStatistics;
   Level level = Level::kL1;
   Framework framework = Framework::kPyTorch;
-  std::string dump_path;        // as given; relative to the working directory
-  std::vector<int64_t> ranks;   // sorted, no doubles; empty: all
-  std::vector<int64_t> steps;   // the same
+  std::string dump_path;       // as given; relative to the working directory
+  std::vector<int64_t> ranks;  // sorted, no doubles; empty: all
+  std::vector<int64_t> steps;  // the same
   bool async_dump = false;
   bool enable_dataloader = false;
 
@@ -51,7 +56,7 @@ struct Settings {
   // Ours.
   Precision precision = Precision::kHigh;
   ApiBackward api_backward = ApiBackward::kLastNode;
-  bool extra_info = true;           // stack.json and construct.json
+  bool extra_info = true;            // stack.json and construct.json
   bool extended_statistics = false;  // NaN, Inf, -Inf and zero counts, finite Max and Min
   bool strict_json = false;          // non-finite numbers as texts
   bool deduplicate = true;
@@ -59,14 +64,17 @@ struct Settings {
   uint64_t writer_memory_bytes = uint64_t{1} << 30U;  // tensor bytes waiting for the disk
   int64_t writer_threads = 2;
 
+  // What was given but changes nothing, or was changed to make sense: for the user's eyes.
+  std::vector<std::string> warnings;
+
   bool saves_tensors() const {
     return task == Task::kTensor || task == Task::kOverflowCheck || !tensor_list.empty();
   }
 };
 
-// Reads and checks. `config_path` empty: defaults. `overrides_json` empty, or one object of top-level
-// keys that win over the file. Errors name file, key path, value, what is allowed and the nearest
-// key.
+// Reads and checks, scope and list included. `config_path` empty: defaults. `overrides_json` empty,
+// or one object of top-level keys that win over the file. The keys of a task's section may stand at
+// top level instead. Errors name file, line, key path, value, what is allowed and the nearest key.
 Result<Settings> LoadSettings(const base::Path& config_path, std::string_view overrides_json,
                               Framework framework);
 

@@ -1,0 +1,471 @@
+#include "src/capture/settings.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/base/strings.h"
+#include "src/capture/filters.h"
+#include "src/capture/settings_names.h"
+#include "src/capture/settings_reader.h"
+#include "src/json/config.h"
+
+namespace msprobe::capture {
+namespace {
+
+using json::Config;
+using json::ConfigKind;
+using json::ConfigValue;
+
+// The sections of these are other programs' business; their task cannot be captured.
+constexpr std::array<std::string_view, 7> kForeignTasks = {
+    "free_benchmark", "run_ut",    "grad_probe", "acc_check",
+    "exception_dump", "nan_check", "monitor"};
+
+struct ForeignKey {
+  std::string_view key;
+  std::string_view hint;
+};
+constexpr std::string_view kNewerKey =
+    "newer versions of the Python tool have this key, this program does not";
+constexpr std::array<ForeignKey, 8> kForeignKeys = {
+    {{"seed", "call seed_all(seed=...) in the training script"},
+     {"is_deterministic", "call seed_all(mode=True) in the training script"},
+     {"dump_enable", kNewerKey},
+     {"risk_level", kNewerKey},
+     {"custom_op_namespaces", kNewerKey},
+     {"slice", kNewerKey},
+     {"request_id", kNewerKey},
+     {"diff_nums", kNewerKey}}};
+
+constexpr int64_t kLeastWriterMemory = int64_t{1} << 20U;
+constexpr int64_t kMostWriterThreads = 64;
+constexpr size_t kLongestPath = 4096;
+constexpr size_t kLongestName = 255;
+
+using Keys = std::vector<std::string>;
+
+const Keys& CommonKeys() {
+  static const Keys keys = {"task",
+                            "dump_path",
+                            "rank",
+                            "step",
+                            "level",
+                            "enable_dataloader",
+                            "async_dump",
+                            "precision",
+                            "api_backward",
+                            "extra_info",
+                            "extended_statistics",
+                            "strict_json",
+                            "deduplicate",
+                            "deduplicate_from_bytes",
+                            "writer_memory_bytes",
+                            "writer_threads"};
+  return keys;
+}
+
+// Of any section; they may stand at top level too.
+const Keys& TaskKeys() {
+  static const Keys keys = {"scope",     "list",         "tensor_list",
+                            "data_mode", "summary_mode", "overflow_nums"};
+  return keys;
+}
+
+const Keys& SectionKeys(Task task) {
+  static const Keys statistics = {"scope",        "list",   "tensor_list", "data_mode",
+                                  "summary_mode", "device", "precision"};
+  static const Keys tensor = {"scope",
+                              "list",
+                              "data_mode",
+                              "summary_mode",
+                              "file_format",
+                              "online_run_ut",
+                              "nfs_path",
+                              "tls_path",
+                              "host",
+                              "port",
+                              "online_run_ut_recompute"};
+  static const Keys overflow = {"overflow_nums", "check_mode", "scope", "list", "data_mode"};
+  static const Keys structure = {"scope", "list", "data_mode"};
+  switch (task) {
+    case Task::kStatistics:
+      return statistics;
+    case Task::kTensor:
+      return tensor;
+    case Task::kOverflowCheck:
+      return overflow;
+    case Task::kStructure:
+      break;
+  }
+  return structure;
+}
+
+bool Contains(const Keys& keys, std::string_view key) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+Status UnknownKey(const SettingsReader& reader, const ConfigValue& value, std::string_view key,
+                  const Keys& valid) {
+  for (const ForeignKey& foreign : kForeignKeys) {
+    if (foreign.key == key) {
+      return reader.Error(value, key, "no such key").WithHint(foreign.hint);
+    }
+  }
+  Status error = reader.Error(value, key, "no such key");
+  if (const auto nearest = base::NearestMatch(key, valid)) {
+    return std::move(error).WithHint(fmt::format("did you mean \"{}\"?", *nearest));
+  }
+  return std::move(error).WithHint(fmt::format("valid here: {}", base::Join(valid, ", ")));
+}
+
+Status CheckTopLevelKeys(const SettingsReader& reader, const ConfigValue& root,
+                         bool sections_allowed) {
+  Keys valid = CommonKeys();
+  valid.insert(valid.end(), TaskKeys().begin(), TaskKeys().end());
+  Keys sections;
+  if (sections_allowed) {
+    for (const Choice<Task>& task : kTasks) {
+      sections.emplace_back(task.name);
+    }
+    sections.insert(sections.end(), kForeignTasks.begin(), kForeignTasks.end());
+  }
+  for (const auto& [key, value] : root.members) {
+    if (Contains(sections, key)) {
+      if (value.kind != ConfigKind::kObject && value.kind != ConfigKind::kNull) {
+        return reader.Error(value, key,
+                            fmt::format("is {}; allowed: an object of keys", ShownValue(value)));
+      }
+    } else if (!Contains(valid, key)) {
+      valid.insert(valid.end(), sections.begin(), sections.end());
+      return UnknownKey(reader, value, key, valid);
+    }
+  }
+  return {};
+}
+
+Status CheckSectionKeys(const SettingsReader& reader, const ConfigValue& section,
+                        const ConfigValue& root, Task task) {
+  const Keys& valid = SectionKeys(task);
+  for (const auto& [key, value] : section.members) {
+    if (!Contains(valid, key)) {
+      if (Contains(TaskKeys(), key)) {
+        return reader.Error(value, key, fmt::format("means nothing to task {}", TaskName(task)))
+            .WithHint(fmt::format("valid here: {}", base::Join(valid, ", ")));
+      }
+      if (Contains(CommonKeys(), key)) {
+        return reader.Error(value, key, "no such key").WithHint("it belongs to the top level");
+      }
+      return UnknownKey(reader, value, key, valid);
+    }
+    if (const ConfigValue* twin = root.Find(key); twin != nullptr) {
+      return reader.Error(value, key,
+                          fmt::format("stands at top level too, in line {}", twin->line));
+    }
+  }
+  return {};
+}
+
+Status ReadTask(const SettingsReader& reader, Task& task) {
+  if (const ConfigValue* value = reader.Find("task")) {
+    for (const std::string_view foreign : kForeignTasks) {
+      if (value->kind == ConfigKind::kText && value->text == foreign) {
+        return reader.Error(
+            *value, "task",
+            fmt::format("is \"{}\", which this program's dump does not do; allowed: "
+                        "statistics, tensor, structure, overflow_check",
+                        foreign));
+      }
+    }
+  }
+  return reader.Choose("task", kTasks, task);
+}
+
+Status ReadDataMode(const SettingsReader& reader, DataMode& mode) {
+  const ConfigValue* value = reader.Find("data_mode");
+  if (value == nullptr) {
+    return {};
+  }
+  constexpr std::string_view kRule =
+      "allowed: a list out of \"forward\", \"backward\", \"input\", \"output\", or [\"all\"]";
+  Keys words;
+  if (const Status status = reader.TextList("data_mode", words); !status.ok() || words.size() > 4) {
+    return reader.Error(
+        *value, "data_mode",
+        fmt::format("is {}; {}", words.size() > 4 ? "a list of more than four" : ShownValue(*value),
+                    kRule));
+  }
+  const auto has = [&](std::string_view word) { return Contains(words, word); };
+  for (const std::string& word : words) {
+    const bool known = word == "forward" || word == "backward" || word == "input" ||
+                       word == "output" || word == "all";
+    if (!known || (word == "all" && words.size() > 1)) {
+      return reader.Error(*value, "data_mode",
+                          fmt::format("holds \"{}\"{}; {}", base::Printable(word),
+                                      known ? " beside others" : "", kRule));
+    }
+  }
+  // An axis that is not mentioned means both of its ends.
+  const bool direction = has("forward") || has("backward");
+  const bool side = has("input") || has("output");
+  mode.forward = !direction || has("forward");
+  mode.backward = !direction || has("backward");
+  mode.input = !side || has("input");
+  mode.output = !side || has("output");
+  return {};
+}
+
+Status ReadScope(const SettingsReader& reader, std::vector<std::string>& scope) {
+  MSP_RETURN_IF_ERROR(reader.TextList("scope", scope));
+  if (const ConfigValue* value = reader.Find("scope");
+      value != nullptr && !scope.empty() && scope.size() != 2) {
+    return reader.Error(*value, "scope",
+                        fmt::format("has {} {}; allowed: an empty list, or the first and the last "
+                                    "full name",
+                                    scope.size(), scope.size() == 1 ? "item" : "items"));
+  }
+  return {};
+}
+
+Status ReadSummaryMode(const SettingsReader& reader, SummaryMode& mode) {
+  const ConfigValue* value = reader.Find("summary_mode");
+  if (value != nullptr && value->kind == ConfigKind::kList) {
+    return value->items.empty()
+               ? Status()
+               : reader.Error(
+                     *value, "summary_mode",
+                     "is a list, which is for MindSpore's static graphs, and those are not "
+                     "captured; allowed: statistics, md5, xor");
+  }
+  return reader.Choose("summary_mode", kSummaryModes, mode);
+}
+
+Status ReadOverflowLimit(const SettingsReader& reader, int64_t& limit) {
+  const ConfigValue* value = reader.Find("overflow_nums");
+  if (value == nullptr) {
+    return {};
+  }
+  if (value->kind != ConfigKind::kInt || value->integer < -1 || value->integer == 0) {
+    return reader.Error(
+        *value, "overflow_nums",
+        fmt::format("is {}; allowed: -1 (never stop) or a number of overflows from 1",
+                    ShownValue(*value)));
+  }
+  limit = value->integer;
+  return {};
+}
+
+// Keys that a section and the top level share.
+Status ReadTaskKeys(const SettingsReader& reader, Settings& settings) {
+  MSP_RETURN_IF_ERROR(ReadScope(reader, settings.scope));
+  MSP_RETURN_IF_ERROR(reader.TextList("list", settings.list));
+  MSP_RETURN_IF_ERROR(reader.TextList("tensor_list", settings.tensor_list));
+  MSP_RETURN_IF_ERROR(ReadDataMode(reader, settings.data_mode));
+  MSP_RETURN_IF_ERROR(ReadSummaryMode(reader, settings.summary_mode));
+  MSP_RETURN_IF_ERROR(reader.Choose("precision", kPrecisions, settings.precision));
+  return ReadOverflowLimit(reader, settings.overflow_nums);
+}
+
+Status ReadDumpPath(const SettingsReader& reader, std::string& dump_path) {
+  const ConfigValue* value = reader.Find("dump_path");
+  MSP_RETURN_IF_ERROR(reader.Text("dump_path", dump_path));
+  if (value == nullptr) {
+    return {};
+  }
+  if (dump_path.size() > kLongestPath || base::Printable(dump_path) != dump_path) {
+    return reader.Error(*value, "dump_path",
+                        fmt::format("is {}; allowed: a printable path of at most {} bytes",
+                                    ShownValue(*value), kLongestPath));
+  }
+  for (const std::string_view part : base::Split(dump_path, '/')) {
+    if (part.size() > kLongestName) {
+      return reader.Error(*value, "dump_path",
+                          fmt::format("holds a name of more than {} bytes", kLongestName));
+    }
+  }
+  std::error_code ignored;
+  if (std::filesystem::exists(dump_path, ignored) &&
+      !std::filesystem::is_directory(dump_path, ignored)) {
+    return reader.Error(*value, "dump_path",
+                        fmt::format("is {}, and that is no folder", ShownValue(*value)));
+  }
+  return {};
+}
+
+Status ReadTopLevel(const SettingsReader& reader, Settings& settings) {
+  MSP_RETURN_IF_ERROR(ReadDumpPath(reader, settings.dump_path));
+  MSP_RETURN_IF_ERROR(reader.NumberSet("rank", settings.ranks));
+  MSP_RETURN_IF_ERROR(reader.NumberSet("step", settings.steps));
+  MSP_RETURN_IF_ERROR(reader.Choose("level", kLevels, settings.level));
+  MSP_RETURN_IF_ERROR(reader.Bool("enable_dataloader", settings.enable_dataloader));
+  MSP_RETURN_IF_ERROR(reader.Bool("async_dump", settings.async_dump));
+  MSP_RETURN_IF_ERROR(reader.Choose("api_backward", kApiBackwards, settings.api_backward));
+  MSP_RETURN_IF_ERROR(reader.Bool("extra_info", settings.extra_info));
+  MSP_RETURN_IF_ERROR(reader.Bool("extended_statistics", settings.extended_statistics));
+  MSP_RETURN_IF_ERROR(reader.Bool("strict_json", settings.strict_json));
+  MSP_RETURN_IF_ERROR(reader.Bool("deduplicate", settings.deduplicate));
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  auto from_bytes = static_cast<int64_t>(settings.deduplicate_from_bytes);
+  auto memory_bytes = static_cast<int64_t>(settings.writer_memory_bytes);
+  MSP_RETURN_IF_ERROR(reader.Int("deduplicate_from_bytes", 0, kMost, from_bytes));
+  MSP_RETURN_IF_ERROR(reader.Int("writer_memory_bytes", kLeastWriterMemory, kMost, memory_bytes));
+  settings.deduplicate_from_bytes = static_cast<uint64_t>(from_bytes);
+  settings.writer_memory_bytes = static_cast<uint64_t>(memory_bytes);
+  MSP_RETURN_IF_ERROR(reader.Int("writer_threads", 1, kMostWriterThreads, settings.writer_threads));
+  return ReadTaskKeys(reader, settings);
+}
+
+// Keys that only older programs act upon: checked, and named when they ask for something.
+Status ReadIdleKeys(const SettingsReader& reader, Settings& settings) {
+  constexpr std::array<std::string_view, 2> kDevices = {"host", "device"};
+  constexpr std::array<std::string_view, 2> kFormats = {"npy", "bin"};
+  constexpr std::array<std::string_view, 3> kCheckModes = {"all", "aicore", "atomic"};
+  std::string_view device;
+  std::string_view format;
+  std::string_view check_mode;
+  MSP_RETURN_IF_ERROR(reader.OneOf("device", kDevices, device));
+  MSP_RETURN_IF_ERROR(reader.OneOf("file_format", kFormats, format));
+  MSP_RETURN_IF_ERROR(reader.OneOf("check_mode", kCheckModes, check_mode));
+  const std::initializer_list<std::pair<std::string_view, bool>> given = {
+      {"device", device == "device"},
+      {"file_format", !format.empty()},
+      {"check_mode", !check_mode.empty()}};
+  for (const auto& [key, asks] : given) {
+    if (asks) {
+      settings.warnings.push_back(fmt::format(
+          "{}.{} is for MindSpore's static graphs, which are not captured: it changes nothing",
+          TaskName(settings.task), key));
+    }
+  }
+  bool online = false;
+  MSP_RETURN_IF_ERROR(reader.Bool("online_run_ut", online));
+  if (online) {
+    return reader.Error(*reader.Find("online_run_ut"), "online_run_ut",
+                        "is true, but this program sends no tensors to other machines; allowed: "
+                        "false");
+  }
+  return {};
+}
+
+Status ReadSection(const Config& file, Settings& settings) {
+  const std::string_view name = TaskName(settings.task);
+  const ConfigValue* section = file.root.Find(name);
+  if (section == nullptr || section->kind == ConfigKind::kNull) {
+    return {};
+  }
+  const SettingsReader reader(file, *section, name);
+  MSP_RETURN_IF_ERROR(CheckSectionKeys(reader, *section, file.root, settings.task));
+  MSP_RETURN_IF_ERROR(ReadTaskKeys(reader, settings));
+  return ReadIdleKeys(reader, settings);
+}
+
+// L2 captures the kernels of one call. "X.backward" needs "X.forward" too, and is remembered with
+// it.
+Status CheckKernelLevel(Settings& settings) {
+  if (settings.task != Task::kTensor) {
+    return UsageError(
+        fmt::format("level L2 with task {}; allowed: task tensor", TaskName(settings.task)));
+  }
+  if (!settings.scope.empty()) {
+    return UsageError("level L2 with a scope; allowed: an empty scope, and one name in list");
+  }
+  constexpr std::string_view kBackward = "backward";
+  const auto forward_of = [kBackward](const std::string& name) {
+    return name.substr(0, name.size() - kBackward.size()) + "forward";
+  };
+  const bool pair = settings.list.size() == 2 && settings.list[0].ends_with(kBackward) &&
+                    settings.list[1] == forward_of(settings.list[0]);
+  if (settings.list.size() != 1 && !pair) {
+    return UsageError(
+        fmt::format("level L2 with {} names in list; allowed: exactly one", settings.list.size()));
+  }
+  if (!pair && settings.list[0].ends_with(kBackward)) {
+    settings.list.push_back(forward_of(settings.list[0]));
+  }
+  return {};
+}
+
+Status CheckTogether(Settings& settings) {
+  if (settings.dump_path.empty()) {
+    return UsageError("key \"dump_path\": is missing or empty; allowed: the folder to write to");
+  }
+  if (settings.enable_dataloader) {
+    settings.warnings.emplace_back(
+        "enable_dataloader is deprecated: start, stop and step follow the DataLoader, and calls of "
+        "them in the script are ignored");
+  }
+  if (settings.task == Task::kStructure && settings.level != Level::kL0 &&
+      settings.level != Level::kMix) {
+    settings.warnings.push_back(fmt::format(
+        "task structure needs level L0 or mix, not {}: taken as mix", LevelName(settings.level)));
+    settings.level = Level::kMix;
+  }
+  if (!settings.tensor_list.empty() &&
+      (settings.task != Task::kStatistics || settings.level == Level::kDebug)) {
+    settings.warnings.push_back(
+        fmt::format("tensor_list belongs to task statistics at the levels L0, L1 and mix, and is "
+                    "ignored for task {} at level {}",
+                    TaskName(settings.task), LevelName(settings.level)));
+    settings.tensor_list.clear();
+  }
+  if (settings.level == Level::kDebug) {
+    // Only what the script saves is recorded, and all of it.
+    settings.list.clear();
+    settings.scope.clear();
+  } else if (settings.async_dump && settings.task == Task::kTensor && settings.list.empty()) {
+    return UsageError(
+        "key \"list\": is empty, but async_dump keeps all tensors of a step in device memory; name "
+        "the calls to capture");
+  }
+  if (settings.level == Level::kL2) {
+    MSP_RETURN_IF_ERROR(CheckKernelLevel(settings));
+  }
+  return Filters::Create(settings).status();
+}
+
+Result<Config> ParseOverrides(std::string_view text) {
+  return json::ParseJsonConfig(text.empty() ? "{}" : text, "the arguments of the call");
+}
+
+}  // namespace
+
+std::string_view TaskName(Task task) { return NameOf(kTasks, task); }
+std::string_view LevelName(Level level) { return NameOf(kLevels, level); }
+std::string_view FrameworkName(Framework framework) { return NameOf(kFrameworks, framework); }
+
+Result<Settings> LoadSettings(const base::Path& config_path, std::string_view overrides_json,
+                              Framework framework) {
+  Config file{"the defaults", ConfigValue()};
+  file.root.kind = ConfigKind::kObject;
+  if (!config_path.empty()) {
+    MSP_ASSIGN_OR_RETURN(file, json::LoadJsonConfig(config_path));
+  }
+  MSP_ASSIGN_OR_RETURN(const Config overrides, ParseOverrides(overrides_json));
+  for (const Config* config : {&std::as_const(file), &overrides}) {
+    if (config->root.kind != ConfigKind::kObject) {
+      return config->ErrorAt(
+          config->root, "",
+          fmt::format("is {}; allowed: one object of keys", ShownValue(config->root)));
+    }
+  }
+  const SettingsReader file_reader(file, file.root, "");
+  const SettingsReader override_reader(overrides, overrides.root, "");
+  MSP_RETURN_IF_ERROR(CheckTopLevelKeys(file_reader, file.root, true));
+  MSP_RETURN_IF_ERROR(CheckTopLevelKeys(override_reader, overrides.root, false));
+
+  Settings settings;
+  settings.framework = framework;
+  // The section that counts is that of the task that wins.
+  MSP_RETURN_IF_ERROR(ReadTask(file_reader, settings.task));
+  MSP_RETURN_IF_ERROR(ReadTask(override_reader, settings.task));
+  MSP_RETURN_IF_ERROR(ReadTopLevel(file_reader, settings));
+  MSP_RETURN_IF_ERROR(ReadSection(file, settings));
+  MSP_RETURN_IF_ERROR(ReadTopLevel(override_reader, settings));
+  MSP_RETURN_IF_ERROR(CheckTogether(settings), file.file);
+  return settings;
+}
+
+}  // namespace msprobe::capture

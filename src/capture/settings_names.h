@@ -1,0 +1,49 @@
+// Inside of the room: how config.json and dump.json spell the choices of settings.h.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "src/capture/settings.h"
+
+namespace msprobe::capture {
+
+template <typename Value>
+struct Choice {
+  std::string_view name;
+  Value value;
+};
+
+inline constexpr std::array<Choice<Task>, 4> kTasks = {{{"statistics", Task::kStatistics},
+                                                        {"tensor", Task::kTensor},
+                                                        {"structure", Task::kStructure},
+                                                        {"overflow_check", Task::kOverflowCheck}}};
+inline constexpr std::array<Choice<Level>, 5> kLevels = {{{"L0", Level::kL0},
+                                                          {"L1", Level::kL1},
+                                                          {"mix", Level::kMix},
+                                                          {"L2", Level::kL2},
+                                                          {"debug", Level::kDebug}}};
+inline constexpr std::array<Choice<Framework>, 3> kFrameworks = {
+    {{"pytorch", Framework::kPyTorch},
+     {"mindspore", Framework::kMindSpore},
+     {"mindtorch", Framework::kMindTorch}}};
+inline constexpr std::array<Choice<SummaryMode>, 3> kSummaryModes = {
+    {{"statistics", SummaryMode::kStatistics},
+     {"md5", SummaryMode::kMd5},
+     {"xor", SummaryMode::kXor}}};
+inline constexpr std::array<Choice<Precision>, 2> kPrecisions = {
+    {{"high", Precision::kHigh}, {"low", Precision::kLow}}};
+inline constexpr std::array<Choice<ApiBackward>, 2> kApiBackwards = {
+    {{"last_node", ApiBackward::kLastNode}, {"inputs", ApiBackward::kInputs}}};
+
+template <typename Value, size_t kCount>
+std::string_view NameOf(const std::array<Choice<Value>, kCount>& choices, Value value) {
+  for (const Choice<Value>& choice : choices) {
+    if (choice.value == value) {
+      return choice.name;
+    }
+  }
+  return {};
+}
+
+}  // namespace msprobe::capture
