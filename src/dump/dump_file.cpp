@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/files.h"
+#include "src/dump/json_source.h"
 #include "src/dump/member_stream.h"
 #include "src/json/stream_reader.h"
 
@@ -73,9 +73,10 @@ Status ParseFile(const std::filesystem::path& path, std::string_view text, bool 
 Result<DumpHeader> ReadDumpFile(
     const std::filesystem::path& path, const ReadOptions& options,
     const std::function<Status(std::string_view name, const EntryTree& entry)>& on_entry) {
-  MSP_ASSIGN_OR_RETURN(const base::FileBytes file, base::FileBytes::Open(path));
+  MSP_ASSIGN_OR_RETURN(const internal::JsonSource file, internal::JsonSource::Open(path));
   DumpHeader header;
   header.size_bytes = file.text().size();
+  header.recovery = file.recovery();
   Status refused;  // the caller's, which is returned as it is
   MemberStream stream(
       [&header](std::string_view key, const EntryTree& value) -> Result<bool> {
@@ -97,9 +98,10 @@ Result<DumpHeader> ReadDumpFile(
 }
 
 Result<DumpHeader> ReadDumpHeader(const std::filesystem::path& path) {
-  MSP_ASSIGN_OR_RETURN(const base::FileBytes file, base::FileBytes::Open(path));
+  MSP_ASSIGN_OR_RETURN(const internal::JsonSource file, internal::JsonSource::Open(path));
   DumpHeader header;
   header.size_bytes = file.text().size();
+  header.recovery = file.recovery();
   MemberStream stream(
       [&header](std::string_view key, const EntryTree& value) -> Result<bool> {
         TakeHeaderMember(key, value, header);

@@ -11,6 +11,7 @@
 #include "msprobe/status.h"
 
 #include "src/dump/entry_tree.h"
+#include "src/dump/log_conversion.h"
 
 namespace msprobe::dump {
 
@@ -29,8 +30,11 @@ struct DumpHeader {
   std::vector<Extra> extras;  // in file order; at most kMaxExtras are kept
   bool has_data = false;      // key "data" holds an object
   bool truncated = false;     // the file ended early; the complete entries before it were delivered
+  // Set when the capture did not come to its end and its log of records was read instead of the
+  // file.
+  std::optional<LogConversion> recovery;
   uint64_t entry_count = 0;
-  uint64_t size_bytes = 0;  // of the file
+  uint64_t size_bytes = 0;  // of the text
 };
 
 inline constexpr size_t kMaxExtras = 1000;

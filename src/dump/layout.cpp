@@ -11,6 +11,7 @@
 #include "src/base/files.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
+#include "src/dump/json_source.h"
 
 namespace msprobe::dump {
 namespace {
@@ -65,8 +66,9 @@ RankFolder NumberByNames(const fs::path& folder) {
 }
 
 bool LooksForDump(RankFolder& rank) {
-  rank.has_dump = IsFile(rank.folder / kDumpFileName);
-  rank.has_debug = IsFile(rank.folder / kDebugFileName);
+  const internal::LeftLog log = internal::FindLeftLog(rank.folder);
+  rank.has_dump = IsFile(rank.folder / kDumpFileName) || log == internal::LeftLog::kDump;
+  rank.has_debug = IsFile(rank.folder / kDebugFileName) || log == internal::LeftLog::kDebug;
   return rank.has_dump || rank.has_debug;
 }
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/files.h"
+#include "src/dump/json_source.h"
 #include "src/dump/member_stream.h"
 #include "src/json/stream_reader.h"
 
@@ -58,7 +58,7 @@ Result<std::vector<std::string>> Frames(const EntryTree& value, uint32_t list,
 }  // namespace
 
 Result<StackFile> StackFile::Read(const std::filesystem::path& path) {
-  MSP_ASSIGN_OR_RETURN(const base::FileBytes file, base::FileBytes::Open(path));
+  MSP_ASSIGN_OR_RETURN(const internal::JsonSource file, internal::JsonSource::Open(path));
   StackFile stacks;
   // In files of the newer layout "0" is the first key, so that this pass ends at once.
   MSP_RETURN_IF_ERROR(ReadMembers(
@@ -97,7 +97,7 @@ const std::vector<std::string>* StackFile::Find(std::string_view name) const {
 }
 
 Result<ConstructFile> ConstructFile::Read(const std::filesystem::path& path) {
-  MSP_ASSIGN_OR_RETURN(const base::FileBytes file, base::FileBytes::Open(path));
+  MSP_ASSIGN_OR_RETURN(const internal::JsonSource file, internal::JsonSource::Open(path));
   ConstructFile construct;
   MSP_RETURN_IF_ERROR(ReadMembers(
       path, file.text(),

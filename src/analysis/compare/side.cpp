@@ -379,6 +379,11 @@ Result<Side> LoadSide(const std::filesystem::path& json_path, bool allow_truncat
   side.framework = side.header.framework == "pytorch"     ? Framework::kPyTorch
                    : side.header.framework == "mindspore" ? Framework::kMindSpore
                                                           : builder.seen_framework();
+  if (side.header.recovery) {
+    side.warnings.push_back(
+        fmt::format("{}: the capture did not come to its end; its log gave {} entries",
+                    json_path.parent_path().string(), side.header.entry_count));
+  }
   if (side.header.truncated) {
     side.warnings.push_back(
         fmt::format("{}: the file ends early; its {} complete entries are compared",

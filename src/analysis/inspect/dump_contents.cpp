@@ -273,6 +273,11 @@ class Reader {
                             base::FormatCount(gradients_));
     }
     result_.summary.push_back(counts + ", " + Counted(tensors_, "tensor"));
+    if (header.recovery) {
+      result_.warnings.push_back(
+          fmt::format("{}: the capture did not come to its end; shown is what its log holds",
+                      options_.path.parent_path().string()));
+    }
     if (header.truncated) {
       result_.warnings.push_back(
           fmt::format("{} ends early: only the complete entries in front of its end are shown",

@@ -114,6 +114,9 @@ std::string StateText(const PartContents& contents) {
   if (contents.header.truncated) {
     return "truncated";
   }
+  if (contents.header.recovery) {
+    return "interrupted";
+  }
   if (!contents.header.has_data) {
     return "no data";
   }
@@ -127,6 +130,8 @@ std::string NoteText(const PartContents& contents) {
   std::string note;
   if (contents.header.truncated) {
     note = "the file ends early; counted are the entries before its end";
+  } else if (contents.header.recovery) {
+    note = "the capture did not come to its end; counted is what its log holds";
   }
   if (contents.files_missing > 0) {
     note += fmt::format("{}{} of {} named in it do not exist", note.empty() ? "" : "; ",
@@ -195,7 +200,8 @@ Result<InspectResult> InspectDumpFolder(const InspectOptions& options,
     const PartContents& part = contents[i];
     const dump::DumpHeader& header = part.header;
     const bool good = part.status.ok();
-    const bool sound = good && !header.truncated && header.has_data && part.files_missing == 0;
+    const bool sound =
+        good && !header.truncated && !header.recovery && header.has_data && part.files_missing == 0;
     table.AddRow(
         std::vector<Cell>{
             text(parts[i].name), text(parts[i].file), text(header.task.value_or("")),

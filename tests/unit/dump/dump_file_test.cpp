@@ -9,6 +9,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/dump/layout.h"
+#include "src/dump/record_log.h"
+#include "src/dump/stack_file.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::dump {
@@ -217,6 +220,36 @@ TEST(ReadDumpFile, ReadsACapturedModel) {
   EXPECT_EQ(seen.header->dump_data_dir, "./dump/step0/rank/dump_tensor_data");
   EXPECT_EQ(seen.names.size(), seen.header->entry_count);
   EXPECT_GT(seen.names.size(), 20U);
+}
+
+TEST(ReadDumpFile, TakesTheLogOfACaptureThatDidNotComeToItsEnd) {
+  const TemporaryFolder folder;
+  folder.Write("step0/rank0/dump.json", "{\"task\": \"statistics\", \"data\": {}}");
+  std::string log;
+  AppendLogStart({"statistics", "L1", "pytorch", "", 1}, log);
+  AppendMember("Torch.abs.0.forward", "output", "[]", log);
+  AppendConstruct("Torch.abs.0.forward", "Module.m.M.forward.0", log);
+  folder.Write("step0/rank0/records.log", log + "torn");
+  folder.Write("step1/rank0/records.log", log);
+
+  std::vector<std::string> names;
+  const Result<DumpHeader> header =
+      ReadDumpFile(folder / "step0/rank0/dump.json", {}, [&](std::string_view name, const auto&) {
+        names.emplace_back(name);
+        return Status();
+      });
+  ASSERT_TRUE(header.ok()) << header.status().message();
+  EXPECT_EQ(names, std::vector<std::string>{"Torch.abs.0.forward"});
+  ASSERT_TRUE(header->recovery.has_value());
+  EXPECT_EQ(header->recovery->lost_bytes, 4U);
+  const Result<ConstructFile> construct =
+      ConstructFile::Read(folder / "step0/rank0/construct.json");
+  ASSERT_TRUE(construct.ok());
+  EXPECT_EQ(construct->ParentOf("Torch.abs.0.forward"), "Module.m.M.forward.0");
+
+  const Result<DumpLayout> layout = FindDump(folder.path());
+  ASSERT_TRUE(layout.ok()) << layout.status().message();
+  EXPECT_EQ(layout->ranks.size(), 2U) << "a rank with nothing but a log counts";
 }
 
 }  // namespace
