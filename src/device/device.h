@@ -52,8 +52,11 @@ class Runtime;
 class HostBuffer {
  public:
   HostBuffer() = default;
-  HostBuffer(Runtime* runtime, void* memory, size_t capacity)
-      : runtime_(runtime), memory_(static_cast<std::byte*>(memory)), capacity_(capacity) {}
+  HostBuffer(Runtime* runtime, int32_t device, void* memory, size_t capacity)
+      : runtime_(runtime),
+        device_(device),
+        memory_(static_cast<std::byte*>(memory)),
+        capacity_(capacity) {}
   HostBuffer(HostBuffer&& other) noexcept { *this = std::move(other); }
   HostBuffer& operator=(HostBuffer&& other) noexcept;
   HostBuffer(const HostBuffer&) = delete;
@@ -66,6 +69,7 @@ class HostBuffer {
 
  private:
   Runtime* runtime_ = nullptr;
+  int32_t device_ = 0;
   std::byte* memory_ = nullptr;
   size_t capacity_ = 0;
 };
@@ -134,7 +138,8 @@ class Runtime {
   // Never fails: what is wrong stands in it.
   virtual Inventory Describe() = 0;
 
-  virtual Result<HostBuffer> AllocateHost(size_t bytes) = 0;
+  // For copies from `device`.
+  virtual Result<HostBuffer> AllocateHost(int32_t device, size_t bytes) = 0;
   // Queues a copy on a stream of our own and returns without waiting for it.
   virtual Result<std::unique_ptr<Copy>> CopyToHost(const CopyRequest& request) = 0;
   // Waits for all work of the device.
@@ -153,7 +158,7 @@ class Runtime {
 
  protected:
   friend class HostBuffer;
-  virtual void FreeHost(void* memory, size_t bytes) = 0;
+  virtual void FreeHost(int32_t device, void* memory) = 0;
 };
 
 // Whose process this is decides whether a vendor's library may be loaded, and finalised again.

@@ -1,0 +1,101 @@
+#include "src/device/library.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <link.h>
+
+#include "src/base/strings.h"
+
+namespace msprobe::device {
+namespace {
+
+std::string LoaderError() {
+  const char* text = ::dlerror();
+  return text == nullptr ? "unknown reason" : base::Printable(text);
+}
+
+}  // namespace
+
+Library::Library(void* handle) : handle_(handle) {
+  const link_map* map = nullptr;
+  if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr && map->l_name != nullptr) {
+    path_ = map->l_name;
+  }
+}
+
+Library Library::IfLoaded(const char* name) {
+  void* handle = ::dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+  return handle == nullptr ? Library() : Library(handle);
+}
+
+Result<Library> Library::Open(const char* override_variable, std::span<const std::string> names,
+                              Loading loading, std::string_view purpose) {
+  const char* chosen = std::getenv(override_variable);
+  if (chosen != nullptr && *chosen != '\0') {
+    void* handle = ::dlopen(chosen, RTLD_LAZY | RTLD_LOCAL);
+    if (handle == nullptr) {
+      return NotFoundError(fmt::format("cannot load the library that {} names: {}",
+                                       override_variable, LoaderError()));
+    }
+    return Library(handle);
+  }
+  for (const std::string& name : names) {
+    Library library = IfLoaded(name.c_str());
+    if (library.is_open()) {
+      return library;
+    }
+  }
+  if (loading == Loading::kOnlyIfLoaded) {
+    return NotFoundError(
+        fmt::format("{} is not loaded in this process: {} are not in use", names.front(), purpose));
+  }
+  // A library that is there but cannot be loaded says more than one that is absent.
+  std::string reason;
+  for (const std::string& name : names) {
+    void* handle = ::dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
+    if (handle != nullptr) {
+      return Library(handle);
+    }
+    const std::string error = LoaderError();
+    const bool absent = error.starts_with(name + ": cannot open shared object file");
+    if (!absent && reason.empty()) {
+      reason = error;
+    }
+  }
+  return NotFoundError(
+      reason.empty()
+          ? fmt::format("{} is not installed, or not where the loader looks", names.front())
+          : fmt::format("{} cannot be loaded: {}", names.front(), reason));
+}
+
+void* Library::FindAddress(const char* symbol) const {
+  return handle_ == nullptr ? nullptr : ::dlsym(handle_, symbol);
+}
+
+FeatureTable::FeatureTable(std::vector<std::string_view> feature_names)
+    : names_(std::move(feature_names)), missing_(names_.size()) {}
+
+Status FeatureTable::Require(const Library& library, size_t feature) const {
+  const std::vector<std::string>& missing = missing_[feature];
+  if (missing.empty()) {
+    return {};
+  }
+  return UnsupportedError(fmt::format("{} lacks {}: {} cannot be used", library.path(),
+                                      base::Join(missing, ", "), names_[feature]));
+}
+
+std::vector<std::string> FeatureTable::Limitations() const {
+  std::vector<std::string> sentences;
+  for (size_t feature = 0; feature < names_.size(); ++feature) {
+    if (!missing_[feature].empty()) {
+      sentences.push_back(fmt::format("{} cannot be used: the library lacks {}", names_[feature],
+                                      base::Join(missing_[feature], ", ")));
+    }
+  }
+  return sentences;
+}
+
+}  // namespace msprobe::device

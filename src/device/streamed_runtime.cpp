@@ -1,0 +1,167 @@
+#include "src/device/streamed_runtime.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace msprobe::device {
+
+// Owns the two events of a copy. They are destroyed when the copy is known to be over: runtimes
+// forbid it earlier.
+class StreamedRuntime::StreamedCopy final : public Copy {
+ public:
+  StreamedCopy(StreamedRuntime& runtime, int32_t device) : runtime_(runtime), device_(device) {}
+  StreamedCopy(const StreamedCopy&) = delete;
+  StreamedCopy& operator=(const StreamedCopy&) = delete;
+  ~StreamedCopy() override {
+    if (under_way_) {
+      (void)Wait();
+    }
+    if (produced_ == nullptr && copied_ == nullptr) {
+      return;
+    }
+    Result<Scope> scope = runtime_.Enter(device_);
+    if (!scope.ok()) {
+      return;  // in a forked child, or the device is lost: nothing can be given back
+    }
+    for (Event event : {produced_, copied_}) {
+      if (event != nullptr) {
+        runtime_.DestroyEvent(event);
+      }
+    }
+  }
+
+  // The device is entered.
+  Status Start(const CopyRequest& request, Stream stream) {
+    Status queued = Queue(request, stream);
+    if (!queued.ok()) {
+      // Nobody could wait for what was queued, and neither the target nor the events may go under
+      // it.
+      (void)runtime_.SynchronizeStream(stream);
+      return queued;
+    }
+    under_way_ = true;
+    if (request.hold_producer && !runtime_.MakeStreamWait(request.producer, copied_).ok()) {
+      // What the stream would have waited for, this thread waits for.
+      return Wait();
+    }
+    return {};
+  }
+
+  Result<bool> Done() override {
+    if (!under_way_) {
+      MSP_RETURN_IF_ERROR(outcome_);
+      return true;
+    }
+    MSP_ASSIGN_OR_RETURN(const Scope scope, runtime_.Enter(device_));
+    MSP_ASSIGN_OR_RETURN(const bool reached, runtime_.EventReached(copied_));
+    under_way_ = !reached;
+    return reached;
+  }
+
+  Status Wait() override {
+    if (under_way_) {
+      under_way_ = false;
+      outcome_ = WaitForEnd();
+    }
+    return outcome_;
+  }
+
+ private:
+  Status Queue(const CopyRequest& request, Stream stream) {
+    MSP_ASSIGN_OR_RETURN(produced_, runtime_.CreateEvent());
+    MSP_ASSIGN_OR_RETURN(copied_, runtime_.CreateEvent());
+    MSP_RETURN_IF_ERROR(runtime_.RecordEvent(produced_, request.producer));
+    MSP_RETURN_IF_ERROR(runtime_.MakeStreamWait(stream, produced_));
+    MSP_RETURN_IF_ERROR(runtime_.QueueCopyToHost(request, stream));
+    return runtime_.RecordEvent(copied_, stream);
+  }
+
+  Status WaitForEnd() {
+    MSP_ASSIGN_OR_RETURN(const Scope scope, runtime_.Enter(device_));
+    return runtime_.SynchronizeEvent(copied_);
+  }
+
+  StreamedRuntime& runtime_;
+  const int32_t device_;
+  Event produced_ = nullptr;
+  Event copied_ = nullptr;
+  bool under_way_ = false;
+  Status outcome_;
+};
+
+StreamedRuntime::StreamedRuntime() : process_(::getpid()) {}
+
+bool StreamedRuntime::InOwnProcess() const { return ::getpid() == process_; }
+
+Status StreamedRuntime::CheckProcess() const {
+  if (InOwnProcess()) {
+    return {};
+  }
+  return DeviceError(fmt::format("a forked process cannot use the {} devices of its parent",
+                                 KindName(kind())))
+      .WithHint("start such processes before the device is used first, or with spawn");
+}
+
+Result<StreamedRuntime::Scope> StreamedRuntime::Enter(int32_t device) {
+  MSP_RETURN_IF_ERROR(CheckProcess());
+  MSP_RETURN_IF_ERROR(Ready());
+  return EnterDevice(device);
+}
+
+Result<HostBuffer> StreamedRuntime::AllocateHost(int32_t device, size_t bytes) {
+  MSP_ASSIGN_OR_RETURN(const Scope scope, Enter(device));
+  MSP_ASSIGN_OR_RETURN(void* memory, AllocatePinned(bytes));
+  return HostBuffer(this, device, memory, bytes);
+}
+
+void StreamedRuntime::FreeHost(int32_t device, void* memory) {
+  const Result<Scope> scope = Enter(device);
+  if (scope.ok()) {
+    FreePinned(memory);
+  }
+}
+
+Status StreamedRuntime::Synchronize(int32_t device) {
+  MSP_ASSIGN_OR_RETURN(const Scope scope, Enter(device));
+  return SynchronizeCurrentDevice();
+}
+
+Result<Stream> StreamedRuntime::CopyStream(int32_t device) {
+  const std::lock_guard lock(streams_mutex_);
+  const auto found = copy_streams_.find(device);
+  if (found != copy_streams_.end()) {
+    return found->second;
+  }
+  MSP_ASSIGN_OR_RETURN(Stream stream, CreateStream());
+  copy_streams_.emplace(device, stream);
+  return stream;
+}
+
+Result<std::unique_ptr<Copy>> StreamedRuntime::CopyToHost(const CopyRequest& request) {
+  MSP_ASSIGN_OR_RETURN(const Scope scope, Enter(request.device));
+  auto copy = std::make_unique<StreamedCopy>(*this, request.device);
+  if (request.bytes > 0) {
+    MSP_ASSIGN_OR_RETURN(const bool capturing, IsCapturing(request.producer));
+    if (capturing) {
+      return UnsupportedError(
+          "work on this stream is being recorded into a graph: there are no values to copy yet");
+    }
+    MSP_ASSIGN_OR_RETURN(Stream stream, CopyStream(request.device));
+    MSP_RETURN_IF_ERROR(copy->Start(request, stream));
+  }
+  return std::unique_ptr<Copy>(std::move(copy));
+}
+
+void StreamedRuntime::DestroyStreams() {
+  for (const auto& [device, stream] : copy_streams_) {
+    const Result<Scope> scope = Enter(device);
+    if (scope.ok()) {
+      DestroyStream(stream);
+    }
+  }
+  copy_streams_.clear();
+}
+
+}  // namespace msprobe::device

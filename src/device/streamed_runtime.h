@@ -1,0 +1,88 @@
+// What runtimes with streams and events have in common: the way a copy is ordered, and who may
+// touch a device. A vendor's runtime supplies the primitives.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <sys/types.h>
+
+#include "src/device/device.h"
+
+namespace msprobe::device {
+
+class StreamedRuntime : public Runtime {
+ public:
+  using Event = void*;
+
+  StreamedRuntime();
+
+  Result<HostBuffer> AllocateHost(int32_t device, size_t bytes) final;
+  Result<std::unique_ptr<Copy>> CopyToHost(const CopyRequest& request) final;
+  Status Synchronize(int32_t device) final;
+
+ protected:
+  // Makes `device` the current one of the calling thread; at its end the thread has what it had
+  // before.
+  class Scope {
+   public:
+    Scope() = default;
+    Scope(StreamedRuntime* runtime, void* restore) : runtime_(runtime), restore_(restore) {}
+    Scope(Scope&& other) noexcept
+        : runtime_(std::exchange(other.runtime_, nullptr)), restore_(other.restore_) {}
+    Scope& operator=(Scope&&) = delete;
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    ~Scope() {
+      if (runtime_ != nullptr) {
+        runtime_->LeaveDevice(restore_);
+      }
+    }
+
+   private:
+    StreamedRuntime* runtime_ = nullptr;
+    void* restore_ = nullptr;
+  };
+
+  // Ready, in the process that made this object, and on `device`: the begin of everything.
+  Result<Scope> Enter(int32_t device);
+  // False in a forked child.
+  bool InOwnProcess() const;
+  Status CheckProcess() const;
+  // For destructors of runtimes.
+  void DestroyStreams();
+
+  void FreeHost(int32_t device, void* memory) final;
+
+  // Primitives, called after Ready() succeeded; but for EnterDevice, on the device.
+  virtual Result<Scope> EnterDevice(int32_t device) = 0;
+  virtual void LeaveDevice(void* restore) = 0;
+  virtual Result<void*> AllocatePinned(size_t bytes) = 0;
+  virtual void FreePinned(void* memory) = 0;
+  virtual Result<Stream> CreateStream() = 0;
+  virtual void DestroyStream(Stream stream) = 0;
+  virtual Status SynchronizeStream(Stream stream) = 0;
+  virtual Status SynchronizeCurrentDevice() = 0;
+  // Whether work on the stream is being recorded into a graph instead of executed.
+  virtual Result<bool> IsCapturing(Stream stream) = 0;
+  virtual Result<Event> CreateEvent() = 0;
+  virtual void DestroyEvent(Event event) = 0;
+  virtual Status RecordEvent(Event event, Stream stream) = 0;
+  virtual Status MakeStreamWait(Stream stream, Event event) = 0;
+  virtual Result<bool> EventReached(Event event) = 0;
+  virtual Status SynchronizeEvent(Event event) = 0;
+  virtual Status QueueCopyToHost(const CopyRequest& request, Stream stream) = 0;
+
+ private:
+  class StreamedCopy;
+
+  Result<Stream> CopyStream(int32_t device);
+
+  const pid_t process_;
+  std::mutex streams_mutex_;
+  std::map<int32_t, Stream> copy_streams_;  // by device
+};
+
+}  // namespace msprobe::device
