@@ -1,0 +1,241 @@
+#include "src/capture/device_copies.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+namespace msprobe::capture {
+namespace {
+
+constexpr size_t kAlignmentBytes = 64;
+constexpr size_t kSmallestRingBytes = size_t{1} << 20U;
+// Each copy under way costs the runtime two events, of which devices have some ten thousands.
+constexpr size_t kCopiesUnderWay = 1024;
+
+// Copies end in the order in which they began: their memory is a ring.
+class Ring {
+ public:
+  // A ring of `bytes`, or of less.
+  Status Make(device::Runtime& runtime, int32_t device, size_t bytes) {
+    while (true) {
+      Result<device::HostBuffer> buffer = runtime.AllocateHost(device, bytes);
+      if (buffer.ok()) {
+        buffer_ = *std::move(buffer);
+        return {};
+      }
+      if (bytes / 2 < kSmallestRingBytes) {
+        return std::move(buffer).status();
+      }
+      bytes = bytes / 2 / kAlignmentBytes * kAlignmentBytes;
+    }
+  }
+
+  size_t capacity() const { return buffer_.capacity(); }
+
+  // Null when the free part is too small for now. `bytes` <= capacity().
+  std::byte* Take(size_t bytes) {
+    const size_t rounded = (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+    if (begin_ == end_) {
+      begin_ = end_ = 0;
+    }
+    const auto place = static_cast<size_t>(end_ % capacity());
+    // What does not fit behind the last one begins at the front; the rest is passed over.
+    const bool fits = place + rounded <= capacity();
+    const size_t wanted = fits ? rounded : capacity() - place + rounded;
+    if (end_ - begin_ + wanted > capacity()) {
+      return nullptr;
+    }
+    end_ += wanted;
+    return buffer_.data() + (fits ? place : 0);
+  }
+
+  // Gives back everything up to and with what ended here.
+  uint64_t end() const { return end_; }
+  void Release(uint64_t end) { begin_ = end; }
+  // Takes the last Take() back, when nothing was released since.
+  void Undo(uint64_t bytes_before) { end_ = begin_ + bytes_before; }
+  uint64_t bytes_taken() const { return end_ - begin_; }
+
+ private:
+  device::HostBuffer buffer_;
+  uint64_t begin_ = 0;  // positions count on; modulo capacity they are places
+  uint64_t end_ = 0;
+};
+
+}  // namespace
+
+// Everything that a forked child must not touch: the locks and threads of its parent.
+class DeviceCopies::Line {
+ public:
+  Line(device::Registry& devices, size_t memory_bytes)
+      : devices_(devices),
+        memory_bytes_(std::max(memory_bytes, kAlignmentBytes) / kAlignmentBytes * kAlignmentBytes),
+        process_(::getpid()) {}
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+  ~Line() {
+    if (worker_.joinable()) {
+      {
+        const std::lock_guard lock(mutex_);
+        stopping_ = true;
+        arrived_.notify_one();
+      }
+      worker_.join();
+    }
+  }
+
+  bool InOwnProcess() const { return ::getpid() == process_; }
+
+  Status Queue(const Source& source, Deliver deliver) {
+    std::unique_lock lock(mutex_);
+    MSP_RETURN_IF_ERROR(StartWorker());
+    MSP_ASSIGN_OR_RETURN(Ring * ring, RingOf(source.kind, source.device));
+    Job job;
+    uint64_t taken_before = 0;
+    job.bytes = source.bytes;
+    job.deliver = std::move(deliver);
+    if (source.bytes <= ring->capacity()) {
+      job.ring = ring;
+      delivered_.wait(lock, [&] {
+        taken_before = ring->bytes_taken();
+        job.target = jobs_ < kCopiesUnderWay ? ring->Take(source.bytes) : nullptr;
+        return job.target != nullptr;
+      });
+      job.ring_end = ring->end();
+    } else {
+      delivered_.wait(lock, [this] { return jobs_ == 0; });
+      MSP_ASSIGN_OR_RETURN(job.own_memory,
+                           devices_.Get(source.kind).AllocateHost(source.device, source.bytes));
+      job.target = job.own_memory.data();
+    }
+    Result<std::unique_ptr<device::Copy>> copy =
+        devices_.Get(source.kind)
+            .CopyToHost({source.device, source.data, source.bytes, job.target, source.stream});
+    if (!copy.ok()) {
+      if (job.ring != nullptr) {
+        ring->Undo(taken_before);
+      }
+      return std::move(copy).status();
+    }
+    job.copy = *std::move(copy);
+    queue_.push_back(std::move(job));
+    ++jobs_;
+    arrived_.notify_one();
+    return {};
+  }
+
+  void Wait() {
+    std::unique_lock lock(mutex_);
+    delivered_.wait(lock, [this] { return jobs_ == 0; });
+  }
+
+ private:
+  struct Job {
+    std::unique_ptr<device::Copy> copy;
+    device::HostBuffer own_memory;
+    std::byte* target = nullptr;
+    size_t bytes = 0;
+    Ring* ring = nullptr;
+    uint64_t ring_end = 0;
+    Deliver deliver;
+  };
+
+  Status StartWorker() {
+    if (worker_.joinable()) {
+      return {};
+    }
+    try {
+      worker_ = std::thread([this] { WorkerLoop(); });
+    } catch (const std::exception& error) {  // of the standard library
+      return InternalError(fmt::format("cannot start a thread for copies: {}", error.what()));
+    }
+    return {};
+  }
+
+  Result<Ring*> RingOf(device::Kind kind, int32_t device) {
+    const auto key = std::pair(kind, device);
+    const auto found = rings_.find(key);
+    if (found != rings_.end()) {
+      return &found->second;
+    }
+    Ring ring;
+    MSP_RETURN_IF_ERROR(ring.Make(devices_.Get(kind), device, memory_bytes_));
+    return &rings_.emplace(key, std::move(ring)).first->second;
+  }
+
+  void WorkerLoop() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      arrived_.wait(lock, [this] { return !queue_.empty() || stopping_; });
+      if (queue_.empty()) {
+        return;
+      }
+      Job job = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      Finish(job);
+      lock.lock();
+      if (job.ring != nullptr) {
+        job.ring->Release(job.ring_end);
+      }
+      --jobs_;
+      delivered_.notify_all();
+    }
+  }
+
+  static void Finish(Job& job) {
+    Status copied = job.copy->Wait();
+    job.copy.reset();
+    if (copied.ok()) {
+      job.deliver(std::span<const std::byte>(job.target, job.bytes));
+    } else {
+      job.deliver(std::move(copied));
+    }
+    job.deliver = nullptr;
+    job.own_memory = {};
+  }
+
+  device::Registry& devices_;
+  const size_t memory_bytes_;
+  const pid_t process_;
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::condition_variable delivered_;
+  std::map<std::pair<device::Kind, int32_t>, Ring> rings_;
+  std::deque<Job> queue_;
+  size_t jobs_ = 0;  // queued or being delivered
+  bool stopping_ = false;
+  std::thread worker_;
+};
+
+DeviceCopies::DeviceCopies(device::Registry& devices, size_t memory_bytes)
+    : devices_(devices),
+      memory_bytes_(memory_bytes),
+      line_(std::make_unique<Line>(devices, memory_bytes)) {}
+
+DeviceCopies::~DeviceCopies() { ForgetAfterFork(); }
+
+Status DeviceCopies::Queue(const Source& source, Deliver deliver) {
+  return line_->Queue(source, std::move(deliver));
+}
+
+void DeviceCopies::Wait() { line_->Wait(); }
+
+void DeviceCopies::ForgetAfterFork() {
+  if (!line_->InOwnProcess()) {
+    (void)line_.release();
+    line_ = std::make_unique<Line>(devices_, memory_bytes_);
+  }
+}
+
+}  // namespace msprobe::capture
