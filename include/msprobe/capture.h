@@ -1,9 +1,9 @@
 /* The capture engine behind a C interface: what hooks call while a model runs. Any language can
  * bind it; libmsprobe_capture.so needs nothing but the C library.
  *
- * Promise: nothing here throws, exits, prints to stdout or blocks on the network. Functions that can
- * fail return MSPROBE_OK or a code; the text stands in msprobe_last_error() of the same thread. A
- * failed call loses the record it was about and nothing else: training goes on.
+ * Promise: nothing here throws, exits, prints to stdout or blocks on the network. Functions that
+ * can fail return MSPROBE_OK or a code; the text stands in msprobe_last_error() of the same thread.
+ * A failed call loses the record it was about and nothing else: training goes on.
  *
  * Threads: every function may be called from any thread; one msprobe_entry belongs to one thread at
  * a time. All texts are UTF-8 with a length, not ended by NUL, and are copied before the call
@@ -61,7 +61,8 @@ typedef struct msprobe_capture msprobe_capture;
  * "pytorch", "mindspore" or "mindtorch". The error text names file, key path, value, what is
  * allowed and, for an unknown key, the nearest known one. */
 MSPROBE_API int msprobe_capture_open(msprobe_text config_path, msprobe_text overrides_json,
-                                     msprobe_text framework, msprobe_capture** out) MSPROBE_NOEXCEPT;
+                                     msprobe_text framework,
+                                     msprobe_capture** out) MSPROBE_NOEXCEPT;
 
 /* Finishes the step in progress as msprobe_capture_step does, waits for all files, frees. */
 MSPROBE_API void msprobe_capture_close(msprobe_capture* capture) MSPROBE_NOEXCEPT;
@@ -78,7 +79,8 @@ enum {
 
 /* Begins or continues recording the current step. `rank` < 0: not known (folder "rank"); it is
  * looked at again by every call, and a step that began under another rank is moved to the new
- * folder. An earlier dump found in the folder of a step is replaced as a whole, never mixed with. */
+ * folder. An earlier dump found in the folder of a step is replaced as a whole, never mixed with.
+ */
 MSPROBE_API int msprobe_capture_start(msprobe_capture* capture, int64_t rank,
                                       int* outcome) MSPROBE_NOEXCEPT;
 /* Recording pauses; the JSON files of the step are written. */
@@ -99,14 +101,14 @@ MSPROBE_API void msprobe_capture_after_fork(msprobe_capture* capture) MSPROBE_NO
 /* Counts since the capture was opened, for the summary at the end of a run. */
 typedef struct msprobe_capture_totals {
   uint64_t steps;
-  uint64_t entries;           /* committed */
-  uint64_t tensors;           /* described, saved or not */
-  uint64_t tensor_files;      /* names in dump_tensor_data, links included */
-  uint64_t tensor_bytes;      /* what the files hold, had every name a file of its own */
-  uint64_t written_bytes;     /* what was really written */
+  uint64_t entries;       /* committed */
+  uint64_t tensors;       /* described, saved or not */
+  uint64_t tensor_files;  /* names in dump_tensor_data, links included */
+  uint64_t tensor_bytes;  /* what the files hold, had every name a file of its own */
+  uint64_t written_bytes; /* what was really written */
   uint64_t deduplicated_files;
-  uint64_t lost_files;        /* could not be written */
-  uint64_t errors;            /* records in dump_error_info.log */
+  uint64_t lost_files;         /* could not be written */
+  uint64_t errors;             /* records in dump_error_info.log */
   uint64_t engine_nanoseconds; /* spent inside this library on calling threads */
 } msprobe_capture_totals;
 MSPROBE_API void msprobe_capture_get_totals(const msprobe_capture* capture,
@@ -157,19 +159,19 @@ MSPROBE_API int msprobe_capture_set_stack(msprobe_capture* capture, msprobe_text
 typedef struct msprobe_entry msprobe_entry;
 
 /* A new piece of the entry `name`, invisible until commit. Pieces of one entry merge: members keep
- * the place of their first commit and the value of their last. Several pieces may be open at a time.
- * Never NULL; where nothing is recorded, the calls below do nothing. */
+ * the place of their first commit and the value of their last. Several pieces may be open at a
+ * time. Never NULL; where nothing is recorded, the calls below do nothing. */
 MSPROBE_API msprobe_entry* msprobe_entry_begin(msprobe_capture* capture,
                                                msprobe_text name) MSPROBE_NOEXCEPT;
-/* Appends the piece to the log, or drops it (overflow_check, nothing overflowed). Frees it. After an
- * error in it (wrong nesting, no memory, unreadable tensor) the code and a line in
+/* Appends the piece to the log, or drops it (overflow_check, nothing overflowed). Frees it. After
+ * an error in it (wrong nesting, no memory, unreadable tensor) the code and a line in
  * dump_error_info.log tell; what could be described is recorded. */
 MSPROBE_API int msprobe_entry_commit(msprobe_entry* entry) MSPROBE_NOEXCEPT;
 MSPROBE_API void msprobe_entry_discard(msprobe_entry* entry) MSPROBE_NOEXCEPT;
 
 /* Begins a member: one value must follow. `file_segment` names it in tensor file names
- * ("input_args" is "input" there); empty: nothing is added. An entry whose value is not an object of
- * members (level debug) puts one value without a member instead. */
+ * ("input_args" is "input" there); empty: nothing is added. An entry whose value is not an object
+ * of members (level debug) puts one value without a member instead. */
 MSPROBE_API void msprobe_put_member(msprobe_entry* entry, msprobe_text key,
                                     msprobe_text file_segment) MSPROBE_NOEXCEPT;
 
@@ -195,26 +197,26 @@ MSPROBE_API void msprobe_close(msprobe_entry* entry) MSPROBE_NOEXCEPT;
 /* ---- tensors ---- */
 
 enum { /* the order of msprobe::DType */
-  MSPROBE_FLOAT64 = 0,
-  MSPROBE_FLOAT32,
-  MSPROBE_FLOAT16,
-  MSPROBE_BFLOAT16,
-  MSPROBE_FLOAT8_E4M3FN,
-  MSPROBE_FLOAT8_E5M2,
-  MSPROBE_FLOAT8_E4M3FNUZ,
-  MSPROBE_FLOAT8_E5M2FNUZ,
-  MSPROBE_INT64,
-  MSPROBE_INT32,
-  MSPROBE_INT16,
-  MSPROBE_INT8,
-  MSPROBE_UINT64,
-  MSPROBE_UINT32,
-  MSPROBE_UINT16,
-  MSPROBE_UINT8,
-  MSPROBE_BOOL,
-  MSPROBE_COMPLEX64,
-  MSPROBE_COMPLEX128,
-  MSPROBE_DTYPE_UNKNOWN = 255 /* described without values: quantised, packed, ... */
+       MSPROBE_FLOAT64 = 0,
+       MSPROBE_FLOAT32,
+       MSPROBE_FLOAT16,
+       MSPROBE_BFLOAT16,
+       MSPROBE_FLOAT8_E4M3FN,
+       MSPROBE_FLOAT8_E5M2,
+       MSPROBE_FLOAT8_E4M3FNUZ,
+       MSPROBE_FLOAT8_E5M2FNUZ,
+       MSPROBE_INT64,
+       MSPROBE_INT32,
+       MSPROBE_INT16,
+       MSPROBE_INT8,
+       MSPROBE_UINT64,
+       MSPROBE_UINT32,
+       MSPROBE_UINT16,
+       MSPROBE_UINT8,
+       MSPROBE_BOOL,
+       MSPROBE_COMPLEX64,
+       MSPROBE_COMPLEX128,
+       MSPROBE_DTYPE_UNKNOWN = 255 /* described without values: quantised, packed, ... */
 };
 
 enum { MSPROBE_DEVICE_HOST = 0, MSPROBE_DEVICE_ACL = 1, MSPROBE_DEVICE_CUDA = 2 };
@@ -230,10 +232,10 @@ typedef struct msprobe_tensor {
   msprobe_text dtype; /* as the framework spells it, "torch.float32" */
   const int64_t* shape;
   const int64_t* strides; /* in elements, >= 0; NULL: row-major */
-  const void* data;       /* first element; NULL: no values (meta, sparse, empty): null statistics */
-  void* stream;           /* of the device: what produced the data was queued here */
+  const void* data; /* first element; NULL: no values (meta, sparse, empty): null statistics */
+  void* stream;     /* of the device: what produced the data was queued here */
   int32_t dimensions;
-  int32_t dtype_code; /* MSPROBE_FLOAT64, ... */
+  int32_t dtype_code;    /* MSPROBE_FLOAT64, ... */
   int32_t requires_grad; /* 1, 0, or -1: the key is not written */
   uint32_t flags;
   int32_t device; /* MSPROBE_DEVICE_HOST, ... */
@@ -254,8 +256,8 @@ MSPROBE_API uint64_t msprobe_put_tensor_deferred(msprobe_entry* entry,
 MSPROBE_API int msprobe_fill_statistics(msprobe_capture* capture, uint64_t ticket,
                                         const double* statistics) MSPROBE_NOEXCEPT;
 
-/* A value that comes later, null until then (gradients of level debug). Returns a ticket; 0: nothing
- * to fill. */
+/* A value that comes later, null until then (gradients of level debug). Returns a ticket; 0:
+ * nothing to fill. */
 MSPROBE_API uint64_t msprobe_put_pending(msprobe_entry* entry) MSPROBE_NOEXCEPT;
 /* An entry whose one value takes the place of the ticket; file names continue from there. */
 MSPROBE_API msprobe_entry* msprobe_entry_begin_pending(msprobe_capture* capture,
@@ -278,11 +280,12 @@ MSPROBE_API int msprobe_kernel_dump_end(msprobe_capture* capture) MSPROBE_NOEXCE
 MSPROBE_API void msprobe_capture_report_error(msprobe_capture* capture, msprobe_text name,
                                               msprobe_text text) MSPROBE_NOEXCEPT;
 
-/* One line on stderr in the style of all messages; level 0 debug ... 3 error (MSPROBE_LOG_LEVEL). */
+/* One line on stderr in the style of all messages; level 0 debug ... 3 error (MSPROBE_LOG_LEVEL).
+ */
 MSPROBE_API void msprobe_log(int level, msprobe_text text) MSPROBE_NOEXCEPT;
 
 #ifdef __cplusplus
 }
 #endif
 
-#endif  /* MSPROBE_CAPTURE_H_ */
+#endif /* MSPROBE_CAPTURE_H_ */
