@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""What a capture costs: CPU time per training step without the tool, and with it in every mode.
+
+usage: tests/bench/capture_bench.py [--quick] [--model tiny|medium] [--mode MODE]... [--folder DIR]
+
+Needs a built shim (PYTHONPATH is set to build/python unless it is set) and a Python with PyTorch. Every mode runs in a
+process of its own on one thread; given is the median over the steps after two that are not counted, Adam inside the
+captured region. Then the writer: bytes per second to tensor files beside a plain sequential write to the same disk.
+"""
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+MODELS = {
+    "tiny": dict(vocab=32, h=16, n=2, layers=2, seq=8, batch=2, steps=30),
+    "medium": dict(vocab=1000, h=512, n=8, layers=4, seq=256, batch=1, steps=6),
+}
+# name: (task, level, further keys of the task's section), None: the tool is not even imported
+MODES = {
+    "without": None,
+    "never started": ("statistics", "mix", {}),
+    "structure mix": ("structure", "mix", {}),
+    "statistics L0": ("statistics", "L0", {}),
+    "statistics L1": ("statistics", "L1", {}),
+    "statistics mix": ("statistics", "mix", {}),
+    "md5 L1": ("statistics", "L1", {"summary_mode": "md5"}),
+    "md5 mix": ("statistics", "mix", {"summary_mode": "md5"}),
+    "tensor L0": ("tensor", "L0", {}),
+    "tensor L1": ("tensor", "L1", {}),
+    "tensor mix": ("tensor", "mix", {}),
+}
+UNCOUNTED_STEPS = 2
+
+
+def write_config(folder, task, level, section):
+    path = os.path.join(folder, "config.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"task": task, "level": level, "dump_path": os.path.join(folder, "dump"),
+                   "rank": [], "step": [], task: section}, file)
+    return path
+
+
+def count_dump(dump):
+    """Bytes on disk (a file with several names once), bytes by name, file names and tensors described, of one step."""
+    seen, disk, named, files, tensors = set(), 0, 0, 0, 0
+    for folder, _, names in os.walk(dump):
+        for name in names:
+            path = os.path.join(folder, name)
+            status = os.stat(path)
+            if name == "dump.json":
+                with open(path, encoding="utf-8") as file:
+                    tensors += file.read().count('"type": "torch.Tensor"')
+            files += 1
+            named += status.st_size
+            if status.st_ino not in seen:
+                seen.add(status.st_ino)
+                disk += status.st_size
+    return dict(disk=disk, named=named, files=files, tensors=tensors)
+
+
+def run_worker(arguments):
+    """Trains in this process; prints one line of JSON."""
+    import torch
+    import torch.nn.functional as functional
+    sys.path.insert(0, os.path.join(ROOT, "tests", "python"))
+    from models import TinyGPT
+
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    shape = dict(MODELS[arguments.model])
+    steps, batch = (4 if arguments.quick else shape.pop("steps")), shape.pop("batch")
+    shape.pop("steps", None)
+    mode = MODES[arguments.worker]
+    debugger = None
+    if mode is not None:
+        from msprobe.pytorch import PrecisionDebugger
+        debugger = PrecisionDebugger(config_path=write_config(arguments.folder, *mode))
+    model = TinyGPT(**shape)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    generator = torch.Generator().manual_seed(7)
+    dump = os.path.join(arguments.folder, "dump")
+    cpu, wall, counts = [], [], None
+    for step in range(UNCOUNTED_STEPS + steps):
+        ids = torch.randint(0, shape["vocab"], (batch, shape["seq"]), generator=generator)
+        begin_cpu, begin_wall = time.process_time(), time.perf_counter()
+        if debugger is not None and arguments.worker != "never started":
+            debugger.start(model=model)
+        logits = model(ids)
+        loss = functional.cross_entropy(logits.view(-1, shape["vocab"]), ids.view(-1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if debugger is not None and arguments.worker != "never started":
+            debugger.stop()
+            debugger.step()
+        if step >= UNCOUNTED_STEPS:
+            cpu.append(time.process_time() - begin_cpu)
+            wall.append(time.perf_counter() - begin_wall)
+        if os.path.isdir(dump):
+            counts = count_dump(dump)
+            shutil.rmtree(dump)
+    print(json.dumps(dict(cpu=statistics.median(cpu), wall=statistics.median(wall), counts=counts)))
+
+
+def measure(model, mode, quick):
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, os.path.abspath(__file__), "--worker", mode, "--model", model, "--folder", folder]
+        done = subprocess.run(command + (["--quick"] if quick else []), stdout=subprocess.PIPE, check=True,
+                              env={**os.environ, "MSPROBE_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"})
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def print_table(model, modes, quick):
+    print(f"\n{model} GPT: {MODELS[model]}")
+    print(f"{'mode':16} {'cpu ms':>9} {'x':>6} {'wall x':>7} {'us/tensor':>10} {'tensors':>8} {'files':>6} {'MB named':>9} {'MB disk':>8}")
+    base = None
+    for mode in modes:
+        result = measure(model, mode, quick)
+        base = base or result
+        counts = result["counts"] or dict(disk=0, named=0, files=0, tensors=0)
+        added = (result["cpu"] - base["cpu"]) * 1e6 / counts["tensors"] if counts["tensors"] else 0
+        print(f"{mode:16} {result['cpu'] * 1e3:9.2f} {result['cpu'] / base['cpu']:6.2f} {result['wall'] / base['wall']:7.2f}"
+              f" {added:10.2f} {counts['tensors']:8d} {counts['files']:6d} {counts['named'] / 1e6:9.2f}"
+              f" {counts['disk'] / 1e6:8.2f}", flush=True)
+
+
+def run_writer(folder, mebibytes):
+    """Seconds from the first record to the end of the step for distinct tensors of 4 MiB, files on disk."""
+    import torch
+    from msprobe.pytorch import PrecisionDebugger
+    tensors = [torch.rand(1 << 20) for _ in range(16)]
+    debugger = PrecisionDebugger(config_path=write_config(
+        folder, "tensor", "L1", {"list": ["relu"], "data_mode": ["forward", "output"]}))
+    debugger.start()
+    begin = time.perf_counter()
+    with torch.no_grad():
+        for i in range(mebibytes // 4):
+            tensors[i % 16][0] = i
+            torch.relu(tensors[i % 16])
+    debugger.stop()
+    debugger.step()
+    os.sync()
+    seconds = time.perf_counter() - begin
+    print(json.dumps(dict(seconds=seconds, counts=count_dump(os.path.join(folder, "dump")))))
+
+
+def print_writer(quick, where):
+    mebibytes = 256 if quick else 2048
+    block = os.urandom(4 << 20)
+    with tempfile.TemporaryDirectory(dir=where) as folder:
+        begin = time.perf_counter()
+        with open(os.path.join(folder, "sequential"), "wb") as file:
+            for _ in range(mebibytes // 4):
+                file.write(block)
+        os.sync()
+        roof = mebibytes * 1.048576 / (time.perf_counter() - begin)
+    with tempfile.TemporaryDirectory(dir=where) as folder:
+        done = subprocess.run([sys.executable, os.path.abspath(__file__), "--writer", str(mebibytes), "--folder", folder],
+                              stdout=subprocess.PIPE, check=True, env={**os.environ, "MSPROBE_LOG_LEVEL": "3"})
+        result = json.loads(done.stdout.splitlines()[-1])
+    rate = result["counts"]["disk"] / 1e6 / result["seconds"]
+    print(f"\nwriter: {rate:.0f} MB/s of tensor files, plain sequential write {roof:.0f} MB/s: {100 * rate / roof:.0f} %")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="few steps, small files")
+    parser.add_argument("--model", choices=sorted(MODELS), action="append")
+    parser.add_argument("--mode", choices=list(MODES), action="append")
+    parser.add_argument("--folder", help="where the writer's files go (default: the system's temporary folder)")
+    parser.add_argument("--worker", choices=list(MODES), help=argparse.SUPPRESS)
+    parser.add_argument("--writer", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if "msprobe" not in os.environ.get("PYTHONPATH", ""):
+        os.environ["PYTHONPATH"] = os.pathsep.join(
+            [os.path.join(ROOT, "build", "python")] + [p for p in [os.environ.get("PYTHONPATH")] if p])
+        sys.path.insert(0, os.path.join(ROOT, "build", "python"))
+    if arguments.worker:
+        arguments.model = arguments.model[0]
+        run_worker(arguments)
+    elif arguments.writer:
+        run_writer(arguments.folder, arguments.writer)
+    else:
+        modes = ["without"] + [mode for mode in arguments.mode or MODES if mode != "without"]
+        for model in arguments.model or ["tiny", "medium"]:
+            print_table(model, modes, arguments.quick)
+        if not arguments.mode:
+            print_writer(arguments.quick, arguments.folder)
+
+
+if __name__ == "__main__":
+    main()
