@@ -1,0 +1,96 @@
+"""Tensors of an accelerator: their statistics are reduced where they lie and come back together.
+
+No call here waits for the device: results go into rows of one buffer per device, which is copied
+once per flush. What is saved or checksummed is copied by the capture library, behind the stream that
+produced it; those tensors are held until it says so.
+"""
+import torch
+
+from msprobe import _kinds, _native
+
+_ROWS = 4096
+
+
+class _Buffer:
+    def __init__(self, device):
+        self.rows = torch.empty((_ROWS, 4), dtype=torch.float64 if device.type == "cuda"
+                                else torch.float32, device=device)
+        self.tickets = []
+
+    def next_row(self):
+        return self.rows[len(self.tickets)]
+
+
+class DeviceStatistics:
+    def __init__(self, saves_bytes):
+        self._saves_bytes = saves_bytes
+        self._buffers = {}
+        self._held = []
+
+    def describe(self, tensor):
+        """For the extension: (kind, index, address, stream, strides, flags, take_ticket)."""
+        before = _native.inside(True)
+        try:
+            with torch.no_grad():
+                return self._describe(tensor)
+        finally:
+            _native.inside(before)
+
+    def _describe(self, tensor):
+        device = tensor.device
+        values = tensor.detach()
+        if values.is_conj():
+            values = values.resolve_conj()
+        if values.is_neg():
+            values = values.resolve_neg()
+        take = self._reduce(values)
+        address, stream = 0, 0
+        kind = _kinds.DEVICE_CUDA if device.type == "cuda" else _kinds.DEVICE_ACL
+        if self._saves_bytes or take is None:
+            values = values.contiguous()
+            address = values.data_ptr()
+            stream = self._stream(device)
+            self._held.append(values)
+        else:
+            address = values.data_ptr()
+        return (kind, device.index or 0, address, stream, None, 0, take)
+
+    @staticmethod
+    def _stream(device):
+        accelerator = getattr(torch, device.type)
+        stream = accelerator.current_stream(device)
+        return getattr(stream, device.type + "_stream", 0)
+
+    def _reduce(self, values):
+        """Queues max, min, mean and norm into a row; what takes the row's ticket, or None where the
+        library works from the bytes."""
+        if values.is_complex() or values.dtype == torch.bool or values.dim() == 0:
+            return None
+        buffer = self._buffers.get(values.device)
+        if buffer is None:
+            buffer = self._buffers[values.device] = _Buffer(values.device)
+        if len(buffer.tickets) == _ROWS:
+            self._read(buffer)
+        row = buffer.next_row()
+        wide = values.to(buffer.rows.dtype)
+        torch.stack((wide.max(), wide.min(), wide.mean(), torch.linalg.vector_norm(wide)), out=row)
+        return buffer.tickets.append
+
+    @staticmethod
+    def _read(buffer):
+        if not buffer.tickets:
+            return
+        for ticket, row in zip(buffer.tickets, buffer.rows[:len(buffer.tickets)].cpu().tolist()):
+            _native.fill_statistics(ticket, *row)
+        buffer.tickets.clear()
+
+    def flush(self):
+        before = _native.inside(True)
+        try:
+            for buffer in self._buffers.values():
+                self._read(buffer)
+        finally:
+            _native.inside(before)
+        if self._held:
+            _native.device_wait()
+            self._held.clear()

@@ -1,0 +1,128 @@
+"""All hooks of PyTorch together, as the session switches them on and off."""
+import torch
+
+from msprobe import _native
+from msprobe._session import LEVELS_WITH_APIS, LEVELS_WITH_MODULES, Hooks, guarded
+from msprobe.pytorch import distributed, patches, values
+from msprobe.pytorch.api_hooks import ApiHooks
+from msprobe.pytorch.device_statistics import DeviceStatistics
+from msprobe.pytorch.gradients import CallGradients
+from msprobe.pytorch.module_hooks import ModuleHooks
+
+
+class TorchHooks(Hooks):
+    def __init__(self):
+        self.apis = ApiHooks()
+        self.modules = None
+        self._pending = distributed.PendingOutputs()
+        self._session = None
+
+    def attach(self, session):
+        """Once, when the session is open: what the hooks need to know of it."""
+        self._session = session
+        self.modules = ModuleHooks(session)
+        settings = session.settings
+        self._device = DeviceStatistics(
+            session.task in ("tensor", "overflow_check") or bool(settings.get("tensor_list"))
+            or settings.get("summary_mode") not in (None, "statistics"))
+        self._recompute = patches.Patches(patches.recompute_places)
+        self._clip = patches.Patches(lambda: patches.clip_places(session))
+        self._optimizer = patches.OptimizerWatch(self._optimizer_begins, self._optimizer_ends)
+        self._optimizer_open = []
+        values.configure()
+        _native.configure("later_output", self._pending.add)
+        _native.configure("input_gradients", self._pass_inputs)
+        _native.configure("device_tensor", self._device.describe)
+
+    def rank(self):
+        return distributed.rank()
+
+    def check_model(self, model):
+        models = model if isinstance(model, (list, tuple)) else [model]
+        if not models or not all(isinstance(item, torch.nn.Module) for item in models):
+            raise TypeError("the model is a torch.nn.Module or a list of them, not %s"
+                            % type(model).__name__)
+
+    # ---- on and off ----
+
+    def install(self, session, model, token_range):
+        self._recompute.put()
+        if session.level in LEVELS_WITH_MODULES:
+            self.modules.add_model(model)
+        self.modules.set_window(model, token_range)
+        if token_range is not None:
+            session.recording = False
+            session.switch()
+        if session.level in LEVELS_WITH_MODULES or token_range is not None:
+            self.modules.install()
+        if session.level in LEVELS_WITH_APIS:
+            self.apis.install()
+        if session.level == "mix":
+            self._clip.put()
+            self._optimizer.put()
+
+    def pause(self, session):
+        self.apis.remove()
+        self._clip.take()
+        self._optimizer.take()
+        # Modules stay: their calls count until the step ends, recorded or not.
+
+    def finish_step(self, session):
+        self._pending.finish()
+        self._pending.remove()
+        self.modules.remove()
+        self._recompute.take()
+        self._optimizer_open.clear()
+
+    def flush(self, session):
+        self._device.flush()
+
+    def remove(self, session):
+        self.pause(session)
+        self.modules.remove()
+        self._recompute.take()
+        self._pending.remove()
+        if session.finished:
+            self.modules.forget()
+
+    # ---- parents ----
+
+    @guarded
+    def _optimizer_begins(self):
+        if self._session.recording:
+            self._optimizer_open.append(True)
+            _native.open_parent("optimizer")
+
+    @guarded
+    def _optimizer_ends(self):
+        if self._optimizer_open:
+            self._optimizer_open.pop()
+            _native.close_parent("optimizer")
+
+    # ---- gradients of an API's inputs ----
+
+    def _pass_inputs(self, args, kwargs, name):
+        """For the extension: arguments that report their gradients, and what watches the result."""
+        session, generation = self._session, self._session.generation
+
+        def end(of_outputs, of_inputs):
+            if session.step_open and session.generation == generation:
+                _native.api_backward(name, of_outputs, of_inputs)
+
+        gradients = CallGradients(lambda: None, end)
+        passed_args, passed_kwargs = gradients.pass_inputs(args, kwargs or {})
+
+        def watch(result):
+            node = _first_node(result)
+            if node is not None:
+                gradients.watch_output(node)
+
+        return passed_args, passed_kwargs, watch
+
+
+def _first_node(result):
+    while isinstance(result, (list, tuple)) and result:
+        result = result[0]
+    if isinstance(result, dict):
+        result = next((item for item in result.values() if isinstance(item, torch.Tensor)), None)
+    return result.grad_fn if isinstance(result, torch.Tensor) and result.requires_grad else None

@@ -1,0 +1,96 @@
+"""What PyTorch's objects are to the extension."""
+import os
+import sys
+import types
+import zlib
+
+import torch
+
+from msprobe import _kinds, _native
+
+
+def _distributed_types():
+    distributed = sys.modules.get("torch.distributed.distributed_c10d")
+    names = ("ProcessGroup", "ReduceOp", "P2POp")
+    return {name: getattr(distributed, name) for name in names if hasattr(distributed, name)}
+
+
+def classify(value_type):
+    """The kind of a type; asked once for each."""
+    if issubclass(value_type, torch.Tensor):
+        return _kinds.TENSOR
+    kind = _kinds.kind_of_numpy(value_type)
+    if kind is not None:
+        return kind
+    if issubclass(value_type, torch.Size):
+        return _kinds.SIZE
+    if value_type is torch.dtype:
+        return _kinds.DTYPE
+    if value_type is torch.device:
+        return _kinds.DEVICE
+    if value_type is torch.memory_format:
+        return _kinds.MEMORY_FORMAT
+    special = _distributed_types()
+    if issubclass(value_type, tuple(special.values())):
+        return _kinds.SPECIAL
+    if value_type.__name__ == "RedOpType":
+        return _kinds.SPECIAL
+    kind = _kinds.kind_of_plain(value_type)
+    return _kinds.NULL if kind is None else kind
+
+
+def plain(value):
+    """A process group, reduction or point-to-point operation as plain objects."""
+    known = _distributed_types()
+    if isinstance(value, known.get("ProcessGroup", ())):
+        return _group(value)
+    if isinstance(value, known.get("P2POp", ())):
+        operation = getattr(value.op, "__name__", str(value.op))
+        return {"class_type": "torch.distributed.P2POp", "tensor": value.tensor, "op": operation,
+                "peer": value.peer, "tag": value.tag, "group_id": _group(value.group).get("group_id")}
+    return {"type": "torch.distributed.ReduceOp", "value": _reduction(value)}
+
+
+def _reduction(value):
+    """Its name: the text of the object itself holds an address on PyTorch before 2."""
+    kinds = getattr(type(value), "RedOpType", type(value))
+    for name in ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM"):
+        if hasattr(kinds, name) and value == getattr(kinds, name):
+            return "RedOpType." + name
+    text = str(value)
+    return type(value).__name__ if " at 0x" in text else text
+
+
+def _group(group):
+    described = {"type": "torch.ProcessGroup"}
+    c10d = sys.modules["torch.distributed.distributed_c10d"]
+    try:
+        if group is None:
+            group = c10d._get_default_group()
+        if hasattr(c10d, "get_process_group_ranks"):
+            ranks = list(c10d.get_process_group_ranks(group))
+        else:
+            ranks = list(c10d._pg_group_ranks[group].keys())
+        described["group_ranks"] = ranks
+        described["group_id"] = "%08x" % (zlib.crc32(str(ranks).encode()) & 0xFFFFFFFF)
+    except Exception:  # a group that is gone: its type is all that is known
+        pass
+    return described
+
+
+def dtypes():
+    """All dtypes of this PyTorch."""
+    return {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+
+
+def configure():
+    """Once per process: gives the extension what it needs to describe PyTorch's values."""
+    _native.configure("classify", classify)
+    _native.configure("plain", plain)
+    _native.configure("grad_enabled", torch.is_grad_enabled)
+    _native.configure("strided", torch.strided)
+    _native.configure("method_type", types.MethodType)
+    for dtype in dtypes():
+        name = str(dtype).rpartition(".")[2]
+        _native.dtype(dtype, str(dtype), _kinds.DTYPE_CODES.get(name, _kinds.DTYPE_UNKNOWN))
+    _native.hide_folder(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)

@@ -1,0 +1,45 @@
+// msprobe._native: the part of the Python shim that runs at every call of a recorded function.
+#include "tools/python/native/api_call.h"
+#include "tools/python/native/backward.h"
+#include "tools/python/native/calls.h"
+#include "tools/python/native/python_api.h"
+#include "tools/python/native/session.h"
+
+namespace {
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                          "msprobe._native",
+                          "Records the calls of a running model through the capture library.",
+                          -1,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr};
+
+bool AddType(PyObject* module, const char* name, PyObject* type) {
+  if (type == nullptr) return false;
+  if (PyModule_AddObject(module, name, type) == 0) return true;
+  Py_DECREF(type);
+  return false;
+}
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__native() {
+  using namespace msprobe::python;
+  if (msprobe_capture_abi() != MSPROBE_CAPTURE_ABI) {
+    PyErr_Format(PyExc_ImportError,
+                 "libmsprobe_capture.so speaks interface %d, this extension %d: they come from "
+                 "different builds",
+                 static_cast<int>(msprobe_capture_abi()), MSPROBE_CAPTURE_ABI);
+    return nullptr;
+  }
+  Ref module(PyModule_Create(&definition));
+  if (!module || PyModule_AddFunctions(module.get(), SessionMethods()) != 0 ||
+      PyModule_AddFunctions(module.get(), CallMethods()) != 0 ||
+      !AddType(module.get(), "Api", MakeApiType()) || !MakeBackwardHookType()) {
+    return nullptr;
+  }
+  return module.release();
+}

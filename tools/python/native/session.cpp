@@ -1,0 +1,286 @@
+#include "tools/python/native/session.h"
+
+#include <string>
+#include <utility>
+
+#include "tools/python/native/stack_walk.h"
+#include "tools/python/native/state.h"
+
+namespace msprobe::python {
+namespace {
+
+msprobe_text Argument(const char* data, Py_ssize_t length) {
+  return {data, static_cast<size_t>(length)};
+}
+
+PyObject* Fail(int code) {
+  const std::string text = msprobe_last_error();
+  PyErr_SetString(code == MSPROBE_ERROR_USAGE ? PyExc_ValueError : PyExc_RuntimeError,
+                  text.c_str());
+  return nullptr;
+}
+
+bool Ready() {
+  if (Global().capture != nullptr) return true;
+  PyErr_SetString(PyExc_RuntimeError, "no capture is open");
+  return false;
+}
+
+// Other Python threads run while the engine writes.
+template <typename Function>
+int WithoutLock(const Function& function) {
+  PyThreadState* saved = PyEval_SaveThread();
+  const int code = function();
+  PyEval_RestoreThread(saved);
+  return code;
+}
+
+// open(config_path, overrides, framework) -> settings as JSON text
+PyObject* Open(PyObject* /*module*/, PyObject* args) {
+  const char* path = nullptr;
+  const char* overrides = nullptr;
+  const char* framework = nullptr;
+  Py_ssize_t path_length = 0;
+  Py_ssize_t overrides_length = 0;
+  Py_ssize_t framework_length = 0;
+  if (PyArg_ParseTuple(args, "s#s#s#", &path, &path_length, &overrides, &overrides_length,
+                       &framework, &framework_length) == 0) {
+    return nullptr;
+  }
+  State& state = Global();
+  if (state.capture != nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, "a capture is open already");
+    return nullptr;
+  }
+  const int code =
+      msprobe_capture_open(Argument(path, path_length), Argument(overrides, overrides_length),
+                           Argument(framework, framework_length), &state.capture);
+  if (code != MSPROBE_OK) {
+    state.capture = nullptr;
+    return Fail(code);
+  }
+  return PyUnicode_FromString(msprobe_capture_settings(state.capture));
+}
+
+void NextStep() {
+  State& state = Global();
+  ++state.generation;
+  state.any_module_called = false;
+  state.step_records = 0;
+  for (auto& [unused, counter] : state.counters) counter.next = 0;
+  ForgetStacks();
+}
+
+PyObject* Close(PyObject* /*module*/, PyObject* /*unused*/) {
+  State& state = Global();
+  state.recording = state.step_open = state.apis = state.constructs = false;
+  if (msprobe_capture* capture = std::exchange(state.capture, nullptr); capture != nullptr) {
+    WithoutLock([capture] {
+      msprobe_capture_close(capture);
+      return MSPROBE_OK;
+    });
+  }
+  NextStep();
+  Py_RETURN_NONE;
+}
+
+// start(rank) -> outcome
+PyObject* Start(PyObject* /*module*/, PyObject* args) {
+  long long rank = -1;
+  int outcome = MSPROBE_START_OFF;
+  if (PyArg_ParseTuple(args, "L", &rank) == 0 || !Ready()) return nullptr;
+  ForgetStacks();
+  const int code =
+      WithoutLock([&] { return msprobe_capture_start(Global().capture, rank, &outcome); });
+  return code == MSPROBE_OK ? PyLong_FromLong(outcome) : Fail(code);
+}
+
+PyObject* Stop(PyObject* /*module*/, PyObject* /*unused*/) {
+  if (!Ready()) return nullptr;
+  const int code = WithoutLock([] { return msprobe_capture_stop(Global().capture); });
+  if (code != MSPROBE_OK) return Fail(code);
+  Py_RETURN_NONE;
+}
+
+PyObject* Step(PyObject* /*module*/, PyObject* /*unused*/) {
+  if (!Ready()) return nullptr;
+  const int code = WithoutLock([] { return msprobe_capture_step(Global().capture); });
+  NextStep();
+  if (code != MSPROBE_OK) return Fail(code);
+  Py_RETURN_NONE;
+}
+
+PyObject* SetInitStep(PyObject* /*module*/, PyObject* args) {
+  long long step = 0;
+  if (PyArg_ParseTuple(args, "L", &step) == 0 || !Ready()) return nullptr;
+  const int code = msprobe_capture_set_init_step(Global().capture, step);
+  if (code != MSPROBE_OK) return Fail(code);
+  Py_RETURN_NONE;
+}
+
+PyObject* CurrentStep(PyObject* /*module*/, PyObject* /*unused*/) {
+  return Ready() ? PyLong_FromLongLong(msprobe_capture_current_step(Global().capture)) : nullptr;
+}
+
+// after_fork(): in the child
+PyObject* AfterFork(PyObject* /*module*/, PyObject* /*unused*/) {
+  State& state = Global();
+  if (state.capture != nullptr) msprobe_capture_after_fork(state.capture);
+  state.recording = state.step_open = state.apis = state.constructs = false;
+  NextStep();
+  Py_RETURN_NONE;
+}
+
+// totals() -> dict
+PyObject* Totals(PyObject* /*module*/, PyObject* /*unused*/) {
+  if (!Ready()) return nullptr;
+  msprobe_capture_totals totals = {};
+  msprobe_capture_get_totals(Global().capture, &totals);
+  const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
+  return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsK}", "steps", number(totals.steps), "entries",
+                       number(totals.entries), "tensors", number(totals.tensors), "tensor_files",
+                       number(totals.tensor_files), "tensor_bytes", number(totals.tensor_bytes),
+                       "written_bytes", number(totals.written_bytes), "deduplicated_files",
+                       number(totals.deduplicated_files), "lost_files", number(totals.lost_files),
+                       "errors", number(totals.errors), "engine_nanoseconds",
+                       number(totals.engine_nanoseconds));
+}
+
+// configure(name, callable or object): what the hooks need from the Python side.
+PyObject* Configure(PyObject* /*module*/, PyObject* args) {
+  const char* name = nullptr;
+  PyObject* value = nullptr;
+  if (PyArg_ParseTuple(args, "sO", &name, &value) == 0) return nullptr;
+  State& state = Global();
+  const std::pair<const char*, Ref*> places[] = {
+      {"classify", &state.classify},
+      {"plain", &state.plain},
+      {"grad_enabled", &state.grad_enabled},
+      {"strided", &state.strided},
+      {"device_tensor", &state.device_tensor},
+      {"other_tensor", &state.other_tensor},
+      {"input_gradients", &state.input_gradients},
+      {"later_output", &state.later_output},
+      {"method_type", &state.method_type},
+  };
+  for (const auto& [known, place] : places) {
+    if (std::string_view(known) != name) continue;
+    *place = Ref::Borrow(value);
+    Py_RETURN_NONE;
+  }
+  PyErr_Format(PyExc_ValueError, "nothing here is called %s", name);
+  return nullptr;
+}
+
+// dtype(object, text, code)
+PyObject* Dtype(PyObject* /*module*/, PyObject* args) {
+  PyObject* dtype = nullptr;
+  const char* text = nullptr;
+  int code = MSPROBE_DTYPE_UNKNOWN;
+  if (PyArg_ParseTuple(args, "Osi", &dtype, &text, &code) == 0) return nullptr;
+  Py_INCREF(dtype);
+  Global().dtypes.insert_or_assign(dtype, DtypeEntry{text, code});
+  Py_RETURN_NONE;
+}
+
+// hide_folder(path): frames of files below are not part of stacks.
+PyObject* HideFolder(PyObject* /*module*/, PyObject* args) {
+  const char* path = nullptr;
+  if (PyArg_ParseTuple(args, "s", &path) == 0) return nullptr;
+  Global().own_folders.emplace_back(path);
+  Py_RETURN_NONE;
+}
+
+// switch(recording, step_open, apis, constructs, one_piece, gradients_of_inputs)
+PyObject* Switch(PyObject* /*module*/, PyObject* args) {
+  int flags[6] = {};
+  if (PyArg_ParseTuple(args, "pppppp", &flags[0], &flags[1], &flags[2], &flags[3], &flags[4],
+                       &flags[5]) == 0) {
+    return nullptr;
+  }
+  State& state = Global();
+  state.recording = flags[0] != 0 && state.capture != nullptr;
+  state.step_open = flags[1] != 0 && state.capture != nullptr;
+  state.apis = flags[2] != 0;
+  state.constructs = flags[3] != 0;
+  state.one_piece = flags[4] != 0;
+  state.gradients_of_inputs = flags[5] != 0;
+  Py_RETURN_NONE;
+}
+
+PyObject* ReportError(PyObject* /*module*/, PyObject* args) {
+  const char* name = nullptr;
+  const char* text = nullptr;
+  Py_ssize_t name_length = 0;
+  Py_ssize_t text_length = 0;
+  if (PyArg_ParseTuple(args, "s#s#", &name, &name_length, &text, &text_length) == 0) return nullptr;
+  if (Global().capture != nullptr) {
+    msprobe_capture_report_error(Global().capture, Argument(name, name_length),
+                                 Argument(text, text_length));
+  }
+  Py_RETURN_NONE;
+}
+
+// log(level, text)
+PyObject* Log(PyObject* /*module*/, PyObject* args) {
+  int level = 1;
+  const char* text = nullptr;
+  Py_ssize_t length = 0;
+  if (PyArg_ParseTuple(args, "is#", &level, &text, &length) == 0) return nullptr;
+  msprobe_log(level, Argument(text, length));
+  Py_RETURN_NONE;
+}
+
+PyObject* DeviceWait(PyObject* /*module*/, PyObject* /*unused*/) {
+  if (!Ready()) return nullptr;
+  const int code = WithoutLock([] { return msprobe_device_wait(Global().capture); });
+  if (code != MSPROBE_OK) return Fail(code);
+  Py_RETURN_NONE;
+}
+
+PyObject* KernelDumpBegin(PyObject* /*module*/, PyObject* /*unused*/) {
+  if (!Ready()) return nullptr;
+  const int code = msprobe_kernel_dump_begin(Global().capture);
+  if (code != MSPROBE_OK) return Fail(code);
+  Py_RETURN_NONE;
+}
+
+PyObject* KernelDumpEnd(PyObject* /*module*/, PyObject* /*unused*/) {
+  if (!Ready()) return nullptr;
+  const int code = msprobe_kernel_dump_end(Global().capture);
+  if (code != MSPROBE_OK) return Fail(code);
+  Py_RETURN_NONE;
+}
+
+PyObject* Version(PyObject* /*module*/, PyObject* /*unused*/) {
+  return PyUnicode_FromString(msprobe_capture_version());
+}
+
+PyMethodDef methods[] = {
+    {"open", Open, METH_VARARGS, nullptr},
+    {"close", Close, METH_NOARGS, nullptr},
+    {"start", Start, METH_VARARGS, nullptr},
+    {"stop", Stop, METH_NOARGS, nullptr},
+    {"step", Step, METH_NOARGS, nullptr},
+    {"set_init_step", SetInitStep, METH_VARARGS, nullptr},
+    {"current_step", CurrentStep, METH_NOARGS, nullptr},
+    {"after_fork", AfterFork, METH_NOARGS, nullptr},
+    {"totals", Totals, METH_NOARGS, nullptr},
+    {"configure", Configure, METH_VARARGS, nullptr},
+    {"dtype", Dtype, METH_VARARGS, nullptr},
+    {"hide_folder", HideFolder, METH_VARARGS, nullptr},
+    {"switch", Switch, METH_VARARGS, nullptr},
+    {"report_error", ReportError, METH_VARARGS, nullptr},
+    {"log", Log, METH_VARARGS, nullptr},
+    {"device_wait", DeviceWait, METH_NOARGS, nullptr},
+    {"kernel_dump_begin", KernelDumpBegin, METH_NOARGS, nullptr},
+    {"kernel_dump_end", KernelDumpEnd, METH_NOARGS, nullptr},
+    {"version", Version, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+PyMethodDef* SessionMethods() { return methods; }
+
+}  // namespace msprobe::python

@@ -1,0 +1,120 @@
+// What the hooks of one process share, and what belongs to one thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "tools/python/native/python_api.h"
+
+namespace msprobe::python {
+
+// How a value of a Python type is described. msprobe/_kinds.py gives the same numbers.
+enum class Kind : long {
+  kNull = 0,
+  kTensor = 1,
+  kNumber = 2,  // int, float, str, bool and their subclasses
+  kSequence = 3,
+  kNamedTuple = 4,
+  kDataclass = 5,
+  kMapping = 6,
+  kSlice = 7,
+  kEllipsis = 8,
+  kSize = 9,
+  kDtype = 10,
+  kDevice = 11,
+  kMemoryFormat = 12,
+  kArray = 13,
+  kArrayScalar = 14,
+  kSpecial = 15,      // msprobe's Python side turns it into plain objects
+  kOtherTensor = 16,  // a tensor of another framework: the Python side gives an array of its values
+};
+
+struct DtypeEntry {
+  std::string text;
+  int32_t code = MSPROBE_DTYPE_UNKNOWN;
+};
+
+// One open module call, or a pseudo parent such as "optimizer".
+struct OpenCall {
+  std::string name;
+  std::string parent;
+  bool has_parent = false;
+  bool written = false;
+};
+
+struct ThreadState {
+  bool inside = false;  // a wrapped API or our own code runs
+  int recompute = 0;    // depth of re-run forwards (activation checkpointing)
+  uint64_t generation = 0;
+  std::vector<OpenCall> forward;
+  std::vector<OpenCall> backward;
+};
+
+// The state of this thread; what a former step left in it is dropped.
+ThreadState& ThisThread();
+
+// While it lives, wrapped APIs of this thread run unrecorded. Left on every path.
+class InsideGuard {
+ public:
+  explicit InsideGuard(ThreadState& thread) : thread_(thread), before_(thread.inside) {
+    thread_.inside = true;
+  }
+  ~InsideGuard() { thread_.inside = before_; }
+  InsideGuard(const InsideGuard&) = delete;
+  InsideGuard& operator=(const InsideGuard&) = delete;
+
+ private:
+  ThreadState& thread_;
+  bool before_;
+};
+
+struct Counter {
+  int64_t next = 0;
+};
+
+struct State {
+  msprobe_capture* capture = nullptr;
+
+  bool recording = false;   // start() to stop(): forwards, modules, parameters
+  bool step_open = false;   // start() to step(): gradients of recorded APIs too
+  bool apis = false;        // APIs are recorded (levels L1 and mix)
+  bool constructs = false;  // construct.json is wanted (levels L0 and mix)
+  bool one_piece = false;   // overflow_check: both halves of a call are judged together
+  bool gradients_of_inputs = false;
+  bool any_module_called = false;  // in this step: parents are null from then on, "" before
+  uint64_t generation = 1;         // grows with every step
+  uint64_t step_records = 0;
+
+  // Given by the Python side, see configure().
+  Ref classify;         // type -> Kind
+  Ref plain;            // object of Kind::kSpecial -> plain objects
+  Ref grad_enabled;     // () -> bool
+  Ref strided;          // the ordinary layout
+  Ref device_tensor;    // tensor -> what it takes to describe one of an accelerator
+  Ref other_tensor;     // tensor of Kind::kOtherTensor -> (type, dtype, code, shape, array)
+  Ref input_gradients;  // (args, kwargs, name, generation) -> (args, kwargs, closing hook)
+  Ref later_output;     // (handle, name, args, kwargs): output of a call that is under way
+  Ref method_type;
+  std::vector<std::string> own_folders;  // frames of these files are not shown in stacks
+
+  std::unordered_map<PyTypeObject*, Kind> kinds;
+  std::unordered_map<PyObject*, DtypeEntry> dtypes;
+  std::unordered_map<std::string, Counter> counters;
+};
+State& Global();
+
+// The kind of a value, asked once per type.
+Kind KindOf(PyObject* value);
+
+// Appends to dump_error_info.log what the pending Python error says, and clears it.
+void ReportPythonError(std::string_view name);
+
+// Parents: what construct.json gets for an API call or a module call of this thread.
+void WriteConstruct(ThreadState& thread, std::string_view name, bool backward);
+void OpenModuleCall(std::vector<OpenCall>& stack, std::string name);
+void CloseModuleCall(std::vector<OpenCall>& stack, std::string_view name);
+
+}  // namespace msprobe::python

@@ -1,0 +1,271 @@
+#include "tools/python/native/tensor.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/python/native/state.h"
+
+namespace msprobe::python {
+namespace {
+
+// From here on other Python threads may run while the bytes are read.
+constexpr int64_t kReleaseFromElements = 65536;
+
+struct Names {
+  PyObject* shape = Interned("shape");
+  PyObject* stride = Interned("stride");
+  PyObject* dtype = Interned("dtype");
+  PyObject* layout = Interned("layout");
+  PyObject* device = Interned("device");
+  PyObject* type = Interned("type");
+  PyObject* index = Interned("index");
+  PyObject* data_ptr = Interned("data_ptr");
+  PyObject* requires_grad = Interned("requires_grad");
+  PyObject* is_conj = Interned("is_conj");
+  PyObject* is_neg = Interned("is_neg");
+  PyObject* array_interface = Interned("__array_interface__");
+  PyObject* name = Interned("name");
+  PyObject* itemsize = Interned("itemsize");
+};
+const Names& Known() {
+  static const Names* names = new Names;
+  return *names;
+}
+
+bool ReadNumbers(PyObject* numbers, std::vector<int64_t>* out) {
+  const Py_ssize_t count = PyTuple_Check(numbers) ? PyTuple_Size(numbers) : -1;
+  if (count < 0) return false;
+  out->resize(static_cast<size_t>(count));
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const int64_t number = PyLong_AsLongLong(PyTuple_GetItem(numbers, i));
+    if (number == -1 && PyErr_Occurred() != nullptr) return false;
+    (*out)[static_cast<size_t>(i)] = number;
+  }
+  return true;
+}
+
+const DtypeEntry& DtypeOf(PyObject* dtype) {
+  State& state = Global();
+  if (const auto known = state.dtypes.find(dtype); known != state.dtypes.end())
+    return known->second;
+  Py_INCREF(dtype);  // the key stays valid; there are few dtypes
+  return state.dtypes.emplace(dtype, DtypeEntry{Spelled(dtype), MSPROBE_DTYPE_UNKNOWN})
+      .first->second;
+}
+
+bool IsTrue(const Ref& answer) {
+  if (!answer) {
+    PyErr_Clear();
+    return false;
+  }
+  return answer.get() == Py_True;
+}
+
+int64_t Elements(const std::vector<int64_t>& shape) {
+  int64_t elements = 1;
+  for (const int64_t extent : shape) {
+    if (extent <= 0) return 0;
+    if (__builtin_mul_overflow(elements, extent, &elements)) return 0;
+  }
+  return elements;
+}
+
+void Put(msprobe_entry* entry, const msprobe_tensor& tensor, int64_t elements) {
+  if (elements < kReleaseFromElements || tensor.data == nullptr) {
+    msprobe_put_tensor(entry, &tensor);
+    return;
+  }
+  PyThreadState* saved = PyEval_SaveThread();
+  msprobe_put_tensor(entry, &tensor);
+  PyEval_RestoreThread(saved);
+}
+
+// A tensor of an accelerator: the Python side says where its bytes lie and, when it reduced the
+// statistics on the device, takes the ticket under which they are filled in later.
+bool PutDeviceTensor(msprobe_entry* entry, PyObject* tensor, msprobe_tensor* described) {
+  const State& state = Global();
+  if (!state.device_tensor) return false;
+  // (kind, index, address, stream, strides or None, flags, take_ticket or None)
+  const Ref answer = Call(state.device_tensor.get(), tensor);
+  if (!answer || !PyTuple_Check(answer.get()) || PyTuple_Size(answer.get()) != 7) return false;
+  const auto item = [&answer](Py_ssize_t i) { return PyTuple_GetItem(answer.get(), i); };
+  described->device = static_cast<int32_t>(PyLong_AsLong(item(0)));
+  described->device_index = static_cast<int32_t>(PyLong_AsLong(item(1)));
+  described->data = PyLong_AsVoidPtr(item(2));
+  described->stream = PyLong_AsVoidPtr(item(3));
+  std::vector<int64_t> strides;
+  if (item(4) != Py_None && !ReadNumbers(item(4), &strides)) return false;
+  described->strides = item(4) == Py_None ? nullptr : strides.data();
+  described->flags = static_cast<uint32_t>(PyLong_AsUnsignedLong(item(5)));
+  if (PyErr_Occurred() != nullptr) return false;
+  if (item(6) == Py_None) {
+    msprobe_put_tensor(entry, described);
+    return true;
+  }
+  const uint64_t ticket = msprobe_put_tensor_deferred(entry, described);
+  if (ticket == 0) return true;
+  const Ref number(PyLong_FromUnsignedLongLong(ticket));
+  const Ref taken = number ? Call(item(6), number.get()) : Ref();
+  if (!taken) PyErr_Clear();  // the statistics stay null
+  return true;
+}
+
+}  // namespace
+
+void PutTensor(msprobe_entry* entry, std::string_view name, PyObject* tensor) {
+  const Names& names = Known();
+  State& state = Global();
+  msprobe_tensor described = {};
+  described.type = Text("torch.Tensor");
+  const Ref dtype = Attribute(tensor, names.dtype);
+  if (!dtype) {
+    ReportPythonError(name);
+    msprobe_put_null(entry);
+    return;
+  }
+  const DtypeEntry& known = DtypeOf(dtype.get());
+  described.dtype = Text(known.text);
+  described.dtype_code = known.code;
+  described.requires_grad = IsTrue(Attribute(tensor, names.requires_grad)) ? 1 : 0;
+
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;
+  bool readable = known.code != MSPROBE_DTYPE_UNKNOWN;
+  if (const Ref sizes = Attribute(tensor, names.shape);
+      !sizes || !ReadNumbers(sizes.get(), &shape)) {
+    PyErr_Clear();  // nested tensors have no shape
+    shape.clear();
+    readable = false;
+  }
+  described.shape = shape.data();
+  described.dimensions = static_cast<int32_t>(shape.size());
+  const int64_t elements = Elements(shape);
+  readable =
+      readable && elements > 0 && Attribute(tensor, names.layout).get() == state.strided.get();
+  PyErr_Clear();
+  if (readable) {
+    const Ref device = Attribute(tensor, names.device);
+    const Ref type = device ? Attribute(device.get(), names.type) : Ref();
+    if (!type) {
+      PyErr_Clear();
+      readable = false;
+    } else if (PyUnicode_CompareWithASCIIString(type.get(), "cpu") != 0) {
+      if (PyUnicode_CompareWithASCIIString(type.get(), "meta") != 0 &&
+          PutDeviceTensor(entry, tensor, &described)) {
+        return;
+      }
+      ReportPythonError(name);
+      readable = false;
+    }
+  }
+  if (readable) {
+    const Ref address = CallMethod(tensor, names.data_ptr);
+    described.data = address ? PyLong_AsVoidPtr(address.get()) : nullptr;
+    const Ref steps = CallMethod(tensor, names.stride);
+    if (!steps || !ReadNumbers(steps.get(), &strides) || strides.size() != shape.size()) {
+      described.data = nullptr;
+    }
+    PyErr_Clear();  // a tensor without storage (a tracer's stand-in) has no values
+    described.strides = strides.data();
+    if (described.dtype_code == MSPROBE_COMPLEX64 || described.dtype_code == MSPROBE_COMPLEX128) {
+      if (IsTrue(CallMethod(tensor, names.is_conj))) described.flags |= MSPROBE_TENSOR_CONJUGATED;
+    }
+    if (IsTrue(CallMethod(tensor, names.is_neg))) described.flags |= MSPROBE_TENSOR_NEGATED;
+  }
+  Put(entry, described, elements);
+}
+
+void PutArray(msprobe_entry* entry, std::string_view name, PyObject* array) {
+  const Names& names = Known();
+  msprobe_tensor described = {};
+  described.type = Text("numpy.ndarray");
+  described.requires_grad = -1;
+  described.flags = MSPROBE_TENSOR_NUMPY;
+  const Ref dtype = Attribute(array, names.dtype);
+  const Ref face = dtype ? Attribute(array, names.array_interface) : Ref();
+  if (!face || !PyDict_Check(face.get())) {
+    ReportPythonError(name);
+    msprobe_put_null(entry);
+    return;
+  }
+  // Big-endian and structured arrays spell their dtype differently and are described without
+  // values.
+  const std::string text = Spelled(dtype.get());
+  described.dtype = Text(text);
+  described.dtype_code = MSPROBE_DTYPE_UNKNOWN;
+  for (const auto& [unused, known] : Global().dtypes) {
+    if (known.text == text || known.text == "torch." + text) described.dtype_code = known.code;
+  }
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;
+  PyObject* sizes = PyDict_GetItemString(face.get(), "shape");
+  if (sizes == nullptr || !ReadNumbers(sizes, &shape)) {
+    PyErr_Clear();
+    described.dtype_code = MSPROBE_DTYPE_UNKNOWN;
+  }
+  described.shape = shape.data();
+  described.dimensions = static_cast<int32_t>(shape.size());
+  const int64_t elements = Elements(shape);
+  if (described.dtype_code != MSPROBE_DTYPE_UNKNOWN && elements > 0) {
+    PyObject* data = PyDict_GetItemString(face.get(), "data");
+    if (data != nullptr && PyTuple_Check(data)) {
+      described.data = PyLong_AsVoidPtr(PyTuple_GetItem(data, 0));
+    }
+    PyObject* steps = PyDict_GetItemString(face.get(), "strides");
+    if (steps != nullptr && steps != Py_None) {
+      const Ref size = Attribute(dtype.get(), names.itemsize);
+      const int64_t bytes = size ? PyLong_AsLongLong(size.get()) : 0;
+      bool usable = bytes > 0 && ReadNumbers(steps, &strides) && strides.size() == shape.size();
+      for (int64_t& step : strides) {
+        usable = usable && step >= 0 && step % bytes == 0;
+        if (usable) step /= bytes;
+      }
+      if (usable) {
+        described.strides = strides.data();
+      } else {
+        described.data = nullptr;
+      }
+    }
+    PyErr_Clear();
+  }
+  Put(entry, described, elements);
+}
+
+void PutOtherTensor(msprobe_entry* entry, std::string_view name, PyObject* tensor) {
+  const State& state = Global();
+  // (type, dtype, code, shape, requires_grad, contiguous array or None)
+  const Ref answer = state.other_tensor ? Call(state.other_tensor.get(), tensor) : Ref();
+  std::vector<int64_t> shape;
+  if (!answer || !PyTuple_Check(answer.get()) || PyTuple_Size(answer.get()) != 6 ||
+      !ReadNumbers(PyTuple_GetItem(answer.get(), 3), &shape)) {
+    ReportPythonError(name);
+    msprobe_put_null(entry);
+    return;
+  }
+  const auto item = [&answer](Py_ssize_t i) { return PyTuple_GetItem(answer.get(), i); };
+  const std::string type = Spelled(item(0));
+  const std::string dtype = Spelled(item(1));
+  msprobe_tensor described = {};
+  described.type = Text(type);
+  described.dtype = Text(dtype);
+  described.dtype_code = static_cast<int32_t>(PyLong_AsLong(item(2)));
+  described.shape = shape.data();
+  described.dimensions = static_cast<int32_t>(shape.size());
+  described.requires_grad = static_cast<int32_t>(PyLong_AsLong(item(4)));
+  if (item(5) != Py_None) {
+    const Ref face = Attribute(item(5), Known().array_interface);
+    PyObject* data =
+        face && PyDict_Check(face.get()) ? PyDict_GetItemString(face.get(), "data") : nullptr;
+    if (data != nullptr && PyTuple_Check(data)) {
+      described.data = PyLong_AsVoidPtr(PyTuple_GetItem(data, 0));
+    }
+  }
+  if (PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    described.data = nullptr;
+  }
+  Put(entry, described, Elements(shape));
+}
+
+}  // namespace msprobe::python

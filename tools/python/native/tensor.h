@@ -1,0 +1,16 @@
+// Tensors and arrays for the engine: addresses, shapes and flags, read through Python attributes.
+#pragma once
+
+#include "tools/python/native/python_api.h"
+
+namespace msprobe::python {
+
+// A tensor of the framework. What has no readable values (sparse, meta, quantised, nested) is
+// described without them.
+void PutTensor(msprobe_entry* entry, std::string_view name, PyObject* tensor);
+// A tensor of another framework, by way of an array of its values.
+void PutOtherTensor(msprobe_entry* entry, std::string_view name, PyObject* tensor);
+// A numpy array.
+void PutArray(msprobe_entry* entry, std::string_view name, PyObject* array);
+
+}  // namespace msprobe::python
