@@ -8,7 +8,7 @@
 
 #include "msprobe/status.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's own name
 class App;
 }
 

@@ -192,7 +192,7 @@ struct StatsState {
 template <bool kExactSquares>
 HWY_INLINE void AddToSums(Doubles value, Doubles& sum, Doubles& square_sum) {
   sum = hn::Add(sum, value);
-  if constexpr (kExactSquares) {
+  if constexpr (kExactSquares) {  // NOLINT(bugprone-branch-clone): one rounding, or two
     square_sum = hn::MulAdd(value, value, square_sum);
   } else {
     square_sum = hn::Add(square_sum, hn::Mul(value, value));
@@ -309,7 +309,7 @@ struct CompareState {
 // Products of two widened floats are exact in double, that of a difference with itself is not.
 template <bool kExactProducts>
 HWY_INLINE Doubles AddProduct(Doubles a, Doubles b, Doubles sum) {
-  if constexpr (kExactProducts) {
+  if constexpr (kExactProducts) {  // NOLINT(bugprone-branch-clone): one rounding, or two
     return hn::MulAdd(a, b, sum);
   } else {
     return hn::Add(sum, hn::Mul(a, b));

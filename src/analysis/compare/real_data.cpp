@@ -152,7 +152,7 @@ class RealDataComparison {
     return total;
   }
 
-  void Fill(RowResult& row, RealMetrics metrics) {
+  void Fill(RowResult& row, const RealMetrics& metrics) {
     row.metrics = metrics.metrics;
     row.verdict = RealVerdict(metrics.metrics);
     row.distance = metrics.distance;

@@ -139,6 +139,7 @@ ScreenView ForScreen(const report::Table& table, size_t width) {
   }
   view.width = LineWidth(columns);
   std::vector<std::string> names;
+  names.reserve(columns.size());
   for (const Column& column : columns) {
     names.push_back(table.columns()[column.index]);
   }
