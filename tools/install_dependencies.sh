@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that msprobe needs. The lists below are the only ones.
 #
-#   tools/install_dependencies.sh [SET...]      sets: build (default) test develop bench fuzz aarch64
+#   tools/install_dependencies.sh [SET...]      sets: build (default) test develop bench fuzz aarch64 torch2
 #
 # Packages that are installed already are left alone; nothing is fetched when none is missing. Needs root or sudo otherwise.
 . "$(dirname "${BASH_SOURCE[0]}")/dev/common.sh"
@@ -19,6 +19,8 @@ declare -A packages=(
   [fuzz]="clang-14 libclang-rt-14-dev"
   # Cross compiler and emulator. Libraries for arm64 are fetched by tools/dev/test_aarch64.sh.
   [aarch64]="g++-aarch64-linux-gnu qemu-user"
+  # Makes the root of tools/dev/test_torch2.sh.
+  [torch2]="debootstrap"
 )
 
 command -v dpkg-query >/dev/null && command -v apt-get >/dev/null \
@@ -33,7 +35,7 @@ is_installed() {
 
 missing=()
 for set_name in "${@:-build}"; do
-  [ -n "${packages[$set_name]:-}" ] || fail "there is no package set \"$set_name\"" "sets: build test develop bench fuzz aarch64"
+  [ -n "${packages[$set_name]:-}" ] || fail "there is no package set \"$set_name\"" "sets: build test develop bench fuzz aarch64 torch2"
   for package in ${packages[$set_name]}; do
     is_installed "$package" || missing+=("$package")
   done
