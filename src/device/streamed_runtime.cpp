@@ -7,8 +7,8 @@
 
 namespace msprobe::device {
 
-// Owns the two events of a copy. They are destroyed when the copy is known to be over: runtimes
-// forbid it earlier.
+// Owns the two events of a copy. They are destroyed when nothing that is queued knows them any
+// more: runtimes forbid it earlier.
 class StreamedRuntime::StreamedCopy final : public Copy {
  public:
   StreamedCopy(StreamedRuntime& runtime, int32_t device) : runtime_(runtime), device_(device) {}
@@ -21,14 +21,17 @@ class StreamedRuntime::StreamedCopy final : public Copy {
     if (produced_ == nullptr && copied_ == nullptr) {
       return;
     }
-    Result<Scope> scope = runtime_.Enter(device_);
+    const Result<Scope> scope = runtime_.Enter(device_);
     if (!scope.ok()) {
       return;  // in a forked child, or the device is lost: nothing can be given back
     }
-    for (Event event : {produced_, copied_}) {
-      if (event != nullptr) {
-        runtime_.DestroyEvent(event);
-      }
+    if (produced_ != nullptr) {
+      runtime_.DestroyEvent(produced_);
+    }
+    if (held_ != 0) {
+      runtime_.RetireEvent({device_, producer_, copied_, held_}, begun_);
+    } else if (copied_ != nullptr) {
+      runtime_.DestroyEvent(copied_);
     }
   }
 
@@ -42,10 +45,14 @@ class StreamedRuntime::StreamedCopy final : public Copy {
       return queued;
     }
     under_way_ = true;
-    if (request.hold_producer && !runtime_.MakeStreamWait(request.producer, copied_).ok()) {
+    if (!request.hold_producer) {
+      return {};
+    }
+    if (!runtime_.MakeStreamWait(request.producer, copied_).ok()) {
       // What the stream would have waited for, this thread waits for.
       return Wait();
     }
+    held_ = ++runtime_.clock_;
     return {};
   }
 
@@ -70,6 +77,8 @@ class StreamedRuntime::StreamedCopy final : public Copy {
 
  private:
   Status Queue(const CopyRequest& request, Stream stream) {
+    producer_ = request.producer;
+    begun_ = ++runtime_.clock_;
     MSP_ASSIGN_OR_RETURN(produced_, runtime_.CreateEvent());
     MSP_ASSIGN_OR_RETURN(copied_, runtime_.CreateEvent());
     MSP_RETURN_IF_ERROR(runtime_.RecordEvent(produced_, request.producer));
@@ -85,6 +94,9 @@ class StreamedRuntime::StreamedCopy final : public Copy {
 
   StreamedRuntime& runtime_;
   const int32_t device_;
+  Stream producer_ = nullptr;
+  uint64_t begun_ = 0;  // ticks of the runtime's clock
+  uint64_t held_ = 0;   // 0: the producer does not wait for this copy
   Event produced_ = nullptr;
   Event copied_ = nullptr;
   bool under_way_ = false;
@@ -154,14 +166,37 @@ Result<std::unique_ptr<Copy>> StreamedRuntime::CopyToHost(const CopyRequest& req
   return std::unique_ptr<Copy>(std::move(copy));
 }
 
-void StreamedRuntime::DestroyStreams() {
+// The producer's wait for `retired` lies before what a later copy recorded on the same stream. So
+// when that copy is over, the wait is too.
+void StreamedRuntime::RetireEvent(const RetiredEvent& retired, uint64_t begun) {
+  const std::lock_guard lock(retired_mutex_);
+  std::erase_if(retired_, [&](const RetiredEvent& earlier) {
+    const bool over = earlier.device == retired.device && earlier.producer == retired.producer &&
+                      earlier.held < begun;
+    if (over) {
+      DestroyEvent(earlier.event);
+    }
+    return over;
+  });
+  retired_.push_back(retired);
+}
+
+void StreamedRuntime::GiveBack() {
   for (const auto& [device, stream] : copy_streams_) {
     const Result<Scope> scope = Enter(device);
-    if (scope.ok()) {
-      DestroyStream(stream);
+    if (!scope.ok()) {
+      continue;
     }
+    (void)SynchronizeCurrentDevice();
+    for (const RetiredEvent& retired : retired_) {
+      if (retired.device == device) {
+        DestroyEvent(retired.event);
+      }
+    }
+    DestroyStream(stream);
   }
   copy_streams_.clear();
+  retired_.clear();
 }
 
 }  // namespace msprobe::device

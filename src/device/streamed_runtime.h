@@ -2,10 +2,12 @@
 // touch a device. A vendor's runtime supplies the primitives.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -51,8 +53,8 @@ class StreamedRuntime : public Runtime {
   // False in a forked child.
   bool InOwnProcess() const;
   Status CheckProcess() const;
-  // For destructors of runtimes.
-  void DestroyStreams();
+  // Streams and events, for the destructor of a runtime.
+  void GiveBack();
 
   void FreeHost(int32_t device, void* memory) final;
 
@@ -78,11 +80,25 @@ class StreamedRuntime : public Runtime {
  private:
   class StreamedCopy;
 
+  // The end of a copy, for which its producer may still have to wait.
+  struct RetiredEvent {
+    int32_t device;
+    Stream producer;
+    Event event;
+    uint64_t held;  // when the wait had been queued
+  };
+
+  // Keeps an event of a copy that was begun at `begun` until that is allowed to go; destroys those
+  // that are. The device is entered.
+  void RetireEvent(const RetiredEvent& retired, uint64_t begun);
   Result<Stream> CopyStream(int32_t device);
 
   const pid_t process_;
   std::mutex streams_mutex_;
   std::map<int32_t, Stream> copy_streams_;  // by device
+  std::atomic<uint64_t> clock_ = 0;         // orders what calling threads queue
+  std::mutex retired_mutex_;
+  std::vector<RetiredEvent> retired_;
 };
 
 }  // namespace msprobe::device

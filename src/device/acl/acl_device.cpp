@@ -32,7 +32,15 @@ AclRuntime::~AclRuntime() {
   if (!ready_ || !InOwnProcess()) {
     return;
   }
-  DestroyStreams();
+  GiveBack();
+  for (auto& [device, block] : overflow_blocks_) {
+    const Result<Scope> scope = Enter(device);
+    if (scope.ok()) {
+      (void)api_.aclrtSynchronizeDevice();
+      (void)api_.aclrtFree(block.on_device);
+    }
+    block.on_host = {};
+  }
   if (loading_ == Loading::kMayLoad && initialised_by_us_) {
     (void)api_.aclFinalize();
   }
@@ -102,7 +110,9 @@ DeviceInfo AclRuntime::DescribeDevice(int32_t index) {
     size_t total_bytes = 0;
     const Status known =
         MSPROBE_ACL_CALL(api_, aclrtGetMemInfo, kAclHbmMemory, &free_bytes, &total_bytes);
-    info.trouble = known.message();
+    if (!known.ok()) {
+      info.trouble = known.message();
+    }
     info.free_bytes = free_bytes;
     info.total_bytes = total_bytes;
   }
@@ -217,32 +227,32 @@ Status AclRuntime::QueueCopyToHost(const CopyRequest& request, Stream stream) {
                           request.bytes, kAclCopyDeviceToHost, stream);
 }
 
+Result<AclRuntime::OverflowBlock*> AclRuntime::BlockOf(int32_t device) {
+  const auto found = overflow_blocks_.find(device);
+  if (found != overflow_blocks_.end()) {
+    return &found->second;
+  }
+  OverflowBlock block;
+  MSP_ASSIGN_OR_RETURN(block.on_host, AllocateHost(device, kAclOverflowStatusBytes));
+  MSP_RETURN_IF_ERROR(MSPROBE_ACL_CALL(api_, aclrtMalloc, &block.on_device, kAclOverflowStatusBytes,
+                                       kAclMallocNormalOnly));
+  return &overflow_blocks_.emplace(device, std::move(block)).first->second;
+}
+
 Result<bool> AclRuntime::Overflowed(int32_t device, Stream stream) {
   MSP_ASSIGN_OR_RETURN(const Scope scope, Enter(device));
   MSP_RETURN_IF_ERROR(api_.Require(AclFeature::kOverflow));
-  MSP_ASSIGN_OR_RETURN(HostBuffer host_block, AllocateHost(device, kAclOverflowStatusBytes));
-  void* status_block = nullptr;
-  MSP_RETURN_IF_ERROR(MSPROBE_ACL_CALL(api_, aclrtMalloc, &status_block, kAclOverflowStatusBytes,
-                                       kAclMallocNormalOnly));
-  Result<bool> overflowed = ReadOverflowStatus(status_block, stream, host_block.data());
-  if (!overflowed.ok()) {
-    // What was queued may still write to both blocks.
-    (void)api_.aclrtSynchronizeStream(stream);
-  }
-  (void)api_.aclrtFree(status_block);
-  return overflowed;
-}
-
-Result<bool> AclRuntime::ReadOverflowStatus(void* status_block, Stream stream,
-                                            std::byte* host_block) {
-  MSP_RETURN_IF_ERROR(MSPROBE_ACL_CALL(api_, aclrtGetOverflowStatus, status_block,
+  const std::lock_guard lock(overflow_mutex_);
+  MSP_ASSIGN_OR_RETURN(OverflowBlock * block, BlockOf(device));
+  MSP_RETURN_IF_ERROR(MSPROBE_ACL_CALL(api_, aclrtGetOverflowStatus, block->on_device,
                                        kAclOverflowStatusBytes, stream));
-  MSP_RETURN_IF_ERROR(MSPROBE_ACL_CALL(api_, aclrtMemcpyAsync, host_block, kAclOverflowStatusBytes,
-                                       status_block, kAclOverflowStatusBytes, kAclCopyDeviceToHost,
-                                       stream));
+  std::byte* const bytes = block->on_host.data();
+  MSP_RETURN_IF_ERROR(MSPROBE_ACL_CALL(api_, aclrtMemcpyAsync, bytes, kAclOverflowStatusBytes,
+                                       block->on_device, kAclOverflowStatusBytes,
+                                       kAclCopyDeviceToHost, stream));
   MSP_RETURN_IF_ERROR(MSPROBE_ACL_CALL(api_, aclrtSynchronizeStream, stream));
   // Which of the words tells is not documented; all are zero when nothing overflowed.
-  return std::any_of(host_block, host_block + kAclOverflowStatusBytes,
+  return std::any_of(bytes, bytes + kAclOverflowStatusBytes,
                      [](std::byte value) { return value != std::byte{0}; });
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 
@@ -45,8 +46,16 @@ class AclRuntime final : public StreamedRuntime {
   Status SynchronizeEvent(Event event) override;
   Status QueueCopyToHost(const CopyRequest& request, Stream stream) override;
 
+  // What a device writes its overflow status to. Kept: what was queued may write to it after an
+  // error.
+  struct OverflowBlock {
+    void* on_device = nullptr;
+    HostBuffer on_host;
+  };
+
+  Result<OverflowBlock*> BlockOf(int32_t device);  // overflow_mutex_ is held
+
   Status Open();  // ready_mutex_ is held
-  Result<bool> ReadOverflowStatus(void* status_block, Stream stream, std::byte* host_block);
   DeviceInfo DescribeDevice(int32_t index);
 
   const Loading loading_;
@@ -55,6 +64,8 @@ class AclRuntime final : public StreamedRuntime {
   bool initialised_by_us_ = false;
   uint32_t device_count_ = 0;
   AclApi api_;
+  std::mutex overflow_mutex_;
+  std::map<int32_t, OverflowBlock> overflow_blocks_;  // by device
   std::unique_ptr<AclKernelDump> kernel_dump_;
 };
 

@@ -90,7 +90,7 @@ Status AclKernelDump::Begin(const KernelDumpOptions& options) {
   if (active_) {
     return UsageError("a kernel dump is under way already");
   }
-  MSP_ASSIGN_OR_RETURN(const StreamedRuntime::Scope scope, runtime_.Enter(options.device));
+  MSP_ASSIGN_OR_RETURN(const AclRuntime::Scope scope, runtime_.Enter(options.device));
   MSP_RETURN_IF_ERROR(runtime_.api_.Require(AclFeature::kKernelDump));
   Status begun = options.sink ? TakeFiles(options) : OkStatus();
   if (begun.ok()) {
@@ -120,7 +120,7 @@ Status AclKernelDump::End() {
     }
   };
   {
-    Result<StreamedRuntime::Scope> scope = runtime_.Enter(device_);
+    Result<AclRuntime::Scope> scope = runtime_.Enter(device_);
     if (scope.ok()) {
       keep_first(MSPROBE_ACL_CALL(api, aclrtSynchronizeDevice));
     } else {

@@ -21,7 +21,7 @@ CudaRuntime::~CudaRuntime() {
   if (!ready_ || !InOwnProcess()) {
     return;
   }
-  DestroyStreams();
+  GiveBack();
   for (const auto& [index, primary] : contexts_) {
     (void)api_.cuDevicePrimaryCtxRelease_v2(primary.device);
   }
@@ -97,7 +97,9 @@ DeviceInfo CudaRuntime::DescribeDevice(int32_t index) {
                               device);
   }
   info.name = base::Printable(name.data());
-  info.trouble = named.message();
+  if (!named.ok()) {
+    info.trouble = named.message();
+  }
   const Result<Scope> scope = Enter(index);
   if (!scope.ok()) {
     info.trouble = scope.status().message();
