@@ -223,6 +223,7 @@ class Session:
     def close(self):
         if self._closed:
             return
+        self.finished = True
         self._quietly("close", self.hooks.remove, self)
         if self.step_open:
             self._quietly("close", self.hooks.finish_step, self)

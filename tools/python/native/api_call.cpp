@@ -278,8 +278,18 @@ PyObject* Copy(PyObject* object, PyObject* /*arguments*/) {
   return object;
 }
 
-// Pickled as the original: itemgetter(0)((original,)) gives it back without a word of msprobe.
+// Pickled by name where that name leads here now, else as the original: itemgetter(0)((original,))
+// gives it back without a word of msprobe.
 PyObject* Reduce(PyObject* object, PyObject* /*arguments*/) {
+  const Ref home(PyObject_GetAttrString(object, "__module__"));
+  Ref name(PyObject_GetAttrString(object, "__name__"));
+  PyErr_Clear();
+  if (home && name && PyUnicode_Check(home.get())) {
+    PyObject* module = PyDict_GetItem(PyImport_GetModuleDict(), home.get());
+    const Ref found(module == nullptr ? nullptr : PyObject_GetAttr(module, name.get()));
+    PyErr_Clear();
+    if (found.get() == object) return name.release();
+  }
   const Ref operators(PyImport_ImportModule("operator"));
   const Ref getter(operators ? PyObject_CallMethod(operators.get(), "itemgetter", "i", 0)
                              : nullptr);

@@ -24,7 +24,14 @@ class PrecisionDebugger:
         if self._session is not None:
             return
         given = {"task": task, "dump_path": dump_path, "level": level, "step": step}
-        overrides = {key: value for key, value in given.items() if value is not None}
+        self._open(config_path, {key: value for key, value in given.items() if value is not None})
+        if model is not None:
+            log(_kinds.LOG_WARNING, "the argument model of PrecisionDebugger is out of use: "
+                                    "give it to start(model)")
+            self._hooks.check_model(model)
+            self._session.model = model
+
+    def _open(self, config_path, overrides):
         hooks = TorchHooks()
         try:
             self._session = Session("pytorch", hooks, config_path, overrides)
@@ -34,12 +41,16 @@ class PrecisionDebugger:
         self._hooks = hooks
         self._saved = {}
         self._saved_in = -1
+        self._started_by_script = False
         hooks.attach(self._session)
-        if model is not None:
-            log(_kinds.LOG_WARNING, "the argument model of PrecisionDebugger is out of use: "
-                                    "give it to start(model)")
-            hooks.check_model(model)
-            self._session.model = model
+
+    @classmethod
+    def _for_launcher(cls, config_path, overrides):
+        """The debugger of a script that does not construct one itself."""
+        debugger = cls.__new__(cls)
+        if debugger._session is None:
+            debugger._open(config_path, overrides)
+        return debugger
 
     @classmethod
     def _existing(cls):
@@ -53,17 +64,14 @@ class PrecisionDebugger:
     def start(cls, model=None, token_range=None):
         """Recording begins or goes on. Levels L0 and mix need the model at their first start."""
         debugger = cls._existing()
-        if debugger._reject_dataloader():
-            return
+        debugger._started_by_script = True
+        debugger._warn_of_dataloader()
         debugger._session.start(model, token_range)
 
     @classmethod
     def stop(cls):
         """Recording pauses; the JSON files are written."""
-        debugger = cls._existing()
-        if debugger._reject_dataloader():
-            return
-        debugger._session.stop()
+        cls._existing()._session.stop()
 
     @classmethod
     def forward_backward_dump_end(cls):
@@ -72,21 +80,17 @@ class PrecisionDebugger:
     @classmethod
     def step(cls):
         """The step is over: files are written, counters begin anew."""
-        debugger = cls._existing()
-        if debugger._reject_dataloader():
-            return
-        debugger._session.step()
+        cls._existing()._session.step()
 
     @classmethod
     def set_init_step(cls, step):
         cls._existing()._session.set_init_step(step)
 
-    def _reject_dataloader(self):
+    def _warn_of_dataloader(self):
         if self._session.settings.get("enable_dataloader"):
             self._session.say_once(
                 _kinds.LOG_WARNING,
                 "enable_dataloader is out of use and has no effect: start, stop and step count")
-        return False
 
     @classmethod
     def monitor(cls, model=None):

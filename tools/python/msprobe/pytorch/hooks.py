@@ -15,6 +15,7 @@ class TorchHooks(Hooks):
         self.apis = ApiHooks()
         self.modules = None
         self._pending = distributed.PendingOutputs()
+        self._keeps_apis = False
         self._session = None
 
     def attach(self, session):
@@ -45,6 +46,17 @@ class TorchHooks(Hooks):
 
     # ---- on and off ----
 
+    def keep_apis(self, session):
+        """Functions stay replaced between steps: a step may begin inside the expression that looked
+        one up, as in loss(model(x)). They cost a test per call until the last selected step."""
+        if session.level in LEVELS_WITH_APIS:
+            self._keeps_apis = True
+            self.apis.install()
+
+    def _release_apis(self, session):
+        if not self._keeps_apis or session.finished:
+            self.apis.remove()
+
     def install(self, session, model, token_range):
         self._recompute.put()
         if session.level in LEVELS_WITH_MODULES:
@@ -62,10 +74,10 @@ class TorchHooks(Hooks):
             self._optimizer.put()
 
     def pause(self, session):
-        self.apis.remove()
+        self._release_apis(session)
         self._clip.take()
-        self._optimizer.take()
-        # Modules stay: their calls count until the step ends, recorded or not.
+        # Modules stay: their calls count until the step ends, recorded or not. So does the watch of
+        # optimizers: this may run inside one of its hooks.
 
     def finish_step(self, session):
         self._pending.finish()
@@ -79,6 +91,7 @@ class TorchHooks(Hooks):
 
     def remove(self, session):
         self.pause(session)
+        self._optimizer.take()
         self.modules.remove()
         self._recompute.take()
         self._pending.remove()

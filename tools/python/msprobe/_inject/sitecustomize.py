@@ -1,0 +1,71 @@
+"""Loaded by every Python that a capturing launcher starts: waits for torch to be imported.
+
+Nothing is imported here that a program does not import itself; a sitecustomize of the environment
+that this file hides is run as well.
+"""
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_MODULES = {"pytorch": ("torch", "msprobe.pytorch.autocapture"),
+            "mindspore": ("mindspore", "msprobe.mindspore.autocapture")}
+
+
+class _After(importlib.abc.Loader):
+    """Loads a module as its own loader does, then calls `then`."""
+
+    def __init__(self, loader, then):
+        self._loader = loader
+        self._then = then
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self._then()
+
+    def __getattr__(self, name):
+        return getattr(self._loader, name)
+
+
+class _Waiting(importlib.abc.MetaPathFinder):
+    def __init__(self, name, activator):
+        self._name = name
+        self._activator = activator
+
+    def find_spec(self, fullname, path, target=None):
+        if fullname != self._name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _After(spec.loader, self._activate)
+        return spec
+
+    def _activate(self):
+        try:
+            importlib.import_module(self._activator).activate()
+        except Exception as error:  # the program runs as it would without us
+            sys.stderr.write("msprobe: nothing is captured: %s: %s\n"
+                             % (type(error).__name__, error))
+
+
+def _run_hidden_sitecustomize():
+    places = [place for place in sys.path if os.path.abspath(place or ".") != _FOLDER]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", places)
+    if spec is None or spec.loader is None:
+        return
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
+
+
+_wanted = _MODULES.get(os.environ.get("MSPROBE_DUMP_FRAMEWORK", "pytorch"))
+if os.environ.get("MSPROBE_DUMP_CONFIG") is not None and _wanted is not None:
+    sys.meta_path.insert(0, _Waiting(*_wanted))
+_run_hidden_sitecustomize()
