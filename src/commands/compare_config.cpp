@@ -18,7 +18,7 @@ Status ReadCompareConfig(const std::filesystem::path& file, analysis::CompareOpt
     return config.ErrorAt(root, "", "the file must hold an object with npu_path and bench_path");
   }
   // The Python tool ignores keys it does not know; a mistyped one deserves a word.
-  if (const Status unknown = config.Checknown_keys(root, known_keys); !unknown.ok()) {
+  if (const Status unknown = config.CheckKeys(root, known_keys); !unknown.ok()) {
     base::LogWarning(unknown.message() + "; ignored");
   }
   MSP_ASSIGN_OR_RETURN(options.npu_path, config.RequiredText(root, "npu_path"));
