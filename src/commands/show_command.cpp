@@ -14,6 +14,7 @@
 #include "src/base/log.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
+#include "src/commands/print.h"
 #include "src/report/writers.h"
 
 namespace msprobe::commands {
@@ -43,13 +44,6 @@ marked row with the reason; exit code 3 means that nothing could be read at all.
 )";
 
 constexpr size_t kNotesShown = 20;
-
-Status Print(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
-    return IoError("cannot write to the standard output");
-  }
-  return {};
-}
 
 }  // namespace
 

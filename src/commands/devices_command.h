@@ -1,0 +1,24 @@
+// msprobe devices: which accelerators can be used here, and why others cannot.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/commands/command.h"
+
+namespace msprobe::commands {
+
+class DevicesCommand final : public Command {
+ public:
+  std::string_view name() const override { return "devices"; }
+  std::string_view summary() const override {
+    return "List the accelerators of this machine, and why others cannot be used";
+  }
+  void Configure(CLI::App& app) override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  std::string format_ = "table";  // "table", "csv", "json"
+};
+
+}  // namespace msprobe::commands
