@@ -26,6 +26,7 @@ msprobe_dependency(zlib zlib.h z)
 msprobe_dependency(libdeflate libdeflate.h deflate)
 msprobe_dependency(expat expat.h expat)
 msprobe_dependency(yaml_cpp yaml-cpp/yaml.h yaml-cpp)
+msprobe_dependency(xxhash xxhash.h)
 msprobe_dependency(pcre2 pcre2.h pcre2-8)
 
 # Debian ships no archive of fmt and spdlog: header-only mode keeps the binary self-contained.

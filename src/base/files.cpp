@@ -207,6 +207,7 @@ Result<FileBytes> FileBytes::Open(const Path& path, std::vector<std::byte>* scra
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)),
+      exists_(std::exchange(other.exists_, false)),
       cleanup_slot_(std::exchange(other.cleanup_slot_, -1)),
       size_bytes_(other.size_bytes_),
       final_path_(std::move(other.final_path_)),
@@ -216,6 +217,7 @@ AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
   if (this != &other) {
     Discard();
     descriptor_ = std::exchange(other.descriptor_, -1);
+    exists_ = std::exchange(other.exists_, false);
     cleanup_slot_ = std::exchange(other.cleanup_slot_, -1);
     size_bytes_ = other.size_bytes_;
     final_path_ = std::move(other.final_path_);
@@ -230,7 +232,10 @@ void AtomicFile::Discard() {
   if (descriptor_ >= 0) {
     ::close(descriptor_);
     descriptor_ = -1;
+  }
+  if (exists_) {
     ::unlink(temporary_path_.c_str());
+    exists_ = false;
   }
   ForgetOnInterrupt(cleanup_slot_);
   cleanup_slot_ = -1;
@@ -251,6 +256,7 @@ Result<AtomicFile> AtomicFile::Create(const Path& final_path) {
     return SystemError("create", final_path, errno);
   }
   file.descriptor_ = fd;
+  file.exists_ = true;
   return file;
 }
 
@@ -290,19 +296,29 @@ Status AtomicFile::WriteAt(uint64_t offset, std::string_view text) {
   return {};
 }
 
-Status AtomicFile::Commit() {
+Status AtomicFile::Reserve(uint64_t bytes) {
+  // Not posix_fallocate: where the file system cannot, it writes zeros instead.
+  if (::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)) != 0 &&
+      (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
+    return SystemError("write", final_path_, errno);
+  }
+  return {};
+}
+
+Status AtomicFile::Close() {
   // close() can report a delayed write error (network file systems, quotas).
-  const int fd = std::exchange(descriptor_, -1);
-  if (::close(fd) != 0) {
-    const int error = errno;
-    ::unlink(temporary_path_.c_str());
-    return SystemError("write", final_path_, error);
+  if (descriptor_ >= 0 && ::close(std::exchange(descriptor_, -1)) != 0) {
+    return SystemError("write", final_path_, errno);
   }
+  return {};
+}
+
+Status AtomicFile::Commit() {
+  MSP_RETURN_IF_ERROR(Close());
   if (::rename(temporary_path_.c_str(), final_path_.c_str()) != 0) {
-    const int error = errno;
-    ::unlink(temporary_path_.c_str());
-    return SystemError("rename into", final_path_, error);
+    return SystemError("rename into", final_path_, errno);
   }
+  exists_ = false;
   ForgetOnInterrupt(cleanup_slot_);
   cleanup_slot_ = -1;
   return {};

@@ -78,12 +78,17 @@ class AtomicFile {
   // Overwrites earlier bytes (a header whose fields are known last).
   Status WriteAt(uint64_t offset, std::string_view text);
   uint64_t size_bytes() const { return size_bytes_; }
+  // Asks for room in advance, which speeds large files up; an error only when there is none.
+  Status Reserve(uint64_t bytes);
+  // Closes the file under its temporary name, which can take long; Commit() does it otherwise.
+  Status Close();
   Status Commit();
 
  private:
   void Discard();
 
   int descriptor_ = -1;
+  bool exists_ = false;  // under the temporary name
   int cleanup_slot_ = -1;
   uint64_t size_bytes_ = 0;
   Path final_path_;

@@ -7,6 +7,7 @@
 #include "src/base/files.h"
 #include "src/io/element_blocks.h"
 #include "src/io/npy.h"
+#include "src/io/tensor_output.h"
 #include "src/tensor/float_bits.h"
 
 namespace msprobe {
@@ -51,15 +52,23 @@ Status WriteWidened(base::AtomicFile& file, DType dtype, std::span<const std::by
 
 }  // namespace
 
-Status WriteNpyFile(const std::filesystem::path& path, const TensorView& tensor) {
+Status io::WriteNpyTo(base::AtomicFile& file, const TensorView& tensor) {
   const std::string_view own_descr = GetDTypeInfo(tensor.dtype).numpy_descr;
   const bool widen = own_descr.empty();
   const std::string_view descr = widen ? GetDTypeInfo(DType::kFloat32).numpy_descr : own_descr;
-  MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
-  MSP_RETURN_IF_ERROR(file.Write(io::FormatNpyHeader(descr, tensor.shape)));
-  MSP_RETURN_IF_ERROR(io::ForEachBlock(tensor, [&](std::span<const std::byte> block) {
+  const std::string header = io::FormatNpyHeader(descr, tensor.shape);
+  if (!widen && tensor.is_plain()) {
+    return WriteParts(file, header, tensor.bytes(), {});
+  }
+  MSP_RETURN_IF_ERROR(file.Write(header));
+  return io::ForEachBlock(tensor, [&](std::span<const std::byte> block) {
     return widen ? WriteWidened(file, tensor.dtype, block) : file.Write(block);
-  }));
+  });
+}
+
+Status WriteNpyFile(const std::filesystem::path& path, const TensorView& tensor) {
+  MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
+  MSP_RETURN_IF_ERROR(io::WriteNpyTo(file, tensor));
   return file.Commit();
 }
 

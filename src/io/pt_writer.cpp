@@ -10,6 +10,7 @@
 
 #include "src/base/files.h"
 #include "src/io/element_blocks.h"
+#include "src/io/tensor_output.h"
 #include "src/kernels/crc32.h"
 
 namespace msprobe {
@@ -265,47 +266,82 @@ std::string EndRecords(uint64_t count, uint64_t directory_bytes, uint64_t direct
   return out;
 }
 
-Status WriteTextMember(base::AtomicFile& file, std::string_view name, std::string_view content,
-                       std::vector<Member>& members) {
-  const Member member{name, content.size(), kernels::Crc32(content), file.size_bytes()};
-  members.push_back(member);
-  std::string bytes = LocalHeader(member);
-  bytes += content;
-  return file.Write(bytes);
-}
+// The members of an archive while its bytes are put together. Offsets count from the begin of the
+// file, of which `out` is the part not yet written.
+class ArchiveLayout {
+ public:
+  void AddText(std::string_view name, std::string_view content, std::string& out) {
+    AddHeader({name, content.size(), kernels::Crc32(content), written_ + out.size()}, out);
+    out += content;
+  }
+  // The data follows behind what `out` holds.
+  void AddData(std::string_view name, uint64_t size_bytes, uint32_t crc32, std::string& out) {
+    AddHeader({name, size_bytes, crc32, written_ + out.size()}, out);
+    data_ = members_.size() - 1;
+    written_ += out.size() + size_bytes;
+  }
+  void SetDataCrc(uint32_t crc32) { members_[data_].crc32 = crc32; }
+  uint64_t data_crc_offset() const { return members_[data_].offset + kLocalCrcOffset; }
+  void AddDirectory(std::string& out) const {
+    const uint64_t offset = written_ + out.size();
+    const size_t begin = out.size();
+    for (const Member& member : members_) {
+      out += DirectoryHeader(member);
+    }
+    out += EndRecords(members_.size(), out.size() - begin, offset);
+  }
 
-// Large or strided tensors pass through once: the checksum is filled in afterwards.
-Status WriteTensorMember(base::AtomicFile& file, const TensorView& tensor,
-                         std::vector<Member>& members) {
-  Member member{"archive/data/0", tensor.size_bytes(), 0, file.size_bytes()};
-  MSP_RETURN_IF_ERROR(file.Write(LocalHeader(member)));
-  MSP_RETURN_IF_ERROR(io::ForEachBlock(tensor, [&](std::span<const std::byte> block) -> Status {
-    member.crc32 = kernels::Crc32(block, member.crc32);
-    return file.Write(block);
-  }));
-  std::string crc;
-  AppendLittle(member.crc32, crc);
-  MSP_RETURN_IF_ERROR(file.WriteAt(member.offset + kLocalCrcOffset, crc));
-  members.push_back(member);
-  return {};
-}
+ private:
+  void AddHeader(const Member& member, std::string& out) {
+    members_.push_back(member);
+    out += LocalHeader(member);
+  }
+
+  std::vector<Member> members_;
+  uint64_t written_ = 0;
+  size_t data_ = 0;
+};
 
 }  // namespace
 
+Status io::WritePtTo(base::AtomicFile& file, const TensorView& tensor,
+                     std::optional<uint32_t> data_crc32) {
+  const bool plain = tensor.is_plain();
+  // A strided tensor passes through once: its checksum is filled in afterwards.
+  uint32_t crc32 = data_crc32 ? *data_crc32 : plain ? kernels::Crc32(tensor.bytes()) : 0;
+  ArchiveLayout archive;
+  std::string head;
+  archive.AddText("archive/data.pkl", TensorPickle(tensor), head);
+  archive.AddText("archive/byteorder", "little", head);
+  archive.AddData("archive/data/0", tensor.size_bytes(), crc32, head);
+
+  const auto make_tail = [&archive] {
+    std::string tail;
+    archive.AddText("archive/version", "3\n", tail);
+    archive.AddDirectory(tail);
+    return tail;
+  };
+  if (plain) {
+    return WriteParts(file, head, tensor.bytes(), make_tail());
+  }
+  MSP_RETURN_IF_ERROR(file.Write(head));
+  const bool compute = !data_crc32.has_value();
+  MSP_RETURN_IF_ERROR(io::ForEachBlock(tensor, [&](std::span<const std::byte> block) -> Status {
+    crc32 = compute ? kernels::Crc32(block, crc32) : crc32;
+    return file.Write(block);
+  }));
+  if (compute) {
+    std::string crc;
+    AppendLittle(crc32, crc);
+    MSP_RETURN_IF_ERROR(file.WriteAt(archive.data_crc_offset(), crc));
+    archive.SetDataCrc(crc32);
+  }
+  return file.Write(make_tail());
+}
+
 Status WritePtFile(const std::filesystem::path& path, const TensorView& tensor) {
   MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
-  std::vector<Member> members;
-  MSP_RETURN_IF_ERROR(WriteTextMember(file, "archive/data.pkl", TensorPickle(tensor), members));
-  MSP_RETURN_IF_ERROR(WriteTextMember(file, "archive/byteorder", "little", members));
-  MSP_RETURN_IF_ERROR(WriteTensorMember(file, tensor, members));
-  MSP_RETURN_IF_ERROR(WriteTextMember(file, "archive/version", "3\n", members));
-  std::string directory;
-  for (const Member& member : members) {
-    directory += DirectoryHeader(member);
-  }
-  const uint64_t directory_bytes = directory.size();
-  directory += EndRecords(members.size(), directory_bytes, file.size_bytes());
-  MSP_RETURN_IF_ERROR(file.Write(directory));
+  MSP_RETURN_IF_ERROR(io::WritePtTo(file, tensor, std::nullopt));
   return file.Commit();
 }
 

@@ -98,13 +98,13 @@ void AppendQuoted(std::string_view text, std::string& out) {
 
 }  // namespace
 
-Writer::Writer(std::string& out, int indent, NonFinite non_finite)
-    : out_(out), indent_(indent), non_finite_(non_finite) {}
+Writer::Writer(std::string& out, int indent, NonFinite non_finite, size_t depth)
+    : out_(out), indent_(indent), non_finite_(non_finite), depth_(depth) {}
 
 void Writer::NewLine(bool comma) {
   // The first levels come from a constant: one append instead of three.
   static constexpr std::string_view kBlanks = ",\n                                                ";
-  const size_t blanks = has_items_.size() * static_cast<size_t>(indent_);
+  const size_t blanks = (depth_ + has_items_.size()) * static_cast<size_t>(indent_);
   const size_t skip = comma ? 0 : 1;
   if (blanks + 2 <= kBlanks.size()) {
     out_ += kBlanks.substr(skip, blanks + 2 - skip);
@@ -173,10 +173,13 @@ void Writer::Float(double value) {
     base::AppendPythonFloatRepr(value, out_);
   } else if (non_finite_ == NonFinite::kNull) {
     Null();
-  } else if (std::isnan(value)) {
-    Raw("NaN");
   } else {
-    Raw(value > 0 ? "Infinity" : "-Infinity");
+    const std::string_view word = std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
+    if (non_finite_ == NonFinite::kText) {
+      Text(word);
+    } else {
+      Raw(word);
+    }
   }
 }
 

@@ -14,9 +14,11 @@ class Writer {
   enum class NonFinite {
     kPython,  // bare NaN, Infinity: for dump files
     kNull,    // null: for strict readers of our own results
+    kText,    // "NaN", "Infinity": strict, and nothing is lost
   };
-  // `indent` < 0: one line. Appends to `out`, which may be flushed and cleared between calls.
-  Writer(std::string& out, int indent, NonFinite non_finite = NonFinite::kPython);
+  // `indent` < 0: one line. Appends to `out`, which may be flushed and cleared between calls. What
+  // is written stands inside `depth` containers that somebody else writes.
+  Writer(std::string& out, int indent, NonFinite non_finite = NonFinite::kPython, size_t depth = 0);
 
   void BeginObject();
   void EndObject();
@@ -54,6 +56,7 @@ class Writer {
   std::string& out_;
   const int indent_;
   const NonFinite non_finite_;
+  const size_t depth_;
   std::vector<uint8_t> has_items_;  // per open container
   bool after_key_ = false;
 };

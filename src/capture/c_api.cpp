@@ -1,0 +1,562 @@
+// The C interface over Session and Entry: no exception and no C++ type passes it.
+#include <array>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "msprobe/capture.h"
+#include "msprobe/status.h"
+#include "msprobe/version.h"
+
+#include "src/base/log.h"
+#include "src/capture/session.h"
+
+using msprobe::DType;
+using msprobe::InternalError;
+using msprobe::Result;
+using msprobe::Status;
+using msprobe::StatusCode;
+using msprobe::UsageError;
+using msprobe::capture::Engine;
+using msprobe::capture::Entry;
+using msprobe::capture::Framework;
+using msprobe::capture::Session;
+using msprobe::capture::Settings;
+using msprobe::capture::TensorDescription;
+using msprobe::capture::Wanted;
+
+struct msprobe_capture {
+  std::unique_ptr<Session> session;
+  std::string settings_json;
+};
+
+namespace {
+
+static_assert(MSPROBE_FLOAT64 == static_cast<int>(DType::kFloat64));
+static_assert(MSPROBE_COMPLEX128 == static_cast<int>(DType::kComplex128));
+
+std::string& LastError() {
+  thread_local std::string text;
+  return text;
+}
+
+int CodeOf(StatusCode code) {
+  switch (code) {
+    case StatusCode::kOk:
+      return MSPROBE_OK;
+    case StatusCode::kUsage:
+    case StatusCode::kNotFound:
+    case StatusCode::kBadFormat:
+    case StatusCode::kUnsupported:
+    case StatusCode::kMismatch:
+      return MSPROBE_ERROR_USAGE;
+    case StatusCode::kIo:
+      return MSPROBE_ERROR_IO;
+    case StatusCode::kDevice:
+      return MSPROBE_ERROR_DEVICE;
+    case StatusCode::kInternal:
+      break;
+  }
+  return MSPROBE_ERROR_INTERNAL;
+}
+
+// Notes the outcome for msprobe_last_error.
+int Conclude(const Status& status) noexcept {
+  try {
+    if (status.ok()) {
+      LastError().clear();
+    } else {
+      LastError() = status.message();
+      if (!status.hint().empty()) {
+        LastError() += "\nhint: " + status.hint();
+      }
+    }
+  } catch (...) {
+    LastError().clear();
+  }
+  return CodeOf(status.code());
+}
+
+int ConcludeException() noexcept {
+  // The text may need memory that is not there.
+  static const char* const kText = "out of memory, or a defect in msprobe";
+  try {
+    try {
+      throw;
+    } catch (const std::exception& error) {
+      LastError() = std::string(kText) + ": " + error.what();
+    }
+  } catch (...) {
+    LastError().clear();
+  }
+  return MSPROBE_ERROR_INTERNAL;
+}
+
+// Runs body() -> Status at the edge of the library.
+template <typename Body>
+int Guarded(Body body) noexcept {
+  try {
+    return Conclude(body());
+  } catch (...) {
+    return ConcludeException();
+  }
+}
+
+// Adds the time of a scope to what the library took from its callers.
+class EngineTime {
+ public:
+  explicit EngineTime(Engine& engine)
+      : totals_(engine.totals), begin_(std::chrono::steady_clock::now()) {}
+  EngineTime(const EngineTime&) = delete;
+  EngineTime& operator=(const EngineTime&) = delete;
+  ~EngineTime() {
+    const auto spent = std::chrono::steady_clock::now() - begin_;
+    totals_->engine_nanoseconds +=
+        static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count());
+  }
+
+ private:
+  const std::shared_ptr<msprobe::capture::Totals> totals_;
+  const std::chrono::steady_clock::time_point begin_;
+};
+
+std::string_view View(msprobe_text text) {
+  return text.length > 0 ? std::string_view(text.data, text.length) : std::string_view();
+}
+
+Status NeedsCapture() {
+  return UsageError("there is no capture: msprobe_capture_open comes first");
+}
+
+// body(Session&) -> Status, with its time counted.
+template <typename Body>
+int WithSession(msprobe_capture* capture, Body body) noexcept {
+  return Guarded([&]() -> Status {
+    if (capture == nullptr || capture->session == nullptr) {
+      return NeedsCapture();
+    }
+    const EngineTime time(capture->session->engine());
+    return body(*capture->session);
+  });
+}
+
+// Stands for every entry that records nothing; nothing ever changes it.
+Entry& InactiveEntry() {
+  static Entry entry;
+  return entry;
+}
+
+Entry* Unwrap(msprobe_entry* entry) { return reinterpret_cast<Entry*>(entry); }
+
+msprobe_entry* Wrap(std::unique_ptr<Entry> entry) {
+  return reinterpret_cast<msprobe_entry*>(entry != nullptr ? entry.release() : &InactiveEntry());
+}
+
+// Runs body(Entry&) for calls that report at the commit.
+template <typename Body>
+void WithEntry(msprobe_entry* handle, Body body) noexcept {
+  Entry* const entry = Unwrap(handle);
+  if (entry == nullptr || !entry->active()) {
+    return;
+  }
+  try {
+    body(*entry);
+  } catch (...) {
+    entry->MarkBroken();
+  }
+}
+
+template <typename Make>
+msprobe_entry* BeginEntry(msprobe_capture* capture, Make make) noexcept {
+  try {
+    if (capture != nullptr && capture->session != nullptr) {
+      return Wrap(make(*capture->session));
+    }
+  } catch (...) {
+    ConcludeException();
+  }
+  return Wrap(nullptr);
+}
+
+Result<TensorDescription> Describe(const msprobe_tensor& tensor) {
+  constexpr int32_t kMostDimensions = 64;
+  TensorDescription result;
+  result.type = View(tensor.type);
+  result.dtype_text = View(tensor.dtype);
+  if (tensor.dimensions < 0 || tensor.dimensions > kMostDimensions ||
+      (tensor.dimensions > 0 && tensor.shape == nullptr)) {
+    return UsageError(fmt::format("a tensor of {} dimensions", tensor.dimensions));
+  }
+  if (tensor.dtype_code >= 0 && tensor.dtype_code < msprobe::kDTypeCount) {
+    result.dtype = static_cast<DType>(tensor.dtype_code);
+  }
+  if (tensor.dimensions > 0) {
+    result.shape.assign(tensor.shape, tensor.shape + tensor.dimensions);
+    if (tensor.strides != nullptr) {
+      result.strides.assign(tensor.strides, tensor.strides + tensor.dimensions);
+    }
+  }
+  if (tensor.requires_grad >= 0) {
+    result.requires_grad = tensor.requires_grad != 0;
+  }
+  result.data = tensor.data;
+  result.conjugated = (tensor.flags & MSPROBE_TENSOR_CONJUGATED) != 0;
+  result.negated = (tensor.flags & MSPROBE_TENSOR_NEGATED) != 0;
+  result.is_numpy = (tensor.flags & MSPROBE_TENSOR_NUMPY) != 0;
+  return result;
+}
+
+uint64_t PutTensor(msprobe_entry* handle, const msprobe_tensor* tensor, bool deferred) noexcept {
+  uint64_t ticket = 0;
+  WithEntry(handle, [&](Entry& entry) {
+    const EngineTime time(entry.step()->engine());
+    if (tensor == nullptr) {
+      entry.Refuse(UsageError("no tensor is given"));
+      return;
+    }
+    Result<TensorDescription> described = Describe(*tensor);
+    if (!described.ok()) {
+      entry.Refuse(std::move(described).status());
+    } else if (deferred) {
+      ticket = entry.PutTensorDeferred(*described);
+    } else {
+      entry.PutTensor(*described);
+    }
+  });
+  return ticket;
+}
+
+uint32_t BitsOf(const Wanted& wanted) {
+  uint32_t bits = 0;
+  bits |= wanted.input ? uint32_t{MSPROBE_WANT_INPUT} : 0;
+  bits |= wanted.output ? uint32_t{MSPROBE_WANT_OUTPUT} : 0;
+  bits |= wanted.stack ? uint32_t{MSPROBE_WANT_STACK} : 0;
+  return bits;
+}
+
+}  // namespace
+
+extern "C" {
+
+int32_t msprobe_capture_abi(void) noexcept { return MSPROBE_CAPTURE_ABI; }
+const char* msprobe_capture_version(void) noexcept { return MSPROBE_VERSION; }
+const char* msprobe_last_error(void) noexcept { return LastError().c_str(); }
+
+int msprobe_capture_open(msprobe_text config_path, msprobe_text overrides_json,
+                         msprobe_text framework, msprobe_capture** out) noexcept {
+  return Guarded([&]() -> Status {
+    if (out == nullptr) {
+      return UsageError("msprobe_capture_open has nowhere to put the capture");
+    }
+    *out = nullptr;
+    std::optional<Framework> known;
+    for (const Framework candidate :
+         {Framework::kPyTorch, Framework::kMindSpore, Framework::kMindTorch}) {
+      if (msprobe::capture::FrameworkName(candidate) == View(framework)) {
+        known = candidate;
+      }
+    }
+    if (!known) {
+      return UsageError(fmt::format("no framework is called \"{}\"", View(framework)))
+          .WithHint("pytorch, mindspore, mindtorch");
+    }
+    MSP_ASSIGN_OR_RETURN(Settings settings,
+                         msprobe::capture::LoadSettings(msprobe::base::Path(View(config_path)),
+                                                        View(overrides_json), *known));
+    auto capture = std::make_unique<msprobe_capture>();
+    MSP_ASSIGN_OR_RETURN(capture->session, Session::Open(std::move(settings)));
+    capture->settings_json = capture->session->settings_json();
+    *out = capture.release();
+    return {};
+  });
+}
+
+void msprobe_capture_close(msprobe_capture* capture) noexcept {
+  if (capture == nullptr) {
+    return;
+  }
+  Guarded([&] {
+    Status status = capture->session != nullptr ? capture->session->Close() : Status();
+    delete capture;
+    return status;
+  });
+}
+
+const char* msprobe_capture_settings(const msprobe_capture* capture) noexcept {
+  return capture != nullptr ? capture->settings_json.c_str() : "{}";
+}
+
+int msprobe_capture_start(msprobe_capture* capture, int64_t rank, int* outcome) noexcept {
+  if (outcome != nullptr) {
+    *outcome = MSPROBE_START_OFF;
+  }
+  return WithSession(capture, [&](Session& session) -> Status {
+    MSP_ASSIGN_OR_RETURN(const Session::Outcome result,
+                         session.Start(rank >= 0 ? std::optional(rank) : std::nullopt));
+    if (outcome != nullptr) {
+      *outcome = result == Session::Outcome::kOn    ? MSPROBE_START_ON
+                 : result == Session::Outcome::kOff ? MSPROBE_START_OFF
+                                                    : MSPROBE_START_FINISHED;
+    }
+    return {};
+  });
+}
+
+int msprobe_capture_stop(msprobe_capture* capture) noexcept {
+  return WithSession(capture, [](Session& session) { return session.Stop(); });
+}
+
+int msprobe_capture_step(msprobe_capture* capture) noexcept {
+  return WithSession(capture, [](Session& session) { return session.Step(); });
+}
+
+int msprobe_capture_set_init_step(msprobe_capture* capture, int64_t step) noexcept {
+  return WithSession(capture, [&](Session& session) { return session.SetInitStep(step); });
+}
+
+int64_t msprobe_capture_current_step(const msprobe_capture* capture) noexcept {
+  return capture != nullptr && capture->session != nullptr ? capture->session->current_step() : 0;
+}
+
+void msprobe_capture_after_fork(msprobe_capture* capture) noexcept {
+  Guarded([&]() -> Status {
+    if (capture != nullptr && capture->session != nullptr) {
+      capture->session = Session::AfterFork(std::move(capture->session));
+    }
+    return {};
+  });
+}
+
+void msprobe_capture_get_totals(const msprobe_capture* capture,
+                                msprobe_capture_totals* out) noexcept {
+  if (out == nullptr) {
+    return;
+  }
+  *out = {};
+  if (capture == nullptr || capture->session == nullptr) {
+    return;
+  }
+  const msprobe::capture::Totals& totals = *capture->session->engine().totals;
+  out->steps = totals.steps.load();
+  out->entries = totals.entries.load();
+  out->tensors = totals.tensors.load();
+  out->tensor_files = totals.tensor_files.load();
+  out->tensor_bytes = totals.tensor_bytes.load();
+  out->written_bytes = totals.written_bytes.load();
+  out->deduplicated_files = totals.deduplicated_files.load();
+  out->lost_files = totals.lost_files.load();
+  out->errors = totals.errors.load();
+  out->engine_nanoseconds = totals.engine_nanoseconds.load();
+}
+
+uint32_t msprobe_capture_enter(msprobe_capture* capture, msprobe_text name) noexcept {
+  uint32_t bits = 0;
+  WithSession(capture, [&](Session& session) -> Status {
+    bits = BitsOf(session.Enter(View(name)));
+    return {};
+  });
+  return bits;
+}
+
+uint32_t msprobe_capture_leave(msprobe_capture* capture, msprobe_text name) noexcept {
+  uint32_t bits = 0;
+  WithSession(capture, [&](Session& session) -> Status {
+    bits = BitsOf(session.Leave(View(name)));
+    return {};
+  });
+  return bits;
+}
+
+int msprobe_capture_wants_parameters_grad(msprobe_capture* capture, msprobe_text module) noexcept {
+  int wanted = 0;
+  WithSession(capture, [&](Session& session) -> Status {
+    wanted = session.WantsParametersGrad(View(module)) ? 1 : 0;
+    return {};
+  });
+  return wanted;
+}
+
+int msprobe_capture_construct(msprobe_capture* capture, msprobe_text name,
+                              const msprobe_text* parent) noexcept {
+  return WithSession(capture, [&](Session& session) {
+    return session.SetConstruct(View(name),
+                                parent != nullptr ? std::optional(View(*parent)) : std::nullopt);
+  });
+}
+
+int msprobe_capture_stack(msprobe_capture* capture, const msprobe_frame* frames, size_t count,
+                          uint32_t* id) noexcept {
+  return WithSession(capture, [&](Session& session) -> Status {
+    if (id == nullptr || (count > 0 && frames == nullptr)) {
+      return UsageError("msprobe_capture_stack needs frames, and a place for the id");
+    }
+    std::vector<msprobe::dump::LogFrame> views;
+    views.reserve(count);
+    for (size_t i = 0; i < count; ++i) {
+      views.push_back({View(frames[i].file), View(frames[i].function), frames[i].line});
+    }
+    *id = session.RegisterStack(views);
+    return {};
+  });
+}
+
+int msprobe_capture_set_stack(msprobe_capture* capture, msprobe_text name, uint32_t id) noexcept {
+  return WithSession(capture, [&](Session& session) { return session.SetStack(View(name), id); });
+}
+
+msprobe_entry* msprobe_entry_begin(msprobe_capture* capture, msprobe_text name) noexcept {
+  return BeginEntry(capture, [&](Session& session) { return session.BeginEntry(View(name)); });
+}
+
+msprobe_entry* msprobe_entry_begin_pending(msprobe_capture* capture, uint64_t ticket) noexcept {
+  return BeginEntry(capture, [&](Session& session) { return session.BeginPendingEntry(ticket); });
+}
+
+int msprobe_entry_commit(msprobe_entry* handle) noexcept {
+  return Guarded([&]() -> Status {
+    Entry* const entry = Unwrap(handle);
+    if (entry == nullptr || !entry->active()) {
+      return {};
+    }
+    const std::shared_ptr<msprobe::capture::StepRecording> step = entry->step();
+    Engine& engine = step->engine();
+    if (engine.abandoned.load()) {
+      return {};  // the parent's: neither freed nor touched
+    }
+    const EngineTime time(engine);
+    std::unique_ptr<Entry> owner(entry);
+    Status status = owner->Commit();
+    engine.entries.Return(std::move(owner));
+    return status;
+  });
+}
+
+void msprobe_entry_discard(msprobe_entry* handle) noexcept {
+  Guarded([&]() -> Status {
+    Entry* const entry = Unwrap(handle);
+    if (entry == nullptr || !entry->active() || entry->step()->engine().abandoned.load()) {
+      return {};
+    }
+    const std::shared_ptr<msprobe::capture::StepRecording> step = entry->step();
+    std::unique_ptr<Entry> owner(entry);
+    owner->Discard();
+    step->engine().entries.Return(std::move(owner));
+    return {};
+  });
+}
+
+void msprobe_put_member(msprobe_entry* entry, msprobe_text key,
+                        msprobe_text file_segment) noexcept {
+  WithEntry(entry, [&](Entry& e) { e.PutMember(View(key), View(file_segment)); });
+}
+void msprobe_put_null(msprobe_entry* entry) noexcept {
+  WithEntry(entry, [](Entry& e) { e.PutNull(); });
+}
+void msprobe_put_bool(msprobe_entry* entry, int value) noexcept {
+  WithEntry(entry, [&](Entry& e) { e.PutBool(value != 0); });
+}
+void msprobe_put_int(msprobe_entry* entry, int64_t value) noexcept {
+  WithEntry(entry, [&](Entry& e) { e.PutInt(value); });
+}
+void msprobe_put_float(msprobe_entry* entry, double value) noexcept {
+  WithEntry(entry, [&](Entry& e) { e.PutFloat(value); });
+}
+void msprobe_put_text(msprobe_entry* entry, msprobe_text value) noexcept {
+  WithEntry(entry, [&](Entry& e) { e.PutText(View(value)); });
+}
+void msprobe_put_digits(msprobe_entry* entry, msprobe_text digits) noexcept {
+  WithEntry(entry, [&](Entry& e) { e.PutDigits(View(digits)); });
+}
+void msprobe_open_typed(msprobe_entry* entry, msprobe_text type) noexcept {
+  WithEntry(entry, [&](Entry& e) { e.OpenTyped(View(type)); });
+}
+void msprobe_open_array(msprobe_entry* entry, int naming) noexcept {
+  WithEntry(entry, [&](Entry& e) { e.OpenArray(naming == MSPROBE_IN_FILE_NAME); });
+}
+void msprobe_open_object(msprobe_entry* entry, int naming) noexcept {
+  WithEntry(entry, [&](Entry& e) { e.OpenObject(naming == MSPROBE_IN_FILE_NAME); });
+}
+void msprobe_put_key(msprobe_entry* entry, msprobe_text key) noexcept {
+  WithEntry(entry, [&](Entry& e) { e.PutKey(View(key)); });
+}
+void msprobe_close(msprobe_entry* entry) noexcept {
+  WithEntry(entry, [](Entry& e) { e.Close(); });
+}
+
+void msprobe_put_tensor(msprobe_entry* entry, const msprobe_tensor* tensor) noexcept {
+  PutTensor(entry, tensor, false);
+}
+
+uint64_t msprobe_put_tensor_deferred(msprobe_entry* entry, const msprobe_tensor* tensor) noexcept {
+  return PutTensor(entry, tensor, true);
+}
+
+int msprobe_fill_statistics(msprobe_capture* capture, uint64_t ticket,
+                            const double* statistics) noexcept {
+  return WithSession(capture, [&](Session& session) -> Status {
+    if (statistics == nullptr) {
+      return UsageError("no statistics are given");
+    }
+    return session.FillStatistics(
+        ticket, std::array{statistics[0], statistics[1], statistics[2], statistics[3]});
+  });
+}
+
+uint64_t msprobe_put_pending(msprobe_entry* entry) noexcept {
+  uint64_t ticket = 0;
+  WithEntry(entry, [&](Entry& e) { ticket = e.PutPending(); });
+  return ticket;
+}
+
+int msprobe_device_wait(msprobe_capture* capture) noexcept {
+  return WithSession(capture, [](Session&) { return Status(); });
+}
+
+int msprobe_kernel_dump_begin(msprobe_capture* capture) noexcept {
+  return WithSession(capture, [](Session&) {
+    return msprobe::DeviceError("no device runtime here can dump kernels");
+  });
+}
+
+int msprobe_kernel_dump_end(msprobe_capture* capture) noexcept {
+  return WithSession(capture, [](Session&) {
+    return msprobe::DeviceError("no device runtime here can dump kernels");
+  });
+}
+
+void msprobe_capture_report_error(msprobe_capture* capture, msprobe_text name,
+                                  msprobe_text text) noexcept {
+  WithSession(capture, [&](Session& session) -> Status {
+    session.ReportError(View(name), View(text));
+    return {};
+  });
+}
+
+void msprobe_log(int level, msprobe_text text) noexcept {
+  Guarded([&]() -> Status {
+    switch (level) {
+      case 0:
+        msprobe::base::LogDebug(View(text));
+        break;
+      case 1:
+        msprobe::base::LogInfo(View(text));
+        break;
+      case 2:
+        msprobe::base::LogWarning(View(text));
+        break;
+      default:
+        msprobe::base::LogError(View(text));
+    }
+    return {};
+  });
+}
+
+}  // extern "C"

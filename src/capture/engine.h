@@ -1,0 +1,47 @@
+// What all steps of a capture share. Entries and steps keep it alive, whoever is closed first.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "src/capture/entry.h"
+#include "src/capture/filters.h"
+#include "src/capture/settings.h"
+#include "src/capture/tensor_writers.h"
+#include "src/capture/totals.h"
+
+namespace msprobe::capture {
+
+struct Engine {
+  Engine(Settings given_settings, Filters given_filters)
+      : settings(std::move(given_settings)),
+        filters(std::move(given_filters)),
+        writers(std::make_shared<TensorWriters>(static_cast<size_t>(settings.writer_threads),
+                                                settings.writer_memory_bytes)) {}
+
+  const Settings settings;
+
+  std::mutex filters_mutex;
+  Filters filters;  // under filters_mutex
+
+  const std::shared_ptr<TensorWriters> writers;
+  const std::shared_ptr<Totals> totals = std::make_shared<Totals>();
+  EntryPool entries;
+
+  std::atomic<uint64_t> next_ticket{1};
+  // Overflow check: hits so far; recording ends with the last one wanted.
+  std::atomic<int64_t> overflow_hits{0};
+  std::atomic<bool> finished{false};
+  // The first file that could not be written is told on stderr.
+  const std::shared_ptr<std::atomic<bool>> told_lost_file =
+      std::make_shared<std::atomic<bool>>(false);
+  // Set in the child of a fork: what the parent had in hand is nobody's business any more.
+  std::atomic<bool> abandoned{false};
+};
+
+}  // namespace msprobe::capture

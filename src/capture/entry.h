@@ -1,0 +1,156 @@
+// The values of one call while they are being described: JSON text at its final place in dump.json,
+// and the tensors that go to files with it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+#include "msprobe/tensor_view.h"
+
+#include "src/capture/tensor_values.h"
+#include "src/capture/tensor_writers.h"
+#include "src/json/writer.h"
+
+namespace msprobe::capture {
+
+class StepRecording;
+
+// A tensor as the hooks describe it.
+struct TensorDescription {
+  std::string_view type;        // "torch.Tensor"
+  std::string_view dtype_text;  // as the framework spells it
+  std::optional<DType> dtype;   // not known: described without values
+  Shape shape;
+  Shape strides;               // in elements; empty with a shape: row-major
+  const void* data = nullptr;  // null: no values
+  std::optional<bool> requires_grad;
+  bool conjugated = false;
+  bool negated = false;
+  bool is_numpy = false;
+};
+
+// Where a value that comes later will stand.
+struct PendingPlace {
+  std::string path;  // file names continue from there
+  size_t depth = 0;
+};
+
+// Begin..., Put..., Commit or Discard; then it may begin anew. Calls in a wrong order are noted and
+// otherwise do nothing; the text stays valid JSON whatever comes. Not thread-safe.
+class Entry {
+ public:
+  Entry() = default;
+  Entry(const Entry&) = delete;
+  Entry& operator=(const Entry&) = delete;
+  ~Entry() = default;
+
+  void Begin(std::shared_ptr<StepRecording> step, std::string_view name);
+  // The one value of this entry fills the place of `ticket`.
+  void BeginPending(std::shared_ptr<StepRecording> step, uint64_t ticket,
+                    const PendingPlace& place);
+  // False: nothing is recorded, and all calls do nothing.
+  bool active() const { return step_ != nullptr; }
+  const std::shared_ptr<StepRecording>& step() const { return step_; }
+
+  void PutMember(std::string_view key, std::string_view file_segment);
+  void PutNull();
+  void PutBool(bool value);
+  void PutInt(int64_t value);
+  void PutFloat(double value);
+  void PutText(std::string_view value);
+  void PutDigits(std::string_view digits);
+  void OpenTyped(std::string_view type);
+  void OpenArray(bool in_file_name);
+  void OpenObject(bool in_file_name);
+  void PutKey(std::string_view key);
+  void Close();
+
+  // A value that cannot be described: null, and the commit tells why.
+  void Refuse(Status why);
+  // Describes the tensor; statistics, checksum and file as the settings say.
+  void PutTensor(const TensorDescription& tensor);
+  // The four statistics come later, under the tickets returned and the three that follow. 0: none
+  // are wanted.
+  uint64_t PutTensorDeferred(const TensorDescription& tensor);
+  uint64_t PutPending();
+
+  // Hands over what was described, and is empty then. The error is the first one met.
+  Status Commit();
+  void Discard();
+  // The text may end anywhere (memory ran out): nothing of this piece is recorded.
+  void MarkBroken() { broken_ = true; }
+
+ private:
+  enum class Kind : uint8_t { kArray, kObject, kTyped };
+  struct Frame {
+    Kind kind = Kind::kArray;
+    bool in_file_name = false;
+    bool has_key = false;     // object: a key waits for its value; typed: the value is there
+    size_t path_bytes = 0;    // of the path that the container stands at
+    uint64_t next_index = 0;  // array
+  };
+  struct Member {
+    std::string key;
+    size_t begin = 0;  // in text_
+  };
+
+  void Reset(std::shared_ptr<StepRecording> step, size_t depth);
+  bool BeginValue();  // false: there is no place for a value
+  void Open(Kind kind, bool in_file_name);
+  void CloseInnermost();
+  void FinishValue();  // what is open is closed, what is missing becomes null
+  void Complain(std::string_view what);
+  void Fail(Status status);
+  uint64_t DescribeTensor(const TensorDescription& tensor, bool deferred);
+  void PutTensorHead(const TensorDescription& tensor);
+  void PutChecksum(const TensorValues& values, bool is_empty);
+  bool WantsFile();
+  // Memory for a copy of the tensor; nullopt when no file is wanted, or it is dealt with already.
+  std::optional<TensorJob> PrepareFile(const TensorView& view);
+  Status AppendRecords();
+  void SubmitFiles();
+  void CountOverflow();
+
+  std::shared_ptr<StepRecording> step_;
+  std::string name_;
+  std::string path_;  // of the value that comes next, in file names
+  std::string text_;  // the fragments of all members, one after the other
+  std::string records_;
+  std::optional<json::Writer> json_;
+  json::Writer::NonFinite json_non_finite_ = json::Writer::NonFinite::kPython;
+  size_t depth_ = 0;
+  std::vector<Frame> frames_;
+  size_t refused_depth_ = 0;  // containers open inside one that had no place
+  std::vector<Member> members_;
+  size_t member_count_ = 0;  // of members_, which keeps its texts' memory
+  bool value_wanted_ = false;
+  bool has_whole_value_ = false;
+  uint64_t ticket_ = 0;
+  std::optional<bool> saves_tensors_;
+  bool overflowed_ = false;
+  bool broken_ = false;
+  uint64_t tensor_count_ = 0;
+  std::vector<TensorJob> files_;
+  Status first_error_;
+};
+
+// Entries that are used again: their buffers have grown to what calls need.
+class EntryPool {
+ public:
+  std::unique_ptr<Entry> Take();
+  void Return(std::unique_ptr<Entry> entry);
+
+ private:
+  static constexpr size_t kKept = 64;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Entry>> idle_;
+};
+
+}  // namespace msprobe::capture

@@ -1,0 +1,183 @@
+#include "src/capture/log_writer.h"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "src/capture/background_thread.h"
+
+namespace msprobe::capture {
+namespace {
+
+// A buffer that grew for a burst is given back.
+constexpr size_t kKeptBytes = size_t{4} << 20U;
+// So much is written at once rather than after the interval.
+constexpr size_t kWakeAboveBytes = size_t{1} << 20U;
+
+}  // namespace
+
+LogWriter::LogWriter(int descriptor, base::Path path, std::function<void(const Status&)> on_trouble)
+    : on_trouble_(std::move(on_trouble)), descriptor_(descriptor), path_(std::move(path)) {
+  if (Result<std::thread> thread = StartBackgroundThread([this] { Loop(); }); thread.ok()) {
+    thread_ = *std::move(thread);
+  }
+}
+
+LogWriter::~LogWriter() { Close(); }
+
+bool LogWriter::Append(std::string_view records) {
+  bool wake = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_ || waiting_.size() + records.size() > kMostWaitingBytes) {
+      lost_bytes_ += records.size();
+      return false;
+    }
+    const size_t before = waiting_.size();
+    waiting_ += records;
+    wake = before < kWakeAboveBytes && waiting_.size() >= kWakeAboveBytes;
+  }
+  if (!thread_.joinable()) {
+    return Flush().ok();
+  }
+  if (wake) {
+    wake_.notify_one();
+  }
+  return true;
+}
+
+void LogWriter::Loop() {
+  std::unique_lock lock(mutex_);
+  while (!closed_) {
+    // Polling costs callers nothing, where a wake-up per record would be a system call each.
+    wake_.wait_for(lock, kFlushInterval,
+                   [this] { return closed_ || waiting_.size() >= kWakeAboveBytes; });
+    if (waiting_.empty()) {
+      continue;
+    }
+    lock.unlock();
+    const bool failed = !Flush().ok();
+    lock.lock();
+    if (failed) {
+      // A full disk is not asked more often than this.
+      wake_.wait_for(lock, kFlushInterval * 10, [this] { return closed_; });
+    }
+  }
+}
+
+Status LogWriter::Flush() {
+  const NoFileSizeSignal guard;
+  Status status;
+  {
+    const std::lock_guard io_lock(io_mutex_);
+    status = WriteWaiting();
+  }
+  if (!status.ok()) {
+    const bool tell = [this] {
+      const std::lock_guard lock(mutex_);
+      return !std::exchange(told_, true);
+    }();
+    if (tell) {
+      on_trouble_(status);
+    }
+  }
+  return status;
+}
+
+Status LogWriter::WriteWaiting() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (writing_.empty()) {
+      std::swap(writing_, waiting_);
+    } else {
+      // A failed write left a rest: the order stays.
+      writing_ += waiting_;
+      waiting_.clear();
+    }
+  }
+  size_t done = 0;
+  Status status;
+  while (done < writing_.size() && descriptor_ >= 0) {
+    const ssize_t count = ::write(descriptor_, writing_.data() + done, writing_.size() - done);
+    if (count >= 0) {
+      done += static_cast<size_t>(count);
+    } else if (errno != EINTR) {
+      status = IoError(fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno)));
+      break;
+    }
+  }
+  writing_.erase(0, done);
+  if (writing_.empty() && writing_.capacity() > kKeptBytes) {
+    writing_ = {};
+  }
+  return status;
+}
+
+void LogWriter::Close() {
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  wake_.notify_one();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+  [[maybe_unused]] const Status status = Flush();  // told by Flush itself
+  const std::lock_guard io_lock(io_mutex_);
+  if (descriptor_ >= 0) {
+    ::close(std::exchange(descriptor_, -1));
+  }
+  const std::lock_guard lock(mutex_);
+  lost_bytes_ += writing_.size();
+  writing_.clear();
+}
+
+Status LogWriter::ReplaceStart(size_t start_bytes, std::string_view start,
+                               const base::Path& new_path) {
+  const NoFileSizeSignal guard;
+  const std::lock_guard io_lock(io_mutex_);
+  MSP_RETURN_IF_ERROR(WriteWaiting());
+  MSP_ASSIGN_OR_RETURN(const base::FileBytes old, base::FileBytes::Open(new_path));
+  const base::Path temporary = new_path.string() + ".tmp";
+  const int descriptor = ::open(
+      temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640);
+  if (descriptor < 0) {
+    return IoError(fmt::format("cannot create {}: {}", temporary.string(), std::strerror(errno)));
+  }
+  ::flock(descriptor, LOCK_EX | LOCK_NB);
+  std::string content(start);
+  content += old.text().substr(std::min(start_bytes, old.text().size()));
+  size_t done = 0;
+  while (done < content.size()) {
+    const ssize_t count = ::write(descriptor, content.data() + done, content.size() - done);
+    if (count < 0 && errno == EINTR) {
+      continue;
+    }
+    if (count < 0) {
+      break;
+    }
+    done += static_cast<size_t>(count);
+  }
+  if (done < content.size() || ::rename(temporary.c_str(), new_path.c_str()) != 0) {
+    Status status =
+        IoError(fmt::format("cannot write {}: {}", new_path.string(), std::strerror(errno)));
+    ::close(descriptor);
+    ::unlink(temporary.c_str());
+    return status;
+  }
+  ::close(std::exchange(descriptor_, descriptor));
+  path_ = new_path;
+  return {};
+}
+
+uint64_t LogWriter::lost_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return lost_bytes_;
+}
+
+}  // namespace msprobe::capture

@@ -1,0 +1,69 @@
+// The writing end of records.log: callers copy records into memory, a thread of ours hands them to
+// the system shortly afterwards, so that a killed process loses next to nothing.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "msprobe/status.h"
+
+#include "src/base/files.h"
+
+namespace msprobe::capture {
+
+class LogWriter {
+ public:
+  // Records wait in memory no longer than this, and then a little for the write itself.
+  static constexpr std::chrono::milliseconds kFlushInterval{40};
+  // While the disk is full, records wait up to this size; further ones are lost.
+  static constexpr size_t kMostWaitingBytes = size_t{64} << 20U;
+
+  // Takes over `descriptor`, open for writing at its end. `on_trouble` is told the first failure,
+  // from any thread. A thread that cannot be had is replaced by writing in Append.
+  LogWriter(int descriptor, base::Path path, std::function<void(const Status&)> on_trouble);
+  LogWriter(const LogWriter&) = delete;
+  LogWriter& operator=(const LogWriter&) = delete;
+  ~LogWriter();  // writes what waits
+
+  // Whole records, ready to be written. False when they are lost. Thread-safe, as all below.
+  bool Append(std::string_view records);
+  // Returns when everything appended before is the system's.
+  Status Flush();
+  // Appends nothing any more; ends the thread and closes the file (and gives up a lock on it).
+  void Close();
+
+  // Puts `start` in front of the records instead of the present start of `start_bytes` bytes, and
+  // goes on at `new_path`. The lock moves with it.
+  Status ReplaceStart(size_t start_bytes, std::string_view start, const base::Path& new_path);
+
+  uint64_t lost_bytes() const;
+  // After fork, in the child, where the mutexes may be anyone's.
+  int descriptor_after_fork() const { return descriptor_; }
+
+ private:
+  void Loop();
+  Status WriteWaiting();  // io_mutex_ held
+
+  const std::function<void(const Status&)> on_trouble_;
+
+  std::mutex io_mutex_;  // before mutex_: what touches the file
+  int descriptor_;
+  base::Path path_;
+  std::string writing_;  // taken from waiting_, on its way to the file
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::string waiting_;
+  uint64_t lost_bytes_ = 0;
+  bool told_ = false;
+  bool closed_ = false;
+  std::thread thread_;
+};
+
+}  // namespace msprobe::capture

@@ -1,0 +1,47 @@
+#include "src/capture/manifest.h"
+
+#include <string>
+
+#include <unistd.h>
+
+#include "msprobe/version.h"
+
+#include "src/capture/step_folder.h"
+#include "src/json/writer.h"
+
+namespace msprobe::capture {
+
+Status WriteManifest(const base::Path& folder, const Settings& settings, const Manifest& manifest) {
+  std::string out;
+  json::Writer json(out, 1);
+  json.BeginObject();
+  json.Member("complete", manifest.complete);
+  json.Member("version", MSPROBE_VERSION);
+  json.Member("task", TaskName(settings.task));
+  json.Member("level", LevelName(settings.level));
+  json.Member("framework", FrameworkName(settings.framework));
+  json.Member("step", manifest.step);
+  json.Key("rank");
+  if (manifest.rank) {
+    json.Int(*manifest.rank);
+  } else {
+    json.Null();
+  }
+  json.Member("process_id", static_cast<int64_t>(::getpid()));
+  json.Member("entries", manifest.entries);
+  json.Member("tensors", manifest.tensors);
+  json.Member("tensor_files", manifest.files.files);
+  json.Member("tensor_bytes", manifest.files.bytes);
+  json.Member("written_bytes", manifest.files.written_bytes);
+  json.Member("deduplicated_files", manifest.files.deduplicated);
+  json.Member("lost_files", manifest.files.lost);
+  json.Member("lost_record_bytes", manifest.lost_record_bytes);
+  json.Member("errors", manifest.errors);
+  json.Member("engine_seconds", manifest.engine_seconds);
+  json.Member("wall_seconds", manifest.wall_seconds);
+  json.EndObject();
+  out += '\n';
+  return base::WriteFileAtomically(folder / kManifestName, out);
+}
+
+}  // namespace msprobe::capture

@@ -1,0 +1,31 @@
+// manifest.json: whether the dump of a rank of a step is complete, and what it holds.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "msprobe/status.h"
+
+#include "src/base/files.h"
+#include "src/capture/settings.h"
+#include "src/capture/tensor_files.h"
+
+namespace msprobe::capture {
+
+struct Manifest {
+  bool complete = false;  // everything that was recorded is in the files
+  int64_t step = 0;
+  std::optional<int64_t> rank;
+  uint64_t entries = 0;
+  uint64_t tensors = 0;
+  TensorFileCounts files;
+  uint64_t errors = 0;
+  uint64_t lost_record_bytes = 0;
+  double engine_seconds = 0;
+  double wall_seconds = 0;
+};
+
+Status WriteManifest(const base::Path& folder, const Settings& settings, const Manifest& manifest);
+
+}  // namespace msprobe::capture

@@ -1,0 +1,78 @@
+// A capture from its configuration to its end: which steps are recorded, and where.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/capture/engine.h"
+#include "src/capture/stacks.h"
+#include "src/capture/step_recording.h"
+
+namespace msprobe::capture {
+
+// Thread-safe, but for what says otherwise.
+class Session {
+ public:
+  // Creates no file. Warnings of the settings are logged.
+  static Result<std::unique_ptr<Session>> Open(Settings settings);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session();  // Close
+
+  enum class Outcome { kOff, kOn, kFinished };
+  Result<Outcome> Start(std::optional<int64_t> rank);
+  Status Stop();
+  Status Step();
+  Status SetInitStep(int64_t step);
+  int64_t current_step() const;
+  Status Close();
+  // In the child of a fork, where threads and locks of the parent are nobody's: a session with the
+  // same settings and step that records nothing yet. The other one is left as it is for good.
+  static std::unique_ptr<Session> AfterFork(std::unique_ptr<Session> parents);
+
+  Wanted Enter(std::string_view name);
+  Wanted Leave(std::string_view name);
+  bool WantsParametersGrad(std::string_view module);
+
+  Status SetConstruct(std::string_view name, std::optional<std::string_view> parent);
+  uint32_t RegisterStack(const std::vector<dump::LogFrame>& frames);
+  Status SetStack(std::string_view name, uint32_t id);
+  Status FillStatistics(uint64_t ticket, const std::array<double, 4>& values);
+  void ReportError(std::string_view name, std::string_view text);
+
+  // The step that records now; null when none does.
+  std::shared_ptr<StepRecording> recording() const;
+  // An entry to describe a call with; inactive when nothing is recorded.
+  std::unique_ptr<Entry> BeginEntry(std::string_view name);
+  std::unique_ptr<Entry> BeginPendingEntry(uint64_t ticket);
+
+  const std::string& settings_json() const { return settings_json_; }
+  Engine& engine() const { return *engine_; }
+
+ private:
+  Session(std::shared_ptr<Engine> engine, std::string settings_json);
+  bool IsSelected(int64_t step) const;
+  bool IsRankSelected(std::optional<int64_t> rank);
+  Status FinishRecording();  // life_mutex_ held
+  Wanted Ask(std::string_view name, Wanted (Filters::*question)(std::string_view));
+
+  std::shared_ptr<Engine> engine_;
+  const std::string settings_json_;
+  std::unique_ptr<Stacks> stacks_;
+
+  std::mutex life_mutex_;  // start, stop, step, close
+  bool told_unknown_rank_ = false;
+
+  mutable std::mutex mutex_;  // of the two below; short
+  std::shared_ptr<StepRecording> recording_;
+  int64_t current_step_ = 0;
+};
+
+}  // namespace msprobe::capture

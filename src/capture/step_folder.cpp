@@ -1,0 +1,216 @@
+#include "src/capture/step_folder.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/base/log.h"
+#include "src/base/strings.h"
+#include "src/dump/layout.h"
+#include "src/dump/record_log.h"
+
+namespace msprobe::capture {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kLongestPathBytes = 4096;
+constexpr size_t kLongestNameBytes = 255;
+
+// Everything a capture leaves in a rank folder beside its log.
+constexpr std::array<std::string_view, 7> kResults = {
+    dump::kDumpFileName, dump::kDebugFileName, dump::kStackFileName,   dump::kConstructFileName,
+    kManifestName,       kErrorLogName,        dump::kTensorFolderName};
+
+bool IsAcceptedCharacter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '.' || c == '/' || c == '-';
+}
+
+Status RefuseLink(const base::Path& path) {
+  std::error_code ignored;
+  if (fs::is_symlink(fs::symlink_status(path, ignored))) {
+    return IoError(fmt::format(
+        "{} is a symbolic link, and captures write into folders of their own", path.string()));
+  }
+  return {};
+}
+
+// Opens and locks the log of a rank folder. A process that finishes removes its log: a lock on a
+// file that has no name any more is worth nothing, so the next one is tried.
+Result<int> LockLog(const base::Path& folder) {
+  const base::Path path = folder / dump::kRecordLogName;
+  constexpr int kAttempts = 10;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const int descriptor = ::open(
+        path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0640);
+    if (descriptor < 0) {
+      return IoError(fmt::format("cannot create {}: {}", path.string(), std::strerror(errno)))
+          .WithHint("check dump_path: space, permissions, and that it is a folder");
+    }
+    if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      ::close(descriptor);
+      return UsageError(
+                 fmt::format("{} is being written by another process right now", folder.string()))
+          .WithHint(
+              "give every process a rank of its own (start capture after the process group is "
+              "initialised), or a dump_path of its own");
+    }
+    // Where locks do not exist (some network file systems) the capture goes on without.
+    struct stat opened {};
+    struct stat named {};
+    if (::fstat(descriptor, &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
+        opened.st_ino == named.st_ino && opened.st_dev == named.st_dev) {
+      if (!S_ISREG(opened.st_mode)) {
+        ::close(descriptor);
+        return IoError(fmt::format("{} is not a regular file", path.string()));
+      }
+      return descriptor;
+    }
+    ::close(descriptor);
+  }
+  return IoError(fmt::format("{} keeps changing hands", path.string()));
+}
+
+// Removes what an earlier dump left, the log excepted; tells whether there was something.
+Result<bool> RemoveResults(const base::Path& folder) {
+  bool found = false;
+  for (const std::string_view name : kResults) {
+    std::error_code error;
+    const auto removed = fs::remove_all(folder / name, error);
+    if (error) {
+      return IoError(fmt::format("cannot remove {} of an earlier dump: {}",
+                                 (folder / name).string(), error.message()));
+    }
+    found |= removed > 0;
+  }
+  return found;
+}
+
+void TellReplaced(const base::Path& folder) {
+  base::LogInfo(
+      fmt::format("{} holds the dump of an earlier run; it is replaced", folder.string()));
+}
+
+}  // namespace
+
+base::Path StepPlace::step_path() const {
+  return base::Path(dump_path) / fmt::format("step{}", step);
+}
+
+base::Path StepPlace::rank_path() const {
+  return step_path() / (rank ? fmt::format("rank{}", *rank) : std::string("rank"));
+}
+
+Status CheckPlace(const StepPlace& place) {
+  if (place.dump_path.empty()) {
+    return UsageError("dump_path is empty").WithHint("name the folder that dumps go to");
+  }
+  std::error_code error;
+  const base::Path resolved = fs::weakly_canonical(fs::absolute(place.rank_path(), error), error);
+  if (error) {
+    return IoError(
+        fmt::format("cannot resolve dump_path {}: {}", place.dump_path, error.message()));
+  }
+  const std::string text = (resolved / dump::kTensorFolderName).string();
+  if (!std::all_of(text.begin(), text.end(), IsAcceptedCharacter)) {
+    return UsageError(fmt::format("dump_path {} is not usable: {}",
+                                  base::Printable(place.dump_path), base::Printable(text)))
+        .WithHint("letters, digits and _ . / - are allowed in the path that it stands for");
+  }
+  const bool long_name = std::any_of(resolved.begin(), resolved.end(), [](const base::Path& part) {
+    return part.string().size() > kLongestNameBytes;
+  });
+  if (long_name || text.size() + kLongestNameBytes > kLongestPathBytes) {
+    return UsageError(fmt::format("dump_path is too long: {} bytes of path, names of at most {}",
+                                  text.size(), kLongestNameBytes));
+  }
+  MSP_RETURN_IF_ERROR(RefuseLink(place.step_path()));
+  return RefuseLink(place.rank_path());
+}
+
+StepFolder::StepFolder(StepFolder&& other) noexcept
+    : place_(std::move(other.place_)),
+      path_(std::move(other.path_)),
+      tensor_path_(std::move(other.tensor_path_)),
+      log_descriptor_(std::exchange(other.log_descriptor_, -1)) {}
+
+StepFolder::~StepFolder() {
+  if (log_descriptor_ >= 0) {
+    ::close(log_descriptor_);
+  }
+}
+
+Result<StepFolder> StepFolder::Claim(StepPlace place, bool with_tensors) {
+  MSP_RETURN_IF_ERROR(CheckPlace(place));
+  StepFolder folder;
+  folder.path_ = place.rank_path();
+  folder.place_ = std::move(place);
+  MSP_RETURN_IF_ERROR(base::CreateFolders(folder.path_));
+  MSP_ASSIGN_OR_RETURN(folder.log_descriptor_, LockLog(folder.path_));
+  MSP_ASSIGN_OR_RETURN(bool replaced, RemoveResults(folder.path_));
+  struct stat log {};
+  replaced |= ::fstat(folder.log_descriptor_, &log) == 0 && log.st_size > 0;
+  if (::ftruncate(folder.log_descriptor_, 0) != 0) {
+    return IoError(
+        fmt::format("cannot empty the log in {}: {}", folder.path_.string(), std::strerror(errno)));
+  }
+  if (replaced) {
+    TellReplaced(folder.path_);
+  }
+  if (with_tensors) {
+    folder.tensor_path_ = folder.path_ / dump::kTensorFolderName;
+    MSP_RETURN_IF_ERROR(base::CreateFolders(folder.tensor_path_));
+  }
+  return folder;
+}
+
+Status StepFolder::MoveTo(int64_t rank) {
+  StepPlace place = place_;
+  place.rank = rank;
+  MSP_RETURN_IF_ERROR(CheckPlace(place));
+  const base::Path target = place.rank_path();
+  MSP_RETURN_IF_ERROR(base::CreateFolders(target));
+  MSP_ASSIGN_OR_RETURN(const int lock, LockLog(target));
+  // Closed at the end: until then nobody else claims the folder.
+  struct Unlock {
+    int descriptor;
+    ~Unlock() { ::close(descriptor); }
+  } const unlock{lock};
+  struct stat log {};
+  MSP_ASSIGN_OR_RETURN(bool replaced, RemoveResults(target));
+  replaced |= ::fstat(lock, &log) == 0 && log.st_size > 0;
+  if (replaced) {
+    TellReplaced(target);
+  }
+  const auto move = [&](std::string_view name) -> Status {
+    if (::rename((path_ / name).c_str(), (target / name).c_str()) != 0 && errno != ENOENT) {
+      return IoError(fmt::format("cannot move {} to {}: {}", (path_ / name).string(),
+                                 target.string(), std::strerror(errno)));
+    }
+    return {};
+  };
+  for (const std::string_view name : kResults) {
+    MSP_RETURN_IF_ERROR(move(name));
+  }
+  MSP_RETURN_IF_ERROR(move(dump::kRecordLogName));
+  ::rmdir(path_.c_str());  // stays when it holds files of others
+  place_ = std::move(place);
+  path_ = target;
+  if (!tensor_path_.empty()) {
+    tensor_path_ = path_ / dump::kTensorFolderName;
+  }
+  return {};
+}
+
+}  // namespace msprobe::capture

@@ -1,0 +1,65 @@
+// The folder of one rank of one step, {dump_path}/step{N}/rank{M}: made, claimed for this process,
+// emptied of an earlier dump, moved when the rank becomes known.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "msprobe/status.h"
+
+#include "src/base/files.h"
+
+namespace msprobe::capture {
+
+inline constexpr const char* kManifestName = "manifest.json";
+inline constexpr const char* kErrorLogName = "dump_error_info.log";
+
+struct StepPlace {
+  std::string dump_path;  // as the configuration spells it
+  int64_t step = 0;
+  std::optional<int64_t> rank;  // not known: folder "rank"
+
+  base::Path step_path() const;
+  base::Path rank_path() const;
+};
+
+// Whether files may be made there: characters and lengths that all readers accept, once symbolic
+// links are resolved, and no link among the folders that captures make.
+Status CheckPlace(const StepPlace& place);
+
+class StepFolder {
+ public:
+  // Makes the folder and takes it: records.log in it is locked for this process (kUsage when
+  // another one has it), and what an earlier dump left is removed. `with_tensors`: dump_tensor_data
+  // too.
+  static Result<StepFolder> Claim(StepPlace place, bool with_tensors);
+
+  const StepPlace& place() const { return place_; }
+  const base::Path& path() const { return path_; }
+  // Spelled as derived from dump_path; empty without.
+  const base::Path& tensor_path() const { return tensor_path_; }
+
+  // The locked, empty records.log, open for appending; the caller owns it from now on.
+  int TakeLogDescriptor() { return std::exchange(log_descriptor_, -1); }
+
+  // Moves everything to the folder of another rank, whose earlier dump is removed.
+  Status MoveTo(int64_t rank);
+
+  StepFolder(StepFolder&& other) noexcept;
+  StepFolder& operator=(StepFolder&&) = delete;
+  StepFolder(const StepFolder&) = delete;
+  StepFolder& operator=(const StepFolder&) = delete;
+  ~StepFolder();
+
+ private:
+  StepFolder() = default;
+
+  StepPlace place_;
+  base::Path path_;
+  base::Path tensor_path_;
+  int log_descriptor_ = -1;
+};
+
+}  // namespace msprobe::capture

@@ -1,0 +1,283 @@
+#include "src/capture/step_recording.h"
+
+#include <chrono>
+#include <utility>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "src/base/log.h"
+#include "src/capture/background_thread.h"
+#include "src/capture/manifest.h"
+#include "src/dump/log_conversion.h"
+#include "src/json/writer.h"
+
+namespace msprobe::capture {
+namespace {
+
+double SecondsNow() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double EngineSeconds(const Totals& totals) {
+  return static_cast<double>(totals.engine_nanoseconds.load()) * 1e-9;
+}
+
+}  // namespace
+
+StepRecording::StepRecording(std::shared_ptr<Engine> engine, StepFolder folder)
+    : engine_(std::move(engine)),
+      folder_(std::move(folder)),
+      errors_(std::make_shared<ErrorLog>(folder_.path() / kErrorLogName, engine_->totals)),
+      begin_seconds_(SecondsNow()),
+      engine_seconds_at_begin_(EngineSeconds(*engine_->totals)) {}
+
+Result<std::shared_ptr<StepRecording>> StepRecording::Begin(std::shared_ptr<Engine> engine,
+                                                            int64_t step,
+                                                            std::optional<int64_t> rank) {
+  const Settings& settings = engine->settings;
+  MSP_ASSIGN_OR_RETURN(StepFolder folder, StepFolder::Claim({settings.dump_path, step, rank},
+                                                            settings.saves_tensors()));
+  const int descriptor = folder.TakeLogDescriptor();
+  const std::shared_ptr<StepRecording> recording(
+      new StepRecording(std::move(engine), std::move(folder)));
+  recording->log_ = std::make_unique<LogWriter>(
+      descriptor, recording->folder_.path() / dump::kRecordLogName,
+      [errors = recording->errors_](const Status& status) {
+        errors->Note("records", status.message());
+        base::LogError(fmt::format("{}; training goes on", status.message()));
+        base::LogHint("records wait in memory until there is room, and are lost if there is none");
+      });
+  if (!recording->folder_.tensor_path().empty()) {
+    TensorFiles::Options options;
+    options.folder = recording->folder_.tensor_path();
+    options.kind =
+        settings.framework == Framework::kPyTorch ? TensorFileKind::kPt : TensorFileKind::kNpy;
+    options.deduplicate = settings.deduplicate;
+    options.deduplicate_from_bytes = settings.deduplicate_from_bytes;
+    Engine* const shared = recording->engine_.get();
+    recording->tensor_files_ = std::make_shared<TensorFiles>(
+        options, shared->totals,
+        [errors = recording->errors_, told = shared->told_lost_file](const std::string& name,
+                                                                     const Status& status) {
+          errors->Note(name, "its file is lost: " + status.message());
+          if (!told->exchange(true)) {
+            base::LogError(fmt::format("a tensor file is lost: {}", status.message()));
+            base::LogHint(status.hint().empty() ? "training goes on; lost files are counted"
+                                                : "training goes on; " + status.hint());
+          }
+        });
+  }
+  std::string start;
+  dump::AppendLogStart(recording->MakeHeader(), start);
+  recording->start_bytes_ = start.size();
+  recording->log_->Append(start);
+  MSP_RETURN_IF_ERROR(recording->WriteJson());
+  return recording;
+}
+
+dump::LogHeader StepRecording::MakeHeader() const {
+  dump::LogHeader header;
+  header.task = TaskName(settings().task);
+  header.level = LevelName(settings().level);
+  header.framework = FrameworkName(settings().framework);
+  header.dump_data_dir = folder_.tensor_path().string();
+  header.process_id = static_cast<uint64_t>(::getpid());
+  return header;
+}
+
+StatisticRules StepRecording::statistic_rules() const {
+  StatisticRules rules;
+  rules.precision = settings().precision;
+  rules.is_mindspore = settings().framework == Framework::kMindSpore;
+  return rules;
+}
+
+bool StepRecording::SavesTensors(std::string_view name) const {
+  if (tensor_files_ == nullptr) {
+    return false;
+  }
+  if (settings().task != Task::kStatistics) {
+    return true;
+  }
+  const std::lock_guard lock(engine_->filters_mutex);
+  return engine_->filters.SavesTensors(name);
+}
+
+bool StepRecording::Append(std::string_view records) {
+  if (closed_.load() || engine_->abandoned.load()) {
+    return false;
+  }
+  ++change_count_;
+  return log_->Append(records);
+}
+
+void StepRecording::CountEntry(uint64_t tensors) {
+  ++entry_count_;
+  ++engine_->totals->entries;
+  tensor_count_ += tensors;
+  engine_->totals->tensors += tensors;
+}
+
+uint64_t StepRecording::AddPlace(PendingPlace place) {
+  const uint64_t ticket = engine_->next_ticket.fetch_add(1);
+  const std::lock_guard lock(mutex_);
+  places_.emplace(ticket, std::move(place));
+  return ticket;
+}
+
+std::optional<PendingPlace> StepRecording::FindPlace(uint64_t ticket) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = places_.find(ticket);
+  return found == places_.end() ? std::nullopt : std::optional(found->second);
+}
+
+uint64_t StepRecording::AddStatistics(DType dtype, bool is_scalar, bool is_numpy) {
+  const uint64_t ticket = engine_->next_ticket.fetch_add(kStatisticKeys.size());
+  const std::lock_guard lock(mutex_);
+  deferred_.emplace(ticket, DeferredStatistics{dtype, is_scalar, is_numpy});
+  return ticket;
+}
+
+Status StepRecording::FillStatistics(uint64_t ticket, const std::array<double, 4>& values) {
+  DeferredStatistics deferred;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = deferred_.find(ticket);
+    if (found == deferred_.end()) {
+      return UsageError(
+          fmt::format("ticket {} waits for no statistics in step {}", ticket, step()));
+    }
+    deferred = found->second;
+  }
+  StatisticRules rules = statistic_rules();
+  rules.is_numpy = deferred.is_numpy;
+  return FillStatistics(ticket, SpellStatistics(deferred.dtype, deferred.is_scalar, values, rules));
+}
+
+Status StepRecording::FillStatistics(uint64_t ticket, const Statistics& statistics) {
+  std::string records;
+  std::string text;
+  for (size_t i = 0; i < statistics.size(); ++i) {
+    text.clear();
+    json::Writer json(text, 1, non_finite());
+    PutStatistic(statistics[i], json);
+    dump::AppendPending(ticket + i, text, records);
+  }
+  return Append(records) ? Status() : LostError();
+}
+
+Status StepRecording::LostError() const {
+  return closed_.load()
+             ? UsageError(fmt::format("step {} has ended: too late for this record", step()))
+             : IoError("a record is lost: the log cannot be written");
+}
+
+Status StepRecording::SetConstruct(std::string_view name, std::optional<std::string_view> parent) {
+  if (!settings().extra_info) {
+    return {};
+  }
+  std::string record;
+  dump::AppendConstruct(name, parent, record);
+  return Append(record) ? Status() : LostError();
+}
+
+Status StepRecording::SetStack(std::string_view name, uint32_t id,
+                               const std::vector<dump::LogFrame>& frames) {
+  if (!settings().extra_info) {
+    return {};
+  }
+  std::string records;
+  // Held while appending: nobody may refer to a stack in front of its frames.
+  const std::lock_guard lock(mutex_);
+  if (recorded_stacks_.size() <= id) {
+    recorded_stacks_.resize(size_t{id} + 1);
+  }
+  const bool is_new = !recorded_stacks_[id];
+  if (is_new) {
+    dump::AppendStack(id, frames, records);
+  }
+  dump::AppendStackOf(name, id, records);
+  if (!Append(records)) {
+    return LostError();
+  }
+  recorded_stacks_[id] = true;
+  return {};
+}
+
+Status StepRecording::WriteJson() {
+  const NoFileSizeSignal guard;
+  const uint64_t changes = change_count_.load();
+  if (changes == written_change_count_) {
+    return {};
+  }
+  MSP_RETURN_IF_ERROR(log_->Flush());
+  MSP_ASSIGN_OR_RETURN([[maybe_unused]] const dump::LogConversion conversion,
+                       dump::ConvertRecordLog(folder_.path()));
+  written_change_count_ = changes;
+  return {};
+}
+
+Status StepRecording::MoveToRank(int64_t rank) {
+  const NoFileSizeSignal guard;
+  if (tensor_files_ != nullptr && !tensor_files_->WaitIdle(kPatience)) {
+    return IoError("tensor files are still being written");
+  }
+  MSP_RETURN_IF_ERROR(log_->Flush());
+  MSP_RETURN_IF_ERROR(folder_.MoveTo(rank));
+  errors_->SetPath(folder_.path() / kErrorLogName);
+  if (tensor_files_ != nullptr) {
+    tensor_files_->SetFolder(folder_.tensor_path());
+  }
+  // dump_data_dir stands in the log's start.
+  std::string start;
+  dump::AppendLogStart(MakeHeader(), start);
+  MSP_RETURN_IF_ERROR(
+      log_->ReplaceStart(start_bytes_, start, folder_.path() / dump::kRecordLogName));
+  start_bytes_ = start.size();
+  ++change_count_;
+  return {};
+}
+
+Status StepRecording::Finish() {
+  const NoFileSizeSignal guard;
+  Status first = log_->Flush();
+  closed_.store(true);
+  if (Status json = WriteJson(); first.ok()) {
+    first = std::move(json);
+  }
+  const bool json_written = first.ok();
+  if (tensor_files_ != nullptr && !tensor_files_->WaitIdle(kPatience)) {
+    errors_->Report("tensor files", "the disk does not take them; their writers are left behind");
+    first = first.ok() ? IoError("tensor files are still being written") : first;
+  }
+  Manifest manifest;
+  manifest.step = step();
+  manifest.rank = rank();
+  manifest.entries = entry_count_.load();
+  manifest.tensors = tensor_count_.load();
+  manifest.files = tensor_files_ != nullptr ? tensor_files_->counts() : TensorFileCounts();
+  manifest.errors = errors_->count();
+  manifest.lost_record_bytes = log_->lost_bytes();
+  manifest.engine_seconds = EngineSeconds(*engine_->totals) - engine_seconds_at_begin_;
+  manifest.wall_seconds = SecondsNow() - begin_seconds_;
+  manifest.complete = first.ok() && manifest.files.lost == 0 && manifest.lost_record_bytes == 0;
+  if (Status written = WriteManifest(folder_.path(), settings(), manifest); first.ok()) {
+    first = std::move(written);
+  }
+  // A log that could not be converted may still be wanted.
+  if (json_written) {
+    ::unlink((folder_.path() / dump::kRecordLogName).c_str());
+  }
+  log_->Close();
+  ++engine_->totals->steps;
+  return first;
+}
+
+void StepRecording::AbandonAfterFork() { ::close(log_->descriptor_after_fork()); }
+
+json::Writer::NonFinite StepRecording::non_finite() const {
+  return settings().strict_json ? json::Writer::NonFinite::kText : json::Writer::NonFinite::kPython;
+}
+
+}  // namespace msprobe::capture

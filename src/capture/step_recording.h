@@ -1,0 +1,112 @@
+// One step under capture: its folder, its log, its tensor files.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "msprobe/dtype.h"
+#include "msprobe/status.h"
+
+#include "src/capture/engine.h"
+#include "src/capture/error_log.h"
+#include "src/capture/log_writer.h"
+#include "src/capture/step_folder.h"
+#include "src/capture/tensor_files.h"
+#include "src/capture/tensor_values.h"
+#include "src/dump/record_log.h"
+#include "src/json/writer.h"
+
+namespace msprobe::capture {
+
+class StepRecording {
+ public:
+  // Makes and claims the folder; the JSON files are there from now on. `rank` not known: nullopt.
+  static Result<std::shared_ptr<StepRecording>> Begin(std::shared_ptr<Engine> engine, int64_t step,
+                                                      std::optional<int64_t> rank);
+  StepRecording(const StepRecording&) = delete;
+  StepRecording& operator=(const StepRecording&) = delete;
+
+  int64_t step() const { return folder_.place().step; }
+  std::optional<int64_t> rank() const { return folder_.place().rank; }
+  const base::Path& folder() const { return folder_.path(); }
+  Engine& engine() const { return *engine_; }
+  const Settings& settings() const { return engine_->settings; }
+  StatisticRules statistic_rules() const;
+  json::Writer::NonFinite non_finite() const;
+  // Null when no tensor is saved.
+  const std::shared_ptr<TensorFiles>& tensor_files() const { return tensor_files_; }
+  bool SavesTensors(std::string_view name) const;
+
+  // The following are thread-safe, and cheap.
+
+  // Records that belong together. False when they are lost: the step has ended, or the disk is
+  // full.
+  bool Append(std::string_view records);
+  Status LostError() const;  // why Append failed
+  void CountEntry(uint64_t tensors);
+  void ReportError(std::string_view name, std::string_view text) { errors_->Report(name, text); }
+
+  // Places for values that come later. Tickets are numbered through all steps.
+  uint64_t AddPlace(PendingPlace place);
+  std::optional<PendingPlace> FindPlace(uint64_t ticket) const;
+  // The first of four tickets: Max, Min, Mean, Norm of a tensor.
+  uint64_t AddStatistics(DType dtype, bool is_scalar, bool is_numpy);
+  Status FillStatistics(uint64_t ticket, const std::array<double, 4>& values);
+  Status FillStatistics(uint64_t ticket, const Statistics& statistics);
+
+  Status SetConstruct(std::string_view name, std::optional<std::string_view> parent);
+  // `id` as in Stacks; its frames are recorded with its first name in this step.
+  Status SetStack(std::string_view name, uint32_t id, const std::vector<dump::LogFrame>& frames);
+
+  // The following are called by one thread at a time.
+
+  // Brings the JSON files up to date.
+  Status WriteJson();
+  Status MoveToRank(int64_t rank);
+  // The JSON files, all tensor files, the manifest; records.log is gone then, unless something
+  // could not be written. Records nothing any more.
+  Status Finish();
+  // In the child of a fork: closes what keeps the parent's lock, and nothing else.
+  void AbandonAfterFork();
+
+ private:
+  struct DeferredStatistics {
+    DType dtype = DType::kFloat32;
+    bool is_scalar = false;
+    bool is_numpy = false;
+  };
+
+  StepRecording(std::shared_ptr<Engine> engine, StepFolder folder);
+  dump::LogHeader MakeHeader() const;
+
+  const std::shared_ptr<Engine> engine_;
+  StepFolder folder_;
+  const std::shared_ptr<ErrorLog> errors_;
+  std::shared_ptr<TensorFiles> tensor_files_;
+  const double begin_seconds_;
+  const double engine_seconds_at_begin_;
+  size_t start_bytes_ = 0;  // of the log's start
+  std::atomic<bool> closed_{false};
+  std::atomic<uint64_t> entry_count_{0};
+  std::atomic<uint64_t> tensor_count_{0};
+  std::atomic<uint64_t> change_count_{1};  // appends; compared with what the JSON files hold
+  uint64_t written_change_count_ = 0;
+
+  mutable std::mutex mutex_;  // of the three below
+  std::unordered_map<uint64_t, PendingPlace> places_;
+  std::unordered_map<uint64_t, DeferredStatistics> deferred_;
+  std::vector<bool> recorded_stacks_;  // by id
+
+  std::unique_ptr<LogWriter> log_;
+};
+
+}  // namespace msprobe::capture

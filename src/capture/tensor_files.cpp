@@ -1,0 +1,224 @@
+#include "src/capture/tensor_files.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "src/io/tensor_output.h"
+#include "src/kernels/crc32.h"
+
+namespace msprobe::capture {
+namespace {
+
+constexpr size_t kLongestNameBytes = 255;
+
+bool IsAccepted(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '.' || c == '-';
+}
+
+}  // namespace
+
+std::string TensorFileName(std::string_view path, TensorFileKind kind) {
+  const std::string_view suffix = kind == TensorFileKind::kPt ? ".pt" : ".npy";
+  const bool accepted = !path.empty() && path.front() != '.' &&
+                        path.size() + suffix.size() <= kLongestNameBytes &&
+                        std::all_of(path.begin(), path.end(), IsAccepted);
+  std::string name;
+  if (accepted) {
+    name.reserve(path.size() + suffix.size());
+    name += path;
+  } else {
+    const std::string mark = fmt::format("-{:08x}", kernels::Crc32(path));
+    name = path.substr(0, kLongestNameBytes - suffix.size() - mark.size());
+    std::replace_if(
+        name.begin(), name.end(), [](char c) { return !IsAccepted(c); }, '_');
+    if (name.empty() || name.front() == '.') {
+      name.insert(0, "_");
+      name.resize(std::min(name.size(), kLongestNameBytes - suffix.size() - mark.size()));
+    }
+    name += mark;
+  }
+  name += suffix;
+  return name;
+}
+
+TensorFiles::TensorFiles(Options options, std::shared_ptr<Totals> totals, OnLost on_lost)
+    : options_(std::move(options)), totals_(std::move(totals)), on_lost_(std::move(on_lost)) {}
+
+uint64_t TensorFiles::Announce(const std::string& name, size_t size_bytes) {
+  const std::lock_guard lock(mutex_);
+  names_[name].latest_ticket = ++last_ticket_;
+  ++outstanding_;
+  outstanding_bytes_ += size_bytes;
+  return last_ticket_;
+}
+
+void TensorFiles::Lose(const std::string& name, size_t size_bytes, const Status& why) {
+  Finish(name, size_bytes, why);
+}
+
+void TensorFiles::Write(const std::string& name, uint64_t ticket, const TensorView& view,
+                        std::optional<uint32_t> data_crc32) {
+  if (options_.deduplicate && view.size_bytes() >= options_.deduplicate_from_bytes &&
+      view.is_plain()) {
+    WriteDeduplicated(name, ticket, view, data_crc32);
+  } else {
+    WriteAndFinish(name, ticket, view, data_crc32);
+  }
+}
+
+void TensorFiles::WriteDeduplicated(const std::string& name, uint64_t ticket,
+                                    const TensorView& view, std::optional<uint32_t> data_crc32) {
+  const ContentKey key = KeyOf(view);
+  // An original that cannot be linked is forgotten, and this one takes its place.
+  constexpr int kAttempts = 3;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    DuplicateTable::Original original;
+    switch (duplicates_.Find(key, name, ticket, original)) {
+      case DuplicateTable::Answer::kLeft:
+        return;
+      case DuplicateTable::Answer::kKnown: {
+        if (LinkFile(original, name, ticket, view.size_bytes())) {
+          Finish(name, view.size_bytes(), {});
+          return;
+        }
+        for (const DuplicateTable::Waiting& waiting : duplicates_.Forget(key)) {
+          WriteAndFinish(waiting.name, waiting.ticket, view, data_crc32);
+        }
+        break;
+      }
+      case DuplicateTable::Answer::kFirst: {
+        const Status status = WriteFile(name, ticket, view, data_crc32);
+        const auto left = status.ok() ? duplicates_.Written(key) : duplicates_.Forget(key);
+        Finish(name, view.size_bytes(), status);
+        for (const DuplicateTable::Waiting& waiting : left) {
+          if (LinkFile({name, ticket}, waiting.name, waiting.ticket, view.size_bytes())) {
+            Finish(waiting.name, view.size_bytes(), {});
+          } else {
+            WriteAndFinish(waiting.name, waiting.ticket, view, data_crc32);
+          }
+        }
+        return;
+      }
+    }
+  }
+  WriteAndFinish(name, ticket, view, data_crc32);
+}
+
+void TensorFiles::WriteAndFinish(const std::string& name, uint64_t ticket, const TensorView& view,
+                                 std::optional<uint32_t> data_crc32) {
+  Finish(name, view.size_bytes(), WriteFile(name, ticket, view, data_crc32));
+}
+
+Status TensorFiles::WriteFile(const std::string& name, uint64_t ticket, const TensorView& view,
+                              std::optional<uint32_t> data_crc32) {
+  base::Path path;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!IsLatest(name, ticket)) {
+      return {};
+    }
+    path = options_.folder / name;
+  }
+  MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
+  MSP_RETURN_IF_ERROR(options_.kind == TensorFileKind::kPt ? io::WritePtTo(file, view, data_crc32)
+                                                           : io::WriteNpyTo(file, view));
+  MSP_RETURN_IF_ERROR(file.Close());
+  // Under the lock, so that an earlier tensor cannot arrive after a later one.
+  const std::lock_guard lock(mutex_);
+  if (!IsLatest(name, ticket)) {
+    return {};
+  }
+  MSP_RETURN_IF_ERROR(file.Commit());
+  CountFile(name, view.size_bytes());
+  counts_.written_bytes += file.size_bytes();
+  totals_->written_bytes += file.size_bytes();
+  return {};
+}
+
+bool TensorFiles::LinkFile(const DuplicateTable::Original& original, const std::string& name,
+                           uint64_t ticket, size_t size_bytes) {
+  const std::lock_guard lock(mutex_);
+  if (!IsLatest(name, ticket)) {
+    return true;
+  }
+  if (!IsLatest(original.name, original.ticket)) {
+    return false;
+  }
+  const base::Path from = options_.folder / original.name;
+  const base::Path to = options_.folder / name;
+  if (names_[name].exists) {
+    // A link cannot replace a file; a renamed one can.
+    const base::Path temporary =
+        options_.folder / fmt::format(".msprobe-{}-link-{}.tmp", ::getpid(), ticket);
+    if (::link(from.c_str(), temporary.c_str()) != 0) {
+      return false;
+    }
+    if (::rename(temporary.c_str(), to.c_str()) != 0) {
+      ::unlink(temporary.c_str());
+      return false;
+    }
+  } else if (::link(from.c_str(), to.c_str()) != 0) {
+    return false;
+  }
+  CountFile(name, size_bytes);
+  ++counts_.deduplicated;
+  ++totals_->deduplicated_files;
+  return true;
+}
+
+bool TensorFiles::IsLatest(const std::string& name, uint64_t ticket) const {
+  const auto found = names_.find(name);
+  return found != names_.end() && found->second.latest_ticket == ticket;
+}
+
+void TensorFiles::CountFile(const std::string& name, size_t size_bytes) {
+  if (std::exchange(names_[name].exists, true)) {
+    return;
+  }
+  ++counts_.files;
+  counts_.bytes += size_bytes;
+  ++totals_->tensor_files;
+  totals_->tensor_bytes += size_bytes;
+}
+
+void TensorFiles::Finish(const std::string& name, size_t size_bytes, const Status& status) {
+  if (!status.ok()) {
+    ++totals_->lost_files;
+    on_lost_(name, status);
+  }
+  const std::lock_guard lock(mutex_);
+  counts_.lost += status.ok() ? 0 : 1;
+  --outstanding_;
+  outstanding_bytes_ -= size_bytes;
+  ++finished_count_;
+  finished_.notify_all();
+}
+
+bool TensorFiles::WaitIdle(std::chrono::seconds patience) {
+  std::unique_lock lock(mutex_);
+  while (outstanding_ > 0) {
+    const uint64_t finished_before = finished_count_;
+    const auto wait = patience + SlowestWrite(outstanding_bytes_);
+    if (!finished_.wait_for(
+            lock, wait, [&] { return outstanding_ == 0 || finished_count_ != finished_before; })) {
+      return false;
+    }
+  }
+  return true;
+}
+
+TensorFileCounts TensorFiles::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+void TensorFiles::SetFolder(base::Path folder) {
+  const std::lock_guard lock(mutex_);
+  options_.folder = std::move(folder);
+}
+
+}  // namespace msprobe::capture

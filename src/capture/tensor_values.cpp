@@ -1,0 +1,348 @@
+#include "src/capture/tensor_values.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "src/kernels/convert.h"
+#include "src/kernels/crc32.h"
+#include "src/tensor/float_bits.h"
+#include "src/tensor/tensor_buffer.h"
+
+namespace msprobe::capture {
+namespace {
+
+using kernels::kBlockElements;
+
+// Elements widened at a time: 64 KiB of float stay in the L1 and L2 caches.
+constexpr size_t kWidenElements = 16384;
+
+bool IsInteger(DTypeKind kind) {
+  return kind == DTypeKind::kSigned || kind == DTypeKind::kUnsigned;
+}
+
+// Types without a representation of their own outside the frameworks: checksums are those of the
+// float32 values.
+bool IsHashedAsFloat32(DType dtype) {
+  return dtype == DType::kBFloat16 ||
+         (DTypeSize(dtype) == 1 && GetDTypeInfo(dtype).kind == DTypeKind::kFloat);
+}
+
+// To float32, unless that makes an infinity of finite data.
+double RoundToFloat(double value) {
+  const auto rounded = static_cast<double>(static_cast<float>(value));
+  return std::isinf(rounded) && std::isfinite(value) ? value : rounded;
+}
+
+double RoundTo(DType dtype, double value) {
+  const auto single = static_cast<float>(value);
+  switch (dtype) {
+    case DType::kFloat16:
+      return static_cast<double>(tensor::Float16ToFloat(tensor::FloatToFloat16(single)));
+    case DType::kBFloat16:
+      return static_cast<double>(tensor::BFloat16ToFloat(tensor::FloatToBFloat16(single)));
+    default:
+      return static_cast<double>(single);
+  }
+}
+
+// Grows once per thread: fresh memory for every tensor would cost more than the pass itself.
+template <typename Element>
+std::span<Element> Scratch(size_t count) {
+  thread_local std::vector<Element> memory;
+  if (memory.size() < count) {
+    memory.resize(count);
+  }
+  return std::span(memory).first(count);
+}
+
+uint32_t CrcOfWidened(DType dtype, std::span<const std::byte> block, uint32_t seed) {
+  const size_t element_bytes = DTypeSize(dtype);
+  const std::span<float> widened = Scratch<float>(kWidenElements);
+  for (size_t at = 0; at < block.size(); at += kWidenElements * element_bytes) {
+    const auto part =
+        block.subspan(at, std::min(kWidenElements * element_bytes, block.size() - at));
+    const auto out = widened.first(part.size() / element_bytes);
+    kernels::WidenToFloat(dtype, part, out);
+    seed = kernels::Crc32(std::as_bytes(out), seed);
+  }
+  return seed;
+}
+
+// The statistics of the elements after a cast to float32, as the reference takes them.
+kernels::StatsPartial StatsOfFloats(DType dtype, std::span<const std::byte> block) {
+  const std::span<float> widened = Scratch<float>(block.size() / DTypeSize(dtype));
+  kernels::WidenToFloat(dtype, block, widened);
+  return kernels::StatsOfBlock(DType::kFloat32, std::as_bytes(widened));
+}
+
+// XOR of the bytes as 64-bit words, the last one filled up with zeros.
+uint64_t XorOfWords(std::span<const std::byte> bytes) {
+  uint64_t folded = 0;
+  size_t at = 0;
+  for (; at + sizeof(uint64_t) <= bytes.size(); at += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + at, sizeof word);
+    folded ^= word;
+  }
+  uint64_t last = 0;
+  if (at < bytes.size()) {
+    std::memcpy(&last, bytes.data() + at, bytes.size() - at);
+  }
+  return folded ^ last;
+}
+
+// Largest and smallest of the finite elements, for the rare tensor that has others.
+void FindFiniteRange(DType dtype, std::span<const std::byte> block, double& max, double& min) {
+  const size_t element_bytes = DTypeSize(dtype);
+  const std::span<double> widened = Scratch<double>(kWidenElements);
+  for (size_t at = 0; at < block.size(); at += kWidenElements * element_bytes) {
+    const auto part =
+        block.subspan(at, std::min(kWidenElements * element_bytes, block.size() - at));
+    const auto out = widened.first(part.size() / element_bytes);
+    if (GetDTypeInfo(dtype).kind == DTypeKind::kComplex) {
+      kernels::ComplexMagnitudes(dtype, part, out);
+    } else {
+      kernels::WidenToDouble(dtype, part, out);
+    }
+    for (const double value : out) {
+      if (std::isfinite(value)) {
+        max = std::max(max, value);
+        min = std::min(min, value);
+      }
+    }
+  }
+}
+
+// The exact value of a 0-d integer.
+StatisticValue IntegerValue(const TensorView& view) {
+  uint64_t bits = 0;
+  tensor::CopyElements(view, 0, 1, reinterpret_cast<std::byte*>(&bits));
+  const DTypeInfo& info = GetDTypeInfo(view.dtype);
+  if (info.kind == DTypeKind::kUnsigned) {
+    return StatisticValue::Unsigned(bits);
+  }
+  const unsigned shift = 64U - 8U * info.size_bytes;
+  return StatisticValue::Integer(static_cast<int64_t>(bits << shift) >> shift);
+}
+
+StatisticValue Magnitude(const StatisticValue& value) {
+  switch (value.kind) {
+    case StatisticValue::Kind::kFloat:
+      return StatisticValue::Float(std::fabs(value.number));
+    case StatisticValue::Kind::kInteger:
+      // The magnitude of the smallest integer is no int64.
+      return value.integer >= 0
+                 ? value
+                 : StatisticValue::Unsigned(0 - static_cast<uint64_t>(value.integer));
+    default:
+      return value;
+  }
+}
+
+Statistics ScalarStatistics(const StatisticValue& value, const StatisticRules& rules) {
+  const bool negative_norm = rules.precision == Precision::kLow && !rules.is_numpy;
+  return {value, value, value, negative_norm ? value : Magnitude(value)};
+}
+
+Statistics ScalarOf(const TensorView& view, const kernels::TensorStats& stats,
+                    const StatisticRules& rules) {
+  return ScalarStatistics(IsInteger(GetDTypeInfo(view.dtype).kind)
+                              ? IntegerValue(view)
+                              : StatisticValue::Float(stats.max),
+                          rules);
+}
+
+}  // namespace
+
+StatisticValue StatisticValue::Bool(bool value) {
+  StatisticValue result;
+  result.kind = Kind::kBool;
+  result.truth = value;
+  return result;
+}
+
+StatisticValue StatisticValue::Integer(int64_t value) {
+  StatisticValue result;
+  result.kind = Kind::kInteger;
+  result.integer = value;
+  return result;
+}
+
+StatisticValue StatisticValue::Unsigned(uint64_t value) {
+  StatisticValue result;
+  result.kind = Kind::kUnsigned;
+  result.natural = value;
+  return result;
+}
+
+StatisticValue StatisticValue::Float(double value) {
+  StatisticValue result;
+  result.kind = Kind::kFloat;
+  result.number = value;
+  return result;
+}
+
+bool StatisticValue::is_non_finite() const {
+  return kind == Kind::kFloat && !std::isfinite(number);
+}
+
+void PutStatistic(const StatisticValue& value, json::Writer& json) {
+  switch (value.kind) {
+    case StatisticValue::Kind::kNull:
+      json.Null();
+      return;
+    case StatisticValue::Kind::kBool:
+      json.Bool(value.truth);
+      return;
+    case StatisticValue::Kind::kInteger:
+      json.Int(value.integer);
+      return;
+    case StatisticValue::Kind::kUnsigned:
+      json.Raw(fmt::format_int(value.natural).c_str());
+      return;
+    case StatisticValue::Kind::kFloat:
+      json.Float(value.number);
+      return;
+  }
+}
+
+Statistics SpellStatistics(DType dtype, bool is_scalar, const std::array<double, 4>& values,
+                           const StatisticRules& rules) {
+  const DTypeKind kind = GetDTypeInfo(dtype).kind;
+  const bool low = rules.precision == Precision::kLow;
+  if (kind == DTypeKind::kBool && !rules.is_numpy) {
+    return {StatisticValue::Bool(values[0] != 0), StatisticValue::Bool(values[1] != 0), {}, {}};
+  }
+  if (kind == DTypeKind::kComplex) {
+    Statistics result;
+    for (size_t i = 0; i < result.size(); ++i) {
+      result[i] =
+          StatisticValue::Float(dtype == DType::kComplex64 ? RoundToFloat(values[i]) : values[i]);
+    }
+    if (low && !rules.is_mindspore && !rules.is_numpy) {
+      result[3] = {};
+    }
+    return result;
+  }
+  const auto as_integer = [](double value) {
+    return std::fabs(value) < 0x1p63 ? StatisticValue::Integer(static_cast<int64_t>(value))
+                                     : StatisticValue::Float(value);
+  };
+  if (is_scalar && kind != DTypeKind::kBool) {
+    return ScalarStatistics(
+        IsInteger(kind) ? as_integer(values[0]) : StatisticValue::Float(values[0]), rules);
+  }
+  Statistics result;
+  if (rules.is_numpy && (IsInteger(kind) || kind == DTypeKind::kBool)) {
+    const bool truth = kind == DTypeKind::kBool;
+    return {truth ? StatisticValue::Bool(values[0] != 0) : as_integer(values[0]),
+            truth ? StatisticValue::Bool(values[1] != 0) : as_integer(values[1]),
+            StatisticValue::Float(values[2]), StatisticValue::Float(values[3])};
+  }
+  // Finite half-precision data never becomes infinite; wider types keep their range.
+  const bool keeps_range = dtype == DType::kFloat64 || IsInteger(kind);
+  for (size_t i = 0; i < result.size(); ++i) {
+    const double value = low && !rules.is_numpy ? RoundTo(dtype, values[i])
+                         : keeps_range          ? values[i]
+                                                : RoundToFloat(values[i]);
+    result[i] = StatisticValue::Float(value);
+  }
+  return result;
+}
+
+TensorValues ExamineTensor(const TensorView& view, const ValueRequest& request) {
+  const DType dtype = view.dtype;
+  const DTypeInfo& info = GetDTypeInfo(dtype);
+  const size_t element_bytes = info.size_bytes;
+  const auto count = static_cast<size_t>(view.element_count());
+  const bool is_scalar = view.shape.empty();
+  const bool plain = view.is_plain();
+  const bool through_float = request.rules.precision == Precision::kLow && !is_scalar &&
+                             !request.rules.is_numpy &&
+                             (dtype == DType::kFloat64 || IsInteger(info.kind));
+  const bool crc_of_widened = request.crc32 && IsHashedAsFloat32(dtype);
+
+  TensorValues values;
+  kernels::StatsPartial total;
+  uint32_t crc = 0;
+  uint64_t folded = 0;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double finite_max = -kInfinity;
+  double finite_min = kInfinity;
+
+  // Everything is done to a block while it is in the cache.
+  for (size_t first = 0; first < count; first += kBlockElements) {
+    const size_t block_bytes = std::min(kBlockElements, count - first) * element_bytes;
+    std::byte* const copy =
+        request.copy_to != nullptr ? request.copy_to + first * element_bytes : nullptr;
+    std::span<const std::byte> block;
+    if (plain) {
+      block = view.bytes().subspan(first * element_bytes, block_bytes);
+    } else {
+      std::byte* const gathered = copy != nullptr ? copy : Scratch<std::byte>(block_bytes).data();
+      tensor::CopyElements(view, static_cast<int64_t>(first),
+                           static_cast<int64_t>(block_bytes / element_bytes), gathered);
+      block = {gathered, block_bytes};
+    }
+    if (request.statistics) {
+      const kernels::StatsPartial partial =
+          through_float ? StatsOfFloats(dtype, block) : kernels::StatsOfBlock(dtype, block);
+      kernels::MergeStats(total, partial);
+      if (request.extended) {
+        if (partial.nan_count + partial.positive_inf_count + partial.negative_inf_count > 0) {
+          FindFiniteRange(dtype, block, finite_max, finite_min);
+        } else {
+          finite_max = std::max(finite_max, partial.max);
+          finite_min = std::min(finite_min, partial.min);
+        }
+      }
+    }
+    if (request.crc32) {
+      crc = crc_of_widened ? CrcOfWidened(dtype, block, crc) : kernels::Crc32(block, crc);
+    }
+    if (request.xor64) {
+      folded ^= XorOfWords(block);
+    }
+    if (plain && copy != nullptr) {
+      std::memcpy(copy, block.data(), block.size());
+    }
+  }
+
+  if (request.statistics) {
+    const kernels::TensorStats stats = kernels::FinishStats(total);
+    const bool has_own_scalar = info.kind != DTypeKind::kBool && info.kind != DTypeKind::kComplex;
+    values.statistics =
+        is_scalar && has_own_scalar
+            ? ScalarOf(view, stats, request.rules)
+            : SpellStatistics(dtype, is_scalar, {stats.max, stats.min, stats.mean, stats.norm},
+                              request.rules);
+    values.counts = stats;
+    const bool any_finite = finite_max >= finite_min;
+    values.finite_max = any_finite ? finite_max : std::numeric_limits<double>::quiet_NaN();
+    values.finite_min = any_finite ? finite_min : std::numeric_limits<double>::quiet_NaN();
+  }
+  if (request.crc32) {
+    values.crc32 = crc;
+    if (request.copy_to != nullptr && !crc_of_widened) {
+      values.copy_crc32 = crc;
+    }
+  }
+  if (request.xor64) {
+    values.xor64 = static_cast<int64_t>(folded);
+    if (is_scalar && IsInteger(info.kind)) {
+      const StatisticValue value = IntegerValue(view);
+      values.xor64 = value.kind == StatisticValue::Kind::kInteger
+                         ? value.integer
+                         : static_cast<int64_t>(value.natural);
+    }
+  }
+  return values;
+}
+
+}  // namespace msprobe::capture

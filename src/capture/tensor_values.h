@@ -1,0 +1,77 @@
+// What a dump says about the values of one tensor: statistics, checksums, and a copy of the bytes
+// for its file, from one pass over the elements.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "msprobe/status.h"
+#include "msprobe/tensor_view.h"
+
+#include "src/capture/settings.h"
+#include "src/json/writer.h"
+#include "src/kernels/stats.h"
+
+namespace msprobe::capture {
+
+// One of Max, Min, Mean, Norm as it is spelled in JSON.
+struct StatisticValue {
+  enum class Kind : uint8_t { kNull, kBool, kInteger, kUnsigned, kFloat };
+  Kind kind = Kind::kNull;
+  bool truth = false;
+  int64_t integer = 0;
+  uint64_t natural = 0;
+  double number = 0;
+
+  static StatisticValue Bool(bool value);
+  static StatisticValue Integer(int64_t value);
+  static StatisticValue Unsigned(uint64_t value);
+  static StatisticValue Float(double value);
+  bool is_non_finite() const;
+};
+void PutStatistic(const StatisticValue& value, json::Writer& json);
+
+using Statistics = std::array<StatisticValue, 4>;  // Max, Min, Mean, Norm
+inline constexpr std::array<const char*, 4> kStatisticKeys = {"Max", "Min", "Mean", "Norm"};
+
+// Which rules hold (docs/formats/dump.md).
+struct StatisticRules {
+  Precision precision = Precision::kHigh;
+  bool is_numpy = false;
+  bool is_mindspore = false;  // low precision: complex tensors have a Norm
+};
+
+struct ValueRequest {
+  StatisticRules rules;
+  bool statistics = true;
+  bool extended = false;
+  bool crc32 = false;            // the checksum under "md5"
+  bool xor64 = false;            // the other checksum under "md5"
+  std::byte* copy_to = nullptr;  // room for size_bytes(): row-major, little-endian
+};
+
+struct TensorValues {
+  Statistics statistics;
+  std::optional<uint32_t> crc32;
+  std::optional<int64_t> xor64;
+  std::optional<uint32_t> copy_crc32;  // of the bytes as copied, where that came for free
+  // Only with `extended`.
+  kernels::TensorStats counts;
+  double finite_max = 0;  // NaN: no element is finite
+  double finite_min = 0;
+
+  // Whether Max or Min is NaN or infinite.
+  bool overflowed() const { return statistics[0].is_non_finite() || statistics[1].is_non_finite(); }
+};
+
+// `view` has at least one element; all of them are readable.
+TensorValues ExamineTensor(const TensorView& view, const ValueRequest& request);
+
+// The four values when somebody else reduced the tensor: spelled as the rules of its dtype say.
+Statistics SpellStatistics(DType dtype, bool is_scalar, const std::array<double, 4>& values,
+                           const StatisticRules& rules);
+
+}  // namespace msprobe::capture
