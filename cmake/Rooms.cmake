@@ -12,7 +12,7 @@ set(MSPROBE_ROOMS
   "analysis/inspect:dump io kernels report tensor base"
   "device:tensor base"
   "capture:dump io kernels device json tensor base"
-  "commands:analysis/compare analysis/inspect dump io json report kernels tensor base"
+  "commands:analysis/compare analysis/inspect capture device dump io json report kernels tensor base"
 )
 
 # msprobe_room(<name> SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan says.

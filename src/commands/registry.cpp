@@ -1,6 +1,8 @@
 #include "src/commands/registry.h"
 
 #include "src/commands/compare_command.h"
+#include "src/commands/devices_command.h"
+#include "src/commands/dump_command.h"
 #include "src/commands/merge_result_command.h"
 #include "src/commands/show_command.h"
 
@@ -9,6 +11,8 @@ namespace msprobe::commands {
 std::vector<std::unique_ptr<Command>> MakeCommands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(std::make_unique<CompareCommand>());
+  commands.push_back(std::make_unique<DevicesCommand>());
+  commands.push_back(std::make_unique<DumpCommand>());
   commands.push_back(std::make_unique<MergeResultCommand>());
   commands.push_back(std::make_unique<ShowCommand>());
   return commands;

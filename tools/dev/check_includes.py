@@ -25,6 +25,7 @@ THIRD_PARTY_HOMES = {
     "expat.h": ["src/report/"],
     "rapidjson/": ["src/json/"],
     "yaml-cpp/": ["src/json/"],
+    "pcre2.h": ["src/capture/"],
     "nlohmann/": [],
     "gtest/": [],
     "gmock/": [],

@@ -1,0 +1,219 @@
+#include "src/commands/dump_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "src/base/log.h"
+#include "src/base/strings.h"
+#include "src/capture/settings.h"
+#include "src/commands/dump_launcher.h"
+#include "src/commands/dump_summary.h"
+#include "src/dump/layout.h"
+#include "src/dump/log_conversion.h"
+#include "src/json/writer.h"
+
+namespace msprobe::resources {
+extern const std::string_view
+    kDumpExample;  // config/dump_example.json, see cmake/EmbedResources.cmake
+}
+
+namespace msprobe::commands {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  msprobe dump --example > config.json
+      a configuration to start from, with every key explained
+  msprobe dump --check config.json
+      is it right, and what would be captured?
+  msprobe -f pytorch dump -c config.json -- python3 train.py --epochs 1
+      capture from a script as it is; steps are counted by the optimizer, or by the model's forward without one
+  msprobe dump -c config.json -- torchrun --nproc-per-node 8 train.py
+      the same for every process of a distributed run
+  msprobe dump --dump_path dump --level mix -- python3 train.py
+      no configuration at all: defaults, and flags that win over them
+  msprobe dump recover dump
+      make dump.json out of the records of a run that was killed
+
+The script's exit code is passed on; what msprobe says goes to stderr. The script may also say itself what to
+capture: from msprobe.pytorch import PrecisionDebugger.
+)";
+
+capture::Framework FrameworkOf(const Context& context) {
+  return context.framework == "mindspore" ? capture::Framework::kMindSpore
+                                          : capture::Framework::kPyTorch;
+}
+
+// "all", or "0, 3 to 5".
+std::string NumbersText(const std::vector<int64_t>& numbers) {
+  if (numbers.empty()) {
+    return "all";
+  }
+  std::vector<std::string> ranges;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) {
+      ++last;
+    }
+    ranges.push_back(last == i ? fmt::format("{}", numbers[i])
+                               : fmt::format("{} to {}", numbers[i], numbers[last]));
+    i = last + 1;
+  }
+  return base::Join(ranges, ", ");
+}
+
+// What a configuration means, for people.
+std::string Explained(const capture::Settings& settings) {
+  std::string text =
+      fmt::format("  task       {}\n  level      {}\n  steps      {}\n  ranks      {}\n",
+                  capture::TaskName(settings.task), capture::LevelName(settings.level),
+                  NumbersText(settings.steps), NumbersText(settings.ranks));
+  const auto add = [&text](std::string_view what, const std::vector<std::string>& names,
+                           std::string_view separator) {
+    if (!names.empty()) {
+      text += fmt::format("  {:<10} {}\n", what, base::Printable(base::Join(names, separator)));
+    }
+  };
+  add("scope", settings.scope, " to ");
+  add("list", settings.list, ", ");
+  add("saved", settings.tensor_list, ", ");
+  text += fmt::format("  writes to  {}\n",
+                      (base::Path(settings.dump_path) / "step<N>" / "rank<M>").string());
+  return text;
+}
+
+}  // namespace
+
+void DumpCommand::Configure(CLI::App& app) {
+  app.add_option("-c,--config", config_file_, "What to capture, and where to")->type_name("FILE");
+  app.add_option("--task", task_, "Wins over the file's task")->type_name("NAME");
+  app.add_option("--level", level_, "Wins over the file's level")->type_name("NAME");
+  app.add_option("--dump_path", dump_path_, "Wins over the file's dump_path")->type_name("DIR");
+  app.add_option("--check", checked_file_, "Only say whether a configuration is right")
+      ->type_name("FILE");
+  app.add_flag("--example", example_, "Print a configuration with every key explained");
+  app.add_option("program", program_, "Behind --: the script to run, with its arguments")
+      ->type_name("PROGRAM ARGUMENTS...");
+  CLI::App* recover =
+      app.add_subcommand("recover", "Make the files of a dump out of an interrupted run's records");
+  recover->add_option("folder", recovered_folder_, "A dump, a step or a rank of one")
+      ->type_name("DIR")
+      ->required();
+  recover->fallthrough();  // -q may stand behind it
+  recover_ = recover;
+  app.require_subcommand(0, 1);
+  app.footer(kExamples);
+}
+
+std::string DumpCommand::OverridesJson() const {
+  const std::initializer_list<std::pair<std::string_view, const std::string&>> flags = {
+      {"task", task_}, {"level", level_}, {"dump_path", dump_path_}};
+  std::string text;
+  json::Writer writer(text, -1);
+  writer.BeginObject();
+  bool any = false;
+  for (const auto& [key, value] : flags) {
+    if (!value.empty()) {
+      writer.Member(key, value);
+      any = true;
+    }
+  }
+  writer.EndObject();
+  return any ? text : std::string();
+}
+
+Result<ExitCode> DumpCommand::Check(const Context& context) const {
+  MSP_ASSIGN_OR_RETURN(const capture::Settings settings,
+                       capture::LoadSettings(checked_file_, OverridesJson(), FrameworkOf(context)));
+  if (!context.quiet) {
+    fmt::print("{} is right:\n{}", checked_file_.string(), Explained(settings));
+  }
+  std::fflush(stdout);
+  for (const std::string& warning : settings.warnings) {
+    base::LogWarning(warning);
+  }
+  return ExitCode::kDone;
+}
+
+Result<ExitCode> DumpCommand::Recover(const Context& context) const {
+  MSP_ASSIGN_OR_RETURN(const dump::DumpLayout layout, dump::FindDump(recovered_folder_));
+  size_t logs = 0;
+  size_t failures = 0;
+  for (const dump::RankFolder& rank : layout.ranks) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(rank.folder / dump::kRecordLogName, ignored)) {
+      continue;
+    }
+    ++logs;
+    const Result<dump::LogConversion> conversion = dump::ConvertRecordLog(rank.folder);
+    if (!conversion.ok()) {
+      ++failures;
+      base::LogError(fmt::format("{}: {}", rank.folder.string(), conversion.status().message()));
+      continue;
+    }
+    if (!context.quiet) {
+      fmt::print("{}: {} entries out of {} records{}\n", rank.folder.string(),
+                 base::FormatCount(conversion->entries), base::FormatCount(conversion->records),
+                 conversion->lost_bytes == 0
+                     ? ""
+                     : fmt::format("; the last {} bytes were torn and are lost",
+                                   base::FormatCount(conversion->lost_bytes)));
+    }
+  }
+  if (logs == 0) {
+    if (!context.quiet) {
+      fmt::print("{}: nothing to recover, no capture was interrupted here\n",
+                 recovered_folder_.string());
+    }
+    return ExitCode::kDone;
+  }
+  return failures == 0 ? ExitCode::kDone : ExitCode::kFailed;
+}
+
+Result<ExitCode> DumpCommand::Launch(const Context& context) const {
+  const std::string overrides = OverridesJson();
+  const capture::Framework framework = FrameworkOf(context);
+  // What is wrong with the configuration is said here, once, and not by every process of a run.
+  MSP_ASSIGN_OR_RETURN(const capture::Settings settings,
+                       capture::LoadSettings(config_file_, overrides, framework));
+  LaunchOptions options;
+  options.program = program_;
+  options.config_file = config_file_;
+  options.overrides_json = overrides;
+  options.framework = capture::FrameworkName(framework);
+  const DumpSummary summary(settings.dump_path);
+  MSP_ASSIGN_OR_RETURN(const ProgramEnd end, RunWithCapture(options));
+  if (!context.quiet) {
+    fmt::print(stderr, "{}", summary.Text());
+  }
+  if (end.signal != 0) {
+    EndBySignal(end.signal);
+  }
+  return static_cast<ExitCode>(end.exit_code);
+}
+
+Result<ExitCode> DumpCommand::Run(const Context& context) {
+  if (recover_->parsed()) {
+    return Recover(context);
+  }
+  const int tasks =
+      (example_ ? 1 : 0) + (checked_file_.empty() ? 0 : 1) + (program_.empty() ? 0 : 1);
+  if (tasks == 0) {
+    return UsageError("nothing to run")
+        .WithHint(
+            "msprobe dump -c config.json -- python3 train.py; --example prints a configuration");
+  }
+  if (tasks > 1) {
+    return UsageError("only one of --check, --example and a script to run can be done at a time");
+  }
+  if (example_) {
+    fmt::print("{}", resources::kDumpExample);
+    return ExitCode::kDone;
+  }
+  return program_.empty() ? Check(context) : Launch(context);
+}
+
+}  // namespace msprobe::commands

@@ -1,0 +1,184 @@
+#include "src/commands/dump_launcher.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "src/base/strings.h"
+
+extern char** environ;  // POSIX gives it no header
+
+namespace msprobe::commands {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<int, 4> kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+volatile std::sig_atomic_t program_id = 0;
+
+// A terminal sends its signals to the program, too; a second one would interrupt its clean-up.
+void PassOn(int signal, siginfo_t* info, void* /*context*/) {
+  if (info->si_code != SI_KERNEL && program_id > 0) {
+    ::kill(program_id, signal);
+  }
+}
+
+class PassingSignalsOn {
+ public:
+  PassingSignalsOn() {
+    struct sigaction action = {};
+    action.sa_sigaction = &PassOn;
+    action.sa_flags = SA_SIGINFO | SA_RESTART;
+    ::sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < kPassedOn.size(); ++i) {
+      ::sigaction(kPassedOn[i], nullptr, &before_[i]);
+      // Whoever started this program with a signal ignored (nohup) meant the script as well.
+      if (before_[i].sa_handler != SIG_IGN) {
+        ::sigaction(kPassedOn[i], &action, nullptr);
+      }
+    }
+  }
+  PassingSignalsOn(const PassingSignalsOn&) = delete;
+  PassingSignalsOn& operator=(const PassingSignalsOn&) = delete;
+  ~PassingSignalsOn() {
+    for (size_t i = 0; i < kPassedOn.size(); ++i) {
+      ::sigaction(kPassedOn[i], &before_[i], nullptr);
+    }
+    program_id = 0;
+  }
+
+ private:
+  std::array<struct sigaction, kPassedOn.size()> before_ = {};
+};
+
+std::string TextOf(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+bool HoldsPackage(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder / "msprobe" / "_inject" / "sitecustomize.py", ignored);
+}
+
+// This process's variables with some replaced; an empty value removes.
+std::vector<std::string> EnvironmentWith(
+    const std::vector<std::pair<std::string, std::string>>& changes) {
+  std::vector<std::string> result;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::string_view name = text.substr(0, text.find('='));
+    bool kept = true;
+    for (const auto& change : changes) {
+      kept = kept && change.first != name;
+    }
+    if (kept) {
+      result.emplace_back(text);
+    }
+  }
+  for (const auto& [name, value] : changes) {
+    if (!value.empty()) {
+      result.push_back(fmt::format("{}={}", name, value));
+    }
+  }
+  return result;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) {
+    pointers.push_back(text.data());
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+Result<ProgramEnd> WaitFor(pid_t program) {
+  int state = 0;
+  while (::waitpid(program, &state, 0) < 0) {
+    if (errno != EINTR) {
+      return IoError(fmt::format("cannot wait for the program: {}", std::strerror(errno)));
+    }
+  }
+  ProgramEnd end;
+  if (WIFSIGNALED(state)) {
+    end.signal = WTERMSIG(state);
+  } else {
+    end.exit_code = WEXITSTATUS(state);
+  }
+  return end;
+}
+
+}  // namespace
+
+Result<fs::path> FindPythonFolder() {
+  if (const std::string named = TextOf("MSPROBE_PYTHON_PATH"); !named.empty()) {
+    if (!HoldsPackage(named)) {
+      return NotFoundError(
+          fmt::format("MSPROBE_PYTHON_PATH is {}, and the Python package msprobe is not in it",
+                      base::Printable(named)));
+    }
+    return fs::path(named);
+  }
+  std::error_code failure;
+  const fs::path program = fs::read_symlink("/proc/self/exe", failure);
+  const fs::path folder = program.parent_path();
+  for (const fs::path& candidate :
+       {folder / "../lib/msprobe/python", folder / "../python", folder / "python"}) {
+    if (!failure && HoldsPackage(candidate)) {
+      return candidate.lexically_normal();
+    }
+  }
+  return NotFoundError(
+             fmt::format("the Python package of msprobe is not beside {}", program.string()))
+      .WithHint("set MSPROBE_PYTHON_PATH to the folder that holds the package msprobe");
+}
+
+Result<ProgramEnd> RunWithCapture(const LaunchOptions& options) {
+  MSP_ASSIGN_OR_RETURN(const fs::path python, FindPythonFolder());
+  std::string path =
+      fmt::format("{}:{}", (python / "msprobe" / "_inject").string(), python.string());
+  if (const std::string before = TextOf("PYTHONPATH"); !before.empty()) {
+    path += ":" + before;
+  }
+  std::error_code ignored;
+  std::vector<std::string> variables = EnvironmentWith(
+      {{"PYTHONPATH", path},
+       {"MSPROBE_DUMP_CONFIG",
+        options.config_file.empty() ? "" : fs::absolute(options.config_file, ignored).string()},
+       {"MSPROBE_DUMP_OVERRIDES", options.overrides_json},
+       {"MSPROBE_DUMP_FRAMEWORK", std::string(options.framework)}});
+  std::vector<std::string> arguments = options.program;
+  const std::vector<char*> argument_pointers = Pointers(arguments);
+  const std::vector<char*> variable_pointers = Pointers(variables);
+
+  const PassingSignalsOn signals;
+  pid_t program = 0;
+  const int failure = ::posix_spawnp(&program, argument_pointers[0], nullptr, nullptr,
+                                     argument_pointers.data(), variable_pointers.data());
+  if (failure != 0) {
+    return NotFoundError(fmt::format("cannot run {}: {}", base::Printable(options.program[0]),
+                                     std::strerror(failure)));
+  }
+  program_id = program;
+  return WaitFor(program);
+}
+
+void EndBySignal(int signal) {
+  // The program has left its core file, if any.
+  const struct rlimit no_core = {0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+}  // namespace msprobe::commands

@@ -1,0 +1,35 @@
+// Runs a program with the capture of msprobe in every Python process that it becomes or starts.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+namespace msprobe::commands {
+
+struct LaunchOptions {
+  std::vector<std::string> program;   // looked up in PATH; with its arguments
+  std::filesystem::path config_file;  // empty: defaults
+  std::string overrides_json;         // empty: none
+  std::string_view framework;
+};
+
+struct ProgramEnd {
+  int exit_code = 0;
+  int signal = 0;  // not 0: ended by it
+};
+
+// Waits for the program's end. Signals that ask this process to end are passed on to the program.
+Result<ProgramEnd> RunWithCapture(const LaunchOptions& options);
+
+// Ends this process as the program ended, so that a shell sees the same.
+void EndBySignal(int signal);
+
+// The folder to put on Python's path: it holds the package msprobe. Beside this program, or where
+// MSPROBE_PYTHON_PATH leads.
+Result<std::filesystem::path> FindPythonFolder();
+
+}  // namespace msprobe::commands

@@ -1,0 +1,174 @@
+#include "src/commands/dump_summary.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include "src/base/strings.h"
+#include "src/dump/layout.h"
+#include "src/dump/record_log.h"
+#include "src/json/config.h"
+
+namespace msprobe::commands {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kManifestName = "manifest.json";
+constexpr size_t kNamedFolders = 5;
+
+struct Counts {
+  uint64_t entries = 0;
+  uint64_t tensors = 0;
+  uint64_t files = 0;
+  uint64_t bytes = 0;
+  uint64_t written_bytes = 0;
+  uint64_t deduplicated = 0;
+  uint64_t lost_files = 0;
+  uint64_t errors = 0;
+  double engine_seconds = 0;
+  double wall_seconds = 0;
+};
+
+void AddNumber(const json::ConfigValue& manifest, std::string_view key, uint64_t& sum) {
+  const json::ConfigValue* value = manifest.Find(key);
+  sum += value != nullptr && value->kind == json::ConfigKind::kInt && value->integer > 0
+             ? static_cast<uint64_t>(value->integer)
+             : 0;
+}
+
+double SecondsOf(const json::ConfigValue& manifest, std::string_view key) {
+  const json::ConfigValue* value = manifest.Find(key);
+  return value == nullptr ? 0 : value->number;
+}
+
+// Whether the manifest says that everything is there.
+bool AddManifest(const fs::path& file, Counts& counts) {
+  const Result<json::Config> config = json::LoadJsonConfig(file);
+  if (!config.ok()) {
+    return false;
+  }
+  const json::ConfigValue& manifest = config->root;
+  AddNumber(manifest, "entries", counts.entries);
+  AddNumber(manifest, "tensors", counts.tensors);
+  AddNumber(manifest, "tensor_files", counts.files);
+  AddNumber(manifest, "tensor_bytes", counts.bytes);
+  AddNumber(manifest, "written_bytes", counts.written_bytes);
+  AddNumber(manifest, "deduplicated_files", counts.deduplicated);
+  AddNumber(manifest, "lost_files", counts.lost_files);
+  AddNumber(manifest, "errors", counts.errors);
+  counts.engine_seconds += SecondsOf(manifest, "engine_seconds");
+  counts.wall_seconds += SecondsOf(manifest, "wall_seconds");
+  const json::ConfigValue* complete = manifest.Find("complete");
+  return complete != nullptr && complete->boolean;
+}
+
+std::string Plural(size_t count, std::string_view word) {
+  return fmt::format("{} {}{}", base::FormatCount(count), word, count == 1 ? "" : "s");
+}
+
+std::string Named(const std::vector<std::string>& folders) {
+  const std::vector<std::string> shown(
+      folders.begin(),
+      folders.begin() + static_cast<std::ptrdiff_t>(std::min(folders.size(), kNamedFolders)));
+  return base::Join(shown, ", ") +
+         (shown.size() == folders.size()
+              ? ""
+              : fmt::format(" and {} more", folders.size() - shown.size()));
+}
+
+}  // namespace
+
+DumpSummary::DumpSummary(fs::path dump_path) : dump_path_(std::move(dump_path)), before_(Look()) {}
+
+DumpSummary::Stamp DumpSummary::StampOf(const fs::path& file) {
+  struct stat state = {};
+  if (::stat(file.c_str(), &state) != 0) {
+    return {};
+  }
+  return {state.st_ino, int64_t{state.st_mtim.tv_sec} * 1'000'000'000 + state.st_mtim.tv_nsec};
+}
+
+std::map<fs::path, DumpSummary::Folder> DumpSummary::Look() const {
+  std::map<fs::path, Folder> folders;
+  const Result<dump::DumpLayout> layout = dump::FindDump(dump_path_);
+  if (!layout.ok()) {
+    return folders;  // no dump yet
+  }
+  for (const dump::RankFolder& rank : layout->ranks) {
+    folders[rank.folder] = {StampOf(rank.folder / kManifestName),
+                            StampOf(rank.folder / dump::kRecordLogName)};
+  }
+  return folders;
+}
+
+std::string DumpSummary::Text() const {
+  Counts counts;
+  std::set<std::string> steps;
+  std::set<std::string> ranks;
+  std::vector<std::string> interrupted;
+  std::vector<std::string> incomplete;
+  for (const auto& [folder, now] : Look()) {
+    const auto found = before_.find(folder);
+    const Folder before = found == before_.end() ? Folder{} : found->second;
+    const bool new_log = now.log != Stamp{} && now.log != before.log;
+    if (now.manifest == before.manifest && !new_log) {
+      continue;
+    }
+    const std::string name = folder.lexically_relative(dump_path_).string();
+    if (now.manifest == before.manifest) {
+      interrupted.push_back(name);
+    } else if (!AddManifest(folder / kManifestName, counts)) {
+      (new_log ? interrupted : incomplete).push_back(name);
+    }
+    steps.insert(folder.parent_path().filename().string());
+    ranks.insert(folder.filename().string());
+  }
+  if (steps.empty()) {
+    return fmt::format("msprobe: nothing was captured in {}\n", dump_path_.string());
+  }
+
+  std::string text = fmt::format("msprobe: captured {} of {} in {}\n", Plural(steps.size(), "step"),
+                                 Plural(ranks.size(), "rank"), dump_path_.string());
+  const auto line = [&text](std::string_view what, const std::string& value) {
+    text += fmt::format("  {:<12} {}\n", what, value);
+  };
+  line("calls", base::FormatCount(counts.entries));
+  line("tensors", base::FormatCount(counts.tensors));
+  if (counts.files > 0) {
+    line("files",
+         fmt::format("{}, {}", base::FormatCount(counts.files), base::FormatBytes(counts.bytes)));
+  }
+  if (counts.deduplicated > 0) {
+    line("equal ones",
+         fmt::format("{} stored as links: {} written instead of {}",
+                     base::FormatCount(counts.deduplicated),
+                     base::FormatBytes(counts.written_bytes), base::FormatBytes(counts.bytes)));
+  }
+  if (counts.wall_seconds > 0) {
+    line("overhead", fmt::format("{} in the capture engine, {:.1f} % of the {} captured",
+                                 base::FormatSeconds(counts.engine_seconds),
+                                 100 * counts.engine_seconds / counts.wall_seconds,
+                                 base::FormatSeconds(counts.wall_seconds)));
+  }
+  if (counts.errors > 0) {
+    line("errors", fmt::format("{}: see dump_error_info.log", base::FormatCount(counts.errors)));
+  }
+  if (counts.lost_files > 0) {
+    line("lost", fmt::format("{} that could not be written", Plural(counts.lost_files, "file")));
+  }
+  if (!incomplete.empty()) {
+    line("incomplete", Named(incomplete));
+  }
+  if (!interrupted.empty()) {
+    line("interrupted",
+         fmt::format("{}; msprobe dump recover {}", Named(interrupted), dump_path_.string()));
+  }
+  return text;
+}
+
+}  // namespace msprobe::commands
