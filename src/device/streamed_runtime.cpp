@@ -18,15 +18,18 @@ class StreamedRuntime::StreamedCopy final : public Copy {
     if (under_way_) {
       (void)Wait();
     }
-    if (produced_ == nullptr && copied_ == nullptr) {
+    if (lost_ || (produced_ == nullptr && copied_ == nullptr)) {
       return;
     }
     const Result<Scope> scope = runtime_.Enter(device_);
     if (!scope.ok()) {
       return;  // in a forked child, or the device is lost: nothing can be given back
     }
-    if (produced_ != nullptr) {
+    // What only the copy's own stream knew is over with it; the producer may be behind.
+    if (awaited_) {
       runtime_.DestroyEvent(produced_);
+    } else if (produced_ != nullptr) {
+      runtime_.RetireEvent({device_, producer_, produced_, recorded_}, begun_);
     }
     if (held_ != 0) {
       runtime_.RetireEvent({device_, producer_, copied_, held_}, begun_);
@@ -44,6 +47,7 @@ class StreamedRuntime::StreamedCopy final : public Copy {
       (void)runtime_.SynchronizeStream(stream);
       return queued;
     }
+    stream_ = stream;
     under_way_ = true;
     if (!request.hold_producer) {
       return {};
@@ -82,24 +86,31 @@ class StreamedRuntime::StreamedCopy final : public Copy {
     MSP_ASSIGN_OR_RETURN(produced_, runtime_.CreateEvent());
     MSP_ASSIGN_OR_RETURN(copied_, runtime_.CreateEvent());
     MSP_RETURN_IF_ERROR(runtime_.RecordEvent(produced_, request.producer));
+    recorded_ = ++runtime_.clock_;
     MSP_RETURN_IF_ERROR(runtime_.MakeStreamWait(stream, produced_));
+    awaited_ = true;
     MSP_RETURN_IF_ERROR(runtime_.QueueCopyToHost(request, stream));
     return runtime_.RecordEvent(copied_, stream);
   }
 
   Status WaitForEnd() {
     MSP_ASSIGN_OR_RETURN(const Scope scope, runtime_.Enter(device_));
-    return runtime_.SynchronizeEvent(copied_);
+    Status waited = runtime_.SynchronizeEvent(copied_);
+    lost_ = !waited.ok() && !runtime_.SynchronizeStream(stream_).ok();
+    return waited;
   }
 
   StreamedRuntime& runtime_;
   const int32_t device_;
   Stream producer_ = nullptr;
-  uint64_t begun_ = 0;  // ticks of the runtime's clock
-  uint64_t held_ = 0;   // 0: the producer does not wait for this copy
+  Stream stream_ = nullptr;  // of the copy
+  uint64_t begun_ = 0;       // ticks of the runtime's clock
+  uint64_t held_ = 0;        // 0: the producer does not wait for this copy
   Event produced_ = nullptr;
   Event copied_ = nullptr;
+  bool awaited_ = false;  // the copy's stream knows `produced_`
   bool under_way_ = false;
+  bool lost_ = false;  // the device never told that it was over
   Status outcome_;
 };
 
@@ -166,13 +177,13 @@ Result<std::unique_ptr<Copy>> StreamedRuntime::CopyToHost(const CopyRequest& req
   return std::unique_ptr<Copy>(std::move(copy));
 }
 
-// The producer's wait for `retired` lies before what a later copy recorded on the same stream. So
-// when that copy is over, the wait is too.
+// A later copy from the same stream recorded an event there, behind the work that knows an earlier
+// one. So when that copy is over, this work is too.
 void StreamedRuntime::RetireEvent(const RetiredEvent& retired, uint64_t begun) {
   const std::lock_guard lock(retired_mutex_);
   std::erase_if(retired_, [&](const RetiredEvent& earlier) {
     const bool over = earlier.device == retired.device && earlier.producer == retired.producer &&
-                      earlier.held < begun;
+                      earlier.queued < begun;
     if (over) {
       DestroyEvent(earlier.event);
     }

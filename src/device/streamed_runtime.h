@@ -80,16 +80,16 @@ class StreamedRuntime : public Runtime {
  private:
   class StreamedCopy;
 
-  // The end of a copy, for which its producer may still have to wait.
+  // An event that is of no use any more, but still known to work that is queued on `producer`.
   struct RetiredEvent {
     int32_t device;
     Stream producer;
     Event event;
-    uint64_t held;  // when the wait had been queued
+    uint64_t queued;  // by this tick of the clock
   };
 
-  // Keeps an event of a copy that was begun at `begun` until that is allowed to go; destroys those
-  // that are. The device is entered.
+  // Keeps an event of a copy, begun at the tick `begun` and over by now; destroys older ones that
+  // nobody knows any more. The device is entered.
   void RetireEvent(const RetiredEvent& retired, uint64_t begun);
   Result<Stream> CopyStream(int32_t device);
 

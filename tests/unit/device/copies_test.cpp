@@ -1,5 +1,6 @@
 // What holds for the copies of every runtime with streams.
 #include <atomic>
+#include <ostream>
 #include <thread>
 #include <utility>
 
@@ -29,6 +30,8 @@ struct VendorCase {
   const char* synchronize_event;
   const char* allocate_host;
 };
+
+void PrintTo(const VendorCase& vendor, std::ostream* out) { *out << KindName(vendor.kind); }
 
 constexpr VendorCase kAcl = {
     Kind::kAcl,          "MSPROBE_ACL_LIB",       FAKE_ACL,           "FAKE_ACL_FAIL",

@@ -44,6 +44,7 @@ class FakeVendor : public ::testing::Test {
     }
     return registry_->Get(kind);
   }
+  device::Registry& registry() { return *registry_; }
   void DropRegistry() { registry_.reset(); }
 
  private:
