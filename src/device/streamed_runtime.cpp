@@ -105,7 +105,8 @@ class StreamedRuntime::StreamedCopy final : public Copy {
   Stream producer_ = nullptr;
   Stream stream_ = nullptr;  // of the copy
   uint64_t begun_ = 0;       // ticks of the runtime's clock
-  uint64_t held_ = 0;        // 0: the producer does not wait for this copy
+  uint64_t recorded_ = 0;
+  uint64_t held_ = 0;  // 0: the producer does not wait for this copy
   Event produced_ = nullptr;
   Event copied_ = nullptr;
   bool awaited_ = false;  // the copy's stream knows `produced_`
