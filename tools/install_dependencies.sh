@@ -12,7 +12,8 @@ declare -A packages=(
     zlib1g-dev libdeflate-dev libexpat1-dev libpcre2-dev python3-dev"
   # Unit tests; what we write is judged by implementations that are not ours: openpyxl for workbooks, nlohmann for JSON.
   # The Python shim is tried with the real PyTorch.
-  [test]="libgtest-dev libgmock-dev nlohmann-json3-dev python3 python3-openpyxl python3-torch python3-numpy"
+  [test]="libgtest-dev libgmock-dev nlohmann-json3-dev python3 python3-openpyxl python3-torch python3-numpy
+    python3-pip python3-setuptools python3-wheel"
   # Format, lint, quicker rebuilds.
   [develop]="git clang-14 clang-format-14 clang-tidy-14 ccache"
   [bench]="libbenchmark-dev python3 python3-numpy"
