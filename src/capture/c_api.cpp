@@ -41,6 +41,7 @@ struct msprobe_capture {
 namespace {
 
 static_assert(MSPROBE_FLOAT64 == static_cast<int>(DType::kFloat64));
+static_assert(MSPROBE_DEVICE_CUDA == static_cast<int>(msprobe::device::Kind::kCuda));
 static_assert(MSPROBE_COMPLEX128 == static_cast<int>(DType::kComplex128));
 
 std::string& LastError() {
@@ -207,6 +208,12 @@ Result<TensorDescription> Describe(const msprobe_tensor& tensor) {
   if (tensor.requires_grad >= 0) {
     result.requires_grad = tensor.requires_grad != 0;
   }
+  if (tensor.device < MSPROBE_DEVICE_HOST || tensor.device > MSPROBE_DEVICE_CUDA) {
+    return UsageError(fmt::format("no kind of device has the number {}", tensor.device));
+  }
+  result.device = static_cast<msprobe::device::Kind>(tensor.device);
+  result.device_index = tensor.device_index;
+  result.stream = tensor.stream;
   result.data = tensor.data;
   result.conjugated = (tensor.flags & MSPROBE_TENSOR_CONJUGATED) != 0;
   result.negated = (tensor.flags & MSPROBE_TENSOR_NEGATED) != 0;
@@ -517,19 +524,18 @@ uint64_t msprobe_put_pending(msprobe_entry* entry) noexcept {
 }
 
 int msprobe_device_wait(msprobe_capture* capture) noexcept {
-  return WithSession(capture, [](Session&) { return Status(); });
+  return WithSession(capture, [](Session& session) -> Status {
+    session.engine().device_copies.Wait();
+    return {};
+  });
 }
 
 int msprobe_kernel_dump_begin(msprobe_capture* capture) noexcept {
-  return WithSession(capture, [](Session&) {
-    return msprobe::DeviceError("no device runtime here can dump kernels");
-  });
+  return WithSession(capture, [](Session& session) { return session.BeginKernelDump(); });
 }
 
 int msprobe_kernel_dump_end(msprobe_capture* capture) noexcept {
-  return WithSession(capture, [](Session&) {
-    return msprobe::DeviceError("no device runtime here can dump kernels");
-  });
+  return WithSession(capture, [](Session& session) { return session.EndKernelDump(); });
 }
 
 void msprobe_capture_report_error(msprobe_capture* capture, msprobe_text name,

@@ -9,13 +9,43 @@
 #include <utility>
 #include <vector>
 
+#include "src/capture/device_copies.h"
 #include "src/capture/entry.h"
 #include "src/capture/filters.h"
 #include "src/capture/settings.h"
 #include "src/capture/tensor_writers.h"
 #include "src/capture/totals.h"
+#include "src/device/device.h"
 
 namespace msprobe::capture {
+
+// Copies from devices; the memory for them is had when the first tensor comes.
+class LazyDeviceCopies {
+ public:
+  DeviceCopies& Get() {
+    const std::lock_guard lock(mutex_);
+    if (copies_ == nullptr) {
+      copies_ = std::make_unique<DeviceCopies>(device::Registry::OfThisProcess(), kMemoryBytes);
+    }
+    return *copies_;
+  }
+  // Returns when everything queued before has arrived.
+  void Wait() {
+    DeviceCopies* copies = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      copies = copies_.get();
+    }
+    if (copies != nullptr) {
+      copies->Wait();
+    }
+  }
+
+ private:
+  static constexpr size_t kMemoryBytes = size_t{256} << 20U;
+  std::mutex mutex_;
+  std::unique_ptr<DeviceCopies> copies_;
+};
 
 struct Engine {
   Engine(Settings given_settings, Filters given_filters)
@@ -31,6 +61,7 @@ struct Engine {
 
   const std::shared_ptr<TensorWriters> writers;
   const std::shared_ptr<Totals> totals = std::make_shared<Totals>();
+  LazyDeviceCopies device_copies;
   EntryPool entries;
 
   std::atomic<uint64_t> next_ticket{1};

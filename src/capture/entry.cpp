@@ -329,18 +329,25 @@ Status Entry::Commit() {
     return status;
   }
   FinishValue();
+  CollectDeviceTensors();
   Engine& engine = step_->engine();
-  const bool kept =
-      !engine.finished.load() && (step_->settings().task != Task::kOverflowCheck || overflowed_);
+  const bool is_overflow_check = step_->settings().task == Task::kOverflowCheck;
+  const bool kept = !engine.finished.load() && (!is_overflow_check || overflowed_);
   if (kept) {
     Status appended = AppendRecords();
     if (appended.ok()) {
       SubmitFiles();
+      for (const std::shared_ptr<DeviceTensor>& tensor : device_tensors_) {
+        if (tensor->is_held) {
+          PublishDeviceTensor(*tensor);
+        }
+      }
+      device_tensors_.clear();
       step_->CountEntry(tensor_count_);
     } else {
       Fail(std::move(appended));
     }
-    if (overflowed_) {
+    if (is_overflow_check) {
       CountOverflow();
     }
   }
@@ -365,8 +372,7 @@ void Entry::CountOverflow() {
 
 void Entry::SubmitFiles() {
   for (TensorJob& job : files_) {
-    job.ticket = job.files->Announce(job.name, job.memory.bytes().size());
-    step_->engine().writers->Submit(std::move(job));
+    job.Submit(*step_->engine().writers);
   }
   files_.clear();
 }
@@ -396,6 +402,10 @@ void Entry::Discard() {
   broken_ = false;
   tensor_count_ = 0;
   files_.clear();
+  for (const std::shared_ptr<DeviceTensor>& tensor : device_tensors_) {
+    tensor->is_dropped.store(true);
+  }
+  device_tensors_.clear();
   first_error_ = {};
 }
 

@@ -14,8 +14,10 @@
 #include "msprobe/status.h"
 #include "msprobe/tensor_view.h"
 
+#include "src/capture/device_tensor.h"
 #include "src/capture/tensor_values.h"
 #include "src/capture/tensor_writers.h"
+#include "src/device/device.h"
 #include "src/json/writer.h"
 
 namespace msprobe::capture {
@@ -34,6 +36,9 @@ struct TensorDescription {
   bool conjugated = false;
   bool negated = false;
   bool is_numpy = false;
+  device::Kind device = device::Kind::kHost;
+  int32_t device_index = 0;
+  device::Stream stream = nullptr;
 };
 
 // Where a value that comes later will stand.
@@ -110,13 +115,26 @@ class Entry {
   void Fail(Status status);
   uint64_t DescribeTensor(const TensorDescription& tensor, bool deferred);
   void PutTensorHead(const TensorDescription& tensor);
-  void PutChecksum(const TensorValues& values, bool is_empty);
+  // The values are there.
+  void PutHostValues(const TensorDescription& tensor, const TensorView& view,
+                     const ValueRequest& request);
+  // Places for them are there.
+  void PutDeviceValues(const TensorDescription& tensor, const TensorView& view,
+                       const ValueRequest& request, uint64_t deferred_ticket);
+  void PutWithoutValues(const TensorDescription& tensor, bool is_empty);
+  void PutHoles(uint64_t ticket);
+  void PutRequiresGrad(const TensorDescription& tensor);
+  void PutDataName(const std::string& name);
   bool WantsFile();
-  // Memory for a copy of the tensor; nullopt when no file is wanted, or it is dealt with already.
+  // The file of a tensor at the present path, without its memory.
+  TensorJob MakeJob(const TensorView& view);
+  // With memory for a copy; nullopt when no file is wanted, or it is dealt with already.
   std::optional<TensorJob> PrepareFile(const TensorView& view);
   Status AppendRecords();
   void SubmitFiles();
   void CountOverflow();
+  // Overflow check: waits for tensors of devices and looks at them.
+  void CollectDeviceTensors();
 
   std::shared_ptr<StepRecording> step_;
   std::string name_;
@@ -138,6 +156,7 @@ class Entry {
   bool broken_ = false;
   uint64_t tensor_count_ = 0;
   std::vector<TensorJob> files_;
+  std::vector<std::shared_ptr<DeviceTensor>> device_tensors_;
   Status first_error_;
 };
 

@@ -14,25 +14,6 @@
 namespace msprobe::capture {
 namespace {
 
-void PutNullStatistics(json::Writer& json) {
-  for (const char* key : kStatisticKeys) {
-    json.Key(key);
-    json.Null();
-  }
-}
-
-void PutExtended(const TensorValues& values, json::Writer& json) {
-  json.Key("extended");
-  json.BeginObject();
-  json.Member("nan_count", values.counts.nan_count);
-  json.Member("positive_infinity_count", values.counts.positive_inf_count);
-  json.Member("negative_infinity_count", values.counts.negative_inf_count);
-  json.Member("zero_count", values.counts.zero_count);
-  json.Member("finite_max", values.finite_max);
-  json.Member("finite_min", values.finite_min);
-  json.EndObject();
-}
-
 // A view of the described memory, when it can be one.
 Result<TensorView> ViewOf(const TensorDescription& tensor) {
   TensorView view;
@@ -90,10 +71,10 @@ uint64_t Entry::DescribeTensor(const TensorDescription& tensor, bool deferred) {
   }
   ++tensor_count_;
   const Settings& settings = step_->settings();
-  // Whether it overflowed has to be known at the commit.
-  deferred &= settings.task != Task::kOverflowCheck && tensor.dtype.has_value();
   const bool is_xor = settings.summary_mode == SummaryMode::kXor;
-  const bool is_md5 = settings.summary_mode == SummaryMode::kMd5;
+  const bool is_overflow_check = settings.task == Task::kOverflowCheck;
+  // Whether it overflowed has to be known at the commit.
+  deferred &= !is_overflow_check && !is_xor && tensor.dtype.has_value();
 
   std::optional<TensorView> view;
   bool is_empty = false;
@@ -108,92 +89,194 @@ uint64_t Entry::DescribeTensor(const TensorDescription& tensor, bool deferred) {
     }
   }
 
-  TensorValues values;
-  std::optional<TensorJob> job;
-  if (view) {
-    ValueRequest request;
-    request.rules = step_->statistic_rules();
-    request.rules.is_numpy = tensor.is_numpy;
-    request.statistics = !deferred && (!is_xor || settings.task == Task::kOverflowCheck);
-    request.extended = settings.extended_statistics && request.statistics;
-    request.crc32 = is_md5;
-    request.xor64 = is_xor;
-    job = PrepareFile(*view);
-    request.copy_to = job ? job->memory.data() : nullptr;
-    if (request.statistics || request.crc32 || request.xor64 || request.copy_to != nullptr) {
-      values = ExamineTensor(*view, request);
-    }
-    overflowed_ |= values.overflowed();
-  }
+  ValueRequest request;
+  request.rules = step_->statistic_rules();
+  request.rules.is_numpy = tensor.is_numpy;
+  request.statistics = !deferred && (!is_xor || is_overflow_check);
+  request.extended = settings.extended_statistics && request.statistics && !is_xor;
+  request.crc32 = settings.summary_mode == SummaryMode::kMd5;
+  request.xor64 = is_xor;
 
-  uint64_t ticket = 0;
+  const uint64_t ticket =
+      deferred && !is_empty
+          ? step_->AddStatistics(*tensor.dtype, tensor.shape.empty(), tensor.is_numpy)
+          : 0;
   json_->BeginObject();
   PutTensorHead(tensor);
-  if (is_xor) {
-    // No statistics.
-  } else if (deferred && (view || !is_empty)) {
-    ticket = step_->AddStatistics(*tensor.dtype, tensor.shape.empty(), tensor.is_numpy);
-    for (size_t i = 0; i < kStatisticKeys.size(); ++i) {
-      json_->Key(kStatisticKeys[i]);
-      json_->Raw(dump::HoleText(ticket + i));
+  if (view && (tensor.device != device::Kind::kHost || ticket != 0)) {
+    if (tensor.device == device::Kind::kHost) {
+      PutHoles(ticket);
+      PutHostValues(tensor, *view, request);
+    } else {
+      PutDeviceValues(tensor, *view, request, ticket);
     }
   } else if (view) {
-    for (size_t i = 0; i < kStatisticKeys.size(); ++i) {
-      json_->Key(kStatisticKeys[i]);
-      PutStatistic(values.statistics[i], *json_);
-    }
+    PutHostValues(tensor, *view, request);
+  } else if (ticket != 0) {
+    PutHoles(ticket);
+    PutRequiresGrad(tensor);
   } else {
-    PutNullStatistics(*json_);
+    PutWithoutValues(tensor, is_empty);
   }
+  json_->EndObject();
+  return ticket;
+}
+
+void Entry::PutHoles(uint64_t ticket) {
+  for (size_t i = 0; i < kStatisticKeys.size(); ++i) {
+    json_->Key(kStatisticKeys[i]);
+    json_->Raw(dump::HoleText(ticket + i));
+  }
+}
+
+void Entry::PutRequiresGrad(const TensorDescription& tensor) {
   if (tensor.requires_grad) {
     json_->Key("requires_grad");
     json_->Bool(*tensor.requires_grad);
   }
-  PutChecksum(values, is_empty);
-  if (WantsFile() && (view || is_empty)) {
-    json_->Key("data_name");
-    json_->Text(job ? job->name : TensorFileName(path_, step_->tensor_files()->kind()));
+}
+
+void Entry::PutDataName(const std::string& name) {
+  json_->Key("data_name");
+  json_->Text(name);
+}
+
+void Entry::PutWithoutValues(const TensorDescription& tensor, bool is_empty) {
+  const SummaryMode mode = step_->settings().summary_mode;
+  if (mode != SummaryMode::kXor) {
+    for (const char* key : kStatisticKeys) {
+      json_->Key(key);
+      json_->Null();
+    }
   }
-  if (settings.extended_statistics && view && !deferred && !is_xor) {
+  PutRequiresGrad(tensor);
+  if (!is_empty) {
+    return;
+  }
+  if (mode != SummaryMode::kStatistics) {
+    TensorValues nothing;
+    nothing.crc32 = 0;
+    nothing.xor64 = mode == SummaryMode::kXor ? std::optional<int64_t>(0) : std::nullopt;
+    json_->Key("md5");
+    PutChecksum(nothing, *json_);
+  }
+  if (WantsFile()) {
+    TensorView view;
+    view.dtype = *tensor.dtype;
+    view.shape = tensor.shape;
+    TensorJob job = MakeJob(view);
+    PutDataName(job.name);
+    files_.push_back(std::move(job));
+  }
+}
+
+void Entry::PutHostValues(const TensorDescription& tensor, const TensorView& view,
+                          const ValueRequest& request) {
+  const bool wants_file = WantsFile();
+  std::string name = wants_file ? TensorFileName(path_, step_->tensor_files()->kind()) : "";
+  std::optional<TensorJob> job = wants_file ? PrepareFile(view) : std::nullopt;
+  ValueRequest with_copy = request;
+  with_copy.copy_to = job ? job->memory.data() : nullptr;
+  TensorValues values;
+  if (request.statistics || request.crc32 || request.xor64 || job) {
+    values = ExamineTensor(view, with_copy);
+  }
+  overflowed_ |= values.overflowed();
+  if (request.statistics && !request.xor64) {
+    for (size_t i = 0; i < kStatisticKeys.size(); ++i) {
+      json_->Key(kStatisticKeys[i]);
+      PutStatistic(values.statistics[i], *json_);
+    }
+  }
+  PutRequiresGrad(tensor);
+  if (request.crc32 || request.xor64) {
+    json_->Key("md5");
+    PutChecksum(values, *json_);
+  }
+  if (wants_file) {
+    PutDataName(name);
+  }
+  if (request.extended) {
+    json_->Key("extended");
     PutExtended(values, *json_);
   }
-  json_->EndObject();
-
   if (job) {
     job->data_crc32 = values.copy_crc32;
     files_.push_back(*std::move(job));
-  } else if (is_empty && WantsFile()) {
-    TensorJob empty;
-    empty.files = step_->tensor_files();
-    empty.name = TensorFileName(path_, empty.files->kind());
-    empty.dtype = *tensor.dtype;
-    empty.shape = tensor.shape;
-    files_.push_back(std::move(empty));
-  }
-  return ticket;
-}
-
-void Entry::PutChecksum(const TensorValues& values, bool is_empty) {
-  const SummaryMode mode = step_->settings().summary_mode;
-  if (mode == SummaryMode::kMd5 && (values.crc32 || is_empty)) {
-    json_->Key("md5");
-    json_->Text(fmt::format("{:08x}", values.crc32.value_or(0)));
-  } else if (mode == SummaryMode::kXor && (values.xor64 || is_empty)) {
-    json_->Key("md5");
-    json_->Int(values.xor64.value_or(0));
   }
 }
 
-std::optional<TensorJob> Entry::PrepareFile(const TensorView& view) {
-  if (!WantsFile()) {
-    return std::nullopt;
+void Entry::PutDeviceValues(const TensorDescription& tensor, const TensorView& view,
+                            const ValueRequest& request, uint64_t deferred_ticket) {
+  auto moving = std::make_shared<DeviceTensor>();
+  moving->step = step_;
+  moving->entry_name = name_;
+  moving->view = view;
+  moving->request = request;
+  moving->is_held = step_->settings().task == Task::kOverflowCheck;
+  if (deferred_ticket != 0) {
+    PutHoles(deferred_ticket);
+  } else if (!request.xor64) {
+    moving->statistics_ticket = step_->TakeTickets(kStatisticKeys.size());
+    PutHoles(moving->statistics_ticket);
   }
-  TensorWriters& writers = *step_->engine().writers;
+  PutRequiresGrad(tensor);
+  if (request.crc32 || request.xor64) {
+    moving->checksum_ticket = step_->TakeTickets(1);
+    json_->Key("md5");
+    json_->Raw(dump::HoleText(moving->checksum_ticket));
+  }
+  if (WantsFile()) {
+    moving->job = MakeJob(view);
+    PutDataName(moving->job->name);
+  }
+  if (request.extended) {
+    moving->extended_ticket = step_->TakeTickets(1);
+    moving->depth = depth_ + frames_.size() + 1;
+    json_->Key("extended");
+    json_->Raw(dump::HoleText(moving->extended_ticket));
+  }
+  if (!request.statistics && moving->checksum_ticket == 0 && !moving->job) {
+    return;
+  }
+  DeviceCopies::Source source;
+  source.kind = tensor.device;
+  source.device = tensor.device_index;
+  source.data = tensor.data;
+  source.bytes = view.extent_bytes;
+  source.stream = tensor.stream;
+  const Status queued = step_->engine().device_copies.Get().Queue(
+      source,
+      [moving](Result<std::span<const std::byte>> bytes) { DeliverDeviceTensor(*moving, bytes); });
+  if (queued.ok()) {
+    device_tensors_.push_back(std::move(moving));
+  } else {
+    Fail(Status(queued).AddContext("a tensor at " + path_));
+  }
+}
+
+void Entry::CollectDeviceTensors() {
+  if (device_tensors_.empty() || !device_tensors_.front()->is_held) {
+    return;
+  }
+  step_->engine().device_copies.Get().Wait();
+  for (const std::shared_ptr<DeviceTensor>& tensor : device_tensors_) {
+    overflowed_ |= tensor->values.overflowed();
+  }
+}
+
+TensorJob Entry::MakeJob(const TensorView& view) {
   TensorJob job;
   job.files = step_->tensor_files();
   job.name = TensorFileName(path_, job.files->kind());
   job.dtype = view.dtype;
   job.shape = view.shape;
+  return job;
+}
+
+std::optional<TensorJob> Entry::PrepareFile(const TensorView& view) {
+  TensorWriters& writers = *step_->engine().writers;
+  TensorJob job = MakeJob(view);
   const size_t size_bytes = view.size_bytes();
   job.memory = writers.TryTake(size_bytes);
   const bool may_wait = step_->settings().task != Task::kOverflowCheck;
@@ -205,15 +288,7 @@ std::optional<TensorJob> Entry::PrepareFile(const TensorView& view) {
   if (job.memory) {
     return job;
   }
-  const uint64_t ticket = job.files->Announce(job.name, size_bytes);
-  if (may_wait && !writers.fits(size_bytes)) {
-    // Larger than all the memory there is for copies: it goes from where it lies.
-    job.files->Write(job.name, ticket, view, std::nullopt);
-  } else {
-    job.files->Lose(
-        job.name, size_bytes,
-        IoError(fmt::format("no memory for a copy of {} bytes (writer_memory_bytes)", size_bytes)));
-  }
+  WriteWithoutCopy(job, view, may_wait && !writers.fits(size_bytes), writers);
   return std::nullopt;
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "src/base/log.h"
+#include "src/capture/kernel_dump.h"
 
 namespace msprobe::capture {
 
@@ -59,6 +60,11 @@ Result<Session::Outcome> Session::Start(std::optional<int64_t> rank) {
   if (!IsSelected(step) || !IsRankSelected(rank)) {
     return Outcome::kOff;
   }
+  rank_ = rank;
+  if (settings.level == Level::kL2) {
+    kernels_wanted_.store(true);
+    return Outcome::kOn;
+  }
   if (const std::shared_ptr<StepRecording> running = recording()) {
     if (rank && running->rank() != rank) {
       MSP_RETURN_IF_ERROR(running->MoveToRank(*rank), "moving the step to rank ",
@@ -79,7 +85,28 @@ Status Session::Stop() {
   return running != nullptr ? running->WriteJson() : Status();
 }
 
+Status Session::BeginKernelDump() {
+  const std::lock_guard life(life_mutex_);
+  if (!kernels_wanted_.load()) {
+    return UsageError("kernels are dumped at level L2, between start and stop of a selected step");
+  }
+  MSP_RETURN_IF_ERROR(
+      capture::BeginKernelDump({engine_->settings.dump_path, current_step(), rank_}));
+  kernels_dumped_ = true;
+  return {};
+}
+
+Status Session::EndKernelDump() {
+  const std::lock_guard life(life_mutex_);
+  kernels_dumped_ = false;
+  return capture::EndKernelDump();
+}
+
 Status Session::FinishRecording() {
+  kernels_wanted_.store(false);
+  if (std::exchange(kernels_dumped_, false)) {
+    MSP_RETURN_IF_ERROR(capture::EndKernelDump());
+  }
   std::shared_ptr<StepRecording> running;
   {
     const std::lock_guard lock(mutex_);
@@ -130,7 +157,7 @@ std::shared_ptr<StepRecording> Session::recording() const {
 }
 
 Wanted Session::Ask(std::string_view name, Wanted (Filters::*question)(std::string_view)) {
-  if (recording() == nullptr || engine_->finished.load()) {
+  if ((recording() == nullptr && !kernels_wanted_.load()) || engine_->finished.load()) {
     return {};
   }
   const std::lock_guard lock(engine_->filters_mutex);

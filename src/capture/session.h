@@ -1,6 +1,8 @@
 // A capture from its configuration to its end: which steps are recorded, and where.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -46,6 +48,9 @@ class Session {
   Status SetStack(std::string_view name, uint32_t id);
   Status FillStatistics(uint64_t ticket, const std::array<double, 4>& values);
   void ReportError(std::string_view name, std::string_view text);
+  // Level L2 only.
+  Status BeginKernelDump();
+  Status EndKernelDump();
 
   // The step that records now; null when none does.
   std::shared_ptr<StepRecording> recording() const;
@@ -69,6 +74,9 @@ class Session {
 
   std::mutex life_mutex_;  // start, stop, step, close
   bool told_unknown_rank_ = false;
+  std::atomic<bool> kernels_wanted_{false};  // level L2, in a step that is selected
+  bool kernels_dumped_ = false;              // right now
+  std::optional<int64_t> rank_;              // of the last start
 
   mutable std::mutex mutex_;  // of the two below; short
   std::shared_ptr<StepRecording> recording_;

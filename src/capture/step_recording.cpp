@@ -119,8 +119,10 @@ void StepRecording::CountEntry(uint64_t tensors) {
   engine_->totals->tensors += tensors;
 }
 
+uint64_t StepRecording::TakeTickets(size_t count) { return engine_->next_ticket.fetch_add(count); }
+
 uint64_t StepRecording::AddPlace(PendingPlace place) {
-  const uint64_t ticket = engine_->next_ticket.fetch_add(1);
+  const uint64_t ticket = TakeTickets(1);
   const std::lock_guard lock(mutex_);
   places_.emplace(ticket, std::move(place));
   return ticket;
@@ -133,7 +135,7 @@ std::optional<PendingPlace> StepRecording::FindPlace(uint64_t ticket) const {
 }
 
 uint64_t StepRecording::AddStatistics(DType dtype, bool is_scalar, bool is_numpy) {
-  const uint64_t ticket = engine_->next_ticket.fetch_add(kStatisticKeys.size());
+  const uint64_t ticket = TakeTickets(kStatisticKeys.size());
   const std::lock_guard lock(mutex_);
   deferred_.emplace(ticket, DeferredStatistics{dtype, is_scalar, is_numpy});
   return ticket;
@@ -207,6 +209,7 @@ Status StepRecording::SetStack(std::string_view name, uint32_t id,
 
 Status StepRecording::WriteJson() {
   const NoFileSizeSignal guard;
+  engine_->device_copies.Wait();
   const uint64_t changes = change_count_.load();
   if (changes == written_change_count_) {
     return {};
@@ -220,6 +223,7 @@ Status StepRecording::WriteJson() {
 
 Status StepRecording::MoveToRank(int64_t rank) {
   const NoFileSizeSignal guard;
+  engine_->device_copies.Wait();
   if (tensor_files_ != nullptr && !tensor_files_->WaitIdle(kPatience)) {
     return IoError("tensor files are still being written");
   }
@@ -241,6 +245,7 @@ Status StepRecording::MoveToRank(int64_t rank) {
 
 Status StepRecording::Finish() {
   const NoFileSizeSignal guard;
+  engine_->device_copies.Wait();
   Status first = log_->Flush();
   closed_.store(true);
   if (Status json = WriteJson(); first.ok()) {

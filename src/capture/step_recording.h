@@ -56,6 +56,7 @@ class StepRecording {
   void ReportError(std::string_view name, std::string_view text) { errors_->Report(name, text); }
 
   // Places for values that come later. Tickets are numbered through all steps.
+  uint64_t TakeTickets(size_t count);  // the first of them
   uint64_t AddPlace(PendingPlace place);
   std::optional<PendingPlace> FindPlace(uint64_t ticket) const;
   // The first of four tickets: Max, Min, Mean, Norm of a tensor.

@@ -7,6 +7,9 @@
 #include <new>
 #include <thread>
 
+#include <fmt/format.h>
+
+#include "src/base/strings.h"
 #include "src/capture/background_thread.h"
 
 namespace msprobe::capture {
@@ -91,6 +94,24 @@ void TensorMemory::Release() {
     owner_.reset();
   }
   data_ = nullptr;
+}
+
+void TensorJob::Submit(TensorWriters& writers) {
+  ticket = files->Announce(name, memory.bytes().size());
+  writers.Submit(std::move(*this));
+}
+
+void WriteWithoutCopy(const TensorJob& job, const TensorView& view, bool may_write,
+                      const TensorWriters& writers) {
+  const size_t size_bytes = view.size_bytes();
+  const uint64_t ticket = job.files->Announce(job.name, size_bytes);
+  if (may_write) {
+    job.files->Write(job.name, ticket, view, std::nullopt);
+    return;
+  }
+  job.files->Lose(job.name, size_bytes,
+                  IoError(fmt::format("no room for a copy of {} (writer_memory_bytes is {})",
+                                      base::FormatBytes(size_bytes), writers.memory_bytes())));
 }
 
 TensorWriters::TensorWriters(size_t threads, uint64_t memory_bytes)

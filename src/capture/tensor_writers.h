@@ -56,7 +56,15 @@ struct TensorJob {
   Shape shape;
   TensorMemory memory;  // row-major, little-endian
   std::optional<uint32_t> data_crc32;
+
+  // Announces the file and queues it.
+  void Submit(TensorWriters& writers);
 };
+
+// For a tensor that no memory could be had for: written from where it lies when it `may_write` (the
+// caller waits), lost otherwise.
+void WriteWithoutCopy(const TensorJob& job, const TensorView& view, bool may_write,
+                      const TensorWriters& writers);
 
 class TensorWriters : public std::enable_shared_from_this<TensorWriters> {
  public:
@@ -71,6 +79,7 @@ class TensorWriters : public std::enable_shared_from_this<TensorWriters> {
   // Waits for writers to make room; empty as above, and when nothing moved for `patience`.
   TensorMemory Take(size_t size_bytes, std::chrono::seconds patience);
   bool fits(size_t size_bytes) const { return size_bytes <= memory_bytes_; }
+  uint64_t memory_bytes() const { return memory_bytes_; }
 
   void Submit(TensorJob job);
 
