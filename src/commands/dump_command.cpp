@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "src/base/files.h"
 #include "src/base/log.h"
 #include "src/base/strings.h"
 #include "src/capture/settings.h"
@@ -14,6 +15,7 @@
 #include "src/commands/dump_summary.h"
 #include "src/dump/layout.h"
 #include "src/dump/log_conversion.h"
+#include "src/dump/record_log.h"
 #include "src/json/writer.h"
 
 namespace msprobe::resources {
@@ -85,6 +87,36 @@ std::string Explained(const capture::Settings& settings) {
   return text;
 }
 
+bool HasLog(const base::Path& folder) {
+  std::error_code ignored;
+  return std::filesystem::exists(folder / dump::kRecordLogName, ignored);
+}
+
+// `root` may be a dump, a step of one or a rank of a step.
+Result<std::vector<base::Path>> FoldersWithLogs(const base::Path& root) {
+  std::vector<base::Path> found;
+  std::vector<base::Path> level = {root};
+  constexpr int kLevels = 3;
+  for (int depth = 0; depth < kLevels; ++depth) {
+    std::vector<base::Path> below;
+    for (const base::Path& folder : level) {
+      if (HasLog(folder)) {
+        found.push_back(folder);
+      }
+      MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(folder));
+      for (const std::string& name : names) {
+        std::error_code ignored;
+        if ((dump::ParseStepName(name).valid || dump::ParseRankName(name).valid) &&
+            std::filesystem::is_directory(folder / name, ignored)) {
+          below.push_back(folder / name);
+        }
+      }
+    }
+    level = std::move(below);
+  }
+  return found;
+}
+
 }  // namespace
 
 void DumpCommand::Configure(CLI::App& app) {
@@ -139,23 +171,17 @@ Result<ExitCode> DumpCommand::Check(const Context& context) const {
 }
 
 Result<ExitCode> DumpCommand::Recover(const Context& context) const {
-  MSP_ASSIGN_OR_RETURN(const dump::DumpLayout layout, dump::FindDump(recovered_folder_));
-  size_t logs = 0;
+  MSP_ASSIGN_OR_RETURN(const std::vector<base::Path> folders, FoldersWithLogs(recovered_folder_));
   size_t failures = 0;
-  for (const dump::RankFolder& rank : layout.ranks) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(rank.folder / dump::kRecordLogName, ignored)) {
-      continue;
-    }
-    ++logs;
-    const Result<dump::LogConversion> conversion = dump::ConvertRecordLog(rank.folder);
+  for (const base::Path& folder : folders) {
+    const Result<dump::LogConversion> conversion = dump::ConvertRecordLog(folder);
     if (!conversion.ok()) {
       ++failures;
-      base::LogError(fmt::format("{}: {}", rank.folder.string(), conversion.status().message()));
+      base::LogError(fmt::format("{}: {}", folder.string(), conversion.status().message()));
       continue;
     }
     if (!context.quiet) {
-      fmt::print("{}: {} entries out of {} records{}\n", rank.folder.string(),
+      fmt::print("{}: {} entries from {} records{}\n", folder.string(),
                  base::FormatCount(conversion->entries), base::FormatCount(conversion->records),
                  conversion->lost_bytes == 0
                      ? ""
@@ -163,12 +189,9 @@ Result<ExitCode> DumpCommand::Recover(const Context& context) const {
                                    base::FormatCount(conversion->lost_bytes)));
     }
   }
-  if (logs == 0) {
-    if (!context.quiet) {
-      fmt::print("{}: nothing to recover, no capture was interrupted here\n",
-                 recovered_folder_.string());
-    }
-    return ExitCode::kDone;
+  if (folders.empty() && !context.quiet) {
+    fmt::print("{}: nothing to recover, no capture was interrupted here\n",
+               recovered_folder_.string());
   }
   return failures == 0 ? ExitCode::kDone : ExitCode::kFailed;
 }

@@ -70,7 +70,7 @@ bool HoldsPackage(const fs::path& folder) {
   return fs::exists(folder / "msprobe" / "_inject" / "sitecustomize.py", ignored);
 }
 
-// This process's variables with some replaced; an empty value removes.
+// This process's variables with some replaced.
 std::vector<std::string> EnvironmentWith(
     const std::vector<std::pair<std::string, std::string>>& changes) {
   std::vector<std::string> result;
@@ -86,9 +86,7 @@ std::vector<std::string> EnvironmentWith(
     }
   }
   for (const auto& [name, value] : changes) {
-    if (!value.empty()) {
-      result.push_back(fmt::format("{}={}", name, value));
-    }
+    result.push_back(fmt::format("{}={}", name, value));
   }
   return result;
 }
@@ -151,6 +149,7 @@ Result<ProgramEnd> RunWithCapture(const LaunchOptions& options) {
     path += ":" + before;
   }
   std::error_code ignored;
+  // The first one also tells that there is a launcher: it is set, if empty, without a file.
   std::vector<std::string> variables = EnvironmentWith(
       {{"PYTHONPATH", path},
        {"MSPROBE_DUMP_CONFIG",
