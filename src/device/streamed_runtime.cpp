@@ -115,9 +115,12 @@ class StreamedRuntime::StreamedCopy final : public Copy {
   Status outcome_;
 };
 
-StreamedRuntime::StreamedRuntime() : process_(::getpid()) {}
+void StreamedRuntime::ClaimProcess() { process_ = ::getpid(); }
 
-bool StreamedRuntime::InOwnProcess() const { return ::getpid() == process_; }
+bool StreamedRuntime::InOwnProcess() const {
+  const pid_t process = process_;
+  return process == 0 || process == ::getpid();
+}
 
 Status StreamedRuntime::CheckProcess() const {
   if (InOwnProcess()) {

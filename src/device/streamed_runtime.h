@@ -19,8 +19,6 @@ class StreamedRuntime : public Runtime {
  public:
   using Event = void*;
 
-  StreamedRuntime();
-
   Result<HostBuffer> AllocateHost(int32_t device, size_t bytes) final;
   Result<std::unique_ptr<Copy>> CopyToHost(const CopyRequest& request) final;
   Status Synchronize(int32_t device) final;
@@ -50,7 +48,9 @@ class StreamedRuntime : public Runtime {
 
   // Ready, in the process that made this object, and on `device`: the begin of everything.
   Result<Scope> Enter(int32_t device);
-  // False in a forked child.
+  // From now on the runtime belongs to this process; to be called before its library is.
+  void ClaimProcess();
+  // False in a forked child of the process that claimed.
   bool InOwnProcess() const;
   Status CheckProcess() const;
   // Streams and events, for the destructor of a runtime.
@@ -93,7 +93,7 @@ class StreamedRuntime : public Runtime {
   void RetireEvent(const RetiredEvent& retired, uint64_t begun);
   Result<Stream> CopyStream(int32_t device);
 
-  const pid_t process_;
+  std::atomic<pid_t> process_ = 0;  // 0: nobody's yet
   std::mutex streams_mutex_;
   std::map<int32_t, Stream> copy_streams_;  // by device
   std::atomic<uint64_t> clock_ = 0;         // orders what calling threads queue

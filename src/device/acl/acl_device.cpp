@@ -73,6 +73,7 @@ Status AclRuntime::Open() {
   }
   MSP_RETURN_IF_ERROR(api_.Require(AclFeature::kCore));
   MSP_RETURN_IF_ERROR(api_.Require(AclFeature::kCopies));
+  ClaimProcess();
   // Whoever initialises first, the others are told so and may go on.
   const int code = api_.aclInit(nullptr);
   if (code != kAclRepeatInitialize) {

@@ -49,6 +49,7 @@ Status CudaRuntime::Open() {
   }
   MSP_RETURN_IF_ERROR(api_.Require(CudaFeature::kCore));
   MSP_RETURN_IF_ERROR(api_.Require(CudaFeature::kCopies));
+  ClaimProcess();
   MSP_RETURN_IF_ERROR(MSPROBE_CUDA_CALL(api_, cuInit, 0));
   MSP_RETURN_IF_ERROR(MSPROBE_CUDA_CALL(api_, cuDeviceGetCount, &device_count_));
   if (device_count_ <= 0) {

@@ -320,6 +320,14 @@ TEST_P(Copies, AreLeftAloneInAForkedChild) {
   EXPECT_EQ(child.exit_code, 0);
 }
 
+TEST_P(Copies, WorkInAChildThatWasForkedBeforeTheFirstUse) {
+  const testing::ChildEnd child = testing::RunInChild([&] {
+    const bool works = runtime().AllocateHost(0, kBytes).ok();
+    return works ? 0 : 1;
+  });
+  EXPECT_EQ(child.exit_code, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Of, Copies, ::testing::Values(kAcl, kCuda), [](const auto& vendor) {
   return std::string(KindName(vendor.param.kind));
 });
