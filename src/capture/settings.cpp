@@ -11,6 +11,7 @@
 #include "src/capture/filters.h"
 #include "src/capture/settings_names.h"
 #include "src/capture/settings_reader.h"
+#include "src/capture/step_folder.h"
 #include "src/json/config.h"
 
 namespace msprobe::capture {
@@ -43,8 +44,6 @@ constexpr std::array<ForeignKey, 8> kForeignKeys = {
 
 constexpr int64_t kLeastWriterMemory = int64_t{1} << 20U;
 constexpr int64_t kMostWriterThreads = 64;
-constexpr size_t kLongestPath = 4096;
-constexpr size_t kLongestName = 255;
 
 using Keys = std::vector<std::string>;
 
@@ -275,16 +274,11 @@ Status ReadDumpPath(const SettingsReader& reader, std::string& dump_path) {
   if (value == nullptr) {
     return {};
   }
-  if (dump_path.size() > kLongestPath || base::Printable(dump_path) != dump_path) {
-    return reader.Error(*value, "dump_path",
-                        fmt::format("is {}; allowed: a printable path of at most {} bytes",
-                                    ShownValue(*value), kLongestPath));
+  if (dump_path.empty()) {
+    return {};  // told when all sources have been read
   }
-  for (const std::string_view part : base::Split(dump_path, '/')) {
-    if (part.size() > kLongestName) {
-      return reader.Error(*value, "dump_path",
-                          fmt::format("holds a name of more than {} bytes", kLongestName));
-    }
+  if (const Status place = CheckPlace({dump_path, 0, std::nullopt}); !place.ok()) {
+    return reader.Error(*value, "dump_path", place.message()).WithHint(place.hint());
   }
   std::error_code ignored;
   if (std::filesystem::exists(dump_path, ignored) &&
@@ -394,8 +388,8 @@ Status CheckTogether(Settings& settings) {
   }
   if (settings.enable_dataloader) {
     settings.warnings.emplace_back(
-        "enable_dataloader is deprecated: start, stop and step follow the DataLoader, and calls of "
-        "them in the script are ignored");
+        "enable_dataloader is out of use and changes nothing: start, stop and step say what is "
+        "recorded");
   }
   if (settings.task == Task::kStructure && settings.level != Level::kL0 &&
       settings.level != Level::kMix) {

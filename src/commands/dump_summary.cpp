@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "src/base/strings.h"
+#include "src/capture/step_folder.h"
 #include "src/dump/layout.h"
 #include "src/dump/record_log.h"
 #include "src/json/config.h"
@@ -18,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kManifestName = "manifest.json";
 constexpr size_t kNamedFolders = 5;
 
 struct Counts {
@@ -100,7 +100,7 @@ std::map<fs::path, DumpSummary::Folder> DumpSummary::Look() const {
     return folders;  // no dump yet
   }
   for (const dump::RankFolder& rank : layout->ranks) {
-    folders[rank.folder] = {StampOf(rank.folder / kManifestName),
+    folders[rank.folder] = {StampOf(rank.folder / capture::kManifestName),
                             StampOf(rank.folder / dump::kRecordLogName)};
   }
   return folders;
@@ -122,7 +122,7 @@ std::string DumpSummary::Text() const {
     const std::string name = folder.lexically_relative(dump_path_).string();
     if (now.manifest == before.manifest) {
       interrupted.push_back(name);
-    } else if (!AddManifest(folder / kManifestName, counts)) {
+    } else if (!AddManifest(folder / capture::kManifestName, counts)) {
       (new_log ? interrupted : incomplete).push_back(name);
     }
     steps.insert(folder.parent_path().filename().string());
