@@ -41,39 +41,64 @@ struct Row {
   std::string runtime;
   std::string library;
   std::string state;
-  std::vector<std::string> notes;
+  std::string note;
+  std::string limitations;
 };
 
-std::vector<Row> ListDevices() {
+struct Listing {
   std::vector<Row> rows;
+  std::vector<std::string> remarks;  // what people should know about rows and kinds
+};
+
+std::string NoteOf(const device::Inventory& inventory) {
+  std::vector<std::string> parts = {inventory.status.message()};
+  if (!inventory.status.hint().empty()) {
+    parts.push_back(inventory.status.hint());
+  }
+  return base::Join(parts, "; ");
+}
+
+void AddRows(device::Runtime& runtime, Listing& listing) {
+  const device::Inventory inventory = runtime.Describe();
+  const std::string kind(device::KindName(runtime.kind()));
+  Row common;
+  common.runtime = inventory.version;
+  common.library = inventory.library;
+  common.limitations = base::Join(inventory.limitations, "; ");
+  const auto add = [&listing](Row row) {
+    if (!row.note.empty()) {
+      listing.remarks.push_back(fmt::format("{}: {}", row.device, row.note));
+    }
+    listing.rows.push_back(std::move(row));
+  };
+  if (!inventory.status.ok()) {
+    Row row = common;
+    row.device = kind;
+    row.state = "not available";
+    row.note = NoteOf(inventory);
+    add(std::move(row));
+    return;
+  }
+  for (const device::DeviceInfo& info : inventory.devices) {
+    Row row = common;
+    row.device = fmt::format("{}:{}", kind, info.index);
+    row.info = info;
+    row.state = info.trouble.empty() ? "ready" : "in trouble";
+    row.note = info.trouble;
+    add(std::move(row));
+  }
+  for (const std::string& limitation : inventory.limitations) {
+    listing.remarks.push_back(fmt::format("{}: {}", kind, limitation));
+  }
+}
+
+Listing ListDevices() {
+  Listing listing;
   const device::Registry registry(device::Loading::kMayLoad);
   for (const std::unique_ptr<device::Runtime>& runtime : registry.all()) {
-    const device::Inventory inventory = runtime->Describe();
-    Row row;
-    row.device = device::KindName(runtime->kind());
-    row.runtime = inventory.version;
-    row.library = inventory.library;
-    if (!inventory.status.ok()) {
-      row.state = "not available";
-      row.notes.push_back(inventory.status.message());
-      if (!inventory.status.hint().empty()) {
-        row.notes.push_back(inventory.status.hint());
-      }
-      rows.push_back(row);
-    }
-    for (const device::DeviceInfo& info : inventory.devices) {
-      Row device = row;
-      device.device += fmt::format(":{}", info.index);
-      device.info = info;
-      device.state = info.trouble.empty() ? "ready" : "in trouble";
-      device.notes = inventory.limitations;
-      if (!info.trouble.empty()) {
-        device.notes.insert(device.notes.begin(), info.trouble);
-      }
-      rows.push_back(std::move(device));
-    }
+    AddRows(*runtime, listing);
   }
-  return rows;
+  return listing;
 }
 
 report::Cell TextOrEmpty(report::Table& table, const std::string& text) {
@@ -82,28 +107,32 @@ report::Cell TextOrEmpty(report::Table& table, const std::string& text) {
 
 report::Table TableForPrograms(const std::vector<Row>& rows) {
   report::Table table("devices", {"Device", "Name", "Total_bytes", "Free_bytes", "Runtime",
-                                  "Library", "State", "Note"});
+                                  "Library", "State", "Note", "Limitations"});
   const auto bytes = [](uint64_t count) {
     return count == 0 ? report::Cell() : report::Cell::Integer(static_cast<int64_t>(count));
   };
   for (const Row& row : rows) {
-    const std::array<report::Cell, 8> cells = {
-        table.KeepText(row.device),      TextOrEmpty(table, row.info.name),
-        bytes(row.info.total_bytes),     bytes(row.info.total_bytes == 0 ? 0 : row.info.free_bytes),
-        TextOrEmpty(table, row.runtime), TextOrEmpty(table, row.library),
-        table.KeepText(row.state),       TextOrEmpty(table, base::Join(row.notes, "; "))};
+    const std::array<report::Cell, 9> cells = {
+        table.KeepText(row.device),
+        TextOrEmpty(table, row.info.name),
+        bytes(row.info.total_bytes),
+        bytes(row.info.total_bytes == 0 ? 0 : row.info.free_bytes),
+        TextOrEmpty(table, row.runtime),
+        TextOrEmpty(table, row.library),
+        table.KeepText(row.state),
+        TextOrEmpty(table, row.note),
+        TextOrEmpty(table, row.limitations)};
     table.AddRow(cells);
   }
   return table;
 }
 
-std::string TextForPeople(const std::vector<Row>& rows, const Context& context) {
+std::string TextForPeople(const Listing& listing, const Context& context) {
   report::Table table("devices", {"Device", "Name", "Memory", "Free", "Runtime", "State"});
   const auto bytes = [](bool known, uint64_t count) {
     return known ? base::FormatBytes(count) : std::string();
   };
-  std::string notes;
-  for (const Row& row : rows) {
+  for (const Row& row : listing.rows) {
     const bool known = row.info.total_bytes > 0;
     const std::array<report::Cell, 6> cells = {
         table.KeepText(row.device),
@@ -113,16 +142,17 @@ std::string TextForPeople(const std::vector<Row>& rows, const Context& context) 
         TextOrEmpty(table, row.runtime),
         table.KeepText(row.state)};
     table.AddRow(cells);
-    for (const std::string& note : row.notes) {
-      notes += fmt::format("{}: {}\n", row.device, note);
-    }
   }
   // Only a terminal has a right edge.
   const bool terminal = ::isatty(STDOUT_FILENO) == 1;
   report::TerminalOptions options;
   options.width = terminal ? context.width : std::numeric_limits<size_t>::max();
   options.color = context.color && terminal;
-  return report::TerminalTable(table, options) + notes;
+  std::string text = report::TerminalTable(table, options);
+  for (const std::string& remark : listing.remarks) {
+    text += remark + "\n";
+  }
+  return text;
 }
 
 }  // namespace
@@ -135,10 +165,12 @@ void DevicesCommand::Configure(CLI::App& app) {
 }
 
 Result<ExitCode> DevicesCommand::Run(const Context& context) {
-  const std::vector<Row> rows = ListDevices();
-  MSP_RETURN_IF_ERROR(Print(format_ == "table" ? TextForPeople(rows, context)
-                            : format_ == "csv" ? report::CsvText(TableForPrograms(rows))
-                                               : report::JsonLinesText(TableForPrograms(rows))));
+  const Listing listing = ListDevices();
+  const std::string text = format_ == "table" ? TextForPeople(listing, context)
+                           : format_ == "csv"
+                               ? report::CsvText(TableForPrograms(listing.rows))
+                               : report::JsonLinesText(TableForPrograms(listing.rows));
+  MSP_RETURN_IF_ERROR(Print(text));
   return ExitCode::kDone;
 }
 

@@ -31,30 +31,29 @@ Library Library::IfLoaded(const char* name) {
   return handle == nullptr ? Library() : Library(handle);
 }
 
-Result<Library> Library::Open(const char* override_variable, std::span<const std::string> names,
-                              Loading loading, std::string_view purpose) {
-  const char* chosen = std::getenv(override_variable);
+Result<Library> Library::Open(const Search& search, Loading loading) {
+  const char* chosen = std::getenv(search.override_variable);
   if (chosen != nullptr && *chosen != '\0') {
     void* handle = ::dlopen(chosen, RTLD_LAZY | RTLD_LOCAL);
     if (handle == nullptr) {
       return NotFoundError(fmt::format("cannot load the library that {} names: {}",
-                                       override_variable, LoaderError()));
+                                       search.override_variable, LoaderError()));
     }
     return Library(handle);
   }
-  for (const std::string& name : names) {
+  for (const std::string& name : search.names) {
     Library library = IfLoaded(name.c_str());
     if (library.is_open()) {
       return library;
     }
   }
   if (loading == Loading::kOnlyIfLoaded) {
-    return NotFoundError(
-        fmt::format("{} is not loaded in this process: {} are not in use", names.front(), purpose));
+    return NotFoundError(fmt::format("{} is not loaded in this process: it uses no {}",
+                                     search.names.front(), search.purpose));
   }
   // A library that is there but cannot be loaded says more than one that is absent.
   std::string reason;
-  for (const std::string& name : names) {
+  for (const std::string& name : search.names) {
     void* handle = ::dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
     if (handle != nullptr) {
       return Library(handle);
@@ -65,10 +64,11 @@ Result<Library> Library::Open(const char* override_variable, std::span<const std
       reason = error;
     }
   }
-  return NotFoundError(
+  Status status = NotFoundError(
       reason.empty()
-          ? fmt::format("{} is not installed, or not where the loader looks", names.front())
-          : fmt::format("{} cannot be loaded: {}", names.front(), reason));
+          ? fmt::format("{} is not installed, or not where the loader looks", search.names.front())
+          : fmt::format("{} cannot be loaded: {}", search.names.front(), reason));
+  return std::move(status).WithHint(search.install_hint);
 }
 
 void* Library::FindAddress(const char* symbol) const {
@@ -83,7 +83,7 @@ Status FeatureTable::Require(const Library& library, size_t feature) const {
   if (missing.empty()) {
     return {};
   }
-  return UnsupportedError(fmt::format("{} lacks {}: {} cannot be used", library.path(),
+  return UnsupportedError(fmt::format("{} lacks {}: no {}", library.path(),
                                       base::Join(missing, ", "), names_[feature]));
 }
 
@@ -91,7 +91,7 @@ std::vector<std::string> FeatureTable::Limitations() const {
   std::vector<std::string> sentences;
   for (size_t feature = 0; feature < names_.size(); ++feature) {
     if (!missing_[feature].empty()) {
-      sentences.push_back(fmt::format("{} cannot be used: the library lacks {}", names_[feature],
+      sentences.push_back(fmt::format("no {}: the library lacks {}", names_[feature],
                                       base::Join(missing_[feature], ", ")));
     }
   }

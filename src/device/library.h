@@ -2,7 +2,6 @@
 // to the dynamic loader.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,9 +19,14 @@ class Library {
 
   // What `override_variable` names in the environment wins, whatever `loading` says. Otherwise the
   // first of `names` that this process has loaded already; with kMayLoad also the first that the
-  // loader finds. `purpose` stands in the error ("Ascend devices").
-  static Result<Library> Open(const char* override_variable, std::span<const std::string> names,
-                              Loading loading, std::string_view purpose);
+  // loader finds.
+  struct Search {
+    const char* override_variable;
+    std::vector<std::string> names;
+    std::string_view purpose;       // in the error: "Ascend devices"
+    std::string_view install_hint;  // what may be done when there is none; may be empty
+  };
+  static Result<Library> Open(const Search& search, Loading loading);
   // Only if this process has it; nothing else is tried.
   static Library IfLoaded(const char* name);
 
@@ -43,8 +47,8 @@ class Library {
   std::string path_;
 };
 
-// Which features a library is too old for. A feature is a number; its name, a phrase such as "the
-// overflow status", stands in messages.
+// Which features a library is too old for. A feature is a number; its name, such as "overflow
+// status", stands in messages behind "no".
 class FeatureTable {
  public:
   explicit FeatureTable(std::vector<std::string_view> feature_names);

@@ -1,6 +1,8 @@
 #include "src/device/acl/acl_api.h"
 
+#include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,19 +14,19 @@ namespace {
 
 // In the order of AclFeature.
 constexpr std::array<std::string_view, 13> kFeatureNames = {
-    "the runtime",
+    "runtime",
     "copies from the device",
     "error texts of the runtime",
-    "the version of the runtime",
+    "version of the runtime",
     "names of devices",
     "memory sizes",
-    "the state of devices",
-    "recognition of streams that record a graph",
-    "the overflow status",
-    "the saturation mode",
-    "the dump of kernels",
-    "files of a kernel dump without a detour over the disk",
-    "switching that off again",
+    "state of devices",
+    "check for streams that record a graph",
+    "overflow status",
+    "saturation mode",
+    "kernel dump",
+    "kernel dump into memory",
+    "way back from a kernel dump into memory",
 };
 
 struct CodeName {
@@ -104,9 +106,10 @@ Status AclApi::Check(int code, std::string_view function) const {
   std::string text = fmt::format("{} failed with {} ({})", function, code, NameOfCode(code));
   const char* said = aclGetRecentErrMsg == nullptr ? nullptr : aclGetRecentErrMsg();
   if (said != nullptr && *said != '\0') {
-    // Messages of the runtime have several lines, and carry what programs were called.
-    text += ": ";
-    text += base::Printable(base::ReplaceAll(base::Trim(said), "\n", " "));
+    std::string line(base::Trim(said));  // often several, indented
+    std::replace_if(
+        line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r' || c == '\t'; }, ' ');
+    text += ": " + base::Printable(line);
   }
   return DeviceError(std::move(text));
 }

@@ -61,15 +61,11 @@ Status AclRuntime::Ready() {
 
 Status AclRuntime::Open() {
   if (!api_.library.is_open()) {
-    Result<Library> library =
-        Library::Open("MSPROBE_ACL_LIB", LibraryNames(), loading_, "Ascend devices");
-    if (!library.ok()) {
-      Status status = std::move(library).status();
-      return loading_ == Loading::kMayLoad
-                 ? std::move(status).WithHint("with CANN installed, source its set_env.sh first")
-                 : status;
-    }
-    api_.Load(*std::move(library));
+    MSP_ASSIGN_OR_RETURN(Library library,
+                         Library::Open({"MSPROBE_ACL_LIB", LibraryNames(), "Ascend devices",
+                                        "with CANN installed, source its set_env.sh first"},
+                                       loading_));
+    api_.Load(std::move(library));
   }
   MSP_RETURN_IF_ERROR(api_.Require(AclFeature::kCore));
   MSP_RETURN_IF_ERROR(api_.Require(AclFeature::kCopies));

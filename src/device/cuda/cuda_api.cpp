@@ -13,11 +13,11 @@ namespace {
 
 // In the order of CudaFeature.
 constexpr std::array<std::string_view, 5> kFeatureNames = {
-    "the driver",
+    "driver",
     "copies from the device",
     "names of errors",
     "memory sizes",
-    "recognition of streams that record a graph",
+    "check for streams that record a graph",
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "src/device/library.h"
 
-#include <array>
+#include <filesystem>
 
 #include "tests/unit/device/fake_fixture.h"
 #include "tests/unit/support/temporary_folder.h"
@@ -16,7 +16,7 @@ constexpr const char* kVariable = "MSPROBE_TEST_LIBRARY";
 const std::string kAbsent = "libmsprobe_absent.so.7";
 
 Result<Library> Open(const std::string& name, Loading loading) {
-  return Library::Open(kVariable, std::span(&name, 1), loading, "such devices");
+  return Library::Open({kVariable, {name}, "such devices", "install one"}, loading);
 }
 
 TEST(Library, IsFoundWhereTheProcessHasIt) {
@@ -33,7 +33,7 @@ TEST(Library, IsNotLoadedIntoTheProcessOfAFramework) {
   const std::string own = folder / "libown.so";
   const Status status = Open(own, Loading::kOnlyIfLoaded).status();
   EXPECT_EQ(status.code(), StatusCode::kNotFound);
-  EXPECT_THAT(status.message(), HasSubstr("not loaded in this process: such devices"));
+  EXPECT_THAT(status.message(), HasSubstr("not loaded in this process: it uses no such devices"));
   EXPECT_TRUE(Open(own, Loading::kMayLoad).ok());
 }
 
@@ -41,14 +41,15 @@ TEST(Library, ThatIsAbsentIsNamed) {
   const Status status = Open(kAbsent, Loading::kMayLoad).status();
   EXPECT_EQ(status.code(), StatusCode::kNotFound);
   EXPECT_THAT(status.message(), HasSubstr(kAbsent + " is not installed"));
+  EXPECT_EQ(status.hint(), "install one");
 }
 
 TEST(Library, ThatIsThereButBrokenSaysWhy) {
   const testing::TemporaryFolder folder;
   const std::string broken = folder / "libbroken.so";
   testing::Spill(broken, "no library");
-  const std::array<std::string, 2> names = {kAbsent, broken};
-  const Status status = Library::Open(kVariable, names, Loading::kMayLoad, "such devices").status();
+  const Status status =
+      Library::Open({kVariable, {kAbsent, broken}, "such devices", ""}, Loading::kMayLoad).status();
   EXPECT_THAT(status.message(), HasSubstr("cannot be loaded: " + broken));
 }
 
@@ -77,10 +78,9 @@ TEST(FeatureTable, TakesAwayOnlyTheFeaturesWhoseFunctionsAreMissing) {
   EXPECT_TRUE(features.Require(*library, 0).ok());
   const Status status = features.Require(*library, 1);
   EXPECT_EQ(status.code(), StatusCode::kUnsupported);
-  EXPECT_THAT(status.message(), HasSubstr("msprobe_take_off, msprobe_land: flying cannot be used"));
-  EXPECT_THAT(
-      features.Limitations(),
-      ElementsAre("flying cannot be used: the library lacks msprobe_take_off, msprobe_land"));
+  EXPECT_THAT(status.message(), HasSubstr("msprobe_take_off, msprobe_land: no flying"));
+  EXPECT_THAT(features.Limitations(),
+              ElementsAre("no flying: the library lacks msprobe_take_off, msprobe_land"));
 }
 
 }  // namespace
