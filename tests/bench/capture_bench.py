@@ -116,20 +116,20 @@ def run_worker(arguments):
     print(json.dumps(dict(cpu=statistics.median(cpu), wall=statistics.median(wall), counts=counts)))
 
 
-def measure(model, mode, quick):
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, os.path.abspath(__file__), "--worker", mode, "--model", model, "--folder", folder]
-        done = subprocess.run(command + (["--quick"] if quick else []), stdout=subprocess.PIPE, check=True,
-                              env={**os.environ, "MSPROBE_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"})
+def measure(model, mode, quick, scratch):
+    folder = tempfile.mkdtemp(dir=scratch)
+    command = [sys.executable, os.path.abspath(__file__), "--worker", mode, "--model", model, "--folder", folder]
+    done = subprocess.run(command + (["--quick"] if quick else []), stdout=subprocess.PIPE, check=True,
+                          env={**os.environ, "MSPROBE_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"})
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def print_table(model, modes, quick):
+def print_table(model, modes, quick, scratch):
     print(f"\n{model} GPT: {MODELS[model]}")
     print(f"{'mode':16} {'cpu ms':>9} {'x':>6} {'wall x':>7} {'us/tensor':>10} {'tensors':>8} {'files':>6} {'MB named':>9} {'MB disk':>8}")
     base = None
     for mode in modes:
-        result = measure(model, mode, quick)
+        result = measure(model, mode, quick, scratch)
         base = base or result
         counts = result["counts"] or dict(disk=0, named=0, files=0, tensors=0)
         added = (result["cpu"] - base["cpu"]) * 1e6 / counts["tensors"] if counts["tensors"] else 0
@@ -181,7 +181,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="few steps, small files")
     parser.add_argument("--model", choices=sorted(MODELS), action="append")
     parser.add_argument("--mode", choices=list(MODES), action="append")
-    parser.add_argument("--folder", help="where the writer's files go (default: the system's temporary folder)")
+    parser.add_argument("--folder", help="where all files go (default: the system's temporary folder)")
     parser.add_argument("--worker", choices=list(MODES), help=argparse.SUPPRESS)
     parser.add_argument("--writer", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -196,8 +196,9 @@ def main():
         run_writer(arguments.folder, arguments.writer)
     else:
         modes = ["without"] + [mode for mode in arguments.mode or MODES if mode != "without"]
-        for model in arguments.model or ["tiny", "medium"]:
-            print_table(model, modes, arguments.quick)
+        with tempfile.TemporaryDirectory(dir=arguments.folder) as scratch:
+            for model in arguments.model or ["tiny", "medium"]:
+                print_table(model, modes, arguments.quick, scratch)
         if not arguments.mode:
             print_writer(arguments.quick, arguments.folder)
 
