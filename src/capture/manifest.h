@@ -17,7 +17,7 @@ struct Manifest {
   bool complete = false;  // everything that was recorded is in the files
   int64_t step = 0;
   std::optional<int64_t> rank;
-  uint64_t entries = 0;
+  uint64_t entries = 0;  // names in dump.json
   uint64_t tensors = 0;
   TensorFileCounts files;
   uint64_t errors = 0;

@@ -113,7 +113,6 @@ bool StepRecording::Append(std::string_view records) {
 }
 
 void StepRecording::CountEntry(uint64_t tensors) {
-  ++entry_count_;
   ++engine_->totals->entries;
   tensor_count_ += tensors;
   engine_->totals->tensors += tensors;
@@ -215,9 +214,10 @@ Status StepRecording::WriteJson() {
     return {};
   }
   MSP_RETURN_IF_ERROR(log_->Flush());
-  MSP_ASSIGN_OR_RETURN([[maybe_unused]] const dump::LogConversion conversion,
+  MSP_ASSIGN_OR_RETURN(const dump::LogConversion conversion,
                        dump::ConvertRecordLog(folder_.path()));
   written_change_count_ = changes;
+  name_count_ = conversion.entries;
   return {};
 }
 
@@ -259,7 +259,7 @@ Status StepRecording::Finish() {
   Manifest manifest;
   manifest.step = step();
   manifest.rank = rank();
-  manifest.entries = entry_count_.load();
+  manifest.entries = name_count_;
   manifest.tensors = tensor_count_.load();
   manifest.files = tensor_files_ != nullptr ? tensor_files_->counts() : TensorFileCounts();
   manifest.errors = errors_->count();

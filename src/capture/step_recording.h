@@ -97,10 +97,10 @@ class StepRecording {
   const double engine_seconds_at_begin_;
   size_t start_bytes_ = 0;  // of the log's start
   std::atomic<bool> closed_{false};
-  std::atomic<uint64_t> entry_count_{0};
   std::atomic<uint64_t> tensor_count_{0};
   std::atomic<uint64_t> change_count_{1};  // appends; compared with what the JSON files hold
   uint64_t written_change_count_ = 0;
+  uint64_t name_count_ = 0;  // in the JSON files
 
   mutable std::mutex mutex_;  // of the three below
   std::unordered_map<uint64_t, PendingPlace> places_;

@@ -9,6 +9,7 @@
 
 #include "msprobe/capture.h"
 
+#include "src/capture/step_folder.h"
 #include "tests/unit/capture/test_capture.h"
 #include "tests/unit/support/child_process.h"
 
@@ -165,19 +166,28 @@ TEST(Session, LeavesAFolderToTheProcessThatHasIt) {
   EXPECT_EQ(second.Start(), MSPROBE_START_ON);  // the folder is free again
 }
 
-TEST(Session, RefusesPathsThatReadersDoNotTake) {
+TEST(Session, RefusesFoldersThatSomebodyLinkedElsewhere) {
   const testing::TemporaryFolder folder;
-  TestCapture capture(folder / "a b");
-  int outcome = -1;
-  EXPECT_EQ(msprobe_capture_start(capture.get(), 0, &outcome), MSPROBE_ERROR_USAGE);
-  EXPECT_THAT(msprobe_last_error(), HasSubstr("letters, digits"));
-
   fs::create_directories(folder / "dump");
   fs::create_directory(folder / "elsewhere");
+  TestCapture capture(folder / "dump");
   fs::create_directory_symlink(folder / "elsewhere", folder / "dump/step0");
-  TestCapture linked(folder / "dump");
-  EXPECT_EQ(msprobe_capture_start(linked.get(), 0, &outcome), MSPROBE_ERROR_IO);
+  int outcome = -1;
+  EXPECT_EQ(msprobe_capture_start(capture.get(), 0, &outcome), MSPROBE_ERROR_IO);
   EXPECT_THAT(msprobe_last_error(), HasSubstr("symbolic link"));
+  EXPECT_EQ(outcome, MSPROBE_START_OFF);
+}
+
+TEST(StepPlace, HasAPathThatAllReadersTake) {
+  const testing::TemporaryFolder folder;
+  EXPECT_TRUE(CheckPlace({(folder / "new/dump").string(), 0, 1}).ok());
+  EXPECT_FALSE(CheckPlace({(folder / "a b").string(), 0, 1}).ok());
+  EXPECT_FALSE(CheckPlace({"", 0, 1}).ok());
+  EXPECT_FALSE(CheckPlace({(folder / std::string(300, 'x')).string(), 0, 1}).ok());
+  // What a link stands for counts.
+  fs::create_directory(folder / "a b");
+  fs::create_directory_symlink(folder / "a b", folder / "link");
+  EXPECT_FALSE(CheckPlace({(folder / "link").string(), 0, 1}).ok());
 }
 
 TEST(Session, KeepsOnlyTheStructureInTaskStructure) {
