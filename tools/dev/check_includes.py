@@ -26,6 +26,7 @@ THIRD_PARTY_HOMES = {
     "rapidjson/": ["src/json/"],
     "yaml-cpp/": ["src/json/"],
     "pcre2.h": ["src/capture/"],
+    "xxhash.h": ["src/capture/deduplication.cpp"],
     "nlohmann/": [],
     "gtest/": [],
     "gmock/": [],
