@@ -207,6 +207,7 @@ Result<ExitCode> DumpCommand::Launch(const Context& context) const {
   options.config_file = config_file_;
   options.overrides_json = overrides;
   options.framework = capture::FrameworkName(framework);
+  options.quiet = context.quiet;
   const DumpSummary summary(settings.dump_path);
   MSP_ASSIGN_OR_RETURN(const ProgramEnd end, RunWithCapture(options));
   if (!context.quiet) {

@@ -21,6 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kErrorsOnly = "3";  // of MSPROBE_LOG_LEVEL
 constexpr std::array<int, 4> kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 volatile std::sig_atomic_t program_id = 0;
@@ -149,13 +150,17 @@ Result<ProgramEnd> RunWithCapture(const LaunchOptions& options) {
     path += ":" + before;
   }
   std::error_code ignored;
-  // The first one also tells that there is a launcher: it is set, if empty, without a file.
-  std::vector<std::string> variables = EnvironmentWith(
-      {{"PYTHONPATH", path},
-       {"MSPROBE_DUMP_CONFIG",
-        options.config_file.empty() ? "" : fs::absolute(options.config_file, ignored).string()},
-       {"MSPROBE_DUMP_OVERRIDES", options.overrides_json},
-       {"MSPROBE_DUMP_FRAMEWORK", std::string(options.framework)}});
+  std::vector<std::pair<std::string, std::string>> changes = {
+      {"PYTHONPATH", path},
+      // Also tells that there is a launcher: set, if empty, without a file.
+      {"MSPROBE_DUMP_CONFIG",
+       options.config_file.empty() ? "" : fs::absolute(options.config_file, ignored).string()},
+      {"MSPROBE_DUMP_OVERRIDES", options.overrides_json},
+      {"MSPROBE_DUMP_FRAMEWORK", std::string(options.framework)}};
+  if (options.quiet) {
+    changes.emplace_back("MSPROBE_LOG_LEVEL", kErrorsOnly);
+  }
+  std::vector<std::string> variables = EnvironmentWith(changes);
   std::vector<std::string> arguments = options.program;
   const std::vector<char*> argument_pointers = Pointers(arguments);
   const std::vector<char*> variable_pointers = Pointers(variables);

@@ -15,6 +15,7 @@ struct LaunchOptions {
   std::filesystem::path config_file;  // empty: defaults
   std::string overrides_json;         // empty: none
   std::string_view framework;
+  bool quiet = false;  // errors only, in the program's processes too
 };
 
 struct ProgramEnd {

@@ -9,6 +9,9 @@ lines below a command are its expected output (stdout and stderr); times, rates,
 comparison, and a line "..." stands for any number of lines. A command without lines below it must only succeed; "$ echo $?" shows
 the exit code of one that need not. Commands of tools/ must exist and know their flags; they are not run, except that the output
 shown for tools/quickstart.sh must be that of the comparison in it.
+
+A document with the line "<!-- needs PyTorch -->" is run only where PyTorch and the Python shim are; python3 in documents is the one
+that runs this test.
 """
 import os
 import re
@@ -23,6 +26,7 @@ from pathlib import Path
 MSPROBE = None
 REPOSITORY = None
 MARK = "@@end-of-command@@"
+NEEDS_PYTORCH = "<!-- needs PyTorch -->"
 
 
 def documents():
@@ -54,7 +58,14 @@ def normalize(line, folder):
     line = re.sub(r"[\d.]+ (s|ms|us)\b", "<time>", line)
     line = re.sub(r"[\d.]+ [kMGT]?B/s", "<rate>", line)
     line = re.sub(r"\b\d+ threads?\b", "<threads>", line)
+    line = re.sub(r"[\d.]+ %", "<share>", line)
     return re.sub(r"\S*example_output/", "out/", line)
+
+
+def has_pytorch():
+    shim = MSPROBE.parent.parent / "python/msprobe"
+    return shim.is_dir() and subprocess.run([sys.executable, "-c", "import torch"], stderr=subprocess.DEVNULL,
+                                            check=False).returncode == 0
 
 
 def matches(expected, actual):
@@ -102,6 +113,7 @@ class Docs(unittest.TestCase):
         shutil.copytree(example / "bench", folder / "bench_dump")
         (folder / "bin").mkdir()
         (folder / "bin/msprobe").symlink_to(MSPROBE)
+        (folder / "bin/python3").symlink_to(sys.executable)
         environment = dict(os.environ, PATH="%s:%s" % (folder / "bin", os.environ["PATH"]), LC_ALL="C.UTF-8", TERM="dumb")
         return folder, environment
 
@@ -154,7 +166,7 @@ class Docs(unittest.TestCase):
         ran = 0
         for path in documents():
             blocks = console_blocks(path)
-            if not blocks:
+            if not blocks or (NEEDS_PYTORCH in path.read_text(encoding="utf-8") and not has_pytorch()):
                 continue
             folder, environment = self.prepare(str(path.relative_to(REPOSITORY)).replace("/", "_"))
             for number, steps in blocks:
