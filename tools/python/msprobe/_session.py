@@ -93,9 +93,11 @@ class Session:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
 
-    def say_once(self, level, text):
-        if text not in self._said:
-            self._said.add(text)
+    def say_once(self, level, text, subject=None):
+        """Logs a text unless it, or another one of the same subject, was logged before."""
+        subject = subject or text
+        if subject not in self._said:
+            self._said.add(subject)
             log(level, text)
 
     # ---- states ----
@@ -139,7 +141,14 @@ class Session:
             self.say_once(_kinds.LOG_WARNING,
                           "the configuration selects ranks, but this process does not know its rank "
                           "yet: nothing is recorded until torch.distributed is initialised")
-        outcome = _native.start(rank)
+        try:
+            outcome = _native.start(rank)
+        except RuntimeError as error:
+            # The disk's fault or the folder's, not the script's: the training goes on.
+            reason = str(error)
+            self.say_once(_kinds.LOG_ERROR, "no capture of this step, and perhaps of later ones: "
+                          + reason, subject=reason.rsplit(": ", 1)[-1])
+            outcome = _kinds.START_OFF
         if outcome == _kinds.START_FINISHED:
             self.finished = True
             self._set_off()
