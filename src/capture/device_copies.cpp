@@ -98,8 +98,8 @@ class DeviceCopies::Line {
 
   Status Queue(const Source& source, Deliver deliver) {
     std::unique_lock lock(mutex_);
-    MSP_RETURN_IF_ERROR(StartWorker());
     MSP_ASSIGN_OR_RETURN(Ring * ring, RingOf(source.kind, source.device));
+    MSP_RETURN_IF_ERROR(StartWorker());
     Job job;
     uint64_t taken_before = 0;
     job.bytes = source.bytes;
