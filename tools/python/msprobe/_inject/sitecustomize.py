@@ -65,7 +65,7 @@ def _run_hidden_sitecustomize():
     spec.loader.exec_module(module)
 
 
-_wanted = _MODULES.get(os.environ.get("MSPROBE_DUMP_FRAMEWORK", "pytorch"))
-if os.environ.get("MSPROBE_DUMP_CONFIG") is not None and _wanted is not None:
+_wanted = _MODULES.get(os.environ.get("MSPROBE_DUMP_FRAMEWORK"))
+if _wanted is not None:
     sys.meta_path.insert(0, _Waiting(*_wanted))
 _run_hidden_sitecustomize()

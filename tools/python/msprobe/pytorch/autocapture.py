@@ -119,9 +119,9 @@ class _Watch:
 def activate():
     """Called once, when torch has been imported in a process that inherited the configuration."""
     global _watch
-    config_path = os.environ.get("MSPROBE_DUMP_CONFIG")
-    if _watch is not None or config_path is None:
+    if _watch is not None:
         return
+    config_path = os.environ.get("MSPROBE_DUMP_CONFIG")
     overrides = json.loads(os.environ.get("MSPROBE_DUMP_OVERRIDES") or "{}")
     try:
         debugger = PrecisionDebugger._for_launcher(config_path or None, overrides)

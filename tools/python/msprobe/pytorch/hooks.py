@@ -1,4 +1,6 @@
 """All hooks of PyTorch together, as the session switches them on and off."""
+import contextlib
+
 import torch
 
 from msprobe import _native
@@ -21,7 +23,7 @@ class TorchHooks(Hooks):
     def attach(self, session):
         """Once, when the session is open: what the hooks need to know of it."""
         self._session = session
-        self.modules = ModuleHooks(session)
+        self.modules = ModuleHooks(session, self._without_hooks)
         settings = session.settings
         self._device = DeviceStatistics(
             session.task in ("tensor", "overflow_check") or bool(settings.get("tensor_list"))
@@ -97,6 +99,20 @@ class TorchHooks(Hooks):
         self._pending.remove()
         if session.finished:
             self.modules.forget()
+
+    @contextlib.contextmanager
+    def _without_hooks(self):
+        """Functions and modules are as they were, for a call that is compiled as a whole."""
+        apis, modules = self.apis.installed, self.modules.installed
+        self.apis.remove()
+        self.modules.remove()
+        try:
+            yield
+        finally:
+            if apis:
+                self.apis.install()
+            if modules:
+                self.modules.install()
 
     # ---- parents ----
 

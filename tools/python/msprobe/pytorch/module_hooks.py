@@ -12,9 +12,12 @@ from msprobe.pytorch.gradients import CallGradients
 class _Known:
     """A module that is recorded, under the name it has below the model."""
 
-    def __init__(self, module, path):
+    def __init__(self, module, path, compiled=False):
         self.module = module  # held: its id is the key
-        self.base = "Module.%s.%s" % (path, type(module).__name__)
+        self.compiled = compiled
+        # A compiled module keeps the name of what was compiled: dumps of both can be compared.
+        original = getattr(module, "_orig_mod", module) if compiled else module
+        self.base = "Module.%s.%s" % (path, type(original).__name__)
         self.calls = 0
         self.generation = -1
         self.gradients_asked = -1
@@ -34,18 +37,21 @@ class _Known:
                 if parameter is not None}
 
 
-def _is_skipped(module):
-    return isinstance(module, torch.jit.ScriptModule)
+def _is_compiled(module):
+    return (type(module).__name__ == "OptimizedModule"
+            or getattr(module, "_compiled_call_impl", None) is not None)
 
 
 class ModuleHooks:
     """Which modules are recorded, and the replacement of Module.__call__."""
 
-    def __init__(self, session):
+    def __init__(self, session, without_hooks):
         self._session = session
         self._known = {}
         self._single = {}
         self._models = set()
+        self._compiled = {}
+        self._without_hooks = without_hooks
         self._window = None
         self._original = None
 
@@ -57,17 +63,30 @@ class ModuleHooks:
         self._models.add(id(model))
         listed = isinstance(model, (list, tuple))
         for index, root in enumerate(model if listed else [model]):
+            inside_compiled = set()
             for path, module in root.named_modules():
-                if path and id(module) not in self._known:
+                if id(module) in inside_compiled or id(module) in self._known:
+                    continue
+                if _is_compiled(module):
+                    self._say_compiled(path or "the model")
+                    inside_compiled.update(id(part) for part in module.modules())
+                    self._compiled[id(module)] = module
+                if path:
                     self._add(module, "%d.%s" % (index, path) if listed else path)
 
+    def _say_compiled(self, path):
+        self._session.say_once(
+            _kinds.LOG_WARNING,
+            "%s is compiled (torch.compile): what happens inside it cannot be seen, only what goes in "
+            "and comes out" % path)
+
     def _add(self, module, path):
-        if _is_skipped(module):
+        if isinstance(module, torch.jit.ScriptModule):
             self._session.say_once(
                 _kinds.LOG_WARNING,
                 "%s is compiled by TorchScript: its calls cannot be seen" % path)
         elif type(module).__name__ != "FullyShardedDataParallel":
-            self._known[id(module)] = _Known(module, path)
+            self._known[id(module)] = _Known(module, path, id(module) in self._compiled)
 
     def add_single(self, module, name):
         """Records one module, without its children, from module_dump to module_dump_end."""
@@ -92,6 +111,10 @@ class ModuleHooks:
 
     # ---- in place ----
 
+    @property
+    def installed(self):
+        return self._original is not None
+
     def install(self):
         if self._original is not None:
             return
@@ -104,6 +127,8 @@ class ModuleHooks:
                 return hooks._record(known, self, args, kwargs)
             if hooks._window is not None and hooks._window[0] == id(self):
                 hooks._move_window()
+            if id(self) in hooks._compiled:
+                return hooks._call_compiled(self, args, kwargs)
             return original(self, *args, **kwargs)
 
         torch.nn.Module.__call__ = call
@@ -121,6 +146,7 @@ class ModuleHooks:
         self._known.clear()
         self._single.clear()
         self._models.clear()
+        self._compiled.clear()
 
     @staticmethod
     def _drop_handles(known):
@@ -141,7 +167,7 @@ class ModuleHooks:
     def _record(self, known, module, args, kwargs):
         number = known.next_call(self._session.generation)
         if not self._session.recording:
-            return self._original_of(module)(module, *args, **kwargs)
+            return self._call(known, module, args, kwargs)
         name = "%s.forward.%d" % (known.base, number)
         gradients = None
         passed_args, passed_kwargs = args, kwargs
@@ -155,7 +181,7 @@ class ModuleHooks:
             gradients = None
             passed_args, passed_kwargs = args, kwargs
         try:
-            output = self._original_of(module)(module, *passed_args, **passed_kwargs)
+            output = self._call(known, module, passed_args, passed_kwargs)
         except BaseException:
             _native.module_abandon(name)
             raise
@@ -171,9 +197,17 @@ class ModuleHooks:
                 report(name, error)
         return output
 
-    def _original_of(self, module):
+    def _call(self, known, module, args, kwargs):
+        if known.compiled:
+            return self._call_compiled(module, args, kwargs)
         # A call that began before stop() may end after the hooks were taken away.
-        return self._original if self._original is not None else type(module).__call__
+        original = self._original if self._original is not None else type(module).__call__
+        return original(module, *args, **kwargs)
+
+    def _call_compiled(self, module, args, kwargs):
+        """The compiler traces PyTorch's own functions, not stand-ins."""
+        with self._without_hooks():
+            return module(*args, **kwargs)
 
     def _gradients(self, known, number):
         session, generation = self._session, self._session.generation
