@@ -219,22 +219,29 @@ class DeviceCopies::Line {
 };
 
 DeviceCopies::DeviceCopies(device::Registry& devices, size_t memory_bytes)
-    : devices_(devices),
-      memory_bytes_(memory_bytes),
-      line_(std::make_unique<Line>(devices, memory_bytes)) {}
+    : line_(std::make_unique<Line>(devices, memory_bytes)) {}
 
-DeviceCopies::~DeviceCopies() { ForgetAfterFork(); }
-
-Status DeviceCopies::Queue(const Source& source, Deliver deliver) {
-  return line_->Queue(source, std::move(deliver));
-}
-
-void DeviceCopies::Wait() { line_->Wait(); }
-
-void DeviceCopies::ForgetAfterFork() {
+DeviceCopies::~DeviceCopies() {
   if (!line_->InOwnProcess()) {
     (void)line_.release();
-    line_ = std::make_unique<Line>(devices_, memory_bytes_);
+  }
+}
+
+Status DeviceCopies::Queue(const Source& source, Deliver deliver) {
+  if (!line_->InOwnProcess()) {
+    return DeviceError("a forked process cannot copy from the devices of its parent");
+  }
+  const Status queued = line_->Queue(source, std::move(deliver));
+  if (queued.ok() || queued.code() == StatusCode::kInternal) {
+    return queued;
+  }
+  // For hooks it is all the same whether a library, a device or a feature of it is missing.
+  return DeviceError(queued.message()).WithHint(queued.hint());
+}
+
+void DeviceCopies::Wait() {
+  if (line_->InOwnProcess()) {
+    line_->Wait();
   }
 }
 

@@ -1,6 +1,6 @@
 // Tensors of accelerators on their way to the host: copied behind the work that produces them, into
 // memory of a fixed size, and handed over when complete. The training thread waits only while that
-// memory is full.
+// memory is full. In a forked child nothing is copied any more, and nothing delivered.
 #pragma once
 
 #include <cstddef>
@@ -43,14 +43,9 @@ class DeviceCopies {
   // Returns when everything queued before has been delivered.
   void Wait();
 
-  // In a forked child: forgets what the parent's threads are busy with. Nothing is delivered.
-  void ForgetAfterFork();
-
  private:
   class Line;
 
-  device::Registry& devices_;
-  const size_t memory_bytes_;
   std::unique_ptr<Line> line_;
 };
 

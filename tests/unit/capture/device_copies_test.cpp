@@ -227,7 +227,6 @@ TEST_F(DeviceCopiesOfTensors, AreForgottenInAForkedChild) {
   ASSERT_TRUE(Queue(source).ok());
   copies_->Wait();
   const testing::ChildEnd child = testing::RunInChild([&] {
-    copies_->ForgetAfterFork();
     copies_->Wait();
     const bool refused = Queue(source).code() == StatusCode::kDevice;
     copies_.reset();
