@@ -7,7 +7,6 @@ import atexit
 import functools
 import json
 import os
-import time
 import traceback
 
 from msprobe import _kinds, _native
@@ -86,8 +85,6 @@ class Session:
         self.apis_off = False
         self._installed = False
         self._said = set()
-        self._began = time.monotonic()
-        self._last_rank = -1
         self._closed = False
         atexit.register(self.close)
         if hasattr(os, "register_at_fork"):
@@ -136,7 +133,6 @@ class Session:
     def _begin_step(self):
         """Whether the engine records the step that begins or goes on."""
         rank = self.hooks.rank()
-        self._last_rank = rank
         if rank < 0 and self.settings.get("rank") and self.level != "debug":
             self.say_once(_kinds.LOG_WARNING,
                           "the configuration selects ranks, but this process does not know its rank "
@@ -240,21 +236,4 @@ class Session:
         self._closed = True
         self.recording = False
         self.step_open = False
-        totals = _native.totals()
         _native.close()
-        self._write_summary(totals)
-
-    def _write_summary(self, totals):
-        folder = os.environ.get("MSPROBE_DUMP_SUMMARY")
-        if not folder or not totals["steps"] and not totals["entries"]:
-            return
-        totals["rank"] = self._last_rank
-        totals["dump_path"] = self.settings.get("dump_path")
-        totals["seconds"] = time.monotonic() - self._began
-        try:
-            path = os.path.join(folder, "%d.json" % os.getpid())
-            with open(path + ".part", "w") as file:
-                json.dump(totals, file)
-            os.replace(path + ".part", path)
-        except OSError as error:
-            log(_kinds.LOG_WARNING, "the summary of this process is lost: %s" % error)

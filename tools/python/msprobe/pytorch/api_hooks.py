@@ -82,8 +82,8 @@ class ApiHooks:
         if mindspeed is not None:
             yield mindspeed, "MindSpeed", names["mindspeed"]
 
-    def _make_places(self):
-        places = []
+    def _functions(self):
+        """(holder, attribute, function, prefix, recorded name) of all that are here."""
         for holder, prefix, names in self._categories():
             for dotted in names:
                 found = _resolve(holder, dotted)
@@ -94,7 +94,17 @@ class ApiHooks:
                     continue
                 # linalg.norm counts with norm; a file.function of mindspeed keeps both.
                 name = dotted if prefix == "MindSpeed" else found[1]
-                places.append(Place(found[0], found[1], _native.Api(function, prefix, name)))
+                yield found[0], found[1], function, prefix, name
+
+    def find(self, base):
+        """(holder, attribute, function) of those recorded as `base`, such as "Functional.linear"."""
+        return [(holder, attribute, function)
+                for holder, attribute, function, prefix, name in self._functions()
+                if "%s.%s" % (prefix, name) == base]
+
+    def _make_places(self):
+        places = [Place(holder, attribute, _native.Api(function, prefix, name))
+                  for holder, attribute, function, prefix, name in self._functions()]
         places.extend(self._distributed_places())
         return places
 

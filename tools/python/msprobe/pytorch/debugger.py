@@ -65,7 +65,6 @@ class PrecisionDebugger:
         """Recording begins or goes on. Levels L0 and mix need the model at their first start."""
         debugger = cls._existing()
         debugger._started_by_script = True
-        debugger._warn_of_dataloader()
         debugger._session.start(model, token_range)
 
     @classmethod
@@ -85,12 +84,6 @@ class PrecisionDebugger:
     @classmethod
     def set_init_step(cls, step):
         cls._existing()._session.set_init_step(step)
-
-    def _warn_of_dataloader(self):
-        if self._session.settings.get("enable_dataloader"):
-            self._session.say_once(
-                _kinds.LOG_WARNING,
-                "enable_dataloader is out of use and has no effect: start, stop and step count")
 
     @classmethod
     def monitor(cls, model=None):

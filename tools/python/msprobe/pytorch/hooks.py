@@ -9,6 +9,7 @@ from msprobe.pytorch import distributed, patches, values
 from msprobe.pytorch.api_hooks import ApiHooks
 from msprobe.pytorch.device_statistics import DeviceStatistics
 from msprobe.pytorch.gradients import CallGradients
+from msprobe.pytorch.kernel_dump import KernelDump
 from msprobe.pytorch.module_hooks import ModuleHooks
 
 
@@ -32,6 +33,7 @@ class TorchHooks(Hooks):
         self._clip = patches.Patches(lambda: patches.clip_places(session))
         self._optimizer = patches.OptimizerWatch(self._optimizer_begins, self._optimizer_ends)
         self._optimizer_open = []
+        self._kernels = KernelDump(session, self.apis) if session.level == "L2" else None
         values.configure()
         _native.configure("later_output", self._pending.add)
         _native.configure("input_gradients", self._pass_inputs)
@@ -71,12 +73,16 @@ class TorchHooks(Hooks):
             self.modules.install()
         if session.level in LEVELS_WITH_APIS:
             self.apis.install()
+        if self._kernels is not None:
+            self._kernels.install()
         if session.level == "mix":
             self._clip.put()
             self._optimizer.put()
 
     def pause(self, session):
         self._release_apis(session)
+        if self._kernels is not None:
+            self._kernels.remove()
         self._clip.take()
         # Modules stay: their calls count until the step ends, recorded or not. So does the watch of
         # optimizers: this may run inside one of its hooks.
