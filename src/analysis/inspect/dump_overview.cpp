@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include "src/analysis/inspect/cells.h"
 #include "src/analysis/inspect/leaves.h"
@@ -43,7 +44,8 @@ struct PartContents {
 
 struct TensorFolder {
   std::unordered_set<std::string> names;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;         // by name
+  uint64_t stored_bytes = 0;  // on the disk: equal tensors may be links to one file
 };
 
 std::string NumberedText(std::string_view word, const std::optional<int64_t>& number) {
@@ -71,13 +73,16 @@ std::vector<Part> PartsOf(const dump::DumpLayout& layout) {
 // What lies in dump_tensor_data; a missing folder is an empty one.
 TensorFolder ListTensorFolder(const fs::path& folder) {
   TensorFolder listed;
+  std::unordered_set<uint64_t> seen;  // inodes of files with several names
   std::error_code error;
   fs::directory_iterator entry(folder, error);
   for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
-    std::error_code ignored;
-    if (entry->is_regular_file(ignored)) {
-      const uintmax_t bytes = entry->file_size(ignored);
-      listed.bytes += ignored ? 0 : bytes;
+    struct stat status {};
+    if (::stat(entry->path().c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
+      const auto bytes = static_cast<uint64_t>(status.st_size);
+      listed.bytes += bytes;
+      const bool first_name = status.st_nlink == 1 || seen.insert(status.st_ino).second;
+      listed.stored_bytes += first_name ? bytes : 0;
       listed.names.insert(entry->path().filename().string());
     }
   }
@@ -192,6 +197,7 @@ Result<InspectResult> InspectDumpFolder(const InspectOptions& options,
   uint64_t entries = 0;
   uint64_t tensors = 0;
   uint64_t tensor_bytes = 0;
+  uint64_t stored_bytes = 0;
   report::Table& table = result.table;
   const auto text = [&table](std::string_view value) {
     return value.empty() ? Cell() : table.KeepText(value);
@@ -214,6 +220,7 @@ Result<InspectResult> InspectDumpFolder(const InspectOptions& options,
     entries += header.entry_count;
     tensors += part.tensors;
     tensor_bytes += folders[i].bytes;
+    stored_bytes += folders[i].stored_bytes;
   }
   if (readable == 0 && !parts.empty()) {
     return std::move(contents.front().status);
@@ -228,6 +235,12 @@ Result<InspectResult> InspectDumpFolder(const InspectOptions& options,
   result.summary.push_back(fmt::format("{} entries, {}, {} of tensor files",
                                        base::FormatCount(entries), Counted(tensors, "tensor"),
                                        base::FormatBytes(tensor_bytes)));
+  if (stored_bytes < tensor_bytes) {
+    result.summary.push_back(fmt::format(
+        "equal tensors share a file: {} on the disk, {:.0f} % saved",
+        base::FormatBytes(stored_bytes),
+        100.0 * (1.0 - static_cast<double>(stored_bytes) / static_cast<double>(tensor_bytes))));
+  }
   WarnAboutMissingRanks(layout, result.warnings);
   if (options.statistics) {
     result.warnings.emplace_back(

@@ -36,6 +36,22 @@ TEST(InspectDumpFolder, CountsTheTensorFilesOfACapture) {
   EXPECT_EQ(At(table, 0, "Tensors"), At(table, 0, "Files"));
 }
 
+TEST(InspectDumpFolder, TellsWhatSharedFilesSave) {
+  const TemporaryFolder folder;
+  folder.Write("step0/rank/dump.json", R"({"task": "tensor", "data": {}})");
+  const auto first = folder.Write("step0/rank/dump_tensor_data/a.pt", std::string(3000, 'a'));
+  folder.Write("step0/rank/dump_tensor_data/b.pt", std::string(1000, 'b'));
+  const auto saved = [&folder] {
+    const auto result = InspectPath(folder.path());
+    EXPECT_TRUE(result.ok());
+    return result.ok() ? result->summary : std::vector<std::string>();
+  };
+  EXPECT_EQ(saved().size(), 2U);
+  std::filesystem::create_hard_link(first, first.parent_path() / "c.pt");
+  ASSERT_EQ(saved().size(), 3U);
+  EXPECT_EQ(saved()[2], "equal tensors share a file: 4 kB on the disk, 43 % saved");
+}
+
 constexpr std::string_view kNamesAFile =
     R"({"task": "tensor", "data": {"a.0.debug": {"type": "torch.Tensor", "dtype": "torch.int8", "data_name": "a.0.debug.pt"}}})";
 
