@@ -9,6 +9,7 @@
 
 #include "src/base/strings.h"
 #include "src/capture/filters.h"
+#include "src/capture/settings_keys.h"
 #include "src/capture/settings_names.h"
 #include "src/capture/settings_reader.h"
 #include "src/capture/step_folder.h"
@@ -21,152 +22,8 @@ using json::Config;
 using json::ConfigKind;
 using json::ConfigValue;
 
-// The sections of these are other programs' business; their task cannot be captured.
-constexpr std::array<std::string_view, 7> kForeignTasks = {
-    "free_benchmark", "run_ut",    "grad_probe", "acc_check",
-    "exception_dump", "nan_check", "monitor"};
-
-struct ForeignKey {
-  std::string_view key;
-  std::string_view hint;
-};
-constexpr std::string_view kNewerKey =
-    "newer versions of the Python tool have this key, this program does not";
-constexpr std::array<ForeignKey, 8> kForeignKeys = {
-    {{"seed", "call seed_all(seed=...) in the training script"},
-     {"is_deterministic", "call seed_all(mode=True) in the training script"},
-     {"dump_enable", kNewerKey},
-     {"risk_level", kNewerKey},
-     {"custom_op_namespaces", kNewerKey},
-     {"slice", kNewerKey},
-     {"request_id", kNewerKey},
-     {"diff_nums", kNewerKey}}};
-
 constexpr int64_t kLeastWriterMemory = int64_t{1} << 20U;
 constexpr int64_t kMostWriterThreads = 64;
-
-using Keys = std::vector<std::string>;
-
-const Keys& CommonKeys() {
-  static const Keys keys = {"task",
-                            "dump_path",
-                            "rank",
-                            "step",
-                            "level",
-                            "enable_dataloader",
-                            "async_dump",
-                            "precision",
-                            "api_backward",
-                            "extra_info",
-                            "extended_statistics",
-                            "strict_json",
-                            "deduplicate",
-                            "deduplicate_from_bytes",
-                            "writer_memory_bytes",
-                            "writer_threads"};
-  return keys;
-}
-
-// Of any section; they may stand at top level too.
-const Keys& TaskKeys() {
-  static const Keys keys = {"scope",     "list",         "tensor_list",
-                            "data_mode", "summary_mode", "overflow_nums"};
-  return keys;
-}
-
-const Keys& SectionKeys(Task task) {
-  static const Keys statistics = {"scope",        "list",   "tensor_list", "data_mode",
-                                  "summary_mode", "device", "precision"};
-  static const Keys tensor = {"scope",
-                              "list",
-                              "data_mode",
-                              "summary_mode",
-                              "file_format",
-                              "online_run_ut",
-                              "nfs_path",
-                              "tls_path",
-                              "host",
-                              "port",
-                              "online_run_ut_recompute"};
-  static const Keys overflow = {"overflow_nums", "check_mode", "scope", "list", "data_mode"};
-  static const Keys structure = {"scope", "list", "data_mode"};
-  switch (task) {
-    case Task::kStatistics:
-      return statistics;
-    case Task::kTensor:
-      return tensor;
-    case Task::kOverflowCheck:
-      return overflow;
-    case Task::kStructure:
-      break;
-  }
-  return structure;
-}
-
-bool Contains(const Keys& keys, std::string_view key) {
-  return std::find(keys.begin(), keys.end(), key) != keys.end();
-}
-
-Status UnknownKey(const SettingsReader& reader, const ConfigValue& value, std::string_view key,
-                  const Keys& valid) {
-  for (const ForeignKey& foreign : kForeignKeys) {
-    if (foreign.key == key) {
-      return reader.Error(value, key, "no such key").WithHint(foreign.hint);
-    }
-  }
-  Status error = reader.Error(value, key, "no such key");
-  if (const auto nearest = base::NearestMatch(key, valid)) {
-    return std::move(error).WithHint(fmt::format("did you mean \"{}\"?", *nearest));
-  }
-  return std::move(error).WithHint(fmt::format("valid here: {}", base::Join(valid, ", ")));
-}
-
-Status CheckTopLevelKeys(const SettingsReader& reader, const ConfigValue& root,
-                         bool sections_allowed) {
-  Keys valid = CommonKeys();
-  valid.insert(valid.end(), TaskKeys().begin(), TaskKeys().end());
-  Keys sections;
-  if (sections_allowed) {
-    for (const Choice<Task>& task : kTasks) {
-      sections.emplace_back(task.name);
-    }
-    sections.insert(sections.end(), kForeignTasks.begin(), kForeignTasks.end());
-  }
-  for (const auto& [key, value] : root.members) {
-    if (Contains(sections, key)) {
-      if (value.kind != ConfigKind::kObject && value.kind != ConfigKind::kNull) {
-        return reader.Error(value, key,
-                            fmt::format("is {}; allowed: an object of keys", ShownValue(value)));
-      }
-    } else if (!Contains(valid, key)) {
-      valid.insert(valid.end(), sections.begin(), sections.end());
-      return UnknownKey(reader, value, key, valid);
-    }
-  }
-  return {};
-}
-
-Status CheckSectionKeys(const SettingsReader& reader, const ConfigValue& section,
-                        const ConfigValue& root, Task task) {
-  const Keys& valid = SectionKeys(task);
-  for (const auto& [key, value] : section.members) {
-    if (!Contains(valid, key)) {
-      if (Contains(TaskKeys(), key)) {
-        return reader.Error(value, key, fmt::format("means nothing to task {}", TaskName(task)))
-            .WithHint(fmt::format("valid here: {}", base::Join(valid, ", ")));
-      }
-      if (Contains(CommonKeys(), key)) {
-        return reader.Error(value, key, "no such key").WithHint("it belongs to the top level");
-      }
-      return UnknownKey(reader, value, key, valid);
-    }
-    if (const ConfigValue* twin = root.Find(key); twin != nullptr) {
-      return reader.Error(value, key,
-                          fmt::format("stands at top level too, in line {}", twin->line));
-    }
-  }
-  return {};
-}
 
 Status ReadTask(const SettingsReader& reader, Task& task) {
   if (const ConfigValue* value = reader.Find("task")) {
@@ -190,14 +47,16 @@ Status ReadDataMode(const SettingsReader& reader, DataMode& mode) {
   }
   constexpr std::string_view kRule =
       "allowed: a list out of \"forward\", \"backward\", \"input\", \"output\", or [\"all\"]";
-  Keys words;
+  std::vector<std::string> words;
   if (const Status status = reader.TextList("data_mode", words); !status.ok() || words.size() > 4) {
     return reader.Error(
         *value, "data_mode",
         fmt::format("is {}; {}", words.size() > 4 ? "a list of more than four" : ShownValue(*value),
                     kRule));
   }
-  const auto has = [&](std::string_view word) { return Contains(words, word); };
+  const auto has = [&](std::string_view word) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+  };
   for (const std::string& word : words) {
     const bool known = word == "forward" || word == "backward" || word == "input" ||
                        word == "output" || word == "all";

@@ -1,0 +1,160 @@
+#include "src/capture/settings_keys.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "src/base/strings.h"
+
+namespace msprobe::capture {
+namespace {
+
+using json::ConfigKind;
+using json::ConfigValue;
+
+struct ForeignKey {
+  std::string_view key;
+  std::string_view hint;
+};
+constexpr std::string_view kNewerKey =
+    "newer versions of the Python tool have this key, this program does not";
+constexpr std::array<ForeignKey, 8> kForeignKeys = {
+    {{"seed", "call seed_all(seed=...) in the training script"},
+     {"is_deterministic", "call seed_all(mode=True) in the training script"},
+     {"dump_enable", kNewerKey},
+     {"risk_level", kNewerKey},
+     {"custom_op_namespaces", kNewerKey},
+     {"slice", kNewerKey},
+     {"request_id", kNewerKey},
+     {"diff_nums", kNewerKey}}};
+
+using Keys = std::vector<std::string>;
+
+const Keys& CommonKeys() {
+  static const Keys keys = {"task",
+                            "dump_path",
+                            "rank",
+                            "step",
+                            "level",
+                            "enable_dataloader",
+                            "async_dump",
+                            "precision",
+                            "api_backward",
+                            "extra_info",
+                            "extended_statistics",
+                            "strict_json",
+                            "deduplicate",
+                            "deduplicate_from_bytes",
+                            "writer_memory_bytes",
+                            "writer_threads"};
+  return keys;
+}
+
+// Of any section; they may stand at top level too.
+const Keys& TaskKeys() {
+  static const Keys keys = {"scope",     "list",         "tensor_list",
+                            "data_mode", "summary_mode", "overflow_nums"};
+  return keys;
+}
+
+const Keys& SectionKeys(Task task) {
+  static const Keys statistics = {"scope",        "list",   "tensor_list", "data_mode",
+                                  "summary_mode", "device", "precision"};
+  static const Keys tensor = {"scope",
+                              "list",
+                              "data_mode",
+                              "summary_mode",
+                              "file_format",
+                              "online_run_ut",
+                              "nfs_path",
+                              "tls_path",
+                              "host",
+                              "port",
+                              "online_run_ut_recompute"};
+  static const Keys overflow = {"overflow_nums", "check_mode", "scope", "list", "data_mode"};
+  static const Keys structure = {"scope", "list", "data_mode"};
+  switch (task) {
+    case Task::kStatistics:
+      return statistics;
+    case Task::kTensor:
+      return tensor;
+    case Task::kOverflowCheck:
+      return overflow;
+    case Task::kStructure:
+      break;
+  }
+  return structure;
+}
+
+bool Contains(const Keys& keys, std::string_view key) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+Status UnknownKey(const SettingsReader& reader, const ConfigValue& value, std::string_view key,
+                  const Keys& valid) {
+  for (const ForeignKey& foreign : kForeignKeys) {
+    if (foreign.key == key) {
+      return reader.Error(value, key, "no such key").WithHint(foreign.hint);
+    }
+  }
+  Status error = reader.Error(value, key, "no such key");
+  if (const auto nearest = base::NearestMatch(key, valid)) {
+    return std::move(error).WithHint(fmt::format("did you mean \"{}\"?", *nearest));
+  }
+  return std::move(error).WithHint(fmt::format("valid here: {}", base::Join(valid, ", ")));
+}
+
+}  // namespace
+
+Status CheckTopLevelKeys(const SettingsReader& reader, const ConfigValue& root,
+                         bool sections_allowed) {
+  Keys valid = CommonKeys();
+  valid.insert(valid.end(), TaskKeys().begin(), TaskKeys().end());
+  Keys sections;
+  if (sections_allowed) {
+    for (const Choice<Task>& task : kTasks) {
+      sections.emplace_back(task.name);
+    }
+    sections.insert(sections.end(), kForeignTasks.begin(), kForeignTasks.end());
+  }
+  for (const auto& [key, value] : root.members) {
+    if (Contains(sections, key)) {
+      if (value.kind != ConfigKind::kObject && value.kind != ConfigKind::kNull) {
+        return reader.Error(value, key,
+                            fmt::format("is {}; allowed: an object of keys", ShownValue(value)));
+      }
+    } else if (!Contains(valid, key)) {
+      valid.insert(valid.end(), sections.begin(), sections.end());
+      return UnknownKey(reader, value, key, valid);
+    }
+  }
+  return {};
+}
+
+Status CheckSectionKeys(const SettingsReader& reader, const ConfigValue& section,
+                        const ConfigValue& root, Task task) {
+  const Keys& valid = SectionKeys(task);
+  for (const auto& [key, value] : section.members) {
+    if (!Contains(valid, key)) {
+      if (Contains(TaskKeys(), key)) {
+        return reader.Error(value, key, fmt::format("means nothing to task {}", TaskName(task)))
+            .WithHint(fmt::format("valid here: {}", base::Join(valid, ", ")));
+      }
+      if (Contains(CommonKeys(), key)) {
+        return reader.Error(value, key, "no such key").WithHint("it belongs to the top level");
+      }
+      return UnknownKey(reader, value, key, valid);
+    }
+    if (const ConfigValue* twin = root.Find(key); twin != nullptr) {
+      return reader.Error(value, key,
+                          fmt::format("stands at top level too, in line {}", twin->line));
+    }
+  }
+  return {};
+}
+
+}  // namespace msprobe::capture

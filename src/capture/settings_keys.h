@@ -1,0 +1,28 @@
+// Inside of the room: which keys a configuration may hold, and where. Everything else is an error
+// that names the nearest one.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "msprobe/status.h"
+
+#include "src/capture/settings_reader.h"
+#include "src/json/config.h"
+
+namespace msprobe::capture {
+
+// The sections of these are other programs' business; their task cannot be captured.
+inline constexpr std::array<std::string_view, 7> kForeignTasks = {
+    "free_benchmark", "run_ut",    "grad_probe", "acc_check",
+    "exception_dump", "nan_check", "monitor"};
+
+// Of the whole file, or of the arguments of a call, which hold no sections.
+Status CheckTopLevelKeys(const SettingsReader& reader, const json::ConfigValue& root,
+                         bool sections_allowed);
+
+// Of the section of `task`; none may stand in `root` as well.
+Status CheckSectionKeys(const SettingsReader& reader, const json::ConfigValue& section,
+                        const json::ConfigValue& root, Task task);
+
+}  // namespace msprobe::capture
