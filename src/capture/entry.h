@@ -14,6 +14,7 @@
 #include "msprobe/status.h"
 #include "msprobe/tensor_view.h"
 
+#include "src/capture/device_copies.h"
 #include "src/capture/device_tensor.h"
 #include "src/capture/tensor_values.h"
 #include "src/capture/tensor_writers.h"
@@ -157,6 +158,7 @@ class Entry {
   uint64_t tensor_count_ = 0;
   std::vector<TensorJob> files_;
   std::vector<std::shared_ptr<DeviceTensor>> device_tensors_;
+  DeviceCopies::Source last_device_source_;  // with device_tensors_: of the last one
   Status first_error_;
 };
 

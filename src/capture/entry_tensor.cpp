@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "src/capture/device_overflow.h"
 #include "src/capture/entry.h"
 #include "src/capture/step_recording.h"
 #include "src/capture/tensor_values.h"
@@ -250,6 +251,7 @@ void Entry::PutDeviceValues(const TensorDescription& tensor, const TensorView& v
       [moving](Result<std::span<const std::byte>> bytes) { DeliverDeviceTensor(*moving, bytes); });
   if (queued.ok()) {
     device_tensors_.push_back(std::move(moving));
+    last_device_source_ = source;
   } else {
     Fail(Status(queued).AddContext("a tensor at " + path_));
   }
@@ -262,6 +264,13 @@ void Entry::CollectDeviceTensors() {
   step_->engine().device_copies.Get().Wait();
   for (const std::shared_ptr<DeviceTensor>& tensor : device_tensors_) {
     overflowed_ |= tensor->values.overflowed();
+  }
+  const Result<bool> saturated =
+      TakeDeviceOverflow(device::Registry::OfThisProcess(), last_device_source_);
+  if (saturated.ok()) {
+    overflowed_ |= *saturated;
+  } else {
+    Fail(Status(saturated.status()).AddContext("the overflow status of the device"));
   }
 }
 

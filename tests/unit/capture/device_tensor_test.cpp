@@ -278,6 +278,32 @@ TEST(DeviceTensorsOfAStep, AreLeftToTheParentOfAFork) {
   });
 }
 
+// The largest number stands for infinity there.
+TEST(DeviceTensorsOfAStep, AreKeptWhenTheHardwareSawAnOverflow) {
+  InAProcessWithDevices([] {
+    const TemporaryFolder folder;
+    const DeviceTensor tensor({1, 65504, 3}, {3});
+    device::Runtime& runtime = device::Registry::OfThisProcess().Get(device::Kind::kAcl);
+    ASSERT_TRUE(runtime.SetOverflowMode(0, device::OverflowMode::kSaturation).ok());
+    TestCapture capture(folder / "dump", R"("task": "overflow_check", "overflow_nums": -1)");
+    capture.Start(0);
+    capture.Record("Torch.add.0.forward", tensor.description());
+    fake::SetOverflow(true);
+    capture.Record("Torch.add.1.forward", tensor.description());
+    capture.Record("Torch.add.2.forward", tensor.description());
+    ASSERT_TRUE(runtime.SetOverflowMode(0, device::OverflowMode::kInfNan).ok());
+    fake::SetOverflow(true);  // means nothing in this mode
+    capture.Record("Torch.add.3.forward", tensor.description());
+    capture.Step();
+    const std::string data = DataOf(folder / "dump/step0/rank0/dump.json");
+    EXPECT_EQ(data.find("Torch.add.0"), std::string::npos);
+    EXPECT_THAT(data, HasSubstr("Torch.add.1"));
+    EXPECT_EQ(data.find("Torch.add.2"), std::string::npos);
+    EXPECT_EQ(data.find("Torch.add.3"), std::string::npos);
+    EXPECT_EQ(capture.Totals().errors, 0U);
+  });
+}
+
 TEST(DeviceTensorsOfAStep, LeaveTheRuntimeOfTheFrameworkAlone) {
   InAProcessWithDevices([] {
     const TemporaryFolder folder;
