@@ -68,6 +68,7 @@ struct Engine {
   // Overflow check: hits so far; recording ends with the last one wanted.
   std::atomic<int64_t> overflow_hits{0};
   std::atomic<bool> finished{false};
+  std::atomic<bool> told_replaced{false};
   // The first file that could not be written is told on stderr.
   const std::shared_ptr<std::atomic<bool>> told_lost_file =
       std::make_shared<std::atomic<bool>>(false);

@@ -14,7 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/base/log.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
 #include "src/dump/record_log.h"
@@ -97,11 +96,6 @@ Result<bool> RemoveResults(const base::Path& folder) {
   return found;
 }
 
-void TellReplaced(const base::Path& folder) {
-  base::LogInfo(
-      fmt::format("{} holds the dump of an earlier run; it is replaced", folder.string()));
-}
-
 }  // namespace
 
 base::Path StepPlace::step_path() const {
@@ -143,7 +137,8 @@ StepFolder::StepFolder(StepFolder&& other) noexcept
     : place_(std::move(other.place_)),
       path_(std::move(other.path_)),
       tensor_path_(std::move(other.tensor_path_)),
-      log_descriptor_(std::exchange(other.log_descriptor_, -1)) {}
+      log_descriptor_(std::exchange(other.log_descriptor_, -1)),
+      replaced_(other.replaced_) {}
 
 StepFolder::~StepFolder() {
   if (log_descriptor_ >= 0) {
@@ -158,15 +153,12 @@ Result<StepFolder> StepFolder::Claim(StepPlace place, bool with_tensors) {
   folder.place_ = std::move(place);
   MSP_RETURN_IF_ERROR(base::CreateFolders(folder.path_));
   MSP_ASSIGN_OR_RETURN(folder.log_descriptor_, LockLog(folder.path_));
-  MSP_ASSIGN_OR_RETURN(bool replaced, RemoveResults(folder.path_));
+  MSP_ASSIGN_OR_RETURN(folder.replaced_, RemoveResults(folder.path_));
   struct stat log {};
-  replaced |= ::fstat(folder.log_descriptor_, &log) == 0 && log.st_size > 0;
+  folder.replaced_ |= ::fstat(folder.log_descriptor_, &log) == 0 && log.st_size > 0;
   if (::ftruncate(folder.log_descriptor_, 0) != 0) {
     return IoError(
         fmt::format("cannot empty the log in {}: {}", folder.path_.string(), std::strerror(errno)));
-  }
-  if (replaced) {
-    TellReplaced(folder.path_);
   }
   if (with_tensors) {
     folder.tensor_path_ = folder.path_ / dump::kTensorFolderName;
@@ -187,12 +179,7 @@ Status StepFolder::MoveTo(int64_t rank) {
     int descriptor;
     ~Unlock() { ::close(descriptor); }
   } const unlock{lock};
-  struct stat log {};
-  MSP_ASSIGN_OR_RETURN(bool replaced, RemoveResults(target));
-  replaced |= ::fstat(lock, &log) == 0 && log.st_size > 0;
-  if (replaced) {
-    TellReplaced(target);
-  }
+  MSP_ASSIGN_OR_RETURN(replaced_, RemoveResults(target));
   const auto move = [&](std::string_view name) -> Status {
     if (::rename((path_ / name).c_str(), (target / name).c_str()) != 0 && errno != ENOENT) {
       return IoError(fmt::format("cannot move {} to {}: {}", (path_ / name).string(),

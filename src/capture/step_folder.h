@@ -35,6 +35,8 @@ class StepFolder {
   // another one has it), and what an earlier dump left is removed. `with_tensors`: dump_tensor_data
   // too.
   static Result<StepFolder> Claim(StepPlace place, bool with_tensors);
+  // Whether there was an earlier dump.
+  bool replaced() const { return replaced_; }
 
   const StepPlace& place() const { return place_; }
   const base::Path& path() const { return path_; }
@@ -60,6 +62,7 @@ class StepFolder {
   base::Path path_;
   base::Path tensor_path_;
   int log_descriptor_ = -1;
+  bool replaced_ = false;
 };
 
 }  // namespace msprobe::capture

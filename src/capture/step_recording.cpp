@@ -48,6 +48,7 @@ Result<std::shared_ptr<StepRecording>> StepRecording::Begin(std::shared_ptr<Engi
         base::LogError(fmt::format("{}; training goes on", status.message()));
         base::LogHint("records wait in memory until there is room, and are lost if there is none");
       });
+  recording->TellReplaced();
   if (!recording->folder_.tensor_path().empty()) {
     TensorFiles::Options options;
     options.folder = recording->folder_.tensor_path();
@@ -74,6 +75,16 @@ Result<std::shared_ptr<StepRecording>> StepRecording::Begin(std::shared_ptr<Engi
   recording->log_->Append(start);
   MSP_RETURN_IF_ERROR(recording->WriteJson());
   return recording;
+}
+
+// Once per capture: a run again has as many folders to replace as it has steps.
+void StepRecording::TellReplaced() const {
+  if (folder_.replaced() && !engine_->told_replaced.exchange(true)) {
+    base::LogInfo(
+        fmt::format("{} holds the dump of an earlier run; it is replaced, and so are those "
+                    "of later steps",
+                    folder_.path().string()));
+  }
 }
 
 dump::LogHeader StepRecording::MakeHeader() const {
@@ -229,6 +240,7 @@ Status StepRecording::MoveToRank(int64_t rank) {
   }
   MSP_RETURN_IF_ERROR(log_->Flush());
   MSP_RETURN_IF_ERROR(folder_.MoveTo(rank));
+  TellReplaced();
   errors_->SetPath(folder_.path() / kErrorLogName);
   if (tensor_files_ != nullptr) {
     tensor_files_->SetFolder(folder_.tensor_path());

@@ -88,6 +88,7 @@ class StepRecording {
 
   StepRecording(std::shared_ptr<Engine> engine, StepFolder folder);
   dump::LogHeader MakeHeader() const;
+  void TellReplaced() const;
 
   const std::shared_ptr<Engine> engine_;
   StepFolder folder_;
