@@ -231,7 +231,7 @@ Status DeviceCopies::Queue(const Source& source, Deliver deliver) {
   if (!line_->InOwnProcess()) {
     return DeviceError("a forked process cannot copy from the devices of its parent");
   }
-  const Status queued = line_->Queue(source, std::move(deliver));
+  Status queued = line_->Queue(source, std::move(deliver));
   if (queued.ok() || queued.code() == StatusCode::kInternal) {
     return queued;
   }
