@@ -19,7 +19,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MODELS = {
     "tiny": dict(vocab=32, h=16, n=2, layers=2, seq=8, batch=2, steps=30),
-    "medium": dict(vocab=1000, h=512, n=8, layers=4, seq=256, batch=1, steps=6),
+    "medium": dict(vocab=1000, h=512, n=8, layers=4, seq=256, batch=1, steps=5),
 }
 # name: (task, level, further keys of the task's section), None: the tool is not even imported
 MODES = {
