@@ -21,6 +21,7 @@ def work(rank, config, port):
     torch.set_num_threads(1)
     os.environ["MASTER_ADDR"] = "127.0.0.1"
     os.environ["MASTER_PORT"] = str(port)
+    os.environ["USE_LIBUV"] = "0"  # not every build has it
     dist.init_process_group("gloo", rank=rank, world_size=2)
     seed_all(seed=1234)
     debugger = PrecisionDebugger(config_path=config)

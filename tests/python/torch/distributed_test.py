@@ -27,6 +27,7 @@ def worker(rank, port):
     torch.set_num_threads(1)
     torch.manual_seed(7)
     os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = "127.0.0.1", str(port)
+    os.environ["USE_LIBUV"] = "0"  # not every build has it
     from msprobe.pytorch import PrecisionDebugger
     debugger = PrecisionDebugger("config.json")
     work(rank, debugger)
