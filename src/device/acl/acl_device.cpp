@@ -140,13 +140,18 @@ Inventory AclRuntime::Describe() {
   return inventory;
 }
 
+std::optional<int32_t> AclRuntime::CurrentDevice() {
+  int32_t device = -1;
+  const bool known = api_.aclrtGetDevice(&device) == kAclSuccess && device >= 0;
+  return known ? std::optional(device) : std::nullopt;
+}
+
 // A thread of the framework has a context and keeps it; a thread of ours has none.
 Result<StreamedRuntime::Scope> AclRuntime::EnterDevice(int32_t device) {
   void* context = nullptr;
-  int32_t current = -1;
   const bool has_context =
       api_.aclrtGetCurrentContext(&context) == kAclSuccess && context != nullptr;
-  if (has_context && api_.aclrtGetDevice(&current) == kAclSuccess && current == device) {
+  if (has_context && CurrentDevice() == device) {
     return Scope();
   }
   MSP_RETURN_IF_ERROR(MSPROBE_ACL_CALL(api_, aclrtSetDevice, device), "device ",

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "src/device/acl/acl_api.h"
 #include "src/device/acl/acl_dump.h"
@@ -45,6 +46,9 @@ class AclRuntime final : public StreamedRuntime {
   Result<bool> EventReached(Event event) override;
   Status SynchronizeEvent(Event event) override;
   Status QueueCopyToHost(const CopyRequest& request, Stream stream) override;
+
+  // Of the calling thread; nullopt: it has none.
+  std::optional<int32_t> CurrentDevice();
 
   // What a device writes its overflow status to. Kept: what was queued may write to it after an
   // error.

@@ -90,7 +90,10 @@ Status AclKernelDump::Begin(const KernelDumpOptions& options) {
   if (active_) {
     return UsageError("a kernel dump is under way already");
   }
-  MSP_ASSIGN_OR_RETURN(const AclRuntime::Scope scope, runtime_.Enter(options.device));
+  MSP_RETURN_IF_ERROR(runtime_.CheckProcess());
+  MSP_RETURN_IF_ERROR(runtime_.Ready());
+  const int32_t device = runtime_.CurrentDevice().value_or(options.device);
+  MSP_ASSIGN_OR_RETURN(const AclRuntime::Scope scope, runtime_.Enter(device));
   MSP_RETURN_IF_ERROR(runtime_.api_.Require(AclFeature::kKernelDump));
   Status begun = options.sink ? TakeFiles(options) : OkStatus();
   if (begun.ok()) {
@@ -100,7 +103,7 @@ Status AclKernelDump::Begin(const KernelDumpOptions& options) {
     (void)ReturnFiles();
     return begun;
   }
-  device_ = options.device;
+  device_ = device;
   active_ = true;
   return {};
 }

@@ -42,13 +42,12 @@ Status CudaRuntime::Ready() {
 
 Status CudaRuntime::Open() {
   if (!api_.library.is_open()) {
-    MSP_ASSIGN_OR_RETURN(
-        Library library,
-        Library::Open({"MSPROBE_CUDA_LIB",
-                       {"libcuda.so.1"},
-                       "CUDA devices",
-                       "it comes with the driver; a container must be given it"},
-                      loading_));
+    MSP_ASSIGN_OR_RETURN(Library library,
+                         Library::Open({"MSPROBE_CUDA_LIB",
+                                        {"libcuda.so.1"},
+                                        "CUDA devices",
+                                        "it comes with the driver; a container must be given it"},
+                                       loading_));
     api_.Load(std::move(library));
   }
   MSP_RETURN_IF_ERROR(api_.Require(CudaFeature::kCore));

@@ -57,6 +57,16 @@ TEST_F(AclDump, MakesItsCallsInTheOrderTheRuntimeWants) {
                           "aclrtSynchronizeDevice", "aclmdlFinalizeDump", "acldumpUnregCallback"));
 }
 
+TEST_F(AclDump, IsOfTheDeviceItsThreadWorksOn) {
+  ASSERT_TRUE(Runtime(Kind::kAcl).Ready().ok());
+  fake::current_device = 1;
+  ASSERT_TRUE(dump().Begin(options_).ok());
+  fake::current_device = -1;
+  ASSERT_TRUE(dump().End().ok());
+  EXPECT_EQ(fake::current_device, 1);
+  EXPECT_EQ(fake::CallCount("aclrtSetDevice"), 1);
+}
+
 TEST_F(AclDump, WithoutASinkLeavesTheFilesToTheRuntime) {
   options_.sink = nullptr;
   ASSERT_TRUE(dump().Begin(options_).ok());
