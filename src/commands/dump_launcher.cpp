@@ -25,10 +25,13 @@ constexpr const char* kErrorsOnly = "3";  // of MSPROBE_LOG_LEVEL
 constexpr std::array<int, 4> kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 volatile std::sig_atomic_t program_id = 0;
+volatile std::sig_atomic_t early_signal = 0;  // came before there was a program
 
 // A terminal sends its signals to the program, too; a second one would interrupt its clean-up.
 void PassOn(int signal, siginfo_t* info, void* /*context*/) {
-  if (info->si_code != SI_KERNEL && program_id > 0) {
+  if (program_id == 0) {
+    early_signal = signal;
+  } else if (info->si_code != SI_KERNEL) {
     ::kill(program_id, signal);
   }
 }
@@ -175,6 +178,9 @@ Result<ProgramEnd> RunWithCapture(const LaunchOptions& options) {
                                      std::strerror(failure)));
   }
   program_id = program;
+  if (early_signal != 0) {
+    ::kill(program, early_signal);
+  }
   return WaitFor(program);
 }
 
