@@ -43,12 +43,27 @@ def guarded(function):
 class Hooks:
     """What a framework does when recording begins and ends. All methods may be called repeatedly."""
 
+    # Whether gradients of an API's inputs are all that this framework can give.
+    gradients_of_inputs = False
+
     def rank(self):
         """This process's rank, or -1 when it is not known yet."""
         return -1
 
     def check_model(self, model):
         """Raises when `model` is not what this framework can hook."""
+
+    def tensor_types(self):
+        """What counts as a tensor."""
+        return ()
+
+    def watch_gradient(self, tensor, on_gradient):
+        """Calls on_gradient(gradient) when the gradient of `tensor` is computed, until the handle
+        that this gives is removed."""
+        return tensor.register_hook(on_gradient)
+
+    def attach(self, session):
+        """Once, when the session is open: what the hooks need to know of it."""
 
     def install(self, session, model, token_range):
         """Puts the hooks in place."""
@@ -106,7 +121,7 @@ class Session:
             self.level in LEVELS_WITH_APIS and not self.apis_off,
             self.level in LEVELS_WITH_MODULES,
             self.task == "overflow_check",
-            self.settings.get("api_backward") == "inputs")
+            self.hooks.gradients_of_inputs or self.settings.get("api_backward") == "inputs")
 
     def start(self, model=None, token_range=None):
         if self.level == "debug" or self.finished or self._closed:
@@ -136,7 +151,7 @@ class Session:
         if rank < 0 and self.settings.get("rank") and self.level != "debug":
             self.say_once(_kinds.LOG_WARNING,
                           "the configuration selects ranks, but this process does not know its rank "
-                          "yet: nothing is recorded until torch.distributed is initialised")
+                          "yet: nothing is recorded until its processes have found each other")
         try:
             outcome = _native.start(rank)
         except RuntimeError as error:

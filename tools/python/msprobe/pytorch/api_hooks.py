@@ -1,72 +1,18 @@
-"""Stand-ins for PyTorch's functions: put in place while calls are recorded, taken away after."""
-import inspect
-import json
-import os
+"""Stand-ins for PyTorch's functions."""
 import sys
 
 import torch
 import torch.nn.functional
 
-from msprobe import _native
-
-PLAIN, COLLECTIVE, ALWAYS_HANDLE = 0, 1, 2
-_RETURN_HANDLES = ("isend", "irecv", "batch_isend_irecv")
-
-
-def load_names(framework):
-    """The functions to record: {category: names}."""
-    path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
-                        "captured_apis.json")
-    with open(path) as file:
-        return json.load(file)[framework]
+from msprobe import _apis, _native
+from msprobe._apis import (ALWAYS_HANDLE, COLLECTIVE, RETURN_HANDLES, Place, async_position,
+                           load_names)
 
 
-class Place:
-    """One attribute that is replaced: of a module, a class or a namespace object."""
-
-    def __init__(self, holder, name, replacement):
-        self.holder = holder
-        self.name = name
-        self.replacement = replacement
-        self.own = name in vars(holder)
-        self.original = vars(holder)[name] if self.own else None
-
-    def put(self):
-        setattr(self.holder, self.name, self.replacement)
-
-    def take(self):
-        if self.own:
-            setattr(self.holder, self.name, self.original)
-        elif self.name in vars(self.holder):
-            delattr(self.holder, self.name)
-
-
-def _resolve(holder, dotted):
-    """(holder of the last component, last component), or None where a part is missing."""
-    *path, name = dotted.split(".")
-    for part in path:
-        holder = getattr(holder, part, None)
-        if holder is None:
-            return None
-    return (holder, name) if hasattr(holder, name) else None
-
-
-def _async_position(function):
-    try:
-        return list(inspect.signature(function).parameters).index("async_op")
-    except (ValueError, TypeError):
-        return -1
-
-
-class ApiHooks:
+class ApiHooks(_apis.ApiHooks):
     """All functions of the list that this PyTorch has, and those a user registered."""
 
-    def __init__(self):
-        self._places = None
-        self._custom = {}
-        self.installed = False
-
-    def _categories(self):
+    def categories(self):
         names = load_names("pytorch")
         yield torch.nn.functional, "Functional", names["functional"]
         yield torch.Tensor, "Tensor", names["tensor"]
@@ -82,34 +28,12 @@ class ApiHooks:
         if mindspeed is not None:
             yield mindspeed, "MindSpeed", names["mindspeed"]
 
-    def _functions(self):
-        """(holder, attribute, function, prefix, recorded name) of all that are here."""
-        for holder, prefix, names in self._categories():
-            for dotted in names:
-                found = _resolve(holder, dotted)
-                if found is None:
-                    continue
-                function = getattr(*found)
-                if not callable(function) or isinstance(function, (type, _native.Api)):
-                    continue
-                # linalg.norm counts with norm; a file.function of mindspeed keeps both.
-                name = dotted if prefix == "MindSpeed" else found[1]
-                yield found[0], found[1], function, prefix, name
-
-    def find(self, base):
-        """(holder, attribute, function) of those recorded as `base`, such as "Functional.linear"."""
-        return [(holder, attribute, function)
-                for holder, attribute, function, prefix, name in self._functions()
-                if "%s.%s" % (prefix, name) == base]
-
-    def _make_places(self):
-        places = [Place(holder, attribute, _native.Api(function, prefix, name))
-                  for holder, attribute, function, prefix, name in self._functions()]
-        places.extend(self._distributed_places())
-        return places
-
     @staticmethod
-    def _distributed_places():
+    def recorded_name(prefix, dotted, attribute):
+        # linalg.norm counts with norm; a file.function of mindspeed keeps both.
+        return dotted if prefix == "MindSpeed" else attribute
+
+    def further_places(self):
         distributed = sys.modules.get("torch.distributed")
         c10d = sys.modules.get("torch.distributed.distributed_c10d")
         if distributed is None or c10d is None or not distributed.is_available():
@@ -118,8 +42,8 @@ class ApiHooks:
             function = getattr(distributed, name, None) or getattr(c10d, name, None)
             if not callable(function) or isinstance(function, _native.Api):
                 continue
-            kind = ALWAYS_HANDLE if name in _RETURN_HANDLES else COLLECTIVE
-            api = _native.Api(function, "Distributed", name, kind, _async_position(function))
+            kind = ALWAYS_HANDLE if name in RETURN_HANDLES else COLLECTIVE
+            api = _native.Api(function, "Distributed", name, kind, async_position(function))
             for holder in (distributed, c10d):
                 if getattr(holder, name, None) is function:
                     yield Place(holder, name, api)
@@ -127,47 +51,17 @@ class ApiHooks:
     def install(self):
         if self.installed:
             return
-        if self._places is None:
-            self._places = self._make_places()
-        for place in self._places:
-            place.put()
-        self.installed = True
+        super().install()
         self._place_of_script = Place(torch.jit, "script", self._script)
         self._place_of_script.put()
 
     def remove(self):
-        if not self.installed:
-            return
-        self.installed = False
-        self._place_of_script.take()
-        for place in self._places:
-            place.take()
+        if self.installed:
+            self._place_of_script.take()
+        super().remove()
 
     def _script(self, *args, **kwargs):
         """torch.jit.script compiles what it finds under a function's name: the originals."""
         script = self._place_of_script.original
-        if not self.installed:
+        with self.away():
             return script(*args, **kwargs)
-        self.remove()
-        try:
-            return script(*args, **kwargs)
-        finally:
-            self.install()
-
-    def register_custom(self, module, name, prefix):
-        """Replaces module.name for good, until restore_custom."""
-        key = (id(module), name)
-        if key in self._custom:
-            return
-        function = getattr(module, name)
-        if not callable(function):
-            raise ValueError("%s is not a function" % name)
-        place = Place(module, name, _native.Api(function, prefix, name))
-        place.put()
-        self._custom[key] = place
-
-    def restore_custom(self, module, name):
-        place = self._custom.pop((id(module), name), None)
-        if place is None:
-            raise ValueError("%s was not registered" % name)
-        place.take()

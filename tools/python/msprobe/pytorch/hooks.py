@@ -4,6 +4,8 @@ import contextlib
 import torch
 
 from msprobe import _native
+from msprobe._apis import Patches
+from msprobe._pending import PendingOutputs
 from msprobe._session import LEVELS_WITH_APIS, LEVELS_WITH_MODULES, Hooks, guarded
 from msprobe.pytorch import distributed, patches, values
 from msprobe.pytorch.api_hooks import ApiHooks
@@ -17,7 +19,7 @@ class TorchHooks(Hooks):
     def __init__(self):
         self.apis = ApiHooks()
         self.modules = None
-        self._pending = distributed.PendingOutputs()
+        self._pending = PendingOutputs()
         self._keeps_apis = False
         self._session = None
 
@@ -29,8 +31,8 @@ class TorchHooks(Hooks):
         self._device = DeviceStatistics(
             session.task in ("tensor", "overflow_check") or bool(settings.get("tensor_list"))
             or settings.get("summary_mode") not in (None, "statistics"))
-        self._recompute = patches.Patches(patches.recompute_places)
-        self._clip = patches.Patches(lambda: patches.clip_places(session))
+        self._recompute = Patches(patches.recompute_places)
+        self._clip = Patches(lambda: patches.clip_places(session))
         self._optimizer = patches.OptimizerWatch(self._optimizer_begins, self._optimizer_ends)
         self._optimizer_open = []
         self._kernels = KernelDump(session, self.apis) if session.level == "L2" else None
@@ -47,6 +49,9 @@ class TorchHooks(Hooks):
         if not models or not all(isinstance(item, torch.nn.Module) for item in models):
             raise TypeError("the model is a torch.nn.Module or a list of them, not %s"
                             % type(model).__name__)
+
+    def tensor_types(self):
+        return (torch.Tensor,)
 
     # ---- on and off ----
 
@@ -109,16 +114,8 @@ class TorchHooks(Hooks):
     @contextlib.contextmanager
     def _without_hooks(self):
         """Functions and modules are as they were, for a call that is compiled as a whole."""
-        apis, modules = self.apis.installed, self.modules.installed
-        self.apis.remove()
-        self.modules.remove()
-        try:
+        with self.apis.away(), self.modules.away():
             yield
-        finally:
-            if apis:
-                self.apis.install()
-            if modules:
-                self.modules.install()
 
     # ---- parents ----
 

@@ -2,8 +2,8 @@
 import torch
 
 from msprobe import _kinds, _native
+from msprobe._apis import Place
 from msprobe._session import guarded
-from msprobe.pytorch.api_hooks import Place
 
 
 def _synchronise():

@@ -6,27 +6,7 @@ import sys
 import torch
 
 from msprobe import _native
-from msprobe.pytorch.api_hooks import Place
-
-
-class Patches:
-    """A set of places; `put` and `take` may be called repeatedly."""
-
-    def __init__(self, make_places):
-        self._make_places = make_places
-        self._places = []
-
-    def put(self):
-        if self._places:
-            return
-        self._places = list(self._make_places())
-        for place in self._places:
-            place.put()
-
-    def take(self):
-        for place in reversed(self._places):
-            place.take()
-        self._places = []
+from msprobe._apis import Place
 
 
 def _rerun(function):

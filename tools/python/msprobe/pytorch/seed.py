@@ -1,44 +1,26 @@
 """Runs that can be repeated: seeds, deterministic algorithms, no dropout."""
 import os
-import random
 
 import torch
 import torch.nn.functional as functional
 
-from msprobe import _kinds
-from msprobe._session import log
+from msprobe import _seed
 
-_MAX_SEED = 2**32 - 1
 _originals = {}
 
 
 def seed_all(seed=1234, mode=False, rm_dropout=True):
     """Seeds every generator; `mode` asks for deterministic algorithms, `rm_dropout` makes the
     functional dropouts (and the modules that call them) keep everything."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= _MAX_SEED:
-        raise ValueError("a seed is an integer from 0 to %d, not %r" % (_MAX_SEED, seed))
-    for name, value in (("mode", mode), ("rm_dropout", rm_dropout)):
-        if not isinstance(value, bool):
-            raise ValueError("%s is True or False, not %r" % (name, value))
-    try:
-        _seed(seed, mode)
-        if rm_dropout:
-            _keep_everything()
-    except Exception as error:  # a missing device must not end the training
-        log(_kinds.LOG_ERROR, "seed_all could not do everything: %s" % error)
+    _seed.check(seed, mode, rm_dropout)
+    steps = [lambda: _seed_torch(seed, mode)]
+    if rm_dropout:
+        steps.append(_keep_everything)
+    _seed.seed_all(seed, mode, *steps)
 
 
-def _seed(seed, mode):
-    random.seed(seed)
-    os.environ["PYTHONHASHSEED"] = str(seed)
-    os.environ["HCCL_DETERMINISTIC"] = str(mode)
+def _seed_torch(seed, mode):
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
-    try:
-        import numpy
-    except ImportError:
-        pass
-    else:
-        numpy.random.seed(seed)
     torch.manual_seed(seed)
     torch.use_deterministic_algorithms(mode)
     if torch.cuda.is_available():
@@ -59,8 +41,7 @@ def _keep_everything():
 
 def _without_drops(original):
     def dropout(input, p=0.5, training=True, inplace=False):
-        if not 0.0 <= p <= 1.0:
-            raise ValueError("a dropout probability lies between 0 and 1, not %s" % p)
+        _seed.check_probability(p)
         return original(input, p=0.0, training=training, inplace=inplace)
 
     dropout.__name__ = original.__name__
