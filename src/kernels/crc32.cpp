@@ -2,6 +2,8 @@
 
 #include <libdeflate.h>
 
+#include "src/kernels/crc32_wide.h"
+
 namespace msprobe::kernels {
 namespace {
 
@@ -23,6 +25,9 @@ uint32_t MultiplyModulo(uint32_t a, uint32_t b) {
 }  // namespace
 
 uint32_t Crc32(std::span<const std::byte> data, uint32_t seed) {
+  if (data.size() >= internal::kWideCrcFromBytes && internal::HasWideCrc()) {
+    return internal::WideCrc32(data, seed);
+  }
   // libdeflate takes a null pointer for a request for the initial value.
   return data.empty() ? seed : libdeflate_crc32(seed, data.data(), data.size());
 }
