@@ -254,6 +254,9 @@ TEST(Session, TellsWrongCallsInsteadOfCrashing) {
 }
 
 TEST(Session, RecordsNothingInAForkedChildUntilItsNextStart) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer starts no threads in forked children";
+#endif
   const testing::TemporaryFolder folder;
   TestCapture capture(folder / "dump", R"("task": "tensor")");
   capture.Start(0);
