@@ -168,6 +168,23 @@ class Apis(ShimCase):
         self.assertNotIn("Torch.abs.0.backward", dump.names(1))
 
 
+    def test_calls_of_autograd_itself_are_not_recorded(self):
+        dump = self.run_code("""
+            class Same(torch.autograd.Function):
+                @staticmethod
+                def forward(ctx, x): return x
+                @staticmethod
+                def backward(ctx, gradient): return gradient
+            x = torch.ones(2, requires_grad=True)
+            debugger.start()
+            Same.apply(x)
+            torch.ones(1, 2).view_as(x.detach().reshape(1, 2))
+            debugger.stop(); debugger.step()
+        """, level="L1")
+        self.assertEqual([name for name in dump.names() if "view_as" in name],
+                         ["Tensor.view_as.0.forward"])
+
+
 class Values(ShimCase):
     def test_what_cannot_be_read_is_described_and_harms_nothing_after_it(self):
         dump = self.run_code("""
@@ -295,6 +312,32 @@ class Modules(ShimCase):
                      "Module.2.Linear.backward.0"):
             self.assertIn(name, names)
         self.assertIsNotNone(dump.data()["Module.1.ReLU.backward.0"]["output"][0])
+
+    def test_modules_that_overwrite_their_inputs_go_on_training(self):
+        code = """
+            class Residual(nn.Module):
+                def forward(self, x, residual): return x.add_(residual)
+            class Top(nn.Module):
+                def __init__(self):
+                    super().__init__(); self.a = nn.Linear(3, 3); self.add = Residual()
+                def forward(self, x):
+                    x = self.a(x)
+                    return self.add(x * 1, x)
+            torch.manual_seed(5)
+            model = Top()
+            for _ in range(2):
+                %s
+                (model(torch.ones(2, 3)) ** 2).sum().backward()
+                %s
+            print([p.grad.sum().item() for p in model.parameters()])
+        """
+        dump = self.run_code(code % ("debugger.start(model)", "debugger.stop(); debugger.step()"))
+        self.assertEqual(dump.output.strip().splitlines()[-1],
+                         self.run_code(code % ("", "")).output.strip().splitlines()[-1])
+        for step in (0, 1):
+            entry = dump.data(step)["Module.add.Residual.backward.0"]
+            self.assertEqual(len(entry["output"]), 2)
+            self.assertEqual(dump.errors(step), "")
 
     def test_gradients_of_parameters_add_up_over_backward_passes(self):
         dump = self.run_code("""
@@ -424,6 +467,24 @@ class Modules(ShimCase):
         """)
         self.assertIn("Module.a.Linear.forward.0", dump.names())
         self.assertIn("compiled", dump.output)
+
+
+class Accelerators(ShimCase):
+    def test_statistics_are_reduced_in_place_and_read_together(self):
+        self.run_code("""
+            import msprobe._native as native
+            from msprobe.pytorch.device_statistics import DeviceStatistics
+            filled = {}
+            native.fill_statistics = lambda ticket, *row: filled.__setitem__(ticket, row)
+            statistics = DeviceStatistics(saves_bytes=False)
+            for ticket in range(1, 5001):  # more than a buffer holds
+                described = statistics.describe(torch.tensor([float(ticket), -2.0]))
+                described[-1](ticket)
+            statistics.flush()
+            assert len(filled) == 5000
+            assert filled[5000][:3] == (5000.0, -2.0, 2499.0)
+            assert abs(filled[3][3] - 13 ** 0.5) < 1e-6
+        """)
 
 
 class Debug(ShimCase):

@@ -233,7 +233,9 @@ class ModuleHooks:
             report(name, error)
         if gradients is not None:
             try:
-                return gradients.pass_output(output)
+                passed = gradients.pass_output(output)
+                known.in_place = known.in_place or getattr(gradients, "overwritten", False)
+                return passed
             except Exception as error:
                 report(name, error)
         return output

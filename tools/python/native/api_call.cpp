@@ -21,6 +21,7 @@ struct Api {
   int async_position;
   bool binds;     // the original is a method when looked up on an instance
   bool in_place;  // writes into its arguments
+  bool is_view_as;
 };
 PyTypeObject* api_type = nullptr;
 
@@ -220,12 +221,18 @@ PyObject* RecordCall(const Api* api, ThreadState& thread, PyObject* args, PyObje
   return result.release();
 }
 
+// An autograd function that returns its input as it is makes PyTorch itself call x.view_as(x).
+bool IsOfAutograd(const Api* api, PyObject* args) {
+  return api->is_view_as && PyTuple_Size(args) == 2 &&
+         PyTuple_GetItem(args, 0) == PyTuple_GetItem(args, 1);
+}
+
 PyObject* CallApi(PyObject* object, PyObject* args, PyObject* kwargs) {
   const Api* api = Self(object);
   const State& state = Global();
   if (state.recording && state.apis) {
     ThreadState& thread = ThisThread();
-    if (!thread.inside) return RecordCall(api, thread, args, kwargs);
+    if (!thread.inside && !IsOfAutograd(api, args)) return RecordCall(api, thread, args, kwargs);
   }
   return PyObject_Call(api->original, args, kwargs);
 }
@@ -319,6 +326,7 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
   api->async_position = async_position;
   api->binds = PyObject_HasAttr(reinterpret_cast<PyObject*>(Py_TYPE(original)), Known().get) != 0;
   const std::string_view spelled(name);
+  api->is_view_as = spelled == "view_as";
   const bool dunder = spelled.size() > 4 && spelled.substr(0, 2) == "__";
   api->in_place = spelled == "__setitem__" ||
                   (dunder && spelled[2] == 'i' && spelled != "__invert__") ||

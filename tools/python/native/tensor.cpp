@@ -99,11 +99,16 @@ bool PutDeviceTensor(msprobe_entry* entry, PyObject* tensor, msprobe_tensor* des
   described->strides = item(4) == Py_None ? nullptr : strides.data();
   described->flags = static_cast<uint32_t>(PyLong_AsUnsignedLong(item(5)));
   if (PyErr_Occurred() != nullptr) return false;
-  if (item(6) == Py_None) {
+  const bool deferred = item(6) != Py_None;
+  uint64_t ticket = 0;
+  // Copies may have to wait for room: other Python threads run meanwhile.
+  PyThreadState* saved = PyEval_SaveThread();
+  if (deferred) {
+    ticket = msprobe_put_tensor_deferred(entry, described);
+  } else {
     msprobe_put_tensor(entry, described);
-    return true;
   }
-  const uint64_t ticket = msprobe_put_tensor_deferred(entry, described);
+  PyEval_RestoreThread(saved);
   if (ticket == 0) return true;
   const Ref number(PyLong_FromUnsignedLongLong(ticket));
   const Ref taken = number ? Call(item(6), number.get()) : Ref();

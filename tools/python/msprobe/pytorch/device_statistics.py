@@ -4,11 +4,17 @@ No call here waits for the device: results go into rows of one buffer per device
 once per flush. What is saved or checksummed is copied by the capture library, behind the stream that
 produced it; those tensors are held until it says so.
 """
+import sys
+
 import torch
 
 from msprobe import _kinds, _native
 
 _ROWS = 4096
+# Tensors on their way to the host are held up to here: a step must not keep all of them alive.
+_MAX_HELD_BYTES = 256 * 2**20
+# Storage formats of Ascend whose bytes lie in the order of the elements.
+_PLAIN_NPU_FORMATS = (-1, 0, 1, 2, 27, 30)
 
 
 class _Buffer:
@@ -26,6 +32,7 @@ class DeviceStatistics:
         self._saves_bytes = saves_bytes
         self._buffers = {}
         self._held = []
+        self._held_bytes = 0
 
     def describe(self, tensor):
         """For the extension: (kind, index, address, stream, strides, flags, take_ticket)."""
@@ -38,27 +45,51 @@ class DeviceStatistics:
 
     def _describe(self, tensor):
         device = tensor.device
+        if self._is_captured(device):
+            # A graph is being captured: what is queued now would become part of it.
+            return (_kinds.DEVICE_HOST, 0, 0, 0, None, 0, None)
         values = tensor.detach()
         if values.is_conj():
             values = values.resolve_conj()
         if values.is_neg():
             values = values.resolve_neg()
         take = self._reduce(values)
-        address, stream = 0, 0
         kind = _kinds.DEVICE_CUDA if device.type == "cuda" else _kinds.DEVICE_ACL
-        if self._saves_bytes or take is None:
-            values = values.contiguous()
-            address = values.data_ptr()
-            stream = self._stream(device)
-            self._held.append(values)
-        else:
-            address = values.data_ptr()
-        return (kind, device.index or 0, address, stream, None, 0, take)
+        if take is not None and not self._saves_bytes:
+            return (kind, device.index or 0, values.data_ptr(), 0, None, 0, take)
+        values = self._in_element_order(values)
+        self._hold(values)
+        return (kind, device.index or 0, values.data_ptr(), self._stream(device), None, 0, take)
+
+    @staticmethod
+    def _is_captured(device):
+        return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+    @staticmethod
+    def _in_element_order(values):
+        if values.device.type == "npu":
+            npu = sys.modules.get("torch_npu")
+            if npu is not None and npu.get_npu_format(values) not in _PLAIN_NPU_FORMATS:
+                values = npu.npu_format_cast(values, 2)
+        return values.contiguous()
+
+    def _hold(self, values):
+        self._held.append(values)
+        self._held_bytes += values.numel() * values.element_size()
+        if self._held_bytes > _MAX_HELD_BYTES:
+            self._let_go()
+
+    def _let_go(self):
+        _native.device_wait()
+        self._held.clear()
+        self._held_bytes = 0
 
     @staticmethod
     def _stream(device):
         accelerator = getattr(torch, device.type)
         stream = accelerator.current_stream(device)
+        if device.type == "npu":
+            stream.synchronize()  # its work is queued by a thread of its own, not by this one
         return getattr(stream, device.type + "_stream", 0)
 
     def _reduce(self, values):
@@ -92,5 +123,4 @@ class DeviceStatistics:
         finally:
             _native.inside(before)
         if self._held:
-            _native.device_wait()
-            self._held.clear()
+            self._let_go()

@@ -16,11 +16,12 @@ _view_as = torch.Tensor.view_as
 
 
 class _PassInputs(torch.autograd.Function):
-    """Identity over several inputs: its backward runs once, when all gradients are there."""
+    """Identity over several inputs: its backward runs once, when all gradients are there. Detached
+    aliases, not views: PyTorch forbids changes in place of views that a function like this returns."""
 
     @staticmethod
     def forward(ctx, *tensors):
-        return tensors
+        return tuple(tensor.detach() for tensor in tensors)
 
     @staticmethod
     def backward(ctx, *gradients):
@@ -28,7 +29,7 @@ class _PassInputs(torch.autograd.Function):
 
 
 class _PassOutputs(torch.autograd.Function):
-    """Identity over results. Detached aliases, not views: modules after this one may work in place."""
+    """Identity over results, in the same way: modules after this one may work in place."""
 
     @staticmethod
     def forward(ctx, *tensors):
@@ -106,11 +107,14 @@ def _inside(function, *args):
 
 class CallGradients:
     """Both ends of one call. `on_begin()` runs when gradients reach what came out, `on_end(into,
-    out_of)` when those of what went in are known, or at once when nothing there needs any."""
+    out_of)` when those of what went in are known, or at once when nothing there needs any.
+    `overwritten`: the call changed what went in, so that its next one is better watched `in_place`."""
 
     def __init__(self, on_begin, on_end):
+        self.overwritten = False
         self._on_begin = on_begin
         self._on_end = on_end
+        self._versions = ()
         self._of_outputs = None
         self._waiting = 0
         self._of_inputs = []
@@ -122,13 +126,15 @@ class CallGradients:
         if not tensors:
             return args, kwargs
         if in_place:
-            # The tensors are overwritten: hooks on their present values, no node in between.
+            # The tensors are overwritten: hooks on their present values, no node in between. Inputs
+            # that are not overwritten show the gradient of all their uses.
             self._waiting = len(tensors)
             self._of_inputs = [None] * len(tensors)
             for index, tensor in enumerate(tensors):
                 tensor.register_hook(lambda gradient, at=index: self._one_input(at, gradient))
             return args, kwargs
         passed = _inside(self._pass, tensors)
+        self._versions = [(tensor, tensor._version) for tensor in passed]
         self._waiting = 1
         passed[0].grad_fn.register_hook(self._all_inputs)
         replacements = iter(passed)
@@ -141,6 +147,8 @@ class CallGradients:
         return _PassInputs.apply(*tensors)
 
     def pass_output(self, output):
+        self.overwritten = any(tensor._version != version for tensor, version in self._versions)
+        self._versions = ()
         tensors = []
         collect(output, tensors)
         if not tensors:
