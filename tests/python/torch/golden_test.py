@@ -24,8 +24,8 @@ REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(golden_cases.HERE))
 GOLDEN = os.environ.get("MSPROBE_GOLDEN", os.path.join(os.path.dirname(REPOSITORY), "shared",
                                                        "golden"))
 IS_TORCH_2 = int(torch.__version__.split(".")[0]) >= 2
-# What the optimizer calls differs between the versions that recorded the two sets, and so do sums in
-# bfloat16.
+# What the optimizer calls differs between the versions that recorded the two sets, and so do sums
+# in bfloat16.
 OPTIMIZER_CASES = ("gpt_statistics_mix", "cnn_tensor_mix", "dist_statistics_mix")
 SCRIPTS = {"train": "train.py", "arguments": "argtypes.py", "distributed": "dist.py"}
 

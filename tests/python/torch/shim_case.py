@@ -1,4 +1,4 @@
-"""Runs a piece of training code under a configuration in a process of its own, and gives its dump."""
+"""Runs training code under a configuration in a process of its own, and gives its dump."""
 import json
 import os
 import shutil

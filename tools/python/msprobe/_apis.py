@@ -1,4 +1,4 @@
-"""Stand-ins for a framework's functions: put in place while calls are recorded, taken away after."""
+"""Stand-ins for a framework's functions: in place while calls are recorded, taken away after."""
 import contextlib
 import inspect
 import json
@@ -111,7 +111,7 @@ class ApiHooks:
                                                                                found[1])
 
     def find(self, base):
-        """(holder, attribute, function) of those recorded as `base`, such as "Functional.linear"."""
+        """(holder, attribute, function) of those recorded as `base` ("Functional.linear")."""
         return [(holder, attribute, function)
                 for holder, attribute, function, prefix, name in self._functions()
                 if "%s.%s" % (prefix, name) == base]

@@ -6,7 +6,7 @@ _MAX_DEPTH = 50
 
 
 class Debugger:
-    """Records steps as its configuration says. One per process: later constructions give the first."""
+    """Records steps as its configuration says. One per process: constructing again gives the first."""
 
     _instance = None
 
@@ -83,7 +83,7 @@ class Debugger:
     def monitor(cls, model=None):
         """Gradient probes are a task of their own."""
         cls._existing()
-        log(_kinds.LOG_WARNING, "monitor() belongs to the task grad_probe, which records nothing here")
+        log(_kinds.LOG_WARNING, "monitor() belongs to the task grad_probe, which is not recorded")
 
     # ---- single values ----
 

@@ -52,7 +52,7 @@ class ModuleHooks:
 
     @staticmethod
     def named(root):
-        """(path, module) of a model and all that is in it; the path of the model itself is empty."""
+        """(path, module) of a model and all that is in it; the model's own path is empty."""
         return root.named_modules()
 
     @staticmethod

@@ -1,7 +1,7 @@
 """The one capture of a process: its settings, its steps, and what the hooks of a framework need.
 
 A framework's side (pytorch, mindspore) gives a `Hooks` object; this module decides when they are in
-place. Nothing here raises into the training once a step runs: errors are told and recording goes on.
+place. Nothing here raises into the training once a step runs: errors are told, recording goes on.
 """
 import atexit
 import functools
@@ -41,7 +41,7 @@ def guarded(function):
 
 
 class Hooks:
-    """What a framework does when recording begins and ends. All methods may be called repeatedly."""
+    """What a framework does when recording begins and ends. All may be called repeatedly."""
 
     # Whether gradients of an API's inputs are all that this framework can give.
     gradients_of_inputs = False
@@ -86,8 +86,8 @@ class Session:
 
     def __init__(self, framework, hooks, config_path, overrides):
         text = _native.open(
-            os.fspath(config_path) if config_path else "", json.dumps(overrides) if overrides else "",
-            framework)
+            os.fspath(config_path) if config_path else "",
+            json.dumps(overrides) if overrides else "", framework)
         self.settings = json.loads(text)
         self.hooks = hooks
         self.level = self.settings["level"]
@@ -150,8 +150,8 @@ class Session:
         rank = self.hooks.rank()
         if rank < 0 and self.settings.get("rank") and self.level != "debug":
             self.say_once(_kinds.LOG_WARNING,
-                          "the configuration selects ranks, but this process does not know its rank "
-                          "yet: nothing is recorded until its processes have found each other")
+                          "the configuration selects ranks, but this process does not know its "
+                          "rank yet: nothing is recorded until its processes have found each other")
         try:
             outcome = _native.start(rank)
         except RuntimeError as error:

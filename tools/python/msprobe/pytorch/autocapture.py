@@ -129,8 +129,8 @@ def activate():
         log(_kinds.LOG_ERROR, "nothing is captured: %s" % error)
         return
     if debugger._session.level == "debug":
-        log(_kinds.LOG_WARNING, "level debug records what a script saves itself: this script is run "
-                                "without capture")
+        log(_kinds.LOG_WARNING, "level debug records what a script saves itself: this script is "
+                                "run without capture")
         return
     debugger._hooks.keep_apis(debugger._session)
     _watch = _Watch(debugger)

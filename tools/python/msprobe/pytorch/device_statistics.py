@@ -1,8 +1,8 @@
 """Tensors of an accelerator: their statistics are reduced where they lie and come back together.
 
 No call here waits for the device: results go into rows of one buffer per device, which is copied
-once per flush. What is saved or checksummed is copied by the capture library, behind the stream that
-produced it; those tensors are held until it says so.
+once per flush. What is saved or checksummed is copied by the capture library, behind the stream
+that produced it; those tensors are held until it says so.
 """
 import sys
 

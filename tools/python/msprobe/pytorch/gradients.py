@@ -1,8 +1,8 @@
 """Gradients at the two ends of a call: of what went in, and of what came out.
 
 Tensors that went in pass through a node of ours, so that its gradients are those of this call alone
-and not of every use of the tensor; so do tensors that came out. Values, storage and version counters
-stay what they are; nothing is saved for backward.
+and not of every use of the tensor; so do tensors that came out. Values, storage and version
+counters stay what they are; nothing is saved for backward.
 """
 import dataclasses
 
@@ -17,7 +17,7 @@ _view_as = torch.Tensor.view_as
 
 class _PassInputs(torch.autograd.Function):
     """Identity over several inputs: its backward runs once, when all gradients are there. Detached
-    aliases, not views: PyTorch forbids changes in place of views that a function like this returns."""
+    aliases, not views: PyTorch forbids changes in place of views that such a function returns."""
 
     @staticmethod
     def forward(ctx, *tensors):
@@ -108,7 +108,7 @@ def _inside(function, *args):
 class CallGradients:
     """Both ends of one call. `on_begin()` runs when gradients reach what came out, `on_end(into,
     out_of)` when those of what went in are known, or at once when nothing there needs any.
-    `overwritten`: the call changed what went in, so that its next one is better watched `in_place`."""
+    `overwritten`: the call changed what went in, so that its next one is watched `in_place`."""
 
     def __init__(self, on_begin, on_end):
         self.overwritten = False

@@ -24,7 +24,7 @@ def _rerun(function):
 
 
 def recompute_places():
-    """Where activation checkpointing re-enters the forward: both forms of PyTorch, and Megatron's."""
+    """Where activation checkpointing re-enters the forward: both forms of PyTorch, Megatron's."""
     modules = [importlib.import_module("torch.utils.checkpoint"),
                sys.modules.get("megatron.core.tensor_parallel.random")]
     for module in modules:
@@ -102,7 +102,8 @@ def clip_places(session):
     modules = [torch.nn.utils, importlib.import_module("torch.nn.utils.clip_grad"),
                sys.modules.get("megatron.core.optimizer.clip_grads")]
     for module in modules:
-        for name in ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "clip_grad_norm_fp32"):
+        for name in ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_",
+                     "clip_grad_norm_fp32"):
             function = getattr(module, name, None)
             if callable(function):
                 yield Place(module, name, _under(function, "clip_grad", session))

@@ -47,7 +47,8 @@ def plain(value):
     if isinstance(value, known.get("P2POp", ())):
         operation = getattr(value.op, "__name__", str(value.op))
         return {"class_type": "torch.distributed.P2POp", "tensor": value.tensor, "op": operation,
-                "peer": value.peer, "tag": value.tag, "group_id": _group(value.group).get("group_id")}
+                "peer": value.peer, "tag": value.tag,
+                "group_id": _group(value.group).get("group_id")}
     return {"type": "torch.distributed.ReduceOp", "value": _reduction(value)}
 
 
