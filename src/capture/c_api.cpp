@@ -291,6 +291,10 @@ void msprobe_capture_close(msprobe_capture* capture) noexcept {
     return;
   }
   Guarded([&] {
+    if (capture->session != nullptr && !capture->session->InOwnProcess()) {
+      // A child that ends without a word: threads and locks are its parent's.
+      [[maybe_unused]] Session* const left_alone = capture->session.release();
+    }
     Status status = capture->session != nullptr ? capture->session->Close() : Status();
     delete capture;
     return status;

@@ -3,9 +3,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -47,10 +50,17 @@ class LazyDeviceCopies {
   std::unique_ptr<DeviceCopies> copies_;
 };
 
+inline std::string AbsolutePath(const std::string& path) {
+  std::error_code error;
+  const base::Path absolute = std::filesystem::absolute(path, error);
+  return error || path.empty() ? path : absolute.string();
+}
+
 struct Engine {
   Engine(Settings given_settings, Filters given_filters)
       : settings(std::move(given_settings)),
         filters(std::move(given_filters)),
+        root(AbsolutePath(settings.dump_path)),
         writers(std::make_shared<TensorWriters>(static_cast<size_t>(settings.writer_threads),
                                                 settings.writer_memory_bytes)) {}
 
@@ -58,6 +68,9 @@ struct Engine {
 
   std::mutex filters_mutex;
   Filters filters;  // under filters_mutex
+
+  // dump_path whatever working directory the training changes to.
+  const std::string root;
 
   const std::shared_ptr<TensorWriters> writers;
   const std::shared_ptr<Totals> totals = std::make_shared<Totals>();

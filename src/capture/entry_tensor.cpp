@@ -15,6 +15,8 @@
 namespace msprobe::capture {
 namespace {
 
+constexpr int64_t kMostElements = int64_t{1} << 56U;
+
 // A view of the described memory, when it can be one.
 Result<TensorView> ViewOf(const TensorDescription& tensor) {
   TensorView view;
@@ -28,9 +30,14 @@ Result<TensorView> ViewOf(const TensorDescription& tensor) {
     return UnsupportedError("strides that are negative, or of another rank than the shape");
   }
   view.data = static_cast<const std::byte*>(tensor.data);
-  int64_t last = 0;
+  int64_t last = 0;  // element that the strides can reach
   for (size_t axis = 0; axis < view.shape.size(); ++axis) {
-    last += std::max<int64_t>(view.shape[axis] - 1, 0) * view.strides[axis];
+    int64_t reach = 0;
+    if (__builtin_mul_overflow(std::max<int64_t>(view.shape[axis] - 1, 0), view.strides[axis],
+                               &reach) ||
+        __builtin_add_overflow(last, reach, &last) || last > kMostElements) {
+      return UnsupportedError("strides that reach beyond any memory");
+    }
   }
   view.extent_bytes = static_cast<size_t>(last + 1) * DTypeSize(view.dtype);
   view.conjugated = tensor.conjugated && GetDTypeInfo(view.dtype).kind == DTypeKind::kComplex;

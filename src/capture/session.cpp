@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "src/base/log.h"
 #include "src/capture/kernel_dump.h"
@@ -23,7 +24,8 @@ Result<std::unique_ptr<Session>> Session::Open(Settings settings) {
 Session::Session(std::shared_ptr<Engine> engine, std::string settings_json)
     : engine_(std::move(engine)),
       settings_json_(std::move(settings_json)),
-      stacks_(std::make_unique<Stacks>()) {}
+      stacks_(std::make_unique<Stacks>()),
+      process_id_(::getpid()) {}
 
 Session::~Session() {
   if (const Status status = Close(); !status.ok()) {
@@ -90,8 +92,7 @@ Status Session::BeginKernelDump() {
   if (!kernels_wanted_.load()) {
     return UsageError("kernels are dumped at level L2, between start and stop of a selected step");
   }
-  MSP_RETURN_IF_ERROR(
-      capture::BeginKernelDump({engine_->settings.dump_path, current_step(), rank_}));
+  MSP_RETURN_IF_ERROR(capture::BeginKernelDump({engine_->root, current_step(), rank_}));
   kernels_dumped_ = true;
   return {};
 }
@@ -143,6 +144,8 @@ int64_t Session::current_step() const {
   const std::lock_guard lock(mutex_);
   return current_step_;
 }
+
+bool Session::InOwnProcess() const { return ::getpid() == process_id_; }
 
 Status Session::Close() {
   const std::lock_guard life(life_mutex_);

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include <sys/types.h>
+
 #include "msprobe/status.h"
 
 #include "src/capture/engine.h"
@@ -52,6 +54,9 @@ class Session {
   Status BeginKernelDump();
   Status EndKernelDump();
 
+  // False in a forked child that was not told so by AfterFork: nothing here may be touched then.
+  bool InOwnProcess() const;
+
   // The step that records now; null when none does.
   std::shared_ptr<StepRecording> recording() const;
   // An entry to describe a call with; inactive when nothing is recorded.
@@ -71,6 +76,7 @@ class Session {
   std::shared_ptr<Engine> engine_;
   const std::string settings_json_;
   std::unique_ptr<Stacks> stacks_;
+  const pid_t process_id_;
 
   std::mutex life_mutex_;  // start, stop, step, close
   bool told_unknown_rank_ = false;

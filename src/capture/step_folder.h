@@ -17,7 +17,7 @@ inline constexpr const char* kManifestName = "manifest.json";
 inline constexpr const char* kErrorLogName = "dump_error_info.log";
 
 struct StepPlace {
-  std::string dump_path;  // as the configuration spells it
+  std::string dump_path;
   int64_t step = 0;
   std::optional<int64_t> rank;  // not known: folder "rank"
 
@@ -40,7 +40,7 @@ class StepFolder {
 
   const StepPlace& place() const { return place_; }
   const base::Path& path() const { return path_; }
-  // Spelled as derived from dump_path; empty without.
+  // Empty without.
   const base::Path& tensor_path() const { return tensor_path_; }
 
   // The locked, empty records.log, open for appending; the caller owns it from now on.

@@ -9,6 +9,7 @@
 #include "src/base/log.h"
 #include "src/capture/background_thread.h"
 #include "src/capture/manifest.h"
+#include "src/dump/layout.h"
 #include "src/dump/log_conversion.h"
 #include "src/json/writer.h"
 
@@ -36,8 +37,8 @@ Result<std::shared_ptr<StepRecording>> StepRecording::Begin(std::shared_ptr<Engi
                                                             int64_t step,
                                                             std::optional<int64_t> rank) {
   const Settings& settings = engine->settings;
-  MSP_ASSIGN_OR_RETURN(StepFolder folder, StepFolder::Claim({settings.dump_path, step, rank},
-                                                            settings.saves_tensors()));
+  MSP_ASSIGN_OR_RETURN(StepFolder folder,
+                       StepFolder::Claim({engine->root, step, rank}, settings.saves_tensors()));
   const int descriptor = folder.TakeLogDescriptor();
   const std::shared_ptr<StepRecording> recording(
       new StepRecording(std::move(engine), std::move(folder)));
@@ -92,7 +93,11 @@ dump::LogHeader StepRecording::MakeHeader() const {
   header.task = TaskName(settings().task);
   header.level = LevelName(settings().level);
   header.framework = FrameworkName(settings().framework);
-  header.dump_data_dir = folder_.tensor_path().string();
+  if (tensor_files_ != nullptr) {
+    // As derived from dump_path, relative where that is.
+    const StepPlace as_given = {settings().dump_path, step(), rank()};
+    header.dump_data_dir = (as_given.rank_path() / dump::kTensorFolderName).string();
+  }
   header.process_id = static_cast<uint64_t>(::getpid());
   return header;
 }

@@ -288,6 +288,44 @@ TEST(Session, RecordsNothingInAForkedChildUntilItsNextStart) {
   EXPECT_THAT(childs, Not(HasSubstr("Torch.child.0")));
 }
 
+TEST(Session, MayBeClosedByAForkedChildThatKnowsNothing) {
+  const testing::TemporaryFolder folder;
+  TestCapture capture(folder / "dump", R"("task": "tensor")");
+  capture.Start(0);
+  RecordOne(capture, "Torch.foo.0.forward");
+  const testing::ChildEnd end = testing::RunInChild([&] {
+    capture.Close();
+    return 0;
+  });
+  EXPECT_EQ(end.exit_code, 0);
+  EXPECT_FALSE(fs::exists(folder / "dump/step0/rank0/manifest.json"));
+  capture.Step();
+  EXPECT_THAT(DataOf(folder / "dump/step0/rank0/dump.json"), HasSubstr("Torch.foo.0"));
+}
+
+TEST(Session, StaysWhereItBeganWhenTheWorkingDirectoryChanges) {
+  const testing::TemporaryFolder folder;
+  fs::create_directory(folder / "elsewhere");
+  const testing::ChildEnd end = testing::RunInChild([&] {
+    fs::current_path(folder.path());
+    TestCapture capture("./dump", R"("task": "tensor")");
+    capture.Start(0);
+    fs::current_path(folder / "elsewhere");
+    RecordOne(capture, "Torch.foo.0.forward");
+    capture.Step();
+    capture.Start(0);
+    capture.Close();
+    return 0;
+  });
+  EXPECT_EQ(end.exit_code, 0);
+  EXPECT_TRUE(fs::is_empty(folder / "elsewhere"));
+  EXPECT_TRUE(
+      fs::exists(folder / "dump/step0/rank0/dump_tensor_data/Torch.foo.0.forward.output.0.pt"));
+  EXPECT_TRUE(fs::exists(folder / "dump/step1/rank0/manifest.json"));
+  EXPECT_THAT(testing::Slurp(folder / "dump/step0/rank0/dump.json"),
+              HasSubstr("\"dump_data_dir\": \"./dump/step0/rank0/dump_tensor_data\""));
+}
+
 TEST(Session, DumpsNoKernelsWithoutARuntimeThatCan) {
   const testing::TemporaryFolder folder;
   TestCapture capture(folder / "dump",
