@@ -425,6 +425,17 @@ class Modules(ShimCase):
         self.assertEqual(dump.names(), ["Module.0.0.ReLU.forward.0", "Module.0.0.ReLU.forward.1",
                                         "Module.1.0.ReLU.forward.0"])
 
+    def test_a_model_that_joins_later_is_recorded_too(self):
+        dump = self.run_code("""
+            first, second = nn.Sequential(nn.ReLU()), nn.Sequential(nn.ReLU())
+            debugger.start([first]); first(torch.ones(1)); second(torch.ones(1))
+            debugger.stop(); debugger.step()
+            debugger.start([first, second]); first(torch.ones(1)); second(torch.ones(1))
+            debugger.stop(); debugger.step()
+        """, level="L0")
+        self.assertEqual(dump.names(0), ["Module.0.0.ReLU.forward.0"])
+        self.assertEqual(dump.names(1), ["Module.0.0.ReLU.forward.0", "Module.1.0.ReLU.forward.0"])
+
     def test_a_single_module_can_be_recorded(self):
         dump = self.run_code("""
             model = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), nn.Linear(2, 2))

@@ -42,7 +42,7 @@ class ModuleHooks:
         self._session = session
         self._known = {}
         self._single = {}
-        self._models = set()
+        self._models = {}
         self._compiled = {}
         self._without_hooks = without_hooks
         self._window = None
@@ -88,11 +88,11 @@ class ModuleHooks:
     # ---- what is recorded ----
 
     def add_model(self, model):
-        if id(model) in self._models:
-            return
-        self._models.add(id(model))
         listed = isinstance(model, (list, tuple))
         for index, root in enumerate(model if listed else [model]):
+            if id(root) in self._models:
+                continue
+            self._models[id(root)] = root  # held: its id stays its own
             inside_compiled = set()
             for path, module in self.named(root):
                 if id(module) in inside_compiled or id(module) in self._known:
