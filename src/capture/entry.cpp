@@ -15,6 +15,8 @@ constexpr size_t kMemberDepth = 3;  // of a member's value in dump.json
 constexpr size_t kWholeDepth = 2;
 // Deeper values are no arguments of a call, but a structure that holds itself.
 constexpr size_t kDeepest = 100;
+// A model with masks of -inf overflows everywhere.
+constexpr int64_t kToldHits = 20;
 constexpr size_t kLongestFragmentBytes = size_t{1} << 30U;
 
 }  // namespace
@@ -363,7 +365,10 @@ void Entry::CountOverflow() {
   Engine& engine = step_->engine();
   const int64_t wanted = step_->settings().overflow_nums;
   const int64_t hits = engine.overflow_hits.fetch_add(1) + 1;
-  base::LogWarning(fmt::format("{} holds NaN or infinity (hit {})", name_, hits));
+  if (hits <= kToldHits) {
+    base::LogWarning(fmt::format("overflow in {} (hit {}){}", name_, hits,
+                                 hits == kToldHits ? "; later ones are only recorded" : ""));
+  }
   if (wanted >= 0 && hits >= wanted && !engine.finished.exchange(true)) {
     base::LogInfo(
         fmt::format("overflow check: {} of {} hits are recorded; capture ends", hits, wanted));

@@ -282,6 +282,23 @@ TEST(OverflowCheck, KeepsEntriesThatOverflowAndEndsAfterEnough) {
   EXPECT_FALSE(fs::exists(tensors / "Torch.d.0.forward.output.0.pt"));
 }
 
+TEST(OverflowCheck, TellsTheFirstHitsAndRecordsThemAll) {
+  const testing::TemporaryFolder folder;
+  TestCapture capture(folder / "dump", R"("task": "overflow_check", "overflow_nums": -1)");
+  const float infinity = INFINITY;
+  capture.Start();
+  ::testing::internal::CaptureStderr();
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(
+        capture.Record("Torch.a." + std::to_string(i) + ".forward", FloatTensor(&infinity, {})),
+        MSPROBE_OK);
+  }
+  const std::string told = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 20);
+  EXPECT_THAT(told, HasSubstr("later ones are only recorded"));
+  EXPECT_EQ(capture.Totals().entries, 100U);
+}
+
 TEST(OverflowCheck, IsOnlyMadeByItsOwnTask) {
   const testing::TemporaryFolder folder;
   TestCapture capture(folder / "dump");
