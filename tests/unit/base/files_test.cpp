@@ -198,6 +198,30 @@ TEST(AtomicFile, LeavesTheOldFileAloneWhenAbandoned) {
   EXPECT_EQ(folder.EntryCount(), 1U);
 }
 
+TEST(AtomicFile, HoldsWhatWasWrittenAndNotWhatWasReserved) {
+  const TemporaryFolder folder;
+  const Path target = folder / "f";
+  Result<AtomicFile> file = AtomicFile::Create(target);
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE(file->Reserve(1 << 20).ok());
+  ASSERT_TRUE(file->Write("abc").ok());
+  ASSERT_TRUE(file->Close().ok());
+  EXPECT_FALSE(std::filesystem::exists(target));
+  ASSERT_TRUE(file->Commit().ok());
+  EXPECT_EQ(Slurp(target), "abc");
+}
+
+TEST(AtomicFile, LeavesNothingWhenAbandonedAfterItWasClosed) {
+  const TemporaryFolder folder;
+  {
+    Result<AtomicFile> file = AtomicFile::Create(folder / "f");
+    ASSERT_TRUE(file.ok());
+    ASSERT_TRUE(file->Write("new").ok());
+    ASSERT_TRUE(file->Close().ok());
+  }
+  EXPECT_EQ(folder.EntryCount(), 0U);
+}
+
 TEST(AtomicFile, ReplacesTheOldFile) {
   const TemporaryFolder folder;
   Spill(folder / "f", "a much longer old text");

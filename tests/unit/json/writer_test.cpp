@@ -127,6 +127,31 @@ TEST(Writer, WritesNullForNonFiniteNumbersWhereAReaderIsStrict) {
   EXPECT_EQ(Spelled(0.5, Writer::NonFinite::kNull), "0.5");
 }
 
+TEST(Writer, SpellsNonFiniteNumbersAsTextsWhereNothingMayBeLost) {
+  EXPECT_EQ(Spelled(std::nan(""), Writer::NonFinite::kText), "\"NaN\"");
+  EXPECT_EQ(Spelled(-HUGE_VAL, Writer::NonFinite::kText), "\"-Infinity\"");
+  EXPECT_EQ(Spelled(0.5, Writer::NonFinite::kText), "0.5");
+}
+
+TEST(Writer, WritesAPartAsItStandsInsideTheWhole) {
+  std::string whole;
+  Writer outer(whole, 1);
+  outer.BeginObject();
+  outer.Key("a");
+  outer.BeginArray();
+  outer.BeginArray();
+  outer.Int(1);
+  outer.EndArray();
+  outer.EndArray();
+  outer.EndObject();
+  std::string part;
+  Writer inner(part, 1, Writer::NonFinite::kPython, 2);
+  inner.BeginArray();
+  inner.Int(1);
+  inner.EndArray();
+  EXPECT_EQ(whole, "{\n \"a\": [\n  " + part + "\n ]\n}");
+}
+
 TEST(Writer, PutsMembersOfEveryType) {
   std::string out;
   Writer writer(out, -1);
