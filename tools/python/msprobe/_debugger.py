@@ -6,7 +6,7 @@ _MAX_DEPTH = 50
 
 
 class Debugger:
-    """Records steps as its configuration says. One per process: constructing again gives the first."""
+    """Records steps as its configuration says. One per process: a second one is the first."""
 
     _instance = None
 

@@ -68,6 +68,9 @@ class Hooks:
     def install(self, session, model, token_range):
         """Puts the hooks in place."""
 
+    def settle(self, session):
+        """Recording is about to pause: what is complete is recorded."""
+
     def pause(self, session):
         """Recording pauses: APIs are as they were; what belongs to the step goes on."""
 
@@ -190,6 +193,7 @@ class Session:
     def stop(self):
         if self.level == "debug" or not self.step_open or self._closed:
             return
+        self._quietly("stop", self.hooks.settle, self)
         self.recording = False
         self.switch()
         self._quietly("stop", self.hooks.pause, self)
@@ -199,6 +203,8 @@ class Session:
     def step(self):
         if self._closed:
             return
+        if self.step_open:
+            self._quietly("step", self.hooks.settle, self)
         self.recording = False
         if self.step_open:
             self._quietly("step", self.hooks.pause, self)

@@ -10,7 +10,7 @@
 namespace msprobe::python {
 namespace {
 
-enum Asynchronous : int { kPlain = 0, kCollective = 1, kAlwaysHandle = 2 };
+enum Asynchronous : int { kPlain = 0, kCollective = 1, kAlwaysHandle = 2, kWithHandle = 3 };
 
 struct Api {
   PyObject head;
@@ -40,6 +40,7 @@ const Names& Known() {
 }
 
 void PutRecompute(msprobe_entry* entry, const ThreadState& thread) {
+  if (Global().mindspore) return;
   msprobe_put_member(entry, Text("is_recompute"), Text(""));
   msprobe_put_bool(entry, thread.recompute > 0 ? 1 : 0);
 }
@@ -141,7 +142,7 @@ class Recording {
                        ReturnsHandle(api_, args, kwargs, result);
     if ((wanted & MSPROBE_WANT_OUTPUT) != 0 && !later) {
       if (piece_ == nullptr) piece_ = msprobe_entry_begin(state.capture, Text(name_));
-      if (api_->asynchronous == kPlain) {
+      if (api_->asynchronous == kPlain || api_->asynchronous == kWithHandle) {
         DescribeOutput(piece_, name_, result);
       } else {
         PutCollectiveOutput(piece_, name_, args, kwargs);

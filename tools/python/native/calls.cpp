@@ -72,8 +72,10 @@ PyObject* ModuleForward(PyObject* /*module*/, PyObject* args) {
     if ((wanted & MSPROBE_WANT_INPUT) != 0) DescribeInputs(entry, name, inputs, kwargs);
     if ((wanted & MSPROBE_WANT_OUTPUT) != 0) DescribeOutput(entry, name, output);
     PutParameters(entry, name, parameters);
-    msprobe_put_member(entry, Text("is_recompute"), Text(""));
-    msprobe_put_bool(entry, thread.recompute > 0 ? 1 : 0);
+    if (!state.mindspore) {
+      msprobe_put_member(entry, Text("is_recompute"), Text(""));
+      msprobe_put_bool(entry, thread.recompute > 0 ? 1 : 0);
+    }
     msprobe_entry_commit(entry);
   }
   if ((wanted & MSPROBE_WANT_STACK) != 0) RecordStack(name);

@@ -90,6 +90,11 @@ void PutTyped(msprobe_entry* entry, std::string_view type, std::string_view text
   msprobe_close(entry);
 }
 
+void PutDtype(msprobe_entry* entry, PyObject* value) {
+  const std::string text = Spelled(value);
+  PutTyped(entry, Global().mindspore ? "mindspore.dtype" : "torch.dtype", text);
+}
+
 void PutSlice(msprobe_entry* entry, PyObject* value) {
   const Names& names = Known();
   msprobe_open_typed(entry, Text("slice"));
@@ -255,11 +260,11 @@ void PutAny(msprobe_entry* entry, std::string_view name, PyObject* value, Under 
   const Kind kind = KindOf(value);
   if (under == Under::kDtype &&
       (kind == Kind::kDtype || kind == Kind::kNull || kind == Kind::kNumber || value == Py_None)) {
-    const std::string text = Spelled(value);
-    PutTyped(entry, "torch.dtype", text);
+    PutDtype(entry, value);
     return;
   }
-  if (under == Under::kDevice && (kind == Kind::kNumber || value == Py_None)) {
+  if (under == Under::kDevice && !Global().mindspore &&
+      (kind == Kind::kNumber || value == Py_None)) {
     msprobe_open_typed(entry, Text("torch.device"));
     if (!PutPlain(entry, value)) msprobe_put_null(entry);
     msprobe_close(entry);
@@ -291,11 +296,9 @@ void PutAny(msprobe_entry* entry, std::string_view name, PyObject* value, Under 
     case Kind::kSize:
       PutSize(entry, value);
       return;
-    case Kind::kDtype: {
-      const std::string text = Spelled(value);
-      PutTyped(entry, "torch.dtype", text);
+    case Kind::kDtype:
+      PutDtype(entry, value);
       return;
-    }
     case Kind::kDevice:
       PutDevice(entry, value);
       return;
@@ -329,15 +332,15 @@ void PutAny(msprobe_entry* entry, std::string_view name, PyObject* value, Under 
 
 void PutPending(msprobe_entry* entry, PyObject* value, PyObject* on_tensor, int depth) {
   const Kind kind = KindOf(value);
-  if (kind == Kind::kTensor) {
-    const Ref wanted = Attribute(value, Known().requires_grad);
+  if (kind == Kind::kTensor || kind == Kind::kOtherTensor) {
+    // Other frameworks do not say which tensors will get a gradient.
+    const Ref answer =
+        kind == Kind::kTensor ? Attribute(value, Known().requires_grad) : Ref::Borrow(Py_True);
     PyErr_Clear();
-    const uint64_t ticket =
-        wanted && wanted.get() == Py_True ? msprobe_put_pending(entry) : uint64_t{0};
-    if (ticket == 0) {
-      if (!wanted || wanted.get() != Py_True) msprobe_put_null(entry);
-      return;
-    }
+    const bool wanted = answer.get() == Py_True;
+    if (!wanted) msprobe_put_null(entry);
+    const uint64_t ticket = wanted ? msprobe_put_pending(entry) : uint64_t{0};
+    if (ticket == 0) return;
     const Ref number(PyLong_FromUnsignedLongLong(ticket));
     const Ref done(number ? PyObject_CallFunctionObjArgs(on_tensor, value, number.get(), nullptr)
                           : nullptr);

@@ -1,6 +1,7 @@
 #include "tools/python/native/session.h"
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "tools/python/native/stack_walk.h"
@@ -59,6 +60,7 @@ PyObject* Open(PyObject* /*module*/, PyObject* args) {
     state.capture = nullptr;
     return Fail(code);
   }
+  state.mindspore = std::string_view(framework) != "pytorch";
   return PyUnicode_FromString(msprobe_capture_settings(state.capture));
 }
 

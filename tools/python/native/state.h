@@ -84,6 +84,7 @@ struct State {
   bool constructs = false;  // construct.json is wanted (levels L0 and mix)
   bool one_piece = false;   // overflow_check: both halves of a call are judged together
   bool gradients_of_inputs = false;
+  bool mindspore = false;          // its dtypes, no is_recompute
   bool any_module_called = false;  // in this step: parents are null from then on, "" before
   uint64_t generation = 1;         // grows with every step
   uint64_t step_records = 0;

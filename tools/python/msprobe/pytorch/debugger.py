@@ -8,7 +8,7 @@ from msprobe.pytorch.hooks import TorchHooks
 
 
 class PrecisionDebugger(Debugger):
-    """Records steps as its configuration says. One per process: constructing again gives the first."""
+    """Records steps as its configuration says. One per process: a second one is the first."""
 
     def __init__(self, config_path=None, task=None, dump_path=None, level=None, model=None,
                  step=None):

@@ -1,12 +1,10 @@
 """All hooks of PyTorch together, as the session switches them on and off."""
-import contextlib
-
 import torch
 
 from msprobe import _native
 from msprobe._apis import Patches
-from msprobe._pending import PendingOutputs
-from msprobe._session import LEVELS_WITH_APIS, LEVELS_WITH_MODULES, Hooks, guarded
+from msprobe._hooks import CommonHooks
+from msprobe._session import guarded
 from msprobe.pytorch import distributed, patches, values
 from msprobe.pytorch.api_hooks import ApiHooks
 from msprobe.pytorch.device_statistics import DeviceStatistics
@@ -15,17 +13,15 @@ from msprobe.pytorch.kernel_dump import KernelDump
 from msprobe.pytorch.module_hooks import ModuleHooks
 
 
-class TorchHooks(Hooks):
+class TorchHooks(CommonHooks):
+    module_type = torch.nn.Module
+    module_word = "torch.nn.Module"
+
     def __init__(self):
-        self.apis = ApiHooks()
-        self.modules = None
-        self._pending = PendingOutputs()
-        self._keeps_apis = False
-        self._session = None
+        super().__init__(ApiHooks())
 
     def attach(self, session):
-        """Once, when the session is open: what the hooks need to know of it."""
-        self._session = session
+        super().attach(session)
         self.modules = ModuleHooks(session, self._without_hooks)
         settings = session.settings
         self._device = DeviceStatistics(
@@ -37,47 +33,21 @@ class TorchHooks(Hooks):
         self._optimizer_open = []
         self._kernels = KernelDump(session, self.apis) if session.level == "L2" else None
         values.configure()
-        _native.configure("later_output", self._pending.add)
+        _native.configure("later_output", self.pending.add)
         _native.configure("input_gradients", self._pass_inputs)
         _native.configure("device_tensor", self._device.describe)
 
     def rank(self):
         return distributed.rank()
 
-    def check_model(self, model):
-        models = model if isinstance(model, (list, tuple)) else [model]
-        if not models or not all(isinstance(item, torch.nn.Module) for item in models):
-            raise TypeError("the model is a torch.nn.Module or a list of them, not %s"
-                            % type(model).__name__)
-
     def tensor_types(self):
         return (torch.Tensor,)
 
     # ---- on and off ----
 
-    def keep_apis(self, session):
-        """Functions stay replaced between steps: a step may begin inside the expression that looked
-        one up, as in loss(model(x)). They cost a test per call until the last selected step."""
-        if session.level in LEVELS_WITH_APIS:
-            self._keeps_apis = True
-            self.apis.install()
-
-    def _release_apis(self, session):
-        if not self._keeps_apis or session.finished:
-            self.apis.remove()
-
     def install(self, session, model, token_range):
         self._recompute.put()
-        if session.level in LEVELS_WITH_MODULES:
-            self.modules.add_model(model)
-        self.modules.set_window(model, token_range)
-        if token_range is not None:
-            session.recording = False
-            session.switch()
-        if session.level in LEVELS_WITH_MODULES or token_range is not None:
-            self.modules.install()
-        if session.level in LEVELS_WITH_APIS:
-            self.apis.install()
+        super().install(session, model, token_range)
         if self._kernels is not None:
             self._kernels.install()
         if session.level == "mix":
@@ -85,17 +55,14 @@ class TorchHooks(Hooks):
             self._optimizer.put()
 
     def pause(self, session):
-        self._release_apis(session)
+        super().pause(session)
         if self._kernels is not None:
             self._kernels.remove()
         self._clip.take()
-        # Modules stay: their calls count until the step ends, recorded or not. So does the watch of
-        # optimizers: this may run inside one of its hooks.
+        # The watch of optimizers stays: this may run inside one of its hooks.
 
     def finish_step(self, session):
-        self._pending.finish()
-        self._pending.remove()
-        self.modules.remove()
+        super().finish_step(session)
         self._recompute.take()
         self._optimizer_open.clear()
 
@@ -103,19 +70,9 @@ class TorchHooks(Hooks):
         self._device.flush()
 
     def remove(self, session):
-        self.pause(session)
+        super().remove(session)
         self._optimizer.take()
-        self.modules.remove()
         self._recompute.take()
-        self._pending.remove()
-        if session.finished:
-            self.modules.forget()
-
-    @contextlib.contextmanager
-    def _without_hooks(self):
-        """Functions and modules are as they were, for a call that is compiled as a whole."""
-        with self.apis.away(), self.modules.away():
-            yield
 
     # ---- parents ----
 

@@ -1,0 +1,140 @@
+"""All hooks of MindSpore together, as the session switches them on and off."""
+import contextlib
+import os
+import sys
+
+import mindspore
+
+from msprobe import _kinds, _native
+from msprobe._hooks import CommonHooks
+from msprobe._session import LEVELS_WITH_APIS
+from msprobe.mindspore import gradients, values
+from msprobe.mindspore.api_hooks import ApiHooks, JitCalls, TorchApiHooks
+from msprobe.mindspore.cells import CellHooks, PrimitiveHooks, TorchModuleHooks
+
+
+def _is_static():
+    return mindspore.get_context("mode") == mindspore.GRAPH_MODE
+
+
+class MindSporeHooks(CommonHooks):
+    gradients_of_inputs = True
+    module_type = mindspore.nn.Cell
+    module_word = "mindspore.nn.Cell"
+
+    def __init__(self):
+        self._on_torch = values.torch_on_mindspore()
+        super().__init__(TorchApiHooks() if self._on_torch else ApiHooks())
+        self._backward = gradients.Backward()
+        self._primitives = PrimitiveHooks()
+        self._jit = JitCalls(self._without_hooks)
+
+    def attach(self, session):
+        super().attach(session)
+        if self._on_torch:
+            self.modules = TorchModuleHooks(session, self._without_hooks, self._backward,
+                                            sys.modules["torch"])
+            self.module_type, self.module_word = self.modules.owner, "torch.nn.Module"
+        else:
+            self.modules = CellHooks(session, self._without_hooks, self._backward)
+        if session.level == "L2":
+            session.say_once(_kinds.LOG_WARNING, "level L2 is not captured from MindSpore: its own "
+                                                 "dump (MINDSPORE_DUMP_CONFIG) records kernels")
+        values.configure()
+        _native.configure("later_output", self._add_pending)
+        if gradients.available():
+            _native.configure("input_gradients", self._pass_inputs)
+        else:
+            session.say_once(_kinds.LOG_WARNING, "this MindSpore has no Tensor.register_hook: "
+                                                 "no gradients are recorded")
+
+    def rank(self):
+        try:
+            from mindspore.communication import get_rank
+            return int(get_rank())
+        except Exception:  # not initialised, or without a runtime for it
+            pass
+        try:
+            if int(os.environ.get("RANK_SIZE", "1")) > 1:
+                return int(os.environ.get("RANK_ID", "-1"))
+        except ValueError:
+            pass
+        return -1
+
+    def tensor_types(self):
+        return values.tensor_types()
+
+    def watch_gradient(self, tensor, on_gradient):
+        return gradients.watch(tensor, on_gradient)
+
+    # ---- on and off ----
+
+    def install(self, session, model, token_range):
+        if _is_static():
+            session.say_once(_kinds.LOG_WARNING,
+                             "MindSpore runs static graphs (GRAPH_MODE), which are not recorded: "
+                             "mindspore.set_context(mode=mindspore.PYNATIVE_MODE)")
+            return
+        super().install(session, model, token_range)
+        if session.level in LEVELS_WITH_APIS:
+            if model is not None and not self._on_torch:
+                self._primitives.add_model(model)
+            self._primitives.install()
+        self._jit.put()
+
+    def settle(self, session):
+        self._backward.finish()
+
+    def pause(self, session):
+        super().pause(session)
+        self._primitives.remove()
+
+    def finish_step(self, session):
+        self._backward.finish()
+        super().finish_step(session)
+        self._jit.take()
+
+    def remove(self, session):
+        super().remove(session)
+        self._jit.take()
+        if session.finished:
+            self._primitives.forget()
+
+    @contextlib.contextmanager
+    def _without_hooks(self):
+        primitives = self._primitives.installed
+        self._primitives.remove()
+        try:
+            with super()._without_hooks():
+                yield
+        finally:
+            if primitives:
+                self._primitives.install()
+
+    # ---- what calls give ----
+
+    def _add_pending(self, result, name, args, kwargs):
+        """Some collectives give (value, handle): the value is what there is to record."""
+        items = list(result) if isinstance(result, tuple) else [result]
+        handles = [item for item in items if hasattr(item, "wait")]
+        of_result = [item for item in items if isinstance(item, values.tensor_types())]
+        if of_result:
+            args, kwargs = tuple(items), None
+        self.pending.add(handles, name, args, kwargs)
+
+    def _pass_inputs(self, args, kwargs, name):
+        """For the extension: arguments that report their gradients, and what watches the result."""
+        session, generation = self._session, self._session.generation
+
+        def end(of_outputs, of_inputs):
+            if session.step_open and session.generation == generation:
+                _native.api_backward(name, of_outputs, of_inputs)
+
+        call = gradients.CallGradients(self._backward, lambda: None, end)
+        kwargs = kwargs or {}
+        # What is written to stays what it is.
+        written = {"out": kwargs["out"]} if "out" in kwargs else {}
+        passed_args, passed_kwargs = call.pass_inputs(
+            args, {key: value for key, value in kwargs.items() if key not in written})
+        passed_kwargs.update(written)
+        return passed_args, passed_kwargs, call.pass_output

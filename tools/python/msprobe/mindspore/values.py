@@ -1,0 +1,119 @@
+"""What MindSpore's objects are to the extension."""
+import os
+import sys
+import types
+import zlib
+
+import mindspore
+import numpy
+
+from msprobe import _kinds, _native
+from msprobe._session import report
+
+# The names under which mindspore has its dtypes. bfloat16 and what is smaller has no counterpart
+# in numpy: its values come as float32.
+_DTYPES = ("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+           "float16", "float32", "float64", "bfloat16", "complex64", "complex128", "float8_e4m3fn",
+           "float8_e5m2", "hifloat8", "qint4x2", "int4")
+_THROUGH_FLOAT32 = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "hifloat8")
+
+
+def _stub_tensor():
+    """Tensors that are still being computed have a class of their own in some versions."""
+    module = sys.modules.get("mindspore.common._stub_tensor")
+    return getattr(module, "StubTensor", None)
+
+
+def tensor_types():
+    stub = _stub_tensor()
+    return (mindspore.Tensor,) if stub is None else (mindspore.Tensor, stub)
+
+
+def torch_on_mindspore():
+    """Whether the torch of this process is one whose tensors are MindSpore's."""
+    torch_tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+    return isinstance(torch_tensor, type) and issubclass(torch_tensor, mindspore.Tensor)
+
+
+def dtypes():
+    """{dtype: name} of all dtypes of this MindSpore."""
+    named = ((getattr(mindspore, name, None), name) for name in _DTYPES)
+    return {dtype: name for dtype, name in named if dtype is not None}
+
+
+_names = dtypes()
+_dtype_types = tuple({type(dtype) for dtype in _names})
+_through_float32 = [dtype for dtype, name in _names.items() if name in _THROUGH_FLOAT32]
+
+
+def is_floating(tensor):
+    """Whether a gradient can reach it."""
+    return _names.get(tensor.dtype, "").startswith(("float", "bfloat", "hifloat", "complex"))
+
+
+def _point_to_point():
+    return getattr(sys.modules.get("mindspore.mint.distributed"), "P2POp", None)
+
+
+def classify(value_type):
+    """The kind of a type; asked once for each."""
+    if issubclass(value_type, tensor_types()):
+        return _kinds.OTHER_TENSOR
+    if issubclass(value_type, _dtype_types):
+        return _kinds.DTYPE
+    operation = _point_to_point()
+    if operation is not None and issubclass(value_type, operation):
+        return _kinds.SPECIAL
+    kind = _kinds.kind_of_numpy(value_type)
+    if kind is None:
+        kind = _kinds.kind_of_plain(value_type)
+    return _kinds.NULL if kind is None else kind
+
+
+def describe_tensor(tensor):
+    """For the extension: (type, dtype, code, shape, requires_grad, array)."""
+    array, code = None, _kinds.DTYPE_UNKNOWN
+    try:
+        array = _array(tensor)
+        code = _kinds.DTYPE_CODES.get(array.dtype.name, _kinds.DTYPE_UNKNOWN)
+    except Exception as error:  # not initialised, or of a kind that the host does not know
+        report("asnumpy", error)
+    return "mindspore.Tensor", str(tensor.dtype), code, tuple(tensor.shape), -1, array
+
+
+def _array(tensor):
+    if tensor.dtype in _through_float32:
+        tensor = tensor.astype(mindspore.float32)
+    return numpy.ascontiguousarray(tensor.asnumpy())
+
+
+def plain(operation):
+    """A point-to-point operation as plain objects."""
+    described = {"class_type": "mindspore.mint.distributed.P2POp", "tensor": operation.tensor,
+                 "op": getattr(operation.op, "__name__", str(operation.op)),
+                 "peer": operation.peer, "tag": operation.tag}
+    ranks = _ranks(operation.group)
+    if ranks is not None:
+        described["group_id"] = "%08x" % (zlib.crc32(str(ranks).encode()) & 0xFFFFFFFF)
+    return described
+
+
+def _ranks(group):
+    try:
+        from mindspore.communication import get_process_group_ranks
+        return list(get_process_group_ranks(group) if group else get_process_group_ranks())
+    except Exception:  # not there, or the group is gone
+        return None
+
+
+def configure():
+    """Once per process: gives the extension what it needs to describe MindSpore's values."""
+    _native.configure("classify", classify)
+    _native.configure("plain", plain)
+    _native.configure("other_tensor", describe_tensor)
+    _native.configure("method_type", types.MethodType)
+    # There is no public way to ask; a passage without gradients does nothing.
+    _native.configure("grad_enabled", lambda: True)
+    for name, code in _kinds.DTYPE_CODES.items():
+        _native.dtype(name, name, code)  # arrays of numpy
+    _native.hide_folder(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)
