@@ -181,7 +181,8 @@ class Calls(MindSporeCase):
     def test_point_to_point_operations_are_described(self):
         dump = self.run_code("""
             debugger.start()
-            for handle in dist.batch_isend_irecv([dist.P2POp(dist.isend, ones(2), 1)]):
+            for handle in dist.batch_isend_irecv([dist.P2POp(dist.isend, ones(2), 1),
+                                                  dist.P2POp(dist.irecv, ones(2), 1)]):
                 handle.wait()
             debugger.stop(); debugger.step()
         """, level="L1")
@@ -191,6 +192,9 @@ class Calls(MindSporeCase):
         self.assertEqual((operation["op"], operation["peer"], operation["tensor"]["shape"]),
                          ("isend", 1, [2]))
         self.assertEqual(operation["group_id"], "77849d8c")
+        # What was received is there once it has been waited for.
+        self.assertEqual(entry["input_args"][0][1]["tensor"]["Max"], 1.0)
+        self.assertEqual(entry["output"][0][1]["tensor"]["Max"], 7.0)
 
     def test_compiled_functions_meet_the_originals_and_are_recorded_as_a_whole(self):
         dump = self.run_code("""
@@ -269,6 +273,21 @@ class Cells(MindSporeCase):
                           for n in (0, 1)], [2.0, 3.0])
         self.assertEqual([item["Max"] for item in data["Tensor.__add__.0.backward"]["output"]],
                          [1.0, 1.0])
+
+    def test_tensors_of_a_class_of_their_own_stay_what_they_are(self):
+        dump = self.run_code("""
+            class Marked(Tensor):
+                pass
+            def only_marked(x):
+                assert type(x) is Marked
+                return x * 2.0
+            mint.only_marked = only_marked
+            debugger.register_custom_api(mint, "only_marked", "Own")
+            debugger.start()
+            ms.value_and_grad(lambda x: mint.only_marked(x).sum())(Marked(np.ones(2, "float32")))
+            debugger.stop(); debugger.step()
+        """, level="L1")
+        self.assertEqual(dump.data()["Own.only_marked.0.backward"]["output"], [None])
 
     def test_parameters_stay_parameters_for_what_assigns_to_them(self):
         dump = self.run_code("""

@@ -115,7 +115,7 @@ class MindSporeHooks(CommonHooks):
 
     def _add_pending(self, result, name, args, kwargs):
         """Some collectives give (value, handle): the value is what there is to record."""
-        items = list(result) if isinstance(result, tuple) else [result]
+        items = list(result) if isinstance(result, (list, tuple)) else [result]
         handles = [item for item in items if hasattr(item, "wait")]
         of_result = [item for item in items if isinstance(item, values.tensor_types())]
         if of_result:

@@ -29,6 +29,11 @@ def tensor_types():
     return (mindspore.Tensor,) if stub is None else (mindspore.Tensor, stub)
 
 
+def is_stub(tensor):
+    stub = _stub_tensor()
+    return stub is not None and isinstance(tensor, stub)
+
+
 def torch_on_mindspore():
     """Whether the torch of this process is one whose tensors are MindSpore's."""
     torch_tensor = getattr(sys.modules.get("torch"), "Tensor", None)

@@ -28,5 +28,12 @@ def isend(tensor, dst=0, group=None, tag=0):
     return Handle(lambda: None)
 
 
+def irecv(tensor, src=0, group=None, tag=0):
+    def finish():
+        tensor.data = tensor.data * 0 + 7
+
+    return Handle(finish)
+
+
 def batch_isend_irecv(operations):
-    return [Handle(lambda: None) for _ in operations]
+    return [operation.op(operation.tensor, operation.peer) for operation in operations]
