@@ -2,6 +2,7 @@
 import os
 import sys
 import unittest
+import zlib
 
 import numpy
 
@@ -331,6 +332,53 @@ class Cells(MindSporeCase):
         """, level="L0")
         self.assertEqual([name for name in dump.names() if "first" in name and "forward" in name],
                          ["Cell.first.Dense.forward.1", "Cell.first.Dense.forward.2"])
+
+
+class Tasks(MindSporeCase):
+    def test_checksums_of_bfloat16_are_those_of_float32(self):
+        dump = self.run_code("""
+            debugger.start()
+            ops.relu(Tensor([1.5, 2.0], ms.bfloat16))
+            debugger.stop(); debugger.step()
+        """, level="L1", section={"summary_mode": "md5"})
+        tensor = dump.data()["Functional.relu.0.forward"]["input_args"][0]
+        expected = zlib.crc32(numpy.array([1.5, 2.0], "float32").tobytes())
+        self.assertEqual(tensor["md5"], "%08x" % expected)
+
+    def test_structure_has_names_without_values(self):
+        dump = self.run_code(STEP, task="structure")
+        self.assertEqual(dump.names(), [])
+        self.assertEqual(dump.construct()["MintFunctional.linear.0.forward"],
+                         "Cell.first.Dense.forward.0")
+
+    def test_only_calls_that_overflow_are_kept(self):
+        dump = self.run_code("""
+            debugger.start()
+            ops.relu(ones(2)); ops.add(ones(2), Tensor(np.array([np.inf, 0], "float32")))
+            debugger.stop(); debugger.step()
+        """, level="L1", task="overflow_check")
+        self.assertEqual(dump.names(), ["Functional.add.0.forward"])
+        self.assertIn("Functional.add.0.forward.output.0.npy", dump.files())
+
+    def test_a_scope_goes_from_cell_to_cell(self):
+        dump = self.run_code(STEP, level="L0", section={
+            "scope": ["Cell.act.ReLU.forward.0", "Cell.second.Dense.forward.0"]})
+        self.assertEqual([name for name in dump.names() if "forward" in name],
+                         ["Cell.act.ReLU.forward.0", "Cell.second.Dense.forward.0"])
+
+    def test_a_list_selects_what_runs_inside_a_cell(self):
+        dump = self.run_code(STEP, section={"list": ["Cell.act.ReLU"]})
+        self.assertEqual([name for name in dump.names() if "parameters" not in name],
+                         ["MintFunctional.relu.0.forward", "Cell.act.ReLU.forward.0",
+                          "MintFunctional.relu.0.backward", "Cell.act.ReLU.backward.0"])
+
+    def test_stacks_lead_to_the_line_of_the_script(self):
+        dump = self.run_code(STEP, level="L0")
+        stacks = dump.load("stack.json")
+        frames = next(frames for names, frames in stacks.values()
+                      if "Cell.act.ReLU.forward.0" in names)
+        self.assertIn("self.second(self.act(self.first(x)))", "".join(frames))
+        self.assertNotIn("msprobe/mindspore", "".join(frames))
 
 
 class Runs(MindSporeCase):
