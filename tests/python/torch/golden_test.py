@@ -74,7 +74,8 @@ class Golden(unittest.TestCase):
                        for path in glob.glob(os.path.join(recorded, "step*", "rank*")))
         own_steps = sorted(os.path.relpath(path, ours)
                            for path in glob.glob(os.path.join(ours, "step*", "rank*")))
-        if not recorded.startswith(GOLDEN):  # the copies beside these tests may hold the first steps only
+        # The copies beside these tests may hold the first steps only.
+        if not recorded.startswith(GOLDEN):
             own_steps = own_steps[:len(steps)]
         self.assertEqual(steps, own_steps)
         comparison = golden_cases.Comparison(case.name, same_build=not IS_TORCH_2)
