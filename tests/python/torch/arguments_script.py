@@ -1,6 +1,6 @@
 """Calls functions with every kind of argument under a capture configuration.
 
-usage: arguments_script.py --config FILE
+usage: arguments_script.py --config FILE [--perturb MODULE]
 """
 import argparse
 import collections
@@ -14,6 +14,7 @@ from msprobe.pytorch import PrecisionDebugger, seed_all
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--config", required=True)
+parser.add_argument("--perturb", default="")
 given = parser.parse_args()
 torch.set_num_threads(1)
 seed_all(seed=1234)
@@ -109,6 +110,9 @@ CALLS = [
 ]
 
 model = Top()
+if given.perturb:
+    with torch.no_grad():
+        dict(model.named_modules())[given.perturb].weight.mul_(1 + 1e-3)
 debugger.start(model=model)
 x = torch.arange(6.0).reshape(2, 3).requires_grad_()
 model(x).sum().backward()

@@ -1,6 +1,6 @@
 """Trains on two processes with collectives of every kind, under a capture configuration.
 
-usage: distributed_script.py --config FILE
+usage: distributed_script.py --config FILE [--perturb MODULE]      on the second process only
 """
 import argparse
 import os
@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from models import TinyGPT  # noqa: E402
 
 
-def work(rank, config, port):
+def work(rank, config, perturb, port):
     from msprobe.pytorch import PrecisionDebugger, seed_all
     torch.set_num_threads(1)
     os.environ["MASTER_ADDR"] = "127.0.0.1"
@@ -26,6 +26,9 @@ def work(rank, config, port):
     seed_all(seed=1234)
     debugger = PrecisionDebugger(config_path=config)
     model = TinyGPT()
+    if perturb and rank == 1:
+        with torch.no_grad():
+            dict(model.named_modules())[perturb].weight.mul_(1 + 1e-3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     generator = torch.Generator().manual_seed(7 + rank)
     x = torch.randint(0, 32, (2, 8), generator=generator)
@@ -64,4 +67,6 @@ def free_port():
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--config", required=True)
-    mp.spawn(work, (parser.parse_args().config, free_port()), nprocs=2)
+    parser.add_argument("--perturb", default="")
+    given = parser.parse_args()
+    mp.spawn(work, (given.config, given.perturb, free_port()), nprocs=2)

@@ -43,11 +43,16 @@ CASES = [
     Case("argtypes_tensor_mix", "arguments", []),
     Case("argtypes_md5_L1", "arguments", []),
 ]
-for _twin, _module in (("cnn_tensor_mix", "conv1"), ("gpt_statistics_mix", "blocks.0.mlp.fc1"),
-                       ("gpt_bf16_statistics_mix", "blocks.0.mlp.fc1"),
-                       ("gpt_recompute_mix", "blocks.0.mlp.fc1")):
-    _case = next(case for case in CASES if case.name == _twin)
-    CASES.append(Case(_twin + "_perturbed", "train", _case.arguments + ["--perturb", _module]))
+# Each has a recorded twin with one layer changed, except where the twin differs in another way or
+# would show nothing new.
+WITHOUT_TWIN = ("gpt_structure_mix", "gpt_structure_mix_perturbed", "gpt_list_L1", "gpt_list_mix",
+                "gpt_scope_L1", "gpt_scope_L0", "gpt_scope_mix", "gpt_datamode_forward_input",
+                "gpt_step_range", "gpt_async_tensor_L1")
+CHANGED_LAYERS = {"cnn": "conv1", "argtypes": "m.lin"}
+CASES += [
+    Case(case.name + "_perturbed", case.script, case.arguments + [
+        "--perturb", CHANGED_LAYERS.get(case.name.split("_")[0], "blocks.0.mlp.fc1")])
+    for case in CASES if case.name not in WITHOUT_TWIN]
 
 STATISTICS = ("Max", "Min", "Mean", "Norm")
 

@@ -18,20 +18,20 @@ _DTYPES = ("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint3
 _THROUGH_FLOAT32 = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "hifloat8")
 
 
-def _stub_tensor():
+def _lazy_tensor_class():
     """Tensors that are still being computed have a class of their own in some versions."""
-    module = sys.modules.get("mindspore.common._stub_tensor")
+    module = sys.modules.get("mindspore.common._lazy_tensor_class")
     return getattr(module, "StubTensor", None)
 
 
 def tensor_types():
-    stub = _stub_tensor()
-    return (mindspore.Tensor,) if stub is None else (mindspore.Tensor, stub)
+    lazy = _lazy_tensor_class()
+    return (mindspore.Tensor,) if lazy is None else (mindspore.Tensor, lazy)
 
 
 def is_stub(tensor):
-    stub = _stub_tensor()
-    return stub is not None and isinstance(tensor, stub)
+    lazy = _lazy_tensor_class()
+    return lazy is not None and isinstance(tensor, lazy)
 
 
 def torch_on_mindspore():
