@@ -20,7 +20,7 @@ _THROUGH_FLOAT32 = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "hifloat8")
 
 def _lazy_tensor_class():
     """Tensors that are still being computed have a class of their own in some versions."""
-    module = sys.modules.get("mindspore.common._lazy_tensor_class")
+    module = sys.modules.get("mindspore.common._stub_tensor")
     return getattr(module, "StubTensor", None)
 
 
