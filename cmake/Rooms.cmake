@@ -12,6 +12,9 @@ set(MSPROBE_ROOMS
   "analysis/inspect:dump io kernels report tensor base"
   "device:tensor base"
   "capture:dump io kernels device json tensor base"
+  "checkpoint:io json tensor base"
+  "analysis/ckpt:checkpoint io kernels json report tensor base"
+  "analysis/config_check:io json report base"
   "commands:analysis/compare analysis/inspect capture device dump io json report kernels tensor base"
 )
 

@@ -74,6 +74,9 @@ void AppendCell(const Cell& cell, std::string& out) {
     case CellKind::kNumber:
       base::AppendGeneral(cell.number(), 16, out);
       break;
+    case CellKind::kBoolean:
+      out += cell.boolean_text();
+      break;
   }
 }
 

@@ -23,6 +23,9 @@ void PutCell(const Cell& cell, json::Writer& writer) {
     case CellKind::kNumber:
       writer.Float(cell.number());
       break;
+    case CellKind::kBoolean:
+      writer.Bool(cell.boolean());
+      break;
   }
 }
 

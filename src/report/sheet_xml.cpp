@@ -147,6 +147,9 @@ class RowFormatter {
         at = PutNumber(cell.number(), at);
         at = Put(at, "</v></c>");
         break;
+      case CellKind::kBoolean:
+        at = Put(at, cell.boolean() ? " t=\"b\"><v>1</v></c>" : " t=\"b\"><v>0</v></c>");
+        break;
     }
     out.SetEnd(at);
   }

@@ -34,6 +34,12 @@ Cell Cell::Number(double value) {
   return cell;
 }
 
+Cell Cell::Boolean(bool value) {
+  Cell cell = Integer(value ? 1 : 0);
+  cell.kind_ = CellKind::kBoolean;
+  return cell;
+}
+
 std::string_view TextArena::Keep(std::string_view text) {
   if (text.empty()) {
     return {};
@@ -87,6 +93,9 @@ std::string CellText(const Cell& cell) {
       break;
     case CellKind::kNumber:
       base::AppendGeneral(cell.number(), 16, text);
+      break;
+    case CellKind::kBoolean:
+      text = cell.boolean_text();
       break;
   }
   return text;

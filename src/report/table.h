@@ -15,7 +15,7 @@
 
 namespace msprobe::report {
 
-enum class CellKind : uint8_t { kEmpty, kText, kInteger, kNumber };
+enum class CellKind : uint8_t { kEmpty, kText, kInteger, kNumber, kBoolean };
 
 // 16 bytes; text is borrowed from the table's arena or from static storage.
 class Cell {
@@ -26,10 +26,14 @@ class Cell {
   static Cell Number(
       double value);  // non-finite numbers are written as text by every writer: decide before
 
+  static Cell Boolean(bool value);  // TRUE or FALSE, as spreadsheets spell it
+
   CellKind kind() const { return kind_; }
   std::string_view text() const { return {text_, length_}; }
   int64_t integer() const { return integer_; }
   double number() const { return number_; }
+  bool boolean() const { return integer_ != 0; }
+  std::string_view boolean_text() const { return boolean() ? "TRUE" : "FALSE"; }
 
  private:
   union {
@@ -83,7 +87,8 @@ class Table {
   std::vector<std::shared_ptr<const TextArena>> borrowed_;
 };
 
-// How a cell reads as plain text: integers in full, numbers by printf's %.16g, empty as "".
+// How a cell reads as plain text: integers in full, numbers by printf's %.16g, booleans as TRUE or
+// FALSE, empty as "".
 std::string CellText(const Cell& cell);
 
 }  // namespace msprobe::report

@@ -47,6 +47,7 @@ TEST(CellText, SpellsEveryKind) {
   EXPECT_EQ(CellText(Cell::Number(3.6860690116882324)), "3.686069011688232");
   EXPECT_EQ(CellText(Cell::Number(1e22)), "1e+22");
   EXPECT_EQ(CellText(Cell::Number(4.0)), "4");
+  EXPECT_EQ(CellText(Cell::Boolean(false)), "FALSE");
 }
 
 }  // namespace

@@ -32,10 +32,11 @@ TEST(WriteCsv, QuotesWhereTheStandardAsksForIt) {
 }
 
 TEST(WriteCsv, SpellsNumbersAndEmptyCells) {
-  const Table table = OneColumn({Cell::Integer(-7), Cell::Number(0.1), Cell()});
+  const Table table =
+      OneColumn({Cell::Integer(-7), Cell::Number(0.1), Cell(), Cell::Boolean(true)});
   EXPECT_EQ(Csv(table),
             "\xEF\xBB\xBF"
-            "c\r\n-7\r\n0.1\r\n\r\n");
+            "c\r\n-7\r\n0.1\r\n\r\nTRUE\r\n");
 }
 
 TEST(WriteCsv, DisarmsWhatASpreadsheetWouldTakeForAFormula) {
@@ -58,15 +59,16 @@ TEST(WriteJsonLines, WritesOneObjectPerRow) {
   Table table("t", {"name", "value"});
   const std::vector<Cell> first = {Cell::Text("a \"b\"\n\u4f60"), Cell::Integer(3)};
   const std::vector<Cell> second = {Cell(), Cell::Number(0.5)};
+  const std::vector<Cell> third = {Cell::Boolean(false), Cell::Boolean(true)};
   table.AddRow(first, Fill::kRed);
   table.AddRow(second, Fill::kYellow);
-  table.AddRow(second);
+  table.AddRow(third);
   const std::filesystem::path path = TestFile("t.jsonl");
   ASSERT_TRUE(WriteJsonLines(path, table).ok());
   EXPECT_EQ(FileText(path),
             "{\"name\": \"a \\\"b\\\"\\n\\u4f60\", \"value\": 3, \"highlight\": \"red\"}\n"
             "{\"name\": null, \"value\": 0.5, \"highlight\": \"yellow\"}\n"
-            "{\"name\": null, \"value\": 0.5}\n");
+            "{\"name\": false, \"value\": true}\n");
 }
 
 TEST(TextWriters, LeaveNothingBehindWhereTheFolderIsMissing) {

@@ -68,6 +68,13 @@ TEST(WriteXlsx, LeavesEmptyCellsOutUnlessTheyAreFilled) {
               HasSubstr("<row r=\"2\"><c r=\"A2\" s=\"2\"/></row>"));
 }
 
+TEST(WriteXlsx, WritesBooleansAsTheSpreadsheetsOwn) {
+  EXPECT_THAT(FirstSheet(OneCell(Cell::Boolean(true))),
+              HasSubstr("<c r=\"A2\" t=\"b\"><v>1</v></c>"));
+  EXPECT_THAT(FirstSheet(OneCell(Cell::Boolean(false))),
+              HasSubstr("<c r=\"A2\" t=\"b\"><v>0</v></c>"));
+}
+
 TEST(WriteXlsx, NeverWritesAFormula) {
   const std::string sheet = FirstSheet(OneCell(Cell::Text("=1+1")));
   EXPECT_THAT(sheet, HasSubstr("t=\"inlineStr\"><is><t>=1+1</t>"));

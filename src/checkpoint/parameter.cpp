@@ -1,0 +1,208 @@
+#include "src/checkpoint/parameter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace msprobe::checkpoint {
+namespace {
+
+void SortByPlace(std::vector<Piece>& pieces) {
+  std::stable_sort(pieces.begin(), pieces.end(),
+                   [](const Piece& a, const Piece& b) { return a.offset < b.offset; });
+}
+
+// Everything but shape and pieces.
+Parameter Labelled(const Parameter& source) {
+  Parameter result;
+  result.name = source.name;
+  result.dtype = source.dtype;
+  result.status = source.status;
+  result.notes = source.notes;
+  return result;
+}
+
+// The part of a view from index `begin` on, `count` long, along `axis`.
+TensorView Narrow(const TensorView& view, size_t axis, int64_t begin, int64_t count) {
+  TensorView part = view;
+  const size_t skipped =
+      static_cast<size_t>(begin) * static_cast<size_t>(view.strides[axis]) * DTypeSize(view.dtype);
+  part.data = view.data + skipped;
+  part.extent_bytes = view.extent_bytes - skipped;
+  part.shape[axis] = count;
+  return part;
+}
+
+bool Overlaps(const Piece& a, const Piece& b) {
+  for (size_t axis = 0; axis < a.offset.size(); ++axis) {
+    if (a.offset[axis] + a.view.shape[axis] <= b.offset[axis] ||
+        b.offset[axis] + b.view.shape[axis] <= a.offset[axis]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Status BadTiling(const Parameter& parameter, std::string_view what) {
+  return {StatusCode::kBadFormat, fmt::format("parameter {} of shape {}: {}", parameter.name,
+                                              ShapeText(parameter.shape), what)};
+}
+
+Status CheckAxis(const Parameter& source, size_t axis) {
+  if (axis < source.shape.size()) {
+    return {};
+  }
+  return {StatusCode::kBadFormat, fmt::format("parameter {} of shape {} has no axis {}",
+                                              source.name, ShapeText(source.shape), axis)};
+}
+
+}  // namespace
+
+Parameter MakeParameter(std::string name, const TensorView& view, size_t file) {
+  Parameter parameter;
+  parameter.name = std::move(name);
+  parameter.dtype = view.dtype;
+  parameter.shape = view.shape;
+  if (view.element_count() > 0) {
+    parameter.pieces.push_back({view, Shape(view.shape.size(), 0), file});
+  }
+  return parameter;
+}
+
+Status CheckTiling(Parameter& parameter) {
+  std::vector<Piece>& pieces = parameter.pieces;
+  std::erase_if(pieces, [](const Piece& piece) { return piece.view.element_count() == 0; });
+  SortByPlace(pieces);
+  int64_t covered = 0;
+  for (const Piece& piece : pieces) {
+    if (piece.offset.size() != parameter.shape.size() ||
+        piece.view.shape.size() != parameter.shape.size()) {
+      return BadTiling(parameter,
+                       fmt::format("a piece has shape {} at {}", ShapeText(piece.view.shape),
+                                   ShapeText(piece.offset)));
+    }
+    for (size_t axis = 0; axis < parameter.shape.size(); ++axis) {
+      // Without overflow: nothing here need be small.
+      if (piece.offset[axis] < 0 || piece.view.shape[axis] > parameter.shape[axis] ||
+          piece.offset[axis] > parameter.shape[axis] - piece.view.shape[axis]) {
+        return BadTiling(parameter,
+                         fmt::format("the piece of shape {} at {} reaches outside",
+                                     ShapeText(piece.view.shape), ShapeText(piece.offset)));
+      }
+    }
+    covered += piece.view.element_count();
+    if (covered > parameter.element_count()) {
+      return BadTiling(parameter, "its pieces overlap");
+    }
+  }
+  // Sorted by place, only pieces whose rows of axis 0 meet can overlap.
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    for (size_t j = i + 1; j < pieces.size(); ++j) {
+      if (!pieces[i].offset.empty() &&
+          pieces[j].offset[0] >= pieces[i].offset[0] + pieces[i].view.shape[0]) {
+        break;
+      }
+      if (Overlaps(pieces[i], pieces[j])) {
+        return BadTiling(parameter,
+                         fmt::format("the pieces at {} and {} overlap", ShapeText(pieces[i].offset),
+                                     ShapeText(pieces[j].offset)));
+      }
+    }
+  }
+  if (covered != parameter.element_count()) {
+    return BadTiling(
+        parameter, fmt::format("{} of {} elements are missing", parameter.element_count() - covered,
+                               parameter.element_count()));
+  }
+  return {};
+}
+
+Result<Parameter> Concatenate(std::span<const Parameter> parts, size_t axis) {
+  if (parts.empty()) {
+    return Status(StatusCode::kInternal, "nothing to join");
+  }
+  Parameter joined = Labelled(parts.front());
+  joined.shape = parts.front().shape;
+  MSP_RETURN_IF_ERROR(CheckAxis(parts.front(), axis));
+  joined.shape[axis] = 0;
+  for (const Parameter& part : parts) {
+    Shape other = part.shape;
+    if (other.size() == joined.shape.size()) {
+      other[axis] = joined.shape[axis];
+    }
+    if (other != joined.shape) {
+      return Status(
+          StatusCode::kBadFormat,
+          fmt::format("parameter {}: shapes {} and {} cannot be joined along axis {}", joined.name,
+                      ShapeText(parts.front().shape), ShapeText(part.shape), axis));
+    }
+    for (const Piece& piece : part.pieces) {
+      joined.pieces.push_back(piece);
+      joined.pieces.back().offset[axis] += joined.shape[axis];
+    }
+    joined.shape[axis] += part.shape[axis];
+    if (&part != &parts.front()) {
+      joined.notes.insert(joined.notes.end(), part.notes.begin(), part.notes.end());
+    }
+    if (joined.status.ok() && !part.status.ok()) {
+      joined.status = part.status;
+    }
+  }
+  SortByPlace(joined.pieces);
+  return joined;
+}
+
+Result<Parameter> Slice(const Parameter& source, size_t axis, int64_t begin, int64_t count) {
+  MSP_RETURN_IF_ERROR(CheckAxis(source, axis));
+  if (begin < 0 || count < 0 || count > source.shape[axis] || begin > source.shape[axis] - count) {
+    return Status(StatusCode::kBadFormat,
+                  fmt::format("parameter {} of shape {} has no elements {} to {} on axis {}",
+                              source.name, ShapeText(source.shape), begin, begin + count, axis));
+  }
+  Parameter part = Labelled(source);
+  part.shape = source.shape;
+  part.shape[axis] = count;
+  for (const Piece& piece : source.pieces) {
+    const int64_t first = std::max(begin, piece.offset[axis]);
+    const int64_t last = std::min(begin + count, piece.offset[axis] + piece.view.shape[axis]);
+    if (first >= last) {
+      continue;
+    }
+    Piece cut = piece;
+    cut.view = Narrow(piece.view, axis, first - piece.offset[axis], last - first);
+    cut.offset[axis] = first - begin;
+    part.pieces.push_back(std::move(cut));
+  }
+  return part;
+}
+
+Result<Parameter> Transpose(const Parameter& source) {
+  if (source.shape.size() != 2) {
+    return Status(StatusCode::kBadFormat,
+                  fmt::format("parameter {} of shape {} is no matrix and cannot be transposed",
+                              source.name, ShapeText(source.shape)));
+  }
+  Parameter turned = source;
+  std::swap(turned.shape[0], turned.shape[1]);
+  for (Piece& piece : turned.pieces) {
+    std::swap(piece.offset[0], piece.offset[1]);
+    std::swap(piece.view.shape[0], piece.view.shape[1]);
+    std::swap(piece.view.strides[0], piece.view.strides[1]);
+  }
+  SortByPlace(turned.pieces);
+  return turned;
+}
+
+Result<Parameter> Select(const Parameter& source, int64_t index) {
+  MSP_ASSIGN_OR_RETURN(Parameter part, Slice(source, 0, index, 1));
+  part.shape.erase(part.shape.begin());
+  for (Piece& piece : part.pieces) {
+    piece.offset.erase(piece.offset.begin());
+    piece.view.shape.erase(piece.view.shape.begin());
+    piece.view.strides.erase(piece.view.strides.begin());
+  }
+  return part;
+}
+
+}  // namespace msprobe::checkpoint
