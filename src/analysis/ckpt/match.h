@@ -18,6 +18,8 @@ struct MatchedPair {
 struct Unmatched {
   std::string name;
   std::string reason;  // why nothing of the other side fits; empty when there is no such name
+  // No difference between the models: a buffer that is computed anew, a copy of tied embeddings.
+  bool harmless = false;
 };
 
 struct MatchedParameters {

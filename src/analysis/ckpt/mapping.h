@@ -1,0 +1,33 @@
+// Matching the parameters of any two checkpoints: equal names first, then what the user's rules
+// say, then both sides' dialects (Megatron, Hugging Face families, MindFormers) through the parts
+// they have in common. Joined and cut parameters are views of the files' bytes; nothing is copied.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/ckpt/match.h"
+#include "src/checkpoint/checkpoint.h"
+
+namespace msprobe::analysis::ckpt {
+
+struct MappingOptions {
+  std::filesystem::path rules;  // the user's, in YAML; empty: none
+  // Rows of the word embeddings and the output layer that belong to the vocabulary, the rest being
+  // padding. Without it rows are left out only where the two sides have different numbers of them.
+  std::optional<int64_t> vocabulary;
+  // For checkpoints that do not say: how joined query, key and value lie side by side.
+  std::optional<int64_t> attention_heads;
+  std::optional<int64_t> query_groups;
+};
+
+// Pairs are named after `a`'s parameters and come in their order; what `b` holds is cut and joined
+// to suit. The only errors are those of the rules file.
+Result<MatchedParameters> MatchParameters(const checkpoint::Checkpoint& a,
+                                          const checkpoint::Checkpoint& b,
+                                          const MappingOptions& options);
+
+}  // namespace msprobe::analysis::ckpt
