@@ -15,7 +15,7 @@ set(MSPROBE_ROOMS
   "checkpoint:io json tensor base"
   "analysis/ckpt:checkpoint io kernels json report tensor base"
   "analysis/config_check:io json report base"
-  "commands:analysis/compare analysis/inspect capture device dump io json report kernels tensor base"
+  "commands:analysis/compare analysis/config_check analysis/inspect capture device dump io json report kernels tensor base"
 )
 
 # msprobe_room(<name> SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan says.

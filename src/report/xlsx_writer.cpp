@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
+#include "src/io/zip_writer.h"
 #include "src/report/deflate_block.h"
 #include "src/report/sheet_xml.h"
 #include "src/report/writers.h"
 #include "src/report/xlsx_parts.h"
-#include "src/report/zip_writer.h"
 
 namespace msprobe::report {
 namespace {
@@ -39,7 +39,7 @@ class SheetPacker {
         packed_(pool.thread_count() * kBlocksPerThread) {}
 
   Status Write(const Sheet& sheet, const std::string& path, const XlsxOptions& options,
-               internal::ZipWriter& zip) {
+               io::ZipWriter& zip) {
     const internal::SheetPlan plan = internal::PlanSheet(sheet);
     MSP_RETURN_IF_ERROR(zip.Begin(path, plan.bound_bytes >= kLargeBytes));
     uint32_t crc32 = 0;
@@ -95,7 +95,7 @@ Status WriteXlsx(const std::filesystem::path& path, std::span<const Table* const
   }
   const std::vector<Sheet> plan = internal::PlanWorkbook(sheets, options.rows_per_sheet);
   MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
-  internal::ZipWriter zip(file);
+  io::ZipWriter zip(file);
   MSP_RETURN_IF_ERROR(zip.AddStored("[Content_Types].xml", internal::ContentTypesXml(plan.size())));
   MSP_RETURN_IF_ERROR(zip.AddStored("_rels/.rels", internal::PackageRelationsXml()));
   MSP_RETURN_IF_ERROR(zip.AddStored("xl/workbook.xml", internal::WorkbookXml(plan, options)));

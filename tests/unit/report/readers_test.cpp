@@ -7,8 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/io/zip_writer.h"
 #include "src/report/writers.h"
-#include "src/report/zip_writer.h"
 #include "tests/unit/report/sample.h"
 
 namespace msprobe::report {
@@ -31,7 +31,7 @@ std::string Workbook(std::string_view rows, std::string_view shared_strings = ""
                      std::string_view sheet_head = "") {
   const std::filesystem::path path = TestFile("made.xlsx");
   Result<base::AtomicFile> file = base::AtomicFile::Create(path);
-  internal::ZipWriter zip(*file);
+  io::ZipWriter zip(*file);
   EXPECT_TRUE(zip.AddStored("xl/workbook.xml",
                             "<x:workbook xmlns:x='a' xmlns:r='b'><x:sheets><x:sheet name='S1' "
                             "sheetId='1' r:id='r1'/>"

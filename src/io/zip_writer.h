@@ -1,4 +1,5 @@
-// Inside of the room: a zip archive written from front to back, members of any size.
+// A zip archive written from front to back, members of any size. All members bear the same date:
+// the same content gives the same bytes.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 #include "src/base/files.h"
 
-namespace msprobe::report::internal {
+namespace msprobe::io {
 
 class ZipWriter {
  public:
@@ -18,6 +19,8 @@ class ZipWriter {
 
   // A member whose content fits in one piece.
   Status AddStored(std::string_view name, std::string_view content);
+  // The same, compressed; at most 4 GiB.
+  Status AddDeflated(std::string_view name, std::string_view content);
 
   // A deflated member in pieces. `may_be_large` reserves room for sizes of 4 GiB and more; a member
   // that grows so large without it is an error at its end.
@@ -45,4 +48,4 @@ class ZipWriter {
   std::vector<Member> members_;
 };
 
-}  // namespace msprobe::report::internal
+}  // namespace msprobe::io

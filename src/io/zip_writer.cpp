@@ -1,13 +1,13 @@
-#include "src/report/zip_writer.h"
+#include "src/io/zip_writer.h"
 
 #include <concepts>
 #include <limits>
+#include <memory>
 
 #include <fmt/format.h>
+#include <libdeflate.h>
 
-#include "src/report/deflate_block.h"
-
-namespace msprobe::report::internal {
+namespace msprobe::io {
 namespace {
 
 constexpr uint32_t kLocalSignature = 0x04034B50;
@@ -19,9 +19,10 @@ constexpr uint16_t kVersion = 20;
 constexpr uint16_t kVersion64 = 45;
 constexpr uint16_t kDeflated = 8;
 constexpr uint16_t kUtf8Name = 0x0800;
-constexpr uint16_t kDate1980 = 0x0021;  // a fixed date: the same table gives the same bytes
+constexpr uint16_t kDate1980 = 0x0021;  // the first day that the format knows
 constexpr uint16_t kZip64Field = 0x0001;
 constexpr uint32_t kMax32 = std::numeric_limits<uint32_t>::max();
+constexpr int kLevel = 6;
 constexpr uint16_t kMax16 = std::numeric_limits<uint16_t>::max();
 
 // Little-endian, whatever the machine.
@@ -31,6 +32,8 @@ void Put(std::string& out, Integer value) {
     out += static_cast<char>(static_cast<unsigned char>(value >> (8 * byte)));
   }
 }
+
+uint32_t Crc32(std::string_view text) { return libdeflate_crc32(0, text.data(), text.size()); }
 
 uint32_t Clamp32(uint64_t value) { return value >= kMax32 ? kMax32 : static_cast<uint32_t>(value); }
 uint16_t Clamp16(uint64_t value) { return value >= kMax16 ? kMax16 : static_cast<uint16_t>(value); }
@@ -106,6 +109,20 @@ Status ZipWriter::AddStored(std::string_view name, std::string_view content) {
   return file_.Write(content);
 }
 
+Status ZipWriter::AddDeflated(std::string_view name, std::string_view content) {
+  const std::unique_ptr<libdeflate_compressor, void (*)(libdeflate_compressor*)> compressor(
+      libdeflate_alloc_compressor(kLevel), libdeflate_free_compressor);
+  if (compressor == nullptr) {
+    return InternalError(fmt::format("cannot compress {}: out of memory", name));
+  }
+  std::string compressed(libdeflate_deflate_compress_bound(compressor.get(), content.size()), '\0');
+  compressed.resize(libdeflate_deflate_compress(compressor.get(), content.data(), content.size(),
+                                                compressed.data(), compressed.size()));
+  MSP_RETURN_IF_ERROR(Begin(name, false));
+  MSP_RETURN_IF_ERROR(Append(compressed));
+  return End(Crc32(content), content.size());
+}
+
 Status ZipWriter::Begin(std::string_view name, bool may_be_large) {
   Member& member = members_.emplace_back();
   member.name = name;
@@ -162,4 +179,4 @@ Status ZipWriter::Finish() {
   return file_.Write(out);
 }
 
-}  // namespace msprobe::report::internal
+}  // namespace msprobe::io
