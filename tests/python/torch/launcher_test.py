@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,12 @@ MSPROBE = os.environ.get("MSPROBE") or shutil.which("msprobe")
 def load(*parts):
     with open(os.path.join(*parts), encoding="utf-8") as file:
         return json.load(file)
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
 class Launcher(unittest.TestCase):
@@ -101,6 +108,23 @@ class Launcher(unittest.TestCase):
 
     def test_processes_that_the_script_starts_capture_too(self):
         said = self.capture("a", "--processes", "2", "--steps", "2")[1]
+        self.assertIn("captured 2 steps of 2 ranks in a", said)
+        for step in ("step0", "step1"):
+            self.assertEqual(sorted(os.listdir(self.path("a", step))), ["rank0", "rank1"])
+        self.assertEqual(self.names("a", 1, "rank0"), self.names("a", 1, "rank1"))
+
+    def test_workers_of_torchrun_capture_too(self):
+        # -r and -t: their default of 0 is unreadable to PyTorch 1.13 under Python 3.11.
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2",
+                    "--master_addr", "127.0.0.1", "--master_port", str(free_port()),
+                    "-r", "1", "-t", "1", "--log_dir", self.path("logs"), SCRIPT,
+                    "--processes", "2", "--steps", "2"]
+        alone = subprocess.run(torchrun, cwd=self.folder, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, timeout=300)
+        if alone.returncode != 0:
+            self.skipTest("torchrun does not start here, with or without msprobe: "
+                          + alone.stdout.decode().strip().splitlines()[-1])
+        said = self.msprobe("dump", "--dump_path", "a", "--level", "mix", "--", *torchrun)[1]
         self.assertIn("captured 2 steps of 2 ranks in a", said)
         for step in ("step0", "step1"):
             self.assertEqual(sorted(os.listdir(self.path("a", step))), ["rank0", "rank1"])
