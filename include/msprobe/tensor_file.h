@@ -23,6 +23,8 @@ struct NamedTensor {
       path;         // keys and indices from the top object; empty when the file is one bare tensor
   TensorView view;  // borrows from the TensorFile
   bool requires_grad = false;
+  bool in_dicts = true;   // the path holds nothing but keys of dicts
+  bool is_array = false;  // a NumPy array or a bare storage, not a torch tensor
   Status status;  // not ok: this tensor cannot be read (the others can); view.data is null then
 
   std::string name() const;  // path joined by '.'
@@ -41,9 +43,11 @@ class TensorFile {
     // Small files are read into this buffer instead of being mapped; it must outlive the file. May
     // be null.
     std::vector<std::byte>* scratch = nullptr;
-    // While opening: of inflated zip members and of stored ones up to 1 MiB. For larger ones see
-    // VerifyChecksum. A recorded 0 means that none was computed.
+    // While opening: of inflated zip members and of stored ones up to the size below. For larger
+    // ones see VerifyChecksum. A recorded 0 means that none was computed.
     bool verify_checksums = true;
+    // 0 leaves the bytes of stored tensors alone until somebody wants them.
+    uint64_t verify_stored_up_to_bytes = uint64_t{1} << 20U;
     // Per deflated member; four times this over one file.
     uint64_t max_inflated_bytes = uint64_t{1} << 30U;
     // .npy of dtype V2, as ml_dtypes writes bfloat16; an error otherwise.

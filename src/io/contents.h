@@ -16,10 +16,6 @@
 
 namespace msprobe::io {
 
-// Stored members above this size are not checksummed while opening: their bytes may never be
-// wanted.
-inline constexpr uint64_t kVerifyBelowBytes = uint64_t{1} << 20U;
-
 struct TensorFileContents {
   TensorFileFormat format = TensorFileFormat::kPtZip;
   std::vector<NamedTensor> tensors;

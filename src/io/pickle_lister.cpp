@@ -48,7 +48,7 @@ PickleLister::PickleLister(const Pickle& pickle, StorageSource& storages,
       scalars_left_(kMaxScalars) {}
 
 Status PickleLister::Run() {
-  MSP_RETURN_IF_ERROR(Visit({pickle_.root(), kNoPickleValue, 0, 0, {}}));
+  MSP_RETURN_IF_ERROR(Visit({pickle_.root(), kNoPickleValue, 0, 0, {}, true}));
   while (!pending_.empty()) {
     const Child child = pending_.back();
     pending_.pop_back();
@@ -79,6 +79,7 @@ Status PickleLister::Visit(const Child& child) {
   if (kind == PickleKind::kObject || kind == PickleKind::kPersistentId) {
     NamedTensor tensor;
     if (rebuilder_.Rebuild(id, tensor)) {
+      tensor.in_dicts = child.in_dicts;
       return AddTensor(std::move(tensor));
     }
   }
@@ -103,7 +104,9 @@ Status PickleLister::Visit(const Child& child) {
     AddScalar(id);  // empty, or only plain items: one line says it all
     return {};
   }
-  std::reverse(pending_.begin() + static_cast<std::ptrdiff_t>(before), pending_.end());
+  const auto first = pending_.begin() + static_cast<std::ptrdiff_t>(before);
+  std::for_each(first, pending_.end(), [&child](Child& next) { next.in_dicts &= child.in_dicts; });
+  std::reverse(first, pending_.end());
   return {};
 }
 
@@ -134,13 +137,13 @@ void PickleLister::PushItems(PickleId container, uint32_t depth) {
     return;
   }
   for (size_t i = 0; i < items.size(); ++i) {
-    pending_.push_back({items[i], kNoPickleValue, static_cast<uint32_t>(i), depth, {}});
+    pending_.push_back({items[i], kNoPickleValue, static_cast<uint32_t>(i), depth, {}, false});
   }
 }
 
 void PickleLister::PushDict(PickleId dict, uint32_t depth) {
   for (const auto& [key, value] : pickle_.UniqueItems(dict)) {
-    pending_.push_back({value, key, 0, depth, {}});
+    pending_.push_back({value, key, 0, depth, {}, true});
   }
 }
 
@@ -151,12 +154,16 @@ void PickleLister::PushObject(PickleId id, uint32_t depth) {
     constexpr std::string_view kParts[] = {"indices", "values", "size"};
     const std::span<const PickleId> parts = pickle_.sequence(arguments[1]);
     for (size_t i = 0; i < std::min(parts.size(), std::size(kParts)); ++i) {
-      pending_.push_back({parts[i], kNoPickleValue, 0, depth, kParts[i]});
+      pending_.push_back({parts[i], kNoPickleValue, 0, depth, kParts[i], false});
     }
     return;
   }
   if (object.state != kNoPickleValue) {
+    const size_t before = pending_.size();
     PushState(object.state, depth);
+    for (size_t i = before; i < pending_.size(); ++i) {
+      pending_[i].in_dicts = false;  // attributes
+    }
   }
   if (object.dict_items != kNoPickleValue) {
     PushDict(object.dict_items, depth);
@@ -166,7 +173,7 @@ void PickleLister::PushObject(PickleId id, uint32_t depth) {
                                             : std::span<const PickleId>(),
         arguments}) {
     for (size_t i = 0; i < items.size(); ++i) {
-      pending_.push_back({items[i], kNoPickleValue, static_cast<uint32_t>(i), depth, {}});
+      pending_.push_back({items[i], kNoPickleValue, static_cast<uint32_t>(i), depth, {}, false});
     }
   }
 }
@@ -185,7 +192,7 @@ void PickleLister::PushState(PickleId state, uint32_t depth) {
         return pickle_.kind(part) == PickleKind::kDict || pickle_.kind(part) == PickleKind::kNone;
       });
   if (!pair) {
-    pending_.push_back({state, kNoPickleValue, 0, depth, "state"});
+    pending_.push_back({state, kNoPickleValue, 0, depth, "state", false});
     return;
   }
   for (PickleId part : parts) {

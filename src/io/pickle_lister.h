@@ -36,6 +36,7 @@ class PickleLister {
     uint32_t index;
     uint32_t depth;
     std::string_view name;
+    bool in_dicts = false;  // it, and all containers around it, are values of dicts
   };
 
   void EnterPath(const Child& child);

@@ -87,7 +87,7 @@ Result<std::span<const std::byte>> OpenTensorMember(const ZipArchive& archive,
                                                     TensorFileContents& contents) {
   if (entry.stored()) {
     MSP_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, archive.RawBytes(entry));
-    if (options.verify_checksums && bytes.size() <= kVerifyBelowBytes) {
+    if (options.verify_checksums && bytes.size() <= options.verify_stored_up_to_bytes) {
       MSP_RETURN_IF_ERROR(CheckMemberChecksum(entry, bytes));
     } else if (entry.crc32 != 0) {
       contents.unchecked.push_back({bytes, entry});

@@ -165,6 +165,7 @@ bool TensorRebuilder::Rebuild(PickleId id, NamedTensor& tensor) {
   for (int wrapper = 0; wrapper < kMaxWrappers; ++wrapper) {
     if (pickle_.kind(id) == PickleKind::kPersistentId) {
       tensor.status = RebuildStorage(id, tensor.view);
+      tensor.is_array = true;
       return true;
     }
     if (pickle_.kind(id) != PickleKind::kObject) {
@@ -191,9 +192,11 @@ bool TensorRebuilder::Rebuild(PickleId id, NamedTensor& tensor) {
         return true;
       case PickleGlobal::kNumpyReconstruct:
         tensor.status = RebuildNumpy(object, tensor.view);
+        tensor.is_array = wrapper == 0;
         return true;
       case PickleGlobal::kNumpyFromBuffer:
         tensor.status = RebuildNumpyBuffer(arguments, tensor.view);
+        tensor.is_array = wrapper == 0;
         return true;
       case PickleGlobal::kRebuildUnsupported:
         tensor.status = UnsupportedError(fmt::format(

@@ -155,6 +155,21 @@ TEST(PtZip, SharedContainersAreListedUnderEachName) {
   EXPECT_EQ(opened->contents.tensors[0].view.data, opened->contents.tensors[1].view.data);
 }
 
+TEST(PtZip, ListsTensorsWithWhetherOnlyDictsLeadToThem) {
+  const auto opened = OpenZip("}(" + Text("a") + "}" + Text("b") + kPlainVector + "s" + Text("c") +
+                              "](" + kPlainVector + "e" + Text("d") + kFloats + "u");
+  ASSERT_TRUE(opened->status.ok()) << opened->status.message();
+  const std::vector<NamedTensor>& tensors = opened->contents.tensors;
+  ASSERT_EQ(tensors.size(), 3U);
+  EXPECT_EQ(tensors[0].name(), "a.b");
+  EXPECT_TRUE(tensors[0].in_dicts);
+  EXPECT_FALSE(tensors[0].is_array);
+  EXPECT_EQ(tensors[1].name(), "c.0");
+  EXPECT_FALSE(tensors[1].in_dicts);
+  EXPECT_EQ(tensors[2].name(), "d");
+  EXPECT_TRUE(tensors[2].is_array);
+}
+
 TEST(PtZip, TorchScriptArchivesAreNamedAsSuch) {
   const auto opened = OpenZip("N", "", {{.name = "p/constants.pkl", .content = "x"}});
   EXPECT_THAT(opened->status.message(), HasSubstr("TorchScript"));
