@@ -169,6 +169,10 @@ std::string FormatCount(uint64_t count) {
   return digits;
 }
 
+std::string Plural(uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", FormatCount(count), noun, count == 1 ? "" : "s");
+}
+
 std::string TimestampNow() {
   const std::time_t now = std::time(nullptr);
   std::tm local{};

@@ -27,9 +27,10 @@ std::string Printable(std::string_view text, std::string_view kept = {});
 std::optional<std::string> NearestMatch(std::string_view word,
                                         std::span<const std::string> candidates);
 
-std::string FormatBytes(uint64_t bytes);    // "1.5 MB", decimal units
-std::string FormatSeconds(double seconds);  // "0.42 s", "3 min 05 s"
-std::string FormatCount(uint64_t count);    // "1,048,576"
+std::string FormatBytes(uint64_t bytes);                    // "1.5 MB", decimal units
+std::string FormatSeconds(double seconds);                  // "0.42 s", "3 min 05 s"
+std::string FormatCount(uint64_t count);                    // "1,048,576"
+std::string Plural(uint64_t count, std::string_view noun);  // "1 row", "1,024 rows"
 
 // Local time as YYYYmmddHHMMSS, the stamp in result file names.
 std::string TimestampNow();

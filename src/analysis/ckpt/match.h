@@ -9,7 +9,7 @@
 namespace msprobe::analysis::ckpt {
 
 struct MatchedPair {
-  std::string name;      // what the results call it
+  std::string name;         // what the results call it
   checkpoint::Parameter a;  // made from the first checkpoint's; borrows from its files
   checkpoint::Parameter b;
   std::vector<std::string> notes;  // how the two were made comparable, when something was done

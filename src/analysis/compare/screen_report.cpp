@@ -8,7 +8,7 @@
 
 #include "src/analysis/compare/run_verdict.h"
 #include "src/base/strings.h"
-#include "src/base/utf8.h"
+#include "src/report/screen.h"
 #include "src/report/table.h"
 #include "src/report/writers.h"
 
@@ -16,83 +16,12 @@ namespace msprobe::analysis {
 namespace {
 
 using base::FormatCount;
+using base::Plural;
+using report::Ink;
+using report::Screen;
 
 constexpr size_t kPairLines = 8;  // more pairs are counted, not listed
 constexpr size_t kFileLines = 3;
-constexpr size_t kMinimumWidth = 40;
-
-enum class Ink : uint8_t { kGreen, kYellow, kRed, kBold };
-
-class Screen {
- public:
-  explicit Screen(const ScreenOptions& options)
-      : width_(std::max(options.width, kMinimumWidth)), color_(options.color) {}
-
-  void Line(std::string_view text) {
-    text_ += Cut(text);
-    text_ += '\n';
-  }
-  void Line(Ink ink, std::string_view text) {
-    text_ += Painted(ink, Cut(text));
-    text_ += '\n';
-  }
-  void Blank() { text_ += '\n'; }
-  void Heading(std::string_view text) {
-    Blank();
-    Line(Ink::kBold, text);
-  }
-  // "  label      text", the text cut at the width.
-  void Item(std::string_view label, std::string_view text) {
-    Line(fmt::format("  {:<12} {}", label, text));
-  }
-  // Sentences are wrapped, not cut.
-  void Paragraph(std::string_view text) {
-    std::string line = " ";
-    for (const std::string_view word : base::Split(text, ' ')) {
-      if (line.size() + 1 + word.size() > width_ && line.size() > 2) {
-        text_ += line + '\n';
-        line = " ";
-      }
-      line.append(" ").append(word);
-    }
-    text_ += line + '\n';
-  }
-  void Raw(std::string_view text) { text_ += text; }
-
-  size_t width() const { return width_; }
-  bool color() const { return color_; }
-  std::string Take() { return std::move(text_); }
-
- private:
-  // Cuts between characters; counts each as one column.
-  std::string Cut(std::string_view text) const {
-    size_t columns = 0;
-    size_t last = 0;
-    for (size_t at = 0; at < text.size(); at += base::DecodeUtf8(text.substr(at)).bytes) {
-      if (++columns > width_) {
-        return std::string(text.substr(0, last)) + "…";
-      }
-      last = at;
-    }
-    return std::string(text);
-  }
-
-  std::string Painted(Ink ink, const std::string& text) const {
-    if (!color_) {
-      return text;
-    }
-    constexpr std::string_view kCodes[] = {"\x1b[1;32m", "\x1b[1;33m", "\x1b[1;31m", "\x1b[1m"};
-    return std::string(kCodes[static_cast<size_t>(ink)]) + text + "\x1b[0m";
-  }
-
-  const size_t width_;
-  const bool color_;
-  std::string text_;
-};
-
-std::string Plural(uint64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", FormatCount(count), noun, count == 1 ? "" : "s");
-}
 
 // The first line: what a tired reader needs.
 void PutVerdict(Screen& screen, const RunSummary& summary, const std::optional<size_t>& leading) {
@@ -360,7 +289,7 @@ void PutFiles(Screen& screen, const RunSummary& summary) {
 }  // namespace
 
 std::string ScreenReport(const RunSummary& summary, const ScreenOptions& options) {
-  Screen screen(options);
+  Screen screen(options.width, options.color);
   const std::optional<size_t> leading = LeadingPair(summary);
   PutVerdict(screen, summary, leading);
   const PairSummary* detailed = leading              ? &summary.pairs[*leading]

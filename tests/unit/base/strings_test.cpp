@@ -83,6 +83,8 @@ TEST(Format, SizesTimesAndCountsForPeople) {
   EXPECT_EQ(FormatCount(0), "0");
   EXPECT_EQ(FormatCount(999), "999");
   EXPECT_EQ(FormatCount(1'048'576), "1,048,576");
+  EXPECT_EQ(Plural(1, "row"), "1 row");
+  EXPECT_EQ(Plural(2000, "row"), "2,000 rows");
 }
 
 TEST(TimestampNow, HasFourteenDigits) {
