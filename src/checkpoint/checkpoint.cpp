@@ -1,0 +1,91 @@
+#include "src/checkpoint/checkpoint.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "src/base/files.h"
+#include "src/base/strings.h"
+
+namespace msprobe::checkpoint {
+namespace {
+
+constexpr std::string_view kTensorSuffixes[] = {".pt",          ".pth", ".bin", ".ckpt",
+                                                ".safetensors", ".npz", ".npy"};
+
+std::vector<std::string> TensorFilesAmong(const std::vector<std::string>& names) {
+  std::vector<std::string> found;
+  for (const std::string& name : names) {
+    if (std::any_of(std::begin(kTensorSuffixes), std::end(kTensorSuffixes),
+                    [&](std::string_view suffix) { return name.ends_with(suffix); })) {
+      found.push_back(name);
+    }
+  }
+  return found;
+}
+
+std::string FirstOf(std::vector<std::string> names) {
+  constexpr size_t kShown = 6;
+  if (names.empty()) {
+    return "nothing";
+  }
+  const size_t count = names.size();
+  names.resize(std::min(count, kShown));
+  return base::Printable(base::Join(names, ", ")) +
+         (count > kShown ? fmt::format(" and {} more", count - kShown) : "");
+}
+
+Status NoCheckpoint(const std::filesystem::path& folder, const std::vector<std::string>& names) {
+  return NotFoundError(
+             fmt::format("{}: no checkpoint of a known kind; looked for mp_rank_* folders "
+                         "(Megatron), .metadata (distributed), *.safetensors or "
+                         "pytorch_model*.bin with or without an index (Hugging Face) and a single "
+                         "tensor file, found {}",
+                         folder.native(), FirstOf(names)))
+      .WithHint("pass the folder of one iteration, or one of the files");
+}
+
+}  // namespace
+
+std::string_view KindName(Kind kind) {
+  switch (kind) {
+    case Kind::kMegatron:
+      return "Megatron";
+    case Kind::kTensorFile:
+      return "tensor file";
+    case Kind::kHuggingFace:
+      return "Hugging Face";
+    case Kind::kDistributed:
+      return "torch distributed";
+  }
+  return "";
+}
+
+Result<Checkpoint> OpenCheckpoint(const std::filesystem::path& path, const Options& options) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    return NotFoundError(fmt::format("{}: no such file or folder", path.native()));
+  }
+  if (!std::filesystem::is_directory(path, error)) {
+    return OpenTensorFile(path, options);
+  }
+  if (LooksLikeMegatron(path)) {
+    return OpenMegatron(path, options);
+  }
+  if (LooksLikeDistributed(path)) {
+    return OpenDistributed(path, options);
+  }
+  if (LooksLikeHuggingFace(path)) {
+    return OpenHuggingFace(path, options);
+  }
+  MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(path));
+  const std::vector<std::string> files = TensorFilesAmong(names);
+  if (files.size() == 1) {
+    return OpenTensorFile(path / files.front(), options);
+  }
+  return NoCheckpoint(path, names);
+}
+
+}  // namespace msprobe::checkpoint

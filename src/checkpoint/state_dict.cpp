@@ -1,0 +1,173 @@
+#include "src/checkpoint/state_dict.h"
+
+#include <algorithm>
+#include <cctype>
+#include <span>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/base/strings.h"
+#include "src/io/dense_view.h"
+
+namespace msprobe::checkpoint {
+namespace {
+
+// Levels that hold a model, the likeliest first.
+constexpr std::string_view kModelLevels[] = {"model", "state_dict", "model_state_dict", "module",
+                                             "app",   "net",        "generator_model",  "network"};
+// Levels of a module that was saved as a whole: they are no part of a parameter's name.
+constexpr std::string_view kModuleLevels[] = {"_modules", "_parameters", "_buffers"};
+constexpr size_t kMostLevels = 4;
+constexpr size_t kNamesShown = 3;
+constexpr std::string_view kNameOfBareTensor = "tensor";
+
+using Path = std::vector<std::string>;
+
+bool Below(const Path& path, std::span<const std::string> levels) {
+  return path.size() > levels.size() && std::equal(levels.begin(), levels.end(), path.begin());
+}
+
+// "model0", "model1", ...: stages of virtual pipelines, whose parameters have equal names.
+bool IsNumberedModel(std::string_view key) {
+  constexpr std::string_view kModel = "model";
+  return key.starts_with(kModel) && key.size() > kModel.size() &&
+         std::all_of(key.begin() + kModel.size(), key.end(),
+                     [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+bool IsOptimizerPath(const Path& path) { return IsOptimizerState(base::Join(path, ".")); }
+
+// The keys above the model. The first may have neighbours of all kinds, further ones may not.
+Path FindModelLevel(std::span<const StateEntry> entries) {
+  Path levels;
+  while (levels.size() < kMostLevels) {
+    const auto has_level = [&](const StateEntry& entry, std::string_view level) {
+      return Below(entry.path, levels) && entry.path.size() > levels.size() + 1 &&
+             entry.path[levels.size()] == level && !IsOptimizerPath(entry.path);
+    };
+    std::string_view found;
+    for (const std::string_view level : kModelLevels) {
+      if (found.empty() &&
+          std::any_of(entries.begin(), entries.end(),
+                      [&](const StateEntry& entry) { return has_level(entry, level); })) {
+        found = level;
+      }
+    }
+    const bool alone = std::all_of(entries.begin(), entries.end(), [&](const StateEntry& entry) {
+      return !Below(entry.path, levels) || has_level(entry, found) || IsOptimizerPath(entry.path);
+    });
+    if (found.empty() || (!levels.empty() && !alone)) {
+      break;
+    }
+    levels.emplace_back(found);
+  }
+  return levels;
+}
+
+std::string NameBelow(const Path& path, size_t levels) {
+  std::string name;
+  for (size_t i = levels; i < path.size(); ++i) {
+    const bool of_module = std::find(std::begin(kModuleLevels), std::end(kModuleLevels), path[i]) !=
+                           std::end(kModuleLevels);
+    if (of_module && i + 1 < path.size()) {
+      continue;
+    }
+    if (!name.empty()) {
+      name.push_back('.');
+    }
+    name += path[i];
+  }
+  return name.empty() ? std::string(kNameOfBareTensor) : name;
+}
+
+// Names for one warning: a few, and how many.
+class NameList {
+ public:
+  void Add(const std::string& name) {
+    if (++count_ <= kNamesShown) {
+      shown_.push_back(name.substr(0, 200));
+    }
+  }
+  void Warn(std::string_view what, std::vector<std::string>& warnings) const {
+    if (count_ > 0) {
+      warnings.push_back(fmt::format(
+          "{}: {}{}", what, base::Join(shown_, ", "),
+          count_ > kNamesShown ? fmt::format(" and {} more", count_ - kNamesShown) : ""));
+    }
+  }
+
+ private:
+  std::vector<std::string> shown_;
+  size_t count_ = 0;
+};
+
+}  // namespace
+
+StateEntry MakeStateEntry(const NamedTensor& tensor, size_t file) {
+  StateEntry entry;
+  entry.path = tensor.path;
+  if (tensor.status.ok()) {
+    entry.parameter = MakeParameter("", tensor.view, file);
+    return entry;
+  }
+  entry.parameter.status = tensor.status;
+  entry.parameter.dtype = tensor.view.dtype;
+  // A refused tensor may have any shape.
+  if (io::DenseBytes(tensor.view.shape, DTypeSize(tensor.view.dtype)).ok()) {
+    entry.parameter.shape = tensor.view.shape;
+  }
+  return entry;
+}
+
+void AddParameters(std::vector<StateEntry> entries, bool optimizer, Checkpoint& checkpoint) {
+  const Path levels = FindModelLevel(entries);
+  const bool numbered =
+      levels.empty() && std::any_of(entries.begin(), entries.end(), [](const StateEntry& entry) {
+        return entry.path.size() > 1 && IsNumberedModel(entry.path.front());
+      });
+  std::unordered_set<std::string> names;
+  for (const Parameter& parameter : checkpoint.parameters) {
+    names.insert(parameter.name);
+  }
+  NameList beside;
+  NameList repeated;
+  for (StateEntry& entry : entries) {
+    const bool is_model = numbered ? IsNumberedModel(entry.path.front())
+                                   : Below(entry.path, levels) || levels.empty();
+    std::string name = NameBelow(entry.path, is_model ? levels.size() : 0);
+    if (IsOptimizerPath(entry.path) || IsOptimizerState(name)) {
+      if (!optimizer) {
+        continue;
+      }
+      name = NameBelow(entry.path, 0);
+    } else if (!is_model) {
+      beside.Add(name);
+      continue;
+    }
+    if (!names.insert(name).second) {
+      repeated.Add(name);
+      continue;
+    }
+    entry.parameter.name = std::move(name);
+    checkpoint.parameters.push_back(std::move(entry.parameter));
+  }
+  const std::string level = numbered ? "model0" : base::Join(levels, ".");
+  beside.Warn(fmt::format("left out, since \"{}\" holds the model", level), checkpoint.warnings);
+  repeated.Warn("the same name occurs again and is left out", checkpoint.warnings);
+}
+
+Status CheckNotEmpty(const Checkpoint& checkpoint, bool optimizer) {
+  if (!checkpoint.parameters.empty()) {
+    return {};
+  }
+  Status status = BadFormatError("no parameters of a model in it");
+  if (!optimizer) {
+    status.WithHint("optimizer states were left out; --optimizer takes them, too");
+  }
+  return status;
+}
+
+}  // namespace msprobe::checkpoint

@@ -1,0 +1,31 @@
+// From the tensors of a state dict, each under the keys that lead to it, to the parameters of a
+// model: which level holds the model, what belongs to the optimizer, and names that are unique.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "msprobe/tensor_file.h"
+
+#include "src/checkpoint/checkpoint.h"
+
+namespace msprobe::checkpoint {
+
+// One tensor of a state dict before it has its name: parameter.name is set by AddParameters.
+struct StateEntry {
+  std::vector<std::string> path;  // keys from the top; empty for a file that is one bare tensor
+  Parameter parameter;
+};
+
+// A tensor as one whole parameter; not ok when the tensor is not.
+StateEntry MakeStateEntry(const NamedTensor& tensor, size_t file);
+
+// Appends the parameters of the model, named by their keys joined with '.', below a level called
+// "model", "state_dict", "module" or the like where there is one. Optimizer states come along when
+// `optimizer`, under all their keys. What is left out for another reason is in the warnings.
+void AddParameters(std::vector<StateEntry> entries, bool optimizer, Checkpoint& checkpoint);
+
+// An error when there are no parameters; the hint says where they may be.
+Status CheckNotEmpty(const Checkpoint& checkpoint, bool optimizer);
+
+}  // namespace msprobe::checkpoint

@@ -1,0 +1,28 @@
+// A state dict in one file.
+#include <utility>
+#include <vector>
+
+#include "src/checkpoint/checkpoint.h"
+#include "src/checkpoint/state_dict.h"
+
+namespace msprobe::checkpoint {
+
+Result<Checkpoint> OpenTensorFile(const std::filesystem::path& file, const Options& options) {
+  Checkpoint checkpoint;
+  checkpoint.kind = Kind::kTensorFile;
+  checkpoint.path = file;
+  MSP_ASSIGN_OR_RETURN(TensorFile opened, TensorFile::Open(file));
+  checkpoint.files.push_back(std::move(opened));
+  const TensorFile& tensors = checkpoint.files.back();
+  checkpoint.warnings = tensors.warnings();
+  std::vector<StateEntry> entries;
+  entries.reserve(tensors.tensors().size());
+  for (const NamedTensor& tensor : tensors.tensors()) {
+    entries.push_back(MakeStateEntry(tensor, 0));
+  }
+  AddParameters(std::move(entries), options.optimizer, checkpoint);
+  MSP_RETURN_IF_ERROR(CheckNotEmpty(checkpoint, options.optimizer), file.native());
+  return checkpoint;
+}
+
+}  // namespace msprobe::checkpoint
