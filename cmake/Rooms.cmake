@@ -15,6 +15,8 @@ set(MSPROBE_ROOMS
   "checkpoint:io json tensor base"
   "analysis/ckpt:checkpoint io kernels json report tensor base"
   "analysis/config_check:io json report base"
+  "profile:io json report base"
+  "analysis/perf:profile report json base"
   "commands:analysis/compare analysis/config_check analysis/inspect capture device dump io json report kernels tensor base"
 )
 

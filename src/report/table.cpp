@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -38,28 +37,6 @@ Cell Cell::Boolean(bool value) {
   Cell cell = Integer(value ? 1 : 0);
   cell.kind_ = CellKind::kBoolean;
   return cell;
-}
-
-std::string_view TextArena::Keep(std::string_view text) {
-  if (text.empty()) {
-    return {};
-  }
-  if (text.size() > left_) {
-    if (text.size() > kChunkBytes / 4) {
-      // A chunk of its own; the open one goes on being filled.
-      chunks_.push_back(std::make_unique<char[]>(text.size()));
-      std::memcpy(chunks_.back().get(), text.data(), text.size());
-      return {chunks_.back().get(), text.size()};
-    }
-    chunks_.push_back(std::make_unique<char[]>(kChunkBytes));
-    next_ = chunks_.back().get();
-    left_ = kChunkBytes;
-  }
-  char* const kept = next_;
-  std::memcpy(kept, text.data(), text.size());
-  next_ += text.size();
-  left_ -= text.size();
-  return {kept, text.size()};
 }
 
 Table::Table(std::string name, std::vector<std::string> columns)

@@ -5,13 +5,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "src/base/text_arena.h"
 
 namespace msprobe::report {
 
@@ -47,17 +48,7 @@ class Cell {
 
 enum class Fill : uint8_t { kNone, kYellow, kRed };
 
-// Keeps texts alive at stable addresses.
-class TextArena {
- public:
-  std::string_view Keep(std::string_view text);
-
- private:
-  static constexpr size_t kChunkBytes = size_t{1} << 18U;
-  std::deque<std::unique_ptr<char[]>> chunks_;
-  char* next_ = nullptr;
-  size_t left_ = 0;
-};
+using base::TextArena;
 
 class Table {
  public:
