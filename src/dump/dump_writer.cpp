@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "src/dump/entry_json.h"
+#include "src/json/value_text.h"
 
 namespace msprobe::dump {
 namespace {
@@ -37,7 +37,7 @@ Result<DumpWriter> DumpWriter::Create(const std::filesystem::path& path, const D
   }
   for (const DumpHeader::Extra& extra : header.extras) {
     json.Key(extra.key);
-    WriteTree(extra.value, 0, json);
+    json::WriteTree(extra.value, 0, json);
   }
   json.Key("data");
   json.BeginObject();
@@ -55,7 +55,7 @@ Status DumpWriter::FlushIfLarge() {
 
 Status DumpWriter::Add(std::string_view name, const EntryTree& entry) {
   json_->Key(name);
-  WriteTree(entry, 0, *json_);
+  json::WriteTree(entry, 0, *json_);
   return FlushIfLarge();
 }
 

@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include "src/analysis/compare/formula_text.h"
-#include "src/analysis/compare/python_text.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
+#include "src/json/value_text.h"
 #include "src/kernels/crc32.h"
 
 namespace msprobe::analysis {
@@ -233,7 +233,7 @@ class RowBuilder {
       case NodeKind::kText:
       case NodeKind::kList:
       case NodeKind::kObject:
-        stat = TextStat(PythonStr(tree, index));
+        stat = TextStat(json::PythonStr(tree, index));
         break;
     }
     return stat;
@@ -264,9 +264,10 @@ class RowBuilder {
     const uint32_t value = tree.Find(index, "value");
     if (dtype != EntryTree::kNone && !IsFalseLike(tree[dtype])) {
       row.is_tensor = true;
-      row.dtype = side_.Intern(PythonStr(tree, dtype));
+      row.dtype = side_.Intern(json::PythonStr(tree, dtype));
       const uint32_t shape = tree.Find(index, "shape");
-      row.shape = shape == EntryTree::kNone ? kNoneText : side_.Intern(PythonStr(tree, shape));
+      row.shape =
+          shape == EntryTree::kNone ? kNoneText : side_.Intern(json::PythonStr(tree, shape));
       constexpr std::array<std::string_view, kStatCount> kKeys = {"Max", "Min", "Mean", "Norm"};
       for (size_t i = 0; i < kStatCount; ++i) {
         row.stats[i] = ToStat(tree, tree.Find(index, kKeys[i]));
@@ -278,7 +279,8 @@ class RowBuilder {
     if (!md5.empty()) {
       row.md5 = side_.Keep(md5);
     } else {
-      const std::string text = value == EntryTree::kNone ? std::string() : PythonStr(tree, value);
+      const std::string text =
+          value == EntryTree::kNone ? std::string() : json::PythonStr(tree, value);
       row.md5 = side_.Intern(fmt::format("{:08x}", kernels::Crc32(std::string_view(text))));
       if (value != EntryTree::kNone && tree[value].kind == NodeKind::kText &&
           LooksLikeFormula(tree[value].text)) {
@@ -292,7 +294,8 @@ class RowBuilder {
     row.shape = "[]";
     row.dtype = side_.Intern(type);
     if (type == "torch.Size") {
-      row.shape = value == EntryTree::kNone ? kNoneText : side_.Intern(PythonStr(tree, value));
+      row.shape =
+          value == EntryTree::kNone ? kNoneText : side_.Intern(json::PythonStr(tree, value));
     } else if (type == "slice") {
       row.shape = side_.Intern(value == EntryTree::kNone ? "()" : SliceShape(tree, value));
     } else if (type == "ellipsis") {
@@ -300,10 +303,10 @@ class RowBuilder {
     } else if (type == "torch.ProcessGroup") {
       const uint32_t ranks = tree.Find(index, "group_ranks");
       row.stats.fill(ranks == EntryTree::kNone ? TextStat(kNoneText)
-                                               : TextStat(PythonStr(tree, ranks)));
+                                               : TextStat(json::PythonStr(tree, ranks)));
     } else {
-      row.dtype =
-          value == EntryTree::kNone ? PythonClass(NodeKind::kNull) : PythonClass(tree[value].kind);
+      row.dtype = value == EntryTree::kNone ? json::PythonClass(NodeKind::kNull)
+                                            : json::PythonClass(tree[value].kind);
       row.stats.fill(ToStat(tree, value));
     }
   }

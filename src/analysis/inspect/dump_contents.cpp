@@ -16,7 +16,6 @@
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
 #include "src/dump/dump_file.h"
-#include "src/dump/entry_json.h"
 #include "src/dump/layout.h"
 #include "src/dump/names.h"
 

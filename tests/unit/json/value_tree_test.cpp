@@ -1,19 +1,19 @@
-#include "src/dump/entry_tree.h"
+#include "src/json/value_tree.h"
 
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-namespace msprobe::dump {
+namespace msprobe::json {
 namespace {
 
 // {"shape": [2, 3], "Max": 1.50, "name": "a"}
-void BuildSmallTensor(EntryTreeBuilder& builder) {
+void BuildSmallTensor(ValueTreeBuilder& builder) {
   builder.Reset();
-  builder.Begin(NodeKind::kObject);
+  builder.Begin(ValueKind::kObject);
   builder.Key("shape");
-  builder.Begin(NodeKind::kList);
+  builder.Begin(ValueKind::kList);
   builder.Int(2);
   builder.Int(3);
   builder.End();
@@ -24,13 +24,13 @@ void BuildSmallTensor(EntryTreeBuilder& builder) {
   builder.End();
 }
 
-TEST(EntryTree, KeepsDocumentOrderWithSiblingsReachableByTheirEnds) {
-  EntryTreeBuilder builder;
+TEST(ValueTree, KeepsDocumentOrderWithSiblingsReachableByTheirEnds) {
+  ValueTreeBuilder builder;
   BuildSmallTensor(builder);
   ASSERT_TRUE(builder.complete());
-  const EntryTree& tree = builder.tree();
+  const ValueTree& tree = builder.tree();
   ASSERT_EQ(tree.size(), 6U);
-  EXPECT_EQ(tree[0].kind, NodeKind::kObject);
+  EXPECT_EQ(tree[0].kind, ValueKind::kObject);
   EXPECT_EQ(tree[0].child_count, 3U);
   EXPECT_EQ(tree[0].end, 6U);
   std::vector<std::string> keys;
@@ -43,24 +43,24 @@ TEST(EntryTree, KeepsDocumentOrderWithSiblingsReachableByTheirEnds) {
   EXPECT_EQ(tree[shape + 2].number, 3.0);
 }
 
-TEST(EntryTree, KeepsTheDigitsOfFloatsAsWritten) {
-  EntryTreeBuilder builder;
+TEST(ValueTree, KeepsTheDigitsOfFloatsAsWritten) {
+  ValueTreeBuilder builder;
   BuildSmallTensor(builder);
   const uint32_t max = builder.tree().Find(0, "Max");
   EXPECT_EQ(builder.tree()[max].text, "1.50");
   EXPECT_EQ(builder.tree()[max].number, 1.5);
 }
 
-TEST(EntryTree, FindsNothingUnderAnUnknownKeyOrInAList) {
-  EntryTreeBuilder builder;
+TEST(ValueTree, FindsNothingUnderAnUnknownKeyOrInAList) {
+  ValueTreeBuilder builder;
   BuildSmallTensor(builder);
-  EXPECT_EQ(builder.tree().Find(0, "Min"), EntryTree::kNone);
-  EXPECT_EQ(builder.tree().Find(1, ""), EntryTree::kNone);
+  EXPECT_EQ(builder.tree().Find(0, "Min"), ValueTree::kNone);
+  EXPECT_EQ(builder.tree().Find(1, ""), ValueTree::kNone);
 }
 
-TEST(EntryTree, FindsTheLastOfTwoMembersWithOneKeyAsPythonDoes) {
-  EntryTreeBuilder builder;
-  builder.Begin(NodeKind::kObject);
+TEST(ValueTree, FindsTheLastOfTwoMembersWithOneKeyAsPythonDoes) {
+  ValueTreeBuilder builder;
+  builder.Begin(ValueKind::kObject);
   builder.Key("a");
   builder.Int(1);
   builder.Key("a");
@@ -69,15 +69,15 @@ TEST(EntryTree, FindsTheLastOfTwoMembersWithOneKeyAsPythonDoes) {
   EXPECT_EQ(builder.tree()[builder.tree().Find(0, "a")].integer, 2);
 }
 
-TEST(EntryTree, KeepsEarlierTextsWhileItsTextGrows) {
-  EntryTreeBuilder builder;
-  builder.Begin(NodeKind::kObject);
+TEST(ValueTree, KeepsEarlierTextsWhileItsTextGrows) {
+  ValueTreeBuilder builder;
+  builder.Begin(ValueKind::kObject);
   for (int i = 0; i < 2000; ++i) {
     builder.Key("key" + std::to_string(i));
     builder.Text(std::string(static_cast<size_t>(i % 50), 'x') + std::to_string(i));
   }
   builder.End();
-  const EntryTree& tree = builder.tree();
+  const ValueTree& tree = builder.tree();
   ASSERT_EQ(tree[0].child_count, 2000U);
   for (uint32_t i = 0; i < 2000; ++i) {
     ASSERT_EQ(tree[i + 1].key, "key" + std::to_string(i));
@@ -85,14 +85,14 @@ TEST(EntryTree, KeepsEarlierTextsWhileItsTextGrows) {
   }
 }
 
-TEST(EntryTree, CopiesAndMovedTreesOwnTheirTexts) {
-  EntryTree copy;
-  EntryTree moved;
+TEST(ValueTree, CopiesAndMovedTreesOwnTheirTexts) {
+  ValueTree copy;
+  ValueTree moved;
   {
-    EntryTreeBuilder builder;
+    ValueTreeBuilder builder;
     BuildSmallTensor(builder);
     copy = builder.tree();
-    EntryTree second = builder.tree();
+    ValueTree second = builder.tree();
     moved = std::move(second);
     builder.Reset();
     builder.Text("zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz");
@@ -101,11 +101,11 @@ TEST(EntryTree, CopiesAndMovedTreesOwnTheirTexts) {
   EXPECT_EQ(moved[moved.Find(0, "Max")].text, "1.50");
 }
 
-TEST(EntryTreeBuilder, IsCompleteAfterOneWholeValueOnly) {
-  EntryTreeBuilder builder;
+TEST(ValueTreeBuilder, IsCompleteAfterOneWholeValueOnly) {
+  ValueTreeBuilder builder;
   EXPECT_FALSE(builder.complete());
-  builder.Begin(NodeKind::kList);
-  builder.Begin(NodeKind::kList);
+  builder.Begin(ValueKind::kList);
+  builder.Begin(ValueKind::kList);
   builder.End();
   EXPECT_FALSE(builder.complete());
   builder.End();
@@ -116,15 +116,15 @@ TEST(EntryTreeBuilder, IsCompleteAfterOneWholeValueOnly) {
   EXPECT_TRUE(builder.complete());
 }
 
-TEST(EntryTreeBuilder, RefusesMoreNodesThanAnEntryCanReasonablyHave) {
-  EntryTreeBuilder builder;
-  builder.Begin(NodeKind::kList);
-  for (uint32_t i = 1; i < EntryTreeBuilder::kMaxNodes; ++i) {
+TEST(ValueTreeBuilder, RefusesMoreNodesThanAnEntryCanReasonablyHave) {
+  ValueTreeBuilder builder;
+  builder.Begin(ValueKind::kList);
+  for (uint32_t i = 1; i < ValueTreeBuilder::kMaxNodes; ++i) {
     ASSERT_TRUE(builder.Null());
   }
   EXPECT_FALSE(builder.Null());
-  EXPECT_FALSE(builder.Begin(NodeKind::kList));
+  EXPECT_FALSE(builder.Begin(ValueKind::kList));
 }
 
 }  // namespace
-}  // namespace msprobe::dump
+}  // namespace msprobe::json
