@@ -12,7 +12,7 @@ set(MSPROBE_ROOMS
   "analysis/inspect:dump io kernels report tensor base"
   "device:tensor base"
   "capture:dump io kernels device json tensor base"
-  "checkpoint:io json tensor base"
+  "checkpoint:io kernels json tensor base"
   "analysis/ckpt:checkpoint io kernels json report tensor base"
   "analysis/config_check:io json report base"
   "profile:io json report base"

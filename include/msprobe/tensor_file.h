@@ -74,8 +74,9 @@ class TensorFile {
   void ReleasePages(const TensorView& tensor, int64_t first, int64_t count) const;
 
   // Checks the recorded CRC-32 of the zip member that a tensor of this file borrows from, if Open
-  // has not done so. Reads the whole member. Ok where nothing is recorded.
-  Status VerifyChecksum(const NamedTensor& tensor) const;
+  // has not done so. Reads the whole member, which may hold other tensors, too; members above
+  // `up_to_bytes` are left alone. Ok where nothing is recorded.
+  Status VerifyChecksum(const NamedTensor& tensor, uint64_t up_to_bytes = UINT64_MAX) const;
 
   // The only tensor of a file that must hold exactly one (a dumped tensor).
   Result<const NamedTensor*> Single() const;

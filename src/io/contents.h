@@ -26,7 +26,8 @@ struct TensorFileContents {
   std::vector<ZipBytes> inflated;
   std::vector<Pickle> pickles;
 
-  // A stored member whose checksum nobody has looked at yet.
+  // A stored member whose checksum nobody has looked at yet; in order of address once the file is
+  // open.
   struct UncheckedMember {
     std::span<const std::byte> bytes;
     ZipEntry entry;

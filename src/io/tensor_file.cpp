@@ -135,6 +135,10 @@ Result<TensorFile> TensorFile::Open(const std::filesystem::path& path, const Opt
   MSP_ASSIGN_OR_RETURN(impl->file, base::FileBytes::Open(path, options.scratch));
   MSP_RETURN_IF_ERROR(io::ReadTensorBytes(impl->file.bytes(), options, impl->contents),
                       path.native());
+  std::sort(impl->contents.unchecked.begin(), impl->contents.unchecked.end(),
+            [](const auto& a, const auto& b) {
+              return std::less<>()(a.bytes.data(), b.bytes.data());
+            });
   return TensorFile(std::move(impl));
 }
 
@@ -162,16 +166,24 @@ void TensorFile::ReleasePages(const TensorView& tensor, int64_t first, int64_t c
                                                   static_cast<size_t>(count) * element_bytes));
 }
 
-Status TensorFile::VerifyChecksum(const NamedTensor& tensor) const {
+Status TensorFile::VerifyChecksum(const NamedTensor& tensor, uint64_t up_to_bytes) const {
   const std::less<> before;  // a total order, unlike "<" between unrelated pointers
   const std::byte* data = tensor.view.data;
-  for (const io::TensorFileContents::UncheckedMember& member : impl_->contents.unchecked) {
-    if (!before(data, member.bytes.data()) &&
-        before(data, member.bytes.data() + member.bytes.size())) {
-      return io::CheckMemberChecksum(member.entry, member.bytes);
-    }
+  const auto& members = impl_->contents.unchecked;
+  // The last member that begins at or before the tensor.
+  auto next = std::upper_bound(members.begin(), members.end(), data,
+                               [before](const std::byte* address, const auto& member) {
+                                 return before(address, member.bytes.data());
+                               });
+  if (next == members.begin()) {
+    return {};
   }
-  return {};
+  const io::TensorFileContents::UncheckedMember& member = *--next;
+  if (!before(data, member.bytes.data() + member.bytes.size()) ||
+      member.bytes.size() > up_to_bytes) {
+    return {};
+  }
+  return io::CheckMemberChecksum(member.entry, member.bytes);
 }
 
 Result<const NamedTensor*> TensorFile::Single() const {
