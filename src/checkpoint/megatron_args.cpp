@@ -49,8 +49,8 @@ ModelFacts FactsFromArgs(const MegatronArgs& args) {
   ModelFacts facts;
   facts.layers = args.Integer("num_layers");
   facts.attention_heads = args.Integer("num_attention_heads");
-  facts.query_groups = args.Flag("group_query_attention") ? args.Integer("num_query_groups")
-                                                          : facts.attention_heads;
+  facts.query_groups =
+      args.Flag("group_query_attention") ? args.Integer("num_query_groups") : facts.attention_heads;
   facts.hidden_size = args.Integer("hidden_size");
   facts.head_size = args.Integer("kv_channels");
   if (!facts.head_size && facts.hidden_size && facts.attention_heads.value_or(0) > 0) {
@@ -78,8 +78,7 @@ Result<ParallelSizes> FindParallelSizes(const MegatronArgs& args,
   std::array<int64_t, 3> counts = {1, 1, 1};
   size_t numbers_in_names = 1;
   for (const std::string& name : rank_folders) {
-    const std::vector<int64_t> numbers =
-        ParseRankFolderName(name).value_or(std::vector<int64_t>());
+    const std::vector<int64_t> numbers = ParseRankFolderName(name).value_or(std::vector<int64_t>());
     numbers_in_names = std::max(numbers_in_names, numbers.size());
     for (size_t i = 0; i < numbers.size(); ++i) {
       counts[i] = std::max(counts[i], numbers[i] + 1);
@@ -91,9 +90,9 @@ Result<ParallelSizes> FindParallelSizes(const MegatronArgs& args,
 
   ParallelSizes sizes;
   sizes.tensor = tensor.value_or(counts[0]);
-  const bool second_is_pipeline = pipeline    ? *pipeline > 1
-                                  : expert    ? *expert <= 1 || numbers_in_names == 3
-                                              : !second_is_expert || numbers_in_names == 3;
+  const bool second_is_pipeline = pipeline ? *pipeline > 1
+                                  : expert ? *expert <= 1 || numbers_in_names == 3
+                                           : !second_is_expert || numbers_in_names == 3;
   sizes.pipeline = pipeline.value_or(second_is_pipeline ? counts[1] : 1);
   sizes.expert = expert.value_or(second_is_pipeline ? counts[2] : counts[1]);
 

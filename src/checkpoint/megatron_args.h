@@ -26,7 +26,7 @@ class MegatronArgs {
   bool Has(std::string_view name) const;
   // Nothing when absent, None or of another type.
   std::optional<int64_t> Integer(std::string_view name) const;
-  bool Flag(std::string_view name) const;           // false when absent
+  bool Flag(std::string_view name) const;              // false when absent
   std::string_view Text(std::string_view name) const;  // of any plain value; "" when absent or None
 
  private:

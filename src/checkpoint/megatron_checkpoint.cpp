@@ -1,5 +1,6 @@
 // Megatron trees: what every rank holds, under names of the whole model, put together.
 #include <algorithm>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -11,6 +12,7 @@
 
 #include "src/base/strings.h"
 #include "src/checkpoint/checkpoint.h"
+#include "src/checkpoint/iteration_folder.h"
 #include "src/checkpoint/megatron_merge.h"
 #include "src/checkpoint/megatron_names.h"
 #include "src/checkpoint/megatron_ranks.h"
@@ -69,9 +71,8 @@ class MegatronMerger {
   void NumberLayers();
   void NumberExperts();
   void MergeStage(RankPlace place);
-  void AddToGroup(std::vector<Group>& groups,
-                  std::unordered_map<std::string, size_t>& places, int64_t virtual_stage,
-                  RankPart part);
+  void AddToGroup(std::vector<Group>& groups, std::unordered_map<std::string, size_t>& places,
+                  int64_t virtual_stage, RankPart part);
   Parameter MakePart(size_t file, const RankTensor& tensor) const;
   std::string WholeName(const Group& group, const RankPlace& place) const;
   void Keep(MergedRanks merged);
@@ -124,8 +125,8 @@ void MegatronMerger::NumberLayers() {
           continue;
         }
         const auto count_of = [&](int64_t virtual_stage) -> std::optional<int64_t>& {
-          return layers.counts[static_cast<size_t>(virtual_stage * sizes.pipeline +
-                                                   place.pipeline)];
+          return layers
+              .counts[static_cast<size_t>(virtual_stage * sizes.pipeline + place.pipeline)];
         };
         for (int64_t stage = 0; stage < virtual_stages; ++stage) {
           count_of(stage) = count_of(stage).value_or(0);
@@ -137,8 +138,8 @@ void MegatronMerger::NumberLayers() {
       }
     }
   }
-  first_layers_ = corrected_ ? FirstLayers(layers, ranks_.args, checkpoint_.warnings)
-                             : EvenFirstLayers(layers);
+  first_layers_ =
+      corrected_ ? FirstLayers(layers, ranks_.args, checkpoint_.warnings) : EvenFirstLayers(layers);
 }
 
 void MegatronMerger::NumberExperts() {
@@ -241,9 +242,9 @@ void MegatronMerger::Keep(MergedRanks merged) {
     checkpoint_.parameters.push_back(std::move(merged.parameter));
     return;
   }
-  if (corrected_ && ((merged.incomplete && !place->second.incomplete) ||
-                     (!merged.parameter.status.ok() &&
-                      checkpoint_.parameters[place->second.at].status.ok()))) {
+  if (corrected_ &&
+      ((merged.incomplete && !place->second.incomplete) ||
+       (!merged.parameter.status.ok() && checkpoint_.parameters[place->second.at].status.ok()))) {
     return;
   }
   checkpoint_.parameters[place->second.at] = std::move(merged.parameter);
@@ -293,7 +294,7 @@ Result<Checkpoint> OpenMegatron(const std::filesystem::path& folder, const Optio
   MSP_ASSIGN_OR_RETURN(const IterationFolder found, FindIterationFolder(folder));
   Checkpoint checkpoint;
   checkpoint.kind = Kind::kMegatron;
-  checkpoint.path = found.path;
+  checkpoint.path = found.folder;
   MSP_ASSIGN_OR_RETURN(const MegatronRanks ranks, OpenMegatronRanks(options, checkpoint));
   checkpoint.facts = FactsFromArgs(ranks.args);
   checkpoint.iteration = found.iteration;

@@ -1,5 +1,4 @@
-// Where the files of a Megatron checkpoint lie: the tracker, one folder per iteration, in it one
-// folder per rank.
+// Where the files of a Megatron checkpoint lie: in an iteration's folder one folder per rank.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +11,6 @@
 #include "msprobe/status.h"
 
 namespace msprobe::checkpoint {
-
-struct IterationFolder {
-  std::filesystem::path path;
-  std::optional<int64_t> iteration;  // absent for a release and for folders of other names
-};
-
-// The folder that the tracker in `folder` points to, else `folder` itself. Errors say which
-// iterations exist.
-Result<IterationFolder> FindIterationFolder(const std::filesystem::path& folder);
-
-// "iter_0000010, iter_0000020, release": what lies in `folder`; empty when nothing does.
-std::string ExistingIterations(const std::filesystem::path& folder);
 
 // How many ranks share one layer's tensors, the layers, and the experts.
 struct ParallelSizes {

@@ -143,10 +143,9 @@ bool AreClose(const TensorView& a, const TensorView& b) {
 MergedRanks MergeTensorRanks(std::vector<RankPart> parts, int64_t ranks, Sharding sharding) {
   MergedRanks merged;
   const bool alone = parts.size() == 1;
-  const bool has_axis =
-      std::all_of(parts.begin(), parts.end(), [sharding](const RankPart& part) {
-        return part.parameter.shape.size() > AxisOf(sharding) || !part.parameter.status.ok();
-      });
+  const bool has_axis = std::all_of(parts.begin(), parts.end(), [sharding](const RankPart& part) {
+    return part.parameter.shape.size() > AxisOf(sharding) || !part.parameter.status.ok();
+  });
   if (sharding == Sharding::kCopies || !has_axis) {
     for (size_t i = 1; i < parts.size(); ++i) {
       if (!CopiesAgree(parts[0].parameter, parts[i].parameter)) {
@@ -193,10 +192,9 @@ std::vector<Parameter> SplitGroupedExperts(const Parameter& grouped, int64_t exp
     return {};
   }
   each[joined_axis] /= experts;
-  const bool in_order =
-      grouped.pieces.empty() ||
-      (IsWhole(grouped) &&
-       grouped.pieces[0].view.strides == ContiguousStrides(grouped.pieces[0].view.shape));
+  const bool in_order = grouped.pieces.empty() ||
+                        (IsWhole(grouped) && grouped.pieces[0].view.strides ==
+                                                 ContiguousStrides(grouped.pieces[0].view.shape));
   if (!in_order) {
     return {};
   }

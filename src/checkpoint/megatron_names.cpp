@@ -37,9 +37,8 @@ constexpr Replacement kCorrections[] = {
     {"post_attention_layernorm", "pre_mlp_layernorm"},
 };
 
-constexpr std::array<std::string_view, 4> kRowParts = {"linear_qkv", "linear_fc1",
-                                                       "word_embeddings.weight",
-                                                       "output_layer.weight"};
+constexpr std::array<std::string_view, 4> kRowParts = {
+    "linear_qkv", "linear_fc1", "word_embeddings.weight", "output_layer.weight"};
 constexpr std::array<std::string_view, 2> kColumnParts = {"linear_fc2.weight",
                                                           "linear_proj.weight"};
 // Projections of latent and of cross attention: split by rows like linear_qkv.
@@ -109,8 +108,8 @@ std::string NameGroupedExpert(const std::string& name) {
     return name;
   }
   const size_t layer_at = experts + kExperts.size();
-  for (std::string_view layer : {"linear_fc1.weight", "linear_fc1.bias", "linear_fc2.weight",
-                                 "linear_fc2.bias"}) {
+  for (std::string_view layer :
+       {"linear_fc1.weight", "linear_fc1.bias", "linear_fc2.weight", "linear_fc2.bias"}) {
     const std::string_view rest = std::string_view(name).substr(layer_at);
     if (!rest.starts_with(layer)) {
       continue;
@@ -146,8 +145,9 @@ Sharding ShardingOf(std::string_view name, bool corrected, bool gated) {
     return Sharding::kCopies;
   }
   if (ContainsAny(name, kRowParts)) {
-    const bool is_gated = corrected && gated &&
-                          (name.ends_with("linear_fc1.weight") || name.ends_with("linear_fc1.bias"));
+    const bool is_gated =
+        corrected && gated &&
+        (name.ends_with("linear_fc1.weight") || name.ends_with("linear_fc1.bias"));
     return is_gated ? Sharding::kGatedRows : Sharding::kRows;
   }
   if (ContainsAny(name, kColumnParts)) {

@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-
 namespace msprobe::checkpoint {
 namespace {
 
@@ -38,8 +37,7 @@ class RankOpener {
       return NotFoundError(fmt::format("rank folder {} is missing", folder));
     }
     if (!fs::is_regular_file(path, error)) {
-      return NotFoundError(
-          fmt::format("{} holds no {}", folder, path.filename().native()));
+      return NotFoundError(fmt::format("{} holds no {}", folder, path.filename().native()));
     }
     TensorFile::Options file_options;
     // Optimizer states outweigh the model several times: their bytes stay alone.
@@ -71,8 +69,9 @@ class RankOpener {
 // of several expert ranks.
 bool HoldsLastLayer(const TensorFile& file) {
   return std::any_of(file.tensors().begin(), file.tensors().end(), [](const NamedTensor& tensor) {
-    return tensor.path[0] == "model" && (tensor.name().find("final_norm") != std::string::npos ||
-                                         tensor.name().find("final_layernorm") != std::string::npos);
+    return tensor.path[0] == "model" &&
+           (tensor.name().find("final_norm") != std::string::npos ||
+            tensor.name().find("final_layernorm") != std::string::npos);
   });
 }
 
@@ -141,7 +140,8 @@ ModelKeys::ModelKeys(const TensorFile& file) {
     keys_.emplace_back("model");
     return;
   }
-  for (std::string key = "model0"; top.count(key) != 0; key = fmt::format("model{}", keys_.size())) {
+  for (std::string key = "model0"; top.count(key) != 0;
+       key = fmt::format("model{}", keys_.size())) {
     keys_.push_back(key);
   }
 }
@@ -158,12 +158,7 @@ Result<MegatronRanks> OpenMegatronRanks(const Options& options, Checkpoint& chec
   const fs::path& folder = checkpoint.path;
   MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListRankFolders(folder));
   if (names.empty()) {
-    Status status =
-        NotFoundError(fmt::format("no rank folders (mp_rank_...) found in {}", folder.native()));
-    const std::string existing = ExistingIterations(folder);
-    return existing.empty() ? std::move(status)
-                            : std::move(status).WithHint(fmt::format(
-                                  "{} has {}: pass such a folder", folder.native(), existing));
+    return NotFoundError(fmt::format("no rank folders (mp_rank_...) found in {}", folder.native()));
   }
   RankOpener opener(checkpoint);
   // The arguments are the same in every rank; any readable one will do.
@@ -206,9 +201,9 @@ Result<MegatronRanks> OpenMegatronRanks(const Options& options, Checkpoint& chec
   }
   for (const std::string& name : names) {
     if (expected.count(name) == 0) {
-      checkpoint.warnings.push_back(fmt::format(
-          "{} is not read: args record TP {}, PP {}, EP {}", (folder / name).native(), sizes.tensor,
-          sizes.pipeline, sizes.expert));
+      checkpoint.warnings.push_back(fmt::format("{} is not read: args record TP {}, PP {}, EP {}",
+                                                (folder / name).native(), sizes.tensor,
+                                                sizes.pipeline, sizes.expert));
     }
   }
   if (missing.size() == ranks.files.size() || (!missing.empty() && !options.allow_missing_ranks)) {

@@ -34,8 +34,8 @@ struct MegatronRanks {
 // left.
 Result<MegatronRanks> OpenMegatronRanks(const Options& options, Checkpoint& checkpoint);
 
-// Which tensors of a rank file are the model's: those under "model", or, without it, under "model0",
-// "model1" and so on up to the first gap, one per virtual stage.
+// Which tensors of a rank file are the model's: those under "model", or, without it, under
+// "model0", "model1" and so on up to the first gap, one per virtual stage.
 class ModelKeys {
  public:
   explicit ModelKeys(const TensorFile& file);

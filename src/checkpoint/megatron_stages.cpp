@@ -59,14 +59,14 @@ std::optional<int64_t> FirstOf(const MegatronArgs& args, std::string_view name,
 // num_layers spread evenly over all parts but the first and last stage's where those have numbers
 // of their own. Nothing when it does not come out even.
 Counts SpreadCounts(const StageLayers& layers, const MegatronArgs& args, int64_t total) {
-  const std::optional<int64_t> first = FirstOf(args, "num_layers_in_first_pipeline_stage",
-                                               "decoder_first_pipeline_num_layers");
-  const std::optional<int64_t> last = FirstOf(args, "num_layers_in_last_pipeline_stage",
-                                              "decoder_last_pipeline_num_layers");
+  const std::optional<int64_t> first =
+      FirstOf(args, "num_layers_in_first_pipeline_stage", "decoder_first_pipeline_num_layers");
+  const std::optional<int64_t> last =
+      FirstOf(args, "num_layers_in_last_pipeline_stage", "decoder_last_pipeline_num_layers");
   const auto parts = static_cast<int64_t>(layers.counts.size());
   const int64_t virtual_stages = parts / layers.stages;
-  const int64_t others =
-      layers.stages - static_cast<int64_t>(first.has_value()) - static_cast<int64_t>(last.has_value());
+  const int64_t others = layers.stages - static_cast<int64_t>(first.has_value()) -
+                         static_cast<int64_t>(last.has_value());
   const int64_t own = first.value_or(0) + last.value_or(0);
   if (first.value_or(0) < 0 || last.value_or(0) < 0 || others < 0 || own > total) {
     return {};

@@ -135,10 +135,9 @@ Result<TensorFile> TensorFile::Open(const std::filesystem::path& path, const Opt
   MSP_ASSIGN_OR_RETURN(impl->file, base::FileBytes::Open(path, options.scratch));
   MSP_RETURN_IF_ERROR(io::ReadTensorBytes(impl->file.bytes(), options, impl->contents),
                       path.native());
-  std::sort(impl->contents.unchecked.begin(), impl->contents.unchecked.end(),
-            [](const auto& a, const auto& b) {
-              return std::less<>()(a.bytes.data(), b.bytes.data());
-            });
+  std::sort(
+      impl->contents.unchecked.begin(), impl->contents.unchecked.end(),
+      [](const auto& a, const auto& b) { return std::less<>()(a.bytes.data(), b.bytes.data()); });
   return TensorFile(std::move(impl));
 }
 
