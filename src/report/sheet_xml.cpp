@@ -15,7 +15,6 @@ namespace {
 
 constexpr size_t kBlockBytes = size_t{1} << 20U;
 constexpr size_t kCellBytes = 128;  // upper bound of a cell's markup and of a number
-constexpr size_t kEscapeFactor = 6;
 constexpr size_t kTextUnits = 32767;
 constexpr size_t kHeadBytes = 4096;  // more than the fixed parts of a sheet need
 
@@ -36,7 +35,10 @@ char* Put(char* out, std::string_view text) {
 }
 
 // One character that is not plain; advances `at`.
-char* PutSpecial(std::string_view text, size_t& at, char* out) {
+char* PutSpecial(std::string_view text, size_t& at, char* out, Controls controls) {
+  if (controls == Controls::kEscaped && static_cast<unsigned char>(text[at]) < 0x20) {
+    return fmt::format_to(out, "_x{:04X}_", static_cast<unsigned char>(text[at++]));
+  }
   switch (text[at]) {
     case '&':
       ++at;
@@ -90,90 +92,23 @@ char* PutNumber(double value, char* out) {
   return Put(out, text);
 }
 
-// Formats the cells of one row; what repeats is prepared once.
-class RowFormatter {
- public:
-  explicit RowFormatter(size_t columns) {
-    for (size_t column = 0; column < columns; ++column) {
-      opens_.push_back(fmt::format("<c r=\"{}", ColumnName(column)));
-    }
-  }
-
-  void Row(std::span<const Cell> cells, size_t sheet_row, Style style, XmlBuffer& out) const {
-    std::array<char, 24> digits;
-    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), sheet_row);
-    const std::string_view row(digits.data(), static_cast<size_t>(end.ptr - digits.data()));
-    char* at = Put(out.Reserve(kCellBytes), "<row r=\"");
-    at = Put(at, row);
-    out.SetEnd(Put(at, "\">"));
-    for (size_t column = 0; column < cells.size(); ++column) {
-      PutCell(cells[column], opens_[column], row, style, out);
-    }
-    out.Append("</row>");
-  }
-
- private:
-  static void PutCell(const Cell& cell, std::string_view open, std::string_view row, Style style,
-                      XmlBuffer& out) {
-    static constexpr std::array<std::string_view, 4> kStyles = {"\"", "\" s=\"1\"", "\" s=\"2\"",
-                                                                "\" s=\"3\""};
-    const CellKind kind = cell.kind();
-    if (kind == CellKind::kEmpty && style == Style::kPlain) {
-      return;
-    }
-    const std::string_view text =
-        kind == CellKind::kText ? CutToCell(cell.text()) : std::string_view();
-    char* at = out.Reserve(kCellBytes + kEscapeFactor * text.size());
-    at = Put(at, open);
-    at = Put(at, row);
-    at = Put(at, kStyles[static_cast<size_t>(style)]);
-    switch (kind) {
-      case CellKind::kEmpty:
-        at = Put(at, "/>");
-        break;
-      case CellKind::kText:
-        at = Put(at, NeedsPreserve(text) ? " t=\"inlineStr\"><is><t xml:space=\"preserve\">"
-                                         : " t=\"inlineStr\"><is><t>");
-        at = EscapeXml(text, at);
-        at = Put(at, "</t></is></c>");
-        break;
-      case CellKind::kInteger:
-        at = Put(at, "><v>");
-        at = std::to_chars(at, at + 24, cell.integer()).ptr;
-        at = Put(at, "</v></c>");
-        break;
-      case CellKind::kNumber:
-        at = Put(at, "><v>");
-        at = PutNumber(cell.number(), at);
-        at = Put(at, "</v></c>");
-        break;
-      case CellKind::kBoolean:
-        at = Put(at, cell.boolean() ? " t=\"b\"><v>1</v></c>" : " t=\"b\"><v>0</v></c>");
-        break;
-    }
-    out.SetEnd(at);
-  }
-
-  std::vector<std::string> opens_;
-};
+// The format of all cells of a row of a plain sheet.
+std::vector<std::string_view> Uniform(Style style, size_t columns) {
+  static constexpr std::array<std::string_view, 4> kMarks = {"\"", "\" s=\"1\"", "\" s=\"2\"",
+                                                             "\" s=\"3\""};
+  return std::vector<std::string_view>(columns, kMarks[static_cast<size_t>(style)]);
+}
 
 void PutHead(const Sheet& sheet, const XlsxOptions& options, const RowFormatter& formatter,
              XmlBuffer& out) {
-  out.Append(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n"
-      "<worksheet xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/2006/main\">");
-  if (options.freeze_header) {
-    out.Append(
-        "<sheetViews><sheetView workbookViewId=\"0\">"
-        "<pane ySplit=\"1\" topLeftCell=\"A2\" activePane=\"bottomLeft\" state=\"frozen\"/>"
-        "<selection pane=\"bottomLeft\"/></sheetView></sheetViews>");
-  }
+  PutSheetHead(options.freeze_header ? 1 : 0, out);
   out.Append("<sheetData>");
   std::vector<Cell> header;
   for (const std::string& column : sheet.table->columns()) {
     header.push_back(Cell::Text(column));
   }
-  formatter.Row(header, 1, options.styled_header ? Style::kHeader : Style::kPlain, out);
+  const Style style = options.styled_header ? Style::kHeader : Style::kPlain;
+  formatter.Row(header, 1, Uniform(style, header.size()), out);
 }
 
 void PutTail(const Sheet& sheet, const XlsxOptions& options, XmlBuffer& out) {
@@ -232,16 +167,96 @@ SheetPlan PlanSheet(const Sheet& sheet) {
   return plan;
 }
 
+RowFormatter::RowFormatter(size_t columns, Controls controls) : controls_(controls) {
+  for (size_t column = 0; column < columns; ++column) {
+    opens_.push_back(fmt::format("<c r=\"{}", ColumnName(column)));
+  }
+}
+
+void RowFormatter::Row(std::span<const Cell> cells, size_t sheet_row,
+                       std::span<const std::string_view> styles, XmlBuffer& out) const {
+  std::array<char, 24> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), sheet_row);
+  const std::string_view row(digits.data(), static_cast<size_t>(end.ptr - digits.data()));
+  char* at = Put(out.Reserve(kCellBytes), "<row r=\"");
+  at = Put(at, row);
+  out.SetEnd(Put(at, "\">"));
+  for (size_t column = 0; column < cells.size(); ++column) {
+    PutCell(cells[column], opens_[column], row, styles[column], out);
+  }
+  out.Append("</row>");
+}
+
+void RowFormatter::PutCell(const Cell& cell, std::string_view open, std::string_view row,
+                           std::string_view style, XmlBuffer& out) const {
+  const CellKind kind = cell.kind();
+  if (kind == CellKind::kEmpty && style.size() == 1) {
+    return;
+  }
+  const std::string_view text =
+      kind == CellKind::kText ? CutToCell(cell.text()) : std::string_view();
+  char* at = out.Reserve(kCellBytes + kEscapeFactor * text.size());
+  at = Put(at, open);
+  at = Put(at, row);
+  at = Put(at, style);
+  switch (kind) {
+    case CellKind::kEmpty:
+      at = Put(at, "/>");
+      break;
+    case CellKind::kText:
+      at = Put(at, NeedsPreserve(text) ? " t=\"inlineStr\"><is><t xml:space=\"preserve\">"
+                                       : " t=\"inlineStr\"><is><t>");
+      at = EscapeXml(text, at, controls_);
+      at = Put(at, "</t></is></c>");
+      break;
+    case CellKind::kInteger:
+      at = Put(at, "><v>");
+      at = std::to_chars(at, at + 24, cell.integer()).ptr;
+      at = Put(at, "</v></c>");
+      break;
+    case CellKind::kNumber:
+      at = Put(at, "><v>");
+      at = PutNumber(cell.number(), at);
+      at = Put(at, "</v></c>");
+      break;
+    case CellKind::kBoolean:
+      at = Put(at, cell.boolean() ? " t=\"b\"><v>1</v></c>" : " t=\"b\"><v>0</v></c>");
+      break;
+  }
+  out.SetEnd(at);
+}
+
+std::string StyleMark(size_t format) {
+  return format == 0 ? "\"" : fmt::format("\" s=\"{}\"", format);
+}
+
+void PutSheetHead(size_t frozen_rows, XmlBuffer& out) {
+  out.Append(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n"
+      "<worksheet xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/2006/main\">");
+  if (frozen_rows > 0) {
+    out.Append(fmt::format(
+        "<sheetViews><sheetView workbookViewId=\"0\">"
+        "<pane ySplit=\"{}\" topLeftCell=\"A{}\" activePane=\"bottomLeft\" state=\"frozen\"/>"
+        "<selection pane=\"bottomLeft\"/></sheetView></sheetViews>",
+        frozen_rows, frozen_rows + 1));
+  }
+}
+
 void FormatBlock(const Sheet& sheet, const Block& block, const XlsxOptions& options,
                  XmlBuffer& out) {
-  const RowFormatter formatter(sheet.table->columns().size());
+  const size_t columns = sheet.table->columns().size();
+  const RowFormatter formatter(columns, Controls::kReplaced);
+  const std::array<std::vector<std::string_view>, 3> styles = {Uniform(Style::kPlain, columns),
+                                                               Uniform(Style::kYellow, columns),
+                                                               Uniform(Style::kRed, columns)};
   out.Clear();
   if (block.first) {
     PutHead(sheet, options, formatter, out);
   }
   for (size_t row = block.first_row; row < block.first_row + block.row_count; ++row) {
-    formatter.Row(sheet.table->row(row), row - sheet.first_row + 2, StyleOf(sheet.table->fill(row)),
-                  out);
+    formatter.Row(sheet.table->row(row), row - sheet.first_row + 2,
+                  styles[static_cast<size_t>(StyleOf(sheet.table->fill(row)))], out);
   }
   if (block.last) {
     PutTail(sheet, options, out);
@@ -256,7 +271,7 @@ std::string ColumnName(size_t column) {
   return name;
 }
 
-char* EscapeXml(std::string_view text, char* out) {
+char* EscapeXml(std::string_view text, char* out, Controls controls) {
   size_t copied = 0;
   size_t at = 0;
   while (at < text.size()) {
@@ -265,7 +280,7 @@ char* EscapeXml(std::string_view text, char* out) {
       continue;
     }
     out = Put(out, text.substr(copied, at - copied));
-    out = PutSpecial(text, at, out);
+    out = PutSpecial(text, at, out, controls);
     copied = at;
   }
   return Put(out, text.substr(copied));
