@@ -1,0 +1,33 @@
+// Taking joined parameters apart and putting parts together, as a rule's layout says. Only views
+// move.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/ckpt/mapping_rules.h"
+#include "src/checkpoint/parameter.h"
+
+namespace msprobe::analysis::ckpt {
+
+struct HeadCounts {
+  std::optional<int64_t> attention_heads;
+  std::optional<int64_t> query_groups;  // key/value heads
+};
+
+// The whole, turned if `transpose`, cut into `count` parts. A parameter that cannot be read gives
+// parts that say so. Errors: lengths that do not divide, unknown heads.
+Result<std::vector<checkpoint::Parameter>> SplitParameter(const checkpoint::Parameter& whole,
+                                                          const Rule& rule, bool transpose,
+                                                          size_t count, const HeadCounts& heads);
+
+// The other way: the parts in the rule's order, turned at the end if `transpose`.
+Result<checkpoint::Parameter> JoinParameters(std::span<const checkpoint::Parameter> parts,
+                                             const Rule& rule, bool transpose,
+                                             const HeadCounts& heads);
+
+}  // namespace msprobe::analysis::ckpt

@@ -1,0 +1,256 @@
+#include "src/analysis/ckpt/mapping_rules.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "src/base/strings.h"
+#include "src/json/config.h"
+
+namespace msprobe::resources {
+extern const std::string_view kCkptMapping;
+}
+
+namespace msprobe::analysis::ckpt {
+namespace {
+
+using json::Config;
+using json::ConfigKind;
+using json::ConfigValue;
+
+const std::vector<std::string>& RuleKeys() {
+  static const std::vector<std::string> keys = {"from",   "to",    "axis",   "transpose", "layout",
+                                                "sizes",  "gated", "side",   "ignore",    "reason"};
+  return keys;
+}
+
+struct LayoutWord {
+  std::string_view word;
+  Arrangement arrangement;
+  Proportion proportion;
+};
+constexpr LayoutWord kLayouts[] = {
+    {"parts", Arrangement::kOneAfterAnother, Proportion::kSizes},
+    {"query_key_value", Arrangement::kOneAfterAnother, Proportion::kQueryKeyValue},
+    {"query_groups", Arrangement::kQueryGroups, Proportion::kQueryKeyValue},
+};
+
+struct SideWord {
+  std::string_view word;
+  RuleSide side;
+};
+constexpr SideWord kSides[] = {
+    {"both", RuleSide::kBoth}, {"first", RuleSide::kFirst}, {"second", RuleSide::kSecond}};
+
+template <typename Words>
+std::string ValidWords(const Words& words) {
+  std::vector<std::string> all;
+  for (const auto& entry : words) {
+    all.emplace_back(entry.word);
+  }
+  return base::Join(all, ", ");
+}
+
+Result<NamePattern> ReadPattern(const Config& config, const ConfigValue& value,
+                                std::string_view key) {
+  if (value.kind != ConfigKind::kText) {
+    return config.ErrorAt(
+        value, key, fmt::format("must be a name, not {}", json::ConfigKindName(value.kind)));
+  }
+  Result<NamePattern> pattern = NamePattern::Parse(value.text);
+  if (!pattern.ok()) {
+    return config.ErrorAt(value, key, pattern.status().message());
+  }
+  return pattern;
+}
+
+// One name or a list of names.
+Result<std::vector<NamePattern>> ReadPatterns(const Config& config, const ConfigValue& object,
+                                              std::string_view key) {
+  const ConfigValue* value = object.Find(key);
+  if (value == nullptr) {
+    return config.ErrorAt(object, key, "is missing");
+  }
+  std::vector<NamePattern> patterns;
+  if (value->kind != ConfigKind::kList) {
+    MSP_ASSIGN_OR_RETURN(NamePattern pattern, ReadPattern(config, *value, key));
+    patterns.push_back(std::move(pattern));
+    return patterns;
+  }
+  for (const ConfigValue& item : value->items) {
+    MSP_ASSIGN_OR_RETURN(NamePattern pattern, ReadPattern(config, item, key));
+    patterns.push_back(std::move(pattern));
+  }
+  if (patterns.empty()) {
+    return config.ErrorAt(*value, key, "must hold at least one name");
+  }
+  return patterns;
+}
+
+// Every pattern must bind what the others need, so that a rule can be read both ways.
+Status CheckPlaceholders(const Config& config, const ConfigValue& object, const Rule& rule) {
+  const std::vector<std::string> wanted = rule.from.front().Placeholders();
+  const auto check = [&](std::span<const NamePattern> patterns, std::string_view key) -> Status {
+    for (const NamePattern& pattern : patterns) {
+      if (pattern.Placeholders() != wanted) {
+        return config.ErrorAt(
+            object, key,
+            fmt::format("\"{}\" must have the same placeholders as \"{}\"", pattern.text(),
+                        rule.from.front().text()));
+      }
+    }
+    return {};
+  };
+  MSP_RETURN_IF_ERROR(check(rule.from, "from"));
+  return check(rule.to, "to");
+}
+
+Status ReadLayout(const Config& config, const ConfigValue& object, Rule& rule) {
+  const size_t parts = std::max(rule.from.size(), rule.to.size());
+  MSP_ASSIGN_OR_RETURN(const std::string layout, config.Text(object, "layout", "parts"));
+  const auto* known = std::find_if(std::begin(kLayouts), std::end(kLayouts),
+                                   [&](const LayoutWord& word) { return word.word == layout; });
+  if (known == std::end(kLayouts)) {
+    return config.ErrorAt(*object.Find("layout"), "layout",
+                          fmt::format("must be one of {}", ValidWords(kLayouts)));
+  }
+  rule.arrangement = known->arrangement;
+  rule.proportion = known->proportion;
+  if (rule.proportion == Proportion::kQueryKeyValue && parts != 3) {
+    return config.ErrorAt(*object.Find("layout"), "layout",
+                          fmt::format("{} needs three parts: query, key, value", layout));
+  }
+  MSP_ASSIGN_OR_RETURN(rule.sizes, config.IntList(object, "sizes"));
+  const bool positive = std::all_of(rule.sizes.begin(), rule.sizes.end(), [](int64_t size) {
+    return size > 0 && size <= INT32_MAX;
+  });
+  if (!rule.sizes.empty() &&
+      (!positive || rule.sizes.size() != parts || rule.proportion != Proportion::kSizes)) {
+    return config.ErrorAt(
+        *object.Find("sizes"), "sizes",
+        fmt::format("must be {} relative lengths above 0, one for each part, with layout parts",
+                    parts));
+  }
+  return {};
+}
+
+Result<Rule> ReadRule(const Config& config, const ConfigValue& object) {
+  Rule rule;
+  rule.line = object.line;
+  MSP_ASSIGN_OR_RETURN(rule.from, ReadPatterns(config, object, "from"));
+  MSP_ASSIGN_OR_RETURN(rule.to, ReadPatterns(config, object, "to"));
+  if (rule.from.size() > 1 && rule.to.size() > 1) {
+    return config.ErrorAt(object, "to", "either `from` or `to` may be a list, not both");
+  }
+  MSP_RETURN_IF_ERROR(CheckPlaceholders(config, object, rule));
+  MSP_RETURN_IF_ERROR(ReadLayout(config, object, rule));
+  MSP_ASSIGN_OR_RETURN(rule.transpose, config.Bool(object, "transpose", false));
+  if (const ConfigValue* gated = object.Find("gated")) {
+    MSP_ASSIGN_OR_RETURN(rule.gated, config.Bool(object, "gated", false));
+    if (gated->kind == ConfigKind::kNull) {
+      rule.gated.reset();
+    }
+  }
+  if (const ConfigValue* axis = object.Find("axis")) {
+    if (axis->kind != ConfigKind::kInt || axis->integer < 0 || axis->integer > 63) {
+      return config.ErrorAt(*axis, "axis", "must be the number of an axis, 0 being the first");
+    }
+    rule.axis = static_cast<size_t>(axis->integer);
+  }
+  MSP_ASSIGN_OR_RETURN(const std::string side, config.Text(object, "side", "both"));
+  const auto* known = std::find_if(std::begin(kSides), std::end(kSides),
+                                   [&](const SideWord& word) { return word.word == side; });
+  if (known == std::end(kSides)) {
+    return config.ErrorAt(*object.Find("side"), "side",
+                          fmt::format("must be one of {}", ValidWords(kSides)));
+  }
+  rule.side = known->side;
+  return rule;
+}
+
+Status ReadRuleList(const Config& config, const ConfigValue& list, RuleSet& set) {
+  if (list.kind != ConfigKind::kList) {
+    return config.ErrorAt(list, "",
+                          "a mapping is a list of rules such as \"- {from: old.name, to: "
+                          "new.name}\"");
+  }
+  for (const ConfigValue& object : list.items) {
+    if (object.kind != ConfigKind::kObject) {
+      return config.ErrorAt(object, "", "a rule is an object with the keys from and to, or ignore");
+    }
+    MSP_RETURN_IF_ERROR(config.CheckKeys(object, RuleKeys()));
+    const ConfigValue* ignored = object.Find("ignore");
+    if (ignored == nullptr) {
+      MSP_ASSIGN_OR_RETURN(Rule rule, ReadRule(config, object));
+      set.rules.push_back(std::move(rule));
+      continue;
+    }
+    if (object.Find("from") != nullptr || object.Find("to") != nullptr) {
+      return config.ErrorAt(object, "ignore", "stands alone, without from and to");
+    }
+    MSP_ASSIGN_OR_RETURN(NamePattern name, ReadPattern(config, *ignored, "ignore"));
+    MSP_ASSIGN_OR_RETURN(
+        std::string reason,
+        config.Text(object, "reason",
+                    fmt::format("left out by {} line {}", config.file, object.line)));
+    set.ignored.push_back({std::move(name), std::move(reason)});
+  }
+  return {};
+}
+
+Result<RuleSet> ReadRules(const Config& config) {
+  RuleSet set;
+  set.source = config.file;
+  if (config.root.kind != ConfigKind::kNull) {
+    MSP_RETURN_IF_ERROR(ReadRuleList(config, config.root, set));
+  }
+  return set;
+}
+
+Status ReadMemberRules(const Config& config, const ConfigValue& object, std::string_view key,
+                       RuleSet& set) {
+  set.source = config.file;
+  const ConfigValue* list = object.Find(key);
+  return list == nullptr ? config.ErrorAt(object, key, "is missing")
+                         : ReadRuleList(config, *list, set);
+}
+
+}  // namespace
+
+Result<RuleSet> LoadRules(const std::filesystem::path& file) {
+  MSP_ASSIGN_OR_RETURN(const Config config, json::LoadYamlConfig(file));
+  return ReadRules(config);
+}
+
+Result<RuleSet> ParseRules(std::string_view yaml, std::string file_name) {
+  MSP_ASSIGN_OR_RETURN(const Config config, json::ParseYamlConfig(yaml, std::move(file_name)));
+  return ReadRules(config);
+}
+
+Result<BuiltInMapping> LoadBuiltInMapping() {
+  MSP_ASSIGN_OR_RETURN(const Config config,
+                       json::ParseYamlConfig(resources::kCkptMapping, "built-in name mapping"));
+  BuiltInMapping mapping;
+  MSP_ASSIGN_OR_RETURN(mapping.wrappers, config.TextList(config.root, "wrappers"));
+  MSP_ASSIGN_OR_RETURN(mapping.prefixes, config.TextList(config.root, "prefixes"));
+  MSP_ASSIGN_OR_RETURN(mapping.vocabulary, config.TextList(config.root, "vocabulary"));
+  MSP_ASSIGN_OR_RETURN(mapping.embedding, config.RequiredText(config.root, "embedding"));
+  MSP_ASSIGN_OR_RETURN(mapping.output_layer, config.RequiredText(config.root, "output_layer"));
+  MSP_RETURN_IF_ERROR(ReadMemberRules(config, config.root, "spellings", mapping.spellings));
+  const ConfigValue* dialects = config.root.Find("dialects");
+  if (dialects == nullptr) {
+    return config.ErrorAt(config.root, "dialects", "is missing");
+  }
+  for (const ConfigValue& object : dialects->items) {
+    Dialect dialect;
+    MSP_ASSIGN_OR_RETURN(dialect.name, config.RequiredText(object, "name"));
+    if (const ConfigValue* conv1d = object.Find("conv1d")) {
+      MSP_ASSIGN_OR_RETURN(dialect.conv1d, ReadPattern(config, *conv1d, "conv1d"));
+    }
+    MSP_RETURN_IF_ERROR(ReadMemberRules(config, object, "rules", dialect.set));
+    mapping.dialects.push_back(std::move(dialect));
+  }
+  return mapping;
+}
+
+}  // namespace msprobe::analysis::ckpt

@@ -1,0 +1,69 @@
+// One checkpoint as the mapping sees it: its parameters after the user's rules, the dialect its
+// names are written in, and the parts that every parameter consists of.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/ckpt/mapping_layout.h"
+#include "src/analysis/ckpt/mapping_rules.h"
+#include "src/checkpoint/checkpoint.h"
+
+namespace msprobe::analysis::ckpt {
+
+// How one parameter is made of parts.
+struct Reading {
+  const Rule* rule = nullptr;  // none: the only part is the parameter itself
+  bool transpose = false;
+  std::vector<std::string> parts;
+};
+
+struct Item {
+  std::string name;                 // what it is matched by
+  std::string label;                // what results call it
+  checkpoint::Parameter parameter;  // its name is the stored one
+  std::vector<std::string> notes;   // what the user's rules did
+  Reading reading;
+  bool used = false;  // belongs to a pair
+};
+
+struct Place {
+  size_t item = 0;
+  size_t part = 0;
+};
+
+struct Side {
+  std::vector<Item> items;
+  HeadCounts heads;
+  bool gated = false;
+  const Dialect* dialect = nullptr;  // none: no family fits
+  std::unordered_map<std::string, Place> parts;
+
+  Result<checkpoint::Parameter> TakePart(const Place& place) const;
+};
+
+Side MakeSide(const checkpoint::Checkpoint& checkpoint);
+
+// Applies the user's rules in their order; `fitted` counts, rule by rule, how often one did.
+// Parameters that a rule fits but cannot handle stay, with a warning.
+void ApplyRules(const RuleSet& rules, RuleSide which, Side& side, std::vector<size_t>& fitted,
+                std::vector<std::string>& warnings);
+
+// The family whose rules fit most names, if there is one worth the name.
+void ChooseDialect(const BuiltInMapping& mapping, Side& side);
+// Fills in every item's reading and the index of parts.
+void ReadParts(const BuiltInMapping& mapping, Side& side);
+
+// Why the parameter may lack a counterpart, or nothing.
+const std::string* IgnoredBecause(const BuiltInMapping& mapping, const RuleSet& rules,
+                                  const Side& side, std::string_view name);
+// What the side would call a part.
+std::string NameOfPart(const Side& side, std::string_view part);
+
+}  // namespace msprobe::analysis::ckpt
