@@ -36,11 +36,11 @@ std::optional<int64_t> FirstKnown(std::initializer_list<std::optional<int64_t>> 
 HeadCounts KnownHeads(const MappingOptions& options, const ModelFacts& own,
                       const ModelFacts& other) {
   HeadCounts heads;
-  heads.attention_heads = FirstKnown(
-      {options.attention_heads, own.attention_heads, other.attention_heads}, kMaxHeads);
-  heads.query_groups =
-      FirstKnown({options.query_groups, own.query_groups, other.query_groups, heads.attention_heads},
-                 kMaxHeads);
+  heads.attention_heads =
+      FirstKnown({options.attention_heads, own.attention_heads, other.attention_heads}, kMaxHeads);
+  heads.query_groups = FirstKnown(
+      {options.query_groups, own.query_groups, other.query_groups, heads.attention_heads},
+      kMaxHeads);
   return heads;
 }
 
@@ -193,9 +193,8 @@ class Matcher {
       return 0;
     }
     const Item& item = side.items[place->second.item];
-    return item.reading.parts.size() != 1 || item.parameter.shape.empty()
-               ? 0
-               : item.parameter.shape[0];
+    return item.reading.parts.size() != 1 || item.parameter.shape.empty() ? 0
+                                                                          : item.parameter.shape[0];
   }
 
   // The item of the other side that consists of exactly these parts in the same layout.
@@ -244,8 +243,7 @@ class Matcher {
   }
 
   static Result<Parameter> Turned(const Parameter& parameter) {
-    return parameter.status.ok() ? checkpoint::Transpose(parameter)
-                                 : Result<Parameter>(parameter);
+    return parameter.status.ok() ? checkpoint::Transpose(parameter) : Result<Parameter>(parameter);
   }
 
   // The counterpart of an item of the first side, put together from parts of the second.
@@ -271,8 +269,8 @@ class Matcher {
     }
     Parameter joined = parts.front();
     if (item.reading.rule != nullptr) {
-      MSP_ASSIGN_OR_RETURN(joined, JoinParameters(parts, *item.reading.rule,
-                                                  item.reading.transpose, a_.heads));
+      MSP_ASSIGN_OR_RETURN(
+          joined, JoinParameters(parts, *item.reading.rule, item.reading.transpose, a_.heads));
     }
     MatchedPair pair{item.label, item.parameter, std::move(joined), {}};
     pair.b.name.clear();
@@ -299,10 +297,9 @@ class Matcher {
   // What of the second side was used up part by part.
   void MarkTaken() {
     for (Item& item : b_.items) {
-      item.used = item.used || std::all_of(item.reading.parts.begin(), item.reading.parts.end(),
-                                           [this](const std::string& part) {
-                                             return taken_.contains(part);
-                                           });
+      item.used = item.used ||
+                  std::all_of(item.reading.parts.begin(), item.reading.parts.end(),
+                              [this](const std::string& part) { return taken_.contains(part); });
     }
   }
 
@@ -317,31 +314,31 @@ class Matcher {
       Item& head = a_.items[head_a->second.item];
       if (!head.used && head.reading.parts.size() == 1) {
         head.used = true;
-        pairs_[head_a->second.item] = MatchedPair{
-            head.label, head.parameter, words.parameter, {TiedNote("second", words)}};
+        pairs_[head_a->second.item] =
+            MatchedPair{head.label, head.parameter, words.parameter, {TiedNote("second", words)}};
       }
     } else if (head_b != b_.parts.end() && head_a == a_.parts.end() && words_a != a_.parts.end()) {
       const Item& words = a_.items[words_a->second.item];
       Item& head = b_.items[head_b->second.item];
       if (!head.used && head.reading.parts.size() == 1) {
         head.used = true;
-        tied_ = MatchedPair{
-            head.label, words.parameter, head.parameter, {TiedNote("first", words)}};
+        tied_ =
+            MatchedPair{head.label, words.parameter, head.parameter, {TiedNote("first", words)}};
       }
     }
   }
 
   static std::string TiedNote(std::string_view side, const Item& words) {
-    return fmt::format("the {} checkpoint has no output layer: compared with {}, which takes its "
-                       "place where the two are tied",
-                       side, words.parameter.name);
+    return fmt::format(
+        "the {} checkpoint has no output layer: compared with {}, which takes its "
+        "place where the two are tied",
+        side, words.parameter.name);
   }
 
   Status CutVocabulary(const Reading& reading, MatchedPair& pair) const {
-    const bool rows_are_words =
-        reading.parts.size() == 1 && !reading.transpose &&
-        std::find(mapping_.vocabulary.begin(), mapping_.vocabulary.end(),
-                  reading.parts.front()) != mapping_.vocabulary.end();
+    const bool rows_are_words = reading.parts.size() == 1 && !reading.transpose &&
+                                std::find(mapping_.vocabulary.begin(), mapping_.vocabulary.end(),
+                                          reading.parts.front()) != mapping_.vocabulary.end();
     return rows_are_words ? CutToVocabulary(options_.vocabulary, vocabulary_, pair) : OkStatus();
   }
 
@@ -371,8 +368,7 @@ class Matcher {
     NearestName among_a(a_);
     for (size_t i = 0; i < a_.items.size(); ++i) {
       if (!a_.items[i].used) {
-        result_.only_in_a.push_back(
-            Explain(a_, a_.items[i], reasons_[i], among_b));
+        result_.only_in_a.push_back(Explain(a_, a_.items[i], reasons_[i], among_b));
       }
     }
     for (const Item& item : b_.items) {

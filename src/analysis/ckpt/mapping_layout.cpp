@@ -97,10 +97,9 @@ Result<std::vector<Parameter>> SplitParameter(const Parameter& whole, const Rule
   for (const int64_t proportion : proportions) {
     std::vector<Parameter> slices;
     for (int64_t group = 0; group < groups; ++group) {
-      MSP_ASSIGN_OR_RETURN(
-          Parameter slice,
-          checkpoint::Slice(source, rule.axis, (group * per_group + first) * unit,
-                            proportion * unit));
+      MSP_ASSIGN_OR_RETURN(Parameter slice,
+                           checkpoint::Slice(source, rule.axis, (group * per_group + first) * unit,
+                                             proportion * unit));
       slices.push_back(std::move(slice));
     }
     MSP_ASSIGN_OR_RETURN(Parameter part, JoinSlices(slices, rule.axis, whole.notes));
@@ -110,8 +109,8 @@ Result<std::vector<Parameter>> SplitParameter(const Parameter& whole, const Rule
   return parts;
 }
 
-Result<Parameter> JoinParameters(std::span<const Parameter> parts, const Rule& rule,
-                                 bool transpose, const HeadCounts& heads) {
+Result<Parameter> JoinParameters(std::span<const Parameter> parts, const Rule& rule, bool transpose,
+                                 const HeadCounts& heads) {
   const auto unreadable = std::find_if(parts.begin(), parts.end(),
                                        [](const Parameter& part) { return !part.status.ok(); });
   if (unreadable != parts.end()) {

@@ -50,9 +50,10 @@ Result<NamePattern> NamePattern::Parse(std::string text) {
       --token.size;
     }
     if (!IsPlaceholderName(pattern.Text(token))) {
-      return UsageError(fmt::format(
-          "\"{}\": a placeholder is a word in braces such as {{n}}, or {{path*}} for text with dots",
-          all));
+      return UsageError(
+          fmt::format("\"{}\": a placeholder is a word in braces such as {{n}}, or {{path*}} for "
+                      "text with dots",
+                      all));
     }
     if (!pattern.tokens_.empty() && pattern.tokens_.back().placeholder) {
       return UsageError(

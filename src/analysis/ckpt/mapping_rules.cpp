@@ -19,8 +19,8 @@ using json::ConfigKind;
 using json::ConfigValue;
 
 const std::vector<std::string>& RuleKeys() {
-  static const std::vector<std::string> keys = {"from",   "to",    "axis",   "transpose", "layout",
-                                                "sizes",  "gated", "side",   "ignore",    "reason"};
+  static const std::vector<std::string> keys = {"from",  "to",    "axis", "transpose", "layout",
+                                                "sizes", "gated", "side", "ignore",    "reason"};
   return keys;
 }
 
@@ -54,8 +54,8 @@ std::string ValidWords(const Words& words) {
 Result<NamePattern> ReadPattern(const Config& config, const ConfigValue& value,
                                 std::string_view key) {
   if (value.kind != ConfigKind::kText) {
-    return config.ErrorAt(
-        value, key, fmt::format("must be a name, not {}", json::ConfigKindName(value.kind)));
+    return config.ErrorAt(value, key,
+                          fmt::format("must be a name, not {}", json::ConfigKindName(value.kind)));
   }
   Result<NamePattern> pattern = NamePattern::Parse(value.text);
   if (!pattern.ok()) {
@@ -93,10 +93,9 @@ Status CheckPlaceholders(const Config& config, const ConfigValue& object, const 
   const auto check = [&](std::span<const NamePattern> patterns, std::string_view key) -> Status {
     for (const NamePattern& pattern : patterns) {
       if (pattern.Placeholders() != wanted) {
-        return config.ErrorAt(
-            object, key,
-            fmt::format("\"{}\" must have the same placeholders as \"{}\"", pattern.text(),
-                        rule.from.front().text()));
+        return config.ErrorAt(object, key,
+                              fmt::format("\"{}\" must have the same placeholders as \"{}\"",
+                                          pattern.text(), rule.from.front().text()));
       }
     }
     return {};
@@ -121,9 +120,8 @@ Status ReadLayout(const Config& config, const ConfigValue& object, Rule& rule) {
                           fmt::format("{} needs three parts: query, key, value", layout));
   }
   MSP_ASSIGN_OR_RETURN(rule.sizes, config.IntList(object, "sizes"));
-  const bool positive = std::all_of(rule.sizes.begin(), rule.sizes.end(), [](int64_t size) {
-    return size > 0 && size <= INT32_MAX;
-  });
+  const bool positive = std::all_of(rule.sizes.begin(), rule.sizes.end(),
+                                    [](int64_t size) { return size > 0 && size <= INT32_MAX; });
   if (!rule.sizes.empty() &&
       (!positive || rule.sizes.size() != parts || rule.proportion != Proportion::kSizes)) {
     return config.ErrorAt(
@@ -189,10 +187,9 @@ Status ReadRuleList(const Config& config, const ConfigValue& list, RuleSet& set)
       return config.ErrorAt(object, "ignore", "stands alone, without from and to");
     }
     MSP_ASSIGN_OR_RETURN(NamePattern name, ReadPattern(config, *ignored, "ignore"));
-    MSP_ASSIGN_OR_RETURN(
-        std::string reason,
-        config.Text(object, "reason",
-                    fmt::format("left out by {} line {}", config.file, object.line)));
+    MSP_ASSIGN_OR_RETURN(std::string reason, config.Text(object, "reason",
+                                                         fmt::format("left out by {} line {}",
+                                                                     config.file, object.line)));
     set.ignored.push_back({std::move(name), std::move(reason)});
   }
   return {};

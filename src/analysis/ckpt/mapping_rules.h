@@ -25,8 +25,8 @@ enum class Arrangement : uint8_t {
 
 // How long the parts of one parameter are, where they must be known to cut it.
 enum class Proportion : uint8_t {
-  kSizes,           // as Rule::sizes says; empty: all alike
-  kQueryKeyValue,   // attention heads : query groups : query groups
+  kSizes,          // as Rule::sizes says; empty: all alike
+  kQueryKeyValue,  // attention heads : query groups : query groups
 };
 
 enum class RuleSide : uint8_t { kBoth, kFirst, kSecond };
@@ -42,7 +42,7 @@ struct Rule {
   Arrangement arrangement = Arrangement::kOneAfterAnother;
   Proportion proportion = Proportion::kSizes;
   std::vector<int64_t> sizes;
-  std::optional<bool> gated;       // holds for models with (or without) a gated feed-forward only
+  std::optional<bool> gated;        // holds for models with (or without) a gated feed-forward only
   RuleSide side = RuleSide::kBoth;  // of the user's rules
 };
 

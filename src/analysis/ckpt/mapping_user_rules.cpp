@@ -36,14 +36,13 @@ std::string JoinedNames(const std::vector<Parameter>& parts) {
 }
 
 Result<std::vector<Item>> MakeItems(const Rule& rule, const Side& side,
-                                    const std::vector<size_t>& sources,
-                                    const Bindings& bindings) {
+                                    const std::vector<size_t>& sources, const Bindings& bindings) {
   const Item& first = side.items[sources.front()];
   std::vector<Item> made;
   if (rule.from.size() == 1) {
-    MSP_ASSIGN_OR_RETURN(std::vector<Parameter> parts,
-                         SplitParameter(first.parameter, rule, rule.transpose, rule.to.size(),
-                                        side.heads));
+    MSP_ASSIGN_OR_RETURN(
+        std::vector<Parameter> parts,
+        SplitParameter(first.parameter, rule, rule.transpose, rule.to.size(), side.heads));
     for (size_t i = 0; i < parts.size(); ++i) {
       Item item;
       item.name = rule.to[i].Format(bindings);

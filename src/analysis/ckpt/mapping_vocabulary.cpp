@@ -27,8 +27,8 @@ Status CutToVocabulary(std::optional<int64_t> wanted, std::optional<int64_t> rec
   std::string why = "the rest is padding";
   if (wanted) {
     if (*wanted > fewer) {
-      pair.notes.push_back(fmt::format("a vocabulary of {} was asked for, but there are {} rows",
-                                       *wanted, fewer));
+      pair.notes.push_back(
+          fmt::format("a vocabulary of {} was asked for, but there are {} rows", *wanted, fewer));
       return {};
     }
     rows = *wanted;
