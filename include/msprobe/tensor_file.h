@@ -1,11 +1,12 @@
-// Any file that holds tensors (.pt zip and legacy, .npy, .npz, .safetensors), opened by content,
-// read without executing anything in it. Opening is lazy: tensor bytes stay in the mapped file
-// until somebody looks at them.
+// Any file that holds tensors (.pt zip and legacy, .npy, .npz, .safetensors, MindSpore .ckpt),
+// opened by content, read without executing anything in it. Opening is lazy: tensor bytes stay in
+// the mapped file until somebody looks at them.
 #pragma once
 
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,7 +16,7 @@
 
 namespace msprobe {
 
-enum class TensorFileFormat { kPtZip, kPtLegacy, kNpy, kNpz, kSafetensors };
+enum class TensorFileFormat { kPtZip, kPtLegacy, kNpy, kNpz, kSafetensors, kMindSpore };
 std::string_view TensorFileFormatName(TensorFileFormat format);  // "PyTorch zip", ...
 
 struct NamedTensor {
@@ -26,6 +27,10 @@ struct NamedTensor {
   bool in_dicts = true;   // the path holds nothing but keys of dicts
   bool is_array = false;  // a NumPy array or a bare storage, not a torch tensor
   Status status;  // not ok: this tensor cannot be read (the others can); view.data is null then
+
+  // More than one: the elements lie in several places (MindSpore splits large parameters), here in
+  // order, each a whole number of elements. The view then has dtype and shape, but no data.
+  std::vector<std::span<const std::byte>> slices = {};
 
   std::string name() const;  // path joined by '.'
 };
@@ -52,6 +57,9 @@ class TensorFile {
     uint64_t max_inflated_bytes = uint64_t{1} << 30U;
     // .npy of dtype V2, as ml_dtypes writes bfloat16; an error otherwise.
     bool void16_is_bfloat16 = false;
+    // Tensors that lie in several places are copied into one, max_inflated_bytes in all; otherwise
+    // their slices are handed out as they are.
+    bool gather_slices = true;
   };
 
   TensorFile(TensorFile&&) noexcept;

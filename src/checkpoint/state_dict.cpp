@@ -83,6 +83,49 @@ std::string NameBelow(const Path& path, size_t levels) {
   return name.empty() ? std::string(kNameOfBareTensor) : name;
 }
 
+// The rectangle that begins at element `first` of a row-major tensor and holds as many of the next
+// `count` elements as one can. At most two per axis cover any run of elements.
+Piece LongestPieceAt(const TensorView& whole, int64_t first, int64_t count) {
+  Piece piece;
+  piece.offset.assign(whole.shape.size(), 0);
+  piece.view.dtype = whole.dtype;
+  piece.view.shape.assign(whole.shape.size(), 1);
+  piece.view.strides = whole.strides;
+  bool inner_is_whole = true;
+  for (size_t axis = whole.shape.size(); axis-- > 0;) {
+    const int64_t stride = whole.strides[axis];
+    piece.offset[axis] = first / stride % whole.shape[axis];
+    if (inner_is_whole && stride <= count) {
+      piece.view.shape[axis] = std::min(whole.shape[axis] - piece.offset[axis], count / stride);
+      inner_is_whole = piece.view.shape[axis] == whole.shape[axis];
+    } else {
+      inner_is_whole = false;
+    }
+  }
+  return piece;
+}
+
+// A tensor whose elements follow each other in several places.
+Parameter ParameterOfSlices(const NamedTensor& tensor, size_t file) {
+  Parameter parameter;
+  parameter.dtype = tensor.view.dtype;
+  parameter.shape = tensor.view.shape;
+  int64_t first = 0;
+  for (std::span<const std::byte> slice : tensor.slices) {
+    while (!slice.empty()) {
+      Piece piece = LongestPieceAt(tensor.view, first,
+                                   static_cast<int64_t>(slice.size() / DTypeSize(parameter.dtype)));
+      piece.file = file;
+      piece.view.data = slice.data();
+      piece.view.extent_bytes = piece.view.size_bytes();
+      slice = slice.subspan(piece.view.extent_bytes);
+      first += piece.view.element_count();
+      parameter.pieces.push_back(std::move(piece));
+    }
+  }
+  return parameter;
+}
+
 // Names for one warning: a few, and how many.
 class NameList {
  public:
@@ -109,6 +152,10 @@ class NameList {
 StateEntry MakeStateEntry(const NamedTensor& tensor, size_t file) {
   StateEntry entry;
   entry.path = tensor.path;
+  if (tensor.status.ok() && !tensor.slices.empty()) {
+    entry.parameter = ParameterOfSlices(tensor, file);
+    return entry;
+  }
   if (tensor.status.ok()) {
     entry.parameter = MakeParameter("", tensor.view, file);
     return entry;

@@ -11,7 +11,9 @@ Result<Checkpoint> OpenTensorFile(const std::filesystem::path& file, const Optio
   Checkpoint checkpoint;
   checkpoint.kind = Kind::kTensorFile;
   checkpoint.path = file;
-  MSP_ASSIGN_OR_RETURN(TensorFile opened, TensorFile::Open(file));
+  TensorFile::Options file_options;
+  file_options.gather_slices = false;
+  MSP_ASSIGN_OR_RETURN(TensorFile opened, TensorFile::Open(file, file_options));
   checkpoint.files.push_back(std::move(opened));
   const TensorFile& tensors = checkpoint.files.back();
   checkpoint.warnings = tensors.warnings();

@@ -48,6 +48,10 @@ Status ReadNpy(std::span<const std::byte> bytes, const TensorFile::Options& opti
 Status ReadNpz(const ZipArchive& archive, const TensorFile::Options& options,
                TensorFileContents& contents);
 Status ReadSafetensors(std::span<const std::byte> bytes, TensorFileContents& contents);
+Status ReadMindSpore(std::span<const std::byte> bytes, const TensorFile::Options& options,
+                     TensorFileContents& contents);
+// Whether the first bytes can be those of a MindSpore checkpoint, which has no magic number.
+bool LooksLikeMindSpore(std::span<const std::byte> bytes);
 
 // The content of a member that tensors will borrow from: inflated under the options' limit,
 // checksummed when small or inflated, otherwise noted as unchecked.

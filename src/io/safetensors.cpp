@@ -186,9 +186,13 @@ std::optional<DType> SafetensorsDType(std::string_view name) {
 Status AddEntry(HeaderEntry& entry, std::span<const std::byte> data, TensorFileContents& contents) {
   const int64_t begin = entry.offsets[0];
   const int64_t end = entry.offsets[1];
+  Status outside;
   if (begin < 0 || end < begin || static_cast<uint64_t>(end) > data.size()) {
-    return BadFormatError(
+    outside = BadFormatError(
         fmt::format("bytes {} to {} are not in the data of {} bytes", begin, end, data.size()));
+  }
+  if (begin < 0 || end < begin) {
+    return outside;
   }
   NamedTensor tensor;
   const std::optional<DType> dtype = SafetensorsDType(entry.dtype);
@@ -198,8 +202,17 @@ Status AddEntry(HeaderEntry& entry, std::span<const std::byte> data, TensorFileC
       return BadFormatError(fmt::format("shape {} of {} needs {} bytes, data_offsets give {}",
                                         ShapeText(entry.shape), entry.dtype, needed, end - begin));
     }
-    const auto bytes = data.subspan(static_cast<size_t>(begin), static_cast<size_t>(needed));
-    MSP_ASSIGN_OR_RETURN(tensor.view, MakeDenseView(*dtype, std::move(entry.shape), false, bytes));
+    if (outside.ok()) {
+      const auto bytes = data.subspan(static_cast<size_t>(begin), static_cast<size_t>(needed));
+      MSP_ASSIGN_OR_RETURN(tensor.view,
+                           MakeDenseView(*dtype, std::move(entry.shape), false, bytes));
+    } else {
+      // The file was cut: what lies before the cut can be read.
+      tensor.view.dtype = *dtype;
+      tensor.view.strides = ContiguousStrides(entry.shape);
+      tensor.view.shape = std::move(entry.shape);
+      tensor.status = std::move(outside);
+    }
   } else if (std::find(std::begin(kKnownUnsupported), std::end(kKnownUnsupported), entry.dtype) !=
              std::end(kKnownUnsupported)) {
     tensor.status = UnsupportedError(fmt::format("unsupported dtype {}", entry.dtype));
@@ -223,6 +236,10 @@ Status CheckRanges(std::vector<std::pair<int64_t, int64_t>> ranges, size_t data_
                                         std::min(begin, at)));
     }
     at = end;
+  }
+  if (static_cast<uint64_t>(at) > data_bytes) {
+    warnings.push_back(fmt::format("the file is truncated: {} bytes are missing at its end",
+                                   static_cast<uint64_t>(at) - data_bytes));
   }
   if (static_cast<uint64_t>(at) < data_bytes) {
     warnings.push_back(

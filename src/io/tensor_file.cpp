@@ -24,7 +24,8 @@ constexpr std::string_view kLegacyMagic = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\
 constexpr std::string_view kLegacyMagicInDigits = "L119547037146038801333356L\n";
 constexpr size_t kLegacyMagicWithin = 32;
 constexpr std::string_view kPickleSuffix = "/data.pkl";
-constexpr std::string_view kReadable = ".pt, .npy, .npz and .safetensors files can be read";
+constexpr std::string_view kReadable =
+    ".pt, .npy, .npz, .safetensors and MindSpore .ckpt files can be read";
 
 // The member P/data.pkl with the shortest folder name: deeper ones belong to something inside.
 const ZipEntry* FindDataPickle(const ZipArchive& archive) {
@@ -73,6 +74,25 @@ Status NotATensorFile(std::string_view text) {
       .WithHint(std::string(kReadable));
 }
 
+// An unreadable tensor among others is a matter of its own; a file that is nothing else is an
+// unreadable file. Pickles hold other values, too, unless they are one bare tensor.
+Status CheckReadable(const TensorFileContents& contents) {
+  const std::vector<NamedTensor>& tensors = contents.tensors;
+  if (tensors.size() == 1 && tensors[0].path.empty()) {
+    return tensors[0].status;
+  }
+  const bool nothing_else = contents.format == TensorFileFormat::kSafetensors ||
+                            contents.format == TensorFileFormat::kMindSpore;
+  const bool damaged = std::all_of(tensors.begin(), tensors.end(), [](const NamedTensor& tensor) {
+    return tensor.status.code() == StatusCode::kBadFormat;
+  });
+  if (nothing_else && damaged && !tensors.empty()) {
+    return Status(tensors[0].status)
+        .AddContext(fmt::format("tensor \"{}\"", tensors[0].path[0].substr(0, 200)));
+  }
+  return {};
+}
+
 }  // namespace
 
 Status ReadTensorBytes(std::span<const std::byte> bytes, const TensorFile::Options& options,
@@ -86,18 +106,15 @@ Status ReadTensorBytes(std::span<const std::byte> bytes, const TensorFile::Optio
   } else if (text.substr(0, kLegacyMagicWithin).find(kLegacyMagic) != std::string_view::npos ||
              text.starts_with(kLegacyMagicInDigits)) {
     status = ReadPtLegacy(bytes, contents);
+  } else if (LooksLikeMindSpore(bytes)) {
+    status = ReadMindSpore(bytes, options, contents);
   } else if (text.size() > 8 && text[8] == '{') {
     status = ReadSafetensors(bytes, contents);
   } else {
     status = NotATensorFile(text);
   }
   MSP_RETURN_IF_ERROR(std::move(status));
-  // An unreadable tensor among others is a matter of its own; a file that is nothing else is an
-  // unreadable file.
-  if (contents.tensors.size() == 1 && contents.tensors[0].path.empty()) {
-    return contents.tensors[0].status;
-  }
-  return {};
+  return CheckReadable(contents);
 }
 
 }  // namespace io
@@ -119,6 +136,8 @@ std::string_view TensorFileFormatName(TensorFileFormat format) {
       return "NumPy npz";
     case TensorFileFormat::kSafetensors:
       return "safetensors";
+    case TensorFileFormat::kMindSpore:
+      return "MindSpore checkpoint";
   }
   return "";
 }

@@ -251,11 +251,12 @@ std::string TestName(const ::testing::TestParamInfo<std::string>& info) {
 }
 
 TensorFileFormat FormatCalled(const std::string& name) {
-  return name == "pt-zip"      ? TensorFileFormat::kPtZip
-         : name == "pt-legacy" ? TensorFileFormat::kPtLegacy
-         : name == "npy"       ? TensorFileFormat::kNpy
-         : name == "npz"       ? TensorFileFormat::kNpz
-                               : TensorFileFormat::kSafetensors;
+  return name == "pt-zip"           ? TensorFileFormat::kPtZip
+         : name == "pt-legacy"      ? TensorFileFormat::kPtLegacy
+         : name == "npy"            ? TensorFileFormat::kNpy
+         : name == "npz"            ? TensorFileFormat::kNpz
+         : name == "mindspore-ckpt" ? TensorFileFormat::kMindSpore
+                                    : TensorFileFormat::kSafetensors;
 }
 
 class GoldenFile : public ::testing::TestWithParam<std::string> {
@@ -299,7 +300,8 @@ TEST_P(GoldenFile, HoldsWhatIsExpectedHoweverItIsOpened) {
 std::vector<std::string> ReadableFiles() {
   std::vector<std::string> files;
   for (const std::string& key : KeysOf(Expected())) {
-    if (key.starts_with("pt/") || key.starts_with("npy/") || key.starts_with("safetensors/")) {
+    if (key.starts_with("pt/") || key.starts_with("npy/") || key.starts_with("safetensors/") ||
+        key.starts_with("mindspore/")) {
       files.push_back(key);
     }
   }
@@ -361,7 +363,7 @@ TEST_P(BadFile, IsAnsweredAsItMustBe) {
 std::vector<std::string> BadTensorFiles() {
   std::vector<std::string> files;
   for (const std::string& key : KeysOf(ExpectedOfBad())) {
-    for (const char* suffix : {".pt", ".npy", ".npz", ".safetensors"}) {
+    for (const char* suffix : {".pt", ".npy", ".npz", ".safetensors", ".ckpt"}) {
       if (key.ends_with(suffix)) {
         files.push_back(key);
       }
