@@ -248,7 +248,16 @@ typedef struct msprobe_tensor {
 MSPROBE_API void msprobe_put_tensor(msprobe_entry* entry,
                                     const msprobe_tensor* tensor) MSPROBE_NOEXCEPT;
 
-/* The same for a tensor whose four statistics come later (reduced on its device, read back once per
+enum {
+  MSPROBE_ROUND_TO_FLOAT32 = 0,
+  MSPROBE_ROUND_TO_OWN_HALF = 1 /* results for float16 and bfloat16 are rounded to these */
+};
+/* max, min, mean and norm of a host tensor of at least one element, without any capture. Numbers of
+ * float32: elements of other types are cast to it first; complex ones count by their magnitude. */
+MSPROBE_API int msprobe_tensor_statistics(const msprobe_tensor* tensor, int rounding,
+                                          double* statistics) MSPROBE_NOEXCEPT;
+
+/* msprobe_put_tensor for a tensor whose four statistics come later (reduced on its device, read back once per
  * flush). Returns a ticket for msprobe_fill_statistics; 0: nothing to fill. */
 MSPROBE_API uint64_t msprobe_put_tensor_deferred(msprobe_entry* entry,
                                                  const msprobe_tensor* tensor) MSPROBE_NOEXCEPT;

@@ -1,4 +1,5 @@
 // The C interface over Session and Entry: no exception and no C++ type passes it.
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <exception>
@@ -518,6 +519,28 @@ int msprobe_fill_statistics(msprobe_capture* capture, uint64_t ticket,
     }
     return session.FillStatistics(
         ticket, std::array{statistics[0], statistics[1], statistics[2], statistics[3]});
+  });
+}
+
+int msprobe_tensor_statistics(const msprobe_tensor* tensor, int rounding,
+                              double* statistics) noexcept {
+  return Guarded([&]() -> Status {
+    if (tensor == nullptr || statistics == nullptr) {
+      return UsageError("msprobe_tensor_statistics needs a tensor, and a place for four numbers");
+    }
+    MSP_ASSIGN_OR_RETURN(const TensorDescription described, Describe(*tensor));
+    if (!described.dtype || described.data == nullptr ||
+        described.device != msprobe::device::Kind::kHost) {
+      return UsageError("the tensor has no values on the host");
+    }
+    MSP_ASSIGN_OR_RETURN(const msprobe::TensorView view, msprobe::capture::ViewOf(described));
+    if (view.element_count() == 0) {
+      return UsageError("the tensor has no elements");
+    }
+    const std::array<double, 4> values =
+        msprobe::capture::FloatStatistics(view, rounding == MSPROBE_ROUND_TO_OWN_HALF);
+    std::copy(values.begin(), values.end(), statistics);
+    return {};
   });
 }
 

@@ -42,6 +42,9 @@ struct TensorDescription {
   device::Stream stream = nullptr;
 };
 
+// A view of the described memory, when it can be one; `dtype` is known.
+Result<TensorView> ViewOf(const TensorDescription& tensor);
+
 // Where a value that comes later will stand.
 struct PendingPlace {
   std::string path;  // file names continue from there

@@ -17,7 +17,8 @@ namespace {
 
 constexpr int64_t kMostElements = int64_t{1} << 56U;
 
-// A view of the described memory, when it can be one.
+}  // namespace
+
 Result<TensorView> ViewOf(const TensorDescription& tensor) {
   TensorView view;
   view.dtype = *tensor.dtype;
@@ -44,8 +45,6 @@ Result<TensorView> ViewOf(const TensorDescription& tensor) {
   view.negated = tensor.negated;
   return view;
 }
-
-}  // namespace
 
 void Entry::PutTensorHead(const TensorDescription& tensor) {
   json_->Key("type");

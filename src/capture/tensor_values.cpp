@@ -81,6 +81,20 @@ kernels::StatsPartial StatsOfFloats(DType dtype, std::span<const std::byte> bloc
   return kernels::StatsOfBlock(DType::kFloat32, std::as_bytes(widened));
 }
 
+// `count` elements from `first` on, row-major: where they lie, or gathered into `copy` (a scratch
+// when it is null). `is_plain`: of the view, asked once.
+std::span<const std::byte> BlockOf(const TensorView& view, bool is_plain, size_t first,
+                                   size_t count, std::byte* copy) {
+  const size_t element_bytes = DTypeSize(view.dtype);
+  const size_t block_bytes = count * element_bytes;
+  if (is_plain) {
+    return view.bytes().subspan(first * element_bytes, block_bytes);
+  }
+  std::byte* const gathered = copy != nullptr ? copy : Scratch<std::byte>(block_bytes).data();
+  tensor::CopyElements(view, static_cast<int64_t>(first), static_cast<int64_t>(count), gathered);
+  return {gathered, block_bytes};
+}
+
 // XOR of the bytes as 64-bit words, the last one filled up with zeros.
 uint64_t XorOfWords(std::span<const std::byte> bytes) {
   uint64_t folded = 0;
@@ -256,6 +270,27 @@ Statistics SpellStatistics(DType dtype, bool is_scalar, const std::array<double,
   return result;
 }
 
+std::array<double, 4> FloatStatistics(const TensorView& view, bool keeps_half) {
+  const DType dtype = view.dtype;
+  const auto count = static_cast<size_t>(view.element_count());
+  const bool is_plain = view.is_plain();
+  const bool is_cast = dtype == DType::kFloat64 || IsInteger(GetDTypeInfo(dtype).kind);
+  kernels::StatsPartial total;
+  for (size_t first = 0; first < count; first += kBlockElements) {
+    const std::span<const std::byte> block =
+        BlockOf(view, is_plain, first, std::min(kBlockElements, count - first), nullptr);
+    kernels::MergeStats(
+        total, is_cast ? StatsOfFloats(dtype, block) : kernels::StatsOfBlock(dtype, block));
+  }
+  const kernels::TensorStats stats = kernels::FinishStats(total);
+  const bool is_half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
+  std::array<double, 4> result = {stats.max, stats.min, stats.mean, stats.norm};
+  for (double& value : result) {
+    value = RoundTo(keeps_half && is_half ? dtype : DType::kFloat32, value);
+  }
+  return result;
+}
+
 TensorValues ExamineTensor(const TensorView& view, const ValueRequest& request) {
   const DType dtype = view.dtype;
   const DTypeInfo& info = GetDTypeInfo(dtype);
@@ -278,18 +313,10 @@ TensorValues ExamineTensor(const TensorView& view, const ValueRequest& request) 
 
   // Everything is done to a block while it is in the cache.
   for (size_t first = 0; first < count; first += kBlockElements) {
-    const size_t block_bytes = std::min(kBlockElements, count - first) * element_bytes;
     std::byte* const copy =
         request.copy_to != nullptr ? request.copy_to + first * element_bytes : nullptr;
-    std::span<const std::byte> block;
-    if (plain) {
-      block = view.bytes().subspan(first * element_bytes, block_bytes);
-    } else {
-      std::byte* const gathered = copy != nullptr ? copy : Scratch<std::byte>(block_bytes).data();
-      tensor::CopyElements(view, static_cast<int64_t>(first),
-                           static_cast<int64_t>(block_bytes / element_bytes), gathered);
-      block = {gathered, block_bytes};
-    }
+    const std::span<const std::byte> block =
+        BlockOf(view, plain, first, std::min(kBlockElements, count - first), copy);
     if (request.statistics) {
       const kernels::StatsPartial partial =
           through_float ? StatsOfFloats(dtype, block) : kernels::StatsOfBlock(dtype, block);

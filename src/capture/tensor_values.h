@@ -70,6 +70,10 @@ struct TensorValues {
 // `view` has at least one element; all of them are readable.
 TensorValues ExamineTensor(const TensorView& view, const ValueRequest& request);
 
+// Max, min, mean and norm as numbers of float32: elements of other types are cast to it first.
+// `keeps_half`: those of float16 and bfloat16 are rounded to their own type. `view` as above.
+std::array<double, 4> FloatStatistics(const TensorView& view, bool keeps_half);
+
 // The four values when somebody else reduced the tensor: spelled as the rules of its dtype say.
 Statistics SpellStatistics(DType dtype, bool is_scalar, const std::array<double, 4>& values,
                            const StatisticRules& rules);

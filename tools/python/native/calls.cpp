@@ -7,6 +7,7 @@
 #include "tools/python/native/describe.h"
 #include "tools/python/native/stack_walk.h"
 #include "tools/python/native/state.h"
+#include "tools/python/native/tensor.h"
 
 namespace msprobe::python {
 namespace {
@@ -280,6 +281,15 @@ PyObject* Inside(PyObject* /*module*/, PyObject* args) {
   return PyBool_FromLong(before ? 1 : 0);
 }
 
+// host_statistics(tensor, keeps_half) -> (max, min, mean, norm), or None without values on the host
+PyObject* GetHostStatistics(PyObject* /*module*/, PyObject* args) {
+  PyObject* tensor = nullptr;
+  int keeps_half = 0;
+  if (PyArg_ParseTuple(args, "Op", &tensor, &keeps_half) == 0) return nullptr;
+  const InsideGuard inside(ThisThread());
+  return HostStatistics(tensor, keeps_half != 0);
+}
+
 PyMethodDef methods[] = {
     {"module_enter", ModuleEnter, METH_VARARGS, nullptr},
     {"module_abandon", ModuleAbandon, METH_VARARGS, nullptr},
@@ -297,6 +307,7 @@ PyMethodDef methods[] = {
     {"close_parent", CloseParent, METH_VARARGS, nullptr},
     {"recompute", Recompute, METH_VARARGS, nullptr},
     {"inside", Inside, METH_VARARGS, nullptr},
+    {"host_statistics", GetHostStatistics, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 

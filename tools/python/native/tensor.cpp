@@ -12,6 +12,21 @@ namespace {
 // From here on other Python threads may run while the bytes are read.
 constexpr int64_t kReleaseFromElements = 65536;
 
+// A described tensor and what its pointers point into. Not to be copied or moved.
+struct Fields {
+  Fields() = default;
+  Fields(const Fields&) = delete;
+  Fields& operator=(const Fields&) = delete;
+
+  msprobe_tensor tensor = {};
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;
+  std::string type;
+  std::string dtype;
+  int64_t elements = 0;
+  Ref holder;  // of the bytes, where the tensor itself is not
+};
+
 struct Names {
   PyObject* shape = Interned("shape");
   PyObject* stride = Interned("stride");
@@ -71,14 +86,20 @@ int64_t Elements(const std::vector<int64_t>& shape) {
   return elements;
 }
 
-void Put(msprobe_entry* entry, const msprobe_tensor& tensor, int64_t elements) {
-  if (elements < kReleaseFromElements || tensor.data == nullptr) {
-    msprobe_put_tensor(entry, &tensor);
+// Calls `use`, which reads the bytes; while they are many, without the interpreter's lock.
+template <typename Use>
+void Read(const Fields& fields, const Use& use) {
+  if (fields.elements < kReleaseFromElements || fields.tensor.data == nullptr) {
+    use(fields.tensor);
     return;
   }
   PyThreadState* saved = PyEval_SaveThread();
-  msprobe_put_tensor(entry, &tensor);
+  use(fields.tensor);
   PyEval_RestoreThread(saved);
+}
+
+void Put(msprobe_entry* entry, const Fields& fields) {
+  Read(fields, [entry](const msprobe_tensor& tensor) { msprobe_put_tensor(entry, &tensor); });
 }
 
 // A tensor of an accelerator: the Python side says where its bytes lie and, when it reduced the
@@ -116,147 +137,87 @@ bool PutDeviceTensor(msprobe_entry* entry, PyObject* tensor, msprobe_tensor* des
   return true;
 }
 
-}  // namespace
+// Where the values of a tensor are.
+enum class Place {
+  kNowhere,  // none, or not to be read: sparse, quantised, of an unknown dtype, ...
+  kHost,
+  kDevice
+};
 
-void PutTensor(msprobe_entry* entry, std::string_view name, PyObject* tensor) {
+void ReadDescription(PyObject* tensor, const DtypeEntry& dtype, Fields* out) {
   const Names& names = Known();
-  State& state = Global();
-  msprobe_tensor described = {};
-  described.type = Text("torch.Tensor");
-  const Ref dtype = Attribute(tensor, names.dtype);
-  if (!dtype) {
-    ReportPythonError(name);
-    msprobe_put_null(entry);
-    return;
-  }
-  const DtypeEntry& known = DtypeOf(dtype.get());
-  described.dtype = Text(known.text);
-  described.dtype_code = known.code;
-  described.requires_grad = IsTrue(Attribute(tensor, names.requires_grad)) ? 1 : 0;
+  out->tensor.type = Text("torch.Tensor");
+  out->tensor.dtype = Text(dtype.text);
+  out->tensor.dtype_code = dtype.code;
+  out->tensor.requires_grad = IsTrue(Attribute(tensor, names.requires_grad)) ? 1 : 0;
+}
 
-  std::vector<int64_t> shape;
-  std::vector<int64_t> strides;
-  bool readable = known.code != MSPROBE_DTYPE_UNKNOWN;
+// Shape, and where the values are.
+Place FindValues(PyObject* tensor, Fields* out) {
+  const Names& names = Known();
+  bool readable = out->tensor.dtype_code != MSPROBE_DTYPE_UNKNOWN;
   if (const Ref sizes = Attribute(tensor, names.shape);
-      !sizes || !ReadNumbers(sizes.get(), &shape)) {
+      !sizes || !ReadNumbers(sizes.get(), &out->shape)) {
     PyErr_Clear();  // nested tensors have no shape
-    shape.clear();
+    out->shape.clear();
     readable = false;
   }
-  described.shape = shape.data();
-  described.dimensions = static_cast<int32_t>(shape.size());
-  const int64_t elements = Elements(shape);
-  readable =
-      readable && elements > 0 && Attribute(tensor, names.layout).get() == state.strided.get();
+  out->tensor.shape = out->shape.data();
+  out->tensor.dimensions = static_cast<int32_t>(out->shape.size());
+  out->elements = Elements(out->shape);
+  readable = readable && out->elements > 0 &&
+             Attribute(tensor, names.layout).get() == Global().strided.get();
   PyErr_Clear();
-  if (readable) {
-    const Ref device = Attribute(tensor, names.device);
-    const Ref type = device ? Attribute(device.get(), names.type) : Ref();
-    if (!type) {
-      PyErr_Clear();
-      readable = false;
-    } else if (PyUnicode_CompareWithASCIIString(type.get(), "cpu") != 0) {
-      if (PyUnicode_CompareWithASCIIString(type.get(), "meta") != 0 &&
-          PutDeviceTensor(entry, tensor, &described)) {
-        return;
-      }
-      ReportPythonError(name);
-      readable = false;
-    }
+  if (!readable) return Place::kNowhere;
+  const Ref device = Attribute(tensor, names.device);
+  const Ref type = device ? Attribute(device.get(), names.type) : Ref();
+  if (!type) {
+    PyErr_Clear();
+    return Place::kNowhere;
   }
-  if (readable) {
-    const Ref address = CallMethod(tensor, names.data_ptr);
-    described.data = address ? PyLong_AsVoidPtr(address.get()) : nullptr;
-    const Ref steps = CallMethod(tensor, names.stride);
-    if (!steps || !ReadNumbers(steps.get(), &strides) || strides.size() != shape.size()) {
-      described.data = nullptr;
-    }
-    PyErr_Clear();  // a tensor without storage (a tracer's stand-in) has no values
-    described.strides = strides.data();
-    if (described.dtype_code == MSPROBE_COMPLEX64 || described.dtype_code == MSPROBE_COMPLEX128) {
-      if (IsTrue(CallMethod(tensor, names.is_conj))) described.flags |= MSPROBE_TENSOR_CONJUGATED;
-    }
-    if (IsTrue(CallMethod(tensor, names.is_neg))) described.flags |= MSPROBE_TENSOR_NEGATED;
-  }
-  Put(entry, described, elements);
+  if (PyUnicode_CompareWithASCIIString(type.get(), "cpu") == 0) return Place::kHost;
+  const bool is_meta = PyUnicode_CompareWithASCIIString(type.get(), "meta") == 0;
+  return is_meta ? Place::kNowhere : Place::kDevice;
 }
 
-void PutArray(msprobe_entry* entry, std::string_view name, PyObject* array) {
+// Address, strides and flags of values on the host.
+void ReadHostValues(PyObject* tensor, Fields* out) {
   const Names& names = Known();
-  msprobe_tensor described = {};
-  described.type = Text("numpy.ndarray");
-  described.requires_grad = -1;
-  described.flags = MSPROBE_TENSOR_NUMPY;
-  const Ref dtype = Attribute(array, names.dtype);
-  const Ref face = dtype ? Attribute(array, names.array_interface) : Ref();
-  if (!face || !PyDict_Check(face.get())) {
-    ReportPythonError(name);
-    msprobe_put_null(entry);
-    return;
+  msprobe_tensor& described = out->tensor;
+  const Ref address = CallMethod(tensor, names.data_ptr);
+  described.data = address ? PyLong_AsVoidPtr(address.get()) : nullptr;
+  const Ref steps = CallMethod(tensor, names.stride);
+  if (!steps || !ReadNumbers(steps.get(), &out->strides) ||
+      out->strides.size() != out->shape.size()) {
+    described.data = nullptr;
   }
-  // Big-endian and structured arrays spell their dtype differently and are described without
-  // values.
-  const std::string text = Spelled(dtype.get());
-  described.dtype = Text(text);
-  described.dtype_code = MSPROBE_DTYPE_UNKNOWN;
-  for (const auto& [unused, known] : Global().dtypes) {
-    if (known.text == text || known.text == "torch." + text) described.dtype_code = known.code;
+  PyErr_Clear();  // a tensor without storage (a tracer's stand-in) has no values
+  described.strides = out->strides.data();
+  if (described.dtype_code == MSPROBE_COMPLEX64 || described.dtype_code == MSPROBE_COMPLEX128) {
+    if (IsTrue(CallMethod(tensor, names.is_conj))) described.flags |= MSPROBE_TENSOR_CONJUGATED;
   }
-  std::vector<int64_t> shape;
-  std::vector<int64_t> strides;
-  PyObject* sizes = PyDict_GetItemString(face.get(), "shape");
-  if (sizes == nullptr || !ReadNumbers(sizes, &shape)) {
-    PyErr_Clear();
-    described.dtype_code = MSPROBE_DTYPE_UNKNOWN;
-  }
-  described.shape = shape.data();
-  described.dimensions = static_cast<int32_t>(shape.size());
-  const int64_t elements = Elements(shape);
-  if (described.dtype_code != MSPROBE_DTYPE_UNKNOWN && elements > 0) {
-    PyObject* data = PyDict_GetItemString(face.get(), "data");
-    if (data != nullptr && PyTuple_Check(data)) {
-      described.data = PyLong_AsVoidPtr(PyTuple_GetItem(data, 0));
-    }
-    PyObject* steps = PyDict_GetItemString(face.get(), "strides");
-    if (steps != nullptr && steps != Py_None) {
-      const Ref size = Attribute(dtype.get(), names.itemsize);
-      const int64_t bytes = size ? PyLong_AsLongLong(size.get()) : 0;
-      bool usable = bytes > 0 && ReadNumbers(steps, &strides) && strides.size() == shape.size();
-      for (int64_t& step : strides) {
-        usable = usable && step >= 0 && step % bytes == 0;
-        if (usable) step /= bytes;
-      }
-      if (usable) {
-        described.strides = strides.data();
-      } else {
-        described.data = nullptr;
-      }
-    }
-    PyErr_Clear();
-  }
-  Put(entry, described, elements);
+  if (IsTrue(CallMethod(tensor, names.is_neg))) described.flags |= MSPROBE_TENSOR_NEGATED;
 }
 
-void PutOtherTensor(msprobe_entry* entry, std::string_view name, PyObject* tensor) {
+// A tensor of another framework; false with a Python error when it cannot be described.
+bool ReadOtherTensor(PyObject* tensor, Fields* out) {
   const State& state = Global();
   // (type, dtype, code, shape, requires_grad, contiguous array or None)
-  const Ref answer = state.other_tensor ? Call(state.other_tensor.get(), tensor) : Ref();
-  std::vector<int64_t> shape;
-  if (!answer || !PyTuple_Check(answer.get()) || PyTuple_Size(answer.get()) != 6 ||
-      !ReadNumbers(PyTuple_GetItem(answer.get(), 3), &shape)) {
-    ReportPythonError(name);
-    msprobe_put_null(entry);
-    return;
+  out->holder = state.other_tensor ? Call(state.other_tensor.get(), tensor) : Ref();
+  PyObject* answer = out->holder.get();
+  if (answer == nullptr || !PyTuple_Check(answer) || PyTuple_Size(answer) != 6 ||
+      !ReadNumbers(PyTuple_GetItem(answer, 3), &out->shape)) {
+    return false;
   }
-  const auto item = [&answer](Py_ssize_t i) { return PyTuple_GetItem(answer.get(), i); };
-  const std::string type = Spelled(item(0));
-  const std::string dtype = Spelled(item(1));
-  msprobe_tensor described = {};
-  described.type = Text(type);
-  described.dtype = Text(dtype);
+  const auto item = [answer](Py_ssize_t i) { return PyTuple_GetItem(answer, i); };
+  out->type = Spelled(item(0));
+  out->dtype = Spelled(item(1));
+  msprobe_tensor& described = out->tensor;
+  described.type = Text(out->type);
+  described.dtype = Text(out->dtype);
   described.dtype_code = static_cast<int32_t>(PyLong_AsLong(item(2)));
-  described.shape = shape.data();
-  described.dimensions = static_cast<int32_t>(shape.size());
+  described.shape = out->shape.data();
+  described.dimensions = static_cast<int32_t>(out->shape.size());
   described.requires_grad = static_cast<int32_t>(PyLong_AsLong(item(4)));
   if (item(5) != Py_None) {
     const Ref face = Attribute(item(5), Known().array_interface);
@@ -270,7 +231,119 @@ void PutOtherTensor(msprobe_entry* entry, std::string_view name, PyObject* tenso
     PyErr_Clear();
     described.data = nullptr;
   }
-  Put(entry, described, Elements(shape));
+  out->elements = Elements(out->shape);
+  return true;
+}
+
+}  // namespace
+
+void PutTensor(msprobe_entry* entry, std::string_view name, PyObject* tensor) {
+  const Ref dtype = Attribute(tensor, Known().dtype);
+  if (!dtype) {
+    ReportPythonError(name);
+    msprobe_put_null(entry);
+    return;
+  }
+  Fields fields;
+  ReadDescription(tensor, DtypeOf(dtype.get()), &fields);
+  const Place place = FindValues(tensor, &fields);
+  if (place == Place::kHost) ReadHostValues(tensor, &fields);
+  if (place == Place::kDevice) {
+    if (PutDeviceTensor(entry, tensor, &fields.tensor)) return;
+    ReportPythonError(name);
+    fields.tensor.data = nullptr;
+    fields.tensor.strides = nullptr;
+  }
+  Put(entry, fields);
+}
+
+void PutArray(msprobe_entry* entry, std::string_view name, PyObject* array) {
+  const Names& names = Known();
+  Fields fields;
+  msprobe_tensor& described = fields.tensor;
+  described.type = Text("numpy.ndarray");
+  described.requires_grad = -1;
+  described.flags = MSPROBE_TENSOR_NUMPY;
+  const Ref dtype = Attribute(array, names.dtype);
+  const Ref face = dtype ? Attribute(array, names.array_interface) : Ref();
+  if (!face || !PyDict_Check(face.get())) {
+    ReportPythonError(name);
+    msprobe_put_null(entry);
+    return;
+  }
+  // Big-endian and structured arrays spell their dtype differently and are described without
+  // values.
+  fields.dtype = Spelled(dtype.get());
+  described.dtype = Text(fields.dtype);
+  described.dtype_code = MSPROBE_DTYPE_UNKNOWN;
+  for (const auto& [unused, known] : Global().dtypes) {
+    if (known.text == fields.dtype || known.text == "torch." + fields.dtype) {
+      described.dtype_code = known.code;
+    }
+  }
+  PyObject* sizes = PyDict_GetItemString(face.get(), "shape");
+  if (sizes == nullptr || !ReadNumbers(sizes, &fields.shape)) {
+    PyErr_Clear();
+    described.dtype_code = MSPROBE_DTYPE_UNKNOWN;
+  }
+  described.shape = fields.shape.data();
+  described.dimensions = static_cast<int32_t>(fields.shape.size());
+  fields.elements = Elements(fields.shape);
+  if (described.dtype_code != MSPROBE_DTYPE_UNKNOWN && fields.elements > 0) {
+    PyObject* data = PyDict_GetItemString(face.get(), "data");
+    if (data != nullptr && PyTuple_Check(data)) {
+      described.data = PyLong_AsVoidPtr(PyTuple_GetItem(data, 0));
+    }
+    PyObject* steps = PyDict_GetItemString(face.get(), "strides");
+    if (steps != nullptr && steps != Py_None) {
+      const Ref size = Attribute(dtype.get(), names.itemsize);
+      const int64_t bytes = size ? PyLong_AsLongLong(size.get()) : 0;
+      bool usable = bytes > 0 && ReadNumbers(steps, &fields.strides) &&
+                    fields.strides.size() == fields.shape.size();
+      for (int64_t& step : fields.strides) {
+        usable = usable && step >= 0 && step % bytes == 0;
+        if (usable) step /= bytes;
+      }
+      if (usable) {
+        described.strides = fields.strides.data();
+      } else {
+        described.data = nullptr;
+      }
+    }
+    PyErr_Clear();
+  }
+  Put(entry, fields);
+}
+
+void PutOtherTensor(msprobe_entry* entry, std::string_view name, PyObject* tensor) {
+  Fields fields;
+  if (ReadOtherTensor(tensor, &fields)) {
+    Put(entry, fields);
+  } else {
+    ReportPythonError(name);
+    msprobe_put_null(entry);
+  }
+}
+
+PyObject* HostStatistics(PyObject* tensor, bool keeps_half) {
+  Fields fields;
+  if (KindOf(tensor) == Kind::kOtherTensor) {
+    if (!ReadOtherTensor(tensor, &fields)) return nullptr;
+  } else {
+    const Ref dtype = Attribute(tensor, Known().dtype);
+    if (!dtype) return nullptr;
+    ReadDescription(tensor, DtypeOf(dtype.get()), &fields);
+    if (FindValues(tensor, &fields) == Place::kHost) ReadHostValues(tensor, &fields);
+  }
+  if (fields.tensor.data == nullptr || fields.elements == 0) Py_RETURN_NONE;
+  const int rounding = keeps_half ? MSPROBE_ROUND_TO_OWN_HALF : MSPROBE_ROUND_TO_FLOAT32;
+  double values[4] = {};
+  int code = MSPROBE_OK;
+  Read(fields, [&](const msprobe_tensor& described) {
+    code = msprobe_tensor_statistics(&described, rounding, values);
+  });
+  if (code != MSPROBE_OK) Py_RETURN_NONE;
+  return Py_BuildValue("(dddd)", values[0], values[1], values[2], values[3]);
 }
 
 }  // namespace msprobe::python

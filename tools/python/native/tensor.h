@@ -13,4 +13,9 @@ void PutOtherTensor(msprobe_entry* entry, std::string_view name, PyObject* tenso
 // A numpy array.
 void PutArray(msprobe_entry* entry, std::string_view name, PyObject* array);
 
+// (max, min, mean, norm) of a tensor as numbers of float32, those of halves rounded to their own
+// type with `keeps_half`; None when it has no values on the host. A new reference; null with a
+// Python error when it is no tensor at all.
+PyObject* HostStatistics(PyObject* tensor, bool keeps_half);
+
 }  // namespace msprobe::python

@@ -1,6 +1,5 @@
 """All hooks of MindSpore together, as the session switches them on and off."""
 import contextlib
-import os
 import sys
 
 import mindspore
@@ -8,7 +7,7 @@ import mindspore
 from msprobe import _kinds, _native
 from msprobe._hooks import CommonHooks
 from msprobe._session import LEVELS_WITH_APIS
-from msprobe.mindspore import gradients, values
+from msprobe.mindspore import gradients, ranks, values
 from msprobe.mindspore.api_hooks import ApiHooks, JitCalls, TorchApiHooks
 from msprobe.mindspore.cells import CellHooks, PrimitiveHooks, TorchModuleHooks
 
@@ -49,17 +48,7 @@ class MindSporeHooks(CommonHooks):
                                                  "no gradients are recorded")
 
     def rank(self):
-        try:
-            from mindspore.communication import get_rank
-            return int(get_rank())
-        except Exception:  # not initialised, or without a runtime for it
-            pass
-        try:
-            if int(os.environ.get("RANK_SIZE", "1")) > 1:
-                return int(os.environ.get("RANK_ID", "-1"))
-        except ValueError:
-            pass
-        return -1
+        return ranks.rank()
 
     def tensor_types(self):
         return values.tensor_types()

@@ -1,0 +1,57 @@
+"""The program msprobe, which collects what a process does not have to be asked for, and compares."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+from msprobe.core.config_check import notice
+
+# From the folder of the package: a build folder, an installation.
+_BESIDE_PACKAGE = ("../../bin/msprobe", "../../../../bin/msprobe")
+_LONGEST_S = 120
+
+
+def find():
+    """The program that came with this package, else the one on PATH."""
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    for relative in _BESIDE_PACKAGE:
+        path = os.path.normpath(os.path.join(package, relative))
+        if os.access(path, os.X_OK) and os.path.isfile(path):
+            return path
+    found = shutil.which("msprobe")
+    if found is None:
+        raise FileNotFoundError("the program msprobe is neither beside this package nor on PATH")
+    return found
+
+
+def collect(framework, inputs):
+    """Members {name: bytes} for the environment, the packages, and the hyperparameters of `inputs`
+    (launch scripts and configs)."""
+    with tempfile.TemporaryDirectory(prefix="msprobe_") as folder:
+        pack = os.path.join(folder, "config_check_pack.zip")
+        command = [find(), "-f", framework, "config_check", "-o", pack,
+                   "--python", sys.executable, "-d"]
+        # The process inherits this one's variables: they are what is collected.
+        done = subprocess.run(command + inputs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=_LONGEST_S)
+        output = done.stdout.decode("utf-8", "replace").strip()
+        if not os.path.exists(pack):
+            raise RuntimeError("%s ended with %d: %s" % (command[0], done.returncode, output))
+        if done.returncode != 0:  # an input that could not be read: the rest is there
+            notice.once(output)
+        with zipfile.ZipFile(pack) as archive:
+            return {name: archive.read(name) for name in archive.namelist()}
+
+
+def compare(framework, bench, cmp, output):
+    """Compares two packs; the verdict goes to the standard output."""
+    done = subprocess.run([find(), "-f", framework, "config_check", "-c", os.fspath(bench),
+                           os.fspath(cmp), "-o", os.fspath(output)],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    sys.stdout.write(done.stdout.decode("utf-8", "replace"))
+    problems = done.stderr.decode("utf-8", "replace")
+    if done.returncode != 0:
+        raise RuntimeError(problems.strip() or "msprobe ended with %d" % done.returncode)
+    sys.stderr.write(problems)
