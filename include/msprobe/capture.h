@@ -257,8 +257,8 @@ enum {
 MSPROBE_API int msprobe_tensor_statistics(const msprobe_tensor* tensor, int rounding,
                                           double* statistics) MSPROBE_NOEXCEPT;
 
-/* msprobe_put_tensor for a tensor whose four statistics come later (reduced on its device, read back once per
- * flush). Returns a ticket for msprobe_fill_statistics; 0: nothing to fill. */
+/* msprobe_put_tensor for a tensor whose four statistics come later (reduced on its device, read
+ * back once per flush). Returns a ticket for msprobe_fill_statistics; 0: nothing to fill. */
 MSPROBE_API uint64_t msprobe_put_tensor_deferred(msprobe_entry* entry,
                                                  const msprobe_tensor* tensor) MSPROBE_NOEXCEPT;
 /* max, min, mean, norm. Unfilled tickets become null. */

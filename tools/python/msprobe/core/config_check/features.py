@@ -21,17 +21,25 @@ class Inputs:
         self._left -= 1
         if isinstance(value, self._statistics.tensor_types):
             return _or_nothing(self._statistics, value, "an input")
-        if isinstance(value, (tuple, list)):
-            items = enumerate(value)
-        elif isinstance(value, dict):
-            items = value.items()
-        else:
+        try:
+            items = _items(value)
+        except Exception as error:  # of a class derived from dict or list
+            notice.failed("an input", error)
+            items = None
+        if items is None:
             return ""
         if depth > _DEEPEST or self._left < 0:
             notice.once("inputs nested deeper than %d, or of more than %d values, are not recorded"
                         % (_DEEPEST, _MOST_VALUES))
             return ""
         return {str(key): self._value(item, depth + 1) for key, item in items}
+
+
+def _items(value):
+    """[(key, element)], or None of what is no container."""
+    if isinstance(value, (tuple, list)):
+        return list(enumerate(value))
+    return list(value.items()) if isinstance(value, dict) else None
 
 
 def of_parameters(statistics, named):

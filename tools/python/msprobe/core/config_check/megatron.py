@@ -15,10 +15,12 @@ class Arguments:
         self._original = None
         self._replacement = None
         self._first = None
+        self._looked = False
 
     def install(self):
-        if self._replacement is not None:
+        if self._looked:
             return
+        self._looked = True
         try:
             self._module = importlib.import_module("megatron.training")
             original = self._module.get_args
@@ -41,6 +43,7 @@ class Arguments:
         if self._replacement is not None and self._module.get_args is self._replacement:
             self._module.get_args = self._original
         self._replacement = None
+        self._looked = False
 
     def as_json(self):
         """{name: value}; what JSON cannot express is None. None when there are no arguments."""

@@ -210,6 +210,8 @@ class Pack:
     def start_afresh(self):
         """Removes what earlier runs have left. Members of this run stay, and those that are none of
         ours."""
+        if not os.path.exists(self.path):
+            return
         with self._writing, self._locked(_LONG_PATIENCE_S) as descriptor:
             if os.fstat(descriptor).st_size == 0:
                 return

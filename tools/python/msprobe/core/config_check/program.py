@@ -1,4 +1,4 @@
-"""The program msprobe, which collects what a process does not have to be asked for, and compares."""
+"""The program msprobe: it collects what a process need not be asked for, and compares."""
 import os
 import shutil
 import subprocess

@@ -68,8 +68,7 @@ class RandomCalls:
         self.result = _counted(stacks)
 
     def _recording(self, name, original, holder, attribute):
-        stacks = self._stacks.setdefault(name, {})
-        recorder = self
+        recorder, stacks = self, {}
 
         @functools.wraps(original)
         def function(*args, **kwargs):
@@ -83,8 +82,7 @@ class RandomCalls:
                                  if isinstance(holder, type) else attribute)
         return function
 
-    @staticmethod
-    def _note(name, stacks, frame):
+    def _note(self, name, stacks, frame):
         try:
             positions, at = [], frame
             while at is not None:
@@ -98,6 +96,7 @@ class RandomCalls:
                     notice.once("%s is called from more than %d places: later ones are not "
                                 "recorded" % (name, _MOST_STACKS))
                     return
+                self._stacks.setdefault(name, stacks)
                 # A counter of its own kind: adding to a number is not safe with threads.
                 found = stacks.setdefault(positions, (_frames(frame), itertools.count()))
             next(found[1])
