@@ -29,6 +29,10 @@ struct ConfigValue {
   std::vector<std::pair<std::string, ConfigValue>>
       members;   // in file order; a duplicate key is an error
   int line = 0;  // 1-based
+  // Of YAML data only: text to us, but a date or bytes to YAML; and what the key of this member
+  // would be if it were a value.
+  bool is_typed_text = false;
+  ConfigKind key_kind = ConfigKind::kText;
 
   // Defined in config.cpp: while the struct is incomplete, clang cannot define them for `members`.
   ConfigValue();
@@ -64,5 +68,10 @@ Result<Config> LoadJsonConfig(const std::filesystem::path& path);
 Result<Config> LoadYamlConfig(const std::filesystem::path& path);
 Result<Config> ParseJsonConfig(std::string_view text, std::string file_name);
 Result<Config> ParseYamlConfig(std::string_view text, std::string file_name);
+
+// YAML that somebody else's program reads, as PyYAML would: "<<" merges, a key given twice keeps
+// its last value, "1:30" is 90, dates and bytes are kept as text. The same for JSON.
+Result<Config> ParseYamlData(std::string_view text, std::string file_name);
+Result<Config> ParseJsonData(std::string_view text, std::string file_name);
 
 }  // namespace msprobe::json

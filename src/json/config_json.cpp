@@ -12,7 +12,7 @@ namespace {
 // Turns events into the tree; lines are counted on the way, so that a large file is walked once.
 class JsonTree final : public Handler {
  public:
-  explicit JsonTree(std::string_view text) : text_(text) {}
+  JsonTree(std::string_view text, internal::TreeUse use) : text_(text), builder_(use) {}
 
   bool OnNull() override { return Add({}); }
   bool OnBool(bool value) override {
@@ -28,10 +28,11 @@ class JsonTree final : public Handler {
     scalar.number = static_cast<double>(value);
     return Add(std::move(scalar));
   }
-  bool OnFloat(double value, std::string_view /*digits*/) override {
+  bool OnFloat(double value, std::string_view digits) override {
     ConfigValue scalar;
     scalar.kind = ConfigKind::kFloat;
     scalar.number = value;
+    scalar.text = digits;
     return Add(std::move(scalar));
   }
   bool OnText(std::string_view value) override {
@@ -70,15 +71,23 @@ class JsonTree final : public Handler {
   int line_ = 1;
 };
 
-}  // namespace
-
-Result<Config> ParseJsonConfig(std::string_view text, std::string file_name) {
-  JsonTree tree(text);
+Result<Config> ParseJson(std::string_view text, std::string file_name, internal::TreeUse use) {
+  JsonTree tree(text, use);
   MSP_RETURN_IF_ERROR(internal::Parse(text, internal::Dialect::kConfig, tree, nullptr,
                                       internal::kConfigDepth, tree.position()),
                       file_name);
   MSP_RETURN_IF_ERROR(Status(tree.builder().status()), file_name);
   return Config{std::move(file_name), tree.builder().TakeRoot()};
+}
+
+}  // namespace
+
+Result<Config> ParseJsonConfig(std::string_view text, std::string file_name) {
+  return ParseJson(text, std::move(file_name), internal::TreeUse::kSettings);
+}
+
+Result<Config> ParseJsonData(std::string_view text, std::string file_name) {
+  return ParseJson(text, std::move(file_name), internal::TreeUse::kData);
 }
 
 Result<Config> LoadJsonConfig(const std::filesystem::path& path) {

@@ -1,7 +1,9 @@
 #include "src/json/config_tree.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -43,10 +45,36 @@ bool TreeBuilder::Place(ConfigValue value) {
     last_ = &parent.value.items.back();
     return true;
   }
+  if (parent.is_merge) {
+    return PlaceMerged(parent, std::move(value));
+  }
+  value.key_kind = parent.key_kind;
   parent.value.members.emplace_back(std::move(parent.key), std::move(value));
   parent.key_lines.push_back(parent.key_line);
   parent.has_key = false;
   last_ = &parent.value.members.back().second;
+  return true;
+}
+
+bool TreeBuilder::PlaceMerged(Level& level, ConfigValue value) {
+  const int line = level.key_line;
+  level.has_key = false;
+  level.is_merge = false;
+  std::vector<ConfigValue> objects;
+  if (value.kind == ConfigKind::kList) {
+    // Of several objects the first counts.
+    objects.assign(std::make_move_iterator(value.items.rbegin()),
+                   std::make_move_iterator(value.items.rend()));
+  } else {
+    objects.push_back(std::move(value));
+  }
+  for (ConfigValue& object : objects) {
+    if (object.kind != ConfigKind::kObject) {
+      return Fail(line, "what << names must be a mapping");
+    }
+    level.merged.push_back(std::move(object));
+  }
+  last_ = nullptr;
   return true;
 }
 
@@ -63,13 +91,42 @@ bool TreeBuilder::Begin(ConfigKind kind, int line) {
   return true;
 }
 
-bool TreeBuilder::Key(std::string key, int line) {
+bool TreeBuilder::MergeKey(int line) {
+  if (!Key("<<", line)) {
+    return false;
+  }
+  open_.back().is_merge = true;
+  return true;
+}
+
+void TreeBuilder::KeepLastMembers(Level& level) {
+  std::vector<std::pair<std::string, ConfigValue>> kept;
+  std::unordered_map<std::string, size_t> places;
+  const auto take = [&](std::vector<std::pair<std::string, ConfigValue>>& members) {
+    for (auto& [key, value] : members) {
+      const auto [place, is_new] = places.emplace(key, kept.size());
+      if (is_new) {
+        kept.emplace_back(std::move(key), std::move(value));
+      } else {
+        kept[place->second].second = std::move(value);
+      }
+    }
+  };
+  for (ConfigValue& object : level.merged) {
+    take(object.members);
+  }
+  take(level.value.members);
+  level.value.members = std::move(kept);
+}
+
+bool TreeBuilder::Key(std::string key, int line, ConfigKind kind) {
   if (failed()) {
     return false;
   }
   Level& level = open_.back();
   level.key = std::move(key);
   level.key_line = line;
+  level.key_kind = kind;
   level.has_key = true;
   return true;
 }
@@ -97,7 +154,12 @@ bool TreeBuilder::End() {
   }
   Level level = std::move(open_.back());
   open_.pop_back();
-  return CheckDuplicates(level) && Place(std::move(level.value));
+  if (use_ == TreeUse::kData) {
+    KeepLastMembers(level);
+  } else if (!CheckDuplicates(level)) {
+    return false;
+  }
+  return Place(std::move(level.value));
 }
 
 }  // namespace msprobe::json::internal

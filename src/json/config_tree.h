@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,12 +17,20 @@ constexpr uint64_t kConfigLimitBytes = uint64_t{64} << 20U;
 constexpr int kConfigDepth = 100;
 constexpr size_t kConfigNodes = 4'000'000;
 
+// How a document is read: settings of ours, where a key given twice is a mistake, or data of
+// somebody else's program, where the last one counts.
+enum class TreeUse : uint8_t { kSettings, kData };
+
 class TreeBuilder {
  public:
+  explicit TreeBuilder(TreeUse use = TreeUse::kSettings) : use_(use) {}
+
   // All return false once something is wrong; status() then names the line.
   bool Add(ConfigValue value);  // a scalar, or a finished subtree
   bool Begin(ConfigKind kind, int line);
-  bool Key(std::string key, int line);
+  bool Key(std::string key, int line, ConfigKind kind = ConfigKind::kText);
+  // The next value is an object, or a list of them, whose members stand in for missing ones here.
+  bool MergeKey(int line);
   bool End();
   bool Fail(int line, std::string_view complaint);
 
@@ -43,11 +52,17 @@ class TreeBuilder {
     std::string key;
     int key_line = 0;
     bool has_key = false;
-    std::vector<int> key_lines;  // one per member
+    bool is_merge = false;  // the key at hand is MergeKey's
+    ConfigKind key_kind = ConfigKind::kText;
+    std::vector<ConfigValue> merged;  // objects; the later ones count
+    std::vector<int> key_lines;       // one per member
   };
   bool Place(ConfigValue value);
+  bool PlaceMerged(Level& level, ConfigValue value);
   bool CheckDuplicates(const Level& level);
+  static void KeepLastMembers(Level& level);
 
+  const TreeUse use_;
   std::vector<Level> open_;
   ConfigValue root_;
   const ConfigValue* last_ = nullptr;

@@ -28,6 +28,9 @@ constexpr std::array<std::string_view, 6> kPlainTags = {"",
                                                         "tag:yaml.org,2002:int",
                                                         "tag:yaml.org,2002:float"};
 
+constexpr std::string_view kBinaryTag = "tag:yaml.org,2002:binary";
+constexpr std::string_view kTimestampTag = "tag:yaml.org,2002:timestamp";
+
 int LineOf(const YAML::Mark& mark) { return mark.line + 1; }
 
 size_t CountNodes(const ConfigValue& root) {
@@ -69,6 +72,9 @@ size_t Depth(const ConfigValue& root) {
 // values, so that nested aliases cannot blow up.
 class YamlTree final : public YAML::EventHandler {
  public:
+  explicit YamlTree(internal::TreeUse use)
+      : is_data_(use == internal::TreeUse::kData), builder_(use) {}
+
   void OnDocumentStart(const YAML::Mark& /*mark*/) override {}
   void OnDocumentEnd() override {}
 
@@ -80,13 +86,17 @@ class YamlTree final : public YAML::EventHandler {
                 const std::string& text) override {
     if (builder_.expects_key()) {
       Remember(anchor, TextValue(text, LineOf(mark)));
-      builder_.Key(text, LineOf(mark));
+      AddKey(text, tag, LineOf(mark));
       return;
     }
     if (tag == "!" || tag == "tag:yaml.org,2002:str") {
       AddScalar(TextValue(text, LineOf(mark)), mark, anchor);
     } else if (std::find(kPlainTags.begin(), kPlainTags.end(), tag) != kPlainTags.end()) {
-      AddScalar(internal::ResolvePlainScalar(text), mark, anchor);
+      AddScalar(Resolve(text), mark, anchor);
+    } else if (is_data_ && (tag == kBinaryTag || tag == kTimestampTag)) {
+      ConfigValue value = TextValue(text, LineOf(mark));
+      value.is_typed_text = true;
+      AddScalar(std::move(value), mark, anchor);
     } else {
       builder_.Fail(LineOf(mark), fmt::format("tag {} is not supported", tag));
     }
@@ -145,13 +155,26 @@ class YamlTree final : public YAML::EventHandler {
     return value;
   }
 
+  ConfigValue Resolve(const std::string& text) const {
+    return is_data_ ? internal::ResolvePlainData(text) : internal::ResolvePlainScalar(text);
+  }
+
+  void AddKey(const std::string& text, const std::string& tag, int line) {
+    const bool plain = is_data_ && (tag.empty() || tag == "?");
+    if (plain && text == "<<") {
+      builder_.MergeKey(line);
+    } else {
+      builder_.Key(text, line, plain ? Resolve(text).kind : ConfigKind::kText);
+    }
+  }
+
   void AddScalar(ConfigValue value, const YAML::Mark& mark, YAML::anchor_t anchor) {
     value.line = LineOf(mark);
     if (builder_.expects_key()) {
       builder_.Fail(value.line, "a key must be text");
       return;
     }
-    if (builder_.Add(std::move(value))) {
+    if (builder_.Add(std::move(value)) && builder_.last() != nullptr) {
       Remember(anchor, *builder_.last());
     }
   }
@@ -171,7 +194,9 @@ class YamlTree final : public YAML::EventHandler {
     }
     const YAML::anchor_t anchor = open_anchors_.back();
     open_anchors_.pop_back();
-    Remember(anchor, *builder_.last());
+    if (builder_.last() != nullptr) {
+      Remember(anchor, *builder_.last());
+    }
   }
 
   void Remember(YAML::anchor_t anchor, const ConfigValue& value) {
@@ -184,21 +209,20 @@ class YamlTree final : public YAML::EventHandler {
     }
   }
 
+  const bool is_data_;
   internal::TreeBuilder builder_;
   std::map<YAML::anchor_t, Anchored> anchors_;
   std::vector<YAML::anchor_t> open_anchors_;
 };
 
-}  // namespace
-
-Result<Config> ParseYamlConfig(std::string_view text, std::string file_name) {
-  YamlTree tree;
+Result<Config> ParseYaml(std::string_view text, std::string file_name, internal::TreeUse use) {
+  YamlTree tree(use);
   try {
     std::istringstream input{std::string(text)};
     YAML::Parser parser(input);
     parser.HandleNextDocument(tree);
     if (!tree.builder().failed()) {
-      YamlTree second;
+      YamlTree second(use);
       if (parser.HandleNextDocument(second)) {
         return BadFormatError(fmt::format("{}: holds more than one document", file_name));
       }
@@ -211,6 +235,16 @@ Result<Config> ParseYamlConfig(std::string_view text, std::string file_name) {
   }
   MSP_RETURN_IF_ERROR(Status(tree.builder().status()), file_name);
   return Config{std::move(file_name), tree.builder().TakeRoot()};
+}
+
+}  // namespace
+
+Result<Config> ParseYamlConfig(std::string_view text, std::string file_name) {
+  return ParseYaml(text, std::move(file_name), internal::TreeUse::kSettings);
+}
+
+Result<Config> ParseYamlData(std::string_view text, std::string file_name) {
+  return ParseYaml(text, std::move(file_name), internal::TreeUse::kData);
 }
 
 Result<Config> LoadYamlConfig(const std::filesystem::path& path) {

@@ -7,8 +7,10 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/base/number_text.h"
+#include "src/base/strings.h"
 
 namespace msprobe::json::internal {
 namespace {
@@ -135,7 +137,118 @@ std::optional<ConfigValue> AsFloat(std::string_view text) {
   return value;
 }
 
+// The digits between colons of "12:30:45.5", all but the first below 60; empty: nothing of the
+// kind.
+std::vector<std::string_view> Base60Parts(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+')) {
+    text.remove_prefix(1);
+  }
+  std::vector<std::string_view> parts = base::Split(text, ':');
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const std::string_view part = parts[i];
+    const std::string_view digits = i + 1 == parts.size() ? part.substr(0, part.find('.')) : part;
+    const bool numeric = !digits.empty() && IsDigit(digits[0]) &&
+                         std::all_of(digits.begin(), digits.end(),
+                                     [i](char c) { return IsDigit(c) || (i == 0 && c == '_'); });
+    const bool fits = i == 0 || digits.size() == 1 || (digits.size() == 2 && digits[0] < '6');
+    if (!numeric || !fits) {
+      return {};
+    }
+  }
+  return parts.size() > 1 ? parts : std::vector<std::string_view>();
+}
+
+// "12:30" is 750.
+std::optional<ConfigValue> AsBase60(std::string_view text) {
+  const std::vector<std::string_view> parts = Base60Parts(text);
+  if (parts.empty()) {
+    return std::nullopt;
+  }
+  ConfigValue value;
+  value.text = text;
+  const std::string_view last = parts.back();
+  const bool is_float = last.find('.') != std::string_view::npos;
+  if (!is_float && parts[0][0] == '0') {
+    return std::nullopt;
+  }
+  double number = 0;
+  for (const std::string_view part : parts) {
+    const Unsigned digits = StripSign(part);
+    const std::optional<double> parsed = base::ParseDouble(digits.digits);
+    if (!parsed) {
+      return std::nullopt;
+    }
+    number = number * 60 + *parsed;
+  }
+  value.number = text.starts_with('-') ? -number : number;
+  constexpr double kExact = 9007199254740992.0;
+  value.kind = is_float || number > kExact ? ConfigKind::kFloat : ConfigKind::kInt;
+  value.integer = value.kind == ConfigKind::kInt ? static_cast<int64_t>(value.number) : 0;
+  return value;
+}
+
+// 2024-01-31, or with a time behind it.
+bool IsTimestamp(std::string_view text) {
+  const auto takes_digits = [&text](size_t least, size_t most) {
+    size_t count = 0;
+    while (count < most && count < text.size() && IsDigit(text[count])) {
+      ++count;
+    }
+    text.remove_prefix(count);
+    return count >= least;
+  };
+  const auto takes = [&text](char c) {
+    const bool there = text.starts_with(c);
+    text.remove_prefix(there ? 1 : 0);
+    return there;
+  };
+  const bool full_date = text.size() == 10;
+  if (!takes_digits(4, 4) || !takes('-') || !takes_digits(full_date ? 2 : 1, 2) || !takes('-') ||
+      !takes_digits(full_date ? 2 : 1, 2)) {
+    return false;
+  }
+  if (text.empty()) {
+    return full_date;
+  }
+  const size_t gap = text.find_first_not_of(" \t");
+  if (gap == 0 && !takes('T') && !takes('t')) {
+    return false;
+  }
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  if (!takes_digits(1, 2) || !takes(':') || !takes_digits(2, 2) || !takes(':') ||
+      !takes_digits(2, 2)) {
+    return false;
+  }
+  if (takes('.')) {
+    takes_digits(0, text.size());
+  }
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  if (text.empty() || text == "Z") {
+    return true;
+  }
+  return (takes('-') || takes('+')) && takes_digits(1, 2) &&
+         (text.empty() || (takes(':') && takes_digits(2, 2) && text.empty()));
+}
+
 }  // namespace
+
+ConfigValue ResolvePlainData(std::string_view text) {
+  if (std::optional<ConfigValue> number = AsBase60(text)) {
+    return *std::move(number);
+  }
+  ConfigValue value = ResolvePlainScalar(text);
+  const size_t exponent = text.find_first_of("eE");
+  const bool unsigned_exponent = value.kind == ConfigKind::kFloat &&
+                                 exponent != std::string_view::npos && text.find('.') < exponent &&
+                                 exponent + 1 < text.size() && IsDigit(text[exponent + 1]);
+  if (unsigned_exponent) {
+    value = ConfigValue();
+    value.kind = ConfigKind::kText;
+    value.text = text;
+  }
+  value.is_typed_text = value.kind == ConfigKind::kText && IsTimestamp(text);
+  return value;
+}
 
 ConfigValue ResolvePlainScalar(std::string_view text) {
   ConfigValue value;

@@ -12,4 +12,7 @@ namespace msprobe::json::internal {
 // beyond int64 become floats.
 ConfigValue ResolvePlainScalar(std::string_view text);
 
+// The same as PyYAML does it: with base 60, an exponent wants its sign, and dates are typed text.
+ConfigValue ResolvePlainData(std::string_view text);
+
 }  // namespace msprobe::json::internal

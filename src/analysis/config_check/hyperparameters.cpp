@@ -1,0 +1,224 @@
+#include "src/analysis/config_check/hyperparameters.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/analysis/config_check/launch_script.h"
+#include "src/analysis/config_check/secrets.h"
+#include "src/base/files.h"
+#include "src/base/strings.h"
+#include "src/json/writer.h"
+
+namespace msprobe::analysis::config_check::internal {
+namespace {
+
+using json::ConfigKind;
+using json::ConfigValue;
+
+constexpr uint64_t kScriptLimitBytes = uint64_t{1} << 20U;
+constexpr uint64_t kConfigLimitBytes = uint64_t{64} << 20U;
+constexpr std::array<std::string_view, 5> kScriptSuffixes = {".sh", ".bash", ".slurm", ".sbatch",
+                                                             ".zsh"};
+constexpr std::string_view kDescription = "duplicate_value";
+
+enum class FileKind { kScript, kYaml, kJson, kUnknown };
+
+FileKind KindByName(std::string_view name) {
+  if (std::any_of(kScriptSuffixes.begin(), kScriptSuffixes.end(),
+                  [name](std::string_view suffix) { return name.ends_with(suffix); })) {
+    return FileKind::kScript;
+  }
+  if (name.ends_with(".yaml") || name.ends_with(".yml")) {
+    return FileKind::kYaml;
+  }
+  return name.ends_with(".json") ? FileKind::kJson : FileKind::kUnknown;
+}
+
+// "#!/usr/bin/env bash"
+bool BeginsAsScript(std::string_view text) {
+  const std::string_view first = text.substr(0, text.find('\n'));
+  return first.starts_with("#!") && base::Trim(first).ends_with("sh");
+}
+
+// As editors on other systems leave it: a byte order mark, carriage returns.
+std::string Normalized(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) {
+    text.remove_prefix(3);
+  }
+  return base::ReplaceAll(text, "\r\n", "\n");
+}
+
+bool IsNumeric(const ConfigValue& value) {
+  return value.kind == ConfigKind::kBool || value.kind == ConfigKind::kInt ||
+         value.kind == ConfigKind::kFloat;
+}
+
+double NumberOf(const ConfigValue& value) {
+  return value.kind == ConfigKind::kBool ? (value.boolean ? 1 : 0) : value.number;
+}
+
+bool IsDuplicate(const ConfigValue& value) {
+  const ConfigValue* description = value.Find("description");
+  return value.kind == ConfigKind::kObject && value.members.size() == 2 && description != nullptr &&
+         description->kind == ConfigKind::kText && description->text == kDescription &&
+         value.Find("values") != nullptr;
+}
+
+ConfigValue Duplicate(ConfigValue first, ConfigValue second) {
+  ConfigValue values;
+  values.kind = ConfigKind::kList;
+  values.items.push_back(std::move(first));
+  values.items.push_back(std::move(second));
+  ConfigValue result;
+  result.kind = ConfigKind::kObject;
+  result.members.emplace_back("description", TextParameter(std::string(kDescription)));
+  result.members.emplace_back("values", std::move(values));
+  return result;
+}
+
+void Write(const ConfigValue& value, json::Writer& writer) {
+  switch (value.kind) {
+    case ConfigKind::kNull:
+      writer.Null();
+      break;
+    case ConfigKind::kBool:
+      writer.Bool(value.boolean);
+      break;
+    case ConfigKind::kInt:
+      writer.Int(value.integer);
+      break;
+    case ConfigKind::kFloat:
+      // Integers beyond 64 bits keep their digits.
+      if (!value.text.empty() && value.text.size() > 1 &&
+          value.text.find_first_not_of("0123456789", value.text[0] == '-' ? 1 : 0) ==
+              std::string::npos &&
+          value.text[value.text[0] == '-' ? 1 : 0] != '0') {
+        writer.Raw(value.text);
+      } else {
+        writer.Float(value.number);
+      }
+      break;
+    case ConfigKind::kText:
+      writer.Text(value.text);
+      break;
+    case ConfigKind::kList:
+      writer.BeginArray();
+      for (const ConfigValue& item : value.items) {
+        Write(item, writer);
+      }
+      writer.EndArray();
+      break;
+    case ConfigKind::kObject:
+      writer.BeginObject();
+      for (const auto& [key, member] : value.members) {
+        writer.Key(key);
+        Write(member, writer);
+      }
+      writer.EndObject();
+      break;
+  }
+}
+
+}  // namespace
+
+bool EqualValues(const ConfigValue& left, const ConfigValue& right) {
+  if (IsNumeric(left) && IsNumeric(right)) {
+    return left.kind == ConfigKind::kInt && right.kind == ConfigKind::kInt
+               ? left.integer == right.integer
+               : NumberOf(left) == NumberOf(right);
+  }
+  if (left.kind != right.kind || left.text != right.text ||
+      left.items.size() != right.items.size() || left.members.size() != right.members.size()) {
+    return false;
+  }
+  for (size_t i = 0; i < left.items.size(); ++i) {
+    if (!EqualValues(left.items[i], right.items[i])) {
+      return false;
+    }
+  }
+  return std::all_of(left.members.begin(), left.members.end(), [&right](const auto& member) {
+    const ConfigValue* other = right.Find(member.first);
+    return other != nullptr && EqualValues(member.second, *other);
+  });
+}
+
+Result<Parameters> HyperparameterReader::Parse(std::string_view name, std::string_view text) {
+  FileKind kind = KindByName(name);
+  if (kind == FileKind::kUnknown && BeginsAsScript(text)) {
+    kind = FileKind::kScript;
+  }
+  if (kind == FileKind::kScript && compat_) {
+    return ReadLaunchScriptAsPythonTool(text);
+  }
+  if (kind == FileKind::kScript) {
+    MSP_ASSIGN_OR_RETURN(LaunchScript script, ReadLaunchScript(Normalized(text)), name);
+    for (const std::string& warning : script.warnings) {
+      warnings_.push_back(fmt::format("{}: {}", name, warning));
+    }
+    return std::move(script.parameters);
+  }
+  if (kind == FileKind::kUnknown) {
+    return UnsupportedError(fmt::format("{}: neither a launch script nor a config", name))
+        .WithHint("name files .sh, .yaml, .yml or .json; scripts may begin with #!/bin/bash");
+  }
+  MSP_ASSIGN_OR_RETURN(const json::Config config,
+                       kind == FileKind::kYaml ? json::ParseYamlData(text, std::string(name))
+                                               : json::ParseJsonData(text, std::string(name)));
+  MSP_ASSIGN_OR_RETURN(Parameters parameters, FlattenConfig(config.root, compat_), name);
+  if (!compat_ || kind != FileKind::kYaml) {
+    return parameters;
+  }
+  for (const auto& [key, value] : parameters.object().members) {
+    yaml_so_far_.Set(key, value);
+  }
+  return yaml_so_far_;
+}
+
+void HyperparameterReader::Merge(const Parameters& parameters) {
+  for (const auto& [name, value] : parameters.object().members) {
+    const ConfigValue* known = merged_.Find(name);
+    if (known == nullptr) {
+      merged_.Set(name, value);
+    } else if (!compat_ && IsDuplicate(*known)) {
+      ConfigValue both = *known;
+      std::vector<ConfigValue>& values = both.members[1].second.items;
+      if (std::none_of(values.begin(), values.end(),
+                       [&](const ConfigValue& old) { return EqualValues(old, value); })) {
+        values.push_back(value);
+        merged_.Set(name, std::move(both));
+      }
+    } else if (!EqualValues(*known, value)) {
+      merged_.Set(name, Duplicate(*known, value));
+    }
+  }
+}
+
+Result<size_t> HyperparameterReader::AddText(std::string_view name, std::string_view text) {
+  MSP_ASSIGN_OR_RETURN(const Parameters parameters, Parse(name, text));
+  Merge(parameters);
+  return parameters.size();
+}
+
+Result<size_t> HyperparameterReader::Add(const std::filesystem::path& path) {
+  const FileKind kind = KindByName(path.string());
+  const bool is_config = kind == FileKind::kYaml || kind == FileKind::kJson;
+  MSP_ASSIGN_OR_RETURN(const std::string text,
+                       base::ReadTextFile(path, is_config ? kConfigLimitBytes : kScriptLimitBytes));
+  return AddText(path.string(), text);
+}
+
+std::string HyperparameterReader::Json() const {
+  ConfigValue object = merged_.object();
+  for (auto& [name, value] : object.members) {
+    MaskParameter(name, value);
+  }
+  std::string text;
+  json::Writer writer(text, 4);
+  Write(object, writer);
+  return text;
+}
+
+}  // namespace msprobe::analysis::config_check::internal

@@ -1,0 +1,52 @@
+// Inside of the room: hyperparameters from launch scripts and configs, merged into one list.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/config_check/parameters.h"
+
+namespace msprobe::analysis::config_check::internal {
+
+// Names of nested keys are joined by dots. As the Python tool does it (`compat`): floats, nulls,
+// dates and empty lists are left out, the last element stands for a list, and keys that are no
+// text are refused below the top.
+Result<Parameters> FlattenConfig(const json::ConfigValue& root, bool compat);
+
+// Reads one file after the other, and merges what they say.
+class HyperparameterReader {
+ public:
+  explicit HyperparameterReader(bool compat) : compat_(compat) {}
+
+  // Adds one file, told by its name (.sh, .yaml, .yml, .json; for others by their first line);
+  // returns how many parameters it holds. After an error nothing of it was added.
+  Result<size_t> Add(const std::filesystem::path& path);
+
+  // The same from memory. Names of scripts end with ".sh", of configs with ".yaml" or ".json".
+  Result<size_t> AddText(std::string_view name, std::string_view text);
+
+  const Parameters& merged() const { return merged_; }
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+  // The content of hyperparameters_static.json. Secrets are replaced.
+  std::string Json() const;
+
+ private:
+  Result<Parameters> Parse(std::string_view name, std::string_view text);
+  void Merge(const Parameters& parameters);
+
+  const bool compat_;
+  Parameters merged_;
+  Parameters yaml_so_far_;  // the Python tool's second YAML file repeats the first
+  std::vector<std::string> warnings_;
+};
+
+// Equal as Python sees it: 1 == 1.0 == true, and texts never equal numbers.
+bool EqualValues(const json::ConfigValue& left, const json::ConfigValue& right);
+
+}  // namespace msprobe::analysis::config_check::internal

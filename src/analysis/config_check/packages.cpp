@@ -1,0 +1,155 @@
+#include "src/analysis/config_check/packages.h"
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+
+#include "src/base/files.h"
+#include "src/base/strings.h"
+
+namespace msprobe::analysis::config_check::internal {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMetadataLimitBytes = uint64_t{8} << 20U;  // descriptions can be long
+
+std::string LowerCase(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
+// Names that mean the same distribution: case and runs of - _ . do not count.
+std::string Normalized(std::string_view name) {
+  std::string result;
+  for (const char c : LowerCase(name)) {
+    const bool separator = c == '-' || c == '_' || c == '.';
+    if (!separator) {
+      result += c;
+    } else if (!result.ends_with('-')) {
+      result += '-';
+    }
+  }
+  return result;
+}
+
+// A name or version that would break the lines of the pack is none.
+std::string OneLine(std::string_view text) {
+  const std::string_view trimmed = base::Trim(text);
+  return trimmed.find_first_of("\r\n") == std::string_view::npos ? std::string(trimmed)
+                                                                 : std::string();
+}
+
+// "numpy-1.24.2.dist-info"
+Package ParseFolderName(std::string_view name) {
+  name = name.substr(0, name.rfind('.'));
+  const size_t dash = name.find('-');
+  if (dash == std::string_view::npos) {
+    return {std::string(name), {}};
+  }
+  // Eggs go on with "-py3.10".
+  std::string_view version = name.substr(dash + 1);
+  version = version.substr(0, version.find("-py"));
+  return {OneLine(name.substr(0, dash)), OneLine(version)};
+}
+
+std::optional<Package> ReadPackage(const fs::path& folder, const std::string& name) {
+  const bool wheel = name.ends_with(".dist-info");
+  const bool info = name.ends_with(".egg-info");
+  const bool egg = name.ends_with(".egg");
+  if (!wheel && !info && !egg) {
+    return std::nullopt;
+  }
+  const fs::path entry = folder / name;
+  std::error_code ignored;
+  const bool is_folder = fs::is_directory(entry, ignored);
+  if (!is_folder && !info) {
+    return std::nullopt;
+  }
+  const fs::path metadata = wheel       ? entry / "METADATA"
+                            : egg       ? entry / "EGG-INFO" / "PKG-INFO"
+                            : is_folder ? entry / "PKG-INFO"
+                                        : entry;
+  const Result<std::string> text = base::ReadTextFile(metadata, kMetadataLimitBytes);
+  Package package = text.ok() ? ParseMetadata(*text) : Package();
+  const Package named = ParseFolderName(name);
+  if (package.name.empty()) {
+    package.name = named.name;
+  }
+  if (package.version.empty()) {
+    package.version = named.version;
+  }
+  return package.name.empty() ? std::nullopt : std::optional(std::move(package));
+}
+
+}  // namespace
+
+Package ParseMetadata(std::string_view text) {
+  Package package;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (base::Trim(line).empty()) {
+      break;  // the description follows
+    }
+    const size_t colon = line.find(':');
+    if (colon == std::string_view::npos || line[0] == ' ' || line[0] == '\t') {
+      continue;
+    }
+    const std::string header = LowerCase(line.substr(0, colon));
+    if (header == "name" && package.name.empty()) {
+      package.name = OneLine(line.substr(colon + 1));
+    } else if (header == "version" && package.version.empty()) {
+      package.version = OneLine(line.substr(colon + 1));
+    }
+  }
+  return package;
+}
+
+std::vector<Package> FindPackages(std::span<const fs::path> search_path) {
+  std::vector<std::pair<std::string, Package>> found;  // by normalized name
+  std::unordered_set<std::string> names;
+  std::unordered_set<std::string> folders;
+  for (const fs::path& folder : search_path) {
+    std::error_code ignored;
+    if (folder.empty() || !fs::is_directory(folder, ignored) ||
+        !folders.insert(folder.string()).second) {
+      continue;
+    }
+    const Result<std::vector<std::string>> entries = base::ListFolder(folder);
+    if (!entries.ok()) {
+      continue;
+    }
+    for (const std::string& name : *entries) {
+      std::optional<Package> package = ReadPackage(folder, name);
+      if (package && names.insert(Normalized(package->name)).second) {
+        found.emplace_back(Normalized(package->name), *std::move(package));
+      }
+    }
+  }
+  std::sort(found.begin(), found.end(),
+            [](const auto& left, const auto& right) { return left.first < right.first; });
+  std::vector<Package> packages;
+  packages.reserve(found.size());
+  for (auto& [name, package] : found) {
+    packages.push_back(std::move(package));
+  }
+  return packages;
+}
+
+std::string WritePackages(std::span<const Package> packages) {
+  std::string text;
+  for (const Package& package : packages) {
+    text += package.name;
+    text += '=';
+    text += package.version;
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace msprobe::analysis::config_check::internal

@@ -1,0 +1,47 @@
+// Inside of the room: hyperparameters by name, in the order in which they were first seen.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "src/json/config.h"
+
+namespace msprobe::analysis::config_check::internal {
+
+class Parameters {
+ public:
+  // A name that is there keeps its place and gets the new value.
+  void Set(const std::string& name, json::ConfigValue value);
+  const json::ConfigValue* Find(const std::string& name) const;
+  size_t size() const { return object_.members.size(); }
+  const json::ConfigValue& object() const { return object_; }
+  // One object; nothing is left.
+  json::ConfigValue Take();
+
+ private:
+  json::ConfigValue object_ = MakeObject();
+  std::unordered_map<std::string, size_t> places_;
+
+  static json::ConfigValue MakeObject() {
+    json::ConfigValue object;
+    object.kind = json::ConfigKind::kObject;
+    return object;
+  }
+};
+
+inline json::ConfigValue TextParameter(std::string text) {
+  json::ConfigValue value;
+  value.kind = json::ConfigKind::kText;
+  value.text = std::move(text);
+  return value;
+}
+
+inline json::ConfigValue TrueParameter() {
+  json::ConfigValue value;
+  value.kind = json::ConfigKind::kBool;
+  value.boolean = true;
+  return value;
+}
+
+}  // namespace msprobe::analysis::config_check::internal
