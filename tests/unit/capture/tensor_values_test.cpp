@@ -1,6 +1,7 @@
 // The rules by which tensors become statistics and checksums.
 #include "src/capture/tensor_values.h"
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -10,6 +11,8 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include "msprobe/capture.h"
 
 #include "src/json/writer.h"
 #include "src/kernels/crc32.h"
@@ -256,6 +259,79 @@ TEST(TensorValues, ReducedElsewhereAreSpelledByTheSameRules) {
             "[4.0, 3.0, 3.5, 5.0]");
   EXPECT_EQ(Spell(SpellStatistics(DType::kFloat32, false, {0.1, kInfinity, NAN, 1}, kHigh)),
             "[0.10000000149011612, Infinity, NaN, 1.0]");
+}
+
+using Four = std::array<double, 4>;
+
+TEST(FloatStatistics, AreNumbersOfFloat32) {
+  EXPECT_EQ(FloatStatistics(ViewOf<float>(DType::kFloat32, {0, 1, 2}, {3}), true),
+            (Four{2, 0, 1, static_cast<double>(std::sqrt(5.0F))}));
+  const Four doubles =
+      FloatStatistics(ViewOf<double>(DType::kFloat64, {0.1, 1e300, -0.2}, {3}), true);
+  EXPECT_EQ(doubles[0], kInfinity);
+  EXPECT_EQ(doubles[1], static_cast<double>(-0.2F));
+  EXPECT_EQ(FloatStatistics(ViewOf<int64_t>(DType::kInt64, {(1 << 24) + 1}, {}), true),
+            (Four{0x1p24, 0x1p24, 0x1p24, 0x1p24}));
+  EXPECT_EQ(FloatStatistics(ViewOf<uint8_t>(DType::kBool, {1, 0, 1, 1}, {4}), true),
+            (Four{1, 0, 0.75, static_cast<double>(std::sqrt(3.0F))}));
+}
+
+TEST(FloatStatistics, OfHalvesKeepTheirTypeOnRequest) {
+  const std::vector<uint16_t> halves = Halves({1, 1, 1.0009765625F});
+  const Four kept = FloatStatistics(ViewOf(DType::kFloat16, halves, {3}), true);
+  EXPECT_EQ(kept, (Four{1.0009765625, 1, 1, 1.732421875}));
+  const Four wide = FloatStatistics(ViewOf(DType::kFloat16, halves, {3}), false);
+  EXPECT_EQ(wide[2], static_cast<double>((2 + 1.0009765625F) / 3));
+  const std::vector<uint16_t> large = Halves({60000, 60000});
+  EXPECT_EQ(FloatStatistics(ViewOf(DType::kFloat16, large, {2}), true)[3], kInfinity);
+  EXPECT_TRUE(std::isfinite(FloatStatistics(ViewOf(DType::kFloat16, large, {2}), false)[3]));
+  const std::vector<uint16_t> brains = BFloats({1, 2, 2});
+  EXPECT_EQ(FloatStatistics(ViewOf(DType::kBFloat16, brains, {3}), true),
+            (Four{2, 1, 1.6640625, 3}));
+}
+
+TEST(FloatStatistics, SeeOnlyTheElementsOfAView) {
+  const std::vector<float> values = {0, 100, 1, 100, 2, 100};
+  TensorView view = ViewOf(DType::kFloat32, values, {3});
+  view.strides = {2};
+  EXPECT_EQ(FloatStatistics(view, false)[0], 2);
+  view.negated = true;
+  EXPECT_EQ(FloatStatistics(view, false)[1], -2);
+}
+
+TEST(FloatStatistics, AreTheSameForManyBlocks) {
+  const std::vector<int32_t> ones(200001, 1);
+  const Four found = FloatStatistics(ViewOf(DType::kInt32, ones, {200001}), false);
+  EXPECT_EQ(found, (Four{1, 1, 1, static_cast<double>(std::sqrt(200001.0F))}));
+}
+
+TEST(FloatStatistics, ThroughTheFaceInC) {
+  const std::vector<float> values = {3, -4};
+  const int64_t shape = 2;
+  msprobe_tensor tensor = {};
+  tensor.dtype_code = MSPROBE_FLOAT32;
+  tensor.shape = &shape;
+  tensor.dimensions = 1;
+  tensor.data = values.data();
+  Four found = {};
+  ASSERT_EQ(msprobe_tensor_statistics(&tensor, MSPROBE_ROUND_TO_FLOAT32, found.data()), MSPROBE_OK);
+  EXPECT_EQ(found, (Four{3, -4, -0.5, 5}));
+  EXPECT_NE(msprobe_tensor_statistics(&tensor, MSPROBE_ROUND_TO_FLOAT32, nullptr), MSPROBE_OK);
+  EXPECT_NE(msprobe_tensor_statistics(nullptr, MSPROBE_ROUND_TO_FLOAT32, found.data()), MSPROBE_OK);
+  const auto refuses = [&](auto change) {
+    msprobe_tensor changed = tensor;
+    change(changed);
+    return msprobe_tensor_statistics(&changed, MSPROBE_ROUND_TO_FLOAT32, found.data()) ==
+           MSPROBE_ERROR_USAGE;
+  };
+  const int64_t none = 0;
+  const int64_t backwards = -1;
+  EXPECT_TRUE(refuses([](msprobe_tensor& t) { t.data = nullptr; }));
+  EXPECT_TRUE(refuses([](msprobe_tensor& t) { t.dtype_code = MSPROBE_DTYPE_UNKNOWN; }));
+  EXPECT_TRUE(refuses([](msprobe_tensor& t) { t.device = MSPROBE_DEVICE_CUDA; }));
+  EXPECT_TRUE(refuses([](msprobe_tensor& t) { t.dimensions = 1000; }));
+  EXPECT_TRUE(refuses([&](msprobe_tensor& t) { t.shape = &none; }));
+  EXPECT_TRUE(refuses([&](msprobe_tensor& t) { t.strides = &backwards; }));
 }
 
 }  // namespace

@@ -33,6 +33,11 @@ class Cell:
         for name, cell in self._cells.items():
             yield from cell.cells_and_names(prefix + "." + name if prefix else name)
 
+    def parameters_and_names(self, name_prefix="", expand=True):
+        for prefix, cell in self.cells_and_names(name_prefix) if expand else [(name_prefix, self)]:
+            for name, parameter in cell._params.items():
+                yield prefix + "." + name if prefix else name, parameter
+
     def trainable_params(self):
         return [parameter for _, cell in self.cells_and_names()
                 for parameter in cell._params.values() if parameter.requires_grad]

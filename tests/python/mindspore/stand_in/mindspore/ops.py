@@ -68,5 +68,22 @@ def assign(variable, value):
     return variable
 
 
+def uniform(shape, minval, maxval, seed=None):
+    return Tensor(numpy.random.default_rng(seed).uniform(minval.data, maxval.data, shape),
+                  minval.dtype)
+
+
+def normal(shape, mean, stddev, seed=None):
+    return Tensor(numpy.random.default_rng(seed).normal(mean, stddev, shape).astype("float32"))
+
+
+def rand(*size):
+    return Tensor(numpy.random.default_rng().random(size).astype("float32"))
+
+
+def randint(low, high, size, seed=None):
+    return Tensor(numpy.random.default_rng(seed).integers(low, high, size))
+
+
 def dropout(x, p=0.5, training=True):
     return record([x], x.data * 0, lambda g: (g * 0,))
