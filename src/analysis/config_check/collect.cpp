@@ -103,6 +103,11 @@ Result<CollectSummary> Collect(const CollectOptions& options) {
   internal::HyperparameterReader reader(options.compat);
   ReadInputs(options, reader, summary);
 
+  std::string dynamic;
+  if (!options.dynamic.empty()) {
+    MSP_ASSIGN_OR_RETURN(dynamic, internal::ReadDynamicParameters(options.dynamic));
+  }
+
   MSP_ASSIGN_OR_RETURN(internal::PackWriter pack, internal::PackWriter::Create(options.output));
   MSP_RETURN_IF_ERROR(pack.Add(internal::kEnvironmentMember, environment_json.text));
   if (python.ok()) {
@@ -112,6 +117,9 @@ Result<CollectSummary> Collect(const CollectOptions& options) {
   MSP_RETURN_IF_ERROR(pack.Add(internal::kVersionsMember, internal::WriteVersions(versions)));
   if (summary.parameters > 0) {
     MSP_RETURN_IF_ERROR(pack.Add(internal::kStaticMember, reader.Json()));
+  }
+  if (!dynamic.empty()) {
+    MSP_RETURN_IF_ERROR(pack.Add(internal::kDynamicMember, dynamic));
   }
   MSP_RETURN_IF_ERROR(pack.Finish());
   return summary;

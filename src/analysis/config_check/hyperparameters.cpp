@@ -210,8 +210,9 @@ Result<size_t> HyperparameterReader::Add(const std::filesystem::path& path) {
   return AddText(path.string(), text);
 }
 
-std::string HyperparameterReader::Json() const {
-  ConfigValue object = merged_.object();
+std::string HyperparameterReader::Json() const { return WriteMasked(merged_.object()); }
+
+std::string WriteMasked(ConfigValue object) {
   for (auto& [name, value] : object.members) {
     MaskParameter(name, value);
   }

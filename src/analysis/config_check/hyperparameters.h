@@ -46,6 +46,13 @@ class HyperparameterReader {
   std::vector<std::string> warnings_;
 };
 
+// An object of parameters as the content of a member. Secrets are replaced.
+std::string WriteMasked(json::ConfigValue object);
+
+// The content of hyperparameters_dynamic.json: what a running program says of itself, a file with
+// one JSON object (NaN and Infinity allowed). Secrets are replaced.
+Result<std::string> ReadDynamicParameters(const std::filesystem::path& path);
+
 // Equal as Python sees it: 1 == 1.0 == true, and texts never equal numbers.
 bool EqualValues(const json::ConfigValue& left, const json::ConfigValue& right);
 

@@ -17,6 +17,7 @@ inline constexpr std::string_view kEnvironmentMember = "env";
 inline constexpr std::string_view kPackagesMember = "pip";
 inline constexpr std::string_view kVersionsMember = "versions";  // ours; the Python tool has none
 inline constexpr std::string_view kStaticMember = "hyperparameters/hyperparameters_static.json";
+inline constexpr std::string_view kDynamicMember = "hyperparameters/hyperparameters_dynamic.json";
 
 // The checks that need no writing: the name ends with ".zip" and names no folder.
 Status CheckPackPath(const std::filesystem::path& path);
