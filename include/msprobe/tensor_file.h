@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -68,6 +69,16 @@ class TensorFile {
 
   static Result<TensorFile> Open(const std::filesystem::path& path, const Options& options);
   static Result<TensorFile> Open(const std::filesystem::path& path);
+
+  // A file that holds other tensor files, each with one tensor (torch distributed checkpoints).
+  // tensors() then has one entry per part, in their order, with an empty path: the tensor, or the
+  // status why there is none. The cost is that of the parts, so the caller lets none overlap.
+  struct Part {
+    uint64_t offset = 0;
+    uint64_t size_bytes = 0;
+  };
+  static Result<TensorFile> OpenParts(const std::filesystem::path& path,
+                                      std::span<const Part> parts, const Options& options);
 
   TensorFileFormat format() const;
   const std::vector<NamedTensor>& tensors() const;  // in file order; aliases appear once per name

@@ -41,23 +41,22 @@ bool IsNumberedModel(std::string_view key) {
 bool IsOptimizerPath(const Path& path) { return IsOptimizerState(base::Join(path, ".")); }
 
 // The keys above the model. The first may have neighbours of all kinds, further ones may not.
-Path FindModelLevel(std::span<const StateEntry> entries) {
+Path FindModelLevel(std::span<const Path> paths) {
   Path levels;
   while (levels.size() < kMostLevels) {
-    const auto has_level = [&](const StateEntry& entry, std::string_view level) {
-      return Below(entry.path, levels) && entry.path.size() > levels.size() + 1 &&
-             entry.path[levels.size()] == level && !IsOptimizerPath(entry.path);
+    const auto has_level = [&](const Path& path, std::string_view level) {
+      return Below(path, levels) && path.size() > levels.size() + 1 &&
+             path[levels.size()] == level && !IsOptimizerPath(path);
     };
     std::string_view found;
     for (const std::string_view level : kModelLevels) {
-      if (found.empty() &&
-          std::any_of(entries.begin(), entries.end(),
-                      [&](const StateEntry& entry) { return has_level(entry, level); })) {
+      if (found.empty() && std::any_of(paths.begin(), paths.end(),
+                                       [&](const Path& path) { return has_level(path, level); })) {
         found = level;
       }
     }
-    const bool alone = std::all_of(entries.begin(), entries.end(), [&](const StateEntry& entry) {
-      return !Below(entry.path, levels) || has_level(entry, found) || IsOptimizerPath(entry.path);
+    const bool alone = std::all_of(paths.begin(), paths.end(), [&](const Path& path) {
+      return !Below(path, levels) || has_level(path, found) || IsOptimizerPath(path);
     });
     if (found.empty() || (!levels.empty() && !alone)) {
       break;
@@ -169,41 +168,57 @@ StateEntry MakeStateEntry(const NamedTensor& tensor, size_t file) {
   return entry;
 }
 
-void AddParameters(std::vector<StateEntry> entries, bool optimizer, Checkpoint& checkpoint) {
-  const Path levels = FindModelLevel(entries);
+std::vector<std::string> NameParameters(std::span<const Path> paths, bool optimizer,
+                                        std::vector<std::string>& warnings) {
+  const Path levels = FindModelLevel(paths);
   const bool numbered =
-      levels.empty() && std::any_of(entries.begin(), entries.end(), [](const StateEntry& entry) {
-        return entry.path.size() > 1 && IsNumberedModel(entry.path.front());
+      levels.empty() && std::any_of(paths.begin(), paths.end(), [](const Path& path) {
+        return path.size() > 1 && IsNumberedModel(path.front());
       });
-  std::unordered_set<std::string> names;
-  for (const Parameter& parameter : checkpoint.parameters) {
-    names.insert(parameter.name);
-  }
+  std::unordered_set<std::string> taken;
   NameList beside;
   NameList repeated;
-  for (StateEntry& entry : entries) {
-    const bool is_model = numbered ? IsNumberedModel(entry.path.front())
-                                   : Below(entry.path, levels) || levels.empty();
-    std::string name = NameBelow(entry.path, is_model ? levels.size() : 0);
-    if (IsOptimizerPath(entry.path) || IsOptimizerState(name)) {
+  std::vector<std::string> names(paths.size());
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const Path& path = paths[i];
+    const bool is_model = numbered         ? IsNumberedModel(path.front())
+                          : levels.empty() ? true
+                                           : Below(path, levels);
+    std::string name = NameBelow(path, is_model ? levels.size() : 0);
+    if (IsOptimizerPath(path) || IsOptimizerState(name)) {
       if (!optimizer) {
         continue;
       }
-      name = NameBelow(entry.path, 0);
+      name = NameBelow(path, 0);
     } else if (!is_model) {
       beside.Add(name);
       continue;
     }
-    if (!names.insert(name).second) {
+    if (taken.insert(name).second) {
+      names[i] = std::move(name);
+    } else {
       repeated.Add(name);
-      continue;
     }
-    entry.parameter.name = std::move(name);
-    checkpoint.parameters.push_back(std::move(entry.parameter));
   }
   const std::string level = numbered ? "model0" : base::Join(levels, ".");
-  beside.Warn(fmt::format("left out, since \"{}\" holds the model", level), checkpoint.warnings);
-  repeated.Warn("the same name occurs again and is left out", checkpoint.warnings);
+  beside.Warn(fmt::format("left out, since \"{}\" holds the model", level), warnings);
+  repeated.Warn("the same name occurs again and is left out", warnings);
+  return names;
+}
+
+void AddParameters(std::vector<StateEntry> entries, bool optimizer, Checkpoint& checkpoint) {
+  std::vector<Path> paths;
+  paths.reserve(entries.size());
+  for (StateEntry& entry : entries) {
+    paths.push_back(std::move(entry.path));
+  }
+  std::vector<std::string> names = NameParameters(paths, optimizer, checkpoint.warnings);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (!names[i].empty()) {
+      entries[i].parameter.name = std::move(names[i]);
+      checkpoint.parameters.push_back(std::move(entries[i].parameter));
+    }
+  }
 }
 
 Status CheckNotEmpty(const Checkpoint& checkpoint, bool optimizer) {

@@ -2,6 +2,7 @@
 // model: which level holds the model, what belongs to the optimizer, and names that are unique.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,11 @@ struct StateEntry {
 
 // A tensor as one whole parameter; not ok when the tensor is not.
 StateEntry MakeStateEntry(const NamedTensor& tensor, size_t file);
+
+// What the tensors under these paths are called, in their order; empty for those that are left out.
+// See AddParameters.
+std::vector<std::string> NameParameters(std::span<const std::vector<std::string>> paths,
+                                        bool optimizer, std::vector<std::string>& warnings);
 
 // Appends the parameters of the model, named by their keys joined with '.', below a level called
 // "model", "state_dict", "module" or the like where there is one. Optimizer states come along when

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -117,6 +118,49 @@ Status ReadTensorBytes(std::span<const std::byte> bytes, const TensorFile::Optio
   return CheckReadable(contents);
 }
 
+namespace {
+
+// What a part's tensor borrows from moves to `contents`, and so do its warnings.
+NamedTensor ReadPart(std::span<const std::byte> file, const TensorFile::Part& part,
+                     const TensorFile::Options& options, TensorFileContents& contents) {
+  NamedTensor tensor;
+  if (part.offset > file.size() || part.size_bytes > file.size() - part.offset) {
+    tensor.status =
+        BadFormatError(fmt::format("bytes {} to {} are not in a file of {} bytes (truncated?)",
+                                   part.offset, part.offset + part.size_bytes, file.size()));
+    return tensor;
+  }
+  TensorFileContents inner;
+  tensor.status = ReadTensorBytes(file.subspan(part.offset, part.size_bytes), options, inner);
+  if (tensor.status.ok() && inner.tensors.size() != 1) {
+    tensor.status = BadFormatError(
+        fmt::format("{} tensors where exactly one was expected", inner.tensors.size()));
+  }
+  for (std::string& warning : inner.warnings) {
+    if (std::find(contents.warnings.begin(), contents.warnings.end(), warning) ==
+        contents.warnings.end()) {
+      contents.warnings.push_back(std::move(warning));
+    }
+  }
+  if (!tensor.status.ok()) {
+    tensor.status.AddContext(
+        fmt::format("bytes {} to {}", part.offset, part.offset + part.size_bytes));
+    return tensor;
+  }
+  tensor = std::move(inner.tensors.front());
+  tensor.path.clear();
+  const std::less<> before;  // a total order, unlike "<" between unrelated pointers
+  const bool in_file = tensor.view.data != nullptr && !before(tensor.view.data, file.data()) &&
+                       before(tensor.view.data, file.data() + file.size());
+  std::move(inner.unchecked.begin(), inner.unchecked.end(), std::back_inserter(contents.unchecked));
+  if (!in_file) {
+    std::move(inner.inflated.begin(), inner.inflated.end(), std::back_inserter(contents.inflated));
+    std::move(inner.pickles.begin(), inner.pickles.end(), std::back_inserter(contents.pickles));
+  }
+  return tensor;
+}
+
+}  // namespace
 }  // namespace io
 
 struct TensorFile::Impl {
@@ -162,6 +206,18 @@ Result<TensorFile> TensorFile::Open(const std::filesystem::path& path, const Opt
 
 Result<TensorFile> TensorFile::Open(const std::filesystem::path& path) {
   return Open(path, Options());
+}
+
+Result<TensorFile> TensorFile::OpenParts(const std::filesystem::path& path,
+                                         std::span<const Part> parts, const Options& options) {
+  auto impl = std::make_unique<Impl>();
+  MSP_ASSIGN_OR_RETURN(impl->file, base::FileBytes::Open(path, options.scratch));
+  impl->contents.tensors.reserve(parts.size());
+  for (const Part& part : parts) {
+    impl->contents.tensors.push_back(
+        io::ReadPart(impl->file.bytes(), part, options, impl->contents));
+  }
+  return TensorFile(std::move(impl));
 }
 
 TensorFileFormat TensorFile::format() const { return impl_->contents.format; }
