@@ -1,0 +1,29 @@
+// The sums over one block of a box.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "src/analysis/ckpt/metrics.h"
+#include "src/analysis/ckpt/options.h"
+#include "src/analysis/ckpt/refine.h"
+
+namespace msprobe::analysis::ckpt {
+
+// Per thread; grows to one block of each kind.
+struct BlockScratch {
+  std::vector<std::byte> stored_a;
+  std::vector<std::byte> stored_b;
+  std::vector<float> float_a;
+  std::vector<float> float_b;
+};
+
+// Elements [first, first + count) of the box in row-major order, at most kernels::kBlockElements.
+PairSums SumsOfBlock(const Box& box, int64_t first, int64_t count, const Tolerance& tolerance,
+                     bool means, BlockScratch& scratch);
+
+// The sums of products alone, each product rounded to float32 (see FlushedStep).
+void FlushedSumsOfBlock(const Box& box, int64_t first, int64_t count, BlockScratch& scratch,
+                        kernels::ComparePartial& sums);
+
+}  // namespace msprobe::analysis::ckpt

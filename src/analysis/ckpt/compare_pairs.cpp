@@ -1,0 +1,264 @@
+#include "src/analysis/ckpt/compare_pairs.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "src/analysis/ckpt/block_sums.h"
+#include "src/analysis/ckpt/refine.h"
+#include "src/kernels/stats.h"
+
+namespace msprobe::analysis::ckpt {
+namespace {
+
+using checkpoint::Parameter;
+using checkpoint::Piece;
+
+constexpr auto kBlockElements = static_cast<int64_t>(kernels::kBlockElements);
+// What one thread does at a time; a multiple of the block.
+constexpr int64_t kChunkElements = 8 * kBlockElements;
+// Chunks whose sums are kept at once: some gigabytes of elements, a few megabytes of sums.
+constexpr size_t kChunksPerWave = 8192;
+
+// A pair on its way: its boxes, and how many chunks are still to come before its pages may go.
+struct Job {
+  const MatchedPair* pair = nullptr;
+  PairResult* result = nullptr;
+  std::vector<Box> boxes;
+  std::atomic<size_t> chunks_left{0};
+};
+
+struct Chunk {
+  size_t job;
+  size_t box;
+  int64_t first;  // element of the box
+  int64_t count;
+};
+
+void Release(const std::deque<TensorFile>& files, size_t file, const TensorView& view,
+             int64_t first, int64_t count) {
+  if (file < files.size()) {
+    files[file].ReleasePages(view, first, count);
+  }
+}
+
+// The row of the parameter in which an element of a box lies.
+int64_t RowOf(const Box& box, int64_t first) {
+  if (box.offset.empty()) {
+    return 0;
+  }
+  const int64_t rows = box.a.shape[0];
+  return box.offset[0] + first / (box.element_count() / rows);
+}
+
+class PairComparer {
+ public:
+  PairComparer(const std::deque<TensorFile>& files_a, const std::deque<TensorFile>& files_b,
+               const PairSettings& settings, base::ThreadPool& pool)
+      : files_a_(files_a),
+        files_b_(files_b),
+        settings_(settings),
+        pool_(pool),
+        scratch_(pool.thread_count()) {}
+
+  // Chunks of boxes that lie side by side follow each other by rows, so that both sides are read
+  // front to back.
+  void Add(const MatchedPair& pair, PairResult& result) {
+    auto job = std::make_unique<Job>();
+    job->pair = &pair;
+    job->result = &result;
+    job->boxes = Refine(pair.a, pair.b);
+    const size_t begin = chunks_.size();
+    for (size_t box = 0; box < job->boxes.size(); ++box) {
+      const int64_t count = job->boxes[box].element_count();
+      for (int64_t first = 0; first < count; first += kChunkElements) {
+        chunks_.push_back({jobs_.size(), box, first, std::min(count - first, kChunkElements)});
+      }
+    }
+    std::stable_sort(chunks_.begin() + static_cast<std::ptrdiff_t>(begin), chunks_.end(),
+                     [&](const Chunk& x, const Chunk& y) {
+                       return RowOf(job->boxes[x.box], x.first) < RowOf(job->boxes[y.box], y.first);
+                     });
+    job->chunks_left = chunks_.size() - begin;
+    jobs_.push_back(std::move(job));
+    if (chunks_.size() >= kChunksPerWave) {
+      Flush();
+    }
+  }
+
+  void Flush() {
+    std::vector<PairSums> sums(chunks_.size());
+    pool_.ParallelFor(chunks_.size(), [&](size_t item, size_t worker) {
+      sums[item] = RunChunk(chunks_[item], scratch_[worker]);
+    });
+    for (size_t i = 0; i < chunks_.size(); ++i) {
+      MergeSums(jobs_[chunks_[i].job]->result->sums, sums[i]);
+    }
+    // Rare, and of any size: one pair after the other.
+    for (const std::unique_ptr<Job>& job : jobs_) {
+      if (MayUnderflow(job->result->sums)) {
+        SumFlushed(*job);
+      }
+    }
+    chunks_.clear();
+    jobs_.clear();
+  }
+
+ private:
+  PairSums RunChunk(const Chunk& chunk, BlockScratch& scratch) {
+    Job& job = *jobs_[chunk.job];
+    const Box& box = job.boxes[chunk.box];
+    PairSums total;
+    for (int64_t at = 0; at < chunk.count; at += kBlockElements) {
+      const int64_t size = std::min(chunk.count - at, kBlockElements);
+      MergeSums(total, SumsOfBlock(box, chunk.first + at, size, settings_.tolerance,
+                                   settings_.means, scratch));
+    }
+    const Piece& piece_a = job.pair->a.pieces[box.piece_a];
+    const Piece& piece_b = job.pair->b.pieces[box.piece_b];
+    Release(files_a_, piece_a.file, box.a, chunk.first, chunk.count);
+    Release(files_b_, piece_b.file, box.b, chunk.first, chunk.count);
+    if (job.chunks_left.fetch_sub(1) == 1) {
+      ReleaseRest(job);
+    }
+    if (settings_.on_progress) {
+      settings_.on_progress(
+          static_cast<uint64_t>(chunk.count),
+          static_cast<uint64_t>(chunk.count) * (DTypeSize(box.a.dtype) + DTypeSize(box.b.dtype)));
+    }
+    return total;
+  }
+
+  // Boxes that are columns of a piece cannot release their part of a page: the neighbour needs it.
+  void ReleaseRest(const Job& job) const {
+    for (const Box& box : job.boxes) {
+      const Piece& piece_a = job.pair->a.pieces[box.piece_a];
+      const Piece& piece_b = job.pair->b.pieces[box.piece_b];
+      if (!box.plain_a) {
+        Release(files_a_, piece_a.file, piece_a.view, 0, piece_a.view.element_count());
+      }
+      if (!box.plain_b) {
+        Release(files_b_, piece_b.file, piece_b.view, 0, piece_b.view.element_count());
+      }
+    }
+  }
+
+  void SumFlushed(const Job& job) {
+    kernels::ComparePartial flushed;
+    for (const Box& box : job.boxes) {
+      const int64_t count = box.element_count();
+      for (int64_t first = 0; first < count; first += kBlockElements) {
+        FlushedSumsOfBlock(box, first, std::min(count - first, kBlockElements), scratch_[0],
+                           flushed);
+      }
+    }
+    kernels::ComparePartial& sums = job.result->sums.finite;
+    sums.dot = flushed.dot;
+    sums.npu_square_sum = flushed.npu_square_sum;
+    sums.bench_square_sum = flushed.bench_square_sum;
+    sums.difference_square_sum = flushed.difference_square_sum;
+  }
+
+  const std::deque<TensorFile>& files_a_;
+  const std::deque<TensorFile>& files_b_;
+  const PairSettings& settings_;
+  base::ThreadPool& pool_;
+  std::vector<BlockScratch> scratch_;
+  std::vector<std::unique_ptr<Job>> jobs_;
+  std::vector<Chunk> chunks_;
+};
+
+// Dtypes that float32 does not hold: their elements may be equal as float32 and yet differ.
+bool LosesDigits(DType dtype) {
+  switch (GetDTypeInfo(dtype).kind) {
+    case DTypeKind::kFloat:
+      return dtype == DType::kFloat64;
+    case DTypeKind::kSigned:
+    case DTypeKind::kUnsigned:
+      return DTypeSize(dtype) >= 4;
+    case DTypeKind::kBool:
+      return false;
+    case DTypeKind::kComplex:
+      return true;
+  }
+  return false;
+}
+
+Outcome Judge(const PairResult& result, const Tolerance& tolerance) {
+  const PairSums& sums = result.sums;
+  const kernels::ComparePartial& finite = sums.finite;
+  if (sums.equal_bits && result.dtype_a == result.dtype_b) {
+    return Outcome::kIdentical;
+  }
+  if (finite.different_count + finite.nonfinite_mismatch_count + finite.opposite_inf_count == 0) {
+    const bool digits_differ = result.dtype_a == result.dtype_b && LosesDigits(result.dtype_a);
+    return digits_differ && !tolerance.given() ? Outcome::kDifferent : Outcome::kEqual;
+  }
+  return tolerance.given() && sums.exceeding_count == 0 ? Outcome::kClose : Outcome::kDifferent;
+}
+
+void AddNotes(std::vector<std::string>& notes, const std::vector<std::string>& more,
+              std::string_view prefix) {
+  for (const std::string& note : more) {
+    notes.push_back(fmt::format("{}{}", prefix, note));
+  }
+}
+
+PairResult Describe(const MatchedPair& pair) {
+  PairResult result;
+  result.name = pair.name;
+  result.name_a = pair.a.name;
+  result.name_b = pair.b.name;
+  result.dtype_a = pair.a.dtype;
+  result.dtype_b = pair.b.dtype;
+  result.shape_a = pair.a.shape;
+  result.shape_b = pair.b.shape;
+  if (!pair.a.status.ok() || !pair.b.status.ok()) {
+    result.outcome = Outcome::kUnreadable;
+  } else if (pair.a.shape != pair.b.shape) {
+    result.outcome = Outcome::kShapes;
+  }
+  for (const auto& [side, parameter] : {std::pair("1", &pair.a), std::pair("2", &pair.b)}) {
+    if (!parameter->status.ok()) {
+      result.notes.push_back(fmt::format("checkpoint {}: {}", side, parameter->status.message()));
+    }
+    AddNotes(result.notes, parameter->notes, fmt::format("checkpoint {}: ", side));
+  }
+  AddNotes(result.notes, pair.notes, "");
+  return result;
+}
+
+}  // namespace
+
+std::vector<PairResult> ComparePairs(std::span<const MatchedPair> pairs,
+                                     const std::deque<TensorFile>& files_a,
+                                     const std::deque<TensorFile>& files_b,
+                                     const PairSettings& settings, base::ThreadPool& pool) {
+  std::vector<PairResult> results;
+  results.reserve(pairs.size());
+  PairComparer comparer(files_a, files_b, settings, pool);
+  for (const MatchedPair& pair : pairs) {
+    results.push_back(Describe(pair));
+    if (results.back().computed()) {
+      comparer.Add(pair, results.back());
+    }
+  }
+  comparer.Flush();
+  for (PairResult& result : results) {
+    if (!result.computed()) {
+      continue;
+    }
+    result.metrics = ComputeMetrics(result.sums);
+    result.outcome = Judge(result, settings.tolerance);
+    if (result.outcome == Outcome::kDifferent && result.sums.finite.different_count == 0 &&
+        result.sums.finite.nonfinite_mismatch_count == 0) {
+      result.notes.emplace_back("equal as float32, but not in every digit");
+    }
+  }
+  return results;
+}
+
+}  // namespace msprobe::analysis::ckpt

@@ -1,0 +1,42 @@
+// What is asked of a comparison of two checkpoints.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "src/checkpoint/checkpoint.h"
+
+namespace msprobe::analysis::ckpt {
+
+// When two elements count as agreeing although they are not equal: |a - b| <= atol + rtol * |b|,
+// the second checkpoint being b.
+struct Tolerance {
+  double relative = 0;
+  double absolute = 0;
+
+  bool given() const { return relative > 0 || absolute > 0; }
+};
+
+struct Options {
+  std::filesystem::path path_a;  // checkpoints of any kind
+  std::filesystem::path path_b;
+  std::filesystem::path output = "ckpt_similarity.json";
+  bool force = false;        // existing result files are replaced
+  bool strict_json = false;  // null instead of the bare words NaN and Infinity
+  // Everything that is known of each parameter, in files beside the output:
+  // <stem>_details.<format>.
+  bool write_json = false;
+  bool write_xlsx = false;
+  bool write_csv = false;
+  std::filesystem::path unmatched_file;  // empty: none
+  checkpoint::Options open;
+  std::filesystem::path mapping_file;  // rules for names; empty: built-in ones only
+  std::optional<int64_t> vocabulary;   // rows of embeddings to compare, without padding
+  Tolerance tolerance;
+  size_t threads = 0;  // 0: all cores
+  bool quiet = false;  // no progress
+};
+
+}  // namespace msprobe::analysis::ckpt

@@ -1,0 +1,29 @@
+#include "src/analysis/ckpt/result.h"
+
+#include <algorithm>
+
+namespace msprobe::analysis::ckpt {
+
+std::string_view OutcomeName(Outcome outcome) {
+  constexpr std::string_view kNames[kOutcomeCount] = {"identical", "equal",         "close",
+                                                      "different", "shapes differ", "unreadable"};
+  return kNames[static_cast<size_t>(outcome)];
+}
+
+size_t Comparison::CountOf(Outcome outcome) const {
+  return static_cast<size_t>(std::count_if(
+      pairs.begin(), pairs.end(), [&](const PairResult& pair) { return pair.outcome == outcome; }));
+}
+
+bool HasFindings(const Comparison& comparison, Severity severity) {
+  if (severity >= Severity::kMissing &&
+      !(comparison.only_in_a.empty() && comparison.only_in_b.empty())) {
+    return true;
+  }
+  return std::any_of(comparison.pairs.begin(), comparison.pairs.end(), [&](const PairResult& pair) {
+    return pair.outcome >= Outcome::kShapes || pair.has_lone_non_finite() ||
+           (severity >= Severity::kDifferent && pair.outcome >= Outcome::kDifferent);
+  });
+}
+
+}  // namespace msprobe::analysis::ckpt

@@ -1,0 +1,206 @@
+#include "src/analysis/ckpt/run.h"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "src/analysis/ckpt/compare_pairs.h"
+#include "src/analysis/ckpt/details.h"
+#include "src/analysis/ckpt/mapping.h"
+#include "src/analysis/ckpt/match.h"
+#include "src/analysis/ckpt/similarity_json.h"
+#include "src/base/files.h"
+#include "src/base/progress.h"
+#include "src/base/thread_pool.h"
+#include "src/report/writers.h"
+
+namespace msprobe::analysis::ckpt {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::Checkpoint;
+using Clock = std::chrono::steady_clock;
+
+fs::path DetailsPath(const Options& options, std::string_view extension) {
+  return options.output.parent_path() /
+         fmt::format("{}_details.{}", options.output.stem().string(), extension);
+}
+
+std::vector<fs::path> ResultFiles(const Options& options) {
+  std::vector<fs::path> files = {options.output};
+  if (options.write_json) {
+    files.push_back(DetailsPath(options, "json"));
+  }
+  if (options.write_xlsx) {
+    files.push_back(DetailsPath(options, "xlsx"));
+  }
+  if (options.write_csv) {
+    files.push_back(DetailsPath(options, "csv"));
+  }
+  if (!options.unmatched_file.empty()) {
+    files.push_back(options.unmatched_file);
+  }
+  return files;
+}
+
+// Before hours of reading: can this file be written?
+Status CheckWritable(const fs::path& file, bool force) {
+  std::error_code error;
+  const fs::file_status there = fs::symlink_status(file, error);
+  if (fs::is_symlink(there)) {
+    return UsageError(
+        fmt::format("{} is a symbolic link; results are not written through one", file.string()));
+  }
+  if (fs::is_directory(there)) {
+    return UsageError(fmt::format("{} is a folder; the result is a file", file.string()))
+        .WithHint(fmt::format("-o {}", (file / "ckpt_similarity.json").string()));
+  }
+  if (fs::exists(there) && !force) {
+    return UsageError(fmt::format("{} exists", file.string()))
+        .WithHint("name another file with -o, or pass --force to replace it");
+  }
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  if (!fs::is_directory(folder, error)) {
+    return UsageError(fmt::format("the folder {} of the result does not exist", folder.string()))
+        .WithHint(fmt::format("mkdir -p {}", folder.string()));
+  }
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) {
+    return IoError(fmt::format("the folder {} cannot be written to", folder.string()));
+  }
+  return {};
+}
+
+Status CheckPaths(const Options& options) {
+  for (const fs::path* path : {&options.path_a, &options.path_b}) {
+    std::error_code error;
+    if (!fs::exists(*path, error)) {
+      return NotFoundError(fmt::format("{} does not exist", path->string()));
+    }
+  }
+  const std::vector<fs::path> files = ResultFiles(options);
+  for (size_t i = 0; i < files.size(); ++i) {
+    MSP_RETURN_IF_ERROR(CheckWritable(files[i], options.force));
+    for (const fs::path* path : {&options.path_a, &options.path_b}) {
+      std::error_code error;
+      if (fs::equivalent(files[i], *path, error)) {
+        return UsageError(fmt::format("{} is compared; it cannot be the result", path->string()));
+      }
+    }
+    for (size_t j = 0; j < i; ++j) {
+      if (files[i].lexically_normal() == files[j].lexically_normal()) {
+        return UsageError(fmt::format("{} would be written twice", files[i].string()));
+      }
+    }
+  }
+  return {};
+}
+
+// Both at once: opening parses many small headers and waits for the disk.
+Result<std::array<Checkpoint, 2>> OpenBoth(const Options& options, base::ThreadPool& pool) {
+  const std::array<const fs::path*, 2> paths = {&options.path_a, &options.path_b};
+  std::array<std::optional<Result<Checkpoint>>, 2> opened;
+  pool.ParallelFor(2, [&](size_t item, size_t /*worker*/) {
+    opened[item] = checkpoint::OpenCheckpoint(*paths[item], options.open);
+  });
+  std::array<Checkpoint, 2> both;
+  for (size_t side = 0; side < 2; ++side) {
+    MSP_ASSIGN_OR_RETURN(both[side], *std::move(opened[side]));
+  }
+  return both;
+}
+
+// The Python tool knows equal names only.
+Result<MatchedParameters> Match(const Checkpoint& a, const Checkpoint& b, const Options& options) {
+  if (options.open.compatible_merge && options.mapping_file.empty()) {
+    return MatchByName(a, b);
+  }
+  MappingOptions mapping;
+  mapping.rules = options.mapping_file;
+  mapping.vocabulary = options.vocabulary;
+  return MatchParameters(a, b, mapping);
+}
+
+SideFacts FactsOf(const Checkpoint& checkpoint) {
+  return {checkpoint.kind, checkpoint.path, checkpoint.iteration, checkpoint.parameters.size()};
+}
+
+uint64_t ElementsToCompare(const MatchedParameters& matched) {
+  uint64_t elements = 0;
+  for (const MatchedPair& pair : matched.pairs) {
+    if (pair.a.status.ok() && pair.b.status.ok() && pair.a.shape == pair.b.shape) {
+      elements += static_cast<uint64_t>(pair.a.element_count());
+    }
+  }
+  return elements;
+}
+
+Status WriteResults(const Options& options, Comparison& comparison, base::ThreadPool& pool) {
+  comparison.files = ResultFiles(options);
+  MSP_RETURN_IF_ERROR(base::WriteFileAtomically(
+      options.output, SimilarityJson(comparison.pairs, options.strict_json)));
+  if (options.write_json) {
+    MSP_RETURN_IF_ERROR(
+        base::WriteFileAtomically(DetailsPath(options, "json"), DetailsJson(comparison)));
+  }
+  if (options.write_xlsx || options.write_csv) {
+    const report::Table table = DetailsTable(comparison);
+    if (options.write_xlsx) {
+      const report::Table* const sheets[] = {&table};
+      MSP_RETURN_IF_ERROR(report::WriteXlsx(DetailsPath(options, "xlsx"), sheets, {}, pool));
+    }
+    if (options.write_csv) {
+      MSP_RETURN_IF_ERROR(report::WriteCsv(DetailsPath(options, "csv"), table));
+    }
+  }
+  if (!options.unmatched_file.empty()) {
+    MSP_RETURN_IF_ERROR(
+        base::WriteFileAtomically(options.unmatched_file, UnmatchedJson(comparison)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Comparison> RunComparison(const Options& options) {
+  const Clock::time_point start = Clock::now();
+  MSP_RETURN_IF_ERROR(CheckPaths(options));
+  base::ThreadPool pool(options.threads);
+  MSP_ASSIGN_OR_RETURN(auto both, OpenBoth(options, pool));
+  MSP_ASSIGN_OR_RETURN(MatchedParameters matched, Match(both[0], both[1], options));
+  Comparison comparison;
+  comparison.a = FactsOf(both[0]);
+  comparison.b = FactsOf(both[1]);
+  for (size_t side = 0; side < 2; ++side) {
+    for (const std::string& warning : both[side].warnings) {
+      comparison.warnings.push_back(fmt::format("checkpoint {}: {}", side + 1, warning));
+    }
+  }
+  comparison.warnings.insert(comparison.warnings.end(), matched.warnings.begin(),
+                             matched.warnings.end());
+  PairSettings settings;
+  settings.tolerance = options.tolerance;
+  settings.means = comparison.with_means =
+      options.write_json || options.write_xlsx || options.write_csv;
+  {
+    base::Progress progress("comparing", ElementsToCompare(matched), "elements", options.quiet);
+    std::atomic<uint64_t> bytes_done{0};
+    settings.on_progress = [&](uint64_t elements, uint64_t bytes) {
+      bytes_done += bytes;
+      progress.Add(elements, bytes);
+    };
+    comparison.pairs = ComparePairs(matched.pairs, both[0].files, both[1].files, settings, pool);
+    comparison.bytes = bytes_done;
+  }
+  comparison.only_in_a = std::move(matched.only_in_a);
+  comparison.only_in_b = std::move(matched.only_in_b);
+  MSP_RETURN_IF_ERROR(WriteResults(options, comparison, pool));
+  comparison.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return comparison;
+}
+
+}  // namespace msprobe::analysis::ckpt

@@ -1,0 +1,124 @@
+#include "src/commands/ckpt_compare_command.h"
+
+#include <algorithm>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "src/analysis/ckpt/run.h"
+#include "src/analysis/ckpt/screen_report.h"
+#include "src/base/log.h"
+#include "src/commands/common_flags.h"
+#include "src/commands/print.h"
+
+namespace msprobe::commands {
+namespace {
+
+using analysis::ckpt::Comparison;
+using analysis::ckpt::Outcome;
+using analysis::ckpt::Severity;
+
+constexpr const char* kExamples = R"(Examples:
+  msprobe ckpt_compare gpu/ckpt npu/ckpt -o similarity.json
+      two Megatron checkpoints, whatever their TP, PP, VPP and EP sizes
+  msprobe ckpt_compare megatron/ckpt llama-hf --vocab-size 32000
+      Megatron against Hugging Face: names are translated, padding rows left out
+  msprobe ckpt_compare step100.pt step200.safetensors --format xlsx
+      state dicts in single files; with a workbook of all figures
+  msprobe ckpt_compare before after --fail-on different -q
+      in CI: exit code 1 when any parameter differs
+
+--fail-on LEVEL gives exit code 1 when there is
+  error      a pair of different shapes, or NaN or infinity on one side only
+  missing    also a parameter that only one checkpoint has
+  different  also a pair of different values (see --rtol, --atol)
+
+A parameter that cannot be read is marked, the others are compared, and the exit code is 3.)";
+
+bool FindingsAsked(const Comparison& comparison, const std::string& fail_on) {
+  return (fail_on == "error" && HasFindings(comparison, Severity::kError)) ||
+         (fail_on == "missing" && HasFindings(comparison, Severity::kMissing)) ||
+         (fail_on == "different" && HasFindings(comparison, Severity::kDifferent));
+}
+
+}  // namespace
+
+Result<ExitCode> CompareCheckpoints(const analysis::ckpt::Options& options,
+                                    const std::string& fail_on, const Context& context) {
+  MSP_ASSIGN_OR_RETURN(const Comparison comparison, analysis::ckpt::RunComparison(options));
+  for (const std::string& warning : comparison.warnings) {
+    base::LogWarning(warning);
+  }
+  if (!context.quiet) {
+    MSP_RETURN_IF_ERROR(
+        Print(analysis::ckpt::ScreenReport(comparison, context.width, context.color)));
+  }
+  if (comparison.CountOf(Outcome::kUnreadable) > 0) {
+    return ExitCode::kFailed;
+  }
+  return FindingsAsked(comparison, fail_on) ? ExitCode::kFindings : ExitCode::kDone;
+}
+
+void CkptCompareCommand::Configure(CLI::App& app) {
+  app.add_option("CKPT1", options_.path_a,
+                 "A Megatron, torch distributed or Hugging Face folder, or one .pt, .bin, "
+                 ".safetensors, .npz or MindSpore .ckpt file")
+      ->type_name("")
+      ->required();
+  app.add_option("CKPT2", options_.path_b, "The checkpoint to compare with, of any kind")
+      ->type_name("")
+      ->required();
+  app.add_option("-o,--output_path", options_.output,
+                 "The result file (default: ./ckpt_similarity.json)")
+      ->type_name("FILE");
+  app.add_flag("--force", options_.force, "Replace result files that exist");
+  app.add_option("--format", formats_,
+                 "Also write all figures beside the result, as NAME_details.FORMAT: json, xlsx, "
+                 "csv; several with commas")
+      ->type_name("LIST")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"json", "xlsx", "csv"}));
+  app.add_option("--unmatched", options_.unmatched_file,
+                 "Also write the names without a partner, and why, to this JSON file")
+      ->type_name("FILE");
+  app.add_flag("--strict-json", options_.strict_json,
+               "null in the result instead of NaN and Infinity, which are not JSON");
+  app.add_option("--mapping", options_.mapping_file,
+                 "YAML of rules that translate names of one checkpoint to those of the other")
+      ->type_name("FILE");
+  app.add_option("--vocab-size", options_.vocabulary,
+                 "Rows of the vocabulary: leaves padding of embeddings out")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--optimizer", options_.open.optimizer, "Compare optimizer states, too");
+  app.add_flag("--allow-missing-ranks", options_.open.allow_missing_ranks,
+               "Compare what is there when ranks are missing, instead of failing");
+  app.add_flag("--compat", options_.open.compatible_merge,
+               "Merge Megatron's shards exactly as the Python tool does, mistakes included");
+  app.add_option("--rtol", options_.tolerance.relative,
+                 "Elements agree when |a - b| <= ATOL + RTOL * |b|; b is of CKPT2 (default 0)")
+      ->type_name("R")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--atol", options_.tolerance.absolute, "See --rtol (default 0)")
+      ->type_name("A")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--fail-on", fail_on_,
+                 "Exit with 1 when there are such parameters: error, missing or different")
+      ->type_name("LEVEL")
+      ->check(CLI::IsMember({"error", "missing", "different"}));
+  AddThreadsFlag(app, options_.threads);
+  app.footer(kExamples);
+}
+
+Result<ExitCode> CkptCompareCommand::Run(const Context& context) {
+  const auto wants = [&](const char* format) {
+    return std::find(formats_.begin(), formats_.end(), format) != formats_.end();
+  };
+  options_.write_json = wants("json");
+  options_.write_xlsx = wants("xlsx");
+  options_.write_csv = wants("csv");
+  options_.quiet = context.quiet;
+  return CompareCheckpoints(options_, fail_on_, context);
+}
+
+}  // namespace msprobe::commands

@@ -1,0 +1,33 @@
+// msprobe ckpt_compare: two checkpoints of any kind, and which parameters differ.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "src/analysis/ckpt/options.h"
+#include "src/commands/command.h"
+
+namespace msprobe::commands {
+
+// Compares, writes the results and shows them: what both `ckpt_compare` and `config_check -c` on
+// two checkpoints do. `fail_on` is empty or one of error, missing, different.
+Result<ExitCode> CompareCheckpoints(const analysis::ckpt::Options& options,
+                                    const std::string& fail_on, const Context& context);
+
+class CkptCompareCommand final : public Command {
+ public:
+  std::string_view name() const override { return "ckpt_compare"; }
+  std::string_view summary() const override {
+    return "Compare two checkpoints and name the parameters that differ";
+  }
+  void Configure(CLI::App& app) override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  analysis::ckpt::Options options_;
+  std::vector<std::string> formats_;
+  std::string fail_on_;
+};
+
+}  // namespace msprobe::commands

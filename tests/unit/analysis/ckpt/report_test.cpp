@@ -1,0 +1,134 @@
+#include <cmath>
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/analysis/ckpt/details.h"
+#include "src/analysis/ckpt/screen_report.h"
+#include "src/analysis/ckpt/similarity_json.h"
+
+namespace msprobe::analysis::ckpt {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+PairResult Pair(std::string name, Outcome outcome) {
+  PairResult pair;
+  pair.name = pair.name_a = pair.name_b = std::move(name);
+  pair.shape_a = pair.shape_b = {2};
+  pair.outcome = outcome;
+  pair.metrics.l2 = 0;
+  pair.metrics.cosine = 1;
+  return pair;
+}
+
+TEST(SimilarityJson, SpellsAsPythonDoes) {
+  PairResult pair = Pair("a.weight", Outcome::kDifferent);
+  pair.metrics.l2 = static_cast<double>(0.02948446199297905F);
+  pair.metrics.cosine = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(SimilarityJson({{pair}}, false), R"({
+    "a.weight": {
+        "l2": 0.02948446199297905,
+        "cos": NaN,
+        "numel": 2,
+        "shape": [
+            2
+        ]
+    }
+})");
+  EXPECT_THAT(SimilarityJson({{pair}}, true), HasSubstr("\"cos\": null"));
+  EXPECT_EQ(SimilarityJson({}, false), "{}");
+}
+
+TEST(SimilarityJson, ShowsBothShapesWhereTheyDiffer) {
+  PairResult pair = Pair("w", Outcome::kShapes);
+  pair.shape_b = {4};
+  const std::string text = SimilarityJson({{pair}}, false);
+  EXPECT_THAT(text, HasSubstr("\"l2\": null"));
+  EXPECT_THAT(text, HasSubstr("\"numel\": [\n            2,\n            4\n        ]"));
+  EXPECT_THAT(text, HasSubstr("\"shape\": [\n            [\n                2\n            ],"));
+  pair.shape_a = {4, 1};
+  EXPECT_THAT(SimilarityJson({{pair}}, false), HasSubstr("\"numel\": 4,"));
+}
+
+TEST(SimilarityJson, SaysErrorWhereASideCannotBeRead) {
+  EXPECT_THAT(SimilarityJson({{Pair("w", Outcome::kUnreadable)}}, false),
+              HasSubstr("\"l2\": \"error\",\n        \"cos\": \"error\""));
+}
+
+Comparison Sample() {
+  Comparison comparison;
+  comparison.pairs = {Pair("l.0.w", Outcome::kIdentical), Pair("l.1.w", Outcome::kDifferent)};
+  comparison.pairs[1].metrics.relative_l2 = 0.25;
+  comparison.pairs[1].sums.finite.difference_square_sum = 1;
+  comparison.pairs[1].sums.finite.bench_square_sum = 16;
+  comparison.only_in_b = {{"extra", "of the optimizer"}};
+  return comparison;
+}
+
+TEST(DetailsTable, HasARowForEveryNameOfEitherSide) {
+  const report::Table table = DetailsTable(Sample());
+  ASSERT_EQ(table.row_count(), 3U);
+  EXPECT_EQ(table.row(0)[1].text(), "identical");
+  EXPECT_EQ(table.fill(0), report::Fill::kNone);
+  EXPECT_EQ(table.fill(1), report::Fill::kYellow);
+  EXPECT_EQ(table.row(2)[1].text(), "only in 2");
+  EXPECT_EQ(table.row(2).back().text(), "of the optimizer");
+  EXPECT_THAT(table.columns(), Not(testing::Contains("Mean 1")));
+}
+
+TEST(DetailsTable, SpellsWhatIsNotANumber) {
+  Comparison comparison = Sample();
+  comparison.pairs[0].metrics.l2 = std::numeric_limits<double>::infinity();
+  comparison.pairs[0].metrics.cosine = std::nullopt;
+  const report::Table table = DetailsTable(comparison);
+  EXPECT_EQ(table.row(0)[9].text(), "Infinity");
+  EXPECT_EQ(table.row(0)[10].kind(), report::CellKind::kEmpty);
+}
+
+TEST(UnmatchedJson, NamesSidesAndReasons) {
+  EXPECT_EQ(UnmatchedJson(Sample()), R"({
+ "only_in_1": [],
+ "only_in_2": [
+  {
+   "name": "extra",
+   "reason": "of the optimizer"
+  }
+ ]
+}
+)");
+}
+
+TEST(ScreenReport, NamesTheWorstParameterFirst) {
+  const std::string text = ScreenReport(Sample(), 80, false);
+  EXPECT_THAT(text,
+              testing::StartsWith("DIFFERENT: 1 of 2 common parameters, most of all l.1.w\n"));
+  EXPECT_THAT(text, HasSubstr("  l.1  0.25        ####"));
+  EXPECT_THAT(text, HasSubstr("Only in checkpoint 2: 1 parameter\n  extra: of the optimizer\n"));
+}
+
+TEST(ScreenReport, SaysWhenAllIsIdenticalOrNothingIsCommon) {
+  Comparison comparison;
+  EXPECT_THAT(ScreenReport(comparison, 80, false), testing::StartsWith("NOTHING IN COMMON"));
+  comparison.pairs = {Pair("w", Outcome::kIdentical)};
+  EXPECT_THAT(ScreenReport(comparison, 80, false),
+              testing::StartsWith("IDENTICAL: all 1 parameter are equal bit by bit\n"));
+  comparison.only_in_a = {{"v", ""}};
+  EXPECT_THAT(ScreenReport(comparison, 80, false), testing::StartsWith("EQUAL IN PART"));
+}
+
+TEST(HasFindings, GrowWithTheLevelAsked) {
+  Comparison comparison = Sample();
+  EXPECT_FALSE(HasFindings(comparison, Severity::kError));
+  EXPECT_TRUE(HasFindings(comparison, Severity::kMissing));
+  comparison.only_in_b.clear();
+  EXPECT_FALSE(HasFindings(comparison, Severity::kMissing));
+  EXPECT_TRUE(HasFindings(comparison, Severity::kDifferent));
+  comparison.pairs[0].outcome = Outcome::kShapes;
+  EXPECT_TRUE(HasFindings(comparison, Severity::kError));
+}
+
+}  // namespace
+}  // namespace msprobe::analysis::ckpt
