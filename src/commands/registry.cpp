@@ -1,5 +1,6 @@
 #include "src/commands/registry.h"
 
+#include "src/commands/ckpt_compare_command.h"
 #include "src/commands/compare_command.h"
 #include "src/commands/devices_command.h"
 #include "src/commands/dump_command.h"
@@ -10,6 +11,7 @@ namespace msprobe::commands {
 
 std::vector<std::unique_ptr<Command>> MakeCommands() {
   std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(std::make_unique<CkptCompareCommand>());
   commands.push_back(std::make_unique<CompareCommand>());
   commands.push_back(std::make_unique<DevicesCommand>());
   commands.push_back(std::make_unique<DumpCommand>());
