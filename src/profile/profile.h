@@ -19,10 +19,9 @@
 #include "msprobe/status.h"
 
 #include "src/profile/texts.h"
+#include "src/profile/time_text.h"
 
 namespace msprobe::profile {
-
-using Nanoseconds = int64_t;
 
 enum class Device : uint8_t { kGpu, kNpu };
 enum class Source : uint8_t {

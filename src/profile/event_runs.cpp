@@ -1,0 +1,220 @@
+#include "src/profile/event_runs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+namespace msprobe::profile {
+namespace {
+
+constexpr std::string_view kKey = "traceEvents";
+constexpr size_t kRunBytes = size_t{1} << 22U;
+constexpr size_t kLongestEventBytes = size_t{256} << 20U;
+constexpr unsigned kZlibBufferBytes = 1U << 18U;
+constexpr size_t kReadBytes = size_t{1} << 20U;
+
+}  // namespace
+
+Result<EventRuns> EventRuns::Open(const std::filesystem::path& path) {
+  EventRuns runs;
+  runs.path_ = path;
+  // Plain files pass through zlib's reader as they are.
+  runs.file_ = gzopen(path.c_str(), "rb");
+  if (runs.file_ == nullptr) {
+    return Status(std::filesystem::exists(path) ? StatusCode::kIo : StatusCode::kNotFound,
+                  fmt::format("cannot open {}", path.string()));
+  }
+  gzbuffer(runs.file_, kZlibBufferBytes);
+  runs.buffer_.resize(kRunBytes + 2);
+  MSP_RETURN_IF_ERROR(runs.Fill());
+  const std::string_view text(runs.buffer_.data() + 1, runs.filled_ - 1);
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  size_t first =
+      text.substr(0, kByteOrderMark.size()) == kByteOrderMark ? kByteOrderMark.size() : 0;
+  first = text.find_first_not_of(" \t\r\n", first);
+  const char opening = first == std::string_view::npos ? '\0' : text[first];
+  if (opening != '[' && opening != '{') {
+    return Status(StatusCode::kBadFormat,
+                  fmt::format("{} is no trace: it {}", path.string(),
+                              opening == '\0' ? "is empty" : "starts neither with [ nor with {"));
+  }
+  runs.root_ = opening == '[' ? TraceRoot::kList : TraceRoot::kObject;
+  runs.list_depth_ = opening == '[' ? 1 : 2;
+  return runs;
+}
+
+EventRuns::EventRuns(EventRuns&& other) noexcept { *this = std::move(other); }
+
+EventRuns& EventRuns::operator=(EventRuns&& other) noexcept {
+  if (this != &other) {
+    path_ = std::move(other.path_);
+    std::swap(file_, other.file_);
+    root_ = other.root_;
+    buffer_ = std::move(other.buffer_);
+    filled_ = other.filled_;
+    buffer_offset_ = other.buffer_offset_;
+    file_ended_ = other.file_ended_;
+    saved_ = other.saved_;
+    saved_at_ = other.saved_at_;
+    scanned_ = other.scanned_;
+    depth_ = other.depth_;
+    in_text_ = other.in_text_;
+    escaped_ = other.escaped_;
+    key_matched_ = other.key_matched_;
+    key_seen_ = other.key_seen_;
+    place_ = other.place_;
+    list_depth_ = other.list_depth_;
+    run_begin_ = other.run_begin_;
+    run_end_ = other.run_end_;
+    run_offset_ = other.run_offset_;
+    truncated_ = other.truncated_;
+  }
+  return *this;
+}
+
+EventRuns::~EventRuns() {
+  if (file_ != nullptr) {
+    gzclose(file_);
+  }
+}
+
+Result<std::optional<std::string_view>> EventRuns::Next() {
+  Consume();
+  while (true) {
+    Scan();
+    const bool enough = filled_ > kRunBytes || file_ended_ || place_ == Place::kBehind;
+    if (run_end_ != 0 && enough) {
+      break;
+    }
+    if (place_ == Place::kBehind || file_ended_) {
+      truncated_ = place_ != Place::kBehind;
+      return std::optional<std::string_view>();
+    }
+    if (place_ == Place::kBefore) {
+      // Nothing in front of the events is needed.
+      buffer_offset_ += filled_ - 1;
+      filled_ = 1;
+      scanned_ = 1;
+    }
+    MSP_RETURN_IF_ERROR(Fill());
+  }
+  while (run_begin_ < run_end_ && buffer_[run_begin_] != '{') {
+    ++run_begin_;  // commas and blanks that stand between two runs
+  }
+  run_offset_ = buffer_offset_ + run_begin_ - 1;
+  buffer_[run_begin_ - 1] = '[';
+  saved_ = buffer_[run_end_];
+  saved_at_ = run_end_;
+  buffer_[run_end_] = ']';
+  return std::optional<std::string_view>(
+      std::string_view(buffer_.data() + run_begin_ - 1, run_end_ - run_begin_ + 2));
+}
+
+// Drops the last run and moves what follows it to the front.
+void EventRuns::Consume() {
+  if (saved_at_ == 0) {
+    return;
+  }
+  buffer_[saved_at_] = saved_;
+  const size_t rest = filled_ - saved_at_;
+  std::copy_n(buffer_.begin() + static_cast<std::ptrdiff_t>(saved_at_), rest, buffer_.begin() + 1);
+  buffer_offset_ += saved_at_ - 1;
+  filled_ = rest + 1;
+  scanned_ -= saved_at_ - 1;
+  run_begin_ = 1;
+  run_end_ = 0;
+  saved_at_ = 0;
+}
+
+// Reads on; makes room for one more read first.
+Status EventRuns::Fill() {
+  if (buffer_.size() - filled_ < 2) {
+    if (buffer_.size() > kLongestEventBytes) {
+      return {StatusCode::kBadFormat,
+              fmt::format("{} byte {}: an event of more than {} MB", path_.string(),
+                          buffer_offset_ + run_begin_ - 1, kLongestEventBytes >> 20U)};
+    }
+    buffer_.resize(buffer_.size() * 2);
+  }
+  const size_t room = std::min(buffer_.size() - filled_ - 1, kReadBytes);
+  const int count = gzread(file_, buffer_.data() + filled_, static_cast<unsigned>(room));
+  if (count < 0) {
+    int code = Z_OK;
+    const char* what = gzerror(file_, &code);
+    if (code != Z_BUF_ERROR && code != Z_DATA_ERROR) {
+      return {StatusCode::kIo, fmt::format("cannot read {}: {}", path_.string(), what)};
+    }
+    file_ended_ = true;  // a compressed file that breaks off: what came before it counts
+    return {};
+  }
+  filled_ += static_cast<size_t>(count);
+  file_ended_ = static_cast<size_t>(count) < room;
+  return {};
+}
+
+void EventRuns::Scan() {
+  for (; scanned_ < filled_ && place_ != Place::kBehind; ++scanned_) {
+    const char c = buffer_[scanned_];
+    if (in_text_) {
+      ScanText(c);
+    } else {
+      ScanByte(c, scanned_);
+    }
+  }
+}
+
+void EventRuns::ScanText(char c) {
+  if (escaped_) {
+    escaped_ = false;
+    key_matched_ = kKey.size() + 1;
+  } else if (c == '\\') {
+    escaped_ = true;
+  } else if (c == '"') {
+    in_text_ = false;
+    key_seen_ = depth_ == 1 && key_matched_ == kKey.size();
+  } else if (depth_ == 1) {
+    const bool fits = key_matched_ < kKey.size() && kKey[key_matched_] == c;
+    key_matched_ = fits ? key_matched_ + 1 : kKey.size() + 1;
+  }
+}
+
+void EventRuns::ScanByte(char c, size_t at) {
+  switch (c) {
+    case '"':
+      in_text_ = true;
+      key_matched_ = 0;
+      break;
+    case ',':
+      key_seen_ = key_seen_ && depth_ != 1;
+      break;
+    case '{':
+      ++depth_;
+      break;
+    case '[':
+      ++depth_;
+      if (place_ == Place::kBefore && depth_ == list_depth_ &&
+          (root_ == TraceRoot::kList || key_seen_)) {
+        place_ = Place::kInside;
+        run_begin_ = at + 1;
+      }
+      break;
+    case '}':
+      --depth_;
+      if (place_ == Place::kInside && depth_ == list_depth_) {
+        run_end_ = at + 1;
+      }
+      break;
+    case ']':
+      --depth_;
+      if (place_ == Place::kInside && depth_ < list_depth_) {
+        place_ = Place::kBehind;
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+}  // namespace msprobe::profile

@@ -1,0 +1,80 @@
+// The events of a trace as runs of text that a JSON reader can take one after the other, so that a
+// trace of any size, plain or compressed, is read in bounded memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+struct gzFile_s;  // zlib's
+
+namespace msprobe::profile {
+
+enum class TraceRoot : uint8_t {
+  kList,    // the events are the whole document: Ascend's trace_view.json
+  kObject,  // they are its member "traceEvents": PyTorch's own traces
+};
+
+class EventRuns {
+ public:
+  // Told by content whether it is compressed. Fails where the document is neither a list nor an
+  // object.
+  static Result<EventRuns> Open(const std::filesystem::path& path);
+
+  EventRuns(EventRuns&& other) noexcept;
+  EventRuns& operator=(EventRuns&& other) noexcept;
+  EventRuns(const EventRuns&) = delete;
+  EventRuns& operator=(const EventRuns&) = delete;
+  ~EventRuns();
+
+  TraceRoot root() const { return root_; }
+  // The next run, a JSON list of complete events; valid until the next call. nullopt behind the
+  // last one. Fails where the file cannot be read or an event is longer than any sane one.
+  Result<std::optional<std::string_view>> Next();
+  // After the last run: the document ended before its list of events did.
+  bool truncated() const { return truncated_; }
+  // Of the last run's first byte inside the (uncompressed) document.
+  uint64_t offset() const { return run_offset_; }
+
+ private:
+  EventRuns() = default;
+  Status Fill();
+  void Scan();
+  void ScanByte(char c, size_t at);
+  void ScanText(char c);
+  void Consume();
+
+  std::filesystem::path path_;
+  gzFile_s* file_ = nullptr;
+  TraceRoot root_ = TraceRoot::kList;
+
+  // The document's bytes that are still needed; buffer_[0] and the last one are ours, for brackets.
+  std::vector<char> buffer_;
+  size_t filled_ = 1;
+  uint64_t buffer_offset_ = 0;  // of buffer_[1] inside the document
+  bool file_ended_ = false;
+  char saved_ = 0;       // what the closing bracket of the last run stands on
+  size_t saved_at_ = 0;  // 0: nothing
+
+  // Where the scanner stands.
+  size_t scanned_ = 1;
+  int64_t depth_ = 0;
+  bool in_text_ = false;
+  bool escaped_ = false;
+  size_t key_matched_ = 0;  // letters of the key in the text at depth 1 so far
+  bool key_seen_ = false;   // that text was the key
+  enum class Place : uint8_t { kBefore, kInside, kBehind } place_ = Place::kBefore;
+  int64_t list_depth_ = 0;  // depth inside of the list
+  size_t run_begin_ = 0;
+  size_t run_end_ = 0;  // behind the last complete event; 0: none in the buffer
+
+  uint64_t run_offset_ = 0;
+  bool truncated_ = false;
+};
+
+}  // namespace msprobe::profile
