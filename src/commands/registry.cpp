@@ -2,6 +2,7 @@
 
 #include "src/commands/ckpt_compare_command.h"
 #include "src/commands/compare_command.h"
+#include "src/commands/config_check_command.h"
 #include "src/commands/devices_command.h"
 #include "src/commands/dump_command.h"
 #include "src/commands/merge_result_command.h"
@@ -13,6 +14,7 @@ std::vector<std::unique_ptr<Command>> MakeCommands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(std::make_unique<CkptCompareCommand>());
   commands.push_back(std::make_unique<CompareCommand>());
+  commands.push_back(std::make_unique<ConfigCheckCommand>());
   commands.push_back(std::make_unique<DevicesCommand>());
   commands.push_back(std::make_unique<DumpCommand>());
   commands.push_back(std::make_unique<MergeResultCommand>());

@@ -13,6 +13,14 @@ namespace {
 
 constexpr size_t kMinimumWidth = 40;
 
+size_t Columns(std::string_view text) {
+  size_t columns = 0;
+  for (size_t at = 0; at < text.size(); at += base::DecodeUtf8(text.substr(at)).bytes) {
+    ++columns;
+  }
+  return columns;
+}
+
 }  // namespace
 
 Screen::Screen(size_t width, bool color) : width_(std::max(width, kMinimumWidth)), color_(color) {}
@@ -37,15 +45,38 @@ void Screen::Item(std::string_view label, std::string_view text) {
 }
 
 void Screen::Paragraph(std::string_view text) {
-  std::string line = " ";
+  constexpr size_t kIndent = 2;
+  text_.append(kIndent - 1, ' ');
+  Wrap(text, kIndent - 1, kIndent);
+}
+
+void Screen::Labelled(std::string_view label, std::string_view text, size_t indent) {
+  text_ += label;
+  Wrap(text, Columns(label), indent);
+}
+
+void Screen::Labelled(Ink ink, std::string_view label, std::string_view text, size_t indent) {
+  text_ += Painted(ink, std::string(label));
+  Wrap(text, Columns(label), indent);
+}
+
+void Screen::Wrap(std::string_view text, size_t columns, size_t indent) {
+  bool first = true;
   for (const std::string_view word : base::Split(text, ' ')) {
-    if (line.size() + 1 + word.size() > width_ && line.size() > 2) {
-      text_ += line + '\n';
-      line = " ";
+    const size_t word_columns = Columns(word);
+    if (!first && columns + 1 + word_columns > width_) {
+      text_ += '\n';
+      text_.append(indent, ' ');
+      columns = indent;
+    } else {
+      text_ += ' ';
+      ++columns;
     }
-    line.append(" ").append(word);
+    text_ += word;
+    columns += word_columns;
+    first = false;
   }
-  text_ += line + '\n';
+  text_ += '\n';
 }
 
 std::string Screen::Take() { return std::move(text_); }

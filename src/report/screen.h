@@ -23,6 +23,9 @@ class Screen {
   void Item(std::string_view label, std::string_view text);
   // Sentences are wrapped, not cut.
   void Paragraph(std::string_view text);
+  // Sentences behind a label, wrapped below each other after `indent` blanks; the label coloured.
+  void Labelled(std::string_view label, std::string_view text, size_t indent);
+  void Labelled(Ink ink, std::string_view label, std::string_view text, size_t indent);
   void Raw(std::string_view text) { text_ += text; }
 
   size_t width() const { return width_; }
@@ -32,6 +35,8 @@ class Screen {
  private:
   std::string Cut(std::string_view text) const;
   std::string Painted(Ink ink, const std::string& text) const;
+  // Words behind what stands on the current line, `columns` of it used.
+  void Wrap(std::string_view text, size_t columns, size_t indent);
 
   const size_t width_;
   const bool color_;

@@ -10,6 +10,7 @@
 #include "src/analysis/compare/result_table.h"
 #include "src/base/files.h"
 #include "src/base/strings.h"
+#include "src/report/sheet_parts.h"
 #include "src/report/writers.h"
 
 namespace msprobe::analysis {
@@ -19,7 +20,6 @@ using report::Cell;
 using report::Table;
 
 constexpr size_t kRowsPerSheet = (size_t{1} << 20U) - 1;  // below the header
-constexpr size_t kSheetNameCharacters = 31;               // as spreadsheets allow
 
 struct LoadedRank {
   int64_t rank = 0;
@@ -88,11 +88,6 @@ std::vector<JoinedRow> JoinRanks(const std::vector<LoadedRank>& ranks) {
   return joined;
 }
 
-std::string PartName(const std::string& metric, size_t part) {
-  const std::string ending = "_part_" + std::to_string(part);
-  return metric.substr(0, kSheetNameCharacters - ending.size()) + ending;
-}
-
 void AppendSheets(const std::vector<LoadedRank>& ranks, const std::vector<JoinedRow>& joined,
                   size_t metric, std::deque<Table>& sheets) {
   const std::string& name = ranks.front().rows.metrics[metric];
@@ -100,10 +95,11 @@ void AppendSheets(const std::vector<LoadedRank>& ranks, const std::vector<Joined
   for (const LoadedRank& rank : ranks) {
     columns.push_back("rank" + std::to_string(rank.rank));
   }
-  const auto parts = SplitEvenly(joined.size(), kRowsPerSheet);
+  const auto parts = report::SplitEvenly(joined.size(), kRowsPerSheet);
   std::vector<Cell> cells;
   for (size_t part = 0; part < parts.size(); ++part) {
-    Table& sheet = sheets.emplace_back(parts.size() == 1 ? name : PartName(name, part), columns);
+    Table& sheet =
+        sheets.emplace_back(parts.size() == 1 ? name : report::PartSheetName(name, part), columns);
     const auto [first, count] = parts[part];
     sheet.Reserve(count);
     for (size_t i = first; i < first + count; ++i) {
@@ -131,18 +127,6 @@ Status TooFew(const std::filesystem::path& folder, size_t count,
 }
 
 }  // namespace
-
-std::vector<std::pair<size_t, size_t>> SplitEvenly(size_t row_count, size_t limit) {
-  const size_t part_count = row_count == 0 ? 1 : (row_count + limit - 1) / limit;
-  std::vector<std::pair<size_t, size_t>> parts;
-  size_t first = 0;
-  for (size_t part = 0; part < part_count; ++part) {
-    const size_t count = row_count / part_count + (part < row_count % part_count ? 1 : 0);
-    parts.emplace_back(first, count);
-    first += count;
-  }
-  return parts;
-}
 
 Result<MergeRun> MergeResults(const MergeOptions& options) {
   MSP_ASSIGN_OR_RETURN(const MergeConfig config, LoadMergeConfig(options.config_file));

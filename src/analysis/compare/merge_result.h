@@ -47,7 +47,4 @@ struct RankFileName {
 };
 std::optional<RankFileName> ParseRankFileName(std::string_view name);
 
-// (first row, row count) of parts of equal size, give or take one row, none above `limit` rows.
-std::vector<std::pair<size_t, size_t>> SplitEvenly(size_t row_count, size_t limit);
-
 }  // namespace msprobe::analysis

@@ -149,6 +149,11 @@ std::string MaskVariable(std::string_view name, std::string_view value) {
   return MaskText(value);
 }
 
+std::string MaskParameterText(std::string_view name, std::string_view value) {
+  return !value.empty() && NamesSecretAnywhere(LastPart(name)) ? std::string(kMaskedText)
+                                                               : MaskText(value);
+}
+
 void MaskParameter(std::string_view name, json::ConfigValue& value) {
   struct Pending {
     json::ConfigValue* value;

@@ -18,5 +18,6 @@ std::string MaskVariable(std::string_view name, std::string_view value);
 // The same for a hyperparameter, in place: every text inside of it. Names that speak of a model's
 // tokens and keys ("pad-token", "num-key-value-heads") are no secrets here.
 void MaskParameter(std::string_view name, json::ConfigValue& value);
+std::string MaskParameterText(std::string_view name, std::string_view value);
 
 }  // namespace msprobe::analysis::config_check

@@ -99,12 +99,6 @@ TEST(ParseRankFileName, KnowsBothFormsAndNothingElse) {
   }
 }
 
-TEST(SplitEvenly, GivesEqualParts) {
-  EXPECT_THAT(SplitEvenly(0, 5), ElementsAre(Pair(0, 0)));
-  EXPECT_THAT(SplitEvenly(5, 5), ElementsAre(Pair(0, 5)));
-  EXPECT_THAT(SplitEvenly(11, 5), ElementsAre(Pair(0, 4), Pair(4, 4), Pair(8, 3)));
-}
-
 TEST_F(MergeResultTest, JoinsRanksByNumberAndShowsMaximaWhereThereIsNoMetric) {
   WriteResult("compare_result_rank10_20250101000000.xlsx",
               {{"Distributed.all_reduce.0.forward.input.0", report::Cell::Number(2.5)},

@@ -1,0 +1,330 @@
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/analysis/config_check/check.h"
+#include "src/analysis/config_check/secrets.h"
+#include "src/analysis/config_check/similarity.h"
+#include "src/analysis/config_check/values.h"
+#include "src/base/number_text.h"
+#include "src/base/strings.h"
+#include "src/json/value_text.h"
+
+namespace msprobe::analysis::config_check {
+namespace {
+
+using json::ValueKind;
+using json::ValueTree;
+using report::Cell;
+
+constexpr std::array<std::string_view, 2> kFiles = {"hyperparameters_static.json",
+                                                    "hyperparameters_dynamic.json"};
+constexpr double kLeastSimilarity = 0.8;  // exclusive
+// Real configs have hundreds of names; beyond this many pairs only names that are equal or aliases
+// are matched.
+constexpr size_t kMaxFuzzyPairs = 20'000'000;
+
+// The values with secrets masked, wherever the pack is from.
+ValueTree Masked(const ValueTree& tree) {
+  json::ValueTreeBuilder builder;
+  std::vector<uint32_t> open;
+  std::string_view name;  // of the hyperparameter
+  for (uint32_t node = 0; node < tree.size(); ++node) {
+    const json::ValueNode& value = tree[node];
+    if (!open.empty() && tree[open.back()].kind == ValueKind::kObject) {
+      name = open.size() == 1 ? value.key : name;
+      builder.Key(value.key);
+    }
+    switch (value.kind) {
+      case ValueKind::kNull:
+        builder.Null();
+        break;
+      case ValueKind::kBool:
+        builder.Bool(value.boolean);
+        break;
+      case ValueKind::kInt:
+        builder.Int(value.integer);
+        break;
+      case ValueKind::kFloat:
+        builder.Float(value.number, value.text);
+        break;
+      case ValueKind::kText:
+        builder.Text(MaskParameterText(name, value.text));
+        break;
+      case ValueKind::kList:
+      case ValueKind::kObject:
+        builder.Begin(value.kind);
+        open.push_back(node);
+        break;
+    }
+    while (!open.empty() && tree[open.back()].end == node + 1) {
+      builder.End();
+      open.pop_back();
+    }
+  }
+  return builder.Take();
+}
+
+struct Row {
+  std::string_view bench_name;  // or what stands in its place
+  std::string_view cmp_name;
+  std::optional<uint32_t> bench_node;
+  std::optional<uint32_t> cmp_node;
+  std::string matched_with;
+};
+
+// One file of both sides.
+class FileCheck {
+ public:
+  FileCheck(const Rules& rules, const ValueTree& bench, const ValueTree& cmp)
+      : rules_(rules), bench_(bench), cmp_(cmp), bench_members_(bench, 0), cmp_members_(cmp, 0) {
+    taken_.resize(cmp_members_.size(), false);
+  }
+
+  std::vector<Row> Rows() {
+    std::vector<Row> rows;
+    for (const Members::Member& member : bench_members_) {
+      std::string matched_with;
+      const std::optional<size_t> partner = FindPartner(member.key, matched_with);
+      if (!partner) {
+        rows.push_back({member.key, "Only in benchmark", member.node, std::nullopt, ""});
+        continue;
+      }
+      taken_[*partner] = true;
+      const Members::Member& other = cmp_members_[*partner];
+      if (!PythonEqual(bench_, member.node, cmp_, other.node)) {
+        rows.push_back({member.key, other.key, member.node, other.node, std::move(matched_with)});
+      } else if (other.key != member.key) {
+        renamed_.push_back(fmt::format("{} = {}", Shown(member.key), Shown(other.key)));
+      }
+    }
+    for (size_t i = 0; i < cmp_members_.size(); ++i) {
+      if (!taken_[i]) {
+        const Members::Member& member = cmp_members_[i];
+        rows.push_back({"Only in comparison", member.key, std::nullopt, member.node, ""});
+      }
+    }
+    std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+      return std::tie(a.bench_name, a.cmp_name) < std::tie(b.bench_name, b.cmp_name);
+    });
+    return rows;
+  }
+
+  // Names that were taken for one another and have equal values.
+  const std::vector<std::string>& renamed() const { return renamed_; }
+  bool gave_up() const { return gave_up_; }
+
+ private:
+  // An empty name is no partner for the Python tool.
+  std::optional<size_t> FreePlace(std::string_view name) const {
+    const std::optional<size_t> place = cmp_members_.Place(name);
+    return place && !taken_[*place] && !name.empty() ? place : std::nullopt;
+  }
+
+  std::optional<size_t> FindPartner(std::string_view name, std::string& matched_with) {
+    if (const std::optional<size_t> same = FreePlace(name)) {
+      matched_with = "pure name";
+      return same;
+    }
+    for (const auto& [canonical, others] : rules_.aliases) {
+      if (name != canonical && std::find(others.begin(), others.end(), name) == others.end()) {
+        continue;
+      }
+      matched_with = "mapping";
+      if (const std::optional<size_t> place = FreePlace(canonical)) {
+        return place;
+      }
+      for (const std::string& alias : others) {
+        if (const std::optional<size_t> place = FreePlace(alias)) {
+          return place;
+        }
+      }
+    }
+    return MostSimilar(name, matched_with);
+  }
+
+  std::optional<size_t> MostSimilar(std::string_view name, std::string& matched_with) {
+    fuzzy_pairs_ += cmp_members_.size();
+    if (fuzzy_pairs_ > kMaxFuzzyPairs) {
+      gave_up_ = true;
+      return std::nullopt;
+    }
+    if (cmp_texts_.empty()) {
+      for (const Members::Member& member : cmp_members_) {
+        cmp_texts_.emplace_back(member.key, true);
+      }
+    }
+    const SimilarityText text(name, true);
+    std::optional<size_t> best;
+    double best_ratio = kLeastSimilarity;
+    for (size_t i = 0; i < cmp_texts_.size(); ++i) {
+      if (taken_[i] || cmp_members_[i].key.empty() ||
+          SimilarityBound(text, cmp_texts_[i]) <= best_ratio) {
+        continue;
+      }
+      const double ratio = Similarity(text, cmp_texts_[i]);
+      if (ratio > best_ratio) {
+        best_ratio = ratio;
+        best = i;
+      }
+    }
+    if (best) {
+      matched_with = "similarity:" + base::PythonFloatRepr(best_ratio);
+    }
+    return best;
+  }
+
+  const Rules& rules_;
+  const ValueTree& bench_;
+  const ValueTree& cmp_;
+  const Members bench_members_;
+  const Members cmp_members_;
+  std::vector<bool> taken_;  // per member of cmp
+  std::vector<SimilarityText> cmp_texts_;
+  std::vector<std::string> renamed_;
+  size_t fuzzy_pairs_ = 0;
+  bool gave_up_ = false;
+};
+
+class HyperparameterCheck {
+ public:
+  explicit HyperparameterCheck(const Rules& rules) : rules_(rules) {
+    result_.part = Part::kHyperparameters;
+    result_.table =
+        report::Table("hyperparameters", {"file_name", "bench_para", "cmp_para", "bench_value",
+                                          "cmp_value", "matched_with", "level"});
+    by_topic_.resize(rules.topics.size() + 1);
+    only_.part = renamed_.part = Part::kHyperparameters;
+  }
+
+  void AddFile(std::string_view file, const ValueTree& bench, const ValueTree& cmp) {
+    FileCheck check(rules_, bench, cmp);
+    for (const Row& row : check.Rows()) {
+      AddRow(file, bench, cmp, row);
+    }
+    for (const std::string& pair : check.renamed()) {
+      AddExample(renamed_, pair);
+      ++renamed_count_;
+    }
+    gave_up_ |= check.gave_up();
+  }
+
+  CheckResult Finish() {
+    TellDiffering();
+    if (result_.warnings > 0) {
+      only_.severity = Severity::kWarning;
+      only_.what =
+          fmt::format("{} hyperparameter{} no partner", base::FormatCount(result_.warnings),
+                      result_.warnings == 1 ? " has" : "s have");
+      only_.why = "the other side runs with its default, which may be another value";
+      only_.fix = "give them on both sides";
+      result_.findings.push_back(std::move(only_));
+    }
+    if (renamed_count_ > 0) {
+      renamed_.severity = Severity::kNote;
+      renamed_.what = fmt::format(
+          "{} pair{} of different names taken for one another, with equal "
+          "values",
+          base::FormatCount(renamed_count_), renamed_count_ == 1 ? "" : "s");
+      result_.findings.push_back(std::move(renamed_));
+    }
+    if (gave_up_) {
+      Finding finding;
+      finding.severity = Severity::kWarning;
+      finding.part = Part::kHyperparameters;
+      finding.what =
+          "too many names without an equal one: similar names were not looked for to "
+          "the end";
+      result_.findings.push_back(std::move(finding));
+    }
+    result_.passed = result_.errors == 0;
+    return std::move(result_);
+  }
+
+ private:
+  Cell NameCell(std::string_view name) {
+    return name.empty() ? Cell() : result_.table.KeepText(name);
+  }
+
+  void AddRow(std::string_view file, const ValueTree& bench, const ValueTree& cmp, const Row& row) {
+    report::Table& table = result_.table;
+    const bool error = row.bench_node && row.cmp_node;
+    const std::array<Cell, 7> cells = {
+        Cell::Text(file),
+        NameCell(row.bench_name),
+        NameCell(row.cmp_name),
+        row.bench_node ? ValueCell(table, bench, *row.bench_node) : Cell(),
+        row.cmp_node ? ValueCell(table, cmp, *row.cmp_node) : Cell(),
+        NameCell(row.matched_with),
+        Cell::Text(error ? "error" : "warning")};
+    table.AddRow(cells);
+    ++(error ? result_.errors : result_.warnings);
+    if (error) {
+      const std::string name = row.bench_name == row.cmp_name
+                                   ? Shown(row.bench_name)
+                                   : Shown(row.bench_name) + " = " + Shown(row.cmp_name);
+      by_topic_[rules_.TopicOf(row.bench_name)].push_back(
+          fmt::format("{}: {} / {}", name, Shown(json::PythonStr(bench, *row.bench_node)),
+                      Shown(json::PythonStr(cmp, *row.cmp_node))));
+    } else {
+      AddExample(only_, row.bench_node ? Shown(row.bench_name) + " (bench)"
+                                       : Shown(row.cmp_name) + " (cmp)");
+    }
+  }
+
+  // One finding, the names that matter most first, each with what it does.
+  void TellDiffering() {
+    if (result_.errors == 0) {
+      return;
+    }
+    const Remedy& remedy = rules_.RemedyOf("hyperparameters");
+    Finding finding;
+    finding.part = Part::kHyperparameters;
+    finding.what = fmt::format("{} hyperparameter{}", base::FormatCount(result_.errors),
+                               result_.errors == 1 ? " differs" : "s differ");
+    constexpr size_t kPerTopic = 3;
+    constexpr size_t kInAll = 10;
+    for (size_t topic = 0; topic < by_topic_.size(); ++topic) {
+      const std::vector<std::string>& texts = by_topic_[topic];
+      for (size_t i = 0; i < std::min(texts.size(), kPerTopic); ++i) {
+        if (finding.examples.size() < kInAll) {
+          const bool explain = i == 0 && topic < rules_.topics.size();
+          finding.examples.push_back(
+              explain ? fmt::format("{} ({})", texts[i], rules_.topics[topic].why) : texts[i]);
+        }
+      }
+    }
+    finding.why = remedy.why;
+    finding.fix = remedy.fix;
+    result_.findings.push_back(std::move(finding));
+  }
+
+  const Rules& rules_;
+  CheckResult result_;
+  std::vector<std::vector<std::string>> by_topic_;  // differing ones
+  Finding only_;
+  Finding renamed_;
+  size_t renamed_count_ = 0;
+  bool gave_up_ = false;
+};
+
+}  // namespace
+
+Result<CheckResult> CheckHyperparameters(const PackPair& packs) {
+  HyperparameterCheck check(BuiltInRules());
+  for (const std::string_view file : kFiles) {
+    const std::string member = fmt::format("hyperparameters/{}", file);
+    if (packs.bench.HasMember(member) && packs.cmp.HasMember(member)) {
+      MSP_ASSIGN_OR_RETURN(const ValueTree bench, packs.bench.ReadJsonObject(member));
+      MSP_ASSIGN_OR_RETURN(const ValueTree cmp, packs.cmp.ReadJsonObject(member));
+      check.AddFile(file, Masked(bench), Masked(cmp));
+    }
+  }
+  return check.Finish();
+}
+
+}  // namespace msprobe::analysis::config_check

@@ -1,0 +1,19 @@
+// The folder of a comparison: bench/, cmp/, result.xlsx, result.json. Everything else in it is
+// somebody else's and stays.
+#pragma once
+
+#include "msprobe/status.h"
+
+#include "src/analysis/config_check/compare_packs.h"
+
+namespace msprobe::analysis::config_check {
+
+// Whether the results may be written there; touches nothing. An earlier result needs `force`, and
+// a bench/ or cmp/ that holds anything but extracted packs is refused even then.
+Status CheckResultFolder(const CompareOptions& options);
+
+// Extracts both packs and writes the results, sets `files` and `output_folder` of `run`. On an
+// error the folder is left as it was.
+Status WriteResultFolder(const CompareOptions& options, const PackPair& packs, CompareRun& run);
+
+}  // namespace msprobe::analysis::config_check

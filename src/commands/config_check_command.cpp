@@ -1,0 +1,153 @@
+#include "src/commands/config_check_command.h"
+
+#include <algorithm>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "src/analysis/config_check/collect_screen.h"
+#include "src/analysis/config_check/verdict_screen.h"
+#include "src/base/log.h"
+#include "src/base/strings.h"
+#include "src/commands/ckpt_compare_command.h"
+#include "src/commands/common_flags.h"
+#include "src/commands/print.h"
+
+namespace msprobe::commands {
+namespace {
+
+namespace config_check = analysis::config_check;
+
+constexpr const char* kExamples = R"(Examples:
+  msprobe config_check -d train.sh model.yaml -o npu.zip
+      collect this side: environment, Python packages, hyperparameters of scripts and configs
+  msprobe config_check -c gpu.zip npu.zip -o result
+      compare two packs; the verdict with its remedies on the screen, all rows in result/result.xlsx
+  msprobe config_check -c gpu.zip npu.zip --fail-on error
+      in CI: exit code 1 when a check fails
+  msprobe config_check -c ckpt_gpu ckpt_npu -o similarity.json
+      compare two checkpoints, as msprobe ckpt_compare does
+
+Data, weights and random calls are recorded inside of a training script:
+  from msprobe.core.config_check import ConfigChecker
+
+A relative difference in the workbook is |bench - cmp| / bench with the sign of bench.)";
+
+}  // namespace
+
+void ConfigCheckCommand::Configure(CLI::App& app) {
+  app_ = &app;
+  app.add_option("-d,--dump", inputs_,
+                 "Collect a pack; launch scripts (.sh) and configs (.yaml, .yml, .json) may follow")
+      ->type_name("FILE ...")
+      ->expected(0, CLI::detail::expected_max_vector_size);
+  app.add_option("-c,--compare", pair_,
+                 "Compare BENCH.zip with CMP.zip, or two checkpoints: the side that is right first")
+      ->type_name("BENCH CMP")
+      ->expected(2);
+  app.add_option("-o,--output", output_,
+                 "Pack to write (default: ./config_check_pack.zip), folder of the comparison "
+                 "(./config_check_result) or json of compared checkpoints (./ckpt_similarity.json)")
+      ->type_name("PATH");
+  app.add_flag("--force", compare_.force,
+               "Replace bench/, cmp/ and results of an earlier comparison in the folder");
+  AddFormatFlag(app, formats_, {"xlsx", "json"});
+  app.add_option("--fail-on", fail_on_,
+                 "Exit with 1 on: error (a check fails) or warning (also anything to look at)")
+      ->type_name("LEVEL")
+      ->check(CLI::IsMember({"error", "warning"}));
+  app.add_flag("--normalize-env", compare_.check.normalize_env,
+               "Variables that mean the same are equal: 0, false, off and not set");
+  app.add_flag("--normalize-pip", compare_.check.normalize_pip,
+               "Package names in any spelling, versions with '=' inside");
+  app.add_flag("--ignore-collector-env", compare_.check.ignore_collector_env,
+               "Leave out the two variables that the Python tool sets while it collects");
+  app.add_option("--python", collect_.python,
+                 "Interpreter whose packages are collected (default: python3 on the PATH)")
+      ->type_name("PATH");
+  app.add_option("--dynamic", collect_.dynamic,
+                 "JSON object with parameters of the running program, as ConfigChecker gives them")
+      ->type_name("FILE");
+  app.add_flag("--compat", compat_, "Every quirk of the Python tool, see docs/config_check.md");
+  app.footer(kExamples);
+}
+
+Result<ExitCode> ConfigCheckCommand::Run(const Context& context) {
+  const bool collects = app_->count("--dump") > 0;
+  const bool compares = app_->count("--compare") > 0;
+  if (!collects && !compares) {
+    return UsageError("nothing to do")
+        .WithHint("config_check -d SCRIPT collects a pack, -c BENCH.zip CMP.zip compares two");
+  }
+  if (collects) {
+    if (compares) {
+      base::LogWarning("-d and -c are given: collecting, -c is left out");
+    }
+    return RunCollect(context);
+  }
+  // Checkpoints may be zips, too (.pt): what a pack is, its members tell.
+  const bool packs = pair_[0].string().ends_with("zip") || config_check::LooksLikePack(pair_[0]);
+  return packs ? RunComparePacks(context) : RunCompareCheckpoints(context);
+}
+
+Result<ExitCode> ConfigCheckCommand::RunComparePacks(const Context& context) {
+  compare_.bench_pack = pair_[0];
+  compare_.cmp_pack = pair_[1];
+  if (!output_.empty()) {
+    compare_.output_folder = output_;
+  }
+  if (!formats_.empty()) {
+    compare_.write_xlsx = Wants("xlsx");
+    compare_.write_json = Wants("json");
+  }
+  compare_.check.framework = context.framework;
+  compare_.check.compat = compat_;
+  MSP_ASSIGN_OR_RETURN(const config_check::CompareRun run, config_check::ComparePacks(compare_));
+  if (!run.gaps.empty()) {
+    base::LogWarning(fmt::format("{} on one side only, not compared; the first: {}",
+                                 base::Plural(run.gaps.size(), "thing"), run.gaps.front()));
+  }
+  if (!context.quiet) {
+    MSP_RETURN_IF_ERROR(Print(config_check::VerdictScreen(run, context.width, context.color)));
+  }
+  const bool findings = (!fail_on_.empty() && config_check::HasErrors(run)) ||
+                        (fail_on_ == "warning" && config_check::HasWarnings(run));
+  return findings ? ExitCode::kFindings : ExitCode::kDone;
+}
+
+bool ConfigCheckCommand::Wants(std::string_view format) const {
+  return std::find(formats_.begin(), formats_.end(), format) != formats_.end();
+}
+
+Result<ExitCode> ConfigCheckCommand::RunCompareCheckpoints(const Context& context) {
+  analysis::ckpt::Options options;
+  options.path_a = pair_[0];
+  options.path_b = pair_[1];
+  if (!output_.empty()) {
+    options.output = output_;
+  }
+  options.force = compare_.force;
+  options.open.compatible_merge = compat_;
+  options.write_xlsx = Wants("xlsx");
+  options.write_json = Wants("json");
+  options.quiet = context.quiet;
+  return CompareCheckpoints(options, fail_on_ == "warning" ? "different" : fail_on_, context);
+}
+
+Result<ExitCode> ConfigCheckCommand::RunCollect(const Context& context) {
+  collect_.inputs = inputs_;
+  collect_.compat = compat_;
+  if (!output_.empty()) {
+    collect_.output = output_;
+  }
+  MSP_ASSIGN_OR_RETURN(const config_check::CollectSummary summary, config_check::Collect(collect_));
+  for (const std::string& warning : summary.warnings) {
+    base::LogWarning(warning);
+  }
+  if (!context.quiet) {
+    MSP_RETURN_IF_ERROR(Print(config_check::CollectScreen(summary, context.width, context.color)));
+  }
+  return summary.complete ? ExitCode::kDone : ExitCode::kFailed;
+}
+
+}  // namespace msprobe::commands

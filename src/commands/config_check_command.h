@@ -1,0 +1,41 @@
+// msprobe config_check: is it the same experiment? Collects one side into a pack, or compares two
+// packs, or two checkpoints.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "src/analysis/config_check/collect.h"
+#include "src/analysis/config_check/compare_packs.h"
+#include "src/commands/command.h"
+
+namespace msprobe::commands {
+
+class ConfigCheckCommand final : public Command {
+ public:
+  std::string_view name() const override { return "config_check"; }
+  std::string_view summary() const override {
+    return "Is it the same experiment? Environment, packages, data, weights, settings, seeds";
+  }
+  void Configure(CLI::App& app) override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  bool Wants(std::string_view format) const;
+  Result<ExitCode> RunCollect(const Context& context);
+  Result<ExitCode> RunComparePacks(const Context& context);
+  Result<ExitCode> RunCompareCheckpoints(const Context& context);
+
+  CLI::App* app_ = nullptr;
+  analysis::config_check::CollectOptions collect_;
+  analysis::config_check::CompareOptions compare_;
+  std::vector<std::filesystem::path> inputs_;  // -d
+  std::vector<std::filesystem::path> pair_;    // -c
+  std::filesystem::path output_;
+  std::vector<std::string> formats_;
+  std::string fail_on_;
+  bool compat_ = false;
+};
+
+}  // namespace msprobe::commands
