@@ -128,6 +128,7 @@ Result<ExitCode> ConfigCheckCommand::RunCompareCheckpoints(const Context& contex
   }
   options.force = compare_.force;
   options.open.compatible_merge = compat_;
+  options.open.allow_missing_ranks = true;  // scripts written for the Python tool count on it
   options.write_xlsx = Wants("xlsx");
   options.write_json = Wants("json");
   options.quiet = context.quiet;

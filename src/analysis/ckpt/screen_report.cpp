@@ -90,12 +90,13 @@ void PutVerdict(Screen& screen, const Comparison& comparison,
 }
 
 void PutSide(Screen& screen, std::string_view label, const SideFacts& side) {
-  std::string text = fmt::format("{} ({}", side.path.string(), checkpoint::KindName(side.kind));
+  std::string text(checkpoint::KindName(side.kind));
   if (side.iteration) {
     text += fmt::format(", iteration {}", *side.iteration);
   }
-  screen.Item(label,
-              Printable(text + fmt::format(", {})", Plural(side.parameter_count, "parameter"))));
+  screen.Item(label, text + ", " + Plural(side.parameter_count, "parameter"));
+  // For copying: never cut.
+  screen.Raw(fmt::format("  {:<12} {}\n", "", Printable(side.path.string())));
 }
 
 void PutLargest(Screen& screen, const std::vector<const PairResult*>& largest) {

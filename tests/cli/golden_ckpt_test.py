@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Runs golden pairs of checkpoints and scores the results cell by cell.
+
+usage: golden_ckpt_test.py MSPROBE CASES_FOLDER [CASE...]
+       golden_ckpt_test.py MSPROBE further      the cases of $MSPROBE_GOLDEN/ckpt (default ../shared/golden/ckpt)
+
+What a case folder holds is told in tests/data/ckpt/README.md. Each case runs four times: as `ckpt_compare` with our merging of
+shards and with --compat, on one thread and on three; what differs between thread counts counts against the case. Every name,
+order aside, and its four figures count one each, and so do the names that only one side has. Exit status 0 only if everything
+agrees; 77 (skipped) when CASES_FOLDER does not exist.
+"""
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SHOWN_FINDINGS = 10
+SKIPPED = 77
+
+
+def same_number(expected, actual, relative, absolute):
+    if not isinstance(expected, float) or not isinstance(actual, float):
+        return expected is actual or (type(expected) is type(actual) and expected == actual)
+    if math.isnan(expected) or math.isinf(expected):
+        return repr(expected) == repr(actual)
+    return abs(expected - actual) <= max(relative * abs(expected), absolute)
+
+
+class Score:
+    def __init__(self):
+        self.agree = 0
+        self.total = 0
+        self.findings = []
+
+    def count(self, good, finding):
+        self.total += 1
+        self.agree += bool(good)
+        if not good:
+            self.findings.append(finding)
+
+
+def run(msprobe, case, facts, flags, folder):
+    """The result file's text and what --unmatched wrote; None when the run failed."""
+    output, unmatched = folder / "out.json", folder / "unmatched.json"
+    command = [msprobe, "ckpt_compare", case / facts["ckpt1"], case / facts["ckpt2"], "-o", output, "--unmatched", unmatched,
+               "--allow-missing-ranks", "--force", "-q"] + flags
+    ended = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120,
+                           check=False)
+    if ended.returncode != 0:
+        return None, ended.stdout.decode(errors="replace")
+    return output.read_text(), json.loads(unmatched.read_text())
+
+
+def score_results(expected, actual, flags, score):
+    score.count(not set(actual) - set(expected), "%s: names too many: %s" % (flags, sorted(set(actual) - set(expected))))
+    for name, figures in expected.items():
+        got = actual.get(name)
+        score.count(got is not None, "%s: %s is missing" % (flags, name))
+        got = got or {}
+        score.count(list(got) == ["l2", "cos", "numel", "shape"], "%s: %s has keys %s" % (flags, name, list(got)))
+        checks = {"l2": same_number(figures["l2"], got.get("l2"), 1e-5, 1e-6),
+                  "cos": same_number(figures["cos"], got.get("cos"), 0, 2e-6),
+                  "numel": figures["numel"] == got.get("numel"), "shape": figures["shape"] == got.get("shape")}
+        for key, good in checks.items():
+            score.count(good, "%s: %s %s: expected %s, got %s" % (flags, name, key, figures[key], got.get(key)))
+
+
+def run_case(msprobe, case):
+    score = Score()
+    facts = json.loads((case / "case.json").read_text())
+    expected = json.loads((case / "expected.json").read_text())
+    with tempfile.TemporaryDirectory(prefix="msprobe_golden_") as scratch:
+        for merging in ([], ["--compat"]):
+            texts = []
+            for threads in ("1", "3"):
+                flags = merging + ["--threads", threads]
+                text, unmatched = run(msprobe, case, facts, flags, Path(scratch))
+                score.count(text is not None, "%s failed: %s" % (flags, unmatched))
+                if text is None:
+                    continue
+                texts.append(text)
+                score_results(expected, json.loads(text), flags, score)
+                for side in ("1", "2"):
+                    names = [entry["name"] for entry in unmatched["only_in_" + side]]
+                    score.count(sorted(names) == sorted(facts["only_in_ckpt" + side]),
+                                "%s: only in %s: %s" % (flags, side, names))
+            score.count(len(set(texts)) == 1, "%s: the number of threads shows" % merging)
+    print("%-30s %6d of %6d agree" % (case.name, score.agree, score.total))
+    for finding in score.findings[:SHOWN_FINDINGS]:
+        print("    " + finding.replace("\n", "\\n"))
+    if len(score.findings) > SHOWN_FINDINGS:
+        print("    ... and %d more" % (len(score.findings) - SHOWN_FINDINGS))
+    return score.agree, score.total
+
+
+def main():
+    msprobe, folder = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
+    if sys.argv[2] == "further":
+        repository = Path(__file__).resolve().parents[2]
+        folder = Path(os.environ.get("MSPROBE_GOLDEN") or repository.parent / "shared/golden") / "ckpt"
+    if not folder.is_dir():
+        print("no folder %s: skipped" % folder)
+        return SKIPPED
+    wanted = sys.argv[3:]
+    cases = sorted(path.parent for path in folder.glob("*/case.json") if not wanted or path.parent.name in wanted)
+    if not cases:
+        print("no cases in %s" % folder)
+        return 1
+    scores = [run_case(msprobe, case) for case in cases]
+    agree, total = sum(a for a, _ in scores), sum(t for _, t in scores)
+    full = sum(a == t for a, t in scores)
+    print("golden ckpt: %d of %d cells agree, %d of %d cases fully" % (agree, total, full, len(cases)))
+    return 0 if agree == total else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
