@@ -55,7 +55,8 @@ struct Operator {
   TextId process = kNoText;
   TextId shapes = kNoText;  // as printed: "[[64, 3], []]" for lists, texts as they are; "N/A"
   TextId types = kNoText;
-  TextId shape_key = kNoText;  // for matching: "64,3;\r\n", equal on GPU and NPU
+  TextId shape_key = kNoText;   // for matching: "64,3;\r\n", equal on GPU and NPU
+  TextId call_stack = kNoText;  // "Call stack", with its line ends; kNoText prints as "N/A"
   Nanoseconds start = 0;
   Nanoseconds end = 0;  // inclusive: a call that starts here is still inside
   double duration_us = 0;

@@ -104,9 +104,10 @@ Result<OverallTimes> MeasureOverall(const profile::Profile& side, const Options&
 
 // One regression or gain worth telling, largest first.
 struct Finding {
-  std::string where;   // "aten::matmul under nn.Module: ParallelMLP"
-  std::string metric;  // "device time", "host time", "memory"
-  double base = 0;     // ms or MB
+  std::string where;       // "aten::matmul under nn.Module: ParallelMLP"
+  std::string metric;      // "device time", "host time", "memory"
+  std::string call_stack;  // of the first such call or module, outermost first; empty if unknown
+  double base = 0;         // ms or MB
   double comparison = 0;
   int64_t base_calls = 0;
   int64_t comparison_calls = 0;

@@ -1,0 +1,16 @@
+// The one rule by which two numbers are set against each other.
+#pragma once
+
+namespace msprobe::analysis::perf {
+
+// As Python's round(value, digits): the nearest decimal of the exact binary value, ties to even.
+// Values without decimals, infinities and NaN stay as they are.
+double RoundTo(double value, int digits);
+
+struct Difference {
+  double difference = 0;  // comparison - base, two decimals
+  double ratio = 1;       // comparison / base, four decimals; both 0: 1; only base 0: infinite
+};
+Difference Differ(double base, double comparison);
+
+}  // namespace msprobe::analysis::perf

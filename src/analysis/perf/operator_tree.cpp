@@ -1,0 +1,184 @@
+#include "src/analysis/perf/operator_tree.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace msprobe::analysis::perf {
+namespace {
+
+using profile::Nanoseconds;
+using profile::Profile;
+
+char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+bool StartsWithInAnyCase(std::string_view text, std::string_view lower_case) {
+  return text.size() >= lower_case.size() &&
+         std::equal(lower_case.begin(), lower_case.end(), text.begin(),
+                    [](char wanted, char c) { return wanted == Lower(c); });
+}
+
+template <typename Time>
+std::vector<uint32_t> SortedBy(size_t count, const Time& time) {
+  std::vector<uint32_t> order(count);
+  std::iota(order.begin(), order.end(), 0U);
+  const auto before = [&time](uint32_t a, uint32_t b) { return time(a) < time(b); };
+  if (!std::is_sorted(order.begin(), order.end(), before)) {
+    std::stable_sort(order.begin(), order.end(), before);
+  }
+  return order;
+}
+
+// The answer for every name of a profile, asked once each.
+std::vector<bool> StepMarkers(const profile::Texts& texts) {
+  std::vector<bool> markers(texts.size());
+  for (size_t i = 0; i < markers.size(); ++i) {
+    markers[i] = IsStepMarker(texts[static_cast<profile::TextId>(i)]);
+  }
+  return markers;
+}
+
+}  // namespace
+
+bool IsStepMarker(std::string_view operator_name) {
+  constexpr std::string_view kMarker = "profilerstep#";
+  for (size_t at = operator_name.find('#'); at != std::string_view::npos;
+       at = operator_name.find('#', at + 1)) {
+    if (at + 1 >= kMarker.size() &&
+        StartsWithInAnyCase(operator_name.substr(at + 1 - kMarker.size()), kMarker)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string_view StepOf(std::string_view marker_name) {
+  return marker_name.substr(std::min(marker_name.size(), marker_name.find('#') + 1));
+}
+
+bool IsOptimizer(std::string_view operator_name) {
+  return StartsWithInAnyCase(operator_name, "optimizer");
+}
+
+OperatorTree::OperatorTree(const Profile& side, const KernelLinks& links) {
+  const auto operator_start = [&side](uint32_t i) { return side.operators[i].start; };
+  const auto allocation_time = [&side](uint32_t i) { return side.allocations[i].at; };
+  const auto operators = SortedBy(side.operators.size(), operator_start);
+  const auto records = SortedBy(side.allocations.size(), allocation_time);
+  const auto is_step = StepMarkers(side.texts);
+
+  nodes_.reserve(operators.size());
+  std::vector<uint32_t> owners(records.size(), kNoNode);  // the node of each sorted record
+  uint32_t last = kNoNode;
+  const auto leave = [&](Nanoseconds now) {
+    while (last != kNoNode && now > side.operators[nodes_[last].operation].end) {
+      last = nodes_[last].parent;
+    }
+  };
+  const auto launched = links.times();
+  size_t link = 0;
+  size_t record = 0;
+  for (size_t next = 0; next < operators.size() || record < records.size();) {
+    // At the same time operators come first.
+    if (next == operators.size() ||
+        (record < records.size() &&
+         allocation_time(records[record]) < operator_start(operators[next]))) {
+      leave(allocation_time(records[record]));
+      owners[record++] = last;
+      continue;
+    }
+    Node node;
+    node.operation = operators[next++];
+    const profile::Operator& operation = side.operators[node.operation];
+    leave(operation.start);
+    node.parent = last;
+    node.is_step = is_step[operation.name];
+    while (link < launched.size() && launched[link] < operation.start) {
+      ++link;
+    }
+    if (link < launched.size() && launched[link] == operation.start) {
+      node.link = static_cast<uint32_t>(link);
+      node.kernel_count = static_cast<uint32_t>(links.kernels(link).size());
+    }
+    last = static_cast<uint32_t>(nodes_.size());
+    if (node.parent == kNoNode) {
+      roots_.push_back(last);
+    } else {
+      ++nodes_[node.parent].child_count;
+    }
+    nodes_.push_back(node);
+  }
+
+  for (const uint32_t owner : owners) {
+    if (owner != kNoNode) {
+      ++nodes_[owner].allocation_count;
+    }
+  }
+  uint32_t child = 0;
+  uint32_t allocation = 0;
+  for (Node& node : nodes_) {
+    node.first_child = child;
+    node.first_allocation = allocation;
+    child += node.child_count;
+    allocation += node.allocation_count;
+    node.child_count = 0;  // counted again while the lists fill
+    node.allocation_count = 0;
+  }
+  children_.resize(child);
+  allocations_.resize(allocation);
+  for (uint32_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i].parent != kNoNode) {
+      Node& parent = nodes_[nodes_[i].parent];
+      children_[parent.first_child + parent.child_count++] = i;
+    }
+  }
+  for (size_t i = 0; i < owners.size(); ++i) {
+    if (owners[i] != kNoNode) {
+      Node& owner = nodes_[owners[i]];
+      allocations_[owner.first_allocation + owner.allocation_count++] = records[i];
+    }
+  }
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    if (nodes_[i].parent != kNoNode) {
+      nodes_[nodes_[i].parent].kernel_count += nodes_[i].kernel_count;
+    }
+  }
+}
+
+OperatorSide::OperatorSide(const Profile& profile, const std::optional<std::string>& step)
+    : profile_(&profile), links_(profile), tree_(profile, links_) {
+  // Databases were filtered while they were read, and need not hold markers.
+  const auto nodes = tree_.nodes();
+  const bool has_markers =
+      std::any_of(nodes.begin(), nodes.end(), [](const auto& node) { return node.is_step; });
+  const bool filter =
+      step.has_value() && (has_markers || profile.source != profile::Source::kDatabase);
+  for (const uint32_t root : tree_.roots()) {
+    if (!tree_[root].is_step) {
+      if (!filter) {
+        top_.push_back(root);
+      }
+    } else if (!filter || StepOf(name(root)) == *step) {
+      const auto inside = tree_.children(root);
+      top_.insert(top_.end(), inside.begin(), inside.end());
+    }
+  }
+  if (!filter) {
+    for (uint32_t i = 0; i < nodes.size(); ++i) {
+      if (!nodes[i].is_step) {
+        all_.push_back(i);
+      }
+    }
+    return;
+  }
+  std::vector<uint32_t> level(top_.begin(), top_.end());
+  for (size_t next = 0; next < level.size(); ++next) {
+    const uint32_t current = level[next];
+    if (!tree_[current].is_step) {
+      all_.push_back(current);
+    }
+    const auto below = tree_.children(current);
+    level.insert(level.end(), below.begin(), below.end());
+  }
+}
+
+}  // namespace msprobe::analysis::perf

@@ -1,0 +1,126 @@
+// Host operators nested by time, with the kernels they launched and the memory they asked for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/analysis/perf/links.h"
+#include "src/profile/profile.h"
+
+namespace msprobe::analysis::perf {
+
+inline constexpr uint32_t kNoNode = UINT32_MAX;
+
+// "ProfilerStep#5", in any case, alone or inside a longer name.
+bool IsStepMarker(std::string_view operator_name);
+// The text after its first '#'.
+std::string_view StepOf(std::string_view marker_name);
+bool IsOptimizer(std::string_view operator_name);
+
+// Threads count for nothing: an operator lies in the latest one that began before it (or with it)
+// and had not ended yet. An operator that begins where another ends lies inside that.
+class OperatorTree {
+ public:
+  struct Node {
+    uint32_t operation = 0;              // into Profile::operators
+    uint32_t parent = kNoNode;           // kNoNode: a root
+    uint32_t link = KernelLinks::kNone;  // into KernelLinks::times()
+    uint32_t kernel_count = 0;           // of the node and everything below
+    uint32_t first_child = 0;            // into the lists of children and of allocations
+    uint32_t child_count = 0;
+    uint32_t first_allocation = 0;
+    uint32_t allocation_count = 0;
+    bool is_step = false;
+  };
+
+  OperatorTree(const profile::Profile& side, const KernelLinks& links);
+
+  // Numbered by start; operators with the same start as in the file. Parents come before children.
+  std::span<const Node> nodes() const { return nodes_; }
+  const Node& operator[](uint32_t node) const { return nodes_[node]; }
+  std::span<const uint32_t> roots() const { return roots_; }
+  std::span<const uint32_t> children(uint32_t node) const {
+    return std::span(children_).subspan(nodes_[node].first_child, nodes_[node].child_count);
+  }
+  // Into Profile::allocations: those made while this operator was the innermost.
+  std::span<const uint32_t> allocations(uint32_t node) const {
+    return std::span(allocations_)
+        .subspan(nodes_[node].first_allocation, nodes_[node].allocation_count);
+  }
+
+  // Calls visit(node) for the node and everything below it, level by level. `queue` is scratch.
+  template <typename Visit>
+  void VisitBelow(uint32_t node, std::vector<uint32_t>& queue, const Visit& visit) const {
+    queue.assign(1, node);
+    for (size_t next = 0; next < queue.size(); ++next) {
+      const uint32_t current = queue[next];
+      visit(current);
+      const auto below = children(current);
+      queue.insert(queue.end(), below.begin(), below.end());
+    }
+  }
+
+ private:
+  std::vector<Node> nodes_;
+  std::vector<uint32_t> roots_;
+  std::vector<uint32_t> children_;
+  std::vector<uint32_t> allocations_;
+};
+
+// One profile with what comparing its operators needs; made once, used by every sheet. Borrows the
+// profile.
+class OperatorSide {
+ public:
+  // `step`: only what lies in step markers of that number.
+  OperatorSide(const profile::Profile& profile, const std::optional<std::string>& step);
+
+  const profile::Profile& profile() const { return *profile_; }
+  const KernelLinks& links() const { return links_; }
+  const OperatorTree& tree() const { return tree_; }
+  const profile::Operator& operation(uint32_t node) const {
+    return profile_->operators[tree_[node].operation];
+  }
+  std::string_view name(uint32_t node) const { return profile_->texts[operation(node).name]; }
+  // Roots, with what lies in a step marker instead of the marker.
+  std::span<const uint32_t> top() const { return top_; }
+  // Every operator but the step markers: in order of start; of one step, level by level.
+  std::span<const uint32_t> all() const { return all_; }
+
+  // Both visit the node and everything below it, level by level; kernels and allocations by their
+  // place in the profile.
+  template <typename Visit>
+  void VisitKernels(uint32_t node, std::vector<uint32_t>& queue, const Visit& visit) const {
+    tree_.VisitBelow(node, queue, [&](uint32_t current) {
+      if (const uint32_t link = tree_[current].link; link != KernelLinks::kNone) {
+        for (const uint32_t kernel : links_.kernels(link)) {
+          visit(profile_->kernels[kernel]);
+        }
+      }
+    });
+  }
+  // visit(allocation, name): the allocation's own name, or the operator's.
+  template <typename Visit>
+  void VisitAllocations(uint32_t node, std::vector<uint32_t>& queue, const Visit& visit) const {
+    tree_.VisitBelow(node, queue, [&](uint32_t current) {
+      for (const uint32_t index : tree_.allocations(current)) {
+        const profile::Allocation& allocation = profile_->allocations[index];
+        const profile::TextId own = allocation.name;
+        visit(allocation, own == profile::kNoText ? operation(current).name : own);
+      }
+    });
+  }
+
+ private:
+  const profile::Profile* profile_;
+  KernelLinks links_;
+  OperatorTree tree_;
+  std::vector<uint32_t> top_;
+  std::vector<uint32_t> all_;
+};
+
+}  // namespace msprobe::analysis::perf
