@@ -17,7 +17,7 @@ set(MSPROBE_ROOMS
   "analysis/config_check:io json report base"
   "profile:io json report base"
   "analysis/perf:profile report json base"
-  "commands:analysis/ckpt analysis/compare analysis/config_check analysis/inspect capture device dump io json report kernels tensor base"
+  "commands:analysis/ckpt analysis/compare analysis/config_check analysis/inspect analysis/perf capture device dump io json report kernels tensor base"
 )
 
 # msprobe_room(<name> SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan says.
