@@ -44,6 +44,18 @@ std::string_view Trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
+std::string AsciiLower(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+  }
+  return lower;
+}
+
+bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && AsciiLower(a) == AsciiLower(b);
+}
+
 std::string ReplaceFirst(std::string_view text, std::string_view from, std::string_view to) {
   std::string result(text);
   if (const size_t at = text.find(from); at != std::string_view::npos && !from.empty()) {

@@ -12,6 +12,9 @@ namespace msprobe::base {
 std::vector<std::string_view> Split(std::string_view text, char separator);
 std::string Join(std::span<const std::string> parts, std::string_view separator);
 std::string_view Trim(std::string_view text);
+// Letters A to Z only: names and keys of files, in no language.
+std::string AsciiLower(std::string_view text);
+bool EqualsIgnoringCase(std::string_view a, std::string_view b);
 std::string ReplaceFirst(std::string_view text, std::string_view from, std::string_view to);
 std::string ReplaceAll(std::string_view text, std::string_view from, std::string_view to);
 

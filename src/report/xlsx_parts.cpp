@@ -32,12 +32,6 @@ std::string_view FirstUnits(std::string_view text, size_t units) {
   return text.substr(0, at);
 }
 
-std::string Lowered(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; });
-  return text;
-}
-
 class SheetNames {
  public:
   // A free name near `wanted`: the name itself, then <name>_2, <name>_3, ...
@@ -54,7 +48,7 @@ class SheetNames {
     base.front() = base.front() == '\'' ? '_' : base.front();
     base.back() = base.back() == '\'' ? '_' : base.back();
     std::string name = base;
-    for (size_t number = 2; !taken_.insert(Lowered(name)).second; ++number) {
+    for (size_t number = 2; !taken_.insert(base::AsciiLower(name)).second; ++number) {
       const std::string suffix = fmt::format("_{}", number);
       name = FirstUnits(base, kSheetNameUnits - suffix.size());
       name += suffix;

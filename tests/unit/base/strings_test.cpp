@@ -11,6 +11,13 @@ namespace {
 
 using ::testing::ElementsAre;
 
+TEST(AsciiLower, LeavesEverythingButLettersAlone) {
+  EXPECT_EQ(AsciiLower("NcclKernel_[Z@`\xC3\x84]"), "ncclkernel_[z@`\xC3\x84]");
+  EXPECT_TRUE(EqualsIgnoringCase("[Memory]", "[mEMORY]"));
+  EXPECT_FALSE(EqualsIgnoringCase("memory", "memor"));
+  EXPECT_FALSE(EqualsIgnoringCase("[", "{"));
+}
+
 TEST(Split, KeepsEmptyParts) {
   EXPECT_THAT(Split("a..b.", '.'), ElementsAre("a", "", "b", ""));
   EXPECT_THAT(Split("", '.'), ElementsAre(""));
