@@ -1,7 +1,6 @@
 // Checkpoints made in memory, for the tests of the name mapping.
 #pragma once
 
-#include <cstring>
 #include <deque>
 #include <string>
 #include <utility>
@@ -42,25 +41,5 @@ class MadeCheckpoint {
   std::deque<Values> values_;
   checkpoint::Checkpoint checkpoint_;
 };
-
-// The elements in row-major order; -1 where no piece lies.
-inline std::vector<float> Elements(const checkpoint::Parameter& parameter) {
-  std::vector<float> all(static_cast<size_t>(parameter.element_count()), -1);
-  const Shape strides = ContiguousStrides(parameter.shape);
-  for (const checkpoint::Piece& piece : parameter.pieces) {
-    const Shape inner = ContiguousStrides(piece.view.shape);
-    for (int64_t i = 0; i < piece.view.element_count(); ++i) {
-      int64_t from = 0;
-      int64_t to = 0;
-      for (size_t axis = 0; axis < inner.size(); ++axis) {
-        const int64_t index = i / inner[axis] % piece.view.shape[axis];
-        from += index * piece.view.strides[axis];
-        to += (index + piece.offset[axis]) * strides[axis];
-      }
-      std::memcpy(&all[static_cast<size_t>(to)], piece.view.data + from * 4, 4);
-    }
-  }
-  return all;
-}
 
 }  // namespace msprobe::analysis::ckpt

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/analysis/ckpt/mapping_fixture.h"
+#include "tests/unit/checkpoint/elements.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::ckpt {
 namespace {
 
+using checkpoint::testing::ElementsOf;
 using msprobe::testing::TemporaryFolder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -30,7 +32,7 @@ std::vector<std::string> Names(const MatchedParameters& matched) {
 
 void ExpectEqual(const MatchedPair& pair) {
   EXPECT_EQ(pair.a.shape, pair.b.shape) << pair.name;
-  EXPECT_EQ(Elements(pair.a), Elements(pair.b)) << pair.name;
+  EXPECT_EQ(ElementsOf(pair.a), ElementsOf(pair.b)) << pair.name;
 }
 
 constexpr const char* kLayer = "decoder.layers.0.";
