@@ -90,6 +90,14 @@ void CkptCompareCommand::Configure(CLI::App& app) {
                  "Rows of the vocabulary: leaves padding of embeddings out")
       ->type_name("N")
       ->check(CLI::PositiveNumber);
+  app.add_option("--num-attention-heads", options_.attention_heads,
+                 "Heads of the model, where neither checkpoint records them")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--num-query-groups", options_.query_groups,
+                 "Key/value heads of the model, if fewer than attention heads")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
   app.add_flag("--optimizer", options_.open.optimizer, "Compare optimizer states, too");
   app.add_flag("--allow-missing-ranks", options_.open.allow_missing_ranks,
                "Compare what is there when ranks are missing, instead of failing");

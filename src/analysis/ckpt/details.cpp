@@ -206,6 +206,13 @@ void PutUnmatched(Writer& writer, std::string_view key, const std::vector<Unmatc
   writer.EndArray();
 }
 
+void PutAllUnmatched(Writer& writer, const Comparison& comparison) {
+  PutUnmatched(writer, "only_in_1", comparison.only_in_a);
+  PutUnmatched(writer, "only_in_2", comparison.only_in_b);
+  PutUnmatched(writer, "left_out_1", comparison.left_out_a);
+  PutUnmatched(writer, "left_out_2", comparison.left_out_b);
+}
+
 }  // namespace
 
 Table DetailsTable(const Comparison& comparison) {
@@ -220,12 +227,15 @@ Table DetailsTable(const Comparison& comparison) {
   columns.emplace_back("Notes");
   Table table("ckpt_compare", std::move(columns));
   table.Reserve(comparison.pairs.size() + comparison.only_in_a.size() +
-                comparison.only_in_b.size());
+                comparison.only_in_b.size() + comparison.left_out_a.size() +
+                comparison.left_out_b.size());
   for (const PairResult& pair : comparison.pairs) {
     AddPair(pair, comparison.with_means, table);
   }
   AddUnmatched(comparison.only_in_a, "only in 1", table);
   AddUnmatched(comparison.only_in_b, "only in 2", table);
+  AddUnmatched(comparison.left_out_a, "left out of 1", table);
+  AddUnmatched(comparison.left_out_b, "left out of 2", table);
   return table;
 }
 
@@ -253,8 +263,7 @@ std::string DetailsJson(const Comparison& comparison) {
     PutPair(writer, pair, comparison.with_means);
   }
   writer.EndArray();
-  PutUnmatched(writer, "only_in_1", comparison.only_in_a);
-  PutUnmatched(writer, "only_in_2", comparison.only_in_b);
+  PutAllUnmatched(writer, comparison);
   writer.EndObject();
   return text + "\n";
 }
@@ -263,8 +272,7 @@ std::string UnmatchedJson(const Comparison& comparison) {
   std::string text;
   Writer writer(text, 1);
   writer.BeginObject();
-  PutUnmatched(writer, "only_in_1", comparison.only_in_a);
-  PutUnmatched(writer, "only_in_2", comparison.only_in_b);
+  PutAllUnmatched(writer, comparison);
   writer.EndObject();
   return text + "\n";
 }

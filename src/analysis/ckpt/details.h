@@ -15,7 +15,7 @@ report::Table DetailsTable(const Comparison& comparison);
 // The same as one JSON object with both inputs and counts in front; non-finite numbers as text.
 std::string DetailsJson(const Comparison& comparison);
 
-// {"only_in_1": [{"name", "reason"}], "only_in_2": [...]}
+// {"only_in_1": [{"name", "reason"}], "only_in_2": [...], "left_out_1": [...], "left_out_2": [...]}
 std::string UnmatchedJson(const Comparison& comparison);
 
 }  // namespace msprobe::analysis::ckpt

@@ -368,12 +368,12 @@ class Matcher {
     NearestName among_a(a_);
     for (size_t i = 0; i < a_.items.size(); ++i) {
       if (!a_.items[i].used) {
-        result_.only_in_a.push_back(Explain(a_, a_.items[i], reasons_[i], among_b));
+        Explain(a_, a_.items[i], reasons_[i], among_b, result_.only_in_a, result_.left_out_a);
       }
     }
     for (const Item& item : b_.items) {
       if (!item.used) {
-        result_.only_in_b.push_back(Explain(b_, item, WhyUnused(item), among_a));
+        Explain(b_, item, WhyUnused(item), among_a, result_.only_in_b, result_.left_out_b);
       }
     }
     if (a_.dialect != b_.dialect && a_.dialect != nullptr && b_.dialect != nullptr) {
@@ -395,15 +395,16 @@ class Matcher {
     return {};
   }
 
-  Unmatched Explain(const Side& side, const Item& item, std::string reason,
-                    NearestName& nearest) const {
+  void Explain(const Side& side, const Item& item, std::string reason, NearestName& nearest,
+               std::vector<Unmatched>& missing, std::vector<Unmatched>& left_out) const {
     if (const std::string* ignored = IgnoredBecause(mapping_, rules_, side, item.name)) {
-      return {item.label, *ignored, true};
+      left_out.push_back({item.label, *ignored});
+      return;
     }
     if (const std::string name = nearest.Find(item.name); !name.empty()) {
       reason += fmt::format("; nearest name: {}", name);
     }
-    return {item.label, std::move(reason), false};
+    missing.push_back({item.label, std::move(reason)});
   }
 
   const MappingOptions& options_;

@@ -146,6 +146,7 @@ void ReadParts(const BuiltInMapping& mapping, Side& side) {
   const bool turned = side.dialect != nullptr && StoresTurned(mapping, *side.dialect, side);
   Bindings bindings;
   side.parts.clear();
+  side.rules_in_use.clear();
   for (size_t i = 0; i < side.items.size(); ++i) {
     Item& item = side.items[i];
     item.reading = {};
@@ -160,6 +161,7 @@ void ReadParts(const BuiltInMapping& mapping, Side& side) {
     if (reading.rule == nullptr) {
       reading.parts.emplace_back(rest);
     } else {
+      side.rules_in_use.insert(reading.rule);
       reading.transpose = reading.rule->transpose && turned;
       for (const NamePattern& part : reading.rule->to) {
         reading.parts.push_back(part.Format(bindings));
@@ -189,17 +191,22 @@ const std::string* IgnoredBecause(const BuiltInMapping& mapping, const RuleSet& 
 }
 
 std::string NameOfPart(const Side& side, std::string_view part) {
+  std::string name;
   Bindings bindings;
   if (side.dialect != nullptr) {
     for (const Rule& rule : side.dialect->set.rules) {
+      const bool in_use = side.rules_in_use.contains(&rule);
       for (const NamePattern& to : rule.to) {
-        if (Holds(rule, side.gated) && to.Match(part, bindings)) {
-          return rule.from.front().Format(bindings);
+        if ((name.empty() || in_use) && Holds(rule, side.gated) && to.Match(part, bindings)) {
+          name = rule.from.front().Format(bindings);
+          if (in_use) {
+            return name;
+          }
         }
       }
     }
   }
-  return std::string(part);
+  return name.empty() ? std::string(part) : name;
 }
 
 }  // namespace msprobe::analysis::ckpt

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "msprobe/status.h"
@@ -44,6 +45,7 @@ struct Side {
   bool gated = false;
   const Dialect* dialect = nullptr;  // none: no family fits
   std::unordered_map<std::string, Place> parts;
+  std::unordered_set<const Rule*> rules_in_use;  // of the dialect
 
   Result<checkpoint::Parameter> TakePart(const Place& place) const;
 };
@@ -63,7 +65,7 @@ void ReadParts(const BuiltInMapping& mapping, Side& side);
 // Why the parameter may lack a counterpart, or nothing.
 const std::string* IgnoredBecause(const BuiltInMapping& mapping, const RuleSet& rules,
                                   const Side& side, std::string_view name);
-// What the side would call a part.
+// What the side would call a part: as it calls the like of it, if it has any.
 std::string NameOfPart(const Side& side, std::string_view part);
 
 }  // namespace msprobe::analysis::ckpt

@@ -18,14 +18,15 @@ struct MatchedPair {
 struct Unmatched {
   std::string name;
   std::string reason;  // why nothing of the other side fits; empty when there is no such name
-  // No difference between the models: a buffer that is computed anew, a copy of tied embeddings.
-  bool harmless = false;
 };
 
 struct MatchedParameters {
   std::vector<MatchedPair> pairs;  // in order of first appearance in the first checkpoint
   std::vector<Unmatched> only_in_a;
   std::vector<Unmatched> only_in_b;
+  // Without partner, too, but no difference between the models: buffers that are computed anew.
+  std::vector<Unmatched> left_out_a;
+  std::vector<Unmatched> left_out_b;
   std::vector<std::string> warnings;
 };
 

@@ -32,8 +32,10 @@ struct Options {
   bool write_csv = false;
   std::filesystem::path unmatched_file;  // empty: none
   checkpoint::Options open;
-  std::filesystem::path mapping_file;  // rules for names; empty: built-in ones only
-  std::optional<int64_t> vocabulary;   // rows of embeddings to compare, without padding
+  std::filesystem::path mapping_file;      // rules for names; empty: built-in ones only
+  std::optional<int64_t> vocabulary;       // rows of embeddings to compare, without padding
+  std::optional<int64_t> attention_heads;  // for checkpoints that do not record them
+  std::optional<int64_t> query_groups;
   Tolerance tolerance;
   size_t threads = 0;  // 0: all cores
   bool quiet = false;  // no progress

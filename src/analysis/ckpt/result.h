@@ -58,6 +58,8 @@ struct Comparison {
   std::vector<PairResult> pairs;  // in order of first appearance in the first checkpoint
   std::vector<Unmatched> only_in_a;
   std::vector<Unmatched> only_in_b;
+  std::vector<Unmatched> left_out_a;  // without partner, but no difference
+  std::vector<Unmatched> left_out_b;
   std::vector<std::string> warnings;
   uint64_t bytes = 0;  // of both sides' compared elements
   bool with_means = false;

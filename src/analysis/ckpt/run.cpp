@@ -122,6 +122,8 @@ Result<MatchedParameters> Match(const Checkpoint& a, const Checkpoint& b, const 
   MappingOptions mapping;
   mapping.rules = options.mapping_file;
   mapping.vocabulary = options.vocabulary;
+  mapping.attention_heads = options.attention_heads;
+  mapping.query_groups = options.query_groups;
   return MatchParameters(a, b, mapping);
 }
 
@@ -198,6 +200,8 @@ Result<Comparison> RunComparison(const Options& options) {
   }
   comparison.only_in_a = std::move(matched.only_in_a);
   comparison.only_in_b = std::move(matched.only_in_b);
+  comparison.left_out_a = std::move(matched.left_out_a);
+  comparison.left_out_b = std::move(matched.left_out_b);
   MSP_RETURN_IF_ERROR(WriteResults(options, comparison, pool));
   comparison.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return comparison;

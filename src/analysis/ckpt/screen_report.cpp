@@ -228,6 +228,8 @@ std::string ScreenReport(const Comparison& comparison, size_t width, bool color)
   PutBroken(screen, comparison);
   PutLonely(screen, "Only in checkpoint 1", comparison.only_in_a);
   PutLonely(screen, "Only in checkpoint 2", comparison.only_in_b);
+  PutLonely(screen, "Left out of checkpoint 1", comparison.left_out_a);
+  PutLonely(screen, "Left out of checkpoint 2", comparison.left_out_b);
   PutCounts(screen, comparison);
   PutFiles(screen, comparison);
   return screen.Take();

@@ -170,7 +170,7 @@ def stage_part(weights, stage, stages, sizes=Sizes):
             layer = int(name.split(".")[2])
             if layer // per_stage == stage:
                 part[name.replace(".%d." % layer, ".%d." % (layer % per_stage), 1)] = tensor
-        elif (stage == 0) == name.startswith("embedding.") and stage in (0, stages - 1):
+        elif stage == (0 if name.startswith("embedding.") else stages - 1):
             part[name] = tensor
     return part
 

@@ -13,6 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 PairResult Pair(std::string name, Outcome outcome) {
   PairResult pair;
@@ -96,9 +97,23 @@ TEST(UnmatchedJson, NamesSidesAndReasons) {
    "name": "extra",
    "reason": "of the optimizer"
   }
- ]
+ ],
+ "left_out_1": [],
+ "left_out_2": []
 }
 )");
+}
+
+TEST(ScreenReport, ListsWhatWasLeftOutWithoutCallingItADifference) {
+  Comparison comparison = Sample();
+  comparison.pairs.resize(1);
+  comparison.pairs[0].outcome = Outcome::kIdentical;
+  comparison.only_in_b.clear();
+  comparison.left_out_b.push_back({"inv_freq", "computed anew"});
+  EXPECT_FALSE(HasFindings(comparison, Severity::kDifferent));
+  const std::string text = ScreenReport(comparison, 80, false);
+  EXPECT_THAT(text, HasSubstr("Left out of checkpoint 2: 1 parameter\n  inv_freq: computed anew"));
+  EXPECT_THAT(text, StartsWith("IDENTICAL"));
 }
 
 TEST(ScreenReport, NamesTheWorstParameterFirst) {
