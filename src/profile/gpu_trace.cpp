@@ -147,6 +147,9 @@ class GpuTraceReader {
     added.shape_key = intern(shapes.joined, shapes.present());
     const ArgumentValue& types = event.argument(Argument::kTypes);
     added.types = intern(types.text, types.present());
+    if (needs_.python_calls) {
+      added.call_stack = texts.Intern(event.argument(Argument::kCallStack).text);
+    }
     added.start = *event.start;
     added.end = event.end();
     added.duration_us = event.duration_us;

@@ -1,5 +1,5 @@
-// Inside of the room: one reader per kind of profile. All fill in what `needs` asks for, and warn
-// about what is missing of it.
+// Inside of the room: one reader per kind of profile; find_profiles.cpp chooses. All fill in what
+// `needs` asks for, and warn about what is missing of it.
 #pragma once
 
 #include <filesystem>

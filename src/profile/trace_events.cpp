@@ -16,8 +16,9 @@ using Kind = ArgumentValue::Kind;
 constexpr int kDeepest = 64;
 
 constexpr std::array<std::string_view, static_cast<size_t>(Argument::kCount)> kArgumentKeys = {
-    "name",  "sort_index",     "Input Dims", "Input type", "stream",    "Device Id",     "Addr",
-    "Bytes", "Total Reserved", "Task Type",  "Task Id",    "Stream Id", "correlation_id"};
+    "name",      "sort_index", "Input Dims",     "Input type",     "stream",
+    "Device Id", "Addr",       "Bytes",          "Total Reserved", "Task Type",
+    "Task Id",   "Stream Id",  "correlation_id", "Call stack"};
 
 Argument ArgumentOf(std::string_view key) {
   for (size_t index = 0; index < kArgumentKeys.size(); ++index) {

@@ -34,6 +34,7 @@ enum class Argument : uint8_t {
   kTaskId,         // Task Id
   kStreamId,       // Stream Id
   kCorrelationId,  // correlation_id
+  kCallStack,      // Call stack
   kCount,
 };
 

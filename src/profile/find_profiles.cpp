@@ -1,0 +1,208 @@
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "src/base/files.h"
+#include "src/base/strings.h"
+#include "src/profile/event_runs.h"
+#include "src/profile/readers.h"
+
+namespace msprobe::profile {
+namespace {
+
+constexpr std::string_view kOutputFolder = "ASCEND_PROFILER_OUTPUT";
+constexpr std::string_view kTraceView = "trace_view.json";
+
+bool StartsWithAny(std::string_view name, std::initializer_list<std::string_view> starts) {
+  return std::any_of(starts.begin(), starts.end(),
+                     [&](std::string_view start) { return name.substr(0, start.size()) == start; });
+}
+
+bool EndsWith(std::string_view name, std::string_view end) {
+  return name.size() >= end.size() && name.substr(name.size() - end.size()) == end;
+}
+
+bool IsTraceName(std::string_view name) {
+  return EndsWith(name, ".pt.trace.json") || EndsWith(name, ".pt.trace.json.gz");
+}
+
+bool IsAscendFolderName(std::string_view name) {
+  return EndsWith(name, "_ascend_pt") || EndsWith(name, "_ascend_ms");
+}
+
+bool IsDatabaseName(std::string_view name) {
+  return EndsWith(name, ".db") &&
+         StartsWithAny(name, {"ascend_pytorch_profiler", "ascend_mindspore_profiler", "msmonitor"});
+}
+
+// The number behind the last "rank" or "worker" of a name, or behind `prefix`.
+std::optional<int64_t> NumberBehind(std::string_view name, std::string_view word) {
+  const size_t at = name.rfind(word);
+  if (at == std::string_view::npos) {
+    return std::nullopt;
+  }
+  std::string_view digits = name.substr(at + word.size());
+  digits.remove_prefix(std::min(digits.find_first_not_of("_-"), digits.size()));
+  int64_t number = 0;
+  const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return end.ec == std::errc() && number >= 0 ? std::optional(number) : std::nullopt;
+}
+
+std::optional<int64_t> RankOfName(std::string_view name) {
+  for (const std::string_view word : {"rank", "worker", "profiler_info_"}) {
+    if (const std::optional<int64_t> rank = NumberBehind(name, word)) {
+      return rank;
+    }
+  }
+  return std::nullopt;
+}
+
+// Where an Ascend profile's files lie; nullopt when the folder is none.
+struct AscendPlace {
+  std::filesystem::path output;
+  std::filesystem::path database;  // empty: text files
+  std::optional<int64_t> rank;
+};
+
+Result<std::optional<AscendPlace>> FindAscend(const std::filesystem::path& folder) {
+  MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(folder));
+  AscendPlace place;
+  for (const std::string& name : names) {
+    if (StartsWithAny(name, {"profiler_info_"})) {
+      place.rank = RankOfName(name);
+    }
+  }
+  std::error_code ignored;
+  place.output = std::filesystem::is_directory(folder / kOutputFolder, ignored)
+                     ? folder / kOutputFolder
+                     : folder;
+  MSP_ASSIGN_OR_RETURN(const std::vector<std::string> files, base::ListFolder(place.output));
+  const auto database = std::find_if(files.begin(), files.end(), IsDatabaseName);
+  if (database != files.end()) {
+    place.database = place.output / *database;
+    return std::optional(place);
+  }
+  if (std::find(files.begin(), files.end(), kTraceView) != files.end()) {
+    return std::optional(place);
+  }
+  return std::optional<AscendPlace>();
+}
+
+// Ranks that no name tells are counted in the order of names; equal ones are an error.
+Status NumberRanks(const std::filesystem::path& folder, std::vector<RankPath>& found) {
+  if (found.size() == 1) {
+    return {};
+  }
+  std::set<int64_t> seen;
+  const bool all_known = std::all_of(
+      found.begin(), found.end(), [](const RankPath& profile) { return profile.rank.has_value(); });
+  for (size_t index = 0; index < found.size(); ++index) {
+    if (!all_known) {
+      found[index].rank = static_cast<int64_t>(index);
+    }
+    if (!seen.insert(*found[index].rank).second) {
+      return MismatchError(fmt::format("{} holds more than one profile of rank {}: {}",
+                                       folder.string(), *found[index].rank,
+                                       found[index].path.filename().string()))
+          .WithHint("name the file or folder that is meant");
+    }
+  }
+  std::sort(found.begin(), found.end(),
+            [](const RankPath& a, const RankPath& b) { return *a.rank < *b.rank; });
+  return {};
+}
+
+Result<Profile> ReadOne(const std::filesystem::path& path, const Needs& needs) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    MSP_ASSIGN_OR_RETURN(const std::optional<AscendPlace> place, FindAscend(path));
+    if (!place.has_value()) {
+      return NotFoundError(fmt::format("{} holds no profile", path.string()));
+    }
+    Result<Profile> profile = place->database.empty() ? ReadAscendText(path, place->output, needs)
+                                                      : ReadAscendDatabase(place->database, needs);
+    if (profile.ok()) {
+      profile->rank = place->rank;
+    }
+    return profile;
+  }
+  if (LooksLikeDatabase(path)) {
+    return ReadAscendDatabase(path, needs);
+  }
+  MSP_ASSIGN_OR_RETURN(const EventRuns runs, EventRuns::Open(path));
+  return runs.root() == TraceRoot::kObject ? ReadGpuTrace(path, needs)
+                                           : ReadAscendTrace(path, needs);
+}
+
+}  // namespace
+
+Result<std::vector<RankPath>> FindProfiles(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) {
+    if (!std::filesystem::exists(path, ignored)) {
+      return NotFoundError(fmt::format("{} does not exist", path.string()));
+    }
+    return std::vector<RankPath>{{std::nullopt, path}};
+  }
+  MSP_ASSIGN_OR_RETURN(const std::optional<AscendPlace> ascend, FindAscend(path));
+  if (ascend.has_value()) {
+    return std::vector<RankPath>{{ascend->rank, path}};
+  }
+  std::vector<RankPath> found;
+  MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(path));
+  for (const std::string& name : names) {
+    if (IsTraceName(name)) {
+      found.push_back({RankOfName(name), path / name});
+    }
+  }
+  if (found.empty()) {
+    for (const std::string& name : names) {
+      if (!IsAscendFolderName(name) || !std::filesystem::is_directory(path / name, ignored)) {
+        continue;
+      }
+      MSP_ASSIGN_OR_RETURN(const std::optional<AscendPlace> place, FindAscend(path / name));
+      if (place.has_value()) {
+        found.push_back({place->rank, path / name});
+      }
+    }
+  }
+  if (found.empty()) {
+    return NotFoundError(fmt::format("{} holds no profile", path.string()))
+        .WithHint(
+            "looked for *.pt.trace.json[.gz], *_ascend_pt or *_ascend_ms folders, "
+            "ASCEND_PROFILER_OUTPUT, trace_view.json and ascend_*_profiler*.db; profiles that were "
+            "not parsed yet (PROF_*, FRAMEWORK) must be parsed by their profiler first");
+  }
+  MSP_RETURN_IF_ERROR(NumberRanks(path, found));
+  return found;
+}
+
+Result<Profile> ReadProfile(const std::filesystem::path& path, const Needs& needs,
+                            std::optional<int64_t> rank) {
+  MSP_ASSIGN_OR_RETURN(const std::vector<RankPath> found, FindProfiles(path));
+  const auto chosen = rank.has_value()
+                          ? std::find_if(found.begin(), found.end(),
+                                         [&](const RankPath& one) { return one.rank == rank; })
+                          : found.begin();
+  if (chosen == found.end() || (!rank.has_value() && found.size() > 1)) {
+    std::vector<std::string> ranks;
+    for (const RankPath& one : found) {
+      ranks.push_back(one.rank.has_value() ? std::to_string(*one.rank) : "unknown");
+    }
+    return MismatchError(fmt::format("{} holds profiles of ranks {}{}", path.string(),
+                                     base::Join(ranks, ", "),
+                                     rank.has_value() ? fmt::format(", not {}", *rank) : ""));
+  }
+  MSP_ASSIGN_OR_RETURN(Profile profile, ReadOne(chosen->path, needs));
+  profile.path = chosen->path;
+  if (!profile.rank.has_value()) {
+    profile.rank = chosen->rank;
+  }
+  return profile;
+}
+
+}  // namespace msprobe::profile
