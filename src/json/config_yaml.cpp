@@ -79,6 +79,10 @@ class YamlTree final : public YAML::EventHandler {
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (is_data_ && builder_.expects_key()) {
+      builder_.Key("null", LineOf(mark), ConfigKind::kNull);
+      return;
+    }
     AddScalar(ConfigValue{}, mark, anchor);
   }
 

@@ -69,6 +69,20 @@ void ReadInputs(const CollectOptions& options, internal::HyperparameterReader& r
   summary.parameters = reader.merged().size();
 }
 
+// Empty when there is nothing to write.
+std::string ReadDynamic(const fs::path& path, CollectSummary& summary) {
+  if (path.empty()) {
+    return {};
+  }
+  Result<std::string> text = internal::ReadDynamicParameters(path);
+  if (!text.ok()) {
+    summary.warnings.push_back(Sentence(text.status()));
+    summary.complete = false;
+    return {};
+  }
+  return *std::move(text);
+}
+
 }  // namespace
 
 Result<CollectSummary> Collect(const CollectOptions& options) {
@@ -102,11 +116,7 @@ Result<CollectSummary> Collect(const CollectOptions& options) {
   }
   internal::HyperparameterReader reader(options.compat);
   ReadInputs(options, reader, summary);
-
-  std::string dynamic;
-  if (!options.dynamic.empty()) {
-    MSP_ASSIGN_OR_RETURN(dynamic, internal::ReadDynamicParameters(options.dynamic));
-  }
+  const std::string dynamic = ReadDynamic(options.dynamic, summary);
 
   MSP_ASSIGN_OR_RETURN(internal::PackWriter pack, internal::PackWriter::Create(options.output));
   MSP_RETURN_IF_ERROR(pack.Add(internal::kEnvironmentMember, environment_json.text));

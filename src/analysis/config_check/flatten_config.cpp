@@ -56,9 +56,6 @@ class Flattener {
     if (!compat_ || member.key_kind == ConfigKind::kText) {
       return key;
     }
-    if (member.key_kind == ConfigKind::kNull) {
-      return "null";
-    }
     if (member.key_kind == ConfigKind::kBool) {
       const char second = static_cast<char>(key.size() > 1 ? key[1] | 0x20 : '\0');
       return key[0] == 't' || key[0] == 'T' || key[0] == 'y' || key[0] == 'Y' || second == 'n'

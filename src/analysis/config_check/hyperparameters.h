@@ -33,7 +33,7 @@ class HyperparameterReader {
   const Parameters& merged() const { return merged_; }
   const std::vector<std::string>& warnings() const { return warnings_; }
 
-  // The content of hyperparameters_static.json. Secrets are replaced.
+  // The content of hyperparameters_static.json.
   std::string Json() const;
 
  private:

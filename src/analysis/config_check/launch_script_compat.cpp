@@ -19,7 +19,7 @@ constexpr std::string_view kBlockStart = "_ARGS=\"";
 constexpr size_t kBlockNameLimit = 20;  // characters in front of _ARGS
 // Blocks replaced by blocks double the text each time, and every variable is a search through the
 // script: beyond this many bytes looked at nothing more is replaced.
-constexpr size_t kWorkLimitBytes = size_t{256} << 20U;
+constexpr size_t kWorkLimitBytes = size_t{64} << 20U;
 
 bool IsBlank(char c) { return kBlanks.find(c) != std::string_view::npos; }
 bool IsWordCharacter(char c) {

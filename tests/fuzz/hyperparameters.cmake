@@ -1,0 +1,2 @@
+msprobe_fuzzer(hyperparameters analysis/config_check hyperparameters_fuzz.cpp
+               CORPUS "${CMAKE_CURRENT_SOURCE_DIR}/corpus/hyperparameters" "${CMAKE_SOURCE_DIR}/tests/data/config_check/dump_inputs")

@@ -1,0 +1,23 @@
+// Any bytes as a config with hyperparameters: YAML and JSON, complete and as the Python tool keeps
+// it; whatever is written must be readable again.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "src/analysis/config_check/hyperparameters.h"
+#include "src/json/config.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using msprobe::analysis::config_check::internal::HyperparameterReader;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  for (const bool compat : {false, true}) {
+    HyperparameterReader reader(compat);
+    for (const char* name : {"a.yaml", "a.json", "b.yaml"}) {
+      static_cast<void>(reader.AddText(name, text).ok());
+    }
+    if (!msprobe::json::ParseJsonData(reader.Json(), "written").ok()) {
+      std::abort();
+    }
+  }
+  return 0;
+}
