@@ -16,7 +16,7 @@ struct CollectOptions {
   std::vector<std::filesystem::path> inputs;  // launch scripts (.sh), configs (.yaml, .yml, .json)
   std::filesystem::path dynamic;  // parameters of a running program: one JSON object; empty: none
   std::filesystem::path output = "./config_check_pack.zip";
-  std::string python;  // interpreter: a path or a name looked up in PATH; empty: the one in use
+  std::string python;   // interpreter: a path or a name looked up in PATH; empty: the one in use
   bool compat = false;  // hyperparameters with every quirk of the Python tool
 };
 

@@ -16,7 +16,6 @@ namespace msprobe::analysis::config_check::internal {
 inline constexpr std::string_view kEnvironmentMember = "env";
 inline constexpr std::string_view kPackagesMember = "pip";
 inline constexpr std::string_view kVersionsMember = "versions";  // ours; the Python tool has none
-inline constexpr std::string_view kDynamicMember = "hyperparameters/hyperparameters_dynamic.json";
 inline constexpr std::string_view kStaticMember = "hyperparameters/hyperparameters_static.json";
 inline constexpr std::string_view kDynamicMember = "hyperparameters/hyperparameters_dynamic.json";
 

@@ -127,9 +127,8 @@ TEST(Collect, GoesOnWithoutWhatIsMissing) {
   const Result<CollectSummary> summary = Collect(options);
   ASSERT_TRUE(summary.ok()) << summary.status().message();
   EXPECT_FALSE((*summary).complete);
-  EXPECT_THAT((*summary).warnings,
-              ElementsAre(HasSubstr("no_python"), HasSubstr("no.sh"), HasSubstr("b.txt"),
-                          HasSubstr("one JSON object")));
+  EXPECT_THAT((*summary).warnings, ElementsAre(HasSubstr("no_python"), HasSubstr("no.sh"),
+                                               HasSubstr("b.txt"), HasSubstr("one JSON object")));
   EXPECT_EQ((*summary).inputs[1].parameters, 1U);
   EXPECT_THAT(NamesOf(options.output),
               ElementsAre("env", "versions", "hyperparameters/hyperparameters_static.json"));
