@@ -2,6 +2,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/state_dict.h"
 
@@ -21,6 +23,10 @@ Result<Checkpoint> OpenTensorFile(const std::filesystem::path& file, const Optio
   entries.reserve(tensors.tensors().size());
   for (const NamedTensor& tensor : tensors.tensors()) {
     entries.push_back(MakeStateEntry(tensor, 0));
+  }
+  if (entries.empty()) {
+    checkpoint.warnings.push_back(fmt::format("{}: no tensors in it", file.native()));
+    return checkpoint;
   }
   AddParameters(std::move(entries), options.optimizer, checkpoint);
   MSP_RETURN_IF_ERROR(CheckNotEmpty(checkpoint, options.optimizer), file.native());

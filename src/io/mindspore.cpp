@@ -50,6 +50,7 @@ class FieldReader {
   FieldReader(std::string_view message, uint64_t offset) : message_(message), offset_(offset) {}
 
   bool AtEnd() const { return at_ == message_.size(); }
+  bool ends_inside_number() const { return ends_inside_number_; }
   uint64_t offset() const { return offset_ + at_; }
 
   // A counted field that reaches beyond the message is cut and marked: the file may be truncated.
@@ -83,7 +84,11 @@ class FieldReader {
   Status Varint(uint64_t* value) {
     *value = 0;
     const uint64_t begin = offset();
-    for (size_t i = 0; i < kLongestVarint && !AtEnd(); ++i) {
+    for (size_t i = 0; i < kLongestVarint; ++i) {
+      if (AtEnd()) {
+        ends_inside_number_ = true;
+        return Bad(begin, "the file ends inside a number");
+      }
       const auto byte = static_cast<uint8_t>(message_[at_++]);
       // Bits beyond the 64th are dropped, as every Protocol Buffers reader does.
       *value |= static_cast<uint64_t>(byte & 0x7FU) << (7 * i);
@@ -91,7 +96,7 @@ class FieldReader {
         return {};
       }
     }
-    return Bad(begin, AtEnd() ? "the file ends inside a number" : "a number of more than 10 bytes");
+    return Bad(begin, "a number of more than 10 bytes");
   }
 
   static Status Bad(uint64_t offset, std::string_view what) {
@@ -110,6 +115,7 @@ class FieldReader {
   std::string_view message_;
   uint64_t offset_;
   size_t at_ = 0;
+  bool ends_inside_number_ = false;
 };
 
 struct Value {
@@ -148,7 +154,7 @@ Status ReadTensor(std::string_view file, std::string_view message, Value& value)
   while (!reader.AtEnd()) {
     const uint64_t offset = reader.offset();
     Status status = reader.Next(&field);
-    if (!status.ok() && value.truncated && reader.AtEnd()) {
+    if (!status.ok() && value.truncated && reader.ends_inside_number()) {
       return {};
     }
     MSP_RETURN_IF_ERROR(std::move(status));
@@ -177,7 +183,7 @@ Status ReadValue(std::string_view file, std::string_view message, Value& value) 
   while (!reader.AtEnd()) {
     const uint64_t offset = reader.offset();
     Status status = reader.Next(&field);
-    if (!status.ok() && value.truncated && reader.AtEnd()) {
+    if (!status.ok() && value.truncated && reader.ends_inside_number()) {
       return {};
     }
     MSP_RETURN_IF_ERROR(std::move(status));
@@ -393,7 +399,7 @@ Status ReadMindSpore(std::span<const std::byte> bytes, const TensorFile::Options
   while (!reader.AtEnd()) {
     const uint64_t offset = reader.offset();
     Status status = reader.Next(&field);
-    if (!status.ok() && reader.AtEnd() && !listing.empty()) {
+    if (reader.ends_inside_number() && !listing.empty()) {
       contents.warnings.push_back(fmt::format("the file ends inside a value at byte {}", offset));
       break;
     }

@@ -118,5 +118,22 @@ TEST(CheckTiling, NamesGapsOverlapsAndPiecesOutside) {
   EXPECT_NE(CheckTiling(outside).message().find("outside"), std::string::npos);
 }
 
+TEST(CheckTiling, AMillionColumnsCostNoSquare) {
+  const Matrix matrix(1, 1);
+  Parameter parameter;
+  parameter.name = "w";
+  constexpr int64_t kColumns = 1'000'000;
+  parameter.shape = {1, kColumns};
+  for (int64_t i = 0; i < kColumns; ++i) {
+    parameter.pieces.push_back({matrix.view, {0, i}, 0});
+  }
+  EXPECT_TRUE(CheckTiling(parameter).ok());
+  // The same number of elements, one of them twice.
+  parameter.pieces[3].offset[1] = 2;
+  const Status status = CheckTiling(parameter);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.message().find("overlap"), std::string::npos) << status.message();
+}
+
 }  // namespace
 }  // namespace msprobe::checkpoint

@@ -101,5 +101,18 @@ TEST(Safetensors, EveryOffenceOfTheHeaderIsNamed) {
   EXPECT_THAT(ErrorOf("{"), HasSubstr("header"));
 }
 
+TEST(Safetensors, ATruncatedFileKeepsWhatLiesBeforeTheCut) {
+  const Parsed parsed = Parse(
+      R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[8,16]}})",
+      12);
+  ASSERT_TRUE(parsed.status.ok()) << parsed.status.message();
+  ASSERT_EQ(parsed.contents.tensors.size(), 2U);
+  EXPECT_TRUE(parsed.contents.tensors[0].status.ok());
+  EXPECT_THAT(parsed.contents.tensors[1].status.message(), HasSubstr("not in the data of 12"));
+  EXPECT_THAT(parsed.contents.tensors[1].view.shape, ElementsAre(2));
+  EXPECT_EQ(parsed.contents.tensors[1].view.data, nullptr);
+  EXPECT_THAT(parsed.contents.warnings, ElementsAre(HasSubstr("4 bytes are missing")));
+}
+
 }  // namespace
 }  // namespace msprobe::io

@@ -1,0 +1,153 @@
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/checkpoint/checkpoint.h"
+#include "tests/unit/checkpoint/elements.h"
+#include "tests/unit/io/test_bytes.h"
+#include "tests/unit/support/temporary_folder.h"
+
+namespace msprobe::checkpoint {
+namespace {
+
+using msprobe::testing::Slurp;
+using msprobe::testing::TemporaryFolder;
+using ::testing::ElementsAre;
+using testing::ElementsOf;
+using testing::FindParameter;
+using ::testing::HasSubstr;
+
+constexpr const char* kFirst = "model-00001-of-00002.safetensors";
+constexpr const char* kSecond = "model-00002-of-00002.safetensors";
+
+// One safetensors file of uint8 vectors, each filled with its own length.
+std::string Safetensors(const std::vector<std::pair<std::string, int>>& tensors) {
+  std::string header = "{";
+  std::string data;
+  for (const auto& [name, size] : tensors) {
+    header += (header.size() > 1 ? ",\"" : "\"") + name + R"(":{"dtype":"U8","shape":[)" +
+              std::to_string(size) + R"(],"data_offsets":[)" + std::to_string(data.size()) + "," +
+              std::to_string(data.size() + static_cast<size_t>(size)) + "]}";
+    data.append(static_cast<size_t>(size), static_cast<char>(size));
+  }
+  header += "}";
+  std::string bytes;
+  io::testing::PutLittle<uint64_t>(bytes, header.size());
+  return bytes + header + data;
+}
+
+std::string Index(const std::string& second = kSecond) {
+  return std::string(R"({"metadata":{"total_size":9},"weight_map":{"model.a":")") + kFirst +
+         R"(","model.b":")" + kFirst + R"(","lm_head":")" + second + R"("}})";
+}
+
+void WriteShards(const TemporaryFolder& folder) {
+  folder.Write(kFirst, Safetensors({{"model.a", 2}, {"model.b", 3}}));
+  folder.Write(kSecond, Safetensors({{"lm_head", 4}}));
+  folder.Write("model.safetensors.index.json", Index());
+}
+
+TEST(HuggingFace, ShardsAreReadThroughTheIndex) {
+  const TemporaryFolder folder;
+  WriteShards(folder);
+  folder.Write("config.json", R"({"model_type":"llama","num_hidden_layers":2,"hidden_size":64,
+      "num_attention_heads":8,"num_key_value_heads":4,"head_dim":16,"vocab_size":1000})");
+  const Result<Checkpoint> checkpoint = OpenCheckpoint(folder.path(), Options());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_EQ(checkpoint->kind, Kind::kHuggingFace);
+  ASSERT_EQ(checkpoint->parameters.size(), 3U);
+  EXPECT_EQ(checkpoint->parameters[0].name, "model.a");
+  EXPECT_EQ(ElementsOf(checkpoint->parameters[2]), std::vector<float>({4, 4, 4, 4}));
+  EXPECT_EQ(checkpoint->facts.architecture, "llama");
+  EXPECT_EQ(checkpoint->facts.layers, 2);
+  EXPECT_EQ(checkpoint->facts.query_groups, 4);
+  EXPECT_EQ(checkpoint->facts.head_size, 16);
+  EXPECT_EQ(checkpoint->facts.vocabulary, 1000);
+  EXPECT_FALSE(checkpoint->facts.experts.has_value());
+  EXPECT_TRUE(checkpoint->warnings.empty());
+}
+
+TEST(HuggingFace, ModelsOfTextAndPicturesKeepTheirFactsOneLevelDown) {
+  const TemporaryFolder folder;
+  folder.Write("model.safetensors", Safetensors({{"a", 1}}));
+  folder.Write("config.json", R"({"model_type":"llava","text_config":{"num_hidden_layers":7}})");
+  const Result<Checkpoint> checkpoint = OpenCheckpoint(folder.path(), Options());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_EQ(checkpoint->facts.layers, 7);
+  EXPECT_EQ(checkpoint->facts.architecture, "llava");
+}
+
+TEST(HuggingFace, AMissingShardIsNamedAndItsParametersAreMarked) {
+  const TemporaryFolder folder;
+  WriteShards(folder);
+  std::filesystem::remove(folder / kSecond);
+  const Result<Checkpoint> checkpoint = OpenCheckpoint(folder.path(), Options());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_THAT(checkpoint->warnings, ElementsAre(HasSubstr(kSecond)));
+  const Parameter* lost = FindParameter(checkpoint->parameters, "lm_head");
+  ASSERT_NE(lost, nullptr);
+  EXPECT_EQ(lost->status.code(), StatusCode::kNotFound);
+  EXPECT_TRUE(FindParameter(checkpoint->parameters, "model.a")->status.ok());
+}
+
+TEST(HuggingFace, ATruncatedShardLosesOnlyTheTensorThatWasCut) {
+  const TemporaryFolder folder;
+  WriteShards(folder);
+  const std::string bytes = Slurp(folder / kFirst);
+  folder.Write(kFirst, bytes.substr(0, bytes.size() - 1));
+  const Result<Checkpoint> checkpoint = OpenCheckpoint(folder.path(), Options());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_TRUE(FindParameter(checkpoint->parameters, "model.a")->status.ok());
+  EXPECT_FALSE(FindParameter(checkpoint->parameters, "model.b")->status.ok());
+  EXPECT_THAT(FindParameter(checkpoint->parameters, "model.b")->shape, ElementsAre(3));
+  EXPECT_THAT(checkpoint->warnings, ElementsAre(HasSubstr("truncated")));
+}
+
+TEST(HuggingFace, ATensorThatTheIndexPromisesInVainIsMarked) {
+  const TemporaryFolder folder;
+  WriteShards(folder);
+  folder.Write(kSecond, Safetensors({{"other", 4}}));
+  const Result<Checkpoint> checkpoint = OpenCheckpoint(folder.path(), Options());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_THAT(FindParameter(checkpoint->parameters, "lm_head")->status.message(),
+              HasSubstr("promises"));
+  EXPECT_NE(FindParameter(checkpoint->parameters, "other"), nullptr);
+}
+
+TEST(HuggingFace, TheIndexMayNotLeaveTheFolder) {
+  for (const char* name : {"../secret.safetensors", "/etc/secret", "", ".."}) {
+    const TemporaryFolder folder;
+    WriteShards(folder);
+    folder.Write("model.safetensors.index.json", Index(name));
+    const Result<Checkpoint> checkpoint = OpenCheckpoint(folder.path(), Options());
+    ASSERT_FALSE(checkpoint.ok()) << name;
+    EXPECT_THAT(checkpoint.status().message(), HasSubstr("lm_head"));
+  }
+}
+
+TEST(HuggingFace, WithoutAnIndexTheNumbersTellWhatIsMissing) {
+  const TemporaryFolder folder;
+  folder.Write(kSecond, Safetensors({{"lm_head", 4}}));
+  Options options;
+  const Result<Checkpoint> refused = OpenCheckpoint(folder.path(), options);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.status().message(), HasSubstr("1 of 2 shards"));
+  options.allow_missing_ranks = true;
+  const Result<Checkpoint> partial = OpenCheckpoint(folder.path(), options);
+  ASSERT_TRUE(partial.ok()) << partial.status().message();
+  EXPECT_THAT(partial->warnings, ElementsAre(HasSubstr("1 of 2 shards")));
+}
+
+TEST(HuggingFace, ABrokenConfigCostsOnlyTheFacts) {
+  const TemporaryFolder folder;
+  folder.Write("model.safetensors", Safetensors({{"a", 1}}));
+  folder.Write("config.json", "{");
+  const Result<Checkpoint> checkpoint = OpenCheckpoint(folder.path(), Options());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_EQ(checkpoint->warnings.size(), 1U);
+}
+
+}  // namespace
+}  // namespace msprobe::checkpoint
