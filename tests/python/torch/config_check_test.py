@@ -189,6 +189,54 @@ class Inputs(ConfigCheckCase):
         self.assertEqual((depth, output.count("nested deeper")), (10, 1))
 
 
+class OnDevices(ConfigCheckCase):
+    def test_reductions_there_agree_with_those_here(self):
+        """What a device would do is done by the host here: the same functions of PyTorch."""
+        self.record("""
+            from msprobe.core.config_check import pytorch as framework
+            framework.configure()
+            framework._CHUNK = 1000
+            there, here = framework.Statistics(), framework.Statistics()
+            tensors = [torch.randn(50, 70), torch.randn(50, 70).half(), torch.randn(3, 7).bfloat16(),
+                       torch.randn(4000).double(), torch.arange(5000), torch.tensor(True),
+                       torch.randn(30, 40).t()[::2], torch.tensor(-2.5), torch.randn(5) * 1j,
+                       torch.full((2,), 60000.).half(), torch.tensor([float("nan"), 1.0])]
+            pairs = [(here.of(tensor, half), there._reduce(tensor, half),
+                      1e-2 if half and tensor.dtype in framework._HALVES else 1e-6)
+                     for tensor in tensors for half in (True, False)]
+            assert all(right == {} for _, right, _ in pairs)
+            there.finish()
+            for left, right, tolerance in pairs:
+                assert list(left) == list(right) == ["max", "min", "mean", "norm"]
+                for key in left:
+                    assert torch.isclose(torch.tensor(left[key]), torch.tensor(right[key]),
+                                         rtol=tolerance, atol=1e-6,
+                                         equal_nan=True), (key, left, right)
+            assert there._reduce(torch.zeros(0), True) is None
+            assert there._reduce(torch.eye(2).to_sparse(), True) is None
+        """)
+
+    def test_a_device_that_fails_costs_its_own_values_only(self):
+        pack, output = self.record("""
+            from msprobe.core.config_check import pytorch as framework
+            of = framework.Statistics.of
+            def strange(self, tensor, keeps_half):
+                if tensor.numel() == 2: return self._reduce(tensor, keeps_half)
+                return of(self, tensor, keeps_half)
+            framework.Statistics.of = strange
+            def broken(*_): raise RuntimeError("the device is gone")
+            stack, torch.stack = torch.stack, lambda rows: (
+                broken() if rows and rows[0].dim() == 1 and len(rows[0]) == 4
+                and len(rows) > 1 else stack(rows))
+            model = Net()
+            ConfigChecker(model, output_zip_path="pack.zip")
+            model(torch.ones(1, 3), torch.ones(2))
+        """)
+        self.assertIn("the device is gone", output)
+        self.assertEqual(pack.dataset()["args"]["1"], {})
+        self.assertEqual(list(pack.weights()), ["first.weight", "first.bias", "second.weight"])
+
+
 class Steps(ConfigCheckCase):
     def test_every_forward_is_a_step_before_which_the_weights_are_seen(self):
         pack, _ = self.record("""
@@ -391,6 +439,7 @@ class Harm(ConfigCheckCase):
         """)
         self.assertIn("went on", output)
         self.assertEqual(len(pack.steps()), 1)
+        self.assertEqual(output.count("no forward of the model was seen"), 1)
 
 
 class Random(ConfigCheckCase):

@@ -1,10 +1,11 @@
 """The face to a training script."""
+import atexit
 import json
 import os
 
 from msprobe.core.config_check import notice, program
 from msprobe.core.config_check.megatron import Arguments
-from msprobe.core.config_check.pack import DYNAMIC_HYPERPARAMETERS, Pack
+from msprobe.core.config_check.pack import Pack
 from msprobe.core.config_check.features import Inputs, of_parameters
 from msprobe.core.config_check.random_calls import RandomCalls, python_functions
 
@@ -102,21 +103,24 @@ class ConfigChecker:
     @notice.harmless("environment, packages and hyperparameters")
     def _collect(self, fmk, inputs):
         self._pack.start_afresh()
-        try:
-            members = program.collect(fmk, [os.fspath(path) for path in inputs])
-            for name, data in members.items():
-                self._pack.add(name, data)
-        finally:
-            dynamic = _arguments.as_json()
-            if dynamic is not None:
-                self._pack.add(DYNAMIC_HYPERPARAMETERS, _text(dynamic))
-            self._pack.flush_soon()
+        dynamic = _arguments.as_json()
+        members = program.collect(fmk, [os.fspath(path) for path in inputs],
+                                  None if dynamic is None else _text(dynamic))
+        for name, data in members.items():
+            self._pack.add(name, data)
+        self._pack.flush_soon()
 
     @notice.harmless("the model")
     def _watch(self):
         self._framework.configure()
         if self._steps != 0:
             self._handle = self._framework.watch_calls(self._model, self._before_forward)
+            atexit.register(self._tell_if_nothing_was_seen)
+
+    def _tell_if_nothing_was_seen(self):
+        if self._recorded == 0 and self._handle is not None:
+            notice.once("no forward of the model was seen: if it is wrapped or compiled after "
+                        "ConfigChecker(model), give ConfigChecker the result")
 
     def _stop(self):
         handle, self._handle = self._handle, None

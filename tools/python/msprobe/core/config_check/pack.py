@@ -16,7 +16,6 @@ from multiprocessing import util
 
 from msprobe.core.config_check import notice
 
-DYNAMIC_HYPERPARAMETERS = "hyperparameters/hyperparameters_dynamic.json"
 _DATASET = "dataset/step%d/rank%d/dataset.json"
 _WEIGHTS = "weights/step%d/rank%d/weight.json"
 _RANDOM = "random/rank%d.json"

@@ -26,16 +26,20 @@ def find():
     return found
 
 
-def collect(framework, inputs):
+def collect(framework, inputs, dynamic):
     """Members {name: bytes} for the environment, the packages, and the hyperparameters of `inputs`
-    (launch scripts and configs)."""
+    (launch scripts and configs) and of the running program (`dynamic`: a JSON text or None)."""
     with tempfile.TemporaryDirectory(prefix="msprobe_") as folder:
         pack = os.path.join(folder, "config_check_pack.zip")
         command = [find(), "-f", framework, "config_check", "-o", pack,
-                   "--python", sys.executable, "-d"]
+                   "--python", sys.executable]
+        if dynamic is not None:
+            command += ["--dynamic", os.path.join(folder, "dynamic.json")]
+            with open(command[-1], "w", encoding="utf-8") as file:
+                file.write(dynamic)
         # The process inherits this one's variables: they are what is collected.
-        done = subprocess.run(command + inputs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              timeout=_LONGEST_S)
+        done = subprocess.run(command + ["-d"] + inputs, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=_LONGEST_S)
         output = done.stdout.decode("utf-8", "replace").strip()
         if not os.path.exists(pack):
             raise RuntimeError("%s ended with %d: %s" % (command[0], done.returncode, output))
