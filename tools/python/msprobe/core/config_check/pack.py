@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import struct
 import tempfile
 import threading
 import time
@@ -22,9 +23,11 @@ _RANDOM = "random/rank%d.json"
 # What an earlier run leaves. "versions" is written by `msprobe config_check -d` beside the others.
 _OURS = ("env", "pip", "versions", "hyperparameters/", "dataset/", "weights/", "random/")
 
-# Members tell in their comments when they were written: rank 0 removes those that are older than
-# its process, and keeps what quicker ranks of the same run have written already.
+# Members tell in an extra field when they were written: rank 0 removes those that are older than its
+# process, and keeps what quicker ranks of the same run have written already.
 _STARTED = time.time()
+_WRITTEN = struct.Struct("<HHQ")  # a number that nobody else uses, bytes that follow, microseconds
+_WRITTEN_ID = 0x504D
 
 _PATIENCE_S = 0.1  # during a step
 _LONG_PATIENCE_S = 60
@@ -278,7 +281,7 @@ def _member(name, when):
     member = zipfile.ZipInfo(name)  # its date is 1980, as of all members
     member.compress_type = zipfile.ZIP_DEFLATED
     member.external_attr = 0o600 << 16
-    member.comment = b"%d" % (1000 * when)
+    member.extra = _WRITTEN.pack(_WRITTEN_ID, 8, int(1e6 * when))
     return member
 
 
@@ -287,6 +290,7 @@ def _copy(member):
     result.compress_type = member.compress_type
     result.external_attr = member.external_attr
     result.comment = member.comment
+    result.extra = member.extra if _written(member) is not None else b""
     return result
 
 
@@ -295,4 +299,13 @@ def _is_left(member):
     name = member.filename
     if not any(name == own or own.endswith("/") and name.startswith(own) for own in _OURS):
         return False
-    return not member.comment.isdigit() or int(member.comment) < 1000 * _STARTED
+    written = _written(member)
+    return written is None or written < _STARTED
+
+
+def _written(member):
+    """When it was written; None of members that are none of ours."""
+    if len(member.extra) != _WRITTEN.size:
+        return None
+    number, _, microseconds = _WRITTEN.unpack(member.extra)
+    return microseconds / 1e6 if number == _WRITTEN_ID else None
