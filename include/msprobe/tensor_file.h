@@ -81,6 +81,8 @@ class TensorFile {
                                       std::span<const Part> parts, const Options& options);
 
   TensorFileFormat format() const;
+  // Of the file, and of what had to be inflated.
+  uint64_t size_bytes() const;
   const std::vector<NamedTensor>& tensors() const;  // in file order; aliases appear once per name
   const std::vector<NamedScalar>& scalars() const;
   // Things a careful reader wants to know: "suspicious global os.system (not executed)", "8 bytes

@@ -8,6 +8,7 @@
 
 #include "src/base/files.h"
 #include "src/base/strings.h"
+#include "src/io/read_budget.h"
 
 namespace msprobe::checkpoint {
 namespace {
@@ -63,7 +64,26 @@ std::string_view KindName(Kind kind) {
   return "";
 }
 
-Result<Checkpoint> OpenCheckpoint(const std::filesystem::path& path, const Options& options) {
+namespace {
+
+// Marks parameters that repeat bytes without end: nobody can read them.
+void LimitRepeatedBytes(Checkpoint& checkpoint) {
+  uint64_t bytes = 0;
+  for (const TensorFile& file : checkpoint.files) {
+    bytes += file.size_bytes();
+  }
+  io::ReadBudget budget(bytes);
+  for (Parameter& parameter : checkpoint.parameters) {
+    for (size_t i = 0; parameter.status.ok() && i < parameter.pieces.size(); ++i) {
+      parameter.status = budget.Take(parameter.pieces[i].view);
+    }
+    if (!parameter.status.ok()) {
+      parameter.pieces.clear();
+    }
+  }
+}
+
+Result<Checkpoint> OpenByContent(const std::filesystem::path& path, const Options& options) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) {
     return NotFoundError(fmt::format("{}: no such file or folder", path.native()));
@@ -86,6 +106,14 @@ Result<Checkpoint> OpenCheckpoint(const std::filesystem::path& path, const Optio
     return OpenTensorFile(path / files.front(), options);
   }
   return NoCheckpoint(path, names);
+}
+
+}  // namespace
+
+Result<Checkpoint> OpenCheckpoint(const std::filesystem::path& path, const Options& options) {
+  MSP_ASSIGN_OR_RETURN(Checkpoint checkpoint, OpenByContent(path, options));
+  LimitRepeatedBytes(checkpoint);
+  return checkpoint;
 }
 
 }  // namespace msprobe::checkpoint

@@ -17,6 +17,7 @@
 #include "src/checkpoint/megatron_names.h"
 #include "src/checkpoint/megatron_ranks.h"
 #include "src/checkpoint/megatron_stages.h"
+#include "src/io/read_budget.h"
 
 namespace msprobe::checkpoint {
 namespace {
@@ -53,7 +54,11 @@ class MegatronMerger {
       : ranks_(ranks),
         corrected_(!options.compatible_merge),
         gated_(checkpoint.facts.gated.value_or(false)),
-        checkpoint_(checkpoint) {}
+        checkpoint_(checkpoint) {
+    for (const TensorFile& file : checkpoint.files) {
+      budgets_.emplace_back(file.size_bytes());
+    }
+  }
 
   void Run() {
     CollectTensors();
@@ -73,7 +78,7 @@ class MegatronMerger {
   void MergeStage(RankPlace place);
   void AddToGroup(std::vector<Group>& groups, std::unordered_map<std::string, size_t>& places,
                   int64_t virtual_stage, RankPart part);
-  Parameter MakePart(size_t file, const RankTensor& tensor) const;
+  Parameter MakePart(size_t file, const RankTensor& tensor);
   std::string WholeName(const Group& group, const RankPlace& place) const;
   void Keep(MergedRanks merged);
   void WarnOnce(std::string text);
@@ -83,6 +88,7 @@ class MegatronMerger {
   const bool gated_;
   Checkpoint& checkpoint_;
   std::vector<std::vector<RankTensor>> tensors_;  // per file
+  std::vector<io::ReadBudget> budgets_;           // per file: copies are read while merging
   std::vector<int64_t> first_layers_;             // per part of the pipeline
   int64_t experts_per_rank_ = 0;                  // 0: experts keep their numbers
   struct Kept {
@@ -155,10 +161,13 @@ void MegatronMerger::NumberExperts() {
   }
 }
 
-Parameter MegatronMerger::MakePart(size_t file_index, const RankTensor& tensor) const {
+Parameter MegatronMerger::MakePart(size_t file_index, const RankTensor& tensor) {
   const TensorFile& file = checkpoint_.files[file_index];
   const NamedTensor& source = file.tensors()[tensor.index];
   Status status = source.status;
+  if (status.ok()) {
+    status = budgets_[file_index].Take(source.view);
+  }
   if (status.ok()) {
     status = file.VerifyChecksum(source, kVerifyUpToBytes);
   }

@@ -188,7 +188,11 @@ std::string_view TensorFileFormatName(TensorFileFormat format) {
 
 std::string NamedTensor::name() const { return base::Join(path, "."); }
 
-TensorFile::TensorFile(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+TensorFile::TensorFile(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
+  std::sort(
+      impl_->contents.unchecked.begin(), impl_->contents.unchecked.end(),
+      [](const auto& a, const auto& b) { return std::less<>()(a.bytes.data(), b.bytes.data()); });
+}
 TensorFile::TensorFile(TensorFile&&) noexcept = default;
 TensorFile& TensorFile::operator=(TensorFile&&) noexcept = default;
 TensorFile::~TensorFile() = default;
@@ -198,9 +202,6 @@ Result<TensorFile> TensorFile::Open(const std::filesystem::path& path, const Opt
   MSP_ASSIGN_OR_RETURN(impl->file, base::FileBytes::Open(path, options.scratch));
   MSP_RETURN_IF_ERROR(io::ReadTensorBytes(impl->file.bytes(), options, impl->contents),
                       path.native());
-  std::sort(
-      impl->contents.unchecked.begin(), impl->contents.unchecked.end(),
-      [](const auto& a, const auto& b) { return std::less<>()(a.bytes.data(), b.bytes.data()); });
   return TensorFile(std::move(impl));
 }
 
@@ -220,6 +221,13 @@ Result<TensorFile> TensorFile::OpenParts(const std::filesystem::path& path,
   return TensorFile(std::move(impl));
 }
 
+uint64_t TensorFile::size_bytes() const {
+  uint64_t bytes = impl_->file.bytes().size();
+  for (const io::ZipBytes& member : impl_->contents.inflated) {
+    bytes += member.bytes.size();
+  }
+  return bytes;
+}
 TensorFileFormat TensorFile::format() const { return impl_->contents.format; }
 const std::vector<NamedTensor>& TensorFile::tensors() const { return impl_->contents.tensors; }
 const std::vector<NamedScalar>& TensorFile::scalars() const { return impl_->contents.scalars; }

@@ -18,6 +18,7 @@
 #include "src/dump/dump_file.h"
 #include "src/dump/layout.h"
 #include "src/dump/names.h"
+#include "src/io/read_budget.h"
 
 namespace msprobe::analysis {
 namespace {
@@ -255,7 +256,7 @@ class Reader {
     MSP_RETURN_IF_ERROR(tensor->status);
     std::error_code ignored;
     const uintmax_t size = fs::file_size(folder / name, ignored);
-    MSP_RETURN_IF_ERROR(ReadBudget(ignored ? 0 : size).Take(tensor->view));
+    MSP_RETURN_IF_ERROR(io::ReadBudget(ignored ? 0 : size).Take(tensor->view));
     return StatisticsOf(file, tensor->view, scratch);
   }
 

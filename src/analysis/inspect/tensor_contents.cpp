@@ -15,6 +15,7 @@
 #include "src/analysis/inspect/tensor_statistics.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
+#include "src/io/read_budget.h"
 
 namespace msprobe::analysis {
 namespace {
@@ -161,7 +162,7 @@ Result<InspectResult> InspectTensorFile(const InspectOptions& options) {
   result.warnings = file.warnings();
   RowFilter filter(options, result);
   Totals totals;
-  ReadBudget budget(FileBytesOrZero(options.path));
+  io::ReadBudget budget(FileBytesOrZero(options.path));
   std::vector<TensorRow> rows;
   struct Work {
     const NamedTensor* tensor;
@@ -251,7 +252,7 @@ FileContents ReadOne(const InspectOptions& options, const std::string& name,
     contents.bad = true;
     return contents;
   }
-  ReadBudget budget(FileBytesOrZero(path));
+  io::ReadBudget budget(FileBytesOrZero(path));
   for (const NamedTensor& tensor : file->tensors()) {
     contents.totals.Add(tensor);
     TensorRow row = DescribeTensor(tensor, tensor.path.empty() ? name : name + ":" + tensor.name());

@@ -2,40 +2,16 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
-#include "src/base/strings.h"
 #include "src/tensor/tensor_buffer.h"
 
 namespace msprobe::analysis {
 namespace {
-
-// Enough for every honest file: views share storages a few times at most.
-constexpr uint64_t kTimesFileSize = 8;
-constexpr uint64_t kFreeBytes = uint64_t{1} << 30U;
 
 constexpr auto kBlock = static_cast<int64_t>(kernels::kBlockElements);
 // Pages behind the reader are given back in runs of this many blocks.
 constexpr int64_t kBlocksPerRelease = 64;
 
 }  // namespace
-
-ReadBudget::ReadBudget(uint64_t file_bytes)
-    : left_bytes_(file_bytes > UINT64_MAX / (2 * kTimesFileSize)
-                      ? UINT64_MAX
-                      : file_bytes * kTimesFileSize + kFreeBytes) {}
-
-Status ReadBudget::Take(const TensorView& view) {
-  const auto elements = static_cast<uint64_t>(view.element_count());
-  const uint64_t size = DTypeSize(view.dtype);
-  if (elements > left_bytes_ / size) {
-    return UnsupportedError(fmt::format(
-        "{} elements over {} of storage: too many repeated bytes to read, statistics left out",
-        base::FormatCount(elements), base::FormatBytes(view.extent_bytes)));
-  }
-  left_bytes_ -= elements * size;
-  return {};
-}
 
 kernels::TensorStats StatisticsOf(const TensorFile& file, const TensorView& view,
                                   std::vector<std::byte>& scratch) {

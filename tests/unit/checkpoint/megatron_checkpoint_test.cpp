@@ -291,6 +291,19 @@ TEST(OpenMegatron, ShapesThatDoNotFitAreAMatterOfTheirParameter) {
   EXPECT_THAT(Get(opened, "linear_qkv.weight").status.message(), HasSubstr("cannot be joined"));
 }
 
+TEST(OpenMegatron, DoesNotReadTensorsThatRepeatTheirBytesWithoutEnd) {
+  const TemporaryFolder folder;
+  const TestTensor endless{
+      .shape = {1 << 22, 1 << 22}, .values = {1}, .is_parameter = false, .expanded = true};
+  for (const char* name : {"mp_rank_00", "mp_rank_01"}) {
+    WriteRank(folder, name,
+              Sized(2, 1).Tensor("model", "norm", endless).Tensor("model", "w", Counting({1})));
+  }
+  const Checkpoint opened = MustOpen(folder.path());
+  EXPECT_THAT(Get(opened, "norm").status.message(), HasSubstr("repeated bytes"));
+  EXPECT_TRUE(Get(opened, "w").status.ok());
+}
+
 TEST(OpenMegatron, LeavesOptimizerStatesOutUnlessAskedFor) {
   const TemporaryFolder folder;
   TestTensor state = Counting({2});

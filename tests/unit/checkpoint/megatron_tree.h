@@ -25,6 +25,7 @@ struct TestTensor {
   bool is_parameter = false;  // an nn.Parameter that requires grad
   bool lacks_bytes = false;   // its storage declares more than there is
   bool wrong_checksum = false;
+  bool expanded = false;  // strides 0: one value stands for all of the shape
 };
 
 // None, a number, a switch or a text.
@@ -98,12 +99,12 @@ class RankFileMaker {
         {.name = "archive/data/" + key, .content = content, .wrong_crc = tensor.wrong_checksum});
     const auto declared =
         static_cast<int64_t>(tensor.values.size() + (tensor.lacks_bytes ? 1000 : 0));
-    std::string value = "ctorch._utils\n_rebuild_tensor_v2\n((" + Text("storage") +
-                        "ctorch\nFloatStorage\n" + Text(key) + Text("cpu") + Number(declared) +
-                        "tQ" + Number(0) + Numbers(tensor.shape) +
-                        Numbers(ContiguousStrides(tensor.shape)) +
-                        "\x89"
-                        "ccollections\nOrderedDict\n)RtR";
+    std::string value =
+        "ctorch._utils\n_rebuild_tensor_v2\n((" + Text("storage") + "ctorch\nFloatStorage\n" +
+        Text(key) + Text("cpu") + Number(declared) + "tQ" + Number(0) + Numbers(tensor.shape) +
+        Numbers(tensor.expanded ? Shape(tensor.shape.size(), 0) : ContiguousStrides(tensor.shape)) +
+        "\x89"
+        "ccollections\nOrderedDict\n)RtR";
     if (tensor.is_parameter) {
       value = "ctorch._utils\n_rebuild_parameter\n(" + value +
               "\x88"

@@ -149,39 +149,5 @@ TEST(StatisticsOf, GivesTheSameForAStridedViewAndItsCopy) {
   EXPECT_LE(scratch.size(), size_t{1} << 20U);
 }
 
-TEST(ReadBudget, RefusesViewsThatRepeatAFewBytesWithoutEnd) {
-  const float one = 1.0F;
-  TensorView view;
-  view.shape = {int64_t{1} << 31, int64_t{1} << 31};
-  view.strides = {0, 0};
-  view.data = reinterpret_cast<const std::byte*>(&one);
-  view.extent_bytes = sizeof(one);
-  ReadBudget budget(1000);
-  const Status status = budget.Take(view);
-  EXPECT_EQ(status.code(), StatusCode::kUnsupported);
-  EXPECT_THAT(status.message(), HasSubstr("statistics left out"));
-}
-
-TEST(ReadBudget, RefusesOneStorageNamedTooOften) {
-  std::vector<float> values(1 << 20);
-  const TensorView view = ViewOf(values, {1 << 20});
-  ReadBudget budget(values.size() * sizeof(float));
-  int taken = 0;
-  while (taken < 100'000 && budget.Take(view).ok()) {
-    ++taken;
-  }
-  EXPECT_GE(taken, 8);
-  EXPECT_LT(taken, 1000);
-}
-
-TEST(ReadBudget, TakesAnHonestFileOfAnySize) {
-  TensorView view;
-  view.shape = {int64_t{1} << 40};
-  view.strides = {1};
-  view.extent_bytes = size_t{4} << 40U;
-  ReadBudget budget((uint64_t{4} << 40U) + 4096);
-  EXPECT_TRUE(budget.Take(view).ok());
-}
-
 }  // namespace
 }  // namespace msprobe::analysis

@@ -1,0 +1,50 @@
+#include "src/io/read_budget.h"
+
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace msprobe::io {
+namespace {
+
+TEST(ReadBudget, RefusesViewsThatRepeatAFewBytesWithoutEnd) {
+  const float one = 1.0F;
+  TensorView view;
+  view.shape = {int64_t{1} << 31, int64_t{1} << 31};
+  view.strides = {0, 0};
+  view.data = reinterpret_cast<const std::byte*>(&one);
+  view.extent_bytes = sizeof(one);
+  ReadBudget budget(1000);
+  const Status status = budget.Take(view);
+  EXPECT_EQ(status.code(), StatusCode::kUnsupported);
+  EXPECT_THAT(status.message(), ::testing::HasSubstr("too many repeated bytes"));
+}
+
+TEST(ReadBudget, RefusesOneStorageNamedTooOften) {
+  std::vector<float> values(1 << 20);
+  TensorView view;
+  view.shape = {1 << 20};
+  view.strides = {1};
+  view.data = reinterpret_cast<const std::byte*>(values.data());
+  view.extent_bytes = values.size() * sizeof(float);
+  ReadBudget budget(values.size() * sizeof(float));
+  int taken = 0;
+  while (taken < 100'000 && budget.Take(view).ok()) {
+    ++taken;
+  }
+  EXPECT_GE(taken, 8);
+  EXPECT_LT(taken, 1000);
+}
+
+TEST(ReadBudget, TakesAnHonestFileOfAnySize) {
+  TensorView view;
+  view.shape = {int64_t{1} << 40};
+  view.strides = {1};
+  view.extent_bytes = size_t{4} << 40U;
+  ReadBudget budget((uint64_t{4} << 40U) + 4096);
+  EXPECT_TRUE(budget.Take(view).ok());
+}
+
+}  // namespace
+}  // namespace msprobe::io
