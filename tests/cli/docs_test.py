@@ -4,10 +4,10 @@
 usage: docs_test.py MSPROBE REPOSITORY [TEST...]
 
 Every ```console block of README*.md, CONTRIBUTING.md and docs/ is run: the lines behind "$ " in bash, one after another, in a
-scratch folder that all blocks of one document share and that holds docs/example as docs/example, npu_dump and bench_dump. The
-lines below a command are its expected output (stdout and stderr); times, rates, stamps and absolute paths are made equal before the
-comparison, and a line "..." stands for any number of lines. A command without lines below it must only succeed; "$ echo $?" shows
-the exit code of one that need not. Commands of tools/ must exist and know their flags; they are not run, except that the output
+scratch folder that all blocks of one document share and that holds docs/example as docs/example, npu_dump and bench_dump, and
+small checkpoints of tests/data/ckpt as gpu_ckpt, npu_ckpt and incomplete_ckpt. The lines below a command are its expected output
+(stdout and stderr); times, rates, stamps and absolute paths are made equal before the comparison, and a line "..." stands for any
+number of lines. A command without lines below it must only succeed; "$ echo $?" shows the exit code of one that need not. Commands of tools/ must exist and know their flags; they are not run, except that the output
 shown for tools/quickstart.sh must be that of the comparison in it.
 
 A document with the line "<!-- needs PyTorch -->" is run only where PyTorch and the Python shim are; python3 in documents is the one
@@ -111,6 +111,10 @@ class Docs(unittest.TestCase):
         shutil.copytree(example, folder / "docs/example")
         shutil.copytree(example / "npu", folder / "npu_dump")
         shutil.copytree(example / "bench", folder / "bench_dump")
+        checkpoints = REPOSITORY / "tests/data/ckpt"
+        shutil.copytree(checkpoints / "single_vs_tp2pp2/a", folder / "gpu_ckpt")
+        shutil.copytree(checkpoints / "single_vs_tp2pp2/b", folder / "npu_ckpt")
+        shutil.copytree(checkpoints / "tp_rank_missing/b", folder / "incomplete_ckpt")
         (folder / "bin").mkdir()
         (folder / "bin/msprobe").symlink_to(MSPROBE)
         (folder / "bin/python3").symlink_to(sys.executable)
