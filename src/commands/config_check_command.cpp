@@ -1,6 +1,7 @@
 #include "src/commands/config_check_command.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -136,7 +137,9 @@ Result<ExitCode> ConfigCheckCommand::RunCompareCheckpoints(const Context& contex
 }
 
 Result<ExitCode> ConfigCheckCommand::RunCollect(const Context& context) {
-  collect_.inputs = inputs_;
+  // A bare -d arrives as one empty path.
+  std::copy_if(inputs_.begin(), inputs_.end(), std::back_inserter(collect_.inputs),
+               [](const std::filesystem::path& path) { return !path.empty(); });
   collect_.compat = compat_;
   if (!output_.empty()) {
     collect_.output = output_;

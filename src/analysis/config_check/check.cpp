@@ -21,7 +21,7 @@ void AddExample(Finding& finding, std::string text) {
 }
 
 std::string Shown(std::string_view value) {
-  constexpr size_t kMaxBytes = 48;
+  constexpr size_t kMaxBytes = 60;
   if (value.empty()) {
     return "(empty)";
   }

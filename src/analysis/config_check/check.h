@@ -29,6 +29,7 @@ struct Finding {
   std::vector<std::string> examples;  // "lr: 0.1 / 0.2"
   std::string why;                    // empty: nothing to add
   std::string fix;
+  bool consequence = false;  // of something else: told behind the other errors
 };
 
 struct CheckOptions {

@@ -93,7 +93,9 @@ Status CompareVersions(const PackPair& packs, std::vector<Finding>& findings) {
   finding.severity = Severity::kWarning;
   for (const Members::Member& member : bench_members) {
     const uint32_t other = cmp_members.Find(member.key);
-    if (other != ValueTree::kNone && !PythonEqual(bench, member.node, cmp, other)) {
+    // Where the interpreter lies says nothing about what it computes.
+    if (member.key != "python_path" && other != ValueTree::kNone &&
+        !PythonEqual(bench, member.node, cmp, other)) {
       AddExample(finding, fmt::format("{}: {} / {}", Shown(member.key),
                                       Shown(json::PythonStr(bench, member.node)),
                                       Shown(json::PythonStr(cmp, other))));
@@ -110,7 +112,7 @@ Status CompareVersions(const PackPair& packs, std::vector<Finding>& findings) {
 
 // Wrong data or weights explain everything behind them; a version rarely explains anything.
 size_t Importance(const Finding& finding) {
-  if (!finding.part) {
+  if (!finding.part || finding.consequence) {
     return kParts.size();
   }
   switch (*finding.part) {

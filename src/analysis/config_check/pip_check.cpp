@@ -88,7 +88,7 @@ class PipCheck {
       : rules_(rules), options_(options), bench_(bench), cmp_(cmp) {
     result_.part = Part::kPip;
     result_.table = report::Table("pip", {"package", "bench version", "cmp version", "level"});
-    differing_.part = builds_.part = unseen_.part = Part::kPip;
+    differing_.part = builds_.part = unseen_.part = one_side_.part = Part::kPip;
   }
 
   CheckResult Run() {
@@ -156,7 +156,12 @@ class PipCheck {
       AddExample(builds_, fmt::format("{}: {} / {}", rule.name, Shown(*bench), Shown(*cmp)));
       return;
     }
-    AddRow(rule.name, bench, cmp, (bench && cmp) || rule.one_side_is_error);
+    const bool error = (bench && cmp) || rule.one_side_is_error;
+    AddRow(rule.name, bench, cmp, error);
+    if (!error) {
+      AddExample(one_side_,
+                 fmt::format("{}: {} / {}", rule.name, Shown(Text(bench)), Shown(Text(cmp))));
+    }
   }
 
   void AddRow(const std::string& name, const Version& bench, const Version& cmp, bool error) {
@@ -188,6 +193,11 @@ class PipCheck {
       builds_.why = "builds differ in their kernels, for instance with the CUDA version";
       result_.findings.push_back(std::move(builds_));
     }
+    if (!one_side_.examples.empty()) {
+      one_side_.severity = Severity::kNote;
+      one_side_.what = "packages that only one side has; expected where the devices differ";
+      result_.findings.push_back(std::move(one_side_));
+    }
     if (!unseen_.examples.empty()) {
       unseen_.severity = Severity::kNote;
       unseen_.what = "packages whose name or version the sheet does not recognise";
@@ -205,6 +215,7 @@ class PipCheck {
   Finding differing_;
   Finding builds_;
   Finding unseen_;
+  Finding one_side_;
 };
 
 }  // namespace
