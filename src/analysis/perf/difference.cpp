@@ -28,6 +28,12 @@ Difference Differ(double base, double comparison) {
   } else {
     result.ratio = RoundTo(comparison / base, 4);
   }
+  if (std::isnan(result.difference)) {
+    result.difference = 0;
+  }
+  if (std::isnan(result.ratio)) {
+    result.ratio = 1;
+  }
   return result;
 }
 

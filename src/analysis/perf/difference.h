@@ -7,6 +7,7 @@ namespace msprobe::analysis::perf {
 // Values without decimals, infinities and NaN stay as they are.
 double RoundTo(double value, int digits);
 
+// Never NaN, so that rows can be sorted by it: what two infinities leave open is 0 and 1.
 struct Difference {
   double difference = 0;  // comparison - base, two decimals
   double ratio = 1;       // comparison / base, four decimals; both 0: 1; only base 0: infinite

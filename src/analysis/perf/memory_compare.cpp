@@ -1,0 +1,117 @@
+#include "src/analysis/perf/memory_compare.h"
+
+#include <algorithm>
+#include <array>
+
+#include "src/analysis/perf/difference.h"
+#include "src/analysis/perf/operator_details.h"
+#include "src/analysis/perf/operator_groups.h"
+#include "src/analysis/perf/sheet.h"
+
+namespace msprobe::analysis::perf {
+namespace {
+
+using report::Cell;
+using enum report::NumberFormat;
+
+constexpr std::array<SheetColumn, 10> kStatisticColumns = {
+    {{"Top", 10, kInteger},
+     {"Operator Name", 30, kGeneral, true},
+     {"Base Allocated Duration(ms)", 25, kFixed2},
+     {"Base Allocated Memory(MB)", 30, kFixed2},
+     {"Base Operator Number", 25, kInteger},
+     {"Comparison Allocated Duration(ms)", 27, kFixed2},
+     {"Comparison Allocated Memory(MB)", 33, kFixed2},
+     {"Comparison Operator Number", 25, kInteger},
+     {"Diff Memory(MB)", 20, kFixed2},
+     {"Diff Ratio", 20, kPercent}}};
+
+double MeasureMemory(const OperatorSide& side, uint32_t node, std::vector<uint32_t>& queue,
+                     DetailText& details) {
+  double total_kb = 0;
+  side.VisitAllocations(
+      node, queue, [&](const profile::Allocation& allocation, profile::TextId name) {
+        total_kb += allocation.size_kb;
+        details.Add([&](std::string& out) {
+          AppendAllocationText(side.profile(), allocation, side.profile().texts[name], out);
+        });
+      });
+  return total_kb;
+}
+
+Allocated SumOf(const OperatorSide& side, std::span<const uint32_t> nodes,
+                std::vector<uint32_t>& queue) {
+  Allocated total;
+  for (const uint32_t node : nodes) {
+    const Allocated one = AllocatedBy(side, node, queue);
+    total.mb += one.mb;
+    total.ms += one.ms;
+  }
+  return total;
+}
+
+}  // namespace
+
+Allocated AllocatedBy(const OperatorSide& side, uint32_t node, std::vector<uint32_t>& queue) {
+  Allocated total;
+  side.VisitAllocations(node, queue, [&](const profile::Allocation& allocation, profile::TextId) {
+    total.mb += allocation.size_kb / 1024;
+    total.ms += allocation.duration_us / 1000;
+  });
+  return total;
+}
+
+report::FormattedTable MemoryDetails(const OperatorSide& base, const OperatorSide& comparison,
+                                     std::span<const AlignedPair> pairs, const Options& options) {
+  const DetailSheet sheet = {"MemoryCompare", "Allocated Details", "Size(KB)", "Diff Size(KB)",
+                             MeasureMemory};
+  return FillDetails(sheet, base, comparison, pairs, options);
+}
+
+report::FormattedTable MemoryStatistic(const OperatorSide& base, const OperatorSide& comparison,
+                                       std::span<const AlignedPair> pairs,
+                                       const Options& options) {
+  struct Row {
+    std::string_view name;
+    Allocated base;
+    Allocated comparison;
+    size_t base_count = 0;
+    size_t comparison_count = 0;
+    Difference difference;
+  };
+  std::vector<Row> rows;
+  std::vector<uint32_t> queue;
+  for (const OperatorGroup& group : GroupByName(base, comparison, pairs)) {
+    Row row;
+    row.name = group.name;
+    row.base = SumOf(base, group.base, queue);
+    row.comparison = SumOf(comparison, group.comparison, queue);
+    row.base_count = group.base.size();
+    row.comparison_count = group.comparison.size();
+    row.difference = Differ(row.base.mb, row.comparison.mb);
+    rows.push_back(row);
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    return a.difference.difference > b.difference.difference;
+  });
+  report::FormattedTable result =
+      MakeSheet("MemoryCompareStatistic", kStatisticColumns, {2, 4}, {5, 7}, options);
+  int64_t top = 0;
+  for (const Row& row : rows) {
+    const std::array<Cell, kStatisticColumns.size()> cells = {
+        Cell::Integer(++top),
+        result.table.KeepText(row.name),
+        Cell::Number(row.base.ms),
+        Cell::Number(row.base.mb),
+        Cell::Integer(static_cast<int64_t>(row.base_count)),
+        Cell::Number(row.comparison.ms),
+        Cell::Number(row.comparison.mb),
+        Cell::Integer(static_cast<int64_t>(row.comparison_count)),
+        Cell::Number(row.difference.difference),
+        Cell::Number(row.difference.ratio)};
+    result.table.AddRow(cells);
+  }
+  return result;
+}
+
+}  // namespace msprobe::analysis::perf

@@ -1,0 +1,220 @@
+#include "src/analysis/perf/operator_match.h"
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "src/base/strings.h"
+
+namespace msprobe::analysis::perf {
+namespace {
+
+using profile::TextId;
+
+using Nodes = std::vector<uint32_t>;
+
+// Numbers of texts that are equal for equal texts of either side.
+class SharedNumbers {
+ public:
+  uint32_t operator()(std::string_view text) {
+    return numbers_.emplace(text, static_cast<uint32_t>(numbers_.size())).first->second;
+  }
+
+ private:
+  std::unordered_map<std::string_view, uint32_t> numbers_;  // borrows from profiles and options
+};
+
+class Matcher {
+ public:
+  Matcher(const OperatorSide& base, const OperatorSide& comparison, const Options& options)
+      : base_(base),
+        comparison_(comparison),
+        options_(options),
+        keys_(base.profile(), comparison.profile(), options) {}
+
+  std::vector<AlignedPair> Match();
+  void Warn(std::vector<std::string>& warnings) const;
+
+ private:
+  void Pair(std::span<const uint32_t> base, std::span<const uint32_t> comparison,
+            std::vector<AlignedPair>& pairs);
+  void PairSegments(const std::vector<Nodes>& base, const std::vector<Nodes>& comparison);
+  bool GivesWay(const AlignedPair& pair) const;
+  void DrillDown();
+
+  const OperatorSide& base_;
+  const OperatorSide& comparison_;
+  const Options& options_;
+  OperatorKeys keys_;
+  std::vector<AlignedPair> pairs_;
+  std::vector<uint32_t> base_keys_;  // scratch
+  std::vector<uint32_t> comparison_keys_;
+  size_t longest_base_ = 0;  // of the stretches that were not aligned exactly
+  size_t longest_comparison_ = 0;
+};
+
+void Matcher::Pair(std::span<const uint32_t> base, std::span<const uint32_t> comparison,
+                   std::vector<AlignedPair>& pairs) {
+  base_keys_.clear();
+  for (const uint32_t node : base) {
+    base_keys_.push_back(keys_.Base(base_.operation(node)));
+  }
+  comparison_keys_.clear();
+  for (const uint32_t node : comparison) {
+    comparison_keys_.push_back(keys_.Comparison(comparison_.operation(node)));
+  }
+  const Aligned aligned = Align(base_keys_, comparison_keys_, options_.alignment);
+  for (const AlignedPair& pair : aligned.pairs) {
+    pairs.push_back({pair.base == kUnmatched ? kUnmatched : base[pair.base],
+                     pair.comparison == kUnmatched ? kUnmatched : comparison[pair.comparison]});
+  }
+  if (!aligned.is_exact) {
+    longest_base_ = std::max(longest_base_, base.size());
+    longest_comparison_ = std::max(longest_comparison_, comparison.size());
+  }
+}
+
+// Runs of top operators that are all on the thread of backward passes or all off it.
+std::vector<Nodes> SegmentsOf(const OperatorSide& side, bool& starts_backward) {
+  Nodes sorted(side.top().begin(), side.top().end());
+  std::stable_sort(sorted.begin(), sorted.end(), [&side](uint32_t a, uint32_t b) {
+    return side.operation(a).start < side.operation(b).start;
+  });
+  const TextId thread = *side.profile().backward_thread;
+  std::vector<Nodes> segments;
+  bool last = false;
+  for (const uint32_t node : sorted) {
+    const bool backward = side.operation(node).thread == thread;
+    if (segments.empty()) {
+      starts_backward = backward;
+    }
+    if (segments.empty() || backward != last) {
+      segments.emplace_back();
+    }
+    segments.back().push_back(node);
+    last = backward;
+  }
+  return segments;
+}
+
+void Matcher::PairSegments(const std::vector<Nodes>& base, const std::vector<Nodes>& comparison) {
+  const Nodes none;
+  for (size_t i = 0; i < std::max(base.size(), comparison.size()); ++i) {
+    Pair(i < base.size() ? base[i] : none, i < comparison.size() ? comparison[i] : none, pairs_);
+  }
+}
+
+bool Matcher::GivesWay(const AlignedPair& pair) const {
+  if (pair.base == kUnmatched || pair.comparison == kUnmatched) {
+    return false;
+  }
+  const auto& base = base_.tree()[pair.base];
+  const auto& comparison = comparison_.tree()[pair.comparison];
+  return base.child_count > 0 && comparison.child_count > 0 &&
+         std::max(base.kernel_count, comparison.kernel_count) > *options_.max_kernels;
+}
+
+void Matcher::DrillDown() {
+  std::vector<AlignedPair> waiting(pairs_.rbegin(), pairs_.rend());  // the next on top
+  std::vector<AlignedPair> inside;
+  pairs_.clear();
+  while (!waiting.empty()) {
+    const AlignedPair pair = waiting.back();
+    waiting.pop_back();
+    if (!GivesWay(pair)) {
+      pairs_.push_back(pair);
+      continue;
+    }
+    inside.clear();
+    Pair(base_.tree().children(pair.base), comparison_.tree().children(pair.comparison), inside);
+    waiting.insert(waiting.end(), inside.rbegin(), inside.rend());
+  }
+}
+
+std::vector<AlignedPair> Matcher::Match() {
+  if (!options_.details) {
+    for (const uint32_t node : base_.top()) {
+      pairs_.push_back({node, kUnmatched});
+    }
+    for (const uint32_t node : comparison_.top()) {
+      pairs_.push_back({kUnmatched, node});
+    }
+    return std::move(pairs_);
+  }
+  if (!base_.profile().backward_thread || !comparison_.profile().backward_thread) {
+    Pair(base_.top(), comparison_.top(), pairs_);
+  } else {
+    bool base_backward = false;
+    bool comparison_backward = false;
+    auto base = SegmentsOf(base_, base_backward);
+    auto comparison = SegmentsOf(comparison_, comparison_backward);
+    if (!base.empty() && !comparison.empty() && base_backward != comparison_backward) {
+      // One side began elsewhere: its first segment has no partner.
+      if (base.size() > comparison.size()) {
+        comparison.emplace(comparison.begin());
+      } else {
+        base.emplace(base.begin());
+      }
+    }
+    PairSegments(base, comparison);
+  }
+  if (options_.max_kernels.has_value()) {
+    DrillDown();
+  }
+  return std::move(pairs_);
+}
+
+void Matcher::Warn(std::vector<std::string>& warnings) const {
+  if (longest_base_ > 0) {
+    warnings.push_back(fmt::format(
+        "{} operators of the base against {} of the comparison are too many to be aligned "
+        "exactly: they were cut where runs of operators agree, and aligned in between",
+        base::FormatCount(longest_base_), base::FormatCount(longest_comparison_)));
+  }
+}
+
+}  // namespace
+
+OperatorKeys::OperatorKeys(const profile::Profile& base, const profile::Profile& comparison,
+                           const Options& options)
+    : with_shapes_(options.use_input_shape) {
+  SharedNumbers numbers;
+  SharedNumbers shape_numbers;
+  size_t side = 0;
+  for (const profile::Profile* profile : {&base, &comparison}) {
+    for (TextId id = 0; id < profile->texts.size(); ++id) {
+      const std::string_view text = profile->texts[id];
+      const auto renamed = options.operator_names.empty()
+                               ? options.operator_names.end()
+                               : options.operator_names.find(std::string(text));
+      names_[side].push_back(
+          numbers(renamed == options.operator_names.end() ? text : renamed->second));
+      if (with_shapes_) {
+        shapes_[side].push_back(shape_numbers(text));
+      }
+    }
+    ++side;
+  }
+}
+
+uint32_t OperatorKeys::Key(size_t side, const profile::Operator& operation) {
+  const uint32_t name = names_[side][operation.name];
+  if (!with_shapes_) {
+    return name;
+  }
+  const uint64_t pair = uint64_t{name} << 32U | shapes_[side][operation.shape_key];
+  return pairs_.emplace(pair, static_cast<uint32_t>(pairs_.size())).first->second;
+}
+
+std::vector<AlignedPair> MatchOperators(const OperatorSide& base, const OperatorSide& comparison,
+                                        const Options& options,
+                                        std::vector<std::string>& warnings) {
+  Matcher matcher(base, comparison, options);
+  auto pairs = matcher.Match();
+  matcher.Warn(warnings);
+  return pairs;
+}
+
+}  // namespace msprobe::analysis::perf
