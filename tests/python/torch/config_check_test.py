@@ -1,4 +1,4 @@
-"""What ConfigChecker records beside a training, and what the program msprobe says of two of them."""
+"""What ConfigChecker records beside a training, and what msprobe says of two of them."""
 import json
 import os
 import shutil
@@ -197,8 +197,8 @@ class OnDevices(ConfigCheckCase):
             framework.configure()
             framework._CHUNK = 1000
             there, here = framework.Statistics(), framework.Statistics()
-            tensors = [torch.randn(50, 70), torch.randn(50, 70).half(), torch.randn(3, 7).bfloat16(),
-                       torch.randn(4000).double(), torch.arange(5000), torch.tensor(True),
+            tensors = [torch.randn(50, 70), torch.randn(50, 70).half(),
+                       torch.randn(3, 7).bfloat16(), torch.randn(4000).double(), torch.arange(5000), torch.tensor(True),
                        torch.randn(30, 40).t()[::2], torch.tensor(-2.5), torch.randn(5) * 1j,
                        torch.full((2,), 60000.).half(), torch.tensor([float("nan"), 1.0])]
             pairs = [(here.of(tensor, half), there._reduce(tensor, half),
@@ -619,6 +619,17 @@ class Verdicts(ConfigCheckCase):
         self.assertEqual(self.failing(verdict), ["env"])
         self.assertEqual(Pack(changed).load("env")["NCCL_ALGO"], "Ring")
         self.assertNotIn(b"secret", Pack(changed).content["env"])
+
+    def test_without_scripts_nothing_is_missing(self):
+        pack, output = self.record("ConfigChecker(output_zip_path='pack.zip')")
+        self.assertEqual([name for name in pack.names if name != "versions"], ["env", "pip"])
+        self.assertNotIn("warning", output)
+
+    def test_a_script_that_is_missing_is_told(self):
+        pack, output = self.record(
+            "ConfigChecker(shell_path=['missing.sh'], output_zip_path='pack.zip')")
+        self.assertIn("env", pack.names)
+        self.assertIn("missing.sh", output)
 
     def test_packages_and_scripts_are_those_of_the_training(self):
         pack = Pack(self.train())

@@ -23,8 +23,8 @@ _RANDOM = "random/rank%d.json"
 # What an earlier run leaves. "versions" is written by `msprobe config_check -d` beside the others.
 _OURS = ("env", "pip", "versions", "hyperparameters/", "dataset/", "weights/", "random/")
 
-# Members tell in an extra field when they were written: rank 0 removes those that are older than its
-# process, and keeps what quicker ranks of the same run have written already.
+# Members tell in an extra field when they were written: rank 0 removes those that are older than
+# its process, and keeps what quicker ranks of the same run have written already.
 _STARTED = time.time()
 _WRITTEN = struct.Struct("<HHQ")  # a number that nobody else uses, bytes that follow, microseconds
 _WRITTEN_ID = 0x504D
