@@ -108,6 +108,7 @@ struct Allocation {
 struct CommunicationTask {
   TextId name = kNoText;
   TextId plane = kNoText;
+  int64_t operation = -1;  // databases: the CommunicationOperator::id it belongs to
   Nanoseconds start = 0;
   Nanoseconds end = 0;
   double duration_us = 0;

@@ -113,6 +113,15 @@ struct Finding {
   int64_t comparison_calls = 0;
 };
 
+// Collectives of one kind, whoever's library ran them.
+struct Collective {
+  std::string kind;  // "all_reduce"
+  double base_ms = 0;
+  double comparison_ms = 0;
+  int64_t base_calls = 0;
+  int64_t comparison_calls = 0;
+};
+
 struct Comparison {
   profile::Device base_device = profile::Device::kGpu;
   profile::Device comparison_device = profile::Device::kGpu;
@@ -120,6 +129,7 @@ struct Comparison {
   std::optional<OverallTimes> comparison_times;
   std::vector<report::FormattedTable> sheets;  // in workbook order; only those with rows
   std::vector<Finding> findings;
+  std::vector<Collective> collectives;  // largest difference first
   std::vector<std::string> warnings;
 };
 

@@ -1,0 +1,82 @@
+#include "src/analysis/perf/kernel_kinds.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+
+#include "src/base/strings.h"
+
+namespace msprobe::analysis::perf {
+namespace {
+
+using Words = std::initializer_list<std::string_view>;
+
+bool HoldsAny(std::string_view lower, Words words) {
+  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+    return lower.find(word) != std::string_view::npos;
+  });
+}
+
+bool StartsWith(std::string_view lower, std::string_view start) {
+  return lower.substr(0, start.size()) == start;
+}
+
+}  // namespace
+
+OperatorKind KindOfOperator(std::string_view name) {
+  const std::string lower = base::AsciiLower(name);
+  if (HoldsAny(lower, {"flash_attention", "fusion_attention", "flashattn", "xformers_flash",
+                       "efficient_attention", "flash2attn"})) {
+    return OperatorKind::kFlashAttention;
+  }
+  if (HoldsAny(lower, {"aten::conv"})) {
+    return OperatorKind::kConvolution;
+  }
+  if (HoldsAny(lower, {"aten::addmm", "aten::bmm", "aten::mm", "aten::matmul"})) {
+    return OperatorKind::kMatmul;
+  }
+  return OperatorKind::kOther;
+}
+
+bool IsBackwardName(std::string_view name) {
+  // "back" holds "backward".
+  return HoldsAny(base::AsciiLower(name), {"bwd", "back", "grad"});
+}
+
+bool IsGpuCubeKernel(std::string_view name) {
+  return HoldsAny(base::AsciiLower(name), {"gemm", "conv", "cutlass", "wgrad", "gemvx"});
+}
+
+bool IsGpuCopy(std::string_view name) {
+  return HoldsAny(base::AsciiLower(name), {"htod", "dtod", "dtoh", "memset (device)"});
+}
+
+NpuKind KindOfNpuKernel(std::string_view name, std::string_view type) {
+  const std::string lower_name = base::AsciiLower(name);
+  const std::string lower_type = base::AsciiLower(type);
+  if (HoldsAny(lower_type, {"pagedattention"})) {
+    return NpuKind::kPagedAttention;
+  }
+  if (StartsWith(lower_name, "aclnninplacecopy") && HoldsAny(lower_name, {"tensormove"})) {
+    return NpuKind::kTensorMove;
+  }
+  for (const std::string_view combined :
+       {"allgathermatmul", "matmulreducescatter", "matmulallreduce"}) {
+    if (lower_name == combined) {
+      return NpuKind::kCombined;
+    }
+  }
+  if (HoldsAny(lower_type, {"flashattention"})) {
+    return NpuKind::kFlashAttention;
+  }
+  if (StartsWith(lower_type, "conv")) {
+    return NpuKind::kConvolution;
+  }
+  return HoldsAny(lower_type, {"matmul"}) ? NpuKind::kMatmul : NpuKind::kOther;
+}
+
+bool IsTransformation(std::string_view kernel_name) {
+  return HoldsAny(base::AsciiLower(kernel_name), {"cast", "transdata", "transpose"});
+}
+
+}  // namespace msprobe::analysis::perf

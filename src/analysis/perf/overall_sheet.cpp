@@ -1,0 +1,309 @@
+#include "src/analysis/perf/overall_sheet.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "src/analysis/perf/difference.h"
+#include "src/analysis/perf/sheet.h"
+
+namespace msprobe::analysis::perf {
+namespace {
+
+using report::Shade;
+
+constexpr double kMsPerS = 1e3;
+// What is left over by rounding is nothing.
+constexpr double kNoiseMs = 1e-9;
+
+// One side of one row; without a count the cell shows a stroke.
+struct Share {
+  double ms = 0;
+  std::optional<int64_t> count;
+};
+
+Share Of(const Bucket& bucket) { return {bucket.ms, bucket.count}; }
+Share Sum(const Bucket& a, const Bucket& b) { return {a.ms + b.ms, a.count + b.count}; }
+Share Time(double ms) { return {ms, std::nullopt}; }
+
+double CombinedMs(const OverallTimes& times) {
+  double sum = 0;
+  for (const CombinedKernel& kernel : times.combined) {
+    sum += kernel.total_ms;
+  }
+  return sum;
+}
+
+Share Flash(const OverallTimes& times, bool forward) {
+  return forward ? Sum(times.flash_forward_cube, times.flash_forward_vector)
+                 : Sum(times.flash_backward_cube, times.flash_backward_vector);
+}
+Share Conv(const OverallTimes& times, bool forward) {
+  return forward ? Sum(times.conv_forward_cube, times.conv_forward_vector)
+                 : Sum(times.conv_backward_cube, times.conv_backward_vector);
+}
+Share Matmul(const OverallTimes& times) { return Sum(times.matmul_cube, times.matmul_vector); }
+Share Vector(const OverallTimes& times) { return Sum(times.vector_trans, times.vector_no_trans); }
+
+Share Other(const OverallTimes& times) {
+  const double rest = times.computing_s * kMsPerS - Flash(times, true).ms - Flash(times, false).ms -
+                      Conv(times, true).ms - Conv(times, false).ms - Matmul(times).ms -
+                      Vector(times).ms - times.tensor_move.ms - times.other_cube.ms -
+                      times.paged_attention.ms - CombinedMs(times);
+  return Time(rest < kNoiseMs ? 0 : rest);
+}
+
+Share Computing(const OverallTimes& times) {
+  int64_t count = times.tensor_move.count + times.other_cube.count + times.paged_attention.count;
+  for (const Share& share : {Flash(times, true), Flash(times, false), Conv(times, true),
+                             Conv(times, false), Matmul(times), Vector(times)}) {
+    count += *share.count;
+  }
+  return {times.computing_s * kMsPerS, count};
+}
+
+class OverallRows {
+ public:
+  OverallRows(const OverallTimes& base, const OverallTimes& comparison, const Options& options)
+      : base_(base), comparison_(comparison) {
+    constexpr auto kInteger = report::NumberFormat::kInteger;
+    constexpr auto kFixed = report::NumberFormat::kFixed2;
+    constexpr auto kPercent = report::NumberFormat::kPercent;
+    static constexpr std::array<SheetColumn, 9> kColumns = {
+        {{"Index", 40, kInteger, false},
+         {"Duration(ms)", 20, kFixed, false},
+         {"Duration Ratio", 20, kPercent, false},
+         {"Number", 10, kInteger, false},
+         {"Duration(ms)", 20, kFixed, false},
+         {"Duration Ratio", 20, kPercent, false},
+         {"Number", 10, kInteger, false},
+         {"Diff Duration(ms)", 20, kFixed, false},
+         {"Diff Ratio", 10, kPercent, false}}};
+    sheet_ = MakeSheet("OverallMetrics", kColumns, {1, 3}, {4, 6}, options);
+  }
+
+  report::FormattedTable Build() {
+    Row("Computing Time", Computing(base_), Computing(comparison_), Shade::kDeepSky);
+    AddCombined();
+    AddComputing();
+    Row("Uncovered Communication Time", Time(base_.uncovered_s * kMsPerS),
+        Time(comparison_.uncovered_s * kMsPerS), Shade::kDeepSky);
+    AddGroups();
+    AddOverlaps();
+    Row("Free Time", Time(base_.free_s * kMsPerS), Time(comparison_.free_s * kMsPerS),
+        Shade::kDeepSky);
+    Row("\tSDMA", Time(base_.stream_copies.ms), Time(comparison_.stream_copies.ms), Shade::kNone);
+    Row("\tFree", Time(base_.free_s * kMsPerS - base_.stream_copies.ms),
+        Time(comparison_.free_s * kMsPerS - comparison_.stream_copies.ms), Shade::kNone);
+    Row("E2E Time", Time(base_.end_to_end_s * kMsPerS), Time(comparison_.end_to_end_s * kMsPerS),
+        Shade::kDeepSky);
+    return std::move(sheet_);
+  }
+
+ private:
+  void Row(const std::string& index, const Share& base, const Share& comparison, Shade shade) {
+    if (base.ms == 0 && comparison.ms == 0) {
+      return;
+    }
+    report::Table& table = sheet_.table;
+    const auto number = [](const Share& share) {
+      return share.count.has_value() ? report::Cell::Integer(*share.count)
+                                     : report::Cell::Text("/");
+    };
+    const auto part = [](const Share& share, const OverallTimes& times) {
+      return report::Cell::Number(share.ms / (times.end_to_end_s * kMsPerS));
+    };
+    const Difference difference = Differ(base.ms, comparison.ms);
+    const std::array<report::Cell, 9> cells = {table.KeepText(index),
+                                               report::Cell::Number(base.ms),
+                                               part(base, base_),
+                                               number(base),
+                                               report::Cell::Number(comparison.ms),
+                                               part(comparison, comparison_),
+                                               number(comparison),
+                                               report::Cell::Number(difference.difference),
+                                               report::Cell::Number(difference.ratio)};
+    table.AddRow(cells);
+    sheet_.row_shades.push_back(shade);
+    sheet_.row_indents.push_back(
+        static_cast<uint8_t>(std::min(index.find_first_not_of('\t'), size_t{UINT8_MAX})));
+  }
+
+  // Kernels that compute and communicate in one, met by name.
+  void AddCombined() {
+    const auto add = [&](const CombinedKernel* base, const CombinedKernel* comparison) {
+      const CombinedKernel none;
+      const CombinedKernel& first = base != nullptr ? *base : none;
+      const CombinedKernel& second = comparison != nullptr ? *comparison : none;
+      const auto count = [](const CombinedKernel* kernel) {
+        return kernel != nullptr ? std::optional(kernel->count) : std::nullopt;
+      };
+      Row("\t" + (base != nullptr ? base : comparison)->name, {first.total_ms, count(base)},
+          {second.total_ms, count(comparison)}, Shade::kLightSky);
+      Row("\t\tComputing", Time(first.computing_ms), Time(second.computing_ms), Shade::kNone);
+      Row("\t\tCommunication", Time(first.communication_ms), Time(second.communication_ms),
+          Shade::kNone);
+    };
+    const auto find = [](const OverallTimes& times, const std::string& name) {
+      const auto found =
+          std::find_if(times.combined.begin(), times.combined.end(),
+                       [&](const CombinedKernel& kernel) { return kernel.name == name; });
+      return found == times.combined.end() ? nullptr : &*found;
+    };
+    for (const CombinedKernel& kernel : base_.combined) {
+      add(&kernel, find(comparison_, kernel.name));
+    }
+    for (const CombinedKernel& kernel : comparison_.combined) {
+      if (find(base_, kernel.name) == nullptr) {
+        add(nullptr, &kernel);
+      }
+    }
+  }
+
+  // A kind of work, and how it was shared out between the two kinds of units.
+  void AddSplit(const std::string& name, Bucket OverallTimes::*cube, Bucket OverallTimes::*vector,
+                std::string_view cube_name, std::string_view vector_name) {
+    Row("\t" + name, Sum(base_.*cube, base_.*vector), Sum(comparison_.*cube, comparison_.*vector),
+        Shade::kLightSky);
+    Row(fmt::format("\t\t{} ({})", name, cube_name), Of(base_.*cube), Of(comparison_.*cube),
+        Shade::kNone);
+    Row(fmt::format("\t\t{} ({})", name, vector_name), Of(base_.*vector), Of(comparison_.*vector),
+        Shade::kNone);
+  }
+
+  void AddComputing() {
+    using Times = OverallTimes;
+    AddSplit("Flash Attention (Forward)", &Times::flash_forward_cube, &Times::flash_forward_vector,
+             "Cube", "Vector");
+    AddSplit("Flash Attention (Backward)", &Times::flash_backward_cube,
+             &Times::flash_backward_vector, "Cube", "Vector");
+    AddSplit("Conv (Forward)", &Times::conv_forward_cube, &Times::conv_forward_vector, "Cube",
+             "Vector");
+    AddSplit("Conv (Backward)", &Times::conv_backward_cube, &Times::conv_backward_vector, "Cube",
+             "Vector");
+    AddSplit("Matmul", &Times::matmul_cube, &Times::matmul_vector, "Cube", "Vector");
+    Row("\tPage Attention", Of(base_.paged_attention), Of(comparison_.paged_attention),
+        Shade::kLightSky);
+    AddSplit("Vector", &Times::vector_trans, &Times::vector_no_trans, "Trans", "No Trans");
+    Row("\tCube", Of(base_.other_cube), Of(comparison_.other_cube), Shade::kLightSky);
+    Row("\tSDMA (Tensor Move)", Of(base_.tensor_move), Of(comparison_.tensor_move),
+        Shade::kLightSky);
+    Row("\tOther", Other(base_), Other(comparison_), Shade::kLightSky);
+  }
+
+  void AddGroup(const std::string& title, const GroupTime* base, const GroupTime* comparison) {
+    const GroupTime none;
+    const GroupTime& first = base != nullptr ? *base : none;
+    const GroupTime& second = comparison != nullptr ? *comparison : none;
+    Row("\t" + title, Time(first.wait_ms + first.transmit_ms),
+        Time(second.wait_ms + second.transmit_ms), Shade::kLightSky);
+    Row("\t\tWait", Time(first.wait_ms), Time(second.wait_ms), Shade::kNone);
+    Row("\t\tTransmit", Time(first.transmit_ms), Time(second.transmit_ms), Shade::kNone);
+  }
+
+  // First by the name of their kind of parallelism, where that names one group on either side;
+  // the others by their own name.
+  void AddGroups() {
+    const auto only = [](const OverallTimes& times, const std::string& parallel_name) {
+      const GroupTime* found = nullptr;
+      for (const GroupTime& group : times.groups) {
+        if (group.parallel_name == parallel_name) {
+          if (found != nullptr) {
+            return static_cast<const GroupTime*>(nullptr);
+          }
+          found = &group;
+        }
+      }
+      return found;
+    };
+    std::vector<const GroupTime*> done;
+    for (const GroupTime& group : base_.groups) {
+      if (group.parallel_name.empty() || only(base_, group.parallel_name) == nullptr) {
+        continue;
+      }
+      if (const GroupTime* other = only(comparison_, group.parallel_name); other != nullptr) {
+        AddGroup(group.parallel_name + ": Communication", &group, other);
+        done.push_back(&group);
+        done.push_back(other);
+      }
+    }
+    const auto is_done = [&](const GroupTime& group) {
+      return std::find(done.begin(), done.end(), &group) != done.end();
+    };
+    const auto title = [](const GroupTime& group) {
+      return group.parallel_name.empty() ? group.name
+                                         : fmt::format("{}: {}", group.parallel_name, group.name);
+    };
+    for (const GroupTime& group : base_.groups) {
+      if (is_done(group)) {
+        continue;
+      }
+      const auto other = std::find_if(comparison_.groups.begin(), comparison_.groups.end(),
+                                      [&](const GroupTime& candidate) {
+                                        return candidate.name == group.name && !is_done(candidate);
+                                      });
+      const GroupTime* match = other == comparison_.groups.end() ? nullptr : &*other;
+      AddGroup(title(group), &group, match);
+      done.push_back(match);
+    }
+    for (const GroupTime& group : comparison_.groups) {
+      if (!is_done(group)) {
+        AddGroup(title(group), nullptr, &group);
+      }
+    }
+  }
+
+  void AddOverlaps() {
+    const auto sum = [](const OverallTimes& times) {
+      double ms = 0;
+      for (const GroupOverlap& overlap : times.overlaps) {
+        ms += overlap.ms;
+      }
+      return Time(ms);
+    };
+    Row("\tUncovered Communication Overlapped", sum(base_), sum(comparison_), Shade::kLightSky);
+    const auto title = [](const GroupOverlap& overlap) {
+      return fmt::format("\t\t{} & {}", overlap.first, overlap.second);
+    };
+    const auto find = [&](const OverallTimes& times, const std::string& wanted) {
+      for (const GroupOverlap& overlap : times.overlaps) {
+        if (title(overlap) == wanted) {
+          return std::optional(overlap.ms);
+        }
+      }
+      return std::optional<double>();
+    };
+    for (const GroupOverlap& overlap : base_.overlaps) {
+      Row(title(overlap), Time(overlap.ms), Time(find(comparison_, title(overlap)).value_or(0)),
+          Shade::kNone);
+    }
+    for (const GroupOverlap& overlap : comparison_.overlaps) {
+      if (!find(base_, title(overlap)).has_value()) {
+        Row(title(overlap), Time(0), Time(overlap.ms), Shade::kNone);
+      }
+    }
+  }
+
+  const OverallTimes& base_;
+  const OverallTimes& comparison_;
+  report::FormattedTable sheet_;
+};
+
+}  // namespace
+
+report::FormattedTable OverallSheet(const OverallTimes& base, const OverallTimes& comparison,
+                                    const Options& options) {
+  if (base.end_to_end_s == 0 || comparison.end_to_end_s == 0) {
+    return {};
+  }
+  return OverallRows(base, comparison, options).Build();
+}
+
+}  // namespace msprobe::analysis::perf

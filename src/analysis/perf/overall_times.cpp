@@ -1,0 +1,306 @@
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "src/analysis/perf/communication_groups.h"
+#include "src/analysis/perf/intervals.h"
+#include "src/analysis/perf/kernel_kinds.h"
+#include "src/analysis/perf/overall_kernels.h"
+#include "src/analysis/perf/perf.h"
+#include "src/base/strings.h"
+
+namespace msprobe::analysis::perf {
+namespace {
+
+using profile::Nanoseconds;
+using profile::Profile;
+
+constexpr double kUsPerMs = 1e3;
+constexpr double kUsPerS = 1e6;
+constexpr double kNsPerUs = 1e3;
+constexpr double kNsPerS = 1e9;
+
+std::vector<Bucket*> BucketsOf(OverallTimes& times) {
+  return {&times.flash_forward_cube,
+          &times.flash_forward_vector,
+          &times.flash_backward_cube,
+          &times.flash_backward_vector,
+          &times.conv_forward_cube,
+          &times.conv_forward_vector,
+          &times.conv_backward_cube,
+          &times.conv_backward_vector,
+          &times.matmul_cube,
+          &times.matmul_vector,
+          &times.paged_attention,
+          &times.vector_trans,
+          &times.vector_no_trans,
+          &times.other_cube,
+          &times.tensor_move,
+          &times.stream_copies,
+          &times.lccl};
+}
+
+// Buckets are summed in microseconds, as the files give them.
+void ScaleBuckets(OverallTimes& times) {
+  for (Bucket* bucket : BucketsOf(times)) {
+    bucket->ms /= kUsPerMs;
+  }
+  for (CombinedKernel& kernel : times.combined) {
+    kernel.total_ms /= kUsPerMs;
+    kernel.computing_ms /= kUsPerMs;
+    kernel.communication_ms /= kUsPerMs;
+  }
+}
+
+// What is left of the end-to-end time.
+void SetFree(OverallTimes& times) {
+  times.free_s =
+      times.end_to_end_s - times.computing_s - times.lccl.ms / kUsPerMs - times.uncovered_s;
+}
+
+// ---- GPU ----
+
+bool IsKernel(const Profile& side, const profile::Kernel& kernel) {
+  return side.texts[kernel.task_type] == "kernel";
+}
+
+// Streams numbered 0 count as none in traces of CUDA, which starts to count at 7; where no kernel
+// has any other number, 0 is a stream like all others.
+class Streams {
+ public:
+  explicit Streams(const Profile& side) {
+    zero_counts_ = std::none_of(side.kernels.begin(), side.kernels.end(), [](const auto& kernel) {
+      return kernel.has_stream && kernel.stream != 0;
+    });
+    std::unordered_map<int64_t, size_t> counts;
+    std::vector<int64_t> order;
+    for (const profile::Kernel& kernel : side.kernels) {
+      if (IsKernel(side, kernel) && !kernel.is_communication && Has(kernel) &&
+          ++counts[kernel.stream] == 1) {
+        order.push_back(kernel.stream);
+      }
+    }
+    const auto most = std::max_element(order.begin(), order.end(),
+                                       [&](int64_t a, int64_t b) { return counts[a] < counts[b]; });
+    if (most != order.end()) {
+      computing_ = *most;
+      found_ = true;
+    }
+  }
+
+  bool Has(const profile::Kernel& kernel) const {
+    return kernel.has_stream && (kernel.stream != 0 || zero_counts_);
+  }
+  bool found() const { return found_; }
+  bool IsComputing(const profile::Kernel& kernel) const {
+    return found_ && Has(kernel) && kernel.stream == computing_;
+  }
+
+ private:
+  bool zero_counts_ = false;
+  bool found_ = false;
+  int64_t computing_ = 0;
+};
+
+// The whole microseconds that a kernel marks: those that begin inside of it.
+int64_t FirstMicrosecond(Nanoseconds at) { return (at + 1000) / 1000; }
+
+Result<OverallTimes> MeasureGpu(const Profile& side, const Options& options) {
+  const Streams streams(side);
+  if (!streams.found()) {
+    return BadFormatError(
+               fmt::format("{} holds no kernel that ran on a device", side.path.string()))
+        .WithHint("profile with ProfilerActivity.CUDA, or leave --enable_profiling_compare out");
+  }
+  std::vector<uint32_t> by_start(side.kernels.size());
+  for (uint32_t index = 0; index < by_start.size(); ++index) {
+    by_start[index] = index;
+  }
+  std::stable_sort(by_start.begin(), by_start.end(), [&](uint32_t a, uint32_t b) {
+    return side.kernels[a].start < side.kernels[b].start;
+  });
+
+  OverallTimes times;
+  times.has_kernel_metrics = true;
+  std::vector<uint32_t> computing;
+  std::vector<Mark> marks;
+  Nanoseconds first = 0;
+  Nanoseconds last = 0;
+  bool any = false;
+  for (const uint32_t index : by_start) {
+    const profile::Kernel& kernel = side.kernels[index];
+    if (streams.Has(kernel)) {
+      first = any ? std::min(first, kernel.start) : kernel.start;
+      last = any ? std::max(last, kernel.end) : kernel.end;
+      any = true;
+    }
+    if (streams.IsComputing(kernel) && IsGpuCopy(side.texts[kernel.name])) {
+      times.stream_copies.ms += kernel.duration_us;
+      ++times.stream_copies.count;
+      continue;
+    }
+    if (!IsKernel(side, kernel)) {
+      continue;
+    }
+    const bool is_computing = !kernel.is_communication;
+    if (options.exact_time) {
+      marks.push_back({kernel.start, kernel.end, is_computing});
+    } else {
+      marks.push_back({FirstMicrosecond(kernel.start), FirstMicrosecond(kernel.end), is_computing});
+    }
+    if (is_computing) {
+      computing.push_back(index);
+    }
+  }
+  SortGpuKernels(side, std::move(computing), times);
+  ScaleBuckets(times);
+  const Coverage coverage = Cover(std::move(marks));
+  const double per_second = options.exact_time ? kNsPerS : kUsPerS;
+  times.computing_s = static_cast<double>(coverage.computing) / per_second;
+  times.uncovered_s = static_cast<double>(coverage.communication_only) / per_second;
+  times.end_to_end_s = static_cast<double>(last - first) / kNsPerUs / kUsPerS;
+  times.memory_gb = side.memory_used_gb;
+  SetFree(times);
+  return times;
+}
+
+// ---- NPU ----
+
+double SumUs(const Intervals& intervals) {
+  double sum = 0;
+  for (const profile::Interval& interval : intervals) {
+    sum += interval.duration_us;
+  }
+  return sum;
+}
+
+// Copies by the copy engine count where their stream both computes and waits, or, where no stream
+// waits, computes.
+void SumStreamCopies(const Profile& side, OverallTimes& times) {
+  enum Kind : uint8_t { kNone, kWait, kCopy, kCompute };
+  const auto kind_of = [&](const profile::Kernel& kernel) {
+    const std::string_view type = side.texts[kernel.task_type];
+    if (type == "EVENT_WAIT_SQE") {
+      return kWait;
+    }
+    if (type == "SDMA_SQE" || type == "PCIE_DMA_SQE") {
+      return kCopy;
+    }
+    for (const std::string_view compute :
+         {"AI_CORE", "MIX_AIC", "MIX_AIV", "AI_CPU", "AI_VECTOR_CORE", "FFTS_PLUS"}) {
+      if (type == compute) {
+        return kCompute;
+      }
+    }
+    return kNone;
+  };
+  std::unordered_set<int64_t> waiting;
+  std::unordered_set<int64_t> computing;
+  for (const profile::Kernel& kernel : side.kernels) {
+    if (kernel.stream == 0) {
+      continue;
+    }
+    const Kind kind = kind_of(kernel);
+    if (kind == kWait) {
+      waiting.insert(kernel.stream);
+    } else if (kind == kCompute) {
+      computing.insert(kernel.stream);
+    }
+  }
+  for (const profile::Kernel& kernel : side.kernels) {
+    if (kernel.stream != 0 && kind_of(kernel) == kCopy && computing.count(kernel.stream) != 0 &&
+        (waiting.empty() || waiting.count(kernel.stream) != 0)) {
+      times.stream_copies.ms += kernel.duration_us;
+      ++times.stream_copies.count;
+    }
+  }
+}
+
+double FlashForward(const OverallTimes& times) {
+  return times.flash_forward_cube.ms + times.flash_forward_vector.ms;
+}
+double FlashBackward(const OverallTimes& times) {
+  return times.flash_backward_cube.ms + times.flash_backward_vector.ms;
+}
+double ConvForward(const OverallTimes& times) {
+  return times.conv_forward_cube.ms + times.conv_forward_vector.ms;
+}
+double ConvBackward(const OverallTimes& times) {
+  return times.conv_backward_cube.ms + times.conv_backward_vector.ms;
+}
+
+double OtherMs(const OverallTimes& times) {
+  double combined = 0;
+  for (const CombinedKernel& kernel : times.combined) {
+    combined += kernel.total_ms;
+  }
+  const double rest = times.computing_s * kUsPerMs - FlashForward(times) - FlashBackward(times) -
+                      ConvForward(times) - ConvBackward(times) -
+                      (times.matmul_cube.ms + times.matmul_vector.ms) -
+                      (times.vector_trans.ms + times.vector_no_trans.ms) - times.tensor_move.ms -
+                      combined - times.other_cube.ms - times.paged_attention.ms;
+  return std::max(0.0, rest);
+}
+
+Result<OverallTimes> MeasureNpu(const Profile& side, std::vector<std::string>& warnings) {
+  OverallTimes times;
+  times.has_kernel_metrics = side.has_kernel_metrics;
+  if (side.has_kernel_metrics) {
+    SortNpuKernels(side, times);
+  }
+  for (const profile::Kernel& kernel : side.kernels) {
+    if (base::EqualsIgnoringCase(side.texts[kernel.name], "kernel_aivec")) {
+      times.lccl.ms += kernel.duration_us;
+      ++times.lccl.count;
+    }
+  }
+  SumStreamCopies(side, times);
+  ScaleBuckets(times);
+
+  if (side.computing.empty() && side.uncovered.empty()) {
+    warnings.push_back(fmt::format(
+        "{} holds no overlap analysis: computing, communication and end-to-end time are unknown",
+        side.path.string()));
+  } else {
+    Nanoseconds first = std::numeric_limits<Nanoseconds>::max();
+    Nanoseconds last = std::numeric_limits<Nanoseconds>::min();
+    for (const Intervals* intervals : {&side.computing, &side.uncovered}) {
+      for (const profile::Interval& interval : *intervals) {
+        first = std::min(first, interval.start);
+        last = std::max(last, interval.end);
+      }
+    }
+    times.computing_s = SumUs(side.computing) / kUsPerS;
+    times.uncovered_s = SumUs(side.uncovered) / kUsPerS;
+    times.end_to_end_s = static_cast<double>(last - first) / kNsPerUs / kUsPerS;
+  }
+  Intervals uncovered = side.uncovered;
+  std::stable_sort(uncovered.begin(), uncovered.end(),
+                   [](const auto& a, const auto& b) { return a.start < b.start; });
+  times.groups = MeasureGroups(side, uncovered);
+  times.overlaps = MeasureGroupOverlaps(side, uncovered);
+  for (const GroupTime& group : times.groups) {
+    times.wait_s += group.wait_ms / kUsPerMs;
+  }
+  if (!side.bandwidth.empty()) {
+    times.rdma_gbps = side.bandwidth.back().rdma;
+    times.sdma_gbps = side.bandwidth.back().sdma;
+  }
+  times.memory_gb = side.memory_used_gb;
+  SetFree(times);
+  times.other_s = OtherMs(times) / kUsPerMs;
+  return times;
+}
+
+}  // namespace
+
+Result<OverallTimes> MeasureOverall(const Profile& side, const Options& options,
+                                    std::vector<std::string>& warnings) {
+  return side.device == profile::Device::kGpu ? MeasureGpu(side, options)
+                                              : MeasureNpu(side, warnings);
+}
+
+}  // namespace msprobe::analysis::perf
