@@ -91,11 +91,13 @@ Result<Checkpoint> OpenByContent(const std::filesystem::path& path, const Option
   if (!std::filesystem::is_directory(path, error)) {
     return OpenTensorFile(path, options);
   }
-  if (LooksLikeMegatron(path)) {
-    return OpenMegatron(path, options);
-  }
+  // Asked first: a tracker alone looks like Megatron's tree, and Megatron's torch_dist has one,
+  // too.
   if (LooksLikeDistributed(path)) {
     return OpenDistributed(path, options);
+  }
+  if (LooksLikeMegatron(path)) {
+    return OpenMegatron(path, options);
   }
   if (LooksLikeHuggingFace(path)) {
     return OpenHuggingFace(path, options);

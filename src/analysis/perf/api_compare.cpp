@@ -79,8 +79,7 @@ report::FormattedTable ApiCompare(const OperatorSide& base, const OperatorSide& 
     return result;
   }
   int64_t order = 0;
-  for (const OperatorGroup& group :
-       GroupByName(base, base.all(), comparison, comparison.all())) {
+  for (const OperatorGroup& group : GroupByName(base, base.all(), comparison, comparison.all())) {
     const Calls left = Measure(base, group.base);
     const Calls right = Measure(comparison, group.comparison);
     const auto ratio = [](double a, double b) { return Cell::Number(Differ(a, b).ratio); };

@@ -1,7 +1,7 @@
 #include "src/analysis/perf/detail_text.h"
 
-#include <charconv>
 #include <array>
+#include <charconv>
 
 #include "src/base/number_text.h"
 

@@ -9,7 +9,8 @@
 
 namespace msprobe::analysis::perf {
 
-// "sgemm [duration: 12.0]\n"; of an NPU with its task: "MatMul, 1, AI_CORE, [input shapes: ...] ...".
+// "sgemm [duration: 12.0]\n"; of an NPU with its task: "MatMul, 1, AI_CORE, [input shapes: ...]
+// ...".
 void AppendKernelText(const profile::Profile& side, const profile::Kernel& kernel,
                       std::string& out);
 // "aten::relu, (1700.060, 1720.060), [duration: 20.0], [size: 128.0]\n".

@@ -165,8 +165,8 @@ SideKinds CollectKernels(const Profile& side, const std::optional<std::string>& 
     kind.is_there = true;
   }
   if (filter && !in_step && !side.kernel_details.empty()) {
-    warnings.push_back(fmt::format("{}: no kernels of step {} in its kernel details",
-                                   side.path.string(), *step));
+    warnings.push_back(
+        fmt::format("{}: no kernels of step {} in its kernel details", side.path.string(), *step));
   }
   return kinds;
 }
@@ -176,8 +176,7 @@ report::FormattedTable ByShapes(const Profile& base, const Profile& comparison,
   auto sheet =
       MakeSheet("KernelCompare", ColumnsOf("Kernel", "Input Shape"), {3, 7}, {8, 12}, options);
   const SideKinds base_kinds = CollectKernels(base, options.base_step, warnings);
-  const SideKinds comparison_kinds =
-      CollectKernels(comparison, options.comparison_step, warnings);
+  const SideKinds comparison_kinds = CollectKernels(comparison, options.comparison_step, warnings);
   if (base_kinds.empty() || comparison_kinds.empty()) {
     return sheet;
   }

@@ -69,8 +69,7 @@ report::FormattedTable MemoryDetails(const OperatorSide& base, const OperatorSid
 }
 
 report::FormattedTable MemoryStatistic(const OperatorSide& base, const OperatorSide& comparison,
-                                       std::span<const AlignedPair> pairs,
-                                       const Options& options) {
+                                       std::span<const AlignedPair> pairs, const Options& options) {
   struct Row {
     std::string_view name;
     Allocated base;

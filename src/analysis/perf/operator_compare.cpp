@@ -52,8 +52,7 @@ double DeviceMs(const OperatorSide& side, uint32_t node, std::vector<uint32_t>& 
 }
 
 report::FormattedTable OperatorDetails(const OperatorSide& base, const OperatorSide& comparison,
-                                       std::span<const AlignedPair> pairs,
-                                       const Options& options) {
+                                       std::span<const AlignedPair> pairs, const Options& options) {
   const DetailSheet sheet = {"OperatorCompare", "Kernel Details", "Device Duration(us)",
                              "Diff Duration(us)", MeasureKernels};
   return FillDetails(sheet, base, comparison, pairs, options);

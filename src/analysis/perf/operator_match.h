@@ -36,7 +36,6 @@ class OperatorKeys {
 // pairs with more than options.max_kernels kernels give way to their children, as deep as it goes.
 // Without details nothing is paired. Warns where sequences were too long to be aligned exactly.
 std::vector<AlignedPair> MatchOperators(const OperatorSide& base, const OperatorSide& comparison,
-                                        const Options& options,
-                                        std::vector<std::string>& warnings);
+                                        const Options& options, std::vector<std::string>& warnings);
 
 }  // namespace msprobe::analysis::perf

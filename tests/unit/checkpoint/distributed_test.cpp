@@ -69,6 +69,17 @@ TEST(Distributed, AFolderOfTorch2IsPutTogetherFromItsChunks) {
   EXPECT_EQ(ElementsOf(checkpoint->parameters[3]), std::vector<float>({2.5F}));
 }
 
+TEST(Distributed, ATrackerLeadsToItsFolder) {
+  const TemporaryFolder folder;
+  fs::copy(Golden(), folder.path() / "iter_0000007");
+  Spill(folder.path() / "latest_checkpointed_iteration.txt", "7\n");
+  const Result<Checkpoint> checkpoint = OpenCheckpoint(folder.path(), Options());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_EQ(checkpoint->kind, Kind::kDistributed);
+  EXPECT_EQ(checkpoint->iteration, 7);
+  EXPECT_THAT(NamesOf(*checkpoint), ElementsAre("w", "b"));
+}
+
 TEST(Distributed, OptimizerStatesComeAlongWhenAskedFor) {
   Options options;
   options.optimizer = true;
