@@ -1,0 +1,97 @@
+// One profile with what comparing its modules needs: the modules of forward and backward passes,
+// what they took on the device, the operators that ran in them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/analysis/perf/module_tree.h"
+#include "src/analysis/perf/operator_tree.h"
+#include "src/profile/texts.h"
+
+namespace msprobe::analysis::perf {
+
+// An operator that runs in a module and in no other operator of it.
+struct ModuleOperator {
+  uint32_t operation = 0;  // into Profile::operators
+  uint32_t first_kernel = 0;
+  uint32_t kernel_count = 0;
+};
+
+struct Module {
+  // "/nn.Module: Net_0/nn.Module: Linear_0"; backward "/[ BACKWARD ]/nn.Module: Net_0/...".
+  profile::TextId path = profile::kNoText;
+  uint32_t level = 2;  // one more than its depth in its tree
+  profile::Nanoseconds start = 0;
+  double self_us = 0;   // on the device: launched in no module inside
+  double total_us = 0;  // with the modules inside
+  uint32_t first_operator = 0;
+  uint32_t operator_count = 0;
+};
+
+class ModuleSide {
+ public:
+  // Borrows `side`.
+  explicit ModuleSide(const OperatorSide& side);
+
+  const OperatorSide& side() const { return *side_; }
+  const profile::Profile& profile() const { return side_->profile(); }
+  // False when no module was recorded.
+  bool has_modules() const { return has_modules_; }
+  bool cut() const { return forward_.cut() || backward_.cut() || functions_.cut(); }
+
+  // Those of forward passes, then those of backward passes, each by start.
+  std::span<const Module> modules() const { return modules_; }
+  const Module& operator[](uint32_t module) const { return modules_[module]; }
+  std::string_view path(uint32_t module) const { return paths_[modules_[module].path]; }
+  const profile::Texts& paths() const { return paths_; }
+
+  std::vector<uint32_t> ForwardRoots() const { return Shifted(forward_.roots(), 0); }
+  std::vector<uint32_t> BackwardRoots() const {
+    return Shifted(backward_.roots(), forward_count());
+  }
+  std::vector<uint32_t> Children(uint32_t module) const;
+  std::span<const ModuleOperator> operators(uint32_t module) const {
+    return std::span(operators_)
+        .subspan(modules_[module].first_operator, modules_[module].operator_count);
+  }
+  // Into Profile::kernels.
+  std::span<const uint32_t> kernels(const ModuleOperator& operation) const {
+    return std::span(kernels_).subspan(operation.first_kernel, operation.kernel_count);
+  }
+  std::string_view name(const ModuleOperator& operation) const {
+    return profile().texts[profile().operators[operation.operation].name];
+  }
+  // Outermost first, joined by ";\n": of the python function that the module was called in; where
+  // none is known, of the modules around it. Cut at what a cell can hold.
+  std::string CallStack(uint32_t module) const;
+
+ private:
+  uint32_t forward_count() const { return static_cast<uint32_t>(forward_.nodes().size()); }
+  static std::vector<uint32_t> Shifted(std::span<const uint32_t> nodes, uint32_t offset);
+  void MakeForward();
+  void MakeBackward();
+  void AddModules(const NestedIntervals& tree, std::span<const std::string_view> names);
+  void PlaceOperators();
+  void TakeKernels(uint32_t module, std::span<const NestedIntervals::Placed> launches);
+
+  const OperatorSide* side_;
+  bool has_modules_ = false;
+  NestedIntervals forward_;
+  NestedIntervals backward_;
+  NestedIntervals functions_;
+  std::vector<std::string_view> forward_names_;  // by interval
+  std::vector<std::string_view> backward_names_;
+  std::vector<std::string_view> function_names_;
+  profile::Texts backward_texts_;
+  profile::Texts paths_;
+  std::vector<Module> modules_;
+  std::vector<ModuleOperator> operators_;
+  std::vector<uint32_t> kernels_;
+};
+
+}  // namespace msprobe::analysis::perf
