@@ -151,10 +151,13 @@ void ModuleSide::PlaceOperators() {
   const Profile& profile = side_->profile();
   const auto skipped = NamesThat(
       profile.texts, [](std::string_view name) { return IsOptimizer(name) || IsStepMarker(name); });
+  // Modules by number; what lies in none comes after the last.
+  const auto outside = static_cast<uint32_t>(modules_.size());
   struct Place {
     uint32_t module = 0;
-    uint32_t operation = 0;
+    uint32_t index = 0;  // of an operator, or of a launch
   };
+  const auto by_module = [](const Place& a, const Place& b) { return a.module < b.module; };
   std::vector<Place> places;
   for (const uint32_t i : ByStart(profile.operators)) {
     const Operator& operation = profile.operators[i];
@@ -164,63 +167,74 @@ void ModuleSide::PlaceOperators() {
     uint32_t module = forward_.Find(operation.start);
     if (module == kNoNode) {
       module = backward_.Find(operation.start);
-      if (module == kNoNode) {
-        continue;
-      }
-      module += forward_count();
+      module = module == kNoNode ? outside : module + forward_count();
     }
     places.push_back({module, i});
   }
-  std::stable_sort(places.begin(), places.end(),
-                   [](const Place& a, const Place& b) { return a.module < b.module; });
-  // Launches that lie in no module inside, by module.
-  std::vector<NestedIntervals::Placed> launches(forward_.placed().begin(), forward_.placed().end());
-  for (const NestedIntervals::Placed& placed : backward_.placed()) {
-    launches.push_back({placed.marker, placed.node + forward_count()});
-  }
-  std::stable_sort(launches.begin(), launches.end(),
-                   [](const auto& a, const auto& b) { return a.node < b.node; });
+  std::stable_sort(places.begin(), places.end(), by_module);
 
-  size_t launch = 0;
+  // Launches, each in the innermost module of either tree.
+  std::vector<Place> launches;
+  std::vector<bool> is_placed(side_->links().times().size());
+  for (const NestedIntervals::Placed& placed : forward_.placed()) {
+    launches.push_back({placed.node, placed.marker});
+    is_placed[placed.marker] = true;
+  }
+  for (const NestedIntervals::Placed& placed : backward_.placed()) {
+    launches.push_back({placed.node + forward_count(), placed.marker});
+    is_placed[placed.marker] = true;
+  }
+  for (uint32_t i = 0; i < is_placed.size(); ++i) {
+    if (!is_placed[i]) {
+      launches.push_back({outside, i});
+    }
+  }
+  std::stable_sort(launches.begin(), launches.end(), by_module);
+
   size_t place = 0;
+  size_t launch = 0;
   std::vector<Nanoseconds> open;  // ends of the operators around the next one
-  for (uint32_t module = 0; module < modules_.size(); ++module) {
-    modules_[module].first_operator = static_cast<uint32_t>(operators_.size());
+  std::vector<uint32_t> launched;
+  for (uint32_t module = 0; module <= outside; ++module) {
+    const size_t first = operators_.size();
     open.clear();
     for (; place < places.size() && places[place].module == module; ++place) {
-      const Operator& operation = profile.operators[places[place].operation];
+      const Operator& operation = profile.operators[places[place].index];
       while (!open.empty() && operation.start > open.back()) {
         open.pop_back();
       }
       if (open.empty()) {
-        operators_.push_back({places[place].operation, 0, 0});
+        operators_.push_back({places[place].index, 0, 0});
       }
       open.push_back(operation.end);
     }
-    modules_[module].operator_count =
-        static_cast<uint32_t>(operators_.size()) - modules_[module].first_operator;
-    const size_t first = launch;
-    while (launch < launches.size() && launches[launch].node == module) {
-      ++launch;
+    launched.clear();
+    for (; launch < launches.size() && launches[launch].module == module; ++launch) {
+      launched.push_back(launches[launch].index);
     }
-    TakeKernels(module, std::span(launches).subspan(first, launch - first));
+    TakeKernels(first, launched);
+    if (module < outside) {
+      modules_[module].first_operator = static_cast<uint32_t>(first);
+      modules_[module].operator_count = static_cast<uint32_t>(operators_.size() - first);
+    } else {
+      first_outside_ = first;
+    }
   }
 }
 
-// Both the operators and the launches of the module rise in time; a launch before an operator's
-// start is nobody's.
-void ModuleSide::TakeKernels(uint32_t module, std::span<const NestedIntervals::Placed> launches) {
+// Both operators and launches rise in time; a launch before an operator's start is nobody's.
+void ModuleSide::TakeKernels(size_t first, std::span<const uint32_t> launches) {
   const auto times = side_->links().times();
   size_t next = 0;
-  for (uint32_t i = 0; i < modules_[module].operator_count; ++i) {
-    ModuleOperator& taker = operators_[modules_[module].first_operator + i];
+  for (size_t i = first; i < operators_.size(); ++i) {
+    ModuleOperator& taker = operators_[i];
     const Operator& operation = profile().operators[taker.operation];
     taker.first_kernel = static_cast<uint32_t>(kernels_.size());
-    while (next < launches.size() && times[launches[next].marker] < operation.start) {
+    while (next < launches.size() && times[launches[next]] < operation.start) {
       ++next;
     }
-    for (; next < launches.size() && times[launches[next].marker] <= operation.end; ++next) {
-      const auto launched = side_->links().kernels(launches[next].marker);
+    for (; next < launches.size() && times[launches[next]] <= operation.end; ++next) {
+      const auto launched = side_->links().kernels(launches[next]);
       kernels_.insert(kernels_.end(), launched.begin(), launched.end());
     }
     taker.kernel_count = static_cast<uint32_t>(kernels_.size()) - taker.first_kernel;

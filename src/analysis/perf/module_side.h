@@ -59,6 +59,10 @@ class ModuleSide {
     return std::span(operators_)
         .subspan(modules_[module].first_operator, modules_[module].operator_count);
   }
+  // Those that run in no module, with what was launched in none.
+  std::span<const ModuleOperator> outside() const {
+    return std::span(operators_).subspan(first_outside_);
+  }
   // Into Profile::kernels.
   std::span<const uint32_t> kernels(const ModuleOperator& operation) const {
     return std::span(kernels_).subspan(operation.first_kernel, operation.kernel_count);
@@ -77,7 +81,8 @@ class ModuleSide {
   void MakeBackward();
   void AddModules(const NestedIntervals& tree, std::span<const std::string_view> names);
   void PlaceOperators();
-  void TakeKernels(uint32_t module, std::span<const NestedIntervals::Placed> launches);
+  // Hands launches (into KernelLinks::times()) out to operators_[first, ...).
+  void TakeKernels(size_t first, std::span<const uint32_t> launches);
 
   const OperatorSide* side_;
   bool has_modules_ = false;
@@ -91,6 +96,7 @@ class ModuleSide {
   profile::Texts paths_;
   std::vector<Module> modules_;
   std::vector<ModuleOperator> operators_;
+  size_t first_outside_ = 0;
   std::vector<uint32_t> kernels_;
 };
 
