@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include <fmt/format.h>
+
 #include "src/analysis/perf/detail_text.h"
 #include "src/analysis/perf/difference.h"
 #include "src/analysis/perf/sheet.h"
@@ -37,11 +39,13 @@ using Cells = std::array<Cell, kColumnCount>;
 // One side of the sheet.
 class SideCells {
  public:
-  SideCells(const ModuleSide& side, size_t first_column, size_t stack_column, report::Table& table)
+  SideCells(const ModuleSide& side, size_t first_column, size_t stack_column, report::Table& table,
+            KeptTexts& kept)
       : side_(side),
         first_(first_column),
         stack_(stack_column),
         table_(table),
+        kept_(kept),
         texts_(side.profile().texts, table) {}
 
   bool has_call_stacks() const { return has_call_stacks_; }
@@ -51,7 +55,7 @@ class SideCells {
     if (module != kUnmatched) {
       self_us = side_[module].self_us;
       total_us = side_[module].total_us;
-      cells[stack_] = table_.KeepText(side_.CallStack(module));
+      cells[stack_] = kept_(side_.CallStack(module));
     }
     cells[first_ + 2] = Cell::Number(self_us);
     cells[first_ + 3] = Cell::Number(total_us);
@@ -85,6 +89,7 @@ class SideCells {
   size_t first_;
   size_t stack_;
   report::Table& table_;
+  KeptTexts& kept_;
   TextCells texts_;
   DetailText details_;
   bool has_call_stacks_ = false;
@@ -95,14 +100,8 @@ class OperatorPairs {
  public:
   OperatorPairs(const ModuleSide& base, const ModuleSide& comparison, const Options& options)
       : base_(base), comparison_(comparison), options_(options) {
-    const profile::Texts& base_texts = base.profile().texts;
     const profile::Texts& texts = comparison.profile().texts;
-    for (profile::TextId id = 0; id < texts.size(); ++id) {
-      const profile::TextId same = base_texts.Find(texts[id]);
-      numbers_.push_back(same != profile::kNoText || id == profile::kNoText
-                             ? same
-                             : static_cast<uint32_t>(base_texts.size()) + id);
-    }
+    numbers_.assign(texts.size(), kUnmatched);
   }
 
   std::vector<AlignedPair> Of(const AlignedPair& modules) {
@@ -116,17 +115,30 @@ class OperatorPairs {
     if (modules.comparison != kUnmatched) {
       for (const ModuleOperator& operation : comparison_.operators(modules.comparison)) {
         comparison_keys.push_back(
-            numbers_[comparison_.profile().operators[operation.operation].name]);
+            Number(comparison_.profile().operators[operation.operation].name));
       }
     }
     return Align(base_keys, comparison_keys, options_.alignment).pairs;
   }
 
  private:
+  uint32_t Number(profile::TextId name) {
+    uint32_t& number = numbers_[name];
+    if (number == kUnmatched) {
+      const profile::Texts& texts = base_.profile().texts;
+      const profile::TextId same = texts.Find(comparison_.profile().texts[name]);
+      number = same != profile::kNoText || name == profile::kNoText
+                   ? same
+                   : static_cast<uint32_t>(texts.size()) + name;
+    }
+    return number;
+  }
+
   const ModuleSide& base_;
   const ModuleSide& comparison_;
   const Options& options_;
-  std::vector<uint32_t> numbers_;  // of the comparison's names, as the base has them
+  std::vector<uint32_t>
+      numbers_;  // of the comparison's names, as the base has them; once asked for
 };
 
 const ModuleOperator* OperatorAt(const ModuleSide& side, uint32_t module, uint32_t place) {
@@ -139,17 +151,18 @@ report::FormattedTable ModuleDetails(const ModuleSide& base, const ModuleSide& c
                                      std::span<const AlignedPair> pairs, const Options& options,
                                      std::vector<std::string>& warnings) {
   report::FormattedTable sheet = MakeSheet("ModuleCompare", kColumns, {4, 7}, {8, 11}, options);
-  SideCells base_cells(base, 4, 15, sheet.table);
-  SideCells comparison_cells(comparison, 8, 16, sheet.table);
+  KeptTexts kept(sheet.table);
+  SideCells base_cells(base, 4, 15, sheet.table, kept);
+  SideCells comparison_cells(comparison, 8, 16, sheet.table, kept);
   OperatorPairs operator_pairs(base, comparison, options);
   int64_t order = 0;
   for (const AlignedPair& pair : pairs) {
     const bool in_base = pair.base != kUnmatched;
     const std::string_view path = in_base ? base.path(pair.base) : comparison.path(pair.comparison);
     Cells cells;
-    cells[1] = sheet.table.KeepText(ModuleClass(path));
+    cells[1] = kept(ModuleClass(path));
     cells[2] = Cell::Integer(in_base ? base[pair.base].level : comparison[pair.comparison].level);
-    cells[3] = sheet.table.KeepText(ModuleName(path));
+    cells[3] = kept(ModuleName(path));
     const Cells shared = cells;
 
     double base_self = 0;
@@ -182,6 +195,12 @@ report::FormattedTable ModuleDetails(const ModuleSide& base, const ModuleSide& c
         comparison_cells.FillCallStack(right, cells);
       }
       sheet.table.AddRow(cells);
+    }
+  }
+  for (const ModuleSide* side : {&base, &comparison}) {
+    if (side->cut()) {
+      warnings.push_back(fmt::format("{}: python calls nested deeper than {} were left out",
+                                     side->profile().path.string(), NestedIntervals::kMaxDepth));
     }
   }
   if (!pairs.empty() && !comparison_cells.has_call_stacks()) {

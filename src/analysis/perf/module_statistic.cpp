@@ -124,7 +124,7 @@ std::vector<OperatorRow> SumOperators(const std::array<const ModuleSide*, 2>& si
 }
 
 void AddTotalRow(const std::array<const ModuleSide*, 2>& sides, const ModuleGroup& group,
-                 Cells cells, report::Table& table) {
+                 Cells cells, report::Table& table, KeptTexts& kept) {
   std::array<double, 2> self{};
   std::array<double, 2> total{};
   for (size_t i = 0; i < sides.size(); ++i) {
@@ -138,7 +138,7 @@ void AddTotalRow(const std::array<const ModuleSide*, 2>& sides, const ModuleGrou
     cells[first + 2] = Cell::Integer(static_cast<int64_t>(group.modules[i].size()));
     cells[first + 3] = Cell::Number(total[i]);
     if (!group.modules[i].empty()) {
-      cells[16 + i] = table.KeepText(side.CallStack(group.modules[i].front()));
+      cells[16 + i] = kept(side.CallStack(group.modules[i].front()));
     }
   }
   const Difference difference = Differ(total[0], total[1]);
@@ -178,14 +178,15 @@ report::FormattedTable ModuleStatistic(const ModuleSide& base, const ModuleSide&
   report::FormattedTable sheet =
       MakeSheet("ModuleCompareStatistic", kColumns, {5, 8}, {9, 12}, options);
   const std::array<const ModuleSide*, 2> sides = {&base, &comparison};
+  KeptTexts kept(sheet.table);
   int64_t order = 0;
   for (const ModuleGroup& group : GroupByPath(base, comparison, pairs)) {
     Cells cells;
-    cells[1] = sheet.table.KeepText(ModuleClass(group.path));
+    cells[1] = kept(ModuleClass(group.path));
     cells[2] = Cell::Integer(std::count(group.path.begin(), group.path.end(), '/'));
     cells[3] = sheet.table.KeepText(ModuleName(group.path));
     cells[0] = Cell::Integer(++order);
-    AddTotalRow(sides, group, cells, sheet.table);
+    AddTotalRow(sides, group, cells, sheet.table, kept);
     for (const OperatorRow& row : SumOperators(sides, group)) {
       cells[0] = Cell::Integer(++order);
       AddOperatorRow(row, cells, sheet.table);

@@ -15,16 +15,11 @@ using profile::TextId;
 
 using Nodes = std::vector<uint32_t>;
 
-// Numbers of texts that are equal for equal texts of either side.
-class SharedNumbers {
- public:
-  uint32_t operator()(std::string_view text) {
-    return numbers_.emplace(text, static_cast<uint32_t>(numbers_.size())).first->second;
-  }
+constexpr uint32_t kUnnumbered = UINT32_MAX;
 
- private:
-  std::unordered_map<std::string_view, uint32_t> numbers_;  // borrows from profiles and options
-};
+uint32_t Numbered(std::unordered_map<std::string_view, uint32_t>& numbers, std::string_view text) {
+  return numbers.emplace(text, static_cast<uint32_t>(numbers.size())).first->second;
+}
 
 class Matcher {
  public:
@@ -179,32 +174,36 @@ void Matcher::Warn(std::vector<std::string>& warnings) const {
 
 OperatorKeys::OperatorKeys(const profile::Profile& base, const profile::Profile& comparison,
                            const Options& options)
-    : with_shapes_(options.use_input_shape) {
-  SharedNumbers numbers;
-  SharedNumbers shape_numbers;
-  size_t side = 0;
-  for (const profile::Profile* profile : {&base, &comparison}) {
-    for (TextId id = 0; id < profile->texts.size(); ++id) {
-      const std::string_view text = profile->texts[id];
-      const auto renamed = options.operator_names.empty()
-                               ? options.operator_names.end()
-                               : options.operator_names.find(std::string(text));
-      names_[side].push_back(
-          numbers(renamed == options.operator_names.end() ? text : renamed->second));
-      if (with_shapes_) {
-        shapes_[side].push_back(shape_numbers(text));
-      }
-    }
-    ++side;
+    : options_(options) {
+  sides_[0].profile = &base;
+  sides_[1].profile = &comparison;
+  for (Side& side : sides_) {
+    side.names.assign(side.profile->texts.size(), kUnnumbered);
+    side.shapes.assign(options.use_input_shape ? side.names.size() : 0, kUnnumbered);
   }
 }
 
-uint32_t OperatorKeys::Key(size_t side, const profile::Operator& operation) {
-  const uint32_t name = names_[side][operation.name];
-  if (!with_shapes_) {
+std::string_view OperatorKeys::Renamed(std::string_view name) const {
+  if (options_.operator_names.empty()) {
     return name;
   }
-  const uint64_t pair = uint64_t{name} << 32U | shapes_[side][operation.shape_key];
+  const auto found = options_.operator_names.find(std::string(name));
+  return found == options_.operator_names.end() ? name : std::string_view(found->second);
+}
+
+uint32_t OperatorKeys::Key(Side& side, const profile::Operator& operation) {
+  uint32_t& name = side.names[operation.name];
+  if (name == kUnnumbered) {
+    name = Numbered(names_, Renamed(side.profile->texts[operation.name]));
+  }
+  if (!options_.use_input_shape) {
+    return name;
+  }
+  uint32_t& shape = side.shapes[operation.shape_key];
+  if (shape == kUnnumbered) {
+    shape = Numbered(shapes_, side.profile->texts[operation.shape_key]);
+  }
+  const uint64_t pair = uint64_t{name} << 32U | shape;
   return pairs_.emplace(pair, static_cast<uint32_t>(pairs_.size())).first->second;
 }
 
@@ -214,6 +213,18 @@ std::vector<AlignedPair> MatchOperators(const OperatorSide& base, const Operator
   Matcher matcher(base, comparison, options);
   auto pairs = matcher.Match();
   matcher.Warn(warnings);
+  const bool any = std::any_of(pairs.begin(), pairs.end(), [](const AlignedPair& pair) {
+    return pair.base != kUnmatched && pair.comparison != kUnmatched;
+  });
+  if (options.details && !any && !base.top().empty() && !comparison.top().empty()) {
+    warnings.push_back(fmt::format(
+        "the two profiles have no operator in common: {} and {} stand alone; the first are {} and "
+        "{}, and --op_name_map pairs operators of different names",
+        base::Plural(base.top().size(), "operator"),
+        base::Plural(comparison.top().size(), "operator"),
+        base::Printable(base.name(base.top().front())),
+        base::Printable(comparison.name(comparison.top().front()))));
+  }
   return pairs;
 }
 

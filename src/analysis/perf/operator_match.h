@@ -1,8 +1,10 @@
 // Which operator of the comparison stands beside which of the base.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -16,25 +18,37 @@ namespace msprobe::analysis::perf {
 // so, and where they ask for it the input shapes.
 class OperatorKeys {
  public:
+  // Borrows all three.
   OperatorKeys(const profile::Profile& base, const profile::Profile& comparison,
                const Options& options);
 
-  uint32_t Base(const profile::Operator& operation) { return Key(0, operation); }
-  uint32_t Comparison(const profile::Operator& operation) { return Key(1, operation); }
+  uint32_t Base(const profile::Operator& operation) { return Key(sides_[0], operation); }
+  uint32_t Comparison(const profile::Operator& operation) { return Key(sides_[1], operation); }
 
  private:
-  uint32_t Key(size_t side, const profile::Operator& operation);
+  // Equal texts of either side have equal numbers.
+  using Numbers = std::unordered_map<std::string_view, uint32_t>;
+  struct Side {
+    const profile::Profile* profile = nullptr;
+    std::vector<uint32_t> names;   // numbers by TextId, once they were asked for
+    std::vector<uint32_t> shapes;  // the same
+  };
 
-  bool with_shapes_;
-  std::vector<uint32_t> names_[2];   // by TextId
-  std::vector<uint32_t> shapes_[2];  // the same for shapes
-  std::unordered_map<uint64_t, uint32_t> pairs_;
+  uint32_t Key(Side& side, const profile::Operator& operation);
+  std::string_view Renamed(std::string_view name) const;
+
+  const Options& options_;
+  std::array<Side, 2> sides_;
+  Numbers names_;
+  Numbers shapes_;
+  std::unordered_map<uint64_t, uint32_t> pairs_;  // of a name and shapes
 };
 
 // Pairs of nodes of the two trees in the order in which sheets list them. The top operators of both
 // sides, in stretches on and off the thread that runs backward passes where both sides have one;
 // pairs with more than options.max_kernels kernels give way to their children, as deep as it goes.
-// Without details nothing is paired. Warns where sequences were too long to be aligned exactly.
+// Without details nothing is paired. Warns where sequences were too long to be aligned exactly, and
+// where not a single pair was found.
 std::vector<AlignedPair> MatchOperators(const OperatorSide& base, const OperatorSide& comparison,
                                         const Options& options, std::vector<std::string>& warnings);
 

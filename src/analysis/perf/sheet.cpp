@@ -46,4 +46,12 @@ report::Cell TextCells::operator()(profile::TextId id) {
   return report::Cell::Text(kept);
 }
 
+report::Cell KeptTexts::operator()(std::string_view text) {
+  auto found = kept_.find(text);
+  if (found == kept_.end()) {
+    found = kept_.insert(table_->Keep(text)).first;
+  }
+  return report::Cell::Text(*found);
+}
+
 }  // namespace msprobe::analysis::perf

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "src/analysis/perf/perf.h"
@@ -41,6 +42,17 @@ class TextCells {
   const profile::Texts* texts_;
   report::Table* table_;
   std::vector<std::string_view> kept_;
+};
+
+// The same for texts that are made while the table fills, such as call stacks.
+class KeptTexts {
+ public:
+  explicit KeptTexts(report::Table& table) : table_(&table) {}
+  report::Cell operator()(std::string_view text);
+
+ private:
+  report::Table* table_;
+  std::unordered_set<std::string_view> kept_;
 };
 
 }  // namespace msprobe::analysis::perf

@@ -9,6 +9,7 @@ namespace msprobe::analysis::perf {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::MadeProfile;
 
@@ -24,7 +25,6 @@ std::vector<std::string> Matched(MadeProfile& base, MadeProfile& comparison,
         (pair.base == kUnmatched ? "." : std::string(left.name(pair.base))) + "=" +
         (pair.comparison == kUnmatched ? "." : std::string(right.name(pair.comparison))));
   }
-  EXPECT_THAT(warnings, IsEmpty());
   return texts;
 }
 
@@ -114,6 +114,19 @@ TEST(MatchOperators, LooksIntoPairsWithTooManyKernels) {
   options.max_kernels = 4;
   EXPECT_THAT(Matched(base, comparison, options),
               ElementsAre(".=q", "p=.", "last=last", "small=small"));
+}
+
+TEST(MatchOperators, SaysWhenTheSidesHaveNothingInCommon) {
+  MadeProfile base = Sequence({"x"});
+  MadeProfile comparison = Sequence({"y", "z"});
+  const OperatorSide left(*base, std::nullopt);
+  const OperatorSide right(*comparison, std::nullopt);
+  std::vector<std::string> warnings;
+  MatchOperators(left, left, {}, warnings);
+  EXPECT_THAT(warnings, IsEmpty());
+  MatchOperators(left, right, {}, warnings);
+  EXPECT_THAT(warnings,
+              ElementsAre(HasSubstr("no operator in common: 1 operator and 2 operators")));
 }
 
 TEST(MatchOperators, SurvivesEmptySides) {
