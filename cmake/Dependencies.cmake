@@ -28,11 +28,15 @@ msprobe_dependency(expat expat.h expat)
 msprobe_dependency(yaml_cpp yaml-cpp/yaml.h yaml-cpp)
 msprobe_dependency(xxhash xxhash.h)
 msprobe_dependency(pcre2 pcre2.h pcre2-8)
+msprobe_dependency(sqlite sqlite3.h sqlite3)
 
 # Debian ships no archive of fmt and spdlog: header-only mode keeps the binary self-contained.
 target_compile_definitions(msprobe_dep_fmt INTERFACE FMT_HEADER_ONLY)
 target_compile_definitions(msprobe_dep_spdlog INTERFACE SPDLOG_HEADER_ONLY SPDLOG_FMT_EXTERNAL_HO)
 target_link_libraries(msprobe_dep_spdlog INTERFACE msprobe_dep::fmt Threads::Threads)
+
+# Debian's archive calls libm; extensions, for which it would load libraries, are never switched on.
+target_link_libraries(msprobe_dep_sqlite INTERFACE m ${CMAKE_DL_LIBS} Threads::Threads)
 
 if(MSPROBE_TESTS)
   find_package(GTest CONFIG REQUIRED)

@@ -8,6 +8,7 @@
 #include "src/base/strings.h"
 #include "src/profile/flow_table.h"
 #include "src/profile/gpu_memory.h"
+#include "src/profile/host_events.h"
 #include "src/profile/kernel_table.h"
 #include "src/profile/readers.h"
 #include "src/profile/trace_events.h"
@@ -16,7 +17,6 @@ namespace msprobe::profile {
 namespace {
 
 constexpr double kBytesPerGb = 1024.0 * 1024.0 * 1024.0;
-constexpr std::string_view kStepMark = "ProfilerStep#";
 
 enum class EventClass : uint8_t { kOther, kOperator, kKernel, kFlow, kPython, kForwardBackward };
 
@@ -52,13 +52,15 @@ class GpuTraceReader {
     if (kind == EventClass::kOther && !is_memory) {
       return true;
     }
-    if (!event.start.has_value()) {
+    if (!HasUsableTime(event)) {
       ++without_time_;
       return true;
     }
     switch (kind) {
       case EventClass::kOperator:
-        AddOperator(event);
+        if (needs_.operators) {
+          AddOperator(event, needs_, profile_);
+        }
         break;
       case EventClass::kKernel:
         AddKernel(event);
@@ -74,7 +76,9 @@ class GpuTraceReader {
         AddFlow(event, needs_.python_calls, forward_backward_);
         break;
       case EventClass::kPython:
-        AddPythonCall(event);
+        if (needs_.python_calls) {
+          AddPythonCall(event, profile_);
+        }
         break;
       case EventClass::kOther:
         break;
@@ -84,6 +88,8 @@ class GpuTraceReader {
     }
     return true;
   }
+
+  uint64_t without_time() const { return without_time_; }
 
   Profile Take(const std::filesystem::path& path) {
     profile_.path = path;
@@ -104,10 +110,6 @@ class GpuTraceReader {
     warn(needs_.flows && profile_.flows.empty(),
          "links from operators to kernels: no device time can be given to an operator");
     warn(needs_.memory && memory_.empty(), "memory events (profile_memory=True records them)");
-    if (without_time_ > 0) {
-      profile_.warnings.push_back(fmt::format("{}: {} events without a readable time are left out",
-                                              path.string(), without_time_));
-    }
     return std::move(profile_);
   }
 
@@ -128,35 +130,6 @@ class GpuTraceReader {
       last_class_ = EventClass::kFlow;
     }
     return last_class_;
-  }
-
-  void AddOperator(const TraceEvent& event) {
-    if (!needs_.operators) {
-      return;
-    }
-    Texts& texts = profile_.texts;
-    Operator& added = profile_.operators.emplace_back();
-    added.name = texts.Intern(event.name);
-    added.thread = texts.Intern(event.thread);
-    added.process = texts.Intern(event.process);
-    const auto intern = [&](std::string_view text, bool present) {
-      return texts.Intern(present ? text : std::string_view("N/A"));
-    };
-    const ArgumentValue& shapes = event.argument(Argument::kShapes);
-    added.shapes = intern(shapes.text, shapes.present());
-    added.shape_key = intern(shapes.joined, shapes.present());
-    const ArgumentValue& types = event.argument(Argument::kTypes);
-    added.types = intern(types.text, types.present());
-    if (needs_.python_calls) {
-      added.call_stack = texts.Intern(event.argument(Argument::kCallStack).text);
-    }
-    added.start = *event.start;
-    added.end = event.end();
-    added.duration_us = event.duration_us;
-    if (const size_t mark = event.name.find(kStepMark); mark != std::string_view::npos) {
-      profile_.steps.push_back(
-          {std::string(event.name.substr(event.name.rfind('#') + 1)), added.start, added.end});
-    }
   }
 
   void AddKernel(const TraceEvent& event) {
@@ -180,27 +153,9 @@ class GpuTraceReader {
   }
 
   void AddFlow(const TraceEvent& event, bool wanted, FlowTable& table) {
-    if (!wanted) {
-      return;
+    if (wanted) {
+      AddFlowEnd(event, profile_.texts, table);
     }
-    const TextId process = profile_.texts.Intern(event.process);
-    if (event.phase == 's') {
-      table.Begin(event.id, *event.start, process);
-    } else if (event.phase == 'f') {
-      table.End(event.id, *event.start, process, profile_.texts.Intern(event.thread));
-    }
-  }
-
-  void AddPythonCall(const TraceEvent& event) {
-    if (!needs_.python_calls) {
-      return;
-    }
-    constexpr std::string_view kModule = "nn.module:";
-    PythonCall& call = profile_.python_calls.emplace_back();
-    call.name = profile_.texts.Intern(event.name);
-    call.is_module = base::AsciiLower(event.name.substr(0, kModule.size())) == kModule;
-    call.start = *event.start;
-    call.end = event.end();
   }
 
   void AddMemory(const TraceEvent& event) {
@@ -231,16 +186,9 @@ Result<Profile> ReadGpuTrace(const std::filesystem::path& file, const Needs& nee
   MSP_ASSIGN_OR_RETURN(const TraceOutcome outcome, ForEachEvent(file, [&](const TraceEvent& event) {
                          return reader.Visit(event);
                        }));
-  if (outcome.truncated && needs.strict) {
-    return BadFormatError(
-               fmt::format("{} breaks off behind event {}", file.string(), outcome.events))
-        .WithHint("copy it again, or leave --strict out to use what is complete");
-  }
+  const uint64_t without_time = reader.without_time();
   Profile profile = reader.Take(file);
-  if (outcome.truncated) {
-    profile.warnings.push_back(fmt::format("{} breaks off: the {} complete events are used",
-                                           file.string(), outcome.events));
-  }
+  MSP_RETURN_IF_ERROR(Conclude(file, outcome, without_time, needs, profile));
   return profile;
 }
 

@@ -60,6 +60,9 @@ struct Operator {
   Nanoseconds start = 0;
   Nanoseconds end = 0;  // inclusive: a call that starts here is still inside
   double duration_us = 0;
+  // False: what was launched at its start belongs to another operator of the same start. Databases
+  // list a call several times.
+  bool launches = true;
 };
 
 // Work on the device. Later ones with equal process, thread and start have replaced earlier ones.

@@ -21,6 +21,7 @@ THIRD_PARTY_HOMES = {
     "spdlog/": ["src/base/log.cpp"],
     "hwy/": ["src/kernels/"],
     "libdeflate.h": ["src/kernels/", "src/io/"],
+    "sqlite3.h": ["src/profile/"],
     "zlib.h": ["src/profile/", "src/report/"],
     "expat.h": ["src/report/"],
     "rapidjson/": ["src/json/"],

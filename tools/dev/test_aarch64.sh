@@ -33,7 +33,7 @@ fetch_libraries() {
 if [ ! -e "$libraries/.complete" ]; then
   say "fetching the arm64 libraries"
   rm -rf "$libraries"
-  fetch_libraries libdeflate-dev zlib1g-dev libexpat1-dev libyaml-cpp-dev libpcre2-dev libgtest-dev libgmock-dev
+  fetch_libraries libdeflate-dev zlib1g-dev libexpat1-dev libyaml-cpp-dev libpcre2-dev libsqlite3-dev libgtest-dev libgmock-dev
 fi
 
 say "configuring for aarch64"

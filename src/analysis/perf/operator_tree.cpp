@@ -95,7 +95,7 @@ OperatorTree::OperatorTree(const Profile& side, const KernelLinks& links) {
     while (link < launched.size() && launched[link] < operation.start) {
       ++link;
     }
-    if (link < launched.size() && launched[link] == operation.start) {
+    if (link < launched.size() && launched[link] == operation.start && operation.launches) {
       node.link = static_cast<uint32_t>(link);
       node.kernel_count = static_cast<uint32_t>(links.kernels(link).size());
     }

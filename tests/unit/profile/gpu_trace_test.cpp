@@ -115,7 +115,7 @@ TEST(ReadGpuTrace, SaysWhatIsMissing) {
   EXPECT_EQ(profile.operators.size(), 1U);
   EXPECT_EQ(profile.operators[0].end, INT64_MAX);
   EXPECT_EQ(profile.warnings.size(), 4U);
-  EXPECT_NE(profile.warnings.back().find("1 events without a readable time"), std::string::npos);
+  EXPECT_NE(profile.warnings.back().find("1 event without a usable time"), std::string::npos);
 }
 
 TEST(ReadGpuTrace, UsesWhatIsCompleteUnlessToldOtherwise) {

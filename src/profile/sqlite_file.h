@@ -1,0 +1,73 @@
+// Inside of the room: reading tables of an SQLite file that nobody vouches for. It is opened
+// read-only and never changed, no journal or lock is touched, and nothing its schema defines
+// (views, triggers, generated columns) is run.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace msprobe::profile {
+
+// The columns of the current row, in the order in which they were asked for.
+class SqliteRow {
+ public:
+  explicit SqliteRow(sqlite3_stmt* statement) : statement_(statement) {}
+
+  bool IsNull(int column) const;
+  bool IsInteger(int column) const;
+  // Texts of digits are converted; anything else is 0.
+  int64_t Integer(int column) const;
+  std::optional<int64_t> IntegerOrNone(int column) const;
+  double Number(int column) const;
+  std::string_view Text(int column) const;  // valid during the visit
+
+ private:
+  sqlite3_stmt* statement_;
+};
+
+class SqliteFile {
+ public:
+  static Result<SqliteFile> Open(const std::filesystem::path& path);
+  SqliteFile(SqliteFile&&) noexcept;
+  SqliteFile& operator=(SqliteFile&&) noexcept;
+  SqliteFile(const SqliteFile&) = delete;
+  SqliteFile& operator=(const SqliteFile&) = delete;
+  ~SqliteFile();
+
+  bool HasTable(std::string_view table) const;
+  // Those of `columns` that `table` lacks; all of them when there is no such table.
+  std::vector<std::string> Missing(std::string_view table,
+                                   std::initializer_list<std::string_view> columns) const;
+  // Rows in the order in which they stand in the table. A column whose name starts with '?' reads
+  // as null where the table lacks it; another missing column or table is kNotFound.
+  Status ForEachRow(std::string_view table, std::initializer_list<std::string_view> columns,
+                    const std::function<void(const SqliteRow&)>& visit) const;
+
+ private:
+  SqliteFile() = default;
+  struct Table {
+    std::string name;
+    std::vector<std::string> columns;
+  };
+  const Table* Find(std::string_view table) const;
+  Status LoadTables();
+  Status Failure(std::string_view what) const;
+
+  std::string path_;
+  sqlite3* database_ = nullptr;
+  std::vector<Table> tables_;
+};
+
+}  // namespace msprobe::profile
