@@ -17,7 +17,7 @@ struct LegacyFlag {
 constexpr LegacyFlag kLegacyFlags[] = {
     {"-cm", "--cell_mapping"},  {"-am", "--api_mapping"},     {"-dm", "--data_mapping"},
     {"-lm", "--layer_mapping"}, {"-config", "--config-path"}, {"-tp", "--target_path"},
-    {"-gp", "--golden_path"},   {"-fm", "--fuzzy_match"},     {"-bp", "--base_profiling_path"},
+    {"-gp", "--golden_path"},   {"-fm", "--fuzzy_match"},     {"-bp", "--benchmark_profiling_path"},
 };
 
 }  // namespace

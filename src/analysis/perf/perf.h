@@ -50,7 +50,8 @@ struct Options {
   std::optional<int64_t> base_rank;
   std::optional<int64_t> comparison_rank;
   bool strict = false;
-  size_t threads = 0;
+  // Patterns of operator names (* and ?) whose device time is summed up by name.
+  std::vector<std::string> watched_operators;
 };
 
 // Time and number of kernels of one kind.
@@ -122,6 +123,16 @@ struct Collective {
   int64_t comparison_calls = 0;
 };
 
+// What the operators that match one pattern took on the device, with everything below them; one
+// inside of another counts once.
+struct Watched {
+  std::string pattern;
+  double base_ms = 0;
+  double comparison_ms = 0;
+  int64_t base_calls = 0;
+  int64_t comparison_calls = 0;
+};
+
 struct Comparison {
   profile::Device base_device = profile::Device::kGpu;
   profile::Device comparison_device = profile::Device::kGpu;
@@ -130,10 +141,12 @@ struct Comparison {
   std::vector<report::FormattedTable> sheets;  // in workbook order; only those with rows
   std::vector<Finding> findings;
   std::vector<Collective> collectives;  // largest difference first
+  std::vector<Watched> watched;  // as options.watched_operators
   std::vector<std::string> warnings;
 };
 
-// Reads both sides side by side and compares what `options` ask for.
+// Reads both sides side by side and compares what `options` ask for. What one part of it lacks (no
+// kernels, no memory events) is a warning; an error when nothing is left to compare.
 Result<Comparison> Compare(const Options& options, base::ThreadPool& pool);
 
 }  // namespace msprobe::analysis::perf

@@ -1,0 +1,325 @@
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/analysis/perf/api_compare.h"
+#include "src/analysis/perf/communication.h"
+#include "src/analysis/perf/findings.h"
+#include "src/analysis/perf/kernel_compare.h"
+#include "src/analysis/perf/memory_compare.h"
+#include "src/analysis/perf/module_compare.h"
+#include "src/analysis/perf/module_match.h"
+#include "src/analysis/perf/module_side.h"
+#include "src/analysis/perf/operator_compare.h"
+#include "src/analysis/perf/operator_match.h"
+#include "src/analysis/perf/operator_tree.h"
+#include "src/analysis/perf/overall_sheet.h"
+#include "src/analysis/perf/perf.h"
+#include "src/analysis/perf/watched_operators.h"
+#include "src/base/number_text.h"
+#include "src/base/strings.h"
+
+namespace msprobe::analysis::perf {
+namespace {
+
+using profile::Profile;
+
+// Sheets in the order of the workbook.
+enum Slot : size_t {
+  kOverall,
+  kCommunication,
+  kOperatorStatistic,  // or of modules
+  kOperatorDetails,
+  kMemoryStatistic,
+  kMemoryDetails,
+  kApi,
+  kKernels,
+  kSlotCount
+};
+
+// What is read decides about results, too: a collective that was not read is linked to no operator.
+// Both kinds of devices are asked for what either needs; the surplus is small and changes nothing.
+profile::Needs NeedsOf(const Options& options, const std::optional<std::string>& step) {
+  const bool operators = options.operators || !options.watched_operators.empty();
+  profile::Needs needs;
+  needs.operators =
+      options.memory || operators || options.overall || options.api || step.has_value();
+  needs.kernels = options.communication || options.overall || operators || options.max_kernels;
+  needs.flows = operators || options.overall || options.max_kernels;
+  needs.python_calls = options.operators;
+  needs.memory = options.memory || options.overall;
+  needs.communication = options.communication || options.overall;
+  needs.overlap = options.overall;
+  needs.kernel_details = options.overall || options.operators || options.kernels;
+  needs.operator_statistics = options.kernels && options.use_kernel_type;
+  needs.bandwidth = options.overall;
+  needs.flow_category = base::AsciiLower(options.gpu_flow_category);
+  if (step.has_value()) {
+    needs.step = base::ParseInt(*step);
+  }
+  needs.strict = options.strict;
+  return needs;
+}
+
+// A number that no step can have was refused with the command line; this is about this profile.
+Status CheckStep(const Profile& side, const std::optional<std::string>& step) {
+  if (!step.has_value() || std::any_of(side.steps.begin(), side.steps.end(),
+                                       [&](const auto& known) { return known.id == *step; })) {
+    return {};
+  }
+  std::vector<std::string> known;
+  for (const profile::Step& one : side.steps) {
+    if (std::find(known.begin(), known.end(), one.id) == known.end()) {
+      known.push_back(one.id);
+    }
+  }
+  return UsageError(fmt::format("{} holds no step {}", side.path.string(), *step))
+      .WithHint(known.empty() ? std::string("it holds no step markers (ProfilerStep#N) at all")
+                              : fmt::format("its steps: {}", base::Join(known, ", ")));
+}
+
+// Kernels that were launched in the step; those that nothing on the host is known to have launched,
+// by their own start.
+std::vector<profile::Kernel> KernelsOfStep(const Profile& side, std::string_view step) {
+  const auto in_step = [&](profile::Nanoseconds at) {
+    return std::any_of(side.steps.begin(), side.steps.end(), [&](const profile::Step& known) {
+      return known.id == step && known.start <= at && at <= known.end;
+    });
+  };
+  std::unordered_map<profile::Nanoseconds, profile::Nanoseconds> launches;
+  for (const profile::Flow& flow : side.flows) {
+    launches[flow.end] = flow.start;
+  }
+  std::vector<profile::Kernel> kernels;
+  for (const profile::Kernel& kernel : side.kernels) {
+    const auto launch = launches.find(kernel.start);
+    if (in_step(launch == launches.end() ? kernel.start : launch->second)) {
+      kernels.push_back(kernel);
+    }
+  }
+  return kernels;
+}
+
+class Comparer {
+ public:
+  Comparer(const Options& options, base::ThreadPool& pool) : options_(options), pool_(pool) {}
+
+  Result<Comparison> Run() {
+    MSP_RETURN_IF_ERROR(Read());
+    result_.base_device = sides_[0].device;
+    result_.comparison_device = sides_[1].device;
+    RunTasks({[this] { Prepare(0); }, [this] { Prepare(1); }});
+    RunTasks({[this] { MatchAll(); }, [this] { CompareCommunication(); },
+              [this] { CompareCalls(); }, [this] { CompareKernels(); }});
+    RunTasks({[this] { CompareOperators(); }, [this] { CompareOperatorDetails(); },
+              [this] { CompareMemory(); }, [this] { CompareMemoryDetails(); },
+              [this] { Find(); }});
+    TakeOverall();
+    return Finish();
+  }
+
+ private:
+  using Task = std::function<void()>;
+
+  // Each task writes to members of its own.
+  void RunTasks(const std::vector<Task>& tasks) {
+    pool_.ParallelFor(tasks.size(), [&](size_t item, size_t /*worker*/) { tasks[item](); });
+  }
+
+  const std::optional<std::string>& Step(size_t side) const {
+    return side == 0 ? options_.base_step : options_.comparison_step;
+  }
+
+  Status Read() {
+    std::array<std::optional<Result<Profile>>, 2> read;
+    pool_.ParallelFor(2, [&](size_t side, size_t /*worker*/) {
+      read[side] = profile::ReadProfile(side == 0 ? options_.base : options_.comparison,
+                                        NeedsOf(options_, Step(side)),
+                                        side == 0 ? options_.base_rank : options_.comparison_rank);
+    });
+    for (size_t side = 0; side < 2; ++side) {
+      MSP_ASSIGN_OR_RETURN(sides_[side], *std::move(read[side]));
+      MSP_RETURN_IF_ERROR(CheckStep(sides_[side], Step(side)));
+      Warn(sides_[side].warnings);
+    }
+    return {};
+  }
+
+  void Prepare(size_t side) {
+    if (options_.overall) {
+      times_[side] = MeasureSide(side);
+    }
+    if (options_.operators || options_.memory || options_.api ||
+        !options_.watched_operators.empty()) {
+      operators_[side].emplace(sides_[side], Step(side));
+    }
+    if (options_.operators && options_.modules) {
+      modules_[side].emplace(*operators_[side]);
+    }
+  }
+
+  // Of a trace that knows its steps the one that was asked for; an NPU's tables have none.
+  Result<OverallTimes> MeasureSide(size_t side) {
+    Profile& measured = sides_[side];
+    if (!Step(side).has_value() || measured.device != profile::Device::kGpu) {
+      return MeasureOverall(measured, options_, overall_warnings_[side]);
+    }
+    std::vector<profile::Kernel> all =
+        std::exchange(measured.kernels, KernelsOfStep(measured, *Step(side)));
+    Result<OverallTimes> times = MeasureOverall(measured, options_, overall_warnings_[side]);
+    measured.kernels = std::move(all);
+    return times;
+  }
+
+  void MatchAll() {
+    if (options_.operators || options_.memory) {
+      pairs_ = MatchOperators(*operators_[0], *operators_[1], options_, match_warnings_);
+    }
+    if (modules_[0].has_value()) {
+      by_module_ = CanCompareModules(*modules_[0], *modules_[1], options_);
+    }
+    if (by_module_) {
+      module_pairs_ = MatchModules(*modules_[0], *modules_[1], options_);
+    }
+    if (!options_.watched_operators.empty()) {
+      result_.watched =
+          WatchOperators(*operators_[0], *operators_[1], options_.watched_operators);
+    }
+  }
+
+  void CompareCommunication() {
+    if (options_.communication) {
+      sheets_[kCommunication] = CommunicationSheet(sides_[0], sides_[1], options_);
+      result_.collectives = CompareCollectives(sides_[0], sides_[1], options_);
+    }
+  }
+
+  void CompareCalls() {
+    if (options_.api) {
+      sheets_[kApi] = ApiCompare(*operators_[0], *operators_[1], options_, api_warnings_);
+    }
+  }
+
+  void CompareKernels() {
+    if (options_.kernels) {
+      sheets_[kKernels] = KernelCompare(sides_[0], sides_[1], options_, kernel_warnings_);
+    }
+  }
+
+  void CompareOperators() {
+    if (by_module_) {
+      sheets_[kOperatorStatistic] =
+          ModuleStatistic(*modules_[0], *modules_[1], module_pairs_, options_);
+    } else if (options_.operators) {
+      sheets_[kOperatorStatistic] =
+          OperatorStatistic(*operators_[0], *operators_[1], pairs_, options_);
+    }
+  }
+
+  void CompareOperatorDetails() {
+    if (by_module_ && options_.details) {
+      sheets_[kOperatorDetails] =
+          ModuleDetails(*modules_[0], *modules_[1], module_pairs_, options_, module_warnings_);
+    } else if (options_.operators && options_.details) {
+      sheets_[kOperatorDetails] = OperatorDetails(*operators_[0], *operators_[1], pairs_, options_);
+    }
+  }
+
+  void CompareMemory() {
+    if (options_.memory) {
+      sheets_[kMemoryStatistic] = MemoryStatistic(*operators_[0], *operators_[1], pairs_, options_);
+    }
+  }
+
+  void CompareMemoryDetails() {
+    if (options_.memory && options_.details) {
+      sheets_[kMemoryDetails] = MemoryDetails(*operators_[0], *operators_[1], pairs_, options_);
+    }
+  }
+
+  void Find() {
+    if (operators_[0].has_value() && (options_.operators || options_.memory || options_.api)) {
+      result_.findings = FindDifferences(*operators_[0], *operators_[1], pairs_,
+                                         by_module_ ? &*modules_[0] : nullptr,
+                                         by_module_ ? &*modules_[1] : nullptr);
+    }
+  }
+
+  // A side whose times cannot be told leaves the other results standing.
+  void TakeOverall() {
+    if (!options_.overall) {
+      return;
+    }
+    for (size_t side = 0; side < 2; ++side) {
+      Warn(overall_warnings_[side]);
+      if (!times_[side]->ok()) {
+        Warn({fmt::format("end-to-end times are not compared: {}",
+                          times_[side]->status().message())});
+      }
+    }
+    if (times_[0]->ok() && times_[1]->ok()) {
+      result_.base_times = **times_[0];
+      result_.comparison_times = **times_[1];
+      sheets_[kOverall] = OverallSheet(*result_.base_times, *result_.comparison_times, options_);
+    }
+  }
+
+  Result<Comparison> Finish() {
+    Warn(match_warnings_);
+    Warn(api_warnings_);
+    Warn(kernel_warnings_);
+    Warn(module_warnings_);
+    for (report::FormattedTable& sheet : sheets_) {
+      if (sheet.table.row_count() > 0) {
+        result_.sheets.push_back(std::move(sheet));
+      }
+    }
+    if (result_.sheets.empty() && !result_.base_times.has_value()) {
+      return MismatchError(fmt::format("{} and {} have nothing in common that could be compared{}",
+                                       sides_[0].path.string(), sides_[1].path.string(),
+                                       result_.warnings.empty()
+                                           ? ""
+                                           : ": " + base::Join(result_.warnings, "; ")))
+          .WithHint("profile operators, device activities and, for memory, profile_memory=True");
+    }
+    return std::move(result_);
+  }
+
+  void Warn(const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) {
+      if (std::find(result_.warnings.begin(), result_.warnings.end(), text) ==
+          result_.warnings.end()) {
+        result_.warnings.push_back(text);
+      }
+    }
+  }
+
+  const Options& options_;
+  base::ThreadPool& pool_;
+  std::array<Profile, 2> sides_;  // base, comparison
+  std::array<std::optional<OperatorSide>, 2> operators_;
+  std::array<std::optional<Result<OverallTimes>>, 2> times_;
+  std::array<std::optional<ModuleSide>, 2> modules_;
+  std::vector<AlignedPair> pairs_;
+  std::vector<AlignedPair> module_pairs_;
+  bool by_module_ = false;  // modules take the place of operators
+  std::array<report::FormattedTable, kSlotCount> sheets_;
+  std::array<std::vector<std::string>, 2> overall_warnings_;
+  std::vector<std::string> match_warnings_;
+  std::vector<std::string> api_warnings_;
+  std::vector<std::string> kernel_warnings_;
+  std::vector<std::string> module_warnings_;
+  Comparison result_;
+};
+
+}  // namespace
+
+Result<Comparison> Compare(const Options& options, base::ThreadPool& pool) {
+  return Comparer(options, pool).Run();
+}
+
+}  // namespace msprobe::analysis::perf

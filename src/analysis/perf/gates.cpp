@@ -1,0 +1,184 @@
+#include "src/analysis/perf/gates.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/base/number_text.h"
+#include "src/base/strings.h"
+
+namespace msprobe::analysis::perf {
+namespace {
+
+constexpr double kMsPerS = 1e3;
+constexpr double kMbPerGb = 1024;
+constexpr std::string_view kOperatorPrefix = "op:";
+
+struct MetricName {
+  std::string_view name;
+  GateMetric metric;
+};
+constexpr std::array<MetricName, 5> kMetricNames = {{{"e2e", GateMetric::kEndToEnd},
+                                                     {"computing", GateMetric::kComputing},
+                                                     {"communication", GateMetric::kCommunication},
+                                                     {"free", GateMetric::kFree},
+                                                     {"memory", GateMetric::kMemory}}};
+
+constexpr const char* kHint =
+    "METRIC>GROWTH with e2e, computing, communication, free, memory or op:GLOB, and a growth in %, "
+    "ms, s, MB or GB: 'e2e>5%', 'op:*matmul*>2ms', 'memory>1GB'";
+
+struct Unit {
+  std::string_view name;
+  double factor;
+  bool is_memory;
+};
+constexpr std::array<Unit, 4> kUnits = {
+    {{"ms", 1, false}, {"s", kMsPerS, false}, {"MB", 1 / kMbPerGb, true}, {"GB", 1, true}}};
+
+Status Wrong(std::string_view text, std::string_view why) {
+  return UsageError(fmt::format("--fail-if {}: {}", text, why)).WithHint(kHint);
+}
+
+Status ParseMetric(std::string_view name, Gate& gate) {
+  if (name.starts_with(kOperatorPrefix)) {
+    gate.metric = GateMetric::kOperator;
+    gate.pattern = name.substr(kOperatorPrefix.size());
+    return gate.pattern.empty() ? Wrong(gate.text, "op: needs a name or pattern") : Status();
+  }
+  for (const MetricName& known : kMetricNames) {
+    if (base::EqualsIgnoringCase(known.name, name)) {
+      gate.metric = known.metric;
+      return {};
+    }
+  }
+  return Wrong(gate.text, fmt::format("there is no metric \"{}\"", name));
+}
+
+Status ParseGrowth(std::string_view text, Gate& gate) {
+  double factor = 1;
+  gate.is_percent = text.ends_with('%');
+  if (gate.is_percent) {
+    text.remove_suffix(1);
+  } else {
+    const auto unit = std::find_if(kUnits.begin(), kUnits.end(),
+                                   [&](const Unit& known) { return text.ends_with(known.name); });
+    if (unit == kUnits.end()) {
+      return Wrong(gate.text, "the growth has no unit");
+    }
+    if (unit->is_memory != (gate.metric == GateMetric::kMemory)) {
+      return Wrong(gate.text, "the unit does not fit the metric");
+    }
+    text.remove_suffix(unit->name.size());
+    factor = unit->factor;
+  }
+  const std::optional<double> number = base::ParseDouble(base::Trim(text));
+  if (!number.has_value() || !std::isfinite(*number) || *number < 0) {
+    return Wrong(gate.text, "the growth is no number");
+  }
+  gate.threshold = *number * factor;
+  return {};
+}
+
+struct Pair {
+  double base = 0;
+  double comparison = 0;
+};
+
+// nullopt: not known.
+std::optional<Pair> ValuesOf(const Gate& gate, const Comparison& comparison) {
+  if (gate.metric == GateMetric::kOperator) {
+    const auto watched =
+        std::find_if(comparison.watched.begin(), comparison.watched.end(),
+                     [&](const Watched& known) { return known.pattern == gate.pattern; });
+    if (watched == comparison.watched.end() ||
+        (watched->base_calls == 0 && watched->comparison_calls == 0)) {
+      return std::nullopt;
+    }
+    return Pair{watched->base_ms, watched->comparison_ms};
+  }
+  if (!comparison.base_times.has_value() || !comparison.comparison_times.has_value()) {
+    return std::nullopt;
+  }
+  const OverallTimes& base = *comparison.base_times;
+  const OverallTimes& other = *comparison.comparison_times;
+  if (gate.metric == GateMetric::kMemory) {
+    return base.memory_gb > 0 && other.memory_gb > 0
+               ? std::optional(Pair{base.memory_gb, other.memory_gb})
+               : std::nullopt;
+  }
+  if (base.end_to_end_s <= 0 || other.end_to_end_s <= 0) {
+    return std::nullopt;
+  }
+  const auto pair = [&](double OverallTimes::*time) {
+    return Pair{base.*time * kMsPerS, other.*time * kMsPerS};
+  };
+  switch (gate.metric) {
+    case GateMetric::kComputing:
+      return pair(&OverallTimes::computing_s);
+    case GateMetric::kCommunication:
+      return pair(&OverallTimes::uncovered_s);
+    case GateMetric::kFree:
+      return pair(&OverallTimes::free_s);
+    default:
+      return pair(&OverallTimes::end_to_end_s);
+  }
+}
+
+std::string_view NameOf(const Gate& gate) {
+  return std::string_view(gate.text).substr(0, gate.text.rfind('>'));
+}
+
+}  // namespace
+
+Result<Gate> ParseGate(std::string_view text) {
+  Gate gate;
+  gate.text = base::Trim(text);
+  const size_t sign = gate.text.rfind('>');
+  if (sign == std::string::npos) {
+    return Wrong(text, "there is no '>'");
+  }
+  const std::string_view whole = gate.text;
+  MSP_RETURN_IF_ERROR(ParseMetric(base::Trim(whole.substr(0, sign)), gate));
+  MSP_RETURN_IF_ERROR(ParseGrowth(base::Trim(whole.substr(sign + 1)), gate));
+  return gate;
+}
+
+GateOutcome Judge(const Gate& gate, const Comparison& comparison) {
+  GateOutcome outcome;
+  outcome.gate = gate.text;
+  const std::optional<Pair> values = ValuesOf(gate, comparison);
+  if (!values.has_value()) {
+    outcome.failed = true;
+    outcome.explanation = gate.metric == GateMetric::kOperator
+                              ? fmt::format("{} cannot be judged: no operator has such a name",
+                                            NameOf(gate))
+                              : fmt::format("{} cannot be judged: a side does not tell it",
+                                            NameOf(gate));
+    return outcome;
+  }
+  const double growth = values->comparison - values->base;
+  const std::string_view unit = gate.metric == GateMetric::kMemory ? "GB" : "ms";
+  const std::string sides =
+      fmt::format("{} {:.3f} -> {:.3f} {}", NameOf(gate), values->base, values->comparison, unit);
+  if (!gate.is_percent) {
+    outcome.failed = growth > gate.threshold;
+    outcome.explanation =
+        fmt::format("{}: {:+.3f} {}, allowed {:g} {}", sides, growth, unit, gate.threshold, unit);
+  } else if (values->base > 0) {
+    const double percent = growth / values->base * 100;
+    outcome.failed = percent > gate.threshold;
+    outcome.explanation = fmt::format("{}: {:+.1f} %, allowed {:g} %", sides, percent,
+                                      gate.threshold);
+  } else {
+    outcome.failed = growth > 0;
+    outcome.explanation = fmt::format("{}: grew from nothing", sides);
+  }
+  return outcome;
+}
+
+}  // namespace msprobe::analysis::perf

@@ -1,0 +1,34 @@
+// The files of one comparison: a workbook under the Python tool's name, and its sheets as text.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/perf/perf.h"
+#include "src/base/thread_pool.h"
+
+namespace msprobe::analysis::perf {
+
+struct ResultFormats {
+  bool xlsx = true;
+  bool csv = false;
+  bool json = false;
+};
+
+// performance_comparison_result_<UTC yyyymmddHHMMSS>[_rankN], with _2, _3, ... behind it where a
+// result of that name is already there.
+std::filesystem::path ResultStem(const std::filesystem::path& folder,
+                                 const std::optional<int64_t>& rank);
+
+// {stem}.xlsx, {stem}_{sheet}.csv and {stem}_{sheet}.jsonl. Columns of the text files are named
+// after their side: "Base Calls", "Comparison Calls". Returns the paths.
+Result<std::vector<std::filesystem::path>> WriteResultFiles(const Comparison& comparison,
+                                                            const std::filesystem::path& stem,
+                                                            const ResultFormats& formats,
+                                                            base::ThreadPool& pool);
+
+}  // namespace msprobe::analysis::perf

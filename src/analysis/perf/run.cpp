@@ -1,0 +1,248 @@
+#include "src/analysis/perf/run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/analysis/perf/answer.h"
+#include "src/analysis/perf/screen_table.h"
+#include "src/analysis/perf/summary_json.h"
+#include "src/base/files.h"
+#include "src/base/progress.h"
+#include "src/base/strings.h"
+#include "src/base/thread_pool.h"
+#include "src/report/junit.h"
+
+namespace msprobe::analysis::perf {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using profile::RankPath;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+struct PlannedPair {
+  std::optional<int64_t> rank;
+  fs::path base;
+  fs::path comparison;
+};
+
+struct Plan {
+  std::vector<PlannedPair> pairs;
+  std::vector<int64_t> base_only;
+  std::vector<int64_t> comparison_only;
+};
+
+Result<std::vector<RankPath>> FindSide(const fs::path& path, const std::optional<int64_t>& rank) {
+  MSP_ASSIGN_OR_RETURN(std::vector<RankPath> found, profile::FindProfiles(path));
+  if (!rank.has_value()) {
+    return found;
+  }
+  const auto chosen = std::find_if(found.begin(), found.end(),
+                                   [&](const RankPath& one) { return one.rank == rank; });
+  if (chosen == found.end()) {
+    std::vector<std::string> ranks;
+    for (const RankPath& one : found) {
+      ranks.push_back(one.rank.has_value() ? std::to_string(*one.rank) : "unknown");
+    }
+    return UsageError(fmt::format("{} holds no rank {}", path.string(), *rank))
+        .WithHint(fmt::format("its ranks: {}", base::Join(ranks, ", ")));
+  }
+  return std::vector<RankPath>{*chosen};
+}
+
+// A folder's only profile, or a file, is compared whatever its rank; of several those of equal
+// rank.
+Result<Plan> PlanPairs(const Options& options) {
+  MSP_ASSIGN_OR_RETURN(const auto base, FindSide(options.base, options.base_rank));
+  MSP_ASSIGN_OR_RETURN(const auto comparison,
+                       FindSide(options.comparison, options.comparison_rank));
+  Plan plan;
+  if (base.size() == 1 && comparison.size() == 1) {
+    // The paths as they were typed stand in the results, unless a folder's one trace is meant.
+    plan.pairs.push_back({std::nullopt, base[0].path, comparison[0].path});
+    return plan;
+  }
+  for (const auto& [single, several, path] :
+       {std::tuple{&base, &comparison, &options.base},
+        std::tuple{&comparison, &base, &options.comparison}}) {
+    if (single->size() == 1 && !(*single)[0].rank.has_value()) {
+      return UsageError(fmt::format("{} is one profile of unknown rank, the other path holds {}",
+                                    path->string(), base::Plural(several->size(), "profile")))
+          .WithHint("choose one with --base-rank or --comparison-rank");
+    }
+  }
+  size_t left = 0;
+  size_t right = 0;
+  while (left < base.size() || right < comparison.size()) {
+    if (right == comparison.size() ||
+        (left < base.size() && *base[left].rank < *comparison[right].rank)) {
+      plan.base_only.push_back(*base[left++].rank);
+    } else if (left == base.size() || *comparison[right].rank < *base[left].rank) {
+      plan.comparison_only.push_back(*comparison[right++].rank);
+    } else {
+      plan.pairs.push_back({base[left].rank, base[left].path, comparison[right].path});
+      ++left;
+      ++right;
+    }
+  }
+  if (plan.pairs.empty()) {
+    return MismatchError(fmt::format("{} and {} have no rank in common", options.base.string(),
+                                     options.comparison.string()));
+  }
+  return plan;
+}
+
+// Errors after which the other ranks still make sense; a full disk would only repeat.
+bool ConcernsThisPairOnly(StatusCode code) {
+  return code == StatusCode::kBadFormat || code == StatusCode::kNotFound ||
+         code == StatusCode::kUnsupported || code == StatusCode::kMismatch ||
+         code == StatusCode::kUsage;
+}
+
+class Runner {
+ public:
+  explicit Runner(const RunOptions& options)
+      : options_(options), pool_(options.threads), start_(Clock::now()) {}
+
+  Result<Run> Go() {
+    MSP_ASSIGN_OR_RETURN(Plan plan, PlanPairs(options_.compare));
+    MSP_RETURN_IF_ERROR(base::CreateFolders(options_.output));
+    run_.share = ShareFromEnvironment();
+    run_.reports = run_.share.index == 0;
+    run_.summary.base_only = std::move(plan.base_only);
+    run_.summary.comparison_only = std::move(plan.comparison_only);
+    if (plan.pairs.size() == 1) {
+      if (run_.reports) {
+        MSP_RETURN_IF_ERROR(RunPair(plan.pairs[0], /*is_single=*/true));
+      }
+    } else {
+      MSP_RETURN_IF_ERROR(RunShare(plan.pairs));
+    }
+    run_.summary.seconds = SecondsSince(start_);
+    return std::move(run_);
+  }
+
+ private:
+  Status RunShare(const std::vector<PlannedPair>& pairs) {
+    const ProcessShare& share = run_.share;
+    {
+      const size_t mine = pairs.size() / share.count +
+                          (share.index < pairs.size() % share.count ? 1 : 0);
+      base::Progress progress("comparing", mine, "ranks", options_.quiet);
+      for (size_t index = share.index; index < pairs.size(); index += share.count) {
+        const Status status = RunPair(pairs[index], /*is_single=*/false);
+        if (!status.ok()) {
+          if (!ConcernsThisPairOnly(status.code())) {
+            return status;
+          }
+          RankSummary& failed = run_.summary.ranks.emplace_back();
+          failed.rank = pairs[index].rank;
+          failed.base_path = pairs[index].base.string();
+          failed.comparison_path = pairs[index].comparison.string();
+          failed.error = status.message();
+        }
+        progress.Add();
+      }
+    }
+    if (share.count == 1) {
+      return {};
+    }
+    MSP_RETURN_IF_ERROR(DeliverPart(options_.output, share, run_.summary));
+    return share.index == 0 ? Collect(pairs) : Status();
+  }
+
+  Status Collect(const std::vector<PlannedPair>& pairs) {
+    std::vector<size_t> late;
+    MSP_ASSIGN_OR_RETURN(run_.summary.ranks,
+                         CollectParts(options_.output, run_.share, options_.patience, late));
+    for (const size_t process : late) {
+      for (size_t index = process; index < pairs.size(); index += run_.share.count) {
+        run_.summary.missing.push_back(*pairs[index].rank);
+      }
+    }
+    std::sort(run_.summary.missing.begin(), run_.summary.missing.end());
+    return {};
+  }
+
+  Status RunPair(const PlannedPair& pair, bool is_single) {
+    const Clock::time_point start = Clock::now();
+    Options compare = options_.compare;
+    compare.base = pair.base;
+    compare.comparison = pair.comparison;
+    compare.base_rank.reset();
+    compare.comparison_rank.reset();
+    MSP_ASSIGN_OR_RETURN(const Comparison comparison, Compare(compare, pool_));
+    RankSummary summary = Summarize(comparison);
+    summary.rank = is_single ? std::nullopt : pair.rank;
+    summary.base_path = pair.base.string();
+    summary.comparison_path = pair.comparison.string();
+    for (const Gate& gate : options_.gates) {
+      summary.gates.push_back(Judge(gate, comparison));
+    }
+    MSP_ASSIGN_OR_RETURN(const std::vector<fs::path> files,
+                         WriteResultFiles(comparison, ResultStem(options_.output, summary.rank),
+                                          options_.formats, pool_));
+    for (const fs::path& file : files) {
+      summary.files.push_back(file.string());
+    }
+    if (is_single && summary.has_times) {
+      run_.screen_table = ScreenTable(comparison);
+    }
+    summary.seconds = SecondsSince(start);
+    run_.summary.ranks.push_back(std::move(summary));
+    return {};
+  }
+
+  const RunOptions& options_;
+  base::ThreadPool pool_;
+  const Clock::time_point start_;
+  Run run_;
+};
+
+// A case per gate and rank; a rank without gates, or without a result, is a case of its own.
+std::string Junit(const RunSummary& run) {
+  using report::JunitOutcome;
+  std::vector<report::JunitCase> cases;
+  for (const RankSummary& rank : run.ranks) {
+    const std::string prefix = rank.rank.has_value() ? fmt::format("rank {}: ", *rank.rank) : "";
+    if (!rank.error.empty()) {
+      cases.push_back({prefix + "comparison", rank.seconds, JunitOutcome::kError, "not compared",
+                       rank.error, ""});
+    } else if (rank.gates.empty()) {
+      cases.push_back({prefix + "comparison", rank.seconds, JunitOutcome::kPassed, "", "", ""});
+    }
+    for (const GateOutcome& gate : rank.gates) {
+      cases.push_back({prefix + gate.gate, rank.seconds,
+                       gate.failed ? JunitOutcome::kFailed : JunitOutcome::kPassed, "regression",
+                       gate.explanation, gate.failed ? Headline(rank) : ""});
+    }
+  }
+  for (const int64_t rank : run.missing) {
+    cases.push_back({fmt::format("rank {}: comparison", rank), 0, JunitOutcome::kError, "missing",
+                     "its process did not deliver a result", ""});
+  }
+  return report::JunitXml("perf_compare", cases, run.seconds);
+}
+
+}  // namespace
+
+Result<Run> RunPerfCompare(const RunOptions& options) { return Runner(options).Go(); }
+
+Status WriteReports(const RunOptions& options, const Run& run, int exit_code) {
+  if (!run.reports) {
+    return {};
+  }
+  MSP_RETURN_IF_ERROR(base::WriteFileAtomically(options.output / "summary.json",
+                                                SummaryJson(run.summary, exit_code)));
+  if (!options.junit_file.empty()) {
+    MSP_RETURN_IF_ERROR(base::WriteFileAtomically(options.junit_file, Junit(run.summary)));
+  }
+  return {};
+}
+
+}  // namespace msprobe::analysis::perf

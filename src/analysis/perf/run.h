@@ -1,0 +1,46 @@
+// A whole run of perf_compare: finds the profiles of both paths, pairs them by rank, compares each
+// pair, writes the files.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/perf/gates.h"
+#include "src/analysis/perf/perf.h"
+#include "src/analysis/perf/rank_share.h"
+#include "src/analysis/perf/result_files.h"
+#include "src/analysis/perf/run_summary.h"
+
+namespace msprobe::analysis::perf {
+
+struct RunOptions {
+  Options compare;  // paths may be folders of many ranks
+  std::filesystem::path output = ".";
+  ResultFormats formats;
+  std::vector<Gate> gates;
+  std::filesystem::path junit_file;  // empty: none
+  size_t threads = 0;
+  std::chrono::seconds patience{1800};  // for the other processes of a launch
+  bool quiet = false;
+};
+
+struct Run {
+  RunSummary summary;
+  std::string screen_table;  // of a single pair whose times are known
+  ProcessShare share;
+  // False in all but one process of a launch: that one shows the summary and writes its file.
+  bool reports = true;
+};
+
+// A single pair that cannot be compared is an error; one of many is marked and the others go on.
+Result<Run> RunPerfCompare(const RunOptions& options);
+
+// summary.json in the output folder, and the JUnit report that the options ask for.
+Status WriteReports(const RunOptions& options, const Run& run, int exit_code);
+
+}  // namespace msprobe::analysis::perf

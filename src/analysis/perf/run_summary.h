@@ -1,0 +1,72 @@
+// What a run over one pair of profiles, or over the pairs of many ranks, found: small enough to be
+// kept for thousands of ranks, and to be handed on as JSON.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/analysis/perf/gates.h"
+#include "src/analysis/perf/perf.h"
+
+namespace msprobe::analysis::perf {
+
+struct SideTimes {  // ms, GB
+  double end_to_end_ms = 0;
+  double computing_ms = 0;
+  double uncovered_communication_ms = 0;
+  double wait_ms = 0;
+  double free_ms = 0;
+  double memory_gb = 0;
+};
+
+struct RankSummary {
+  std::optional<int64_t> rank;  // nullopt: one pair of profiles, not one of many
+  std::string base_path;
+  std::string comparison_path;
+  std::string base_device;  // "GPU" or "NPU"; empty where the pair failed
+  std::string comparison_device;
+  bool has_times = false;
+  SideTimes base;
+  SideTimes comparison;
+  std::vector<Finding> findings;
+  std::vector<Collective> collectives;
+  std::vector<GateOutcome> gates;
+  std::vector<std::string> warnings;
+  std::vector<std::string> files;
+  std::string error;  // why there is no result
+  double seconds = 0;
+};
+
+RankSummary Summarize(const Comparison& comparison);
+
+// How evenly ranks share a kind of time.
+struct Spread {
+  std::optional<int64_t> slowest_rank;
+  double slowest_ms = 0;
+  double mean_ms = 0;
+  // How much longer the slowest takes than the mean: 0 is perfectly even.
+  double imbalance() const { return mean_ms > 0 ? slowest_ms / mean_ms - 1 : 0; }
+};
+
+struct RunSummary {
+  std::vector<RankSummary> ranks;  // by rank
+  std::vector<int64_t> base_only;  // ranks without a partner
+  std::vector<int64_t> comparison_only;
+  std::vector<int64_t> missing;  // ranks whose process did not deliver
+  double seconds = 0;
+};
+
+Spread SpreadOf(const RunSummary& run, SideTimes RankSummary::*side, double SideTimes::*time);
+// The rank whose time grew most, and by how much; nullopt where no times are known.
+struct Growth {
+  std::optional<int64_t> rank;
+  double ms = 0;
+};
+std::optional<Growth> LargestGrowth(const RunSummary& run, double SideTimes::*time);
+
+bool AnyGateFailed(const RunSummary& run);
+bool AnyRankFailed(const RunSummary& run);
+
+}  // namespace msprobe::analysis::perf

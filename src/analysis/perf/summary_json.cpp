@@ -1,0 +1,216 @@
+#include "src/analysis/perf/summary_json.h"
+
+#include <type_traits>
+
+#include "msprobe/version.h"
+
+#include "src/json/value_tree.h"
+#include "src/json/writer.h"
+
+namespace msprobe::analysis::perf {
+namespace {
+
+using json::ValueKind;
+using json::ValueTree;
+using json::Writer;
+
+constexpr int kSchemaVersion = 1;
+
+// The members of each structure under the names that they have in the text, for both directions.
+template <typename Visit>
+void VisitMembers(SideTimes& times, Visit&& visit) {
+  visit("end_to_end_ms", times.end_to_end_ms);
+  visit("computing_ms", times.computing_ms);
+  visit("uncovered_communication_ms", times.uncovered_communication_ms);
+  visit("wait_ms", times.wait_ms);
+  visit("free_ms", times.free_ms);
+  visit("memory_gb", times.memory_gb);
+}
+
+template <typename Visit>
+void VisitMembers(Finding& finding, Visit&& visit) {
+  visit("where", finding.where);
+  visit("metric", finding.metric);
+  visit("base", finding.base);
+  visit("comparison", finding.comparison);
+  visit("base_calls", finding.base_calls);
+  visit("comparison_calls", finding.comparison_calls);
+  visit("call_stack", finding.call_stack);
+}
+
+template <typename Visit>
+void VisitMembers(Collective& collective, Visit&& visit) {
+  visit("kind", collective.kind);
+  visit("base_ms", collective.base_ms);
+  visit("comparison_ms", collective.comparison_ms);
+  visit("base_calls", collective.base_calls);
+  visit("comparison_calls", collective.comparison_calls);
+}
+
+template <typename Visit>
+void VisitMembers(GateOutcome& gate, Visit&& visit) {
+  visit("gate", gate.gate);
+  visit("failed", gate.failed);
+  visit("explanation", gate.explanation);
+}
+
+template <typename Visit>
+void VisitMembers(RankSummary& rank, Visit&& visit) {
+  visit("rank", rank.rank);
+  visit("base_path", rank.base_path);
+  visit("comparison_path", rank.comparison_path);
+  visit("base_device", rank.base_device);
+  visit("comparison_device", rank.comparison_device);
+  visit("error", rank.error);
+  visit("has_times", rank.has_times);
+  visit("base", rank.base);
+  visit("comparison", rank.comparison);
+  visit("findings", rank.findings);
+  visit("collectives", rank.collectives);
+  visit("gates", rank.gates);
+  visit("warnings", rank.warnings);
+  visit("files", rank.files);
+  visit("seconds", rank.seconds);
+}
+
+void Put(Writer& writer, const std::optional<int64_t>& number) {
+  if (number.has_value()) {
+    writer.Int(*number);
+  } else {
+    writer.Null();
+  }
+}
+void Put(Writer& writer, double number) { writer.Float(number); }
+void Put(Writer& writer, int64_t number) { writer.Int(number); }
+void Put(Writer& writer, bool value) { writer.Bool(value); }
+void Put(Writer& writer, const std::string& text) { writer.Text(text); }
+
+template <typename Item>
+void Put(Writer& writer, const std::vector<Item>& items);
+
+template <typename Structure>
+  requires std::is_class_v<Structure>
+void Put(Writer& writer, const Structure& structure) {
+  writer.BeginObject();
+  Structure copy = structure;  // one visitor serves reading, too
+  VisitMembers(copy, [&](std::string_view key, const auto& member) {
+    writer.Key(key);
+    Put(writer, member);
+  });
+  writer.EndObject();
+}
+
+template <typename Item>
+void Put(Writer& writer, const std::vector<Item>& items) {
+  writer.BeginArray();
+  for (const Item& item : items) {
+    Put(writer, item);
+  }
+  writer.EndArray();
+}
+
+void Take(const ValueTree& tree, uint32_t at, std::optional<int64_t>& number) {
+  if (tree[at].kind == ValueKind::kInt) {
+    number = tree[at].integer;
+  }
+}
+void Take(const ValueTree& tree, uint32_t at, double& number) { number = tree[at].number; }
+void Take(const ValueTree& tree, uint32_t at, int64_t& number) { number = tree[at].integer; }
+void Take(const ValueTree& tree, uint32_t at, bool& value) { value = tree[at].boolean; }
+void Take(const ValueTree& tree, uint32_t at, std::string& text) { text = tree[at].text; }
+
+template <typename Item>
+void Take(const ValueTree& tree, uint32_t at, std::vector<Item>& items);
+
+template <typename Structure>
+  requires std::is_class_v<Structure>
+void Take(const ValueTree& tree, uint32_t at, Structure& structure) {
+  if (tree[at].kind != ValueKind::kObject) {
+    return;
+  }
+  VisitMembers(structure, [&](std::string_view key, auto& member) {
+    if (const uint32_t child = tree.Find(at, key); child != ValueTree::kNone) {
+      Take(tree, child, member);
+    }
+  });
+}
+
+template <typename Item>
+void Take(const ValueTree& tree, uint32_t at, std::vector<Item>& items) {
+  if (tree[at].kind != ValueKind::kList) {
+    return;
+  }
+  tree.ForEachChild(at, [&](uint32_t child) { Take(tree, child, items.emplace_back()); });
+}
+
+void PutSpread(Writer& writer, const Spread& spread) {
+  writer.BeginObject();
+  writer.Key("slowest_rank");
+  Put(writer, spread.slowest_rank);
+  writer.Member("slowest_ms", spread.slowest_ms);
+  writer.Member("mean_ms", spread.mean_ms);
+  writer.Member("imbalance", spread.imbalance());
+  writer.EndObject();
+}
+
+void PutTime(Writer& writer, const RunSummary& run, std::string_view key, double SideTimes::*time) {
+  writer.Key(key);
+  writer.BeginObject();
+  writer.Key("base");
+  PutSpread(writer, SpreadOf(run, &RankSummary::base, time));
+  writer.Key("comparison");
+  PutSpread(writer, SpreadOf(run, &RankSummary::comparison, time));
+  const std::optional<Growth> growth = LargestGrowth(run, time);
+  writer.Key("grew_most_rank");
+  Put(writer, growth.has_value() ? growth->rank : std::nullopt);
+  writer.Member("grew_most_ms", growth.has_value() ? growth->ms : 0.0);
+  writer.EndObject();
+}
+
+}  // namespace
+
+std::string SummaryJson(const RunSummary& run, int exit_code) {
+  std::string text;
+  Writer writer(text, 1, Writer::NonFinite::kNull);
+  writer.BeginObject();
+  writer.Member("schema_version", kSchemaVersion);
+  writer.Member("tool", "msprobe");
+  writer.Member("version", MSPROBE_VERSION);
+  writer.Member("command", "perf_compare");
+  writer.Member("exit_code", exit_code);
+  writer.Member("gates_failed", AnyGateFailed(run));
+  writer.Member("seconds", run.seconds);
+  writer.Key("base_only_ranks");
+  Put(writer, run.base_only);
+  writer.Key("comparison_only_ranks");
+  Put(writer, run.comparison_only);
+  writer.Key("missing_ranks");
+  Put(writer, run.missing);
+  writer.Key("over_ranks");
+  writer.BeginObject();
+  PutTime(writer, run, "end_to_end", &SideTimes::end_to_end_ms);
+  PutTime(writer, run, "computing", &SideTimes::computing_ms);
+  PutTime(writer, run, "uncovered_communication", &SideTimes::uncovered_communication_ms);
+  writer.EndObject();
+  writer.Key("ranks");
+  Put(writer, run.ranks);
+  writer.EndObject();
+  text += '\n';
+  return text;
+}
+
+Result<std::vector<RankSummary>> ParseRanks(std::string_view text) {
+  MSP_ASSIGN_OR_RETURN(const ValueTree tree, json::ParseValueTree(text));
+  if (tree.size() == 0 || tree[0].kind != ValueKind::kObject) {
+    return BadFormatError("a summary is a JSON object");
+  }
+  const uint32_t list = tree.Find(0, "ranks");
+  if (list == ValueTree::kNone || tree[list].kind != ValueKind::kList) {
+    return BadFormatError("a summary has a list of ranks");
+  }
+  std::vector<RankSummary> ranks;
+  Take(tree, list, ranks);
+  return ranks;
+}
+
+}  // namespace msprobe::analysis::perf

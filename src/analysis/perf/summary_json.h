@@ -1,0 +1,19 @@
+// The summary of a run as JSON, for programs; and back, for the parts that processes hand on.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/perf/run_summary.h"
+
+namespace msprobe::analysis::perf {
+
+// summary.json, described in docs/perf_compare.md.
+std::string SummaryJson(const RunSummary& run, int exit_code);
+
+// The ranks of one of its texts. Keys that are not known are left out.
+Result<std::vector<RankSummary>> ParseRanks(std::string_view text);
+
+}  // namespace msprobe::analysis::perf

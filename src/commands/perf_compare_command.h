@@ -1,0 +1,59 @@
+// msprobe perf_compare: two profiles of the same training, and why one is slower or fatter.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/analysis/perf/run.h"
+#include "src/commands/command.h"
+
+namespace msprobe::commands {
+
+class PerfCompareCommand final : public Command {
+ public:
+  std::string_view name() const override { return "perf_compare"; }
+  std::string_view summary() const override {
+    return "Compare two profiles and name what got slower or fatter";
+  }
+  void Configure(CLI::App& app) override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  void ConfigureComparisons(CLI::App& app);
+  void ConfigureMatching(CLI::App& app);
+  void ConfigureResults(CLI::App& app);
+  Status CheckFlags();
+  Status CheckSteps();
+  Status CheckGates();
+  void ChooseComparisons();
+
+  analysis::perf::RunOptions options_;
+  // As typed; the Python tool lets values begin with '='.
+  std::string comparison_path_;
+  std::string base_path_;
+  std::string output_path_ = "./";
+  bool enable_profiling_ = false;
+  bool enable_operators_ = false;
+  bool enable_memory_ = false;
+  bool enable_communication_ = false;
+  bool enable_api_ = false;
+  bool enable_kernels_ = false;
+  bool disable_details_ = false;
+  bool disable_modules_ = false;
+  std::string name_map_;
+  std::string base_step_;
+  std::string comparison_step_;
+  std::string algorithm_ = "legacy";
+  std::optional<int64_t> rank_;
+  std::vector<std::string> formats_;
+  std::vector<std::string> gates_;
+  int64_t patience_s_ = 0;
+  size_t top_ = 10;
+  double min_difference_us_ = 0;
+  bool debug_ = false;
+  bool force_ = false;
+};
+
+}  // namespace msprobe::commands
