@@ -69,6 +69,19 @@ Status CheckInput(const fs::path& path, std::string_view flag) {
   return {};
 }
 
+// The workbook, or how many files there are.
+std::string ResultLine(const analysis::perf::RunSummary& run, const fs::path& folder) {
+  size_t count = 0;
+  std::string only;
+  for (const analysis::perf::RankSummary& rank : run.ranks) {
+    count += rank.files.size();
+    only = rank.files.empty() ? only : rank.files.front();
+  }
+  return count == 1 ? fmt::format("\nresult: {}\n", only)
+                    : fmt::format("\nresults: {} in {}\n", base::Plural(count, "file"),
+                                  folder.string());
+}
+
 }  // namespace
 
 void PerfCompareCommand::ConfigureComparisons(CLI::App& app) {
@@ -286,11 +299,7 @@ Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
                                                 context.color};
   MSP_RETURN_IF_ERROR(
       Print(run.screen_table + analysis::perf::RankedAnswer(run.summary, answer)));
-  for (const analysis::perf::RankSummary& rank : run.summary.ranks) {
-    for (const std::string& file : rank.files) {
-      MSP_RETURN_IF_ERROR(Print(fmt::format("result: {}\n", file)));
-    }
-  }
+  MSP_RETURN_IF_ERROR(Print(ResultLine(run.summary, options_.output)));
   return code;
 }
 

@@ -19,6 +19,7 @@ using report::Screen;
 constexpr double kUsPerMs = 1e3;
 constexpr size_t kShownRanks = 10;
 constexpr size_t kShownFrames = 6;
+constexpr size_t kTextColumn = 14;  // behind the amounts
 
 // Times below a tenth of a millisecond keep the digits that tell them from nothing.
 std::string SignedMs(double ms) {
@@ -81,7 +82,7 @@ void AddCallStack(const std::string& call_stack, Screen& screen) {
   }
   const size_t first = frames.size() > kShownFrames ? frames.size() - kShownFrames : 0;
   for (size_t index = first; index < frames.size(); ++index) {
-    screen.Line(fmt::format("      in {}", base::Printable(frames[index])));
+    screen.Line(fmt::format("{:{}}in {}", "", kTextColumn, base::Printable(frames[index])));
   }
 }
 
@@ -97,10 +98,12 @@ void AddFindings(const RankSummary& rank, const AnswerOptions& options, Screen& 
   }
   screen.Heading("Largest differences");
   for (const Finding* finding : told) {
-    screen.Line(finding->comparison > finding->base ? Ink::kRed : Ink::kGreen,
-                fmt::format("{:>12}  {} of {} ({}, {})", Amount(*finding), finding->metric,
-                            base::Printable(finding->where), SidesText(*finding),
-                            CallsText(*finding)));
+    screen.Labelled(finding->comparison > finding->base ? Ink::kRed : Ink::kGreen,
+                    fmt::format("{:>12} ", Amount(*finding)),
+                    fmt::format("{} of {} ({}, {})", finding->metric,
+                                base::Printable(finding->where), SidesText(*finding),
+                                CallsText(*finding)),
+                    kTextColumn);
     AddCallStack(finding->call_stack, screen);
   }
 }
@@ -198,7 +201,7 @@ void AddRanks(const RunSummary& run, const AnswerOptions& options, Screen& scree
 
 void AddPair(const RankSummary& rank, const AnswerOptions& options, Screen& screen) {
   if (const std::string headline = Headline(rank); !headline.empty()) {
-    screen.Labelled(Ink::kBold, "", headline, 2);
+    screen.Paragraph(headline);
   }
   AddFindings(rank, options, screen);
   AddCollectives(rank, options, screen);
@@ -218,7 +221,10 @@ std::string Headline(const RankSummary& rank) {
   std::string computing =
       fmt::format("{} computing", SignedMs(other.computing_ms - base.computing_ms));
   if (const Finding* leading = LeadingOperator(rank)) {
-    computing += fmt::format(", of which {} in {}", Amount(*leading), What(*leading));
+    const bool is_part = std::fabs(leading->comparison - leading->base) <=
+                         std::fabs(other.computing_ms - base.computing_ms);
+    computing += fmt::format(", {} {} in {}", is_part ? "of which" : "most of all",
+                             Amount(*leading), What(*leading));
   }
   std::string communication =
       fmt::format("{} uncovered communication",

@@ -22,7 +22,7 @@ double RoundTo(double value, int digits) {
 
 Difference Differ(double base, double comparison) {
   Difference result;
-  result.difference = RoundTo(comparison - base, 2);
+  result.difference = RoundTo(comparison - base, 2) + 0.0;  // -0.0 becomes 0.0
   if (base == 0) {
     result.ratio = comparison == 0 ? 1.0 : std::numeric_limits<double>::infinity();
   } else {

@@ -21,7 +21,6 @@ using profile::Profile;
 constexpr double kUsPerMs = 1e3;
 constexpr double kUsPerS = 1e6;
 constexpr double kNsPerUs = 1e3;
-constexpr double kNsPerS = 1e9;
 
 std::vector<Bucket*> BucketsOf(OverallTimes& times) {
   return {&times.flash_forward_cube,
@@ -55,10 +54,21 @@ void ScaleBuckets(OverallTimes& times) {
   }
 }
 
-// What is left of the end-to-end time.
-void SetFree(OverallTimes& times) {
+// The end-to-end time and what it consists of, in microseconds, as which they are still exact: what
+// is left of it may be little.
+struct Spans {
+  double end_to_end_us = 0;
+  double computing_us = 0;
+  double uncovered_us = 0;
+};
+
+// `lccl_us`: collectives that run as kernels.
+void SetSpans(const Spans& spans, double lccl_us, OverallTimes& times) {
+  times.end_to_end_s = spans.end_to_end_us / kUsPerS;
+  times.computing_s = spans.computing_us / kUsPerS;
+  times.uncovered_s = spans.uncovered_us / kUsPerS;
   times.free_s =
-      times.end_to_end_s - times.computing_s - times.lccl.ms / kUsPerMs - times.uncovered_s;
+      (spans.end_to_end_us - spans.computing_us - lccl_us - spans.uncovered_us) / kUsPerS;
 }
 
 // ---- GPU ----
@@ -158,12 +168,12 @@ Result<OverallTimes> MeasureGpu(const Profile& side, const Options& options) {
   SortGpuKernels(side, std::move(computing), times);
   ScaleBuckets(times);
   const Coverage coverage = Cover(std::move(marks));
-  const double per_second = options.exact_time ? kNsPerS : kUsPerS;
-  times.computing_s = static_cast<double>(coverage.computing) / per_second;
-  times.uncovered_s = static_cast<double>(coverage.communication_only) / per_second;
-  times.end_to_end_s = static_cast<double>(last - first) / kNsPerUs / kUsPerS;
+  const double per_us = options.exact_time ? kNsPerUs : 1;
+  SetSpans({static_cast<double>(last - first) / kNsPerUs,
+            static_cast<double>(coverage.computing) / per_us,
+            static_cast<double>(coverage.communication_only) / per_us},
+           /*lccl_us=*/0, times);
   times.memory_gb = side.memory_used_gb;
-  SetFree(times);
   return times;
 }
 
@@ -260,6 +270,7 @@ Result<OverallTimes> MeasureNpu(const Profile& side, std::vector<std::string>& w
     }
   }
   SumStreamCopies(side, times);
+  const double lccl_us = times.lccl.ms;
   ScaleBuckets(times);
 
   if (side.computing.empty() && side.uncovered.empty()) {
@@ -275,9 +286,9 @@ Result<OverallTimes> MeasureNpu(const Profile& side, std::vector<std::string>& w
         last = std::max(last, interval.end);
       }
     }
-    times.computing_s = SumUs(side.computing) / kUsPerS;
-    times.uncovered_s = SumUs(side.uncovered) / kUsPerS;
-    times.end_to_end_s = static_cast<double>(last - first) / kNsPerUs / kUsPerS;
+    SetSpans({static_cast<double>(last - first) / kNsPerUs, SumUs(side.computing),
+              SumUs(side.uncovered)},
+             lccl_us, times);
   }
   Intervals uncovered = side.uncovered;
   std::stable_sort(uncovered.begin(), uncovered.end(),
@@ -292,7 +303,6 @@ Result<OverallTimes> MeasureNpu(const Profile& side, std::vector<std::string>& w
     times.sdma_gbps = side.bandwidth.back().sdma;
   }
   times.memory_gb = side.memory_used_gb;
-  SetFree(times);
   times.other_s = OtherMs(times) / kUsPerMs;
   return times;
 }
