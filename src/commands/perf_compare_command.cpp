@@ -77,9 +77,9 @@ std::string ResultLine(const analysis::perf::RunSummary& run, const fs::path& fo
     count += rank.files.size();
     only = rank.files.empty() ? only : rank.files.front();
   }
-  return count == 1 ? fmt::format("\nresult: {}\n", only)
-                    : fmt::format("\nresults: {} in {}\n", base::Plural(count, "file"),
-                                  folder.string());
+  return count == 1
+             ? fmt::format("\nresult: {}\n", only)
+             : fmt::format("\nresults: {} in {}\n", base::Plural(count, "file"), folder.string());
 }
 
 }  // namespace
@@ -264,8 +264,7 @@ Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
                                               : analysis::perf::Alignment::kLegacy;
   if (rank_.has_value()) {
     compare.base_rank = compare.base_rank.has_value() ? compare.base_rank : rank_;
-    compare.comparison_rank =
-        compare.comparison_rank.has_value() ? compare.comparison_rank : rank_;
+    compare.comparison_rank = compare.comparison_rank.has_value() ? compare.comparison_rank : rank_;
   }
   if (!formats_.empty()) {
     const auto wants = [&](const char* format) {
@@ -297,8 +296,7 @@ Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
   }
   const analysis::perf::AnswerOptions answer = {top_, min_difference_us_, context.width,
                                                 context.color};
-  MSP_RETURN_IF_ERROR(
-      Print(run.screen_table + analysis::perf::RankedAnswer(run.summary, answer)));
+  MSP_RETURN_IF_ERROR(Print(run.screen_table + analysis::perf::RankedAnswer(run.summary, answer)));
   MSP_RETURN_IF_ERROR(Print(ResultLine(run.summary, options_.output)));
   return code;
 }

@@ -98,12 +98,12 @@ void AddFindings(const RankSummary& rank, const AnswerOptions& options, Screen& 
   }
   screen.Heading("Largest differences");
   for (const Finding* finding : told) {
-    screen.Labelled(finding->comparison > finding->base ? Ink::kRed : Ink::kGreen,
-                    fmt::format("{:>12} ", Amount(*finding)),
-                    fmt::format("{} of {} ({}, {})", finding->metric,
-                                base::Printable(finding->where), SidesText(*finding),
-                                CallsText(*finding)),
-                    kTextColumn);
+    screen.Labelled(
+        finding->comparison > finding->base ? Ink::kRed : Ink::kGreen,
+        fmt::format("{:>12} ", Amount(*finding)),
+        fmt::format("{} of {} ({}, {})", finding->metric, base::Printable(finding->where),
+                    SidesText(*finding), CallsText(*finding)),
+        kTextColumn);
     AddCallStack(finding->call_stack, screen);
   }
 }
@@ -172,8 +172,8 @@ void AddRanks(const RunSummary& run, const AnswerOptions& options, Screen& scree
   screen.Heading(fmt::format("{} compared", base::Plural(run.ranks.size() - failed, "rank")));
   AddSpread(run, "E2E", &SideTimes::end_to_end_ms, screen);
   AddSpread(run, "computing", &SideTimes::computing_ms, screen);
-  for (const auto& [ranks, side] : {std::pair{&run.base_only, "base"},
-                                    std::pair{&run.comparison_only, "comparison"}}) {
+  for (const auto& [ranks, side] :
+       {std::pair{&run.base_only, "base"}, std::pair{&run.comparison_only, "comparison"}}) {
     if (!ranks->empty()) {
       screen.Labelled("  only in the ", fmt::format("{}: ranks {}", side, RankList(*ranks)), 6);
     }
@@ -232,10 +232,10 @@ std::string Headline(const RankSummary& rank) {
   if (base.wait_ms > 0 || other.wait_ms > 0) {
     communication += fmt::format(" (waiting {})", SignedMs(other.wait_ms - base.wait_ms));
   }
-  std::string text = fmt::format(
-      "E2E {}{}: {}; {}; {} free", SignedMs(other.end_to_end_ms - base.end_to_end_ms),
-      Percent(base.end_to_end_ms, other.end_to_end_ms), computing, communication,
-      SignedMs(other.free_ms - base.free_ms));
+  std::string text =
+      fmt::format("E2E {}{}: {}; {}; {} free", SignedMs(other.end_to_end_ms - base.end_to_end_ms),
+                  Percent(base.end_to_end_ms, other.end_to_end_ms), computing, communication,
+                  SignedMs(other.free_ms - base.free_ms));
   if (base.memory_gb > 0 && other.memory_gb > 0) {
     text += fmt::format("; memory {:+.2f} GB", other.memory_gb - base.memory_gb);
   }

@@ -9,8 +9,8 @@
 namespace msprobe::analysis::perf {
 
 struct AnswerOptions {
-  size_t top = 10;                  // findings per pair of profiles
-  double min_difference_us = 0;     // findings below are noise
+  size_t top = 10;               // findings per pair of profiles
+  double min_difference_us = 0;  // findings below are noise
   size_t width = 100;
   bool color = false;
 };

@@ -116,8 +116,7 @@ class Comparer {
     RunTasks({[this] { MatchAll(); }, [this] { CompareCommunication(); },
               [this] { CompareCalls(); }, [this] { CompareKernels(); }});
     RunTasks({[this] { CompareOperators(); }, [this] { CompareOperatorDetails(); },
-              [this] { CompareMemory(); }, [this] { CompareMemoryDetails(); },
-              [this] { Find(); }});
+              [this] { CompareMemory(); }, [this] { CompareMemoryDetails(); }, [this] { Find(); }});
     TakeOverall();
     return Finish();
   }
@@ -186,8 +185,7 @@ class Comparer {
       module_pairs_ = MatchModules(*modules_[0], *modules_[1], options_);
     }
     if (!options_.watched_operators.empty()) {
-      result_.watched =
-          WatchOperators(*operators_[0], *operators_[1], options_.watched_operators);
+      result_.watched = WatchOperators(*operators_[0], *operators_[1], options_.watched_operators);
     }
   }
 

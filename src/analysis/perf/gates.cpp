@@ -154,11 +154,10 @@ GateOutcome Judge(const Gate& gate, const Comparison& comparison) {
   const std::optional<Pair> values = ValuesOf(gate, comparison);
   if (!values.has_value()) {
     outcome.failed = true;
-    outcome.explanation = gate.metric == GateMetric::kOperator
-                              ? fmt::format("{} cannot be judged: no operator has such a name",
-                                            NameOf(gate))
-                              : fmt::format("{} cannot be judged: a side does not tell it",
-                                            NameOf(gate));
+    outcome.explanation =
+        gate.metric == GateMetric::kOperator
+            ? fmt::format("{} cannot be judged: no operator has such a name", NameOf(gate))
+            : fmt::format("{} cannot be judged: a side does not tell it", NameOf(gate));
     return outcome;
   }
   const double growth = values->comparison - values->base;
@@ -172,8 +171,8 @@ GateOutcome Judge(const Gate& gate, const Comparison& comparison) {
   } else if (values->base > 0) {
     const double percent = growth / values->base * 100;
     outcome.failed = percent > gate.threshold;
-    outcome.explanation = fmt::format("{}: {:+.1f} %, allowed {:g} %", sides, percent,
-                                      gate.threshold);
+    outcome.explanation =
+        fmt::format("{}: {:+.1f} %, allowed {:g} %", sides, percent, gate.threshold);
   } else {
     outcome.failed = growth > 0;
     outcome.explanation = fmt::format("{}: grew from nothing", sides);

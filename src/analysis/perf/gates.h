@@ -12,7 +12,14 @@
 
 namespace msprobe::analysis::perf {
 
-enum class GateMetric : uint8_t { kEndToEnd, kComputing, kCommunication, kFree, kMemory, kOperator };
+enum class GateMetric : uint8_t {
+  kEndToEnd,
+  kComputing,
+  kCommunication,
+  kFree,
+  kMemory,
+  kOperator
+};
 
 struct Gate {
   std::string text;  // as typed

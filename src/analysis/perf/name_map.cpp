@@ -40,9 +40,7 @@ class DictReader {
   }
 
  private:
-  void SkipBlanks() {
-    at_ = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size());
-  }
+  void SkipBlanks() { at_ = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size()); }
   bool Next(char wanted) {
     SkipBlanks();
     return at_ < text_.size() && text_[at_] == wanted;
@@ -54,16 +52,16 @@ class DictReader {
   }
 
   Status NotADict(std::string_view why) const {
-    return UsageError(fmt::format("--op_name_map must be a dict; at character {}: {}", at_ + 1, why))
+    return UsageError(
+               fmt::format("--op_name_map must be a dict; at character {}: {}", at_ + 1, why))
         .WithHint(kExample);
   }
 
   Result<std::string> ReadText() {
     if (!Next('\'') && !Next('"')) {
-      return UsageError(
-                 fmt::format("--op_name_map: keys and values must be strings in quotes; "
-                             "character {} begins none",
-                             at_ + 1))
+      return UsageError(fmt::format("--op_name_map: keys and values must be strings in quotes; "
+                                    "character {} begins none",
+                                    at_ + 1))
           .WithHint(kExample);
     }
     const char quote = text_[at_++];
@@ -84,9 +82,10 @@ class DictReader {
       return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
     });
     if (static_cast<size_t>(characters) > kMaxCharacters) {
-      return UsageError(fmt::format("--op_name_map: a key or value has {} characters, at most {} "
-                                    "are allowed",
-                                    characters, kMaxCharacters));
+      return UsageError(
+          fmt::format("--op_name_map: a key or value has {} characters, at most {} "
+                      "are allowed",
+                      characters, kMaxCharacters));
     }
     return value;
   }

@@ -20,8 +20,6 @@ namespace {
 using report::Shade;
 
 constexpr double kMsPerS = 1e3;
-// What is left over by rounding is nothing.
-constexpr double kNoiseMs = 1e-9;
 
 // One side of one row; without a count the cell shows a stroke.
 struct Share {
@@ -57,7 +55,7 @@ Share Other(const OverallTimes& times) {
                       Conv(times, true).ms - Conv(times, false).ms - Matmul(times).ms -
                       Vector(times).ms - times.tensor_move.ms - times.other_cube.ms -
                       times.paged_attention.ms - CombinedMs(times);
-  return Time(rest < kNoiseMs ? 0 : rest);
+  return Time(std::max(0.0, rest));
 }
 
 Share Computing(const OverallTimes& times) {

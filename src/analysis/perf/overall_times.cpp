@@ -257,7 +257,8 @@ double OtherMs(const OverallTimes& times) {
 
 Result<OverallTimes> MeasureNpu(const Profile& side, std::vector<std::string>& warnings) {
   OverallTimes times;
-  times.has_kernel_metrics = side.has_kernel_metrics;
+  // Rows without these columns say that cube and vector were not told apart; no rows say nothing.
+  times.has_kernel_metrics = side.has_kernel_metrics || side.kernel_details.empty();
   if (side.has_kernel_metrics) {
     SortNpuKernels(side, times);
   }

@@ -141,7 +141,7 @@ struct Comparison {
   std::vector<report::FormattedTable> sheets;  // in workbook order; only those with rows
   std::vector<Finding> findings;
   std::vector<Collective> collectives;  // largest difference first
-  std::vector<Watched> watched;  // as options.watched_operators
+  std::vector<Watched> watched;         // as options.watched_operators
   std::vector<std::string> warnings;
 };
 

@@ -29,7 +29,9 @@ struct Launcher {
 };
 // SLURM_NTASKS is set in the job script, too; the task count of a step only by srun.
 constexpr std::array<Launcher, 3> kLaunchers = {
-    {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", {"OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE"}},
+    {{"OMPI_COMM_WORLD_RANK",
+      "OMPI_COMM_WORLD_SIZE",
+      {"OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE"}},
      {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
      {"PMI_RANK", "PMI_SIZE", {"PMI_JOBID", "SLURM_JOB_ID"}}}};
 

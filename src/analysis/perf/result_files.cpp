@@ -65,9 +65,8 @@ report::Table PlainTable(const report::FormattedTable& sheet) {
 }  // namespace
 
 fs::path ResultStem(const fs::path& folder, const std::optional<int64_t>& rank) {
-  const std::string name =
-      fmt::format("performance_comparison_result_{}{}", UtcStamp(),
-                  rank.has_value() ? fmt::format("_rank{}", *rank) : "");
+  const std::string name = fmt::format("performance_comparison_result_{}{}", UtcStamp(),
+                                       rank.has_value() ? fmt::format("_rank{}", *rank) : "");
   fs::path stem = folder / name;
   std::error_code ignored;
   for (int number = 2; fs::exists(With(stem, ".xlsx"), ignored); ++number) {

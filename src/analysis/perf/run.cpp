@@ -131,8 +131,8 @@ class Runner {
   Status RunShare(const std::vector<PlannedPair>& pairs) {
     const ProcessShare& share = run_.share;
     {
-      const size_t mine = pairs.size() / share.count +
-                          (share.index < pairs.size() % share.count ? 1 : 0);
+      const size_t mine =
+          pairs.size() / share.count + (share.index < pairs.size() % share.count ? 1 : 0);
       base::Progress progress("comparing", mine, "ranks", options_.quiet);
       for (size_t index = share.index; index < pairs.size(); index += share.count) {
         const Status status = RunPair(pairs[index], /*is_single=*/false);

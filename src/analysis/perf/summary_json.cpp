@@ -89,7 +89,7 @@ template <typename Item>
 void Put(Writer& writer, const std::vector<Item>& items);
 
 template <typename Structure>
-  requires std::is_class_v<Structure>
+requires std::is_class_v<Structure>
 void Put(Writer& writer, const Structure& structure) {
   writer.BeginObject();
   Structure copy = structure;  // one visitor serves reading, too
@@ -123,7 +123,7 @@ template <typename Item>
 void Take(const ValueTree& tree, uint32_t at, std::vector<Item>& items);
 
 template <typename Structure>
-  requires std::is_class_v<Structure>
+requires std::is_class_v<Structure>
 void Take(const ValueTree& tree, uint32_t at, Structure& structure) {
   if (tree[at].kind != ValueKind::kObject) {
     return;

@@ -37,9 +37,8 @@ Sum Measure(const OperatorSide& side, std::string_view pattern) {
     const bool matches = wanted[node] && matching_texts[side.operation(node).name];
     covered[node] = inside || matches;
     if (matches && !inside) {
-      side.VisitKernels(node, queue, [&](const profile::Kernel& kernel) {
-        sum.ms += kernel.duration_us / 1000;
-      });
+      side.VisitKernels(
+          node, queue, [&](const profile::Kernel& kernel) { sum.ms += kernel.duration_us / 1000; });
       ++sum.calls;
     }
   }
