@@ -85,12 +85,18 @@ Table::Table(std::span<const uint32_t> base, std::span<const uint32_t> compariso
   }
 }
 
-// Takes away the lowest `count` bits.
-Word WithoutLowest(Word bits, uint64_t count) {
-  for (; count > 0 && bits != 0; --count) {
-    bits &= bits - 1;
+// Lets a surplus of openings from below take closing bits, lowest first.
+void TakeLowest(Word& closing, uint64_t& surplus) {
+  if (surplus >= kWordBits) {
+    surplus -= static_cast<uint64_t>(std::popcount(closing));
+    closing = 0;
+    return;
   }
-  return bits;
+  // Mostly a bit or two, and plain x86-64 counts bits by a call.
+  while (surplus > 0 && closing != 0) {
+    closing &= closing - 1;
+    --surplus;
+  }
 }
 
 struct Matched {
@@ -141,16 +147,7 @@ void Table::StepLegacy(std::span<const Places> places, size_t words, Word* rises
       closing = matched.closing;
       left = matched.openings;
     }
-    if (surplus > 0) {
-      const auto free = static_cast<uint64_t>(std::popcount(closing));
-      if (surplus >= free) {
-        closing = 0;
-        surplus -= free;
-      } else {
-        closing = WithoutLowest(closing, surplus);
-        surplus = 0;
-      }
-    }
+    TakeLowest(closing, surplus);
     surplus += left;
     rises[word] = equal | closing;
   }
