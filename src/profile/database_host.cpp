@@ -218,7 +218,9 @@ Status DatabaseHost::ReadMemory() {
   // place allocations by them.
   for (const Row& row : rows) {
     Allocation allocation;
-    const auto at = static_cast<Nanoseconds>(std::llround(row.allocated_us * 1000));
+    const double whole_us = std::floor(row.allocated_us);
+    const auto at = static_cast<Nanoseconds>(whole_us) * 1000 +
+                    std::llround((row.allocated_us - whole_us) * 1000);
     allocation.at = at;
     if (row.is_driver) {
       // Never back: a row that ended early can hide earlier pairs from those behind it.

@@ -49,6 +49,9 @@ class DatabaseTables {
 // Ends of a row's time: false (and counted by the caller) when they make no sense.
 inline bool IsUsableTime(Nanoseconds start, Nanoseconds end) { return start >= 0 && end >= start; }
 
-inline double MicrosecondsOf(Nanoseconds length) { return static_cast<double>(length) / 1000; }
+// The nearest double, also of points in time, which have more digits than a double.
+inline double MicrosecondsOf(Nanoseconds time) {
+  return static_cast<double>(time / 1000) + static_cast<double>(time % 1000) / 1000;
+}
 
 }  // namespace msprobe::profile
