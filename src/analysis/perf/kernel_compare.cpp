@@ -144,8 +144,9 @@ void AddRow(const Kind& kind, bool blank_where_missing, int64_t order,
 SideKinds CollectKernels(const Profile& side, const std::optional<std::string>& step,
                          std::vector<std::string>& warnings) {
   SideKinds kinds;
-  // Databases were filtered while they were read.
-  const bool filter = step.has_value() && side.source != profile::Source::kDatabase;
+  // Databases were filtered while they were read, and name only kernels.
+  const bool is_database = side.source == profile::Source::kDatabase;
+  const bool filter = step.has_value() && !is_database;
   bool in_step = false;
   for (const profile::KernelDetail& row : side.kernel_details) {
     if (filter && side.texts[row.step] != *step) {
@@ -153,7 +154,7 @@ SideKinds CollectKernels(const Profile& side, const std::optional<std::string>& 
     }
     in_step = true;
     const std::string_view type = side.texts[row.type];
-    if (type.empty() || type == "N/A") {
+    if (type.empty() || (type == "N/A" && !is_database)) {
       continue;
     }
     const std::string_view shapes = side.texts[row.shapes];

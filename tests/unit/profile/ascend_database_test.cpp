@@ -62,9 +62,9 @@ class ReadAscendDatabaseTest : public ::testing::Test {
     EXPECT_EQ(sqlite3_open(path.c_str(), &database), SQLITE_OK);
     char* message = nullptr;
     const std::string unsafe_but_fast = "PRAGMA synchronous=OFF; PRAGMA journal_mode=OFF;";
-    EXPECT_EQ(sqlite3_exec(database, (unsafe_but_fast + statements).c_str(), nullptr, nullptr,
-                           &message),
-              SQLITE_OK)
+    EXPECT_EQ(
+        sqlite3_exec(database, (unsafe_but_fast + statements).c_str(), nullptr, nullptr, &message),
+        SQLITE_OK)
         << message;
     sqlite3_close(database);
     return path;
@@ -172,9 +172,9 @@ TEST_F(ReadAscendDatabaseTest, PrintsTimesOfMemoryAsDoubles) {
 TEST_F(ReadAscendDatabaseTest, ReadsOneStepOnly) {
   Needs needs = Everything();
   needs.step = 6;
-  const Profile profile = Read(std::string(kTables) + kRows +
-                                   "INSERT INTO PYTORCH_API VALUES(2500000,2600000,NULL,1,2,1);",
-                               needs);
+  const Profile profile = Read(
+      std::string(kTables) + kRows + "INSERT INTO PYTORCH_API VALUES(2500000,2600000,NULL,1,2,1);",
+      needs);
   EXPECT_EQ(profile.operators.size(), 1U);
   EXPECT_TRUE(profile.kernels.empty());
   EXPECT_TRUE(profile.communication.empty());
@@ -199,8 +199,7 @@ TEST_F(ReadAscendDatabaseTest, GoesOnWithoutTablesAndColumns) {
   EXPECT_TRUE(Warns(profile, "table OP_MEMORY has no column size"));
   Needs strict = Everything();
   strict.strict = true;
-  EXPECT_FALSE(
-      ReadAscendDatabase(files_.folder() / "ascend_pytorch_profiler_0.db", strict).ok());
+  EXPECT_FALSE(ReadAscendDatabase(files_.folder() / "ascend_pytorch_profiler_0.db", strict).ok());
 }
 
 TEST_F(ReadAscendDatabaseTest, RunsNothingThatTheSchemaDefines) {
@@ -216,11 +215,12 @@ TEST_F(ReadAscendDatabaseTest, RunsNothingThatTheSchemaDefines) {
 TEST_F(ReadAscendDatabaseTest, DoesNotMultiplyCallsAndConnections) {
   std::string statements = std::string(kTables) + "BEGIN;";
   for (int row = 0; row < 1000; ++row) {
-    statements += "INSERT INTO PYTORCH_API VALUES(1000,2000,1,1,NULL,1);"
-                  "INSERT INTO CONNECTION_IDS VALUES(1,3);"
-                  "INSERT INTO TASK VALUES(3000,4000,3," +
-                  std::to_string(row) + ",6);INSERT INTO COMPUTE_TASK_INFO VALUES(3," +
-                  std::to_string(row) + ",4,5,2);";
+    statements +=
+        "INSERT INTO PYTORCH_API VALUES(1000,2000,1,1,NULL,1);"
+        "INSERT INTO CONNECTION_IDS VALUES(1,3);"
+        "INSERT INTO TASK VALUES(3000,4000,3," +
+        std::to_string(row) + ",6);INSERT INTO COMPUTE_TASK_INFO VALUES(3," + std::to_string(row) +
+        ",4,5,2);";
   }
   const Profile profile = Read(statements + "COMMIT;");
   EXPECT_LE(profile.operators.size(), 3000U);

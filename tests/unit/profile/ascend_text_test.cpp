@@ -58,7 +58,8 @@ constexpr const char* kTrace = R"json([
 constexpr const char* kKernelDetails =
     "Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Input Shapes,aicore_time(us),"
     "aic_mac_time(us),aic_mte2_time(us),aiv_time(us),aiv_vec_time(us)\n"
-    "5,aclnnMatmul,MatMulV2,AI_CORE,1700000000002012.500\t,40.0,\"\"\"256,1024;64\"\"\",38,20,10,0,0\n"
+    "5,aclnnMatmul,MatMulV2,AI_CORE,1700000000002012.500\t,40.0,\"\"\"256,1024;64\"\"\",38,20,10,0,"
+    "0\n"
     "5,hcom,N/A,COMMUNICATION,200.000\t,60.0,,N/A,N/A,N/A,N/A,N/A\n";
 
 std::string Text(const Profile& profile, TextId id) { return std::string(profile.texts[id]); }

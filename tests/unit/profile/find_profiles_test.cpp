@@ -49,10 +49,9 @@ TEST(FindProfiles, FindsOneTracePerRankByName) {
   files.Write("host_rank2.1234.pt.trace.json", kGpuTrace);
   files.Write("host_rank3.1234.pt.trace.json.gz", kGpuTrace);
   files.Write("notes.json", "{}");
-  EXPECT_EQ(Found(files.folder()),
-            (std::vector<std::string>{"2 host_rank2.1234.pt.trace.json",
-                                      "3 host_rank3.1234.pt.trace.json.gz",
-                                      "10 host_rank10.1234.pt.trace.json"}));
+  EXPECT_EQ(Found(files.folder()), (std::vector<std::string>{"2 host_rank2.1234.pt.trace.json",
+                                                             "3 host_rank3.1234.pt.trace.json.gz",
+                                                             "10 host_rank10.1234.pt.trace.json"}));
 }
 
 TEST(FindProfiles, CountsTracesWhoseNamesTellNoRank) {
