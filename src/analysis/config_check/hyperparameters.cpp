@@ -178,7 +178,10 @@ Result<Parameters> HyperparameterReader::Parse(std::string_view name, std::strin
 }
 
 void HyperparameterReader::Merge(const Parameters& parameters) {
-  for (const auto& [name, value] : parameters.object().members) {
+  for (const auto& member : parameters.object().members) {
+    // Not as bindings: clang 14 does not let a lambda see those.
+    const std::string& name = member.first;
+    const ConfigValue& value = member.second;
     const ConfigValue* known = merged_.Find(name);
     if (known == nullptr) {
       merged_.Set(name, value);
