@@ -175,16 +175,16 @@ void AddRanks(const RunSummary& run, const AnswerOptions& options, Screen& scree
   for (const auto& [ranks, side] :
        {std::pair{&run.base_only, "base"}, std::pair{&run.comparison_only, "comparison"}}) {
     if (!ranks->empty()) {
-      screen.Labelled("  only in the ", fmt::format("{}: ranks {}", side, RankList(*ranks)), 6);
+      screen.Labelled("  only in the", fmt::format("{}: ranks {}", side, RankList(*ranks)), 6);
     }
   }
   if (!run.missing.empty()) {
-    screen.Labelled(Ink::kRed, "  not delivered: ", fmt::format("ranks {}", RankList(run.missing)),
+    screen.Labelled(Ink::kRed, "  not delivered:", fmt::format("ranks {}", RankList(run.missing)),
                     6);
   }
   for (const RankSummary& rank : run.ranks) {
     if (!rank.error.empty()) {
-      screen.Labelled(Ink::kRed, fmt::format("  {} failed: ", RankName(rank.rank)),
+      screen.Labelled(Ink::kRed, fmt::format("  {} failed:", RankName(rank.rank)),
                       base::Printable(rank.error), 6);
     }
   }
@@ -195,7 +195,7 @@ void AddRanks(const RunSummary& run, const AnswerOptions& options, Screen& scree
                    });
   by_growth.resize(std::min({by_growth.size(), kShownRanks, std::max<size_t>(options.top, 1)}));
   for (const RankSummary* rank : by_growth) {
-    screen.Labelled(fmt::format("  {}: ", RankName(rank->rank)), Headline(*rank), 6);
+    screen.Labelled(fmt::format("  {}:", RankName(rank->rank)), Headline(*rank), 6);
   }
 }
 
