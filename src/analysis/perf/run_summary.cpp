@@ -22,7 +22,10 @@ RankSummary Summarize(const Comparison& comparison) {
   RankSummary summary;
   summary.base_device = DeviceName(comparison.base_device);
   summary.comparison_device = DeviceName(comparison.comparison_device);
-  summary.has_times = comparison.base_times.has_value() && comparison.comparison_times.has_value();
+  // Two sides of which nothing ran on a device have no times to show.
+  summary.has_times =
+      comparison.base_times.has_value() && comparison.comparison_times.has_value() &&
+      (comparison.base_times->end_to_end_s > 0 || comparison.comparison_times->end_to_end_s > 0);
   if (summary.has_times) {
     summary.base = TimesOf(*comparison.base_times);
     summary.comparison = TimesOf(*comparison.comparison_times);
