@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Writes a made-up trace of a GPU, as torch.profiler would: layers that launch kernels, and collectives.
+
+usage: make_profiles.py FILE --mb MEGABYTES [--slower PERCENT] [--seed N]
+"""
+import argparse
+import random
+
+LAYERS = ("aten::linear", "aten::addmm", "aten::layer_norm", "aten::gelu", "aten::softmax", "aten::dropout")
+KERNELS = ("sm80_xmma_gemm_f16f16", "ampere_fp16_gemm_128x64", "vectorized_elementwise_kernel", "layer_norm_kernel")
+PREFIX = '{"schemaVersion": 1, "traceEvents": [\n'
+
+
+def events(number, start_us, factor, dice):
+    """One operator with the call that launches its kernel, as text."""
+    name = dice.choice(LAYERS)
+    length = dice.randint(5, 40) * factor
+    kernel = "ncclKernel_AllReduce_RING" if number % 50 == 0 else dice.choice(KERNELS)
+    stream = 30 if number % 50 == 0 else 7
+    head = '{"ph":"X","cat":"%s","name":"%s","pid":%d,"tid":%d,"ts":%.3f,"dur":%.3f,"args":{%s}},\n'
+    launch, device = start_us + 1, start_us + 4
+    return (head % ("cpu_op", name, 1, 1, start_us, 3.5, '"Input Dims":[[64,%d],[]],"Input type":["float",""]' % dice.randint(1, 9)) +
+            head % ("cuda_runtime", "cudaLaunchKernel", 1, 1, launch, 1, '"correlation":%d' % number) +
+            head % ("kernel", kernel, 0, stream, device, length, '"stream":%d,"correlation":%d' % (stream, number)) +
+            '{"ph":"s","cat":"ac2g","id":%d,"name":"ac2g","pid":1,"tid":1,"ts":%.3f},\n' % (number, launch) +
+            '{"ph":"f","cat":"ac2g","id":%d,"name":"ac2g","pid":0,"tid":%d,"ts":%.3f,"bp":"e"},\n' % (number, stream, device),
+            device + length)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file")
+    parser.add_argument("--mb", type=float, required=True)
+    parser.add_argument("--slower", type=float, default=0)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    dice = random.Random(options.seed)
+    written, number, at = 0, 0, 1700000000000000.0
+    with open(options.file, "w", encoding="ascii") as stream:
+        stream.write(PREFIX)
+        while written < options.mb * 1e6:
+            number += 1
+            text, at = events(number, at, 1 + options.slower / 100, dice)
+            stream.write(text)
+            written += len(text)
+        stream.write('{"ph":"M","name":"process_name","pid":1}]}\n')
+
+
+if __name__ == "__main__":
+    main()
