@@ -276,9 +276,9 @@ class Comparer {
         result_.sheets.push_back(std::move(sheet));
       }
     }
-    const bool times_known = result_.base_times.has_value() &&
-                             (result_.base_times->end_to_end_s > 0 ||
-                              result_.comparison_times->end_to_end_s > 0);
+    const bool times_known =
+        result_.base_times.has_value() &&
+        (result_.base_times->end_to_end_s > 0 || result_.comparison_times->end_to_end_s > 0);
     if (result_.sheets.empty() && !times_known) {
       return MismatchError(fmt::format("{} and {} have nothing in common that could be compared{}",
                                        sides_[0].path.string(), sides_[1].path.string(),
