@@ -40,9 +40,41 @@ bool TakeExponent(std::string_view& text, int64_t& exponent) {
          exponent >= -kLargestExponent && exponent <= kLargestExponent;
 }
 
+// The spelling that profilers use: at most 16 digits in front of the point and three behind, which
+// fit in 64 bits.
+std::optional<Nanoseconds> ParsePlain(std::string_view text) {
+  constexpr size_t kLongestInFront = 16;
+  uint64_t value = 0;
+  size_t in_front = 0;
+  size_t at = 0;
+  for (; at < text.size() && IsDigit(text[at]); ++at) {
+    value = value * 10 + static_cast<uint64_t>(text[at] - '0');
+    if (++in_front > kLongestInFront) {
+      return std::nullopt;
+    }
+  }
+  if (in_front == 0) {
+    return std::nullopt;
+  }
+  int64_t behind = 0;
+  if (at < text.size() && text[at] == '.') {
+    for (++at; at < text.size() && IsDigit(text[at]) && behind < kPlaces; ++at, ++behind) {
+      value = value * 10 + static_cast<uint64_t>(text[at] - '0');
+    }
+  }
+  for (; behind < kPlaces; ++behind) {
+    value *= 10;
+  }
+  return at == text.size() && value <= kLimit ? std::optional(static_cast<Nanoseconds>(value))
+                                              : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Nanoseconds> ParseMicroseconds(std::string_view text) {
+  if (const std::optional<Nanoseconds> plain = ParsePlain(text)) {
+    return plain;
+  }
   text = Trimmed(text);
   bool negative = false;
   if (!text.empty() && (text.front() == '-' || text.front() == '+')) {

@@ -80,7 +80,8 @@ class EventHandler final : public json::Handler {
     return true;
   }
   bool OnInt(int64_t value) override {
-    Scalar(Kind::kNumber, fmt::format_int(value).c_str());
+    const fmt::format_int digits(value);
+    Scalar(Kind::kNumber, {digits.data(), digits.size()});
     return true;
   }
   bool OnFloat(double /*unused*/, std::string_view digits) override {

@@ -8,6 +8,9 @@ namespace {
 TEST(ParseMicroseconds, KeepsEveryNanosecond) {
   EXPECT_EQ(ParseMicroseconds("1700000000001000.123"), 1700000000001000123);
   EXPECT_EQ(ParseMicroseconds("1001000"), 1001000000);
+  EXPECT_EQ(ParseMicroseconds("9223372036854775.807"), INT64_MAX);
+  EXPECT_EQ(ParseMicroseconds("00000000000000001.5"), 1500);
+  EXPECT_EQ(ParseMicroseconds("1.2"), 1200);
   EXPECT_EQ(ParseMicroseconds("0.5"), 500);
   EXPECT_EQ(ParseMicroseconds(".5"), 500);
   EXPECT_EQ(ParseMicroseconds("5."), 5000);
