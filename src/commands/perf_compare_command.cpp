@@ -120,6 +120,11 @@ void PerfCompareCommand::ConfigureMatching(CLI::App& app) {
                  "longest common subsequence")
       ->type_name("NAME")
       ->check(CLI::IsMember({"legacy", "longest"}));
+  app.add_option("--match_collectives,--match-collectives", collectives_,
+                 "How the answer and summary.json match collectives: by kind, so that NCCL's and "
+                 "HCCL's meet, or by name, as the sheet does")
+      ->type_name("HOW")
+      ->check(CLI::IsMember({"kind", "name"}));
   app.add_flag("--exact_time,--exact-time", compare.exact_time,
                "GPU: times to the nanosecond instead of whole microseconds");
   app.add_option("--rank", rank_, "Only this rank of both sides")
@@ -260,6 +265,7 @@ Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
   ChooseComparisons();
   MSP_RETURN_IF_ERROR(CheckFlags());
   analysis::perf::Options& compare = options_.compare;
+  compare.match_collectives_by_kind = collectives_ == "kind";
   compare.alignment = algorithm_ == "longest" ? analysis::perf::Alignment::kLongest
                                               : analysis::perf::Alignment::kLegacy;
   if (rank_.has_value()) {

@@ -46,6 +46,7 @@ class PerfCompareCommand final : public Command {
   std::string base_step_;
   std::string comparison_step_;
   std::string algorithm_ = "legacy";
+  std::string collectives_ = "kind";
   std::optional<int64_t> rank_;
   std::vector<std::string> formats_;
   std::vector<std::string> gates_;

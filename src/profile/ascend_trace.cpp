@@ -22,8 +22,13 @@ enum class EventClass : uint8_t {
   kDequeue
 };
 
-EventClass ClassOf(std::string_view category) {
-  if (category.empty()) return EventClass::kOther;  // most events: those of the device
+EventClass ClassOf(const TraceEvent& event) {
+  const std::string_view category = event.category;
+  if (category.empty()) {
+    // Most events: those of the device. A PyTorch built without Kineto writes a bare list, too, and
+    // tells calls of the host by their process.
+    return event.process == "CPU functions" ? EventClass::kOperator : EventClass::kOther;
+  }
   if (base::EqualsIgnoringCase(category, "cpu_op")) return EventClass::kOperator;
   if (base::EqualsIgnoringCase(category, "async_npu")) return EventClass::kFlow;
   if (base::EqualsIgnoringCase(category, "python_function")) return EventClass::kPython;
@@ -79,7 +84,7 @@ void AscendTraceReader::Visit(const TraceEvent& event, Profile& profile) {
     VisitMetadata(event, profile);
     return;
   }
-  const EventClass kind = ClassOf(event.category);
+  const EventClass kind = ClassOf(event);
   if (kind == EventClass::kOther && event.phase != 'X') {
     return;
   }

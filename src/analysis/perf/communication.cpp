@@ -295,8 +295,10 @@ std::vector<Collective> CompareCollectives(const Profile& base, const Profile& c
   const auto add = [&](const Profile& side, const std::optional<std::string>& step,
                        double Collective::*ms, int64_t Collective::*calls) {
     for (const Call& call : CallsOf(side, step)) {
-      const std::string_view kind = CollectiveKind(call.name);
-      const std::string name(kind.empty() ? call.name : kind);
+      const std::string_view kind =
+          options.match_collectives_by_kind ? CollectiveKind(call.name) : std::string_view();
+      const std::string named = SheetName(call.name);
+      const std::string name(!kind.empty() ? kind : !named.empty() ? named : call.name);
       auto found = std::find_if(result.begin(), result.end(),
                                 [&](const Collective& known) { return known.kind == name; });
       if (found == result.end()) {

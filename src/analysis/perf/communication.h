@@ -23,7 +23,8 @@ report::FormattedTable CommunicationSheet(const profile::Profile& base,
 // "reduce", "gather", "scatter", "barrier"; empty for names that say none of these.
 std::string_view CollectiveKind(std::string_view name);
 
-// Totals by kind, largest difference first. Names of no kind stand under their own.
+// Totals by kind, largest difference first; where the options ask for it, by the names of the
+// sheet. Names of no kind stand under their own.
 std::vector<Collective> CompareCollectives(const profile::Profile& base,
                                            const profile::Profile& comparison,
                                            const Options& options);

@@ -45,7 +45,7 @@ struct Options {
   bool use_kernel_type = false;
   // Beyond the Python tool.
   Alignment alignment = Alignment::kLegacy;
-  bool match_collectives_by_kind = true;  // where one side is NCCL and the other HCCL
+  bool match_collectives_by_kind = true;  // in the answer; the sheet keeps the profilers' names
   bool exact_time = false;                // GPU: intervals in ns instead of whole microseconds
   std::optional<int64_t> base_rank;
   std::optional<int64_t> comparison_rank;

@@ -317,6 +317,18 @@ TEST_F(ReadAscendTextTest, ToleratesMetadataOfAnotherShape) {
   EXPECT_TRUE(Warns(Read(), "communication.json"));
 }
 
+TEST(ReadAscendTrace, TakesTheHostCallsOfAPyTorchWithoutKineto) {
+  const ProfileFiles files;
+  const std::filesystem::path trace = files.Write("cpu.pt.trace.json", R"([
+    {"name": "aten::mm", "ph": "X", "ts": 177, "dur": 10, "tid": 1, "pid": "CPU functions"},
+    {"name": "other", "ph": "X", "ts": 178, "dur": 1, "tid": 1, "pid": "1"}])");
+  const Result<Profile> profile = ReadAscendTrace(trace, Everything());
+  ASSERT_TRUE(profile.ok());
+  ASSERT_EQ(profile->operators.size(), 1U);
+  EXPECT_EQ(profile->texts[profile->operators[0].name], "aten::mm");
+  EXPECT_EQ(profile->operators[0].duration_us, 10);
+}
+
 TEST(ReadAscendTrace, ReadsNothingBesideTheTrace) {
   const ProfileFiles files;
   const std::filesystem::path trace = files.Write("trace_view.json", kTrace);
