@@ -61,6 +61,24 @@ TEST(ReadGpuTrace, TakesOnlyTheFlowsThatWereNamed) {
   EXPECT_EQ(Read(kLaunch, needs).flows.size(), 1U);
 }
 
+TEST(ReadGpuTrace, TakesTheLastEndsOfAFlowThatIsNumberedTwice) {
+  const Profile profile = Read(R"(
+    {"ph": "s", "cat": "ac2g", "id": 5, "pid": 1, "tid": 2, "ts": 10},
+    {"ph": "f", "cat": "ac2g", "id": 5, "pid": 0, "tid": 7, "ts": 20},
+    {"ph": "s", "cat": "ac2g", "id": "six", "pid": 1, "tid": 2, "ts": 11},
+    {"ph": "s", "cat": "ac2g", "id": 5, "pid": 1, "tid": 2, "ts": 30},
+    {"ph": "f", "cat": "ac2g", "id": 5, "pid": 0, "tid": 7, "ts": 40})");
+  ASSERT_EQ(profile.flows.size(), 1U);
+  EXPECT_EQ(profile.flows[0].start, 30'000);
+  EXPECT_EQ(profile.flows[0].end, 40'000);
+}
+
+TEST(ReadGpuTrace, AnEmptyTraceIsReadAndTold) {
+  const Profile profile = Read("");
+  EXPECT_TRUE(profile.operators.empty());
+  EXPECT_EQ(profile.warnings.size(), 4U);
+}
+
 TEST(ReadGpuTrace, ReplacesAKernelOfTheSamePlaceAndTime) {
   const Profile profile = Read(R"(
     {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 1, "dur": 1},
