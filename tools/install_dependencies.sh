@@ -11,9 +11,9 @@ declare -A packages=(
   [build]="g++ cmake ninja-build libcli11-dev libfmt-dev libspdlog-dev rapidjson-dev libyaml-cpp-dev libhwy-dev
     zlib1g-dev libdeflate-dev libexpat1-dev libxxhash-dev libpcre2-dev libsqlite3-dev python3-dev"
   # Unit tests; what we write is judged by implementations that are not ours: openpyxl for workbooks, nlohmann for JSON.
-  # The Python shim is tried with the real PyTorch.
+  # The Python shim is tried with the real PyTorch, work shared out over processes with a real mpirun.
   [test]="libgtest-dev libgmock-dev nlohmann-json3-dev python3 python3-openpyxl python3-torch python3-numpy
-    python3-pip python3-setuptools python3-wheel"
+    python3-pip python3-setuptools python3-wheel openmpi-bin"
   # Format, lint, quicker rebuilds.
   [develop]="git clang-14 clang-format-14 clang-tidy-14 ccache"
   [bench]="libbenchmark-dev python3 python3-numpy"

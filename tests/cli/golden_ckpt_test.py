@@ -1,24 +1,20 @@
 #!/usr/bin/env python3
 """Runs golden pairs of checkpoints and scores the results cell by cell.
 
-usage: golden_ckpt_test.py MSPROBE CASES_FOLDER [CASE...]
-       golden_ckpt_test.py MSPROBE further      the cases of $MSPROBE_GOLDEN/ckpt (default ../shared/golden/ckpt)
+usage: see golden_cases.py
 
 What a case folder holds is told in tests/data/ckpt/README.md. Each case runs four times: as `ckpt_compare` with our merging of
 shards and with --compat, on one thread and on three; what differs between thread counts counts against the case. Every name,
-order aside, and its four figures count one each, and so do the names that only one side has. Exit status 0 only if everything
-agrees; 77 (skipped) when CASES_FOLDER does not exist.
+order aside, and its four figures count one each, and so do the names that only one side has.
 """
 import json
 import math
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-SHOWN_FINDINGS = 10
-SKIPPED = 77
+import golden_cases
 
 
 def same_number(expected, actual, relative, absolute):
@@ -27,19 +23,6 @@ def same_number(expected, actual, relative, absolute):
     if math.isnan(expected) or math.isinf(expected):
         return repr(expected) == repr(actual)
     return abs(expected - actual) <= max(relative * abs(expected), absolute)
-
-
-class Score:
-    def __init__(self):
-        self.agree = 0
-        self.total = 0
-        self.findings = []
-
-    def count(self, good, finding):
-        self.total += 1
-        self.agree += bool(good)
-        if not good:
-            self.findings.append(finding)
 
 
 def run(msprobe, case, facts, flags, folder):
@@ -68,8 +51,7 @@ def score_results(expected, actual, flags, score):
             score.count(good, "%s: %s %s: expected %s, got %s" % (flags, name, key, figures[key], got.get(key)))
 
 
-def run_case(msprobe, case):
-    score = Score()
+def run_case(msprobe, case, score):
     facts = json.loads((case / "case.json").read_text())
     expected = json.loads((case / "expected.json").read_text())
     with tempfile.TemporaryDirectory(prefix="msprobe_golden_") as scratch:
@@ -88,33 +70,7 @@ def run_case(msprobe, case):
                     score.count(sorted(names) == sorted(facts["only_in_ckpt" + side]),
                                 "%s: only in %s: %s" % (flags, side, names))
             score.count(len(set(texts)) == 1, "%s: the number of threads shows" % merging)
-    print("%-30s %6d of %6d agree" % (case.name, score.agree, score.total))
-    for finding in score.findings[:SHOWN_FINDINGS]:
-        print("    " + finding.replace("\n", "\\n"))
-    if len(score.findings) > SHOWN_FINDINGS:
-        print("    ... and %d more" % (len(score.findings) - SHOWN_FINDINGS))
-    return score.agree, score.total
-
-
-def main():
-    msprobe, folder = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
-    if sys.argv[2] == "further":
-        repository = Path(__file__).resolve().parents[2]
-        folder = Path(os.environ.get("MSPROBE_GOLDEN") or repository.parent / "shared/golden") / "ckpt"
-    if not folder.is_dir():
-        print("no folder %s: skipped" % folder)
-        return SKIPPED
-    wanted = sys.argv[3:]
-    cases = sorted(path.parent for path in folder.glob("*/case.json") if not wanted or path.parent.name in wanted)
-    if not cases:
-        print("no cases in %s" % folder)
-        return 1
-    scores = [run_case(msprobe, case) for case in cases]
-    agree, total = sum(a for a, _ in scores), sum(t for _, t in scores)
-    full = sum(a == t for a, t in scores)
-    print("golden ckpt: %d of %d cells agree, %d of %d cases fully" % (agree, total, full, len(cases)))
-    return 0 if agree == total else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(golden_cases.main("ckpt", "case.json", run_case))

@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
 """Runs golden cases of compare and merge_result and scores their result tables cell by cell.
 
-usage: golden_compare_test.py MSPROBE CASES_FOLDER [CASE...]
-       golden_compare_test.py MSPROBE further      the cases of $MSPROBE_GOLDEN/compare (default ../shared/golden/compare)
+usage: see golden_cases.py
 
 What a case folder holds is told in tests/data/compare/README.md. Every header cell, data cell, row position and row colour,
 the exit status and the first two lines of an advisor text count one each.
 Numbers (also "12.5%") agree within 1e-4 relative or 2e-12 absolute; of Err_message only being empty or not counts; all else is
-equal text apart from blanks at the ends. Workbooks are read with openpyxl. Exit status 0 only if everything agrees; 77 (skipped)
-when CASES_FOLDER does not exist.
+equal text apart from blanks at the ends. Workbooks are read with openpyxl.
 """
 import csv
 import math
@@ -21,13 +19,12 @@ import tempfile
 from collections import defaultdict, deque
 from pathlib import Path
 
+import golden_cases
 import openpyxl
 
 STAMP = re.compile(r"_\d{14}(?=\.)")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 FILLS = {"FF0000": "red", "FFFF00": "yellow"}
-SHOWN_FINDINGS = 10
-SKIPPED = 77
 
 
 def cell_text(value):
@@ -103,54 +100,38 @@ def row_key(row):
     return (row[0], row[1] if row[0] in ("", "N/A") and len(row) > 1 else "")
 
 
-class Score:
-    def __init__(self, say):
-        self.agree = 0
-        self.total = 0
-        self.say = say
-
-    def count(self, good, finding):
-        self.total += 1
-        if good:
-            self.agree += 1
-        else:
-            self.say(finding)
-
-    def table(self, name, expected, actual):
-        headers = expected[0]
-        got_headers = actual[0] if actual else []
-        for i, header in enumerate(headers):
-            got = got_headers[i] if i < len(got_headers) else None
-            self.count(got == header or (header == "highlight" and bool(actual)),
-                       "%s header %d: expected %r, got %r" % (name, i, header, got))
-        columns = {}
-        for i, header in enumerate(got_headers):
-            columns.setdefault(header, i)
-        places = defaultdict(deque)
-        for i, row in enumerate(actual[1:]):
-            places[row_key(row)].append(i)
-        for i, row in enumerate(expected[1:]):
-            queue = places[row_key(row)]
-            if not queue:
-                self.total += len(headers) + 1
-                self.say("%s row %d (%s) is missing" % (name, i, row[0]))
-                continue
-            at = queue.popleft()
-            self.count(at == i, "%s row %d (%s) stands at %d" % (name, i, row[0], at))
-            got = actual[1 + at]
-            for k, header in enumerate(headers):
-                column = columns.get(header)
-                value = got[column] if column is not None and column < len(got) else None
-                self.count(value is not None and same_cell(header, row[k], value),
-                           "%s row %d (%s) %s: expected %r, got %r" % (name, i, row[0], header, row[k][:120], value))
-        for queue in places.values():
-            for at in queue:
-                self.count(False, "%s row %d (%s) is too much" % (name, at, actual[1 + at][0]))
+def score_table(score, name, expected, actual):
+    headers = expected[0]
+    got_headers = actual[0] if actual else []
+    for i, header in enumerate(headers):
+        got = got_headers[i] if i < len(got_headers) else None
+        score.count(got == header or (header == "highlight" and bool(actual)),
+                    "%s header %d: expected %r, got %r" % (name, i, header, got))
+    columns = {}
+    for i, header in enumerate(got_headers):
+        columns.setdefault(header, i)
+    places = defaultdict(deque)
+    for i, row in enumerate(actual[1:]):
+        places[row_key(row)].append(i)
+    for i, row in enumerate(expected[1:]):
+        queue = places[row_key(row)]
+        if not queue:
+            score.count(False, "%s row %d (%s) is missing" % (name, i, row[0]), weight=len(headers) + 1)
+            continue
+        at = queue.popleft()
+        score.count(at == i, "%s row %d (%s) stands at %d" % (name, i, row[0], at))
+        got = actual[1 + at]
+        for k, header in enumerate(headers):
+            column = columns.get(header)
+            value = got[column] if column is not None and column < len(got) else None
+            score.count(value is not None and same_cell(header, row[k], value),
+                        "%s row %d (%s) %s: expected %r, got %r" % (name, i, row[0], header, row[k][:120], value))
+    for queue in places.values():
+        for at in queue:
+            score.count(False, "%s row %d (%s) is too much" % (name, at, actual[1 + at][0]))
 
 
-def run_case(msprobe, case):
-    findings = []
-    score = Score(findings.append)
+def run_case(msprobe, case, score):
     with tempfile.TemporaryDirectory(prefix="msprobe_golden_") as scratch:
         work = Path(scratch).resolve() / case.name
         shutil.copytree(case, work, ignore=shutil.ignore_patterns("expected", "output"))
@@ -162,48 +143,23 @@ def run_case(msprobe, case):
         expected_exit = int((case / "expected/exit_code.txt").read_text())
         score.count((run.returncode == 0) == (expected_exit == 0),
                     "exit status %d, expected %d: %s" % (run.returncode, expected_exit, run.stdout.decode(errors="replace")[-500:]))
-        results = results_of(work / "output", findings.append) if (work / "output").is_dir() else {}
-        score.total += len(findings) - (score.total - score.agree)  # odd fills and formulas cost too
+        results = {}
+        if (work / "output").is_dir():
+            results = results_of(work / "output", lambda finding: score.count(False, finding))
         for path in sorted((case / "expected").rglob("*")):
             name = str(path.relative_to(case / "expected"))
             if path.suffix == ".csv":
                 # Cells that hold absolute paths are recorded relative to the case folder.
                 rows = [[cell.replace(str(work) + "/", "") for cell in row] for row in results.get(name, [])]
                 if not rows:
-                    findings.append("no result file for %s; there are: %s" % (name, ", ".join(results) or "none"))
-                score.table(name, read_csv(path), rows)
+                    score.count(False, "no result file for %s; there are: %s" % (name, ", ".join(results) or "none"))
+                score_table(score, name, read_csv(path), rows)
             elif path.name.startswith("advisor"):
                 lines = results.get(name, [])
                 for i, line in enumerate(path.read_text(encoding="utf-8").splitlines()[:2]):
                     got = lines[i] if i < len(lines) else ""
                     score.count(got.strip() == line.strip(), "%s line %d: expected %r, got %r" % (name, i, line, got))
-    print("%-30s %6d of %6d agree" % (case.name, score.agree, score.total))
-    for finding in findings[:SHOWN_FINDINGS]:
-        print("    " + finding.replace("\n", "\\n"))
-    if len(findings) > SHOWN_FINDINGS:
-        print("    ... and %d more" % (len(findings) - SHOWN_FINDINGS))
-    return score.agree, score.total
-
-
-def main():
-    msprobe, folder = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
-    if sys.argv[2] == "further":
-        repository = Path(__file__).resolve().parents[2]
-        folder = Path(os.environ.get("MSPROBE_GOLDEN") or repository.parent / "shared/golden") / "compare"
-    if not folder.is_dir():
-        print("no folder %s: skipped" % folder)
-        return SKIPPED
-    wanted = sys.argv[3:]
-    cases = sorted(path.parent for path in folder.glob("*/cmd.txt") if not wanted or path.parent.name in wanted)
-    if not cases:
-        print("no cases in %s" % folder)
-        return 1
-    scores = [run_case(msprobe, case) for case in cases]
-    agree, total = sum(a for a, _ in scores), sum(t for _, t in scores)
-    full = sum(a == t for a, t in scores)
-    print("golden compare: %d of %d cells agree, %d of %d cases fully" % (agree, total, full, len(cases)))
-    return 0 if agree == total else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(golden_cases.main("compare", "cmd.txt", run_case))

@@ -1,26 +1,24 @@
 #!/usr/bin/env python3
 """Runs golden cases of config_check and compares their workbooks cell by cell.
 
-usage: golden_config_check_test.py MSPROBE CASES_FOLDER [CASE...]
-       golden_config_check_test.py MSPROBE further   the cases of $MSPROBE_GOLDEN/config_check (default ../shared/golden/config_check)
+usage: see golden_cases.py
 
 What a case folder holds is told in tests/data/config_check/README.md. Every sheet name, header cell and data cell counts; kinds of
 cells (boolean, number, text) count where the CSV can tell them apart. Also checked: no formulas, a bold header, the extracted packs,
-and that result.json holds the same rows. Exit status 77 (skipped) when CASES_FOLDER does not exist.
+and that result.json holds the same rows.
 """
 import csv
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
+import golden_cases
 import openpyxl
 
 UNORDERED = {"dataset": 2, "weights": 2, "random": 0}  # sheet -> leading columns whose order counts
-SKIPPED = 77
 
 
 def cell_text(value):
@@ -42,19 +40,10 @@ def pad(rows):
 
 
 class Case:
-    def __init__(self, msprobe, folder):
+    def __init__(self, msprobe, folder, score):
         self.msprobe = msprobe
         self.folder = folder
-        self.findings = []
-        self.cells = 0
-        self.agree = 0
-
-    def expect(self, good, finding):
-        self.cells += 1
-        if good:
-            self.agree += 1
-        else:
-            self.findings.append(finding)
+        self.expect = score.count
 
     def compare_sheet(self, name, expected, actual):
         expected, actual = pad(expected), pad(actual)
@@ -98,9 +87,6 @@ class Case:
             self.expect(run.returncode == 0, "exit status %d: %s" % (run.returncode, run.stdout.decode(errors="replace")))
             if run.returncode == 0:
                 self.check_result(output)
-        print("%-24s %5d of %5d agree" % (self.folder.name, self.agree, self.cells))
-        for finding in self.findings[:20]:
-            print("    " + finding.replace("\n", "\\n"))
 
     def check_result(self, output):
         self.expect({path.name for path in output.iterdir()} == {"bench", "cmp", "result.xlsx", "result.json"},
@@ -120,22 +106,9 @@ class Case:
         self.check_json(json.loads((output / "result.json").read_text()), sheets)
 
 
-def main():
-    msprobe, folder = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
-    if sys.argv[2] == "further":
-        repository = Path(__file__).resolve().parents[2]
-        folder = Path(os.environ.get("MSPROBE_GOLDEN") or repository.parent / "shared/golden") / "config_check"
-    if not folder.is_dir():
-        print("no folder %s: skipped" % folder)
-        return SKIPPED
-    wanted = sys.argv[3:]
-    cases = [Case(msprobe, path.parent) for path in sorted(folder.glob("*/bench.zip")) if not wanted or path.parent.name in wanted]
-    for case in cases:
-        case.run()
-    agree, total = sum(case.agree for case in cases), sum(case.cells for case in cases)
-    print("golden config_check: %d of %d agree in %d cases" % (agree, total, len(cases)))
-    return 0 if cases and agree == total else 1
+def run_case(msprobe, case, score):
+    Case(msprobe, case, score).run()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(golden_cases.main("config_check", "bench.zip", run_case))

@@ -1,17 +1,14 @@
 #!/usr/bin/env python3
 """Runs golden pairs of profiles and scores the workbooks cell by cell.
 
-usage: golden_perf_test.py MSPROBE CASES_FOLDER [CASE...]
-       golden_perf_test.py MSPROBE further      the cases of $MSPROBE_GOLDEN/perf_compare (default ../shared/golden/perf_compare)
+usage: see golden_cases.py
 
 What a case folder holds is told in tests/data/perf/README.md. Every cell, the order of sheets, merged cells, widths, fills, number
 formats and every row of the screen's table count one each. Cases run on one thread and on three. Workbooks are read with openpyxl.
-Exit status 0 only if everything agrees; 77 (skipped) when CASES_FOLDER does not exist.
 """
 import csv
 import gzip
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -19,26 +16,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+import golden_cases
 import openpyxl
 
 csv.field_size_limit(10**9)
-SHOWN_FINDINGS = 10
-SKIPPED = 77
 FIRST_DATA_ROW = 4
 NAME = re.compile(r"performance_comparison_result_\d{14}\.xlsx")
-
-
-class Score:
-    def __init__(self):
-        self.agree = 0
-        self.total = 0
-        self.findings = []
-
-    def count(self, good, finding):
-        self.total += 1
-        self.agree += bool(good)
-        if not good:
-            self.findings.append(finding)
 
 
 def as_number(text):
@@ -138,13 +121,13 @@ def place_input(source, scratch):
     return source.name
 
 
-def run_case(msprobe, case, threads, score):
+def run_on_threads(msprobe, case, threads, score):
     facts = json.loads((case / "case.json").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
         for side in ("base", "comparison"):
             facts[side] = place_input(case / facts[side], scratch)
-        ended = subprocess.run([msprobe, "perf_compare", "-d", facts["comparison"], "-bp", facts["base"], "-o", "out",
+        ended = subprocess.run([str(msprobe), "perf_compare", "-d", facts["comparison"], "-bp", facts["base"], "-o", "out",
                                 "--threads", str(threads)] + facts["args"], cwd=str(scratch), stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, universal_newlines=True, timeout=300, stdin=subprocess.DEVNULL, check=False)
         books = sorted(scratch.glob("out/*.xlsx"))
@@ -171,29 +154,10 @@ def run_case(msprobe, case, threads, score):
                 score.count(want_row == got_row, "screen: %s instead of %s" % (got_row, want_row))
 
 
-def main():
-    msprobe, where, names = os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3:]
-    repository = Path(__file__).resolve().parents[2]
-    if where == "further":
-        cases_folder = Path(os.environ.get("MSPROBE_GOLDEN", repository.parent / "shared/golden")) / "perf_compare"
-    else:
-        cases_folder = Path(where)
-    if not cases_folder.is_dir():
-        print("skipped: no folder %s" % cases_folder)
-        return SKIPPED
-    failed = False
-    for case in sorted(path.parent for path in cases_folder.glob("*/case.json")):
-        if names and case.name not in names:
-            continue
-        score = Score()
-        for threads in (1, 3):
-            run_case(msprobe, case, threads, score)
-        print("%-28s %7d of %7d agree" % (case.name, score.agree, score.total))
-        for finding in score.findings[:SHOWN_FINDINGS]:
-            print("    " + finding)
-        failed = failed or score.agree != score.total or score.total == 0
-    return 1 if failed else 0
+def run_case(msprobe, case, score):
+    for threads in (1, 3):
+        run_on_threads(msprobe, case, threads, score)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(golden_cases.main("perf_compare", "case.json", run_case))
