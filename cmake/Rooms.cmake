@@ -11,13 +11,14 @@ set(MSPROBE_ROOMS
   "analysis/compare:dump io kernels json report tensor base"
   "analysis/inspect:dump io kernels report tensor base"
   "device:tensor base"
-  "capture:dump io kernels device json tensor base"
+  "monitor:json kernels tensor base"
+  "capture:dump io kernels device monitor json tensor base"
   "checkpoint:io kernels json tensor base"
   "analysis/ckpt:checkpoint io kernels json report tensor base"
   "analysis/config_check:io json report base"
   "profile:io json report base"
   "analysis/perf:profile report json base"
-  "commands:analysis/ckpt analysis/compare analysis/config_check analysis/inspect analysis/perf capture device dump io json report kernels tensor base"
+  "commands:analysis/ckpt analysis/compare analysis/config_check analysis/inspect analysis/perf capture device dump io json monitor report kernels tensor base"
 )
 
 # msprobe_room(<name> SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan says.
