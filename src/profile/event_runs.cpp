@@ -58,18 +58,17 @@ Result<EventRuns> EventRuns::Open(const std::filesystem::path& path) {
   EventRuns runs;
   runs.path_ = path;
   // Plain files pass through zlib's reader as they are.
-  runs.file_ = gzopen(path.c_str(), "rb");
+  runs.file_.reset(gzopen(path.c_str(), "rb"));
   if (runs.file_ == nullptr) {
     return Status(std::filesystem::exists(path) ? StatusCode::kIo : StatusCode::kNotFound,
                   fmt::format("cannot open {}", path.string()));
   }
-  gzbuffer(runs.file_, kZlibBufferBytes);
+  gzbuffer(runs.file_.get(), kZlibBufferBytes);
   runs.buffer_.resize(kRunBytes + 2);
   MSP_RETURN_IF_ERROR(runs.Fill());
   const std::string_view text(runs.buffer_.data() + 1, runs.filled_ - 1);
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  size_t first =
-      text.substr(0, kByteOrderMark.size()) == kByteOrderMark ? kByteOrderMark.size() : 0;
+  size_t first = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
   first = text.find_first_not_of(" \t\r\n", first);
   const char opening = first == std::string_view::npos ? '\0' : text[first];
   if (opening != '[' && opening != '{') {
@@ -82,40 +81,7 @@ Result<EventRuns> EventRuns::Open(const std::filesystem::path& path) {
   return runs;
 }
 
-EventRuns::EventRuns(EventRuns&& other) noexcept { *this = std::move(other); }
-
-EventRuns& EventRuns::operator=(EventRuns&& other) noexcept {
-  if (this != &other) {
-    path_ = std::move(other.path_);
-    std::swap(file_, other.file_);
-    root_ = other.root_;
-    buffer_ = std::move(other.buffer_);
-    filled_ = other.filled_;
-    buffer_offset_ = other.buffer_offset_;
-    file_ended_ = other.file_ended_;
-    saved_ = other.saved_;
-    saved_at_ = other.saved_at_;
-    scanned_ = other.scanned_;
-    depth_ = other.depth_;
-    in_text_ = other.in_text_;
-    escaped_ = other.escaped_;
-    key_matched_ = other.key_matched_;
-    key_seen_ = other.key_seen_;
-    place_ = other.place_;
-    list_depth_ = other.list_depth_;
-    run_begin_ = other.run_begin_;
-    run_end_ = other.run_end_;
-    run_offset_ = other.run_offset_;
-    truncated_ = other.truncated_;
-  }
-  return *this;
-}
-
-EventRuns::~EventRuns() {
-  if (file_ != nullptr) {
-    gzclose(file_);
-  }
-}
+void EventRuns::CloseFile::operator()(gzFile_s* file) const { gzclose(file); }
 
 Result<std::optional<std::string_view>> EventRuns::Next() {
   Consume();
@@ -176,10 +142,10 @@ Status EventRuns::Fill() {
     buffer_.resize(buffer_.size() * 2);
   }
   const size_t room = std::min(buffer_.size() - filled_ - 1, kReadBytes);
-  const int count = gzread(file_, buffer_.data() + filled_, static_cast<unsigned>(room));
+  const int count = gzread(file_.get(), buffer_.data() + filled_, static_cast<unsigned>(room));
   if (count < 0) {
     int code = Z_OK;
-    const char* what = gzerror(file_, &code);
+    const char* what = gzerror(file_.get(), &code);
     if (code != Z_BUF_ERROR && code != Z_DATA_ERROR) {
       return {StatusCode::kIo, fmt::format("cannot read {}: {}", path_.string(), what)};
     }

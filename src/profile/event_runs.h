@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -26,12 +27,6 @@ class EventRuns {
   // object.
   static Result<EventRuns> Open(const std::filesystem::path& path);
 
-  EventRuns(EventRuns&& other) noexcept;
-  EventRuns& operator=(EventRuns&& other) noexcept;
-  EventRuns(const EventRuns&) = delete;
-  EventRuns& operator=(const EventRuns&) = delete;
-  ~EventRuns();
-
   TraceRoot root() const { return root_; }
   // The next run, a JSON list of complete events; valid until the next call. nullopt behind the
   // last one. Fails where the file cannot be read or an event is longer than any sane one.
@@ -42,6 +37,10 @@ class EventRuns {
   uint64_t offset() const { return run_offset_; }
 
  private:
+  struct CloseFile {
+    void operator()(gzFile_s* file) const;
+  };
+
   EventRuns() = default;
   Status Fill();
   void Scan();
@@ -50,7 +49,7 @@ class EventRuns {
   void Consume();
 
   std::filesystem::path path_;
-  gzFile_s* file_ = nullptr;
+  std::unique_ptr<gzFile_s, CloseFile> file_;
   TraceRoot root_ = TraceRoot::kList;
 
   // The document's bytes that are still needed; buffer_[0] and the last one are ours, for brackets.

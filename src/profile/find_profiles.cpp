@@ -19,23 +19,19 @@ constexpr std::string_view kTraceView = "trace_view.json";
 
 bool StartsWithAny(std::string_view name, std::initializer_list<std::string_view> starts) {
   return std::any_of(starts.begin(), starts.end(),
-                     [&](std::string_view start) { return name.substr(0, start.size()) == start; });
-}
-
-bool EndsWith(std::string_view name, std::string_view end) {
-  return name.size() >= end.size() && name.substr(name.size() - end.size()) == end;
+                     [&](std::string_view start) { return name.starts_with(start); });
 }
 
 bool IsTraceName(std::string_view name) {
-  return EndsWith(name, ".pt.trace.json") || EndsWith(name, ".pt.trace.json.gz");
+  return name.ends_with(".pt.trace.json") || name.ends_with(".pt.trace.json.gz");
 }
 
 bool IsAscendFolderName(std::string_view name) {
-  return EndsWith(name, "_ascend_pt") || EndsWith(name, "_ascend_ms");
+  return name.ends_with("_ascend_pt") || name.ends_with("_ascend_ms");
 }
 
 bool IsDatabaseName(std::string_view name) {
-  return EndsWith(name, ".db") &&
+  return name.ends_with(".db") &&
          StartsWithAny(name, {"ascend_pytorch_profiler", "ascend_mindspore_profiler", "msmonitor"});
 }
 
@@ -72,7 +68,7 @@ Result<std::optional<AscendPlace>> FindAscend(const std::filesystem::path& folde
   MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(folder));
   AscendPlace place;
   for (const std::string& name : names) {
-    if (StartsWithAny(name, {"profiler_info_"})) {
+    if (name.starts_with("profiler_info_")) {
       place.rank = RankOfName(name);
     }
   }

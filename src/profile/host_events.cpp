@@ -5,14 +5,9 @@
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
+#include "src/profile/step_marker.h"
 
 namespace msprobe::profile {
-namespace {
-
-constexpr std::string_view kStepMark = "ProfilerStep#";
-
-}  // namespace
-
 bool HasUsableTime(const TraceEvent& event) {
   return event.start.has_value() && *event.start >= 0 && event.duration.value_or(0) >= 0;
 }
@@ -37,7 +32,7 @@ void AddOperator(const TraceEvent& event, const Needs& needs, Profile& profile) 
   added.start = *event.start;
   added.end = event.end();
   added.duration_us = event.duration_us;
-  if (event.name.find(kStepMark) != std::string_view::npos) {
+  if (IsStepMarker(event.name)) {
     profile.steps.push_back(
         {std::string(event.name.substr(event.name.rfind('#') + 1)), added.start, added.end});
   }

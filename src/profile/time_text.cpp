@@ -3,21 +3,14 @@
 #include <algorithm>
 #include <charconv>
 
+#include "src/base/strings.h"
+
 namespace msprobe::profile {
 namespace {
 
 constexpr int64_t kPlaces = 3;              // of a nanosecond behind a microsecond's point
 constexpr int64_t kLargestExponent = 1000;  // no time needs more; keeps sums of exponents small
 constexpr uint64_t kLimit = INT64_MAX;
-
-std::string_view Trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n";
-  const size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) {
-    return {};
-  }
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
@@ -75,7 +68,7 @@ std::optional<Nanoseconds> ParseMicroseconds(std::string_view text) {
   if (const std::optional<Nanoseconds> plain = ParsePlain(text)) {
     return plain;
   }
-  text = Trimmed(text);
+  text = base::Trim(text);
   bool negative = false;
   if (!text.empty() && (text.front() == '-' || text.front() == '+')) {
     negative = text.front() == '-';

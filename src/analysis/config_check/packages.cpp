@@ -1,7 +1,6 @@
 #include "src/analysis/config_check/packages.h"
 
 #include <algorithm>
-#include <cctype>
 #include <optional>
 #include <unordered_set>
 #include <utility>
@@ -16,17 +15,10 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMetadataLimitBytes = uint64_t{8} << 20U;  // descriptions can be long
 
-std::string LowerCase(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
-}
-
 // Names that mean the same distribution: case and runs of - _ . do not count.
 std::string Normalized(std::string_view name) {
   std::string result;
-  for (const char c : LowerCase(name)) {
+  for (const char c : base::AsciiLower(name)) {
     const bool separator = c == '-' || c == '_' || c == '.';
     if (!separator) {
       result += c;
@@ -100,7 +92,7 @@ Package ParseMetadata(std::string_view text) {
     if (colon == std::string_view::npos || line[0] == ' ' || line[0] == '\t') {
       continue;
     }
-    const std::string header = LowerCase(line.substr(0, colon));
+    const std::string header = base::AsciiLower(line.substr(0, colon));
     if (header == "name" && package.name.empty()) {
       package.name = OneLine(line.substr(colon + 1));
     } else if (header == "version" && package.version.empty()) {

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/strings.h"
+
 namespace msprobe::analysis::config_check {
 namespace {
 
@@ -32,12 +34,8 @@ constexpr std::string_view kSchemeEnd = "://";
 bool IsWordCharacter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 
 std::string Squeeze(std::string_view name) {
-  std::string result;
-  for (const char c : name) {
-    if (IsWordCharacter(c)) {
-      result += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    }
-  }
+  std::string result = base::AsciiLower(name);
+  std::erase_if(result, [](char c) { return !IsWordCharacter(c); });
   return result;
 }
 

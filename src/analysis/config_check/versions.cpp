@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <fstream>
 
 #include <sys/utsname.h>
@@ -114,10 +113,7 @@ std::string ParseVersion(std::string_view text, std::string_view key) {
   for (const std::string_view line : base::Split(text, '\n')) {
     const size_t sign = line.find('=');
     const std::string_view name = base::Trim(line.substr(0, sign));
-    const bool same = sign != std::string_view::npos && name.size() == key.size() &&
-                      std::equal(name.begin(), name.end(), key.begin(), [](char left, char right) {
-                        return std::tolower(static_cast<unsigned char>(left)) == right;
-                      });
+    const bool same = sign != std::string_view::npos && base::EqualsIgnoringCase(name, key);
     if (!same) {
       continue;
     }

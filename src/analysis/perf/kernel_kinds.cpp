@@ -17,10 +17,6 @@ bool HoldsAny(std::string_view lower, Words words) {
   });
 }
 
-bool StartsWith(std::string_view lower, std::string_view start) {
-  return lower.substr(0, start.size()) == start;
-}
-
 }  // namespace
 
 OperatorKind KindOfOperator(std::string_view name) {
@@ -57,7 +53,7 @@ NpuKind KindOfNpuKernel(std::string_view name, std::string_view type) {
   if (HoldsAny(lower_type, {"pagedattention"})) {
     return NpuKind::kPagedAttention;
   }
-  if (StartsWith(lower_name, "aclnninplacecopy") && HoldsAny(lower_name, {"tensormove"})) {
+  if (lower_name.starts_with("aclnninplacecopy") && HoldsAny(lower_name, {"tensormove"})) {
     return NpuKind::kTensorMove;
   }
   for (const std::string_view combined :
@@ -69,7 +65,7 @@ NpuKind KindOfNpuKernel(std::string_view name, std::string_view type) {
   if (HoldsAny(lower_type, {"flashattention"})) {
     return NpuKind::kFlashAttention;
   }
-  if (StartsWith(lower_type, "conv")) {
+  if (lower_type.starts_with("conv")) {
     return NpuKind::kConvolution;
   }
   return HoldsAny(lower_type, {"matmul"}) ? NpuKind::kMatmul : NpuKind::kOther;

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "src/analysis/perf/detail_text.h"
+#include "src/profile/step_marker.h"
 
 namespace msprobe::analysis::perf {
 namespace {
@@ -149,8 +150,9 @@ void ModuleSide::AddModules(const NestedIntervals& tree, std::span<const std::st
 
 void ModuleSide::PlaceOperators() {
   const Profile& profile = side_->profile();
-  const auto skipped = NamesThat(
-      profile.texts, [](std::string_view name) { return IsOptimizer(name) || IsStepMarker(name); });
+  const auto skipped = NamesThat(profile.texts, [](std::string_view name) {
+    return IsOptimizer(name) || profile::IsStepMarker(name);
+  });
   // Modules by number; what lies in none comes after the last.
   const auto outside = static_cast<uint32_t>(modules_.size());
   struct Place {

@@ -3,19 +3,14 @@
 #include <algorithm>
 #include <numeric>
 
+#include "src/base/strings.h"
+#include "src/profile/step_marker.h"
+
 namespace msprobe::analysis::perf {
 namespace {
 
 using profile::Nanoseconds;
 using profile::Profile;
-
-char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-bool StartsWithInAnyCase(std::string_view text, std::string_view lower_case) {
-  return text.size() >= lower_case.size() &&
-         std::equal(lower_case.begin(), lower_case.end(), text.begin(),
-                    [](char wanted, char c) { return wanted == Lower(c); });
-}
 
 template <typename Time>
 std::vector<uint32_t> SortedBy(size_t count, const Time& time) {
@@ -32,31 +27,20 @@ std::vector<uint32_t> SortedBy(size_t count, const Time& time) {
 std::vector<bool> StepMarkers(const profile::Texts& texts) {
   std::vector<bool> markers(texts.size());
   for (size_t i = 0; i < markers.size(); ++i) {
-    markers[i] = IsStepMarker(texts[static_cast<profile::TextId>(i)]);
+    markers[i] = profile::IsStepMarker(texts[static_cast<profile::TextId>(i)]);
   }
   return markers;
 }
 
 }  // namespace
 
-bool IsStepMarker(std::string_view operator_name) {
-  constexpr std::string_view kMarker = "profilerstep#";
-  for (size_t at = operator_name.find('#'); at != std::string_view::npos;
-       at = operator_name.find('#', at + 1)) {
-    if (at + 1 >= kMarker.size() &&
-        StartsWithInAnyCase(operator_name.substr(at + 1 - kMarker.size()), kMarker)) {
-      return true;
-    }
-  }
-  return false;
-}
-
 std::string_view StepOf(std::string_view marker_name) {
   return marker_name.substr(std::min(marker_name.size(), marker_name.find('#') + 1));
 }
 
 bool IsOptimizer(std::string_view operator_name) {
-  return StartsWithInAnyCase(operator_name, "optimizer");
+  constexpr std::string_view kStart = "optimizer";
+  return base::EqualsIgnoringCase(operator_name.substr(0, kStart.size()), kStart);
 }
 
 OperatorTree::OperatorTree(const Profile& side, const KernelLinks& links) {

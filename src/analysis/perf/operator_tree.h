@@ -16,9 +16,7 @@ namespace msprobe::analysis::perf {
 
 inline constexpr uint32_t kNoNode = UINT32_MAX;
 
-// "ProfilerStep#5", in any case, alone or inside a longer name.
-bool IsStepMarker(std::string_view operator_name);
-// The text after its first '#'.
+// The text after the first '#' of a step marker.
 std::string_view StepOf(std::string_view marker_name);
 bool IsOptimizer(std::string_view operator_name);
 

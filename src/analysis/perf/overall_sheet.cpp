@@ -28,43 +28,21 @@ struct Share {
 };
 
 Share Of(const Bucket& bucket) { return {bucket.ms, bucket.count}; }
-Share Sum(const Bucket& a, const Bucket& b) { return {a.ms + b.ms, a.count + b.count}; }
 Share Time(double ms) { return {ms, std::nullopt}; }
 
-double CombinedMs(const OverallTimes& times) {
-  double sum = 0;
-  for (const CombinedKernel& kernel : times.combined) {
-    sum += kernel.total_ms;
-  }
-  return sum;
-}
-
-Share Flash(const OverallTimes& times, bool forward) {
-  return forward ? Sum(times.flash_forward_cube, times.flash_forward_vector)
-                 : Sum(times.flash_backward_cube, times.flash_backward_vector);
-}
-Share Conv(const OverallTimes& times, bool forward) {
-  return forward ? Sum(times.conv_forward_cube, times.conv_forward_vector)
-                 : Sum(times.conv_backward_cube, times.conv_backward_vector);
-}
-Share Matmul(const OverallTimes& times) { return Sum(times.matmul_cube, times.matmul_vector); }
-Share Vector(const OverallTimes& times) { return Sum(times.vector_trans, times.vector_no_trans); }
-
 Share Other(const OverallTimes& times) {
-  const double rest = times.computing_s * kMsPerS - Flash(times, true).ms - Flash(times, false).ms -
-                      Conv(times, true).ms - Conv(times, false).ms - Matmul(times).ms -
-                      Vector(times).ms - times.tensor_move.ms - times.other_cube.ms -
-                      times.paged_attention.ms - CombinedMs(times);
+  const double rest =
+      times.computing_s * kMsPerS - times.flash_forward().ms - times.flash_backward().ms -
+      times.conv_forward().ms - times.conv_backward().ms - times.matmul().ms - times.vector().ms -
+      times.tensor_move.ms - times.other_cube.ms - times.paged_attention.ms - times.combined_ms();
   return Time(std::max(0.0, rest));
 }
 
 Share Computing(const OverallTimes& times) {
-  int64_t count = times.tensor_move.count + times.other_cube.count + times.paged_attention.count;
-  for (const Share& share : {Flash(times, true), Flash(times, false), Conv(times, true),
-                             Conv(times, false), Matmul(times), Vector(times)}) {
-    count += *share.count;
-  }
-  return {times.computing_s * kMsPerS, count};
+  const Bucket all = times.flash_forward() + times.flash_backward() + times.conv_forward() +
+                     times.conv_backward() + times.matmul() + times.vector() + times.tensor_move +
+                     times.other_cube + times.paged_attention;
+  return {times.computing_s * kMsPerS, all.count};
 }
 
 class OverallRows {
@@ -168,7 +146,7 @@ class OverallRows {
   // A kind of work, and how it was shared out between the two kinds of units.
   void AddSplit(const std::string& name, Bucket OverallTimes::*cube, Bucket OverallTimes::*vector,
                 std::string_view cube_name, std::string_view vector_name) {
-    Row("\t" + name, Sum(base_.*cube, base_.*vector), Sum(comparison_.*cube, comparison_.*vector),
+    Row("\t" + name, Of(base_.*cube + base_.*vector), Of(comparison_.*cube + comparison_.*vector),
         Shade::kLightSky);
     Row(fmt::format("\t\t{} ({})", name, cube_name), Of(base_.*cube), Of(comparison_.*cube),
         Shade::kNone);

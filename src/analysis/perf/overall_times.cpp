@@ -229,29 +229,11 @@ void SumStreamCopies(const Profile& side, OverallTimes& times) {
   }
 }
 
-double FlashForward(const OverallTimes& times) {
-  return times.flash_forward_cube.ms + times.flash_forward_vector.ms;
-}
-double FlashBackward(const OverallTimes& times) {
-  return times.flash_backward_cube.ms + times.flash_backward_vector.ms;
-}
-double ConvForward(const OverallTimes& times) {
-  return times.conv_forward_cube.ms + times.conv_forward_vector.ms;
-}
-double ConvBackward(const OverallTimes& times) {
-  return times.conv_backward_cube.ms + times.conv_backward_vector.ms;
-}
-
 double OtherMs(const OverallTimes& times) {
-  double combined = 0;
-  for (const CombinedKernel& kernel : times.combined) {
-    combined += kernel.total_ms;
-  }
-  const double rest = times.computing_s * kUsPerMs - FlashForward(times) - FlashBackward(times) -
-                      ConvForward(times) - ConvBackward(times) -
-                      (times.matmul_cube.ms + times.matmul_vector.ms) -
-                      (times.vector_trans.ms + times.vector_no_trans.ms) - times.tensor_move.ms -
-                      combined - times.other_cube.ms - times.paged_attention.ms;
+  const double rest =
+      times.computing_s * kUsPerMs - times.flash_forward().ms - times.flash_backward().ms -
+      times.conv_forward().ms - times.conv_backward().ms - times.matmul().ms - times.vector().ms -
+      times.tensor_move.ms - times.combined_ms() - times.other_cube.ms - times.paged_attention.ms;
   return std::max(0.0, rest);
 }
 
@@ -309,6 +291,14 @@ Result<OverallTimes> MeasureNpu(const Profile& side, std::vector<std::string>& w
 }
 
 }  // namespace
+
+double OverallTimes::combined_ms() const {
+  double sum = 0;
+  for (const CombinedKernel& kernel : combined) {
+    sum += kernel.total_ms;
+  }
+  return sum;
+}
 
 Result<OverallTimes> MeasureOverall(const Profile& side, const Options& options,
                                     std::vector<std::string>& warnings) {

@@ -59,6 +59,9 @@ struct Bucket {
   double ms = 0;
   int64_t count = 0;
 };
+inline Bucket operator+(const Bucket& a, const Bucket& b) {
+  return {a.ms + b.ms, a.count + b.count};
+}
 
 // Section 6 of the numbers: what one side's time consists of.
 struct CombinedKernel {  // computes and communicates in one (MC2)
@@ -98,6 +101,14 @@ struct OverallTimes {
   double memory_gb = 0;
   double rdma_gbps = 0;
   double sdma_gbps = 0;
+
+  Bucket flash_forward() const { return flash_forward_cube + flash_forward_vector; }
+  Bucket flash_backward() const { return flash_backward_cube + flash_backward_vector; }
+  Bucket conv_forward() const { return conv_forward_cube + conv_forward_vector; }
+  Bucket conv_backward() const { return conv_backward_cube + conv_backward_vector; }
+  Bucket matmul() const { return matmul_cube + matmul_vector; }
+  Bucket vector() const { return vector_trans + vector_no_trans; }
+  double combined_ms() const;
 };
 // Also fills in warnings ("no overlap analysis data"). Fails where the reference calls it an error.
 Result<OverallTimes> MeasureOverall(const profile::Profile& side, const Options& options,

@@ -31,16 +31,11 @@ struct Column {
   std::array<std::string, 2> cells;
 };
 
-Bucket Sum(const Bucket& a, const Bucket& b) { return {a.ms + b.ms, a.count + b.count}; }
-
 // Matrix units: matrix products, what else runs there, and kernels that compute and communicate;
 // those have no count of their own.
 Bucket Cube(const OverallTimes& times) {
-  Bucket cube = Sum(times.matmul_cube, times.matmul_vector);
-  cube = Sum(cube, times.other_cube);
-  for (const CombinedKernel& kernel : times.combined) {
-    cube.ms += kernel.total_ms;
-  }
+  Bucket cube = times.matmul() + times.other_cube;
+  cube.ms += times.combined_ms();
   return cube;
 }
 
@@ -98,21 +93,16 @@ std::vector<Column> MakeColumns(const Comparison& comparison) {
   if (base.has_kernel_metrics && other.has_kernel_metrics) {
     columns.AddCounted("Cube Time(Num)", Cube, true);
     columns.AddCounted(
-        "Vector Time(Num)",
-        [](const Times& times) { return Sum(times.vector_trans, times.vector_no_trans); }, true);
+        "Vector Time(Num)", [](const Times& times) { return times.vector(); }, true);
   }
-  columns.AddCounted("Conv Time(Forward)(Num)", [](const Times& times) {
-    return Sum(times.conv_forward_cube, times.conv_forward_vector);
-  });
-  columns.AddCounted("Conv Time(Backward)(Num)", [](const Times& times) {
-    return Sum(times.conv_backward_cube, times.conv_backward_vector);
-  });
-  columns.AddCounted("Flash Attention Time(Forward)(Num)", [](const Times& times) {
-    return Sum(times.flash_forward_cube, times.flash_forward_vector);
-  });
-  columns.AddCounted("Flash Attention Time(Backward)(Num)", [](const Times& times) {
-    return Sum(times.flash_backward_cube, times.flash_backward_vector);
-  });
+  columns.AddCounted("Conv Time(Forward)(Num)",
+                     [](const Times& times) { return times.conv_forward(); });
+  columns.AddCounted("Conv Time(Backward)(Num)",
+                     [](const Times& times) { return times.conv_backward(); });
+  columns.AddCounted("Flash Attention Time(Forward)(Num)",
+                     [](const Times& times) { return times.flash_forward(); });
+  columns.AddCounted("Flash Attention Time(Backward)(Num)",
+                     [](const Times& times) { return times.flash_backward(); });
   columns.AddCounted("Paged Attention Time(Num)",
                      [](const Times& times) { return times.paged_attention; });
   columns.AddCounted("Lccl Time(Num)", [](const Times& times) { return times.lccl; });
@@ -133,9 +123,8 @@ std::vector<Column> MakeColumns(const Comparison& comparison) {
   columns.AddNonZero(
       "SDMA Bandwidth", [](const Times& times) { return times.sdma_gbps; },
       [](const Times& times) { return fmt::format("{:.3f}GB/s", times.sdma_gbps); });
-  columns.AddCounted("SDMA Time(Num)", [](const Times& times) {
-    return Sum(times.tensor_move, times.stream_copies);
-  });
+  columns.AddCounted("SDMA Time(Num)",
+                     [](const Times& times) { return times.tensor_move + times.stream_copies; });
   columns.Add("Free Time", [](const Times& times) { return Seconds(times.free_s); });
   const bool any_npu = comparison.base_device == profile::Device::kNpu ||
                        comparison.comparison_device == profile::Device::kNpu;

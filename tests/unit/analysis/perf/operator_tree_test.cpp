@@ -22,12 +22,7 @@ std::vector<std::string> Names(const OperatorSide& side, std::span<const uint32_
   return names;
 }
 
-TEST(StepMarkers, AreToldByTheirNamesInAnyCase) {
-  EXPECT_TRUE(IsStepMarker("ProfilerStep#5"));
-  EXPECT_TRUE(IsStepMarker("a#my profilerstep#"));
-  EXPECT_FALSE(IsStepMarker("ProfilerStep"));
-  EXPECT_FALSE(IsStepMarker("Step#5"));
-  EXPECT_FALSE(IsStepMarker("#"));
+TEST(OperatorTree, TellsStepsAndOptimizersByTheirNames) {
   EXPECT_EQ(StepOf("ProfilerStep#12"), "12");
   EXPECT_EQ(StepOf("none"), "none");
   EXPECT_TRUE(IsOptimizer("Optimizer.step#SGD"));
