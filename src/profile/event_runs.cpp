@@ -7,9 +7,7 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
+#include "src/profile/json_places.h"
 
 namespace msprobe::profile {
 namespace {
@@ -19,38 +17,6 @@ constexpr size_t kRunBytes = size_t{1} << 22U;
 constexpr size_t kLongestEventBytes = size_t{256} << 20U;
 constexpr unsigned kZlibBufferBytes = 1U << 18U;
 constexpr size_t kReadBytes = size_t{1} << 20U;
-
-// First place in [at, end) that matters to the scanner: inside of a text a quote or a backslash,
-// outside a quote or a bracket. Commas matter in front of the events only.
-template <bool in_text>
-size_t NextPlace(const char* text, size_t at, size_t end) {
-#if defined(__SSE2__)
-  const __m128i quote = _mm_set1_epi8('"');
-  const __m128i backslash = _mm_set1_epi8('\\');
-  const __m128i lower = _mm_set1_epi8(0x20);  // turns [ and ] into { and }
-  const __m128i opening = _mm_set1_epi8('{');
-  const __m128i closing = _mm_set1_epi8('}');
-  for (; end - at >= 16; at += 16) {
-    const __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text + at));
-    __m128i found = _mm_cmpeq_epi8(block, quote);
-    if constexpr (in_text) {
-      found = _mm_or_si128(found, _mm_cmpeq_epi8(block, backslash));
-    } else {
-      const __m128i folded = _mm_or_si128(block, lower);
-      found = _mm_or_si128(
-          found, _mm_or_si128(_mm_cmpeq_epi8(folded, opening), _mm_cmpeq_epi8(folded, closing)));
-    }
-    if (const auto mask = static_cast<unsigned>(_mm_movemask_epi8(found)); mask != 0) {
-      return at + static_cast<size_t>(std::countr_zero(mask));
-    }
-  }
-#endif
-  const std::string_view wanted = in_text ? "\"\\" : "\"[]{}";
-  while (at < end && wanted.find(text[at]) == std::string_view::npos) {
-    ++at;
-  }
-  return at;
-}
 
 }  // namespace
 
@@ -158,23 +124,40 @@ Status EventRuns::Fill() {
 }
 
 void EventRuns::Scan() {
-  const char* const text = buffer_.data();
   while (scanned_ < filled_ && place_ != Place::kBehind) {
-    size_t at = scanned_;
-    if (depth_ > 1 && !escaped_) {
-      at = in_text_ ? NextPlace<true>(text, at, filled_) : NextPlace<false>(text, at, filled_);
+    const bool only_brackets = place_ == Place::kInside || depth_ > 1;
+    if (only_brackets && filled_ - scanned_ >= kJsonBlockBytes) {
+      ScanBlock();
+      continue;
     }
-    scanned_ = at;
-    if (at == filled_) {
-      break;
-    }
+    const char c = buffer_[scanned_];
     if (in_text_) {
-      ScanText(text[at]);
+      ScanText(c);
     } else {
-      ScanByte(text[at], at);
+      ScanByte(c, scanned_);
     }
     ++scanned_;
   }
+}
+
+// Sixty-four bytes, or as many as there are in front of where every byte counts again.
+void EventRuns::ScanBlock() {
+  const size_t begin = scanned_;
+  TextState state{in_text_, escaped_};
+  uint64_t brackets = BracketsOutsideTexts(FindPlaces(buffer_.data() + begin), state);
+  for (; brackets != 0; brackets &= brackets - 1) {
+    const size_t at = begin + static_cast<size_t>(std::countr_zero(brackets));
+    ScanByte(buffer_[at], at);
+    if (place_ == Place::kBehind || (place_ == Place::kBefore && depth_ <= 1)) {
+      in_text_ = false;
+      escaped_ = false;
+      scanned_ = at + 1;
+      return;
+    }
+  }
+  in_text_ = state.in_text;
+  escaped_ = state.escaped && state.in_text;
+  scanned_ = begin + kJsonBlockBytes;
 }
 
 void EventRuns::ScanText(char c) {

@@ -44,6 +44,7 @@ class EventRuns {
   EventRuns() = default;
   Status Fill();
   void Scan();
+  void ScanBlock();
   void ScanByte(char c, size_t at);
   void ScanText(char c);
   void Consume();

@@ -100,6 +100,20 @@ TEST(ForEachEvent, DeliversWhatIsCompleteOfATraceThatBreaksOff) {
   }
 }
 
+// The end of the list is found in blocks: every place in a block is tried.
+TEST(ForEachEvent, FindsTheEndOfTheListWhereverItLies) {
+  for (size_t shift = 0; shift < 130; ++shift) {
+    TraceOutcome outcome;
+    const std::string text = fmt::format(
+        R"({{"a": [{{}}], "traceEvents": [{{"ph": "X", "name": "{}}}]\\\"", "args": {{}}}}], "z": [{{"ph": "M"}}]}})",
+        std::string(shift, 'n'));
+    const auto lines = Lines(Written(text), &outcome);
+    ASSERT_TRUE(lines.ok()) << shift << ": " << lines.status().message();
+    EXPECT_EQ(*lines, std::vector<std::string>{"X  " + std::string(shift, 'n') + "}]\\\" -1 -1"});
+    EXPECT_FALSE(outcome.truncated);
+  }
+}
+
 TEST(ForEachEvent, NamesTheByteWhereTheTextIsNoJson) {
   const auto lines = Lines(Written("[{\"ph\": \"X\"}, {\"ph\": oops}]"));
   ASSERT_FALSE(lines.ok());
