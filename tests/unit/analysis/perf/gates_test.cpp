@@ -1,0 +1,159 @@
+#include "src/analysis/perf/gates.h"
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace msprobe::analysis::perf {
+namespace {
+
+using ::testing::HasSubstr;
+
+Gate Parsed(std::string_view text) {
+  Result<Gate> gate = ParseGate(text);
+  EXPECT_TRUE(gate.ok()) << text << ": " << gate.status().message();
+  return gate.ok() ? *std::move(gate) : Gate();
+}
+
+TEST(ParseGate, KnowsEveryMetricInAnyCase) {
+  EXPECT_EQ(Parsed("e2e>5%").metric, GateMetric::kEndToEnd);
+  EXPECT_EQ(Parsed("E2E>5%").metric, GateMetric::kEndToEnd);
+  EXPECT_EQ(Parsed("computing>5%").metric, GateMetric::kComputing);
+  EXPECT_EQ(Parsed("Communication>5%").metric, GateMetric::kCommunication);
+  EXPECT_EQ(Parsed("free>5%").metric, GateMetric::kFree);
+  EXPECT_EQ(Parsed("memory>5%").metric, GateMetric::kMemory);
+}
+
+TEST(ParseGate, TakesGrowthInPercentOrAsATimeOrAsMemory) {
+  EXPECT_TRUE(Parsed("e2e>2.5%").is_percent);
+  EXPECT_EQ(Parsed("e2e>2.5%").threshold, 2.5);
+  EXPECT_FALSE(Parsed("e2e>2ms").is_percent);
+  EXPECT_EQ(Parsed("e2e>2ms").threshold, 2);
+  EXPECT_EQ(Parsed("free>1.5s").threshold, 1500);
+  EXPECT_EQ(Parsed("memory>512MB").threshold, 0.5);
+  EXPECT_EQ(Parsed("memory>1e1GB").threshold, 10);
+  EXPECT_EQ(Parsed("e2e>0%").threshold, 0);
+}
+
+TEST(ParseGate, BlanksDoNotMatter) {
+  const Gate gate = Parsed("  computing > 3 % ");
+  EXPECT_EQ(gate.metric, GateMetric::kComputing);
+  EXPECT_EQ(gate.threshold, 3);
+  EXPECT_EQ(gate.text, "computing > 3 %");
+}
+
+TEST(ParseGate, AnOperatorsNameMayHoldAnything) {
+  const Gate gate = Parsed("op:void kernel<2>(int)*>10%");
+  EXPECT_EQ(gate.metric, GateMetric::kOperator);
+  EXPECT_EQ(gate.pattern, "void kernel<2>(int)*");
+  EXPECT_EQ(gate.threshold, 10);
+}
+
+TEST(ParseGate, SaysWhatIsWrong) {
+  const auto wrong = [](std::string_view text, const char* why) {
+    const Result<Gate> gate = ParseGate(text);
+    ASSERT_FALSE(gate.ok()) << text;
+    EXPECT_EQ(gate.status().code(), StatusCode::kUsage) << text;
+    EXPECT_THAT(gate.status().message(), HasSubstr(why)) << text;
+    EXPECT_THAT(gate.status().message(), HasSubstr(text)) << text;
+    EXPECT_THAT(gate.status().hint(), HasSubstr("e2e>5%")) << text;
+  };
+  wrong("", "no '>'");
+  wrong("e2e<5%", "no '>'");
+  wrong("speed>5%", "no metric \"speed\"");
+  wrong(">5%", "no metric \"\"");
+  wrong("op:>5%", "needs a name");
+  wrong("e2e>5", "no unit");
+  wrong("e2e>", "no unit");
+  wrong("e2e>1GB", "does not fit");
+  wrong("memory>1ms", "does not fit");
+  wrong("op:aten::mm>1MB", "does not fit");
+  wrong("e2e>much%", "is no number");
+  wrong("e2e>%", "is no number");
+  wrong("e2e>-1%", "is no number");
+  wrong("e2e>nan%", "is no number");
+  wrong("e2e>infms", "is no number");
+}
+
+// Both sides' times in seconds, memory in GB.
+Comparison Sides(double base_s, double comparison_s) {
+  Comparison comparison;
+  for (const auto& [times, seconds] : {std::pair{&comparison.base_times, base_s},
+                                       std::pair{&comparison.comparison_times, comparison_s}}) {
+    times->emplace();
+    (*times)->end_to_end_s = seconds;
+    (*times)->computing_s = seconds / 2;
+    (*times)->uncovered_s = seconds / 4;
+    (*times)->free_s = seconds / 8;
+    (*times)->memory_gb = seconds * 10;
+  }
+  return comparison;
+}
+
+GateOutcome Judged(std::string_view gate, const Comparison& comparison) {
+  return Judge(Parsed(gate), comparison);
+}
+
+TEST(JudgeGate, LooksAtTheMetricItNames) {
+  const Comparison grown = Sides(0.8, 1.6);
+  EXPECT_EQ(Judged("e2e>5%", grown).explanation,
+            "e2e 800.000 -> 1600.000 ms: +100.0 %, allowed 5 %");
+  EXPECT_EQ(Judged("computing>1ms", grown).explanation,
+            "computing 400.000 -> 800.000 ms: +400.000 ms, allowed 1 ms");
+  EXPECT_EQ(Judged("communication>1ms", grown).explanation,
+            "communication 200.000 -> 400.000 ms: +200.000 ms, allowed 1 ms");
+  EXPECT_EQ(Judged("free>1s", grown).explanation,
+            "free 100.000 -> 200.000 ms: +100.000 ms, allowed 1000 ms");
+  EXPECT_EQ(Judged("memory>1GB", grown).explanation,
+            "memory 8.000 -> 16.000 GB: +8.000 GB, allowed 1 GB");
+}
+
+TEST(JudgeGate, FailsOnlyAboveWhatIsAllowed) {
+  EXPECT_FALSE(Judged("e2e>100%", Sides(1, 2)).failed);
+  EXPECT_TRUE(Judged("e2e>99.9%", Sides(1, 2)).failed);
+  EXPECT_FALSE(Judged("e2e>1000ms", Sides(1, 2)).failed);
+  EXPECT_TRUE(Judged("e2e>999ms", Sides(1, 2)).failed);
+  EXPECT_FALSE(Judged("e2e>0%", Sides(1, 1)).failed);
+  EXPECT_FALSE(Judged("e2e>0%", Sides(2, 1)).failed);
+}
+
+TEST(JudgeGate, FailsWhereASideDoesNotTellTheValue) {
+  EXPECT_TRUE(Judged("e2e>5%", Comparison()).failed);
+  EXPECT_THAT(Judged("e2e>5%", Comparison()).explanation, HasSubstr("a side does not tell it"));
+  EXPECT_TRUE(Judged("e2e>5%", Sides(0, 1)).failed);
+  EXPECT_TRUE(Judged("computing>5%", Sides(1, 0)).failed);
+  Comparison without_memory = Sides(1, 1);
+  without_memory.comparison_times->memory_gb = 0;
+  EXPECT_TRUE(Judged("memory>5%", without_memory).failed);
+  EXPECT_FALSE(Judged("e2e>5%", without_memory).failed);
+}
+
+TEST(JudgeGate, PercentOfNothingFailsOnAnyGrowth) {
+  Comparison comparison = Sides(1, 1);
+  comparison.base_times->uncovered_s = 0;
+  const GateOutcome grown = Judged("communication>500%", comparison);
+  EXPECT_TRUE(grown.failed);
+  EXPECT_THAT(grown.explanation, HasSubstr("grew from nothing"));
+  comparison.comparison_times->uncovered_s = 0;
+  EXPECT_FALSE(Judged("communication>0%", comparison).failed);
+}
+
+TEST(JudgeGate, TakesOperatorsFromThoseThatWereWatched) {
+  Comparison comparison;
+  comparison.watched = {{"*matmul*", 10, 12, 4, 4}, {"gone*", 0, 0, 0, 0}};
+  EXPECT_TRUE(Judged("op:*matmul*>10%", comparison).failed);
+  EXPECT_FALSE(Judged("op:*matmul*>2ms", comparison).failed);
+  for (const char* unknown : {"op:gone*>10%", "op:never asked for>10%"}) {
+    const GateOutcome outcome = Judged(unknown, comparison);
+    EXPECT_TRUE(outcome.failed);
+    EXPECT_THAT(outcome.explanation, HasSubstr("no operator has such a name"));
+  }
+}
+
+TEST(JudgeGate, KeepsTheGateAsTyped) {
+  EXPECT_EQ(Judged(" e2e > 5% ", Sides(1, 1)).gate, "e2e > 5%");
+}
+
+}  // namespace
+}  // namespace msprobe::analysis::perf
