@@ -18,7 +18,8 @@ set(MSPROBE_ROOMS
   "analysis/config_check:io json report base"
   "profile:io json report base"
   "analysis/perf:profile report json base"
-  "commands:analysis/ckpt analysis/compare analysis/config_check analysis/inspect analysis/perf capture device dump io json monitor report kernels tensor base"
+  "analysis/monitor:monitor report json base"
+  "commands:analysis/ckpt analysis/compare analysis/config_check analysis/inspect analysis/monitor analysis/perf capture device dump io json monitor report kernels tensor base"
 )
 
 # msprobe_room(<name> SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan says.

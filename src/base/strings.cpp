@@ -44,6 +44,44 @@ std::string_view Trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
+bool NaturalLess(std::string_view a, std::string_view b) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  size_t i = 0;
+  size_t j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (!is_digit(a[i]) || !is_digit(b[j])) {
+      if (a[i] != b[j]) {
+        return static_cast<unsigned char>(a[i]) < static_cast<unsigned char>(b[j]);
+      }
+      ++i;
+      ++j;
+      continue;
+    }
+    const auto digits = [&is_digit](std::string_view text, size_t& at) {
+      while (at < text.size() && text[at] == '0') {
+        ++at;
+      }
+      const size_t begin = at;
+      while (at < text.size() && is_digit(text[at])) {
+        ++at;
+      }
+      return text.substr(begin, at - begin);
+    };
+    const std::string_view x = digits(a, i);
+    const std::string_view y = digits(b, j);
+    if (x.size() != y.size()) {
+      return x.size() < y.size();
+    }
+    if (x != y) {
+      return x < y;
+    }
+  }
+  if (i < a.size() || j < b.size()) {
+    return j < b.size();
+  }
+  return a < b;  // equal but for leading zeros
+}
+
 std::string AsciiLower(std::string_view text) {
   std::string lower(text);
   for (char& c : lower) {

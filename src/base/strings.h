@@ -12,6 +12,8 @@ namespace msprobe::base {
 std::vector<std::string_view> Split(std::string_view text, char separator);
 std::string Join(std::span<const std::string> parts, std::string_view separator);
 std::string_view Trim(std::string_view text);
+// Order in which runs of digits count as numbers: "layers.2" before "layers.10".
+bool NaturalLess(std::string_view a, std::string_view b);
 // Letters A to Z only: names and keys of files, in no language.
 std::string AsciiLower(std::string_view text);
 bool EqualsIgnoringCase(std::string_view a, std::string_view b);

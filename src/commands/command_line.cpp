@@ -52,14 +52,13 @@ std::vector<std::string> KnownWords(const CLI::App& app) {
 
 int ReportUsageError(const CLI::App& app, const CLI::ParseError& error,
                      const std::vector<std::string>& arguments) {
-  const std::vector<const CLI::App*> chosen = [&] {
-    std::vector<const CLI::App*> apps = {&app};
-    for (const CLI::App* command : app.get_subcommands()) {
-      apps.push_back(command);
-    }
-    return apps;
-  }();
-  const CLI::App& scope = *chosen.back();
+  const CLI::App* innermost = &app;
+  std::string words;
+  while (!innermost->get_subcommands().empty()) {
+    innermost = innermost->get_subcommands().back();
+    words += innermost->get_name() + " ";
+  }
+  const CLI::App& scope = *innermost;
   base::LogError(error.what());
   const std::vector<std::string> known = KnownWords(scope);
   for (const std::string& argument : arguments) {
@@ -73,8 +72,7 @@ int ReportUsageError(const CLI::App& app, const CLI::ParseError& error,
       break;
     }
   }
-  base::LogHint(fmt::format("msprobe {}{}--help explains all flags",
-                            &scope == &app ? "" : scope.get_name(), &scope == &app ? "" : " "));
+  base::LogHint(fmt::format("msprobe {}--help explains all flags", words));
   return static_cast<int>(ExitCode::kUsage);
 }
 

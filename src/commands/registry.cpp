@@ -6,6 +6,7 @@
 #include "src/commands/devices_command.h"
 #include "src/commands/dump_command.h"
 #include "src/commands/merge_result_command.h"
+#include "src/commands/monitor_command.h"
 #include "src/commands/perf_compare_command.h"
 #include "src/commands/show_command.h"
 
@@ -19,6 +20,7 @@ std::vector<std::unique_ptr<Command>> MakeCommands() {
   commands.push_back(std::make_unique<DevicesCommand>());
   commands.push_back(std::make_unique<DumpCommand>());
   commands.push_back(std::make_unique<MergeResultCommand>());
+  commands.push_back(std::make_unique<MonitorCommand>());
   commands.push_back(std::make_unique<PerfCompareCommand>());
   commands.push_back(std::make_unique<ShowCommand>());
   return commands;

@@ -1,0 +1,97 @@
+// A monitored run as its folders hold it: what diff, report, top and the converters read.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+namespace msprobe::monitor {
+
+// Where a rank stood, from monitor.json beside its tables; all ranks are global.
+struct Place {
+  int64_t world_size = 0;      // 0: not told
+  int64_t pipeline_stage = 0;  // rank within the pipeline group
+  std::vector<int64_t> group_mates;
+  std::vector<int64_t> tensor_ranks;  // hold different shards of the same tensors
+  std::vector<int64_t> data_ranks;    // hold copies
+};
+
+// One folder "<stamp>-rank<R>-<id>".
+struct RunFolder {
+  std::filesystem::path path;
+  std::string stamp;  // "Nov21_09-58-35", Asia/Shanghai
+  int64_t rank = 0;
+  std::optional<Place> place;
+};
+
+struct FindOptions {
+  std::string time_start;  // a stamp; empty: open
+  std::string time_end;
+};
+// Folders of `root` whose name has the pattern, by rank, then stamp (the turn of a year, which
+// stamps do not tell, is seen by a gap of more than half a year). `root` may itself be one. An
+// error names what was looked for when there is none.
+Result<std::vector<RunFolder>> FindRunFolders(const std::filesystem::path& root,
+                                              const FindOptions& options = {});
+
+// "<table>_<first>-<last>.csv" of a folder, by table, then first.
+struct TableFile {
+  std::filesystem::path path;
+  std::string table;
+  int64_t first_step = 0;
+  int64_t last_step = 0;
+};
+std::vector<TableFile> FindTableFiles(const std::filesystem::path& folder);
+
+// One name of one table: "actv", stage 0, "0.norm1.output", micro step 0.
+struct Series {
+  std::string table;
+  int32_t stage = 0;
+  std::string name;
+  int32_t micro_step = -1;  // -1: the table has none
+  // Columns of numbers, all of the same length as steps: (steps[i], ranks[i]) is one row of the
+  // CSV, ascending by step, then rank. A later row of the same step and rank wins.
+  std::vector<int64_t> steps;
+  std::vector<int32_t> ranks;
+  // By op: "norm", ... NaN where a row has none.
+  std::map<std::string, std::vector<double>, std::less<>> values;
+};
+
+struct Alert {
+  std::string key;
+  int64_t rank = 0;
+  int64_t step = 0;
+  std::string tag;
+  std::string message;
+};
+
+struct Run {
+  std::filesystem::path root;
+  std::vector<RunFolder> folders;
+  std::vector<Series> series;  // by table, stage, name (numbers in names compare as numbers), micro
+  std::vector<Alert> alerts;   // of anomaly_detected, by step, then rank
+  // Ops of each table in the order of its columns.
+  std::map<std::string, std::vector<std::string>, std::less<>> ops;
+  // Lines that could not be read, files that were cut: "path:line: why", at most 20 and a count.
+  std::vector<std::string> warnings;
+  uint64_t rows = 0;
+};
+
+struct ReadOptions {
+  FindOptions find;
+  std::vector<std::string> tables;  // empty: all
+  std::vector<std::string> ops;     // empty: all that are numbers
+  size_t threads = 0;               // 0: one per core
+};
+// All folders at once on the threads of the process; a broken row is a warning, not the end. The
+// last line of a file without a line end is of a writer at work or dead: left out, not warned.
+Result<Run> ReadRun(const std::filesystem::path& root, const ReadOptions& options = {});
+
+}  // namespace msprobe::monitor

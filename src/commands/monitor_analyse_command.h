@@ -1,0 +1,27 @@
+// msprobe monitor analyse: alerts of all ranks, nearest to the cause first.
+#pragma once
+
+#include <string>
+
+#include "src/analysis/monitor/analyse.h"
+#include "src/commands/command.h"
+
+namespace msprobe::commands {
+
+class MonitorAnalyseCommand final : public Command {
+ public:
+  std::string_view name() const override { return "analyse"; }
+  std::string_view summary() const override {
+    return "Order the alerts of all ranks: which tensor went wrong first?";
+  }
+  void Configure(CLI::App& app) override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  monitor::AnalyseOptions options_;
+  int64_t top_ = 8;
+  std::string steps_;
+  std::string order_ = "python";
+};
+
+}  // namespace msprobe::commands

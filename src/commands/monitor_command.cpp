@@ -1,0 +1,37 @@
+#include "src/commands/monitor_command.h"
+
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "src/commands/monitor_analyse_command.h"
+#include "src/commands/print.h"
+
+namespace msprobe::commands {
+
+// To add a subcommand: a line here, beside the others in the order of their names.
+MonitorCommand::MonitorCommand() { commands_.push_back(std::make_unique<MonitorAnalyseCommand>()); }
+
+void MonitorCommand::Configure(CLI::App& app) {
+  app_ = &app;
+  app.require_subcommand(0, 1);
+  for (const std::unique_ptr<Command>& command : commands_) {
+    CLI::App* sub =
+        app.add_subcommand(std::string(command->name()), std::string(command->summary()));
+    sub->fallthrough();  // -q belongs to the group
+    command->Configure(*sub);
+  }
+  app.footer("Run `msprobe monitor COMMAND --help` for a command's flags and examples.");
+}
+
+Result<ExitCode> MonitorCommand::Run(const Context& context) {
+  for (const std::unique_ptr<Command>& command : commands_) {
+    if (app_->got_subcommand(std::string(command->name()))) {
+      return command->Run(context);
+    }
+  }
+  MSP_RETURN_IF_ERROR(Print(app_->help()));
+  return ExitCode::kDone;
+}
+
+}  // namespace msprobe::commands

@@ -1,0 +1,26 @@
+// msprobe monitor: everything around the training monitor, each as a subcommand of its own.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "src/commands/command.h"
+
+namespace msprobe::commands {
+
+class MonitorCommand : public Command {
+ public:
+  MonitorCommand();
+  std::string_view name() const override { return "monitor"; }
+  std::string_view summary() const override {
+    return "Watch a training: run it, and analyse, convert, compare or show what was recorded";
+  }
+  void Configure(CLI::App& app) override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  CLI::App* app_ = nullptr;
+  std::vector<std::unique_ptr<Command>> commands_;
+};
+
+}  // namespace msprobe::commands

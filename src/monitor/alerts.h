@@ -1,0 +1,75 @@
+// Judges the rows of each step against what came before them: the alerts of the configuration, and
+// anomaly.json, into which they go. Used by the writer thread alone.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/monitor/batch.h"
+
+namespace msprobe::monitor {
+
+struct AlertRule {
+  enum class Kind : uint8_t {
+    kTurbulence,  // "AnomalyTurbulence": a number far from its history
+    kNan,         // "AnomalyNan": NaN, or beyond a threshold
+  };
+  Kind kind = Kind::kNan;
+  std::optional<double> threshold;  // turbulence: |x| beyond (1 + threshold) times the history
+  std::vector<Op> ops;              // empty: norm and mean for turbulence, all numbers for nan
+};
+
+struct AlertSettings {
+  std::vector<AlertRule> rules;  // all are tried, in this order
+  bool dump = false;             // write anomaly.json
+  // As the Python tool judges: an average with factor 0.99 from the first value on, which a NaN
+  // spoils for good; rows of None alarm; the first rule that fires ends the search; every repeat is
+  // an alert; entries of one tag and call overwrite each other.
+  bool compat = false;
+  // Not of compat:
+  int64_t warm_up_steps = 0;  // steps from the first seen one on that make history, not alerts
+  int32_t min_history = 5;    // values of a (tag, op) before it is judged
+  int32_t window = 32;        // latest values that median and MAD are taken of
+};
+
+struct AlertPlace {
+  int64_t rank = 0;
+  int64_t pipeline_stage = 0;
+  std::vector<int64_t> group_mates = {0};
+};
+
+// Turbulence beyond compat: x is an alert when | |x| - median | is larger than threshold * median
+// AND larger than 6 * 1.4826 * MAD of the window of |x|, so that neither a steady number that
+// trembles nor a noisy one alarms; infinities always do. Numbers that alarm do not enter the
+// history, unless they stay: after `min_history` of them in a row the history starts anew. NaN
+// never enters it.
+// One alert is told per (tag, op, rule) until a number that is none; how many were kept back is
+// told then.
+class AlertJudge {
+ public:
+  // Touches no file. `folder`: $MONITOR_OUTPUT_DIR. `say` gets the messages, one line each.
+  AlertJudge(AlertSettings settings, AlertPlace place, std::filesystem::path folder,
+             std::function<void(std::string_view)> say);
+  AlertJudge(const AlertJudge&) = delete;
+  AlertJudge& operator=(const AlertJudge&) = delete;
+  ~AlertJudge();
+
+  void See(const Batch& batch);
+  // Appends the step's alerts to anomaly_detected/rank<R>/anomaly.json, which is a whole JSON
+  // object before and after; an older one is replaced by the first EndStep.
+  Status EndStep(int64_t step);
+  Status Close();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace msprobe::monitor
