@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <exception>
 #include <memory>
 #include <new>
 #include <optional>
@@ -18,20 +17,22 @@
 #include "msprobe/version.h"
 
 #include "src/base/log.h"
+#include "src/capture/c_api_edge.h"
 #include "src/capture/session.h"
 
-using msprobe::DType;
-using msprobe::InternalError;
 using msprobe::Result;
 using msprobe::Status;
-using msprobe::StatusCode;
 using msprobe::UsageError;
+using msprobe::capture::ConcludeException;
+using msprobe::capture::Describe;
 using msprobe::capture::Engine;
 using msprobe::capture::Entry;
 using msprobe::capture::Framework;
+using msprobe::capture::Guarded;
 using msprobe::capture::Session;
 using msprobe::capture::Settings;
 using msprobe::capture::TensorDescription;
+using msprobe::capture::View;
 using msprobe::capture::Wanted;
 
 struct msprobe_capture {
@@ -40,77 +41,6 @@ struct msprobe_capture {
 };
 
 namespace {
-
-static_assert(MSPROBE_FLOAT64 == static_cast<int>(DType::kFloat64));
-static_assert(MSPROBE_DEVICE_CUDA == static_cast<int>(msprobe::device::Kind::kCuda));
-static_assert(MSPROBE_COMPLEX128 == static_cast<int>(DType::kComplex128));
-
-std::string& LastError() {
-  thread_local std::string text;
-  return text;
-}
-
-int CodeOf(StatusCode code) {
-  switch (code) {
-    case StatusCode::kOk:
-      return MSPROBE_OK;
-    case StatusCode::kUsage:
-    case StatusCode::kNotFound:
-    case StatusCode::kBadFormat:
-    case StatusCode::kUnsupported:
-    case StatusCode::kMismatch:
-      return MSPROBE_ERROR_USAGE;
-    case StatusCode::kIo:
-      return MSPROBE_ERROR_IO;
-    case StatusCode::kDevice:
-      return MSPROBE_ERROR_DEVICE;
-    case StatusCode::kInternal:
-      break;
-  }
-  return MSPROBE_ERROR_INTERNAL;
-}
-
-// Notes the outcome for msprobe_last_error.
-int Conclude(const Status& status) noexcept {
-  try {
-    if (status.ok()) {
-      LastError().clear();
-    } else {
-      LastError() = status.message();
-      if (!status.hint().empty()) {
-        LastError() += "\nhint: " + status.hint();
-      }
-    }
-  } catch (...) {
-    LastError().clear();
-  }
-  return CodeOf(status.code());
-}
-
-int ConcludeException() noexcept {
-  // The text may need memory that is not there.
-  static const char* const kText = "out of memory, or a defect in msprobe";
-  try {
-    try {
-      throw;
-    } catch (const std::exception& error) {
-      LastError() = std::string(kText) + ": " + error.what();
-    }
-  } catch (...) {
-    LastError().clear();
-  }
-  return MSPROBE_ERROR_INTERNAL;
-}
-
-// Runs body() -> Status at the edge of the library.
-template <typename Body>
-int Guarded(Body body) noexcept {
-  try {
-    return Conclude(body());
-  } catch (...) {
-    return ConcludeException();
-  }
-}
 
 // Adds the time of a scope to what the library took from its callers.
 class EngineTime {
@@ -129,10 +59,6 @@ class EngineTime {
   const std::shared_ptr<msprobe::capture::Totals> totals_;
   const std::chrono::steady_clock::time_point begin_;
 };
-
-std::string_view View(msprobe_text text) {
-  return text.length > 0 ? std::string_view(text.data, text.length) : std::string_view();
-}
 
 Status NeedsCapture() {
   return UsageError("there is no capture: msprobe_capture_open comes first");
@@ -188,40 +114,6 @@ msprobe_entry* BeginEntry(msprobe_capture* capture, Make make) noexcept {
   return Wrap(nullptr);
 }
 
-Result<TensorDescription> Describe(const msprobe_tensor& tensor) {
-  constexpr int32_t kMostDimensions = 64;
-  TensorDescription result;
-  result.type = View(tensor.type);
-  result.dtype_text = View(tensor.dtype);
-  if (tensor.dimensions < 0 || tensor.dimensions > kMostDimensions ||
-      (tensor.dimensions > 0 && tensor.shape == nullptr)) {
-    return UsageError(fmt::format("a tensor of {} dimensions", tensor.dimensions));
-  }
-  if (tensor.dtype_code >= 0 && tensor.dtype_code < msprobe::kDTypeCount) {
-    result.dtype = static_cast<DType>(tensor.dtype_code);
-  }
-  if (tensor.dimensions > 0) {
-    result.shape.assign(tensor.shape, tensor.shape + tensor.dimensions);
-    if (tensor.strides != nullptr) {
-      result.strides.assign(tensor.strides, tensor.strides + tensor.dimensions);
-    }
-  }
-  if (tensor.requires_grad >= 0) {
-    result.requires_grad = tensor.requires_grad != 0;
-  }
-  if (tensor.device < MSPROBE_DEVICE_HOST || tensor.device > MSPROBE_DEVICE_CUDA) {
-    return UsageError(fmt::format("no kind of device has the number {}", tensor.device));
-  }
-  result.device = static_cast<msprobe::device::Kind>(tensor.device);
-  result.device_index = tensor.device_index;
-  result.stream = tensor.stream;
-  result.data = tensor.data;
-  result.conjugated = (tensor.flags & MSPROBE_TENSOR_CONJUGATED) != 0;
-  result.negated = (tensor.flags & MSPROBE_TENSOR_NEGATED) != 0;
-  result.is_numpy = (tensor.flags & MSPROBE_TENSOR_NUMPY) != 0;
-  return result;
-}
-
 uint64_t PutTensor(msprobe_entry* handle, const msprobe_tensor* tensor, bool deferred) noexcept {
   uint64_t ticket = 0;
   WithEntry(handle, [&](Entry& entry) {
@@ -230,13 +122,13 @@ uint64_t PutTensor(msprobe_entry* handle, const msprobe_tensor* tensor, bool def
       entry.Refuse(UsageError("no tensor is given"));
       return;
     }
-    Result<TensorDescription> described = Describe(*tensor);
-    if (!described.ok()) {
-      entry.Refuse(std::move(described).status());
+    TensorDescription described;
+    if (Status status = Describe(*tensor, described); !status.ok()) {
+      entry.Refuse(std::move(status));
     } else if (deferred) {
-      ticket = entry.PutTensorDeferred(*described);
+      ticket = entry.PutTensorDeferred(described);
     } else {
-      entry.PutTensor(*described);
+      entry.PutTensor(described);
     }
   });
   return ticket;
@@ -256,7 +148,7 @@ extern "C" {
 
 int32_t msprobe_capture_abi(void) noexcept { return MSPROBE_CAPTURE_ABI; }
 const char* msprobe_capture_version(void) noexcept { return MSPROBE_VERSION; }
-const char* msprobe_last_error(void) noexcept { return LastError().c_str(); }
+const char* msprobe_last_error(void) noexcept { return msprobe::capture::LastErrorText(); }
 
 int msprobe_capture_open(msprobe_text config_path, msprobe_text overrides_json,
                          msprobe_text framework, msprobe_capture** out) noexcept {
@@ -528,7 +420,8 @@ int msprobe_tensor_statistics(const msprobe_tensor* tensor, int rounding,
     if (tensor == nullptr || statistics == nullptr) {
       return UsageError("msprobe_tensor_statistics needs a tensor, and a place for four numbers");
     }
-    MSP_ASSIGN_OR_RETURN(const TensorDescription described, Describe(*tensor));
+    TensorDescription described;
+    MSP_RETURN_IF_ERROR(Describe(*tensor, described));
     if (!described.dtype || described.data == nullptr ||
         described.device != msprobe::device::Kind::kHost) {
       return UsageError("the tensor has no values on the host");

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "src/capture/background_thread.h"
+#include "src/base/background_thread.h"
 #include "src/capture/step_recording.h"
 #include "src/dump/record_log.h"
 #include "src/json/writer.h"
@@ -42,7 +42,7 @@ void DeliverDeviceTensor(DeviceTensor& tensor, const Result<std::span<const std:
   if (tensor.is_dropped.load()) {
     return;
   }
-  const NoFileSizeSignal guard;
+  const base::NoFileSizeSignal guard;
   std::string trouble;
   try {
     if (bytes.ok()) {

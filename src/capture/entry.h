@@ -44,6 +44,8 @@ struct TensorDescription {
 
 // A view of the described memory, when it can be one; `dtype` is known.
 Result<TensorView> ViewOf(const TensorDescription& tensor);
+// The same into a view that keeps its memory.
+Status MakeView(const TensorDescription& tensor, TensorView& view);
 
 // Where a value that comes later will stand.
 struct PendingPlace {

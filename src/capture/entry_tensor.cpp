@@ -19,13 +19,22 @@ constexpr int64_t kMostElements = int64_t{1} << 56U;
 
 }  // namespace
 
-Result<TensorView> ViewOf(const TensorDescription& tensor) {
-  TensorView view;
+Status MakeView(const TensorDescription& tensor, TensorView& view) {
   view.dtype = *tensor.dtype;
   MSP_ASSIGN_OR_RETURN([[maybe_unused]] const int64_t bytes,
                        io::DenseBytes(tensor.shape, DTypeSize(view.dtype)));
   view.shape = tensor.shape;
-  view.strides = tensor.strides.empty() ? ContiguousStrides(tensor.shape) : tensor.strides;
+  if (tensor.strides.empty()) {
+    // Row-major: what DenseBytes has checked fits.
+    view.strides.resize(tensor.shape.size());
+    int64_t step = 1;
+    for (size_t axis = tensor.shape.size(); axis-- > 0;) {
+      view.strides[axis] = step;
+      step *= std::max<int64_t>(tensor.shape[axis], 1);
+    }
+  } else {
+    view.strides = tensor.strides;
+  }
   if (view.strides.size() != view.shape.size() ||
       std::any_of(view.strides.begin(), view.strides.end(), [](int64_t s) { return s < 0; })) {
     return UnsupportedError("strides that are negative, or of another rank than the shape");
@@ -41,8 +50,15 @@ Result<TensorView> ViewOf(const TensorDescription& tensor) {
     }
   }
   view.extent_bytes = static_cast<size_t>(last + 1) * DTypeSize(view.dtype);
+  view.byte_swapped = false;
   view.conjugated = tensor.conjugated && GetDTypeInfo(view.dtype).kind == DTypeKind::kComplex;
   view.negated = tensor.negated;
+  return {};
+}
+
+Result<TensorView> ViewOf(const TensorDescription& tensor) {
+  TensorView view;
+  MSP_RETURN_IF_ERROR(MakeView(tensor, view));
   return view;
 }
 

@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "src/base/background_thread.h"
 #include "src/base/log.h"
 #include "src/base/strings.h"
-#include "src/capture/background_thread.h"
 
 namespace msprobe::capture {
 namespace {
@@ -43,7 +43,7 @@ void ErrorLog::Report(std::string_view name, std::string_view text) {
 }
 
 void ErrorLog::Note(std::string_view name, std::string_view text) {
-  const NoFileSizeSignal guard;
+  const base::NoFileSizeSignal guard;
   ++totals_->errors;
   base::Path path;
   {

@@ -9,7 +9,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "src/capture/background_thread.h"
+#include "src/base/background_thread.h"
 
 namespace msprobe::capture {
 namespace {
@@ -23,7 +23,7 @@ constexpr size_t kWakeAboveBytes = size_t{1} << 20U;
 
 LogWriter::LogWriter(int descriptor, base::Path path, std::function<void(const Status&)> on_trouble)
     : on_trouble_(std::move(on_trouble)), descriptor_(descriptor), path_(std::move(path)) {
-  if (Result<std::thread> thread = StartBackgroundThread([this] { Loop(); }); thread.ok()) {
+  if (Result<std::thread> thread = base::StartBackgroundThread([this] { Loop(); }); thread.ok()) {
     thread_ = *std::move(thread);
   }
 }
@@ -71,7 +71,7 @@ void LogWriter::Loop() {
 }
 
 Status LogWriter::Flush() {
-  const NoFileSizeSignal guard;
+  const base::NoFileSizeSignal guard;
   Status status;
   {
     const std::lock_guard io_lock(io_mutex_);
@@ -139,7 +139,7 @@ void LogWriter::Close() {
 
 Status LogWriter::ReplaceStart(size_t start_bytes, std::string_view start,
                                const base::Path& new_path) {
-  const NoFileSizeSignal guard;
+  const base::NoFileSizeSignal guard;
   const std::lock_guard io_lock(io_mutex_);
   MSP_RETURN_IF_ERROR(WriteWaiting());
   MSP_ASSIGN_OR_RETURN(const base::FileBytes old, base::FileBytes::Open(new_path));

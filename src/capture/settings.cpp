@@ -11,9 +11,9 @@
 #include "src/capture/filters.h"
 #include "src/capture/settings_keys.h"
 #include "src/capture/settings_names.h"
-#include "src/capture/settings_reader.h"
 #include "src/capture/step_folder.h"
 #include "src/json/config.h"
+#include "src/json/settings_reader.h"
 
 namespace msprobe::capture {
 namespace {

@@ -7,10 +7,14 @@
 
 #include "msprobe/status.h"
 
-#include "src/capture/settings_reader.h"
+#include "src/capture/settings_names.h"
 #include "src/json/config.h"
+#include "src/json/settings_reader.h"
 
 namespace msprobe::capture {
+
+using json::SettingsReader;
+using json::ShownValue;
 
 // The sections of these are other programs' business; their task cannot be captured.
 inline constexpr std::array<std::string_view, 7> kForeignTasks = {

@@ -5,14 +5,12 @@
 #include <string_view>
 
 #include "src/capture/settings.h"
+#include "src/json/settings_reader.h"
 
 namespace msprobe::capture {
 
-template <typename Value>
-struct Choice {
-  std::string_view name;
-  Value value;
-};
+using json::Choice;
+using json::NameOf;
 
 inline constexpr std::array<Choice<Task>, 4> kTasks = {{{"statistics", Task::kStatistics},
                                                         {"tensor", Task::kTensor},
@@ -35,15 +33,5 @@ inline constexpr std::array<Choice<Precision>, 2> kPrecisions = {
     {{"high", Precision::kHigh}, {"low", Precision::kLow}}};
 inline constexpr std::array<Choice<ApiBackward>, 2> kApiBackwards = {
     {{"last_node", ApiBackward::kLastNode}, {"inputs", ApiBackward::kInputs}}};
-
-template <typename Value, size_t kCount>
-std::string_view NameOf(const std::array<Choice<Value>, kCount>& choices, Value value) {
-  for (const Choice<Value>& choice : choices) {
-    if (choice.value == value) {
-      return choice.name;
-    }
-  }
-  return {};
-}
 
 }  // namespace msprobe::capture

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "src/base/background_thread.h"
 #include "src/base/log.h"
-#include "src/capture/background_thread.h"
 #include "src/capture/manifest.h"
 #include "src/dump/layout.h"
 #include "src/dump/log_conversion.h"
@@ -223,7 +223,7 @@ Status StepRecording::SetStack(std::string_view name, uint32_t id,
 }
 
 Status StepRecording::WriteJson() {
-  const NoFileSizeSignal guard;
+  const base::NoFileSizeSignal guard;
   engine_->device_copies.Wait();
   const uint64_t changes = change_count_.load();
   if (changes == written_change_count_) {
@@ -238,7 +238,7 @@ Status StepRecording::WriteJson() {
 }
 
 Status StepRecording::MoveToRank(int64_t rank) {
-  const NoFileSizeSignal guard;
+  const base::NoFileSizeSignal guard;
   engine_->device_copies.Wait();
   if (tensor_files_ != nullptr && !tensor_files_->WaitIdle(kPatience)) {
     return IoError("tensor files are still being written");
@@ -261,7 +261,7 @@ Status StepRecording::MoveToRank(int64_t rank) {
 }
 
 Status StepRecording::Finish() {
-  const NoFileSizeSignal guard;
+  const base::NoFileSizeSignal guard;
   engine_->device_copies.Wait();
   Status first = log_->Flush();
   closed_.store(true);

@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "src/base/background_thread.h"
 #include "src/base/strings.h"
-#include "src/capture/background_thread.h"
 
 namespace msprobe::capture {
 namespace {
@@ -44,7 +44,7 @@ struct TensorWriters::State {
   std::vector<std::thread> threads;
 
   void Loop() {
-    const NoFileSizeSignal guard;
+    const base::NoFileSizeSignal guard;
     std::unique_lock lock(mutex);
     for (;;) {
       job_waits.wait(lock, [this] { return stopping || !queue.empty(); });
@@ -186,7 +186,7 @@ void TensorWriters::EnsureThreads() {
   State& state = *state_;
   while (state.threads.size() < thread_limit_ && !state.start_failed &&
          state.threads.size() < state.queue.size()) {
-    Result<std::thread> thread = StartBackgroundThread([shared = state_] { shared->Loop(); });
+    Result<std::thread> thread = base::StartBackgroundThread([shared = state_] { shared->Loop(); });
     if (!thread.ok()) {
       state.start_failed = true;
       return;
@@ -210,7 +210,7 @@ void TensorWriters::Submit(TensorJob job) {
       state_->queue.pop_back();
     }
   }
-  const NoFileSizeSignal guard;
+  const base::NoFileSizeSignal guard;
   State::WriteOrLose(job);
 }
 

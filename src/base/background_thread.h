@@ -7,7 +7,7 @@
 
 #include "msprobe/status.h"
 
-namespace msprobe::capture {
+namespace msprobe::base {
 
 // A thread that takes no signals: those of the training process are handled by its own threads.
 Result<std::thread> StartBackgroundThread(std::function<void()> body);
@@ -26,4 +26,4 @@ class NoFileSizeSignal {
   bool was_pending_ = false;
 };
 
-}  // namespace msprobe::capture
+}  // namespace msprobe::base

@@ -1,6 +1,5 @@
-// Inside of the room: typed access to the keys of one object of a configuration. A key that is
-// absent or null leaves the value as it is. Complaints name file, line, key path, value and what is
-// allowed.
+// Typed access to the keys of one object of a configuration. A key that is absent or null leaves
+// the value as it is. Complaints name file, line, key path, value and what is allowed.
 #pragma once
 
 #include <array>
@@ -12,24 +11,37 @@
 
 #include "msprobe/status.h"
 
-#include "src/capture/settings_names.h"
 #include "src/json/config.h"
 
-namespace msprobe::capture {
+namespace msprobe::json {
+
+// One value of an enum as a configuration spells it.
+template <typename Value>
+struct Choice {
+  std::string_view name;
+  Value value;
+};
+template <typename Value, size_t kCount>
+std::string_view NameOf(const std::array<Choice<Value>, kCount>& choices, Value value) {
+  for (const Choice<Value>& choice : choices) {
+    if (choice.value == value) {
+      return choice.name;
+    }
+  }
+  return {};
+}
 
 class SettingsReader {
  public:
   // `section`: the key under which `object` stands; empty for the top level. Both references are
   // borrowed.
-  SettingsReader(const json::Config& config, const json::ConfigValue& object,
-                 std::string_view section)
+  SettingsReader(const Config& config, const ConfigValue& object, std::string_view section)
       : config_(config), object_(object), section_(section) {}
 
   // nullptr: absent or null.
-  const json::ConfigValue* Find(std::string_view key) const;
+  const ConfigValue* Find(std::string_view key) const;
   // "config.json line 3: key "statistics.list": ..."
-  Status Error(const json::ConfigValue& value, std::string_view key,
-               std::string_view complaint) const;
+  Status Error(const ConfigValue& value, std::string_view key, std::string_view complaint) const;
 
   Status Bool(std::string_view key, bool& out) const;
   Status Int(std::string_view key, int64_t least, int64_t most, int64_t& out) const;
@@ -57,15 +69,15 @@ class SettingsReader {
   }
 
  private:
-  Status NumbersOf(const json::ConfigValue& item, std::string_view key, size_t index,
-                   int64_t& first, int64_t& last) const;
+  Status NumbersOf(const ConfigValue& item, std::string_view key, size_t index, int64_t& first,
+                   int64_t& last) const;
 
-  const json::Config& config_;
-  const json::ConfigValue& object_;
+  const Config& config_;
+  const ConfigValue& object_;
   std::string_view section_;
 };
 
 // A value as a complaint shows it: "\"L5\"", "17", "a list".
-std::string ShownValue(const json::ConfigValue& value);
+std::string ShownValue(const ConfigValue& value);
 
-}  // namespace msprobe::capture
+}  // namespace msprobe::json

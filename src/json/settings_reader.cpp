@@ -1,4 +1,4 @@
-#include "src/capture/settings_reader.h"
+#include "src/json/settings_reader.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
 
-namespace msprobe::capture {
+namespace msprobe::json {
 namespace {
 
 constexpr int64_t kLargestNumber = 1'000'000;
@@ -25,42 +25,42 @@ std::optional<int64_t> Digits(std::string_view text) {
 
 }  // namespace
 
-std::string ShownValue(const json::ConfigValue& value) {
+std::string ShownValue(const ConfigValue& value) {
   switch (value.kind) {
-    case json::ConfigKind::kBool:
+    case ConfigKind::kBool:
       return value.boolean ? "true" : "false";
-    case json::ConfigKind::kInt:
+    case ConfigKind::kInt:
       return fmt::format("{}", value.integer);
-    case json::ConfigKind::kFloat:
+    case ConfigKind::kFloat:
       return base::PythonFloatRepr(value.number);
-    case json::ConfigKind::kText: {
+    case ConfigKind::kText: {
       const bool whole = value.text.size() <= kShownCharacters;
       return fmt::format("\"{}{}\"",
                          base::Printable(std::string_view(value.text).substr(0, kShownCharacters)),
                          whole ? "" : "...");
     }
     default:
-      return std::string(json::ConfigKindName(value.kind));
+      return std::string(ConfigKindName(value.kind));
   }
 }
 
-const json::ConfigValue* SettingsReader::Find(std::string_view key) const {
-  const json::ConfigValue* value = object_.Find(key);
-  return value == nullptr || value->kind == json::ConfigKind::kNull ? nullptr : value;
+const ConfigValue* SettingsReader::Find(std::string_view key) const {
+  const ConfigValue* value = object_.Find(key);
+  return value == nullptr || value->kind == ConfigKind::kNull ? nullptr : value;
 }
 
-Status SettingsReader::Error(const json::ConfigValue& value, std::string_view key,
+Status SettingsReader::Error(const ConfigValue& value, std::string_view key,
                              std::string_view complaint) const {
   return config_.ErrorAt(
       value, section_.empty() ? std::string(key) : fmt::format("{}.{}", section_, key), complaint);
 }
 
 Status SettingsReader::Bool(std::string_view key, bool& out) const {
-  const json::ConfigValue* value = Find(key);
+  const ConfigValue* value = Find(key);
   if (value == nullptr) {
     return {};
   }
-  if (value->kind != json::ConfigKind::kBool) {
+  if (value->kind != ConfigKind::kBool) {
     return Error(*value, key, fmt::format("is {}; allowed: true, false", ShownValue(*value)));
   }
   out = value->boolean;
@@ -68,11 +68,11 @@ Status SettingsReader::Bool(std::string_view key, bool& out) const {
 }
 
 Status SettingsReader::Int(std::string_view key, int64_t least, int64_t most, int64_t& out) const {
-  const json::ConfigValue* value = Find(key);
+  const ConfigValue* value = Find(key);
   if (value == nullptr) {
     return {};
   }
-  if (value->kind != json::ConfigKind::kInt || value->integer < least || value->integer > most) {
+  if (value->kind != ConfigKind::kInt || value->integer < least || value->integer > most) {
     return Error(
         *value, key,
         fmt::format("is {}; allowed: integers from {} to {}", ShownValue(*value), least, most));
@@ -82,11 +82,11 @@ Status SettingsReader::Int(std::string_view key, int64_t least, int64_t most, in
 }
 
 Status SettingsReader::Text(std::string_view key, std::string& out) const {
-  const json::ConfigValue* value = Find(key);
+  const ConfigValue* value = Find(key);
   if (value == nullptr) {
     return {};
   }
-  if (value->kind != json::ConfigKind::kText) {
+  if (value->kind != ConfigKind::kText) {
     return Error(*value, key, fmt::format("is {}; allowed: a text", ShownValue(*value)));
   }
   out = value->text;
@@ -94,17 +94,17 @@ Status SettingsReader::Text(std::string_view key, std::string& out) const {
 }
 
 Status SettingsReader::TextList(std::string_view key, std::vector<std::string>& out) const {
-  const json::ConfigValue* value = Find(key);
+  const ConfigValue* value = Find(key);
   if (value == nullptr) {
     return {};
   }
-  if (value->kind != json::ConfigKind::kList) {
+  if (value->kind != ConfigKind::kList) {
     return Error(*value, key, fmt::format("is {}; allowed: a list of texts", ShownValue(*value)));
   }
   std::vector<std::string> texts;
   for (size_t i = 0; i < value->items.size(); ++i) {
-    const json::ConfigValue& item = value->items[i];
-    if (item.kind != json::ConfigKind::kText) {
+    const ConfigValue& item = value->items[i];
+    if (item.kind != ConfigKind::kText) {
       return Error(item, key,
                    fmt::format("item {} is {}; allowed: a list of texts", i + 1, ShownValue(item)));
     }
@@ -114,15 +114,15 @@ Status SettingsReader::TextList(std::string_view key, std::vector<std::string>& 
   return {};
 }
 
-Status SettingsReader::NumbersOf(const json::ConfigValue& item, std::string_view key, size_t index,
+Status SettingsReader::NumbersOf(const ConfigValue& item, std::string_view key, size_t index,
                                  int64_t& first, int64_t& last) const {
   const auto complain = [&](std::string_view why) {
     return Error(item, key,
                  fmt::format("item {} is {}{}; {}", index + 1, ShownValue(item), why, kNumberRule));
   };
-  if (item.kind == json::ConfigKind::kInt) {
+  if (item.kind == ConfigKind::kInt) {
     first = last = item.integer;
-  } else if (item.kind == json::ConfigKind::kText) {
+  } else if (item.kind == ConfigKind::kText) {
     const std::string_view text = item.text;
     const size_t hyphen = text.find('-');
     const std::optional<int64_t> left = Digits(text.substr(0, hyphen));
@@ -146,11 +146,11 @@ Status SettingsReader::NumbersOf(const json::ConfigValue& item, std::string_view
 }
 
 Status SettingsReader::NumberSet(std::string_view key, std::vector<int64_t>& out) const {
-  const json::ConfigValue* value = Find(key);
+  const ConfigValue* value = Find(key);
   if (value == nullptr) {
     return {};
   }
-  if (value->kind != json::ConfigKind::kList) {
+  if (value->kind != ConfigKind::kList) {
     return Error(*value, key, fmt::format("is {}; allowed: a list", ShownValue(*value)));
   }
   if (value->items.size() > kMostItems) {
@@ -179,12 +179,12 @@ Status SettingsReader::NumberSet(std::string_view key, std::vector<int64_t>& out
 
 Status SettingsReader::OneOf(std::string_view key, std::span<const std::string_view> names,
                              std::string_view& out) const {
-  const json::ConfigValue* value = Find(key);
-  if (value == nullptr || (value->kind == json::ConfigKind::kText && value->text.empty())) {
+  const ConfigValue* value = Find(key);
+  if (value == nullptr || (value->kind == ConfigKind::kText && value->text.empty())) {
     return {};
   }
   const auto found = std::find(names.begin(), names.end(), std::string_view(value->text));
-  if (value->kind == json::ConfigKind::kText && found != names.end()) {
+  if (value->kind == ConfigKind::kText && found != names.end()) {
     out = *found;
     return {};
   }
@@ -198,4 +198,4 @@ Status SettingsReader::OneOf(std::string_view key, std::span<const std::string_v
   return error;
 }
 
-}  // namespace msprobe::capture
+}  // namespace msprobe::json

@@ -1,4 +1,4 @@
-#include "src/capture/background_thread.h"
+#include "src/base/background_thread.h"
 
 #include <ctime>
 #include <system_error>
@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <pthread.h>
 
-namespace msprobe::capture {
+namespace msprobe::base {
 namespace {
 
 sigset_t FileSizeSignal() {
@@ -61,4 +61,4 @@ NoFileSizeSignal::~NoFileSizeSignal() {
   ::pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
 }
 
-}  // namespace msprobe::capture
+}  // namespace msprobe::base
