@@ -37,6 +37,19 @@ struct NonFiniteCounts {
   uint64_t negative_inf_count = 0;
 };
 
+// Which elements count as small, by their bits without the sign bit, which order as the magnitudes
+// do whatever the processor makes of subnormal numbers. In the width that the loop works in.
+struct SmallRule {
+  uint64_t zero_below_bits = 1;  // magnitudes below count as zero
+  uint64_t normal_bits = 0;      // of the smallest normal number; 0 and 1: nothing is subnormal
+};
+
+// What the loops for small elements find beside StatsLanes.
+struct SmallLanes {
+  uint64_t subnormal_count = 0;
+  double smallest_nonzero = 0;  // magnitude; set before the first call to +inf
+};
+
 struct CompareLanes {
   double dot[kCompareLanes] = {};
   double npu_square_sum[kCompareLanes] = {};
@@ -63,6 +76,10 @@ struct RelativeRule {
 // of stats.h, pointers may be unaligned, results are added to what the last argument already holds.
 using StatsFunction = void (*)(const std::byte* data, size_t count, StatsLanes& lanes);
 using NonFiniteFunction = void (*)(const std::byte* data, size_t count, NonFiniteCounts& counts);
+// As StatsFunction, but zeros are what the rule calls so; the loops named "near" leave `small`
+// alone.
+using SmallStatsFunction = void (*)(const std::byte* data, size_t count, const SmallRule& rule,
+                                    StatsLanes& lanes, SmallLanes& small);
 // All values finite.
 using CompareFunction = void (*)(const std::byte* npu, const std::byte* bench, size_t count,
                                  const RelativeRule& rule, CompareLanes& lanes);
@@ -71,6 +88,8 @@ using WidenFunction = void (*)(const std::byte* data, size_t count, float* out);
 struct KernelTable {
   std::string_view name;  // "avx512", "avx2", "sse4", "neon", "plain"
   StatsFunction stats_float32, stats_float16, stats_bfloat16, stats_float64;
+  SmallStatsFunction near_float32, near_float16, near_bfloat16, near_float64;
+  SmallStatsFunction small_float32, small_float16, small_bfloat16, small_float64;
   NonFiniteFunction non_finite_float32, non_finite_float16, non_finite_bfloat16, non_finite_float64;
   // Relative errors in float32; in float16 for float16 sides (as stored, or widened to float); in
   // double.

@@ -12,6 +12,15 @@ void Stats(const std::byte* data, size_t count, StatsLanes& lanes) {
   }
 }
 
+template <class Element, bool kAll>
+void SmallStats(const std::byte* data, size_t count, const SmallRule& rule, StatsLanes& lanes,
+                SmallLanes& small) {
+  for (size_t i = 0; i < count; ++i) {
+    SmallStatsStep<kAll>(Element::Load(data + i * Element::kBytes), i % kStatsLanes, rule, lanes,
+                         small);
+  }
+}
+
 template <class Element>
 void NonFinite(const std::byte* data, size_t count, NonFiniteCounts& counts) {
   for (size_t i = 0; i < count; ++i) {
@@ -41,6 +50,14 @@ constexpr KernelTable kPlainTable = {
     .stats_float16 = Stats<Float16Element>,
     .stats_bfloat16 = Stats<BFloat16Element>,
     .stats_float64 = Stats<Float64Element>,
+    .near_float32 = SmallStats<Float32Element, false>,
+    .near_float16 = SmallStats<Float16Element, false>,
+    .near_bfloat16 = SmallStats<BFloat16Element, false>,
+    .near_float64 = SmallStats<Float64Element, false>,
+    .small_float32 = SmallStats<Float32Element, true>,
+    .small_float16 = SmallStats<Float16Element, true>,
+    .small_bfloat16 = SmallStats<BFloat16Element, true>,
+    .small_float64 = SmallStats<Float64Element, true>,
     .non_finite_float32 = NonFinite<Float32Element>,
     .non_finite_float16 = NonFinite<Float16Element>,
     .non_finite_bfloat16 = NonFinite<BFloat16Element>,

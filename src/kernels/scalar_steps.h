@@ -1,8 +1,10 @@
 // What happens to one element: the plain implementation, and the last few elements of every run.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "src/kernels/kernel_table.h"
 #include "src/tensor/float_bits.h"
@@ -59,6 +61,27 @@ inline void StatsStep(double value, size_t lane, StatsLanes& lanes) {
   lanes.max = value > lanes.max ? value : lanes.max;
   lanes.min = value < lanes.min ? value : lanes.min;
   lanes.zero_count += value == 0 ? 1U : 0U;
+}
+
+// `bits`: of the magnitude. NaN is larger than every number.
+template <bool kAll, class Value>
+inline void SmallStatsStep(Value value, size_t lane, const SmallRule& rule, StatsLanes& lanes,
+                           SmallLanes& small) {
+  using Bits = std::conditional_t<sizeof(Value) == 4, uint32_t, uint64_t>;
+  constexpr Bits kMagnitude = ~Bits{0} >> 1U;
+  const Bits bits = std::bit_cast<Bits>(value) & kMagnitude;
+  const double wide = value;
+  lanes.sum[lane] += wide;
+  lanes.square_sum[lane] += wide * wide;
+  lanes.max = wide > lanes.max ? wide : lanes.max;
+  lanes.min = wide < lanes.min ? wide : lanes.min;
+  lanes.zero_count += bits < rule.zero_below_bits ? 1U : 0U;
+  if constexpr (kAll) {
+    small.subnormal_count += bits != 0 && bits < rule.normal_bits ? 1U : 0U;
+    const double magnitude = std::bit_cast<Value>(bits);
+    small.smallest_nonzero =
+        bits != 0 && magnitude < small.smallest_nonzero ? magnitude : small.smallest_nonzero;
+  }
 }
 
 inline void NonFiniteStep(double value, NonFiniteCounts& counts) {

@@ -6,7 +6,9 @@
 #error "included by kernels_<instruction set>.cpp only"
 #endif
 
+#include <bit>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include <hwy/cache_control.h>
@@ -199,15 +201,49 @@ HWY_INLINE void AddToSums(Doubles value, Doubles& sum, Doubles& square_sum) {
   }
 }
 
+// How small elements are told: StatsVector without more (kNone), with the rule's zeros (kNear), or
+// with subnormals and the smallest magnitude as well (kAll).
+enum class Small { kNone, kNear, kAll };
+
+// Adding kAboveZero to the bits of a magnitude puts zero above all others in the order of signed
+// integers, and keeps theirs.
+template <class Tag>
+struct SmallState {
+  using SignedTag = hn::RebindToSigned<Tag>;
+  using Integer = hn::TFromD<SignedTag>;
+  static constexpr Integer kAboveZero = std::numeric_limits<Integer>::max();
+  hn::Vec<SignedTag> zero_below;
+  hn::Vec<SignedTag> normal;  // with kAboveZero added
+  hn::Vec<hn::RebindToUnsigned<Tag>> subnormals;
+  hn::Vec<SignedTag> smallest;  // with kAboveZero added
+};
+
+template <Small kSmall, size_t v, class Tag>
+HWY_INLINE void SmallVector(hn::Vec<Tag> value, StatsState<Tag>& state, SmallState<Tag>& small) {
+  constexpr typename SmallState<Tag>::SignedTag di;
+  const auto bits = hn::BitCast(di, hn::Abs(value));
+  state.zeros[v] = CountIn(state.zeros[v], hn::Lt(bits, small.zero_below));
+  if constexpr (kSmall == Small::kAll) {
+    const auto order = hn::Add(bits, hn::Set(di, SmallState<Tag>::kAboveZero));
+    small.subnormals = CountIn(small.subnormals, hn::Lt(order, small.normal));
+    small.smallest = hn::Min(order, small.smallest);
+  }
+}
+
 // The v-th vector of a group. Squares of widened floats are exact in double.
-template <class Source, size_t v>
-HWY_INLINE void StatsVector(const std::byte* group, StatsState<typename Source::Tag>& state) {
+template <class Source, Small kSmall, size_t v>
+HWY_INLINE void StatsVector(const std::byte* group, StatsState<typename Source::Tag>& state,
+                            SmallState<typename Source::Tag>& small) {
   constexpr typename Source::Tag d;
   const std::byte* data = group + v * HWY_LANES(hn::TFromD<decltype(d)>) * Source::kBytes;
   const auto value = Source::Load(data);
   state.max[v] = hn::Max(value, state.max[v]);
   state.min[v] = hn::Min(value, state.min[v]);
-  state.zeros[v] = CountIn(state.zeros[v], hn::Eq(value, hn::Zero(d)));
+  if constexpr (kSmall == Small::kNone) {
+    state.zeros[v] = CountIn(state.zeros[v], hn::Eq(value, hn::Zero(d)));
+  } else {
+    SmallVector<kSmall, v, typename Source::Tag>(value, state, small);
+  }
   if constexpr (std::is_same_v<Source, Float64Source>) {
     AddToSums<false>(value, state.sum[v], state.square_sum[v]);
   } else {
@@ -216,14 +252,16 @@ HWY_INLINE void StatsVector(const std::byte* group, StatsState<typename Source::
   }
 }
 
-template <class Source, size_t... v>
+template <class Source, Small kSmall, size_t... v>
 HWY_INLINE void StatsGroup(std::index_sequence<v...> /*vectors*/, const std::byte* group,
-                           StatsState<typename Source::Tag>& state) {
-  (StatsVector<Source, v>(group, state), ...);
+                           StatsState<typename Source::Tag>& state,
+                           SmallState<typename Source::Tag>& small) {
+  (StatsVector<Source, kSmall, v>(group, state, small), ...);
 }
 
-template <class Source>
-void Stats(const std::byte* data, size_t count, StatsLanes& lanes) {
+template <class Source, Small kSmall>
+HWY_INLINE void StatsRun(const std::byte* data, size_t count, StatsLanes& lanes,
+                         SmallState<typename Source::Tag>& small) {
   using Tag = typename Source::Tag;
   using T = hn::TFromD<Tag>;
   constexpr Tag d;
@@ -241,7 +279,8 @@ void Stats(const std::byte* data, size_t count, StatsLanes& lanes) {
   }
   for (size_t i = 0; i < count; i += kGroupElements) {
     PrefetchGroup<Source>(data + i * Source::kBytes);
-    StatsGroup<Source>(std::make_index_sequence<kCount>(), data + i * Source::kBytes, state);
+    StatsGroup<Source, kSmall>(std::make_index_sequence<kCount>(), data + i * Source::kBytes, state,
+                               small);
   }
   for (size_t k = 0; k < kStatsSums; ++k) {
     hn::StoreU(state.sum[k], dd, lanes.sum + k * kDoubles);
@@ -254,6 +293,44 @@ void Stats(const std::byte* data, size_t count, StatsLanes& lanes) {
     lanes.min = min < lanes.min ? min : lanes.min;
   }
   lanes.zero_count += SumOfCounts(state.zeros, kCount);
+}
+
+template <class Source>
+void Stats(const std::byte* data, size_t count, StatsLanes& lanes) {
+  SmallState<typename Source::Tag> unused;
+  StatsRun<Source, Small::kNone>(data, count, lanes, unused);
+}
+
+template <class Source, bool kAll>
+void SmallStats(const std::byte* data, size_t count, const SmallRule& rule, StatsLanes& lanes,
+                SmallLanes& small) {
+  using Tag = typename Source::Tag;
+  using State = SmallState<Tag>;
+  using Integer = typename State::Integer;
+  using Unsigned = std::make_unsigned_t<Integer>;
+  constexpr typename State::SignedTag di;
+  const auto ordered = [](uint64_t bits) {
+    return static_cast<Integer>(static_cast<Unsigned>(bits) +
+                                static_cast<Unsigned>(State::kAboveZero));
+  };
+  State state;
+  state.zero_below = hn::Set(di, static_cast<Integer>(rule.zero_below_bits));
+  // Nothing lies below the order of 1.
+  state.normal = hn::Set(di, ordered(rule.normal_bits == 0 ? 1 : rule.normal_bits));
+  state.subnormals = hn::Zero(hn::RebindToUnsigned<Tag>());
+  state.smallest = hn::Set(di, State::kAboveZero);
+  StatsRun<Source, kAll ? Small::kAll : Small::kNear>(data, count, lanes, state);
+  if constexpr (kAll) {
+    small.subnormal_count += SumOfCounts(&state.subnormals, 1);
+    const Integer smallest = hn::GetLane(hn::MinOfLanes(di, state.smallest));
+    if (smallest != State::kAboveZero) {
+      const auto bits = static_cast<Unsigned>(static_cast<Unsigned>(smallest) -
+                                              static_cast<Unsigned>(State::kAboveZero));
+      const double magnitude = std::bit_cast<hn::TFromD<Tag>>(bits);
+      small.smallest_nonzero =
+          magnitude < small.smallest_nonzero ? magnitude : small.smallest_nonzero;
+    }
+  }
 }
 
 template <class Source>
@@ -476,6 +553,14 @@ const KernelTable MSPROBE_KERNEL_TABLE = {
     .stats_float16 = HWY_NAMESPACE::Stats<HWY_NAMESPACE::Float16Source>,
     .stats_bfloat16 = HWY_NAMESPACE::Stats<HWY_NAMESPACE::BFloat16Source>,
     .stats_float64 = HWY_NAMESPACE::Stats<HWY_NAMESPACE::Float64Source>,
+    .near_float32 = HWY_NAMESPACE::SmallStats<HWY_NAMESPACE::Float32Source, false>,
+    .near_float16 = HWY_NAMESPACE::SmallStats<HWY_NAMESPACE::Float16Source, false>,
+    .near_bfloat16 = HWY_NAMESPACE::SmallStats<HWY_NAMESPACE::BFloat16Source, false>,
+    .near_float64 = HWY_NAMESPACE::SmallStats<HWY_NAMESPACE::Float64Source, false>,
+    .small_float32 = HWY_NAMESPACE::SmallStats<HWY_NAMESPACE::Float32Source, true>,
+    .small_float16 = HWY_NAMESPACE::SmallStats<HWY_NAMESPACE::Float16Source, true>,
+    .small_bfloat16 = HWY_NAMESPACE::SmallStats<HWY_NAMESPACE::BFloat16Source, true>,
+    .small_float64 = HWY_NAMESPACE::SmallStats<HWY_NAMESPACE::Float64Source, true>,
     .non_finite_float32 = HWY_NAMESPACE::NonFinite<HWY_NAMESPACE::Float32Source>,
     .non_finite_float16 = HWY_NAMESPACE::NonFinite<HWY_NAMESPACE::Float16Source>,
     .non_finite_bfloat16 = HWY_NAMESPACE::NonFinite<HWY_NAMESPACE::BFloat16Source>,

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "src/kernels/convert.h"
 #include "src/kernels/kernel_table.h"
@@ -14,6 +16,8 @@ namespace {
 using internal::KernelTable;
 using internal::kGroupElements;
 using internal::NonFiniteCounts;
+using internal::SmallLanes;
+using internal::SmallRule;
 using internal::StatsLanes;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -25,29 +29,82 @@ constexpr size_t kBufferElements = 1024;
 // The loops for one representation: elements as stored, or converted to double.
 struct StatsLoops {
   internal::StatsFunction KernelTable::*stats;
+  internal::SmallStatsFunction KernelTable::*near;
+  internal::SmallStatsFunction KernelTable::*small;
   internal::NonFiniteFunction KernelTable::*non_finite;
   size_t element_bytes;
 };
-constexpr StatsLoops kFloat32Loops = {&KernelTable::stats_float32, &KernelTable::non_finite_float32,
+constexpr StatsLoops kFloat32Loops = {&KernelTable::stats_float32, &KernelTable::near_float32,
+                                      &KernelTable::small_float32, &KernelTable::non_finite_float32,
                                       4};
-constexpr StatsLoops kFloat16Loops = {&KernelTable::stats_float16, &KernelTable::non_finite_float16,
+constexpr StatsLoops kFloat16Loops = {&KernelTable::stats_float16, &KernelTable::near_float16,
+                                      &KernelTable::small_float16, &KernelTable::non_finite_float16,
                                       2};
-constexpr StatsLoops kBFloat16Loops = {&KernelTable::stats_bfloat16,
+constexpr StatsLoops kBFloat16Loops = {&KernelTable::stats_bfloat16, &KernelTable::near_bfloat16,
+                                       &KernelTable::small_bfloat16,
                                        &KernelTable::non_finite_bfloat16, 2};
-constexpr StatsLoops kFloat64Loops = {&KernelTable::stats_float64, &KernelTable::non_finite_float64,
+constexpr StatsLoops kFloat64Loops = {&KernelTable::stats_float64, &KernelTable::near_float64,
+                                      &KernelTable::small_float64, &KernelTable::non_finite_float64,
                                       8};
+
+// 0: the type has no subnormals.
+double SmallestNormal(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat64:
+    case DType::kComplex128:
+      return 0x1p-1022;
+    case DType::kFloat32:
+    case DType::kBFloat16:
+    case DType::kComplex64:
+      return 0x1p-126;
+    case DType::kFloat16:
+    case DType::kFloat8E5M2:
+      return 0x1p-14;
+    case DType::kFloat8E4M3FN:
+      return 0x1p-6;
+    case DType::kFloat8E4M3FNUZ:
+      return 0x1p-7;
+    case DType::kFloat8E5M2FNUZ:
+      return 0x1p-15;
+    default:
+      return 0;
+  }
+}
 
 struct Run {
   StatsLanes lanes{.max = -kInfinity, .min = kInfinity};
   NonFiniteCounts counts{.max = -kInfinity, .min = kInfinity};
+  SmallLanes small{.smallest_nonzero = kInfinity};
 };
 
-template <class Function, class Target>
+// The bound of the loops that work in Value.
+template <class Value>
+SmallRule RuleFor(DType dtype, double zero_below) {
+  using Bits = std::conditional_t<sizeof(Value) == 4, uint32_t, uint64_t>;
+  SmallRule rule;
+  if (zero_below > 0) {
+    rule.zero_below_bits = std::bit_cast<Bits>(static_cast<Value>(zero_below));
+  }
+  rule.normal_bits = std::bit_cast<Bits>(static_cast<Value>(SmallestNormal(dtype)));
+  return rule;
+}
+
+template <class Function, class... Targets>
 void VectorsThenRest(Function KernelTable::*function, size_t element_bytes, const std::byte* data,
-                     size_t count, Target& target) {
+                     size_t count, Targets&... targets) {
   const size_t grouped = count / kGroupElements * kGroupElements;
-  (internal::ActiveTable().*function)(data, grouped, target);
-  (internal::PlainTable().*function)(data + grouped * element_bytes, count - grouped, target);
+  (internal::ActiveTable().*function)(data, grouped, targets...);
+  (internal::PlainTable().*function)(data + grouped * element_bytes, count - grouped, targets...);
+}
+
+void StatsLoop(const StatsLoops& loops, const std::byte* data, size_t count,
+               const SmallValues* small, const SmallRule& rule, Run& run) {
+  if (small == nullptr) {
+    VectorsThenRest(loops.stats, loops.element_bytes, data, count, run.lanes);
+  } else {
+    VectorsThenRest(small->magnitudes ? loops.small : loops.near, loops.element_bytes, data, count,
+                    rule, run.lanes, run.small);
+  }
 }
 
 // The sum of squares is finite only if every element is; squares that overflow merely cost the
@@ -75,6 +132,8 @@ StatsPartial Finish(const Run& run, size_t element_count, bool looked_twice) {
   StatsPartial partial;
   partial.element_count = element_count;
   partial.zero_count = run.lanes.zero_count;
+  partial.subnormal_count = run.small.subnormal_count;
+  partial.smallest_nonzero = run.small.smallest_nonzero;
   partial.sum = SumOfLanes(run.lanes.sum);
   partial.square_sum = SumOfLanes(run.lanes.square_sum);
   partial.max = run.lanes.max;
@@ -95,9 +154,10 @@ StatsPartial Finish(const Run& run, size_t element_count, bool looked_twice) {
   return partial;
 }
 
-StatsPartial StatsOfStored(const StatsLoops& loops, const std::byte* data, size_t count) {
+StatsPartial StatsOfStored(const StatsLoops& loops, const std::byte* data, size_t count,
+                           const SmallValues* small, const SmallRule& rule) {
   Run run;
-  VectorsThenRest(loops.stats, loops.element_bytes, data, count, run.lanes);
+  StatsLoop(loops, data, count, small, rule, run);
   const bool look_twice = MayHoldNonFinite(run.lanes);
   if (look_twice) {
     VectorsThenRest(loops.non_finite, loops.element_bytes, data, count, run.counts);
@@ -107,7 +167,8 @@ StatsPartial StatsOfStored(const StatsLoops& loops, const std::byte* data, size_
 
 // Everything else goes through a buffer of doubles; whether an element is finite is looked at right
 // there.
-StatsPartial StatsOfConverted(DType dtype, std::span<const std::byte> data, size_t count) {
+StatsPartial StatsOfConverted(DType dtype, std::span<const std::byte> data, size_t count,
+                              const SmallValues* small, const SmallRule& rule) {
   const DTypeInfo& info = GetDTypeInfo(dtype);
   std::array<double, kBufferElements> buffer;
   const std::byte* buffer_bytes = reinterpret_cast<const std::byte*>(buffer.data());
@@ -122,7 +183,7 @@ StatsPartial StatsOfConverted(DType dtype, std::span<const std::byte> data, size
     } else {
       WidenToDouble(dtype, in, out);
     }
-    VectorsThenRest(kFloat64Loops.stats, sizeof(double), buffer_bytes, size, run.lanes);
+    StatsLoop(kFloat64Loops, buffer_bytes, size, small, rule, run);
     if (may_be_non_finite) {
       VectorsThenRest(kFloat64Loops.non_finite, sizeof(double), buffer_bytes, size, run.counts);
     }
@@ -130,35 +191,54 @@ StatsPartial StatsOfConverted(DType dtype, std::span<const std::byte> data, size
   return Finish(run, count, may_be_non_finite);
 }
 
-}  // namespace
-
-StatsPartial StatsOfBlock(DType dtype, std::span<const std::byte> data) {
-  const size_t element_bytes = DTypeSize(dtype);
-  size_t count = data.size() / element_bytes;
-  if (count > kBlockElements) {
-    StatsPartial total;
-    for (size_t first = 0; first < count; first += kBlockElements) {
-      const size_t size = std::min(kBlockElements, count - first);
-      MergeStats(total,
-                 StatsOfBlock(dtype, data.subspan(first * element_bytes, size * element_bytes)));
-    }
-    return total;
-  }
+StatsPartial StatsOfRun(DType dtype, std::span<const std::byte> data, const SmallValues* small,
+                        const SmallRule& float_rule, const SmallRule& double_rule) {
+  const size_t count = data.size() / DTypeSize(dtype);
   if (count == 0) {
     return {};
   }
   switch (dtype) {
     case DType::kFloat32:
-      return StatsOfStored(kFloat32Loops, data.data(), count);
+      return StatsOfStored(kFloat32Loops, data.data(), count, small, float_rule);
     case DType::kFloat16:
-      return StatsOfStored(kFloat16Loops, data.data(), count);
+      return StatsOfStored(kFloat16Loops, data.data(), count, small, float_rule);
     case DType::kBFloat16:
-      return StatsOfStored(kBFloat16Loops, data.data(), count);
+      return StatsOfStored(kBFloat16Loops, data.data(), count, small, float_rule);
     case DType::kFloat64:
-      return StatsOfStored(kFloat64Loops, data.data(), count);
+      return StatsOfStored(kFloat64Loops, data.data(), count, small, double_rule);
     default:
-      return StatsOfConverted(dtype, data, count);
+      return StatsOfConverted(dtype, data, count, small, double_rule);
   }
+}
+
+StatsPartial StatsOfRuns(DType dtype, std::span<const std::byte> data, const SmallValues* small) {
+  SmallRule float_rule;
+  SmallRule double_rule;
+  if (small != nullptr) {
+    float_rule = RuleFor<float>(dtype, small->zero_below);
+    double_rule = RuleFor<double>(dtype, small->zero_below);
+  }
+  const size_t run_bytes = kBlockElements * DTypeSize(dtype);
+  if (data.size() <= run_bytes) {
+    return StatsOfRun(dtype, data, small, float_rule, double_rule);
+  }
+  StatsPartial total;
+  for (size_t first = 0; first < data.size(); first += run_bytes) {
+    MergeStats(total,
+               StatsOfRun(dtype, data.subspan(first, std::min(run_bytes, data.size() - first)),
+                          small, float_rule, double_rule));
+  }
+  return total;
+}
+
+}  // namespace
+
+StatsPartial StatsOfBlock(DType dtype, std::span<const std::byte> data) {
+  return StatsOfRuns(dtype, data, nullptr);
+}
+
+StatsPartial StatsOfBlock(DType dtype, std::span<const std::byte> data, const SmallValues& small) {
+  return StatsOfRuns(dtype, data, &small);
 }
 
 void MergeStats(StatsPartial& into, const StatsPartial& next) {
@@ -178,6 +258,8 @@ void MergeStats(StatsPartial& into, const StatsPartial& next) {
   into.positive_inf_count += next.positive_inf_count;
   into.negative_inf_count += next.negative_inf_count;
   into.zero_count += next.zero_count;
+  into.subnormal_count += next.subnormal_count;
+  into.smallest_nonzero = std::min(into.smallest_nonzero, next.smallest_nonzero);
 }
 
 TensorStats FinishStats(const StatsPartial& total) {

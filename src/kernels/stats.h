@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "msprobe/dtype.h"
@@ -36,6 +37,19 @@ struct StatsPartial {
   uint64_t positive_inf_count = 0;
   uint64_t negative_inf_count = 0;
   uint64_t zero_count = 0;
+  // Only when asked for, see SmallValues.
+  uint64_t subnormal_count = 0;
+  double smallest_nonzero = std::numeric_limits<double>::infinity();
+};
+
+// What to find out about small elements in the same pass.
+struct SmallValues {
+  // |x| below counts as zero (float32, float16 and bfloat16: compared in float32, so a bound of
+  // less than 1e-45 counts nothing). 0: zeros alone.
+  double zero_below = 0;
+  // Subnormals (below the smallest normal number of the dtype, but not 0), and the smallest
+  // magnitude that is not 0.
+  bool magnitudes = false;
 };
 
 // The run length every caller cuts tensors into: 64 Ki elements stay in the L2 cache.
@@ -44,6 +58,7 @@ inline constexpr size_t kBlockElements = size_t{1} << 16U;
 // `data` holds whole little-endian elements, row-major, at any alignment. Floating sums are kept in
 // double; integer sums are exact up to 2^53 per element and in double beyond.
 StatsPartial StatsOfBlock(DType dtype, std::span<const std::byte> data);
+StatsPartial StatsOfBlock(DType dtype, std::span<const std::byte> data, const SmallValues& small);
 void MergeStats(StatsPartial& into, const StatsPartial& next);
 TensorStats FinishStats(const StatsPartial& total);
 
