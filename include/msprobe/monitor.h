@@ -32,6 +32,10 @@ MSPROBE_API void msprobe_monitor_after_fork(msprobe_monitor* monitor) MSPROBE_NO
  * NUL; valid until the configuration changes (end_step). */
 MSPROBE_API const char* msprobe_monitor_settings(const msprobe_monitor* monitor) MSPROBE_NOEXCEPT;
 
+/* "ops" from now on: a JSON list, checked as the key of the configuration. */
+MSPROBE_API int msprobe_monitor_set_ops(msprobe_monitor* monitor,
+                                        msprobe_text json_list) MSPROBE_NOEXCEPT;
+
 /* Where this process stands among all; all ranks are global. Written into monitor.json beside the
  * tables, so that shards can be reduced later. */
 typedef struct msprobe_monitor_place {
@@ -82,8 +86,7 @@ enum {
 MSPROBE_API int msprobe_monitor_begin(msprobe_monitor* monitor, int64_t step,
                                       int32_t* state) MSPROBE_NOEXCEPT;
 /* The optimizer has stepped: rows go to the writer, alerts are judged there, the step counts up,
- * and with dynamic_on or DYNAMIC_MONITOR the configuration file is looked at. `state`: of the next
- * step. */
+ * and with DYNAMIC_MONITOR=true the configuration file is looked at. `state`: of the next step. */
 MSPROBE_API int msprobe_monitor_end_step(msprobe_monitor* monitor, int32_t* state) MSPROBE_NOEXCEPT;
 MSPROBE_API int64_t msprobe_monitor_current_step(const msprobe_monitor* monitor) MSPROBE_NOEXCEPT;
 /* Blocks until everything handed over so far is in the files (tests, the end of a run). */
@@ -120,7 +123,8 @@ MSPROBE_API int msprobe_monitor_measure(msprobe_monitor* monitor, uint32_t slot,
                                         int32_t micro_step,
                                         const msprobe_tensor* tensor) MSPROBE_NOEXCEPT;
 /* The same, where several calls within a step add up (communication): min, max, sqrt of the sum of
- * squared norms, sum of nans, means weighted by elements, and a count of calls. */
+ * squared norms, sum of nans, means weighted by elements, and a count of calls. Rows of tasks
+ * "pre_<i>" and "post_<i>" in the table OTHER are named "<name>.<task>". */
 MSPROBE_API int msprobe_monitor_accumulate(msprobe_monitor* monitor, uint32_t slot, int32_t index,
                                            const msprobe_tensor* tensor) MSPROBE_NOEXCEPT;
 /* A number known already. */

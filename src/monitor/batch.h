@@ -45,6 +45,7 @@ struct Row {
   std::string name;  // with "_<index>", without stage and micro step: "0.norm1.output_1"
   std::string tag;   // "<stage>:<name>[:<micro step>]/rank<R>/<task>"
   std::optional<int32_t> micro_step;
+  int64_t call_id = -1;       // running number of the values within the step; -1: of the parameters
   std::vector<Value> values;  // as many as the batch has columns
 };
 

@@ -7,6 +7,7 @@
 #include "msprobe/status.h"
 
 #include "src/monitor/batch.h"
+#include "src/monitor/csv_text.h"
 
 namespace msprobe::monitor {
 
@@ -23,8 +24,10 @@ class Writer {
   virtual Status Close() = 0;
 };
 
-// `folder` exists. A file that is there already (append_output) is continued.
-std::unique_ptr<Writer> MakeCsvWriter(std::filesystem::path folder, int32_t digits,
+// `folder` exists. A file that is there already (append_output) is continued; a last line without
+// its end is of a writer that died, and goes. What a full disk refuses is kept, up to 64 MiB, and
+// tried again.
+std::unique_ptr<Writer> MakeCsvWriter(std::filesystem::path folder, const CsvRules& rules,
                                       int64_t steps_per_file);
 // Scalars "<tag>_<op>", one event file in `folder`.
 std::unique_ptr<Writer> MakeTensorBoardWriter(std::filesystem::path folder);

@@ -1,0 +1,337 @@
+// The C interface of the monitor over monitor::Engine: no exception and no C++ type passes it.
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "msprobe/monitor.h"
+#include "msprobe/status.h"
+
+#include "src/capture/c_api_edge.h"
+#include "src/capture/monitor_tensor.h"
+#include "src/monitor/engine.h"
+
+using msprobe::DType;
+using msprobe::Result;
+using msprobe::Status;
+using msprobe::UsageError;
+using msprobe::capture::Guarded;
+using msprobe::capture::MeasuredTensor;
+using msprobe::capture::MeasureTensor;
+using msprobe::capture::View;
+using msprobe::monitor::Engine;
+using msprobe::monitor::Place;
+using msprobe::monitor::Spot;
+using msprobe::monitor::State;
+using msprobe::monitor::Table;
+
+struct msprobe_monitor {
+  std::unique_ptr<Engine> engine;  // null: in a forked child
+  msprobe::capture::LazyDeviceCopies device_copies;
+};
+
+namespace {
+
+static_assert(MSPROBE_MONITOR_ACTV == static_cast<int>(Table::kActv));
+static_assert(MSPROBE_MONITOR_UPDATE_RATIO == static_cast<int>(Table::kUpdateRatio));
+static_assert(MSPROBE_MONITOR_OTHER == static_cast<int>(Table::kOther));
+static_assert(MSPROBE_MONITOR_OTHER + 1 == msprobe::monitor::kTableCount);
+static_assert(MSPROBE_MONITOR_NO_INDEX == msprobe::monitor::kNone);
+static_assert(MSPROBE_MONITOR_NO_MICRO_STEP == msprobe::monitor::kNone);
+static_assert(MSPROBE_MONITOR_ON == static_cast<int>(State::kOn));
+static_assert(MSPROBE_MONITOR_FINISHED == static_cast<int>(State::kFinished));
+
+// body(msprobe_monitor&) -> Status. In a forked child nothing happens.
+template <typename Body>
+int WithMonitor(msprobe_monitor* monitor, Body body) noexcept {
+  return Guarded([&]() -> Status {
+    if (monitor == nullptr) {
+      return UsageError("there is no monitor: msprobe_monitor_open comes first");
+    }
+    return monitor->engine != nullptr ? body(*monitor) : Status();
+  });
+}
+
+// The same for what is put into a step; nothing happens in a step that is not watched.
+template <typename Body>
+int WhenOn(msprobe_monitor* monitor, Body body) noexcept {
+  if (monitor != nullptr && (monitor->engine == nullptr || !monitor->engine->is_on())) {
+    return MSPROBE_OK;
+  }
+  return WithMonitor(monitor, body);
+}
+
+std::vector<int64_t> Ranks(const int32_t* ranks, size_t count) {
+  return ranks == nullptr ? std::vector<int64_t>() : std::vector<int64_t>(ranks, ranks + count);
+}
+
+std::optional<std::vector<int64_t>> GivenRanks(const int32_t* ranks, size_t count) {
+  return ranks == nullptr ? std::nullopt : std::optional(Ranks(ranks, count));
+}
+
+Status Tell(const Result<Engine::Next>& next, int32_t* state) {
+  if (!next.ok()) {
+    return next.status();
+  }
+  if (state != nullptr) {
+    *state = static_cast<int32_t>(next->state) | (next->is_changed ? MSPROBE_MONITOR_CHANGED : 0);
+  }
+  return {};
+}
+
+bool IsTable(int32_t table) {
+  return table >= 0 && table < static_cast<int32_t>(msprobe::monitor::kTableCount);
+}
+
+std::string& TextOfThisThread() {
+  thread_local std::string text;
+  return text;
+}
+
+// Answers of name_parameter and name_module.
+template <typename Ask>
+int Name(msprobe_monitor* monitor, const char** reported, Ask ask) noexcept {
+  int wanted = 0;
+  if (reported != nullptr) {
+    *reported = "";
+  }
+  WithMonitor(monitor, [&](msprobe_monitor& m) -> Status {
+    if (std::optional<std::string> name = ask(*m.engine)) {
+      TextOfThisThread() = *std::move(name);
+      if (reported != nullptr) {
+        *reported = TextOfThisThread().c_str();
+      }
+      wanted = 1;
+    }
+    return {};
+  });
+  return wanted;
+}
+
+}  // namespace
+
+extern "C" {
+
+int msprobe_monitor_open(msprobe_text config_path, msprobe_text overrides_json,
+                         msprobe_text framework, msprobe_monitor** out) noexcept {
+  return Guarded([&]() -> Status {
+    if (out == nullptr) {
+      return UsageError("msprobe_monitor_open has nowhere to put the monitor");
+    }
+    *out = nullptr;
+    auto monitor = std::make_unique<msprobe_monitor>();
+    MSP_ASSIGN_OR_RETURN(monitor->engine, Engine::Open(std::string(View(config_path)),
+                                                       View(overrides_json), View(framework)));
+    *out = monitor.release();
+    return {};
+  });
+}
+
+void msprobe_monitor_close(msprobe_monitor* monitor) noexcept {
+  if (monitor == nullptr) {
+    return;
+  }
+  Guarded([&] {
+    if (monitor->engine != nullptr && !monitor->engine->InOwnProcess()) {
+      msprobe_monitor_after_fork(monitor);
+    }
+    Status status = monitor->engine != nullptr ? monitor->engine->Close() : Status();
+    delete monitor;
+    return status;
+  });
+}
+
+void msprobe_monitor_after_fork(msprobe_monitor* monitor) noexcept {
+  if (monitor != nullptr) {
+    // Threads and locks are the parent's.
+    [[maybe_unused]] Engine* const left_alone = monitor->engine.release();
+  }
+}
+
+const char* msprobe_monitor_settings(const msprobe_monitor* monitor) noexcept {
+  return monitor != nullptr && monitor->engine != nullptr ? monitor->engine->settings_json() : "{}";
+}
+
+int msprobe_monitor_set_ops(msprobe_monitor* monitor, msprobe_text json_list) noexcept {
+  return WithMonitor(monitor,
+                     [&](msprobe_monitor& m) { return m.engine->SetOps(View(json_list)); });
+}
+
+int msprobe_monitor_set_place(msprobe_monitor* monitor,
+                              const msprobe_monitor_place* place) noexcept {
+  return WithMonitor(monitor, [&](msprobe_monitor& m) -> Status {
+    if (place == nullptr || place->rank < 0) {
+      return UsageError("msprobe_monitor_set_place needs a place with a rank from 0");
+    }
+    Place given;
+    given.is_distributed = place->distributed != 0;
+    given.rank = place->rank;
+    given.world_size = place->world_size;
+    given.pipeline_stage = place->pipeline_stage;
+    if (place->group_mates != nullptr) {
+      given.group_mates = Ranks(place->group_mates, place->group_mate_count);
+    }
+    given.tensor_ranks = GivenRanks(place->tensor_ranks, place->tensor_rank_count);
+    given.data_ranks = GivenRanks(place->data_ranks, place->data_rank_count);
+    return m.engine->SetPlace(std::move(given));
+  });
+}
+
+const char* msprobe_monitor_output_folder(const msprobe_monitor* monitor) noexcept {
+  Guarded([&]() -> Status {
+    TextOfThisThread().clear();
+    if (monitor != nullptr && monitor->engine != nullptr) {
+      TextOfThisThread() = monitor->engine->output_folder();
+    }
+    return {};
+  });
+  return TextOfThisThread().c_str();
+}
+
+int msprobe_monitor_name_parameter(msprobe_monitor* monitor, int32_t stage, msprobe_text full_name,
+                                   const char** reported) noexcept {
+  return Name(monitor, reported,
+              [&](Engine& engine) { return engine.NameParameter(stage, View(full_name)); });
+}
+
+int msprobe_monitor_name_module(msprobe_monitor* monitor, int32_t stage, msprobe_text full_name,
+                                const char** reported) noexcept {
+  return Name(monitor, reported,
+              [&](Engine& engine) { return engine.NameModule(stage, View(full_name)); });
+}
+
+void msprobe_monitor_forget_names(msprobe_monitor* monitor) noexcept {
+  WithMonitor(monitor, [](msprobe_monitor& m) -> Status {
+    m.engine->ForgetNames();
+    return {};
+  });
+}
+
+int msprobe_monitor_begin(msprobe_monitor* monitor, int64_t step, int32_t* state) noexcept {
+  if (state != nullptr) {
+    *state = MSPROBE_MONITOR_OFF;
+  }
+  return WithMonitor(monitor,
+                     [&](msprobe_monitor& m) { return Tell(m.engine->Begin(step), state); });
+}
+
+int msprobe_monitor_end_step(msprobe_monitor* monitor, int32_t* state) noexcept {
+  if (state != nullptr) {
+    *state = MSPROBE_MONITOR_OFF;
+  }
+  return WithMonitor(monitor, [&](msprobe_monitor& m) { return Tell(m.engine->EndStep(), state); });
+}
+
+int64_t msprobe_monitor_current_step(const msprobe_monitor* monitor) noexcept {
+  return monitor != nullptr && monitor->engine != nullptr ? monitor->engine->current_step() : 0;
+}
+
+int msprobe_monitor_flush(msprobe_monitor* monitor) noexcept {
+  return WithMonitor(monitor, [](msprobe_monitor& m) { return m.engine->Flush(); });
+}
+
+uint32_t msprobe_monitor_slot(msprobe_monitor* monitor, int32_t table, msprobe_text name,
+                              msprobe_text task) noexcept {
+  uint32_t slot = 0;
+  WithMonitor(monitor, [&](msprobe_monitor& m) -> Status {
+    if (!IsTable(table)) {
+      return UsageError("no table has the number " + std::to_string(table));
+    }
+    slot = m.engine->Slot(static_cast<Table>(table), View(name), View(task));
+    return {};
+  });
+  return slot;
+}
+
+int msprobe_monitor_measure(msprobe_monitor* monitor, uint32_t slot, int32_t index,
+                            int32_t micro_step, const msprobe_tensor* tensor) noexcept {
+  return WhenOn(monitor, [&](msprobe_monitor& m) -> Status {
+    MeasuredTensor measured;
+    const Status status = MeasureTensor(tensor, m.engine->rules(), m.device_copies, measured);
+    // A tensor that cannot be read keeps its row, without numbers.
+    MSP_RETURN_IF_ERROR(m.engine->Put({slot, index, micro_step}, measured.numbers, measured.shape,
+                                      measured.dtype_text));
+    return status;
+  });
+}
+
+int msprobe_monitor_accumulate(msprobe_monitor* monitor, uint32_t slot, int32_t index,
+                               const msprobe_tensor* tensor) noexcept {
+  return WhenOn(monitor, [&](msprobe_monitor& m) -> Status {
+    MeasuredTensor measured;
+    const Status status = MeasureTensor(tensor, m.engine->rules(), m.device_copies, measured);
+    MSP_RETURN_IF_ERROR(m.engine->Accumulate({slot, index, MSPROBE_MONITOR_NO_MICRO_STEP},
+                                             measured.numbers, measured.shape,
+                                             measured.dtype_text));
+    return status;
+  });
+}
+
+int msprobe_monitor_put_number(msprobe_monitor* monitor, uint32_t slot, int32_t index,
+                               int32_t micro_step, double value) noexcept {
+  return WhenOn(monitor, [&](msprobe_monitor& m) {
+    return m.engine->PutNumber({slot, index, micro_step}, value);
+  });
+}
+
+int msprobe_monitor_put_sign_agreement(msprobe_monitor* monitor, uint32_t slot,
+                                       const msprobe_tensor* gradient,
+                                       const msprobe_tensor* moment) noexcept {
+  return WhenOn(monitor, [&](msprobe_monitor& m) -> Status {
+    MSP_ASSIGN_OR_RETURN(const msprobe::TensorView a, msprobe::capture::HostView(gradient));
+    MSP_ASSIGN_OR_RETURN(const msprobe::TensorView b, msprobe::capture::HostView(moment));
+    return m.engine->PutNumber({slot, MSPROBE_MONITOR_NO_INDEX, MSPROBE_MONITOR_NO_MICRO_STEP},
+                               msprobe::monitor::SignAgreement(a, b));
+  });
+}
+
+uint64_t msprobe_monitor_measure_deferred(msprobe_monitor* monitor, uint32_t slot, int32_t index,
+                                          int32_t micro_step,
+                                          const msprobe_tensor* tensor) noexcept {
+  uint64_t ticket = 0;
+  WhenOn(monitor, [&](msprobe_monitor& m) -> Status {
+    if (tensor == nullptr) {
+      return m.engine->Put({slot, index, micro_step}, {}, {}, {});
+    }
+    msprobe::capture::TensorDescription described;
+    MSP_RETURN_IF_ERROR(msprobe::capture::Describe(*tensor, described));
+    MSP_ASSIGN_OR_RETURN(ticket, m.engine->PutDeferred({slot, index, micro_step}, described.dtype,
+                                                       described.shape, described.dtype_text));
+    return {};
+  });
+  return ticket;
+}
+
+int msprobe_monitor_fill(msprobe_monitor* monitor, uint64_t ticket, const double* numbers,
+                         size_t count) noexcept {
+  return WhenOn(monitor, [&](msprobe_monitor& m) -> Status {
+    if (numbers == nullptr && count > 0) {
+      return UsageError("no numbers are given");
+    }
+    return m.engine->Fill(ticket, std::span(numbers, count));
+  });
+}
+
+int msprobe_monitor_rows(msprobe_monitor* monitor, int32_t table, const char** json) noexcept {
+  if (json != nullptr) {
+    *json = "[]";
+  }
+  return WithMonitor(monitor, [&](msprobe_monitor& m) -> Status {
+    if (!IsTable(table) || json == nullptr) {
+      return UsageError("msprobe_monitor_rows needs a table, and a place for the text");
+    }
+    TextOfThisThread() = m.engine->RowsJson(static_cast<Table>(table));
+    *json = TextOfThisThread().c_str();
+    return {};
+  });
+}
+
+int msprobe_monitor_write_file(msprobe_monitor* monitor, msprobe_text name,
+                               msprobe_text content) noexcept {
+  return WithMonitor(
+      monitor, [&](msprobe_monitor& m) { return m.engine->WriteFile(View(name), View(content)); });
+}
+
+}  // extern "C"

@@ -1,0 +1,27 @@
+// Batches as lines of CSV. How a number is spelled depends on its neighbours: the columns of a
+// batch are typed each as a whole, as the Python tool's data frames are.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "src/monitor/batch.h"
+
+namespace msprobe::monitor {
+
+struct CsvRules {
+  int32_t digits = 6;  // numbers are rounded to so many decimals
+  // A finite number too large to be rounded becomes inf, as the Python tool has it; otherwise it
+  // stays what it is.
+  bool compat = false;
+};
+
+// "vpp_stage,name,step[,micro_step],<ops...>\n"
+void AppendCsvHeader(const Batch& batch, std::string& out);
+// One line per row.
+void AppendCsvRows(const Batch& batch, const CsvRules& rules, std::string& out);
+
+// value * 10^digits, rounded to the nearest whole number, ties to even, and divided again.
+double RoundToDigits(double value, const CsvRules& rules);
+
+}  // namespace msprobe::monitor

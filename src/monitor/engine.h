@@ -1,0 +1,151 @@
+// A monitor from its configuration to its end: names, steps, what is measured in them, and the
+// thread that writes it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "msprobe/status.h"
+
+#include "src/monitor/names.h"
+#include "src/monitor/place.h"
+#include "src/monitor/row_builder.h"
+#include "src/monitor/schedule.h"
+#include "src/monitor/settings.h"
+#include "src/monitor/statistics.h"
+#include "src/monitor/step_buffer.h"
+#include "src/monitor/writer_thread.h"
+
+namespace msprobe::monitor {
+
+// Which value of a slot.
+struct Spot {
+  uint32_t slot = 0;
+  int32_t index = kNone;
+  int32_t micro_step = kNone;
+};
+
+// Thread-safe. Nothing here stops a training: troubles with files are told once and returned.
+class Engine {
+ public:
+  // Creates nothing. Warnings of the settings are logged.
+  static Result<std::unique_ptr<Engine>> Open(const std::filesystem::path& config_path,
+                                              std::string_view overrides_json,
+                                              std::string_view framework);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  ~Engine();
+
+  const char* settings_json() const;  // valid until the settings change
+  Status SetOps(std::string_view json_list);
+  Status SetPlace(Place place);
+  std::string output_folder() const;  // empty: nothing is written
+
+  std::optional<std::string> NameParameter(int32_t stage, std::string_view full_name);
+  std::optional<std::string> NameModule(int32_t stage, std::string_view full_name);
+  void ForgetNames();
+
+  struct Next {
+    State state = State::kOff;
+    bool is_changed = false;  // the settings
+  };
+  Result<Next> Begin(int64_t step);
+  Result<Next> EndStep();
+  int64_t current_step() const;
+  Status Flush();
+  Status Close();
+
+  // 0: the name is none.
+  uint32_t Slot(Table table, std::string_view name, std::string_view task);
+
+  // False: this step is not watched, and what is put is dropped.
+  bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
+  MeasureRules rules() const;
+
+  // The newest numbers of a spot win and keep the place of the first. `shape` and `dtype_text` as
+  // the row tells them.
+  Status Put(const Spot& spot, const TensorNumbers& numbers, std::span<const int64_t> shape,
+             std::string_view dtype_text);
+  Status Accumulate(const Spot& spot, const TensorNumbers& numbers, std::span<const int64_t> shape,
+                    std::string_view dtype_text);
+  Status PutNumber(const Spot& spot, double value);
+  // Numbers that come before the end of the step, see Fill. 0: this step is not watched.
+  Result<uint64_t> PutDeferred(const Spot& spot, std::optional<DType> dtype,
+                               std::span<const int64_t> shape, std::string_view dtype_text);
+  Status Fill(uint64_t ticket, std::span<const double> numbers);
+
+  std::string RowsJson(Table table);
+  Status WriteFile(std::string_view name, std::string_view content);
+
+  // False in a forked child, where threads and locks are the parent's.
+  bool InOwnProcess() const;
+
+ private:
+  // The values of a slot in the present step, in the order of their last step.
+  struct SpotPlace {
+    int32_t index = kNone;
+    int32_t micro_step = kNone;
+    uint32_t record = 0;
+    uint64_t serial = 0;  // of the step that `record` belongs to
+  };
+  struct SlotState {
+    std::unique_ptr<const SlotInfo> info;
+    std::vector<SpotPlace> spots;
+    size_t cursor = 0;                        // where the next value is expected
+    const std::string* dtype_text = nullptr;  // of the last value
+  };
+
+  Engine(std::filesystem::path config_path, std::string overrides_json, std::string framework,
+         std::shared_ptr<const Settings> settings);
+
+  // All below: with mutex_ held.
+  bool IsRankSelected() const;
+  Status OpenSink();
+  void UseSettings();
+  Next Conclude(bool is_changed);
+  Result<Record*> RecordAt(const Spot& spot);
+  void Describe(Record& record, SlotState& slot, std::span<const int64_t> shape,
+                std::string_view dtype_text);
+  const std::string* Intern(std::string_view text);
+
+  const std::string framework_;
+  const std::filesystem::path output_root_;
+  const pid_t process_id_;
+  std::atomic<bool> is_on_{false};
+
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Settings> settings_;
+  std::string settings_json_;
+  Schedule schedule_;
+  Names names_;
+  Place place_;
+  bool has_place_ = false;
+  std::filesystem::path folder_;
+  std::shared_ptr<Sink> sink_;
+  Status sink_trouble_;
+  std::vector<SlotState> slots_;  // slot s is slots_[s - 1]
+  std::map<std::tuple<Table, std::string, std::string>, uint32_t> slot_of_name_;
+  std::map<std::string, uint32_t, std::less<>> group_of_module_;
+  std::deque<std::string> texts_;
+  std::unique_ptr<StepBuffer> step_;
+  uint64_t serial_ = 1;  // of step_
+  int64_t next_call_id_ = 0;
+  MeasureRules rules_;
+  RowBuilder api_rows_;
+  WriterThread writer_;
+};
+
+}  // namespace msprobe::monitor

@@ -1,0 +1,187 @@
+#include "src/monitor/row_builder.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <limits>
+
+#include <fmt/format.h>
+
+namespace msprobe::monitor {
+namespace {
+
+constexpr std::array<std::string_view, kTableCount> kTableNames = {
+    "actv",       "actv_grad",    "grad_unreduced", "grad_reduced", "exp_avg",
+    "exp_avg_sq", "param_origin", "param_updated",  "update_ratio", "other"};
+constexpr uint32_t kNowhere = std::numeric_limits<uint32_t>::max();
+
+// Assigns into the text that a value holds already, if it does.
+std::string& TextOf(Value& value) {
+  if (!std::holds_alternative<std::string>(value)) {
+    value = std::string();
+  }
+  auto& text = std::get<std::string>(value);
+  text.clear();
+  return text;
+}
+
+void PutShape(const StepBuffer& step, const Record& record, Value& value) {
+  std::string& text = TextOf(value);
+  text += '[';
+  for (uint32_t i = 0; i < record.dimensions; ++i) {
+    fmt::format_to(std::back_inserter(text), "{}{}", i == 0 ? "" : ", ",
+                   step.shapes[record.shape_begin + i]);
+  }
+  text += ']';
+}
+
+bool HasTexts(const Record& record) {
+  return record.dtype_text != nullptr && record.numbers.kind != TensorNumbers::Kind::kNotATensor;
+}
+
+bool HasMicroStep(Table table, const Settings& settings) {
+  return table == Table::kActv || table == Table::kActvGrad ||
+         (table == Table::kGradUnreduced && settings.monitor_mbs_grad);
+}
+
+}  // namespace
+
+std::string_view TableName(Table table) { return kTableNames[static_cast<size_t>(table)]; }
+
+MeasureRules RulesOf(const Settings& settings) {
+  const auto wants = [&](Op op) {
+    return std::find(settings.ops.begin(), settings.ops.end(), op) != settings.ops.end();
+  };
+  return {.eps = settings.eps,
+          .compat = settings.compat,
+          .wants_zeros = wants(Op::kZeros),
+          .wants_small = wants(Op::kSubnormals) || wants(Op::kDynamicRange)};
+}
+
+void RowBuilder::Build(const StepBuffer& step, const Visit& visit) {
+  for (size_t table = 0; table < kTableCount; ++table) {
+    BuildTable(step, static_cast<Table>(table), visit);
+  }
+}
+
+void RowBuilder::BuildTable(const StepBuffer& step, Table table, const Visit& visit) {
+  rules_ = RulesOf(*step.settings);
+  if (table != Table::kActv) {
+    records_.clear();
+    for (uint32_t i = 0; i < step.records.size(); ++i) {
+      if (step.records[i].slot->table == table) {
+        records_.push_back(i);
+      }
+    }
+    Emit(step, table, records_, visit);
+    return;
+  }
+  std::fill(place_of_group_.begin(), place_of_group_.end(), kNowhere);
+  uint32_t used = 0;
+  for (uint32_t i = 0; i < step.records.size(); ++i) {
+    const SlotInfo& slot = *step.records[i].slot;
+    if (slot.table != table) {
+      continue;
+    }
+    if (slot.group >= place_of_group_.size()) {
+      place_of_group_.resize(slot.group + 1, kNowhere);
+    }
+    uint32_t& place = place_of_group_[slot.group];
+    if (place == kNowhere) {
+      place = used++;
+      modules_.resize(std::max<size_t>(modules_.size(), used));
+      modules_[place].clear();
+    }
+    modules_[place].push_back(i);
+  }
+  for (uint32_t place = 0; place < used; ++place) {
+    Emit(step, table, modules_[place], visit);
+  }
+}
+
+void RowBuilder::Emit(const StepBuffer& step, Table table, const std::vector<uint32_t>& records,
+                      const Visit& visit) {
+  if (records.empty()) {
+    return;
+  }
+  batch_.table = TableName(table);
+  batch_.step = step.step;
+  batch_.has_micro_step = HasMicroStep(table, *step.settings);
+  batch_.columns.clear();
+  if (table == Table::kUpdateRatio) {
+    batch_.columns.push_back(Op::kValue);
+  } else {
+    batch_.columns = step.settings->ops;
+    if (table == Table::kOther && step.settings->cc.enable) {
+      batch_.columns.push_back(Op::kCalls);
+    }
+  }
+  // Rows that are not needed now keep their memory for a longer batch.
+  while (batch_.rows.size() > records.size()) {
+    spare_rows_.push_back(std::move(batch_.rows.back()));
+    batch_.rows.pop_back();
+  }
+  while (batch_.rows.size() < records.size()) {
+    batch_.rows.emplace_back();
+    if (!spare_rows_.empty()) {
+      batch_.rows.back() = std::move(spare_rows_.back());
+      spare_rows_.pop_back();
+    }
+  }
+  for (size_t i = 0; i < records.size(); ++i) {
+    FillRow(step, step.records[records[i]], batch_.rows[i]);
+  }
+  visit(batch_);
+}
+
+void RowBuilder::FillRow(const StepBuffer& step, const Record& record, Row& row) {
+  const SlotInfo& slot = *record.slot;
+  row.stage = slot.stage;
+  row.name = slot.name;
+  if (record.index != kNone) {
+    fmt::format_to(std::back_inserter(row.name), "_{}", record.index);
+  }
+  row.tag.clear();
+  const auto tag = std::back_inserter(row.tag);
+  if (!slot.is_call) {
+    fmt::format_to(tag, "{}:", slot.stage);
+  }
+  row.tag += row.name;
+  row.micro_step.reset();
+  if (record.micro_step != kNone) {
+    row.micro_step = record.micro_step;
+    fmt::format_to(tag, ":{}", record.micro_step);
+  }
+  fmt::format_to(tag, "/rank{}/{}", step.rank, slot.task);
+  if (slot.is_call) {
+    row.name += '.';
+    row.name += slot.task;
+  }
+  const bool has_call_id = slot.table != Table::kParamOrigin && slot.table != Table::kParamUpdated;
+  row.call_id = has_call_id ? record.call_id : kNone;
+
+  const std::optional<DType> dtype =
+      record.numbers.is_known_dtype ? std::optional(record.numbers.dtype) : std::nullopt;
+  row.values.resize(batch_.columns.size());
+  size_t reduced = 0;
+  for (size_t i = 0; i < batch_.columns.size(); ++i) {
+    const Op op = batch_.columns[i];
+    Value& value = row.values[i];
+    if (op == Op::kShape || op == Op::kDType) {
+      if (!HasTexts(record)) {
+        value = std::monostate();
+      } else if (op == Op::kShape) {
+        PutShape(step, record, value);
+      } else {
+        TextOf(value) = *record.dtype_text;
+      }
+    } else if (record.is_reduced && reduced < step.reduced_ops.size()) {
+      value = ColumnOfReduced(op, dtype, step.reduced[record.reduced_begin + reduced], rules_);
+      ++reduced;
+    } else {
+      value = ColumnValue(op, record.numbers, rules_);
+    }
+  }
+}
+
+}  // namespace msprobe::monitor
