@@ -7,6 +7,7 @@
 #include "src/commands/dump_command.h"
 #include "src/commands/merge_result_command.h"
 #include "src/commands/monitor_command.h"
+#include "src/commands/nan_analyze_command.h"
 #include "src/commands/perf_compare_command.h"
 #include "src/commands/show_command.h"
 
@@ -21,6 +22,8 @@ std::vector<std::unique_ptr<Command>> MakeCommands() {
   commands.push_back(std::make_unique<DumpCommand>());
   commands.push_back(std::make_unique<MergeResultCommand>());
   commands.push_back(std::make_unique<MonitorCommand>());
+  commands.push_back(std::make_unique<NanAnalyzeCommand>("nan_analyze"));
+  commands.push_back(std::make_unique<NanAnalyzeCommand>("overflow_check"));
   commands.push_back(std::make_unique<PerfCompareCommand>());
   commands.push_back(std::make_unique<ShowCommand>());
   return commands;

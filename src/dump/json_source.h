@@ -19,6 +19,12 @@ class JsonSource {
   static Result<JsonSource> Open(const std::filesystem::path& path);
 
   std::string_view text() const { return recovery_ ? std::string_view(converted_) : file_.text(); }
+  // Gives pages of a part of the text back to the system; they are read again when somebody looks.
+  void ReleaseText(uint64_t offset, uint64_t bytes) const {
+    if (!recovery_) {
+      file_.ReleasePages(file_.bytes().subspan(offset, bytes));
+    }
+  }
   // What the log gave; nullopt when the file itself was read.
   const std::optional<LogConversion>& recovery() const { return recovery_; }
 

@@ -16,7 +16,8 @@ void WriteScalar(const ValueNode& node, Writer& json) {
       json.Int(node.integer);
       break;
     case ValueKind::kFloat:
-      if (node.text.empty()) {
+      // NaN and infinities by name are spelled as the writer spells them.
+      if (node.text.find_first_of("0123456789") == std::string_view::npos) {
         json.Float(node.number);
       } else {
         json.Raw(node.text);

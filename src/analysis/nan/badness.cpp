@@ -1,0 +1,224 @@
+#include "src/analysis/nan/badness.h"
+
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "src/base/strings.h"
+#include "src/json/stream_reader.h"
+
+namespace msprobe::analysis::nan {
+namespace {
+
+// The largest finite float16.
+constexpr double kHalfMax = 65504;
+
+Badness BadnessOfNumber(double value, double threshold) {
+  if (std::isnan(value)) {
+    return kNan;
+  }
+  if (std::isinf(value)) {
+    return value > 0 ? kPositiveInfinity : kNegativeInfinity;
+  }
+  return std::fabs(value) > threshold ? kTooLarge : Badness{0};
+}
+
+double NumberOf(Badness badness) {
+  return badness == kNan                ? std::numeric_limits<double>::quiet_NaN()
+         : badness == kPositiveInfinity ? std::numeric_limits<double>::infinity()
+                                        : -std::numeric_limits<double>::infinity();
+}
+
+// The lowest finite numbers of float16, bfloat16 and float32, which masks use in place of -inf.
+bool IsLowest(double value) { return value == -kHalfMax || value <= -3.38e38; }
+
+enum class Section : uint8_t { kNone, kArguments, kKeywords, kParameters, kOutput };
+
+Section SectionOf(std::string_view key) {
+  if (key == "input_args" || key == "input") {
+    return Section::kArguments;
+  }
+  if (key == "input_kwargs") {
+    return Section::kKeywords;
+  }
+  if (key == "parameters") {
+    return Section::kParameters;
+  }
+  return key == "output" ? Section::kOutput : Section::kNone;
+}
+
+// Depth counts open containers: 1 is inside the entry, 2 inside a section, 3 inside one of its
+// items.
+class FactsReader final : public json::Handler {
+ public:
+  explicit FactsReader(double threshold) : threshold_(threshold) {}
+
+  const EntryFacts& facts() const { return facts_; }
+
+  bool OnNull() override {
+    Start();
+    role_ = Role::kOther;
+    return true;
+  }
+  bool OnBool(bool value) override {
+    Start();
+    if (depth_ == 1 && role_ == Role::kRecompute) {
+      facts_.is_recompute = value;
+    }
+    role_ = Role::kOther;
+    return true;
+  }
+  bool OnInt(int64_t value) override { return Number(static_cast<double>(value)); }
+  bool OnFloat(double value, std::string_view /*digits*/) override { return Number(value); }
+  bool OnText(std::string_view value) override {
+    if (role_ == Role::kMax || role_ == Role::kMin) {
+      const Badness bad = BadnessOfText(value);
+      return Number(bad != 0 ? NumberOf(bad) : 0);
+    }
+    Start();
+    role_ = Role::kOther;
+    return true;
+  }
+  bool OnBeginObject() override { return Begin(); }
+  bool OnBeginArray() override { return Begin(); }
+  bool OnEndObject() override {
+    if (depth_ == tensor_depth_) {
+      FinishTensor();
+    }
+    --depth_;
+    return true;
+  }
+  bool OnEndArray() override {
+    --depth_;
+    return true;
+  }
+  bool OnKey(std::string_view key) override {
+    role_ = Role::kOther;
+    if (depth_ == 1) {
+      section_ = SectionOf(key);
+      item_ = 0;
+      is_buffer_ = false;
+      if (key == "is_recompute") {
+        role_ = Role::kRecompute;
+      }
+      return true;
+    }
+    if (depth_ == 2) {
+      is_buffer_ = section_ == Section::kKeywords && key == "out";
+    }
+    if (key == "Max") {
+      role_ = Role::kMax;
+    } else if (key == "Min") {
+      role_ = Role::kMin;
+    } else if (key == "value") {
+      role_ = Role::kConstant;
+    }
+    return true;
+  }
+
+ private:
+  enum class Role : uint8_t { kOther, kMax, kMin, kConstant, kRecompute };
+
+  // In front of every value.
+  void Start() {
+    if (depth_ == 2) {
+      ++item_;
+    }
+  }
+
+  bool Begin() {
+    Start();
+    if (depth_ == 0) {
+      facts_.is_object = true;
+    }
+    ++depth_;
+    role_ = Role::kOther;
+    return true;
+  }
+
+  bool Number(double value) {
+    Start();
+    if (depth_ >= 2 && (role_ == Role::kMax || role_ == Role::kMin)) {
+      tensor_depth_ = depth_;
+      (role_ == Role::kMax ? maximum_ : minimum_) = value;
+    } else if (role_ == Role::kConstant &&
+               (section_ == Section::kArguments || section_ == Section::kKeywords)) {
+      facts_.constants |= BadnessOfNumber(value, std::numeric_limits<double>::infinity());
+      facts_.has_huge_constant = facts_.has_huge_constant || std::fabs(value) > kHalfMax;
+    }
+    role_ = Role::kOther;
+    return true;
+  }
+
+  void FinishTensor() {
+    Badness bad = 0;
+    bad |= maximum_ ? BadnessOfNumber(*maximum_, threshold_) : Badness{0};
+    bad |= minimum_ ? BadnessOfNumber(*minimum_, threshold_) : Badness{0};
+    const bool looks_like_mask =
+        bad == kNegativeInfinity && maximum_ && (*maximum_ == 0 || std::isinf(*maximum_));
+    const bool has_lowest = minimum_ && IsLowest(*minimum_);
+    maximum_.reset();
+    minimum_.reset();
+    tensor_depth_ = 0;
+    if (section_ == Section::kOutput) {
+      facts_.output |= bad;
+      return;
+    }
+    if (section_ == Section::kNone || is_buffer_) {
+      return;
+    }
+    // item_ was counted up in front of the item that this tensor is or lies in.
+    const bool first = section_ == Section::kArguments && item_ == 1;
+    (first ? facts_.first_input : facts_.other_inputs) |= bad;
+    facts_.inputs_look_like_masks =
+        facts_.inputs_look_like_masks && (bad == 0 || looks_like_mask);
+    facts_.has_lowest_input = facts_.has_lowest_input || has_lowest;
+  }
+
+  const double threshold_;
+  EntryFacts facts_;
+  Section section_ = Section::kNone;
+  Role role_ = Role::kOther;
+  bool is_buffer_ = false;
+  uint64_t depth_ = 0;
+  uint64_t item_ = 0;
+  uint64_t tensor_depth_ = 0;  // of the map whose Max or Min was seen; 0: none
+  std::optional<double> maximum_;
+  std::optional<double> minimum_;
+};
+
+}  // namespace
+
+std::string BadnessText(Badness badness) {
+  std::string text;
+  const auto add = [&](Badness kind, std::string_view name) {
+    if ((badness & kind) != 0) {
+      text += text.empty() ? "" : ", ";
+      text += name;
+    }
+  };
+  add(kNan, "NaN");
+  add(kPositiveInfinity, "+inf");
+  add(kNegativeInfinity, "-inf");
+  add(kTooLarge, "beyond the threshold");
+  return text.empty() ? "good" : text;
+}
+
+Badness BadnessOfText(std::string_view text) {
+  const std::string word = base::AsciiLower(base::Trim(text));
+  if (word == "nan") {
+    return kNan;
+  }
+  if (word == "inf") {
+    return kPositiveInfinity;
+  }
+  return word == "-inf" ? kNegativeInfinity : Badness{0};
+}
+
+Result<EntryFacts> ReadEntryFacts(std::string_view text, double threshold) {
+  FactsReader reader(threshold);
+  MSP_RETURN_IF_ERROR(json::ParseStream(text, reader));
+  return reader.facts();
+}
+
+}  // namespace msprobe::analysis::nan

@@ -1,0 +1,276 @@
+#include "src/analysis/nan/explain.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "src/base/strings.h"
+#include "src/dump/names.h"
+
+namespace msprobe::analysis::nan::internal {
+namespace {
+
+using dump::EntryTree;
+using dump::NodeKind;
+
+// "torch.float32" -> "float32".
+std::string_view PlainDtype(std::string_view dtype) {
+  return dtype.substr(dtype.find('.') == std::string_view::npos ? 0 : dtype.find('.') + 1);
+}
+
+std::string MemberText(const EntryTree& tree, uint32_t object, std::string_view key) {
+  const uint32_t at = tree.Find(object, key);
+  return at == EntryTree::kNone ? std::string() : base::Printable(dump::CompactText(tree, at));
+}
+
+Badness BadnessOfMember(const EntryTree& tree, uint32_t object, std::string_view key) {
+  const uint32_t at = tree.Find(object, key);
+  return at == EntryTree::kNone ? Badness{0} : BadnessOfText(MemberText(tree, object, key)) |
+         (dump::CompactText(tree, at) == "NaN"         ? kNan
+          : dump::CompactText(tree, at) == "Infinity"  ? kPositiveInfinity
+          : dump::CompactText(tree, at) == "-Infinity" ? kNegativeInfinity
+                                                       : Badness{0});
+}
+
+class ValueLister {
+ public:
+  ValueLister(const EntryTree& tree, size_t most) : tree_(tree), most_(most) {}
+
+  std::vector<ValueLine> Run() {
+    if (tree_.size() == 0 || tree_[0].kind != NodeKind::kObject) {
+      return {};
+    }
+    tree_.ForEachChild(0, [&](uint32_t section) {
+      if (tree_[section].key != "is_recompute") {
+        List(section);
+      }
+    });
+    return std::move(lines_);
+  }
+
+ private:
+  // Everything in a section, without recursion: a path of names is kept along the way.
+  void List(uint32_t section) {
+    struct Open {
+      uint32_t node = 0;
+      size_t name_bytes = 0;  // of the path up to here
+      uint32_t next_item = 0;
+    };
+    std::string path(tree_[section].key);
+    std::vector<Open> open = {{section, path.size(), 0}};
+    for (uint32_t index = section + 1; index < tree_[section].end && lines_.size() < most_;) {
+      while (index >= tree_[open.back().node].end) {
+        open.pop_back();
+      }
+      Open& parent = open.back();
+      path.resize(parent.name_bytes);
+      path += '.';
+      path += tree_[parent.node].kind == NodeKind::kList
+                  ? std::to_string(parent.next_item++)
+                  : base::Printable(tree_[index].key);
+      if (tree_[index].kind == NodeKind::kObject && AddLine(index, path)) {
+        index = tree_[index].end;
+        continue;
+      }
+      if (tree_[index].kind == NodeKind::kObject || tree_[index].kind == NodeKind::kList) {
+        open.push_back({index, path.size(), 0});
+      }
+      ++index;
+    }
+  }
+
+  bool AddLine(uint32_t object, const std::string& path) {
+    ValueLine line;
+    line.name = path;
+    if (tree_.Find(object, "Max") != EntryTree::kNone) {
+      line.text = fmt::format("{} {}  max {}  min {}",
+                              PlainDtype(MemberText(tree_, object, "dtype")),
+                              MemberText(tree_, object, "shape"), MemberText(tree_, object, "Max"),
+                              MemberText(tree_, object, "Min"));
+      line.badness = BadnessOfMember(tree_, object, "Max") | BadnessOfMember(tree_, object, "Min");
+    } else if (tree_.Find(object, "group_ranks") != EntryTree::kNone) {
+      line.text = "group " + MemberText(tree_, object, "group_ranks");
+    } else if (tree_.Find(object, "value") != EntryTree::kNone) {
+      line.text = MemberText(tree_, object, "value");
+    } else {
+      return false;
+    }
+    lines_.push_back(std::move(line));
+    return true;
+  }
+
+  const EntryTree& tree_;
+  const size_t most_;
+  std::vector<ValueLine> lines_;
+};
+
+std::string FirstLine(const StepAnswer& answer) {
+  const Finding& first = answer.findings.front();
+  const std::string name = base::Printable(first.name);
+  const std::string made = BadnessText(first.made);
+  switch (first.kind) {
+    case OriginKind::kComputed:
+    case OriginKind::kMaskedRow:
+      return fmt::format("FOUND: rank {} made the first {}, in {}", first.rank, made, name);
+    case OriginKind::kCommunication:
+      return fmt::format("FOUND: the first {} came out of a communication, {} (rank {})", made,
+                         name, first.rank);
+    case OriginKind::kMissingPartner:
+      return fmt::format("FOUND: the first {} reached rank {} from a rank that is not in the dump, "
+                         "by {}",
+                         made, first.rank, name);
+    case OriginKind::kExternalInput:
+      return fmt::format("ENTERED: {} came into rank {} from outside of what was recorded, first "
+                         "seen by {}",
+                         made, first.rank, name);
+    case OriginKind::kConstant:
+      return fmt::format("ENTERED: rank {} was asked for {}, as a constant of {}", first.rank, made,
+                         name);
+    case OriginKind::kUninitialised:
+      return fmt::format("ENTERED: {} on rank {} read {} from memory that nobody had filled", name,
+                         first.rank, made);
+    case OriginKind::kRecomputed:
+      return fmt::format("ENTERED: {} on rank {} gave {} only when it was recomputed", name,
+                         first.rank, made);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string Headline(const Answer& answer) {
+  const StepAnswer& step = answer.step;
+  const std::string where = step.step && !answer.good_steps.empty()
+                                ? fmt::format("step {}: ", *step.step)
+                                : std::string();
+  if (step.outcome != Outcome::kGood) {
+    return where + FirstLine(step);
+  }
+  const size_t steps = answer.good_steps.size() + 1;
+  return fmt::format("GOOD: no NaN and no infinity {}in {} of {}{}",
+                     step.search.weak.empty() ? "" : "that needs an explanation ",
+                     base::Plural(step.operator_count, "operator"),
+                     base::Plural(step.ranks.size(), "rank"),
+                     steps > 1 ? fmt::format(" in the last of {}", base::Plural(steps, "step"))
+                               : "");
+}
+
+std::string_view KindSentence(OriginKind kind) {
+  switch (kind) {
+    case OriginKind::kComputed:
+      return "good inputs, bad outputs";
+    case OriginKind::kMaskedRow:
+      return "its inputs hold nothing worse than the -inf of a mask; a row that is masked as a "
+             "whole gives NaN";
+    case OriginKind::kCommunication:
+      return "everything that went in was good, on all ranks; what came out is not";
+    case OriginKind::kMissingPartner:
+      return "received from a rank whose dump is missing or ends before: look for the cause there";
+    case OriginKind::kExternalInput:
+      return "its inputs were bad, and no recorded operator made them so";
+    case OriginKind::kConstant:
+      return "the value is among its arguments";
+    case OriginKind::kUninitialised:
+      return "its input is what an uninitialised tensor held";
+    case OriginKind::kRecomputed:
+      return "activation checkpointing ran it again, and its first run cannot be found";
+  }
+  return {};
+}
+
+std::string_view NextStep(const StepAnswer& answer) {
+  if (answer.outcome == Outcome::kGood) {
+    return "";
+  }
+  switch (answer.findings.front().kind) {
+    case OriginKind::kComputed:
+      return "Look at the range of its inputs: a logarithm, root or division of zero, an exponent "
+             "too large for the dtype. Inputs far from 1 were made by operators in front of it.";
+    case OriginKind::kMaskedRow:
+      return "Look for a row without any position that is left: empty samples, padding only.";
+    case OriginKind::kCommunication:
+      return "Sums may overflow in a small dtype; else suspect the link or the library: run it "
+             "again, and compare the buffers of all ranks.";
+    case OriginKind::kMissingPartner:
+      return "Collect the dumps of all ranks of its group and search again.";
+    case OriginKind::kExternalInput:
+      return "Check the data, the weights and the state of the optimizer before this step, and "
+             "calls that are not recorded, such as indexing and custom kernels. "
+             "--all-steps finds the first bad step.";
+    case OriginKind::kConstant:
+      return "Check whether the constant is meant; -inf of masks is not reported.";
+    case OriginKind::kUninitialised:
+      return "Initialise the tensor, or find the kernel that should have filled it.";
+    case OriginKind::kRecomputed:
+      return "Switch activation checkpointing off for this layer and search again.";
+  }
+  return "";
+}
+
+std::string FrameLine(std::string_view frame) {
+  std::string line(frame.starts_with("File ") ? frame.substr(5) : frame);
+  if (const size_t at = line.find('\n'); at != std::string::npos) {
+    const std::string code(base::Trim(std::string_view(line).substr(at)));
+    line.resize(at);
+    while (!line.empty() && (line.back() == ' ' || line.back() == ',')) {
+      line.pop_back();
+    }
+    line += code.empty() ? "" : ": " + code;
+  }
+  return base::Printable(line);
+}
+
+std::vector<std::string> OwnFrames(const std::vector<std::string>& stack) {
+  constexpr std::array<std::string_view, 5> kLibraries = {"site-packages/", "dist-packages/",
+                                                          "/torch/", "/mindspore/", "File <"};
+  std::vector<std::string> own;
+  for (const std::string& frame : stack) {
+    const std::string_view file = std::string_view(frame).substr(0, frame.find(", line"));
+    const bool is_library =
+        std::any_of(kLibraries.begin(), kLibraries.end(), [&](std::string_view part) {
+          return file.find(part) != std::string_view::npos;
+        });
+    if (!is_library) {
+      own.push_back(frame);
+    }
+  }
+  return own.empty() ? stack : own;
+}
+
+std::vector<ValueLine> ValueLines(const EntryTree& entry, size_t most) {
+  return ValueLister(entry, most).Run();
+}
+
+std::vector<ChainLine> ChainLines(const StepAnswer& answer) {
+  std::vector<ChainLine> lines;
+  for (const Arrival& arrival : answer.propagation.chain) {
+    const RankDump& from = answer.ranks[arrival.from_rank];
+    const RankDump& to = answer.ranks[arrival.to_rank];
+    const std::string from_name =
+        base::Printable(from.operators[arrival.from_operator].name);
+    if (lines.empty() || lines.back().from_rank != from.rank ||
+        lines.back().from_name != from_name) {
+      lines.push_back({from.rank, from_name, {},
+                       base::Printable(to.operators[arrival.to_operator].name)});
+    }
+    lines.back().to_ranks.push_back(to.rank);
+  }
+  return lines;
+}
+
+std::string RankList(const std::vector<int64_t>& ranks) {
+  constexpr size_t kShown = 8;
+  std::vector<std::string> texts;
+  for (const int64_t rank : std::span(ranks).first(std::min(ranks.size(), kShown))) {
+    texts.push_back(std::to_string(rank));
+  }
+  std::string text = (ranks.size() == 1 ? "rank " : "ranks ") + base::Join(texts, ", ");
+  if (ranks.size() > kShown) {
+    text += fmt::format(" and {} more", ranks.size() - kShown);
+  }
+  return text;
+}
+
+}  // namespace msprobe::analysis::nan::internal

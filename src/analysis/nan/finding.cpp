@@ -1,0 +1,254 @@
+#include "src/analysis/nan/finding.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/base/strings.h"
+#include "src/dump/entry_scan.h"
+#include "src/dump/layout.h"
+#include "src/dump/names.h"
+#include "src/dump/stack_file.h"
+
+namespace msprobe::analysis::nan {
+namespace {
+
+// The files of one rank, opened when first needed.
+class RankFiles {
+ public:
+  RankFiles(const RankDump& rank, std::vector<std::string>& warnings)
+      : rank_(rank), warnings_(warnings) {}
+
+  dump::EntryTree Entry(const Operator& one) {
+    if (!access_) {
+      access_.emplace(dump::EntryAccess::Open(rank_.folder / dump::kDumpFileName));
+      Tell(access_->status());
+    }
+    if (!access_->ok()) {
+      return {};
+    }
+    Result<dump::EntryTree> tree = (*access_)->Read(one.text_offset, one.text_bytes);
+    Tell(tree.status());
+    return tree.ok() ? *std::move(tree) : dump::EntryTree();
+  }
+
+  // Root first, the operator last; ends at what is unknown, and where names go round in a circle.
+  std::vector<std::string> Modules(std::string_view name) {
+    std::vector<std::string> modules = {std::string(name)};
+    const dump::ConstructFile* file = Construct();
+    if (file == nullptr) {
+      return modules;
+    }
+    std::set<std::string, std::less<>> seen = {modules[0]};
+    for (std::string_view parent = file->ParentOf(name);
+         !parent.empty() && seen.emplace(parent).second; parent = file->ParentOf(parent)) {
+      modules.emplace_back(parent);
+    }
+    std::reverse(modules.begin(), modules.end());
+    return modules;
+  }
+
+  std::vector<std::string> Stack(std::string_view name) {
+    if (!stacks_) {
+      stacks_.emplace(dump::StackFile::Read(rank_.folder / dump::kStackFileName));
+      Tell(stacks_->status());
+    }
+    const std::vector<std::string>* frames = stacks_->ok() ? (*stacks_)->Find(name) : nullptr;
+    return frames == nullptr ? std::vector<std::string>() : *frames;
+  }
+
+ private:
+  const dump::ConstructFile* Construct() {
+    if (!construct_) {
+      construct_.emplace(dump::ConstructFile::Read(rank_.folder / dump::kConstructFileName));
+      Tell(construct_->status());
+    }
+    return construct_->ok() ? &**construct_ : nullptr;
+  }
+
+  void Tell(const Status& status) {
+    if (!status.ok()) {
+      warnings_.push_back(status.message());
+    }
+  }
+
+  const RankDump& rank_;
+  std::vector<std::string>& warnings_;
+  std::optional<Result<dump::EntryAccess>> access_;
+  std::optional<Result<dump::ConstructFile>> construct_;
+  std::optional<Result<dump::StackFile>> stacks_;
+};
+
+// What a call was given, without what changes when it runs again.
+std::string InputSignature(const dump::EntryTree& entry) {
+  std::string signature;
+  if (entry.size() == 0 || entry[0].kind != dump::NodeKind::kObject) {
+    return signature;
+  }
+  for (const std::string_view section : {"input_args", "input_kwargs"}) {
+    const uint32_t part = entry.Find(0, section);
+    if (part == dump::EntryTree::kNone) {
+      continue;
+    }
+    for (uint32_t index = part; index < entry[part].end; ++index) {
+      const dump::Node& node = entry[index];
+      if (node.key == "requires_grad" || node.key == "data_name" || node.key == "md5") {
+        continue;
+      }
+      const bool is_container =
+          node.kind == dump::NodeKind::kObject || node.kind == dump::NodeKind::kList;
+      signature += fmt::format("{}:{};", node.key,
+                               is_container ? fmt::format("{}", node.child_count)
+                                            : dump::CompactText(entry, index));
+    }
+  }
+  return signature;
+}
+
+struct Recomputed {
+  size_t place = 0;  // in the list of weak origins
+  std::string api;
+  std::string signature;
+  enum class FirstRun : uint8_t { kUnknown, kGood, kBad } first_run = FirstRun::kUnknown;
+};
+
+// One walk over a rank's file answers for all of its recomputed origins.
+void FindFirstRuns(const RankDump& rank, std::vector<Recomputed>& wanted) {
+  std::set<std::string_view> apis;
+  for (const Recomputed& one : wanted) {
+    apis.insert(one.api);
+  }
+  const auto visit = [&](const dump::ScannedEntry& entry, const dump::EntryScanOutcome&) {
+    const dump::EntryName name = dump::ParseEntryName(entry.name);
+    const std::string api = fmt::format("{}.{}", name.kind, name.subject);
+    if (name.direction != dump::Direction::kForward || !apis.contains(api)) {
+      return true;
+    }
+    const Result<dump::EntryTree> tree = json::ParseValueTree(entry.text);
+    const Result<EntryFacts> facts =
+        ReadEntryFacts(entry.text, std::numeric_limits<double>::infinity());
+    if (!tree.ok() || !facts.ok() || facts->is_recompute) {
+      return true;
+    }
+    const std::string signature = InputSignature(*tree);
+    for (Recomputed& one : wanted) {
+      if (one.first_run == Recomputed::FirstRun::kUnknown && one.api == api &&
+          one.signature == signature) {
+        one.first_run =
+            facts->output == 0 ? Recomputed::FirstRun::kGood : Recomputed::FirstRun::kBad;
+      }
+    }
+    return true;
+  };
+  // The file was read a moment ago; should it be gone, the first runs stay unknown.
+  static_cast<void>(dump::ScanEntries(rank.folder / dump::kDumpFileName, visit).ok());
+}
+
+}  // namespace
+
+std::vector<Finding> Describe(std::span<const RankDump> ranks, std::span<const Origin> origins,
+                              std::vector<std::string>& warnings) {
+  std::map<uint32_t, RankFiles> files;
+  std::vector<Finding> findings;
+  for (const Origin& origin : origins) {
+    const RankDump& rank = ranks[origin.rank_place];
+    const Operator& one = rank.operators[origin.operator_place];
+    RankFiles& from = files.try_emplace(origin.rank_place, rank, warnings).first->second;
+    Finding finding;
+    finding.rank = rank.rank;
+    finding.name = one.name;
+    finding.index = one.index;
+    finding.clock = origin.clock;
+    finding.kind = origin.kind;
+    finding.made = origin.made;
+    finding.note = origin.note;
+    finding.entry = from.Entry(one);
+    finding.modules = from.Modules(one.name);
+    finding.stack = from.Stack(one.name);
+    if (finding.stack.empty() &&
+        dump::ParseEntryName(one.name).direction == dump::Direction::kBackward) {
+      finding.forward_stack = from.Stack(dump::WithDirection(one.name, dump::Direction::kForward));
+    }
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+std::vector<Origin> WithoutContainers(std::span<const RankDump> ranks,
+                                      std::span<const Origin> origins) {
+  std::vector<std::string> ignored;
+  std::map<uint32_t, RankFiles> files;
+  std::map<uint32_t, std::set<std::string, std::less<>>> containers;
+  std::vector<Origin> kept;
+  for (const Origin& origin : origins) {
+    const RankDump& rank = ranks[origin.rank_place];
+    const std::string_view name = rank.operators[origin.operator_place].name;
+    std::set<std::string, std::less<>>& around = containers[origin.rank_place];
+    if (around.contains(name)) {
+      continue;
+    }
+    RankFiles& from = files.try_emplace(origin.rank_place, rank, ignored).first->second;
+    for (std::string& module : from.Modules(name)) {
+      around.insert(std::move(module));
+    }
+    kept.push_back(origin);
+  }
+  return kept;
+}
+
+void CompareRecomputed(std::span<const RankDump> ranks, SearchResult& result) {
+  constexpr size_t kMostPerRank = 64;
+  std::map<uint32_t, std::vector<Recomputed>> by_rank;
+  std::vector<std::string> ignored;
+  for (size_t i = 0; i < result.weak.size(); ++i) {
+    const Origin& origin = result.weak[i];
+    std::vector<Recomputed>& wanted = by_rank[origin.rank_place];
+    if (origin.kind != OriginKind::kRecomputed || wanted.size() >= kMostPerRank) {
+      continue;
+    }
+    const RankDump& rank = ranks[origin.rank_place];
+    const Operator& one = rank.operators[origin.operator_place];
+    const dump::EntryName name = dump::ParseEntryName(one.name);
+    Recomputed recomputed;
+    recomputed.place = i;
+    recomputed.api = fmt::format("{}.{}", name.kind, name.subject);
+    recomputed.signature = InputSignature(RankFiles(rank, ignored).Entry(one));
+    wanted.push_back(std::move(recomputed));
+  }
+  std::vector<bool> drop(result.weak.size(), false);
+  for (auto& [place, wanted] : by_rank) {
+    if (wanted.empty()) {
+      continue;
+    }
+    FindFirstRuns(ranks[place], wanted);
+    for (const Recomputed& one : wanted) {
+      if (one.first_run == Recomputed::FirstRun::kUnknown) {
+        continue;
+      }
+      drop[one.place] = true;
+      if (one.first_run == Recomputed::FirstRun::kGood) {
+        Origin origin = result.weak[one.place];
+        origin.kind = OriginKind::kComputed;
+        origin.note = "its first run with the same inputs was good: it is bad only when recomputed";
+        result.origins.push_back(std::move(origin));
+      }
+    }
+  }
+  std::vector<Origin> weak;
+  for (size_t i = 0; i < result.weak.size(); ++i) {
+    if (!drop[i]) {
+      weak.push_back(result.weak[i]);
+    }
+  }
+  result.weak = std::move(weak);
+  std::stable_sort(result.origins.begin(), result.origins.end(),
+                   [](const Origin& a, const Origin& b) {
+                     return std::pair(a.clock, a.rank_place) < std::pair(b.clock, b.rank_place);
+                   });
+}
+
+}  // namespace msprobe::analysis::nan

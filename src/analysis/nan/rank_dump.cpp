@@ -1,0 +1,206 @@
+#include "src/analysis/nan/rank_dump.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "src/base/strings.h"
+#include "src/dump/entry_scan.h"
+#include "src/dump/layout.h"
+#include "src/dump/names.h"
+
+namespace msprobe::analysis::nan {
+namespace {
+
+// Calls that write a constant among their arguments to their output.
+constexpr std::array<std::string_view, 25> kFills = {
+    "masked_fill",   "masked_fill_",  "fill",       "fill_",         "full",
+    "full_like",     "new_full",      "index_fill", "index_fill_",   "where",
+    "pad",           "constant_pad_nd", "scatter",  "scatter_",      "index_put",
+    "index_put_",    "__setitem__",   "threshold",  "threshold_",    "fill_diagonal_",
+    "scalar_tensor", "tensor",        "new_tensor", "masked_scatter", "select_scatter"};
+
+// Calls whose outputs are what lay in memory.
+constexpr std::array<std::string_view, 6> kUninitialised = {
+    "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"};
+
+// Calls that overwrite their first argument without reading it.
+constexpr std::array<std::string_view, 14> kOverwriting = {
+    "copy_",   "zero_",      "fill_",       "normal_",  "uniform_", "random_", "exponential_",
+    "cauchy_", "bernoulli_", "log_normal_", "geometric_", "set_",     "eye_",    "ones_"};
+
+// Calls by which additive masks reach the scores.
+constexpr std::array<std::string_view, 9> kAdditions = {
+    "add", "add_", "__add__", "__radd__", "__iadd__", "baddbmm", "baddbmm_", "addmm", "sub"};
+
+template <size_t kCount>
+bool IsOneOf(const std::array<std::string_view, kCount>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+Behaviour BehaviourOf(std::string_view name, std::string_view api, const EntryFacts& facts,
+                      Badness input) {
+  if (IsOneOf(kUninitialised, api) || name.find("Torch.empty") != std::string_view::npos) {
+    return Behaviour::kUninitialised;
+  }
+  if (facts.output == 0 || input != 0) {
+    return Behaviour::kOrdinary;
+  }
+  // A constant beyond the range of float16 becomes infinite in it.
+  const Badness constants =
+      facts.has_huge_constant
+          ? static_cast<Badness>(facts.constants | kPositiveInfinity | kNegativeInfinity)
+          : facts.constants;
+  if (IsOneOf(kFills, api) && (facts.output & ~constants) == 0) {
+    return Behaviour::kFill;
+  }
+  if (facts.output == kNegativeInfinity) {
+    // (1 - mask) * -inf, scores + -inf: where no NaN comes out, it is a mask in the making.
+    if ((facts.constants & kNegativeInfinity) != 0) {
+      return Behaviour::kFill;
+    }
+    if (facts.has_lowest_input && IsOneOf(kAdditions, api)) {
+      return Behaviour::kLowestMask;
+    }
+  }
+  return name.find("Torch.fill") != std::string_view::npos ? Behaviour::kFill
+                                                           : Behaviour::kOrdinary;
+}
+
+class Loader {
+ public:
+  Loader(RankDump& dump, const LoadOptions& options)
+      : dump_(dump), options_(options), reads_all_(std::isfinite(options.threshold)) {}
+
+  void Take(const dump::ScannedEntry& scanned) {
+    const bool is_communication = IsCommunication(scanned.name);
+    if (!is_communication && !scanned.may_hold_non_finite && !reads_all_) {
+      return;
+    }
+    Operator one;
+    one.text_offset = scanned.offset;
+    one.text_bytes = static_cast<uint32_t>(scanned.text.size());
+    one.index = static_cast<uint32_t>(dump_.operator_count - 1);
+    const Status status =
+        is_communication ? TakeCall(scanned, one) : TakeOrdinary(scanned, one);
+    if (!status.ok()) {
+      ++damaged_;
+      if (damaged_ == 1) {
+        dump_.warnings.push_back(fmt::format("entry {} is damaged and left out: {}",
+                                             base::Printable(scanned.name), status.message()));
+      }
+    }
+  }
+
+  void Finish() {
+    if (damaged_ > 1) {
+      dump_.warnings.push_back(
+          fmt::format("{} in all are damaged and left out", base::Plural(damaged_, "operator")));
+    }
+  }
+
+ private:
+  Status TakeCall(const dump::ScannedEntry& scanned, Operator& one) {
+    MSP_ASSIGN_OR_RETURN(const dump::EntryTree tree, json::ParseValueTree(scanned.text));
+    CommunicationCall call =
+        ReadCommunication(scanned.name, tree, dump_.is_mindspore, options_.threshold);
+    one.input = call.data;
+    one.output = call.output;
+    one.call = static_cast<uint32_t>(dump_.calls.size());
+    Call kept;
+    kept.first_transfer = static_cast<uint32_t>(dump_.transfers.size());
+    kept.transfer_count = static_cast<uint32_t>(call.transfers.size());
+    dump_.transfers.insert(dump_.transfers.end(), call.transfers.begin(), call.transfers.end());
+    if (!call.is_point_to_point) {
+      kept.channel = Intern(std::move(call.channel));
+    }
+    dump_.calls.push_back(kept);
+    Keep(scanned, one);
+    return {};
+  }
+
+  Status TakeOrdinary(const dump::ScannedEntry& scanned, Operator& one) {
+    MSP_ASSIGN_OR_RETURN(const EntryFacts facts,
+                         ReadEntryFacts(scanned.text, options_.threshold));
+    if ((facts.first_input | facts.other_inputs | facts.output) == 0) {
+      return {};
+    }
+    const dump::EntryName name = dump::ParseEntryName(scanned.name);
+    const bool overwrites = !name.is_module && name.direction == dump::Direction::kForward &&
+                            IsOneOf(kOverwriting, name.subject);
+    one.input = static_cast<Badness>(facts.other_inputs | (overwrites ? 0 : facts.first_input));
+    one.output = facts.output;
+    one.inputs_look_like_masks = facts.inputs_look_like_masks;
+    one.is_recompute = facts.is_recompute;
+    if (name.direction != dump::Direction::kBackward) {
+      const bool pads = name.is_module && name.class_name.starts_with("ConstantPad");
+      one.behaviour =
+          BehaviourOf(scanned.name, pads ? "constant_pad_nd" : name.subject, facts, one.input);
+    }
+    Keep(scanned, one);
+    return {};
+  }
+
+  uint32_t Intern(Channel channel) {
+    const auto [place, is_new] =
+        channels_.emplace(std::move(channel), static_cast<uint32_t>(dump_.channels.size()));
+    if (is_new) {
+      dump_.channels.push_back(place->first);
+    }
+    return place->second;
+  }
+
+  void Keep(const dump::ScannedEntry& scanned, Operator& one) {
+    one.name = dump_.names->Keep(scanned.name);
+    dump_.operators.push_back(one);
+  }
+
+  RankDump& dump_;
+  const LoadOptions& options_;
+  const bool reads_all_;
+  std::map<Channel, uint32_t> channels_;
+  uint64_t damaged_ = 0;
+};
+
+}  // namespace
+
+Result<RankDump> LoadRank(int64_t rank, const std::filesystem::path& folder,
+                          const LoadOptions& options) {
+  RankDump dump;
+  dump.rank = rank;
+  dump.folder = folder;
+  Loader loader(dump, options);
+  bool framework_known = false;
+  MSP_ASSIGN_OR_RETURN(
+      const dump::EntryScanOutcome outcome,
+      dump::ScanEntries(folder / dump::kDumpFileName,
+                        [&](const dump::ScannedEntry& entry, const dump::EntryScanOutcome& header) {
+                          if (!framework_known) {
+                            framework_known = true;
+                            dump.is_mindspore = header.framework == "mindspore";
+                          }
+                          ++dump.operator_count;
+                          loader.Take(entry);
+                          return true;
+                        }));
+  loader.Finish();
+  dump.size_bytes = outcome.size_bytes;
+  dump.truncated = outcome.truncated;
+  if (outcome.truncated) {
+    dump.warnings.push_back(fmt::format("dump.json ends early: its {} are used",
+                                        base::Plural(outcome.entry_count, "complete operator")));
+  }
+  if (outcome.recovery) {
+    dump.warnings.push_back(fmt::format("the capture did not come to its end: {} were recovered",
+                                        base::Plural(outcome.entry_count, "operator")));
+  }
+  if (!outcome.has_data || outcome.entry_count == 0) {
+    dump.warnings.emplace_back("dump.json holds no operators");
+  }
+  return dump;
+}
+
+}  // namespace msprobe::analysis::nan

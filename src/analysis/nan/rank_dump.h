@@ -1,0 +1,77 @@
+// One rank's dump, reduced to the operators that can matter: those with bad values, and those that
+// move data between ranks.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/nan/badness.h"
+#include "src/analysis/nan/communication.h"
+#include "src/base/text_arena.h"
+
+namespace msprobe::analysis::nan {
+
+// What an operator's name and constants say about bad values in its outputs.
+enum class Behaviour : uint8_t {
+  kOrdinary,
+  kUninitialised,  // torch.empty and its like: whatever lay in memory
+  kFill,           // its bad outputs are the constant it was given
+  kLowestMask,     // -inf, because a mask of the lowest finite number was added to
+};
+
+struct Operator {
+  static constexpr uint32_t kNoCall = UINT32_MAX;
+
+  std::string_view name;  // lives as long as the rank
+  uint64_t text_offset = 0;
+  uint32_t text_bytes = 0;
+  uint32_t index = 0;      // among all operators of the rank, in the file's order
+  uint32_t call = kNoCall;  // place in RankDump::calls
+  Badness input = 0;       // of what counts as data; of communication see the call
+  Badness output = 0;
+  Behaviour behaviour = Behaviour::kOrdinary;
+  bool inputs_look_like_masks = false;
+  bool is_recompute = false;
+};
+
+// What is kept of a call that moves data; its badness is the operator's.
+struct Call {
+  static constexpr uint32_t kNoChannel = UINT32_MAX;
+
+  uint32_t channel = kNoChannel;  // place in RankDump::channels; kNoChannel for transfers
+  uint32_t first_transfer = 0;    // place in RankDump::transfers
+  uint32_t transfer_count = 0;
+};
+
+struct RankDump {
+  int64_t rank = 0;
+  std::filesystem::path folder;
+  bool is_mindspore = false;
+  bool truncated = false;
+  std::vector<std::string> warnings;  // without the rank's number
+  uint64_t operator_count = 0;
+  uint64_t size_bytes = 0;
+  std::vector<Operator> operators;  // those that matter, in the file's order
+  std::vector<Call> calls;
+  std::vector<Channel> channels;  // each once
+  std::vector<Transfer> transfers;
+  std::unique_ptr<base::TextArena> names = std::make_unique<base::TextArena>();
+};
+
+struct LoadOptions {
+  double threshold = std::numeric_limits<double>::infinity();
+};
+
+// An error when dump.json cannot be read at all; a damaged entry is a warning.
+Result<RankDump> LoadRank(int64_t rank, const std::filesystem::path& folder,
+                          const LoadOptions& options);
+
+}  // namespace msprobe::analysis::nan

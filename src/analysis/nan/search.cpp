@@ -1,0 +1,486 @@
+#include "src/analysis/nan/search.h"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <limits>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "src/base/strings.h"
+
+namespace msprobe::analysis::nan {
+namespace {
+
+class Walk {
+ public:
+  Walk(std::span<const RankDump> ranks, const Matching& matching, const SearchOptions& options)
+      : ranks_(ranks), matching_(matching), options_(options), states_(ranks.size()),
+        progress_(matching.events.size()) {}
+
+  SearchResult Run() {
+    for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+      runnable_.push_back(rank);
+    }
+    do {
+      while (!runnable_.empty()) {
+        const uint32_t rank = runnable_.front();
+        runnable_.pop_front();
+        Advance(rank);
+      }
+    } while (ReleaseOne());
+    return Finish();
+  }
+
+ private:
+  struct State {
+    size_t next = 0;        // in the rank's operators
+    int64_t clock_base = 0;  // clock of an operator: this, its index and 1
+    uint32_t pending = 0;   // events that the operator at `next` waits for
+    bool waiting = false;
+    bool poisoned = false;
+    int64_t poisoned_at = 0;
+    bool mask_seen = false;
+    bool has_external = false;
+    std::string_view uninitialised;  // the last such operator whose output was bad
+  };
+  struct Progress {
+    uint32_t arrived = 0;
+    int64_t clock = 0;
+  };
+
+  const Operator& OperatorAt(uint32_t rank, uint32_t place) const {
+    return ranks_[rank].operators[place];
+  }
+
+  int64_t ClockOf(uint32_t rank, const Operator& one) const {
+    return states_[rank].clock_base + one.index + 1;
+  }
+
+  // Walks a rank up to the next communication whose other members are not there yet.
+  void Advance(uint32_t rank) {
+    State& state = states_[rank];
+    const RankDump& dump = ranks_[rank];
+    while (state.next < dump.operators.size()) {
+      const Operator& one = dump.operators[state.next];
+      if (one.call == Operator::kNoCall) {
+        VisitOrdinary(rank, static_cast<uint32_t>(state.next));
+        ++state.next;
+        continue;
+      }
+      Arrive(rank, one);
+      if (state.pending > 0) {
+        state.waiting = true;
+        return;
+      }
+      ++state.next;
+    }
+  }
+
+  std::span<const uint32_t> EventsOf(uint32_t rank, const Operator& one) const {
+    const std::vector<uint32_t>& first = matching_.first_event_of_call[rank];
+    return std::span(matching_.events_of_rank[rank])
+        .subspan(first[one.call], first[one.call + 1] - first[one.call]);
+  }
+
+  void Arrive(uint32_t rank, const Operator& one) {
+    const int64_t clock = ClockOf(rank, one);
+    const std::span<const uint32_t> events = EventsOf(rank, one);
+    if (events.empty()) {  // a transfer that names no partner and no list of operations
+      VisitUnmatched(rank, static_cast<uint32_t>(states_[rank].next), one.input, one.output);
+      return;
+    }
+    states_[rank].pending = static_cast<uint32_t>(events.size());
+    for (const uint32_t event : events) {
+      Progress& progress = progress_[event];
+      progress.clock = std::max(progress.clock, clock);
+      if (++progress.arrived == matching_.events[event].member_count) {
+        Complete(event);
+      }
+    }
+  }
+
+  void Complete(uint32_t event_number) {
+    const Event& event = matching_.events[event_number];
+    const int64_t clock = ++progress_[event_number].clock;
+    for (const EventMember& member : matching_.MembersOf(event)) {
+      State& state = states_[member.rank_place];
+      const bool is_here = state.pending > 0 && state.next == member.operator_place;
+      if (!is_here) {
+        continue;  // it went on without waiting
+      }
+      const Operator& one = OperatorAt(member.rank_place, member.operator_place);
+      state.clock_base = std::max(state.clock_base, clock - one.index - 1);
+      --state.pending;
+      if (state.pending == 0 && state.waiting) {
+        state.waiting = false;
+        ++state.next;
+        runnable_.push_back(member.rank_place);
+      }
+    }
+    VisitEvent(event, clock);
+  }
+
+  // When every rank waits, their calls do not block each other as they stand in the dumps: sends and
+  // receives that were started together, collectives in different order on several streams. The one
+  // that came first goes on; its event stays open.
+  bool ReleaseOne() {
+    uint32_t chosen = UINT32_MAX;
+    std::tuple<bool, int64_t, uint32_t> best;
+    for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (!states_[rank].waiting) {
+        continue;
+      }
+      const Operator& one = ranks_[rank].operators[states_[rank].next];
+      const bool is_collective = ranks_[rank].calls[one.call].channel != Call::kNoChannel;
+      const std::tuple key(is_collective, ClockOf(rank, one), rank);
+      if (chosen == UINT32_MAX || key < best) {
+        chosen = rank;
+        best = key;
+      }
+    }
+    if (chosen == UINT32_MAX) {
+      return false;
+    }
+    State& state = states_[chosen];
+    if (std::get<0>(best)) {
+      ++released_collectives_;
+    }
+    state.waiting = false;
+    state.pending = 0;
+    ++state.next;
+    runnable_.push_back(chosen);
+    return true;
+  }
+
+  void VisitOrdinary(uint32_t rank, uint32_t place) {
+    State& state = states_[rank];
+    const Operator& one = OperatorAt(rank, place);
+    if (one.behaviour == Behaviour::kUninitialised) {
+      if (one.output != 0) {
+        state.uninitialised = one.name;
+      }
+      return;
+    }
+    if (one.input != 0) {
+      VisitBadInput(rank, place, one);
+      return;
+    }
+    if (one.output == 0) {
+      return;  // it wrote over bad values without reading them
+    }
+    const bool asked_for = one.behaviour == Behaviour::kFill ||
+                           (one.behaviour == Behaviour::kLowestMask && options_.mask_aware);
+    if (asked_for && options_.mask_aware && one.output == kNegativeInfinity) {
+      state.mask_seen = true;
+      return;
+    }
+    if (one.behaviour == Behaviour::kFill && (options_.mask_aware || IsReferenceFill(one.name))) {
+      AddWeak(rank, place, OriginKind::kConstant, one.output, "");
+      Poison(rank, ClockOf(rank, one));
+      return;
+    }
+    if (one.is_recompute) {
+      AddWeak(rank, place, OriginKind::kRecomputed, one.output, "");
+    } else {
+      AddOrigin(rank, place, OriginKind::kComputed, ClockOf(rank, one), one.output);
+    }
+    Poison(rank, ClockOf(rank, one));
+  }
+
+  // torch.fill_ is never an origin, with or without masks.
+  static bool IsReferenceFill(std::string_view name) {
+    return name.find("Torch.fill") != std::string_view::npos;
+  }
+
+  void VisitBadInput(uint32_t rank, uint32_t place, const Operator& one) {
+    State& state = states_[rank];
+    if (state.poisoned) {
+      return;
+    }
+    if (IsMask(state, one.input, one.inputs_look_like_masks)) {
+      state.mask_seen = true;
+      if ((one.output & ~kNegativeInfinity) != 0) {
+        AddOrigin(rank, place, OriginKind::kMaskedRow, ClockOf(rank, one),
+                  static_cast<Badness>(one.output & ~kNegativeInfinity));
+        Poison(rank, ClockOf(rank, one));
+      }
+      return;
+    }
+    Enter(rank, place, one.input, one.output != 0);
+  }
+
+  bool IsMask(const State& state, Badness input, bool looks_like_mask) const {
+    return options_.mask_aware && input == kNegativeInfinity &&
+           (state.mask_seen || looks_like_mask);
+  }
+
+  // Bad values that nobody recorded made.
+  void Enter(uint32_t rank, uint32_t place, Badness badness, bool goes_on) {
+    State& state = states_[rank];
+    const bool from_memory = !state.uninitialised.empty();
+    if (from_memory && !goes_on) {
+      return;  // a buffer that is about to be filled
+    }
+    if (!state.has_external || goes_on) {
+      AddWeak(rank, place, from_memory ? OriginKind::kUninitialised : OriginKind::kExternalInput,
+              badness, from_memory ? fmt::format("perhaps what {} left in memory",
+                                                 base::Printable(state.uninitialised))
+                                   : "");
+      weak_goes_on_.back() = goes_on;
+      state.has_external = true;
+    }
+    if (goes_on) {
+      Poison(rank, ClockOf(rank, OperatorAt(rank, place)));
+    }
+  }
+
+  // A call whose partners are not in the dump.
+  void VisitUnmatched(uint32_t rank, uint32_t place, Badness data, Badness output) {
+    ++result_.unmatched_calls;
+    State& state = states_[rank];
+    const Operator& one = OperatorAt(rank, place);
+    if (data != 0) {
+      if (!state.poisoned && !IsMask(state, data, false)) {
+        Enter(rank, place, data, true);
+      }
+      return;
+    }
+    if (output != 0) {
+      AddOrigin(rank, place, OriginKind::kMissingPartner, ClockOf(rank, one), output);
+      Poison(rank, ClockOf(rank, one));
+    }
+  }
+
+  void VisitEvent(const Event& event, int64_t clock) {
+    const std::span<const EventMember> members = matching_.MembersOf(event);
+    if (members.size() == 1 && event.expected_members != 1) {
+      VisitUnmatched(members[0].rank_place, members[0].operator_place, members[0].data,
+                     members[0].output);
+      return;
+    }
+    ++result_.matched_events;
+    const EventMember* source = nullptr;  // the contributor that was bad first
+    Badness data = 0;
+    for (const EventMember& member : members) {
+      if (!member.contributes || member.data == 0) {
+        continue;
+      }
+      data |= member.data;
+      State& state = states_[member.rank_place];
+      if (!state.poisoned && !IsMask(state, member.data, false)) {
+        Enter(member.rank_place, member.operator_place, member.data, true);
+      }
+      if (state.poisoned &&
+          (source == nullptr || state.poisoned_at < states_[source->rank_place].poisoned_at)) {
+        source = &member;
+      }
+    }
+    if (data != 0) {
+      PassOn(members, source, clock);
+      return;
+    }
+    const EventMember* affected = nullptr;
+    for (const EventMember& member : members) {
+      if (member.output != 0 &&
+          (affected == nullptr || (member.contributes && !affected->contributes))) {
+        affected = &member;
+      }
+    }
+    if (affected == nullptr) {
+      return;
+    }
+    const bool complete = members.size() >= event.expected_members;
+    AddOrigin(affected->rank_place, affected->operator_place,
+              complete ? OriginKind::kCommunication : OriginKind::kMissingPartner, clock,
+              affected->output);
+    for (const EventMember& member : members) {
+      if (member.output != 0) {
+        if (&member != affected && !states_[member.rank_place].poisoned) {
+          AddArrival(*affected, member, clock);
+        }
+        Poison(member.rank_place, clock);
+      }
+    }
+  }
+
+  // `source` is null where only a mask's -inf is passed on.
+  void PassOn(std::span<const EventMember> members, const EventMember* source, int64_t clock) {
+    for (const EventMember& member : members) {
+      State& state = states_[member.rank_place];
+      if (member.output == 0 || state.poisoned) {
+        continue;
+      }
+      if (source == nullptr) {
+        state.mask_seen = true;
+        continue;
+      }
+      AddArrival(*source, member, clock);
+      Poison(member.rank_place, clock);
+    }
+  }
+
+  void AddArrival(const EventMember& from, const EventMember& to, int64_t clock) {
+    result_.arrivals.push_back(
+        {from.rank_place, from.operator_place, to.rank_place, to.operator_place, clock});
+  }
+
+  void Poison(uint32_t rank, int64_t clock) {
+    State& state = states_[rank];
+    if (!state.poisoned) {
+      state.poisoned = true;
+      state.poisoned_at = clock;
+    }
+  }
+
+  void AddOrigin(uint32_t rank, uint32_t place, OriginKind kind, int64_t clock, Badness made) {
+    result_.origins.push_back({rank, place, clock, kind, made, ""});
+  }
+
+  void AddWeak(uint32_t rank, uint32_t place, OriginKind kind, Badness made, std::string note) {
+    const int64_t clock = ClockOf(rank, OperatorAt(rank, place));
+    result_.weak.push_back({rank, place, clock, kind, made, std::move(note)});
+    weak_goes_on_.push_back(true);
+  }
+
+  void SortOrigins(std::vector<Origin>& origins) const {
+    std::stable_sort(origins.begin(), origins.end(), [this](const Origin& a, const Origin& b) {
+      return Order(a) < Order(b);
+    });
+    // A call with several transfers may have been found more than once.
+    origins.erase(std::unique(origins.begin(), origins.end(),
+                              [](const Origin& a, const Origin& b) {
+                                return a.rank_place == b.rank_place &&
+                                       a.operator_place == b.operator_place;
+                              }),
+                  origins.end());
+  }
+
+  std::tuple<int64_t, uint32_t, uint32_t> Order(const Origin& origin) const {
+    return {origin.clock, OperatorAt(origin.rank_place, origin.operator_place).index,
+            origin.rank_place};
+  }
+
+  SearchResult Finish() {
+    // A bad input behind which all is good says less than one that went on.
+    std::vector<Origin> strong_first;
+    for (const bool goes_on : {true, false}) {
+      std::vector<Origin> part;
+      for (size_t i = 0; i < result_.weak.size(); ++i) {
+        if (weak_goes_on_[i] == goes_on) {
+          part.push_back(result_.weak[i]);
+        }
+      }
+      SortOrigins(part);
+      strong_first.insert(strong_first.end(), part.begin(), part.end());
+    }
+    result_.weak = std::move(strong_first);
+    SortOrigins(result_.origins);
+    std::stable_sort(result_.arrivals.begin(), result_.arrivals.end(),
+                     [](const Arrival& a, const Arrival& b) {
+                       return std::tuple(a.clock, a.to_rank) < std::tuple(b.clock, b.to_rank);
+                     });
+    for (const State& state : states_) {
+      result_.poisoned_at.push_back(state.poisoned ? std::optional(state.poisoned_at)
+                                                   : std::nullopt);
+    }
+    if (released_collectives_ > 0) {
+      result_.warnings.push_back(
+          fmt::format("{} stand in another order on other ranks: the order of causes is a guess "
+                      "around them",
+                      base::Plural(released_collectives_, "collective call")));
+    }
+    return std::move(result_);
+  }
+
+  const std::span<const RankDump> ranks_;
+  const Matching& matching_;
+  const SearchOptions& options_;
+  std::vector<State> states_;
+  std::vector<Progress> progress_;
+  std::deque<uint32_t> runnable_;
+  std::vector<bool> weak_goes_on_;  // one per result_.weak
+  uint64_t released_collectives_ = 0;
+  SearchResult result_;
+};
+
+// Index of a rank's first and last communication; an empty span of indices where there is none.
+struct CommunicationSpan {
+  uint32_t first = UINT32_MAX;
+  uint32_t last = 0;
+  bool any = false;
+};
+
+CommunicationSpan SpanOf(const RankDump& rank) {
+  CommunicationSpan span;
+  for (const Operator& one : rank.operators) {
+    if (one.call != Operator::kNoCall) {
+      span.first = std::min(span.first, one.index);
+      span.last = one.index;
+      span.any = true;
+    }
+  }
+  return span;
+}
+
+}  // namespace
+
+bool IsWeak(OriginKind kind) { return kind >= OriginKind::kExternalInput; }
+
+std::string_view OriginKindName(OriginKind kind) {
+  constexpr std::array<std::string_view, 8> kNames = {
+      "computed",       "masked_row", "communication", "missing_partner",
+      "external_input", "constant",   "uninitialised", "recomputed"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+SearchResult Search(std::span<const RankDump> ranks, const Matching& matching,
+                    const SearchOptions& options) {
+  return Walk(ranks, matching, options).Run();
+}
+
+std::vector<Origin> ReportedOrigins(std::span<const RankDump> ranks,
+                                    std::span<const Origin> origins) {
+  std::vector<Origin> reported = {origins.front()};
+  const auto index_of = [&](const Origin& origin) {
+    return ranks[origin.rank_place].operators[origin.operator_place].index;
+  };
+  const auto is_before = [&](const Origin& origin, const CommunicationSpan& span) {
+    return !span.any || index_of(origin) < span.first;
+  };
+  const auto is_behind = [&](const Origin& origin, const CommunicationSpan& span) {
+    return !span.any || index_of(origin) > span.last;
+  };
+  std::vector<CommunicationSpan> spans;
+  for (const RankDump& rank : ranks) {
+    spans.push_back(SpanOf(rank));
+  }
+  const CommunicationSpan& own = spans[origins.front().rank_place];
+  const bool before = is_before(origins.front(), own);
+  if (!before && !is_behind(origins.front(), own)) {
+    return reported;
+  }
+  std::vector<bool> has_one(ranks.size(), false);
+  has_one[origins.front().rank_place] = true;
+  std::vector<const Origin*> by_index;
+  for (const Origin& origin : origins) {
+    by_index.push_back(&origin);
+  }
+  std::stable_sort(by_index.begin(), by_index.end(), [&](const Origin* a, const Origin* b) {
+    return index_of(*a) < index_of(*b);
+  });
+  for (const Origin* origin : by_index) {
+    if (has_one[origin->rank_place]) {
+      continue;
+    }
+    const CommunicationSpan& span = spans[origin->rank_place];
+    if (before ? is_before(*origin, span) : is_behind(*origin, span)) {
+      has_one[origin->rank_place] = true;
+      reported.push_back(*origin);
+    }
+  }
+  return reported;
+}
+
+}  // namespace msprobe::analysis::nan

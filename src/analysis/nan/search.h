@@ -1,0 +1,70 @@
+// Where bad values came from: every rank's operators walked in the order of cause and effect.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/analysis/nan/matching.h"
+#include "src/analysis/nan/rank_dump.h"
+
+namespace msprobe::analysis::nan {
+
+enum class OriginKind : uint8_t {
+  kComputed,        // good inputs, bad outputs
+  kMaskedRow,       // inputs bad only by a mask's -inf, outputs bad in another way
+  kCommunication,   // all that went in was good, some of what came out is not
+  kMissingPartner,  // received, and the sender's dump is not there or ends before
+  // What is an answer only where none of the above is found:
+  kExternalInput,  // bad inputs that no recorded operator made: data, weights, calls not recorded
+  kConstant,       // a constant NaN or infinity that was asked for
+  kUninitialised,  // memory that torch.empty left as it was
+  kRecomputed,     // bad only when activation checkpointing ran it again
+};
+bool IsWeak(OriginKind kind);
+std::string_view OriginKindName(OriginKind kind);  // "computed", ...
+
+struct Origin {
+  uint32_t rank_place = 0;
+  uint32_t operator_place = 0;
+  int64_t clock = 0;  // operators that must have run before, on whatever rank
+  OriginKind kind = OriginKind::kComputed;
+  Badness made = 0;
+  std::string note;  // what else is to be known; may be empty
+};
+
+// How a rank's data became bad first.
+struct Arrival {
+  uint32_t from_rank = 0;  // places
+  uint32_t from_operator = 0;
+  uint32_t to_rank = 0;
+  uint32_t to_operator = 0;
+  int64_t clock = 0;
+};
+
+struct SearchOptions {
+  bool mask_aware = true;
+};
+
+struct SearchResult {
+  std::vector<Origin> origins;  // by clock, index and rank; none of them weak
+  std::vector<Origin> weak;     // the same of the weak kinds
+  std::vector<Arrival> arrivals;  // by clock; at most one per rank
+  // Per rank: the clock at which its own data became bad first; nullopt: never.
+  std::vector<std::optional<int64_t>> poisoned_at;
+  std::vector<std::string> warnings;
+  uint64_t matched_events = 0;
+  uint64_t unmatched_calls = 0;
+};
+
+SearchResult Search(std::span<const RankDump> ranks, const Matching& matching,
+                    const SearchOptions& options);
+
+// The origins to report, of a non-empty list in order: the first one; and where it stands before
+// all communication of its rank (or behind it), also the first such of every other rank.
+std::vector<Origin> ReportedOrigins(std::span<const RankDump> ranks,
+                                    std::span<const Origin> origins);
+
+}  // namespace msprobe::analysis::nan

@@ -1,0 +1,118 @@
+#include "src/commands/nan_analyze_command.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "src/analysis/nan/result_files.h"
+#include "src/analysis/nan/screen.h"
+#include "src/base/log.h"
+#include "src/commands/common_flags.h"
+#include "src/commands/print.h"
+
+namespace msprobe::commands {
+namespace {
+
+namespace nan = analysis::nan;
+
+constexpr const char* kExamples = R"(Examples:
+  msprobe nan_analyze -i dump/step0
+      the operator that made the first NaN or infinity, and how it spread over the ranks
+  msprobe nan_analyze --all-steps dump
+      the first bad step of all that were dumped
+  msprobe nan_analyze -i dump/step0 --topk 5 --graph -o result
+      five origins, and the propagation as a graph
+  msprobe nan_analyze -i dump/step0 --fail-on origin
+      in CI: exit code 1 when an operator made one
+
+Needs a dump of level L0, L1 or mix with statistics. Attention masks of -inf are not taken for origins.
+
+--fail-on LEVEL gives exit code 1 when there is such an answer:
+  origin  an operator made NaN or an infinity out of good inputs
+  any     also when bad values came in from outside, or were asked for)";
+
+}  // namespace
+
+std::string_view NanAnalyzeCommand::summary() const {
+  return name_ == "nan_analyze" ? "Find the operator that made the first NaN or infinity."
+                                : "The same as nan_analyze.";
+}
+
+void NanAnalyzeCommand::Configure(CLI::App& app) {
+  app.add_option("-i,--input_path", options_.input,
+                 "Folder of one step of the dump, with a rank<N> folder per rank")
+      ->type_name("STEP_DIR");
+  AddOutputFlag(app, output_, "Folder for the result files; made only when there is a result");
+  app.add_option("--all-steps", all_steps_,
+                 "Instead of -i: search every step<N> of this folder up to the first bad one")
+      ->type_name("DUMP_DIR");
+  app.add_option("--format", format_, "What to print: text (default), json or md")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"text", "json", "md"}));
+  app.add_option("--topk", options_.top, "Describe this many origins in order (default 1)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000));
+  app.add_flag("--graph", options_.graph,
+               "Also write how it spread as a graph, in JSON and for Mermaid");
+  app.add_flag("--mask-aware,!--no-mask-aware", options_.mask_aware,
+               "Masks of -inf and constants that were asked for are no origins (default: on)");
+  app.add_option("--threshold", options_.threshold,
+                 "Values beyond this magnitude are bad, too")
+      ->type_name("T")
+      ->check(CLI::NonNegativeNumber);
+  app.add_flag("--levels", options_.levels,
+               "Also judge every operator by itself: critical, high, medium");
+  app.add_option("--fail-on", fail_on_, "Exit with 1 when there is such an answer: origin or any")
+      ->type_name("LEVEL")
+      ->check(CLI::IsMember({"origin", "any"}));
+  AddThreadsFlag(app, options_.threads);
+  app.footer(kExamples);
+}
+
+Status NanAnalyzeCommand::CheckFlags() {
+  if (options_.input.empty() == all_steps_.empty()) {
+    return UsageError(all_steps_.empty() ? "nothing to search"
+                                         : "-i and --all-steps exclude each other")
+        .WithHint("msprobe nan_analyze -i dump/step0, or --all-steps dump");
+  }
+  if (!all_steps_.empty()) {
+    options_.all_steps = true;
+    options_.input = all_steps_;
+  }
+  if (!output_.empty()) {
+    options_.output = output_;
+  }
+  std::error_code error;
+  if (std::filesystem::exists(options_.output, error) &&
+      !std::filesystem::is_directory(options_.output, error)) {
+    return UsageError(fmt::format("the output folder {} is a file", options_.output.string()));
+  }
+  return {};
+}
+
+Result<ExitCode> NanAnalyzeCommand::Run(const Context& context) {
+  MSP_RETURN_IF_ERROR(CheckFlags());
+  options_.quiet = context.quiet || format_ != "text";
+  MSP_ASSIGN_OR_RETURN(const nan::Answer answer, nan::Analyze(options_));
+  for (const std::string& warning : answer.step.warnings) {
+    base::LogWarning(warning);
+  }
+  const bool found = answer.step.outcome == nan::Outcome::kFound;
+  const bool any = answer.step.outcome != nan::Outcome::kGood;
+  const ExitCode code = (fail_on_ == "origin" && found) || (fail_on_ == "any" && any)
+                            ? ExitCode::kFindings
+                            : ExitCode::kDone;
+  if (context.quiet) {
+    return code;
+  }
+  if (format_ == "json") {
+    MSP_RETURN_IF_ERROR(Print(nan::AnswerJson(answer, static_cast<int>(code))));
+  } else if (format_ == "md") {
+    MSP_RETURN_IF_ERROR(Print(nan::MarkdownAnswer(answer)));
+  } else {
+    MSP_RETURN_IF_ERROR(Print(
+        nan::ScreenAnswer(answer, {context.width, context.color, options_.levels})));
+  }
+  return code;
+}
+
+}  // namespace msprobe::commands

@@ -1,0 +1,33 @@
+// msprobe nan_analyze, also overflow_check: the first NaN or infinity of a step.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/analysis/nan/nan.h"
+#include "src/commands/command.h"
+
+namespace msprobe::commands {
+
+class NanAnalyzeCommand final : public Command {
+ public:
+  // The same under each of the names that versions of the Python tool gave it.
+  explicit NanAnalyzeCommand(std::string_view name) : name_(name) {}
+
+  std::string_view name() const override { return name_; }
+  std::string_view summary() const override;
+  void Configure(CLI::App& app) override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  Status CheckFlags();
+
+  const std::string_view name_;
+  analysis::nan::Options options_;
+  std::filesystem::path all_steps_;
+  std::filesystem::path output_;
+  std::string format_ = "text";
+  std::string fail_on_;
+};
+
+}  // namespace msprobe::commands

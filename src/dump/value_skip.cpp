@@ -1,0 +1,215 @@
+#include "src/dump/value_skip.h"
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace msprobe::dump::internal {
+namespace {
+
+constexpr size_t kBlockBytes = 64;
+
+char Lower(char c) { return static_cast<char>(c | 0x20); }
+
+// Bit i of each mask speaks of byte i of a block.
+struct BlockMasks {
+  uint64_t quotes = 0;
+  uint64_t backslashes = 0;
+  uint64_t opening = 0;  // { and [
+  uint64_t closing = 0;  // } and ]
+  uint64_t capitals = 0;  // N and I: of NaN and Infinity where they stand outside of texts
+  uint64_t ends = 0;      // n and f in either case: last letters of "nan" and "inf"
+};
+
+#if defined(__SSE2__)
+BlockMasks Classify(const char* block) {
+  BlockMasks masks;
+  const __m128i case_bit = _mm_set1_epi8(0x20);
+  for (size_t part = 0; part < kBlockBytes / 16; ++part) {
+    const __m128i bytes =
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + part * 16));
+    const __m128i lower = _mm_or_si128(bytes, case_bit);
+    const auto put = [part](uint64_t& mask, __m128i hits) {
+      mask |= static_cast<uint64_t>(static_cast<unsigned>(_mm_movemask_epi8(hits))) << (part * 16);
+    };
+    const auto is = [](__m128i values, char wanted) {
+      return _mm_cmpeq_epi8(values, _mm_set1_epi8(wanted));
+    };
+    put(masks.quotes, is(bytes, '"'));
+    put(masks.backslashes, is(bytes, '\\'));
+    put(masks.opening, is(lower, '{'));  // '[' | 0x20 is '{'
+    put(masks.closing, is(lower, '}'));
+    put(masks.capitals, _mm_or_si128(is(bytes, 'N'), is(bytes, 'I')));
+    put(masks.ends, _mm_or_si128(is(lower, 'n'), is(lower, 'f')));
+  }
+  return masks;
+}
+#else
+BlockMasks Classify(const char* block) {
+  BlockMasks masks;
+  for (size_t i = 0; i < kBlockBytes; ++i) {
+    const char c = block[i];
+    const char lower = Lower(c);
+    const auto put = [i](uint64_t& mask, bool hit) { mask |= uint64_t{hit} << i; };
+    put(masks.quotes, c == '"');
+    put(masks.backslashes, c == '\\');
+    put(masks.opening, lower == '{');
+    put(masks.closing, lower == '}');
+    put(masks.capitals, c == 'N' || c == 'I');
+    put(masks.ends, lower == 'n' || lower == 'f');
+  }
+  return masks;
+}
+#endif
+
+// Bit i: an odd number of the bits up to and including i is set.
+uint64_t PrefixParity(uint64_t bits) {
+  for (unsigned shift = 1; shift < 64; shift *= 2) {
+    bits ^= bits << shift;
+  }
+  return bits;
+}
+
+// Whether the text whose closing quote this is ends in "nan" or "inf". At least three bytes of the
+// document stand in front.
+bool EndsNonFinite(const char* closing_quote) {
+  const char first = Lower(closing_quote[-3]);
+  const char second = Lower(closing_quote[-2]);
+  const char third = Lower(closing_quote[-1]);
+  return (first == 'n' && second == 'a' && third == 'n') ||
+         (first == 'i' && second == 'n' && third == 'f');
+}
+
+class ContainerSkip {
+ public:
+  ContainerSkip(const char* at, const char* end) : begin_(at), at_(at), end_(end) {}
+
+  SkippedValue Run() {
+    char padded[kBlockBytes];
+    while (at_ < end_) {
+      const auto left = static_cast<size_t>(end_ - at_);
+      const size_t length = left < kBlockBytes ? left : kBlockBytes;
+      const char* block = at_;
+      if (length < kBlockBytes) {
+        std::memset(padded, ' ', sizeof(padded));
+        std::memcpy(padded, at_, length);
+        block = padded;
+      }
+      const BlockMasks masks = Classify(block);
+      const char* stop = masks.backslashes == 0 && !escaped_ ? PlainBlock(masks) : SlowBlock(length);
+      if (stop != nullptr) {
+        return {stop, suspicious_};
+      }
+      at_ += length;
+    }
+    return {nullptr, suspicious_};
+  }
+
+ private:
+  // Returns the place behind the container's end when it is in this block.
+  const char* PlainBlock(const BlockMasks& masks) {
+    // Set from an opening quote up to the byte before its closing one.
+    const uint64_t inside = PrefixParity(masks.quotes) ^ (in_text_ ? ~uint64_t{0} : 0);
+    in_text_ = (inside >> 63U) != 0;
+    suspicious_ = suspicious_ || (masks.capitals & ~inside) != 0;
+    const uint64_t closing_quotes = masks.quotes & ~inside;
+    // The letter in front of a quote that opens this block is not in its masks.
+    uint64_t endings = closing_quotes & ((masks.ends << 1U) | 1U);
+    for (; !suspicious_ && endings != 0; endings &= endings - 1) {
+      const char* quote = at_ + std::countr_zero(endings);
+      suspicious_ = quote - begin_ >= 3 && EndsNonFinite(quote);
+    }
+    const uint64_t opening = masks.opening & ~inside;
+    const uint64_t closing = masks.closing & ~inside;
+    const auto closed = static_cast<uint64_t>(std::popcount(closing));
+    if (closed < depth_) {
+      depth_ += static_cast<uint64_t>(std::popcount(opening));
+      depth_ -= closed;
+      return nullptr;
+    }
+    for (uint64_t brackets = opening | closing; brackets != 0; brackets &= brackets - 1) {
+      const auto bit = static_cast<unsigned>(std::countr_zero(brackets));
+      if (((opening >> bit) & 1U) != 0) {
+        ++depth_;
+      } else if (--depth_ == 0) {
+        return at_ + bit + 1;
+      }
+    }
+    return nullptr;
+  }
+
+  // Escapes are rare: byte by byte. What stands behind one is looked at by the caller.
+  const char* SlowBlock(size_t length) {
+    suspicious_ = true;
+    for (const char* at = at_; at < at_ + length; ++at) {
+      if (escaped_) {
+        escaped_ = false;
+      } else if (in_text_) {
+        escaped_ = *at == '\\';
+        in_text_ = *at != '"';
+      } else if (*at == '"') {
+        in_text_ = true;
+      } else if (*at == '{' || *at == '[') {
+        ++depth_;
+      } else if ((*at == '}' || *at == ']') && --depth_ == 0) {
+        return at + 1;
+      }
+    }
+    return nullptr;
+  }
+
+  const char* const begin_;
+  const char* at_;
+  const char* const end_;
+  uint64_t depth_ = 0;
+  bool in_text_ = false;
+  bool escaped_ = false;
+  bool suspicious_ = false;
+};
+
+}  // namespace
+
+const char* SkipBlanks(const char* at, const char* end) {
+  while (at != end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) {
+    ++at;
+  }
+  return at;
+}
+
+const char* EndOfText(const char* at, const char* end, bool* escaped) {
+  while (at != end && *at != '"') {
+    if (*at == '\\') {
+      *escaped = true;
+      if (++at == end) {
+        return nullptr;
+      }
+    }
+    ++at;
+  }
+  return at == end ? nullptr : at;
+}
+
+SkippedValue SkipValue(const char* at, const char* end) {
+  if (at == end) {
+    return {};
+  }
+  if (*at == '{' || *at == '[') {
+    return ContainerSkip(at, end).Run();
+  }
+  if (*at == '"') {
+    bool escaped = false;
+    const char* quote = EndOfText(at + 1, end, &escaped);
+    return {quote == nullptr ? nullptr : quote + 1, true};
+  }
+  while (at != end && std::memchr(",]} \t\r\n", *at, 7) == nullptr) {
+    ++at;
+  }
+  // A number at the very end may have lost digits.
+  return {at == end ? nullptr : at, true};
+}
+
+}  // namespace msprobe::dump::internal
