@@ -55,8 +55,7 @@ void NanAnalyzeCommand::Configure(CLI::App& app) {
                "Also write how it spread as a graph, in JSON and for Mermaid");
   app.add_flag("--mask-aware,!--no-mask-aware", options_.mask_aware,
                "Masks of -inf and constants that were asked for are no origins (default: on)");
-  app.add_option("--threshold", options_.threshold,
-                 "Values beyond this magnitude are bad, too")
+  app.add_option("--threshold", options_.threshold, "Values beyond this magnitude are bad, too")
       ->type_name("T")
       ->check(CLI::NonNegativeNumber);
   app.add_flag("--levels", options_.levels,
@@ -109,8 +108,8 @@ Result<ExitCode> NanAnalyzeCommand::Run(const Context& context) {
   } else if (format_ == "md") {
     MSP_RETURN_IF_ERROR(Print(nan::MarkdownAnswer(answer)));
   } else {
-    MSP_RETURN_IF_ERROR(Print(
-        nan::ScreenAnswer(answer, {context.width, context.color, options_.levels})));
+    MSP_RETURN_IF_ERROR(
+        Print(nan::ScreenAnswer(answer, {context.width, context.color, options_.levels})));
   }
   return code;
 }

@@ -75,8 +75,8 @@ class Scanner {
       }
       std::string_view name(key, static_cast<size_t>(quote - key));
       if (escaped) {
-        MSP_ASSIGN_OR_RETURN(
-            decoded_, json::ParseValueTree(std::string_view(key - 1, name.size() + 2)));
+        MSP_ASSIGN_OR_RETURN(decoded_,
+                             json::ParseValueTree(std::string_view(key - 1, name.size() + 2)));
         name = decoded_[0].text;
       }
       at_ = internal::SkipBlanks(quote + 1, end_);
@@ -145,7 +145,8 @@ Result<EntryScanOutcome> ScanEntryText(std::string_view text, const VisitScanned
 
 Result<EntryScanOutcome> ScanEntries(const std::filesystem::path& path,
                                      const VisitScannedEntry& on_entry) {
-  // Pages that were walked over are given back now and then, or the whole file would stay in memory.
+  // Pages that were walked over are given back now and then, or the whole file would stay in
+  // memory.
   constexpr uint64_t kReleaseBytes = uint64_t{4} << 20U;
   MSP_ASSIGN_OR_RETURN(const internal::JsonSource file, internal::JsonSource::Open(path));
   uint64_t released = 0;
@@ -183,7 +184,8 @@ Result<EntryAccess> EntryAccess::Open(const std::filesystem::path& path) {
 Result<EntryTree> EntryAccess::Read(uint64_t offset, uint64_t bytes) const {
   const std::string_view text = file_->source.text();
   if (offset > text.size() || bytes > text.size() - offset) {
-    return IoError(fmt::format("cannot read {}: it became shorter meanwhile", file_->path.string()));
+    return IoError(
+        fmt::format("cannot read {}: it became shorter meanwhile", file_->path.string()));
   }
   Result<EntryTree> tree = json::ParseValueTree(text.substr(offset, bytes));
   if (!tree.ok()) {

@@ -19,8 +19,8 @@ char Lower(char c) { return static_cast<char>(c | 0x20); }
 struct BlockMasks {
   uint64_t quotes = 0;
   uint64_t backslashes = 0;
-  uint64_t opening = 0;  // { and [
-  uint64_t closing = 0;  // } and ]
+  uint64_t opening = 0;   // { and [
+  uint64_t closing = 0;   // } and ]
   uint64_t capitals = 0;  // N and I: of NaN and Infinity where they stand outside of texts
   uint64_t ends = 0;      // n and f in either case: last letters of "nan" and "inf"
 };
@@ -30,8 +30,7 @@ BlockMasks Classify(const char* block) {
   BlockMasks masks;
   const __m128i case_bit = _mm_set1_epi8(0x20);
   for (size_t part = 0; part < kBlockBytes / 16; ++part) {
-    const __m128i bytes =
-        _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + part * 16));
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + part * 16));
     const __m128i lower = _mm_or_si128(bytes, case_bit);
     const auto put = [part](uint64_t& mask, __m128i hits) {
       mask |= static_cast<uint64_t>(static_cast<unsigned>(_mm_movemask_epi8(hits))) << (part * 16);
@@ -100,7 +99,8 @@ class ContainerSkip {
         block = padded;
       }
       const BlockMasks masks = Classify(block);
-      const char* stop = masks.backslashes == 0 && !escaped_ ? PlainBlock(masks) : SlowBlock(length);
+      const char* stop =
+          masks.backslashes == 0 && !escaped_ ? PlainBlock(masks) : SlowBlock(length);
       if (stop != nullptr) {
         return {stop, suspicious_};
       }

@@ -167,11 +167,12 @@ class FactsReader final : public json::Handler {
     if (section_ == Section::kNone || is_buffer_) {
       return;
     }
+    facts_.has_bad_parameters =
+        facts_.has_bad_parameters || (section_ == Section::kParameters && bad != 0);
     // item_ was counted up in front of the item that this tensor is or lies in.
     const bool first = section_ == Section::kArguments && item_ == 1;
     (first ? facts_.first_input : facts_.other_inputs) |= bad;
-    facts_.inputs_look_like_masks =
-        facts_.inputs_look_like_masks && (bad == 0 || looks_like_mask);
+    facts_.inputs_look_like_masks = facts_.inputs_look_like_masks && (bad == 0 || looks_like_mask);
     facts_.has_lowest_input = facts_.has_lowest_input || has_lowest;
   }
 

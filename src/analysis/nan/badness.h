@@ -27,10 +27,11 @@ struct EntryFacts {
   Badness other_inputs = 0;  // of the other arguments, keyword arguments apart from "out", and
                              // parameters
   Badness output = 0;
-  Badness constants = 0;         // kinds among plain numbers given as arguments, e.g. -inf
-  bool has_huge_constant = false;  // a plain number that float16 cannot hold
+  bool has_bad_parameters = false;
+  Badness constants = 0;               // kinds among plain numbers given as arguments, e.g. -inf
+  bool has_huge_constant = false;      // a plain number that float16 cannot hold
   bool inputs_look_like_masks = true;  // every bad input has -inf and otherwise nothing above zero
-  bool has_lowest_input = false;  // some input's Min is the lowest number of a floating type
+  bool has_lowest_input = false;       // some input's Min is the lowest number of a floating type
   bool is_recompute = false;
   bool is_object = false;  // the entry has members at all
 };

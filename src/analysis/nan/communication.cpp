@@ -15,13 +15,13 @@ using dump::Node;
 using dump::NodeKind;
 
 // Found anywhere in a name behind "Distributed.".
-constexpr std::array<std::string_view, 8> kWords = {"send",       "recv",     "broadcast", "reduce",
-                                                    "all_gather", "all_to_all", "scatter",   "gather"};
+constexpr std::array<std::string_view, 8> kWords = {
+    "send", "recv", "broadcast", "reduce", "all_gather", "all_to_all", "scatter", "gather"};
 
 constexpr std::array<std::string_view, 3> kSends = {"send", "isend", "send_object_list"};
 constexpr std::array<std::string_view, 3> kReceives = {"recv", "irecv", "recv_object_list"};
-constexpr std::array<std::string_view, 5> kRooted = {"broadcast", "scatter", "broadcast_object_list",
-                                                     "scatter_object_list", "batch_broadcast"};
+constexpr std::array<std::string_view, 5> kRooted = {
+    "broadcast", "scatter", "broadcast_object_list", "scatter_object_list", "batch_broadcast"};
 constexpr std::array<std::string_view, 3> kToRoot = {"reduce", "gather", "gather_object"};
 
 // The argument that a collective fills: its keyword, and its position where no keyword is given.
@@ -128,7 +128,7 @@ class CallReader {
  private:
   uint32_t Member(std::string_view key) const {
     return tree_.size() > 0 && tree_[0].kind == NodeKind::kObject ? tree_.Find(0, key)
-                                                                 : EntryTree::kNone;
+                                                                  : EntryTree::kNone;
   }
 
   TensorsBelow Below(uint32_t index) const {

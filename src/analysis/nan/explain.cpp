@@ -27,11 +27,13 @@ std::string MemberText(const EntryTree& tree, uint32_t object, std::string_view 
 
 Badness BadnessOfMember(const EntryTree& tree, uint32_t object, std::string_view key) {
   const uint32_t at = tree.Find(object, key);
-  return at == EntryTree::kNone ? Badness{0} : BadnessOfText(MemberText(tree, object, key)) |
-         (dump::CompactText(tree, at) == "NaN"         ? kNan
-          : dump::CompactText(tree, at) == "Infinity"  ? kPositiveInfinity
-          : dump::CompactText(tree, at) == "-Infinity" ? kNegativeInfinity
-                                                       : Badness{0});
+  return at == EntryTree::kNone
+             ? Badness{0}
+             : BadnessOfText(MemberText(tree, object, key)) |
+                   (dump::CompactText(tree, at) == "NaN"         ? kNan
+                    : dump::CompactText(tree, at) == "Infinity"  ? kPositiveInfinity
+                    : dump::CompactText(tree, at) == "-Infinity" ? kNegativeInfinity
+                                                                 : Badness{0});
 }
 
 class ValueLister {
@@ -67,9 +69,8 @@ class ValueLister {
       Open& parent = open.back();
       path.resize(parent.name_bytes);
       path += '.';
-      path += tree_[parent.node].kind == NodeKind::kList
-                  ? std::to_string(parent.next_item++)
-                  : base::Printable(tree_[index].key);
+      path += tree_[parent.node].kind == NodeKind::kList ? std::to_string(parent.next_item++)
+                                                         : base::Printable(tree_[index].key);
       if (tree_[index].kind == NodeKind::kObject && AddLine(index, path)) {
         index = tree_[index].end;
         continue;
@@ -85,10 +86,10 @@ class ValueLister {
     ValueLine line;
     line.name = path;
     if (tree_.Find(object, "Max") != EntryTree::kNone) {
-      line.text = fmt::format("{} {}  max {}  min {}",
-                              PlainDtype(MemberText(tree_, object, "dtype")),
-                              MemberText(tree_, object, "shape"), MemberText(tree_, object, "Max"),
-                              MemberText(tree_, object, "Min"));
+      line.text =
+          fmt::format("{} {}  max {}  min {}", PlainDtype(MemberText(tree_, object, "dtype")),
+                      MemberText(tree_, object, "shape"), MemberText(tree_, object, "Max"),
+                      MemberText(tree_, object, "Min"));
       line.badness = BadnessOfMember(tree_, object, "Max") | BadnessOfMember(tree_, object, "Min");
     } else if (tree_.Find(object, "group_ranks") != EntryTree::kNone) {
       line.text = "group " + MemberText(tree_, object, "group_ranks");
@@ -118,13 +119,15 @@ std::string FirstLine(const StepAnswer& answer) {
       return fmt::format("FOUND: the first {} came out of a communication, {} (rank {})", made,
                          name, first.rank);
     case OriginKind::kMissingPartner:
-      return fmt::format("FOUND: the first {} reached rank {} from a rank that is not in the dump, "
-                         "by {}",
-                         made, first.rank, name);
+      return fmt::format(
+          "FOUND: the first {} reached rank {} from a rank that is not in the dump, "
+          "by {}",
+          made, first.rank, name);
     case OriginKind::kExternalInput:
-      return fmt::format("ENTERED: {} came into rank {} from outside of what was recorded, first "
-                         "seen by {}",
-                         made, first.rank, name);
+      return fmt::format(
+          "ENTERED: {} came into rank {} from outside of what was recorded, first "
+          "seen by {}",
+          made, first.rank, name);
     case OriginKind::kConstant:
       return fmt::format("ENTERED: rank {} was asked for {}, as a constant of {}", first.rank, made,
                          name);
@@ -149,12 +152,11 @@ std::string Headline(const Answer& answer) {
     return where + FirstLine(step);
   }
   const size_t steps = answer.good_steps.size() + 1;
-  return fmt::format("GOOD: no NaN and no infinity {}in {} of {}{}",
-                     step.search.weak.empty() ? "" : "that needs an explanation ",
-                     base::Plural(step.operator_count, "operator"),
-                     base::Plural(step.ranks.size(), "rank"),
-                     steps > 1 ? fmt::format(" in the last of {}", base::Plural(steps, "step"))
-                               : "");
+  return fmt::format(
+      "GOOD: no NaN and no infinity {}in {} of {}{}",
+      step.search.weak.empty() ? "" : "that needs an explanation ",
+      base::Plural(step.operator_count, "operator"), base::Plural(step.ranks.size(), "rank"),
+      steps > 1 ? fmt::format(" in the last of {}", base::Plural(steps, "step")) : "");
 }
 
 std::string_view KindSentence(OriginKind kind) {
@@ -228,10 +230,9 @@ std::vector<std::string> OwnFrames(const std::vector<std::string>& stack) {
   std::vector<std::string> own;
   for (const std::string& frame : stack) {
     const std::string_view file = std::string_view(frame).substr(0, frame.find(", line"));
-    const bool is_library =
-        std::any_of(kLibraries.begin(), kLibraries.end(), [&](std::string_view part) {
-          return file.find(part) != std::string_view::npos;
-        });
+    const bool is_library = std::any_of(
+        kLibraries.begin(), kLibraries.end(),
+        [&](std::string_view part) { return file.find(part) != std::string_view::npos; });
     if (!is_library) {
       own.push_back(frame);
     }
@@ -248,12 +249,11 @@ std::vector<ChainLine> ChainLines(const StepAnswer& answer) {
   for (const Arrival& arrival : answer.propagation.chain) {
     const RankDump& from = answer.ranks[arrival.from_rank];
     const RankDump& to = answer.ranks[arrival.to_rank];
-    const std::string from_name =
-        base::Printable(from.operators[arrival.from_operator].name);
+    const std::string from_name = base::Printable(from.operators[arrival.from_operator].name);
     if (lines.empty() || lines.back().from_rank != from.rank ||
         lines.back().from_name != from_name) {
-      lines.push_back({from.rank, from_name, {},
-                       base::Printable(to.operators[arrival.to_operator].name)});
+      lines.push_back(
+          {from.rank, from_name, {}, base::Printable(to.operators[arrival.to_operator].name)});
     }
     lines.back().to_ranks.push_back(to.rank);
   }

@@ -101,9 +101,9 @@ std::string InputSignature(const dump::EntryTree& entry) {
       }
       const bool is_container =
           node.kind == dump::NodeKind::kObject || node.kind == dump::NodeKind::kList;
-      signature += fmt::format("{}:{};", node.key,
-                               is_container ? fmt::format("{}", node.child_count)
-                                            : dump::CompactText(entry, index));
+      signature += fmt::format(
+          "{}:{};", node.key,
+          is_container ? fmt::format("{}", node.child_count) : dump::CompactText(entry, index));
     }
   }
   return signature;
@@ -148,6 +148,20 @@ void FindFirstRuns(const RankDump& rank, std::vector<Recomputed>& wanted) {
   static_cast<void>(dump::ScanEntries(rank.folder / dump::kDumpFileName, visit).ok());
 }
 
+// Says so when the operator or a module around it had bad weights.
+std::string NoteOnParameters(const RankDump& rank, const std::vector<std::string>& modules) {
+  for (auto name = modules.rbegin(); name != modules.rend(); ++name) {
+    const auto found = std::find_if(
+        rank.operators.begin(), rank.operators.end(),
+        [&](const Operator& one) { return one.has_bad_parameters && one.name == *name; });
+    if (found != rank.operators.end()) {
+      return fmt::format("the weights of {} were bad before it ran: look at an earlier step",
+                         base::Printable(*name));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<Finding> Describe(std::span<const RankDump> ranks, std::span<const Origin> origins,
@@ -173,6 +187,9 @@ std::vector<Finding> Describe(std::span<const RankDump> ranks, std::span<const O
         dump::ParseEntryName(one.name).direction == dump::Direction::kBackward) {
       finding.forward_stack = from.Stack(dump::WithDirection(one.name, dump::Direction::kForward));
     }
+    if (finding.kind == OriginKind::kExternalInput) {
+      finding.note = NoteOnParameters(rank, finding.modules);
+    }
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -180,22 +197,38 @@ std::vector<Finding> Describe(std::span<const RankDump> ranks, std::span<const O
 
 std::vector<Origin> WithoutContainers(std::span<const RankDump> ranks,
                                       std::span<const Origin> origins) {
-  std::vector<std::string> ignored;
-  std::map<uint32_t, RankFiles> files;
+  std::map<uint32_t, std::vector<std::string_view>> names;  // of the origins of each rank
+  std::set<uint32_t> with_modules;
+  for (const Origin& origin : origins) {
+    const std::string_view name = ranks[origin.rank_place].operators[origin.operator_place].name;
+    names[origin.rank_place].push_back(name);
+    if (dump::ParseEntryName(name).is_module) {
+      with_modules.insert(origin.rank_place);
+    }
+  }
   std::map<uint32_t, std::set<std::string, std::less<>>> containers;
+  for (const uint32_t place : with_modules) {
+    std::vector<std::string_view>& inside = names[place];
+    for (const Operator& one : ranks[place].operators) {
+      if (one.has_bad_parameters) {
+        inside.push_back(one.name);
+      }
+    }
+    std::vector<std::string> ignored;  // told when the findings are described
+    RankFiles files(ranks[place], ignored);
+    for (const std::string_view name : inside) {
+      std::vector<std::string> modules = files.Modules(name);
+      modules.pop_back();  // the operator itself
+      containers[place].insert(modules.begin(), modules.end());
+    }
+  }
   std::vector<Origin> kept;
   for (const Origin& origin : origins) {
-    const RankDump& rank = ranks[origin.rank_place];
-    const std::string_view name = rank.operators[origin.operator_place].name;
-    std::set<std::string, std::less<>>& around = containers[origin.rank_place];
-    if (around.contains(name)) {
-      continue;
+    const std::string_view name = ranks[origin.rank_place].operators[origin.operator_place].name;
+    const auto around = containers.find(origin.rank_place);
+    if (around == containers.end() || !around->second.contains(name)) {
+      kept.push_back(origin);
     }
-    RankFiles& from = files.try_emplace(origin.rank_place, rank, ignored).first->second;
-    for (std::string& module : from.Modules(name)) {
-      around.insert(std::move(module));
-    }
-    kept.push_back(origin);
   }
   return kept;
 }

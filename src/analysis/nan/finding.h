@@ -15,8 +15,8 @@ namespace msprobe::analysis::nan {
 std::vector<Finding> Describe(std::span<const RankDump> ranks, std::span<const Origin> origins,
                               std::vector<std::string>& warnings);
 
-// The origins without modules that merely contain an earlier one of the same rank: their inputs are
-// good and their outputs bad, but it was made inside of them. The first one always stays.
+// The origins without modules around another one of the same rank, or around weights that were bad
+// before: their inputs are good and their outputs bad, but they only pass it on.
 std::vector<Origin> WithoutContainers(std::span<const RankDump> ranks,
                                       std::span<const Origin> origins);
 

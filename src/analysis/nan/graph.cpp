@@ -112,16 +112,16 @@ std::string GraphMermaid(std::span<const RankDump> ranks, std::span<const Origin
     if (i == 0 || graph.nodes[i - 1].rank_place != node.rank_place) {
       text += fmt::format("  subgraph rank{}\n", rank.rank);
     }
-    const std::string name = base::ReplaceAll(
-        base::Printable(rank.operators[node.operator_place].name), "\"", "'");
+    const std::string name =
+        base::ReplaceAll(base::Printable(rank.operators[node.operator_place].name), "\"", "'");
     text += fmt::format("    n{}[\"{}\"]{}\n", i, name, node.is_origin ? ":::origin" : "");
     if (i + 1 == graph.nodes.size() || graph.nodes[i + 1].rank_place != node.rank_place) {
       text += "  end\n";
     }
   }
   for (const Edge& edge : graph.edges) {
-    text += fmt::format("  n{} {} n{}\n", edge.from, edge.is_communication ? "==>" : "-->",
-                        edge.to);
+    text +=
+        fmt::format("  n{} {} n{}\n", edge.from, edge.is_communication ? "==>" : "-->", edge.to);
   }
   text += "  classDef origin fill:#f88,stroke:#900\n";
   return text;

@@ -56,8 +56,8 @@ bool IsAllowed(const LevelFinding& finding) {
   }
   const std::string key = std::string(parts[0]) + "." + std::string(parts[1]);
   const auto& rules = AllowedPositions();
-  const auto rule = std::find_if(rules.begin(), rules.end(),
-                                 [&](const Allowed& one) { return one.name == key; });
+  const auto rule =
+      std::find_if(rules.begin(), rules.end(), [&](const Allowed& one) { return one.name == key; });
   return rule != rules.end() && HoldsOnly(finding.bad_arguments, rule->arguments) &&
          HoldsOnly(finding.bad_keywords, rule->keywords) &&
          HoldsOnly(finding.bad_outputs, rule->outputs);
@@ -109,8 +109,8 @@ class Judge {
       finding.level = Level::kHigh;
       return Mutates() ? std::optional(finding) : std::nullopt;
     }
-    finding.scene = bad_input ? (bad_output ? Scene::kInputOutput : Scene::kInputOnly)
-                              : Scene::kOutputOnly;
+    finding.scene =
+        bad_input ? (bad_output ? Scene::kInputOutput : Scene::kInputOnly) : Scene::kOutputOnly;
     finding.level = bad_input ? (bad_output ? Level::kHigh : Level::kMedium) : Level::kCritical;
     return finding;
   }

@@ -33,7 +33,7 @@ struct LevelFinding {
   std::string name;
   Level level = Level::kMedium;
   Scene scene = Scene::kInputOnly;
-  std::vector<uint32_t> bad_arguments;     // positions in input_args (or input)
+  std::vector<uint32_t> bad_arguments;  // positions in input_args (or input)
   std::vector<std::string> bad_keywords;
   std::vector<uint32_t> bad_outputs;
 };
@@ -43,8 +43,8 @@ struct LevelSummary {
   std::array<uint64_t, 3> counts{};    // by Level
 };
 
-// Nothing where the operator is as it should be, or where its bad values are those that calls of its
-// kind may have: what torch.empty returns, buffers that are filled by a collective.
+// Nothing where the operator is as it should be, or where its bad values are those that calls of
+// its kind may have: what torch.empty returns, buffers that are filled by a collective.
 std::optional<LevelFinding> JudgeEntry(std::string_view name, const dump::EntryTree& entry);
 
 Result<LevelSummary> JudgeRanks(std::span<const RankDump> ranks, base::ThreadPool& pool);

@@ -70,11 +70,10 @@ class Matcher {
         member.contributes = sends;
         member.data = transfer.data;
         member.output = transfer.output;
-        const auto ends = sends ? std::pair(rank.rank, transfer.peer)
-                                : std::pair(transfer.peer, rank.rank);
+        const auto ends =
+            sends ? std::pair(rank.rank, transfer.peer) : std::pair(transfer.peer, rank.rank);
         const uint32_t series = SeriesOf(ends);
-        const uint32_t event =
-            EventOf(series, counts[series * uint64_t{2} + (sends ? 1 : 0)]++);
+        const uint32_t event = EventOf(series, counts[series * uint64_t{2} + (sends ? 1 : 0)]++);
         matching_.events[event].expected_members = 2;
         matching_.events[event].is_transfer = true;
         events.push_back(event);

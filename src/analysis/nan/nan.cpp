@@ -52,15 +52,15 @@ Status LoadRanks(const StepFolder& folder, const Options& options, base::ThreadP
 }
 
 void Choose(const Options& options, StepAnswer& answer) {
+  answer.search.origins = WithoutContainers(answer.ranks, answer.search.origins);
   const bool found = !answer.search.origins.empty();
-  answer.outcome = found                           ? Outcome::kFound
+  answer.outcome = found                         ? Outcome::kFound
                    : !answer.search.weak.empty() ? Outcome::kEntered
-                                                   : Outcome::kGood;
+                                                 : Outcome::kGood;
   if (answer.outcome == Outcome::kGood) {
     return;
   }
-  std::vector<Origin>& candidates = found ? answer.search.origins : answer.search.weak;
-  candidates = WithoutContainers(answer.ranks, candidates);
+  const std::vector<Origin>& candidates = found ? answer.search.origins : answer.search.weak;
   if (found) {
     answer.reported = ReportedOrigins(answer.ranks, candidates);
   } else {

@@ -25,8 +25,8 @@ struct Options {
   bool all_steps = false;
   bool mask_aware = true;
   double threshold = std::numeric_limits<double>::infinity();
-  size_t top = 1;      // origins to describe, beyond those that are reported together
-  bool graph = false;  // also write the propagation as a graph
+  size_t top = 1;       // origins to describe, beyond those that are reported together
+  bool graph = false;   // also write the propagation as a graph
   bool levels = false;  // also judge every operator by itself
   size_t threads = 0;
   bool quiet = false;
@@ -41,17 +41,17 @@ struct Finding {
   OriginKind kind = OriginKind::kComputed;
   Badness made = 0;
   std::string note;
-  bool reported = false;                 // in the result file, too
-  dump::EntryTree entry;                 // empty when it could not be read again
-  std::vector<std::string> modules;      // root ... parent, the operator last
-  std::vector<std::string> stack;        // innermost frame first; empty when there is none
+  bool reported = false;                   // in the result file, too
+  dump::EntryTree entry;                   // empty when it could not be read again
+  std::vector<std::string> modules;        // root ... parent, the operator last
+  std::vector<std::string> stack;          // innermost frame first; empty when there is none
   std::vector<std::string> forward_stack;  // of a backward operator: where its forward call stood
 };
 
 enum class Outcome : uint8_t {
-  kGood,      // nothing bad that needs an explanation
-  kFound,     // an operator made the bad values
-  kEntered,   // they came from outside of what was recorded, or were asked for
+  kGood,     // nothing bad that needs an explanation
+  kFound,    // an operator made the bad values
+  kEntered,  // they came from outside of what was recorded, or were asked for
 };
 std::string_view OutcomeName(Outcome outcome);  // "good", "found", "entered"
 
@@ -59,13 +59,13 @@ struct StepAnswer {
   std::filesystem::path folder;
   std::optional<int64_t> step;
   Outcome outcome = Outcome::kGood;
-  std::vector<RankDump> ranks;     // by number
-  std::vector<Finding> findings;   // those reported first, then further ones
+  std::vector<RankDump> ranks;    // by number
+  std::vector<Finding> findings;  // those reported first, then further ones
   SearchResult search;
-  std::vector<Origin> reported;    // of the search, same order as the findings
+  std::vector<Origin> reported;  // of the search, same order as the findings
   Propagation propagation;
   std::vector<std::string> warnings;
-  LevelSummary levels;             // only with Options::levels
+  LevelSummary levels;  // only with Options::levels
   std::vector<std::filesystem::path> files;
   uint64_t operator_count = 0;
   uint64_t size_bytes = 0;
@@ -73,7 +73,7 @@ struct StepAnswer {
 };
 
 struct Answer {
-  StepAnswer step;             // the first bad one of several, or the last good one
+  StepAnswer step;                      // the first bad one of several, or the last good one
   std::vector<std::string> good_steps;  // folders in front of it, with all_steps
 };
 

@@ -17,11 +17,11 @@ namespace {
 
 // Calls that write a constant among their arguments to their output.
 constexpr std::array<std::string_view, 25> kFills = {
-    "masked_fill",   "masked_fill_",  "fill",       "fill_",         "full",
-    "full_like",     "new_full",      "index_fill", "index_fill_",   "where",
-    "pad",           "constant_pad_nd", "scatter",  "scatter_",      "index_put",
-    "index_put_",    "__setitem__",   "threshold",  "threshold_",    "fill_diagonal_",
-    "scalar_tensor", "tensor",        "new_tensor", "masked_scatter", "select_scatter"};
+    "masked_fill",   "masked_fill_",    "fill",       "fill_",          "full",
+    "full_like",     "new_full",        "index_fill", "index_fill_",    "where",
+    "pad",           "constant_pad_nd", "scatter",    "scatter_",       "index_put",
+    "index_put_",    "__setitem__",     "threshold",  "threshold_",     "fill_diagonal_",
+    "scalar_tensor", "tensor",          "new_tensor", "masked_scatter", "select_scatter"};
 
 // Calls whose outputs are what lay in memory.
 constexpr std::array<std::string_view, 6> kUninitialised = {
@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, 6> kUninitialised = {
 
 // Calls that overwrite their first argument without reading it.
 constexpr std::array<std::string_view, 14> kOverwriting = {
-    "copy_",   "zero_",      "fill_",       "normal_",  "uniform_", "random_", "exponential_",
+    "copy_",   "zero_",      "fill_",       "normal_",    "uniform_", "random_", "exponential_",
     "cauchy_", "bernoulli_", "log_normal_", "geometric_", "set_",     "eye_",    "ones_"};
 
 // Calls by which additive masks reach the scores.
@@ -84,8 +84,7 @@ class Loader {
     one.text_offset = scanned.offset;
     one.text_bytes = static_cast<uint32_t>(scanned.text.size());
     one.index = static_cast<uint32_t>(dump_.operator_count - 1);
-    const Status status =
-        is_communication ? TakeCall(scanned, one) : TakeOrdinary(scanned, one);
+    const Status status = is_communication ? TakeCall(scanned, one) : TakeOrdinary(scanned, one);
     if (!status.ok()) {
       ++damaged_;
       if (damaged_ == 1) {
@@ -123,8 +122,7 @@ class Loader {
   }
 
   Status TakeOrdinary(const dump::ScannedEntry& scanned, Operator& one) {
-    MSP_ASSIGN_OR_RETURN(const EntryFacts facts,
-                         ReadEntryFacts(scanned.text, options_.threshold));
+    MSP_ASSIGN_OR_RETURN(const EntryFacts facts, ReadEntryFacts(scanned.text, options_.threshold));
     if ((facts.first_input | facts.other_inputs | facts.output) == 0) {
       return {};
     }
@@ -134,6 +132,7 @@ class Loader {
     one.input = static_cast<Badness>(facts.other_inputs | (overwrites ? 0 : facts.first_input));
     one.output = facts.output;
     one.inputs_look_like_masks = facts.inputs_look_like_masks;
+    one.has_bad_parameters = facts.has_bad_parameters;
     one.is_recompute = facts.is_recompute;
     if (name.direction != dump::Direction::kBackward) {
       const bool pads = name.is_module && name.class_name.starts_with("ConstantPad");

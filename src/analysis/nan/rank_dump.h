@@ -33,12 +33,13 @@ struct Operator {
   std::string_view name;  // lives as long as the rank
   uint64_t text_offset = 0;
   uint32_t text_bytes = 0;
-  uint32_t index = 0;      // among all operators of the rank, in the file's order
+  uint32_t index = 0;       // among all operators of the rank, in the file's order
   uint32_t call = kNoCall;  // place in RankDump::calls
-  Badness input = 0;       // of what counts as data; of communication see the call
+  Badness input = 0;        // of what counts as data; of communication see the call
   Badness output = 0;
   Behaviour behaviour = Behaviour::kOrdinary;
   bool inputs_look_like_masks = false;
+  bool has_bad_parameters = false;  // of a module: its weights were bad before it ran
   bool is_recompute = false;
 };
 

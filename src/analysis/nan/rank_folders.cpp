@@ -25,7 +25,8 @@ bool HoldsDump(const fs::path& folder) {
 Result<StepFolder> ReadStep(const fs::path& folder) {
   StepFolder step;
   step.folder = folder;
-  step.step = dump::ParseStepName(fs::absolute(folder).lexically_normal().filename().string()).number;
+  step.step =
+      dump::ParseStepName(fs::absolute(folder).lexically_normal().filename().string()).number;
   MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(folder));
   std::vector<std::string> processes;
   for (const std::string& name : names) {
@@ -139,8 +140,8 @@ Result<StepFolder> FindStep(const fs::path& path) {
                               steps[0].string(), path.string()));
   }
   if (!step.warnings.empty()) {
-    return NotFoundError(fmt::format("no rank in {} holds a {}", path.string(),
-                                     dump::kDumpFileName));
+    return NotFoundError(
+        fmt::format("no rank in {} holds a {}", path.string(), dump::kDumpFileName));
   }
   return NotAStep(path);
 }

@@ -175,9 +175,9 @@ std::string AnswerJson(const Answer& whole, int exit_code) {
     json.EndObject();
   }
   json.EndArray();
-  json.Member("origin_count", uint64_t{answer.outcome == Outcome::kFound
-                                           ? answer.search.origins.size()
-                                           : answer.search.weak.size()});
+  json.Member("origin_count",
+              uint64_t{answer.outcome == Outcome::kFound ? answer.search.origins.size()
+                                                         : answer.search.weak.size()});
   PutChain(json, answer);
   json.Key("ranks");
   json.BeginArray();
@@ -224,12 +224,10 @@ Status WriteResultFiles(const Options& options, StepAnswer& answer) {
   if (answer.outcome != Outcome::kGood) {
     MSP_RETURN_IF_ERROR(write("anomaly_analyze", ".json", AnomalyJson(answer)));
     if (options.graph) {
-      MSP_RETURN_IF_ERROR(
-          write("anomaly_graph", ".json",
-                GraphJson(answer.ranks, answer.reported, answer.propagation)));
-      MSP_RETURN_IF_ERROR(
-          write("anomaly_graph", ".mmd",
-                GraphMermaid(answer.ranks, answer.reported, answer.propagation)));
+      MSP_RETURN_IF_ERROR(write("anomaly_graph", ".json",
+                                GraphJson(answer.ranks, answer.reported, answer.propagation)));
+      MSP_RETURN_IF_ERROR(write("anomaly_graph", ".mmd",
+                                GraphMermaid(answer.ranks, answer.reported, answer.propagation)));
     }
   }
   if (options.levels && !answer.levels.findings.empty()) {

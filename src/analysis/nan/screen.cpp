@@ -37,9 +37,9 @@ void PutFinding(Screen& screen, const StepAnswer& answer, const Finding& finding
   if (!finding.note.empty()) {
     screen.Item("note", finding.note);
   }
-  screen.Item("place", fmt::format("operator {} of {} on its rank",
-                                   base::FormatCount(finding.index + 1),
-                                   base::FormatCount(rank->operator_count)));
+  screen.Item("place",
+              fmt::format("operator {} of {} on its rank", base::FormatCount(finding.index + 1),
+                          base::FormatCount(rank->operator_count)));
   const bool of_forward = finding.stack.empty() && !finding.forward_stack.empty();
   const std::vector<std::string> frames =
       internal::OwnFrames(of_forward ? finding.forward_stack : finding.stack);
@@ -97,9 +97,8 @@ void PutChain(Screen& screen, const StepAnswer& answer) {
 void PutLevels(Screen& screen, const StepAnswer& answer) {
   screen.Heading("Levels, each operator by itself");
   for (const Level level : {Level::kCritical, Level::kHigh, Level::kMedium}) {
-    const auto first =
-        std::find_if(answer.levels.findings.begin(), answer.levels.findings.end(),
-                     [&](const LevelFinding& one) { return one.level == level; });
+    const auto first = std::find_if(answer.levels.findings.begin(), answer.levels.findings.end(),
+                                    [&](const LevelFinding& one) { return one.level == level; });
     std::string text = base::FormatCount(answer.levels.counts[static_cast<size_t>(level)]);
     if (first != answer.levels.findings.end()) {
       text += fmt::format(", first: rank {} {} ({})", first->rank, base::Printable(first->name),
@@ -112,13 +111,12 @@ void PutLevels(Screen& screen, const StepAnswer& answer) {
 void PutFooter(Screen& screen, const StepAnswer& answer) {
   if (answer.operator_count > 0) {
     screen.Blank();
-    screen.Line(fmt::format("{} of {}, {} in {}; {} matched, {} without a partner",
-                            base::Plural(answer.operator_count, "operator"),
-                            base::Plural(answer.ranks.size(), "rank"),
-                            base::FormatBytes(answer.size_bytes),
-                            base::FormatSeconds(answer.seconds),
-                            base::Plural(answer.search.matched_events, "communication"),
-                            base::FormatCount(answer.search.unmatched_calls)));
+    screen.Line(fmt::format(
+        "{} of {}, {} in {}; {} matched, {} without a partner",
+        base::Plural(answer.operator_count, "operator"), base::Plural(answer.ranks.size(), "rank"),
+        base::FormatBytes(answer.size_bytes), base::FormatSeconds(answer.seconds),
+        base::Plural(answer.search.matched_events, "communication"),
+        base::FormatCount(answer.search.unmatched_calls)));
   }
   // Paths are for copying: never cut.
   for (const std::filesystem::path& file : answer.files) {
@@ -162,9 +160,9 @@ std::string MarkdownAnswer(const Answer& whole) {
   const StepAnswer& answer = whole.step;
   std::string text = fmt::format("# {}\n", internal::Headline(whole));
   for (const Finding& finding : answer.findings) {
-    text += fmt::format("\n## rank {}: `{}`\n\n{}: {}.", finding.rank,
-                        base::Printable(finding.name), BadnessText(finding.made),
-                        internal::KindSentence(finding.kind));
+    text +=
+        fmt::format("\n## rank {}: `{}`\n\n{}: {}.", finding.rank, base::Printable(finding.name),
+                    BadnessText(finding.made), internal::KindSentence(finding.kind));
     text += finding.note.empty() ? "\n" : fmt::format(" {}.\n", finding.note);
     const bool of_forward = finding.stack.empty() && !finding.forward_stack.empty();
     const std::vector<std::string> frames =

@@ -16,7 +16,10 @@ namespace {
 class Walk {
  public:
   Walk(std::span<const RankDump> ranks, const Matching& matching, const SearchOptions& options)
-      : ranks_(ranks), matching_(matching), options_(options), states_(ranks.size()),
+      : ranks_(ranks),
+        matching_(matching),
+        options_(options),
+        states_(ranks.size()),
         progress_(matching.events.size()) {}
 
   SearchResult Run() {
@@ -35,9 +38,9 @@ class Walk {
 
  private:
   struct State {
-    size_t next = 0;        // in the rank's operators
+    size_t next = 0;         // in the rank's operators
     int64_t clock_base = 0;  // clock of an operator: this, its index and 1
-    uint32_t pending = 0;   // events that the operator at `next` waits for
+    uint32_t pending = 0;    // events that the operator at `next` waits for
     bool waiting = false;
     bool poisoned = false;
     int64_t poisoned_at = 0;
@@ -122,9 +125,9 @@ class Walk {
     VisitEvent(event, clock);
   }
 
-  // When every rank waits, their calls do not block each other as they stand in the dumps: sends and
-  // receives that were started together, collectives in different order on several streams. The one
-  // that came first goes on; its event stays open.
+  // When every rank waits, their calls do not block each other as they stand in the dumps: sends
+  // and receives that were started together, collectives in different order on several streams. The
+  // one that came first goes on; its event stays open.
   bool ReleaseOne() {
     uint32_t chosen = UINT32_MAX;
     std::tuple<bool, int64_t, uint32_t> best;
@@ -225,9 +228,10 @@ class Walk {
     }
     if (!state.has_external || goes_on) {
       AddWeak(rank, place, from_memory ? OriginKind::kUninitialised : OriginKind::kExternalInput,
-              badness, from_memory ? fmt::format("perhaps what {} left in memory",
-                                                 base::Printable(state.uninitialised))
-                                   : "");
+              badness,
+              from_memory ? fmt::format("perhaps what {} left in memory",
+                                        base::Printable(state.uninitialised))
+                          : "");
       weak_goes_on_.back() = goes_on;
       state.has_external = true;
     }
@@ -345,9 +349,8 @@ class Walk {
   }
 
   void SortOrigins(std::vector<Origin>& origins) const {
-    std::stable_sort(origins.begin(), origins.end(), [this](const Origin& a, const Origin& b) {
-      return Order(a) < Order(b);
-    });
+    std::stable_sort(origins.begin(), origins.end(),
+                     [this](const Origin& a, const Origin& b) { return Order(a) < Order(b); });
     // A call with several transfers may have been found more than once.
     origins.erase(std::unique(origins.begin(), origins.end(),
                               [](const Origin& a, const Origin& b) {
@@ -467,9 +470,8 @@ std::vector<Origin> ReportedOrigins(std::span<const RankDump> ranks,
   for (const Origin& origin : origins) {
     by_index.push_back(&origin);
   }
-  std::stable_sort(by_index.begin(), by_index.end(), [&](const Origin* a, const Origin* b) {
-    return index_of(*a) < index_of(*b);
-  });
+  std::stable_sort(by_index.begin(), by_index.end(),
+                   [&](const Origin* a, const Origin* b) { return index_of(*a) < index_of(*b); });
   for (const Origin* origin : by_index) {
     if (has_one[origin->rank_place]) {
       continue;

@@ -49,8 +49,8 @@ struct SearchOptions {
 };
 
 struct SearchResult {
-  std::vector<Origin> origins;  // by clock, index and rank; none of them weak
-  std::vector<Origin> weak;     // the same of the weak kinds
+  std::vector<Origin> origins;    // by clock, index and rank; none of them weak
+  std::vector<Origin> weak;       // the same of the weak kinds
   std::vector<Arrival> arrivals;  // by clock; at most one per rank
   // Per rank: the clock at which its own data became bad first; nullopt: never.
   std::vector<std::optional<int64_t>> poisoned_at;
