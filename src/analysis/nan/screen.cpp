@@ -32,8 +32,9 @@ void PutFinding(Screen& screen, const StepAnswer& answer, const Finding& finding
   const auto rank = std::find_if(answer.ranks.begin(), answer.ranks.end(),
                                  [&](const RankDump& one) { return one.rank == finding.rank; });
   screen.Heading(fmt::format("rank {}  {}", finding.rank, base::Printable(finding.name)));
-  screen.Item("made", fmt::format("{}: {}", BadnessText(finding.made),
-                                  internal::KindSentence(finding.kind)));
+  screen.Item(
+      IsWeak(finding.kind) ? "bad" : "made",
+      fmt::format("{}: {}", BadnessText(finding.made), internal::KindSentence(finding.kind)));
   if (!finding.note.empty()) {
     screen.Item("note", finding.note);
   }
