@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -32,6 +33,7 @@ Status CannotWrite(const fs::path& path) {
 struct File {
   fs::path path;
   std::string header;
+  std::vector<Op> columns;
   std::string waiting;
   int descriptor = -1;
   bool is_refused = false;  // has other columns
@@ -80,10 +82,17 @@ class CsvWriter : public Writer {
       return {};
     }
     const int64_t first = batch.step / steps_per_file_ * steps_per_file_;
-    File& file =
-        files_[fmt::format("{}_{}-{}.csv", batch.table, first, first + steps_per_file_ - 1)];
+    const std::string name =
+        fmt::format("{}_{}-{}.csv", batch.table, first, first + steps_per_file_ - 1);
+    File& file = files_[name];
     if (file.header.empty()) {
       AppendCsvHeader(batch, file.header);
+      file.columns = batch.columns;
+    } else if (file.columns != batch.columns) {
+      return MismatchError(
+          fmt::format("{}: the columns of step {} differ from those before: its "
+                      "rows are left out",
+                      (folder_ / name).string(), batch.step));
     }
     const size_t before = file.waiting.size();
     AppendCsvRows(batch, rules_, file.waiting);
@@ -188,6 +197,7 @@ class CsvWriter : public Writer {
   const CsvRules rules_;
   const int64_t steps_per_file_;
   std::map<std::string, File, std::less<>> files_;
+  std::set<std::string, std::less<>> opened_;  // with replaces_files
   size_t waiting_bytes_ = 0;
 };
 
