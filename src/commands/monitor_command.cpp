@@ -5,12 +5,16 @@
 #include <CLI/CLI.hpp>
 
 #include "src/commands/monitor_analyse_command.h"
+#include "src/commands/monitor_replay_command.h"
 #include "src/commands/print.h"
 
 namespace msprobe::commands {
 
 // To add a subcommand: a line here, beside the others in the order of their names.
-MonitorCommand::MonitorCommand() { commands_.push_back(std::make_unique<MonitorAnalyseCommand>()); }
+MonitorCommand::MonitorCommand() {
+  commands_.push_back(std::make_unique<MonitorAnalyseCommand>());
+  commands_.push_back(std::make_unique<MonitorReplayCommand>());
+}
 
 void MonitorCommand::Configure(CLI::App& app) {
   app_ = &app;

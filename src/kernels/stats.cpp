@@ -82,8 +82,8 @@ template <class Value>
 SmallRule RuleFor(DType dtype, double zero_below) {
   using Bits = std::conditional_t<sizeof(Value) == 4, uint32_t, uint64_t>;
   SmallRule rule;
-  if (zero_below > 0) {
-    rule.zero_below_bits = std::bit_cast<Bits>(static_cast<Value>(zero_below));
+  if (zero_below != 0) {
+    rule.zero_below_bits = zero_below > 0 ? std::bit_cast<Bits>(static_cast<Value>(zero_below)) : 0;
   }
   rule.normal_bits = std::bit_cast<Bits>(static_cast<Value>(SmallestNormal(dtype)));
   return rule;

@@ -45,7 +45,7 @@ struct StatsPartial {
 // What to find out about small elements in the same pass.
 struct SmallValues {
   // |x| below counts as zero (float32, float16 and bfloat16: compared in float32, so a bound of
-  // less than 1e-45 counts nothing). 0: zeros alone.
+  // less than 1e-45 counts nothing). 0: zeros alone; below 0: nothing.
   double zero_below = 0;
   // Subnormals (below the smallest normal number of the dtype, but not 0), and the smallest
   // magnitude that is not 0.

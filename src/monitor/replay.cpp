@@ -207,8 +207,8 @@ class Player {
     const int64_t micro_step = has_micro_step ? base::ParseInt(parts[2]).value_or(-1) : 0;
     if (parts.size() < 2 || parts.size() > 3 || stage < 0 || stage > INT32_MAX || micro_step < 0 ||
         micro_step > INT32_MAX) {
-      return BadFormatError(fmt::format("{} is no tag \"<stage>:<name>[:<micro step>]/...\"",
-                                        base::Printable(tag)));
+      return BadFormatError(
+          fmt::format("{} is no tag \"<stage>:<name>[:<micro step>]/...\"", base::Printable(tag)));
     }
     row.stage = static_cast<int32_t>(stage);
     row.name = parts[1];

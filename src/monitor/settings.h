@@ -9,7 +9,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/monitor/alert_settings.h"
+#include "src/monitor/alerts.h"
 #include "src/monitor/batch.h"
 
 namespace msprobe::monitor {

@@ -20,6 +20,9 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kWidenElements = 1024;
 constexpr double kExactDoubles = 0x1p53;
+// Sums of tensors up to this size agree with the frameworks' to the last bit, which tables of many
+// digits show; larger ones are added up in more lanes.
+constexpr size_t kExactElements = 1024;
 
 bool IsInteger(DType dtype) {
   const DTypeKind kind = GetDTypeInfo(dtype).kind;
@@ -107,24 +110,6 @@ void ForEachWidened(DType dtype, std::span<const std::byte> block, Visit visit) 
   }
 }
 
-// The sign of a zero that is the smallest or largest element is lost in the fast pass. Of equal
-// zeros the first counts.
-void FindSignOfZeros(DType dtype, std::span<const std::byte> block, TensorNumbers& numbers,
-                     bool& found) {
-  if (found || (numbers.min != 0 && numbers.max != 0)) {
-    return;
-  }
-  ForEachWidened(dtype, block, [&](std::span<const double> values) {
-    for (const double value : values) {
-      if (value == 0 && !found) {
-        found = true;
-        numbers.min = numbers.min == 0 ? value : numbers.min;
-        numbers.max = numbers.max == 0 ? value : numbers.max;
-      }
-    }
-  });
-}
-
 void FindLargestFinite(DType dtype, std::span<const std::byte> block, double& largest) {
   ForEachWidened(dtype, block, [&](std::span<const double> values) {
     for (const double value : values) {
@@ -157,6 +142,68 @@ void ForEachBlock(const TensorView& view, size_t count, Visit visit) {
   }
 }
 
+constexpr size_t kPairwiseLanes = 8;
+constexpr size_t kPairwiseLeaf = 128;
+
+double SumOfLeaf(std::span<const double> values) {
+  double total = 0;
+  if (values.size() < kPairwiseLanes) {
+    for (const double value : values) {
+      total += value;
+    }
+    return total;
+  }
+  std::array<double, kPairwiseLanes> lanes{};
+  const size_t whole = values.size() / kPairwiseLanes * kPairwiseLanes;
+  for (size_t i = 0; i < whole; i += kPairwiseLanes) {
+    for (size_t lane = 0; lane < kPairwiseLanes; ++lane) {
+      lanes[lane] += values[i + lane];
+    }
+  }
+  total = ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
+          ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+  for (const double value : values.subspan(whole)) {
+    total += value;
+  }
+  return total;
+}
+
+// Sums as the frameworks have them, to the last bit: of the elements by halves of halves down to
+// runs of eight lanes, of their squares one after another.
+double FrameworkSums(const TensorView& view, bool is_plain, size_t first, size_t count,
+                     double& square_sum) {
+  if (count > kPairwiseLeaf) {
+    const size_t half = count / 2 / kPairwiseLanes * kPairwiseLanes;
+    const double left = FrameworkSums(view, is_plain, first, half, square_sum);
+    return left + FrameworkSums(view, is_plain, first + half, count - half, square_sum);
+  }
+  const size_t bytes = DTypeSize(view.dtype);
+  std::array<std::byte, kPairwiseLeaf * sizeof(double)> gathered;
+  std::array<double, kPairwiseLeaf> wide;
+  std::span<const std::byte> source(gathered);
+  if (is_plain) {
+    source = {view.data + first * bytes, count * bytes};
+  } else {
+    tensor::CopyElements(view, static_cast<int64_t>(first), static_cast<int64_t>(count),
+                         gathered.data());
+  }
+  const std::span<double> values = std::span(wide).first(count);
+  kernels::WidenToDouble(view.dtype, source, values);
+  for (const double value : values) {
+    square_sum += value * value;
+  }
+  return SumOfLeaf(values);
+}
+
+// The sign of the one element, which the pass over many does not tell.
+double FirstZero(const TensorView& view) {
+  std::array<std::byte, sizeof(double)> element;
+  double value = 0;
+  tensor::CopyElements(view, 0, 1, element.data());
+  kernels::WidenToDouble(view.dtype, element, std::span(&value, 1));
+  return value;
+}
+
 void TakePartial(const kernels::StatsPartial& partial, TensorNumbers& numbers) {
   numbers.element_count = partial.element_count;
   numbers.min = partial.min;
@@ -177,25 +224,19 @@ void LookAgain(const TensorView& view, size_t count, const MeasureRules& rules,
   const DType dtype = view.dtype;
   const bool wide = (dtype == DType::kInt64 || dtype == DType::kUInt64) &&
                     std::max(std::fabs(numbers.min), std::fabs(numbers.max)) >= kExactDoubles;
-  const bool is_float = GetDTypeInfo(dtype).kind == DTypeKind::kFloat;
-  const bool zero_signs = rules.compat && is_float && (numbers.min == 0 || numbers.max == 0);
   const bool least = rules.compat && rules.wants_zeros && rules.eps > 0 &&
                      GetDTypeInfo(dtype).kind == DTypeKind::kSigned;
   const bool finite = rules.wants_small && numbers.inf_count > 0;
-  if (!wide && !zero_signs && !least && !finite) {
+  if (!wide && !least && !finite) {
     return;
   }
   bool is_first = true;
-  bool found_zero = false;
   numbers.largest_finite = finite ? 0 : numbers.largest_finite;
   ForEachBlock(view, count, [&](std::span<const std::byte> block) {
     if (wide && dtype == DType::kInt64) {
       FindExactRange<int64_t>(block, is_first, numbers);
     } else if (wide) {
       FindExactRange<uint64_t>(block, is_first, numbers);
-    }
-    if (zero_signs) {
-      FindSignOfZeros(dtype, block, numbers, found_zero);
     }
     if (least) {
       numbers.zero_count += CountOfLeastIntegers(dtype, block);
@@ -284,6 +325,14 @@ TensorNumbers Measure(const TensorView& view, const MeasureRules& rules) {
     };
     numbers.min_integer = exact(numbers.min);
     numbers.max_integer = exact(numbers.max);
+  }
+  const bool is_complex = GetDTypeInfo(view.dtype).kind == DTypeKind::kComplex;
+  if ((count <= kExactElements || rules.compat) && !is_complex) {
+    numbers.square_sum = 0;
+    numbers.sum = FrameworkSums(view, view.is_plain(), 0, count, numbers.square_sum);
+    if (count == 1 && numbers.sum == 0) {
+      numbers.min = numbers.max = FirstZero(view);
+    }
   }
   LookAgain(view, count, rules, numbers);
   return numbers;

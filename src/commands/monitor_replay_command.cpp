@@ -1,0 +1,48 @@
+#include "src/commands/monitor_replay_command.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "src/base/strings.h"
+#include "src/commands/print.h"
+#include "src/monitor/replay.h"
+
+namespace msprobe::commands {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  msprobe monitor replay --feed case/feed --config case/config.json --output tables
+      <table>_<first>-<last>.csv for every table of the feed
+  msprobe monitor replay --feed case/feed --config case/config.json --output tables --compat
+      numbers and cells exactly as the Python tool writes them
+
+A feed is feed.jsonl (one event a line) and feed.bin (the bytes of the tensors).)";
+
+}  // namespace
+
+void MonitorReplayCommand::Configure(CLI::App& app) {
+  app.add_option("--feed", feed_, "The folder of feed.jsonl and feed.bin")
+      ->type_name("DIR")
+      ->required();
+  app.add_option("--config", config_, "The monitor's configuration: digits, steps per file")
+      ->type_name("JSON")
+      ->required();
+  app.add_option("--output", output_, "Folder for the tables; files of the same name are replaced")
+      ->type_name("DIR")
+      ->required();
+  app.add_flag("--compat", compat_, "Byte for byte as the Python tool, where it is wrong as well");
+  app.footer(kExamples);
+}
+
+Result<ExitCode> MonitorReplayCommand::Run(const Context& context) {
+  MSP_ASSIGN_OR_RETURN(
+      const monitor::ReplayTotals totals,
+      monitor::Replay({.feed = feed_, .config = config_, .output = output_, .compat = compat_}));
+  if (!context.quiet) {
+    MSP_RETURN_IF_ERROR(Print(fmt::format("{} of {} in {}\n", base::Plural(totals.rows, "row"),
+                                          base::Plural(totals.tensors, "tensor"), output_)));
+  }
+  return ExitCode::kDone;
+}
+
+}  // namespace msprobe::commands
