@@ -10,3 +10,17 @@ function(msprobe_embed target symbol file)
     VERBATIM)
   target_sources(${target} PRIVATE "${output}")
 endfunction()
+
+# msprobe_embed_if_made(<target> <symbol> <folder> <name>): the same for a file that may not be there (docs/design/dependencies.md
+# tells which and how to make it); <symbol> is empty then. Looked for at every build.
+function(msprobe_embed_if_made target symbol folder name)
+  file(GLOB file CONFIGURE_DEPENDS "${folder}/${name}")
+  if(NOT file)
+    message(STATUS "${name} is not made: what needs it says so when it is asked")
+    set(file "${CMAKE_CURRENT_BINARY_DIR}/not_made_${symbol}")
+    if(NOT EXISTS "${file}")
+      file(WRITE "${file}" "")
+    endif()
+  endif()
+  msprobe_embed(${target} ${symbol} "${file}")
+endfunction()

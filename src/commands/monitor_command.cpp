@@ -6,6 +6,8 @@
 
 #include "src/commands/monitor_analyse_command.h"
 #include "src/commands/monitor_replay_command.h"
+#include "src/commands/monitor_report_command.h"
+#include "src/commands/monitor_top_command.h"
 #include "src/commands/print.h"
 
 namespace msprobe::commands {
@@ -14,6 +16,8 @@ namespace msprobe::commands {
 MonitorCommand::MonitorCommand() {
   commands_.push_back(std::make_unique<MonitorAnalyseCommand>());
   commands_.push_back(std::make_unique<MonitorReplayCommand>());
+  commands_.push_back(std::make_unique<MonitorReportCommand>());
+  commands_.push_back(std::make_unique<MonitorTopCommand>());
 }
 
 void MonitorCommand::Configure(CLI::App& app) {

@@ -1,0 +1,103 @@
+#include "src/analysis/monitor/report_page.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/analysis/monitor/report_model.h"
+#include "src/base/thread_pool.h"
+#include "src/json/writer.h"
+#include "src/report/web_page.h"
+
+namespace msprobe::resources {
+extern const std::string_view kMonitorReportPage;  // empty: not built
+}
+
+namespace msprobe::monitor {
+namespace {
+
+constexpr int64_t kPageFormat = 1;  // what main.js of the page expects
+
+void AddBlocks(const ReportModel& model, char side, std::vector<report::PageBlock>& blocks) {
+  for (size_t chunk = 0; chunk < model.chunks().size(); ++chunk) {
+    for (size_t op = 0; op < model.ops().size(); ++op) {
+      blocks.push_back(
+          {fmt::format("{}{}_{}", side, chunk, op), [&model, chunk, op](std::string& out) {
+             model.AppendChunk(model.chunks()[chunk], model.ops()[op], out);
+           }});
+    }
+  }
+}
+
+void Describe(const Run& run, ReportOutcome& outcome) {
+  outcome.series = run.series.size();
+  outcome.first_step = std::numeric_limits<int64_t>::max();
+  outcome.last_step = std::numeric_limits<int64_t>::min();
+  std::set<int32_t> ranks;
+  for (const Series& series : run.series) {
+    ranks.insert(series.ranks.begin(), series.ranks.end());
+    if (!series.steps.empty()) {
+      outcome.first_step = std::min(outcome.first_step, series.steps.front());
+      outcome.last_step = std::max(outcome.last_step, series.steps.back());
+    }
+  }
+  outcome.ranks = ranks.size();
+}
+
+}  // namespace
+
+Result<ReportOutcome> WriteReport(const ReportOptions& options) {
+  if (resources::kMonitorReportPage.empty()) {
+    return UnsupportedError("this msprobe was built without the page that a report is made of")
+        .WithHint(
+            "tools/dev/build_web.sh makes it (needs npm), then build msprobe again; analyse, diff, "
+            "top and csv2tb work without");
+  }
+  std::vector<Run> runs;
+  MSP_ASSIGN_OR_RETURN(Run first, ReadRun(options.run, options.read));
+  runs.push_back(std::move(first));
+  if (!options.other.empty()) {
+    MSP_ASSIGN_OR_RETURN(Run second, ReadRun(options.other, options.read));
+    runs.push_back(std::move(second));
+  }
+  ReportOutcome outcome;
+  Describe(runs[0], outcome);
+  base::ThreadPool pool(0);
+  std::vector<std::unique_ptr<ReportModel>> models;
+  std::vector<report::PageBlock> blocks;
+  blocks.push_back({"listing", [&models](std::string& out) {
+                      json::Writer writer(out, -1, json::Writer::NonFinite::kText);
+                      writer.BeginObject();
+                      writer.Member("format", kPageFormat);
+                      writer.Key("runs");
+                      writer.BeginArray();
+                      for (const auto& model : models) {
+                        model->WriteListing(writer);
+                      }
+                      writer.EndArray();
+                      writer.EndObject();
+                    }});
+  for (const Run& run : runs) {
+    if (run.series.empty()) {
+      return NotFoundError(fmt::format("{} has no rows to show", run.root.string()))
+          .WithHint("a monitored run has files such as actv_0-0.csv in <stamp>-rank<R>-<id>/");
+    }
+    models.push_back(std::make_unique<ReportModel>(run, pool));
+    AddBlocks(*models.back(), models.size() == 1 ? 'a' : 'b', blocks);
+    outcome.rows += run.rows;
+    outcome.alerts += run.alerts.size();
+    outcome.non_finite += models.back()->non_finite();
+    outcome.warnings.insert(outcome.warnings.end(), run.warnings.begin(), run.warnings.end());
+  }
+  MSP_ASSIGN_OR_RETURN(
+      outcome.size_bytes,
+      report::WriteWebPage(options.output, resources::kMonitorReportPage, blocks, pool));
+  return outcome;
+}
+
+}  // namespace msprobe::monitor

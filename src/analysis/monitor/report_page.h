@@ -1,0 +1,39 @@
+// One run, or two laid over each other, as a page for browsers.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/monitor/run.h"
+
+namespace msprobe::monitor {
+
+struct ReportOptions {
+  std::filesystem::path run;
+  std::filesystem::path other;  // empty: one run
+  std::filesystem::path output;
+  ReadOptions read;  // which part of both
+};
+
+struct ReportOutcome {
+  // Of the first run.
+  uint64_t series = 0;
+  uint64_t ranks = 0;
+  int64_t first_step = 0;
+  int64_t last_step = 0;
+  // Of both.
+  uint64_t rows = 0;
+  uint64_t alerts = 0;
+  uint64_t non_finite = 0;  // numbers
+  std::vector<std::string> warnings;
+  uint64_t size_bytes = 0;
+};
+
+// kUnsupported when this program was built without the page.
+Result<ReportOutcome> WriteReport(const ReportOptions& options);
+
+}  // namespace msprobe::monitor

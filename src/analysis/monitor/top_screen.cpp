@@ -1,0 +1,277 @@
+#include "src/analysis/monitor/top_screen.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "src/analysis/monitor/series_score.h"
+#include "src/base/strings.h"
+
+namespace msprobe::monitor {
+namespace {
+
+constexpr size_t kSparkWidth = 24;
+constexpr size_t kMostRanks = 8;
+constexpr size_t kMostAlerts = 5;
+constexpr double kOdd = 6;       // usual spreads: worth a colour
+constexpr double kVeryOdd = 20;  // worth a stronger one
+constexpr std::array<std::string_view, 8> kBlocks = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+constexpr std::array<std::string_view, 8> kPlain = {"_", ".", "-", ":", "=", "+", "*", "#"};
+
+struct Row {
+  const FollowedSeries* series = nullptr;
+  double score = 0;  // infinite: the newest value is not finite
+};
+
+// The newest value against those before; what became NaN or infinite is the worst there is.
+double Judge(const FollowedSeries& series, std::vector<double>& scratch) {
+  if (series.history.empty()) {
+    return series.non_finite > 0 ? std::numeric_limits<double>::infinity() : 0;
+  }
+  if (!std::isfinite(series.history.back())) {
+    return series.had_number ? std::numeric_limits<double>::infinity() : 0;
+  }
+  const std::span<const double> all(series.history);
+  return ScoreAgainst(all.back(), all.first(all.size() - 1), scratch);
+}
+
+bool Matches(const FollowedSeries& series, const TopView& view) {
+  if (!view.table.empty() && series.table != view.table) {
+    return false;
+  }
+  const std::string name = base::AsciiLower(series.name);
+  const std::string search = base::AsciiLower(view.search);
+  const std::vector<std::string_view> words = base::Split(search, ' ');
+  return std::all_of(words.begin(), words.end(), [&name](std::string_view word) {
+    return name.find(word) != std::string::npos;
+  });
+}
+
+// One row per name: that of the rank where it is worst.
+std::vector<Row> WorstRows(const RunFollower& run, const TopView& view) {
+  std::map<std::tuple<std::string_view, int32_t, std::string_view, int32_t>, Row> worst;
+  std::vector<double> scratch;
+  for (const FollowedSeries& series : run.series()) {
+    if (!Matches(series, view) || !series.had_number) {
+      continue;
+    }
+    const Row row = {&series, Judge(series, scratch)};
+    Row& best = worst[{series.table, series.stage, series.name, series.micro_step}];
+    if (best.series == nullptr || row.score > best.score) {
+      best = row;
+    }
+  }
+  std::vector<Row> rows;
+  for (const auto& [key, row] : worst) {
+    rows.push_back(row);
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    if (a.score != b.score) {
+      return a.score > b.score;
+    }
+    return std::isinf(a.score) && a.series->first_non_finite_step < b.series->first_non_finite_step;
+  });
+  return rows;
+}
+
+std::string Spark(const std::vector<double>& history, bool utf8) {
+  const size_t count = std::min(history.size(), kSparkWidth);
+  const std::span<const double> shown(history.data() + (history.size() - count), count);
+  double low = std::numeric_limits<double>::infinity();
+  double high = -low;
+  for (const double value : shown) {
+    if (std::isfinite(value)) {
+      low = std::min(low, value);
+      high = std::max(high, value);
+    }
+  }
+  std::string text;
+  for (const double value : shown) {
+    if (!std::isfinite(value)) {
+      text += '!';
+      continue;
+    }
+    // The difference of two finite numbers may be none.
+    const double place = high > low ? (value / 2 - low / 2) / (high / 2 - low / 2) : 0;
+    const auto level = static_cast<size_t>(std::clamp(place * 7.99, 0.0, 7.0));
+    text += utf8 ? kBlocks[level] : kPlain[level];
+  }
+  return text;
+}
+
+std::string Number(double value) {
+  if (std::isnan(value)) {
+    return "NaN";
+  }
+  return std::isinf(value) ? (value > 0 ? "+Inf" : "-Inf") : fmt::format("{:.5g}", value);
+}
+
+std::string Rate(double steps_per_second) {
+  return steps_per_second > 0 ? fmt::format("{:.3g}", steps_per_second) : "-";
+}
+
+std::string Age(const FollowedRank& rank, const TopView& view) {
+  if (rank.last_step < 0) {
+    return "-";
+  }
+  const double seconds = std::chrono::duration<double>(view.now - rank.last_write).count();
+  return base::FormatSeconds(std::max(0.0, std::floor(seconds)));  // clocks may go back
+}
+
+std::string Cut(std::string_view text, size_t width) {
+  std::string shown = base::Printable(text);
+  if (shown.size() > width && width > 3) {
+    shown = "..." + shown.substr(shown.size() - (width - 3));  // the end tells more
+  }
+  return shown;
+}
+
+void ShowRanks(const RunFollower& run, const TopView& view, report::Screen& screen) {
+  std::vector<std::pair<int64_t, const FollowedRank*>> ranks;
+  for (const auto& [rank, state] : run.ranks()) {
+    ranks.emplace_back(rank, &state);
+  }
+  if (ranks.size() > kMostRanks) {  // those that lag or have trouble
+    std::stable_sort(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
+      return std::tuple(a.second->last_step, b.second->non_finite, b.second->alerts) <
+             std::tuple(b.second->last_step, a.second->non_finite, a.second->alerts);
+    });
+  }
+  screen.Line(report::Ink::kBold, "  rank      step   steps/s      last row   alerts     NaN/Inf");
+  for (size_t i = 0; i < std::min(ranks.size(), kMostRanks); ++i) {
+    const FollowedRank& state = *ranks[i].second;
+    const std::string line =
+        fmt::format("  {:>4} {:>9} {:>9} {:>13} {:>8} {:>11}", ranks[i].first,
+                    state.last_step < 0 ? "-" : fmt::format("{}", state.last_step),
+                    Rate(state.steps_per_second), Age(state, view), base::FormatCount(state.alerts),
+                    base::FormatCount(state.non_finite));
+    if (state.non_finite > 0) {
+      screen.Line(report::Ink::kRed, line);
+    } else {
+      screen.Line(line);
+    }
+  }
+  if (ranks.size() > kMostRanks) {
+    screen.Line(fmt::format("  and {} more, further on", ranks.size() - kMostRanks));
+  }
+}
+
+void ShowModules(const RunFollower& run, const TopView& view, const std::vector<Row>& rows,
+                 size_t room, report::Screen& screen) {
+  const size_t width = screen.width();
+  const size_t fixed = 2 + 15 + 6 + 9 + 12 + 9 + 2 + kSparkWidth;
+  const size_t name_width = width > fixed + 24 ? width - fixed : 24;
+  screen.Line(report::Ink::kBold,
+              fmt::format("  {:<{}} {:<14} {:>5} {:>8} {:>11} {:>8}  history", "module",
+                          name_width - 1, "table", "rank", "step", run.op(), "score"));
+  const size_t first = std::min(view.scroll, rows.empty() ? 0 : rows.size() - 1);
+  const size_t count = std::min(room, rows.size() - std::min(first, rows.size()));
+  for (size_t i = first; i < first + count; ++i) {
+    const FollowedSeries& series = *rows[i].series;
+    std::string name =
+        series.stage > 0 ? fmt::format("{}:{}", series.stage, series.name) : series.name;
+    if (series.micro_step > 0) {
+      name += fmt::format(":{}", series.micro_step);
+    }
+    const bool broken = std::isinf(rows[i].score);
+    const std::string value = series.history.empty() ? "-" : Number(series.history.back());
+    const std::string line =
+        fmt::format("  {:<{}} {:<14} {:>5} {:>8} {:>11} {:>8}  {}", Cut(name, name_width - 1),
+                    name_width - 1, Cut(series.table, 14), series.rank, series.last_step, value,
+                    broken ? fmt::format("@{}", series.first_non_finite_step)
+                           : fmt::format("{:.1f}", std::min(rows[i].score, 99999.0)),
+                    Spark(series.history, view.utf8));
+    if (broken || rows[i].score >= kVeryOdd) {
+      screen.Line(report::Ink::kRed, line);
+    } else if (rows[i].score >= kOdd) {
+      screen.Line(report::Ink::kYellow, line);
+    } else {
+      screen.Line(line);
+    }
+  }
+  if (rows.empty()) {
+    screen.Line("  no rows yet, or none that are asked for");
+  }
+}
+
+size_t ShowAlerts(const RunFollower& run, size_t room, report::Screen& screen) {
+  const size_t count = std::min({run.alerts().size(), kMostAlerts, room});
+  for (size_t i = 0; i < count; ++i) {
+    const Alert& alert = run.alerts()[run.alerts().size() - 1 - i];
+    screen.Line(report::Ink::kYellow, fmt::format("  step {} rank {}: {}", alert.step, alert.rank,
+                                                  base::Printable(alert.message)));
+  }
+  return count;
+}
+
+void ShowHead(const std::filesystem::path& root, const RunFollower& run, const TopView& view,
+              report::Screen& screen) {
+  int64_t step = -1;
+  double rate = 0;
+  uint64_t non_finite = 0;
+  for (const auto& [rank, state] : run.ranks()) {
+    step = std::max(step, state.last_step);
+    rate = std::max(rate, state.steps_per_second);
+    non_finite += state.non_finite;
+  }
+  screen.Line(report::Ink::kBold,
+              fmt::format("{}  step {}  {} steps/s  {}  {}  {} NaN/Inf{}",
+                          base::Printable(root.string()), step < 0 ? "-" : fmt::format("{}", step),
+                          Rate(rate), base::Plural(run.ranks().size(), "rank"),
+                          base::Plural(run.alerts().size(), "alert"), base::FormatCount(non_finite),
+                          view.paused ? "  paused" : ""));
+  std::string chosen =
+      fmt::format("table {}, statistic {}", view.table.empty() ? "all" : view.table,
+                  run.op().empty() ? "-" : run.op());
+  if (view.typing || !view.search.empty()) {
+    chosen += fmt::format(", search: {}{}", base::Printable(view.search), view.typing ? "_" : "");
+  }
+  if (run.bad_rows() > 0) {
+    chosen += fmt::format(", {} not read: {}", base::Plural(run.bad_rows(), "row"),
+                          base::Printable(run.first_complaint()));
+  }
+  screen.Line(chosen);
+}
+
+}  // namespace
+
+std::string TopScreen(const std::filesystem::path& root, const RunFollower& run,
+                      const TopView& view) {
+  report::Screen screen(view.width, view.color);
+  ShowHead(root, run, view, screen);
+  screen.Blank();
+  const size_t ranks = std::min(run.ranks().size(), kMostRanks + 1);
+  const size_t alerts = std::min(run.alerts().size(), kMostAlerts);
+  // Two lines of head, headings and blanks, the keys.
+  const size_t used =
+      2 + 1 + (ranks + 1) + 1 + 1 + (alerts > 0 ? alerts + 2 : 0) + (view.keys ? 2 : 0);
+  const std::vector<Row> rows = WorstRows(run, view);
+  const bool tight = view.height > 0 && view.height < used + 4;
+  if (!tight) {
+    ShowRanks(run, view, screen);
+    screen.Blank();
+  }
+  const size_t room = view.height == 0 ? rows.size()
+                      : tight          ? (view.height > 6 ? view.height - 6 : 1)
+                                       : view.height - used;
+  ShowModules(run, view, rows, room, screen);
+  if (alerts > 0 && !tight) {
+    screen.Blank();
+    screen.Line(report::Ink::kBold, "  newest alerts");
+    ShowAlerts(run, alerts, screen);
+  }
+  if (view.keys) {
+    screen.Blank();
+    screen.Line("q quit  p pause  t table  o statistic  / search  arrows scroll");
+  }
+  return screen.Take();
+}
+
+}  // namespace msprobe::monitor

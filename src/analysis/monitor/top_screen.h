@@ -1,0 +1,31 @@
+// What `top` shows of a run that is followed.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+
+#include "src/analysis/monitor/run_follower.h"
+#include "src/report/screen.h"
+
+namespace msprobe::monitor {
+
+struct TopView {
+  size_t width = 100;
+  size_t height = 0;  // lines there is room for; 0: as many as there are modules, ranks and alerts
+  bool color = false;
+  bool utf8 = true;   // the terminal draws block characters
+  bool keys = false;  // tell which keys there are
+  bool paused = false;
+  bool typing = false;  // the search text is being typed
+  std::string table;    // empty: all
+  std::string search;   // words that must all occur in a name
+  size_t scroll = 0;    // rows of modules left out on top
+  std::filesystem::file_time_type now;
+};
+
+// Lines, the last one with its end, too. Names of files are made printable.
+std::string TopScreen(const std::filesystem::path& root, const RunFollower& run,
+                      const TopView& view);
+
+}  // namespace msprobe::monitor

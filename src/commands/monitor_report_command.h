@@ -1,0 +1,24 @@
+// msprobe monitor report: a monitored run as a page for browsers.
+#pragma once
+
+#include <string>
+
+#include "src/analysis/monitor/report_page.h"
+#include "src/commands/command.h"
+
+namespace msprobe::commands {
+
+class MonitorReportCommand final : public Command {
+ public:
+  std::string_view name() const override { return "report"; }
+  std::string_view summary() const override {
+    return "Make one HTML file to look at a run, or at two laid over each other";
+  }
+  void Configure(CLI::App& app) override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  monitor::ReportOptions options_;
+};
+
+}  // namespace msprobe::commands

@@ -1,0 +1,202 @@
+#include "src/commands/monitor_top_command.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+#include "src/base/strings.h"
+#include "src/commands/print.h"
+
+namespace msprobe::commands {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  msprobe monitor top monitor_output
+      follow it, over ssh as well as at home; the worst modules come first
+  msprobe monitor top monitor_output --table grad_reduced --statistic max
+      gradients only, judged by their largest element
+  msprobe monitor top monitor_output --once --lines 10 | mail -s training me
+      one picture as plain text
+
+Keys: q quit, p pause, t next table, o next statistic, / search, arrows and page keys scroll.
+
+Score: distance of the newest value from the median of the values before it (up to 47), in units of their usual spread
+(1.4826 * MAD). @12 instead of a score: not finite since step 12. Only files that grew are read again.)";
+
+bool TerminalSpeaksUtf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    if (const char* value = std::getenv(name); value != nullptr && *value != '\0') {
+      const std::string text = base::AsciiLower(value);
+      return text.find("utf-8") != std::string::npos || text.find("utf8") != std::string::npos;
+    }
+  }
+  return false;
+}
+
+// The one behind `current`; "" stands in front of the first where `with_all`.
+std::string Next(std::vector<std::string> choices, const std::string& current, bool with_all) {
+  if (with_all) {
+    choices.insert(choices.begin(), "");
+  }
+  const auto place = std::find(choices.begin(), choices.end(), current);
+  if (choices.empty() || place == choices.end() || place + 1 == choices.end()) {
+    return choices.empty() ? current : choices.front();
+  }
+  return *(place + 1);
+}
+
+}  // namespace
+
+void MonitorTopCommand::Configure(CLI::App& app) {
+  app.add_option("dir", options_.root, "The run: its folder with <stamp>-rank<R>-<id>/ inside")
+      ->type_name("DIR")
+      ->required();
+  app.add_option("--statistic", options_.op, "What is judged (default: norm)")->type_name("NAME");
+  app.add_option("--table", view_.table, "Only this table, such as grad_reduced (default: all)")
+      ->type_name("NAME");
+  app.add_option("--search", view_.search, "Only modules with these words in their names")
+      ->type_name("WORDS");
+  app.add_option("--steps", options_.window_steps,
+                 "How far back files are read, from the newest step (default 200)")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000}));
+  app.add_option("--interval", interval_seconds_, "Seconds between looks (default 1)")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.1, 3600.0));
+  app.add_flag("--once", once_, "Print one picture as plain text and end");
+  app.add_option("--lines", lines_, "Lines of that picture (default 40; 0: everything)")
+      ->type_name("N");
+  app.footer(kExamples);
+}
+
+Result<ExitCode> MonitorTopCommand::Run(const Context& context) {
+  view_.utf8 = TerminalSpeaksUtf8();
+  view_.color = context.color;
+  monitor::RunFollower run(options_);
+  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  if (!once_ && terminal) {
+    return Live(context, run);
+  }
+  MSP_RETURN_IF_ERROR(run.Look(monitor::RunFollower::Clock::now()));
+  view_.width = terminal ? context.width : std::max<size_t>(context.width, 120);
+  view_.height = lines_;
+  view_.now = std::filesystem::file_time_type::clock::now();
+  MSP_RETURN_IF_ERROR(Print(monitor::TopScreen(options_.root, run, view_)));
+  return ExitCode::kDone;
+}
+
+Result<ExitCode> MonitorTopCommand::Live(const Context&, monitor::RunFollower& run) {
+  using Clock = monitor::RunFollower::Clock;
+  MSP_RETURN_IF_ERROR(run.Look(Clock::now()));  // its error is for the ordinary screen
+  TerminalScreen screen;
+  MSP_RETURN_IF_ERROR(screen.Open());
+  view_.keys = true;
+  const auto interval =
+      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(interval_seconds_));
+  Clock::time_point next = Clock::now() + interval;
+  while (true) {
+    const TerminalSize size = screen.size();
+    view_.width = size.width;
+    view_.height = size.height;
+    view_.now = std::filesystem::file_time_type::clock::now();
+    MSP_RETURN_IF_ERROR(screen.Show(monitor::TopScreen(options_.root, run, view_)));
+    const auto wait =
+        std::chrono::duration_cast<std::chrono::milliseconds>(next - Clock::now()).count();
+    const Key key = screen.WaitKey(static_cast<int>(std::clamp<int64_t>(wait, 0, 3'600'000)));
+    if (!Handle(key, run)) {
+      return ExitCode::kDone;
+    }
+    if (Clock::now() >= next) {
+      next = Clock::now() + interval;
+      if (!view_.paused) {
+        // A folder that is gone may come back: what was seen stays on the screen.
+        [[maybe_unused]] const Status ignored = run.Look(Clock::now());
+      }
+    }
+  }
+}
+
+void MonitorTopCommand::Type(const Key& key) {
+  switch (key.kind) {
+    case KeyKind::kCharacter:
+      view_.search += key.character;
+      break;
+    case KeyKind::kBackspace:
+      if (!view_.search.empty()) {
+        view_.search.pop_back();
+      }
+      break;
+    case KeyKind::kEscape:
+      view_.search.clear();
+      view_.typing = false;
+      break;
+    case KeyKind::kEnter:
+      view_.typing = false;
+      break;
+    default:
+      break;
+  }
+  view_.scroll = 0;
+}
+
+bool MonitorTopCommand::Handle(const Key& key, monitor::RunFollower& run) {
+  const size_t page = std::max<size_t>(view_.height / 2, 1);
+  if (key.kind == KeyKind::kEnd) {
+    return false;
+  }
+  if (view_.typing) {
+    if (key.kind != KeyKind::kNone) {
+      Type(key);
+    }
+    return true;
+  }
+  switch (key.kind) {
+    case KeyKind::kUp:
+      view_.scroll -= std::min<size_t>(view_.scroll, 1);
+      break;
+    case KeyKind::kDown:
+      view_.scroll = std::min(view_.scroll + 1, run.series().size());
+      break;
+    case KeyKind::kPageUp:
+      view_.scroll -= std::min(view_.scroll, page);
+      break;
+    case KeyKind::kPageDown:
+      view_.scroll = std::min(view_.scroll + page, run.series().size());
+      break;
+    case KeyKind::kCharacter:
+      switch (key.character) {
+        case 'q':
+        case 'Q':
+          return false;
+        case 'p':
+          view_.paused = !view_.paused;
+          break;
+        case 't':
+          view_.table = Next(run.tables(), view_.table, true);
+          view_.scroll = 0;
+          break;
+        case 'o': {
+          run.Judge(Next(run.ops(), run.op(), false));
+          [[maybe_unused]] const Status ignored = run.Look(monitor::RunFollower::Clock::now());
+          break;
+        }
+        case '/':
+          view_.search.clear();
+          view_.typing = true;
+          break;
+        default:
+          break;
+      }
+      break;
+    default:
+      break;
+  }
+  return true;
+}
+
+}  // namespace msprobe::commands

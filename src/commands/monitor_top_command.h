@@ -1,0 +1,35 @@
+// msprobe monitor top: follows a running training in the terminal.
+#pragma once
+
+#include <string>
+
+#include "src/analysis/monitor/run_follower.h"
+#include "src/analysis/monitor/top_screen.h"
+#include "src/commands/command.h"
+#include "src/commands/terminal.h"
+
+namespace msprobe::commands {
+
+class MonitorTopCommand final : public Command {
+ public:
+  std::string_view name() const override { return "top"; }
+  std::string_view summary() const override {
+    return "Follow a running training: worst modules, alerts, steps per second";
+  }
+  void Configure(CLI::App& app) override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  Result<ExitCode> Live(const Context& context, monitor::RunFollower& run);
+  // False when the loop is to end.
+  bool Handle(const Key& key, monitor::RunFollower& run);
+  void Type(const Key& key);
+
+  monitor::FollowOptions options_;
+  monitor::TopView view_;
+  double interval_seconds_ = 1;
+  size_t lines_ = 40;
+  bool once_ = false;
+};
+
+}  // namespace msprobe::commands

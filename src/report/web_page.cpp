@@ -1,0 +1,110 @@
+#include "src/report/web_page.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include "src/base/files.h"
+
+namespace msprobe::report {
+namespace {
+
+// Level 6 against 1: a tenth fewer bytes, and columns are a small part of the time of a report.
+constexpr int kLevel = 6;
+constexpr int kRawDeflate = -15;
+constexpr int kMemoryLevel = 8;
+
+bool Deflate(std::string_view plain, std::string& out) {
+  z_stream stream{};
+  if (plain.size() > std::numeric_limits<uInt>::max() / 2 ||
+      deflateInit2(&stream, kLevel, Z_DEFLATED, kRawDeflate, kMemoryLevel, Z_DEFAULT_STRATEGY) !=
+          Z_OK) {
+    return false;
+  }
+  out.resize(deflateBound(&stream, static_cast<uLong>(plain.size())));
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(plain.data()));
+  stream.avail_in = static_cast<uInt>(plain.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  const bool whole = deflate(&stream, Z_FINISH) == Z_STREAM_END;
+  out.resize(out.size() - stream.avail_out);
+  deflateEnd(&stream);
+  return whole;
+}
+
+// The printable characters that mean nothing to HTML, and not '$', '-' and '`'.
+constexpr std::string_view kDigits =
+    "!#%()*+,./0123456789:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_abcdefghijklmnopqrstuvwxyz{|}~";
+constexpr uint32_t kBase = 85;
+static_assert(kDigits.size() == kBase);
+
+// Four bytes, the highest first, are five digits; n bytes at the end are n + 1. A sixteenth less
+// than base64.
+void AppendBase85(std::string_view bytes, std::string& out) {
+  out.reserve(out.size() + bytes.size() / 4 * 5 + 5);
+  for (size_t i = 0; i < bytes.size(); i += 4) {
+    const size_t count = std::min<size_t>(4, bytes.size() - i);
+    uint32_t group = 0;
+    for (size_t k = 0; k < 4; ++k) {
+      group = group << 8U | (k < count ? static_cast<unsigned char>(bytes[i + k]) : 0U);
+    }
+    std::array<char, 5> digits{};
+    for (size_t k = digits.size(); k-- > 0; group /= kBase) {
+      digits[k] = kDigits[group % kBase];
+    }
+    // The digits left out are those of a larger group, so the reader fills up with the last one.
+    out.append(digits.data(), count + 1);
+  }
+}
+
+bool IsPlainId(std::string_view id) {
+  return !id.empty() && std::all_of(id.begin(), id.end(), [](char letter) {
+    return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') || letter == '_';
+  });
+}
+
+}  // namespace
+
+Result<uint64_t> WriteWebPage(const std::filesystem::path& path, std::string_view shell,
+                              std::span<const PageBlock> blocks, base::ThreadPool& pool) {
+  const size_t mark = shell.find(kPageDataMark);
+  if (mark == std::string_view::npos) {
+    return InternalError("the page's shell has no place for data");
+  }
+  for (const PageBlock& block : blocks) {
+    if (!IsPlainId(block.id)) {
+      return InternalError(fmt::format("a block of the page is named \"{}\"", block.id));
+    }
+  }
+  std::vector<std::string> texts(blocks.size());
+  pool.ParallelFor(blocks.size(), [&](size_t item, size_t) {
+    std::string plain;
+    std::string packed;
+    blocks[item].write(plain);
+    if (Deflate(plain, packed)) {
+      texts[item] =
+          fmt::format("<script type=\"text/plain\" id=\"{}\">", blocks[item].id);  // never executed
+      AppendBase85(packed, texts[item]);
+      texts[item] += "</script>\n";
+    }
+  });
+  if (std::any_of(texts.begin(), texts.end(), [](const auto& text) { return text.empty(); })) {
+    return InternalError(fmt::format("cannot write {}: compressing failed", path.string()));
+  }
+  MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
+  MSP_RETURN_IF_ERROR(file.Write(shell.substr(0, mark)));
+  for (const std::string& text : texts) {
+    MSP_RETURN_IF_ERROR(file.Write(text));
+  }
+  MSP_RETURN_IF_ERROR(file.Write(shell.substr(mark + kPageDataMark.size())));
+  const uint64_t size_bytes = file.size_bytes();
+  MSP_RETURN_IF_ERROR(file.Commit());
+  return size_bytes;
+}
+
+}  // namespace msprobe::report

@@ -1,0 +1,97 @@
+#include "src/analysis/monitor/series_score.h"
+
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "src/analysis/monitor/alert_series.h"
+
+namespace msprobe::monitor {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+TEST(SeriesScore, FindsTheValueFarthestFromTheMedian) {
+  std::vector<double> scratch;
+  const std::vector<double> values = {10, 11, 9, 10, 50, 10, 11, 9};
+  const SeriesScore score = ScoreSeries(values, scratch);
+  EXPECT_EQ(score.at, 4U);
+  EXPECT_NEAR(score.score, 40 / 1.4826, 1e-9);  // median 10, MAD 1
+  EXPECT_EQ(score.non_finite, 0U);
+}
+
+TEST(SeriesScore, CountsWhatIsNotFiniteApart) {
+  std::vector<double> scratch;
+  const std::vector<double> values = {1, 1, kNan, 1, std::numeric_limits<double>::infinity()};
+  const SeriesScore score = ScoreSeries(values, scratch);
+  EXPECT_EQ(score.score, 0);
+  EXPECT_EQ(score.non_finite, 2U);
+  EXPECT_EQ(score.first_non_finite, 2U);
+}
+
+TEST(SeriesScore, DoesNotCallTheLastDigitOfAConstantNews) {
+  std::vector<double> scratch;
+  const std::vector<double> values = {1, 1, 1, 1, 1.000001, 1};
+  EXPECT_LT(ScoreSeries(values, scratch).score, 0.01);
+}
+
+TEST(SeriesScore, SaysNothingOfFewValues) {
+  std::vector<double> scratch;
+  const std::vector<double> values = {1, 100};
+  EXPECT_EQ(ScoreSeries(values, scratch).score, 0);
+  EXPECT_EQ(ScoreAgainst(100, values, scratch), 0);
+}
+
+TEST(SeriesScore, JudgesAValueByThoseBeforeIt) {
+  std::vector<double> scratch;
+  const std::vector<double> before = {10, 11, 9, 10, kNan, 10};
+  EXPECT_GT(ScoreAgainst(20, before, scratch), 6);
+  EXPECT_LT(ScoreAgainst(10, before, scratch), 1);
+  EXPECT_EQ(ScoreAgainst(kNan, before, scratch), 0);
+}
+
+class AlertSeries : public testing::Test {
+ protected:
+  void Add(const std::string& table, int32_t stage, const std::string& name, int32_t micro_step) {
+    Series series;
+    series.table = table;
+    series.stage = stage;
+    series.name = name;
+    series.micro_step = micro_step;
+    run_.series.push_back(series);
+  }
+  int64_t Find(std::string_view tag) const { return AlertSeriesFinder(run_).Find(tag); }
+
+  Run run_;
+};
+
+TEST_F(AlertSeries, IsFoundByTaskStageNameAndMicroStep) {
+  Add("actv", 0, "0.norm1.output", 0);
+  Add("actv", 0, "0.norm1.output", 1);
+  Add("actv", 1, "0.norm1.output", 1);
+  Add("grad_reduced", 0, "weight", -1);
+  Add("grad_unreduced", 0, "weight", -1);
+  Add("other", 0, "all_reduce.post_0", -1);
+  EXPECT_EQ(Find("0:0.norm1.output:1/rank3/actv"), 1);
+  EXPECT_EQ(Find("1:0.norm1.output:1/rank3/actv"), 2);
+  EXPECT_EQ(Find("0:weight/rank0/post_grad"), 3);
+  EXPECT_EQ(Find("0:weight/rank0/acc_grad"), 4);
+  EXPECT_EQ(Find("0:weight/rank0/pre_grad"), 4);
+}
+
+TEST_F(AlertSeries, MayBeUnknown) {
+  Add("actv", 0, "a", 0);
+  for (const char* tag : {"", "/", "0:a:0/rank0/", "0:a:7/rank0/actv", "a/rank0/actv", "/rank0/actv",
+                          "0:/rank0/actv", "0:a:0/rank0", ":a:0/rank0/actv"}) {
+    EXPECT_EQ(Find(tag), -1) << tag;
+  }
+}
+
+TEST_F(AlertSeries, MayHaveANameWithColons) {
+  Add("exp_avg", 0, "a:1", -1);
+  EXPECT_EQ(Find("0:a:1/rank0/exp_avg"), 0);
+}
+
+}  // namespace
+}  // namespace msprobe::monitor

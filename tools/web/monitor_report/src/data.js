@@ -1,0 +1,143 @@
+// The runs inside of this page: what is listed at once, columns of numbers when they are asked for.
+import { decodeColumns } from './columns.js';
+
+// As src/report/web_page.cpp writes them.
+const DIGITS = '!#%()*+,./0123456789:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_abcdefghijklmnopqrstuvwxyz{|}~';
+const DIGIT_OF = new Uint8Array(128);
+for (let i = 0; i < DIGITS.length; i++) DIGIT_OF[DIGITS.charCodeAt(i)] = i;
+
+function bytesOf(text) {
+  const bytes = new Uint8Array(Math.floor((text.length * 4) / 5));
+  const padded = text + DIGITS.at(-1).repeat((5 - (text.length % 5)) % 5);
+  for (let i = 0, at = 0; i < padded.length; i += 5, at += 4) {
+    let group = 0;
+    for (let k = 0; k < 5; k++) group = group * 85 + DIGIT_OF[padded.charCodeAt(i + k)];
+    bytes[at] = group >>> 24;  // the last group may reach beyond the array: that is left out
+    bytes[at + 1] = group >>> 16;
+    bytes[at + 2] = group >>> 8;
+    bytes[at + 3] = group;
+  }
+  return bytes;
+}
+
+async function unpack(id) {
+  const element = document.getElementById(id);
+  if (!element) throw new Error(`this file lacks its part "${id}": was it cut?`);
+  const stream = new Blob([bytesOf(element.textContent)]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+function expandGrid(groups) {
+  const length = groups.reduce((sum, group) => sum + group[1], 0);
+  const steps = new Float64Array(length);
+  const parts = [];
+  let at = 0;
+  for (const [rank, count, first, by] of groups) {
+    parts.push({ rank, begin: at, end: at + count });
+    for (let i = 0; i < count; i++) steps[at + i] = Array.isArray(first) ? first[i] : first + i * by;
+    at += count;
+  }
+  return { length, steps, parts, rankDistance: groups.length ? groups[0][1] : 0 };
+}
+
+export class Run {
+  constructor(listing, side) {
+    this.side = side;
+    this.name = listing.name;
+    this.rows = listing.rows;
+    this.warnings = listing.warnings;
+    this.tables = listing.tables;
+    this.ops = listing.ops;
+    this.grids = listing.grids.map(expandGrid);
+    this.scores = listing.scores;
+    this.nonFinite = listing.non_finite.map(([series, op, count, step, rank]) => ({ series, op, count, step, rank }));
+    this.peaks = new Map(listing.peaks.map(([series, op, step, rank]) => [`${series} ${op}`, { step, rank }]));
+    this.neverNumbers = new Set(listing.never_numbers);
+    this.alertCount = listing.alert_count;
+    this.alertSteps = [];
+    for (let i = 0; i < listing.alert_steps.length; i += 2) {
+      this.alertSteps.push({ step: listing.alert_steps[i], count: listing.alert_steps[i + 1] });
+    }
+    this.alerts = listing.alerts.map(([step, rank, series, tag, message]) => ({ step, rank, series, tag, message }));
+    this.chunks = [];
+    for (let i = 0; i < listing.chunks.length; i += 2) {
+      this.chunks.push({ id: i / 2, first: listing.chunks[i], count: listing.chunks[i + 1] });
+    }
+    this.series = this.#nameSeries(listing.series);
+    this.byTable = this.tables.map(() => []);
+    for (const series of this.series) this.byTable[series.table].push(series);
+    this.loaded = new Map();
+    const ranks = new Set();
+    let first = Infinity;
+    let last = -Infinity;
+    for (const grid of this.grids) {
+      for (const part of grid.parts) {
+        ranks.add(part.rank);
+        first = Math.min(first, grid.steps[part.begin]);
+        last = Math.max(last, grid.steps[part.end - 1]);
+      }
+    }
+    this.ranks = [...ranks].sort((a, b) => a - b);
+    this.firstStep = first;
+    this.lastStep = last;
+  }
+
+  // The stage and the micro step are told where there are several.
+  #nameSeries(listed) {
+    const stages = new Set(listed.map((one) => one[1]));
+    const microSteps = this.tables.map(() => new Set());
+    for (const one of listed) microSteps[one[0]].add(one[3]);
+    return listed.map(([table, stage, name, microStep, grid], index) => {
+      const micro = microStep >= 0 && microSteps[table].size > 1 ? ` · ${microStep}` : '';
+      const label = `${stages.size > 1 ? `${stage}:` : ''}${name}${micro}`;
+      return {
+        index, table, stage, name, microStep, grid: this.grids[grid], label, searchText: label.toLowerCase(),
+        key: JSON.stringify([this.tables[table], stage, name, microStep]),
+      };
+    });
+  }
+
+  // Columns of one statistic of a table, by the index of the series: Map(index -> Float64Array).
+  load(table, op) {
+    const key = `${table} ${op}`;
+    if (!this.loaded.has(key)) this.loaded.set(key, this.#load(table, op));
+    return this.loaded.get(key);
+  }
+
+  async #load(table, op) {
+    const columns = new Map();
+    const chunks = this.chunks.filter((chunk) => this.series[chunk.first].table === table);
+    await Promise.all(chunks.map(async (chunk) => {
+      const members = this.series.slice(chunk.first, chunk.first + chunk.count);
+      const bytes = await unpack(`${this.side}${chunk.id}_${op}`);
+      const shapes = members.map((series) => ({ length: series.grid.length, rankDistance: series.grid.rankDistance }));
+      decodeColumns(bytes, shapes).forEach((values, i) => values && columns.set(members[i].index, values));
+    }));
+    return columns;
+  }
+
+  find(key) {
+    this.byKey ??= new Map(this.series.map((series) => [series.key, series]));
+    return this.byKey.get(key);
+  }
+}
+
+export async function readRuns() {
+  const listing = JSON.parse(new TextDecoder().decode(await unpack('listing')));
+  if (listing.format !== 1) throw new Error(`the data are of format ${listing.format}, this page reads 1`);
+  return listing.runs.map((run, i) => new Run(run, 'ab'[i]));
+}
+
+// All steps of a table, rising.
+export function stepsOf(runs, tableName) {
+  const all = new Set();
+  for (const run of runs) {
+    const seen = new Set();
+    for (const series of run.byTable[run.tables.indexOf(tableName)] ?? []) {
+      if (seen.has(series.grid)) continue;
+      seen.add(series.grid);
+      for (const step of series.grid.steps) all.add(step);
+    }
+  }
+  return Float64Array.from(all).sort();
+}

@@ -1,0 +1,59 @@
+// Markup in template strings, and what all parts use of it.
+import { h } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
+import htm from 'htm';
+
+export const html = htm.bind(h);
+
+// A canvas of the width of its place that draw(context, width, height) fills again when a
+// dependency changes, the width changes, or the system turns light or dark.
+export function Canvas({ height, draw, dependencies, ...rest }) {
+  const canvas = useRef(null);
+  const latest = useRef(draw);
+  latest.current = draw;
+  const paint = () => {
+    const element = canvas.current;
+    if (!element) return;
+    const width = element.clientWidth;
+    const ratio = window.devicePixelRatio || 1;
+    element.width = Math.round(width * ratio);
+    element.height = Math.round(height * ratio);
+    const context = element.getContext('2d');
+    context.scale(ratio, ratio);
+    latest.current(context, width, height);
+  };
+  useEffect(paint, [height, ...dependencies]);
+  useEffect(() => onResizeOrTheme(canvas.current, paint), [height]);
+  return html`<canvas ref=${canvas} style=${{ height: `${height}px` }} ...${rest} />`;
+}
+
+// Calls `change` when the element's width or the colour scheme changes; returns how to stop that.
+export function onResizeOrTheme(element, change) {
+  let width = element.clientWidth;
+  const observer = new ResizeObserver(() => {
+    if (element.clientWidth !== width) {
+      width = element.clientWidth;
+      change();
+    }
+  });
+  observer.observe(element);
+  const scheme = matchMedia('(prefers-color-scheme: dark)');
+  scheme.addEventListener('change', change);
+  return () => {
+    observer.disconnect();
+    scheme.removeEventListener('change', change);
+  };
+}
+
+export function Choice({ label, value, options, onChange, id }) {
+  return html`<label class="choice"><span>${label}</span>
+    <select id=${id} value=${value} onChange=${(event) => onChange(event.target.value)}>
+      ${options.map(([key, text]) => html`<option value=${key} selected=${String(key) === String(value)}>${text}</option>`)}
+    </select></label>`;
+}
+
+export function Tabs({ value, options, onChange, id }) {
+  return html`<div class="tabs" role="tablist" id=${id}>
+    ${options.map(([key, text]) => html`<button role="tab" data-key=${key} aria-selected=${key === value}
+      onClick=${() => onChange(key)}>${text}</button>`)}</div>`;
+}

@@ -1,0 +1,58 @@
+// The list of modules: search, order, what is wrong with each at a glance. Only rows in view exist.
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { Choice, html } from './html.js';
+import { curveColour } from './colours.js';
+import { showCount } from './numbers.js';
+
+const ROW = 26;
+
+// Words must all occur, words behind "-" must not.
+export function matcher(query) {
+  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+  const wanted = words.filter((word) => !word.startsWith('-') || word === '-');
+  const unwanted = words.filter((word) => word.startsWith('-') && word !== '-').map((word) => word.slice(1));
+  return (series) => wanted.every((word) => series.searchText.includes(word)) && !unwanted.some((word) => series.searchText.includes(word));
+}
+
+const compareNames = new Intl.Collator('en', { numeric: true }).compare;
+
+export function sorted(list, sort, scores) {
+  if (sort === 'name') return [...list].sort((a, b) => compareNames(a.label, b.label) || a.index - b.index);
+  if (sort === 'score') return [...list].sort((a, b) => scores(b) - scores(a) || a.index - b.index);
+  return list;
+}
+
+export function Sidebar({ t, list, total, query, onQuery, sort, onSort, picked, onPick, badges }) {
+  const scroller = useRef(null);
+  const [top, setTop] = useState(0);
+  const [height, setHeight] = useState(600);
+  useEffect(() => {
+    const observer = new ResizeObserver(() => setHeight(scroller.current.clientHeight));
+    observer.observe(scroller.current);
+    return () => observer.disconnect();
+  }, []);
+  useEffect(() => { scroller.current.scrollTop = 0; setTop(0); }, [query, sort]);
+  const first = Math.max(0, Math.floor(top / ROW) - 4);
+  const last = Math.min(list.length, Math.ceil((top + height) / ROW) + 4);
+  return html`<aside>
+    <div class="search"><input id="search" type="search" placeholder=${t('search')} title=${t('search_hint')} value=${query}
+      autocomplete="off" spellcheck=${false} onInput=${(event) => onQuery(event.target.value)} /></div>
+    <div class="list-head"><span id="found">${t('found', showCount(list.length), showCount(total))}</span>
+      <${Choice} id="sort" label="" value=${sort} onChange=${onSort}
+        options=${[['order', t('by_order')], ['score', t('by_score')], ['name', t('by_name')]]} /></div>
+    <div class="list" id="modules" ref=${scroller} onScroll=${(event) => setTop(event.target.scrollTop)}>
+      ${list.length === 0 && html`<p class="hint">${t('nothing_found')}</p>`}
+      <div style=${{ height: `${list.length * ROW}px`, position: 'relative' }}>
+        ${list.slice(first, last).map((series, i) => {
+          const at = picked.indexOf(series.key);
+          const badge = badges(series);
+          return html`<button key=${series.key} class=${`module${at >= 0 ? ' picked' : ''}`} style=${{ top: `${(first + i) * ROW}px` }}
+            title=${series.label} onClick=${() => onPick(series.key)}>
+            <i class="dot" style=${at >= 0 ? { background: curveColour(at) } : {}} />
+            <span class="name"><bdi>${series.label}</bdi></span>
+            ${badge.alerts > 0 && html`<b class="badge alert">${badge.alerts}</b>`}
+            ${badge.notFinite && html`<b class=${`badge ${badge.never ? 'never' : 'nan'}`}>NaN</b>`}
+            <span class="score"><i style=${{ width: `${badge.share}%` }} /></span></button>`;
+        })}
+      </div></div></aside>`;
+}

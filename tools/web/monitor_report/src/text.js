@@ -1,0 +1,52 @@
+// Every word of the page, in both languages. {0}, {1}: what stands there differs.
+const WORDS = {
+  en: {
+    title: 'Training monitor', steps: 'steps', step: 'step', ranks: 'ranks', rank: 'rank', rows: 'rows', alerts: 'alerts',
+    not_finite: 'NaN / Inf', series: 'series', compared_with: 'compared with', about: 'About',
+    findings: 'What stands out', nothing: 'No alerts, no NaN, no infinity, nothing far from its own history.',
+    first_not_finite: 'First number that is not finite', first_alert: 'First alert', far_off: 'Farthest from its own history',
+    never_numbers: 'NaN in every row: {0} series (no tensor, or broken from the start)', times_usual: '{0} × usual spread',
+    table: 'Table', statistic: 'Statistic', over_ranks: 'Over ranks', scale: 'Scale', linear: 'linear', log: 'log',
+    median: 'median', largest: 'largest |value|', spread: 'spread', each_rank: 'each rank',
+    one_rank: 'rank {0}', search: 'Search modules', search_hint: 'several words: all must occur; -word: must not',
+    by_order: 'model order', by_score: 'worst first', by_name: 'name', found: '{0} of {1}',
+    range: 'Steps {0} to {1}', whole_range: 'whole run', brush_hint: 'drag to zoom, drag the window to move it, double click for the whole run',
+    odd_modules: 'modules far from usual', curves: 'Curves', curves_hint: 'drag to zoom, double click for the whole run',
+    pick: 'Pick modules on the left, or click into the heat map.',
+    heat: 'Heat map', modules_by_step: 'module × step', ranks_by_step: 'rank × step', 
+    deviation: 'deviation', values: 'values', ratio: 'B / A',
+    deviation_hint: 'distance from the row’s median in units of its usual spread', ratio_hint: 'factor between the runs, as a power of two',
+    missing: 'no row', show_first: '{0} of {1} shown', message: 'message', module: 'module', in_range: 'in the chosen steps',
+    alerts_none: 'No alerts in the chosen steps.', warnings: 'Not everything could be read', close: 'Close',
+    precision: 'Numbers are exact as far as the monitor’s files hold them with a fixed number of digits; where that would need more room they are float32 (7 digits).',
+    licences: 'Third-party scripts inside of this file', language: '中文', overlay: 'A solid, B dashed',
+    cut: 'Reading this report failed: {0}', remove: 'remove', nothing_found: 'Nothing found.',
+  },
+  zh: {
+    title: '训练监控', steps: '步', step: '步', ranks: '个 rank', rank: 'rank', rows: '行', alerts: '条告警',
+    not_finite: 'NaN / Inf', series: '条序列', compared_with: '对比', about: '关于',
+    findings: '值得注意', nothing: '没有告警，没有 NaN 和无穷大，也没有明显偏离自身历史的数值。',
+    first_not_finite: '首个非有限数值', first_alert: '首条告警', far_off: '偏离自身历史最远',
+    never_numbers: '{0} 条序列每一行都是 NaN：不是张量，或一开始就已损坏', times_usual: '通常波动的 {0} 倍',
+    table: '数据表', statistic: '统计量', over_ranks: '跨 rank', scale: '刻度', linear: '线性', log: '对数',
+    median: '中位数', largest: '最大绝对值', spread: '极差', each_rank: '逐个 rank',
+    one_rank: 'rank {0}', search: '搜索模块', search_hint: '多个词须同时出现；-词 表示排除',
+    by_order: '模型顺序', by_score: '异常优先', by_name: '名称', found: '{0} / {1}',
+    range: '第 {0} 至 {1} 步', whole_range: '全程', brush_hint: '拖动以缩放，拖动窗口以平移，双击恢复全程',
+    odd_modules: '偏离常态的模块数', curves: '曲线', curves_hint: '拖动以缩放，双击恢复全程',
+    pick: '请在左侧选择模块，或点击热力图。',
+    heat: '热力图', modules_by_step: '模块 × 步', ranks_by_step: 'rank × 步', 
+    deviation: '偏离度', values: '数值', ratio: 'B / A',
+    deviation_hint: '与该行中位数的距离，以通常波动为单位', ratio_hint: '两次运行的倍数，以 2 的幂表示',
+    missing: '无数据行', show_first: '显示 {0} / {1}', message: '消息', module: '模块', in_range: '在所选步内',
+    alerts_none: '所选步内没有告警。', warnings: '部分内容无法读取', close: '关闭',
+    precision: '监控文件以固定小数位保存的数值在此为精确值；若那样占用空间过大，则以 float32（7 位有效数字）保存。',
+    licences: '本文件内的第三方脚本', language: 'English', overlay: 'A 实线，B 虚线',
+    cut: '读取报告失败：{0}', remove: '移除', nothing_found: '未找到。',
+  },
+};
+
+export const languages = Object.keys(WORDS);
+export const preferredLanguage = () => (navigator.language.toLowerCase().startsWith('zh') ? 'zh' : 'en');
+export const translator = (language) => (key, ...values) =>
+  WORDS[language][key].replace(/{(\d)}/g, (_, i) => values[i]);
