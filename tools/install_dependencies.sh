@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that msprobe needs. The lists below are the only ones.
 #
-#   tools/install_dependencies.sh [SET...]      sets: build (default) test develop bench fuzz aarch64 torch2
+#   tools/install_dependencies.sh [SET...]      sets: build (default) test page browser develop bench fuzz aarch64 torch2
 #
 # Packages that are installed already are left alone; nothing is fetched when none is missing. Needs root or sudo otherwise.
 . "$(dirname "${BASH_SOURCE[0]}")/dev/common.sh"
@@ -14,6 +14,10 @@ declare -A packages=(
   # The Python shim is tried with the real PyTorch, work shared out over processes with a real mpirun.
   [test]="libgtest-dev libgmock-dev nlohmann-json3-dev python3 python3-openpyxl python3-torch python3-numpy
     python3-pip python3-setuptools python3-wheel openmpi-bin"
+  # What tools/dev/build_web.sh makes the page of `msprobe monitor report` with, and a browser to try it in. A command that is
+  # there under another package's name (PACKAGE:COMMAND) will do.
+  [page]="nodejs:node npm:npm"
+  [browser]="chromium:chromium"
   # Format, lint, quicker rebuilds.
   [develop]="git clang-14 clang-format-14 clang-tidy-14 ccache"
   [bench]="libbenchmark-dev python3 python3-numpy"
@@ -37,9 +41,10 @@ is_installed() {
 
 missing=()
 for set_name in "${@:-build}"; do
-  [ -n "${packages[$set_name]:-}" ] || fail "there is no package set \"$set_name\"" "sets: build test develop bench fuzz aarch64 torch2"
-  for package in ${packages[$set_name]}; do
-    is_installed "$package" || missing+=("$package")
+  [ -n "${packages[$set_name]:-}" ] || fail "there is no package set \"$set_name\"" "sets: build test page browser develop bench fuzz aarch64 torch2"
+  for entry in ${packages[$set_name]}; do
+    package=${entry%%:*}
+    { [ "$package" != "$entry" ] && command -v "${entry#*:}" >/dev/null; } || is_installed "$package" || missing+=("$package")
   done
 done
 if [ ${#missing[@]} -eq 0 ]; then

@@ -7,6 +7,9 @@
 [ $# -eq 0 ] || fail "no arguments are known here, found: $*" "the two steps after this: build/bin/msprobe --help, tools/test.sh"
 
 tools/install_dependencies.sh build
+# Only `msprobe monitor report` needs it.
+tools/install_dependencies.sh page || say "going on without"
+tools/dev/build_web.sh --if-possible
 
 # A build folder that has the tests switched on (tools/test.sh) keeps them.
 options=()

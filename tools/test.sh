@@ -47,6 +47,9 @@ run_ctest() {
 }
 
 tools/install_dependencies.sh build test
+# Without them the page of `msprobe monitor report` is not tested, and those tests say so.
+tools/install_dependencies.sh page browser || say "going on without"
+tools/dev/build_web.sh --if-possible
 
 if [ "$run_sanitizers" = 1 ]; then
   for preset in asan-ubsan tsan; do

@@ -31,7 +31,7 @@ if [ -f "$page" ] && [ "$(cat build-web/sources.sha256 2>/dev/null)" = "$sources
   exit 0
 fi
 
-command -v npm >/dev/null || give_up "npm is not installed" "tools/install_dependencies.sh web"
+command -v npm >/dev/null || give_up "npm is not installed" "tools/install_dependencies.sh page"
 cp "$source/package.json" "$source/package-lock.json" "$source/.npmrc" build-web/
 say "fetching what the page is made of (npm ci in build-web/)"
 log=build-web/npm.log

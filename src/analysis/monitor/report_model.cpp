@@ -277,9 +277,9 @@ void ReportModel::WriteSeries(json::Writer& writer) const {
   writer.EndArray();
 }
 
-// "scores": per statistic one number per series, tenths. "peaks": series, statistic, step and rank of
-// those far from usual. "non_finite": series, statistic, how
-// many, step and rank of the first. "never_numbers": series of NaN only.
+// "scores": per statistic one number per series, tenths. "peaks": series, statistic, step and rank
+// of those far from usual. "non_finite": series, statistic, how many, step and rank of the first.
+// "never_numbers": series of NaN only.
 void ReportModel::WriteScores(json::Writer& writer) const {
   writer.Key("scores");
   writer.BeginArray();

@@ -74,6 +74,10 @@ void RunFollower::Complain(std::string text) {
   }
 }
 
+void RunFollower::Complain(const File& file, const std::string& text) {
+  Complain(fmt::format("{}: {}", file.table.path.filename().string(), text));
+}
+
 Status RunFollower::Look(Clock::time_point now) {
   MSP_ASSIGN_OR_RETURN(const std::vector<RunFolder> folders, FindRunFolders(options_.root));
   int64_t newest = std::numeric_limits<int64_t>::min();
@@ -117,7 +121,7 @@ void RunFollower::ReadFile(File& file, int64_t rank) {
   std::error_code error;
   const uint64_t size = fs::file_size(file.table.path, error);
   if (error) {
-    Complain(fmt::format("{}: {}", file.table.path.string(), error.message()));
+    Complain(file, error.message());
     return;
   }
   if (size < file.offset) {  // written anew
@@ -168,7 +172,7 @@ void RunFollower::TakeRows(std::string_view text, File& file, int64_t rank) {
     const size_t end = text.find('\n') + 1;
     Result<internal::TableHead> head = internal::ReadTableHead(WithoutEnd(text.substr(0, end)), {});
     if (!head.ok()) {
-      Complain(fmt::format("{}: {}", file.table.path.string(), head.status().message()));
+      Complain(file, head.status().message());
       file.useless = true;
       return;
     }
@@ -191,7 +195,7 @@ void RunFollower::TakeRows(std::string_view text, File& file, int64_t rank) {
   }
   const internal::TableRows rows = internal::ReadTableRows(text, *file.head);
   for (const internal::TableRows::Complaint& complaint : rows.complaints) {
-    Complain(fmt::format("{}: {}", file.table.path.string(), complaint.text));
+    Complain(file, complaint.text);
   }
   bad_rows_ += rows.more_complaints;
   const size_t ops = file.head->ops.size();

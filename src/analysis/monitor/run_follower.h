@@ -84,6 +84,7 @@ class RunFollower {
   void ReadAlerts();
   void RateRanks(Clock::time_point now);
   void Complain(std::string text);
+  void Complain(const File& file, const std::string& text);
 
   FollowOptions options_;
   std::string op_;

@@ -271,7 +271,8 @@ std::string TopScreen(const std::filesystem::path& root, const RunFollower& run,
     screen.Blank();
     screen.Line("q quit  p pause  t table  o statistic  / search  arrows scroll");
   }
-  return screen.Take();
+  // The sign for what was cut.
+  return view.utf8 ? screen.Take() : base::ReplaceAll(screen.Take(), "…", ">");
 }
 
 }  // namespace msprobe::monitor

@@ -47,8 +47,8 @@ class WebPage : public testing::Test {
  protected:
   std::string Write(const std::vector<PageBlock>& blocks, size_t threads = 1) {
     base::ThreadPool pool(threads);
-    const Result<uint64_t> size = WriteWebPage(path_, "<p>a</p><!--msprobe:data--><p>b</p>", blocks,
-                                               pool);
+    const Result<uint64_t> size =
+        WriteWebPage(path_, "<p>a</p><!--msprobe:data--><p>b</p>", blocks, pool);
     EXPECT_TRUE(size.ok()) << size.status().message();
     const Result<std::string> text = base::ReadTextFile(path_, uint64_t{1} << 30U);
     EXPECT_TRUE(text.ok());
@@ -104,7 +104,8 @@ TEST_F(WebPage, LetsNoDataBecomeMarkup) {
 TEST_F(WebPage, GivesTheSameBytesForEveryNumberOfThreads) {
   std::vector<PageBlock> blocks;
   for (int i = 0; i < 20; ++i) {
-    blocks.push_back(Block("b" + std::to_string(i), std::string(static_cast<size_t>(i) * 1000, 'a')));
+    blocks.push_back(
+        Block("b" + std::to_string(i), std::string(static_cast<size_t>(i) * 1000, 'a')));
   }
   const std::string one = Write(blocks, 1);
   EXPECT_EQ(Write(blocks, 3), one);
@@ -120,8 +121,7 @@ TEST_F(WebPage, RefusesNamesThatAreNotPlain) {
 
 TEST_F(WebPage, NamesTheFileThatCannotBeWritten) {
   base::ThreadPool pool(1);
-  const Result<uint64_t> size =
-      WriteWebPage("/proc/none/report.html", kPageDataMark, {}, pool);
+  const Result<uint64_t> size = WriteWebPage("/proc/none/report.html", kPageDataMark, {}, pool);
   ASSERT_FALSE(size.ok());
   EXPECT_NE(size.status().message().find("/proc/none/report.html"), std::string::npos);
 }

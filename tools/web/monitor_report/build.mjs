@@ -20,10 +20,13 @@ const common = {
 const bundle = async (entry, options) =>
   (await esbuild.build({ ...common, ...options, entryPoints: [join(here, entry)] })).outputFiles[0].text.trim();
 
-const script = (await bundle('src/main.js', { format: 'iife' })).replaceAll('</script', '<\\/script');
+// esbuild leaves templates with a tag as they are; their escapes mean the same.
+const script = (await bundle('src/main.js', { format: 'iife' })).replaceAll('</script', '<\\/script')
+  .replace(/[^\n -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 const style = await bundle('src/style.css', {});
 
-const escapeText = (text) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
+// Text of an element that is no script: ASCII, as the rest of the page.
+const escapeText = (text) => text.replace(/[&<]|[^\n -~]/gu, (letter) => `&#${letter.codePointAt(0)};`);
 const licences = ['uplot', 'preact', 'htm'].map((name) => {
   const about = JSON.parse(readFileSync(join(modules, name, 'package.json'), 'utf8'));
   return `${name} ${about.version} (${about.license})\n\n${readFileSync(join(modules, name, 'LICENSE'), 'utf8').trim()}`;

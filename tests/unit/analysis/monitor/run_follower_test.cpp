@@ -1,5 +1,6 @@
 #include "src/analysis/monitor/run_follower.h"
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <string>
@@ -21,7 +22,7 @@ constexpr const char* kHead = "vpp_stage,name,step,norm,nans\n";
 constexpr const char* kFirstRank = "Nov21_09-58-35-rank0-1a197c9e/";
 constexpr const char* kSecondRank = "Nov21_09-58-35-rank1-2a197c9e/";
 
-class RunFollowing : public testing::Test {
+class RunFollowing : public ::testing::Test {
  protected:
   void Append(const std::string& file, const std::string& text) {
     if (!std::filesystem::exists(files_.path() / file)) {
@@ -79,7 +80,8 @@ TEST_F(RunFollowing, FindsRanksAndFilesThatComeLater) {
 
 TEST_F(RunFollowing, CountsWhatBecameNotFiniteButNotWhatNeverWasANumber) {
   Append(std::string(kFirstRank) + "actv_grad_0-9.csv",
-         std::string(kHead) + "0,a,0,1,0\n0,root.input,0,nan,nan\n0,a,1,nan,3\n0,root.input,1,nan,nan\n");
+         std::string(kHead) +
+             "0,a,0,1,0\n0,root.input,0,nan,nan\n0,a,1,nan,3\n0,root.input,1,nan,nan\n");
   RunFollower run(OptionsFor(files_.path()));
   Look(run);
   EXPECT_EQ(run.ranks().at(0).non_finite, 1U);
@@ -162,7 +164,8 @@ TEST_F(RunFollowing, ShowsTheWorstFirstAndNothingThatSteersTheTerminal) {
   for (int step = 0; step < 12; ++step) {
     const std::string number = std::to_string(step);
     rows += "0,calm," + number + ",1." + std::to_string(step % 3) + ",0\n";
-    rows += "0,jumps\x1b[2J," + number + (step == 11 ? ",50,0\n" : ",1." + std::to_string(step % 3) + ",0\n");
+    rows += "0,jumps\x1b[2J," + number +
+            (step == 11 ? ",50,0\n" : ",1." + std::to_string(step % 3) + ",0\n");
   }
   Append(std::string(kFirstRank) + "actv_0-99.csv", rows);
   RunFollower run(OptionsFor(files_.path()));

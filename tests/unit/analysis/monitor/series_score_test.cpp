@@ -63,7 +63,7 @@ class AlertSeries : public testing::Test {
   }
   int64_t Find(std::string_view tag) const { return AlertSeriesFinder(run_).Find(tag); }
 
-  Run run_;
+  monitor::Run run_;
 };
 
 TEST_F(AlertSeries, IsFoundByTaskStageNameAndMicroStep) {
@@ -82,8 +82,8 @@ TEST_F(AlertSeries, IsFoundByTaskStageNameAndMicroStep) {
 
 TEST_F(AlertSeries, MayBeUnknown) {
   Add("actv", 0, "a", 0);
-  for (const char* tag : {"", "/", "0:a:0/rank0/", "0:a:7/rank0/actv", "a/rank0/actv", "/rank0/actv",
-                          "0:/rank0/actv", "0:a:0/rank0", ":a:0/rank0/actv"}) {
+  for (const char* tag : {"", "/", "0:a:0/rank0/", "0:a:7/rank0/actv", "a/rank0/actv",
+                          "/rank0/actv", "0:/rank0/actv", "0:a:0/rank0", ":a:0/rank0/actv"}) {
     EXPECT_EQ(Find(tag), -1) << tag;
   }
 }

@@ -48,7 +48,6 @@ function oddSteps(rows, steps) {
 
 function useTable(runs, table, op) {
   const [data, setData] = useState(null);
-  const [failure, setFailure] = useState(null);
   useEffect(() => {
     let wanted = true;
     const columnsOf = async (run) => {
@@ -61,10 +60,9 @@ function useTable(runs, table, op) {
       const tableIndex = run.tables.indexOf(table);
       const list = (tableIndex >= 0 ? run.byTable[tableIndex] : []).filter((series) => columns.has(series.index));
       setData({ table, op, columns, otherColumns, other, list, steps: stepsOf(runs, table) });
-    }).catch((error) => setFailure(error));
+    });  // a rejection is for main.js
     return () => { wanted = false; };
   }, [table, op]);
-  if (failure) throw failure;
   return data;
 }
 

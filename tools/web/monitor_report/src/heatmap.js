@@ -34,7 +34,16 @@ function paintRow(pixels, offset, width, row, from, to, scale) {
   }
 }
 
+// Measuring is slow, and names stay what they are.
+const cuts = new Map();
+
 function cut(context, text, width) {
+  const key = `${context.font} ${width} ${text}`;
+  if (!cuts.has(key)) cuts.set(key, cutAnew(context, text, width));
+  return cuts.get(key);
+}
+
+function cutAnew(context, text, width) {
   if (context.measureText(text).width <= width) return text;
   let low = 0;
   let high = text.length;

@@ -1,0 +1,307 @@
+// The page of `msprobe monitor report` in a real Chromium, from file://, as a user meets it. Started by
+// tests/cli/monitor_report_test.py, which writes the runs; FACTS.json tells where they are and what is true of them.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+
+const facts = JSON.parse(readFileSync(process.argv[2], 'utf8'));
+const { chromium } = createRequire(join(facts.modules, 'playwright-core/'))('playwright-core');
+
+const browser = await chromium.launch({
+  executablePath: facts.chromium,
+  args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
+});
+
+// A page and what it should not do: ask the network, fail, run what stood in a name.
+async function open(name, { scheme = 'light', width = 1440, height = 1200, locale = 'en-US' } = {}) {
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme: scheme, locale });
+  const page = await context.newPage();
+  const trouble = [];
+  page.on('pageerror', (error) => trouble.push(`error: ${error.message}`));
+  // Reading pixels back is this test's doing.
+  page.on('console', (message) => ['error', 'warning'].includes(message.type()) && !message.text().includes('getImageData') && trouble.push(message.text()));
+  page.on('request', (request) => !request.url().startsWith('file://') && trouble.push(`request: ${request.url()}`));
+  await page.goto(`file://${join(facts.folder, name)}`);
+  await page.waitForFunction(() => performance.getEntriesByName('msprobe-drawn').length > 0);
+  await settled(page);
+  return { page, trouble, close: async () => { assert.deepEqual(trouble, []); await context.close(); } };
+}
+
+// Two frames: what was asked for is drawn.
+const settled = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done()))));
+
+// Milliseconds from an input inside of the page until the frame that shows its effect.
+const timed = (page, action) => page.evaluate(`(async () => {
+  const begin = performance.now();
+  await (${action})();
+  await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  return performance.now() - begin;
+})()`);
+
+const text = (page, selector) => page.locator(selector).first().innerText();
+const checks = [];
+const check = (name, body) => checks.push({ name, body });
+
+// The colours of a canvas as a set of "r,g,b" at a grid of points.
+const coloursOf = (page, selector) => page.evaluate((chosen) => {
+  const canvas = document.querySelector(chosen);
+  const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+  const seen = new Set();
+  for (let i = 0; i < data.length; i += 4) seen.add(`${data[i]},${data[i + 1]},${data[i + 2]}`);
+  return [...seen];
+}, selector);
+const NAN = '224,0,158';
+const INFINITE = '255,157,0';
+
+check('tells what the run is and what stands out', async () => {
+  const { page, close } = await open('one.html');
+  const header = await text(page, 'header');
+  for (const part of ['0–199', '4 ranks', '120 series', '96,000 rows', '32 alerts', 'run_a']) assert.ok(header.includes(part), `${part} in ${header}`);
+  const findings = await page.locator('.finding').allInnerTexts();
+  assert.match(findings[0], /not finite\s+layers\.9\.mlp\.fc1\.output\s+actv · norm\s+rank 3, step 160/);
+  assert.match(findings[1], /First alert\s+layers\.7\.mlp\.fc1\.output\s+actv\s+rank 0, step 122/);
+  assert.ok(findings.some((one) => /Farthest/.test(one) && /layers\.7\.mlp\.fc1/.test(one)), findings.join());
+  await close();
+});
+
+check('finds modules by words', async () => {
+  const { page, close } = await open('one.html');
+  assert.equal(await text(page, '#found'), '60 of 60');
+  await page.fill('#search', 'MLP layers.1');
+  assert.equal(await text(page, '#found'), '6 of 60');  // 1, 10 and 11
+  await page.fill('#search', 'mlp layers.1 -fc2');
+  assert.equal(await text(page, '#found'), '3 of 60');
+  const names = await page.locator('.module .name').allInnerTexts();
+  assert.deepEqual(names, ['layers.1.mlp.fc1.output', 'layers.10.mlp.fc1.output', 'layers.11.mlp.fc1.output']);
+  await page.fill('#search', 'nothing like this');
+  assert.equal(await text(page, '#found'), '0 of 60');
+  await page.fill('#search', '');
+  await page.selectOption('#sort', 'score');
+  assert.match(await text(page, '.module .name'), /layers\.7\.mlp\.fc1/);
+  await close();
+});
+
+check('draws curves of what is picked and shows their numbers', async () => {
+  const { page, close } = await open('one.html');
+  await page.click('.chip >> nth=0');
+  await page.fill('#search', facts.sample.name);
+  await page.click('.module');
+  await page.selectOption('#ranks', String(facts.sample.rank));
+  const over = page.locator('#curves .u-over');
+  const box = await over.boundingBox();
+  await page.mouse.move(box.x + (box.width * facts.sample.step) / 199, box.y + 40);
+  await settled(page);
+  assert.ok((await text(page, '.at-step')).startsWith(`step ${facts.sample.step}`), await text(page, '.at-step'));
+  const row = page.locator('.curve-row', { hasText: facts.sample.name });
+  assert.equal(Number(await row.locator('b').innerText()), Number(facts.sample.norm));
+  await close();
+});
+
+check('zooms with the brush, moves the window, and comes back', async () => {
+  const { page, close } = await open('one.html');
+  const box = await page.locator('#timeline').boundingBox();
+  const drag = async (from, to) => {
+    await page.mouse.move(box.x + box.width * from, box.y + 30);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * to, box.y + 30, { steps: 5 });
+    await page.mouse.up();
+    await settled(page);
+  };
+  await drag(0.5, 0.75);
+  const range = async () => (await text(page, '#range')).match(/\d+/g).map(Number);
+  assert.deepEqual(await range(), [100, 149]);
+  await drag(0.6, 0.7);  // inside of the window: moves it
+  assert.deepEqual(await range(), [120, 169]);
+  const shown = await page.evaluate(() => document.querySelector('#alerts').innerText);
+  assert.ok(shown.includes('122') && !shown.includes('172'), 'alerts follow the brush');
+  await page.dblclick('#timeline', { position: { x: 5, y: 30 } });
+  assert.deepEqual(await range(), [0, 199]);
+  const plot = await page.locator('#curves .u-over').boundingBox();
+  await page.mouse.move(plot.x + plot.width * 0.25, plot.y + 50);
+  await page.mouse.down();
+  await page.mouse.move(plot.x + plot.width * 0.5, plot.y + 60, { steps: 5 });
+  await page.mouse.up();
+  await settled(page);
+  const [low, high] = await range();
+  assert.ok(Math.abs(low - 50) <= 1 && Math.abs(high - 99) <= 1, `${low} to ${high}`);
+  await page.click('#whole');
+  assert.deepEqual(await range(), [0, 199]);
+  await close();
+});
+
+check('shows NaN and infinity in both heat maps, by rank where they are', async () => {
+  const { page, close } = await open('one.html');
+  let colours = await coloursOf(page, '#heat');
+  assert.ok(colours.includes(NAN) && colours.includes(INFINITE), 'module × step');
+  assert.ok(colours.length > 40, `${colours.length} colours`);
+  await page.click('[data-key=ranks]');
+  await settled(page);
+  const heat = page.locator('#heat');
+  const box = await heat.boundingBox();
+  assert.ok((await coloursOf(page, '#heat')).includes(NAN), 'rank × step');
+  // Rank 3 of the broken module at its last step, rank 0 at the same place.
+  await heat.hover({ position: { x: box.width - 3, y: 3.5 * 18 } });
+  assert.match(await text(page, '.tip'), /rank 3\s+step 199\s+NaN/);
+  await heat.hover({ position: { x: box.width - 3, y: 0.5 * 18 } });
+  assert.match(await text(page, '.tip'), /rank 0\s+step 199\s+[\d.]+/);
+  await page.click('[data-key=values]');
+  await page.selectOption('#scale', 'log');
+  await settled(page);
+  colours = await coloursOf(page, '#heat');
+  assert.ok(colours.includes(NAN) && colours.length > 5);
+  await close();
+});
+
+check('goes where a finding or an alert leads', async () => {
+  const { page, close } = await open('one.html');
+  await page.locator('.finding').last().click();
+  await page.click('#alerts tbody tr >> nth=0');
+  await settled(page);
+  assert.match(await text(page, '.chips'), /layers\.7\.mlp\.fc1\.output/);
+  assert.equal(await page.inputValue('#table'), 'actv');
+  await page.selectOption('#table', 'grad_reduced');
+  await page.selectOption('#op', 'max');
+  await settled(page);
+  await page.waitForFunction(() => document.querySelector('.module .name').innerText.endsWith('.weight'));
+  await close();
+});
+
+check('lays two runs over each other', async () => {
+  const { page, close } = await open('two.html');
+  assert.match(await text(page, 'header'), /run_a compared with run_b/);
+  const rows = await page.locator('.curve-row .name').allInnerTexts();
+  assert.ok(rows.some((name) => name.endsWith('· A')) && rows.some((name) => name.endsWith('· B')), rows.join());
+  await page.click('[data-key=ratio]');
+  await settled(page);
+  const box = await page.locator('#heat').boundingBox();
+  await page.locator('#heat').hover({ position: { x: 300, y: 10 } });
+  assert.match(await text(page, '.tip'), /[\d.]+ → [\d.]+/);
+  assert.ok(box.height > 100);
+  await close();
+});
+
+check('speaks Chinese when asked, and by itself to those who do', async () => {
+  const english = await open('one.html');
+  await english.page.click('#language');
+  assert.match(await text(english.page, 'h1'), /训练监控/);
+  assert.equal(await english.page.evaluate(() => document.documentElement.lang), 'zh');
+  await english.close();
+  const chinese = await open('one.html', { locale: 'zh-CN' });
+  assert.match(await text(chinese.page, 'h1'), /训练监控/);
+  const shown = await chinese.page.evaluate(() => document.body.innerText);
+  assert.doesNotMatch(shown, /undefined|\[object/);
+  await chinese.close();
+});
+
+check('is dark where the system is', async () => {
+  const luminance = async (scheme) => {
+    const { page, close } = await open('one.html', { scheme });
+    const colour = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    assert.ok((await coloursOf(page, '#heat')).includes(NAN));
+    await close();
+    return colour.match(/\d+/g).map(Number).reduce((a, b) => a + b);
+  };
+  assert.ok((await luminance('light')) > 600 && (await luminance('dark')) < 200);
+});
+
+check('runs nothing of what names hold', async () => {
+  const { page, close } = await open('hostile.html');
+  const names = await page.locator('.module .name').allInnerTexts();
+  for (const name of facts.hostile) assert.ok(names.includes(`${name}.output`), `${name} in ${names.join(' | ')}`);
+  await page.click('.module >> nth=0');
+  await page.click('.module >> nth=1');
+  await page.locator('#heat').hover({ position: { x: 400, y: 9 } });
+  await page.click('#about');
+  assert.match(await text(page, '.dialog pre'), /uplot[\s\S]*MIT[\s\S]*preact[\s\S]*htm/);
+  assert.equal(await page.evaluate(() => window.hurt), undefined);
+  assert.equal(await page.locator('img').count(), 0);
+  await close();
+});
+
+check('says what is wrong with a file that was cut', async () => {
+  const context = await browser.newContext({ locale: 'en-US' });
+  const page = await context.newPage();
+  await page.goto(`file://${join(facts.folder, 'cut.html')}`);
+  await page.waitForSelector('.failed');
+  assert.match(await text(page, '.failed'), /lacks its part "a0_0"/);
+  await context.close();
+});
+
+check('stays quick with 200 steps of 500 modules', async () => {
+  const { page, close } = await open('large.html');
+  const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0].startTime);
+  const drawn = await page.evaluate(() => performance.getEntriesByName('msprobe-drawn')[0].startTime);
+  const times = { 'first paint': paint, 'first picture': drawn };
+  const inputs = {
+    search: () => { const e = document.querySelector('#search'); e.value = 'mlp'; e.dispatchEvent(new Event('input', { bubbles: true })); },
+    'search cleared': () => { const e = document.querySelector('#search'); e.value = ''; e.dispatchEvent(new Event('input', { bubbles: true })); },
+    'pick a module': () => document.querySelectorAll('.module')[5].click(),
+    'ranks picture': () => document.querySelector('[data-key=ranks]').click(),
+    'modules picture': () => document.querySelector('[data-key=modules]').click(),
+    'values, log': () => { document.querySelector('[data-key=values]').click(); const e = document.querySelector('#scale'); e.value = 'log'; e.dispatchEvent(new Event('change', { bubbles: true })); },
+    sort: () => { const e = document.querySelector('#sort'); e.value = 'score'; e.dispatchEvent(new Event('change', { bubbles: true })); },
+    language: () => document.querySelector('#language').click(),
+    zoom: () => {
+      const canvas = document.querySelector('#timeline');
+      const box = canvas.getBoundingClientRect();
+      canvas.setPointerCapture = () => {};
+      for (const [kind, share] of [['pointerdown', 0.3], ['pointermove', 0.6], ['pointerup', 0.6]]) {
+        canvas.dispatchEvent(new PointerEvent(kind, { bubbles: true, button: 0, pointerId: 1, clientX: box.left + box.width * share, clientY: box.top + 20 }));
+      }
+    },
+    'heat map scrolled': () => { document.querySelector('.heat-scroll').scrollTop = 500; },
+  };
+  for (const [name, action] of Object.entries(inputs)) {
+    await settled(page);
+    times[name] = await timed(page, action);
+  }
+  await page.waitForFunction(() => document.querySelector('#op'));
+  for (const [name, time] of Object.entries(times)) console.log(`  ${name.padEnd(20)} ${time.toFixed(0).padStart(5)} ms`);
+  // No limits here: a busy machine is no fault of the page. docs/performance.md has figures of a quiet one.
+  assert.ok(Object.values(times).every((time) => time > 0 && time < 30000));
+  await close();
+});
+
+async function takePictures() {
+  const shoot = async (name, file, options, prepare) => {
+    const { page, close } = await open(file, { width: 1360, height: 1010, ...options });
+    await prepare?.(page);
+    await page.mouse.move(0, 0);
+    await settled(page);
+    await page.screenshot({ path: join(facts.pictures, name) });
+    await close();
+  };
+  await shoot('monitor_report.png', 'one.html');
+  await shoot('monitor_report_ranks.png', 'one.html', { scheme: 'dark' }, async (page) => {
+    await page.click('[data-key=ranks]');
+    await page.selectOption('#ranks', 'each');
+    const box = await page.locator('#timeline').boundingBox();
+    await page.mouse.move(box.x + box.width * 0.55, box.y + 30);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.95, box.y + 30, { steps: 4 });
+    await page.mouse.up();
+  });
+  await shoot('monitor_report_two_runs.png', 'two.html', { height: 1120 }, async (page) => {
+    await page.selectOption('#scale', 'log');
+    await page.click('[data-key=ratio]');
+  });
+  await shoot('monitor_report_zh.png', 'one.html', { locale: 'zh-CN', height: 760 });
+}
+
+let failed = 0;
+try {
+  for (const { name, body } of facts.pictures ? [{ name: 'takes pictures', body: takePictures }] : checks) {
+    try {
+      await body();
+      console.log(`ok    ${name}`);
+    } catch (error) {
+      failed += 1;
+      console.log(`FAIL  ${name}\n      ${error.stack.replaceAll('\n', '\n      ')}`);
+    }
+  }
+} finally {
+  await browser.close();
+}
+console.log(`${checks.length - failed} passed, ${failed} failed`);
+process.exit(failed === 0 ? 0 : 1);
