@@ -79,11 +79,7 @@ std::string Text(const Value& value) { return json::PythonStr(*value.tree, value
 
 // One spelling for what means the same: "0", "false", "off"; "1", "true", "on"; "None" and "".
 std::string Meaning(const Value& value) {
-  std::string text = Text(value);
-  std::transform(text.begin(), text.end(), text.begin(), [](char letter) {
-    return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
-  });
-  text = std::string(base::Trim(text));
+  const std::string text = base::AsciiLower(base::Trim(Text(value)));
   if (text == "false" || text == "off" || text == "no") {
     return "0";
   }

@@ -15,20 +15,6 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMetadataLimitBytes = uint64_t{8} << 20U;  // descriptions can be long
 
-// Names that mean the same distribution: case and runs of - _ . do not count.
-std::string Normalized(std::string_view name) {
-  std::string result;
-  for (const char c : base::AsciiLower(name)) {
-    const bool separator = c == '-' || c == '_' || c == '.';
-    if (!separator) {
-      result += c;
-    } else if (!result.ends_with('-')) {
-      result += '-';
-    }
-  }
-  return result;
-}
-
 // A name or version that would break the lines of the pack is none.
 std::string OneLine(std::string_view text) {
   const std::string_view trimmed = base::Trim(text);
@@ -80,6 +66,19 @@ std::optional<Package> ReadPackage(const fs::path& folder, const std::string& na
 
 }  // namespace
 
+std::string NormalName(std::string_view name) {
+  std::string result;
+  for (const char c : base::AsciiLower(name)) {
+    const bool separator = c == '-' || c == '_' || c == '.';
+    if (!separator) {
+      result += c;
+    } else if (!result.ends_with('-')) {
+      result += '-';
+    }
+  }
+  return result;
+}
+
 Package ParseMetadata(std::string_view text) {
   Package package;
   while (!text.empty()) {
@@ -118,8 +117,8 @@ std::vector<Package> FindPackages(std::span<const fs::path> search_path) {
     }
     for (const std::string& name : *entries) {
       std::optional<Package> package = ReadPackage(folder, name);
-      if (package && names.insert(Normalized(package->name)).second) {
-        found.emplace_back(Normalized(package->name), *std::move(package));
+      if (package && names.insert(NormalName(package->name)).second) {
+        found.emplace_back(NormalName(package->name), *std::move(package));
       }
     }
   }

@@ -15,6 +15,9 @@ struct Package {
   std::string version;
 };
 
+// "torch-npu" for "Torch_NPU", "torch.npu" and "torch-npu", which are one distribution.
+std::string NormalName(std::string_view name);
+
 // Of a distribution that lies in several folders the first counts: that is the one Python imports.
 // Sorted by name, case aside. Folders that do not exist hold nothing.
 std::vector<Package> FindPackages(std::span<const std::filesystem::path> search_path);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/config_check/check.h"
+#include "src/analysis/config_check/packages.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::config_check {
@@ -19,20 +20,6 @@ struct Package {
   std::string version;         // all behind the first "="
   std::string strict_version;  // as the Python tool reads it: empty when there are more "="
 };
-
-// "Torch_NPU", "torch.npu" and "torch-npu" are one distribution.
-std::string NormalName(std::string_view name) {
-  std::string normal;
-  for (const char letter : name) {
-    const bool separator = letter == '-' || letter == '_' || letter == '.';
-    if (separator && !normal.empty() && normal.back() == '-') {
-      continue;
-    }
-    const bool upper = letter >= 'A' && letter <= 'Z';
-    normal += separator ? '-' : upper ? static_cast<char>(letter - 'A' + 'a') : letter;
-  }
-  return normal;
-}
 
 class Packages {
  public:
@@ -50,14 +37,14 @@ class Packages {
       if (!name.empty()) {
         const Package package = {std::string(name), std::string(version), strict};
         by_name_[package.name] = package;
-        by_normal_name_[NormalName(name)] = package;
+        by_normal_name_[internal::NormalName(name)] = package;
       }
     }
   }
 
   const Package* Exact(const std::string& name) const { return Find(by_name_, name); }
   const Package* AnySpelling(const std::string& name) const {
-    return Find(by_normal_name_, NormalName(name));
+    return Find(by_normal_name_, internal::NormalName(name));
   }
 
  private:

@@ -1,4 +1,4 @@
-// Profiles made by hand, times in microseconds, and tables as text.
+// Profiles made by hand, times in microseconds.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/profile/profile.h"
-#include "src/report/table.h"
+#include "tests/unit/support/table_rows.h"
 
 namespace msprobe::analysis::perf::testing {
 
@@ -75,20 +75,6 @@ class MadeProfile {
   int64_t device_time_ = 1'000'000;
 };
 
-// Cells joined by '|', line ends as "\n" in words.
-inline std::vector<std::string> Rows(const report::Table& table) {
-  std::vector<std::string> rows;
-  for (size_t i = 0; i < table.row_count(); ++i) {
-    std::string text;
-    for (const report::Cell& cell : table.row(i)) {
-      text += text.empty() && &cell == table.row(i).data() ? "" : "|";
-      for (const char c : report::CellText(cell)) {
-        text += c == '\n' ? std::string("\\n") : std::string(1, c);
-      }
-    }
-    rows.push_back(text);
-  }
-  return rows;
-}
+using msprobe::testing::Rows;
 
 }  // namespace msprobe::analysis::perf::testing

@@ -1,0 +1,127 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/base/strings.h"
+#include "tests/unit/analysis/config_check/made_packs.h"
+
+namespace msprobe::analysis::config_check {
+namespace {
+
+using testing::Done;
+using ::testing::ElementsAre;
+using testing::FindingThat;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::MadePacks;
+using testing::Members;
+using testing::Rows;
+using testing::Sentences;
+
+constexpr const char* kRank0 = "random/rank0.json";
+
+CheckResult Checked(const Members& bench, const Members& cmp) {
+  const MadePacks packs(bench, cmp);
+  return Done(CheckRandom(packs.pair()));
+}
+
+// Frames of a stack need no escapes here.
+std::string Stack(const std::vector<std::string>& frames) {
+  return frames.empty() ? "[]" : "[\"" + base::Join(frames, "\", \"") + "\"]";
+}
+
+std::string Call(const std::vector<std::string>& frames, const std::string& count) {
+  return R"({"count": )" + count + R"(, "stack": )" + Stack(frames) + "}";
+}
+
+std::string Operation(const std::string& calls) { return R"({"torch.rand": [)" + calls + "]}"; }
+
+constexpr const char* kHere = "File /a/train.py, line 10, in main, x = torch.rand(3)";
+constexpr const char* kMoved = "File /b/c/train.py, line 99, in main, x = torch.rand(3)";
+constexpr const char* kElsewhere = "File /a/model.py, line 10, in main, x = torch.rand(3)";
+
+TEST(CheckRandom, CallsOfOnePlaceAreEqualWhereverTheFileLies) {
+  const CheckResult result = Checked({{kRank0, Operation(Call({kHere}, "2"))}},
+                                     {{kRank0, Operation(Call({kMoved}, "2"))}});
+  EXPECT_TRUE(result.passed);
+  EXPECT_THAT(Rows(result.table),
+              ElementsAre("torch.rand|0|File /a/train.py, line 10, in main, x = torch.rand(3)|"
+                          "File /b/c/train.py, line 99, in main, x = torch.rand(3)|2|2|TRUE"));
+  EXPECT_THAT(result.findings, IsEmpty());
+}
+
+TEST(CheckRandom, AnotherNumberOfCallsDiffers) {
+  const CheckResult result = Checked({{kRank0, Operation(Call({kHere}, "2"))}},
+                                     {{kRank0, Operation(Call({kMoved}, "3"))}});
+  EXPECT_FALSE(result.passed);
+  const Finding finding =
+      FindingThat(result, "1 of 1 places that draw or seed random numbers differ");
+  EXPECT_THAT(finding.examples,
+              ElementsAre("torch.rand (rank 0): 2 / 3 calls, File /a/train.py, line 10"));
+}
+
+TEST(CheckRandom, APlaceThatOneSideLacksHasNoMatch) {
+  const CheckResult result = Checked({{kRank0, Operation(Call({kHere}, "2"))}},
+                                     {{kRank0, Operation(Call({kElsewhere}, "2"))}});
+  EXPECT_EQ(result.errors, 2U);
+  EXPECT_THAT(Rows(result.table),
+              ElementsAre(HasSubstr("train.py, line 10, in main, x = torch.rand(3)|"
+                                    "no match stack|2|0|FALSE"),
+                          HasSubstr("|no match stack|File /a/model.py, line 10, in main, "
+                                    "x = torch.rand(3)|0|2|FALSE")));
+}
+
+TEST(CheckRandom, CodeMayDifferALittleAndFunctionsMayNot) {
+  const auto errors = [](const std::string& frame) {
+    return Checked({{kRank0, Operation(Call({kHere}, "2"))}},
+                   {{kRank0, Operation(Call({frame}, "2"))}})
+        .errors;
+  };
+  EXPECT_EQ(errors("File /a/train.py, line 10, in main, y = torch.rand(4)"), 0U);
+  EXPECT_EQ(errors("File /a/train.py, line 10, in other, x = torch.rand(3)"), 2U);
+  EXPECT_EQ(errors("File /a/train.py, line 10, in main, ((((((((((((((((((("), 2U);
+}
+
+TEST(CheckRandom, OneMoreFrameIsAnotherPlace) {
+  EXPECT_EQ(Checked({{kRank0, Operation(Call({kHere}, "2"))}},
+                    {{kRank0, Operation(Call({kHere, kHere}, "2"))}})
+                .errors,
+            2U);
+}
+
+TEST(CheckRandom, OperationsAndRanksOfOneSideDiffer) {
+  const CheckResult result = Checked({{kRank0, Operation(Call({kHere}, "2"))}},
+                                     {{"random/rank10.json", Operation(Call({kHere}, "1"))},
+                                      {"random/rank2.json", Operation(Call({kHere}, "1"))}});
+  EXPECT_EQ(result.errors, 3U);
+  // Ranks are ordered as numbers.
+  EXPECT_THAT(Rows(result.table), ElementsAre(HasSubstr("torch.rand|0|File"),
+                                              HasSubstr("torch.rand|2|no match stack|File"),
+                                              HasSubstr("torch.rand|10|no match stack|File")));
+}
+
+TEST(CheckRandom, WithoutACountNothingIsEqual) {
+  const std::string call = R"({"stack": )" + Stack({kHere}) + "}";
+  const CheckResult result = Checked({{kRank0, Operation(call)}}, {{kRank0, Operation(call)}});
+  EXPECT_FALSE(result.passed);
+  EXPECT_THAT(FindingThat(result, "differ").examples, ElementsAre(HasSubstr("None / None calls")));
+}
+
+TEST(CheckRandom, MembersOfOddFormAreNoCalls) {
+  EXPECT_TRUE(
+      Checked({{kRank0, R"({"torch.rand": 3, "seed": {}})"}}, {{kRank0, R"({"torch.rand": null})"}})
+          .passed);
+}
+
+TEST(CheckRandom, FilesThatBelongToNoRankAreTold) {
+  const CheckResult result =
+      Checked({{kRank0, "{}"}, {"random/rank.json", "{}"}, {"random/notes.txt", ""}},
+              {{kRank0, "{}"}, {"random/rank1x.json", "{}"}});
+  EXPECT_TRUE(result.passed);
+  EXPECT_THAT(Sentences(result), ElementsAre(HasSubstr("files left out")));
+  EXPECT_THAT(
+      result.findings[0].examples,
+      ElementsAre("bench: random/notes.txt", "bench: random/rank.json", "cmp: random/rank1x.json"));
+}
+
+}  // namespace
+}  // namespace msprobe::analysis::config_check
