@@ -27,9 +27,9 @@ inline constexpr uint64_t kMaxExactCells = 40'000'000'000U;
 
 // kLegacy: the table of the Python tool, in which a row is built over the one before it, and the
 // walk through it; equal to it in every pair. kLongest: a longest common subsequence, pairs as late
-// as possible. Time: less than a cycle per pair of elements, for either. Memory: linear, plus
-// one bit for each of at most comparison.size() rows of base.size() that a 32 MiB block holds; of
-// the rest of the table only every n-th row is kept and made again where the walk comes by.
+// as possible. Time: about a cycle per pair of elements at most, for either. Memory: linear, plus
+// one bit for each of at most comparison.size() rows of base.size() that 32 MiB hold; of a larger
+// table only every n-th row is kept, and tiles of it are made again where the walk comes by.
 //
 // Beyond `max_cells` both sides are first cut where runs of elements occur equally often on either
 // side, and what lies between is aligned exactly; time and memory stay linear.

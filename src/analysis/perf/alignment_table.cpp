@@ -21,9 +21,13 @@ class Table {
   Table(std::span<const uint32_t> base, std::span<const uint32_t> comparison, Alignment method);
 
   size_t words() const { return words_; }
-  // Turns the rises of row `row - 1` into those of row `row` (counted from 1), for the first
-  // `words` words.
-  void Step(size_t row, size_t words, Word* rises) const;
+  // Where the element of row `row` (counted from 1) stands, from a word on.
+  std::span<const Places> PlacesFrom(size_t row, size_t word) const;
+  // Turns the rises of row `row - 1` into those of row `row`, for the words of [begin, end);
+  // `rises` holds them. `places` are those of the row from `begin` on; used ones are taken away.
+  // `carry` is what the words before hand on, and becomes what these hand on.
+  void Step(size_t row, size_t begin, size_t end, std::span<const Places>& places, uint32_t& carry,
+            Word* rises) const;
 
  private:
   static constexpr uint32_t kAbsent = UINT32_MAX;
@@ -34,8 +38,10 @@ class Table {
                ? std::span<const Places>()
                : std::span(places_).subspan(begins_[key], begins_[key + 1] - begins_[key]);
   }
-  static void StepLegacy(std::span<const Places> places, size_t words, Word* rises);
-  static void StepLongest(std::span<const Places> places, size_t words, Word* rises);
+  static void StepLegacy(size_t begin, size_t end, std::span<const Places>& places, uint32_t& carry,
+                         Word* rises);
+  static void StepLongest(size_t begin, size_t end, std::span<const Places>& places,
+                          uint32_t& carry, Word* rises);
 
   Alignment method_;
   size_t words_;
@@ -92,101 +98,222 @@ void TakeLowest(Word& closing, uint64_t& surplus) {
     closing = 0;
     return;
   }
-  // Mostly a bit or two, and plain x86-64 counts bits by a call.
+  // Mostly none or one, in no order that a processor could foresee: the first costs no branch.
+  const uint64_t taken = static_cast<uint64_t>(surplus != 0) & static_cast<uint64_t>(closing != 0);
+  closing &= closing - taken;
+  surplus -= taken;
   while (surplus > 0 && closing != 0) {
     closing &= closing - 1;
     --surplus;
   }
 }
 
-struct Matched {
-  Word closing = 0;       // that no opening of the same word took
-  uint64_t openings = 0;  // left for the words above
-};
+// The openings and closings of one word while the openings take the next free closing above them.
+struct Brackets {
+  Word opening = 0;
+  Word closing = 0;
+  uint64_t left = 0;  // openings that no closing of the word is above of
 
-// Lets every opening bit take the next free closing bit above it. All stretches between closing
-// bits work at once: over a stretch of ones an addition of its opening bits clears the lowest of
-// them and carries into the closing bit that ends it.
-Matched MatchBrackets(Word opening, Word closing) {
-  Matched result;
-  while (opening != 0) {
-    if (closing == 0) {
-      result.openings += static_cast<uint64_t>(std::popcount(opening));
-      break;
-    }
+  // One opening of every stretch between closing bits at once: over a stretch of ones an addition
+  // of its opening bits clears the lowest of them and carries into the closing bit that ends it.
+  void Match() {
     Word sum = 0;
-    result.openings += __builtin_add_overflow(~closing, opening, &sum) ? 1 : 0;
+    left += __builtin_add_overflow(~closing, opening, &sum) ? 1 : 0;
     opening &= sum;
     closing &= ~sum;
   }
-  result.closing = closing;
-  return result;
-}
+};
 
-void Table::StepLegacy(std::span<const Places> places, size_t words, Word* rises) {
-  uint64_t surplus = 0;
-  size_t next = 0;
-  for (size_t word = 0; word < words; ++word) {
-    if (surplus == 0) {
-      // Only words with the element change.
-      if (next == places.size() || places[next].word >= words) {
-        return;
-      }
-      word = places[next].word;
+void MatchBrackets(Brackets& brackets) {
+  // Two rounds are mostly enough; whether one is, no processor could foresee.
+  brackets.Match();
+  brackets.Match();
+  while (brackets.opening != 0) {
+    if (brackets.closing == 0) {
+      brackets.left += static_cast<uint64_t>(std::popcount(brackets.opening));
+      break;
     }
-    Word equal = 0;
-    if (next < places.size() && places[next].word == word) {
-      equal = places[next++].bits;
-    }
-    const Word old = rises[word];
-    const Word opening = equal & ~old;
-    Word closing = old & ~equal;
-    uint64_t left = 0;
-    if (opening != 0) {
-      const Matched matched = MatchBrackets(opening, closing);
-      closing = matched.closing;
-      left = matched.openings;
-    }
-    TakeLowest(closing, surplus);
-    surplus += left;
-    rises[word] = equal | closing;
+    brackets.Match();
   }
 }
 
-void Table::StepLongest(std::span<const Places> places, size_t words, Word* rises) {
-  bool carry = false;
-  size_t next = 0;
-  for (size_t word = 0; word < words; ++word) {
-    if (!carry) {
-      if (next == places.size() || places[next].word >= words) {
+// The element's bits in `word`, and on to the next place.
+Word TakeBits(std::span<const Places>& places, size_t word) {
+  if (places.empty() || places.front().word != word) {
+    return 0;
+  }
+  const Word bits = places.front().bits;
+  places = places.subspan(1);
+  return bits;
+}
+
+void Table::StepLegacy(size_t begin, size_t end, std::span<const Places>& places, uint32_t& carry,
+                       Word* rises) {
+  uint64_t surplus = carry;
+  for (size_t word = begin; word < end; ++word) {
+    if (surplus == 0) {
+      // Only words with the element change.
+      if (places.empty() || places.front().word >= end) {
+        break;
+      }
+      word = places.front().word;
+    }
+    const Word equal = TakeBits(places, word);
+    Word& here = rises[word - begin];
+    Brackets brackets{equal & ~here, here & ~equal};
+    if (brackets.opening != 0) {
+      MatchBrackets(brackets);
+    }
+    TakeLowest(brackets.closing, surplus);
+    surplus += brackets.left;
+    here = equal | brackets.closing;
+  }
+  carry = static_cast<uint32_t>(surplus);  // at most a column each
+}
+
+void Table::StepLongest(size_t begin, size_t end, std::span<const Places>& places, uint32_t& carry,
+                        Word* rises) {
+  for (size_t word = begin; word < end; ++word) {
+    if (carry == 0) {
+      if (places.empty() || places.front().word >= end) {
         return;
       }
-      word = places[next].word;
+      word = places.front().word;
     }
-    Word equal = 0;
-    if (next < places.size() && places[next].word == word) {
-      equal = places[next++].bits;
-    }
-    const Word flat = ~rises[word];
+    const Word equal = TakeBits(places, word);
+    Word& here = rises[word - begin];
+    const Word flat = ~here;
     Word sum = 0;
     bool over = __builtin_add_overflow(flat, flat & equal, &sum);
     over = __builtin_add_overflow(sum, Word{carry}, &sum) || over;
-    carry = over;
-    rises[word] = ~(sum | (flat & ~equal));
+    carry = over ? 1 : 0;
+    here = ~(sum | (flat & ~equal));
   }
 }
 
-void Table::Step(size_t row, size_t words, Word* rises) const {
+std::span<const Places> Table::PlacesFrom(size_t row, size_t word) const {
   const auto places = PlacesOf(row);
-  if (places.empty()) {
-    return;
-  }
+  const auto first =
+      std::lower_bound(places.begin(), places.end(), word,
+                       [](const Places& place, size_t wanted) { return place.word < wanted; });
+  return places.subspan(static_cast<size_t>(first - places.begin()));
+}
+
+void Table::Step(size_t row, size_t begin, size_t end, std::span<const Places>& places,
+                 uint32_t& carry, Word* rises) const {
   if (method_ == Alignment::kLongest) {
-    StepLongest(places, words, rises);
-  } else if (row == 1) {
-    rises[places[0].word] = places[0].bits & (~places[0].bits + 1);
+    StepLongest(begin, end, places, carry, rises);
+  } else if (row > 1) {
+    StepLegacy(begin, end, places, carry, rises);
+  } else if (const auto all = PlacesOf(row);
+             !all.empty() && all.front().word >= begin && all.front().word < end) {
+    rises[all.front().word - begin] = all.front().bits & (~all.front().bits + 1);
+  }
+}
+
+// The rises of all cells, of which a tile at a time is held: some rows of some words. A first pass
+// over the table keeps every n-th row, and at the borders of tiles what each row hands on from word
+// to word; with both any tile can be made from its own cells.
+class Tiles {
+ public:
+  Tiles(const Table& table, size_t rows, size_t block_bytes);
+
+  // Whether L rises at a cell, both counted from 0. Quick while the walk stays in one tile.
+  bool Rises(size_t row, size_t column) {
+    const size_t word = column / kWordBits;
+    if (row < first_row_ || row > last_row_ || word < first_word_ || word > last_word_) {
+      Make(row, word);
+    }
+    const Word bits = tile_[(row - first_row_) * width_ + word - first_word_];
+    return (bits >> (column % kWordBits) & 1U) != 0;
+  }
+
+ private:
+  // Narrower tiles would save nothing; more of them would need more memory per row.
+  static constexpr size_t kLeastWords = 64;
+  static constexpr size_t kMostStrips = 16;
+
+  size_t StripBegin(size_t strip) const { return table_.words() * strip / strips_; }
+  void FirstPass();
+  // The tile with the cell, its rows down to the cell's and its words up to the cell's.
+  void Make(size_t row, size_t word);
+
+  const Table& table_;
+  size_t rows_;
+  size_t block_;                   // rows of a tile
+  size_t strips_ = 1;              // tiles side by side
+  std::vector<Word> before_;       // the row before each block
+  std::vector<uint32_t> carries_;  // of each row, in front of each strip but the first
+
+  std::vector<Word> tile_;
+  size_t width_ = 0;  // words of a row of the tile
+  size_t first_row_ = 1;
+  size_t last_row_ = 0;  // none is made
+  size_t first_word_ = 0;
+  size_t last_word_ = 0;
+};
+
+Tiles::Tiles(const Table& table, size_t rows, size_t block_bytes)
+    : table_(table),
+      rows_(rows),
+      block_(std::max({block_bytes / (table.words() * sizeof(Word)),
+                       static_cast<size_t>(std::sqrt(static_cast<double>(rows))), size_t{1}})) {
+  if (block_ < rows_) {
+    strips_ = std::clamp(table_.words() / kLeastWords, size_t{1}, kMostStrips);
+    FirstPass();
+  }
+}
+
+void Tiles::FirstPass() {
+  const size_t words = table_.words();
+  before_.resize((rows_ + block_ - 1) / block_ * words);
+  carries_.resize(rows_ * (strips_ - 1));
+  std::vector<Word> current(words);
+  auto carry_out = carries_.begin();
+  for (size_t row = 0; row < rows_; ++row) {
+    if (row % block_ == 0) {
+      std::copy(current.begin(), current.end(),
+                before_.begin() + static_cast<std::ptrdiff_t>(row / block_ * words));
+    }
+    auto places = table_.PlacesFrom(row + 1, 0);
+    uint32_t carry = 0;
+    for (size_t strip = 0; strip < strips_; ++strip) {
+      const size_t begin = StripBegin(strip);
+      table_.Step(row + 1, begin, StripBegin(strip + 1), places, carry, current.data() + begin);
+      if (strip + 1 < strips_) {
+        *carry_out++ = carry;
+      }
+    }
+  }
+}
+
+void Tiles::Make(size_t row, size_t word) {
+  size_t strip = word * strips_ / table_.words();
+  while (StripBegin(strip + 1) <= word) {
+    ++strip;
+  }
+  first_row_ = row - row % block_;
+  last_row_ = row;
+  first_word_ = StripBegin(strip);
+  last_word_ = word;
+  width_ = word + 1 - first_word_;
+  tile_.resize((last_row_ - first_row_ + 1) * width_);
+  const auto first = tile_.begin();
+  if (before_.empty()) {
+    std::fill_n(first, width_, Word{0});
   } else {
-    StepLegacy(places, words, rises);
+    std::copy_n(before_.begin() +
+                    static_cast<std::ptrdiff_t>(first_row_ / block_ * table_.words() + first_word_),
+                width_, first);
+  }
+  for (size_t i = first_row_; i <= last_row_; ++i) {
+    Word* const current = tile_.data() + (i - first_row_) * width_;
+    if (i > first_row_) {
+      std::copy_n(current - width_, width_, current);
+    }
+    auto places = table_.PlacesFrom(i + 1, first_word_);
+    uint32_t carry = strip == 0 ? 0 : carries_[i * (strips_ - 1) + strip - 1];
+    table_.Step(i + 1, first_word_, last_word_ + 1, places, carry, current);
   }
 }
 
@@ -208,49 +335,17 @@ void AlignInTable(std::span<const uint32_t> base, std::span<const uint32_t> comp
   };
   if (column > 0 && row > 0) {
     const Table table(base, comparison, method);
-    const size_t words = table.words();
-    // Rows of a block; the row before each block is kept.
-    const size_t block =
-        std::max({block_bytes / (words * sizeof(Word)),
-                  static_cast<size_t>(std::sqrt(static_cast<double>(row))), size_t{1}});
-    const size_t blocks = (row + block - 1) / block;
-    std::vector<Word> before(blocks * words);
-    std::vector<Word> rises(std::min(block, row) * words);
-    {
-      std::vector<Word> current(words);
-      for (size_t i = 1; i <= (blocks - 1) * block; ++i) {
-        table.Step(i, words, current.data());
-        if (i % block == 0) {
-          std::copy(current.begin(), current.end(),
-                    before.begin() + static_cast<std::ptrdiff_t>(i / block * words));
-        }
-      }
-    }
-    for (size_t b = blocks; b-- > 0 && column > 0;) {
-      const size_t first = b * block;  // rows first + 1 ... lie in this block
-      const size_t used = (column + kWordBits - 1) / kWordBits;
-      const Word* last = before.data() + b * words;
-      for (size_t i = first + 1; i <= row; ++i) {
-        Word* current = rises.data() + (i - first - 1) * words;
-        std::copy(last, last + used, current);
-        table.Step(i, used, current);
-        last = current;
-      }
-      while (row > first && column > 0) {
-        const size_t j = column - 1;
-        if (base[j] == comparison[row - 1]) {
-          --column;
-          --row;
-          pairs.push_back({base_offset + static_cast<uint32_t>(column),
-                           comparison_offset + static_cast<uint32_t>(row)});
-          continue;
-        }
-        const Word bits = rises[(row - first - 1) * words + j / kWordBits];
-        if ((bits >> (j % kWordBits) & 1U) != 0) {
-          add_comparison();
-        } else {
-          add_base();
-        }
+    Tiles tiles(table, row, block_bytes);
+    while (row > 0 && column > 0) {
+      if (base[column - 1] == comparison[row - 1]) {
+        --column;
+        --row;
+        pairs.push_back({base_offset + static_cast<uint32_t>(column),
+                         comparison_offset + static_cast<uint32_t>(row)});
+      } else if (tiles.Rises(row - 1, column - 1)) {
+        add_comparison();
+      } else {
+        add_base();
       }
     }
   }

@@ -23,8 +23,8 @@
 
 namespace msprobe::analysis::perf {
 
-// Aligns with at least about `block_bytes` of rows kept at a time. Pairs are appended in rising
-// order, places counted from `base_offset` and `comparison_offset`.
+// Holds the whole table where it fits into `block_bytes`, else tiles of as many rows as would fit.
+// Pairs are appended in rising order, places counted from `base_offset` and `comparison_offset`.
 void AlignInTable(std::span<const uint32_t> base, std::span<const uint32_t> comparison,
                   Alignment method, uint32_t base_offset, uint32_t comparison_offset,
                   size_t block_bytes, std::vector<AlignedPair>& pairs);

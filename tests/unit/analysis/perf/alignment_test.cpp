@@ -163,6 +163,27 @@ TEST(Align, RowsMadeAgainInBlocksChangeNothing) {
   }
 }
 
+// Wide enough for tiles beside each other; runs of equal elements hand much on across their
+// borders.
+TEST(Align, TilesBesideEachOtherChangeNothing) {
+  std::mt19937 random(11);
+  for (const Alignment method : {Alignment::kLegacy, Alignment::kLongest}) {
+    for (int round = 0; round < 6; ++round) {
+      Keys base;
+      while (base.size() < 13'000) {
+        base.insert(base.end(), 1 + Below(random, round % 2 == 0 ? 300 : 3), Below(random, 4));
+      }
+      Keys comparison;
+      for (size_t i = 0; i < base.size(); i += 1 + Below(random, 30)) {
+        comparison.push_back(base[i]);
+      }
+      std::vector<AlignedPair> pairs;
+      AlignInTable(base, comparison, method, 0, 0, 1, pairs);
+      ASSERT_EQ(pairs, Align(base, comparison, method).pairs) << "round " << round;
+    }
+  }
+}
+
 TEST(Align, LongestIsAsLongAsItGets) {
   std::mt19937 random(8);
   for (int round = 0; round < 300; ++round) {
