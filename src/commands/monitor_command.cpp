@@ -4,7 +4,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include "src/analysis/monitor/sqlite_static.h"
 #include "src/commands/monitor_analyse_command.h"
+#include "src/commands/monitor_csv2db_command.h"
+#include "src/commands/monitor_csv2tb_command.h"
 #include "src/commands/monitor_replay_command.h"
 #include "src/commands/monitor_report_command.h"
 #include "src/commands/monitor_top_command.h"
@@ -15,6 +18,8 @@ namespace msprobe::commands {
 // To add a subcommand: a line here, beside the others in the order of their names.
 MonitorCommand::MonitorCommand() {
   commands_.push_back(std::make_unique<MonitorAnalyseCommand>());
+  commands_.push_back(std::make_unique<MonitorCsv2dbCommand>());
+  commands_.push_back(std::make_unique<MonitorCsv2tbCommand>());
   commands_.push_back(std::make_unique<MonitorReplayCommand>());
   commands_.push_back(std::make_unique<MonitorReportCommand>());
   commands_.push_back(std::make_unique<MonitorTopCommand>());
@@ -33,6 +38,7 @@ void MonitorCommand::Configure(CLI::App& app) {
 }
 
 Result<ExitCode> MonitorCommand::Run(const Context& context) {
+  monitor::UseSqlite(&monitor::StaticSqlite());
   for (const std::unique_ptr<Command>& command : commands_) {
     if (app_->got_subcommand(std::string(command->name()))) {
       return command->Run(context);

@@ -16,26 +16,21 @@
 
 namespace msprobe::monitor {
 
+// The key "alert" of the configuration.
 struct AlertRule {
-  enum class Kind : uint8_t {
-    kTurbulence,  // "AnomalyTurbulence": a number far from its history
-    kNan,         // "AnomalyNan": NaN, or beyond a threshold
-  };
-  Kind kind = Kind::kNan;
-  std::optional<double> threshold;  // turbulence: |x| beyond (1 + threshold) times the history
+  enum class Kind : uint8_t { kTurbulence, kNan };
+  Kind kind = Kind::kTurbulence;
+  std::optional<double> threshold;  // turbulence: beyond (1 + threshold) times the history
   std::vector<Op> ops;              // empty: norm and mean for turbulence, all numbers for nan
 };
 
 struct AlertSettings {
-  std::vector<AlertRule> rules;  // all are tried, in this order
-  bool dump = false;             // write anomaly.json
-  // As the Python tool judges: an average with factor 0.99 from the first value on, which a NaN
-  // spoils for good; rows of None alarm; the first rule that fires ends the search; every repeat is
-  // an alert; entries of one tag and call overwrite each other.
-  bool compat = false;
+  std::vector<AlertRule> rules;
+  bool dump = false;
+  bool compat = false;  // judge as the Python tool does
   // Not of compat:
-  int64_t warm_up_steps = 0;  // steps from the first seen one on that make history, not alerts
-  int32_t min_history = 5;    // values of a (tag, op) before it is judged
+  int64_t warm_up_steps = 0;  // steps from the first one on that make history, not alerts
+  int32_t min_history = 5;    // values of a name and statistic before it is judged
   int32_t window = 32;        // latest values that median and MAD are taken of
 };
 
@@ -45,13 +40,16 @@ struct AlertPlace {
   std::vector<int64_t> group_mates = {0};
 };
 
-// Turbulence beyond compat: x is an alert when | |x| - median | is larger than threshold * median
-// AND larger than 6 * 1.4826 * MAD of the window of |x|, so that neither a steady number that
-// trembles nor a noisy one alarms; infinities always do. Numbers that alarm do not enter the
-// history, unless they stay: after `min_history` of them in a row the history starts anew. NaN
-// never enters it.
-// One alert is told per (tag, op, rule) until a number that is none; how many were kept back is
-// told then.
+// compat: as the Python tool judges: an average with factor 0.99 from the first value on, which a
+// NaN spoils for good; rows of None alarm; the first rule that fires ends the search; every repeat
+// is an alert; entries of one tag and call overwrite each other. Turbulence beyond compat: x is an
+// alert when |x| is above (1 + threshold) times the median of the window of |x| AND above it by
+// more than 6 * 1.4826 * MAD, so that neither a steady number that trembles nor a noisy one alarms;
+// an infinity always is one, a history of zeros judges nothing else. Numbers that alarm do not
+// enter the history, unless they stay: after `min_history` of them in a row it starts anew. NaN
+// never enters it, and rows of None are not looked at. NaN beyond compat: a count of nans above 0
+// is an alert too. One alert is told per (tag, op, rule) until a number that is none; how many were
+// kept back is told then.
 class AlertJudge {
  public:
   // Touches no file. `folder`: $MONITOR_OUTPUT_DIR. `say` gets the messages, one line each.

@@ -40,6 +40,9 @@ std::optional<Op> FindOp(std::string_view name);
 // Min and max of integers stay integers, those of bool stay bool; monostate: none (written "nan").
 using Value = std::variant<std::monostate, bool, int64_t, double, std::string>;
 
+// What is no number: nullopt for none and for texts; a bool is 0 or 1.
+std::optional<double> NumberOf(const Value& value);
+
 struct Row {
   int32_t stage = 0;
   std::string name;  // with "_<index>", without stage and micro step: "0.norm1.output_1"

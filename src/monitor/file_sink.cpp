@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "src/base/log.h"
+#include "src/monitor/alerts.h"
 #include "src/monitor/writer.h"
 
 namespace msprobe::monitor {
@@ -10,38 +11,65 @@ namespace {
 
 class FileSink : public Sink {
  public:
-  explicit FileSink(std::unique_ptr<Writer> writer) : writer_(std::move(writer)) {}
+  FileSink(std::unique_ptr<Writer> writer, std::unique_ptr<AlertJudge> judge)
+      : writer_(std::move(writer)), judge_(std::move(judge)) {}
   ~FileSink() override {
-    if (writer_ != nullptr) {
-      if (const Status status = writer_->Close(); !status.ok()) {
+    for (const Status& status : {writer_ != nullptr ? writer_->Close() : Status(),
+                                 judge_ != nullptr ? judge_->Close() : Status()}) {
+      if (!status.ok()) {
         base::LogWarning(status.message());
       }
     }
   }
 
+  // Alerts are judged whatever the files come to.
   Status Write(const Batch& batch) override {
+    if (judge_ != nullptr) {
+      judge_->See(batch);
+    }
     return writer_ != nullptr ? writer_->Write(batch) : Status();
   }
 
   Status EndStep(int64_t step) override {
-    return writer_ != nullptr ? writer_->EndStep(step) : Status();
+    Status judged = judge_ != nullptr ? judge_->EndStep(step) : Status();
+    Status written = writer_ != nullptr ? writer_->EndStep(step) : Status();
+    return written.ok() ? std::move(judged) : std::move(written);
   }
 
  private:
-  const std::unique_ptr<Writer> writer_;  // null: format api
+  const std::unique_ptr<Writer> writer_;     // null: format api
+  const std::unique_ptr<AlertJudge> judge_;  // null: no rules
 };
+
+Result<std::unique_ptr<Writer>> MakeWriter(const std::filesystem::path& folder, const Place& place,
+                                           const Settings& settings) {
+  switch (settings.format) {
+    case Format::kCsv:
+      return MakeCsvWriter(folder, {.digits = settings.digits, .compat = settings.compat},
+                           settings.steps_per_file);
+    case Format::kTensorBoard:
+      return MakeTensorBoardWriter(folder);
+    case Format::kSqlite:
+      return MakeStoreWriter(folder, static_cast<int32_t>(place.rank));
+    case Format::kApi:
+      break;
+  }
+  return std::unique_ptr<Writer>();
+}
 
 }  // namespace
 
 Result<std::shared_ptr<Sink>> MakeFileSink(const std::filesystem::path& folder,
-                                           const std::filesystem::path& /*output_root*/,
-                                           const Place& /*place*/, const Settings& settings) {
-  std::unique_ptr<Writer> writer;
-  if (settings.format == Format::kCsv) {
-    writer = MakeCsvWriter(folder, {.digits = settings.digits, .compat = settings.compat},
-                           settings.steps_per_file);
+                                           const std::filesystem::path& output_root,
+                                           const Place& place, const Settings& settings) {
+  MSP_ASSIGN_OR_RETURN(std::unique_ptr<Writer> writer, MakeWriter(folder, place, settings));
+  std::unique_ptr<AlertJudge> judge;
+  if (!settings.alert.rules.empty()) {
+    judge = std::make_unique<AlertJudge>(
+        settings.alert, AlertPlace{place.rank, place.pipeline_stage, place.group_mates},
+        output_root, [](std::string_view text) { base::LogWarning(text); });
   }
-  return std::shared_ptr<Sink>(std::make_shared<FileSink>(std::move(writer)));
+  return std::shared_ptr<Sink>(std::make_shared<FileSink>(std::move(writer), std::move(judge)));
 }
 
 }  // namespace msprobe::monitor

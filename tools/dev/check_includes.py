@@ -21,7 +21,7 @@ THIRD_PARTY_HOMES = {
     "spdlog/": ["src/base/log.cpp"],
     "hwy/": ["src/kernels/"],
     "libdeflate.h": ["src/kernels/", "src/io/"],
-    "sqlite3.h": ["src/profile/"],
+    "sqlite3.h": ["src/profile/", "src/analysis/monitor/sqlite_static.cpp"],
     "zlib.h": ["src/profile/", "src/report/"],
     "expat.h": ["src/report/"],
     "rapidjson/": ["src/json/"],
@@ -32,7 +32,7 @@ THIRD_PARTY_HOMES = {
     "gtest/": [],
     "gmock/": [],
     "benchmark/": [],
-    "dlfcn.h": ["src/device/"],
+    "dlfcn.h": ["src/device/", "src/monitor/sqlite_api.cpp"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 SOURCE_ENDINGS = (".h", ".cpp", ".cc", ".inc")

@@ -9,22 +9,9 @@
 
 #include "msprobe/status.h"
 
-#include "src/json/writer.h"
+#include "src/monitor/anomaly.h"
 
 namespace msprobe::monitor {
-
-struct Anomaly {
-  std::string key;
-  int64_t rank = 0;
-  int64_t step = 0;
-  int64_t micro_step = 0;
-  int64_t pp_stage = 0;
-  int64_t vpp_stage = 0;
-  int64_t call_id = 0;
-  std::string tag_name;
-  std::string message;
-  std::vector<int64_t> group_mates;
-};
 
 struct AnomalyFile {
   std::vector<Anomaly> entries;       // in file order; of equal keys the last one counts
@@ -43,8 +30,5 @@ struct RankAnomalies {
 // All <sub folder>/anomaly.json of `folder`, ranks in the order of their numbers. A file that
 // cannot be read is a warning of its own.
 Result<std::vector<RankAnomalies>> ReadAllAnomalies(const std::filesystem::path& folder);
-
-// `"key": {...}` as the Python tool writes it.
-void WriteAnomaly(const Anomaly& anomaly, json::Writer& json);
 
 }  // namespace msprobe::monitor

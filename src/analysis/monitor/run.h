@@ -12,23 +12,16 @@
 
 #include "msprobe/status.h"
 
-namespace msprobe::monitor {
+#include "src/monitor/place.h"
 
-// Where a rank stood, from monitor.json beside its tables; all ranks are global.
-struct Place {
-  int64_t world_size = 0;      // 0: not told
-  int64_t pipeline_stage = 0;  // rank within the pipeline group
-  std::vector<int64_t> group_mates;
-  std::vector<int64_t> tensor_ranks;  // hold different shards of the same tensors
-  std::vector<int64_t> data_ranks;    // hold copies
-};
+namespace msprobe::monitor {
 
 // One folder "<stamp>-rank<R>-<id>".
 struct RunFolder {
   std::filesystem::path path;
   std::string stamp;  // "Nov21_09-58-35", Asia/Shanghai
   int64_t rank = 0;
-  std::optional<Place> place;
+  std::optional<Place> place;  // from monitor.json beside the tables
 };
 
 struct FindOptions {

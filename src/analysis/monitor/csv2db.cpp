@@ -1,0 +1,195 @@
+#include "src/analysis/monitor/csv2db.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "src/analysis/monitor/csv2tb.h"
+#include "src/analysis/monitor/run.h"
+#include "src/analysis/monitor/sqlite_static.h"
+#include "src/base/files.h"
+#include "src/base/interrupt.h"
+#include "src/base/strings.h"
+#include "src/json/config.h"
+#include "src/monitor/trend_store.h"
+
+namespace msprobe::monitor {
+namespace {
+
+namespace fs = std::filesystem;
+
+// One row of trend_data, in the order in which the store keeps them.
+struct StoreRow {
+  int64_t rank;
+  int64_t step;
+  int64_t target;
+  int64_t metric;
+  uint32_t series;
+  uint32_t row;
+};
+
+// Original steps and the first number of each.
+std::map<int64_t, int64_t> NumberSteps(const std::vector<Series>& series) {
+  std::map<int64_t, int64_t> places;  // how many numbers a step needs
+  for (const Series& one : series) {
+    const int64_t needed = std::max(one.micro_step, 0) + int64_t{1};
+    for (const int64_t step : one.steps) {
+      int64_t& count = places[step];
+      count = std::max(count, needed);
+    }
+  }
+  int64_t next = 0;
+  for (auto& place : places) {
+    next += std::exchange(place.second, next);
+  }
+  return places;
+}
+
+std::string Mapped(std::string name,
+                   const std::vector<std::pair<std::string, std::string>>& mapping) {
+  for (const auto& pair : mapping) {
+    if (!pair.first.empty()) {
+      name = base::ReplaceAll(name, pair.first, pair.second);
+    }
+  }
+  return name;
+}
+
+// The file under a name that no reader looks for, until it is whole.
+class PartialFile {
+ public:
+  explicit PartialFile(fs::path path) : path_(std::move(path)) {
+    std::error_code error;
+    fs::remove(path_, error);
+    slot_ = base::RemoveOnInterrupt(path_.string());
+  }
+  PartialFile(const PartialFile&) = delete;
+  PartialFile& operator=(const PartialFile&) = delete;
+  ~PartialFile() {
+    std::error_code error;
+    fs::remove(path_, error);
+    base::ForgetOnInterrupt(slot_);
+  }
+  const fs::path& path() const { return path_; }
+  Status RenameTo(const fs::path& target) {
+    std::error_code error;
+    fs::rename(path_, target, error);
+    return error ? IoError(fmt::format("cannot replace {}: {}", target.string(), error.message()))
+                 : Status();
+  }
+
+ private:
+  const fs::path path_;
+  int slot_ = -1;
+};
+
+struct Table {
+  std::vector<std::string> ops;
+  int64_t metric = 0;
+};
+
+Status FillStore(const Run& run, const StoreOptions& options, TrendStore& store,
+                 StoreResult& result) {
+  std::map<std::string, Table, std::less<>> tables;
+  for (const std::string& name : KnownTables()) {  // metrics get their numbers in this order
+    const auto found = run.ops.find(name);
+    if (found == run.ops.end()) {
+      continue;
+    }
+    Table& table = tables[name];
+    for (const std::string& op : found->second) {
+      if (TrendStore::IsStatistic(op)) {
+        table.ops.push_back(op);
+      }
+    }
+    MSP_ASSIGN_OR_RETURN(table.metric, store.Metric(name, table.ops));
+  }
+  const std::map<int64_t, int64_t> numbers =
+      options.number_micro_steps ? NumberSteps(run.series) : std::map<int64_t, int64_t>();
+
+  std::vector<StoreRow> rows;
+  rows.reserve(run.rows);
+  std::set<int64_t> names;
+  std::set<int32_t> ranks;
+  for (uint32_t i = 0; i < run.series.size(); ++i) {
+    const Series& series = run.series[i];
+    const int64_t micro_step = std::max(series.micro_step, 0);
+    const int64_t metric = tables.find(series.table)->second.metric;
+    MSP_ASSIGN_OR_RETURN(const int64_t target,
+                         store.Target(Mapped(series.name, options.mapping), series.stage,
+                                      options.number_micro_steps ? 0 : micro_step, metric));
+    names.insert(target);
+    for (uint32_t row = 0; row < series.steps.size(); ++row) {
+      const int64_t step = options.number_micro_steps
+                               ? numbers.find(series.steps[row])->second + micro_step
+                               : series.steps[row];
+      rows.push_back({series.ranks[row], step, target, metric, i, row});
+      ranks.insert(series.ranks[row]);
+    }
+  }
+  const auto key = [](const StoreRow& row) {
+    return std::tie(row.rank, row.step, row.target, row.metric);
+  };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&key](const StoreRow& a, const StoreRow& b) { return key(a) < key(b); });
+  std::vector<double> values;
+  for (const StoreRow& row : rows) {
+    const Series& series = run.series[row.series];
+    values.clear();
+    for (const std::string& op : tables.find(series.table)->second.ops) {
+      const auto found = series.values.find(op);
+      values.push_back(found == series.values.end() ? std::numeric_limits<double>::quiet_NaN()
+                                                    : found->second[row.row]);
+    }
+    MSP_RETURN_IF_ERROR(store.Insert(row.rank, row.step, row.target, row.metric, values));
+  }
+  result.rows = rows.size();
+  result.names = names.size();
+  result.ranks = ranks.size();
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<std::pair<std::string, std::string>>> ReadMapping(const fs::path& path) {
+  MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadJsonConfig(path));
+  std::vector<std::pair<std::string, std::string>> mapping;
+  if (config.root.kind != json::ConfigKind::kObject) {
+    return UsageError(fmt::format("{} is no JSON object", path.string()))
+        .WithHint("write {\"old\": \"new\"}");
+  }
+  for (const auto& member : config.root.members) {
+    if (member.second.kind != json::ConfigKind::kText) {
+      return config.ErrorAt(member.second, member.first, "must be text");
+    }
+    mapping.emplace_back(member.first, member.second.text);
+  }
+  return mapping;
+}
+
+Result<StoreResult> ConvertToStore(const StoreOptions& options) {
+  ReadOptions read;
+  read.tables = KnownTables();
+  read.threads = options.threads;
+  MSP_ASSIGN_OR_RETURN(Run run, ReadRun(options.run, read));
+  MSP_RETURN_IF_ERROR(base::CreateFolders(options.output));
+  StoreResult result;
+  result.warnings = std::move(run.warnings);
+  result.file = options.output / "monitor_data.trend.db";
+  PartialFile partial(options.output / ".monitor_data.trend.db.partial");
+  MSP_ASSIGN_OR_RETURN(const std::unique_ptr<TrendStore> store,
+                       TrendStore::Open(StaticSqlite(), partial.path(), TrendStore::Use::kWhole));
+  MSP_RETURN_IF_ERROR(store->Begin());
+  MSP_RETURN_IF_ERROR(FillStore(run, options, *store, result));
+  MSP_RETURN_IF_ERROR(store->Commit());
+  MSP_RETURN_IF_ERROR(store->Close());
+  MSP_RETURN_IF_ERROR(partial.RenameTo(result.file));
+  return result;
+}
+
+}  // namespace msprobe::monitor

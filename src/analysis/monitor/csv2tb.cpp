@@ -1,0 +1,151 @@
+#include "src/analysis/monitor/csv2tb.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/base/files.h"
+#include "src/base/strings.h"
+#include "src/base/thread_pool.h"
+#include "src/monitor/event_file.h"
+#include "src/monitor/run_folder.h"
+
+namespace msprobe::monitor {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kBlockBytes = size_t{1} << 20U;
+
+// One table of one rank: one event file.
+struct EventFile {
+  std::string table;
+  int32_t rank = 0;
+  std::vector<const Series*> series;
+  uint64_t scalars = 0;
+  Status status;
+};
+
+Status WriteEvents(EventFile& file, const std::vector<std::string>& ops, const fs::path& folder) {
+  std::error_code error;
+  fs::remove_all(folder, error);
+  MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
+  const double now_s = WallTimeNow();
+  MSP_ASSIGN_OR_RETURN(base::AtomicFile out,
+                       base::AtomicFile::Create(folder / EventFileName(now_s)));
+  std::string block;
+  block.reserve(kBlockBytes + 4096);
+  AppendFileVersion(now_s, block);
+  for (const Series* series : file.series) {
+    std::string stem = fmt::format("vp{}:{}", series->stage, series->name);
+    if (series->micro_step >= 0) {
+      stem += fmt::format(":micro{}", series->micro_step);
+    }
+    std::vector<std::pair<std::string, const double*>> columns;
+    for (const std::string& op : ops) {
+      const auto values = series->values.find(op);
+      if (values != series->values.end()) {
+        columns.emplace_back(stem + "/" + op, values->second.data());
+      }
+    }
+    for (size_t row = 0; row < series->steps.size(); ++row) {
+      if (series->ranks[row] != file.rank) {
+        continue;
+      }
+      for (const auto& column : columns) {
+        AppendScalar(column.first, series->steps[row], column.second[row], now_s, block);
+      }
+      file.scalars += columns.size();
+      if (block.size() >= kBlockBytes) {
+        MSP_RETURN_IF_ERROR(out.Write(block));
+        block.clear();
+      }
+    }
+  }
+  MSP_RETURN_IF_ERROR(out.Write(block));
+  return out.Commit();
+}
+
+Status CheckTables(const std::vector<std::string>& tables) {
+  for (const std::string& table : tables) {
+    if (std::find(KnownTables().begin(), KnownTables().end(), table) == KnownTables().end()) {
+      const std::optional<std::string> nearest = base::NearestMatch(table, KnownTables());
+      return UsageError(fmt::format("there is no table {}", base::Printable(table)))
+          .WithHint(nearest.has_value() ? fmt::format("did you mean {}?", *nearest)
+                                        : "known: " + base::Join(KnownTables(), ", "));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+const std::vector<std::string>& EventTables() {
+  static const std::vector<std::string> kTables = {"actv",         "actv_grad",      "exp_avg",
+                                                   "exp_avg_sq",   "grad_unreduced", "grad_reduced",
+                                                   "param_origin", "param_updated"};
+  return kTables;
+}
+
+const std::vector<std::string>& KnownTables() {
+  static const std::vector<std::string> kTables = [] {
+    std::vector<std::string> tables = EventTables();
+    tables.insert(tables.end(), {"update_ratio", "other"});
+    return tables;
+  }();
+  return kTables;
+}
+
+Result<EventResult> ConvertToEvents(const EventOptions& options) {
+  MSP_RETURN_IF_ERROR(CheckTables(options.tables));
+  ReadOptions read;
+  read.find = options.find;
+  read.tables = options.tables.empty() ? EventTables() : options.tables;
+  read.threads = options.threads;
+  MSP_ASSIGN_OR_RETURN(Run run, ReadRun(options.run, read));
+  EventResult result;
+  result.warnings = std::move(run.warnings);
+  result.output = options.output.empty()
+                      ? options.run / (StampOf(static_cast<int64_t>(WallTimeNow())) +
+                                       "-csv2tensorboard_by_step")
+                      : options.output;
+  MSP_RETURN_IF_ERROR(base::CreateFolders(result.output));
+
+  std::vector<EventFile> files;
+  std::set<int32_t> all_ranks;
+  for (size_t begin = 0; begin < run.series.size();) {
+    size_t end = begin;
+    std::set<int32_t> ranks;
+    for (; end < run.series.size() && run.series[end].table == run.series[begin].table; ++end) {
+      ranks.insert(run.series[end].ranks.begin(), run.series[end].ranks.end());
+    }
+    for (const int32_t rank : ranks) {
+      EventFile& file = files.emplace_back();
+      file.table = run.series[begin].table;
+      file.rank = rank;
+      for (size_t i = begin; i < end; ++i) {
+        file.series.push_back(&run.series[i]);
+      }
+    }
+    all_ranks.insert(ranks.begin(), ranks.end());
+    begin = end;
+  }
+  base::ThreadPool pool(options.threads);
+  pool.ParallelFor(files.size(), [&](size_t i, size_t) {
+    EventFile& file = files[i];
+    file.status = WriteEvents(file, run.ops.find(file.table)->second,
+                              result.output / fmt::format("rank{}", file.rank) / file.table);
+  });
+  for (EventFile& file : files) {
+    MSP_RETURN_IF_ERROR(std::move(file.status));
+    result.scalars += file.scalars;
+  }
+  result.files = files.size();
+  result.ranks = all_ranks.size();
+  return result;
+}
+
+}  // namespace msprobe::monitor

@@ -1,0 +1,27 @@
+// msprobe monitor csv2db: tables of a monitored run as one SQLite file.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "src/analysis/monitor/csv2db.h"
+#include "src/commands/command.h"
+
+namespace msprobe::commands {
+
+class MonitorCsv2dbCommand final : public Command {
+ public:
+  std::string_view name() const override { return "csv2db"; }
+  std::string_view summary() const override {
+    return "Make a trend store, one SQLite file, of the tables";
+  }
+  void Configure(CLI::App& app) override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  monitor::StoreOptions options_;
+  std::string format_ = "auto";
+  std::filesystem::path mapping_;
+};
+
+}  // namespace msprobe::commands

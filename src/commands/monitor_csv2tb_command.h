@@ -1,0 +1,23 @@
+// msprobe monitor csv2tb: tables of a monitored run for TensorBoard.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/analysis/monitor/csv2tb.h"
+#include "src/commands/command.h"
+
+namespace msprobe::commands {
+
+class MonitorCsv2tbCommand final : public Command {
+ public:
+  std::string_view name() const override { return "csv2tb"; }
+  std::string_view summary() const override { return "Make TensorBoard event files of the tables"; }
+  void Configure(CLI::App& app) override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  monitor::EventOptions options_;
+};
+
+}  // namespace msprobe::commands

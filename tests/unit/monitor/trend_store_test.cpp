@@ -1,0 +1,118 @@
+#include "src/monitor/trend_store.h"
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include "src/analysis/monitor/sqlite_static.h"
+#include "src/monitor/writer.h"
+#include "tests/unit/support/temporary_folder.h"
+
+namespace msprobe::monitor {
+namespace {
+
+using ::msprobe::testing::TemporaryFolder;
+
+// All rows as one text, "1|a;2|-".
+std::string Query(const std::filesystem::path& path, const std::string& sql) {
+  sqlite3* database = nullptr;
+  EXPECT_EQ(sqlite3_open_v2(path.c_str(), &database, SQLITE_OPEN_READONLY, nullptr), SQLITE_OK);
+  sqlite3_stmt* statement = nullptr;
+  EXPECT_EQ(sqlite3_prepare_v2(database, sql.c_str(), -1, &statement, nullptr), SQLITE_OK)
+      << sqlite3_errmsg(database);
+  std::string text;
+  while (sqlite3_step(statement) == SQLITE_ROW) {
+    text += text.empty() ? "" : ";";
+    for (int i = 0; i < sqlite3_column_count(statement); ++i) {
+      const unsigned char* cell = sqlite3_column_text(statement, i);
+      text += i > 0 ? "|" : "";
+      text += cell == nullptr ? "-" : reinterpret_cast<const char*>(cell);
+    }
+  }
+  sqlite3_finalize(statement);
+  sqlite3_close(database);
+  return text;
+}
+
+TEST(TrendStore, KeepsNumbersWithinTheBoundsOfItsReaders) {
+  const TemporaryFolder files;
+  auto store = TrendStore::Open(StaticSqlite(), files / "a.db", TrendStore::Use::kWhole);
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  ASSERT_TRUE((*store)->Begin().ok());
+  const std::vector<std::string> statistics = {"norm", "max"};
+  const int64_t metric = *(*store)->Metric("actv", statistics);
+  const int64_t target = *(*store)->Target("layers.1.mlp.input", 0, 0, metric);
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const auto& [step, norm, max] : std::vector<std::tuple<int64_t, double, double>>{
+           {0, 1.5, std::nan("")}, {1, infinity, -infinity}, {2, 3e38, -3e38}, {0, 2.5, 4}}) {
+    EXPECT_TRUE((*store)->Insert(3, step, target, metric, std::vector<double>{norm, max}).ok());
+  }
+  ASSERT_TRUE((*store)->Commit().ok());
+  ASSERT_TRUE((*store)->Close().ok());
+  EXPECT_EQ(Query(files / "a.db", "SELECT rank, step, norm, max FROM trend_data"),
+            "3|0|2.5|4.0;3|1|1000000001.0|-1000000001.0;3|2|1000000000.0|-1000000000.0");
+  EXPECT_EQ(Query(files / "a.db", "SELECT * FROM global_stats"), "0|2|3|norm,max");
+  EXPECT_EQ(Query(files / "a.db", "SELECT tag_name, category FROM monitoring_tags"),
+            "layers|module;layers.1|layer;mlp|module;input|module");
+}
+
+TEST(TrendStore, RefusesNamesThatAreNoColumns) {
+  const TemporaryFolder files;
+  auto store = TrendStore::Open(StaticSqlite(), files / "a.db", TrendStore::Use::kWhole);
+  ASSERT_TRUE(store.ok());
+  const std::vector<std::string> hostile = {"norm REAL); DROP TABLE trend_data; --"};
+  EXPECT_EQ((*store)->Metric("actv", hostile).status().code(), StatusCode::kUsage);
+  EXPECT_EQ((*store)->Metric("actv'; --", {}).status().code(), StatusCode::kUsage);
+}
+
+TEST(TrendStore, SaysThatAFileIsNone) {
+  const TemporaryFolder files;
+  const auto path = files.Write("a.db", std::string(5000, 'x'));
+  const auto store = TrendStore::Open(StaticSqlite(), path, TrendStore::Use::kLive);
+  EXPECT_EQ(store.status().code(), StatusCode::kIo);
+  EXPECT_NE(store.status().message().find("a.db"), std::string::npos);
+}
+
+Batch StepOf(int64_t step, std::vector<Op> columns, double value) {
+  Batch batch;
+  batch.table = "grad_unreduced";
+  batch.step = step;
+  batch.columns = std::move(columns);
+  Row row;
+  row.stage = 1;
+  row.name = "0.weight";
+  row.micro_step = 2;
+  row.values.assign(batch.columns.size(), value);
+  batch.rows = {row};
+  return batch;
+}
+
+TEST(StoreWriter, MakesEachStepReadableAndGoesOnInAFileThatIsThere) {
+  UseSqlite(&StaticSqlite());
+  const TemporaryFolder files;
+  const std::filesystem::path path = files / "monitor_data.trend.db";
+  {
+    auto writer = MakeStoreWriter(files.path(), 5);
+    ASSERT_TRUE(writer.ok()) << writer.status().message();
+    ASSERT_TRUE((*writer)->Write(StepOf(1, {Op::kNorm, Op::kShape}, 1)).ok());
+    ASSERT_TRUE((*writer)->EndStep(1).ok());
+    EXPECT_EQ(Query(path, "SELECT rank, step, norm FROM trend_data"), "5|1|1.0");
+    ASSERT_TRUE((*writer)->Write(StepOf(2, {Op::kNorm}, 2)).ok());  // no EndStep: a killed process
+  }
+  auto writer = MakeStoreWriter(files.path(), 5);
+  ASSERT_TRUE(writer.ok());
+  ASSERT_TRUE((*writer)->Write(StepOf(3, {Op::kNorm, Op::kMax}, 3)).ok());
+  ASSERT_TRUE((*writer)->EndStep(3).ok());
+  ASSERT_TRUE((*writer)->Close().ok());
+  EXPECT_EQ(Query(path, "SELECT step, norm, max FROM trend_data"), "1|1.0|-;2|2.0|-;3|3.0|3.0");
+  EXPECT_EQ(Query(path, "SELECT * FROM monitoring_targets"), "1|0.weight|1|2");
+  UseSqlite(nullptr);
+}
+
+}  // namespace
+}  // namespace msprobe::monitor
