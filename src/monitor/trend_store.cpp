@@ -160,7 +160,23 @@ Status TrendStore::MakeTables(Use use) {
   MSP_RETURN_IF_ERROR(Prepare(
       "SELECT tag_id FROM monitoring_tags WHERE tag_name=?1 AND category=?2 AND metric_id=?3",
       find_tag_));
-  return Prepare("INSERT OR IGNORE INTO tag_target_mapping VALUES(?1, ?2)", insert_mapping_);
+  MSP_RETURN_IF_ERROR(
+      Prepare("INSERT OR IGNORE INTO tag_target_mapping VALUES(?1, ?2)", insert_mapping_));
+  return use == Use::kLive ? ReadExtent() : Status();
+}
+
+Status TrendStore::ReadExtent() {
+  for (const auto& [expression, place] :
+       {std::pair("min(step)", &extent_.min_step), std::pair("max(step)", &extent_.max_step),
+        std::pair("max(rank)", &extent_.max_rank)}) {
+    sqlite3_stmt* statement = nullptr;
+    MSP_RETURN_IF_ERROR(Prepare(
+        fmt::format("SELECT {} FROM trend_data HAVING count(*) > 0", expression), statement));
+    const Status status = Run(statement, place);
+    api_.finalize(statement);
+    MSP_RETURN_IF_ERROR(status);
+  }
+  return {};
 }
 
 TrendStore::~TrendStore() { static_cast<void>(Close()); }

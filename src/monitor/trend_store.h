@@ -65,6 +65,7 @@ class TrendStore {
   TrendStore(const SqliteApi& api, std::filesystem::path path)
       : api_(api), path_(std::move(path)) {}
   Status MakeTables(Use use);
+  Status ReadExtent();
   Status Execute(const std::string& sql);
   Status Prepare(const std::string& sql, sqlite3_stmt*& statement);
   // Runs a statement whose values are bound and makes it ready for the next ones. `id`: of its

@@ -102,7 +102,7 @@ TEST(StoreWriter, MakesEachStepReadableAndGoesOnInAFileThatIsThere) {
     ASSERT_TRUE((*writer)->Write(StepOf(1, {Op::kNorm, Op::kShape}, 1)).ok());
     ASSERT_TRUE((*writer)->EndStep(1).ok());
     EXPECT_EQ(Query(path, "SELECT rank, step, norm FROM trend_data"), "5|1|1.0");
-    ASSERT_TRUE((*writer)->Write(StepOf(2, {Op::kNorm}, 2)).ok());  // no EndStep: a killed process
+    ASSERT_TRUE((*writer)->Write(StepOf(2, {Op::kNorm}, 2)).ok());  // closed without EndStep
   }
   auto writer = MakeStoreWriter(files.path(), 5);
   ASSERT_TRUE(writer.ok());
@@ -111,6 +111,7 @@ TEST(StoreWriter, MakesEachStepReadableAndGoesOnInAFileThatIsThere) {
   ASSERT_TRUE((*writer)->Close().ok());
   EXPECT_EQ(Query(path, "SELECT step, norm, max FROM trend_data"), "1|1.0|-;2|2.0|-;3|3.0|3.0");
   EXPECT_EQ(Query(path, "SELECT * FROM monitoring_targets"), "1|0.weight|1|2");
+  EXPECT_EQ(Query(path, "SELECT * FROM global_stats"), "1|3|5|norm,max");
   UseSqlite(nullptr);
 }
 

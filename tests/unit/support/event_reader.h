@@ -32,7 +32,7 @@ inline uint32_t SlowMaskedCrc(std::string_view bytes) {
 
 class EventFields {
  public:
-  explicit EventFields(std::string_view bytes) : rest_(bytes) {}
+  explicit EventFields(std::string_view message) : rest_(message) {}
   // The next field; false at the end or where the bytes are no message (then broken()).
   bool Next() {
     if (rest_.empty() || broken_) {
