@@ -25,7 +25,7 @@ constexpr double kVeryOdd = 20;  // worth a stronger one
 constexpr std::array<std::string_view, 8> kBlocks = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr std::array<std::string_view, 8> kPlain = {"_", ".", "-", ":", "=", "+", "*", "#"};
 
-struct Row {
+struct ShownRow {
   const FollowedSeries* series = nullptr;
   double score = 0;  // infinite: the newest value is not finite
 };
@@ -55,24 +55,24 @@ bool Matches(const FollowedSeries& series, const TopView& view) {
 }
 
 // One row per name: that of the rank where it is worst.
-std::vector<Row> WorstRows(const RunFollower& run, const TopView& view) {
-  std::map<std::tuple<std::string_view, int32_t, std::string_view, int32_t>, Row> worst;
+std::vector<ShownRow> WorstRows(const RunFollower& run, const TopView& view) {
+  std::map<std::tuple<std::string_view, int32_t, std::string_view, int32_t>, ShownRow> worst;
   std::vector<double> scratch;
   for (const FollowedSeries& series : run.series()) {
     if (!Matches(series, view) || !series.had_number) {
       continue;
     }
-    const Row row = {&series, Judge(series, scratch)};
-    Row& best = worst[{series.table, series.stage, series.name, series.micro_step}];
+    const ShownRow row = {&series, Judge(series, scratch)};
+    ShownRow& best = worst[{series.table, series.stage, series.name, series.micro_step}];
     if (best.series == nullptr || row.score > best.score) {
       best = row;
     }
   }
-  std::vector<Row> rows;
+  std::vector<ShownRow> rows;
   for (const auto& [key, row] : worst) {
     rows.push_back(row);
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+  std::stable_sort(rows.begin(), rows.end(), [](const ShownRow& a, const ShownRow& b) {
     if (a.score != b.score) {
       return a.score > b.score;
     }
@@ -163,7 +163,7 @@ void ShowRanks(const RunFollower& run, const TopView& view, report::Screen& scre
   }
 }
 
-void ShowModules(const RunFollower& run, const TopView& view, const std::vector<Row>& rows,
+void ShowModules(const RunFollower& run, const TopView& view, const std::vector<ShownRow>& rows,
                  size_t room, report::Screen& screen) {
   const size_t width = screen.width();
   const size_t fixed = 2 + 15 + 6 + 9 + 12 + 9 + 2 + kSparkWidth;
@@ -252,7 +252,7 @@ std::string TopScreen(const std::filesystem::path& root, const RunFollower& run,
   // Two lines of head, headings and blanks, the keys.
   const size_t used =
       2 + 1 + (ranks + 1) + 1 + 1 + (alerts > 0 ? alerts + 2 : 0) + (view.keys ? 2 : 0);
-  const std::vector<Row> rows = WorstRows(run, view);
+  const std::vector<ShownRow> rows = WorstRows(run, view);
   const bool tight = view.height > 0 && view.height < used + 4;
   if (!tight) {
     ShowRanks(run, view, screen);
