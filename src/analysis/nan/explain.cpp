@@ -123,6 +123,11 @@ std::string FirstLine(const StepAnswer& answer) {
           "FOUND: the first {} reached rank {} from a rank that is not in the dump, "
           "by {}",
           made, first.rank, name);
+    case OriginKind::kUnrecorded:
+      return fmt::format(
+          "FOUND: the first {} was made on rank {} by a call that is not recorded, first seen by "
+          "{}",
+          made, first.rank, name);
     case OriginKind::kExternalInput:
       return fmt::format(
           "ENTERED: {} came into rank {} from outside of what was recorded, first "
@@ -170,6 +175,8 @@ std::string_view KindSentence(OriginKind kind) {
       return "everything that went in was good, on all ranks; what came out is not";
     case OriginKind::kMissingPartner:
       return "received from a rank whose dump is missing or ends before: look for the cause there";
+    case OriginKind::kUnrecorded:
+      return "its inputs were bad, while those of the module around it were good";
     case OriginKind::kExternalInput:
       return "its inputs were bad, and no recorded operator made them so";
     case OriginKind::kConstant:
@@ -197,6 +204,9 @@ std::string_view NextStep(const StepAnswer& answer) {
              "again, and compare the buffers of all ranks.";
     case OriginKind::kMissingPartner:
       return "Collect the dumps of all ranks of its group and search again.";
+    case OriginKind::kUnrecorded:
+      return "Look into that module for what is not recorded: custom kernels, indexing, weights "
+             "and buffers that it does not own.";
     case OriginKind::kExternalInput:
       return "Check the data, the weights and the state of the optimizer before this step, and "
              "calls that are not recorded, such as indexing and custom kernels. "

@@ -17,6 +17,14 @@
 namespace msprobe::analysis::nan {
 namespace {
 
+using NameSet = std::set<std::string, std::less<>>;
+
+void SortByClock(std::vector<Origin>& origins) {
+  std::stable_sort(origins.begin(), origins.end(), [](const Origin& a, const Origin& b) {
+    return std::pair(a.clock, a.rank_place) < std::pair(b.clock, b.rank_place);
+  });
+}
+
 // The files of one rank, opened when first needed.
 class RankFiles {
  public:
@@ -43,13 +51,20 @@ class RankFiles {
     if (file == nullptr) {
       return modules;
     }
-    std::set<std::string, std::less<>> seen = {modules[0]};
+    NameSet seen = {modules[0]};
     for (std::string_view parent = file->ParentOf(name);
          !parent.empty() && seen.emplace(parent).second; parent = file->ParentOf(parent)) {
       modules.emplace_back(parent);
     }
     std::reverse(modules.begin(), modules.end());
     return modules;
+  }
+
+  // The same without the operator, added to `modules`.
+  void AddModulesAround(std::string_view name, NameSet& modules) {
+    std::vector<std::string> path = Modules(name);
+    path.pop_back();
+    modules.insert(path.begin(), path.end());
   }
 
   std::vector<std::string> Stack(std::string_view name) {
@@ -195,42 +210,65 @@ std::vector<Finding> Describe(std::span<const RankDump> ranks, std::span<const O
   return findings;
 }
 
-std::vector<Origin> WithoutContainers(std::span<const RankDump> ranks,
-                                      std::span<const Origin> origins) {
-  std::map<uint32_t, std::vector<std::string_view>> names;  // of the origins of each rank
-  std::set<uint32_t> with_modules;
-  for (const Origin& origin : origins) {
-    const std::string_view name = ranks[origin.rank_place].operators[origin.operator_place].name;
-    names[origin.rank_place].push_back(name);
-    if (dump::ParseEntryName(name).is_module) {
-      with_modules.insert(origin.rank_place);
+void ResolveContainers(std::span<const RankDump> ranks, SearchResult& result) {
+  const auto name_of = [&](const Origin& origin) {
+    return ranks[origin.rank_place].operators[origin.operator_place].name;
+  };
+  std::map<uint32_t, NameSet> modules;  // among the origins of each rank
+  for (const Origin& origin : result.origins) {
+    if (dump::ParseEntryName(name_of(origin)).is_module) {
+      modules[origin.rank_place].emplace(name_of(origin));
     }
   }
-  std::map<uint32_t, std::set<std::string, std::less<>>> containers;
-  for (const uint32_t place : with_modules) {
-    std::vector<std::string_view>& inside = names[place];
+  if (modules.empty()) {
+    return;
+  }
+  std::map<uint32_t, NameSet> explained;
+  std::vector<std::string> ignored;  // told when the findings are described
+  std::map<uint32_t, RankFiles> files;
+  for (const auto& [place, names] : modules) {
+    RankFiles& from = files.try_emplace(place, ranks[place], ignored).first->second;
     for (const Operator& one : ranks[place].operators) {
-      if (one.has_bad_parameters) {
-        inside.push_back(one.name);
+      const bool brought_it = one.call != Operator::kNoCall && one.output != 0;
+      if (one.has_bad_parameters || brought_it) {
+        from.AddModulesAround(one.name, explained[place]);
       }
     }
-    std::vector<std::string> ignored;  // told when the findings are described
-    RankFiles files(ranks[place], ignored);
-    for (const std::string_view name : inside) {
-      std::vector<std::string> modules = files.Modules(name);
-      modules.pop_back();  // the operator itself
-      containers[place].insert(modules.begin(), modules.end());
+  }
+  for (const Origin& origin : result.origins) {
+    if (const auto from = files.find(origin.rank_place); from != files.end()) {
+      from->second.AddModulesAround(name_of(origin), explained[origin.rank_place]);
     }
   }
-  std::vector<Origin> kept;
-  for (const Origin& origin : origins) {
-    const std::string_view name = ranks[origin.rank_place].operators[origin.operator_place].name;
-    const auto around = containers.find(origin.rank_place);
-    if (around == containers.end() || !around->second.contains(name)) {
-      kept.push_back(origin);
+  std::vector<Origin> weak;
+  for (Origin& origin : result.weak) {
+    const auto from = files.find(origin.rank_place);
+    NameSet around;
+    if (origin.kind == OriginKind::kExternalInput && from != files.end()) {
+      from->second.AddModulesAround(name_of(origin), around);
     }
+    const bool inside = std::any_of(around.begin(), around.end(), [&](const std::string& module) {
+      return modules[origin.rank_place].contains(module) &&
+             !explained[origin.rank_place].contains(module);
+    });
+    if (!inside) {
+      const bool around_it = std::any_of(
+          around.begin(), around.end(),
+          [&](const std::string& module) { return modules[origin.rank_place].contains(module); });
+      if (!origin.behind_module || around_it) {
+        weak.push_back(std::move(origin));
+      }
+      continue;
+    }
+    explained[origin.rank_place].merge(around);
+    origin.kind = OriginKind::kUnrecorded;
+    result.origins.push_back(std::move(origin));
   }
-  return kept;
+  result.weak = std::move(weak);
+  std::erase_if(result.origins, [&](const Origin& origin) {
+    return explained[origin.rank_place].contains(name_of(origin));
+  });
+  SortByClock(result.origins);
 }
 
 void CompareRecomputed(std::span<const RankDump> ranks, SearchResult& result) {
@@ -278,10 +316,7 @@ void CompareRecomputed(std::span<const RankDump> ranks, SearchResult& result) {
     }
   }
   result.weak = std::move(weak);
-  std::stable_sort(result.origins.begin(), result.origins.end(),
-                   [](const Origin& a, const Origin& b) {
-                     return std::pair(a.clock, a.rank_place) < std::pair(b.clock, b.rank_place);
-                   });
+  SortByClock(result.origins);
 }
 
 }  // namespace msprobe::analysis::nan

@@ -15,10 +15,11 @@ namespace msprobe::analysis::nan {
 std::vector<Finding> Describe(std::span<const RankDump> ranks, std::span<const Origin> origins,
                               std::vector<std::string>& warnings);
 
-// The origins without modules around another one of the same rank, or around weights that were bad
-// before: their inputs are good and their outputs bad, but they only pass it on.
-std::vector<Origin> WithoutContainers(std::span<const RankDump> ranks,
-                                      std::span<const Origin> origins);
+// Takes out of `result.origins` the modules around another origin of the same rank, around weights
+// that were bad before, and around a communication that brought bad values: their inputs are good
+// and their outputs bad, but they only pass it on. A module around an operator whose bad inputs
+// nobody recorded gives way to that operator, which becomes an origin of the kind kUnrecorded.
+void ResolveContainers(std::span<const RankDump> ranks, SearchResult& result);
 
 // Origins of the kind kRecomputed, held against the first run of the same call with the same
 // inputs: repetitions of an origin are dropped; those whose first run was good are found ones.

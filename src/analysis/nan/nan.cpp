@@ -52,7 +52,7 @@ Status LoadRanks(const StepFolder& folder, const Options& options, base::ThreadP
 }
 
 void Choose(const Options& options, StepAnswer& answer) {
-  answer.search.origins = WithoutContainers(answer.ranks, answer.search.origins);
+  ResolveContainers(answer.ranks, answer.search);
   const bool found = !answer.search.origins.empty();
   answer.outcome = found                         ? Outcome::kFound
                    : !answer.search.weak.empty() ? Outcome::kEntered

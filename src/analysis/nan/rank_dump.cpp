@@ -32,6 +32,12 @@ constexpr std::array<std::string_view, 14> kOverwriting = {
     "copy_",   "zero_",      "fill_",       "normal_",    "uniform_", "random_", "exponential_",
     "cauchy_", "bernoulli_", "log_normal_", "geometric_", "set_",     "eye_",    "ones_"};
 
+// Calls that no mask of -inf is handed to: it would spoil whole rows.
+constexpr std::array<std::string_view, 23> kTakesNoMasks = {
+    "linear",     "matmul",     "__matmul__", "mm",        "bmm",  "mv",    "einsum",  "tensordot",
+    "conv1d",     "conv2d",     "conv3d",     "embedding", "gelu", "silu",  "relu",    "layer_norm",
+    "group_norm", "batch_norm", "rms_norm",   "dot",       "sqrt", "rsqrt", "mse_loss"};
+
 // Calls by which additive masks reach the scores.
 constexpr std::array<std::string_view, 9> kAdditions = {
     "add", "add_", "__add__", "__radd__", "__iadd__", "baddbmm", "baddbmm_", "addmm", "sub"};
@@ -132,6 +138,8 @@ class Loader {
     one.input = static_cast<Badness>(facts.other_inputs | (overwrites ? 0 : facts.first_input));
     one.output = facts.output;
     one.inputs_look_like_masks = facts.inputs_look_like_masks;
+    one.is_module = name.is_module;
+    one.takes_no_masks = !name.is_module && IsOneOf(kTakesNoMasks, name.subject);
     one.has_bad_parameters = facts.has_bad_parameters;
     one.is_recompute = facts.is_recompute;
     if (name.direction != dump::Direction::kBackward) {

@@ -39,6 +39,8 @@ struct Operator {
   Badness output = 0;
   Behaviour behaviour = Behaviour::kOrdinary;
   bool inputs_look_like_masks = false;
+  bool is_module = false;
+  bool takes_no_masks = false;      // -inf has no business in its inputs
   bool has_bad_parameters = false;  // of a module: its weights were bad before it ran
   bool is_recompute = false;
 };

@@ -42,8 +42,14 @@ class Walk {
     int64_t clock_base = 0;  // clock of an operator: this, its index and 1
     uint32_t pending = 0;    // events that the operator at `next` waits for
     bool waiting = false;
+    // Of calls that were passed without waiting: events that will still bring data. The operators
+    // behind them may use it, so only further communication is walked over meanwhile.
+    uint32_t open = 0;
+    uint32_t given_up = 0;  // of the open ones
+    bool waiting_for_open = false;
     bool poisoned = false;
     int64_t poisoned_at = 0;
+    bool module_was_bad = false;
     bool mask_seen = false;
     bool has_external = false;
     std::string_view uninitialised;  // the last such operator whose output was bad
@@ -68,6 +74,10 @@ class Walk {
     while (state.next < dump.operators.size()) {
       const Operator& one = dump.operators[state.next];
       if (one.call == Operator::kNoCall) {
+        if (state.open > 0) {
+          state.waiting_for_open = true;
+          return;
+        }
         VisitOrdinary(rank, static_cast<uint32_t>(state.next));
         ++state.next;
         continue;
@@ -111,7 +121,8 @@ class Walk {
       State& state = states_[member.rank_place];
       const bool is_here = state.pending > 0 && state.next == member.operator_place;
       if (!is_here) {
-        continue;  // it went on without waiting
+        CloseOne(event, member, clock);
+        continue;
       }
       const Operator& one = OperatorAt(member.rank_place, member.operator_place);
       state.clock_base = std::max(state.clock_base, clock - one.index - 1);
@@ -125,19 +136,44 @@ class Walk {
     VisitEvent(event, clock);
   }
 
+  static bool BringsData(const Event& event, const EventMember& member) {
+    return !event.is_transfer || !member.contributes;
+  }
+
+  // An event is complete that this rank went past.
+  void CloseOne(const Event& event, const EventMember& member, int64_t clock) {
+    State& state = states_[member.rank_place];
+    if (!BringsData(event, member)) {
+      return;
+    }
+    if (state.given_up > 0) {
+      --state.given_up;
+      return;
+    }
+    if (state.open > 0 && --state.open == 0 && state.waiting_for_open) {
+      const Operator& next = ranks_[member.rank_place].operators[state.next];
+      state.clock_base = std::max(state.clock_base, clock - next.index);
+      state.waiting_for_open = false;
+      runnable_.push_back(member.rank_place);
+    }
+  }
+
   // When every rank waits, their calls do not block each other as they stand in the dumps: sends
   // and receives that were started together, collectives in different order on several streams. The
   // one that came first goes on; its event stays open.
   bool ReleaseOne() {
     uint32_t chosen = UINT32_MAX;
-    std::tuple<bool, int64_t, uint32_t> best;
+    std::tuple<int, int64_t, uint32_t> best;
     for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
-      if (!states_[rank].waiting) {
+      const State& state = states_[rank];
+      if (!state.waiting && !state.waiting_for_open) {
         continue;
       }
-      const Operator& one = ranks_[rank].operators[states_[rank].next];
-      const bool is_collective = ranks_[rank].calls[one.call].channel != Call::kNoChannel;
-      const std::tuple key(is_collective, ClockOf(rank, one), rank);
+      const Operator& one = ranks_[rank].operators[state.next];
+      const int last_resort = state.waiting_for_open                                     ? 2
+                              : ranks_[rank].calls[one.call].channel != Call::kNoChannel ? 1
+                                                                                         : 0;
+      const std::tuple key(last_resort, ClockOf(rank, one), rank);
       if (chosen == UINT32_MAX || key < best) {
         chosen = rank;
         best = key;
@@ -146,15 +182,34 @@ class Walk {
     if (chosen == UINT32_MAX) {
       return false;
     }
-    State& state = states_[chosen];
-    if (std::get<0>(best)) {
-      ++released_collectives_;
+    Release(chosen, std::get<0>(best) == 1);
+    return true;
+  }
+
+  void Release(uint32_t rank, bool is_collective) {
+    State& state = states_[rank];
+    runnable_.push_back(rank);
+    if (state.waiting_for_open) {
+      state.waiting_for_open = false;
+      state.given_up += state.open;
+      state.open = 0;
+      return;
+    }
+    released_collectives_ += is_collective ? 1 : 0;
+    const Operator& one = ranks_[rank].operators[state.next];
+    for (const uint32_t number : EventsOf(rank, one)) {
+      const Event& event = matching_.events[number];
+      if (progress_[number].arrived == event.member_count) {
+        continue;
+      }
+      for (const EventMember& member : matching_.MembersOf(event)) {
+        const bool is_own = member.rank_place == rank && member.operator_place == state.next;
+        state.open += is_own && BringsData(event, member) ? 1 : 0;
+      }
     }
     state.waiting = false;
     state.pending = 0;
     ++state.next;
-    runnable_.push_back(chosen);
-    return true;
   }
 
   void VisitOrdinary(uint32_t rank, uint32_t place) {
@@ -171,7 +226,8 @@ class Walk {
       return;
     }
     if (one.output == 0) {
-      return;  // it wrote over bad values without reading them
+      state.uninitialised = {};  // it wrote over bad values without reading them
+      return;
     }
     const bool asked_for = one.behaviour == Behaviour::kFill ||
                            (one.behaviour == Behaviour::kLowestMask && options_.mask_aware);
@@ -189,7 +245,12 @@ class Walk {
     } else {
       AddOrigin(rank, place, OriginKind::kComputed, ClockOf(rank, one), one.output);
     }
-    Poison(rank, ClockOf(rank, one));
+    if (one.is_module) {
+      // Perhaps a call inside of it is to blame, which some dumps list behind it.
+      state.module_was_bad = true;
+    } else {
+      Poison(rank, ClockOf(rank, one));
+    }
   }
 
   // torch.fill_ is never an origin, with or without masks.
@@ -202,7 +263,7 @@ class Walk {
     if (state.poisoned) {
       return;
     }
-    if (IsMask(state, one.input, one.inputs_look_like_masks)) {
+    if (!one.takes_no_masks && IsMask(state, one.input, one.inputs_look_like_masks)) {
       state.mask_seen = true;
       if ((one.output & ~kNegativeInfinity) != 0) {
         AddOrigin(rank, place, OriginKind::kMaskedRow, ClockOf(rank, one),
@@ -233,6 +294,7 @@ class Walk {
                                         base::Printable(state.uninitialised))
                           : "");
       weak_goes_on_.back() = goes_on;
+      result_.weak.back().behind_module = state.module_was_bad;
       state.has_external = true;
     }
     if (goes_on) {
@@ -339,12 +401,12 @@ class Walk {
   }
 
   void AddOrigin(uint32_t rank, uint32_t place, OriginKind kind, int64_t clock, Badness made) {
-    result_.origins.push_back({rank, place, clock, kind, made, ""});
+    result_.origins.push_back({rank, place, clock, kind, made, false, ""});
   }
 
   void AddWeak(uint32_t rank, uint32_t place, OriginKind kind, Badness made, std::string note) {
     const int64_t clock = ClockOf(rank, OperatorAt(rank, place));
-    result_.weak.push_back({rank, place, clock, kind, made, std::move(note)});
+    result_.weak.push_back({rank, place, clock, kind, made, false, std::move(note)});
     weak_goes_on_.push_back(true);
   }
 
@@ -432,8 +494,8 @@ CommunicationSpan SpanOf(const RankDump& rank) {
 bool IsWeak(OriginKind kind) { return kind >= OriginKind::kExternalInput; }
 
 std::string_view OriginKindName(OriginKind kind) {
-  constexpr std::array<std::string_view, 8> kNames = {
-      "computed",       "masked_row", "communication", "missing_partner",
+  constexpr std::array<std::string_view, 9> kNames = {
+      "computed",       "masked_row", "communication", "missing_partner", "unrecorded",
       "external_input", "constant",   "uninitialised", "recomputed"};
   return kNames[static_cast<size_t>(kind)];
 }

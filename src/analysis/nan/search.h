@@ -17,6 +17,7 @@ enum class OriginKind : uint8_t {
   kMaskedRow,       // inputs bad only by a mask's -inf, outputs bad in another way
   kCommunication,   // all that went in was good, some of what came out is not
   kMissingPartner,  // received, and the sender's dump is not there or ends before
+  kUnrecorded,      // made inside a module with good inputs, by a call that is not recorded
   // What is an answer only where none of the above is found:
   kExternalInput,  // bad inputs that no recorded operator made: data, weights, calls not recorded
   kConstant,       // a constant NaN or infinity that was asked for
@@ -32,7 +33,8 @@ struct Origin {
   int64_t clock = 0;  // operators that must have run before, on whatever rank
   OriginKind kind = OriginKind::kComputed;
   Badness made = 0;
-  std::string note;  // what else is to be known; may be empty
+  bool behind_module = false;  // bad values were seen before, but only in what modules gave back
+  std::string note;            // what else is to be known; may be empty
 };
 
 // How a rank's data became bad first.
