@@ -235,8 +235,8 @@ std::string FrameLine(std::string_view frame) {
 }
 
 std::vector<std::string> OwnFrames(const std::vector<std::string>& stack) {
-  constexpr std::array<std::string_view, 5> kLibraries = {"site-packages/", "dist-packages/",
-                                                          "/torch/", "/mindspore/", "File <"};
+  constexpr std::array<std::string_view, 6> kLibraries = {
+      "site-packages/", "dist-packages/", "/torch/", "/mindspore/", "/lib/python3.", "File <"};
   std::vector<std::string> own;
   for (const std::string& frame : stack) {
     const std::string_view file = std::string_view(frame).substr(0, frame.find(", line"));

@@ -28,6 +28,11 @@ std::string OperatorLine(const StepAnswer& answer, const Consequence& one) {
                      BadnessText(at.input), BadnessText(at.output));
 }
 
+// As an item, but wrapped instead of cut: the line of code is what people came for.
+void PutWrapped(Screen& screen, std::string_view label, std::string_view text) {
+  screen.Labelled(fmt::format("  {:<12}", label), text, 15);
+}
+
 void PutFinding(Screen& screen, const StepAnswer& answer, const Finding& finding) {
   const auto rank = std::find_if(answer.ranks.begin(), answer.ranks.end(),
                                  [&](const RankDump& one) { return one.rank == finding.rank; });
@@ -36,7 +41,7 @@ void PutFinding(Screen& screen, const StepAnswer& answer, const Finding& finding
       IsWeak(finding.kind) ? "bad" : "made",
       fmt::format("{}: {}", BadnessText(finding.made), internal::KindSentence(finding.kind)));
   if (!finding.note.empty()) {
-    screen.Item("note", finding.note);
+    PutWrapped(screen, "note", finding.note);
   }
   screen.Item("place",
               fmt::format("operator {} of {} on its rank", base::FormatCount(finding.index + 1),
@@ -45,7 +50,11 @@ void PutFinding(Screen& screen, const StepAnswer& answer, const Finding& finding
   const std::vector<std::string> frames =
       internal::OwnFrames(of_forward ? finding.forward_stack : finding.stack);
   for (size_t i = 0; i < std::min(frames.size(), kFrames); ++i) {
-    screen.Item(i > 0 ? "" : of_forward ? "forward at" : "code", internal::FrameLine(frames[i]));
+    PutWrapped(screen,
+               i > 0        ? ""
+               : of_forward ? "forward at"
+                            : "code",
+               internal::FrameLine(frames[i]));
   }
   if (finding.modules.size() > 1) {
     screen.Item("module", base::Printable(finding.modules[finding.modules.size() - 2]));
