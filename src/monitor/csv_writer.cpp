@@ -23,7 +23,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostWaitingBytes = size_t{64} << 20U;
 constexpr size_t kMostOpenFiles = 64;
-constexpr size_t kLongestHeader = 4096;
 
 Status CannotWrite(const fs::path& path) {
   return IoError(fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
@@ -39,31 +38,26 @@ struct File {
   bool is_refused = false;  // has other columns
 };
 
-// Of a file that is there: whether it begins with `header`; an unfinished last line is cut off.
-// Leaves the place at the end.
-Result<bool> Continue(int descriptor, const fs::path& path, std::string_view header) {
-  struct stat status {};
-  if (::fstat(descriptor, &status) != 0) {
-    return CannotWrite(path);
-  }
-  std::string start(std::min(header.size(), static_cast<size_t>(status.st_size)), '\0');
+// Of a file of `size` bytes: whether it begins with `header`. An unfinished last line is cut off,
+// and taken from `size`.
+Result<bool> Continue(int descriptor, const fs::path& path, std::string_view header, off_t& size) {
+  std::string start(std::min(header.size(), static_cast<size_t>(size)), '\0');
   if (::pread(descriptor, start.data(), start.size(), 0) != static_cast<ssize_t>(start.size())) {
     return CannotWrite(path);
   }
   if (start != header.substr(0, start.size())) {
     return false;
   }
-  off_t end = status.st_size;
-  if (start.size() < header.size()) {
-    end = 0;  // not even the header was finished
-  }
-  char last = '\n';
+  // Where not even the header was finished, all goes.
+  off_t end = start.size() < header.size() ? 0 : size;
+  char last = '\0';
   while (end > 0 && ::pread(descriptor, &last, 1, end - 1) == 1 && last != '\n') {
     --end;
   }
-  if (end != status.st_size && ::ftruncate(descriptor, end) != 0) {
+  if (end != size && ::ftruncate(descriptor, end) != 0) {
     return CannotWrite(path);
   }
+  size = end;
   return true;
 }
 
@@ -143,14 +137,20 @@ class CsvWriter : public Writer {
 
   Status Open(const std::string& name, File& file) {
     file.path = folder_ / name;
-    const int descriptor =
-        ::open(file.path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640);
+    const bool replaces = rules_.replaces_files && opened_.insert(name).second;
+    const int flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
+    const int descriptor = ::open(file.path.c_str(), replaces ? flags | O_TRUNC : flags, 0640);
     if (descriptor < 0) {
       return CannotWrite(file.path);
     }
-    Result<bool> continued = Continue(descriptor, file.path, file.header);
-    struct stat status {};
-    if (!continued.ok() || !*continued || ::fstat(descriptor, &status) != 0) {
+    struct stat found {};
+    Result<bool> continued = true;
+    if (::fstat(descriptor, &found) != 0) {
+      continued = CannotWrite(file.path);
+    } else if (found.st_size > 0) {
+      continued = Continue(descriptor, file.path, file.header, found.st_size);
+    }
+    if (!continued.ok() || !*continued) {
       ::close(descriptor);
       if (!continued.ok()) {
         return std::move(continued).status();
@@ -160,7 +160,7 @@ class CsvWriter : public Writer {
                  fmt::format("{} has other columns: its rows are left out", file.path.string()))
           .WithHint("append_output needs the ops of the earlier run");
     }
-    if (status.st_size == 0) {
+    if (found.st_size == 0) {
       file.waiting.insert(0, file.header);
       waiting_bytes_ += file.header.size();
     }

@@ -18,9 +18,9 @@ struct Place {
   int64_t rank = 0;
   int64_t world_size = 1;
   int64_t pipeline_stage = 0;
-  std::vector<int64_t> group_mates = {0};            // ranks of the pipeline group
-  std::optional<std::vector<int64_t>> tensor_ranks;  // shards of the same parameters
-  std::optional<std::vector<int64_t>> data_ranks;    // copies of the same parameters
+  std::vector<int64_t> group_mates = {0};                           // ranks of the pipeline group
+  std::optional<std::vector<int64_t>> tensor_ranks = std::nullopt;  // shards of the same parameters
+  std::optional<std::vector<int64_t>> data_ranks = std::nullopt;    // copies of the same parameters
 };
 
 inline constexpr std::string_view kPlaceFileName = "monitor.json";

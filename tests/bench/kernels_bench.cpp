@@ -102,6 +102,15 @@ void Stats(benchmark::State& state, DType dtype, size_t bytes) {
   });
 }
 
+// As the training monitor asks: zeros below a bound, or subnormals and the smallest magnitude too.
+void SmallStats(benchmark::State& state, DType dtype, size_t bytes, bool magnitudes) {
+  const Buffer data = MakeValues(dtype, bytes, 0);
+  const SmallValues small{.zero_below = 1e-8, .magnitudes = magnitudes};
+  Run(state, bytes, bytes / DTypeSize(dtype), OneCoreRoof(), [&] {
+    benchmark::DoNotOptimize(StatsOfBlock(dtype, {data.get(), bytes}, small));
+  });
+}
+
 void Compare(benchmark::State& state, DType npu_dtype, DType bench_dtype, size_t elements) {
   const size_t npu_bytes = elements * DTypeSize(npu_dtype);
   const size_t bench_bytes = elements * DTypeSize(bench_dtype);
@@ -197,6 +206,13 @@ void Add(const std::string& name, void (*function)(benchmark::State&, Arguments.
   Add("ComputeStats/bfloat16/512KiB", Stats, kBFloat16, kMiB / 2);
   Add("ComputeStats/float16/512KiB", Stats, kFloat16, kMiB / 2);
   Add("ComputeStats/float32/4KiB", Stats, kFloat32, 4 * kKiB);
+  for (const bool all : {false, true}) {
+    const std::string name = all ? "SmallStats" : "NearZeroStats";
+    Add(name + "/float32/256MiB", SmallStats, kFloat32, large, all);
+    Add(name + "/bfloat16/128MiB", SmallStats, kBFloat16, large / 2, all);
+    Add(name + "/float64/256MiB", SmallStats, kFloat64, large, all);
+    Add(name + "/float32/1MiB", SmallStats, kFloat32, kMiB, all);
+  }
   Add("CompareTensors/float32/256MiB", Compare, kFloat32, kFloat32, large / 4);
   Add("CompareTensors/bfloat16/128MiB", Compare, kBFloat16, kBFloat16, large / 4);
   Add("CompareTensors/float16/128MiB", Compare, kFloat16, kFloat16, large / 4);
