@@ -24,6 +24,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))
+import monitor_data  # noqa: E402
+
 MSPROBE = None
 REPOSITORY = None
 MARK = "@@end-of-command@@"
@@ -121,6 +124,7 @@ class Docs(unittest.TestCase):
         shutil.copytree(profiles / "npu_npu_all/comparison_ascend_pt", folder / "after_ascend_pt")
         shutil.copy(profiles / "gpu_npu_opmap/base.pt.trace.json", folder / "gpu.pt.trace.json")
         shutil.copytree(REPOSITORY / "tests/data/nan_analyze/p2p_chain", folder / "nan_dump")
+        monitor_data.Run(modules=10, steps=40, ranks=2, drift=(3, 35), poison=(7, 1, 38)).write(folder / "watched_run")
         (folder / "bin").mkdir()
         (folder / "bin/msprobe").symlink_to(MSPROBE)
         (folder / "bin/python3").symlink_to(sys.executable)

@@ -265,7 +265,7 @@ check('stays quick with 200 steps of 500 modules', async () => {
 
 async function takePictures() {
   const shoot = async (name, file, options, prepare) => {
-    const { page, close } = await open(file, { width: 1360, height: 1010, ...options });
+    const { page, close } = await open(file, { width: 1280, height: 1300, ...options });
     await prepare?.(page);
     await page.mouse.move(0, 0);
     await settled(page);
@@ -273,7 +273,7 @@ async function takePictures() {
     await close();
   };
   await shoot('monitor_report.png', 'one.html');
-  await shoot('monitor_report_ranks.png', 'one.html', { scheme: 'dark' }, async (page) => {
+  await shoot('monitor_report_ranks.png', 'one.html', { scheme: 'dark', height: 1000 }, async (page) => {
     await page.click('[data-key=ranks]');
     await page.selectOption('#ranks', 'each');
     const box = await page.locator('#timeline').boundingBox();
@@ -282,11 +282,11 @@ async function takePictures() {
     await page.mouse.move(box.x + box.width * 0.95, box.y + 30, { steps: 4 });
     await page.mouse.up();
   });
-  await shoot('monitor_report_two_runs.png', 'two.html', { height: 1120 }, async (page) => {
+  await shoot('monitor_report_two_runs.png', 'two.html', { height: 1310 }, async (page) => {
     await page.selectOption('#scale', 'log');
     await page.click('[data-key=ratio]');
   });
-  await shoot('monitor_report_zh.png', 'one.html', { locale: 'zh-CN', height: 760 });
+  await shoot('monitor_report_zh.png', 'one.html', { locale: 'zh-CN', height: 780 });
 }
 
 let failed = 0;

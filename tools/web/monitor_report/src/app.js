@@ -72,7 +72,8 @@ function firstPicks(run, list, op) {
   const broken = run.nonFinite.filter((one) => !run.neverNumbers.has(one.series)).sort((a, b) => a.step - b.step).map((one) => one.series);
   const here = new Set(list.map((series) => series.index));
   const worst = [...list].sort((a, b) => (scores[b.index] ?? 0) - (scores[a.index] ?? 0) || a.index - b.index).map((series) => series.index);
-  return unique([...broken.filter((index) => here.has(index)).slice(0, 1), ...worst.slice(0, 3)]).slice(0, 3).map((index) => run.series[index].key);
+  const first = broken.filter((index) => here.has(index)).slice(0, 1);
+  return unique([...first, ...worst.slice(0, first.length > 0 ? 1 : 3)]).map((index) => run.series[index].key);
 }
 
 function badgesOf(run, opIndex) {

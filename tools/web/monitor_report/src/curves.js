@@ -16,6 +16,8 @@ const notFinite = ({ values, present }, steps) => {
   return marks;
 };
 
+const fade = (colour, share) => colour + Math.round(share * 255).toString(16).padStart(2, '0');
+
 // What is drawn for one series of one run: {label, colour, dash, line, low?, high?, reduced}.
 function linesOf({ series, column, steps, how, colour, dash, t, suffix }) {
   const one = (reduction, name) => {
@@ -23,7 +25,12 @@ function linesOf({ series, column, steps, how, colour, dash, t, suffix }) {
     return { name, colour, dash, reduced, line: withGaps(reduced), marks: notFinite(reduced, steps) };
   };
   const name = `${series.label}${suffix}`;
-  if (how === 'each') return series.grid.parts.map((part) => ({ ...one(part.rank, `${name} · ${t('rank')} ${part.rank}`), rank: part.rank }));
+  if (how === 'each') {
+    const { parts } = series.grid;
+    return parts.map((part, i) => ({
+      ...one(part.rank, `${name} · ${t('rank')} ${part.rank}`), rank: part.rank, colour: fade(colour, 1 - (0.6 * i) / Math.max(parts.length - 1, 1)),
+    }));
+  }
   const main = one(how, name);
   if (how === 'median' && series.grid.parts.length > 1) {
     main.low = withGaps(reduceToSteps(series, column, steps, 'lowest'));
@@ -31,8 +38,6 @@ function linesOf({ series, column, steps, how, colour, dash, t, suffix }) {
   }
   return [main];
 }
-
-const fade = (colour, share) => colour + Math.round(share * 255).toString(16).padStart(2, '0');
 
 // Neighbours of one kind as one: [{from, to, value, index}].
 function spansOf(marks) {

@@ -124,7 +124,8 @@ export function HeatMap({ t, rows, columns, from, to, scale, columnName, onPick,
       // One name for every so many rows that they do not touch.
       const every = Math.ceil(16 / rowHeight);
       for (let i = every - 1 - (firstRow % every); i < count; i += every) {
-        context.fillText(cut(context, rows[firstRow + i].label, LABEL_WIDTH - 22), LABEL_WIDTH - 12, shift + (i + 0.5) * rowHeight);
+        const y = shift + (i + 0.5) * rowHeight;
+        if (y + 6 <= bodyHeight) context.fillText(cut(context, rows[firstRow + i].label, LABEL_WIDTH - 22), LABEL_WIDTH - 12, y);
       }
     }
     context.restore();
