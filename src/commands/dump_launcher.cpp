@@ -157,10 +157,11 @@ Result<ProgramEnd> RunWithCapture(const LaunchOptions& options) {
   std::vector<std::pair<std::string, std::string>> changes = {
       {"PYTHONPATH", path},
       // Also tells that there is a launcher: set, if empty, without a file.
-      {"MSPROBE_DUMP_CONFIG",
+      {fmt::format("MSPROBE_{}_CONFIG", options.purpose),
        options.config_file.empty() ? "" : fs::absolute(options.config_file, ignored).string()},
-      {"MSPROBE_DUMP_OVERRIDES", options.overrides_json},
-      {"MSPROBE_DUMP_FRAMEWORK", std::string(options.framework)}};
+      {fmt::format("MSPROBE_{}_OVERRIDES", options.purpose), options.overrides_json},
+      {fmt::format("MSPROBE_{}_FRAMEWORK", options.purpose), std::string(options.framework)}};
+  changes.insert(changes.end(), options.variables.begin(), options.variables.end());
   if (options.quiet) {
     changes.emplace_back("MSPROBE_LOG_LEVEL", kErrorsOnly);
   }

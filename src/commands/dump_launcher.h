@@ -1,9 +1,11 @@
-// Runs a program with the capture of msprobe in every Python process that it becomes or starts.
+// Runs a program with the capture or the monitor of msprobe in every Python process that it becomes
+// or starts.
 #pragma once
 
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "msprobe/status.h"
@@ -12,9 +14,12 @@ namespace msprobe::commands {
 
 struct LaunchOptions {
   std::vector<std::string> program;   // looked up in PATH; with its arguments
+  // MSPROBE_<purpose>_CONFIG, _OVERRIDES and _FRAMEWORK tell the program's processes what to do.
+  std::string_view purpose = "DUMP";
   std::filesystem::path config_file;  // empty: defaults
   std::string overrides_json;         // empty: none
   std::string_view framework;
+  std::vector<std::pair<std::string, std::string>> variables;  // further ones
   bool quiet = false;  // errors only, in the program's processes too
 };
 

@@ -7,7 +7,8 @@ from msprobe._session import report
 class _UnderWay:
     """A call whose output is there when all its handles have been waited for."""
 
-    def __init__(self, name, args, kwargs, handles):
+    def __init__(self, record, name, args, kwargs, handles):
+        self._record = record
         self.name = name
         self.args = args
         self.kwargs = kwargs
@@ -16,14 +17,16 @@ class _UnderWay:
     def record(self):
         if self.name is not None:
             name, self.name = self.name, None
-            _native.later_output(name, self.args, self.kwargs)
+            self._record(name, self.args, self.kwargs)
             self.args = self.kwargs = None
 
 
 class PendingOutputs:
-    """Nobody waits here: outputs are recorded when the program waits, or when the step ends."""
+    """Nobody waits here: outputs are recorded when the program waits, or when the step ends.
+    `record(name, args, kwargs)` does it."""
 
-    def __init__(self):
+    def __init__(self, record=_native.later_output):
+        self._record = record
         self._calls = {}
         self._places = {}
 
@@ -31,7 +34,7 @@ class PendingOutputs:
         """Called by the extension after a call that returned a handle."""
         handles = list(result) if isinstance(result, (list, tuple)) else [result]
         handles = [handle for handle in handles if handle is not None]
-        call = _UnderWay(name, args, kwargs, handles)
+        call = _UnderWay(self._record, name, args, kwargs, handles)
         if not handles:
             call.record()
         for handle in handles:

@@ -263,6 +263,11 @@ PyObject* CloseParent(PyObject* /*module*/, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// is_recomputing(): whether forwards of this thread are re-runs.
+PyObject* IsRecomputing(PyObject* /*module*/, PyObject* /*unused*/) {
+  return PyBool_FromLong(ThisThread().recompute > 0 ? 1 : 0);
+}
+
 // recompute(+1 or -1): forwards of this thread are re-runs from here on.
 PyObject* Recompute(PyObject* /*module*/, PyObject* args) {
   int change = 0;
@@ -306,6 +311,7 @@ PyMethodDef methods[] = {
     {"open_parent", OpenParent, METH_VARARGS, nullptr},
     {"close_parent", CloseParent, METH_VARARGS, nullptr},
     {"recompute", Recompute, METH_VARARGS, nullptr},
+    {"is_recomputing", IsRecomputing, METH_NOARGS, nullptr},
     {"inside", Inside, METH_VARARGS, nullptr},
     {"host_statistics", GetHostStatistics, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},

@@ -24,4 +24,11 @@ std::string Spelled(PyObject* object) {
   return ToText(text.get());
 }
 
+PyObject* Fail(int code) {
+  const std::string text = msprobe_last_error();
+  PyErr_SetString(code == MSPROBE_ERROR_USAGE ? PyExc_ValueError : PyExc_RuntimeError,
+                  text.c_str());
+  return nullptr;
+}
+
 }  // namespace msprobe::python

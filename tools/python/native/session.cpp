@@ -10,30 +10,10 @@
 namespace msprobe::python {
 namespace {
 
-msprobe_text Argument(const char* data, Py_ssize_t length) {
-  return {data, static_cast<size_t>(length)};
-}
-
-PyObject* Fail(int code) {
-  const std::string text = msprobe_last_error();
-  PyErr_SetString(code == MSPROBE_ERROR_USAGE ? PyExc_ValueError : PyExc_RuntimeError,
-                  text.c_str());
-  return nullptr;
-}
-
 bool Ready() {
   if (Global().capture != nullptr) return true;
   PyErr_SetString(PyExc_RuntimeError, "no capture is open");
   return false;
-}
-
-// Other Python threads run while the engine writes.
-template <typename Function>
-int WithoutLock(const Function& function) {
-  PyThreadState* saved = PyEval_SaveThread();
-  const int code = function();
-  PyEval_RestoreThread(saved);
-  return code;
 }
 
 // open(config_path, overrides, framework) -> settings as JSON text

@@ -325,23 +325,33 @@ void PutOtherTensor(msprobe_entry* entry, std::string_view name, PyObject* tenso
   }
 }
 
-PyObject* HostStatistics(PyObject* tensor, bool keeps_half) {
+bool UseTensor(PyObject* tensor,
+               const std::function<void(const msprobe_tensor&, bool on_device)>& use) {
   Fields fields;
+  bool on_device = false;
   if (KindOf(tensor) == Kind::kOtherTensor) {
-    if (!ReadOtherTensor(tensor, &fields)) return nullptr;
+    if (!ReadOtherTensor(tensor, &fields)) return false;
   } else {
     const Ref dtype = Attribute(tensor, Known().dtype);
-    if (!dtype) return nullptr;
+    if (!dtype) return false;
     ReadDescription(tensor, DtypeOf(dtype.get()), &fields);
-    if (FindValues(tensor, &fields) == Place::kHost) ReadHostValues(tensor, &fields);
+    const Place place = FindValues(tensor, &fields);
+    if (place == Place::kHost) ReadHostValues(tensor, &fields);
+    on_device = place == Place::kDevice;
   }
-  if (fields.tensor.data == nullptr || fields.elements == 0) Py_RETURN_NONE;
+  Read(fields, [&](const msprobe_tensor& described) { use(described, on_device); });
+  return true;
+}
+
+PyObject* HostStatistics(PyObject* tensor, bool keeps_half) {
   const int rounding = keeps_half ? MSPROBE_ROUND_TO_OWN_HALF : MSPROBE_ROUND_TO_FLOAT32;
   double values[4] = {};
-  int code = MSPROBE_OK;
-  Read(fields, [&](const msprobe_tensor& described) {
-    code = msprobe_tensor_statistics(&described, rounding, values);
-  });
+  int code = MSPROBE_ERROR_USAGE;
+  const bool described =
+      UseTensor(tensor, [&](const msprobe_tensor& fields, bool /*on_device*/) {
+        if (fields.data != nullptr) code = msprobe_tensor_statistics(&fields, rounding, values);
+      });
+  if (!described) return nullptr;
   if (code != MSPROBE_OK) Py_RETURN_NONE;
   return Py_BuildValue("(dddd)", values[0], values[1], values[2], values[3]);
 }

@@ -1,6 +1,8 @@
 // Tensors and arrays for the engine: addresses, shapes and flags, read through Python attributes.
 #pragma once
 
+#include <functional>
+
 #include "tools/python/native/python_api.h"
 
 namespace msprobe::python {
@@ -17,5 +19,12 @@ void PutArray(msprobe_entry* entry, std::string_view name, PyObject* array);
 // type with `keeps_half`; None when it has no values on the host. A new reference; null with a
 // Python error when it is no tensor at all.
 PyObject* HostStatistics(PyObject* tensor, bool keeps_half);
+
+// Gives `use` the description of a tensor of any framework. Its bytes, if it has readable ones, stay
+// until `use` returns; those of an accelerator (`on_device`) are not pointed to. While many bytes
+// of the host are read, other Python threads run: `use` may not touch Python then. False with a
+// Python error when it cannot be described.
+bool UseTensor(PyObject* tensor,
+               const std::function<void(const msprobe_tensor&, bool on_device)>& use);
 
 }  // namespace msprobe::python

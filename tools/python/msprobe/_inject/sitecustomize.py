@@ -10,8 +10,14 @@ import os
 import sys
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
-_MODULES = {"pytorch": ("torch", "msprobe.pytorch.autocapture"),
-            "mindspore": ("mindspore", "msprobe.mindspore.autocapture")}
+# By variable: {its value: (what the program imports, what then watches it)}.
+_MODULES = {
+    "MSPROBE_DUMP_FRAMEWORK": {
+        "pytorch": ("torch", "msprobe.pytorch.autocapture"),
+        "mindspore": ("mindspore", "msprobe.mindspore.autocapture")},
+    "MSPROBE_MONITOR_FRAMEWORK": {
+        "pytorch": ("torch", "msprobe.pytorch.monitor.autocapture")},
+}
 
 
 class _After(importlib.abc.Loader):
@@ -65,7 +71,8 @@ def _run_hidden_sitecustomize():
     spec.loader.exec_module(module)
 
 
-_wanted = _MODULES.get(os.environ.get("MSPROBE_DUMP_FRAMEWORK"))
-if _wanted is not None:
-    sys.meta_path.insert(0, _Waiting(*_wanted))
+for _variable, _frameworks in _MODULES.items():
+    _wanted = _frameworks.get(os.environ.get(_variable))
+    if _wanted is not None:
+        sys.meta_path.insert(0, _Waiting(*_wanted))
 _run_hidden_sitecustomize()

@@ -1,4 +1,5 @@
 """What PyTorch's objects are to the extension."""
+import functools
 import os
 import sys
 import types
@@ -84,8 +85,9 @@ def dtypes():
     return {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
 
 
+@functools.lru_cache(maxsize=None)
 def configure():
-    """Once per process: gives the extension what it needs to describe PyTorch's values."""
+    """Done once per process: gives the extension what it needs to describe PyTorch's values."""
     _native.configure("classify", classify)
     _native.configure("plain", plain)
     _native.configure("grad_enabled", torch.is_grad_enabled)

@@ -1,0 +1,73 @@
+#include "src/commands/monitor_run_command.h"
+
+#include <utility>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "src/base/log.h"
+#include "src/commands/dump_launcher.h"
+#include "src/monitor/settings.h"
+
+namespace msprobe::commands {
+namespace {
+
+constexpr int64_t kMostMicroSteps = 1'000'000;
+
+constexpr const char* kExamples = R"(Examples:
+  msprobe monitor run -c monitor.json -- python3 train.py --epochs 1
+      the outermost model and its optimizers are found while the script runs
+  msprobe monitor run -c monitor.json -o watched --grad_acc_steps 4 -- torchrun --nproc-per-node 8 train.py
+      every process of a distributed run; four forwards and backwards make one step
+
+Tables go to <output>/<time>-rank<R>-<id>/. The script's exit code is passed on; what msprobe says goes to stderr.
+A script may also watch itself: from msprobe.pytorch import TrainerMon.
+)";
+
+}  // namespace
+
+void MonitorRunCommand::Configure(CLI::App& app) {
+  app.add_option("-c,--config", config_file_, "What to watch")->type_name("FILE")->required();
+  app.add_option("-o,--output", output_folder_,
+                 "Where the tables go; default: MONITOR_OUTPUT_DIR, or monitor_output")
+      ->type_name("DIR");
+  app.add_option("--grad_acc_steps", micro_steps_,
+                 "Forwards and backwards in one step of the optimizer")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, kMostMicroSteps));
+  app.add_option("program", program_, "Behind --: the script to run, with its arguments")
+      ->type_name("PROGRAM ARGUMENTS...")
+      ->required();
+  app.footer(kExamples);
+}
+
+Result<ExitCode> MonitorRunCommand::Run(const Context& context) {
+  if (context.framework == "mindspore") {
+    return UsageError("monitor run finds models of PyTorch only")
+        .WithHint("in a MindSpore script: from msprobe.mindspore import TrainerMon");
+  }
+  // What is wrong with the configuration is said here, once, and not by every process of a run.
+  MSP_ASSIGN_OR_RETURN(const monitor::Settings settings, monitor::LoadSettings(config_file_, ""));
+  for (const std::string& warning : settings.warnings) {
+    base::LogWarning(warning);
+  }
+  std::error_code ignored;
+  LaunchOptions options;
+  options.program = program_;
+  options.purpose = "MONITOR";
+  options.config_file = config_file_;
+  options.framework = "pytorch";
+  options.quiet = context.quiet;
+  options.variables.emplace_back("MSPROBE_MONITOR_MICRO_STEPS", fmt::format("{}", micro_steps_));
+  if (!output_folder_.empty()) {
+    options.variables.emplace_back(
+        "MONITOR_OUTPUT_DIR", std::filesystem::absolute(output_folder_, ignored).string());
+  }
+  MSP_ASSIGN_OR_RETURN(const ProgramEnd end, RunWithCapture(options));
+  if (end.signal != 0) {
+    EndBySignal(end.signal);
+  }
+  return static_cast<ExitCode>(end.exit_code);
+}
+
+}  // namespace msprobe::commands

@@ -1,0 +1,28 @@
+// msprobe monitor run: a training as it is, watched.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "src/commands/command.h"
+
+namespace msprobe::commands {
+
+class MonitorRunCommand : public Command {
+ public:
+  std::string_view name() const override { return "run"; }
+  std::string_view summary() const override {
+    return "Run a training script as it is and write statistics of its steps";
+  }
+  void Configure(CLI::App& app) override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  std::filesystem::path config_file_;
+  std::filesystem::path output_folder_;
+  int64_t micro_steps_ = 1;
+  std::vector<std::string> program_;
+};
+
+}  // namespace msprobe::commands

@@ -1,0 +1,306 @@
+"""The training monitor of one configuration: its engine, its steps, and what collects values.
+
+A framework's side gives collectors; this module decides when they are in place: only in steps that
+are measured. Nothing here raises into the training once a model is watched: errors are told once,
+the training goes on.
+"""
+import atexit
+import functools
+import json
+import os
+import traceback
+import weakref
+from multiprocessing import util as multiprocessing_util
+
+from msprobe import _kinds, _native
+from msprobe._session import log
+
+# Tables and states of include/msprobe/monitor.h.
+ACTV, ACTV_GRAD, GRAD_UNREDUCED, GRAD_REDUCED, EXP_AVG, EXP_AVG_SQ, PARAM_ORIGIN, PARAM_UPDATED, \
+    UPDATE_RATIO, OTHER = range(10)
+OFF, ON, FINISHED, CHANGED = 0, 1, 2, 4
+NO_MICRO_STEP = -1
+# An optimizer that has not stepped while another one did so often no longer keeps a step open.
+_PATIENCE = 16
+
+
+def guarded(function):
+    """A method of something with a `monitor` that must not raise: its error is told once."""
+
+    @functools.wraps(function)
+    def call(self, *args, **kwargs):
+        try:
+            return function(self, *args, **kwargs)
+        except Exception as error:  # training goes on
+            self.monitor.failed(function.__qualname__, error)
+            return None
+
+    return call
+
+
+class Place:
+    """Where this process stands among all; ranks are global."""
+
+    def __init__(self, rank=None, world_size=1, stage=0, mates=None):
+        self.distributed = rank is not None
+        self.rank = rank or 0
+        self.world_size = world_size
+        self.stage = stage
+        self.mates = mates or [self.rank]
+        self.tensor_ranks = None
+        self.data_ranks = None
+
+
+class Collector:
+    """One kind of values. `start` and `stop` surround the steps that are measured."""
+
+    def __init__(self, monitor):
+        self.monitor = monitor
+        self.engine = monitor.engine
+
+    def watch(self, watched):
+        """A model and its optimizer are to be watched."""
+
+    def start(self):
+        """A step begins that is measured; also called when the step before was."""
+
+    def stop(self):
+        """The steps to come are not measured: everything is as it was without us."""
+
+    def before_update(self, watched):
+        """In a measured step: the optimizer is about to change parameters."""
+
+    def after_update(self, watched):
+        """In a measured step: it has."""
+
+    def finish_step(self):
+        """The values of the step are complete but for what is under way."""
+
+
+class Watched:
+    """One model (or its chunks), its optimizer, and what is known of both."""
+
+    def __init__(self, models, optimizer, micro_steps, first_stage):
+        self.models = models
+        self.optimizer = optimizer
+        self.micro_steps = micro_steps
+        self.first_stage = first_stage
+        self.stepped = 0  # times within the step in progress
+
+    def stages(self):
+        return enumerate(self.models, self.first_stage)
+
+
+class Monitor:
+    """Base of TrainerMon: the engine, and steps that end when every watched optimizer has stepped.
+    """
+
+    def __init__(self, framework, config_path, overrides=None):
+        path = os.fspath(config_path) if config_path else ""
+        self.engine = _native.Monitor(path, json.dumps(overrides) if overrides else "", framework)
+        self._read_settings()
+        self.place = Place()
+        self.watched = []
+        self.collectors = []
+        self.measuring = False
+        self.finished = False
+        self._begun = False
+        self._closed = False
+        self._said = set()
+        # The monitor itself may be dropped by the script; what it measured is written all the same.
+        close = self._close_reference(weakref.ref(self))
+        atexit.register(close)
+        # A forked process of multiprocessing ends without atexit.
+        multiprocessing_util.Finalize(None, close, exitpriority=10)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._fork_reference(weakref.ref(self)))
+
+    @staticmethod
+    def _close_reference(reference):
+        def close():
+            monitor = reference()
+            if monitor is not None:
+                monitor.close()
+
+        return close
+
+    @staticmethod
+    def _fork_reference(reference):
+        def after_fork():
+            monitor = reference()
+            if monitor is not None:
+                monitor._after_fork()
+
+        return after_fork
+
+    def _read_settings(self):
+        self.settings = json.loads(self.engine.settings())
+
+    # ---- what a framework says ----
+
+    def make_collectors(self):
+        """The collectors that the settings ask for."""
+        raise NotImplementedError
+
+    def hook_optimizer(self, watched):
+        """Makes the optimizer call update_begins and update_ends; returns what takes that back."""
+        raise NotImplementedError
+
+    def flush_devices(self):
+        """Numbers that were reduced on a device come back."""
+
+    # ---- what is told ----
+
+    def say_once(self, level, text, subject=None):
+        subject = subject or text
+        if subject not in self._said:
+            self._said.add(subject)
+            log(level, text)
+
+    def failed(self, where, error):
+        """Something of ours failed; the training goes on."""
+        frames = traceback.extract_tb(error.__traceback__)
+        place = (" (%s:%d)" % (os.path.basename(frames[-1].filename), frames[-1].lineno)
+                 if frames else "")
+        self.say_once(_kinds.LOG_WARNING,
+                      "monitor: %s: %s: %s%s; the training goes on, this is told once"
+                      % (where, type(error).__name__, error, place),
+                      subject=(where, type(error).__name__))
+
+    # ---- life ----
+
+    def put_place(self):
+        place = self.place
+        self.engine.set_place(place.distributed, place.rank, place.world_size, place.stage,
+                              place.mates, place.tensor_ranks, place.data_ranks)
+
+    def watch(self, watched, first_step):
+        """Adds a model and its optimizer; from here on steps are counted."""
+        if self._closed:
+            return
+        self.watched = [known for known in self.watched if not self._replaces(watched, known)]
+        self.watched.append(watched)
+        watched.unhook = self.hook_optimizer(watched)
+        if self._begun:
+            self._rebuild()
+            return
+        self._begun = True
+        # Values may come while the model is first run: the step begins now.
+        state = self.engine.begin(first_step)
+        self._build()
+        self._apply(state)
+
+    @staticmethod
+    def _replaces(watched, known):
+        if known.optimizer is not watched.optimizer:
+            return False
+        known.unhook()
+        return True
+
+    def _build(self):
+        self.engine.forget_names()
+        self.collectors = self.make_collectors()
+        for watched in self.watched:
+            for collector in self.collectors:
+                self._quietly(collector.watch, watched)
+
+    def _rebuild(self):
+        measuring = self.measuring
+        self._stop()
+        self._build()
+        if measuring:
+            self._start()
+
+    def _apply(self, state):
+        if state & CHANGED:
+            self._stop()
+            self._read_settings()
+            self._build()
+        if state & ~CHANGED == ON:
+            self._start()
+            return
+        self._stop()
+        if state & ~CHANGED == FINISHED and not self.settings.get("dynamic_on"):
+            self._finish()
+
+    def _start(self):
+        self.measuring = True
+        for collector in self.collectors:
+            self._quietly(collector.start)
+
+    def _stop(self):
+        self.measuring = False
+        for collector in self.collectors:
+            self._quietly(collector.stop)
+
+    def _finish(self):
+        """No step is measured any more: nothing of ours stays in the script's objects."""
+        self.finished = True
+        for watched in self.watched:
+            self._quietly(watched.unhook)
+
+    def _quietly(self, function, *args):
+        try:
+            return function(*args)
+        except Exception as error:
+            self.failed(getattr(function, "__qualname__", str(function)), error)
+            return None
+
+    # ---- steps ----
+
+    def update_begins(self, watched):
+        """The optimizer is about to step."""
+        if self.measuring and not self._closed:
+            for collector in self.collectors:
+                self._quietly(collector.before_update, watched)
+
+    def update_ends(self, watched):
+        """The optimizer has stepped."""
+        if self._closed or self.finished:
+            return
+        if self.measuring:
+            for collector in self.collectors:
+                self._quietly(collector.after_update, watched)
+        watched.stepped += 1
+        if not all(known.stepped for known in self.watched):
+            if watched.stepped < _PATIENCE:
+                return
+            self._leave_behind()
+        self._end_step()
+
+    def _leave_behind(self):
+        idle = [known for known in self.watched if not known.stepped]
+        self.say_once(_kinds.LOG_WARNING,
+                      "monitor: %d of %d optimizers never step: steps are counted by the others"
+                      % (len(idle), len(self.watched)))
+        for known in idle:
+            self._quietly(known.unhook)
+        self.watched = [known for known in self.watched if known.stepped]
+
+    def _end_step(self):
+        for watched in self.watched:
+            watched.stepped = 0
+        if self.measuring:
+            for collector in self.collectors:
+                self._quietly(collector.finish_step)
+            self._quietly(self.flush_devices)
+        state = self._quietly(self.engine.end_step)
+        if state is not None:
+            self._quietly(self._apply, state)
+
+    # ---- the end ----
+
+    def _after_fork(self):
+        if not self._closed:
+            self._closed = True
+            self._stop()
+            self.engine.after_fork()
+
+    def close(self):
+        """Everything measured is written; nothing of ours stays in place."""
+        if self._closed:
+            return
+        self._stop()
+        self._finish()
+        self._closed = True
+        self._quietly(self.engine.close)

@@ -1,0 +1,100 @@
+"""The monitor of a PyTorch script that knows nothing of msprobe.
+
+Optimizers are noticed when they are made. When a module that is called from outside any module has
+parameters of one of them, both are watched, from this very call on. Configuration:
+MSPROBE_MONITOR_CONFIG.
+"""
+import os
+import weakref
+
+import torch
+from torch.optim.optimizer import Optimizer
+
+from msprobe import _autocapture, _kinds
+from msprobe._session import log
+from msprobe.pytorch.monitor.trainer_mon import TrainerMon
+
+_watch = None
+
+
+class _Watch(_autocapture.Watch):
+    owner = torch.nn.Module
+
+    def __init__(self, config_path, micro_steps):
+        super().__init__(None)
+        self._config_path = config_path
+        self._micro_steps = micro_steps
+        self._made = []  # optimizers that belong to no watched model yet
+        self._looked = {}  # id of a root: how many optimizers there were when it was looked at
+        self.monitor = None
+
+    @staticmethod
+    def optimizer_types():
+        return (Optimizer,)
+
+    @staticmethod
+    def has_parameters(module):
+        return next(module.parameters(), None) is not None
+
+    @staticmethod
+    def parts(module):
+        return module.modules()
+
+    def _counting(self, initialise):
+        counting = super()._counting(initialise)
+
+        def noticed(optimizer, *args, **kwargs):
+            counting(optimizer, *args, **kwargs)
+            self._made.append(weakref.ref(optimizer))
+
+        noticed.__wrapped__ = initialise
+        return noticed
+
+    def _outermost(self, module):
+        if self._done or not self._made or id(module) in self._parts:
+            return
+        if TrainerMon.made_by_script:  # it knows of msprobe after all
+            self._stop_watching()
+            return
+        if not torch.is_grad_enabled() or not self._is_root(module):
+            return
+        if self._looked.get(id(module)) == self._optimizers:
+            return
+        self._looked[id(module)] = self._optimizers
+        try:
+            self._watch_with_its_optimizers(module)
+        except Exception as error:  # the script runs as it would without us
+            log(_kinds.LOG_ERROR, "nothing is watched: %s: %s" % (type(error).__name__, error))
+            self._stop_watching()
+
+    def _watch_with_its_optimizers(self, module):
+        own = {id(parameter) for parameter in module.parameters()}
+        found = []
+        for reference in self._made:
+            optimizer = reference()
+            if optimizer is not None and any(id(parameter) in own
+                                             for group in optimizer.param_groups
+                                             for parameter in group["params"]):
+                found.append((reference, optimizer))
+        if not found:
+            return
+        # Optimizers inside another one (a wrapper's own) step with it.
+        self._made = [reference for reference in self._made
+                      if all(reference is not known for known, _ in found)]
+        if self.monitor is None:
+            self.monitor = TrainerMon._for_launcher(self._config_path)
+        if not self._made:
+            self._stop_watching()
+        self.monitor.set_monitor(module, [optimizer for _, optimizer in found],
+                                 grad_acc_steps=self._micro_steps)
+
+
+def activate():
+    """Called once, when PyTorch has been imported in a process that inherited the configuration."""
+    global _watch
+    if _watch is not None:
+        return
+    micro_steps = os.environ.get("MSPROBE_MONITOR_MICRO_STEPS", "")
+    _watch = _Watch(os.environ.get("MSPROBE_MONITOR_CONFIG", ""),
+                    int(micro_steps) if micro_steps.isdigit() else 1)
+    _watch.install()

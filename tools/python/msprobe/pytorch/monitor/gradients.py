@@ -1,0 +1,87 @@
+"""Weight gradients before ranks exchange them: seen where autograd accumulates them."""
+from msprobe import _kinds, _monitor
+from msprobe.pytorch.monitor import buckets, optimizers
+
+
+class _Watch:
+    """One parameter in the steps that are measured."""
+
+    __slots__ = ("parameter", "node", "slot", "seen", "handle")
+
+    def __init__(self, parameter, node, slot):
+        self.parameter = parameter
+        self.node = node  # held: PyTorch makes a new one otherwise, without our hook
+        self.slot = slot
+        self.seen = 0
+        self.handle = None
+
+
+class UnreducedGradients(_monitor.Collector):
+    """The gradient of each parameter after its last micro step, or after every one."""
+
+    def __init__(self, monitor):
+        super().__init__(monitor)
+        self._every = monitor.settings["monitor_mbs_grad"]
+        self._watches = []
+        self._buckets = None
+
+    @staticmethod
+    def wanted(settings):
+        return settings["wg_distribution"]
+
+    def watch(self, watched):
+        if not self._every:
+            bucket_hooks = buckets.find(self.monitor, watched)
+            if bucket_hooks is not None:
+                self._buckets = bucket_hooks
+                return
+        for parameter in watched.parameters:
+            node = _accumulator(parameter.tensor)
+            if node is None:
+                self.monitor.say_once(
+                    _kinds.LOG_WARNING,
+                    "monitor: %s has no node that accumulates its gradient: it has no row in "
+                    "grad_unreduced" % parameter.full_name)
+                continue
+            slot = self.engine.slot(_monitor.GRAD_UNREDUCED, parameter.name, "acc_grad")
+            self._watches.append((_Watch(parameter, node, slot), watched))
+
+    def start(self):
+        if self._buckets is not None:
+            self._buckets.start()
+        for watch, watched in self._watches:
+            watch.seen = 0
+            if watch.handle is None:
+                watch.handle = watch.node.register_hook(self._hook(watch, watched))
+
+    def stop(self):
+        if self._buckets is not None:
+            self._buckets.stop()
+        for watch, _ in self._watches:
+            if watch.handle is not None:
+                watch.handle.remove()
+                watch.handle = None
+
+    def _hook(self, watch, watched):
+        monitor, every, micro_steps = self.monitor, self._every, watched.micro_steps
+        tensor, slot = watch.parameter.tensor, watch.slot
+        has_main, measure = watched.main_gradients, self.engine.values
+
+        def accumulated(*_):
+            try:
+                micro_step = watch.seen
+                watch.seen = (micro_step + 1) % micro_steps
+                if not every and micro_step + 1 < micro_steps:
+                    return
+                gradient = optimizers.own_gradient(tensor, has_main)
+                if gradient is not None:
+                    measure(slot, micro_step if every else _monitor.NO_MICRO_STEP, gradient)
+            except Exception as error:  # training goes on
+                monitor.failed("gradient of %s" % watch.parameter.full_name, error)
+
+        return accumulated
+
+
+def _accumulator(tensor):
+    view = tensor.expand_as(tensor)
+    return view.grad_fn.next_functions[0][0] if view.grad_fn is not None else None
