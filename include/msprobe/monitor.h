@@ -31,10 +31,6 @@ MSPROBE_API void msprobe_monitor_after_fork(msprobe_monitor* monitor) MSPROBE_NO
 /* The effective configuration, every key with its value or default, as one JSON object, ended by
  * NUL; valid until the configuration changes (end_step). */
 MSPROBE_API const char* msprobe_monitor_settings(const msprobe_monitor* monitor) MSPROBE_NOEXCEPT;
-/* Other statistics from here on: the key `ops` as a JSON list, checked like that of the file. */
-MSPROBE_API int msprobe_monitor_set_ops(msprobe_monitor* monitor,
-                                        msprobe_text ops_json) MSPROBE_NOEXCEPT;
-
 /* "ops" from now on: a JSON list, checked as the key of the configuration. */
 MSPROBE_API int msprobe_monitor_set_ops(msprobe_monitor* monitor,
                                         msprobe_text json_list) MSPROBE_NOEXCEPT;

@@ -10,6 +10,7 @@
 #include "src/commands/monitor_csv2tb_command.h"
 #include "src/commands/monitor_replay_command.h"
 #include "src/commands/monitor_report_command.h"
+#include "src/commands/monitor_run_command.h"
 #include "src/commands/monitor_top_command.h"
 #include "src/commands/print.h"
 
@@ -22,6 +23,7 @@ MonitorCommand::MonitorCommand() {
   commands_.push_back(std::make_unique<MonitorCsv2tbCommand>());
   commands_.push_back(std::make_unique<MonitorReplayCommand>());
   commands_.push_back(std::make_unique<MonitorReportCommand>());
+  commands_.push_back(std::make_unique<MonitorRunCommand>());
   commands_.push_back(std::make_unique<MonitorTopCommand>());
 }
 

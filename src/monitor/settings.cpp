@@ -460,7 +460,7 @@ class Loader {
 void Complete(Settings& settings) {
   if (settings.targets.empty()) {
     settings.targets.emplace_back();
-    settings.all_xy = settings.all_xy || settings.xy_distribution;
+    settings.all_xy = settings.all_xy || settings.xy_distribution || settings.stack_info;
   }
   const auto is_text = [](Op op) { return op == Op::kShape || op == Op::kDType; };
   if (std::all_of(settings.ops.begin(), settings.ops.end(), is_text)) {
