@@ -13,7 +13,7 @@
 namespace msprobe::commands {
 
 struct LaunchOptions {
-  std::vector<std::string> program;   // looked up in PATH; with its arguments
+  std::vector<std::string> program;  // looked up in PATH; with its arguments
   // MSPROBE_<purpose>_CONFIG, _OVERRIDES and _FRAMEWORK tell the program's processes what to do.
   std::string_view purpose = "DUMP";
   std::filesystem::path config_file;  // empty: defaults

@@ -60,8 +60,8 @@ Result<ExitCode> MonitorRunCommand::Run(const Context& context) {
   options.quiet = context.quiet;
   options.variables.emplace_back("MSPROBE_MONITOR_MICRO_STEPS", fmt::format("{}", micro_steps_));
   if (!output_folder_.empty()) {
-    options.variables.emplace_back(
-        "MONITOR_OUTPUT_DIR", std::filesystem::absolute(output_folder_, ignored).string());
+    options.variables.emplace_back("MONITOR_OUTPUT_DIR",
+                                   std::filesystem::absolute(output_folder_, ignored).string());
   }
   MSP_ASSIGN_OR_RETURN(const ProgramEnd end, RunWithCapture(options));
   if (end.signal != 0) {

@@ -456,7 +456,9 @@ double SignAgreement(const TensorView& a, const TensorView& b) {
       sum += sign_a * sign_b;
     }
   }
-  return count == 0 ? 0 : (static_cast<double>(sum) / static_cast<double>(count) + 1) / 2;
+  // Rounded after each step, as a framework's float32 arithmetic does.
+  const float share = static_cast<float>(sum) / static_cast<float>(count);
+  return count == 0 ? 0 : double{(share + 1.0F) / 2.0F};
 }
 
 }  // namespace msprobe::monitor

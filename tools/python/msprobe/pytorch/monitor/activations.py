@@ -12,6 +12,9 @@ from msprobe._apis import Patches
 from msprobe.pytorch import patches
 
 _view_as = torch.Tensor.view_as
+# Before PyTorch 2 a hook joins those that a tensor has, although it was overwritten since: it then
+# sees the gradient of what the tensor was.
+_HOOKS_STAY_BEHIND = int(torch.__version__.split(".")[0]) < 2
 
 
 def _is_plain(value):
@@ -111,6 +114,9 @@ class _Call:
                 known.in_place = True
         self.versions = ()
         if isinstance(output, torch.Tensor):
+            # What a module inside gave out has its hook: this one's comes first, at a view.
+            if self.waiting == 0 and output._backward_hooks and _is_plain(output):
+                output = _view_as(output, output)
             self._hook_outputs((output,))
         elif type(output) is tuple:
             # One of several may be used inside as well: a view shows what comes from outside.
@@ -127,6 +133,8 @@ class _Call:
         self.outputs = [None] * len(outputs)
         self.missing = len(found)
         for index, value in found:
+            if _HOOKS_STAY_BEHIND and value._backward_hooks and value.grad_fn is not None:
+                value._backward_hooks = None  # those before stay where they are
             handle = value.register_hook(
                 lambda gradient, at=index: self._output(at, gradient))
             if value.grad_fn is None:  # a parameter: its hooks would stay
@@ -325,11 +333,15 @@ class Modules(_monitor.Collector):
         try:
             if module.training and not _native.is_recomputing():
                 self._record_forward(known, args, kwargs, output)
-            if call is not None:
-                output = call.see_output(output)
         except Exception as error:
-            self.monitor.failed("call of %s" % known.name, error)
-        return output
+            self.monitor.failed("forward of %s" % known.name, error)
+        if call is None:
+            return output
+        try:
+            return call.see_output(output)
+        except Exception as error:
+            self.monitor.failed("output of %s" % known.name, error)
+            return output
 
     def _record_forward(self, known, args, kwargs, output):
         if known.slots is not None:

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""What the training monitor costs: CPU time per training step without it, and with every kind of collector.
+
+usage: tests/bench/monitor_bench.py [--quick] [--model tiny|medium]... [--mode MODE]... [--folder DIR]
+
+Needs a built shim (PYTHONPATH is set to build/python unless it is set) and a Python with PyTorch. Every mode runs in
+processes of its own on one thread, in turns with all others; given is the median of the steps after two that are not
+counted, of the best turn. "writer" is the CPU time of all threads but the training's, as a share of the time.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+MODELS = {
+    "tiny": dict(vocab=64, d=64, layers=2, seq=8, batch=32, steps=40),
+    "medium": dict(vocab=512, d=256, layers=4, seq=128, batch=4, steps=6),
+}
+SIX = ["norm", "min", "max", "mean", "zeros", "nans"]
+ALL = dict(xy_distribution=True, wg_distribution=True, mv_distribution=True, param_distribution=True)
+# name: (keys of the configuration or None, what the Python tool 8.1.1 took: tiny, medium)
+MODES = {
+    "none": (None, (1.0, 1.0)),
+    "wg": (dict(wg_distribution=True), (1.40, 1.02)),
+    "mv": (dict(mv_distribution=True), (1.32, 1.00)),
+    "param": (dict(param_distribution=True), (1.31, 1.00)),
+    "xy": (dict(xy_distribution=True), (3.2, 1.13)),
+    "all, 6 ops": (ALL, (4.1, 1.20)),
+    "all, norm": (dict(ALL, ops=["norm"]), (3.0, 1.12)),
+    "idle": (dict(ALL, start_step=10**9), (1.42, 1.02)),
+    "every 10th": (dict(ALL, step_interval=10), (None, None)),
+}
+UNCOUNTED_STEPS = 2
+
+
+def make_model(torch, vocab, d, layers, seq, **_):
+    nn = torch.nn
+
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.qkv = nn.Linear(d, 3 * d)
+            self.proj = nn.Linear(d, d)
+
+        def forward(self, x):
+            b, t, _ = x.shape
+            q, k, v = (part.view(b, t, 4, d // 4).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+            scores = (q @ k.transpose(-1, -2)) / (d // 4) ** 0.5
+            return self.proj((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, d))
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm1 = nn.LayerNorm(d)
+            self.self_attention = Attention()
+            self.norm2 = nn.LayerNorm(d)
+            self.mlp = nn.Sequential(nn.Linear(d, 4 * d), nn.GELU(), nn.Linear(4 * d, d))
+
+        def forward(self, x):
+            x = x + self.self_attention(self.norm1(x))
+            return x + self.mlp(self.norm2(x))
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(vocab, d)
+            self.layers = nn.ModuleList([Block() for _ in range(layers)])
+            self.final_layernorm = nn.LayerNorm(d)
+            self.output_layer = nn.Linear(d, vocab, bias=False)
+
+        def forward(self, x):
+            x = self.embedding(x)
+            for layer in self.layers:
+                x = layer(x)
+            return self.output_layer(self.final_layernorm(x))
+
+    return Model()
+
+
+def run_worker(arguments):
+    """Trains in this process; prints one line of JSON."""
+    import torch
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    shape = MODELS[arguments.model]
+    model = make_model(torch, **shape)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    keys = MODES[arguments.worker][0]
+    if keys is not None:
+        os.environ["MONITOR_OUTPUT_DIR"] = arguments.folder
+        path = os.path.join(arguments.folder, "config.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(dict(dict(targets={}, ops=SIX), **keys), file)
+        from msprobe.pytorch import TrainerMon
+        monitor = TrainerMon(path, params_have_main_grad=False)
+        monitor.set_monitor(model, optimizer)
+    generator = torch.Generator().manual_seed(7)
+    size = (shape["batch"], shape["seq"])
+    cpu, own, others = [], [], 0.0
+    begin_all = time.perf_counter()
+    for step in range(UNCOUNTED_STEPS + (3 if arguments.quick else shape["steps"])):
+        x = torch.randint(0, shape["vocab"], size, generator=generator)
+        begin_cpu, begin_own = time.process_time(), time.thread_time()
+        loss = torch.nn.functional.cross_entropy(model(x).view(-1, shape["vocab"]), x.view(-1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if step >= UNCOUNTED_STEPS:
+            cpu.append(time.process_time() - begin_cpu)
+            own.append(time.thread_time() - begin_own)
+            others += cpu[-1] - own[-1]
+    wall = time.perf_counter() - begin_all
+    written = sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(arguments.folder)
+                  for name in names if name.endswith(".csv"))
+    print(json.dumps(dict(cpu=statistics.median(cpu), writer=others / wall, bytes=written / (UNCOUNTED_STEPS + len(cpu)),
+                          modules=len(list(model.modules())), parameters=sum(p.numel() for p in model.parameters()))))
+
+
+def measure(model, mode, quick, scratch):
+    folder = tempfile.mkdtemp(dir=scratch)
+    command = [sys.executable, os.path.abspath(__file__), "--worker", mode, "--model", model, "--folder", folder]
+    done = subprocess.run(command + (["--quick"] if quick else []), stdout=subprocess.PIPE, check=True,
+                          env={**os.environ, "MSPROBE_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"})
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def print_table(model, modes, turns, quick, scratch):
+    results = {mode: [] for mode in modes}
+    for _ in range(turns):
+        for mode in modes:
+            results[mode].append(measure(model, mode, quick, scratch))
+    base = min(result["cpu"] for result in results["none"])
+    first = results["none"][0]
+    print(f"\n{model}: {first['modules']} modules, {first['parameters'] / 1e6:.2f} M parameters")
+    print(f"{'mode':12} {'cpu ms':>9} {'x':>6} {'Python tool x':>14} {'writer %':>9} {'bytes/step':>11}")
+    for mode in modes:
+        best = min(results[mode], key=lambda result: result["cpu"])
+        theirs = MODES[mode][1][list(MODELS).index(model)]
+        print(f"{mode:12} {best['cpu'] * 1e3:9.2f} {best['cpu'] / base:6.3f} {theirs if theirs else '-':>14} "
+              f"{100 * best['writer']:9.2f} {best['bytes']:11.0f}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="few steps")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--model", choices=sorted(MODELS), action="append")
+    parser.add_argument("--mode", choices=list(MODES), action="append")
+    parser.add_argument("--folder", help="where all files go (default: the system's temporary folder)")
+    parser.add_argument("--worker", choices=list(MODES), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if "msprobe" not in os.environ.get("PYTHONPATH", ""):
+        os.environ["PYTHONPATH"] = os.pathsep.join(
+            [os.path.join(ROOT, "build", "python")] + [p for p in [os.environ.get("PYTHONPATH")] if p])
+        sys.path.insert(0, os.path.join(ROOT, "build", "python"))
+    if arguments.worker:
+        arguments.model = arguments.model[0]
+        run_worker(arguments)
+        return
+    modes = ["none"] + [mode for mode in arguments.mode or MODES if mode != "none"]
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as scratch:
+        for model in arguments.model or ["tiny", "medium"]:
+            print_table(model, modes, 1 if arguments.quick else arguments.turns, arguments.quick, scratch)
+
+
+if __name__ == "__main__":
+    main()
