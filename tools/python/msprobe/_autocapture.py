@@ -54,6 +54,11 @@ class Watch:
     # ---- in place ----
 
     def install(self):
+        self._watch_calls()
+        for optimizer in self.optimizer_types():
+            optimizer.__init__ = self._counting(optimizer.__init__)
+
+    def _watch_calls(self):
         self._call = self.owner.__call__
         original, depth, watch = self._call, self._depth, self
 
@@ -72,8 +77,6 @@ class Watch:
 
         self._own_call = call
         self.owner.__call__ = call
-        for optimizer in self.optimizer_types():
-            optimizer.__init__ = self._counting(optimizer.__init__)
 
     def _counting(self, initialise):
         @functools.wraps(initialise)
@@ -95,6 +98,9 @@ class Watch:
 
     def _stop_watching(self):
         self._done = True
+        self._leave_calls()
+
+    def _leave_calls(self):
         if self.owner.__call__ is self._own_call:
             self.owner.__call__ = self._call
 

@@ -171,8 +171,12 @@ class Monitor:
 
     def put_place(self):
         place = self.place
-        self.engine.set_place(place.distributed, place.rank, place.world_size, place.stage,
-                              place.mates, place.tensor_ranks, place.data_ranks)
+        try:
+            self.engine.set_place(place.distributed, place.rank, place.world_size, place.stage,
+                                  place.mates, place.tensor_ranks, place.data_ranks)
+        except RuntimeError as error:  # the disk's fault or the folder's, not the script's
+            log(_kinds.LOG_ERROR, "monitor: nothing is watched: %s" % error)
+            self.close()
 
     def watch(self, watched, first_step):
         """Adds a model and its optimizer; from here on steps are counted."""

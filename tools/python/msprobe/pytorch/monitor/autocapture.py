@@ -26,6 +26,7 @@ class _Watch(_autocapture.Watch):
         self._micro_steps = micro_steps
         self._made = []  # optimizers that belong to no watched model yet
         self._looked = {}  # id of a root: how many optimizers there were when it was looked at
+        self._resting = False  # every optimizer has its model: calls are not looked at
         self.monitor = None
 
     @staticmethod
@@ -46,6 +47,9 @@ class _Watch(_autocapture.Watch):
         def noticed(optimizer, *args, **kwargs):
             counting(optimizer, *args, **kwargs)
             self._made.append(weakref.ref(optimizer))
+            if self._resting and not self._done:
+                self._resting = False
+                self._watch_calls()
 
         noticed.__wrapped__ = initialise
         return noticed
@@ -84,7 +88,8 @@ class _Watch(_autocapture.Watch):
         if self.monitor is None:
             self.monitor = TrainerMon._for_launcher(self._config_path)
         if not self._made:
-            self._stop_watching()
+            self._resting = True
+            self._leave_calls()
         self.monitor.set_monitor(module, [optimizer for _, optimizer in found],
                                  grad_acc_steps=self._micro_steps)
 

@@ -54,7 +54,7 @@ class TrainerMon(_monitor.Monitor):
     @property
     def tensorboard_dir(self):
         """The folder of this rank's tables."""
-        return self.engine.output_folder()
+        return "" if self._closed else self.engine.output_folder()
 
     @property
     def unique_id(self):
@@ -84,6 +84,8 @@ class TrainerMon(_monitor.Monitor):
 
     @ops.setter
     def ops(self, ops):
+        if self._closed:
+            return
         self.engine.set_ops(json.dumps(list(ops)))
         self._read_settings()
         self._device.set_ops(self.settings)
@@ -213,14 +215,16 @@ class TrainerMon(_monitor.Monitor):
             return
         if not isinstance(tensor, torch.Tensor):
             raise TypeError("adhoc_check takes a tensor, not %s" % type(tensor).__name__)
-        if not self.measuring:
+        if self._closed or not self.measuring:
             return
         slot = self.engine.slot(_monitor.OTHER, "0:" + module_name, tensor_name)
         self.engine.values(slot, _monitor.NO_MICRO_STEP, tensor.detach())
 
     def _rows(self, table):
-        self._device.flush()
         rows = {}
+        if self._closed:
+            return rows
+        self._device.flush()
         for row in json.loads(self.engine.rows(table)):
             tag = row.pop("tag")
             rows[tag] = {op: torch.tensor(value) if isinstance(value, (int, float)) else value
