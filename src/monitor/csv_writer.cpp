@@ -101,10 +101,8 @@ class CsvWriter : public Writer {
   }
 
   Status EndStep(int64_t step) override {
-    Status status;
+    Status status = FlushAll();
     for (auto file = files_.begin(); file != files_.end();) {
-      Status written = Flush(file->first, file->second);
-      status = status.ok() ? std::move(written) : std::move(status);
       // A step may be repeated, but no earlier one comes back.
       const bool is_done = file->second.waiting.empty() &&
                            (steps_per_file_ == 1 || step % steps_per_file_ == steps_per_file_ - 1 ||
@@ -120,7 +118,7 @@ class CsvWriter : public Writer {
   }
 
   Status Close() override {
-    Status status = EndStep(-1);
+    Status status = FlushAll();
     for (auto& [name, file] : files_) {
       CloseFile(file);
     }
@@ -129,6 +127,15 @@ class CsvWriter : public Writer {
   }
 
  private:
+  Status FlushAll() {
+    Status first;
+    for (auto& [name, file] : files_) {
+      Status status = Flush(name, file);
+      first = first.ok() ? std::move(status) : std::move(first);
+    }
+    return first;
+  }
+
   static void CloseFile(File& file) {
     if (file.descriptor >= 0) {
       ::close(std::exchange(file.descriptor, -1));

@@ -257,8 +257,9 @@ Result<Engine::Next> Engine::EndStep() {
   if (is_changed) {
     UseSettings();
     names_ = Names(*settings_);
-    // Another format or another number of digits needs another writer.
+    // Another format or another number of digits needs another writer; never two at a time.
     sink_ = nullptr;
+    [[maybe_unused]] const Status told = writer_.Flush();
     sink_trouble_ = OpenSink();
     if (!sink_trouble_.ok()) {
       TellTrouble(sink_trouble_);

@@ -41,16 +41,29 @@ class FileSink : public Sink {
   const std::unique_ptr<AlertJudge> judge_;  // null: no rules
 };
 
+std::unique_ptr<Writer> MakeCsv(const std::filesystem::path& folder, const Settings& settings) {
+  return MakeCsvWriter(folder, {.digits = settings.digits, .compat = settings.compat},
+                       settings.steps_per_file);
+}
+
 Result<std::unique_ptr<Writer>> MakeWriter(const std::filesystem::path& folder, const Place& place,
                                            const Settings& settings) {
   switch (settings.format) {
     case Format::kCsv:
-      return MakeCsvWriter(folder, {.digits = settings.digits, .compat = settings.compat},
-                           settings.steps_per_file);
+      return MakeCsv(folder, settings);
     case Format::kTensorBoard:
       return MakeTensorBoardWriter(folder);
-    case Format::kSqlite:
-      return MakeStoreWriter(folder, static_cast<int32_t>(place.rank));
+    case Format::kSqlite: {
+      Result<std::unique_ptr<Writer>> store =
+          MakeStoreWriter(folder, static_cast<int32_t>(place.rank));
+      if (store.ok()) {
+        return store;
+      }
+      base::LogWarning(store.status().message());
+      base::LogHint(store.status().hint());
+      base::LogHint("tables are written as CSV instead; `msprobe monitor csv2db` makes a store");
+      return MakeCsv(folder, settings);
+    }
     case Format::kApi:
       break;
   }

@@ -433,7 +433,7 @@ class Loader {
     const ConfigValue* threshold = args->Find("threshold");
     const bool is_number = threshold != nullptr && (threshold->kind == ConfigKind::kInt ||
                                                     threshold->kind == ConfigKind::kFloat);
-    if (!is_number || !(threshold->number >= 0)) {
+    if (!is_number || !(threshold->number >= 0) || !std::isfinite(threshold->number)) {
       return config_.ErrorAt(
           threshold != nullptr ? *threshold : *args, path + ".args.threshold",
           fmt::format("is {}; allowed: a number from 0",

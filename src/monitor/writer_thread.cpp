@@ -95,6 +95,7 @@ void WriterThread::Write(Job& job) {
     note(InternalError(fmt::format("the rows of step {}: {}", job.step->step, error.what())));
   }
   last_ = first.ok() ? nullptr : job.sink;
+  last_step_ = job.step->step;
   Note(std::move(first));
 }
 
@@ -107,7 +108,7 @@ void WriterThread::Loop() {
       if (last_ != nullptr) {
         lock.unlock();
         const base::NoFileSizeSignal guard;
-        if (last_->EndStep(-1).ok()) {
+        if (last_->EndStep(last_step_).ok()) {
           last_ = nullptr;
         }
         lock.lock();

@@ -66,6 +66,7 @@ class WriterThread {
   const std::function<void(const Status&)> on_trouble_;
   RowBuilder rows_;             // of the thread, or of the caller where there is none
   std::shared_ptr<Sink> last_;  // the same; null: nothing is to be tried again
+  int64_t last_step_ = 0;
 
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "msprobe/capture.h"
+#include "msprobe/monitor.h"
 
 #include "tests/unit/capture/test_capture.h"
 #include "tests/unit/device/fake_fixture.h"
@@ -345,6 +346,28 @@ TEST(KernelDump, ThatTheRuntimeRefusesIsAnErrorWithItsWords) {
     EXPECT_EQ(msprobe_kernel_dump_begin(capture.get()), MSPROBE_OK);
     capture.Step();  // ends it
     EXPECT_EQ(fake::CallCount("aclmdlFinalizeDump"), 1U);
+  });
+}
+
+TEST(DeviceTensor, IsCopiedForTheMonitorBehindTheWorkThatProducesIt) {
+  InAProcessWithDevices([] {
+    const TemporaryFolder folder;
+    const Variable output("MONITOR_OUTPUT_DIR", (folder / "out").string());
+    msprobe_monitor* monitor = nullptr;
+    ASSERT_EQ(
+        msprobe_monitor_open(Text(""), Text(R"({"ops": ["max"]})"), Text("pytorch"), &monitor),
+        MSPROBE_OK);
+    ASSERT_EQ(msprobe_monitor_begin(monitor, 0, nullptr), MSPROBE_OK);
+    const DeviceTensor tensor({1, 7, 3}, {3});
+    const msprobe_tensor description = tensor.description();
+    const uint32_t slot =
+        msprobe_monitor_slot(monitor, MSPROBE_MONITOR_GRAD_REDUCED, Text("0:w"), Text("post_grad"));
+    EXPECT_EQ(msprobe_monitor_measure(monitor, slot, -1, -1, &description), MSPROBE_OK)
+        << msprobe_last_error();
+    const char* rows = nullptr;
+    ASSERT_EQ(msprobe_monitor_rows(monitor, MSPROBE_MONITOR_GRAD_REDUCED, &rows), MSPROBE_OK);
+    EXPECT_THAT(rows, HasSubstr("\"max\": 7.0"));
+    msprobe_monitor_close(monitor);
   });
 }
 

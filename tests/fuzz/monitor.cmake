@@ -1,0 +1,1 @@
+msprobe_fuzzer(monitor monitor monitor_fuzz.cpp CORPUS "${CMAKE_CURRENT_SOURCE_DIR}/corpus/monitor")
