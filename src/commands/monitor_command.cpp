@@ -8,6 +8,7 @@
 #include "src/commands/monitor_analyse_command.h"
 #include "src/commands/monitor_csv2db_command.h"
 #include "src/commands/monitor_csv2tb_command.h"
+#include "src/commands/monitor_diff_command.h"
 #include "src/commands/monitor_replay_command.h"
 #include "src/commands/monitor_report_command.h"
 #include "src/commands/monitor_run_command.h"
@@ -21,6 +22,7 @@ MonitorCommand::MonitorCommand() {
   commands_.push_back(std::make_unique<MonitorAnalyseCommand>());
   commands_.push_back(std::make_unique<MonitorCsv2dbCommand>());
   commands_.push_back(std::make_unique<MonitorCsv2tbCommand>());
+  commands_.push_back(std::make_unique<MonitorDiffCommand>());
   commands_.push_back(std::make_unique<MonitorReplayCommand>());
   commands_.push_back(std::make_unique<MonitorReportCommand>());
   commands_.push_back(std::make_unique<MonitorRunCommand>());

@@ -138,7 +138,8 @@ void AllotSeries(const std::vector<OpenTable>& tables, std::vector<Piece>& piece
       if (is_new) {  // the views stay: neither tables nor names of pieces move any more
         counts.push_back(0);
         ops.emplace_back();
-        series.push_back({table.file.table, name.stage, name.name, name.micro_step, {}, {}, {}});
+        series.push_back(
+            {table.file.table, name.stage, name.name, name.micro_step, place->second, {}, {}, {}});
       }
       piece.series.push_back(place->second);
       piece.next_row.push_back(counts[place->second]);

@@ -49,6 +49,7 @@ struct Series {
   int32_t stage = 0;
   std::string name;
   int32_t micro_step = -1;  // -1: the table has none
+  uint32_t order = 0;       // place among all series by first appearance: modules as they first ran
   // Columns of numbers, all of the same length as steps: (steps[i], ranks[i]) is one row of the
   // CSV, ascending by step, then rank. A later row of the same step and rank wins.
   std::vector<int64_t> steps;

@@ -1,0 +1,75 @@
+// Two monitored runs of the same training: the first step and module where they part.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/monitor/run.h"
+
+namespace msprobe::monitor {
+
+struct DiffOptions {
+  std::filesystem::path a;
+  std::filesystem::path b;
+  // Two numbers part when they are further apart than atol + rtol * the larger magnitude; NaN parts
+  // from everything but NaN. Tables hold six decimals unless ndigits says otherwise.
+  double rtol = 1e-3;
+  double atol = 1e-5;
+  std::vector<std::string> tables;  // empty: all
+  std::vector<std::string> ops;     // empty: all
+  // Values of all ranks become one before they are compared, also where the ranks are the same.
+  bool reduce = false;
+  size_t threads = 0;
+};
+
+struct Parting {
+  int64_t step = 0;
+  int32_t stage = 0;
+  std::string name;
+  int32_t micro_step = -1;
+  int32_t rank = -1;  // -1: of all ranks together
+  double a = 0;
+  double b = 0;
+  double relative = 0;  // |a - b| / the larger magnitude; NaN or infinite where one of them is
+};
+
+// One statistic of one table.
+struct DiffLine {
+  std::string table;
+  std::string op;
+  uint64_t compared = 0;
+  uint64_t parted = 0;
+  std::optional<Parting> first;  // in the order of steps, then as the names first ran
+  std::optional<Parting> worst;  // by relative difference
+};
+
+struct DiffResult {
+  std::vector<DiffLine> lines;   // by table in the order of a step, op in the order of columns
+  size_t first_line = SIZE_MAX;  // whose first parting came before all others
+  bool reduced = false;
+  size_t ranks_a = 0;
+  size_t ranks_b = 0;
+  uint64_t only_a = 0;  // rows without a partner
+  uint64_t only_b = 0;
+  std::vector<std::string> notes;  // what could not be compared, and why
+  std::vector<std::string> warnings;
+
+  const DiffLine* first() const { return first_line < lines.size() ? &lines[first_line] : nullptr; }
+};
+
+// With different ranks on both sides values of all ranks become one per name and step: norms as the
+// root of the sum of squares over shards, min, max and amax as themselves, counts as sums, means
+// and zeros as averages. A rank whose statistics of a name are digit for digit those of another is
+// a copy and counts once; of parameters, moments and reduced gradients so do ranks of one
+// data-parallel group (monitor.json). Pipeline stages are kept apart.
+Result<DiffResult> DiffRuns(const DiffOptions& options);
+
+// One JSON object.
+std::string DiffJson(const DiffOptions& options, const DiffResult& result);
+
+}  // namespace msprobe::monitor

@@ -1,0 +1,27 @@
+// msprobe monitor diff: the first step and module where two runs part.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/analysis/monitor/diff.h"
+#include "src/commands/command.h"
+
+namespace msprobe::commands {
+
+class MonitorDiffCommand final : public Command {
+ public:
+  std::string_view name() const override { return "diff"; }
+  std::string_view summary() const override {
+    return "Find the first step and module where two runs part";
+  }
+  void Configure(CLI::App& app) override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  monitor::DiffOptions options_;
+  std::string format_ = "table";
+  std::string fail_on_;
+};
+
+}  // namespace msprobe::commands

@@ -1,0 +1,107 @@
+#include "src/analysis/monitor/analyse.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/support/temporary_folder.h"
+
+namespace msprobe::monitor {
+namespace {
+
+using ::msprobe::testing::Slurp;
+using ::msprobe::testing::TemporaryFolder;
+
+std::string Entry(const std::string& key, const std::string& task, int step) {
+  return "\"" + key + R"(": {"rank": 0, "step": )" + std::to_string(step) +
+         R"(, "micro_step": 0, "pp_stage": 0, "vpp_stage": 0, "call_id": 1, "tag_name": "0:w/rank0/)" +
+         task + R"(", "message": "m )" + key + R"(", "group_mates": [0]})";
+}
+
+std::vector<std::string> Keys(const AnalyseResult& result) {
+  std::vector<std::string> keys;
+  for (const Anomaly& anomaly : result.top) {
+    keys.push_back(anomaly.key);
+  }
+  return keys;
+}
+
+AnalyseResult Analyse(const AnalyseOptions& options) {
+  Result<AnalyseResult> result = AnalyseAnomalies(options);
+  EXPECT_TRUE(result.ok()) << result.status().message();
+  return result.ok() ? *std::move(result) : AnalyseResult();
+}
+
+TEST(AnalyseAnomalies, TakesRanksByNumberWhereAllElseIsEqual) {
+  const TemporaryFolder files;
+  for (const char* rank : {"10", "9", "100"}) {
+    files.Write(std::string("rank") + rank + "/anomaly.json",
+                "{" + Entry(std::string("of") + rank, "actv", 1) + "}");
+  }
+  EXPECT_EQ(Keys(Analyse({.data = files.path()})),
+            (std::vector<std::string>{"of9", "of10", "of100"}));
+}
+
+TEST(AnalyseAnomalies, PutsParametersWhereTheyComeAboutOnRequest) {
+  const TemporaryFolder files;
+  files.Write("rank0/anomaly.json", "{" + Entry("p", "param_updated", 1) + ", " +
+                                        Entry("g", "post_grad", 1) + ", " + Entry("a", "actv", 1) +
+                                        ", " + Entry("c", "post_0", 1) + "}");
+  EXPECT_EQ(Keys(Analyse({.data = files.path()})), (std::vector<std::string>{"p", "c", "a", "g"}));
+  EXPECT_EQ(Keys(Analyse({.data = files.path(), .order = AnomalyOrder::kCausal})),
+            (std::vector<std::string>{"a", "g", "c", "p"}));
+}
+
+TEST(AnalyseAnomalies, KeepsTheStepsAskedFor) {
+  const TemporaryFolder files;
+  files.Write("rank0/anomaly.json",
+              "{" + Entry("one", "actv", 1) + ", " + Entry("two", "actv", 2) + "}");
+  const AnalyseResult result = Analyse({.data = files.path(), .steps = {2}});
+  EXPECT_EQ(Keys(result), (std::vector<std::string>{"two"}));
+  EXPECT_NE(Slurp(files / "anomaly_analyse.json").find("\n \"two\": {\n  \"rank\": 0,"),
+            std::string::npos);
+}
+
+TEST(AnalyseAnomalies, LeavesEntriesOfAnotherShapeOut) {
+  const TemporaryFolder files;
+  files.Write("rank0/anomaly.json",
+              R"({"x": 1, "y": {"rank": 0}, "z": {"rank": "0", "step": [], "micro_step": 0,)"
+              R"("pp_stage": 0, "vpp_stage": 0, "call_id": 1, "tag_name": 5, "message": "",)"
+              R"("group_mates": {}}, )" +
+                  Entry("good", "actv", 1) + "}");
+  const AnalyseResult result = Analyse({.data = files.path()});
+  EXPECT_EQ(Keys(result), (std::vector<std::string>{"good"}));
+  EXPECT_EQ(result.warnings.size(), 3U);
+}
+
+TEST(AnalyseAnomalies, ReadsTheAlertsBeforeTheEndOfACutFile) {
+  const TemporaryFolder files;
+  files.Write("rank0/anomaly.json",
+              "{" + Entry("good", "actv", 1) + ", \"half\": {\"rank\": 0, \"ste");
+  files.Write("rank1/anomaly.json", "[]");
+  const AnalyseResult result = Analyse({.data = files.path()});
+  EXPECT_EQ(Keys(result), (std::vector<std::string>{"good"}));
+  ASSERT_EQ(result.warnings.size(), 2U);
+  EXPECT_NE(result.warnings[0].find("ends too early"), std::string::npos);
+  EXPECT_NE(result.warnings[1].find("no JSON object of alerts"), std::string::npos);
+}
+
+TEST(AnalyseAnomalies, SaysWhereAlertsShouldBe) {
+  const TemporaryFolder files;
+  files.Write("anomaly_detected/rank0/anomaly.json", "{}");
+  const Result<AnalyseResult> result = AnalyseAnomalies({.data = files.path()});
+  EXPECT_EQ(result.status().code(), StatusCode::kNotFound);
+  EXPECT_NE(result.status().hint().find("anomaly_detected"), std::string::npos);
+}
+
+TEST(ParseStepList, TakesAListWithOrWithoutBrackets) {
+  EXPECT_EQ(*ParseStepList("[1, 3]"), (std::vector<int64_t>{1, 3}));
+  EXPECT_EQ(*ParseStepList("1,3"), (std::vector<int64_t>{1, 3}));
+  EXPECT_TRUE(ParseStepList("[]")->empty());
+  EXPECT_EQ(ParseStepList("[1").status().code(), StatusCode::kUsage);
+  EXPECT_EQ(ParseStepList("{1}").status().code(), StatusCode::kUsage);
+}
+
+}  // namespace
+}  // namespace msprobe::monitor

@@ -1,0 +1,143 @@
+#include "src/analysis/monitor/diff.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/support/temporary_folder.h"
+
+namespace msprobe::monitor {
+namespace {
+
+using ::msprobe::testing::TemporaryFolder;
+
+constexpr const char* kHead = "vpp_stage,name,step,norm,mean\n";
+
+class TwoRuns {
+ public:
+  void Write(const std::string& run, int rank, const std::string& table, const std::string& rows) {
+    files.Write(
+        run + "/Nov21_09-00-00-rank" + std::to_string(rank) + "-aaaaaaaa/" + table + "_0-9.csv",
+        kHead + rows);
+  }
+  void WritePlace(const std::string& run, int rank, const std::string& json) {
+    files.Write(run + "/Nov21_09-00-00-rank" + std::to_string(rank) + "-aaaaaaaa/monitor.json",
+                json);
+  }
+  DiffResult Diff(DiffOptions options = {}) {
+    options.a = files / "a";
+    options.b = files / "b";
+    Result<DiffResult> result = DiffRuns(options);
+    EXPECT_TRUE(result.ok()) << result.status().message();
+    return result.ok() ? *std::move(result) : DiffResult();
+  }
+  TemporaryFolder files;
+};
+
+TEST(DiffRuns, FindsTheFirstStepAndTheModuleThatRanFirst) {
+  TwoRuns runs;
+  runs.Write("a", 0, "actv", "0,z,0,1,0\n0,b,0,1,0\n0,z,1,1,0\n0,b,1,1,0\n0,z,2,1,0\n0,b,2,1,0\n");
+  runs.Write("b", 0, "actv", "0,z,0,1,0\n0,b,0,1,0\n0,z,1,2,0\n0,b,1,9,0\n0,z,2,1,0\n0,b,2,1,5\n");
+  runs.Write("a", 0, "grad_reduced", "0,w,1,1,0\n");
+  runs.Write("b", 0, "grad_reduced", "0,w,1,99,0\n");
+  const DiffResult result = runs.Diff();
+  ASSERT_NE(result.first(), nullptr);
+  EXPECT_EQ(result.first()->table, "actv");
+  EXPECT_EQ(result.first()->op, "norm");
+  EXPECT_EQ(result.first()->first->step, 1);
+  EXPECT_EQ(result.first()->first->name, "z");
+  EXPECT_EQ(result.first()->worst->name, "b");
+  EXPECT_EQ(result.first()->parted, 2U);
+  EXPECT_EQ(result.first()->compared, 6U);
+  EXPECT_FALSE(result.reduced);
+}
+
+TEST(DiffRuns, TakesParametersBeforeTheStepBeforeItsActivations) {
+  TwoRuns runs;
+  for (const char* table : {"actv", "param_origin"}) {
+    runs.Write("a", 0, table, "0,w,3,1,0\n");
+    runs.Write("b", 0, table, "0,w,3,2,0\n");
+  }
+  EXPECT_EQ(runs.Diff().first()->table, "param_origin");
+}
+
+TEST(DiffRuns, AllowsWhatTheThresholdsAllow) {
+  TwoRuns runs;
+  runs.Write("a", 0, "actv", "0,w,0,100,0.0001\n");
+  runs.Write("b", 0, "actv", "0,w,0,104,0.0002\n");
+  DiffOptions options;
+  options.rtol = 0.05;
+  options.atol = 0.001;
+  EXPECT_EQ(runs.Diff(options).first(), nullptr);
+  options.rtol = 0.03;
+  EXPECT_NE(runs.Diff(options).first(), nullptr);
+}
+
+TEST(DiffRuns, TakesNanForEqualToNanOnly) {
+  TwoRuns runs;
+  runs.Write("a", 0, "actv", "0,w,0,nan,inf\n0,w,1,nan,0\n");
+  runs.Write("b", 0, "actv", "0,w,0,nan,inf\n0,w,1,3,0\n");
+  const DiffResult result = runs.Diff();
+  ASSERT_NE(result.first(), nullptr);
+  EXPECT_EQ(result.first()->first->step, 1);
+  EXPECT_EQ(result.first()->parted, 1U);
+}
+
+TEST(DiffRuns, PutsTheShardsOfAnyNumberOfRanksTogether) {
+  TwoRuns runs;
+  runs.Write("a", 0, "param_origin", "0,w,0,5,1\n0,bias,0,2,1\n");
+  runs.Write("b", 0, "param_origin", "0,w,0,3,0.5\n0,bias,0,2,1\n");
+  runs.Write("b", 1, "param_origin", "0,w,0,4,1.5\n0,bias,0,2,1\n");  // the bias is a copy
+  const DiffResult result = runs.Diff();
+  EXPECT_TRUE(result.reduced);
+  EXPECT_EQ(result.first(), nullptr);
+  ASSERT_EQ(result.lines.size(), 2U);
+  EXPECT_EQ(result.lines[0].compared, 2U);
+}
+
+TEST(DiffRuns, CountsOneRankOfADataParallelGroup) {
+  TwoRuns runs;
+  runs.Write("a", 0, "grad_reduced", "0,w,0,5,1\n");
+  runs.Write("b", 0, "grad_reduced", "0,w,0,5,1\n");
+  runs.Write("b", 1, "grad_reduced", "0,w,0,5.000001,1\n");  // no copy to the digit
+  EXPECT_NE(runs.Diff().first(), nullptr);
+  runs.WritePlace("b", 0, R"({"rank": 0, "world_size": 2, "data_ranks": [0, 1]})");
+  runs.WritePlace("b", 1, R"({"rank": 1, "world_size": 2, "data_ranks": [0, 1]})");
+  EXPECT_EQ(runs.Diff().first(), nullptr);
+}
+
+TEST(DiffRuns, KeepsPipelineStagesApart) {
+  TwoRuns runs;
+  runs.Write("a", 0, "actv", "0,0.mlp,0,1,1\n");
+  runs.Write("b", 0, "actv", "0,0.mlp,0,1,1\n");
+  runs.Write("b", 1, "actv", "0,0.mlp,0,7,1\n");
+  runs.WritePlace("b", 1, R"({"rank": 1, "world_size": 2, "pipeline_stage": 1})");
+  const DiffResult result = runs.Diff();
+  EXPECT_EQ(result.first(), nullptr);
+  EXPECT_EQ(result.only_b, 1U);
+}
+
+TEST(DiffRuns, SaysWhatCannotBeMadeOneValue) {
+  TwoRuns runs;
+  runs.Write("a", 0, "grad_unreduced", "0,w,0,5,1\n");
+  runs.Write("a", 0, "actv", "0,w,0,5,1\n");
+  runs.Write("b", 0, "actv", "0,w,0,5,1\n");
+  runs.Write("b", 0, "grad_unreduced", "0,w,0,5,1\n");
+  runs.Write("b", 1, "grad_unreduced", "0,w,0,5,1\n");
+  const DiffResult result = runs.Diff();
+  ASSERT_EQ(result.notes.size(), 1U);
+  EXPECT_NE(result.notes[0].find("grad_unreduced"), std::string::npos);
+}
+
+TEST(DiffRuns, RefusesRunsWithNothingInCommon) {
+  TwoRuns runs;
+  runs.Write("a", 0, "actv", "0,w,0,5,1\n");
+  runs.Write("b", 0, "actv", "0,w,1,5,1\n");
+  DiffOptions options;
+  options.a = runs.files / "a";
+  options.b = runs.files / "b";
+  EXPECT_EQ(DiffRuns(options).status().code(), StatusCode::kMismatch);
+}
+
+}  // namespace
+}  // namespace msprobe::monitor
