@@ -27,7 +27,8 @@ std::vector<std::string> Keys(const AnalyseResult& result) {
   return keys;
 }
 
-AnalyseResult Analyse(const AnalyseOptions& options) {
+AnalyseResult Analyse(const TemporaryFolder& files, AnalyseOptions options = {}) {
+  options.data = files.path();
   Result<AnalyseResult> result = AnalyseAnomalies(options);
   EXPECT_TRUE(result.ok()) << result.status().message();
   return result.ok() ? *std::move(result) : AnalyseResult();
@@ -39,8 +40,7 @@ TEST(AnalyseAnomalies, TakesRanksByNumberWhereAllElseIsEqual) {
     files.Write(std::string("rank") + rank + "/anomaly.json",
                 "{" + Entry(std::string("of") + rank, "actv", 1) + "}");
   }
-  EXPECT_EQ(Keys(Analyse({.data = files.path()})),
-            (std::vector<std::string>{"of9", "of10", "of100"}));
+  EXPECT_EQ(Keys(Analyse(files)), (std::vector<std::string>{"of9", "of10", "of100"}));
 }
 
 TEST(AnalyseAnomalies, PutsParametersWhereTheyComeAboutOnRequest) {
@@ -48,16 +48,19 @@ TEST(AnalyseAnomalies, PutsParametersWhereTheyComeAboutOnRequest) {
   files.Write("rank0/anomaly.json", "{" + Entry("p", "param_updated", 1) + ", " +
                                         Entry("g", "post_grad", 1) + ", " + Entry("a", "actv", 1) +
                                         ", " + Entry("c", "post_0", 1) + "}");
-  EXPECT_EQ(Keys(Analyse({.data = files.path()})), (std::vector<std::string>{"p", "c", "a", "g"}));
-  EXPECT_EQ(Keys(Analyse({.data = files.path(), .order = AnomalyOrder::kCausal})),
-            (std::vector<std::string>{"a", "g", "c", "p"}));
+  EXPECT_EQ(Keys(Analyse(files)), (std::vector<std::string>{"p", "c", "a", "g"}));
+  AnalyseOptions causal;
+  causal.order = AnomalyOrder::kCausal;
+  EXPECT_EQ(Keys(Analyse(files, causal)), (std::vector<std::string>{"a", "g", "c", "p"}));
 }
 
 TEST(AnalyseAnomalies, KeepsTheStepsAskedFor) {
   const TemporaryFolder files;
   files.Write("rank0/anomaly.json",
               "{" + Entry("one", "actv", 1) + ", " + Entry("two", "actv", 2) + "}");
-  const AnalyseResult result = Analyse({.data = files.path(), .steps = {2}});
+  AnalyseOptions second;
+  second.steps = {2};
+  const AnalyseResult result = Analyse(files, second);
   EXPECT_EQ(Keys(result), (std::vector<std::string>{"two"}));
   EXPECT_NE(Slurp(files / "anomaly_analyse.json").find("\n \"two\": {\n  \"rank\": 0,"),
             std::string::npos);
@@ -70,7 +73,7 @@ TEST(AnalyseAnomalies, LeavesEntriesOfAnotherShapeOut) {
               R"("pp_stage": 0, "vpp_stage": 0, "call_id": 1, "tag_name": 5, "message": "",)"
               R"("group_mates": {}}, )" +
                   Entry("good", "actv", 1) + "}");
-  const AnalyseResult result = Analyse({.data = files.path()});
+  const AnalyseResult result = Analyse(files);
   EXPECT_EQ(Keys(result), (std::vector<std::string>{"good"}));
   EXPECT_EQ(result.warnings.size(), 3U);
 }
@@ -80,7 +83,7 @@ TEST(AnalyseAnomalies, ReadsTheAlertsBeforeTheEndOfACutFile) {
   files.Write("rank0/anomaly.json",
               "{" + Entry("good", "actv", 1) + ", \"half\": {\"rank\": 0, \"ste");
   files.Write("rank1/anomaly.json", "[]");
-  const AnalyseResult result = Analyse({.data = files.path()});
+  const AnalyseResult result = Analyse(files);
   EXPECT_EQ(Keys(result), (std::vector<std::string>{"good"}));
   ASSERT_EQ(result.warnings.size(), 2U);
   EXPECT_NE(result.warnings[0].find("ends too early"), std::string::npos);
@@ -90,7 +93,9 @@ TEST(AnalyseAnomalies, ReadsTheAlertsBeforeTheEndOfACutFile) {
 TEST(AnalyseAnomalies, SaysWhereAlertsShouldBe) {
   const TemporaryFolder files;
   files.Write("anomaly_detected/rank0/anomaly.json", "{}");
-  const Result<AnalyseResult> result = AnalyseAnomalies({.data = files.path()});
+  AnalyseOptions options;
+  options.data = files.path();
+  const Result<AnalyseResult> result = AnalyseAnomalies(options);
   EXPECT_EQ(result.status().code(), StatusCode::kNotFound);
   EXPECT_NE(result.status().hint().find("anomaly_detected"), std::string::npos);
 }
