@@ -28,14 +28,21 @@ async function open(name, { scheme = 'light', width = 1440, height = 1200, local
   return { page, trouble, close: async () => { assert.deepEqual(trouble, []); await context.close(); } };
 }
 
-// Two frames: what was asked for is drawn.
-const settled = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done()))));
+// What was asked for is drawn: pictures follow one frame behind the text around them.
+const settled = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 120)))));
 
-// Milliseconds from an input inside of the page until the frame that shows its effect.
+// Where an element is, once it is there: pictures are made anew when what they show changes.
+async function boxOf(page, selector) {
+  await settled(page);
+  await page.waitForFunction((chosen) => document.querySelector(chosen)?.getBoundingClientRect().width > 0, selector);
+  return page.locator(selector).first().evaluate((element) => element.getBoundingClientRect().toJSON());
+}
+
+// Milliseconds from an input inside of the page until the frame behind the one that its pictures are drawn in: until it is seen.
 const timed = (page, action) => page.evaluate(`(async () => {
   const begin = performance.now();
   await (${action})();
-  await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  for (let frame = 0; frame < 2; frame++) await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
   return performance.now() - begin;
 })()`);
 
@@ -88,8 +95,7 @@ check('draws curves of what is picked and shows their numbers', async () => {
   await page.fill('#search', facts.sample.name);
   await page.click('.module');
   await page.selectOption('#ranks', String(facts.sample.rank));
-  const over = page.locator('#curves .u-over');
-  const box = await over.boundingBox();
+  const box = await boxOf(page, '#curves .u-over');
   await page.mouse.move(box.x + (box.width * facts.sample.step) / 199, box.y + 40);
   await settled(page);
   assert.ok((await text(page, '.at-step')).startsWith(`step ${facts.sample.step}`), await text(page, '.at-step'));
@@ -100,7 +106,7 @@ check('draws curves of what is picked and shows their numbers', async () => {
 
 check('zooms with the brush, moves the window, and comes back', async () => {
   const { page, close } = await open('one.html');
-  const box = await page.locator('#timeline').boundingBox();
+  const box = await boxOf(page, '#timeline');
   const drag = async (from, to) => {
     await page.mouse.move(box.x + box.width * from, box.y + 30);
     await page.mouse.down();
@@ -117,7 +123,7 @@ check('zooms with the brush, moves the window, and comes back', async () => {
   assert.ok(shown.includes('122') && !shown.includes('172'), 'alerts follow the brush');
   await page.dblclick('#timeline', { position: { x: 5, y: 30 } });
   assert.deepEqual(await range(), [0, 199]);
-  const plot = await page.locator('#curves .u-over').boundingBox();
+  const plot = await boxOf(page, '#curves .u-over');
   await page.mouse.move(plot.x + plot.width * 0.25, plot.y + 50);
   await page.mouse.down();
   await page.mouse.move(plot.x + plot.width * 0.5, plot.y + 60, { steps: 5 });
@@ -138,7 +144,7 @@ check('shows NaN and infinity in both heat maps, by rank where they are', async 
   await page.click('[data-key=ranks]');
   await settled(page);
   const heat = page.locator('#heat');
-  const box = await heat.boundingBox();
+  const box = await boxOf(page, '#heat');
   assert.ok((await coloursOf(page, '#heat')).includes(NAN), 'rank × step');
   // Rank 3 of the broken module at its last step, rank 0 at the same place.
   await heat.hover({ position: { x: box.width - 3, y: 3.5 * 18 } });
@@ -174,7 +180,7 @@ check('lays two runs over each other', async () => {
   assert.ok(rows.some((name) => name.endsWith('· A')) && rows.some((name) => name.endsWith('· B')), rows.join());
   await page.click('[data-key=ratio]');
   await settled(page);
-  const box = await page.locator('#heat').boundingBox();
+  const box = await boxOf(page, '#heat');
   await page.locator('#heat').hover({ position: { x: 300, y: 10 } });
   assert.match(await text(page, '.tip'), /[\d.]+ → [\d.]+/);
   assert.ok(box.height > 100);
@@ -276,7 +282,7 @@ async function takePictures() {
   await shoot('monitor_report_ranks.png', 'one.html', { scheme: 'dark', height: 1000 }, async (page) => {
     await page.click('[data-key=ranks]');
     await page.selectOption('#ranks', 'each');
-    const box = await page.locator('#timeline').boundingBox();
+    const box = await boxOf(page, '#timeline');
     await page.mouse.move(box.x + box.width * 0.55, box.y + 30);
     await page.mouse.down();
     await page.mouse.move(box.x + box.width * 0.95, box.y + 30, { steps: 4 });

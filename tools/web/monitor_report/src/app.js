@@ -38,9 +38,10 @@ function ratioRow(row, other) {
   return { shown: clamped, other: other.values, present };
 }
 
-function oddSteps(rows, steps) {
+function oddSteps(run, rows, steps) {
   const counts = new Float64Array(steps.length);
   for (const row of rows) {
+    if (run.neverNumbers.has(row.series.index)) continue;
     for (let i = 0; i < counts.length; i++) if (row.present[i] && !(Math.abs(row.deviation[i]) <= FAR)) counts[i]++;
   }
   return { steps, counts: Array.from(counts) };
@@ -69,9 +70,9 @@ function useTable(runs, table, op) {
 // What to show before anybody asked: the worst of the table.
 function firstPicks(run, list, op) {
   const scores = run.scores[run.ops.indexOf(op)] ?? [];
-  const broken = run.nonFinite.filter((one) => !run.neverNumbers.has(one.series)).sort((a, b) => a.step - b.step).map((one) => one.series);
+  const broken = [...run.nonFinite].sort((a, b) => a.step - b.step).map((one) => one.series);
   const here = new Set(list.map((series) => series.index));
-  const worst = [...list].sort((a, b) => (scores[b.index] ?? 0) - (scores[a.index] ?? 0) || a.index - b.index).map((series) => series.index);
+  const worst = list.filter((series) => !run.neverNumbers.has(series.index)).sort((a, b) => (scores[b.index] ?? 0) - (scores[a.index] ?? 0) || a.index - b.index).map((series) => series.index);
   const first = broken.filter((index) => here.has(index)).slice(0, 1);
   return unique([...first, ...worst.slice(0, first.length > 0 ? 1 : 3)]).map((index) => run.series[index].key);
 }
@@ -127,7 +128,7 @@ export function App({ runs }) {
 
   const heatHow = how === 'each' ? 'median' : how;
   const rows = useMemo(() => (data ? moduleRows(data, heatHow) : []), [data, heatHow]);
-  const odd = useMemo(() => (data ? oddSteps(rows, data.steps) : { steps: [], counts: [] }), [rows]);
+  const odd = useMemo(() => (data ? oddSteps(run, rows, data.steps) : { steps: [], counts: [] }), [rows]);
   const opIndex = run.ops.indexOf(op);
   const matches = useMemo(() => matcher(query), [query]);
   const list = useMemo(() => (data ? sorted(data.list.filter(matches), sort, (series) => run.scores[opIndex]?.[series.index] ?? 0) : []),
@@ -191,7 +192,7 @@ export function App({ runs }) {
       scale.calm = scale.place(0);
     }
     return { rows: shownRows, scale };
-  }, [data, rows, list, picture, colour, log, keys.join('|'), focused?.series.key, themeTurns, t, heatHow]);
+  }, [data, rows, list, picture, colour, log, keys.join('|'), focused?.series.key, themeTurns, picture === 'ranks' ? t : null, heatHow]);
 
   const from = data ? Math.max(0, Math.min(lowerBound(data.steps, low), data.steps.length - 1)) : 0;
   const to = data ? Math.max(from + 1, lowerBound(data.steps, high + 1e-9)) : 0;

@@ -18,7 +18,7 @@ export function Timeline({ t, first, last, zoom, onZoom, alertSteps, notFiniteSt
     context.clearRect(0, 0, pixels, height);
     const most = Math.max(1, ...odd.counts);
     context.fillStyle = style('--odd');
-    const bar = Math.max(1, (pixels / Math.max(odd.steps.length, 1)) * 0.85);
+    const bar = Math.min(14, Math.max(1, (pixels / Math.max(odd.steps.length, 1)) * 0.85));
     odd.counts.forEach((count, i) => {
       if (count > 0) {
         const size = Math.max(2, (count / most) * (height - 20));
