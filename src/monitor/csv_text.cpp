@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include <fmt/format.h>
 
@@ -30,7 +29,8 @@ ColumnKind KindOf(const Batch& batch, size_t column) {
 }
 
 void AppendWhole(int64_t value, std::string& out) {
-  fmt::format_to(std::back_inserter(out), "{}", value);
+  const fmt::format_int text(value);
+  out.append(text.data(), text.size());
 }
 
 void AppendText(std::string_view text, std::string& out) {
@@ -70,26 +70,25 @@ void AppendAsItIs(const Value& value, std::string& out) {
   }
 }
 
-void AppendRounded(const Value& value, const CsvRules& rules, std::string& out) {
+double RoundTo(double value, double scale, bool compat) {
+  if (!std::isfinite(value)) {
+    return value;
+  }
+  const double scaled = value * scale;
+  return std::isfinite(scaled) || compat ? std::nearbyint(scaled) / scale : value;
+}
+
+void AppendRounded(const Value& value, double scale, bool compat, std::string& out) {
   if (const auto* number = std::get_if<double>(&value)) {
-    AppendFloat(RoundToDigits(*number, rules), out);
+    AppendFloat(RoundTo(*number, scale, compat), out);
   } else if (const auto* whole = std::get_if<int64_t>(&value)) {
-    AppendFloat(RoundToDigits(static_cast<double>(*whole), rules), out);
+    AppendFloat(RoundTo(static_cast<double>(*whole), scale, compat), out);
   } else {
     out += "nan";
   }
 }
 
 }  // namespace
-
-double RoundToDigits(double value, const CsvRules& rules) {
-  if (!std::isfinite(value)) {
-    return value;
-  }
-  const double scale = std::pow(10.0, rules.digits);
-  const double scaled = value * scale;
-  return std::isfinite(scaled) || rules.compat ? std::nearbyint(scaled) / scale : value;
-}
 
 void AppendCsvHeader(const Batch& batch, std::string& out) {
   out += "vpp_stage,name,step";
@@ -103,6 +102,7 @@ void AppendCsvHeader(const Batch& batch, std::string& out) {
 
 void AppendCsvRows(const Batch& batch, const CsvRules& rules, std::string& out) {
   const size_t columns = batch.columns.size();
+  const double scale = std::pow(10.0, rules.digits);
   std::vector<ColumnKind> kinds(columns);
   for (size_t i = 0; i < columns; ++i) {
     kinds[i] = KindOf(batch, i);
@@ -120,7 +120,7 @@ void AppendCsvRows(const Batch& batch, const CsvRules& rules, std::string& out) 
     for (size_t i = 0; i < columns; ++i) {
       out += ',';
       if (kinds[i] == ColumnKind::kRounded) {
-        AppendRounded(row.values[i], rules, out);
+        AppendRounded(row.values[i], scale, rules.compat, out);
       } else {
         AppendAsItIs(row.values[i], out);
       }

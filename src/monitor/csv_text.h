@@ -10,7 +10,9 @@
 namespace msprobe::monitor {
 
 struct CsvRules {
-  int32_t digits = 6;  // numbers are rounded to so many decimals
+  // Numbers are rounded to so many decimals: value * 10^digits to the nearest whole number, ties to
+  // even, and divided again.
+  int32_t digits = 6;
   // A finite number too large to be rounded becomes inf, as the Python tool has it; otherwise it
   // stays what it is.
   bool compat = false;
@@ -22,8 +24,5 @@ struct CsvRules {
 void AppendCsvHeader(const Batch& batch, std::string& out);
 // One line per row.
 void AppendCsvRows(const Batch& batch, const CsvRules& rules, std::string& out);
-
-// value * 10^digits, rounded to the nearest whole number, ties to even, and divided again.
-double RoundToDigits(double value, const CsvRules& rules);
 
 }  // namespace msprobe::monitor

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <limits>
 
 #include <fmt/format.h>
@@ -14,6 +13,11 @@ constexpr std::array<std::string_view, kTableCount> kTableNames = {
     "actv",       "actv_grad",    "grad_unreduced", "grad_reduced", "exp_avg",
     "exp_avg_sq", "param_origin", "param_updated",  "update_ratio", "other"};
 constexpr uint32_t kNowhere = std::numeric_limits<uint32_t>::max();
+
+void AppendNumber(int64_t number, std::string& out) {
+  const fmt::format_int text(number);
+  out.append(text.data(), text.size());
+}
 
 // Assigns into the text that a value holds already, if it does.
 std::string& TextOf(Value& value) {
@@ -29,8 +33,8 @@ void PutShape(const StepBuffer& step, const Record& record, Value& value) {
   std::string& text = TextOf(value);
   text += '[';
   for (uint32_t i = 0; i < record.dimensions; ++i) {
-    fmt::format_to(std::back_inserter(text), "{}{}", i == 0 ? "" : ", ",
-                   step.shapes[record.shape_begin + i]);
+    text += i == 0 ? "" : ", ";
+    AppendNumber(step.shapes[record.shape_begin + i], text);
   }
   text += ']';
 }
@@ -139,20 +143,25 @@ void RowBuilder::FillRow(const StepBuffer& step, const Record& record, Row& row)
   row.stage = slot.stage;
   row.name = slot.name;
   if (record.index != kNone) {
-    fmt::format_to(std::back_inserter(row.name), "_{}", record.index);
+    row.name += '_';
+    AppendNumber(record.index, row.name);
   }
   row.tag.clear();
-  const auto tag = std::back_inserter(row.tag);
   if (!slot.is_call) {
-    fmt::format_to(tag, "{}:", slot.stage);
+    AppendNumber(slot.stage, row.tag);
+    row.tag += ':';
   }
   row.tag += row.name;
   row.micro_step.reset();
   if (record.micro_step != kNone) {
     row.micro_step = record.micro_step;
-    fmt::format_to(tag, ":{}", record.micro_step);
+    row.tag += ':';
+    AppendNumber(record.micro_step, row.tag);
   }
-  fmt::format_to(tag, "/rank{}/{}", step.rank, slot.task);
+  row.tag += "/rank";
+  AppendNumber(step.rank, row.tag);
+  row.tag += '/';
+  row.tag += slot.task;
   if (slot.is_call) {
     row.name += '.';
     row.name += slot.task;
