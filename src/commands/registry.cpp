@@ -9,6 +9,7 @@
 #include "src/commands/monitor_command.h"
 #include "src/commands/nan_analyze_command.h"
 #include "src/commands/perf_compare_command.h"
+#include "src/commands/rl_compare_command.h"
 #include "src/commands/show_command.h"
 
 namespace msprobe::commands {
@@ -25,6 +26,7 @@ std::vector<std::unique_ptr<Command>> MakeCommands() {
   commands.push_back(std::make_unique<NanAnalyzeCommand>("nan_analyze"));
   commands.push_back(std::make_unique<NanAnalyzeCommand>("overflow_check"));
   commands.push_back(std::make_unique<PerfCompareCommand>());
+  commands.push_back(std::make_unique<RlCompareCommand>());
   commands.push_back(std::make_unique<ShowCommand>());
   return commands;
 }

@@ -1,0 +1,99 @@
+#include "src/commands/rl_compare_command.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "src/base/log.h"
+#include "src/base/strings.h"
+#include "src/commands/common_flags.h"
+#include "src/commands/print.h"
+#include "src/report/writers.h"
+
+namespace msprobe::commands {
+namespace {
+
+namespace rl = analysis::rl;
+
+constexpr const char* kExamples = R"(Examples:
+  msprobe rl_compare -a run_a -b run_b -o result
+      one workbook per key: response, reward, log_prob, ...
+  msprobe rl_compare -a run_a -b run_b -f csv --lang en
+      csv files with English column names
+  msprobe rl_compare -a run_a -b run_b --fail-on different
+      in CI: exit code 1 when anything differs
+
+The folders are those given to SingleSave of msprobe.core.)";
+
+}  // namespace
+
+void RlCompareCommand::Configure(CLI::App& app) {
+  app.add_option("-a,--first", options_.first, "Folder of the first run")
+      ->type_name("DIR")
+      ->required();
+  app.add_option("-b,--second", options_.second, "Folder of the second run")
+      ->type_name("DIR")
+      ->required();
+  app.add_option("-o,--output_path", options_.output,
+                 "Folder for the result files (default: ./msprobe_compare_output)")
+      ->type_name("DIR");
+  app.add_option("-f,--format", formats_, "Result files: xlsx (default), csv, json; several with commas")
+      ->type_name("LIST")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"xlsx", "csv", "json"}));
+  app.add_option("--lang", language_, "Language of the column names: zh (default) or en")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"zh", "en"}));
+  app.add_flag("--compat", options_.compat,
+               "Columns, rows and values of the Python tool: NaN equals nothing, members of a dict "
+               "share id 0, what has no partner is left out");
+  app.add_option("--fail-on", fail_on_, "Exit with 1 when anything differs: different")
+      ->type_name("LEVEL")
+      ->check(CLI::IsMember({"different"}));
+  AddThreadsFlag(app, options_.threads);
+  app.footer(kExamples);
+}
+
+Result<ExitCode> RlCompareCommand::Run(const Context& context) {
+  std::error_code error;
+  for (const std::filesystem::path* folder : {&options_.first, &options_.second}) {
+    if (!std::filesystem::is_directory(*folder, error)) {
+      return NotFoundError(fmt::format("{} is not a folder", folder->string()));
+    }
+  }
+  if (std::filesystem::exists(options_.output, error) &&
+      !std::filesystem::is_directory(options_.output, error)) {
+    return UsageError(fmt::format("the output folder {} is a file", options_.output.string()));
+  }
+  if (!formats_.empty()) {
+    options_.formats.clear();
+    for (const std::string& format : formats_) {
+      options_.formats.push_back(format == "csv"    ? rl::FileFormat::kCsv
+                                 : format == "json" ? rl::FileFormat::kJson
+                                                    : rl::FileFormat::kXlsx);
+    }
+  }
+  options_.language = language_ == "en" ? rl::Language::kEnglish : rl::Language::kChinese;
+  options_.quiet = context.quiet;
+  MSP_ASSIGN_OR_RETURN(const rl::Comparison comparison, rl::Compare(options_));
+  for (const std::string& warning : comparison.warnings) {
+    base::LogWarning(warning);
+  }
+  const bool differs = rl::HasDifferences(comparison);
+  const ExitCode code =
+      fail_on_ == "different" && differs ? ExitCode::kFindings : ExitCode::kDone;
+  if (context.quiet) {
+    return code;
+  }
+  MSP_RETURN_IF_ERROR(
+      Print(differs ? "DIFFERENT: see the keys below\n\n"
+                    : fmt::format("IDENTICAL: all {}\n\n",
+                                  base::Plural(comparison.keys.size(), "key"))));
+  MSP_RETURN_IF_ERROR(Print(report::TerminalTable(rl::SummaryTable(comparison),
+                                                  {context.width, context.color, 6})));
+  MSP_RETURN_IF_ERROR(
+      Print(fmt::format("\nresults: {} in {}\n", base::Plural(comparison.files.size(), "file"),
+                        options_.output.string())));
+  return code;
+}
+
+}  // namespace msprobe::commands

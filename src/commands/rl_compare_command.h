@@ -1,0 +1,28 @@
+// msprobe rl_compare: key data of two runs of a reinforcement learning.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/analysis/rl/compare.h"
+#include "src/commands/command.h"
+
+namespace msprobe::commands {
+
+class RlCompareCommand final : public Command {
+ public:
+  std::string_view name() const override { return "rl_compare"; }
+  std::string_view summary() const override {
+    return "Compare what SingleSave stored of two reinforcement learning runs.";
+  }
+  void Configure(CLI::App& app) override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  analysis::rl::Options options_;
+  std::vector<std::string> formats_;
+  std::string language_ = "zh";
+  std::string fail_on_;
+};
+
+}  // namespace msprobe::commands
