@@ -36,7 +36,8 @@ void RlCompareCommand::Configure(CLI::App& app) {
   app.add_option("-o,--output_path", options_.output,
                  "Folder for the result files (default: ./msprobe_compare_output)")
       ->type_name("DIR");
-  app.add_option("-f,--format", formats_, "Result files: xlsx (default), csv, json; several with commas")
+  app.add_option("-f,--format", formats_,
+                 "Result files: xlsx (default), csv, json; several with commas")
       ->type_name("LIST")
       ->delimiter(',')
       ->check(CLI::IsMember({"xlsx", "csv", "json"}));
@@ -79,17 +80,15 @@ Result<ExitCode> RlCompareCommand::Run(const Context& context) {
     base::LogWarning(warning);
   }
   const bool differs = rl::HasDifferences(comparison);
-  const ExitCode code =
-      fail_on_ == "different" && differs ? ExitCode::kFindings : ExitCode::kDone;
+  const ExitCode code = fail_on_ == "different" && differs ? ExitCode::kFindings : ExitCode::kDone;
   if (context.quiet) {
     return code;
   }
-  MSP_RETURN_IF_ERROR(
-      Print(differs ? "DIFFERENT: see the keys below\n\n"
-                    : fmt::format("IDENTICAL: all {}\n\n",
-                                  base::Plural(comparison.keys.size(), "key"))));
-  MSP_RETURN_IF_ERROR(Print(report::TerminalTable(rl::SummaryTable(comparison),
-                                                  {context.width, context.color, 6})));
+  MSP_RETURN_IF_ERROR(Print(
+      differs ? "DIFFERENT: see the keys below\n\n"
+              : fmt::format("IDENTICAL: all {}\n\n", base::Plural(comparison.keys.size(), "key"))));
+  MSP_RETURN_IF_ERROR(Print(
+      report::TerminalTable(rl::SummaryTable(comparison), {context.width, context.color, 6})));
   MSP_RETURN_IF_ERROR(
       Print(fmt::format("\nresults: {} in {}\n", base::Plural(comparison.files.size(), "file"),
                         options_.output.string())));

@@ -178,26 +178,28 @@ report::Table MakeTable(const KeyRows& key, const Options& options) {
       continue;
     }
     const bool is_number = row.place.member.find_first_not_of("0123456789") == std::string::npos;
-    std::vector<Cell> cells = {
-        Cell::Integer(row.place.step), Cell::Integer(row.place.rank),
-        Cell::Integer(row.place.micro_step),
-        is_number ? Cell::Integer(base::ParseInt(row.place.member).value_or(0))
-                  : table.KeepText(row.place.member),
-        table.KeepText(row.first.shape), table.KeepText(row.second.shape)};
+    std::vector<Cell> cells = {Cell::Integer(row.place.step),
+                               Cell::Integer(row.place.rank),
+                               Cell::Integer(row.place.micro_step),
+                               is_number
+                                   ? Cell::Integer(base::ParseInt(row.place.member).value_or(0))
+                                   : table.KeepText(row.place.member),
+                               table.KeepText(row.first.shape),
+                               table.KeepText(row.second.shape)};
     if (row.metrics) {
       const PairMetrics& metrics = *row.metrics;
-      cells.insert(cells.end(),
-                   {NumberCell(metrics.same_percent),
-                    metrics.first_mismatch
-                        ? Cell::Integer(static_cast<int64_t>(*metrics.first_mismatch))
-                        : Cell(),
-                    NumberCell(metrics.max_abs), NumberCell(metrics.max_relative),
-                    NumberCell(metrics.within_thousandth_percent),
-                    NumberCell(metrics.within_hundredth_percent), NumberCell(metrics.mean_abs),
-                    metrics.cosine ? NumberCell(*metrics.cosine) : Cell(),
-                    Cell::Integer(static_cast<int64_t>(metrics.first_nan_count)),
-                    Cell::Integer(static_cast<int64_t>(metrics.second_nan_count)),
-                    Cell::Integer(static_cast<int64_t>(metrics.nan_mismatch_count))});
+      cells.insert(
+          cells.end(),
+          {NumberCell(metrics.same_percent),
+           metrics.first_mismatch ? Cell::Integer(static_cast<int64_t>(*metrics.first_mismatch))
+                                  : Cell(),
+           NumberCell(metrics.max_abs), NumberCell(metrics.max_relative),
+           NumberCell(metrics.within_thousandth_percent),
+           NumberCell(metrics.within_hundredth_percent), NumberCell(metrics.mean_abs),
+           metrics.cosine ? NumberCell(*metrics.cosine) : Cell(),
+           Cell::Integer(static_cast<int64_t>(metrics.first_nan_count)),
+           Cell::Integer(static_cast<int64_t>(metrics.second_nan_count)),
+           Cell::Integer(static_cast<int64_t>(metrics.nan_mismatch_count))});
     }
     cells.resize(kColumns.size() - 1);
     const std::string note = NoteOf(row, options.language);
@@ -287,8 +289,7 @@ Result<Comparison> Compare(const Options& options) {
     base::Progress progress("comparing", rows.size(), "arrays", options.quiet);
     pool.ParallelFor(rows.size(), [&](size_t index, size_t worker) {
       Row& row = *rows[index];
-      const Status status =
-          CompareRow(row, options.compat, scratch[worker][0], scratch[worker][1]);
+      const Status status = CompareRow(row, options.compat, scratch[worker][0], scratch[worker][1]);
       if (!status.ok()) {
         row.error = status.message();
       }

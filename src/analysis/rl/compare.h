@@ -29,9 +29,9 @@ struct Options {
 
 struct KeySummary {
   std::string key;
-  uint64_t compared = 0;     // pairs
-  uint64_t identical = 0;    // of them
-  uint64_t only_first = 0;   // arrays without a partner
+  uint64_t compared = 0;    // pairs
+  uint64_t identical = 0;   // of them
+  uint64_t only_first = 0;  // arrays without a partner
   uint64_t only_second = 0;
   uint64_t other_shape = 0;  // pairs of which only a part was compared
   uint64_t failed = 0;       // pairs that could not be compared
@@ -51,8 +51,8 @@ Result<Comparison> Compare(const Options& options);
 
 bool HasDifferences(const Comparison& comparison);
 
-// The keys as a table for the screen. Column Shape counts pairs of other shapes, NaN elements that are
-// NaN on one side only.
+// The keys as a table for the screen. Column Shape counts pairs of other shapes, NaN elements that
+// are NaN on one side only.
 report::Table SummaryTable(const Comparison& comparison);
 
 }  // namespace msprobe::analysis::rl

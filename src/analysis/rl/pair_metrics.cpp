@@ -52,8 +52,8 @@ class Accumulator {
     const Value scale = a_nan || b_nan ? a + b : std::max(std::fabs(a), std::fabs(b));
     if (compat_ || !std::isnan(difference)) {
       const bool stays_nan = std::isnan(metrics_.max_abs) || std::isnan(difference);
-      metrics_.max_abs = stays_nan ? std::nan("")
-                                   : std::max(metrics_.max_abs, static_cast<double>(difference));
+      metrics_.max_abs =
+          stays_nan ? std::nan("") : std::max(metrics_.max_abs, static_cast<double>(difference));
     }
     const Value relative = difference / scale;
     if (!std::isnan(relative)) {
@@ -110,8 +110,7 @@ PairMetrics CompareAs(const TensorView& first, const TensorView& second, bool co
     const auto widen = [&](const TensorView& view, std::vector<double>& out) {
       bytes.resize(static_cast<size_t>(count) * DTypeSize(view.dtype));
       tensor::CopyElements(view, at, count, bytes.data());
-      kernels::WidenToDouble(view.dtype, bytes,
-                             std::span(out).first(static_cast<size_t>(count)));
+      kernels::WidenToDouble(view.dtype, bytes, std::span(out).first(static_cast<size_t>(count)));
     };
     widen(first, a);
     widen(second, b);
@@ -134,9 +133,10 @@ Result<PairMetrics> ComparePair(const TensorView& first, const TensorView& secon
     common[axis] = std::min(common[axis], second.shape[axis]);
   }
   if (ElementCount(common) == 0) {
-    return MismatchError(fmt::format("nothing to compare: shapes {} and {} have no element in "
-                                     "common",
-                                     ShapeText(first.shape), ShapeText(second.shape)));
+    return MismatchError(
+        fmt::format("nothing to compare: shapes {} and {} have no element in "
+                    "common",
+                    ShapeText(first.shape), ShapeText(second.shape)));
   }
   const TensorView a = Crop(first, common);
   const TensorView b = Crop(second, common);

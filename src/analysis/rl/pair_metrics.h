@@ -18,7 +18,7 @@ struct PairMetrics {
   double max_relative = 0;
   double within_thousandth_percent = 0;  // |a-b| <= 0.001 max(|a|, |b|)
   double within_hundredth_percent = 0;
-  double mean_abs = 0;          // over elements finite on both sides
+  double mean_abs = 0;           // over elements finite on both sides
   std::optional<double> cosine;  // nothing where one side is zero
   uint64_t first_nan_count = 0;
   uint64_t second_nan_count = 0;

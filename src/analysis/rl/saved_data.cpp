@@ -102,7 +102,7 @@ class Finder {
       }
       const std::string stem = name.substr(0, name.size() - kEnding.size());
       const std::string prefix = key_ + ".";
-      place_.member = stem == key_                ? std::string()
+      place_.member = stem == key_               ? std::string()
                       : stem.starts_with(prefix) ? stem.substr(prefix.size())
                                                  : stem;
       found_.keys[key_].insert_or_assign(place_, folder / name);
@@ -118,8 +118,8 @@ class Finder {
 }  // namespace
 
 std::strong_ordering Place::operator<=>(const Place& other) const {
-  if (const auto order = std::tie(step, rank, micro_step) <=>
-                         std::tie(other.step, other.rank, other.micro_step);
+  if (const auto order =
+          std::tie(step, rank, micro_step) <=> std::tie(other.step, other.rank, other.micro_step);
       order != 0) {
     return order;
   }
