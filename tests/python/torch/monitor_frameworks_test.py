@@ -192,10 +192,13 @@ class BucketsStandIn(MonitorCase):
     def test_flat_parameters_of_fsdp(self):
         written = self.run_code("""
             import types, importlib
-            runtime = types.ModuleType("torch.distributed.fsdp._runtime_utils")
+            try:
+                runtime = importlib.import_module("torch.distributed.fsdp._runtime_utils")
+            except Exception:  # before PyTorch 2, or it cannot be imported here
+                runtime = types.ModuleType("torch.distributed.fsdp._runtime_utils")
+                sys.modules[runtime.__name__] = runtime
             def _post_backward_hook(state, handle, *unused): handle.flat_param.grad.mul_(0)
             runtime._post_backward_hook = _post_backward_hook
-            sys.modules[runtime.__name__] = runtime
             class Wrapped(nn.Module):
                 def __init__(self):
                     super().__init__()

@@ -353,7 +353,8 @@ class Faults(MonitorCase):
             step()
             child = os.fork()
             if child == 0:
-                step()
+                model(torch.ones(1, 2))
+                optimizer.step()
                 sys.exit(0)
             assert os.waitpid(child, 0)[1] == 0
             step()

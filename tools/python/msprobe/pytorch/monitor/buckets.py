@@ -31,7 +31,7 @@ def find(monitor, watched):
 def _imported(name):
     try:
         return importlib.import_module(name)
-    except ImportError:
+    except Exception:  # missing, or broken in this environment: the script does not use it then
         return None
 
 
