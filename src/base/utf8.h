@@ -1,8 +1,9 @@
-// One character of UTF-8 at a time, for text that may be anything.
+// Characters of UTF-8, for text that may be anything.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace msprobe::base {
@@ -49,6 +50,20 @@ inline bool IsPrintable(const Utf8Char& character) {
   const bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
   const bool surrogate = code >= 0xD800 && code < 0xE000;
   return character.valid && !control && !surrogate;
+}
+
+// At most `limit` bytes of a text, cut between characters and ended by `mark` when something is
+// missing.
+inline std::string Shortened(std::string_view text, size_t limit, std::string_view mark = "…") {
+  if (text.size() <= limit) {
+    return std::string(text);
+  }
+  size_t end = limit;
+  // Bytes 10xxxxxx continue a character.
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) {
+    --end;
+  }
+  return std::string(text.substr(0, end)).append(mark);
 }
 
 }  // namespace msprobe::base

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/base/number_text.h"
+#include "src/base/utf8.h"
 #include "src/io/byte_order.h"
 #include "src/io/pickle_text.h"
 #include "src/io/torch_rebuild.h"
@@ -19,16 +20,8 @@ namespace {
 constexpr size_t kLongestText = 200;
 constexpr size_t kLongestKey = 1000;
 
-// Cuts at a character border and marks the cut.
 std::string Shortened(std::string_view text, size_t limit) {
-  if (text.size() <= limit) {
-    return std::string(text);
-  }
-  size_t end = limit;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) {
-    --end;
-  }
-  return std::string(text.substr(0, end)) + "...";
+  return base::Shortened(text, limit, "...");
 }
 
 std::string ValidText(std::string_view text, size_t limit) {

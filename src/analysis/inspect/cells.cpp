@@ -25,18 +25,6 @@ report::Cell NumberCell(double value) {
   return report::Cell::Number(value);
 }
 
-std::string Shortened(std::string_view text, size_t limit) {
-  if (text.size() <= limit) {
-    return std::string(text);
-  }
-  size_t end = limit;
-  // Bytes 10xxxxxx continue a character.
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) {
-    --end;
-  }
-  return std::string(text.substr(0, end)) + "…";
-}
-
 std::string Counted(uint64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", base::FormatCount(count), noun, count == 1 ? "" : "s");
 }

@@ -14,10 +14,6 @@ report::Cell CountCell(uint64_t count);
 report::Cell FlagCell(bool value);      // "true", "false"
 report::Cell NumberCell(double value);  // "nan", "inf", "-inf" where a number cannot say it
 
-// At most `limit` bytes of a text, cut between characters and ended by "…" when something is
-// missing.
-std::string Shortened(std::string_view text, size_t limit);
-
 // "1 tensor", "1,234 tensors".
 std::string Counted(uint64_t count, std::string_view noun);
 

@@ -15,6 +15,7 @@
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
+#include "src/base/utf8.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/layout.h"
 #include "src/dump/names.h"
@@ -116,7 +117,7 @@ class Reader {
       return {};
     }
     return text.size() <= limit ? result_.table.KeepText(text)
-                                : result_.table.KeepText(Shortened(text, limit));
+                                : result_.table.KeepText(base::Shortened(text, limit));
   }
 
   Cell ValueCell(const EntryTree& tree, uint32_t index) {
@@ -149,7 +150,7 @@ class Reader {
     } else if (parsed.is_parameters_grad) {
       ++gradients_;
     }
-    walker_.ForEach(Shortened(name, kMaxNameBytes), tree,
+    walker_.ForEach(base::Shortened(name, kMaxNameBytes), tree,
                     [this, &tree](std::string_view leaf_name, uint32_t index) {
                       AddLeaf(leaf_name, tree, index);
                     });

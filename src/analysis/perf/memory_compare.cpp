@@ -1,9 +1,7 @@
 #include "src/analysis/perf/memory_compare.h"
 
-#include <algorithm>
 #include <array>
 
-#include "src/analysis/perf/difference.h"
 #include "src/analysis/perf/operator_details.h"
 #include "src/analysis/perf/operator_groups.h"
 #include "src/analysis/perf/sheet.h"
@@ -39,17 +37,6 @@ double MeasureMemory(const OperatorSide& side, uint32_t node, std::vector<uint32
   return total_kb;
 }
 
-Allocated SumOf(const OperatorSide& side, std::span<const uint32_t> nodes,
-                std::vector<uint32_t>& queue) {
-  Allocated total;
-  for (const uint32_t node : nodes) {
-    const Allocated one = AllocatedBy(side, node, queue);
-    total.mb += one.mb;
-    total.ms += one.ms;
-  }
-  return total;
-}
-
 }  // namespace
 
 Allocated AllocatedBy(const OperatorSide& side, uint32_t node, std::vector<uint32_t>& queue) {
@@ -70,42 +57,30 @@ report::FormattedTable MemoryDetails(const OperatorSide& base, const OperatorSid
 
 report::FormattedTable MemoryStatistic(const OperatorSide& base, const OperatorSide& comparison,
                                        std::span<const AlignedPair> pairs, const Options& options) {
-  struct Row {
-    std::string_view name;
-    Allocated base;
-    Allocated comparison;
-    size_t base_count = 0;
-    size_t comparison_count = 0;
-    Difference difference;
-  };
-  std::vector<Row> rows;
   std::vector<uint32_t> queue;
-  for (const OperatorGroup& group : GroupByName(base, comparison, pairs)) {
-    Row row;
-    row.name = group.name;
-    row.base = SumOf(base, group.base, queue);
-    row.comparison = SumOf(comparison, group.comparison, queue);
-    row.base_count = group.base.size();
-    row.comparison_count = group.comparison.size();
-    row.difference = Differ(row.base.mb, row.comparison.mb);
-    rows.push_back(row);
-  }
-  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
-    return a.difference.difference > b.difference.difference;
-  });
+  const auto sum_up = [&queue](const OperatorSide& side, std::span<const uint32_t> nodes) {
+    Allocated total;
+    for (const uint32_t node : nodes) {
+      const Allocated one = AllocatedBy(side, node, queue);
+      total.mb += one.mb;
+      total.ms += one.ms;
+    }
+    return total;
+  };
   report::FormattedTable result =
       MakeSheet("MemoryCompareStatistic", kStatisticColumns, {2, 4}, {5, 7}, options);
   int64_t top = 0;
-  for (const Row& row : rows) {
+  for (const auto& row :
+       RankGroups(base, comparison, pairs, sum_up, [](const Allocated& sum) { return sum.mb; })) {
     const std::array<Cell, kStatisticColumns.size()> cells = {
         Cell::Integer(++top),
         result.table.KeepText(row.name),
         Cell::Number(row.base.ms),
         Cell::Number(row.base.mb),
-        Cell::Integer(static_cast<int64_t>(row.base_count)),
+        Cell::Integer(row.base_count),
         Cell::Number(row.comparison.ms),
         Cell::Number(row.comparison.mb),
-        Cell::Integer(static_cast<int64_t>(row.comparison_count)),
+        Cell::Integer(row.comparison_count),
         Cell::Number(row.difference.difference),
         Cell::Number(row.difference.ratio)};
     result.table.AddRow(cells);

@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/base/utf8.h"
+
 namespace msprobe::base {
 namespace {
 
@@ -98,6 +100,14 @@ TEST(TimestampNow, HasFourteenDigits) {
   const std::string stamp = TimestampNow();
   EXPECT_EQ(stamp.size(), 14U);
   EXPECT_EQ(stamp.find_first_not_of("0123456789"), std::string::npos) << stamp;
+}
+
+TEST(Shortened, CutsBetweenCharacters) {
+  EXPECT_EQ(Shortened("abc", 3), "abc");
+  EXPECT_EQ(Shortened("abcd", 3), "abc…");
+  EXPECT_EQ(Shortened("a中b", 2), "a…");
+  EXPECT_EQ(Shortened("中中", 0), "…");
+  EXPECT_EQ(Shortened("abcd", 3, "..."), "abc...");
 }
 
 }  // namespace

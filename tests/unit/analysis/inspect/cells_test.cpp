@@ -16,13 +16,6 @@ TEST(NumberCell, SpellsWhatNumbersCannotSayAsText) {
   EXPECT_EQ(NumberCell(1.5).kind(), report::CellKind::kNumber);
 }
 
-TEST(Shortened, CutsBetweenCharacters) {
-  EXPECT_EQ(Shortened("abc", 3), "abc");
-  EXPECT_EQ(Shortened("abcd", 3), "abc…");
-  EXPECT_EQ(Shortened("a中b", 2), "a…");
-  EXPECT_EQ(Shortened("中中", 0), "…");
-}
-
 TEST(Counted, AgreesInNumber) {
   EXPECT_EQ(Counted(1, "tensor"), "1 tensor");
   EXPECT_EQ(Counted(1234, "tensor"), "1,234 tensors");
