@@ -18,6 +18,7 @@ using msprobe::Result;
 using msprobe::Status;
 using msprobe::UsageError;
 using msprobe::capture::Guarded;
+using msprobe::capture::LazyDeviceCopies;
 using msprobe::capture::MeasuredTensor;
 using msprobe::capture::MeasureTensor;
 using msprobe::capture::View;
@@ -29,7 +30,7 @@ using msprobe::monitor::Table;
 
 struct msprobe_monitor {
   std::unique_ptr<Engine> engine;  // null: in a forked child
-  msprobe::capture::LazyDeviceCopies device_copies;
+  std::unique_ptr<LazyDeviceCopies> device_copies = std::make_unique<LazyDeviceCopies>();
 };
 
 namespace {
@@ -146,7 +147,8 @@ void msprobe_monitor_close(msprobe_monitor* monitor) noexcept {
 void msprobe_monitor_after_fork(msprobe_monitor* monitor) noexcept {
   if (monitor != nullptr) {
     // Threads and locks are the parent's.
-    [[maybe_unused]] Engine* const left_alone = monitor->engine.release();
+    [[maybe_unused]] const auto* const engine = monitor->engine.release();
+    [[maybe_unused]] const auto* const copies = monitor->device_copies.release();
   }
 }
 
@@ -249,7 +251,7 @@ int msprobe_monitor_measure(msprobe_monitor* monitor, uint32_t slot, int32_t ind
                             int32_t micro_step, const msprobe_tensor* tensor) noexcept {
   return WhenOn(monitor, [&](msprobe_monitor& m) -> Status {
     MeasuredTensor measured;
-    const Status status = MeasureTensor(tensor, m.engine->rules(), m.device_copies, measured);
+    const Status status = MeasureTensor(tensor, m.engine->rules(), *m.device_copies, measured);
     // A tensor that cannot be read keeps its row, without numbers.
     MSP_RETURN_IF_ERROR(m.engine->Put({slot, index, micro_step}, measured.numbers, measured.shape,
                                       measured.dtype_text));
@@ -261,7 +263,7 @@ int msprobe_monitor_accumulate(msprobe_monitor* monitor, uint32_t slot, int32_t 
                                const msprobe_tensor* tensor) noexcept {
   return WhenOn(monitor, [&](msprobe_monitor& m) -> Status {
     MeasuredTensor measured;
-    const Status status = MeasureTensor(tensor, m.engine->rules(), m.device_copies, measured);
+    const Status status = MeasureTensor(tensor, m.engine->rules(), *m.device_copies, measured);
     MSP_RETURN_IF_ERROR(m.engine->Accumulate({slot, index, MSPROBE_MONITOR_NO_MICRO_STEP},
                                              measured.numbers, measured.shape,
                                              measured.dtype_text));

@@ -185,7 +185,8 @@ Status Engine::OpenSink() {
     }
     MSP_RETURN_IF_ERROR(WritePlaceFile(folder_, place_, *settings_, framework_));
   }
-  if (sink_ == nullptr) {
+  const bool is_read = settings_->format != Format::kApi || !settings_->alert.rules.empty();
+  if (sink_ == nullptr && is_read) {
     MSP_ASSIGN_OR_RETURN(sink_, MakeFileSink(folder_, output_root_, place_, *settings_));
   }
   return {};
