@@ -15,6 +15,7 @@
 namespace msprobe::monitor {
 namespace {
 
+constexpr uint64_t kToldPerStep = 4;    // a NaN reaches every tensor within a step
 constexpr double kForget = 0.99;        // of the Python tool's average
 constexpr double kSigmas = 6;           // beyond compat: so many of the window's
 constexpr double kSigmaOfMad = 1.4826;  // of normally distributed numbers
@@ -70,7 +71,7 @@ class AlertJudge::Impl {
   }
 
   void See(const Batch& batch);
-  Status EndStep();
+  Status EndStep(int64_t step);
   Status Close() { return file_.Close(); }
 
  private:
@@ -99,6 +100,12 @@ class AlertJudge::Impl {
   void Remember(History& history, double number);
   void Report(const Batch& batch, const Row& row, Op op, const AlertRule& rule,
               const std::string& value, const std::string& mean, const std::string& key_ending);
+  // Says the first messages of a step and counts the others.
+  void Tell(std::string_view message);
+  void TellHowManyMore(int64_t step);
+  std::filesystem::path AnomalyPath() const {
+    return folder_ / "anomaly_detected" / fmt::format("rank{}", place_.rank) / "anomaly.json";
+  }
 
   AlertSettings settings_;
   const AlertPlace place_;
@@ -107,6 +114,7 @@ class AlertJudge::Impl {
   std::unordered_map<std::string, std::vector<History>> histories_;
   std::vector<double> scratch_;
   std::optional<int64_t> first_step_;
+  uint64_t messages_ = 0;                              // of this step, told or not
   std::vector<Anomaly> anomalies_;                     // of this step
   std::unordered_map<std::string, size_t> positions_;  // of their keys
   AnomalyFileWriter file_;
@@ -254,7 +262,7 @@ void AlertJudge::Impl::Judge(const Batch& batch, const Row& row, Op op, const Va
       ++reported;
     } else if (open.alerting) {
       if (open.repeats > 0) {
-        say_(fmt::format("Rule {}: {} is well again at step {} with {}; {} in between not told",
+        Tell(fmt::format("Rule {}: {} is well again at step {} with {}; {} in between not told",
                          RuleName(rule.kind), Subject(row.tag, op), batch.step, ValueText(value),
                          base::Plural(open.repeats, "alert")));
       }
@@ -280,7 +288,7 @@ void AlertJudge::Impl::Report(const Batch& batch, const Row& row, Op op, const A
   anomaly.message = fmt::format(
       "Rule {} reports anomaly signal in {} at step {}, current value {}, history mean {}.",
       RuleName(rule.kind), Subject(row.tag, op), batch.step, value, mean);
-  say_(anomaly.message);
+  Tell(anomaly.message);
   if (!settings_.dump) {
     return;
   }
@@ -301,7 +309,25 @@ void AlertJudge::Impl::Report(const Batch& batch, const Row& row, Op op, const A
   }
 }
 
-Status AlertJudge::Impl::EndStep() {
+void AlertJudge::Impl::Tell(std::string_view message) {
+  if (messages_ < kToldPerStep) {
+    say_(message);
+  }
+  ++messages_;
+}
+
+void AlertJudge::Impl::TellHowManyMore(int64_t step) {
+  if (messages_ > kToldPerStep) {
+    say_(fmt::format("{} of rank {} at step {}; {}",
+                     base::Plural(messages_ - kToldPerStep, "more message"), place_.rank, step,
+                     settings_.dump ? "all alerts are in " + AnomalyPath().string()
+                                    : "\"alert\": {\"dump\": true} writes all to a file"));
+  }
+  messages_ = 0;
+}
+
+Status AlertJudge::Impl::EndStep(int64_t step) {
+  TellHowManyMore(step);
   std::vector<Anomaly> anomalies = std::move(anomalies_);
   anomalies_.clear();
   positions_.clear();
@@ -309,8 +335,7 @@ Status AlertJudge::Impl::EndStep() {
     return {};
   }
   if (!file_.is_open()) {
-    const std::filesystem::path path =
-        folder_ / "anomaly_detected" / fmt::format("rank{}", place_.rank) / "anomaly.json";
+    const std::filesystem::path path = AnomalyPath();
     bool replaced = false;
     if (Status status = file_.Open(path, replaced); !status.ok()) {
       file_failed_ = true;  // told once
@@ -329,7 +354,7 @@ AlertJudge::AlertJudge(AlertSettings settings, AlertPlace place, std::filesystem
                                    std::move(say))) {}
 AlertJudge::~AlertJudge() = default;
 void AlertJudge::See(const Batch& batch) { impl_->See(batch); }
-Status AlertJudge::EndStep(int64_t /*step*/) { return impl_->EndStep(); }
+Status AlertJudge::EndStep(int64_t step) { return impl_->EndStep(step); }
 Status AlertJudge::Close() { return impl_->Close(); }
 
 }  // namespace msprobe::monitor

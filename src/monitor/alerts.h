@@ -52,7 +52,8 @@ struct AlertPlace {
 // kept back is told then.
 class AlertJudge {
  public:
-  // Touches no file. `folder`: $MONITOR_OUTPUT_DIR. `say` gets the messages, one line each.
+  // Touches no file. `folder`: $MONITOR_OUTPUT_DIR. `say` gets the first messages of each step, one
+  // line each, and a count of the others.
   AlertJudge(AlertSettings settings, AlertPlace place, std::filesystem::path folder,
              std::function<void(std::string_view)> say);
   AlertJudge(const AlertJudge&) = delete;

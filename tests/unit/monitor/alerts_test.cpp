@@ -149,6 +149,42 @@ TEST(AlertJudge, TellsOnceUntilItIsWellAgain) {
       << judged.said[1];
 }
 
+TEST(AlertJudge, SaysTheFirstAlertsOfAStepAndHowManyMore) {
+  TemporaryFolder files;
+  std::vector<std::string> said;
+  AlertJudge judge(Nan(), {}, files.path(),
+                   [&said](std::string_view text) { said.emplace_back(text); });
+  Batch batch;
+  batch.step = 6;
+  batch.columns = {Op::kNorm};
+  for (int i = 0; i < 10; ++i) {
+    Row row;
+    row.tag = "0:w" + std::to_string(i) + "/rank0/actv";
+    row.values = {kNan};
+    batch.rows.push_back(row);
+  }
+  judge.See(batch);
+  ASSERT_TRUE(judge.EndStep(6).ok());
+  ASSERT_EQ(said.size(), 5U);
+  EXPECT_NE(said[3].find("w3"), std::string::npos) << said[3];
+  EXPECT_NE(said[4].find("6 more messages of rank 0 at step 6; all alerts are in"),
+            std::string::npos)
+      << said[4];
+  const std::string file = Slurp(files / "anomaly_detected/rank0/anomaly.json");
+  EXPECT_NE(file.find("0:w9/rank0/actv_step_6"), std::string::npos) << file;
+
+  said.clear();  // the next step counts anew
+  batch.step = 7;
+  batch.rows[0].values = {1.0};
+  judge.See(batch);
+  batch.step = 8;
+  batch.rows[0].values = {kNan};
+  judge.See(batch);
+  ASSERT_TRUE(judge.EndStep(8).ok());
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_NE(said[0].find("w0"), std::string::npos) << said[0];
+}
+
 TEST(AlertJudge, TakesALevelThatStaysForTheNewHistory) {
   Judged judged(Turbulence(1));
   judged.SeeAll(Op::kNorm, {1, 1, 1, 1, 1, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10});
