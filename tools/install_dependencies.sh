@@ -16,7 +16,7 @@ declare -A packages=(
     python3-pip python3-setuptools python3-wheel openmpi-bin"
   # What tools/dev/build_web.sh makes the page of `msprobe monitor report` with, and a browser to try it in. A command that is
   # there under another package's name (PACKAGE:COMMAND) will do.
-  [page]="nodejs:node npm:npm"
+  [page]="nodejs:node npm:npm ca-certificates"
   [browser]="chromium:chromium"
   # Format, lint, quicker rebuilds.
   [develop]="git clang-14 clang-format-14 clang-tidy-14 ccache"
