@@ -86,9 +86,16 @@ class Watched:
         self.micro_steps = micro_steps
         self.first_stage = first_stage
         self.stepped = 0  # times within the step in progress
+        self.parameters = []
+        self.update_arguments = ()  # of the step that is about to happen
 
     def stages(self):
         return enumerate(self.models, self.first_stage)
+
+    def names(self):
+        """(parameter, the name it is reported under)"""
+        for parameter in self.parameters:
+            yield parameter.tensor, parameter.name
 
 
 class Monitor:
@@ -149,6 +156,38 @@ class Monitor:
     def flush_devices(self):
         """Numbers that were reduced on a device come back."""
 
+    # ---- what scripts read ----
+
+    @property
+    def rank(self):
+        """This process's global rank; 0 when it is alone."""
+        return self.place.rank
+
+    @property
+    def tensorboard_dir(self):
+        """The folder of this rank's tables."""
+        return "" if self._closed else self.engine.output_folder()
+
+    @property
+    def unique_id(self):
+        """The part of the folder's name that tells runs of one second apart."""
+        return os.path.basename(self.tensorboard_dir or "").rpartition("-")[2]
+
+    @property
+    def summary_writer(self):
+        """What writes the tables."""
+        return self.engine
+
+    @property
+    def param2name(self):
+        """{parameter: the name it is reported under}."""
+        return dict(pair for watched in self.watched for pair in watched.names())
+
+    @property
+    def optimizer_context(self):
+        """{optimizer: what is known of it}."""
+        return {watched.optimizer: watched for watched in self.watched}
+
     # ---- what is told ----
 
     def say_once(self, level, text, subject=None):
@@ -166,6 +205,14 @@ class Monitor:
                       "monitor: %s: %s: %s%s; the training goes on, this is told once"
                       % (where, type(error).__name__, error, place),
                       subject=(where, type(error).__name__))
+
+    @staticmethod
+    def count(name, value, least):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            log(_kinds.LOG_WARNING, "monitor: %s is an integer from %d on, not %r: %d is taken"
+                % (name, least, value, least))
+            return least
+        return value
 
     # ---- life ----
 

@@ -1,13 +1,12 @@
 """The face to a training script: TrainerMon."""
 import json
-import os
 
 import torch
 
-from msprobe import _kinds, _monitor
+from msprobe import _kinds, _monitor, _optimizer_steps
 from msprobe._session import log
 from msprobe.pytorch import values
-from msprobe.pytorch.monitor import groups, optimizer_steps, optimizers, parameters
+from msprobe.pytorch.monitor import groups, optimizers, parameters
 from msprobe.pytorch.monitor.activations import Modules
 from msprobe.pytorch.monitor.communication import Communication
 from msprobe.pytorch.monitor.device import DeviceStatistics
@@ -47,37 +46,6 @@ class TrainerMon(_monitor.Monitor):
     # ---- what scripts read ----
 
     @property
-    def rank(self):
-        """This process's global rank; 0 when it is alone."""
-        return self.place.rank
-
-    @property
-    def tensorboard_dir(self):
-        """The folder of this rank's tables."""
-        return "" if self._closed else self.engine.output_folder()
-
-    @property
-    def unique_id(self):
-        """The part of the folder's name that tells runs of one second apart."""
-        return os.path.basename(self.tensorboard_dir or "").rpartition("-")[2]
-
-    @property
-    def summary_writer(self):
-        """What writes the tables."""
-        return self.engine
-
-    @property
-    def param2name(self):
-        """{parameter: the name it is reported under}."""
-        return {parameter.tensor: parameter.name for watched in self.watched
-                for parameter in watched.parameters}
-
-    @property
-    def optimizer_context(self):
-        """{optimizer: what is known of it}."""
-        return {watched.optimizer: watched for watched in self.watched}
-
-    @property
     def ops(self):
         """The statistics of every row."""
         return self.settings["ops"]
@@ -106,8 +74,8 @@ class TrainerMon(_monitor.Monitor):
             log(_kinds.LOG_ERROR, "monitor: nothing is watched: the model is a torch.nn.Module or a "
                                   "list of them, not %s" % type(model).__name__)
             return
-        grad_acc_steps = self._count("grad_acc_steps", grad_acc_steps, 1)
-        start_iteration = self._count("start_iteration", start_iteration, 0)
+        grad_acc_steps = self.count("grad_acc_steps", grad_acc_steps, 1)
+        start_iteration = self.count("start_iteration", start_iteration, 0)
         self._quietly(self._place_groups, tp_group, dp_group)
         several = optimizer if isinstance(optimizer, (list, tuple)) else [optimizer]
         for index, one in enumerate(several):
@@ -162,7 +130,7 @@ class TrainerMon(_monitor.Monitor):
         return [kind(self) for kind in kinds if kind.wanted(settings)]
 
     def hook_optimizer(self, watched):
-        return optimizer_steps.hook(self, watched)
+        return _optimizer_steps.hook(self, watched)
 
     def flush_devices(self):
         self._device.flush()
@@ -181,13 +149,6 @@ class TrainerMon(_monitor.Monitor):
 
     def _observes(self, kind):
         return any(isinstance(observer, kind) for observer in self.module_observers)
-
-    def _count(self, name, value, least):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            log(_kinds.LOG_WARNING, "monitor: %s is an integer from %d on, not %r: %d is taken"
-                % (name, least, value, least))
-            return least
-        return value
 
     def _place_groups(self, tp_group, dp_group):
         tensor_ranks, data_ranks = groups.ranks_of(tp_group), groups.ranks_of(dp_group)

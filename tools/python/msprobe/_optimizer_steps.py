@@ -1,4 +1,4 @@
-"""The steps of one optimizer, seen from its own attribute `step`.
+"""The steps of one optimizer, seen from its own attribute: `step`, or `construct` of MindSpore.
 
 The instance is changed, not its class: other optimizers of that class are none of our business.
 """
@@ -7,19 +7,21 @@ import types
 _WITHOUT = object()
 
 
-def hook(monitor, watched):
-    """Replaces watched.optimizer.step; returns what takes that back."""
+def hook(monitor, watched, method="step"):
+    """Replaces this method of watched.optimizer; returns what takes that back."""
     optimizer = watched.optimizer
-    before = vars(optimizer).get("step", _WITHOUT) if hasattr(optimizer, "__dict__") else _WITHOUT
-    original = optimizer.step
+    before = vars(optimizer).get(method, _WITHOUT)
+    original = getattr(optimizer, method)
     active = [True]
 
     def step(self, *args, **kwargs):
         if not active[0] or not monitor.measuring:
             result = original(*args, **kwargs)
         else:
+            watched.update_arguments = args
             args, kwargs = _after_closure(lambda: monitor.update_begins(watched), args, kwargs)
             result = original(*args, **kwargs)
+            watched.update_arguments = ()
         if active[0]:
             monitor.update_ends(watched)
         return result
@@ -29,16 +31,16 @@ def hook(monitor, watched):
     step.__doc__ = getattr(original, "__doc__", None)
     # A bound method: schedulers ask for its function and its owner.
     replacement = types.MethodType(step, optimizer)
-    optimizer.step = replacement
+    setattr(optimizer, method, replacement)
 
     def unhook():
         active[0] = False
-        if vars(optimizer).get("step") is not replacement:
+        if vars(optimizer).get(method) is not replacement:
             return  # wrapped by somebody else meanwhile: ours stays and does nothing
         if before is _WITHOUT:
-            del optimizer.step
+            delattr(optimizer, method)
         else:
-            optimizer.step = before
+            setattr(optimizer, method, before)
 
     return unhook
 

@@ -1,0 +1,228 @@
+"""The training monitor for MindSpore in dynamic-graph mode: Cells, gradients, parameters, moments.
+
+Communication, module structure and stacks are PyTorch's alone. Moments are parameters of the
+optimizer whose names contain exp_avg_sq or exp_avg.
+"""
+import mindspore
+
+from msprobe import _kinds, _monitor, _optimizer_steps
+from msprobe._session import log
+from msprobe.mindspore import gradients, ranks, values
+
+
+class Parameter:
+    """One trainable parameter under the name it is reported by."""
+
+    def __init__(self, tensor, name):
+        self.tensor = tensor
+        self.name = name
+
+
+class _Cell:
+    """A Cell that is watched."""
+
+    def __init__(self, cell, name):
+        self.cell = cell  # held: its id is the key
+        self.name = name
+        self.micro_steps = 1
+        self.forward = 0
+        self.backward = 0
+        self.slots = ()
+
+
+class Cells(_monitor.Collector):
+    """Cell.__call__ is replaced while a step is measured."""
+
+    def __init__(self, monitor):
+        super().__init__(monitor)
+        settings = monitor.settings
+        self._forward = settings["forward_only"] or not settings["backward_only"]
+        self._backward = settings["backward_only"] or not settings["forward_only"]
+        self._calls = gradients.Backward()
+        self._known = {}
+        self._original = None
+        self._call = None
+        self.active = False
+
+    def watch(self, watched):
+        for stage, model in watched.stages():
+            for path, cell in model.cells_and_names():
+                name = self.engine.name_module(stage, path)
+                if name is None or id(cell) in self._known:
+                    continue
+                known = self._known[id(cell)] = _Cell(cell, name)
+                known.micro_steps = watched.micro_steps
+                known.slots = tuple(
+                    self.engine.slot(table, name + end, task)
+                    for table, task in ((_monitor.ACTV, "actv"), (_monitor.ACTV_GRAD, "actv_grad"))
+                    for end in (".input", ".output"))
+
+    def start(self):
+        for known in self._known.values():
+            known.forward = known.backward = 0
+        if self.active:
+            return
+        self.active = True
+        owner = mindspore.nn.Cell
+        if owner.__call__ is self._call:
+            return
+        original, known_cells, cells = owner.__call__, self._known, self
+
+        def call(self, *args, **kwargs):
+            known = known_cells.get(id(self)) if cells.active and cells._call is call else None
+            if known is None:
+                return original(self, *args, **kwargs)
+            return cells._observe(original, known, args, kwargs)
+
+        self._original, self._call = original, call
+        owner.__call__ = call
+
+    def stop(self):
+        self.active = False
+        if mindspore.nn.Cell.__call__ is self._call:
+            mindspore.nn.Cell.__call__ = self._original
+        self._call = None
+
+    def before_update(self, watched):
+        self._calls.finish()
+
+    def _observe(self, original, known, args, kwargs):
+        calls = self._calls.forward()
+        depth = len(calls)
+        ends, passed = self._pass_inputs(known, args, kwargs)
+        try:
+            output = original(known.cell, *passed[0], **passed[1])
+        finally:
+            del calls[depth:]
+        self._record(known, args, kwargs, output)
+        return self._pass_output(known, ends, output)
+
+    def _pass_inputs(self, known, args, kwargs):
+        if not self._backward or not gradients.available():
+            return None, (args, kwargs)
+        try:
+            ends = gradients.CallGradients(
+                self._calls, lambda: None,
+                lambda of_outputs, of_inputs: self._end(known, of_inputs, of_outputs))
+            self._calls.forward().append(ends)
+            return ends, ends.pass_inputs(args, kwargs)
+        except Exception as error:  # training goes on
+            self.monitor.failed("inputs of %s" % known.name, error)
+            return None, (args, kwargs)
+
+    def _pass_output(self, known, ends, output):
+        try:
+            return output if ends is None else ends.pass_output(output)
+        except Exception as error:  # training goes on
+            self.monitor.failed("output of %s" % known.name, error)
+            return output
+
+    @_monitor.guarded
+    def _record(self, known, args, kwargs, output):
+        if self._forward:
+            micro_step = known.forward
+            known.forward = (micro_step + 1) % known.micro_steps
+            self.engine.forward(known.slots[0], known.slots[1], micro_step, args, kwargs, output)
+
+    @_monitor.guarded
+    def _end(self, known, of_inputs, of_outputs):
+        if self.active:
+            micro_step = known.backward
+            known.backward = (micro_step + 1) % known.micro_steps
+            self.engine.values(known.slots[2], micro_step, of_inputs)
+            self.engine.values(known.slots[3], micro_step, of_outputs)
+
+
+class ParameterTables(_monitor.Collector):
+    """Gradients that the optimizer is given, its moments, and parameters before and after."""
+
+    def __init__(self, monitor):
+        super().__init__(monitor)
+        self._lists = {}
+
+    def watch(self, watched):
+        settings, slot = self.monitor.settings, self.engine.slot
+        names = [parameter.name for parameter in watched.parameters]
+
+        def slots(key, table, task):
+            return [slot(table, name, task) for name in names] if settings[key] else []
+
+        moments = {"exp_avg": [], "exp_avg_sq": []}
+        if settings["mv_distribution"]:
+            for name, tensor in watched.optimizer.parameters_and_names():
+                task = "exp_avg_sq" if "exp_avg_sq" in name else "exp_avg"
+                table = _monitor.EXP_AVG_SQ if task == "exp_avg_sq" else _monitor.EXP_AVG
+                if task in name:
+                    moments[task].append((slot(table, "0:" + name, task), tensor))
+        self._lists[id(watched)] = (slots("wg_distribution", _monitor.GRAD_REDUCED, "post_grad"),
+                                    slots("param_distribution", _monitor.PARAM_ORIGIN,
+                                          "param_origin"),
+                                    slots("param_distribution", _monitor.PARAM_UPDATED,
+                                          "param_updated"), moments)
+
+    def before_update(self, watched):
+        reduced, origin, _, moments = self._lists[id(watched)]
+        if reduced:
+            self.engine.table(reduced, self._given(watched))
+        for pairs in moments.values():
+            self.engine.table([slot for slot, _ in pairs], [tensor for _, tensor in pairs])
+        if origin:
+            self.engine.table(origin, [parameter.tensor for parameter in watched.parameters])
+
+    def after_update(self, watched):
+        updated = self._lists[id(watched)][2]
+        if updated:
+            self.engine.table(updated, [parameter.tensor for parameter in watched.parameters])
+
+    @staticmethod
+    def _given(watched):
+        """The gradients in the optimizer's call, in the order of its parameters."""
+        given = watched.update_arguments[0] if watched.update_arguments else ()
+        given = given if isinstance(given, (list, tuple)) else ()
+        by_parameter = {id(tensor): gradient
+                        for tensor, gradient in zip(watched.optimizer.parameters, given)}
+        return [by_parameter.get(id(parameter.tensor)) for parameter in watched.parameters]
+
+
+class TrainerMon(_monitor.Monitor):
+    """Watches a training: statistics of activations, gradients, parameters and moments of the steps
+    that its configuration selects."""
+
+    def __init__(self, config_file_path, process_group=None, params_have_main_grad=True,
+                 opt_ty=None):
+        values.configure()
+        super().__init__("mindspore", config_file_path)
+        rank = ranks.rank()
+        self.place = _monitor.Place(rank if rank >= 0 else None)
+        self.put_place()
+
+    def set_monitor(self, model, optimizer, grad_acc_steps=1, tp_group=None, dp_group=None,
+                    start_iteration=0):
+        """Watches a Cell, or the chunks of a pipeline, through the steps of `optimizer`."""
+        models = list(model) if isinstance(model, (list, tuple)) else [model]
+        if optimizer is None or not all(isinstance(item, mindspore.nn.Cell) for item in models):
+            log(_kinds.LOG_ERROR, "monitor: nothing is watched: set_monitor needs a Cell, or a list "
+                                  "of them, and the optimizer whose steps are counted")
+            return
+        watched = _monitor.Watched(models, optimizer,
+                                   self.count("grad_acc_steps", grad_acc_steps, 1), 0)
+        self._quietly(self.watch, watched, self.count("start_iteration", start_iteration, 0))
+
+    def make_collectors(self):
+        settings = self.settings
+        for key in ("print_struct", "stack_info", "mg_direction", "ur_distribution"):
+            if settings[key]:
+                self.say_once(_kinds.LOG_WARNING, "monitor: %s is not there for MindSpore" % key)
+        for watched in self.watched:
+            named = [Parameter(tensor, self.engine.name_parameter(stage, path))
+                     for stage, model in watched.stages()
+                     for path, tensor in model.parameters_and_names() if tensor.requires_grad]
+            watched.parameters = [parameter for parameter in named if parameter.name is not None]
+        collectors = [ParameterTables(self)]
+        if settings["xy_distribution"]:
+            collectors.append(Cells(self))
+        return collectors
+
+    def hook_optimizer(self, watched):
+        return _optimizer_steps.hook(
+            self, watched, "step" if hasattr(watched.optimizer, "step") else "construct")
