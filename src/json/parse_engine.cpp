@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include <fmt/format.h>
@@ -271,7 +269,7 @@ class Bridge {
     if (depth_ > 0 && stream_.AtEnd()) {
       return true;
     }
-    return Note() && Number(stream_.Before(length));
+    return Note() && handler_.OnNumber(stream_.Before(length));
   }
   // Never called in the modes we use.
   bool Int(int /*unused*/) { return false; }
@@ -293,23 +291,6 @@ class Bridge {
   bool Deeper() {
     too_deep_ = ++depth_ > max_depth_;
     return !too_deep_ && Note();
-  }
-
-  bool Number(std::string_view digits) {
-    const char* begin = digits.data();
-    const char* end = begin + digits.size();
-    int64_t integer = 0;
-    const auto as_integer = std::from_chars(begin, end, integer);
-    if (as_integer.ec == std::errc() && as_integer.ptr == end) {
-      return handler_.OnInt(integer);
-    }
-    double value = 0;
-    const auto as_float = std::from_chars(begin, end, value);
-    if (as_float.ec == std::errc::result_out_of_range) {
-      value = std::strtod(std::string(digits).c_str(),
-                          nullptr);  // zero or infinity, as Python reads it
-    }
-    return handler_.OnFloat(value, digits);
   }
 
   const TextStream& stream_;

@@ -15,6 +15,9 @@ class Handler {
   virtual ~Handler() = default;
   virtual bool OnNull() = 0;
   virtual bool OnBool(bool value) = 0;
+  // A number as written. Decodes it and calls one of the two below, unless a handler that wants few
+  // numbers decides otherwise.
+  virtual bool OnNumber(std::string_view digits);
   virtual bool OnInt(int64_t value) = 0;
   // Floats, and integers beyond int64. `digits` is the number as written.
   virtual bool OnFloat(double value, std::string_view digits) = 0;

@@ -68,6 +68,14 @@ class FactsReader final : public json::Handler {
     role_ = Role::kOther;
     return true;
   }
+  // Shapes, means and norms are not decoded: half of the numbers.
+  bool OnNumber(std::string_view digits) override {
+    if (role_ == Role::kOther) {
+      Start();
+      return true;
+    }
+    return json::Handler::OnNumber(digits);
+  }
   bool OnInt(int64_t value) override { return Number(static_cast<double>(value)); }
   bool OnFloat(double value, std::string_view /*digits*/) override { return Number(value); }
   bool OnText(std::string_view value) override {

@@ -1,0 +1,37 @@
+// The input as the text of a dump.json: cut into entries, each judged and read as a communication.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <string_view>
+
+#include "src/analysis/nan/badness.h"
+#include "src/analysis/nan/communication.h"
+#include "src/analysis/nan/levels.h"
+#include "src/dump/entry_scan.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  namespace nan = msprobe::analysis::nan;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto visit = [](const msprobe::dump::ScannedEntry& entry,
+                        const msprobe::dump::EntryScanOutcome& /*so_far*/) {
+    const msprobe::Result<nan::EntryFacts> facts = nan::ReadEntryFacts(entry.text, kInfinity);
+    // What is found bad must not have been passed over as good.
+    if (facts.ok() && facts->output != 0 && !entry.may_hold_non_finite &&
+        entry.text.find_first_of("eE") == std::string_view::npos) {
+      std::abort();
+    }
+    const auto tree = msprobe::json::ParseValueTree(entry.text);
+    if (tree.ok()) {
+      static_cast<void>(nan::JudgeEntry(entry.name, *tree));
+      for (const char* name : {"Distributed.batch_isend_irecv.0.forward",
+                               "Distributed.gather.0.forward", "Distributed.recv.0.forward"}) {
+        static_cast<void>(nan::ReadCommunication(name, *tree, false, kInfinity));
+      }
+    }
+    return true;
+  };
+  static_cast<void>(msprobe::dump::ScanEntryText(text, visit).ok());
+  return 0;
+}

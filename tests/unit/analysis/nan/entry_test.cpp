@@ -1,0 +1,157 @@
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "src/analysis/nan/badness.h"
+#include "src/analysis/nan/communication.h"
+#include "src/analysis/nan/levels.h"
+
+namespace msprobe::analysis::nan {
+namespace {
+
+constexpr double kNoThreshold = std::numeric_limits<double>::infinity();
+
+EntryFacts Facts(std::string_view text, double threshold = kNoThreshold) {
+  const Result<EntryFacts> facts = ReadEntryFacts(text, threshold);
+  EXPECT_TRUE(facts.ok()) << facts.status().message();
+  return facts.ok() ? *facts : EntryFacts();
+}
+
+CommunicationCall Call(std::string_view name, std::string_view text, bool mindspore = false) {
+  const Result<dump::EntryTree> tree = json::ParseValueTree(text);
+  EXPECT_TRUE(tree.ok());
+  return ReadCommunication(name, *tree, mindspore, kNoThreshold);
+}
+
+std::optional<LevelFinding> Judged(std::string_view name, std::string_view text) {
+  const Result<dump::EntryTree> tree = json::ParseValueTree(text);
+  EXPECT_TRUE(tree.ok());
+  return JudgeEntry(name, *tree);
+}
+
+TEST(Badness, ReadsEverySpelling) {
+  EXPECT_EQ(Facts(R"({"output": [{"Max": NaN, "Min": NaN}]})").output, kNan);
+  EXPECT_EQ(Facts(R"({"output": [{"Max": "nan\t", "Min": "NAN"}]})").output, kNan);
+  EXPECT_EQ(Facts(R"({"output": [{"Max": Infinity, "Min": "-inf"}]})").output,
+            kPositiveInfinity | kNegativeInfinity);
+  EXPECT_EQ(Facts(R"({"output": [{"Max": 1, "Min": 0, "Mean": NaN, "Norm": Infinity}]})").output,
+            0);
+}
+
+TEST(Badness, LooksIntoNestedListsAndMaps) {
+  EXPECT_EQ(Facts(R"({"input_args": [[{"a": {"Max": NaN, "Min": 0}}]]})").first_input, kNan);
+  EXPECT_EQ(Facts(R"({"input_kwargs": {"x": [{"Max": NaN, "Min": 0}]}})").other_inputs, kNan);
+  EXPECT_EQ(Facts(R"({"output": {"values": {"Max": NaN, "Min": 0}}})").output, kNan);
+}
+
+TEST(Badness, TellsTheFirstArgumentFromTheOthers) {
+  const EntryFacts facts =
+      Facts(R"({"input_args": [{"Max": 1, "Min": 0}, {"Max": NaN, "Min": 0}]})");
+  EXPECT_EQ(facts.first_input, 0);
+  EXPECT_EQ(facts.other_inputs, kNan);
+}
+
+TEST(Badness, OutIsABufferAndNoInput) {
+  EXPECT_EQ(Facts(R"({"input_kwargs": {"out": {"Max": NaN, "Min": 0}}})").other_inputs, 0);
+}
+
+TEST(Badness, BadParametersAreInputsAndTold) {
+  const EntryFacts facts = Facts(R"({"parameters": {"weight": {"Max": NaN, "Min": NaN}}})");
+  EXPECT_EQ(facts.other_inputs, kNan);
+  EXPECT_TRUE(facts.has_bad_parameters);
+}
+
+TEST(Badness, ConstantsAreKnownApart) {
+  const EntryFacts facts = Facts(R"({"input_args": [{"type": "float", "value": -Infinity}]})");
+  EXPECT_EQ(facts.constants, kNegativeInfinity);
+  EXPECT_EQ(facts.first_input, 0);
+}
+
+TEST(Badness, AThresholdMakesLargeValuesBad) {
+  EXPECT_EQ(Facts(R"({"output": [{"Max": 1000, "Min": 0}]})", 999).output, kTooLarge);
+  EXPECT_EQ(Facts(R"({"output": [{"Max": 10, "Min": -999}]})", 999).output, 0);
+}
+
+TEST(Badness, ADamagedEntryIsAnError) {
+  EXPECT_FALSE(ReadEntryFacts(R"({"output": [nope]})", kNoThreshold).ok());
+}
+
+TEST(Communication, KnowsWhichCallsMoveData) {
+  EXPECT_TRUE(IsCommunication("Distributed.all_reduce.0.forward"));
+  EXPECT_TRUE(IsCommunication("Distributed.batch_isend_irecv.3.forward"));
+  EXPECT_FALSE(IsCommunication("Distributed.barrier.0.forward"));
+  EXPECT_FALSE(IsCommunication("Torch.gather.0.forward"));
+}
+
+TEST(Communication, BuffersAreNoData) {
+  const char* entry = R"({"input_args": [{"Max": NaN, "Min": NaN}, {"Max": 1, "Min": 0}]})";
+  EXPECT_EQ(Call("Distributed.all_gather_into_tensor.0.forward", entry).data, 0);
+  EXPECT_EQ(Call("Distributed.all_reduce.0.forward", entry).data, kNan);
+  EXPECT_EQ(Call("Distributed.all_gather_into_tensor.0.forward", entry, true).data, kNan);
+}
+
+TEST(Communication, TheOnlyTensorOfACollectiveIsItsData) {
+  EXPECT_EQ(
+      Call("Distributed.all_gather.0.forward", R"({"input_args": [{"Max": NaN, "Min": 0}]})").data,
+      kNan);
+}
+
+TEST(Communication, ARankOfTheGroupIsTranslated) {
+  const CommunicationCall call =
+      Call("Distributed.broadcast.0.forward",
+           R"({"input_args": [{"Max": 1, "Min": 0}, {"type": "int", "value": 1}],
+          "input_kwargs": {"group": {"type": "torch.ProcessGroup", "group_ranks": [6, 4]}}})");
+  EXPECT_EQ(call.channel.root, 4);
+  EXPECT_EQ(call.channel.group, (std::vector<int64_t>{4, 6}));
+  EXPECT_EQ(call.channel.contributors, Contributors::kRoot);
+}
+
+TEST(Communication, ABatchIsSeveralTransfers) {
+  const CommunicationCall call =
+      Call("Distributed.batch_isend_irecv.0.forward",
+           R"({"input_args": [[{"op": "isend", "peer": 3, "tensor": {"Max": NaN, "Min": 0}},
+                          {"op": "irecv", "peer": 1, "tensor": {"Max": NaN, "Min": 0}}]],
+          "output": [[{"op": "isend", "peer": 3, "tensor": {"Max": NaN, "Min": 0}},
+                      {"op": "irecv", "peer": 1, "tensor": {"Max": 1, "Min": 0}}]]})");
+  ASSERT_EQ(call.transfers.size(), 2u);
+  EXPECT_EQ(call.transfers[0].peer, 3);
+  EXPECT_EQ(call.transfers[0].data, kNan);
+  EXPECT_EQ(call.transfers[1].kind, TransferKind::kReceive);
+  EXPECT_EQ(call.transfers[1].data, 0);
+  EXPECT_EQ(call.transfers[1].output, 0);
+}
+
+TEST(Levels, FollowInputsAndOutputs) {
+  const auto level = [](const char* text) { return Judged("Torch.x.0.forward", text)->level; };
+  EXPECT_EQ(level(R"({"input_args": [{"Max": 1, "Min": 0}], "output": [{"Max": NaN, "Min": 0}]})"),
+            Level::kCritical);
+  EXPECT_EQ(
+      level(R"({"input_args": [{"Max": NaN, "Min": 0}], "output": [{"Max": NaN, "Min": 0}]})"),
+      Level::kHigh);
+  EXPECT_EQ(level(R"({"input_args": [{"Max": NaN, "Min": 0}], "output": [{"Max": 1, "Min": 0}]})"),
+            Level::kMedium);
+}
+
+TEST(Levels, AGrowingNormIsAMutation) {
+  const auto finding = Judged("Torch.x.0.forward",
+                              R"({"input_args": [{"type": "torch.Tensor", "Norm": 1.0}],
+                                  "output": [{"type": "torch.Tensor", "Norm": 101.0}]})");
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->scene, Scene::kMutation);
+  EXPECT_FALSE(Judged("Torch.x.0.forward",
+                      R"({"input_args": [{"type": "torch.Tensor", "Norm": 1.0}],
+                          "output": [{"type": "torch.Tensor", "Norm": 100.0}]})"));
+}
+
+TEST(Levels, BuffersMayHoldAnything) {
+  EXPECT_FALSE(
+      Judged("Torch.empty.0.forward", R"({"input_args": [], "output": [{"Max": NaN, "Min": 0}]})"));
+  EXPECT_FALSE(
+      Judged("Distributed.recv.0.forward",
+             R"({"input_args": [{"Max": NaN, "Min": 0}], "output": [{"Max": 1, "Min": 0}]})"));
+}
+
+}  // namespace
+}  // namespace msprobe::analysis::nan

@@ -1,0 +1,226 @@
+#include "src/analysis/nan/search.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace msprobe::analysis::nan {
+namespace {
+
+// Ranks written down operator by operator.
+class Ranks {
+ public:
+  explicit Ranks(size_t count) : ranks_(count) {
+    for (size_t i = 0; i < count; ++i) {
+      ranks_[i].rank = static_cast<int64_t>(i);
+    }
+  }
+
+  Operator& Compute(size_t rank, std::string_view name, Badness input, Badness output) {
+    Operator one;
+    one.name = ranks_[rank].names->Keep(name);
+    one.index = static_cast<uint32_t>(ranks_[rank].operator_count++);
+    one.input = input;
+    one.output = output;
+    ranks_[rank].operators.push_back(one);
+    return ranks_[rank].operators.back();
+  }
+
+  // Good operators leave no trace but the time they take.
+  void Good(size_t rank, uint64_t count) { ranks_[rank].operator_count += count; }
+
+  void Collective(size_t rank, std::string_view api, Badness data, Badness output,
+                  int64_t root = -1) {
+    RankDump& dump = ranks_[rank];
+    Operator& one = Compute(rank, "Distributed." + std::string(api), data, output);
+    one.call = static_cast<uint32_t>(dump.calls.size());
+    Channel channel;
+    channel.api = api;
+    channel.root = root;
+    channel.contributors = root >= 0 ? Contributors::kRoot : Contributors::kAll;
+    Call call;
+    call.channel = static_cast<uint32_t>(dump.channels.size());
+    dump.channels.push_back(channel);
+    dump.calls.push_back(call);
+  }
+
+  void Transfers(size_t rank, std::vector<Transfer> transfers) {
+    RankDump& dump = ranks_[rank];
+    Operator& one = Compute(rank, "Distributed.p2p", 0, 0);
+    one.call = static_cast<uint32_t>(dump.calls.size());
+    Call call;
+    call.first_transfer = static_cast<uint32_t>(dump.transfers.size());
+    call.transfer_count = static_cast<uint32_t>(transfers.size());
+    for (const Transfer& transfer : transfers) {
+      one.input |= transfer.data;
+      one.output |= transfer.output;
+      dump.transfers.push_back(transfer);
+    }
+    dump.calls.push_back(call);
+  }
+
+  SearchResult Search(bool mask_aware = true) {
+    matching_ = MatchCalls(ranks_);
+    return nan::Search(ranks_, matching_, {mask_aware});
+  }
+
+  std::string Name(const Origin& origin) const {
+    return std::to_string(origin.rank_place) + " " +
+           std::string(ranks_[origin.rank_place].operators[origin.operator_place].name);
+  }
+  const std::vector<RankDump>& ranks() const { return ranks_; }
+
+ private:
+  std::vector<RankDump> ranks_;
+  Matching matching_;
+};
+
+Transfer Send(int64_t to, Badness data) { return {TransferKind::kSend, to, data, data}; }
+Transfer Receive(int64_t from, Badness output) { return {TransferKind::kReceive, from, 0, output}; }
+
+TEST(Search, AnOperatorWithGoodInputsAndBadOutputsIsTheOrigin) {
+  Ranks ranks(1);
+  ranks.Compute(0, "Torch.log.0.forward", 0, kNan);
+  ranks.Compute(0, "Torch.mul.0.forward", kNan, kNan);
+  const SearchResult result = ranks.Search();
+  ASSERT_EQ(result.origins.size(), 1u);
+  EXPECT_EQ(ranks.Name(result.origins[0]), "0 Torch.log.0.forward");
+  EXPECT_TRUE(result.weak.empty());
+}
+
+TEST(Search, AReceiverIsNotBlamedForWhatItWasSent) {
+  Ranks ranks(2);
+  ranks.Compute(0, "Torch.exp.0.forward", 0, kPositiveInfinity);
+  ranks.Transfers(0, {Send(1, kPositiveInfinity)});
+  ranks.Transfers(1, {Receive(0, kPositiveInfinity)});
+  const SearchResult result = ranks.Search();
+  ASSERT_EQ(result.origins.size(), 1u);
+  EXPECT_EQ(ranks.Name(result.origins[0]), "0 Torch.exp.0.forward");
+  ASSERT_EQ(result.arrivals.size(), 1u);
+  EXPECT_EQ(result.arrivals[0].to_rank, 1u);
+}
+
+TEST(Search, ACommunicationIsTheOriginWhenNothingBadWentIn) {
+  Ranks ranks(2);
+  ranks.Collective(0, "all_reduce", 0, kNan);
+  ranks.Collective(1, "all_reduce", 0, kNan);
+  const SearchResult result = ranks.Search();
+  ASSERT_EQ(result.origins.size(), 1u);
+  EXPECT_EQ(result.origins[0].kind, OriginKind::kCommunication);
+}
+
+TEST(Search, OnlyTheRootOfABroadcastContributes) {
+  Ranks ranks(2);
+  ranks.Collective(0, "broadcast", 0, 0, 0);
+  ranks.Collective(1, "broadcast", kNan, 0, 0);  // its buffer held garbage
+  const SearchResult result = ranks.Search();
+  EXPECT_TRUE(result.origins.empty());
+  EXPECT_TRUE(result.weak.empty());
+}
+
+TEST(Search, ClocksOfRanksMeetInCommunication) {
+  Ranks ranks(2);
+  ranks.Good(0, 50);
+  ranks.Collective(0, "all_reduce", 0, 0);
+  ranks.Compute(0, "Torch.log.0.forward", 0, kNan);
+  ranks.Collective(1, "all_reduce", 0, 0);
+  ranks.Good(1, 5);
+  ranks.Compute(1, "Torch.exp.0.forward", 0, kNan);
+  const SearchResult result = ranks.Search();
+  ASSERT_EQ(result.origins.size(), 2u);
+  EXPECT_EQ(ranks.Name(result.origins[0]), "0 Torch.log.0.forward");
+  EXPECT_GT(result.origins[1].clock, 50);
+}
+
+TEST(Search, ReceivesThatWerePostedFirstDoNotBlock) {
+  Ranks ranks(2);
+  for (const size_t rank : {0U, 1U}) {
+    const auto peer = static_cast<int64_t>(1 - rank);
+    ranks.Transfers(rank, {Receive(peer, rank == 0 ? Badness{0} : kNan)});
+    if (rank == 0) {
+      ranks.Compute(0, "Torch.log.0.forward", 0, kNan);
+    }
+    ranks.Transfers(rank, {Send(peer, rank == 0 ? kNan : Badness{0})});
+    ranks.Compute(rank, "Torch.mul.0.forward", kNan, kNan);
+  }
+  const SearchResult result = ranks.Search();
+  ASSERT_EQ(result.origins.size(), 1u);
+  EXPECT_EQ(ranks.Name(result.origins[0]), "0 Torch.log.0.forward");
+  EXPECT_TRUE(result.weak.empty());
+}
+
+TEST(Search, AMissingPartnerIsSaid) {
+  Ranks ranks(1);
+  ranks.Transfers(0, {Receive(7, kNan)});
+  const SearchResult result = ranks.Search();
+  ASSERT_EQ(result.origins.size(), 1u);
+  EXPECT_EQ(result.origins[0].kind, OriginKind::kMissingPartner);
+  EXPECT_EQ(result.unmatched_calls, 1u);
+}
+
+TEST(Search, BadInputsFromNowhereAreAWeakAnswer) {
+  Ranks ranks(1);
+  ranks.Compute(0, "Torch.cat.0.forward", kNan, kNan);
+  ranks.Compute(0, "Torch.mul.0.forward", kNan, kNan);
+  const SearchResult result = ranks.Search();
+  EXPECT_TRUE(result.origins.empty());
+  ASSERT_EQ(result.weak.size(), 1u);
+  EXPECT_EQ(result.weak[0].kind, OriginKind::kExternalInput);
+}
+
+TEST(Search, AMaskIsNoOriginUnlessAskedFor) {
+  Ranks ranks(1);
+  ranks.Compute(0, "Tensor.masked_fill.0.forward", 0, kNegativeInfinity).behaviour =
+      Behaviour::kFill;
+  ranks.Compute(0, "Functional.softmax.0.forward", kNegativeInfinity, 0);
+  EXPECT_TRUE(ranks.Search().origins.empty());
+  EXPECT_TRUE(ranks.Search().weak.empty());
+  EXPECT_EQ(ranks.Search(false).origins.size(), 1u);
+}
+
+TEST(Search, ARowThatIsMaskedAsAWholeIsAnOrigin) {
+  Ranks ranks(1);
+  ranks.Compute(0, "Tensor.masked_fill.0.forward", 0, kNegativeInfinity).behaviour =
+      Behaviour::kFill;
+  ranks.Compute(0, "Functional.softmax.0.forward", kNegativeInfinity, kNan);
+  const SearchResult result = ranks.Search();
+  ASSERT_EQ(result.origins.size(), 1u);
+  EXPECT_EQ(result.origins[0].kind, OriginKind::kMaskedRow);
+}
+
+TEST(Search, UninitialisedMemoryIsNoOriginUntilItIsRead) {
+  Ranks ranks(1);
+  ranks.Compute(0, "Torch.empty.0.forward", 0, kNan).behaviour = Behaviour::kUninitialised;
+  EXPECT_TRUE(ranks.Search().origins.empty());
+  EXPECT_TRUE(ranks.Search().weak.empty());
+  ranks.Compute(0, "Torch.add.0.forward", kNan, kNan);
+  ASSERT_EQ(ranks.Search().weak.size(), 1u);
+  EXPECT_EQ(ranks.Search().weak[0].kind, OriginKind::kUninitialised);
+}
+
+TEST(Search, InFrontOfAllCommunicationEveryRankReportsItsOwn) {
+  Ranks ranks(3);
+  ranks.Compute(1, "Torch.log.0.forward", 0, kNan);
+  ranks.Good(2, 3);
+  ranks.Compute(2, "Torch.sqrt.0.forward", 0, kNan);
+  for (size_t rank = 0; rank < 3; ++rank) {
+    ranks.Collective(rank, "all_reduce", rank == 0 ? Badness{0} : kNan, kNan);
+  }
+  const SearchResult result = ranks.Search();
+  EXPECT_EQ(ReportedOrigins(ranks.ranks(), result.origins).size(), 2u);
+}
+
+TEST(Search, CollectivesInAnotherOrderEndNeverthelessAndAreTold) {
+  Ranks ranks(2);
+  ranks.Collective(0, "all_reduce", 0, 0);
+  ranks.Collective(0, "all_gather", 0, 0);
+  ranks.Collective(1, "all_gather", 0, 0);
+  ranks.Collective(1, "all_reduce", 0, 0);
+  const SearchResult result = ranks.Search();
+  EXPECT_EQ(result.matched_events, 2u);
+  EXPECT_EQ(result.warnings.size(), 1u);
+}
+
+}  // namespace
+}  // namespace msprobe::analysis::nan

@@ -1,0 +1,129 @@
+#include "src/dump/entry_scan.h"
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace msprobe::dump {
+namespace {
+
+struct Seen {
+  std::vector<std::string> names;
+  std::vector<std::string> texts;
+  std::vector<bool> suspicious;
+  Result<EntryScanOutcome> outcome = EntryScanOutcome();
+};
+
+Seen Scan(std::string_view text) {
+  Seen seen;
+  seen.outcome = ScanEntryText(text, [&](const ScannedEntry& entry, const EntryScanOutcome&) {
+    EXPECT_EQ(entry.text, text.substr(entry.offset, entry.text.size()));
+    seen.names.emplace_back(entry.name);
+    seen.texts.emplace_back(entry.text);
+    seen.suspicious.push_back(entry.may_hold_non_finite);
+    return true;
+  });
+  return seen;
+}
+
+TEST(EntryScan, HandsOutNamesAndTexts) {
+  const Seen seen = Scan(R"({"task": "statistics", "framework": "pytorch",
+    "data": {"A.b.0.forward": {"x": [1, {"y": "}]"}]}, "C": null}, "more": [1]})");
+  ASSERT_TRUE(seen.outcome.ok());
+  EXPECT_EQ(seen.names, (std::vector<std::string>{"A.b.0.forward", "C"}));
+  EXPECT_EQ(seen.texts[0], R"({"x": [1, {"y": "}]"}]})");
+  EXPECT_EQ(seen.outcome->framework, "pytorch");
+  EXPECT_TRUE(seen.outcome->has_data);
+  EXPECT_FALSE(seen.outcome->truncated);
+  EXPECT_EQ(seen.outcome->entry_count, 2u);
+}
+
+TEST(EntryScan, TellsEntriesThatMayHoldNonFiniteValues) {
+  for (const char* bad :
+       {"NaN", "Infinity", "-Infinity", R"("nan")", R"("INF")", R"("-inf")", R"("nan\t")"}) {
+    for (size_t padding = 0; padding < 130; ++padding) {
+      const std::string blanks(padding, ' ');
+      const Seen seen =
+          Scan(R"({"data": {"A": {"k": )" + blanks + bad + R"(}, "B": {"Max": 1.0}}})");
+      ASSERT_EQ(seen.suspicious.size(), 2u) << bad << padding;
+      EXPECT_TRUE(seen.suspicious[0]) << bad << padding;
+      EXPECT_FALSE(seen.suspicious[1]) << bad << padding;
+    }
+  }
+}
+
+TEST(EntryScan, GoodEntriesAreNotSuspicious) {
+  const Seen seen = Scan(
+      R"({"data": {"A": {"input_args": [{"type": "torch.Tensor", "Max": 1, "Min": -1, "Mean": 0, "In": "Name"}]}}})");
+  ASSERT_EQ(seen.suspicious.size(), 1u);
+  EXPECT_FALSE(seen.suspicious[0]);
+}
+
+TEST(EntryScan, DecodesEscapedNames) {
+  const Seen seen = Scan(R"({"data": {"A\u00e9\"b": {}}})");
+  EXPECT_EQ(seen.names, std::vector<std::string>{"A\xc3\xa9\"b"});
+}
+
+TEST(EntryScan, DeliversTheCompleteEntriesOfEveryPrefix) {
+  const std::string whole = R"({"data": {"A": {"k": [1, 2]}, "B": {"t": "a\"b"}, "C": {}}})";
+  for (size_t length = 0; length < whole.size(); ++length) {
+    const Seen seen = Scan(std::string_view(whole).substr(0, length));
+    ASSERT_TRUE(seen.outcome.ok()) << length;
+    EXPECT_TRUE(seen.outcome->truncated) << length;
+    for (const std::string& text : seen.texts) {
+      EXPECT_EQ(text.back(), '}');
+    }
+  }
+  EXPECT_EQ(Scan(whole).names.size(), 3u);
+}
+
+TEST(EntryScan, RefusesWhatIsNoObject) {
+  EXPECT_FALSE(Scan("[1, 2]").outcome.ok());
+  EXPECT_FALSE(Scan(R"({"data": {"A" 1}})").outcome.ok());
+  EXPECT_FALSE(Scan(R"({"data": {1: 2}})").outcome.ok());
+  EXPECT_FALSE(Scan(R"({"data": {"A": {} "B": {}}})").outcome.ok());
+}
+
+TEST(EntryScan, AMillionOpenBracketsAreNoProblem) {
+  const std::string deep = R"({"data": {"A": )" + std::string(1'000'000, '[');
+  const Seen seen = Scan(deep);
+  ASSERT_TRUE(seen.outcome.ok());
+  EXPECT_TRUE(seen.outcome->truncated);
+  EXPECT_TRUE(seen.names.empty());
+}
+
+TEST(EntryScan, AgreesWithTheParserOnRandomDocuments) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 300; ++round) {
+    std::string value = "{";
+    const int members = static_cast<int>(random() % 6);
+    for (int i = 0; i < members; ++i) {
+      value += (i > 0 ? ", " : "") + std::string("\"k") + std::to_string(i) + "\": ";
+      switch (random() % 5) {
+        case 0:
+          value += "[" + std::string(random() % 90, ' ') + "1, [2]]";
+          break;
+        case 1:
+          value += "\"" + std::string(random() % 70, '{') + "\\\\\"";
+          break;
+        case 2:
+          value += "{\"Max\": -0.5e3}";
+          break;
+        case 3:
+          value += "\"" + std::string(random() % 70, ']') + "\"";
+          break;
+        default:
+          value += "null";
+      }
+    }
+    value += "}";
+    const Seen seen = Scan("{\"data\": {\"A\": " + value + ", \"B\": " + value + "}}");
+    ASSERT_TRUE(seen.outcome.ok());
+    EXPECT_EQ(seen.texts, (std::vector<std::string>{value, value}));
+  }
+}
+
+}  // namespace
+}  // namespace msprobe::dump
