@@ -82,7 +82,7 @@ Result<ExitCode> MonitorTopCommand::Run(const Context& context) {
   if (!once_ && terminal) {
     return Live(context, run);
   }
-  MSP_RETURN_IF_ERROR(run.Look(monitor::RunFollower::Clock::now()));
+  MSP_RETURN_IF_ERROR(FirstLook(run));
   view_.width = terminal ? context.width : std::max<size_t>(context.width, 120);
   view_.height = lines_;
   view_.now = std::filesystem::file_time_type::clock::now();
@@ -90,9 +90,19 @@ Result<ExitCode> MonitorTopCommand::Run(const Context& context) {
   return ExitCode::kDone;
 }
 
+Status MonitorTopCommand::FirstLook(monitor::RunFollower& run) const {
+  MSP_RETURN_IF_ERROR(run.Look(monitor::RunFollower::Clock::now()));
+  const std::vector<std::string>& known = run.ops();
+  if (!known.empty() && std::find(known.begin(), known.end(), run.op()) == known.end()) {
+    return NotFoundError("the run has no statistic \"" + run.op() + "\"")
+        .WithHint("it has: " + base::Join(known, " "));
+  }
+  return OkStatus();
+}
+
 Result<ExitCode> MonitorTopCommand::Live(const Context&, monitor::RunFollower& run) {
   using Clock = monitor::RunFollower::Clock;
-  MSP_RETURN_IF_ERROR(run.Look(Clock::now()));  // its error is for the ordinary screen
+  MSP_RETURN_IF_ERROR(FirstLook(run));  // its error is for the ordinary screen
   TerminalScreen screen;
   MSP_RETURN_IF_ERROR(screen.Open());
   view_.keys = true;

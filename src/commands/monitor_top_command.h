@@ -20,6 +20,7 @@ class MonitorTopCommand final : public Command {
   Result<ExitCode> Run(const Context& context) override;
 
  private:
+  Status FirstLook(monitor::RunFollower& run) const;
   Result<ExitCode> Live(const Context& context, monitor::RunFollower& run);
   // False when the loop is to end.
   bool Handle(const Key& key, monitor::RunFollower& run);

@@ -67,6 +67,9 @@ def check_file(folder):
 
     report(folder / "run", "-o", folder / "less.html", "--tables", "actv", "--statistics", "norm")
     assert (folder / "less.html").stat().st_size < (folder / "a.html").stat().st_size
+    said = report(folder / "run", "-o", folder / "x.html", "--statistics", "norms", fails=True)
+    assert 'no statistic "norms"' in said, said
+    assert '"actvs"' in report(folder / "run", "-o", folder / "x.html", "--tables", "actvs", fails=True)
     assert "none" in report(folder / "none", "-o", folder / "x.html", fails=True)
     assert not (folder / "x.html").exists()
     assert "/proc/none" in report(folder / "run", "-o", "/proc/none/x.html", fails=True)

@@ -130,6 +130,9 @@ class Top(unittest.TestCase):
         run = subprocess.run([MSPROBE, "monitor", "top", "/nowhere", "--once"], stderr=subprocess.PIPE, check=False)
         self.assertEqual(run.returncode, 3)
         self.assertIn(b"/nowhere", run.stderr)
+        code, text = self.once("--statistic", "norms")
+        self.assertEqual(code, 3)
+        self.assertIn('no statistic "norms"', text)
 
     def test_follows_what_grows(self):
         screen = self.screen()

@@ -49,6 +49,34 @@ void Describe(const Run& run, ReportOutcome& outcome) {
   outcome.ranks = ranks.size();
 }
 
+// A name that no run has is a slip: the page would be empty, or lack what was meant.
+Status CheckNames(const std::vector<Run>& runs, const ReportOptions& options) {
+  std::set<std::string> tables;
+  std::set<std::string> ops;
+  for (const Run& run : runs) {
+    for (const Series& series : run.series) {
+      tables.insert(series.table);
+      for (const auto& [op, values] : series.values) {
+        ops.insert(op);
+      }
+    }
+  }
+  const auto check = [](std::string_view kind, const std::vector<std::string>& wanted,
+                        const std::set<std::string>& known) {
+    for (const std::string& name : wanted) {
+      if (!known.contains(name)) {
+        return NotFoundError(fmt::format("the run has no {} \"{}\"", kind, name))
+            .WithHint(
+                "names are those of the files: table actv of actv_0-9.csv, statistic norm of "
+                "its columns");
+      }
+    }
+    return OkStatus();
+  };
+  MSP_RETURN_IF_ERROR(check("table", options.read.tables, tables));
+  return check("statistic", options.read.ops, ops);
+}
+
 }  // namespace
 
 Result<ReportOutcome> WriteReport(const ReportOptions& options) {
@@ -65,6 +93,7 @@ Result<ReportOutcome> WriteReport(const ReportOptions& options) {
     MSP_ASSIGN_OR_RETURN(Run second, ReadRun(options.other, options.read));
     runs.push_back(std::move(second));
   }
+  MSP_RETURN_IF_ERROR(CheckNames(runs, options));
   ReportOutcome outcome;
   Describe(runs[0], outcome);
   base::ThreadPool pool(0);
