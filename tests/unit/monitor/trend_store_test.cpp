@@ -115,5 +115,19 @@ TEST(StoreWriter, MakesEachStepReadableAndGoesOnInAFileThatIsThere) {
   UseSqlite(nullptr);
 }
 
+TEST(StoreWriter, TakesTheSharedLibraryOfTheMachineOrSaysWhatToInstall) {
+  const TemporaryFolder files;
+  auto writer = MakeStoreWriter(files.path(), 0);
+  if (!writer.ok()) {
+    EXPECT_NE(writer.status().message().find("libsqlite3.so.0"), std::string::npos);
+    EXPECT_NE(writer.status().hint().find("install"), std::string::npos);
+    return;
+  }
+  ASSERT_TRUE((*writer)->Write(StepOf(1, {Op::kNorm}, 1)).ok());
+  ASSERT_TRUE((*writer)->EndStep(1).ok());
+  ASSERT_TRUE((*writer)->Close().ok());
+  EXPECT_EQ(Query(files / "monitor_data.trend.db", "SELECT norm FROM trend_data"), "1.0");
+}
+
 }  // namespace
 }  // namespace msprobe::monitor
