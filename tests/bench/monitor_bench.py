@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""What the training monitor costs: CPU time per training step without it, and with every kind of collector.
+"""What the training monitor costs: CPU time per training step with every kind of collector.
 
 usage: tests/bench/monitor_bench.py [--quick] [--model tiny|medium]... [--mode MODE]... [--folder DIR]
 
-Needs a built shim (PYTHONPATH is set to build/python unless it is set) and a Python with PyTorch. Every mode runs in
-processes of its own on one thread, in turns with all others; given is the median of the steps after two that are not
-counted, of the best turn. "writer" is the CPU time of all threads but the training's, as a share of the time.
+Needs a built shim (PYTHONPATH is set to build/python unless it is set) and a Python with PyTorch. Every mode runs in a
+process of its own on one thread. Every second step is measured by the monitor: steps with and without it stand in turns, so
+that a busy machine slows both; given are the medians of both, the first steps not counted, what the writer thread takes per
+measured step added to the former. "idle": a model whose steps are never selected, in turns with one that has no monitor.
+"writer" is the share of a core, were every step measured. On a file system where many files were deleted lately the kernel
+takes longer to create some: --folder may lead elsewhere.
 """
 import argparse
 import json
@@ -33,7 +36,6 @@ MODES = {
     "all, 6 ops": (ALL, (4.1, 1.20)),
     "all, norm": (dict(ALL, ops=["norm"]), (3.0, 1.12)),
     "idle": (dict(ALL, start_step=10**9), (1.42, 1.02)),
-    "every 10th": (dict(ALL, step_interval=10), (None, None)),
 }
 UNCOUNTED_STEPS = 2
 
@@ -90,34 +92,40 @@ def run_worker(arguments):
     shape = MODELS[arguments.model]
     model = make_model(torch, **shape)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    turns = [(model, optimizer)] * 2
+    if arguments.worker == "idle":  # in turns with a model that has no monitor
+        other = make_model(torch, **shape)
+        turns[1] = (other, torch.optim.Adam(other.parameters(), lr=1e-3))
     keys = MODES[arguments.worker][0]
     if keys is not None:
         os.environ["MONITOR_OUTPUT_DIR"] = arguments.folder
         path = os.path.join(arguments.folder, "config.json")
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(dict(dict(targets={}, ops=SIX), **keys), file)
+            json.dump(dict(dict(targets={}, ops=SIX, step_interval=2), **keys), file)
         from msprobe.pytorch import TrainerMon
         monitor = TrainerMon(path, params_have_main_grad=False)
         monitor.set_monitor(model, optimizer)
     generator = torch.Generator().manual_seed(7)
     size = (shape["batch"], shape["seq"])
-    cpu, own, others = [], [], 0.0
-    begin_all = time.perf_counter()
-    for step in range(UNCOUNTED_STEPS + (3 if arguments.quick else shape["steps"])):
+    own = {True: [], False: []}
+    begin_all = time.process_time() - time.thread_time()
+    steps = 6 if arguments.quick else 2 * shape["steps"]
+    for step in range(UNCOUNTED_STEPS + steps):
         x = torch.randint(0, shape["vocab"], size, generator=generator)
-        begin_cpu, begin_own = time.process_time(), time.thread_time()
+        model, optimizer = turns[step % 2]
+        begin = time.thread_time()
         loss = torch.nn.functional.cross_entropy(model(x).view(-1, shape["vocab"]), x.view(-1))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         if step >= UNCOUNTED_STEPS:
-            cpu.append(time.process_time() - begin_cpu)
-            own.append(time.thread_time() - begin_own)
-            others += cpu[-1] - own[-1]
-    wall = time.perf_counter() - begin_all
+            own[step % 2 == 0].append(time.thread_time() - begin)
+    time.sleep(0.2)  # for the writer
+    others = (time.process_time() - time.thread_time() - begin_all) / (UNCOUNTED_STEPS + steps) * 2
     written = sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(arguments.folder)
                   for name in names if name.endswith(".csv"))
-    print(json.dumps(dict(cpu=statistics.median(cpu), writer=others / wall, bytes=written / (UNCOUNTED_STEPS + len(cpu)),
+    print(json.dumps(dict(on=statistics.median(own[True]), off=statistics.median(own[False]), writer=others,
+                          bytes=2 * written / (UNCOUNTED_STEPS + steps),
                           modules=len(list(model.modules())), parameters=sum(p.numel() for p in model.parameters()))))
 
 
@@ -129,26 +137,23 @@ def measure(model, mode, quick, scratch):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def print_table(model, modes, turns, quick, scratch):
-    results = {mode: [] for mode in modes}
-    for _ in range(turns):
-        for mode in modes:
-            results[mode].append(measure(model, mode, quick, scratch))
-    base = min(result["cpu"] for result in results["none"])
-    first = results["none"][0]
-    print(f"\n{model}: {first['modules']} modules, {first['parameters'] / 1e6:.2f} M parameters")
-    print(f"{'mode':12} {'cpu ms':>9} {'x':>6} {'Python tool x':>14} {'writer %':>9} {'bytes/step':>11}")
+def print_table(model, modes, quick, scratch):
+    print(f"\n{model}")
+    print(f"{'mode':12} {'without ms':>11} {'with ms':>9} {'x':>6} {'Python tool x':>14} {'writer %':>9} {'bytes/step':>11}")
+    none = None
     for mode in modes:
-        best = min(results[mode], key=lambda result: result["cpu"])
+        result = measure(model, mode, quick, scratch)
+        none = none or result
+        without, own = result["off"], result["on"] + result["writer"]
         theirs = MODES[mode][1][list(MODELS).index(model)]
-        print(f"{mode:12} {best['cpu'] * 1e3:9.2f} {best['cpu'] / base:6.3f} {theirs if theirs else '-':>14} "
-              f"{100 * best['writer']:9.2f} {best['bytes']:11.0f}", flush=True)
+        print(f"{mode:12} {without * 1e3:11.2f} {own * 1e3:9.2f} {own / without:6.3f} {theirs:>14} "
+              f"{100 * result['writer'] / own:9.2f} {result['bytes']:11.0f}", flush=True)
+    print(f"{none['modules']} modules, {none['parameters'] / 1e6:.2f} M parameters")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few steps")
-    parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--model", choices=sorted(MODELS), action="append")
     parser.add_argument("--mode", choices=list(MODES), action="append")
     parser.add_argument("--folder", help="where all files go (default: the system's temporary folder)")
@@ -165,7 +170,7 @@ def main():
     modes = ["none"] + [mode for mode in arguments.mode or MODES if mode != "none"]
     with tempfile.TemporaryDirectory(dir=arguments.folder) as scratch:
         for model in arguments.model or ["tiny", "medium"]:
-            print_table(model, modes, 1 if arguments.quick else arguments.turns, arguments.quick, scratch)
+            print_table(model, modes, arguments.quick, scratch)
 
 
 if __name__ == "__main__":

@@ -87,6 +87,7 @@ class Watched:
         self.first_stage = first_stage
         self.stepped = 0  # times within the step in progress
         self.parameters = []
+        self.unhook = lambda: None  # takes our step from the optimizer
         self.update_arguments = ()  # of the step that is about to happen
 
     def stages(self):
@@ -271,7 +272,7 @@ class Monitor:
             self._start()
             return
         self._stop()
-        if state & ~CHANGED == FINISHED and not self.settings.get("dynamic_on"):
+        if state & ~CHANGED == FINISHED:
             self._finish()
 
     def _start(self):

@@ -118,6 +118,7 @@ class TrainerMon(_monitor.Monitor):
 
     def make_collectors(self):
         settings = self.settings
+        self._device.set_ops(settings)
         # Kept when hooks are made anew: what they write once is written once.
         if settings["print_struct"] and not self._observes(ModuleStructure):
             self.module_observers.append(ModuleStructure(self))
