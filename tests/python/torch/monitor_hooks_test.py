@@ -400,6 +400,20 @@ class Calls(MonitorCase):
         self.assertIn("actv_10-10.csv", written.tables())
         self.assertEqual(written.rows("other_10-10.csv")[0]["name"], "mine")
 
+    def test_the_format_api_gives_numbers_and_writes_no_table(self):
+        written = self.run_code("""
+            model = nn.Linear(2, 1)
+            optimizer = torch.optim.Adam(model.parameters())
+            monitor = TrainerMon("config.json")
+            monitor.set_monitor(model, optimizer)
+            for step in range(2):
+                model(torch.ones(1, 2)).sum().backward()
+                reduced, unreduced = monitor.generate_wgrad_metrics()
+                assert unreduced["0:weight/rank0/acc_grad"]["norm"].item() == 8 ** 0.5 / (2 - step), unreduced
+                optimizer.step()
+        """, dict(wg_distribution=True, format="api"))
+        self.assertEqual([name for path in written.ranks() for name in os.listdir(path) if name.endswith(".csv")], [])
+
     def test_direction_after_a_restart(self):
         written = self.run_code("""
             model = nn.Linear(2, 1)

@@ -189,6 +189,14 @@ class TrainerMon(_monitor.Monitor):
         self._device.flush()
         for row in json.loads(self.engine.rows(table)):
             tag = row.pop("tag")
-            rows[tag] = {op: torch.tensor(value) if isinstance(value, (int, float)) else value
-                         for op, value in row.items()}
+            rows[tag] = {op: _number(value) for op, value in row.items()}
         return rows
+
+
+def _number(value):
+    """A number as a tensor without dimensions; shape and dtype are texts, None is NaN."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (bool, int)):
+        return torch.tensor(value)
+    return torch.tensor(float("nan") if value is None else value, dtype=torch.float64)
