@@ -20,7 +20,7 @@ set(MSPROBE_ROOMS
   "analysis/rl:io kernels report tensor base"
   "profile:io json report base"
   "analysis/perf:profile report json base"
-  "analysis/monitor:monitor report json base"
+  "analysis/monitor:dump monitor report json base"
   "commands:analysis/ckpt analysis/compare analysis/config_check analysis/inspect analysis/monitor analysis/nan analysis/perf analysis/rl capture device dump io json monitor report kernels tensor base"
 )
 

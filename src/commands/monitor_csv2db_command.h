@@ -1,10 +1,10 @@
-// msprobe monitor csv2db: tables of a monitored run as one SQLite file.
+// msprobe monitor csv2db: a monitored run or a dump as one SQLite file.
 #pragma once
 
 #include <filesystem>
 #include <string>
 
-#include "src/analysis/monitor/csv2db.h"
+#include "src/analysis/monitor/store_file.h"
 #include "src/commands/command.h"
 
 namespace msprobe::commands {
@@ -13,7 +13,7 @@ class MonitorCsv2dbCommand final : public Command {
  public:
   std::string_view name() const override { return "csv2db"; }
   std::string_view summary() const override {
-    return "Make a trend store, one SQLite file, of the tables";
+    return "Make a trend store, one SQLite file, of the tables or of a dump";
   }
   void Configure(CLI::App& app) override;
   Result<ExitCode> Run(const Context& context) override;

@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 6> kFeatureStatistics = {"entropy",
                                                                 "kernel_norm",
                                                                 "router_weight_similarity",
                                                                 "per_token_expert_entropy"};
-constexpr std::array<std::string_view, 14> kMetrics = {"actv",
+constexpr std::array<std::string_view, 18> kMetrics = {"actv",
                                                        "actv_grad",
                                                        "exp_avg",
                                                        "exp_avg_sq",
@@ -41,7 +41,11 @@ constexpr std::array<std::string_view, 14> kMetrics = {"actv",
                                                        "attention_hook",
                                                        "linear_hook",
                                                        "moe_router_weight_hook",
-                                                       "moe_router_logit_hook"};
+                                                       "moe_router_logit_hook",
+                                                       "forward",  // of dumps, these four
+                                                       "backward",
+                                                       "recompute",
+                                                       "parameters_grad"};
 
 constexpr const char* kSchema = R"(
 CREATE TABLE IF NOT EXISTS monitoring_targets(
@@ -297,7 +301,7 @@ Result<int64_t> TrendStore::Metric(std::string_view name, std::span<const std::s
 }
 
 Result<int64_t> TrendStore::Target(std::string_view name, int64_t stage, int64_t micro_step,
-                                   int64_t metric) {
+                                   int64_t metric, TagsOfName tags_of) {
   const auto [place, is_new] = targets_.emplace(KeyOf(name, stage, micro_step), 0);
   if (is_new) {
     for (sqlite3_stmt* statement : {insert_target_, find_target_}) {
@@ -308,18 +312,20 @@ Result<int64_t> TrendStore::Target(std::string_view name, int64_t stage, int64_t
     }
   }
   if (tagged_.emplace(std::pair(place->second, metric), true).second) {
-    MSP_RETURN_IF_ERROR(AddTags(name, place->second, metric));
+    for (const NameTag& tag : tags_of(name)) {
+      MSP_RETURN_IF_ERROR(AddTag(tag, place->second, metric));
+    }
   }
   return place->second;
 }
 
-Result<int64_t> TrendStore::Tag(std::string_view name, std::string_view category, int64_t metric) {
+Result<int64_t> TrendStore::TagId(const NameTag& tag, int64_t metric) {
   const auto [place, is_new] =
-      tags_.emplace(KeyOf(name, metric, static_cast<int64_t>(category.size())), 0);
+      tags_.emplace(fmt::format("{}\n{}\n{}", metric, tag.category, tag.name), 0);
   if (is_new) {
     for (sqlite3_stmt* statement : {insert_tag_, find_tag_}) {
-      BindText(statement, 1, name);
-      BindText(statement, 2, category);
+      BindText(statement, 1, tag.name);
+      BindText(statement, 2, tag.category);
       api_.bind_int64(statement, 3, metric);
       MSP_RETURN_IF_ERROR(Run(statement, &place->second));
     }
@@ -327,23 +333,28 @@ Result<int64_t> TrendStore::Tag(std::string_view name, std::string_view category
   return place->second;
 }
 
-// "layers.1.mlp.input": layer layers.1, modules layers, mlp and input.
-Status TrendStore::AddTags(std::string_view name, int64_t target, int64_t metric) {
+Status TrendStore::AddTag(const NameTag& tag, int64_t target, int64_t metric) {
+  MSP_ASSIGN_OR_RETURN(const int64_t id, TagId(tag, metric));
+  api_.bind_int64(insert_mapping_, 1, id);
+  api_.bind_int64(insert_mapping_, 2, target);
+  return Run(insert_mapping_);
+}
+
+std::vector<TrendStore::NameTag> TrendStore::TagsOfParts(std::string_view name) {
+  std::vector<NameTag> tags;
   const std::vector<std::string_view> parts = base::Split(name, '.');
   for (size_t i = 0; i < parts.size(); ++i) {
     const bool is_number = IsNumber(parts[i]);
     if (parts[i].empty() || (is_number && (i == 0 || IsNumber(parts[i - 1])))) {
       continue;
     }
-    const std::string layer =
-        is_number ? fmt::format("{}.{}", parts[i - 1], parts[i]) : std::string();
-    MSP_ASSIGN_OR_RETURN(const int64_t tag,
-                         is_number ? Tag(layer, "layer", metric) : Tag(parts[i], "module", metric));
-    api_.bind_int64(insert_mapping_, 1, tag);
-    api_.bind_int64(insert_mapping_, 2, target);
-    MSP_RETURN_IF_ERROR(Run(insert_mapping_));
+    if (is_number) {
+      tags.push_back({fmt::format("{}.{}", parts[i - 1], parts[i]), "layer"});
+    } else {
+      tags.push_back({std::string(parts[i]), "module"});
+    }
   }
-  return {};
+  return tags;
 }
 
 Status TrendStore::Insert(int64_t rank, int64_t step, int64_t target, int64_t metric,

@@ -37,8 +37,17 @@ class TrendStore {
 
   // A table ("actv") with the statistics of its rows, which are made columns. Repeatable.
   Result<int64_t> Metric(std::string_view name, std::span<const std::string> statistics);
-  // A name of it; the name's parts become its tags.
-  Result<int64_t> Target(std::string_view name, int64_t stage, int64_t micro_step, int64_t metric);
+  // What a viewer can filter a name by.
+  struct NameTag {
+    std::string name;
+    std::string_view category;  // of a lasting text
+  };
+  using TagsOfName = std::vector<NameTag> (*)(std::string_view name);
+  // "layers.1.mlp.input": layer layers.1, modules layers, mlp and input.
+  static std::vector<NameTag> TagsOfParts(std::string_view name);
+  // A name of it. `tags_of` is asked once per name and metric.
+  Result<int64_t> Target(std::string_view name, int64_t stage, int64_t micro_step, int64_t metric,
+                         TagsOfName tags_of = &TagsOfParts);
   // One row; it replaces what was there. `values` as many as the metric has statistics, in their
   // order; NaN is stored as null, what is beyond 1e9 as 1e9, infinities as 1e9 + 1.
   Status Insert(int64_t rank, int64_t step, int64_t target, int64_t metric,
@@ -72,8 +81,8 @@ class TrendStore {
   // first row and column, when there is one.
   Status Run(sqlite3_stmt* statement, int64_t* id = nullptr);
   void BindText(sqlite3_stmt* statement, int index, std::string_view text);
-  Result<int64_t> Tag(std::string_view name, std::string_view category, int64_t metric);
-  Status AddTags(std::string_view name, int64_t target, int64_t metric);
+  Result<int64_t> TagId(const NameTag& tag, int64_t metric);
+  Status AddTag(const NameTag& tag, int64_t target, int64_t metric);
   Status WriteGlobalStatistics();
   Status Failure(std::string_view what);
 

@@ -10,7 +10,6 @@
 #include "msprobe/tensor_file.h"
 
 #include "src/analysis/inspect/cells.h"
-#include "src/analysis/inspect/leaves.h"
 #include "src/analysis/inspect/tensor_statistics.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
@@ -18,6 +17,7 @@
 #include "src/base/utf8.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/layout.h"
+#include "src/dump/leaves.h"
 #include "src/dump/names.h"
 #include "src/io/read_budget.h"
 
@@ -157,7 +157,7 @@ class Reader {
   }
 
   void AddLeaf(std::string_view name, const EntryTree& tree, uint32_t index) {
-    const bool is_tensor = IsTensorLeaf(tree, index);
+    const bool is_tensor = dump::IsTensorLeaf(tree, index);
     tensors_ += is_tensor ? 1 : 0;
     const std::string_view shown_name = name.substr(0, kMaxNameBytes);
     if (!filter_.Matches(shown_name) || !filter_.TakePlace()) {
@@ -174,7 +174,7 @@ class Reader {
   }
 
   void FillTensor(const EntryTree& tree, uint32_t index, Row& row) {
-    row.cells[kType] = Text(LeafText(tree, index, "dtype"));
+    row.cells[kType] = Text(dump::LeafText(tree, index, "dtype"));
     row.cells[kShape] = MemberCell(tree, index, "shape");
     row.cells[kMax] = MemberCell(tree, index, "Max");
     row.cells[kMin] = MemberCell(tree, index, "Min");
@@ -183,7 +183,7 @@ class Reader {
     row.cells[kRequiresGrad] = MemberCell(tree, index, "requires_grad");
     row.cells[kMd5] = MemberCell(tree, index, "md5");
     row.cells[kFile] = MemberCell(tree, index, "data_name");
-    if (const std::string_view file = LeafText(tree, index, "data_name");
+    if (const std::string_view file = dump::LeafText(tree, index, "data_name");
         !file.empty() && options_.statistics) {
       work_.push_back({rows_.size(), std::string(file)});
     }
@@ -195,7 +195,7 @@ class Reader {
       row.cells[kValue] = ValueCell(tree, index);
       return;
     }
-    row.cells[kType] = Text(LeafText(tree, index, "type"));
+    row.cells[kType] = Text(dump::LeafText(tree, index, "type"));
     for (std::string_view key : {"value", "format", "group_ranks"}) {
       if (const uint32_t child = tree.Find(index, key); child != EntryTree::kNone) {
         row.cells[kValue] = ValueCell(tree, child);
@@ -292,7 +292,7 @@ class Reader {
   const InspectOptions& options_;
   InspectResult result_;
   RowFilter filter_;
-  LeafWalker walker_;
+  dump::LeafWalker walker_;
   std::vector<Row> rows_;
   struct Work {
     size_t row;

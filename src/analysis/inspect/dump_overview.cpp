@@ -14,12 +14,12 @@
 #include <sys/stat.h>
 
 #include "src/analysis/inspect/cells.h"
-#include "src/analysis/inspect/leaves.h"
 #include "src/base/files.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
 #include "src/dump/dump_file.h"
+#include "src/dump/leaves.h"
 
 namespace msprobe::analysis {
 namespace {
@@ -91,13 +91,14 @@ TensorFolder ListTensorFolder(const fs::path& folder) {
 
 PartContents ReadPart(const Part& part, const TensorFolder& tensor_folder) {
   PartContents contents;
-  LeafWalker walker;
+  dump::LeafWalker walker;
   Result<dump::DumpHeader> header = dump::ReadDumpFile(
       part.rank->folder / part.file, {.allow_truncated = true},
       [&](std::string_view name, const dump::EntryTree& tree) {
         walker.ForEach(name, tree, [&](std::string_view /*leaf_name*/, uint32_t index) {
-          contents.tensors += IsTensorLeaf(tree, index) ? 1 : 0;
-          if (const std::string_view file = LeafText(tree, index, "data_name"); !file.empty()) {
+          contents.tensors += dump::IsTensorLeaf(tree, index) ? 1 : 0;
+          if (const std::string_view file = dump::LeafText(tree, index, "data_name");
+              !file.empty()) {
             ++contents.files_named;
             contents.files_missing += tensor_folder.names.count(std::string(file)) == 0 ? 1 : 0;
           }

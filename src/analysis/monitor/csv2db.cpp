@@ -6,22 +6,14 @@
 #include <map>
 #include <set>
 #include <tuple>
-
-#include <fmt/format.h>
+#include <utility>
 
 #include "src/analysis/monitor/csv2tb.h"
 #include "src/analysis/monitor/run.h"
-#include "src/analysis/monitor/sqlite_static.h"
-#include "src/base/files.h"
-#include "src/base/interrupt.h"
-#include "src/base/strings.h"
-#include "src/json/config.h"
 #include "src/monitor/trend_store.h"
 
 namespace msprobe::monitor {
 namespace {
-
-namespace fs = std::filesystem;
 
 // One row of trend_data, in the order in which the store keeps them.
 struct StoreRow {
@@ -49,44 +41,6 @@ std::map<int64_t, int64_t> NumberSteps(const std::vector<Series>& series) {
   }
   return places;
 }
-
-std::string Mapped(std::string name,
-                   const std::vector<std::pair<std::string, std::string>>& mapping) {
-  for (const auto& pair : mapping) {
-    if (!pair.first.empty()) {
-      name = base::ReplaceAll(name, pair.first, pair.second);
-    }
-  }
-  return name;
-}
-
-// The file under a name that no reader looks for, until it is whole.
-class PartialFile {
- public:
-  explicit PartialFile(fs::path path) : path_(std::move(path)) {
-    std::error_code error;
-    fs::remove(path_, error);
-    slot_ = base::RemoveOnInterrupt(path_.string());
-  }
-  PartialFile(const PartialFile&) = delete;
-  PartialFile& operator=(const PartialFile&) = delete;
-  ~PartialFile() {
-    std::error_code error;
-    fs::remove(path_, error);
-    base::ForgetOnInterrupt(slot_);
-  }
-  const fs::path& path() const { return path_; }
-  Status RenameTo(const fs::path& target) {
-    std::error_code error;
-    fs::rename(path_, target, error);
-    return error ? IoError(fmt::format("cannot replace {}: {}", target.string(), error.message()))
-                 : Status();
-  }
-
- private:
-  const fs::path path_;
-  int slot_ = -1;
-};
 
 struct Table {
   std::vector<std::string> ops;
@@ -156,39 +110,17 @@ Status FillStore(const Run& run, const StoreOptions& options, TrendStore& store,
 
 }  // namespace
 
-Result<std::vector<std::pair<std::string, std::string>>> ReadMapping(const fs::path& path) {
-  MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadJsonConfig(path));
-  std::vector<std::pair<std::string, std::string>> mapping;
-  if (config.root.kind != json::ConfigKind::kObject) {
-    return UsageError(fmt::format("{} is no JSON object", path.string()))
-        .WithHint("write {\"old\": \"new\"}");
-  }
-  for (const auto& member : config.root.members) {
-    if (member.second.kind != json::ConfigKind::kText) {
-      return config.ErrorAt(member.second, member.first, "must be text");
-    }
-    mapping.emplace_back(member.first, member.second.text);
-  }
-  return mapping;
-}
-
 Result<StoreResult> ConvertToStore(const StoreOptions& options) {
   ReadOptions read;
   read.tables = KnownTables();
   read.threads = options.threads;
-  MSP_ASSIGN_OR_RETURN(Run run, ReadRun(options.run, read));
-  MSP_RETURN_IF_ERROR(base::CreateFolders(options.output));
+  MSP_ASSIGN_OR_RETURN(Run run, ReadRun(options.data, read));
   StoreResult result;
   result.warnings = std::move(run.warnings);
-  result.file = options.output / "monitor_data.trend.db";
-  PartialFile partial(options.output / ".monitor_data.trend.db.partial");
-  MSP_ASSIGN_OR_RETURN(const std::unique_ptr<TrendStore> store,
-                       TrendStore::Open(StaticSqlite(), partial.path(), TrendStore::Use::kWhole));
-  MSP_RETURN_IF_ERROR(store->Begin());
-  MSP_RETURN_IF_ERROR(FillStore(run, options, *store, result));
-  MSP_RETURN_IF_ERROR(store->Commit());
-  MSP_RETURN_IF_ERROR(store->Close());
-  MSP_RETURN_IF_ERROR(partial.RenameTo(result.file));
+  MSP_ASSIGN_OR_RETURN(result.file, WriteStoreFile(options.output, "monitor_data.trend.db",
+                                                   [&](TrendStore& store) -> Status {
+                                                     return FillStore(run, options, store, result);
+                                                   }));
   return result;
 }
 

@@ -12,6 +12,7 @@
 
 #include "src/analysis/monitor/anomalies.h"
 #include "src/analysis/monitor/table_rows.h"
+#include "src/analysis/monitor/warnings.h"
 #include "src/base/files.h"
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
@@ -23,32 +24,8 @@ namespace fs = std::filesystem;
 using internal::TableHead;
 using internal::TableRows;
 
-constexpr size_t kMostWarnings = 20;
 constexpr size_t kPieceBytes = size_t{4} << 20U;  // of a file, per item of work
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-
-// The first twenty in order, the others as a number.
-class Warnings {
- public:
-  explicit Warnings(std::vector<std::string>& texts) : texts_(texts) {}
-  void Add(std::string text) {
-    if (texts_.size() < kMostWarnings) {
-      texts_.push_back(std::move(text));
-    } else {
-      ++more_;
-    }
-  }
-  void Count(uint64_t more) { more_ += more; }
-  void Finish() {
-    if (more_ > 0) {
-      texts_.push_back(fmt::format("... and {} more of the kind", base::FormatCount(more_)));
-    }
-  }
-
- private:
-  std::vector<std::string>& texts_;
-  uint64_t more_ = 0;
-};
 
 struct OpenTable {
   TableFile file;

@@ -1,13 +1,9 @@
-#include "src/analysis/inspect/leaves.h"
+#include "src/dump/leaves.h"
 
 #include "src/dump/names.h"
 
-namespace msprobe::analysis {
+namespace msprobe::dump {
 namespace {
-
-using dump::EntryTree;
-using dump::Node;
-using dump::NodeKind;
 
 // What stands in a row's name for a member of an entry; empty for members that hold no values of
 // the call.
@@ -39,7 +35,7 @@ bool IsTensorLeaf(const EntryTree& tree, uint32_t index) {
 }
 
 void LeafWalker::ForEach(std::string_view entry_name, const EntryTree& tree, const Visit& visit) {
-  const dump::EntryName parsed = dump::ParseEntryName(entry_name);
+  const EntryName parsed = ParseEntryName(entry_name);
   const bool has_sections =
       !parsed.is_debug && !parsed.is_parameters_grad && tree[0].kind == NodeKind::kObject;
   name_ = entry_name;
@@ -81,4 +77,4 @@ void LeafWalker::ForEach(std::string_view entry_name, const EntryTree& tree, con
   }
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::dump

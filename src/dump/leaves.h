@@ -9,7 +9,7 @@
 
 #include "src/dump/entry_tree.h"
 
-namespace msprobe::analysis {
+namespace msprobe::dump {
 
 // Visits every value of an entry in file order. Names are those of a comparison's rows:
 // "Functional.conv2d.0.forward.input.0"; keyword arguments count as inputs, and below
@@ -18,7 +18,7 @@ class LeafWalker {
  public:
   using Visit = std::function<void(std::string_view name, uint32_t index)>;
 
-  void ForEach(std::string_view entry_name, const dump::EntryTree& tree, const Visit& visit);
+  void ForEach(std::string_view entry_name, const EntryTree& tree, const Visit& visit);
 
  private:
   struct Open {
@@ -32,8 +32,8 @@ class LeafWalker {
 };
 
 // An object that describes a tensor: it has a non-empty text "dtype".
-bool IsTensorLeaf(const dump::EntryTree& tree, uint32_t index);
+bool IsTensorLeaf(const EntryTree& tree, uint32_t index);
 // The text under a key of a leaf; empty when absent or something else.
-std::string_view LeafText(const dump::EntryTree& tree, uint32_t index, std::string_view key);
+std::string_view LeafText(const EntryTree& tree, uint32_t index, std::string_view key);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::dump

@@ -1,27 +1,25 @@
-#include "src/analysis/inspect/leaves.h"
+#include "src/dump/leaves.h"
 
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "src/dump/dump_file.h"
-#include "tests/unit/analysis/inspect/table_access.h"
+#include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::analysis {
+namespace msprobe::dump {
 namespace {
 
 std::vector<std::string> LeafNames(std::string_view entry_name, std::string_view value) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const auto path = folder.Write(
       "dump.json", "{\"data\": {\"" + std::string(entry_name) + "\": " + std::string(value) + "}}");
   std::vector<std::string> names;
   LeafWalker walker;
-  const auto header =
-      dump::ReadDumpFile(path, {}, [&](std::string_view name, const dump::EntryTree& tree) {
-        walker.ForEach(name, tree,
-                       [&](std::string_view leaf, uint32_t) { names.emplace_back(leaf); });
-        return OkStatus();
-      });
+  const auto header = ReadDumpFile(path, {}, [&](std::string_view name, const EntryTree& tree) {
+    walker.ForEach(name, tree, [&](std::string_view leaf, uint32_t) { names.emplace_back(leaf); });
+    return OkStatus();
+  });
   EXPECT_TRUE(header.ok()) << header.status().message();
   return names;
 }
@@ -66,4 +64,4 @@ TEST(LeafWalker, WalksDeepNestingWithoutRecursion) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::dump
