@@ -125,6 +125,9 @@ class ContainerSkip {
     }
     const uint64_t opening = masks.opening & ~inside;
     const uint64_t closing = masks.closing & ~inside;
+    if ((opening | closing) == 0) {
+      return nullptr;
+    }
     const auto closed = static_cast<uint64_t>(std::popcount(closing));
     if (closed < depth_) {
       depth_ += static_cast<uint64_t>(std::popcount(opening));

@@ -1,15 +1,12 @@
 #include "src/json/parse_engine.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <string>
 
 #include <fmt/format.h>
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
+#include "src/json/text_runs.h"
 
 // Sizes are held in our stream, not in RapidJSON's 32-bit ones; nothing it asserts depends on the
 // input.
@@ -24,53 +21,6 @@ namespace {
 constexpr int kDeepestAllowed = 4096;
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
-// First byte in [at, end) that a plain run of a text cannot hold: a quote, a backslash or a control
-// character.
-const char* EndOfPlainRun(const char* at, const char* end) {
-#if defined(__SSE2__)
-  const __m128i quote = _mm_set1_epi8('"');
-  const __m128i backslash = _mm_set1_epi8('\\');
-  const __m128i control = _mm_set1_epi8(0x1F);
-  for (; end - at >= 16; at += 16) {
-    const __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-    const __m128i special =
-        _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(block, quote), _mm_cmpeq_epi8(block, backslash)),
-                     _mm_cmpeq_epi8(_mm_max_epu8(block, control), control));
-    if (const auto mask = static_cast<unsigned>(_mm_movemask_epi8(special)); mask != 0) {
-      return at + std::countr_zero(mask);
-    }
-  }
-#endif
-  while (at != end && *at != '"' && *at != '\\' && static_cast<unsigned char>(*at) >= 0x20) {
-    ++at;
-  }
-  return at;
-}
-
-const char* EndOfBlanks(const char* at, const char* end) {
-#if defined(__SSE2__)
-  // Indentation is long in written dumps; one blank between tokens is the other common case.
-  const __m128i space = _mm_set1_epi8(' ');
-  const __m128i line_feed = _mm_set1_epi8('\n');
-  const __m128i carriage_return = _mm_set1_epi8('\r');
-  const __m128i tab = _mm_set1_epi8('\t');
-  for (; end - at >= 16; at += 16) {
-    const __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-    const __m128i blank = _mm_or_si128(
-        _mm_or_si128(_mm_cmpeq_epi8(block, space), _mm_cmpeq_epi8(block, line_feed)),
-        _mm_or_si128(_mm_cmpeq_epi8(block, carriage_return), _mm_cmpeq_epi8(block, tab)));
-    const unsigned others = ~static_cast<unsigned>(_mm_movemask_epi8(blank)) & 0xFFFFU;
-    if (others != 0) {
-      return at + std::countr_zero(others);
-    }
-  }
-#endif
-  while (at != end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) {
-    ++at;
-  }
-  return at;
-}
 
 int HexDigit(char c) {
   if (c >= '0' && c <= '9') {
@@ -184,16 +134,7 @@ class TextStream {
   size_t PutEnd(char* /*unused*/) { return 1; }
   void Flush() {}
 
-  void SkipBlanks() {
-    if (at_ != end_ && static_cast<unsigned char>(*at_) <= ' ') {
-      // One blank stands behind every colon; more only at the start of a line.
-      if (*at_ == ' ' && end_ - at_ > 1 && static_cast<unsigned char>(at_[1]) > ' ') {
-        ++at_;
-      } else {
-        at_ = EndOfBlanks(at_, end_);
-      }
-    }
-  }
+  void SkipBlanks() { at_ = internal::SkipBlanks(at_, end_); }
 
   bool AtEnd() const { return at_ == end_; }
   std::string_view Before(size_t length) const { return {at_ - length, length}; }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "src/json/plain_walk.h"
 #include "src/json/stream_reader.h"
 
 namespace msprobe::json {
@@ -104,7 +105,7 @@ std::string_view ValueTreeBuilder::Keep(std::string_view text) {
   }
   std::vector<char>& kept = tree_.text_;
   if (kept.size() - text_used_ < text.size()) {
-    constexpr size_t kFirstBytes = 4096;
+    constexpr size_t kFirstBytes = 512;
     std::vector<char> larger(std::max({kFirstBytes, kept.size() * 2, text_used_ + text.size()}));
     if (text_used_ > 0) {
       std::memcpy(larger.data(), kept.data(), text_used_);
@@ -193,6 +194,12 @@ void ValueTreeBuilder::End() {
 }
 
 Result<ValueTree> ParseValueTree(std::string_view text) {
+  // A text this short cannot hold too many values, so the walk need not be stopped.
+  if (text.size() < ValueTreeBuilder::kMaxNodes) {
+    if (TreeHandler quick; WalkPlainObject(text, quick)) {
+      return quick.builder().Take();
+    }
+  }
   TreeHandler handler;
   MSP_RETURN_IF_ERROR(ParseStream(text, handler));
   if (!handler.builder().complete()) {

@@ -1,10 +1,11 @@
 // Any bytes through the streaming reader; whatever it accepts must survive writing and reading
-// again.
+// again. What the quick walk takes, the reader must take, and both must tell the same.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "src/json/plain_walk.h"
 #include "src/json/stream_reader.h"
 #include "src/json/writer.h"
 
@@ -67,7 +68,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   std::string once;
   Copier first(once);
-  if (!msprobe::json::ParseStream(text, first).ok()) {
+  const bool accepted = msprobe::json::ParseStream(text, first).ok();
+  std::string walked;
+  Copier walker(walked);
+  if (msprobe::json::WalkPlainObject(text, walker) && (!accepted || walked != once)) {
+    std::abort();
+  }
+  if (!accepted) {
     return 0;
   }
   std::string twice;

@@ -1,10 +1,13 @@
 #include "src/analysis/nan/badness.h"
 
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <system_error>
 
 #include "src/base/strings.h"
+#include "src/json/plain_walk.h"
 #include "src/json/stream_reader.h"
 
 namespace msprobe::analysis::nan {
@@ -74,7 +77,10 @@ class FactsReader final : public json::Handler {
       Start();
       return true;
     }
-    return json::Handler::OnNumber(digits);
+    double value = 0;
+    const char* const end = digits.data() + digits.size();
+    const auto [behind, error] = std::from_chars(digits.data(), end, value);
+    return error == std::errc() && behind == end ? Number(value) : json::Handler::OnNumber(digits);
   }
   bool OnInt(int64_t value) override { return Number(static_cast<double>(value)); }
   bool OnFloat(double value, std::string_view /*digits*/) override { return Number(value); }
@@ -225,6 +231,9 @@ Badness BadnessOfText(std::string_view text) {
 }
 
 Result<EntryFacts> ReadEntryFacts(std::string_view text, double threshold) {
+  if (FactsReader quick(threshold); json::WalkPlainObject(text, quick)) {
+    return quick.facts();
+  }
   FactsReader reader(threshold);
   MSP_RETURN_IF_ERROR(json::ParseStream(text, reader));
   return reader.facts();
