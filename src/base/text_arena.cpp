@@ -11,11 +11,12 @@ std::string_view TextArena::Keep(std::string_view text) {
   if (text.size() > left_) {
     if (text.size() > kChunkBytes / 4) {
       // A chunk of its own; the open one goes on being filled.
-      chunks_.push_back(std::make_unique<char[]>(text.size()));
+      chunks_.push_back(std::make_unique_for_overwrite<char[]>(text.size()));
       std::memcpy(chunks_.back().get(), text.data(), text.size());
       return {chunks_.back().get(), text.size()};
     }
-    chunks_.push_back(std::make_unique<char[]>(kChunkBytes));
+    // Not filled with zeros: what no text reaches takes no memory.
+    chunks_.push_back(std::make_unique_for_overwrite<char[]>(kChunkBytes));
     next_ = chunks_.back().get();
     left_ = kChunkBytes;
   }

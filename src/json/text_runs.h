@@ -36,6 +36,17 @@ inline const char* EndOfBlanks(const char* at, const char* end) {
 #if defined(__SSE2__)
   // Indentation is long in written dumps; one blank between tokens is the other common case.
   const __m128i space = _mm_set1_epi8(' ');
+  if (end - at > 16 && *at == '\n') {
+    const __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at + 1));
+    const unsigned others =
+        ~static_cast<unsigned>(_mm_movemask_epi8(_mm_cmpeq_epi8(block, space))) & 0xFFFFU;
+    if (others != 0) {
+      const char* const behind = at + 1 + std::countr_zero(others);
+      if (static_cast<unsigned char>(*behind) > ' ') {
+        return behind;
+      }
+    }
+  }
   const __m128i line_feed = _mm_set1_epi8('\n');
   const __m128i carriage_return = _mm_set1_epi8('\r');
   const __m128i tab = _mm_set1_epi8('\t');
