@@ -143,7 +143,8 @@ TEST_F(ReadAscendTextTest, TakesKernelsOfTheHardwareEvenInFrontOfItsName) {
 }
 
 TEST_F(ReadAscendTextTest, PutsCollectivesBehindTheKernels) {
-  const Kernel& last = Read().kernels.back();
+  const Profile whole = Read();
+  const Kernel& last = whole.kernels.back();
   EXPECT_TRUE(last.is_communication);
   EXPECT_EQ(last.task_type, kNoText);
   EXPECT_EQ(last.shapes, kNoText);
