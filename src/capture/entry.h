@@ -46,6 +46,8 @@ struct TensorDescription {
 Result<TensorView> ViewOf(const TensorDescription& tensor);
 // The same into a view that keeps its memory.
 Status MakeView(const TensorDescription& tensor, TensorView& view);
+// Its first `bytes` bytes on the device, to be copied from there.
+DeviceCopies::Source SourceOf(const TensorDescription& tensor, size_t bytes);
 
 // Where a value that comes later will stand.
 struct PendingPlace {

@@ -19,6 +19,16 @@ constexpr int64_t kMostElements = int64_t{1} << 56U;
 
 }  // namespace
 
+DeviceCopies::Source SourceOf(const TensorDescription& tensor, size_t bytes) {
+  DeviceCopies::Source source;
+  source.kind = tensor.device;
+  source.device = tensor.device_index;
+  source.data = tensor.data;
+  source.bytes = bytes;
+  source.stream = tensor.stream;
+  return source;
+}
+
 Status MakeView(const TensorDescription& tensor, TensorView& view) {
   view.dtype = *tensor.dtype;
   MSP_ASSIGN_OR_RETURN([[maybe_unused]] const int64_t bytes,
@@ -262,12 +272,7 @@ void Entry::PutDeviceValues(const TensorDescription& tensor, const TensorView& v
   if (!request.statistics && moving->checksum_ticket == 0 && !moving->job) {
     return;
   }
-  DeviceCopies::Source source;
-  source.kind = tensor.device;
-  source.device = tensor.device_index;
-  source.data = tensor.data;
-  source.bytes = view.extent_bytes;
-  source.stream = tensor.stream;
+  const DeviceCopies::Source source = SourceOf(tensor, view.extent_bytes);
   const Status queued = step_->engine().device_copies.Get().Queue(
       source,
       [moving](Result<std::span<const std::byte>> bytes) { DeliverDeviceTensor(*moving, bytes); });

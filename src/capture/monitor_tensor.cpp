@@ -12,21 +12,16 @@ Status MeasureOnDevice(const TensorDescription& tensor, TensorView view,
                        const monitor::MeasureRules& rules, LazyDeviceCopies& device_copies,
                        monitor::TensorNumbers& numbers) {
   Status outcome;
-  DeviceCopies::Source source;
-  source.kind = tensor.device;
-  source.device = tensor.device_index;
-  source.data = tensor.data;
-  source.bytes = view.extent_bytes;
-  source.stream = tensor.stream;
   DeviceCopies& copies = device_copies.Get();
-  MSP_RETURN_IF_ERROR(copies.Queue(source, [&](Result<std::span<const std::byte>> bytes) {
-    if (!bytes.ok()) {
-      outcome = std::move(bytes).status();
-      return;
-    }
-    view.data = bytes->data();
-    numbers = monitor::Measure(view, rules);
-  }));
+  MSP_RETURN_IF_ERROR(copies.Queue(SourceOf(tensor, view.extent_bytes),
+                                   [&](Result<std::span<const std::byte>> bytes) {
+                                     if (!bytes.ok()) {
+                                       outcome = std::move(bytes).status();
+                                       return;
+                                     }
+                                     view.data = bytes->data();
+                                     numbers = monitor::Measure(view, rules);
+                                   }));
   copies.Wait();
   return outcome;
 }

@@ -8,18 +8,16 @@ import os
 import weakref
 
 import torch
-from torch.optim.optimizer import Optimizer
 
-from msprobe import _autocapture, _kinds
+from msprobe import _kinds
 from msprobe._session import log
 from msprobe.pytorch.monitor.trainer_mon import TrainerMon
+from msprobe.pytorch.watch import ModelWatch
 
 _watch = None
 
 
-class _Watch(_autocapture.Watch):
-    owner = torch.nn.Module
-
+class _Watch(ModelWatch):
     def __init__(self, config_path, micro_steps):
         super().__init__(None)
         self._config_path = config_path
@@ -28,18 +26,6 @@ class _Watch(_autocapture.Watch):
         self._looked = {}  # id of a root: how many optimizers there were when it was looked at
         self._resting = False  # every optimizer has its model: calls are not looked at
         self.monitor = None
-
-    @staticmethod
-    def optimizer_types():
-        return (Optimizer,)
-
-    @staticmethod
-    def has_parameters(module):
-        return next(module.parameters(), None) is not None
-
-    @staticmethod
-    def parts(module):
-        return module.modules()
 
     def _counting(self, initialise):
         counting = super()._counting(initialise)
