@@ -8,6 +8,7 @@ import random
 from pathlib import Path
 
 PARTS = ("attention.qkv", "attention.dense", "mlp.fc1", "mlp.fc2", "norm")
+HOOKS = {"attention_hook": ("entropy", "softmax_max"), "linear_hook": ("sr", "kernel_norm")}
 OPS = ("norm", "min", "max", "mean", "zeros", "nans")
 
 
@@ -58,6 +59,23 @@ class Run:
                 (place / ("%s_0-%d.csv" % (table, self.steps - 1))).write_text("\n".join(lines) + "\n")
             if self.alerts and self.drift:
                 self.write_alerts(Path(folder), rank)
+        return truth
+
+    def write_hooks(self, folder):
+        """Tables without `norm`, for the same ranks and steps: {(table, name, rank, step): its first statistic as text}."""
+        truth = {}
+        for place in sorted(Path(folder).glob("*-rank*")):
+            rank = int(place.name.split("-rank")[1].split("-")[0])
+            generator = random.Random(self.seed * 1000 + 500 + rank)
+            for table, ops in HOOKS.items():
+                lines = ["vpp_stage,name,step," + ",".join(ops)]
+                for step in range(self.steps):
+                    for layer in range(4):
+                        name = "layers.%d.core" % layer
+                        texts = [spell(1 + generator.random()) for _ in ops]
+                        truth[table, name, rank, step] = texts[0]
+                        lines.append("0,%s,%d,%s" % (name, step, ",".join(texts)))
+                (place / ("%s_0-%d.csv" % (table, self.steps - 1))).write_text("\n".join(lines) + "\n")
         return truth
 
     def write_alerts(self, folder, rank):

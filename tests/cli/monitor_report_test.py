@@ -92,17 +92,26 @@ def check_browser(folder, pictures=None):
     report(folder, "-o", folder / "never.html", fails=True)  # tells whether there is a page at all
     chromium, modules = browser_tools()
     truth = monitor_data.Run().write(folder / "run_a")
-    monitor_data.Run(seed=2, drift=(12, 60), poison=None).write(folder / "run_b")
+    names = monitor_data.Run().names
+    names[names.index("layers.5.norm")] = "layers.5.adapter"  # each run has a module that the other one lacks
+    other = monitor_data.Run(seed=2, drift=(12, 60), poison=None, names=names)
+    other_truth = other.write(folder / "run_b")
+    hooks = monitor_data.Run(modules=4, steps=20, ranks=2, tables=("actv",), drift=None, poison=None)
+    hooks.write(folder / "hooks")
+    hooks_truth = hooks.write_hooks(folder / "hooks")
     monitor_data.Run(modules=6, steps=30, ranks=2, names=HOSTILE, drift=(1, 20), poison=(2, 1, 25)).write(folder / "hostile")
     monitor_data.Run(modules=500, ranks=1, tables=("actv",)).write(folder / "large")
     report(folder / "run_a", "-o", folder / "one.html")
     report(folder / "run_a", folder / "run_b", "-o", folder / "two.html")
     report(folder / "hostile", "-o", folder / "hostile.html")
+    report(folder / "hooks", "-o", folder / "hooks.html")
     report(folder / "large", "-o", folder / "large.html")
     whole = (folder / "one.html").read_text()
     (folder / "cut.html").write_text(re.sub('<script type="text/plain" id="a0_0">.*?</script>', "", whole))
     facts = {
         "folder": str(folder), "chromium": chromium, "modules": str(modules), "pictures": str(pictures) if pictures else None, "hostile": HOSTILE,
+        "only": {"name": "layers.5.adapter.output", "rank": 1, "step": 99, "norm": other_truth["actv", "layers.5.adapter.output", 1, 99]},
+        "hook": {"name": "layers.2.core", "rank": 1, "step": 7, "entropy": hooks_truth["attention_hook", "layers.2.core", 1, 7]},
         "sample": {"name": "layers.3.mlp.fc2.output", "rank": 2, "step": 77, "norm": truth["actv", "layers.3.mlp.fc2.output", 2, 77]},
     }
     (folder / "facts.json").write_text(json.dumps(facts))

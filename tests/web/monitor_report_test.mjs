@@ -187,9 +187,76 @@ check('lays two runs over each other', async () => {
   await close();
 });
 
+check('lists modules of the second run only, marked, with their curves', async () => {
+  const { page, close } = await open('two.html');
+  await page.selectOption('#table', 'actv');
+  await page.selectOption('#op', 'norm');
+  await settled(page);
+  assert.equal(await text(page, '#found'), '61 of 61');
+  assert.match(await text(page, '#only'), /2 series of A, 2 of B/);  // in either table
+  await page.selectOption('#sort', 'only');
+  const shown = (await page.locator('.module').allInnerTexts()).slice(0, 3).map((one) => one.replace(/\s+/g, ' ').trim());
+  assert.match(shown[0], /^layers\.5\.adapter\.output only B/);
+  assert.match(shown[1], /^layers\.5\.norm\.output only A/);
+  assert.doesNotMatch(shown[2], /only/);
+  await page.selectOption('#sort', 'order');
+  await page.fill('#search', 'layers.5.');
+  const names = await page.locator('.module .name').allInnerTexts();
+  assert.deepEqual(names, ['adapter', 'attention.dense', 'attention.qkv', 'mlp.fc1', 'mlp.fc2', 'norm'].map((part) => `layers.5.${part}.output`));
+  while (await page.locator('.chip').count() > 0) await page.click('.chip >> nth=0');
+  await page.click('.module >> nth=0');
+  await page.selectOption('#ranks', String(facts.only.rank));
+  const box = await boxOf(page, '#curves .u-over');
+  await page.mouse.move(box.x + (box.width * facts.only.step) / 199, box.y + 40);
+  await settled(page);
+  const rows = await page.locator('.curve-row').allInnerTexts();
+  assert.deepEqual(rows.map((row) => row.split(/\s+/).filter(Boolean)), [[facts.only.name, '·', 'B', String(Number(facts.only.norm))]]);
+  // Its numbers are in the heat map, and no factor.
+  await page.locator('#heat').hover({ position: { x: 400, y: 9 } });
+  assert.match(await text(page, '.tip'), /layers\.5\.adapter\.output · B\s+step \d+\s+[\d.]+/);
+  await page.click('[data-key=ratio]');
+  await page.locator('#heat').hover({ position: { x: 420, y: 9 } });
+  assert.match(await text(page, '.tip'), /layers\.5\.adapter\.output · B\s+step \d+\s+no row/);
+  await page.click('[data-key=ranks]');
+  await settled(page);
+  await page.locator('#heat').hover({ position: { x: 440, y: 9 } });
+  assert.match(await text(page, '.tip'), /rank 0\s+step \d+\s+no row/);
+  await close();
+});
+
+check('offers of each table the statistics that it has', async () => {
+  const { page, close } = await open('hooks.html');
+  const ops = () => page.locator('#op option').allInnerTexts();
+  await page.selectOption('#table', 'actv');
+  assert.equal((await ops())[0], 'norm');
+  await page.selectOption('#op', 'max');
+  await page.selectOption('#table', 'attention_hook');
+  await settled(page);
+  assert.deepEqual(await ops(), ['entropy', 'softmax_max']);
+  assert.equal(await page.inputValue('#op'), 'entropy');
+  assert.equal(await text(page, '#found'), '4 of 4');
+  while (await page.locator('.chip').count() > 0) await page.click('.chip >> nth=0');
+  await page.locator('.module', { hasText: facts.hook.name }).click();
+  await page.selectOption('#ranks', String(facts.hook.rank));
+  const box = await boxOf(page, '#curves .u-over');
+  await page.mouse.move(box.x + (box.width * facts.hook.step) / 19, box.y + 40);
+  await settled(page);
+  assert.equal(Number(await text(page, '.curve-row b')), Number(facts.hook.entropy));
+  await page.selectOption('#table', 'linear_hook');
+  await settled(page);
+  assert.deepEqual(await ops(), ['sr', 'kernel_norm']);
+  assert.equal(await text(page, '#found'), '4 of 4');
+  await page.selectOption('#table', 'actv');
+  assert.equal(await page.inputValue('#op'), 'max');  // what was chosen there
+  await close();
+});
+
 check('speaks Chinese when asked, and by itself to those who do', async () => {
   const english = await open('one.html');
+  await english.page.evaluate(() => { window.curves = document.querySelector('#curves .uplot'); });
   await english.page.click('#language');
+  await settled(english.page);
+  assert.ok(await english.page.evaluate(() => window.curves.isConnected), 'curves are in no language: nothing to draw again');
   assert.match(await text(english.page, 'h1'), /训练监控/);
   assert.equal(await english.page.evaluate(() => document.documentElement.lang), 'zh');
   await english.close();

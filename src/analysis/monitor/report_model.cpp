@@ -20,8 +20,8 @@ constexpr double kLargestScore = 1e9;
 constexpr double kFarScore = 6;  // what the page calls far from usual (numbers.js)
 
 // What people look at first.
-constexpr std::array<std::string_view, 8> kFirstOps = {"norm", "mean", "std",   "rms",
-                                                       "min",  "max",  "zeros", "nans"};
+constexpr std::array<std::string_view, 10> kFirstOps = {"norm", "mean",  "std",  "rms",     "min",
+                                                        "max",  "zeros", "nans", "entropy", "sr"};
 
 size_t PlaceOfOp(std::string_view op) {
   return static_cast<size_t>(std::find(kFirstOps.begin(), kFirstOps.end(), op) - kFirstOps.begin());
@@ -110,11 +110,27 @@ void ReportModel::FindOps() {
     if (tables_.empty() || tables_.back() != series.table) {
       tables_.push_back(series.table);
     }
+    table_of_.push_back(tables_.size() - 1);
   }
   ops_.assign(all.begin(), all.end());
   std::stable_sort(ops_.begin(), ops_.end(), [](const std::string& a, const std::string& b) {
     return PlaceOfOp(a) < PlaceOfOp(b);
   });
+  std::vector<std::set<size_t>> found(tables_.size());
+  for (size_t i = 0; i < run_.series.size(); ++i) {
+    for (size_t op = 0; op < ops_.size(); ++op) {
+      if (run_.series[i].values.contains(ops_[op])) {
+        found[table_of_[i]].insert(op);
+      }
+    }
+  }
+  for (const std::set<size_t>& ops : found) {
+    table_ops_.emplace_back(ops.begin(), ops.end());
+  }
+}
+
+const std::vector<size_t>& ReportModel::OpsOf(const SeriesChunk& chunk) const {
+  return table_ops_[table_of_[chunk.first]];
 }
 
 void ReportModel::FindChunks() {
@@ -201,6 +217,16 @@ void ReportModel::WriteListing(json::Writer& writer) const {
     writer.Text(op);
   }
   writer.EndArray();
+  writer.Key("table_ops");
+  writer.BeginArray();
+  for (const std::vector<size_t>& ops : table_ops_) {
+    writer.BeginArray();
+    for (const size_t op : ops) {
+      writer.Int(static_cast<int64_t>(op));
+    }
+    writer.EndArray();
+  }
+  writer.EndArray();
   writer.Key("grids");
   writer.BeginArray();
   for (const RowGrid& grid : grids_) {
@@ -260,14 +286,10 @@ void ReportModel::WriteGrid(const RowGrid& grid, json::Writer& writer) const {
 void ReportModel::WriteSeries(json::Writer& writer) const {
   writer.Key("series");
   writer.BeginArray();
-  size_t table = 0;
   for (size_t i = 0; i < run_.series.size(); ++i) {
     const Series& series = run_.series[i];
-    while (tables_[table] != series.table) {
-      ++table;
-    }
     writer.BeginArray();
-    writer.Int(static_cast<int64_t>(table));
+    writer.Int(static_cast<int64_t>(table_of_[i]));
     writer.Int(series.stage);
     writer.Text(series.name);
     writer.Int(series.micro_step);

@@ -35,14 +35,16 @@ class ReportModel {
 
   const std::vector<std::string>& ops() const { return ops_; }
   const std::vector<SeriesChunk>& chunks() const { return chunks_; }
+  // Places in ops() of the statistics that the table of a chunk has, the main one first.
+  const std::vector<size_t>& OpsOf(const SeriesChunk& chunk) const;
   // Numbers that are NaN or infinite; those of series that are NaN in every row not counted.
   uint64_t non_finite() const;
 
   // The columns of one statistic of a chunk, see column_code.h.
   void AppendChunk(const SeriesChunk& chunk, std::string_view op, std::string& out) const;
 
-  // {"name", "rows", "tables", "ops", "grids", "series", "chunks", "scores", "non_finite",
-  // "alerts", ...}; docs/monitor_report.md tells what they hold.
+  // {"name", "rows", "tables", "ops", "table_ops", "grids", "series", "chunks", "scores",
+  // "non_finite", "alerts", ...}; docs/monitor_report.md tells what they hold.
   void WriteListing(json::Writer& writer) const;
 
  private:
@@ -61,6 +63,8 @@ class ReportModel {
   std::vector<size_t> grid_of_;  // per series
   std::vector<std::string> ops_;
   std::vector<std::string> tables_;
+  std::vector<std::vector<size_t>> table_ops_;  // per table, places in ops_
+  std::vector<size_t> table_of_;                // per series
   std::vector<SeriesChunk> chunks_;
   std::vector<std::vector<SeriesScore>> scores_;  // per series, per op
 };

@@ -25,7 +25,7 @@ constexpr int64_t kPageFormat = 1;  // what main.js of the page expects
 
 void AddBlocks(const ReportModel& model, char side, std::vector<report::PageBlock>& blocks) {
   for (size_t chunk = 0; chunk < model.chunks().size(); ++chunk) {
-    for (size_t op = 0; op < model.ops().size(); ++op) {
+    for (const size_t op : model.OpsOf(model.chunks()[chunk])) {
       blocks.push_back(
           {fmt::format("{}{}_{}", side, chunk, op), [&model, chunk, op](std::string& out) {
              model.AppendChunk(model.chunks()[chunk], model.ops()[op], out);

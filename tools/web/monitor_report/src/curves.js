@@ -4,6 +4,7 @@ import uPlot from 'uplot';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { html, onResizeOrTheme } from './html.js';
 import { curveColour, SPECIAL, style } from './colours.js';
+import { sideOf } from './modules.js';
 import { reduceToSteps } from './reduce.js';
 import { showNumber, showShort } from './numbers.js';
 
@@ -18,20 +19,20 @@ const notFinite = ({ values, present }, steps) => {
 
 const fade = (colour, share) => colour + Math.round(share * 255).toString(16).padStart(2, '0');
 
-// What is drawn for one series of one run: {label, colour, dash, line, low?, high?, reduced}.
-function linesOf({ series, column, steps, how, colour, dash, t, suffix }) {
-  const one = (reduction, name) => {
+// What is drawn for one series of one run: {name, colour, dash, line, rank?, low?, high?, reduced}.
+// Not in any language: curves stay as they are when that changes.
+function linesOf({ run, series, column }, { steps, how, colour, overlay }) {
+  const name = overlay ? `${series.label} · ${sideOf(run)}` : series.label;
+  const dash = run.side === 'b' ? [6, 4] : undefined;
+  const one = (reduction) => {
     const reduced = reduceToSteps(series, column, steps, reduction);
     return { name, colour, dash, reduced, line: withGaps(reduced), marks: notFinite(reduced, steps) };
   };
-  const name = `${series.label}${suffix}`;
   if (how === 'each') {
     const { parts } = series.grid;
-    return parts.map((part, i) => ({
-      ...one(part.rank, `${name} · ${t('rank')} ${part.rank}`), rank: part.rank, colour: fade(colour, 1 - (0.6 * i) / Math.max(parts.length - 1, 1)),
-    }));
+    return parts.map((part, i) => ({ ...one(part.rank), rank: part.rank, colour: fade(colour, 1 - (0.6 * i) / Math.max(parts.length - 1, 1)) }));
   }
-  const main = one(how, name);
+  const main = one(how);
   if (how === 'median' && series.grid.parts.length > 1) {
     main.low = withGaps(reduceToSteps(series, column, steps, 'lowest'));
     main.high = withGaps(reduceToSteps(series, column, steps, 'highest'));
@@ -147,10 +148,9 @@ export function Curves({ t, picked, steps, how, log, range, onZoom, onRemove, al
   const place = useRef(null);
   const [index, setIndex] = useState(null);
   const [redraw, setRedraw] = useState(0);
-  const lines = useMemo(() => picked.flatMap(({ series, column, other, otherColumn }, i) => [
-    ...linesOf({ series, column, steps, how, colour: curveColour(i), t, suffix: overlay ? ' · A' : '' }),
-    ...(other ? linesOf({ series: other, column: otherColumn, steps, how, colour: curveColour(i), dash: [6, 4], t, suffix: ' · B' }) : []),
-  ]), [picked, steps, how, t, redraw]);
+  const lines = useMemo(() => picked.flatMap(({ main, other }, i) =>
+    [main, other].filter(Boolean).flatMap((side) => linesOf(side, { steps, how, colour: curveColour(i), overlay }))), [picked, steps, how, overlay, redraw]);
+  const nameOf = (line) => (line.rank === undefined ? line.name : `${line.name} · ${t('rank')} ${line.rank}`);
 
   useEffect(() => onResizeOrTheme(place.current, () => setRedraw((count) => count + 1)), []);
   useEffect(() => {
@@ -165,11 +165,11 @@ export function Curves({ t, picked, steps, how, log, range, onZoom, onRemove, al
       <div class="at-step">${at === null ? t('curves_hint') : `${t('step')} ${steps[at]}`}${overlay ? ` · ${t('overlay')}` : ''}</div>
       ${picked.length === 0 ? html`<p class="hint">${t('pick')}</p>` : lines.map((line) => html`
         <div class="curve-row"><i class="line" style=${{ borderTopColor: line.colour, borderTopStyle: line.dash ? 'dashed' : 'solid' }} />
-          <span class="name" title=${line.name}><bdi>${line.name}</bdi></span>
+          <span class="name" title=${nameOf(line)}><bdi>${nameOf(line)}</bdi></span>
           <b class=${at !== null && line.reduced.present[at] && !Number.isFinite(line.reduced.values[at]) ? 'bad' : ''}>${
             at !== null && line.reduced.present[at] ? showNumber(line.reduced.values[at]) : ''}</b></div>`)}
-      ${picked.length > 0 && html`<div class="chips">${picked.map(({ series }, i) => html`
-        <button class="chip" title=${`${t('remove')}: ${series.label}`} onClick=${() => onRemove(series.key)}>
-          <i class="dot" style=${{ background: curveColour(i) }} /><span><bdi>${series.label}</bdi></span>✕</button>`)}</div>`}
+      ${picked.length > 0 && html`<div class="chips">${picked.map(({ key, label }, i) => html`
+        <button class="chip" title=${`${t('remove')}: ${label}`} onClick=${() => onRemove(key)}>
+          <i class="dot" style=${{ background: curveColour(i) }} /><span><bdi>${label}</bdi></span>✕</button>`)}</div>`}
     </div></div>`;
 }

@@ -49,6 +49,7 @@ export class Run {
     this.tables = listing.tables;
     this.ops = listing.ops;
     this.grids = listing.grids.map(expandGrid);
+    this.tableOps = listing.table_ops;  // per table, places in ops
     this.scores = listing.scores;
     this.nonFinite = listing.non_finite.map(([series, op, count, step, rank]) => ({ series, op, count, step, rank }));
     this.peaks = new Map(listing.peaks.map(([series, op, step, rank]) => [`${series} ${op}`, { step, rank }]));
@@ -97,8 +98,15 @@ export class Run {
     });
   }
 
+  // The statistics of a table, its main one first.
+  opsOf(tableName) {
+    return (this.tableOps[this.tables.indexOf(tableName)] ?? []).map((op) => this.ops[op]);
+  }
+
   // Columns of one statistic of a table, by the index of the series: Map(index -> Float64Array).
-  load(table, op) {
+  load(tableName, opName) {
+    const [table, op] = [this.tables.indexOf(tableName), this.ops.indexOf(opName)];
+    if (!this.tableOps[table]?.includes(op)) return new Map();
     const key = `${table} ${op}`;
     if (!this.loaded.has(key)) this.loaded.set(key, this.#load(table, op));
     return this.loaded.get(key);

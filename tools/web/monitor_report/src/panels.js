@@ -1,52 +1,50 @@
 // The smaller parts: what stands out, alerts, about.
 import { html } from './html.js';
+import { sideOf } from './modules.js';
 import { FAR, showCount, showShort } from './numbers.js';
 
 const MOST_SHOWN = 200;
 
-const sideName = (runs, run) => (runs.length > 1 ? `${run.side.toUpperCase()} · ` : '');
+const sideName = (runs, run) => (runs.length > 1 ? `${sideOf(run)} · ` : '');
 
-// What a tired person should look at first: [{kind, text, where, run, series, op, step}].
-export function findingsOf(runs, t) {
+// What a tired person should look at first: [{kind, words, run, series, op, step, rank, score?}].
+export function findingsOf(runs) {
   const findings = [];
   for (const run of runs) {
     const earliest = run.nonFinite.reduce((best, one) => (best && best.step <= one.step ? best : one), null);
     if (earliest) {
-      findings.push({
-        kind: 'nan', text: t('first_not_finite'), run, series: run.series[earliest.series], op: run.ops[earliest.op], step: earliest.step,
-        detail: `${t('rank')} ${earliest.rank}, ${t('step')} ${earliest.step}`,
-      });
+      const { series, op, step, rank } = earliest;
+      findings.push({ kind: 'nan', words: 'first_not_finite', run, series: run.series[series], op: run.ops[op], step, rank });
     }
     const alert = run.alerts.find((one) => one.series >= 0);
     if (alert) {
-      findings.push({
-        kind: 'alert', text: t('first_alert'), run, series: run.series[alert.series], op: null, step: alert.step,
-        detail: `${t('rank')} ${alert.rank}, ${t('step')} ${alert.step}`,
-      });
+      const { series, step, rank } = alert;
+      findings.push({ kind: 'alert', words: 'first_alert', run, series: run.series[series], op: null, step, rank });
     }
-    const scores = run.scores[0] ?? [];
-    const worst = run.series.filter((series) => scores[series.index] > FAR * 10 && run.peaks.has(`${series.index} 0`))
-      .sort((a, b) => scores[b.index] - scores[a.index] || a.index - b.index);
-    for (const series of worst.slice(0, runs.length > 1 ? 2 : 3)) {
-      const peak = run.peaks.get(`${series.index} 0`);
-      findings.push({
-        kind: 'odd', text: t('far_off'), run, series, op: run.ops[0], step: peak.step,
-        detail: `${t('times_usual', showShort(scores[series.index] / 10))}, ${t('rank')} ${peak.rank}, ${t('step')} ${peak.step}`,
-      });
+    // By the main statistic of their table.
+    const judged = run.series.map((series) => {
+      const op = run.tableOps[series.table][0];
+      return { series, op, score: run.scores[op]?.[series.index] ?? 0, peak: run.peaks.get(`${series.index} ${op}`) };
+    });
+    const worst = judged.filter((one) => one.score > FAR * 10 && one.peak).sort((a, b) => b.score - a.score);
+    for (const { series, op, score, peak } of worst.slice(0, runs.length > 1 ? 2 : 3)) {
+      findings.push({ kind: 'odd', words: 'far_off', run, series, op: run.ops[op], ...peak, score });
     }
   }
   return findings;
 }
 
-export function Findings({ t, runs, findings, onShow }) {
+export function Findings({ t, runs, findings, only, onShow }) {
   const never = runs.reduce((sum, run) => sum + run.neverNumbers.size, 0);
+  const detailOf = ({ score, rank, step }) => `${score ? `${t('times_usual', showShort(score / 10))}, ` : ''}${t('rank')} ${rank}, ${t('step')} ${step}`;
   return html`<section class="card findings"><h2>${t('findings')}</h2>
     ${findings.length === 0 && html`<p class="calm">✓ ${t('nothing')}</p>`}
     <ul>${findings.map((one) => html`<li><button class="finding" onClick=${() => onShow(one)}>
-      <i class=${`mark ${one.kind}`} /><span class="what">${one.text}</span>
+      <i class=${`mark ${one.kind}`} /><span class="what">${t(one.words)}</span>
       <span class="where">${sideName(runs, one.run)}<bdi>${one.series.label}</bdi> <span class="muted">${one.run.tables[one.series.table]}${one.op ? ` · ${one.op}` : ''}</span></span>
-      <span class="detail">${one.detail}</span></button></li>`)}</ul>
+      <span class="detail">${detailOf(one)}</span></button></li>`)}</ul>
     ${never > 0 && html`<p class="hint">${t('never_numbers', showCount(never))}</p>`}
+    ${only.some((count) => count > 0) && html`<p class="hint" id="only">${t('only_counts', ...only.map(showCount))}</p>`}
   </section>`;
 }
 

@@ -11,18 +11,20 @@ export function matcher(query) {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   const wanted = words.filter((word) => !word.startsWith('-') || word === '-');
   const unwanted = words.filter((word) => word.startsWith('-') && word !== '-').map((word) => word.slice(1));
-  return (series) => wanted.every((word) => series.searchText.includes(word)) && !unwanted.some((word) => series.searchText.includes(word));
+  return (module) => wanted.every((word) => module.searchText.includes(word)) && !unwanted.some((word) => module.searchText.includes(word));
 }
 
 const compareNames = new Intl.Collator('en', { numeric: true }).compare;
 
+// Stable: what a rule leaves open stays in model order.
 export function sorted(list, sort, scores) {
-  if (sort === 'name') return [...list].sort((a, b) => compareNames(a.label, b.label) || a.index - b.index);
-  if (sort === 'score') return [...list].sort((a, b) => scores(b) - scores(a) || a.index - b.index);
+  if (sort === 'name') return [...list].sort((a, b) => compareNames(a.label, b.label));
+  if (sort === 'score') return [...list].sort((a, b) => scores(b) - scores(a));
+  if (sort === 'only') return [...list].sort((a, b) => b.only.localeCompare(a.only));
   return list;
 }
 
-export function Sidebar({ t, list, total, query, onQuery, sort, onSort, picked, onPick, badges }) {
+export function Sidebar({ t, list, total, query, onQuery, sort, onSort, picked, onPick, badges, overlay }) {
   const scroller = useRef(null);
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(600);
@@ -39,17 +41,18 @@ export function Sidebar({ t, list, total, query, onQuery, sort, onSort, picked, 
       autocomplete="off" spellcheck=${false} onInput=${(event) => onQuery(event.target.value)} /></div>
     <div class="list-head"><span id="found">${t('found', showCount(list.length), showCount(total))}</span>
       <${Choice} id="sort" label="" value=${sort} onChange=${onSort}
-        options=${[['order', t('by_order')], ['score', t('by_score')], ['name', t('by_name')]]} /></div>
+        options=${[['order', t('by_order')], ['score', t('by_score')], ['name', t('by_name')], ...(overlay ? [['only', t('by_only')]] : [])]} /></div>
     <div class="list" id="modules" ref=${scroller} onScroll=${(event) => setTop(event.target.scrollTop)}>
       ${list.length === 0 && html`<p class="hint">${t('nothing_found')}</p>`}
       <div style=${{ height: `${list.length * ROW}px`, position: 'relative' }}>
-        ${list.slice(first, last).map((series, i) => {
-          const at = picked.indexOf(series.key);
-          const badge = badges(series);
-          return html`<button key=${series.key} class=${`module${at >= 0 ? ' picked' : ''}`} style=${{ top: `${(first + i) * ROW}px` }}
-            title=${series.label} onClick=${() => onPick(series.key)}>
+        ${list.slice(first, last).map((module, i) => {
+          const at = picked.indexOf(module.key);
+          const badge = badges(module);
+          return html`<button key=${module.key} class=${`module${at >= 0 ? ' picked' : ''}`} style=${{ top: `${(first + i) * ROW}px` }}
+            title=${module.label} onClick=${() => onPick(module.key)}>
             <i class="dot" style=${at >= 0 ? { background: curveColour(at) } : {}} />
-            <span class="name"><bdi>${series.label}</bdi></span>
+            <span class="name"><bdi>${module.label}</bdi></span>
+            ${module.only && html`<b class="badge only">${t('only', module.only)}</b>`}
             ${badge.alerts > 0 && html`<b class="badge alert">${badge.alerts}</b>`}
             ${badge.notFinite && html`<b class=${`badge ${badge.never ? 'never' : 'nan'}`}>NaN</b>`}
             <span class="score"><i style=${{ width: `${badge.share}%` }} /></span></button>`;

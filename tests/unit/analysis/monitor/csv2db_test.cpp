@@ -1,0 +1,39 @@
+#include "src/analysis/monitor/csv2db.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/analysis/monitor/store_query.h"
+#include "tests/unit/support/temporary_folder.h"
+
+namespace msprobe::monitor {
+namespace {
+
+using ::msprobe::testing::TemporaryFolder;
+
+TEST(ConvertToStore, GivesTablesWithStatisticsOfTheirOwnColumnsOfTheirOwn) {
+  const TemporaryFolder files;
+  StoreOptions options;
+  options.data = MSPROBE_TEST_DATA "/monitor/hooks";
+  options.output = files / "store";
+  const Result<StoreResult> result = ConvertToStore(options);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->rows, 24U);
+  EXPECT_EQ(result->warnings.size(), 0U);
+  EXPECT_EQ(Query(result->file,
+                  "SELECT actv, attention_hook, linear_hook, moe_router_weight_hook, "
+                  "moe_router_logit_hook FROM global_stats"),
+            "norm|entropy,softmax_max|sr,kernel_norm|router_weight_similarity|"
+            "per_token_expert_entropy");
+  // Two micro steps: step 2 begins at 4, and what has no micro step stands on the first.
+  EXPECT_EQ(Query(result->file,
+                  "SELECT step, metric_name, norm, entropy, softmax_max, sr, kernel_norm, "
+                  "router_weight_similarity, per_token_expert_entropy FROM trend_data JOIN "
+                  "monitoring_metrics USING (metric_id) WHERE step >= 4 ORDER BY metric_id, step"),
+            "4|actv|1.2|-|-|-|-|-|-;5|actv|1.25|-|-|-|-|-|-;"
+            "4|attention_hook|-|1.9|0.62|-|-|-|-;5|attention_hook|-|1.95|0.61|-|-|-|-;"
+            "4|linear_hook|-|-|-|5.5|0.92|-|-;4|moe_router_weight_hook|-|-|-|-|-|0.03|-;"
+            "4|moe_router_logit_hook|-|-|-|-|-|-|1.3;5|moe_router_logit_hook|-|-|-|-|-|-|1.35");
+}
+
+}  // namespace
+}  // namespace msprobe::monitor

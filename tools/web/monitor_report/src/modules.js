@@ -1,0 +1,105 @@
+// The modules of a table, of one run or of two laid over each other: which there are, what is wrong
+// with each, and their rows of the heat map.
+import { FAR } from './numbers.js';
+import { deviations, reduceToSteps } from './reduce.js';
+
+const unique = (list) => [...new Set(list)];
+
+export const sideOf = (run) => run.side.toUpperCase();
+
+// Two lists in model order as one: what only the second has stands behind what it follows there.
+function inBothOrders(first, second) {
+  const known = new Set(first.map((one) => one.key));
+  const behind = new Map();
+  let before = null;
+  for (const one of second) {
+    if (known.has(one.key)) before = one.key;
+    else behind.set(before, [...(behind.get(before) ?? []), one]);
+  }
+  return [...(behind.get(null) ?? []), ...first.flatMap((one) => [one, ...(behind.get(one.key) ?? [])])];
+}
+
+// `columns`: per run what its load() gave. Returns [{key, label, searchText, main, other, only}]:
+// main and other are {run, series, column} of the first and the second run; where only the second
+// one has the module that is main. `only`: which of two runs has it, '' for both.
+export function joinModules(runs, table, columns) {
+  const [first, second] = runs.map((run, i) => (run.byTable[run.tables.indexOf(table)] ?? [])
+    .filter((series) => columns[i].has(series.index))
+    .map((series) => ({ key: series.key, run, series, column: columns[i].get(series.index) })));
+  const ofSecond = new Map((second ?? []).map((one) => [one.key, one]));
+  return inBothOrders(first, second ?? []).map((main) => {
+    const other = main.run === runs[0] ? ofSecond.get(main.key) : undefined;
+    const { key, series: { label, searchText } } = main;
+    return { key, label, searchText, main, other, only: runs.length > 1 && !other ? sideOf(main.run) : '' };
+  });
+}
+
+// How many series only one of two runs has: [first, second].
+export function countOnly(runs) {
+  return runs.map((run, i) => run.series.filter((series) => !runs[1 - i].find(series.key)).length);
+}
+
+export const scoreOf = ({ main: { run, series } }, op) => run.scores[run.ops.indexOf(op)]?.[series.index] ?? 0;
+
+// What to show before anybody asked: the worst of the table.
+export function firstPicks(runs, modules, op) {
+  const keys = new Set(modules.map((module) => module.key));
+  const broken = runs.flatMap((run) => run.nonFinite.map(({ step, series }) => ({ step, key: run.series[series].key })))
+    .sort((a, b) => a.step - b.step).filter((one) => keys.has(one.key)).slice(0, 1);
+  const worst = modules.filter(({ main }) => !main.run.neverNumbers.has(main.series.index))
+    .sort((a, b) => scoreOf(b, op) - scoreOf(a, op)).slice(0, broken.length > 0 ? 1 : 3);
+  return unique([...broken, ...worst].map((one) => one.key));
+}
+
+// What the list shows beside a module.
+export function badgesOf(runs, op) {
+  const found = new Map(runs.map((run) => {
+    const alerts = new Map();
+    for (const one of run.alerts) if (one.series >= 0) alerts.set(one.series, (alerts.get(one.series) ?? 0) + 1);
+    return [run, { alerts, broken: new Set(run.nonFinite.map((one) => one.series)) }];
+  }));
+  const most = Math.log2(1 + 1000);
+  return (module) => {
+    const { run, series: { index } } = module.main;
+    const { alerts, broken } = found.get(run);
+    return {
+      notFinite: broken.has(index) || run.neverNumbers.has(index), never: run.neverNumbers.has(index), alerts: alerts.get(index) ?? 0,
+      share: Math.min(100, (100 * Math.log2(1 + scoreOf(module, op) / 10)) / most),
+    };
+  };
+}
+
+// Rows of the picture of all modules, each with its deviations.
+export function moduleRows(modules, steps, how) {
+  return modules.map((module) => {
+    const reduced = reduceToSteps(module.main.series, module.main.column, steps, how);
+    const label = module.only ? `${module.label} · ${module.only}` : module.label;
+    return { label, key: module.key, module, ...reduced, deviation: deviations(reduced) };
+  });
+}
+
+// A row of one run against that of the other one: factors as powers of two. `other` is null where
+// there is none: nothing to show then.
+export function ratioRow(row, other) {
+  if (!other) return { shown: row.values, present: new Uint8Array(row.values.length) };
+  const shown = row.values.map((value, i) => {
+    if (!other.present[i]) return 0;
+    if (!Number.isFinite(other.values[i])) return other.values[i];
+    if (!Number.isFinite(value)) return value;
+    const [a, b] = [Math.abs(value), Math.abs(other.values[i])];
+    // From or to zero: as far as the scale reaches.
+    return a === b ? 0 : Math.max(-64, Math.min(64, Math.log2(b / a) || 0));
+  });
+  const present = row.present.map((there, i) => there & other.present[i]);
+  return { shown, other: other.values, present };
+}
+
+// Per step how many modules are far from usual.
+export function oddSteps(rows, steps) {
+  const counts = new Float64Array(steps.length);
+  for (const { module: { main }, present, deviation } of rows) {
+    if (main.run.neverNumbers.has(main.series.index)) continue;
+    for (let i = 0; i < counts.length; i++) if (present[i] && !(Math.abs(deviation[i]) <= FAR)) counts[i]++;
+  }
+  return { steps, counts: Array.from(counts) };
+}
