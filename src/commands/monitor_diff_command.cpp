@@ -1,5 +1,6 @@
 #include "src/commands/monitor_diff_command.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <CLI/CLI.hpp>
@@ -57,11 +58,17 @@ std::string Text(const monitor::DiffResult& result) {
   } else {
     text += "The runs do not part.\n\n";
   }
-  text += fmt::format("{:<15}{:<11}{:>11}{:>11}{:>8}  {}\n", "table", "statistic", "compared",
-                      "parted", "step", "first, and how far at most");
+  size_t table_width = 14;
+  size_t op_width = 11;
   for (const monitor::DiffLine& line : result.lines) {
-    text += fmt::format("{:<15}{:<11}{:>11}{:>11}", base::Printable(line.table),
-                        base::Printable(line.op), line.compared, line.parted);
+    table_width = std::max(table_width, base::Printable(line.table).size());
+    op_width = std::max(op_width, base::Printable(line.op).size());
+  }
+  text += fmt::format("{:<{}} {:<{}}{:>11}{:>11}{:>8}  {}\n", "table", table_width, "statistic",
+                      op_width, "compared", "parted", "step", "first, and how far at most");
+  for (const monitor::DiffLine& line : result.lines) {
+    text += fmt::format("{:<{}} {:<{}}{:>11}{:>11}", base::Printable(line.table), table_width,
+                        base::Printable(line.op), op_width, line.compared, line.parted);
     text += line.first.has_value() ? fmt::format("{:>8}  {}, {}\n", line.first->step,
                                                  Where(*line.first), Percent(line.worst->relative))
                                    : fmt::format("{:>8}\n", "-");

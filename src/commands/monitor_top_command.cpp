@@ -56,7 +56,9 @@ void MonitorTopCommand::Configure(CLI::App& app) {
   app.add_option("dir", options_.root, "The run: its folder with <stamp>-rank<R>-<id>/ inside")
       ->type_name("DIR")
       ->required();
-  app.add_option("--statistic", options_.op, "What is judged (default: norm)")->type_name("NAME");
+  app.add_option("--statistic", options_.op,
+                 "What is judged (default: norm; the first statistic of tables without it)")
+      ->type_name("NAME");
   app.add_option("--table", view_.table, "Only this table, such as grad_reduced (default: all)")
       ->type_name("NAME");
   app.add_option("--search", view_.search, "Only modules with these words in their names")
@@ -93,7 +95,8 @@ Result<ExitCode> MonitorTopCommand::Run(const Context& context) {
 Status MonitorTopCommand::FirstLook(monitor::RunFollower& run) const {
   MSP_RETURN_IF_ERROR(run.Look(monitor::RunFollower::Clock::now()));
   const std::vector<std::string>& known = run.ops();
-  if (!known.empty() && std::find(known.begin(), known.end(), run.op()) == known.end()) {
+  if (!known.empty() && !run.op().empty() &&
+      std::find(known.begin(), known.end(), run.op()) == known.end()) {
     return NotFoundError("the run has no statistic \"" + run.op() + "\"")
         .WithHint("it has: " + base::Join(known, " "));
   }
@@ -191,7 +194,10 @@ bool MonitorTopCommand::Handle(const Key& key, monitor::RunFollower& run) {
           view_.scroll = 0;
           break;
         case 'o': {
-          run.Judge(Next(run.ops(), run.op(), false));
+          // Without a choice it is the main one that is judged.
+          std::vector<std::string> others = run.ops();
+          std::erase(others, std::string(monitor::MainOp(others)));
+          run.Judge(Next(std::move(others), run.op(), true));
           [[maybe_unused]] const Status ignored = run.Look(monitor::RunFollower::Clock::now());
           break;
         }

@@ -84,9 +84,18 @@ Status CheckTables(const std::vector<std::string>& tables) {
 }  // namespace
 
 const std::vector<std::string>& EventTables() {
-  static const std::vector<std::string> kTables = {"actv",         "actv_grad",      "exp_avg",
-                                                   "exp_avg_sq",   "grad_unreduced", "grad_reduced",
-                                                   "param_origin", "param_updated"};
+  static const std::vector<std::string> kTables = {"actv",
+                                                   "actv_grad",
+                                                   "exp_avg",
+                                                   "exp_avg_sq",
+                                                   "grad_unreduced",
+                                                   "grad_reduced",
+                                                   "param_origin",
+                                                   "param_updated",
+                                                   "attention_hook",
+                                                   "linear_hook",
+                                                   "moe_router_weight_hook",
+                                                   "moe_router_logit_hook"};
   return kTables;
 }
 

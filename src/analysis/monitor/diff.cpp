@@ -11,16 +11,22 @@
 #include <fmt/format.h>
 
 #include "src/analysis/monitor/rank_reduction.h"
+#include "src/base/strings.h"
 #include "src/json/writer.h"
 
 namespace msprobe::monitor {
 namespace {
 
-// Where in a step a table's values come about; unknown ones behind.
+// Where in a step a table's values come about; unknown ones behind. Last come estimates, which
+// another start of their iterations moves.
 size_t PlaceInStep(std::string_view table) {
-  constexpr std::array<std::string_view, 9> kOrder = {
-      "param_origin", "actv",       "actv_grad",    "grad_unreduced", "grad_reduced",
-      "exp_avg",      "exp_avg_sq", "update_ratio", "param_updated"};
+  constexpr std::array<std::string_view, 13> kOrder = {"param_origin",   "moe_router_weight_hook",
+                                                       "attention_hook", "moe_router_logit_hook",
+                                                       "actv",           "actv_grad",
+                                                       "grad_unreduced", "grad_reduced",
+                                                       "exp_avg",        "exp_avg_sq",
+                                                       "update_ratio",   "param_updated",
+                                                       "linear_hook"};
   return static_cast<size_t>(std::find(kOrder.begin(), kOrder.end(), table) - kOrder.begin());
 }
 
@@ -283,6 +289,12 @@ Result<DiffResult> DiffRuns(const DiffOptions& options) {
   for (const std::string& op : left_out) {
     result.notes.push_back(
         fmt::format("{} is not compared: it cannot be made one value of several ranks", op));
+  }
+  if (result.lines.empty()) {
+    return MismatchError(fmt::format("{} and {} have no statistic that can be compared",
+                                     options.a.string(), options.b.string()))
+        .WithHint(result.notes.empty() ? "were they made with the same \"ops\"?"
+                                       : base::Join(result.notes, "; "));
   }
   for (size_t i = 0; i < result.lines.size(); ++i) {
     if (result.lines[i].first.has_value() &&

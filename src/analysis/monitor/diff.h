@@ -63,10 +63,10 @@ struct DiffResult {
 };
 
 // With different ranks on both sides values of all ranks become one per name and step: norms as the
-// root of the sum of squares over shards, min, max and amax as themselves, counts as sums, means
-// and zeros as averages. A rank whose statistics of a name are digit for digit those of another is
-// a copy and counts once; of parameters, moments and reduced gradients so do ranks of one
-// data-parallel group (monitor.json). Pipeline stages are kept apart.
+// root of the sum of squares over shards, min, max and amax as themselves, counts as sums, means,
+// zeros and entropies of experts as averages. A rank whose statistics of a name are digit for digit
+// those of another is a copy and counts once; of parameters, moments and reduced gradients so do
+// ranks of one data-parallel group (monitor.json). Pipeline stages are kept apart.
 Result<DiffResult> DiffRuns(const DiffOptions& options);
 
 // One JSON object.

@@ -24,7 +24,9 @@ Reduction ReductionOf(std::string_view op) {
   if (op == "nans" || op == "infs" || op == "subnormals") {
     return Reduction::kSum;
   }
-  return op == "mean" || op == "zeros" ? Reduction::kAverage : Reduction::kNone;
+  // Entropies of what a rank's tokens choose are averages over tokens, as mean is over elements.
+  return op == "mean" || op == "zeros" || op == "per_token_expert_entropy" ? Reduction::kAverage
+                                                                           : Reduction::kNone;
 }
 
 double Reduce(Reduction reduction, const std::vector<double>& column,

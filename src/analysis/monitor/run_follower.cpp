@@ -54,18 +54,32 @@ struct RunFollower::RankTimes {
   std::optional<std::pair<fs::file_time_type, int64_t>> last_file;
 };
 
+std::string_view MainOp(const std::vector<std::string>& ops) {
+  if (ops.empty()) {
+    return "";
+  }
+  const auto norm = std::find(ops.begin(), ops.end(), "norm");
+  return norm != ops.end() ? *norm : ops.front();
+}
+
 RunFollower::RunFollower(FollowOptions options) : options_(std::move(options)), op_(options_.op) {}
 
 RunFollower::~RunFollower() = default;
 
 void RunFollower::Judge(std::string op) {
   op_ = std::move(op);
+  judged_ops_.clear();
   files_.clear();
   index_.clear();
   series_.clear();
   for (auto& [rank, state] : ranks_) {
     state.non_finite = 0;
   }
+}
+
+std::string_view RunFollower::JudgedOp(std::string_view table) const {
+  const auto found = judged_ops_.find(table);
+  return found == judged_ops_.end() ? std::string_view() : found->second;
 }
 
 void RunFollower::Complain(std::string text) {
@@ -182,8 +196,9 @@ void RunFollower::TakeRows(std::string_view text, File& file, int64_t rank) {
         ops_.push_back(op);
       }
     }
-    if (op_.empty() && !ops_.empty()) {
-      op_ = std::find(ops_.begin(), ops_.end(), "norm") != ops_.end() ? "norm" : ops_[0];
+    const std::vector<std::string>& ops = file.head->ops;
+    if (op_.empty() || std::find(ops.begin(), ops.end(), op_) != ops.end()) {
+      judged_ops_.try_emplace(file.table.table, op_.empty() ? MainOp(ops) : op_);
     }
     if (std::find(tables_.begin(), tables_.end(), file.table.table) == tables_.end()) {
       tables_.push_back(file.table.table);
@@ -199,7 +214,8 @@ void RunFollower::TakeRows(std::string_view text, File& file, int64_t rank) {
   }
   bad_rows_ += rows.more_complaints;
   const size_t ops = file.head->ops.size();
-  const auto judged = std::find(file.head->ops.begin(), file.head->ops.end(), op_);
+  const auto judged =
+      std::find(file.head->ops.begin(), file.head->ops.end(), JudgedOp(file.table.table));
   const auto judged_at = static_cast<size_t>(judged - file.head->ops.begin());
   std::vector<size_t> series_of;
   for (const internal::TableRows::Name& name : rows.names) {

@@ -19,9 +19,12 @@ namespace msprobe::monitor {
 
 struct FollowOptions {
   std::filesystem::path root;
-  std::string op;              // the statistic that is judged; empty: norm, or the first there is
+  std::string op;              // the statistic that is judged; empty: MainOp of every table
   int64_t window_steps = 200;  // files that end earlier before the newest step are not read
 };
+
+// What a table of these statistics is judged by when nobody asked for one: norm, or the first.
+std::string_view MainOp(const std::vector<std::string>& ops);
 
 // One name of one table on one rank.
 struct FollowedSeries {
@@ -30,7 +33,8 @@ struct FollowedSeries {
   std::string name;
   int32_t micro_step = -1;
   int32_t rank = 0;
-  std::vector<double> history;  // of the judged statistic, the newest last; a limited number
+  // Of the judged statistic, the newest last, a limited number; empty where the table lacks it.
+  std::vector<double> history;
   int64_t last_step = 0;
   // Of all statistics; rows of NaN before the first number are of what is no tensor.
   bool had_number = false;
@@ -58,7 +62,8 @@ class RunFollower {
   // Reads what is new. An error only when there is no run to follow (yet); what cannot be read is
   // a warning.
   Status Look(Clock::time_point now);
-  // Another statistic: everything in the window is read again at the next look.
+  // Another statistic, or "" as in FollowOptions: everything in the window is read again at the
+  // next look.
   void Judge(std::string op);
 
   const std::vector<FollowedSeries>& series() const { return series_; }
@@ -66,7 +71,9 @@ class RunFollower {
   const std::vector<Alert>& alerts() const { return alerts_; }  // by step
   const std::vector<std::string>& ops() const { return ops_; }
   const std::vector<std::string>& tables() const { return tables_; }
-  const std::string& op() const { return op_; }
+  const std::string& op() const { return op_; }  // as asked for
+  // What a table is judged by; empty where it lacks what was asked for, or is not known.
+  std::string_view JudgedOp(std::string_view table) const;
   uint64_t bytes_read() const { return bytes_read_; }
   uint64_t bad_rows() const { return bad_rows_; }
   const std::string& first_complaint() const { return first_complaint_; }
@@ -90,7 +97,8 @@ class RunFollower {
   std::string op_;
   std::vector<std::string> ops_;
   std::vector<std::string> tables_;
-  std::map<std::string, std::unique_ptr<File>> files_;  // by path
+  std::map<std::string, std::string, std::less<>> judged_ops_;  // by table
+  std::map<std::string, std::unique_ptr<File>> files_;          // by path
   std::map<SeriesKey, size_t> index_;
   std::vector<FollowedSeries> series_;
   std::map<int64_t, FollowedRank> ranks_;

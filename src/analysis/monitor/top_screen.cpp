@@ -54,12 +54,35 @@ bool Matches(const FollowedSeries& series, const TopView& view) {
   });
 }
 
+// What the tables that are shown are judged by, each statistic with its tables; those of the first
+// table in front.
+std::vector<std::pair<std::string_view, std::vector<std::string>>> JudgedOps(const RunFollower& run,
+                                                                             const TopView& view) {
+  std::vector<std::pair<std::string_view, std::vector<std::string>>> ops;
+  for (const std::string& table : run.tables()) {
+    const std::string_view op = run.JudgedOp(table);
+    if (op.empty() || (!view.table.empty() && view.table != table)) {
+      continue;
+    }
+    const auto known =
+        std::find_if(ops.begin(), ops.end(), [op](const auto& one) { return one.first == op; });
+    if (known == ops.end()) {
+      ops.push_back({op, {table}});
+    } else {
+      known->second.push_back(table);
+    }
+  }
+  return ops;
+}
+
 // One row per name: that of the rank where it is worst.
 std::vector<ShownRow> WorstRows(const RunFollower& run, const TopView& view) {
   std::map<std::tuple<std::string_view, int32_t, std::string_view, int32_t>, ShownRow> worst;
   std::vector<double> scratch;
   for (const FollowedSeries& series : run.series()) {
-    if (!Matches(series, view) || !series.had_number) {
+    // Without a history its table lacks the statistic asked for; NaN is shown all the same.
+    if (!Matches(series, view) || !series.had_number ||
+        (series.history.empty() && series.non_finite == 0)) {
       continue;
     }
     const ShownRow row = {&series, Judge(series, scratch)};
@@ -168,9 +191,11 @@ void ShowModules(const RunFollower& run, const TopView& view, const std::vector<
   const size_t width = screen.width();
   const size_t fixed = 2 + 15 + 6 + 9 + 12 + 9 + 2 + kSparkWidth;
   const size_t name_width = width > fixed + 24 ? width - fixed : 24;
+  const auto ops = JudgedOps(run, view);
   screen.Line(report::Ink::kBold,
               fmt::format("  {:<{}} {:<14} {:>5} {:>8} {:>11} {:>8}  history", "module",
-                          name_width - 1, "table", "rank", "step", run.op(), "score"));
+                          name_width - 1, "table", "rank", "step",
+                          ops.size() == 1 ? Cut(ops[0].first, 11) : "value", "score"));
   const size_t first = std::min(view.scroll, rows.empty() ? 0 : rows.size() - 1);
   const size_t count = std::min(room, rows.size() - std::min(first, rows.size()));
   for (size_t i = first; i < first + count; ++i) {
@@ -227,9 +252,14 @@ void ShowHead(const std::filesystem::path& root, const RunFollower& run, const T
                           Rate(rate), base::Plural(run.ranks().size(), "rank"),
                           base::Plural(run.alerts().size(), "alert"), base::FormatCount(non_finite),
                           view.paused ? "  paused" : ""));
-  std::string chosen =
-      fmt::format("table {}, statistic {}", view.table.empty() ? "all" : view.table,
-                  run.op().empty() ? "-" : run.op());
+  const auto ops = JudgedOps(run, view);
+  std::string chosen = fmt::format("table {}, statistic {}",
+                                   view.table.empty() ? "all" : base::Printable(view.table),
+                                   ops.empty() ? "-" : base::Printable(ops[0].first));
+  for (size_t i = 1; i < ops.size(); ++i) {
+    chosen += fmt::format(", {} of {}", base::Printable(ops[i].first),
+                          base::Printable(base::Join(ops[i].second, " ")));
+  }
   if (view.typing || !view.search.empty()) {
     chosen += fmt::format(", search: {}{}", base::Printable(view.search), view.typing ? "_" : "");
   }

@@ -15,10 +15,11 @@ constexpr const char* kHead = "vpp_stage,name,step,norm,mean\n";
 
 class TwoRuns {
  public:
-  void Write(const std::string& run, int rank, const std::string& table, const std::string& rows) {
+  void Write(const std::string& run, int rank, const std::string& table, const std::string& rows,
+             const std::string& head = kHead) {
     files.Write(
         run + "/Nov21_09-00-00-rank" + std::to_string(rank) + "-aaaaaaaa/" + table + "_0-9.csv",
-        kHead + rows);
+        head + rows);
   }
   void WritePlace(const std::string& run, int rank, const std::string& json) {
     files.Write(run + "/Nov21_09-00-00-rank" + std::to_string(rank) + "-aaaaaaaa/monitor.json",
@@ -127,6 +128,52 @@ TEST(DiffRuns, SaysWhatCannotBeMadeOneValue) {
   const DiffResult result = runs.Diff();
   ASSERT_EQ(result.notes.size(), 1U);
   EXPECT_NE(result.notes[0].find("grad_unreduced"), std::string::npos);
+}
+
+TEST(DiffRuns, ComparesTablesWithStatisticsOfTheirOwn) {
+  const std::string attention = "vpp_stage,name,step,micro_step,entropy,softmax_max\n";
+  const std::string linear = "vpp_stage,name,step,sr,kernel_norm\n";
+  TwoRuns runs;
+  runs.Write("a", 0, "actv", "0,w,0,1,1\n0,w,1,1,1\n");
+  runs.Write("b", 0, "actv", "0,w,0,1,1\n0,w,1,2,1\n");
+  runs.Write("a", 0, "attention_hook", "0,core,0,0,2,0.5\n0,core,1,0,2,0.5\n", attention);
+  runs.Write("b", 0, "attention_hook", "0,core,0,0,2,0.5\n0,core,1,0,2.5,0.5\n", attention);
+  runs.Write("a", 0, "linear_hook", "0,fc,0,3,4\n0,fc,1,3,4\n", linear);
+  runs.Write("b", 0, "linear_hook", "0,fc,0,3,4\n0,fc,1,3,5\n", linear);
+  const DiffResult result = runs.Diff();
+  ASSERT_NE(result.first(), nullptr);
+  EXPECT_EQ(result.first()->table, "attention_hook");
+  EXPECT_EQ(result.first()->op, "entropy");
+  EXPECT_EQ(result.first()->first->micro_step, 0);
+  ASSERT_EQ(result.lines.size(), 6U);  // two of each: no table has those of another
+  EXPECT_EQ(result.lines.back().op, "kernel_norm");
+  EXPECT_EQ(result.lines.back().parted, 1U);
+}
+
+TEST(DiffRuns, AveragesEntropiesOfExpertsOverRanks) {
+  const std::string head = "vpp_stage,name,step,micro_step,per_token_expert_entropy\n";
+  TwoRuns runs;
+  runs.Write("a", 0, "moe_router_logit_hook", "0,router,0,0,2\n", head);
+  runs.Write("b", 0, "moe_router_logit_hook", "0,router,0,0,1.5\n", head);
+  runs.Write("b", 1, "moe_router_logit_hook", "0,router,0,0,2.5\n", head);
+  const DiffResult result = runs.Diff();
+  ASSERT_EQ(result.lines.size(), 1U);
+  EXPECT_EQ(result.first(), nullptr);
+}
+
+TEST(DiffRuns, RefusesToSayAnythingOfRunsThatItCannotCompare) {
+  const std::string head = "vpp_stage,name,step,sr,kernel_norm\n";
+  TwoRuns runs;
+  runs.Write("a", 0, "linear_hook", "0,fc,0,3,4\n", head);
+  runs.Write("b", 0, "linear_hook", "0,fc,0,3,4\n", head);
+  DiffOptions options;
+  options.a = runs.files / "a";
+  options.b = runs.files / "b";
+  EXPECT_TRUE(DiffRuns(options).ok());
+  options.reduce = true;
+  const Status status = DiffRuns(options).status();
+  EXPECT_EQ(status.code(), StatusCode::kMismatch);
+  EXPECT_NE(status.hint().find("kernel_norm"), std::string::npos) << status.hint();
 }
 
 TEST(DiffRuns, RefusesRunsWithNothingInCommon) {

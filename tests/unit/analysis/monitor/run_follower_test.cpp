@@ -134,10 +134,43 @@ TEST_F(RunFollowing, JudgesAnotherStatisticWhenAsked) {
   Append(std::string(kFirstRank) + "actv_0-9.csv", std::string(kHead) + "0,a,0,1,5\n0,a,1,2,6\n");
   RunFollower run(OptionsFor(files_.path()));
   Look(run);
-  EXPECT_EQ(run.op(), "norm");
+  EXPECT_EQ(run.JudgedOp("actv"), "norm");
   run.Judge("nans");
   Look(run);
   EXPECT_EQ(run.series()[0].history, (std::vector<double>{5, 6}));
+}
+
+TEST_F(RunFollowing, JudgesATableWithoutNormByItsFirstStatistic) {
+  Append(std::string(kFirstRank) + "actv_0-9.csv", std::string(kHead) + "0,fc.output,0,1,0\n");
+  Append(std::string(kFirstRank) + "linear_hook_0-9.csv",
+         "vpp_stage,name,step,sr,kernel_norm\n0,fc,0,3.5,4\n0,fc,1,3.25,4\n");
+  RunFollower run(OptionsFor(files_.path()));
+  Look(run);
+  EXPECT_EQ(run.JudgedOp("actv"), "norm");
+  EXPECT_EQ(run.JudgedOp("linear_hook"), "sr");
+  EXPECT_EQ(run.series()[1].history, (std::vector<double>{3.5, 3.25}));
+  TopView view;
+  EXPECT_THAT(Picture(run, view), HasSubstr("statistic norm, sr of linear_hook\n"));
+  EXPECT_THAT(Picture(run, view), HasSubstr("3.25"));
+  view.table = "linear_hook";
+  EXPECT_THAT(Picture(run, view), HasSubstr("statistic sr\n"));
+}
+
+TEST_F(RunFollowing, LeavesOutTablesWithoutTheStatisticAskedFor) {
+  Append(
+      std::string(kFirstRank) + "actv_0-9.csv",
+      std::string(kHead) + "0,fc.output,0,1,0\n0,broken.output,0,1,0\n0,broken.output,1,nan,2\n");
+  Append(std::string(kFirstRank) + "linear_hook_0-9.csv",
+         "vpp_stage,name,step,sr,kernel_norm\n0,fc,0,3.5,4\n");
+  FollowOptions options = OptionsFor(files_.path());
+  options.op = "kernel_norm";
+  RunFollower run(options);
+  Look(run);
+  EXPECT_EQ(run.JudgedOp("actv"), "");
+  const std::string picture = Picture(run);
+  EXPECT_THAT(picture, HasSubstr("linear_hook"));
+  EXPECT_THAT(picture, Not(HasSubstr("fc.output")));
+  EXPECT_THAT(picture, HasSubstr("broken.output"));  // NaN is never hidden
 }
 
 TEST_F(RunFollowing, TakesAlertsAsTheyComeAndSpeedFromTheClock) {
