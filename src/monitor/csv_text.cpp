@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -34,7 +35,8 @@ void AppendWhole(int64_t value, std::string& out) {
 }
 
 void AppendText(std::string_view text, std::string& out) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
+  const auto needs_quotes = [](char c) { return c == ',' || c == '"' || c == '\r' || c == '\n'; };
+  if (std::none_of(text.begin(), text.end(), needs_quotes)) {
     out += text;
     return;
   }
@@ -70,23 +72,71 @@ void AppendAsItIs(const Value& value, std::string& out) {
   }
 }
 
-double RoundTo(double value, double scale, bool compat) {
-  if (!std::isfinite(value)) {
-    return value;
-  }
-  const double scaled = value * scale;
-  return std::isfinite(scaled) || compat ? std::nearbyint(scaled) / scale : value;
-}
+// Rounds numbers and spells them.
+class Decimals {
+ public:
+  explicit Decimals(const CsvRules& rules)
+      : digits_(static_cast<size_t>(rules.digits)),
+        scale_(std::pow(10.0, rules.digits)),
+        smallest_(rules.digits <= kMostExactDigits
+                      ? std::pow(10.0, std::max(rules.digits - kMostZeros, 0))
+                      : std::numeric_limits<double>::infinity()),
+        compat_(rules.compat) {}
 
-void AppendRounded(const Value& value, double scale, bool compat, std::string& out) {
-  if (const auto* number = std::get_if<double>(&value)) {
-    AppendFloat(RoundTo(*number, scale, compat), out);
-  } else if (const auto* whole = std::get_if<int64_t>(&value)) {
-    AppendFloat(RoundTo(static_cast<double>(*whole), scale, compat), out);
-  } else {
-    out += "nan";
+  void Append(const Value& value, std::string& out) const {
+    if (const auto* number = std::get_if<double>(&value)) {
+      AppendNumber(*number, out);
+    } else if (const auto* whole = std::get_if<int64_t>(&value)) {
+      AppendNumber(static_cast<double>(*whole), out);
+    } else {
+      out += "nan";
+    }
   }
-}
+
+ private:
+  // Two numbers of so many digits are never the same double, so that those of the rounded number
+  // are the shortest that read back the same.
+  static constexpr int32_t kMostExactDigits = 15;
+  static constexpr double kTooLarge = 1e15;
+  // Behind the point; a number with more is spelled with an exponent.
+  static constexpr int32_t kMostZeros = 4;
+
+  void AppendNumber(double value, std::string& out) const {
+    const double scaled = std::isfinite(value) ? std::nearbyint(value * scale_) : value;
+    const double size = std::fabs(scaled);
+    if (size >= smallest_ && size < kTooLarge) {
+      out += scaled < 0 ? "-" : "";
+      AppendScaled(static_cast<int64_t>(size), out);
+    } else if (scaled == 0) {
+      out += std::signbit(scaled) ? "-0.0" : "0.0";
+    } else {
+      const bool is_kept = !std::isfinite(scaled) && !compat_;
+      AppendFloat(is_kept ? value : scaled / scale_, out);
+    }
+  }
+
+  // A number of units of 10^-digits_.
+  void AppendScaled(int64_t units, std::string& out) const {
+    const fmt::format_int text(units);
+    std::string_view fraction(text.data(), text.size());
+    if (fraction.size() > digits_) {
+      out += fraction.substr(0, fraction.size() - digits_);
+      fraction.remove_prefix(fraction.size() - digits_);
+    } else {
+      out += '0';
+    }
+    out += '.';
+    out.append(digits_ - fraction.size(), '0');
+    // Nothing but zeros: one of them stays.
+    fraction = fraction.substr(0, fraction.find_last_not_of('0') + 1);
+    out += fraction.empty() ? "0" : fraction;
+  }
+
+  size_t digits_;
+  double scale_;
+  double smallest_;  // in units, of what is spelled without an exponent
+  bool compat_;
+};
 
 }  // namespace
 
@@ -102,7 +152,7 @@ void AppendCsvHeader(const Batch& batch, std::string& out) {
 
 void AppendCsvRows(const Batch& batch, const CsvRules& rules, std::string& out) {
   const size_t columns = batch.columns.size();
-  const double scale = std::pow(10.0, rules.digits);
+  const Decimals decimals(rules);
   std::vector<ColumnKind> kinds(columns);
   for (size_t i = 0; i < columns; ++i) {
     kinds[i] = KindOf(batch, i);
@@ -120,7 +170,7 @@ void AppendCsvRows(const Batch& batch, const CsvRules& rules, std::string& out) 
     for (size_t i = 0; i < columns; ++i) {
       out += ',';
       if (kinds[i] == ColumnKind::kRounded) {
-        AppendRounded(row.values[i], scale, rules.compat, out);
+        decimals.Append(row.values[i], out);
       } else {
         AppendAsItIs(row.values[i], out);
       }

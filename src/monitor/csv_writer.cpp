@@ -23,17 +23,20 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostWaitingBytes = size_t{64} << 20U;
 constexpr size_t kMostOpenFiles = 64;
+// Memory of texts that are written, for the files of the next step.
+constexpr size_t kMostSpareTexts = 32;
+constexpr size_t kMostSpareBytes = size_t{1} << 20U;
 
 Status CannotWrite(const fs::path& path) {
   return IoError(fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
 }
 
-// A file at its end, and what it has not taken yet.
+// A file at its end, and what it has not taken yet: all of it in one call, so that whoever looks
+// finds whole lines.
 struct File {
-  fs::path path;
-  std::string header;
   std::vector<Op> columns;
   std::string waiting;
+  size_t header_bytes = 0;  // at the start of `waiting` until the file is open
   int descriptor = -1;
   bool is_refused = false;  // has other columns
 };
@@ -69,6 +72,7 @@ class CsvWriter : public Writer {
     for (auto& [name, file] : files_) {
       CloseFile(file);
     }
+    CloseFolder();
   }
 
   Status Write(const Batch& batch) override {
@@ -78,22 +82,29 @@ class CsvWriter : public Writer {
     const int64_t first = batch.step / steps_per_file_ * steps_per_file_;
     const std::string name =
         fmt::format("{}_{}-{}.csv", batch.table, first, first + steps_per_file_ - 1);
-    File& file = files_[name];
-    if (file.header.empty()) {
-      AppendCsvHeader(batch, file.header);
+    const auto [found, is_new] = files_.try_emplace(name);
+    File& file = found->second;
+    // A header without rows is of no use: it goes where its rows go.
+    const size_t before = file.waiting.size();
+    if (is_new) {
       file.columns = batch.columns;
+      file.waiting = TakeText();
+      AppendCsvHeader(batch, file.waiting);
+      file.header_bytes = file.waiting.size();
     } else if (file.columns != batch.columns) {
       return MismatchError(
           fmt::format("{}: the columns of step {} differ from those before: its "
                       "rows are left out",
                       (folder_ / name).string(), batch.step));
     }
-    const size_t before = file.waiting.size();
     AppendCsvRows(batch, rules_, file.waiting);
     waiting_bytes_ += file.waiting.size() - before;
     if (waiting_bytes_ > kMostWaitingBytes) {
       waiting_bytes_ -= file.waiting.size() - before;
       file.waiting.resize(before);
+      if (is_new) {
+        files_.erase(found);
+      }
       return IoError(fmt::format("{}: rows of step {} are lost, since the disk takes none",
                                  folder_.string(), batch.step));
     }
@@ -109,6 +120,7 @@ class CsvWriter : public Writer {
                             files_.size() > kMostOpenFiles);
       if (is_done) {
         CloseFile(file->second);
+        GiveBack(std::move(file->second.waiting));
         file = files_.erase(file);
       } else {
         ++file;
@@ -142,36 +154,87 @@ class CsvWriter : public Writer {
     }
   }
 
-  Status Open(const std::string& name, File& file) {
-    file.path = folder_ / name;
-    const bool replaces = rules_.replaces_files && opened_.insert(name).second;
-    const int flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
-    const int descriptor = ::open(file.path.c_str(), replaces ? flags | O_TRUNC : flags, 0640);
-    if (descriptor < 0) {
-      return CannotWrite(file.path);
+  void CloseFolder() {
+    if (folder_descriptor_ >= 0) {
+      ::close(std::exchange(folder_descriptor_, -1));
     }
-    struct stat found {};
-    Result<bool> continued = true;
-    if (::fstat(descriptor, &found) != 0) {
-      continued = CannotWrite(file.path);
-    } else if (found.st_size > 0) {
-      continued = Continue(descriptor, file.path, file.header, found.st_size);
+  }
+
+  std::string TakeText() {
+    std::string text;
+    if (!spare_texts_.empty()) {
+      text = std::move(spare_texts_.back());
+      spare_texts_.pop_back();
     }
-    if (!continued.ok() || !*continued) {
-      ::close(descriptor);
-      if (!continued.ok()) {
-        return std::move(continued).status();
+    return text;
+  }
+
+  void GiveBack(std::string text) {
+    if (spare_texts_.size() < kMostSpareTexts && text.capacity() <= kMostSpareBytes) {
+      text.clear();
+      spare_texts_.push_back(std::move(text));
+    }
+  }
+
+  // The folder is kept open: most of what a whole path costs is the way to it.
+  int OpenInFolder(const std::string& name, int flags) {
+    constexpr mode_t kMode = 0640;
+    if (folder_descriptor_ >= 0) {
+      const int descriptor = ::openat(folder_descriptor_, name.c_str(), flags, kMode);
+      if (descriptor >= 0 || errno == EEXIST) {
+        return descriptor;
       }
-      file.is_refused = true;
-      return MismatchError(
-                 fmt::format("{} has other columns: its rows are left out", file.path.string()))
-          .WithHint("append_output needs the ops of the earlier run");
+      // It may have been deleted and made anew.
+      CloseFolder();
     }
-    if (found.st_size == 0) {
-      file.waiting.insert(0, file.header);
-      waiting_bytes_ += file.header.size();
+    folder_descriptor_ = ::open(folder_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return folder_descriptor_ < 0 ? -1 : ::openat(folder_descriptor_, name.c_str(), flags, kMode);
+  }
+
+  Status Open(const std::string& name, File& file) {
+    constexpr int kFlags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
+    // Nearly every file is new; of such there is nothing to be asked.
+    int descriptor = OpenInFolder(name, kFlags | O_EXCL);
+    bool may_hold_rows = false;
+    if (descriptor < 0 && errno == EEXIST) {
+      const bool replaces = rules_.replaces_files && !opened_.contains(name);
+      descriptor = OpenInFolder(name, replaces ? kFlags | O_TRUNC : kFlags);
+      may_hold_rows = !replaces;
+    }
+    if (descriptor < 0) {
+      return CannotWrite(folder_ / name);
+    }
+    if (rules_.replaces_files) {
+      opened_.insert(name);
+    }
+    Status status = may_hold_rows ? GoOn(name, descriptor, file) : Status();
+    if (!status.ok()) {
+      ::close(descriptor);
+      return status;
     }
     file.descriptor = descriptor;
+    return {};
+  }
+
+  // Behind the rows that the file holds already.
+  Status GoOn(const std::string& name, int descriptor, File& file) {
+    const fs::path path = folder_ / name;
+    struct stat found {};
+    if (::fstat(descriptor, &found) != 0) {
+      return CannotWrite(path);
+    }
+    const std::string_view header = std::string_view(file.waiting).substr(0, file.header_bytes);
+    MSP_ASSIGN_OR_RETURN(const bool is_ours, Continue(descriptor, path, header, found.st_size));
+    if (!is_ours) {
+      file.is_refused = true;
+      return MismatchError(
+                 fmt::format("{} has other columns: its rows are left out", path.string()))
+          .WithHint("append_output needs the ops of the earlier run");
+    }
+    if (found.st_size > 0) {
+      file.waiting.erase(0, file.header_bytes);
+      waiting_bytes_ -= file.header_bytes;
+    }
     return {};
   }
 
@@ -192,7 +255,7 @@ class CsvWriter : public Writer {
       if (count >= 0) {
         done += static_cast<size_t>(count);
       } else if (errno != EINTR) {
-        status = CannotWrite(file.path);
+        status = CannotWrite(folder_ / name);
       }
     }
     waiting_bytes_ -= done;
@@ -205,7 +268,9 @@ class CsvWriter : public Writer {
   const int64_t steps_per_file_;
   std::map<std::string, File, std::less<>> files_;
   std::set<std::string, std::less<>> opened_;  // with replaces_files
+  std::vector<std::string> spare_texts_;
   size_t waiting_bytes_ = 0;
+  int folder_descriptor_ = -1;
 };
 
 }  // namespace

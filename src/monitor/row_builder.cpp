@@ -63,30 +63,39 @@ MeasureRules RulesOf(const Settings& settings) {
 }
 
 void RowBuilder::Build(const StepBuffer& step, const Visit& visit) {
+  for (std::vector<uint32_t>& records : records_) {
+    records.clear();
+  }
+  for (uint32_t i = 0; i < step.records.size(); ++i) {
+    records_[static_cast<size_t>(step.records[i].slot->table)].push_back(i);
+  }
   for (size_t table = 0; table < kTableCount; ++table) {
-    BuildTable(step, static_cast<Table>(table), visit);
+    EmitTable(step, static_cast<Table>(table), visit);
   }
 }
 
 void RowBuilder::BuildTable(const StepBuffer& step, Table table, const Visit& visit) {
-  rules_ = RulesOf(*step.settings);
-  if (table != Table::kActv) {
-    records_.clear();
-    for (uint32_t i = 0; i < step.records.size(); ++i) {
-      if (step.records[i].slot->table == table) {
-        records_.push_back(i);
-      }
+  std::vector<uint32_t>& records = records_[static_cast<size_t>(table)];
+  records.clear();
+  for (uint32_t i = 0; i < step.records.size(); ++i) {
+    if (step.records[i].slot->table == table) {
+      records.push_back(i);
     }
-    Emit(step, table, records_, visit);
+  }
+  EmitTable(step, table, visit);
+}
+
+void RowBuilder::EmitTable(const StepBuffer& step, Table table, const Visit& visit) {
+  rules_ = RulesOf(*step.settings);
+  const std::vector<uint32_t>& records = records_[static_cast<size_t>(table)];
+  if (table != Table::kActv) {
+    Emit(step, table, records, visit);
     return;
   }
   std::fill(place_of_group_.begin(), place_of_group_.end(), kNowhere);
   uint32_t used = 0;
-  for (uint32_t i = 0; i < step.records.size(); ++i) {
+  for (const uint32_t i : records) {
     const SlotInfo& slot = *step.records[i].slot;
-    if (slot.table != table) {
-      continue;
-    }
     if (slot.group >= place_of_group_.size()) {
       place_of_group_.resize(slot.group + 1, kNowhere);
     }

@@ -1,6 +1,7 @@
 // Inside of the room: the numbers of a step as batches of rows.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -21,6 +22,8 @@ class RowBuilder {
   void BuildTable(const StepBuffer& step, Table table, const Visit& visit);
 
  private:
+  // Of the table's records_.
+  void EmitTable(const StepBuffer& step, Table table, const Visit& visit);
   void Emit(const StepBuffer& step, Table table, const std::vector<uint32_t>& records,
             const Visit& visit);
   void FillRow(const StepBuffer& step, const Record& record, Row& row);
@@ -29,7 +32,7 @@ class RowBuilder {
   std::vector<Row> spare_rows_;  // with the memory of their texts
   std::vector<std::vector<uint32_t>> modules_;
   std::vector<uint32_t> place_of_group_;
-  std::vector<uint32_t> records_;
+  std::array<std::vector<uint32_t>, kTableCount> records_;  // numbers of records, by table
   MeasureRules rules_;
 };
 

@@ -7,8 +7,8 @@ Needs a built shim (PYTHONPATH is set to build/python unless it is set) and a Py
 process of its own on one thread. Every second step is measured by the monitor: steps with and without it stand in turns, so
 that a busy machine slows both; given are the medians of both, the first steps not counted, what the writer thread takes per
 measured step added to the former. "idle": a model whose steps are never selected, in turns with one that has no monitor.
-"writer" is the share of a core, were every step measured. On a file system where many files were deleted lately the kernel
-takes longer to create some: --folder may lead elsewhere.
+"writer" is the share of a core, were every step measured. Where an ext4 has no journal and
+thousands of files were deleted within minutes, the kernel takes ten times as long to create one: --folder may lead elsewhere.
 """
 import argparse
 import json

@@ -1,10 +1,13 @@
 // Cells of a batch, and the files they go to.
 #include <cmath>
 #include <limits>
+#include <random>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/base/number_text.h"
 #include "src/monitor/csv_text.h"
 #include "src/monitor/writer.h"
 #include "tests/unit/support/child_process.h"
@@ -71,6 +74,24 @@ TEST(CsvCells, RoundToEvenOnTheScaledValue) {
 TEST(CsvCells, KeepNumbersTooLargeToBeRounded) {
   EXPECT_EQ(Cells({1e300}, {.digits = 12}), "1e+300");
   EXPECT_EQ(Cells({1e300}, {.digits = 12, .compat = true}), "inf");
+}
+
+TEST(CsvCells, AreWhatPythonShowsOfTheRoundedNumber) {
+  std::mt19937_64 random(1);
+  std::uniform_real_distribution<double> mantissa(-10, 10);
+  std::uniform_int_distribution<int> exponent(-22, 18);
+  std::vector<double> numbers = {0.0,    -0.0, 0.1,  1e-4,   9.9999e-5,        0.00012, 0.5, -0.5,
+                                 1000.0, 1e9,  1e15, 999e12, 123456789.123456, 99.5,    1e16};
+  for (int i = 0; i < 2000; ++i) {
+    numbers.push_back(mantissa(random) * std::pow(10.0, exponent(random)));
+  }
+  for (const int32_t digits : {0, 1, 3, 4, 5, 6, 9, 15, 16, 20}) {
+    const double scale = std::pow(10.0, digits);
+    for (const double number : numbers) {
+      const std::string expected = base::PythonFloatRepr(std::nearbyint(number * scale) / scale);
+      ASSERT_EQ(Cells({number}, {.digits = digits}), expected) << number << ", digits " << digits;
+    }
+  }
 }
 
 TEST(CsvCells, AreQuotedWhereTheyHoldCommasQuotesOrLineEnds) {
@@ -153,6 +174,70 @@ TEST(CsvWriter, WritesWhatADiskRefusedAsSoonAsItTakesIt) {
   std::filesystem::create_directory(folder / "gone");
   EXPECT_TRUE(writer->EndStep(1).ok());
   EXPECT_EQ(Slurp(folder / "gone/actv_0-0.csv"), "vpp_stage,name,step,min\n0,a,0,1.0\n");
+}
+
+TEST(CsvWriter, ReplacesAFileOnceAndContinuesItThen) {
+  const TemporaryFolder folder;
+  Spill(folder / "actv_0-0.csv", "vpp_stage,name,step,norm\n0,b,0,2.0\n");
+  const auto writer = MakeCsvWriter(folder.path(), {.replaces_files = true}, 1);
+  for (const double number : {1.0, 2.0}) {
+    EXPECT_TRUE(writer->Write(ColumnOf({number})).ok());
+    EXPECT_TRUE(writer->EndStep(0).ok());
+  }
+  EXPECT_EQ(Slurp(folder / "actv_0-0.csv"), "vpp_stage,name,step,min\n0,a,0,1.0\n0,a,0,2.0\n");
+}
+
+TEST(CsvWriter, FollowsNoLinkAtTheNameOfAFile) {
+  const TemporaryFolder folder;
+  Spill(folder / "precious", "");
+  std::filesystem::create_symlink(folder / "precious", folder / "actv_0-0.csv");
+  const auto writer = MakeCsvWriter(folder.path(), {}, 1);
+  EXPECT_TRUE(writer->Write(ColumnOf({1.0})).ok());
+  EXPECT_THAT(writer->EndStep(0).message(), HasSubstr("cannot write"));
+  EXPECT_EQ(Slurp(folder / "precious"), "");
+}
+
+TEST(CsvWriter, FindsItsFolderThatWasDeletedAndMadeAnew) {
+  const TemporaryFolder folder;
+  const std::filesystem::path inner = folder / "inner";
+  std::filesystem::create_directory(inner);
+  const auto writer = MakeCsvWriter(inner, {}, 1);
+  for (const int64_t step : {0, 1}) {
+    Batch batch = ColumnOf({1.0});
+    batch.step = step;
+    EXPECT_TRUE(writer->Write(batch).ok());
+    EXPECT_TRUE(writer->EndStep(step).ok());
+    EXPECT_EQ(Slurp(inner / fmt::format("actv_{0}-{0}.csv", step)),
+              fmt::format("vpp_stage,name,step,min\n0,a,{},1.0\n", step));
+    std::filesystem::remove_all(inner);
+    std::filesystem::create_directory(inner);
+  }
+}
+
+TEST(CsvWriter, FollowsItsFolderToAnotherName) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "before");
+  const auto writer = MakeCsvWriter(folder / "before", {}, 1);
+  Batch batch = ColumnOf({1.0});
+  EXPECT_TRUE(writer->Write(batch).ok());
+  EXPECT_TRUE(writer->EndStep(0).ok());
+  std::filesystem::rename(folder / "before", folder / "after");
+  batch.step = 1;
+  EXPECT_TRUE(writer->Write(batch).ok());
+  EXPECT_TRUE(writer->EndStep(1).ok());
+  EXPECT_EQ(Slurp(folder / "after/actv_1-1.csv"), "vpp_stage,name,step,min\n0,a,1,1.0\n");
+}
+
+TEST(CsvWriter, TellsOfRowsThatAreTooManyToWait) {
+  const TemporaryFolder folder;
+  const auto writer = MakeCsvWriter(folder / "gone", {}, 1);
+  Batch many = ColumnOf({1.0});
+  many.rows[0].name.assign(size_t{65} << 20U, 'a');
+  EXPECT_THAT(writer->Write(many).message(), HasSubstr("are lost"));
+  EXPECT_TRUE(writer->Write(ColumnOf({2.0})).ok());
+  std::filesystem::create_directory(folder / "gone");
+  EXPECT_TRUE(writer->EndStep(0).ok());
+  EXPECT_EQ(Slurp(folder / "gone/actv_0-0.csv"), "vpp_stage,name,step,min\n0,a,0,2.0\n");
 }
 
 }  // namespace
