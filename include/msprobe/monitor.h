@@ -70,6 +70,12 @@ MSPROBE_API int msprobe_monitor_name_parameter(msprobe_monitor* monitor, int32_t
 MSPROBE_API int msprobe_monitor_name_module(msprobe_monitor* monitor, int32_t stage,
                                             msprobe_text full_name,
                                             const char** reported) MSPROBE_NOEXCEPT;
+/* The same for a module whose features of single layers are recorded in `table`, one of
+ * MSPROBE_MONITOR_ATTENTION_HOOK to MSPROBE_MONITOR_MOE_ROUTER_LOGIT_HOOK. Where the settings name
+ * no module, each one that is asked for is wanted. */
+MSPROBE_API int msprobe_monitor_name_feature_module(msprobe_monitor* monitor, int32_t table,
+                                                    int32_t stage, msprobe_text full_name,
+                                                    const char** reported) MSPROBE_NOEXCEPT;
 /* Forgets the names taken so far: before a model is walked again. */
 MSPROBE_API void msprobe_monitor_forget_names(msprobe_monitor* monitor) MSPROBE_NOEXCEPT;
 
@@ -103,7 +109,12 @@ enum { /* the tables, in the order in which they are written at the end of a ste
        MSPROBE_MONITOR_PARAM_ORIGIN,
        MSPROBE_MONITOR_PARAM_UPDATED,
        MSPROBE_MONITOR_UPDATE_RATIO, /* one number per parameter: |update| / |parameter| */
-       MSPROBE_MONITOR_OTHER         /* mg_direction, communication, scalars of the user */
+       /* features of single layers, see msprobe_monitor_put_features */
+       MSPROBE_MONITOR_ATTENTION_HOOK,
+       MSPROBE_MONITOR_LINEAR_HOOK,
+       MSPROBE_MONITOR_MOE_ROUTER_WEIGHT_HOOK,
+       MSPROBE_MONITOR_MOE_ROUTER_LOGIT_HOOK,
+       MSPROBE_MONITOR_OTHER /* mg_direction, communication, scalars of the user */
 };
 
 /* A place for values, made once per hook: `name` is "<stage>:<name>" without index and micro step,
@@ -129,6 +140,16 @@ MSPROBE_API int msprobe_monitor_accumulate(msprobe_monitor* monitor, uint32_t sl
 /* A number known already. */
 MSPROBE_API int msprobe_monitor_put_number(msprobe_monitor* monitor, uint32_t slot, int32_t index,
                                            int32_t micro_step, double value) MSPROBE_NOEXCEPT;
+/* The features of a layer, computed by the caller, into the row of a slot of one of the four tables
+ * of features; one number per column:
+ *   attention_hook          entropy, softmax_max (means over the rows of the softmax)
+ *   linear_hook             sr (Frobenius norm / kernel_norm), kernel_norm (largest singular value)
+ *   moe_router_weight_hook  router_weight_similarity (mean cosine between two experts' weights)
+ *   moe_router_logit_hook   per_token_expert_entropy
+ * `micro_step`: NO_MICRO_STEP for linear_hook and moe_router_weight_hook. */
+MSPROBE_API int msprobe_monitor_put_features(msprobe_monitor* monitor, uint32_t slot,
+                                             int32_t micro_step, const double* numbers,
+                                             size_t count) MSPROBE_NOEXCEPT;
 /* Sign agreement of a gradient and its first moment (spec: ((sum sign(g) sign(m)) / n + 1) / 2),
  * put as a number. Both host tensors; different shapes: 0. */
 MSPROBE_API int msprobe_monitor_put_sign_agreement(msprobe_monitor* monitor, uint32_t slot,

@@ -37,6 +37,7 @@ namespace {
 
 static_assert(MSPROBE_MONITOR_ACTV == static_cast<int>(Table::kActv));
 static_assert(MSPROBE_MONITOR_UPDATE_RATIO == static_cast<int>(Table::kUpdateRatio));
+static_assert(MSPROBE_MONITOR_ATTENTION_HOOK == static_cast<int>(Table::kAttentionHook));
 static_assert(MSPROBE_MONITOR_OTHER == static_cast<int>(Table::kOther));
 static_assert(MSPROBE_MONITOR_OTHER + 1 == msprobe::monitor::kTableCount);
 static_assert(MSPROBE_MONITOR_NO_INDEX == msprobe::monitor::kNone);
@@ -204,6 +205,14 @@ int msprobe_monitor_name_module(msprobe_monitor* monitor, int32_t stage, msprobe
               [&](Engine& engine) { return engine.NameModule(stage, View(full_name)); });
 }
 
+int msprobe_monitor_name_feature_module(msprobe_monitor* monitor, int32_t table, int32_t stage,
+                                        msprobe_text full_name, const char** reported) noexcept {
+  return Name(monitor, reported, [&](Engine& engine) -> std::optional<std::string> {
+    const auto hook = IsTable(table) ? FeatureHookOf(static_cast<Table>(table)) : std::nullopt;
+    return hook ? engine.NameFeatureModule(*hook, stage, View(full_name)) : std::nullopt;
+  });
+}
+
 void msprobe_monitor_forget_names(msprobe_monitor* monitor) noexcept {
   WithMonitor(monitor, [](msprobe_monitor& m) -> Status {
     m.engine->ForgetNames();
@@ -275,6 +284,17 @@ int msprobe_monitor_put_number(msprobe_monitor* monitor, uint32_t slot, int32_t 
                                int32_t micro_step, double value) noexcept {
   return WhenOn(monitor, [&](msprobe_monitor& m) {
     return m.engine->PutNumber({slot, index, micro_step}, value);
+  });
+}
+
+int msprobe_monitor_put_features(msprobe_monitor* monitor, uint32_t slot, int32_t micro_step,
+                                 const double* numbers, size_t count) noexcept {
+  return WhenOn(monitor, [&](msprobe_monitor& m) -> Status {
+    if (numbers == nullptr) {
+      return UsageError("no numbers are given");
+    }
+    return m.engine->PutFeatures({slot, MSPROBE_MONITOR_NO_INDEX, micro_step},
+                                 std::span(numbers, count));
   });
 }
 

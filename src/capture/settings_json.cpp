@@ -8,24 +8,6 @@
 namespace msprobe::capture {
 namespace {
 
-void PutTexts(json::Writer& writer, std::string_view key, const std::vector<std::string>& texts) {
-  writer.Key(key);
-  writer.BeginArray();
-  for (const std::string& text : texts) {
-    writer.Text(text);
-  }
-  writer.EndArray();
-}
-
-void PutNumbers(json::Writer& writer, std::string_view key, const std::vector<int64_t>& numbers) {
-  writer.Key(key);
-  writer.BeginArray();
-  for (const int64_t number : numbers) {
-    writer.Int(number);
-  }
-  writer.EndArray();
-}
-
 std::vector<std::string> DataModeWords(const DataMode& mode) {
   std::vector<std::string> words;
   if (mode.forward != mode.backward) {
@@ -49,14 +31,14 @@ std::string SettingsJson(const Settings& settings) {
   writer.Member("task", TaskName(settings.task));
   writer.Member("level", LevelName(settings.level));
   writer.Member("dump_path", settings.dump_path);
-  PutNumbers(writer, "rank", settings.ranks);
-  PutNumbers(writer, "step", settings.steps);
+  writer.Member("rank", settings.ranks);
+  writer.Member("step", settings.steps);
   writer.Member("async_dump", settings.async_dump);
   writer.Member("enable_dataloader", settings.enable_dataloader);
-  PutTexts(writer, "scope", settings.scope);
-  PutTexts(writer, "list", settings.list);
-  PutTexts(writer, "tensor_list", settings.tensor_list);
-  PutTexts(writer, "data_mode", DataModeWords(settings.data_mode));
+  writer.Member("scope", settings.scope);
+  writer.Member("list", settings.list);
+  writer.Member("tensor_list", settings.tensor_list);
+  writer.Member("data_mode", DataModeWords(settings.data_mode));
   writer.Member("summary_mode", NameOf(kSummaryModes, settings.summary_mode));
   writer.Member("overflow_nums", settings.overflow_nums);
   writer.Member("precision", NameOf(kPrecisions, settings.precision));

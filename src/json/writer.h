@@ -32,6 +32,7 @@ class Writer {
   void Text(std::string_view utf8);
   void Raw(std::string_view token);  // a number spelled elsewhere
 
+  // Numbers, texts, and vectors of them.
   template <typename Value>
   void Member(std::string_view key, const Value& value) {
     Key(key);
@@ -47,6 +48,14 @@ class Writer {
   void Put(std::string_view value) { Text(value); }
   void Put(const std::string& value) { Text(value); }
   void Put(const char* value) { Text(value); }
+  template <typename Item>
+  void Put(const std::vector<Item>& items) {
+    BeginArray();
+    for (const Item& item : items) {
+      Put(item);
+    }
+    EndArray();
+  }
 
   void BeforeValue();
   void NewLine(bool comma);

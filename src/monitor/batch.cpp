@@ -14,15 +14,29 @@ struct NamedOp {
 
 // The one list of what can be asked for.
 constexpr std::array kOps = {
-    NamedOp{Op::kNorm, "norm"},   NamedOp{Op::kMin, "min"},
-    NamedOp{Op::kMax, "max"},     NamedOp{Op::kMean, "mean"},
-    NamedOp{Op::kZeros, "zeros"}, NamedOp{Op::kNans, "nans"},
-    NamedOp{Op::kId, "id"},       NamedOp{Op::kShape, "shape"},
-    NamedOp{Op::kDType, "dtype"}, NamedOp{Op::kStd, "std"},
-    NamedOp{Op::kRms, "rms"},     NamedOp{Op::kAmax, "amax"},
-    NamedOp{Op::kInfs, "infs"},   NamedOp{Op::kSubnormals, "subnormals"},
-    NamedOp{Op::kCalls, "calls"}, NamedOp{Op::kDynamicRange, "dynamic_range"},
+    NamedOp{Op::kNorm, "norm"},
+    NamedOp{Op::kMin, "min"},
+    NamedOp{Op::kMax, "max"},
+    NamedOp{Op::kMean, "mean"},
+    NamedOp{Op::kZeros, "zeros"},
+    NamedOp{Op::kNans, "nans"},
+    NamedOp{Op::kId, "id"},
+    NamedOp{Op::kShape, "shape"},
+    NamedOp{Op::kDType, "dtype"},
+    NamedOp{Op::kStd, "std"},
+    NamedOp{Op::kRms, "rms"},
+    NamedOp{Op::kAmax, "amax"},
+    NamedOp{Op::kInfs, "infs"},
+    NamedOp{Op::kSubnormals, "subnormals"},
+    NamedOp{Op::kCalls, "calls"},
+    NamedOp{Op::kDynamicRange, "dynamic_range"},
     NamedOp{Op::kValue, "value"},
+    NamedOp{Op::kEntropy, "entropy"},
+    NamedOp{Op::kSoftmaxMax, "softmax_max"},
+    NamedOp{Op::kSpectralRatio, "sr"},
+    NamedOp{Op::kKernelNorm, "kernel_norm"},
+    NamedOp{Op::kRouterWeightSimilarity, "router_weight_similarity"},
+    NamedOp{Op::kTokenExpertEntropy, "per_token_expert_entropy"},
 };
 
 }  // namespace

@@ -30,7 +30,14 @@ enum class Op : uint8_t {
   kSubnormals,    // number of values that are not 0 and below the smallest normal of their dtype
   kDynamicRange,  // log2(amax) - log2(smallest |x| that is not 0), of finite values
   kCalls,         // communication: calls of this step
-  kValue          // the one number of a row that is no tensor's
+  kValue,         // the one number of a row that is no tensor's
+  // Of features.h:
+  kEntropy,                 // attention: mean of -sum p ln p over the rows
+  kSoftmaxMax,              // attention: mean of the largest p of each row
+  kSpectralRatio,           // weight: Frobenius norm / largest singular value
+  kKernelNorm,              // weight: largest singular value, by power iteration
+  kRouterWeightSimilarity,  // experts: mean cosine between the weights of two
+  kTokenExpertEntropy       // experts: mean of -sum p ln p over the tokens
 };
 
 // As the configuration and the head of a table spell it.

@@ -207,6 +207,12 @@ std::optional<std::string> Engine::NameModule(int32_t stage, std::string_view fu
   return names_.OfModule(stage, full_name);
 }
 
+std::optional<std::string> Engine::NameFeatureModule(FeatureHook hook, int32_t stage,
+                                                     std::string_view full_name) {
+  const std::lock_guard lock(mutex_);
+  return names_.OfFeatureModule(hook, stage, full_name);
+}
+
 void Engine::ForgetNames() {
   const std::lock_guard lock(mutex_);
   names_.Forget();
@@ -441,6 +447,28 @@ Status Engine::PutNumber(const Spot& spot, double value) {
   return {};
 }
 
+Status Engine::PutFeatures(const Spot& spot, std::span<const double> numbers) {
+  const std::lock_guard lock(mutex_);
+  if (!is_on()) {
+    return {};
+  }
+  if (spot.slot > 0 && spot.slot <= slots_.size()) {
+    const Table table = slots_[spot.slot - 1].info->table;
+    const auto hook = FeatureHookOf(table);
+    if (!hook || numbers.size() != TableOf(*hook).columns.size()) {
+      return UsageError(fmt::format("{} for the table {}, which has other columns",
+                                    base::Plural(numbers.size(), "number"), TableName(table)));
+    }
+  }
+  MSP_ASSIGN_OR_RETURN(Record* const record, RecordAt(spot));
+  record->numbers = {};
+  record->is_reduced = true;
+  record->reduced_begin = static_cast<uint32_t>(step_->reduced.size());
+  record->reduced_count = static_cast<uint32_t>(numbers.size());
+  step_->reduced.insert(step_->reduced.end(), numbers.begin(), numbers.end());
+  return {};
+}
+
 Result<uint64_t> Engine::PutDeferred(const Spot& spot, std::optional<DType> dtype,
                                      std::span<const int64_t> shape, std::string_view dtype_text) {
   const std::lock_guard lock(mutex_);
@@ -455,6 +483,7 @@ Result<uint64_t> Engine::PutDeferred(const Spot& spot, std::optional<DType> dtyp
   Describe(*record, slots_[spot.slot - 1], shape, dtype_text);
   record->is_reduced = true;
   record->reduced_begin = static_cast<uint32_t>(step_->reduced.size());
+  record->reduced_count = static_cast<uint32_t>(step_->reduced_ops.size());
   step_->reduced.resize(step_->reduced.size() + step_->reduced_ops.size(),
                         std::numeric_limits<double>::quiet_NaN());
   const auto number = static_cast<uint64_t>(record - step_->records.data()) + 1;

@@ -56,6 +56,8 @@ class Engine {
 
   std::optional<std::string> NameParameter(int32_t stage, std::string_view full_name);
   std::optional<std::string> NameModule(int32_t stage, std::string_view full_name);
+  std::optional<std::string> NameFeatureModule(FeatureHook hook, int32_t stage,
+                                               std::string_view full_name);
   void ForgetNames();
 
   struct Next {
@@ -82,6 +84,8 @@ class Engine {
   Status Accumulate(const Spot& spot, const TensorNumbers& numbers, std::span<const int64_t> shape,
                     std::string_view dtype_text);
   Status PutNumber(const Spot& spot, double value);
+  // One number per column of the table of a FeatureHook.
+  Status PutFeatures(const Spot& spot, std::span<const double> numbers);
   // Numbers that come before the end of the step, see Fill. 0: this step is not watched.
   Result<uint64_t> PutDeferred(const Spot& spot, std::optional<DType> dtype,
                                std::span<const int64_t> shape, std::string_view dtype_text);

@@ -88,8 +88,20 @@ std::string_view SquashName(std::string_view name, SquashRules rules) {
 Names::Names(const Settings& settings)
     : squash_(settings.squash_name),
       rules_(settings.squash_rules),
-      every_module_(settings.all_xy || settings.print_struct) {
-  for (const std::string& key : settings.targets) {
+      every_module_(settings.all_xy || settings.print_struct),
+      targets_(ParseTargets(settings.targets)) {
+  for (size_t hook = 0; hook < kFeatureHookCount; ++hook) {
+    const auto& names = settings.features.targets[hook];
+    if (settings.features.is_recorded && names) {
+      features_[hook].is_recorded = true;
+      features_[hook].targets = ParseTargets(*names);
+    }
+  }
+}
+
+std::vector<Names::Target> Names::ParseTargets(const std::vector<std::string>& keys) {
+  std::vector<Target> targets;
+  for (const std::string& key : keys) {
     Target target;
     target.name = key;
     const size_t colon = key.find(':');
@@ -99,8 +111,9 @@ Names::Names(const Settings& settings)
       target.name = key.substr(colon + 1);
     }
     target.is_pattern = target.name.find_first_of("*?") != std::string::npos;
-    targets_.push_back(std::move(target));
+    targets.push_back(std::move(target));
   }
+  return targets;
 }
 
 std::string Names::Squashed(std::string_view full_name) const {
@@ -108,7 +121,7 @@ std::string Names::Squashed(std::string_view full_name) const {
 }
 
 std::string Names::TakeFree(int32_t stage, std::string_view full_name, std::string_view squashed,
-                            std::set<std::string, std::less<>>& taken) {
+                            Taken& taken) {
   std::string reported = Reported(stage, squashed);
   if (taken.contains(reported)) {
     reported = Reported(stage, full_name);
@@ -138,20 +151,35 @@ std::optional<std::string> Names::OfParameter(int32_t stage, std::string_view fu
 }
 
 std::optional<std::string> Names::OfModule(int32_t stage, std::string_view full_name) {
-  const std::string squashed = Squashed(full_name);
-  if (every_module_) {
-    return TakeFree(stage, full_name, squashed, modules_);
+  return Module(stage, full_name, targets_, every_module_, modules_);
+}
+
+std::optional<std::string> Names::OfFeatureModule(FeatureHook hook, int32_t stage,
+                                                  std::string_view full_name) {
+  FeatureModules& modules = features_[static_cast<size_t>(hook)];
+  if (!modules.is_recorded) {
+    return std::nullopt;
   }
-  for (const Target& target : targets_) {
+  return Module(stage, full_name, modules.targets, modules.targets.empty(), modules.taken);
+}
+
+std::optional<std::string> Names::Module(int32_t stage, std::string_view full_name,
+                                         const std::vector<Target>& targets, bool takes_all,
+                                         Taken& taken) const {
+  const std::string squashed = Squashed(full_name);
+  if (takes_all) {
+    return TakeFree(stage, full_name, squashed, taken);
+  }
+  for (const Target& target : targets) {
     if (target.stage && *target.stage != stage) {
       continue;
     }
     if (!target.is_pattern && (target.name == squashed || target.name == full_name)) {
-      return TakeFree(stage, full_name, target.name, modules_);
+      return TakeFree(stage, full_name, target.name, taken);
     }
     if (target.is_pattern &&
         (base::GlobMatch(target.name, squashed) || base::GlobMatch(target.name, full_name))) {
-      return TakeFree(stage, full_name, squashed, modules_);
+      return TakeFree(stage, full_name, squashed, taken);
     }
   }
   return std::nullopt;
@@ -160,6 +188,9 @@ std::optional<std::string> Names::OfModule(int32_t stage, std::string_view full_
 void Names::Forget() {
   parameters_.clear();
   modules_.clear();
+  for (FeatureModules& modules : features_) {
+    modules.taken.clear();
+  }
 }
 
 }  // namespace msprobe::monitor

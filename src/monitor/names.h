@@ -1,6 +1,7 @@
 // Which parameters and modules are watched, and what they are called in the tables.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -28,6 +29,10 @@ class Names {
   // A target is the name of the module, or the pattern of several. One found by its target is
   // reported under the target, so that its rows are found under what was asked for.
   std::optional<std::string> OfModule(int32_t stage, std::string_view full_name);
+  // The module of which the features of `hook` are recorded; with an empty list of targets every
+  // one that is asked for. Reported as by OfModule.
+  std::optional<std::string> OfFeatureModule(FeatureHook hook, int32_t stage,
+                                             std::string_view full_name);
   void Forget();
 
  private:
@@ -36,18 +41,30 @@ class Names {
     std::string name;
     bool is_pattern = false;  // holds '*' or '?'
   };
+  using Taken = std::set<std::string, std::less<>>;
+  struct FeatureModules {
+    bool is_recorded = false;
+    std::vector<Target> targets;
+    Taken taken;
+  };
 
+  static std::vector<Target> ParseTargets(const std::vector<std::string>& keys);
   std::string Squashed(std::string_view full_name) const;
   // `squashed`, or the full name when another one has it.
   static std::string TakeFree(int32_t stage, std::string_view full_name, std::string_view squashed,
-                              std::set<std::string, std::less<>>& taken);
+                              Taken& taken);
+  // `takes_all`: whatever the targets are.
+  std::optional<std::string> Module(int32_t stage, std::string_view full_name,
+                                    const std::vector<Target>& targets, bool takes_all,
+                                    Taken& taken) const;
 
   bool squash_;
   SquashRules rules_;
   bool every_module_;
   std::vector<Target> targets_;
-  std::set<std::string, std::less<>> parameters_;
-  std::set<std::string, std::less<>> modules_;
+  Taken parameters_;
+  Taken modules_;
+  std::array<FeatureModules, kFeatureHookCount> features_;
 };
 
 }  // namespace msprobe::monitor

@@ -38,16 +38,12 @@ std::string HostName() {
 
 void PutRanks(json::Writer& json, std::string_view key,
               const std::optional<std::vector<int64_t>>& ranks) {
-  json.Key(key);
-  if (!ranks) {
+  if (ranks) {
+    json.Member(key, *ranks);
+  } else {
+    json.Key(key);
     json.Null();
-    return;
   }
-  json.BeginArray();
-  for (const int64_t rank : *ranks) {
-    json.Int(rank);
-  }
-  json.EndArray();
 }
 
 }  // namespace

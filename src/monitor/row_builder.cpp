@@ -9,9 +9,20 @@
 namespace msprobe::monitor {
 namespace {
 
-constexpr std::array<std::string_view, kTableCount> kTableNames = {
-    "actv",       "actv_grad",    "grad_unreduced", "grad_reduced", "exp_avg",
-    "exp_avg_sq", "param_origin", "param_updated",  "update_ratio", "other"};
+constexpr std::array<std::string_view, kTableCount> kTableNames = {"actv",
+                                                                   "actv_grad",
+                                                                   "grad_unreduced",
+                                                                   "grad_reduced",
+                                                                   "exp_avg",
+                                                                   "exp_avg_sq",
+                                                                   "param_origin",
+                                                                   "param_updated",
+                                                                   "update_ratio",
+                                                                   kFeatureTables[0].name,
+                                                                   kFeatureTables[1].name,
+                                                                   kFeatureTables[2].name,
+                                                                   kFeatureTables[3].name,
+                                                                   "other"};
 constexpr uint32_t kNowhere = std::numeric_limits<uint32_t>::max();
 
 void AppendNumber(int64_t number, std::string& out) {
@@ -44,6 +55,9 @@ bool HasTexts(const Record& record) {
 }
 
 bool HasMicroStep(Table table, const Settings& settings) {
+  if (const auto hook = FeatureHookOf(table)) {
+    return TableOf(*hook).has_micro_step;
+  }
   return table == Table::kActv || table == Table::kActvGrad ||
          (table == Table::kGradUnreduced && settings.monitor_mbs_grad);
 }
@@ -51,6 +65,14 @@ bool HasMicroStep(Table table, const Settings& settings) {
 }  // namespace
 
 std::string_view TableName(Table table) { return kTableNames[static_cast<size_t>(table)]; }
+
+std::optional<FeatureHook> FeatureHookOf(Table table) {
+  if (table < Table::kAttentionHook || table > Table::kRouterLogitHook) {
+    return std::nullopt;
+  }
+  return static_cast<FeatureHook>(static_cast<size_t>(table) -
+                                  static_cast<size_t>(Table::kAttentionHook));
+}
 
 MeasureRules RulesOf(const Settings& settings) {
   const auto wants = [&](Op op) {
@@ -123,6 +145,9 @@ void RowBuilder::Emit(const StepBuffer& step, Table table, const std::vector<uin
   batch_.columns.clear();
   if (table == Table::kUpdateRatio) {
     batch_.columns.push_back(Op::kValue);
+  } else if (const auto hook = FeatureHookOf(table)) {
+    const std::span<const Op> columns = TableOf(*hook).columns;
+    batch_.columns.assign(columns.begin(), columns.end());
   } else {
     batch_.columns = step.settings->ops;
     if (table == Table::kOther && step.settings->cc.enable) {
@@ -193,7 +218,7 @@ void RowBuilder::FillRow(const StepBuffer& step, const Record& record, Row& row)
       } else {
         TextOf(value) = *record.dtype_text;
       }
-    } else if (record.is_reduced && reduced < step.reduced_ops.size()) {
+    } else if (record.is_reduced && reduced < record.reduced_count) {
       value = ColumnOfReduced(op, dtype, step.reduced[record.reduced_begin + reduced], rules_);
       ++reduced;
     } else {

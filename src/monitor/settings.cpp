@@ -14,6 +14,7 @@
 #include "src/json/config.h"
 #include "src/json/settings_reader.h"
 #include "src/monitor/run_folder.h"
+#include "src/monitor/settings_features.h"
 #include "src/monitor/settings_names.h"
 
 namespace msprobe::monitor {
@@ -61,8 +62,8 @@ const std::vector<std::string>& TopLevelKeys() {
                                                 "steps",
                                                 "squash_rules",
                                                 "compat",
-                                                "l2_targets",
                                                 "recording_l2_features",
+                                                "l2_targets",
                                                 "sa_order"};
   return keys;
 }
@@ -105,7 +106,7 @@ class Loader {
     MSP_RETURN_IF_ERROR(ReadAppendOutput());
     MSP_RETURN_IF_ERROR(reader_.Choose("squash_rules", kSquashRules, settings_.squash_rules));
     ReadFormat();
-    ReadNewerKeys();
+    MSP_RETURN_IF_ERROR(ReadFeatures(config_, settings_.features, settings_.warnings));
     return ReadAlert();
   }
 
@@ -342,15 +343,6 @@ class Loader {
     Warn(*value, "format",
          fmt::format("is {}; allowed: csv, tensorboard, sqlite, api. Taken as csv",
                      ShownValue(*value)));
-  }
-
-  void ReadNewerKeys() {
-    const ConfigValue* value = reader_.Find("recording_l2_features");
-    if (value != nullptr && value->kind == ConfigKind::kBool && value->boolean) {
-      Warn(*value, "recording_l2_features",
-           "is true, but the features of attention and router layers are not recorded by this "
-           "program");
-    }
   }
 
   Status ReadAlert() {

@@ -1,8 +1,10 @@
 // What to watch: the configuration file with every default filled in and every rule checked.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +13,7 @@
 
 #include "src/monitor/alerts.h"
 #include "src/monitor/batch.h"
+#include "src/monitor/features.h"
 
 namespace msprobe::monitor {
 
@@ -26,6 +29,16 @@ struct CommunicationSettings {
   bool pre_hook = false;
   bool log_only = false;
   std::vector<std::string> code_lines;  // regular expressions, for the hooks
+};
+
+// The axes of queries and keys: sequence, batch, head, size of a head.
+enum class AttentionLayout { kSequenceFirst, kBatchFirst };
+
+struct FeatureSettings {
+  bool is_recorded = false;
+  AttentionLayout layout = AttentionLayout::kSequenceFirst;
+  // By FeatureHook. nullopt: none of its modules; empty: every module that fits.
+  std::array<std::optional<std::vector<std::string>>, kFeatureHookCount> targets;
 };
 
 struct Settings {
@@ -56,6 +69,7 @@ struct Settings {
   bool squash_name = true;
   AlertSettings alert;
   bool dynamic_on = false;
+  FeatureSettings features;
 
   // Ours.
   std::vector<int64_t> steps;  // sorted; empty: all

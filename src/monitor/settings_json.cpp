@@ -1,30 +1,14 @@
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "src/json/writer.h"
 #include "src/monitor/settings.h"
+#include "src/monitor/settings_features.h"
 #include "src/monitor/settings_names.h"
 
 namespace msprobe::monitor {
 namespace {
-
-void PutTexts(json::Writer& json, std::string_view key, const std::vector<std::string>& texts) {
-  json.Key(key);
-  json.BeginArray();
-  for (const std::string& text : texts) {
-    json.Text(text);
-  }
-  json.EndArray();
-}
-
-void PutNumbers(json::Writer& json, std::string_view key, const std::vector<int64_t>& numbers) {
-  json.Key(key);
-  json.BeginArray();
-  for (const int64_t number : numbers) {
-    json.Int(number);
-  }
-  json.EndArray();
-}
 
 void PutOps(json::Writer& json, std::string_view key, const std::vector<Op>& ops) {
   json.Key(key);
@@ -73,8 +57,9 @@ const std::vector<std::string>& WantedOps() {
 }
 
 std::optional<Op> FindWantedOp(std::string_view name) {
-  const std::optional<Op> op = FindOp(name);
-  return op == Op::kCalls || op == Op::kValue ? std::nullopt : op;
+  const std::vector<std::string>& wanted = WantedOps();
+  return std::find(wanted.begin(), wanted.end(), name) == wanted.end() ? std::nullopt
+                                                                       : FindOp(name);
 }
 
 std::string SettingsJson(const Settings& settings) {
@@ -102,13 +87,13 @@ std::string SettingsJson(const Settings& settings) {
   json.Key("cc_distribution");
   json.BeginObject();
   json.Member("enable", settings.cc.enable);
-  PutTexts(json, "cc_codeline", settings.cc.code_lines);
+  json.Member("cc_codeline", settings.cc.code_lines);
   json.Member("cc_pre_hook", settings.cc.pre_hook);
   json.Member("cc_log_only", settings.cc.log_only);
   json.EndObject();
   json.Member("stack_info", settings.stack_info);
   json.Member("print_struct", settings.print_struct);
-  PutNumbers(json, "module_ranks", settings.module_ranks);
+  json.Member("module_ranks", settings.module_ranks);
   PutOps(json, "ops", settings.ops);
   json.Member("eps", settings.eps);
   json.Member("ndigits", int64_t{settings.digits});
@@ -117,11 +102,12 @@ std::string SettingsJson(const Settings& settings) {
   json.Member("step_interval", settings.step_interval);
   json.Member("collect_times", settings.collect_times);
   json.Member("step_count_per_record", settings.steps_per_file);
-  PutTexts(json, "append_output", settings.append_output);
+  json.Member("append_output", settings.append_output);
   json.Member("squash_name", settings.squash_name);
   PutAlert(json, settings.alert);
   json.Member("dynamic_on", settings.dynamic_on);
-  PutNumbers(json, "steps", settings.steps);
+  WriteFeatures(settings.features, json);
+  json.Member("steps", settings.steps);
   json.Member("squash_rules", NameOf(kSquashRules, settings.squash_rules));
   json.Member("compat", settings.compat);
   json.EndObject();

@@ -414,6 +414,12 @@ Value ColumnValue(Op op, const TensorNumbers& numbers, const MeasureRules& rules
     case Op::kValue:
     case Op::kShape:
     case Op::kDType:
+    case Op::kEntropy:
+    case Op::kSoftmaxMax:
+    case Op::kSpectralRatio:
+    case Op::kKernelNorm:
+    case Op::kRouterWeightSimilarity:
+    case Op::kTokenExpertEntropy:
       break;
   }
   return {};

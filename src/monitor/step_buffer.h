@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,10 +23,16 @@ enum class Table : uint8_t {
   kParamOrigin,
   kParamUpdated,
   kUpdateRatio,
+  kAttentionHook,  // these four: of features.h
+  kLinearHook,
+  kRouterWeightHook,
+  kRouterLogitHook,
   kOther
 };
-inline constexpr size_t kTableCount = 10;
+inline constexpr size_t kTableCount = 14;
 std::string_view TableName(Table table);
+// nullopt: the table holds no features of layers.
+std::optional<FeatureHook> FeatureHookOf(Table table);
 
 // A place for values; never changes once made.
 struct SlotInfo {
@@ -51,6 +58,7 @@ struct Record {
   // Numbers reduced elsewhere instead of `numbers`, in StepBuffer::reduced.
   bool is_reduced = false;
   uint32_t reduced_begin = 0;
+  uint32_t reduced_count = 0;
   TensorNumbers numbers;
 };
 
@@ -61,7 +69,7 @@ struct StepBuffer {
   std::shared_ptr<const Settings> settings;
   std::vector<Record> records;
   std::vector<int64_t> shapes;
-  std::vector<double> reduced;  // as many per record as reduced_ops
+  std::vector<double> reduced;
   std::vector<Op> reduced_ops;  // settings->ops without shape and dtype
 
   void Clear() {

@@ -22,12 +22,6 @@ constexpr int kOpenCreate = 4;
 
 constexpr double kLargest = 1e9;
 
-constexpr std::array<std::string_view, 6> kFeatureStatistics = {"entropy",
-                                                                "softmax_max",
-                                                                "sr",
-                                                                "kernel_norm",
-                                                                "router_weight_similarity",
-                                                                "per_token_expert_entropy"};
 constexpr std::array<std::string_view, 18> kMetrics = {"actv",
                                                        "actv_grad",
                                                        "exp_avg",
@@ -88,9 +82,7 @@ double Stored(double value) {
 
 bool TrendStore::IsStatistic(std::string_view name) {
   const std::optional<Op> op = FindOp(name);
-  return (op.has_value() && *op != Op::kShape && *op != Op::kDType && *op != Op::kId) ||
-         std::find(kFeatureStatistics.begin(), kFeatureStatistics.end(), name) !=
-             kFeatureStatistics.end();
+  return op.has_value() && *op != Op::kShape && *op != Op::kDType && *op != Op::kId;
 }
 
 bool TrendStore::IsMetric(std::string_view name) {

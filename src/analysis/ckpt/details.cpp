@@ -136,15 +136,6 @@ void PutShape(Writer& writer, std::string_view key, const Shape& shape) {
   writer.EndArray();
 }
 
-void PutTexts(Writer& writer, std::string_view key, const std::vector<std::string>& texts) {
-  writer.Key(key);
-  writer.BeginArray();
-  for (const std::string& text : texts) {
-    writer.Text(text);
-  }
-  writer.EndArray();
-}
-
 void PutSide(Writer& writer, std::string_view key, const SideFacts& side) {
   writer.Key(key);
   writer.BeginObject();
@@ -190,7 +181,7 @@ void PutPair(Writer& writer, const PairResult& pair, bool with_means) {
       }
     }
   }
-  PutTexts(writer, "notes", pair.notes);
+  writer.Member("notes", pair.notes);
   writer.EndObject();
 }
 
@@ -256,7 +247,7 @@ std::string DetailsJson(const Comparison& comparison) {
   writer.Member("only in 1", static_cast<uint64_t>(comparison.only_in_a.size()));
   writer.Member("only in 2", static_cast<uint64_t>(comparison.only_in_b.size()));
   writer.EndObject();
-  PutTexts(writer, "warnings", comparison.warnings);
+  writer.Member("warnings", comparison.warnings);
   writer.Key("parameters");
   writer.BeginArray();
   for (const PairResult& pair : comparison.pairs) {

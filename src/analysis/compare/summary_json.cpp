@@ -19,15 +19,6 @@ std::string_view VerdictKey(size_t verdict) {
   return text.empty() ? "unremarkable" : text;
 }
 
-void PutTexts(Writer& writer, std::string_view key, const std::vector<std::string>& texts) {
-  writer.Key(key);
-  writer.BeginArray();
-  for (const std::string& text : texts) {
-    writer.Text(text);
-  }
-  writer.EndArray();
-}
-
 void PutNumber(Writer& writer, std::string_view key, const std::optional<int64_t>& value) {
   writer.Key(key);
   if (value) {
@@ -75,7 +66,7 @@ void PutPoint(Writer& writer, const DivergencePoint& point) {
   writer.Member("input_error", point.input_error);
   writer.Member("output_error", point.output_error);
   writer.Member("amplification", point.amplification);
-  PutTexts(writer, "stack", point.stack);
+  writer.Member("stack", point.stack);
   writer.EndObject();
 }
 
@@ -172,8 +163,8 @@ std::string SummaryJson(const RunSummary& summary, int exit_code) {
   };
   put_index("worst_pair", summary.worst_pair);
   put_index("first_divergence_pair", LeadingPair(summary));
-  PutTexts(writer, "npu_only", summary.npu_only);
-  PutTexts(writer, "bench_only", summary.bench_only);
+  writer.Member("npu_only", summary.npu_only);
+  writer.Member("bench_only", summary.bench_only);
   writer.Key("pairs");
   writer.BeginArray();
   for (const PairSummary& pair : summary.pairs) {

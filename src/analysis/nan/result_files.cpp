@@ -16,14 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 using json::Writer;
 
-void PutTexts(Writer& json, const std::vector<std::string>& texts) {
-  json.BeginArray();
-  for (const std::string& text : texts) {
-    json.Text(text);
-  }
-  json.EndArray();
-}
-
 // The members of the entry that say what went in and what came out; empty ones where it has none.
 void PutData(Writer& json, const Finding& finding) {
   const auto put = [&](std::string_view key, bool is_list) {
@@ -56,14 +48,13 @@ void PutFinding(Writer& json, const Finding& finding) {
   json.Member("op_name", finding.name);
   json.Key("data_info");
   PutData(json, finding);
-  json.Key("construct_info");
-  PutTexts(json, finding.modules);
-  json.Key("stack_info");
+  json.Member("construct_info", finding.modules);
   if (finding.stack.empty()) {
+    json.Key("stack_info");
     json.BeginObject();
     json.EndObject();
   } else {
-    PutTexts(json, finding.stack);
+    json.Member("stack_info", finding.stack);
   }
 }
 
@@ -156,8 +147,7 @@ std::string AnswerJson(const Answer& whole, int exit_code) {
   } else {
     json.Null();
   }
-  json.Key("good_steps");
-  PutTexts(json, whole.good_steps);
+  json.Member("good_steps", whole.good_steps);
   json.Key("origins");
   json.BeginArray();
   for (const Finding& finding : answer.findings) {
@@ -170,8 +160,7 @@ std::string AnswerJson(const Answer& whole, int exit_code) {
     json.Member("clock", finding.clock);
     json.Member("note", finding.note);
     PutFinding(json, finding);
-    json.Key("forward_stack_info");
-    PutTexts(json, finding.forward_stack);
+    json.Member("forward_stack_info", finding.forward_stack);
     json.EndObject();
   }
   json.EndArray();
@@ -198,8 +187,7 @@ std::string AnswerJson(const Answer& whole, int exit_code) {
   json.EndArray();
   json.Member("matched_communications", answer.search.matched_events);
   json.Member("unmatched_calls", answer.search.unmatched_calls);
-  json.Key("warnings");
-  PutTexts(json, answer.warnings);
+  json.Member("warnings", answer.warnings);
   json.Key("files");
   json.BeginArray();
   for (const fs::path& file : answer.files) {

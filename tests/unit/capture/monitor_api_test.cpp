@@ -139,6 +139,31 @@ TEST(MonitorInterface, CountsTheAgreementOfSigns) {
             R"("dtype": "torch.float32"}])");
 }
 
+TEST(MonitorInterface, TakesFeaturesOfTheModulesThatAreNamed) {
+  const TestMonitor monitor(R"({"recording_l2_features": true,
+                                "l2_targets": {"moe_router_logit_hook": ["moe.router"]}})");
+  const auto name = [&](int32_t table, std::string_view full_name) {
+    const char* reported = nullptr;
+    const int wanted =
+        msprobe_monitor_name_feature_module(monitor.get(), table, 2, Text(full_name), &reported);
+    EXPECT_THAT(reported, StrEq(wanted == 1 ? "2:moe.router" : ""));
+    return wanted;
+  };
+  EXPECT_EQ(name(MSPROBE_MONITOR_MOE_ROUTER_LOGIT_HOOK, "moe.router"), 1);
+  EXPECT_EQ(name(MSPROBE_MONITOR_MOE_ROUTER_LOGIT_HOOK, "moe"), 0);
+  EXPECT_EQ(name(MSPROBE_MONITOR_LINEAR_HOOK, "moe.router"), 0);
+  EXPECT_EQ(name(MSPROBE_MONITOR_ACTV, "moe.router"), 0);
+  EXPECT_EQ(name(-1, "moe.router"), 0);
+  const uint32_t slot =
+      monitor.Slot(MSPROBE_MONITOR_MOE_ROUTER_LOGIT_HOOK, "2:moe.router", "moe_router_logit_hook");
+  const double number = 0.75;
+  EXPECT_EQ(msprobe_monitor_put_features(monitor.get(), slot, 0, &number, 1), MSPROBE_OK);
+  EXPECT_NE(msprobe_monitor_put_features(monitor.get(), slot, 0, nullptr, 1), MSPROBE_OK);
+  EXPECT_NE(msprobe_monitor_put_features(monitor.get(), 77, 0, &number, 1), MSPROBE_OK);
+  EXPECT_EQ(monitor.TableAfterStep("moe_router_logit_hook_0-0.csv"),
+            "vpp_stage,name,step,micro_step,per_token_expert_entropy\n2,moe.router,0,0,0.75\n");
+}
+
 TEST(MonitorInterface, DropsWhatIsMeasuredInAStepThatIsOff) {
   const TestMonitor monitor(R"({"step_interval": 2})");
   int32_t state = -1;

@@ -254,6 +254,27 @@ TEST(Monitor, KeepsTheAgreementOfSignsAsAFloat32) {
   EXPECT_EQ(monitor.Table("update_ratio_0-0.csv"), "vpp_stage,name,step,value\n0,weight,0,0.25\n");
 }
 
+TEST(Monitor, WritesFeaturesOfLayersIntoTablesOfTheirOwnColumns) {
+  const Watched monitor(R"({"ops": ["norm", "min", "max"]})");
+  monitor.Begin();
+  const uint32_t attention = monitor->Slot(Table::kAttentionHook, "1:core", "attention_hook");
+  const uint32_t linear = monitor->Slot(Table::kLinearHook, "0:mlp", "linear_hook");
+  EXPECT_TRUE(
+      monitor->PutFeatures({.slot = attention, .micro_step = 0}, std::array{1.5, 0.25}).ok());
+  EXPECT_TRUE(
+      monitor->PutFeatures({.slot = attention, .micro_step = 1}, std::array{2.5, 0.125}).ok());
+  EXPECT_TRUE(monitor->PutFeatures({.slot = linear}, std::array{3.0, 4.0}).ok());
+  EXPECT_FALSE(monitor->PutFeatures({.slot = linear}, std::array{3.0}).ok());
+  const uint32_t other = monitor->Slot(Table::kActv, "0:mlp.input", "actv");
+  EXPECT_FALSE(monitor->PutFeatures({.slot = other}, std::array{3.0, 4.0}).ok());
+  monitor.EndStep();
+  EXPECT_EQ(monitor.Table("attention_hook_0-0.csv"),
+            "vpp_stage,name,step,micro_step,entropy,softmax_max\n"
+            "1,core,0,0,1.5,0.25\n1,core,0,1,2.5,0.125\n");
+  EXPECT_EQ(monitor.Table("linear_hook_0-0.csv"),
+            "vpp_stage,name,step,sr,kernel_norm\n0,mlp,0,3.0,4.0\n");
+}
+
 TEST(Monitor, TakesNumbersThatComeLater) {
   const Watched monitor(R"({"ops": ["norm", "nans"]})");
   monitor.Begin();

@@ -100,5 +100,41 @@ TEST(Names, StayWholeWhenSquashingIsOff) {
   EXPECT_EQ(names.OfModule(0, "encoder.layers.0"), "0:encoder.layers.0");
 }
 
+Names NamesOfFeatures(FeatureHook hook, std::vector<std::string> targets) {
+  Settings settings;
+  settings.features.is_recorded = true;
+  settings.features.targets[static_cast<size_t>(hook)] = std::move(targets);
+  return Names(settings);
+}
+
+TEST(Names, OfFeaturesAreTheTargetsOfTheirHook) {
+  Names names = NamesOfFeatures(FeatureHook::kAttention, {"layers.1.attention", "1:layers.*.core"});
+  const auto name = [&](int32_t stage, std::string_view full_name) {
+    return names.OfFeatureModule(FeatureHook::kAttention, stage, full_name);
+  };
+  EXPECT_EQ(name(0, "layers.1.attention"), "0:layers.1.attention");
+  EXPECT_EQ(name(0, "layers.10.attention"), std::nullopt);
+  EXPECT_EQ(name(0, "layers.2.core"), std::nullopt);
+  EXPECT_EQ(name(1, "layers.2.core"), "1:2.core");
+  EXPECT_EQ(names.OfFeatureModule(FeatureHook::kLinear, 0, "layers.1.attention"), std::nullopt);
+}
+
+TEST(Names, OfFeaturesAreAllWhereTheListIsEmptyAndKeepApart) {
+  Names names = NamesOfFeatures(FeatureHook::kLinear, {});
+  const auto name = [&](std::string_view full_name) {
+    return names.OfFeatureModule(FeatureHook::kLinear, 0, full_name);
+  };
+  EXPECT_EQ(name("encoder.layers.0.mlp"), "0:0.mlp");
+  EXPECT_EQ(name("decoder.layers.0.mlp"), "0:decoder.layers.0.mlp");
+  names.Forget();
+  EXPECT_EQ(name("decoder.layers.0.mlp"), "0:0.mlp");
+}
+
+TEST(Names, OfFeaturesAreNoneUnlessTheyAreRecorded) {
+  Settings settings;
+  settings.features.targets[static_cast<size_t>(FeatureHook::kLinear)].emplace();
+  EXPECT_EQ(Names(settings).OfFeatureModule(FeatureHook::kLinear, 0, "a"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace msprobe::monitor

@@ -13,6 +13,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Optional;
 
 Settings Load(std::string_view json) {
   Result<Settings> settings = LoadSettings({}, json);
@@ -157,13 +158,47 @@ TEST(MonitorSettings, OfArgumentsWinOverTheFile) {
   EXPECT_EQ(settings->eps, 0.5);
 }
 
+TEST(MonitorSettings, NameTheModulesWhoseFeaturesAreRecorded) {
+  const FeatureSettings features = Load(R"({"recording_l2_features": true, "sa_order": "b,s,h,d",
+      "l2_targets": {"linear_hook": [], "attention_hook": ["a", "b"]}})")
+                                       .features;
+  EXPECT_TRUE(features.is_recorded);
+  EXPECT_EQ(features.layout, AttentionLayout::kBatchFirst);
+  EXPECT_THAT(features.targets[static_cast<size_t>(FeatureHook::kAttention)],
+              Optional(ElementsAre("a", "b")));
+  EXPECT_THAT(features.targets[static_cast<size_t>(FeatureHook::kLinear)], Optional(IsEmpty()));
+  EXPECT_EQ(features.targets[static_cast<size_t>(FeatureHook::kRouterLogit)], std::nullopt);
+}
+
+TEST(MonitorSettings, RefuseFeaturesOfNoModule) {
+  EXPECT_THAT(ErrorOf(R"({"l2_targets": {"attention_hook": []}})"),
+              HasSubstr("\"l2_targets.attention_hook\": is empty"));
+  EXPECT_THAT(ErrorOf(R"({"l2_targets": {"attention": ["a"]}})"), HasSubstr("key \"attention\""));
+  EXPECT_THAT(ErrorOf(R"({"l2_targets": {"linear_hook": "a"}})"), HasSubstr("linear_hook"));
+  EXPECT_THAT(ErrorOf(R"({"l2_targets": ["a"]})"), HasSubstr("\"l2_targets\": is a list"));
+  EXPECT_THAT(ErrorOf(R"({"sa_order": "h,d"})"), HasSubstr("s,b,h,d"));
+  EXPECT_THAT(ErrorOf(R"({"recording_l2_features": 1})"), HasSubstr("recording_l2_features"));
+}
+
+TEST(MonitorSettings, TellThatFeaturesAreAskedForOfNothing) {
+  EXPECT_THAT(Load(R"({"recording_l2_features": true})").warnings,
+              ElementsAre(HasSubstr("\"l2_targets\" names none")));
+  EXPECT_THAT(Load(R"({"recording_l2_features": false})").warnings, IsEmpty());
+}
+
+TEST(MonitorSettings, DoNotTakeColumnsOfOtherTablesForStatistics) {
+  EXPECT_THAT(Load(R"({"ops": ["norm", "entropy", "calls"]})").warnings,
+              ElementsAre(HasSubstr("\"entropy\""), HasSubstr("\"calls\"")));
+}
+
 TEST(MonitorSettings, MeanTheSameWhenReadBack) {
   const Settings settings = Load(
       R"({"targets": {"a": {}}, "xy_distribution": true, "ops": ["min", "std"], "eps": 0.25,
           "steps": ["3-5", 9], "squash_rules": "anchored", "format": "sqlite", "compat": true,
           "alert": {"rules": [{"rule_name": "AnomalyNan", "args": {"threshold": 2.5,
           "ops": ["max"]}}], "window": 64}, "module_ranks": [3, 1], "cc_distribution":
-          {"enable": true, "cc_codeline": ["x"]}})");
+          {"enable": true, "cc_codeline": ["x"]}, "recording_l2_features": true,
+          "l2_targets": {"linear_hook": [], "attention_hook": ["a.b"]}, "sa_order": "b,s,h,d"})");
   EXPECT_THAT(settings.steps, ElementsAre(3, 4, 5, 9));
   const std::string json = SettingsJson(settings);
   EXPECT_EQ(SettingsJson(Load(json)), json);

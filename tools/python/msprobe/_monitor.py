@@ -17,7 +17,8 @@ from msprobe._session import log
 
 # Tables and states of include/msprobe/monitor.h.
 ACTV, ACTV_GRAD, GRAD_UNREDUCED, GRAD_REDUCED, EXP_AVG, EXP_AVG_SQ, PARAM_ORIGIN, PARAM_UPDATED, \
-    UPDATE_RATIO, OTHER = range(10)
+    UPDATE_RATIO, ATTENTION_HOOK, LINEAR_HOOK, MOE_ROUTER_WEIGHT_HOOK, MOE_ROUTER_LOGIT_HOOK, \
+    OTHER = range(14)
 OFF, ON, FINISHED, CHANGED = 0, 1, 2, 4
 NO_MICRO_STEP = -1
 # An optimizer that has not stepped while another one did so often no longer keeps a step open.

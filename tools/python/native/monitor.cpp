@@ -180,6 +180,24 @@ PyObject* NameParameter(PyObject* self, PyObject* args) {
 PyObject* NameModule(PyObject* self, PyObject* args) {
   return Name(self, args, msprobe_monitor_name_module);
 }
+
+// name_feature_module(table, stage, full name) -> the name it is reported under, or None
+PyObject* NameFeatureModule(PyObject* self, PyObject* args) {
+  int table = 0;
+  int stage = 0;
+  const char* name = nullptr;
+  Py_ssize_t length = 0;
+  msprobe_monitor* engine = Engine(self);
+  if (engine == nullptr || PyArg_ParseTuple(args, "iis#", &table, &stage, &name, &length) == 0) {
+    return nullptr;
+  }
+  const char* reported = nullptr;
+  if (msprobe_monitor_name_feature_module(engine, table, stage, Argument(name, length),
+                                          &reported) == 0) {
+    Py_RETURN_NONE;
+  }
+  return TextOrNone(reported);
+}
 PyObject* ForgetNames(PyObject* self, PyObject* /*unused*/) {
   msprobe_monitor* engine = Engine(self);
   if (engine == nullptr) return nullptr;
@@ -451,19 +469,40 @@ PyObject* SignAgreement(PyObject* self, PyObject* args) {
   return first && both ? NoneOr(code) : nullptr;
 }
 
+// False with a Python error.
+bool ReadNumbers(PyObject* list, std::vector<double>* out) {
+  for (Py_ssize_t i = 0; i < PyList_Size(list); ++i) {
+    out->push_back(PyFloat_AsDouble(PyList_GetItem(list, i)));
+  }
+  return PyErr_Occurred() == nullptr;
+}
+
+// features(slot, micro step, list of numbers): one per column of the slot's table
+PyObject* Features(PyObject* self, PyObject* args) {
+  unsigned int slot = 0;
+  int micro_step = 0;
+  PyObject* list = nullptr;
+  std::vector<double> numbers;
+  msprobe_monitor* engine = Engine(self);
+  if (engine == nullptr ||
+      PyArg_ParseTuple(args, "IiO!", &slot, &micro_step, &PyList_Type, &list) == 0 ||
+      !ReadNumbers(list, &numbers)) {
+    return nullptr;
+  }
+  return NoneOr(
+      msprobe_monitor_put_features(engine, slot, micro_step, numbers.data(), numbers.size()));
+}
+
 // fill(ticket, list of numbers)
 PyObject* Fill(PyObject* self, PyObject* args) {
   unsigned long long ticket = 0;
   PyObject* list = nullptr;
+  std::vector<double> numbers;
   msprobe_monitor* engine = Engine(self);
-  if (engine == nullptr || PyArg_ParseTuple(args, "KO!", &ticket, &PyList_Type, &list) == 0) {
+  if (engine == nullptr || PyArg_ParseTuple(args, "KO!", &ticket, &PyList_Type, &list) == 0 ||
+      !ReadNumbers(list, &numbers)) {
     return nullptr;
   }
-  std::vector<double> numbers;
-  for (Py_ssize_t i = 0; i < PyList_Size(list); ++i) {
-    numbers.push_back(PyFloat_AsDouble(PyList_GetItem(list, i)));
-  }
-  if (PyErr_Occurred() != nullptr) return nullptr;
   return NoneOr(msprobe_monitor_fill(engine, ticket, numbers.data(), numbers.size()));
 }
 
@@ -510,6 +549,7 @@ PyMethodDef methods[] = {
     {"output_folder", OutputFolder, METH_NOARGS, nullptr},
     {"name_parameter", NameParameter, METH_VARARGS, nullptr},
     {"name_module", NameModule, METH_VARARGS, nullptr},
+    {"name_feature_module", NameFeatureModule, METH_VARARGS, nullptr},
     {"forget_names", ForgetNames, METH_NOARGS, nullptr},
     {"begin", Begin, METH_VARARGS, nullptr},
     {"end_step", EndStep, METH_NOARGS, nullptr},
@@ -521,6 +561,7 @@ PyMethodDef methods[] = {
     {"table", Table, METH_VARARGS, nullptr},
     {"accumulate", Accumulate, METH_VARARGS, nullptr},
     {"number", Number, METH_VARARGS, nullptr},
+    {"features", Features, METH_VARARGS, nullptr},
     {"sign_agreement", SignAgreement, METH_VARARGS, nullptr},
     {"fill", Fill, METH_VARARGS, nullptr},
     {"rows", Rows, METH_VARARGS, nullptr},

@@ -210,7 +210,8 @@ class TrainerMon(_monitor.Monitor):
 
     def make_collectors(self):
         settings = self.settings
-        for key in ("print_struct", "stack_info", "mg_direction", "ur_distribution"):
+        for key in ("print_struct", "stack_info", "mg_direction", "ur_distribution",
+                    "recording_l2_features"):
             if settings[key]:
                 self.say_once(_kinds.LOG_WARNING, "monitor: %s is not there for MindSpore" % key)
         for watched in self.watched:

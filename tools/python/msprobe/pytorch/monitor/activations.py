@@ -10,6 +10,7 @@ import torch
 from msprobe import _kinds, _monitor, _native
 from msprobe._apis import Patches
 from msprobe.pytorch import patches
+from msprobe.pytorch.monitor.features import LayerFeatures
 
 _view_as = torch.Tensor.view_as
 # Before PyTorch 2 a hook joins those that a tensor has, although it was overwritten since: it then
@@ -26,12 +27,13 @@ def _is_plain(value):
 class Module:
     """A module that is watched."""
 
-    __slots__ = ("module", "name", "slots", "gradient_slots", "micro_steps", "forward_micro_step",
-                 "backward_micro_step", "in_place")
+    __slots__ = ("module", "name", "features", "slots", "gradient_slots", "micro_steps",
+                 "forward_micro_step", "backward_micro_step", "in_place")
 
-    def __init__(self, module, name, micro_steps):
+    def __init__(self, module, name, features, micro_steps):
         self.module = module  # held: its id is the key
-        self.name = name
+        self.name = name  # None: only its features are recorded
+        self.features = features
         self.slots = None
         self.gradient_slots = None
         self.micro_steps = micro_steps
@@ -192,6 +194,8 @@ class Modules(_monitor.Collector):
         self._observers = monitor.module_observers
         self._gradients_seen = self._backward or any(observer.wants_gradients
                                                      for observer in self._observers)
+        self._names_wanted = bool(self._forward or self._backward or self._observers)
+        self._features = LayerFeatures(monitor) if LayerFeatures.wanted(settings) else None
         self._known = {}
         self._compiled = {}
         self._places = []
@@ -205,7 +209,8 @@ class Modules(_monitor.Collector):
 
     @staticmethod
     def wanted(settings):
-        return settings["xy_distribution"] or settings["print_struct"] or settings["stack_info"]
+        return (settings["xy_distribution"] or settings["print_struct"] or settings["stack_info"]
+                or LayerFeatures.wanted(settings))
 
     # ---- which ----
 
@@ -220,9 +225,11 @@ class Modules(_monitor.Collector):
                     continue
                 if type(module).__name__ == "FullyShardedDataParallel":
                     continue
-                name = self.engine.name_module(stage, path)
-                if name is not None:
-                    self._known[id(module)] = self._make(module, name, watched.micro_steps)
+                name = self.engine.name_module(stage, path) if self._names_wanted else None
+                features = self._features.of(stage, path, module) if self._features else ()
+                if name is not None or features:
+                    self._known[id(module)] = self._make(module, name, features,
+                                                         watched.micro_steps)
 
     def _is_closed(self, module, path):
         """Whether what happens inside its calls cannot be seen."""
@@ -237,8 +244,10 @@ class Modules(_monitor.Collector):
             return True
         return False
 
-    def _make(self, module, name, micro_steps):
-        known = Module(module, name, micro_steps)
+    def _make(self, module, name, features, micro_steps):
+        known = Module(module, name, features, micro_steps)
+        if name is None:
+            return known
         slot = self.engine.slot
         if self._forward:
             known.slots = (slot(_monitor.ACTV, name + ".input", "actv"),
@@ -252,6 +261,8 @@ class Modules(_monitor.Collector):
 
     def start(self):
         self.generation += 1
+        if self._features:
+            self._features.drop()
         for known in self._known.values():
             known.begin_step()
         if self.active or not (self._known or self._compiled):
@@ -278,6 +289,8 @@ class Modules(_monitor.Collector):
     def finish_step(self):
         self._end_open_calls()
         self._drop_leaf_handles()
+        if self._features:
+            self._features.finish_step()
 
     def _end_open_calls(self):
         calls, self.open_calls = self.open_calls, []
@@ -321,7 +334,7 @@ class Modules(_monitor.Collector):
     def _observe(self, original, known, module, args, kwargs):
         call = None
         passed_args, passed_kwargs = args, kwargs
-        if self._gradients_seen and torch.is_grad_enabled():
+        if self._gradients_seen and known.name is not None and torch.is_grad_enabled():
             try:
                 call = _Call(self, known)
                 passed_args, passed_kwargs = call.pass_inputs(args, kwargs)
@@ -344,11 +357,21 @@ class Modules(_monitor.Collector):
             return output
 
     def _record_forward(self, known, args, kwargs, output):
+        micro_step = known.next_forward()
         if known.slots is not None:
-            self.engine.forward(known.slots[0], known.slots[1], known.next_forward(), args, kwargs,
-                                output)
+            self.engine.forward(known.slots[0], known.slots[1], micro_step, args, kwargs, output)
+        for feature in known.features:
+            self._record_feature(feature, known, micro_step, args, kwargs, output)
+        if known.name is None:
+            return
         for observer in self._observers:
             observer.forward(known, args, kwargs, output)
+
+    def _record_feature(self, feature, *call):
+        try:
+            feature.record(*call)
+        except Exception as error:  # the others are recorded all the same
+            self.monitor.failed("features of layers", error)
 
     def record_gradients(self, known, micro_step, inputs, outputs):
         try:
