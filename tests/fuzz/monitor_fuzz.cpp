@@ -29,5 +29,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view name = text.substr(0, 64);
   static_cast<void>(names.OfParameter(0, name));
   static_cast<void>(names.OfModule(0, name));
+  static_cast<void>(names.OfFeatureModule(FeatureHook::kAttention, 0, name));
   return 0;
 }
