@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "src/analysis/rl/token_tables.h"
 #include "src/base/log.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
@@ -21,6 +22,8 @@ constexpr const char* kExamples = R"(Examples:
       csv files with English column names
   msprobe rl_compare -a run_a -b run_b --fail-on different
       in CI: exit code 1 when anything differs
+  msprobe rl_compare -a run -b run --tokens rollout_log_prob=old_log_prob --mask response_mask
+      by how much rollout and trainer of one run disagree, and at which tokens
 
 The folders are those given to SingleSave of msprobe.core.)";
 
@@ -44,14 +47,49 @@ void RlCompareCommand::Configure(CLI::App& app) {
   app.add_option("--lang", language_, "Language of the column names: zh (default) or en")
       ->type_name("NAME")
       ->check(CLI::IsMember({"zh", "en"}));
-  app.add_flag("--compat", options_.compat,
-               "Columns, rows and values of the Python tool: NaN equals nothing, members of a dict "
-               "share id 0, what has no partner is left out");
+  CLI::Option* compat = app.add_flag(
+      "--compat", options_.compat,
+      "Columns, rows and values of the Python tool: NaN equals nothing, members of a dict "
+      "share id 0, what has no partner is left out");
   app.add_option("--fail-on", fail_on_, "Exit with 1 when anything differs: different")
       ->type_name("LEVEL")
       ->check(CLI::IsMember({"different"}));
+  CLI::Option* tokens =
+      app.add_option("--tokens", token_keys_,
+                     "Compare the log-probabilities of KEY token by token, with those of KEY_OF_B "
+                     "of the second run if it is another key; may be repeated")
+          ->type_name("KEY[=KEY_OF_B]")
+          ->allow_extra_args(false)
+          ->excludes(compat);
+  app.add_option("--mask", options_.tokens.mask,
+                 "Key of the first run, of the tokens' shape: 0 where a token does not count")
+      ->type_name("KEY")
+      ->needs(tokens);
+  app.add_option("--ids", options_.tokens.ids,
+                 "Key of the first run, of the tokens' shape: the ids of the tokens")
+      ->type_name("KEY")
+      ->needs(tokens);
+  app.add_option("--worst", options_.tokens.worst, "Tokens to list per key (default: 20)")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}))
+      ->needs(tokens);
   AddThreadsFlag(app, options_.threads);
   app.footer(kExamples);
+}
+
+Status RlCompareCommand::ReadTokenKeys() {
+  for (const std::string& text : token_keys_) {
+    const size_t equals = text.find('=');
+    rl::TokenKey key;
+    key.first = text.substr(0, equals);
+    key.second = equals == std::string::npos ? text : text.substr(equals + 1);
+    if (key.first.empty() || key.second.empty()) {
+      return UsageError(fmt::format("--tokens {}: a key is missing", base::Printable(text)))
+          .WithHint("give KEY, or KEY=KEY_OF_B");
+    }
+    options_.tokens.keys.push_back(std::move(key));
+  }
+  return {};
 }
 
 Result<ExitCode> RlCompareCommand::Run(const Context& context) {
@@ -65,6 +103,7 @@ Result<ExitCode> RlCompareCommand::Run(const Context& context) {
       !std::filesystem::is_directory(options_.output, error)) {
     return UsageError(fmt::format("the output folder {} is a file", options_.output.string()));
   }
+  MSP_RETURN_IF_ERROR(ReadTokenKeys());
   if (!formats_.empty()) {
     options_.formats.clear();
     for (const std::string& format : formats_) {
@@ -85,10 +124,14 @@ Result<ExitCode> RlCompareCommand::Run(const Context& context) {
     return code;
   }
   MSP_RETURN_IF_ERROR(Print(
-      differs ? "DIFFERENT: see the keys below\n\n"
+      differs ? fmt::format("DIFFERENT: see the {} below\n\n",
+                            rl::HasDifferentKeys(comparison) ? "keys" : "tokens")
               : fmt::format("IDENTICAL: all {}\n\n", base::Plural(comparison.keys.size(), "key"))));
   MSP_RETURN_IF_ERROR(Print(
       report::TerminalTable(rl::SummaryTable(comparison), {context.width, context.color, 6})));
+  for (const rl::TokenSummary& tokens : comparison.tokens) {
+    MSP_RETURN_IF_ERROR(Print("\n" + rl::ScreenText(tokens)));
+  }
   MSP_RETURN_IF_ERROR(
       Print(fmt::format("\nresults: {} in {}\n", base::Plural(comparison.files.size(), "file"),
                         options_.output.string())));

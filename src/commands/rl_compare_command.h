@@ -19,8 +19,11 @@ class RlCompareCommand final : public Command {
   Result<ExitCode> Run(const Context& context) override;
 
  private:
+  Status ReadTokenKeys();
+
   analysis::rl::Options options_;
   std::vector<std::string> formats_;
+  std::vector<std::string> token_keys_;  // KEY or KEY=KEY_OF_B
   std::string language_ = "zh";
   std::string fail_on_;
 };

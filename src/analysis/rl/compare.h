@@ -9,12 +9,11 @@
 
 #include "msprobe/status.h"
 
+#include "src/analysis/rl/result_tables.h"
+#include "src/analysis/rl/token_view.h"
 #include "src/report/table.h"
 
 namespace msprobe::analysis::rl {
-
-enum class Language : uint8_t { kChinese, kEnglish };
-enum class FileFormat : uint8_t { kXlsx, kCsv, kJson };
 
 struct Options {
   std::filesystem::path first;
@@ -23,6 +22,7 @@ struct Options {
   std::vector<FileFormat> formats = {FileFormat::kXlsx};
   Language language = Language::kChinese;
   bool compat = false;  // columns, rows and values of the Python tool
+  TokenOptions tokens;  // no keys: no tokens are looked at
   size_t threads = 0;
   bool quiet = false;
 };
@@ -42,13 +42,16 @@ struct KeySummary {
 
 struct Comparison {
   std::vector<KeySummary> keys;
+  std::vector<TokenSummary> tokens;  // as Options::tokens names them
   std::vector<std::string> warnings;
   std::vector<std::filesystem::path> files;
 };
 
-// One file per key and format.
+// One file per key and format, and two more per key of tokens.
 Result<Comparison> Compare(const Options& options);
 
+bool HasDifferentKeys(const Comparison& comparison);
+// Of keys, or of tokens, which may stand under different keys.
 bool HasDifferences(const Comparison& comparison);
 
 // The keys as a table for the screen. Column Shape counts pairs of other shapes, NaN elements that

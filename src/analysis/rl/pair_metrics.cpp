@@ -2,24 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
+#include <span>
 
-#include <fmt/format.h>
-
-#include "src/kernels/convert.h"
-#include "src/tensor/tensor_buffer.h"
+#include "src/analysis/rl/arrays.h"
 
 namespace msprobe::analysis::rl {
 namespace {
-
-constexpr int64_t kBlockElements = int64_t{1} << 16U;
-
-// The part of a view that lies in `shape`; axes of `shape` are no longer than its own.
-TensorView Crop(const TensorView& view, const Shape& shape) {
-  TensorView part = view;
-  part.shape = shape;
-  return part;
-}
 
 bool IsNarrowFloat(DType dtype) {
   const DTypeInfo& info = GetDTypeInfo(dtype);
@@ -101,20 +89,14 @@ class Accumulator {
 template <typename Value>
 PairMetrics CompareAs(const TensorView& first, const TensorView& second, bool compat) {
   Accumulator<Value> sums(compat);
-  std::vector<std::byte> bytes;
-  std::vector<double> a(static_cast<size_t>(kBlockElements));
-  std::vector<double> b(static_cast<size_t>(kBlockElements));
+  BlockReader first_reader(first);
+  BlockReader second_reader(second);
   const int64_t total = first.element_count();
   for (int64_t at = 0; at < total; at += kBlockElements) {
     const int64_t count = std::min(kBlockElements, total - at);
-    const auto widen = [&](const TensorView& view, std::vector<double>& out) {
-      bytes.resize(static_cast<size_t>(count) * DTypeSize(view.dtype));
-      tensor::CopyElements(view, at, count, bytes.data());
-      kernels::WidenToDouble(view.dtype, bytes, std::span(out).first(static_cast<size_t>(count)));
-    };
-    widen(first, a);
-    widen(second, b);
-    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+    const std::span<const double> a = first_reader.Read(at, count);
+    const std::span<const double> b = second_reader.Read(at, count);
+    for (size_t i = 0; i < a.size(); ++i) {
       sums.Add(a[i], b[i]);
     }
   }
@@ -124,20 +106,7 @@ PairMetrics CompareAs(const TensorView& first, const TensorView& second, bool co
 }  // namespace
 
 Result<PairMetrics> ComparePair(const TensorView& first, const TensorView& second, bool compat) {
-  if (first.shape.size() != second.shape.size()) {
-    return MismatchError(fmt::format("shapes {} and {} have different numbers of axes",
-                                     ShapeText(first.shape), ShapeText(second.shape)));
-  }
-  Shape common = first.shape;
-  for (size_t axis = 0; axis < common.size(); ++axis) {
-    common[axis] = std::min(common[axis], second.shape[axis]);
-  }
-  if (ElementCount(common) == 0) {
-    return MismatchError(
-        fmt::format("nothing to compare: shapes {} and {} have no element in "
-                    "common",
-                    ShapeText(first.shape), ShapeText(second.shape)));
-  }
+  MSP_ASSIGN_OR_RETURN(const Shape common, CommonShape(first.shape, second.shape));
   const TensorView a = Crop(first, common);
   const TensorView b = Crop(second, common);
   PairMetrics metrics = IsNarrowFloat(first.dtype) && IsNarrowFloat(second.dtype)

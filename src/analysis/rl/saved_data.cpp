@@ -1,6 +1,5 @@
 #include "src/analysis/rl/saved_data.h"
 
-#include <optional>
 #include <system_error>
 #include <tuple>
 
@@ -8,6 +7,7 @@
 
 #include "src/base/files.h"
 #include "src/base/number_text.h"
+#include "src/base/strings.h"
 
 namespace msprobe::analysis::rl {
 namespace {
@@ -120,7 +120,7 @@ class Finder {
 std::strong_ordering Place::operator<=>(const Place& other) const {
   if (const auto order =
           std::tie(step, rank, micro_step) <=> std::tie(other.step, other.rank, other.micro_step);
-      order != 0) {
+      std::is_neq(order)) {
     return order;
   }
   if (IsDigits(member) && IsDigits(other.member) && member.size() != other.member.size()) {
@@ -130,5 +130,27 @@ std::strong_ordering Place::operator<=>(const Place& other) const {
 }
 
 Result<SavedData> FindSavedData(const fs::path& folder) { return Finder().Run(folder); }
+
+std::vector<FilePair> PairFiles(const PlacedFiles& first, const PlacedFiles& second) {
+  std::map<Place, FilePair> paired;
+  for (const auto& [place, path] : first) {
+    paired[place].first = path;
+  }
+  for (const auto& [place, path] : second) {
+    paired[place].second = path;
+  }
+  std::vector<FilePair> pairs;
+  pairs.reserve(paired.size());
+  for (auto& [place, pair] : paired) {
+    pair.place = place;
+    pairs.push_back(std::move(pair));
+  }
+  return pairs;
+}
+
+std::string PlaceText(const Place& place) {
+  return fmt::format("step {}, rank {}, micro step {}{}", place.step, place.rank, place.micro_step,
+                     place.member.empty() ? "" : ", " + base::Printable(place.member));
+}
 
 }  // namespace msprobe::analysis::rl

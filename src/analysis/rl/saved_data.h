@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,11 +24,24 @@ struct Place {
   bool operator==(const Place& other) const = default;
 };
 
+using PlacedFiles = std::map<Place, std::filesystem::path>;
+
 struct SavedData {
-  std::map<std::string, std::map<Place, std::filesystem::path>> keys;
+  std::map<std::string, PlacedFiles> keys;
   std::vector<std::string> warnings;  // folders whose names are not understood
 };
 
 Result<SavedData> FindSavedData(const std::filesystem::path& folder);
+
+// The files of one place on both sides, at least one of them.
+struct FilePair {
+  Place place;
+  std::optional<std::filesystem::path> first;
+  std::optional<std::filesystem::path> second;
+};
+// In the order of their places.
+std::vector<FilePair> PairFiles(const PlacedFiles& first, const PlacedFiles& second);
+
+std::string PlaceText(const Place& place);  // "step 0, rank 0, micro step 1, name"
 
 }  // namespace msprobe::analysis::rl
