@@ -11,6 +11,7 @@
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
 #include "src/monitor/event_file.h"
+#include "src/monitor/features.h"
 #include "src/monitor/run_folder.h"
 
 namespace msprobe::monitor {
@@ -84,18 +85,15 @@ Status CheckTables(const std::vector<std::string>& tables) {
 }  // namespace
 
 const std::vector<std::string>& EventTables() {
-  static const std::vector<std::string> kTables = {"actv",
-                                                   "actv_grad",
-                                                   "exp_avg",
-                                                   "exp_avg_sq",
-                                                   "grad_unreduced",
-                                                   "grad_reduced",
-                                                   "param_origin",
-                                                   "param_updated",
-                                                   "attention_hook",
-                                                   "linear_hook",
-                                                   "moe_router_weight_hook",
-                                                   "moe_router_logit_hook"};
+  static const std::vector<std::string> kTables = [] {
+    std::vector<std::string> tables = {"actv",         "actv_grad",      "exp_avg",
+                                       "exp_avg_sq",   "grad_unreduced", "grad_reduced",
+                                       "param_origin", "param_updated"};
+    for (const FeatureTable& table : kFeatureTables) {
+      tables.emplace_back(table.name);
+    }
+    return tables;
+  }();
   return kTables;
 }
 
