@@ -56,7 +56,7 @@ export function Alerts({ t, runs, low, high, onShow }) {
   return html`<section class="card"><h2>${t('alerts')} <span class="muted">${t('in_range')}: ${showCount(count)}</span></h2>
     ${shown.length === 0 ? html`<p class="hint">${t('alerts_none')}</p>` : html`<div class="alert-table"><table id="alerts"><thead><tr>
       <th>${t('step')}</th><th>${t('rank')}</th><th>${t('module')}</th><th>${t('message')}</th></tr></thead>
-      <tbody>${shown.map((one) => html`<tr tabindex="0" class=${one.series >= 0 ? 'link' : ''} onClick=${() => one.series >= 0 && onShow(one)}
+      <tbody lang="">${shown.map((one) => html`<tr tabindex="0" class=${one.series >= 0 ? 'link' : ''} onClick=${() => one.series >= 0 && onShow(one)}
         onKeyDown=${(event) => event.key === 'Enter' && one.series >= 0 && onShow(one)}>
         <td>${one.step}</td><td>${sideName(runs, one.run)}${one.rank}</td>
         <td><bdi>${one.series >= 0 ? one.run.series[one.series].label : one.tag}</bdi></td><td class="message">${one.message}</td></tr>`)}</tbody></table></div>

@@ -44,7 +44,8 @@ export function Sidebar({ t, list, total, query, onQuery, sort, onSort, picked, 
         options=${[['order', t('by_order')], ['score', t('by_score')], ['name', t('by_name')], ...(overlay ? [['only', t('by_only')]] : [])]} /></div>
     <div class="list" id="modules" ref=${scroller} onScroll=${(event) => setTop(event.target.scrollTop)}>
       ${list.length === 0 && html`<p class="hint">${t('nothing_found')}</p>`}
-      <div style=${{ height: `${list.length * ROW}px`, position: 'relative' }}>
+      ${'' /* Names are of no language: another one of the page leaves them as they are drawn. */}
+      <div lang="" style=${{ height: `${list.length * ROW}px`, position: 'relative' }}>
         ${list.slice(first, last).map((module, i) => {
           const at = picked.indexOf(module.key);
           const badge = badges(module);
@@ -52,7 +53,7 @@ export function Sidebar({ t, list, total, query, onQuery, sort, onSort, picked, 
             title=${module.label} onClick=${() => onPick(module.key)}>
             <i class="dot" style=${at >= 0 ? { background: curveColour(at) } : {}} />
             <span class="name"><bdi>${module.label}</bdi></span>
-            ${module.only && html`<b class="badge only">${t('only', module.only)}</b>`}
+            ${module.only && html`<b class="badge only" lang=${t('code')}>${t('only', module.only)}</b>`}
             ${badge.alerts > 0 && html`<b class="badge alert">${badge.alerts}</b>`}
             ${badge.notFinite && html`<b class=${`badge ${badge.never ? 'never' : 'nan'}`}>NaN</b>`}
             <span class="score"><i style=${{ width: `${badge.share}%` }} /></span></button>`;

@@ -1,6 +1,7 @@
 // Every word of the page, in both languages. {0}, {1}: what stands there differs.
 const WORDS = {
   en: {
+    code: 'en',
     title: 'Training monitor', steps: 'steps', step: 'step', ranks: 'ranks', rank: 'rank', rows: 'rows', alerts: 'alerts',
     not_finite: 'NaN / Inf', series: 'series', compared_with: 'compared with', about: 'About',
     findings: 'What stands out', nothing: 'No alerts, no NaN, no infinity, nothing far from its own history.',
@@ -24,6 +25,7 @@ const WORDS = {
     cut: 'Reading this report failed: {0}', remove: 'remove', nothing_found: 'Nothing found.',
   },
   zh: {
+    code: 'zh',
     title: '训练监控', steps: '步', step: '步', ranks: '个 rank', rank: 'rank', rows: '行', alerts: '条告警',
     not_finite: 'NaN / Inf', series: '条序列', compared_with: '对比', about: '关于',
     findings: '值得注意', nothing: '没有告警，没有 NaN 和无穷大，也没有明显偏离自身历史的数值。',
