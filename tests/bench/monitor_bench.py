@@ -26,7 +26,7 @@ MODELS = {
 }
 SIX = ["norm", "min", "max", "mean", "zeros", "nans"]
 ALL = dict(xy_distribution=True, wg_distribution=True, mv_distribution=True, param_distribution=True)
-# name: (keys of the configuration or None, what the Python tool 8.1.1 took: tiny, medium)
+# name: (keys of the configuration or None, what the Python tool 8.1.1 took, which knows no features: tiny, medium)
 MODES = {
     "none": (None, (1.0, 1.0)),
     "wg": (dict(wg_distribution=True), (1.40, 1.02)),
@@ -35,6 +35,7 @@ MODES = {
     "xy": (dict(xy_distribution=True), (3.2, 1.13)),
     "all, 6 ops": (ALL, (4.1, 1.20)),
     "all, norm": (dict(ALL, ops=["norm"]), (3.0, 1.12)),
+    "features": (dict(recording_l2_features=True, l2_targets={"linear_hook": []}), ("-", "-")),
     "idle": (dict(ALL, start_step=10**9), (1.42, 1.02)),
 }
 UNCOUNTED_STEPS = 2
