@@ -247,6 +247,22 @@ class Numbers(MonitorCase):
         for row in written.rows("moe_router_logit_hook_0-0.csv"):
             self.near(row["per_token_expert_entropy"], math.log(2), 6)
 
+    def test_nan_is_not_hidden(self):
+        written = self.run_code(MODEL + dedent("""
+            model = Model()
+            with torch.no_grad():
+                model.layers[1].project.weight[0, 0] = float("nan")
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            TrainerMon("config.json").set_monitor(model, optimizer)
+            train(model, optimizer, 1)
+        """), features())
+        (row,) = written.rows("attention_hook_0-0.csv")
+        self.assertEqual((row["entropy"], row["softmax_max"]), ("nan", "nan"))
+        rows = written.rows("linear_hook_0-0.csv")
+        self.assertEqual([row["sr"] == "nan" and row["kernel_norm"] == "nan" for row in rows], [False, True, False])
+        (row,) = written.rows("moe_router_logit_hook_0-0.csv")
+        self.assertEqual(row["per_token_expert_entropy"], "nan")
+
 
 class Training(MonitorCase):
     def test_parameters_and_random_numbers_are_those_of_a_training_without_us(self):

@@ -45,8 +45,8 @@ def attention(query, key):
 
 
 def entropy_of(weights, shares):
-    """-sum p ln p over the last axis, 0 where p is; `shares` = ln p."""
-    return -torch.where(weights > 0, weights * shares, torch.zeros_like(weights)).sum(dim=-1)
+    """-sum p ln p over the last axis, 0 where p is; `shares` = ln p. NaN stays NaN."""
+    return -torch.where(weights == 0, torch.zeros_like(weights), weights * shares).sum(dim=-1)
 
 
 def spectrum(weight):
@@ -61,7 +61,7 @@ def spectrum(weight):
         vector = vector / torch.linalg.vector_norm(vector).clamp_min(_EPSILON)
     largest = torch.linalg.vector_norm(weight @ vector)
     norm = torch.linalg.vector_norm(weight)
-    return [torch.where(largest > 0, norm / largest, zero), largest]
+    return [torch.where(largest == 0, zero, norm / largest), largest]
 
 
 def _start_vector(length):
