@@ -1,0 +1,41 @@
+// Inside of msprobe._native.Monitor: the object, and what its methods have in common.
+#pragma once
+
+#include <string_view>
+
+#include "msprobe/monitor.h"
+
+#include "tools/python/native/state.h"
+
+namespace msprobe::python {
+
+struct MonitorObject {
+  PyObject head;
+  msprobe_monitor* engine;  // null after close()
+  // tensor of an accelerator -> what takes the ticket of its row, or a copy on the host
+  PyObject* on_device;
+};
+
+inline MonitorObject* AsMonitor(PyObject* object) {
+  return reinterpret_cast<MonitorObject*>(object);
+}
+
+// The engine, or null with a Python error.
+inline msprobe_monitor* EngineOf(PyObject* object) {
+  msprobe_monitor* engine = AsMonitor(object)->engine;
+  if (engine == nullptr) PyErr_SetString(PyExc_RuntimeError, "this monitor is closed");
+  return engine;
+}
+
+inline PyObject* NoneOr(int code) {
+  if (code != MSPROBE_OK) return Fail(code);
+  Py_RETURN_NONE;
+}
+
+inline PyObject* TextOrNone(const char* text) {
+  if (text == nullptr) Py_RETURN_NONE;
+  return PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::string_view(text).size()),
+                              "replace");
+}
+
+}  // namespace msprobe::python
