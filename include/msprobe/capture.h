@@ -12,6 +12,8 @@
 #ifndef MSPROBE_CAPTURE_H_
 #define MSPROBE_CAPTURE_H_
 
+/* NOLINTBEGIN(modernize-*,readability-identifier-naming): this is C. */
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -296,5 +298,7 @@ MSPROBE_API void msprobe_log(int level, msprobe_text text) MSPROBE_NOEXCEPT;
 #ifdef __cplusplus
 }
 #endif
+
+/* NOLINTEND(modernize-*,readability-identifier-naming) */
 
 #endif /* MSPROBE_CAPTURE_H_ */

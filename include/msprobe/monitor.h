@@ -9,6 +9,8 @@
 #ifndef MSPROBE_MONITOR_H_
 #define MSPROBE_MONITOR_H_
 
+/* NOLINTBEGIN(modernize-*,readability-identifier-naming): this is C. */
+
 #include "msprobe/capture.h"
 
 #ifdef __cplusplus
@@ -180,5 +182,7 @@ MSPROBE_API int msprobe_monitor_write_file(msprobe_monitor* monitor, msprobe_tex
 #ifdef __cplusplus
 }
 #endif
+
+/* NOLINTEND(modernize-*,readability-identifier-naming) */
 
 #endif /* MSPROBE_MONITOR_H_ */

@@ -260,7 +260,7 @@ int msprobe_monitor_measure(msprobe_monitor* monitor, uint32_t slot, int32_t ind
                             int32_t micro_step, const msprobe_tensor* tensor) noexcept {
   return WhenOn(monitor, [&](msprobe_monitor& m) -> Status {
     MeasuredTensor measured;
-    const Status status = MeasureTensor(tensor, m.engine->rules(), *m.device_copies, measured);
+    Status status = MeasureTensor(tensor, m.engine->rules(), *m.device_copies, measured);
     // A tensor that cannot be read keeps its row, without numbers.
     MSP_RETURN_IF_ERROR(m.engine->Put({slot, index, micro_step}, measured.numbers, measured.shape,
                                       measured.dtype_text));
@@ -272,7 +272,7 @@ int msprobe_monitor_accumulate(msprobe_monitor* monitor, uint32_t slot, int32_t 
                                const msprobe_tensor* tensor) noexcept {
   return WhenOn(monitor, [&](msprobe_monitor& m) -> Status {
     MeasuredTensor measured;
-    const Status status = MeasureTensor(tensor, m.engine->rules(), *m.device_copies, measured);
+    Status status = MeasureTensor(tensor, m.engine->rules(), *m.device_copies, measured);
     MSP_RETURN_IF_ERROR(m.engine->Accumulate({slot, index, MSPROBE_MONITOR_NO_MICRO_STEP},
                                              measured.numbers, measured.shape,
                                              measured.dtype_text));

@@ -96,7 +96,7 @@ Result<std::unique_ptr<Engine>> Engine::Open(const fs::path& config_path,
 }
 
 Engine::Engine(fs::path config_path, std::string overrides_json, std::string framework,
-               std::shared_ptr<const Settings> settings)
+               const std::shared_ptr<const Settings>& settings)
     : framework_(std::move(framework)),
       output_root_(OutputRoot()),
       process_id_(::getpid()),

@@ -113,7 +113,7 @@ class Engine {
   };
 
   Engine(std::filesystem::path config_path, std::string overrides_json, std::string framework,
-         std::shared_ptr<const Settings> settings);
+         const std::shared_ptr<const Settings>& settings);
 
   // All below: with mutex_ held.
   bool IsRankSelected() const;

@@ -21,6 +21,7 @@ constexpr std::array<json::Choice<AttentionLayout>, 2> kLayouts = {
 const std::vector<std::string>& HookNames() {
   static const std::vector<std::string> kNames = [] {
     std::vector<std::string> names;
+    names.reserve(kFeatureHookCount);
     for (const FeatureTable& table : kFeatureTables) {
       names.emplace_back(table.name);
     }

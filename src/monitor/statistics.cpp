@@ -459,7 +459,7 @@ double SignAgreement(const TensorView& a, const TensorView& b) {
     for (size_t i = 0; i < length; ++i) {
       const int sign_a = static_cast<int>(wide_a[i] > 0) - static_cast<int>(wide_a[i] < 0);
       const int sign_b = static_cast<int>(wide_b[i] > 0) - static_cast<int>(wide_b[i] < 0);
-      sum += sign_a * sign_b;
+      sum += int64_t{sign_a} * sign_b;
     }
   }
   // Rounded after each step, as a framework's float32 arithmetic does.

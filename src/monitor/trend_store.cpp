@@ -114,7 +114,7 @@ Status TrendStore::Run(sqlite3_stmt* statement, int64_t* id) {
     }
     code = kDone;
   }
-  const Status status = code == kDone ? Status() : Failure("cannot write the store");
+  Status status = code == kDone ? Status() : Failure("cannot write the store");
   api_.reset(statement);
   return status;
 }

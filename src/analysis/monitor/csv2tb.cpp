@@ -49,7 +49,7 @@ Status WriteEvents(EventFile& file, const std::vector<std::string>& ops, const f
     for (const std::string& op : ops) {
       const auto values = series->values.find(op);
       if (values != series->values.end()) {
-        columns.emplace_back(stem + "/" + op, values->second.data());
+        columns.emplace_back(fmt::format("{}/{}", stem, op), values->second.data());
       }
     }
     for (size_t row = 0; row < series->steps.size(); ++row) {

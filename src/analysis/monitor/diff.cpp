@@ -44,7 +44,8 @@ struct Key {
   std::string_view name;
   int32_t micro_step;
   int64_t pipeline_stage;
-  auto operator<=>(const Key& other) const = default;
+  // clang-tidy 14 sees a comparison with 0 in it.
+  auto operator<=>(const Key& other) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 // One side, ready to be compared. Names of different pipeline stages are apart where ranks are made

@@ -92,6 +92,7 @@ std::vector<ShownRow> WorstRows(const RunFollower& run, const TopView& view) {
     }
   }
   std::vector<ShownRow> rows;
+  rows.reserve(worst.size());
   for (const auto& [key, row] : worst) {
     rows.push_back(row);
   }
