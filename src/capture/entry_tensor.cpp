@@ -274,8 +274,9 @@ void Entry::PutDeviceValues(const TensorDescription& tensor, const TensorView& v
   }
   const DeviceCopies::Source source = SourceOf(tensor, view.extent_bytes);
   const Status queued = step_->engine().device_copies.Get().Queue(
-      source,
-      [moving](Result<std::span<const std::byte>> bytes) { DeliverDeviceTensor(*moving, bytes); });
+      source, [moving](const Result<std::span<const std::byte>>& bytes) {
+        DeliverDeviceTensor(*moving, bytes);
+      });
   if (queued.ok()) {
     device_tensors_.push_back(std::move(moving));
     last_device_source_ = source;

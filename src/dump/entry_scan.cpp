@@ -178,7 +178,10 @@ EntryAccess::~EntryAccess() = default;
 
 Result<EntryAccess> EntryAccess::Open(const std::filesystem::path& path) {
   MSP_ASSIGN_OR_RETURN(internal::JsonSource source, internal::JsonSource::Open(path));
-  return EntryAccess(std::unique_ptr<File>(new File{path, std::move(source)}));
+  auto file = std::make_unique<File>();
+  file->path = path;
+  file->source = std::move(source);
+  return EntryAccess(std::move(file));
 }
 
 Result<EntryTree> EntryAccess::Read(uint64_t offset, uint64_t bytes) const {

@@ -208,7 +208,8 @@ SkippedValue SkipValue(const char* at, const char* end) {
     const char* quote = EndOfText(at + 1, end, &escaped);
     return {quote == nullptr ? nullptr : quote + 1, true};
   }
-  while (at != end && std::memchr(",]} \t\r\n", *at, 7) == nullptr) {
+  constexpr std::string_view kBehindNumbers = ",]} \t\r\n";
+  while (at != end && kBehindNumbers.find(*at) == std::string_view::npos) {
     ++at;
   }
   // A number at the very end may have lost digits.

@@ -93,7 +93,7 @@ class RealDataComparison {
                                                            : "The NPU side has no tensor file. "
                                                 : "Neither side has a tensor file. ");
       metrics.distance = StatisticsDistance(npu_row, bench_row);
-      Fill(row, std::move(metrics));
+      Fill(row, metrics);
     }
     return rows;
   }
@@ -109,7 +109,7 @@ class RealDataComparison {
       const Status& status = npu.ok() ? bench.status() : npu.status();
       RealMetrics metrics = UniformRealMetrics("unsupported", status.message() + " ");
       metrics.distance = StatisticsDistance(npu_row, bench_row);
-      Fill(row, std::move(metrics));
+      Fill(row, metrics);
       return true;
     }
     const TensorView& n = npu->tensor->view;

@@ -79,7 +79,7 @@ std::string Text(const Value& value) { return json::PythonStr(*value.tree, value
 
 // One spelling for what means the same: "0", "false", "off"; "1", "true", "on"; "None" and "".
 std::string Meaning(const Value& value) {
-  const std::string text = base::AsciiLower(base::Trim(Text(value)));
+  std::string text = base::AsciiLower(base::Trim(Text(value)));
   if (text == "false" || text == "off" || text == "no") {
     return "0";
   }

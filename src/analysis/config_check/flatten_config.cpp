@@ -24,8 +24,8 @@ class Flattener {
         if (compat_ && !top && member.key_kind != ConfigKind::kText) {
           return BadFormatError(fmt::format("line {}: the key {} is no text", member.line, key));
         }
-        MSP_RETURN_IF_ERROR(
-            Walk(name.empty() ? KeyText(key, member) : name + "." + key, member, false));
+        MSP_RETURN_IF_ERROR(Walk(
+            name.empty() ? KeyText(key, member) : fmt::format("{}.{}", name, key), member, false));
       }
       return {};
     }

@@ -215,6 +215,7 @@ Result<size_t> HyperparameterReader::Add(const std::filesystem::path& path) {
 
 std::string HyperparameterReader::Json() const { return WriteMasked(merged_.object()); }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): what is masked is the copy
 std::string WriteMasked(ConfigValue object) {
   for (auto& [name, value] : object.members) {
     MaskParameter(name, value);

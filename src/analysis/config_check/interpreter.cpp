@@ -42,7 +42,7 @@ bool IsProgram(const fs::path& path) {
 // Empty when PATH leads to none.
 fs::path LookUp(const std::string& name, const std::string& search_path) {
   for (const std::string_view folder : base::Split(search_path, ':')) {
-    const fs::path candidate = fs::path(folder.empty() ? "." : folder) / name;
+    fs::path candidate = fs::path(folder.empty() ? "." : folder) / name;
     if (IsProgram(candidate)) {
       return candidate;
     }

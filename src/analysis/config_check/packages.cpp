@@ -117,8 +117,12 @@ std::vector<Package> FindPackages(std::span<const fs::path> search_path) {
     }
     for (const std::string& name : *entries) {
       std::optional<Package> package = ReadPackage(folder, name);
-      if (package && names.insert(NormalName(package->name)).second) {
-        found.emplace_back(NormalName(package->name), *std::move(package));
+      if (!package) {
+        continue;
+      }
+      std::string normal_name = NormalName(package->name);
+      if (names.insert(normal_name).second) {
+        found.emplace_back(std::move(normal_name), *std::move(package));
       }
     }
   }

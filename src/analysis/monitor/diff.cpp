@@ -44,8 +44,7 @@ struct Key {
   std::string_view name;
   int32_t micro_step;
   int64_t pipeline_stage;
-  // clang-tidy 14 sees a comparison with 0 in it.
-  auto operator<=>(const Key& other) const = default;  // NOLINT(modernize-use-nullptr)
+  auto operator<=>(const Key& other) const = default;
 };
 
 // One side, ready to be compared. Names of different pipeline stages are apart where ranks are made

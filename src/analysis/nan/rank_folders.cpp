@@ -78,6 +78,7 @@ std::vector<fs::path> StepsIn(const fs::path& folder, const std::vector<std::str
   }
   std::sort(steps.begin(), steps.end());
   std::vector<fs::path> paths;
+  paths.reserve(steps.size());
   for (auto& [number, path] : steps) {
     paths.push_back(std::move(path));
   }

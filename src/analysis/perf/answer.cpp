@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "src/analysis/perf/findings.h"
 #include "src/base/strings.h"
@@ -153,11 +154,7 @@ void AddSpread(const RunSummary& run, std::string_view name, double SideTimes::*
 }
 
 std::string RankList(const std::vector<int64_t>& ranks) {
-  std::vector<std::string> texts;
-  for (const int64_t rank : ranks) {
-    texts.push_back(std::to_string(rank));
-  }
-  return base::Join(texts, ", ");
+  return fmt::format("{}", fmt::join(ranks, ", "));
 }
 
 void AddRanks(const RunSummary& run, const AnswerOptions& options, Screen& screen) {

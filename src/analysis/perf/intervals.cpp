@@ -57,7 +57,7 @@ Intervals Clip(std::span<const Interval> events, std::span<const Interval> withi
   return parts;
 }
 
-Coverage Cover(std::vector<Mark> marks) {
+Coverage Cover(const std::vector<Mark>& marks) {
   struct Edge {
     int64_t at;
     int32_t computing;

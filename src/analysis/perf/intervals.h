@@ -31,6 +31,6 @@ struct Mark {
   int64_t end = 0;
   bool is_computing = false;
 };
-Coverage Cover(std::vector<Mark> marks);
+Coverage Cover(const std::vector<Mark>& marks);
 
 }  // namespace msprobe::analysis::perf

@@ -25,7 +25,7 @@ class Matcher {
     Pair(base_.ForwardRoots(), comparison_.ForwardRoots());
     Pair(base_.BackwardRoots(), comparison_.BackwardRoots());
     // Grows while it is walked.
-    for (size_t i = 0; i < pairs_.size(); ++i) {
+    for (size_t i = 0; i < pairs_.size(); ++i) {  // NOLINT(modernize-loop-convert)
       const AlignedPair pair = pairs_[i];
       Pair(pair.base == kUnmatched ? Modules() : base_.Children(pair.base),
            pair.comparison == kUnmatched ? Modules() : comparison_.Children(pair.comparison));

@@ -162,7 +162,8 @@ void PutCombined(const Profile& side, const profile::KernelDetail& kernel, CoreT
 
 }  // namespace
 
-void SortGpuKernels(const Profile& side, std::vector<uint32_t> kernels, OverallTimes& times) {
+void SortGpuKernels(const Profile& side, const std::vector<uint32_t>& kernels,
+                    OverallTimes& times) {
   LaunchingOperators operators(side);
   for (const auto& [launch, index] :
        ByLaunch(side, kernels, [&](uint32_t kernel) { return side.kernels[kernel].start; })) {

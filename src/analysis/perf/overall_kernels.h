@@ -13,7 +13,7 @@
 namespace msprobe::analysis::perf {
 
 // Adds the kernels' times to the buckets of `times`, in microseconds: the caller scales them.
-void SortGpuKernels(const profile::Profile& side, std::vector<uint32_t> kernels,
+void SortGpuKernels(const profile::Profile& side, const std::vector<uint32_t>& kernels,
                     OverallTimes& times);
 // All rows of the kernel details, kernels that compute and communicate in one too.
 void SortNpuKernels(const profile::Profile& side, OverallTimes& times);

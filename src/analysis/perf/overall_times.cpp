@@ -165,9 +165,9 @@ Result<OverallTimes> MeasureGpu(const Profile& side, const Options& options) {
       computing.push_back(index);
     }
   }
-  SortGpuKernels(side, std::move(computing), times);
+  SortGpuKernels(side, computing, times);
   ScaleBuckets(times);
-  const Coverage coverage = Cover(std::move(marks));
+  const Coverage coverage = Cover(marks);
   const double per_us = options.exact_time ? kNsPerUs : 1;
   SetSpans({static_cast<double>(last - first) / kNsPerUs,
             static_cast<double>(coverage.computing) / per_us,

@@ -46,6 +46,7 @@ Result<std::vector<RankPath>> FindSide(const fs::path& path, const std::optional
                                    [&](const RankPath& one) { return one.rank == rank; });
   if (chosen == found.end()) {
     std::vector<std::string> ranks;
+    ranks.reserve(found.size());
     for (const RankPath& one : found) {
       ranks.push_back(one.rank.has_value() ? std::to_string(*one.rank) : "unknown");
     }
@@ -135,7 +136,7 @@ class Runner {
           pairs.size() / share.count + (share.index < pairs.size() % share.count ? 1 : 0);
       base::Progress progress("comparing", mine, "ranks", options_.quiet);
       for (size_t index = share.index; index < pairs.size(); index += share.count) {
-        const Status status = RunPair(pairs[index], /*is_single=*/false);
+        Status status = RunPair(pairs[index], /*is_single=*/false);
         if (!status.ok()) {
           if (!ConcernsThisPairOnly(status.code())) {
             return status;
