@@ -103,18 +103,19 @@ class Player {
     MSP_ASSIGN_OR_RETURN(const uint32_t ops, event.Member("ops", ValueKind::kList, "a list"));
     MSP_ASSIGN_OR_RETURN(const uint32_t items, event.Member("items", ValueKind::kList, "a list"));
     columns_.clear();
-    Status status;
+    Status known;
     tree.ForEachChild(ops, [&](uint32_t child) {
       const std::optional<Op> op = FindWantedOp(tree[child].text);
       if (!op) {
-        status = BadFormatError(
+        known = BadFormatError(
             fmt::format("no statistic is called \"{}\"", base::Printable(tree[child].text)));
       } else {
         columns_.push_back(*op);
       }
     });
-    MSP_RETURN_IF_ERROR(std::move(status));
+    MSP_RETURN_IF_ERROR(std::move(known));
     rules_.eps = tree[eps].number;
+    Status status;
     tree.ForEachChild(items, [&](uint32_t child) {
       if (status.ok()) {
         status = TakeItem(tree, Event(tree, child));

@@ -87,7 +87,7 @@ Status TensorBoardWriter::Flush() {
       continue;
     }
     if (written <= 0) {
-      const Status status = SystemError("write");
+      Status status = SystemError("write");
       // Nothing behind half a record can be read: the next number begins a file of its own.
       ::close(descriptor_);
       descriptor_ = -1;

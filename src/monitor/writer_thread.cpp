@@ -63,7 +63,7 @@ void WriterThread::Submit(std::unique_ptr<StepBuffer> step, std::shared_ptr<Sink
   wake_.notify_one();
 }
 
-void WriterThread::Note(Status status) {
+void WriterThread::Note(const Status& status) {
   if (status.ok()) {
     return;
   }
@@ -96,7 +96,7 @@ void WriterThread::Write(Job& job) {
   }
   last_ = first.ok() ? nullptr : job.sink;
   last_step_ = job.step->step;
-  Note(std::move(first));
+  Note(first);
 }
 
 void WriterThread::Loop() {

@@ -61,7 +61,7 @@ class WriterThread {
 
   void Loop();
   void Write(Job& job);
-  void Note(Status status);
+  void Note(const Status& status);
 
   const std::function<void(const Status&)> on_trouble_;
   RowBuilder rows_;             // of the thread, or of the caller where there is none

@@ -51,7 +51,8 @@ inline bool IsUsableTime(Nanoseconds start, Nanoseconds end) { return start >= 0
 
 // The nearest double, also of points in time, which have more digits than a double.
 inline double MicrosecondsOf(Nanoseconds time) {
-  return static_cast<double>(time / 1000) + static_cast<double>(time % 1000) / 1000;
+  const Nanoseconds whole = time / 1000;
+  return static_cast<double>(whole) + static_cast<double>(time % 1000) / 1000;
 }
 
 }  // namespace msprobe::profile

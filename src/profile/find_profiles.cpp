@@ -186,6 +186,7 @@ Result<Profile> ReadProfile(const std::filesystem::path& path, const Needs& need
                           : found.begin();
   if (chosen == found.end() || (!rank.has_value() && found.size() > 1)) {
     std::vector<std::string> ranks;
+    ranks.reserve(found.size());
     for (const RankPath& one : found) {
       ranks.push_back(one.rank.has_value() ? std::to_string(*one.rank) : "unknown");
     }

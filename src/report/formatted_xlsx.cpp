@@ -62,8 +62,9 @@ class TableMarks {
       const ColumnLayout& layout = formatted.columns[column];
       for (const Shade shade : shades) {
         std::vector<std::string>& by_indent = cells_[Key(column, shade)];
-        for (uint8_t indent = 0; indent <= (column == 0 ? deepest : 0); ++indent) {
-          by_indent.push_back(mark({layout.format, layout.bold, Rgb(shade), indent}));
+        for (int indent = 0; indent <= (column == 0 ? deepest : 0); ++indent) {
+          by_indent.push_back(
+              mark({layout.format, layout.bold, Rgb(shade), static_cast<uint8_t>(indent)}));
         }
       }
       headers_.push_back(mark({NumberFormat::kGeneral, true, Rgb(layout.header), 0}));
