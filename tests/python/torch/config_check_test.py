@@ -1,8 +1,6 @@
-"""What ConfigChecker records beside a training, and what msprobe says of two of them."""
+"""What ConfigChecker records beside a training."""
 import json
 import os
-import shutil
-import subprocess
 import sys
 import unittest
 import zipfile
@@ -13,92 +11,9 @@ except ImportError:
     print("PyTorch is not installed: skipped")
     sys.exit(77)
 
-from shim_case import HERE, ShimCase
+from config_check_case import PROLOGUE, ConfigCheckCase
 
-MSPROBE = os.environ.get("MSPROBE") or shutil.which("msprobe")
-GOLDEN = os.environ.get("MSPROBE_GOLDEN") or os.path.join(HERE, "..", "..", "..", "..", "shared",
-                                                          "golden")
 TORCH_2 = int(torch.__version__.split(".")[0]) >= 2
-
-PROLOGUE = """
-import os, sys, zipfile
-sys.path.insert(0, %r)
-from msprobe.core.config_check import ConfigChecker
-ConfigChecker.apply_patches("pytorch")
-import random
-import torch
-import torch.nn as nn
-torch.set_num_threads(1)
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Linear(3, 4)
-        self.second = nn.Linear(4, 2)
-    def forward(self, x, *rest, **named):
-        return self.second(torch.relu(self.first(x)))
-""" % os.path.dirname(HERE)
-
-TRAINING = """
-torch.manual_seed(%(seed)s)
-numbers = [random.random() for _ in range(2)]
-%(call)s
-model = Net()
-%(change)s
-ConfigChecker(model, shell_path=["train.sh"], output_zip_path="pack.zip", fmk="pytorch")
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for step in range(3):
-    optimizer.zero_grad()
-    model(torch.full((5, 3), %(data)s + step), mask=torch.ones(5)).sum().backward()
-    optimizer.step()
-"""
-
-
-class Pack:
-    """A recorded zip: the last member of a name counts."""
-
-    def __init__(self, path):
-        with zipfile.ZipFile(path) as archive:
-            self.members = archive.infolist()
-            self.names = [member.filename for member in self.members]
-            self.content = {name: archive.read(name) for name in self.names}
-
-    def load(self, name):
-        return json.loads(self.content[name].decode("ascii"))
-
-    def dataset(self, step=0, rank=0):
-        return self.load("dataset/step%d/rank%d/dataset.json" % (step, rank))
-
-    def weights(self, step=0, rank=0):
-        return self.load("weights/step%d/rank%d/weight.json" % (step, rank))
-
-    def random(self, rank=0):
-        return self.load("random/rank%d.json" % rank)
-
-    def steps(self, rank=0):
-        return [name for name in self.names
-                if name.startswith("dataset/") and "/rank%d/" % rank in name]
-
-
-class ConfigCheckCase(ShimCase):
-    def record(self, code, prologue=PROLOGUE, environment=None, folder=None):
-        """(pack or None, what was said)"""
-        run = self.run_code(code, prologue=prologue, environment=environment, folder=folder)
-        self.last_folder = run.folder
-        path = os.path.join(run.folder, "pack.zip")
-        return (Pack(path) if os.path.exists(path) else None), run.output
-
-    def train(self, **changes):
-        folder = self.folder()
-        with open(os.path.join(folder, "train.sh"), "w") as file:
-            file.write("torchrun train.py --lr 0.1 --seq-length 16\n")
-        values = dict(seed=1, call="torch.rand(2)", change="", data="1.0", environment=None)
-        values.update(changes)
-        self.record(TRAINING % values, folder=folder, environment=values["environment"])
-        return os.path.join(folder, "pack.zip")
-
-    def features(self, *values):
-        return dict(zip(("max", "min", "mean", "norm"), values))
 
 
 class Inputs(ConfigCheckCase):
@@ -563,114 +478,6 @@ class Hyperparameters(ConfigCheckCase):
     def test_without_megatron_one_line_says_so(self):
         _, output = self.record("pass")
         self.assertEqual(output.count("No megatron find."), 1)
-
-
-class Verdicts(ConfigCheckCase):
-    """Two toy trainings that we record, compared by the program."""
-
-    def verdict(self, bench, cmp):
-        """({check: passed}, {check: rows})"""
-        result = os.path.join(self.folder(), "result")
-        done = subprocess.run([MSPROBE, "-f", "pytorch", "config_check", "-c", bench, cmp, "-o",
-                               result, "--format", "json"], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT)
-        self.assertEqual(done.returncode, 0, done.stdout.decode())
-        with open(os.path.join(result, "result.json")) as file:
-            checks = json.load(file)["checks"]
-        return ({check["check"]: check["pass_check"] for check in checks},
-                {check["check"]: check["rows"] for check in checks})
-
-    def failing(self, verdict):
-        return [check for check, passed in verdict[0].items() if not passed]
-
-    def test_the_same_training_twice_passes_all_six(self):
-        verdict = self.verdict(self.train(), self.train())
-        self.assertEqual(verdict[0], dict.fromkeys(
-            ("env", "pip", "dataset", "weights", "hyperparameters", "random"), True))
-        self.assertEqual(len(verdict[1]["dataset"]), 6)  # 3 steps of two tensors
-        self.assertEqual(len(verdict[1]["weights"]), 12)
-        self.assertTrue(all(row["check_result"] for row in verdict[1]["random"]))
-
-    def test_a_perturbed_weight_is_named(self):
-        changed = self.train(change="model.second.bias.data[0] += 1e-3")
-        verdict = self.verdict(self.train(), changed)
-        self.assertEqual(self.failing(verdict), ["weights"])
-        first = [row["weight_name"] for row in verdict[1]["weights"]
-                 if row["step"] == 0 and row["equal"] is False]
-        self.assertEqual(first, ["second.bias"])
-
-    def test_other_data_fail(self):
-        verdict = self.verdict(self.train(), self.train(data="2.0"))
-        self.assertIn("dataset", self.failing(verdict))
-        self.assertNotIn("random", self.failing(verdict))
-        self.assertEqual([row["tag"] for row in verdict[1]["dataset"]
-                          if row["step"] == 0 and row["equal"] is False], ["args.0"])
-
-    def test_another_random_call_fails(self):
-        verdict = self.verdict(self.train(), self.train(call="torch.rand(2); torch.rand(2)"))
-        self.assertIn("random", self.failing(verdict))
-        verdict = self.verdict(self.train(), self.train(call="pass"))
-        self.assertIn("random", self.failing(verdict))
-
-    def test_another_environment_fails(self):
-        environment = {"NCCL_ALGO": "Ring", "SOME_API_TOKEN": "secret"}
-        changed = self.train(environment=environment)
-        verdict = self.verdict(self.train(), changed)
-        self.assertEqual(self.failing(verdict), ["env"])
-        self.assertEqual(Pack(changed).load("env")["NCCL_ALGO"], "Ring")
-        self.assertNotIn(b"secret", Pack(changed).content["env"])
-
-    def test_without_scripts_nothing_is_missing(self):
-        pack, output = self.record("ConfigChecker(output_zip_path='pack.zip')")
-        self.assertEqual([name for name in pack.names if name != "versions"], ["env", "pip"])
-        self.assertNotIn("warning", output)
-
-    def test_a_script_that_is_missing_is_told(self):
-        pack, output = self.record(
-            "ConfigChecker(shell_path=['missing.sh'], output_zip_path='pack.zip')")
-        self.assertIn("env", pack.names)
-        self.assertIn("missing.sh", output)
-
-    def test_packages_and_scripts_are_those_of_the_training(self):
-        pack = Pack(self.train())
-        self.assertIn("\nnumpy=", "\n" + pack.content["pip"].decode())
-        self.assertEqual(pack.load("hyperparameters/hyperparameters_static.json"),
-                         {"lr": "0.1", "seq-length": "16"})
-        variables = pack.load("env")
-        for name in ("PYTHONHASHSEED", "HCCL_DETERMINISTIC"):
-            self.assertEqual(variables.get(name), os.environ.get(name))
-
-    def test_it_can_be_asked_from_python(self):
-        bench, cmp = self.train(), self.train(data="2.0")
-        output = self.record("""
-            for _ in range(2):
-                ConfigChecker.compare(%r, %r, "result", fmk="pytorch")
-            assert os.path.exists("result/result.xlsx")
-            try: ConfigChecker.compare(%r, "missing.zip", "other")
-            except RuntimeError as error: assert "missing.zip" in str(error)
-            else: raise AssertionError
-        """ % (bench, cmp, bench))[1]
-        self.assertIn("dataset", output)
-
-    def test_the_layout_is_that_of_the_recorded_packs(self):
-        golden = os.path.join(GOLDEN, "config_check", "gpu_vs_npu_dynamic", "bench.zip")
-        if not os.path.exists(golden):
-            self.skipTest("the golden folder is not here (MSPROBE_GOLDEN)")
-        theirs, ours = Pack(golden), Pack(self.train())
-        wanted = [name for name in theirs.names if "step" not in name or "step0" in name]
-        self.assertEqual([name for name in wanted if name not in ours.names],
-                         ["hyperparameters/hyperparameters_dynamic.json"])  # without Megatron
-        self.assertEqual(set(next(iter(theirs.weights().values()))),
-                         set(ours.weights()["first.weight"]))
-        self.assertEqual(set(theirs.dataset()), set(ours.dataset()))
-        entry = ours.random()["torch.rand"][0]
-        self.assertEqual(set(entry), set(theirs.random()["torch.rand"][0]))
-        frame = r"^File /.*, line \d+, in .*, .*$"
-        for pack in (theirs, ours):
-            for text in pack.random()["torch.rand"][0]["stack"]:
-                self.assertRegex(text, frame)
-        for theirs_member, ours_member in zip(theirs.members, ours.members):
-            self.assertEqual(theirs_member.external_attr, ours_member.external_attr)
 
 
 @unittest.skipUnless(torch.distributed.is_available(), "PyTorch without torch.distributed")
