@@ -7,24 +7,15 @@
 # tools/dev/make_checkpoints.py. Warm figures are the median of five runs after one that is not counted; before each cold run the
 # files are dropped from the page cache.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
 runs=5
 megabytes=1024
 if [ "${1:-}" = --quick ]; then
   shift
   runs=3 megabytes=64
 fi
-if [ $# -ge 1 ]; then
-  data=$1
-  mkdir -p "$data"
-else
-  data=$(mktemp -d)
-  trap 'rm -rf "$data"' EXIT
-fi
+. "$(dirname "$0")/common.sh"
 generator=${CKPT_GENERATOR:-tools/dev/make_checkpoints.py}
 
-[ -x build/bin/msprobe ] || { cmake --preset release >/dev/null && cmake --build --preset release --target msprobe; }
-msprobe=$PWD/build/bin/msprobe
 
 make_pair() {  # name, generator arguments...
   local name=$1

@@ -6,7 +6,6 @@
 # Needs build/bin/msprobe (cmake --preset release) and build-bench/bin/roof_probe (cmake --preset bench); makes both if absent.
 # Every figure is the median of five warm runs after one that is not counted.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
 runs=5
 tensor_count=200
 rows=100000
@@ -15,17 +14,9 @@ if [ "${1:-}" = --quick ]; then
   shift
   runs=3 tensor_count=40 rows=20000 large_rows=100000
 fi
-if [ $# -ge 1 ]; then
-  data=$1
-  mkdir -p "$data"
-else
-  data=$(mktemp -d)
-  trap 'rm -rf "$data"' EXIT
-fi
+. "$(dirname "$0")/common.sh"
 
-[ -x build/bin/msprobe ] || { cmake --preset release >/dev/null && cmake --build --preset release --target msprobe; }
 [ -x build-bench/bin/roof_probe ] || { cmake --preset bench >/dev/null && cmake --build --preset bench --target roof_probe; }
-msprobe=$PWD/build/bin/msprobe
 
 make_dump() {  # name, generator arguments...
   local name=$1

@@ -5,17 +5,12 @@
 #
 # Needs build/bin/msprobe. Figures are the median of three runs, the files in the page cache.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
 rows=1000000
 if [ "${1:-}" = --quick ]; then
   shift
   rows=50000
 fi
-msprobe=build/bin/msprobe
-[ -x "$msprobe" ] || { echo "monitor_files_bench.sh: build first: cmake --build build" >&2; exit 1; }
-data=${1:-$(mktemp -d)}
-[ -n "${1:-}" ] || trap 'rm -rf "$data"' EXIT
-mkdir -p "$data"
+. "$(dirname "$0")/common.sh"
 for run in before after; do
   flags=(--rows "$rows")
   [ "$run" = before ] || flags+=(--spike)

@@ -7,16 +7,7 @@
 # included. What the page needs in a browser is told by
 #   python3 tests/cli/monitor_report_test.py build/bin/msprobe . browser
 set -euo pipefail
-cd "$(dirname "$0")/../.."
-if [ $# -ge 1 ]; then
-  data=$1
-  mkdir -p "$data"
-else
-  data=$(mktemp -d)
-  trap 'rm -rf "$data"' EXIT
-fi
-msprobe=$PWD/build/bin/msprobe
-[ -x "$msprobe" ] || { echo "error: build/bin/msprobe is missing" >&2; exit 1; }
+. "$(dirname "$0")/common.sh"
 
 # timed LABEL COMMAND...: median seconds and peak memory
 timed() {

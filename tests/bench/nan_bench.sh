@@ -6,16 +6,7 @@
 # Needs build/bin/msprobe; makes it if absent. 2,000 operators per rank; once all good, once NaN everywhere behind one operator, and
 # one size of 8,000 operators. Figures are the median of five runs on two threads, the files in the page cache.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
-if [ $# -ge 1 ]; then
-  data=$1
-  mkdir -p "$data"
-else
-  data=$(mktemp -d)
-  trap 'rm -rf "$data"' EXIT
-fi
-[ -x build/bin/msprobe ] || { cmake --preset release >/dev/null && cmake --build --preset release --target msprobe; }
-msprobe=$PWD/build/bin/msprobe
+. "$(dirname "$0")/common.sh"
 idle_kb=$(/usr/bin/time -f %M "$msprobe" --version 2>&1 >/dev/null)
 
 report() {  # label, ranks, operators, flags...

@@ -6,22 +6,13 @@
 # Needs build/bin/msprobe; makes it if absent. PERF_GENERATOR names another generator with the flags of make_profiles.py. Figures
 # are the median of three runs, the files in the page cache. The Python tool's: msprof-analyze 8.1.1 on two cores.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
 megabytes=340
 if [ "${1:-}" = --quick ]; then
   shift
   megabytes=34
 fi
-if [ $# -ge 1 ]; then
-  data=$1
-  mkdir -p "$data"
-else
-  data=$(mktemp -d)
-  trap 'rm -rf "$data"' EXIT
-fi
+. "$(dirname "$0")/common.sh"
 generator=${PERF_GENERATOR:-tests/bench/make_profiles.py}
-[ -x build/bin/msprobe ] || { cmake --preset release >/dev/null && cmake --build --preset release --target msprobe; }
-msprobe=$PWD/build/bin/msprobe
 
 make_pair() {  # megabytes
   [ -e "$data/before_$1.json" ] || python3 "$generator" "$data/before_$1.json" --mb "$1"
