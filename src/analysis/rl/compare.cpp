@@ -23,13 +23,9 @@ namespace {
 namespace fs = std::filesystem;
 using report::Cell;
 
-// The first twelve are the Python tool's.
-constexpr size_t kCompatColumns = 12;
-constexpr std::array<ColumnName, 18> kColumns = {{
-    {"step", "step"},
-    {"rank", "rank"},
-    {"micro_step", "micro_step"},
-    {"id", "id"},
+// Behind those of the place. The first eight are the Python tool's.
+constexpr size_t kCompatColumns = 8;
+constexpr std::array<ColumnName, 14> kColumns = {{
     {"shape1", "shape1"},
     {"shape2", "shape2"},
     {"相同元素百分比(%)", "same elements (%)"},
@@ -148,9 +144,9 @@ report::Table MakeTable(const KeyRows& key, const Options& options) {
                     CountCell(metrics.first_nan_count), CountCell(metrics.second_nan_count),
                     CountCell(metrics.nan_mismatch_count)});
     }
-    cells.resize(kColumns.size() - 1);
+    cells.resize(kPlaceColumns + kColumns.size() - 1);
     cells.push_back(NoteCell(table, NoteOf(row, options.language)));
-    cells.resize(column_count);
+    cells.resize(kPlaceColumns + column_count);
     table.AddRow(cells);
   }
   return table;

@@ -10,7 +10,7 @@ namespace msprobe::analysis::rl {
 using report::Cell;
 
 std::vector<std::string> NamesOf(std::span<const ColumnName> columns, Language language) {
-  std::vector<std::string> names;
+  std::vector<std::string> names = {"step", "rank", "micro_step", "id"};
   for (const ColumnName& column : columns) {
     names.emplace_back(language == Language::kChinese ? column.chinese : column.english);
   }

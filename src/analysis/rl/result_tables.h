@@ -1,6 +1,7 @@
 // What all result tables of two runs have in common: languages, columns, files.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -25,6 +26,9 @@ struct ColumnName {
 };
 inline constexpr ColumnName kNoteColumn = {"备注", "note"};
 
+inline constexpr size_t kPlaceColumns = 4;  // step, rank, micro_step, id
+
+// Of a table: first the columns that tell the place of a row, then `columns`.
 std::vector<std::string> NamesOf(std::span<const ColumnName> columns, Language language);
 
 // step, rank, micro step and id, with which every row begins.

@@ -12,11 +12,7 @@ namespace {
 
 using report::Cell;
 
-constexpr std::array<ColumnName, 12> kWorstColumns = {{
-    {"step", "step"},
-    {"rank", "rank"},
-    {"micro_step", "micro_step"},
-    {"id", "id"},
+constexpr std::array<ColumnName, 8> kWorstColumns = {{
     {"序列", "sequence"},
     {"位置", "position"},
     {"对数概率1", "log probability 1"},
@@ -27,11 +23,7 @@ constexpr std::array<ColumnName, 12> kWorstColumns = {{
     {"词元", "token"},  // only where ids are wanted
 }};
 
-constexpr std::array<ColumnName, 19> kStepColumns = {{
-    {"step", "step"},
-    {"rank", "rank"},
-    {"micro_step", "micro_step"},
-    {"id", "id"},
+constexpr std::array<ColumnName, 15> kStepColumns = {{
     {"shape1", "shape1"},
     {"shape2", "shape2"},
     {"词元数", "tokens"},
@@ -122,7 +114,7 @@ report::Table TokenStepsTable(const TokenComparison& comparison, Language langua
     if (pair.numbers) {
       AppendNumbers(*pair.numbers, cells);
     }
-    cells.resize(kStepColumns.size() - 1);
+    cells.resize(kPlaceColumns + kStepColumns.size() - 1);
     cells.push_back(NoteCell(table, NoteOf(pair, language)));
     table.AddRow(cells);
   }

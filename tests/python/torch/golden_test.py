@@ -55,7 +55,8 @@ class Golden(unittest.TestCase):
     def run_case(self, case):
         recorded = folder_of(case.name)
         if recorded is None:
-            self.skipTest("no recorded dump for PyTorch %s" % torch.__version__)
+            self.skipTest("%s was not recorded with this PyTorch (%s), or MSPROBE_GOLDEN leads to no recordings"
+                          % (case.name, torch.__version__))
         folder = tempfile.mkdtemp(prefix="msprobe_golden_")
         self.addCleanup(shutil.rmtree, folder, True)
         configuration = golden_cases.load(CONFIGURATIONS)[case.name.replace("_perturbed", "")]

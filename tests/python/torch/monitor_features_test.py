@@ -128,8 +128,8 @@ class Numbers(MonitorCase):
 
     ATTENTION = """
         import json
-        from msprobe.pytorch.monitor import features
-        features._SCORES = %d
+        from msprobe.pytorch.monitor import feature_numbers
+        feature_numbers._SCORES = %d
         class Attention(nn.Module):
             def forward(self, query, key, mask):
                 return query + key.mean()

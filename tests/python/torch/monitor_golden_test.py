@@ -13,9 +13,9 @@ import json
 import math
 import os
 import re
-import struct
 import sys
 import unittest
+from pathlib import Path
 
 try:
     import torch
@@ -26,6 +26,9 @@ except ImportError:
 from monitor_case import HERE, MonitorCase
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+sys.path.insert(0, os.path.join(ROOT, "tests", "cli"))
+from event_file import read_events  # noqa: E402
+
 SMALL = os.path.join(ROOT, "tests", "data", "monitor_training")
 GOLDEN = os.path.join(os.environ.get("MSPROBE_GOLDEN", os.path.join(os.path.dirname(ROOT), "shared", "golden")),
                       "monitor")
@@ -168,8 +171,7 @@ class Recorded(MonitorCase):
         recorded = [event for event in json.loads(read(self.case_folder("tensorboard"), "decoded.json")) if "tag" in event]
         (folder,) = written.ranks()
         (name,) = [name for name in os.listdir(folder) if "tfevents" in name]
-        with open(os.path.join(folder, name), "rb") as file:
-            scalars = list(decoded_scalars(file.read()))
+        scalars = [(step, tag, value) for tag, step, value in read_events(Path(folder, name))]
         expected = [(event.get("step", 0), event["tag"], float(event["value"])) for event in recorded]
         self.assertEqual([scalar[:2] for scalar in scalars], [scalar[:2] for scalar in expected])
         for scalar, one in zip(scalars, expected):
@@ -215,46 +217,6 @@ class Recorded(MonitorCase):
         own, recorded = [[[line for path, line in frames(row[1]) if path.endswith("train.py")] for row in stacks(text)]
                          for text in (tables["stack_info.csv"], self.expected("stack_info")["stack_info.csv"])]
         self.assertEqual(own, recorded)
-
-
-def varint(data, at):
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return value, at
-
-
-def fields(data):
-    """(number, value) of a protobuf message."""
-    at = 0
-    while at < len(data):
-        key, at = varint(data, at)
-        if key & 7 == 0:
-            value, at = varint(data, at)
-        elif key & 7 == 2:
-            size, at = varint(data, at)
-            value, at = data[at:at + size], at + size
-        else:
-            size = 8 if key & 7 == 1 else 4
-            value, at = struct.unpack("<d" if size == 8 else "<f", data[at:at + size])[0], at + size
-        yield key >> 3, value
-
-
-def decoded_scalars(data):
-    """(step, tag, value) of an event file."""
-    at = 0
-    while at < len(data):
-        (size,) = struct.unpack_from("<Q", data, at)
-        event = dict(fields(data[at + 12:at + 12 + size]))
-        at += size + 16
-        for number, value in fields(event.get(5, b"")):
-            if number == 1:
-                scalar = dict(fields(value))
-                yield event.get(2, 0), scalar[1].decode(), scalar[2]
 
 
 def stacks(text):

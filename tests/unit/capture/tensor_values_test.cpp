@@ -17,6 +17,7 @@
 #include "src/json/writer.h"
 #include "src/kernels/crc32.h"
 #include "src/tensor/float_bits.h"
+#include "tests/unit/support/view_of.h"
 
 namespace msprobe::capture {
 namespace {
@@ -25,13 +26,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 template <typename Element>
 TensorView ViewOf(DType dtype, const std::vector<Element>& values, Shape shape) {
-  TensorView view;
-  view.dtype = dtype;
-  view.shape = std::move(shape);
-  view.strides = ContiguousStrides(view.shape);
-  view.data = reinterpret_cast<const std::byte*>(values.data());
-  view.extent_bytes = values.size() * sizeof(Element);
-  return view;
+  return testing::ViewOf(values, std::move(shape), dtype);
 }
 
 std::vector<uint16_t> Halves(std::initializer_list<float> values) {

@@ -9,6 +9,7 @@
 #include "src/checkpoint/stacked_layers.h"
 #include "tests/unit/checkpoint/elements.h"
 #include "tests/unit/support/temporary_folder.h"
+#include "tests/unit/support/view_of.h"
 
 namespace msprobe::checkpoint {
 namespace {
@@ -144,12 +145,7 @@ TEST(Distributed, APickleOfSomethingElseIsNoMetadata) {
 
 // Three layers of two values each.
 Parameter Stack(const std::string& name, const std::vector<float>& values, Shape shape) {
-  TensorView view;
-  view.shape = std::move(shape);
-  view.strides = ContiguousStrides(view.shape);
-  view.data = reinterpret_cast<const std::byte*>(values.data());
-  view.extent_bytes = values.size() * sizeof(float);
-  return MakeParameter(name, view, 0);
+  return MakeParameter(name, msprobe::testing::ViewOf(values, std::move(shape)), 0);
 }
 
 TEST(StackedLayers, BecomeOneParameterPerLayer) {

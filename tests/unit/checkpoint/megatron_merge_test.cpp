@@ -7,25 +7,18 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/checkpoint/elements.h"
+#include "tests/unit/support/view_of.h"
 
 namespace msprobe::checkpoint {
 namespace {
 
+using msprobe::testing::ViewOf;
 using ::testing::ElementsAre;
 using testing::ElementsOf;
 
-TensorView View(const std::vector<float>& values, Shape shape) {
-  TensorView view;
-  view.strides = ContiguousStrides(shape);
-  view.shape = std::move(shape);
-  view.data = reinterpret_cast<const std::byte*>(values.data());
-  view.extent_bytes = values.size() * sizeof(float);
-  return view;
-}
-
 bool Close(const std::vector<float>& a, const std::vector<float>& b) {
-  return AreClose(View(a, {static_cast<int64_t>(a.size())}),
-                  View(b, {static_cast<int64_t>(b.size())}));
+  return AreClose(ViewOf(a, {static_cast<int64_t>(a.size())}),
+                  ViewOf(b, {static_cast<int64_t>(b.size())}));
 }
 
 TEST(AreClose, AllowsAHundredThousandthOfTheOtherValue) {
@@ -59,13 +52,13 @@ TEST(SplitGroupedExperts, TurnsEveryExpertsPartOfTheMemory) {
     values[i] = static_cast<float>(i);
   }
   const std::vector<Parameter> first =
-      SplitGroupedExperts(MakeParameter("mlp.experts.weight1", View(values, {2, 6}), 0), 2);
+      SplitGroupedExperts(MakeParameter("mlp.experts.weight1", ViewOf(values, {2, 6}), 0), 2);
   ASSERT_EQ(first.size(), 2U);
   EXPECT_EQ(first[1].name, "mlp.experts.local_experts.1.linear_fc1.weight");
   EXPECT_EQ(first[1].shape, (Shape{3, 2}));
   EXPECT_THAT(ElementsOf(first[1]), ElementsAre(6, 9, 7, 10, 8, 11));
   const std::vector<Parameter> second =
-      SplitGroupedExperts(MakeParameter("mlp.experts.weight2", View(values, {6, 2}), 0), 2);
+      SplitGroupedExperts(MakeParameter("mlp.experts.weight2", ViewOf(values, {6, 2}), 0), 2);
   ASSERT_EQ(second.size(), 2U);
   EXPECT_EQ(second[0].shape, (Shape{2, 3}));
   EXPECT_THAT(ElementsOf(second[0]), ElementsAre(0, 2, 4, 1, 3, 5));
@@ -73,8 +66,9 @@ TEST(SplitGroupedExperts, TurnsEveryExpertsPartOfTheMemory) {
 
 TEST(SplitGroupedExperts, LeavesOtherNamesAndShapesAlone) {
   const std::vector<float> values(12);
-  EXPECT_TRUE(SplitGroupedExperts(MakeParameter("a.weight1", View(values, {2, 6}), 0), 2).empty());
-  const Parameter grouped = MakeParameter("a.experts.weight1", View(values, {2, 6}), 0);
+  EXPECT_TRUE(
+      SplitGroupedExperts(MakeParameter("a.weight1", ViewOf(values, {2, 6}), 0), 2).empty());
+  const Parameter grouped = MakeParameter("a.experts.weight1", ViewOf(values, {2, 6}), 0);
   EXPECT_TRUE(SplitGroupedExperts(grouped, 4).empty());
   EXPECT_TRUE(SplitGroupedExperts(grouped, 0).empty());
   EXPECT_TRUE(SplitGroupedExperts(grouped, int64_t{1} << 60U).empty());

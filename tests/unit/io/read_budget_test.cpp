@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/support/view_of.h"
+
 namespace msprobe::io {
 namespace {
 
@@ -23,11 +25,7 @@ TEST(ReadBudget, RefusesViewsThatRepeatAFewBytesWithoutEnd) {
 
 TEST(ReadBudget, RefusesOneStorageNamedTooOften) {
   std::vector<float> values(1 << 20);
-  TensorView view;
-  view.shape = {1 << 20};
-  view.strides = {1};
-  view.data = reinterpret_cast<const std::byte*>(values.data());
-  view.extent_bytes = values.size() * sizeof(float);
+  const TensorView view = testing::ViewOf(values, {1 << 20});
   ReadBudget budget(values.size() * sizeof(float));
   int taken = 0;
   while (taken < 100'000 && budget.Take(view).ok()) {

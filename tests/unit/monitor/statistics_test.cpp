@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "src/tensor/float_bits.h"
+#include "tests/unit/support/view_of.h"
 
 namespace msprobe::monitor {
 namespace {
@@ -19,13 +20,7 @@ constexpr float kInfF = std::numeric_limits<float>::infinity();
 
 template <typename Element>
 TensorView ViewOf(const std::vector<Element>& values, DType dtype) {
-  TensorView view;
-  view.dtype = dtype;
-  view.shape = {static_cast<int64_t>(values.size())};
-  view.strides = {1};
-  view.data = reinterpret_cast<const std::byte*>(values.data());
-  view.extent_bytes = values.size() * sizeof(Element);
-  return view;
+  return testing::ViewOf(values, {static_cast<int64_t>(values.size())}, dtype);
 }
 
 constexpr MeasureRules kRight{};

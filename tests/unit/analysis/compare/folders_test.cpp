@@ -15,6 +15,7 @@
 #include "src/analysis/compare/graph_rows.h"
 #include "src/base/thread_pool.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"
+#include "tests/unit/support/view_of.h"
 
 namespace msprobe::analysis {
 namespace {
@@ -26,13 +27,7 @@ using ::testing::Pair;
 
 void WriteArray(const fs::path& path, const std::vector<float>& values, Shape shape) {
   fs::create_directories(path.parent_path());
-  TensorView view;
-  view.dtype = DType::kFloat32;
-  view.shape = std::move(shape);
-  view.strides = ContiguousStrides(view.shape);
-  view.data = reinterpret_cast<const std::byte*>(values.data());
-  view.extent_bytes = values.size() * sizeof(float);
-  ASSERT_TRUE(WriteNpyFile(path, view).ok());
+  ASSERT_TRUE(WriteNpyFile(path, msprobe::testing::ViewOf(values, std::move(shape))).ok());
 }
 
 void WriteVector(const fs::path& path, const std::vector<float>& values) {

@@ -13,22 +13,14 @@
 
 #include "src/analysis/inspect/tensor_statistics.h"
 #include "tests/unit/analysis/inspect/table_access.h"
+#include "tests/unit/support/view_of.h"
 
 namespace msprobe::analysis {
 namespace {
 
+using msprobe::testing::ViewOf;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
-
-TensorView ViewOf(const std::vector<float>& values, Shape shape) {
-  TensorView view;
-  view.dtype = DType::kFloat32;
-  view.strides = ContiguousStrides(shape);
-  view.shape = std::move(shape);
-  view.data = reinterpret_cast<const std::byte*>(values.data());
-  view.extent_bytes = values.size() * sizeof(float);
-  return view;
-}
 
 // The header's length, the header, the bytes of all tensors.
 std::string SafetensorsBytes(std::string_view header, std::string_view data) {

@@ -10,21 +10,15 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/support/view_of.h"
+
 namespace msprobe::analysis::rl {
 namespace {
 
+using msprobe::testing::ViewOf;
+
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const double kNan = std::nan("");
-
-TensorView View(const std::vector<double>& values, Shape shape) {
-  TensorView view;
-  view.dtype = DType::kFloat64;
-  view.strides = ContiguousStrides(shape);
-  view.shape = std::move(shape);
-  view.data = reinterpret_cast<const std::byte*>(values.data());
-  view.extent_bytes = values.size() * sizeof(double);
-  return view;
-}
 
 TokenNumbers Compared(const TensorView& first, const TensorView& second,
                       const TensorView* mask = nullptr, WorstTokens* worst = nullptr) {
@@ -73,8 +67,8 @@ TEST(CompareTokens, FindsTheNumbersOfAPlainLoop) {
       squares += off * off;
     }
   }
-  const TensorView mask_view = View(mask, {3, 50001});
-  const TokenNumbers numbers = Compared(View(a, {3, 50001}), View(b, {3, 50001}), &mask_view);
+  const TensorView mask_view = ViewOf(mask, {3, 50001});
+  const TokenNumbers numbers = Compared(ViewOf(a, {3, 50001}), ViewOf(b, {3, 50001}), &mask_view);
   EXPECT_EQ(numbers.tokens, kept);
   EXPECT_EQ(numbers.masked, count - kept);
   EXPECT_EQ(numbers.different, kept);
@@ -94,7 +88,7 @@ TEST(CompareTokens, FindsTheWorstOfAPlainSort) {
   }
   std::sort(differences.rbegin(), differences.rend());
   WorstTokens worst(10);
-  Compared(View(a, {50, 100}), View(b, {50, 100}), nullptr, &worst);
+  Compared(ViewOf(a, {50, 100}), ViewOf(b, {50, 100}), nullptr, &worst);
   const std::vector<WorstToken> tokens = worst.Sorted();
   ASSERT_EQ(tokens.size(), 10u);
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -108,7 +102,7 @@ TEST(CompareTokens, FindsTheWorstOfAPlainSort) {
 TEST(CompareTokens, LeavesOutNanAndWhatIsNoLogProbability) {
   const std::vector<double> a = {-1, kNan, kNan, 0.5, kInfinity, -2, 0.05};
   const std::vector<double> b = {-1, kNan, -3, -1, -1, 800, 0.05};
-  const TokenNumbers numbers = Compared(View(a, {7}), View(b, {7}));
+  const TokenNumbers numbers = Compared(ViewOf(a, {7}), ViewOf(b, {7}));
   EXPECT_EQ(numbers.tokens, 2u);
   EXPECT_EQ(numbers.different, 4u);
   EXPECT_EQ(numbers.first.nan, 2u);
@@ -123,7 +117,7 @@ TEST(CompareTokens, TakesMinusInfinityForProbabilityZero) {
   const std::vector<double> a = {-kInfinity, -kInfinity, -1};
   const std::vector<double> b = {std::log(0.75), -kInfinity, -1.5};
   WorstTokens worst(5);
-  const TokenNumbers numbers = Compared(View(a, {3}), View(b, {3}), nullptr, &worst);
+  const TokenNumbers numbers = Compared(ViewOf(a, {3}), ViewOf(b, {3}), nullptr, &worst);
   EXPECT_EQ(numbers.tokens, 3u);
   EXPECT_EQ(numbers.different, 2u);
   EXPECT_EQ(numbers.first.minus_infinity, 2u);
@@ -138,8 +132,8 @@ TEST(CompareTokens, CountsNothingWhereTheMaskIsZero) {
   const std::vector<double> a = {-1, kNan, 5, -kInfinity};
   const std::vector<double> b = {-1, -1, -1, -1};
   const std::vector<double> mask = {1, 0, 0, 0};
-  const TensorView mask_view = View(mask, {4});
-  const TokenNumbers numbers = Compared(View(a, {4}), View(b, {4}), &mask_view);
+  const TensorView mask_view = ViewOf(mask, {4});
+  const TokenNumbers numbers = Compared(ViewOf(a, {4}), ViewOf(b, {4}), &mask_view);
   EXPECT_EQ(numbers.tokens, 1u);
   EXPECT_EQ(numbers.masked, 3u);
   EXPECT_EQ(numbers.different, 0u);
@@ -150,9 +144,9 @@ TEST(CompareTokens, ComparesTheCommonPartOfOtherShapes) {
   const std::vector<double> a = {-1, -2, -3, -4, -5, -6};
   const std::vector<double> b = {-1, -2, -4, -5};
   const std::vector<double> mask = {1, 1, 1, 1, 0, 1};
-  const TensorView mask_view = View(mask, {2, 3});
+  const TensorView mask_view = ViewOf(mask, {2, 3});
   WorstTokens worst(5);
-  const TokenNumbers numbers = Compared(View(a, {2, 3}), View(b, {2, 2}), &mask_view, &worst);
+  const TokenNumbers numbers = Compared(ViewOf(a, {2, 3}), ViewOf(b, {2, 2}), &mask_view, &worst);
   EXPECT_EQ(numbers.tokens, 3u);
   EXPECT_EQ(numbers.masked, 1u);
   EXPECT_EQ(numbers.different, 0u);
@@ -163,7 +157,7 @@ TEST(CompareTokens, NumbersSequencesOverAllAxesOfTheFirstArrayButTheLast) {
   const std::vector<double> b(static_cast<size_t>(2 * 2 * 4), -1);
   a[(1 * 3 + 1) * 4 + 2] = -3;
   WorstTokens worst(5);
-  Compared(View(a, {2, 3, 4}), View(b, {2, 2, 4}), nullptr, &worst);
+  Compared(ViewOf(a, {2, 3, 4}), ViewOf(b, {2, 2, 4}), nullptr, &worst);
   const std::vector<WorstToken> tokens = worst.Sorted();
   ASSERT_EQ(tokens.size(), 1u);
   EXPECT_EQ(tokens[0].sequence, 4);
@@ -174,7 +168,7 @@ TEST(CompareTokens, TakesASingleNumberForASequenceOfOneToken) {
   const std::vector<double> a = {-1};
   const std::vector<double> b = {-2};
   WorstTokens worst(5);
-  EXPECT_EQ(Compared(View(a, {}), View(b, {}), nullptr, &worst).tokens, 1u);
+  EXPECT_EQ(Compared(ViewOf(a, {}), ViewOf(b, {}), nullptr, &worst).tokens, 1u);
   ASSERT_EQ(worst.Sorted().size(), 1u);
   EXPECT_EQ(worst.Sorted()[0].sequence, 0);
   EXPECT_EQ(worst.Sorted()[0].position, 0);
@@ -182,14 +176,14 @@ TEST(CompareTokens, TakesASingleNumberForASequenceOfOneToken) {
 
 TEST(CompareTokens, RefusesAMaskOfAnotherShapeAndOtherNumbersOfAxes) {
   const std::vector<double> values = {-1, -2, -3, -4};
-  const TensorView mask = View(values, {4});
+  const TensorView mask = ViewOf(values, {4});
   WorstTokens worst(5);
-  EXPECT_NE(CompareTokens(View(values, {2, 2}), View(values, {2, 2}), &mask, 0, worst)
+  EXPECT_NE(CompareTokens(ViewOf(values, {2, 2}), ViewOf(values, {2, 2}), &mask, 0, worst)
                 .status()
                 .message()
                 .find("mask"),
             std::string::npos);
-  EXPECT_FALSE(CompareTokens(View(values, {2, 2}), View(values, {4}), nullptr, 0, worst).ok());
+  EXPECT_FALSE(CompareTokens(ViewOf(values, {2, 2}), ViewOf(values, {4}), nullptr, 0, worst).ok());
 }
 
 TEST(Moments, OfPartsAreThoseOfTheWhole) {

@@ -13,6 +13,7 @@
 #include "src/analysis/rl/token_tables.h"
 #include "tests/unit/support/table_rows.h"
 #include "tests/unit/support/temporary_folder.h"
+#include "tests/unit/support/view_of.h"
 
 namespace msprobe::analysis::rl {
 namespace {
@@ -26,13 +27,7 @@ class TokenView : public ::testing::Test {
     const fs::path path = folder_ / fmt::format("data/{}/step{}/rank0/{}{}{}.npy", key, step, key,
                                                 member.empty() ? "" : ".", member);
     fs::create_directories(path.parent_path());
-    TensorView view;
-    view.dtype = DType::kFloat64;
-    view.strides = ContiguousStrides(shape);
-    view.shape = std::move(shape);
-    view.data = reinterpret_cast<const std::byte*>(values.data());
-    view.extent_bytes = values.size() * sizeof(double);
-    ASSERT_TRUE(WriteNpyFile(path, view).ok());
+    ASSERT_TRUE(WriteNpyFile(path, msprobe::testing::ViewOf(values, std::move(shape))).ok());
   }
 
   SavedData Found() const {
