@@ -1,93 +1,15 @@
 """Features of single layers: how sharp attention is, the spectrum of weights, how alike experts are
 and how decided their router is.
 
-Numbers are computed where the tensors lie, in float32 at least, and come to the host once per step.
-Nothing here touches the random state of the training.
+The hooks that the settings name, at the modules that they name. Numbers are computed where the
+tensors lie and come to the host once per step.
 """
 import contextlib
 
 import torch
 
 from msprobe import _kinds, _monitor
-
-# Of the scores of one head at a time: bounds the memory of long sequences.
-_SCORES = 1 << 22
-_POWER_ITERATIONS = 3
-_EPSILON = 1e-12
-
-
-# ---- the numbers; each gives a list of tensors without dimensions ----
-
-def attention(query, key):
-    """[entropy, softmax_max] of causal attention of one head.
-
-    `query` [rows, d] and `key` [columns, d] in float32. p = softmax(query key^T / sqrt(d)) over the
-    columns up to the row's own number; entropy = mean over rows of -sum p ln p, softmax_max = mean
-    over rows of max p.
-    """
-    rows, columns = query.shape[0], key.shape[0]
-    scale = query.shape[1] ** -0.5
-    height = max(1, _SCORES // max(1, columns))
-    entropy = torch.zeros((), device=query.device)
-    largest = torch.zeros((), device=query.device)
-    for first in range(0, rows, height):
-        last = min(first + height, rows)
-        seen = min(last, columns)
-        scores = (query[first:last] @ key[:seen].t()) * scale
-        row = torch.arange(first, last, device=query.device).unsqueeze(1)
-        column = torch.arange(seen, device=query.device)
-        scores = scores.masked_fill(column > row, float("-inf"))
-        shares = torch.log_softmax(scores, dim=-1)
-        weights = shares.exp()
-        entropy += entropy_of(weights, shares).sum()
-        largest += weights.amax(dim=-1).sum()
-    return [entropy / rows, largest / rows]
-
-
-def entropy_of(weights, shares):
-    """-sum p ln p over the last axis, 0 where p is; `shares` = ln p. NaN stays NaN."""
-    return -torch.where(weights == 0, torch.zeros_like(weights), weights * shares).sum(dim=-1)
-
-
-def spectrum(weight):
-    """[sr, kernel_norm]: Frobenius norm / largest singular value, and that value, estimated by
-    power iterations of W^T W. Zeros for what is no matrix."""
-    zero = torch.zeros((), device=weight.device)
-    if weight.dim() != 2 or weight.numel() == 0:
-        return [zero, zero]
-    vector = _start_vector(weight.shape[1]).to(weight.device)
-    for _ in range(_POWER_ITERATIONS):
-        vector = weight.t() @ (weight @ vector)
-        vector = vector / torch.linalg.vector_norm(vector).clamp_min(_EPSILON)
-    largest = torch.linalg.vector_norm(weight @ vector)
-    norm = torch.linalg.vector_norm(weight)
-    return [torch.where(largest == 0, zero, norm / largest), largest]
-
-
-def _start_vector(length):
-    """The same in every step and run, so that steps can be compared."""
-    generator = torch.Generator().manual_seed(length)
-    vector = torch.randn(length, generator=generator)
-    return vector / torch.linalg.vector_norm(vector)
-
-
-def router_weight_similarity(weight):
-    """[mean cosine of the weights of two experts]: the longer axis is the hidden one. 0 for fewer
-    than two experts."""
-    if weight.dim() != 2 or min(weight.shape) < 2:
-        return [torch.zeros((), device=weight.device)]
-    experts = weight.t() if weight.shape[0] < weight.shape[1] else weight
-    experts = experts / torch.linalg.vector_norm(experts, dim=0).clamp_min(_EPSILON)
-    count = experts.shape[1]
-    # The sum over all pairs is the square of the sum, without the squares.
-    pairs = experts.sum(dim=1).square().sum() - experts.square().sum()
-    return [pairs / (count * (count - 1))]
-
-
-def token_expert_entropy(logits):
-    """[mean over tokens of -sum p ln p], p = softmax over the experts, the last axis."""
-    shares = torch.log_softmax(logits.reshape(-1, logits.shape[-1]), dim=-1)
-    return [entropy_of(shares.exp(), shares).mean()]
+from msprobe.pytorch.monitor import feature_numbers
 
 
 # ---- which tensors of a call they are of ----
@@ -161,7 +83,7 @@ class _Attention(_Hook):
         query, key = (self._one_head(tensor) for tensor in (query, key))
         if 0 in query.shape or 0 in key.shape:
             raise _Unusable("has no elements in its query and key")
-        return attention(query, key)
+        return feature_numbers.attention(query, key)
 
     def _one_head(self, tensor):
         batch_axis = 1 - self._sequence_axis
@@ -178,7 +100,7 @@ class _Linear(_Hook):
         return _is_linear(module)
 
     def numbers(self, module, inputs, output):
-        return spectrum(_wide(_needed_weight(module)))
+        return feature_numbers.spectrum(_wide(_needed_weight(module)))
 
 
 class _RouterWeight(_Hook):
@@ -187,7 +109,7 @@ class _RouterWeight(_Hook):
     every_micro_step = False
 
     def numbers(self, module, inputs, output):
-        return router_weight_similarity(_wide(_needed_weight(module)))
+        return feature_numbers.router_weight_similarity(_wide(_needed_weight(module)))
 
 
 class _RouterLogit(_Hook):
@@ -198,7 +120,7 @@ class _RouterLogit(_Hook):
         logits = _first_tensor(output)
         if logits is None or logits.dim() == 0 or logits.numel() == 0:
             raise _Unusable("gives no logits")
-        return token_expert_entropy(_wide(logits))
+        return feature_numbers.token_expert_entropy(_wide(logits))
 
 
 def _needed_weight(module):
