@@ -30,9 +30,11 @@ msprobe_dependency(xxhash xxhash.h)
 msprobe_dependency(pcre2 pcre2.h pcre2-8)
 msprobe_dependency(sqlite sqlite3.h sqlite3)
 
-# Debian ships no archive of fmt and spdlog: header-only mode keeps the binary self-contained.
-target_compile_definitions(msprobe_dep_fmt INTERFACE FMT_HEADER_ONLY)
-target_compile_definitions(msprobe_dep_spdlog INTERFACE SPDLOG_HEADER_ONLY SPDLOG_FMT_EXTERNAL_HO)
+# Debian ships no archive of fmt and spdlog. What is no template of fmt is compiled here, once; spdlog, which one file
+# includes, stays header-only. Both ways the binary is self-contained.
+add_library(msprobe_fmt STATIC "${CMAKE_SOURCE_DIR}/cmake/fmt_library.cpp")
+target_link_libraries(msprobe_dep_fmt INTERFACE msprobe_fmt)
+target_compile_definitions(msprobe_dep_spdlog INTERFACE SPDLOG_HEADER_ONLY SPDLOG_FMT_EXTERNAL)
 target_link_libraries(msprobe_dep_spdlog INTERFACE msprobe_dep::fmt Threads::Threads)
 
 # Debian's archive calls libm; extensions, for which it would load libraries, are never switched on.
