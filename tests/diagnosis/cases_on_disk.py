@@ -1,0 +1,27 @@
+"""A case that was made: its folder and what case.json tells. Needs no PyTorch."""
+import json
+import os
+
+VERSION = 2  # of what a seed stands for: a cache of another version is made anew
+
+
+class Case:
+    """A case in a folder: npu, clean (npu without the fault), bench, case.json."""
+
+    def __init__(self, folder, told):
+        self.folder, self.told = folder, told
+
+    def side(self, name):
+        return os.path.join(self.folder, name)
+
+    def bench(self):
+        return self.side("bench" if os.path.isdir(self.side("bench")) else "clean")
+
+
+def load(root, seed):
+    path = os.path.join(root, str(seed), "case.json")
+    if not os.path.exists(path):
+        return None
+    with open(path) as file:
+        told = json.load(file)
+    return Case(os.path.dirname(path), told) if told["version"] == VERSION else None
