@@ -1,11 +1,11 @@
 """One side of a case: a short training in a process of its own, captured by PrecisionDebugger."""
 import json
 import os
-import random
 import sys
 import traceback
 
 import torch
+from msprobe.pytorch import PrecisionDebugger
 
 import families
 import faults as planted
@@ -61,7 +61,6 @@ def _train(setup, side, folder, faults, with_trace):
 
     with open(os.path.join(folder, "config.json"), "w") as file:
         json.dump(_configuration(setup, folder), file)
-    from msprobe.pytorch import PrecisionDebugger
     debugger = PrecisionDebugger(os.path.join(folder, "config.json"))
 
     modules = kernels.Modules(model)
@@ -70,28 +69,29 @@ def _train(setup, side, folder, faults, with_trace):
     mode = kernels.Kernels(side.kernels, modules, operators, trace)
     training = planted.Training(model, optimizer, setup)
     for step in range(setup["steps"]):
-        batch = _to_dtype(model.batch(torch.Generator().manual_seed(seed * 100 + step)), dtype)
+        generator = torch.Generator().manual_seed(seed * 100 + step)
+        batch, *later = [_to_dtype(model.batch(generator), dtype) for _ in range(setup["micro_batches"])]
         torch.manual_seed(seed * 100 + step)
         for fault in faults:
             batch = fault.before_step(training, step, batch) or batch
         debugger.start(model=model)
         with mode:
-            mode.begin(step, kernels.FORWARD)
-            loss = model.loss(batch)
-            mode.begin(step, kernels.BACKWARD)
-            loss.backward()
-        debugger.stop()
+            for part in range(setup["micro_batches"]):
+                mode.go_on(step, kernels.FORWARD)
+                loss = model.loss(batch if part == 0 else later[part - 1]) / setup["micro_batches"]
+                mode.go_on(step, kernels.BACKWARD)
+                loss.backward()
+        if not setup["records_update"]:
+            debugger.stop()
         for fault in faults:
             fault.before_update(training, step)
         with mode:
-            mode.begin(step, kernels.UPDATE)
+            mode.go_on(step, kernels.UPDATE)
             optimizer.step()
+        if setup["records_update"]:
+            debugger.stop()
         optimizer.zero_grad(set_to_none=True)
         debugger.step()
     debugger._session.close()
     with open(os.path.join(folder, "told.json"), "w") as file:
         json.dump({"fired": mode.fired, "trace": trace}, file)
-
-
-def rng_of(*parts):
-    return random.Random("/".join(str(part) for part in parts))

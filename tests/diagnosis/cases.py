@@ -28,8 +28,10 @@ def setup_of(seed):
     family = rng.choice(names)
     sizes = families.FAMILIES[family].sizes(rng)
     if kind == "seed":
-        family = rng.choice(["MLP", "GPT", "TiedGPT", "CheckpointedGPT"])
-        sizes = dict(families.FAMILIES[family].sizes(rng), drop=rng.choice([0.1, 0.3]))
+        family = rng.choice(["MLP", "GPT", "TiedGPT", "CheckpointedGPT", "DiffusionUNet"])
+        sizes = families.FAMILIES[family].sizes(rng)
+        if "drop" in sizes:
+            sizes["drop"] = rng.choice([0.1, 0.3])
     background = rng.choice(["none", "none", "threads", "reordered", "exact_sums", "reordered", "bf16_both",
                              "bf16_against_fp32"])
     task = rng.choice(["statistics", "statistics", "tensor", "md5"])
@@ -37,33 +39,37 @@ def setup_of(seed):
         background = "none"
     if background == "threads":  # small tensors are never shared among threads
         sizes = dict(sizes, rows=sizes["rows"] * 12)
+    micro_batches = rng.choice([1, 1, 1, 2])
     optimizer = rng.choice(["SGD", "Adam", "AdamW"])
     return dict(seed=seed, kind=kind, family=family, sizes=sizes, background=background, optimizer=optimizer,
                 learning_rate=rng.choice([0.1, 0.03]) if optimizer == "SGD" else rng.choice([1e-3, 3e-3]),
+                micro_batches=micro_batches,              # forwards and backwards of a step
+                records_update=rng.random() < 0.25,       # whether the optimizer's calls are recorded
                 level=rng.choice(["L0", "L1", "mix"]), task=task, steps=rng.choice([2, 2, 3]),
                 # Decimal exponents of the sizes of faults: below, they drown in what rounding does.
                 sizes_of_faults=[-1.9, -0.3] if background.startswith("bf16") else [-4.7, -1])
 
 
 def _structure(setup):
-    """(names of parameters, [(module, class)], float parts of a batch) of the case's model."""
+    """(names of parameters, [(module, class)], names of buffers) of the case's model."""
     with torch.random.fork_rng():
         model = families.build(setup["family"], setup["sizes"])
     return ([name for name, _ in model.named_parameters()],
-            [(name, type(module).__name__) for name, module in model.named_modules() if name])
+            [(name, type(module).__name__) for name, module in model.named_modules() if name],
+            [name for name, buffer in model.named_buffers() if buffer.is_floating_point()])
 
 
 def _plant(setup, rng, trace):
     """The faults of a case; [] when the model has no place for one of this kind."""
     kind, steps = setup["kind"], setup["steps"]
     step = rng.randrange(steps)
-    parameters, modules = _structure(setup)
+    parameters, modules, buffers = _structure(setup)
 
     def operator(kind, phase="forward", styles=None, step=step):
         return faults.OperatorFault.choose(rng, setup, trace, kind, phase, step, styles)
 
     if kind == "weight":
-        found = [faults.WeightFault.choose(rng, setup, parameters, step)]
+        found = [faults.WeightFault.choose(rng, setup, parameters, step, buffers)]
     elif kind == "input":
         found = [faults.InputFault.choose(rng, setup, ["x", "x", "x", "target"], step)]
     elif kind == "seed":
@@ -80,12 +86,14 @@ def _plant(setup, rng, trace):
         if where in ("operator", "backward"):
             found = [operator(kind, "forward" if where == "operator" else "backward", [style])]
         else:
-            part = faults.WeightFault.choose(rng, setup, parameters, step) if where == "weight" else \
+            part = faults.WeightFault.choose(rng, setup, parameters, step, []) if where == "weight" else \
                 faults.InputFault.choose(rng, setup, ["x"], step)
             part.style = part.choice["style"] = style
             found = [part]
     elif kind == "optimizer":
-        found = [faults.OptimizerFault.choose(rng, setup, parameters, rng.randrange(steps - 1))]
+        step = rng.randrange(steps - 1)
+        found = [operator(kind, "update", ["scaled", "noisy", "cut_tail"], step) if rng.random() < 0.25 else
+                 faults.OptimizerFault.choose(rng, setup, parameters, step)]
     elif kind == "dtype":
         found = [faults.DtypeFault.choose(rng, setup, modules, step)]
     elif kind == "missing":
@@ -99,7 +107,7 @@ def _plant(setup, rng, trace):
 
 def make(root, seed):
     """Makes the dumps of a case and finds its truth; what is there already is kept."""
-    existing = load(root, seed)
+    existing = load(root, seed, any_version=False)
     if existing is not None:
         return existing
     folder = os.path.join(root, str(seed))
@@ -116,7 +124,9 @@ def make(root, seed):
         planted = _plant(setup, rng, trace)
         told["faults"] = [fault.describe() for fault in planted]
         if planted:
-            told["fired"] = capture.run(setup, npu_side, case.side("npu"), planted)["fired"]
+            seen = capture.run(setup, npu_side, case.side("npu"), planted, with_trace=True)
+            told["fired"], told["first_operator"] = seen["fired"], oracle.first_operator(seen["trace"], trace)
+            told["doubt"] = _doubt(told)
             if setup["background"] != "none":
                 capture.run(setup, bench_side, case.side("bench"))
         else:
@@ -128,11 +138,25 @@ def make(root, seed):
     return tell(case)
 
 
+def _doubt(told):
+    """Whether the trace of operators contradicts what was planted: None, or how."""
+    first, changed = told["first_operator"], [fault for fault in told["fired"] if fault["changed"]]
+    if changed and (first is None or any(first[key] != changed[0][key] for key in ("step", "phase", "op", "nth"))):
+        return "the first operator that differs is not the first that was changed"
+    steps = [fault["step"] for fault in told["faults"]]
+    if first is not None and first["step"] < min(steps):
+        return "the runs differ before the first fault"
+    return None
+
+
 def tell(case):
     """Finds the truth about a case whose dumps are there, and writes case.json."""
     told = case.told
     if not told.get("skipped"):
         told["truth"] = oracle.truth(told, case.side("npu"), case.side("clean"), case.bench()).as_json()
+        step, first = told["truth"]["step"], told["first_operator"]
+        if step is not None and first is not None and step < first["step"]:
+            told["doubt"] = "the dumps differ before the operators do"
     with open(os.path.join(case.folder, "case.json.part"), "w") as file:
         json.dump(told, file, indent=1)
     os.replace(os.path.join(case.folder, "case.json.part"), os.path.join(case.folder, "case.json"))

@@ -25,7 +25,7 @@ class Diagnosis(unittest.TestCase):
     def setUpClass(cls):
         with tempfile.TemporaryDirectory(prefix="msprobe_diagnosis_") as cache:
             found = [cases.make(cache, seed) for seed in SEEDS]
-            cls.lines = [run.ask_about(os.environ["MSPROBE"], case) for case in found]
+            cls.lines = [run.ask_about(os.environ["MSPROBE"], case, os.path.join(cache, "results")) for case in found]
 
     def told(self, wrong):
         texts = []
@@ -37,6 +37,7 @@ class Diagnosis(unittest.TestCase):
         self.assertGreaterEqual(len(judged), len(SEEDS) // 3)
         broken = [line["seed"] for line in self.lines if (line["skipped"] or "").startswith("cannot be run")]
         self.assertEqual(broken, [])
+        self.assertEqual([(line["seed"], line["doubt"]) for line in self.lines if line["doubt"]], [])
 
     def test_the_planted_fault_is_named(self):
         judged = [line for line in self.lines if line.get("judged")]

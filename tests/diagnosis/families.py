@@ -353,8 +353,11 @@ class UNet(nn.Module):
                     t=torch.rand(self.rows, generator=generator) * 10)
 
     def loss(self, batch):
-        out = self(batch["x"], batch["t"]) if self.time is not None else self(batch["x"])
-        return F.mse_loss(out.float(), batch["target"].float())
+        if self.time is None:
+            return F.mse_loss(self(batch["x"]).float(), batch["target"].float())
+        noise = torch.randn_like(batch["x"])
+        noised = batch["x"] * 0.8 + noise * 0.6
+        return F.mse_loss(self(noised, batch["t"]).float(), noise.float())
 
 
 @family

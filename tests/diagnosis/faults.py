@@ -129,7 +129,8 @@ class OperatorFault(Fault):
 
 
 def _parameter(training, name):
-    return dict(training.model.named_parameters())[name]
+    model = training.model
+    return dict(list(model.named_parameters()) + list(model.named_buffers()))[name]
 
 
 class WeightFault(Fault):
@@ -138,6 +139,11 @@ class WeightFault(Fault):
     def before_step(self, training, step, batch):
         if step == self.step:
             with torch.no_grad():
+                if self.style == "all_redrawn":  # another initialisation or checkpoint
+                    generator = torch.Generator().manual_seed(self.noise_seed)
+                    for parameter in training.model.parameters():
+                        parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.1)
+                    return batch
                 parameter = _parameter(training, self.parameter)
                 if self.style == "element":
                     parameter.view(-1)[self.noise_seed % parameter.numel()] += 0.1
@@ -148,11 +154,14 @@ class WeightFault(Fault):
                     parameter.view(-1)[self.noise_seed % parameter.numel()] = float(self.style)
                 else:
                     parameter.copy_(_damage(self.style, self.size, parameter.detach(), self.noise_seed))
+        return batch
 
     @classmethod
-    def choose(cls, rng, setup, parameters, step):
+    def choose(cls, rng, setup, parameters, step, buffers):
+        if buffers and rng.random() < 0.2:
+            parameters = buffers
         return cls(step=step, parameter=rng.choice(parameters), size=_magnitude(rng, setup) * 3,
-                   style=rng.choice(["scaled", "scaled", "noisy", "rounded", "element", "redrawn"]),
+                   style=rng.choice(["scaled", "scaled", "noisy", "rounded", "element", "redrawn", "all_redrawn"]),
                    noise_seed=rng.randrange(2 ** 31))
 
 

@@ -64,16 +64,24 @@ def _address(tensor):
     return tensor.storage().data_ptr() if tensor.layout == torch.strided else 0
 
 
+def _tells_nothing(name):
+    """Operators whose results are memory or handles, not values."""
+    return "empty" in name or name.startswith("_record_function")
+
+
 class Kernels(TorchDispatchMode):
     def __init__(self, kind, modules, faults=(), trace=None):
         super().__init__()
         self.kind, self.modules, self.trace = kind, modules, trace
         self.faults = {place.key(): change for place, change in faults}
         self.fired = []
-        self.step, self.phase, self.counts = 0, FORWARD, {}
+        self.counts_of = {}
+        self.go_on(0, FORWARD)
 
-    def begin(self, step, phase):
-        self.step, self.phase, self.counts = step, phase, {}
+    def go_on(self, step, phase):
+        """What comes next belongs to this phase; calls of operators are counted per step and phase."""
+        self.step, self.phase = step, phase
+        self.counts = self.counts_of.setdefault((step, phase), {})
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         before = _native.inside(True)  # what happens in here is no call of the script
@@ -99,7 +107,7 @@ class Kernels(TorchDispatchMode):
 
     def _note(self, name, nth, args, result):
         first = next(_tensors(result), None)
-        if first is None or first.layout != torch.strided:
+        if first is None or first.layout != torch.strided or _tells_nothing(name):
             return
         in_place = name.endswith("_")
         is_view = not in_place and first.numel() > 0 and any(

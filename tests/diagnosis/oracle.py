@@ -255,15 +255,18 @@ def truth(case, npu_folder, clean_folder, bench_folder):
         return _structural(case, npu, clean, bench, first)
     calls = _same_place(step, other, first)
     stored = first.parameters + [(a, b) for a, b in first.inputs if _is_parameter(first.entry, b, other)]
-    if stored or kind in ("weight", "optimizer") and first.inputs:
+    if stored or kind in ("weight", "optimizer") and first.inputs and not _is_update(step, first.entry):
         # From the second step on, parameters that were right before are the optimizer's.
         kinds = ["parameter"] if first.number == 0 else ["optimizer"]
         if first.number and not _has_gradients(clean.step(first.number - 1)):
             kinds.append("parameter")
-        if not stored:  # an argument like others, as far as this dump tells
+        if not stored or "running" in case["faults"][0].get("parameter", ""):
+            # An argument like others, as far as this dump tells.
             kinds = ["parameter", "input"] + (["optimizer"] if first.number else [])
         answers = _pairs(calls, kinds)
         rows = stored or first.inputs
+    elif _is_update(step, first.entry):
+        answers, rows = _pairs(calls, ["optimizer", "input" if first.inputs else "computation"]), first.inputs or first.outputs
     elif first.inputs:
         answers, rows = _pairs(calls, ["input"]), first.inputs
         if kind not in ("input", "seed"):
@@ -275,6 +278,22 @@ def truth(case, npu_folder, clean_folder, bench_folder):
     else:
         answers, rows = _pairs(calls, ["computation"]), first.outputs
     return _weigh(case, npu, clean, bench, first, rows, answers)
+
+
+def _is_update(step, entry):
+    """Whether a call belongs to the optimizer: construct.json says so, or it comes behind the last backward."""
+    if "optimizer" in step.construct:
+        return "optimizer" in step.parents(entry)
+    last = max((i for i, name in enumerate(step.order) if ".backward" in name), default=len(step.order))
+    return entry.startswith("T") and ".forward" in entry and step.order.index(entry) > last
+
+
+def first_operator(trace, clean_trace):
+    """The first operator of two traces (kernels.py) whose result is not bit-equal, or that only one has."""
+    for op, other in zip(trace, clean_trace):
+        if (op["op"], op["bits"]) != (other["op"], other["bits"]):
+            return dict(op, differs_in_name=op["op"] != other["op"])
+    return None
 
 
 def _has_gradients(step):
@@ -352,7 +371,8 @@ def _structural(case, npu, clean, bench, first):
                          effect=math.inf, background=0.0)
     elif unmatched:
         modules = {parent for entry in unmatched for side in (one, other) for parent in side.parents(entry)[:1]}
-        return Truth(first.number, _pairs(sorted(unmatched) + sorted(modules), ["unmatched"]), effect=math.inf, background=0.0)
+        kinds = ["unmatched", "optimizer"] if fault["kind"] == "optimizer" else ["unmatched"]
+        return Truth(first.number, _pairs(sorted(unmatched) + sorted(modules), kinds), effect=math.inf, background=0.0)
     if first.missing:
         return Truth(hidden="calls differ, but no call is missing")
     calls = _same_place(one, other, first)

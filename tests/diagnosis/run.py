@@ -30,19 +30,21 @@ def seeds_of(text):
     return found
 
 
-def ask_about(msprobe, case):
+def ask_about(msprobe, case, results):
     """One line of the report: the answers about the pair with the fault, and about the one without."""
     told = case.told
-    line = {key: told[key] for key in ("seed", "kind", "family", "background", "level", "task", "steps", "optimizer")}
-    line["faults"], line["truth"], line["skipped"] = told["faults"], told["truth"], told.get("skipped")
+    line = {key: told.get(key) for key in ("seed", "kind", "family", "background", "level", "task", "steps", "optimizer", "records_update",
+                                  "micro_batches")}
+    for key in ("faults", "truth", "skipped", "doubt", "first_operator"):
+        line[key] = told.get(key)
     if told.get("skipped"):
         return line
     truth = told["truth"]
     line["hidden"] = truth["hidden"]
-    answer = scoring.ask(msprobe, case.side("npu"), case.bench(), case.side("compared"))
+    answer = scoring.ask(msprobe, case.side("npu"), case.bench(), os.path.join(results, "%d" % told["seed"]))
     line["answer"] = answer.__dict__
     line["judged"] = scoring.judge(truth, answer) if not truth["hidden"] else None
-    benign = scoring.ask(msprobe, case.side("clean"), case.bench(), case.side("compared_benign"))
+    benign = scoring.ask(msprobe, case.side("clean"), case.bench(), os.path.join(results, "%d_benign" % told["seed"]))
     line["benign"] = dict(benign.__dict__)
     line["benign"]["false_origin"] = benign.call is not None and not (
         told["task"] == "md5" and
@@ -71,7 +73,8 @@ def report(lines, show=print):
     reasons = collections.Counter(line.get("hidden") or line["skipped"] for line in lines if not line.get("judged"))
     for reason, count in reasons.most_common():
         show("  %5d  %s" % (count, reason))
-    benign = [line for line in lines if "benign" in line]
+    # Without a background a benign pair is one run twice.
+    benign = [line for line in lines if "benign" in line and line["background"] != "none"]
     gated = [line for line in benign if line["benign"]["gate_counts"]]
     show("\nbenign pairs")
     show("  an origin named    " + rate(sum(line["benign"]["false_origin"] for line in benign), len(benign)))
@@ -110,6 +113,7 @@ def main():
     parser.add_argument("--only-compare", action="store_true", help="no case is made, only those in the cache are asked about")
     parser.add_argument("--tell-again", action="store_true", help="finds the truth about cached cases anew, then asks")
     parser.add_argument("--only-make", action="store_true", help="no question is asked")
+    parser.add_argument("--results", metavar="DIR", help="what compare writes stays there: <seed>, <seed>_benign")
     parser.add_argument("--kind", help="only faults of this kind")
     parser.add_argument("--json", metavar="FILE", help="every case and its judgement, for programs")
     parser.add_argument("--failures", action="store_true", help="lists what was wrong, with seeds")
@@ -142,7 +146,8 @@ def main():
             return 0
         found = list(found)  # before threads are started: cases are made by fork
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-            lines = list(pool.map(lambda case: ask_about(arguments.msprobe, case), found))
+            results = arguments.results or os.path.join(scratch, "results")
+            lines = list(pool.map(lambda case: ask_about(arguments.msprobe, case, results), found))
         if arguments.seed is not None:
             print(json.dumps(lines, indent=1))
         else:
