@@ -2,7 +2,7 @@
 import json
 import os
 
-VERSION = 3  # of what a seed stands for: a cache of another version is made anew
+VERSION = 4  # of what a seed stands for: a cache of another version is made anew
 
 
 class Case:

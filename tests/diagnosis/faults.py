@@ -90,11 +90,11 @@ class OperatorFault(Fault):
         return [(kernels.Place(step, self.phase, self.op, self.nth), self._change) for step in steps]
 
     def _change(self, func, args, kwargs, result):
-        first = result if isinstance(result, torch.Tensor) else result[0]
+        first = next(kernels.tensors(result))
         if self.style == "eps":
             other = func(*[max(arg * 1e3, 1e-3) if isinstance(arg, float) and 0 < arg < 1e-4 else arg
                            for arg in args], **kwargs)
-            first.copy_(other[0])
+            first.copy_(next(kernels.tensors(other)))
         elif self.style == "tanh":
             first.copy_(F.gelu(args[0], approximate="tanh"))
         else:
@@ -277,7 +277,9 @@ class DtypeFault(ModuleFault):
     def choose(cls, rng, setup, modules, step):
         modules = [name for name, kind in modules if kind in ("Linear", "LayerNorm", "GELU", "SiLU", "Tanh")]
         other = "float32" if setup["background"].startswith("bf16") else rng.choice(["bfloat16", "float64"])
-        return cls(step=step, module=rng.choice(modules), dtype=other, stored=rng.random() < 0.5) if modules else None
+        return cls(step=step, module=rng.choice(modules), dtype=other,
+                   # The state of an optimizer would not follow later.
+                   stored=rng.random() < 0.5 and step == 0) if modules else None
 
 
 class MissingFault(ModuleFault):

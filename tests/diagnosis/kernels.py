@@ -52,12 +52,12 @@ def bits(tensor):
         return 0
 
 
-def _tensors(value):
+def tensors(value):
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from _tensors(item)
+            yield from tensors(item)
 
 
 def _address(tensor):
@@ -97,21 +97,21 @@ class Kernels(TorchDispatchMode):
         self.counts[name] = nth + 1
         change = self.faults.get((self.step, self.phase, name, nth))
         if change is not None:
-            before = bits(next(_tensors(result)))
+            before = bits(next(tensors(result)))
             result = change(func, args, kwargs, result)
             self.fired.append(dict(step=self.step, phase=self.phase, op=name, nth=nth, modules=list(self.modules.stack),
-                                   changed=bits(next(_tensors(result))) != before))
+                                   changed=bits(next(tensors(result))) != before))
         if self.trace is not None:
             self._note(name, nth, args, result)
         return result
 
     def _note(self, name, nth, args, result):
-        first = next(_tensors(result), None)
+        first = next(tensors(result), None)
         if first is None or first.layout != torch.strided or _tells_nothing(name):
             return
         in_place = name.endswith("_")
         is_view = not in_place and first.numel() > 0 and any(
-            _address(first) == _address(tensor) for tensor in _tensors(args))
+            _address(first) == _address(tensor) for tensor in tensors(args))
         self.trace.append(dict(step=self.step, phase=self.phase, op=name, nth=nth, modules=list(self.modules.stack),
                                numel=first.numel(), floating=first.is_floating_point(), view=is_view,
                                shape=list(first.shape), bits=bits(first)))
