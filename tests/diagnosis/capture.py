@@ -11,6 +11,9 @@ import families
 import faults as planted
 import kernels
 
+if int(torch.__version__.split(".")[0]) >= 2:
+    import torch._dynamo  # noqa: F401  optimizers of PyTorch 2 import it when they first step: once, not in every child
+
 
 def run(setup, side, folder, faults=(), with_trace=False):
     """Trains as `setup` says, with the kernels of `side`, in a child; the dump goes to folder/dump.

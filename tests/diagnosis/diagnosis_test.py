@@ -48,6 +48,17 @@ class Diagnosis(unittest.TestCase):
         wrong = [line for line in self.lines if "benign" in line and line["benign"]["false_origin"]]
         self.assertLessEqual(len(wrong), 12, self.told(wrong))
 
+
+class Scoring(unittest.TestCase):
+    def test_an_answer_must_agree_in_step_call_number_and_kind(self):
+        truth = {"step": 1, "answers": [["Functional.gelu.3.forward", "computation"]]}
+        for step, call, kind, judged in ((1, "Functional.gelu.3.forward", "computation", "right"),
+                                         (1, "Functional.gelu.3.forward", "input", "kind"),
+                                         (1, "Functional.gelu.2.forward", "computation", "call"),
+                                         (0, "Functional.gelu.3.forward", "computation", "step"),
+                                         (None, None, None, "nothing named")):
+            self.assertEqual(scoring.judge(truth, scoring.Answer(0, step, call, kind)), judged)
+
     def test_the_interval_of_a_rate_is_wilsons(self):
         low, high = scoring.wilson(97, 100)
         self.assertAlmostEqual(low, 0.9155, 3)

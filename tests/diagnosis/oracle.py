@@ -196,15 +196,15 @@ class Dump:
 def first_difference(npu, clean):
     for number in clean.numbers():
         one, other = npu.step(number), clean.step(number)
-        unmatched = first_unmatched(one, other)
         for entry in one.order:
-            if entry in unmatched or entry not in other.data:
+            if entry not in other.data:
                 return FirstDifference(one, number, entry, [], [], [], True)
             rows = differing_rows(one, other, entry)
             if any(rows.values()):
                 return FirstDifference(one, number, entry, rows["input"], rows["parameters"], rows["output"], False)
-        if unmatched:
-            return FirstDifference(other, number, sorted(unmatched)[0], [], [], [], True)
+        missing = [entry for entry in other.order if entry not in one.data]
+        if missing:
+            return FirstDifference(other, number, missing[0], [], [], [], True)
     return None
 
 
@@ -213,16 +213,31 @@ def _base(entry):
     return ".".join(part for part in entry.split(".") if not part.isdigit() or entry.startswith("Module."))
 
 
-def first_unmatched(one, other):
-    """Names of the entries of the first run of forward calls that only one side has."""
-    forward = [[entry for entry in side.order if ".forward" in entry] for side in (one, other)]
-    bases = [[_base(entry) for entry in side] for side in forward]
+# So many calls behind a gap must be the same on both sides for it to be one.
+_WINDOW = 12
+
+
+def unmatched_calls(one, other, first, is_cast=False):
+    """{call: the step that has it} of the first gap: what only one of two steps has. Empty when they have the same calls.
+
+    Where calls repeat, names alone leave open which one is missing; the gap is where values first differ. Casts stand on both
+    sides of a call (is_cast): two gaps.
+    """
+    sides = [[entry for entry in side.order if ".forward" in entry] for side in (one, other)]
+    bases = [[_base(entry) for entry in side] for side in sides]
     if bases[0] == bases[1]:
-        return set()
+        return {}
+    place = sides[0].index(first.entry) if first.entry in sides[0] else None
+    if place is not None and not is_cast:
+        for length in range(1, 60):
+            for more, step in ((0, one), (1, other)):
+                behind = bases[more][place + length:place + length + _WINDOW]
+                if behind and behind == bases[1 - more][place:place + _WINDOW]:
+                    return {entry: step for entry in sides[more][place:place + length]}
     for tag, a, b, c, d in difflib.SequenceMatcher(None, *bases, autojunk=False).get_opcodes():
         if tag != "equal":
-            return set(forward[0][a:b]) | set(forward[1][c:d])
-    return set()
+            return dict([(entry, other) for entry in sides[1][c:d]] + [(entry, one) for entry in sides[0][a:b]])
+    return {}
 
 
 class Truth:
@@ -251,7 +266,7 @@ def truth(case, npu_folder, clean_folder, bench_folder):
         return Truth(hidden="no effect that this dump holds")
     kind = case["faults"][0]["kind"]
     step, other = first.step, clean.step(first.number)
-    if first.missing or kind in ("missing", "extra", "dtype"):
+    if kind in ("missing", "extra", "dtype") or unmatched_calls(step, other, first):
         return _structural(case, npu, clean, bench, first)
     calls = _same_place(step, other, first)
     stored = first.parameters + [(a, b) for a, b in first.inputs if _is_parameter(first.entry, b, other)]
@@ -360,19 +375,19 @@ def _is_leaf(step, module):
 def _structural(case, npu, clean, bench, first):
     """Calls or dtypes differ: these need no threshold."""
     one, other = npu.step(first.number), clean.step(first.number)
-    unmatched = first_unmatched(one, other)
     fault = case["faults"][0]
+    unmatched = unmatched_calls(one, other, first, fault["kind"] == "dtype")
     if fault["kind"] == "dtype":
         calls = {entry for entry in one.order
                  if ".forward" in entry and entry in other.data and _inside(one, entry, fault["module"])
                  and _has_other_dtypes(one, other, entry)}
         calls |= {parent for entry in calls for parent in one.parents(entry)[:1] if _inside(one, parent, fault["module"])}
         if calls or unmatched:
-            answers = _pairs(sorted(calls | unmatched), ["dtype"])
+            answers = _pairs(sorted(calls | set(unmatched)), ["dtype"])
             return Truth(first.number, answers + ([] if calls else _pairs(sorted(unmatched), ["unmatched"])),
                          effect=math.inf, background=0.0)
     elif unmatched:
-        modules = {parent for entry in unmatched for side in (one, other) for parent in side.parents(entry)[:1]}
+        modules = {parent for entry, step in unmatched.items() for parent in step.parents(entry)[:1]}
         kinds = ["unmatched", "optimizer"] if fault["kind"] == "optimizer" else ["unmatched"]
         return Truth(first.number, _pairs(sorted(unmatched) + sorted(modules), kinds), effect=math.inf, background=0.0)
     if first.missing:
