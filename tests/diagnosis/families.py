@@ -355,8 +355,9 @@ class UNet(nn.Module):
     def loss(self, batch):
         if self.time is None:
             return F.mse_loss(self(batch["x"]).float(), batch["target"].float())
-        noise = torch.randn_like(batch["x"])
-        noised = batch["x"] * 0.8 + noise * 0.6
+        x = batch["x"]
+        noise = x.new_empty(x.shape).copy_(torch.randn(x.shape))  # the same numbers whatever the dtype
+        noised = x * 0.8 + noise * 0.6
         return F.mse_loss(self(noised, batch["t"]).float(), noise.float())
 
 

@@ -307,8 +307,10 @@ class ExtraFault(ModuleFault):
 
     @classmethod
     def choose(cls, rng, setup, modules, step):
-        modules = [name for name, kind in modules
-                   if kind in ("Linear", "LayerNorm", "GELU", "SiLU", "Tanh", "Conv2d", "GroupNorm", "_FeedForward",
-                               "BatchNorm2d", "BatchNorm1d", "_RMSNorm", "_SwiGLU", "_DoubleConv")]
+        kinds = ["Linear", "LayerNorm", "GELU", "SiLU", "Tanh", "Conv2d", "GroupNorm", "_FeedForward", "BatchNorm2d", "BatchNorm1d",
+                 "_RMSNorm", "_SwiGLU", "_DoubleConv"]
+        if setup["family"] == "InPlace":  # what follows would overwrite what the extra operator keeps
+            kinds.remove("BatchNorm1d")
+        modules = [name for name, kind in modules if kind in kinds]
         return cls(step=step, module=rng.choice(modules),
                    op=rng.choice(["scale", "relu", "clamp", "tanh", "dropout"])) if modules else None
