@@ -14,6 +14,7 @@ except ImportError:
     sys.exit(77)
 
 import cases
+import report
 import run
 import scoring
 
@@ -25,11 +26,12 @@ class Diagnosis(unittest.TestCase):
     def setUpClass(cls):
         with tempfile.TemporaryDirectory(prefix="msprobe_diagnosis_") as cache:
             found = [cases.make(cache, seed) for seed in SEEDS]
-            cls.lines = [run.ask_about(os.environ["MSPROBE"], case, os.path.join(cache, "results")) for case in found]
+            results = os.path.join(cache, "results")
+            cls.lines = [run.ask_about(os.environ["MSPROBE"], case, results) for case in found]
 
     def told(self, wrong):
         texts = []
-        run.failures(wrong, texts.append)
+        report.failures(wrong, texts.append)
         return "\n".join(texts)
 
     def test_every_kind_of_fault_is_made_and_most_are_visible(self):

@@ -8,14 +8,14 @@
 $MSPROBE is the program, or --msprobe; the Python package is found through PYTHONPATH (build/python).
 """
 import argparse
-import collections
 import concurrent.futures
 import json
 import os
 import sys
 import tempfile
 
-import oracle
+import dumps
+import report
 import scoring
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -30,13 +30,14 @@ def seeds_of(text):
     return found
 
 
+_TOLD = ("seed", "kind", "family", "background", "level", "task", "steps", "optimizer", "records_update", "micro_batches",
+         "faults", "truth", "skipped", "doubt", "first_operator")
+
+
 def ask_about(msprobe, case, results):
     """One line of the report: the answers about the pair with the fault, and about the one without."""
     told = case.told
-    line = {key: told.get(key) for key in ("seed", "kind", "family", "background", "level", "task", "steps", "optimizer", "records_update",
-                                  "micro_batches")}
-    for key in ("faults", "truth", "skipped", "doubt", "first_operator"):
-        line[key] = told.get(key)
+    line = {key: told.get(key) for key in _TOLD}
     if told.get("skipped"):
         return line
     truth = told["truth"]
@@ -44,64 +45,15 @@ def ask_about(msprobe, case, results):
     answer = scoring.ask(msprobe, case.side("npu"), case.bench(), os.path.join(results, "%d" % told["seed"]))
     line["answer"] = answer.__dict__
     line["judged"] = scoring.judge(truth, answer) if not truth["hidden"] else None
-    benign = scoring.ask(msprobe, case.side("clean"), case.bench(), os.path.join(results, "%d_benign" % told["seed"]))
+    benign = scoring.ask(msprobe, case.side("clean"), case.bench(),
+                         os.path.join(results, "%d_benign" % told["seed"]))
     line["benign"] = dict(benign.__dict__)
     line["benign"]["false_origin"] = benign.call is not None and not (
         told["task"] == "md5" and
-        oracle.inputs_are_bit_equal(case.side("clean"), case.bench(), benign.step, benign.call))
+        dumps.inputs_are_bit_equal(case.side("clean"), case.bench(), benign.step, benign.call))
     line["benign"]["gate_counts"] = told["task"] != "md5" and told["background"] != "bf16_against_fp32"
     line["benign"]["false_gate"] = line["benign"]["gate_counts"] and benign.exit_code != 0
     return line
-
-
-def rate(right, count):
-    low, high = scoring.wilson(right, count)
-    return "%5.1f %%  (%d of %d; %.1f to %.1f)" % (100.0 * right / max(1, count), right, count, 100 * low, 100 * high)
-
-
-def report(lines, show=print):
-    judged = [line for line in lines if line.get("judged")]
-    show("fully right        " + rate(sum(line["judged"] == "right" for line in judged), len(judged)))
-    for key in ("kind", "task", "level", "background", "family"):
-        show("\nby " + key)
-        for value in sorted({line[key] for line in judged}):
-            those = [line for line in judged if line[key] == value]
-            wrong = collections.Counter(line["judged"] for line in those if line["judged"] != "right")
-            show("  %-18s %s  %s" % (value, rate(sum(line["judged"] == "right" for line in those), len(those)),
-                                     ", ".join("%s %d" % item for item in wrong.most_common())))
-    show("\nnot counted")
-    reasons = collections.Counter(line.get("hidden") or line["skipped"] for line in lines if not line.get("judged"))
-    for reason, count in reasons.most_common():
-        show("  %5d  %s" % (count, reason))
-    # Without a background a benign pair is one run twice.
-    benign = [line for line in lines if "benign" in line and line["background"] != "none"]
-    gated = [line for line in benign if line["benign"]["gate_counts"]]
-    show("\nbenign pairs")
-    show("  an origin named    " + rate(sum(line["benign"]["false_origin"] for line in benign), len(benign)))
-    show("  the gate fails     " + rate(sum(line["benign"]["false_gate"] for line in gated), len(gated)))
-    for key in ("background", "task", "level"):
-        for value in sorted({line[key] for line in benign}):
-            those = [line for line in benign if line[key] == value]
-            gates = [line for line in those if line["benign"]["gate_counts"]]
-            show("    %-18s origin %s   gate %d of %d" % (value, rate(sum(l["benign"]["false_origin"] for l in those), len(those)),
-                                                         sum(l["benign"]["false_gate"] for l in gates), len(gates)))
-
-
-def failures(lines, show=print):
-    for line in lines:
-        if line.get("judged") not in (None, "right"):
-            truth, answer = line["truth"], line["answer"]
-            show("seed %d (%s, %s, %s, %s, %s): %s wrong" % (line["seed"], line["kind"], line["family"], line["background"],
-                                                          line["level"], line["task"], line["judged"]))
-            answers = " | ".join("%s: %s" % (kind, call) for call, kind in truth["answers"][:4])
-            show("    truth  step %s %s   effect %s over %s" % (truth["step"], answers, truth["effect"], truth["background"]))
-            show("    answer step %s %s: %s" % (answer["step"], answer["kind"], answer["call"]))
-        benign = line.get("benign")
-        if benign and (benign["false_origin"] or benign["false_gate"]):
-            show("seed %d (%s, %s, %s, %s) benign: %s" % (
-                line["seed"], line["family"], line["background"], line["level"], line["task"],
-                "step %s %s: %s" % (benign["step"], benign["kind"], benign["call"]) if benign["false_origin"] else
-                "exit code %d, verdict %s" % (benign["exit_code"], benign["verdict"])))
 
 
 def main():
@@ -152,9 +104,9 @@ def main():
             print(json.dumps(lines, indent=1))
         else:
             if arguments.failures:
-                failures(lines)
+                report.failures(lines)
                 print()
-            report(lines)
+            report.rates(lines)
         if arguments.json:
             with open(arguments.json, "w") as file:
                 json.dump(lines, file, indent=1)

@@ -12,9 +12,9 @@ KINDS = {"parameter": "parameter", "input": "input", "computation": "computation
 
 
 class Answer:
-    def __init__(self, exit_code, step=None, call=None, kind=None, verdict=None, confidence=None, rule=None):
+    def __init__(self, exit_code, step=None, call=None, kind=None, verdict=None, confidence=None, reason=None):
         self.exit_code, self.step, self.call, self.kind = exit_code, step, call, kind
-        self.verdict, self.confidence, self.rule = verdict, confidence, rule
+        self.verdict, self.confidence, self.reason = verdict, confidence, reason
 
 
 def ask(msprobe, npu, bench, out):
@@ -35,7 +35,7 @@ def ask(msprobe, npu, bench, out):
         point = pair["first_divergence"]
         answer.step, answer.call = pair["step"], point["call"]
         answer.kind = KINDS.get(point["kind"], point["kind"])
-        answer.confidence, answer.rule = point.get("confidence"), point.get("rule")
+        answer.confidence, answer.reason = point.get("confidence"), point.get("reason")
     return answer
 
 
