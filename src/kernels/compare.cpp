@@ -46,13 +46,20 @@ Arithmetic ArithmeticOf(DType dtype) {
   }
 }
 
-Plan MakePlan(DType npu_dtype, DType bench_dtype) {
+Plan MakePlan(DType npu_dtype, DType bench_dtype, RelativeArithmetic arithmetic) {
   Plan plan;
   if (GetDTypeInfo(bench_dtype).kind != DTypeKind::kFloat) {
     return plan;  // both sides are cast to double first
   }
   const Arithmetic npu = ArithmeticOf(npu_dtype);
   const Arithmetic bench = ArithmeticOf(bench_dtype);
+  if (arithmetic == RelativeArithmetic::kAtLeastFloat32) {
+    plan.arithmetic = std::max({npu, bench, Arithmetic::kFloat32});
+    plan.rule.npu_epsilon = plan.rule.bench_epsilon = plan.arithmetic == Arithmetic::kFloat32
+                                                          ? std::numeric_limits<float>::epsilon()
+                                                          : internal::kRelativeEpsilon;
+    return plan;
+  }
   plan.arithmetic = std::max(npu, bench);
   plan.rule.npu_epsilon = npu == Arithmetic::kFloat16 ? 0 : internal::kRelativeEpsilon;
   plan.rule.bench_epsilon = bench == Arithmetic::kFloat16 ? 0 : internal::kRelativeEpsilon;
@@ -203,8 +210,11 @@ ComparePartial CompareConverted(CompareFunction KernelTable::*function, const Re
 }
 
 // The loop that reads both sides as stored, for pairs of one common dtype; nullptr for others.
-CompareFunction KernelTable::*DirectLoop(DType npu_dtype, DType bench_dtype) {
-  if (npu_dtype != bench_dtype) {
+CompareFunction KernelTable::*DirectLoop(DType npu_dtype, DType bench_dtype,
+                                         RelativeArithmetic arithmetic) {
+  const bool widened_first =
+      arithmetic == RelativeArithmetic::kAtLeastFloat32 && npu_dtype == DType::kFloat16;
+  if (npu_dtype != bench_dtype || widened_first) {
     return nullptr;
   }
   switch (npu_dtype) {
@@ -224,13 +234,14 @@ CompareFunction KernelTable::*DirectLoop(DType npu_dtype, DType bench_dtype) {
 }  // namespace
 
 ComparePartial CompareBlock(DType npu_dtype, const std::byte* npu, DType bench_dtype,
-                            const std::byte* bench, size_t element_count) {
+                            const std::byte* bench, size_t element_count,
+                            RelativeArithmetic arithmetic) {
   if (element_count > kBlockElements) {
-    return CompareTensors(npu_dtype, npu, bench_dtype, bench, element_count);
+    return CompareTensors(npu_dtype, npu, bench_dtype, bench, element_count, arithmetic);
   }
-  const Plan plan = MakePlan(npu_dtype, bench_dtype);
+  const Plan plan = MakePlan(npu_dtype, bench_dtype, arithmetic);
   bool known_non_finite = false;
-  if (const auto direct = DirectLoop(npu_dtype, bench_dtype); direct != nullptr) {
+  if (const auto direct = DirectLoop(npu_dtype, bench_dtype, arithmetic); direct != nullptr) {
     CompareLanes lanes;
     VectorsThenRest(direct, DTypeSize(npu_dtype), npu, bench, element_count, plan.rule, lanes);
     ComparePartial partial;
@@ -276,12 +287,13 @@ void MergeCompare(ComparePartial& into, const ComparePartial& next) {
 }
 
 ComparePartial CompareTensors(DType npu_dtype, const std::byte* npu, DType bench_dtype,
-                              const std::byte* bench, size_t element_count) {
+                              const std::byte* bench, size_t element_count,
+                              RelativeArithmetic arithmetic) {
   ComparePartial total;
   for (size_t first = 0; first < element_count; first += kBlockElements) {
     const size_t size = std::min(kBlockElements, element_count - first);
     MergeCompare(total, CompareBlock(npu_dtype, npu + first * DTypeSize(npu_dtype), bench_dtype,
-                                     bench + first * DTypeSize(bench_dtype), size));
+                                     bench + first * DTypeSize(bench_dtype), size, arithmetic));
   }
   return total;
 }

@@ -32,17 +32,26 @@ struct ComparePartial {
   uint64_t different_count = 0;               // n != b
 };
 
+// The type that relative errors are computed in.
+enum class RelativeArithmetic : uint8_t {
+  kOfDTypes,        // float16 pairs in float16
+  kAtLeastFloat32,  // float16 is widened to float32 first, and what is added to zeros is the
+                    // epsilon of the type: 2^-23 or 2^-52
+};
+
 // r = |(n - b) / b| in the wider of the two dtypes (float16 with float16 stays float16; float16
 // with float32 is float32; an integer, bool or complex side makes it float64), after
 // 2.220446049250313e-16, rounded to that side's dtype, has been added to n and b where b == 0.
 // bfloat16 and the 8-bit floats are widened to float32 first. The thresholds are rounded to the
 // type of r. Meant for blocks of kBlockElements; longer runs are cut into such blocks.
 ComparePartial CompareBlock(DType npu_dtype, const std::byte* npu, DType bench_dtype,
-                            const std::byte* bench, size_t element_count);
+                            const std::byte* bench, size_t element_count,
+                            RelativeArithmetic arithmetic = RelativeArithmetic::kOfDTypes);
 void MergeCompare(ComparePartial& into, const ComparePartial& next);
 
 // All blocks of kBlockElements in order, in one thread.
 ComparePartial CompareTensors(DType npu_dtype, const std::byte* npu, DType bench_dtype,
-                              const std::byte* bench, size_t element_count);
+                              const std::byte* bench, size_t element_count,
+                              RelativeArithmetic arithmetic = RelativeArithmetic::kOfDTypes);
 
 }  // namespace msprobe::kernels
