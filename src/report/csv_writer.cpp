@@ -2,9 +2,14 @@
 #include <array>
 #include <charconv>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "src/base/files.h"
 #include "src/base/number_text.h"
+#include "src/base/strings.h"
 #include "src/report/writers.h"
 
 namespace msprobe::report {
@@ -12,6 +17,21 @@ namespace {
 
 constexpr size_t kFlushBytes = size_t{1} << 20U;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+// "-1", "-inf", "-0.5;0.25": numbers, one or several of merged rows.
+bool IsNumberList(std::string_view text) {
+  const std::vector<std::string_view> parts = base::Split(text, ';');
+  return std::all_of(parts.begin(), parts.end(),
+                     [](std::string_view part) { return base::ParseDouble(part).has_value(); });
+}
+
+// How a kind of csv file spells what csv leaves open.
+struct Spelling {
+  std::string_view line_end;
+  bool shortest_numbers;
+};
+constexpr Spelling kSpreadsheet = {"\r\n", false};
+constexpr Spelling kPandas = {"\n", true};
 
 // What spreadsheets take for the start of a formula, also behind blanks that they skip.
 bool LooksLikeFormula(std::string_view text) {
@@ -27,7 +47,7 @@ bool LooksLikeFormula(std::string_view text) {
     // A sign in front of a number is a number: "-inf", "-1" and "+0.5" stay as they are.
     case '+':
     case '-':
-      return text.size() > 1 && !base::ParseDouble(text).has_value();
+      return text.size() > 1 && !IsNumberList(text);
     default:
       return false;
   }
@@ -58,7 +78,7 @@ void AppendText(std::string_view text, std::string& out) {
   out += '"';
 }
 
-void AppendCell(const Cell& cell, std::string& out) {
+void AppendCell(const Cell& cell, const Spelling& spelling, std::string& out) {
   switch (cell.kind()) {
     case CellKind::kEmpty:
       break;
@@ -72,7 +92,11 @@ void AppendCell(const Cell& cell, std::string& out) {
       break;
     }
     case CellKind::kNumber:
-      base::AppendGeneral(cell.number(), 16, out);
+      if (spelling.shortest_numbers) {
+        base::AppendPythonFloatRepr(cell.number(), out);
+      } else {
+        base::AppendGeneral(cell.number(), 16, out);
+      }
       break;
     case CellKind::kBoolean:
       out += cell.boolean_text();
@@ -80,35 +104,34 @@ void AppendCell(const Cell& cell, std::string& out) {
   }
 }
 
-void AppendHeader(const Table& table, std::string& out) {
+void AppendHeader(const Table& table, const Spelling& spelling, std::string& out) {
   for (size_t column = 0; column < table.columns().size(); ++column) {
     if (column > 0) {
       out += ',';
     }
     AppendText(table.columns()[column], out);
   }
-  out += "\r\n";
+  out += spelling.line_end;
 }
 
-void AppendRow(const Table& table, size_t row, std::string& out) {
+void AppendRow(const Table& table, size_t row, const Spelling& spelling, std::string& out) {
   const std::span<const Cell> cells = table.row(row);
   for (size_t column = 0; column < cells.size(); ++column) {
     if (column > 0) {
       out += ',';
     }
-    AppendCell(cells[column], out);
+    AppendCell(cells[column], spelling, out);
   }
-  out += "\r\n";
+  out += spelling.line_end;
 }
 
-}  // namespace
-
-Status WriteCsv(const std::filesystem::path& path, const Table& table) {
+// Rows [first, end) of the table; `out` holds what stands in front of the header.
+Status WriteRows(const std::filesystem::path& path, const Table& table, size_t first, size_t end,
+                 const Spelling& spelling, std::string out) {
   MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
-  std::string out(kByteOrderMark);
-  AppendHeader(table, out);
-  for (size_t row = 0; row < table.row_count(); ++row) {
-    AppendRow(table, row, out);
+  AppendHeader(table, spelling, out);
+  for (size_t row = first; row < end; ++row) {
+    AppendRow(table, row, spelling, out);
     if (out.size() >= kFlushBytes) {
       MSP_RETURN_IF_ERROR(file.Write(out));
       out.clear();
@@ -118,11 +141,33 @@ Status WriteCsv(const std::filesystem::path& path, const Table& table) {
   return file.Commit();
 }
 
+}  // namespace
+
+Status WriteCsv(const std::filesystem::path& path, const Table& table) {
+  return WriteRows(path, table, 0, table.row_count(), kSpreadsheet, std::string(kByteOrderMark));
+}
+
+Result<std::vector<std::filesystem::path>> WriteCsvParts(const std::filesystem::path& stem,
+                                                         const Table& table, size_t rows_per_part) {
+  const size_t rows = table.row_count();
+  const size_t parts = rows <= rows_per_part ? 1 : (rows + rows_per_part - 1) / rows_per_part;
+  std::vector<std::filesystem::path> written;
+  for (size_t part = 0; part < parts; ++part) {
+    std::filesystem::path path = stem;
+    path += parts == 1 ? std::string(".csv") : fmt::format("_part_{}.csv", part + 1);
+    const size_t first = part * rows_per_part;
+    MSP_RETURN_IF_ERROR(
+        WriteRows(path, table, first, std::min(rows, first + rows_per_part), kPandas, {}));
+    written.push_back(std::move(path));
+  }
+  return written;
+}
+
 std::string CsvText(const Table& table) {
   std::string out;
-  AppendHeader(table, out);
+  AppendHeader(table, kSpreadsheet, out);
   for (size_t row = 0; row < table.row_count(); ++row) {
-    AppendRow(table, row, out);
+    AppendRow(table, row, kSpreadsheet, out);
   }
   return out;
 }

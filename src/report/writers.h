@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "msprobe/status.h"
 
@@ -34,6 +35,14 @@ Status WriteXlsx(const std::filesystem::path& path, std::span<const Table* const
 Status WriteCsv(const std::filesystem::path& path, const Table& table);
 // The same for a pipe: without the byte order mark.
 std::string CsvText(const Table& table);
+
+// As pandas writes a table: UTF-8 without byte order mark, line ends of one character, numbers with
+// the fewest digits that read back the same. Beyond `rows_per_part` rows the files are
+// <stem>_part_1.csv, <stem>_part_2.csv, ... with the header in each, otherwise <stem>.csv. Texts
+// that look like formulas get the apostrophe here, too. Returns the files in order.
+Result<std::vector<std::filesystem::path>> WriteCsvParts(const std::filesystem::path& stem,
+                                                         const Table& table,
+                                                         size_t rows_per_part = 1'000'000);
 
 // One JSON object per row, keys = columns, plus "highlight": "red" | "yellow" where a row is
 // filled.

@@ -23,6 +23,23 @@ Table OneColumn(const std::vector<Cell>& cells) {
   return table;
 }
 
+TEST(WriteCsvParts, SpellsAsPandasAndCutsLongTables) {
+  const Table table = OneColumn({Cell::Number(0.1), Cell::Number(1e17), Cell::Text("-0.5;0.25"),
+                                 Cell::Text("-x"), Cell::Text(" inf")});
+  std::filesystem::path stem = TestFile("whole");
+  Result<std::vector<std::filesystem::path>> whole = WriteCsvParts(stem, table);
+  ASSERT_TRUE(whole.ok());
+  ASSERT_EQ(whole->size(), 1U);
+  EXPECT_EQ(whole->front().filename(), stem.filename().string() + ".csv");
+  EXPECT_EQ(FileText(whole->front()), "c\n0.1\n1e+17\n-0.5;0.25\n'-x\n inf\n");
+  stem = TestFile("parts");
+  const Result<std::vector<std::filesystem::path>> parts = WriteCsvParts(stem, table, 2);
+  ASSERT_TRUE(parts.ok());
+  ASSERT_EQ(parts->size(), 3U);
+  EXPECT_EQ(parts->back().filename(), stem.filename().string() + "_part_3.csv");
+  EXPECT_EQ(FileText(parts->back()), "c\n inf\n");
+}
+
 TEST(WriteCsv, QuotesWhereTheStandardAsksForIt) {
   const Table table = OneColumn({Cell::Text("plain"), Cell::Text("a,b"), Cell::Text("say \"x\""),
                                  Cell::Text("two\nlines"), Cell::Text(""), Cell::Text("\u4f60")});
