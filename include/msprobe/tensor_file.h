@@ -1,6 +1,6 @@
-// Any file that holds tensors (.pt zip and legacy, .npy, .npz, .safetensors, MindSpore .ckpt),
-// opened by content, read without executing anything in it. Opening is lazy: tensor bytes stay in
-// the mapped file until somebody looks at them.
+// Any file that holds tensors (.pt zip and legacy, .npy, .npz, .safetensors, MindSpore .ckpt, ATB
+// .bin), opened by content, read without executing anything in it. Opening is lazy: tensor bytes
+// stay in the mapped file until somebody looks at them.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace msprobe {
 
-enum class TensorFileFormat { kPtZip, kPtLegacy, kNpy, kNpz, kSafetensors, kMindSpore };
+enum class TensorFileFormat { kPtZip, kPtLegacy, kNpy, kNpz, kSafetensors, kMindSpore, kAtb };
 std::string_view TensorFileFormatName(TensorFileFormat format);  // "PyTorch zip", ...
 
 struct NamedTensor {

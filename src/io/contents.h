@@ -50,6 +50,7 @@ Status ReadNpz(const ZipArchive& archive, const TensorFile::Options& options,
 Status ReadSafetensors(std::span<const std::byte> bytes, TensorFileContents& contents);
 Status ReadMindSpore(std::span<const std::byte> bytes, const TensorFile::Options& options,
                      TensorFileContents& contents);
+Status ReadAtb(std::span<const std::byte> bytes, TensorFileContents& contents);
 // Whether the first bytes can be those of a MindSpore checkpoint, which has no magic number.
 bool LooksLikeMindSpore(std::span<const std::byte> bytes);
 

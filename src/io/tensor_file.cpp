@@ -24,9 +24,10 @@ constexpr std::string_view kEmptyZipMagic = "PK\x05\x06";
 constexpr std::string_view kLegacyMagic = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
 constexpr std::string_view kLegacyMagicInDigits = "L119547037146038801333356L\n";
 constexpr size_t kLegacyMagicWithin = 32;
+constexpr std::string_view kAtbMagic = "$Version=";
 constexpr std::string_view kPickleSuffix = "/data.pkl";
 constexpr std::string_view kReadable =
-    ".pt, .npy, .npz, .safetensors and MindSpore .ckpt files can be read";
+    ".pt, .npy, .npz, .safetensors, MindSpore .ckpt and ATB .bin files can be read";
 
 // The member P/data.pkl with the shortest folder name: deeper ones belong to something inside.
 const ZipEntry* FindDataPickle(const ZipArchive& archive) {
@@ -107,6 +108,8 @@ Status ReadTensorBytes(std::span<const std::byte> bytes, const TensorFile::Optio
   } else if (text.substr(0, kLegacyMagicWithin).find(kLegacyMagic) != std::string_view::npos ||
              text.starts_with(kLegacyMagicInDigits)) {
     status = ReadPtLegacy(bytes, contents);
+  } else if (text.starts_with(kAtbMagic)) {
+    status = ReadAtb(bytes, contents);
   } else if (LooksLikeMindSpore(bytes)) {
     status = ReadMindSpore(bytes, options, contents);
   } else if (text.size() > 8 && text[8] == '{') {
@@ -182,6 +185,8 @@ std::string_view TensorFileFormatName(TensorFileFormat format) {
       return "safetensors";
     case TensorFileFormat::kMindSpore:
       return "MindSpore checkpoint";
+    case TensorFileFormat::kAtb:
+      return "ATB dump";
   }
   return "";
 }
