@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -59,8 +60,10 @@ RankFolder NumberByNames(const fs::path& folder) {
   const fs::path named = Named(folder);
   const NumberedName own = ParseRankName(named.filename().string());
   rank.rank = own.number;
+  const NumberedName process = ParseProcessName(named.filename().string());
+  rank.process = process.number;
   // dump.json right in a step folder: no rank level at all.
-  const fs::path step = own.valid ? named.parent_path() : named;
+  const fs::path step = own.valid || process.valid ? named.parent_path() : named;
   rank.step = ParseStepName(step.filename().string()).number;
   return rank;
 }
@@ -80,13 +83,20 @@ Status AddStep(const fs::path& folder, std::vector<RankFolder>& ranks) {
     return {};
   }
   MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(folder));
-  for (const std::string& name : names) {
-    if (ParseRankName(name).valid) {
-      RankFolder rank = NumberByNames(folder / name);
-      if (LooksForDump(rank)) {
-        ranks.push_back(std::move(rank));
+  const auto add_where = [&](auto&& is_wanted) {
+    const size_t before = ranks.size();
+    for (const std::string& name : names) {
+      if (is_wanted(name)) {
+        RankFolder rank = NumberByNames(folder / name);
+        if (LooksForDump(rank)) {
+          ranks.push_back(std::move(rank));
+        }
       }
     }
+    return ranks.size() > before;
+  };
+  if (!add_where([](const std::string& name) { return ParseRankName(name).valid; })) {
+    add_where([](const std::string& name) { return ParseProcessName(name).valid; });
   }
   return {};
 }
@@ -176,6 +186,8 @@ NumberedName ParseRankName(std::string_view name) {
 
 NumberedName ParseStepName(std::string_view name) { return ParseNumbered(name, "step"); }
 
+NumberedName ParseProcessName(std::string_view name) { return ParseNumbered(name, "proc"); }
+
 Result<DumpLayout> FindDump(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
@@ -195,10 +207,10 @@ Result<DumpLayout> FindDump(const fs::path& path) {
   if (layout.ranks.empty()) {
     return NothingFound(path, names);
   }
-  std::stable_sort(layout.ranks.begin(), layout.ranks.end(),
-                   [](const RankFolder& a, const RankFolder& b) {
-                     return std::pair(a.step, a.rank) < std::pair(b.step, b.rank);
-                   });
+  std::stable_sort(
+      layout.ranks.begin(), layout.ranks.end(), [](const RankFolder& a, const RankFolder& b) {
+        return std::tuple(a.step, a.rank, a.process) < std::tuple(b.step, b.rank, b.process);
+      });
   return layout;
 }
 

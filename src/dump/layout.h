@@ -24,6 +24,9 @@ struct RankFolder {
   std::optional<int64_t> step;  // nullopt when the path given was below the step folder's level and
                                 // no parent is step{N}
   std::optional<int64_t> rank;  // nullopt for a folder named "rank" or a bare folder
+  // proc{pid}: a process that knew no rank when the folder was made. Looked for only where a step
+  // has no rank folder.
+  std::optional<int64_t> process;
   std::filesystem::path folder;
   bool has_dump = false;
   bool has_debug = false;
@@ -50,5 +53,6 @@ struct NumberedName {
 };
 NumberedName ParseRankName(std::string_view name);
 NumberedName ParseStepName(std::string_view name);
+NumberedName ParseProcessName(std::string_view name);  // "proc123"
 
 }  // namespace msprobe::dump

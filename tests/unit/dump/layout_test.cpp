@@ -29,6 +29,20 @@ TEST(ParseStepName, NeedsANumber) {
   EXPECT_FALSE(ParseStepName("steps1").valid);
 }
 
+TEST(FindDump, TakesProcessFoldersWhereAStepHasNoRank) {
+  const TemporaryFolder folder;
+  folder.Write("step0/proc123/dump.json", "{}");
+  folder.Write("step1/proc123/dump.json", "{}");
+  folder.Write("step1/rank0/dump.json", "{}");
+  const auto layout = FindDump(folder.path());
+  ASSERT_TRUE(layout.ok()) << layout.status().message();
+  ASSERT_EQ(layout->ranks.size(), 2U);
+  EXPECT_EQ(layout->ranks[0].process, 123);
+  EXPECT_EQ(layout->ranks[0].step, 0);
+  EXPECT_EQ(layout->ranks[1].rank, 0);
+  EXPECT_EQ(layout->ranks[1].process, std::nullopt);
+}
+
 class FindDumpTest : public ::testing::Test {
  protected:
   FindDumpTest() {
