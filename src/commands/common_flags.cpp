@@ -15,9 +15,17 @@ struct LegacyFlag {
   std::string_view long_form;
 };
 constexpr LegacyFlag kLegacyFlags[] = {
-    {"-cm", "--cell_mapping"},  {"-am", "--api_mapping"},     {"-dm", "--data_mapping"},
-    {"-lm", "--layer_mapping"}, {"-config", "--config-path"}, {"-tp", "--target_path"},
-    {"-gp", "--golden_path"},   {"-fm", "--fuzzy_match"},     {"-bp", "--benchmark_profiling_path"},
+    {"-cm", "--cell_mapping"},
+    {"-am", "--api_mapping"},
+    {"-dm", "--data_mapping"},
+    {"-lm", "--layer_mapping"},
+    {"-config", "--config-path"},
+    {"-tp", "--target_path"},
+    {"-gp", "--golden_path"},
+    {"-fm", "--fuzzy_match"},
+    {"-bp", "--benchmark_profiling_path"},
+    {"-da", "--diff_analyze"},
+    {"-tensor_log", "--is_print_compare_log"},
 };
 
 }  // namespace

@@ -47,6 +47,7 @@ void CompareCommand::AddMappingFlag(CLI::App& app, const std::string& flag,
 }
 
 void CompareCommand::Configure(CLI::App& app) {
+  app_ = &app;
   app.add_option("NPU_PATH", npu_path_,
                  "The dump under test: a dump.json, a rank, a step or a whole dump folder")
       ->type_name("");
@@ -55,8 +56,6 @@ void CompareCommand::Configure(CLI::App& app) {
   app.add_option("-i,--input_path", config_file_,
                  "compare.json naming npu_path and bench_path, instead of two paths")
       ->type_name("FILE");
-  app.add_option("--target_path", target_path_, "Same as NPU_PATH (also -tp)")->type_name("PATH");
-  app.add_option("--golden_path", golden_path_, "Same as BENCH_PATH (also -gp)")->type_name("PATH");
   AddOutputFlag(app, output_folder_, "Folder for the result files");
   AddFormatFlag(app, formats_, {"xlsx", "csv", "json"});
   app.add_option("--output-name", options_.output_name,
@@ -101,6 +100,7 @@ void CompareCommand::Configure(CLI::App& app) {
   app.add_flag("--allow-truncated", options_.allow_truncated,
                "Compare the complete entries of a file that ends early");
   AddThreadsFlag(app, options_.threads);
+  ConfigureLine26(app);
   app.footer(kExamples);
 }
 
@@ -134,8 +134,12 @@ Status CompareCommand::FillOptions(const Context& context) {
     }
     options_.npu_path = target_path_;
     options_.bench_path = golden_path_;
+    MSP_RETURN_IF_ERROR(FillLine26());
   }
-  options_.advisor = !compare_only_;
+  if (!options_.line26) {
+    MSP_RETURN_IF_ERROR(RefuseLine26Flags());
+  }
+  options_.advisor = !compare_only_ && !options_.line26;
   if (!output_folder_.empty()) {
     options_.output_folder = output_folder_;
   }
@@ -151,7 +155,7 @@ Status CompareCommand::FillOptions(const Context& context) {
   options_.cell_mapping = ToMappingFlag(cell_mapping_);
   options_.api_mapping = ToMappingFlag(api_mapping_);
   options_.layer_mapping = ToMappingFlag(layer_mapping_);
-  if (options_.framework == analysis::Framework::kPyTorch &&
+  if (!options_.line26 && options_.framework == analysis::Framework::kPyTorch &&
       (options_.cell_mapping.given || options_.api_mapping.given)) {
     return UsageError("cell and api mappings translate MindSpore names; they need -f mindspore");
   }
@@ -181,6 +185,9 @@ Status CompareCommand::CheckPaths() const {
 Result<ExitCode> CompareCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(FillOptions(context));
   MSP_ASSIGN_OR_RETURN(const analysis::CompareRun run, analysis::RunCompare(options_));
+  for (const std::string& line : run.log_lines) {
+    base::LogInfo(line);
+  }
   for (const std::string& warning : run.warnings) {
     base::LogWarning(warning);
   }
@@ -188,12 +195,18 @@ Result<ExitCode> CompareCommand::Run(const Context& context) {
   const bool findings = (fail_on_ == "error" && HasErrors(summary)) ||
                         (fail_on_ == "warning" && (HasErrors(summary) || HasWarnings(summary))) ||
                         (fail_on_ == "different" && HasDifferences(summary));
-  const ExitCode code = summary.failed_pairs > 0 ? ExitCode::kFailed
-                        : findings               ? ExitCode::kFindings
-                                                 : ExitCode::kDone;
+  // Some ranks of one side were not compared at all.
+  const bool incomplete =
+      options_.line26 && !(summary.npu_only.empty() && summary.bench_only.empty());
+  const ExitCode code = summary.failed_pairs > 0 || incomplete ? ExitCode::kFailed
+                        : findings                             ? ExitCode::kFindings
+                                                               : ExitCode::kDone;
   MSP_RETURN_IF_ERROR(analysis::WriteRunReports(options_, run, static_cast<int>(code)));
   if (!context.quiet) {
     std::fputs(analysis::ScreenReport(run.summary, {context.width, context.color}).c_str(), stdout);
+    for (const std::string& answer : run.answers) {
+      std::fputs((answer + "\n").c_str(), stdout);
+    }
   }
   return code;
 }

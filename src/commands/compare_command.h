@@ -30,6 +30,11 @@ class CompareCommand final : public Command {
                       bool needs_file, MappingArgument& argument);
   static analysis::MappingFlag ToMappingFlag(const MappingArgument& argument);
   Status FillOptions(const Context& context);
+  // The command line of the 26.x line: -tp and -gp.
+  void ConfigureLine26(CLI::App& app);
+  Status FillLine26();
+  // Flags of that command line next to another way of naming the dumps.
+  Status RefuseLine26Flags() const;
   Status CheckPaths() const;
 
   analysis::CompareOptions options_;
@@ -42,6 +47,15 @@ class CompareCommand final : public Command {
   std::vector<std::string> formats_;
   std::string fail_on_;
   bool compare_only_ = false;
+  CLI::App* app_ = nullptr;
+  std::string mode_ = "auto";  // -m
+  analysis::Line26Options line26_;
+  bool write_xlsx_ = false;  // --xlsx
+  bool consistent_check_ = false;
+  std::string backend_;
+  std::vector<std::string> valid_rows_;  // NAME=keyword
+  std::vector<int64_t> rank_ids_;
+  std::vector<int64_t> step_ids_;
   MappingArgument data_mapping_;
   MappingArgument cell_mapping_;
   MappingArgument api_mapping_;

@@ -44,7 +44,9 @@ kernels::TensorStats StatsOf(const TensorView& view) {
   return kernels::FinishStats(total);
 }
 
-ArraySummary Summarize(const TensorView& view) {
+}  // namespace
+
+ArraySummary SummarizeArray(const TensorView& view) {
   ArraySummary summary;
   summary.dtype = view.dtype;
   summary.shape = view.shape;
@@ -70,6 +72,8 @@ ArraySummary Summarize(const TensorView& view) {
   }
   return summary;
 }
+
+namespace {
 
 struct OpenedArray {
   std::optional<TensorFile> file;
@@ -162,10 +166,10 @@ ArrayPair CompareArrays(const std::filesystem::path& npu, const std::filesystem:
     }
   }
   if (npu_array.view != nullptr) {
-    pair.npu = Summarize(*npu_array.view);
+    pair.npu = SummarizeArray(*npu_array.view);
   }
   if (bench_array.view != nullptr) {
-    pair.bench = Summarize(*bench_array.view);
+    pair.bench = SummarizeArray(*bench_array.view);
   }
   pair.result = pair.npu && pair.bench ? ComputeRealMetrics(*npu_array.view, *bench_array.view)
                                        : UniformRealMetrics("unsupported", std::move(problem));

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -28,6 +29,12 @@ struct FolderTable {
   bool is_csv = false;           // a .csv without time stamp, else .xlsx
   bool styled_header = false;
   report::Table table;
+  // Of the rows, where the comparison tells: compared at all, of those equal, and of those apart by
+  // more than the noise of the dtype.
+  uint64_t compared = 0;
+  uint64_t identical = 0;
+  uint64_t differing = 0;
+  std::string first_differing;  // the first such row in a sentence; empty: none
 };
 
 struct FolderComparison {
@@ -43,6 +50,8 @@ struct ArraySummary {
   // are no elements.
   std::array<double, kStatCount> stats{};
 };
+
+ArraySummary SummarizeArray(const TensorView& view);
 
 struct ArrayPair {
   std::optional<ArraySummary> npu;  // nullopt: no such file, or unreadable (see message)

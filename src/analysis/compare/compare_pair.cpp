@@ -5,6 +5,11 @@
 #include <fmt/format.h>
 
 #include "src/analysis/compare/highlight.h"
+#include "src/analysis/compare/line26/judge.h"
+#include "src/analysis/compare/line26/row_mapping26.h"
+#include "src/analysis/compare/line26/statistics26.h"
+#include "src/analysis/compare/line26/tensor_changes.h"
+#include "src/analysis/compare/line26/training_inference.h"
 #include "src/analysis/compare/match.h"
 #include "src/analysis/compare/real_data.h"
 #include "src/analysis/compare/statistics.h"
@@ -60,10 +65,16 @@ void LoadConstruct(ComparedPair& pair) {
 
 Status LoadSides(const CompareOptions& options, const PairInput& input, base::ThreadPool& pool,
                  ComparedPair& pair) {
+  SideOptions side_options;
+  side_options.allow_truncated = options.allow_truncated;
+  side_options.edition = options.edition();
+  std::array<SideOptions, 2> of_side = {side_options, side_options};
+  if (options.line26 && options.line26->backend != TrainingBackend::kNone) {
+    of_side[0].keep_entry = ForwardPassFilter(options.line26->backend, options.line26->strict);
+  }
   std::array<Status, 2> statuses;
   pool.ParallelFor(2, [&](size_t item, size_t) {
-    Result<Side> side =
-        LoadSide(item == 0 ? input.npu_json : input.bench_json, options.allow_truncated);
+    Result<Side> side = LoadSide(item == 0 ? input.npu_json : input.bench_json, of_side[item]);
     if (side.ok()) {
       (item == 0 ? pair.npu : pair.bench) = *std::move(side);
     } else {
@@ -108,6 +119,8 @@ void CompareRows(const Side& npu, const Side& bench, CompareResult& result) {
       row.verdict = null_row ? Verdict::kPass : Verdict::kNotAvailable;
     } else if (result.mode == CompareMode::kMd5) {
       CompareChecksums(npu_row, bench.rows[row.pair.bench], row);
+    } else if (result.edition == Edition::k26) {
+      CompareStatistics26(npu_row, bench.rows[row.pair.bench], row);
     } else {
       CompareStatistics(npu_row, bench.rows[row.pair.bench], row);
     }
@@ -143,6 +156,40 @@ void DropFilteredRows(const CompareOptions& options, const Side& npu, MatchResul
       return !base::GlobMatch(options.name_filter, npu.rows[pair.npu].name);
     });
   }
+}
+
+Result<MatchResult> MatchRows(const CompareOptions& options, ComparedPair& pair) {
+  if (options.line26 && options.line26->backend != TrainingBackend::kNone) {
+    return MatchTrainingWithInference(options, pair.npu, pair.bench, pair.result);
+  }
+  MSP_ASSIGN_OR_RETURN(pair.mapping, options.line26
+                                         ? BuildRowMapping26(options, pair.npu, pair.bench)
+                                         : BuildRowMapping(options, pair.npu, pair.bench));
+  return options.fuzzy ? MatchFuzzily(pair.npu, pair.bench, pair.mapping)
+                       : MatchExactly(pair.npu, pair.bench, pair.mapping);
+}
+
+Status CompareTensors(const CompareOptions& options, base::ThreadPool& pool, ComparedPair& pair) {
+  if (!options.line26) {
+    CompareRealData(pair.npu, pair.bench, pool, options.quiet, pair.result);
+    return OkStatus();
+  }
+  MSP_ASSIGN_OR_RETURN(
+      const TensorChanges changes,
+      TensorChanges::Prepare(options, pair.npu, pair.bench, pair.result, pair.warnings));
+  CompareRealData(pair.npu, pair.bench, pool, options.quiet, pair.result,
+                  changes.empty() ? nullptr : &changes);
+  return OkStatus();
+}
+
+// Which frameworks the 26.x line compares with which.
+Status CheckFrameworks(const ComparedPair& pair) {
+  if (pair.npu.framework == Framework::kPyTorch && pair.bench.framework != Framework::kPyTorch) {
+    return MismatchError(fmt::format("{} comes from PyTorch, {} from MindSpore",
+                                     pair.npu.json_path.string(), pair.bench.json_path.string()))
+        .WithHint("the MindSpore dump must be the target (-tp)");
+  }
+  return OkStatus();
 }
 
 }  // namespace
@@ -189,12 +236,17 @@ Result<ComparedPair> ComparePair(const CompareOptions& options, const PairInput&
   MSP_RETURN_IF_ERROR(LoadStack(options, pair));
   LoadConstruct(pair);
   MSP_ASSIGN_OR_RETURN(pair.result.mode, DetectMode(pair.npu, pair.bench));
+  if (options.line26) {
+    MSP_RETURN_IF_ERROR(CheckFrameworks(pair));
+    if (options.line26->statistics_only && pair.result.mode == CompareMode::kRealData) {
+      pair.result.mode = CompareMode::kStatistics;
+    }
+  }
   pair.timings.load_seconds = SecondsSince(load_start);
 
   const Clock::time_point compare_start = Clock::now();
-  MSP_ASSIGN_OR_RETURN(pair.mapping, BuildRowMapping(options, pair.npu, pair.bench));
-  MatchResult matches = options.fuzzy ? MatchFuzzily(pair.npu, pair.bench, pair.mapping)
-                                      : MatchExactly(pair.npu, pair.bench, pair.mapping);
+  pair.result.edition = options.edition();
+  MSP_ASSIGN_OR_RETURN(MatchResult matches, MatchRows(options, pair));
   DropFilteredRows(options, pair.npu, matches);
   pair.result.bench_only_count = matches.bench_only_count;
   pair.result.rows.resize(matches.pairs.size());
@@ -202,13 +254,18 @@ Result<ComparedPair> ComparePair(const CompareOptions& options, const PairInput&
     pair.result.rows[i].pair = matches.pairs[i];
   }
   if (pair.result.mode == CompareMode::kRealData) {
-    CompareRealData(pair.npu, pair.bench, pool, options.quiet, pair.result);
+    MSP_RETURN_IF_ERROR(CompareTensors(options, pool, pair));
   } else {
     CompareRows(pair.npu, pair.bench, pair.result);
   }
   CountOutcomes(pair.result);
   AddRowNotes(options, pair.npu, pair.bench, pair.result);
-  HighlightRows(pair.npu, pair.bench, pair.result);
+  if (options.line26) {
+    JudgeCalls(pair.npu, pair.bench, {options.line26->strict, options.line26->backend},
+               pair.result);
+  } else {
+    HighlightRows(pair.npu, pair.bench, pair.result);
+  }
   pair.agrees = AgreeingRows(options, pair.npu, pair.bench, pair.result);
   pair.divergence = FindDivergence(options, pair.npu, pair.bench, pair.result,
                                    pair.stack ? &*pair.stack : nullptr,

@@ -82,14 +82,17 @@ class IdentityTable {
 
 MatchResult MatchFuzzily(const Side& npu, const Side& bench, const RowMapping& mapping) {
   const bool cross_framework = npu.framework != bench.framework;
+  const auto shape_of = [&](const SideRow& row) {
+    return mapping.ignore_shapes ? std::string_view() : row.shape;
+  };
   IdentityTable identities;
   std::vector<uint32_t> npu_ids(npu.rows.size());
   std::vector<uint32_t> bench_ids(bench.rows.size());
   for (uint32_t i = 0; i < npu.rows.size(); ++i) {
-    npu_ids[i] = identities.Of(mapping.keys[i], npu.rows[i].shape);
+    npu_ids[i] = identities.Of(mapping.keys[i], shape_of(npu.rows[i]));
   }
   for (uint32_t i = 0; i < bench.rows.size(); ++i) {
-    bench_ids[i] = identities.Of(bench.rows[i].name, bench.rows[i].shape);
+    bench_ids[i] = identities.Of(bench.rows[i].name, shape_of(bench.rows[i]));
   }
 
   MatchResult result;

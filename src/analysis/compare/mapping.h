@@ -20,8 +20,11 @@ namespace msprobe::analysis {
 struct RowMapping {
   // One key per NPU row, kept in `arena`, in the mapping file or in the side itself.
   std::vector<std::string_view> keys;
+  // One key per bench row; empty: the rows' own names.
+  std::vector<std::string_view> bench_keys;
   // True for data and layer mappings: rows pair by key alone, whatever their shapes and dtypes.
   bool by_key_only = false;
+  bool ignore_shapes = false;  // 26.x: shapes are compared, but decide no pair
   // Layer mapping: NPU row name -> bench row name or "N/A", in NPU order, for the
   // data_mapping_*.yaml by-product.
   std::vector<std::pair<std::string_view, std::string_view>> derived_data_mapping;

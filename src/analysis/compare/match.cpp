@@ -71,17 +71,21 @@ MatchResult MatchExactly(const Side& npu, const Side& bench, const RowMapping& m
   std::unordered_map<RowKey, uint32_t, RowKeyHash> first;
   std::unordered_map<std::string_view, uint32_t> first_of_name;
   std::vector<uint32_t> next(bench.rows.size(), kNoRow);
+  const bool without_shapes = mapping.by_key_only || mapping.ignore_shapes;
+  const auto bench_key = [&](uint32_t row) {
+    return mapping.bench_keys.empty() ? bench.rows[row].name : mapping.bench_keys[row];
+  };
   first.reserve(bench.rows.size());
   first_of_name.reserve(bench.rows.size());
   for (uint32_t i = static_cast<uint32_t>(bench.rows.size()); i-- > 0;) {
     const SideRow& row = bench.rows[i];
-    const auto [entry, inserted] = first.try_emplace(
-        RowKey{row.name, mapping.by_key_only ? std::string_view() : row.shape}, i);
+    const auto [entry, inserted] =
+        first.try_emplace(RowKey{bench_key(i), without_shapes ? std::string_view() : row.shape}, i);
     if (!inserted) {
       next[i] = entry->second;
       entry->second = i;
     }
-    first_of_name[row.name] = i;
+    first_of_name[bench_key(i)] = i;
   }
 
   MatchResult result;
@@ -90,8 +94,7 @@ MatchResult MatchExactly(const Side& npu, const Side& bench, const RowMapping& m
   for (uint32_t i = 0; i < npu.rows.size(); ++i) {
     const SideRow& row = npu.rows[i];
     const std::string_view key = mapping.keys[i];
-    const auto found =
-        first.find(RowKey{key, mapping.by_key_only ? std::string_view() : row.shape});
+    const auto found = first.find(RowKey{key, without_shapes ? std::string_view() : row.shape});
     if (found == first.end()) {
       const bool name_known = first_of_name.contains(key);
       result.pairs.push_back(

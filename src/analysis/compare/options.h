@@ -8,6 +8,9 @@
 
 namespace msprobe::analysis {
 
+// Which line of the Python tool a result follows: rows, metrics, verdicts and columns.
+enum class Edition : uint8_t { k8, k26 };
+
 enum class Framework { kUnknown, kPyTorch, kMindSpore };
 
 // A mapping flag: absent, given bare (the built-in table or an empty mapping), or given with a
@@ -15,6 +18,25 @@ enum class Framework { kUnknown, kPyTorch, kMindSpore };
 struct MappingFlag {
   bool given = false;
   std::filesystem::path file;  // empty: built-in
+};
+
+// The trainer of a comparison of training against inference.
+enum class TrainingBackend : uint8_t { kNone, kFsdp, kMegatron };
+
+// What only the command line of the 26.x line asks for: compare -tp TARGET -gp GOLDEN.
+struct Line26Options {
+  bool atb = false;  // -m atb: both paths are execution rounds of ATB dumps
+  // Judge and pair more carefully than the Python tool does; docs/compare.md lists what changes.
+  bool strict = false;
+  bool first_difference = false;  // -da: also the first differing call over all ranks
+  bool statistics_only = false;   // read no tensors: all that -da over folders needs
+  bool log_rows = false;          // -tensor_log: two log lines per row
+  TrainingBackend backend = TrainingBackend::kNone;  // --consistent_check
+  std::filesystem::path module_mapping;  // with a backend: YAML of training: inference modules
+  std::filesystem::path postprocess;     // YAML of calibration matrices; empty: none
+  // Further calls whose outputs are valid in their first rows only: part of the call's name, and
+  // the keyword argument whose sum is their number.
+  std::vector<std::pair<std::string, std::string>> valid_rows;
 };
 
 struct CompareOptions {
@@ -40,6 +62,10 @@ struct CompareOptions {
   std::vector<int64_t> step_ids;
   bool common_folders = false;  // MindSpore npy folder compare
   std::vector<std::pair<std::string, std::string>> common_map;
+
+  std::optional<Line26Options> line26;  // absent: tables of 8.1.1
+
+  Edition edition() const { return line26 ? Edition::k26 : Edition::k8; }
 
   std::filesystem::path output_folder = "./output";
   std::string

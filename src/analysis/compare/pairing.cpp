@@ -25,6 +25,9 @@ std::string PlaceText(const RankFolder& folder) {
   if (folder.step) {
     text = fmt::format("step{}/", *folder.step);
   }
+  if (folder.process) {
+    return text + fmt::format("proc{}", *folder.process);
+  }
   return text + (folder.rank ? fmt::format("rank{}", *folder.rank) : std::string("rank"));
 }
 
@@ -47,8 +50,9 @@ size_t RankCount(const DumpLayout& layout) {
 
 class Planner {
  public:
-  Planner(const DumpLayout& npu, const DumpLayout& bench)
-      : npu_(npu),
+  Planner(const DumpLayout& npu, const DumpLayout& bench, Edition edition)
+      : edition_(edition),
+        npu_(npu),
         bench_(bench),
         ignore_step_(StepCount(npu) == 1 && StepCount(bench) == 1),
         ignore_rank_(RankCount(npu) == 1 && RankCount(bench) == 1),
@@ -56,6 +60,9 @@ class Planner {
         name_ranks_(!ignore_rank_ || (npu.ranks.size() == 1 && IsAboveRank(npu))) {}
 
   PairingPlan Plan() {
+    if (edition_ == Edition::k26) {
+      NumberByPosition();
+    }
     std::map<StepRank, const RankFolder*> bench_folders;
     for (const RankFolder& folder : bench_.ranks) {
       bench_folders[KeyOf(folder)] = &folder;
@@ -84,8 +91,29 @@ class Planner {
   }
 
   StepRank KeyOf(const RankFolder& folder) const {
+    const auto renamed = renamed_.find(&folder);
+    const std::optional<int64_t>& rank =
+        renamed == renamed_.end() ? folder.rank : renamed->second->rank;
     return {ignore_step_ ? 0 : folder.step.value_or(kUnnumbered),
-            ignore_rank_ ? 0 : folder.rank.value_or(kUnnumbered)};
+            ignore_rank_ ? 0 : rank.value_or(kUnnumbered)};
+  }
+
+  // Jobs on other cards: ranks 2 and 3 here are ranks 0 and 1 there.
+  void NumberByPosition() {
+    const size_t count = npu_.ranks.size();
+    if (ignore_rank_ || !ignore_step_ || count != bench_.ranks.size()) {
+      return;
+    }
+    for (const RankFolder& npu : npu_.ranks) {
+      for (const RankFolder& bench : bench_.ranks) {
+        if (npu.rank == bench.rank) {
+          return;
+        }
+      }
+    }
+    for (size_t i = 0; i < count; ++i) {
+      renamed_[&bench_.ranks[i]] = &npu_.ranks[i];
+    }
   }
 
   void AddPairs(const RankFolder& npu, const RankFolder& bench, PairingPlan& plan) const {
@@ -93,7 +121,9 @@ class Planner {
       PlannedPair pair;
       pair.input = {npu.folder / file_name, bench.folder / file_name, npu.step, npu.rank};
       pair.is_debug = is_debug;
-      if (name_ranks_) {
+      if (npu.process) {
+        pair.rank_suffix = fmt::format("_proc{}", *npu.process);
+      } else if (name_ranks_) {
         pair.rank_suffix = npu.rank ? fmt::format("_rank{}", *npu.rank) : std::string("_rank");
       }
       if (several_steps_) {
@@ -114,13 +144,31 @@ class Planner {
     }
   }
 
+  const Edition edition_;
   const DumpLayout& npu_;
   const DumpLayout& bench_;
+  std::map<const RankFolder*, const RankFolder*>
+      renamed_;  // bench folders that take a rank's place
   const bool ignore_step_;
   const bool ignore_rank_;
   const bool several_steps_;
   const bool name_ranks_;
 };
+
+// Processes have no number that both sides share: one per side and step can pair, several cannot.
+Status CheckProcesses(const DumpLayout& layout) {
+  for (size_t i = 1; i < layout.ranks.size(); ++i) {
+    const RankFolder& folder = layout.ranks[i];
+    if (folder.process && layout.ranks[i - 1].step == folder.step) {
+      return UsageError(
+                 fmt::format("{} holds several process folders; which belong together cannot "
+                             "be told",
+                             folder.folder.parent_path().string()))
+          .WithHint("name one process folder on each side");
+    }
+  }
+  return OkStatus();
+}
 
 Result<PairingPlan> PlanFilePair(const DumpLayout& npu, const DumpLayout& bench) {
   if (npu.single_file_name != bench.single_file_name) {
@@ -140,7 +188,7 @@ Result<PairingPlan> PlanFilePair(const DumpLayout& npu, const DumpLayout& bench)
 }  // namespace
 
 Result<PairingPlan> PlanPairs(const std::filesystem::path& npu_path,
-                              const std::filesystem::path& bench_path) {
+                              const std::filesystem::path& bench_path, Edition edition) {
   MSP_ASSIGN_OR_RETURN(const DumpLayout npu, dump::FindDump(npu_path));
   MSP_ASSIGN_OR_RETURN(const DumpLayout bench, dump::FindDump(bench_path));
   if (npu.is_single_file && bench.is_single_file) {
@@ -150,7 +198,9 @@ Result<PairingPlan> PlanPairs(const std::filesystem::path& npu_path,
     return UsageError("one path is a file, the other a folder")
         .WithHint("name two files or two folders");
   }
-  PairingPlan plan = Planner(npu, bench).Plan();
+  MSP_RETURN_IF_ERROR(CheckProcesses(npu));
+  MSP_RETURN_IF_ERROR(CheckProcesses(bench));
+  PairingPlan plan = Planner(npu, bench, edition).Plan();
   if (plan.pairs.empty()) {
     return NotFoundError(fmt::format(
         "no step and rank of {} has a partner in {} (there: {}; here: {})", npu_path.string(),

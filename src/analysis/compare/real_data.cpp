@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -22,29 +23,33 @@ constexpr int64_t kChunkElements = int64_t{1} << 21U;
 
 struct OpenTensor {
   std::optional<TensorFile> file;
-  const NamedTensor* tensor = nullptr;
+  std::optional<tensor::TensorBuffer> changed;  // in place of the file
+  TensorView view;
 };
 
 Result<OpenTensor> OpenSide(const Side& side, std::string_view data_name,
                             std::vector<std::byte>* scratch) {
-  // A dump names files of its own folder; anything else is damage or an attack.
-  if (data_name.find('/') != std::string_view::npos || data_name == "..") {
-    return BadFormatError(fmt::format("the data_name \"{}\" is not a plain file name", data_name));
-  }
+  MSP_RETURN_IF_ERROR(CheckDataName(data_name));
   TensorFile::Options options;
   options.scratch = scratch;
   OpenTensor open;
   MSP_ASSIGN_OR_RETURN(open.file, TensorFile::Open(side.tensor_folder / data_name, options));
-  MSP_ASSIGN_OR_RETURN(open.tensor, open.file->Single());
-  MSP_RETURN_IF_ERROR(open.tensor->status);
+  MSP_ASSIGN_OR_RETURN(const NamedTensor* tensor, open.file->Single());
+  MSP_RETURN_IF_ERROR(tensor->status);
+  open.view = tensor->view;
   return open;
 }
 
 class RealDataComparison {
  public:
   RealDataComparison(const Side& npu, const Side& bench, base::ThreadPool& pool,
-                     CompareResult& result)
-      : npu_(npu), bench_(bench), pool_(pool), result_(result), scratch_(pool.thread_count() * 2) {}
+                     CompareResult& result, const TensorLoader* loader)
+      : npu_(npu),
+        bench_(bench),
+        pool_(pool),
+        result_(result),
+        loader_(loader),
+        scratch_(pool.thread_count() * 2) {}
 
   void Run(bool quiet) {
     const std::vector<size_t> rows = RowsWithFiles();
@@ -98,13 +103,26 @@ class RealDataComparison {
     return rows;
   }
 
+  Result<OpenTensor> OpenRow(bool of_npu, const SideRow& row, std::vector<std::byte>* scratch) {
+    if (loader_ != nullptr) {
+      MSP_ASSIGN_OR_RETURN(std::optional<tensor::TensorBuffer> changed, loader_->Load(of_npu, row));
+      if (changed) {
+        OpenTensor open;
+        open.changed = std::move(changed);
+        open.view = open.changed->view();
+        return open;
+      }
+    }
+    return OpenSide(of_npu ? npu_ : bench_, row.data_name, scratch);
+  }
+
   // Returns false, leaving the row alone, when the tensors are large and `large_too` is off.
   bool CompareRow(size_t index, size_t worker, bool large_too, uint64_t* bytes) {
     RowResult& row = result_.rows[index];
     const SideRow& npu_row = npu_.rows[row.pair.npu];
     const SideRow& bench_row = bench_.rows[row.pair.bench];
-    Result<OpenTensor> npu = OpenSide(npu_, npu_row.data_name, &scratch_[worker * 2]);
-    Result<OpenTensor> bench = OpenSide(bench_, bench_row.data_name, &scratch_[worker * 2 + 1]);
+    Result<OpenTensor> npu = OpenRow(true, npu_row, &scratch_[worker * 2]);
+    Result<OpenTensor> bench = OpenRow(false, bench_row, &scratch_[worker * 2 + 1]);
     if (!npu.ok() || !bench.ok()) {
       const Status& status = npu.ok() ? bench.status() : npu.status();
       RealMetrics metrics = UniformRealMetrics("unsupported", status.message() + " ");
@@ -112,9 +130,10 @@ class RealDataComparison {
       Fill(row, metrics);
       return true;
     }
-    const TensorView& n = npu->tensor->view;
-    const TensorView& b = bench->tensor->view;
-    if (std::optional<RealMetrics> early = RealMetricsWithoutSums(n, b)) {
+    const bool squeezed = result_.edition == Edition::k26;
+    const TensorView n = squeezed ? Squeezed(npu->view) : npu->view;
+    const TensorView b = squeezed ? Squeezed(bench->view) : bench->view;
+    if (std::optional<RealMetrics> early = RealMetricsWithoutSums(n, b, result_.edition)) {
       Fill(row, *std::move(early));
       return true;
     }
@@ -124,26 +143,29 @@ class RealDataComparison {
     }
     *bytes = n.size_bytes() + b.size_bytes();
     compared_bytes_ += *bytes;
-    const kernels::ComparePartial sums =
-        count > kLargeTensorElements ? SumsInChunks(*npu, *bench) : SumsOfRange(n, b, 0, count);
+    const kernels::ComparePartial sums = count > kLargeTensorElements
+                                             ? SumsInChunks(*npu, *bench, n, b)
+                                             : SumsOfRange(n, b, 0, count, result_.edition);
     Fill(row, RealMetricsFromSums(sums, n, b));
     return true;
   }
 
   // The chunks' sums are merged in order of position: the same bits with one thread or many.
-  kernels::ComparePartial SumsInChunks(OpenTensor& npu, OpenTensor& bench) {
-    const TensorView& n = npu.tensor->view;
-    const TensorView& b = bench.tensor->view;
+  kernels::ComparePartial SumsInChunks(OpenTensor& npu, OpenTensor& bench, const TensorView& n,
+                                       const TensorView& b) {
     const int64_t count = n.element_count();
     const auto chunks = static_cast<size_t>((count + kChunkElements - 1) / kChunkElements);
     std::vector<kernels::ComparePartial> partials(chunks);
     pool_.ParallelFor(chunks, [&](size_t chunk, size_t) {
       const int64_t first = static_cast<int64_t>(chunk) * kChunkElements;
       const int64_t step = std::min(kChunkElements, count - first);
-      partials[chunk] = SumsOfRange(n, b, first, step);
+      partials[chunk] = SumsOfRange(n, b, first, step, result_.edition);
       // Pages of a mapping count as our memory until they are let go.
-      npu.file->ReleasePages(n, first, step);
-      bench.file->ReleasePages(b, first, step);
+      for (const auto& [side, view] : {std::pair(&npu, &n), std::pair(&bench, &b)}) {
+        if (side->file) {
+          side->file->ReleasePages(*view, first, step);
+        }
+      }
     });
     kernels::ComparePartial total = partials[0];
     for (size_t chunk = 1; chunk < chunks; ++chunk) {
@@ -164,6 +186,7 @@ class RealDataComparison {
   const Side& bench_;
   base::ThreadPool& pool_;
   CompareResult& result_;
+  const TensorLoader* loader_;                   // may be null
   std::vector<std::vector<std::byte>> scratch_;  // two per worker
   std::mutex arena_mutex_;
   std::atomic<uint64_t> compared_bytes_{0};
@@ -171,9 +194,16 @@ class RealDataComparison {
 
 }  // namespace
 
+Status CheckDataName(std::string_view data_name) {
+  if (data_name.find('/') != std::string_view::npos || data_name == "..") {
+    return BadFormatError(fmt::format("the data_name \"{}\" is not a plain file name", data_name));
+  }
+  return OkStatus();
+}
+
 void CompareRealData(const Side& npu, const Side& bench, base::ThreadPool& pool, bool quiet,
-                     CompareResult& result) {
-  RealDataComparison(npu, bench, pool, result).Run(quiet);
+                     CompareResult& result, const TensorLoader* loader) {
+  RealDataComparison(npu, bench, pool, result, loader).Run(quiet);
 }
 
 }  // namespace msprobe::analysis

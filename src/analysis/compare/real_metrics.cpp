@@ -105,13 +105,34 @@ bool SameDTypeAfterWidening(DType npu, DType bench) {
 
 constexpr const char* kDTypeMessage = "The dtypes of NPU and bench tensor differ. ";
 
-RealMetrics ZeroDimensional(const TensorView& npu, const TensorView& bench) {
+kernels::RelativeArithmetic ArithmeticOf(Edition edition) {
+  return edition == Edition::k26 ? kernels::RelativeArithmetic::kAtLeastFloat32
+                                 : kernels::RelativeArithmetic::kOfDTypes;
+}
+
+// |(n - b) / b| of two single values in float32, unless one of them is float64; the epsilon of the
+// type is added to both where b is 0.
+double SingleRelativeError(const TensorView& npu, const TensorView& bench) {
+  const double n = ScalarValue(npu);
+  const double b = ScalarValue(bench);
+  if (npu.dtype == DType::kFloat64 || bench.dtype == DType::kFloat64) {
+    const double added = b == 0 ? kEpsilon : 0.0;
+    return std::fabs((n - b) / (b + added));
+  }
+  const float added = b == 0 ? std::numeric_limits<float>::epsilon() : 0.0F;
+  const float narrow_n = static_cast<float>(n) + added;
+  const float narrow_b = static_cast<float>(b) + added;
+  return static_cast<double>(std::fabs((narrow_n - narrow_b) / narrow_b));
+}
+
+RealMetrics ZeroDimensional(const TensorView& npu, const TensorView& bench, Edition edition) {
   const ComparePartial sums = [&] {
     std::array<std::byte, 16> n{};
     std::array<std::byte, 16> b{};
     tensor::CopyElements(npu, 0, 1, n.data());
     tensor::CopyElements(bench, 0, 1, b.data());
-    return kernels::CompareTensors(npu.dtype, n.data(), bench.dtype, b.data(), 1);
+    return kernels::CompareTensors(npu.dtype, n.data(), bench.dtype, b.data(), 1,
+                                   ArithmeticOf(edition));
   }();
   RealMetrics result = UniformRealMetrics(
       kUnsupported, "A 0-d tensor has no cosine, euclidean distance or error ratios. ");
@@ -124,6 +145,8 @@ RealMetrics ZeroDimensional(const TensorView& npu, const TensorView& bench) {
     const double b = ScalarValue(bench);
     absolute = std::fabs(n - b);
     relative = std::fabs((n - b) / b);
+  } else if (edition == Edition::k26) {
+    relative = SingleRelativeError(npu, bench);
   }
   result.metrics[kMaxAbsErr] = Rounded(absolute);
   result.metrics[kMaxRelativeErr] = Rounded(relative);
@@ -203,12 +226,13 @@ const std::byte* BlockBytes(const TensorView& view, int64_t first, int64_t count
 
 }  // namespace
 
-std::optional<RealMetrics> RealMetricsWithoutSums(const TensorView& npu, const TensorView& bench) {
+std::optional<RealMetrics> RealMetricsWithoutSums(const TensorView& npu, const TensorView& bench,
+                                                  Edition edition) {
   if (npu.element_count() == 0) {
     return UniformRealMetrics(kUnsupported, "The NPU tensor is empty. ");
   }
   if (npu.shape.empty() && bench.shape.empty()) {
-    return ZeroDimensional(npu, bench);
+    return ZeroDimensional(npu, bench, edition);
   }
   if (npu.shape != bench.shape) {
     return UniformRealMetrics("shape unmatched",
@@ -219,7 +243,7 @@ std::optional<RealMetrics> RealMetricsWithoutSums(const TensorView& npu, const T
 }
 
 kernels::ComparePartial SumsOfRange(const TensorView& npu, const TensorView& bench, int64_t first,
-                                    int64_t count) {
+                                    int64_t count, Edition edition) {
   thread_local std::vector<std::byte> npu_scratch;
   thread_local std::vector<std::byte> bench_scratch;
   ComparePartial total;
@@ -228,8 +252,8 @@ kernels::ComparePartial SumsOfRange(const TensorView& npu, const TensorView& ben
     const int64_t step = std::min(count - done, static_cast<int64_t>(kernels::kBlockElements));
     const std::byte* n = BlockBytes(npu, first + done, step, npu_scratch);
     const std::byte* b = BlockBytes(bench, first + done, step, bench_scratch);
-    const ComparePartial block =
-        kernels::CompareBlock(npu.dtype, n, bench.dtype, b, static_cast<size_t>(step));
+    const ComparePartial block = kernels::CompareBlock(
+        npu.dtype, n, bench.dtype, b, static_cast<size_t>(step), ArithmeticOf(edition));
     if (started) {
       kernels::MergeCompare(total, block);
     } else {
@@ -241,11 +265,24 @@ kernels::ComparePartial SumsOfRange(const TensorView& npu, const TensorView& ben
   return total;
 }
 
-RealMetrics ComputeRealMetrics(const TensorView& npu, const TensorView& bench) {
-  if (std::optional<RealMetrics> early = RealMetricsWithoutSums(npu, bench)) {
+RealMetrics ComputeRealMetrics(const TensorView& npu, const TensorView& bench, Edition edition) {
+  if (std::optional<RealMetrics> early = RealMetricsWithoutSums(npu, bench, edition)) {
     return *std::move(early);
   }
-  return RealMetricsFromSums(SumsOfRange(npu, bench, 0, npu.element_count()), npu, bench);
+  return RealMetricsFromSums(SumsOfRange(npu, bench, 0, npu.element_count(), edition), npu, bench);
+}
+
+TensorView Squeezed(const TensorView& view) {
+  TensorView squeezed = view;
+  squeezed.shape.clear();
+  squeezed.strides.clear();
+  for (size_t axis = 0; axis < view.shape.size(); ++axis) {
+    if (view.shape[axis] != 1) {
+      squeezed.shape.push_back(view.shape[axis]);
+      squeezed.strides.push_back(view.strides[axis]);
+    }
+  }
+  return squeezed;
 }
 
 Verdict RealVerdict(const std::array<Metric, kMetricSlots>& metrics) {

@@ -22,14 +22,18 @@ struct RealMetrics {
 // All six cells the same text: "unsupported", "shape unmatched", "N/A".
 RealMetrics UniformRealMetrics(std::string_view cell_text, std::string message);
 
+// The editions differ in relative errors only: 26.x computes them in float32 at least, and those of
+// single values always so unless one is float64.
+
 // The checks that need no sums, in order: an empty tensor, two 0-d tensors (which get their metrics
 // here), different shapes. nullopt: the sums over all elements decide.
-std::optional<RealMetrics> RealMetricsWithoutSums(const TensorView& npu, const TensorView& bench);
+std::optional<RealMetrics> RealMetricsWithoutSums(const TensorView& npu, const TensorView& bench,
+                                                  Edition edition = Edition::k8);
 
 // The sums over elements [first, first + count) of two tensors of equal shape, block by block;
 // memory is one block per side.
 kernels::ComparePartial SumsOfRange(const TensorView& npu, const TensorView& bench, int64_t first,
-                                    int64_t count);
+                                    int64_t count, Edition edition = Edition::k8);
 
 // Cells of two tensors of equal shape, at least one axis and one element, from the sums over all
 // their elements.
@@ -37,7 +41,11 @@ RealMetrics RealMetricsFromSums(const kernels::ComparePartial& sums, const Tenso
                                 const TensorView& bench);
 
 // All of the above in one thread.
-RealMetrics ComputeRealMetrics(const TensorView& npu, const TensorView& bench);
+RealMetrics ComputeRealMetrics(const TensorView& npu, const TensorView& bench,
+                               Edition edition = Edition::k8);
+
+// The same elements without the axes of size 1: what the 26.x line compares.
+TensorView Squeezed(const TensorView& view);
 
 // "Accuracy Reached or Not".
 Verdict RealVerdict(const std::array<Metric, kMetricSlots>& metrics);

@@ -92,11 +92,19 @@ struct RowResult {
   Distance distance;
 };
 
+// A bench row without partner that the table shows, too.
+struct BenchOnlyRow {
+  uint32_t before = 0;  // index into CompareResult::rows: the row it stands in front of
+  uint32_t bench = 0;   // index into Side::rows
+};
+
 // One json against one json.
 struct CompareResult {
   CompareMode mode = CompareMode::kStatistics;
+  Edition edition = Edition::k8;
   std::vector<RowResult> rows;  // in NPU order
   uint64_t bench_only_count = 0;
+  std::vector<BenchOnlyRow> shown_bench_only;  // training against inference; ascending
   uint64_t shape_mismatch_count = 0;
   uint64_t dtype_mismatch_count = 0;
   uint64_t compared_bytes = 0;  // tensor bytes read on both sides

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/compare/advisor.h"
+#include "src/analysis/compare/line26/result_table26.h"
 #include "src/analysis/compare/result_table.h"
 #include "src/base/files.h"
 #include "src/report/writers.h"
@@ -64,7 +65,10 @@ Result<std::vector<fs::path>> WriteTableFiles(const CompareOptions& options,
     written.push_back(WithEnding(stem, ".xlsx"));
     MSP_RETURN_IF_ERROR(report::WriteXlsx(written.back(), sheets, xlsx, pool));
   }
-  if (options.write_csv) {
+  if (options.write_csv && options.line26) {
+    MSP_ASSIGN_OR_RETURN(const std::vector<fs::path> parts, report::WriteCsvParts(stem, table));
+    written.insert(written.end(), parts.begin(), parts.end());
+  } else if (options.write_csv) {
     written.push_back(WithEnding(stem, ".csv"));
     MSP_RETURN_IF_ERROR(report::WriteCsv(written.back(), table));
   }
@@ -90,10 +94,11 @@ Result<std::vector<fs::path>> WriteResultFiles(const CompareOptions& options,
   if (options.only_different) {
     keep = DifferentRows(pair);
   }
+  const auto make_table = options.line26 ? MakeResultTable26 : MakeResultTable;
   const report::Table table =
-      MakeResultTable(pair.npu, pair.bench, pair.result,
-                      pair.show_stack_column && pair.stack ? &*pair.stack : nullptr,
-                      options.only_different ? &keep : nullptr);
+      make_table(pair.npu, pair.bench, pair.result,
+                 pair.show_stack_column && pair.stack ? &*pair.stack : nullptr,
+                 options.only_different ? &keep : nullptr);
   MSP_ASSIGN_OR_RETURN(
       std::vector<fs::path> written,
       WriteTableFiles(options, table,

@@ -1,12 +1,17 @@
 #include "src/analysis/compare/run_compare.h"
 
 #include <chrono>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "src/analysis/compare/common_folders.h"
 #include "src/analysis/compare/graph_folders.h"
 #include "src/analysis/compare/junit.h"
+#include "src/analysis/compare/line26/atb_compare.h"
+#include "src/analysis/compare/line26/difference_run.h"
+#include "src/analysis/compare/line26/plan26.h"
+#include "src/analysis/compare/line26/row_log.h"
 #include "src/analysis/compare/result_files.h"
 #include "src/analysis/compare/summary_json.h"
 #include "src/base/files.h"
@@ -37,11 +42,16 @@ class Runner {
       : options_(options),
         pool_(options.threads),
         stamp_(base::TimestampNow()),
-        start_(Clock::now()) {}
+        start_(Clock::now()) {
+    if (options.line26 && options.line26->first_difference) {
+      difference_run_.emplace(options.output_folder, stamp_);
+    }
+  }
 
   Result<CompareRun> Run() {
     MSP_RETURN_IF_ERROR(base::CreateFolders(options_.output_folder));
-    if (options_.rank_ids || options_.common_folders) {
+    const bool atb = options_.line26 && options_.line26->atb;
+    if (options_.rank_ids || options_.common_folders || atb) {
       MSP_RETURN_IF_ERROR(RunFolders());
     } else {
       MSP_RETURN_IF_ERROR(RunPairs());
@@ -54,7 +64,9 @@ class Runner {
 
  private:
   Status RunPairs() {
-    MSP_ASSIGN_OR_RETURN(PairingPlan plan, PlanPairs(options_.npu_path, options_.bench_path));
+    MSP_ASSIGN_OR_RETURN(PairingPlan plan, options_.line26
+                                               ? PlanPairs26(options_)
+                                               : PlanPairs(options_.npu_path, options_.bench_path));
     run_.summary.npu_only = std::move(plan.npu_only);
     run_.summary.bench_only = std::move(plan.bench_only);
     base::Progress progress("comparing", plan.pairs.size(), "ranks",
@@ -77,14 +89,22 @@ class Runner {
       run_.summary.pairs.push_back(std::move(summary));
       progress.Add();
     }
-    return {};
+    return difference_run_ ? difference_run_->Finish(run_.answers) : OkStatus();
   }
 
   Status RunPair(const PlannedPair& planned, PairSummary& summary) {
     MSP_ASSIGN_OR_RETURN(ComparedPair pair, ComparePair(options_, planned.input, pool_));
     const Clock::time_point write_start = Clock::now();
-    MSP_ASSIGN_OR_RETURN(std::vector<fs::path> files,
-                         WriteResultFiles(options_, planned, pair, stamp_, pool_));
+    std::vector<fs::path> files;
+    if (!options_.line26 || !options_.line26->statistics_only) {
+      MSP_ASSIGN_OR_RETURN(files, WriteResultFiles(options_, planned, pair, stamp_, pool_));
+    }
+    if (difference_run_ && !planned.is_debug) {
+      MSP_RETURN_IF_ERROR(difference_run_->Add(planned, pair, files));
+    }
+    if (options_.line26 && options_.line26->log_rows) {
+      AppendRowLog(pair, run_.log_lines);
+    }
     pair.timings.write_seconds = SecondsSince(write_start);
     summary = SummarizePair(planned, pair);
     summary.files = std::move(files);
@@ -98,9 +118,10 @@ class Runner {
 
   // MindSpore folders without a dump.json: tables only.
   Status RunFolders() {
-    MSP_ASSIGN_OR_RETURN(FolderComparison comparison, options_.rank_ids
-                                                          ? CompareGraphFolders(options_, pool_)
-                                                          : CompareCommonFolders(options_, pool_));
+    const auto compare = options_.rank_ids         ? CompareGraphFolders
+                         : options_.common_folders ? CompareCommonFolders
+                                                   : CompareAtb;
+    MSP_ASSIGN_OR_RETURN(FolderComparison comparison, compare(options_, pool_));
     for (const FolderTable& table : comparison.tables) {
       const fs::path folder = options_.output_folder / table.folder;
       MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
@@ -108,6 +129,13 @@ class Runner {
       summary.npu_path = (options_.npu_path / table.folder).string();
       summary.bench_path = (options_.bench_path / table.folder).string();
       summary.counts.rows = table.table.row_count();
+      summary.counts.matched = table.compared;
+      summary.counts.identical = table.identical;
+      summary.counts.agreeing = table.compared - table.differing;
+      summary.counts.differing = table.differing;
+      if (!table.first_differing.empty()) {
+        run_.answers.push_back("First differing row: " + table.first_differing);
+      }
       if (table.is_csv) {
         summary.files.push_back(folder / (table.name + ".csv"));
         MSP_RETURN_IF_ERROR(report::WriteCsv(summary.files[0], table.table));
@@ -129,6 +157,7 @@ class Runner {
   const std::string stamp_;
   const Clock::time_point start_;
   CompareRun run_;
+  std::optional<DifferenceRun> difference_run_;
 };
 
 }  // namespace

@@ -14,6 +14,8 @@ namespace msprobe::analysis {
 struct CompareRun {
   RunSummary summary;
   std::vector<std::string> warnings;
+  std::vector<std::string> answers;    // of -da: one line per step
+  std::vector<std::string> log_lines;  // of -tensor_log
 };
 
 // Not ok when nothing could be compared at all. A pair that fails among several is recorded in its

@@ -23,6 +23,8 @@ constexpr int kMaxDepth = 10;
 constexpr std::string_view kNoFile = "-1";
 constexpr std::string_view kNoneText = "None";
 constexpr std::string_view kNoChecksum = "N/A";
+constexpr std::string_view kPointToPointClass = "torch.distributed.P2POp";
+constexpr std::string_view kPlaceArguments[] = {"src", "dst", "group_src", "group_dst"};
 
 struct Section {
   std::string_view key;
@@ -84,7 +86,7 @@ int StateOrder(RowState state) {
 
 class RowBuilder {
  public:
-  explicit RowBuilder(Side& side) : side_(side) {}
+  RowBuilder(Side& side, Edition edition) : side_(side), edition_(edition) {}
 
   Status AddEntry(std::string_view name, const EntryTree& tree) {
     const uint32_t entry_index = static_cast<uint32_t>(side_.entries.size());
@@ -166,6 +168,10 @@ class RowBuilder {
       });
       return;
     }
+    if (edition_ == Edition::k26 && TextMember(tree, index, "class_type") == kPointToPointClass) {
+      AddPointToPoint(tree, index, depth, state);
+      return;
+    }
     const uint32_t type = tree.Find(index, "type");
     if (type != EntryTree::kNone && tree[type].kind == NodeKind::kText) {
       AddLeaf(tree, index, tree[type].text, state);
@@ -175,6 +181,24 @@ class RowBuilder {
       const Segment segment(path_, tree[child].key);
       Walk(tree, child, depth + 1, state);
     });
+  }
+
+  // One row, of the tensor sent or received.
+  void AddPointToPoint(const EntryTree& tree, uint32_t index, int depth, RowState state) {
+    const uint32_t tensor = tree.Find(index, "tensor");
+    if (tensor == EntryTree::kNone) {
+      return;
+    }
+    const size_t first = side_.rows.size();
+    Walk(tree, tensor, depth + 1, state);
+    const auto text = [&](std::string_view key) {
+      const uint32_t child = tree.Find(index, key);
+      return child == EntryTree::kNone ? kNoneText : side_.Intern(json::PythonStr(tree, child));
+    };
+    for (size_t row = first; row < side_.rows.size(); ++row) {
+      side_.rows[row].point_to_point = static_cast<uint32_t>(side_.point_to_point.size()) + 1;
+    }
+    side_.point_to_point.push_back({text("op"), text("peer")});
   }
 
   SideRow& AddRow(std::string_view name, RowState section_state) {
@@ -260,6 +284,7 @@ class RowBuilder {
                               : data_name.substr(0, dot),
                           state);
     row.data_name = data_name.empty() ? kNoFile : side_.Keep(data_name);
+    row.requires_grad = RequiresGradOf(tree, index);
     const uint32_t dtype = tree.Find(index, "dtype");
     const uint32_t value = tree.Find(index, "value");
     if (dtype != EntryTree::kNone && !IsFalseLike(tree[dtype])) {
@@ -276,6 +301,9 @@ class RowBuilder {
       FillValueLeaf(tree, index, type, value, row);
     }
     const std::string_view md5 = TextMember(tree, index, "md5");
+    if (edition_ == Edition::k26 && AddPlaceTexts(tree, index, type, value, row)) {
+      return;
+    }
     if (!md5.empty()) {
       row.md5 = side_.Keep(md5);
     } else {
@@ -287,6 +315,40 @@ class RowBuilder {
         NoteFormula(row.name, tree[value].text);
       }
     }
+  }
+
+  static RequiresGrad RequiresGradOf(const EntryTree& tree, uint32_t index) {
+    const uint32_t child = tree.Find(index, "requires_grad");
+    if (child == EntryTree::kNone) {
+      return RequiresGrad::kAbsent;
+    }
+    if (tree[child].kind != NodeKind::kBool) {
+      return RequiresGrad::kNone;
+    }
+    return tree[child].boolean ? RequiresGrad::kTrue : RequiresGrad::kFalse;
+  }
+
+  // Ranks and groups of ranks are places, not numbers: texts in every column, checksum included.
+  bool AddPlaceTexts(const EntryTree& tree, uint32_t index, std::string_view type, uint32_t value,
+                     SideRow& row) {
+    uint32_t place = EntryTree::kNone;
+    if (type == "torch.ProcessGroup") {
+      place = tree.Find(index, "group_ranks");
+    } else if (IsPlaceArgument(row.name)) {
+      place = value;
+    }
+    if (place == EntryTree::kNone) {
+      return false;
+    }
+    row.stats.fill(TextStat(json::PythonStr(tree, place)));
+    row.md5 = row.stats[0].text;
+    return true;
+  }
+
+  static bool IsPlaceArgument(std::string_view row_name) {
+    const std::string_view last = row_name.substr(row_name.rfind('.') + 1);
+    return std::find(std::begin(kPlaceArguments), std::end(kPlaceArguments), last) !=
+           std::end(kPlaceArguments);
   }
 
   void FillValueLeaf(const EntryTree& tree, uint32_t index, std::string_view type, uint32_t value,
@@ -352,6 +414,7 @@ class RowBuilder {
   }
 
   Side& side_;
+  const Edition edition_;
   std::string path_;
   uint32_t entry_ = 0;
   bool below_parameters_grad_ = false;
@@ -366,22 +429,31 @@ std::string_view Side::Intern(std::string_view text) {
   return found != interned_.end() ? *found : *interned_.insert(arena_->Keep(text)).first;
 }
 
-Result<Side> LoadSide(const std::filesystem::path& json_path, bool allow_truncated) {
+Result<Side> LoadSide(const std::filesystem::path& json_path, const SideOptions& options) {
   Side side;
   side.json_path = json_path;
   side.tensor_folder = json_path.parent_path() / dump::kTensorFolderName;
   side.is_debug = json_path.filename() == dump::kDebugFileName;
-  RowBuilder builder(side);
-  dump::ReadOptions options;
-  options.allow_truncated = allow_truncated;
-  MSP_ASSIGN_OR_RETURN(
-      side.header,
-      dump::ReadDumpFile(json_path, options, [&](std::string_view name, const EntryTree& entry) {
-        return builder.AddEntry(name, entry);
-      }));
+  RowBuilder builder(side, options.edition);
+  dump::ReadOptions read_options;
+  read_options.allow_truncated = options.allow_truncated;
+  MSP_ASSIGN_OR_RETURN(side.header,
+                       dump::ReadDumpFile(json_path, read_options,
+                                          [&](std::string_view name, const EntryTree& entry) {
+                                            return options.keep_entry && !options.keep_entry(name)
+                                                       ? OkStatus()
+                                                       : builder.AddEntry(name, entry);
+                                          }));
   side.framework = side.header.framework == "pytorch"     ? Framework::kPyTorch
                    : side.header.framework == "mindspore" ? Framework::kMindSpore
                                                           : builder.seen_framework();
+  if (options.edition == Edition::k26) {
+    if (side.header.framework == "mindtorch") {
+      side.framework = Framework::kMindSpore;
+    } else if (side.framework == Framework::kUnknown) {
+      side.framework = Framework::kPyTorch;
+    }
+  }
   if (side.header.recovery) {
     side.warnings.push_back(
         fmt::format("{}: the capture did not come to its end; its log gave {} entries",

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,6 +20,9 @@
 #include "src/report/table.h"
 
 namespace msprobe::analysis {
+
+// What a dump says about autograd: whether a leaf has the field, and its value.
+enum class RequiresGrad : uint8_t { kAbsent, kFalse, kTrue, kNone };
 
 enum class StatKind : uint8_t { kNone, kNumber, kInteger, kBool, kText };
 
@@ -49,8 +53,10 @@ struct SideRow {
   // Why the row is shown but not compared (unknown name form, nested too deep); empty when nothing
   // is wrong.
   std::string_view problem;
-  bool is_tensor = false;     // a leaf with a dtype
-  std::string_view api_name;  // dump::RowName::api_name
+  bool is_tensor = false;  // a leaf with a dtype
+  RequiresGrad requires_grad = RequiresGrad::kAbsent;
+  uint32_t point_to_point = 0;  // index into Side::point_to_point plus 1; 0: none
+  std::string_view api_name;    // dump::RowName::api_name
 };
 
 struct SideEntry {
@@ -69,6 +75,13 @@ struct Side {
   bool has_md5 = false;
   std::vector<SideEntry> entries;  // in file order
   std::vector<SideRow> rows;
+  // Of batched point-to-point calls: what a torch.distributed.P2POp says besides its tensor. Read
+  // for Edition::k26 only.
+  struct PointToPoint {
+    std::string_view operation;  // "isend"
+    std::string_view peer;       // "1"
+  };
+  std::vector<PointToPoint> point_to_point;
   std::vector<std::string>
       warnings;  // entries nested too deep, names of unknown form, suspicious texts
 
@@ -81,6 +94,14 @@ struct Side {
   std::unordered_set<std::string_view> interned_;
 };
 
-Result<Side> LoadSide(const std::filesystem::path& json_path, bool allow_truncated);
+struct SideOptions {
+  bool allow_truncated = false;
+  // With k26 arguments named src, dst, group_src and group_dst and process groups are texts, and a
+  // P2POp is one row.
+  Edition edition = Edition::k8;
+  // Entries to leave out; called in file order. Null: none.
+  std::function<bool(std::string_view entry_name)> keep_entry;
+};
+Result<Side> LoadSide(const std::filesystem::path& json_path, const SideOptions& options = {});
 
 }  // namespace msprobe::analysis

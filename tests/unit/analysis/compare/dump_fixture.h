@@ -46,8 +46,7 @@ inline std::string CallText(std::string_view name, std::string_view input,
 inline Side SideFromEntries(std::string_view entries, std::string_view task = "statistics",
                             std::string_view framework = "pytorch") {
   const TemporaryFolder folder;
-  Result<Side> side =
-      LoadSide(folder.Write("dump.json", DumpText(entries, task, framework)), false);
+  Result<Side> side = LoadSide(folder.Write("dump.json", DumpText(entries, task, framework)));
   EXPECT_TRUE(side.ok()) << side.status().message();
   return side.ok() ? *std::move(side) : Side();
 }

@@ -87,5 +87,35 @@ TEST(PlanPairs, SaysSoWhenNothingPairs) {
   EXPECT_EQ(plan.status().code(), StatusCode::kNotFound);
 }
 
+TEST(PlanPairs, PairsOtherRankNumbersByPositionFor26Only) {
+  const TemporaryFolder folder;
+  for (const char* rank : {"0", "1"}) {
+    AddRank(folder, std::string("npu/rank") + rank);
+  }
+  for (const char* rank : {"2", "3"}) {
+    AddRank(folder, std::string("gpu/rank") + rank);
+  }
+  const Result<PairingPlan> plan =
+      PlanPairs(folder.path() / "npu", folder.path() / "gpu", Edition::k26);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  ASSERT_EQ(plan->pairs.size(), 2u);
+  EXPECT_EQ(plan->pairs[1].rank_suffix, "_rank1");
+  EXPECT_EQ(plan->pairs[1].input.bench_json.parent_path().filename(), "rank3");
+  EXPECT_FALSE(PlanPairs(folder.path() / "npu", folder.path() / "gpu").ok());
+}
+
+TEST(PlanPairs, PairsTheOnlyProcessOfEachSide) {
+  const TemporaryFolder folder;
+  AddRank(folder, "npu/step0/proc12");
+  AddRank(folder, "gpu/step0/proc34");
+  const PairingPlan plan = Plan(folder, "npu/step0", "gpu/step0");
+  ASSERT_EQ(plan.pairs.size(), 1u);
+  EXPECT_EQ(plan.pairs[0].rank_suffix, "_proc12");
+  AddRank(folder, "gpu/step0/proc35");
+  const Result<PairingPlan> several =
+      PlanPairs(folder.path() / "npu/step0", folder.path() / "gpu/step0");
+  EXPECT_EQ(several.status().code(), StatusCode::kUsage);
+}
+
 }  // namespace
 }  // namespace msprobe::analysis

@@ -1,0 +1,423 @@
+#include "src/analysis/compare/line26/atb_compare.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "msprobe/tensor_file.h"
+
+#include "src/analysis/compare/real_metrics.h"
+#include "src/base/number_text.h"
+#include "src/base/strings.h"
+#include "src/kernels/convert.h"
+#include "src/report/readers.h"
+#include "src/tensor/tensor_buffer.h"
+
+namespace msprobe::analysis {
+namespace {
+
+namespace fs = std::filesystem;
+using report::Cell;
+
+constexpr const char* kStatisticFile = "statistic.csv";
+constexpr std::string_view kNotAvailable = "N/A";
+constexpr std::string_view kDumpFolder = "atb_dump_data";
+// Of a tensor path, the parts from atb_dump_data on that the round folder stands for.
+constexpr size_t kRoundParts = 4;
+constexpr size_t kLimitBytes = size_t{16} << 30U;
+
+// The columns of statistic.csv, by position.
+enum Column : uint8_t {
+  kDevice,
+  kExecution,
+  kOpName,
+  kOpType,
+  kOpId,
+  kDirection,
+  kIndex,
+  kDType,
+  kFormat,
+  kShape,
+  kMaximum,
+  kMinimum,
+  kMeanValue,
+  kNormValue,
+  kTensorPath,
+  kColumnCount
+};
+
+struct Record {
+  std::string key;
+  std::array<std::string, kColumnCount> cells;
+};
+
+struct Round {
+  fs::path folder;
+  std::vector<Record> records;                     // by first occurrence of the key
+  std::unordered_map<std::string, size_t> by_key;  // a later row of the same key counts
+  bool has_tensors = false;
+};
+
+// "0_Layer/2_Linear/input.0": the ids along the path beside the names; nullopt when they do not
+// belong together.
+std::optional<std::string> KeyOf(const std::array<std::string, kColumnCount>& cells) {
+  const std::vector<std::string_view> names = base::Split(cells[kOpName], '/');
+  const std::vector<std::string_view> ids = base::Split(cells[kOpId], '_');
+  if (names.size() != ids.size()) {
+    return std::nullopt;
+  }
+  std::string key;
+  for (size_t i = 0; i < names.size(); ++i) {
+    key += fmt::format("{}_{}/", ids[i], names[i]);
+  }
+  return key + cells[kDirection] + "." + cells[kIndex];
+}
+
+Result<Round> ReadRound(const fs::path& folder, std::vector<std::string>& warnings) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    return UsageError(folder.string() + " is no folder")
+        .WithHint("-m atb compares the folders of two execution rounds, each with statistic.csv");
+  }
+  Round round;
+  round.folder = folder;
+  MSP_ASSIGN_OR_RETURN(const report::Table table, report::ReadCsv(folder / kStatisticFile));
+  size_t skipped = 0;
+  for (size_t i = 0; i < table.row_count(); ++i) {
+    const std::span<const Cell> row = table.row(i);
+    const auto is_filled = [](const Cell& cell) { return cell.kind() != report::CellKind::kEmpty; };
+    if (row.size() != kColumnCount || !is_filled(row[kTensorPath])) {
+      ++skipped;
+      continue;
+    }
+    Record record;
+    for (size_t column = 0; column < kColumnCount; ++column) {
+      record.cells[column] = report::CellText(row[column]);
+    }
+    if (round.records.empty()) {
+      round.has_tensors = record.cells[kTensorPath] != kNotAvailable;
+    }
+    std::optional<std::string> key = KeyOf(record.cells);
+    if (!key) {
+      ++skipped;
+      continue;
+    }
+    record.key = *std::move(key);
+    const auto [known, is_new] = round.by_key.try_emplace(record.key, round.records.size());
+    if (is_new) {
+      round.records.push_back(std::move(record));
+    } else {
+      round.records[known->second] = std::move(record);
+    }
+  }
+  if (skipped > 0) {
+    warnings.push_back(fmt::format("{}: {} left out, they are not of the known form",
+                                   (folder / kStatisticFile).string(),
+                                   base::Plural(skipped, "row")));
+  }
+  if (round.records.empty()) {
+    return BadFormatError((folder / kStatisticFile).string() + " holds no row of the known form");
+  }
+  return round;
+}
+
+// The path as recorded on another machine, below the folder given.
+Result<fs::path> TensorPath(const Round& round, const std::string& recorded) {
+  const size_t at = recorded.find(kDumpFolder);
+  if (at == std::string::npos) {
+    return BadFormatError(
+        fmt::format("the tensor path \"{}\" has no part {}", recorded, kDumpFolder));
+  }
+  const std::vector<std::string_view> parts =
+      base::Split(std::string_view(recorded).substr(at), '/');
+  fs::path path = round.folder;
+  if (parts.size() <= kRoundParts) {
+    return BadFormatError(fmt::format("the tensor path \"{}\" ends too early", recorded));
+  }
+  for (const std::string_view part : std::span(parts).subspan(kRoundParts)) {
+    if (part == ".." || part.empty()) {
+      return BadFormatError(fmt::format("the tensor path \"{}\" leaves its folder", recorded));
+    }
+    path /= part;
+  }
+  return path;
+}
+
+// Integers and float64 are compared as float32, as the statistics of the dump were computed.
+Result<tensor::TensorBuffer> ReadAsFloat(const fs::path& path) {
+  MSP_ASSIGN_OR_RETURN(TensorFile file, TensorFile::Open(path, {}));
+  MSP_ASSIGN_OR_RETURN(const NamedTensor* tensor, file.Single());
+  MSP_RETURN_IF_ERROR(tensor->status);
+  MSP_ASSIGN_OR_RETURN(tensor::TensorBuffer values,
+                       tensor::MakeContiguous(tensor->view, kLimitBytes));
+  const DTypeKind kind = GetDTypeInfo(tensor->view.dtype).kind;
+  const bool integer = kind == DTypeKind::kSigned || kind == DTypeKind::kUnsigned;
+  if (!integer && tensor->view.dtype != DType::kFloat64) {
+    return values;
+  }
+  tensor::TensorBuffer narrow(DType::kFloat32, tensor->view.shape);
+  std::vector<double> wide(static_cast<size_t>(tensor->view.element_count()));
+  kernels::WidenToDouble(tensor->view.dtype, values.view().bytes(), wide);
+  auto* out = reinterpret_cast<float*>(narrow.mutable_bytes().data());
+  std::transform(wide.begin(), wide.end(), out,
+                 [](double value) { return static_cast<float>(value); });
+  return narrow;
+}
+
+struct TensorRow {
+  std::array<std::string, 6> metrics;
+  std::array<std::string, kStatCount> target;
+  std::array<std::string, kStatCount> golden;
+  Distance distance;
+  double noise = 0;
+  std::string problem;
+};
+
+std::string NumberText(double value) {
+  return std::isnan(value) ? std::string(kNotAvailable) : base::PythonFloatRepr(value);
+}
+
+std::array<std::string, kStatCount> StatTexts(const TensorView& view) {
+  std::array<std::string, kStatCount> texts;
+  texts.fill(std::string(kNotAvailable));
+  if (view.shape.empty() || view.element_count() == 0) {
+    return texts;
+  }
+  const ArraySummary summary = SummarizeArray(view);
+  if (view.dtype == DType::kBool) {
+    texts[kMax] = summary.stats[kMax] != 0 ? "True" : "False";
+    texts[kMin] = summary.stats[kMin] != 0 ? "True" : "False";
+    return texts;
+  }
+  for (size_t i = 0; i < kStatCount; ++i) {
+    texts[i] = NumberText(summary.stats[i]);
+  }
+  return texts;
+}
+
+// What rounding alone may cause: a few units in the last place of the coarser dtype.
+double NoiseOf(DType a, DType b) {
+  constexpr double kUnits = 16;
+  const auto epsilon = [](DType dtype) {
+    switch (dtype) {
+      case DType::kFloat16:
+        return 0x1p-10;
+      case DType::kBFloat16:
+        return 0x1p-7;
+      case DType::kFloat8E4M3FN:
+      case DType::kFloat8E5M2:
+        return 0x1p-2;
+      default:
+        return 0x1p-23;
+    }
+  };
+  return kUnits * std::max(epsilon(a), epsilon(b));
+}
+
+std::string MetricText(const Metric& metric) {
+  return metric.kind == MetricKind::kText ? std::string(base::Trim(metric.text))
+                                          : base::PythonFloatRepr(metric.number);
+}
+
+TensorRow CompareTensorRow(const Round& target, const Record& t, const Round& golden,
+                           const Record& g) {
+  TensorRow row;
+  row.metrics.fill(std::string(kNotAvailable));
+  row.target.fill(std::string(kNotAvailable));
+  row.golden.fill(std::string(kNotAvailable));
+  const auto read = [](const Round& round, const Record& record) -> Result<tensor::TensorBuffer> {
+    MSP_ASSIGN_OR_RETURN(const fs::path path, TensorPath(round, record.cells[kTensorPath]));
+    return ReadAsFloat(path);
+  };
+  const Result<tensor::TensorBuffer> n = read(target, t);
+  const Result<tensor::TensorBuffer> b = read(golden, g);
+  if (n.ok()) {
+    row.target = StatTexts(n->view());
+  }
+  if (b.ok()) {
+    row.golden = StatTexts(b->view());
+  }
+  if (!n.ok() || !b.ok()) {
+    row.problem = n.ok() ? b.status().message() : n.status().message();
+    return row;
+  }
+  const RealMetrics metrics = ComputeRealMetrics(n->view(), b->view(), Edition::k26);
+  for (size_t i = 0; i < row.metrics.size(); ++i) {
+    row.metrics[i] = MetricText(metrics.metrics[i]);
+  }
+  row.distance = metrics.distance;
+  row.noise = NoiseOf(n->view().dtype, b->view().dtype);
+  return row;
+}
+
+struct StatisticRow {
+  std::array<std::string, kStatCount> difference;
+  std::array<std::string, kStatCount> relative;
+  Distance distance;
+};
+
+StatisticRow CompareStatisticRow(const Record& t, const Record& g) {
+  StatisticRow row;
+  for (size_t i = 0; i < kStatCount; ++i) {
+    const std::optional<double> n = base::ParseDouble(t.cells[kMaximum + i]);
+    const std::optional<double> b = base::ParseDouble(g.cells[kMaximum + i]);
+    row.difference[i] = row.relative[i] = kNotAvailable;
+    if (!n || !b) {
+      continue;
+    }
+    const double difference = *n - *b;
+    row.distance.comparable = true;
+    row.distance.nonfinite_differs =
+        row.distance.nonfinite_differs || std::isfinite(*n) != std::isfinite(*b);
+    if (std::isnan(difference)) {
+      continue;
+    }
+    row.difference[i] = base::PythonFloatRepr(difference);
+    if (difference == 0) {
+      row.relative[i] = "0.0";
+    } else if (*b != 0) {
+      row.relative[i] = base::PythonFloatRepr(std::fabs(difference / *b * 100));
+    }
+    const double scale = std::max(std::fabs(*n), std::fabs(*b));
+    row.distance.relative =
+        std::max(row.distance.relative, scale > 0 ? std::fabs(difference) / scale : 0.0);
+    row.distance.absolute = std::max(row.distance.absolute, std::fabs(difference));
+  }
+  row.distance.identical =
+      row.distance.comparable && row.distance.absolute == 0 && !row.distance.nonfinite_differs;
+  return row;
+}
+
+std::vector<std::string> Columns(bool tensors) {
+  std::vector<std::string> columns;
+  const auto both = [&](std::string_view name) {
+    columns.push_back(fmt::format("Target {}", name));
+    columns.push_back(fmt::format("Golden {}", name));
+  };
+  for (const char* name :
+       {"Data Name", "Device and PID", "Execution Count", "Data Type", "Data Shape"}) {
+    both(name);
+  }
+  constexpr const char* kStats[] = {"Max", "Min", "Mean", "Norm"};
+  if (tensors) {
+    columns.insert(columns.end(), {"Cosine", "Euc Distance", "Max Absolute Err", "Max Relative Err",
+                                   "One Thousandth Err Ratio", "Five Thousandth Err Ratio"});
+  } else {
+    for (const char* stat : kStats) {
+      columns.push_back(fmt::format("{} Diff", stat));
+    }
+    for (const char* stat : kStats) {
+      columns.push_back(fmt::format("Relative Err of {}(%)", stat));
+    }
+  }
+  for (const char* stat : kStats) {
+    both(stat);
+  }
+  return columns;
+}
+
+void CountRow(const Distance& distance, double noise, const std::string& key, FolderTable& out) {
+  if (!distance.comparable) {
+    return;
+  }
+  ++out.compared;
+  if (distance.identical) {
+    ++out.identical;
+  } else if (distance.nonfinite_differs || !(distance.relative <= noise)) {
+    if (out.differing++ == 0) {
+      out.first_differing =
+          distance.nonfinite_differs
+              ? fmt::format("{}: NaN or infinity on one side only", key)
+              : fmt::format("{}: apart by {:.1e} of its size", key, distance.relative);
+    }
+  }
+}
+
+}  // namespace
+
+Result<FolderComparison> CompareAtb(const CompareOptions& options, base::ThreadPool& pool) {
+  FolderComparison comparison;
+  MSP_ASSIGN_OR_RETURN(const Round target, ReadRound(options.npu_path, comparison.warnings));
+  MSP_ASSIGN_OR_RETURN(const Round golden, ReadRound(options.bench_path, comparison.warnings));
+  if (target.has_tensors != golden.has_tensors) {
+    return MismatchError(fmt::format("{} holds {}, {} holds {}", target.folder.string(),
+                                     target.has_tensors ? "tensors" : "statistics",
+                                     golden.folder.string(),
+                                     golden.has_tensors ? "tensors" : "statistics"))
+        .WithHint("dump both sides with the same task");
+  }
+  std::vector<std::pair<const Record*, const Record*>> pairs;
+  for (const Record& record : target.records) {
+    const auto found = golden.by_key.find(record.key);
+    if (found != golden.by_key.end()) {
+      pairs.emplace_back(&record, &golden.records[found->second]);
+    }
+  }
+  if (pairs.empty()) {
+    return MismatchError(fmt::format("{} and {} have no tensor of one name", target.folder.string(),
+                                     golden.folder.string()));
+  }
+  const bool tensors = target.has_tensors;
+  std::vector<TensorRow> rows(tensors ? pairs.size() : 0);
+  pool.ParallelFor(rows.size(), [&](size_t i, size_t) {
+    rows[i] = CompareTensorRow(target, *pairs[i].first, golden, *pairs[i].second);
+  });
+  FolderTable out;
+  out.name = tensors ? "atb_tensor_compare_result" : "atb_stats_compare_result";
+  out.table = report::Table("Sheet", Columns(tensors));
+  std::vector<Cell> cells;
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    const auto& [t, g] = pairs[i];
+    cells.clear();
+    const auto add = [&](std::string_view text) { cells.push_back(out.table.KeepText(text)); };
+    add(t->key);
+    add(g->key);
+    for (const Column column : {kDevice, kExecution, kDType, kShape}) {
+      add(t->cells[column]);
+      add(g->cells[column]);
+    }
+    if (tensors) {
+      for (const std::string& text : rows[i].metrics) {
+        add(text);
+      }
+      for (size_t stat = 0; stat < kStatCount; ++stat) {
+        add(rows[i].target[stat]);
+        add(rows[i].golden[stat]);
+      }
+      CountRow(rows[i].distance, rows[i].noise, t->key, out);
+      if (!rows[i].problem.empty()) {
+        comparison.warnings.push_back(fmt::format("{}: {}", t->key, rows[i].problem));
+      }
+    } else {
+      const StatisticRow row = CompareStatisticRow(*t, *g);
+      for (const std::string& text : row.difference) {
+        add(text);
+      }
+      for (const std::string& text : row.relative) {
+        add(text);
+      }
+      for (size_t stat = 0; stat < kStatCount; ++stat) {
+        add(t->cells[kMaximum + stat]);
+        add(g->cells[kMaximum + stat]);
+      }
+      // The csv holds six digits or so.
+      CountRow(row.distance, 1e-4, t->key, out);
+    }
+    out.table.AddRow(cells);
+  }
+  comparison.tables.push_back(std::move(out));
+  return comparison;
+}
+
+}  // namespace msprobe::analysis

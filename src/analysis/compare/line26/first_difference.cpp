@@ -1,0 +1,482 @@
+#include "src/analysis/compare/line26/first_difference.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/analysis/compare/line26/result_table26.h"
+#include "src/analysis/compare/line26/statistics26.h"
+#include "src/analysis/compare/line26/value_text.h"
+#include "src/analysis/compare/result_table.h"
+#include "src/base/number_text.h"
+#include "src/base/strings.h"
+#include "src/json/writer.h"
+
+namespace msprobe::analysis {
+namespace {
+
+// A relative error of an output beyond this makes its call a differing one.
+constexpr double kLargeErrorPercent = 50;
+
+constexpr std::string_view kIgnoredParts[] = {"Torch.empty", "Torch.fill", "Tensor.__setitem__"};
+constexpr std::string_view kCommunicationPrefixes[] = {"Distributed", "Mint.distributed",
+                                                       "MintDistributed", "Communication"};
+constexpr std::string_view kCommunicationWords[] = {
+    "send", "recv", "broadcast", "reduce", "gather", "scatter", "isend", "irecv", "all_to_all"};
+constexpr std::string_view kNone = "None";
+
+template <size_t kSize>
+bool ContainsAny(std::string_view text, const std::string_view (&parts)[kSize]) {
+  return std::any_of(std::begin(parts), std::end(parts), [&](std::string_view part) {
+    return text.find(part) != std::string_view::npos;
+  });
+}
+
+bool IsCommunicationName(std::string_view name) {
+  return std::any_of(std::begin(kCommunicationPrefixes), std::end(kCommunicationPrefixes),
+                     [&](std::string_view prefix) { return name.starts_with(prefix); }) &&
+         ContainsAny(name, kCommunicationWords);
+}
+
+// "all_reduce" of "Distributed.all_reduce.0.forward".
+std::string ApiOf(std::string_view name) {
+  const std::vector<std::string_view> parts = base::Split(name, '.');
+  return parts.size() < 3 ? std::string() : std::string(parts[parts.size() - 3]);
+}
+
+size_t FieldCount(std::string_view name) { return base::Split(name, '.').size(); }
+
+// Results of a fused attention that hold nothing but the state of its random generator.
+bool IsRandomState(std::string_view row_name) {
+  return row_name.find("npu_fusion_attention") != std::string_view::npos &&
+         (row_name.ends_with(".output.4") || row_name.ends_with(".output.5"));
+}
+
+bool OutputDiffers(CompareMode mode, const SideRow& npu, const SideRow* bench,
+                   const RowResult& row) {
+  if (IsRandomState(npu.name)) {
+    return false;
+  }
+  if (mode == CompareMode::kMd5) {
+    return bench != nullptr && npu.md5 != bench->md5;
+  }
+  for (const StatMetric metric : {kMaxRel, kMinRel, kMeanRel, kNormRel}) {
+    const Metric& error = row.metrics[metric];
+    if (error.kind == MetricKind::kPercent && error.number > kLargeErrorPercent) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string_view StateName(dump::RowState state) {
+  return state == dump::RowState::kKwargs ? dump::RowStateName(dump::RowState::kInput)
+                                          : dump::RowStateName(state);
+}
+
+void PutStatistic(json::Writer& json, const StatValue& stat) {
+  const report::Cell cell = StatisticCell(stat);
+  switch (cell.kind()) {
+    case report::CellKind::kInteger:
+      json.Int(cell.integer());
+      break;
+    case report::CellKind::kNumber:
+      json.Float(cell.number());
+      break;
+    default:
+      if (stat.kind == StatKind::kBool) {
+        json.Bool(stat.boolean);
+      } else if (stat.kind == StatKind::kNumber) {
+        // The reader of this file is the Python tool, which writes infinities bare.
+        if (stat.number != stat.number) {
+          json.Text("Nan");
+        } else {
+          json.Float(stat.number);
+        }
+      } else {
+        json.Text(cell.text());
+      }
+  }
+}
+
+std::string MetricText(const Metric& metric) {
+  switch (metric.kind) {
+    case MetricKind::kNumber:
+      return base::PythonFloatRepr(metric.number);
+    case MetricKind::kPercent:
+      return base::PythonFloatRepr(metric.number) + '%';
+    case MetricKind::kText:
+      break;
+  }
+  return std::string(metric.text);
+}
+
+constexpr const char* kStatNames[] = {"max", "min", "mean", "l2norm"};
+
+class Recorder {
+ public:
+  Recorder(const ComparedPair& pair, int64_t rank)
+      : pair_(pair),
+        mode_(pair.result.mode == CompareMode::kMd5 ? CompareMode::kMd5 : CompareMode::kStatistics),
+        metric_names_(MetricColumns(mode_)),
+        with_stack_(pair.show_stack_column && pair.stack),
+        json_(record_.json, -1) {
+    record_.calls.rank = rank;
+  }
+
+  RankRecord Run() {
+    const std::vector<RowResult>& rows = pair_.result.rows;
+    json_.BeginObject();
+    for (size_t first = 0; first < rows.size();) {
+      const uint32_t entry = pair_.npu.rows[rows[first].pair.npu].entry;
+      size_t end = first;
+      while (end < rows.size() && pair_.npu.rows[rows[end].pair.npu].entry == entry) {
+        ++end;
+      }
+      if (FieldCount(pair_.npu.entries[entry].name) >= 4) {
+        AddCall(entry, first, end);
+      }
+      first = end;
+    }
+    json_.EndObject();
+    return std::move(record_);
+  }
+
+ private:
+  const SideRow* BenchOf(const RowResult& row) const {
+    return row.pair.bench == kNoRow ? nullptr : &pair_.bench.rows[row.pair.bench];
+  }
+
+  void AddCall(uint32_t entry, size_t first, size_t end) {
+    RankCall call;
+    call.name = pair_.npu.entries[entry].name;
+    call.is_ignored = ContainsAny(call.name, kIgnoredParts);
+    call.is_communication = IsCommunicationName(call.name);
+    std::vector<RowResult> rows(pair_.result.rows.begin() + static_cast<std::ptrdiff_t>(first),
+                                pair_.result.rows.begin() + static_cast<std::ptrdiff_t>(end));
+    for (RowResult& row : rows) {
+      const SideRow& npu = pair_.npu.rows[row.pair.npu];
+      const SideRow* bench = BenchOf(row);
+      if (bench == nullptr) {
+        row.metrics.fill(Metric::Text(kNoValue));
+      } else if (mode_ == CompareMode::kStatistics) {
+        CompareStatistics26(npu, *bench, row);
+      }
+      if (npu.state == dump::RowState::kOutput && OutputDiffers(mode_, npu, bench, row)) {
+        call.is_same = false;
+      }
+    }
+    if (call.is_communication) {
+      DescribeCommunication(rows, call);
+    }
+    const std::vector<std::string>* frames = with_stack_ ? pair_.stack->Find(call.name) : nullptr;
+    WriteCall(call, rows, frames);
+    if (!call.is_same) {
+      DescribeDifference(rows, frames, call);
+    }
+    record_.calls.calls.push_back(std::move(call));
+  }
+
+  void DescribeCommunication(const std::vector<RowResult>& rows, RankCall& call) {
+    call.api = ApiOf(call.name);
+    const bool sends = call.api == "send" || call.api == "isend";
+    const bool receives = call.api == "recv" || call.api == "irecv";
+    for (const RowResult& row : rows) {
+      const SideRow& npu = pair_.npu.rows[row.pair.npu];
+      const std::string_view argument = npu.name.substr(npu.name.rfind('.') + 1);
+      const std::string_view value =
+          npu.stats[kMax].kind == StatKind::kText ? npu.stats[kMax].text : std::string_view();
+      if (argument == "group") {
+        call.group = value;
+      } else if ((sends && (argument == "dst" || argument == "group_dst")) ||
+                 (receives && (argument == "src" || argument == "group_src"))) {
+        call.peer = value;
+      } else if ((sends || receives) && argument == "1" &&
+                 npu.stats[kMax].kind == StatKind::kInteger && call.peer.empty()) {
+        call.peer = std::to_string(npu.stats[kMax].integer);
+      }
+    }
+    if ((sends || receives) && !call.peer.empty()) {
+      call.transfer = sends ? TransferSide::kSend : TransferSide::kReceive;
+    }
+  }
+
+  void PutStack(const std::vector<std::string>* frames, json::Writer& json) const {
+    json.BeginArray();
+    for (const std::string& frame : *frames) {
+      json.Text(frame);
+    }
+    json.EndArray();
+  }
+
+  void WriteCall(const RankCall& call, const std::vector<RowResult>& rows,
+                 const std::vector<std::string>* frames) {
+    json_.Key(call.name);
+    json_.BeginObject();
+    json_.Member("is_same", call.is_same);
+    json_.Key("op_items");
+    json_.BeginArray();
+    for (size_t i = 0; i < rows.size(); ++i) {
+      WriteRow(call, rows[i], i == 0 ? frames : nullptr);
+    }
+    json_.EndArray();
+    json_.EndObject();
+  }
+
+  void WriteRow(const RankCall& call, const RowResult& row,
+                const std::vector<std::string>* frames) {
+    const SideRow& npu = pair_.npu.rows[row.pair.npu];
+    const SideRow* bench = BenchOf(row);
+    const auto both = [&](const char* npu_key, const char* bench_key, auto&& text_of) {
+      json_.Member(npu_key, text_of(npu));
+      json_.Member(bench_key, bench == nullptr ? kNoValue : text_of(*bench));
+    };
+    json_.BeginObject();
+    both("NPU Name", "Bench Name", [](const SideRow& side) { return side.name; });
+    both("NPU Dtype", "Bench Dtype", [](const SideRow& side) { return side.dtype; });
+    both("NPU Tensor Shape", "Bench Tensor Shape", [](const SideRow& side) { return side.shape; });
+    both("NPU Requires_grad", "Bench Requires_grad", RequiresGradText);
+    if (mode_ == CompareMode::kMd5) {
+      both("NPU MD5", "BENCH MD5", [](const SideRow& side) { return side.md5; });
+    } else {
+      for (size_t i = 0; i < metric_names_.size(); ++i) {
+        json_.Member(metric_names_[i], MetricText(row.metrics[i]));
+      }
+      for (size_t i = 0; i < kStatCount; ++i) {
+        json_.Key(std::string("NPU ") + kStatNames[i]);
+        PutStatistic(json_, npu.stats[i]);
+      }
+      for (size_t i = 0; i < kStatCount; ++i) {
+        json_.Key(std::string("Bench ") + kStatNames[i]);
+        if (bench == nullptr) {
+          json_.Text(kNoValue);
+        } else {
+          PutStatistic(json_, bench->stats[i]);
+        }
+      }
+    }
+    const std::string_view bench_grad = bench == nullptr ? kNoValue : RequiresGradText(*bench);
+    json_.Member("Requires_grad Consistent", RequiresGradText(npu) == bench_grad);
+    json_.Member("Result", mode_ == CompareMode::kMd5 ? ChecksumWord(npu, bench) : "");
+    json_.Member("Err_message", "");
+    if (with_stack_) {
+      json_.Key("NPU_Stack_Info");
+      if (frames == nullptr) {
+        json_.Text(kNoValue);
+      } else {
+        PutStack(frames, json_);
+      }
+    }
+    json_.Member("state", StateName(npu.state));
+    json_.Member("api_origin_name", call.name);
+    const auto place = [](const Side& side, const SideRow* row_of) -> Side::PointToPoint {
+      return row_of == nullptr || row_of->point_to_point == 0
+                 ? Side::PointToPoint{kNone, kNone}
+                 : side.point_to_point[row_of->point_to_point - 1];
+    };
+    const Side::PointToPoint npu_place = place(pair_.npu, &npu);
+    const Side::PointToPoint bench_place = place(pair_.bench, bench);
+    json_.Member("NPU P2POp op", npu_place.operation);
+    json_.Member("Bench P2POp op", bench_place.operation);
+    json_.Member("NPU P2POp peer", npu_place.peer);
+    json_.Member("Bench P2POp peer", bench_place.peer);
+    json_.EndObject();
+  }
+
+  static std::string_view ChecksumWord(const SideRow& npu, const SideRow* bench) {
+    if (bench == nullptr) {
+      return kNoValue;
+    }
+    return npu.md5 == bench->md5 ? "pass" : "Different";
+  }
+
+  void DescribeDifference(const std::vector<RowResult>& rows,
+                          const std::vector<std::string>* frames, RankCall& call) const {
+    json::Writer json(call.data_info, -1);
+    json.BeginObject();
+    for (const bool outputs : {false, true}) {
+      json.Key(outputs ? "output" : "input");
+      json.BeginObject();
+      for (const RowResult& row : rows) {
+        const SideRow& npu = pair_.npu.rows[row.pair.npu];
+        const dump::RowState wanted = outputs ? dump::RowState::kOutput : dump::RowState::kInput;
+        const bool is_input = npu.state == dump::RowState::kKwargs;
+        if (npu.state != wanted && !(is_input && !outputs)) {
+          continue;
+        }
+        json.Key(npu.name);
+        json.BeginObject();
+        if (mode_ == CompareMode::kMd5) {
+          json.Member("NPU MD5", npu.md5);
+        } else {
+          for (size_t i = 0; i < kStatCount; ++i) {
+            json.Key(std::string("NPU ") + kStatNames[i]);
+            PutStatistic(json, npu.stats[i]);
+          }
+          json.Member("NPU P2POp peer",
+                      npu.point_to_point == 0
+                          ? kNone
+                          : pair_.npu.point_to_point[npu.point_to_point - 1].peer);
+        }
+        json.EndObject();
+      }
+      json.EndObject();
+    }
+    json.EndObject();
+    call.stack_info = "null";
+    if (frames != nullptr) {
+      call.stack_info.clear();
+      json::Writer stack(call.stack_info, -1);
+      PutStack(frames, stack);
+    }
+  }
+
+  const ComparedPair& pair_;
+  const CompareMode mode_;
+  const std::vector<std::string> metric_names_;
+  const bool with_stack_;
+  RankRecord record_;
+  json::Writer json_;
+};
+
+bool IsCandidate(const RankCall& call) { return !call.is_same && !call.is_ignored; }
+
+// How many communications a call of each rank has behind it, where calls that belong together have
+// the number of the first rank's.
+class Layers {
+ public:
+  explicit Layers(const std::vector<RankCalls>& ranks) {
+    for (const RankCalls& rank : ranks) {
+      std::map<Key, size_t> seen;
+      std::vector<size_t> layers;
+      for (const RankCall& call : rank.calls) {
+        if (!call.is_communication) {
+          continue;
+        }
+        const Key key = KeyOf(rank.rank, call);
+        const auto [shared, is_new] =
+            shared_.try_emplace(std::pair(key, seen[key]++), layers.size());
+        layers.push_back(shared->second);
+      }
+      of_rank_.push_back(std::move(layers));
+    }
+  }
+
+  size_t Of(size_t rank, size_t communication) const { return of_rank_[rank][communication]; }
+
+ private:
+  // (api of the sender, "from>to" or the group)
+  using Key = std::pair<std::string, std::string>;
+
+  static Key KeyOf(int64_t rank, const RankCall& call) {
+    if (call.transfer == TransferSide::kNone) {
+      return {call.name.substr(call.name.rfind('.') + 1) + call.api, call.group};
+    }
+    const std::string own = std::to_string(rank);
+    const bool immediate = call.api.starts_with('i');
+    return {immediate ? "isend" : "send",
+            call.transfer == TransferSide::kSend ? own + ">" + call.peer : call.peer + ">" + own};
+  }
+
+  std::map<std::pair<Key, size_t>, size_t> shared_;
+  std::vector<std::vector<size_t>> of_rank_;
+};
+
+// Per rank the first candidate of calls [begin, end).
+void AddFirstCandidate(const RankCalls& rank, size_t index, size_t begin, size_t end,
+                       std::vector<FirstDifference>& found) {
+  for (size_t call = begin; call < end; ++call) {
+    if (IsCandidate(rank.calls[call])) {
+      found.push_back({index, call});
+      return;
+    }
+  }
+}
+
+std::vector<FirstDifference> SearchDuring(const std::vector<RankCalls>& ranks) {
+  const Layers layers(ranks);
+  std::vector<FirstDifference> found;
+  std::pair<size_t, size_t> smallest = {SIZE_MAX, SIZE_MAX};
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const std::vector<RankCall>& calls = ranks[rank].calls;
+    const size_t communications = static_cast<size_t>(std::count_if(
+        calls.begin(), calls.end(), [](const RankCall& call) { return call.is_communication; }));
+    size_t communication = 0;  // the next one
+    size_t position = 0;       // calls since the one before
+    for (size_t call = 0; call < calls.size() && communication < communications; ++call) {
+      const std::pair place = {layers.Of(rank, communication), position};
+      if (IsCandidate(calls[call])) {
+        if (place < smallest) {
+          smallest = place;
+          found.clear();
+        }
+        if (place == smallest) {
+          found.push_back({rank, call});
+        }
+      }
+      if (calls[call].is_communication) {
+        ++communication;
+        position = 0;
+      } else if (!calls[call].is_ignored) {
+        ++position;
+      }
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+RankRecord RecordRank(const ComparedPair& pair, int64_t rank) { return Recorder(pair, rank).Run(); }
+
+std::vector<FirstDifference> FindFirstDifferences(const std::vector<RankCalls>& ranks) {
+  std::vector<FirstDifference> found;
+  const auto is_communication = [](const RankCall& call) { return call.is_communication; };
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const std::vector<RankCall>& calls = ranks[rank].calls;
+    const auto first = std::find_if(calls.begin(), calls.end(), is_communication);
+    AddFirstCandidate(ranks[rank], rank, 0, static_cast<size_t>(first - calls.begin()), found);
+  }
+  if (found.empty()) {
+    found = SearchDuring(ranks);
+  }
+  if (found.empty()) {
+    for (size_t rank = 0; rank < ranks.size(); ++rank) {
+      const std::vector<RankCall>& calls = ranks[rank].calls;
+      const auto last = std::find_if(calls.rbegin(), calls.rend(), is_communication);
+      AddFirstCandidate(ranks[rank], rank, static_cast<size_t>(calls.rend() - last), calls.size(),
+                        found);
+    }
+  }
+  return found;
+}
+
+std::string FirstDifferenceJson(const std::vector<RankCalls>& ranks,
+                                const std::vector<FirstDifference>& found) {
+  std::string text;
+  json::Writer json(text, -1);
+  json.BeginObject();
+  for (size_t i = 0; i < found.size();) {
+    json.Key(fmt::format("rank_{}", ranks[found[i].rank].rank));
+    json.BeginArray();
+    const size_t rank = found[i].rank;
+    for (; i < found.size() && found[i].rank == rank; ++i) {
+      const RankCall& call = ranks[rank].calls[found[i].call];
+      json.BeginObject();
+      json.Member("op_name", call.name);
+      json.Key("data_info");
+      json.Raw(call.data_info);
+      json.Key("stack_info");
+      json.Raw(call.stack_info);
+      json.EndObject();
+    }
+    json.EndArray();
+  }
+  json.EndObject();
+  return text;
+}
+
+}  // namespace msprobe::analysis

@@ -1,0 +1,63 @@
+// -da: the first call that differs, over all ranks, with the files that the Python tool writes
+// about it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/compare/compare_pair.h"
+
+namespace msprobe::analysis {
+
+// Where a call sends data to or receives it from.
+enum class TransferSide : uint8_t { kNone, kSend, kReceive };
+
+// One call of one rank, as the search sees it. Texts are copies: the sides are gone by then.
+struct RankCall {
+  std::string name;
+  bool is_same = true;  // no output differs
+  bool is_ignored = false;
+  bool is_communication = false;
+  std::string api;  // of communication calls: "all_reduce"
+  TransferSide transfer = TransferSide::kNone;
+  std::string peer;        // of point-to-point calls: the other rank's number
+  std::string group;       // of collectives: the ranks as the dump spells them; empty: all
+  std::string data_info;   // JSON object; of differing calls
+  std::string stack_info;  // JSON list or null
+};
+
+struct RankCalls {
+  int64_t rank = 0;
+  std::vector<RankCall> calls;  // in file order
+};
+
+// What the search needs of a compared pair, and the text of its compare_result_rank<N>.json:
+// {call: {"is_same", "op_items": [row, ...]}}. Compares statistics or checksums, also of dumps with
+// tensors.
+struct RankRecord {
+  RankCalls calls;
+  std::string json;
+};
+RankRecord RecordRank(const ComparedPair& pair, int64_t rank);
+
+struct FirstDifference {
+  size_t rank = 0;  // index into the ranks searched
+  size_t call = 0;  // index into RankCalls::calls
+};
+
+// In this order, the first that finds anything: the first differing call of each rank before its
+// first communication; then, over all ranks, the differing calls with the smallest number of
+// communications before them; then the first differing call behind the last communication of each
+// rank. Empty when nothing differs.
+std::vector<FirstDifference> FindFirstDifferences(const std::vector<RankCalls>& ranks);
+
+// {"rank_<N>": [{"op_name", "data_info", "stack_info"}]}
+std::string FirstDifferenceJson(const std::vector<RankCalls>& ranks,
+                                const std::vector<FirstDifference>& found);
+
+}  // namespace msprobe::analysis

@@ -1,0 +1,433 @@
+#include "src/analysis/compare/line26/judge.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/analysis/compare/line26/value_text.h"
+#include "src/base/strings.h"
+#include "src/json/writer.h"
+
+namespace msprobe::analysis {
+namespace {
+
+// Calls whose values say nothing: memory as found, copies and casts that are meant to differ.
+constexpr std::string_view kUnjudged[] = {"empty",     "empty_like",        "numpy",
+                                          "to",        "__setitem__",       "empty_with_format",
+                                          "new_empty", "new_empty_strided", "empty_strided"};
+// Their inputs are buffers to be filled.
+constexpr std::string_view kFillingCalls[] = {"_reduce_scatter_base", "_all_gather_base",
+                                              "all_to_all_single", "batch_isend_irecv"};
+
+// Limits; every comparison with them is strict.
+constexpr double kSmallInputError = 0.1;
+constexpr double kLargeOutputError = 0.5;
+constexpr double kGoodInputRatio = 0.9;
+constexpr double kBadOutputRatio = 0.1;
+constexpr double kErrorFromNothing = 0.1;
+constexpr double kErrorGrowth = 10;
+constexpr double kGoodInputCosine = 0.9;
+constexpr double kCosineLoss = 0.1;
+
+template <size_t kSize>
+bool IsOneOf(const std::string_view (&names)[kSize], std::string_view name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+bool IsNonFinite(const StatValue& stat) {
+  if (stat.is_numeric()) {
+    return !std::isfinite(stat.number);
+  }
+  if (stat.kind != StatKind::kText) {
+    return false;
+  }
+  const std::string lower = base::AsciiLower(base::Trim(stat.text));
+  return lower == "nan" || lower == "inf" || lower == "-inf";
+}
+
+bool HasNonFiniteExtreme(const SideRow& row) {
+  return IsNonFinite(row.stats[kMax]) || IsNonFinite(row.stats[kMin]);
+}
+
+bool IsText(const Metric& metric, std::string_view text) {
+  return metric.kind == MetricKind::kText && metric.text == text;
+}
+
+// A relative error as a fraction; words count as nothing.
+double FractionOf(const Metric& metric) {
+  return metric.kind == MetricKind::kPercent ? metric.number / 100 : 0.0;
+}
+
+// The shape text without its axes of size 1: "[1, 5, 4]" -> {"5", "4"}.
+std::vector<std::string_view> LongAxes(std::string_view shape) {
+  std::vector<std::string_view> axes;
+  if (shape.size() < 2) {
+    return axes;
+  }
+  for (const std::string_view axis : base::Split(shape.substr(1, shape.size() - 2), ',')) {
+    const std::string_view size = base::Trim(axis);
+    if (size != "1" && !size.empty()) {
+      axes.push_back(size);
+    }
+  }
+  return axes;
+}
+
+std::optional<double> AxisSize(std::string_view text) {
+  double size = 0;
+  for (const char c : text) {
+    if (c < '0' || c > '9') {
+      return std::nullopt;
+    }
+    size = size * 10 + (c - '0');
+  }
+  return size;
+}
+
+struct Row {
+  RowResult* result = nullptr;
+  const SideRow* npu = nullptr;
+  const SideRow* bench = nullptr;
+  bool is_output = false;
+  std::vector<std::string_view> reasons;
+};
+
+class CallJudge {
+ public:
+  CallJudge(const JudgeRules& rules, CompareResult& result)
+      : rules_(rules), result_(result), mode_(result.mode) {}
+
+  void Judge(std::span<Row> rows) {
+    for (Row& row : rows) {
+      row.result->verdict = Verdict::kPass;
+    }
+    const std::string_view api = ApiOf(rows[0]);
+    const bool starts_with_input = !rows[0].is_output;
+    if (starts_with_input && IsOneOf(kUnjudged, api)) {
+      NoteRows(rows);
+      return;
+    }
+    const bool fills = starts_with_input && IsOneOf(kFillingCalls, api);
+    if (mode_ == CompareMode::kMd5) {
+      JudgeChecksums(rows, fills);
+    } else {
+      JudgeValues(rows, fills);
+    }
+    NoteRows(rows);
+  }
+
+ private:
+  static std::string_view ApiOf(const Row& row) {
+    const std::string_view name = row.npu->name;
+    const size_t dot = name.find('.');
+    if (dot == std::string_view::npos) {
+      return {};
+    }
+    return name.substr(dot + 1, name.find('.', dot + 1) - dot - 1);
+  }
+
+  void Error(Row& row, std::string_view reason) {
+    row.result->verdict = mode_ == CompareMode::kMd5 ? Verdict::kDifferent : Verdict::kNo;
+    row.result->fill = report::Fill::kRed;
+    row.reasons.push_back(reason);
+  }
+
+  static void Warn(Row& row, std::string_view reason) {
+    if (row.result->verdict == Verdict::kPass) {
+      row.result->verdict = Verdict::kWarning;
+      row.result->fill = report::Fill::kYellow;
+    }
+    row.reasons.push_back(reason);
+  }
+
+  void JudgeChecksums(std::span<Row> rows, bool fills) {
+    for (Row& row : rows) {
+      if (fills && !row.is_output) {
+        continue;
+      }
+      const std::string_view npu = row.npu->md5;
+      const std::string_view bench = row.bench == nullptr ? kNoValue : row.bench->md5;
+      if (npu == bench) {
+        continue;
+      }
+      const auto missing = [](std::string_view md5) {
+        return md5.empty() || md5 == kNoValue || md5 == "Nan";
+      };
+      if (missing(npu) || missing(bench)) {
+        Warn(row, "warning: The parameter of NPU does not match the bench.");
+      } else {
+        Error(row, "error: The CRC-32 value of NPU differs from that of the bench.");
+      }
+    }
+  }
+
+  void JudgeValues(std::span<Row> rows, bool fills) {
+    const auto judged = [&](const Row& row) { return !fills || row.is_output; };
+    for (Row& row : rows) {
+      const bool bench_too = row.bench != nullptr && HasNonFiniteExtreme(*row.bench);
+      if (judged(row) && HasNonFiniteExtreme(*row.npu) && !bench_too) {
+        Error(row, "error: There is nan/inf/-inf in the maximum or minimum value of NPU.");
+      }
+    }
+    if (!fills) {
+      JudgeErrors(rows);
+    }
+    const auto each = [&](auto&& rule) {
+      for (Row& row : rows) {
+        if (judged(row) && row.bench != nullptr) {
+          rule(row);
+        }
+      }
+    };
+    if (rules_.backend == TrainingBackend::kNone) {
+      each([&](Row& row) { JudgeRequiresGrad(row); });
+    }
+    if (!fills) {
+      each([&](Row& row) { JudgeScalar(row); });
+    }
+    each([&](Row& row) { JudgeDType(row); });
+    each([&](Row& row) { JudgeShape(row); });
+    if (!fills) {
+      JudgeGrowth(rows);
+    }
+    if (rules_.strict) {
+      JudgeStrictly(rows);
+    }
+  }
+
+  static Row* FirstOutput(std::span<Row> rows) {
+    const auto found =
+        std::find_if(rows.begin(), rows.end(), [](const Row& r) { return r.is_output; });
+    return found == rows.end() ? nullptr : &*found;
+  }
+
+  static double LargestFraction(std::span<const Row> rows, bool of_outputs) {
+    double largest = 0;
+    for (const Row& row : rows) {
+      if (row.is_output == of_outputs) {
+        largest = std::max(largest, FractionOf(row.result->metrics[kNormRel]));
+      }
+    }
+    return largest;
+  }
+
+  static double SmallestNumber(std::span<const Row> rows, bool of_outputs, RealMetric metric) {
+    double smallest = 1;
+    for (const Row& row : rows) {
+      const Metric& cell = row.result->metrics[metric];
+      if (row.is_output == of_outputs && cell.kind == MetricKind::kNumber) {
+        smallest = std::min(smallest, cell.number);
+      }
+    }
+    return smallest;
+  }
+
+  // Good inputs, bad outputs.
+  void JudgeErrors(std::span<Row> rows) {
+    if (mode_ == CompareMode::kStatistics) {
+      if (!(LargestFraction(rows, false) < kSmallInputError)) {
+        return;
+      }
+      for (Row& row : rows) {
+        const Metric& error = row.result->metrics[kNormRel];
+        const bool infinite = IsText(error, "inf") || IsText(error, "-inf");
+        if (row.is_output && (infinite || FractionOf(error) > kLargeOutputError)) {
+          Error(row, "error: The NormRelativeErr of output is greater than 0.5.");
+        }
+      }
+      return;
+    }
+    Row* output = FirstOutput(rows);
+    if (output != nullptr && SmallestNumber(rows, false, kOneThousandth) > kGoodInputRatio &&
+        SmallestNumber(rows, true, kOneThousandth) < kBadOutputRatio) {
+      Error(*output,
+            "error: The input/parameters of One Thousandth Err Ratio > 0.9 while the output < "
+            "0.1.");
+    }
+  }
+
+  void JudgeRequiresGrad(Row& row) {
+    const std::string_view npu = RequiresGradText(*row.npu);
+    const std::string_view bench = RequiresGradText(*row.bench);
+    if (!npu.empty() && !bench.empty() && npu != bench) {
+      Error(row, "error: The Required_Grad of NPU and Bench are inconsistent");
+    }
+  }
+
+  void JudgeScalar(Row& row) {
+    const auto is_class = [](const SideRow& side) {
+      return side.dtype.find("class") != std::string_view::npos;
+    };
+    if (!row.is_output && is_class(*row.npu) && is_class(*row.bench) && row.npu->shape == "[]" &&
+        !SameText(row.npu->stats[kMax], row.bench->stats[kMax])) {
+      Error(row, "error: The scalar parameters of NPU and Bench are inconsistent.");
+    }
+  }
+
+  static bool IsFused(const Row& row) {
+    return row.bench->name.find("qkv") != std::string_view::npos ||
+           row.bench->name.find("gate_up") != std::string_view::npos;
+  }
+
+  void JudgeDType(Row& row) {
+    if (row.npu->dtype != row.bench->dtype && !IsFused(row)) {
+      Error(row, "error: The dtype of NPU and Bench are inconsistent.");
+    }
+  }
+
+  void JudgeShape(Row& row) {
+    if (!SameShape(row)) {
+      Error(row, "error: The shape of NPU and Bench are inconsistent.");
+    }
+  }
+
+  bool SameShape(const Row& row) const {
+    if (rules_.backend == TrainingBackend::kNone) {
+      return row.npu->shape == row.bench->shape;
+    }
+    if (rules_.backend == TrainingBackend::kFsdp && IsFused(row)) {
+      return true;
+    }
+    const std::vector<std::string_view> npu = LongAxes(row.npu->shape);
+    const std::vector<std::string_view> bench = LongAxes(row.bench->shape);
+    if (rules_.backend == TrainingBackend::kMegatron && npu.size() == 3 && bench.size() == 2) {
+      // Heads and their width are one axis on the inference side.
+      const std::optional<double> heads = AxisSize(npu[1]);
+      const std::optional<double> width = AxisSize(npu[2]);
+      return npu[0] == bench[0] && heads && width && AxisSize(bench[1]) == *heads * *width;
+    }
+    return npu == bench;
+  }
+
+  // Errors that grow from inputs to outputs.
+  void JudgeGrowth(std::span<Row> rows) {
+    Row* output = FirstOutput(rows);
+    if (output == nullptr) {
+      return;
+    }
+    if (mode_ == CompareMode::kStatistics) {
+      const double in = LargestFraction(rows, false);
+      const double out = LargestFraction(rows, true);
+      if (in == 0 ? out > kErrorFromNothing : out / in > kErrorGrowth) {
+        Warn(*output, "warning: The norm relative error of output is 10 times that of input.");
+      }
+      return;
+    }
+    const double in = SmallestNumber(rows, false, kCosine);
+    if (in > kGoodInputCosine && in - SmallestNumber(rows, true, kCosine) > kCosineLoss) {
+      Warn(*output,
+           "warning: The input/parameters of Cosine > 0.9, and input/parameters - output > 0.1");
+    }
+  }
+
+  void JudgeStrictly(std::span<Row> rows) {
+    for (Row& row : rows) {
+      if (row.bench == nullptr) {
+        Warn(row, "warning: No bench row goes with this row.");
+        continue;
+      }
+      if (mode_ == CompareMode::kRealData) {
+        if (IsUnreadable(row)) {
+          Error(row, "error: A tensor of this row cannot be read.");
+        } else if (row.result->distance.nonfinite_differs) {
+          Error(row, "error: NaN or infinity stands on one side only.");
+        }
+        continue;
+      }
+      const bool inputs_agree = LargestFraction(rows, false) < kSmallInputError;
+      for (const StatMetric metric : {kMaxRel, kMinRel, kMeanRel}) {
+        const Metric& error = row.result->metrics[metric];
+        const bool large = error.kind == MetricKind::kPercent
+                               ? FractionOf(error) > kLargeOutputError
+                               : !IsText(error, "0") && !IsText(error, kNoValue);
+        if (row.is_output && inputs_agree && large) {
+          Warn(row, "warning: Maximum, minimum or mean of the output differ by more than half.");
+          break;
+        }
+      }
+    }
+  }
+
+  static bool IsUnreadable(const Row& row) {
+    return row.bench != nullptr && row.npu->data_name != "-1" && row.bench->data_name != "-1" &&
+           IsText(row.result->metrics[kMaxAbsErr], "unsupported");
+  }
+
+  // Why a row could not be compared is worth knowing although no verdict hangs on it.
+  bool DeservesNote(const Row& row) const {
+    return !row.result->message.empty() &&
+           (row.bench == nullptr || (mode_ == CompareMode::kRealData && IsUnreadable(row)));
+  }
+
+  void NoteRows(std::span<Row> rows) {
+    for (Row& row : rows) {
+      const bool noted = DeservesNote(row);
+      if (row.reasons.empty() && !noted) {
+        row.result->message = "[]";
+        continue;
+      }
+      text_.clear();
+      json::Writer list(text_, -1);
+      list.BeginArray();
+      for (const std::string_view reason : row.reasons) {
+        list.Text(reason);
+      }
+      if (noted) {
+        // A word with a colon would read as another verdict.
+        std::string note = base::ReplaceAll(base::Trim(row.result->message), "error:", "error,");
+        list.Text("note: " + base::ReplaceAll(note, "warning:", "warning,"));
+      }
+      list.EndArray();
+      row.result->message = result_.arena->Keep(text_);
+    }
+  }
+
+  const JudgeRules& rules_;
+  CompareResult& result_;
+  const CompareMode mode_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string_view ResultWord(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kNo:
+    case Verdict::kDifferent:
+      return "error";
+    case Verdict::kWarning:
+      return "warning";
+    default:
+      return "pass";
+  }
+}
+
+void JudgeCalls(const Side& npu, const Side& bench, const JudgeRules& rules,
+                CompareResult& result) {
+  CallJudge judge(rules, result);
+  std::vector<Row> call;
+  std::string_view api_name;
+  for (RowResult& row : result.rows) {
+    const SideRow& npu_row = npu.rows[row.pair.npu];
+    if (!call.empty() && npu_row.api_name != api_name) {
+      judge.Judge(call);
+      call.clear();
+    }
+    api_name = npu_row.api_name;
+    call.push_back({&row,
+                    &npu_row,
+                    row.pair.bench == kNoRow ? nullptr : &bench.rows[row.pair.bench],
+                    npu_row.name.find(".output.") != std::string_view::npos,
+                    {}});
+  }
+  if (!call.empty()) {
+    judge.Judge(call);
+  }
+}
+
+}  // namespace msprobe::analysis

@@ -1,0 +1,44 @@
+#include "src/analysis/compare/line26/plan26.h"
+
+#include <filesystem>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace msprobe::analysis {
+
+Result<PairingPlan> PlanPairs26(const CompareOptions& options) {
+  PairingPlan all;
+  bool mixed = false;
+  for (const char* kind : {"graph", "pynative"}) {
+    const std::filesystem::path npu = options.npu_path / kind;
+    const std::filesystem::path bench = options.bench_path / kind;
+    std::error_code error;
+    if (!std::filesystem::is_directory(npu, error) ||
+        !std::filesystem::is_directory(bench, error)) {
+      continue;
+    }
+    mixed = true;
+    MSP_ASSIGN_OR_RETURN(PairingPlan plan, PlanPairs(npu, bench, Edition::k26));
+    for (PlannedPair& pair : plan.pairs) {
+      const std::string step =
+          pair.input.step ? fmt::format("step{}", *pair.input.step) : std::string();
+      pair.result_subfolder = std::filesystem::path(kind) / step;
+      all.pairs.push_back(std::move(pair));
+    }
+    for (auto [from, to] :
+         {std::pair(&plan.npu_only, &all.npu_only), std::pair(&plan.bench_only, &all.bench_only)}) {
+      for (const std::string& place : *from) {
+        to->push_back(std::string(kind) + "/" + place);
+      }
+    }
+  }
+  if (mixed) {
+    return all;
+  }
+  return PlanPairs(options.npu_path, options.bench_path, Edition::k26);
+}
+
+}  // namespace msprobe::analysis

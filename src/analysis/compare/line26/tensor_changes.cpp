@@ -1,0 +1,406 @@
+#include "src/analysis/compare/line26/tensor_changes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "msprobe/tensor_file.h"
+
+#include "src/analysis/compare/real_metrics.h"
+#include "src/base/files.h"
+#include "src/base/strings.h"
+#include "src/json/config.h"
+#include "src/kernels/convert.h"
+#include "src/tensor/float_bits.h"
+
+namespace msprobe::analysis {
+namespace {
+
+using tensor::TensorBuffer;
+
+constexpr size_t kLimitBytes = size_t{16} << 30U;
+
+// Calls that fill only the first rows of their outputs, and the argument whose sum counts them.
+struct PaddedCall {
+  std::string_view name_part;
+  std::string_view keyword;
+};
+constexpr PaddedCall kPaddedCalls[] = {{"npu_grouped_matmul", "group_list"},
+                                       {"npu_dequant_swiglu_quant", "group_index"}};
+
+Result<TensorBuffer> ReadTensor(const std::filesystem::path& path) {
+  MSP_ASSIGN_OR_RETURN(TensorFile file, TensorFile::Open(path, {}));
+  MSP_ASSIGN_OR_RETURN(const NamedTensor* tensor, file.Single());
+  MSP_RETURN_IF_ERROR(tensor->status);
+  return tensor::MakeContiguous(tensor->view, kLimitBytes);
+}
+
+Result<TensorBuffer> ReadRowTensor(const Side& side, std::string_view data_name) {
+  MSP_RETURN_IF_ERROR(CheckDataName(data_name));
+  return ReadTensor(side.tensor_folder / data_name);
+}
+
+std::vector<double> AsDoubles(const TensorView& view) {
+  std::vector<double> values(static_cast<size_t>(view.element_count()));
+  kernels::WidenToDouble(view.dtype, view.bytes(), values);
+  return values;
+}
+
+bool IsInteger(DType dtype) {
+  const DTypeKind kind = GetDTypeInfo(dtype).kind;
+  return kind == DTypeKind::kSigned || kind == DTypeKind::kUnsigned || kind == DTypeKind::kBool;
+}
+
+// The dtype numpy gives a product of floats.
+DType ProductType(DType a, DType b) {
+  const auto known = [](DType dtype) {
+    return dtype == DType::kFloat64 || dtype == DType::kFloat16 ? dtype : DType::kFloat32;
+  };
+  const auto wide = [](DType dtype) { return IsInteger(dtype) ? DType::kFloat64 : dtype; };
+  a = known(wide(a));
+  b = known(wide(b));
+  return DTypeSize(a) >= DTypeSize(b) ? a : b;
+}
+
+void StoreAs(DType dtype, double value, std::byte* out) {
+  if (dtype == DType::kFloat64) {
+    std::memcpy(out, &value, sizeof(value));
+  } else if (dtype == DType::kFloat16) {
+    const uint16_t bits = tensor::FloatToFloat16(static_cast<float>(value));
+    std::memcpy(out, &bits, sizeof(bits));
+  } else {
+    const auto narrow = static_cast<float>(value);
+    std::memcpy(out, &narrow, sizeof(narrow));
+  }
+}
+
+// rows x inner times inner x columns, sums in T.
+template <typename T>
+void Multiply(const std::vector<double>& a, const std::vector<double>& b, size_t rows, size_t inner,
+              size_t columns, DType dtype, std::byte* out) {
+  const size_t element = DTypeSize(dtype);
+  for (size_t i = 0; i < rows; ++i) {
+    for (size_t j = 0; j < columns; ++j) {
+      T sum = 0;
+      for (size_t k = 0; k < inner; ++k) {
+        sum = std::fma(static_cast<T>(a[i * inner + k]), static_cast<T>(b[k * columns + j]), sum);
+      }
+      StoreAs(dtype, static_cast<double>(sum), out + (i * columns + j) * element);
+    }
+  }
+}
+
+Status ReadOne(const json::Config& config, const std::filesystem::path& base, std::string_view key,
+               bool from_the_left, bool transpose, double scale, std::vector<Calibration>& out,
+               std::vector<std::string>& warnings) {
+  const json::ConfigValue* map = config.root.Find(key);
+  if (map == nullptr || map->kind == json::ConfigKind::kNull) {
+    return OkStatus();
+  }
+  if (map->kind != json::ConfigKind::kObject) {
+    return config.ErrorAt(*map, key, "must hold lines `matrix file: [data_name, ...]`");
+  }
+  for (const auto& [name, list] : map->members) {
+    if (list.kind != json::ConfigKind::kList) {
+      warnings.push_back(fmt::format("{}: {}: \"{}\" is left out, it names no list of tensors",
+                                     config.file, key, name));
+      continue;
+    }
+    const std::filesystem::path path =
+        std::filesystem::path(name).is_absolute() ? std::filesystem::path(name) : base / name;
+    Result<TensorBuffer> matrix = ReadTensor(path);
+    if (matrix.ok() && matrix->view().shape.size() != 2) {
+      matrix = MismatchError(path.string() + ": not a matrix but of shape " +
+                             ShapeText(matrix->view().shape));
+    }
+    if (!matrix.ok()) {
+      warnings.push_back(matrix.status().message() + "; its tensors are compared as they are");
+      continue;
+    }
+    const TensorView view = matrix->view();
+    const auto rows = static_cast<size_t>(view.shape[0]);
+    const auto columns = static_cast<size_t>(view.shape[1]);
+    TensorBuffer changed = *std::move(matrix);
+    if (transpose || scale != 1) {
+      const std::vector<double> values = AsDoubles(changed.view());
+      const DType dtype = ProductType(changed.view().dtype, changed.view().dtype);
+      TensorBuffer next(dtype, transpose ? Shape{view.shape[1], view.shape[0]} : view.shape);
+      for (size_t i = 0; i < rows; ++i) {
+        for (size_t j = 0; j < columns; ++j) {
+          StoreAs(dtype, values[i * columns + j] * scale,
+                  next.mutable_bytes().data() +
+                      (transpose ? j * rows + i : i * columns + j) * DTypeSize(dtype));
+        }
+      }
+      changed = std::move(next);
+    }
+    for (const json::ConfigValue& item : list.items) {
+      out.push_back({item.text, changed, path.string(), from_the_left});
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Status ReadCalibrations(const std::filesystem::path& file, Calibrations& calibrations,
+                        std::vector<std::string>& warnings) {
+  MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadYamlConfig(file));
+  if (config.root.kind != json::ConfigKind::kObject) {
+    return config.ErrorAt(config.root, "", "expected the keys mode and target_tensor_map");
+  }
+  MSP_ASSIGN_OR_RETURN(const std::string mode, config.Text(config.root, "mode", ""));
+  if (mode != "right_matmul" && mode != "left_matmul") {
+    warnings.push_back(
+        fmt::format("{}: the mode \"{}\" is unknown (right_matmul, left_matmul); "
+                    "the file is left out",
+                    file.string(), mode));
+    return OkStatus();
+  }
+  MSP_ASSIGN_OR_RETURN(const bool transpose, config.Bool(config.root, "transpose", false));
+  const json::ConfigValue* scale_value = config.root.Find("scale");
+  double scale = 1;
+  if (scale_value != nullptr) {
+    if (scale_value->kind != json::ConfigKind::kInt &&
+        scale_value->kind != json::ConfigKind::kFloat) {
+      return config.ErrorAt(*scale_value, "scale", "must be a number");
+    }
+    scale = scale_value->number;
+  }
+  const bool left = mode == "left_matmul";
+  const std::filesystem::path base = file.parent_path();
+  MSP_RETURN_IF_ERROR(ReadOne(config, base, "target_tensor_map", left, transpose, scale,
+                              calibrations.target, warnings));
+  return ReadOne(config, base, "golden_tensor_map", left, transpose, scale, calibrations.golden,
+                 warnings);
+}
+
+Result<TensorBuffer> MultiplyByMatrix(const TensorView& tensor, const TensorView& matrix,
+                                      bool from_the_left) {
+  const size_t axes = tensor.shape.size();
+  const bool fits = from_the_left ? axes >= 2 && tensor.shape[axes - 2] == matrix.shape[1]
+                                  : axes >= 1 && tensor.shape[axes - 1] == matrix.shape[0];
+  const bool complex = GetDTypeInfo(tensor.dtype).kind == DTypeKind::kComplex ||
+                       GetDTypeInfo(matrix.dtype).kind == DTypeKind::kComplex;
+  if (!fits || complex) {
+    return MismatchError(fmt::format("a tensor of shape {} cannot be multiplied with the matrix {}",
+                                     ShapeText(tensor.shape), ShapeText(matrix.shape)));
+  }
+  Shape shape = tensor.shape;
+  shape[from_the_left ? axes - 2 : axes - 1] = from_the_left ? matrix.shape[0] : matrix.shape[1];
+  const DType dtype = ProductType(tensor.dtype, matrix.dtype);
+  const int64_t count = ElementCount(shape);
+  if (count > static_cast<int64_t>(kLimitBytes / DTypeSize(dtype))) {
+    return UnsupportedError(fmt::format("the product of {} and {} is too large",
+                                        ShapeText(tensor.shape), ShapeText(matrix.shape)));
+  }
+  TensorBuffer product(dtype, shape);
+  if (count == 0) {
+    return product;
+  }
+  const std::vector<double> values = AsDoubles(tensor);
+  const std::vector<double> factors = AsDoubles(matrix);
+  const auto multiply = dtype == DType::kFloat64 ? Multiply<double> : Multiply<float>;
+  std::byte* out = product.mutable_bytes().data();
+  const auto matrix_rows = static_cast<size_t>(matrix.shape[0]);
+  const auto matrix_columns = static_cast<size_t>(matrix.shape[1]);
+  if (!from_the_left) {
+    multiply(values, factors, values.size() / matrix_rows, matrix_rows, matrix_columns, dtype, out);
+    return product;
+  }
+  const auto width = static_cast<size_t>(tensor.shape[axes - 1]);
+  const size_t slice = matrix_columns * width;
+  for (size_t first = 0; first < values.size(); first += slice) {
+    const std::vector<double> part(values.begin() + static_cast<std::ptrdiff_t>(first),
+                                   values.begin() + static_cast<std::ptrdiff_t>(first + slice));
+    multiply(factors, part, matrix_rows, matrix_columns, width, dtype, out);
+    out += matrix_rows * width * DTypeSize(dtype);
+  }
+  return product;
+}
+
+void ClearRowsFrom(int64_t valid_rows, const TensorView& shape_of, std::span<std::byte> bytes) {
+  if (shape_of.shape.empty() || shape_of.shape[0] == 0) {
+    return;
+  }
+  const int64_t rows = shape_of.shape[0];
+  const auto first = static_cast<size_t>(std::clamp<int64_t>(valid_rows, 0, rows));
+  const size_t row_bytes = bytes.size() / static_cast<size_t>(rows);
+  std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(first * row_bytes), bytes.end(),
+            std::byte{0});
+}
+
+Result<TensorChanges> TensorChanges::Prepare(const CompareOptions& options, const Side& npu,
+                                             const Side& bench, const CompareResult& result,
+                                             std::vector<std::string>& warnings) {
+  TensorChanges changes(npu, bench);
+  const Line26Options& line26 = *options.line26;
+  if (!line26.postprocess.empty()) {
+    std::vector<std::filesystem::path> files = {line26.postprocess};
+    std::error_code error;
+    if (std::filesystem::is_directory(line26.postprocess, error)) {
+      files.clear();
+      MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                           base::ListFolder(line26.postprocess));
+      for (const std::string& name : names) {
+        if (name.ends_with(".yaml") || name.ends_with(".yml")) {
+          files.push_back(line26.postprocess / name);
+        }
+      }
+    }
+    for (const std::filesystem::path& file : files) {
+      MSP_RETURN_IF_ERROR(ReadCalibrations(file, changes.calibrations_, warnings));
+    }
+  }
+  changes.fused_ = line26.backend != TrainingBackend::kNone;
+  if (!changes.fused_) {
+    changes.FindValidRows(options, result, warnings);
+  }
+  return changes;
+}
+
+bool TensorChanges::empty() const {
+  return !fused_ && calibrations_.target.empty() && calibrations_.golden.empty() &&
+         valid_npu_rows_.empty();
+}
+
+void TensorChanges::FindValidRows(const CompareOptions& options, const CompareResult& result,
+                                  std::vector<std::string>& warnings) {
+  std::vector<PaddedCall> calls(std::begin(kPaddedCalls), std::end(kPaddedCalls));
+  for (const auto& [name, keyword] : options.line26->valid_rows) {
+    calls.push_back({name, keyword});
+  }
+  const bool strict = options.line26->strict;
+  for (uint32_t i = 0; i < npu_.entries.size(); ++i) {
+    const SideEntry& entry = npu_.entries[i];
+    const auto call = std::find_if(calls.begin(), calls.end(), [&](const PaddedCall& padded) {
+      return entry.name.find(padded.name_part) != std::string_view::npos;
+    });
+    if (call == calls.end()) {
+      continue;
+    }
+    const std::string wanted = fmt::format("{}.input.{}", entry.name, call->keyword);
+    bool cumulative = false;
+    const SideRow* lengths = nullptr;
+    for (uint32_t row = entry.first_row; row < entry.first_row + entry.row_count; ++row) {
+      const SideRow& side_row = npu_.rows[row];
+      lengths = side_row.name == wanted ? &side_row : lengths;
+      cumulative =
+          cumulative || (strict && side_row.name == wanted + "_type" &&
+                         side_row.stats[kMax].is_numeric() && side_row.stats[kMax].number == 0);
+    }
+    if (lengths == nullptr || lengths->data_name == "-1") {
+      continue;
+    }
+    const Result<TensorBuffer> tensor = ReadRowTensor(npu_, lengths->data_name);
+    if (!tensor.ok() || !IsInteger(tensor->view().dtype)) {
+      warnings.push_back(
+          fmt::format("{}: {}; its outputs are compared with their padding", wanted,
+                      tensor.ok() ? "not a tensor of integers" : tensor.status().message()));
+      continue;
+    }
+    const std::vector<double> values = AsDoubles(tensor->view());
+    double sum = 0;
+    for (const double value : values) {
+      sum = cumulative ? value : sum + value;
+    }
+    valid_npu_rows_[i] = static_cast<int64_t>(std::clamp(sum, 0.0, 0x1p62));
+  }
+  if (!strict || valid_npu_rows_.empty()) {
+    return;
+  }
+  for (const RowResult& row : result.rows) {
+    const auto valid = valid_npu_rows_.find(npu_.rows[row.pair.npu].entry);
+    if (valid != valid_npu_rows_.end() && row.pair.bench != kNoRow) {
+      valid_bench_rows_[bench_.rows[row.pair.bench].entry] = valid->second;
+    }
+  }
+}
+
+Result<std::optional<TensorBuffer>> TensorChanges::Load(bool of_npu, const SideRow& row) const {
+  const Side& side = of_npu ? npu_ : bench_;
+  if (fused_ && row.data_name.find(';') != std::string_view::npos) {
+    MSP_ASSIGN_OR_RETURN(TensorBuffer fused, LoadFused(side, row));
+    return std::optional(std::move(fused));
+  }
+  const auto& valid = of_npu ? valid_npu_rows_ : valid_bench_rows_;
+  const auto padded = row.state == dump::RowState::kOutput ? valid.find(row.entry) : valid.end();
+  const auto& calibrations = of_npu ? calibrations_.target : calibrations_.golden;
+  const auto concerns = [&](const Calibration& calibration) {
+    return base::GlobMatch(calibration.data_names, row.data_name);
+  };
+  if (padded == valid.end() && std::none_of(calibrations.begin(), calibrations.end(), concerns)) {
+    return std::optional<TensorBuffer>();
+  }
+  MSP_ASSIGN_OR_RETURN(TensorBuffer tensor, ReadRowTensor(side, row.data_name));
+  if (padded != valid.end()) {
+    ClearRowsFrom(padded->second, tensor.view(), tensor.mutable_bytes());
+  }
+  for (const Calibration& calibration : calibrations) {
+    if (!concerns(calibration)) {
+      continue;
+    }
+    Result<TensorBuffer> product =
+        MultiplyByMatrix(tensor.view(), calibration.matrix.view(), calibration.from_the_left);
+    if (product.ok()) {
+      tensor = *std::move(product);
+    }
+  }
+  return std::optional(std::move(tensor));
+}
+
+// Inputs of the parts are the same tensor; weights stand one below the other, results side by side.
+Result<TensorBuffer> TensorChanges::LoadFused(const Side& side, const SideRow& row) const {
+  std::vector<TensorBuffer> parts;
+  for (const std::string_view data_name : base::Split(row.data_name, ';')) {
+    MSP_ASSIGN_OR_RETURN(TensorBuffer part, ReadRowTensor(side, data_name));
+    if (row.state == dump::RowState::kInput || row.state == dump::RowState::kKwargs) {
+      return part;
+    }
+    parts.push_back(std::move(part));
+  }
+  std::vector<TensorView> views;
+  for (const TensorBuffer& part : parts) {
+    TensorView view = Squeezed(part.view());
+    view.strides = ContiguousStrides(view.shape);
+    views.push_back(std::move(view));
+  }
+  const bool weights = row.state == dump::RowState::kParameters;
+  Shape shape = views[0].shape;
+  if (shape.empty()) {
+    return MismatchError(
+        fmt::format("{}: single values cannot be put side by side", row.data_name));
+  }
+  const size_t axis = weights ? 0 : shape.size() - 1;
+  shape[axis] = 0;
+  for (const TensorView& view : views) {
+    Shape rest = view.shape;
+    if (rest.size() != shape.size() || view.dtype != views[0].dtype) {
+      return MismatchError(fmt::format("{}: the parts do not fit together", row.data_name));
+    }
+    shape[axis] += rest[axis];
+    rest[axis] = shape[axis];
+    if (rest != shape) {
+      return MismatchError(fmt::format("{}: the parts do not fit together", row.data_name));
+    }
+  }
+  TensorBuffer fused(views[0].dtype, shape);
+  size_t outer = 1;
+  for (size_t i = 0; i < axis; ++i) {
+    outer *= static_cast<size_t>(shape[i]);
+  }
+  std::byte* out = fused.mutable_bytes().data();
+  for (size_t i = 0; i < outer; ++i) {
+    for (const TensorView& view : views) {
+      const size_t run = view.size_bytes() / std::max<size_t>(outer, 1);
+      std::memcpy(out, view.data + i * run, run);
+      out += run;
+    }
+  }
+  return fused;
+}
+
+}  // namespace msprobe::analysis

@@ -1,0 +1,74 @@
+// Tensors that are not compared as their files hold them: padding cleaned away, multiplied with a
+// calibration matrix, or the parts of a fused projection put together.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/compare/options.h"
+#include "src/analysis/compare/real_data.h"
+#include "src/analysis/compare/result.h"
+#include "src/analysis/compare/side.h"
+#include "src/tensor/tensor_buffer.h"
+
+namespace msprobe::analysis {
+
+// A matrix and the tensors it is for.
+struct Calibration {
+  std::string data_names;  // a pattern with * and ?
+  tensor::TensorBuffer matrix;
+  std::string matrix_file;
+  bool from_the_left = false;
+};
+
+// Reads `mode: right_matmul` (or left_matmul), `target_tensor_map` and `golden_tensor_map` ({matrix
+// file: [data_name, ...]}, relative to the YAML file), `transpose` and `scale`. What cannot be used
+// is a warning: those tensors are compared as they are.
+struct Calibrations {
+  std::vector<Calibration> target;
+  std::vector<Calibration> golden;
+};
+Status ReadCalibrations(const std::filesystem::path& file, Calibrations& calibrations,
+                        std::vector<std::string>& warnings);
+
+// The tensor times the matrix, in the wider of the two dtypes (float32 at least for the 16-bit
+// floats of other kinds). kMismatch when the sizes do not fit.
+Result<tensor::TensorBuffer> MultiplyByMatrix(const TensorView& tensor, const TensorView& matrix,
+                                              bool from_the_left);
+
+// Rows of the first axis from `valid_rows` on become zeros, in place; 0-d tensors stay.
+void ClearRowsFrom(int64_t valid_rows, const TensorView& shape_of, std::span<std::byte> bytes);
+
+// All changes one comparison needs. Thread-safe once prepared.
+class TensorChanges final : public TensorLoader {
+ public:
+  // `result` tells which bench rows go with the target's calls. Adds to `warnings`.
+  static Result<TensorChanges> Prepare(const CompareOptions& options, const Side& npu,
+                                       const Side& bench, const CompareResult& result,
+                                       std::vector<std::string>& warnings);
+
+  bool empty() const;
+  Result<std::optional<tensor::TensorBuffer>> Load(bool of_npu, const SideRow& row) const override;
+
+ private:
+  TensorChanges(const Side& npu, const Side& bench) : npu_(npu), bench_(bench) {}
+  void FindValidRows(const CompareOptions& options, const CompareResult& result,
+                     std::vector<std::string>& warnings);
+  Result<tensor::TensorBuffer> LoadFused(const Side& side, const SideRow& row) const;
+
+  const Side& npu_;
+  const Side& bench_;
+  bool fused_ = false;
+  Calibrations calibrations_;
+  std::unordered_map<uint32_t, int64_t> valid_npu_rows_;    // by index into Side::entries
+  std::unordered_map<uint32_t, int64_t> valid_bench_rows_;  // with Line26Options::strict
+};
+
+}  // namespace msprobe::analysis

@@ -1,0 +1,433 @@
+#include "src/analysis/compare/line26/training_inference.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "src/analysis/compare/mapping_rules.h"
+#include "src/base/number_text.h"
+#include "src/base/strings.h"
+#include "src/dump/names.h"
+
+namespace msprobe::analysis {
+namespace {
+
+constexpr std::string_view kWrapped = "_fsdp_wrapped_module.";
+constexpr std::string_view kLayers = "layers.";
+
+struct Renamed {
+  std::string_view training;
+  std::string_view inference;
+};
+constexpr Renamed kFsdpModules[] = {{"q_proj", "qkv_proj"},
+                                    {"k_proj", "qkv_proj"},
+                                    {"v_proj", "qkv_proj"},
+                                    {"gate_proj", "gate_up_proj"},
+                                    {"up_proj", "gate_up_proj"}};
+constexpr Renamed kMegatronModules[] = {
+    {"word_embeddings", "embed_tokens"}, {"self_attention", "self_attn"},
+    {"linear_qkv", "qkv_proj"},          {"q_layernorm", "q_norm"},
+    {"k_layernorm", "k_norm"},           {"core_attention", "attn"},
+    {"linear_proj", "o_proj"},           {"router", "gate"},
+    {"linear_fc1", "gate_up_proj"},      {"linear_fc2", "down_proj"}};
+
+// What a row is found by on the other side.
+struct Key {
+  int64_t layer = -1;
+  std::string module;
+  std::string call;      // "forward.0"
+  std::string argument;  // "input.0"
+  bool operator==(const Key&) const = default;
+};
+
+struct KeyHash {
+  size_t operator()(const Key& key) const {
+    const std::hash<std::string_view> text;
+    size_t hash = std::hash<int64_t>()(key.layer);
+    for (const std::string_view part : {std::string_view(key.module), std::string_view(key.call),
+                                        std::string_view(key.argument)}) {
+      hash = hash * 31 + text(part);
+    }
+    return hash;
+  }
+};
+
+// The number behind "layers.", and where the text behind "layers.<n>." begins; nullopt: no layer.
+struct LayerPlace {
+  int64_t number = 0;
+  size_t behind = 0;
+};
+std::optional<LayerPlace> FindLayer(std::string_view module) {
+  for (size_t at = module.find(kLayers); at != std::string_view::npos;
+       at = module.find(kLayers, at + 1)) {
+    const size_t begin = at + kLayers.size();
+    const size_t end = std::min(module.find('.', begin), module.size());
+    if (const auto number = base::ParseInt(module.substr(begin, end - begin));
+        number && end > begin) {
+      return LayerPlace{*number, std::min(end + 1, module.size())};
+    }
+  }
+  return std::nullopt;
+}
+
+std::string_view Behind(std::string_view text, std::string_view mark) {
+  const size_t at = text.rfind(mark);
+  return at == std::string_view::npos ? text : text.substr(at + mark.size());
+}
+
+// The path below its layer, without the class: "self_attn.q_proj".
+std::string_view WithoutClass(std::string_view path) {
+  const size_t dot = path.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
+}
+
+class Keys {
+ public:
+  Keys(TrainingBackend backend, TextMap modules)
+      : backend_(backend), modules_(std::move(modules)) {}
+
+  std::vector<std::optional<Key>> OfTraining(const Side& side) const {
+    std::unordered_map<std::string_view, uint64_t> calls;  // by entry name without its number
+    std::vector<std::optional<Key>> keys(side.rows.size());
+    for (const SideEntry& entry : side.entries) {
+      const std::optional<Parts> parts = Split(entry.name);
+      if (!parts) {
+        continue;
+      }
+      const uint64_t call = calls[entry.name.substr(0, parts->name_end)]++;
+      Key key;
+      key.layer = LayerOf(parts->module);
+      key.module = Translated(TrainingModule(parts->module));
+      key.call = std::string(parts->direction) + "." + std::to_string(call);
+      Fill(side, entry, key, keys);
+    }
+    return keys;
+  }
+
+  std::vector<std::optional<Key>> OfInference(const Side& side) const {
+    std::vector<std::optional<Key>> keys(side.rows.size());
+    for (const SideEntry& entry : side.entries) {
+      const std::optional<Parts> parts = Split(entry.name);
+      if (!parts) {
+        continue;
+      }
+      Key key;
+      key.layer = LayerOf(parts->module);
+      key.module = InferenceModule(parts->module);
+      key.call = entry.name.substr(parts->module.size() + 1);
+      Fill(side, entry, key, keys);
+    }
+    return keys;
+  }
+
+ private:
+  struct Parts {
+    std::string_view module;     // "Module.model.layers.0.mlp.Qwen2MLP"
+    std::string_view direction;  // "forward"
+    size_t name_end = 0;         // of the name without its number
+  };
+  static std::optional<Parts> Split(std::string_view entry_name) {
+    for (const std::string_view direction : {"forward", "backward"}) {
+      const size_t at = entry_name.find("." + std::string(direction) + ".");
+      if (at != std::string_view::npos) {
+        return Parts{entry_name.substr(0, at), direction, at + 1 + direction.size()};
+      }
+    }
+    return std::nullopt;
+  }
+
+  static int64_t LayerOf(std::string_view module) {
+    const std::optional<LayerPlace> layer = FindLayer(module);
+    return layer ? layer->number : -1;
+  }
+
+  std::string_view TrainingModule(std::string_view module) const {
+    std::string_view path = module;
+    if (backend_ == TrainingBackend::kFsdp) {
+      path = Behind(module, kWrapped);
+    } else if (const std::optional<LayerPlace> layer = FindLayer(module)) {
+      path = module.substr(layer->behind);
+    }
+    path = WithoutClass(Behind(path, "module.module."));
+    const size_t dot = path.find('.');
+    return dot == std::string_view::npos ? path : path.substr(dot + 1);
+  }
+
+  std::string InferenceModule(std::string_view module) const {
+    std::string_view path = module;
+    if (const std::optional<LayerPlace> layer = FindLayer(module)) {
+      path = module.substr(layer->behind);
+    } else {
+      path = Behind(module, "Module.model.");
+    }
+    path = WithoutClass(path);
+    const size_t dot = backend_ == TrainingBackend::kFsdp ? path.rfind('.') : path.find('.');
+    return std::string(dot == std::string_view::npos ? path : path.substr(dot + 1));
+  }
+
+  std::string Translated(std::string_view module) const {
+    if (const auto own = modules_.find(module); own != modules_.end()) {
+      return own->second;
+    }
+    const auto in = [&](const auto& table) -> std::string_view {
+      for (const Renamed& renamed : table) {
+        if (renamed.training == module) {
+          return renamed.inference;
+        }
+      }
+      return module;
+    };
+    return std::string(backend_ == TrainingBackend::kFsdp ? in(kFsdpModules)
+                                                          : in(kMegatronModules));
+  }
+
+  static void Fill(const Side& side, const SideEntry& entry, Key& key,
+                   std::vector<std::optional<Key>>& keys) {
+    for (uint32_t row = entry.first_row; row < entry.first_row + entry.row_count; ++row) {
+      const std::string_view name = side.rows[row].name;
+      if (name.starts_with(entry.name) && name.size() > entry.name.size() + 1) {
+        key.argument = name.substr(entry.name.size() + 1);
+        keys[row] = key;
+      }
+    }
+  }
+
+  const TrainingBackend backend_;
+  const TextMap modules_;
+};
+
+// One line of the result: rows of both sides, by index into the sides as loaded.
+struct Unit {
+  std::vector<uint32_t> npu;
+  std::vector<uint32_t> bench;
+};
+
+using RowsOfKey = std::unordered_map<Key, std::vector<uint32_t>, KeyHash>;
+
+RowsOfKey Collect(const std::vector<std::optional<Key>>& keys) {
+  RowsOfKey rows;
+  for (uint32_t i = 0; i < keys.size(); ++i) {
+    if (keys[i]) {
+      rows[*keys[i]].push_back(i);
+    }
+  }
+  return rows;
+}
+
+// Full outer join. The side whose rows are merged has several rows per unit.
+std::vector<Unit> Join(const std::vector<std::optional<Key>>& npu,
+                       const std::vector<std::optional<Key>>& bench, bool merge_npu) {
+  const RowsOfKey npu_rows = Collect(npu);
+  const RowsOfKey bench_rows = Collect(bench);
+  std::vector<Unit> units;
+  const std::vector<uint32_t> none;
+  const auto partners = [&](const RowsOfKey& rows, const std::optional<Key>& key) {
+    const auto found = key ? rows.find(*key) : rows.end();
+    return found == rows.end() ? none : found->second;
+  };
+  for (uint32_t row = 0; row < npu.size(); ++row) {
+    const std::vector<uint32_t> others = partners(bench_rows, npu[row]);
+    if (others.empty()) {
+      units.push_back({{row}, {}});
+    } else if (!merge_npu) {
+      units.push_back({{row}, others});
+    } else if (const std::vector<uint32_t> same = partners(npu_rows, npu[row]); same[0] == row) {
+      for (const uint32_t other : others) {
+        units.push_back({same, {other}});
+      }
+    }
+  }
+  for (uint32_t row = 0; row < bench.size(); ++row) {
+    if (partners(npu_rows, bench[row]).empty()) {
+      units.push_back({{}, {row}});
+    }
+  }
+  return units;
+}
+
+// Both orders kept where they agree, target order where they do not: rows of the bench alone stand
+// in front of the first pair that follows them there.
+std::vector<Unit> Ordered(std::vector<Unit> units) {
+  std::vector<Unit> ordered;
+  ordered.reserve(units.size());
+  const auto first_alone =
+      std::find_if(units.begin(), units.end(), [](const Unit& unit) { return unit.npu.empty(); });
+  auto alone = first_alone;
+  for (auto unit = units.begin(); unit != first_alone; ++unit) {
+    if (!unit->bench.empty()) {
+      for (; alone != units.end() && alone->bench[0] < unit->bench[0]; ++alone) {
+        ordered.push_back(std::move(*alone));
+      }
+    }
+    ordered.push_back(std::move(*unit));
+  }
+  std::move(alone, units.end(), std::back_inserter(ordered));
+  return ordered;
+}
+
+std::string StatText(const StatValue& stat) {
+  switch (stat.kind) {
+    case StatKind::kNone:
+      return "None";
+    case StatKind::kBool:
+      return stat.boolean ? "True" : "False";
+    case StatKind::kInteger:
+      return std::to_string(stat.integer);
+    case StatKind::kNumber:
+      return base::PythonFloatRepr(stat.number);
+    case StatKind::kText:
+      break;
+  }
+  return std::string(stat.text);
+}
+
+class RowMerger {
+ public:
+  RowMerger(Side& side, std::string_view name_separator)
+      : side_(side), name_separator_(name_separator) {}
+
+  SideRow Merge(const std::vector<uint32_t>& rows) {
+    SideRow merged = side_.rows[rows[0]];
+    if (rows.size() == 1) {
+      return merged;
+    }
+    merged.name = Joined(rows, name_separator_, [](const SideRow& row) { return row.name; });
+    merged.dtype = Joined(rows, ";", [](const SideRow& row) { return row.dtype; });
+    merged.shape = Joined(rows, ";", [](const SideRow& row) { return row.shape; });
+    merged.data_name = Joined(rows, ";", [](const SideRow& row) { return row.data_name; });
+    for (const uint32_t row : rows) {
+      TakeExtreme(side_.rows[row].stats[kMax], true, merged.stats[kMax]);
+      TakeExtreme(side_.rows[row].stats[kMin], false, merged.stats[kMin]);
+    }
+    for (const Stat stat : {kMean, kNorm}) {
+      std::string text;
+      for (const uint32_t row : rows) {
+        text += (text.empty() ? "" : ";") + StatText(side_.rows[row].stats[stat]);
+      }
+      merged.stats[stat] = StatValue();
+      merged.stats[stat].kind = StatKind::kText;
+      merged.stats[stat].text = side_.Keep(text);
+    }
+    return merged;
+  }
+
+ private:
+  template <typename TextOf>
+  std::string_view Joined(const std::vector<uint32_t>& rows, std::string_view separator,
+                          TextOf&& text_of) {
+    std::string text;
+    for (const uint32_t row : rows) {
+      text += row == rows[0] ? std::string_view() : separator;
+      text += text_of(side_.rows[row]);
+    }
+    return side_.Keep(text);
+  }
+
+  static void TakeExtreme(const StatValue& stat, bool largest, StatValue& extreme) {
+    if (stat.is_numeric() && (!extreme.is_numeric() || (largest ? stat.number > extreme.number
+                                                                : stat.number < extreme.number))) {
+      extreme = stat;
+    }
+  }
+
+  Side& side_;
+  const std::string_view name_separator_;
+};
+
+// Rewrites the side's rows as the units' and returns the new index of each unit's row; entries keep
+// their rows together, in their order.
+std::vector<uint32_t> MergeRows(const std::vector<Unit>& units,
+                                std::vector<uint32_t> Unit::*rows_of, std::string_view separator,
+                                Side& side) {
+  RowMerger merger(side, separator);
+  struct Placed {
+    uint32_t first = 0;  // row as loaded
+    uint32_t unit = 0;
+    SideRow row;
+  };
+  std::vector<Placed> placed;
+  for (uint32_t i = 0; i < units.size(); ++i) {
+    const std::vector<uint32_t>& rows = units[i].*rows_of;
+    if (!rows.empty()) {
+      placed.push_back({rows[0], i, merger.Merge(rows)});
+    }
+  }
+  std::stable_sort(placed.begin(), placed.end(),
+                   [](const Placed& a, const Placed& b) { return a.first < b.first; });
+  std::vector<uint32_t> index(units.size(), kNoRow);
+  std::vector<SideRow> rows;
+  rows.reserve(placed.size());
+  for (SideEntry& entry : side.entries) {
+    entry.row_count = 0;
+  }
+  for (const Placed& place : placed) {
+    const auto at = static_cast<uint32_t>(rows.size());
+    SideEntry& entry = side.entries[place.row.entry];
+    if (entry.row_count++ == 0) {
+      entry.first_row = at;
+    }
+    index[place.unit] = at;
+    rows.push_back(place.row);
+  }
+  side.rows = std::move(rows);
+  return index;
+}
+
+bool IsWholeModel(TrainingBackend backend, std::string_view class_name) {
+  if (backend == TrainingBackend::kMegatron) {
+    return class_name == "GPTModel";
+  }
+  return class_name == "Qwen2Model" || class_name == "Qwen3Model" || class_name == "Qwen3MoeModel";
+}
+
+}  // namespace
+
+std::function<bool(std::string_view)> ForwardPassFilter(TrainingBackend backend, bool strict) {
+  return [backend, strict, paused = false](std::string_view entry_name) mutable {
+    const dump::EntryName name = dump::ParseEntryName(entry_name);
+    if (!name.is_module) {
+      return !paused;
+    }
+    if (name.direction == dump::Direction::kBackward) {
+      paused = paused || strict || IsWholeModel(backend, name.class_name);
+    } else if (name.direction == dump::Direction::kForward) {
+      const std::string_view embedding =
+          backend == TrainingBackend::kMegatron ? "VocabParallelEmbedding" : "Embedding";
+      const bool is_embedding = strict ? name.class_name.find("Embedding") != std::string_view::npos
+                                       : name.class_name == embedding;
+      paused = paused && !is_embedding;
+    }
+    return !paused;
+  };
+}
+
+Result<MatchResult> MatchTrainingWithInference(const CompareOptions& options, Side& npu,
+                                               Side& bench, CompareResult& result) {
+  const TrainingBackend backend = options.line26->backend;
+  MSP_ASSIGN_OR_RETURN(TextMap modules, LoadTextMap(options.line26->module_mapping));
+  const Keys keys(backend, std::move(modules));
+  const bool merge_npu = backend == TrainingBackend::kFsdp;
+  const std::vector<Unit> units =
+      Ordered(Join(keys.OfTraining(npu), keys.OfInference(bench), merge_npu));
+  const std::string_view separator = options.write_xlsx ? ";\n" : ";  ";
+  const std::vector<uint32_t> npu_rows = MergeRows(units, &Unit::npu, separator, npu);
+  const std::vector<uint32_t> bench_rows = MergeRows(units, &Unit::bench, separator, bench);
+  MatchResult matches;
+  for (size_t i = 0; i < units.size(); ++i) {
+    if (npu_rows[i] != kNoRow) {
+      matches.pairs.push_back(
+          {npu_rows[i], bench_rows[i],
+           bench_rows[i] == kNoRow ? MatchOutcome::kNoBenchRow : MatchOutcome::kMatched});
+    } else {
+      result.shown_bench_only.push_back(
+          {static_cast<uint32_t>(matches.pairs.size()), bench_rows[i]});
+    }
+  }
+  matches.bench_only_count = result.shown_bench_only.size();
+  return matches;
+}
+
+}  // namespace msprobe::analysis
