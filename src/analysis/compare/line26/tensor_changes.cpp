@@ -1,7 +1,6 @@
 #include "src/analysis/compare/line26/tensor_changes.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -77,7 +76,7 @@ void StoreAs(DType dtype, double value, std::byte* out) {
   }
 }
 
-// rows x inner times inner x columns, sums in T.
+// rows x inner times inner x columns; sums in T, in order, as the plain loop of a BLAS makes them.
 template <typename T>
 void Multiply(const std::vector<double>& a, const std::vector<double>& b, size_t rows, size_t inner,
               size_t columns, DType dtype, std::byte* out) {
@@ -86,7 +85,8 @@ void Multiply(const std::vector<double>& a, const std::vector<double>& b, size_t
     for (size_t j = 0; j < columns; ++j) {
       T sum = 0;
       for (size_t k = 0; k < inner; ++k) {
-        sum = std::fma(static_cast<T>(a[i * inner + k]), static_cast<T>(b[k * columns + j]), sum);
+        const T product = static_cast<T>(a[i * inner + k]) * static_cast<T>(b[k * columns + j]);
+        sum += product;
       }
       StoreAs(dtype, static_cast<double>(sum), out + (i * columns + j) * element);
     }
