@@ -179,6 +179,8 @@ Status CompareTensors(const CompareOptions& options, base::ThreadPool& pool, Com
       TensorChanges::Prepare(options, pair.npu, pair.bench, pair.result, pair.warnings));
   CompareRealData(pair.npu, pair.bench, pool, options.quiet, pair.result,
                   changes.empty() ? nullptr : &changes);
+  const std::vector<std::string> failures = changes.Failures();
+  pair.warnings.insert(pair.warnings.end(), failures.begin(), failures.end());
   return OkStatus();
 }
 

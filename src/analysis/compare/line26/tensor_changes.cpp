@@ -267,6 +267,13 @@ bool TensorChanges::empty() const {
          valid_npu_rows_.empty();
 }
 
+std::vector<std::string> TensorChanges::Failures() const {
+  const std::lock_guard lock(failures_->mutex);
+  std::vector<std::string> texts = failures_->texts;
+  std::sort(texts.begin(), texts.end());
+  return texts;
+}
+
 void TensorChanges::FindValidRows(const CompareOptions& options, const CompareResult& result,
                                   std::vector<std::string>& warnings) {
   std::vector<PaddedCall> calls(std::begin(kPaddedCalls), std::end(kPaddedCalls));
@@ -347,6 +354,10 @@ Result<std::optional<TensorBuffer>> TensorChanges::Load(bool of_npu, const SideR
         MultiplyByMatrix(tensor.view(), calibration.matrix.view(), calibration.from_the_left);
     if (product.ok()) {
       tensor = *std::move(product);
+    } else {
+      const std::lock_guard lock(failures_->mutex);
+      failures_->texts.push_back(fmt::format("{}: {} ({}); compared as it is", row.data_name,
+                                             product.status().message(), calibration.matrix_file));
     }
   }
   return std::optional(std::move(tensor));

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -55,10 +57,19 @@ class TensorChanges final : public TensorLoader {
                                        std::vector<std::string>& warnings);
 
   bool empty() const;
+  // Tensors that no calibration could be applied to so far, with the reason; they were compared as
+  // they are.
+  std::vector<std::string> Failures() const;
   Result<std::optional<tensor::TensorBuffer>> Load(bool of_npu, const SideRow& row) const override;
 
  private:
-  TensorChanges(const Side& npu, const Side& bench) : npu_(npu), bench_(bench) {}
+  struct FailureList {
+    std::mutex mutex;
+    std::vector<std::string> texts;
+  };
+
+  TensorChanges(const Side& npu, const Side& bench)
+      : npu_(npu), bench_(bench), failures_(std::make_unique<FailureList>()) {}
   void FindValidRows(const CompareOptions& options, const CompareResult& result,
                      std::vector<std::string>& warnings);
   Result<tensor::TensorBuffer> LoadFused(const Side& side, const SideRow& row) const;
@@ -69,6 +80,7 @@ class TensorChanges final : public TensorLoader {
   Calibrations calibrations_;
   std::unordered_map<uint32_t, int64_t> valid_npu_rows_;    // by index into Side::entries
   std::unordered_map<uint32_t, int64_t> valid_bench_rows_;  // with Line26Options::strict
+  std::unique_ptr<FailureList> failures_;                   // a list that can be moved
 };
 
 }  // namespace msprobe::analysis
