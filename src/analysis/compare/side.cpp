@@ -232,6 +232,16 @@ class RowBuilder {
                                                                             : std::string_view();
   }
 
+  // A checksum is a text; single values of newer dumps stand there as the numbers they are.
+  std::string_view ChecksumMember(const EntryTree& tree, uint32_t index) {
+    const uint32_t child = tree.Find(index, "md5");
+    if (child == EntryTree::kNone || tree[child].kind == NodeKind::kText ||
+        edition_ == Edition::k8 || tree[child].kind == NodeKind::kNull) {
+      return TextMember(tree, index, "md5");
+    }
+    return side_.Keep(json::PythonStr(tree, child));
+  }
+
   StatValue ToStat(const EntryTree& tree, uint32_t index) {
     StatValue stat;
     if (index == EntryTree::kNone) {
@@ -300,7 +310,7 @@ class RowBuilder {
     } else {
       FillValueLeaf(tree, index, type, value, row);
     }
-    const std::string_view md5 = TextMember(tree, index, "md5");
+    const std::string_view md5 = ChecksumMember(tree, index);
     if (edition_ == Edition::k26 && AddPlaceTexts(tree, index, type, value, row)) {
       return;
     }

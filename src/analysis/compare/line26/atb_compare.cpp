@@ -21,7 +21,9 @@
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
 #include "src/kernels/convert.h"
+#include "src/kernels/stats.h"
 #include "src/report/readers.h"
+#include "src/tensor/float_bits.h"
 #include "src/tensor/tensor_buffer.h"
 
 namespace msprobe::analysis {
@@ -188,6 +190,17 @@ std::string NumberText(double value) {
   return std::isnan(value) ? std::string(kNotAvailable) : base::PythonFloatRepr(value);
 }
 
+double RoundToHalf(double value) {
+  return tensor::Float16ToFloat(tensor::FloatToFloat16(static_cast<float>(value)));
+}
+
+// As PyTorch computes it: the sum becomes a float16 before it is divided.
+double HalfMean(const TensorView& view) {
+  const auto count = static_cast<double>(view.element_count());
+  const double sum = kernels::ComputeStats(view.dtype, view.bytes()).mean * count;
+  return RoundToHalf(RoundToHalf(sum) / count);
+}
+
 std::array<std::string, kStatCount> StatTexts(const TensorView& view) {
   std::array<std::string, kStatCount> texts;
   texts.fill(std::string(kNotAvailable));
@@ -202,6 +215,9 @@ std::array<std::string, kStatCount> StatTexts(const TensorView& view) {
   }
   for (size_t i = 0; i < kStatCount; ++i) {
     texts[i] = NumberText(summary.stats[i]);
+  }
+  if (view.dtype == DType::kFloat16) {
+    texts[kMean] = NumberText(HalfMean(view));
   }
   return texts;
 }
