@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "src/analysis/perf/answer.h"
 #include "src/analysis/perf/name_map.h"
@@ -69,17 +70,17 @@ Status CheckInput(const fs::path& path, std::string_view flag) {
   return {};
 }
 
-// The workbook, or how many files there are.
+// The files of a pair; of many, how many there are.
 std::string ResultLine(const analysis::perf::RunSummary& run, const fs::path& folder) {
-  size_t count = 0;
-  std::string only;
+  std::vector<std::string> files;
   for (const analysis::perf::RankSummary& rank : run.ranks) {
-    count += rank.files.size();
-    only = rank.files.empty() ? only : rank.files.front();
+    files.insert(files.end(), rank.files.begin(), rank.files.end());
   }
-  return count == 1
-             ? fmt::format("\nresult: {}\n", only)
-             : fmt::format("\nresults: {} in {}\n", base::Plural(count, "file"), folder.string());
+  constexpr size_t kFew = 2;
+  return files.empty() || files.size() > kFew
+             ? fmt::format("\nresults: {} in {}\n", base::Plural(files.size(), "file"),
+                           folder.string())
+             : fmt::format("\nresult: {}\n", base::Join(files, "\n        "));
 }
 
 }  // namespace
@@ -92,7 +93,8 @@ void PerfCompareCommand::ConfigureComparisons(CLI::App& app) {
   app.add_flag("--enable_memory_compare", enable_memory_, "What operators allocated");
   app.add_flag("--enable_communication_compare", enable_communication_, "Collectives");
   app.add_flag("--enable_api_compare", enable_api_, "Host time by call");
-  app.add_flag("--enable_kernel_compare", enable_kernels_, "Kernels by type; two NPUs only");
+  app.add_flag("--enable_kernel_compare", enable_kernels_,
+               "Kernels by name and family; of two NPUs also by type and shapes");
   app.add_flag("--disable_details", disable_details_, "Statistics only, no sheets of single calls");
   app.add_flag("--disable_module", disable_modules_, "Operators even where there are modules");
 }
@@ -302,8 +304,13 @@ Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
   }
   const analysis::perf::AnswerOptions answer = {top_, min_difference_us_, context.width,
                                                 context.color};
-  MSP_RETURN_IF_ERROR(Print(run.screen_table + analysis::perf::RankedAnswer(run.summary, answer)));
+  MSP_RETURN_IF_ERROR(Print(analysis::perf::RankedAnswer(run.summary, answer)));
   MSP_RETURN_IF_ERROR(Print(ResultLine(run.summary, options_.output)));
+  // Too wide for people; the workbook has all of it. Programs look for it where the Python tool
+  // puts it.
+  if (::isatty(STDOUT_FILENO) == 0 && !run.screen_table.empty()) {
+    MSP_RETURN_IF_ERROR(Print("\n" + run.screen_table));
+  }
   return code;
 }
 

@@ -71,6 +71,9 @@ Status AscendTraceReader::Read(const std::filesystem::path& file, Profile& profi
                          Visit(event, profile);
                          return true;
                        }));
+  if (!any_known_ && roles_.empty()) {
+    return NoProfileError(file, outcome);
+  }
   SortDeviceEvents(profile);
   profile.flows = flows_.Complete();
   profile.forward_backward = forward_backward_.Complete();
@@ -92,6 +95,7 @@ void AscendTraceReader::Visit(const TraceEvent& event, Profile& profile) {
     ++without_time_;
     return;
   }
+  any_known_ = any_known_ || kind != EventClass::kOther;
   switch (kind) {
     case EventClass::kOperator:
       if (needs_.operators) {

@@ -84,6 +84,7 @@ class AscendTraceReader {
   std::unordered_map<TextId, uint32_t> group_of_;
   std::unordered_map<TextId, std::pair<uint32_t, uint32_t>> plane_of_;
   uint64_t without_time_ = 0;
+  bool any_known_ = false;  // an event of a kind that Ascend's traces have
 };
 
 }  // namespace msprobe::profile

@@ -18,10 +18,11 @@ FlowTable::Ends& FlowTable::Of(std::string_view id) {
   return flows_[place];
 }
 
-void FlowTable::Begin(std::string_view id, Nanoseconds at, TextId process) {
+void FlowTable::Begin(std::string_view id, Nanoseconds at, TextId process, TextId thread) {
   Ends& ends = Of(id);
   ends.flow.start = at;
   ends.flow.start_process = process;
+  ends.flow.start_thread = thread;
   ends.has_start = true;
 }
 

@@ -15,7 +15,7 @@ namespace msprobe::profile {
 class FlowTable {
  public:
   // `id` as the file spells it.
-  void Begin(std::string_view id, Nanoseconds at, TextId process);
+  void Begin(std::string_view id, Nanoseconds at, TextId process, TextId thread);
   void End(std::string_view id, Nanoseconds at, TextId process, TextId thread);
   // Those that have both ends.
   std::vector<Flow> Complete() const;

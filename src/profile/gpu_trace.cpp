@@ -18,16 +18,33 @@ namespace {
 
 constexpr double kBytesPerGb = 1024.0 * 1024.0 * 1024.0;
 
-enum class EventClass : uint8_t { kOther, kOperator, kKernel, kFlow, kPython, kForwardBackward };
+enum class EventClass : uint8_t {
+  kOther,
+  kOperator,
+  kAnnotation,
+  kRuntime,
+  kDriver,  // launches only; no operators for the Python tool
+  kKernel,
+  kOtherDeviceWork,  // copies and fills that the Python tool leaves out
+  kFlow,
+  kPython,
+  kForwardBackward
+};
 
-constexpr std::array<std::pair<std::string_view, EventClass>, 13> kClasses = {{
+constexpr std::array<std::pair<std::string_view, EventClass>, 19> kClasses = {{
     {"cpu_op", EventClass::kOperator},
-    {"user_annotation", EventClass::kOperator},
-    {"cuda_runtime", EventClass::kOperator},
+    {"user_annotation", EventClass::kAnnotation},
+    {"cuda_runtime", EventClass::kRuntime},
     {"operator", EventClass::kOperator},
-    {"runtime", EventClass::kOperator},
+    {"runtime", EventClass::kRuntime},
+    {"cuda_driver", EventClass::kDriver},
+    {"hip_runtime", EventClass::kDriver},
+    {"hip_driver", EventClass::kDriver},
     {"kernel", EventClass::kKernel},
     {"gpu_memcpy", EventClass::kKernel},
+    {"gpu_memset", EventClass::kOtherDeviceWork},
+    {"memcpy", EventClass::kOtherDeviceWork},
+    {"memset", EventClass::kOtherDeviceWork},
     {"async_gpu", EventClass::kFlow},
     {"async_cpu_to_gpu", EventClass::kFlow},
     {"ac2g", EventClass::kFlow},
@@ -39,6 +56,9 @@ constexpr std::array<std::pair<std::string_view, EventClass>, 13> kClasses = {{
 class GpuTraceReader {
  public:
   explicit GpuTraceReader(const Needs& needs) : needs_(needs) {
+    if (needs.gpu_kernels) {
+      needs_.operators = needs_.kernels = needs_.flows = true;
+    }
     profile_.device = Device::kGpu;
     profile_.source = Source::kTrace;
   }
@@ -52,18 +72,34 @@ class GpuTraceReader {
     if (kind == EventClass::kOther && !is_memory) {
       return true;
     }
+    any_known_ = true;
     if (!HasUsableTime(event)) {
       ++without_time_;
       return true;
     }
     switch (kind) {
       case EventClass::kOperator:
-        if (needs_.operators) {
-          AddOperator(event, needs_, profile_);
-        }
+        AddCall(event, CallKind::kOperator);
+        break;
+      case EventClass::kAnnotation:
+        AddCall(event, CallKind::kAnnotation);
+        break;
+      case EventClass::kRuntime:
+        AddCall(event, CallKind::kRuntime);
+        AddRuntimeCall(event, /*is_operator=*/true);
+        break;
+      case EventClass::kDriver:
+        AddRuntimeCall(event, /*is_operator=*/false);
         break;
       case EventClass::kKernel:
-        AddKernel(event);
+        if (needs_.kernels) {
+          kernels_.Add(KernelOf(event));
+        }
+        break;
+      case EventClass::kOtherDeviceWork:
+        if (needs_.kernels) {
+          other_device_work_.Add(KernelOf(event));
+        }
         break;
       case EventClass::kFlow:
         AddFlow(event, needs_.flows, flows_);
@@ -90,10 +126,18 @@ class GpuTraceReader {
   }
 
   uint64_t without_time() const { return without_time_; }
+  // An event of a kind that traces of PyTorch have was there.
+  bool any_known() const { return any_known_; }
 
   Profile Take(const std::filesystem::path& path) {
     profile_.path = path;
     profile_.kernels = kernels_.Take();
+    profile_.further_device_work = other_device_work_.Take();
+    for (KernelTable* table : {&kernels_, &other_device_work_}) {
+      for (const Kernel& kernel : table->TakeReplaced()) {
+        profile_.further_device_work.push_back(kernel);
+      }
+    }
     profile_.flows = flows_.Complete();
     profile_.forward_backward = forward_backward_.Complete();
     if (needs_.memory) {
@@ -132,10 +176,34 @@ class GpuTraceReader {
     return last_class_;
   }
 
-  void AddKernel(const TraceEvent& event) {
-    if (!needs_.kernels) {
+  void AddCall(const TraceEvent& event, CallKind kind) {
+    if (needs_.operators) {
+      AddOperator(event, needs_, profile_);
+      profile_.operators.back().kind = kind;
+    }
+  }
+
+  // `is_operator`: it was just added as one.
+  void AddRuntimeCall(const TraceEvent& event, bool is_operator) {
+    if (!needs_.operators || !needs_.flows) {
       return;
     }
+    Texts& texts = profile_.texts;
+    RuntimeCall& call = profile_.runtime_calls.emplace_back();
+    if (is_operator) {
+      const Operator& same = profile_.operators.back();
+      call = {same.name, same.process, same.thread, same.start, same.end, kNoCorrelation};
+    } else {
+      call.name = texts.Intern(event.name);
+      call.process = texts.Intern(event.process);
+      call.thread = texts.Intern(event.thread);
+      call.start = *event.start;
+      call.end = event.end();
+    }
+    call.correlation = event.argument(Argument::kCorrelation).integer().value_or(kNoCorrelation);
+  }
+
+  Kernel KernelOf(const TraceEvent& event) {
     Texts& texts = profile_.texts;
     Kernel kernel;
     kernel.name = texts.Intern(event.name);
@@ -149,7 +217,8 @@ class GpuTraceReader {
     kernel.start = *event.start;
     kernel.end = event.end();
     kernel.duration_us = event.duration_us;
-    kernels_.Add(kernel);
+    kernel.correlation = event.argument(Argument::kCorrelation).integer().value_or(kNoCorrelation);
+    return kernel;
   }
 
   void AddFlow(const TraceEvent& event, bool wanted, FlowTable& table) {
@@ -168,13 +237,15 @@ class GpuTraceReader {
                 event.argument(Argument::kTotalReserved).number().value_or(0));
   }
 
-  const Needs& needs_;
+  Needs needs_;
   Profile profile_;
   KernelTable kernels_;
+  KernelTable other_device_work_;
   FlowTable flows_;
   FlowTable forward_backward_;
   GpuMemory memory_;
   uint64_t without_time_ = 0;
+  bool any_known_ = false;
   std::string last_category_;
   EventClass last_class_ = EventClass::kOther;
 };
@@ -186,6 +257,9 @@ Result<Profile> ReadGpuTrace(const std::filesystem::path& file, const Needs& nee
   MSP_ASSIGN_OR_RETURN(const TraceOutcome outcome, ForEachEvent(file, [&](const TraceEvent& event) {
                          return reader.Visit(event);
                        }));
+  if (!reader.any_known()) {
+    return NoProfileError(file, outcome);
+  }
   const uint64_t without_time = reader.without_time();
   Profile profile = reader.Take(file);
   MSP_RETURN_IF_ERROR(Conclude(file, outcome, without_time, needs, profile));

@@ -45,15 +45,34 @@ void AddPythonCall(const TraceEvent& event, Profile& profile) {
   call.is_module = base::AsciiLower(event.name.substr(0, kModule.size())) == kModule;
   call.start = *event.start;
   call.end = event.end();
+  call.process = profile.texts.Intern(event.process);
+  call.thread = profile.texts.Intern(event.thread);
 }
 
 void AddFlowEnd(const TraceEvent& event, Texts& texts, FlowTable& flows) {
   const TextId process = texts.Intern(event.process);
   if (event.phase == 's') {
-    flows.Begin(event.id, *event.start, process);
+    flows.Begin(event.id, *event.start, process, texts.Intern(event.thread));
   } else if (event.phase == 'f') {
     flows.End(event.id, *event.start, process, texts.Intern(event.thread));
   }
+}
+
+Status NoProfileError(const std::filesystem::path& file, const TraceOutcome& outcome) {
+  std::string what = fmt::format("of {} none is an operator, a kernel or a runtime call",
+                                 base::Plural(outcome.events, "event"));
+  if (outcome.events == 0 && outcome.truncated) {
+    what = outcome.root == TraceRoot::kObject
+               ? "it is a JSON object without complete events in a list \"traceEvents\""
+               : "it breaks off in front of the first complete event";
+  } else if (outcome.events == 0) {
+    what = outcome.root == TraceRoot::kObject ? "its list \"traceEvents\" holds no event"
+                                              : "it is a JSON list without events";
+  }
+  return BadFormatError(fmt::format("{} is no profile: {}", file.string(), what))
+      .WithHint(
+          "name what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote, or a "
+          "folder of Ascend's profiler");
 }
 
 Status Conclude(const std::filesystem::path& file, const TraceOutcome& outcome,

@@ -22,6 +22,9 @@ void AddPythonCall(const TraceEvent& event, Profile& profile);
 // One end of a flow.
 void AddFlowEnd(const TraceEvent& event, Texts& texts, FlowTable& flows);
 
+// For JSON that holds nothing of a profile; says what it is instead.
+Status NoProfileError(const std::filesystem::path& file, const TraceOutcome& outcome);
+
 // What a trace that breaks off, or holds events that were left out, means for the result: an error
 // when `needs` are strict, else warnings.
 Status Conclude(const std::filesystem::path& file, const TraceOutcome& outcome,

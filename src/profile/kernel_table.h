@@ -1,5 +1,6 @@
 // Inside of the room: kernels by process, thread and start. A later one replaces an earlier one of
-// the same key, and takes its place in the order.
+// the same key, and takes its place in the order; one that was not the same kernel told twice is
+// kept aside.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +16,7 @@ class KernelTable {
  public:
   void Add(const Kernel& kernel);
   std::vector<Kernel> Take() { return std::move(kernels_); }
+  std::vector<Kernel> TakeReplaced() { return std::move(replaced_); }
 
  private:
   struct Key {
@@ -32,7 +34,12 @@ class KernelTable {
     }
   };
 
+  static bool IsRepeated(const Kernel& a, const Kernel& b) {
+    return a.name == b.name && a.end == b.end && a.correlation == b.correlation;
+  }
+
   std::vector<Kernel> kernels_;
+  std::vector<Kernel> replaced_;
   std::unordered_map<Key, uint32_t, Hash> index_;
 };
 
@@ -41,9 +48,13 @@ inline void KernelTable::Add(const Kernel& kernel) {
                                                   static_cast<uint32_t>(kernels_.size()));
   if (is_new) {
     kernels_.push_back(kernel);
-  } else {
-    kernels_[found->second] = kernel;
+    return;
   }
+  Kernel& known = kernels_[found->second];
+  if (!IsRepeated(known, kernel)) {
+    replaced_.push_back(known);
+  }
+  known = kernel;
 }
 
 }  // namespace msprobe::profile

@@ -23,6 +23,8 @@
 
 namespace msprobe::profile {
 
+inline constexpr int64_t kNoCorrelation = -1;
+
 enum class Device : uint8_t { kGpu, kNpu };
 enum class Source : uint8_t {
   kTrace,
@@ -42,11 +44,15 @@ struct Needs {
   bool overlap = false;              // overlap analysis (NPU)
   bool kernel_details = false;       // kernel_details.csv, or the kernels of a database
   bool operator_statistics = false;  // op_statistic.csv
+  bool gpu_kernels = false;          // kernels with what launched them, of GPU traces only
   bool bandwidth = false;            // communication.json
   std::string flow_category;         // GPU: instead of the built-in ones; lower case, empty: those
   std::optional<int64_t> step;       // only for sources that filter while reading (databases)
   bool strict = false;               // a damaged file is an error instead of a warning
 };
+
+// What a call on the host is. A marked range (user annotation) only says what goes on inside of it.
+enum class CallKind : uint8_t { kOperator, kAnnotation, kRuntime };
 
 // A call on the host: an operator, a runtime call, a marked range. In file order.
 struct Operator {
@@ -63,6 +69,18 @@ struct Operator {
   // False: what was launched at its start belongs to another operator of the same start. Databases
   // list a call several times.
   bool launches = true;
+  CallKind kind = CallKind::kOperator;
+};
+
+// A call of the runtime or the driver (cudaLaunchKernel, hipGraphLaunch, cuLaunchKernelEx, ...) in
+// a GPU trace. Those of the runtime are in Profile::operators, too.
+struct RuntimeCall {
+  TextId name = kNoText;
+  TextId process = kNoText;
+  TextId thread = kNoText;
+  Nanoseconds start = 0;
+  Nanoseconds end = 0;
+  int64_t correlation = kNoCorrelation;  // work on the device that it started has the same
 };
 
 // Work on the device. Later ones with equal process, thread and start have replaced earlier ones.
@@ -74,11 +92,12 @@ struct Kernel {
   TextId task_id = kNoText;    // NPU; kNoText prints as "None"
   TextId shapes = kNoText;     // NPU: of the row of kernel details that starts at the same time
   int64_t stream = 0;
-  bool has_stream = false;        // stream 0 counts as none only where the reference says so
+  bool has_stream = false;
   bool is_communication = false;  // GPU: nccl; NPU: a collective that was linked like a kernel
   Nanoseconds start = 0;
   Nanoseconds end = 0;
   double duration_us = 0;
+  int64_t correlation = kNoCorrelation;  // GPU: of the runtime call that started it
 };
 
 // Complete links from a point on the host to one on the device, in order of first appearance.
@@ -88,6 +107,7 @@ struct Flow {
   TextId start_process = kNoText;
   TextId end_process = kNoText;
   TextId end_thread = kNoText;
+  TextId start_thread = kNoText;  // databases do not tell it
 };
 
 struct PythonCall {
@@ -95,6 +115,8 @@ struct PythonCall {
   bool is_module = false;  // the name starts with "nn.Module:"
   Nanoseconds start = 0;
   Nanoseconds end = 0;
+  TextId process = kNoText;
+  TextId thread = kNoText;  // databases do not tell it
 };
 
 // One allocation. The texts are verbatim from the file, for printing.
@@ -191,6 +213,10 @@ struct Profile {
   Texts texts;
   std::vector<Operator> operators;
   std::vector<Kernel> kernels;
+  // GPU: fills (memset), and kernels that another one of the same place and start has replaced in
+  // `kernels`. Tables in the Python tool's form leave them out.
+  std::vector<Kernel> further_device_work;
+  std::vector<RuntimeCall> runtime_calls;
   std::vector<Flow> flows;
   std::vector<PythonCall> python_calls;
   std::vector<Flow> forward_backward;  // start: the forward operator, end: the backward one

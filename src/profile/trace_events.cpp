@@ -1,5 +1,6 @@
 #include "src/profile/trace_events.h"
 
+#include <bit>
 #include <limits>
 #include <utility>
 
@@ -18,10 +19,27 @@ constexpr int kDeepest = 64;
 constexpr std::array<std::string_view, static_cast<size_t>(Argument::kCount)> kArgumentKeys = {
     "name",      "sort_index", "Input Dims",     "Input type",     "stream",
     "Device Id", "Addr",       "Bytes",          "Total Reserved", "Task Type",
-    "Task Id",   "Stream Id",  "correlation_id", "Call stack"};
+    "Task Id",   "Stream Id",  "correlation_id", "Call stack",     "correlation"};
+
+// Which of the keys begin with a letter, a bit for each: nearly all keys of a trace begin with
+// none.
+constexpr std::array<uint32_t, 128> KeysByFirstLetter() {
+  std::array<uint32_t, 128> keys{};
+  for (size_t index = 0; index < kArgumentKeys.size(); ++index) {
+    keys[static_cast<size_t>(kArgumentKeys[index].front())] |= 1U << index;
+  }
+  return keys;
+}
+constexpr std::array<uint32_t, 128> kKeysByFirstLetter = KeysByFirstLetter();
+static_assert(kArgumentKeys.size() <= 32);
 
 Argument ArgumentOf(std::string_view key) {
-  for (size_t index = 0; index < kArgumentKeys.size(); ++index) {
+  const auto letter = key.empty() ? size_t{0} : static_cast<uint8_t>(key.front());
+  if (letter >= kKeysByFirstLetter.size()) {
+    return Argument::kCount;
+  }
+  for (uint32_t keys = kKeysByFirstLetter[letter]; keys != 0; keys &= keys - 1) {
+    const auto index = static_cast<size_t>(std::countr_zero(keys));
     if (kArgumentKeys[index] == key) {
       return static_cast<Argument>(index);
     }

@@ -35,6 +35,7 @@ enum class Argument : uint8_t {
   kStreamId,       // Stream Id
   kCorrelationId,  // correlation_id
   kCallStack,      // Call stack
+  kCorrelation,    // correlation
   kCount,
 };
 

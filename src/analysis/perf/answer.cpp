@@ -34,31 +34,12 @@ std::string Percent(double base, double comparison) {
 
 std::string Amount(const Finding& finding) {
   const double change = finding.comparison - finding.base;
-  return finding.metric == kMemory ? fmt::format("{:+.1f} MB", change) : SignedMs(change);
-}
-
-std::string What(const Finding& finding) {
-  const int64_t calls = std::max(finding.base_calls, finding.comparison_calls);
-  return fmt::format("{} x {}", calls, base::Printable(finding.where));
+  return finding.metric == kMemoryMetric ? fmt::format("{:+.1f} MB", change) : SignedMs(change);
 }
 
 bool IsNoise(const Finding& finding, double min_difference_us) {
-  return finding.metric != kMemory &&
+  return finding.metric != kMemoryMetric &&
          std::fabs(finding.comparison - finding.base) * kUsPerMs < min_difference_us;
-}
-
-// The largest change of the device's time in the direction in which computing went.
-const Finding* LeadingOperator(const RankSummary& rank) {
-  const double change = rank.comparison.computing_ms - rank.base.computing_ms;
-  const Finding* leading = nullptr;
-  for (const Finding& finding : rank.findings) {
-    const double step = finding.comparison - finding.base;
-    if (finding.metric == kDeviceTime && step * change > 0 &&
-        (leading == nullptr || std::fabs(step) > std::fabs(leading->comparison - leading->base))) {
-      leading = &finding;
-    }
-  }
-  return leading;
 }
 
 std::string CallsText(const Finding& finding) {
@@ -68,7 +49,7 @@ std::string CallsText(const Finding& finding) {
 }
 
 std::string SidesText(const Finding& finding) {
-  const std::string_view unit = finding.metric == kMemory ? "MB" : "ms";
+  const std::string_view unit = finding.metric == kMemoryMetric ? "MB" : "ms";
   return fmt::format("{:.3f} -> {:.3f} {}", finding.base, finding.comparison, unit);
 }
 
@@ -105,6 +86,10 @@ void AddFindings(const RankSummary& rank, const AnswerOptions& options, Screen& 
         fmt::format("{} of {} ({}, {})", finding->metric, base::Printable(finding->where),
                     SidesText(*finding), CallsText(*finding)),
         kTextColumn);
+    if (!finding->note.empty()) {
+      screen.Labelled(fmt::format("{:{}}", "", kTextColumn - 1), base::Printable(finding->note),
+                      kTextColumn);
+    }
     AddCallStack(finding->call_stack, screen);
   }
 }
@@ -157,7 +142,73 @@ std::string RankList(const std::vector<int64_t>& ranks) {
   return fmt::format("{}", fmt::join(ranks, ", "));
 }
 
+// The verdict leads; its word in colour.
+void AddVerdict(const Verdict& verdict, Screen& screen) {
+  if (verdict.text.empty()) {
+    return;
+  }
+  const std::string text = base::Printable(verdict.text);
+  const Ink ink = verdict.word == "SLOWER"   ? Ink::kRed
+                  : verdict.word == "FASTER" ? Ink::kGreen
+                                             : Ink::kBold;
+  const size_t word = std::min(verdict.word.size(), text.size());
+  screen.Labelled(ink, text.substr(0, word), base::Trim(text.substr(word)), 2);
+}
+
+// Ranks meet in their collectives, so that the slowest one sets the pace.
+void AddRanksVerdict(const RunSummary& run, Screen& screen) {
+  const double base = SpreadOf(run, &RankSummary::base, &SideTimes::end_to_end_ms).slowest_ms;
+  const double other =
+      SpreadOf(run, &RankSummary::comparison, &SideTimes::end_to_end_ms).slowest_ms;
+  if (base <= 0 || other <= 0) {
+    return;
+  }
+  const double percent = (other / base - 1) * 100;
+  Verdict verdict;
+  verdict.word = std::fabs(percent) < 1 ? "SAME" : percent > 0 ? "SLOWER" : "FASTER";
+  verdict.text = verdict.word == "SAME"
+                     ? fmt::format("SAME: {:+.1f} %", percent)
+                     : fmt::format("{} by {:.1f} %", verdict.word, std::fabs(percent));
+  verdict.text += fmt::format(", slowest ranks compared (E2E {:.1f} -> {:.1f} ms)", base, other);
+  AddVerdict(verdict, screen);
+}
+
+// The rank that the others wait for: its own work grew most, and it waits less than they do.
+void AddStraggler(const RunSummary& run, Screen& screen) {
+  const auto communication = [](const RankSummary& rank) {
+    return rank.comparison.uncovered_communication_ms - rank.base.uncovered_communication_ms;
+  };
+  const auto own = [](const RankSummary& rank) {
+    return rank.comparison.computing_ms + rank.comparison.free_ms - rank.base.computing_ms -
+           rank.base.free_ms;
+  };
+  const RankSummary* most = nullptr;
+  double waits = 0;
+  size_t count = 0;
+  for (const RankSummary& rank : run.ranks) {
+    if (rank.has_times && !rank.of_host) {
+      most = most == nullptr || own(rank) > own(*most) ? &rank : most;
+      waits += communication(rank);
+      ++count;
+    }
+  }
+  constexpr double kMuchLess = 0.5;
+  const double mean = count > 0 ? waits / static_cast<double>(count) : 0;
+  if (count < 2 || mean <= 0 || own(*most) < mean * kMuchLess ||
+      communication(*most) > mean * kMuchLess) {
+    return;
+  }
+  screen.Labelled(Ink::kYellow, "  the others wait for",
+                  fmt::format("{}: its own computing and free time grew by {}, its communication "
+                              "by {}, that of all ranks by "
+                              "{} on average",
+                              RankName(most->rank), SignedMs(own(*most)),
+                              SignedMs(communication(*most)), SignedMs(mean)),
+                  6);
+}
+
 void AddRanks(const RunSummary& run, const AnswerOptions& options, Screen& screen) {
+  AddRanksVerdict(run, screen);
   std::vector<const RankSummary*> by_growth;
   size_t failed = 0;
   for (const RankSummary& rank : run.ranks) {
@@ -169,6 +220,7 @@ void AddRanks(const RunSummary& run, const AnswerOptions& options, Screen& scree
   screen.Heading(fmt::format("{} compared", base::Plural(run.ranks.size() - failed, "rank")));
   AddSpread(run, "E2E", &SideTimes::end_to_end_ms, screen);
   AddSpread(run, "computing", &SideTimes::computing_ms, screen);
+  AddStraggler(run, screen);
   for (const auto& [ranks, side] :
        {std::pair{&run.base_only, "base"}, std::pair{&run.comparison_only, "comparison"}}) {
     if (!ranks->empty()) {
@@ -192,52 +244,106 @@ void AddRanks(const RunSummary& run, const AnswerOptions& options, Screen& scree
                    });
   by_growth.resize(std::min({by_growth.size(), kShownRanks, std::max<size_t>(options.top, 1)}));
   for (const RankSummary* rank : by_growth) {
-    screen.Labelled(fmt::format("  {}:", RankName(rank->rank)), Headline(*rank), 6);
+    screen.Labelled(fmt::format("  {}:", RankName(rank->rank)), base::Printable(Headline(*rank)),
+                    6);
+  }
+}
+
+void AddTime(std::string_view label, double base, double comparison, Screen& screen) {
+  if (base == 0 && comparison == 0) {
+    return;
+  }
+  screen.Line(fmt::format("{:<28}{:>12.3f}{:>14.3f}{:>14}{}", label, base, comparison,
+                          fmt::format("{:+.3f}", comparison - base), Percent(base, comparison)));
+}
+
+// What the time consists of: the shares add up to the whole.
+void AddTimes(const RankSummary& rank, Screen& screen) {
+  if (!rank.has_times) {
+    return;
+  }
+  const SideTimes& base = rank.base;
+  const SideTimes& other = rank.comparison;
+  screen.Blank();
+  screen.Line(fmt::format("{:<28}{:>12}{:>14}{:>14}", "ms", "base", "comparison", "change"));
+  AddTime("E2E", base.end_to_end_ms, other.end_to_end_ms, screen);
+  if (rank.of_host) {
+    AddTime("  in operators, on the host", base.computing_ms, other.computing_ms, screen);
+    AddTime("  outside of operators", base.free_ms, other.free_ms, screen);
+  } else {
+    AddTime("  computing", base.computing_ms, other.computing_ms, screen);
+    AddTime("  uncovered communication", base.uncovered_communication_ms,
+            other.uncovered_communication_ms, screen);
+    AddTime("    of it waiting", base.wait_ms, other.wait_ms, screen);
+    AddTime("  free", base.free_ms, other.free_ms, screen);
+    AddTime("    of it uncovered copies", base.copies_ms, other.copies_ms, screen);
+  }
+  AddTime("memory (GB)", base.memory_gb, other.memory_gb, screen);
+}
+
+std::string UnownedText(const UnownedTime& unowned) {
+  const double percent = unowned.device > 0 ? unowned.total() / unowned.device * 100 : 0;
+  std::string text =
+      fmt::format("{:.3f} ms ({:.1f} %) belong to no operator", unowned.total(), percent);
+  std::vector<std::string> parts;
+  for (const auto& [name, ms] : {std::pair{"graphs", unowned.graphs},
+                                 {"copies", unowned.copies},
+                                 {"earlier step", unowned.earlier},
+                                 {"launched outside of operators", unowned.outside},
+                                 {"launch unknown", unowned.unknown}}) {
+    if (ms > 0) {
+      parts.push_back(fmt::format("{} {:.3f}", name, ms));
+    }
+  }
+  return parts.empty() ? text : text + ": " + base::Join(parts, ", ");
+}
+
+void AddUnowned(const RankSummary& rank, Screen& screen) {
+  if (rank.has_unowned) {
+    screen.Blank();
+    screen.Labelled("base:", UnownedText(rank.base_unowned), 2);
+    screen.Labelled("comparison:", UnownedText(rank.comparison_unowned), 2);
+  }
+}
+
+void AddKernelFamilies(const RankSummary& rank, const AnswerOptions& options, Screen& screen) {
+  constexpr size_t kMost = 6;
+  constexpr double kWorthTelling = 0.001;  // of the end-to-end time
+  const double noise =
+      kWorthTelling * std::max(rank.base.end_to_end_ms, rank.comparison.end_to_end_ms);
+  size_t told = 0;
+  for (const KernelChange& family : rank.kernel_families) {
+    const double change = family.comparison_ms - family.base_ms;
+    if (told == std::min(kMost, options.top) || std::fabs(change) <= noise) {
+      break;
+    }
+    if (told++ == 0) {
+      screen.Heading("Kernels by family");
+    }
+    screen.Line(fmt::format(
+        "{:>12}  {} ({:.3f} -> {:.3f} ms, {}{})", SignedMs(change), base::Printable(family.family),
+        family.base_ms, family.comparison_ms,
+        family.base_calls == family.comparison_calls
+            ? fmt::format("{} kernels", family.base_calls)
+            : fmt::format("{} -> {} kernels", family.base_calls, family.comparison_calls),
+        family.added + family.removed > 0
+            ? fmt::format("; names added {}, removed {}", family.added, family.removed)
+            : ""));
   }
 }
 
 void AddPair(const RankSummary& rank, const AnswerOptions& options, Screen& screen) {
-  if (const std::string headline = Headline(rank); !headline.empty()) {
-    screen.Paragraph(headline);
-  }
+  AddVerdict(rank.verdict, screen);
+  AddTimes(rank, screen);
+  AddUnowned(rank, screen);
   AddFindings(rank, options, screen);
+  AddKernelFamilies(rank, options, screen);
   AddCollectives(rank, options, screen);
 }
 
 }  // namespace
 
-std::string Headline(const RankSummary& rank) {
-  if (!rank.has_times) {
-    return {};
-  }
-  const SideTimes& base = rank.base;
-  const SideTimes& other = rank.comparison;
-  if (base.end_to_end_ms <= 0 || other.end_to_end_ms <= 0) {
-    return {};
-  }
-  std::string computing =
-      fmt::format("{} computing", SignedMs(other.computing_ms - base.computing_ms));
-  if (const Finding* leading = LeadingOperator(rank)) {
-    const bool is_part = std::fabs(leading->comparison - leading->base) <=
-                         std::fabs(other.computing_ms - base.computing_ms);
-    computing += fmt::format(", {} {} in {}", is_part ? "of which" : "most of all",
-                             Amount(*leading), What(*leading));
-  }
-  std::string communication =
-      fmt::format("{} uncovered communication",
-                  SignedMs(other.uncovered_communication_ms - base.uncovered_communication_ms));
-  if (base.wait_ms > 0 || other.wait_ms > 0) {
-    communication += fmt::format(" (waiting {})", SignedMs(other.wait_ms - base.wait_ms));
-  }
-  std::string text =
-      fmt::format("E2E {}{}: {}; {}; {} free", SignedMs(other.end_to_end_ms - base.end_to_end_ms),
-                  Percent(base.end_to_end_ms, other.end_to_end_ms), computing, communication,
-                  SignedMs(other.free_ms - base.free_ms));
-  if (base.memory_gb > 0 && other.memory_gb > 0) {
-    text += fmt::format("; memory {:+.2f} GB", other.memory_gb - base.memory_gb);
-  }
-  return text;
-}
+std::string Headline(const RankSummary& rank) { return rank.verdict.text; }
 
 std::string RankedAnswer(const RunSummary& run, const AnswerOptions& options) {
   Screen screen(options.width, options.color);

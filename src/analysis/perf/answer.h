@@ -1,4 +1,5 @@
-// What a terminal shows below the table of times: what got slower or fatter, and which part did it.
+// What a terminal shows: the verdict, what the time consists of, and which part made the
+// difference.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ struct AnswerOptions {
 // No line begins with '|', which marks rows of the table. Texts of the profiles are made printable.
 std::string RankedAnswer(const RunSummary& run, const AnswerOptions& options);
 
-// "E2E +12.3 ms (+8.1 %): +9.8 ms computing, ..." of one pair; empty where no times are known.
+// "SLOWER by 12.4 %, mostly computing: ..." of one pair; empty where no times are known.
 std::string Headline(const RankSummary& rank);
 
 }  // namespace msprobe::analysis::perf

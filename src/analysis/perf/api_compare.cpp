@@ -28,6 +28,16 @@ constexpr std::array<SheetColumn, 14> kColumns = {{{"Order Id", 10, kInteger},
                                                    {"Diff Avg Ratio", 20, kFixed2},
                                                    {"Diff Calls Ratio", 20, kFixed2}}};
 
+// Host time of a call that is not its callees', in us; as in the Python tool, which nests without
+// regard to threads, negative where callees outlive it.
+double HostSelfUs(const OperatorSide& side, uint32_t node) {
+  double callees_us = 0;
+  for (const uint32_t child : side.tree().children(node)) {
+    callees_us += side.operation(child).duration_us;
+  }
+  return side.operation(node).duration_us - callees_us;
+}
+
 struct Calls {
   double total_ms = 0;
   double self_ms = 0;
@@ -61,14 +71,6 @@ void WarnOfStep(const OperatorSide& side, const std::optional<std::string>& step
 }
 
 }  // namespace
-
-double HostSelfUs(const OperatorSide& side, uint32_t node) {
-  double callees_us = 0;
-  for (const uint32_t child : side.tree().children(node)) {
-    callees_us += side.operation(child).duration_us;
-  }
-  return side.operation(node).duration_us - callees_us;
-}
 
 report::FormattedTable ApiCompare(const OperatorSide& base, const OperatorSide& comparison,
                                   const Options& options, std::vector<std::string>& warnings) {

@@ -1,7 +1,6 @@
 // Sheet ApiCompare: what calls took on the host.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "src/analysis/perf/operator_groups.h"
@@ -13,8 +12,5 @@ namespace msprobe::analysis::perf {
 // A row per name. No rows where a side has no operators; warns where that is for want of the step.
 report::FormattedTable ApiCompare(const OperatorSide& base, const OperatorSide& comparison,
                                   const Options& options, std::vector<std::string>& warnings);
-
-// Host time of a call that is not its callees', in us; negative where callees outlive it.
-double HostSelfUs(const OperatorSide& side, uint32_t node);
 
 }  // namespace msprobe::analysis::perf

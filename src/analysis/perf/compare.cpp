@@ -1,14 +1,17 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <unordered_map>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "src/analysis/perf/api_compare.h"
 #include "src/analysis/perf/communication.h"
+#include "src/analysis/perf/device_kernels.h"
+#include "src/analysis/perf/device_work.h"
 #include "src/analysis/perf/findings.h"
+#include "src/analysis/perf/host_tree.h"
 #include "src/analysis/perf/kernel_compare.h"
 #include "src/analysis/perf/memory_compare.h"
 #include "src/analysis/perf/module_compare.h"
@@ -55,6 +58,7 @@ profile::Needs NeedsOf(const Options& options, const std::optional<std::string>&
   needs.communication = options.communication || options.overall;
   needs.overlap = options.overall;
   needs.kernel_details = options.overall || options.operators || options.kernels;
+  needs.gpu_kernels = options.kernels;
   needs.operator_statistics = options.kernels && options.use_kernel_type;
   needs.bandwidth = options.overall;
   needs.flow_category = base::AsciiLower(options.gpu_flow_category);
@@ -82,26 +86,78 @@ Status CheckStep(const Profile& side, const std::optional<std::string>& step) {
                               : fmt::format("its steps: {}", base::Join(known, ", ")));
 }
 
-// Kernels that were launched in the step; those that nothing on the host is known to have launched,
-// by their own start.
-std::vector<profile::Kernel> KernelsOfStep(const Profile& side, std::string_view step) {
-  const auto in_step = [&](profile::Nanoseconds at) {
-    return std::any_of(side.steps.begin(), side.steps.end(), [&](const profile::Step& known) {
-      return known.id == step && known.start <= at && at <= known.end;
-    });
-  };
-  std::unordered_map<profile::Nanoseconds, profile::Nanoseconds> launches;
-  for (const profile::Flow& flow : side.flows) {
-    launches[flow.end] = flow.start;
-  }
-  std::vector<profile::Kernel> kernels;
-  for (const profile::Kernel& kernel : side.kernels) {
-    const auto launch = launches.find(kernel.start);
-    if (in_step(launch == launches.end() ? kernel.start : launch->second)) {
-      kernels.push_back(kernel);
+// Those of a side's kernels that `work` holds.
+std::vector<profile::Kernel> KernelsOf(const DeviceWork& work) {
+  std::vector<uint32_t> held;
+  for (const WorkItem& item : work.items()) {
+    if (item.kernel < work.profile().kernels.size()) {
+      held.push_back(item.kernel);
     }
   }
+  std::sort(held.begin(), held.end());
+  std::vector<profile::Kernel> kernels;
+  kernels.reserve(held.size());
+  for (const uint32_t index : held) {
+    kernels.push_back(work.profile().kernels[index]);
+  }
   return kernels;
+}
+
+UnownedTime UnownedOf(const DeviceWork& work) {
+  return {work.total_ms(),
+          work.owned_ms(Owner::kGraph),
+          work.owned_ms(Owner::kCopy),
+          work.owned_ms(Owner::kEarlier),
+          work.owned_ms(Owner::kOutside),
+          work.owned_ms(Owner::kUnknown)};
+}
+
+// Of a profile without device work: from the first operator to the end of the last one.
+TimeSplit SplitOfHost(const HostTree& tree) {
+  std::vector<std::pair<profile::Nanoseconds, profile::Nanoseconds>> operators;
+  profile::Nanoseconds last = 0;
+  profile::Nanoseconds first = std::numeric_limits<profile::Nanoseconds>::max();
+  for (const HostTree::Node& node : tree.nodes()) {
+    first = std::min(first, node.start);
+    last = std::max(last, node.end);
+    if (node.kind == HostTree::Kind::kOperator) {
+      operators.emplace_back(node.start, node.end);
+    }
+  }
+  std::sort(operators.begin(), operators.end());
+  BusyTime busy;
+  for (const auto& [start, end] : operators) {
+    busy.Add(start, end);
+  }
+  constexpr double kNsPerMs = 1e6;
+  TimeSplit split;
+  split.of_host = true;
+  if (!tree.nodes().empty()) {
+    split.end_to_end = static_cast<double>(last - first) / kNsPerMs;
+    split.computing = static_cast<double>(busy.total()) / kNsPerMs;
+    split.idle = split.end_to_end - split.computing;
+  }
+  return split;
+}
+
+TimeSplit SplitOfNpu(const OverallTimes& times) {
+  constexpr double kMsPerS = 1e3;
+  TimeSplit split;
+  split.end_to_end = times.end_to_end_s * kMsPerS;
+  split.computing = times.computing_s * kMsPerS;
+  split.communication = times.uncovered_s * kMsPerS;
+  split.idle = std::max(0.0, split.end_to_end - split.computing - split.communication);
+  return split;
+}
+
+size_t CountSteps(const Profile& side) {
+  std::vector<std::string_view> ids;
+  for (const profile::Step& step : side.steps) {
+    if (std::find(ids.begin(), ids.end(), step.id) == ids.end()) {
+      ids.push_back(step.id);
+    }
+  }
+  return ids.size();
 }
 
 class Comparer {
@@ -116,8 +172,10 @@ class Comparer {
     RunTasks({[this] { MatchAll(); }, [this] { CompareCommunication(); },
               [this] { CompareCalls(); }, [this] { CompareKernels(); }});
     RunTasks({[this] { CompareOperators(); }, [this] { CompareOperatorDetails(); },
-              [this] { CompareMemory(); }, [this] { CompareMemoryDetails(); }, [this] { Find(); }});
+              [this] { CompareMemory(); }, [this] { CompareMemoryDetails(); }, [this] { Find(); },
+              [this] { CompareDeviceWork(); }});
     TakeOverall();
+    Conclude();
     return Finish();
   }
 
@@ -149,6 +207,14 @@ class Comparer {
   }
 
   void Prepare(size_t side) {
+    const Profile& profile = sides_[side];
+    if (!profile.operators.empty() || !profile.python_calls.empty() ||
+        !profile.runtime_calls.empty() || !profile.kernels.empty()) {
+      trees_[side].emplace(profile);
+    }
+    if (trees_[side].has_value() && (options_.overall || options_.operators || options_.kernels)) {
+      work_[side].emplace(profile, *trees_[side], Step(side));
+    }
     if (options_.overall) {
       times_[side] = MeasureSide(side);
     }
@@ -168,7 +234,8 @@ class Comparer {
       return MeasureOverall(measured, options_, overall_warnings_[side]);
     }
     std::vector<profile::Kernel> all =
-        std::exchange(measured.kernels, KernelsOfStep(measured, *Step(side)));
+        std::exchange(measured.kernels, work_[side].has_value() ? KernelsOf(*work_[side])
+                                                                : std::vector<profile::Kernel>());
     Result<OverallTimes> times = MeasureOverall(measured, options_, overall_warnings_[side]);
     measured.kernels = std::move(all);
     return times;
@@ -240,10 +307,85 @@ class Comparer {
   }
 
   void Find() {
-    if (operators_[0].has_value() && (options_.operators || options_.memory || options_.api)) {
-      result_.findings = FindDifferences(*operators_[0], *operators_[1], pairs_,
-                                         by_module_ ? &*modules_[0] : nullptr,
-                                         by_module_ ? &*modules_[1] : nullptr);
+    if (!options_.operators && !options_.memory && !options_.api) {
+      return;
+    }
+    std::array<SideView, 2> views;
+    for (size_t side = 0; side < 2; ++side) {
+      views[side].profile = &sides_[side];
+      views[side].step = Step(side);
+      views[side].tree = trees_[side].has_value() ? &*trees_[side] : nullptr;
+      views[side].work = options_.operators && HasWork(side) ? &*work_[side] : nullptr;
+      views[side].operators =
+          options_.memory && operators_[side].has_value() ? &*operators_[side] : nullptr;
+    }
+    result_.findings = FindDifferences(views[0], views[1], options_);
+  }
+
+  bool HasWork(size_t side) const {
+    return work_[side].has_value() && !work_[side]->items().empty();
+  }
+
+  void CompareDeviceWork() {
+    if (options_.kernels && (HasWork(0) || HasWork(1)) && work_[0].has_value() &&
+        work_[1].has_value()) {
+      KernelComparison kernels = CompareDeviceKernels(*work_[0], *work_[1], options_);
+      result_.kernel_table = std::move(kernels.table);
+      result_.kernel_families = std::move(kernels.families);
+      result_.kernel_changes = std::move(kernels.kernels);
+    }
+  }
+
+  // Nullopt: the side does not tell its times.
+  std::optional<TimeSplit> SplitOf(size_t side) const {
+    if (sides_[side].device == profile::Device::kNpu) {
+      return times_[side]->ok() && (*times_[side])->end_to_end_s > 0
+                 ? std::optional(SplitOfNpu(**times_[side]))
+                 : std::nullopt;
+    }
+    if (HasWork(side) && work_[side]->split().end_to_end > 0) {
+      return work_[side]->split();
+    }
+    return std::nullopt;
+  }
+
+  // Puts the answer together.
+  void Conclude() {
+    for (const size_t side : {size_t{0}, size_t{1}}) {
+      const Profile& profile = sides_[side];
+      const bool any =
+          !profile.communication.empty() || !profile.uncovered.empty() ||
+          (work_[side].has_value() &&
+           std::any_of(work_[side]->items().begin(), work_[side]->items().end(),
+                       [](const WorkItem& item) { return item.kind == WorkKind::kCommunication; }));
+      (side == 0 ? result_.base_communicates : result_.comparison_communicates) = any;
+      if (HasWork(side) && options_.overall) {
+        (side == 0 ? result_.base_unowned : result_.comparison_unowned) = UnownedOf(*work_[side]);
+      }
+    }
+    if (!options_.overall) {
+      return;
+    }
+    result_.base_split = SplitOf(0);
+    result_.comparison_split = SplitOf(1);
+    // Without a device on both sides it is the host's time that is compared.
+    const bool no_device = !HasWork(0) && !HasWork(1);
+    if (no_device && !result_.base_split && !result_.comparison_split && trees_[0].has_value() &&
+        trees_[1].has_value()) {
+      result_.base_split = SplitOfHost(*trees_[0]);
+      result_.comparison_split = SplitOfHost(*trees_[1]);
+    }
+    if (!result_.base_split || !result_.comparison_split) {
+      return;
+    }
+    LeadWithLeadingShare(*result_.base_split, *result_.comparison_split, result_.findings);
+    const bool whole = !options_.base_step.has_value();
+    result_.verdict =
+        Judge(*result_.base_split, *result_.comparison_split, whole ? CountSteps(sides_[0]) : 0,
+              whole ? CountSteps(sides_[1]) : 0, result_.findings);
+    if (result_.base_times.has_value() && result_.comparison_times.has_value()) {
+      TellMemory(result_.base_times->memory_gb, result_.comparison_times->memory_gb,
+                 result_.verdict, result_.findings);
     }
   }
 
@@ -255,7 +397,7 @@ class Comparer {
     for (size_t side = 0; side < 2; ++side) {
       Warn(overall_warnings_[side]);
       if (!times_[side]->ok()) {
-        Warn({fmt::format("end-to-end times are not compared: {}",
+        Warn({fmt::format("times of the device are not compared: {}",
                           times_[side]->status().message())});
       }
     }
@@ -276,10 +418,8 @@ class Comparer {
         result_.sheets.push_back(std::move(sheet));
       }
     }
-    const bool times_known =
-        result_.base_times.has_value() &&
-        (result_.base_times->end_to_end_s > 0 || result_.comparison_times->end_to_end_s > 0);
-    if (result_.sheets.empty() && !times_known) {
+    const bool times_known = result_.base_split.has_value() && result_.comparison_split.has_value();
+    if (result_.sheets.empty() && !times_known && result_.kernel_table.table.row_count() == 0) {
       return MismatchError(fmt::format("{} and {} have nothing in common that could be compared{}",
                                        sides_[0].path.string(), sides_[1].path.string(),
                                        result_.warnings.empty()
@@ -302,6 +442,8 @@ class Comparer {
   const Options& options_;
   base::ThreadPool& pool_;
   std::array<Profile, 2> sides_;  // base, comparison
+  std::array<std::optional<HostTree>, 2> trees_;
+  std::array<std::optional<DeviceWork>, 2> work_;
   std::array<std::optional<OperatorSide>, 2> operators_;
   std::array<std::optional<Result<OverallTimes>>, 2> times_;
   std::array<std::optional<ModuleSide>, 2> modules_;

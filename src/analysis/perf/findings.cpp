@@ -7,215 +7,306 @@
 #include <unordered_map>
 #include <utility>
 
-#include "src/analysis/perf/api_compare.h"
-#include "src/analysis/perf/memory_compare.h"
-#include "src/analysis/perf/module_match.h"
-#include "src/analysis/perf/operator_compare.h"
-#include "src/analysis/perf/operator_groups.h"
+#include <fmt/format.h>
+
+#include "src/analysis/perf/group_findings.h"
+#include "src/analysis/perf/kernel_names.h"
+#include "src/analysis/perf/wait_findings.h"
+#include "src/analysis/perf/work_groups.h"
 
 namespace msprobe::analysis::perf {
 namespace {
 
-using profile::kNoText;
-using profile::TextId;
+using Kind = HostTree::Kind;
 
-constexpr uint32_t kNoModule = UINT32_MAX;
+constexpr double kNsPerMs = 1e6;
+constexpr double kKbPerMb = 1024;
+constexpr double kSamePercent = 1;  // growth up to which two runs count as equally fast
 
-// Sorts, cuts and appends the differences of one metric.
-void Rank(std::vector<Finding> findings, size_t most, std::vector<Finding>& all) {
-  const auto size = [](const Finding& finding) {
-    const double difference = std::fabs(finding.comparison - finding.base);
-    return std::isfinite(difference) ? difference : 0;
-  };
+double SizeOf(const Finding& finding) {
+  const double difference = std::fabs(finding.comparison - finding.base);
+  return std::isfinite(difference) ? difference : 0;
+}
+
+// Sorts and cuts; `whole` is what the findings are parts of.
+void Rank(std::vector<Finding>& findings, double whole, size_t most) {
+  const double noise = whole / 1000;
+  findings.erase(std::remove_if(findings.begin(), findings.end(),
+                                [&](const Finding& finding) {
+                                  return !(SizeOf(finding) > 0 && SizeOf(finding) >= noise);
+                                }),
+                 findings.end());
+  std::stable_sort(findings.begin(), findings.end(),
+                   [](const Finding& a, const Finding& b) { return SizeOf(a) > SizeOf(b); });
+  findings.resize(std::min(most, findings.size()));
+}
+
+double SumOf(const std::vector<Finding>& findings) {
   double base = 0;
   double comparison = 0;
   for (const Finding& finding : findings) {
     base += std::fabs(finding.base);
     comparison += std::fabs(finding.comparison);
   }
-  const double noise = std::max(base, comparison) / 1000;
-  findings.erase(std::remove_if(findings.begin(), findings.end(),
-                                [&](const Finding& finding) {
-                                  return !(size(finding) > 0 && size(finding) >= noise);
-                                }),
-                 findings.end());
-  std::stable_sort(findings.begin(), findings.end(),
-                   [&size](const Finding& a, const Finding& b) { return size(a) > size(b); });
-  for (size_t i = 0; i < std::min(most, findings.size()); ++i) {
-    all.push_back(std::move(findings[i]));
+  return std::max(base, comparison);
+}
+
+void Append(std::vector<Finding> more, std::vector<Finding>& all) {
+  std::move(more.begin(), more.end(), std::back_inserter(all));
+}
+
+// Sums of one side by name, added to findings that both sides share.
+class ByName {
+ public:
+  explicit ByName(std::string_view metric) : metric_(metric) {}
+
+  void Add(size_t side, const std::string& name, double amount, int64_t calls) {
+    const auto [place, is_new] = places_.try_emplace(name, findings_.size());
+    if (is_new) {
+      findings_.emplace_back();
+      findings_.back().where = name;
+      findings_.back().metric = metric_;
+    }
+    Finding& finding = findings_[place->second];
+    (side == 0 ? finding.base : finding.comparison) += amount;
+    (side == 0 ? finding.base_calls : finding.comparison_calls) += calls;
+  }
+  std::vector<Finding> Take() { return std::move(findings_); }
+
+ private:
+  const std::string metric_;
+  std::vector<Finding> findings_;
+  std::unordered_map<std::string, size_t> places_;
+};
+
+// Operators and runtime calls by name, without what they called.
+std::vector<Finding> HostFindings(const SideView& base, const SideView& comparison) {
+  ByName sums(kHostTime);
+  for (const size_t side : {size_t{0}, size_t{1}}) {
+    const SideView& view = side == 0 ? base : comparison;
+    std::vector<std::pair<profile::Nanoseconds, int64_t>> by_name(view.profile->texts.size());
+    const auto in_step = [&](profile::Nanoseconds at) {
+      return !view.step.has_value() ||
+             std::any_of(view.profile->steps.begin(), view.profile->steps.end(),
+                         [&](const profile::Step& known) {
+                           return known.id == *view.step && known.start <= at && at < known.end;
+                         });
+    };
+    for (const HostTree::Node& node : view.tree->nodes()) {
+      if ((node.kind == Kind::kOperator || node.kind == Kind::kRuntime) && in_step(node.start)) {
+        by_name[node.name].first += node.self;
+        ++by_name[node.name].second;
+      }
+    }
+    for (profile::TextId name = 0; name < by_name.size(); ++name) {
+      if (by_name[name].second > 0) {
+        sums.Add(side, NeutralName(view.profile->texts[name]),
+                 static_cast<double>(by_name[name].first) / kNsPerMs, by_name[name].second);
+      }
+    }
+  }
+  return sums.Take();
+}
+
+// What operators allocated, by the innermost operator; marked ranges allocate nothing themselves.
+std::vector<Finding> MemoryFindings(const SideView& base, const SideView& comparison) {
+  ByName sums(kMemoryMetric);
+  for (const size_t side : {size_t{0}, size_t{1}}) {
+    const OperatorSide& operators = side == 0 ? *base.operators : *comparison.operators;
+    const OperatorTree& tree = operators.tree();
+    const profile::Profile& profile = operators.profile();
+    for (const uint32_t node : operators.all()) {
+      double mb = 0;
+      for (const uint32_t index : tree.allocations(node)) {
+        mb += profile.allocations[index].size_kb / kKbPerMb;
+      }
+      if (tree.allocations(node).empty()) {
+        continue;
+      }
+      const auto is_operator = [&](uint32_t one) {
+        return operators.operation(one).kind == profile::CallKind::kOperator &&
+               !IsAnnotationName(operators.name(one));
+      };
+      uint32_t caller = node;
+      while (!is_operator(caller) && tree[caller].parent != kNoNode) {
+        caller = tree[caller].parent;
+      }
+      const profile::TextId own = profile.allocations[tree.allocations(node)[0]].name;
+      sums.Add(side,
+               NeutralName(own != profile::kNoText ? profile.texts[own] : operators.name(caller)),
+               mb, 1);
+    }
+  }
+  return sums.Take();
+}
+
+std::string_view MetricOf(double TimeSplit::*share) {
+  return share == &TimeSplit::computing       ? kDeviceTime
+         : share == &TimeSplit::communication ? kCommunicationTime
+         : share == &TimeSplit::copies        ? kCopyTime
+                                              : kIdleTime;
+}
+
+void LeadWith(std::string_view metric, double direction, std::vector<Finding>& findings) {
+  const auto leading = std::find_if(findings.begin(), findings.end(), [&](const Finding& finding) {
+    return finding.metric == metric && (finding.comparison - finding.base) * direction > 0;
+  });
+  if (leading != findings.end()) {
+    std::rotate(findings.begin(), leading, leading + 1);
   }
 }
 
-std::string CallStackOf(const OperatorSide& side, std::span<const uint32_t> nodes) {
-  for (const uint32_t node : nodes) {
-    if (const TextId stack = side.operation(node).call_stack; stack != kNoText) {
-      return std::string(side.profile().texts[stack]);
-    }
-  }
-  return {};
+double DirectionOf(const TimeSplit& base, const TimeSplit& comparison) {
+  return comparison.end_to_end >= base.end_to_end ? 1 : -1;
 }
 
-// By operator name; measure(side, node) is what one amounts to.
-template <typename Measure>
-std::vector<Finding> ByName(const OperatorSide& base, const OperatorSide& comparison,
-                            const std::vector<OperatorGroup>& groups, std::string_view metric,
-                            const Measure& measure) {
-  std::vector<Finding> findings;
-  for (const OperatorGroup& group : groups) {
-    Finding finding;
-    finding.where = group.name;
-    finding.metric = metric;
-    for (const uint32_t node : group.base) {
-      finding.base += measure(base, node);
-    }
-    for (const uint32_t node : group.comparison) {
-      finding.comparison += measure(comparison, node);
-    }
-    finding.base_calls = static_cast<int64_t>(group.base.size());
-    finding.comparison_calls = static_cast<int64_t>(group.comparison.size());
-    finding.call_stack = CallStackOf(comparison, group.comparison);
-    if (finding.call_stack.empty()) {
-      finding.call_stack = CallStackOf(base, group.base);
-    }
-    findings.push_back(std::move(finding));
+std::vector<Finding> DeviceFindings(const SideView& base, const SideView& comparison,
+                                    const Options& options, size_t most) {
+  const DeviceWork& before = *base.work;
+  const DeviceWork& after = *comparison.work;
+  std::vector<Finding> findings = FindingsOfGroups(
+      GroupComputing(before, after, ChooseGrouping(before, after), options.operator_names),
+      kDeviceTime);
+  if (options.overall || options.communication) {
+    Append(CommunicationFindings(before, after, options), findings);
   }
+  if (options.overall) {
+    Append(CopyFindings(before, after), findings);
+    // An NPU's overlap analysis tells idle time without what the host did meanwhile.
+    if (before.profile().device == profile::Device::kGpu &&
+        after.profile().device == profile::Device::kGpu) {
+      Append(IdleFindings(before, after), findings);
+    }
+  }
+  const double whole = std::max(before.split().end_to_end, after.split().end_to_end);
+  Rank(findings, options.overall ? whole : SumOf(findings), most);
   return findings;
 }
 
-// Device time by operator and class of module.
-class ModuleTimes {
- public:
-  std::vector<Finding> Collect(const ModuleSide& base, const ModuleSide& comparison) {
-    AddSide(0, base);
-    AddSide(1, comparison);
-    for (size_t i = 0; i < findings_.size(); ++i) {
-      findings_[i].call_stack = CallStack(base, comparison, i);
-    }
-    return std::move(findings_);
+std::string SignedMs(double ms) {
+  return std::fabs(ms) >= 0.1 || ms == 0 ? fmt::format("{:+.1f} ms", ms)
+                                         : fmt::format("{:+.4f} ms", ms);
+}
+
+std::string NameOfShare(std::string_view metric, bool of_host) {
+  if (metric == kDeviceTime) {
+    return of_host ? "time in operators" : "computing";
   }
+  return metric == kCommunicationTime ? "uncovered communication"
+         : metric == kCopyTime        ? "copies"
+         : of_host                    ? "time outside of operators"
+                                      : "idle time of the device";
+}
 
- private:
-  // Where a finding was met first on a side.
-  struct Witness {
-    bool is_set = false;
-    uint32_t module = kNoModule;
-    const ModuleOperator* operation = nullptr;  // null: no operator launched it
-  };
-
-  void AddSide(size_t index, const ModuleSide& side) {
-    known_.clear();
-    for (uint32_t module = 0; module < side.modules().size(); ++module) {
-      double rest_us = side[module].self_us;
-      for (const ModuleOperator& operation : side.operators(module)) {
-        const double us = DeviceUs(side, operation);
-        rest_us -= us;
-        Add(index, side, module, &operation, us);
-      }
-      // Sums in another order differ in their last bits.
-      if (rest_us > side[module].self_us * 1e-9) {
-        Add(index, side, module, nullptr, rest_us);
-      }
-    }
-    for (const ModuleOperator& operation : side.outside()) {
-      Add(index, side, kNoModule, &operation, DeviceUs(side, operation));
-    }
-  }
-
-  static double DeviceUs(const ModuleSide& side, const ModuleOperator& operation) {
-    double us = 0;
-    for (const uint32_t kernel : side.kernels(operation)) {
-      us += side.profile().kernels[kernel].duration_us;
-    }
-    return us;
-  }
-
-  void Add(size_t index, const ModuleSide& side, uint32_t module, const ModuleOperator* operation,
-           double us) {
-    const TextId path = module == kNoModule ? kNoText : side[module].path;
-    const TextId name =
-        operation == nullptr ? kNoText : side.profile().operators[operation->operation].name;
-    const auto [place, is_new] = known_.emplace(uint64_t{path} << 32U | name, 0);
-    if (is_new) {
-      place->second = Number(side, module, operation);
-    }
-    Finding& finding = findings_[place->second];
-    (index == 0 ? finding.base : finding.comparison) += us / 1000;
-    ++(index == 0 ? finding.base_calls : finding.comparison_calls);
-    Witness& witness = witnesses_[place->second][index];
-    if (!witness.is_set) {
-      witness = {true, module, operation};
-    }
-  }
-
-  size_t Number(const ModuleSide& side, uint32_t module, const ModuleOperator* operation) {
-    std::string where(operation == nullptr ? "launches outside operators" : side.name(*operation));
-    if (module != kNoModule) {
-      const std::string_view path = side.path(module);
-      where += " under ";
-      where += ModuleClass(path);
-      where += path.substr(0, 13) == "/[ BACKWARD ]" ? " (backward)" : "";
-    }
-    const auto [place, is_new] = by_where_.emplace(where, findings_.size());
-    if (is_new) {
-      findings_.emplace_back();
-      findings_.back().where = std::move(where);
-      findings_.back().metric = kDeviceTime;
-      witnesses_.emplace_back();
-    }
-    return place->second;
-  }
-
-  std::string CallStack(const ModuleSide& base, const ModuleSide& comparison, size_t i) const {
-    for (const size_t index : {size_t{1}, size_t{0}}) {
-      const ModuleSide& side = index == 0 ? base : comparison;
-      const Witness& witness = witnesses_[i][index];
-      if (witness.operation != nullptr) {
-        const TextId stack = side.profile().operators[witness.operation->operation].call_stack;
-        if (stack != kNoText) {
-          return std::string(side.profile().texts[stack]);
-        }
-      }
-      if (witness.module != kNoModule) {
-        return side.CallStack(witness.module);
-      }
-    }
-    return {};
-  }
-
-  std::vector<Finding> findings_;
-  std::vector<std::array<Witness, 2>> witnesses_;  // of each finding, by side
-  std::unordered_map<std::string, size_t> by_where_;
-  std::unordered_map<uint64_t, size_t> known_;  // of one side: path and name
-};
+double ChangeOfShare(std::string_view metric, const TimeSplit& base, const TimeSplit& comparison) {
+  return metric == kDeviceTime          ? comparison.computing - base.computing
+         : metric == kCommunicationTime ? comparison.communication - base.communication
+         : metric == kCopyTime          ? comparison.copies - base.copies
+                                        : comparison.idle - base.idle;
+}
 
 }  // namespace
 
-std::vector<Finding> FindDifferences(const OperatorSide& base, const OperatorSide& comparison,
-                                     std::span<const AlignedPair> pairs,
-                                     const ModuleSide* base_modules,
-                                     const ModuleSide* comparison_modules, size_t most) {
-  std::vector<uint32_t> queue;
-  const auto device_ms = [&queue](const OperatorSide& side, uint32_t node) {
-    return DeviceMs(side, node, queue);
-  };
-  const auto host_ms = [](const OperatorSide& side, uint32_t node) {
-    return HostSelfUs(side, node) / 1000;
-  };
-  const auto memory_mb = [&queue](const OperatorSide& side, uint32_t node) {
-    return AllocatedBy(side, node, queue).mb;
-  };
-  const auto of_pairs = GroupByName(base, comparison, pairs);
-  const bool with_modules = base_modules != nullptr && comparison_modules != nullptr &&
-                            base_modules->has_modules() && comparison_modules->has_modules();
+std::string_view LeadingShare(const TimeSplit& base, const TimeSplit& comparison) {
+  const double direction = DirectionOf(base, comparison);
+  double TimeSplit::*leading = &TimeSplit::computing;
+  for (double TimeSplit::*share :
+       {&TimeSplit::communication, &TimeSplit::copies, &TimeSplit::idle}) {
+    if ((comparison.*share - base.*share) * direction >
+        (comparison.*leading - base.*leading) * direction) {
+      leading = share;
+    }
+  }
+  return MetricOf(leading);
+}
+
+std::vector<Finding> FindDifferences(const SideView& base, const SideView& comparison,
+                                     const Options& options, size_t most) {
   std::vector<Finding> all;
-  Rank(with_modules ? ModuleTimes().Collect(*base_modules, *comparison_modules)
-                    : ByName(base, comparison, of_pairs, kDeviceTime, device_ms),
-       most, all);
-  Rank(ByName(base, comparison, GroupByName(base, base.all(), comparison, comparison.all()),
-              kHostTime, host_ms),
-       most, all);
-  Rank(ByName(base, comparison, of_pairs, kMemory, memory_mb), most, all);
+  const auto has_work = [](const SideView& side) {
+    return side.work != nullptr && !side.work->items().empty();
+  };
+  const bool on_device = has_work(base) && has_work(comparison);
+  if (on_device) {
+    all = DeviceFindings(base, comparison, options, most);
+  }
+  if (base.tree != nullptr && comparison.tree != nullptr) {
+    std::vector<Finding> host =
+        on_device ? HostFindings(base, comparison)
+                  : FindingsOfGroups(GroupHostWork(*base.tree, *base.profile, *comparison.tree,
+                                                   *comparison.profile, options.operator_names),
+                                     kHostTime);
+    Rank(host, SumOf(host), most);
+    Append(std::move(host), all);
+  }
+  if (base.operators != nullptr && comparison.operators != nullptr) {
+    std::vector<Finding> memory = MemoryFindings(base, comparison);
+    Rank(memory, SumOf(memory), most);
+    Append(std::move(memory), all);
+  }
   return all;
+}
+
+void LeadWithLeadingShare(const TimeSplit& base, const TimeSplit& comparison,
+                          std::vector<Finding>& findings) {
+  if (!base.of_host) {
+    LeadWith(LeadingShare(base, comparison), DirectionOf(base, comparison), findings);
+  }
+}
+
+Verdict Judge(const TimeSplit& base, const TimeSplit& comparison, size_t base_steps,
+              size_t comparison_steps, const std::vector<Finding>& findings) {
+  Verdict verdict;
+  if (base.end_to_end <= 0 || comparison.end_to_end <= 0) {
+    return verdict;
+  }
+  const bool per_step = base_steps > 0 && comparison_steps > 0 && base_steps != comparison_steps;
+  const double before = base.end_to_end / static_cast<double>(per_step ? base_steps : 1);
+  const double after = comparison.end_to_end / static_cast<double>(per_step ? comparison_steps : 1);
+  verdict.percent = (after / before - 1) * 100;
+  const auto digits = [](double ms) {
+    return ms >= 1 ? fmt::format("{:.1f}", ms) : fmt::format("{:.4f}", ms);
+  };
+  const std::string sides = fmt::format(
+      "(E2E {} -> {} ms{})", digits(before), digits(after),
+      per_step ? fmt::format(" per step; {} against {} steps", base_steps, comparison_steps) : "");
+  if (std::fabs(verdict.percent) < kSamePercent) {
+    verdict.word = "SAME";
+    verdict.text = fmt::format("SAME: {:+.1f} % {}", verdict.percent, sides);
+    return verdict;
+  }
+  verdict.word = verdict.percent > 0 ? "SLOWER" : "FASTER";
+  verdict.text = fmt::format("{} by {:.1f} %", verdict.word, std::fabs(verdict.percent));
+  if (!per_step) {
+    const std::string_view share = LeadingShare(base, comparison);
+    verdict.text += ", mostly " + NameOfShare(share, base.of_host);
+    const auto cause = std::find_if(findings.begin(), findings.end(), [&](const Finding& finding) {
+      return (finding.metric == share || (base.of_host && finding.metric == kHostTime)) &&
+             (finding.comparison - finding.base) * verdict.percent > 0;
+    });
+    verdict.text +=
+        cause != findings.end()
+            ? fmt::format(": {} {}", cause->where, SignedMs(cause->comparison - cause->base))
+            : " " + SignedMs(ChangeOfShare(share, base, comparison));
+  }
+  verdict.text += " " + sides;
+  return verdict;
+}
+
+void TellMemory(double base_gb, double comparison_gb, Verdict& verdict,
+                std::vector<Finding>& findings) {
+  constexpr double kWorthTelling = 0.05;
+  if (verdict.word != "SAME" || base_gb <= 0 || comparison_gb <= 0 ||
+      std::fabs(comparison_gb / base_gb - 1) < kWorthTelling) {
+    return;
+  }
+  LeadWith(kMemoryMetric, comparison_gb - base_gb, findings);
+  verdict.text += fmt::format("; memory {:+.1f} % ({:.2f} -> {:.2f} GB)",
+                              (comparison_gb / base_gb - 1) * 100, base_gb, comparison_gb);
+  if (!findings.empty() && findings.front().metric == kMemoryMetric) {
+    const Finding& cause = findings.front();
+    verdict.text += fmt::format(": {} {:+.1f} MB", cause.where, cause.comparison - cause.base);
+  }
 }
 
 }  // namespace msprobe::analysis::perf

@@ -1,34 +1,59 @@
 // The differences that matter, as an answer to "what got slower": which operators, in which
-// modules.
+// modules, or what the device did instead.
 #pragma once
 
 #include <cstddef>
-#include <span>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
-#include "src/analysis/perf/alignment.h"
-#include "src/analysis/perf/module_side.h"
+#include "src/analysis/perf/device_work.h"
+#include "src/analysis/perf/host_tree.h"
 #include "src/analysis/perf/operator_tree.h"
 #include "src/analysis/perf/perf.h"
 
 namespace msprobe::analysis::perf {
 
 // Names of Finding::metric.
-inline constexpr std::string_view kDeviceTime = "device time";
-inline constexpr std::string_view kHostTime = "host time";
-inline constexpr std::string_view kMemory = "memory";
+inline constexpr std::string_view kDeviceTime = "device time";           // of computing
+inline constexpr std::string_view kCommunicationTime = "communication";  // not hidden by computing
+inline constexpr std::string_view kCopyTime = "copies";                  // not hidden by anything
+inline constexpr std::string_view kIdleTime = "idle";                    // of the device
+inline constexpr std::string_view kHostTime = "host time";   // of calls, without callees
+inline constexpr std::string_view kMemoryMetric = "memory";  // MB
 
-// Of each metric up to `most` differences, gains too, the largest first; device time, then host
-// time, then memory. What makes up less than a thousandth of its metric's sum is noise and left
-// out.
-//
-// Device time (ms): with modules on both sides by outermost operator and class of the innermost
-// module around it, what was launched in a module by no operator as such; without (null) by the
-// operators of `pairs`. Host time (ms): calls by name, without their callees. Memory (MB): what the
-// operators of `pairs` allocated.
-std::vector<Finding> FindDifferences(const OperatorSide& base, const OperatorSide& comparison,
-                                     std::span<const AlignedPair> pairs,
-                                     const ModuleSide* base_modules,
-                                     const ModuleSide* comparison_modules, size_t most = 20);
+// One side as far as it is known; null where it was not asked for or not profiled.
+struct SideView {
+  const profile::Profile* profile = nullptr;
+  const HostTree* tree = nullptr;
+  const DeviceWork* work = nullptr;
+  const OperatorSide* operators = nullptr;  // for memory
+  std::optional<std::string> step;          // what the host did in it only
+};
+
+// Findings of all metrics; of each up to `most`. First those of device time, communication, copies
+// and idle time together, the largest first; then host time, then memory. Where no device was
+// profiled host time takes their place. What makes up less than a thousandth of its metric's sum is
+// noise and left out.
+std::vector<Finding> FindDifferences(const SideView& base, const SideView& comparison,
+                                     const Options& options, size_t most = 20);
+
+// The share of the end-to-end time (a metric above) whose change goes furthest in the direction in
+// which the whole went.
+std::string_view LeadingShare(const TimeSplit& base, const TimeSplit& comparison);
+
+// Moves the largest finding of that share to the front.
+void LeadWithLeadingShare(const TimeSplit& base, const TimeSplit& comparison,
+                          std::vector<Finding>& findings);
+
+// `base_steps`, `comparison_steps`: how many step markers the sides hold, 0: unknown.
+Verdict Judge(const TimeSplit& base, const TimeSplit& comparison, size_t base_steps,
+              size_t comparison_steps, const std::vector<Finding>& findings);
+
+// A run that is as fast as before but takes clearly more (or less) memory: that becomes part of the
+// verdict, and its largest finding the first one.
+void TellMemory(double base_gb, double comparison_gb, Verdict& verdict,
+                std::vector<Finding>& findings);
 
 }  // namespace msprobe::analysis::perf

@@ -14,7 +14,7 @@
 namespace msprobe::analysis::perf {
 namespace {
 
-constexpr double kMsPerS = 1e3;
+constexpr double kMsPerS = 1e3;  // of thresholds
 constexpr double kMbPerGb = 1024;
 constexpr std::string_view kOperatorPrefix = "op:";
 
@@ -89,44 +89,65 @@ struct Pair {
   double comparison = 0;
 };
 
-// nullopt: not known.
-std::optional<Pair> ValuesOf(const Gate& gate, const Comparison& comparison) {
+std::string SidesWithout(bool base, bool comparison, std::string_view what) {
+  return fmt::format("{} {}",
+                     !base && !comparison ? "neither side"
+                     : !base              ? "the base does not"
+                                          : "the comparison does not",
+                     what);
+}
+
+// A side that lacks `what` leaves nothing to compare.
+Status Lacks(bool base, bool comparison, std::string_view verb, std::string_view verbs) {
+  return base && comparison
+             ? Status()
+             : MismatchError(SidesWithout(base, comparison, !base && !comparison ? verbs : verb));
+}
+
+// What a gate compares, or why it cannot.
+Result<Pair> ValuesOf(const Gate& gate, const Comparison& comparison) {
   if (gate.metric == GateMetric::kOperator) {
     const auto watched =
         std::find_if(comparison.watched.begin(), comparison.watched.end(),
                      [&](const Watched& known) { return known.pattern == gate.pattern; });
-    if (watched == comparison.watched.end() ||
-        (watched->base_calls == 0 && watched->comparison_calls == 0)) {
-      return std::nullopt;
+    if (watched == comparison.watched.end()) {
+      return MismatchError("operators were not compared");
     }
+    MSP_RETURN_IF_ERROR(Lacks(watched->base_calls > 0, watched->comparison_calls > 0,
+                              "hold an operator of such a name",
+                              "holds an operator of such a name"));
     return Pair{watched->base_ms, watched->comparison_ms};
   }
-  if (!comparison.base_times.has_value() || !comparison.comparison_times.has_value()) {
-    return std::nullopt;
-  }
-  const OverallTimes& base = *comparison.base_times;
-  const OverallTimes& other = *comparison.comparison_times;
   if (gate.metric == GateMetric::kMemory) {
-    return base.memory_gb > 0 && other.memory_gb > 0
-               ? std::optional(Pair{base.memory_gb, other.memory_gb})
-               : std::nullopt;
+    const auto memory = [](const std::optional<OverallTimes>& times) {
+      return times.has_value() ? times->memory_gb : 0;
+    };
+    const Pair pair = {memory(comparison.base_times), memory(comparison.comparison_times)};
+    MSP_RETURN_IF_ERROR(
+        Lacks(pair.base > 0, pair.comparison > 0, "tell its memory", "tells its memory"));
+    return pair;
   }
-  if (base.end_to_end_s <= 0 || other.end_to_end_s <= 0) {
-    return std::nullopt;
-  }
-  const auto pair = [&](double OverallTimes::*time) {
-    return Pair{base.*time * kMsPerS, other.*time * kMsPerS};
+  const auto known = [](const std::optional<TimeSplit>& split) {
+    return split.has_value() && split->end_to_end > 0;
   };
-  switch (gate.metric) {
-    case GateMetric::kComputing:
-      return pair(&OverallTimes::computing_s);
-    case GateMetric::kCommunication:
-      return pair(&OverallTimes::uncovered_s);
-    case GateMetric::kFree:
-      return pair(&OverallTimes::free_s);
-    default:
-      return pair(&OverallTimes::end_to_end_s);
+  MSP_RETURN_IF_ERROR(Lacks(known(comparison.base_split), known(comparison.comparison_split),
+                            "tell its times", "tells its times"));
+  const TimeSplit& base = *comparison.base_split;
+  const TimeSplit& other = *comparison.comparison_split;
+  if (gate.metric == GateMetric::kEndToEnd) {
+    return Pair{base.end_to_end, other.end_to_end};
   }
+  if (base.of_host || other.of_host) {
+    return MismatchError("no device was profiled, and of the host only e2e is known");
+  }
+  if (gate.metric == GateMetric::kCommunication) {
+    MSP_RETURN_IF_ERROR(Lacks(comparison.base_communicates, comparison.comparison_communicates,
+                              "hold a collective", "holds a collective"));
+    return Pair{base.communication, other.communication};
+  }
+  return gate.metric == GateMetric::kComputing
+             ? Pair{base.computing, other.computing}
+             : Pair{base.copies + base.idle, other.copies + other.idle};
 }
 
 std::string_view NameOf(const Gate& gate) {
@@ -151,13 +172,11 @@ Result<Gate> ParseGate(std::string_view text) {
 GateOutcome Judge(const Gate& gate, const Comparison& comparison) {
   GateOutcome outcome;
   outcome.gate = gate.text;
-  const std::optional<Pair> values = ValuesOf(gate, comparison);
-  if (!values.has_value()) {
+  const Result<Pair> values = ValuesOf(gate, comparison);
+  if (!values.ok()) {
     outcome.failed = true;
     outcome.explanation =
-        gate.metric == GateMetric::kOperator
-            ? fmt::format("{} cannot be judged: no operator has such a name", NameOf(gate))
-            : fmt::format("{} cannot be judged: a side does not tell it", NameOf(gate));
+        fmt::format("{} cannot be judged: {}", NameOf(gate), values.status().message());
     return outcome;
   }
   const double growth = values->comparison - values->base;

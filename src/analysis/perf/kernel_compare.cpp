@@ -227,9 +227,6 @@ report::FormattedTable ByCore(const Profile& base, const Profile& comparison,
 report::FormattedTable KernelCompare(const Profile& base, const Profile& comparison,
                                      const Options& options, std::vector<std::string>& warnings) {
   if (base.device != profile::Device::kNpu || comparison.device != profile::Device::kNpu) {
-    warnings.emplace_back(
-        "kernels by type can be compared only between two NPU profiles; "
-        "sheet OperatorCompare lists the kernels of a GPU");
     return {};
   }
   return options.use_kernel_type ? ByCore(base, comparison, options)

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -77,50 +78,38 @@ bool IsKernel(const Profile& side, const profile::Kernel& kernel) {
   return side.texts[kernel.task_type] == "kernel";
 }
 
-// Streams numbered 0 count as none in traces of CUDA, which starts to count at 7; where no kernel
-// has any other number, 0 is a stream like all others.
-class Streams {
+// The stream on which most kernels compute. All streams count, 0 too, which is where AMD's devices
+// compute; the Python tool takes 0 for none, and leaves out what runs there.
+class ComputingStream {
  public:
-  explicit Streams(const Profile& side) {
-    zero_counts_ = std::none_of(side.kernels.begin(), side.kernels.end(), [](const auto& kernel) {
-      return kernel.has_stream && kernel.stream != 0;
-    });
+  explicit ComputingStream(const Profile& side) {
     std::unordered_map<int64_t, size_t> counts;
     std::vector<int64_t> order;
     for (const profile::Kernel& kernel : side.kernels) {
-      if (IsKernel(side, kernel) && !kernel.is_communication && Has(kernel) &&
-          ++counts[kernel.stream] == 1) {
+      if (IsKernel(side, kernel) && !kernel.is_communication && ++counts[kernel.stream] == 1) {
         order.push_back(kernel.stream);
       }
     }
     const auto most = std::max_element(order.begin(), order.end(),
                                        [&](int64_t a, int64_t b) { return counts[a] < counts[b]; });
     if (most != order.end()) {
-      computing_ = *most;
-      found_ = true;
+      stream_ = *most;
     }
   }
 
-  bool Has(const profile::Kernel& kernel) const {
-    return kernel.has_stream && (kernel.stream != 0 || zero_counts_);
-  }
-  bool found() const { return found_; }
-  bool IsComputing(const profile::Kernel& kernel) const {
-    return found_ && Has(kernel) && kernel.stream == computing_;
-  }
+  bool found() const { return stream_.has_value(); }
+  bool Holds(const profile::Kernel& kernel) const { return stream_ == kernel.stream; }
 
  private:
-  bool zero_counts_ = false;
-  bool found_ = false;
-  int64_t computing_ = 0;
+  std::optional<int64_t> stream_;
 };
 
 // The whole microseconds that a kernel marks: those that begin inside of it.
 int64_t FirstMicrosecond(Nanoseconds at) { return (at + 1000) / 1000; }
 
 Result<OverallTimes> MeasureGpu(const Profile& side, const Options& options) {
-  const Streams streams(side);
-  if (!streams.found()) {
+  const ComputingStream computing_stream(side);
+  if (!computing_stream.found()) {
     return BadFormatError(
                fmt::format("{} holds no kernel that ran on a device", side.path.string()))
         .WithHint("profile with ProfilerActivity.CUDA, or leave --enable_profiling_compare out");
@@ -142,12 +131,10 @@ Result<OverallTimes> MeasureGpu(const Profile& side, const Options& options) {
   bool any = false;
   for (const uint32_t index : by_start) {
     const profile::Kernel& kernel = side.kernels[index];
-    if (streams.Has(kernel)) {
-      first = any ? std::min(first, kernel.start) : kernel.start;
-      last = any ? std::max(last, kernel.end) : kernel.end;
-      any = true;
-    }
-    if (streams.IsComputing(kernel) && IsGpuCopy(side.texts[kernel.name])) {
+    first = any ? std::min(first, kernel.start) : kernel.start;
+    last = any ? std::max(last, kernel.end) : kernel.end;
+    any = true;
+    if (computing_stream.Holds(kernel) && IsGpuCopy(side.texts[kernel.name])) {
       times.stream_copies.ms += kernel.duration_us;
       ++times.stream_copies.count;
       continue;

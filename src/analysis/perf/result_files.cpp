@@ -79,16 +79,23 @@ Result<std::vector<fs::path>> WriteResultFiles(const Comparison& comparison, con
                                                const ResultFormats& formats,
                                                base::ThreadPool& pool) {
   std::vector<fs::path> written;
-  if (comparison.sheets.empty()) {
-    return written;
-  }
-  if (formats.xlsx) {
+  if (formats.xlsx && !comparison.sheets.empty()) {
     std::vector<const report::FormattedTable*> sheets;
     for (const report::FormattedTable& sheet : comparison.sheets) {
       sheets.push_back(&sheet);
     }
     written.push_back(With(stem, ".xlsx"));
     MSP_RETURN_IF_ERROR(report::WriteFormattedXlsx(written.back(), sheets, pool));
+  }
+  // The workbook holds the Python tool's sheets and no more.
+  if (comparison.kernel_table.table.row_count() > 0 && (formats.xlsx || formats.csv)) {
+    written.push_back(With(stem, "_Kernels.csv"));
+    MSP_RETURN_IF_ERROR(report::WriteCsv(written.back(), PlainTable(comparison.kernel_table)));
+  }
+  if (comparison.kernel_table.table.row_count() > 0 && formats.json) {
+    written.push_back(With(stem, "_Kernels.jsonl"));
+    MSP_RETURN_IF_ERROR(
+        report::WriteJsonLines(written.back(), PlainTable(comparison.kernel_table)));
   }
   if (!formats.csv && !formats.json) {
     return written;

@@ -24,8 +24,8 @@ struct ResultFormats {
 std::filesystem::path ResultStem(const std::filesystem::path& folder,
                                  const std::optional<int64_t>& rank);
 
-// {stem}.xlsx, {stem}_{sheet}.csv and {stem}_{sheet}.jsonl. Columns of the text files are named
-// after their side: "Base Calls", "Comparison Calls". Returns the paths.
+// {stem}.xlsx, {stem}_Kernels.csv, {stem}_{sheet}.csv and {stem}_{sheet}.jsonl. Columns of the text
+// files are named after their side: "Base Calls", "Comparison Calls". Returns the paths.
 Result<std::vector<std::filesystem::path>> WriteResultFiles(const Comparison& comparison,
                                                             const std::filesystem::path& stem,
                                                             const ResultFormats& formats,

@@ -191,7 +191,11 @@ class Runner {
     for (const fs::path& file : files) {
       summary.files.push_back(file.string());
     }
-    if (is_single && summary.has_times) {
+    const auto knows = [](const std::optional<OverallTimes>& times) {
+      return times.has_value() && times->end_to_end_s > 0;
+    };
+    if (is_single && comparison.base_times && comparison.comparison_times &&
+        (knows(comparison.base_times) || knows(comparison.comparison_times))) {
       run_.screen_table = ScreenTable(comparison);
     }
     summary.seconds = SecondsSince(start);

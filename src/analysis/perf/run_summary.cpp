@@ -11,9 +11,18 @@ std::string DeviceName(profile::Device device) {
   return device == profile::Device::kGpu ? "GPU" : "NPU";
 }
 
-SideTimes TimesOf(const OverallTimes& times) {
-  return {times.end_to_end_s * kMsPerS, times.computing_s * kMsPerS, times.uncovered_s * kMsPerS,
-          times.wait_s * kMsPerS,       times.free_s * kMsPerS,      times.memory_gb};
+SideTimes TimesOf(const TimeSplit& split, const std::optional<OverallTimes>& times) {
+  SideTimes side;
+  side.end_to_end_ms = split.end_to_end;
+  side.computing_ms = split.computing;
+  side.uncovered_communication_ms = split.communication;
+  side.copies_ms = split.copies;
+  side.free_ms = split.copies + split.idle;
+  if (times.has_value()) {
+    side.wait_ms = times->wait_s * kMsPerS;
+    side.memory_gb = times->memory_gb;
+  }
+  return side;
 }
 
 }  // namespace
@@ -22,14 +31,21 @@ RankSummary Summarize(const Comparison& comparison) {
   RankSummary summary;
   summary.base_device = DeviceName(comparison.base_device);
   summary.comparison_device = DeviceName(comparison.comparison_device);
-  // Two sides of which nothing ran on a device have no times to show.
-  summary.has_times =
-      comparison.base_times.has_value() && comparison.comparison_times.has_value() &&
-      (comparison.base_times->end_to_end_s > 0 || comparison.comparison_times->end_to_end_s > 0);
+  summary.verdict = comparison.verdict;
+  summary.has_times = comparison.base_split.has_value() && comparison.comparison_split.has_value();
   if (summary.has_times) {
-    summary.base = TimesOf(*comparison.base_times);
-    summary.comparison = TimesOf(*comparison.comparison_times);
+    summary.of_host = comparison.base_split->of_host;
+    summary.base = TimesOf(*comparison.base_split, comparison.base_times);
+    summary.comparison = TimesOf(*comparison.comparison_split, comparison.comparison_times);
   }
+  summary.has_unowned =
+      comparison.base_unowned.has_value() && comparison.comparison_unowned.has_value();
+  if (summary.has_unowned) {
+    summary.base_unowned = *comparison.base_unowned;
+    summary.comparison_unowned = *comparison.comparison_unowned;
+  }
+  summary.kernel_families = comparison.kernel_families;
+  summary.kernels = comparison.kernel_changes;
   summary.findings = comparison.findings;
   summary.collectives = comparison.collectives;
   summary.warnings = comparison.warnings;

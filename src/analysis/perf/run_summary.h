@@ -19,6 +19,7 @@ struct SideTimes {  // ms, GB
   double wait_ms = 0;
   double free_ms = 0;
   double memory_gb = 0;
+  double copies_ms = 0;  // part of free_ms: copies and fills that nothing else hides
 };
 
 struct RankSummary {
@@ -27,11 +28,18 @@ struct RankSummary {
   std::string comparison_path;
   std::string base_device;  // "GPU" or "NPU"; empty where the pair failed
   std::string comparison_device;
+  Verdict verdict;
   bool has_times = false;
+  bool of_host = false;  // no device was profiled: computing is the time in operators
   SideTimes base;
   SideTimes comparison;
+  bool has_unowned = false;
+  UnownedTime base_unowned;
+  UnownedTime comparison_unowned;
   std::vector<Finding> findings;
   std::vector<Collective> collectives;
+  std::vector<KernelChange> kernel_families;
+  std::vector<KernelChange> kernels;
   std::vector<GateOutcome> gates;
   std::vector<std::string> warnings;
   std::vector<std::string> files;

@@ -25,12 +25,43 @@ void VisitMembers(SideTimes& times, Visit&& visit) {
   visit("wait_ms", times.wait_ms);
   visit("free_ms", times.free_ms);
   visit("memory_gb", times.memory_gb);
+  visit("copies_ms", times.copies_ms);
+}
+
+template <typename Visit>
+void VisitMembers(UnownedTime& unowned, Visit&& visit) {
+  visit("device_ms", unowned.device);
+  visit("graphs_ms", unowned.graphs);
+  visit("copies_ms", unowned.copies);
+  visit("earlier_ms", unowned.earlier);
+  visit("outside_ms", unowned.outside);
+  visit("unknown_ms", unowned.unknown);
+}
+
+template <typename Visit>
+void VisitMembers(Verdict& verdict, Visit&& visit) {
+  visit("word", verdict.word);
+  visit("percent", verdict.percent);
+  visit("text", verdict.text);
+}
+
+template <typename Visit>
+void VisitMembers(KernelChange& kernel, Visit&& visit) {
+  visit("family", kernel.family);
+  visit("name", kernel.name);
+  visit("base_ms", kernel.base_ms);
+  visit("comparison_ms", kernel.comparison_ms);
+  visit("base_calls", kernel.base_calls);
+  visit("comparison_calls", kernel.comparison_calls);
+  visit("added", kernel.added);
+  visit("removed", kernel.removed);
 }
 
 template <typename Visit>
 void VisitMembers(Finding& finding, Visit&& visit) {
   visit("where", finding.where);
   visit("metric", finding.metric);
+  visit("note", finding.note);
   visit("base", finding.base);
   visit("comparison", finding.comparison);
   visit("base_calls", finding.base_calls);
@@ -62,11 +93,18 @@ void VisitMembers(RankSummary& rank, Visit&& visit) {
   visit("base_device", rank.base_device);
   visit("comparison_device", rank.comparison_device);
   visit("error", rank.error);
+  visit("verdict", rank.verdict);
   visit("has_times", rank.has_times);
+  visit("of_host", rank.of_host);
   visit("base", rank.base);
   visit("comparison", rank.comparison);
+  visit("has_unowned", rank.has_unowned);
+  visit("base_unowned", rank.base_unowned);
+  visit("comparison_unowned", rank.comparison_unowned);
   visit("findings", rank.findings);
   visit("collectives", rank.collectives);
+  visit("kernel_families", rank.kernel_families);
+  visit("kernels", rank.kernels);
   visit("gates", rank.gates);
   visit("warnings", rank.warnings);
   visit("files", rank.files);

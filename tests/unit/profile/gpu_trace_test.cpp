@@ -73,10 +73,42 @@ TEST(ReadGpuTrace, TakesTheLastEndsOfAFlowThatIsNumberedTwice) {
   EXPECT_EQ(profile.flows[0].end, 40'000);
 }
 
-TEST(ReadGpuTrace, AnEmptyTraceIsReadAndTold) {
-  const Profile profile = Read("");
-  EXPECT_TRUE(profile.operators.empty());
-  EXPECT_EQ(profile.warnings.size(), 4U);
+TEST(ReadGpuTrace, WhatHoldsNothingOfAProfileIsAnErrorThatSaysWhatItIs) {
+  const auto message = [](const std::string& text) {
+    const std::filesystem::path path = Written("");
+    std::ofstream(path) << text;
+    const Result<Profile> profile = ReadGpuTrace(path, Everything());
+    EXPECT_EQ(profile.status().code(), StatusCode::kBadFormat) << text;
+    return profile.status().message();
+  };
+  EXPECT_NE(message(R"({"a": 1})").find("JSON object without complete events"), std::string::npos);
+  EXPECT_NE(message(R"({"traceEvents": []})").find("holds no event"), std::string::npos);
+  EXPECT_NE(message(R"({"traceEvents": [{"a": 1}, {"ph": "X", "cat": "v8", "name": "gc"}]})")
+                .find("of 2 events none is an operator"),
+            std::string::npos);
+}
+
+TEST(ReadGpuTrace, KeepsAsideWhatThePythonToolLeavesOut) {
+  const Profile profile = Read(R"(
+    {"ph": "X", "cat": "kernel", "name": "a", "pid": 0, "tid": 7, "ts": 1, "dur": 1, "args": {"correlation": 4, "stream": "7"}},
+    {"ph": "X", "cat": "kernel", "name": "b", "pid": 0, "tid": 7, "ts": 1, "dur": 1, "args": {"correlation": 5}},
+    {"ph": "X", "cat": "kernel", "name": "b", "pid": 0, "tid": 7, "ts": 1, "dur": 1, "args": {"correlation": 5}},
+    {"ph": "X", "cat": "gpu_memset", "name": "Memset", "pid": 0, "tid": 7, "ts": 9, "dur": 1},
+    {"ph": "X", "cat": "gpu_user_annotation", "name": "ProfilerStep#1", "pid": 0, "tid": 7, "ts": 0, "dur": 90},
+    {"ph": "X", "cat": "cuda_driver", "name": "cuLaunchKernelEx", "pid": 1, "tid": 2, "ts": 0, "dur": 1, "args": {"correlation": 5}},
+    {"ph": "X", "cat": "user_annotation", "name": "## forward ##", "pid": 1, "tid": 2, "ts": 0, "dur": 1})");
+  ASSERT_EQ(profile.kernels.size(), 1U);
+  EXPECT_EQ(profile.texts[profile.kernels[0].name], "b");
+  // A kernel that is told twice is one kernel; fills are work, annotations of the device are none.
+  ASSERT_EQ(profile.further_device_work.size(), 2U);
+  EXPECT_EQ(profile.texts[profile.further_device_work[0].name], "Memset");
+  EXPECT_EQ(profile.texts[profile.further_device_work[1].name], "a");
+  EXPECT_EQ(profile.further_device_work[1].correlation, 4);
+  EXPECT_EQ(profile.further_device_work[1].stream, 7);
+  ASSERT_EQ(profile.runtime_calls.size(), 1U);
+  EXPECT_EQ(profile.runtime_calls[0].correlation, 5);
+  ASSERT_EQ(profile.operators.size(), 1U);
+  EXPECT_EQ(profile.operators[0].kind, CallKind::kAnnotation);
 }
 
 TEST(ReadGpuTrace, ReplacesAKernelOfTheSamePlaceAndTime) {

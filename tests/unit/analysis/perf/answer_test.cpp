@@ -10,6 +10,7 @@ namespace msprobe::analysis::perf {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using testing::MadeFinding;
 using testing::MadeRank;
@@ -27,57 +28,55 @@ std::string Told(const RankSummary& rank, const AnswerOptions& options = Wide())
   return RankedAnswer(MadeRun({rank}), options);
 }
 
-TEST(Headline, SharesOutTheChangeOfTheWholeTime) {
+TEST(RankedAnswer, BeginsWithTheVerdict) {
+  RankSummary rank = MadeRank(std::nullopt, 8);
+  EXPECT_THAT(Told(rank), StartsWith("SLOWER by 8.0 %, mostly computing: aten::mm\n"));
+  EXPECT_EQ(Headline(rank), "SLOWER by 8.0 %, mostly computing: aten::mm");
+}
+
+TEST(RankedAnswer, SharesOutTheTime) {
   RankSummary rank = MadeRank(std::nullopt, 8);
   rank.comparison.uncovered_communication_ms = 33.5;
-  rank.comparison.free_ms = 9;
-  EXPECT_EQ(Headline(rank),
-            "E2E +8.0 ms (+8.0 %): +8.0 ms computing; +3.5 ms uncovered communication; "
-            "-1.0 ms free");
-}
-
-TEST(Headline, NamesTheOperatorThatDidMostOfIt) {
-  RankSummary rank = MadeRank(std::nullopt, 8);
-  rank.findings = {MadeFinding("slower on the host", 1, 100, kHostTime),
-                   MadeFinding("aten::add", 9, 1), MadeFinding("aten::mm under Linear", 1, 6.5)};
-  // What went the other way, and what is no device time, explains nothing.
-  EXPECT_THAT(Headline(rank),
-              HasSubstr("+8.0 ms computing, of which +5.5 ms in 24 x aten::mm under Linear;"));
-  rank.findings[2].comparison = 21;
-  EXPECT_THAT(Headline(rank), HasSubstr("most of all +20.0 ms in 24 x aten::mm under Linear"));
-}
-
-TEST(Headline, TellsWaitingAndMemoryWhereTheyAreKnown) {
-  RankSummary rank = MadeRank(std::nullopt, 0);
-  EXPECT_THAT(Headline(rank), Not(HasSubstr("waiting")));
-  EXPECT_THAT(Headline(rank), Not(HasSubstr("memory")));
-  rank.comparison.wait_ms = 2;
+  rank.base.wait_ms = 1;
+  rank.comparison.wait_ms = 3;
   rank.base.memory_gb = 10;
   rank.comparison.memory_gb = 11.25;
-  EXPECT_THAT(Headline(rank), HasSubstr("(waiting +2.0 ms)"));
-  EXPECT_THAT(Headline(rank), HasSubstr("; memory +1.25 GB"));
+  const std::string told = Told(rank);
+  EXPECT_THAT(told, ContainsRegex("E2E +100.000 +108.000 +\\+8.000 \\(\\+8.0 %\\)"));
+  EXPECT_THAT(told, ContainsRegex("  computing +60.000 +68.000 +\\+8.000"));
+  EXPECT_THAT(told, ContainsRegex("  uncovered communication +30.000 +33.500 +\\+3.500"));
+  EXPECT_THAT(told, ContainsRegex("    of it waiting +1.000 +3.000"));
+  EXPECT_THAT(told, ContainsRegex("memory \\(GB\\) +10.000 +11.250"));
+  EXPECT_THAT(told, Not(HasSubstr("copies")));
 }
 
-TEST(Headline, SmallTimesKeepTheirDigits) {
-  RankSummary rank = MadeRank(std::nullopt, 0.0123);
-  EXPECT_THAT(Headline(rank), StartsWith("E2E +0.0123 ms (+0.0 %)"));
+TEST(RankedAnswer, AlwaysTellsWhatBelongsToNoOperator) {
+  RankSummary rank = MadeRank(std::nullopt, 8);
+  rank.has_unowned = true;
+  rank.base_unowned.device = 50;
+  rank.comparison_unowned = {40, 8, 1, 0.5, 0, 0.5};
+  EXPECT_THAT(Told(rank), AllOf(HasSubstr("base: 0.000 ms (0.0 %) belong to no operator\n"),
+                                HasSubstr("comparison: 10.000 ms (25.0 %) belong to no operator: "
+                                          "graphs 8.000, copies 1.000, earlier step 0.500, "
+                                          "launch unknown 0.500\n")));
 }
 
-TEST(Headline, IsEmptyWithoutTimes) {
-  RankSummary rank = MadeRank(std::nullopt, 1);
-  rank.base.end_to_end_ms = 0;
-  EXPECT_EQ(Headline(rank), "");
-  rank = MadeRank(std::nullopt, 1);
-  rank.has_times = false;
-  EXPECT_EQ(Headline(rank), "");
+TEST(RankedAnswer, ListsKernelsByFamily) {
+  RankSummary rank = MadeRank(std::nullopt, 8);
+  rank.kernel_families = {{"matmul", "", 10, 14, 20, 20, 1, 1}, {"softmax", "", 1, 1, 2, 2, 0, 0}};
+  EXPECT_THAT(Told(rank), HasSubstr("+4.0 ms  matmul (10.000 -> 14.000 ms, 20 kernels; names added "
+                                    "1, removed 1)"));
+  EXPECT_THAT(Told(rank), Not(HasSubstr("softmax")));
 }
 
 TEST(RankedAnswer, ListsFindingsUpToTheNumberAskedFor) {
   RankSummary rank = MadeRank(std::nullopt, 8);
   rank.findings = {MadeFinding("first", 1, 4), MadeFinding("second", 4, 2),
-                   MadeFinding("third", 10, 11, kMemory)};
+                   MadeFinding("third", 10, 11, kMemoryMetric)};
   rank.findings[1].comparison_calls = 12;
+  rank.findings[0].note = "other kernels: a -> b";
   const std::string all = Told(rank);
+  EXPECT_THAT(all, HasSubstr("              other kernels: a -> b\n"));
   EXPECT_THAT(all, HasSubstr("+3.0 ms  device time of first (1.000 -> 4.000 ms, 24 calls)"));
   EXPECT_THAT(all, HasSubstr("-2.0 ms  device time of second (4.000 -> 2.000 ms, "
                              "24 -> 12 calls)"));
@@ -92,7 +91,7 @@ TEST(RankedAnswer, ListsFindingsUpToTheNumberAskedFor) {
 TEST(RankedAnswer, LeavesOutTimesThatAreNoise) {
   RankSummary rank = MadeRank(std::nullopt, 8);
   rank.findings = {MadeFinding("large", 1, 4), MadeFinding("small", 1, 1.049),
-                   MadeFinding("bytes", 1, 1.001, kMemory)};
+                   MadeFinding("bytes", 1, 1.001, kMemoryMetric)};
   AnswerOptions options = Wide();
   options.min_difference_us = 50;
   EXPECT_THAT(Told(rank, options),
@@ -142,12 +141,24 @@ TEST(RankedAnswer, OfManyRanksTellsTheSlowestAndWhoGrewMost) {
   EXPECT_THAT(told, HasSubstr("slowest rank 1 with 120.0 ms, mean 107.0 ms, imbalance 12.1 %"));
   EXPECT_THAT(told, HasSubstr("rank 1 most: +20.0 ms"));
   // By growth, whatever their numbers.
-  const size_t first = told.find("rank 1: E2E +20.0 ms");
-  const size_t second = told.find("rank 0: E2E +2.0 ms");
-  const size_t third = told.find("rank 2: E2E -1.0 ms");
+  const size_t first = told.find("rank 1: SLOWER by 20.0 %");
+  const size_t second = told.find("rank 0: SLOWER by 2.0 %");
+  const size_t third = told.find("rank 2: SLOWER by -1.0 %");
   EXPECT_LT(first, second);
   EXPECT_LT(second, third);
   EXPECT_NE(third, std::string::npos);
+}
+
+TEST(RankedAnswer, OfManyRanksNamesTheOneThatTheOthersWaitFor) {
+  RankSummary waiting = MadeRank(0, 0);
+  waiting.comparison.uncovered_communication_ms += 20;
+  waiting.comparison.end_to_end_ms += 20;
+  RankSummary late = MadeRank(1, 20);
+  const std::string told = RankedAnswer(MadeRun({waiting, late}), Wide());
+  EXPECT_THAT(told, StartsWith("SLOWER by 20.0 %, slowest ranks compared (E2E 100.0 -> 120.0 ms)"));
+  EXPECT_THAT(told, HasSubstr("the others wait for rank 1: its own computing and free time grew by "
+                              "+20.0 ms"));
+  EXPECT_THAT(RankedAnswer(MadeRun({MadeRank(0, 20), late}), Wide()), Not(HasSubstr("wait for")));
 }
 
 TEST(RankedAnswer, NamesRanksThatCouldNotBeCompared) {

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "src/analysis/perf/findings.h"
 #include "src/analysis/perf/run_summary.h"
 
@@ -20,6 +22,8 @@ inline RankSummary MadeRank(std::optional<int64_t> rank, double growth_ms) {
   summary.has_times = true;
   summary.base = {100, 60, 30, 0, 10, 0};
   summary.comparison = {100 + growth_ms, 60 + growth_ms, 30, 0, 10, 0};
+  summary.verdict = {"SLOWER", growth_ms,
+                     fmt::format("SLOWER by {:.1f} %, mostly computing: aten::mm", growth_ms)};
   return summary;
 }
 

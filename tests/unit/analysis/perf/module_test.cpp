@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/perf/findings.h"
 #include "src/analysis/perf/module_compare.h"
 #include "src/analysis/perf/operator_match.h"
 #include "tests/unit/analysis/perf/made_profile.h"
@@ -237,52 +236,6 @@ TEST(CanCompareModules, OnlyWhereBothSidesHaveThemAndTheyAreWanted) {
   EXPECT_FALSE(CanCompareModules(both.base, both.comparison, options));
   const Sides one(with, without);
   EXPECT_FALSE(CanCompareModules(one.base, one.comparison, {}));
-}
-
-TEST(FindDifferences, NamesTheOperatorAndTheModule) {
-  MadeProfile base = Net(1);
-  MadeProfile comparison = Net(2);
-  comparison->operators[0].call_stack = comparison.Text("model.py(8)");
-  const Sides sides(base, comparison);
-  const auto findings = FindDifferences(sides.base_operators, sides.comparison_operators, {},
-                                        &sides.base, &sides.comparison);
-  ASSERT_GE(findings.size(), 2U);
-  EXPECT_EQ(findings[0].where, "aten::linear under nn.Module: Linear");
-  EXPECT_EQ(findings[0].metric, kDeviceTime);
-  EXPECT_DOUBLE_EQ(findings[0].base, 0.3);
-  EXPECT_DOUBLE_EQ(findings[0].comparison, 0.6);
-  EXPECT_EQ(findings[0].comparison_calls, 2);
-  EXPECT_EQ(findings[0].call_stack, "model.py(8)");
-  EXPECT_EQ(findings[1].where, "mul under nn.Module: Linear (backward)");
-  EXPECT_EQ(findings[1].call_stack, "train.py(1): main");
-}
-
-TEST(FindDifferences, RanksEachMetricByItsSizeAndLeavesNoiseOut) {
-  MadeProfile base;
-  MadeProfile comparison;
-  base.Op("slower", 0, 100);
-  base.Launch(0, "k", 1000);
-  base.Op("faster", 200, 300);
-  base.Launch(200, "k", 5000);
-  base.Op("noisy", 400, 500);
-  base.Launch(400, "k", 1000);
-  comparison.Op("slower", 0, 100);
-  comparison.Launch(0, "k", 2000);
-  comparison.Op("faster", 200, 300);
-  comparison.Launch(200, "k", 1000);
-  comparison.Op("noisy", 400, 500);
-  comparison.Launch(400, "k", 1000.5);
-  comparison.Allocate(450, 2048);
-  const OperatorSide left(*base, std::nullopt);
-  const OperatorSide right(*comparison, std::nullopt);
-  std::vector<std::string> warnings;
-  const auto pairs = MatchOperators(left, right, {}, warnings);
-  std::vector<std::string> texts;
-  for (const Finding& finding : FindDifferences(left, right, pairs, nullptr, nullptr)) {
-    texts.push_back(finding.metric + " " + finding.where);
-  }
-  EXPECT_THAT(texts, ElementsAre("device time faster", "device time slower", "memory noisy"));
-  EXPECT_EQ(FindDifferences(left, right, pairs, nullptr, nullptr, 1).size(), 2U);
 }
 
 }  // namespace

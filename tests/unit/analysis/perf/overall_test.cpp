@@ -54,12 +54,16 @@ TEST(MeasureOverall, CountsTheMicrosecondsThatComputeAndThoseThatOnlyCommunicate
   EXPECT_EQ(times.vector_no_trans.count, 1);
 }
 
-TEST(MeasureOverall, TakesStreamZeroForAStreamWhereThereIsNoOther) {
+TEST(MeasureOverall, TakesStreamZeroForAStream) {
   Profile amd;
   amd.device = profile::Device::kGpu;
   AddKernel(amd, "sgemm", 0, 100, 150);
   EXPECT_DOUBLE_EQ(Measure(amd).computing_s, 50e-6);
   EXPECT_DOUBLE_EQ(Measure(amd).end_to_end_s, 50e-6);
+  AddKernel(amd, "relu", 3, 120, 140);
+  EXPECT_DOUBLE_EQ(Measure(amd).computing_s, 50e-6);
+  EXPECT_DOUBLE_EQ(Measure(amd).end_to_end_s, 50e-6);
+  EXPECT_DOUBLE_EQ(Measure(amd).free_s, 0);
 }
 
 TEST(MeasureOverall, ShortKernelsCountOnlyWhenAsked) {

@@ -25,7 +25,8 @@ RankSummary Full() {
   RankSummary rank = MadeRank(7, 12.5);
   rank.base.wait_ms = 0.1;
   rank.comparison.memory_gb = 1.0 / 3;
-  rank.findings = {MadeFinding("aten::mm \"quoted\"", 1.5, 4), MadeFinding("other", 2, 1, kMemory)};
+  rank.findings = {MadeFinding("aten::mm \"quoted\"", 1.5, 4),
+                   MadeFinding("other", 2, 1, kMemoryMetric)};
   rank.findings[0].call_stack = "a.py(3): f\nb.py(4): g";
   rank.findings[0].base_calls = (int64_t{1} << 62U) + 1;
   rank.collectives = {{"all_reduce", 5, 7.25, 10, 11}};
@@ -55,7 +56,7 @@ TEST(SummaryJson, ComesBackAsItWas) {
   EXPECT_EQ(back.findings[0].where, full.findings[0].where);
   EXPECT_EQ(back.findings[0].call_stack, full.findings[0].call_stack);
   EXPECT_EQ(back.findings[0].base_calls, full.findings[0].base_calls);
-  EXPECT_EQ(back.findings[1].metric, kMemory);
+  EXPECT_EQ(back.findings[1].metric, kMemoryMetric);
   ASSERT_EQ(back.collectives.size(), 1U);
   EXPECT_EQ(back.collectives[0].comparison_ms, 7.25);
   EXPECT_EQ(back.collectives[0].comparison_calls, 11);

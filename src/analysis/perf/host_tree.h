@@ -1,0 +1,117 @@
+// What the host did, thread by thread: operators, marked ranges, python functions and calls of the
+// runtime, nested as they called each other. Times are half open: what begins where another ends is
+// not inside of it. (operator_tree.h is the Python tool's nesting, which differs in both.)
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "src/profile/profile.h"
+
+namespace msprobe::analysis::perf {
+
+class HostTree {
+ public:
+  enum class Kind : uint8_t { kOperator, kAnnotation, kStep, kModule, kPython, kRuntime };
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  struct Node {
+    profile::Nanoseconds start = 0;
+    profile::Nanoseconds end = 0;
+    profile::Nanoseconds self = 0;  // without what lies inside; never negative
+    profile::TextId name = profile::kNoText;
+    uint32_t parent = kNone;
+    uint32_t operation = kNone;  // into Profile::operators, of those
+    uint32_t caller = kNone;     // the innermost operator that it is or lies in
+    Kind kind = Kind::kOperator;
+  };
+
+  explicit HostTree(const profile::Profile& side);
+
+  // Thread by thread, rising by start; callers before what they call.
+  std::span<const Node> nodes() const { return nodes_; }
+  const Node& operator[](uint32_t node) const { return nodes_[node]; }
+
+  // The innermost node around a time on a thread; of an unknown thread (kNoText) on any, where one
+  // that begins just then comes first. kNone where nothing runs.
+  uint32_t Find(profile::TextId process, profile::TextId thread, profile::Nanoseconds at) const;
+
+  // Calls visit(node or kNone, ns) for the stretches of [from, to) on a thread, each with the
+  // innermost node that runs in it.
+  template <typename Visit>
+  void VisitStretches(profile::TextId process, profile::TextId thread, profile::Nanoseconds from,
+                      profile::Nanoseconds to, const Visit& visit) const;
+
+  // The innermost operator that a node is or lies in; kNone for kNone, too.
+  uint32_t OperatorOf(uint32_t node) const { return node == kNone ? kNone : nodes_[node].caller; }
+  // The nearest node of another kind among `node` and what it lies in; kNone: there is none.
+  uint32_t Nearest(uint32_t node, Kind kind) const {
+    for (int step = 0; node != kNone && nodes_[node].kind != kind; ++step) {
+      node = step < kDeepest ? nodes_[node].parent : kNone;
+    }
+    return node;
+  }
+  static constexpr int kDeepest = 512;  // callers that are looked at
+
+ private:
+  struct Thread {
+    profile::TextId process = profile::kNoText;
+    profile::TextId thread = profile::kNoText;
+    uint32_t begin = 0;
+    uint32_t end = 0;
+    // Where its python calls and its runtime calls begin, before they are sorted in.
+    uint32_t python = 0;
+    uint32_t runtime = 0;
+  };
+
+  void Gather(const profile::Profile& side);
+  void Nest(const Thread& thread);
+  const Thread* ThreadOf(profile::TextId process, profile::TextId thread) const;
+  uint32_t FindIn(const Thread& thread, profile::Nanoseconds at) const;
+  uint32_t FirstAfter(const Thread& thread, profile::Nanoseconds at) const;
+
+  std::vector<Node> nodes_;
+  std::vector<Thread> threads_;
+  std::unordered_map<uint64_t, uint32_t> numbers_;  // into threads_, by process and thread
+};
+
+// Marked ranges that older profilers and other devices write as operators.
+bool IsAnnotationName(std::string_view name);
+
+template <typename Visit>
+void HostTree::VisitStretches(profile::TextId process, profile::TextId thread,
+                              profile::Nanoseconds from, profile::Nanoseconds to,
+                              const Visit& visit) const {
+  const Thread* place = ThreadOf(process, thread);
+  if (place == nullptr) {
+    if (from < to) {
+      visit(kNone, to - from);
+    }
+    return;
+  }
+  uint32_t node = FindIn(*place, from);
+  uint32_t next = FirstAfter(*place, from);
+  while (from < to) {
+    profile::Nanoseconds until = to;
+    if (next < place->end && nodes_[next].start < until) {
+      until = nodes_[next].start;
+    }
+    if (node != kNone && nodes_[node].end < until) {
+      until = nodes_[node].end;
+    }
+    if (until > from) {
+      visit(node, until - from);
+      from = until;
+    }
+    if (next < place->end && nodes_[next].start <= from) {
+      node = next++;
+    }
+    while (node != kNone && nodes_[node].end <= from) {
+      node = nodes_[node].parent;
+    }
+  }
+}
+
+}  // namespace msprobe::analysis::perf

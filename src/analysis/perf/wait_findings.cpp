@@ -1,0 +1,223 @@
+#include "src/analysis/perf/wait_findings.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/analysis/perf/communication.h"
+#include "src/analysis/perf/findings.h"
+#include "src/analysis/perf/idle_time.h"
+#include "src/analysis/perf/kernel_names.h"
+#include "src/analysis/perf/work_groups.h"
+#include "src/base/strings.h"
+
+namespace msprobe::analysis::perf {
+namespace {
+
+using profile::TextId;
+
+constexpr double kUsPerMs = 1e3;
+constexpr uint32_t kNone = HostTree::kNone;
+
+// Uncovered time, and what all of it took.
+struct Waits {
+  Amounts uncovered;
+  Amounts whole;
+};
+
+// What a collective does; where its kernel does not tell, by what launched it.
+std::string KindOfCollective(const DeviceWork& work, const WorkItem& item, bool by_kind) {
+  const std::string_view name = work.profile().texts[item.name];
+  if (!by_kind) {
+    return ShortKernelName(NeutralName(name));
+  }
+  if (name.find("cross_device_reduce") != std::string_view::npos) {
+    return "all_reduce";
+  }
+  if (const std::string_view kind = CollectiveKind(name); !kind.empty()) {
+    return std::string(kind);
+  }
+  uint32_t node = item.node;
+  for (int step = 0; node != kNone && step < HostTree::kDeepest;
+       node = work.tree()[node].parent, ++step) {
+    const std::string_view caller = work.profile().texts[work.tree()[node].name];
+    if (caller.find("nccl:") == std::string_view::npos &&
+        caller.find("c10d") == std::string_view::npos &&
+        caller.find("all") == std::string_view::npos) {
+      continue;
+    }
+    if (const std::string_view kind = CollectiveKind(caller); !kind.empty()) {
+      return std::string(kind);
+    }
+  }
+  return "collective " + ShortKernelName(NeutralName(name));
+}
+
+// Sums by label; `label_of(work, item)`.
+template <typename LabelOf>
+std::map<std::string, Waits> SumWaits(const DeviceWork& base, const DeviceWork& comparison,
+                                      WorkKind kind, double TimeSplit::*share,
+                                      const LabelOf& label_of) {
+  std::map<std::string, Waits> sums;
+  for (const size_t side : {size_t{0}, size_t{1}}) {
+    const DeviceWork& work = side == 0 ? base : comparison;
+    double uncovered_us = 0;
+    for (const WorkItem& item : work.items()) {
+      uncovered_us += item.kind == kind ? item.uncovered_us : 0;
+    }
+    // What runs side by side shares the time that it takes together.
+    const double scale = uncovered_us > 0 ? work.split().*share * kUsPerMs / uncovered_us : 0;
+    for (const WorkItem& item : work.items()) {
+      if (item.kind != kind) {
+        continue;
+      }
+      Waits& waits = sums[label_of(work, item)];
+      waits.uncovered[side].ms += item.uncovered_us * scale / kUsPerMs;
+      waits.whole[side].ms += item.us / kUsPerMs;
+      ++waits.uncovered[side].calls;
+    }
+  }
+  return sums;
+}
+
+Finding FindingOf(const std::string& label, const Waits& waits, std::string_view metric) {
+  Finding finding;
+  finding.where = label;
+  finding.metric = metric;
+  finding.base = waits.uncovered[0].ms;
+  finding.comparison = waits.uncovered[1].ms;
+  finding.base_calls = waits.uncovered[0].calls;
+  finding.comparison_calls = waits.uncovered[1].calls;
+  if (waits.whole[0].ms - finding.base > finding.base / 100 ||
+      waits.whole[1].ms - finding.comparison > finding.comparison / 100) {
+    finding.note = fmt::format("{:.3f} -> {:.3f} ms with what is hidden behind other work",
+                               waits.whole[0].ms, waits.whole[1].ms);
+  }
+  return finding;
+}
+
+// Kernels that graphs launched, of all.
+double GraphShare(const DeviceWork& work) {
+  size_t by_graph = 0;
+  for (const WorkItem& item : work.items()) {
+    by_graph += item.by_graph ? 1 : 0;
+  }
+  return work.items().empty()
+             ? 0
+             : static_cast<double>(by_graph) / static_cast<double>(work.items().size());
+}
+
+int64_t CountLaunches(const DeviceWork& work) {
+  int64_t count = 0;
+  const WorkItem* last = nullptr;
+  for (const WorkItem& item : work.items()) {
+    const bool same_graph = item.by_graph && last != nullptr && last->launched == item.launched;
+    count += item.has_launch && !same_graph ? 1 : 0;
+    last = &item;
+  }
+  return count;
+}
+
+}  // namespace
+
+std::vector<Finding> CommunicationFindings(const DeviceWork& base, const DeviceWork& comparison,
+                                           const Options& options) {
+  const auto sums =
+      SumWaits(base, comparison, WorkKind::kCommunication, &TimeSplit::communication,
+               [&](const DeviceWork& work, const WorkItem& item) {
+                 return KindOfCollective(work, item, options.match_collectives_by_kind);
+               });
+  std::vector<Finding> findings;
+  for (const auto& [label, waits] : sums) {
+    Finding finding = FindingOf(label, waits, kCommunicationTime);
+    const auto& [before, after] = waits.whole;
+    if (finding.base_calls == finding.comparison_calls && after.ms > before.ms * 1.05) {
+      finding.note += finding.note.empty() ? "" : "; ";
+      finding.note +=
+          "the same calls take longer: slower links, or waiting for another rank (its profile "
+          "shows which)";
+    }
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+std::vector<Finding> CopyFindings(const DeviceWork& base, const DeviceWork& comparison) {
+  const auto sums =
+      SumWaits(base, comparison, WorkKind::kCopy, &TimeSplit::copies,
+               [](const DeviceWork& work, const WorkItem& item) {
+                 std::string label = ShortKernelName(NeutralName(work.profile().texts[item.name]));
+                 const uint32_t caller = work.tree().OperatorOf(item.node);
+                 if (caller != kNone) {
+                   label += " in " + std::string(work.profile().texts[work.tree()[caller].name]);
+                 }
+                 return label;
+               });
+  std::vector<Finding> findings;
+  for (const auto& [label, waits] : sums) {
+    findings.push_back(FindingOf(label, waits, kCopyTime));
+  }
+  return findings;
+}
+
+std::vector<Finding> IdleFindings(const DeviceWork& base, const DeviceWork& comparison) {
+  std::map<std::string, Amounts> sums;
+  for (const size_t side : {size_t{0}, size_t{1}}) {
+    for (const auto& [label, amount] : IdleTimeByCause(side == 0 ? base : comparison)) {
+      sums[label][side] = amount;
+    }
+  }
+  std::vector<Finding> findings;
+  Finding all;
+  all.metric = kIdleTime;
+  all.base = base.split().idle;
+  all.comparison = comparison.split().idle;
+  all.base_calls = CountLaunches(base);
+  all.comparison_calls = CountLaunches(comparison);
+  double largest = 0;
+  std::vector<std::pair<double, std::string>> ranked;
+  for (const auto& [label, amounts] : sums) {
+    Finding finding;
+    finding.where = label;
+    finding.metric = kIdleTime;
+    finding.base = amounts[0].ms;
+    finding.comparison = amounts[1].ms;
+    finding.base_calls = amounts[0].calls;
+    finding.comparison_calls = amounts[1].calls;
+    const double change = finding.comparison - finding.base;
+    if (change * (all.comparison - all.base) > 0) {
+      largest = std::max(largest, std::fabs(change));
+      ranked.emplace_back(-std::fabs(change), label);
+    }
+    findings.push_back(std::move(finding));
+  }
+  // One cause that explains most of it stands for itself.
+  constexpr double kMostOfIt = 0.6;
+  const double graphs = GraphShare(comparison) - GraphShare(base);
+  constexpr double kManyKernels = 0.2;
+  if (std::fabs(graphs) >= kManyKernels) {
+    all.where = graphs < 0 ? "launches one by one instead of by graphs"
+                           : "launches by graphs instead of one by one";
+  } else if (largest < kMostOfIt * std::fabs(all.comparison - all.base)) {
+    all.where = "the host, which launches too slowly";
+  } else {
+    return findings;
+  }
+  std::sort(ranked.begin(), ranked.end());
+  std::vector<std::string> causes;
+  for (size_t i = 0; i < std::min<size_t>(3, ranked.size()); ++i) {
+    causes.push_back(ranked[i].second);
+  }
+  all.note = fmt::format("launches of work {} -> {}; meanwhile the host was in: {}", all.base_calls,
+                         all.comparison_calls, base::Join(causes, ", "));
+  findings.push_back(std::move(all));
+  return findings;
+}
+
+}  // namespace msprobe::analysis::perf

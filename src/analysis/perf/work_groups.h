@@ -1,0 +1,60 @@
+// Work of both sides by the operator that did it, with where, on which shapes and by which kernels:
+// what a change of the time is explained by.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/analysis/perf/device_work.h"
+#include "src/analysis/perf/host_tree.h"
+
+namespace msprobe::analysis::perf {
+
+struct Amount {
+  double ms = 0;
+  int64_t calls = 0;
+};
+using Amounts = std::array<Amount, 2>;  // base, comparison
+
+inline double Change(const Amounts& amounts) { return amounts[1].ms - amounts[0].ms; }
+
+struct WorkGroup {
+  std::string label;  // "aten::mm"; of work that no operator launched the kernel's name
+  std::string_view family;
+  bool is_operator = false;
+  Amounts total;
+  std::map<std::string, Amounts> contexts;  // " in MmBackward0 under nn.Module: MLP (backward)"
+  std::map<std::string, Amounts> shapes;
+  std::map<std::string, Amounts> types;
+  std::map<std::string, Amounts> kernels;
+  // What the first call lay in, innermost first: operators, marked ranges, modules.
+  std::vector<std::string> callers;
+  std::string call_stack;  // of the first call that recorded one
+
+  bool is_removed() const { return total[1].calls == 0 && total[0].calls > 0; }
+  bool is_added() const { return total[0].calls == 0 && total[1].calls > 0; }
+};
+
+// By which names work is grouped.
+enum class GroupBy : uint8_t {
+  kOperator,  // the innermost operator around the launch
+  kKernel     // the kernel: where one side's kernels come from graphs and the other's do not
+};
+GroupBy ChooseGrouping(const DeviceWork& base, const DeviceWork& comparison);
+
+// Computing only. `names`: operators that go by another name.
+std::vector<WorkGroup> GroupComputing(const DeviceWork& base, const DeviceWork& comparison,
+                                      GroupBy by, const std::map<std::string, std::string>& names);
+
+// Of profiles without device work: what operators took on the host, without what they called.
+// Python code and marked ranges stand under names of their own.
+std::vector<WorkGroup> GroupHostWork(const HostTree& base, const profile::Profile& base_profile,
+                                     const HostTree& comparison,
+                                     const profile::Profile& comparison_profile,
+                                     const std::map<std::string, std::string>& names);
+
+}  // namespace msprobe::analysis::perf
