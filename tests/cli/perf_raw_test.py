@@ -180,6 +180,14 @@ class AgainstRawEvents(unittest.TestCase):
         alone, _ = self.pair(collective_us=700, collectives=4, hidden=False)
         self.assertGreater(alone["base"]["uncovered_communication_ms"], hidden["base"]["uncovered_communication_ms"])
 
+    def test_a_gate_on_an_operator_counts_graphs_and_launches_of_the_driver(self):
+        for vendor in ("nvidia", "amd"):
+            documents = [kineto_trace.Trace(Plan(seed=seed, vendor=vendor)).run().document() for seed in (1, 2)]
+            with tempfile.TemporaryDirectory() as scratch:
+                rank, _ = compare(*documents, Path(scratch), "--fail-if", "op:aten::mm>100%")
+            told = rank["gates"][0]["explanation"].split(" ")[1]
+            self.near(float(told), Raw(documents[0]).owners()[0]["aten::mm"], "gate")
+
     def test_events_in_any_order_and_repeated(self):
         self.pair(shuffled=True, repeated=True)
 

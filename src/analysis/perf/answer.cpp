@@ -253,8 +253,11 @@ void AddTime(std::string_view label, double base, double comparison, Screen& scr
   if (base == 0 && comparison == 0) {
     return;
   }
-  screen.Line(fmt::format("{:<28}{:>12.3f}{:>14.3f}{:>14}{}", label, base, comparison,
-                          fmt::format("{:+.3f}", comparison - base), Percent(base, comparison)));
+  constexpr size_t kRoomForPercent = 75;
+  screen.Line(
+      fmt::format("{:<27}{:>11.3f}{:>12.3f}{:>10}{}", label, base, comparison,
+                  fmt::format("{:+.3f}", comparison - base),
+                  screen.width() >= kRoomForPercent ? Percent(base, comparison) : std::string()));
 }
 
 // What the time consists of: the shares add up to the whole.
@@ -265,7 +268,7 @@ void AddTimes(const RankSummary& rank, Screen& screen) {
   const SideTimes& base = rank.base;
   const SideTimes& other = rank.comparison;
   screen.Blank();
-  screen.Line(fmt::format("{:<28}{:>12}{:>14}{:>14}", "ms", "base", "comparison", "change"));
+  screen.Line(fmt::format("{:<27}{:>11}{:>12}{:>10}", "ms", "base", "comparison", "change"));
   AddTime("E2E", base.end_to_end_ms, other.end_to_end_ms, screen);
   if (rank.of_host) {
     AddTime("  in operators, on the host", base.computing_ms, other.computing_ms, screen);

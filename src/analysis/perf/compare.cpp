@@ -212,7 +212,8 @@ class Comparer {
         !profile.runtime_calls.empty() || !profile.kernels.empty()) {
       trees_[side].emplace(profile);
     }
-    if (trees_[side].has_value() && (options_.overall || options_.operators || options_.kernels)) {
+    if (trees_[side].has_value() && (options_.overall || options_.operators || options_.kernels ||
+                                     !options_.watched_operators.empty())) {
       work_[side].emplace(profile, *trees_[side], Step(side));
     }
     if (options_.overall) {
@@ -252,7 +253,14 @@ class Comparer {
       module_pairs_ = MatchModules(*modules_[0], *modules_[1], options_);
     }
     if (!options_.watched_operators.empty()) {
-      result_.watched = WatchOperators(*operators_[0], *operators_[1], options_.watched_operators);
+      std::array<WatchedSide, 2> watched;
+      for (size_t side = 0; side < 2; ++side) {
+        watched[side] = {&*operators_[side], nullptr, Step(side)};
+        if (sides_[side].device == profile::Device::kGpu && work_[side].has_value()) {
+          watched[side].work = &*work_[side];
+        }
+      }
+      result_.watched = WatchOperators(watched[0], watched[1], options_.watched_operators);
     }
   }
 

@@ -1,5 +1,6 @@
 #include "src/analysis/perf/watched_operators.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "src/base/strings.h"
@@ -45,9 +46,45 @@ Sum Measure(const OperatorSide& side, std::string_view pattern) {
   return sum;
 }
 
+Sum Measure(const DeviceWork& work, const std::optional<std::string>& step,
+            std::string_view pattern) {
+  using Kind = HostTree::Kind;
+  const profile::Profile& profile = work.profile();
+  const std::vector<bool> matching_texts = MatchTexts(profile, pattern);
+  const auto in_step = [&](profile::Nanoseconds at) {
+    return !step.has_value() ||
+           std::any_of(profile.steps.begin(), profile.steps.end(), [&](const auto& known) {
+             return known.id == *step && known.start <= at && at < known.end;
+           });
+  };
+  Sum sum;
+  const auto nodes = work.tree().nodes();
+  // Whether the node, or one that it lies in, matches; those stand before it.
+  std::vector<bool> covered(nodes.size());
+  for (uint32_t node = 0; node < nodes.size(); ++node) {
+    const HostTree::Node& known = nodes[node];
+    const bool inside = known.parent != HostTree::kNone && covered[known.parent];
+    const bool matches = matching_texts[known.name] && known.kind != Kind::kPython &&
+                         known.kind != Kind::kModule && in_step(known.start);
+    covered[node] = inside || matches;
+    sum.calls += matches && !inside ? 1 : 0;
+  }
+  for (const WorkItem& item : work.items()) {
+    if (item.node != HostTree::kNone && covered[item.node]) {
+      sum.ms += item.us / 1000;
+    }
+  }
+  return sum;
+}
+
+Sum Measure(const WatchedSide& side, std::string_view pattern) {
+  return side.work != nullptr ? Measure(*side.work, side.step, pattern)
+                              : Measure(*side.operators, pattern);
+}
+
 }  // namespace
 
-std::vector<Watched> WatchOperators(const OperatorSide& base, const OperatorSide& comparison,
+std::vector<Watched> WatchOperators(const WatchedSide& base, const WatchedSide& comparison,
                                     std::span<const std::string> patterns) {
   std::vector<Watched> result;
   for (const std::string& pattern : patterns) {
