@@ -1,7 +1,8 @@
 """What may differ between two runs that are both right.
 
-A background is what one side's kernels do: nothing of its own, more threads, or sums in another order. It works below autograd, on
-the operators of ATen, so that the graph and what a dump holds have the same form on all sides.
+A background is what one side's kernels do: nothing of its own, more threads, or sums in another order.
+It works below autograd, on the operators of ATen, so that the graph and what a dump holds have the same
+form on all sides.
 """
 import torch
 
@@ -9,11 +10,12 @@ BACKGROUNDS = ("none", "threads", "reordered", "exact_sums", "bf16_both", "bf16_
 
 # Operators that sum, and so may do it in any order; those after them are functions with more than
 # one good approximation.
-_SUMMING = {"mm", "addmm", "bmm", "baddbmm", "convolution", "convolution_backward", "native_layer_norm",
-            "native_layer_norm_backward", "native_batch_norm", "_native_batch_norm_legit", "native_batch_norm_backward", "native_group_norm",
-            "native_group_norm_backward", "_softmax", "_softmax_backward_data", "_log_softmax",
-            "_log_softmax_backward_data", "sum", "mean", "embedding_dense_backward", "mse_loss",
-            "gelu", "gelu_backward", "silu", "silu_backward", "tanh", "sigmoid", "rsqrt", "exp", "sin", "cos"}
+_SUMMING = {
+    "mm", "addmm", "bmm", "baddbmm", "convolution", "convolution_backward", "native_layer_norm",
+    "native_layer_norm_backward", "native_batch_norm", "_native_batch_norm_legit", "native_batch_norm_backward",
+    "native_group_norm", "native_group_norm_backward", "_softmax", "_softmax_backward_data", "_log_softmax",
+    "_log_softmax_backward_data", "sum", "mean", "embedding_dense_backward", "mse_loss", "gelu", "gelu_backward",
+    "silu", "silu_backward", "tanh", "sigmoid", "rsqrt", "exp", "sin", "cos"}
 _MATMUL = {"mm", "addmm", "bmm"}
 _LACKING_BF16 = {"convolution", "convolution_backward"}  # on a CPU, transposed ones
 

@@ -98,7 +98,8 @@ class OperatorFault(Fault):
         elif self.style == "tanh":
             first.copy_(F.gelu(args[0], approximate="tanh"))
         else:
-            first.copy_(_damage(self.style, self.size, first.clone(memory_format=torch.contiguous_format), self.noise_seed))
+            plain = first.clone(memory_format=torch.contiguous_format)
+            first.copy_(_damage(self.style, self.size, plain, self.noise_seed))
         return result
 
     @classmethod
@@ -291,8 +292,8 @@ class MissingFault(ModuleFault):
 
     @classmethod
     def choose(cls, rng, setup, modules, step):
-        modules = [name for name, kind in modules
-                   if kind in ("LayerNorm", "GELU", "SiLU", "Tanh", "BatchNorm2d", "BatchNorm1d", "GroupNorm", "_RMSNorm")]
+        kinds = ("LayerNorm", "GELU", "SiLU", "Tanh", "BatchNorm2d", "BatchNorm1d", "GroupNorm", "_RMSNorm")
+        modules = [name for name, kind in modules if kind in kinds]
         return cls(step=step, module=rng.choice(modules)) if modules else None
 
 
@@ -307,8 +308,8 @@ class ExtraFault(ModuleFault):
 
     @classmethod
     def choose(cls, rng, setup, modules, step):
-        kinds = ["Linear", "LayerNorm", "GELU", "SiLU", "Tanh", "Conv2d", "GroupNorm", "_FeedForward", "BatchNorm2d", "BatchNorm1d",
-                 "_RMSNorm", "_SwiGLU", "_DoubleConv"]
+        kinds = ["Linear", "LayerNorm", "GELU", "SiLU", "Tanh", "Conv2d", "GroupNorm", "_FeedForward",
+                 "BatchNorm2d", "BatchNorm1d", "_RMSNorm", "_SwiGLU", "_DoubleConv"]
         if setup["family"] == "InPlace":  # what follows would overwrite what the extra operator keeps
             kinds.remove("BatchNorm1d")
         modules = [name for name, kind in modules if kind in kinds]

@@ -30,8 +30,8 @@ def seeds_of(text):
     return found
 
 
-_TOLD = ("seed", "kind", "family", "background", "level", "task", "steps", "optimizer", "records_update", "micro_batches",
-         "faults", "truth", "skipped", "doubt", "first_operator")
+_TOLD = ("seed", "kind", "family", "background", "level", "task", "steps", "optimizer", "records_update",
+         "micro_batches", "faults", "truth", "skipped", "doubt", "first_operator")
 
 
 def ask_about(msprobe, case, results):
@@ -58,12 +58,15 @@ def ask_about(msprobe, case, results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=seeds_of, help="such as 0-199 or 3,17,40-50; default: what the cache holds, or 0-99")
+    parser.add_argument("--seeds", type=seeds_of,
+                        help="such as 0-199 or 3,17,40-50; default: what the cache holds, or 0-99")
     parser.add_argument("--seed", type=int, help="one case, told at length")
     parser.add_argument("--keep", metavar="DIR", help="with --seed: where its dumps stay")
     parser.add_argument("--cache", metavar="DIR", help="dumps are kept and used again")
-    parser.add_argument("--only-compare", action="store_true", help="no case is made, only those in the cache are asked about")
-    parser.add_argument("--tell-again", action="store_true", help="finds the truth about cached cases anew, then asks")
+    parser.add_argument("--only-compare", action="store_true",
+                        help="no case is made, only those in the cache are asked about")
+    parser.add_argument("--tell-again", action="store_true",
+                        help="finds the truth about cached cases anew, then asks")
     parser.add_argument("--only-make", action="store_true", help="no question is asked")
     parser.add_argument("--results", metavar="DIR", help="what compare writes stays there: <seed>, <seed>_benign")
     parser.add_argument("--kind", help="only faults of this kind")

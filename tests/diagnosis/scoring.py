@@ -20,9 +20,9 @@ class Answer:
 def ask(msprobe, npu, bench, out):
     """Runs compare with the gate that asks for differences."""
     shutil.rmtree(out, ignore_errors=True)
-    run = subprocess.run([msprobe, "compare", os.path.join(npu, "dump"), os.path.join(bench, "dump"), "-o", out, "--format",
-                          "csv", "-c", "--threads", "1", "--fail-on", "different", "--quiet"],
-                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
+    command = [msprobe, "compare", os.path.join(npu, "dump"), os.path.join(bench, "dump"), "-o", out,
+               "--format", "csv", "-c", "--threads", "1", "--fail-on", "different", "--quiet"]
+    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
     path = os.path.join(out, "summary.json")
     if not os.path.exists(path):
         raise RuntimeError("compare gave no summary: " + run.stdout.decode("utf-8", "replace")[-1000:])
