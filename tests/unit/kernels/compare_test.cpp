@@ -141,6 +141,30 @@ TEST_P(KnownComparison, ATinyBenchIsNotTakenForZero) {
   EXPECT_NEAR(partial.max_relative_error, 0.5, 1e-4);
 }
 
+TEST_P(KnownComparison, AtLeastFloat32WidensHalvesAndAddsItsOwnEpsilonToZeros) {
+  constexpr RelativeArithmetic kRule = RelativeArithmetic::kAtLeastFloat32;
+  // 40 elements: vectors and the rest behind them.
+  std::vector<float> npu(40, 1.5F);
+  std::vector<float> bench(40, 1.25F);
+  const std::vector<uint16_t> half_npu = Halves(npu);
+  const std::vector<uint16_t> half_bench = Halves(bench);
+  const ComparePartial halves =
+      CompareTensors(DType::kFloat16, BytesOf(half_npu).data(), DType::kFloat16,
+                     BytesOf(half_bench).data(), npu.size(), kRule);
+  EXPECT_EQ(halves.max_relative_error, static_cast<double>(0.25F / 1.25F));
+  npu[33] = 9;
+  bench[33] = 0;
+  const ComparePartial floats = CompareTensors(DType::kFloat32, BytesOf(npu).data(),
+                                               DType::kFloat32, BytesOf(bench).data(), 40, kRule);
+  EXPECT_EQ(floats.max_relative_error, 75497472.0);
+  const std::vector<double> wide_npu(40, 1);
+  const std::vector<double> wide_bench(40, 0);
+  const ComparePartial doubles =
+      CompareTensors(DType::kFloat64, BytesOf(wide_npu).data(), DType::kFloat64,
+                     BytesOf(wide_bench).data(), 40, kRule);
+  EXPECT_EQ(doubles.max_relative_error, 4503599627370496.0);
+}
+
 MSPROBE_FOR_EVERY_TABLE(KnownComparison);
 
 TEST(MergeCompare, KeepsANanRelativeErrorFromEitherSide) {

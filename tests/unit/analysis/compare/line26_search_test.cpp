@@ -85,6 +85,7 @@ std::vector<std::string> Lines(std::string_view npu_entries, std::string_view be
   CompareOptions options;
   options.line26.emplace();
   options.line26->backend = backend;
+  options.write_xlsx = false;
   CompareResult result;
   const Result<MatchResult> matches = MatchTrainingWithInference(options, npu, bench, result);
   EXPECT_TRUE(matches.ok()) << matches.status().message();

@@ -130,5 +130,21 @@ TEST(RealVerdict, FollowsTheTwoThresholdPairs) {
   EXPECT_EQ(RealVerdict(metrics), Verdict::kNo);
 }
 
+TEST(Squeezed, LeavesOutAxesOfOneAndKeepsTheOthersStrides) {
+  const auto buffer = Make<float>(DType::kFloat32, {1, 2, 1, 3}, {1, 2, 3, 4, 5, 6});
+  const TensorView view = Squeezed(buffer.view());
+  EXPECT_EQ(view.shape, (Shape{2, 3}));
+  EXPECT_EQ(view.strides, (Shape{3, 1}));
+  EXPECT_TRUE(Squeezed(Floats({7}).view()).shape.empty());
+}
+
+TEST(ComputeRealMetrics, ComparesSingleValuesInFloat32For26) {
+  const auto npu = Make<int64_t>(DType::kInt64, {}, {7});
+  const auto bench = Make<int64_t>(DType::kInt64, {}, {0});
+  EXPECT_EQ(
+      ComputeRealMetrics(npu.view(), bench.view(), Edition::k26).metrics[kMaxRelativeErr].number,
+      58720256.0);
+}
+
 }  // namespace
 }  // namespace msprobe::analysis
