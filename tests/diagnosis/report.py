@@ -63,3 +63,31 @@ def failures(lines, show=print):
         elif benign and benign["false_gate"]:
             show("seed %d (%s) benign: exit code %d, verdict %s" % (line["seed"], setting, benign["exit_code"],
                                                                    benign["verdict"]))
+
+
+def table(lines, show=print):
+    """The rates as docs/compare.md has them."""
+    judged = [line for line in lines if line.get("judged")]
+    benign = [line for line in lines if "benign" in line and line["background"] != "none"]
+    show("| | planted faults: fully right | benign pairs: an origin named | benign pairs: `--fail-on different` |")
+    show("|---|---|---|---|")
+
+    def row(name, faults, pairs):
+        gated = [line for line in pairs if line["benign"]["gate_counts"]]
+        counts = ((_right(faults), len(faults)),
+                  (sum(line["benign"]["false_origin"] for line in pairs), len(pairs)),
+                  (sum(line["benign"]["false_gate"] for line in gated), len(gated)))
+        show("| %s | %s |" % (name, " | ".join(_cell(*count) for count in counts)))
+
+    row("all", judged, benign)
+    for key in ("task", "level", "background"):
+        for value in sorted({line[key] for line in judged + benign}):
+            row("%s %s" % (key, value.replace("_", " ")), *[[line for line in part if line[key] == value]
+                                                           for part in (judged, benign)])
+    for kind in sorted({line["kind"] for line in judged}):
+        row("fault: " + kind, [line for line in judged if line["kind"] == kind], [])
+
+
+def _cell(right, count):
+    low, high = scoring.wilson(right, count)
+    return "%.1f %% of %d (%.1f to %.1f)" % (100.0 * right / count, count, 100 * low, 100 * high) if count else ""
