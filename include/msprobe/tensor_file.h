@@ -1,5 +1,6 @@
-// Any file that holds tensors (.pt zip and legacy, .npy, .npz, .safetensors, MindSpore .ckpt, ATB
-// .bin), opened by content, read without executing anything in it. Opening is lazy: tensor bytes
+// Any file that holds tensors (.pt zip and legacy, TorchScript, .npy, .npz, .safetensors, MindSpore
+// .ckpt, ATB .bin), opened by content, read without executing anything in it. Opening is lazy:
+// tensor bytes
 // stay in the mapped file until somebody looks at them.
 #pragma once
 
@@ -7,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,8 +19,26 @@
 
 namespace msprobe {
 
-enum class TensorFileFormat { kPtZip, kPtLegacy, kNpy, kNpz, kSafetensors, kMindSpore, kAtb };
+enum class TensorFileFormat {
+  kPtZip,
+  kPtLegacy,
+  kTorchScript,
+  kNpy,
+  kNpz,
+  kSafetensors,
+  kMindSpore,
+  kAtb
+};
 std::string_view TensorFileFormatName(TensorFileFormat format);  // "PyTorch zip", ...
+
+// How the integers of a quantised tensor stand for numbers: (integer - zero point) * scale, in
+// float32.
+struct Quantization {
+  std::string dtype;                // "qint8", "quint8", "qint32"
+  std::optional<size_t> axis;       // one scale and zero point per index of this axis; else one
+  std::vector<double> scales;       // one, or shape[axis]
+  std::vector<double> zero_points;  // as many
+};
 
 struct NamedTensor {
   std::vector<std::string>
@@ -32,6 +52,9 @@ struct NamedTensor {
   // More than one: the elements lie in several places (MindSpore splits large parameters), here in
   // order, each a whole number of elements. The view then has dtype and shape, but no data.
   std::vector<std::span<const std::byte>> slices = {};
+
+  // Set for quantised tensors: `view` holds their integers.
+  std::shared_ptr<const Quantization> quantization = nullptr;
 
   std::string name() const;  // path joined by '.'
 };

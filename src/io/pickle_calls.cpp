@@ -112,6 +112,11 @@ Status PickleReader::Call(PickleId callee, PickleId arguments, PickleId keyword_
       return CallSequence(PickleKind::kList, known);
     case PickleGlobal::kTuple:
       return CallSequence(PickleKind::kTuple, known);
+    case PickleGlobal::kFirstArgument:
+      if (!known.empty()) {
+        return Push(known[0]);
+      }
+      break;
     case PickleGlobal::kEncode:
     case PickleGlobal::kBytes: {
       bool understood = false;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "src/io/pickle_describe.h"
+#include "src/io/quantization.h"
 
 namespace msprobe::io {
 namespace {
@@ -18,6 +19,31 @@ constexpr uint8_t kOnPath = 2;
 constexpr uint64_t kRepeatBudget = 2'000'000;
 constexpr uint64_t kPathBudgetBytes = uint64_t{64} << 20U;
 constexpr size_t kMaxScalars = 10'000;
+
+// "torch.sparse_csr", however the layout is pickled: by name, or through a function that takes it.
+std::string_view LayoutText(const Pickle& pickle, PickleId layout) {
+  if (pickle.kind(layout) == PickleKind::kObject) {
+    const std::span<const PickleId> arguments = pickle.sequence(pickle.object(layout).arguments);
+    layout = arguments.empty() ? layout : arguments[0];
+  }
+  return pickle.kind(layout) == PickleKind::kText || pickle.kind(layout) == PickleKind::kGlobal
+             ? pickle.text(layout)
+             : std::string_view();
+}
+
+// What a sparse tensor of this layout is made of, in the order of PyTorch's arguments.
+std::span<const std::string_view> SparseParts(std::string_view layout) {
+  static constexpr std::string_view kCoordinates[] = {"indices", "values", "size"};
+  static constexpr std::string_view kRows[] = {"crow_indices", "col_indices", "values", "size"};
+  static constexpr std::string_view kColumns[] = {"ccol_indices", "row_indices", "values", "size"};
+  if (layout.ends_with("csr") || layout.ends_with("bsr")) {
+    return kRows;
+  }
+  if (layout.ends_with("csc") || layout.ends_with("bsc")) {
+    return kColumns;
+  }
+  return kCoordinates;
+}
 
 }  // namespace
 
@@ -80,6 +106,9 @@ Status PickleLister::Visit(const Child& child) {
     NamedTensor tensor;
     if (rebuilder_.Rebuild(id, tensor)) {
       tensor.in_dicts = child.in_dicts;
+      if (tensor.quantization != nullptr) {
+        AddQuantization(*tensor.quantization);
+      }
       return AddTensor(std::move(tensor));
     }
   }
@@ -151,11 +180,16 @@ void PickleLister::PushObject(PickleId id, uint32_t depth) {
   const PickleObject object = pickle_.object(id);
   const std::span<const PickleId> arguments = pickle_.sequence(object.arguments);
   if (pickle_.global(object.callee) == PickleGlobal::kRebuildSparse && arguments.size() > 1) {
-    constexpr std::string_view kParts[] = {"indices", "values", "size"};
+    const std::span<const std::string_view> names = SparseParts(LayoutText(pickle_, arguments[0]));
     const std::span<const PickleId> parts = pickle_.sequence(arguments[1]);
-    for (size_t i = 0; i < std::min(parts.size(), std::size(kParts)); ++i) {
-      pending_.push_back({parts[i], kNoPickleValue, 0, depth, kParts[i], false});
+    for (size_t i = 0; i < std::min(parts.size(), names.size()); ++i) {
+      pending_.push_back({parts[i], kNoPickleValue, 0, depth, names[i], false});
     }
+    return;
+  }
+  if (pickle_.global(object.callee) == PickleGlobal::kRebuildFromType && arguments.size() > 3 &&
+      pickle_.global(arguments[0]) == PickleGlobal::kRebuildWrapper) {
+    PushState(arguments[3], depth);
     return;
   }
   if (object.state != kNoPickleValue) {
@@ -233,6 +267,14 @@ void PickleLister::AddScalar(PickleId id) {
   --scalars_left_;
   PickleDescription description = DescribePickleValue(pickle_, id);
   contents_.scalars.push_back({path_, std::move(description.type), std::move(description.text)});
+}
+
+void PickleLister::AddQuantization(const Quantization& quantization) {
+  if (scalars_left_ == 0 || !ChargePath().ok()) {
+    return;
+  }
+  --scalars_left_;
+  contents_.scalars.push_back({path_, quantization.dtype, QuantizationText(quantization)});
 }
 
 void PickleLister::WarnOnce(std::string_view text) {

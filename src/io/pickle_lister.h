@@ -48,6 +48,7 @@ class PickleLister {
   void PushState(PickleId state, uint32_t depth);
   Status AddTensor(NamedTensor tensor);
   void AddScalar(PickleId id);
+  void AddQuantization(const Quantization& quantization);
   Status ChargePath();
   void WarnOnce(std::string_view text);
 

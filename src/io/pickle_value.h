@@ -60,8 +60,11 @@ enum class PickleGlobal : uint8_t {
   kRebuildFromType,
   kRebuildFromNumpy,
   kRebuildFromTensor,
-  kRebuildSparse,
+  kRebuildSparse,  // layout, parts
+  kRebuildQuantized,
+  kRebuildWrapper,  // a class around tensors of its own, which are in its state
   kRebuildUnsupported,
+  kFirstArgument,  // returns it as it is: torch.jit._pickle.build_intlist, restore_type_tag, ...
   kNumpyReconstruct,
   kNumpyScalar,
   kNumpyDType,

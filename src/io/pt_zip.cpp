@@ -18,13 +18,14 @@ constexpr std::string_view kPickleName = "data.pkl";
 constexpr uint64_t kSmallMemberBytes = 4096;
 constexpr int64_t kNewestVersion = 10;
 
-// Storages are members PREFIX/data/KEY; keys are looked up among members and nowhere else.
+// Storages are members PREFIX/FOLDER/KEY, the folder being "data/" for all but constants; keys are
+// looked up among members and nowhere else.
 class ZipStorages final : public StorageSource {
  public:
-  ZipStorages(const ZipArchive& archive, std::string_view prefix,
+  ZipStorages(const ZipArchive& archive, std::string_view prefix, std::string_view folder,
               const TensorFile::Options& options, TensorFileContents& contents)
       : archive_(archive), options_(options), contents_(contents), member_name_(prefix) {
-    member_name_ += "data/";
+    member_name_ += folder;
     prefix_bytes_ = member_name_.size();
   }
 
@@ -79,6 +80,25 @@ Result<std::string> ReadSmallMember(const ZipArchive& archive, std::string_view 
   return std::string(base::Trim(content.text()));
 }
 
+// One pickle and the tensors in it, whose storages are members PREFIX/FOLDER/KEY.
+Status ListPickle(const ZipArchive& archive, const ZipEntry& member, std::string_view prefix,
+                  std::string_view folder, bool big_endian, const TensorFile::Options& options,
+                  TensorFileContents& contents) {
+  const PickleLimits limits;
+  MSP_ASSIGN_OR_RETURN(ZipBytes pickle_bytes,
+                       archive.Read(member, limits.pickle_bytes, options.verify_checksums));
+  MSP_ASSIGN_OR_RETURN(Pickle pickle, PickleReader::Read(pickle_bytes.bytes, limits), "member \"",
+                       member.name, "\"");
+  if (pickle_bytes.owned != nullptr) {
+    contents.inflated.push_back(std::move(pickle_bytes));  // arrays inside borrow from it
+  }
+  contents.pickles.push_back(std::move(pickle));
+  WarnAboutGlobals(contents.pickles.back(), contents.warnings);
+  ZipStorages storages(archive, prefix, folder, options, contents);
+  storages.big_endian = big_endian;
+  return PickleLister(contents.pickles.back(), storages, contents).Run();
+}
+
 }  // namespace
 
 Result<std::span<const std::byte>> OpenTensorMember(const ZipArchive& archive,
@@ -114,10 +134,6 @@ Status ReadPtZip(const ZipArchive& archive, const ZipEntry& data_pickle,
   contents.format = TensorFileFormat::kPtZip;
   const std::string_view prefix =
       data_pickle.name.substr(0, data_pickle.name.size() - kPickleName.size());
-  if (archive.Find(std::string(prefix) + "constants.pkl") != nullptr) {
-    return UnsupportedError("a TorchScript archive holds a program, not a plain checkpoint")
-        .WithHint("save the state_dict() of the model instead");
-  }
   MSP_ASSIGN_OR_RETURN(const std::string version, ReadSmallMember(archive, prefix, "version"));
   const std::optional<int64_t> number = base::ParseInt(version);
   if (!version.empty() && (!number || *number < 1 || *number > kNewestVersion)) {
@@ -130,19 +146,34 @@ Status ReadPtZip(const ZipArchive& archive, const ZipEntry& data_pickle,
         fmt::format("byte order \"{}\" is neither little nor big", byte_order.substr(0, 20)));
   }
 
-  const PickleLimits limits;
-  MSP_ASSIGN_OR_RETURN(ZipBytes pickle_bytes,
-                       archive.Read(data_pickle, limits.pickle_bytes, options.verify_checksums));
-  MSP_ASSIGN_OR_RETURN(Pickle pickle, PickleReader::Read(pickle_bytes.bytes, limits), "member \"",
-                       data_pickle.name, "\"");
-  if (pickle_bytes.owned != nullptr) {
-    contents.inflated.push_back(std::move(pickle_bytes));  // arrays inside borrow from it
+  // torch.jit.save: the attributes of a module tree like any object's, the constants of its code in
+  // a second pickle, where freezing moves the weights, too. The code stays unread.
+  const ZipEntry* constants = archive.Find(std::string(prefix) + "constants.pkl");
+  contents.pickles.reserve(2);  // tensors and scalars may borrow from a pickle
+  MSP_RETURN_IF_ERROR(
+      ListPickle(archive, data_pickle, prefix, "data/", byte_order == "big", options, contents));
+  if (constants == nullptr) {
+    return {};
   }
-  contents.pickles.push_back(std::move(pickle));
-  WarnAboutGlobals(contents.pickles.back(), contents.warnings);
-  ZipStorages storages(archive, prefix, options, contents);
-  storages.big_endian = byte_order == "big";
-  return PickleLister(contents.pickles.back(), storages, contents).Run();
+  contents.format = TensorFileFormat::kTorchScript;
+  const size_t tensors = contents.tensors.size();
+  const size_t scalars = contents.scalars.size();
+  MSP_RETURN_IF_ERROR(ListPickle(archive, *constants, prefix, "constants/", byte_order == "big",
+                                 options, contents));
+  // As the code calls them: CONSTANTS.c0.
+  const auto rename = [](std::vector<std::string>& path) {
+    if (!path.empty()) {
+      path[0].insert(0, 1, 'c');
+    }
+    path.insert(path.begin(), "CONSTANTS");
+  };
+  for (size_t i = tensors; i < contents.tensors.size(); ++i) {
+    rename(contents.tensors[i].path);
+  }
+  for (size_t i = scalars; i < contents.scalars.size(); ++i) {
+    rename(contents.scalars[i].path);
+  }
+  return {};
 }
 
 }  // namespace msprobe::io

@@ -175,6 +175,8 @@ std::string_view TensorFileFormatName(TensorFileFormat format) {
   switch (format) {
     case TensorFileFormat::kPtZip:
       return "PyTorch zip";
+    case TensorFileFormat::kTorchScript:
+      return "TorchScript archive";
     case TensorFileFormat::kPtLegacy:
       return "PyTorch legacy";
     case TensorFileFormat::kNpy:

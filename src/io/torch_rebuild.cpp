@@ -1,12 +1,17 @@
 #include "src/io/torch_rebuild.h"
 
 #include <algorithm>
+#include <bit>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "src/base/strings.h"
 #include "src/io/byte_order.h"
 #include "src/io/dense_view.h"
+#include "src/tensor/tensor_buffer.h"
 
 namespace msprobe::io {
 namespace {
@@ -92,6 +97,16 @@ Result<int64_t> LastElement(int64_t offset, const Shape& shape, const Shape& str
     }
   }
   return last;
+}
+
+// An attribute in a dict of them, or in a pair of such dicts (the second for __slots__).
+PickleId FindInState(const Pickle& pickle, PickleId state, std::string_view name) {
+  for (const PickleId part : pickle.sequence(state)) {
+    if (const PickleId found = pickle.Find(part, name); found != kNoPickleValue) {
+      return found;
+    }
+  }
+  return pickle.Find(state, name);
 }
 
 bool HasFlag(const Pickle& pickle, PickleId metadata, std::string_view name) {
@@ -183,12 +198,26 @@ bool TensorRebuilder::Rebuild(PickleId id, NamedTensor& tensor) {
       arguments = pickle_.sequence(arguments[2]);
     }
     const PickleGlobal function = pickle_.global(callee);
+    if (function == PickleGlobal::kRebuildWrapper) {
+      // DTensor: what this rank holds of it. Other classes are listed with all their parts.
+      const std::span<const PickleId> wrapped = pickle_.sequence(object.arguments);
+      const PickleId local =
+          wrapped.size() > 3 ? FindInState(pickle_, wrapped[3], "_local_tensor") : kNoPickleValue;
+      if (local == kNoPickleValue) {
+        return false;
+      }
+      id = local;
+      continue;
+    }
     switch (function) {
       case PickleGlobal::kRebuildTensor:
       case PickleGlobal::kRebuildTensorV3:
         tensor.status =
             RebuildStrided(arguments, function == PickleGlobal::kRebuildTensorV3, tensor);
         tensor.requires_grad = requires_grad.value_or(tensor.requires_grad);
+        return true;
+      case PickleGlobal::kRebuildQuantized:
+        tensor.status = RebuildQuantized(arguments, tensor);
         return true;
       case PickleGlobal::kNumpyReconstruct:
         tensor.status = RebuildNumpy(object, tensor.view);
@@ -280,6 +309,94 @@ Status TensorRebuilder::RebuildStrided(std::span<const PickleId> arguments, bool
   const auto first_byte = static_cast<size_t>(*offset) * element_bytes;
   view.data = bytes.data() + first_byte;
   view.extent_bytes = (static_cast<size_t>(last) + 1) * element_bytes - first_byte;
+  return {};
+}
+
+// All elements of a small tensor.
+Result<std::vector<double>> TensorRebuilder::ReadNumbers(PickleId id) {
+  constexpr int64_t kMostNumbers = 1 << 24;
+  NamedTensor tensor;
+  if (!Rebuild(id, tensor)) {
+    return BadFormatError("scales and zero points are no tensors");
+  }
+  MSP_RETURN_IF_ERROR(std::move(tensor.status));
+  const int64_t count = tensor.view.element_count();
+  if (count > kMostNumbers || tensor.quantization != nullptr) {
+    return UnsupportedError(fmt::format("{} scales or zero points of a quantised tensor", count));
+  }
+  std::vector<std::byte> stored(tensor.view.size_bytes());
+  tensor::CopyElements(tensor.view, 0, count, stored.data());
+  std::vector<double> numbers(static_cast<size_t>(count));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const std::byte* element = stored.data() + i * DTypeSize(tensor.view.dtype);
+    switch (tensor.view.dtype) {
+      case DType::kFloat64:
+        numbers[i] = std::bit_cast<double>(LoadLittle<uint64_t>(element));
+        break;
+      case DType::kFloat32:
+        numbers[i] = static_cast<double>(std::bit_cast<float>(LoadLittle<uint32_t>(element)));
+        break;
+      case DType::kInt64:
+        numbers[i] = static_cast<double>(LoadLittle<int64_t>(element));
+        break;
+      case DType::kInt32:
+        numbers[i] = LoadLittle<int32_t>(element);
+        break;
+      default:
+        return UnsupportedError("scales or zero points of an unknown type");
+    }
+  }
+  return numbers;
+}
+
+// (storage, offset, size, stride, quantizer, requires_grad, hooks), the quantizer being (scheme,
+// scale, zero point) or (scheme, scales, zero points, axis).
+Status TensorRebuilder::RebuildQuantized(std::span<const PickleId> arguments, NamedTensor& tensor) {
+  const std::span<const PickleId> quantizer =
+      arguments.size() > 4 ? pickle_.sequence(arguments[4]) : std::span<const PickleId>();
+  if (quantizer.size() < 3 || pickle_.kind(arguments[0]) != PickleKind::kPersistentId) {
+    return BadFormatError("a quantised tensor is rebuilt from wrong arguments");
+  }
+  const std::span<const PickleId> storage = pickle_.sequence(pickle_.items(arguments[0])[0]);
+  auto quantization = std::make_shared<Quantization>();
+  const std::string name = storage.size() > 1 ? pickle_.DottedName(storage[1]) : "";
+  for (const std::string_view dtype : {"qint8", "quint8", "qint32"}) {
+    if (base::AsciiLower(name) == fmt::format("torch.{}storage", dtype)) {
+      quantization->dtype = dtype;
+    }
+  }
+  if (quantization->dtype.empty()) {
+    return UnsupportedError(fmt::format("quantised elements of {} cannot be read", name));
+  }
+  const PickleId dense[] = {arguments[0], arguments[1], arguments[2], arguments[3]};
+  MSP_RETURN_IF_ERROR(RebuildStrided(dense, false, tensor));
+  const auto number = [&](PickleId id) -> std::optional<double> {
+    if (pickle_.kind(id) == PickleKind::kFloat) {
+      return pickle_.number(id);
+    }
+    const std::optional<int64_t> integer = pickle_.AsInt(id);
+    return integer ? std::optional<double>(static_cast<double>(*integer)) : std::nullopt;
+  };
+  if (const std::optional<double> scale = number(quantizer[1])) {
+    const std::optional<double> zero_point = number(quantizer[2]);
+    if (!zero_point) {
+      return BadFormatError("a quantised tensor has a scale, but no zero point");
+    }
+    quantization->scales = {*scale};
+    quantization->zero_points = {*zero_point};
+  } else {
+    const int64_t axis = quantizer.size() > 3 ? pickle_.AsInt(quantizer[3]).value_or(-1) : -1;
+    MSP_ASSIGN_OR_RETURN(quantization->scales, ReadNumbers(quantizer[1]));
+    MSP_ASSIGN_OR_RETURN(quantization->zero_points, ReadNumbers(quantizer[2]));
+    const Shape& shape = tensor.view.shape;
+    if (axis < 0 || static_cast<size_t>(axis) >= shape.size() ||
+        quantization->scales.size() != static_cast<size_t>(shape[static_cast<size_t>(axis)]) ||
+        quantization->zero_points.size() != quantization->scales.size()) {
+      return BadFormatError("scales of a quantised tensor do not fit its shape");
+    }
+    quantization->axis = static_cast<size_t>(axis);
+  }
+  tensor.quantization = std::move(quantization);
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "msprobe/status.h"
 #include "msprobe/tensor_file.h"
@@ -52,6 +53,8 @@ class TensorRebuilder {
 
  private:
   Status RebuildStrided(std::span<const PickleId> arguments, bool with_dtype, NamedTensor& tensor);
+  Status RebuildQuantized(std::span<const PickleId> arguments, NamedTensor& tensor);
+  Result<std::vector<double>> ReadNumbers(PickleId id);
   Status RebuildStorage(PickleId persistent_id, TensorView& view);
   Status RebuildNumpy(const PickleObject& object, TensorView& view);
   Status RebuildNumpyBuffer(std::span<const PickleId> arguments, TensorView& view);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "msprobe/status.h"
@@ -18,6 +19,8 @@ class TensorBuffer {
 
   std::span<std::byte> mutable_bytes() { return bytes_; }
   TensorView view() const;
+  // Nothing is left in the buffer.
+  std::vector<std::byte> TakeBytes() && { return std::move(bytes_); }
 
  private:
   DType dtype_ = DType::kFloat32;

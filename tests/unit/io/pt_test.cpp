@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "src/io/contents.h"
+#include "src/io/quantization.h"
 #include "src/tensor/tensor_buffer.h"
 #include "tests/unit/io/test_bytes.h"
 
@@ -170,9 +171,131 @@ TEST(PtZip, ListsTensorsWithWhetherOnlyDictsLeadToThem) {
   EXPECT_TRUE(tensors[2].is_array);
 }
 
-TEST(PtZip, TorchScriptArchivesAreNamedAsSuch) {
+// How torch.jit.save writes a module: an object of a class in its code, with a dict of attributes.
+std::string ScriptObject(std::string_view attributes) {
+  return "c__torch__\nNet\n)\x81}(" + std::string(attributes) + "ub";
+}
+
+std::vector<std::string> Names(const Opened& opened) {
+  std::vector<std::string> names;
+  for (const NamedTensor& tensor : opened.contents.tensors) {
+    names.push_back(tensor.name());
+  }
+  return names;
+}
+
+TEST(PtZip, TorchScriptArchivesShowTheirParametersByAttribute) {
+  const std::string list = "ctorch.jit._pickle\nbuild_tensorlist\n(](" + kPlainVector + "etR";
+  const std::string tags =
+      "ctorch.jit._pickle\nrestore_type_tag\n](" + Text("a") + "e" + Text("List[str]") + "\x86R";
+  const auto opened =
+      OpenZip(ScriptObject(Text("training") + "\x88" + Text("names") + tags + Text("weight") +
+                           kPlainVector + Text("child") +
+                           ScriptObject(Text("bias") + kPlainVector) + Text("several") + list),
+              kTwoFloats,
+              {{.name = "p/constants.pkl", .content = "\x80\x02(" + kPlainVector + "t."},
+               {.name = "p/constants/0", .content = "\x00\x00\x40\x40\x00\x00\x80\x40"s},
+               {.name = "p/code/__torch__.py", .content = "import os"}});
+  ASSERT_TRUE(opened->status.ok()) << opened->status.message();
+  EXPECT_EQ(opened->contents.format, TensorFileFormat::kTorchScript);
+  EXPECT_THAT(Names(*opened), ElementsAre("weight", "child.bias", "several.0", "CONSTANTS.c0"));
+  EXPECT_THAT(FloatsOf(opened->contents.tensors[1]), ElementsAre(1.0F, 2.0F));
+  EXPECT_THAT(FloatsOf(opened->contents.tensors[3]), ElementsAre(3.0F, 4.0F));
+}
+
+TEST(PtZip, ABrokenPickleOfConstantsIsAnError) {
   const auto opened = OpenZip("N", "", {{.name = "p/constants.pkl", .content = "x"}});
-  EXPECT_THAT(opened->status.message(), HasSubstr("TorchScript"));
+  EXPECT_THAT(opened->status.message(), HasSubstr("constants.pkl"));
+}
+
+// Four integers of 8 bits, two rows of two, with the quantizer that `quantizer` spells.
+std::string Quantised(std::string_view storage_class, std::string_view quantizer) {
+  return "ctorch._utils\n_rebuild_qtensor\n(" + Storage(storage_class, 4) +
+         "K\x00K\x02K\x02\x86K\x02K\x01\x86"s + std::string(quantizer) + "\x89)tR";
+}
+const std::string kFourBytes = "\xff\x02\x03\x04"s;
+
+TEST(PtZip, QuantisedTensorsAreIntegersWithTheirScales) {
+  // Scale 0.5 and zero point 1.
+  const auto opened = OpenZip(
+      Quantised("torch\nQInt8Storage", "(ctorch\nper_tensor_affine\nG\x3f\xe0\0\0\0\0\0\0K\x01t"s),
+      kFourBytes);
+  ASSERT_TRUE(opened->status.ok()) << opened->status.message();
+  const NamedTensor& tensor = opened->contents.tensors.at(0);
+  ASSERT_NE(tensor.quantization, nullptr);
+  EXPECT_EQ(tensor.quantization->dtype, "qint8");
+  EXPECT_EQ(tensor.view.dtype, DType::kInt8);
+  EXPECT_EQ(QuantizationText(*tensor.quantization), "scale 0.5, zero point 1");
+  Result<tensor::TensorBuffer> values = Dequantize(tensor, 1000);
+  ASSERT_TRUE(values.ok()) << values.status().message();
+  NamedTensor floats;
+  floats.view = (*values).view();
+  EXPECT_THAT(FloatsOf(floats), ElementsAre(-1.0F, 0.5F, 1.0F, 1.5F));
+  EXPECT_FALSE(Dequantize(tensor, 15).ok());
+}
+
+TEST(PtZip, QuantisedTensorsMayHaveAScalePerChannel) {
+  // Scales 1 and 2 in a float32 tensor, which the zero points share, along axis 0 and 1.
+  for (const char axis : {'\0', '\1'}) {
+    const auto opened =
+        OpenZip(Quantised("torch\nQUInt8Storage",
+                          "(ctorch\nper_channel_affine\n" +
+                              Vector("torch._utils\n_rebuild_tensor_v2",
+                                     "(" + Text("storage") + "ctorch\nFloatStorage\n" + Text("1") +
+                                         Text("cpu") + "K\x02tQ",
+                                     "\x89)") +
+                              "2K"s + std::string(1, axis) + "t"),
+                kFourBytes, {{.name = "p/data/1", .content = kTwoFloats}});
+    ASSERT_TRUE(opened->status.ok()) << opened->status.message();
+    const NamedTensor& tensor = opened->contents.tensors.at(0);
+    ASSERT_TRUE(tensor.status.ok()) << tensor.status.message();
+    NamedTensor floats;
+    const Result<tensor::TensorBuffer> values = Dequantize(tensor, 1000);
+    floats.view = (*values).view();
+    if (axis == 0) {
+      EXPECT_THAT(FloatsOf(floats), ElementsAre(254.0F, 1.0F, 2.0F, 4.0F));
+    } else {
+      EXPECT_THAT(FloatsOf(floats), ElementsAre(254.0F, 0.0F, 2.0F, 4.0F));
+    }
+  }
+}
+
+TEST(PtZip, QuantisedTensorsWithWrongScalesAreRefused) {
+  const auto wrong = [](std::string_view quantizer) {
+    return OpenZip(Quantised("torch\nQInt8Storage", quantizer), kFourBytes)->status.message();
+  };
+  EXPECT_THAT(wrong(")"), HasSubstr("wrong arguments"));
+  EXPECT_THAT(wrong("(NNNt"), HasSubstr("no tensors"));
+  EXPECT_THAT(wrong("(NK\x01Nt"), HasSubstr("no zero point"));
+  EXPECT_THAT(wrong("(N" + kFloats + "2K\x05t"), HasSubstr("declares 8 bytes"));
+  EXPECT_THAT(
+      OpenZip(Quantised("torch\nQUInt4x2Storage", "(NK\x01K\x01t"), kFourBytes)->status.message(),
+      HasSubstr("QUInt4x2Storage"));
+}
+
+TEST(PtZip, CompressedSparseTensorsShowTheirParts) {
+  const auto parts = [](std::string_view layout) {
+    const auto opened = OpenZip(
+        "ctorch._utils\n_rebuild_sparse_tensor\n(ctorch.serialization\n_get_layout\n" +
+        Text(layout) + "\x85R(" + kPlainVector + kPlainVector + kPlainVector + "K\x05\x85ttR");
+    return Names(*opened);
+  };
+  EXPECT_THAT(parts("torch.sparse_csr"), ElementsAre("crow_indices", "col_indices", "values"));
+  EXPECT_THAT(parts("torch.sparse_bsc"), ElementsAre("ccol_indices", "row_indices", "values"));
+}
+
+TEST(PtZip, TensorSubclassesWithTensorsOfTheirOwnShowThem) {
+  const auto wrapped = [](std::string_view state) {
+    return OpenZip("}(" + Text("w") +
+                   "ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_wrapper_"
+                   "subclass\ncm\nMy\n)" +
+                   std::string(state) + "tRu");
+  };
+  EXPECT_THAT(Names(*wrapped("}(" + Text("inner") + kPlainVector + "u")), ElementsAre("w.inner"));
+  // DTensor: the part of this rank, under the name of the whole.
+  EXPECT_THAT(Names(*wrapped("}(" + Text("_local_tensor") + kPlainVector + "u")), ElementsAre("w"));
+  EXPECT_THAT(Names(*wrapped("(N}(" + Text("_local_tensor") + kPlainVector + "ut")),
+              ElementsAre("w"));
 }
 
 TEST(PtZip, VersionAndByteOrderMustBeKnown) {
