@@ -40,8 +40,14 @@ struct ModelFacts {
   std::string architecture;           // Hugging Face's model_type, else empty
 };
 
+// What an optimizer or a scheduler was told beside its tensors, as text: None, names.
+struct Setting {
+  std::string name;
+  std::string text;
+};
+
 struct Options {
-  bool optimizer = false;            // take optimizer states, too
+  bool optimizer = false;            // take optimizer states and settings, too
   bool allow_missing_ranks = false;  // compare what is there instead of failing
   // Without the corrections for gated fc1, grouped experts, uneven stages and TE's layer norm of
   // fc1: exactly what the Python tool merges.
@@ -54,6 +60,7 @@ struct Checkpoint {
   std::optional<int64_t> iteration;
   ModelFacts facts;
   std::vector<Parameter> parameters;  // in order of first appearance; names are unique
+  std::vector<Setting> settings;      // what is no number; numbers are parameters
   // For the log, once each: "rank folder mp_rank_01 is missing", "suspicious global os.system ...".
   std::vector<std::string> warnings;
   std::deque<TensorFile> files;  // what the pieces borrow from; addresses are stable
@@ -75,5 +82,9 @@ bool LooksLikeDistributed(const std::filesystem::path& folder);
 
 // Whether the name belongs to an optimizer's state or to bookkeeping rather than to the model.
 bool IsOptimizerState(std::string_view name);
+
+// Adds the optimizer's numbers among the plain values of a file as parameters (learning rate: a 0-d
+// one, betas: of shape [2]), and other values as settings.
+void AddOptimizerNumbers(const std::vector<NamedScalar>& scalars, Checkpoint& checkpoint);
 
 }  // namespace msprobe::checkpoint

@@ -14,7 +14,7 @@ constexpr std::string_view kOptimizerKeys[] = {
     "optimizer",        "optimizers",       "optimizer_state_dict",
     "optimizer_states", "optimizer_state",  "optim",
     "optims",           "optim_state",      "optim_state_dict",
-    "opt_state",        "optimizer_groups",
+    "opt_state",        "optimizer_groups", "param_groups",
 };
 // As the first key.
 constexpr std::string_view kBookkeepingKeys[] = {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,8 @@ struct Piece {
   TensorView view;        // borrows from the checkpoint's files
   Shape offset;           // of the view's first element in the parameter; as long as its shape
   size_t file = kNoFile;  // index into Checkpoint::files: whose pages may go when the piece is read
+  // Of elements that stand in no file as they are (dequantised, a number of the optimizer).
+  std::shared_ptr<const std::vector<std::byte>> memory = nullptr;
 };
 
 struct Parameter {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <unordered_set>
@@ -11,6 +12,7 @@
 
 #include "src/base/strings.h"
 #include "src/io/dense_view.h"
+#include "src/io/quantization.h"
 
 namespace msprobe::checkpoint {
 namespace {
@@ -125,6 +127,32 @@ Parameter ParameterOfSlices(const NamedTensor& tensor, size_t file) {
   return parameter;
 }
 
+// The numbers that the integers stand for; how they do so is told in the notes.
+Parameter DequantizedParameter(const NamedTensor& tensor) {
+  constexpr size_t kLimitBytes = size_t{4} << 30U;
+  Result<tensor::TensorBuffer> buffer = io::Dequantize(tensor, kLimitBytes);
+  if (!buffer.ok()) {
+    Parameter parameter;
+    parameter.shape = tensor.view.shape;
+    parameter.status = std::move(buffer).status();
+    return parameter;
+  }
+  auto memory = std::make_shared<std::vector<std::byte>>(std::move(*buffer).TakeBytes());
+  TensorView view;
+  view.shape = tensor.view.shape;
+  view.strides = ContiguousStrides(view.shape);
+  view.data = memory->data();
+  view.extent_bytes = memory->size();
+  Parameter parameter = MakeParameter("", view, kNoFile);
+  for (Piece& piece : parameter.pieces) {
+    piece.memory = memory;
+  }
+  parameter.notes.push_back(fmt::format("{}, {}: its dequantised values are compared",
+                                        tensor.quantization->dtype,
+                                        io::QuantizationText(*tensor.quantization)));
+  return parameter;
+}
+
 // Names for one warning: a few, and how many.
 class NameList {
  public:
@@ -155,6 +183,10 @@ StateEntry MakeStateEntry(const NamedTensor& tensor, size_t file) {
     entry.parameter = ParameterOfSlices(tensor, file);
     return entry;
   }
+  if (tensor.status.ok() && tensor.quantization != nullptr) {
+    entry.parameter = DequantizedParameter(tensor);
+    return entry;
+  }
   if (tensor.status.ok()) {
     entry.parameter = MakeParameter("", tensor.view, file);
     return entry;
@@ -169,12 +201,12 @@ StateEntry MakeStateEntry(const NamedTensor& tensor, size_t file) {
 }
 
 std::vector<std::string> NameParameters(std::span<const Path> paths, bool optimizer,
-                                        std::vector<std::string>& warnings) {
-  const Path levels = FindModelLevel(paths);
-  const bool numbered =
-      levels.empty() && std::any_of(paths.begin(), paths.end(), [](const Path& path) {
-        return path.size() > 1 && IsNumberedModel(path.front());
-      });
+                                        std::vector<std::string>& warnings, bool whole_names) {
+  const Path levels = whole_names ? Path() : FindModelLevel(paths);
+  const bool numbered = !whole_names && levels.empty() &&
+                        std::any_of(paths.begin(), paths.end(), [](const Path& path) {
+                          return path.size() > 1 && IsNumberedModel(path.front());
+                        });
   std::unordered_set<std::string> taken;
   NameList beside;
   NameList repeated;
@@ -206,13 +238,15 @@ std::vector<std::string> NameParameters(std::span<const Path> paths, bool optimi
   return names;
 }
 
-void AddParameters(std::vector<StateEntry> entries, bool optimizer, Checkpoint& checkpoint) {
+void AddParameters(std::vector<StateEntry> entries, bool optimizer, Checkpoint& checkpoint,
+                   bool whole_names) {
   std::vector<Path> paths;
   paths.reserve(entries.size());
   for (StateEntry& entry : entries) {
     paths.push_back(std::move(entry.path));
   }
-  std::vector<std::string> names = NameParameters(paths, optimizer, checkpoint.warnings);
+  std::vector<std::string> names =
+      NameParameters(paths, optimizer, checkpoint.warnings, whole_names);
   for (size_t i = 0; i < entries.size(); ++i) {
     if (!names[i].empty()) {
       entries[i].parameter.name = std::move(names[i]);

@@ -24,12 +24,15 @@ StateEntry MakeStateEntry(const NamedTensor& tensor, size_t file);
 // What the tensors under these paths are called, in their order; empty for those that are left out.
 // See AddParameters.
 std::vector<std::string> NameParameters(std::span<const std::vector<std::string>> paths,
-                                        bool optimizer, std::vector<std::string>& warnings);
+                                        bool optimizer, std::vector<std::string>& warnings,
+                                        bool whole_names = false);
 
 // Appends the parameters of the model, named by their keys joined with '.', below a level called
 // "model", "state_dict", "module" or the like where there is one. Optimizer states come along when
 // `optimizer`, under all their keys. What is left out for another reason is in the warnings.
-void AddParameters(std::vector<StateEntry> entries, bool optimizer, Checkpoint& checkpoint);
+// `whole_names`: no level is taken for the one that holds the model.
+void AddParameters(std::vector<StateEntry> entries, bool optimizer, Checkpoint& checkpoint,
+                   bool whole_names = false);
 
 // An error when there are no parameters; the hint says where they may be.
 Status CheckNotEmpty(const Checkpoint& checkpoint, bool optimizer);

@@ -24,11 +24,16 @@ Result<Checkpoint> OpenTensorFile(const std::filesystem::path& file, const Optio
   for (const NamedTensor& tensor : tensors.tensors()) {
     entries.push_back(MakeStateEntry(tensor, 0));
   }
+  if (options.optimizer) {
+    AddOptimizerNumbers(tensors.scalars(), checkpoint);
+  }
   if (entries.empty()) {
     checkpoint.warnings.push_back(fmt::format("{}: no tensors in it", file.native()));
     return checkpoint;
   }
-  AddParameters(std::move(entries), options.optimizer, checkpoint);
+  // Attributes of a module tree are named as in its state_dict(): by all levels.
+  const bool whole_names = tensors.format() == TensorFileFormat::kTorchScript;
+  AddParameters(std::move(entries), options.optimizer, checkpoint, whole_names);
   MSP_RETURN_IF_ERROR(CheckNotEmpty(checkpoint, options.optimizer), file.native());
   return checkpoint;
 }

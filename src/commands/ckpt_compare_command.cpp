@@ -32,13 +32,16 @@ constexpr const char* kExamples = R"(Examples:
   error      a pair of different shapes, or NaN or infinity on one side only
   missing    also a parameter that only one checkpoint has
   different  also a pair of different values (see --rtol, --atol)
+  nan        also NaN or infinity on both sides
+and, whatever the level, when nothing could be compared.
 
 A parameter that cannot be read is marked, the others are compared, and the exit code is 3.)";
 
 bool FindingsAsked(const Comparison& comparison, const std::string& fail_on) {
   return (fail_on == "error" && HasFindings(comparison, Severity::kError)) ||
          (fail_on == "missing" && HasFindings(comparison, Severity::kMissing)) ||
-         (fail_on == "different" && HasFindings(comparison, Severity::kDifferent));
+         (fail_on == "different" && HasFindings(comparison, Severity::kDifferent)) ||
+         (fail_on == "nan" && HasFindings(comparison, Severity::kNan));
 }
 
 }  // namespace
@@ -98,7 +101,8 @@ void CkptCompareCommand::Configure(CLI::App& app) {
                  "Key/value heads of the model, if fewer than attention heads")
       ->type_name("N")
       ->check(CLI::PositiveNumber);
-  app.add_flag("--optimizer", options_.open.optimizer, "Compare optimizer states, too");
+  app.add_flag("--optimizer", options_.open.optimizer,
+               "Compare optimizer states, too: tensors, learning rates, betas, steps");
   app.add_flag("--allow-missing-ranks", options_.open.allow_missing_ranks,
                "Compare what is there when ranks are missing, instead of failing");
   app.add_flag("--compat", options_.open.compatible_merge,
@@ -111,9 +115,9 @@ void CkptCompareCommand::Configure(CLI::App& app) {
       ->type_name("A")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--fail-on", fail_on_,
-                 "Exit with 1 when there are such parameters: error, missing or different")
+                 "Exit with 1 when there are such parameters: error, missing, different or nan")
       ->type_name("LEVEL")
-      ->check(CLI::IsMember({"error", "missing", "different"}));
+      ->check(CLI::IsMember({"error", "missing", "different", "nan"}));
   AddThreadsFlag(app, options_.threads);
   app.footer(kExamples);
 }
@@ -126,6 +130,7 @@ Result<ExitCode> CkptCompareCommand::Run(const Context& context) {
   options_.write_xlsx = wants("xlsx");
   options_.write_csv = wants("csv");
   options_.quiet = context.quiet;
+  options_.float32_figures = options_.open.compatible_merge;
   return CompareCheckpoints(options_, fail_on_, context);
 }
 

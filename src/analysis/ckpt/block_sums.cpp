@@ -4,6 +4,7 @@
 #include <cstring>
 #include <span>
 
+#include "src/analysis/ckpt/wide_elements.h"
 #include "src/kernels/convert.h"
 #include "src/tensor/tensor_buffer.h"
 
@@ -55,8 +56,9 @@ Operand AsFloat32Values(DType dtype, DType other, const std::byte* stored, size_
 
 // What the kernel leaves out of its sums: a finite element whose partner is not still belongs to
 // the norm of its side.
-void AddNonFinite(std::span<const float> a, std::span<const float> b, PairSums& sums) {
-  const auto square = [](float value) {
+template <class Value>
+void AddNonFinite(std::span<const Value> a, std::span<const Value> b, PairSums& sums) {
+  const auto square = [](Value value) {
     return static_cast<double>(value) * static_cast<double>(value);
   };
   for (size_t i = 0; i < a.size(); ++i) {
@@ -75,7 +77,8 @@ void AddNonFinite(std::span<const float> a, std::span<const float> b, PairSums& 
   }
 }
 
-uint64_t CountExceeding(std::span<const float> a, std::span<const float> b,
+template <class Value>
+uint64_t CountExceeding(std::span<const Value> a, std::span<const Value> b,
                         const Tolerance& tolerance) {
   uint64_t exceeding = 0;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -96,39 +99,86 @@ double SumOf(const Operand& side, size_t count) {
   return stats.sum;
 }
 
+std::span<const double> InDouble(DType dtype, const std::byte* stored, size_t count,
+                                 std::vector<double>& scratch) {
+  scratch.resize(count);
+  kernels::WidenToDouble(dtype, {stored, count * DTypeSize(dtype)}, scratch);
+  return scratch;
+}
+
+uint64_t DifferingElements(const kernels::ComparePartial& finite) {
+  return finite.different_count + finite.nonfinite_mismatch_count + finite.opposite_inf_count;
+}
+
+// Whether every value is a double, so that the kernels lose nothing.
+bool FitsDouble(DType dtype) {
+  return dtype != DType::kInt64 && dtype != DType::kUInt64 &&
+         GetDTypeInfo(dtype).kind != DTypeKind::kComplex;
+}
+
 }  // namespace
 
 PairSums SumsOfBlock(const Box& box, int64_t first, int64_t count, const Tolerance& tolerance,
-                     bool means, BlockScratch& scratch) {
+                     bool means, bool float32, BlockScratch& scratch) {
   const auto size = static_cast<size_t>(count);
   const std::byte* stored_a = Stored(box.a, box.plain_a, first, count, scratch.stored_a);
   const std::byte* stored_b = Stored(box.b, box.plain_b, first, count, scratch.stored_b);
-  const Operand a = AsFloat32Values(box.a.dtype, box.b.dtype, stored_a, size, scratch.float_a);
-  const Operand b = AsFloat32Values(box.b.dtype, box.a.dtype, stored_b, size, scratch.float_b);
-  const auto widened = [&](DType dtype, const std::byte* stored, std::vector<float>& buffer) {
-    return Widened(dtype, stored, size, buffer);
-  };
   PairSums sums;
-  sums.finite = kernels::CompareBlock(a.dtype, a.data, b.dtype, b.data, size);
   const kernels::ComparePartial& finite = sums.finite;
-  if (finite.nonfinite_match_count + finite.nonfinite_mismatch_count > 0) {
-    AddNonFinite(widened(box.a.dtype, stored_a, scratch.float_a),
-                 widened(box.b.dtype, stored_b, scratch.float_b), sums);
+  if (!float32 && (!FitsDouble(box.a.dtype) || !FitsDouble(box.b.dtype))) {
+    sums = WideStepSums(box, stored_a, stored_b, size, tolerance, means);
+  } else {
+    Operand a{box.a.dtype, stored_a};
+    Operand b{box.b.dtype, stored_b};
+    // A pair of float16 would be compared in float16 arithmetic.
+    if (float32 || (a.dtype == DType::kFloat16 && b.dtype == DType::kFloat16)) {
+      a = AsFloat32Values(box.a.dtype, box.b.dtype, stored_a, size, scratch.float_a);
+      b = AsFloat32Values(box.b.dtype, box.a.dtype, stored_b, size, scratch.float_b);
+    }
+    sums.finite = kernels::CompareBlock(a.dtype, a.data, b.dtype, b.data, size);
+    // Calls with the elements of both sides as spans of float or double.
+    const auto with_values = [&](const auto& call) {
+      if (float32) {
+        call(Widened(box.a.dtype, stored_a, size, scratch.float_a),
+             Widened(box.b.dtype, stored_b, size, scratch.float_b));
+      } else {
+        call(InDouble(box.a.dtype, stored_a, size, scratch.double_a),
+             InDouble(box.b.dtype, stored_b, size, scratch.double_b));
+      }
+    };
+    if (finite.nonfinite_match_count + finite.nonfinite_mismatch_count > 0) {
+      with_values([&](const auto& x, const auto& y) { AddNonFinite(x, y, sums); });
+    }
+    if (tolerance.given() && DifferingElements(finite) > 0) {
+      with_values([&](const auto& x, const auto& y) {
+        sums.exceeding_count = CountExceeding(x, y, tolerance);
+      });
+    }
+    if (means) {
+      sums.sum_a = SumOf(a, size);
+      sums.sum_b = SumOf(b, size);
+    }
   }
-  const bool equal_values =
-      finite.different_count + finite.nonfinite_mismatch_count + finite.opposite_inf_count == 0;
-  sums.equal_bits = equal_values && box.a.dtype == box.b.dtype &&
+  sums.equal_bits = DifferingElements(finite) == 0 && box.a.dtype == box.b.dtype &&
                     std::memcmp(stored_a, stored_b, size * DTypeSize(box.a.dtype)) == 0;
-  if (means) {
-    sums.sum_a = SumOf(a, size);
-    sums.sum_b = SumOf(b, size);
-  }
-  if (tolerance.given() && !equal_values) {
-    sums.exceeding_count =
-        CountExceeding(widened(box.a.dtype, stored_a, scratch.float_a),
-                       widened(box.b.dtype, stored_b, scratch.float_b), tolerance);
-  }
   return sums;
+}
+
+void WideSumsOfBlock(const Box& box, int64_t first, int64_t count, BlockScratch& scratch,
+                     WideSums& sums) {
+  const auto size = static_cast<size_t>(count);
+  const std::byte* stored_a = Stored(box.a, box.plain_a, first, count, scratch.stored_a);
+  const std::byte* stored_b = Stored(box.b, box.plain_b, first, count, scratch.stored_b);
+  for (size_t i = 0; i < size; ++i) {
+    const WideElement a = LoadWide(box.a.dtype, stored_a + i * DTypeSize(box.a.dtype));
+    const WideElement b = LoadWide(box.b.dtype, stored_b + i * DTypeSize(box.b.dtype));
+    sums.square_sum_a += a.is_finite() ? a.square() : 0;
+    sums.square_sum_b += b.is_finite() ? b.square() : 0;
+    if (a.is_finite() && b.is_finite()) {
+      sums.dot += a.real * b.real + a.imaginary * b.imaginary;
+      sums.difference_square_sum += (a - b).square();
+    }
+  }
 }
 
 void FlushedSumsOfBlock(const Box& box, int64_t first, int64_t count, BlockScratch& scratch,

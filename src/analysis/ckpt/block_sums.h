@@ -16,11 +16,18 @@ struct BlockScratch {
   std::vector<std::byte> stored_b;
   std::vector<float> float_a;
   std::vector<float> float_b;
+  std::vector<double> double_a;
+  std::vector<double> double_b;
 };
 
 // Elements [first, first + count) of the box in row-major order, at most kernels::kBlockElements.
+// `float32`: every element is rounded to float32 first, of a complex one the real part counts.
 PairSums SumsOfBlock(const Box& box, int64_t first, int64_t count, const Tolerance& tolerance,
-                     bool means, BlockScratch& scratch);
+                     bool means, bool float32, BlockScratch& scratch);
+
+// The sums of products alone in long double, added to `sums`.
+void WideSumsOfBlock(const Box& box, int64_t first, int64_t count, BlockScratch& scratch,
+                     WideSums& sums);
 
 // The sums of products alone, each product rounded to float32 (see FlushedStep).
 void FlushedSumsOfBlock(const Box& box, int64_t first, int64_t count, BlockScratch& scratch,

@@ -99,8 +99,11 @@ class PairComparer {
     }
     // Rare, and of any size: one pair after the other.
     for (const std::unique_ptr<Job>& job : jobs_) {
-      if (MayUnderflow(job->result->sums)) {
+      if (settings_.float32 && MayUnderflow(job->result->sums)) {
         SumFlushed(*job);
+      } else if (!settings_.float32 && HasWideRange(*job->result) &&
+                 LeavesDouble(job->result->sums)) {
+        SumWide(*job);
       }
     }
     chunks_.clear();
@@ -115,7 +118,7 @@ class PairComparer {
     for (int64_t at = 0; at < chunk.count; at += kBlockElements) {
       const int64_t size = std::min(chunk.count - at, kBlockElements);
       MergeSums(total, SumsOfBlock(box, chunk.first + at, size, settings_.tolerance,
-                                   settings_.means, scratch));
+                                   settings_.means, settings_.float32, scratch));
     }
     const Piece& piece_a = job.pair->a.pieces[box.piece_a];
     const Piece& piece_b = job.pair->b.pieces[box.piece_b];
@@ -142,6 +145,24 @@ class PairComparer {
       }
       if (!box.plain_b) {
         Release(files_b_, piece_b.file, piece_b.view, 0, piece_b.view.element_count());
+      }
+    }
+  }
+
+  // Others' squares stay within double, however large or small their elements are.
+  static bool HasWideRange(const PairResult& result) {
+    const auto wide = [](DType dtype) {
+      return dtype == DType::kFloat64 || dtype == DType::kComplex128;
+    };
+    return wide(result.dtype_a) || wide(result.dtype_b);
+  }
+
+  void SumWide(const Job& job) {
+    WideSums& sums = job.result->sums.wide.emplace();
+    for (const Box& box : job.boxes) {
+      const int64_t count = box.element_count();
+      for (int64_t first = 0; first < count; first += kBlockElements) {
+        WideSumsOfBlock(box, first, std::min(count - first, kBlockElements), scratch_[0], sums);
       }
     }
   }
@@ -187,14 +208,16 @@ bool LosesDigits(DType dtype) {
   return false;
 }
 
-Outcome Judge(const PairResult& result, const Tolerance& tolerance) {
+Outcome Judge(const PairResult& result, const PairSettings& settings) {
+  const Tolerance& tolerance = settings.tolerance;
   const PairSums& sums = result.sums;
   const kernels::ComparePartial& finite = sums.finite;
   if (sums.equal_bits && result.dtype_a == result.dtype_b) {
     return Outcome::kIdentical;
   }
   if (finite.different_count + finite.nonfinite_mismatch_count + finite.opposite_inf_count == 0) {
-    const bool digits_differ = result.dtype_a == result.dtype_b && LosesDigits(result.dtype_a);
+    const bool digits_differ =
+        settings.float32 && result.dtype_a == result.dtype_b && LosesDigits(result.dtype_a);
     return digits_differ && !tolerance.given() ? Outcome::kDifferent : Outcome::kEqual;
   }
   return tolerance.given() && sums.exceeding_count == 0 ? Outcome::kClose : Outcome::kDifferent;
@@ -251,8 +274,9 @@ std::vector<PairResult> ComparePairs(std::span<const MatchedPair> pairs,
     if (!result.computed()) {
       continue;
     }
-    result.metrics = ComputeMetrics(result.sums);
-    result.outcome = Judge(result, settings.tolerance);
+    result.metrics =
+        settings.float32 ? ComputeFloat32Metrics(result.sums) : ComputeMetrics(result.sums);
+    result.outcome = Judge(result, settings);
     if (result.outcome == Outcome::kDifferent && result.sums.finite.different_count == 0 &&
         result.sums.finite.nonfinite_mismatch_count == 0) {
       result.notes.emplace_back("equal as float32, but not in every digit");

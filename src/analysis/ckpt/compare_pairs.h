@@ -19,6 +19,9 @@ namespace msprobe::analysis::ckpt {
 struct PairSettings {
   Tolerance tolerance;
   bool means = false;  // also sum_a and sum_b
+  // Elements and figures as the Python tool has them: rounded to float32, complex ones without
+  // their imaginary part. Otherwise nothing is lost.
+  bool float32 = false;
   // Called from any thread when so many elements of one side (and bytes of both) are done.
   std::function<void(uint64_t elements, uint64_t bytes)> on_progress;
 };

@@ -247,6 +247,16 @@ std::string DetailsJson(const Comparison& comparison) {
   writer.Member("only in 1", static_cast<uint64_t>(comparison.only_in_a.size()));
   writer.Member("only in 2", static_cast<uint64_t>(comparison.only_in_b.size()));
   writer.EndObject();
+  writer.Key("settings");
+  writer.BeginArray();
+  for (const SettingDifference& setting : comparison.settings) {
+    writer.BeginObject();
+    writer.Member("name", setting.name);
+    writer.Member("value_1", setting.text_a);
+    writer.Member("value_2", setting.text_b);
+    writer.EndObject();
+  }
+  writer.EndArray();
   writer.Member("warnings", comparison.warnings);
   writer.Key("parameters");
   writer.BeginArray();

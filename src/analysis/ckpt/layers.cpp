@@ -14,8 +14,8 @@ namespace {
 
 struct Layer {
   std::string name;
-  double difference_square_sum = 0;
-  double square_sum = 0;
+  double difference = 0;  // lengths: their squares may leave the range of double
+  double length = 0;
   bool non_finite = false;
 };
 
@@ -24,8 +24,8 @@ bool IsNumber(std::string_view part) {
 }
 
 void Merge(Layer& into, const Layer& next) {
-  into.difference_square_sum += next.difference_square_sum;
-  into.square_sum += next.square_sum;
+  into.difference = std::hypot(into.difference, next.difference);
+  into.length = std::hypot(into.length, next.length);
   into.non_finite = into.non_finite || next.non_finite;
 }
 
@@ -82,12 +82,11 @@ std::vector<LayerDifference> LayerDifferences(std::span<const PairResult> pairs,
     if (added) {
       layers.push_back({std::string(name)});
     }
-    const PairSums& sums = pair.sums;
-    Merge(layers[place->second],
-          {{},
-           sums.finite.difference_square_sum,
-           sums.finite.bench_square_sum,
-           sums.nan_count_a + sums.nan_count_b + sums.inf_count_a + sums.inf_count_b > 0});
+    const bool non_finite = pair.has_non_finite();
+    Merge(layers[place->second], {{},
+                                  non_finite ? 0 : pair.metrics.l2.value_or(0),
+                                  non_finite ? 0 : pair.metrics.norm_b,
+                                  non_finite && pair.outcome > Outcome::kEqual});
   }
   std::vector<Layer> shown = layers;
   for (size_t run = 2; shown.size() > limit && run <= layers.size(); run *= 2) {
@@ -95,11 +94,9 @@ std::vector<LayerDifference> LayerDifferences(std::span<const PairResult> pairs,
   }
   std::vector<LayerDifference> differences;
   for (const Layer& layer : shown) {
-    const double relative =
-        layer.non_finite ? std::numeric_limits<double>::quiet_NaN()
-        : layer.difference_square_sum == 0
-            ? 0
-            : std::sqrt(layer.difference_square_sum) / std::sqrt(layer.square_sum);
+    const double relative = layer.non_finite        ? std::numeric_limits<double>::quiet_NaN()
+                            : layer.difference == 0 ? 0
+                                                    : layer.difference / layer.length;
     differences.push_back({layer.name, relative});
   }
   return differences;

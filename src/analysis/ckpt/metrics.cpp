@@ -64,6 +64,15 @@ bool MayVanish(double square_sum, uint64_t count) {
   return square_sum > 0 && square_sum <= kVanishingSquare * static_cast<double>(count);
 }
 
+void AddRatios(const PairSums& sums, PairMetrics& metrics) {
+  const double l2 = *metrics.l2;
+  const auto count = static_cast<double>(sums.finite.element_count);
+  metrics.norm_ratio =
+      metrics.norm_a == 0 && metrics.norm_b == 0 ? 1 : metrics.norm_a / metrics.norm_b;
+  metrics.relative_l2 = l2 == 0 ? 0 : l2 / metrics.norm_b;
+  metrics.rms_error = count == 0 ? 0 : l2 / std::sqrt(count);
+}
+
 }  // namespace
 
 void MergeSums(PairSums& into, const PairSums& next) {
@@ -102,19 +111,53 @@ void FlushedStep(float a, float b, kernels::ComparePartial& sums) {
   sums.difference_square_sum += product(difference, difference);
 }
 
+bool LeavesDouble(const PairSums& sums) {
+  constexpr double kLeast = 1e-280;  // below it squares lose digits
+  const kernels::ComparePartial& finite = sums.finite;
+  const bool differs = finite.different_count > 0;
+  return !std::isfinite(finite.npu_square_sum) || !std::isfinite(finite.bench_square_sum) ||
+         !std::isfinite(finite.difference_square_sum) || finite.npu_square_sum < kLeast ||
+         finite.bench_square_sum < kLeast || (differs && finite.difference_square_sum < kLeast);
+}
+
 PairMetrics ComputeMetrics(const PairSums& sums) {
+  const kernels::ComparePartial& finite = sums.finite;
+  const WideSums wide = sums.wide.value_or(WideSums{
+      finite.dot, finite.npu_square_sum, finite.bench_square_sum, finite.difference_square_sum});
+  const auto norm = [](long double square_sum, uint64_t nan_count, uint64_t inf_count) {
+    return nan_count > 0   ? kNan
+           : inf_count > 0 ? kInfinity
+                           : static_cast<double>(std::sqrt(square_sum));
+  };
+  const uint64_t not_finite =
+      sums.nan_count_a + sums.nan_count_b + sums.inf_count_a + sums.inf_count_b;
+  PairMetrics metrics;
+  metrics.norm_a = norm(wide.square_sum_a, sums.nan_count_a, sums.inf_count_a);
+  metrics.norm_b = norm(wide.square_sum_b, sums.nan_count_b, sums.inf_count_b);
+  metrics.l2 =
+      norm(wide.difference_square_sum, sums.nan_count_a + sums.nan_count_b + sums.same_inf_count,
+           sums.inf_count_a + sums.inf_count_b);
+  if (not_finite > 0) {
+    metrics.cosine = kNan;
+  } else if (wide.difference_square_sum == 0) {
+    metrics.cosine = 1.0;
+  } else if (wide.square_sum_a > 0 && wide.square_sum_b > 0) {
+    const long double cosine =
+        wide.dot / (std::sqrt(wide.square_sum_a) * std::sqrt(wide.square_sum_b));
+    metrics.cosine = std::clamp(static_cast<double>(cosine), -1.0, 1.0);
+  }
+  AddRatios(sums, metrics);
+  return metrics;
+}
+
+PairMetrics ComputeFloat32Metrics(const PairSums& sums) {
   PairMetrics metrics;
   const kernels::ComparePartial& finite = sums.finite;
   metrics.norm_a = Float32Norm(finite.npu_square_sum, sums.nan_count_a, sums.inf_count_a);
   metrics.norm_b = Float32Norm(finite.bench_square_sum, sums.nan_count_b, sums.inf_count_b);
   metrics.l2 = Distance(sums);
   metrics.cosine = Cosine(sums, metrics.norm_a, metrics.norm_b);
-  const double l2 = *metrics.l2;
-  metrics.norm_ratio =
-      metrics.norm_a == 0 && metrics.norm_b == 0 ? 1 : metrics.norm_a / metrics.norm_b;
-  metrics.relative_l2 = l2 == 0 ? 0 : l2 / metrics.norm_b;
-  metrics.rms_error =
-      finite.element_count == 0 ? 0 : l2 / std::sqrt(static_cast<double>(finite.element_count));
+  AddRatios(sums, metrics);
   return metrics;
 }
 

@@ -8,7 +8,15 @@
 
 namespace msprobe::analysis::ckpt {
 
-// Of a run of elements, both sides taken as float32.
+// Sums of squares and products beyond the range of double.
+struct WideSums {
+  long double dot = 0;
+  long double square_sum_a = 0;
+  long double square_sum_b = 0;
+  long double difference_square_sum = 0;
+};
+
+// Of a run of elements: as they are, or both sides taken as float32 first.
 struct PairSums {
   // "npu" is the first checkpoint, "bench" the second. Pairs of which one side is not finite enter
   // the other side's sum of squares only.
@@ -22,8 +30,15 @@ struct PairSums {
   bool equal_bits = true;        // of the stored elements; false where the dtypes differ
   double sum_a = 0;              // of all elements, when asked for
   double sum_b = 0;
+  // Set where a square of a finite element overflows or vanishes in double: stands for the sums of
+  // squares and products in `finite`.
+  std::optional<WideSums> wide;
 };
 void MergeSums(PairSums& into, const PairSums& next);
+
+// Whether squares of finite elements may have overflowed or vanished in double: such a pair is
+// walked again with WideSumsOfBlock.
+bool LeavesDouble(const PairSums& sums);
 
 // Whether the sums are so small that squares may have vanished in float32. Such a pair is walked
 // again with FlushedStep, whose sums replace those of the first walk.
@@ -32,7 +47,7 @@ bool MayUnderflow(const PairSums& sums);
 void FlushedStep(float a, float b, kernels::ComparePartial& sums);
 
 struct PairMetrics {
-  // The Python tool's figures, float32 results as doubles. nullopt: null in its file.
+  // The Python tool's figures. nullopt: null in its file.
   std::optional<double> l2;
   std::optional<double> cosine;
   // Of our own, as IEEE 754 divides: infinity where only the divisor is zero.
@@ -43,5 +58,8 @@ struct PairMetrics {
   double rms_error = 0;    // l2 / sqrt(n)
 };
 PairMetrics ComputeMetrics(const PairSums& sums);
+// The same as the Python tool's float32 arithmetic gives them: float32 results as doubles, infinite
+// or zero where a sum of squares leaves float32.
+PairMetrics ComputeFloat32Metrics(const PairSums& sums);
 
 }  // namespace msprobe::analysis::ckpt

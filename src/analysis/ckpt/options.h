@@ -37,6 +37,8 @@ struct Options {
   std::optional<int64_t> attention_heads;  // for checkpoints that do not record them
   std::optional<int64_t> query_groups;
   Tolerance tolerance;
+  // Figures as the Python tool's float32 arithmetic gives them, see PairSettings.
+  bool float32_figures = false;
   size_t threads = 0;  // 0: all cores
   bool quiet = false;  // no progress
 };

@@ -43,6 +43,9 @@ struct PairResult {
   bool computed() const { return outcome < Outcome::kShapes; }
   // NaN or infinity on one side where the other has none.
   bool has_lone_non_finite() const { return sums.finite.nonfinite_mismatch_count > 0; }
+  bool has_non_finite() const {
+    return sums.nan_count_a + sums.nan_count_b + sums.inf_count_a + sums.inf_count_b > 0;
+  }
 };
 
 struct SideFacts {
@@ -50,6 +53,13 @@ struct SideFacts {
   std::filesystem::path path;  // what was read
   std::optional<int64_t> iteration;
   size_t parameter_count = 0;
+};
+
+// A setting of the optimizer that is no number and differs.
+struct SettingDifference {
+  std::string name;
+  std::string text_a;
+  std::string text_b;
 };
 
 struct Comparison {
@@ -60,6 +70,7 @@ struct Comparison {
   std::vector<Unmatched> only_in_b;
   std::vector<Unmatched> left_out_a;  // without partner, but no difference
   std::vector<Unmatched> left_out_b;
+  std::vector<SettingDifference> settings;
   std::vector<std::string> warnings;
   uint64_t bytes = 0;  // of both sides' compared elements
   bool with_means = false;
@@ -67,13 +78,16 @@ struct Comparison {
   double seconds = 0;
 
   size_t CountOf(Outcome outcome) const;
+  // No element of one side was held against one of the other.
+  bool nothing_compared() const;
 };
 
-// What --fail-on asks about; each includes the ones before it.
+// What --fail-on asks about; each includes the ones before it, and all that nothing was compared.
 enum class Severity : uint8_t {
   kError,      // another shape, unreadable, or NaN or infinity on one side only
   kMissing,    // a parameter that only one side has
-  kDifferent,  // values apart by more than the tolerance
+  kDifferent,  // values or settings apart by more than the tolerance
+  kNan,        // NaN or infinity anywhere, on both sides, too
 };
 bool HasFindings(const Comparison& comparison, Severity severity);
 

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <chrono>
 #include <optional>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -131,6 +133,22 @@ SideFacts FactsOf(const Checkpoint& checkpoint) {
   return {checkpoint.kind, checkpoint.path, checkpoint.iteration, checkpoint.parameters.size()};
 }
 
+// Settings that both sides have; what only one has is often a matter of PyTorch's version.
+std::vector<SettingDifference> CompareSettings(const Checkpoint& a, const Checkpoint& b) {
+  std::unordered_map<std::string_view, std::string_view> texts;
+  for (const checkpoint::Setting& setting : b.settings) {
+    texts.emplace(setting.name, setting.text);
+  }
+  std::vector<SettingDifference> differences;
+  for (const checkpoint::Setting& setting : a.settings) {
+    const auto other = texts.find(setting.name);
+    if (other != texts.end() && other->second != setting.text) {
+      differences.push_back({setting.name, setting.text, std::string(other->second)});
+    }
+  }
+  return differences;
+}
+
 uint64_t ElementsToCompare(const MatchedParameters& matched) {
   uint64_t elements = 0;
   for (const MatchedPair& pair : matched.pairs) {
@@ -182,10 +200,12 @@ Result<Comparison> RunComparison(const Options& options) {
       comparison.warnings.push_back(fmt::format("checkpoint {}: {}", side + 1, warning));
     }
   }
+  comparison.settings = CompareSettings(both[0], both[1]);
   comparison.warnings.insert(comparison.warnings.end(), matched.warnings.begin(),
                              matched.warnings.end());
   PairSettings settings;
   settings.tolerance = options.tolerance;
+  settings.float32 = options.float32_figures;
   settings.means = comparison.with_means =
       options.write_json || options.write_xlsx || options.write_csv;
   {

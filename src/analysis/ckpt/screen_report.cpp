@@ -53,6 +53,40 @@ std::vector<const PairResult*> LargestFirst(const Comparison& comparison) {
   return different;
 }
 
+// ", but 3 hold NaN"; empty where all values are finite.
+std::string NotFiniteText(const Comparison& comparison) {
+  size_t nan = 0;
+  size_t infinite = 0;
+  for (const PairResult& pair : comparison.pairs) {
+    if (pair.sums.nan_count_a + pair.sums.nan_count_b > 0) {
+      ++nan;
+    } else if (pair.has_non_finite()) {
+      ++infinite;
+    }
+  }
+  std::string text;
+  for (const auto& [count, what] : {std::pair(nan, "NaN"), std::pair(infinite, "infinity")}) {
+    if (count > 0) {
+      text += fmt::format("{} {} hold{} {}", text.empty() ? ", but" : " and", FormatCount(count),
+                          count == 1 ? "s" : "", what);
+    }
+  }
+  return text;
+}
+
+// What the figures of a row do not tell.
+std::string Remark(const PairResult& pair) {
+  const kernels::ComparePartial& finite = pair.sums.finite;
+  if (pair.has_non_finite()) {
+    return fmt::format(" (NaN: {} and {}, infinities: {} and {})",
+                       FormatCount(pair.sums.nan_count_a), FormatCount(pair.sums.nan_count_b),
+                       FormatCount(pair.sums.inf_count_a), FormatCount(pair.sums.inf_count_b));
+  }
+  return finite.different_count == 0 && pair.outcome == Outcome::kDifferent
+             ? " (equal as float32, not in every digit)"
+             : "";
+}
+
 void PutVerdict(Screen& screen, const Comparison& comparison,
                 const std::vector<const PairResult*>& largest) {
   const size_t total = comparison.pairs.size();
@@ -61,10 +95,15 @@ void PutVerdict(Screen& screen, const Comparison& comparison,
   const size_t different = comparison.CountOf(Outcome::kDifferent);
   const size_t broken =
       comparison.CountOf(Outcome::kShapes) + comparison.CountOf(Outcome::kUnreadable);
-  const size_t lonely = comparison.only_in_a.size() + comparison.only_in_b.size();
+  const size_t unmatched = comparison.only_in_a.size() + comparison.only_in_b.size();
+  const std::string not_finite = NotFiniteText(comparison);
   if (total == 0) {
     screen.Line(Ink::kRed,
-                "NOTHING IN COMMON: no parameter of one checkpoint fits one of the other");
+                "NOTHING COMPARED: no parameter of one checkpoint fits one of the other");
+  } else if (comparison.nothing_compared()) {
+    screen.Line(Ink::kRed, broken > 0 ? fmt::format("NOTHING COMPARED: none of {} could be",
+                                                    Plural(total, "common parameter"))
+                                      : "NOTHING COMPARED: no common parameter has any element");
   } else if (different > 0) {
     screen.Line(Ink::kRed,
                 fmt::format("DIFFERENT: {} of {}, most of all {}", FormatCount(different),
@@ -72,20 +111,24 @@ void PutVerdict(Screen& screen, const Comparison& comparison,
   } else if (broken > 0) {
     screen.Line(Ink::kRed, fmt::format("DIFFERENT: {} could not be compared",
                                        Plural(broken, "common parameter")));
-  } else if (lonely > 0) {
+  } else if (!comparison.settings.empty()) {
+    screen.Line(Ink::kRed, fmt::format("DIFFERENT: {} of the optimizer, all parameters agree",
+                                       Plural(comparison.settings.size(), "setting")));
+  } else if (unmatched > 0) {
     screen.Line(
         Ink::kYellow,
-        fmt::format("EQUAL IN PART: {} agree, but {} no partner", Plural(total, "common parameter"),
-                    lonely == 1 ? "1 parameter has" : FormatCount(lonely) + " parameters have"));
-  } else if (identical == total) {
-    screen.Line(Ink::kGreen,
-                fmt::format("IDENTICAL: all {} are equal bit by bit", Plural(total, "parameter")));
-  } else if (identical + equal == total) {
-    screen.Line(Ink::kGreen,
-                fmt::format("EQUAL: all {} have the same values", Plural(total, "parameter")));
+        fmt::format(
+            "EQUAL IN PART: {} agree, but {} no partner{}", Plural(total, "common parameter"),
+            unmatched == 1 ? "1 parameter has" : FormatCount(unmatched) + " parameters have",
+            not_finite));
   } else {
-    screen.Line(Ink::kGreen, fmt::format("CLOSE: all {} agree within the tolerance",
-                                         Plural(total, "parameter")));
+    const std::string all = Plural(total, "parameter");
+    screen.Line(not_finite.empty() ? Ink::kGreen : Ink::kYellow,
+                (identical == total ? fmt::format("IDENTICAL: all {} are equal bit by bit", all)
+                 : identical + equal == total
+                     ? fmt::format("EQUAL: all {} have the same values", all)
+                     : fmt::format("CLOSE: all {} agree within the tolerance", all)) +
+                    not_finite);
   }
 }
 
@@ -111,7 +154,7 @@ void PutLargest(Screen& screen, const std::vector<const PairResult*>& largest) {
         table.KeepText(Short(pair.metrics.relative_l2)),
         table.KeepText(pair.metrics.cosine ? fmt::format("{:.8g}", *pair.metrics.cosine) : "null"),
         table.KeepText(Short(pair.sums.finite.max_abs_error)),
-        table.KeepText(Printable(pair.name))};
+        table.KeepText(Printable(pair.name) + Remark(pair))};
     table.AddRow(cells);
   }
   screen.Raw(report::TerminalTable(table, {screen.width(), screen.color()}));
@@ -139,7 +182,7 @@ void PutLayers(Screen& screen, const Comparison& comparison) {
   screen.Heading("Per layer, relative l2");
   for (const LayerDifference& layer : layers) {
     const double share =
-        std::isfinite(layer.relative_l2) ? (largest > 0 ? layer.relative_l2 / largest : 0) : 1;
+        std::isfinite(layer.relative_l2) && largest > 0 ? layer.relative_l2 / largest : 0;
     const auto length = static_cast<size_t>(std::ceil(share * static_cast<double>(bar_width)));
     screen.Line(fmt::format("  {:<{}}  {:<{}}  {}", Printable(layer.name).substr(0, name_width),
                             name_width, Short(layer.relative_l2), kFigures,
@@ -171,7 +214,7 @@ void PutBroken(Screen& screen, const Comparison& comparison) {
   }
 }
 
-void PutLonely(Screen& screen, std::string_view heading, const std::vector<Unmatched>& names) {
+void PutUnmatched(Screen& screen, std::string_view heading, const std::vector<Unmatched>& names) {
   if (names.empty()) {
     return;
   }
@@ -183,6 +226,21 @@ void PutLonely(Screen& screen, std::string_view heading, const std::vector<Unmat
   }
   if (names.size() > kNameLines) {
     screen.Line(fmt::format("  and {} more", FormatCount(names.size() - kNameLines)));
+  }
+}
+
+void PutSettings(Screen& screen, const Comparison& comparison) {
+  if (comparison.settings.empty()) {
+    return;
+  }
+  screen.Heading("Settings of the optimizer that differ (1 / 2)");
+  for (size_t i = 0; i < std::min(comparison.settings.size(), kNameLines); ++i) {
+    const SettingDifference& setting = comparison.settings[i];
+    screen.Line(
+        Printable(fmt::format("  {}: {} / {}", setting.name, setting.text_a, setting.text_b)));
+  }
+  if (comparison.settings.size() > kNameLines) {
+    screen.Line(fmt::format("  and {} more", FormatCount(comparison.settings.size() - kNameLines)));
   }
 }
 
@@ -226,10 +284,11 @@ std::string ScreenReport(const Comparison& comparison, size_t width, bool color)
   PutLargest(screen, largest);
   PutLayers(screen, comparison);
   PutBroken(screen, comparison);
-  PutLonely(screen, "Only in checkpoint 1", comparison.only_in_a);
-  PutLonely(screen, "Only in checkpoint 2", comparison.only_in_b);
-  PutLonely(screen, "Left out of checkpoint 1", comparison.left_out_a);
-  PutLonely(screen, "Left out of checkpoint 2", comparison.left_out_b);
+  PutSettings(screen, comparison);
+  PutUnmatched(screen, "Only in checkpoint 1", comparison.only_in_a);
+  PutUnmatched(screen, "Only in checkpoint 2", comparison.only_in_b);
+  PutUnmatched(screen, "Left out of checkpoint 1", comparison.left_out_a);
+  PutUnmatched(screen, "Left out of checkpoint 2", comparison.left_out_b);
   PutCounts(screen, comparison);
   PutFiles(screen, comparison);
   return screen.Take();

@@ -30,6 +30,13 @@ PairResult CompareFloats(const std::vector<float>& a, const std::vector<float>& 
   return Compare(memory.Floats("w", {count}, a), memory.Floats("w", {count}, b), settings);
 }
 
+// As the Python tool computes.
+PairSettings Float32() {
+  PairSettings settings;
+  settings.float32 = true;
+  return settings;
+}
+
 struct Expected {
   double l2 = 0;
   double cosine = 0;
@@ -63,8 +70,10 @@ TEST(ComparePairs, MatchesSumsInHigherPrecisionAcrossBlocks) {
   }
 }
 
-TEST(ComparePairs, RoundsItsFiguresToFloat32) {
-  const PairResult result = CompareFloats({1.0F, 2.0F}, {1.5F, 2.25F});
+TEST(ComparePairs, RoundsItsFiguresToFloat32WhenAsked) {
+  const PairResult exact = CompareFloats({1.0F, 2.0F}, {1.5F, 2.25F});
+  EXPECT_EQ(*exact.metrics.l2, std::sqrt(0.3125));
+  const PairResult result = CompareFloats({1.0F, 2.0F}, {1.5F, 2.25F}, Float32());
   EXPECT_EQ(*result.metrics.l2, static_cast<double>(std::sqrt(0.3125F)));
   EXPECT_EQ(*result.metrics.cosine,
             static_cast<double>(static_cast<float>(*result.metrics.cosine)));
@@ -160,11 +169,53 @@ TEST(ComparePairs, TellsWhatFloat32Hides) {
     return checkpoint::MakeParameter("w", memory.Tensor<int64_t>(DType::kInt64, {1}, {value}),
                                      checkpoint::kNoFile);
   };
-  const PairResult result = Compare(integers(16777217), integers(16777216));
+  const PairResult result = Compare(integers(16777217), integers(16777216), Float32());
   EXPECT_EQ(*result.metrics.l2, 0.0);
   EXPECT_EQ(*result.metrics.cosine, 1.0);
   EXPECT_EQ(result.outcome, Outcome::kDifferent);
   EXPECT_THAT(result.notes, testing::ElementsAre(testing::HasSubstr("not in every digit")));
+  const PairResult exact = Compare(integers(16777217), integers(16777216));
+  EXPECT_EQ(*exact.metrics.l2, 1.0);
+  EXPECT_EQ(exact.sums.finite.max_abs_error, 1.0);
+  EXPECT_THAT(exact.notes, testing::IsEmpty());
+}
+
+TEST(ComparePairs, KeepsEveryDigitOfLargeIntegers) {
+  Memory memory;
+  const auto signed_of = [&](std::vector<int64_t> values) {
+    return checkpoint::MakeParameter("w", memory.Tensor<int64_t>(DType::kInt64, {2}, values),
+                                     checkpoint::kNoFile);
+  };
+  const auto unsigned_of = [&](std::vector<uint64_t> values) {
+    return checkpoint::MakeParameter("w", memory.Tensor<uint64_t>(DType::kUInt64, {2}, values),
+                                     checkpoint::kNoFile);
+  };
+  const PairResult one_off = Compare(signed_of({INT64_MAX, 1}), signed_of({INT64_MAX - 1, 1}));
+  EXPECT_EQ(*one_off.metrics.l2, 1.0);
+  EXPECT_EQ(one_off.sums.finite.different_count, 1U);
+  EXPECT_EQ(*Compare(unsigned_of({UINT64_MAX, 3}), unsigned_of({UINT64_MAX, 0})).metrics.l2, 3.0);
+  EXPECT_EQ(Compare(signed_of({5, 1}), unsigned_of({5, 1})).outcome, Outcome::kEqual);
+  EXPECT_EQ(Compare(signed_of({-1, 1}), unsigned_of({UINT64_MAX, 1})).outcome, Outcome::kDifferent);
+}
+
+TEST(ComparePairs, ComparesComplexNumbersAsAWhole) {
+  Memory memory;
+  const auto complex = [&](std::vector<float> parts) {
+    return checkpoint::MakeParameter("w", memory.Tensor<float>(DType::kComplex64, {2}, parts),
+                                     checkpoint::kNoFile);
+  };
+  const PairResult result = Compare(complex({1, 2, 3, 4}), complex({1, 2, 3, 7}));
+  EXPECT_EQ(*result.metrics.l2, 3.0);
+  EXPECT_EQ(result.sums.finite.max_abs_error, 3.0);
+  EXPECT_EQ(result.sums.finite.different_count, 1U);
+  EXPECT_NEAR(result.metrics.norm_a, std::sqrt(30.0), 1e-12);
+  EXPECT_EQ(Compare(complex({1, 2, 3, kNan}), complex({1, 2, 3, kNan})).outcome,
+            Outcome::kIdentical);
+  EXPECT_TRUE(Compare(complex({1, 2, 3, kNan}), complex({1, 2, 3, 4})).has_lone_non_finite());
+  PairSettings tolerance;
+  tolerance.tolerance = {0, 3.5};
+  EXPECT_EQ(Compare(complex({1, 2, 3, 4}), complex({1, 2, 3, 7}), tolerance).outcome,
+            Outcome::kClose);
 }
 
 TEST(ComparePairs, FollowsFloat32WithZeroNorms) {
@@ -206,10 +257,10 @@ TEST(ComparePairs, KeepsTheNormOfASideWhosePartnersAreNotFinite) {
 }
 
 TEST(ComparePairs, OverflowsWhereFloat32SquaresDo) {
-  const PairResult one = CompareFloats({1e20F, 1}, {1, 1});
+  const PairResult one = CompareFloats({1e20F, 1}, {1, 1}, Float32());
   EXPECT_EQ(*one.metrics.l2, static_cast<double>(kInfinity));
   EXPECT_EQ(*one.metrics.cosine, 0.0);
-  const PairResult both = CompareFloats({1e20F, 1}, {1e20F, 1});
+  const PairResult both = CompareFloats({1e20F, 1}, {1e20F, 1}, Float32());
   EXPECT_EQ(*both.metrics.l2, 0.0);
   EXPECT_TRUE(std::isnan(*both.metrics.cosine));
 }
@@ -217,11 +268,36 @@ TEST(ComparePairs, OverflowsWhereFloat32SquaresDo) {
 TEST(ComparePairs, LosesWhatFloat32SquaresLose) {
   const std::vector<float> tiny(5000, 1e-30F);
   const std::vector<float> ordinary(5000, 1.0F);
-  EXPECT_EQ(CompareFloats(tiny, ordinary).metrics.cosine, std::nullopt);
-  EXPECT_NEAR(*CompareFloats(tiny, ordinary).metrics.l2, std::sqrt(5000.0), 1e-4);
-  EXPECT_EQ(*CompareFloats(tiny, std::vector<float>(5000, 2e-30F)).metrics.cosine, 1.0);
+  EXPECT_EQ(CompareFloats(tiny, ordinary, Float32()).metrics.cosine, std::nullopt);
+  EXPECT_NEAR(*CompareFloats(tiny, ordinary, Float32()).metrics.l2, std::sqrt(5000.0), 1e-4);
+  EXPECT_EQ(*CompareFloats(tiny, std::vector<float>(5000, 2e-30F), Float32()).metrics.cosine, 1.0);
   // Each square vanishes, though their sum would not.
-  EXPECT_EQ(CompareFloats(std::vector<float>(5000, 1e-23F), ordinary).metrics.cosine, std::nullopt);
+  EXPECT_EQ(CompareFloats(std::vector<float>(5000, 1e-23F), ordinary, Float32()).metrics.cosine,
+            std::nullopt);
+}
+
+TEST(ComparePairs, KeepsFiguresWhoseSquaresLeaveFloat32) {
+  const PairResult large = CompareFloats({1e20F, 1}, {1, 1});
+  EXPECT_NEAR(*large.metrics.l2, 1e20, 1e13);
+  EXPECT_NEAR(*large.metrics.cosine, std::sqrt(0.5), 1e-7);
+  const PairResult small = CompareFloats({1e-30F, 0}, {1e-30F, 1e-30F});
+  EXPECT_NEAR(*small.metrics.l2, 1e-30, 1e-36);
+  EXPECT_NEAR(*small.metrics.cosine, std::sqrt(0.5), 1e-7);
+}
+
+TEST(ComparePairs, KeepsFiguresWhoseSquaresLeaveDouble) {
+  Memory memory;
+  const auto doubles = [&](std::vector<double> values) {
+    return checkpoint::MakeParameter("w", memory.Tensor<double>(DType::kFloat64, {2}, values),
+                                     checkpoint::kNoFile);
+  };
+  for (const double scale : {1e200, 1e300, 1e-200, 1e-300, 1.0}) {
+    const PairResult result = Compare(doubles({3 * scale, 0}), doubles({3 * scale, 4 * scale}));
+    EXPECT_NEAR(*result.metrics.l2 / scale, 4.0, 1e-12) << scale;
+    EXPECT_NEAR(*result.metrics.cosine, 0.6, 1e-12) << scale;
+    EXPECT_NEAR(result.metrics.relative_l2, 0.8, 1e-12) << scale;
+  }
+  EXPECT_EQ(*Compare(doubles({1 + 1e-12, 0}), doubles({1, 0})).metrics.l2, (1 + 1e-12) - 1);
 }
 
 TEST(ComparePairs, ComputesNothingForOtherShapes) {

@@ -11,8 +11,8 @@ namespace {
 PairResult WithSums(std::string name, double difference_square_sum, double square_sum) {
   PairResult pair;
   pair.name = std::move(name);
-  pair.sums.finite.difference_square_sum = difference_square_sum;
-  pair.sums.finite.bench_square_sum = square_sum;
+  pair.metrics.l2 = std::sqrt(difference_square_sum);
+  pair.metrics.norm_b = std::sqrt(square_sum);
   return pair;
 }
 
@@ -45,6 +45,16 @@ TEST(LayerDifferences, JoinsNeighboursOfATallStack) {
   EXPECT_EQ(layers[1].name, "h.0-3");
   EXPECT_EQ(layers[15].name, "h.56-59");
   EXPECT_DOUBLE_EQ(layers[15].relative_l2, 0.5);
+}
+
+TEST(LayerDifferences, HaveNoFigureWhereAValueIsNotFinite) {
+  std::vector<PairResult> pairs = {WithSums("l.0.a", 9, 50), WithSums("l.1.a", 9, 36)};
+  pairs[0].sums.nan_count_a = 1;
+  pairs[0].outcome = Outcome::kDifferent;
+  EXPECT_TRUE(std::isnan(LayerDifferences(pairs, 10)[0].relative_l2));
+  EXPECT_EQ(LayerDifferences(pairs, 10)[1].relative_l2, 0.5);
+  pairs[0].outcome = Outcome::kIdentical;
+  EXPECT_EQ(LayerDifferences(pairs, 10)[0].relative_l2, 0.0);
 }
 
 TEST(LayerDifferences, LeavesOutWhatWasNotComputed) {

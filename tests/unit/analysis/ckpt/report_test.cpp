@@ -22,6 +22,7 @@ PairResult Pair(std::string name, Outcome outcome) {
   pair.outcome = outcome;
   pair.metrics.l2 = 0;
   pair.metrics.cosine = 1;
+  pair.sums.finite.element_count = 2;
   return pair;
 }
 
@@ -126,12 +127,61 @@ TEST(ScreenReport, NamesTheWorstParameterFirst) {
 
 TEST(ScreenReport, SaysWhenAllIsIdenticalOrNothingIsCommon) {
   Comparison comparison;
-  EXPECT_THAT(ScreenReport(comparison, 80, false), testing::StartsWith("NOTHING IN COMMON"));
+  EXPECT_THAT(ScreenReport(comparison, 80, false), testing::StartsWith("NOTHING COMPARED"));
   comparison.pairs = {Pair("w", Outcome::kIdentical)};
   EXPECT_THAT(ScreenReport(comparison, 80, false),
               testing::StartsWith("IDENTICAL: all 1 parameter are equal bit by bit\n"));
   comparison.only_in_a = {{"v", ""}};
   EXPECT_THAT(ScreenReport(comparison, 80, false), testing::StartsWith("EQUAL IN PART"));
+}
+
+TEST(ScreenReport, TellsOfNanOnBothSides) {
+  Comparison comparison;
+  comparison.pairs = {Pair("w", Outcome::kIdentical), Pair("v", Outcome::kIdentical)};
+  comparison.pairs[1].sums.nan_count_a = comparison.pairs[1].sums.nan_count_b = 2;
+  EXPECT_THAT(ScreenReport(comparison, 80, false),
+              testing::StartsWith("IDENTICAL: all 2 parameters are equal bit by bit, but 1 holds "
+                                  "NaN\n"));
+  EXPECT_FALSE(HasFindings(comparison, Severity::kDifferent));
+  EXPECT_TRUE(HasFindings(comparison, Severity::kNan));
+}
+
+TEST(ScreenReport, DrawsNoBarForWhatIsNotANumber) {
+  Comparison comparison;
+  comparison.pairs = {Pair("l.0.w", Outcome::kDifferent), Pair("l.1.w", Outcome::kDifferent)};
+  comparison.pairs[0].sums.nan_count_a = 1;
+  comparison.pairs[0].sums.finite.nonfinite_mismatch_count = 1;
+  comparison.pairs[0].metrics.relative_l2 = std::nan("");
+  comparison.pairs[1].metrics.l2 = 1;
+  comparison.pairs[1].metrics.norm_b = 2;
+  const std::string text = ScreenReport(comparison, 100, false);
+  EXPECT_THAT(text, testing::ContainsRegex("l.0  NaN *\n"));
+  EXPECT_THAT(text, HasSubstr("l.1  0.5         ####"));
+  EXPECT_THAT(text, HasSubstr("l.0.w (NaN: 1 and 0, infinities: 0 and 0)"));
+}
+
+TEST(HasFindings, AreThereWhereNothingWasCompared) {
+  Comparison comparison;
+  EXPECT_TRUE(HasFindings(comparison, Severity::kError));
+  comparison.pairs = {Pair("w", Outcome::kIdentical)};
+  EXPECT_FALSE(HasFindings(comparison, Severity::kError));
+  comparison.pairs[0].sums.finite.element_count = 0;
+  EXPECT_TRUE(HasFindings(comparison, Severity::kError));
+  EXPECT_THAT(ScreenReport(comparison, 80, false), testing::StartsWith("NOTHING COMPARED"));
+  comparison.pairs = {Pair("w", Outcome::kShapes)};
+  EXPECT_THAT(ScreenReport(comparison, 80, false),
+              testing::StartsWith("NOTHING COMPARED: none of 1 common parameter could be"));
+}
+
+TEST(HasFindings, CountSettingsOfTheOptimizer) {
+  Comparison comparison;
+  comparison.pairs = {Pair("w", Outcome::kIdentical)};
+  comparison.settings = {{"optimizer.param_groups.0.mode", "min", "max"}};
+  EXPECT_FALSE(HasFindings(comparison, Severity::kMissing));
+  EXPECT_TRUE(HasFindings(comparison, Severity::kDifferent));
+  const std::string text = ScreenReport(comparison, 80, false);
+  EXPECT_THAT(text, testing::StartsWith("DIFFERENT: 1 setting of the optimizer"));
+  EXPECT_THAT(text, HasSubstr("optimizer.param_groups.0.mode: min / max"));
 }
 
 TEST(HasFindings, GrowWithTheLevelAsked) {

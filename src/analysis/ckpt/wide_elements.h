@@ -1,0 +1,36 @@
+// Elements that a double does not hold, one by one: complex numbers and integers of 64 bits.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+
+#include "src/analysis/ckpt/metrics.h"
+#include "src/analysis/ckpt/options.h"
+#include "src/analysis/ckpt/refine.h"
+
+namespace msprobe::analysis::ckpt {
+
+// Of any dtype. long double holds all integers of 64 bits on the machines we build for.
+struct WideElement {
+  long double real = 0;
+  long double imaginary = 0;
+
+  bool is_finite() const { return std::isfinite(real) && std::isfinite(imaginary); }
+  bool is_nan() const { return std::isnan(real) || std::isnan(imaginary); }
+  long double square() const { return real * real + imaginary * imaginary; }
+  long double magnitude() const { return imaginary == 0 ? std::fabs(real) : std::sqrt(square()); }
+  bool operator==(const WideElement& other) const = default;
+  WideElement operator-(const WideElement& other) const {
+    return {real - other.real, imaginary - other.imaginary};
+  }
+};
+
+// A little-endian element at any alignment.
+WideElement LoadWide(DType dtype, const std::byte* element);
+
+// What SumsOfBlock tells, equal bits aside, of elements that lie in row-major order. Of complex
+// numbers errors are magnitudes of the difference, and the sums are of the real part.
+PairSums WideStepSums(const Box& box, const std::byte* stored_a, const std::byte* stored_b,
+                      size_t count, const Tolerance& tolerance, bool means);
+
+}  // namespace msprobe::analysis::ckpt
