@@ -1,7 +1,6 @@
 // Any file that holds tensors (.pt zip and legacy, TorchScript, .npy, .npz, .safetensors, MindSpore
 // .ckpt, ATB .bin), opened by content, read without executing anything in it. Opening is lazy:
-// tensor bytes
-// stay in the mapped file until somebody looks at them.
+// tensor bytes stay in the mapped file until somebody looks at them.
 #pragma once
 
 #include <cstddef>

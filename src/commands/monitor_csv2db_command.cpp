@@ -40,7 +40,9 @@ Status Tell(const monitor::StoreResult& result, bool quiet) {
 }  // namespace
 
 void MonitorCsv2dbCommand::Configure(CLI::App& app) {
-  app.alias("data2db");
+  if (name() == "csv2db") {
+    app.alias("data2db");
+  }
   app.add_option("--data,--monitor_path", options_.data,
                  "What the monitor wrote, folders <stamp>-rank<R>-<id>; or a dump, "
                  "step<N>/rank<M>/dump.json")
@@ -58,7 +60,7 @@ void MonitorCsv2dbCommand::Configure(CLI::App& app) {
       ->type_name("FILE");
   app.add_option("--micro_step,--micro-step", options_.number_micro_steps,
                  "true (default): every micro step gets a step of its own; false: it stays with "
-                 "the name; of no matter for dumps")
+                 "the name")
       ->type_name("BOOL");
   app.add_option("--process_num,--process-num", options_.threads,
                  "Threads to read with (default: all cores)")

@@ -9,7 +9,7 @@
 
 namespace msprobe::commands {
 
-class MonitorCsv2dbCommand final : public Command {
+class MonitorCsv2dbCommand : public Command {
  public:
   std::string_view name() const override { return "csv2db"; }
   std::string_view summary() const override {

@@ -3,6 +3,7 @@
 #include "src/commands/ckpt_compare_command.h"
 #include "src/commands/compare_command.h"
 #include "src/commands/config_check_command.h"
+#include "src/commands/data2db_command.h"
 #include "src/commands/devices_command.h"
 #include "src/commands/dump_command.h"
 #include "src/commands/merge_result_command.h"
@@ -19,6 +20,7 @@ std::vector<std::unique_ptr<Command>> MakeCommands() {
   commands.push_back(std::make_unique<CkptCompareCommand>());
   commands.push_back(std::make_unique<CompareCommand>());
   commands.push_back(std::make_unique<ConfigCheckCommand>());
+  commands.push_back(std::make_unique<Data2dbCommand>());
   commands.push_back(std::make_unique<DevicesCommand>());
   commands.push_back(std::make_unique<DumpCommand>());
   commands.push_back(std::make_unique<MergeResultCommand>());

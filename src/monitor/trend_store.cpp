@@ -226,15 +226,20 @@ Status TrendStore::WriteGlobalStatistics() {
     columns += fmt::format(", {} TEXT DEFAULT NULL", metric.second.name);
     values += fmt::format(", '{}'", base::Join(metric.second.statistics, ","));
   }
+  const std::string extent =
+      rank_first_ ? fmt::format("{}, {}, {}", extent_.max_rank, extent_.min_step, extent_.max_step)
+                  : fmt::format("{}, {}, {}", extent_.min_step, extent_.max_step, extent_.max_rank);
   if (columns_changed_) {
     MSP_RETURN_IF_ERROR(Execute(fmt::format(
-        "DROP TABLE IF EXISTS global_stats; CREATE TABLE global_stats(min_step INTEGER DEFAULT 0, "
-        "max_step INTEGER DEFAULT 0, max_rank INTEGER DEFAULT 0{})",
+        "DROP TABLE IF EXISTS global_stats; CREATE TABLE global_stats({}{})",
+        rank_first_ ? "max_rank INTEGER DEFAULT 0, min_step INTEGER DEFAULT 0, max_step INTEGER "
+                      "DEFAULT 0"
+                    : "min_step INTEGER DEFAULT 0, max_step INTEGER DEFAULT 0, max_rank INTEGER "
+                      "DEFAULT 0",
         columns)));
   }
-  MSP_RETURN_IF_ERROR(
-      Execute(fmt::format("DELETE FROM global_stats; INSERT INTO global_stats VALUES({}, {}, {}{})",
-                          extent_.min_step, extent_.max_step, extent_.max_rank, values)));
+  MSP_RETURN_IF_ERROR(Execute(fmt::format(
+      "DELETE FROM global_stats; INSERT INTO global_stats VALUES({}{})", extent, values)));
   written_extent_ = extent_;
   columns_changed_ = false;
   return {};

@@ -53,6 +53,10 @@ class TrendStore {
   Status Insert(int64_t rank, int64_t step, int64_t target, int64_t metric,
                 std::span<const double> values);
 
+  // The largest rank stands first among the extents, as in the Python tool's stores of dumps.
+  // Before the first Commit.
+  void PutRankFirst() { rank_first_ = true; }
+
   Status Begin();
   // With the extent of all rows so far.
   Status Commit();
@@ -100,6 +104,7 @@ class TrendStore {
   std::map<std::pair<int64_t, int64_t>, bool> tagged_;  // targets of metrics
   std::unordered_map<std::string, int64_t> tags_;
   Extent extent_;
+  bool rank_first_ = false;
   Extent written_extent_;
   bool columns_changed_ = true;
   bool in_transaction_ = false;

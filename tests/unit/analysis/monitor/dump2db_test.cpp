@@ -23,26 +23,22 @@ std::string TagsText(std::string_view name) {
   return text;
 }
 
-TEST(TagsOfDumpName, TellLayerModulesFunctionAndPlaceOfAModule) {
-  EXPECT_EQ(TagsText("Module.layers.10.mlp.fc1.Linear.forward.0.input.0"),
-            "module=layers layer=layers.10 module=mlp module=fc1 default=Module function=Linear "
-            "index=input.0");
-  EXPECT_EQ(TagsText("Module.fc.Linear.forward.0.parameters.weight"),
-            "module=fc default=Module function=Linear index=parameters.weight");
+TEST(TagsOfDumpName, TellLayerAndModulesAndPlaceOfAModule) {
+  EXPECT_EQ(TagsText("Module.layers.10.mlp.fc1.Linear.input.0"),
+            "default=Module layer=layers.10 module=mlp.fc1.Linear index=input.0");
+  EXPECT_EQ(TagsText("Module.0.module.decoder.layers.0.mlp.MLP.output.0"),
+            "default=Module module=module.decoder layer=layers.0 module=mlp.MLP index=output.0");
   EXPECT_EQ(TagsText("Module.fc.Linear.parameters_grad.weight"),
-            "module=fc default=Module function=Linear index=parameters_grad.weight");
+            "default=Module module=fc.Linear index=parameters_grad.weight");
 }
 
 TEST(TagsOfDumpName, TellFunctionAndPlaceOfAnApi) {
-  EXPECT_EQ(TagsText("Functional.linear.3.backward.output.1"),
-            "default=Functional function=linear index=output.1");
-  EXPECT_EQ(TagsText("Torch.f.0.forward.input.2.b.0"), "default=Torch function=f index=input.2");
-  EXPECT_EQ(TagsText("Primitive.matmul.MatMul.0.forward.input.0"),
-            "module=matmul default=Primitive function=MatMul index=input.0");
+  EXPECT_EQ(TagsText("Functional.linear.output.1"), "function=Functional.linear index=output.1");
+  EXPECT_EQ(TagsText("Torch.f.input.2.b.0"), "function=Torch.f index=input.2");
 }
 
 TEST(TagsOfDumpName, TakeOddNamesByTheirParts) {
-  EXPECT_EQ(TagsText("a.0.b"), "module=a layer=a.0 module=b");
+  EXPECT_EQ(TagsText("a.0.b"), "function=a.0.b");
   EXPECT_EQ(TagsText(""), "");
 }
 
@@ -70,7 +66,7 @@ TEST(ConvertDumpToStore, SortsTheTensorsOfADumpByMetric) {
   EXPECT_EQ(Query(result->file,
                   "SELECT rank, step, metric_name, norm, max, min FROM trend_data JOIN "
                   "monitoring_metrics USING (metric_id) JOIN monitoring_targets USING (target_id) "
-                  "WHERE target_name='Module.blocks.1.attn.qkv.Linear.forward.1.input.0'"),
+                  "WHERE target_name='Module.blocks.1.attn.qkv.Linear.input.0' AND micro_step=1"),
             "0|0|recompute|15.9999561309814|2.44119715690613|-2.40698742866516");
   EXPECT_EQ(Query(result->file, "SELECT min_step, max_step, max_rank, recompute FROM global_stats"),
             "0|0|0|norm,max,min,mean");
@@ -101,7 +97,66 @@ TEST(ConvertDumpToStore, ReadsNumbersHoweverTheyAreSpelled) {
   EXPECT_EQ(result->names, 1U);
   EXPECT_EQ(result->ranks, 2U);
   EXPECT_EQ(Query(result->file, std::string(kRows)),
-            "2|3|-|1000000001.0|2.5|-;2|12|7.0|1.0|0.0|-;10|3|-|-1000000001.0|-1000000000.0|-");
+            "2|0|-|1000000001.0|2.5|-;2|1|7.0|1.0|0.0|-;10|0|-|-1000000001.0|-1000000000.0|-");
+}
+
+// Two calls of one module and of an API within each.
+constexpr std::string_view kTwoMicroSteps =
+    R"({"data": {"Torch.f.0.forward": {"output": [{"type": "t", "dtype": "f", "Norm": 1}]},
+        "Module.m.M.forward.0": {"output": [{"type": "t", "dtype": "f", "Norm": 2}]},
+        "Torch.loss.0.forward": {"output": [{"type": "t", "dtype": "f", "Norm": 3}]},
+        "Torch.f.1.forward": {"output": [{"type": "t", "dtype": "f", "Norm": 4}]},
+        "Torch.f.2.forward": {"output": [{"type": "t", "dtype": "f", "Norm": 5}]},
+        "Module.m.M.forward.1": {"output": [{"type": "t", "dtype": "f", "Norm": 6}]}}})";
+constexpr std::string_view kTwoMicroStepsConstruct =
+    R"({"Torch.f.0.forward": "Module.m.M.forward.0", "Module.m.M.forward.0": null,
+        "Torch.f.1.forward": "Module.m.M.forward.1", "Torch.f.2.forward": "Module.m.M.forward.1",
+        "Module.m.M.forward.1": null})";
+constexpr std::string_view kPlaces =
+    "SELECT step, target_name, micro_step, norm FROM trend_data JOIN monitoring_targets USING "
+    "(target_id) ORDER BY step, norm";
+
+TEST(ConvertDumpToStore, GivesEveryMicroStepAStepOfItsOwn) {
+  const TemporaryFolder files;
+  for (const char* step : {"step0", "step7"}) {
+    files.Write(fmt::format("dump/{}/rank0/dump.json", step), std::string(kTwoMicroSteps));
+  }
+  files.Write("dump/step0/rank0/construct.json", std::string(kTwoMicroStepsConstruct));
+  StoreOptions options;
+  options.data = files / "dump";
+  options.output = files / "store";
+  const auto result = ConvertDumpToStore(options);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  // Without construct.json nothing tells the micro steps of step 7.
+  EXPECT_EQ(Query(result->file, std::string(kPlaces)),
+            "0|Torch.f.output.0|0|1.0;0|Module.m.M.output.0|0|2.0;0|Torch.loss.output.0|0|3.0;"
+            "1|Torch.f.output.0|0|4.0;1|Torch.f.output.0|1|5.0;1|Module.m.M.output.0|0|6.0;"
+            "2|Torch.f.output.0|0|1.0;2|Module.m.M.output.0|0|2.0;2|Torch.loss.output.0|0|3.0;"
+            "2|Torch.f.output.0|1|4.0;2|Torch.f.output.0|2|5.0;2|Module.m.M.output.0|1|6.0");
+  options.number_micro_steps = false;
+  const auto plain = ConvertDumpToStore(options);
+  ASSERT_TRUE(plain.ok()) << plain.status().message();
+  EXPECT_EQ(Query(plain->file, "SELECT DISTINCT step FROM trend_data ORDER BY step"), "0;7");
+}
+
+TEST(ConvertDumpToStore, SurvivesAConstructFileThatGoesInACircle) {
+  const TemporaryFolder files;
+  files.Write("dump/step0/rank0/dump.json", DumpOf("Torch.f.0.forward", R"("Norm": 1)"));
+  files.Write("dump/step0/rank0/construct.json",
+              R"({"a": "b", "b": "a", "Torch.f.0.forward": "a"})");
+  EXPECT_TRUE(Convert(files / "dump", files).ok());
+}
+
+TEST(ConvertDumpToStore, NumbersProcessesWithoutARankBehindTheRanks) {
+  const TemporaryFolder files;
+  for (const char* folder : {"rank0", "rank1", "proc100", "proc20"}) {
+    files.Write(fmt::format("dump/step0/{}/dump.json", folder),
+                DumpOf("Torch.f.0.forward", fmt::format(R"("Norm": {})", folder + 4)));
+  }
+  const auto result = Convert(files / "dump", files);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(Query(result->file, "SELECT rank, norm FROM trend_data ORDER BY rank"),
+            "0|0.0;1|1.0;2|20.0;3|100.0");
 }
 
 TEST(ConvertDumpToStore, MapsNamesAndTakesTagsOfTheNewOnes) {
@@ -110,9 +165,9 @@ TEST(ConvertDumpToStore, MapsNamesAndTakesTagsOfTheNewOnes) {
   const auto result = Convert(files / "dump.json", files, {{"model.", ""}, {"fc", "head"}});
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_EQ(Query(result->file, "SELECT target_name FROM monitoring_targets"),
-            "Module.head.Linear.forward.0.output.0");
+            "Module.head.Linear.output.0");
   EXPECT_EQ(Query(result->file, "SELECT tag_name FROM monitoring_tags WHERE category='module'"),
-            "head");
+            "head.Linear");
 }
 
 TEST(ConvertDumpToStore, UsesWhatDamagedFilesStillHold) {
