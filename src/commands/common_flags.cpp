@@ -26,6 +26,8 @@ constexpr LegacyFlag kLegacyFlags[] = {
     {"-bp", "--benchmark_profiling_path"},
     {"-da", "--diff_analyze"},
     {"-tensor_log", "--is_print_compare_log"},
+    {"-vc", "--verl_compare"},
+    {"-vv", "--verl_verify"},
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/config_check/collect_screen.h"
+#include "src/analysis/config_check/log_settings.h"
 #include "src/analysis/config_check/verdict_screen.h"
 #include "src/base/log.h"
 #include "src/base/strings.h"
@@ -28,6 +29,10 @@ constexpr const char* kExamples = R"(Examples:
       in CI: exit code 1 when a check fails
   msprobe config_check -c ckpt_gpu ckpt_npu -o similarity.json
       compare two checkpoints, as msprobe ckpt_compare does
+  msprobe config_check -vc npu.log gpu.log
+      compare the settings that two trainings printed (verl; also Namespace(...), argument dumps)
+  msprobe config_check -vv train.log
+      hold a verl log against what a comparison needs; -vv REQUIRED.yaml train.log: against yours
 
 Data, weights and random calls are recorded inside of a training script:
   from msprobe.core.config_check import ConfigChecker
@@ -46,9 +51,19 @@ void ConfigCheckCommand::Configure(CLI::App& app) {
                  "Compare BENCH.zip with CMP.zip, or two checkpoints: the side that is right first")
       ->type_name("BENCH CMP")
       ->expected(2);
+  app.add_option("--verl_compare,--verl-compare", logs_,
+                 "Compare the settings printed in two training logs, .log or .txt (also -vc)")
+      ->type_name("NPU_LOG BENCH_LOG")
+      ->expected(2);
+  app.add_option("--verl_verify,--verl-verify", verify_,
+                 "Hold the settings printed in a training log against requirements, by default "
+                 "built-in ones for verl (also -vv)")
+      ->type_name("[REQUIRED.yaml] LOG")
+      ->expected(1, 2);
   app.add_option("-o,--output", output_,
                  "Pack to write (default: ./config_check_pack.zip), folder of the comparison "
-                 "(./config_check_result) or json of compared checkpoints (./ckpt_similarity.json)")
+                 "(./config_check_result, ./verl_param_compare_result, ./verl_param_verify_result) "
+                 "or json of compared checkpoints (./ckpt_similarity.json)")
       ->type_name("PATH");
   app.add_flag("--force", compare_.force,
                "Replace bench/, cmp/ and results of an earlier comparison in the folder");
@@ -76,9 +91,16 @@ void ConfigCheckCommand::Configure(CLI::App& app) {
 Result<ExitCode> ConfigCheckCommand::Run(const Context& context) {
   const bool collects = app_->count("--dump") > 0;
   const bool compares = app_->count("--compare") > 0;
-  if (!collects && !compares) {
+  const bool reads_logs = !logs_.empty() || !verify_.empty();
+  if (!collects && !compares && !reads_logs) {
     return UsageError("nothing to do")
         .WithHint("config_check -d SCRIPT collects a pack, -c BENCH.zip CMP.zip compares two");
+  }
+  if (reads_logs) {
+    if (collects || compares || (!logs_.empty() && !verify_.empty())) {
+      return UsageError("-d, -c, -vc and -vv cannot be combined");
+    }
+    return RunLogSettings(context);
   }
   if (collects) {
     if (compares) {
@@ -111,8 +133,35 @@ Result<ExitCode> ConfigCheckCommand::RunComparePacks(const Context& context) {
   if (!context.quiet) {
     MSP_RETURN_IF_ERROR(Print(config_check::VerdictScreen(run, context.width, context.color)));
   }
-  const bool findings = (!fail_on_.empty() && config_check::HasErrors(run)) ||
-                        (fail_on_ == "warning" && config_check::HasWarnings(run));
+  const bool findings =
+      (!fail_on_.empty() && (config_check::HasErrors(run) || config_check::ComparedNothing(run))) ||
+      (fail_on_ == "warning" && config_check::HasWarnings(run));
+  return findings ? ExitCode::kFindings : ExitCode::kDone;
+}
+
+Result<ExitCode> ConfigCheckCommand::RunLogSettings(const Context& context) {
+  const bool compares = !logs_.empty();
+  config_check::LogSettingsOptions options;
+  options.force = compare_.force;
+  options.second = compares ? logs_[1] : verify_.back();
+  if (compares) {
+    options.first = logs_[0];
+  } else if (verify_.size() == 2) {
+    options.first = verify_[0];
+  }
+  options.output_folder = !output_.empty() ? output_
+                          : compares       ? "./verl_param_compare_result"
+                                           : "./verl_param_verify_result";
+  MSP_ASSIGN_OR_RETURN(const config_check::LogSettingsRun run,
+                       compares ? config_check::CompareLogSettings(options)
+                                : config_check::VerifyLogSettings(options));
+  for (const std::string& warning : run.warnings) {
+    base::LogWarning(warning);
+  }
+  if (!context.quiet) {
+    MSP_RETURN_IF_ERROR(Print(config_check::LogSettingsScreen(run, context.width, context.color)));
+  }
+  const bool findings = !fail_on_.empty() && (run.different() > 0 || run.common() == 0);
   return findings ? ExitCode::kFindings : ExitCode::kDone;
 }
 
@@ -129,6 +178,7 @@ Result<ExitCode> ConfigCheckCommand::RunCompareCheckpoints(const Context& contex
   }
   options.force = compare_.force;
   options.open.compatible_merge = compat_;
+  options.float32_figures = true;
   options.open.allow_missing_ranks = true;  // scripts written for the Python tool count on it
   options.write_xlsx = Wants("xlsx");
   options.write_json = Wants("json");

@@ -1,5 +1,6 @@
 // msprobe config_check: is it the same experiment? Collects one side into a pack, or compares two
-// packs, or two checkpoints.
+// packs, two checkpoints, or the
+// settings in two training logs.
 #pragma once
 
 #include <filesystem>
@@ -26,12 +27,15 @@ class ConfigCheckCommand final : public Command {
   Result<ExitCode> RunCollect(const Context& context);
   Result<ExitCode> RunComparePacks(const Context& context);
   Result<ExitCode> RunCompareCheckpoints(const Context& context);
+  Result<ExitCode> RunLogSettings(const Context& context);
 
   CLI::App* app_ = nullptr;
   analysis::config_check::CollectOptions collect_;
   analysis::config_check::CompareOptions compare_;
   std::vector<std::filesystem::path> inputs_;  // -d
   std::vector<std::filesystem::path> pair_;    // -c
+  std::vector<std::filesystem::path> logs_;    // -vc
+  std::vector<std::filesystem::path> verify_;  // -vv
   std::filesystem::path output_;
   std::vector<std::string> formats_;
   std::string fail_on_;

@@ -44,6 +44,42 @@ std::string Percent(double relative) {
   return std::isfinite(relative) ? fmt::format("{:.3g} %", relative * 100) : "not finite";
 }
 
+// One line for runs that do not part.
+std::string Agreement(const monitor::DiffResult& result) {
+  uint64_t compared = 0;
+  uint64_t unequal = 0;
+  uint64_t nan = 0;
+  for (const monitor::DiffLine& line : result.lines) {
+    compared += line.compared;
+    unequal += line.unequal;
+    nan += line.nan;
+  }
+  const std::string all = fmt::format("{} of {}", base::Plural(compared, "value"),
+                                      base::Plural(result.lines.size(), "statistic"));
+  const bool whole = result.only_a + result.only_b == 0;
+  std::string text =
+      unequal > 0 ? fmt::format("CLOSE: all {} agree within the tolerance, {} of them not exactly",
+                                all, base::FormatCount(unequal))
+                  : fmt::format("{}: all {} are equal", whole ? "IDENTICAL" : "EQUAL IN PART", all);
+  if (nan > 0) {
+    text += fmt::format(", but {} NaN in both runs",
+                        nan == 1 ? "1 is" : base::FormatCount(nan) + " are");
+  }
+  return text + "\n";
+}
+
+std::string Unmatched(const monitor::DiffResult& result) {
+  std::string text;
+  if (result.only_a + result.only_b > 0) {
+    text += fmt::format("\nwithout a partner: {} of the first run, {} of the second\n",
+                        base::Plural(result.only_a, "row"), base::Plural(result.only_b, "row"));
+  }
+  for (const std::string& note : result.notes) {
+    text += note + "\n";
+  }
+  return text;
+}
+
 std::string Text(const monitor::DiffResult& result) {
   std::string text;
   if (result.reduced) {
@@ -56,7 +92,10 @@ std::string Text(const monitor::DiffResult& result) {
         fmt::format("The runs part at step {}: {} of {} {}: {:.6g} against {:.6g}, {} apart\n\n",
                     at.step, first->op, first->table, Where(at), at.a, at.b, Percent(at.relative));
   } else {
-    text += "The runs do not part.\n\n";
+    text += Agreement(result);
+  }
+  if (result.first() == nullptr) {
+    return text + Unmatched(result);
   }
   size_t table_width = 14;
   size_t op_width = 11;
@@ -73,14 +112,7 @@ std::string Text(const monitor::DiffResult& result) {
                                                  Where(*line.first), Percent(line.worst->relative))
                                    : fmt::format("{:>8}\n", "-");
   }
-  if (result.only_a + result.only_b > 0) {
-    text += fmt::format("\nwithout a partner: {} of the first run, {} of the second\n",
-                        base::Plural(result.only_a, "row"), base::Plural(result.only_b, "row"));
-  }
-  for (const std::string& note : result.notes) {
-    text += note + "\n";
-  }
-  return text;
+  return text + Unmatched(result);
 }
 
 }  // namespace

@@ -60,7 +60,9 @@ void NanAnalyzeCommand::Configure(CLI::App& app) {
       ->check(CLI::NonNegativeNumber);
   app.add_flag("--levels", options_.levels,
                "Also judge every operator by itself: critical, high, medium");
-  app.add_option("--fail-on", fail_on_, "Exit with 1 when there is such an answer: origin or any")
+  app.add_option("--fail-on", fail_on_,
+                 "Exit with 1 when there is such an answer: origin or any; always when nothing was "
+                 "searched")
       ->type_name("LEVEL")
       ->check(CLI::IsMember({"origin", "any"}));
   AddThreadsFlag(app, options_.threads);
@@ -97,7 +99,8 @@ Result<ExitCode> NanAnalyzeCommand::Run(const Context& context) {
   }
   const bool found = answer.step.outcome == nan::Outcome::kFound;
   const bool any = answer.step.outcome != nan::Outcome::kGood;
-  const ExitCode code = (fail_on_ == "origin" && found) || (fail_on_ == "any" && any)
+  const bool nothing = answer.step.outcome == nan::Outcome::kNothing;
+  const ExitCode code = (fail_on_ == "origin" && (found || nothing)) || (fail_on_ == "any" && any)
                             ? ExitCode::kFindings
                             : ExitCode::kDone;
   if (context.quiet) {

@@ -119,14 +119,18 @@ Result<ExitCode> RlCompareCommand::Run(const Context& context) {
     base::LogWarning(warning);
   }
   const bool differs = rl::HasDifferences(comparison);
-  const ExitCode code = fail_on_ == "different" && differs ? ExitCode::kFindings : ExitCode::kDone;
+  const bool nothing = rl::ComparedNothing(comparison);
+  const ExitCode code =
+      fail_on_ == "different" && (differs || nothing) ? ExitCode::kFindings : ExitCode::kDone;
   if (context.quiet) {
     return code;
   }
   MSP_RETURN_IF_ERROR(Print(
-      differs ? fmt::format("DIFFERENT: see the {} below\n\n",
-                            rl::HasDifferentKeys(comparison) ? "keys" : "tokens")
-              : fmt::format("IDENTICAL: all {}\n\n", base::Plural(comparison.keys.size(), "key"))));
+      nothing ? std::string("NOTHING COMPARED: no array has a partner\n\n")
+      : differs
+          ? fmt::format("DIFFERENT: see the {} below\n\n",
+                        rl::HasDifferentKeys(comparison) ? "keys" : "tokens")
+          : fmt::format("IDENTICAL: all {}\n\n", base::Plural(comparison.keys.size(), "key"))));
   MSP_RETURN_IF_ERROR(Print(
       report::TerminalTable(rl::SummaryTable(comparison), {context.width, context.color, 6})));
   for (const rl::TokenSummary& tokens : comparison.tokens) {

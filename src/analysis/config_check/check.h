@@ -48,10 +48,12 @@ struct PackPair {
 
 struct CheckResult {
   Part part = Part::kEnv;
-  report::Table table;  // named as its sheet
-  bool passed = true;   // the sheet's verdict: no row is an error
-  size_t errors = 0;    // rows
-  size_t warnings = 0;  // rows that do not fail the check
+  report::Table table;    // named as its sheet
+  bool passed = true;     // the sheet's verdict: no row is an error
+  bool compared = true;   // something of one side was held against something of the other
+  size_t errors = 0;      // rows
+  size_t nan_errors = 0;  // of these, rows that agree but for NaN on both sides
+  size_t warnings = 0;    // rows that do not fail the check
   std::vector<Finding> findings;
 };
 

@@ -171,6 +171,14 @@ Result<CompareRun> ComparePacks(const CompareOptions& options) {
         return a.severity != b.severity ? a.severity < b.severity : Importance(a) < Importance(b);
       });
   run.gaps = FindGaps(packs);
+  for (const CheckResult& check : run.checks) {
+    if ((check.part == Part::kDataset || check.part == Part::kWeights) && !check.compared) {
+      run.gaps.push_back(
+          fmt::format("{}: nothing compared, no name of a step and rank is on both "
+                      "sides",
+                      PartName(check.part)));
+    }
+  }
   MSP_RETURN_IF_ERROR(WriteResultFolder(options, packs, run));
   run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return run;
@@ -179,6 +187,15 @@ Result<CompareRun> ComparePacks(const CompareOptions& options) {
 bool HasErrors(const CompareRun& run) {
   return std::any_of(run.checks.begin(), run.checks.end(),
                      [](const CheckResult& check) { return !check.passed; });
+}
+
+bool ComparedNothing(const CompareRun& run) {
+  const auto compared = [](const CheckResult& check) { return check.compared; };
+  return std::none_of(run.checks.begin(), run.checks.end(), compared) ||
+         std::any_of(run.checks.begin(), run.checks.end(), [](const CheckResult& check) {
+           const bool recorded = check.part == Part::kDataset || check.part == Part::kWeights;
+           return recorded && !check.compared;
+         });
 }
 
 bool HasWarnings(const CompareRun& run) {
@@ -190,10 +207,14 @@ bool HasWarnings(const CompareRun& run) {
 }
 
 Verdict VerdictOf(const CompareRun& run) {
-  if (run.checks.empty()) {
+  const auto compared = [](const CheckResult& check) { return check.compared; };
+  if (std::none_of(run.checks.begin(), run.checks.end(), compared)) {
     return Verdict::kNothingCompared;
   }
-  return HasErrors(run)     ? Verdict::kDifferent
+  const bool only_nan =
+      std::all_of(run.checks.begin(), run.checks.end(),
+                  [](const CheckResult& check) { return check.errors == check.nan_errors; });
+  return HasErrors(run)     ? (only_nan ? Verdict::kSameButNan : Verdict::kDifferent)
          : HasWarnings(run) ? Verdict::kWarnings
                             : Verdict::kSame;
 }

@@ -24,9 +24,10 @@ struct CompareOptions {
 
 enum class Verdict : uint8_t {
   kSame,             // every check passed and there is nothing to warn of
+  kSameButNan,       // only NaN on both sides fails a check
   kWarnings,         // every check passed
   kDifferent,        // a check failed
-  kNothingCompared,  // the packs have no part in common
+  kNothingCompared,  // the packs have no part in common, or nothing within their parts
 };
 
 struct CompareRun {
@@ -44,6 +45,9 @@ Result<CompareRun> ComparePacks(const CompareOptions& options);
 
 Verdict VerdictOf(const CompareRun& run);
 bool HasErrors(const CompareRun& run);
+// No check at all, or one of data or weights of which no name is on both sides: nothing that a gate
+// may pass.
+bool ComparedNothing(const CompareRun& run);
 bool HasWarnings(const CompareRun& run);  // also gaps
 
 }  // namespace msprobe::analysis::config_check

@@ -282,13 +282,17 @@ class EnvCheck {
 Result<CheckResult> CheckEnv(const PackPair& packs, const CheckOptions& options) {
   MSP_ASSIGN_OR_RETURN(ValueTree bench_tree, packs.bench.ReadJsonObject(kEnvMember));
   MSP_ASSIGN_OR_RETURN(ValueTree cmp_tree, packs.cmp.ReadJsonObject(kEnvMember));
+  // What is not set counts by its default, but an environment without any variable is none.
+  const bool has_variables = bench_tree[0].child_count > 0 && cmp_tree[0].child_count > 0;
   Side bench(packs.bench, std::move(bench_tree));
   Side cmp(packs.cmp, std::move(cmp_tree));
   if (options.ignore_collector_env) {
     bench.IgnoreCollector();
     cmp.IgnoreCollector();
   }
-  return EnvCheck(BuiltInRules(), options, bench, cmp).Run();
+  CheckResult result = EnvCheck(BuiltInRules(), options, bench, cmp).Run();
+  result.compared = has_variables;
+  return result;
 }
 
 }  // namespace msprobe::analysis::config_check

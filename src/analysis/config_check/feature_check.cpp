@@ -65,6 +65,7 @@ class FeatureRows {
  public:
   FeatureRows(Part part, std::string name_column) {
     result_.part = part;
+    result_.compared = false;
     result_.table =
         report::Table(std::string(PartName(part)),
                       {"step", "rank", std::move(name_column), "equal", "max_relative_diff",
@@ -82,6 +83,7 @@ class FeatureRows {
   // Two tensors, both with features.
   void Compare(std::string_view name, const ValueTree& bench, const FeatureNodes& bench_nodes,
                const ValueTree& cmp, const FeatureNodes& cmp_nodes) {
+    result_.compared = true;
     bool equal = true;
     bool only_nan = true;  // that makes them unequal
     std::array<Cell, kFeatures.size()> differences;
@@ -184,6 +186,7 @@ class FeatureRows {
       result_.findings.push_back(std::move(finding));
     }
     result_.errors = differing_count_ + nan_count_;
+    result_.nan_errors = nan_count_;
     result_.passed = result_.errors == 0;
     return std::move(result_);
   }

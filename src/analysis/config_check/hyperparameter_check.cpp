@@ -117,6 +117,7 @@ class FileCheck {
   // Names that were taken for one another and have equal values.
   const std::vector<std::string>& renamed() const { return renamed_; }
   bool gave_up() const { return gave_up_; }
+  bool matched_any() const { return std::find(taken_.begin(), taken_.end(), true) != taken_.end(); }
 
  private:
   // An empty name is no partner for the Python tool.
@@ -194,6 +195,7 @@ class HyperparameterCheck {
  public:
   explicit HyperparameterCheck(const Rules& rules) : rules_(rules) {
     result_.part = Part::kHyperparameters;
+    result_.compared = false;
     result_.table =
         report::Table("hyperparameters", {"file_name", "bench_para", "cmp_para", "bench_value",
                                           "cmp_value", "matched_with", "level"});
@@ -211,6 +213,7 @@ class HyperparameterCheck {
       ++renamed_count_;
     }
     gave_up_ |= check.gave_up();
+    result_.compared = result_.compared || check.matched_any();
   }
 
   CheckResult Finish() {

@@ -79,49 +79,6 @@ ConfigValue Duplicate(ConfigValue first, ConfigValue second) {
   return result;
 }
 
-void Write(const ConfigValue& value, json::Writer& writer) {
-  switch (value.kind) {
-    case ConfigKind::kNull:
-      writer.Null();
-      break;
-    case ConfigKind::kBool:
-      writer.Bool(value.boolean);
-      break;
-    case ConfigKind::kInt:
-      writer.Int(value.integer);
-      break;
-    case ConfigKind::kFloat:
-      // Integers beyond 64 bits keep their digits.
-      if (!value.text.empty() && value.text.size() > 1 &&
-          value.text.find_first_not_of("0123456789", value.text[0] == '-' ? 1 : 0) ==
-              std::string::npos &&
-          value.text[value.text[0] == '-' ? 1 : 0] != '0') {
-        writer.Raw(value.text);
-      } else {
-        writer.Float(value.number);
-      }
-      break;
-    case ConfigKind::kText:
-      writer.Text(value.text);
-      break;
-    case ConfigKind::kList:
-      writer.BeginArray();
-      for (const ConfigValue& item : value.items) {
-        Write(item, writer);
-      }
-      writer.EndArray();
-      break;
-    case ConfigKind::kObject:
-      writer.BeginObject();
-      for (const auto& [key, member] : value.members) {
-        writer.Key(key);
-        Write(member, writer);
-      }
-      writer.EndObject();
-      break;
-  }
-}
-
 }  // namespace
 
 bool EqualValues(const ConfigValue& left, const ConfigValue& right) {
@@ -222,7 +179,7 @@ std::string WriteMasked(ConfigValue object) {
   }
   std::string text;
   json::Writer writer(text, 4);
-  Write(object, writer);
+  WriteParameter(object, writer);
   return text;
 }
 

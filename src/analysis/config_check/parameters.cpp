@@ -21,4 +21,47 @@ json::ConfigValue Parameters::Take() {
   return std::exchange(object_, MakeObject());
 }
 
+void WriteParameter(const json::ConfigValue& value, json::Writer& writer) {
+  switch (value.kind) {
+    case json::ConfigKind::kNull:
+      writer.Null();
+      break;
+    case json::ConfigKind::kBool:
+      writer.Bool(value.boolean);
+      break;
+    case json::ConfigKind::kInt:
+      writer.Int(value.integer);
+      break;
+    case json::ConfigKind::kFloat:
+      // Integers beyond 64 bits keep their digits.
+      if (!value.text.empty() && value.text.size() > 1 &&
+          value.text.find_first_not_of("0123456789", value.text[0] == '-' ? 1 : 0) ==
+              std::string::npos &&
+          value.text[value.text[0] == '-' ? 1 : 0] != '0') {
+        writer.Raw(value.text);
+      } else {
+        writer.Float(value.number);
+      }
+      break;
+    case json::ConfigKind::kText:
+      writer.Text(value.text);
+      break;
+    case json::ConfigKind::kList:
+      writer.BeginArray();
+      for (const json::ConfigValue& item : value.items) {
+        WriteParameter(item, writer);
+      }
+      writer.EndArray();
+      break;
+    case json::ConfigKind::kObject:
+      writer.BeginObject();
+      for (const auto& [key, member] : value.members) {
+        writer.Key(key);
+        WriteParameter(member, writer);
+      }
+      writer.EndObject();
+      break;
+  }
+}
+
 }  // namespace msprobe::analysis::config_check::internal

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/json/config.h"
+#include "src/json/writer.h"
 
 namespace msprobe::analysis::config_check::internal {
 
@@ -29,6 +30,9 @@ class Parameters {
     return object;
   }
 };
+
+// As JSON.
+void WriteParameter(const json::ConfigValue& value, json::Writer& writer);
 
 inline json::ConfigValue TextParameter(std::string text) {
   json::ConfigValue value;

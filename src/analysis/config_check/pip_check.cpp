@@ -94,6 +94,7 @@ class PipCheck {
       }
     }
     TellFindings();
+    result_.compared = compared_;
     result_.passed = result_.errors == 0;
     return std::move(result_);
   }
@@ -111,6 +112,7 @@ class PipCheck {
     const auto version = [](const Package* package) {
       return package == nullptr ? Version() : Version(package->strict_version);
     };
+    compared_ = compared_ || bench != nullptr || cmp != nullptr;
     if (version(bench) == version(cmp)) {
       return;
     }
@@ -135,6 +137,7 @@ class PipCheck {
     };
     const Version bench = version(bench_.AnySpelling(rule.name));
     const Version cmp = version(cmp_.AnySpelling(rule.name));
+    compared_ = compared_ || bench || cmp;
     if (bench == cmp) {
       return;
     }
@@ -198,6 +201,7 @@ class PipCheck {
   const Packages& bench_;
   const Packages& cmp_;
   CheckResult result_;
+  bool compared_ = false;  // one side at least has a package that matters
   size_t differing_count_ = 0;
   Finding differing_;
   Finding builds_;

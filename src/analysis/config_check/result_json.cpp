@@ -68,6 +68,8 @@ std::string_view VerdictName(Verdict verdict) {
   switch (verdict) {
     case Verdict::kSame:
       return "same";
+    case Verdict::kSameButNan:
+      return "same_but_nan";
     case Verdict::kWarnings:
       return "warnings";
     case Verdict::kDifferent:

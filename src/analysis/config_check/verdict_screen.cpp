@@ -28,6 +28,12 @@ void PutVerdict(Screen& screen, const CompareRun& run) {
       screen.Line(Ink::kGreen, fmt::format("SAME EXPERIMENT: nothing differs in {} check{}",
                                            run.checks.size(), run.checks.size() == 1 ? "" : "s"));
       break;
+    case Verdict::kSameButNan:
+      screen.Line(Ink::kRed,
+                  fmt::format("SAME, BUT NaN: nothing differs, but what is NaN on both sides fails "
+                              "{} of {} checks ({})",
+                              failed, run.checks.size(), failing));
+      break;
     case Verdict::kWarnings:
       screen.Line(Ink::kYellow,
                   "SAME AS FAR AS COMPARED: every check passes, but there is something to look at");
@@ -37,7 +43,7 @@ void PutVerdict(Screen& screen, const CompareRun& run) {
                                          failed, run.checks.size(), failing));
       break;
     case Verdict::kNothingCompared:
-      screen.Line(Ink::kYellow, "NOTHING COMPARED: the two packs have no part in common");
+      screen.Line(Ink::kYellow, "NOTHING COMPARED: the two packs have nothing in common");
       break;
   }
 }

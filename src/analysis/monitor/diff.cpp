@@ -151,6 +151,9 @@ void CompareOp(const Pair& pair, const std::string& op, const DiffOptions& optio
   for (const auto& rows : pair.rows) {
     const double a = column_a->second[rows.first];
     const double b = column_b->second[rows.second];
+    const bool both_nan = std::isnan(a) && std::isnan(b);
+    line.nan += both_nan ? 1U : 0U;
+    line.unequal += both_nan || a == b ? 0U : 1U;
     if (!Parts(a, b, options)) {
       continue;
     }
@@ -257,7 +260,7 @@ Result<DiffResult> DiffRuns(const DiffOptions& options) {
   result.only_a = CountRows(a) - partners;
   result.only_b = CountRows(b) - partners;
   if (partners == 0) {
-    return MismatchError(fmt::format("{} and {} have no name and step in common",
+    return MismatchError(fmt::format("nothing compared: {} and {} have no name and step in common",
                                      options.a.string(), options.b.string()))
         .WithHint("were they made with the same targets, and of the same steps?");
   }
@@ -275,7 +278,7 @@ Result<DiffResult> DiffRuns(const DiffOptions& options) {
         left_out.insert(op);
         continue;
       }
-      DiffLine line = {table, op, 0, 0, {}, {}};
+      DiffLine line = {table, op, 0, 0, 0, 0, {}, {}};
       Order first;
       for (const Pair& pair : pairs[table]) {
         CompareOp(pair, op, options, line, first);
@@ -291,8 +294,9 @@ Result<DiffResult> DiffRuns(const DiffOptions& options) {
         fmt::format("{} is not compared: it cannot be made one value of several ranks", op));
   }
   if (result.lines.empty()) {
-    return MismatchError(fmt::format("{} and {} have no statistic that can be compared",
-                                     options.a.string(), options.b.string()))
+    return MismatchError(
+               fmt::format("nothing compared: {} and {} have no statistic that can be compared",
+                           options.a.string(), options.b.string()))
         .WithHint(result.notes.empty() ? "were they made with the same \"ops\"?"
                                        : base::Join(result.notes, "; "));
   }
@@ -337,6 +341,8 @@ std::string DiffJson(const DiffOptions& options, const DiffResult& result) {
     json.Member("statistic", line.op);
     json.Member("compared", line.compared);
     json.Member("parted", line.parted);
+    json.Member("unequal", line.unequal);
+    json.Member("nan_in_both", line.nan);
     WriteParting("first", line.first, json);
     WriteParting("worst", line.worst, json);
     json.EndObject();

@@ -44,6 +44,8 @@ struct DiffLine {
   std::string op;
   uint64_t compared = 0;
   uint64_t parted = 0;
+  uint64_t unequal = 0;          // also those that are near enough
+  uint64_t nan = 0;              // NaN in both runs
   std::optional<Parting> first;  // in the order of steps, then as the names first ran
   std::optional<Parting> worst;  // by relative difference
 };

@@ -153,6 +153,11 @@ std::string Headline(const Answer& answer) {
   const std::string where = step.step && !answer.good_steps.empty()
                                 ? fmt::format("step {}: ", *step.step)
                                 : std::string();
+  if (step.outcome == Outcome::kNothing) {
+    return where + fmt::format("NOTHING SEARCHED: {} of {}, and not one maximum of a tensor",
+                               base::Plural(step.operator_count, "operator"),
+                               base::Plural(step.ranks.size(), "rank"));
+  }
   if (step.outcome != Outcome::kGood) {
     return where + FirstLine(step);
   }
@@ -192,6 +197,9 @@ std::string_view KindSentence(OriginKind kind) {
 std::string_view NextStep(const StepAnswer& answer) {
   if (answer.outcome == Outcome::kGood) {
     return "";
+  }
+  if (answer.outcome == Outcome::kNothing) {
+    return "Dump with \"task\": \"statistics\" or \"tensor\"; checksums say nothing about values.";
   }
   switch (answer.findings.front().kind) {
     case OriginKind::kComputed:

@@ -57,7 +57,10 @@ void Choose(const Options& options, StepAnswer& answer) {
   answer.outcome = found                         ? Outcome::kFound
                    : !answer.search.weak.empty() ? Outcome::kEntered
                                                  : Outcome::kGood;
+  const bool recorded = std::any_of(answer.ranks.begin(), answer.ranks.end(),
+                                    [](const RankDump& rank) { return rank.has_statistics; });
   if (answer.outcome == Outcome::kGood) {
+    answer.outcome = recorded ? Outcome::kGood : Outcome::kNothing;
     return;
   }
   const std::vector<Origin>& candidates = found ? answer.search.origins : answer.search.weak;
@@ -112,7 +115,8 @@ Result<StepAnswer> AnalyzeStep(const StepFolder& folder, const Options& options,
 }  // namespace
 
 std::string_view OutcomeName(Outcome outcome) {
-  constexpr std::array<std::string_view, 3> kNames = {"good", "found", "entered"};
+  constexpr std::array<std::string_view, 4> kNames = {"good", "found", "entered",
+                                                      "nothing_searched"};
   return kNames[static_cast<size_t>(outcome)];
 }
 
@@ -131,7 +135,7 @@ Result<Answer> Analyze(const Options& options) {
       answer.good_steps.push_back(answer.step.folder.string());
     }
     MSP_ASSIGN_OR_RETURN(answer.step, AnalyzeStep(folder, options, pool));
-    if (answer.step.outcome != Outcome::kGood) {
+    if (answer.step.outcome == Outcome::kFound || answer.step.outcome == Outcome::kEntered) {
       break;
     }
   }

@@ -52,8 +52,9 @@ enum class Outcome : uint8_t {
   kGood,     // nothing bad that needs an explanation
   kFound,    // an operator made the bad values
   kEntered,  // they came from outside of what was recorded, or were asked for
+  kNothing,  // no maximum of any tensor was recorded: nobody knows
 };
-std::string_view OutcomeName(Outcome outcome);  // "good", "found", "entered"
+std::string_view OutcomeName(Outcome outcome);  // "good", "found", "entered", "nothing_searched"
 
 struct StepAnswer {
   std::filesystem::path folder;

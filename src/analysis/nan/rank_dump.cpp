@@ -82,6 +82,8 @@ class Loader {
       : dump_(dump), options_(options), reads_all_(std::isfinite(options.threshold)) {}
 
   void Take(const dump::ScannedEntry& scanned) {
+    dump_.has_statistics =
+        dump_.has_statistics || scanned.text.find("\"Max\"") != std::string_view::npos;
     const bool is_communication = IsCommunication(scanned.name);
     if (!is_communication && !scanned.may_hold_non_finite && !reads_all_) {
       return;

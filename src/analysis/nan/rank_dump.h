@@ -61,6 +61,7 @@ struct RankDump {
   bool truncated = false;
   std::vector<std::string> warnings;  // without the rank's number
   uint64_t operator_count = 0;
+  bool has_statistics = false;  // some tensor's Max was recorded, as a search needs it
   uint64_t size_bytes = 0;
   std::vector<Operator> operators;  // those that matter, in the file's order
   std::vector<Call> calls;

@@ -209,7 +209,7 @@ Status WriteResultFiles(const Options& options, StepAnswer& answer) {
     answer.files.push_back(path);
     return {};
   };
-  if (answer.outcome != Outcome::kGood) {
+  if (answer.outcome == Outcome::kFound || answer.outcome == Outcome::kEntered) {
     MSP_RETURN_IF_ERROR(write("anomaly_analyze", ".json", AnomalyJson(answer)));
     if (options.graph) {
       MSP_RETURN_IF_ERROR(write("anomaly_graph", ".json",

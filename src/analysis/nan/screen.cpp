@@ -146,7 +146,10 @@ std::string ScreenAnswer(const Answer& whole, const ScreenOptions& options) {
   for (const Finding& finding : answer.findings) {
     PutFinding(screen, answer, finding);
   }
-  if (answer.outcome != Outcome::kGood) {
+  if (answer.outcome == Outcome::kNothing) {
+    screen.Heading("Next");
+    screen.Paragraph(internal::NextStep(answer));
+  } else if (answer.outcome != Outcome::kGood) {
     PutChain(screen, answer);
     if (answer.outcome == Outcome::kFound && !answer.search.weak.empty()) {
       const Origin& note = answer.search.weak.front();

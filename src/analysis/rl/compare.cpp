@@ -239,6 +239,12 @@ Result<Comparison> Compare(const Options& options) {
   return comparison;
 }
 
+bool ComparedNothing(const Comparison& comparison) {
+  const auto compared = [](const auto& summary) { return summary.compared > 0; };
+  return std::none_of(comparison.keys.begin(), comparison.keys.end(), compared) &&
+         std::none_of(comparison.tokens.begin(), comparison.tokens.end(), compared);
+}
+
 bool HasDifferentKeys(const Comparison& comparison) {
   return std::any_of(comparison.keys.begin(), comparison.keys.end(), [](const KeySummary& key) {
     return key.identical < key.compared || key.only_first + key.only_second + key.failed > 0;

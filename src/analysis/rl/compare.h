@@ -50,6 +50,8 @@ struct Comparison {
 // One file per key and format, and two more per key of tokens.
 Result<Comparison> Compare(const Options& options);
 
+// No array of one side was held against one of the other.
+bool ComparedNothing(const Comparison& comparison);
 bool HasDifferentKeys(const Comparison& comparison);
 // Of keys, or of tokens, which may stand under different keys.
 bool HasDifferences(const Comparison& comparison);

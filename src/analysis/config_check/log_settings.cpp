@@ -1,0 +1,281 @@
+#include "src/analysis/config_check/log_settings.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/analysis/config_check/parameters.h"
+#include "src/analysis/config_check/printed_config.h"
+#include "src/analysis/config_check/values.h"
+#include "src/base/files.h"
+#include "src/base/strings.h"
+#include "src/json/config.h"
+#include "src/json/value_text.h"
+#include "src/json/writer.h"
+#include "src/report/screen.h"
+#include "src/report/table.h"
+#include "src/report/writers.h"
+
+namespace msprobe::resources {
+extern const std::string_view kVerlRequirements;
+}
+
+namespace msprobe::analysis::config_check {
+namespace {
+
+namespace fs = std::filesystem;
+using json::ValueKind;
+using json::ValueTree;
+
+constexpr std::string_view kMissing = "NA";
+constexpr uint64_t kRequirementsLimitBytes = uint64_t{1} << 20U;
+
+struct Side {
+  std::string source;
+  ValueTree tree;
+};
+
+// Node by name; an empty dict is a value, and so is a list. Depth is limited where the tree is
+// read.
+void Flatten(const ValueTree& tree, uint32_t node, const std::string& name,
+             std::map<std::string, uint32_t>& settings) {
+  if (tree[node].kind != ValueKind::kObject || (tree[node].child_count == 0 && !name.empty())) {
+    settings[name] = node;
+    return;
+  }
+  for (const Members::Member& member : Members(tree, node)) {
+    Flatten(tree, member.node,
+            name.empty() ? std::string(member.key) : fmt::format("{}/{}", name, member.key),
+            settings);
+  }
+}
+
+bool IsLeftOut(std::string_view name) {
+  return name.find("ray_") != std::string_view::npos ||
+         name.find("profiler/") != std::string_view::npos;
+}
+
+LogSetting Compare(const std::string& name, std::span<const Side> sides,
+                   std::array<std::optional<uint32_t>, 2> nodes) {
+  LogSetting setting;
+  setting.name = name;
+  for (size_t side = 0; side < 2; ++side) {
+    setting.present[side] = nodes[side].has_value();
+    if (nodes[side]) {
+      json::AppendPythonRepr(sides[side].tree, *nodes[side], setting.values[side]);
+    } else {
+      setting.values[side] = kMissing;
+    }
+  }
+  setting.equal =
+      nodes[0] && nodes[1] && PythonEqual(sides[0].tree, *nodes[0], sides[1].tree, *nodes[1]);
+  return setting;
+}
+
+std::vector<LogSetting> Settings(std::span<const Side> sides, bool only_first) {
+  std::array<std::map<std::string, uint32_t>, 2> flat;
+  std::map<std::string, std::array<std::optional<uint32_t>, 2>> all;
+  for (size_t side = 0; side < 2; ++side) {
+    Flatten(sides[side].tree, 0, {}, flat[side]);
+    for (const auto& [name, node] : flat[side]) {
+      if (side == 0 || !only_first || all.contains(name)) {
+        all[name][side] = node;
+      }
+    }
+  }
+  std::vector<LogSetting> settings;
+  for (const auto& [name, nodes] : all) {
+    if (only_first || !IsLeftOut(name)) {
+      settings.push_back(Compare(name, sides, nodes));
+    }
+  }
+  return settings;
+}
+
+bool HasSuffix(const fs::path& path, std::initializer_list<std::string_view> suffixes) {
+  const std::string suffix = base::AsciiLower(path.extension().string());
+  return std::find(suffixes.begin(), suffixes.end(), suffix) != suffixes.end();
+}
+
+Status CheckLogName(const fs::path& path) {
+  if (HasSuffix(path, {".log", ".txt"})) {
+    return {};
+  }
+  return UsageError(fmt::format("{} is no log: its name must end in .log or .txt", path.string()));
+}
+
+Result<Side> ReadLog(const fs::path& path, std::vector<std::string>& warnings) {
+  MSP_ASSIGN_OR_RETURN(const base::FileBytes log, base::FileBytes::Open(path));
+  MSP_ASSIGN_OR_RETURN(PrintedConfig config, FindPrintedConfig(log.text(), path.string()));
+  warnings.insert(warnings.end(), config.warnings.begin(), config.warnings.end());
+  return Side{fmt::format("{} line {}", path.filename().string(), config.line),
+              std::move(config.tree)};
+}
+
+Result<Side> ReadRequirements(const fs::path& path) {
+  std::string text(resources::kVerlRequirements);
+  Side side{"built-in requirements", {}};
+  if (!path.empty()) {
+    MSP_ASSIGN_OR_RETURN(text, base::ReadTextFile(path, kRequirementsLimitBytes));
+    side.source = path.filename().string();
+  }
+  MSP_ASSIGN_OR_RETURN(const json::Config config, json::ParseYamlData(text, path.string()));
+  if (config.root.kind != json::ConfigKind::kObject || config.root.members.empty()) {
+    return BadFormatError(fmt::format("{} holds no settings", path.string()))
+        .WithHint("a mapping like \"trainer: {balance_batch: false}\"");
+  }
+  std::string as_json;
+  json::Writer writer(as_json, -1);
+  internal::WriteParameter(config.root, writer);
+  MSP_ASSIGN_OR_RETURN(side.tree, json::ParseValueTree(as_json), path.string());
+  return side;
+}
+
+Status CheckFolder(const LogSettingsOptions& options, std::span<const fs::path> files) {
+  std::error_code error;
+  for (const fs::path& file : files) {
+    const fs::file_status there = fs::symlink_status(file, error);
+    if (fs::is_symlink(there) || fs::is_directory(there)) {
+      return UsageError(fmt::format("{} is no plain file; it is not replaced", file.string()));
+    }
+    if (fs::exists(there) && !options.force) {
+      return UsageError(fmt::format("{} exists", file.string()))
+          .WithHint("name another folder with -o, or pass --force to replace the earlier result");
+    }
+  }
+  return base::CreateFolders(options.output_folder);
+}
+
+std::string JsonOf(const Side& side) {
+  std::string text;
+  json::Writer writer(text, -1);
+  json::WriteTree(side.tree, 0, writer);
+  return text;
+}
+
+// Headings and words are the Python tool's: "name of the hyperparameter", "value in effect", "is
+// the same", yes and no.
+Status WriteTable(const fs::path& file, std::vector<std::string> columns,
+                  const std::vector<LogSetting>& settings) {
+  report::Table table("settings", std::move(columns));
+  for (const LogSetting& setting : settings) {
+    const report::Cell cells[] = {
+        report::Cell::Text(setting.name), report::Cell::Text(setting.values[0]),
+        report::Cell::Text(setting.values[1]), report::Cell::Text(setting.equal ? "是" : "否")};
+    table.AddRow(cells);
+  }
+  return report::WriteCsv(file, table);
+}
+
+}  // namespace
+
+size_t LogSettingsRun::different() const {
+  return static_cast<size_t>(std::count_if(settings.begin(), settings.end(),
+                                           [](const LogSetting& s) { return !s.equal; }));
+}
+
+size_t LogSettingsRun::common() const {
+  return static_cast<size_t>(
+      std::count_if(settings.begin(), settings.end(),
+                    [](const LogSetting& s) { return s.present[0] && s.present[1]; }));
+}
+
+Result<LogSettingsRun> CompareLogSettings(const LogSettingsOptions& options) {
+  MSP_RETURN_IF_ERROR(CheckLogName(options.first));
+  MSP_RETURN_IF_ERROR(CheckLogName(options.second));
+  LogSettingsRun run;
+  run.files = {options.output_folder / "hyper_params_compare.csv",
+               options.output_folder / "NPU_config.json",
+               options.output_folder / "bench_config.json"};
+  std::array<Side, 2> sides;
+  MSP_ASSIGN_OR_RETURN(sides[0], ReadLog(options.first, run.warnings));
+  MSP_ASSIGN_OR_RETURN(sides[1], ReadLog(options.second, run.warnings));
+  run.sources = {sides[0].source, sides[1].source};
+  run.settings = Settings(sides, false);
+  MSP_RETURN_IF_ERROR(CheckFolder(options, run.files));
+  MSP_RETURN_IF_ERROR(
+      WriteTable(run.files[0], {"超参名称", "NPU生效值", "bench生效值", "是否一致"}, run.settings));
+  MSP_RETURN_IF_ERROR(base::WriteFileAtomically(run.files[1], JsonOf(sides[0])));
+  MSP_RETURN_IF_ERROR(base::WriteFileAtomically(run.files[2], JsonOf(sides[1])));
+  return run;
+}
+
+Result<LogSettingsRun> VerifyLogSettings(const LogSettingsOptions& options) {
+  if (!options.first.empty() && !HasSuffix(options.first, {".yaml", ".yml"})) {
+    return UsageError(fmt::format("{} is no YAML of requirements", options.first.string()))
+        .WithHint("-vv [REQUIREMENTS.yaml] LOG, in this order");
+  }
+  MSP_RETURN_IF_ERROR(CheckLogName(options.second));
+  LogSettingsRun run;
+  run.verified = true;
+  run.files = {options.output_folder / "hyper_params_verify.csv",
+               options.output_folder / "tgt_config.json"};
+  std::array<Side, 2> sides;
+  MSP_ASSIGN_OR_RETURN(sides[0], ReadRequirements(options.first));
+  MSP_ASSIGN_OR_RETURN(sides[1], ReadLog(options.second, run.warnings));
+  run.sources = {sides[0].source, sides[1].source};
+  run.settings = Settings(sides, true);
+  MSP_RETURN_IF_ERROR(CheckFolder(options, run.files));
+  MSP_RETURN_IF_ERROR(WriteTable(
+      run.files[0], {"关键参数名称", "bench生效值", "target生效值", "是否一致"}, run.settings));
+  MSP_RETURN_IF_ERROR(base::WriteFileAtomically(run.files[1], JsonOf(sides[1])));
+  return run;
+}
+
+std::string LogSettingsScreen(const LogSettingsRun& run, size_t width, bool color) {
+  constexpr size_t kMostRows = 40;
+  report::Screen screen(width, color);
+  const size_t different = run.different();
+  const std::string_view noun = run.verified ? "required setting" : "setting";
+  if (run.common() == 0) {
+    screen.Line(report::Ink::kYellow,
+                fmt::format("NOTHING COMPARED: the two have no {} in common", noun));
+  } else if (different == 0) {
+    screen.Line(report::Ink::kGreen,
+                fmt::format("{}: all {} agree", run.verified ? "AS REQUIRED" : "SAME SETTINGS",
+                            base::Plural(run.settings.size(), noun)));
+  } else {
+    screen.Line(report::Ink::kRed,
+                fmt::format("{}: {} of {}", run.verified ? "NOT AS REQUIRED" : "DIFFERENT SETTINGS",
+                            base::FormatCount(different), base::Plural(run.settings.size(), noun)));
+  }
+  screen.Blank();
+  screen.Item(run.verified ? "required" : "NPU", base::Printable(run.sources[0]));
+  screen.Item(run.verified ? "log" : "bench", base::Printable(run.sources[1]));
+  if (different > 0) {
+    screen.Heading("What differs");
+    report::Table table("differences", {"Setting", run.verified ? "Required" : "NPU",
+                                        run.verified ? "Log" : "Bench"});
+    // Values that differ first, then what only one side has.
+    for (const bool both : {true, false}) {
+      for (const LogSetting& setting : run.settings) {
+        const bool in_both = setting.present[0] && setting.present[1];
+        if (setting.equal || in_both != both || table.row_count() >= kMostRows) {
+          continue;
+        }
+        const auto value = [&](size_t side) {
+          return table.KeepText(
+              base::Printable(setting.present[side] ? setting.values[side] : "not set"));
+        };
+        const report::Cell cells[] = {table.KeepText(base::Printable(setting.name)), value(0),
+                                      value(1)};
+        table.AddRow(cells);
+      }
+    }
+    screen.Raw(report::TerminalTable(table, {screen.width(), screen.color()}));
+    if (different > table.row_count()) {
+      screen.Line(fmt::format("and {} more", base::FormatCount(different - table.row_count())));
+    }
+  }
+  screen.Heading("Files");
+  for (const fs::path& file : run.files) {
+    screen.Raw(fmt::format("  {}\n", base::Printable(file.string())));
+  }
+  return screen.Take();
+}
+
+}  // namespace msprobe::analysis::config_check

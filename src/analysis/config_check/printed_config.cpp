@@ -1,0 +1,321 @@
+#include "src/analysis/config_check/printed_config.h"
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/analysis/config_check/literal_lines.h"
+#include "src/base/strings.h"
+#include "src/json/writer.h"
+
+namespace msprobe::analysis::config_check {
+namespace {
+
+using internal::LiteralLines;
+
+// Behind its first line a configuration has this many at most, lines of others included: a log that
+// never closes its dict must not be read to its end once per candidate.
+constexpr size_t kMostLines = 100'000;
+constexpr size_t kMostCandidates = 20;
+
+// Without colours and other control sequences, and without Ray's mark of repeated lines.
+std::string CleanLine(std::string_view line) {
+  std::string clean;
+  clean.reserve(line.size());
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] != '\x1b') {
+      clean += line[i];
+      continue;
+    }
+    if (i + 1 < line.size() && line[i + 1] == '[') {
+      i += 2;
+      while (i < line.size() && (line[i] < '@' || line[i] > '~')) {
+        ++i;
+      }
+    }
+  }
+  while (clean.ends_with('\r') || clean.ends_with(' ')) {
+    clean.pop_back();
+  }
+  constexpr std::string_view kRepeated = " [repeated ";
+  if (const size_t mark = clean.rfind(kRepeated);
+      mark != std::string::npos && clean.ends_with(']') &&
+      clean.find("across cluster", mark) != std::string::npos) {
+    clean.resize(mark);
+  }
+  return clean;
+}
+
+// The lines of a log, cleaned when asked for.
+class Lines {
+ public:
+  explicit Lines(std::string_view log) : lines_(base::Split(log, '\n')) {}
+  size_t size() const { return lines_.size(); }
+  std::string_view raw(size_t index) const { return lines_[index]; }
+  std::string operator[](size_t index) const { return CleanLine(lines_[index]); }
+
+ private:
+  std::vector<std::string_view> lines_;
+};
+
+// Digits all alike: a time of day changes from line to line, its form does not.
+bool SameForm(std::string_view line, std::string_view prefix) {
+  if (line.size() < prefix.size()) {
+    return false;
+  }
+  const auto is_digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
+  return std::equal(prefix.begin(), prefix.end(), line.begin(),
+                    [&](char a, char b) { return a == b || (is_digit(a) && is_digit(b)); });
+}
+
+// How lines behind the first one are recognised.
+enum class Prefix : uint8_t {
+  kExact,  // the text in front of the literal repeats; other lines are of somebody else
+  kForm,   // it repeats apart from its digits
+  kNone,   // only the first line has it
+};
+
+struct Start {
+  size_t line;
+  size_t column;  // of the cleaned line
+};
+
+// Every part of a line that the prefix begins: several may have been written into one.
+LiteralLines::Fed FeedParts(LiteralLines& literal, std::string_view rest, std::string_view prefix) {
+  LiteralLines::Fed fed = literal.Feed(rest);
+  if (fed != LiteralLines::Fed::kIgnored || prefix.size() < 3) {
+    return fed;
+  }
+  while (true) {
+    const size_t next = rest.find(prefix);
+    if (const LiteralLines::Fed part = literal.Feed(rest.substr(0, next));
+        part != LiteralLines::Fed::kIgnored) {
+      fed = part;
+    }
+    if (fed == LiteralLines::Fed::kDone || next == std::string_view::npos) {
+      return fed;
+    }
+    rest.remove_prefix(next + prefix.size());
+  }
+}
+
+// The JSON of the literal that begins there; nullopt when it does not end.
+std::optional<std::string> ReadLiteral(const Lines& lines, const Start& start, Prefix how) {
+  const std::string first = lines[start.line];
+  const std::string prefix = first.substr(0, start.column);
+  LiteralLines literal;
+  LiteralLines::Fed fed = FeedParts(literal, std::string_view(first).substr(start.column), prefix);
+  if (fed == LiteralLines::Fed::kIgnored) {
+    return std::nullopt;
+  }
+  const size_t end = std::min(lines.size(), start.line + kMostLines);
+  for (size_t i = start.line + 1; i < end && !literal.done(); ++i) {
+    const std::string line = lines[i];
+    std::string_view rest = line;
+    if (how != Prefix::kNone) {
+      const bool fits = how == Prefix::kExact ? rest.starts_with(prefix) : SameForm(rest, prefix);
+      if (!fits) {
+        continue;
+      }
+      rest.remove_prefix(prefix.size());
+    }
+    FeedParts(literal, rest, how == Prefix::kNone ? std::string_view() : prefix);
+  }
+  return literal.done() ? std::optional(literal.json()) : std::nullopt;
+}
+
+std::optional<std::string> ReadLiteral(const Lines& lines, const Start& start) {
+  for (const Prefix how : {Prefix::kExact, Prefix::kForm, Prefix::kNone}) {
+    if (std::optional<std::string> json = ReadLiteral(lines, start, how)) {
+      return json;
+    }
+  }
+  return std::nullopt;
+}
+
+// Where a dict with this key as its first one opens in the line; npos: nowhere.
+size_t DictWithFirstKey(std::string_view line, std::string_view key) {
+  for (size_t at = line.find(key); at != std::string_view::npos; at = line.find(key, at + 1)) {
+    const char quote = at > 0 ? line[at - 1] : '\0';
+    if ((quote != '\'' && quote != '"') ||
+        line.substr(at + key.size(), 1) != std::string(1, quote)) {
+      continue;
+    }
+    const size_t open = at < 2 ? std::string_view::npos : line.find_last_not_of(" \t", at - 2);
+    const size_t colon = line.find_first_not_of(" \t", at + key.size() + 1);
+    if (open != std::string_view::npos && line[open] == '{' && colon != std::string_view::npos &&
+        line[colon] == ':') {
+      return open;
+    }
+  }
+  return std::string_view::npos;
+}
+
+constexpr std::string_view kVerlKey = "actor_rollout_ref";
+
+// Places where a configuration may begin, the last one first.
+std::vector<Start> VerlStarts(const Lines& lines) {
+  std::vector<Start> starts;
+  for (size_t i = lines.size(); i-- > 0 && starts.size() < kMostCandidates;) {
+    if (lines.raw(i).find(kVerlKey) == std::string_view::npos) {
+      continue;
+    }
+    if (const size_t column = DictWithFirstKey(lines[i], kVerlKey);
+        column != std::string_view::npos) {
+      starts.push_back({i, column});
+    }
+  }
+  return starts;
+}
+
+// A dict of which the key is not the first, or that opens a line before it: the first line above it
+// that ends with a bracket behind nothing else, or holds one.
+std::vector<Start> OtherDictStarts(const Lines& lines) {
+  constexpr size_t kLinesAbove = 2000;
+  std::vector<Start> starts;
+  for (size_t i = lines.size(); i-- > 0 && starts.empty();) {
+    if (lines.raw(i).find(kVerlKey) == std::string_view::npos) {
+      continue;
+    }
+    for (size_t above = i + 1;
+         above-- > 0 && i - above < kLinesAbove && starts.size() < kMostCandidates;) {
+      const size_t column = lines[above].find('{');
+      if (column != std::string::npos) {
+        starts.push_back({above, column});
+      }
+    }
+  }
+  return starts;
+}
+
+std::vector<Start> NamespaceStarts(const Lines& lines) {
+  std::vector<Start> starts;
+  for (size_t i = lines.size(); i-- > 0 && starts.size() < kMostCandidates;) {
+    if (lines.raw(i).find("Namespace(") != std::string_view::npos) {
+      starts.push_back({i, lines[i].find("Namespace(")});
+    }
+  }
+  return starts;
+}
+
+// "  lr ........................ 1e-06": Megatron's way, between two headings.
+std::optional<std::pair<std::string, size_t>> ReadArgumentDump(const Lines& lines) {
+  constexpr std::string_view kDots = " ..";
+  const auto holds = [&](size_t line, std::string_view text) {
+    return lines.raw(line).find(text) != std::string_view::npos;
+  };
+  size_t end = lines.size();
+  while (end > 0 && !holds(end - 1, "- end of arguments ---") &&
+         !holds(end - 1, "- end of Arguments ---")) {
+    --end;
+  }
+  size_t begin = end;
+  while (begin > 0 && !holds(begin - 1, "- arguments ---") &&
+         !holds(begin - 1, "- Arguments ---")) {
+    --begin;
+  }
+  if (begin == 0 || end == 0) {
+    return std::nullopt;
+  }
+  std::string json = "{";
+  for (size_t i = begin; i + 1 < end; ++i) {
+    const std::string line = lines[i];
+    const size_t dots = line.find(kDots);
+    const size_t blank = dots == std::string::npos || dots == 0
+                             ? std::string::npos
+                             : line.find_last_of(" \t)", dots - 1);
+    const size_t first = blank == std::string::npos ? 0 : blank + 1;
+    if (dots == std::string::npos || first >= dots) {
+      continue;
+    }
+    const size_t value = line.find_first_not_of('.', dots + 1);
+    const std::string_view text = value == std::string::npos
+                                      ? std::string_view()
+                                      : base::Trim(std::string_view(line).substr(value));
+    json += json.size() > 1 ? ", " : "";
+    json::Writer(json, -1).Text(std::string_view(line).substr(first, dots - first));
+    json += ": ";
+    // As an item of a list, so that every literal and every word is understood.
+    LiteralLines literal;
+    if (!text.empty() && literal.Feed(fmt::format("[{}]", text)) == LiteralLines::Fed::kDone) {
+      json += std::string_view(literal.json()).substr(1, literal.json().size() - 2);
+    } else {
+      json::Writer(json, -1).Text(text);
+    }
+  }
+  return std::pair(json + "}", begin - 1);
+}
+
+bool HasVerlKey(const json::ValueTree& tree) {
+  return tree.Find(0, kVerlKey) != json::ValueTree::kNone;
+}
+
+}  // namespace
+
+Result<PrintedConfig> FindPrintedConfig(std::string_view log, std::string_view file_name) {
+  const Lines lines(log);
+  PrintedConfig config;
+  std::optional<size_t> unclosed;
+  const auto take = [&](const std::vector<Start>& starts, bool verl) -> Result<bool> {
+    for (const Start& start : starts) {
+      const std::optional<std::string> json = ReadLiteral(lines, start);
+      if (!json) {
+        unclosed = unclosed.value_or(start.line + 1);
+        continue;
+      }
+      MSP_ASSIGN_OR_RETURN(json::ValueTree tree, json::ParseValueTree(*json), file_name, " line ",
+                           std::to_string(start.line + 1));
+      if (verl && !HasVerlKey(tree)) {
+        continue;
+      }
+      config.tree = std::move(tree);
+      config.line = start.line + 1;
+      return true;
+    }
+    return false;
+  };
+  const std::vector<Start> verl = VerlStarts(lines);
+  MSP_ASSIGN_OR_RETURN(bool found, take(verl, true));
+  if (found && verl.size() > 1) {
+    config.warnings.push_back(
+        fmt::format("{}: {} configurations are printed; the one of line {} is used", file_name,
+                    verl.size(), config.line));
+  }
+  if (!found) {
+    MSP_ASSIGN_OR_RETURN(found, take(OtherDictStarts(lines), true));
+  }
+  if (!found) {
+    MSP_ASSIGN_OR_RETURN(found, take(NamespaceStarts(lines), false));
+  }
+  if (!found) {
+    if (const auto dump = ReadArgumentDump(lines)) {
+      MSP_ASSIGN_OR_RETURN(config.tree, json::ParseValueTree(dump->first), file_name);
+      config.line = dump->second + 1;
+      found = true;
+    }
+  }
+  if (!found && unclosed) {
+    return BadFormatError(
+               fmt::format("{} line {}: Unclosed dictionary: the configuration that begins here "
+                           "does not end",
+                           file_name, *unclosed))
+        .WithHint("is the log complete?");
+  }
+  if (!found) {
+    return BadFormatError(fmt::format("{}: no printed configuration found", file_name))
+        .WithHint(
+            "looked for {'actor_rollout_ref': ...} (verl), Namespace(...) and an argument "
+            "dump between \"---- arguments ----\" lines");
+  }
+  if (unclosed && config.line < *unclosed) {
+    config.warnings.push_back(
+        fmt::format("{}: the configuration of line {} is not complete; the one of line {} is used",
+                    file_name, *unclosed, config.line));
+  }
+  return config;
+}
+
+}  // namespace msprobe::analysis::config_check
