@@ -154,7 +154,7 @@ LiteralLines::Fed LiteralLines::Feed(std::string_view line) {
     if (!Step(line, &at)) {
       done_ = false;
       Restore(behind_comma ? *behind_comma : before);
-      return behind_comma ? Fed::kTaken : Fed::kIgnored;
+      return behind_comma ? Fed::kCut : Fed::kIgnored;
     }
     if (comma) {
       behind_comma = Save();

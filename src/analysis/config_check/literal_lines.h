@@ -18,7 +18,8 @@ namespace msprobe::analysis::config_check::internal {
 class LiteralLines {
  public:
   enum class Fed : uint8_t {
-    kTaken,    // all of it, or all up to a comma behind which something else begins
+    kTaken,
+    kCut,      // up to a comma behind which something else begins
     kIgnored,  // does not continue the literal: as if the line were not there
     kDone,     // the literal is complete
   };

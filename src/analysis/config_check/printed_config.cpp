@@ -85,10 +85,17 @@ struct Start {
 
 // Every part of a line that the prefix begins: several may have been written into one.
 LiteralLines::Fed FeedParts(LiteralLines& literal, std::string_view rest, std::string_view prefix) {
+  if (prefix.size() < 3 || rest.find(prefix) == std::string_view::npos) {
+    return literal.Feed(rest);
+  }
+  // The prefix may also be part of a text.
+  const LiteralLines before = literal;
   LiteralLines::Fed fed = literal.Feed(rest);
-  if (fed != LiteralLines::Fed::kIgnored || prefix.size() < 3) {
+  if (fed == LiteralLines::Fed::kTaken || fed == LiteralLines::Fed::kDone) {
     return fed;
   }
+  literal = before;
+  fed = LiteralLines::Fed::kIgnored;
   while (true) {
     const size_t next = rest.find(prefix);
     if (const LiteralLines::Fed part = literal.Feed(rest.substr(0, next));

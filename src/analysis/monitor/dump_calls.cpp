@@ -63,6 +63,22 @@ DumpCalls DumpCalls::Read(const std::filesystem::path& construct_file) {
       entries.push_back(tree[child].key);
     }
   });
+  // Modules without a parent, by how often they were called. One that activation checkpointing runs
+  // again has more calls than there are micro steps, so the fewest count.
+  std::unordered_map<std::string_view, int64_t> models;
+  for (const std::string_view entry : entries) {
+    const dump::EntryName parts = dump::ParseEntryName(entry);
+    if (parts.is_module && parts.call && *parts.call >= 0 && *parts.call < kMostMicroSteps &&
+        parts.direction == dump::Direction::kForward && parents[entry].empty()) {
+      int64_t& count = models[NameOfCalls(entry, parts)];
+      count = std::max(count, *parts.call + 1);
+    }
+  }
+  const auto fewest =
+      std::min_element(models.begin(), models.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  calls.micro_step_count_ = fewest == models.end() ? 1 : fewest->second;
+  int64_t latest = 0;  // also of what stands alone: entries come in the order of the calls
   for (const std::string_view entry : entries) {
     // Up to the root; a broken file may go round in a circle.
     std::string_view root = entry;
@@ -74,10 +90,12 @@ DumpCalls DumpCalls::Read(const std::filesystem::path& construct_file) {
       root = parent->second;
     }
     const dump::EntryName parts = dump::ParseEntryName(root);
-    if (parts.is_module && parts.call && *parts.call >= 0 && *parts.call < kMostMicroSteps) {
-      calls.micro_steps_.emplace(entry, *parts.call);
-      calls.micro_step_count_ = std::max(calls.micro_step_count_, *parts.call + 1);
+    const auto model = models.find(NameOfCalls(root, parts));
+    if (parts.call && model != models.end() && model->second == calls.micro_step_count_ &&
+        *parts.call >= 0 && *parts.call < model->second) {
+      latest = *parts.call;
     }
+    calls.micro_steps_.emplace(entry, latest);
   }
   for (const auto& [entry, micro_step] : calls.micro_steps_) {
     const dump::EntryName parts = dump::ParseEntryName(entry);

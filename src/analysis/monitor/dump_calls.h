@@ -18,8 +18,8 @@ namespace msprobe::monitor {
 // and of "Module.fc.Linear.parameters_grad".
 std::string_view NameOfCalls(std::string_view entry, const dump::EntryName& parts);
 
-// The micro steps that construct.json tells: each call of a module without a parent is one. Empty,
-// and everything in micro step 0, where there is no such file.
+// The micro steps that construct.json tells: each call of the model, a module that has no parent,
+// is one. Everything is in micro step 0 where there is no such file.
 class DumpCalls {
  public:
   static DumpCalls Read(const std::filesystem::path& construct_file);

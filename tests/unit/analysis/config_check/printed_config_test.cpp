@@ -46,7 +46,7 @@ TEST(LiteralLines, JoinsAdjacentTextsAndDecodesEscapes) {
 
 TEST(LiteralLines, KeepsWhatIsNoLiteralAsText) {
   EXPECT_EQ(Literal("{'a': torch.bfloat16, 'b': PosixPath('/x,y'), 'c': <Mode.A: 1>}"),
-            R"({"a": "torch.bfloat16", "b": "PosixPath('/x,y')", "c": "<Mode.A: 1>"})");
+            R"j({"a": "torch.bfloat16", "b": "PosixPath('/x,y')", "c": "<Mode.A: 1>"})j");
   EXPECT_EQ(Literal("Namespace(lr=1e-06, name='x', inner=Namespace(k=[1]))"),
             R"({"lr": 1e-06, "name": "x", "inner": {"k": [1]}})");
 }
