@@ -32,7 +32,9 @@ of the dtype; --rtol and --atol raise that floor.
 --fail-on LEVEL gives exit code 1 when such rows exist:
   error      a red row, or one whose verdict is No, Different or Unmatched
   warning    also a yellow row, a verdict Warning, or a rank without a partner
-  different  any row that differs by more than the noise of its dtype, or has no partner)";
+  different  the runs diverge somewhere, or rows have no partner; checksums: any bit that differs
+  drift      also where rounding alone piled up beyond the noise of the dtype
+Every level fails where nothing, or less than half of a side, could be compared.)";
 
 }  // namespace
 
@@ -92,9 +94,10 @@ void CompareCommand::Configure(CLI::App& app) {
       ->type_name("A")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--fail-on", fail_on_,
-                 "Exit with 1 when such rows exist: error, warning or different")
+                 "Exit with 1 when such rows exist: error, warning, different or drift")
       ->type_name("LEVEL")
-      ->check(CLI::IsMember({"error", "warning", "different"}));
+      ->check(CLI::IsMember(
+          std::vector<std::string>(analysis::kGateNames.begin(), analysis::kGateNames.end())));
   app.add_option("--junit", options_.junit_file, "Also write a JUnit report for CI systems")
       ->type_name("FILE");
   app.add_flag("--allow-truncated", options_.allow_truncated,
@@ -192,12 +195,13 @@ Result<ExitCode> CompareCommand::Run(const Context& context) {
     base::LogWarning(warning);
   }
   const analysis::RunSummary& summary = run.summary;
-  const bool findings = (fail_on_ == "error" && HasErrors(summary)) ||
-                        (fail_on_ == "warning" && (HasErrors(summary) || HasWarnings(summary))) ||
-                        (fail_on_ == "different" && HasDifferences(summary));
   // Some ranks of one side were not compared at all.
   const bool incomplete =
       options_.line26 && !(summary.npu_only.empty() && summary.bench_only.empty());
+  const auto gate = std::find(analysis::kGateNames.begin(), analysis::kGateNames.end(), fail_on_);
+  const bool findings =
+      gate != analysis::kGateNames.end() &&
+      GateFails(summary, static_cast<analysis::Gate>(gate - analysis::kGateNames.begin()));
   const ExitCode code = summary.failed_pairs > 0 || incomplete ? ExitCode::kFailed
                         : findings                             ? ExitCode::kFindings
                                                                : ExitCode::kDone;

@@ -44,11 +44,11 @@ class Diagnosis(unittest.TestCase):
     def test_the_planted_fault_is_named(self):
         judged = [line for line in self.lines if line.get("judged")]
         wrong = [line for line in judged if line["judged"] != "right"]
-        self.assertLessEqual(len(wrong), 0.5 * len(judged), self.told(wrong))
+        self.assertLessEqual(len(wrong), 2, self.told(wrong))
 
     def test_benign_pairs_have_no_origin(self):
         wrong = [line for line in self.lines if "benign" in line and line["benign"]["false_origin"]]
-        self.assertLessEqual(len(wrong), 20, self.told(wrong))
+        self.assertLessEqual(len(wrong), 1, self.told(wrong))
 
 
 class Scoring(unittest.TestCase):

@@ -70,14 +70,28 @@ std::optional<size_t> FirstFailingRow(const CompareResult& result) {
   return std::nullopt;
 }
 
-std::string AdvisorText(const Side& npu, const CompareResult& result) {
+std::string AdvisorText(const Side& npu, const CompareResult& result,
+                        const DivergenceReport& divergence) {
   const std::optional<size_t> row = FirstFailingRow(result);
-  if (!row) {
-    return "Line: NA\nSuspect Nodes: NA\nExpert Advice: Every compared row meets its threshold.\n";
+  const std::optional<DivergencePoint>& origin = divergence.first_origin;
+  std::string start;
+  if (origin) {
+    start = fmt::format("The runs diverge first at {} ({}): {}.", origin->row_name,
+                        OriginKindName(origin->kind), origin->reason);
   }
-  const SideRow& suspect = npu.rows[result.rows[*row].pair.npu];
-  return fmt::format("Line: {}\nSuspect Nodes: {}\nExpert Advice: {}\n", *row, suspect.name,
-                     AdviceFor(npu, suspect));
+  if (row) {
+    const SideRow& suspect = npu.rows[result.rows[*row].pair.npu];
+    return fmt::format("Line: {}\nSuspect Nodes: {}\nExpert Advice: {}{}{}\n", *row, suspect.name,
+                       AdviceFor(npu, suspect), start.empty() ? "" : " ", start);
+  }
+  if (origin) {
+    return fmt::format(
+        "Line: {}\nSuspect Nodes: {}\nExpert Advice: Every compared row meets its threshold, yet "
+        "the runs "
+        "are not the same. {}\n",
+        origin->row, origin->row_name, start);
+  }
+  return "Line: NA\nSuspect Nodes: NA\nExpert Advice: Every compared row meets its threshold.\n";
 }
 
 }  // namespace msprobe::analysis

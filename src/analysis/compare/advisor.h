@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "src/analysis/compare/divergence.h"
 #include "src/analysis/compare/result.h"
 #include "src/analysis/compare/side.h"
 
@@ -13,7 +14,10 @@ namespace msprobe::analysis {
 // The first row in table order whose verdict is a failure of its mode.
 std::optional<size_t> FirstFailingRow(const CompareResult& result);
 
-// Three lines: "Line: <row or NA>", "Suspect Nodes: <name or NA>", "Expert Advice: ...".
-std::string AdvisorText(const Side& npu, const CompareResult& result);
+// Three lines: "Line: <row or NA>", "Suspect Nodes: <name or NA>", "Expert Advice: ...". The row is
+// the first that fails its threshold, as the Python tool has it; where none does, the first
+// divergence. The advice names the latter always.
+std::string AdvisorText(const Side& npu, const CompareResult& result,
+                        const DivergenceReport& divergence);
 
 }  // namespace msprobe::analysis

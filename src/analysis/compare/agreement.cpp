@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "msprobe/dtype.h"
 
-#include "src/analysis/compare/call_traits.h"
+#include "src/analysis/compare/distance.h"
 #include "src/tensor/float_bits.h"
 
 namespace msprobe::analysis {
@@ -22,16 +23,13 @@ constexpr double kWideUnits = 16;
 constexpr double kNarrowUnits = 2;
 // Sides that round to different dtypes drift apart by one rounding per call.
 constexpr double kMixedUnits = 4;
-constexpr double kNarrowFrom = 0x1p-16;  // epsilons above this belong to 8- and 16-bit formats
+constexpr double kHalfSmallest = 0x1p-24;  // the spacing of float16 below 2^-14
+constexpr double kNarrowFrom = 0x1p-16;    // epsilons above this belong to 8- and 16-bit formats
 // ||rounded - exact|| / ||exact|| of one rounding to nearest: at most epsilon / 2 / sqrt(3) over
 // many elements with the least favourable mantissas, with a little room for short tensors.
 constexpr double kOneRounding = 0.3;
 // Room for the float32 division behind the largest relative error.
 constexpr double kHalfUnitRoom = 1.0001;
-// A stored 16-bit tensor of which more than about one element in a hundred has moved by a unit is
-// another tensor.
-constexpr double kStoredShare = 1.0 / 16;
-constexpr double kHalfSmallest = 0x1p-24;  // the spacing of float16 below 2^-14
 
 double EpsilonOf(DType dtype) {
   switch (dtype) {
@@ -77,6 +75,33 @@ bool ExtremesAgree(const SideRow& npu, const SideRow& bench, double epsilon) {
     const double n = RoundTo(epsilon, npu.stats[stat].number);
     const double b = RoundTo(epsilon, bench.stats[stat].number);
     if (n != b && !(std::isnan(n) && std::isnan(b))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Mean and Norm of a tensor and of its copy rounded to `epsilon`. Roundings of single elements are
+// at most epsilon / 2 each and point in random directions, so that they add up with the root of
+// their number.
+bool SumsOfRoundedAgree(const SideRow& npu, const SideRow& bench, double epsilon) {
+  const double elements = ElementCount(npu.shape);
+  const double rounding = epsilon * 0.5 * std::min(1.0, 4 / std::sqrt(elements)) +
+                          epsilon * epsilon + kWideUnits * kEpsilon32;
+  const StatValue& norm = bench.stats[kNorm];
+  const double rms = norm.is_numeric() ? std::abs(norm.number) / std::sqrt(elements) : 0;
+  for (const auto& [stat, scale] :
+       {std::pair{kMean, rms}, std::pair{kNorm, rms * std::sqrt(elements)}}) {
+    if (!npu.stats[stat].is_numeric() || !bench.stats[stat].is_numeric()) {
+      continue;
+    }
+    const double difference = std::abs(npu.stats[stat].number - bench.stats[stat].number);
+    // Frameworks give the statistics in the tensor's own dtype.
+    const double number =
+        std::max(std::abs(npu.stats[stat].number), std::abs(bench.stats[stat].number));
+    const bool is_rounded = RoundTo(epsilon, npu.stats[stat].number) == npu.stats[stat].number ||
+                            RoundTo(epsilon, bench.stats[stat].number) == bench.stats[stat].number;
+    if (difference > rounding * scale + (is_rounded ? epsilon * number : 0.0) + kHalfSmallest) {
       return false;
     }
   }
@@ -130,24 +155,16 @@ bool Agreement::StoredAgrees(const SideRow& npu, const SideRow& bench, const Dis
   const double n = Epsilon(npu);
   const double b = Epsilon(bench);
   const double coarser = std::max(n, b);
-  if (n == b && mode_ == CompareMode::kMd5) {
-    return false;  // nothing rounds a stored value: other bits are another weight
-  }
-  if (coarser <= kNarrowFrom) {
-    return distance.relative <= Noise(npu, bench);
-  }
   if (n == b) {
-    if (!ExtremesAgree(npu, bench, 0)) {
-      return false;
-    }
-    return distance.relative <=
-           (mode_ == CompareMode::kRealData ? coarser * kStoredShare : coarser);
+    // Nothing rounds a stored value: other bits are another weight.
+    return mode_ == CompareMode::kStatistics && !sums_are_exact_ && ExtremesAgree(npu, bench, 0) &&
+           distance.relative <= kWideUnits * kEpsilon32;
   }
   if (std::min(n, b) <= kNarrowFrom && !ExtremesAgree(npu, bench, coarser)) {
     return false;
   }
   if (mode_ != CompareMode::kRealData) {
-    return distance.relative <= Noise(npu, bench);
+    return SumsOfRoundedAgree(npu, bench, coarser);
   }
   // No element moves by more than half a unit; float16 is left out, where small elements are
   // subnormal.
@@ -155,7 +172,8 @@ bool Agreement::StoredAgrees(const SideRow& npu, const SideRow& bench, const Dis
       largest_relative > coarser / 2 * kHalfUnitRoom) {
     return false;
   }
-  return distance.relative <= coarser * kOneRounding || distance.absolute <= kHalfSmallest;
+  const double share = std::min(0.5, kOneRounding + 0.5 / std::sqrt(ElementCount(npu.shape)));
+  return distance.relative <= coarser * share || distance.absolute <= kHalfSmallest;
 }
 
 bool Agreement::Agrees(const SideRow& npu, const SideRow& bench, const Distance& distance,
@@ -195,85 +213,11 @@ bool Agreement::Agrees(const SideRow& npu, const SideRow& bench, const Distance&
   return distance.relative <= Noise(npu, bench);
 }
 
-namespace {
-
-CompareMode ModeOf(const Side& npu) {
-  if (npu.header.task == "tensor") {
-    return CompareMode::kRealData;
-  }
-  return npu.has_md5 ? CompareMode::kMd5 : CompareMode::kStatistics;
-}
-
-// How a row came to be, by its section and, for functional calls, by its place among the arguments.
-// Remembers the last entry's name, because rows of one entry follow each other.
-class ProvenanceOf {
- public:
-  explicit ProvenanceOf(const Side& side) : side_(side) {}
-
-  Provenance operator()(const SideRow& row) {
-    if (row.state == dump::RowState::kParameters) {
-      return Provenance::kStored;
-    }
-    if (!row.is_tensor ||
-        (row.state != dump::RowState::kInput && row.state != dump::RowState::kKwargs)) {
-      return Provenance::kComputed;
-    }
-    const std::string_view entry_name = side_.entries[row.entry].name;
-    if (!parsed_ || row.entry != entry_) {
-      entry_ = row.entry;
-      parsed_ = dump::ParseEntryName(entry_name);
-    }
-    return IsLayerStateArgument(*parsed_, ArgumentOf(entry_name, row.name)) ? Provenance::kStored
-                                                                            : Provenance::kComputed;
-  }
-
- private:
-  const Side& side_;
-  uint32_t entry_ = 0;
-  std::optional<dump::EntryName> parsed_;
-};
-
-bool RowAgreesUnder(Agreement& agreement, ProvenanceOf& provenance, CompareMode mode,
-                    const Side& npu, const Side& bench, const RowResult& row) {
-  if (row.pair.bench == kNoRow) {
-    return false;
-  }
-  if (row.distance.identical) {
-    return true;
-  }
-  const SideRow& npu_row = npu.rows[row.pair.npu];
-  const SideRow& bench_row = bench.rows[row.pair.bench];
-  if (!row.distance.comparable) {
-    // Nulls, texts and rows without numbers: their checksum is that of their text.
-    return npu_row.md5 == bench_row.md5;
-  }
-  return agreement.Agrees(npu_row, bench_row, row.distance, provenance(npu_row),
-                          LargestRelativeOf(row, mode));
-}
-
-}  // namespace
-
 double LargestRelativeOf(const RowResult& row, CompareMode mode) {
   const Metric& metric = row.metrics[kMaxRelativeErr];
   return mode == CompareMode::kRealData && metric.kind == MetricKind::kNumber ? metric.number : 0;
 }
 
-bool RowAgrees(const CompareOptions& options, const Side& npu, const Side& bench,
-               const RowResult& row) {
-  Agreement agreement(options, ModeOf(npu));
-  ProvenanceOf provenance(npu);
-  return RowAgreesUnder(agreement, provenance, ModeOf(npu), npu, bench, row);
-}
-
-std::vector<bool> AgreeingRows(const CompareOptions& options, const Side& npu, const Side& bench,
-                               const CompareResult& result) {
-  Agreement agreement(options, result.mode);
-  ProvenanceOf provenance(npu);
-  std::vector<bool> agrees(result.rows.size());
-  for (size_t i = 0; i < result.rows.size(); ++i) {
-    agrees[i] = RowAgreesUnder(agreement, provenance, result.mode, npu, bench, result.rows[i]);
-  }
-  return agrees;
-}
+bool SameExtremes(const SideRow& npu, const SideRow& bench) { return ExtremesAgree(npu, bench, 0); }
 
 }  // namespace msprobe::analysis

@@ -13,8 +13,8 @@ namespace msprobe::analysis {
 // The two ways a value comes to be.
 enum class Provenance : uint8_t {
   kComputed,  // by calls that round: a few units in the last place are noise
-  kStored,    // a weight or running statistic: loaded, not computed, so at most rounded once to the
-              // coarser dtype
+  kStored,    // a weight or running statistic: loaded, not computed, so exactly equal, or rounded
+              // once to the coarser dtype
 };
 
 // The noise rules of the dtypes of one comparison. Not thread-safe: one per thread.
@@ -38,14 +38,21 @@ class Agreement {
   // True for floating and complex tensors: the values that carry rounding noise.
   bool IsFloating(const SideRow& row) { return Epsilon(row) > 0; }
 
- private:
   // The distance from 1 to the next number of the row's dtype; 0 for exact types and non-tensors.
   double Epsilon(const SideRow& row);
+
+  // Whether Mean and Norm of equal tensors are equal, too: both dumps sum in the same way. Where
+  // they do not (another device made the statistics), sums of a stored value may differ by
+  // rounding. True until told otherwise.
+  void SetSumsAreExact(bool exact) { sums_are_exact_ = exact; }
+
+ private:
   bool StoredAgrees(const SideRow& npu, const SideRow& bench, const Distance& distance,
                     double largest_relative);
 
   const CompareOptions& options_;
   const CompareMode mode_;
+  bool sums_are_exact_ = true;
   struct KnownDType {
     std::string_view text;
     double epsilon;
@@ -56,13 +63,8 @@ class Agreement {
 // The largest relative error of any element, which real data metrics hold; 0 where there is none.
 double LargestRelativeOf(const RowResult& row, CompareMode mode);
 
-// True when a row's two sides are equal up to the noise of its dtype (or the tolerances given). A
-// weight must be equal up to one rounding.
-bool RowAgrees(const CompareOptions& options, const Side& npu, const Side& bench,
-               const RowResult& row);
-
-// RowAgrees of every row of a result, in one pass: cheaper than row by row.
-std::vector<bool> AgreeingRows(const CompareOptions& options, const Side& npu, const Side& bench,
-                               const CompareResult& result);
+// True when Max and Min of both rows are equal: of two stored tensors whose Mean or Norm differ in
+// the last digits only, the sums differ and not the tensors.
+bool SameExtremes(const SideRow& npu, const SideRow& bench);
 
 }  // namespace msprobe::analysis

@@ -52,6 +52,8 @@ constexpr std::array<std::string_view, 26> kRandomNames = {
     "random_",        "bernoulli",       "bernoulli_",     "multinomial", "exponential_",
     "gumbel_softmax",
 };
+constexpr std::array<std::string_view, 9> kCastNames = {
+    "to", "type", "type_as", "float", "half", "bfloat16", "double", "astype", "cast"};
 constexpr std::array<std::string_view, 6> kUninitialisedNames = {
     "empty", "empty_like", "empty_strided", "empty_with_format", "new_empty", "new_empty_strided",
 };
@@ -106,6 +108,17 @@ bool IsLayerStateArgument(const dump::EntryName& call, std::string_view argument
     return ((found->positions >> static_cast<uint32_t>(position[0] - '0')) & 1U) != 0;
   }
   return Contains(kStateKeywords, position);
+}
+
+bool IsRunningStatistic(const dump::EntryName& call, std::string_view argument) {
+  const std::string_view position = BelowSection(argument);
+  return position == "running_mean" || position == "running_var" ||
+         ((call.subject == "batch_norm" || call.subject == "instance_norm") &&
+          (position == "1" || position == "2"));
+}
+
+bool IsCast(const dump::EntryName& call) {
+  return !call.is_module && Contains(kCastNames, call.subject);
 }
 
 bool IsRandomCall(const dump::EntryName& call) {

@@ -17,6 +17,13 @@ std::string_view ArgumentOf(std::string_view entry_name, std::string_view row_na
 // 2).
 bool IsLayerStateArgument(const dump::EntryName& call, std::string_view argument);
 
+// Of these arguments, the running mean and variance, which each forward call in training mode
+// updates.
+bool IsRunningStatistic(const dump::EntryName& call, std::string_view argument);
+
+// Changes the dtype of a tensor, or may.
+bool IsCast(const dump::EntryName& call);
+
 // Draws from a random generator: equal inputs give different outputs when the generators' states
 // differ.
 bool IsRandomCall(const dump::EntryName& call);

@@ -231,7 +231,7 @@ Result<CompareMode> DetectMode(const Side& npu, const Side& bench) {
 }
 
 Result<ComparedPair> ComparePair(const CompareOptions& options, const PairInput& input,
-                                 base::ThreadPool& pool) {
+                                 base::ThreadPool& pool, const StepRecord* previous) {
   ComparedPair pair;
   const Clock::time_point load_start = Clock::now();
   MSP_RETURN_IF_ERROR(LoadSides(options, input, pool, pair));
@@ -268,10 +268,11 @@ Result<ComparedPair> ComparePair(const CompareOptions& options, const PairInput&
   } else {
     HighlightRows(pair.npu, pair.bench, pair.result);
   }
-  pair.agrees = AgreeingRows(options, pair.npu, pair.bench, pair.result);
-  pair.divergence = FindDivergence(options, pair.npu, pair.bench, pair.result,
-                                   pair.stack ? &*pair.stack : nullptr,
-                                   pair.construct ? &*pair.construct : nullptr);
+  DivergenceOutput divergence = FindDivergence(
+      {options, pair.npu, pair.bench, pair.result, pair.stack ? &*pair.stack : nullptr,
+       pair.construct ? &*pair.construct : nullptr, input.step, previous});
+  pair.divergence = std::move(divergence.report);
+  pair.record = std::move(divergence.record);
   pair.timings.compare_seconds = SecondsSince(compare_start);
   for (const std::vector<std::string>* more :
        {&pair.npu.warnings, &pair.bench.warnings, &pair.mapping.warnings}) {

@@ -35,11 +35,11 @@ struct ComparedPair {
   Side bench;
   RowMapping mapping;
   CompareResult result;
-  std::vector<bool> agrees;              // per result row: equal up to the noise of its dtype
   std::optional<dump::StackFile> stack;  // of the NPU side
   bool show_stack_column = false;
   std::optional<dump::ConstructFile> construct;  // of the NPU side
   DivergenceReport divergence;
+  StepRecord record;  // what this step leaves to the next one
   std::vector<std::string> warnings;
   PairTimings timings;
 };
@@ -47,7 +47,8 @@ struct ComparedPair {
 // The mode follows from both sides' task; kMismatch when they cannot be compared.
 Result<CompareMode> DetectMode(const Side& npu, const Side& bench);
 
+// `previous`: of the step before this one, same rank; null when it was not compared.
 Result<ComparedPair> ComparePair(const CompareOptions& options, const PairInput& input,
-                                 base::ThreadPool& pool);
+                                 base::ThreadPool& pool, const StepRecord* previous = nullptr);
 
 }  // namespace msprobe::analysis

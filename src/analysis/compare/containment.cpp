@@ -39,12 +39,71 @@ void Containment::MarkDiverging(uint32_t entry) {
   }
 }
 
+void Containment::NoteError(uint32_t entry, double error) {
+  if (construct_ != nullptr) {
+    // An error no larger than one noted before is known to all parents: also where the file runs in
+    // circles.
+    for (std::string_view parent = construct_->ParentOf(side_.entries[entry].name); !parent.empty();
+         parent = construct_->ParentOf(parent)) {
+      double& largest = name_errors_[parent];
+      if (error <= largest) {
+        return;
+      }
+      largest = error;
+    }
+    return;
+  }
+  const dump::EntryName& name = plan_.names[entry];
+  if (!name.is_module) {
+    return;
+  }
+  std::string_view path = name.subject;
+  for (size_t dot = path.rfind('.'); dot != std::string_view::npos; dot = path.rfind('.')) {
+    path = path.substr(0, dot);
+    double& largest = path_errors_[PathPrint(path, name.direction)];
+    if (error <= largest) {
+      return;
+    }
+    largest = error;
+  }
+}
+
+double Containment::InnerError(uint32_t entry) const {
+  if (construct_ != nullptr) {
+    const auto found = name_errors_.find(side_.entries[entry].name);
+    return found == name_errors_.end() ? 0 : found->second;
+  }
+  const dump::EntryName& name = plan_.names[entry];
+  const auto found = name.is_module ? path_errors_.find(PathPrint(name.subject, name.direction))
+                                    : path_errors_.end();
+  return found == path_errors_.end() ? 0 : found->second;
+}
+
 bool Containment::ContainsDiverging(uint32_t entry) const {
   if (construct_ != nullptr) {
     return names_.contains(side_.entries[entry].name);
   }
   const dump::EntryName& name = plan_.names[entry];
   return name.is_module && paths_.contains(PathPrint(name.subject, name.direction));
+}
+
+bool Containment::IsInside(uint32_t entry, uint32_t module) const {
+  const std::string_view wanted = side_.entries[module].name;
+  if (construct_ != nullptr) {
+    constexpr int kDeepest = 256;  // a damaged file may run in circles
+    int depth = 0;
+    for (std::string_view parent = construct_->ParentOf(side_.entries[entry].name);
+         !parent.empty() && depth < kDeepest; parent = construct_->ParentOf(parent), ++depth) {
+      if (parent == wanted) {
+        return true;
+      }
+    }
+    return false;
+  }
+  const std::string_view path = plan_.names[module].subject;
+  const dump::EntryName& inner = plan_.names[entry];
+  return inner.is_module && inner.subject.size() > path.size() && inner.subject.starts_with(path) &&
+         inner.subject[path.size()] == '.';
 }
 
 std::string_view Containment::ParentOf(uint32_t entry) const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "src/analysis/compare/execution_order.h"
@@ -23,6 +24,13 @@ class Containment {
   void MarkDiverging(uint32_t entry);
   bool ContainsDiverging(uint32_t entry) const;
 
+  // The largest error of the calls inside a module, as far as they were noted.
+  void NoteError(uint32_t entry, double error);
+  double InnerError(uint32_t entry) const;
+
+  // True when a call was made inside a module, by construct.json or module paths.
+  bool IsInside(uint32_t entry, uint32_t module) const;
+
   // The parent's name by construct.json; empty if unknown.
   std::string_view ParentOf(uint32_t entry) const;
   // "blocks.0.mlp.fc1 (Linear)": the module itself, or the one around a call; empty if unknown.
@@ -36,6 +44,8 @@ class Containment {
   const dump::ConstructFile* construct_;
   std::unordered_set<std::string_view> names_;
   std::unordered_set<uint64_t> paths_;
+  std::unordered_map<std::string_view, double> name_errors_;
+  std::unordered_map<uint64_t, double> path_errors_;
 };
 
 }  // namespace msprobe::analysis

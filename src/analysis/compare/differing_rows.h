@@ -6,6 +6,7 @@
 
 #include "src/analysis/compare/result.h"
 #include "src/analysis/compare/side.h"
+#include "src/analysis/compare/step_record.h"
 
 namespace msprobe::analysis {
 
@@ -24,7 +25,10 @@ struct RowView {
   Distance distance;
   RowPrints prints;  // of rows that are not identical
   bool agrees = true;
-  bool stored = false;  // a weight or running statistic
+  bool forgiven = false;  // agrees although its relative error is large: a gradient that cancels
+  bool stored = false;    // a weight or running statistic
+  UpdateJudgement update = UpdateJudgement::kUnknown;  // stored: by what the step before left
+  double hidden = 0;  // how far single elements may be apart although the statistics hardly are
 };
 
 // Both sides' values take part: that two different tensors differ in the same way by chance is out

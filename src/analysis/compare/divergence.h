@@ -12,6 +12,7 @@
 #include "src/analysis/compare/options.h"
 #include "src/analysis/compare/result.h"
 #include "src/analysis/compare/side.h"
+#include "src/analysis/compare/step_record.h"
 #include "src/dump/stack_file.h"
 
 namespace msprobe::analysis {
@@ -20,22 +21,33 @@ enum class OriginKind : uint8_t {
   kParameter,    // a weight, bias or running statistic that was not the same before the call
   kInput,        // data or random state that enters from outside: an input that no earlier recorded
                  // output explains, a random call, data from another rank
-  kComputation,  // inputs and parameters agree, outputs do not
+  kComputation,  // outputs are further apart than inputs, parameters and rounding explain
+  kOptimizer,    // a parameter whose value and gradient agreed in the step before
+  kDType,        // one side computes this call in another dtype than the other
+  kUnmatchedCall,  // only one side made the call
 };
-inline constexpr size_t kOriginKindCount = 3;
-std::string_view OriginKindName(OriginKind kind);  // "parameter", "input", "computation"
+inline constexpr size_t kOriginKindCount = 6;
+// "parameter", "input", "computation", "optimizer", "dtype", "unmatched call".
+std::string_view OriginKindName(OriginKind kind);
+
+// How sure an origin is: by how far it is beyond what inputs and rounding explain.
+enum class Confidence : uint8_t { kLow, kMedium, kHigh, kCertain };
+std::string_view ConfidenceName(Confidence confidence);  // "low", "medium", "high", "certain"
 
 // Texts are copies: a point outlives the sides it was found in.
 struct DivergencePoint {
   OriginKind kind = OriginKind::kComputation;
-  uint32_t entry = 0;        // index into npu.entries
-  uint32_t row = 0;          // index into CompareResult::rows: the first row that differs
-  double input_error = 0;    // largest Distance::relative over inputs and parameters (backward: the
-                             // forward call's too)
-  double output_error = 0;   // over outputs
-  double amplification = 0;  // output_error over max(input_error, noise of the dtype)
-  std::string entry_name;    // "Functional.linear.2.forward"
-  std::string row_name;      // "Functional.linear.2.forward.input.1"
+  uint32_t entry = 0;       // index into npu.entries
+  uint32_t row = 0;         // index into CompareResult::rows: the first row that differs
+  double input_error = 0;   // largest Distance::relative over inputs and parameters (backward: the
+                            // forward call's too)
+  double output_error = 0;  // over outputs
+  double explained_error = 0;  // computation: the output_error that inputs and rounding explain
+  double amplification = 0;    // output_error over max(input_error, noise of the dtype)
+  Confidence confidence = Confidence::kMedium;
+  std::string reason;      // the rule that made this call an origin, with its figures
+  std::string entry_name;  // "Functional.linear.2.forward"
+  std::string row_name;    // "Functional.linear.2.forward.input.1"
   std::string
       layer;  // "blocks.0.mlp.fc1 (Linear)"; empty when neither name nor construct.json tells
   std::string parent_module;  // from construct.json; empty if unknown
@@ -47,10 +59,20 @@ struct DivergencePoint {
   std::vector<std::string> stack;  // frames as recorded; empty if unknown
 };
 
+// What the walk made of a result row.
+enum class RowStanding : uint8_t {
+  kNotCompared,
+  kIdentical,
+  kAgrees,  // apart by noise, or a gradient that is nothing but rounding
+  kDrifts,  // further apart, but no more than errors before it explain
+  kDiffers,
+};
+
 struct DivergenceReport {
+  std::vector<RowStanding> rows;  // by result row
   std::array<std::optional<DivergencePoint>, kOriginKindCount>
       first_of_kind;                            // indexed by OriginKind
-  std::optional<DivergencePoint> first_origin;  // the earliest of the three: what to look at first
+  std::optional<DivergencePoint> first_origin;  // the earliest of them: what to look at first
   // The first call whose outputs left the noise only because errors inside the noise had piled up;
   // not an origin. It matters when there is no origin.
   std::optional<DivergencePoint> first_drift;
@@ -60,13 +82,32 @@ struct DivergenceReport {
   uint64_t identical_entry_count = 0;  // of the compared: every row equal
   uint64_t agreeing_entry_count = 0;   // equal or apart by noise
   uint64_t diverging_entry_count = 0;
+  // Checksums: the first call whose inputs and parameters are bit-equal and whose outputs are not,
+  // when they are apart by no more than noise.
+  std::optional<DivergencePoint> first_unequal_bits;
 };
 
-// stack and construct may be null. Entries are taken in execution order: the NPU dump's order, with
-// each parameters_grad entry, which a dump places beside the module's forward, moved behind the
-// module's backward. Linear in rows.
-DivergenceReport FindDivergence(const CompareOptions& options, const Side& npu, const Side& bench,
-                                const CompareResult& result, const dump::StackFile* stack,
-                                const dump::ConstructFile* construct);
+struct DivergenceInput {
+  const CompareOptions& options;
+  const Side& npu;
+  const Side& bench;
+  const CompareResult& result;
+  const dump::StackFile* stack = nullptr;
+  const dump::ConstructFile* construct = nullptr;
+  std::optional<int64_t> step;
+  const StepRecord* previous =
+      nullptr;  // of the step before this one, same rank; null: not compared
+};
+
+struct DivergenceOutput {
+  DivergenceReport report;
+  StepRecord record;  // for the next step
+};
+
+// Entries are taken in execution order: the NPU dump's order, with each parameters_grad entry,
+// which a dump places beside the module's forward, moved behind the module's backward. Where the
+// sides did not make the same calls, calls are paired by their order instead of their numbers,
+// unless a mapping or fuzzy matching was asked for. Linear in rows.
+DivergenceOutput FindDivergence(const DivergenceInput& input);
 
 }  // namespace msprobe::analysis

@@ -16,6 +16,10 @@ void AppendPoint(std::string& text, std::string_view title, const DivergencePoin
   if (!point.code_line.empty()) {
     text += fmt::format("  code {}\n", point.code_line);
   }
+  if (!point.reason.empty()) {
+    text +=
+        fmt::format("  why {} ({} confidence)\n", point.reason, ConfidenceName(point.confidence));
+  }
   if (!point.note.empty()) {
     text += fmt::format("  note {}\n", point.note);
   }
@@ -24,11 +28,11 @@ void AppendPoint(std::string& text, std::string_view title, const DivergencePoin
 std::string Details(const PairSummary& pair) {
   const RowCounts& counts = pair.counts;
   std::string text = fmt::format(
-      "{} rows: {} identical, {} within noise, {} differ, {} not compared\n"
+      "{} rows: {} identical, {} within noise, {} drift, {} differ, {} not compared\n"
       "unmatched: {} NPU only, {} bench only, {} other shape, {} other dtype\n",
-      counts.rows, counts.identical, counts.agreeing - counts.identical, counts.differing,
-      counts.not_compared, counts.npu_only, counts.bench_only, counts.shape_mismatch,
-      counts.dtype_mismatch);
+      counts.rows, counts.identical, counts.agreeing - counts.identical, counts.drifting,
+      counts.differing, counts.not_compared, counts.npu_only, counts.bench_only,
+      counts.shape_mismatch, counts.dtype_mismatch);
   for (const std::optional<DivergencePoint>& point : pair.divergence.first_of_kind) {
     if (point) {
       AppendPoint(text, fmt::format("first {}", OriginKindName(point->kind)), *point);
@@ -36,6 +40,9 @@ std::string Details(const PairSummary& pair) {
   }
   if (pair.divergence.first_drift) {
     AppendPoint(text, "first drift", *pair.divergence.first_drift);
+  }
+  if (pair.divergence.first_unequal_bits) {
+    AppendPoint(text, "first output that is not bit-equal", *pair.divergence.first_unequal_bits);
   }
   for (const std::filesystem::path& file : pair.files) {
     text += fmt::format("file {}\n", file.string());
@@ -48,9 +55,16 @@ std::string FailureMessage(const PairSummary& pair, PairVerdict verdict) {
     return fmt::format("{} rows differ; first origin: {}", pair.counts.differing,
                        PointTitle(*pair.divergence.first_origin));
   }
-  return verdict == PairVerdict::kDrifts
-             ? fmt::format("{} rows differ; rounding noise piled up", pair.counts.differing)
-             : fmt::format("{} rows differ", pair.counts.differing);
+  switch (verdict) {
+    case PairVerdict::kDrifts:
+      return fmt::format(
+          "{} rows are apart by more than noise; rounding that piled up explains them",
+          pair.counts.drifting);
+    case PairVerdict::kUnequalBits:
+      return fmt::format("{} rows are not bit-equal", pair.counts.agreeing - pair.counts.identical);
+    default:
+      return fmt::format("{} rows differ", pair.counts.differing);
+  }
 }
 
 }  // namespace
@@ -68,7 +82,13 @@ std::string JunitXml(const RunSummary& summary) {
       one.outcome = JunitOutcome::kError;
       one.type = "not compared";
       one.message = pair.error;
-    } else if (verdict == PairVerdict::kDiffers || verdict == PairVerdict::kDrifts) {
+    } else if (verdict == PairVerdict::kNothingCompared) {
+      one.outcome = JunitOutcome::kFailed;
+      one.type = PairVerdictName(verdict);
+      one.message = NothingComparedHint(pair);
+      one.details = Details(pair);
+    } else if (verdict == PairVerdict::kDiffers || verdict == PairVerdict::kDrifts ||
+               verdict == PairVerdict::kUnequalBits) {
       one.outcome = JunitOutcome::kFailed;
       one.type = PairVerdictName(verdict);
       one.message = FailureMessage(pair, verdict);

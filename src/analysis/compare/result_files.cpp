@@ -20,8 +20,9 @@ std::vector<bool> DifferentRows(const ComparedPair& pair) {
     const RowResult& row = pair.result.rows[i];
     const bool passes = row.verdict == Verdict::kYes || row.verdict == Verdict::kPass ||
                         row.verdict == Verdict::kEmpty || row.verdict == Verdict::kNone;
-    keep[i] =
-        !pair.agrees[i] || !passes || row.fill != report::Fill::kNone || row.pair.bench == kNoRow;
+    keep[i] = pair.divergence.rows[i] == RowStanding::kDiffers ||
+              pair.divergence.rows[i] == RowStanding::kDrifts || !passes ||
+              row.fill != report::Fill::kNone || row.pair.bench == kNoRow;
   }
   return keep;
 }
@@ -112,8 +113,8 @@ Result<std::vector<fs::path>> WriteResultFiles(const CompareOptions& options,
     // Debug saves get a file of their own: both are written within the same second.
     const std::string_view kind = plan.is_debug && !plan.rank_suffix.empty() ? "_debug" : "";
     written.push_back(folder / fmt::format("advisor{}{}_{}.txt", kind, plan.rank_suffix, stamp));
-    MSP_RETURN_IF_ERROR(
-        base::WriteFileAtomically(written.back(), AdvisorText(pair.npu, pair.result)));
+    MSP_RETURN_IF_ERROR(base::WriteFileAtomically(
+        written.back(), AdvisorText(pair.npu, pair.result, pair.divergence)));
   }
   return written;
 }

@@ -1,7 +1,9 @@
 #include "src/analysis/compare/run_compare.h"
 
 #include <chrono>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -93,7 +95,14 @@ class Runner {
   }
 
   Status RunPair(const PlannedPair& planned, PairSummary& summary) {
-    MSP_ASSIGN_OR_RETURN(ComparedPair pair, ComparePair(options_, planned.input, pool_));
+    // Steps come in order: the weights of a step are what the step before made of them.
+    const std::pair lane(planned.input.rank.value_or(-1), planned.is_debug);
+    const auto before = records_.find(lane);
+    const bool follows = before != records_.end() && before->second.step && planned.input.step &&
+                         *before->second.step + 1 == *planned.input.step;
+    MSP_ASSIGN_OR_RETURN(ComparedPair pair, ComparePair(options_, planned.input, pool_,
+                                                        follows ? &before->second : nullptr));
+    records_[lane] = std::move(pair.record);
     const Clock::time_point write_start = Clock::now();
     std::vector<fs::path> files;
     if (!options_.line26 || !options_.line26->statistics_only) {
@@ -156,6 +165,8 @@ class Runner {
   base::ThreadPool pool_;
   const std::string stamp_;
   const Clock::time_point start_;
+  std::map<std::pair<int64_t, bool>, StepRecord>
+      records_;  // of the last step, by rank and whether it is a debug.json
   CompareRun run_;
   std::optional<DifferenceRun> difference_run_;
 };

@@ -13,14 +13,16 @@ namespace msprobe::analysis {
 
 std::string_view PairVerdictName(PairVerdict verdict) {
   switch (verdict) {
-    case PairVerdict::kNotCompared:
-      return "not compared";
     case PairVerdict::kIdentical:
       return "identical";
     case PairVerdict::kAgrees:
       return "agree";
+    case PairVerdict::kUnequalBits:
+      return "not bit-equal";
     case PairVerdict::kUnmatched:
       return "unmatched";
+    case PairVerdict::kNothingCompared:
+      return "nothing compared";
     case PairVerdict::kDrifts:
       return "drift";
     case PairVerdict::kDiffers:
@@ -36,29 +38,63 @@ PairVerdict VerdictOf(const PairSummary& pair) {
   if (!pair.error.empty()) {
     return PairVerdict::kFailed;
   }
-  if (pair.divergence.first_origin) {
+  if (pair.divergence.first_origin || counts.differing > 0) {
     return PairVerdict::kDiffers;
   }
-  if (counts.differing > 0) {
-    return pair.divergence.first_drift ? PairVerdict::kDrifts : PairVerdict::kDiffers;
+  if (counts.drifting > 0) {
+    return PairVerdict::kDrifts;
+  }
+  if (counts.agreeing == 0) {
+    return PairVerdict::kNothingCompared;
   }
   if (counts.npu_only + counts.bench_only + counts.shape_mismatch + counts.dtype_mismatch > 0) {
     return PairVerdict::kUnmatched;
   }
-  if (counts.agreeing == 0) {
-    return PairVerdict::kNotCompared;
+  if (counts.identical == counts.agreeing) {
+    return PairVerdict::kIdentical;
   }
-  return counts.identical == counts.agreeing ? PairVerdict::kIdentical : PairVerdict::kAgrees;
+  return pair.mode == CompareMode::kMd5 ? PairVerdict::kUnequalBits : PairVerdict::kAgrees;
 }
 
 PairVerdict VerdictOf(const RunSummary& summary) {
+  if (summary.pairs.empty()) {
+    return PairVerdict::kNothingCompared;
+  }
   PairVerdict worst = summary.npu_only.empty() && summary.bench_only.empty()
-                          ? PairVerdict::kNotCompared
+                          ? PairVerdict::kIdentical
                           : PairVerdict::kUnmatched;
   for (const PairSummary& pair : summary.pairs) {
     worst = std::max(worst, VerdictOf(pair));
   }
   return worst;
+}
+
+std::string NothingComparedHint(const PairSummary& pair) {
+  if (VerdictOf(pair) != PairVerdict::kNothingCompared) {
+    return {};
+  }
+  const RowCounts& counts = pair.counts;
+  if (counts.rows == 0) {
+    return "the dump under test holds no rows; if a --filter was given, nothing matches it";
+  }
+  if (counts.matched > 0) {
+    return "rows have partners, but no values on both sides: were both dumps made with the same "
+           "task, and do their "
+           "tensor files still exist?";
+  }
+  if (counts.shape_mismatch + counts.dtype_mismatch > 0 && counts.npu_only == 0) {
+    return "names match, shapes or dtypes do not: are these dumps of the same model and batch? -dm "
+           "FILE pairs rows "
+           "whatever their shape";
+  }
+  if (pair.npu_framework != pair.bench_framework) {
+    return "the frameworks name their calls differently: -cm (cells and modules, for dumps of "
+           "level L0 or mix), -am "
+           "(functions, level L1) or -lm FILE (layers) translate them";
+  }
+  return "no name stands on both sides: are these dumps of the same model? If modules were "
+         "renamed, -cm FILE; if only "
+         "call numbers differ, -f; for anything else -dm FILE";
 }
 
 std::string PairName(const PairSummary& pair) {
@@ -81,7 +117,8 @@ std::string PointPlace(const DivergencePoint& point) {
   if (point.layer.empty() || point.kind == OriginKind::kInput) {
     return point.entry_name;
   }
-  if (point.kind == OriginKind::kParameter || point.parent_module.empty()) {
+  if (point.kind == OriginKind::kParameter || point.kind == OriginKind::kOptimizer ||
+      point.parent_module.empty()) {
     return point.layer;
   }
   return fmt::format("{} in {}", point.entry_name, point.layer);
@@ -98,6 +135,12 @@ std::string PointTitle(const DivergencePoint& point) {
       const std::string_view argument = ArgumentOf(point.entry_name, point.row_name);
       return fmt::format("{} of {}", argument.empty() ? "a value" : argument, point.entry_name);
     }
+    case OriginKind::kOptimizer:
+      return fmt::format("the optimizer's update of a parameter of {}", PointPlace(point));
+    case OriginKind::kDType:
+      return fmt::format("another dtype in {}", PointPlace(point));
+    case OriginKind::kUnmatchedCall:
+      return fmt::format("the call {}, {}", point.entry_name, point.note);
     case OriginKind::kComputation:
       break;
   }

@@ -10,18 +10,22 @@
 
 namespace msprobe::analysis {
 
+// Best first.
 enum class PairVerdict : uint8_t {
-  kNotCompared,  // tables without values to compare, or no rows
   kIdentical,    // every matched row equal
   kAgrees,       // apart by rounding noise only
+  kUnequalBits,  // checksums: not bit-equal; how far apart they cannot say, the statistics beside
+                 // them say noise
   kUnmatched,    // matched rows agree, but rows stand alone
-  kDrifts,       // rows are further apart than noise, but no call is an origin: noise piled up
-  kDiffers,      // rows are further apart than noise
-  kFailed,       // could not be compared
+  kNothingCompared,  // no row has values on both sides
+  kDrifts,           // rows are further apart than noise, but no call is an origin: noise piled up
+  kDiffers,          // the divergence has an origin
+  kFailed,           // could not be compared
 };
-inline constexpr size_t kPairVerdictCount = 7;
+inline constexpr size_t kPairVerdictCount = 8;
 
-// "not compared", "identical", "agree", "unmatched", "drift", "differ", "failed".
+// "identical", "agree", "not bit-equal", "unmatched", "nothing compared", "drift", "differ",
+// "failed".
 std::string_view PairVerdictName(PairVerdict verdict);
 
 PairVerdict VerdictOf(const PairSummary& pair);
@@ -40,8 +44,13 @@ std::string PointPlace(const DivergencePoint& point);
 // (Attention)".
 std::string PointTitle(const DivergencePoint& point);
 
-// Where to look first: the earliest step, then ranks whose origin is their own rather than another
-// rank's, then most differing rows. Empty when no pair has an origin.
+// Why nothing could be compared and what to try; empty unless VerdictOf(pair) is kNothingCompared.
+std::string NothingComparedHint(const PairSummary& pair);
+
+// Where to look first: the earliest step that is not clean, then ranks whose origin is their own
+// rather than another rank's, then most differing rows. Empty when no pair has an origin. Steps
+// before it that only drift stand on their own: their drift is not told as the origin of a later
+// step.
 std::optional<size_t> LeadingPair(const RunSummary& summary);
 
 // "1.0e-03"; "not finite" for infinities and NaN.

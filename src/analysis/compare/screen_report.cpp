@@ -23,6 +23,16 @@ using report::Screen;
 constexpr size_t kPairLines = 8;  // more pairs are counted, not listed
 constexpr size_t kFileLines = 3;
 
+void PutNothingCompared(Screen& screen, const RunSummary& summary) {
+  screen.Line(Ink::kRed, "NOTHING COMPARED: no row has values on both sides");
+  for (const PairSummary& pair : summary.pairs) {
+    if (const std::string hint = NothingComparedHint(pair); !hint.empty()) {
+      screen.Paragraph(hint);
+      return;
+    }
+  }
+}
+
 // The first line: what a tired reader needs.
 void PutVerdict(Screen& screen, const RunSummary& summary, const std::optional<size_t>& leading) {
   const PairVerdict verdict = VerdictOf(summary);
@@ -42,14 +52,23 @@ void PutVerdict(Screen& screen, const RunSummary& summary, const std::optional<s
       screen.Line(Ink::kYellow,
                   "AGREE IN PART: what could be matched agrees, but not everything has a partner");
       break;
-    case PairVerdict::kNotCompared:
-      screen.Line(Ink::kYellow, "NOTHING JUDGED: no row has values on both sides; see the tables");
+    case PairVerdict::kUnequalBits:
+      screen.Line(
+          Ink::kYellow,
+          fmt::format("NOT BIT-EQUAL: {} of {}, by no more than rounding noise as far as the "
+                      "statistics tell",
+                      FormatCount(summary.totals.agreeing - summary.totals.identical),
+                      Plural(summary.totals.agreeing, "compared row")));
+      break;
+    case PairVerdict::kNothingCompared:
+      PutNothingCompared(screen, summary);
       break;
     case PairVerdict::kDrifts:
       screen.Line(
           Ink::kYellow,
-          fmt::format("DRIFT: {} apart by more than noise, but no single call is the origin",
-                      Plural(summary.totals.differing, "row")));
+          fmt::format("DRIFT: {} apart by more than noise, but rounding that piled up explains "
+                      "it; no single call is the origin",
+                      Plural(summary.totals.drifting, "row")));
       break;
     case PairVerdict::kDiffers:
     case PairVerdict::kFailed:
@@ -85,11 +104,15 @@ void PutPoint(Screen& screen, std::string_view label, const DivergencePoint& poi
   if (!point.note.empty()) {
     screen.Item("", base::Printable(point.note));
   }
+  if (!point.reason.empty()) {
+    screen.Item("", fmt::format("why: {} ({} confidence)", base::Printable(point.reason),
+                                ConfidenceName(point.confidence)));
+  }
 }
 
 void PutOrigins(Screen& screen, const PairSummary& pair, bool name_pair) {
   const DivergenceReport& report = pair.divergence;
-  if (!report.first_origin && !report.first_drift) {
+  if (!report.first_origin && !report.first_drift && !report.first_unequal_bits) {
     return;
   }
   screen.Heading(name_pair ? fmt::format("Where it starts, {}", PairName(pair))
@@ -110,6 +133,9 @@ void PutOrigins(Screen& screen, const PairSummary& pair, bool name_pair) {
   }
   if (report.first_drift) {
     PutPoint(screen, "drift", *report.first_drift, pair.mode);
+  }
+  if (report.first_unequal_bits && !report.first_origin) {
+    PutPoint(screen, "first unequal", *report.first_unequal_bits, pair.mode);
   }
 }
 
@@ -201,10 +227,12 @@ void PutLonely(Screen& screen, std::string_view label, const std::vector<std::st
 void PutCounts(Screen& screen, const RunSummary& summary) {
   const RowCounts& totals = summary.totals;
   screen.Heading("Counts");
-  screen.Item("rows", fmt::format("{}: {} identical, {} within noise, {} differ, {} without values",
-                                  FormatCount(totals.rows), FormatCount(totals.identical),
-                                  FormatCount(totals.agreeing - totals.identical),
-                                  FormatCount(totals.differing), FormatCount(totals.not_compared)));
+  screen.Item(
+      "rows",
+      fmt::format("{}: {} identical, {} within noise, {} drift, {} differ, {} without values",
+                  FormatCount(totals.rows), FormatCount(totals.identical),
+                  FormatCount(totals.agreeing - totals.identical), FormatCount(totals.drifting),
+                  FormatCount(totals.differing), FormatCount(totals.not_compared)));
   if (totals.npu_only + totals.bench_only + totals.shape_mismatch + totals.dtype_mismatch > 0) {
     screen.Item(
         "unmatched",
@@ -223,6 +251,16 @@ void PutCounts(Screen& screen, const RunSummary& summary) {
                 fmt::format("{}: {} agree, {} differ", FormatCount(calls.compared_entry_count),
                             FormatCount(calls.agreeing_entry_count),
                             FormatCount(calls.diverging_entry_count)));
+  }
+  const auto of_verdict = [&](Verdict verdict) {
+    return totals.by_verdict[static_cast<size_t>(verdict)];
+  };
+  if (const uint64_t failing = of_verdict(Verdict::kNo) + of_verdict(Verdict::kWarning) +
+                               of_verdict(Verdict::kDifferent) + of_verdict(Verdict::kUnmatched);
+      VerdictOf(summary) == PairVerdict::kDiffers && failing == 0) {
+    screen.Item(
+        "table",
+        "no verdict of the table fails: its thresholds are coarser than the noise of the dtype");
   }
   if (totals.red + totals.yellow > 0) {
     screen.Item("highlighted", fmt::format("{} red, {} yellow", FormatCount(totals.red),
@@ -253,6 +291,19 @@ std::string_view NextStep(const RunSummary& summary, const std::optional<size_t>
                  : "The calls were fed different values: check the data order, the seeds "
                    "(seed_all) and random calls "
                    "such as dropout. Differences behind this call may all come from it.";
+    case OriginKind::kOptimizer:
+      return "Weights and gradients of the step before agree, the weights after it do not: compare "
+             "the optimizer's "
+             "settings (learning rate, betas, weight decay, its state) and its implementation on "
+             "both sides.";
+    case OriginKind::kDType:
+      return "One side computes this in another precision: check autocast, casts and the layer's "
+             "dtype, and compare "
+             "again once they are the same.";
+    case OriginKind::kUnmatchedCall:
+      return "The two sides do not run the same code from here on: look at this call in the "
+             "script, then compare again "
+             "(-f pairs calls whatever their numbers).";
     case OriginKind::kComputation:
       if (origin.is_saved_value) {
         return "Saved values tell that the runs had parted by then, not where: dump the calls in "

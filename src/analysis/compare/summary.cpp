@@ -1,5 +1,9 @@
 #include "src/analysis/compare/summary.h"
 
+#include <algorithm>
+
+#include "src/analysis/compare/run_verdict.h"
+
 namespace msprobe::analysis {
 namespace {
 
@@ -31,13 +35,23 @@ RowCounts CountRows(const ComparedPair& pair) {
       continue;
     }
     ++counts.matched;
-    if (!row.distance.comparable) {
-      ++counts.not_compared;
-    } else if (pair.agrees[i]) {
-      ++counts.agreeing;
-      counts.identical += row.distance.identical ? 1 : 0;
-    } else {
-      ++counts.differing;
+    switch (pair.divergence.rows[i]) {
+      case RowStanding::kNotCompared:
+        ++counts.not_compared;
+        break;
+      case RowStanding::kIdentical:
+        ++counts.identical;
+        ++counts.agreeing;
+        break;
+      case RowStanding::kAgrees:
+        ++counts.agreeing;
+        break;
+      case RowStanding::kDrifts:
+        ++counts.drifting;
+        break;
+      case RowStanding::kDiffers:
+        ++counts.differing;
+        break;
     }
   }
   return counts;
@@ -58,6 +72,7 @@ void RowCounts::Add(const RowCounts& other) {
   bench_only += other.bench_only;
   identical += other.identical;
   agreeing += other.agreeing;
+  drifting += other.drifting;
   differing += other.differing;
   not_compared += other.not_compared;
   red += other.red;
@@ -99,6 +114,8 @@ void FinishSummary(RunSummary& summary) {
   }
 }
 
+namespace {
+
 bool HasErrors(const RunSummary& summary) {
   return summary.totals.red > 0 || VerdictRows(summary, Verdict::kNo) > 0 ||
          VerdictRows(summary, Verdict::kDifferent) > 0 ||
@@ -110,12 +127,50 @@ bool HasWarnings(const RunSummary& summary) {
          !summary.npu_only.empty() || !summary.bench_only.empty();
 }
 
+// Where a pair drifts, shapes that differ follow from it: how many were chosen depends on values.
+bool HasUnexplainedShapes(const RunSummary& summary) {
+  return std::any_of(summary.pairs.begin(), summary.pairs.end(), [](const PairSummary& pair) {
+    return pair.counts.shape_mismatch > 0 && VerdictOf(pair) != PairVerdict::kDrifts;
+  });
+}
+
 bool HasDifferences(const RunSummary& summary) {
   const RowCounts& totals = summary.totals;
-  return totals.differing + totals.npu_only + totals.bench_only + totals.shape_mismatch +
-                 totals.dtype_mismatch >
-             0 ||
-         !summary.npu_only.empty() || !summary.bench_only.empty();
+  return totals.npu_only + totals.bench_only + totals.dtype_mismatch > 0 ||
+         HasUnexplainedShapes(summary) || !summary.npu_only.empty() ||
+         !summary.bench_only.empty() ||
+         std::any_of(summary.pairs.begin(), summary.pairs.end(), [](const PairSummary& pair) {
+           const PairVerdict verdict = VerdictOf(pair);
+           return verdict == PairVerdict::kDiffers || verdict == PairVerdict::kUnequalBits;
+         });
+}
+
+// Less than half of what either side holds has a partner with values.
+bool MostlyUnmatched(const PairSummary& pair) {
+  const RowCounts& counts = pair.counts;
+  const uint64_t compared = counts.agreeing + counts.drifting + counts.differing;
+  return VerdictOf(pair) == PairVerdict::kNothingCompared || counts.npu_only > compared ||
+         counts.bench_only > compared;
+}
+
+}  // namespace
+
+bool GateFails(const RunSummary& summary, Gate gate) {
+  if (summary.pairs.empty() ||
+      std::any_of(summary.pairs.begin(), summary.pairs.end(), MostlyUnmatched)) {
+    return true;
+  }
+  switch (gate) {
+    case Gate::kError:
+      return HasErrors(summary);
+    case Gate::kWarning:
+      return HasErrors(summary) || HasWarnings(summary);
+    case Gate::kDifferent:
+      return HasDifferences(summary);
+    case Gate::kDrift:
+      return HasDifferences(summary) || summary.totals.drifting > 0;
+  }
+  return true;
 }
 
 }  // namespace msprobe::analysis

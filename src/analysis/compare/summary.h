@@ -27,7 +27,8 @@ struct RowCounts {
   uint64_t bench_only = 0;
   uint64_t identical = 0;     // matched, equal bits, checksums or statistics
   uint64_t agreeing = 0;      // matched and equal up to noise, identical ones included
-  uint64_t differing = 0;     // matched and further apart than noise
+  uint64_t drifting = 0;      // further apart than noise, but errors before them explain it
+  uint64_t differing = 0;     // further apart, at or behind an origin
   uint64_t not_compared = 0;  // matched, but without values to compare
   uint64_t red = 0;
   uint64_t yellow = 0;
@@ -72,9 +73,17 @@ PairSummary SummarizePair(const PlannedPair& plan, const ComparedPair& pair);
 // Sums up the pairs: totals, failed and worst.
 void FinishSummary(RunSummary& summary);
 
-// Whether rows exist that --fail-on asks about; see its help for the three levels.
-bool HasErrors(const RunSummary& summary);
-bool HasWarnings(const RunSummary& summary);  // errors aside
-bool HasDifferences(const RunSummary& summary);
+// What a gate asks about, weakest first. Every gate also fails where nothing, or less than half of
+// a side, could be compared.
+enum class Gate : uint8_t {
+  kError,      // a red row, or a verdict No, Different or Unmatched
+  kWarning,    // also a yellow row, a verdict Warning, a rank without partner
+  kDifferent,  // a divergence with an origin, bits that differ (checksums), rows or ranks without
+               // partner
+  kDrift,      // also differences that piled up from rounding
+};
+inline constexpr std::array<std::string_view, 4> kGateNames = {"error", "warning", "different",
+                                                               "drift"};
+bool GateFails(const RunSummary& summary, Gate gate);
 
 }  // namespace msprobe::analysis

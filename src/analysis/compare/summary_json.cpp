@@ -39,6 +39,7 @@ void PutCounts(Writer& writer, std::string_view key, const RowCounts& counts) {
   writer.Member("dtype_mismatch", counts.dtype_mismatch);
   writer.Member("identical", counts.identical);
   writer.Member("agreeing", counts.agreeing);
+  writer.Member("drifting", counts.drifting);
   writer.Member("differing", counts.differing);
   writer.Member("not_compared", counts.not_compared);
   writer.Member("red", counts.red);
@@ -65,7 +66,10 @@ void PutPoint(Writer& writer, const DivergencePoint& point) {
   writer.Member("is_saved_value", point.is_saved_value);
   writer.Member("input_error", point.input_error);
   writer.Member("output_error", point.output_error);
+  writer.Member("explained_error", point.explained_error);
   writer.Member("amplification", point.amplification);
+  writer.Member("confidence", ConfidenceName(point.confidence));
+  writer.Member("reason", point.reason);
   writer.Member("stack", point.stack);
   writer.EndObject();
 }
@@ -95,6 +99,7 @@ void PutDivergence(Writer& writer, const DivergenceReport& report) {
   }
   writer.EndObject();
   PutPoint(writer, "first_drift", report.first_drift);
+  PutPoint(writer, "first_unequal_bits", report.first_unequal_bits);
   writer.Key("amplifiers");
   writer.BeginArray();
   for (const DivergencePoint& point : report.amplifiers) {
@@ -113,6 +118,7 @@ void PutPair(Writer& writer, const PairSummary& pair) {
   } else {
     writer.Text(pair.error);
   }
+  writer.Member("hint", NothingComparedHint(pair));
   writer.Member("npu_path", pair.npu_path);
   writer.Member("bench_path", pair.bench_path);
   PutNumber(writer, "step", pair.step);

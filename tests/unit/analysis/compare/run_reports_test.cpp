@@ -74,6 +74,8 @@ TEST(Verdict, IsTheWorstOfThePairs) {
   PairSummary drift = Pair(1, 5);
   drift.divergence.first_origin.reset();
   drift.divergence.first_drift = Origin();
+  drift.counts.drifting = drift.counts.differing;
+  drift.counts.differing = 0;
   EXPECT_EQ(VerdictOf(drift), PairVerdict::kDrifts);
   PairSummary lonely = Pair(2, 0);
   lonely.counts.npu_only = 1;

@@ -1,0 +1,336 @@
+#include "src/analysis/compare/call_alignment.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "src/analysis/compare/call_traits.h"
+#include "src/analysis/compare/distance.h"
+#include "src/dump/names.h"
+
+namespace msprobe::analysis {
+namespace {
+
+using dump::Direction;
+
+constexpr int64_t kMostEdits = 1000;
+
+bool IsForwardCall(const dump::EntryName& name) {
+  return !name.is_parameters_grad && !name.is_debug && name.direction == Direction::kForward;
+}
+
+bool IsInput(const SideRow& row) {
+  return row.state == dump::RowState::kInput || row.state == dump::RowState::kKwargs;
+}
+
+// The call's name without its number, and the shapes of what entered it.
+uint64_t LetterOf(const Side& side, uint32_t entry, const dump::EntryName& name) {
+  const std::hash<std::string_view> hash;
+  uint64_t letter = hash(name.kind) * 31 + hash(name.subject);
+  letter = letter * 31 + hash(name.class_name);
+  const SideEntry& rows = side.entries[entry];
+  for (uint32_t i = 0; i < rows.row_count; ++i) {
+    const SideRow& row = side.rows[rows.first_row + i];
+    if (IsInput(row)) {
+      letter = letter * 1099511628211ULL + hash(row.shape);
+    }
+  }
+  return letter;
+}
+
+struct Sequence {
+  std::vector<uint32_t> entries;
+  std::vector<uint64_t> letters;
+};
+
+Sequence SequenceOf(const Side& side, const std::vector<dump::EntryName>& names) {
+  Sequence sequence;
+  for (uint32_t entry = 0; entry < side.entries.size(); ++entry) {
+    if (IsForwardCall(names[entry])) {
+      sequence.entries.push_back(entry);
+      sequence.letters.push_back(LetterOf(side, entry, names[entry]));
+    }
+  }
+  return sequence;
+}
+
+bool SameCalls(const Side& npu, const Sequence& a, const Side& bench, const Sequence& b) {
+  return a.entries.size() == b.entries.size() &&
+         std::equal(
+             a.entries.begin(), a.entries.end(), b.entries.begin(),
+             [&](uint32_t n, uint32_t m) { return npu.entries[n].name == bench.entries[m].name; });
+}
+
+// partner[i]: index in b, or kNoEntry. False when more than kMostEdits are needed.
+bool ShortestEdit(const std::vector<uint64_t>& a, const std::vector<uint64_t>& b,
+                  std::vector<uint32_t>& partner) {
+  partner.assign(a.size(), kNoEntry);
+  size_t front = 0;
+  while (front < a.size() && front < b.size() && a[front] == b[front]) {
+    partner[front] = static_cast<uint32_t>(front);
+    ++front;
+  }
+  size_t a_end = a.size();
+  size_t b_end = b.size();
+  while (a_end > front && b_end > front && a[a_end - 1] == b[b_end - 1]) {
+    --a_end;
+    --b_end;
+    partner[a_end] = static_cast<uint32_t>(b_end);
+  }
+  const auto n = static_cast<int64_t>(a_end - front);
+  const auto m = static_cast<int64_t>(b_end - front);
+  const int64_t most = std::min(n + m, kMostEdits);
+  std::vector<std::vector<int64_t>> trace;  // furthest reaching x of diagonals -d..d after d edits
+  std::vector<int64_t> reach(static_cast<size_t>(2 * most + 3), 0);
+  const auto at = [&](int64_t diagonal) -> int64_t& {
+    return reach[static_cast<size_t>(diagonal + most + 1)];
+  };
+  for (int64_t d = 0; d <= most; ++d) {
+    for (int64_t k = -d; k <= d; k += 2) {
+      int64_t x = k == -d || (k != d && at(k - 1) < at(k + 1)) ? at(k + 1) : at(k - 1) + 1;
+      if (x - k < 0 || x - k > m + 1) {
+        at(k) = x;
+        continue;
+      }
+      while (x < n && x - k < m &&
+             a[front + static_cast<size_t>(x)] == b[front + static_cast<size_t>(x - k)]) {
+        ++x;
+      }
+      at(k) = x;
+      if (x >= n && x - k >= m) {
+        // Back along the stored fronts.
+        int64_t end_x = n;
+        int64_t end_y = m;
+        for (int64_t edits = d; edits > 0; --edits) {
+          const std::vector<int64_t>& before = trace[static_cast<size_t>(edits - 1)];
+          const auto old = [&](int64_t diagonal) {
+            return before[static_cast<size_t>(diagonal + edits - 1)];
+          };
+          const int64_t diagonal = end_x - end_y;
+          const bool down =
+              diagonal == -edits ||
+              (diagonal != edits && (diagonal - 1 < -(edits - 1) ? -1 : old(diagonal - 1)) <
+                                        (diagonal + 1 > edits - 1 ? -1 : old(diagonal + 1)));
+          const int64_t from = down ? diagonal + 1 : diagonal - 1;
+          const int64_t start_x = old(from);
+          const int64_t after_x = down ? start_x : start_x + 1;
+          while (end_x > after_x) {
+            --end_x;
+            --end_y;
+            partner[front + static_cast<size_t>(end_x)] =
+                static_cast<uint32_t>(front + static_cast<size_t>(end_y));
+          }
+          end_x = start_x;
+          end_y = start_x - from;
+        }
+        while (end_x > 0) {
+          --end_x;
+          --end_y;
+          partner[front + static_cast<size_t>(end_x)] =
+              static_cast<uint32_t>(front + static_cast<size_t>(end_y));
+        }
+        return true;
+      }
+    }
+    std::vector<int64_t>& kept = trace.emplace_back();
+    for (int64_t k = -d; k <= d; ++k) {
+      kept.push_back(at(k));
+    }
+  }
+  return false;
+}
+
+// How unlike the inputs of two calls are: 0 equal, 1 per input of other values.
+double Unlikeness(const Side& npu, uint32_t npu_entry, const Side& bench, uint32_t bench_entry) {
+  double sum = 0;
+  const SideEntry& a = npu.entries[npu_entry];
+  const SideEntry& b = bench.entries[bench_entry];
+  for (uint32_t i = 0; i < std::min(a.row_count, b.row_count); ++i) {
+    const SideRow& n = npu.rows[a.first_row + i];
+    const SideRow& m = bench.rows[b.first_row + i];
+    if (!IsInput(n) || !IsInput(m)) {
+      continue;
+    }
+    const Distance distance = StatisticsDistance(n, m);
+    sum += n.shape != m.shape ? 1.0 : distance.comparable ? std::min(1.0, distance.relative) : 0.0;
+  }
+  return sum;
+}
+
+// Moves a run of `length` unmatched letters of one side, which ends before `end`, to where the
+// values of its neighbours fit best. `pair_cost(a, b)`: how unlike letter a of the side with the
+// run is to letter b of the other.
+template <typename Cost>
+void PlaceRun(const std::vector<uint64_t>& letters, std::vector<uint32_t>& partner, size_t begin,
+              size_t end, const Cost& pair_cost) {
+  const size_t length = end - begin;
+  // As far right as letters allow, then left, remembering the cheapest place.
+  while (end < letters.size() && partner[end] != kNoEntry && letters[begin] == letters[end]) {
+    partner[begin] = partner[end];
+    partner[end] = kNoEntry;
+    ++begin;
+    ++end;
+  }
+  double cost = 0;
+  double best = 0;
+  size_t best_moves = 0;
+  size_t moves = 0;
+  size_t place = begin;
+  while (place > 0 && partner[place - 1] != kNoEntry &&
+         letters[place - 1] == letters[place + length - 1]) {
+    const uint32_t other = partner[place - 1];
+    cost += pair_cost(place + length - 1, other) - pair_cost(place - 1, other);
+    partner[place + length - 1] = other;
+    partner[place - 1] = kNoEntry;
+    --place;
+    ++moves;
+    if (cost < best) {
+      best = cost;
+      best_moves = moves;
+    }
+  }
+  for (; moves > best_moves; --moves) {
+    partner[place] = partner[place + length];
+    partner[place + length] = kNoEntry;
+    ++place;
+  }
+}
+
+template <typename Cost>
+void PlaceRuns(const std::vector<uint64_t>& letters, std::vector<uint32_t>& partner,
+               const Cost& pair_cost) {
+  for (size_t i = 0; i < partner.size();) {
+    if (partner[i] != kNoEntry) {
+      ++i;
+      continue;
+    }
+    size_t end = i;
+    while (end < partner.size() && partner[end] == kNoEntry) {
+      ++end;
+    }
+    PlaceRun(letters, partner, i, end, pair_cost);
+    i = end;
+  }
+}
+
+std::vector<uint32_t> Inverse(const std::vector<uint32_t>& partner, size_t size) {
+  std::vector<uint32_t> inverse(size, kNoEntry);
+  for (uint32_t i = 0; i < partner.size(); ++i) {
+    if (partner[i] != kNoEntry) {
+      inverse[partner[i]] = i;
+    }
+  }
+  return inverse;
+}
+
+std::vector<UnmatchedCalls> RunsOf(const std::vector<uint32_t>& partner, size_t bench_count) {
+  std::vector<UnmatchedCalls> runs;
+  uint32_t next_bench = 0;
+  uint32_t i = 0;
+  const auto count = static_cast<uint32_t>(partner.size());
+  while (i < count || next_bench < bench_count) {
+    UnmatchedCalls run{i, i, next_bench, next_bench};
+    while (run.npu_end < count && partner[run.npu_end] == kNoEntry) {
+      ++run.npu_end;
+    }
+    run.bench_end = run.npu_end < count ? partner[run.npu_end] : static_cast<uint32_t>(bench_count);
+    if (run.npu_end > run.npu_begin || run.bench_end > run.bench_begin) {
+      runs.push_back(run);
+    }
+    i = run.npu_end + 1;
+    next_bench = run.bench_end + 1;
+    if (run.npu_end >= count) {
+      break;
+    }
+  }
+  return runs;
+}
+
+// Runs of the same calls on both sides, of other shapes: what differs is what was fed to them.
+void PairByName(const Sequence& a, const Sequence& b, const std::vector<dump::EntryName>& npu_names,
+                const std::vector<dump::EntryName>& bench_names, std::vector<uint32_t>& partner) {
+  for (const UnmatchedCalls& run : RunsOf(partner, b.entries.size())) {
+    const uint32_t length = run.npu_end - run.npu_begin;
+    bool same = length == run.bench_end - run.bench_begin;
+    for (uint32_t i = 0; same && i < length; ++i) {
+      const dump::EntryName& n = npu_names[a.entries[run.npu_begin + i]];
+      const dump::EntryName& m = bench_names[b.entries[run.bench_begin + i]];
+      same = n.kind == m.kind && n.subject == m.subject && n.class_name == m.class_name;
+    }
+    for (uint32_t i = 0; same && i < length; ++i) {
+      partner[run.npu_begin + i] = run.bench_begin + i;
+    }
+  }
+}
+
+}  // namespace
+
+CallAlignment AlignCalls(const Side& npu, const ExecutionPlan& npu_plan, const Side& bench) {
+  CallAlignment alignment;
+  std::vector<dump::EntryName> bench_names;
+  bench_names.reserve(bench.entries.size());
+  for (const SideEntry& entry : bench.entries) {
+    bench_names.push_back(dump::ParseEntryName(entry.name));
+  }
+  Sequence a = SequenceOf(npu, npu_plan.names);
+  Sequence b = SequenceOf(bench, bench_names);
+  if (a.entries.empty() || b.entries.empty() || SameCalls(npu, a, bench, b)) {
+    return alignment;
+  }
+  std::vector<uint32_t> partner;
+  if (!ShortestEdit(a.letters, b.letters, partner)) {
+    return alignment;
+  }
+  PlaceRuns(a.letters, partner, [&](size_t n, uint32_t m) {
+    return Unlikeness(npu, a.entries[n], bench, b.entries[m]);
+  });
+  std::vector<uint32_t> inverse = Inverse(partner, b.entries.size());
+  PlaceRuns(b.letters, inverse, [&](size_t m, uint32_t n) {
+    return Unlikeness(npu, a.entries[n], bench, b.entries[m]);
+  });
+  partner = Inverse(inverse, a.entries.size());
+  PairByName(a, b, npu_plan.names, bench_names, partner);
+  if (std::all_of(partner.begin(), partner.end(),
+                  [](uint32_t other) { return other == kNoEntry; })) {
+    return alignment;
+  }
+
+  alignment.differs = true;
+  alignment.unmatched = RunsOf(partner, b.entries.size());
+  alignment.bench_of.assign(npu.entries.size(), kNoEntry);
+  std::unordered_map<std::string_view, uint32_t> bench_entries;
+  bench_entries.reserve(bench.entries.size());
+  for (uint32_t entry = 0; entry < bench.entries.size(); ++entry) {
+    bench_entries.emplace(bench.entries[entry].name, entry);
+  }
+  const auto find = [&](std::string_view name) {
+    const auto found = bench_entries.find(name);
+    return found == bench_entries.end() ? kNoEntry : found->second;
+  };
+  for (size_t i = 0; i < partner.size(); ++i) {
+    if (partner[i] != kNoEntry) {
+      alignment.bench_of[a.entries[i]] = b.entries[partner[i]];
+    }
+  }
+  for (uint32_t entry = 0; entry < npu.entries.size(); ++entry) {
+    const dump::EntryName& name = npu_plan.names[entry];
+    if (IsForwardCall(name)) {
+      continue;
+    }
+    const uint32_t forward =
+        name.direction == Direction::kBackward ? npu_plan.partner[entry] : kNoEntry;
+    if (forward == kNoEntry) {
+      alignment.bench_of[entry] = find(npu.entries[entry].name);
+    } else if (alignment.bench_of[forward] != kNoEntry) {
+      alignment.bench_of[entry] = find(dump::WithDirection(
+          bench.entries[alignment.bench_of[forward]].name, Direction::kBackward));
+    }
+  }
+  alignment.forward_npu = std::move(a.entries);
+  alignment.forward_bench = std::move(b.entries);
+  return alignment;
+}
+
+}  // namespace msprobe::analysis

@@ -1,0 +1,298 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "src/analysis/compare/call_traits.h"
+#include "src/analysis/compare/distance.h"
+#include "src/analysis/compare/divergence_walk.h"
+#include "src/analysis/compare/operator_family.h"
+
+namespace msprobe::analysis {
+
+using dump::Direction;
+using dump::EntryName;
+using dump::RowState;
+
+namespace {
+
+// How many units in the last place the statistics of two tensors may hide once anything differs.
+constexpr double kHiddenUnits = 8;
+constexpr double kHiddenNarrowUnits =
+    0.25;  // of 16 bits: rounded once, in the root mean square by a quarter unit
+constexpr double kHiddenUnitsByChance = 100;
+constexpr double kNarrowFrom = 0x1p-16;  // epsilons above this belong to 8- and 16-bit formats
+// Gradients of 16 bits are rounded once more than the call that made them.
+constexpr double kNarrowGradientSlack = 2.2;
+// An origin is beyond noise by this factor: what lies between agrees no more, but proves nothing.
+constexpr double kMixedSlack =
+    2.5;  // where the sides round to different dtypes, errors of one side do not cancel
+constexpr double kBeyondNoise = 1.9;
+// A gradient this many times its own rounding or less is nothing but rounding.
+constexpr double kCancelled = 64;
+constexpr double kJumped = 0.3;
+// The dtypes that this share of the floating rows has are the usual ones.
+constexpr double kMostDTypes = 0.6;
+
+}  // namespace
+
+void Walk::NoteDTypes() {
+  std::map<std::pair<std::string_view, std::string_view>, size_t> counts;
+  size_t floating = 0;
+  for (uint32_t i = 0; i < result_.rows.size(); ++i) {
+    const RowView view = views_.View(i);
+    if (view.bench != nullptr && agreement_.IsFloating(*view.npu) &&
+        agreement_.IsFloating(*view.bench)) {
+      ++floating;
+      ++counts[{view.npu->dtype, view.bench->dtype}];
+      if (2 * counts[{view.npu->dtype, view.bench->dtype}] > floating) {
+        usual_epsilon_ = CoarserEpsilon(view);
+      }
+    }
+  }
+  for (const auto& [dtypes, count] : counts) {
+    if (static_cast<double>(count) >= kMostDTypes * static_cast<double>(floating)) {
+      usual_dtypes_ = dtypes;
+    }
+  }
+  if (npu_.framework != input_.bench.framework) {
+    usual_dtypes_.reset();
+  }
+}
+
+bool Walk::HasUnusualDType(const RowView& row) {
+  if (!usual_dtypes_ || row.bench == nullptr || !agreement_.IsFloating(*row.npu) ||
+      !agreement_.IsFloating(*row.bench)) {
+    return false;
+  }
+  const std::pair dtypes(row.npu->dtype, row.bench->dtype);
+  if (dtypes == *usual_dtypes_) {
+    return false;
+  }
+  // Sides of different precision may well have values of one dtype here and there (a loss in
+  // float32), but not weights.
+  return row.npu->dtype != row.bench->dtype ||
+         (row.stored && usual_dtypes_->first != usual_dtypes_->second);
+}
+
+void Walk::NoteParameters() {
+  size_t identical = 0;
+  size_t sums_apart = 0;
+  for (uint32_t i = 0; i < result_.rows.size(); ++i) {
+    const SideRow& npu = npu_.rows[result_.rows[i].pair.npu];
+    const bool in_module = npu.state == RowState::kParameters;
+    if (!in_module && !(npu.is_tensor &&
+                        IsLayerStateArgument(plan_.names[npu.entry],
+                                             ArgumentOf(npu_.entries[npu.entry].name, npu.name)))) {
+      continue;
+    }
+    const RowView view = views_.View(i);
+    if (view.bench == nullptr || !view.distance.comparable) {
+      continue;
+    }
+    if (input_.previous != nullptr) {
+      const std::string_view entry_name = npu_.entries[npu.entry].name;
+      update_rule_.Add(*input_.previous,
+                       ParameterKey(entry_name, ArgumentOf(entry_name, npu.name), npu),
+                       *view.bench);
+    }
+    if (view.distance.identical) {
+      ++identical;
+    } else {
+      sums_apart += SameExtremes(*view.npu, *view.bench) ? 1 : 0;
+      if (in_module) {
+        parameters_.Remember(view.prints);
+      }
+    }
+  }
+  agreement_.SetSumsAreExact(identical >= sums_apart);
+}
+
+void Walk::CarryHidden(OperatorFamily family) {
+  double hidden = 0;
+  for (const RowView& input : inputs_) {
+    hidden = std::max(hidden, input.hidden);
+  }
+  if (hidden == 0 || (family != OperatorFamily::kContraction && family != OperatorFamily::kExact)) {
+    return;
+  }
+  for (RowView& output : outputs_) {
+    output.hidden = hidden;
+    if (!output.distance.identical) {
+      hidden_[output.prints.extremes] = hidden;
+    }
+  }
+}
+
+std::vector<Operand> Walk::InputsOf(uint32_t entry) {
+  std::vector<Operand> operands;
+  if (entry == kNoEntry) {
+    return operands;
+  }
+  const std::string_view entry_name = npu_.entries[entry].name;
+  for (auto it = views_.Begin(entry); it != views_.End(entry); ++it) {
+    RowView view = views_.View(*it);
+    if (!IsInput(*view.npu) && view.npu->state != RowState::kParameters) {
+      continue;
+    }
+    view.stored = view.npu->state == RowState::kParameters ||
+                  IsLayerStateArgument(plan_.names[entry], ArgumentOf(entry_name, view.npu->name));
+    operands.push_back(OperandOf(view, CoarserEpsilon(view)));
+  }
+  return operands;
+}
+
+double Walk::CoarserEpsilon(const RowView& view) {
+  const double npu = agreement_.Epsilon(*view.npu);
+  return view.bench == nullptr ? npu : std::max(npu, agreement_.Epsilon(*view.bench));
+}
+
+CallOperands Walk::OperandsOf(uint32_t entry) {
+  const EntryName& name = plan_.names[entry];
+  CallOperands operands;
+  operands.inner_error = containment_.InnerError(entry);
+  if (name.is_parameters_grad) {
+    const uint32_t backward = plan_.partner[entry];
+    operands.inputs = InputsOf(backward);
+    operands.forward_inputs = InputsOf(backward == kNoEntry ? kNoEntry : plan_.partner[backward]);
+    return operands;
+  }
+  for (const RowView& input : inputs_) {
+    operands.inputs.push_back(OperandOf(input, CoarserEpsilon(input)));
+  }
+  if (name.direction == Direction::kBackward) {
+    operands.forward_inputs = InputsOf(plan_.partner[entry]);
+  }
+  return operands;
+}
+
+OperatorFamily Walk::FamilyOfEntry(uint32_t entry) const {
+  const EntryName& name = plan_.names[entry];
+  return FamilyOf(name);
+}
+
+double Walk::Explained(uint32_t entry, OperatorFamily family, const CallOperands& operands,
+                       const RowView& output) {
+  const EntryName& name = plan_.names[entry];
+  if (output.bench == nullptr && family == OperatorFamily::kExact &&
+      name.direction == Direction::kBackward) {
+    return std::numeric_limits<double>::infinity();  // a cast that does nothing on one side hands
+                                                     // other gradients on
+  }
+  if (output.bench == nullptr) {
+    const bool shapes_enter = std::any_of(inputs_.begin(), inputs_.end(),
+                                          [](const RowView& v) { return v.bench == nullptr; });
+    return shapes_enter ? std::numeric_limits<double>::infinity() : 0;
+  }
+  const double largest_input = std::max(LargestError(inputs_), states_[entry].input_error);
+  if (!std::isfinite(output.distance.relative) && std::isfinite(largest_input)) {
+    return 0;  // finite errors do not explain a NaN or infinity on one side only
+  }
+  BoundOptions options;
+  const bool is_narrow = usual_epsilon_ > kNarrowFrom;
+  if (noisy_ && result_.mode != CompareMode::kRealData) {
+    // Behind an update that depends on signs, single units of a layer differ.
+    const bool by_chance = input_.previous != nullptr && !input_.previous->identical &&
+                           !update_rule_.FollowsGradients();
+    options.hidden_error = is_narrow   ? kHiddenNarrowUnits * usual_epsilon_
+                           : by_chance ? kHiddenUnitsByChance * usual_epsilon_
+                                       : kHiddenUnits * usual_epsilon_;
+  }
+  if (is_narrow && (name.direction == Direction::kBackward || name.is_parameters_grad)) {
+    options.slack = kNarrowGradientSlack;
+  }
+  double explained =
+      ExplainedError(name, family, operands, OperandOf(output, CoarserEpsilon(output)), options);
+  if (agreement_.RoundsDifferently(*output.npu, *output.bench)) {
+    explained *= kMixedSlack;
+  }
+  if (name.is_parameters_grad) {
+    // Gradients of several calls and shared weights add up: the last backward call does not tell
+    // all of them.
+    explained = std::max(explained, 8 * modules_[plan_.module_of[entry]].error);
+  }
+  if (family == OperatorFamily::kExact && noisy_) {
+    // A part of a tensor may hold all of an error that the statistics of the whole do not show.
+    explained = std::max(explained, kEntersAfresh * recent_error_);
+  }
+  if (jumped_) {
+    explained = std::max(explained, kJumped);
+  }
+  return std::max(explained, kBeyondNoise * agreement_.Noise(*output.npu, *output.bench));
+}
+
+bool Walk::Cancels(uint32_t entry, const RowView& output, const CallOperands& operands) {
+  const EntryName& name = plan_.names[entry];
+  if (!name.is_parameters_grad && name.direction != Direction::kBackward) {
+    return false;
+  }
+  double rms = 0;
+  double elements = 1;
+  for (const Operand& gradient : operands.inputs) {
+    rms = std::max(rms, gradient.rms);
+    elements = std::max(elements, gradient.elements);
+  }
+  double error = agreement_.Noise(*output.npu, *output.bench);
+  for (const Operand& gradient : operands.inputs) {
+    error = std::max(error, gradient.error);
+  }
+  const double summed = std::max(1.0, elements / ElementCount(output.npu->shape));
+  const double scale = rms * std::sqrt(summed);
+  return RootMeanSquare(*output.bench) <= kCancelled * error * scale &&
+         output.distance.absolute <= 16 * error * scale;
+}
+
+bool Walk::MayJump(double error, const std::vector<RowView>& inputs) const {
+  double elements = 1;
+  for (const RowView& input : inputs) {
+    elements = std::max(elements, ElementCount(input.npu->shape));
+  }
+  const bool differs_already =
+      std::any_of(inputs.begin(), inputs.end(), [](const RowView& v) { return !v.agrees; });
+  return jumped_ || differs_already || FlippedShare(std::max(error, recent_error_), elements) > 0;
+}
+
+void Walk::RecordParameters(uint32_t entry) {
+  const EntryName& name = plan_.names[entry];
+  const std::string_view entry_name = npu_.entries[entry].name;
+  for (const RowView& row : inputs_) {
+    if (!row.stored || row.bench == nullptr || name.direction != Direction::kForward) {
+      continue;
+    }
+    StepRecord::Parameter parameter;
+    for (size_t stat = 0; stat < kStatCount; ++stat) {
+      const auto number = [&](const SideRow& side) {
+        return side.stats[stat].is_numeric() ? side.stats[stat].number
+                                             : std::numeric_limits<double>::quiet_NaN();
+      };
+      parameter.npu[stat] = number(*row.npu);
+      parameter.bench[stat] = number(*row.bench);
+    }
+    parameter.identical = row.distance.identical;
+    parameter.agrees = row.agrees;
+    record_.parameters.try_emplace(
+        ParameterKey(entry_name, ArgumentOf(entry_name, row.npu->name), *row.npu), parameter);
+  }
+  if (!name.is_parameters_grad && name.direction != Direction::kBackward) {
+    return;
+  }
+  for (const RowView& row : outputs_) {
+    if (!row.npu->is_tensor) {
+      continue;
+    }
+    StepRecord::Gradient gradient;
+    gradient.identical = row.distance.identical;
+    gradient.cancelled = row.forgiven;
+    gradient.error = row.distance.relative;
+    gradient.scale = row.bench == nullptr ? 0 : RootMeanSquare(*row.bench);
+    const auto [found, is_new] = record_.gradients.try_emplace(
+        ParameterKey(entry_name, ArgumentOf(entry_name, row.npu->name), *row.npu), gradient);
+    if (!is_new) {  // of several with one shape, the worst
+      found->second.identical = found->second.identical && gradient.identical;
+      found->second.cancelled = found->second.cancelled || gradient.cancelled;
+      found->second.error = std::max(found->second.error, gradient.error);
+    }
+  }
+}
+
+}  // namespace msprobe::analysis

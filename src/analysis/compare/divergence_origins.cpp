@@ -1,0 +1,420 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "src/analysis/compare/call_traits.h"
+#include "src/analysis/compare/code_line.h"
+#include "src/analysis/compare/distance.h"
+#include "src/analysis/compare/divergence_walk.h"
+
+namespace msprobe::analysis {
+
+using dump::Direction;
+using dump::EntryName;
+using dump::RowState;
+
+namespace {
+
+constexpr size_t kAmplifierCount = 10;
+// Checksums: this many calls in front of a divergence the first unequal bits are its start.
+constexpr size_t kDirectlyBefore = 3;
+// Once noise has changed a choice, whole rows of tensors may be others.
+constexpr size_t kFewUnmatched = 8;
+constexpr double kLikelyFlips =
+    0.3;  // elements times error, from which on unrecorded choices may have changed
+
+}  // namespace
+
+void Walk::ProposeDType(uint32_t entry, const EntryState& state) {
+  if (firsts_[static_cast<size_t>(OriginKind::kDType)]) {
+    return;
+  }
+  for (const std::vector<RowView>* rows : {&inputs_, &outputs_}) {
+    for (const RowView& row : *rows) {
+      if (!HasUnusualDType(row)) {
+        continue;
+      }
+      Candidate candidate = CandidateOf(OriginKind::kDType, entry, state, row);
+      candidate.confidence = Confidence::kCertain;
+      candidate.reason = fmt::format(
+          "{} here and {} on the reference side, {} and {} in most of the run", row.npu->dtype,
+          row.bench->dtype, usual_dtypes_->first, usual_dtypes_->second);
+      Propose(std::move(candidate));
+      return;
+    }
+  }
+}
+
+void Walk::Enter(uint32_t entry, const EntryState& state, const RowView& input) {
+  const EntryName& name = plan_.names[entry];
+  if (HasUnusualDType(input)) {
+    return;  // told as a dtype
+  }
+  Candidate candidate = CandidateOf(OriginKind::kInput, entry, state, input);
+  if (input.stored) {
+    EnterParameter(input, candidate);
+    return;
+  }
+  const bool is_floating = agreement_.IsFloating(*input.npu);
+  const bool shape_differs = input.bench == nullptr;
+
+  // Noise moves floating values; choices (indices, masks, how many were chosen) only where
+  // something jumped.
+  if (noisy_ && is_floating && !HasOrigin() && IsUpdateCall(name)) {
+    NoteDrift(candidate);  // gradients summed over several passes, states of an optimizer
+    return;
+  }
+  const bool may_be_noise =
+      HasOrigin() ? any_divergence_
+                  : noisy_ && seen_output_ && (shape_differs || is_floating || jumped_);
+  if (may_be_noise) {
+    const double noise = shape_differs ? 0.0 : agreement_.Noise(*input.npu, *input.bench);
+    const double known_error = std::max(recent_error_, noise);
+    // Only where noise is likely to have changed a choice on an unrecorded way; an unmatched call
+    // explains better.
+    const double elements = ElementCount(input.npu->shape);
+    const double jump = passed_unmatched_ || known_error * elements < kLikelyFlips
+                            ? 0.0
+                            : std::sqrt(FlippedShare(known_error, elements));
+    if ((name.direction == Direction::kBackward && HasOrigin()) || jumped_ ||
+        (shape_differs && jump > 0) ||
+        input.distance.relative <= std::max(kEntersAfresh * known_error, jump)) {
+      jumped_ = jumped_ || shape_differs;
+      NoteDrift(candidate);
+      return;
+    }
+    candidate.confidence = Confidence::kLow;
+    candidate.note =
+        "larger than the differences before it, but it may have come through an unrecorded call";
+    candidate.reason = fmt::format(
+        "no recorded call produced this value, and its error is {:.1e} where calls before it have "
+        "{:.1e}",
+        input.distance.relative, recent_error_);
+  } else {
+    candidate.confidence = is_floating ? Confidence::kHigh : Confidence::kCertain;
+    candidate.reason = "no recorded call produced this value, and nothing before it differs";
+  }
+  if (passed_unmatched_ && !HasOrigin()) {
+    BlameUnmatchedCall(candidate);
+  } else if (!input.npu->is_tensor) {
+    candidate.note = "an argument of the call";
+  }
+  Propose(std::move(candidate));
+}
+
+bool Walk::IsUpdateCall(const EntryName& name) const {
+  return seen_backward_ && !name.is_module && name.direction == Direction::kForward &&
+         name.subject.ends_with('_') && !name.subject.ends_with("__");
+}
+
+void Walk::EnterParameter(const RowView& input, Candidate candidate) {
+  candidate.kind = OriginKind::kParameter;
+  candidate.confidence = Confidence::kCertain;
+  if (input_.previous != nullptr) {
+    if (input.update == UpdateJudgement::kEcho ||
+        (input.update == UpdateJudgement::kUnknown && !input_.previous->identical)) {
+      NoteDrift(candidate);
+      return;
+    }
+    candidate.kind = OriginKind::kOptimizer;
+    candidate.confidence = input_.previous->identical ? Confidence::kCertain : Confidence::kMedium;
+    candidate.reason =
+        input_.previous->identical
+            ? fmt::format("everything in step {} was equal, this parameter is not afterwards",
+                          input_.previous->step.value_or(0))
+            : fmt::format("it differs by more than its gradient's error in step {} explains",
+                          input_.previous->step.value_or(0));
+  } else if (input_.step.value_or(0) > 0) {
+    candidate.confidence = Confidence::kMedium;
+    candidate.reason = "it differs by more than rounding, and no earlier step was compared";
+  } else if (input.bench != nullptr && agreement_.RoundsDifferently(*input.npu, *input.bench)) {
+    candidate.confidence = Confidence::kHigh;
+    candidate.reason =
+        "weights of the first step must be equal up to one rounding to the coarser dtype";
+  } else {
+    candidate.reason = "weights of the first step must be exactly equal";
+  }
+  Propose(std::move(candidate));
+}
+
+void Walk::BlameUnmatchedCall(Candidate& candidate) const {
+  const UnmatchedCalls& run = alignment_.unmatched[*passed_unmatched_];
+  candidate.kind = OriginKind::kUnmatchedCall;
+  candidate.confidence = Confidence::kHigh;
+  if (run.npu_end > run.npu_begin) {
+    candidate.entry = alignment_.forward_npu[run.npu_begin];
+    candidate.other_call = npu_.entries[candidate.entry].name;
+    candidate.note =
+        run.bench_end > run.bench_begin
+            ? fmt::format("stands in place of {} on the reference side",
+                          input_.bench.entries[alignment_.forward_bench[run.bench_begin]].name)
+            : "only the tested side made this call";
+  } else {
+    candidate.other_call = input_.bench.entries[alignment_.forward_bench[run.bench_begin]].name;
+    candidate.note = "only the reference side made this call";
+  }
+  candidate.reason =
+      "both sides made the same calls in the same order up to here, and values part behind it";
+  if (IsCast(dump::ParseEntryName(candidate.other_call))) {
+    candidate.kind = OriginKind::kDType;
+  }
+}
+
+void Walk::Compute(uint32_t entry, const EntryState& state, const RowView& output, double explained,
+                   bool inputs_differ) {
+  const EntryName& name = plan_.names[entry];
+  Candidate candidate = CandidateOf(OriginKind::kComputation, entry, state, output);
+  candidate.explained_error = explained;
+  const bool first = !any_divergence_ && !inputs_differ;
+  if (HasUnusualDType(output)) {
+    return;  // told as a dtype
+  }
+  const double excess =
+      output.distance.relative / std::max(explained, std::numeric_limits<double>::min());
+  const bool inputs_equal = !noisy_;
+  candidate.confidence = inputs_equal && excess > 10 ? Confidence::kCertain
+                         : excess > 10               ? Confidence::kHigh
+                         : excess > 2                ? Confidence::kMedium
+                                                     : Confidence::kLow;
+  candidate.reason = fmt::format(
+      "inputs and parameters are {}; rounding explains {:.1e} of the output's error",
+      inputs_equal ? "equal" : fmt::format("at most {:.1e} apart", state.input_error), explained);
+  if (name.is_debug) {
+    if (!first) {
+      return;
+    }
+    candidate.is_saved_value = true;
+    candidate.note = "what computed it is not recorded";
+  } else if (output.distance.relative <= explained) {
+    NoteDrift(candidate);
+    return;
+  } else if (IsCommunicationCall(name)) {
+    candidate.kind = OriginKind::kInput;
+    candidate.from_other_rank = true;
+    candidate.note = "data from another rank";
+  } else if (IsRandomCall(name) && !IsScaled(output)) {
+    candidate.kind = OriginKind::kInput;
+    candidate.note = "a random call: the random states differ";
+  } else if (output.bench == nullptr) {
+    candidate.note = "the shapes differ";
+  }
+  if (unequal_bits_ && !HasOrigin() && place_ - unequal_bits_->place <= kDirectlyBefore) {
+    // Statistics do not show every difference (elements that changed places); checksums do.
+    unequal_bits_->reason += ", and values part behind it";
+    Propose(*unequal_bits_);
+    return;
+  }
+  if (passed_unmatched_ && !HasOrigin() && candidate.kind == OriginKind::kComputation &&
+      ContainsUnmatchedCall(entry)) {
+    BlameUnmatchedCall(candidate);
+  }
+  Propose(std::move(candidate));
+}
+
+bool Walk::IsScaled(const RowView& output) {
+  if (output.bench == nullptr) {
+    return false;
+  }
+  double factor = 0;
+  for (const Stat stat : {kMax, kMin, kMean, kNorm}) {
+    const StatValue& npu = output.npu->stats[stat];
+    const StatValue& bench = output.bench->stats[stat];
+    if (!npu.is_numeric() || !bench.is_numeric() || bench.number == 0) {
+      continue;
+    }
+    const double quotient = npu.number / bench.number;
+    if (factor == 0) {
+      factor = quotient;
+    }
+    if (!(std::abs(quotient - factor) <= 1e-3 * std::abs(factor - 1))) {
+      return false;
+    }
+  }
+  const bool varies = output.bench->stats[kMax].number != output.bench->stats[kMin].number;
+  return factor != 0 && varies;
+}
+
+bool Walk::ContainsUnmatchedCall(uint32_t entry) const {
+  if (!plan_.names[entry].is_module) {
+    return false;
+  }
+  const UnmatchedCalls& run = alignment_.unmatched[*passed_unmatched_];
+  for (size_t i = run.npu_end;
+       i < alignment_.forward_npu.size() && alignment_.forward_npu[i] < entry; ++i) {
+    if (!containment_.IsInside(alignment_.forward_npu[i], entry)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Walk::NoteDrift(Candidate candidate) {
+  if (!drift_ && !HasOrigin()) {
+    candidate.note = "rounding noise that piled up call by call";
+    candidate.confidence = Confidence::kLow;
+    candidate.reason = "errors before it explain it";
+    drift_ = std::move(candidate);
+  }
+}
+
+void Walk::NoteUnequalBits(uint32_t entry, const EntryState& state) {
+  if (unequal_bits_ || noisy_) {
+    return;
+  }
+  const bool inputs_equal = std::all_of(inputs_.begin(), inputs_.end(),
+                                        [](const RowView& v) { return v.distance.identical; });
+  const auto unequal = std::find_if(outputs_.begin(), outputs_.end(),
+                                    [](const RowView& v) { return !v.distance.identical; });
+  if (inputs_equal && unequal != outputs_.end()) {
+    unequal_bits_ = CandidateOf(OriginKind::kComputation, entry, state, *unequal);
+    unequal_bits_->reason = "its inputs and parameters are bit-equal, its output is not";
+    unequal_bits_->confidence = Confidence::kCertain;
+  }
+}
+
+Walk::Candidate Walk::CandidateOf(OriginKind kind, uint32_t entry, const EntryState& state,
+                                  const RowView& row) {
+  Candidate candidate;
+  candidate.kind = kind;
+  candidate.entry = entry;
+  candidate.row = row.result;
+  candidate.input_error = state.input_error;
+  candidate.output_error = state.output_error;
+  const double noise = row.bench == nullptr ? 1.0 : agreement_.Noise(*row.npu, *row.bench);
+  candidate.amplification = state.output_error / std::max(state.input_error, noise);
+  candidate.place = place_;
+  return candidate;
+}
+
+void Walk::Propose(Candidate candidate) {
+  std::optional<Candidate>& first = firsts_[static_cast<size_t>(candidate.kind)];
+  if (!first) {
+    first = std::move(candidate);
+  }
+}
+
+void Walk::NoteAmplifier(uint32_t entry, const EntryState& state, const RowView& output) {
+  Candidate candidate = CandidateOf(OriginKind::kComputation, entry, state, output);
+  if (candidate.amplification > 1 && std::isfinite(candidate.amplification)) {
+    amplifiers_.push_back(std::move(candidate));
+  }
+}
+
+DivergencePoint Walk::PointOf(const Candidate& candidate) const {
+  DivergencePoint point;
+  point.kind = candidate.kind;
+  point.entry = candidate.entry;
+  point.row = candidate.row;
+  point.input_error = candidate.input_error;
+  point.output_error = candidate.output_error;
+  point.explained_error = candidate.explained_error;
+  point.amplification = candidate.amplification;
+  point.confidence = candidate.confidence;
+  point.reason = candidate.reason;
+  point.entry_name = candidate.other_call.empty() ? std::string(npu_.entries[candidate.entry].name)
+                                                  : candidate.other_call;
+  point.row_name = npu_.rows[result_.rows[candidate.row].pair.npu].name;
+  point.note = candidate.note;
+  point.from_other_rank = candidate.from_other_rank;
+  point.is_saved_value = candidate.is_saved_value;
+  point.parent_module = containment_.ParentOf(candidate.entry);
+  point.layer = containment_.LayerOf(candidate.entry);
+  if (const std::vector<std::string>* frames =
+          input_.stack != nullptr ? input_.stack->Find(npu_.entries[candidate.entry].name)
+                                  : nullptr) {
+    point.stack = *frames;
+    point.code_line = UserCodeLine(*frames);
+  }
+  return point;
+}
+
+void Walk::ProposeHarmlessUnmatchedCall() {
+  if (HasOrigin() || alignment_.unmatched.empty() || place_ == 0) {
+    return;
+  }
+  // Sides that recorded other parts of the model, or run other code altogether, are no finding.
+  size_t calls = 0;
+  for (const UnmatchedCalls& run : alignment_.unmatched) {
+    calls += (run.npu_end - run.npu_begin) + (run.bench_end - run.bench_begin);
+  }
+  if (calls > kFewUnmatched || calls * 10 > alignment_.forward_npu.size()) {
+    return;
+  }
+  passed_unmatched_ = 0;
+  Candidate candidate;
+  const UnmatchedCalls& run = alignment_.unmatched.front();
+  const size_t next = std::min<size_t>(run.npu_end > run.npu_begin ? run.npu_begin : run.npu_end,
+                                       alignment_.forward_npu.size() - 1);
+  candidate.entry = alignment_.forward_npu[next];
+  if (views_.Begin(candidate.entry) == views_.End(candidate.entry)) {
+    return;
+  }
+  candidate.row = *views_.Begin(candidate.entry);
+  BlameUnmatchedCall(candidate);
+  candidate.reason = drift_ ? "both sides made the same calls in the same order up to here; "
+                              "differences behind it are no "
+                              "larger than noise explains"
+                            : "both sides made the same calls in the same order up to here; values "
+                              "agree behind it, too";
+  Propose(std::move(candidate));
+}
+
+DivergenceOutput Walk::Finish() {
+  ProposeHarmlessUnmatchedCall();
+  const Candidate* earliest = nullptr;
+  for (size_t kind = 0; kind < kOriginKindCount; ++kind) {
+    if (firsts_[kind]) {
+      report_.first_of_kind[kind] = PointOf(*firsts_[kind]);
+      if (earliest == nullptr || firsts_[kind]->place < earliest->place ||
+          (firsts_[kind]->place == earliest->place &&
+           Precedence(firsts_[kind]->kind) < Precedence(earliest->kind))) {
+        earliest = &*firsts_[kind];
+      }
+    }
+  }
+  if (earliest != nullptr) {
+    report_.first_origin = report_.first_of_kind[static_cast<size_t>(earliest->kind)];
+  }
+  if (drift_) {
+    report_.first_drift = PointOf(*drift_);
+  }
+  if (unequal_bits_) {
+    report_.first_unequal_bits = PointOf(*unequal_bits_);
+  }
+  const size_t kept = std::min(amplifiers_.size(), kAmplifierCount);
+  std::partial_sort(amplifiers_.begin(), amplifiers_.begin() + static_cast<std::ptrdiff_t>(kept),
+                    amplifiers_.end(), [](const Candidate& a, const Candidate& b) {
+                      return a.amplification != b.amplification ? a.amplification > b.amplification
+                                                                : a.place < b.place;
+                    });
+  for (size_t i = 0; i < kept; ++i) {
+    report_.amplifiers.push_back(PointOf(amplifiers_[i]));
+  }
+  record_.differing = carried_;
+  record_.has_origin = report_.first_origin.has_value();
+  record_.identical = record_identical_ && report_.compared_entry_count > 0;
+  record_.agrees =
+      !report_.first_origin && !report_.first_drift && report_.compared_entry_count > 0;
+  return {std::move(report_), std::move(record_)};
+}
+
+int Walk::Precedence(OriginKind kind) {
+  switch (kind) {
+    case OriginKind::kDType:
+      return 0;
+    case OriginKind::kParameter:
+    case OriginKind::kOptimizer:
+      return 1;
+    case OriginKind::kUnmatchedCall:
+      return 2;
+    case OriginKind::kInput:
+      return 3;
+    case OriginKind::kComputation:
+      break;
+  }
+  return 4;
+}
+
+}  // namespace msprobe::analysis

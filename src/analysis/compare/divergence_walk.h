@@ -1,0 +1,231 @@
+// The walk over the calls of a pair in execution order, which FindDivergence takes. Private to its
+// three sources: divergence.cpp (the way through a call), divergence_bounds.cpp (what a call's
+// inputs explain) and divergence_origins.cpp (what is an origin, and of which kind).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "src/analysis/compare/agreement.h"
+#include "src/analysis/compare/call_alignment.h"
+#include "src/analysis/compare/containment.h"
+#include "src/analysis/compare/differing_rows.h"
+#include "src/analysis/compare/divergence.h"
+#include "src/analysis/compare/error_bound.h"
+#include "src/analysis/compare/execution_order.h"
+#include "src/analysis/compare/row_views.h"
+
+namespace msprobe::analysis {
+
+// An input that no recorded output explains may have come through an unrecorded call. It is an
+// origin of its own only if it is off by this many times the largest error seen before it.
+inline constexpr double kEntersAfresh = 8;
+
+// What is given to a call; everything else is what it made of it.
+inline bool IsInput(const SideRow& row) {
+  return row.state == dump::RowState::kInput || row.state == dump::RowState::kKwargs;
+}
+
+class Walk {
+ public:
+  explicit Walk(const DivergenceInput& input);
+  DivergenceOutput Run();
+
+ private:
+  struct EntryState {
+    double input_error = 0;
+    double output_error = 0;
+    bool diverges = false;
+  };
+  struct ModuleState {
+    double error = 0;
+    bool diverges = false;
+    uint32_t backward = kNoEntry;  // its last backward call
+  };
+  struct Candidate {
+    OriginKind kind = OriginKind::kComputation;
+    uint32_t entry = 0;
+    uint32_t row = 0;
+    double input_error = 0;
+    double output_error = 0;
+    double explained_error = 0;
+    double amplification = 0;
+    Confidence confidence = Confidence::kMedium;
+    std::string reason;
+    std::string note;
+    std::string other_call;  // kUnmatchedCall: the call that is missing or too many
+    bool from_other_rank = false;
+    bool is_saved_value = false;
+    size_t place = 0;  // in execution order
+  };
+
+  // With a mapping or fuzzy matching the rows' pairs are what the user asked for; frameworks do not
+  // make the same calls.
+  static bool PairsCallsByName(const DivergenceInput& input);
+
+  // Which dtypes most floating rows have on both sides: what is otherwise is a finding.
+  void NoteDTypes();
+
+  bool HasUnusualDType(const RowView& row);
+
+  // So that a weight is known as such when a functional call inside the module, which a dump lists
+  // first, takes it; and whether equal weights have equal sums.
+  void NoteParameters();
+
+  void Visit(uint32_t entry);
+
+  void PassUnmatchedCalls(uint32_t entry);
+
+  void Judge(const dump::EntryName& name, std::string_view entry_name, std::string_view argument,
+             RowView& view);
+
+  double LargestRelative(const RowView& view) const;
+
+  void Analyse(uint32_t entry);
+
+  static double LargestError(const std::vector<RowView>& rows);
+
+  // Weights and gradients that cancel left aside: their relative errors say nothing of what is
+  // computed with them.
+  double LargestComputedError() const;
+
+  bool HasOrigin() const;
+
+  void RememberDiffering();
+
+  // Parts of a bias may differ by chance (JudgeUpdate) while statistics hardly do. The call that
+  // adds the bias and copies and views of its result carry that on; what sums over it (a product of
+  // matrices) shows it.
+  void CarryHidden(OperatorFamily family);
+
+  void Stand(const RowView& row, RowStanding standing);
+
+  void StandAll(RowStanding standing);
+
+  // The operands of a recorded call, errors included.
+  std::vector<Operand> InputsOf(uint32_t entry);
+
+  double CoarserEpsilon(const RowView& view);
+
+  CallOperands OperandsOf(uint32_t entry);
+
+  OperatorFamily FamilyOfEntry(uint32_t entry) const;
+
+  double Explained(uint32_t entry, OperatorFamily family, const CallOperands& operands,
+                   const RowView& output);
+
+  // Gradients that cancel to zero in exact arithmetic (of a bias in front of a normalisation, say)
+  // are nothing but rounding: their relative error means nothing. What rounding may leave is
+  // measured against the gradients that entered: a sum of n numbers of size g is off by up to about
+  // 8 u g sqrt(n) whatever it sums up to.
+  bool Cancels(uint32_t entry, const RowView& output, const CallOperands& operands);
+
+  // Whether a choice among these inputs may fall otherwise when they are this far apart.
+  bool MayJump(double error, const std::vector<RowView>& inputs) const;
+
+  // A backward call works on what its forward call kept, a parameter gradient on its module's
+  // forward and backward.
+  bool ExplainedByPartner(uint32_t entry, EntryState& state);
+
+  // A value of the step before that comes back: the state of an optimizer, say. Parameters are
+  // judged on their own.
+  bool CarriedOver(const RowView& input) const;
+
+  // One side computes in another dtype where the rest of the sides does not.
+  void ProposeDType(uint32_t entry, const EntryState& state);
+
+  void Enter(uint32_t entry, const EntryState& state, const RowView& input);
+
+  // In-place arithmetic behind a backward pass: an optimizer at work.
+  bool IsUpdateCall(const dump::EntryName& name) const;
+
+  void EnterParameter(const RowView& input, Candidate candidate);
+
+  void BlameUnmatchedCall(Candidate& candidate) const;
+
+  void Compute(uint32_t entry, const EntryState& state, const RowView& output, double explained,
+               bool inputs_differ);
+
+  // Every statistic is the other side's times one factor: the same random choices, scaled in
+  // another way.
+  static bool IsScaled(const RowView& output);
+
+  // The last unmatched calls lie inside this module: between them and the module's own entry, which
+  // follows what is inside it, are only calls of the same module.
+  bool ContainsUnmatchedCall(uint32_t entry) const;
+
+  void NoteDrift(Candidate candidate);
+
+  void NoteUnequalBits(uint32_t entry, const EntryState& state);
+
+  Candidate CandidateOf(OriginKind kind, uint32_t entry, const EntryState& state,
+                        const RowView& row);
+
+  void Propose(Candidate candidate);
+
+  void NoteAmplifier(uint32_t entry, const EntryState& state, const RowView& output);
+
+  void RecordParameters(uint32_t entry);
+
+  DivergencePoint PointOf(const Candidate& candidate) const;
+
+  // Calls that only one side made, though values agree behind them: nothing else is found, so it is
+  // told.
+  void ProposeHarmlessUnmatchedCall();
+
+  DivergenceOutput Finish();
+
+  // Of one call: what it was given comes before what it made of it.
+  static int Precedence(OriginKind kind);
+
+  const DivergenceInput& input_;
+  const Side& npu_;
+  const CompareResult& result_;
+  const bool has_checksums_;
+  Agreement agreement_;
+
+  const ExecutionPlan plan_;
+  const CallAlignment alignment_;
+  const RowViews views_;
+  Containment containment_;
+  DifferingRows parameters_;                // differing rows of the section "parameters"
+  DifferingRows known_;                     // differing rows met so far
+  std::shared_ptr<DifferingRows> carried_;  // rows that are not identical, for the next step
+  std::vector<EntryState> states_;          // by entry
+  std::vector<ModuleState> modules_;        // by ExecutionPlan::module_of
+  std::vector<RowView> inputs_;             // of the entry being visited
+  std::vector<RowView> outputs_;
+
+  UpdateRule update_rule_;
+  double usual_epsilon_ = 0;  // the coarser of them
+  std::optional<std::pair<std::string_view, std::string_view>>
+      usual_dtypes_;     // of most floating rows: NPU, bench
+  bool noisy_ = false;   // something before was not identical
+  bool jumped_ = false;  // noise has changed a choice
+  bool any_divergence_ = false;
+  bool seen_backward_ = false;  // a backward call was before this one
+  bool seen_output_ = false;    // a call before this one has recorded outputs
+  bool record_identical_ = true;
+  double recent_error_ = 0;  // the largest of the last calls' computed rows, noise included
+  std::unordered_map<uint64_t, double>
+      hidden_;  // RowView::hidden of tensors that carry it, by their values
+  size_t place_ = 0;
+  size_t next_unmatched_ = 0;
+  std::optional<size_t> passed_unmatched_;  // the last one in front of the entry being visited
+
+  std::array<std::optional<Candidate>, kOriginKindCount> firsts_;
+  std::optional<Candidate> drift_;
+  std::optional<Candidate> unequal_bits_;
+  std::vector<Candidate> amplifiers_;
+  DivergenceReport report_;
+  StepRecord record_;
+};
+
+}  // namespace msprobe::analysis

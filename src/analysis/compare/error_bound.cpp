@@ -1,0 +1,378 @@
+#include "src/analysis/compare/error_bound.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace msprobe::analysis {
+namespace {
+
+using dump::Direction;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// The estimates hold for errors in random directions; this many times more is still no finding.
+constexpr double kSlack = 5;
+// Calls of which nothing but the name is known, with calls or loops inside.
+constexpr double kCompositeSlack = 8;
+constexpr double kEpsilon32 = 0x1p-23;
+// Rounding inside one call, in units of the accumulating dtype: partial sums of another order.
+constexpr double kOwnUnits = 4;
+// Where fewer elements than this share a mean and variance, normalising magnifies errors without a
+// useful bound.
+constexpr double kFewPerGroup = 8;
+constexpr double kSmallGroupSlack = 8;
+
+double ErrorOf(const Operand& operand, const BoundOptions& options) {
+  return operand.epsilon > 0 && !operand.is_state ? std::max(operand.error, options.hidden_error)
+                                                  : operand.error;
+}
+
+double SumsOf(double elements, double size) {
+  return std::max(1.0, elements / std::max(1.0, size));
+}
+
+// Axes of "[2, 3]"; empty for "[]".
+std::vector<double> Axes(std::string_view shape) {
+  std::vector<double> axes;
+  double axis = 0;
+  bool any = false;
+  for (const char c : shape) {
+    if (c >= '0' && c <= '9') {
+      axis = axis * 10 + (c - '0');
+      any = true;
+    } else if (any) {
+      axes.push_back(axis);
+      axis = 0;
+      any = false;
+    }
+  }
+  return axes;
+}
+
+const Operand* LargestOf(std::span<const Operand> operands, bool state) {
+  const Operand* largest = nullptr;
+  for (const Operand& operand : operands) {
+    if (operand.epsilon > 0 && operand.is_state == state && operand.rms > 0 &&
+        (largest == nullptr || operand.elements > largest->elements)) {
+      largest = &operand;
+    }
+  }
+  return largest;
+}
+
+// The two factors of a sum of products.
+struct Factors {
+  const Operand* first = nullptr;
+  const Operand* second = nullptr;
+};
+
+Factors FactorsOf(std::span<const Operand> operands) {
+  Factors factors;
+  factors.first = LargestOf(operands, false);
+  factors.second = LargestOf(operands, true);
+  if (factors.second == nullptr) {
+    for (const Operand& operand : operands) {
+      if (&operand != factors.first && operand.epsilon > 0 && operand.rms > 0 &&
+          operand.elements > 1) {
+        factors.second = &operand;
+        break;
+      }
+    }
+  }
+  return factors;
+}
+
+// How many products stand behind all outputs of a forward contraction.
+double ProductCount(const dump::EntryName& call, const Factors& factors, double outputs) {
+  const std::vector<double> first = Axes(factors.first->shape);
+  const std::vector<double> second = Axes(factors.second->shape);
+  const std::string_view name = call.class_name.empty() ? call.subject : call.class_name;
+  const bool transposed = name.find("ranspose") != std::string_view::npos;
+  const bool is_convolution = name.find("onv") != std::string_view::npos;
+  double sum_length = first.empty() ? 1 : first.back();
+  if (is_convolution && second.size() > 1) {
+    sum_length = factors.second->elements / std::max(1.0, transposed ? second[1] : second[0]);
+  }
+  return std::max(1.0, sum_length * outputs);
+}
+
+double Contraction(double error, const Operand& a, const Operand& b, double products,
+                   const Operand& output) {
+  const double size = output.rms * std::sqrt(output.elements);
+  return size > 0 ? error * a.rms * b.rms * std::sqrt(products) / size : kInfinity;
+}
+
+// sum of e_i rms_i over the operands, as a share of the output's scale.
+double ScaledErrors(std::span<const Operand> operands, const Operand& output,
+                    const BoundOptions& options) {
+  double sum = 0;
+  for (const Operand& operand : operands) {
+    if (operand.epsilon > 0) {
+      sum += (ErrorOf(operand, options) + operand.hidden_error / kSlack) *
+             (operand.rms > 0 ? operand.rms : operand.largest);
+    }
+  }
+  if (sum == 0) {
+    return 0;
+  }
+  return output.rms > 0 ? sum / output.rms : kInfinity;
+}
+
+double LargestErrorOf(std::span<const Operand> operands, const BoundOptions& options) {
+  double largest = 0;
+  for (const Operand& operand : operands) {
+    largest = std::max(largest, ErrorOf(operand, options));
+  }
+  return largest;
+}
+
+// What rounding inside the call adds where its sums cancel. Kernels of 16-bit types accumulate in
+// float32.
+double OwnRounding(const Operand& output) {
+  return kOwnUnits * std::min(output.epsilon, kEpsilon32);
+}
+
+double ForwardContraction(const dump::EntryName& call, const CallOperands& operands,
+                          const Operand& output, const BoundOptions& options) {
+  const Factors factors = FactorsOf(operands.inputs);
+  if (factors.first == nullptr || factors.second == nullptr) {
+    return kCompositeSlack * LargestErrorOf(operands.inputs, options);
+  }
+  const double products = ProductCount(call, factors, output.elements);
+  const double error = ErrorOf(*factors.first, options) + ErrorOf(*factors.second, options) +
+                       (factors.first->hidden_error + factors.second->hidden_error) / kSlack;
+  double explained = Contraction(kSlack * error + OwnRounding(output), *factors.first,
+                                 *factors.second, products, output);
+  for (const Operand& operand : operands.inputs) {  // a bias, the addend of addmm
+    if (output.rms > 0 && operand.epsilon > 0) {
+      const bool is_factor = &operand == factors.first || &operand == factors.second;
+      explained += (is_factor ? 0.0 : kSlack * ErrorOf(operand, options) + operand.hidden_error) *
+                   operand.rms / output.rms;
+    }
+  }
+  return explained;
+}
+
+// The part of a group's scale that its mean takes away: |x| / |x - mean|, by the mean over all
+// elements.
+double Cancellation(const Operand& operand) {
+  const double square = operand.rms * operand.rms;
+  const double variance = square - operand.mean * operand.mean;
+  return variance > square * 1e-12 ? std::sqrt(square / variance) : 1e6;
+}
+
+bool NormalisesFew(const dump::EntryName& call, const Operand& input) {
+  const std::string_view name = call.class_name.empty() ? call.subject : call.class_name;
+  if (name.find("atch") == std::string_view::npos) {
+    return false;
+  }
+  const std::vector<double> axes = Axes(input.shape);
+  return axes.size() > 1 && input.elements / std::max(1.0, axes[1]) < kFewPerGroup;
+}
+
+double ForwardNormalisation(const dump::EntryName& call, const CallOperands& operands,
+                            const Operand& output, const BoundOptions& options) {
+  const Operand* input = LargestOf(operands.inputs, false);
+  if (input == nullptr) {
+    return kCompositeSlack * LargestErrorOf(operands.inputs, options);
+  }
+  double explained = kSlack * ErrorOf(*input, options) * Cancellation(*input) +
+                     OwnRounding(output) * Cancellation(*input);
+  if (NormalisesFew(call, *input)) {
+    explained *= kSmallGroupSlack;
+  }
+  for (const Operand& operand : operands.inputs) {
+    if (operand.is_state && operand.epsilon > 0 && output.rms > 0) {
+      // A weight scales values of size 1, a bias is added to them.
+      explained += kSlack * ErrorOf(operand, options) * operand.rms / output.rms;
+    }
+  }
+  return explained;
+}
+
+// Softmax and cross entropy answer to absolute errors of the logits.
+double ForwardSoftmax(const CallOperands& operands, const Operand& output,
+                      const BoundOptions& options) {
+  double absolute = 0;
+  for (const Operand& operand : operands.inputs) {
+    const double scale =
+        operand.rms > 0 && std::isfinite(operand.rms) ? operand.rms : operand.largest;
+    absolute = std::max(absolute,
+                        ErrorOf(operand, options) * scale + OwnRounding(operand) * operand.largest);
+  }
+  if (absolute == 0) {
+    return 0;
+  }
+  const double scale = std::max(output.rms, output.largest * 0.1);
+  return scale > 0 ? kSlack * absolute * std::max(1.0, 0.5 / scale) : kInfinity;
+}
+
+double ForwardReduction(const CallOperands& operands, const Operand& output,
+                        const BoundOptions& options) {
+  const Operand* input = LargestOf(operands.inputs, false);
+  if (input == nullptr) {
+    return kCompositeSlack * LargestErrorOf(operands.inputs, options);
+  }
+  double error = 0;
+  for (const Operand& operand : operands.inputs) {
+    error = std::max(error, ErrorOf(operand, options));
+  }
+  const double count = SumsOf(input->elements, output.elements);
+  // A sum is as large as count * mean where nothing cancels; a mean or a loss is a sum divided by
+  // count.
+  const double sum_scale = output.rms > 0 ? input->rms * std::sqrt(count) / output.rms : kInfinity;
+  const double mean_scale = sum_scale / count;
+  const double cancelling = output.rms > input->rms ? sum_scale : mean_scale * std::sqrt(count);
+  return (kSlack * error + OwnRounding(output)) * std::max(2.0, cancelling);
+}
+
+double ForwardProduct(const CallOperands& operands, const Operand& output,
+                      const BoundOptions& options) {
+  double largest_ratio = 1;
+  for (const Operand& operand : operands.inputs) {
+    if (operand.rms > 0) {
+      largest_ratio = std::max(largest_ratio, operand.largest / operand.rms);
+    }
+  }
+  return kSlack * 2 * LargestErrorOf(operands.inputs, options) * std::min(largest_ratio, 8.0) +
+         OwnRounding(output);
+}
+
+}  // namespace
+
+double FlippedShare(double error, double elements) {
+  const double flips = 0.8 * std::min(1.0, error) * elements;
+  return flips < 0.003 ? 0 : std::min(1.0, (2 * flips + 1) / elements);
+}
+
+namespace {
+
+double FlippedShareOf(const CallOperands& operands, const BoundOptions& options) {
+  double elements = 1;
+  for (const Operand& operand : operands.forward_inputs) {
+    elements = std::max(elements, operand.elements);
+  }
+  return FlippedShare(LargestErrorOf(operands.forward_inputs, options), elements);
+}
+
+double Backward(const dump::EntryName& call, OperatorFamily family, const CallOperands& operands,
+                const Operand& output, const BoundOptions& options) {
+  const Operand* gradient = LargestOf(operands.inputs, false);
+  if (gradient == nullptr) {
+    return operands.inputs.empty() && options.hidden_error == 0 && operands.inner_error == 0
+               ? OwnRounding(output)
+               : kInfinity;
+  }
+  const double gradient_error = ErrorOf(*gradient, options);
+  const double forward_error = LargestErrorOf(operands.forward_inputs, options);
+  // Where one gradient (of a loss) scales all of the output, it does so with what the output is.
+  const double gradient_scale =
+      gradient->elements == 1 && output.elements > 1 ? 1.0
+      : output.rms > 0
+          ? gradient->rms * std::sqrt(gradient->elements / output.elements) / output.rms
+          : kInfinity;
+  switch (family) {
+    case OperatorFamily::kContraction: {
+      const Factors factors = FactorsOf(operands.forward_inputs);
+      if (factors.first == nullptr || factors.second == nullptr) {
+        break;
+      }
+      const double products = ProductCount(call, factors, gradient->elements);
+      // The factor that is not the output's own; a bias sums the gradient alone.
+      const bool of_first =
+          output.shape == factors.first->shape ||
+          (output.shape != factors.second->shape && output.elements == factors.first->elements &&
+           output.elements != factors.second->elements);
+      if (of_first ||
+          output.elements == factors.second->elements) {  // a weight's may be transposed
+        const Operand& other = of_first ? *factors.second : *factors.first;
+        return Contraction(
+            kSlack * (gradient_error + ErrorOf(other, options)) + OwnRounding(output), *gradient,
+            other, products, output);
+      }
+      return (kSlack * gradient_error + OwnRounding(output)) * gradient_scale;
+    }
+    case OperatorFamily::kNormalisation: {
+      const Operand* input = LargestOf(operands.forward_inputs, false);
+      const double few = input != nullptr && NormalisesFew(call, *input) ? kSmallGroupSlack : 1.0;
+      const double magnified = input == nullptr ? 1.0 : Cancellation(*input);
+      double spread = input == nullptr ? 1.0 : input->rms / magnified;  // the standard deviation
+      if (output.elements < gradient->elements) {
+        spread = 1;  // a weight or bias: sums of the gradient times normalised values
+      }
+      const double scale =
+          spread > 0 ? std::max(1.0, gradient_scale / std::min(spread, 1.0)) : kInfinity;
+      return few * scale *
+             (kSlack * (gradient_error + forward_error * magnified) + OwnRounding(output));
+    }
+    case OperatorFamily::kThreshold: {
+      const double flipped = std::sqrt(FlippedShareOf(operands, options));
+      return (kSlack * gradient_error +
+              flipped * std::max(1.0, gradient->largest / std::max(gradient->rms, 1e-300) / 2) +
+              OwnRounding(output)) *
+             std::max(1.0, gradient_scale);
+    }
+    case OperatorFamily::kSmooth:
+    case OperatorFamily::kExact:
+    case OperatorFamily::kSoftmax:
+    case OperatorFamily::kProduct:
+    case OperatorFamily::kReduction: {
+      // The second derivative of smooth functions is at most about 1: an error of x moves the
+      // factor of the gradient by as much. The factor of a product is the other operand itself.
+      double forward_scale = family == OperatorFamily::kProduct ? 1.0 : 0.0;
+      for (const Operand& operand : operands.forward_inputs) {
+        forward_scale =
+            std::max(forward_scale, family == OperatorFamily::kProduct ? 1.0 : operand.rms);
+      }
+      const double forward = family == OperatorFamily::kExact ? 0 : forward_error * forward_scale;
+      return (kSlack * (gradient_error + forward) + OwnRounding(output)) *
+             std::max(1.0, gradient_scale);
+    }
+    case OperatorFamily::kDiscrete:
+      return kInfinity;
+    case OperatorFamily::kComposite:
+      break;
+  }
+  const double error = std::max({gradient_error, forward_error, operands.inner_error});
+  return (kCompositeSlack * error + kOwnUnits * output.epsilon) *
+         std::clamp(gradient_scale, 1.0, 4.0);
+}
+
+double Forward(const dump::EntryName& call, OperatorFamily family, const CallOperands& operands,
+               const Operand& output, const BoundOptions& options) {
+  switch (family) {
+    case OperatorFamily::kContraction:
+      return ForwardContraction(call, operands, output, options);
+    case OperatorFamily::kSmooth:
+    case OperatorFamily::kThreshold:
+    case OperatorFamily::kExact:
+      return kSlack * ScaledErrors(operands.inputs, output, options) + OwnRounding(output);
+    case OperatorFamily::kProduct:
+      return ForwardProduct(operands, output, options);
+    case OperatorFamily::kNormalisation:
+      return ForwardNormalisation(call, operands, output, options);
+    case OperatorFamily::kSoftmax:
+      return ForwardSoftmax(operands, output, options);
+    case OperatorFamily::kReduction:
+      return ForwardReduction(operands, output, options);
+    case OperatorFamily::kDiscrete:
+      return LargestErrorOf(operands.inputs, options) > 0 ? kInfinity : 0.0;
+    case OperatorFamily::kComposite:
+      break;
+  }
+  return kCompositeSlack *
+             std::max(LargestErrorOf(operands.inputs, options), operands.inner_error) +
+         OwnRounding(output);
+}
+
+}  // namespace
+
+double ExplainedError(const dump::EntryName& call, OperatorFamily family,
+                      const CallOperands& operands, const Operand& output,
+                      const BoundOptions& options) {
+  const bool is_backward = call.direction == Direction::kBackward || call.is_parameters_grad;
+  return options.slack * (is_backward ? Backward(call, family, operands, output, options)
+                                      : Forward(call, family, operands, output, options));
+}
+
+}  // namespace msprobe::analysis

@@ -1,0 +1,172 @@
+#include "src/analysis/compare/step_record.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "src/analysis/compare/distance.h"
+
+namespace msprobe::analysis {
+namespace {
+
+// Elements of small gradients are hit harder than the gradient's norm tells: Adam divides by their
+// own size.
+constexpr double kUpdateSlack = 64;
+// Parts of a bias may have a gradient that is zero in exact arithmetic (the keys' bias of an
+// attention, a bias in front of a normalisation): there the sign of the update is chance, its size
+// is not.
+constexpr double kMovementShare = 0.1;
+constexpr double kClearlyLess = 0.5;
+constexpr double kMovesAlike = 0.25;  // of the logarithm: within about a factor of e either way
+constexpr double kUnitRoundoff = 0x1p-24;
+
+// How far a parameter of one side moved between the steps, by its statistics; Norm counts per
+// element.
+double Movement(const std::array<double, kStatCount>& before, const SideRow& now) {
+  const double root = std::sqrt(ElementCount(now.shape));
+  double movement = 0;
+  for (size_t stat = 0; stat < kStatCount; ++stat) {
+    if (now.stats[stat].is_numeric() && std::isfinite(before[stat]) &&
+        std::isfinite(now.stats[stat].number)) {
+      movement = std::max(movement, std::abs(now.stats[stat].number - before[stat]) *
+                                        (stat == kNorm ? 1 / root : 1));
+    }
+  }
+  return movement;
+}
+
+bool IsVector(std::string_view shape) { return shape.find(',') == std::string_view::npos; }
+
+double Magnitude(const SideRow& row) {
+  double largest = 0;
+  for (const Stat stat : {kMax, kMin}) {
+    if (row.stats[stat].is_numeric() && std::isfinite(row.stats[stat].number)) {
+      largest = std::max(largest, std::abs(row.stats[stat].number));
+    }
+  }
+  return largest;
+}
+
+}  // namespace
+
+std::string ParameterKey(std::string_view entry_name, std::string_view argument,
+                         const SideRow& row) {
+  const auto joined = [](std::string_view front, std::string_view back) {
+    std::string key(front);
+    key += '|';
+    key += back;
+    return key;
+  };
+  const size_t dot = argument.find('.');
+  switch (row.state) {
+    case dump::RowState::kParameters: {
+      // "Module.fc.Linear.forward.0", "parameters.weight"
+      const size_t direction = entry_name.rfind(".forward");
+      return direction == std::string_view::npos || dot == std::string_view::npos
+                 ? std::string()
+                 : joined(entry_name.substr(0, direction), argument.substr(dot + 1));
+    }
+    case dump::RowState::kParametersGrad: {
+      // "Module.fc.Linear.parameters_grad", "weight"; newer dumps number them: "parameters_grad.0"
+      const size_t section = entry_name.rfind(".parameters_grad");
+      return section == std::string_view::npos ? std::string()
+                                               : joined(entry_name.substr(0, section), argument);
+    }
+    case dump::RowState::kInput:
+    case dump::RowState::kKwargs:
+    case dump::RowState::kOutput: {
+      // "Functional.linear.0.forward"; ".backward"
+      const size_t direction = entry_name.rfind('.');
+      // A weight's gradient may be transposed.
+      return direction == std::string_view::npos
+                 ? std::string()
+                 : joined(entry_name.substr(0, direction),
+                          fmt::format("{:.0f} elements", ElementCount(row.shape)));
+    }
+    case dump::RowState::kDebug:
+      break;
+  }
+  return {};
+}
+
+void UpdateRule::Add(const StepRecord& previous, const std::string& key, const SideRow& bench) {
+  const auto parameter = previous.parameters.find(key);
+  const auto gradient = previous.gradients.find(key);
+  if (parameter == previous.parameters.end() || gradient == previous.gradients.end() ||
+      gradient->second.cancelled) {
+    return;
+  }
+  const double movement = Movement(parameter->second.bench, bench);
+  const double scale = gradient->second.scale;
+  if (!(movement > 0) || !(scale > 0)) {
+    return;
+  }
+  const double moved = std::log(movement);
+  const double quotient = moved - std::log(scale);
+  movement_.sum += moved;
+  movement_.square_sum += moved * moved;
+  quotient_.sum += quotient;
+  quotient_.square_sum += quotient * quotient;
+  ++count_;
+}
+
+bool UpdateRule::FollowsGradients() const {
+  const auto variance = [&](const Spread& spread) {
+    return spread.square_sum / count_ - spread.sum * spread.sum / (count_ * count_);
+  };
+  return count_ >= 3 && variance(movement_) > kMovesAlike &&
+         variance(quotient_) < kClearlyLess * variance(movement_);
+}
+
+UpdateVerdict JudgeUpdate(const StepRecord& previous, const UpdateRule& rule,
+                          const std::string& key, const SideRow& npu, const SideRow& bench) {
+  if (previous.has_origin) {
+    return {UpdateJudgement::kEcho, 0};
+  }
+  const auto parameter = previous.parameters.find(key);
+  if (parameter == previous.parameters.end()) {
+    return {previous.identical ? UpdateJudgement::kOptimizer : UpdateJudgement::kUnknown, 0};
+  }
+  const StepRecord::Parameter& before = parameter->second;
+  const auto gradient = previous.gradients.find(key);
+  if (gradient == previous.gradients.end()) {
+    if (previous.identical) {
+      return {UpdateJudgement::kOptimizer, 0};
+    }
+  } else if (gradient->second.identical && before.identical && previous.identical) {
+    return {UpdateJudgement::kOptimizer, 0};
+  }
+  // Without a recorded gradient (running statistics, functional calls of some dumps), as noise of
+  // unknown size.
+  const double error = gradient == previous.gradients.end() ? 1e-3
+                       : gradient->second.cancelled
+                           ? 2.0 / kUpdateSlack
+                           : std::max(gradient->second.error, 16 * kUnitRoundoff);
+  double share = std::min(2.0, kUpdateSlack * error);
+  const double npu_movement = Movement(before.npu, npu);
+  const double bench_movement = Movement(before.bench, bench);
+  const double movement = std::max(npu_movement, bench_movement);
+  const bool both_moved = std::min(npu_movement, bench_movement) > kMovementShare * movement;
+  if (IsVector(npu.shape) && both_moved && !rule.FollowsGradients()) {
+    share = 2;
+  }
+  const Distance now = StatisticsDistance(npu, bench);
+  double before_absolute = 0;
+  const double root = std::sqrt(ElementCount(npu.shape));
+  for (size_t stat = 0; stat < kStatCount; ++stat) {
+    if (std::isfinite(before.npu[stat]) && std::isfinite(before.bench[stat])) {
+      const double scale = stat == kNorm ? 1 / root : 1;
+      before_absolute =
+          std::max(before_absolute, std::abs(before.npu[stat] - before.bench[stat]) * scale);
+    }
+  }
+  const double allowed =
+      2 * before_absolute + share * movement + 32 * kUnitRoundoff * Magnitude(bench);
+  if (now.absolute > allowed) {
+    return {UpdateJudgement::kOptimizer, 0};
+  }
+  return {UpdateJudgement::kExplained, share >= 1 ? movement : 0};
+}
+
+}  // namespace msprobe::analysis

@@ -1,0 +1,90 @@
+// What a step of a training leaves to the next one: the values its parameters had and how far apart
+// their gradients were. With it a difference in a weight is told apart: noise of the gradients, a
+// wrong optimizer, or another weight.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "src/analysis/compare/side.h"
+
+namespace msprobe::analysis {
+
+class DifferingRows;
+
+struct StepRecord {
+  struct Parameter {
+    std::array<double, kStatCount> npu{};  // Max, Min, Mean, Norm; NaN where unknown
+    std::array<double, kStatCount> bench{};
+    bool identical = false;
+    bool agrees = false;
+  };
+  struct Gradient {
+    bool identical = false;
+    bool cancelled = false;  // rounding only: its relative error means nothing
+    double error = 0;        // Distance::relative
+    double scale = 0;        // the root mean square of the reference side
+  };
+
+  std::optional<int64_t> step;
+  std::shared_ptr<const DifferingRows>
+      differing;           // rows that were not identical: states of an optimizer come back
+  bool identical = false;  // every compared row was
+  bool agrees = false;     // every compared row, up to noise
+  bool has_origin = false;
+  std::unordered_map<std::string, Parameter> parameters;  // by ParameterKey
+  std::unordered_map<std::string, Gradient> gradients;    // by the same key
+};
+
+// One key for a parameter in every step and for its gradient: "Module.fc.Linear|weight" of rows in
+// the sections parameters and parameters_grad of a module, "Functional.linear.0|32 elements" of the
+// arguments of a functional call and of the gradients that its backward call returns, which stand
+// in an order of their own. Empty for other rows.
+std::string ParameterKey(std::string_view entry_name, std::string_view argument,
+                         const SideRow& row);
+
+enum class UpdateJudgement : uint8_t {
+  kUnknown,    // the step before says nothing of this parameter
+  kExplained,  // by the gradients of the step before
+  kOptimizer,  // parameter and gradient agreed in the step before, the parameter does not now
+  kEcho,       // the step before had already diverged
+};
+
+// True when updates are as large as gradients say (SGD): then noise of a gradient is noise of its
+// update. Optimizers that divide by the gradient's own size (Adam) move every parameter by about
+// the same, by chance where a gradient cancels. Decided by which of movement and movement over
+// gradient is spread less over the parameters.
+class UpdateRule {
+ public:
+  void Add(const StepRecord& previous, const std::string& key, const SideRow& bench);
+  bool FollowsGradients() const;
+
+ private:
+  struct Spread {
+    double sum = 0;
+    double square_sum = 0;
+  };
+  Spread movement_;
+  Spread quotient_;
+  double count_ = 0;
+};
+
+// Of a parameter that is not identical now. An optimizer step moves a parameter by about the
+// movement seen between the steps; noise of the gradient changes that movement by its own share,
+// and an update that depends on signs (Adam: g / sqrt(g^2)) by no more than twice the movement
+// where the gradient is nothing but noise.
+struct UpdateVerdict {
+  UpdateJudgement judgement = UpdateJudgement::kUnknown;
+  // kExplained: how far single elements may be apart although Max, Min, Mean and Norm hardly are. 0
+  // where the statistics tell all.
+  double hidden = 0;
+};
+UpdateVerdict JudgeUpdate(const StepRecord& previous, const UpdateRule& rule,
+                          const std::string& key, const SideRow& npu, const SideRow& bench);
+
+}  // namespace msprobe::analysis
