@@ -84,14 +84,10 @@ std::string AdvisorText(const Side& npu, const CompareResult& result,
     return fmt::format("Line: {}\nSuspect Nodes: {}\nExpert Advice: {}{}{}\n", *row, suspect.name,
                        AdviceFor(npu, suspect), start.empty() ? "" : " ", start);
   }
-  if (origin) {
-    return fmt::format(
-        "Line: {}\nSuspect Nodes: {}\nExpert Advice: Every compared row meets its threshold, yet "
-        "the runs "
-        "are not the same. {}\n",
-        origin->row, origin->row_name, start);
-  }
-  return "Line: NA\nSuspect Nodes: NA\nExpert Advice: Every compared row meets its threshold.\n";
+  // Line and suspect are the table's; the Python tool's are NA here, too.
+  return fmt::format(
+      "Line: NA\nSuspect Nodes: NA\nExpert Advice: Every compared row meets its threshold{}{}\n",
+      start.empty() ? "." : ", yet the runs are not the same. ", start);
 }
 
 }  // namespace msprobe::analysis

@@ -15,8 +15,8 @@ namespace msprobe::analysis {
 std::optional<size_t> FirstFailingRow(const CompareResult& result);
 
 // Three lines: "Line: <row or NA>", "Suspect Nodes: <name or NA>", "Expert Advice: ...". The row is
-// the first that fails its threshold, as the Python tool has it; where none does, the first
-// divergence. The advice names the latter always.
+// the first that fails its threshold, as the Python tool has it. The advice names the first
+// divergence, too, where there is one.
 std::string AdvisorText(const Side& npu, const CompareResult& result,
                         const DivergenceReport& divergence);
 

@@ -23,13 +23,13 @@ constexpr double kHiddenNarrowUnits =
 constexpr double kHiddenUnitsByChance = 100;
 constexpr double kNarrowFrom = 0x1p-16;  // epsilons above this belong to 8- and 16-bit formats
 // Gradients of 16 bits are rounded once more than the call that made them.
-constexpr double kNarrowGradientSlack = 2.2;
+constexpr double kNarrowGradientSlack = 3.2;
+constexpr double kMixedGradientSlack = 1.8;  // on top of kMixedSlack
 // An origin is beyond noise by this factor: what lies between agrees no more, but proves nothing.
 constexpr double kMixedSlack =
     2.5;  // where the sides round to different dtypes, errors of one side do not cancel
-constexpr double kBeyondNoise = 1.9;
 // A gradient this many times its own rounding or less is nothing but rounding.
-constexpr double kCancelled = 64;
+constexpr double kCancelled = 16;
 constexpr double kJumped = 0.3;
 // The dtypes that this share of the floating rows has are the usual ones.
 constexpr double kMostDTypes = 0.6;
@@ -90,10 +90,12 @@ void Walk::NoteParameters() {
     if (view.bench == nullptr || !view.distance.comparable) {
       continue;
     }
-    if (input_.previous != nullptr) {
+    if (input_.previous != nullptr &&
+        !IsRunningStatistic(plan_.names[npu.entry],
+                            ArgumentOf(npu_.entries[npu.entry].name, npu.name))) {
       const std::string_view entry_name = npu_.entries[npu.entry].name;
       update_rule_.Add(*input_.previous,
-                       ParameterKey(entry_name, ArgumentOf(entry_name, npu.name), npu),
+                       UpdateKeysOf(entry_name, ArgumentOf(entry_name, npu.name), npu),
                        *view.bench);
     }
     if (view.distance.identical) {
@@ -199,7 +201,8 @@ double Walk::Explained(uint32_t entry, OperatorFamily family, const CallOperands
                                        : kHiddenUnits * usual_epsilon_;
   }
   if (is_narrow && (name.direction == Direction::kBackward || name.is_parameters_grad)) {
-    options.slack = kNarrowGradientSlack;
+    options.slack = agreement_.RoundsDifferently(*output.npu, *output.bench) ? kMixedGradientSlack
+                                                                             : kNarrowGradientSlack;
   }
   double explained =
       ExplainedError(name, family, operands, OperandOf(output, CoarserEpsilon(output)), options);
@@ -232,7 +235,10 @@ bool Walk::Cancels(uint32_t entry, const RowView& output, const CallOperands& op
     rms = std::max(rms, gradient.rms);
     elements = std::max(elements, gradient.elements);
   }
-  double error = agreement_.Noise(*output.npu, *output.bench);
+  // Kernels of 16 bits sum in float32: what they leave is the rounding of the gradients.
+  const double epsilon = CoarserEpsilon(output);
+  double error = epsilon > kNarrowFrom ? kHiddenNarrowUnits * epsilon
+                                       : agreement_.Noise(*output.npu, *output.bench);
   for (const Operand& gradient : operands.inputs) {
     error = std::max(error, gradient.error);
   }
@@ -271,7 +277,8 @@ void Walk::RecordParameters(uint32_t entry) {
     parameter.identical = row.distance.identical;
     parameter.agrees = row.agrees;
     record_.parameters.try_emplace(
-        ParameterKey(entry_name, ArgumentOf(entry_name, row.npu->name), *row.npu), parameter);
+        UpdateKeysOf(entry_name, ArgumentOf(entry_name, row.npu->name), *row.npu).parameter,
+        parameter);
   }
   if (!name.is_parameters_grad && name.direction != Direction::kBackward) {
     return;
@@ -286,7 +293,8 @@ void Walk::RecordParameters(uint32_t entry) {
     gradient.error = row.distance.relative;
     gradient.scale = row.bench == nullptr ? 0 : RootMeanSquare(*row.bench);
     const auto [found, is_new] = record_.gradients.try_emplace(
-        ParameterKey(entry_name, ArgumentOf(entry_name, row.npu->name), *row.npu), gradient);
+        UpdateKeysOf(entry_name, ArgumentOf(entry_name, row.npu->name), *row.npu).gradient,
+        gradient);
     if (!is_new) {  // of several with one shape, the worst
       found->second.identical = found->second.identical && gradient.identical;
       found->second.cancelled = found->second.cancelled || gradient.cancelled;

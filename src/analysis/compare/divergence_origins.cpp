@@ -22,6 +22,7 @@ constexpr size_t kAmplifierCount = 10;
 constexpr size_t kDirectlyBefore = 3;
 // Once noise has changed a choice, whole rows of tensors may be others.
 constexpr size_t kFewUnmatched = 8;
+constexpr double kNarrowNoiseFrom = 1e-3;
 constexpr double kLikelyFlips =
     0.3;  // elements times error, from which on unrecorded choices may have changed
 
@@ -71,16 +72,23 @@ void Walk::Enter(uint32_t entry, const EntryState& state, const RowView& input) 
                   : noisy_ && seen_output_ && (shape_differs || is_floating || jumped_);
   if (may_be_noise) {
     const double noise = shape_differs ? 0.0 : agreement_.Noise(*input.npu, *input.bench);
-    const double known_error = std::max(recent_error_, noise);
-    // Only where noise is likely to have changed a choice on an unrecorded way; an unmatched call
-    // explains better.
+    // Of 16 bits, whose noise is large, twice the noise proves something; statistics of 32 bits
+    // hide more.
+    const bool is_narrow = noise > kNarrowNoiseFrom;
+    const double known_error =
+        std::max(kEntersAfresh * recent_error_, (is_narrow ? kBeyondNoise : kEntersAfresh) * noise);
+    // Only where noise is likely to have changed a choice on an unrecorded way: which part of a
+    // ReLU a gradient passes, how many tokens an expert gets. An unmatched call explains better.
     const double elements = ElementCount(input.npu->shape);
-    const double jump = passed_unmatched_ || known_error * elements < kLikelyFlips
-                            ? 0.0
-                            : std::sqrt(FlippedShare(known_error, elements));
+    const bool may_jump = recent_error_ * elements >= kLikelyFlips;
+    const bool is_backward = name.direction == Direction::kBackward;
+    const double jump =
+        passed_unmatched_ || !may_jump || !is_backward
+            ? 0.0
+            : (is_narrow ? 2 : 1) * std::sqrt(FlippedShare(recent_error_, elements));
     if ((name.direction == Direction::kBackward && HasOrigin()) || jumped_ ||
-        (shape_differs && jump > 0) ||
-        input.distance.relative <= std::max(kEntersAfresh * known_error, jump)) {
+        (shape_differs && (may_jump || usual_epsilon_ > kNarrowNoiseFrom)) ||
+        input.distance.relative <= std::max(known_error, jump)) {
       jumped_ = jumped_ || shape_differs;
       NoteDrift(candidate);
       return;

@@ -27,6 +27,7 @@ namespace msprobe::analysis {
 // An input that no recorded output explains may have come through an unrecorded call. It is an
 // origin of its own only if it is off by this many times the largest error seen before it.
 inline constexpr double kEntersAfresh = 8;
+inline constexpr double kBeyondNoise = 1.9;
 
 // What is given to a call; everything else is what it made of it.
 inline bool IsInput(const SideRow& row) {

@@ -131,7 +131,6 @@ constexpr auto kFamilies = [] {
       NamedFamily{"outer", kProduct},
       NamedFamily{"glu", kProduct},
       NamedFamily{"swiglu", kProduct},
-      NamedFamily{"addcmul", kProduct},
       NamedFamily{"rotarymul", kProduct},
 
       NamedFamily{"layernorm", kNormalisation},
@@ -175,6 +174,7 @@ constexpr auto kFamilies = [] {
 
       // An optimizer's m / (sqrt(v) + eps): where a gradient cancels, the quotient is chance.
       NamedFamily{"addcdiv", kDiscrete},
+      NamedFamily{"addcmul", kDiscrete},
       NamedFamily{"topk", kDiscrete},
       NamedFamily{"argmax", kDiscrete},
       NamedFamily{"argmin", kDiscrete},

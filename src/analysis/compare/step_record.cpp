@@ -17,8 +17,8 @@ constexpr double kUpdateSlack = 64;
 // attention, a bias in front of a normalisation): there the sign of the update is chance, its size
 // is not.
 constexpr double kMovementShare = 0.1;
-constexpr double kClearlyLess = 0.5;
-constexpr double kMovesAlike = 0.25;  // of the logarithm: within about a factor of e either way
+constexpr double kMovesAlike =
+    0.5;  // variance of the logarithm: within about a factor of 2 either way
 constexpr double kUnitRoundoff = 0x1p-24;
 
 // How far a parameter of one side moved between the steps, by its statistics; Norm counts per
@@ -50,39 +50,33 @@ double Magnitude(const SideRow& row) {
 
 }  // namespace
 
-std::string ParameterKey(std::string_view entry_name, std::string_view argument,
-                         const SideRow& row) {
-  const auto joined = [](std::string_view front, std::string_view back) {
-    std::string key(front);
-    key += '|';
-    key += back;
-    return key;
+UpdateKeys UpdateKeysOf(std::string_view entry_name, std::string_view argument,
+                        const SideRow& row) {
+  const auto joined = [&](size_t front, std::string_view back) {
+    return front == std::string_view::npos
+               ? std::string()
+               : fmt::format("{}|{}", entry_name.substr(0, front), back);
   };
   const size_t dot = argument.find('.');
+  const std::string_view below =
+      dot == std::string_view::npos ? std::string_view() : argument.substr(dot + 1);
   switch (row.state) {
     case dump::RowState::kParameters: {
       // "Module.fc.Linear.forward.0", "parameters.weight"
-      const size_t direction = entry_name.rfind(".forward");
-      return direction == std::string_view::npos || dot == std::string_view::npos
-                 ? std::string()
-                 : joined(entry_name.substr(0, direction), argument.substr(dot + 1));
+      const std::string key = joined(entry_name.rfind(".forward"), below);
+      return {key, key};
     }
     case dump::RowState::kParametersGrad: {
       // "Module.fc.Linear.parameters_grad", "weight"; newer dumps number them: "parameters_grad.0"
-      const size_t section = entry_name.rfind(".parameters_grad");
-      return section == std::string_view::npos ? std::string()
-                                               : joined(entry_name.substr(0, section), argument);
+      const std::string key = joined(entry_name.rfind(".parameters_grad"), argument);
+      return {key, key};
     }
     case dump::RowState::kInput:
     case dump::RowState::kKwargs:
     case dump::RowState::kOutput: {
-      // "Functional.linear.0.forward"; ".backward"
       const size_t direction = entry_name.rfind('.');
-      // A weight's gradient may be transposed.
-      return direction == std::string_view::npos
-                 ? std::string()
-                 : joined(entry_name.substr(0, direction),
-                          fmt::format("{:.0f} elements", ElementCount(row.shape)));
+      return {joined(direction, below),
+              joined(direction, fmt::format("{:.0f} elements", ElementCount(row.shape)))};
     }
     case dump::RowState::kDebug:
       break;
@@ -90,9 +84,9 @@ std::string ParameterKey(std::string_view entry_name, std::string_view argument,
   return {};
 }
 
-void UpdateRule::Add(const StepRecord& previous, const std::string& key, const SideRow& bench) {
-  const auto parameter = previous.parameters.find(key);
-  const auto gradient = previous.gradients.find(key);
+void UpdateRule::Add(const StepRecord& previous, const UpdateKeys& keys, const SideRow& bench) {
+  const auto parameter = previous.parameters.find(keys.parameter);
+  const auto gradient = previous.gradients.find(keys.gradient);
   if (parameter == previous.parameters.end() || gradient == previous.gradients.end() ||
       gradient->second.cancelled) {
     return;
@@ -116,20 +110,20 @@ bool UpdateRule::FollowsGradients() const {
     return spread.square_sum / count_ - spread.sum * spread.sum / (count_ * count_);
   };
   return count_ >= 3 && variance(movement_) > kMovesAlike &&
-         variance(quotient_) < kClearlyLess * variance(movement_);
+         variance(quotient_) < variance(movement_);
 }
 
 UpdateVerdict JudgeUpdate(const StepRecord& previous, const UpdateRule& rule,
-                          const std::string& key, const SideRow& npu, const SideRow& bench) {
+                          const UpdateKeys& keys, const SideRow& npu, const SideRow& bench) {
   if (previous.has_origin) {
     return {UpdateJudgement::kEcho, 0};
   }
-  const auto parameter = previous.parameters.find(key);
+  const auto parameter = previous.parameters.find(keys.parameter);
   if (parameter == previous.parameters.end()) {
     return {previous.identical ? UpdateJudgement::kOptimizer : UpdateJudgement::kUnknown, 0};
   }
   const StepRecord::Parameter& before = parameter->second;
-  const auto gradient = previous.gradients.find(key);
+  const auto gradient = previous.gradients.find(keys.gradient);
   if (gradient == previous.gradients.end()) {
     if (previous.identical) {
       return {UpdateJudgement::kOptimizer, 0};

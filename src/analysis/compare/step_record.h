@@ -37,16 +37,20 @@ struct StepRecord {
   bool identical = false;  // every compared row was
   bool agrees = false;     // every compared row, up to noise
   bool has_origin = false;
-  std::unordered_map<std::string, Parameter> parameters;  // by ParameterKey
-  std::unordered_map<std::string, Gradient> gradients;    // by the same key
+  std::unordered_map<std::string, Parameter> parameters;  // by UpdateKeys::parameter
+  std::unordered_map<std::string, Gradient> gradients;    // by UpdateKeys::gradient
 };
 
-// One key for a parameter in every step and for its gradient: "Module.fc.Linear|weight" of rows in
-// the sections parameters and parameters_grad of a module, "Functional.linear.0|32 elements" of the
-// arguments of a functional call and of the gradients that its backward call returns, which stand
-// in an order of their own. Empty for other rows.
-std::string ParameterKey(std::string_view entry_name, std::string_view argument,
-                         const SideRow& row);
+// What a parameter and its gradient go by in every step. Of a module, "Module.fc.Linear|weight" for
+// both, from the rows in its sections parameters and parameters_grad. Of a functional call,
+// "Functional.linear.0|1" for an argument, and "Functional.linear.0|32 elements" for its gradient:
+// what the backward call returns stands in an order of its own, and a weight's gradient may be
+// transposed. Empty for other rows.
+struct UpdateKeys {
+  std::string parameter;
+  std::string gradient;
+};
+UpdateKeys UpdateKeysOf(std::string_view entry_name, std::string_view argument, const SideRow& row);
 
 enum class UpdateJudgement : uint8_t {
   kUnknown,    // the step before says nothing of this parameter
@@ -61,7 +65,7 @@ enum class UpdateJudgement : uint8_t {
 // gradient is spread less over the parameters.
 class UpdateRule {
  public:
-  void Add(const StepRecord& previous, const std::string& key, const SideRow& bench);
+  void Add(const StepRecord& previous, const UpdateKeys& keys, const SideRow& bench);
   bool FollowsGradients() const;
 
  private:
@@ -85,6 +89,6 @@ struct UpdateVerdict {
   double hidden = 0;
 };
 UpdateVerdict JudgeUpdate(const StepRecord& previous, const UpdateRule& rule,
-                          const std::string& key, const SideRow& npu, const SideRow& bench);
+                          const UpdateKeys& keys, const SideRow& npu, const SideRow& bench);
 
 }  // namespace msprobe::analysis

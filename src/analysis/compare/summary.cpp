@@ -127,18 +127,20 @@ bool HasWarnings(const RunSummary& summary) {
          !summary.npu_only.empty() || !summary.bench_only.empty();
 }
 
-// Where a pair drifts, shapes that differ follow from it: how many were chosen depends on values.
-bool HasUnexplainedShapes(const RunSummary& summary) {
+// Rows of one side alone, or of other shapes. Where a pair drifts, they follow from it: what is
+// chosen and how often depends on values. A call too many of another cause would have been an
+// origin.
+bool HasUnmatchedRows(const RunSummary& summary) {
   return std::any_of(summary.pairs.begin(), summary.pairs.end(), [](const PairSummary& pair) {
-    return pair.counts.shape_mismatch > 0 && VerdictOf(pair) != PairVerdict::kDrifts;
+    const RowCounts& counts = pair.counts;
+    return counts.npu_only + counts.bench_only + counts.shape_mismatch + counts.dtype_mismatch >
+               0 &&
+           VerdictOf(pair) != PairVerdict::kDrifts;
   });
 }
 
 bool HasDifferences(const RunSummary& summary) {
-  const RowCounts& totals = summary.totals;
-  return totals.npu_only + totals.bench_only + totals.dtype_mismatch > 0 ||
-         HasUnexplainedShapes(summary) || !summary.npu_only.empty() ||
-         !summary.bench_only.empty() ||
+  return HasUnmatchedRows(summary) || !summary.npu_only.empty() || !summary.bench_only.empty() ||
          std::any_of(summary.pairs.begin(), summary.pairs.end(), [](const PairSummary& pair) {
            const PairVerdict verdict = VerdictOf(pair);
            return verdict == PairVerdict::kDiffers || verdict == PairVerdict::kUnequalBits;
