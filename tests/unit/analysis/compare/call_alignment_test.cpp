@@ -1,0 +1,165 @@
+#include "src/analysis/compare/call_alignment.h"
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/analysis/compare/execution_order.h"
+#include "tests/unit/analysis/compare/dump_fixture.h"
+
+namespace msprobe::analysis {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+struct Call {
+  std::string name;  // "Torch.exp", "Torch.exp.backward"
+  double value = 1;
+  std::string shape = "[1]";
+};
+
+// Numbers calls as a dump does.
+Side SideOf(const std::vector<Call>& calls) {
+  std::map<std::string, int> numbers;
+  std::string entries;
+  for (const Call& call : calls) {
+    entries += entries.empty() ? "" : ",";
+    const std::string leaf = testing::TensorText(call.value, call.shape);
+    if (call.name.ends_with(".backward")) {
+      const std::string name = call.name.substr(0, call.name.size() - 9);
+      entries += "\"" + name + "." + std::to_string(--numbers[name]) +
+                 ".backward\": {\"input\": [" + leaf + "], \"output\": [" + leaf + "]}";
+    } else {
+      entries += testing::CallText(
+          call.name + "." + std::to_string(numbers[call.name]++) + ".forward", leaf, leaf);
+    }
+  }
+  return testing::SideFromEntries(entries);
+}
+
+CallAlignment Align(const Side& npu, const Side& bench) {
+  return AlignCalls(npu, PlanExecution(npu), bench);
+}
+
+// By entry of the NPU side: the name of its partner, "-" without one.
+std::vector<std::string> Partners(const Side& npu, const Side& bench) {
+  std::vector<std::string> partners;
+  for (const uint32_t entry : Align(npu, bench).bench_of) {
+    partners.emplace_back(entry == kNoEntry ? "-" : bench.entries[entry].name);
+  }
+  return partners;
+}
+
+TEST(AlignCalls, SidesThatMadeTheSameCallsNeedNoAlignment) {
+  const Side side = SideOf({{"Torch.exp"}, {"Torch.sin"}, {"Torch.exp"}});
+  const CallAlignment alignment = Align(side, side);
+  EXPECT_FALSE(alignment.differs);
+  EXPECT_THAT(alignment.bench_of, IsEmpty());
+}
+
+TEST(AlignCalls, AnExtraCallIsFoundAndLaterCallsArePairedByTheirOrder) {
+  const Side npu =
+      SideOf({{"Torch.exp"}, {"Torch.sin"}, {"Torch.exp"}, {"Torch.cos"}, {"Torch.exp"}});
+  const Side bench = SideOf({{"Torch.exp"}, {"Torch.sin"}, {"Torch.cos"}, {"Torch.exp"}});
+  EXPECT_THAT(Partners(npu, bench), ElementsAre("Torch.exp.0.forward", "Torch.sin.0.forward", "-",
+                                                "Torch.cos.0.forward", "Torch.exp.1.forward"));
+  const CallAlignment alignment = Align(npu, bench);
+  ASSERT_EQ(alignment.unmatched.size(), 1U);
+  EXPECT_EQ(alignment.unmatched[0].npu_begin, 2U);
+  EXPECT_EQ(alignment.unmatched[0].npu_end, 3U);
+  EXPECT_EQ(alignment.unmatched[0].bench_begin, alignment.unmatched[0].bench_end);
+}
+
+TEST(AlignCalls, AMissingCallIsFoundAndLaterCallsArePairedByTheirOrder) {
+  const Side npu = SideOf({{"Torch.exp"}, {"Torch.sin"}, {"Torch.cos"}, {"Torch.exp"}});
+  const Side bench =
+      SideOf({{"Torch.exp"}, {"Torch.sin"}, {"Torch.exp"}, {"Torch.cos"}, {"Torch.exp"}});
+  EXPECT_THAT(Partners(npu, bench), ElementsAre("Torch.exp.0.forward", "Torch.sin.0.forward",
+                                                "Torch.cos.0.forward", "Torch.exp.2.forward"));
+  const CallAlignment alignment = Align(npu, bench);
+  ASSERT_EQ(alignment.unmatched.size(), 1U);
+  EXPECT_EQ(alignment.unmatched[0].npu_begin, alignment.unmatched[0].npu_end);
+  EXPECT_EQ(alignment.unmatched[0].bench_begin, 2U);
+  EXPECT_EQ(alignment.unmatched[0].bench_end, 3U);
+}
+
+TEST(AlignCalls, AReplacedCallStandsInPlaceOfTheOther) {
+  const Side npu = SideOf({{"Torch.exp"}, {"Functional.gelu"}, {"Torch.cos"}});
+  const Side bench = SideOf({{"Torch.exp"}, {"Functional.silu"}, {"Torch.cos"}});
+  EXPECT_THAT(Partners(npu, bench), ElementsAre("Torch.exp.0.forward", "-", "Torch.cos.0.forward"));
+  const CallAlignment alignment = Align(npu, bench);
+  ASSERT_EQ(alignment.unmatched.size(), 1U);
+  EXPECT_EQ(alignment.unmatched[0].npu_begin, 1U);
+  EXPECT_EQ(alignment.unmatched[0].npu_end, 2U);
+  EXPECT_EQ(alignment.unmatched[0].bench_begin, 1U);
+  EXPECT_EQ(alignment.unmatched[0].bench_end, 2U);
+}
+
+TEST(AlignCalls, CallsOfEqualNamesWhoseShapesDifferAreNotUnmatched) {
+  // The extra call at the end makes the sides differ at all.
+  const Side npu = SideOf(
+      {{"Torch.exp", 1, "[2, 3]"}, {"Torch.sin", 1, "[2, 3]"}, {"Torch.cos"}, {"Torch.tan"}});
+  const Side bench =
+      SideOf({{"Torch.exp", 1, "[4, 3]"}, {"Torch.sin", 1, "[4, 3]"}, {"Torch.cos"}});
+  EXPECT_THAT(Partners(npu, bench), ElementsAre("Torch.exp.0.forward", "Torch.sin.0.forward",
+                                                "Torch.cos.0.forward", "-"));
+}
+
+TEST(AlignCalls, OfEqualNeighboursTheOneWhoseValuesFitNoOtherIsTooMany) {
+  const Side npu = SideOf({{"Torch.exp", 1}, {"Torch.exp", 9}, {"Torch.exp", 2}, {"Torch.exp", 3}});
+  const Side bench = SideOf({{"Torch.exp", 1}, {"Torch.exp", 2}, {"Torch.exp", 3}});
+  EXPECT_THAT(Partners(npu, bench), ElementsAre("Torch.exp.0.forward", "-", "Torch.exp.1.forward",
+                                                "Torch.exp.2.forward"));
+  EXPECT_THAT(Partners(bench, npu),
+              ElementsAre("Torch.exp.0.forward", "Torch.exp.2.forward", "Torch.exp.3.forward"));
+}
+
+TEST(AlignCalls, BackwardCallsFollowTheirForwardCalls) {
+  const Side npu = SideOf({{"Torch.exp"},
+                           {"Torch.sin"},
+                           {"Torch.exp"},
+                           {"Torch.cos"},
+                           {"Torch.exp"},
+                           {"Torch.exp.backward"},
+                           {"Torch.exp.backward"},
+                           {"Torch.exp.backward"}});
+  const Side bench = SideOf({{"Torch.exp"},
+                             {"Torch.sin"},
+                             {"Torch.cos"},
+                             {"Torch.exp"},
+                             {"Torch.exp.backward"},
+                             {"Torch.exp.backward"}});
+  EXPECT_THAT(
+      Partners(npu, bench),
+      ElementsAre("Torch.exp.0.forward", "Torch.sin.0.forward", "-", "Torch.cos.0.forward",
+                  "Torch.exp.1.forward", "Torch.exp.1.backward", "-", "Torch.exp.0.backward"));
+}
+
+TEST(AlignCalls, MoreThanAThousandEditsAreLeftToNames) {
+  const auto calls = [](std::string_view name, int count) {
+    std::vector<Call> made;
+    for (int i = 0; i < count; ++i) {
+      made.push_back({"Torch.exp"});
+      made.push_back({std::string(name)});
+      made.push_back({"Torch.exp"});
+    }
+    made.push_back({"Torch.cos"});
+    return made;
+  };
+  EXPECT_TRUE(Align(SideOf(calls("Torch.sin", 450)), SideOf(calls("Torch.tan", 450))).differs);
+  EXPECT_FALSE(Align(SideOf(calls("Torch.sin", 550)), SideOf(calls("Torch.tan", 550))).differs);
+}
+
+TEST(AlignCalls, ASideWithoutCallsIsLeftToNames) {
+  const Side side = SideOf({{"Torch.exp"}});
+  EXPECT_FALSE(Align(side, Side()).differs);
+  EXPECT_FALSE(Align(Side(), side).differs);
+}
+
+}  // namespace
+}  // namespace msprobe::analysis

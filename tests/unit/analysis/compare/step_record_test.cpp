@@ -1,0 +1,146 @@
+#include "src/analysis/compare/step_record.h"
+
+#include <array>
+#include <cmath>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace msprobe::analysis {
+namespace {
+
+StatValue Number(double value) {
+  StatValue stat;
+  stat.kind = StatKind::kNumber;
+  stat.number = value;
+  return stat;
+}
+
+// Elements of `value` and -`value` in equal numbers.
+SideRow Row(double value, std::string_view shape = "[16, 16]") {
+  SideRow row;
+  row.dtype = "torch.float32";
+  row.shape = shape;
+  row.is_tensor = true;
+  row.state = dump::RowState::kParameters;
+  const double root = shape == "[16]" ? 4 : 16;
+  row.stats = {Number(value), Number(-value), Number(0), Number(value * root)};
+  return row;
+}
+
+std::array<double, kStatCount> Stats(const SideRow& row) {
+  std::array<double, kStatCount> numbers{};
+  for (size_t stat = 0; stat < kStatCount; ++stat) {
+    numbers[stat] = row.stats[stat].number;
+  }
+  return numbers;
+}
+
+constexpr const char* kKey = "Module.fc.Linear|weight";
+const UpdateKeys kKeys{kKey, kKey};
+
+// A step after which the parameter was `value` on both sides.
+StepRecord Before(double value, std::string_view shape = "[16, 16]", double gradient_error = 0) {
+  StepRecord record;
+  record.step = 0;
+  record.identical = gradient_error == 0;
+  record.agrees = true;
+  StepRecord::Parameter& parameter = record.parameters[kKey];
+  parameter.npu = parameter.bench = Stats(Row(value, shape));
+  parameter.identical = parameter.agrees = true;
+  StepRecord::Gradient& gradient = record.gradients[kKey];
+  gradient.identical = gradient_error == 0;
+  gradient.error = gradient_error;
+  gradient.scale = 1e-3;
+  return record;
+}
+
+UpdateJudgement Judge(const StepRecord& before, double npu, double bench,
+                      std::string_view shape = "[16, 16]", const UpdateRule& rule = {}) {
+  return JudgeUpdate(before, rule, kKeys, Row(npu, shape), Row(bench, shape)).judgement;
+}
+
+TEST(UpdateKeysOf, AParameterOfAModuleAndItsGradientGoByOneName) {
+  SideRow row = Row(1);
+  const UpdateKeys parameter = UpdateKeysOf("Module.fc.Linear.forward.0", "parameters.weight", row);
+  row.state = dump::RowState::kParametersGrad;
+  EXPECT_EQ(parameter.parameter, kKey);
+  EXPECT_EQ(UpdateKeysOf("Module.fc.Linear.parameters_grad", "weight", row).gradient,
+            parameter.gradient);
+  EXPECT_EQ(UpdateKeysOf("Module.fc.Linear.parameters_grad.0", "weight", row).gradient,
+            parameter.gradient);
+}
+
+TEST(UpdateKeysOf, OfAFunctionalCallAGradientIsKnownByItsSize) {
+  SideRow row = Row(1);
+  row.state = dump::RowState::kInput;
+  const UpdateKeys forward = UpdateKeysOf("Functional.linear.0.forward", "input.1", row);
+  EXPECT_EQ(forward.parameter, "Functional.linear.0|1");
+  row.state = dump::RowState::kOutput;
+  EXPECT_EQ(UpdateKeysOf("Functional.linear.0.backward", "output.0", row).gradient,
+            forward.gradient);
+}
+
+TEST(JudgeUpdate, AnotherUpdateAfterAStepThatWasEqualIsTheOptimizers) {
+  // The learning rate times 1.5: one side moves by 0.010, the other by 0.015.
+  EXPECT_EQ(Judge(Before(1), 0.985, 0.990), UpdateJudgement::kOptimizer);
+}
+
+TEST(JudgeUpdate, AnotherLearningRateIsFoundBehindNoiseOfGradientsToo) {
+  EXPECT_EQ(Judge(Before(1, "[16, 16]", 1e-6), 0.985, 0.990), UpdateJudgement::kOptimizer);
+}
+
+TEST(JudgeUpdate, NoiseOfAGradientExplainsItsShareOfTheMovement) {
+  // Gradients 1e-6 apart, a movement of 0.01, of which at most 64e-6 is explained.
+  EXPECT_EQ(Judge(Before(1, "[16, 16]", 1e-6), 0.99 + 5e-7, 0.99), UpdateJudgement::kExplained);
+  EXPECT_EQ(Judge(Before(1, "[16, 16]", 1e-6), 0.99 + 1e-5, 0.99), UpdateJudgement::kOptimizer);
+}
+
+TEST(JudgeUpdate, TheSignByWhichAdamMovesABiasWhoseGradientCancelsIsChance) {
+  StepRecord before = Before(1, "[16]", 0.7);
+  before.gradients[kKey].cancelled = true;
+  EXPECT_EQ(Judge(before, 1.001, 0.999, "[16]"), UpdateJudgement::kExplained);
+  EXPECT_EQ(Judge(Before(1, "[16, 16]", 1e-6), 1.001, 0.999), UpdateJudgement::kOptimizer)
+      << "where the gradient agrees, chance has no part";
+}
+
+TEST(JudgeUpdate, BehindAStepThatDivergedADifferingParameterIsAnEcho) {
+  StepRecord before = Before(1);
+  before.has_origin = true;
+  EXPECT_EQ(Judge(before, 2, 1), UpdateJudgement::kEcho);
+}
+
+TEST(JudgeUpdate, OfAParameterThatTheStepBeforeDidNotShowOnlyAnEqualStepSaysSomething) {
+  StepRecord before;
+  EXPECT_EQ(Judge(before, 2, 1), UpdateJudgement::kUnknown);
+  before.identical = true;
+  EXPECT_EQ(Judge(before, 2, 1), UpdateJudgement::kOptimizer);
+}
+
+// Four parameters whose gradients span a factor of 1000.
+UpdateRule RuleOf(double (*movement)(double gradient)) {
+  UpdateRule rule;
+  for (const double gradient : {1e-3, 1e-2, 1e-1, 1.0}) {
+    StepRecord before = Before(1);
+    before.gradients[kKey].scale = gradient;
+    rule.Add(before, kKeys, Row(1 - movement(gradient)));
+  }
+  return rule;
+}
+
+TEST(UpdateRule, TellsSgdWhoseMovementsFollowGradientsFromAdam) {
+  EXPECT_TRUE(RuleOf([](double gradient) { return 0.1 * gradient; }).FollowsGradients());
+  EXPECT_FALSE(RuleOf([](double) { return 0.001; }).FollowsGradients());
+  EXPECT_FALSE(UpdateRule().FollowsGradients()) << "nothing known";
+}
+
+TEST(UpdateRule, UnderSgdNoChanceMovesABias) {
+  const StepRecord before = Before(1, "[16]", 1e-6);
+  const UpdateRule sgd = RuleOf([](double gradient) { return 0.1 * gradient; });
+  const UpdateRule adam = RuleOf([](double) { return 0.001; });
+  EXPECT_EQ(Judge(before, 1.001, 0.999, "[16]", sgd), UpdateJudgement::kOptimizer);
+  EXPECT_EQ(Judge(before, 1.001, 0.999, "[16]", adam), UpdateJudgement::kExplained);
+}
+
+}  // namespace
+}  // namespace msprobe::analysis
