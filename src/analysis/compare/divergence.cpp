@@ -167,7 +167,7 @@ void Walk::Judge(const EntryName& name, std::string_view entry_name, std::string
   if (input_.previous != nullptr) {
     const UpdateVerdict update =
         JudgeUpdate(*input_.previous, update_rule_, UpdateKeysOf(entry_name, argument, *view.npu),
-                    *view.npu, *view.bench);
+                    CancellationOf(*view.npu), *view.npu, *view.bench);
     view.update = update.judgement;
     view.hidden = result_.mode == CompareMode::kRealData ? 0 : update.hidden;
     view.agrees =

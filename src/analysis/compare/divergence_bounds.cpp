@@ -3,6 +3,8 @@
 #include <limits>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "src/analysis/compare/call_traits.h"
 #include "src/analysis/compare/distance.h"
 #include "src/analysis/compare/divergence_walk.h"
@@ -108,6 +110,24 @@ void Walk::NoteParameters() {
     }
   }
   agreement_.SetSumsAreExact(identical >= sums_apart);
+}
+
+// Biases of contractions; a projection with three times as many outputs as inputs is fused from
+// queries, keys and values.
+Cancellation Walk::CancellationOf(const SideRow& parameter) const {
+  if (FamilyOfEntry(parameter.entry) != OperatorFamily::kContraction ||
+      parameter.shape.find(',') != std::string_view::npos) {
+    return Cancellation::kNever;
+  }
+  const double outputs = ElementCount(parameter.shape);
+  const SideEntry& rows = npu_.entries[parameter.entry];
+  for (uint32_t i = 0; i < rows.row_count; ++i) {
+    const SideRow& row = npu_.rows[rows.first_row + i];
+    if (row.is_tensor && row.shape == fmt::format("[{:.0f}, {:.0f}]", outputs, outputs / 3)) {
+      return Cancellation::kInPart;
+    }
+  }
+  return Cancellation::kWhole;
 }
 
 void Walk::CarryHidden(OperatorFamily family) {

@@ -104,6 +104,11 @@ void Walk::Enter(uint32_t entry, const EntryState& state, const RowView& input) 
     candidate.confidence = is_floating ? Confidence::kHigh : Confidence::kCertain;
     candidate.reason = "no recorded call produced this value, and nothing before it differs";
   }
+  if (unequal_bits_ && !HasOrigin() && place_ - unequal_bits_->place <= kDirectlyBefore) {
+    unequal_bits_->reason += ", and values part behind it";
+    Propose(*unequal_bits_);
+    return;
+  }
   if (passed_unmatched_ && !HasOrigin()) {
     BlameUnmatchedCall(candidate);
   } else if (!input.npu->is_tensor) {

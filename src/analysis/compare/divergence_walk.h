@@ -79,6 +79,7 @@ class Walk {
   // So that a weight is known as such when a functional call inside the module, which a dump lists
   // first, takes it; and whether equal weights have equal sums.
   void NoteParameters();
+  Cancellation CancellationOf(const SideRow& parameter) const;
 
   void Visit(uint32_t entry);
 

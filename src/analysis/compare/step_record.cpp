@@ -16,9 +16,12 @@ constexpr double kUpdateSlack = 64;
 // Parts of a bias may have a gradient that is zero in exact arithmetic (the keys' bias of an
 // attention, a bias in front of a normalisation): there the sign of the update is chance, its size
 // is not.
-constexpr double kMovementShare = 0.1;
+constexpr double kMovementShare = 0.2;
 constexpr double kMovesAlike =
     0.5;  // variance of the logarithm: within about a factor of 2 either way
+// Gradients of 16 bits: of a short vector any element may be of chance.
+constexpr double kNarrowError = 1e-3;
+constexpr double kFewElements = 1024;
 constexpr double kUnitRoundoff = 0x1p-24;
 
 // How far a parameter of one side moved between the steps, by its statistics; Norm counts per
@@ -35,8 +38,6 @@ double Movement(const std::array<double, kStatCount>& before, const SideRow& now
   }
   return movement;
 }
-
-bool IsVector(std::string_view shape) { return shape.find(',') == std::string_view::npos; }
 
 double Magnitude(const SideRow& row) {
   double largest = 0;
@@ -114,7 +115,8 @@ bool UpdateRule::FollowsGradients() const {
 }
 
 UpdateVerdict JudgeUpdate(const StepRecord& previous, const UpdateRule& rule,
-                          const UpdateKeys& keys, const SideRow& npu, const SideRow& bench) {
+                          const UpdateKeys& keys, Cancellation cancellation, const SideRow& npu,
+                          const SideRow& bench) {
   if (previous.has_origin) {
     return {UpdateJudgement::kEcho, 0};
   }
@@ -137,12 +139,20 @@ UpdateVerdict JudgeUpdate(const StepRecord& previous, const UpdateRule& rule,
                        : gradient->second.cancelled
                            ? 2.0 / kUpdateSlack
                            : std::max(gradient->second.error, 16 * kUnitRoundoff);
-  double share = std::min(2.0, kUpdateSlack * error);
+  // One element may have a gradient next to zero, and so an update of chance.
+  const double elements = ElementCount(npu.shape);
+  double share =
+      std::min(2.0, std::max(kUpdateSlack * error, rule.FollowsGradients() ? 0.0 : 2 / elements));
   const double npu_movement = Movement(before.npu, npu);
   const double bench_movement = Movement(before.bench, bench);
   const double movement = std::max(npu_movement, bench_movement);
   const bool both_moved = std::min(npu_movement, bench_movement) > kMovementShare * movement;
-  if (IsVector(npu.shape) && both_moved && !rule.FollowsGradients()) {
+  const bool gradient_is_known = gradient != previous.gradients.end();
+  const bool is_noise = elements < kFewElements && error > kNarrowError;
+  const bool by_chance =
+      cancellation == Cancellation::kInPart || is_noise ||
+      (cancellation == Cancellation::kWhole && (!gradient_is_known || gradient->second.cancelled));
+  if (by_chance && both_moved && !rule.FollowsGradients()) {
     share = 2;
   }
   const Distance now = StatisticsDistance(npu, bench);

@@ -88,7 +88,12 @@ struct UpdateVerdict {
   // where the statistics tell all.
   double hidden = 0;
 };
+// `cancellation`: whether the gradient may be zero in exact arithmetic. Only biases' are: of a
+// layer in front of a normalisation, of the keys of an attention, which may be a third of a fused
+// projection.
+enum class Cancellation : uint8_t { kNever, kWhole, kInPart };
 UpdateVerdict JudgeUpdate(const StepRecord& previous, const UpdateRule& rule,
-                          const UpdateKeys& keys, const SideRow& npu, const SideRow& bench);
+                          const UpdateKeys& keys, Cancellation cancellation, const SideRow& npu,
+                          const SideRow& bench);
 
 }  // namespace msprobe::analysis

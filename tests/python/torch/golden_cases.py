@@ -117,16 +117,22 @@ def is_tensor(value):
     return isinstance(value, dict) and "dtype" in value and "shape" in value
 
 
+def hang_on_the_cpu(case):
+    """Convolutions and bfloat16 products are summed in an order that differs between processors."""
+    return case.startswith("cnn") or "bf16" in case
+
+
 class Comparison:
     """Differences of two recorded steps as texts. Recorded with the same PyTorch build: statistics
-    within 1e-6; with another one (`same_build` False): within 2e-5 and the noise of sums that are
-    zero, and no checksums."""
+    within 1e-6; with another one (`same_build` False), and where values hang on the processor:
+    within 2e-5 and the noise of sums that are zero, and no checksums."""
 
     def __init__(self, case, same_build):
         self.case = case
         self.same_build = same_build
-        self.relative = 1e-6 if same_build else 2e-5
-        self.noise = 1e-12 if same_build else 5e-7
+        self.same_kernels = same_build and not hang_on_the_cpu(case)
+        self.relative = 1e-6 if self.same_kernels else 2e-5
+        self.noise = 1e-12 if self.same_kernels else 5e-7
         self.found = []
 
     def _differ(self, entry, place, expected, actual):
@@ -174,7 +180,7 @@ class Comparison:
             if key in STATISTICS and key in actual:
                 if not self._close(key, expected, actual):
                     self._differ(entry, _join(place, key), expected[key], actual[key])
-            elif key == "md5" and not self.same_build:
+            elif key == "md5" and not self.same_kernels:
                 continue
             elif key in actual and expected[key] != actual[key]:
                 self._differ(entry, _join(place, key), expected[key], actual[key])
@@ -191,7 +197,7 @@ class Comparison:
             return False
         relative = self.relative
         if "bfloat16" in expected["dtype"]:
-            ulp = 2.0**-7 if self.same_build else 2.0**-6
+            ulp = 2.0**-7 if self.same_kernels else 2.0**-5
             relative = max(relative, LOOSE_BFLOAT16_NORM if key == "Norm" else ulp)
         elif "float16" in expected["dtype"]:
             relative = max(relative, 2.0**-10)
