@@ -84,6 +84,13 @@ std::string AdvisorText(const Side& npu, const CompareResult& result,
     return fmt::format("Line: {}\nSuspect Nodes: {}\nExpert Advice: {}{}{}\n", *row, suspect.name,
                        AdviceFor(npu, suspect), start.empty() ? "" : " ", start);
   }
+  const bool compared =
+      std::any_of(divergence.rows.begin(), divergence.rows.end(),
+                  [](RowStanding standing) { return standing != RowStanding::kNotCompared; });
+  if (!compared) {
+    return "Line: NA\nSuspect Nodes: NA\nExpert Advice: Nothing was compared: no row has values on "
+           "both sides.\n";
+  }
   // Line and suspect are the table's; the Python tool's are NA here, too.
   return fmt::format(
       "Line: NA\nSuspect Nodes: NA\nExpert Advice: Every compared row meets its threshold{}{}\n",

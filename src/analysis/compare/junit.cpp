@@ -93,6 +93,13 @@ std::string JunitXml(const RunSummary& summary) {
       one.type = PairVerdictName(verdict);
       one.message = FailureMessage(pair, verdict);
       one.details = Details(pair);
+    } else if (MostlyUnmatched(pair)) {
+      const RowCounts& counts = pair.counts;
+      one.outcome = JunitOutcome::kFailed;
+      one.type = PairVerdictName(verdict);
+      one.message = fmt::format("{} rows were compared, {} of NPU and {} of bench have no partner",
+                                counts.agreeing, counts.npu_only, counts.bench_only);
+      one.details = Details(pair);
     }
   }
   for (const auto& [names, side] :

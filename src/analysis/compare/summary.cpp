@@ -147,15 +147,14 @@ bool HasDifferences(const RunSummary& summary) {
          });
 }
 
-// Less than half of what either side holds has a partner with values.
+}  // namespace
+
 bool MostlyUnmatched(const PairSummary& pair) {
   const RowCounts& counts = pair.counts;
   const uint64_t compared = counts.agreeing + counts.drifting + counts.differing;
   return VerdictOf(pair) == PairVerdict::kNothingCompared || counts.npu_only > compared ||
          counts.bench_only > compared;
 }
-
-}  // namespace
 
 bool GateFails(const RunSummary& summary, Gate gate) {
   if (summary.pairs.empty() ||

@@ -73,6 +73,9 @@ PairSummary SummarizePair(const PlannedPair& plan, const ComparedPair& pair);
 // Sums up the pairs: totals, failed and worst.
 void FinishSummary(RunSummary& summary);
 
+// Less than half of what either side holds has a partner with values.
+bool MostlyUnmatched(const PairSummary& pair);
+
 // What a gate asks about, weakest first. Every gate also fails where nothing, or less than half of
 // a side, could be compared.
 enum class Gate : uint8_t {

@@ -160,6 +160,22 @@ TEST(Agreement, IntegersHaveNoNoise) {
       << "the norm is summed in float32";
 }
 
+TEST(Agreement, ANanOnOneSideIsNoNoiseWhateverTheTolerance) {
+  const SideRow bench = Tensor("torch.float32", 1, -1, 0, 20);
+  SideRow npu = Tensor("torch.float32", NAN, NAN, NAN, NAN);
+  npu.md5 = "11111111";
+  CompareOptions tolerant;
+  tolerant.relative_tolerance = 1e30;
+  tolerant.absolute_tolerance = 1e30;
+  for (const CompareMode mode :
+       {CompareMode::kStatistics, CompareMode::kMd5, CompareMode::kRealData}) {
+    for (const Provenance provenance : {Provenance::kComputed, Provenance::kStored}) {
+      EXPECT_FALSE(Agrees(npu, bench, provenance, mode, tolerant));
+      EXPECT_FALSE(Agrees(bench, npu, provenance, mode, tolerant));
+    }
+  }
+}
+
 TEST(Agreement, TolerancesRaiseTheFloor) {
   const SideRow bench = Tensor("torch.float32", 1, -1, 0, 20);
   const SideRow npu = Tensor("torch.float32", 1.05, -1, 0, 20);

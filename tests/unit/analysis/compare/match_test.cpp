@@ -1,5 +1,9 @@
 #include "src/analysis/compare/match.h"
 
+#include <filesystem>
+#include <string>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,6 +48,46 @@ TEST(MatchExactly, KeepsNpuOrderAndEveryNpuRow) {
                              "Torch.a.0.forward.input.0 -> Torch.a.0.forward.input.0",
                              "Torch.a.0.forward.output.0 -> Torch.a.0.forward.output.0"));
   EXPECT_EQ(result.bench_only_count, 2u);
+}
+
+TEST(MatchExactly, CallsThatAnApiMappingDoesNotKnowStayWhereTheNpuDumpHasThem) {
+  const std::string leaf = TensorText(1);
+  const auto call = [&](const std::string& name) {
+    const std::string backward = name.substr(0, name.rfind('.')) + ".backward";
+    return CallText(name, leaf + "," + leaf, leaf) + ",\"" + backward + "\": {\"input\": [" + leaf +
+           "], \"output\": [" + leaf + "]}";
+  };
+  const Side npu = SideFromEntries(
+      call("Functional.abs.0.forward") + "," + call("Primitive.Unknown.0.forward") + "," +
+          call("Mint.add.0.forward") + "," + call("Functional.abs.1.forward") + "," +
+          call("Functional.flash_attention_score.0.forward") + "," +
+          call("Cell.a.Other.forward.0") + "," + call("Functional.abs.2.forward"),
+      "statistics", "mindspore");
+  const Side bench = SideFromEntries(
+      call("Torch.abs.2.forward") + "," + call("NPU.npu_fusion_attention.0.forward") + "," +
+      call("Torch.add.0.forward") + "," + call("Torch.abs.0.forward") + "," +
+      call("Torch.abs.1.forward"));
+  const msprobe::testing::TemporaryFolder folder;
+  const std::filesystem::path file =
+      folder.Write("api.yaml",
+                   "- ms_api: Functional.flash_attention_score\n"
+                   "  pt_api: NPU.npu_fusion_attention\n"
+                   "  ms_args: [1]\n  pt_args: [0]\n  ms_outputs: [0]\n  pt_outputs: [0]\n");
+  for (const std::filesystem::path& mapping_file : {std::filesystem::path(), file}) {
+    CompareOptions options;
+    options.framework = Framework::kMindSpore;
+    options.api_mapping = {true, mapping_file};
+    const Result<RowMapping> mapping = BuildRowMapping(options, npu, bench);
+    ASSERT_TRUE(mapping.ok()) << mapping.status().message();
+    const MatchResult result = MatchExactly(npu, bench, *mapping);
+    ASSERT_EQ(result.pairs.size(), npu.rows.size());
+    uint64_t matched = 0;
+    for (uint32_t i = 0; i < result.pairs.size(); ++i) {
+      EXPECT_EQ(result.pairs[i].npu, i);
+      matched += result.pairs[i].bench == kNoRow ? 0 : 1;
+    }
+    EXPECT_EQ(matched, mapping_file.empty() ? 20U : 23U);
+  }
 }
 
 TEST(MatchExactly, TellsAShapeMismatchFromAMissingRow) {

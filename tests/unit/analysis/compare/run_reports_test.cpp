@@ -96,6 +96,22 @@ TEST(Verdict, ARankWithoutPartnerIsNotAgreement) {
   EXPECT_EQ(VerdictOf(summary), PairVerdict::kUnmatched);
 }
 
+TEST(Gate, FailsWhereMostRowsOfASideStandAloneAndTheJunitReportAgrees) {
+  PairSummary few = Pair(0, 0);
+  few.counts.bench_only = 99;
+  EXPECT_FALSE(GateFails(Summary({few}), Gate::kError));
+  EXPECT_TRUE(GateFails(Summary({few}), Gate::kDifferent)) << "rows without partner";
+  EXPECT_THAT(JunitXml(Summary({few})), HasSubstr("failures=\"0\""));
+  PairSummary most = Pair(0, 0);
+  most.counts.bench_only = 101;
+  for (const Gate gate : {Gate::kError, Gate::kWarning, Gate::kDifferent, Gate::kDrift}) {
+    EXPECT_TRUE(GateFails(Summary({most}), gate)) << kGateNames[static_cast<size_t>(gate)];
+  }
+  EXPECT_THAT(JunitXml(Summary({most})), HasSubstr("failures=\"1\""));
+}
+
+TEST(Gate, FailsWhereThereIsNoPairAtAll) { EXPECT_TRUE(GateFails(RunSummary(), Gate::kError)); }
+
 TEST(LeadingPair, IsTheRankWhoseOriginIsItsOwn) {
   PairSummary receiver = Pair(0, 90);
   receiver.divergence.first_origin->from_other_rank = true;

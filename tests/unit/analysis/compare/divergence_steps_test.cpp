@@ -1,0 +1,223 @@
+// The walk across steps, dtypes, calls of one side and checksums, on dumps made on the spot, and
+// what the gates make of it.
+#include <string>
+#include <string_view>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/analysis/compare/advisor.h"
+#include "src/analysis/compare/compare_pair.h"
+#include "src/analysis/compare/run_verdict.h"
+#include "src/analysis/compare/summary.h"
+#include "tests/unit/analysis/compare/dump_fixture.h"
+
+namespace msprobe::analysis {
+namespace {
+
+using ::testing::HasSubstr;
+
+class WalkOverSmallDumps : public ::testing::Test {
+ protected:
+  static std::string Leaf(const std::string& number, std::string_view dtype = "torch.float32",
+                          std::string_view md5 = "") {
+    return R"({"type": "torch.Tensor", "dtype": ")" + std::string(dtype) +
+           R"(", "shape": [1], "Max": )" + number + R"(, "Min": )" + number + R"(, "Mean": )" +
+           number + R"(, "Norm": )" + number + R"(, "requires_grad": false)" +
+           (md5.empty() ? "" : R"(, "md5": ")" + std::string(md5) + "\"") + "}";
+  }
+
+  static std::string Call(std::string_view name, const std::string& input,
+                          const std::string& output) {
+    return testing::CallText(name, input, output);
+  }
+
+  // A linear layer at work: its weight, what it puts out and the gradient of its weight.
+  static std::string Layer(const std::string& weight, const std::string& output = "2",
+                           const std::string& gradient = "0.5") {
+    return R"("Module.fc.Linear.forward.0": {"input_args": [)" + Leaf("1") +
+           R"(], "input_kwargs": {}, "parameters": {"weight": )" + Leaf(weight) +
+           R"(}, "output": [)" + Leaf(output) +
+           R"(]}, "Module.fc.Linear.parameters_grad": {"weight": [)" + Leaf(gradient) +
+           R"(]}, "Module.fc.Linear.backward.0": {"input": [)" + Leaf("1") + R"(], "output": [)" +
+           Leaf("1") + "]}";
+  }
+
+  ComparedPair Compare(const std::string& npu, const std::string& bench,
+                       const StepRecord* previous = nullptr) {
+    CompareOptions options;
+    options.quiet = true;
+    base::ThreadPool pool(2);
+    PairInput input;
+    input.npu_json = folder_.Write("npu/dump.json", testing::DumpText(npu));
+    input.bench_json = folder_.Write("bench/dump.json", testing::DumpText(bench));
+    input.step = previous == nullptr ? 0 : 1;
+    Result<ComparedPair> pair = ComparePair(options, input, pool, previous);
+    EXPECT_TRUE(pair.ok()) << pair.status().message();
+    return pair.ok() ? *std::move(pair) : ComparedPair();
+  }
+
+  static std::string KindOf(const ComparedPair& pair) {
+    return pair.divergence.first_origin
+               ? std::string(OriginKindName(pair.divergence.first_origin->kind))
+               : "none";
+  }
+
+  static RunSummary Summarize(const ComparedPair& pair) {
+    RunSummary summary;
+    summary.pairs.push_back(SummarizePair(PlannedPair(), pair));
+    FinishSummary(summary);
+    return summary;
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(WalkOverSmallDumps, WeightsOfTheFirstStepAreExactlyEqualOrAnOrigin) {
+  EXPECT_EQ(KindOf(Compare(Layer("1"), Layer("1"))), "none");
+  const ComparedPair pair = Compare(Layer("1.0000001"), Layer("1"));
+  EXPECT_EQ(KindOf(pair), "parameter");
+  EXPECT_THAT(pair.divergence.first_origin->reason, HasSubstr("exactly equal"));
+}
+
+TEST_F(WalkOverSmallDumps, AnotherUpdateAfterAnEqualStepIsTheOptimizer) {
+  const ComparedPair first = Compare(Layer("1"), Layer("1"));
+  ASSERT_TRUE(first.record.identical);
+  const ComparedPair second = Compare(Layer("0.985"), Layer("0.990"), &first.record);
+  EXPECT_EQ(KindOf(second), "optimizer");
+  EXPECT_THAT(second.divergence.first_origin->reason, HasSubstr("step 0"));
+}
+
+TEST_F(WalkOverSmallDumps, TheEchoOfAStepThatDivergedIsNoOrigin) {
+  const ComparedPair first = Compare(Layer("1", "2.5", "0.6"), Layer("1"));
+  ASSERT_EQ(KindOf(first), "computation");
+  const ComparedPair second = Compare(Layer("0.985"), Layer("0.990"), &first.record);
+  EXPECT_EQ(KindOf(second), "none");
+}
+
+TEST_F(WalkOverSmallDumps, OneLayerInAnotherDtypeIsNamedAsSuch) {
+  const auto dump = [](std::string_view dtype, const std::string& output) {
+    std::string entries;
+    for (const char* name : {"Torch.sin.0.forward", "Torch.cos.0.forward", "Torch.tan.0.forward"}) {
+      entries += Call(name, Leaf("1"), Leaf("1")) + ",";
+    }
+    return entries + Call("Torch.exp.0.forward", Leaf("1", dtype), Leaf(output, dtype)) + "," +
+           Call("Torch.sinh.0.forward", Leaf("1"), Leaf("1"));
+  };
+  for (const char* dtype : {"torch.float64", "torch.bfloat16"}) {
+    const ComparedPair pair = Compare(dump(dtype, "2.71875"), dump("torch.float32", "2.71828"));
+    EXPECT_EQ(KindOf(pair), "dtype") << dtype;
+    ASSERT_TRUE(pair.divergence.first_origin);
+    EXPECT_EQ(pair.divergence.first_origin->entry_name, "Torch.exp.0.forward") << dtype;
+  }
+}
+
+TEST_F(WalkOverSmallDumps, ACastWithoutPartnerBehindWhichValuesPartIsADtype) {
+  const auto dump = [](std::string_view cast, const std::string& value) {
+    return Call("Torch.sin.0.forward", Leaf("1"), Leaf("1")) + "," + std::string(cast) +
+           Call("Torch.exp.0.forward", Leaf(value), Leaf(value));
+  };
+  const std::string cast = Call("Tensor.to.0.forward", Leaf("1"), Leaf("1")) + ",";
+  const ComparedPair pair = Compare(dump(cast, "1.1"), dump("", "1"));
+  EXPECT_EQ(KindOf(pair), "dtype");
+  EXPECT_EQ(pair.divergence.first_origin->entry_name, "Tensor.to.0.forward");
+}
+
+TEST_F(WalkOverSmallDumps, ACallOfOneSideBehindWhichValuesPartIsNamed) {
+  const auto dump = [](std::string_view extra, const std::string& value) {
+    return Call("Torch.exp.0.forward", Leaf("1"), Leaf("2")) + "," + std::string(extra) +
+           Call("Torch.sin.0.forward", Leaf(value), Leaf(value));
+  };
+  const std::string extra = Call("Torch.exp.1.forward", Leaf("2"), Leaf("7")) + ",";
+  const ComparedPair more = Compare(dump(extra, "7"), dump("", "2"));
+  EXPECT_EQ(KindOf(more), "unmatched call");
+  EXPECT_THAT(more.divergence.first_origin->note, HasSubstr("only the tested side"));
+  const ComparedPair fewer = Compare(dump("", "2"), dump(extra, "7"));
+  EXPECT_EQ(KindOf(fewer), "unmatched call");
+  EXPECT_EQ(fewer.divergence.first_origin->entry_name, "Torch.exp.1.forward");
+  EXPECT_THAT(fewer.divergence.first_origin->note, HasSubstr("only the reference side"));
+}
+
+TEST_F(WalkOverSmallDumps, ANanOnOneSideIsNoNoiseEvenBehindDifferences) {
+  for (const bool has_checksums : {false, true}) {
+    const auto leaf = [&](const std::string& number) {
+      return Leaf(number, "torch.float32", has_checksums ? "sum of " + number : "");
+    };
+    const auto dump = [&](const std::string& small, const std::string& last) {
+      return Call("Torch.sin.0.forward", leaf("1"), leaf(small)) + "," +
+             Call("Torch.log.0.forward", leaf(small), leaf(last));
+    };
+    const ComparedPair pair = Compare(dump("1.000001", "NaN"), dump("1", "1"));
+    EXPECT_EQ(KindOf(pair), "computation") << has_checksums;
+    ASSERT_TRUE(pair.divergence.first_origin);
+    EXPECT_EQ(pair.result.mode, has_checksums ? CompareMode::kMd5 : CompareMode::kStatistics);
+    EXPECT_TRUE(has_checksums || pair.divergence.first_origin->entry_name == "Torch.log.0.forward");
+  }
+}
+
+TEST_F(WalkOverSmallDumps, ABenignPairWithGradientsThatCancelPassesTheGates) {
+  // The bias in front of a normalisation: its gradient sums up to nothing but rounding.
+  const ComparedPair pair = Compare(Layer("1", "2", "3e-8"), Layer("1", "2", "1e-8"));
+  EXPECT_EQ(KindOf(pair), "none");
+  const RunSummary summary = Summarize(pair);
+  EXPECT_EQ(VerdictOf(summary), PairVerdict::kAgrees);
+  EXPECT_FALSE(GateFails(summary, Gate::kDifferent));
+  EXPECT_FALSE(GateFails(summary, Gate::kDrift));
+}
+
+TEST_F(WalkOverSmallDumps, NoiseThatPilesUpFailsNoGateButDrift) {
+  const auto dump = [](const std::string& a, const std::string& b, const std::string& c) {
+    return Call("Torch.sin.0.forward", Leaf("1"), Leaf(a)) + "," +
+           Call("Torch.exp.0.forward", Leaf(a), Leaf(b)) + "," +
+           Call("Torch.cos.0.forward", Leaf(b), Leaf(c));
+  };
+  const RunSummary summary =
+      Summarize(Compare(dump("1.000001", "2.0000034", "4.00001"), dump("1", "2", "4")));
+  EXPECT_EQ(VerdictOf(summary), PairVerdict::kDrifts);
+  EXPECT_FALSE(GateFails(summary, Gate::kError));
+  EXPECT_FALSE(GateFails(summary, Gate::kWarning));
+  EXPECT_FALSE(GateFails(summary, Gate::kDifferent));
+  EXPECT_TRUE(GateFails(summary, Gate::kDrift));
+}
+
+TEST_F(WalkOverSmallDumps, WithChecksumsTheFirstCallThatIsNotBitEqualIsTold) {
+  const auto dump = [](std::string_view checksum) {
+    return Call("Torch.exp.0.forward", Leaf("1", "torch.float32", "00000001"),
+                Leaf("2", "torch.float32", "00000002")) +
+           "," +
+           Call("Torch.sin.0.forward", Leaf("2", "torch.float32", "00000002"),
+                Leaf("3", "torch.float32", checksum));
+  };
+  const ComparedPair pair = Compare(dump("0000000a"), dump("0000000b"));
+  EXPECT_EQ(KindOf(pair), "none");
+  ASSERT_TRUE(pair.divergence.first_unequal_bits);
+  EXPECT_EQ(pair.divergence.first_unequal_bits->entry_name, "Torch.sin.0.forward");
+  const RunSummary summary = Summarize(pair);
+  EXPECT_EQ(PairVerdictName(VerdictOf(summary)), "not bit-equal");
+  EXPECT_TRUE(GateFails(summary, Gate::kDifferent));
+}
+
+TEST_F(WalkOverSmallDumps, WithChecksumsOtherDataInAnotherOrderIsAnInput) {
+  const auto dump = [](std::string_view checksum) {
+    return Call("Torch.exp.0.forward", Leaf("1", "torch.float32", checksum),
+                Leaf("2", "torch.float32", checksum));
+  };
+  const ComparedPair pair = Compare(dump("0000000a"), dump("0000000b"));
+  EXPECT_EQ(KindOf(pair), "input");
+  EXPECT_EQ(pair.divergence.first_origin->row_name, "Torch.exp.0.forward.input.0");
+}
+
+TEST_F(WalkOverSmallDumps, WhereNothingWasComparedEveryGateFailsAndTheAdvisorSaysSo) {
+  const ComparedPair pair = Compare(Call("Torch.exp.0.forward", Leaf("1"), Leaf("2")),
+                                    Call("Torch.sin.0.forward", Leaf("1"), Leaf("2")));
+  const RunSummary summary = Summarize(pair);
+  EXPECT_EQ(VerdictOf(summary), PairVerdict::kNothingCompared);
+  for (const Gate gate : {Gate::kError, Gate::kWarning, Gate::kDifferent, Gate::kDrift}) {
+    EXPECT_TRUE(GateFails(summary, gate)) << kGateNames[static_cast<size_t>(gate)];
+  }
+  EXPECT_THAT(AdvisorText(pair.npu, pair.result, pair.divergence),
+              HasSubstr("Expert Advice: Nothing was compared"));
+}
+
+}  // namespace
+}  // namespace msprobe::analysis
