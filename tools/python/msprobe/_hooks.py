@@ -1,5 +1,7 @@
 """What the hooks of all frameworks do alike when recording begins and ends."""
-from msprobe._intercept.collectives import PendingOutputs
+import contextlib
+
+from msprobe._pending import PendingOutputs
 from msprobe._session import LEVELS_WITH_APIS, LEVELS_WITH_MODULES, Hooks
 
 
@@ -58,7 +60,6 @@ class CommonHooks(Hooks):
         self.pending.finish()
         self.pending.remove()
         self.modules.remove()
-        self.modules.drop_handles()
 
     def remove(self, session):
         self.pause(session)
@@ -66,3 +67,9 @@ class CommonHooks(Hooks):
         self.pending.remove()
         if session.finished:
             self.modules.forget()
+
+    @contextlib.contextmanager
+    def _without_hooks(self):
+        """Functions and modules are as they were, for a call that is compiled as a whole."""
+        with self.apis.away(), self.modules.away():
+            yield

@@ -5,11 +5,9 @@ import sys
 
 import mindspore
 
-from msprobe import _native
-from msprobe._intercept import functions, runtime
-from msprobe._intercept.functions import (ALWAYS_HANDLE, COLLECTIVE, RETURN_HANDLES, WITH_HANDLE,
-                                          async_position, load_names)
-from msprobe._intercept.slots import Slot, Slots
+from msprobe import _apis, _native
+from msprobe._apis import (ALWAYS_HANDLE, COLLECTIVE, RETURN_HANDLES, WITH_HANDLE, Patches, Place,
+                           async_position, load_names)
 from msprobe.mindspore import values
 
 
@@ -21,7 +19,7 @@ def _module(name):
         return None
 
 
-class ApiHooks(functions.Functions):
+class ApiHooks(_apis.ApiHooks):
     """All functions of the list that this MindSpore has, and those a user registered."""
 
     def categories(self):
@@ -36,7 +34,7 @@ class ApiHooks(functions.Functions):
             if holder is not None:
                 yield holder, prefix, names[category]
 
-    def further_slots(self):
+    def further_places(self):
         names = load_names("mindspore")
         # Functions of comm_func give their result back, those of mint work in their arguments.
         for module, prefix, category, kind in (
@@ -48,11 +46,11 @@ class ApiHooks(functions.Functions):
                 if callable(function) and not isinstance(function, (type, _native.Api)):
                     # batch_isend_irecv and its kin: where the values are depends on the handle.
                     of_call = ALWAYS_HANDLE if name in RETURN_HANDLES else kind
-                    yield Slot(holder, name, _native.Api(function, prefix, name, of_call,
+                    yield Place(holder, name, _native.Api(function, prefix, name, of_call,
                                                           async_position(function)))
 
 
-class TorchApiHooks(functions.Functions):
+class TorchApiHooks(_apis.ApiHooks):
     """The functions of a torch whose tensors are MindSpore's, under PyTorch's names."""
 
     def categories(self):
@@ -62,36 +60,38 @@ class TorchApiHooks(functions.Functions):
         yield torch.Tensor, "Tensor", [name for name in names["tensor"] if name != "__setitem__"]
         yield torch, "Torch", names["torch"]
 
-    def further_slots(self):
+    def further_places(self):
         distributed = sys.modules.get("torch.distributed")
         for name in load_names("pytorch")["distributed"] if distributed is not None else ():
             function = getattr(distributed, name, None)
             if callable(function) and not isinstance(function, (type, _native.Api)):
                 kind = ALWAYS_HANDLE if name in RETURN_HANDLES else COLLECTIVE
-                yield Slot(distributed, name, _native.Api(function, "Distributed", name, kind,
+                yield Place(distributed, name, _native.Api(function, "Distributed", name, kind,
                                                            async_position(function)))
 
 
-class JitCalls(Slots):
+class JitCalls(Patches):
     """Calls of functions that jit compiles: the compiler finds MindSpore's own functions, and the
     call as a whole is recorded as Jit.{name}."""
 
-    def __init__(self):
-        super().__init__(self._executors)
+    def __init__(self, without_hooks):
+        super().__init__(self._make_places)
+        self._without_hooks = without_hooks
 
-    def _executors(self):
+    def _make_places(self):
         api = _module("common.api")
         for name in ("_JitExecutor", "_MindsporeFunctionExecutor"):
             executor = getattr(api, name, None)
             if executor is not None:
-                yield Slot(executor, "__call__", self._recording(executor.__call__))
+                yield Place(executor, "__call__", self._recording(executor.__call__))
 
-    @staticmethod
-    def _recording(original):
+    def _recording(self, original):
+        without_hooks = self._without_hooks
+
         @functools.wraps(original)
         def call(executor, *args, **kwargs):
             def run(*inputs, **named):
-                with runtime.away():
+                with without_hooks():
                     return original(executor, *inputs, **named)
 
             return _native.Api(run, "Jit", _name(executor))(*args, **kwargs)

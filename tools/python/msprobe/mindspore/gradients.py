@@ -93,9 +93,8 @@ class CallGradients:
     """Both ends of one call. `on_begin()` runs when gradients reach what came out,
     `on_end(of_outputs, of_inputs)` when the call is over."""
 
-    def __init__(self, backward, on_begin, on_end, in_place=False):
+    def __init__(self, backward, on_begin, on_end):
         self._backward = backward
-        self._in_place = in_place
         self._on_begin = on_begin
         self._on_end = on_end
         forward = backward.forward()
@@ -106,12 +105,12 @@ class CallGradients:
         self._of_inputs = []
         self._of_outputs = []
 
-    def before(self, args, kwargs):
+    def pass_inputs(self, args, kwargs, in_place=False):
         tensors = []
         collect(args, tensors)
         collect(kwargs, tensors)
         self._of_inputs = [None] * len(tensors)
-        if self._in_place:  # an identity would be overwritten in the tensor's place
+        if in_place:  # an identity would be overwritten in the tensor's place
             return args, kwargs
         before = _native.inside(True)
         try:
@@ -136,7 +135,7 @@ class CallGradients:
         self._passed += 1
         return passed
 
-    def after(self, output):
+    def pass_output(self, output):
         tensors = []
         collect(output, tensors)
         tensors = [tensor for tensor in tensors if values.is_floating(tensor)]
@@ -144,9 +143,6 @@ class CallGradients:
         for index, tensor in enumerate(tensors):
             watch(tensor, lambda gradient, at=index: self._one_output(at, gradient))
         return output
-
-    def abandon(self):
-        """The call ended in an exception."""
 
     @guarded
     def _one_output(self, index, gradient):
