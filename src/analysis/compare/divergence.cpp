@@ -331,6 +331,7 @@ void Walk::RememberDiffering() {
       if (std::isfinite(row.distance.relative) && !row.forgiven && !row.stored &&
           agreement_.IsFloating(*row.npu)) {
         recent_error_ = std::max(recent_error_, row.distance.relative);
+        error_since_unequal_ = std::max(error_since_unequal_, row.distance.relative);
       }
     }
   }

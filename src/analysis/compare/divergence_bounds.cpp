@@ -22,7 +22,6 @@ namespace {
 constexpr double kHiddenUnits = 8;
 constexpr double kHiddenNarrowUnits =
     0.25;  // of 16 bits: rounded once, in the root mean square by a quarter unit
-constexpr double kHiddenUnitsByChance = 100;
 constexpr double kNarrowFrom = 0x1p-16;  // epsilons above this belong to 8- and 16-bit formats
 // Gradients of 16 bits are rounded once more than the call that made them.
 constexpr double kNarrowGradientSlack = 3.2;
@@ -130,6 +129,12 @@ Cancellation Walk::CancellationOf(const SideRow& parameter) const {
   return Cancellation::kWhole;
 }
 
+// Behind an update that depends on signs, single units of a layer differ.
+bool Walk::UpdatedByChance() const {
+  return input_.previous != nullptr && !input_.previous->identical &&
+         !update_rule_.FollowsGradients();
+}
+
 void Walk::CarryHidden(OperatorFamily family) {
   double hidden = 0;
   for (const RowView& input : inputs_) {
@@ -204,7 +209,10 @@ double Walk::Explained(uint32_t entry, OperatorFamily family, const CallOperands
   if (output.bench == nullptr) {
     const bool shapes_enter = std::any_of(inputs_.begin(), inputs_.end(),
                                           [](const RowView& v) { return v.bench == nullptr; });
-    return shapes_enter ? std::numeric_limits<double>::infinity() : 0;
+    const uint32_t forward =
+        name.direction == Direction::kBackward ? plan_.partner[entry] : kNoEntry;
+    const bool forward_differs = forward != kNoEntry && states_[forward].diverges;
+    return shapes_enter || forward_differs ? std::numeric_limits<double>::infinity() : 0;
   }
   const double largest_input = std::max(LargestError(inputs_), states_[entry].input_error);
   if (!std::isfinite(output.distance.relative) && std::isfinite(largest_input)) {
@@ -213,12 +221,9 @@ double Walk::Explained(uint32_t entry, OperatorFamily family, const CallOperands
   BoundOptions options;
   const bool is_narrow = usual_epsilon_ > kNarrowFrom;
   if (noisy_ && result_.mode != CompareMode::kRealData) {
-    // Behind an update that depends on signs, single units of a layer differ.
-    const bool by_chance = input_.previous != nullptr && !input_.previous->identical &&
-                           !update_rule_.FollowsGradients();
-    options.hidden_error = is_narrow   ? kHiddenNarrowUnits * usual_epsilon_
-                           : by_chance ? kHiddenUnitsByChance * usual_epsilon_
-                                       : kHiddenUnits * usual_epsilon_;
+    options.hidden_error = is_narrow           ? kHiddenNarrowUnits * usual_epsilon_
+                           : UpdatedByChance() ? kHiddenUnitsByChance * usual_epsilon_
+                                               : kHiddenUnits * usual_epsilon_;
   }
   if (is_narrow && (name.direction == Direction::kBackward || name.is_parameters_grad)) {
     options.slack = agreement_.RoundsDifferently(*output.npu, *output.bench) ? kMixedGradientSlack

@@ -76,7 +76,10 @@ void Walk::Enter(uint32_t entry, const EntryState& state, const RowView& input) 
     // hide more.
     const bool is_narrow = noise > kNarrowNoiseFrom;
     const double known_error =
-        std::max(kEntersAfresh * recent_error_, (is_narrow ? kBeyondNoise : kEntersAfresh) * noise);
+        std::max(kEntersAfresh * std::max(recent_error_, UpdatedByChance() && !is_narrow
+                                                             ? kHiddenUnitsByChance * usual_epsilon_
+                                                             : 0.0),
+                 (is_narrow ? kBeyondNoise : kEntersAfresh) * noise);
     // Only where noise is likely to have changed a choice on an unrecorded way: which part of a
     // ReLU a gradient passes, how many tokens an expert gets. An unmatched call explains better.
     const double elements = ElementCount(input.npu->shape);
@@ -104,7 +107,7 @@ void Walk::Enter(uint32_t entry, const EntryState& state, const RowView& input) 
     candidate.confidence = is_floating ? Confidence::kHigh : Confidence::kCertain;
     candidate.reason = "no recorded call produced this value, and nothing before it differs";
   }
-  if (unequal_bits_ && !HasOrigin() && place_ - unequal_bits_->place <= kDirectlyBefore) {
+  if (StartsAtUnequalBits()) {
     unequal_bits_->reason += ", and values part behind it";
     Propose(*unequal_bits_);
     return;
@@ -213,7 +216,7 @@ void Walk::Compute(uint32_t entry, const EntryState& state, const RowView& outpu
   } else if (output.bench == nullptr) {
     candidate.note = "the shapes differ";
   }
-  if (unequal_bits_ && !HasOrigin() && place_ - unequal_bits_->place <= kDirectlyBefore) {
+  if (StartsAtUnequalBits()) {
     // Statistics do not show every difference (elements that changed places); checksums do.
     unequal_bits_->reason += ", and values part behind it";
     Propose(*unequal_bits_);
@@ -270,6 +273,13 @@ void Walk::NoteDrift(Candidate candidate) {
     candidate.reason = "errors before it explain it";
     drift_ = std::move(candidate);
   }
+}
+
+// Statistics do not show elements that changed places, checksums do: the first unequal bits are the
+// start where they stand directly in front, or where nothing else has shown in a statistic since.
+bool Walk::StartsAtUnequalBits() const {
+  return unequal_bits_ && !HasOrigin() &&
+         (place_ - unequal_bits_->place <= kDirectlyBefore || error_since_unequal_ == 0);
 }
 
 void Walk::NoteUnequalBits(uint32_t entry, const EntryState& state) {

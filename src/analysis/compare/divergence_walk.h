@@ -27,6 +27,8 @@ namespace msprobe::analysis {
 // An input that no recorded output explains may have come through an unrecorded call. It is an
 // origin of its own only if it is off by this many times the largest error seen before it.
 inline constexpr double kEntersAfresh = 8;
+// Units in the last place that statistics hide behind updates by chance.
+inline constexpr double kHiddenUnitsByChance = 100;
 inline constexpr double kBeyondNoise = 1.9;
 
 // What is given to a call; everything else is what it made of it.
@@ -105,6 +107,8 @@ class Walk {
   // Parts of a bias may differ by chance (JudgeUpdate) while statistics hardly do. The call that
   // adds the bias and copies and views of its result carry that on; what sums over it (a product of
   // matrices) shows it.
+  bool UpdatedByChance() const;
+  bool StartsAtUnequalBits() const;
   void CarryHidden(OperatorFamily family);
 
   void Stand(const RowView& row, RowStanding standing);
@@ -215,7 +219,8 @@ class Walk {
   bool seen_backward_ = false;  // a backward call was before this one
   bool seen_output_ = false;    // a call before this one has recorded outputs
   bool record_identical_ = true;
-  double recent_error_ = 0;  // the largest of the last calls' computed rows, noise included
+  double error_since_unequal_ = 0;  // checksums: the largest behind unequal_bits_
+  double recent_error_ = 0;         // the largest of the last calls' computed rows, noise included
   std::unordered_map<uint64_t, double>
       hidden_;  // RowView::hidden of tensors that carry it, by their values
   size_t place_ = 0;

@@ -16,6 +16,7 @@ constexpr double kSlack = 5;
 constexpr double kCompositeSlack = 8;
 constexpr double kEpsilon32 = 0x1p-23;
 // Rounding inside one call, in units of the accumulating dtype: partial sums of another order.
+constexpr double kUnitsPerRoot = 0.75;
 constexpr double kOwnUnits = 4;
 // Where fewer elements than this share a mean and variance, normalising magnifies errors without a
 // useful bound.
@@ -130,6 +131,12 @@ double LargestErrorOf(std::span<const Operand> operands, const BoundOptions& opt
 // float32.
 double OwnRounding(const Operand& output) {
   return kOwnUnits * std::min(output.epsilon, kEpsilon32);
+}
+
+// Of sums so long: the errors of partial sums grow with the root of their number.
+double OwnRounding(const Operand& output, double terms) {
+  return std::max(kOwnUnits, kUnitsPerRoot * std::sqrt(terms)) *
+         std::min(output.epsilon, kEpsilon32);
 }
 
 double ForwardContraction(const dump::EntryName& call, const CallOperands& operands,
@@ -286,11 +293,13 @@ double Backward(const dump::EntryName& call, OperatorFamily family, const CallOp
       if (of_first ||
           output.elements == factors.second->elements) {  // a weight's may be transposed
         const Operand& other = of_first ? *factors.second : *factors.first;
-        return Contraction(
-            kSlack * (gradient_error + ErrorOf(other, options)) + OwnRounding(output), *gradient,
-            other, products, output);
+        return Contraction(kSlack * (gradient_error + ErrorOf(other, options)) +
+                               OwnRounding(output, products / output.elements),
+                           *gradient, other, products, output);
       }
-      return (kSlack * gradient_error + OwnRounding(output)) * gradient_scale;
+      return (kSlack * gradient_error +
+              OwnRounding(output, SumsOf(gradient->elements, output.elements))) *
+             gradient_scale;
     }
     case OperatorFamily::kNormalisation: {
       const Operand* input = LargestOf(operands.forward_inputs, false);
@@ -303,7 +312,8 @@ double Backward(const dump::EntryName& call, OperatorFamily family, const CallOp
       const double scale =
           spread > 0 ? std::max(1.0, gradient_scale / std::min(spread, 1.0)) : kInfinity;
       return few * scale *
-             (kSlack * (gradient_error + forward_error * magnified) + OwnRounding(output));
+             (kSlack * (gradient_error + forward_error * magnified) +
+              OwnRounding(output, SumsOf(gradient->elements, output.elements)));
     }
     case OperatorFamily::kThreshold: {
       const double flipped = std::sqrt(FlippedShareOf(operands, options));
