@@ -143,6 +143,7 @@ Status CompareCommand::FillOptions(const Context& context) {
     MSP_RETURN_IF_ERROR(RefuseLine26Flags());
   }
   options_.advisor = !compare_only_ && !options_.line26;
+  options_.drift_fails = fail_on_ == "drift";
   if (!output_folder_.empty()) {
     options_.output_folder = output_folder_;
   }

@@ -69,7 +69,7 @@ std::string FailureMessage(const PairSummary& pair, PairVerdict verdict) {
 
 }  // namespace
 
-std::string JunitXml(const RunSummary& summary) {
+std::string JunitXml(const RunSummary& summary, bool drift_fails) {
   using report::JunitOutcome;
   std::vector<report::JunitCase> cases;
   for (const PairSummary& pair : summary.pairs) {
@@ -87,7 +87,8 @@ std::string JunitXml(const RunSummary& summary) {
       one.type = PairVerdictName(verdict);
       one.message = NothingComparedHint(pair);
       one.details = Details(pair);
-    } else if (verdict == PairVerdict::kDiffers || verdict == PairVerdict::kDrifts ||
+    } else if (verdict == PairVerdict::kDiffers ||
+               (verdict == PairVerdict::kDrifts && drift_fails) ||
                verdict == PairVerdict::kUnequalBits) {
       one.outcome = JunitOutcome::kFailed;
       one.type = PairVerdictName(verdict);

@@ -9,6 +9,8 @@ namespace msprobe::analysis {
 
 // One test case per pair; a pair fails when rows differ beyond noise and errs when it could not be
 // compared.
-std::string JunitXml(const RunSummary& summary);
+// `drift_fails`: whether differences that rounding explains fail a case, as the gate "drift" has
+// it.
+std::string JunitXml(const RunSummary& summary, bool drift_fails = false);
 
 }  // namespace msprobe::analysis

@@ -74,6 +74,7 @@ struct CompareOptions {
   bool write_csv = false;
   bool write_json = false;           // JSON lines of the table
   std::filesystem::path junit_file;  // empty: none
+  bool drift_fails = false;          // in the JUnit report: with the gate "drift"
 
   double relative_tolerance = 0;  // 0: the noise of each dtype
   double absolute_tolerance = 0;

@@ -179,7 +179,8 @@ Status WriteRunReports(const CompareOptions& options, const CompareRun& run, int
   MSP_RETURN_IF_ERROR(base::WriteFileAtomically(options.output_folder / "summary.json",
                                                 SummaryJson(run.summary, exit_code)));
   if (!options.junit_file.empty()) {
-    MSP_RETURN_IF_ERROR(base::WriteFileAtomically(options.junit_file, JunitXml(run.summary)));
+    MSP_RETURN_IF_ERROR(
+        base::WriteFileAtomically(options.junit_file, JunitXml(run.summary, options.drift_fails)));
   }
   return {};
 }

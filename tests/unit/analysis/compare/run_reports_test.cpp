@@ -81,6 +81,8 @@ TEST(Verdict, IsTheWorstOfThePairs) {
   lonely.counts.npu_only = 1;
   EXPECT_EQ(VerdictOf(lonely), PairVerdict::kUnmatched);
   EXPECT_EQ(VerdictOf(Summary({equal, lonely, drift})), PairVerdict::kDrifts);
+  EXPECT_THAT(JunitXml(Summary({drift})), HasSubstr("failures=\"0\""));
+  EXPECT_THAT(JunitXml(Summary({drift}), true), HasSubstr("failures=\"1\""));
   EXPECT_EQ(VerdictOf(Summary({equal, Pair(3, 5), drift})), PairVerdict::kDiffers);
 }
 
