@@ -23,7 +23,7 @@ def main():
                               env={**environment, "PYTHONPATH": target})
         installed = done.stdout.strip()
         assert installed.startswith(target), installed
-        for name in ("captured_apis.json", "libmsprobe_capture.so", "_inject/sitecustomize.py", "pytorch/debugger.py", "mindspore/debugger.py", "core/config_check/checker.py"):
+        for name in ("captured_apis.json", "libmsprobe_capture.so", "_inject/sitecustomize.py", "_intercept/modules.py", "pytorch/debugger.py", "mindspore/debugger.py", "core/config_check/checker.py"):
             path = os.path.join(target, "msprobe", name)
             assert os.path.exists(path), f"{name} is not installed"
         wheels = [name for name in os.listdir(target) if name.endswith(".dist-info")]

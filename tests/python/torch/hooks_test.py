@@ -278,21 +278,28 @@ class Values(ShimCase):
 
 class Modules(ShimCase):
     def test_gradients_of_keyword_arguments_are_recorded(self):
-        dump = self.run_code("""
+        code = """
             class Add(nn.Module):
                 def forward(self, x, other=None): return x * 2 + other * 3
             class Top(nn.Module):
                 def __init__(self): super().__init__(); self.add = Add()
-                def forward(self, x): return self.add(x, other=x)
+                def forward(self, x, y): return self.add(x, other=y) + x
             model = Top()
             x = torch.ones(2, requires_grad=True)
+            y = %s
             debugger.start(model)
-            model(x).sum().backward()
+            model(x, y).sum().backward()
             debugger.stop(); debugger.step()
-            assert x.grad.tolist() == [5, 5]
-        """, level="L0")
+            print(x.grad.tolist())
+        """
+        dump = self.run_code(code % "torch.ones(2, requires_grad=True)", level="L0")
         output = dump.data()["Module.add.Add.backward.0"]["output"]
         self.assertEqual([value["Max"] for value in output], [2.0, 3.0])
+        # One tensor given twice stays one: its gradient is told once.
+        dump = self.run_code(code % "x", level="L0")
+        output = dump.data()["Module.add.Add.backward.0"]["output"]
+        self.assertEqual([value["Max"] for value in output], [5.0, 0.0])
+        self.assertIn("[6.0, 6.0]", dump.output)
 
     def test_modules_that_work_in_place_lose_nothing(self):
         code = """

@@ -9,7 +9,9 @@ import json
 import os
 import threading
 
-from msprobe import _kinds
+from msprobe import _native
+from msprobe._intercept.modules import ModuleCalls, SeenCall
+from msprobe._intercept.slots import Slot
 from msprobe._session import guarded, log
 
 _watch = None
@@ -29,7 +31,6 @@ class Watch:
         self._optimizers = 0
         self._open = False
         self._done = False
-        self._call = None
 
     # ---- what a framework says ----
 
@@ -53,30 +54,31 @@ class Watch:
 
     # ---- in place ----
 
+    only = None  # every call is looked at
+
     def install(self):
-        self._watch_calls()
+        self.watch_calls()
         for optimizer in self.optimizer_types():
-            optimizer.__init__ = self._counting(optimizer.__init__)
+            Slot(optimizer, "__init__", self._counting(optimizer.__init__)).put()
 
-    def _watch_calls(self):
-        self._call = self.owner.__call__
-        original, depth, watch = self._call, self._depth, self
+    def watch_calls(self):
+        ModuleCalls.of(self.owner).subscribe(self)
 
-        def call(self, *args, **kwargs):
-            if getattr(depth, "value", 0):
-                watch.inside(self)
-                return original(self, *args, **kwargs)
-            watch._outermost(self)
-            depth.value = 1
-            try:
-                # Looked up now: recording may have begun with this very call.
-                return watch._next_call()(self, *args, **kwargs)
-            finally:
-                depth.value = 0
-                watch.outermost_ended(self)
+    def leave_calls(self):
+        ModuleCalls.of(self.owner).unsubscribe(self)
 
-        self._own_call = call
-        self.owner.__call__ = call
+    def before(self, module, args, kwargs):
+        """For _intercept.modules. Recording may begin with this very call."""
+        if getattr(self._depth, "value", 0):
+            self.inside(module)
+            return None
+        self._outermost(module)
+        self._depth.value = 1
+        return _Outermost(self, module, args, kwargs)
+
+    def ended(self, module):
+        self._depth.value = 0
+        self.outermost_ended(module)
 
     def _counting(self, initialise):
         @functools.wraps(initialise)
@@ -92,17 +94,9 @@ class Watch:
     def outermost_ended(self, module):
         """A call from outside any module is over."""
 
-    def _next_call(self):
-        current = self.owner.__call__
-        return self._call if current is self._own_call else current
-
     def _stop_watching(self):
         self._done = True
-        self._leave_calls()
-
-    def _leave_calls(self):
-        if self.owner.__call__ is self._own_call:
-            self.owner.__call__ = self._call
+        self.leave_calls()
 
     # ---- steps ----
 
@@ -152,6 +146,24 @@ class Watch:
         session.step()
 
 
+class _Outermost(SeenCall):
+    """A call from outside any module."""
+
+    __slots__ = ("_watch", "_module")
+
+    def __init__(self, watch, module, args, kwargs):
+        super().__init__(args, kwargs)
+        self._watch = watch
+        self._module = module
+
+    def after(self, result):
+        self._watch.ended(self._module)
+        return result
+
+    def failed(self):
+        self._watch.ended(self._module)
+
+
 def activate(debugger_type, watch_type):
     """Called once, when the framework has been imported in a process that inherited the
     configuration."""
@@ -163,10 +175,10 @@ def activate(debugger_type, watch_type):
     try:
         debugger = debugger_type._for_launcher(config_path or None, overrides)
     except ValueError as error:
-        log(_kinds.LOG_ERROR, "nothing is captured: %s" % error)
+        log(_native.LOG_ERROR, "nothing is captured: %s" % error)
         return
     if debugger._session.level == "debug":
-        log(_kinds.LOG_WARNING, "level debug records what a script saves itself: this script is "
+        log(_native.LOG_WARNING, "level debug records what a script saves itself: this script is "
                                 "run without capture")
         return
     debugger._hooks.keep_apis(debugger._session)

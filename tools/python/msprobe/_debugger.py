@@ -1,5 +1,5 @@
 """The face to a training script, as far as it is the same for every framework."""
-from msprobe import _kinds, _native
+from msprobe import _native
 from msprobe._session import Session, guarded, log, report
 
 _MAX_DEPTH = 50
@@ -83,7 +83,7 @@ class Debugger:
     def monitor(cls, model=None):
         """Gradient probes are a task of their own."""
         cls._existing()
-        log(_kinds.LOG_WARNING, "monitor() belongs to the task grad_probe, which is not recorded")
+        log(_native.LOG_WARNING, "monitor() belongs to the task grad_probe, which is not recorded")
 
     # ---- single values ----
 
@@ -102,7 +102,7 @@ class Debugger:
             return
         problem = _save_problem(variable, name, save_backward, self._hooks.tensor_types())
         if problem:
-            log(_kinds.LOG_WARNING, "save(%r) records nothing: %s" % (name, problem))
+            log(_native.LOG_WARNING, "save(%r) records nothing: %s" % (name, problem))
             return
         if not session.ready_to_save():
             return

@@ -1,7 +1,5 @@
 """What the hooks of all frameworks do alike when recording begins and ends."""
-import contextlib
-
-from msprobe._pending import PendingOutputs
+from msprobe._intercept.collectives import PendingOutputs
 from msprobe._session import LEVELS_WITH_APIS, LEVELS_WITH_MODULES, Hooks
 
 
@@ -60,6 +58,7 @@ class CommonHooks(Hooks):
         self.pending.finish()
         self.pending.remove()
         self.modules.remove()
+        self.modules.drop_handles()
 
     def remove(self, session):
         self.pause(session)
@@ -67,9 +66,3 @@ class CommonHooks(Hooks):
         self.pending.remove()
         if session.finished:
             self.modules.forget()
-
-    @contextlib.contextmanager
-    def _without_hooks(self):
-        """Functions and modules are as they were, for a call that is compiled as a whole."""
-        with self.apis.away(), self.modules.away():
-            yield

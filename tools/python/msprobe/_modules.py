@@ -1,26 +1,22 @@
-"""Calls of modules: __call__ of their class is replaced while modules are recorded.
+"""Calls of modules as the capture records them, of every framework alike."""
+import weakref
 
-One mechanism for every framework: keyword arguments, results and gradients of both ends are seen
-alike.
-"""
-import contextlib
-
-from msprobe import _kinds, _native
+from msprobe import _native
+from msprobe._intercept.modules import ModuleCalls
 from msprobe._session import guarded, log, report
 
 
 class Known:
     """A module that is recorded, under the name it has below the model."""
 
-    def __init__(self, module, base, compiled=False):
-        self.module = module  # held: its id is the key
-        self.base = base
-        self.compiled = compiled
+    def __init__(self, module, name, forget):
+        self.reference = weakref.ref(module, forget)  # its id is the key as long as it lives
+        self.name = name
+        self.base = name  # with what stands before it in this step
         self.calls = 0
         self.generation = -1
         self.gradients_asked = -1
         self.handles = None
-        self.in_place = getattr(module, "inplace", False) is True
 
     def next_call(self, generation):
         if self.generation != generation:
@@ -31,22 +27,33 @@ class Known:
         return number
 
 
+class _Model:
+    """One that was given to start. Not held: a model that its script drops is dropped."""
+
+    def __init__(self, root, forget):
+        self.reference = weakref.ref(root, forget)
+        self.modules = []
+        self.generation = -1  # of the last step that it was started in
+
+
 class ModuleHooks:
-    """Which modules are recorded, and the replacement of __call__. A framework's subclass says what
-    a module is."""
+    """Which modules are recorded, and what is recorded of their calls: a subscriber of
+    _intercept.modules. A framework's subclass says what a module is."""
 
     word = "Module"  # names begin with it
     owner = None  # the class of all modules
 
-    def __init__(self, session, without_hooks):
+    def __init__(self, session):
         self._session = session
         self._known = {}
         self._single = {}
         self._models = {}
-        self._compiled = {}
-        self._without_hooks = without_hooks
         self._window = None
-        self._original = None
+
+    @property
+    def only(self):
+        """The modules whose calls are to be seen; while a window moves, all."""
+        return self._known if self._window is None else None
 
     # ---- what a framework says ----
 
@@ -76,7 +83,11 @@ class ModuleHooks:
     def gradients_wanted():
         return True
 
-    def call_gradients(self, on_begin, on_end):
+    def gradients_expected(self):
+        """Whether the parameters of the module that was just called may get gradients."""
+        return self.gradients_wanted()
+
+    def call_gradients(self, known, on_begin, on_end):
         """What watches the gradients at both ends of one call."""
         raise NotImplementedError
 
@@ -88,39 +99,78 @@ class ModuleHooks:
     # ---- what is recorded ----
 
     def add_model(self, model):
+        """The model is recorded, in this step under names that no other model has in it."""
         listed = isinstance(model, (list, tuple))
         for index, root in enumerate(model if listed else [model]):
-            if id(root) in self._models:
+            known = self._models.get(id(root))
+            if known is None:
+                known = self._find(root, "%d." % index if listed else "")
+            if known.generation != self._session.generation:
+                known.generation = self._session.generation
+                self._name_apart(known)
+
+    def _find(self, root, place):
+        key = id(root)
+        model = _Model(root, lambda _: self._models.pop(key, None))
+        inside_compiled = set()
+        for path, module in self.named(root):
+            if id(module) in inside_compiled or id(module) in self._known:
                 continue
-            self._models[id(root)] = root  # held: its id stays its own
-            inside_compiled = set()
-            for path, module in self.named(root):
-                if id(module) in inside_compiled or id(module) in self._known:
-                    continue
-                if self.is_compiled(module):
-                    self._say_compiled(path or "the model")
-                    inside_compiled.update(id(part) for _, part in self.named(module))
-                    self._compiled[id(module)] = module
-                if path:
-                    self._add(module, "%d.%s" % (index, path) if listed else path)
+            if self.is_compiled(module):
+                self._say_compiled(path or "the model")
+                inside_compiled.update(id(part) for _, part in self.named(module))
+            if path and self.is_recorded(module, path):
+                known = self._known[id(module)] = self._make_known(module, place + path)
+                model.modules.append(known)
+        self._models[key] = model
+        return model
 
     def _say_compiled(self, path):
         self._session.say_once(
-            _kinds.LOG_WARNING,
+            _native.LOG_WARNING,
             "%s is compiled: what happens inside it cannot be seen, only what goes in and comes out"
             % path)
 
-    def _add(self, module, path):
-        if self.is_recorded(module, path):
-            self._known[id(module)] = self._make_known(module, path, id(module) in self._compiled)
+    def _name_apart(self, model):
+        """The first model of a step has the names as they are; of others that have the same ones,
+        the names get a prefix."""
+        if len(self._models) == 1:
+            return
+        here = [other for other in self._models.values()
+                if other is not model and other.generation == model.generation]
+        self._name(model, here)
+        for other in self._models.values():  # perhaps called in this step, too
+            if other is not model and other not in here:
+                self._name(other, here + [model])
 
-    def _make_known(self, module, path, compiled=False):
-        return Known(module, "%s.%s.%s" % (self.word, path, self.class_name(module)), compiled)
+    def _name(self, model, others):
+        taken = {known.base for other in others for known in other.modules}
+        prefix, number = "", 0
+        while any(self._base(known, prefix) in taken for known in model.modules):
+            number += 1
+            prefix = "model%d." % number
+        for known in model.modules:
+            known.base = self._base(known, prefix)
+        if prefix and model.generation == self._session.generation:
+            self._session.say_once(
+                _native.LOG_WARNING,
+                "this step has another model with modules of the same names: those of the one that "
+                "joined it are called %s.%s..." % (self.word, prefix))
+
+    def _base(self, known, prefix=""):
+        return "%s.%s%s" % (self.word, prefix, known.name)
+
+    def _make_known(self, module, path):
+        key = id(module)
+        known = Known(module, "%s.%s" % (path, self.class_name(module)),
+                      lambda _: self._known.pop(key, None))
+        known.base = self._base(known)
+        return known
 
     def add_single(self, module, name):
         """Records one module, without its children, from module_dump to module_dump_end."""
         if id(module) in self._known:
-            log(_kinds.LOG_INFO, "%s is recorded already: module_dump changes nothing" % name)
+            log(_native.LOG_INFO, "%s is recorded already: module_dump changes nothing" % name)
             return False
         known = self._make_known(module, name)
         self._known[id(module)] = known
@@ -140,59 +190,31 @@ class ModuleHooks:
 
     # ---- in place ----
 
-    @property
-    def installed(self):
-        return self._original is not None
-
     def install(self):
-        if self._original is not None:
-            return
-        self._original = self.owner.__call__
-        original, known_modules, hooks = self._original, self._known, self
-
-        def call(self, *args, **kwargs):
-            known = known_modules.get(id(self))
-            if known is not None:
-                return hooks._record(known, self, args, kwargs)
-            if hooks._window is not None and hooks._window[0] == id(self):
-                hooks._move_window()
-            if id(self) in hooks._compiled:
-                return hooks._call_compiled(self, args, kwargs)
-            return original(self, *args, **kwargs)
-
-        self.owner.__call__ = call
-
-    @contextlib.contextmanager
-    def away(self):
-        """Modules are called as they were."""
-        installed = self.installed
-        self.remove()
-        try:
-            yield
-        finally:
-            if installed:
-                self.install()
+        ModuleCalls.of(self.owner).subscribe(self)
 
     def remove(self):
-        if self._original is not None:
-            self.owner.__call__ = self._original
-            self._original = None
+        ModuleCalls.of(self.owner).unsubscribe(self)
 
-    def forget(self):
-        """No module is recorded any more; gradient hooks are taken off."""
-        self.remove()
+    def drop_handles(self):
+        """Nothing of ours stays at parameters between steps."""
         for known in self._known.values():
             self._drop_handles(known)
+
+    def forget(self):
+        """No module is recorded any more."""
+        self.remove()
+        self.drop_handles()
         self._known.clear()
         self._single.clear()
         self._models.clear()
-        self._compiled.clear()
 
     @staticmethod
     def _drop_handles(known):
         for handle in known.handles or ():
             handle.remove()
         known.handles = None
+        known.gradients_asked = -1
 
     def _move_window(self):
         _, (first, last), index = self._window
@@ -204,53 +226,17 @@ class ModuleHooks:
 
     # ---- one call ----
 
-    def _record(self, known, module, args, kwargs):
+    def before(self, module, args, kwargs):
+        """For _intercept.modules."""
+        known = self._known.get(id(module))
+        if known is None:
+            if self._window is not None and self._window[0] == id(module):
+                self._move_window()
+            return None
         number = known.next_call(self._session.generation)
         if not self._session.recording:
-            return self._call(known, module, args, kwargs)
-        name = "%s.forward.%d" % (known.base, number)
-        gradients = None
-        passed_args, passed_kwargs = args, kwargs
-        try:
-            _native.module_enter(name, False)
-            if self.gradients_wanted():
-                gradients = self._gradients(known, number)
-                passed_args, passed_kwargs = gradients.pass_inputs(args, kwargs, known.in_place)
-        except Exception as error:
-            report(name, error)
-            gradients = None
-            passed_args, passed_kwargs = args, kwargs
-        try:
-            output = self._call(known, module, passed_args, passed_kwargs)
-        except BaseException:
-            _native.module_abandon(name)
-            raise
-        try:
-            _native.module_forward(name, passed_args, passed_kwargs, output,
-                                   self.parameters(known.module))
-            self._expect_gradients(known)
-        except Exception as error:
-            report(name, error)
-        if gradients is not None:
-            try:
-                passed = gradients.pass_output(output)
-                known.in_place = known.in_place or getattr(gradients, "overwritten", False)
-                return passed
-            except Exception as error:
-                report(name, error)
-        return output
-
-    def _call(self, known, module, args, kwargs):
-        if known.compiled:
-            return self._call_compiled(module, args, kwargs)
-        # A call that began before stop() may end after the hooks were taken away.
-        original = self._original if self._original is not None else type(module).__call__
-        return original(module, *args, **kwargs)
-
-    def _call_compiled(self, module, args, kwargs):
-        """The compiler traces the framework's own functions, not stand-ins."""
-        with self._without_hooks():
-            return module(*args, **kwargs)
+            return None
+        return _Call(self, known, module, number, args, kwargs)
 
     def _gradients(self, known, number):
         session, generation = self._session, self._session.generation
@@ -261,33 +247,78 @@ class ModuleHooks:
 
         def begin():
             if wanted():
-                _native.module_enter(name, True)
+                _native.module_backward_enter(name)
 
         def end(of_outputs, of_inputs):
             if wanted():
                 _native.module_backward(name, of_outputs, of_inputs)
 
-        return self.call_gradients(begin, end)
+        return self.call_gradients(known, begin, end)
 
     # ---- gradients of parameters ----
 
     def _expect_gradients(self, known):
         session = self._session
-        if known.gradients_asked == session.generation:
+        if known.gradients_asked == session.generation or not self.gradients_expected():
             return
         known.gradients_asked = session.generation
-        names = [name for name, parameter in self.parameters(known.module).items()
-                 if parameter.requires_grad]
+        parameters = self.parameters(known.reference())
+        names = [name for name, parameter in parameters.items() if parameter.requires_grad]
         if not names or not _native.gradients_expected(known.base, names):
             return
         if known.handles is None:
-            known.handles = [self._watch(known, name) for name in names]
+            known.handles = [self._watch(known, name, parameters[name]) for name in names]
 
-    def _watch(self, known, name):
+    def _watch(self, known, name, watched):
+        parameter = weakref.ref(watched)
+
         @guarded
         def on_gradient(gradient):
             if self._session.recording:
-                total = self.accumulated(self.parameters(known.module).get(name), gradient)
+                total = self.accumulated(parameter(), gradient)
                 _native.parameter_gradient(known.base, name, total)
 
-        return self._session.hooks.watch_gradient(self.parameters(known.module)[name], on_gradient)
+        return self._session.hooks.watch_gradient(watched, on_gradient)
+
+
+class _Call:
+    """One recorded forward."""
+
+    __slots__ = ("args", "kwargs", "_hooks", "_known", "_module", "_name", "_gradients")
+
+    def __init__(self, hooks, known, module, number, args, kwargs):
+        self.args = args
+        self.kwargs = kwargs
+        self._hooks = hooks
+        self._known = known
+        self._module = module
+        self._name = "%s.forward.%d" % (known.base, number)
+        self._gradients = None
+        try:
+            _native.module_enter(self._name, args, kwargs)
+            if hooks.gradients_wanted():
+                self._gradients = hooks._gradients(known, number)
+                self.args, self.kwargs = self._gradients.before(args, kwargs)
+        except Exception as error:
+            report(self._name, error)
+            self._gradients = None
+            self.args, self.kwargs = args, kwargs
+
+    def failed(self):
+        _native.module_abandon(self._name)
+        if self._gradients is not None:
+            self._gradients.abandon()
+
+    def after(self, output):
+        hooks = self._hooks
+        try:
+            _native.module_forward(self._name, output, hooks.parameters(self._module))
+            hooks._expect_gradients(self._known)
+        except Exception as error:
+            report(self._name, error)
+        if self._gradients is not None:
+            try:
+                return self._gradients.after(output)
+            except Exception as error:
+                report(self._name, error)
+        return output

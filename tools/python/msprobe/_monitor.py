@@ -8,19 +8,13 @@ import atexit
 import functools
 import json
 import os
-import traceback
 import weakref
 from multiprocessing import util as multiprocessing_util
 
-from msprobe import _kinds, _native
+from msprobe import _native
+from msprobe._intercept import runtime
 from msprobe._session import log
 
-# Tables and states of include/msprobe/monitor.h.
-ACTV, ACTV_GRAD, GRAD_UNREDUCED, GRAD_REDUCED, EXP_AVG, EXP_AVG_SQ, PARAM_ORIGIN, PARAM_UPDATED, \
-    UPDATE_RATIO, ATTENTION_HOOK, LINEAR_HOOK, MOE_ROUTER_WEIGHT_HOOK, MOE_ROUTER_LOGIT_HOOK, \
-    OTHER = range(14)
-OFF, ON, FINISHED, CHANGED = 0, 1, 2, 4
-NO_MICRO_STEP = -1
 # An optimizer that has not stepped while another one did so often no longer keeps a step open.
 _PATIENCE = 16
 
@@ -127,6 +121,7 @@ class Monitor:
     @staticmethod
     def _close_reference(reference):
         def close():
+            runtime.process_ends()
             monitor = reference()
             if monitor is not None:
                 monitor.close()
@@ -200,18 +195,15 @@ class Monitor:
 
     def failed(self, where, error):
         """Something of ours failed; the training goes on."""
-        frames = traceback.extract_tb(error.__traceback__)
-        place = (" (%s:%d)" % (os.path.basename(frames[-1].filename), frames[-1].lineno)
-                 if frames else "")
-        self.say_once(_kinds.LOG_WARNING,
+        self.say_once(_native.LOG_WARNING,
                       "monitor: %s: %s: %s%s; the training goes on, this is told once"
-                      % (where, type(error).__name__, error, place),
+                      % (where, type(error).__name__, error, runtime.where(error)),
                       subject=(where, type(error).__name__))
 
     @staticmethod
     def count(name, value, least):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            log(_kinds.LOG_WARNING, "monitor: %s is an integer from %d on, not %r: %d is taken"
+            log(_native.LOG_WARNING, "monitor: %s is an integer from %d on, not %r: %d is taken"
                 % (name, least, value, least))
             return least
         return value
@@ -224,7 +216,7 @@ class Monitor:
             self.engine.set_place(place.distributed, place.rank, place.world_size, place.stage,
                                   place.mates, place.tensor_ranks, place.data_ranks)
         except RuntimeError as error:  # the disk's fault or the folder's, not the script's
-            log(_kinds.LOG_ERROR, "monitor: nothing is watched: %s" % error)
+            log(_native.LOG_ERROR, "monitor: nothing is watched: %s" % error)
             self.close()
 
     def watch(self, watched, first_step):
@@ -265,15 +257,15 @@ class Monitor:
             self._start()
 
     def _apply(self, state):
-        if state & CHANGED:
+        if state & _native.MONITOR_CHANGED:
             self._stop()
             self._read_settings()
             self._build()
-        if state & ~CHANGED == ON:
+        if state & ~_native.MONITOR_CHANGED == _native.MONITOR_ON:
             self._start()
             return
         self._stop()
-        if state & ~CHANGED == FINISHED:
+        if state & ~_native.MONITOR_CHANGED == _native.MONITOR_FINISHED:
             self._finish()
 
     def _start(self):
@@ -294,7 +286,8 @@ class Monitor:
 
     def _quietly(self, function, *args):
         try:
-            return function(*args)
+            with runtime.own_work():
+                return function(*args)
         except Exception as error:
             self.failed(getattr(function, "__qualname__", str(function)), error)
             return None
@@ -323,7 +316,7 @@ class Monitor:
 
     def _leave_behind(self):
         idle = [known for known in self.watched if not known.stepped]
-        self.say_once(_kinds.LOG_WARNING,
+        self.say_once(_native.LOG_WARNING,
                       "monitor: %d of %d optimizers never step: steps are counted by the others"
                       % (len(idle), len(self.watched)))
         for known in idle:

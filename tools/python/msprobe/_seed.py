@@ -2,7 +2,7 @@
 import os
 import random
 
-from msprobe import _kinds
+from msprobe import _native
 from msprobe._session import log
 
 _MAX_SEED = 2**32 - 1
@@ -24,7 +24,7 @@ def seed_all(seed, mode, *framework_steps):
         for step in framework_steps:
             step()
     except Exception as error:  # a missing device must not end the training
-        log(_kinds.LOG_ERROR, "seed_all could not do everything: %s" % error)
+        log(_native.LOG_ERROR, "seed_all could not do everything: %s" % error)
 
 
 def _seed_python(seed, mode):

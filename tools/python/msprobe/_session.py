@@ -7,9 +7,9 @@ import atexit
 import functools
 import json
 import os
-import traceback
 
-from msprobe import _kinds, _native
+from msprobe import _native
+from msprobe._intercept import runtime
 
 LEVELS_WITH_APIS = ("L1", "mix")
 LEVELS_WITH_MODULES = ("L0", "mix")
@@ -21,9 +21,7 @@ def log(level, text):
 
 def report(name, error):
     """Tells the log of the step that something of ours failed; the training goes on."""
-    where = traceback.extract_tb(error.__traceback__)
-    place = " (%s:%d)" % (os.path.basename(where[-1].filename), where[-1].lineno) if where else ""
-    _native.report_error(name, "%s: %s%s" % (type(error).__name__, error, place))
+    _native.report_error(name, "%s: %s%s" % (type(error).__name__, error, runtime.where(error)))
 
 
 def guarded(function):
@@ -104,7 +102,7 @@ class Session:
         self._installed = False
         self._said = set()
         self._closed = False
-        atexit.register(self.close)
+        atexit.register(self._close_at_exit)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
 
@@ -152,7 +150,7 @@ class Session:
         """Whether the engine records the step that begins or goes on."""
         rank = self.hooks.rank()
         if rank < 0 and self.settings.get("rank") and self.level != "debug":
-            self.say_once(_kinds.LOG_WARNING,
+            self.say_once(_native.LOG_WARNING,
                           "the configuration selects ranks, but this process does not know its "
                           "rank yet: nothing is recorded until its processes have found each other")
         try:
@@ -160,15 +158,15 @@ class Session:
         except RuntimeError as error:
             # The disk's fault or the folder's, not the script's: the training goes on.
             reason = str(error)
-            self.say_once(_kinds.LOG_ERROR, "no capture of this step, and perhaps of later ones: "
+            self.say_once(_native.LOG_ERROR, "no capture of this step, and perhaps of later ones: "
                           + reason, subject=reason.rsplit(": ", 1)[-1])
-            outcome = _kinds.START_OFF
-        if outcome == _kinds.START_FINISHED:
+            outcome = _native.START_OFF
+        if outcome == _native.START_FINISHED:
             self.finished = True
             self._set_off()
-            self.say_once(_kinds.LOG_INFO, "msprobe ends successfully.")
+            self.say_once(_native.LOG_INFO, "msprobe ends successfully.")
             return False
-        if outcome != _kinds.START_ON:
+        if outcome != _native.START_ON:
             self._set_off()
             return False
         self.step_open = True
@@ -245,6 +243,10 @@ class Session:
         self.step_open = False
         self.generation += 1
         _native.after_fork()
+
+    def _close_at_exit(self):
+        runtime.process_ends()
+        self.close()
 
     def close(self):
         if self._closed:

@@ -85,13 +85,39 @@ bool ReturnsHandle(const Api* api, PyObject* args, PyObject* kwargs, PyObject* r
   return flag != nullptr && PyObject_IsTrue(flag) == 1;
 }
 
+bool IsArgument(PyObject* tensor, PyObject* args, PyObject* kwargs) {
+  for (Py_ssize_t i = 0; i < PyTuple_Size(args); ++i) {
+    if (PyTuple_GetItem(args, i) == tensor) return true;
+  }
+  Py_ssize_t position = 0;
+  PyObject* value = nullptr;
+  while (kwargs != nullptr && PyDict_Next(kwargs, &position, nullptr, &value) != 0) {
+    if (value == tensor) return true;
+  }
+  return false;
+}
+
+// A function that gave back its argument has no node of its own: whether its gradient is recorded
+// where the tensor crossed the boundary of a module.
+bool HookBoundary(const std::string& base, PyObject* tensor) {
+  const State& state = Global();
+  if (!state.unchanged) return false;
+  const std::string name = base + "backward";
+  const Ref text(PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
+  const Ref done(text ? PyObject_CallFunctionObjArgs(state.unchanged.get(), tensor, text.get(),
+                                                     nullptr)
+                      : nullptr);
+  return done.get() == Py_True;
+}
+
 // The hook on the last autograd node of a result.
-void HookBackward(const std::string& base, PyObject* result) {
+void HookBackward(const std::string& base, PyObject* args, PyObject* kwargs, PyObject* result) {
   const Names& names = Known();
   PyObject* tensor = FirstTensor(result);
   if (tensor == nullptr) return;
   const Ref wanted = Attribute(tensor, names.requires_grad);
   if (wanted && wanted.get() == Py_True && GradEnabled()) {
+    if (IsArgument(tensor, args, kwargs) && HookBoundary(base, tensor)) return;
     const Ref node = Attribute(tensor, names.grad_fn);
     if (node && node.get() != Py_None) {
       const Ref hook(MakeBackwardHook(base + "backward"));
@@ -216,7 +242,7 @@ PyObject* RecordCall(const Api* api, ThreadState& thread, PyObject* args, PyObje
       const Ref done = Call(PyTuple_GetItem(passed.get(), 2), result.get());
       if (!done) ReportPythonError(recording.base());
     } else {
-      HookBackward(recording.base(), result.get());
+      HookBackward(recording.base(), args, kwargs, result.get());
     }
   }
   return result.release();
@@ -228,12 +254,21 @@ bool IsOfAutograd(const Api* api, PyObject* args) {
          PyTuple_GetItem(args, 0) == PyTuple_GetItem(args, 1);
 }
 
+// Nothing is recorded, and nothing asked of its values, while the program is read.
+bool IsTraced() {
+  const State& state = Global();
+  if (!state.is_traced) return false;
+  const Ref answer(PyObject_CallObject(state.is_traced.get(), nullptr));
+  if (!answer) PyErr_Clear();
+  return answer.get() == Py_True;
+}
+
 PyObject* CallApi(PyObject* object, PyObject* args, PyObject* kwargs) {
   const Api* api = Self(object);
   const State& state = Global();
   if (state.recording && state.apis) {
     ThreadState& thread = ThisThread();
-    if (!thread.inside && !IsOfAutograd(api, args)) return RecordCall(api, thread, args, kwargs);
+    if (!thread.inside && !IsOfAutograd(api, args) && !IsTraced()) return RecordCall(api, thread, args, kwargs);
   }
   return PyObject_Call(api->original, args, kwargs);
 }

@@ -5,6 +5,7 @@
 #include "tools/python/native/api_call.h"
 #include "tools/python/native/backward.h"
 #include "tools/python/native/describe.h"
+#include "tools/python/native/graph_walk.h"
 #include "tools/python/native/stack_walk.h"
 #include "tools/python/native/state.h"
 #include "tools/python/native/tensor.h"
@@ -22,14 +23,36 @@ std::string_view View(const char* data, Py_ssize_t length) {
   return {data, static_cast<size_t>(length)};
 }
 
-// module_enter(name, backward): a module call begins; it is the parent of what follows.
+// module_enter(name, args, kwargs): the forward of a module begins; it is the parent of what
+// follows. Its inputs are described now: the call may overwrite them.
 PyObject* ModuleEnter(PyObject* /*module*/, PyObject* args) {
+  const char* data = nullptr;
+  Py_ssize_t length = 0;
+  PyObject* inputs = nullptr;
+  PyObject* kwargs = nullptr;
+  if (PyArg_ParseTuple(args, "s#O!O", &data, &length, &PyTuple_Type, &inputs, &kwargs) == 0 ||
+      !Ready()) {
+    return nullptr;
+  }
+  const std::string_view name = View(data, length);
+  ThreadState& thread = ThisThread();
+  OpenModuleCall(thread.forward, std::string(name));
+  const uint32_t wanted = msprobe_capture_enter(Global().capture, Text(name));
+  if ((wanted & MSPROBE_WANT_INPUT) != 0) {
+    const InsideGuard guard(thread);
+    msprobe_entry* piece = msprobe_entry_begin(Global().capture, Text(name));
+    DescribeInputs(piece, name, inputs, kwargs);
+    thread.forward.back().inputs = OpenPiece(piece);
+  }
+  Py_RETURN_NONE;
+}
+
+// module_backward_enter(name): gradients reach what a module gave.
+PyObject* ModuleBackwardEnter(PyObject* /*module*/, PyObject* args) {
   const char* name = nullptr;
   Py_ssize_t length = 0;
-  int backward = 0;
-  if (PyArg_ParseTuple(args, "s#p", &name, &length, &backward) == 0 || !Ready()) return nullptr;
-  ThreadState& thread = ThisThread();
-  OpenModuleCall(backward != 0 ? thread.backward : thread.forward, std::string(View(name, length)));
+  if (PyArg_ParseTuple(args, "s#", &name, &length) == 0 || !Ready()) return nullptr;
+  OpenModuleCall(ThisThread().backward, std::string(View(name, length)));
   msprobe_capture_enter(Global().capture, Text(View(name, length)));
   Py_RETURN_NONE;
 }
@@ -44,21 +67,26 @@ PyObject* ModuleAbandon(PyObject* /*module*/, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// The inputs of an open call, which no longer has them.
+OpenPiece TakeInputs(std::vector<OpenCall>& stack, std::string_view name) {
+  for (size_t i = stack.size(); i > 0; --i) {
+    if (stack[i - 1].name == name) return std::move(stack[i - 1].inputs);
+  }
+  return {};
+}
+
 void PutParameters(msprobe_entry* entry, std::string_view name, PyObject* parameters) {
   msprobe_put_member(entry, Text("parameters"), Text("parameters"));
   Describe(entry, name, parameters);
 }
 
-// module_forward(name, args, kwargs, output, parameters): records a finished forward.
+// module_forward(name, output, parameters): records a finished forward.
 PyObject* ModuleForward(PyObject* /*module*/, PyObject* args) {
   const char* data = nullptr;
   Py_ssize_t length = 0;
-  PyObject* inputs = nullptr;
-  PyObject* kwargs = nullptr;
   PyObject* output = nullptr;
   PyObject* parameters = nullptr;
-  if (PyArg_ParseTuple(args, "s#O!OOO!", &data, &length, &PyTuple_Type, &inputs, &kwargs, &output,
-                       &PyDict_Type, &parameters) == 0 ||
+  if (PyArg_ParseTuple(args, "s#OO!", &data, &length, &output, &PyDict_Type, &parameters) == 0 ||
       !Ready()) {
     return nullptr;
   }
@@ -69,8 +97,9 @@ PyObject* ModuleForward(PyObject* /*module*/, PyObject* args) {
   const uint32_t wanted = msprobe_capture_leave(state.capture, Text(name));
   ++state.step_records;
   if ((wanted & (MSPROBE_WANT_INPUT | MSPROBE_WANT_OUTPUT)) != 0) {
-    msprobe_entry* entry = msprobe_entry_begin(state.capture, Text(name));
-    if ((wanted & MSPROBE_WANT_INPUT) != 0) DescribeInputs(entry, name, inputs, kwargs);
+    OpenPiece inputs = TakeInputs(thread.forward, name);
+    msprobe_entry* entry = (wanted & MSPROBE_WANT_INPUT) != 0 ? inputs.take() : nullptr;
+    if (entry == nullptr) entry = msprobe_entry_begin(state.capture, Text(name));
     if ((wanted & MSPROBE_WANT_OUTPUT) != 0) DescribeOutput(entry, name, output);
     PutParameters(entry, name, parameters);
     if (!state.mindspore) {
@@ -297,6 +326,8 @@ PyObject* GetHostStatistics(PyObject* /*module*/, PyObject* args) {
 
 PyMethodDef methods[] = {
     {"module_enter", ModuleEnter, METH_VARARGS, nullptr},
+    {"module_backward_enter", ModuleBackwardEnter, METH_VARARGS, nullptr},
+    {"graph_walk", GraphWalk, METH_VARARGS, nullptr},
     {"module_abandon", ModuleAbandon, METH_VARARGS, nullptr},
     {"module_forward", ModuleForward, METH_VARARGS, nullptr},
     {"module_backward", ModuleBackward, METH_VARARGS, nullptr},

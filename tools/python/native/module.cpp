@@ -2,6 +2,7 @@
 #include "tools/python/native/api_call.h"
 #include "tools/python/native/backward.h"
 #include "tools/python/native/calls.h"
+#include "tools/python/native/constants.h"
 #include "tools/python/native/monitor.h"
 #include "tools/python/native/python_api.h"
 #include "tools/python/native/session.h"
@@ -39,7 +40,7 @@ PyMODINIT_FUNC PyInit__native() {
   Ref module(PyModule_Create(&definition));
   if (!module || PyModule_AddFunctions(module.get(), SessionMethods()) != 0 ||
       PyModule_AddFunctions(module.get(), CallMethods()) != 0 ||
-      !AddType(module.get(), "Api", MakeApiType()) ||
+      !AddConstants(module.get()) || !AddType(module.get(), "Api", MakeApiType()) ||
       !AddType(module.get(), "Monitor", MakeMonitorType()) || !MakeBackwardHookType()) {
     return nullptr;
   }

@@ -142,6 +142,8 @@ PyObject* Configure(PyObject* /*module*/, PyObject* args) {
       {"device_tensor", &state.device_tensor},
       {"other_tensor", &state.other_tensor},
       {"input_gradients", &state.input_gradients},
+      {"unchanged", &state.unchanged},
+      {"is_traced", &state.is_traced},
       {"later_output", &state.later_output},
       {"method_type", &state.method_type},
   };

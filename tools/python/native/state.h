@@ -5,13 +5,14 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "tools/python/native/python_api.h"
 
 namespace msprobe::python {
 
-// How a value of a Python type is described. msprobe/_kinds.py gives the same numbers.
+// How a value of a Python type is described. The Python side has these as KIND_....
 enum class Kind : long {
   kNull = 0,
   kTensor = 1,
@@ -37,10 +38,31 @@ struct DtypeEntry {
   int32_t code = MSPROBE_DTYPE_UNKNOWN;
 };
 
+// A piece of an entry that is dropped unless it is taken.
+class OpenPiece {
+ public:
+  OpenPiece() = default;
+  explicit OpenPiece(msprobe_entry* piece) : piece_(piece) {}
+  OpenPiece(OpenPiece&& other) noexcept : piece_(other.take()) {}
+  OpenPiece& operator=(OpenPiece&& other) noexcept {
+    std::swap(piece_, other.piece_);
+    return *this;
+  }
+  ~OpenPiece() {
+    if (piece_ != nullptr) msprobe_entry_discard(piece_);
+  }
+
+  msprobe_entry* take() { return std::exchange(piece_, nullptr); }
+
+ private:
+  msprobe_entry* piece_ = nullptr;
+};
+
 // One open module call, or a pseudo parent such as "optimizer".
 struct OpenCall {
   std::string name;
   std::string parent;
+  OpenPiece inputs;  // described before the call, which may overwrite them
   bool has_parent = false;
   bool written = false;
 };
@@ -97,6 +119,8 @@ struct State {
   Ref device_tensor;    // tensor -> what it takes to describe one of an accelerator
   Ref other_tensor;     // tensor of Kind::kOtherTensor -> (type, dtype, code, shape, array)
   Ref input_gradients;  // (args, kwargs, name, generation) -> (args, kwargs, closing hook)
+  Ref is_traced;        // () -> whether the program is read by a tracer or compiler
+  Ref unchanged;        // (tensor, name) -> whether its gradient is recorded elsewhere
   Ref later_output;     // (handle, name, args, kwargs): output of a call that is under way
   Ref method_type;
   std::vector<std::string> own_folders;  // frames of these files are not shown in stacks

@@ -5,9 +5,11 @@ import sys
 
 import mindspore
 
-from msprobe import _apis, _native
-from msprobe._apis import (ALWAYS_HANDLE, COLLECTIVE, RETURN_HANDLES, WITH_HANDLE, Patches, Place,
-                           async_position, load_names)
+from msprobe import _native
+from msprobe._intercept import functions, runtime
+from msprobe._intercept.functions import (ALWAYS_HANDLE, COLLECTIVE, RETURN_HANDLES, WITH_HANDLE,
+                                          async_position, load_names)
+from msprobe._intercept.slots import Slot, Slots
 from msprobe.mindspore import values
 
 
@@ -19,7 +21,7 @@ def _module(name):
         return None
 
 
-class ApiHooks(_apis.ApiHooks):
+class ApiHooks(functions.Functions):
     """All functions of the list that this MindSpore has, and those a user registered."""
 
     def categories(self):
@@ -34,7 +36,7 @@ class ApiHooks(_apis.ApiHooks):
             if holder is not None:
                 yield holder, prefix, names[category]
 
-    def further_places(self):
+    def further_slots(self):
         names = load_names("mindspore")
         # Functions of comm_func give their result back, those of mint work in their arguments.
         for module, prefix, category, kind in (
@@ -46,11 +48,11 @@ class ApiHooks(_apis.ApiHooks):
                 if callable(function) and not isinstance(function, (type, _native.Api)):
                     # batch_isend_irecv and its kin: where the values are depends on the handle.
                     of_call = ALWAYS_HANDLE if name in RETURN_HANDLES else kind
-                    yield Place(holder, name, _native.Api(function, prefix, name, of_call,
+                    yield Slot(holder, name, _native.Api(function, prefix, name, of_call,
                                                           async_position(function)))
 
 
-class TorchApiHooks(_apis.ApiHooks):
+class TorchApiHooks(functions.Functions):
     """The functions of a torch whose tensors are MindSpore's, under PyTorch's names."""
 
     def categories(self):
@@ -60,38 +62,36 @@ class TorchApiHooks(_apis.ApiHooks):
         yield torch.Tensor, "Tensor", [name for name in names["tensor"] if name != "__setitem__"]
         yield torch, "Torch", names["torch"]
 
-    def further_places(self):
+    def further_slots(self):
         distributed = sys.modules.get("torch.distributed")
         for name in load_names("pytorch")["distributed"] if distributed is not None else ():
             function = getattr(distributed, name, None)
             if callable(function) and not isinstance(function, (type, _native.Api)):
                 kind = ALWAYS_HANDLE if name in RETURN_HANDLES else COLLECTIVE
-                yield Place(distributed, name, _native.Api(function, "Distributed", name, kind,
+                yield Slot(distributed, name, _native.Api(function, "Distributed", name, kind,
                                                            async_position(function)))
 
 
-class JitCalls(Patches):
+class JitCalls(Slots):
     """Calls of functions that jit compiles: the compiler finds MindSpore's own functions, and the
     call as a whole is recorded as Jit.{name}."""
 
-    def __init__(self, without_hooks):
-        super().__init__(self._make_places)
-        self._without_hooks = without_hooks
+    def __init__(self):
+        super().__init__(self._executors)
 
-    def _make_places(self):
+    def _executors(self):
         api = _module("common.api")
         for name in ("_JitExecutor", "_MindsporeFunctionExecutor"):
             executor = getattr(api, name, None)
             if executor is not None:
-                yield Place(executor, "__call__", self._recording(executor.__call__))
+                yield Slot(executor, "__call__", self._recording(executor.__call__))
 
-    def _recording(self, original):
-        without_hooks = self._without_hooks
-
+    @staticmethod
+    def _recording(original):
         @functools.wraps(original)
         def call(executor, *args, **kwargs):
             def run(*inputs, **named):
-                with without_hooks():
+                with runtime.away():
                     return original(executor, *inputs, **named)
 
             return _native.Api(run, "Jit", _name(executor))(*args, **kwargs)

@@ -2,18 +2,18 @@
 import mindspore
 
 from msprobe import _modules, _native
-from msprobe._apis import Patches, Place
+from msprobe._intercept.slots import Slot, Slots
 from msprobe.mindspore import gradients
 
 
 class CellHooks(_modules.ModuleHooks):
-    """Which Cells are recorded, and the replacement of Cell.__call__."""
+    """Which Cells are recorded."""
 
     word = "Cell"
     owner = mindspore.nn.Cell
 
-    def __init__(self, session, without_hooks, backward):
-        super().__init__(session, without_hooks)
+    def __init__(self, session, backward):
+        super().__init__(session)
         self._backward = backward
 
     @staticmethod
@@ -29,23 +29,42 @@ class CellHooks(_modules.ModuleHooks):
     def gradients_wanted():
         return gradients.available()
 
-    def call_gradients(self, on_begin, on_end):
+    def call_gradients(self, known, on_begin, on_end):
         # It is made when the call has begun: the calls inside it are its own.
-        call = gradients.CallGradients(self._backward, on_begin, on_end)
+        call = gradients.CallGradients(self._backward, on_begin, on_end,
+                                       getattr(known.reference(), "inplace", False) is True)
         self._backward.forward().append(call)
         return call
 
-    def _record(self, known, module, args, kwargs):
-        forward = self._backward.forward()
-        depth = len(forward)
-        try:
-            return super()._record(known, module, args, kwargs)
-        finally:
-            del forward[depth:]
+    def before(self, module, args, kwargs):
+        depth = len(self._backward.forward())
+        call = super().before(module, args, kwargs)
+        return None if call is None else _CellCall(call, self._backward, depth)
 
-    def _expect_gradients(self, known):
-        if gradients.available():
-            super()._expect_gradients(known)
+    def gradients_expected(self):
+        return gradients.available()
+
+
+class _CellCall:
+    """A recorded call. When it ends, so do the calls inside it."""
+
+    __slots__ = ("args", "kwargs", "_call", "_backward", "_depth")
+
+    def __init__(self, call, backward, depth):
+        self.args, self.kwargs = call.args, call.kwargs
+        self._call = call
+        self._backward = backward
+        self._depth = depth
+
+    def after(self, result):
+        try:
+            return self._call.after(result)
+        finally:
+            del self._backward.forward()[self._depth:]
+
+    def failed(self):
+        self._call.failed()
+        del self._backward.forward()[self._depth:]
 
 
 class TorchModuleHooks(CellHooks):
@@ -53,8 +72,8 @@ class TorchModuleHooks(CellHooks):
 
     word = "Module"
 
-    def __init__(self, session, without_hooks, backward, torch):
-        super().__init__(session, without_hooks, backward)
+    def __init__(self, session, backward, torch):
+        super().__init__(session, backward)
         self.owner = torch.nn.Module
 
     @staticmethod
@@ -73,23 +92,19 @@ class PrimitiveHooks:
     def __init__(self):
         self._patches = []
         self._roots = {}
-        self.installed = False
-
     def add_model(self, model):
         for root in model if isinstance(model, (list, tuple)) else [model]:
             if id(root) in self._roots:
                 continue
             self._roots[id(root)] = root  # held: its id stays its own
             for _, cell in root.cells_and_names():
-                self._patches.append(Patches(lambda cell=cell: _places(cell)))
+                self._patches.append(Slots(lambda cell=cell: _places(cell)))
 
     def install(self):
-        self.installed = True
         for patch in self._patches:
             patch.put()
 
     def remove(self):
-        self.installed = False
         for patch in self._patches:
             patch.take()
 
@@ -106,4 +121,4 @@ def _places(cell):
     for name, primitive in held.items():
         if isinstance(primitive, mindspore.ops.Primitive):
             base = "%s.%s" % (name, type(primitive).__name__)
-            yield Place(cell, name, _native.Api(primitive, "Primitive", base))
+            yield Slot(cell, name, _native.Api(primitive, "Primitive", base))

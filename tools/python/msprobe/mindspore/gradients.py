@@ -93,8 +93,9 @@ class CallGradients:
     """Both ends of one call. `on_begin()` runs when gradients reach what came out,
     `on_end(of_outputs, of_inputs)` when the call is over."""
 
-    def __init__(self, backward, on_begin, on_end):
+    def __init__(self, backward, on_begin, on_end, in_place=False):
         self._backward = backward
+        self._in_place = in_place
         self._on_begin = on_begin
         self._on_end = on_end
         forward = backward.forward()
@@ -105,12 +106,12 @@ class CallGradients:
         self._of_inputs = []
         self._of_outputs = []
 
-    def pass_inputs(self, args, kwargs, in_place=False):
+    def before(self, args, kwargs):
         tensors = []
         collect(args, tensors)
         collect(kwargs, tensors)
         self._of_inputs = [None] * len(tensors)
-        if in_place:  # an identity would be overwritten in the tensor's place
+        if self._in_place:  # an identity would be overwritten in the tensor's place
             return args, kwargs
         before = _native.inside(True)
         try:
@@ -135,7 +136,7 @@ class CallGradients:
         self._passed += 1
         return passed
 
-    def pass_output(self, output):
+    def after(self, output):
         tensors = []
         collect(output, tensors)
         tensors = [tensor for tensor in tensors if values.is_floating(tensor)]
@@ -143,6 +144,9 @@ class CallGradients:
         for index, tensor in enumerate(tensors):
             watch(tensor, lambda gradient, at=index: self._one_output(at, gradient))
         return output
+
+    def abandon(self):
+        """The call ended in an exception."""
 
     @guarded
     def _one_output(self, index, gradient):

@@ -1,10 +1,9 @@
 """All hooks of MindSpore together, as the session switches them on and off."""
-import contextlib
 import sys
 
 import mindspore
 
-from msprobe import _kinds, _native
+from msprobe import _native
 from msprobe._hooks import CommonHooks
 from msprobe._session import LEVELS_WITH_APIS
 from msprobe.mindspore import gradients, ranks, values
@@ -26,25 +25,24 @@ class MindSporeHooks(CommonHooks):
         super().__init__(TorchApiHooks() if self._on_torch else ApiHooks())
         self._backward = gradients.Backward()
         self._primitives = PrimitiveHooks()
-        self._jit = JitCalls(self._without_hooks)
+        self._jit = JitCalls()
 
     def attach(self, session):
         super().attach(session)
         if self._on_torch:
-            self.modules = TorchModuleHooks(session, self._without_hooks, self._backward,
-                                            sys.modules["torch"])
+            self.modules = TorchModuleHooks(session, self._backward, sys.modules["torch"])
             self.module_type, self.module_word = self.modules.owner, "torch.nn.Module"
         else:
-            self.modules = CellHooks(session, self._without_hooks, self._backward)
+            self.modules = CellHooks(session, self._backward)
         if session.level == "L2":
-            session.say_once(_kinds.LOG_WARNING, "level L2 is not captured from MindSpore: its own "
+            session.say_once(_native.LOG_WARNING, "level L2 is not captured from MindSpore: its own "
                                                  "dump (MINDSPORE_DUMP_CONFIG) records kernels")
         values.configure()
         _native.configure("later_output", self._add_pending)
         if gradients.available():
             _native.configure("input_gradients", self._pass_inputs)
         else:
-            session.say_once(_kinds.LOG_WARNING, "this MindSpore has no Tensor.register_hook: "
+            session.say_once(_native.LOG_WARNING, "this MindSpore has no Tensor.register_hook: "
                                                  "no gradients are recorded")
 
     def rank(self):
@@ -60,7 +58,7 @@ class MindSporeHooks(CommonHooks):
 
     def install(self, session, model, token_range):
         if _is_static():
-            session.say_once(_kinds.LOG_WARNING,
+            session.say_once(_native.LOG_WARNING,
                              "MindSpore runs static graphs (GRAPH_MODE), which are not recorded: "
                              "mindspore.set_context(mode=mindspore.PYNATIVE_MODE)")
             return
@@ -89,17 +87,6 @@ class MindSporeHooks(CommonHooks):
         if session.finished:
             self._primitives.forget()
 
-    @contextlib.contextmanager
-    def _without_hooks(self):
-        primitives = self._primitives.installed
-        self._primitives.remove()
-        try:
-            with super()._without_hooks():
-                yield
-        finally:
-            if primitives:
-                self._primitives.install()
-
     # ---- what calls give ----
 
     def _add_pending(self, result, name, args, kwargs):
@@ -123,7 +110,7 @@ class MindSporeHooks(CommonHooks):
         kwargs = kwargs or {}
         # What is written to stays what it is.
         written = {"out": kwargs["out"]} if "out" in kwargs else {}
-        passed_args, passed_kwargs = call.pass_inputs(
+        passed_args, passed_kwargs = call.before(
             args, {key: value for key, value in kwargs.items() if key not in written})
         passed_kwargs.update(written)
-        return passed_args, passed_kwargs, call.pass_output
+        return passed_args, passed_kwargs, call.after

@@ -5,7 +5,9 @@ optimizer whose names contain exp_avg_sq or exp_avg.
 """
 import mindspore
 
-from msprobe import _kinds, _monitor, _optimizer_steps
+from msprobe import _monitor, _native
+from msprobe._intercept import optimizer_steps
+from msprobe._intercept.modules import ModuleCalls
 from msprobe._session import log
 from msprobe.mindspore import gradients, ranks, values
 
@@ -30,8 +32,29 @@ class _Cell:
         self.slots = ()
 
 
+class _Call:
+    """One call of a watched Cell."""
+
+    __slots__ = ("args", "kwargs", "_cells", "_known", "_given", "_depth", "_ends")
+
+    def __init__(self, cells, known, args, kwargs):
+        self._cells = cells
+        self._known = known
+        self._given = args, kwargs
+        self._depth = len(cells.forward_calls())
+        self._ends, (self.args, self.kwargs) = cells.pass_inputs(known, args, kwargs)
+
+    def after(self, output):
+        del self._cells.forward_calls()[self._depth:]
+        self._cells.record(self._known, *self._given, output)
+        return self._cells.pass_output(self._known, self._ends, output)
+
+    def failed(self):
+        del self._cells.forward_calls()[self._depth:]
+
+
 class Cells(_monitor.Collector):
-    """Cell.__call__ is replaced while a step is measured."""
+    """Calls of Cells are seen while a step is measured."""
 
     def __init__(self, monitor):
         super().__init__(monitor)
@@ -40,8 +63,6 @@ class Cells(_monitor.Collector):
         self._backward = settings["backward_only"] or not settings["forward_only"]
         self._calls = gradients.Backward()
         self._known = {}
-        self._original = None
-        self._call = None
         self.active = False
 
     def watch(self, watched):
@@ -54,50 +75,35 @@ class Cells(_monitor.Collector):
                 known.micro_steps = watched.micro_steps
                 known.slots = tuple(
                     self.engine.slot(table, name + end, task)
-                    for table, task in ((_monitor.ACTV, "actv"), (_monitor.ACTV_GRAD, "actv_grad"))
+                    for table, task in ((_native.TABLE_ACTV, "actv"),
+                                        (_native.TABLE_ACTV_GRAD, "actv_grad"))
                     for end in (".input", ".output"))
 
     def start(self):
         for known in self._known.values():
             known.forward = known.backward = 0
-        if self.active:
-            return
         self.active = True
-        owner = mindspore.nn.Cell
-        if owner.__call__ is self._call:
-            return
-        original, known_cells, cells = owner.__call__, self._known, self
-
-        def call(self, *args, **kwargs):
-            known = known_cells.get(id(self)) if cells.active and cells._call is call else None
-            if known is None:
-                return original(self, *args, **kwargs)
-            return cells._observe(original, known, args, kwargs)
-
-        self._original, self._call = original, call
-        owner.__call__ = call
+        ModuleCalls.of(mindspore.nn.Cell).subscribe(self)
 
     def stop(self):
         self.active = False
-        if mindspore.nn.Cell.__call__ is self._call:
-            mindspore.nn.Cell.__call__ = self._original
-        self._call = None
+        ModuleCalls.of(mindspore.nn.Cell).unsubscribe(self)
+
+    @property
+    def only(self):
+        return self._known
 
     def before_update(self, watched):
         self._calls.finish()
 
-    def _observe(self, original, known, args, kwargs):
-        calls = self._calls.forward()
-        depth = len(calls)
-        ends, passed = self._pass_inputs(known, args, kwargs)
-        try:
-            output = original(known.cell, *passed[0], **passed[1])
-        finally:
-            del calls[depth:]
-        self._record(known, args, kwargs, output)
-        return self._pass_output(known, ends, output)
+    def before(self, cell, args, kwargs):
+        """For _intercept.modules."""
+        return _Call(self, self._known[id(cell)], args, kwargs)
 
-    def _pass_inputs(self, known, args, kwargs):
+    def forward_calls(self):
+        return self._calls.forward()
+
+    def pass_inputs(self, known, args, kwargs):
         if not self._backward or not gradients.available():
             return None, (args, kwargs)
         try:
@@ -105,20 +111,20 @@ class Cells(_monitor.Collector):
                 self._calls, lambda: None,
                 lambda of_outputs, of_inputs: self._end(known, of_inputs, of_outputs))
             self._calls.forward().append(ends)
-            return ends, ends.pass_inputs(args, kwargs)
+            return ends, ends.before(args, kwargs)
         except Exception as error:  # training goes on
             self.monitor.failed("inputs of %s" % known.name, error)
             return None, (args, kwargs)
 
-    def _pass_output(self, known, ends, output):
+    def pass_output(self, known, ends, output):
         try:
-            return output if ends is None else ends.pass_output(output)
+            return output if ends is None else ends.after(output)
         except Exception as error:  # training goes on
             self.monitor.failed("output of %s" % known.name, error)
             return output
 
     @_monitor.guarded
-    def _record(self, known, args, kwargs, output):
+    def record(self, known, args, kwargs, output):
         if self._forward:
             micro_step = known.forward
             known.forward = (micro_step + 1) % known.micro_steps
@@ -151,13 +157,14 @@ class ParameterTables(_monitor.Collector):
         if settings["mv_distribution"]:
             for name, tensor in watched.optimizer.parameters_and_names():
                 task = "exp_avg_sq" if "exp_avg_sq" in name else "exp_avg"
-                table = _monitor.EXP_AVG_SQ if task == "exp_avg_sq" else _monitor.EXP_AVG
+                table = _native.TABLE_EXP_AVG_SQ if task == "exp_avg_sq" else _native.TABLE_EXP_AVG
                 if task in name:
                     moments[task].append((slot(table, "0:" + name, task), tensor))
-        self._lists[id(watched)] = (slots("wg_distribution", _monitor.GRAD_REDUCED, "post_grad"),
-                                    slots("param_distribution", _monitor.PARAM_ORIGIN,
+        self._lists[id(watched)] = (slots("wg_distribution", _native.TABLE_GRAD_REDUCED,
+                                          "post_grad"),
+                                    slots("param_distribution", _native.TABLE_PARAM_ORIGIN,
                                           "param_origin"),
-                                    slots("param_distribution", _monitor.PARAM_UPDATED,
+                                    slots("param_distribution", _native.TABLE_PARAM_UPDATED,
                                           "param_updated"), moments)
 
     def before_update(self, watched):
@@ -201,7 +208,7 @@ class TrainerMon(_monitor.Monitor):
         """Watches a Cell, or the chunks of a pipeline, through the steps of `optimizer`."""
         models = list(model) if isinstance(model, (list, tuple)) else [model]
         if optimizer is None or not all(isinstance(item, mindspore.nn.Cell) for item in models):
-            log(_kinds.LOG_ERROR, "monitor: nothing is watched: set_monitor needs a Cell, or a list "
+            log(_native.LOG_ERROR, "monitor: nothing is watched: set_monitor needs a Cell, or a list "
                                   "of them, and the optimizer whose steps are counted")
             return
         watched = _monitor.Watched(models, optimizer,
@@ -213,7 +220,7 @@ class TrainerMon(_monitor.Monitor):
         for key in ("print_struct", "stack_info", "mg_direction", "ur_distribution",
                     "recording_l2_features"):
             if settings[key]:
-                self.say_once(_kinds.LOG_WARNING, "monitor: %s is not there for MindSpore" % key)
+                self.say_once(_native.LOG_WARNING, "monitor: %s is not there for MindSpore" % key)
         for watched in self.watched:
             named = [Parameter(tensor, self.engine.name_parameter(stage, path))
                      for stage, model in watched.stages()
@@ -225,5 +232,5 @@ class TrainerMon(_monitor.Monitor):
         return collectors
 
     def hook_optimizer(self, watched):
-        return _optimizer_steps.hook(
+        return optimizer_steps.hook(
             self, watched, "step" if hasattr(watched.optimizer, "step") else "construct")

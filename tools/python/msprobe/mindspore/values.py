@@ -7,7 +7,7 @@ import zlib
 import mindspore
 import numpy
 
-from msprobe import _kinds, _native
+from msprobe import _native, _plain_kinds
 from msprobe._session import report
 
 # The names under which mindspore has its dtypes. bfloat16 and what is smaller has no counterpart
@@ -63,24 +63,24 @@ def _point_to_point():
 def classify(value_type):
     """The kind of a type; asked once for each."""
     if issubclass(value_type, tensor_types()):
-        return _kinds.OTHER_TENSOR
+        return _native.KIND_OTHER_TENSOR
     if issubclass(value_type, _dtype_types):
-        return _kinds.DTYPE
+        return _native.KIND_DTYPE
     operation = _point_to_point()
     if operation is not None and issubclass(value_type, operation):
-        return _kinds.SPECIAL
-    kind = _kinds.kind_of_numpy(value_type)
+        return _native.KIND_SPECIAL
+    kind = _plain_kinds.kind_of_numpy(value_type)
     if kind is None:
-        kind = _kinds.kind_of_plain(value_type)
-    return _kinds.NULL if kind is None else kind
+        kind = _plain_kinds.kind_of_plain(value_type)
+    return _native.KIND_NULL if kind is None else kind
 
 
 def describe_tensor(tensor):
     """For the extension: (type, dtype, code, shape, requires_grad, array)."""
-    array, code = None, _kinds.DTYPE_UNKNOWN
+    array, code = None, _native.DTYPE_UNKNOWN
     try:
         array = _array(tensor)
-        code = _kinds.DTYPE_CODES.get(array.dtype.name, _kinds.DTYPE_UNKNOWN)
+        code = _native.DTYPE_CODES.get(array.dtype.name, _native.DTYPE_UNKNOWN)
     except Exception as error:  # not initialised, or of a kind that the host does not know
         report("asnumpy", error)
     return "mindspore.Tensor", str(tensor.dtype), code, tuple(tensor.shape), -1, array
@@ -119,6 +119,6 @@ def configure():
     _native.configure("method_type", types.MethodType)
     # There is no public way to ask; a passage without gradients does nothing.
     _native.configure("grad_enabled", lambda: True)
-    for name, code in _kinds.DTYPE_CODES.items():
+    for name, code in _native.DTYPE_CODES.items():
         _native.dtype(name, name, code)  # arrays of numpy
     _native.hide_folder(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)

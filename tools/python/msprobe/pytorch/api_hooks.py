@@ -4,12 +4,14 @@ import sys
 import torch
 import torch.nn.functional
 
-from msprobe import _apis, _native
-from msprobe._apis import (ALWAYS_HANDLE, COLLECTIVE, RETURN_HANDLES, Place, async_position,
-                           load_names)
+from msprobe import _native
+from msprobe._intercept import functions
+from msprobe._intercept.collectives import RecordedCollective, StandIn
+from msprobe._intercept.functions import (ALWAYS_HANDLE, COLLECTIVE, RETURN_HANDLES,
+                                          async_position, load_names)
 
 
-class ApiHooks(_apis.ApiHooks):
+class ApiHooks(functions.Functions):
     """All functions of the list that this PyTorch has, and those a user registered."""
 
     def categories(self):
@@ -33,35 +35,18 @@ class ApiHooks(_apis.ApiHooks):
         # linalg.norm counts with norm; a file.function of mindspeed keeps both.
         return dotted if prefix == "MindSpeed" else attribute
 
-    def further_places(self):
+    def further_slots(self):
         distributed = sys.modules.get("torch.distributed")
         c10d = sys.modules.get("torch.distributed.distributed_c10d")
         if distributed is None or c10d is None or not distributed.is_available():
             return
         for name in load_names("pytorch")["distributed"]:
-            function = getattr(distributed, name, None) or getattr(c10d, name, None)
-            if not callable(function) or isinstance(function, _native.Api):
-                continue
-            kind = ALWAYS_HANDLE if name in RETURN_HANDLES else COLLECTIVE
-            api = _native.Api(function, "Distributed", name, kind, async_position(function))
-            for holder in (distributed, c10d):
-                if getattr(holder, name, None) is function:
-                    yield Place(holder, name, api)
+            stand_in = StandIn.of(name, (distributed, c10d))
+            if stand_in is not None:
+                yield RecordedCollective(stand_in, _recorder_of(name))
 
-    def install(self):
-        if self.installed:
-            return
-        super().install()
-        self._place_of_script = Place(torch.jit, "script", self._script)
-        self._place_of_script.put()
 
-    def remove(self):
-        if self.installed:
-            self._place_of_script.take()
-        super().remove()
-
-    def _script(self, *args, **kwargs):
-        """torch.jit.script compiles what it finds under a function's name: the originals."""
-        script = self._place_of_script.original
-        with self.away():
-            return script(*args, **kwargs)
+def _recorder_of(name):
+    kind = ALWAYS_HANDLE if name in RETURN_HANDLES else COLLECTIVE
+    return lambda function: _native.Api(function, "Distributed", name, kind,
+                                        async_position(function))

@@ -2,15 +2,15 @@
 import torch
 
 from msprobe import _autocapture
+from msprobe._intercept.optimizer_steps import EveryStep
 from msprobe.pytorch.debugger import PrecisionDebugger
-from msprobe.pytorch.patches import OptimizerWatch
 from msprobe.pytorch.watch import ModelWatch
 
 
 class _Watch(ModelWatch):
     def __init__(self, debugger):
         super().__init__(debugger)
-        self._steps = OptimizerWatch(lambda: None, self.optimizer_stepped)
+        self._steps = EveryStep(lambda: None, self.optimizer_stepped)
 
     @staticmethod
     def is_training():

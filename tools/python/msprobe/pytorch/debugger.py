@@ -1,7 +1,7 @@
 """The face to a training script: PrecisionDebugger, module_dump, module_dump_end."""
 import torch
 
-from msprobe import _kinds
+from msprobe import _native
 from msprobe._debugger import Debugger
 from msprobe._session import log
 from msprobe.pytorch.hooks import TorchHooks
@@ -16,7 +16,7 @@ class PrecisionDebugger(Debugger):
             return
         self._open_with(config_path, task=task, dump_path=dump_path, level=level, step=step)
         if model is not None:
-            log(_kinds.LOG_WARNING, "the argument model of PrecisionDebugger is out of use: "
+            log(_native.LOG_WARNING, "the argument model of PrecisionDebugger is out of use: "
                                     "give it to start(model)")
             self._hooks.check_model(model)
             self._session.model = model

@@ -8,7 +8,7 @@ import sys
 
 import torch
 
-from msprobe import _kinds, _native
+from msprobe import _native
 
 _ROWS = 4096
 # Tensors on their way to the host are held up to here: a step must not keep all of them alive.
@@ -47,14 +47,14 @@ class DeviceStatistics:
         device = tensor.device
         if self._is_captured(device):
             # A graph is being captured: what is queued now would become part of it.
-            return (_kinds.DEVICE_HOST, 0, 0, 0, None, 0, None)
+            return (_native.DEVICE_HOST, 0, 0, 0, None, 0, None)
         values = tensor.detach()
         if values.is_conj():
             values = values.resolve_conj()
         if values.is_neg():
             values = values.resolve_neg()
         take = self._reduce(values)
-        kind = _kinds.DEVICE_CUDA if device.type == "cuda" else _kinds.DEVICE_ACL
+        kind = _native.DEVICE_CUDA if device.type == "cuda" else _native.DEVICE_ACL
         if take is not None and not self._saves_bytes:
             return (kind, device.index or 0, values.data_ptr(), 0, None, 0, take)
         values = self._in_element_order(values)

@@ -2,8 +2,10 @@
 import torch
 
 from msprobe import _native
-from msprobe._apis import Patches
+from msprobe._intercept.optimizer_steps import EveryStep
+from msprobe._intercept.slots import Slots
 from msprobe._hooks import CommonHooks
+from msprobe._intercept import gradients
 from msprobe._session import guarded
 from msprobe.pytorch import distributed, patches, values
 from msprobe.pytorch.api_hooks import ApiHooks
@@ -22,19 +24,19 @@ class TorchHooks(CommonHooks):
 
     def attach(self, session):
         super().attach(session)
-        self.modules = ModuleHooks(session, self._without_hooks)
+        self.modules = ModuleHooks(session)
         settings = session.settings
         self._device = DeviceStatistics(
             session.task in ("tensor", "overflow_check") or bool(settings.get("tensor_list"))
             or settings.get("summary_mode") not in (None, "statistics"))
-        self._recompute = Patches(patches.recompute_places)
-        self._clip = Patches(lambda: patches.clip_places(session))
-        self._optimizer = patches.OptimizerWatch(self._optimizer_begins, self._optimizer_ends)
+        self._clip = Slots(lambda: patches.clip_places(session))
+        self._optimizer = EveryStep(self._optimizer_begins, self._optimizer_ends)
         self._optimizer_open = []
         self._kernels = KernelDump(session, self.apis) if session.level == "L2" else None
         values.configure()
         _native.configure("later_output", self.pending.add)
         _native.configure("input_gradients", self._pass_inputs)
+        _native.configure("unchanged", self._attach_unchanged)
         _native.configure("device_tensor", self._device.describe)
 
     def rank(self):
@@ -46,13 +48,16 @@ class TorchHooks(CommonHooks):
     # ---- on and off ----
 
     def install(self, session, model, token_range):
-        self._recompute.put()
+        patches.recompute.hold(self)
         super().install(session, model, token_range)
         if self._kernels is not None:
             self._kernels.install()
         if session.level == "mix":
             self._clip.put()
             self._optimizer.put()
+
+    def settle(self, session):
+        gradients.settle()
 
     def pause(self, session):
         super().pause(session)
@@ -63,7 +68,8 @@ class TorchHooks(CommonHooks):
 
     def finish_step(self, session):
         super().finish_step(session)
-        self._recompute.take()
+        gradients.let_go()
+        patches.recompute.release(self)
         self._optimizer_open.clear()
 
     def flush(self, session):
@@ -72,7 +78,7 @@ class TorchHooks(CommonHooks):
     def remove(self, session):
         super().remove(session)
         self._optimizer.take()
-        self._recompute.take()
+        patches.recompute.release(self)
 
     # ---- parents ----
 
@@ -98,20 +104,18 @@ class TorchHooks(CommonHooks):
             if session.step_open and session.generation == generation:
                 _native.api_backward(name, of_outputs, of_inputs)
 
-        gradients = CallGradients(lambda: None, end)
-        passed_args, passed_kwargs = gradients.pass_inputs(args, kwargs or {})
+        call = CallGradients(lambda: None, end, lambda: None, nested=False)
+        passed_args, passed_kwargs = call.before(args, kwargs or {})
+        return passed_args, passed_kwargs, call.after
 
-        def watch(result):
-            node = _first_node(result)
-            if node is not None:
-                gradients.watch_output(node)
+    @guarded
+    def _attach_unchanged(self, tensor, name):
+        """For the extension: a function gave back the tensor it was given. Whether its gradient is
+        recorded where the tensor crossed the boundary of a module."""
+        session, generation = self._session, self._session.generation
 
-        return passed_args, passed_kwargs, watch
+        def record(gradient):
+            if session.step_open and session.generation == generation:
+                _native.api_backward(name, (gradient,), (gradient,))
 
-
-def _first_node(result):
-    while isinstance(result, (list, tuple)) and result:
-        result = result[0]
-    if isinstance(result, dict):
-        result = next((item for item in result.values() if isinstance(item, torch.Tensor)), None)
-    return result.grad_fn if isinstance(result, torch.Tensor) and result.requires_grad else None
+        return gradients.attach_unchanged(tensor, record)

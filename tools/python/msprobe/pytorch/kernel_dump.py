@@ -1,8 +1,8 @@
 """Level L2: the runtime of the accelerator dumps the kernels of one call by itself."""
 import torch
 
-from msprobe import _kinds, _native
-from msprobe._apis import Place
+from msprobe import _native
+from msprobe._intercept.slots import Slot
 from msprobe._session import guarded
 
 
@@ -36,11 +36,11 @@ class KernelDump:
             return
         found = self._apis.find(self._base)
         if not found:
-            self._session.say_once(_kinds.LOG_WARNING,
+            self._session.say_once(_native.LOG_WARNING,
                                    "no function here is recorded as %s: no kernel is dumped"
                                    % self._base)
         for holder, attribute, function in found:
-            self._places.append(Place(holder, attribute, self._around(function)))
+            self._places.append(Slot(holder, attribute, self._around(function)))
         for place in self._places:
             place.put()
 
@@ -88,7 +88,7 @@ class KernelDump:
             _native.kernel_dump_begin()
             self._on = True
         except Exception as error:  # no runtime here that can
-            self._session.say_once(_kinds.LOG_WARNING, "no kernel is dumped: %s" % error)
+            self._session.say_once(_native.LOG_WARNING, "no kernel is dumped: %s" % error)
 
     @guarded
     def _end(self):

@@ -1,12 +1,13 @@
 """Calls of torch.nn.Module."""
 import torch
 
-from msprobe import _kinds, _modules, _native
+from msprobe import _modules, _native
+from msprobe.pytorch import patches
 from msprobe.pytorch.gradients import CallGradients
 
 
 class ModuleHooks(_modules.ModuleHooks):
-    """Which modules are recorded, and the replacement of Module.__call__."""
+    """Which modules are recorded."""
 
     owner = torch.nn.Module
 
@@ -23,7 +24,7 @@ class ModuleHooks(_modules.ModuleHooks):
     def is_recorded(self, module, path):
         if isinstance(module, torch.jit.ScriptModule):
             self._session.say_once(
-                _kinds.LOG_WARNING,
+                _native.LOG_WARNING,
                 "%s is compiled by TorchScript: its calls cannot be seen" % path)
             return False
         return type(module).__name__ != "FullyShardedDataParallel"
@@ -37,8 +38,17 @@ class ModuleHooks(_modules.ModuleHooks):
     def gradients_wanted():
         return torch.is_grad_enabled()
 
-    def call_gradients(self, on_begin, on_end):
-        return CallGradients(on_begin, on_end)
+    def gradients_expected(self):
+        return torch.is_grad_enabled() or patches.in_checkpoint()
+
+    def call_gradients(self, known, on_begin, on_end):
+        return CallGradients(on_begin, on_end, lambda: self._say_hidden(known.base))
+
+    def _say_hidden(self, base):
+        self._session.say_once(
+            _native.LOG_WARNING,
+            "%s: the gradients of its inputs cannot be told apart in the graph of its call: they "
+            "are null" % base)
 
     @staticmethod
     def accumulated(parameter, gradient):

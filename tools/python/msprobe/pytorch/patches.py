@@ -2,11 +2,14 @@
 import functools
 import importlib
 import sys
+import threading
 
 import torch
 
 from msprobe import _native
-from msprobe._apis import Place
+from msprobe._intercept.slots import SharedSlots, Slot
+
+_first_run = threading.local()
 
 
 def _rerun(function):
@@ -23,21 +26,40 @@ def _rerun(function):
     return run
 
 
-def recompute_places():
+def in_checkpoint():
+    """Whether this thread runs the first forward of a re-entrant checkpoint: without gradients,
+    which the second one will have."""
+    return getattr(_first_run, "depth", 0) > 0
+
+
+def _recompute_slots():
     """Where activation checkpointing re-enters the forward: both forms of PyTorch, Megatron's."""
     modules = [importlib.import_module("torch.utils.checkpoint"),
                sys.modules.get("megatron.core.tensor_parallel.random")]
     for module in modules:
         function = getattr(module, "CheckpointFunction", None)
         if function is not None:
-            yield Place(function, "backward", staticmethod(_reentrant(function.backward)))
+            yield Slot(function, "forward", staticmethod(_first(function.forward)))
+            yield Slot(function, "backward", staticmethod(_reentrant(function.backward)))
     checkpoint = modules[0]
     frame = getattr(checkpoint, "_CheckpointFrame", None)
     if frame is not None:
-        yield Place(frame, "__init__", _without_early_stop(frame.__init__))
+        yield Slot(frame, "__init__", _without_early_stop(frame.__init__))
     elif hasattr(checkpoint, "_checkpoint_without_reentrant"):
-        yield Place(checkpoint, "_checkpoint_without_reentrant",
+        yield Slot(checkpoint, "_checkpoint_without_reentrant",
                     _second_run(checkpoint._checkpoint_without_reentrant))
+
+
+def _first(forward):
+    @functools.wraps(forward)
+    def run(*args):
+        _first_run.depth = getattr(_first_run, "depth", 0) + 1
+        try:
+            return forward(*args)
+        finally:
+            _first_run.depth -= 1
+
+    return run
 
 
 def _reentrant(backward):
@@ -76,6 +98,9 @@ def _second_run(checkpoint):
     return run
 
 
+recompute = SharedSlots(_recompute_slots)
+
+
 # ---- parents of what happens outside the model ----
 
 class _Parent:
@@ -106,7 +131,7 @@ def clip_places(session):
                      "clip_grad_norm_fp32"):
             function = getattr(module, name, None)
             if callable(function):
-                yield Place(module, name, _under(function, "clip_grad", session))
+                yield Slot(module, name, _under(function, "clip_grad", session))
 
 
 def _under(function, parent, session):
@@ -116,54 +141,3 @@ def _under(function, parent, session):
             return function(*args, **kwargs)
 
     return run
-
-
-class OptimizerWatch:
-    """Tells when an optimizer's step begins and ends, whatever wraps it."""
-
-    def __init__(self, on_begin, on_end):
-        self._on_begin = on_begin
-        self._on_end = on_end
-        self._handles = []
-        self._place = None
-
-    def put(self):
-        if self._handles or self._place is not None:
-            return
-        optimizer = importlib.import_module("torch.optim.optimizer")
-        if hasattr(optimizer, "register_optimizer_step_pre_hook"):
-            self._handles = [
-                optimizer.register_optimizer_step_pre_hook(lambda *_: self._on_begin()),
-                optimizer.register_optimizer_step_post_hook(lambda *_: self._on_end())]
-            return
-        # Before 2.0 every step runs under a profiler label of this form.
-        profiler = importlib.import_module("torch.autograd.profiler")
-        original = profiler.record_function
-        watch = self
-
-        class Labelled(original):
-            def __init__(self, name, *args, **kwargs):
-                super().__init__(name, *args, **kwargs)
-                self._of_optimizer = name.startswith("Optimizer.step#")
-
-            def __enter__(self):
-                entered = super().__enter__()
-                if self._of_optimizer:
-                    watch._on_begin()
-                return entered
-
-            def __exit__(self, *error):
-                if self._of_optimizer:
-                    watch._on_end()
-                return super().__exit__(*error)
-
-        self._place = Place(profiler, "record_function", Labelled)
-        self._place.put()
-
-    def take(self):
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
-        if self._place is not None:
-            self._place.take()
-            self._place = None

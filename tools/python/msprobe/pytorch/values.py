@@ -7,7 +7,8 @@ import zlib
 
 import torch
 
-from msprobe import _kinds, _native
+from msprobe import _native, _plain_kinds
+from msprobe._intercept import compilers
 
 
 def _distributed_types():
@@ -19,25 +20,25 @@ def _distributed_types():
 def classify(value_type):
     """The kind of a type; asked once for each."""
     if issubclass(value_type, torch.Tensor):
-        return _kinds.TENSOR
-    kind = _kinds.kind_of_numpy(value_type)
+        return _native.KIND_TENSOR
+    kind = _plain_kinds.kind_of_numpy(value_type)
     if kind is not None:
         return kind
     if issubclass(value_type, torch.Size):
-        return _kinds.SIZE
+        return _native.KIND_SIZE
     if value_type is torch.dtype:
-        return _kinds.DTYPE
+        return _native.KIND_DTYPE
     if value_type is torch.device:
-        return _kinds.DEVICE
+        return _native.KIND_DEVICE
     if value_type is torch.memory_format:
-        return _kinds.MEMORY_FORMAT
+        return _native.KIND_MEMORY_FORMAT
     special = _distributed_types()
     if issubclass(value_type, tuple(special.values())):
-        return _kinds.SPECIAL
+        return _native.KIND_SPECIAL
     if value_type.__name__ == "RedOpType":
-        return _kinds.SPECIAL
-    kind = _kinds.kind_of_plain(value_type)
-    return _kinds.NULL if kind is None else kind
+        return _native.KIND_SPECIAL
+    kind = _plain_kinds.kind_of_plain(value_type)
+    return _native.KIND_NULL if kind is None else kind
 
 
 def plain(value):
@@ -88,6 +89,7 @@ def dtypes():
 @functools.lru_cache(maxsize=None)
 def configure():
     """Done once per process: gives the extension what it needs to describe PyTorch's values."""
+    compilers.attend()
     _native.configure("classify", classify)
     _native.configure("plain", plain)
     _native.configure("grad_enabled", torch.is_grad_enabled)
@@ -95,5 +97,5 @@ def configure():
     _native.configure("method_type", types.MethodType)
     for dtype in dtypes():
         name = str(dtype).rpartition(".")[2]
-        _native.dtype(dtype, str(dtype), _kinds.DTYPE_CODES.get(name, _kinds.DTYPE_UNKNOWN))
+        _native.dtype(dtype, str(dtype), _native.DTYPE_CODES.get(name, _native.DTYPE_UNKNOWN))
     _native.hide_folder(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)

@@ -1,25 +1,20 @@
 """Calls of one object, where its framework has no hook that sees all its arguments."""
+from msprobe._intercept.modules import ModuleCalls
 
 
 class CallsOfOne:
-    """Replaces owner.__call__ until it is removed: nothing of ours becomes part of the object, its
+    """Sees calls of one object until it is removed: nothing of ours becomes part of the object, its
     copies or its file."""
 
     def __init__(self, owner, watched, before):
-        self._owner = owner
-        self._watched = watched
-        self._original = owner.__call__
-        handle, original = self, owner.__call__
+        self.only = {id(watched): watched}  # held: its id stays its own
+        self._calls = ModuleCalls.of(owner)
+        self._before = before
+        self._calls.subscribe(self)
 
-        def call(called, *args, **kwargs):
-            if called is handle._watched:
-                before(args, kwargs)
-            return original(called, *args, **kwargs)
-
-        self._replacement = call
-        owner.__call__ = call
+    def before(self, module, args, kwargs):
+        self._before(args, kwargs)
 
     def remove(self):
-        self._watched = None
-        if vars(self._owner).get("__call__") is self._replacement:
-            self._owner.__call__ = self._original
+        self.only = {}
+        self._calls.unsubscribe(self)

@@ -3,13 +3,13 @@ import functools
 import os
 import traceback
 
-from msprobe import _kinds, _native
+from msprobe import _native
 
 _told = set()
 
 
 def info(text):
-    _native.log(_kinds.LOG_INFO, "config_check: " + text)
+    _native.log(_native.LOG_INFO, "config_check: " + text)
 
 
 def once(text, subject=None):
@@ -17,7 +17,7 @@ def once(text, subject=None):
     subject = subject or text
     if subject not in _told:
         _told.add(subject)
-        _native.log(_kinds.LOG_WARNING, "config_check: " + text)
+        _native.log(_native.LOG_WARNING, "config_check: " + text)
 
 
 def failed(what, error):

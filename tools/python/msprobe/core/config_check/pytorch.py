@@ -5,6 +5,7 @@ import inspect
 import torch
 
 from msprobe import _native
+from msprobe._intercept import compilers
 from msprobe.core.config_check import notice
 from msprobe.core.config_check.calls import CallsOfOne
 from msprobe.core.config_check.features import KEYS
@@ -58,7 +59,7 @@ def named_parameters(model):
 
 def can_look():
     """Whether values can be read now: nothing is being compiled, traced or put into a graph."""
-    if torch.jit.is_tracing():
+    if compilers.is_traced():
         return False
     return not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())
 

@@ -8,6 +8,8 @@ import linecache
 import os
 import sys
 
+from msprobe._intercept import runtime
+from msprobe._intercept.slots import Slot
 from msprobe.core.config_check import notice
 
 # Of one function. A program that makes code anew without end must not fill the memory.
@@ -31,7 +33,7 @@ class RandomCalls:
     """Counts calls between `install` and `restore`."""
 
     def __init__(self):
-        self._replaced = []  # (holder, attribute, original, replacement)
+        self._slots = []
         self._stacks = {}  # function -> {positions: (frames, counter)}
         self._on = False
         # Of the calls until the last `restore`: {name: [{"count": n, "stack": [frame, ...]}]}, in
@@ -43,27 +45,35 @@ class RandomCalls:
         self._on = True
         for name, holder, attribute in functions:
             original = getattr(holder, attribute, None)
-            known = any(attribute == other and holder is where
-                        for where, other, _, _ in self._replaced)
+            known = any(attribute == slot.name and holder is slot.holder for slot in self._slots)
             if original is None or known:
                 continue
-            replacement = self._recording(name, original, holder, attribute)
-            self._replaced.append((holder, attribute, original, replacement))
-            setattr(holder, attribute, replacement)
+            slot = Slot(holder, attribute, self._recording(name, original, holder, attribute),
+                        tells=False)
+            slot.put()
+            self._slots.append(slot)
+        runtime.put(self)
+
+    def put(self):
+        for slot in self._slots:
+            slot.put()
+
+    def take(self):
+        for slot in self._slots:
+            slot.take()
 
     def replacements(self):
         """(original, replacement) of all."""
-        return [(original, replacement) for _, _, original, replacement in self._replaced]
+        return [(slot.replacement.__wrapped__, slot.replacement) for slot in self._slots]
 
     def restore(self):
         """The functions are the originals again; what others have put over ours stays."""
         if not self._on:
             return
         self._on = False
-        for holder, attribute, original, replacement in self._replaced:
-            if vars(holder).get(attribute) is replacement:
-                setattr(holder, attribute, original)
-        self._replaced = []
+        self.take()
+        runtime.taken(self)
+        self._slots = []
         stacks, self._stacks = self._stacks, {}
         self.result = _counted(stacks)
 

@@ -1,34 +1,18 @@
-"""What goes into modules and comes out of them, and the gradients at both ends.
-
-Inputs pass through a view, whose node gives the gradient of this call alone; outputs are hooked as
-they are. Nothing is copied. A view allows changes in place; what it would not show then (a module
-that overwrites its input) is noticed by the tensor's version, and from the next call on such inputs
-are hooked as they are, too.
-"""
+"""What goes into modules and comes out of them, and the gradients at both ends."""
 import torch
 
-from msprobe import _kinds, _monitor, _native
-from msprobe._apis import Patches
+from msprobe import _monitor, _native
+from msprobe._intercept import gradients
+from msprobe._intercept.modules import ModuleCalls
 from msprobe.pytorch import patches
 from msprobe.pytorch.monitor.features import LayerFeatures
-
-_view_as = torch.Tensor.view_as
-# Before PyTorch 2 a hook joins those that a tensor has, although it was overwritten since: it then
-# sees the gradient of what the tensor was.
-_HOOKS_STAY_BEHIND = int(torch.__version__.split(".")[0]) < 2
-
-
-def _is_plain(value):
-    """Whether a view can stand for it: a tensor with a gradient, and nothing that others left at
-    it."""
-    return type(value) is torch.Tensor and value.requires_grad and not value.__dict__
 
 
 class Module:
     """A module that is watched."""
 
     __slots__ = ("module", "name", "features", "slots", "gradient_slots", "micro_steps",
-                 "forward_micro_step", "backward_micro_step", "in_place")
+                 "forward_micro_step", "backward_micro_step")
 
     def __init__(self, module, name, features, micro_steps):
         self.module = module  # held: its id is the key
@@ -37,7 +21,6 @@ class Module:
         self.slots = None
         self.gradient_slots = None
         self.micro_steps = micro_steps
-        self.in_place = getattr(module, "inplace", False) is True
         self.begin_step()
 
     def begin_step(self):
@@ -55,130 +38,92 @@ class Module:
         return micro_step
 
 
+def _with_gradient(values):
+    """[(place, tensor)] of those that get a gradient."""
+    return [(place, value) for place, value in enumerate(values)
+            if isinstance(value, torch.Tensor) and value.requires_grad]
+
+
 class _Call:
-    """Gradients of one call. They are recorded when those of all inputs are known."""
+    """One call of a watched module. Its gradients are recorded when those of all inputs are known.
+    Parameters among the inputs have rows of their own."""
 
-    __slots__ = ("modules", "known", "generation", "count", "inputs", "outputs", "waiting",
-                 "versions", "missing", "micro_step", "done")
+    __slots__ = ("args", "kwargs", "_modules", "_known", "_module", "_generation", "_gradients",
+                 "_input_places", "_output_places", "_inputs", "_outputs", "_micro_step")
 
-    def __init__(self, modules, known):
-        self.modules = modules
-        self.known = known
-        self.generation = modules.generation
-        self.inputs = ()
-        self.outputs = None
-        self.waiting = 0
-        self.versions = ()
-        self.missing = 0  # outputs whose gradient has not come
-        self.micro_step = None
-        self.done = False
+    def __init__(self, modules, known, module, args, kwargs):
+        self.args = args
+        self.kwargs = kwargs
+        self._modules = modules
+        self._known = known
+        self._module = module
+        self._generation = modules.generation
+        self._gradients = None
+        if modules.gradients_seen and known.name is not None and torch.is_grad_enabled():
+            named = [value for value in kwargs.values()
+                     if isinstance(value, torch.Tensor) and value.requires_grad] if kwargs else []
+            found = [(place, value) for place, value in _with_gradient(tuple(args) + tuple(named))
+                     if not isinstance(value, torch.nn.Parameter)]
+            self._inputs = len(args) + len(named)
+            self._input_places = [place for place, _ in found]
+            self._gradients = gradients.CallGradients(self._begin, self._end)
+            self._gradients.see_inputs([value for _, value in found])
 
-    def pass_inputs(self, args, kwargs):
-        """The arguments, tensors that require a gradient replaced by views of them."""
-        named = [key for key, value in kwargs.items()
-                 if isinstance(value, torch.Tensor) and value.requires_grad] if kwargs else ()
-        self.inputs = [None] * (len(args) + len(named))
-        replaced = None
-        versions = []
-        for index, value in enumerate(args):
-            if isinstance(value, torch.Tensor) and value.requires_grad:
-                passed = self._pass(index, value, versions)
-                if passed is not value:
-                    replaced = list(args) if replaced is None else replaced
-                    replaced[index] = passed
-        if named:
-            kwargs = dict(kwargs)
-            for index, key in enumerate(named, len(args)):
-                kwargs[key] = self._pass(index, kwargs[key], versions)
-        self.versions = versions
-        return (args if replaced is None else tuple(replaced)), kwargs
+    def failed(self):
+        if self._gradients is not None:
+            self._gradients.leave()
 
-    def _pass(self, index, tensor, versions):
-        if isinstance(tensor, torch.nn.Parameter):
-            return tensor  # it carries what frameworks left at it, and has its own rows
-        self.waiting += 1
-        if self.known.in_place or not _is_plain(tensor):
-            # Overwritten, or more than a tensor: the gradient of all its uses.
-            handle = tensor.register_hook(lambda gradient: self._input(index, gradient))
-            if tensor.grad_fn is None:
-                self.modules.leaf_handles.append(handle)
-            return tensor
-        view = _view_as(tensor, tensor)
-        view.grad_fn.register_hook(lambda gradients, _: self._input(index, gradients[0]))
-        versions.append((view, view._version))
-        return view
-
-    def see_output(self, output):
-        """The output to give on in place of this one."""
-        known = self.known
-        for tensor, version in self.versions:
-            if tensor._version != version:
-                known.in_place = True
-        self.versions = ()
-        if isinstance(output, torch.Tensor):
-            # What a module inside gave out has its hook: this one's comes first, at a view.
-            if self.waiting == 0 and output._backward_hooks and _is_plain(output):
-                output = _view_as(output, output)
-            self._hook_outputs((output,))
-        elif type(output) is tuple:
-            # One of several may be used inside as well: a view shows what comes from outside.
-            output = tuple([_view_as(value, value) if _is_plain(value) else value
-                            for value in output])
-            self._hook_outputs(output)
-        elif isinstance(output, tuple):
-            self._hook_outputs(output)
+    def after(self, output):
+        modules, known = self._modules, self._known
+        try:
+            if self._module.training and not _native.is_recomputing():
+                modules.record_forward(known, self.args, self.kwargs, output)
+        except Exception as error:
+            modules.monitor.failed("forward of %s" % known.name, error)
+        if self._gradients is not None:
+            try:
+                self._see_outputs(output)
+            except Exception as error:
+                modules.monitor.failed("output of %s" % known.name, error)
+        self.args = self.kwargs = self._module = None  # what outlives the call holds no values
         return output
 
-    def _hook_outputs(self, outputs):
-        found = [(index, value) for index, value in enumerate(outputs)
-                 if isinstance(value, torch.Tensor) and value.requires_grad]
-        self.outputs = [None] * len(outputs)
-        self.missing = len(found)
-        for index, value in found:
-            if _HOOKS_STAY_BEHIND and value._backward_hooks and value.grad_fn is not None:
-                value._backward_hooks = None  # those before stay where they are
-            handle = value.register_hook(
-                lambda gradient, at=index: self._output(at, gradient))
-            if value.grad_fn is None:  # a parameter: its hooks would stay
-                self.modules.leaf_handles.append(handle)
+    def _see_outputs(self, output):
+        outputs = output if isinstance(output, tuple) else (output,)
+        found = _with_gradient(outputs)
+        self._outputs = len(outputs)
+        self._output_places = [place for place, _ in found]
+        self._gradients.see_outputs([value for _, value in found])
+        if not self._gradients.complete:
+            self._modules.monitor.say_once(
+                _native.LOG_WARNING,
+                "monitor: %s: the gradients of its inputs cannot be told apart in the graph of its "
+                "call: they are left out" % self._known.name)
 
     # ---- in the backward pass ----
 
-    def _output(self, index, gradient):
-        if self.done:
+    def _begin(self):
+        self._micro_step = self._known.next_backward()
+
+    def _end(self, of_outputs, of_inputs):
+        modules = self._modules
+        if not modules.active or modules.generation != self._generation:
             return
-        self.outputs[index] = gradient
-        self.missing -= 1
-        if self.micro_step is None:
-            self.micro_step = self.known.next_backward()
-            self.modules.open_calls.append(self)
-        if self.waiting == 0 and self.missing == 0:
-            self._end()
-
-    def _input(self, index, gradient):
-        # Without a micro step: the gradient came past the call's outputs.
-        if self.micro_step is None or self.done:
-            return
-        self.inputs[index] = gradient
-        self.waiting -= 1
-        if self.waiting == 0:
-            self._end()
-
-    def _end(self):
-        self.done = True
-        modules = self.modules
-        if modules.active and modules.generation == self.generation:
-            modules.record_gradients(self.known, self.micro_step, self.inputs, self.outputs)
-        self.inputs = self.outputs = ()
-
-    def end_if_open(self):
-        """Unused inputs and outputs have no gradient: what came is told."""
-        if not self.done:
-            self._end()
+        inputs, outputs = [None] * self._inputs, [None] * self._outputs
+        if self._gradients.complete:
+            for place, gradient in zip(self._input_places, of_inputs):
+                inputs[place] = gradient
+        for place, gradient in zip(self._output_places, of_outputs):
+            outputs[place] = gradient
+        before = _native.inside(True)
+        try:
+            modules.record_gradients(self._known, self._micro_step, inputs, outputs)
+        finally:
+            _native.inside(before)
 
 
 class Modules(_monitor.Collector):
-    """Module.__call__ is replaced while a step is measured."""
+    """Calls of modules are seen while a step is measured: a subscriber of _intercept.modules."""
 
     def __init__(self, monitor):
         super().__init__(monitor)
@@ -189,23 +134,17 @@ class Modules(_monitor.Collector):
         self._forward = measured and (both or one_way and settings["forward_only"])
         self._backward = measured and (both or one_way and settings["backward_only"])
         if measured and not self._forward and not self._backward:
-            monitor.say_once(_kinds.LOG_WARNING, "monitor: forward_only and backward_only are both "
-                                                 "true: no module is watched")
+            monitor.say_once(_native.LOG_WARNING,
+                             "monitor: forward_only and backward_only are both true: no module is "
+                             "watched")
         self._observers = monitor.module_observers
-        self._gradients_seen = self._backward or any(observer.wants_gradients
+        self.gradients_seen = self._backward or any(observer.wants_gradients
                                                      for observer in self._observers)
         self._names_wanted = bool(self._forward or self._backward or self._observers)
         self._features = LayerFeatures(monitor) if LayerFeatures.wanted(settings) else None
         self._known = {}
-        self._compiled = {}
-        self._places = []
-        self._recompute = Patches(patches.recompute_places)
-        self._original = None
-        self._call = None
-        self.open_calls = []  # their gradients began to come in this step
         self.active = False
         self.generation = 0
-        self.leaf_handles = []
 
     @staticmethod
     def wanted(settings):
@@ -235,11 +174,9 @@ class Modules(_monitor.Collector):
         """Whether what happens inside its calls cannot be seen."""
         compiled = (type(module).__name__ == "OptimizedModule"
                     or getattr(module, "_compiled_call_impl", None) is not None)
-        if compiled:
-            self._compiled[id(module)] = module
         if compiled or isinstance(module, torch.jit.ScriptModule):
             self.monitor.say_once(
-                _kinds.LOG_WARNING, "monitor: %s is compiled: what happens inside it cannot be seen"
+                _native.LOG_WARNING, "monitor: %s is compiled: what happens inside it cannot be seen"
                 % (path or "the model"))
             return True
         return False
@@ -250,14 +187,18 @@ class Modules(_monitor.Collector):
             return known
         slot = self.engine.slot
         if self._forward:
-            known.slots = (slot(_monitor.ACTV, name + ".input", "actv"),
-                           slot(_monitor.ACTV, name + ".output", "actv"))
+            known.slots = (slot(_native.TABLE_ACTV, name + ".input", "actv"),
+                           slot(_native.TABLE_ACTV, name + ".output", "actv"))
         if self._backward:
-            known.gradient_slots = (slot(_monitor.ACTV_GRAD, name + ".input", "actv_grad"),
-                                    slot(_monitor.ACTV_GRAD, name + ".output", "actv_grad"))
+            known.gradient_slots = (slot(_native.TABLE_ACTV_GRAD, name + ".input", "actv_grad"),
+                                    slot(_native.TABLE_ACTV_GRAD, name + ".output", "actv_grad"))
         return known
 
     # ---- in place ----
+
+    @property
+    def only(self):
+        return self._known
 
     def start(self):
         self.generation += 1
@@ -265,98 +206,40 @@ class Modules(_monitor.Collector):
             self._features.drop()
         for known in self._known.values():
             known.begin_step()
-        if self.active or not (self._known or self._compiled):
+        if self.active or not self._known:
             return
         self.active = True
-        self._recompute.put()
-        if torch.nn.Module.__call__ is not self._call:
-            self._replace_call()
+        patches.recompute.hold(self)
+        ModuleCalls.of(torch.nn.Module).subscribe(self)
 
     def stop(self):
         if not self.active:
             return
         self.active = False
-        self._recompute.take()
-        self._drop_leaf_handles()
-        # Wrapped by somebody else meanwhile: ours stays and passes on.
-        if torch.nn.Module.__call__ is self._call:
-            torch.nn.Module.__call__ = self._original
-        self._call = None
+        patches.recompute.release(self)
+        gradients.let_go()
+        ModuleCalls.of(torch.nn.Module).unsubscribe(self)
 
     def before_update(self, watched):
-        self._end_open_calls()
+        gradients.settle()
 
     def finish_step(self):
-        self._end_open_calls()
-        self._drop_leaf_handles()
+        gradients.let_go()
         if self._features:
             self._features.finish_step()
 
-    def _end_open_calls(self):
-        calls, self.open_calls = self.open_calls, []
-        for call in calls:
-            call.end_if_open()
-
-    def _drop_leaf_handles(self):
-        handles, self.leaf_handles = self.leaf_handles, []
-        for handle in handles:
-            handle.remove()
-
-    def _replace_call(self):
-        original, known_modules, modules = torch.nn.Module.__call__, self._known, self
-
-        def call(self, *args, **kwargs):
-            if modules.active and modules._call is call:
-                known = known_modules.get(id(self))
-                if known is not None:
-                    return modules._observe(original, known, self, args, kwargs)
-                if id(self) in modules._compiled:
-                    return modules._call_compiled(self, args, kwargs)
-            return original(self, *args, **kwargs)
-
-        self._original = original
-        self._call = call
-        torch.nn.Module.__call__ = call
-
-    def _call_compiled(self, module, args, kwargs):
-        """The compiler traces the framework's own functions, not stand-ins."""
-        self.stop()
-        try:
-            return module(*args, **kwargs)
-        finally:
-            self.active = True
-            self._recompute.put()
-            if torch.nn.Module.__call__ is not self._call:
-                self._replace_call()
-
     # ---- one call ----
 
-    def _observe(self, original, known, module, args, kwargs):
-        call = None
-        passed_args, passed_kwargs = args, kwargs
-        if self._gradients_seen and known.name is not None and torch.is_grad_enabled():
-            try:
-                call = _Call(self, known)
-                passed_args, passed_kwargs = call.pass_inputs(args, kwargs)
-            except Exception as error:
-                call = None
-                passed_args, passed_kwargs = args, kwargs
-                self.monitor.failed("inputs of %s" % known.name, error)
-        output = original(module, *passed_args, **passed_kwargs)
+    def before(self, module, args, kwargs):
+        """For _intercept.modules."""
+        known = self._known[id(module)]
         try:
-            if module.training and not _native.is_recomputing():
-                self._record_forward(known, args, kwargs, output)
+            return _Call(self, known, module, args, kwargs)
         except Exception as error:
-            self.monitor.failed("forward of %s" % known.name, error)
-        if call is None:
-            return output
-        try:
-            return call.see_output(output)
-        except Exception as error:
-            self.monitor.failed("output of %s" % known.name, error)
-            return output
+            self.monitor.failed("inputs of %s" % known.name, error)
+            return None
 
-    def _record_forward(self, known, args, kwargs, output):
+    def record_forward(self, known, args, kwargs, output):
         micro_step = known.next_forward()
         if known.slots is not None:
             self.engine.forward(known.slots[0], known.slots[1], micro_step, args, kwargs, output)

@@ -9,7 +9,7 @@ import weakref
 
 import torch
 
-from msprobe import _kinds
+from msprobe import _native
 from msprobe._session import log
 from msprobe.pytorch.monitor.trainer_mon import TrainerMon
 from msprobe.pytorch.watch import ModelWatch
@@ -35,7 +35,7 @@ class _Watch(ModelWatch):
             self._made.append(weakref.ref(optimizer))
             if self._resting and not self._done:
                 self._resting = False
-                self._watch_calls()
+                self.watch_calls()
 
         noticed.__wrapped__ = initialise
         return noticed
@@ -54,7 +54,7 @@ class _Watch(ModelWatch):
         try:
             self._watch_with_its_optimizers(module)
         except Exception as error:  # the script runs as it would without us
-            log(_kinds.LOG_ERROR, "nothing is watched: %s: %s" % (type(error).__name__, error))
+            log(_native.LOG_ERROR, "nothing is watched: %s: %s" % (type(error).__name__, error))
             self._stop_watching()
 
     def _watch_with_its_optimizers(self, module):
@@ -75,7 +75,7 @@ class _Watch(ModelWatch):
             self.monitor = TrainerMon._for_launcher(self._config_path)
         if not self._made:
             self._resting = True
-            self._leave_calls()
+            self.leave_calls()
         self.monitor.set_monitor(module, [optimizer for _, optimizer in found],
                                  grad_acc_steps=self._micro_steps)
 

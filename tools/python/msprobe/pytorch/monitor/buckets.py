@@ -5,8 +5,8 @@ Megatron's classes and FSDP's function are found among what the script has impor
 import importlib
 import sys
 
-from msprobe import _monitor
-from msprobe._apis import Place
+from msprobe import _native
+from msprobe._intercept.slots import Slot
 from msprobe.pytorch.monitor import optimizers
 
 _FSDP_PREFIX = "_fsdp_wrapped_module"
@@ -43,7 +43,7 @@ class _BeforeExchange:
         self._watched = watched
         self._active = False
         self._slots = {parameter.tensor: monitor.engine.slot(
-            _monitor.GRAD_UNREDUCED, parameter.name, "pre_grad")
+            _native.TABLE_GRAD_UNREDUCED, parameter.name, "pre_grad")
             for parameter in watched.parameters}
         original = getattr(holder, name)
 
@@ -52,7 +52,7 @@ class _BeforeExchange:
                 self._see(*args, **kwargs)
             return original(*args, **kwargs)
 
-        self._place = Place(holder, name, seen_first)
+        self._place = Slot(holder, name, seen_first)
 
     def start(self):
         if not self._active:
@@ -76,7 +76,7 @@ class _BeforeExchange:
     def put(self, tensor, gradient):
         slot = self._slots.get(tensor)
         if slot is not None and gradient is not None:
-            self.monitor.engine.values(slot, _monitor.NO_MICRO_STEP, gradient)
+            self.monitor.engine.values(slot, _native.NO_MICRO_STEP, gradient)
 
 
 class Buckets(_BeforeExchange):
@@ -102,7 +102,7 @@ class FlatParameters(_BeforeExchange):
         super().__init__(monitor, watched, runtime, "_post_backward_hook")
         # While a unit is gathered its parameters are views: names and sizes are kept, not tensors.
         self._named = {_plain(parameter.full_name): (
-            monitor.engine.slot(_monitor.GRAD_UNREDUCED, parameter.name, "pre_grad"),
+            monitor.engine.slot(_native.TABLE_GRAD_UNREDUCED, parameter.name, "pre_grad"),
             parameter.tensor.shape) for parameter in watched.parameters}
 
     def see(self, _state, handle, *_args, **_kwargs):
@@ -119,7 +119,7 @@ class FlatParameters(_BeforeExchange):
             start += size
             for known, (slot, _) in self._named.items():
                 if known == name or known.endswith("." + name):
-                    self.monitor.engine.values(slot, _monitor.NO_MICRO_STEP, part.view(shape))
+                    self.monitor.engine.values(slot, _native.NO_MICRO_STEP, part.view(shape))
                     break
 
 

@@ -5,9 +5,8 @@ import sys
 
 import torch
 
-from msprobe import _kinds, _monitor
-from msprobe._apis import Place
-from msprobe._pending import PendingOutputs
+from msprobe import _monitor, _native
+from msprobe._intercept.collectives import PendingOutputs, StandIn
 from msprobe.pytorch.monitor import stacks
 
 _FUNCTIONS = ("send", "recv", "isend", "irecv", "batch_isend_irecv", "broadcast", "all_reduce",
@@ -17,29 +16,9 @@ _FUNCTIONS = ("send", "recv", "isend", "irecv", "batch_isend_irecv", "broadcast"
 _STACKS_FILE = "../communication_stacks.json"
 
 
-class _Stand:
-    """A function's stand-in. It is equal to the function: PyTorch compares them by that."""
-
-    def __init__(self, function, name, communication):
-        self._function = function
-        self._name = name
-        self._communication = communication
-        self.__name__ = name
-        self.__doc__ = function.__doc__
-        self.__wrapped__ = function
-
-    def __call__(self, *args, **kwargs):
-        return self._communication.call(self._function, self._name, args, kwargs)
-
-    def __eq__(self, other):
-        return other is self or other is self._function
-
-    def __hash__(self):
-        return hash(self._function)
-
-
 class Communication(_monitor.Collector):
-    """Functions of torch.distributed are replaced while a step is measured."""
+    """Functions of torch.distributed are seen while a step is measured: an observer of
+    _intercept.collectives."""
 
     def __init__(self, monitor):
         super().__init__(monitor)
@@ -48,9 +27,9 @@ class Communication(_monitor.Collector):
         self._only_stacks = settings.get("cc_log_only", False)
         self._lines = [re.compile(line) for line in settings.get("cc_codeline") or ()]
         self._slots = {}
-        self._places = []
+        self._stand_ins = []
         self._stacks = {}
-        self._inside = False
+        self._depth = 0
         self._pending = PendingOutputs(self._after)
         self._active = False
         self._told = False
@@ -67,30 +46,23 @@ class Communication(_monitor.Collector):
         distributed = sys.modules.get("torch.distributed")
         c10d = sys.modules.get("torch.distributed.distributed_c10d")
         if c10d is None or not distributed.is_initialized():
-            self.monitor.say_once(_kinds.LOG_WARNING,
+            self.monitor.say_once(_native.LOG_WARNING,
                                   "monitor: communication is watched from the first step on that "
                                   "begins with torch.distributed initialised")
             return
         self._active = True
-        for name in _FUNCTIONS:
-            function = getattr(distributed, name, None)
-            if not callable(function):
-                continue
-            stand = _Stand(function, name, self)
-            for holder in (distributed, c10d):
-                if getattr(holder, name, None) is function:
-                    self._places.append(Place(holder, name, stand))
-        for place in self._places:
-            place.put()
+        self._stand_ins = [StandIn.of(name, (distributed, c10d)) for name in _FUNCTIONS]
+        self._stand_ins = [stand_in for stand_in in self._stand_ins if stand_in is not None]
+        for stand_in in self._stand_ins:
+            stand_in.observe(self)
 
     def stop(self):
         if not self._active:
             return
         self._active = False
-        for place in reversed(self._places):
-            if vars(place.holder).get(place.name) is place.replacement:
-                place.take()
-        self._places = []
+        for stand_in in self._stand_ins:
+            stand_in.leave(self)
+        self._stand_ins = []
         self._pending.remove()
 
     def before_update(self, watched):
@@ -102,18 +74,20 @@ class Communication(_monitor.Collector):
 
     # ---- one call ----
 
-    def call(self, function, name, args, kwargs):
-        if not self._active or self._inside:
-            return function(*args, **kwargs)
-        wanted = self._begin(name, args, kwargs)
-        self._inside = True
-        try:
-            result = function(*args, **kwargs)
-        finally:
-            self._inside = False
-        if wanted:
+    def begin(self, name, args, kwargs):
+        """For _intercept.collectives: whether the end of this call is measured. Calls inside it are
+        not."""
+        self._depth += 1
+        self._wanted = self._depth == 1 and bool(self._begin(name, args, kwargs))
+        return True
+
+    def end(self, name, args, kwargs, result):
+        self._depth -= 1
+        if self._depth == 0 and self._wanted:
             self._end(name, args, kwargs, result)
-        return result
+
+    def failed(self):
+        self._depth -= 1
 
     @_monitor.guarded
     def _begin(self, name, args, kwargs):
@@ -159,7 +133,7 @@ class Communication(_monitor.Collector):
         key = (name, task)
         slot = self._slots.get(key)
         if slot is None:
-            slot = self._slots[key] = self.engine.slot(_monitor.OTHER, "0:" + name, task)
+            slot = self._slots[key] = self.engine.slot(_native.TABLE_OTHER, "0:" + name, task)
         return slot
 
     # ---- cc_log_only ----
@@ -171,7 +145,7 @@ class Communication(_monitor.Collector):
             return
         text = json.dumps(self._stacks, indent=2)
         self.engine.write_file(_STACKS_FILE, text)
-        self.monitor.say_once(_kinds.LOG_INFO, "monitor: where collectives are called: "
+        self.monitor.say_once(_native.LOG_INFO, "monitor: where collectives are called: "
                               + json.dumps(self._stacks))
 
 

@@ -8,7 +8,7 @@ import contextlib
 
 import torch
 
-from msprobe import _kinds, _monitor
+from msprobe import _native
 from msprobe.pytorch.monitor import feature_numbers
 
 
@@ -67,7 +67,7 @@ class _Hook:
 
 class _Attention(_Hook):
     key = "attention_hook"
-    table = _monitor.ATTENTION_HOOK
+    table = _native.TABLE_ATTENTION_HOOK
 
     def __init__(self, settings):
         super().__init__(settings)
@@ -92,7 +92,7 @@ class _Attention(_Hook):
 
 class _Linear(_Hook):
     key = "linear_hook"
-    table = _monitor.LINEAR_HOOK
+    table = _native.TABLE_LINEAR_HOOK
     every_micro_step = False
 
     @staticmethod
@@ -105,7 +105,7 @@ class _Linear(_Hook):
 
 class _RouterWeight(_Hook):
     key = "moe_router_weight_hook"
-    table = _monitor.MOE_ROUTER_WEIGHT_HOOK
+    table = _native.TABLE_MOE_ROUTER_WEIGHT_HOOK
     every_micro_step = False
 
     def numbers(self, module, inputs, output):
@@ -114,7 +114,7 @@ class _RouterWeight(_Hook):
 
 class _RouterLogit(_Hook):
     key = "moe_router_logit_hook"
-    table = _monitor.MOE_ROUTER_LOGIT_HOOK
+    table = _native.TABLE_MOE_ROUTER_LOGIT_HOOK
 
     def numbers(self, module, inputs, output):
         logits = _first_tensor(output)
@@ -149,7 +149,7 @@ class LayerFeature:
         if hook.every_micro_step:
             row = micro_step
         elif micro_step + 1 == known.micro_steps:
-            row = _monitor.NO_MICRO_STEP
+            row = _native.NO_MICRO_STEP
         else:
             return
         inputs = _tensors(args) + _tensors(kwargs.values())
@@ -158,7 +158,7 @@ class LayerFeature:
                 numbers = torch.stack(hook.numbers(known.module, inputs, output))
             except _Unusable as why:
                 self._features.monitor.say_once(
-                    _kinds.LOG_WARNING, "monitor: %s: %s %s: it has no rows in this table"
+                    _native.LOG_WARNING, "monitor: %s: %s %s: it has no rows in this table"
                     % (hook.key, self._name, why), subject=(hook.key, self._name))
                 return
         self._features.pending.append((self._slot, row, numbers))

@@ -1,5 +1,5 @@
 """Weight gradients before ranks exchange them: seen where autograd accumulates them."""
-from msprobe import _kinds, _monitor
+from msprobe import _monitor, _native
 from msprobe.pytorch.monitor import buckets, optimizers
 
 
@@ -39,11 +39,11 @@ class UnreducedGradients(_monitor.Collector):
             node = _accumulator(parameter.tensor)
             if node is None:
                 self.monitor.say_once(
-                    _kinds.LOG_WARNING,
+                    _native.LOG_WARNING,
                     "monitor: %s has no node that accumulates its gradient: it has no row in "
                     "grad_unreduced" % parameter.full_name)
                 continue
-            slot = self.engine.slot(_monitor.GRAD_UNREDUCED, parameter.name, "acc_grad")
+            slot = self.engine.slot(_native.TABLE_GRAD_UNREDUCED, parameter.name, "acc_grad")
             self._watches.append((_Watch(parameter, node, slot), watched))
 
     def start(self):
@@ -75,7 +75,7 @@ class UnreducedGradients(_monitor.Collector):
                     return
                 gradient = optimizers.own_gradient(tensor, has_main)
                 if gradient is not None:
-                    measure(slot, micro_step if every else _monitor.NO_MICRO_STEP, gradient)
+                    measure(slot, micro_step if every else _native.NO_MICRO_STEP, gradient)
             except Exception as error:  # training goes on
                 monitor.failed("gradient of %s" % watch.parameter.full_name, error)
 

@@ -1,7 +1,7 @@
 """The parameters that are watched, and their rows around an optimizer's step."""
 import torch
 
-from msprobe import _kinds, _monitor
+from msprobe import _monitor, _native
 from msprobe.pytorch.monitor import groups, optimizers
 
 
@@ -80,13 +80,13 @@ class ParameterTables(_monitor.Collector):
             return [slot(table, name, task) for name in names] if wanted else []
 
         self._lists[id(watched)] = {
-            "gradient": slots(self._gradients, _monitor.GRAD_REDUCED, "post_grad"),
-            "exp_avg": slots(self._moments, _monitor.EXP_AVG, "exp_avg"),
-            "exp_avg_sq": slots(self._moments, _monitor.EXP_AVG_SQ, "exp_avg_sq"),
-            "origin": slots(self._values, _monitor.PARAM_ORIGIN, "param_origin"),
-            "updated": slots(self._values, _monitor.PARAM_UPDATED, "param_updated"),
-            "direction": slots(self._direction, _monitor.OTHER, "mg_direction"),
-            "ratio": slots(self._ratio, _monitor.UPDATE_RATIO, "update_ratio"),
+            "gradient": slots(self._gradients, _native.TABLE_GRAD_REDUCED, "post_grad"),
+            "exp_avg": slots(self._moments, _native.TABLE_EXP_AVG, "exp_avg"),
+            "exp_avg_sq": slots(self._moments, _native.TABLE_EXP_AVG_SQ, "exp_avg_sq"),
+            "origin": slots(self._values, _native.TABLE_PARAM_ORIGIN, "param_origin"),
+            "updated": slots(self._values, _native.TABLE_PARAM_UPDATED, "param_updated"),
+            "direction": slots(self._direction, _native.TABLE_OTHER, "mg_direction"),
+            "ratio": slots(self._ratio, _native.TABLE_UPDATE_RATIO, "update_ratio"),
         }
 
     # ---- around a step ----
@@ -131,7 +131,7 @@ class ParameterTables(_monitor.Collector):
             gradients.append(gradient)
         if without:
             self.monitor.say_once(
-                _kinds.LOG_WARNING,
+                _native.LOG_WARNING,
                 "monitor: %d of %d watched parameters have no gradient in some step (never used, "
                 "or of another rank): no row for them" % (without, len(gradients)),
                 subject="no gradient")
@@ -145,11 +145,11 @@ class ParameterTables(_monitor.Collector):
             if gradient is None:
                 continue
             if moment is None:  # the first step makes the moment out of this gradient
-                self.engine.values(slot, _monitor.NO_MICRO_STEP, torch.ones(()))
+                self.engine.values(slot, _native.NO_MICRO_STEP, torch.ones(()))
             elif gradient.device.type == "cpu" and moment.device.type == "cpu":
                 self.engine.sign_agreement(slot, gradient.detach(), moment)
             else:
-                self.engine.values(slot, _monitor.NO_MICRO_STEP,
+                self.engine.values(slot, _native.NO_MICRO_STEP,
                                    optimizers.sign_agreement(gradient, moment))
 
     def _put_ratios(self, slots, watched):

@@ -3,7 +3,8 @@ import json
 
 import torch
 
-from msprobe import _kinds, _monitor, _optimizer_steps
+from msprobe import _monitor, _native
+from msprobe._intercept import optimizer_steps, runtime
 from msprobe._session import log
 from msprobe.pytorch import values
 from msprobe.pytorch.monitor import groups, optimizers, parameters
@@ -66,12 +67,12 @@ class TrainerMon(_monitor.Monitor):
         (or of several in a list)."""
         optimizer = optimizer if optimizer is not None else self._wrapped_optimizer
         if optimizer is None:
-            log(_kinds.LOG_ERROR, "monitor: nothing is watched: set_monitor needs the optimizer, "
+            log(_native.LOG_ERROR, "monitor: nothing is watched: set_monitor needs the optimizer, "
                                   "whose steps are counted: set_monitor(model, optimizer)")
             return
         models = list(model) if isinstance(model, (list, tuple)) else [model]
         if not models or not all(isinstance(item, torch.nn.Module) for item in models):
-            log(_kinds.LOG_ERROR, "monitor: nothing is watched: the model is a torch.nn.Module or a "
+            log(_native.LOG_ERROR, "monitor: nothing is watched: the model is a torch.nn.Module or a "
                                   "list of them, not %s" % type(model).__name__)
             return
         grad_acc_steps = self.count("grad_acc_steps", grad_acc_steps, 1)
@@ -106,13 +107,13 @@ class TrainerMon(_monitor.Monitor):
 
     def generate_xy_metrics(self):
         """(activations, their gradients) of the step in progress: {tag: {statistic: tensor}}."""
-        return self._rows(_monitor.ACTV), self._rows(_monitor.ACTV_GRAD)
+        return self._rows(_native.TABLE_ACTV), self._rows(_native.TABLE_ACTV_GRAD)
 
     def generate_wgrad_metrics(self, post_grad_dict=None):
         """(reduced, unreduced) weight gradients of the step in progress, in the same form."""
         if not self.settings["wg_distribution"]:
             return {}, {}
-        return self._rows(_monitor.GRAD_REDUCED), self._rows(_monitor.GRAD_UNREDUCED)
+        return self._rows(_native.TABLE_GRAD_REDUCED), self._rows(_native.TABLE_GRAD_UNREDUCED)
 
     # ---- what the base asks for ----
 
@@ -131,7 +132,7 @@ class TrainerMon(_monitor.Monitor):
         return [kind(self) for kind in kinds if kind.wanted(settings)]
 
     def hook_optimizer(self, watched):
-        return _optimizer_steps.hook(self, watched)
+        return optimizer_steps.hook(self, watched)
 
     def flush_devices(self):
         self._device.flush()
@@ -179,17 +180,18 @@ class TrainerMon(_monitor.Monitor):
             raise TypeError("adhoc_check takes a tensor, not %s" % type(tensor).__name__)
         if self._closed or not self.measuring:
             return
-        slot = self.engine.slot(_monitor.OTHER, "0:" + module_name, tensor_name)
-        self.engine.values(slot, _monitor.NO_MICRO_STEP, tensor.detach())
+        slot = self.engine.slot(_native.TABLE_OTHER, "0:" + module_name, tensor_name)
+        self.engine.values(slot, _native.NO_MICRO_STEP, tensor.detach())
 
     def _rows(self, table):
         rows = {}
         if self._closed:
             return rows
-        self._device.flush()
-        for row in json.loads(self.engine.rows(table)):
-            tag = row.pop("tag")
-            rows[tag] = {op: _number(value) for op, value in row.items()}
+        with runtime.own_work():
+            self._device.flush()
+            for row in json.loads(self.engine.rows(table)):
+                tag = row.pop("tag")
+                rows[tag] = {op: _number(value) for op, value in row.items()}
         return rows
 
 

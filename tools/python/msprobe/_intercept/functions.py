@@ -1,10 +1,11 @@
 """Stand-ins for a framework's functions: in place while calls are recorded, taken away after."""
-import contextlib
 import inspect
 import json
 import os
 
 from msprobe import _native
+from msprobe._intercept import runtime
+from msprobe._intercept.slots import Slot
 
 # What a recorded function gives back: its result; its arguments (collectives); a handle, after
 # which the arguments hold it; its result, perhaps with a handle.
@@ -14,29 +15,10 @@ RETURN_HANDLES = ("isend", "irecv", "batch_isend_irecv")
 
 def load_names(framework):
     """The functions to record: {category: names}."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "captured_apis.json")
+    path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+                        "captured_apis.json")
     with open(path) as file:
         return json.load(file)[framework]
-
-
-class Place:
-    """One attribute that is replaced: of a module, a class or a namespace object."""
-
-    def __init__(self, holder, name, replacement):
-        self.holder = holder
-        self.name = name
-        self.replacement = replacement
-        self.own = name in vars(holder)
-        self.original = vars(holder)[name] if self.own else None
-
-    def put(self):
-        setattr(self.holder, self.name, self.replacement)
-
-    def take(self):
-        if self.own:
-            setattr(self.holder, self.name, self.original)
-        elif self.name in vars(self.holder):
-            delattr(self.holder, self.name)
 
 
 def resolve(holder, dotted):
@@ -56,31 +38,11 @@ def async_position(function):
         return -1
 
 
-class Patches:
-    """A set of places; `put` and `take` may be called repeatedly."""
-
-    def __init__(self, make_places):
-        self._make_places = make_places
-        self._places = []
-
-    def put(self):
-        if self._places:
-            return
-        self._places = list(self._make_places())
-        for place in self._places:
-            place.put()
-
-    def take(self):
-        for place in reversed(self._places):
-            place.take()
-        self._places = []
-
-
-class ApiHooks:
+class Functions:
     """All functions of the list that a framework has, and those a user registered."""
 
     def __init__(self):
-        self._places = None
+        self._slots = None
         self._custom = {}
         self.installed = False
 
@@ -88,7 +50,7 @@ class ApiHooks:
         """(holder, prefix, names) of what is recorded by its result."""
         return ()
 
-    def further_places(self):
+    def further_slots(self):
         """What is recorded in another way."""
         return ()
 
@@ -119,31 +81,41 @@ class ApiHooks:
     def install(self):
         if self.installed:
             return
-        if self._places is None:
-            self._places = [Place(holder, attribute, _native.Api(function, prefix, name))
-                            for holder, attribute, function, prefix, name in self._functions()]
-            self._places.extend(self.further_places())
-        for place in self._places:
-            place.put()
+        if self._slots is None:
+            self._slots = [self._slot(holder, attribute, function, prefix, name)
+                           for holder, attribute, function, prefix, name in self._functions()]
+            self._slots.extend(self.further_slots())
         self.installed = True
+        self.put()
+        runtime.put(self)
 
     def remove(self):
-        if not self.installed:
-            return
-        self.installed = False
-        for place in self._places:
-            place.take()
+        if self.installed:
+            self.installed = False
+            self.take()
+            runtime.taken(self)
 
-    @contextlib.contextmanager
-    def away(self):
-        """The functions are the originals."""
-        installed = self.installed
-        self.remove()
-        try:
-            yield
-        finally:
-            if installed:
-                self.install()
+    def put(self):
+        for index, slot in enumerate(self._slots):
+            if slot.is_outdated():  # somebody replaced it meanwhile: that is recorded now
+                slot = self._slots[index] = self._renewed(slot)
+            slot.put()
+
+    def take(self):
+        for slot in self._slots:
+            slot.take()
+
+    @staticmethod
+    def _slot(holder, attribute, function, prefix, name):
+        slot = Slot(holder, attribute, _native.Api(function, prefix, name))
+        slot.recorded_as = (prefix, name)
+        return slot
+
+    def _renewed(self, slot):
+        function = getattr(slot.holder, slot.name, None)
+        if not callable(function) or isinstance(function, (type, _native.Api)):
+            return slot
+        return self._slot(slot.holder, slot.name, function, *slot.recorded_as)
 
     def register_custom(self, module, name, prefix):
         """Replaces module.name for good, until restore_custom."""
@@ -153,12 +125,12 @@ class ApiHooks:
         function = getattr(module, name)
         if not callable(function):
             raise ValueError("%s is not a function" % name)
-        place = Place(module, name, _native.Api(function, prefix, name))
-        place.put()
-        self._custom[key] = place
+        slot = Slot(module, name, _native.Api(function, prefix, name))
+        slot.put()
+        self._custom[key] = slot
 
     def restore_custom(self, module, name):
-        place = self._custom.pop((id(module), name), None)
-        if place is None:
+        slot = self._custom.pop((id(module), name), None)
+        if slot is None:
             raise ValueError("%s was not registered" % name)
-        place.take()
+        slot.take()

@@ -1,0 +1,110 @@
+"""A training computes with us, bit for bit, what it computes without us: every loss, gradient, parameter,
+buffer, state of optimizer and random generator after every step, of models of many families.
+
+usage: harmless_test.py [unittest arguments]     MSPROBE_HARMLESS=all: every mode, not only the usual ones
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+try:
+    import torch
+except ImportError:
+    print("PyTorch is not installed: skipped")
+    sys.exit(77)
+
+from harmless_models import MODELS
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+IS_TORCH_2 = int(torch.__version__.split(".")[0]) >= 2
+ALL = os.environ.get("MSPROBE_HARMLESS") == "all"
+
+# What observes, and whether it is among the usual runs.
+DUMPS = ["dump:%s:%s" % (level, task) for level in ("L0", "L1", "mix")
+         for task in ("statistics", "statistics:md5", "tensor")]
+USUAL = ["dump:L0:statistics:md5", "dump:mix:tensor", "dump:mix:statistics+monitor",
+         "monitor+dump:L1:statistics"]
+OBSERVERS = USUAL + [one for one in DUMPS + ["monitor", "monitor+dump:mix:tensor",
+                                             "dump:L0:statistics+monitor",
+                                             "monitor+dump:L0:statistics",
+                                             "dump:mix:statistics+monitor+monitor"]
+                     if one not in USUAL and ALL]
+TRAININGS = {  # what is trained under it
+    "plain": list(MODELS),
+    # Layer and group norms refuse mixed types under CPU autocast of PyTorch 1.13.
+    "amp": ["llama", "lstm_language_model", "resnet_in_place", "gradient_penalty"],
+    "accumulate": ["nano_gpt", "checkpointed_gpt", "mixture_of_experts", "resnet_in_place",
+                   "tied_weight_with_main_grad"],
+}
+
+
+class Harmless(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="msprobe_harmless_")
+        self.addCleanup(shutil.rmtree, self.folder, True)
+
+    def start(self, observers, variant, names, environment=None, folder=None):
+        folder = folder or tempfile.mkdtemp(dir=self.folder)
+        return subprocess.Popen([sys.executable, os.path.join(HERE, "harmless_run.py"), observers,
+                                 variant, folder] + names, cwd=folder, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True,
+                                env=dict(os.environ, **(environment or {})))
+
+    def hashes(self, run, names):
+        """{model: its hash after each step}"""
+        output, _ = run.communicate(timeout=600)
+        self.assertEqual(run.returncode, 0, output[-3000:])
+        self.assertNotIn("switched off", output)
+        self.assertNotIn("told once", output)
+        self.assertNotIn("training goes on", output)
+        found = {}
+        for line in output.splitlines():
+            if line.startswith("hash "):
+                _, name, *steps = line.split()
+                found[name] = steps
+        self.assertEqual(list(found), names)
+        return found
+
+    def compare(self, variant, names, observers=OBSERVERS):
+        plain = self.hashes(self.start("none", variant, names), names)
+        for one in observers:
+            with self.subTest(observers=one):
+                self.assertEqual(self.hashes(self.start(one, variant, names), names), plain)
+
+    def test_of_every_family(self):
+        self.compare("plain", TRAININGS["plain"])
+
+    def test_with_autocast(self):
+        self.compare("amp", TRAININGS["amp"], OBSERVERS if ALL else USUAL[1:3])
+
+    def test_with_gradients_accumulated(self):
+        self.compare("accumulate", TRAININGS["accumulate"], OBSERVERS if ALL else USUAL[2:])
+
+    def test_with_two_processes(self):
+        names = ["nano_gpt", "resnet_in_place"]
+
+        def both(observers):
+            folder = tempfile.mkdtemp(dir=self.folder)
+            runs = [self.start(observers, "ddp", names, {"RANK": str(rank), "WORLD_SIZE": "2"},
+                               folder) for rank in range(2)]
+            return [self.hashes(run, names) for run in runs]
+
+        plain = both("none")
+        for one in OBSERVERS if ALL else USUAL[2:3]:
+            with self.subTest(observers=one):
+                self.assertEqual(both(one), plain)
+
+    @unittest.skipUnless(IS_TORCH_2, "torch.compile is of PyTorch 2")
+    def test_compiled(self):
+        names = ["nano_gpt", "vision_transformer"]
+        for backend in ("eager", "aot_eager"):
+            for given in ("raw", "compiled"):
+                self.compare("compile:%s:%s" % (backend, given), names,
+                             OBSERVERS if ALL else USUAL[1:3])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

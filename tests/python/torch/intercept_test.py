@@ -1,0 +1,432 @@
+"""Who watches a training: nothing of it changes, and the watchers do not disturb each other."""
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+try:
+    import torch
+except ImportError:
+    print("PyTorch is not installed: skipped")
+    sys.exit(77)
+
+from shim_case import PROLOGUE, ShimCase
+
+IS_TORCH_2 = int(torch.__version__.split(".")[0]) >= 2
+MONITOR = """
+import csv, glob, json
+os.environ["MONITOR_OUTPUT_DIR"] = "monitor"
+json.dump({"targets": {}, "xy_distribution": True, "wg_distribution": True, "ops": ["norm"],
+           "step_interval": 1}, open("monitor.json", "w"))
+from msprobe.pytorch import TrainerMon
+def rows(pattern):
+    return {name: list(csv.DictReader(open(name))) for name in sorted(glob.glob("monitor/*/" + pattern))}
+"""
+
+
+class Objects(ShimCase):
+    """Arguments and results are the objects that they are."""
+
+    def test_attributes_of_tensors_stay(self):
+        self.run_code("""
+            class Scaled(nn.Module):
+                def __init__(self): super().__init__(); self.q = nn.Linear(2, 2)
+                def forward(self, x, weight):
+                    y = self.q(x) * x.hint @ weight
+                    assert weight.main_grad is not None
+                    y.loss = y.sum()
+                    return y
+            class Top(nn.Module):
+                def __init__(self): super().__init__(); self.a = nn.Linear(2, 2); self.b = Scaled()
+                def forward(self, x):
+                    h = self.a(x); h.hint = 3.0
+                    return self.b(h, self.a.weight)
+            model = Top(); model.a.weight.main_grad = torch.zeros(2, 2)
+            debugger.start(model)
+            model(torch.ones(1, 2)).loss.backward()
+            debugger.stop(); debugger.step()
+        """)
+
+    def test_one_tensor_given_twice_is_one(self):
+        self.run_code("""
+            class Same(nn.Module):
+                def forward(self, x, other): assert x is other; return x * other
+            class Top(nn.Module):
+                def __init__(self): super().__init__(); self.a = nn.Linear(2, 2); self.same = Same()
+                def forward(self, x): h = self.a(x); y = self.same(h, h); assert y.grad_fn.name()[:3] == "Mul"; return y
+            model = Top()
+            debugger.start(model); model(torch.ones(1, 2)).sum().backward()
+            debugger.stop(); debugger.step()
+        """)
+
+    def test_sums_of_gradients_keep_their_order(self):
+        code = """
+            import hashlib
+            class Norm(nn.Module):
+                def __init__(self): super().__init__(); self.w = nn.Parameter(torch.ones(16))
+                def forward(self, x): return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * self.w
+            class Top(nn.Module):
+                def __init__(self): super().__init__(); self.a = nn.Linear(16, 16); self.n = Norm(); self.b = nn.Linear(16, 16)
+                def forward(self, x): h = self.a(x); return h + self.b(self.n(h))
+            model = Top()
+            %s
+            model(torch.randn(64, 16)).square().sum().backward()
+            %s
+            print(hashlib.sha1(model.a.weight.grad.numpy().tobytes()).hexdigest())
+        """
+        plain = self.run_code(code % ("", ""))
+        for level in ("L0", "mix"):
+            seen = self.run_code(code % ("debugger.start(model)", "debugger.stop(); debugger.step()"),
+                                 level=level)
+            self.assertEqual(seen.output.splitlines()[-1], plain.output.splitlines()[-1])
+            self.assertIsNotNone(seen.data()["Module.n.Norm.backward.0"]["output"][0])
+
+    def test_the_gradient_of_an_input_is_that_of_this_call(self):
+        dump = self.run_code("""
+            class Twice(nn.Module):
+                def forward(self, x): return x * 2 + x.pow(2)
+            class Top(nn.Module):
+                def __init__(self): super().__init__(); self.twice = Twice()
+                def forward(self, x): h = x * 1; return self.twice(h) + h * 100
+            model, x = Top(), torch.full((2,), 3.0, requires_grad=True)
+            debugger.start(model); model(x).sum().backward(); debugger.stop(); debugger.step()
+            assert x.grad.tolist() == [108, 108]
+        """, level="L0")
+        entry = dump.data()["Module.twice.Twice.backward.0"]
+        self.assertEqual((entry["input"][0]["Max"], entry["output"][0]["Max"]), (1.0, 8.0))
+
+    def test_inputs_are_those_before_the_call(self):
+        dump = self.run_code("""
+            model = nn.Sequential(nn.Identity(), nn.LeakyReLU(0.1, inplace=True))
+            debugger.start(model); model(torch.tensor([-10.0, 1.0])); debugger.stop(); debugger.step()
+        """, level="L0")
+        entry = dump.data()["Module.1.LeakyReLU.forward.0"]
+        self.assertEqual((entry["input_args"][0]["Min"], entry["output"][0]["Min"]), (-10.0, -1.0))
+
+    def test_what_cannot_be_seen_is_told_and_left_out(self):
+        dump = self.run_code("""
+            class Top(nn.Module):
+                def __init__(self): super().__init__(); self.a = nn.Linear(4, 4); self.d = nn.ReLU(inplace=True)
+                def forward(self, x): h = self.a(x); return self.d(h.view(2, 2))
+            model = Top()
+            debugger.start(model); model(torch.ones(1, 4)).sum().backward(); debugger.stop(); debugger.step()
+        """, level="L0")
+        self.assertEqual(dump.data()["Module.d.ReLU.backward.0"]["output"], [None])
+        self.assertEqual(dump.output.count("cannot be told apart"), 1, dump.output)
+
+    def test_threads_get_the_gradients_that_they_get_without_us(self):
+        code = """
+            import threading
+            class Top(nn.Module):
+                def __init__(self): super().__init__(); self.a = nn.Linear(8, 8)
+                def forward(self, x):
+                    results = [None] * 4
+                    def work(i): results[i] = torch.tanh(self.a(x + i))
+                    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+                    for thread in threads: thread.start(); thread.join()
+                    return sum(results)
+            model = Top()
+            %s
+            model(torch.randn(5, 8)).pow(2).mean().backward()
+            %s
+            print(model.a.weight.grad.double().sum().item())
+        """
+        plain = self.run_code(code % ("", "")).output.splitlines()[-1]
+        seen = self.run_code(code % ("debugger.start(model)", "debugger.stop(); debugger.step()"))
+        self.assertEqual(seen.output.splitlines()[-1], plain)
+
+
+class Names(ShimCase):
+    def test_two_models_of_one_step_have_names_of_their_own(self):
+        dump = self.run_code("""
+            draft, target = nn.Sequential(nn.Linear(2, 2)), nn.Sequential(nn.Linear(2, 2))
+            for step in range(2):
+                for model in (draft, target):
+                    debugger.start(model); model(torch.ones(1, 2)).sum().backward(); debugger.stop()
+                debugger.step()
+        """, level="L0")
+        for step in (0, 1):
+            self.assertEqual([name for name in dump.names(step) if "forward" in name],
+                             ["Module.0.Linear.forward.0", "Module.model1.0.Linear.forward.0"])
+            self.assertIn("Module.model1.0.Linear.parameters_grad", dump.names(step))
+        self.assertEqual(dump.output.count("model1"), 1, dump.output)
+
+    def test_models_of_different_steps_keep_their_names(self):
+        dump = self.run_code("""
+            for step in range(2):
+                model = nn.Sequential(nn.Linear(2, 2))
+                debugger.start(model); model(torch.ones(1, 2)); debugger.stop(); debugger.step()
+        """, level="L0")
+        self.assertEqual(dump.names(0)[0], dump.names(1)[0])
+
+    def test_a_model_that_its_script_drops_is_dropped(self):
+        self.run_code("""
+            import gc, weakref
+            model, other = nn.Sequential(nn.Linear(2, 2)), nn.Sequential(nn.Linear(2, 2))
+            debugger.start(model); model(torch.ones(1, 2)).sum().backward(); debugger.stop(); debugger.step()
+            debugger.start(other); debugger.stop(); debugger.step()
+            gone = weakref.ref(model); del model; gc.collect()
+            assert gone() is None
+        """, level="L0")
+
+    def test_inference_has_no_gradients_of_parameters(self):
+        dump = self.run_code("""
+            model = nn.Sequential(nn.Linear(2, 2))
+            debugger.start(model)
+            with torch.no_grad(): model(torch.ones(1, 2))
+            debugger.stop(); debugger.step()
+        """, level="L0")
+        self.assertEqual(dump.names(), ["Module.0.Linear.forward.0"])
+
+    def test_no_hook_of_ours_stays_at_parameters_between_steps(self):
+        self.run_code("""
+            model = nn.Sequential(nn.Linear(2, 2))
+            for step in range(2):
+                debugger.start(model); model(torch.ones(1, 2)).sum().backward(); debugger.stop(); debugger.step()
+                assert not any(parameter._backward_hooks for parameter in model.parameters())
+        """)
+
+
+class Tracers(ShimCase):
+    """Whoever reads the program finds it as it is."""
+
+    CODE = """
+        class Inner(nn.Module):
+            def __init__(self): super().__init__(); self.q = nn.Linear(4, 4)
+            def forward(self, x): return F.relu(self.q(x)) + torch.sigmoid(x)
+        model = nn.Sequential(Inner(), Inner()); x = torch.randn(2, 4)
+        def read():
+            %s
+        before = read()
+        debugger.start(model)
+        assert read() == before
+        model(x).sum().backward()
+        debugger.stop(); debugger.step()
+    """
+
+    def check(self, read, **options):
+        for level in ("L0", "L1", "mix"):
+            dump = self.run_code(self.CODE % read, level=level, **options)
+            # Nothing of the tracing is in the dump.
+            names = dump.names()
+            self.assertLessEqual(sum(name.startswith("Module.0.Inner.forward") for name in names), 1)
+            self.assertLessEqual(sum(name.startswith("Torch.sigmoid") and "forward" in name
+                                     for name in names), 2)
+
+    def test_torch_jit_trace(self):
+        self.check("return str(torch.jit.trace(model, x, check_trace=False).inlined_graph).count(chr(10))")
+
+    def test_torch_jit_script(self):
+        self.check("return torch.jit.script(model).code")
+
+    def test_torch_fx(self):
+        self.check("import torch.fx; return torch.fx.symbolic_trace(model).code")
+
+    def test_make_fx(self):
+        self.check("from torch.fx.experimental.proxy_tensor import make_fx; "
+                   "return make_fx(lambda x: F.relu(x) * 2 + torch.sigmoid(x))(x).code")
+
+    @unittest.skipUnless(IS_TORCH_2, "of PyTorch 2")
+    def test_fake_tensors(self):
+        self.check("from torch._subclasses.fake_tensor import FakeTensorMode\n"
+                   "            mode = FakeTensorMode()\n"
+                   "            with mode: return tuple(F.relu(torch.empty(3, 4)).shape)")
+
+    @unittest.skipUnless(IS_TORCH_2, "of PyTorch 2")
+    def test_torch_export(self):
+        self.check("return str(torch.export.export(model, (x,)).graph)")
+
+    @unittest.skipUnless(IS_TORCH_2, "of PyTorch 2")
+    def test_compiled_functions_are_compiled_once(self):
+        for level in ("L1", "mix"):
+            self.run_code("""
+                seen = []
+                def backend(graph, inputs): seen.append(graph.code); return graph.forward
+                model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+                step = torch.compile(lambda x: F.softmax(model(x), -1).sum(), backend=backend)
+                for i in range(4):
+                    if i % 2: debugger.start(model)
+                    step(torch.ones(2, 4)).backward()
+                    if i % 2: debugger.stop(); debugger.step()
+                assert len(seen) == 1, seen
+            """, level=level)
+
+
+class Patches(ShimCase):
+    """What others replace stays theirs."""
+
+    def test_patches_before_during_and_after_ours_stay(self):
+        dump = self.run_code("""
+            called = []
+            model = nn.Sequential(nn.Linear(2, 2))
+            def patch(tag):
+                linear, call = F.linear, nn.Module.__call__
+                F.linear = lambda *values: (called.append(tag), linear(*values))[1]
+                def wrapped(self, *args, **kwargs):
+                    called.append("call " + tag); return call(self, *args, **kwargs)
+                nn.Module.__call__ = wrapped
+            original = F.linear, nn.Module.__call__
+            patch("before")
+            debugger.start(model); patch("during"); model(torch.ones(1, 2)); debugger.stop(); debugger.step()
+            patch("after"); called.clear(); model(torch.ones(1, 2))
+            # Root and child; outermost patch first.
+            assert called == ["call after", "call during", "call before"] * 2 + ["after", "during", "before"], called
+            debugger.start(model); model(torch.ones(1, 2)); debugger.stop(); debugger.step()
+            called.clear(); model(torch.ones(1, 2))
+            assert called == ["call after", "call during", "call before"] * 2 + ["after", "during", "before"], called
+        """)
+        for step in (0, 1):
+            names = dump.names(step)
+            self.assertEqual(sum(name == "Module.0.Linear.forward.0" for name in names), 1)
+            self.assertNotIn("Module.0.Linear.forward.1", names)
+            self.assertNotIn("Functional.linear.1.forward", names)
+        self.assertEqual(dump.output.count("Module.__call__ was replaced by somebody else"), 1, dump.output)
+        self.assertEqual(dump.output.count("functional.linear was replaced by somebody else"), 1)
+
+
+class Together(ShimCase):
+    """Capture, monitor and the check of configurations, in every order of coming and going."""
+
+    def test_no_work_of_the_monitor_is_in_the_dump(self):
+        code = MONITOR + """
+model = nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3), nn.Linear(3, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+if len(sys.argv) > 1: TrainerMon("monitor.json").set_monitor(model, optimizer)
+for step in range(2):
+    debugger.start(model)
+    model(torch.ones(2, 2)).sum().backward(); optimizer.step(); optimizer.zero_grad()
+    debugger.stop(); debugger.step()
+"""
+        alone = self.run_code("", prologue=PROLOGUE + code)
+        both = self.run_code("", prologue=PROLOGUE + code, arguments=["monitor"])
+        for step in (0, 1):
+            self.assertEqual(both.names(step), alone.names(step))
+            self.assertEqual(both.data(step), alone.data(step))
+
+    def test_every_pair_in_every_order(self):
+        """Each pair begins and ends in both orders; what each sees is what it sees alone."""
+        code = MONITOR + """
+from msprobe._intercept.modules import ModuleCalls, SeenCall
+from msprobe.core.config_check.calls import CallsOfOne
+model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+class Capture:
+    def begin(self): debugger.start(model)
+    def end(self): debugger.stop(); debugger.step()
+    def seen(self, at):
+        return json.load(open("dump/step%d/rank/dump.json" % at))["data"]
+class Monitor:
+    def begin(self): self.monitor = TrainerMon("monitor.json"); self.monitor.set_monitor(model, optimizer)
+    def end(self): self.monitor.close()
+    def values(self):
+        return self.monitor.generate_xy_metrics()
+    def seen(self, at): return repr(self.rows)
+class Check:
+    def begin(self): self.calls = []; self.handle = CallsOfOne(nn.Module, model[2], lambda args, kwargs: self.calls.append(args[0].sum().item()))
+    def end(self): self.handle.remove()
+    def seen(self, at): return self.calls
+class Changer:
+    "Changes arguments and results, as a fault injection would."
+    def __init__(self): self.only = {id(model[1]): model[1]}
+    def before(self, module, args, kwargs): return Doubled((args[0] * 2,), kwargs)
+    def begin(self): ModuleCalls.of(nn.Module).subscribe(self)
+    def end(self): ModuleCalls.of(nn.Module).unsubscribe(self)
+    def seen(self, at): return None
+class Doubled(SeenCall):
+    def after(self, result): return result + 1
+kinds = {"capture": Capture, "monitor": Monitor, "check": Check}
+before = nn.Module.__call__, F.linear
+steps = [0]
+def differs(one, other):
+    if not isinstance(one, dict): return one, other
+    return list(one) == list(other), {key: (one.get(key), other.get(key)) for key in {**one, **other} if one.get(key) != other.get(key)}
+def run(coming, going):
+    at, made = steps[0], {name: kinds[name]() for name in coming}
+    if "capture" in made: steps[0] += 1
+    for name in coming: made[name].begin()
+    loss = model(torch.ones(2, 2)).pow(2).sum(); loss.backward()
+    if "monitor" in made:
+        made["monitor"].rows = made["monitor"].values()
+    for parameter in model.parameters(): parameter.grad = None
+    for name in going: made[name].end()
+    assert (nn.Module.__call__, F.linear) == before, (coming, going)
+    assert nn.Module.__call__ is before[0] and F.linear is before[1], (coming, going)
+    return {name: made[name].seen(at) for name in coming}, loss.item()
+alone = {name: run([name], [name]) for name in kinds}
+for one in kinds:
+    for other in kinds:
+        if one == other: continue
+        for going in ([one, other], [other, one]):
+            seen, loss = run([one, other], going)
+            for name in (one, other):
+                assert seen[name] == alone[name][0][name], (one, other, going, differs(seen[name], alone[name][0][name]))
+                assert loss == alone[name][1]
+# One that changes what others see.
+plain = model(torch.ones(2, 2)).sum().item()
+for first in ("capture", "changer"):
+    kinds["changer"] = Changer
+    order = [first] + [name for name in ("capture", "changer") if name != first]
+    run(order, order)
+print("done")
+"""
+        dump = self.run_code("", prologue=PROLOGUE + code)
+        self.assertIn("done", dump.output)
+        self.assertNotIn("replaced by somebody", dump.output)
+
+    def test_a_capture_that_goes_leaves_the_monitor_in_place(self):
+        self.run_code("", prologue=PROLOGUE + MONITOR + """
+model = nn.Sequential(nn.Linear(2, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+debugger.start(model)
+monitor = TrainerMon("monitor.json"); monitor.set_monitor(model, optimizer)
+debugger.stop(); debugger.step()
+model(torch.ones(1, 2)).sum().backward()
+activations, gradients = monitor.generate_xy_metrics()
+assert len(activations) == 4 and len(gradients) == 4, (activations, gradients)
+""")
+
+    def test_a_subscriber_that_fails_is_switched_off_and_told_once(self):
+        dump = self.run_code("""
+            from msprobe._intercept.modules import ModuleCalls, SeenCall
+            class Before:
+                only = None
+                def before(self, *call): raise ZeroDivisionError("ours")
+            class After:
+                only = None
+                def before(self, module, args, kwargs): return Late(args, kwargs)
+            class Late(SeenCall):
+                def after(self, result): raise KeyError("ours too")
+            model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+            calls = ModuleCalls.of(nn.Module)
+            plain = model(torch.ones(1, 2))
+            for subscriber in (Before(), After()): calls.subscribe(subscriber)
+            for _ in range(3): assert torch.equal(model(torch.ones(1, 2)), plain)
+            debugger.start(model); model(torch.ones(1, 2)); debugger.stop(); debugger.step()
+        """, level="L0")
+        self.assertEqual(dump.output.count("is switched off"), 2, dump.output)
+        self.assertIn("ZeroDivisionError", dump.output)
+        self.assertEqual(len([name for name in dump.names() if "forward" in name]), 2)
+
+
+class Source(unittest.TestCase):
+    def test_one_place_replaces_calls_of_modules(self):
+        root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tools",
+                            "python", "msprobe")
+        found = []
+        for folder, _, names in os.walk(root):
+            for name in names:
+                if not name.endswith(".py"):
+                    continue
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    text = file.read()
+                found += [name for _ in re.findall(
+                    r"\.__call__\s*=[^=]|setattr\([^)]*__call__|Slot\([^)]*\"__call__\"", text)]
+                if not folder.endswith("_intercept") and name != "seed.py":
+                    self.assertNotRegex(text, r"\bsetattr\(", name)
+        # The other one is the jit executor of MindSpore, which is no module.
+        self.assertEqual(sorted(found), ["api_hooks.py", "modules.py"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

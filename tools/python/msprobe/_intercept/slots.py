@@ -1,0 +1,94 @@
+"""Replaced attributes. What is given back is only what is still ours: a replacement that somebody
+put over ours, or in its place, stays."""
+from msprobe import _native
+from msprobe._intercept import runtime
+
+
+class Slot:
+    """One attribute of a module, a class or a namespace object."""
+
+    def __init__(self, holder, name, replacement, tells=True):
+        self.holder = holder
+        self.name = name
+        self.replacement = replacement
+        self.tells = tells  # when it is found replaced by somebody else
+        self.in_place = False
+        self._look()
+
+    def _look(self):
+        self.own = self.name in vars(self.holder)
+        self.original = vars(self.holder)[self.name] if self.own else None
+
+    @property
+    def is_ours(self):
+        """Whether the attribute is what was put there."""
+        return vars(self.holder).get(self.name) is self.replacement
+
+    def put(self):
+        if not self.in_place:
+            self.in_place = True
+            setattr(self.holder, self.name, self.replacement)
+
+    def take(self):
+        if not self.in_place:
+            return
+        self.in_place = False
+        if not self.is_ours:
+            if self.tells and not runtime.is_ending():
+                self._tell()
+        elif self.own:
+            setattr(self.holder, self.name, self.original)
+        else:
+            delattr(self.holder, self.name)
+
+    def _tell(self):
+        runtime.say_once(
+            _native.LOG_WARNING,
+            "%s.%s was replaced by somebody else while it was replaced here: it is left as it is"
+            % (getattr(self.holder, "__name__", type(self.holder).__name__), self.name))
+
+    def is_outdated(self):
+        """Not in place, and the attribute is no longer what it was made from."""
+        if self.in_place:
+            return False
+        return vars(self.holder).get(self.name) is not self.original
+
+
+class Slots:
+    """Slots that are put and taken together, as often as wanted. They are made anew each time:
+    somebody may have replaced the attributes meanwhile."""
+
+    def __init__(self, make_slots):
+        self._make_slots = make_slots
+        self._slots = ()
+
+    def put(self):
+        if not self._slots:
+            self._slots = list(self._make_slots())
+            for slot in self._slots:
+                slot.put()
+            runtime.put(self)
+
+    def take(self):
+        slots, self._slots = self._slots, ()
+        for slot in reversed(slots):
+            slot.take()
+        runtime.taken(self)
+
+
+class SharedSlots:
+    """Slots that several need: in place from the first to the last of them."""
+
+    def __init__(self, make_slots):
+        self._slots = Slots(make_slots)
+        self._users = []
+
+    def hold(self, user):
+        if all(known is not user for known in self._users):
+            self._users.append(user)
+        self._slots.put()
+
+    def release(self, user):
+        self._users = [known for known in self._users if known is not user]
+        if not self._users:
+            self._slots.take()

@@ -1,0 +1,166 @@
+#include "tools/python/native/graph_walk.h"
+
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace msprobe::python {
+namespace {
+
+struct Names {
+  PyObject* next_functions = Interned("next_functions");
+  PyObject* variable = Interned("variable");
+  PyObject* sequence_number = Interned("_sequence_nr");
+  PyObject* name = Interned("__name__");
+};
+const Names& Known() {
+  static const Names* names = new Names;
+  return *names;
+}
+
+struct Target {
+  PyObject* node;  // borrowed; null for a leaf
+  long number;
+  PyObject* tensor;  // borrowed
+  Py_ssize_t index;
+};
+
+// Whether nodes of this type add a gradient to a leaf.
+bool IsAccumulator(PyObject* node) {
+  static std::unordered_map<PyTypeObject*, bool>& known =
+      *new std::unordered_map<PyTypeObject*, bool>;
+  PyTypeObject* type = Py_TYPE(node);
+  if (const auto found = known.find(type); found != known.end()) return found->second;
+  const Ref name = Attribute(reinterpret_cast<PyObject*>(type), Known().name);
+  const bool is = name && PyUnicode_Check(name.get()) &&
+                  PyUnicode_CompareWithASCIIString(name.get(), "AccumulateGrad") == 0;
+  PyErr_Clear();
+  // Types of custom functions come and go; those of PyTorch itself stay.
+  if ((PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE) == 0) known.emplace(type, is);
+  return is;
+}
+
+class Walk {
+ public:
+  Walk(std::vector<Target> targets, long long since, Py_ssize_t limit)
+      : targets_(std::move(targets)), since_(since), limit_(limit), found_(PyList_New(0)) {
+    for (const Target& target : targets_) {
+      if (target.node == nullptr) {
+        leaves_ = true;
+      } else {
+        ends_.insert(target.node);
+      }
+    }
+  }
+
+  // False with a Python error.
+  bool From(PyObject* roots) {
+    if (!found_) return false;
+    for (Py_ssize_t i = 0; i < PyList_Size(roots); ++i) Push(PyList_GetItem(roots, i));
+    // `held_` grows while it is walked: it is the list of what is still to be looked at, too.
+    for (size_t next = 0; next < held_.size(); ++next) {
+      if (held_.size() > static_cast<size_t>(limit_)) {
+        complete_ = false;
+        return true;
+      }
+      if (!Visit(held_[next].get())) return false;
+    }
+    return true;
+  }
+
+  PyObject* Result() { return Py_BuildValue("(OO)", found_.get(), complete_ ? Py_True : Py_False); }
+
+ private:
+  void Push(PyObject* node) {
+    if (ends_.count(node) != 0 || !seen_.insert(node).second || IsOlder(node)) return;
+    held_.push_back(Ref::Borrow(node));
+  }
+
+  bool IsOlder(PyObject* node) {
+    if (since_ < 0) return false;
+    const Ref number = CallMethod(node, Known().sequence_number);
+    const long long value = number ? PyLong_AsLongLong(number.get()) : -1;
+    if (PyErr_Occurred() != nullptr) {  // of a leaf: larger than any
+      PyErr_Clear();
+      return false;
+    }
+    return value >= 0 && value < since_;
+  }
+
+  bool Visit(PyObject* node) {
+    const Ref next = Attribute(node, Known().next_functions);
+    if (!next || !PyTuple_Check(next.get())) return false;
+    Ref places;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(next.get()); ++i) {
+      PyObject* edge = PyTuple_GetItem(next.get(), i);
+      PyObject* to = PyTuple_GetItem(edge, 0);
+      if (to == Py_None) continue;
+      const long number = PyLong_AsLong(PyTuple_GetItem(edge, 1));
+      const Py_ssize_t target = Find(to, number);
+      if (target < 0) {
+        if (!IsAccumulator(to)) Push(to);
+        continue;
+      }
+      if (!places) places = Ref(PyList_New(0));
+      const Ref place(Py_BuildValue("(nn)", i, target));
+      if (!places || !place || PyList_Append(places.get(), place.get()) != 0) return false;
+    }
+    if (!places) return true;
+    const Ref entry(Py_BuildValue("(OO)", node, places.get()));
+    return entry && PyList_Append(found_.get(), entry.get()) == 0;
+  }
+
+  Py_ssize_t Find(PyObject* to, long number) {
+    if (ends_.count(to) != 0) {
+      for (const Target& target : targets_) {
+        if (target.node == to && target.number == number) return target.index;
+      }
+      return -1;
+    }
+    if (!leaves_ || !IsAccumulator(to)) return -1;
+    const Ref leaf = Attribute(to, Known().variable);
+    if (!leaf) PyErr_Clear();
+    for (const Target& target : targets_) {
+      if (target.node == nullptr && target.tensor == leaf.get()) return target.index;
+    }
+    return -1;
+  }
+
+  std::vector<Target> targets_;
+  long long since_;
+  Py_ssize_t limit_;
+  Ref found_;
+  bool leaves_ = false;
+  bool complete_ = true;
+  std::unordered_set<PyObject*> ends_;
+  std::unordered_set<PyObject*> seen_;
+  std::vector<Ref> held_;  // what was visited stays alive, so that no address comes back
+};
+
+}  // namespace
+
+PyObject* GraphWalk(PyObject* /*module*/, PyObject* args) {
+  PyObject* roots = nullptr;
+  PyObject* wanted = nullptr;
+  long long since = -1;
+  Py_ssize_t limit = 0;
+  if (PyArg_ParseTuple(args, "O!O!Ln", &PyList_Type, &roots, &PyList_Type, &wanted, &since,
+                       &limit) == 0) {
+    return nullptr;
+  }
+  std::vector<Target> targets;
+  for (Py_ssize_t i = 0; i < PyList_Size(wanted); ++i) {
+    Target target = {nullptr, 0, nullptr, i};
+    if (PyArg_ParseTuple(PyList_GetItem(wanted, i), "OlO", &target.node, &target.number,
+                         &target.tensor) == 0) {
+      return nullptr;
+    }
+    if (target.node == Py_None) target.node = nullptr;
+    targets.push_back(target);
+  }
+  Walk walk(std::move(targets), since, limit);
+  return walk.From(roots) ? walk.Result() : nullptr;
+}
+
+}  // namespace msprobe::python
