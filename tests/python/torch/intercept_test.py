@@ -137,6 +137,53 @@ class Objects(ShimCase):
         self.assertEqual(seen.output.splitlines()[-1], plain)
 
 
+    def test_threads_sum_their_gradients_in_the_order_that_they_have_without_a_monitor(self):
+        """Autograd orders nodes of several threads by numbers that each thread counts for itself."""
+        code = MONITOR + """
+import threading
+class Top(nn.Module):
+    def __init__(self): super().__init__(); self.a = nn.Linear(8, 8); self.b = nn.Linear(8, 8)
+    def forward(self, x):
+        results = [None] * 4
+        def work(i): results[i] = self.b(torch.tanh(self.a(x + i)))
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for thread in threads: thread.start(); thread.join()
+        return sum(results)
+torch.manual_seed(0)
+model = Top()
+if len(sys.argv) > 1: TrainerMon("monitor.json").set_monitor(model, torch.optim.SGD(model.parameters(), lr=0.1))
+model(torch.randn(64, 8)).pow(2).mean().backward()
+print(model.a.weight.grad.double().tolist())
+"""
+        plain = self.run_code("", prologue=PROLOGUE + code).output.splitlines()[-1]
+        seen = self.run_code("", prologue=PROLOGUE + code, arguments=["monitor"])
+        self.assertIn(plain, seen.output.splitlines())
+
+
+class Slots(ShimCase):
+    def test_what_somebody_puts_between_two_steps_stays(self):
+        """Hundreds of functions are replaced in one go: one of another, one deleted, one of a class."""
+        dump = self.run_code("""
+            model = nn.Sequential(nn.Linear(2, 2))
+            def step():
+                debugger.start(model); model(torch.ones(1, 2)); torch.add(torch.ones(1), 1); debugger.stop(); debugger.step()
+            before = {holder: dict(vars(holder)) for holder in (torch, F, torch.Tensor)}
+            step()
+            for holder, names in before.items(): assert dict(vars(holder)) == names, holder
+            add, theirs, absolute = torch.add, lambda *values: add(*values), F.hardtanh
+            torch.add, torch.Tensor.own_name = theirs, 3
+            del F.hardtanh
+            step()
+            assert torch.add is theirs and torch.Tensor.own_name == 3 and not hasattr(F, "hardtanh")
+            F.hardtanh, torch.add = absolute, add
+            step()
+            assert torch.add is add and F.hardtanh is absolute
+        """)
+        for step in range(3):
+            self.assertIn("Torch.add.0.forward", dump.names(step))
+        self.assertNotIn("replaced by somebody else", dump.output)
+
+
 class Names(ShimCase):
     def test_two_models_of_one_step_have_names_of_their_own(self):
         dump = self.run_code("""

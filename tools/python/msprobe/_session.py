@@ -4,7 +4,6 @@ A framework's side (pytorch, mindspore) gives a `Hooks` object; this module deci
 place. Nothing here raises into the training once a step runs: errors are told, recording goes on.
 """
 import atexit
-import functools
 import json
 import os
 
@@ -27,7 +26,6 @@ def report(name, error):
 def guarded(function):
     """A hook of ours that must not raise: an error is reported and None is returned."""
 
-    @functools.wraps(function)
     def call(*args, **kwargs):
         try:
             return function(*args, **kwargs)
@@ -35,6 +33,7 @@ def guarded(function):
             report(function.__name__, error)
             return None
 
+    call.__doc__ = function.__doc__  # no more of it: hooks are made at every call of a module
     return call
 
 

@@ -6,6 +6,7 @@
 #include "tools/python/native/backward.h"
 #include "tools/python/native/describe.h"
 #include "tools/python/native/graph_walk.h"
+#include "tools/python/native/slots.h"
 #include "tools/python/native/stack_walk.h"
 #include "tools/python/native/state.h"
 #include "tools/python/native/tensor.h"
@@ -327,6 +328,7 @@ PyObject* GetHostStatistics(PyObject* /*module*/, PyObject* args) {
 PyMethodDef methods[] = {
     {"module_enter", ModuleEnter, METH_VARARGS, nullptr},
     {"module_backward_enter", ModuleBackwardEnter, METH_VARARGS, nullptr},
+    {"exchange", Exchange, METH_VARARGS, nullptr},
     {"graph_walk", GraphWalk, METH_VARARGS, nullptr},
     {"module_abandon", ModuleAbandon, METH_VARARGS, nullptr},
     {"module_forward", ModuleForward, METH_VARARGS, nullptr},

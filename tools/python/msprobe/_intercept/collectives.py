@@ -37,10 +37,14 @@ class StandIn:
             known = cls._of[name] = cls(function, name, holders)
         return known
 
-    def record(self, make_recorder):
-        """make_recorder(function) is called in place of the function; None: no longer."""
-        self._recorder = make_recorder and make_recorder(self._function)
+    def record(self, recorder):
+        """`recorder` is called in place of the function; None: no longer."""
+        self._recorder = recorder
         self._look()
+
+    @property
+    def function(self):
+        return self._function
 
     def observe(self, observer):
         if all(known is not observer for known in self._observers):
@@ -106,17 +110,13 @@ class RecordedCollective:
 
     def __init__(self, stand_in, make_recorder):
         self._stand_in = stand_in
-        self._make_recorder = make_recorder
+        self._recorder = make_recorder(stand_in.function)
 
     def put(self):
-        self._stand_in.record(self._make_recorder)
+        self._stand_in.record(self._recorder)
 
     def take(self):
         self._stand_in.record(None)
-
-    @staticmethod
-    def is_outdated():
-        return False
 
 
 class _Waits:

@@ -5,7 +5,7 @@ import os
 
 from msprobe import _native
 from msprobe._intercept import runtime
-from msprobe._intercept.slots import Slot
+from msprobe._intercept.slots import ManySlots, Slot
 
 # What a recorded function gives back: its result; its arguments (collectives); a handle, after
 # which the arguments hold it; its result, perhaps with a handle.
@@ -82,9 +82,8 @@ class Functions:
         if self.installed:
             return
         if self._slots is None:
-            self._slots = [self._slot(holder, attribute, function, prefix, name)
-                           for holder, attribute, function, prefix, name in self._functions()]
-            self._slots.extend(self.further_slots())
+            plain = [self._slot(*function) for function in self._functions()]
+            self._slots = [ManySlots(plain, self._renewed), *self.further_slots()]
         self.installed = True
         self.put()
         runtime.put(self)
@@ -96,9 +95,7 @@ class Functions:
             runtime.taken(self)
 
     def put(self):
-        for index, slot in enumerate(self._slots):
-            if slot.is_outdated():  # somebody replaced it meanwhile: that is recorded now
-                slot = self._slots[index] = self._renewed(slot)
+        for slot in self._slots:
             slot.put()
 
     def take(self):
@@ -112,9 +109,10 @@ class Functions:
         return slot
 
     def _renewed(self, slot):
+        """Somebody replaced the function meanwhile: that is recorded now."""
         function = getattr(slot.holder, slot.name, None)
         if not callable(function) or isinstance(function, (type, _native.Api)):
-            return slot
+            return None
         return self._slot(slot.holder, slot.name, function, *slot.recorded_as)
 
     def register_custom(self, module, name, prefix):

@@ -12,6 +12,7 @@ Autograd cannot tell some things apart, and then neither can this:
   gradient of that tensor in all its uses;
 - a view whose base was overwritten during the call has no gradient.
 """
+import contextlib
 import threading
 import weakref
 
@@ -296,8 +297,9 @@ class CallGradients:
         if node is not None:
             node.register_prehook(point.of_node)
         else:
-            node = _accumulator(tensor)
-            _on_leaves.append((node, node.register_prehook(point.of_node)))
+            [node] = accumulators([tensor])
+            if node is not None:
+                _on_leaves.append((node, node.register_prehook(point.of_node)))
         return point
 
     def _hook(self, ways):
@@ -379,11 +381,22 @@ def _first_places(tensors):
     return list(found.values())
 
 
-def _accumulator(leaf):
-    """The node that adds to the gradient of a leaf."""
-    before = _native.inside(True)
-    try:
+def accumulators(leaves):
+    """The nodes that add to the gradients of leaves, None where none can be had.
+
+    Nodes are numbered per thread, and where several threads ran the forward pass the numbers decide
+    in which order gradients are summed. So what has to be computed here is computed by a thread of
+    its own."""
+    found = [None] * len(leaves)
+
+    def find():
+        _native.inside(True)
         with torch.enable_grad():
-            return torch.Tensor.view_as(leaf, leaf).grad_fn.next_functions[0][0]
-    finally:
-        _native.inside(before)
+            for index, leaf in enumerate(leaves):
+                with contextlib.suppress(Exception):
+                    found[index] = torch.Tensor.view_as(leaf, leaf).grad_fn.next_functions[0][0]
+
+    thread = threading.Thread(target=find, daemon=True)
+    thread.start()
+    thread.join()
+    return found

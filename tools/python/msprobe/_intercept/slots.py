@@ -25,7 +25,8 @@ class Slot:
         return vars(self.holder).get(self.name) is self.replacement
 
     def put(self):
-        if not self.in_place:
+        """What somebody else put there since this slot was made is left alone."""
+        if not self.in_place and not self.is_outdated():
             self.in_place = True
             setattr(self.holder, self.name, self.replacement)
 
@@ -52,6 +53,47 @@ class Slot:
         if self.in_place:
             return False
         return vars(self.holder).get(self.name) is not self.original
+
+
+class ManySlots:
+    """Slots by the hundred, put and taken in one go. `renewed(slot)` gives one for an attribute that
+    somebody replaced meanwhile, or None: then that one is left alone this time."""
+
+    def __init__(self, slots, renewed):
+        self._slots = list(slots)
+        self._rows = [self._row(slot) for slot in self._slots]
+        self._renewed = renewed
+        self._left = ()  # indexes of those that are not in place
+        self._in_place = False
+
+    @staticmethod
+    def _row(slot):
+        return vars(slot.holder), slot.holder, slot.name, slot.replacement, slot.original
+
+    def put(self):
+        if self._in_place:
+            return
+        self._in_place = True
+        self._left = {index for index in _native.exchange(self._rows, True)
+                      if not self._put_anew(index)}
+
+    def _put_anew(self, index):
+        slot = self._renewed(self._slots[index])
+        if slot is None:
+            return False
+        slot.put()
+        self._slots[index], self._rows[index] = slot, self._row(slot)
+        return True
+
+    def take(self):
+        if not self._in_place:
+            return
+        self._in_place = False
+        for index in _native.exchange(self._rows, False):
+            if index not in self._left:
+                slot = self._slots[index]
+                slot.in_place = True
+                slot.take()
 
 
 class Slots:

@@ -1,5 +1,6 @@
 """Weight gradients before ranks exchange them: seen where autograd accumulates them."""
 from msprobe import _monitor, _native
+from msprobe._intercept.gradients import accumulators
 from msprobe.pytorch.monitor import buckets, optimizers
 
 
@@ -35,8 +36,8 @@ class UnreducedGradients(_monitor.Collector):
             if bucket_hooks is not None:
                 self._buckets = bucket_hooks
                 return
-        for parameter in watched.parameters:
-            node = _accumulator(parameter.tensor)
+        nodes = accumulators([parameter.tensor for parameter in watched.parameters])
+        for parameter, node in zip(watched.parameters, nodes):
             if node is None:
                 self.monitor.say_once(
                     _native.LOG_WARNING,
@@ -80,8 +81,3 @@ class UnreducedGradients(_monitor.Collector):
                 monitor.failed("gradient of %s" % watch.parameter.full_name, error)
 
         return accumulated
-
-
-def _accumulator(tensor):
-    view = tensor.expand_as(tensor)
-    return view.grad_fn.next_functions[0][0] if view.grad_fn is not None else None

@@ -1,0 +1,52 @@
+#include "tools/python/native/slots.h"
+
+namespace msprobe::python {
+namespace {
+
+struct Row {
+  PyObject* own;  // all borrowed
+  PyObject* holder;
+  PyObject* name;
+  PyObject* replacement;
+  PyObject* original;
+};
+
+// What the namespace has under the name; empty without an error where it has nothing.
+Ref Look(PyObject* own, PyObject* name) {
+  if (PyDict_Check(own)) return Ref::Borrow(PyDict_GetItemWithError(own, name));
+  Ref found(PyObject_GetItem(own, name));
+  if (!found && PyErr_ExceptionMatches(PyExc_KeyError) != 0) PyErr_Clear();
+  return found;
+}
+
+// Whether the attribute is now what it should be.
+bool ExchangeOne(const Row& row, bool put) {
+  PyObject* original = row.original == Py_None ? nullptr : row.original;
+  const Ref now = Look(row.own, row.name);
+  return PyErr_Occurred() == nullptr && now.get() == (put ? original : row.replacement) &&
+         PyObject_SetAttr(row.holder, row.name, put ? row.replacement : original) == 0;
+}
+
+}  // namespace
+
+PyObject* Exchange(PyObject* /*module*/, PyObject* args) {
+  PyObject* rows = nullptr;
+  int put = 0;
+  if (PyArg_ParseTuple(args, "O!p", &PyList_Type, &rows, &put) == 0) return nullptr;
+  Ref left(PyList_New(0));
+  for (Py_ssize_t i = 0; left && i < PyList_Size(rows); ++i) {
+    const Ref kept = Ref::Borrow(PyList_GetItem(rows, i));
+    Row row = {};
+    if (PyArg_ParseTuple(kept.get(), "OOOOO", &row.own, &row.holder, &row.name, &row.replacement,
+                         &row.original) == 0) {
+      return nullptr;
+    }
+    if (ExchangeOne(row, put != 0)) continue;
+    PyErr_Clear();
+    const Ref index(PyLong_FromSsize_t(i));
+    if (!index || PyList_Append(left.get(), index.get()) != 0) return nullptr;
+  }
+  return left.release();
+}
+
+}  // namespace msprobe::python

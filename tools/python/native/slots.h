@@ -1,0 +1,16 @@
+// Many attributes replaced, or given back, in one go.
+#pragma once
+
+#include "tools/python/native/python_api.h"
+
+namespace msprobe::python {
+
+// exchange(rows, put) -> the indexes of the rows that were left as they are
+//
+// A row is (namespace, holder, name, replacement, original): the holder's own dictionary or a view
+// of it, and what the attribute was, or None where the holder has none of its own and inherits it.
+// To put is to set the replacement where the attribute still is the original; to take is the
+// opposite, where it still is the replacement.
+PyObject* Exchange(PyObject* module, PyObject* args);
+
+}  // namespace msprobe::python
