@@ -312,7 +312,8 @@ class _Call:
     def after(self, output):
         hooks = self._hooks
         try:
-            _native.module_forward(self._name, output, hooks.parameters(self._module))
+            _native.module_forward(self._name, output, hooks.parameters(self._module), self.args,
+                                   self.kwargs)
             hooks._expect_gradients(self._known)
         except Exception as error:
             report(self._name, error)

@@ -81,13 +81,17 @@ void PutParameters(msprobe_entry* entry, std::string_view name, PyObject* parame
   Describe(entry, name, parameters);
 }
 
-// module_forward(name, output, parameters): records a finished forward.
+// module_forward(name, output, parameters, args, kwargs): records a finished forward. Its inputs are
+// described here only where a scope began inside the call: nobody asked for them before.
 PyObject* ModuleForward(PyObject* /*module*/, PyObject* args) {
   const char* data = nullptr;
   Py_ssize_t length = 0;
   PyObject* output = nullptr;
   PyObject* parameters = nullptr;
-  if (PyArg_ParseTuple(args, "s#OO!", &data, &length, &output, &PyDict_Type, &parameters) == 0 ||
+  PyObject* given = nullptr;
+  PyObject* kwargs = nullptr;
+  if (PyArg_ParseTuple(args, "s#OO!O!O", &data, &length, &output, &PyDict_Type, &parameters,
+                       &PyTuple_Type, &given, &kwargs) == 0 ||
       !Ready()) {
     return nullptr;
   }
@@ -100,7 +104,10 @@ PyObject* ModuleForward(PyObject* /*module*/, PyObject* args) {
   if ((wanted & (MSPROBE_WANT_INPUT | MSPROBE_WANT_OUTPUT)) != 0) {
     OpenPiece inputs = TakeInputs(thread.forward, name);
     msprobe_entry* entry = (wanted & MSPROBE_WANT_INPUT) != 0 ? inputs.take() : nullptr;
-    if (entry == nullptr) entry = msprobe_entry_begin(state.capture, Text(name));
+    if (entry == nullptr) {
+      entry = msprobe_entry_begin(state.capture, Text(name));
+      if ((wanted & MSPROBE_WANT_INPUT) != 0) DescribeInputs(entry, name, given, kwargs);
+    }
     if ((wanted & MSPROBE_WANT_OUTPUT) != 0) DescribeOutput(entry, name, output);
     PutParameters(entry, name, parameters);
     if (!state.mindspore) {
