@@ -2,6 +2,7 @@
 import functools
 import importlib
 
+from msprobe._intercept.slots import Slot
 from msprobe.core.config_check import notice
 
 _DEEPEST = 20
@@ -11,9 +12,7 @@ class Arguments:
     """Remembers the first arguments that megatron.training.get_args gives."""
 
     def __init__(self):
-        self._module = None
-        self._original = None
-        self._replacement = None
+        self._slot = None
         self._first = None
         self._looked = False
 
@@ -22,8 +21,8 @@ class Arguments:
             return
         self._looked = True
         try:
-            self._module = importlib.import_module("megatron.training")
-            original = self._module.get_args
+            module = importlib.import_module("megatron.training")
+            original = module.get_args
         except Exception:  # not installed, or not for this machine: nothing depends on it
             notice.info("No megatron find.")
             return
@@ -36,20 +35,20 @@ class Arguments:
                 arguments._first = result
             return result
 
-        self._original, self._replacement = original, get_args
-        self._module.get_args = get_args
+        self._slot = Slot(module, "get_args", get_args)
+        self._slot.put()
 
     def restore(self):
-        if self._replacement is not None and self._module.get_args is self._replacement:
-            self._module.get_args = self._original
-        self._replacement = None
+        slot, self._slot = self._slot, None
+        if slot is not None:
+            slot.take()
         self._looked = False
 
     def as_json(self):
         """{name: value}; what JSON cannot express is None. None when there are no arguments."""
-        if self._first is None and self._replacement is not None:
+        if self._first is None and self._slot is not None:
             try:
-                self._replacement()
+                self._slot.replacement()
             except Exception:  # nobody has set them yet
                 pass
         return None if self._first is None else _plain(vars(self._first))
