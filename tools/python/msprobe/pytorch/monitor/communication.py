@@ -78,7 +78,8 @@ class Communication(_monitor.Collector):
         """For _intercept.collectives: whether the end of this call is measured. Calls inside it are
         not."""
         self._depth += 1
-        self._wanted = self._depth == 1 and bool(self._begin(name, args, kwargs))
+        if self._depth == 1:
+            self._wanted = bool(self._begin(name, args, kwargs))
         return True
 
     def end(self, name, args, kwargs, result):
