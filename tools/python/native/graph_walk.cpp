@@ -43,8 +43,12 @@ bool IsAccumulator(PyObject* node) {
 
 class Walk {
  public:
-  Walk(std::vector<Target> targets, long long since, Py_ssize_t limit)
-      : targets_(std::move(targets)), since_(since), limit_(limit), found_(PyList_New(0)) {
+  Walk(std::vector<Target> targets, std::vector<Target> results, long long since, Py_ssize_t limit)
+      : targets_(std::move(targets)),
+        results_(std::move(results)),
+        since_(since),
+        limit_(limit),
+        found_(PyList_New(0)) {
     for (const Target& target : targets_) {
       if (target.node == nullptr) {
         leaves_ = true;
@@ -55,9 +59,11 @@ class Walk {
   }
 
   // False with a Python error.
-  bool From(PyObject* roots) {
+  bool Run() {
     if (!found_) return false;
-    for (Py_ssize_t i = 0; i < PyList_Size(roots); ++i) Push(PyList_GetItem(roots, i));
+    for (const Target& result : results_) {
+      if (result.node != nullptr) Push(result.node);
+    }
     // `held_` grows while it is walked: it is the list of what is still to be looked at, too.
     for (size_t next = 0; next < held_.size(); ++next) {
       if (held_.size() > static_cast<size_t>(limit_)) {
@@ -92,23 +98,33 @@ class Walk {
     const Ref next = Attribute(node, Known().next_functions);
     if (!next || !PyTuple_Check(next.get())) return false;
     Ref places;
+    Ref inside;
     for (Py_ssize_t i = 0; i < PyTuple_Size(next.get()); ++i) {
       PyObject* edge = PyTuple_GetItem(next.get(), i);
       PyObject* to = PyTuple_GetItem(edge, 0);
       if (to == Py_None) continue;
       const long number = PyLong_AsLong(PyTuple_GetItem(edge, 1));
-      const Py_ssize_t target = Find(to, number);
-      if (target < 0) {
-        if (!IsAccumulator(to)) Push(to);
+      if (const Py_ssize_t target = Find(to, number); target >= 0) {
+        if (!Append(places, i, target)) return false;
         continue;
       }
-      if (!places) places = Ref(PyList_New(0));
-      const Ref place(Py_BuildValue("(nn)", i, target));
-      if (!places || !place || PyList_Append(places.get(), place.get()) != 0) return false;
+      if (const Py_ssize_t result = FindResult(to, number); result >= 0) {
+        if (!Append(inside, i, result)) return false;
+      }
+      if (!IsAccumulator(to)) Push(to);
     }
-    if (!places) return true;
-    const Ref entry(Py_BuildValue("(OO)", node, places.get()));
+    if (!places && !inside) return true;
+    const Ref none(PyTuple_New(0));
+    if (!none) return false;
+    const Ref entry(Py_BuildValue("(OOO)", node, places ? places.get() : none.get(),
+                                  inside ? inside.get() : none.get()));
     return entry && PyList_Append(found_.get(), entry.get()) == 0;
+  }
+
+  static bool Append(Ref& places, Py_ssize_t position, Py_ssize_t index) {
+    if (!places) places = Ref(PyList_New(0));
+    const Ref place(Py_BuildValue("(nn)", position, index));
+    return places && place && PyList_Append(places.get(), place.get()) == 0;
   }
 
   Py_ssize_t Find(PyObject* to, long number) {
@@ -127,7 +143,15 @@ class Walk {
     return -1;
   }
 
+  Py_ssize_t FindResult(PyObject* to, long number) {
+    for (const Target& result : results_) {
+      if (result.node == to && result.number == number) return result.index;
+    }
+    return -1;
+  }
+
   std::vector<Target> targets_;
+  std::vector<Target> results_;
   long long since_;
   Py_ssize_t limit_;
   Ref found_;
@@ -138,29 +162,36 @@ class Walk {
   std::vector<Ref> held_;  // what was visited stays alive, so that no address comes back
 };
 
+// Of a list of (node or None, output number, tensor). False with a Python error.
+bool ReadEdges(PyObject* list, std::vector<Target>& edges) {
+  for (Py_ssize_t i = 0; i < PyList_Size(list); ++i) {
+    Target edge = {nullptr, 0, nullptr, i};
+    if (PyArg_ParseTuple(PyList_GetItem(list, i), "OlO", &edge.node, &edge.number, &edge.tensor) ==
+        0) {
+      return false;
+    }
+    if (edge.node == Py_None) edge.node = nullptr;
+    edges.push_back(edge);
+  }
+  return true;
+}
+
 }  // namespace
 
 PyObject* GraphWalk(PyObject* /*module*/, PyObject* args) {
-  PyObject* roots = nullptr;
-  PyObject* wanted = nullptr;
+  PyObject* came_out = nullptr;
+  PyObject* went_in = nullptr;
   long long since = -1;
   Py_ssize_t limit = 0;
-  if (PyArg_ParseTuple(args, "O!O!Ln", &PyList_Type, &roots, &PyList_Type, &wanted, &since,
+  if (PyArg_ParseTuple(args, "O!O!Ln", &PyList_Type, &came_out, &PyList_Type, &went_in, &since,
                        &limit) == 0) {
     return nullptr;
   }
   std::vector<Target> targets;
-  for (Py_ssize_t i = 0; i < PyList_Size(wanted); ++i) {
-    Target target = {nullptr, 0, nullptr, i};
-    if (PyArg_ParseTuple(PyList_GetItem(wanted, i), "OlO", &target.node, &target.number,
-                         &target.tensor) == 0) {
-      return nullptr;
-    }
-    if (target.node == Py_None) target.node = nullptr;
-    targets.push_back(target);
-  }
-  Walk walk(std::move(targets), since, limit);
-  return walk.From(roots) ? walk.Result() : nullptr;
+  std::vector<Target> results;
+  if (!ReadEdges(went_in, targets) || !ReadEdges(came_out, results)) return nullptr;
+  Walk walk(std::move(targets), std::move(results), since, limit);
+  return walk.Run() ? walk.Result() : nullptr;
 }
 
 }  // namespace msprobe::python

@@ -5,14 +5,16 @@
 
 namespace msprobe::python {
 
-// graph_walk(roots, targets, since, limit) -> ([(node, ((position, target), ...)), ...], complete)
+// graph_walk(results, targets, since, limit) ->
+//     ([(node, ((position, target), ...), ((position, result), ...)), ...], complete)
 //
-// Walks from the nodes `roots` (what came out of a call) back to the edges `targets` (what went in):
-// a list of (node or None, output number, tensor), the node None for a leaf. Found are the nodes of
-// the call from which a gradient flows over such an edge: `position` is its place among the node's
-// gradients, `target` the index of the edge. Nodes in the targets end the walk, and so do those that
-// were made before the call, as far as PyTorch tells: their sequence number is below `since` (-1:
-// not asked). At most `limit` nodes are visited; `complete` says whether that was enough.
+// Walks from `results` (what came out of a call) back to `targets` (what went in), both edges: lists
+// of (node or None, output number, tensor), the node None for a leaf. Found are the nodes of the
+// call from which a gradient flows over the edge of a target, or over that of a result: another
+// result was computed from it. `position` is the place among the gradients that the node sends,
+// `target` and `result` are indexes. Nodes in the targets end the walk, and so do those that were
+// made before the call, as far as PyTorch tells: their sequence number is below `since` (-1: not
+// asked). At most `limit` nodes are visited; `complete` says whether that was enough.
 PyObject* GraphWalk(PyObject* module, PyObject* args);
 
 }  // namespace msprobe::python

@@ -11,6 +11,9 @@ Autograd cannot tell some things apart, and then neither can this:
 - a result that the call did not compute (its argument, or the result of a call inside it) shows the
   gradient of that tensor in all its uses;
 - a view whose base was overwritten during the call has no gradient.
+
+Where one result of a call was computed from another one, what flows between them inside the call is
+taken away from the gradient of the latter: exactly where nothing else uses it, else by subtraction.
 """
 import contextlib
 import threading
@@ -19,6 +22,7 @@ import weakref
 import torch
 
 from msprobe import _native
+from msprobe._intercept import runtime
 from msprobe._session import guarded
 
 # Nodes of one call that are looked at. One node costs about half a microsecond.
@@ -137,6 +141,7 @@ class CallGradients:
     `complete`: whether all gradients can be seen; it is known once the call has ended."""
 
     __slots__ = ("complete", "_on_begin", "_on_end", "_nested", "_since", "_edges", "_tensors",
+                 "_inside", "_of_inside",
                  "_versions", "_saved", "_inner", "_places", "_direct",
                  "_nodes", "_outputs", "_open", "_of_outputs", "_of_inputs", "_fired", "_arrived",
                  "_parts", "_records", "__weakref__")
@@ -204,8 +209,8 @@ class CallGradients:
     def _observe(self, tensors, edges, outputs):
         results = _first_places(outputs)
         self._direct = self._find_unchanged(edges, outputs, results)
-        self._nodes = self._hook_nodes(edges, [outputs[index].grad_fn for index in results
-                                               if index not in self._direct])
+        self._nodes = self._hook_nodes(edges, outputs, [index for index in results
+                                                        if index not in self._direct])
         if self._overwritten(tensors):
             self._complete_or_not(tensors)
         self._outputs = len(results)
@@ -231,22 +236,30 @@ class CallGradients:
                 found[index] = same
         return found
 
-    def _hook_nodes(self, edges, roots):
-        """Hooks the nodes of the call that send a gradient to its arguments; how many there are."""
+    def _hook_nodes(self, edges, outputs, computed):
+        """Hooks the nodes of the call that send a gradient to its arguments, or to one of its
+        results from another one; how many there are. `computed`: the places of the results that
+        the call made."""
         self._parts = [0] * len(edges)
+        self._inside = {}
         ends = {edge[0] for edge in edges}
-        roots = [node for node in roots if node is not None and node not in ends]
-        if not roots or not edges:
+        computed = [at for at in computed
+                    if outputs[at].grad_fn is not None and outputs[at].grad_fn not in ends]
+        if not computed or not edges and len(computed) == 1:
             return 0
-        found, self.complete = _native.graph_walk(roots, [edges[at] for at in self._places],
+        results = [(outputs[at].grad_fn, outputs[at].output_nr, outputs[at]) for at in computed]
+        found, self.complete = _native.graph_walk(results, [edges[at] for at in self._places],
                                                   self._since, _MOST_NODES)
         if not self.complete:
             return 0
-        for node, ways in found:
+        for node, ways, inner_ways in found:
             ways = [(position, self._places[target]) for position, target in ways]
+            inner_ways = [(position, computed[result]) for position, result in inner_ways]
             for _, at in ways:
                 self._parts[at] += 1
-            node.register_hook(self._hook(ways))
+            for _, at in inner_ways:
+                self._inside[at] = self._inside.get(at, 0) + 1
+            node.register_hook(self._hook(ways, inner_ways))
         return len(found)
 
     def _overwritten(self, tensors):
@@ -302,11 +315,11 @@ class CallGradients:
                 _on_leaves.append((node, node.register_prehook(point.of_node)))
         return point
 
-    def _hook(self, ways):
+    def _hook(self, ways, inner_ways):
         @guarded
         def of_node(gradients, _):
             if self._open:
-                self._inputs(ways, gradients)
+                self._inputs(ways, inner_ways, gradients)
 
         return of_node
 
@@ -319,36 +332,32 @@ class CallGradients:
             self._open = True
             self._of_outputs = [None] * len(self._of_outputs)
             self._of_inputs = [None] * len(self._parts)
+            self._of_inside = {}
             self._arrived = set()
             self._fired = 0
             _unfinished[id(self)] = self
             self._on_begin()
+        if index in self._of_inside:
+            gradient = _without(gradient, self._of_inside.pop(index))
         self._of_outputs[index] = gradient
         self._arrived.add(index)
         for at in self._direct.get(index, ()):
             self._add(at, gradient, self._parts[at] + len(self._direct))
         self._end_if_known()
 
-    def _inputs(self, ways, gradients):
+    def _inputs(self, ways, inner_ways, gradients):
         self._fired += 1
         for position, at in ways:
             self._add(at, gradients[position], self._parts[at] + len(self._direct))
+        for position, at in inner_ways:
+            if gradients[position] is not None:
+                self._of_inside[at] = _sum(self._of_inside.get(at), gradients[position],
+                                           self._inside[at])
         self._end_if_known()
 
     def _add(self, at, gradient, parts):
-        if gradient is None:
-            return
-        known = self._of_inputs[at]
-        if known is None and parts == 1:
-            self._of_inputs[at] = gradient
-            return
-        before = _native.inside(True)
-        try:
-            with torch.no_grad():
-                # A copy: what autograd does with its own must not depend on who looks at it.
-                self._of_inputs[at] = gradient.clone() if known is None else known + gradient
-        finally:
-            _native.inside(before)
+        if gradient is not None:
+            self._of_inputs[at] = _sum(self._of_inputs[at], gradient, parts)
 
     def _end_if_known(self):
         if self._fired == self._nodes and len(self._arrived) == self._outputs:
@@ -363,6 +372,7 @@ class CallGradients:
         of_outputs, of_inputs = self._of_outputs, self._of_inputs
         self._of_outputs = [None] * len(of_outputs)
         self._of_inputs = ()
+        self._of_inside = {}
         if self._inner:
             for at, point in self._inner.items():
                 if of_inputs[at] is not None:
@@ -371,6 +381,26 @@ class CallGradients:
         for at, records in self._records:
             for record in records:
                 record(of_inputs[at])
+
+
+def _sum(known, gradient, parts):
+    """A gradient of several parts with one more of them."""
+    if known is None and parts == 1:
+        return gradient
+    with runtime.own_work(), torch.no_grad():
+        # A copy: what autograd does with its own must not depend on who looks at it.
+        return gradient.clone() if known is None else known + gradient
+
+
+def _without(gradient, inside):
+    """The gradient of a result without what other results of the same call sent to it; None where
+    there is nothing else."""
+    if gradient is None or gradient is inside:
+        return None
+    with runtime.own_work(), torch.no_grad():
+        if torch.equal(gradient, inside):
+            return None
+        return gradient - inside
 
 
 def _first_places(tensors):

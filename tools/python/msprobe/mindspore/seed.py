@@ -5,6 +5,7 @@ import inspect
 import mindspore
 
 from msprobe import _seed
+from msprobe._intercept.slots import Slot
 
 _FUNCTIONS = (("mindspore.ops", ("dropout", "dropout1d", "dropout2d", "dropout3d")),
               ("mindspore.mint.nn.functional", ("dropout", "dropout2d")))
@@ -38,9 +39,9 @@ def _keep_everything():
     for module, name in _present(_FUNCTIONS):
         function = getattr(module, name)
         if not hasattr(function, "_keeps_everything"):
-            setattr(module, name, _without_drops(function))
+            Slot(module, name, _without_drops(function)).put()  # for good
     for module, name in _present(_CELLS):
-        getattr(module, name).construct = _identity
+        Slot(getattr(module, name), "construct", _identity).put()
 
 
 def _identity(self, x):

@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as functional
 
 from msprobe import _seed
+from msprobe._intercept.slots import Slot
 
 _originals = {}
 
@@ -36,7 +37,7 @@ def _keep_everything():
     for name in ("dropout", "dropout2d", "dropout3d"):
         if name not in _originals:
             _originals[name] = getattr(functional, name)
-            setattr(functional, name, _without_drops(_originals[name]))
+            Slot(functional, name, _without_drops(_originals[name])).put()  # for good
 
 
 def _without_drops(original):
