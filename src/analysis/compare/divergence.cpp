@@ -19,6 +19,10 @@ namespace {
 // Each call behind an error counts it for this much less, when it comes to what an unrecorded call
 // may have been given.
 constexpr double kForgetting = 0.7;
+constexpr size_t kRecentRows = 64;
+// A normalisation that brings an error down by this factor has taken it out of the run: a bias in
+// front of it moves by chance, and what moves by chance has no effect on the loss.
+constexpr double kAbsorbed = 8;
 
 }  // namespace
 
@@ -89,6 +93,13 @@ void Walk::Visit(uint32_t entry) {
     }
     (is_input ? inputs_ : outputs_).push_back(view);
   }
+  const auto is_choice = [&](const RowView& v) {
+    return v.npu->is_tensor && !agreement_.IsFloating(*v.npu);
+  };
+  states_[entry].made_same_choice =
+      std::any_of(outputs_.begin(), outputs_.end(), is_choice) &&
+      std::all_of(outputs_.begin(), outputs_.end(),
+                  [&](const RowView& v) { return !is_choice(v) || v.distance.identical; });
   ++place_;
   if (name.direction == Direction::kBackward && plan_.module_of[entry] != kNoEntry) {
     modules_[plan_.module_of[entry]].backward = entry;
@@ -103,13 +114,17 @@ void Walk::Visit(uint32_t entry) {
     StandAll(RowStanding::kIdentical);
   } else if (IsUninitialisedCall(name)) {
     ++report_.agreeing_entry_count;
-    RememberDiffering();
+    RememberDiffering(FamilyOfEntry(entry));
     StandAll(RowStanding::kAgrees);
   } else {
     record_identical_ = false;
     Analyse(entry);
     noisy_ = true;
   }
+  just_normalised_ =
+      FamilyOfEntry(entry) == OperatorFamily::kNormalisation &&
+      name.direction == Direction::kForward &&
+      std::all_of(outputs_.begin(), outputs_.end(), [](const RowView& v) { return v.agrees; });
   seen_output_ = seen_output_ || !outputs_.empty();
   seen_backward_ = seen_backward_ || name.direction == Direction::kBackward;
   RecordParameters(entry);
@@ -286,7 +301,7 @@ void Walk::Analyse(uint32_t entry) {
   if (state.diverges) {
     containment_.MarkDiverging(entry);
   }
-  RememberDiffering();
+  RememberDiffering(family);
 }
 
 double Walk::LargestError(const std::vector<RowView>& rows) {
@@ -316,8 +331,53 @@ bool Walk::HasOrigin() const {
                      [](const std::optional<Candidate>& c) { return c.has_value(); });
 }
 
-void Walk::RememberDiffering() {
-  recent_error_ *= kForgetting;
+void Walk::RememberRecent(OperatorFamily family) {
+  for (RecentError& recent : recent_) {
+    recent.error *= kForgetting;
+  }
+  const bool may_absorb = family == OperatorFamily::kNormalisation && !outputs_.empty();
+  double output_error = 0;
+  for (const RowView& row : outputs_) {
+    if (!row.forgiven && agreement_.IsFloating(*row.npu)) {
+      output_error = std::max(output_error, row.distance.relative);
+    }
+  }
+  for (const RowView& input : inputs_) {
+    if (!may_absorb || input.stored || input.distance.identical) {
+      continue;
+    }
+    for (RecentError& recent : recent_) {
+      if (recent.print == input.prints.extremes && kAbsorbed * output_error <= recent.error) {
+        recent.error = output_error;
+      }
+    }
+  }
+  const auto remember = [&](const RowView& row) {
+    if (!row.distance.identical && std::isfinite(row.distance.relative) && !row.forgiven &&
+        !row.stored && agreement_.IsFloating(*row.npu)) {
+      recent_.push_back({row.prints.extremes, row.distance.relative});
+      error_since_unequal_ = std::max(error_since_unequal_, row.distance.relative);
+    }
+  };
+  for (const RowView& row : inputs_) {
+    if (!may_absorb || kAbsorbed * output_error > row.distance.relative) {
+      remember(row);
+    }
+  }
+  std::for_each(outputs_.begin(), outputs_.end(), remember);
+  if (recent_.size() > kRecentRows) {
+    std::nth_element(recent_.begin(), recent_.begin() + kRecentRows, recent_.end(),
+                     [](const RecentError& a, const RecentError& b) { return a.error > b.error; });
+    recent_.resize(kRecentRows);
+  }
+  recent_error_ = 0;
+  for (const RecentError& recent : recent_) {
+    recent_error_ = std::max(recent_error_, recent.error);
+  }
+}
+
+void Walk::RememberDiffering(OperatorFamily family) {
+  RememberRecent(family);
   for (const std::vector<RowView>* rows : {&inputs_, &outputs_}) {
     for (const RowView& row : *rows) {
       if (row.distance.identical) {
@@ -328,11 +388,6 @@ void Walk::RememberDiffering() {
         any_divergence_ = true;
       }
       carried_->Remember(row.prints);
-      if (std::isfinite(row.distance.relative) && !row.forgiven && !row.stored &&
-          agreement_.IsFloating(*row.npu)) {
-        recent_error_ = std::max(recent_error_, row.distance.relative);
-        error_since_unequal_ = std::max(error_since_unequal_, row.distance.relative);
-      }
     }
   }
 }

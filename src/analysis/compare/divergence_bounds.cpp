@@ -24,8 +24,8 @@ constexpr double kHiddenNarrowUnits =
     0.25;  // of 16 bits: rounded once, in the root mean square by a quarter unit
 constexpr double kNarrowFrom = 0x1p-16;  // epsilons above this belong to 8- and 16-bit formats
 // Gradients of 16 bits are rounded once more than the call that made them.
-constexpr double kNarrowGradientSlack = 3.2;
-constexpr double kMixedGradientSlack = 1.8;  // on top of kMixedSlack
+constexpr double kNarrowGradientSlack = 3.5;
+constexpr double kMixedGradientSlack = 2;  // on top of kMixedSlack
 // An origin is beyond noise by this factor: what lies between agrees no more, but proves nothing.
 constexpr double kMixedSlack =
     2.5;  // where the sides round to different dtypes, errors of one side do not cancel
@@ -217,6 +217,10 @@ double Walk::Explained(uint32_t entry, OperatorFamily family, const CallOperands
   const double largest_input = std::max(LargestError(inputs_), states_[entry].input_error);
   if (!std::isfinite(output.distance.relative) && std::isfinite(largest_input)) {
     return 0;  // finite errors do not explain a NaN or infinity on one side only
+  }
+  if (family == OperatorFamily::kDiscrete && name.direction == Direction::kBackward &&
+      plan_.partner[entry] != kNoEntry && states_[plan_.partner[entry]].made_same_choice) {
+    family = OperatorFamily::kExact;  // gradients go back to where they were chosen from
   }
   BoundOptions options;
   const bool is_narrow = usual_epsilon_ > kNarrowFrom;

@@ -75,11 +75,12 @@ void Walk::Enter(uint32_t entry, const EntryState& state, const RowView& input) 
     // Of 16 bits, whose noise is large, twice the noise proves something; statistics of 32 bits
     // hide more.
     const bool is_narrow = noise > kNarrowNoiseFrom;
-    const double known_error =
-        std::max(kEntersAfresh * std::max(recent_error_, UpdatedByChance() && !is_narrow
-                                                             ? kHiddenUnitsByChance * usual_epsilon_
-                                                             : 0.0),
-                 (is_narrow ? kBeyondNoise : kEntersAfresh) * noise);
+    const double hidden = !UpdatedByChance() || is_narrow || just_normalised_ ? 0.0
+                          : result_.mode == CompareMode::kRealData
+                              ? kSingleUnitsByChance * usual_epsilon_
+                              : kHiddenUnitsByChance * usual_epsilon_;
+    const double known_error = std::max(kEntersAfresh * std::max(recent_error_, hidden),
+                                        (is_narrow ? kBeyondNoise : kEntersAfresh) * noise);
     // Only where noise is likely to have changed a choice on an unrecorded way: which part of a
     // ReLU a gradient passes, how many tokens an expert gets. An unmatched call explains better.
     const double elements = ElementCount(input.npu->shape);

@@ -29,6 +29,8 @@ namespace msprobe::analysis {
 inline constexpr double kEntersAfresh = 8;
 // Units in the last place that statistics hide behind updates by chance.
 inline constexpr double kHiddenUnitsByChance = 100;
+// Tensors hide nothing, but a product of matrices makes more of single units than of noise.
+inline constexpr double kSingleUnitsByChance = 30;
 inline constexpr double kBeyondNoise = 1.9;
 
 // What is given to a call; everything else is what it made of it.
@@ -46,11 +48,17 @@ class Walk {
     double input_error = 0;
     double output_error = 0;
     bool diverges = false;
+    bool made_same_choice = false;  // recorded indices, and they are equal
   };
   struct ModuleState {
     double error = 0;
     bool diverges = false;
     uint32_t backward = kNoEntry;  // its last backward call
+  };
+  // What an unrecorded call may have been given.
+  struct RecentError {
+    uint64_t print = 0;  // RowPrints::extremes
+    double error = 0;    // less for each call behind it
   };
   struct Candidate {
     OriginKind kind = OriginKind::kComputation;
@@ -102,7 +110,8 @@ class Walk {
 
   bool HasOrigin() const;
 
-  void RememberDiffering();
+  void RememberDiffering(OperatorFamily family);
+  void RememberRecent(OperatorFamily family);
 
   // Parts of a bias may differ by chance (JudgeUpdate) while statistics hardly do. The call that
   // adds the bias and copies and views of its result carry that on; what sums over it (a product of
@@ -219,8 +228,10 @@ class Walk {
   bool seen_backward_ = false;  // a backward call was before this one
   bool seen_output_ = false;    // a call before this one has recorded outputs
   bool record_identical_ = true;
-  double error_since_unequal_ = 0;  // checksums: the largest behind unequal_bits_
-  double recent_error_ = 0;         // the largest of the last calls' computed rows, noise included
+  double error_since_unequal_ = 0;   // checksums: the largest behind unequal_bits_
+  double recent_error_ = 0;          // the largest of recent_
+  bool just_normalised_ = false;     // the call before was a normalisation, and its output agrees
+  std::vector<RecentError> recent_;  // computed rows of the last calls, noise included
   std::unordered_map<uint64_t, double>
       hidden_;  // RowView::hidden of tensors that carry it, by their values
   size_t place_ = 0;

@@ -241,7 +241,8 @@ double ForwardProduct(const CallOperands& operands, const Operand& output,
       largest_ratio = std::max(largest_ratio, operand.largest / operand.rms);
     }
   }
-  return kSlack * 2 * LargestErrorOf(operands.inputs, options) * std::min(largest_ratio, 8.0) +
+  const double error = LargestErrorOf(operands.inputs, options);
+  return kSlack * error * (2 + error) * std::min(largest_ratio, 8.0) +  // (1 + e)^2 - 1
          OwnRounding(output);
 }
 

@@ -129,6 +129,7 @@ constexpr auto kFamilies = [] {
       NamedFamily{"pow", kProduct},
       NamedFamily{"ipow", kProduct},
       NamedFamily{"outer", kProduct},
+      NamedFamily{"addcmul", kProduct},
       NamedFamily{"glu", kProduct},
       NamedFamily{"swiglu", kProduct},
       NamedFamily{"rotarymul", kProduct},
@@ -174,7 +175,6 @@ constexpr auto kFamilies = [] {
 
       // An optimizer's m / (sqrt(v) + eps): where a gradient cancels, the quotient is chance.
       NamedFamily{"addcdiv", kDiscrete},
-      NamedFamily{"addcmul", kDiscrete},
       NamedFamily{"topk", kDiscrete},
       NamedFamily{"argmax", kDiscrete},
       NamedFamily{"argmin", kDiscrete},

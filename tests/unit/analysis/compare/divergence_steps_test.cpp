@@ -165,6 +165,42 @@ TEST_F(WalkOverSmallDumps, ABenignPairWithGradientsThatCancelPassesTheGates) {
   EXPECT_FALSE(GateFails(summary, Gate::kDrift));
 }
 
+TEST_F(WalkOverSmallDumps, WhatANormalisationTookAwayExplainsNothingBehindIt) {
+  const auto second_step = [](const std::string& weight, const std::string& output,
+                              const std::string& next) {
+    return Layer(weight, output) + "," +
+           Call("Module.norm.LayerNorm.forward.0", Leaf(output), Leaf("1")) + "," +
+           Call("Module.head.Linear.forward.0", Leaf(next), Leaf("1"));
+  };
+  const ComparedPair first = Compare(Layer("1", "2", "3e-8"), Layer("1", "2", "1e-8"));
+  ASSERT_EQ(KindOf(first), "none");
+  const ComparedPair explained =
+      Compare(second_step("0.9901", "2.0002", "1"), second_step("0.99", "2", "1"), &first.record);
+  EXPECT_EQ(KindOf(explained), "none") << "a gradient that cancels moves a parameter by chance";
+  const ComparedPair afresh = Compare(second_step("0.9901", "2.0002", "1.00005"),
+                                      second_step("0.99", "2", "1"), &first.record);
+  EXPECT_EQ(KindOf(afresh), "input");
+  ASSERT_TRUE(afresh.divergence.first_origin);
+  EXPECT_EQ(afresh.divergence.first_origin->entry_name, "Module.head.Linear.forward.0");
+}
+
+TEST_F(WalkOverSmallDumps, GradientsGoBackToWhereEqualIndicesChoseFrom) {
+  const auto dump = [](const std::string& value, const std::string& index,
+                       const std::string& gradient) {
+    return Call("Torch.exp.0.forward", Leaf("0"), Leaf(value)) + "," +
+           Call("Torch.topk.0.forward", Leaf(value),
+                Leaf(value) + "," + Leaf(index, "torch.int64")) +
+           R"(, "Torch.topk.0.backward": {"input": [)" + Leaf("1") + R"(], "output": [)" +
+           Leaf(gradient) + "]}";
+  };
+  const ComparedPair wrong = Compare(dump("1.000001", "3", "1.1"), dump("1", "3", "1"));
+  EXPECT_EQ(KindOf(wrong), "computation");
+  ASSERT_TRUE(wrong.divergence.first_origin);
+  EXPECT_EQ(wrong.divergence.first_origin->entry_name, "Torch.topk.0.backward");
+  EXPECT_EQ(KindOf(Compare(dump("1.000001", "4", "1.1"), dump("1", "3", "1"))), "none")
+      << "noise may change a choice";
+}
+
 TEST_F(WalkOverSmallDumps, NoiseThatPilesUpFailsNoGateButDrift) {
   const auto dump = [](const std::string& a, const std::string& b, const std::string& c) {
     return Call("Torch.sin.0.forward", Leaf("1"), Leaf(a)) + "," +

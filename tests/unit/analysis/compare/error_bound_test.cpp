@@ -86,6 +86,16 @@ TEST(ExplainedError, TheGradientOfAReluMayJumpByTheShareOfSignsThatFlip) {
       << "equal inputs have equal signs";
 }
 
+TEST(ExplainedError, TheErrorOfASquareGrowsWithTheSquareOfALargeError) {
+  CallOperands operands;
+  operands.inputs = {Tensor(1, 64, 1e-6)};
+  const double small = Explained("Tensor.addcmul_.0.forward", operands, Tensor(1, 64, 0));
+  EXPECT_GT(small, 2e-6);
+  EXPECT_LT(small, 2e-4);
+  operands.inputs[0].error = 1e4;
+  EXPECT_GT(Explained("Tensor.addcmul_.0.forward", operands, Tensor(1, 64, 0)), 1e8);
+}
+
 TEST(FlippedShare, IsNothingWhereNotEvenOneFlipIsToBeExpected) {
   EXPECT_EQ(FlippedShare(0, 1e6), 0);
   EXPECT_EQ(FlippedShare(1e-7, 1e4), 0);
