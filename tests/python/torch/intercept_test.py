@@ -113,6 +113,24 @@ class Objects(ShimCase):
             self.assertEqual((of_y["Max"], of_w and of_w["Max"]), (1.0, expected))
             self.assertEqual(entry["output"][0]["Max"], 2 * (12 + (expected or 0)))
 
+    def test_what_observes_gradients_goes_with_the_graph(self):
+        """Without waiting for the collector of garbage, which would then run more often."""
+        self.run_code("""
+            import gc
+            json.dump({"targets": {}, "xy_distribution": True, "ops": ["norm"], "step_interval": 1}, open("monitor.json", "w"))
+            model = nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.Tanh(), nn.Identity()), nn.Linear(3, 1))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            monitor = TrainerMon("monitor.json"); monitor.set_monitor(model, optimizer)
+            gc.disable()
+            for step in range(2):
+                debugger.start(model)
+                model(torch.ones(2, 2)).sum().backward(); optimizer.step(); optimizer.zero_grad()
+                debugger.stop(); debugger.step()
+            monitor.close()
+            left = {type(one).__name__ for one in gc.get_objects() if type(one).__module__.startswith("msprobe")}
+            assert not left & {"CallGradients", "_Boundary", "_Point", "_Call"}, left
+        """, prologue=PROLOGUE + MONITOR)
+
     def test_inputs_are_those_before_the_call(self):
         dump = self.run_code("""
             model = nn.Sequential(nn.Identity(), nn.LeakyReLU(0.1, inplace=True))
@@ -367,6 +385,29 @@ for step in range(2):
         for step in (0, 1):
             self.assertEqual(both.names(step), alone.names(step))
             self.assertEqual(both.data(step), alone.data(step))
+
+    @unittest.skipUnless(IS_TORCH_2, "FSDP of PyTorch 1.13 wants an accelerator")
+    def test_no_work_of_the_monitor_is_in_the_dump_of_a_sharded_model(self):
+        code = MONITOR + """
+import torch.distributed as dist
+from torch.distributed.fsdp import FullyShardedDataParallel
+dist.init_process_group("gloo", init_method="file://" + os.path.abspath("meeting"), rank=0, world_size=1)
+model = nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3), nn.Linear(3, 1))
+model = FullyShardedDataParallel(model, device_id=torch.device("cpu"), use_orig_params=True)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+if len(sys.argv) > 1: TrainerMon("monitor.json").set_monitor(model, optimizer)
+for step in range(2):
+    debugger.start(model)
+    model(torch.ones(2, 2)).sum().backward(); optimizer.step(); optimizer.zero_grad()
+    debugger.stop(); debugger.step()
+if len(sys.argv) > 1: print("rows", sum(len(table) for table in rows("grad_unreduced*").values()))
+"""
+        alone = self.run_code("", prologue=PROLOGUE + code)
+        both = self.run_code("", prologue=PROLOGUE + code, arguments=["monitor"])
+        self.assertRegex(both.output, r"rows [1-9]")
+        self.assertNotIn("not a leaf", alone.output)
+        for step in (0, 1):
+            self.assertEqual(both.names(step, "rank0"), alone.names(step, "rank0"))
 
     def test_every_pair_in_every_order(self):
         """Each pair begins and ends in both orders; what each sees is what it sees alone."""

@@ -136,9 +136,10 @@ class _Point:
 
 class CallGradients:
     """One call. `on_begin()` runs when the first gradient of what came out is there, before
-    anything that the call computed gets one; `on_end(of_outputs, of_inputs)` when those of what went in are
-    known, lists with None where no gradient came. Both may run again: every backward pass does.
-    `complete`: whether all gradients can be seen; it is known once the call has ended."""
+    anything that the call computed gets one; `on_end(of_outputs, of_inputs, complete)` when those of
+    what went in are known, lists with None where no gradient came. Both may run again: every
+    backward pass does. `complete`: whether all gradients can be seen; it is known once the call has
+    ended. What is called must not hold this object, so that it goes with the graph."""
 
     __slots__ = ("complete", "_on_begin", "_on_end", "_nested", "_since", "_edges", "_tensors",
                  "_inside", "_of_inside",
@@ -274,12 +275,14 @@ class CallGradients:
             self.complete = False
 
     def _watch_output(self, index, tensor):
-        def arrive(gradient):
-            self._output(index, gradient)
-            for record in boundary.records:
+        boundary = _Boundary(tensor, self, index)
+        records = boundary.records
+
+        def arrive(gradient):  # does not hold the boundary, which holds the point of this step
+            gradient = self._output(index, gradient)
+            for record in records:
                 record(gradient)
 
-        boundary = _Boundary(tensor, self, index)
         known = _boundary_of(tensor)
         point = self._point_at(tensor, (tensor.grad_fn, tensor.output_nr), known)
         point.steps.append(arrive)
@@ -344,6 +347,7 @@ class CallGradients:
         for at in self._direct.get(index, ()):
             self._add(at, gradient, self._parts[at] + len(self._direct))
         self._end_if_known()
+        return gradient
 
     def _inputs(self, ways, inner_ways, gradients):
         self._fired += 1
@@ -377,7 +381,7 @@ class CallGradients:
             for at, point in self._inner.items():
                 if of_inputs[at] is not None:
                     point.run(of_inputs[at])
-        self._on_end(of_outputs, of_inputs)
+        self._on_end(of_outputs, of_inputs, self.complete)
         for at, records in self._records:
             for record in records:
                 record(of_inputs[at])

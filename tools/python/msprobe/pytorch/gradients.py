@@ -27,16 +27,18 @@ class CallGradients:
     def after(self, output):
         tensors = []
         gradients.collect(output, tensors)
-        self._call.see_outputs(tensors)
-        if not self._call.complete:
+        call, self._call = self._call, None  # it holds this object as long as its graph lives
+        call.see_outputs(tensors)
+        if not call.complete:
             self._on_hidden()
         return output
 
     def abandon(self):
-        self._call.leave()
+        call, self._call = self._call, None
+        call.leave()
 
-    def _end(self, of_outputs, of_inputs):
-        if not self._call.complete:
+    def _end(self, of_outputs, of_inputs, complete):
+        if not complete:
             of_inputs = [None] * len(of_inputs)
         elif self._forms and any(gradient is None for gradient in of_inputs):
             of_inputs = [_zeros(*form) if gradient is None else gradient

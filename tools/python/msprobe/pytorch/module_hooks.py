@@ -52,7 +52,8 @@ class ModuleHooks(_modules.ModuleHooks):
 
     @staticmethod
     def accumulated(parameter, gradient):
-        if parameter is None or parameter.grad is None:
+        # FSDP puts views in the place of parameters: what they are of keeps the sum.
+        if parameter is None or not parameter.is_leaf or parameter.grad is None:
             return gradient
         before = _native.inside(True)
         try:

@@ -70,8 +70,9 @@ class _Call:
             self._gradients.see_inputs([value for _, value in found])
 
     def failed(self):
-        if self._gradients is not None:
-            self._gradients.leave()
+        call, self._gradients = self._gradients, None
+        if call is not None:
+            call.leave()
 
     def after(self, output):
         modules, known = self._modules, self._known
@@ -80,21 +81,22 @@ class _Call:
                 modules.record_forward(known, self.args, self.kwargs, output)
         except Exception as error:
             modules.monitor.failed("forward of %s" % known.name, error)
-        if self._gradients is not None:
+        call, self._gradients = self._gradients, None  # it holds this object while its graph lives
+        if call is not None:
             try:
-                self._see_outputs(output)
+                self._see_outputs(call, output)
             except Exception as error:
                 modules.monitor.failed("output of %s" % known.name, error)
         self.args = self.kwargs = self._module = None  # what outlives the call holds no values
         return output
 
-    def _see_outputs(self, output):
+    def _see_outputs(self, call, output):
         outputs = output if isinstance(output, tuple) else (output,)
         found = _with_gradient(outputs)
         self._outputs = len(outputs)
         self._output_places = [place for place, _ in found]
-        self._gradients.see_outputs([value for _, value in found])
-        if not self._gradients.complete:
+        call.see_outputs([value for _, value in found])
+        if not call.complete:
             self._modules.monitor.say_once(
                 _native.LOG_WARNING,
                 "monitor: %s: the gradients of its inputs cannot be told apart in the graph of its "
@@ -105,12 +107,12 @@ class _Call:
     def _begin(self):
         self._micro_step = self._known.next_backward()
 
-    def _end(self, of_outputs, of_inputs):
+    def _end(self, of_outputs, of_inputs, complete):
         modules = self._modules
         if not modules.active or modules.generation != self._generation:
             return
         inputs, outputs = [None] * self._inputs, [None] * self._outputs
-        if self._gradients.complete:
+        if complete:
             for place, gradient in zip(self._input_places, of_inputs):
                 inputs[place] = gradient
         for place, gradient in zip(self._output_places, of_outputs):

@@ -6,6 +6,7 @@ import importlib
 import sys
 
 from msprobe import _native
+from msprobe._intercept.runtime import own_work
 from msprobe._intercept.slots import Slot
 from msprobe.pytorch.monitor import optimizers
 
@@ -66,7 +67,8 @@ class _BeforeExchange:
 
     def _see(self, *args, **kwargs):
         try:
-            self.see(*args, **kwargs)
+            with own_work():
+                self.see(*args, **kwargs)
         except Exception as error:  # training goes on
             self.monitor.failed("gradients before the exchange", error)
 

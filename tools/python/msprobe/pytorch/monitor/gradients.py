@@ -69,6 +69,7 @@ class UnreducedGradients(_monitor.Collector):
         has_main, measure = watched.main_gradients, self.engine.values
 
         def accumulated(*_):
+            before = _native.inside(True)
             try:
                 micro_step = watch.seen
                 watch.seen = (micro_step + 1) % micro_steps
@@ -79,5 +80,7 @@ class UnreducedGradients(_monitor.Collector):
                     measure(slot, micro_step if every else _native.NO_MICRO_STEP, gradient)
             except Exception as error:  # training goes on
                 monitor.failed("gradient of %s" % watch.parameter.full_name, error)
+            finally:
+                _native.inside(before)
 
         return accumulated
