@@ -402,7 +402,9 @@ def _without(gradient, inside):
     if gradient is None or gradient is inside:
         return None
     with runtime.own_work(), torch.no_grad():
-        if torch.equal(gradient, inside):
+        # While a CUDA graph is captured nothing can be asked of values.
+        asked = not (gradient.is_cuda and torch.cuda.is_current_stream_capturing())
+        if asked and torch.equal(gradient, inside):
             return None
         return gradient - inside
 
