@@ -8,12 +8,12 @@ except ImportError:
     print("PyTorch is not installed: skipped")
     sys.exit(77)
 
-from shim_case import ShimCase
+from shim_case import ForkedCase
 
 IS_TORCH_2 = int(torch.__version__.split(".")[0]) >= 2
 
 
-class Apis(ShimCase):
+class Apis(ForkedCase):
     def test_an_exception_in_one_call_does_not_end_the_capture(self):
         dump = self.run_code("""
             debugger.start()
@@ -185,7 +185,7 @@ class Apis(ShimCase):
                          ["Tensor.view_as.0.forward"])
 
 
-class Values(ShimCase):
+class Values(ForkedCase):
     def test_what_cannot_be_read_is_described_and_harms_nothing_after_it(self):
         dump = self.run_code("""
             debugger.start()
@@ -276,7 +276,7 @@ class Values(ShimCase):
         self.assertEqual(entry["input_kwargs"]["big"]["value"], 2**70)
 
 
-class Modules(ShimCase):
+class Modules(ForkedCase):
     def test_gradients_of_keyword_arguments_are_recorded(self):
         code = """
             class Add(nn.Module):
@@ -487,7 +487,7 @@ class Modules(ShimCase):
         self.assertIn("compiled", dump.output)
 
 
-class Accelerators(ShimCase):
+class Accelerators(ForkedCase):
     def test_statistics_are_reduced_in_place_and_read_together(self):
         self.run_code("""
             import msprobe._native as native
@@ -505,7 +505,7 @@ class Accelerators(ShimCase):
         """)
 
 
-class Debug(ShimCase):
+class Debug(ForkedCase):
     def test_values_and_their_gradients_are_saved_by_name(self):
         dump = self.run_code("""
             x = torch.ones(2, requires_grad=True)

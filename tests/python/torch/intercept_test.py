@@ -11,7 +11,7 @@ except ImportError:
     print("PyTorch is not installed: skipped")
     sys.exit(77)
 
-from shim_case import PROLOGUE, ShimCase
+from shim_case import PROLOGUE, ForkedCase
 
 IS_TORCH_2 = int(torch.__version__.split(".")[0]) >= 2
 MONITOR = """
@@ -25,7 +25,7 @@ def rows(pattern):
 """
 
 
-class Objects(ShimCase):
+class Objects(ForkedCase):
     """Arguments and results are the objects that they are."""
 
     def test_attributes_of_tensors_stay(self):
@@ -195,7 +195,7 @@ print(model.a.weight.grad.double().tolist())
         self.assertIn(plain, seen.output.splitlines())
 
 
-class Slots(ShimCase):
+class Slots(ForkedCase):
     def test_what_somebody_puts_between_two_steps_stays(self):
         """Hundreds of functions are replaced in one go: one of another, one deleted, one of a class."""
         dump = self.run_code("""
@@ -219,7 +219,7 @@ class Slots(ShimCase):
         self.assertNotIn("replaced by somebody else", dump.output)
 
 
-class Names(ShimCase):
+class Names(ForkedCase):
     def test_two_models_of_one_step_have_names_of_their_own(self):
         dump = self.run_code("""
             draft, target = nn.Sequential(nn.Linear(2, 2)), nn.Sequential(nn.Linear(2, 2))
@@ -270,7 +270,7 @@ class Names(ShimCase):
         """)
 
 
-class Tracers(ShimCase):
+class Tracers(ForkedCase):
     """Whoever reads the program finds it as it is."""
 
     CODE = """
@@ -335,7 +335,7 @@ class Tracers(ShimCase):
             """, level=level)
 
 
-class Patches(ShimCase):
+class Patches(ForkedCase):
     """What others replace stays theirs."""
 
     def test_patches_before_during_and_after_ours_stay(self):
@@ -367,7 +367,7 @@ class Patches(ShimCase):
         self.assertEqual(dump.output.count("functional.linear was replaced by somebody else"), 1)
 
 
-class Together(ShimCase):
+class Together(ForkedCase):
     """Capture, monitor and the check of configurations, in every order of coming and going."""
 
     def test_no_work_of_the_monitor_is_in_the_dump(self):

@@ -10,6 +10,8 @@ import tempfile
 import textwrap
 import unittest
 
+from script_runs import run_forked
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 PROLOGUE = """
@@ -57,21 +59,27 @@ class Written:
 
 
 class MonitorCase(unittest.TestCase):
+    forks = False
+
     def folder(self):
         folder = tempfile.mkdtemp(prefix="msprobe_monitor_")
         self.addCleanup(shutil.rmtree, folder, True)
         return folder
 
-    def run_script(self, configuration, command, environment=None, folder=None, ends_well=True, timeout=300):
+    def run_script(self, configuration, command, environment=None, folder=None, ends_well=True, timeout=300,
+                   forks=False):
         folder = folder or self.folder()
         with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
             json.dump(configuration, file)
-        run = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout,
-                             env=dict(os.environ, MONITOR_OUTPUT_DIR=os.path.join(folder, "out"),
-                                      **(environment or {})))
-        said = run.stdout.decode("utf-8", "replace")
+        environment = dict({"MONITOR_OUTPUT_DIR": os.path.join(folder, "out")}, **(environment or {}))
+        if forks:
+            status, said = run_forked(folder, command[2:], environment)
+        else:
+            run = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                 timeout=timeout, env=dict(os.environ, **environment))
+            status, said = run.returncode, run.stdout.decode("utf-8", "replace")
         if ends_well:
-            self.assertEqual(run.returncode, 0, said[-3000:])
+            self.assertEqual(status, 0, said[-3000:])
         return Written(folder, said)
 
     def run_code(self, code, configuration=None, prologue=PROLOGUE, arguments=(), folder=None, **options):
@@ -79,4 +87,11 @@ class MonitorCase(unittest.TestCase):
         with open(os.path.join(folder, "script.py"), "w", encoding="utf-8") as file:
             file.write(prologue + textwrap.dedent(code))
         return self.run_script(configuration if configuration is not None else {},
-                               [sys.executable, "script.py"] + list(arguments), folder=folder, **options)
+                               [sys.executable, "script.py"] + list(arguments), folder=folder,
+                               forks=self.forks and "timeout" not in options, **options)
+
+
+class ForkedMonitorCase(MonitorCase):
+    """Scripts start with PyTorch imported, which saves most of their time."""
+
+    forks = True

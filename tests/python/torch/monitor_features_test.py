@@ -12,7 +12,7 @@ except ImportError:
     print("PyTorch is not installed: skipped")
     sys.exit(77)
 
-from monitor_case import MonitorCase
+from monitor_case import ForkedMonitorCase
 
 # Two attentions of one kind, a mixture of experts, and an embedding, which is no linear layer.
 MODEL = """
@@ -109,7 +109,7 @@ def causal(query, key):
     return sum(entropies) / len(query), sum(largest) / len(query)
 
 
-class Numbers(MonitorCase):
+class Numbers(ForkedMonitorCase):
     def near(self, text, expected, digits=5):
         self.assertAlmostEqual(float(text), expected, digits)
 
@@ -264,7 +264,7 @@ class Numbers(MonitorCase):
         self.assertEqual(row["per_token_expert_entropy"], "nan")
 
 
-class Training(MonitorCase):
+class Training(ForkedMonitorCase):
     def test_parameters_and_random_numbers_are_those_of_a_training_without_us(self):
         code = MODEL + dedent("""
             import sys

@@ -10,12 +10,12 @@ except ImportError:
     print("PyTorch is not installed: skipped")
     sys.exit(77)
 
-from monitor_case import MonitorCase
+from monitor_case import ForkedMonitorCase
 
 ALL = dict(xy_distribution=True, wg_distribution=True, mv_distribution=True, param_distribution=True, ops=["norm"])
 
 
-class Steps(MonitorCase):
+class Steps(ForkedMonitorCase):
     def test_steps_that_are_not_selected_have_no_hooks(self):
         self.run_code("""
             model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
@@ -143,7 +143,7 @@ class Steps(MonitorCase):
         self.assertEqual(written.names("grad_reduced_1-1.csv"), ["weight", "bias"])
 
 
-class Numbers(MonitorCase):
+class Numbers(ForkedMonitorCase):
     """The same training with and without a monitor ends with the same bits."""
 
     def expect_same(self, model, forward="loss = model(x).pow(2).mean()", steps=4, **keys):
@@ -269,7 +269,7 @@ class Model(nn.Module):
 """)
 
 
-class Faults(MonitorCase):
+class Faults(ForkedMonitorCase):
     def test_a_missing_optimizer_is_told_and_nothing_happens(self):
         written = self.run_code("""
             model = nn.Linear(1, 1)
@@ -364,7 +364,7 @@ class Faults(MonitorCase):
         self.assertNotIn("actv_2-2.csv", written.tables())
 
 
-class Calls(MonitorCase):
+class Calls(ForkedMonitorCase):
     def test_the_interface_of_the_python_tool(self):
         written = self.run_code("""
             model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))

@@ -2,11 +2,11 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import textwrap
 import unittest
+
+from script_runs import run_anew, run_forked
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -69,6 +69,8 @@ class Dump:
 
 
 class ShimCase(unittest.TestCase):
+    forks = False
+
     def folder(self):
         folder = tempfile.mkdtemp(prefix="msprobe_shim_")
         self.addCleanup(shutil.rmtree, folder, True)
@@ -83,10 +85,14 @@ class ShimCase(unittest.TestCase):
             json.dump(configuration, file)
         with open(os.path.join(folder, "script.py"), "w") as file:
             file.write(prologue + textwrap.dedent(code))
-        run = subprocess.run([sys.executable, "script.py"] + list(arguments), cwd=folder,
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120,
-                             env=dict(os.environ, **(environment or {})))
-        output = run.stdout.decode("utf-8", "replace")
+        run = run_forked if self.forks else run_anew
+        status, output = run(folder, list(arguments), environment or {})
         if ends_well:
-            self.assertEqual(run.returncode, 0, output[-3000:])
+            self.assertEqual(status, 0, output[-3000:])
         return Dump(folder, output)
+
+
+class ForkedCase(ShimCase):
+    """Scripts start with PyTorch imported, which saves most of their time."""
+
+    forks = True
