@@ -20,6 +20,8 @@ constexpr const char* kExamples = R"(Examples:
       one rank against one rank; the table goes to ./output
   msprobe compare npu_dump gpu_dump -o result --format xlsx,csv
       whole dumps: steps and ranks are paired by number
+  msprobe compare npu_dump gpu_dump --format xlsx,html
+      the table, and a page for any browser: where it starts, modules, curve of the error, every tensor
   msprobe compare npu_dump gpu_dump --fail-on error --junit compare.xml
       in CI: exit code 1 when a row is red or fails its threshold
   msprobe -f pytorch compare -i compare.json -o out -s -c
@@ -59,7 +61,7 @@ void CompareCommand::Configure(CLI::App& app) {
                  "compare.json naming npu_path and bench_path, instead of two paths")
       ->type_name("FILE");
   AddOutputFlag(app, output_folder_, "Folder for the result files");
-  AddFormatFlag(app, formats_, {"xlsx", "csv", "json"});
+  AddFormatFlag(app, formats_, {"xlsx", "csv", "json", "html"});
   app.add_option("--output-name", options_.output_name,
                  "Result file names start with this instead of compare_result")
       ->type_name("NAME");
@@ -154,6 +156,7 @@ Status CompareCommand::FillOptions(const Context& context) {
     options_.write_xlsx = wants("xlsx");
     options_.write_csv = wants("csv");
     options_.write_json = wants("json");
+    options_.write_html = wants("html");
   }
   options_.data_mapping = ToMappingFlag(data_mapping_);
   options_.cell_mapping = ToMappingFlag(cell_mapping_);

@@ -70,35 +70,44 @@ bool IsPlainId(std::string_view id) {
 
 }  // namespace
 
+std::string PackBlock(const PageBlock& block) {
+  std::string plain;
+  std::string packed;
+  std::string text;
+  block.write(plain);
+  if (IsPlainId(block.id) && Deflate(plain, packed)) {
+    text = fmt::format("<script type=\"text/plain\" id=\"{}\">", block.id);  // never executed
+    AppendBase85(packed, text);
+    text += "</script>\n";
+  }
+  return text;
+}
+
 Result<uint64_t> WriteWebPage(const std::filesystem::path& path, std::string_view shell,
                               std::span<const PageBlock> blocks, base::ThreadPool& pool) {
-  const size_t mark = shell.find(kPageDataMark);
-  if (mark == std::string_view::npos) {
-    return InternalError("the page's shell has no place for data");
-  }
   for (const PageBlock& block : blocks) {
     if (!IsPlainId(block.id)) {
       return InternalError(fmt::format("a block of the page is named \"{}\"", block.id));
     }
   }
   std::vector<std::string> texts(blocks.size());
-  pool.ParallelFor(blocks.size(), [&](size_t item, size_t) {
-    std::string plain;
-    std::string packed;
-    blocks[item].write(plain);
-    if (Deflate(plain, packed)) {
-      texts[item] =
-          fmt::format("<script type=\"text/plain\" id=\"{}\">", blocks[item].id);  // never executed
-      AppendBase85(packed, texts[item]);
-      texts[item] += "</script>\n";
-    }
-  });
-  if (std::any_of(texts.begin(), texts.end(), [](const auto& text) { return text.empty(); })) {
+  pool.ParallelFor(blocks.size(),
+                   [&](size_t item, size_t) { texts[item] = PackBlock(blocks[item]); });
+  return WriteWebPage(path, shell, texts);
+}
+
+Result<uint64_t> WriteWebPage(const std::filesystem::path& path, std::string_view shell,
+                              std::span<const std::string> packed) {
+  const size_t mark = shell.find(kPageDataMark);
+  if (mark == std::string_view::npos) {
+    return InternalError("the page's shell has no place for data");
+  }
+  if (std::any_of(packed.begin(), packed.end(), [](const auto& text) { return text.empty(); })) {
     return InternalError(fmt::format("cannot write {}: compressing failed", path.string()));
   }
   MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
   MSP_RETURN_IF_ERROR(file.Write(shell.substr(0, mark)));
-  for (const std::string& text : texts) {
+  for (const std::string& text : packed) {
     MSP_RETURN_IF_ERROR(file.Write(text));
   }
   MSP_RETURN_IF_ERROR(file.Write(shell.substr(mark + kPageDataMark.size())));

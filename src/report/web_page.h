@@ -22,11 +22,18 @@ struct PageBlock {
   std::function<void(std::string&)> write;  // appends the plain bytes; called once, on any thread
 };
 
+// The element that holds a block, ready for WriteWebPage; empty when compressing failed. For those
+// who must know how large it is before they choose what goes into a page.
+std::string PackBlock(const PageBlock& block);
+
 // Where the blocks go; the shell has it once.
 inline constexpr std::string_view kPageDataMark = "<!--msprobe:data-->";
 
 // Returns the size of the file. Its bytes do not depend on the number of threads.
 Result<uint64_t> WriteWebPage(const std::filesystem::path& path, std::string_view shell,
                               std::span<const PageBlock> blocks, base::ThreadPool& pool);
+// The same for blocks that PackBlock made.
+Result<uint64_t> WriteWebPage(const std::filesystem::path& path, std::string_view shell,
+                              std::span<const std::string> packed);
 
 }  // namespace msprobe::report

@@ -20,17 +20,24 @@ def spell(value):
 
 
 class Run:
-    """`drift`: (module, first step), its norm grows from there. `poison`: (module, rank, step), +Inf there and NaN behind it."""
+    """`drift`: (module, first step), its norm grows from there. `poison`: (module, rank, step), +Inf there and NaN behind it.
+    `burst`: (table, step), all modules are 50 times larger there. `never`: a module that is NaN in every row. `scale`: of all norms."""
 
     def __init__(self, modules=60, steps=200, ranks=4, seed=1, tables=("actv", "grad_reduced"), drift=(37, 120), poison=(47, 3, 160),
-                 names=None, alerts=True):
+                 names=None, alerts=True,
+                 burst=None, never=None, scale=1.0):
         self.modules, self.steps, self.ranks, self.seed, self.tables = modules, steps, ranks, seed, tables
         self.drift, self.poison, self.alerts = drift, poison, alerts
+        self.burst, self.never, self.scale = burst, never, scale
         self.names = names or ["layers.%d.%s" % (i // len(PARTS), PARTS[i % len(PARTS)]) for i in range(modules)]
 
     def values(self, table, module, rank, step, generator):
-        level = 1.0 + (module * 37 % 100) / 10.0
+        level = self.scale * (1.0 + (module * 37 % 100) / 10.0)
         norm = level * (1 + 0.3 * math.exp(-step / 30.0)) * (1 + 0.02 * generator.gauss(0, 1))
+        if self.burst == (table, step):
+            norm *= 50
+        if module == self.never:
+            return (math.nan,) * 6
         if self.drift and module == self.drift[0] and step >= self.drift[1]:
             norm *= 1 + 0.1 * (step - self.drift[1]) * (1 + rank)
         if self.poison and table == self.tables[0] and module == self.poison[0] and rank == self.poison[1] and step >= self.poison[2]:

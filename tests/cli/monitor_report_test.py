@@ -7,37 +7,20 @@ file: the bytes of the page. browser: opened from file:// in a headless Chromium
 (exit 77) where Chromium, Node or the packages of tools/dev/build_web.sh are not. screenshots: the pictures of docs/monitor_report.md.
 Both are skipped when this msprobe was built without the page.
 """
-import hashlib
-import json
-import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 import monitor_data  # noqa: E402
+import page_tests  # noqa: E402
+from page_tests import HOSTILE  # noqa: E402
 
 MSPROBE, REPOSITORY = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
-SKIP = 77
-HOSTILE = ["layers.0.</script><script>window.hurt=1</script>", 'layers.1."><img src=x onerror="window.hurt=1">', "layers.2.{{data}}<!--",
-           "layers.3.${window.hurt=1}", "layers.4.\u4e2d\u6587\u202e\u00e9", "layers.5.a,b"]
-
-
-def skip(reason):
-    print("skipped: " + reason)
-    sys.exit(SKIP)
-
-
 def report(*arguments, fails=False):
-    run = subprocess.run([MSPROBE, "monitor", "report", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-    text = run.stdout.decode("utf-8", "replace")
-    if "built without the page" in text:
-        skip("this msprobe was built without the page; tools/dev/build_web.sh makes it")
-    assert (run.returncode != 0) == fails, text
-    return text
+    return page_tests.run(MSPROBE, "monitor", "report", *arguments, fails=fails)
 
 
 def check_file(folder):
@@ -56,13 +39,7 @@ def check_file(folder):
     for name in HOSTILE:
         assert name not in text
     assert "window.hurt" not in text
-    assert not re.search(r'(src|href)\s*=\s*["\']?(https?:)?//', text), "the page refers to a host"
-    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text).group(1)
-    assert "default-src 'none'" in policy and "unsafe-eval" not in policy and "http" not in policy
-    script = re.search(r"<script>(.*?)</script>", text, re.S).group(1)
-    assert hashlib.sha256(script.encode()).digest() in [__import__("base64").b64decode(h) for h in re.findall(r"sha256-([^']+)'", policy)]
-    for name in ("uplot", "preact", "htm"):
-        assert re.search(r"^%s [\d.]+ \(" % name, text, re.M) or ">%s " % name in text, "no licence of " + name
+    page_tests.check_policy(text, ("uplot", "preact", "htm"))
     assert len(text) - text.count("\n") < 250_000
 
     report(folder / "run", "-o", folder / "less.html", "--tables", "actv", "--statistics", "norm")
@@ -76,21 +53,9 @@ def check_file(folder):
     print("file: %d kB, same bytes again, nothing of the run is markup" % (len(page) / 1000))
 
 
-def browser_tools():
-    chromium = shutil.which("chromium")
-    modules = Path(os.environ.get("MSPROBE_WEB_MODULES", REPOSITORY / "build-web/node_modules"))
-    if chromium is None:
-        skip("chromium is not installed (tools/install_dependencies.sh browser)")
-    if shutil.which("node") is None:
-        skip("node is not installed (tools/install_dependencies.sh page)")
-    if not (modules / "playwright-core").is_dir():
-        skip("playwright-core is not in %s (tools/dev/build_web.sh)" % modules)
-    return chromium, modules
-
-
 def check_browser(folder, pictures=None):
     report(folder, "-o", folder / "never.html", fails=True)  # tells whether there is a page at all
-    chromium, modules = browser_tools()
+    page_tests.browser_tools(REPOSITORY)
     truth = monitor_data.Run().write(folder / "run_a")
     names = monitor_data.Run().names
     names[names.index("layers.5.norm")] = "layers.5.adapter"  # each run has a module that the other one lacks
@@ -106,17 +71,23 @@ def check_browser(folder, pictures=None):
     report(folder / "hostile", "-o", folder / "hostile.html")
     report(folder / "hooks", "-o", folder / "hooks.html")
     report(folder / "large", "-o", folder / "large.html")
+    quiet = {"modules": 10, "steps": 80, "ranks": 1, "drift": None, "poison": None}
+    monitor_data.Run(burst=("grad_reduced", 60), **quiet).write(folder / "burst")
+    monitor_data.Run(never=4, **quiet).write(folder / "never")
+    monitor_data.Run(scale=40.0, **quiet).write(folder / "scaled")
+    monitor_data.Run(**quiet).write(folder / "plain")
+    report(folder / "burst", "-o", folder / "burst.html")
+    report(folder / "never", "-o", folder / "never.html")
+    report(folder / "plain", folder / "scaled", "-o", folder / "scaled.html")
+    report(folder / "plain", folder / "burst", "-o", folder / "parting.html")
+    report(folder / "plain", folder / "plain", "-o", folder / "agree.html")
     whole = (folder / "one.html").read_text()
     (folder / "cut.html").write_text(re.sub('<script type="text/plain" id="a0_0">.*?</script>', "", whole))
-    facts = {
-        "folder": str(folder), "chromium": chromium, "modules": str(modules), "pictures": str(pictures) if pictures else None, "hostile": HOSTILE,
-        "only": {"name": "layers.5.adapter.output", "rank": 1, "step": 99, "norm": other_truth["actv", "layers.5.adapter.output", 1, 99]},
-        "hook": {"name": "layers.2.core", "rank": 1, "step": 7, "entropy": hooks_truth["attention_hook", "layers.2.core", 1, 7]},
-        "sample": {"name": "layers.3.mlp.fc2.output", "rank": 2, "step": 77, "norm": truth["actv", "layers.3.mlp.fc2.output", 2, 77]},
-    }
-    (folder / "facts.json").write_text(json.dumps(facts))
-    run = subprocess.run(["node", str(REPOSITORY / "tests/web/monitor_report_test.mjs"), str(folder / "facts.json")], check=False)
-    sys.exit(run.returncode)
+    page_tests.drive(
+        REPOSITORY, "monitor_report_test.mjs", folder, pictures,
+        only={"name": "layers.5.adapter.output", "rank": 1, "step": 99, "norm": other_truth["actv", "layers.5.adapter.output", 1, 99]},
+        hook={"name": "layers.2.core", "rank": 1, "step": 7, "entropy": hooks_truth["attention_hook", "layers.2.core", 1, 7]},
+        sample={"name": "layers.3.mlp.fc2.output", "rank": 2, "step": 77, "norm": truth["actv", "layers.3.mlp.fc2.output", 2, 77]})
 
 
 def main():

@@ -1,54 +1,8 @@
 // The page of `msprobe monitor report` in a real Chromium, from file://, as a user meets it. Started by
 // tests/cli/monitor_report_test.py, which writes the runs; FACTS.json tells where they are and what is true of them.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { join } from 'node:path';
-
-const facts = JSON.parse(readFileSync(process.argv[2], 'utf8'));
-const { chromium } = createRequire(join(facts.modules, 'playwright-core/'))('playwright-core');
-
-const browser = await chromium.launch({
-  executablePath: facts.chromium,
-  args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
-});
-
-// A page and what it should not do: ask the network, fail, run what stood in a name.
-async function open(name, { scheme = 'light', width = 1440, height = 1200, locale = 'en-US' } = {}) {
-  const context = await browser.newContext({ viewport: { width, height }, colorScheme: scheme, locale });
-  const page = await context.newPage();
-  const trouble = [];
-  page.on('pageerror', (error) => trouble.push(`error: ${error.message}`));
-  // Reading pixels back is this test's doing.
-  page.on('console', (message) => ['error', 'warning'].includes(message.type()) && !message.text().includes('getImageData') && trouble.push(message.text()));
-  page.on('request', (request) => !request.url().startsWith('file://') && trouble.push(`request: ${request.url()}`));
-  await page.goto(`file://${join(facts.folder, name)}`);
-  await page.waitForFunction(() => performance.getEntriesByName('msprobe-drawn').length > 0);
-  await settled(page);
-  return { page, trouble, close: async () => { assert.deepEqual(trouble, []); await context.close(); } };
-}
-
-// What was asked for is drawn: pictures follow one frame behind the text around them.
-const settled = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 120)))));
-
-// Where an element is, once it is there: pictures are made anew when what they show changes.
-async function boxOf(page, selector) {
-  await settled(page);
-  await page.waitForFunction((chosen) => document.querySelector(chosen)?.getBoundingClientRect().width > 0, selector);
-  return page.locator(selector).first().evaluate((element) => element.getBoundingClientRect().toJSON());
-}
-
-// Milliseconds from an input inside of the page until the frame behind the one that its pictures are drawn in: until it is seen.
-const timed = (page, action) => page.evaluate(`(async () => {
-  const begin = performance.now();
-  await (${action})();
-  for (let frame = 0; frame < 2; frame++) await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-  return performance.now() - begin;
-})()`);
-
-const text = (page, selector) => page.locator(selector).first().innerText();
-const checks = [];
-const check = (name, body) => checks.push({ name, body });
+import { boxOf, browser, check, facts, fitsTheWindow, open, runChecks, settled, text, timed } from './browser.mjs';
 
 // The colours of a canvas as a set of "r,g,b" at a grid of points.
 const coloursOf = (page, selector) => page.evaluate((chosen) => {
@@ -67,7 +21,7 @@ check('tells what the run is and what stands out', async () => {
   for (const part of ['0–199', '4 ranks', '120 series', '96,000 rows', '32 alerts', 'run_a']) assert.ok(header.includes(part), `${part} in ${header}`);
   const findings = await page.locator('.finding').allInnerTexts();
   assert.match(findings[0], /not finite\s+layers\.9\.mlp\.fc1\.output\s+actv · norm\s+rank 3, step 160/);
-  assert.match(findings[1], /First alert\s+layers\.7\.mlp\.fc1\.output\s+actv\s+rank 0, step 122/);
+  assert.match(findings[1], /First alert\s+layers\.7\.mlp\.fc1\.output\s+actv · norm\s+rank 0, step 122/);
   assert.ok(findings.some((one) => /Farthest/.test(one) && /layers\.7\.mlp\.fc1/.test(one)), findings.join());
   await close();
 });
@@ -171,6 +125,72 @@ check('goes where a finding or an alert leads', async () => {
   await settled(page);
   await page.waitForFunction(() => document.querySelector('.module .name').innerText.endsWith('.weight'));
   await close();
+});
+
+check('opens a finding with its own statistic and its own rank', async () => {
+  const { page, close } = await open('one.html');
+  await page.selectOption('#op', 'max');
+  await page.locator('.finding').first().click();
+  await settled(page);
+  assert.equal(await page.inputValue('#op'), 'norm');
+  assert.equal(await page.inputValue('#ranks'), '3');
+  await page.locator('.finding', { hasText: 'First alert' }).click();
+  await settled(page);
+  assert.equal(await page.inputValue('#ranks'), '0');
+  await close();
+});
+
+check('tells one event in all gradients in one line', async () => {
+  const { page, close } = await open('burst.html');
+  const findings = await page.locator('.finding').allInnerTexts();
+  const events = findings.filter((one) => /step 60/.test(one));
+  assert.equal(events.length, 1, findings.join('\n'));
+  assert.match(events[0], /together[\s\S]*grad_reduced[\s\S]*10 of 10 series/);
+  assert.match(await text(page, 'header .facts'), /\b1 rank\b/);
+  await close();
+});
+
+check('does not call a run free of NaN that has some', async () => {
+  const { page, close } = await open('never.html');
+  const shown = await text(page, '.findings');
+  assert.doesNotMatch(shown, /no NaN/);
+  assert.match(shown, /NaN in every row: 2 series\s+layers\.0\.norm/);
+  await close();
+});
+
+check('says first where two runs part', async () => {
+  const parting = await open('parting.html');
+  assert.match(await text(parting.page, '.finding'), /The runs part first\s+layers\.\d[^\n]* grad_reduced · norm\s+[\d.]+ → [\d.]+, rank 0, step 60/);
+  await parting.close();
+  const agree = await open('agree.html');
+  assert.match(await text(agree.page, '.findings'), /✓ The runs agree/);
+  await agree.close();
+});
+
+check('takes the logarithmic scale by itself where one run dwarfs the other', async () => {
+  const scaled = await open('scaled.html');
+  assert.equal(await scaled.page.inputValue('#scale'), 'log');
+  await scaled.page.selectOption('#scale', 'linear');
+  assert.equal(await scaled.page.inputValue('#scale'), 'linear');
+  await scaled.close();
+  const agree = await open('agree.html');
+  assert.equal(await agree.page.inputValue('#scale'), 'linear');
+  await agree.close();
+});
+
+check('fits phones, tablets and desks', async () => {
+  for (const width of [390, 800, 1400]) {
+    const { page, close } = await open('two.html', { width, height: 900, scheme: width === 800 ? 'dark' : 'light' });
+    await fitsTheWindow(page);
+    const [title, list] = [await boxOf(page, 'h1'), await boxOf(page, '#modules')];
+    assert.ok(title.left >= 0 && title.right <= width, JSON.stringify(title));
+    assert.ok(list.width >= Math.min(220, width * 0.8) && list.height >= 120, JSON.stringify(list));
+    for (const button of await page.locator('header button').all()) {
+      const box = await button.boundingBox();
+      assert.ok(box.x >= 0 && box.x + box.width <= width, JSON.stringify(box));
+    }
+    await close();
+  }
 });
 
 check('lays two runs over each other', async () => {
@@ -362,19 +382,4 @@ async function takePictures() {
   await shoot('monitor_report_zh.png', 'one.html', { locale: 'zh-CN', height: 780 });
 }
 
-let failed = 0;
-try {
-  for (const { name, body } of facts.pictures ? [{ name: 'takes pictures', body: takePictures }] : checks) {
-    try {
-      await body();
-      console.log(`ok    ${name}`);
-    } catch (error) {
-      failed += 1;
-      console.log(`FAIL  ${name}\n      ${error.stack.replaceAll('\n', '\n      ')}`);
-    }
-  }
-} finally {
-  await browser.close();
-}
-console.log(`${checks.length - failed} passed, ${failed} failed`);
-process.exit(failed === 0 ? 0 : 1);
+await runChecks(takePictures);

@@ -73,6 +73,7 @@ struct CompareOptions {
   bool write_xlsx = true;
   bool write_csv = false;
   bool write_json = false;           // JSON lines of the table
+  bool write_html = false;           // one page for browsers, of all pairs
   std::filesystem::path junit_file;  // empty: none
   bool drift_fails = false;          // in the JUnit report: with the gate "drift"
 

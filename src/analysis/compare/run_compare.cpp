@@ -14,6 +14,7 @@
 #include "src/analysis/compare/line26/difference_run.h"
 #include "src/analysis/compare/line26/plan26.h"
 #include "src/analysis/compare/line26/row_log.h"
+#include "src/analysis/compare/page/compare_page.h"
 #include "src/analysis/compare/result_files.h"
 #include "src/analysis/compare/summary_json.h"
 #include "src/base/files.h"
@@ -48,9 +49,15 @@ class Runner {
     if (options.line26 && options.line26->first_difference) {
       difference_run_.emplace(options.output_folder, stamp_);
     }
+    if (options.write_html) {
+      page_.emplace(pool_);
+    }
   }
 
   Result<CompareRun> Run() {
+    if (page_) {
+      MSP_RETURN_IF_ERROR(ComparePage::Available());
+    }
     MSP_RETURN_IF_ERROR(base::CreateFolders(options_.output_folder));
     const bool atb = options_.line26 && options_.line26->atb;
     if (options_.rank_ids || options_.common_folders || atb) {
@@ -61,6 +68,9 @@ class Runner {
     FinishSummary(run_.summary);
     run_.summary.seconds = SecondsSince(start_);
     run_.summary.threads = pool_.thread_count();
+    if (page_) {
+      MSP_RETURN_IF_ERROR(WritePage());
+    }
     return std::move(run_);
   }
 
@@ -116,12 +126,25 @@ class Runner {
     }
     pair.timings.write_seconds = SecondsSince(write_start);
     summary = SummarizePair(planned, pair);
+    if (page_) {
+      page_->Add(run_.summary.pairs.size(), summary, pair);
+    }
     summary.files = std::move(files);
     if (pair.result.rows.empty()) {
       run_.warnings.push_back(fmt::format("{} holds no rows to compare; no result file is written",
                                           planned.input.npu_json.string()));
     }
     run_.warnings.insert(run_.warnings.end(), pair.warnings.begin(), pair.warnings.end());
+    return {};
+  }
+
+  Status WritePage() {
+    const std::string& name = options_.output_name;
+    const fs::path path = options_.output_folder /
+                          fmt::format("{}_{}.html", name.empty() ? "compare_result" : name, stamp_);
+    MSP_RETURN_IF_ERROR(page_->Write(path, run_.summary));
+    run_.summary.page = path;
+    run_.warnings.insert(run_.warnings.end(), page_->notes().begin(), page_->notes().end());
     return {};
   }
 
@@ -169,6 +192,7 @@ class Runner {
       records_;  // of the last step, by rank and whether it is a debug.json
   CompareRun run_;
   std::optional<DifferenceRun> difference_run_;
+  std::optional<ComparePage> page_;
 };
 
 }  // namespace

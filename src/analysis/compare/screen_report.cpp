@@ -319,6 +319,9 @@ std::string_view NextStep(const RunSummary& summary, const std::optional<size_t>
 
 void PutFiles(Screen& screen, const RunSummary& summary) {
   std::vector<std::string> files;
+  if (!summary.page.empty()) {
+    files.push_back(summary.page.string());
+  }
   for (const PairSummary& pair : summary.pairs) {
     for (const std::filesystem::path& file : pair.files) {
       files.push_back(file.string());

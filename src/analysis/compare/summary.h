@@ -64,6 +64,7 @@ struct RunSummary {
   RowCounts totals;
   uint64_t failed_pairs = 0;
   std::optional<size_t> worst_pair;  // most differing rows; empty when all agree
+  std::filesystem::path page;        // for browsers; empty when not asked for
   double seconds = 0;                // of the whole run
   size_t threads = 0;
 };

@@ -28,6 +28,8 @@ void PutNumber(Writer& writer, std::string_view key, const std::optional<int64_t
   }
 }
 
+}  // namespace
+
 void PutCounts(Writer& writer, std::string_view key, const RowCounts& counts) {
   writer.Key(key);
   writer.BeginObject();
@@ -52,6 +54,8 @@ void PutCounts(Writer& writer, std::string_view key, const RowCounts& counts) {
   writer.EndObject();
   writer.EndObject();
 }
+
+namespace {
 
 void PutPoint(Writer& writer, const DivergencePoint& point) {
   writer.BeginObject();
@@ -83,6 +87,8 @@ void PutPoint(Writer& writer, std::string_view key, const std::optional<Divergen
   }
 }
 
+}  // namespace
+
 void PutDivergence(Writer& writer, const DivergenceReport& report) {
   writer.Key("calls");
   writer.BeginObject();
@@ -107,6 +113,8 @@ void PutDivergence(Writer& writer, const DivergenceReport& report) {
   }
   writer.EndArray();
 }
+
+namespace {
 
 void PutPair(Writer& writer, const PairSummary& pair) {
   writer.BeginObject();

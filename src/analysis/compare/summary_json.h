@@ -2,11 +2,18 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "src/analysis/compare/summary.h"
+#include "src/json/writer.h"
 
 namespace msprobe::analysis {
 
 std::string SummaryJson(const RunSummary& summary, int exit_code);
+
+// Members of an open object: "totals" and the like, and what the walk found ("calls",
+// "first_divergence", ...).
+void PutCounts(json::Writer& writer, std::string_view key, const RowCounts& counts);
+void PutDivergence(json::Writer& writer, const DivergenceReport& report);
 
 }  // namespace msprobe::analysis

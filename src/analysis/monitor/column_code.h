@@ -1,5 +1,5 @@
 // Numbers as bytes that compress well and that a browser reads back with exact arithmetic: the
-// columns inside of a report's page (decoded by tools/web/monitor_report/columns.js).
+// columns inside of a report's page (decoded by tools/web/monitor_report/column_code.js).
 #pragma once
 
 #include <cstdint>

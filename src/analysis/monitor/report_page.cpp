@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "src/analysis/monitor/diff.h"
 #include "src/analysis/monitor/report_model.h"
 #include "src/base/thread_pool.h"
 #include "src/json/writer.h"
@@ -77,6 +79,43 @@ Status CheckNames(const std::vector<Run>& runs, const ReportOptions& options) {
   return check("statistic", options.read.ops, ops);
 }
 
+// Where two runs part, as `monitor diff` tells it: {"compared", "first": {...} or null}; null for
+// one run, or where nothing could be held against anything.
+void WriteParting(const std::optional<DiffResult>& diff, json::Writer& writer) {
+  uint64_t compared = 0;
+  if (diff) {
+    for (const DiffLine& line : diff->lines) {
+      compared += line.compared;
+    }
+  }
+  writer.Key("parting");
+  if (compared == 0) {
+    writer.Null();
+    return;
+  }
+  writer.BeginObject();
+  writer.Member("compared", compared);
+  writer.Key("first");
+  if (const DiffLine* const line = diff->first(); line != nullptr && line->first) {
+    const Parting& first = *line->first;
+    writer.BeginObject();
+    writer.Member("table", line->table);
+    writer.Member("op", line->op);
+    writer.Member("step", first.step);
+    writer.Member("stage", first.stage);
+    writer.Member("name", first.name);
+    writer.Member("micro_step", first.micro_step);
+    writer.Member("rank", first.rank);
+    writer.Member("a", first.a);
+    writer.Member("b", first.b);
+    writer.Member("relative", first.relative);
+    writer.EndObject();
+  } else {
+    writer.Null();
+  }
+  writer.EndObject();
+}
+
 }  // namespace
 
 Result<ReportOutcome> WriteReport(const ReportOptions& options) {
@@ -94,15 +133,28 @@ Result<ReportOutcome> WriteReport(const ReportOptions& options) {
     runs.push_back(std::move(second));
   }
   MSP_RETURN_IF_ERROR(CheckNames(runs, options));
+  std::optional<DiffResult> diff;
+  if (!options.other.empty()) {
+    DiffOptions diff_options;
+    diff_options.a = options.run;
+    diff_options.b = options.other;
+    diff_options.tables = options.read.tables;
+    diff_options.ops = options.read.ops;
+    // Runs that have nothing in common still make a page.
+    if (Result<DiffResult> found = DiffRuns(diff_options); found.ok()) {
+      diff = std::move(*found);
+    }
+  }
   ReportOutcome outcome;
   Describe(runs[0], outcome);
   base::ThreadPool pool(0);
   std::vector<std::unique_ptr<ReportModel>> models;
   std::vector<report::PageBlock> blocks;
-  blocks.push_back({"listing", [&models](std::string& out) {
+  blocks.push_back({"listing", [&models, &diff](std::string& out) {
                       json::Writer writer(out, -1, json::Writer::NonFinite::kText);
                       writer.BeginObject();
                       writer.Member("format", kPageFormat);
+                      WriteParting(diff, writer);
                       writer.Key("runs");
                       writer.BeginArray();
                       for (const auto& model : models) {

@@ -1,19 +1,22 @@
 // The whole page and its state.
-import { useCallback, useEffect, useLayoutEffect, useMemo, useState } from 'preact/hooks';
-import { Choice, html, Tabs } from './html.js';
-import { curveColour, deviationScale, ratioScale, valueScale } from './colours.js';
+import { useCallback, useEffect, useMemo, useState } from 'preact/hooks';
+import { Choice, html, Tabs } from '../common/html.js';
+import { curveColour, deviationScale, ratioScale, valueScale } from '../common/colours.js';
 import { Curves } from './curves.js';
 import { stepsOf } from './data.js';
 import { HeatMap } from './heatmap.js';
 import { badgesOf, countOnly, firstPicks, joinModules, moduleRows, oddSteps, ratioRow, scoreOf } from './modules.js';
-import { lowerBound, showCount } from './numbers.js';
+import { lowerBound, showCount } from '../common/numbers.js';
+import { Header, useLanguage, useThemeTurns } from '../common/page.js';
+import { textMatcher } from '../common/search.js';
 import { About, Alerts, Findings, findingsOf } from './panels.js';
 import { deviations, ranksToSteps, reduceToSteps } from './reduce.js';
-import { matcher, Sidebar, sorted } from './sidebar.js';
-import { preferredLanguage, translator } from './text.js';
+import { Sidebar, sorted } from './sidebar.js';
+import { translator } from './text.js';
 import { Timeline } from './timeline.js';
 
 const MOST_PICKED = 8;
+const DWARFED = 20;
 
 const unique = (list) => [...new Set(list)];
 
@@ -29,10 +32,9 @@ function useTable(runs, table, op) {
   return data;
 }
 
-export function App({ runs }) {
+export function App({ data: runs }) {
   const [run] = runs;
-  const [language, setLanguage] = useState(preferredLanguage);
-  const t = useMemo(() => translator(language), [language]);
+  const [t, otherLanguage] = useLanguage(translator);
   const tables = useMemo(() => unique(runs.flatMap((one) => one.tables)), [runs]);
   const findings = useMemo(() => findingsOf(runs), [runs]);
   const only = useMemo(() => (runs.length > 1 ? countOnly(runs) : [0, 0]), [runs]);
@@ -43,7 +45,7 @@ export function App({ runs }) {
   const ops = useMemo(() => unique(runs.flatMap((one) => one.opsOf(table))), [runs, table]);
   const op = ops.includes(chosenOp) ? chosenOp : ops[0];
   const [how, setHow] = useState('median');
-  const [log, setLog] = useState(false);
+  const [chosenLog, setLog] = useState(null);  // null: what suits the curves
   const [query, setQuery] = useState('');
   const [sort, setSort] = useState('order');
   const [picked, setPicked] = useState(null);
@@ -51,17 +53,8 @@ export function App({ runs }) {
   const [zoom, setZoomState] = useState(null);
   const [picture, setPicture] = useState('modules');
   const [colour, setColour] = useState('deviation');
-  const [about, setAbout] = useState(false);
-  const [themeTurns, setThemeTurns] = useState(0);
+  const themeTurns = useThemeTurns();
   const data = useTable(runs, table, op);
-  const [scheme] = useState(() => matchMedia('(prefers-color-scheme: dark)'));
-  useEffect(() => {
-    const turn = () => setThemeTurns((count) => count + 1);
-    scheme.addEventListener('change', turn);
-    return () => scheme.removeEventListener('change', turn);
-  }, []);
-  // Before anything is drawn: fonts depend on it.
-  useLayoutEffect(() => { document.documentElement.lang = language; }, [language]);
   useEffect(() => { document.title = `${run.name} · msprobe`; }, [run]);
   useEffect(() => { if (data) performance.mark('msprobe-drawn'); }, [data]);
 
@@ -74,7 +67,10 @@ export function App({ runs }) {
   const heatHow = how === 'each' ? 'median' : how;
   const rows = useMemo(() => (data ? moduleRows(data.modules, data.steps, heatHow) : []), [data, heatHow]);
   const odd = useMemo(() => (data ? oddSteps(rows, data.steps) : { steps: [], counts: [] }), [rows]);
-  const matches = useMemo(() => matcher(query), [query]);
+  const matches = useMemo(() => {
+    const matchesText = textMatcher(query);
+    return (module) => matchesText(module.searchText);
+  }, [query]);
   const list = useMemo(() => (data ? sorted(data.modules.filter(matches), sort, (module) => scoreOf(module, op)) : []),
     [data, matches, sort, op]);
   const badges = useMemo(() => badgesOf(runs, op), [runs, op]);
@@ -89,15 +85,18 @@ export function App({ runs }) {
   const toggle = (key) => setPicked(shownKeys.includes(key) ? shownKeys.filter((one) => one !== key) : [...shownKeys.slice(-(MOST_PICKED - 1)), key]);
   const choose = (key) => { setFocus(key); toggle(key); };
   const pick = (key) => (shownKeys.includes(key) ? setFocus(key) : choose(key));
-  const show = ({ run: from, series, op: wantedOp }) => {
+  // A finding opens with its own statistic and its own rank.
+  const show = ({ run: from, series, op: wantedOp, rank }) => {
     const target = typeof series === 'number' ? from.series[series] : series;
     setTable(from.tables[target.table]);
-    if (wantedOp) setOp(wantedOp);
+    setOp(wantedOp ?? from.opsOf(from.tables[target.table])[0]);
+    if (rank >= 0 && ranks.length > 1) setHow(rank);
     setPicked([target.key]);
     setFocus(target.key);
     setQuery('');
   };
 
+  const log = chosenLog ?? pickedModules.some(({ main, other }) => other && dwarfs(main.column, other.column));
   const alertsOfPicked = useMemo(() => unique(pickedModules.flatMap(({ main: { run: from, series } }) =>
     from.alerts.filter((one) => one.series === series.index).map((one) => one.step))), [pickedModules]);
   const alertSteps = useMemo(() => runs.flatMap((one) => one.alertSteps), [runs]);
@@ -134,22 +133,20 @@ export function App({ runs }) {
     ...(ranks.length > 1 ? [['each', t('each_rank')]] : []), ...ranks.map((rank) => [rank, t('one_rank', rank)])];
   const total = (what) => runs.reduce((sum, one) => sum + what(one), 0);
   const notFiniteCount = total((one) => one.nonFinite.reduce((sum, found) => sum + found.count, 0));
+  const plural = (count, what) => ({ value: showCount(count), text: t(count === 1 ? `one_${what}` : what) });
+  const alertCount = total((one) => one.alertCount);
+  const facts = [
+    { value: `${first}–${last}`, text: t('steps') }, plural(ranks.length, 'ranks'), plural(run.series.length, 'series'),
+    plural(total((one) => one.rows), 'rows'), { ...plural(alertCount, 'alerts'), kind: alertCount > 0 ? 'alert' : '' },
+    { value: showCount(notFiniteCount), text: t('not_finite'), kind: notFiniteCount > 0 ? 'nan' : '' },
+  ];
   const colours = [['deviation', t('deviation')], ['values', t('values')], ...(runs.length > 1 ? [['ratio', t('ratio')]] : [])];
   const note = colour === 'deviation' ? t('deviation_hint') : colour === 'ratio' ? t('ratio_hint') : '';
 
   return html`<div class="page">
-    <header>
-      <div class="brand"><svg viewBox="0 0 24 24" width="22" height="22"><path d="M2 14h4l3-9 4 15 3-9 2 3h4" fill="none" stroke="currentColor" stroke-width="2" stroke-linejoin="round" stroke-linecap="round"/></svg>
-        <h1>${t('title')}</h1><span class="run"><bdi>${run.name}</bdi>${runs.length > 1 ? html` <span class="muted">${t('compared_with')}</span> <bdi>${runs[1].name}</bdi>` : ''}</span></div>
-      <div class="facts">
-        <span><b>${first}–${last}</b> ${t('steps')}</span><span><b>${showCount(run.ranks.length)}</b> ${t('ranks')}</span>
-        <span><b>${showCount(run.series.length)}</b> ${t('series')}</span><span><b>${showCount(total((one) => one.rows))}</b> ${t('rows')}</span>
-        <span class=${total((one) => one.alertCount) > 0 ? 'alert' : ''}><b>${showCount(total((one) => one.alertCount))}</b> ${t('alerts')}</span>
-        <span class=${notFiniteCount > 0 ? 'nan' : ''}><b>${showCount(notFiniteCount)}</b> ${t('not_finite')}</span>
-      </div>
-      <div class="buttons"><button id="language" onClick=${() => setLanguage(language === 'en' ? 'zh' : 'en')}>${t('language')}</button>
-        <button id="about" onClick=${() => setAbout(true)}>${t('about')}${total((one) => one.warnings.length) > 0 ? ' ⚠' : ''}</button></div>
-    </header>
+    <${Header} t=${t} title=${t('title')} onLanguage=${otherLanguage} marked=${total((one) => one.warnings.length) > 0}
+      name=${html`<bdi>${run.name}</bdi>${runs.length > 1 ? html` <span class="muted">${t('compared_with')}</span> <bdi>${runs[1].name}</bdi>` : ''}`}
+      facts=${facts} about=${html`<${About} t=${t} runs=${runs} />`} />
     <div class="columns">
       <${Sidebar} t=${t} list=${list} total=${data ? data.modules.length : 0} query=${query} onQuery=${setQuery} sort=${sort} onSort=${setSort}
         picked=${shownKeys} onPick=${choose} badges=${badges} overlay=${runs.length > 1} />
@@ -162,7 +159,7 @@ export function App({ runs }) {
           <${Choice} id="scale" label=${t('scale')} value=${log ? 'log' : 'linear'} onChange=${(value) => setLog(value === 'log')}
             options=${[['linear', t('linear')], ['log', t('log')]]} />
           <span class="range"><b id="range">${t('range', Math.ceil(low), Math.floor(high))}</b>
-            ${zoom && html`<button id="whole" onClick=${() => setZoom(null)}>${t('whole_range')}</button>`}</span></div>
+            ${zoom && html`<button id="whole" class="plain" onClick=${() => setZoom(null)}>${t('whole_range')}</button>`}</span></div>
           <${Timeline} t=${t} first=${first} last=${last} zoom=${zoom} onZoom=${setZoom} alertSteps=${alertSteps} notFiniteSteps=${notFiniteSteps} odd=${odd} />
         </div>
         <section class="card"><h2>${t('curves')} <span class="muted">${data ? `${data.table} · ${data.op}` : ''}</span></h2>
@@ -176,8 +173,14 @@ export function App({ runs }) {
               note=${note} onPick=${(row) => pick(row.key)} />`)}</section>
         <${Alerts} t=${t} runs=${runs} low=${low} high=${high} onShow=${show} />
       </main></div>
-    ${about && html`<${About} t=${t} runs=${runs} onClose=${() => setAbout(false)} />`}
   </div>`;
+}
+
+// One run's numbers are so much larger that the other's would be a line at the bottom.
+function dwarfs(first, second) {
+  const largest = (column) => column.reduce((most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most), 0);
+  const [a, b] = [largest(first), largest(second)];
+  return a > 0 && b > 0 && Math.max(a / b, b / a) > DWARFED;
 }
 
 function* finiteOf(rows) {

@@ -1,18 +1,10 @@
 // The list of modules: search, order, what is wrong with each at a glance. Only rows in view exist.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { Choice, html } from './html.js';
-import { curveColour } from './colours.js';
-import { showCount } from './numbers.js';
+import { Choice, html } from '../common/html.js';
+import { curveColour } from '../common/colours.js';
+import { showCount } from '../common/numbers.js';
 
 const ROW = 26;
-
-// Words must all occur, words behind "-" must not.
-export function matcher(query) {
-  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
-  const wanted = words.filter((word) => !word.startsWith('-') || word === '-');
-  const unwanted = words.filter((word) => word.startsWith('-') && word !== '-').map((word) => word.slice(1));
-  return (module) => wanted.every((word) => module.searchText.includes(word)) && !unwanted.some((word) => module.searchText.includes(word));
-}
 
 const compareNames = new Intl.Collator('en', { numeric: true }).compare;
 

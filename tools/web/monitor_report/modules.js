@@ -1,6 +1,6 @@
 // The modules of a table, of one run or of two laid over each other: which there are, what is wrong
 // with each, and their rows of the heat map.
-import { FAR } from './numbers.js';
+import { FAR } from '../common/numbers.js';
 import { deviations, reduceToSteps } from './reduce.js';
 
 const unique = (list) => [...new Set(list)];

@@ -1,12 +1,12 @@
 // A picture of numbers: rows are modules or ranks, columns are steps or ranks. Only rows in view are
 // drawn; where several columns share a pixel, the most striking of them shows.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { Canvas, html } from './html.js';
-import { SPECIAL, specialColour, style } from './colours.js';
-import { showNumber, showShort } from './numbers.js';
+import { Canvas, html } from '../common/html.js';
+import { SPECIAL, specialColour, style } from '../common/colours.js';
+import { showNumber, showShort } from '../common/numbers.js';
 
 const VIEW_HEIGHT = 430;
-const LABEL_WIDTH = 230;
+const labelWidthOf = (width) => Math.min(230, Math.round(width * 0.33));
 const AXIS_HEIGHT = 22;
 const LABEL_FROM = 11;  // pixels of a row that can carry text
 
@@ -82,7 +82,8 @@ export function HeatMap({ t, rows, columns, from, to, scale, columnName, onPick,
 
   const draw = (context, width) => {
     context.clearRect(0, 0, width, bodyHeight + AXIS_HEIGHT);
-    const pixelWidth = Math.max(1, Math.round(width - LABEL_WIDTH));
+    const labelWidth = labelWidthOf(width);
+    const pixelWidth = Math.max(1, Math.round(width - labelWidth));
     const firstRow = Math.floor(top / rowHeight);
     const count = Math.min(rows.length - firstRow, Math.ceil(bodyHeight / rowHeight) + 1);
     if (count <= 0 || to <= from) return;
@@ -99,7 +100,7 @@ export function HeatMap({ t, rows, columns, from, to, scale, columnName, onPick,
     context.beginPath();
     context.rect(0, 0, width, bodyHeight);
     context.clip();
-    context.drawImage(sheet, LABEL_WIDTH, shift, pixelWidth, count * rowHeight);
+    context.drawImage(sheet, labelWidth, shift, pixelWidth, count * rowHeight);
     context.textBaseline = 'middle';
     context.textAlign = 'right';
     for (let i = 0; i < count; i++) {
@@ -108,14 +109,14 @@ export function HeatMap({ t, rows, columns, from, to, scale, columnName, onPick,
       if (rowHeight >= LABEL_FROM) {
         context.font = `${row.colour ? '600 ' : ''}${Math.min(11, rowHeight - 2)}px system-ui, sans-serif`;
         context.fillStyle = row.colour ?? style('--muted');
-        context.fillText(cut(context, row.label, LABEL_WIDTH - 18), LABEL_WIDTH - 10, y + rowHeight / 2);
+        context.fillText(cut(context, row.label, labelWidth - 18), labelWidth - 10, y + rowHeight / 2);
         if (rowHeight > 6) {
           context.fillStyle = style('--card');
-          context.fillRect(LABEL_WIDTH, y + rowHeight - 1, pixelWidth, 1);
+          context.fillRect(labelWidth, y + rowHeight - 1, pixelWidth, 1);
         }
       } else if (row.colour) {
         context.fillStyle = row.colour;
-        context.fillRect(LABEL_WIDTH - 8, y, 6, rowHeight);
+        context.fillRect(labelWidth - 8, y, 6, rowHeight);
       }
     }
     if (rowHeight < LABEL_FROM) {
@@ -125,7 +126,7 @@ export function HeatMap({ t, rows, columns, from, to, scale, columnName, onPick,
       const every = Math.ceil(16 / rowHeight);
       for (let i = every - 1 - (firstRow % every); i < count; i += every) {
         const y = shift + (i + 0.5) * rowHeight;
-        if (y + 6 <= bodyHeight) context.fillText(cut(context, rows[firstRow + i].label, LABEL_WIDTH - 22), LABEL_WIDTH - 12, y);
+        if (y + 6 <= bodyHeight) context.fillText(cut(context, rows[firstRow + i].label, labelWidth - 22), labelWidth - 12, y);
       }
     }
     context.restore();
@@ -134,25 +135,26 @@ export function HeatMap({ t, rows, columns, from, to, scale, columnName, onPick,
     context.textAlign = 'left';
     const cell = pixelWidth / (to - from);
     for (const column of axisTicks(columns, from, to, pixelWidth)) {
-      const x = LABEL_WIDTH + (column - from) * cell;
+      const x = labelWidth + (column - from) * cell;
       context.fillRect(x, bodyHeight, 1, 4);
       context.fillText(String(columns[column]), x + 3, bodyHeight + 13);
     }
     if (hover) {
       context.strokeStyle = style('--text');
       context.lineWidth = 1;
-      context.strokeRect(LABEL_WIDTH + (hover.column - from) * cell - 0.5, hover.row * rowHeight - top - 0.5, Math.max(cell, 3) + 1, rowHeight + 1);
+      context.strokeRect(labelWidth + (hover.column - from) * cell - 0.5, hover.row * rowHeight - top - 0.5, Math.max(cell, 3) + 1, rowHeight + 1);
     }
   };
 
   const locate = (event) => {
     const box = event.currentTarget.getBoundingClientRect();
-    const x = event.clientX - box.left - LABEL_WIDTH;
+    const labelWidth = labelWidthOf(box.width);
+    const x = event.clientX - box.left - labelWidth;
     const y = event.clientY - box.top;
     const row = Math.floor((y + top) / rowHeight);
     if (y >= bodyHeight || row >= rows.length || row < 0) return null;
-    const column = from + Math.floor((x / (box.width - LABEL_WIDTH)) * (to - from));
-    return { row, column: x < 0 ? null : Math.min(column, to - 1), x: event.clientX - box.left, y };
+    const column = from + Math.floor((x / (box.width - labelWidth)) * (to - from));
+    return { row, column: x < 0 ? null : Math.min(column, to - 1), x: event.clientX - box.left, y, width: box.width };
   };
   const onMove = (event) => {
     const found = locate(event);
@@ -172,7 +174,7 @@ export function HeatMap({ t, rows, columns, from, to, scale, columnName, onPick,
             onMouseMove=${onMove} onMouseLeave=${() => setHover(null)} onClick=${onClick} />
         </div>
       </div>
-      ${tip && html`<div class="tip" style=${{ left: `${Math.min(hover.x + 14, 900)}px`, top: `${hover.y + 16}px` }}>
+      ${tip && html`<div class="tip" style=${{ left: `${Math.max(0, Math.min(hover.x + 14, hover.width - 260))}px`, top: `${hover.y + 16}px` }}>
         <b><bdi>${tip.label}</bdi></b><div>${columnName} ${columns[hover.column]}</div>
         <div>${tip.present[hover.column] ? showNumber(tip.values[hover.column]) : t('missing')}
         ${tip.other && html` → ${showNumber(tip.other[hover.column])}`}

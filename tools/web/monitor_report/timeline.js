@@ -1,8 +1,8 @@
 // The whole run on one strip: alerts, what is not finite, how many modules are far from usual; and
 // the window of steps that everything below shows.
 import { useRef } from 'preact/hooks';
-import { Canvas, html } from './html.js';
-import { style, SPECIAL } from './colours.js';
+import { Canvas, html } from '../common/html.js';
+import { style, SPECIAL } from '../common/colours.js';
 
 const HEIGHT = 58;
 const EDGE = 6;  // pixels around an edge of the window that take hold of it

@@ -1,31 +1,6 @@
 // The runs inside of this page: what is listed at once, columns of numbers when they are asked for.
-import { decodeColumns } from './columns.js';
-
-// As src/report/web_page.cpp writes them.
-const DIGITS = '!#%()*+,./0123456789:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_abcdefghijklmnopqrstuvwxyz{|}~';
-const DIGIT_OF = new Uint8Array(128);
-for (let i = 0; i < DIGITS.length; i++) DIGIT_OF[DIGITS.charCodeAt(i)] = i;
-
-function bytesOf(text) {
-  const bytes = new Uint8Array(Math.floor((text.length * 4) / 5));
-  const padded = text + DIGITS.at(-1).repeat((5 - (text.length % 5)) % 5);
-  for (let i = 0, at = 0; i < padded.length; i += 5, at += 4) {
-    let group = 0;
-    for (let k = 0; k < 5; k++) group = group * 85 + DIGIT_OF[padded.charCodeAt(i + k)];
-    bytes[at] = group >>> 24;  // the last group may reach beyond the array: that is left out
-    bytes[at + 1] = group >>> 16;
-    bytes[at + 2] = group >>> 8;
-    bytes[at + 3] = group;
-  }
-  return bytes;
-}
-
-async function unpack(id) {
-  const element = document.getElementById(id);
-  if (!element) throw new Error(`this file lacks its part "${id}": was it cut?`);
-  const stream = new Blob([bytesOf(element.textContent)]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-}
+import { unpack, unpackListing } from '../common/blocks.js';
+import { decodeColumns } from './column_code.js';
 
 function expandGrid(groups) {
   const length = groups.reduce((sum, group) => sum + group[1], 0);
@@ -131,9 +106,10 @@ export class Run {
 }
 
 export async function readRuns() {
-  const listing = JSON.parse(new TextDecoder().decode(await unpack('listing')));
-  if (listing.format !== 1) throw new Error(`the data are of format ${listing.format}, this page reads 1`);
-  return listing.runs.map((run, i) => new Run(run, 'ab'[i]));
+  const listing = await unpackListing('listing', 1);
+  const runs = listing.runs.map((run, i) => new Run(run, 'ab'[i]));
+  runs.parting = listing.parting;  // where two runs part: {compared, first: {table, op, step, name, ...} or null}; null for one run
+  return runs;
 }
 
 // All steps of a table, rising.

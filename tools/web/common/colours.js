@@ -1,6 +1,7 @@
 // Colours of curves and heat maps.
 
-export const dark = () => matchMedia('(prefers-color-scheme: dark)').matches;
+import { isDark as dark } from './theme.js';
+
 export const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 // Eight that stay apart for most kinds of colour vision, on light and dark ground.

@@ -2,6 +2,7 @@
 import { h } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import htm from 'htm';
+import { onTheme } from './theme.js';
 
 export const html = htm.bind(h);
 
@@ -37,11 +38,10 @@ export function onResizeOrTheme(element, change) {
     }
   });
   observer.observe(element);
-  const scheme = matchMedia('(prefers-color-scheme: dark)');
-  scheme.addEventListener('change', change);
+  const stop = onTheme(change);
   return () => {
     observer.disconnect();
-    scheme.removeEventListener('change', change);
+    stop();
   };
 }
 

@@ -2,11 +2,11 @@
 // is not finite as marks at the edge, alerts as lines.
 import uPlot from 'uplot';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { html, onResizeOrTheme } from './html.js';
-import { curveColour, SPECIAL, style } from './colours.js';
+import { html, onResizeOrTheme } from '../common/html.js';
+import { curveColour, SPECIAL, style } from '../common/colours.js';
 import { sideOf } from './modules.js';
 import { reduceToSteps } from './reduce.js';
-import { showNumber, showShort } from './numbers.js';
+import { showNumber, showShort } from '../common/numbers.js';
 
 const HEIGHT = 330;
 

@@ -1,0 +1,52 @@
+// The page of `compare --format html`: one file for browsers with the verdict, all pairs, and the
+// rows of those that matter most.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/compare/compare_pair.h"
+#include "src/analysis/compare/page/pair_columns.h"
+#include "src/analysis/compare/summary.h"
+#include "src/base/thread_pool.h"
+
+namespace msprobe::analysis {
+
+// Takes the pairs as they come and keeps the rows of those to look at first, up to a size that a
+// browser opens at once; the others are listed without rows. What is left out is told in the page
+// and in notes().
+class ComparePage {
+ public:
+  static constexpr uint64_t kMostBytes = 5'000'000;  // of the file
+  static constexpr uint64_t kMostRowsPerPair = 100'000;
+
+  explicit ComparePage(base::ThreadPool& pool) : pool_(pool) {}
+
+  // kUnsupported when this build was made without the page.
+  static Status Available();
+
+  // `index`: the pair's place in RunSummary::pairs.
+  void Add(size_t index, const PairSummary& summary, const ComparedPair& pair);
+
+  Status Write(const std::filesystem::path& path, const RunSummary& summary);
+  const std::vector<std::string>& notes() const { return notes_; }  // after Write
+
+ private:
+  // What is not clean comes first, by step; then origins of a rank's own.
+  using Place = std::tuple<bool, int64_t, bool, bool, size_t>;
+
+  std::string Listing(const RunSummary& summary) const;
+
+  base::ThreadPool& pool_;
+  std::map<Place, PairColumns> kept_;  // the most important first
+  uint64_t kept_bytes_ = 0;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace msprobe::analysis

@@ -1,0 +1,79 @@
+// What tests of pages share: a real Chromium that opens files as a user does, from file://. Their first argument is a JSON file
+// with what they need to know: folder (of the pages), chromium, modules (with playwright-core), pictures (a folder, or null).
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+
+export const facts = JSON.parse(readFileSync(process.argv[2], 'utf8'));
+const { chromium } = createRequire(join(facts.modules, 'playwright-core/'))('playwright-core');
+
+export const browser = await chromium.launch({
+  executablePath: facts.chromium,
+  args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
+});
+
+// A page and what it should not do: ask the network, fail, run what stood in a name.
+export async function open(name, { scheme = 'light', width = 1440, height = 1200, locale = 'en-US' } = {}) {
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme: scheme, locale });
+  const page = await context.newPage();
+  const trouble = [];
+  page.on('pageerror', (error) => trouble.push(`error: ${error.message}`));
+  // Reading pixels back is the tests' doing.
+  page.on('console', (message) => ['error', 'warning'].includes(message.type()) && !message.text().includes('getImageData') && trouble.push(message.text()));
+  page.on('request', (request) => !request.url().startsWith('file://') && trouble.push(`request: ${request.url()}`));
+  await page.goto(`file://${join(facts.folder, name)}`);
+  await page.waitForFunction(() => performance.getEntriesByName('msprobe-drawn').length > 0);
+  await settled(page);
+  return { page, trouble, close: async () => { assert.deepEqual(trouble, []); await context.close(); } };
+}
+
+// What was asked for is drawn: pictures follow one frame behind the text around them.
+export const settled = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 120)))));
+
+// Where an element is, once it is there: pictures are made anew when what they show changes.
+export async function boxOf(page, selector) {
+  await settled(page);
+  await page.waitForFunction((chosen) => document.querySelector(chosen)?.getBoundingClientRect().width > 0, selector);
+  return page.locator(selector).first().evaluate((element) => element.getBoundingClientRect().toJSON());
+}
+
+// Milliseconds from an input inside of the page until the frame behind the one that its pictures are drawn in: until it is seen.
+export const timed = (page, action) => page.evaluate(`(async () => {
+  const begin = performance.now();
+  await (${action})();
+  for (let frame = 0; frame < 2; frame++) await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  return performance.now() - begin;
+})()`);
+
+export const text = (page, selector) => page.locator(selector).first().innerText();
+
+// That nothing sticks out of the window sideways; what scrolls in itself may be wider.
+export async function fitsTheWindow(page) {
+  const [wide, window_] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+  assert.ok(wide <= window_, `${wide} px of content in a window of ${window_} px`);
+}
+
+const checks = [];
+export const check = (name, body) => checks.push({ name, body });
+
+// Runs the checks, or takes pictures for the docs, and ends the process.
+export async function runChecks(takePictures) {
+  const list = facts.pictures ? [{ name: 'takes pictures', body: takePictures }] : checks;
+  let failed = 0;
+  try {
+    for (const { name, body } of list) {
+      try {
+        await body();
+        console.log(`ok    ${name}`);
+      } catch (error) {
+        failed += 1;
+        console.log(`FAIL  ${name}\n      ${error.stack.replaceAll('\n', '\n      ')}`);
+      }
+    }
+  } finally {
+    await browser.close();
+  }
+  console.log(`${list.length - failed} passed, ${failed} failed`);
+  process.exit(failed === 0 ? 0 : 1);
+}

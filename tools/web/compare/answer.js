@@ -1,0 +1,74 @@
+// The answer: the verdict, where it starts and why, what to do next.
+import { html } from '../common/html.js';
+import { showCount } from '../common/numbers.js';
+
+const TONES = { identical: 'good', agree: 'good', 'not bit-equal': 'caution', unmatched: 'caution', 'nothing compared': 'bad', drift: 'caution', differ: 'bad', failed: 'bad' };
+export const toneOf = (verdict) => TONES[verdict] ?? '';
+
+export const showError = (error) => (error === null || error === undefined || Number.isNaN(error) ? '–'
+  : typeof error === 'string' ? error : !Number.isFinite(error) ? 'NaN/Inf' : error === 0 ? '0' : error.toExponential(1).replace('e', 'e'));
+
+// The points that were found in a pair, the first origin in front: [{key, point, title}].
+export function pointsOf({ found }) {
+  const list = Object.entries(found.first_by_kind).filter(([, point]) => point).map(([kind, point]) => ({ key: kind, label: `kind_${kind}`, point, title: found.titles[kind] }));
+  const first = found.first_divergence;
+  list.sort((a, b) => (b.point.row === first?.row && b.key === first?.kind) - (a.point.row === first?.row && a.key === first?.kind));
+  for (const key of ['first_drift', 'first_unequal_bits']) {
+    if (found[key] && (key === 'first_drift' || !first)) list.push({ key, label: key, point: found[key], title: found.titles[key] });
+  }
+  return list;
+}
+
+function Point({ t, one, first, onShow }) {
+  const { point } = one;
+  const lines = [
+    ['error', t('in_out', showError(point.input_error), showError(point.output_error))],
+    point.layer && ['layer', html`<bdi>${point.layer}</bdi>`],
+    point.code && ['code', html`<code>${point.code}</code>`],
+    point.note && ['note', point.note],
+    point.reason && ['why', html`${point.reason} <span class="muted">(${t('confidence', t(point.confidence))})</span>`],
+  ].filter(Boolean);
+  return html`<li class=${first ? 'point first' : 'point'}>
+    <div class="point-head"><span class="pill ${first ? 'bad' : ''}">${t(one.label)}</span>
+      <button class="link" onClick=${() => onShow(point)} title=${t('show')}><bdi>${point.row}</bdi></button></div>
+    <dl>${lines.map(([key, value]) => html`<dt>${t(key)}</dt><dd>${value}</dd>`)}</dl>
+    ${point.stack?.length > 0 && html`<details><summary>${t('stack')} (${point.stack.length})</summary><pre>${point.stack.map((frame) => frame.trimEnd()).join('\n')}</pre></details>`}</li>`;
+}
+
+export function Answer({ t, run, pair, index, onShow }) {
+  const { totals } = run;
+  const leading = run.leading === null ? null : run.pairs[run.leading];
+  const count = { identical: totals.identical, agree: totals.agreeing, drift: totals.drifting, differ: totals.differing, failed: run.pairs.filter((one) => one.error).length }[run.verdict];
+  const text = run.verdict === 'differ' && leading ? t('text_differ', leading.origin) + (run.pairs.length > 1 ? ` (${leading.name})` : '')
+    : run.verdict === 'differ' ? t('text_differ_rows', showCount(count)) : t(`text_${run.verdict}`, showCount(count ?? 0));
+  const points = pair ? pointsOf(pair) : [];
+  const first = pair?.found.first_divergence;
+  const hint = run.pairs.map((one) => one.hint).find(Boolean);
+  const next = first && t(first.kind === 'input' && first.from_other_rank ? 'next_input_rank' : `next_${first.kind}`);
+  return html`<section class="card answer" aria-label=${t('where')}>
+    <p class="verdict"><span class="pill ${toneOf(run.verdict)}">${t(`verdict_${run.verdict}`)}</span> <span class="headline">${text}</span></p>
+    ${hint && html`<p>${hint}</p>`}
+    ${run.pairs.filter((one) => one.error).slice(0, 5).map((one) => html`<p class="bad-text">${one.name}: ${one.error}</p>`)}
+    <${Counts} t=${t} counts=${run.totals} />
+    ${points.length > 0 && html`<h2>${run.pairs.length > 1 ? t('where_of', run.pairs[index].name) : t('where')}</h2>
+      <ul class="points">${points.map((one, i) => html`<${Point} t=${t} one=${one} first=${i === 0 && first} onShow=${onShow} />`)}</ul>`}
+    ${next && html`<p class="next"><b>${t('next')}</b> ${next}</p>`}
+    ${pair?.found.amplifiers.length > 0 && html`<details><summary>${t('amplifiers')} (${pair.found.amplifiers.length})</summary>
+      <div class="wide"><table><thead><tr>${['factor', 'in', 'out', 'name', 'layer'].map((key) => html`<th>${t(key)}</th>`)}</tr></thead>
+      <tbody>${pair.found.amplifiers.map((point) => html`<tr><td>${Number(point.amplification.toPrecision?.(3) ?? NaN)}</td><td>${showError(point.input_error)}</td><td>${showError(point.output_error)}</td>
+        <td><button class="link" onClick=${() => onShow(point)}><bdi>${point.call}</bdi></button></td><td><bdi>${point.layer}</bdi></td></tr>`)}</tbody></table></div></details>`}
+    ${[['alone_npu', run.npu_only], ['alone_bench', run.bench_only]].map(([key, names]) => names.length > 0 && html`<p class="hint">${t(key, names.slice(0, 20).join(', ') + (names.length > 20 ? ' …' : ''))}</p>`)}
+    ${run.notes.length > 0 && html`<div class="notes" role="note"><b>${t('notes')}</b><ul>${run.notes.map((note) => html`<li>${note}</li>`)}</ul></div>`}
+  </section>`;
+}
+
+// How many tensors stand how, as one bar.
+function Counts({ t, counts }) {
+  const alone = counts.npu_only + counts.shape_mismatch + counts.dtype_mismatch;
+  const parts = [['identical', counts.identical], ['agrees', counts.agreeing - counts.identical], ['drifts', counts.drifting], ['differs', counts.differing],
+    ['alone', alone], ['not_compared', counts.not_compared]].filter(([, count]) => count > 0);
+  const whole = parts.reduce((sum, [, count]) => sum + count, 0);
+  if (whole === 0) return null;
+  return html`<div class="counts"><div class="count-bar" aria-hidden="true">${parts.map(([key, count]) => html`<i class=${`part ${key}`} style=${{ flexGrow: count / whole }} />`)}</div>
+    <div class="legend">${parts.map(([key, count]) => html`<span><i class=${`swatch part ${key}`} />${showCount(count)} ${t(key)}</span>`)}</div></div>`;
+}

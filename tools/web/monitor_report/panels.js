@@ -1,0 +1,114 @@
+// The smaller parts: what stands out, alerts, about.
+import { html } from '../common/html.js';
+import { sideOf } from './modules.js';
+import { FAR, showCount, showShort } from '../common/numbers.js';
+
+const MOST_SHOWN = 200;
+
+const sideName = (runs, run) => (runs.length > 1 && run ? `${sideOf(run)} · ` : '');
+
+const SEVERAL = 3;  // series of one table that are odd at one step: one event
+
+// The statistic that an alert is about stands in its message: ('<tag>', '<statistic>').
+function statisticOf(run, { series, message }) {
+  const named = /', '(\w+)'\)/.exec(message)?.[1];
+  return run.opsOf(run.tables[run.series[series].table]).includes(named) ? named : null;
+}
+
+// Where two runs part, as a finding; null where they do not, or where there is one run.
+function partingOf(runs) {
+  const first = runs.parting?.first;
+  if (!first) return null;
+  for (const run of runs) {
+    const series = run.series.find((one) => run.tables[one.table] === first.table && one.name === first.name && one.stage === first.stage
+      && (one.microStep === first.micro_step || one.microStep < 0));
+    if (series) return { kind: 'part', words: 'runs_part', run, series, op: first.op, step: first.step, rank: first.rank, values: [first.a, first.b] };
+  }
+  return null;
+}
+
+// Series far from their own history: what happens to several of a table at one step is one event, told by the worst of them.
+function oddEvents(run) {
+  // By the main statistic of their table.
+  const judged = run.series.map((series) => {
+    const op = run.tableOps[series.table][0];
+    return { series, op, score: run.scores[op]?.[series.index] ?? 0, peak: run.peaks.get(`${series.index} ${op}`) };
+  }).filter((one) => one.score > FAR * 10 && one.peak);
+  const events = new Map();
+  for (const one of judged) {
+    const key = `${one.series.table} ${one.peak.step}`;
+    events.set(key, [...(events.get(key) ?? []), one]);
+  }
+  return [...events.values()].flatMap((members) => {
+    members.sort((a, b) => b.score - a.score);
+    const [{ series, op, score, peak }] = members;
+    const one = { kind: 'odd', words: 'far_off', run, series, op: run.ops[op], ...peak, score };
+    return members.length < SEVERAL ? members.map((member) => ({ ...one, series: member.series, ...member.peak, score: member.score }))
+      : [{ ...one, words: 'many_far_off', count: members.length, of: run.byTable[series.table].length }];
+  }).sort((a, b) => b.score - a.score);
+}
+
+// What a tired person should look at first: [{kind, words, run, series, op, step, rank, score?, count?, of?, values?}].
+export function findingsOf(runs) {
+  const findings = [partingOf(runs)].filter(Boolean);
+  for (const run of runs) {
+    const earliest = run.nonFinite.reduce((best, one) => (best && best.step <= one.step ? best : one), null);
+    if (earliest) {
+      const { series, op, step, rank } = earliest;
+      const count = new Set(run.nonFinite.map((one) => one.series)).size;
+      findings.push({ kind: 'nan', words: 'first_not_finite', run, series: run.series[series], op: run.ops[op], step, rank, others: count - 1 });
+    }
+    const alert = run.alerts.find((one) => one.series >= 0);
+    if (alert) {
+      const { series, step, rank } = alert;
+      findings.push({ kind: 'alert', words: 'first_alert', run, series: run.series[series], op: statisticOf(run, alert), step, rank });
+    }
+    findings.push(...oddEvents(run).slice(0, runs.length > 1 ? 2 : 3));
+  }
+  // Mostly what is no tensor: no news, but no claim that there is no NaN either.
+  for (const run of runs) {
+    if (run.neverNumbers.size > 0) {
+      const series = run.series[Math.min(...run.neverNumbers)];
+      findings.push({ kind: 'never', words: 'never_numbers', run, series, op: null, count: run.neverNumbers.size });
+    }
+  }
+  return findings;
+}
+
+export function Findings({ t, runs, findings, only, onShow }) {
+  const detailOf = ({ score, rank, step, values, others, count, of }) => [
+    of && t('several', showCount(count), showCount(of)), score && t('times_usual', showShort(score / 10)), values && values.map(showShort).join(' → '),
+    rank >= 0 && `${t('rank')} ${rank}`, step !== undefined && `${t('step')} ${step}`, others > 0 && t('and_others', showCount(others)),
+  ].filter(Boolean).join(', ');
+  return html`<section class="card findings"><h2>${t('findings')}</h2>
+    ${runs.parting && !runs.parting.first && html`<p class="calm">✓ ${t('runs_agree', showCount(runs.parting.compared))}</p>`}
+    ${findings.length === 0 && html`<p class="calm">✓ ${t('nothing')}</p>`}
+    <ul>${findings.map((one) => html`<li><button class="finding" onClick=${() => onShow(one)}>
+      <i class=${`mark ${one.kind}`} /><span class="what">${t(one.words, showCount(one.count ?? 0))}</span>
+      <span class="where">${sideName(runs, one.words === 'runs_part' ? null : one.run)}<bdi>${one.series.label}</bdi> <span class="muted">${one.run.tables[one.series.table]}${one.op ? ` · ${one.op}` : ''}</span></span>
+      <span class="detail">${detailOf(one)}</span></button></li>`)}</ul>
+    ${only.some((count) => count > 0) && html`<p class="hint" id="only">${t('only_counts', ...only.map(showCount))}</p>`}
+  </section>`;
+}
+
+export function Alerts({ t, runs, low, high, onShow }) {
+  const all = runs.flatMap((run) => run.alerts.filter((one) => one.step >= low && one.step <= high).map((one) => ({ run, ...one })));
+  all.sort((a, b) => a.step - b.step);
+  const count = runs.reduce((sum, run) => sum + run.alertSteps.reduce((part, one) => part + (one.step >= low && one.step <= high ? one.count : 0), 0), 0);
+  const shown = all.slice(0, MOST_SHOWN);
+  return html`<section class="card"><h2>${t('alerts')} <span class="muted">${t('in_range')}: ${showCount(count)}</span></h2>
+    ${shown.length === 0 ? html`<p class="hint">${t('alerts_none')}</p>` : html`<div class="alert-table"><table id="alerts"><thead><tr>
+      <th>${t('step')}</th><th>${t('rank')}</th><th>${t('module')}</th><th>${t('message')}</th></tr></thead>
+      <tbody lang="">${shown.map((one) => html`<tr tabindex="0" class=${one.series >= 0 ? 'link' : ''} onClick=${() => one.series >= 0 && onShow({ ...one, op: statisticOf(one.run, one) })}
+        onKeyDown=${(event) => event.key === 'Enter' && one.series >= 0 && onShow({ ...one, op: statisticOf(one.run, one) })}>
+        <td>${one.step}</td><td>${sideName(runs, one.run)}${one.rank}</td>
+        <td><bdi>${one.series >= 0 ? one.run.series[one.series].label : one.tag}</bdi></td><td class="message">${one.message}</td></tr>`)}</tbody></table></div>
+      ${count > shown.length && html`<p class="hint">${t('show_first', showCount(shown.length), showCount(count))}</p>`}`}
+  </section>`;
+}
+
+export function About({ t, runs }) {
+  const warnings = runs.flatMap((run) => run.warnings.map((text) => `${sideName(runs, run)}${text}`));
+  return html`<h2>msprobe monitor report</h2><p>${t('precision')}</p>
+    ${warnings.length > 0 && html`<h3>${t('warnings')}</h3><ul>${warnings.map((text) => html`<li>${text}</li>`)}</ul>`}`;
+}
