@@ -125,6 +125,7 @@ void Walk::Visit(uint32_t entry) {
       FamilyOfEntry(entry) == OperatorFamily::kNormalisation &&
       name.direction == Direction::kForward &&
       std::all_of(outputs_.begin(), outputs_.end(), [](const RowView& v) { return v.agrees; });
+  last_was_forward_ = name.direction == Direction::kForward;
   seen_output_ = seen_output_ || !outputs_.empty();
   seen_backward_ = seen_backward_ || name.direction == Direction::kBackward;
   RecordParameters(entry);

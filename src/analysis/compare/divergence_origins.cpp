@@ -26,6 +26,13 @@ constexpr double kNarrowNoiseFrom = 1e-3;
 constexpr double kLikelyFlips =
     0.3;  // elements times error, from which on unrecorded choices may have changed
 
+// Every element is as large as the largest: the gradient of an absolute error, a hinge.
+bool IsOfSigns(const SideRow& gradient) {
+  const double largest =
+      std::max(std::abs(gradient.stats[kMax].number), std::abs(gradient.stats[kMin].number));
+  return !(RootMeanSquare(gradient) < 0.9 * largest);
+}
+
 }  // namespace
 
 void Walk::ProposeDType(uint32_t entry, const EntryState& state) {
@@ -86,8 +93,10 @@ void Walk::Enter(uint32_t entry, const EntryState& state, const RowView& input) 
     const double elements = ElementCount(input.npu->shape);
     const bool may_jump = recent_error_ * elements >= kLikelyFlips;
     const bool is_backward = name.direction == Direction::kBackward;
+    // The loss's own gradient has passed no such choice, unless the loss is made of signs.
+    const bool is_of_loss = last_was_forward_ && !IsOfSigns(*input.npu);
     const double jump =
-        passed_unmatched_ || !may_jump || !is_backward
+        passed_unmatched_ || !may_jump || !is_backward || is_of_loss
             ? 0.0
             : (is_narrow ? 2 : 1) * std::sqrt(FlippedShare(recent_error_, elements));
     if ((name.direction == Direction::kBackward && HasOrigin()) || jumped_ ||

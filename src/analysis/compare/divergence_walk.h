@@ -225,8 +225,9 @@ class Walk {
   bool noisy_ = false;   // something before was not identical
   bool jumped_ = false;  // noise has changed a choice
   bool any_divergence_ = false;
-  bool seen_backward_ = false;  // a backward call was before this one
-  bool seen_output_ = false;    // a call before this one has recorded outputs
+  bool seen_backward_ = false;     // a backward call was before this one
+  bool last_was_forward_ = false;  // the call visited before this one
+  bool seen_output_ = false;       // a call before this one has recorded outputs
   bool record_identical_ = true;
   double error_since_unequal_ = 0;   // checksums: the largest behind unequal_bits_
   double recent_error_ = 0;          // the largest of recent_

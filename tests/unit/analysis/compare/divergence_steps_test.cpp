@@ -184,6 +184,23 @@ TEST_F(WalkOverSmallDumps, WhatANormalisationTookAwayExplainsNothingBehindIt) {
   EXPECT_EQ(afresh.divergence.first_origin->entry_name, "Module.head.Linear.forward.0");
 }
 
+TEST_F(WalkOverSmallDumps, NoChoiceExplainsTheGradientOfALoss) {
+  const auto second_step = [](const std::string& weight, const std::string& output,
+                              double gradient) {
+    return Layer(weight, output) + "," +
+           Call("Module.head.Linear.forward.0", Leaf(output), Leaf(output)) +
+           R"(, "Module.head.Linear.backward.0": {"input": [)" +
+           testing::TensorText(gradient, "[64, 64]") + R"(], "output": [)" + Leaf("1") + "]}";
+  };
+  const ComparedPair first = Compare(Layer("1", "2", "3e-8"), Layer("1", "2", "1e-8"));
+  ASSERT_EQ(KindOf(first), "none");
+  const ComparedPair pair =
+      Compare(second_step("0.9941", "2.008", 1.05), second_step("0.99", "2", 1), &first.record);
+  EXPECT_EQ(KindOf(pair), "input");
+  ASSERT_TRUE(pair.divergence.first_origin);
+  EXPECT_EQ(pair.divergence.first_origin->entry_name, "Module.head.Linear.backward.0");
+}
+
 TEST_F(WalkOverSmallDumps, GradientsGoBackToWhereEqualIndicesChoseFrom) {
   const auto dump = [](const std::string& value, const std::string& index,
                        const std::string& gradient) {
