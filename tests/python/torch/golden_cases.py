@@ -122,6 +122,12 @@ def hang_on_the_cpu(case):
     return case.startswith("cnn") or "bf16" in case
 
 
+def updates_weights(entry):
+    """Adam makes steps of full length out of gradients that are rounding errors (the bias of keys),
+    and these differ between processors."""
+    return entry.startswith("Tensor.addcdiv_")
+
+
 class Comparison:
     """Differences of two recorded steps as texts. Recorded with the same PyTorch build: statistics
     within 1e-6; with another one (`same_build` False), and where values hang on the processor:
@@ -178,14 +184,14 @@ class Comparison:
             self._differ(entry, place, list(expected), list(actual))
         for key in expected:
             if key in STATISTICS and key in actual:
-                if not self._close(key, expected, actual):
+                if not self._close(key, expected, actual, updates_weights(entry)):
                     self._differ(entry, _join(place, key), expected[key], actual[key])
             elif key == "md5" and not self.same_kernels:
                 continue
             elif key in actual and expected[key] != actual[key]:
                 self._differ(entry, _join(place, key), expected[key], actual[key])
 
-    def _close(self, key, expected, actual):
+    def _close(self, key, expected, actual, loosely=False):
         one, other = expected[key], actual[key]
         if isinstance(one, bool) or isinstance(other, bool) or one is None or other is None:
             return one is other
@@ -195,7 +201,7 @@ class Comparison:
             return True
         if not (math.isfinite(one) and math.isfinite(other)):
             return False
-        relative = self.relative
+        relative = max(self.relative, 5e-4) if loosely else self.relative
         if "bfloat16" in expected["dtype"]:
             ulp = 2.0**-7 if self.same_kernels else 2.0**-5
             relative = max(relative, LOOSE_BFLOAT16_NORM if key == "Norm" else ulp)
