@@ -25,6 +25,8 @@ constexpr const char* kExamples = R"(Examples:
       Megatron against Hugging Face: names are translated, padding rows left out
   msprobe ckpt_compare step100.pt step200.safetensors --format xlsx
       state dicts in single files; with a workbook of all figures
+  msprobe ckpt_compare gpu/ckpt npu/ckpt --format html
+      a page for any browser: a map of layers by kinds of parameters, all figures to search and sort
   msprobe ckpt_compare before after --fail-on different -q
       in CI: exit code 1 when any parameter differs
 
@@ -77,10 +79,10 @@ void CkptCompareCommand::Configure(CLI::App& app) {
   app.add_flag("--force", options_.force, "Replace result files that exist");
   app.add_option("--format", formats_,
                  "Also write all figures beside the result, as NAME_details.FORMAT: json, xlsx, "
-                 "csv; several with commas")
+                 "csv, html; several with commas")
       ->type_name("LIST")
       ->delimiter(',')
-      ->check(CLI::IsMember({"json", "xlsx", "csv"}));
+      ->check(CLI::IsMember({"json", "xlsx", "csv", "html"}));
   app.add_option("--unmatched", options_.unmatched_file,
                  "Also write the names without a partner, and why, to this JSON file")
       ->type_name("FILE");
@@ -129,6 +131,7 @@ Result<ExitCode> CkptCompareCommand::Run(const Context& context) {
   options_.write_json = wants("json");
   options_.write_xlsx = wants("xlsx");
   options_.write_csv = wants("csv");
+  options_.write_html = wants("html");
   options_.quiet = context.quiet;
   options_.float32_figures = options_.open.compatible_merge;
   return CompareCheckpoints(options_, fail_on_, context);

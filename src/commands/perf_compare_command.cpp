@@ -9,10 +9,12 @@
 
 #include "src/analysis/perf/answer.h"
 #include "src/analysis/perf/name_map.h"
+#include "src/analysis/perf/page.h"
 #include "src/base/log.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/print.h"
+#include "src/report/answer_page.h"
 
 namespace msprobe::commands {
 namespace {
@@ -29,6 +31,8 @@ constexpr const char* kExamples = R"(Examples:
       an NPU's profile against a GPU's: everything that both tell
   msprobe perf_compare -d after.pt.trace.json.gz -bp before.pt.trace.json.gz --enable_operator_compare
       operators and modules only
+  msprobe perf_compare -d after.pt.trace.json.gz -bp before.pt.trace.json.gz --format xlsx,html
+      the workbook, and a page for any browser: what grew, as a tree down to kernels
   msprobe perf_compare -d after -bp before --fail-if 'e2e>5%' --fail-if 'op:*matmul*>10%' --junit perf.xml
       in CI: exit code 1 when the step or its matrix products got slower than that
   mpirun -n 8 msprobe perf_compare -d after -bp before -o result
@@ -71,8 +75,12 @@ Status CheckInput(const fs::path& path, std::string_view flag) {
 }
 
 // The files of a pair; of many, how many there are.
-std::string ResultLine(const analysis::perf::RunSummary& run, const fs::path& folder) {
+std::string ResultLine(const analysis::perf::RunSummary& run, const fs::path& folder,
+                       const fs::path& page) {
   std::vector<std::string> files;
+  if (!page.empty()) {
+    files.push_back(page.string());
+  }
   for (const analysis::perf::RankSummary& rank : run.ranks) {
     files.insert(files.end(), rank.files.begin(), rank.files.end());
   }
@@ -142,7 +150,7 @@ void PerfCompareCommand::ConfigureMatching(CLI::App& app) {
 }
 
 void PerfCompareCommand::ConfigureResults(CLI::App& app) {
-  AddFormatFlag(app, formats_, {"xlsx", "csv", "json"});
+  AddFormatFlag(app, formats_, {"xlsx", "csv", "json", "html"});
   app.add_option("--top", top_, "Differences to show (default 10)")->type_name("N");
   app.add_option("--min_diff_us,--min-diff-us", min_difference_us_,
                  "Differences of less time are not shown (default 0)")
@@ -279,6 +287,10 @@ Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
       return std::find(formats_.begin(), formats_.end(), format) != formats_.end();
     };
     options_.formats = {wants("xlsx"), wants("csv"), wants("json")};
+    wants_page_ = wants("html");
+  }
+  if (wants_page_) {
+    MSP_RETURN_IF_ERROR(report::AnswerPage::Available());
   }
   if (patience_s_ > 0) {
     options_.patience = std::chrono::seconds(patience_s_);
@@ -299,13 +311,22 @@ Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
       base::LogWarning(prefix + warning);
     }
   }
+  fs::path page;
+  if (wants_page_) {
+    MSP_ASSIGN_OR_RETURN(const analysis::perf::PerfPage written,
+                         analysis::perf::WritePage(options_.output, run.summary));
+    for (const std::string& note : written.notes) {
+      base::LogWarning(note);
+    }
+    page = written.path;
+  }
   if (context.quiet) {
     return code;
   }
   const analysis::perf::AnswerOptions answer = {top_, min_difference_us_, context.width,
                                                 context.color};
   MSP_RETURN_IF_ERROR(Print(analysis::perf::RankedAnswer(run.summary, answer)));
-  MSP_RETURN_IF_ERROR(Print(ResultLine(run.summary, options_.output)));
+  MSP_RETURN_IF_ERROR(Print(ResultLine(run.summary, options_.output, page)));
   // Too wide for people; the workbook has all of it. Programs look for it where the Python tool
   // puts it.
   if (::isatty(STDOUT_FILENO) == 0 && !run.screen_table.empty()) {

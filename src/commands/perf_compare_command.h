@@ -53,6 +53,7 @@ class PerfCompareCommand final : public Command {
   int64_t patience_s_ = 0;
   size_t top_ = 10;
   double min_difference_us_ = 0;
+  bool wants_page_ = false;
   bool debug_ = false;
   bool force_ = false;
 };

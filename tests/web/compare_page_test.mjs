@@ -184,6 +184,7 @@ check('stays quick and small with 100,000 tensors, and exact', async () => {
   times.sort = await timed(page, '() => document.querySelector("[data-sort=relative]").click()');
   times['scroll'] = await timed(page, '() => { document.querySelector("#tensors").scrollTop = 1000000; }');
   for (const [name, time] of Object.entries(times)) console.log(`  ${name.padEnd(20)} ${time.toFixed(0).padStart(5)} ms`);
+  console.log(`  ${'file'.padEnd(20)} ${Math.round(facts.large.bytes / 1000).toString().padStart(5)} kB`);
   // The limits are those of a quiet machine (docs/performance.md); a busy one is no fault of the page.
   const slack = process.env.MSPROBE_WEB_LIMITS ? 1 : 20;
   for (const name of ['first paint', 'first picture']) assert.ok(times[name] < 1000 * slack, `${name}: ${times[name]} ms`);

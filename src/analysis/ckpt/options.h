@@ -30,6 +30,7 @@ struct Options {
   bool write_json = false;
   bool write_xlsx = false;
   bool write_csv = false;
+  bool write_html = false;               // for browsers
   std::filesystem::path unmatched_file;  // empty: none
   checkpoint::Options open;
   std::filesystem::path mapping_file;      // rules for names; empty: built-in ones only

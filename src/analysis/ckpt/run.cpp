@@ -15,10 +15,12 @@
 #include "src/analysis/ckpt/details.h"
 #include "src/analysis/ckpt/mapping.h"
 #include "src/analysis/ckpt/match.h"
+#include "src/analysis/ckpt/page.h"
 #include "src/analysis/ckpt/similarity_json.h"
 #include "src/base/files.h"
 #include "src/base/progress.h"
 #include "src/base/thread_pool.h"
+#include "src/report/answer_page.h"
 #include "src/report/writers.h"
 
 namespace msprobe::analysis::ckpt {
@@ -43,6 +45,9 @@ std::vector<fs::path> ResultFiles(const Options& options) {
   }
   if (options.write_csv) {
     files.push_back(DetailsPath(options, "csv"));
+  }
+  if (options.write_html) {
+    files.push_back(DetailsPath(options, "html"));
   }
   if (!options.unmatched_file.empty()) {
     files.push_back(options.unmatched_file);
@@ -177,6 +182,9 @@ Status WriteResults(const Options& options, Comparison& comparison, base::Thread
       MSP_RETURN_IF_ERROR(report::WriteCsv(DetailsPath(options, "csv"), table));
     }
   }
+  if (options.write_html) {
+    MSP_RETURN_IF_ERROR(WritePage(DetailsPath(options, "html"), comparison));
+  }
   if (!options.unmatched_file.empty()) {
     MSP_RETURN_IF_ERROR(
         base::WriteFileAtomically(options.unmatched_file, UnmatchedJson(comparison)));
@@ -189,6 +197,9 @@ Status WriteResults(const Options& options, Comparison& comparison, base::Thread
 Result<Comparison> RunComparison(const Options& options) {
   const Clock::time_point start = Clock::now();
   MSP_RETURN_IF_ERROR(CheckPaths(options));
+  if (options.write_html) {
+    MSP_RETURN_IF_ERROR(report::AnswerPage::Available());
+  }
   base::ThreadPool pool(options.threads);
   MSP_ASSIGN_OR_RETURN(auto both, OpenBoth(options, pool));
   MSP_ASSIGN_OR_RETURN(MatchedParameters matched, Match(both[0], both[1], options));
@@ -207,7 +218,7 @@ Result<Comparison> RunComparison(const Options& options) {
   settings.tolerance = options.tolerance;
   settings.float32 = options.float32_figures;
   settings.means = comparison.with_means =
-      options.write_json || options.write_xlsx || options.write_csv;
+      options.write_json || options.write_xlsx || options.write_csv || options.write_html;
   {
     base::Progress progress("comparing", ElementsToCompare(matched), "elements", options.quiet);
     std::atomic<uint64_t> bytes_done{0};

@@ -3,7 +3,10 @@ import { useMemo, useRef, useState } from 'preact/hooks';
 import { Canvas, html } from './html.js';
 import { style } from './colours.js';
 
-const HEAD = 20;
+const FLAT_HEAD = 20;
+const TILTED = Math.PI / 5;  // names that are wider than their column
+const LETTER = 6.4;  // pixels of one, about
+const LONGEST = 33;
 const MOST_HEIGHT = 460;
 
 // rows, columns: names. colourOf(row, column): a CSS colour, or null for a cell that is not there. tipOf(row, column): what is said of it.
@@ -11,11 +14,17 @@ const MOST_HEIGHT = 460;
 export function GridMap({ id, label, rows, columns, colourOf, tipOf, picked, onPick, dependencies = [], corner = '' }) {
   const [at, setAt] = useState(null);
   const frame = useRef(null);
-  const cell = Math.max(6, Math.min(22, Math.floor((MOST_HEIGHT - HEAD) / Math.max(rows.length, 1))));
+  const cell = Math.max(6, Math.min(22, Math.floor((MOST_HEIGHT - FLAT_HEAD) / Math.max(rows.length, 1))));
   const longest = useMemo(() => rows.reduce((most, name) => Math.max(most, name.length), 0), [rows]);
-  const left = Math.min(220, 14 + longest * 6.4);
+  const left = Math.min(220, 14 + longest * LETTER);
   const cellWidth = Math.max(6, Math.min(64, 900 / columns.length));
-  const width = Math.ceil(left + columns.length * cellWidth + 2);
+  const beyond = Math.min(220, (columns.at(-1)?.length ?? 0) * LETTER);  // what the last name sticks out
+  const width = Math.ceil(left + columns.length * cellWidth + beyond + 2);
+  const shown = (name) => (name.length > LONGEST ? `…${name.slice(1 - LONGEST)}` : name);
+  const widest = useMemo(() => columns.reduce((most, name) => Math.max(most, shown(name).length), 1) * LETTER + 8, [columns]);
+  // Numbers are left out where they do not fit, names are tilted.
+  const tilted = widest > cellWidth && columns.some((name) => !/^\d+$/.test(name));
+  const HEAD = tilted ? Math.ceil(widest * Math.sin(TILTED)) + 14 : FLAT_HEAD;
   const height = HEAD + rows.length * cell + 2;
 
   const draw = (context) => {
@@ -25,15 +34,19 @@ export function GridMap({ id, label, rows, columns, colourOf, tipOf, picked, onP
     context.fillStyle = style('--muted');
     context.textAlign = 'left';
     context.fillText(corner, 0, HEAD / 2);
-    const widest = columns.reduce((most, name) => Math.max(most, name.length), 1) * 6.4 + 8;
-    const every = Math.max(1, Math.ceil(widest / cellWidth));
-    context.textAlign = 'center';
-    for (let c = 0; c < columns.length; c += every) context.fillText(columns[c], left + (c + 0.5) * cellWidth, HEAD / 2);
+    const every = Math.max(1, Math.ceil((tilted ? 14 : widest) / cellWidth));
+    for (let c = 0; c < columns.length; c += every) {
+      context.save();
+      context.translate(left + (c + 0.5) * cellWidth, tilted ? HEAD - 5 : HEAD / 2);
+      context.textAlign = tilted ? 'left' : 'center';
+      if (tilted) context.rotate(-TILTED);
+      context.fillText(shown(columns[c]), 0, 0);
+      context.restore();
+    }
     const everyRow = Math.max(1, Math.ceil(12 / cell));
     context.textAlign = 'right';
     for (let r = 0; r < rows.length; r += everyRow) {
-      const name = rows[r].length > 33 ? `…${rows[r].slice(-32)}` : rows[r];
-      context.fillText(name, left - 6, HEAD + (r + 0.5) * cell, left - 6);
+      context.fillText(shown(rows[r]), left - 6, HEAD + (r + 0.5) * cell, left - 6);
     }
     const gap = cell > 8 ? 1 : 0;
     for (let r = 0; r < rows.length; r++) {

@@ -1,0 +1,143 @@
+#include "src/analysis/ckpt/page.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "src/analysis/ckpt/details.h"
+#include "src/analysis/ckpt/layers.h"
+#include "src/analysis/ckpt/screen_report.h"
+#include "src/base/strings.h"
+#include "src/report/answer_page.h"
+
+namespace msprobe::analysis::ckpt {
+namespace {
+
+using report::AnswerPage;
+using report::PageTone;
+
+constexpr size_t kWholeLine = 100'000;  // columns: the verdict's line is not cut
+constexpr size_t kMostKinds = 120;      // columns that a map can show
+constexpr size_t kMostLayers = 2'000;
+
+PageTone ToneOf(const Comparison& comparison) {
+  if (comparison.nothing_compared() || HasFindings(comparison, Severity::kError) ||
+      comparison.CountOf(Outcome::kDifferent) > 0 || !comparison.settings.empty()) {
+    return PageTone::kBad;
+  }
+  return HasFindings(comparison, Severity::kNan) ? PageTone::kCaution : PageTone::kGood;
+}
+
+void PutVerdict(const Comparison& comparison, AnswerPage& page) {
+  const std::string screen = ScreenReport(comparison, kWholeLine, false);
+  const std::string line = screen.substr(0, screen.find('\n'));
+  page.SetVerdict(line.substr(0, line.find(':')), line, ToneOf(comparison));
+}
+
+// What is behind the layer in a name, with '*' for numbers: the experts of a layer are of one kind.
+std::string KindOf(std::string_view name, std::string_view layer) {
+  const std::string_view rest =
+      name.size() > layer.size() ? name.substr(layer.size() + (name[layer.size()] == '.' ? 1 : 0))
+                                 : name;
+  std::string kind;
+  for (const std::string_view part : base::Split(rest, '.')) {
+    const bool number =
+        !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+    kind.append(kind.empty() ? "" : ".").append(number ? "*" : part);
+  }
+  return kind;
+}
+
+struct Place {
+  double value = 0;
+  size_t count = 0;
+  size_t different = 0;
+  std::string worst;
+};
+
+// Layers by kinds; the largest relative l2 of a place stands for it.
+void PutMap(const Comparison& comparison, AnswerPage& page) {
+  std::vector<std::string> layers;
+  std::vector<std::string> kinds;
+  std::unordered_map<std::string, uint32_t> layer_numbers;
+  std::unordered_map<std::string, uint32_t> kind_numbers;
+  const auto number_of = [](std::string name, std::vector<std::string>& names,
+                            std::unordered_map<std::string, uint32_t>& numbers) {
+    const auto [found, is_new] = numbers.emplace(name, static_cast<uint32_t>(names.size()));
+    if (is_new) {
+      names.push_back(std::move(name));
+    }
+    return found->second;
+  };
+  std::map<std::pair<uint32_t, uint32_t>, Place> places;
+  for (const PairResult& pair : comparison.pairs) {
+    const std::string_view layer = LayerOf(pair.name);
+    const uint32_t row = number_of(std::string(layer), layers, layer_numbers);
+    const uint32_t column = number_of(KindOf(pair.name, layer), kinds, kind_numbers);
+    Place& place = places[{row, column}];
+    const double value =
+        pair.computed() ? pair.metrics.relative_l2 : std::numeric_limits<double>::quiet_NaN();
+    if (place.count == 0 || std::isnan(value) || value > place.value) {
+      place.value = value;
+      place.worst = pair.name;
+    }
+    ++place.count;
+    place.different += pair.outcome > Outcome::kClose ? 1 : 0;
+  }
+  if (layers.size() < 2 || layers.size() > kMostLayers || kinds.size() > kMostKinds) {
+    if (layers.size() >= 2) {
+      page.AddNote(fmt::format("no map: {} and {} are too many for one",
+                               base::Plural(layers.size(), "layer"),
+                               base::Plural(kinds.size(), "kind")));
+    }
+    return;
+  }
+  std::vector<AnswerPage::Cell> cells;
+  for (const auto& [at, place] : places) {
+    cells.push_back({at.first, at.second, place.value,
+                     fmt::format("{} of {} different, most of all {}", place.different,
+                                 base::Plural(place.count, "parameter"), place.worst),
+                     place.count == 1 ? place.worst : layers[at.first] + "."});
+  }
+  page.BeginSection("Layers by kind", "largest relative l2");
+  page.AddMap(layers, kinds, cells);
+}
+
+}  // namespace
+
+Status WritePage(const std::filesystem::path& path, Comparison& comparison) {
+  AnswerPage page("ckpt_compare");
+  PutVerdict(comparison, page);
+  page.SetSides(comparison.a.path.string(), comparison.b.path.string());
+  page.AddFact(base::FormatCount(comparison.pairs.size()),
+               comparison.pairs.size() == 1 ? "parameter" : "parameters");
+  const size_t different = comparison.CountOf(Outcome::kDifferent);
+  page.AddFact(base::FormatCount(different), "different",
+               different > 0 ? PageTone::kBad : PageTone::kPlain);
+  PutMap(comparison, page);
+  if (!comparison.settings.empty()) {
+    report::Table table("settings", {"Setting", "Checkpoint 1", "Checkpoint 2"});
+    for (const SettingDifference& setting : comparison.settings) {
+      const report::Cell cells[] = {table.KeepText(setting.name), table.KeepText(setting.text_a),
+                                    table.KeepText(setting.text_b)};
+      table.AddRow(cells);
+    }
+    page.BeginSection("Settings of the optimizer that differ");
+    page.AddTable(table);
+  }
+  page.BeginSection("Parameters");
+  page.AddTable(DetailsTable(comparison));
+  MSP_RETURN_IF_ERROR(page.Write(path));
+  comparison.warnings.insert(comparison.warnings.end(), page.notes().begin(), page.notes().end());
+  return {};
+}
+
+}  // namespace msprobe::analysis::ckpt

@@ -1,0 +1,223 @@
+#include "src/analysis/perf/page.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "src/analysis/perf/result_files.h"
+#include "src/base/strings.h"
+#include "src/report/answer_page.h"
+#include "src/report/table.h"
+
+namespace msprobe::analysis::perf {
+namespace {
+
+namespace fs = std::filesystem;
+using report::AnswerPage;
+using report::PageTone;
+
+// The rank to take apart: whose end-to-end time grew most, else the first that has an answer.
+const RankSummary* Leading(const RunSummary& run) {
+  const RankSummary* leading = nullptr;
+  const auto growth = [](const RankSummary& rank) {
+    return rank.comparison.end_to_end_ms - rank.base.end_to_end_ms;
+  };
+  for (const RankSummary& rank : run.ranks) {
+    if (rank.error.empty() &&
+        (leading == nullptr ||
+         (rank.has_times && (!leading->has_times || growth(rank) > growth(*leading))))) {
+      leading = &rank;
+    }
+  }
+  return leading;
+}
+
+PageTone ToneOf(std::string_view word) {
+  return word == "SLOWER" ? PageTone::kBad : word.empty() ? PageTone::kCaution : PageTone::kGood;
+}
+
+std::string NameOf(const RankSummary& rank) {
+  return rank.rank ? fmt::format("rank {}", *rank.rank) : std::string();
+}
+
+void PutTimes(const RankSummary& rank, AnswerPage& page) {
+  if (!rank.has_times) {
+    return;
+  }
+  page.BeginSection("What the time consists of",
+                    "computing hides communication and copies that run beside it");
+  const auto parts = [](const SideTimes& side) {
+    return std::vector<double>{side.computing_ms, side.uncovered_communication_ms, side.copies_ms,
+                               std::max(0.0, side.free_ms - side.copies_ms)};
+  };
+  page.AddBars({rank.of_host ? "operators (host)" : "computing", "communication not hidden",
+                "copies not hidden", "idle"},
+               {{"base", parts(rank.base)}, {"comparison", parts(rank.comparison)}}, "ms");
+}
+
+class TreeBuilder {
+ public:
+  explicit TreeBuilder(const RankSummary& rank) {
+    int64_t root = -1;
+    if (rank.has_times) {
+      root = Add(-1, "end to end", rank.base.end_to_end_ms, rank.comparison.end_to_end_ms);
+    }
+    const int64_t computing = AddShare(rank, root, "computing", &SideTimes::computing_ms);
+    const int64_t communication =
+        AddShare(rank, root, "communication not hidden", &SideTimes::uncovered_communication_ms);
+    AddShare(rank, root, "copies not hidden", &SideTimes::copies_ms);
+    if (rank.has_times) {
+      Add(root, "idle", std::max(0.0, rank.base.free_ms - rank.base.copies_ms),
+          std::max(0.0, rank.comparison.free_ms - rank.comparison.copies_ms));
+    }
+    AddKernels(rank, computing, communication);
+    for (const Collective& one : rank.collectives) {
+      Add(communication, one.kind, one.base_ms, one.comparison_ms, one.base_calls,
+          one.comparison_calls);
+    }
+  }
+
+  const std::vector<AnswerPage::Node>& nodes() const { return nodes_; }
+
+ private:
+  int64_t Add(int64_t parent, std::string label, double base, double comparison,
+              int64_t base_count = -1, int64_t comparison_count = -1) {
+    nodes_.push_back(
+        {parent, std::move(label), base, comparison, base_count, comparison_count, {}});
+    return static_cast<int64_t>(nodes_.size()) - 1;
+  }
+
+  int64_t AddShare(const RankSummary& rank, int64_t root, std::string label,
+                   double SideTimes::*time) {
+    return rank.has_times ? Add(root, std::move(label), rank.base.*time, rank.comparison.*time)
+                          : -1;
+  }
+
+  void AddKernels(const RankSummary& rank, int64_t computing, int64_t communication) {
+    std::unordered_map<std::string_view, int64_t> families;
+    for (const KernelChange& family : rank.kernel_families) {
+      const int64_t share = family.family == "communication" ? communication : computing;
+      families.emplace(family.family,
+                       Add(share, family.family, family.base_ms, family.comparison_ms,
+                           family.base_calls, family.comparison_calls));
+    }
+    for (const KernelChange& kernel : rank.kernels) {
+      const auto family = families.find(kernel.family);
+      Add(family == families.end() ? computing : family->second, kernel.name, kernel.base_ms,
+          kernel.comparison_ms, kernel.base_calls, kernel.comparison_calls);
+    }
+  }
+
+  std::vector<AnswerPage::Node> nodes_;
+};
+
+void PutFindings(const RankSummary& rank, AnswerPage& page) {
+  if (rank.findings.empty()) {
+    return;
+  }
+  report::Table table("findings", {"Where", "Metric", "Base", "Comparison", "Change", "Base calls",
+                                   "Comparison calls", "Note", "Call stack"});
+  for (const Finding& finding : rank.findings) {
+    const report::Cell cells[] = {table.KeepText(finding.where),
+                                  table.KeepText(finding.metric),
+                                  report::Cell::Number(finding.base),
+                                  report::Cell::Number(finding.comparison),
+                                  report::Cell::Number(finding.comparison - finding.base),
+                                  report::Cell::Integer(finding.base_calls),
+                                  report::Cell::Integer(finding.comparison_calls),
+                                  table.KeepText(finding.note),
+                                  table.KeepText(finding.call_stack)};
+    table.AddRow(cells);
+  }
+  page.BeginSection("Operators and modules that changed", "ms, or MB of memory");
+  page.AddTable(table);
+}
+
+void PutRanks(const RunSummary& run, AnswerPage& page) {
+  if (run.ranks.size() < 2) {
+    return;
+  }
+  report::Table table("ranks", {"Rank", "Verdict", "Base ms", "Comparison ms", "Computing change",
+                                "Communication change", "Idle change", "Error"});
+  for (const RankSummary& rank : run.ranks) {
+    const auto change = [&](double SideTimes::*time) {
+      return rank.has_times ? report::Cell::Number(rank.comparison.*time - rank.base.*time)
+                            : report::Cell();
+    };
+    const auto figure = [&](double value) {
+      return rank.has_times ? report::Cell::Number(value) : report::Cell();
+    };
+    const report::Cell cells[] = {report::Cell::Integer(rank.rank.value_or(-1)),
+                                  table.KeepText(rank.verdict.word),
+                                  figure(rank.base.end_to_end_ms),
+                                  figure(rank.comparison.end_to_end_ms),
+                                  change(&SideTimes::computing_ms),
+                                  change(&SideTimes::uncovered_communication_ms),
+                                  change(&SideTimes::free_ms),
+                                  table.KeepText(rank.error)};
+    table.AddRow(cells, rank.error.empty() ? report::Fill::kNone : report::Fill::kRed);
+  }
+  page.BeginSection("All ranks");
+  page.AddTable(table);
+}
+
+Result<fs::path> NewPath(const fs::path& folder, const RunSummary& run) {
+  fs::path stem = ResultStem(folder, std::nullopt);
+  if (run.ranks.size() == 1 && !run.ranks[0].files.empty()) {
+    const fs::path table = run.ranks[0].files[0];
+    if (table.extension() == ".xlsx") {
+      stem = table.parent_path() / table.stem();
+    }
+  }
+  const std::string name = stem.string();
+  fs::path path = name + ".html";
+  std::error_code ignored;
+  for (int number = 2; fs::exists(path, ignored); ++number) {
+    path = fmt::format("{}_{}.html", name, number);
+  }
+  return path;
+}
+
+}  // namespace
+
+Result<PerfPage> WritePage(const fs::path& folder, const RunSummary& run) {
+  AnswerPage page("perf_compare");
+  const RankSummary* const leading = Leading(run);
+  if (leading == nullptr) {
+    page.SetVerdict("FAILED", "FAILED: no rank could be compared", PageTone::kBad);
+  } else {
+    const std::string where =
+        run.ranks.size() > 1 ? fmt::format(" ({})", NameOf(*leading)) : std::string();
+    page.SetVerdict(
+        leading->verdict.word,
+        (leading->verdict.text.empty() ? "the profiles tell no times" : leading->verdict.text) +
+            where,
+        ToneOf(leading->verdict.word));
+    page.SetSides(leading->base_path, leading->comparison_path);
+    if (run.ranks.size() > 1) {
+      page.AddFact(base::FormatCount(run.ranks.size()), "ranks");
+    }
+    if (leading->has_times) {
+      page.AddFact(fmt::format("{:.4g} ms", leading->base.end_to_end_ms), "base");
+      page.AddFact(fmt::format("{:.4g} ms", leading->comparison.end_to_end_ms), "comparison",
+                   leading->verdict.word == "SLOWER" ? PageTone::kBad : PageTone::kPlain);
+    }
+    PutTimes(*leading, page);
+    const TreeBuilder tree(*leading);
+    if (!tree.nodes().empty()) {
+      page.BeginSection("What changed, down to kernels",
+                        "kernels of a family run beside each other, too: their sum may exceed it");
+      page.AddTree(tree.nodes(), "ms");
+    }
+    PutFindings(*leading, page);
+  }
+  PutRanks(run, page);
+  MSP_ASSIGN_OR_RETURN(const fs::path path, NewPath(folder, run));
+  MSP_RETURN_IF_ERROR(page.Write(path));
+  return PerfPage{path, page.notes()};
+}
+
+}  // namespace msprobe::analysis::perf

@@ -1,0 +1,282 @@
+#include "src/report/answer_page.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "msprobe/version.h"
+
+#include "src/base/strings.h"
+#include "src/json/writer.h"
+#include "src/report/web_page.h"
+
+namespace msprobe::resources {
+extern const std::string_view kAnswerPage;  // empty: not built
+}
+
+namespace msprobe::report {
+namespace {
+
+using json::Writer;
+
+constexpr int64_t kPageFormat = 1;  // what tools/web/answer expects
+constexpr std::array<std::string_view, 4> kTones = {"", "good", "caution", "bad"};
+
+std::string_view ToneName(PageTone tone) { return kTones[static_cast<size_t>(tone)]; }
+
+// Up to 7 digits: a page is for reading, the other files hold all.
+void PutFigure(double value, Writer& writer) {
+  if (std::isfinite(value)) {
+    writer.Raw(fmt::format("{:.7g}", value));
+  } else {
+    writer.Text(std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity");
+  }
+}
+
+void PutCell(const Cell& cell, Writer& writer) {
+  switch (cell.kind()) {
+    case CellKind::kEmpty:
+      writer.Null();
+      break;
+    case CellKind::kInteger:
+      writer.Int(cell.integer());
+      break;
+    case CellKind::kNumber:
+      PutFigure(cell.number(), writer);
+      break;
+    case CellKind::kText:
+    case CellKind::kBoolean:
+      writer.Text(CellText(cell));
+      break;
+  }
+}
+
+template <typename Function>
+std::string Json(Function&& write) {
+  std::string text;
+  Writer writer(text, -1, Writer::NonFinite::kText);
+  write(writer);
+  return text;
+}
+
+}  // namespace
+
+Status AnswerPage::Available() {
+  if (resources::kAnswerPage.empty()) {
+    return UnsupportedError("this msprobe was built without the page that --format html writes")
+        .WithHint(
+            "tools/dev/build_web.sh makes it (needs npm), then build msprobe again; other "
+            "formats work without");
+  }
+  return {};
+}
+
+void AnswerPage::SetVerdict(std::string_view word, std::string_view line, PageTone tone) {
+  word_ = word;
+  verdict_ = line;
+  tone_ = tone;
+}
+
+void AnswerPage::SetSides(std::string_view first, std::string_view second) {
+  sides_[0] = first;
+  sides_[1] = second;
+}
+
+void AnswerPage::AddFact(std::string_view value, std::string_view text, PageTone tone) {
+  facts_.push_back(Json([&](Writer& writer) {
+    writer.BeginArray();
+    writer.Text(value);
+    writer.Text(text);
+    writer.Text(ToneName(tone));
+    writer.EndArray();
+  }));
+}
+
+void AnswerPage::BeginSection(std::string_view title, std::string_view hint) {
+  sections_.push_back({std::string(title), std::string(hint), {}});
+}
+
+void AnswerPage::AddText(std::string_view text) {
+  sections_.back().blocks.push_back(Json([&](Writer& writer) {
+    writer.BeginObject();
+    writer.Member("kind", "text");
+    writer.Member("text", text);
+    writer.EndObject();
+  }));
+}
+
+void AnswerPage::AddTable(const Table& table) {
+  sections_.back().blocks.push_back(Json([&](Writer& writer) {
+    writer.BeginObject();
+    writer.Member("kind", "table");
+    writer.Member("table", static_cast<uint64_t>(tables_.size()));
+    writer.EndObject();
+  }));
+  TableText text{sections_.back().title, table.columns(), {}, table.row_count()};
+  for (size_t row = 0; row < std::min(table.row_count(), kMostRows); ++row) {
+    text.rows.push_back(Json([&](Writer& writer) {
+      writer.BeginArray();
+      writer.Int(static_cast<int64_t>(table.fill(row)));
+      for (const report::Cell& cell : table.row(row)) {
+        PutCell(cell, writer);
+      }
+      writer.EndArray();
+    }));
+  }
+  tables_.push_back(std::move(text));
+}
+
+void AnswerPage::AddBars(const std::vector<std::string>& names, const std::vector<Bar>& bars,
+                         std::string_view unit) {
+  sections_.back().blocks.push_back(Json([&](Writer& writer) {
+    writer.BeginObject();
+    writer.Member("kind", "bars");
+    writer.Member("names", names);
+    writer.Member("unit", unit);
+    writer.Key("bars");
+    writer.BeginArray();
+    for (const Bar& bar : bars) {
+      writer.BeginArray();
+      writer.Text(bar.label);
+      for (const double part : bar.parts) {
+        PutFigure(part, writer);
+      }
+      writer.EndArray();
+    }
+    writer.EndArray();
+    writer.EndObject();
+  }));
+}
+
+void AnswerPage::AddTree(const std::vector<Node>& nodes, std::string_view unit) {
+  sections_.back().blocks.push_back(Json([&](Writer& writer) {
+    writer.BeginObject();
+    writer.Member("kind", "tree");
+    writer.Member("unit", unit);
+    writer.Key("nodes");
+    writer.BeginArray();
+    for (const Node& node : nodes) {
+      writer.BeginArray();
+      writer.Int(node.parent);
+      writer.Text(node.label);
+      PutFigure(node.first, writer);
+      PutFigure(node.second, writer);
+      writer.Int(node.first_count);
+      writer.Int(node.second_count);
+      writer.Text(node.note);
+      writer.EndArray();
+    }
+    writer.EndArray();
+    writer.EndObject();
+  }));
+}
+
+void AnswerPage::AddMap(const std::vector<std::string>& rows,
+                        const std::vector<std::string>& columns, const std::vector<Cell>& cells) {
+  sections_.back().blocks.push_back(Json([&](Writer& writer) {
+    writer.BeginObject();
+    writer.Member("kind", "map");
+    writer.Member("rows", rows);
+    writer.Member("columns", columns);
+    writer.Key("cells");
+    writer.BeginArray();
+    for (const Cell& cell : cells) {
+      writer.BeginArray();
+      writer.Int(cell.row);
+      writer.Int(cell.column);
+      PutFigure(cell.value, writer);
+      writer.Text(cell.tip);
+      writer.Text(cell.search);
+      writer.EndArray();
+    }
+    writer.EndArray();
+    writer.EndObject();
+  }));
+}
+
+std::string AnswerPage::Listing() const {
+  const auto put_raw = [](Writer& writer, std::string_view key,
+                          const std::vector<std::string>& items) {
+    writer.Key(key);
+    writer.BeginArray();
+    for (const std::string& item : items) {
+      writer.Raw(item);
+    }
+    writer.EndArray();
+  };
+  return Json([&](Writer& writer) {
+    writer.BeginObject();
+    writer.Member("format", kPageFormat);
+    writer.Member("version", MSPROBE_VERSION);
+    writer.Member("command", command_);
+    writer.Member("word", word_);
+    writer.Member("verdict", verdict_);
+    writer.Member("tone", ToneName(tone_));
+    writer.Member("sides", std::vector<std::string>(std::begin(sides_), std::end(sides_)));
+    put_raw(writer, "facts", facts_);
+    writer.Member("next", next_);
+    writer.Member("notes", notes_);
+    writer.Key("sections");
+    writer.BeginArray();
+    for (const Section& section : sections_) {
+      writer.BeginObject();
+      writer.Member("title", section.title);
+      writer.Member("hint", section.hint);
+      put_raw(writer, "blocks", section.blocks);
+      writer.EndObject();
+    }
+    writer.EndArray();
+    writer.Key("tables");
+    writer.BeginArray();
+    for (const TableText& table : tables_) {
+      writer.BeginObject();
+      writer.Member("columns", table.columns);
+      writer.Member("rows", table.total);
+      writer.EndObject();
+    }
+    writer.EndArray();
+    writer.EndObject();
+  });
+}
+
+Status AnswerPage::Write(const std::filesystem::path& path) {
+  const auto pack_table = [](size_t index, const TableText& table, size_t rows) {
+    return PackBlock({fmt::format("t{}", index), [&table, rows](std::string& out) {
+                        out += '[';
+                        for (size_t row = 0; row < rows; ++row) {
+                          out += row > 0 ? "," : "";
+                          out += table.rows[row];
+                        }
+                        out += ']';
+                      }});
+  };
+  uint64_t room = kMostBytes - resources::kAnswerPage.size();
+  room -= std::min<uint64_t>(
+      room, PackBlock({"answer", [&](std::string& out) { out += Listing(); }}).size() + 4096);
+  std::vector<std::string> elements(1);
+  for (size_t i = 0; i < tables_.size(); ++i) {
+    size_t rows = tables_[i].rows.size();
+    std::string element = pack_table(i, tables_[i], rows);
+    while (element.size() > room && rows > 0) {
+      rows = std::min(rows - 1, static_cast<size_t>(static_cast<double>(rows) * 0.9 *
+                                                    static_cast<double>(room) /
+                                                    static_cast<double>(element.size())));
+      element = pack_table(i, tables_[i], rows);
+    }
+    room -= std::min<uint64_t>(room, element.size());
+    if (rows < tables_[i].total) {
+      notes_.push_back(fmt::format(
+          "{}: the page holds the first {} of {}; the other formats hold "
+          "all",
+          tables_[i].name, base::FormatCount(rows), base::Plural(tables_[i].total, "row")));
+    }
+    elements.push_back(std::move(element));
+  }
+  elements[0] = PackBlock({"answer", [&](std::string& out) { out += Listing(); }});
+  return WriteWebPage(path, resources::kAnswerPage, elements).status();
+}
+
+}  // namespace msprobe::report

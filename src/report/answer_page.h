@@ -1,0 +1,105 @@
+// An answer as one file for browsers: the verdict, facts, and below them tables, trees, maps and
+// bars. Built piece by piece; tools/web/answer draws it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/report/table.h"
+
+namespace msprobe::report {
+
+enum class PageTone : uint8_t { kPlain, kGood, kCaution, kBad };
+
+class AnswerPage {
+ public:
+  static constexpr uint64_t kMostBytes = 5'000'000;  // of the file
+  static constexpr size_t kMostRows = 100'000;       // of a table
+
+  // `command`: "ckpt_compare".
+  explicit AnswerPage(std::string_view command) : command_(command) {}
+
+  // kUnsupported when this build was made without the page.
+  static Status Available();
+
+  // `line` begins with the verdict's word: "DIFFERENT: 3 of 12 ...".
+  void SetVerdict(std::string_view word, std::string_view line, PageTone tone);
+  void SetSides(std::string_view first, std::string_view second);
+  void AddFact(std::string_view value, std::string_view text, PageTone tone = PageTone::kPlain);
+  void AddNext(std::string_view text) { next_.emplace_back(text); }
+  void AddNote(std::string_view text) { notes_.emplace_back(text); }
+
+  // Blocks belong to the section begun last.
+  void BeginSection(std::string_view title, std::string_view hint = {});
+  void AddText(std::string_view text);
+  // Searched and sorted in the page. Rows beyond kMostRows, or beyond the room that there is, are
+  // left out with a note.
+  void AddTable(const Table& table);
+
+  struct Bar {
+    std::string label;
+    std::vector<double> parts;  // as the names of AddBars
+  };
+  // Stacked bars of one scale.
+  void AddBars(const std::vector<std::string>& names, const std::vector<Bar>& bars,
+               std::string_view unit);
+
+  struct Node {
+    int64_t parent = -1;  // a node before it
+    std::string label;
+    double first = 0;
+    double second = 0;
+    int64_t first_count = -1;  // -1: not told
+    int64_t second_count = -1;
+    std::string note;
+  };
+  // Figures of both sides as a tree; the largest changes stand first below each node.
+  void AddTree(const std::vector<Node>& nodes, std::string_view unit);
+
+  struct Cell {
+    uint32_t row = 0;
+    uint32_t column = 0;
+    double value = 0;    // its colour, on a logarithmic scale; 0 is the calm end
+    std::string tip;     // what stands behind the value
+    std::string search;  // what a click looks for in the table below; may be empty
+  };
+  void AddMap(const std::vector<std::string>& rows, const std::vector<std::string>& columns,
+              const std::vector<Cell>& cells);
+
+  // What was left out is in notes() then.
+  Status Write(const std::filesystem::path& path);
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  struct Section {
+    std::string title;
+    std::string hint;
+    std::vector<std::string> blocks;  // JSON
+  };
+  struct TableText {
+    std::string name;
+    std::vector<std::string> columns;
+    std::vector<std::string> rows;  // JSON arrays
+    uint64_t total = 0;
+  };
+
+  std::string Listing() const;
+
+  std::string command_;
+  std::string word_;
+  std::string verdict_;
+  PageTone tone_ = PageTone::kPlain;
+  std::string sides_[2];
+  std::vector<std::string> facts_;  // JSON
+  std::vector<std::string> next_;
+  std::vector<std::string> notes_;
+  std::vector<Section> sections_;
+  std::vector<TableText> tables_;  // block "t<index>" of the page
+};
+
+}  // namespace msprobe::report

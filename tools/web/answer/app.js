@@ -1,0 +1,36 @@
+// The whole page: the verdict, then the sections in order.
+import { useEffect, useState } from 'preact/hooks';
+import { html } from '../common/html.js';
+import { Header, useLanguage, useThemeTurns } from '../common/page.js';
+import { BarsBlock, MapBlock, TableBlock, TreeBlock } from './blocks.js';
+import { translator } from './text.js';
+
+const shortPath = (path) => path.split('/').slice(-3).join('/');
+
+export function App({ data: answer }) {
+  const [t, otherLanguage] = useLanguage(translator);
+  const themeTurns = useThemeTurns();
+  const [wanted, setWanted] = useState(null);  // {text}: what a click into a map looks for
+  const { word } = answer;
+  const rest = answer.verdict.startsWith(word) ? answer.verdict.slice(word.length).replace(/^[:,]/, '') : answer.verdict;
+  useEffect(() => { document.title = `${word || answer.verdict} · msprobe ${answer.command}`; performance.mark('msprobe-drawn'); }, []);
+  const [first, second] = answer.sides;
+  const draw = (block) => {
+    if (block.kind === 'text') return html`<p class="said">${block.text}</p>`;
+    if (block.kind === 'table') return html`<${TableBlock} t=${t} id=${`table${block.table}`} table=${answer.tables[block.table]} query=${wanted} />`;
+    if (block.kind === 'bars') return html`<${BarsBlock} t=${t} block=${block} />`;
+    if (block.kind === 'tree') return html`<${TreeBlock} t=${t} block=${block} />`;
+    return html`<${MapBlock} t=${t} block=${block} themeTurns=${themeTurns} onSearch=${(text) => setWanted({ text })} />`;
+  };
+  return html`<div class="page">
+    <${Header} t=${t} title=${`msprobe ${answer.command}`} onLanguage=${otherLanguage} marked=${answer.notes.length > 0}
+      name=${first && html`<bdi title=${first}>${shortPath(first)}</bdi>${second && html` <span class="muted">${t('against')}</span> <bdi title=${second}>${shortPath(second)}</bdi>`}`}
+      facts=${answer.facts.map(([value, text, tone]) => ({ value, text, kind: { bad: 'alert' }[tone] ?? '' }))}
+      about=${html`<h2>msprobe ${answer.command} ${answer.version}</h2><p>${t('digits')}</p><p>${first}<br />${second}</p>`} />
+    <main id="main">
+      <section class="card answer"><p class="verdict">${word && html`<span class="pill ${answer.tone}">${word}</span> `}<span class="headline">${rest.trim()}</span></p>
+        ${answer.next.map((text) => html`<p class="next"><b>${t('next')}</b> ${text}</p>`)}
+        ${answer.notes.length > 0 && html`<div class="notes" role="note"><b>${t('notes')}</b><ul>${answer.notes.map((note) => html`<li>${note}</li>`)}</ul></div>`}</section>
+      ${answer.sections.map((section) => html`<section class="card"><h2>${section.title} ${section.hint && html`<span class="muted">${section.hint}</span>`}</h2>${section.blocks.map(draw)}</section>`)}
+    </main></div>`;
+}

@@ -1,0 +1,154 @@
+// The pieces an answer is made of.
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { rampOf } from '../common/colours.js';
+import { GridMap } from '../common/grid_map.js';
+import { html } from '../common/html.js';
+import { showCount, showNumber, showShort } from '../common/numbers.js';
+import { textMatcher } from '../common/search.js';
+import { DataTable, useSorted } from '../common/table.js';
+import { ROW_HEIGHT, VirtualList } from '../common/virtual_list.js';
+
+const show = (cell) => (cell === null ? '' : typeof cell === 'number' ? showNumber(cell) : cell);
+const asNumber = (value) => (typeof value === 'number' ? value : Number(value));  // "NaN" and "Infinity" are texts
+
+// Rows are [fill, cell, cell, ...].
+export function TableBlock({ t, id, table, query: given }) {
+  const [query, setQuery] = useState('');
+  const [sort, setSort] = useState(null);
+  const [current, setCurrent] = useState(-1);
+  useEffect(() => { if (given) setQuery(given.text); }, [given]);
+  const texts = useMemo(() => table.cells.map((row) => row.slice(1).join(' ').toLowerCase()), [table]);
+  const columns = useMemo(() => table.columns.map((label, c) => {
+    const sample = table.cells.slice(0, 200).map((row) => row[c + 1]);
+    const numeric = sample.some((cell) => typeof cell === 'number') && sample.every((cell) => cell === null || typeof cell === 'number' || ['NaN', 'Infinity', '-Infinity'].includes(cell));
+    const longest = sample.reduce((most, cell) => Math.max(most, String(show(cell)).length), label.length);
+    return {
+      id: String(c), label, right: numeric, falling: numeric, width: `minmax(${Math.min(320, Math.max(60, longest * 7, label.length * 8 + 16))}px, ${numeric ? 1 : Math.min(4, Math.ceil(longest / 12))}fr)`,
+      key: (row) => { const cell = table.cells[row][c + 1]; return numeric ? (cell === null ? null : asNumber(cell)) : cell; },
+      render: (row) => { const cell = table.cells[row][c + 1]; return typeof cell === 'string' ? html`<bdi>${cell}</bdi>` : show(cell); },
+    };
+  }), [table]);
+  const rows = useMemo(() => {
+    const all = table.cells.map((_, i) => i);
+    if (query.trim() === '') return all;
+    const matches = textMatcher(query);
+    return all.filter((row) => matches(texts[row]));
+  }, [table, query]);
+  const shown = useSorted(rows, columns, sort);
+  const height = Math.min(560, (table.cells.length + 1) * ROW_HEIGHT + 20);
+  return html`<div class="table-block">
+    ${table.cells.length > 8 && html`<div class="list-controls"><input class="search-box" id=${`${id}_search`} type="search" placeholder=${t('search')} aria-label=${t('search')} title=${t('search_hint')} value=${query}
+      autocomplete="off" spellcheck=${false} onInput=${(event) => setQuery(event.target.value)} />
+      <span class="muted found" role="status">${t('found', showCount(rows.length), showCount(table.rows))}</span></div>`}
+    <div class="table-box" style=${{ height: `${height}px` }}><${DataTable} t=${t} id=${id} label=${t('name')} columns=${columns} rows=${shown} sort=${sort} onSort=${setSort} current=${current} onCurrent=${setCurrent}
+      empty=${t('nothing_found')} rowClass=${(row) => ['', 'yellow', 'red'][table.cells[row][0]]} rowTitle=${(row) => String(show(table.cells[row][1]))} /></div></div>`;
+}
+
+const PART_COLOURS = ['var(--accent)', 'var(--alert)', 'var(--warn)', 'var(--calm)', 'var(--good)', 'var(--odd)', 'var(--nan)', 'var(--muted)'];
+
+export function BarsBlock({ block: { names, bars, unit } }) {
+  const sums = bars.map(([, ...parts]) => parts.reduce((sum, part) => sum + Math.max(0, asNumber(part) || 0), 0));
+  const most = Math.max(...sums, 1e-300);
+  return html`<div class="bars">${bars.map(([label, ...parts], i) => html`<div class="bar-row"><span class="bar-label"><bdi>${label}</bdi></span>
+      <span class="bar" role="img" aria-label=${parts.map((part, k) => `${names[k]} ${showShort(asNumber(part))} ${unit}`).join(', ')}>${parts.map((part, k) => html`
+        <i style=${{ width: `${(Math.max(0, asNumber(part) || 0) / most) * 100}%`, background: PART_COLOURS[k % 8] }} title=${`${names[k]}: ${showNumber(asNumber(part))} ${unit}`} />`)}</span>
+      <span class="bar-sum">${showShort(sums[i])} ${unit}</span></div>`)}
+    <div class="legend">${names.map((name, k) => html`<span><i class="swatch" style=${{ background: PART_COLOURS[k % 8] }} />${name}${
+      bars.length <= 3 ? html` <b>${bars.map((bar) => showShort(asNumber(bar[k + 1]))).join(' → ')}</b>` : ''}</span>`)}</div></div>`;
+}
+
+// Nodes are [parent, label, first, second, first count, second count, note]; the largest changes first below each.
+export function TreeBlock({ t, block: { nodes, unit } }) {
+  const children = useMemo(() => {
+    const all = nodes.map(() => []);
+    all.roots = [];
+    nodes.forEach(([parent], i) => (parent < 0 ? all.roots : all[parent]).push(i));
+    const change = (i) => Math.abs(asNumber(nodes[i][3]) - asNumber(nodes[i][2]));
+    for (const list of [all.roots, ...all]) list.sort((a, b) => change(b) - change(a));
+    return all;
+  }, [nodes]);
+  const [open, setOpen] = useState(() => {
+    // Along the largest change.
+    const way = new Set(children.roots);
+    for (let at = children.roots[0]; at !== undefined && children[at].length > 0; [at] = children[at]) way.add(at);
+    return way;
+  });
+  const [current, setCurrent] = useState(-1);
+  const [query, setQuery] = useState('');
+  const list = useMemo(() => {
+    if (query.trim() !== '') {
+      const matches = textMatcher(query);
+      return nodes.map((_, node) => ({ node, depth: 0 })).filter(({ node }) => matches(String(nodes[node][1]).toLowerCase()));
+    }
+    const rows = [];
+    const stack = [...children.roots].reverse().map((node) => ({ node, depth: 0 }));
+    while (stack.length > 0) {
+      const one = stack.pop();
+      rows.push(one);
+      if (open.has(one.node)) for (const child of [...children[one.node]].reverse()) stack.push({ node: child, depth: one.depth + 1 });
+    }
+    return rows;
+  }, [children, open, query]);
+  const most = Math.max(...nodes.map(([, , first, second]) => Math.abs(asNumber(second) - asNumber(first)) || 0), 1e-300);
+  const turn = (node, wanted) => setOpen((before) => {
+    const after = new Set(before);
+    if (wanted ?? !after.has(node)) after.add(node); else after.delete(node);
+    return after;
+  });
+  const onKey = (event) => {
+    const one = list[current];
+    if (!one || !['ArrowRight', 'ArrowLeft'].includes(event.key)) return false;
+    if (event.key === 'ArrowRight') turn(one.node, true);
+    else if (open.has(one.node) && children[one.node].length > 0) turn(one.node, false);
+    else setCurrent(Math.max(0, list.findIndex(({ node }) => node === nodes[one.node][0])));
+    return true;
+  };
+  const signed = (value) => `${value > 0 ? '+' : ''}${showShort(value)}`;
+  const row = (i) => {
+    const { node, depth } = list[i];
+    const [, label, first, second, firstCount, secondCount] = nodes[node];
+    const difference = asNumber(second) - asNumber(first);
+    const change = Math.abs(difference) < most * 1e-4 ? 0 : difference;  // rounding of clocks
+    return html`<div class="row tree-row"><div class="call-name" style=${{ paddingLeft: `${depth * 14}px` }}>
+        <i class="twist">${children[node].length > 0 && query.trim() === '' ? (open.has(node) ? '▾' : '▸') : ''}</i><bdi>${label}</bdi></div>
+      <div class="right">${showShort(asNumber(first))}</div><div class="right">${showShort(asNumber(second))}</div>
+      <div class="right ${change > 0 ? 'bad-text' : change < 0 ? 'good-text' : 'muted'}">${signed(change)}</div>
+      <div class="change-bar" aria-hidden="true"><i class=${change > 0 ? 'up' : 'down'} style=${{ width: `${(Math.abs(change) / most) * 50}%` }} /></div>
+      <div class="right muted">${firstCount >= 0 ? (firstCount === secondCount ? showCount(firstCount) : `${showCount(firstCount)} → ${showCount(secondCount)}`) : ''}</div></div>`;
+  };
+  const head = html`<div class="row head tree-row"><div>${t('name')}</div><div class="right">${t('first')} ${unit}</div><div class="right">${t('second')} ${unit}</div><div class="right">${t('change')}</div><div /><div class="right">${t('count')}</div></div>`;
+  const chosen = current >= 0 && list[current] ? nodes[list[current].node][6] : '';
+  return html`<div class="table-block">
+    ${nodes.length > 12 && html`<div class="list-controls"><input class="search-box" type="search" placeholder=${t('search')} aria-label=${t('search')} title=${t('search_hint')} value=${query}
+      onInput=${(event) => setQuery(event.target.value)} /></div>`}
+    <div class="table-box" style=${{ height: `${Math.min(520, Math.max(list.length, 8) * ROW_HEIGHT + 46)}px` }}>
+    <${VirtualList} id="tree" label=${t('change')} role="tree" itemRole="treeitem" count=${list.length} row=${row} current=${current} onCurrent=${setCurrent} onTake=${(i) => turn(list[i].node)} onKey=${onKey}
+      head=${head} headHeight=${ROW_HEIGHT} width="620px" empty=${t('nothing_found')}
+      attributesOf=${(i) => ({ title: nodes[list[i].node][1], 'aria-level': list[i].depth + 1, 'aria-expanded': children[list[i].node].length > 0 ? open.has(list[i].node) : undefined })} /></div>
+    ${chosen && html`<pre>${chosen}</pre>`}</div>`;
+}
+
+const FLOOR = 1e-9;  // of a map's colours: nine powers of ten are enough to tell apart
+
+export function MapBlock({ t, block: { rows, columns, cells }, themeTurns, onSearch }) {
+  const at = useMemo(() => new Map(cells.map((cell) => [cell[0] * columns.length + cell[1], cell])), [cells]);
+  const most = cells.reduce((largest, cell) => (Number.isFinite(asNumber(cell[2])) ? Math.max(largest, asNumber(cell[2])) : largest), 0);
+  const ramp = rampOf('rising');
+  const [picked, setPicked] = useState(null);
+  const colourOf = (r, c) => {
+    const cell = at.get(r * columns.length + c);
+    if (!cell) return null;
+    const value = asNumber(cell[2]);
+    if (Number.isNaN(value) || value === Infinity) return 'rgb(224, 0, 158)';
+    const floor = Math.max(FLOOR, most * FLOOR);
+    const place = value <= 0 ? 0 : Math.max(12, Math.round(255 * Math.max(0, Math.log(value / floor) / Math.log(Math.max(most, floor * 10) / floor))));
+    const colour = ramp[Math.min(255, place)];
+    return `rgb(${colour & 255}, ${(colour >> 8) & 255}, ${(colour >> 16) & 255})`;
+  };
+  return html`<p class="hint">${t('map_hint')}</p><${GridMap} id="map" label=${t('map_hint')} rows=${rows} columns=${columns} colourOf=${colourOf} picked=${picked} dependencies=${[themeTurns]}
+    tipOf=${(r, c) => { const cell = at.get(r * columns.length + c); return `${rows[r]} · ${columns[c]}: ${showShort(asNumber(cell[2]))} · ${cell[3]}`; }}
+    onPick=${(r, c) => { setPicked([r, c]); const cell = at.get(r * columns.length + c); if (cell[4]) onSearch(cell[4]); }} />
+    <div class="legend"><span><i class="swatch" style=${{ background: `rgb(${ramp[0] & 255}, ${(ramp[0] >> 8) & 255}, ${(ramp[0] >> 16) & 255})` }} />${t('none')}</span>
+      <span><i class="swatch" style=${{ background: `rgb(${ramp[255] & 255}, ${(ramp[255] >> 8) & 255}, ${(ramp[255] >> 16) & 255})` }} />${t('largest')} ${showShort(most)}</span>
+      <span><i class="swatch" style=${{ background: 'rgb(224, 0, 158)' }} />NaN / Inf</span></div>`;
+}

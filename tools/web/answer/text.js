@@ -1,0 +1,15 @@
+// Words of the page itself; what msprobe says about a run stands in the data, in English.
+import { translatorOf } from '../common/text.js';
+
+export const translator = translatorOf({
+  en: {
+    against: 'against', next: 'Next', notes: 'What is not in this page', change: 'change', count: 'count', name: 'name', search: 'Search', all: 'all',
+    grew_only: 'only what grew', map_hint: 'colour: size of the difference. Click to see the rows.', largest: 'largest', none: 'no difference', digits: 'Numbers have 7 digits.',
+    first: 'base', second: 'comparison',
+  },
+  zh: {
+    against: '对比', next: '下一步', notes: '本页未包含的内容', change: '变化', count: '次数', name: '名称', search: '搜索', all: '全部',
+    grew_only: '仅看增长', map_hint: '颜色表示差异大小。点击查看对应行。', largest: '最大', none: '无差异', digits: '数字保留 7 位有效数字。',
+    first: '基准', second: '对比',
+  },
+});
