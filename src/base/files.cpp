@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 #include <fcntl.h>
@@ -12,6 +13,8 @@
 #include <unistd.h>
 
 #include "src/base/interrupt.h"
+#include "src/base/mapped_files.h"
+#include "src/base/output_rule.h"
 
 namespace msprobe::base {
 namespace {
@@ -160,6 +163,7 @@ FileBytes::~FileBytes() { Release(); }
 
 void FileBytes::Release() {
   if (mapping_ != nullptr) {
+    RemoveMappedFile(bytes_);
     ::munmap(mapping_, bytes_.size());
     mapping_ = nullptr;
   }
@@ -202,6 +206,7 @@ Result<FileBytes> FileBytes::Open(const Path& path, std::vector<std::byte>* scra
   ::madvise(mapping, size, MADV_SEQUENTIAL);
   file.mapping_ = mapping;
   file.bytes_ = {static_cast<const std::byte*>(mapping), static_cast<size_t>(size)};
+  AddMappedFile(file.bytes_, path);
   return file;
 }
 
@@ -209,6 +214,7 @@ AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)),
       exists_(std::exchange(other.exists_, false)),
       cleanup_slot_(std::exchange(other.cleanup_slot_, -1)),
+      existing_(other.existing_),
       size_bytes_(other.size_bytes_),
       final_path_(std::move(other.final_path_)),
       temporary_path_(std::move(other.temporary_path_)) {}
@@ -219,6 +225,7 @@ AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
     descriptor_ = std::exchange(other.descriptor_, -1);
     exists_ = std::exchange(other.exists_, false);
     cleanup_slot_ = std::exchange(other.cleanup_slot_, -1);
+    existing_ = other.existing_;
     size_bytes_ = other.size_bytes_;
     final_path_ = std::move(other.final_path_);
     temporary_path_ = std::move(other.temporary_path_);
@@ -242,8 +249,14 @@ void AtomicFile::Discard() {
 }
 
 Result<AtomicFile> AtomicFile::Create(const Path& final_path) {
+  return Create(final_path, ExistingFiles());
+}
+
+Result<AtomicFile> AtomicFile::Create(const Path& final_path, Existing existing) {
   static std::atomic<uint64_t> counter{0};
+  MSP_RETURN_IF_ERROR(CheckReplaceable(final_path, existing));
   AtomicFile file;
+  file.existing_ = existing;
   file.final_path_ = final_path;
   file.temporary_path_ = final_path;
   // Names have 255 bytes at most: a long final name must not make the temporary one impossible.
@@ -314,18 +327,48 @@ Status AtomicFile::Close() {
 }
 
 Status AtomicFile::Commit() {
+  MSP_RETURN_IF_ERROR(CheckMappedFiles());
   MSP_RETURN_IF_ERROR(Close());
-  if (::rename(temporary_path_.c_str(), final_path_.c_str()) != 0) {
-    return SystemError("rename into", final_path_, errno);
-  }
+  MSP_RETURN_IF_ERROR(RenameIntoPlace(temporary_path_, final_path_, existing_));
   exists_ = false;
   ForgetOnInterrupt(cleanup_slot_);
   cleanup_slot_ = -1;
   return {};
 }
 
+Status RenameIntoPlace(const Path& from, const Path& to, Existing existing) {
+  MSP_RETURN_IF_ERROR(CheckReplaceable(to, existing));
+  if (existing == Existing::kRefuse) {
+    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) {
+      return {};
+    }
+    if (errno == EEXIST) {
+      return CheckReplaceable(to, existing);
+    }
+    if (errno != EINVAL && errno != ENOSYS) {
+      return SystemError("rename into", to, errno);
+    }
+    // A file system without that call: two names for a moment, where it has links.
+    if (::link(from.c_str(), to.c_str()) == 0) {
+      ::unlink(from.c_str());
+      return {};
+    }
+    if (errno == EEXIST) {
+      return CheckReplaceable(to, existing);
+    }
+  }
+  if (::rename(from.c_str(), to.c_str()) != 0) {
+    return SystemError("rename into", to, errno);
+  }
+  return {};
+}
+
 Status WriteFileAtomically(const Path& path, std::string_view text) {
-  MSP_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  return WriteFileAtomically(path, text, ExistingFiles());
+}
+
+Status WriteFileAtomically(const Path& path, std::string_view text, Existing existing) {
+  MSP_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path, existing));
   MSP_RETURN_IF_ERROR(file.Write(text));
   return file.Commit();
 }

@@ -60,6 +60,9 @@ class FileBytes {
   void* mapping_ = nullptr;
 };
 
+// What happens to a regular file that has the name of a result; anything else is never replaced.
+enum class Existing : uint8_t { kRefuse, kReplace };
+
 // A new file under a temporary name in the target's folder; Commit() renames it into place, the
 // destructor removes it otherwise, and so does an interrupt (see interrupt.h). Mode 0640.
 class AtomicFile {
@@ -71,7 +74,10 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile();
 
+  // Without `existing`, what the rule of this process says (output_rule.h). A name that is taken is
+  // refused at once, and by Commit() if it was taken since.
   static Result<AtomicFile> Create(const Path& final_path);
+  static Result<AtomicFile> Create(const Path& final_path, Existing existing);
 
   Status Write(std::string_view text);
   Status Write(std::span<const std::byte> bytes);
@@ -90,11 +96,17 @@ class AtomicFile {
   int descriptor_ = -1;
   bool exists_ = false;  // under the temporary name
   int cleanup_slot_ = -1;
+  Existing existing_ = Existing::kRefuse;
   uint64_t size_bytes_ = 0;
   Path final_path_;
   Path temporary_path_;
 };
 
 Status WriteFileAtomically(const Path& path, std::string_view text);
+Status WriteFileAtomically(const Path& path, std::string_view text, Existing existing);
+
+// Gives a complete file its final name. kRefuse: never in place of another, not even of one that
+// appears at this moment.
+Status RenameIntoPlace(const Path& from, const Path& to, Existing existing);
 
 }  // namespace msprobe::base

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <exception>
 #include <fstream>
+#include <system_error>
 
 #include <sched.h>
 
@@ -13,6 +15,9 @@ struct ThreadPool::Job {
   const std::function<void(size_t, size_t)>* body;
   size_t count;
   std::atomic<size_t> next{0};
+  // What a library threw, memory that ran out before all: thrown again where the job was begun.
+  std::atomic<bool> failed{false};
+  std::exception_ptr error;
 };
 
 size_t UsableCores() {
@@ -32,34 +37,60 @@ size_t UsableCores() {
   return cores;
 }
 
+namespace {
+
+void EndThreads(std::mutex& mutex, std::condition_variable& wake, bool& stopping,
+                std::vector<std::thread>& workers) {
+  {
+    const std::lock_guard lock(mutex);
+    stopping = true;
+  }
+  wake.notify_all();
+  for (std::thread& worker : workers) {
+    worker.join();
+  }
+  workers.clear();
+}
+
+}  // namespace
+
 ThreadPool::ThreadPool(size_t threads) {
   const size_t wanted = threads == 0 ? UsableCores() : threads;
   for (size_t worker = 1; worker < wanted; ++worker) {
-    workers_.emplace_back([this, worker] { WorkerLoop(worker); });
+    try {
+      workers_.emplace_back([this, worker] { WorkerLoop(worker); });
+    } catch (const std::system_error&) {
+      // What there is left should go to the work and not to stacks: the caller does it alone.
+      EndThreads(mutex_, wake_, stopping_, workers_);
+      break;
+    }
   }
 }
 
-ThreadPool::~ThreadPool() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.notify_all();
-  for (std::thread& worker : workers_) {
-    worker.join();
-  }
-}
+ThreadPool::~ThreadPool() { EndThreads(mutex_, wake_, stopping_, workers_); }
 
 void ThreadPool::RunItems(Job& job, size_t worker) {
   for (size_t item = job.next.fetch_add(1); item < job.count; item = job.next.fetch_add(1)) {
-    (*job.body)(item, worker);
+    try {
+      (*job.body)(item, worker);
+    } catch (...) {
+      if (!job.failed.exchange(true)) {
+        job.error = std::current_exception();
+      }
+      job.next.store(job.count);
+    }
   }
 }
 
 void ThreadPool::ParallelFor(size_t count, const std::function<void(size_t, size_t)>& body) {
-  Job job{&body, count};
+  Job job;
+  job.body = &body;
+  job.count = count;
   if (workers_.empty() || count <= 1) {
     RunItems(job, 0);
+    if (job.error != nullptr) {
+      std::rethrow_exception(job.error);
+    }
     return;
   }
   {
@@ -73,6 +104,10 @@ void ThreadPool::ParallelFor(size_t count, const std::function<void(size_t, size
   std::unique_lock lock(mutex_);
   finished_.wait(lock, [this] { return active_ == 0; });
   job_ = nullptr;
+  lock.unlock();
+  if (job.error != nullptr) {
+    std::rethrow_exception(job.error);
+  }
 }
 
 void ThreadPool::WorkerLoop(size_t worker) {

@@ -43,13 +43,21 @@ inline Utf8Char DecodeUtf8(std::string_view text) {
   return {code, length, true};
 }
 
-// False for what could steer a terminal (control characters), half of a surrogate pair, and bytes
-// that belong to no character.
+// Characters without a look of their own that change how others look: directions (U+202A to U+202E,
+// U+2066 to U+2069 and marks), zero width, separators of lines.
+inline bool IsInvisible(uint32_t code) {
+  return code == 0xAD || code == 0x61C || code == 0x180E || (code >= 0x200B && code <= 0x200F) ||
+         (code >= 0x2028 && code <= 0x202E) || (code >= 0x2060 && code <= 0x206F) ||
+         code == 0xFEFF || (code >= 0xE0000 && code <= 0xE007F);
+}
+
+// False for what could steer a terminal (control characters) or deceive who reads it, half of a
+// surrogate pair, and bytes that belong to no character.
 inline bool IsPrintable(const Utf8Char& character) {
   const uint32_t code = character.code;
   const bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
   const bool surrogate = code >= 0xD800 && code < 0xE000;
-  return character.valid && !control && !surrogate;
+  return character.valid && !control && !surrogate && !IsInvisible(code);
 }
 
 // At most `limit` bytes of a text, cut between characters and ended by `mark` when something is

@@ -82,6 +82,9 @@ struct Engine {
   std::atomic<int64_t> overflow_hits{0};
   std::atomic<bool> finished{false};
   std::atomic<bool> told_replaced{false};
+  // Looked for another run's dump, once; then every step of this capture is refused, or none.
+  bool looked_for_other_runs = false;  // under the session's life mutex
+  Status other_run;
   // The first file that could not be written is told on stderr.
   const std::shared_ptr<std::atomic<bool>> told_lost_file =
       std::make_shared<std::atomic<bool>>(false);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/base/number_text.h"
+#include "src/capture/run_identity.h"
 #include "src/device/device.h"
 #include "src/json/writer.h"
 
@@ -54,6 +55,7 @@ Result<device::KernelDump*> FindKernelDump() {
 
 Status BeginKernelDump(const StepPlace& place) {
   MSP_RETURN_IF_ERROR(CheckPlace(place));
+  MSP_RETURN_IF_ERROR(CheckOtherRuns(place));
   MSP_ASSIGN_OR_RETURN(device::KernelDump* const dump, FindKernelDump());
   MSP_RETURN_IF_ERROR(base::CreateFolders(place.step_path()));
   // The runtime may have another working directory in mind.
@@ -65,7 +67,8 @@ Status BeginKernelDump(const StepPlace& place) {
   }
   const base::Path config = folder / (place.rank ? fmt::format("kernel_config_{}.json", *place.rank)
                                                  : std::string("kernel_config.json"));
-  MSP_RETURN_IF_ERROR(base::WriteFileAtomically(config, ConfigText(folder)));
+  MSP_RETURN_IF_ERROR(
+      base::WriteFileAtomically(config, ConfigText(folder), base::Existing::kReplace));
   device::KernelDumpOptions options;
   options.device = LocalDevice();
   options.config_path = config.string();

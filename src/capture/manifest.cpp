@@ -6,6 +6,7 @@
 
 #include "msprobe/version.h"
 
+#include "src/capture/run_identity.h"
 #include "src/capture/step_folder.h"
 #include "src/json/writer.h"
 
@@ -28,6 +29,7 @@ Status WriteManifest(const base::Path& folder, const Settings& settings, const M
     json.Null();
   }
   json.Member("process_id", static_cast<int64_t>(::getpid()));
+  json.Member("run", RunIdentity());
   json.Member("entries", manifest.entries);
   json.Member("tensors", manifest.tensors);
   json.Member("tensor_files", manifest.files.files);
@@ -41,7 +43,7 @@ Status WriteManifest(const base::Path& folder, const Settings& settings, const M
   json.Member("wall_seconds", manifest.wall_seconds);
   json.EndObject();
   out += '\n';
-  return base::WriteFileAtomically(folder / kManifestName, out);
+  return base::WriteFileAtomically(folder / kManifestName, out, base::Existing::kReplace);
 }
 
 }  // namespace msprobe::capture

@@ -1,8 +1,8 @@
 #include "src/capture/step_folder.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <system_error>
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "src/base/strings.h"
+#include "src/capture/run_identity.h"
 #include "src/dump/layout.h"
 #include "src/dump/record_log.h"
 
@@ -26,14 +27,9 @@ namespace fs = std::filesystem;
 constexpr size_t kLongestPathBytes = 4096;
 constexpr size_t kLongestNameBytes = 255;
 
-// Everything a capture leaves in a rank folder beside its log.
-constexpr std::array<std::string_view, 7> kResults = {
-    dump::kDumpFileName, dump::kDebugFileName, dump::kStackFileName,   dump::kConstructFileName,
-    kManifestName,       kErrorLogName,        dump::kTensorFolderName};
-
 bool IsAcceptedCharacter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-         c == '.' || c == '/' || c == '-';
+         c == '.' || c == '/' || c == '-' || c == ',';
 }
 
 Status RefuseLink(const base::Path& path) {
@@ -81,10 +77,28 @@ Result<int> LockLog(const base::Path& folder) {
   return IoError(fmt::format("{} keeps changing hands", path.string()));
 }
 
+// Whether what a locked folder holds may be replaced by this run. The log that locking has made
+// goes again when not.
+Status CheckOwner(const base::Path& folder, int log_descriptor) {
+  const char* const replaces = std::getenv("MSPROBE_REPLACE_DUMP");
+  if (replaces != nullptr && *replaces != '\0') {
+    return {};
+  }
+  const Result<std::string> run = RunOfDump(folder);
+  if (!run.ok() || IsThisRun(*run)) {
+    return {};
+  }
+  struct stat log {};
+  if (::fstat(log_descriptor, &log) == 0 && log.st_size == 0) {
+    ::unlink((folder / dump::kRecordLogName).c_str());
+  }
+  return OtherRunError(folder);
+}
+
 // Removes what an earlier dump left, the log excepted; tells whether there was something.
 Result<bool> RemoveResults(const base::Path& folder) {
   bool found = false;
-  for (const std::string_view name : kResults) {
+  for (const std::string_view name : kResultNames) {
     std::error_code error;
     const auto removed = fs::remove_all(folder / name, error);
     if (error) {
@@ -120,7 +134,7 @@ Status CheckPlace(const StepPlace& place) {
   if (!std::all_of(text.begin(), text.end(), IsAcceptedCharacter)) {
     return UsageError(fmt::format("dump_path {} is not usable: {}",
                                   base::Printable(place.dump_path), base::Printable(text)))
-        .WithHint("letters, digits and _ . / - are allowed in the path that it stands for");
+        .WithHint("letters, digits and _ . / - , are allowed in the path that it stands for");
   }
   const bool long_name = std::any_of(resolved.begin(), resolved.end(), [](const base::Path& part) {
     return part.string().size() > kLongestNameBytes;
@@ -153,6 +167,7 @@ Result<StepFolder> StepFolder::Claim(StepPlace place, bool with_tensors) {
   folder.place_ = std::move(place);
   MSP_RETURN_IF_ERROR(base::CreateFolders(folder.path_));
   MSP_ASSIGN_OR_RETURN(folder.log_descriptor_, LockLog(folder.path_));
+  MSP_RETURN_IF_ERROR(CheckOwner(folder.path_, folder.log_descriptor_));
   MSP_ASSIGN_OR_RETURN(folder.replaced_, RemoveResults(folder.path_));
   struct stat log {};
   folder.replaced_ |= ::fstat(folder.log_descriptor_, &log) == 0 && log.st_size > 0;
@@ -172,6 +187,7 @@ Status StepFolder::MoveTo(int64_t rank) {
   place.rank = rank;
   MSP_RETURN_IF_ERROR(CheckPlace(place));
   const base::Path target = place.rank_path();
+  MSP_RETURN_IF_ERROR(CheckOtherRuns(place));
   MSP_RETURN_IF_ERROR(base::CreateFolders(target));
   MSP_ASSIGN_OR_RETURN(const int lock, LockLog(target));
   // Closed at the end: until then nobody else claims the folder.
@@ -187,7 +203,7 @@ Status StepFolder::MoveTo(int64_t rank) {
     }
     return {};
   };
-  for (const std::string_view name : kResults) {
+  for (const std::string_view name : kResultNames) {
     MSP_RETURN_IF_ERROR(move(name));
   }
   MSP_RETURN_IF_ERROR(move(dump::kRecordLogName));

@@ -2,19 +2,27 @@
 // emptied of an earlier dump, moved when the rank becomes known.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "msprobe/status.h"
 
 #include "src/base/files.h"
+#include "src/dump/layout.h"
 
 namespace msprobe::capture {
 
 inline constexpr const char* kManifestName = "manifest.json";
 inline constexpr const char* kErrorLogName = "dump_error_info.log";
+
+// Everything a capture leaves in a rank folder beside its log.
+inline constexpr std::array<std::string_view, 7> kResultNames = {
+    dump::kDumpFileName, dump::kDebugFileName, dump::kStackFileName,   dump::kConstructFileName,
+    kManifestName,       kErrorLogName,        dump::kTensorFolderName};
 
 struct StepPlace {
   std::string dump_path;
@@ -32,7 +40,8 @@ Status CheckPlace(const StepPlace& place);
 class StepFolder {
  public:
   // Makes the folder and takes it: records.log in it is locked for this process (kUsage when
-  // another one has it), and what an earlier dump left is removed. `with_tensors`: dump_tensor_data
+  // another one has it), and what an earlier dump of this run left is removed; another run's is
+  // refused. `with_tensors`: dump_tensor_data
   // too.
   static Result<StepFolder> Claim(StepPlace place, bool with_tensors);
   // Whether there was an earlier dump.

@@ -9,6 +9,7 @@
 #include "src/base/background_thread.h"
 #include "src/base/log.h"
 #include "src/capture/manifest.h"
+#include "src/capture/run_identity.h"
 #include "src/dump/layout.h"
 #include "src/dump/log_conversion.h"
 #include "src/json/writer.h"
@@ -37,8 +38,12 @@ Result<std::shared_ptr<StepRecording>> StepRecording::Begin(std::shared_ptr<Engi
                                                             int64_t step,
                                                             std::optional<int64_t> rank) {
   const Settings& settings = engine->settings;
-  MSP_ASSIGN_OR_RETURN(StepFolder folder,
-                       StepFolder::Claim({engine->root, step, rank}, settings.saves_tensors()));
+  const StepPlace place = {engine->root, step, rank};
+  if (!std::exchange(engine->looked_for_other_runs, true)) {
+    engine->other_run = CheckOtherRuns(place);
+  }
+  MSP_RETURN_IF_ERROR(engine->other_run);
+  MSP_ASSIGN_OR_RETURN(StepFolder folder, StepFolder::Claim(place, settings.saves_tensors()));
   const int descriptor = folder.TakeLogDescriptor();
   const std::shared_ptr<StepRecording> recording(
       new StepRecording(std::move(engine), std::move(folder)));
@@ -82,7 +87,7 @@ Result<std::shared_ptr<StepRecording>> StepRecording::Begin(std::shared_ptr<Engi
 void StepRecording::TellReplaced() const {
   if (folder_.replaced() && !engine_->told_replaced.exchange(true)) {
     base::LogInfo(
-        fmt::format("{} holds the dump of an earlier run; it is replaced, and so are those "
+        fmt::format("{} holds an earlier dump; it is replaced, and so are those "
                     "of later steps",
                     folder_.path().string()));
   }
@@ -99,6 +104,7 @@ dump::LogHeader StepRecording::MakeHeader() const {
     header.dump_data_dir = (as_given.rank_path() / dump::kTensorFolderName).string();
   }
   header.process_id = static_cast<uint64_t>(::getpid());
+  header.run = RunIdentity();
   return header;
 }
 

@@ -123,7 +123,8 @@ Status TensorFiles::WriteFile(const std::string& name, uint64_t ticket, const Te
     }
     path = options_.folder / name;
   }
-  MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
+  MSP_ASSIGN_OR_RETURN(base::AtomicFile file,
+                       base::AtomicFile::Create(path, base::Existing::kReplace));
   MSP_RETURN_IF_ERROR(options_.kind == TensorFileKind::kPt ? io::WritePtTo(file, view, data_crc32)
                                                            : io::WriteNpyTo(file, view));
   MSP_RETURN_IF_ERROR(file.Close());

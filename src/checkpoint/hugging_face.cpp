@@ -130,13 +130,37 @@ Status CheckNumbers(const Shards& shards, const Options& options,
   return NotFoundError(text).WithHint("--allow-missing-ranks compares what is there");
 }
 
+// A file of the folder itself. A link may lead within the folder, or to the blobs of the hub's
+// cache (snapshots/<revision>/FILE -> ../../blobs/<hash>), and nowhere else.
+Status CheckShard(const std::filesystem::path& folder, const std::string& file) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::is_symlink(fs::symlink_status(folder / file, error))) {
+    return {};
+  }
+  const fs::path target = fs::canonical(folder / file, error);
+  if (error) {
+    return {};  // opening tells
+  }
+  for (const fs::path& allowed : {folder, folder / "../../blobs"}) {
+    const fs::path place = fs::canonical(allowed, error);
+    if (!error && target.parent_path() == place) {
+      return {};
+    }
+  }
+  return BadFormatError(
+             fmt::format("{} is a link out of the checkpoint's folder", (folder / file).native()))
+      .WithHint("put the file itself into the folder");
+}
+
 class Reader {
  public:
   Reader(std::filesystem::path folder, Checkpoint& checkpoint)
       : folder_(std::move(folder)), checkpoint_(checkpoint) {}
 
   void ReadShard(const std::string& file, const std::vector<std::string>& promised) {
-    Result<TensorFile> opened = TensorFile::Open(folder_ / file);
+    const Status own = CheckShard(folder_, file);
+    Result<TensorFile> opened = own.ok() ? TensorFile::Open(folder_ / file) : own;
     if (!opened.ok()) {
       const Status status = std::move(opened).status();
       checkpoint_.warnings.push_back(

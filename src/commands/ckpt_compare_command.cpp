@@ -76,7 +76,7 @@ void CkptCompareCommand::Configure(CLI::App& app) {
   app.add_option("-o,--output_path", options_.output,
                  "The result file (default: ./ckpt_similarity.json)")
       ->type_name("FILE");
-  app.add_flag("--force", options_.force, "Replace result files that exist");
+  AddForceFlag(app);
   app.add_option("--format", formats_,
                  "Also write all figures beside the result, as NAME_details.FORMAT: json, xlsx, "
                  "csv, html; several with commas")

@@ -1,8 +1,11 @@
 #include "src/commands/command_line.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
+#include <exception>
 #include <iostream>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -15,6 +18,7 @@
 
 #include "src/base/interrupt.h"
 #include "src/base/log.h"
+#include "src/base/mapped_files.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/registry.h"
@@ -76,8 +80,24 @@ int ReportUsageError(const CLI::App& app, const CLI::ParseError& error,
   return static_cast<int>(ExitCode::kUsage);
 }
 
+// What libraries throw ends here, most of all that memory ran out.
+Result<ExitCode> RunGuarded(Command& command, const Context& context) {
+  try {
+    Result<ExitCode> outcome = command.Run(context);
+    if (Status inputs = base::CheckMappedFiles(); outcome.ok() && !inputs.ok()) {
+      return inputs;
+    }
+    return outcome;
+  } catch (const std::bad_alloc&) {
+    return IoError("there is not enough memory")
+        .WithHint("fewer --threads need less; look at ulimit -v and the memory of the container");
+  } catch (const std::exception& error) {
+    return InternalError(fmt::format("unexpected: {}", error.what()));
+  }
+}
+
 ExitCode RunChosen(Command& command, const Context& context) {
-  Result<ExitCode> outcome = command.Run(context);
+  Result<ExitCode> outcome = RunGuarded(command, context);
   if (outcome.ok()) {
     return *outcome;
   }
@@ -102,6 +122,8 @@ int FinishOutput(ExitCode code) {
 
 int RunCommandLine(int argc, char** argv) {
   base::InstallInterruptCleanup();
+  base::GuardMappedFiles();
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit is an error like a full disk
   Context context;
   CLI::App app(
       "msprobe finds out why a large model computes wrong or slow: compares dumps, shows what is "

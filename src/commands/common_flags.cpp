@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "src/base/output_rule.h"
 #include "src/base/strings.h"
 
 namespace msprobe::commands {
@@ -44,6 +45,12 @@ void AddOutputFlag(CLI::App& app, std::filesystem::path& folder, const std::stri
       ->type_name("DIR")
       ->expected(0, 1)
       ->default_str("");
+}
+
+void AddForceFlag(CLI::App& app) {
+  app.add_flag_callback(
+      "--force", [] { base::SetExistingFiles(base::Existing::kReplace); },
+      "Replace result files that exist; without it they are refused");
 }
 
 void AddFormatFlag(CLI::App& app, std::vector<std::string>& formats,

@@ -17,6 +17,10 @@ void AddThreadsFlag(CLI::App& app, size_t& threads);
 // -o/--output_path, also bare, as the Python tool allows it.
 void AddOutputFlag(CLI::App& app, std::filesystem::path& folder, const std::string& description);
 
+// --force: results take the place of files that exist. Without it nothing that exists is replaced
+// (base/output_rule.h), by any command.
+void AddForceFlag(CLI::App& app);
+
 // --format a,b,c out of `known`; the option's value is a list without repeats.
 void AddFormatFlag(CLI::App& app, std::vector<std::string>& formats,
                    const std::vector<std::string>& known);

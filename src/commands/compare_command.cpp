@@ -100,6 +100,7 @@ void CompareCommand::Configure(CLI::App& app) {
       ->type_name("LEVEL")
       ->check(CLI::IsMember(
           std::vector<std::string>(analysis::kGateNames.begin(), analysis::kGateNames.end())));
+  AddForceFlag(app);
   app.add_option("--junit", options_.junit_file, "Also write a JUnit report for CI systems")
       ->type_name("FILE");
   app.add_flag("--allow-truncated", options_.allow_truncated,

@@ -65,8 +65,7 @@ void ConfigCheckCommand::Configure(CLI::App& app) {
                  "(./config_check_result, ./verl_param_compare_result, ./verl_param_verify_result) "
                  "or json of compared checkpoints (./ckpt_similarity.json)")
       ->type_name("PATH");
-  app.add_flag("--force", compare_.force,
-               "Replace bench/, cmp/ and results of an earlier comparison in the folder");
+  AddForceFlag(app);
   AddFormatFlag(app, formats_, {"xlsx", "json"});
   app.add_option("--fail-on", fail_on_,
                  "Exit with 1 on: error (a check fails) or warning (also anything to look at)")
@@ -142,7 +141,6 @@ Result<ExitCode> ConfigCheckCommand::RunComparePacks(const Context& context) {
 Result<ExitCode> ConfigCheckCommand::RunLogSettings(const Context& context) {
   const bool compares = !logs_.empty();
   config_check::LogSettingsOptions options;
-  options.force = compare_.force;
   options.second = compares ? logs_[1] : verify_.back();
   if (compares) {
     options.first = logs_[0];
@@ -176,7 +174,6 @@ Result<ExitCode> ConfigCheckCommand::RunCompareCheckpoints(const Context& contex
   if (!output_.empty()) {
     options.output = output_;
   }
-  options.force = compare_.force;
   options.open.compatible_merge = compat_;
   options.float32_figures = true;
   options.open.allow_missing_ranks = true;  // scripts written for the Python tool count on it

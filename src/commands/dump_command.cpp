@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +11,7 @@
 #include "src/base/files.h"
 #include "src/base/log.h"
 #include "src/base/strings.h"
+#include "src/capture/run_identity.h"
 #include "src/capture/settings.h"
 #include "src/commands/dump_launcher.h"
 #include "src/commands/dump_summary.h"
@@ -87,6 +89,20 @@ std::string Explained(const capture::Settings& settings) {
   return text;
 }
 
+// What was captured has this reason first, where the script failed.
+std::string HowItEnded(const ProgramEnd& end) {
+  if (end.signal != 0) {
+    return fmt::format("msprobe: the script was ended by signal {} ({})\n", end.signal,
+                       ::strsignal(end.signal));
+  }
+  return end.exit_code == 0
+             ? std::string()
+             : fmt::format(
+                   "msprobe: the script itself failed with exit code {}; its own messages "
+                   "stand above\n",
+                   end.exit_code);
+}
+
 bool HasLog(const base::Path& folder) {
   std::error_code ignored;
   return std::filesystem::exists(folder / dump::kRecordLogName, ignored);
@@ -127,6 +143,8 @@ void DumpCommand::Configure(CLI::App& app) {
   app.add_option("--check", checked_file_, "Only say whether a configuration is right")
       ->type_name("FILE");
   app.add_flag("--example", example_, "Print a configuration with every key explained");
+  app.add_flag("--force", replaces_,
+               "Replace the dump of an earlier run; without it nothing is captured where one is");
   app.add_option("program", program_, "Behind --: the script to run, with its arguments")
       ->type_name("PROGRAM ARGUMENTS...");
   CLI::App* recover =
@@ -208,10 +226,15 @@ Result<ExitCode> DumpCommand::Launch(const Context& context) const {
   options.overrides_json = overrides;
   options.framework = capture::FrameworkName(framework);
   options.quiet = context.quiet;
+  // Its processes are one run, whatever starts them.
+  options.variables.emplace_back("MSPROBE_RUN_ID", capture::RunIdentity());
+  if (replaces_) {
+    options.variables.emplace_back("MSPROBE_REPLACE_DUMP", "1");
+  }
   const DumpSummary summary(settings.dump_path);
   MSP_ASSIGN_OR_RETURN(const ProgramEnd end, RunWithCapture(options));
   if (!context.quiet) {
-    fmt::print(stderr, "{}", summary.Text());
+    fmt::print(stderr, "{}{}", summary.Text(), HowItEnded(end));
   }
   if (end.signal != 0) {
     EndBySignal(end.signal);

@@ -31,6 +31,7 @@ class DumpCommand final : public Command {
   std::string task_;
   std::string level_;
   std::string dump_path_;
+  bool replaces_ = false;
   std::vector<std::string> program_;
   bool example_ = false;
   const CLI::App* recover_ = nullptr;

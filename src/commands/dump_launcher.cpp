@@ -172,8 +172,17 @@ Result<ProgramEnd> RunWithCapture(const LaunchOptions& options) {
 
   const PassingSignalsOn signals;
   pid_t program = 0;
-  const int failure = ::posix_spawnp(&program, argument_pointers[0], nullptr, nullptr,
+  // This program ignores the signal of the file size limit; the script begins with the default.
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  sigset_t defaults;
+  ::sigemptyset(&defaults);
+  ::sigaddset(&defaults, SIGXFSZ);
+  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  const int failure = ::posix_spawnp(&program, argument_pointers[0], nullptr, &attributes,
                                      argument_pointers.data(), variable_pointers.data());
+  ::posix_spawnattr_destroy(&attributes);
   if (failure != 0) {
     return NotFoundError(fmt::format("cannot run {}: {}", base::Printable(options.program[0]),
                                      std::strerror(failure)));

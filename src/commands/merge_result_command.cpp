@@ -36,6 +36,7 @@ void MergeResultCommand::Configure(CLI::App& app) {
       ->type_name("FILE")
       ->required();
   AddThreadsFlag(app, options_.threads);
+  AddForceFlag(app);
   app.footer(kExamples);
 }
 
@@ -48,7 +49,8 @@ Result<ExitCode> MergeResultCommand::Run(const Context& context) {
     fmt::print("{} ranks, {} rows, {} metrics merged: {}\n", run.rank_count,
                base::FormatCount(run.row_count), run.metrics.size(), run.result_file.string());
   }
-  return ExitCode::kDone;
+  // The workbook holds what could be merged; a rank that is missing in it is no success.
+  return run.dropped_ranks == 0 ? ExitCode::kDone : ExitCode::kFailed;
 }
 
 }  // namespace msprobe::commands

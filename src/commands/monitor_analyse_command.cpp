@@ -5,6 +5,7 @@
 
 #include "src/base/log.h"
 #include "src/base/strings.h"
+#include "src/commands/common_flags.h"
 #include "src/commands/print.h"
 
 namespace msprobe::commands {
@@ -38,6 +39,7 @@ void MonitorAnalyseCommand::Configure(CLI::App& app) {
                  "they come about in a step")
       ->type_name("NAME")
       ->check(CLI::IsMember({"python", "causal"}));
+  AddForceFlag(app);
   app.footer(kExamples);
 }
 

@@ -10,6 +10,7 @@
 #include "src/analysis/monitor/dump2db.h"
 #include "src/base/log.h"
 #include "src/base/strings.h"
+#include "src/commands/common_flags.h"
 #include "src/commands/print.h"
 
 namespace msprobe::commands {
@@ -66,6 +67,7 @@ void MonitorCsv2dbCommand::Configure(CLI::App& app) {
                  "Threads to read with (default: all cores)")
       ->type_name("N")
       ->check(CLI::Range(1, 128));
+  AddForceFlag(app);
   app.footer(kExamples);
 }
 

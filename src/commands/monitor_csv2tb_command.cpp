@@ -5,6 +5,7 @@
 
 #include "src/base/log.h"
 #include "src/base/strings.h"
+#include "src/commands/common_flags.h"
 #include "src/commands/print.h"
 
 namespace msprobe::commands {
@@ -43,6 +44,7 @@ void MonitorCsv2tbCommand::Configure(CLI::App& app) {
   app.add_option("-o,--output_dirpath,--output-dirpath", options_.output,
                  "Folder for the event files")
       ->type_name("DIR");
+  AddForceFlag(app);
   app.footer(kExamples);
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
+#include "src/commands/common_flags.h"
 #include "src/commands/print.h"
 #include "src/monitor/replay.h"
 
@@ -27,10 +28,12 @@ void MonitorReplayCommand::Configure(CLI::App& app) {
   app.add_option("--config", config_, "The monitor's configuration: digits, steps per file")
       ->type_name("JSON")
       ->required();
-  app.add_option("--output", output_, "Folder for the tables; files of the same name are replaced")
+  app.add_option("--output", output_,
+                 "Folder for the tables; those it holds are replaced with --force")
       ->type_name("DIR")
       ->required();
   app.add_flag("--compat", compat_, "Byte for byte as the Python tool, where it is wrong as well");
+  AddForceFlag(app);
   app.footer(kExamples);
 }
 

@@ -5,6 +5,7 @@
 
 #include "src/base/log.h"
 #include "src/base/strings.h"
+#include "src/commands/common_flags.h"
 #include "src/commands/print.h"
 
 namespace msprobe::commands {
@@ -41,6 +42,7 @@ void MonitorReportCommand::Configure(CLI::App& app) {
       ->type_name("STAMP");
   app.add_option("--time_end", options_.read.find.time_end, "Only folders up to this stamp")
       ->type_name("STAMP");
+  AddForceFlag(app);
   app.footer(kExamples);
 }
 

@@ -6,6 +6,7 @@
 #include "src/analysis/nan/result_files.h"
 #include "src/analysis/nan/screen.h"
 #include "src/base/log.h"
+#include "src/base/output_rule.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/print.h"
 
@@ -66,6 +67,7 @@ void NanAnalyzeCommand::Configure(CLI::App& app) {
       ->type_name("LEVEL")
       ->check(CLI::IsMember({"origin", "any"}));
   AddThreadsFlag(app, options_.threads);
+  AddForceFlag(app);
   app.footer(kExamples);
 }
 
@@ -82,12 +84,7 @@ Status NanAnalyzeCommand::CheckFlags() {
   if (!output_.empty()) {
     options_.output = output_;
   }
-  std::error_code error;
-  if (std::filesystem::exists(options_.output, error) &&
-      !std::filesystem::is_directory(options_.output, error)) {
-    return UsageError(fmt::format("the output folder {} is a file", options_.output.string()));
-  }
-  return {};
+  return base::CheckOutputFolder(options_.output);
 }
 
 Result<ExitCode> NanAnalyzeCommand::Run(const Context& context) {
@@ -99,7 +96,8 @@ Result<ExitCode> NanAnalyzeCommand::Run(const Context& context) {
   }
   const bool found = answer.step.outcome == nan::Outcome::kFound;
   const bool any = answer.step.outcome != nan::Outcome::kGood;
-  const bool nothing = answer.step.outcome == nan::Outcome::kNothing;
+  const bool nothing = answer.step.outcome == nan::Outcome::kNothing ||
+                       answer.step.outcome == nan::Outcome::kPartial;
   const ExitCode code = (fail_on_ == "origin" && (found || nothing)) || (fail_on_ == "any" && any)
                             ? ExitCode::kFindings
                             : ExitCode::kDone;

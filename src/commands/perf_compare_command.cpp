@@ -167,7 +167,7 @@ void PerfCompareCommand::ConfigureResults(CLI::App& app) {
       ->type_name("S")
       ->check(CLI::NonNegativeNumber);
   app.add_flag("--strict", options_.compare.strict, "A damaged file is an error, not a warning");
-  app.add_flag("--force", force_, "Accepted for the Python tool's sake; nothing is ever asked");
+  AddForceFlag(app);
   app.add_flag("--debug", debug_, "Log in detail");
   AddThreadsFlag(app, options_.threads);
 }
@@ -314,7 +314,7 @@ Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
   fs::path page;
   if (wants_page_) {
     MSP_ASSIGN_OR_RETURN(const analysis::perf::PerfPage written,
-                         analysis::perf::WritePage(options_.output, run.summary));
+                         analysis::perf::WritePage(options_.output, run.stamp.text(), run.summary));
     for (const std::string& note : written.notes) {
       base::LogWarning(note);
     }

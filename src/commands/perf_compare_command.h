@@ -55,7 +55,6 @@ class PerfCompareCommand final : public Command {
   double min_difference_us_ = 0;
   bool wants_page_ = false;
   bool debug_ = false;
-  bool force_ = false;
 };
 
 }  // namespace msprobe::commands

@@ -5,6 +5,7 @@
 
 #include "src/analysis/rl/token_tables.h"
 #include "src/base/log.h"
+#include "src/base/output_rule.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/print.h"
@@ -73,6 +74,7 @@ void RlCompareCommand::Configure(CLI::App& app) {
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}))
       ->needs(tokens);
+  AddForceFlag(app);
   AddThreadsFlag(app, options_.threads);
   app.footer(kExamples);
 }
@@ -99,10 +101,7 @@ Result<ExitCode> RlCompareCommand::Run(const Context& context) {
       return NotFoundError(fmt::format("{} is not a folder", folder->string()));
     }
   }
-  if (std::filesystem::exists(options_.output, error) &&
-      !std::filesystem::is_directory(options_.output, error)) {
-    return UsageError(fmt::format("the output folder {} is a file", options_.output.string()));
-  }
+  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
   MSP_RETURN_IF_ERROR(ReadTokenKeys());
   if (!formats_.empty()) {
     options_.formats.clear();

@@ -12,6 +12,7 @@
 #include "src/analysis/inspect/screen_view.h"
 #include "src/base/files.h"
 #include "src/base/log.h"
+#include "src/base/output_rule.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/print.h"
@@ -66,9 +67,12 @@ void ShowCommand::Configure(CLI::App& app) {
   app.add_option("--format", format_, "table, csv, or json (one object per line)")
       ->type_name("NAME")
       ->check(CLI::IsMember({"table", "csv", "json"}));
-  app.add_option("-o,--output", output_file_,
-                 "Write to FILE; its ending .csv, .json or .jsonl chooses the format")
+  app.add_option(
+         "-o,--output", output_file_,
+         "Write to FILE (- is the standard output); its ending .csv, .json or .jsonl chooses the "
+         "format")
       ->type_name("FILE");
+  AddForceFlag(app);
   AddThreadsFlag(app, options_.threads);
   app.footer(kExamples);
 }
@@ -79,12 +83,14 @@ Status ShowCommand::ChooseFormat() {
     format_ = ending == ".csv" ? "csv" : ending == ".json" || ending == ".jsonl" ? "json" : "table";
   }
   std::error_code ignored;
-  if (!output_file_.empty() && std::filesystem::is_directory(output_file_, ignored)) {
-    return UsageError(fmt::format("the output {} is a folder", output_file_.string()))
-        .WithHint("name a file with -o");
+  if (base::IsStandardOutput(output_file_)) {
+    output_file_.clear();
   }
   if (!output_file_.empty() && std::filesystem::equivalent(output_file_, options_.path, ignored)) {
     return UsageError(fmt::format("the output {} is the file to be shown", output_file_.string()));
+  }
+  if (!output_file_.empty()) {
+    MSP_RETURN_IF_ERROR(base::CheckOutputFile(output_file_));
   }
   if (app_->count("--limit") == 0 && format_ == "table" && output_file_.empty()) {
     options_.row_limit = kScreenRows;
@@ -142,7 +148,7 @@ Result<ExitCode> ShowCommand::Run(const Context& context) {
   for (const std::string& warning : result.warnings) {
     base::LogWarning(warning);
   }
-  return ExitCode::kDone;
+  return result.nothing_readable ? ExitCode::kFailed : ExitCode::kDone;
 }
 
 }  // namespace msprobe::commands

@@ -196,14 +196,16 @@ Result<LogConversion> ConvertRecordLog(const base::Path& rank_folder) {
   }
   const RecordLog& log = *parsed;
   if (log.header.level == "debug") {
-    MSP_RETURN_IF_ERROR(base::WriteFileAtomically(rank_folder / kDebugFileName, DumpJsonText(log)));
+    MSP_RETURN_IF_ERROR(base::WriteFileAtomically(rank_folder / kDebugFileName, DumpJsonText(log),
+                                                  base::Existing::kReplace));
   } else {
     // dump.json last: who sees it finds its companions.
-    MSP_RETURN_IF_ERROR(
-        base::WriteFileAtomically(rank_folder / kStackFileName, StackJsonText(log)));
-    MSP_RETURN_IF_ERROR(
-        base::WriteFileAtomically(rank_folder / kConstructFileName, ConstructJsonText(log)));
-    MSP_RETURN_IF_ERROR(base::WriteFileAtomically(rank_folder / kDumpFileName, DumpJsonText(log)));
+    MSP_RETURN_IF_ERROR(base::WriteFileAtomically(rank_folder / kStackFileName, StackJsonText(log),
+                                                  base::Existing::kReplace));
+    MSP_RETURN_IF_ERROR(base::WriteFileAtomically(
+        rank_folder / kConstructFileName, ConstructJsonText(log), base::Existing::kReplace));
+    MSP_RETURN_IF_ERROR(base::WriteFileAtomically(rank_folder / kDumpFileName, DumpJsonText(log),
+                                                  base::Existing::kReplace));
   }
   return LogConversion{log.record_count, log.entries.size(), log.lost_bytes};
 }

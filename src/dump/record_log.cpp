@@ -4,7 +4,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "src/kernels/crc32.h"
 
@@ -167,6 +169,9 @@ class LogParser {
     log_.header.framework = fields.Text();
     log_.header.dump_data_dir = fields.Text();
     log_.header.process_id = fields.Number<uint64_t>();
+    if (fields.ok() && fields.rest_bytes() > 0) {
+      log_.header.run = fields.Text();
+    }
     return fields.ok();
   }
 
@@ -249,6 +254,7 @@ void AppendLogStart(const LogHeader& header, std::string& out) {
   frame.Text(header.framework);
   frame.Text(header.dump_data_dir);
   frame.Number(header.process_id);
+  frame.Text(header.run);
 }
 
 void AppendMember(std::string_view entry, std::string_view key, std::string_view fragment,
@@ -327,6 +333,20 @@ Result<RecordLog> RecordLog::Parse(std::string_view bytes) {
   log.lost_bytes = bytes.size() - at;
   parser.Finish();
   return log;
+}
+
+std::string RunOfLog(const base::Path& log) {
+  constexpr size_t kHeaderBytes = 16384;  // far more than it has
+  std::string start(kHeaderBytes, '\0');
+  const int descriptor = ::open(log.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor < 0) {
+    return {};
+  }
+  const ssize_t bytes = ::read(descriptor, start.data(), start.size());
+  ::close(descriptor);
+  start.resize(bytes > 0 ? static_cast<size_t>(bytes) : 0);
+  const Result<RecordLog> parsed = RecordLog::Parse(start);
+  return parsed.ok() ? parsed->header.run : std::string();
 }
 
 }  // namespace msprobe::dump

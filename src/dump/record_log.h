@@ -33,6 +33,7 @@ struct LogHeader {
   std::string framework;
   std::string dump_data_dir;  // empty: null
   uint64_t process_id = 0;
+  std::string run{};  // that the process is part of; empty in logs of older versions
 };
 
 struct LogFrame {
@@ -84,5 +85,8 @@ struct RecordLog {
   // An error only when not even the header can be read.
   static Result<RecordLog> Parse(std::string_view bytes);
 };
+
+// Only the run in the header of a log file; empty when it cannot be told.
+std::string RunOfLog(const base::Path& log);
 
 }  // namespace msprobe::dump

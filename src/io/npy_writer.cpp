@@ -67,7 +67,8 @@ Status io::WriteNpyTo(base::AtomicFile& file, const TensorView& tensor) {
 }
 
 Status WriteNpyFile(const std::filesystem::path& path, const TensorView& tensor) {
-  MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
+  MSP_ASSIGN_OR_RETURN(base::AtomicFile file,
+                       base::AtomicFile::Create(path, base::Existing::kReplace));
   MSP_RETURN_IF_ERROR(io::WriteNpyTo(file, tensor));
   return file.Commit();
 }

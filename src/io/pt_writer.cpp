@@ -340,7 +340,8 @@ Status io::WritePtTo(base::AtomicFile& file, const TensorView& tensor,
 }
 
 Status WritePtFile(const std::filesystem::path& path, const TensorView& tensor) {
-  MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
+  MSP_ASSIGN_OR_RETURN(base::AtomicFile file,
+                       base::AtomicFile::Create(path, base::Existing::kReplace));
   MSP_RETURN_IF_ERROR(io::WritePtTo(file, tensor, std::nullopt));
   return file.Commit();
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "src/base/log.h"
+#include "src/base/output_rule.h"
 #include "src/monitor/csv_text.h"
 #include "src/monitor/writer.h"
 
@@ -198,6 +199,9 @@ class CsvWriter : public Writer {
     bool may_hold_rows = false;
     if (descriptor < 0 && errno == EEXIST) {
       const bool replaces = rules_.replaces_files && !opened_.contains(name);
+      if (replaces) {
+        MSP_RETURN_IF_ERROR(base::CheckOutputFile(folder_ / name));
+      }
       descriptor = OpenInFolder(name, replaces ? kFlags | O_TRUNC : kFlags);
       may_hold_rows = !replaces;
     }

@@ -548,7 +548,7 @@ Status Engine::WriteFile(std::string_view name, std::string_view content) {
   }
   const fs::path path = folder / relative;
   MSP_RETURN_IF_ERROR(base::CreateFolders(path.parent_path()));
-  return base::WriteFileAtomically(path, content);
+  return base::WriteFileAtomically(path, content, base::Existing::kReplace);
 }
 
 }  // namespace msprobe::monitor

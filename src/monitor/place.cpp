@@ -70,7 +70,7 @@ Status WritePlaceFile(const std::filesystem::path& folder, const Place& place,
   json::WriteTree(tree, 0, json);
   json.EndObject();
   text += '\n';
-  return base::WriteFileAtomically(folder / kPlaceFileName, text);
+  return base::WriteFileAtomically(folder / kPlaceFileName, text, base::Existing::kReplace);
 }
 
 }  // namespace msprobe::monitor

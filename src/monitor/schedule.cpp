@@ -120,7 +120,10 @@ void Schedule::SwitchOffInFile() {
   const auto rewrite = [this]() -> Status {
     MSP_ASSIGN_OR_RETURN(const std::string text, base::ReadTextFile(config_path_, kLargestConfig));
     MSP_ASSIGN_OR_RETURN(const std::string off, SwitchedOff(text));
-    return base::WriteFileAtomically(config_path_, off);
+    std::error_code ignored;
+    const base::Path linked = std::filesystem::canonical(config_path_, ignored);
+    return base::WriteFileAtomically(ignored ? config_path_ : linked, off,
+                                     base::Existing::kReplace);
   };
   if (const Status status = rewrite(); !status.ok()) {
     base::LogWarning(fmt::format("cannot set \"{}\" to false in {}: {}", kSwitch,

@@ -10,6 +10,7 @@
 #include "src/base/files.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
+#include "src/base/utf8.h"
 #include "src/report/writers.h"
 
 namespace msprobe::report {
@@ -53,7 +54,36 @@ bool LooksLikeFormula(std::string_view text) {
   }
 }
 
+// Control characters become '_', as in a workbook, and bytes that belong to no character U+FFFD;
+// line ends and tabs stay. Nearly every text has none of them.
+std::string Cleaned(std::string_view text) {
+  std::string clean;
+  clean.reserve(text.size());
+  while (!text.empty()) {
+    const base::Utf8Char character = base::DecodeUtf8(text);
+    const bool control = (character.code < 0x20 && character.code != '\t' &&
+                          character.code != '\n' && character.code != '\r') ||
+                         (character.code >= 0x7F && character.code < 0xA0);
+    if (!character.valid) {
+      clean += "\xEF\xBF\xBD";
+    } else if (control) {
+      clean += '_';
+    } else {
+      clean += text.substr(0, character.bytes);
+    }
+    text.remove_prefix(character.bytes);
+  }
+  return clean;
+}
+
 void AppendText(std::string_view text, std::string& out) {
+  std::string clean;
+  if (std::any_of(text.begin(), text.end(), [](char c) {
+        return (c >= 0 && c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7F || c < 0;
+      })) {
+    clean = Cleaned(text);
+    text = clean;
+  }
   const bool guarded = LooksLikeFormula(text);
   const bool quoted = std::any_of(text.begin(), text.end(), [](char c) {
     return c == ',' || c == '"' || c == '\r' || c == '\n';

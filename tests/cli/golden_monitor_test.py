@@ -107,7 +107,7 @@ def alerts_are_read(msprobe, case, score):
         score.count(got == wanted, "not the same alerts", len(wanted))
         if (folder / "anomaly_analyse.json").exists():
             text = (folder / "anomaly_analyse.json").read_text()
-            run(msprobe, ["analyse", "-d", str(folder), "-o", scratch, "-k", str(len(json.loads(text)))], score)
+            run(msprobe, ["analyse", "-d", str(folder), "-o", scratch, "-k", str(len(json.loads(text))), "--force"], score)
             score.count((Path(scratch) / "anomaly_analyse.json").read_text() == text,
                         "anomaly_analyse.json differs")
 

@@ -30,7 +30,7 @@ def same(expected, actual):
 
 
 def run(msprobe, case, output, *flags):
-    command = [str(msprobe), "rl_compare", "-a", str(case / "run_a"), "-b", str(case / "run_b"), "-o", str(output)] + list(flags)
+    command = [str(msprobe), "rl_compare", "-a", str(case / "run_a"), "-b", str(case / "run_b"), "-o", str(output), "--force"] + list(flags)
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, check=False)
 
 

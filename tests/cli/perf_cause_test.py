@@ -77,7 +77,7 @@ def judge(msprobe, base, plan, pattern, word, folder):
                            timeout=300, check=False)
     if ended.returncode != 0:
         raise AssertionError(ended.stderr)
-    rank = json.loads((folder / "out/summary.json").read_text(encoding="utf-8"))["ranks"][0]
+    rank = json.loads(next((folder / "out").glob("summary_*.json")).read_text(encoding="utf-8"))["ranks"][0]
     texts = [told(finding) for finding in rank["findings"]]
     places = [number for number, text in enumerate(texts) if re.search(pattern, text)]
     return rank["verdict"]["word"] == word or not word, places[0] if places else None, rank["verdict"]["text"], texts

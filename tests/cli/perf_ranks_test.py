@@ -31,6 +31,11 @@ def finish(process):
     return process.returncode, output, errors
 
 
+def read_summary():
+    (path,) = Path("out").glob("summary_*.json")
+    return json.loads(path.read_text())
+
+
 class ManyRanks(unittest.TestCase):
     def setUp(self):
         self.before = os.getcwd()
@@ -46,7 +51,7 @@ class ManyRanks(unittest.TestCase):
         self.scratch.cleanup()
 
     def check_summary(self):
-        summary = json.loads(Path("out/summary.json").read_text())
+        summary = read_summary()
         self.assertEqual([rank["rank"] for rank in summary["ranks"]], list(range(RANKS)))
         self.assertTrue(all(rank["has_times"] for rank in summary["ranks"]))
         self.assertEqual(summary["missing_ranks"], [])
@@ -59,7 +64,7 @@ class ManyRanks(unittest.TestCase):
         shutil.copy("before/worker1.pt.trace.json", "before/worker7.pt.trace.json")
         code, output, errors = finish(run())
         self.assertEqual(code, 0, errors)
-        summary = json.loads(Path("out/summary.json").read_text())
+        summary = read_summary()
         self.assertEqual([rank["rank"] for rank in summary["ranks"]], [0, 1])
         self.assertEqual((summary["base_only_ranks"], summary["comparison_only_ranks"]), ([7], [2]))
         self.assertIn("2 ranks compared", output)
@@ -69,7 +74,7 @@ class ManyRanks(unittest.TestCase):
         code, output, _ = finish(run())
         self.assertEqual(code, 3)
         self.assertIn("rank 1 failed", output)
-        summary = json.loads(Path("out/summary.json").read_text())
+        summary = read_summary()
         self.assertEqual([bool(rank["error"]) for rank in summary["ranks"]], [False, True, False])
 
     def test_processes_share_the_ranks_and_the_first_sums_them_up(self):
@@ -88,7 +93,7 @@ class ManyRanks(unittest.TestCase):
         code, output, _ = finish(run("--wait", "1", variables={"PMI_RANK": "0", "PMI_SIZE": "2"}))
         self.assertEqual(code, 3)
         self.assertIn("not delivered: ranks 1", output)
-        self.assertEqual(json.loads(Path("out/summary.json").read_text())["missing_ranks"], [1])
+        self.assertEqual(read_summary()["missing_ranks"], [1])
 
     def test_a_job_script_is_one_process_whatever_its_job_asked_for(self):
         code, _, errors = finish(run(variables={"SLURM_PROCID": "0", "SLURM_NTASKS": "64"}))

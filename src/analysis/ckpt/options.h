@@ -23,7 +23,6 @@ struct Options {
   std::filesystem::path path_a;  // checkpoints of any kind
   std::filesystem::path path_b;
   std::filesystem::path output = "ckpt_similarity.json";
-  bool force = false;        // existing result files are replaced
   bool strict_json = false;  // null instead of the bare words NaN and Infinity
   // Everything that is known of each parameter, in files beside the output:
   // <stem>_details.<format>.

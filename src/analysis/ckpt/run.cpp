@@ -18,6 +18,7 @@
 #include "src/analysis/ckpt/page.h"
 #include "src/analysis/ckpt/similarity_json.h"
 #include "src/base/files.h"
+#include "src/base/output_rule.h"
 #include "src/base/progress.h"
 #include "src/base/thread_pool.h"
 #include "src/report/answer_page.h"
@@ -56,21 +57,13 @@ std::vector<fs::path> ResultFiles(const Options& options) {
 }
 
 // Before hours of reading: can this file be written?
-Status CheckWritable(const fs::path& file, bool force) {
+Status CheckWritable(const fs::path& file) {
   std::error_code error;
-  const fs::file_status there = fs::symlink_status(file, error);
-  if (fs::is_symlink(there)) {
-    return UsageError(
-        fmt::format("{} is a symbolic link; results are not written through one", file.string()));
-  }
-  if (fs::is_directory(there)) {
+  if (fs::is_directory(file, error)) {
     return UsageError(fmt::format("{} is a folder; the result is a file", file.string()))
         .WithHint(fmt::format("-o {}", (file / "ckpt_similarity.json").string()));
   }
-  if (fs::exists(there) && !force) {
-    return UsageError(fmt::format("{} exists", file.string()))
-        .WithHint("name another file with -o, or pass --force to replace it");
-  }
+  MSP_RETURN_IF_ERROR(base::CheckOutputFile(file));
   const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
   if (!fs::is_directory(folder, error)) {
     return UsageError(fmt::format("the folder {} of the result does not exist", folder.string()))
@@ -91,7 +84,7 @@ Status CheckPaths(const Options& options) {
   }
   const std::vector<fs::path> files = ResultFiles(options);
   for (size_t i = 0; i < files.size(); ++i) {
-    MSP_RETURN_IF_ERROR(CheckWritable(files[i], options.force));
+    MSP_RETURN_IF_ERROR(CheckWritable(files[i]));
     for (const fs::path* path : {&options.path_a, &options.path_b}) {
       std::error_code error;
       if (fs::equivalent(files[i], *path, error)) {

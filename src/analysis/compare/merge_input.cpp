@@ -168,13 +168,19 @@ std::optional<RankFileName> ParseRankFileName(std::string_view name) {
     return std::nullopt;
   }
   name.remove_suffix(parsed.is_csv ? kCsvSuffix.size() : kXlsxSuffix.size());
-  const size_t underscore = name.rfind('_');
+  size_t underscore = name.rfind('_');
+  // A further run of the same second has a short number behind the time.
+  if (underscore != std::string_view::npos && underscore > 0 &&
+      name.size() - underscore - 1 < kStampDigits && IsDigits(name.substr(underscore + 1))) {
+    underscore = name.rfind('_', underscore - 1);
+  }
   if (underscore == std::string_view::npos) {
     return std::nullopt;
   }
   const std::string_view stamp = name.substr(underscore + 1);
   std::string_view rank = name.substr(0, underscore);
-  if (stamp.size() != kStampDigits || !IsDigits(stamp)) {
+  if (!IsDigits(stamp.substr(0, stamp.find('_'))) ||
+      std::min(stamp.find('_'), stamp.size()) != kStampDigits) {
     return std::nullopt;
   }
   parsed.stamp = stamp;

@@ -25,7 +25,7 @@ Result<MergeConfig> LoadMergeConfig(const std::filesystem::path& path);
 
 struct RankFile {
   int64_t rank = 0;
-  std::string stamp;
+  std::string stamp;  // "20250101000000", or "20250101000000_1" of a further run in that second
   std::filesystem::path path;
   bool is_csv = false;
 };

@@ -6,9 +6,12 @@
 #include <unordered_map>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "src/analysis/compare/merge_input.h"
 #include "src/analysis/compare/result_table.h"
 #include "src/base/files.h"
+#include "src/base/output_rule.h"
 #include "src/base/strings.h"
 #include "src/report/sheet_parts.h"
 #include "src/report/writers.h"
@@ -28,7 +31,8 @@ struct LoadedRank {
 
 // Reads all files; those that do not fit become warnings.
 std::vector<LoadedRank> LoadRanks(const std::vector<RankFile>& files, const MergeConfig& config,
-                                  base::ThreadPool& pool, std::vector<std::string>& warnings) {
+                                  base::ThreadPool& pool, MergeRun& run) {
+  std::vector<std::string>& warnings = run.warnings;
   std::vector<Result<RankRows>> read;
   read.reserve(files.size());
   for (size_t i = 0; i < files.size(); ++i) {
@@ -39,12 +43,14 @@ std::vector<LoadedRank> LoadRanks(const std::vector<RankFile>& files, const Merg
   std::vector<LoadedRank> ranks;
   for (size_t i = 0; i < files.size(); ++i) {
     if (!read[i].ok()) {
+      ++run.dropped_ranks;
       warnings.push_back("rank " + std::to_string(files[i].rank) +
                          " is not merged: " + read[i].status().message());
       continue;
     }
     RankRows& rows = *read[i];
     if (!ranks.empty() && rows.mode != ranks.front().rows.mode) {
+      ++run.dropped_ranks;
       warnings.push_back("rank " + std::to_string(files[i].rank) + " is not merged: it compares " +
                          std::string(CompareModeName(rows.mode)) + ", the first rank " +
                          std::string(CompareModeName(ranks.front().rows.mode)));
@@ -129,6 +135,7 @@ Status TooFew(const std::filesystem::path& folder, size_t count,
 }  // namespace
 
 Result<MergeRun> MergeResults(const MergeOptions& options) {
+  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options.output_folder));
   MSP_ASSIGN_OR_RETURN(const MergeConfig config, LoadMergeConfig(options.config_file));
   MergeRun run;
   MSP_ASSIGN_OR_RETURN(const std::vector<RankFile> files,
@@ -137,7 +144,7 @@ Result<MergeRun> MergeResults(const MergeOptions& options) {
     return TooFew(options.input_folder, files.size(), run.warnings);
   }
   base::ThreadPool pool(options.threads);
-  const std::vector<LoadedRank> ranks = LoadRanks(files, config, pool, run.warnings);
+  const std::vector<LoadedRank> ranks = LoadRanks(files, config, pool, run);
   if (ranks.size() < 2) {
     return TooFew(options.input_folder, ranks.size(), run.warnings);
   }
@@ -158,9 +165,10 @@ Result<MergeRun> MergeResults(const MergeOptions& options) {
   for (const Table& sheet : sheets) {
     pointers.push_back(&sheet);
   }
-  MSP_RETURN_IF_ERROR(base::CreateFolders(options.output_folder));
+  MSP_ASSIGN_OR_RETURN(const base::RunStamp stamp,
+                       base::RunStamp::Take(options.output_folder, base::TimestampNow()));
   run.result_file =
-      options.output_folder / ("multi_ranks_compare_merge_" + base::TimestampNow() + ".xlsx");
+      options.output_folder / fmt::format("multi_ranks_compare_merge_{}.xlsx", stamp.text());
   report::XlsxOptions xlsx;
   xlsx.styled_header = true;
   MSP_RETURN_IF_ERROR(report::WriteXlsx(run.result_file, pointers, xlsx, pool));

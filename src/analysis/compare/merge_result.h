@@ -28,6 +28,7 @@ struct MergeOptions {
 struct MergeRun {
   std::filesystem::path result_file;
   size_t rank_count = 0;
+  size_t dropped_ranks = 0;          // have a result that cannot be merged; see warnings
   size_t row_count = 0;              // per metric
   std::vector<std::string> metrics;  // one sheet each
   std::vector<std::string> warnings;

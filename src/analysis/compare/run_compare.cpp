@@ -18,6 +18,7 @@
 #include "src/analysis/compare/result_files.h"
 #include "src/analysis/compare/summary_json.h"
 #include "src/base/files.h"
+#include "src/base/output_rule.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/report/writers.h"
@@ -42,13 +43,7 @@ bool ConcernsThisPairOnly(StatusCode code) {
 class Runner {
  public:
   explicit Runner(const CompareOptions& options)
-      : options_(options),
-        pool_(options.threads),
-        stamp_(base::TimestampNow()),
-        start_(Clock::now()) {
-    if (options.line26 && options.line26->first_difference) {
-      difference_run_.emplace(options.output_folder, stamp_);
-    }
+      : options_(options), pool_(options.threads), start_(Clock::now()) {
     if (options.write_html) {
       page_.emplace(pool_);
     }
@@ -58,7 +53,14 @@ class Runner {
     if (page_) {
       MSP_RETURN_IF_ERROR(ComparePage::Available());
     }
-    MSP_RETURN_IF_ERROR(base::CreateFolders(options_.output_folder));
+    if (!options_.junit_file.empty()) {
+      MSP_RETURN_IF_ERROR(base::CheckOutputFile(options_.junit_file));
+    }
+    MSP_ASSIGN_OR_RETURN(run_.stamp,
+                         base::RunStamp::Take(options_.output_folder, base::TimestampNow()));
+    if (options_.line26 && options_.line26->first_difference) {
+      difference_run_.emplace(options_.output_folder, run_.stamp.text());
+    }
     const bool atb = options_.line26 && options_.line26->atb;
     if (options_.rank_ids || options_.common_folders || atb) {
       MSP_RETURN_IF_ERROR(RunFolders());
@@ -116,7 +118,8 @@ class Runner {
     const Clock::time_point write_start = Clock::now();
     std::vector<fs::path> files;
     if (!options_.line26 || !options_.line26->statistics_only) {
-      MSP_ASSIGN_OR_RETURN(files, WriteResultFiles(options_, planned, pair, stamp_, pool_));
+      MSP_ASSIGN_OR_RETURN(files,
+                           WriteResultFiles(options_, planned, pair, run_.stamp.text(), pool_));
     }
     if (difference_run_ && !planned.is_debug) {
       MSP_RETURN_IF_ERROR(difference_run_->Add(planned, pair, files));
@@ -140,8 +143,9 @@ class Runner {
 
   Status WritePage() {
     const std::string& name = options_.output_name;
-    const fs::path path = options_.output_folder /
-                          fmt::format("{}_{}.html", name.empty() ? "compare_result" : name, stamp_);
+    const fs::path path =
+        options_.output_folder /
+        fmt::format("{}_{}.html", name.empty() ? "compare_result" : name, run_.stamp.text());
     MSP_RETURN_IF_ERROR(page_->Write(path, run_.summary));
     run_.summary.page = path;
     run_.warnings.insert(run_.warnings.end(), page_->notes().begin(), page_->notes().end());
@@ -173,10 +177,10 @@ class Runner {
         MSP_RETURN_IF_ERROR(report::WriteCsv(summary.files[0], table.table));
       } else {
         MSP_ASSIGN_OR_RETURN(
-            summary.files,
-            WriteTableFiles(options_, table.table,
-                            folder / fmt::format("{}_{}{}", table.name, stamp_, table.name_end),
-                            table.styled_header, pool_));
+            summary.files, WriteTableFiles(options_, table.table,
+                                           folder / fmt::format("{}_{}{}", table.name,
+                                                                run_.stamp.text(), table.name_end),
+                                           table.styled_header, pool_));
       }
       run_.summary.pairs.push_back(std::move(summary));
     }
@@ -186,7 +190,6 @@ class Runner {
 
   const CompareOptions& options_;
   base::ThreadPool pool_;
-  const std::string stamp_;
   const Clock::time_point start_;
   std::map<std::pair<int64_t, bool>, StepRecord>
       records_;  // of the last step, by rank and whether it is a debug.json
@@ -200,8 +203,9 @@ class Runner {
 Result<CompareRun> RunCompare(const CompareOptions& options) { return Runner(options).Run(); }
 
 Status WriteRunReports(const CompareOptions& options, const CompareRun& run, int exit_code) {
-  MSP_RETURN_IF_ERROR(base::WriteFileAtomically(options.output_folder / "summary.json",
-                                                SummaryJson(run.summary, exit_code)));
+  MSP_RETURN_IF_ERROR(base::WriteFileAtomically(
+      options.output_folder / fmt::format("summary_{}.json", run.stamp.text()),
+      SummaryJson(run.summary, exit_code)));
   if (!options.junit_file.empty()) {
     MSP_RETURN_IF_ERROR(
         base::WriteFileAtomically(options.junit_file, JunitXml(run.summary, options.drift_fails)));

@@ -8,10 +8,12 @@
 
 #include "src/analysis/compare/options.h"
 #include "src/analysis/compare/summary.h"
+#include "src/base/output_rule.h"
 
 namespace msprobe::analysis {
 
 struct CompareRun {
+  base::RunStamp stamp;  // in the names of all its files
   RunSummary summary;
   std::vector<std::string> warnings;
   std::vector<std::string> answers;    // of -da: one line per step
@@ -22,7 +24,7 @@ struct CompareRun {
 // summary; the others go on.
 Result<CompareRun> RunCompare(const CompareOptions& options);
 
-// summary.json into the output folder, and the JUnit file if asked for.
+// summary_<stamp>.json into the output folder, and the JUnit file if asked for.
 Status WriteRunReports(const CompareOptions& options, const CompareRun& run, int exit_code);
 
 }  // namespace msprobe::analysis

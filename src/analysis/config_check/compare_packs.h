@@ -16,7 +16,6 @@ struct CompareOptions {
   std::filesystem::path bench_pack;
   std::filesystem::path cmp_pack;
   std::filesystem::path output_folder = "./config_check_result";
-  bool force = false;  // replace the result of an earlier run in that folder
   bool write_xlsx = true;
   bool write_json = false;
   CheckOptions check;
@@ -40,7 +39,7 @@ struct CompareRun {
 };
 
 // Writes bench/, cmp/ and the results into the output folder. What stands there already is left
-// alone; only bench/, cmp/ and results of an earlier run are replaced, and only with `force`.
+// alone; only bench/, cmp/ and results of an earlier run are replaced, and only with --force.
 Result<CompareRun> ComparePacks(const CompareOptions& options);
 
 Verdict VerdictOf(const CompareRun& run);

@@ -12,6 +12,7 @@
 #include "src/analysis/config_check/printed_config.h"
 #include "src/analysis/config_check/values.h"
 #include "src/base/files.h"
+#include "src/base/output_rule.h"
 #include "src/base/strings.h"
 #include "src/json/config.h"
 #include "src/json/value_text.h"
@@ -136,17 +137,8 @@ Result<Side> ReadRequirements(const fs::path& path) {
 }
 
 Status CheckFolder(const LogSettingsOptions& options, std::span<const fs::path> files) {
-  std::error_code error;
-  for (const fs::path& file : files) {
-    const fs::file_status there = fs::symlink_status(file, error);
-    if (fs::is_symlink(there) || fs::is_directory(there)) {
-      return UsageError(fmt::format("{} is no plain file; it is not replaced", file.string()));
-    }
-    if (fs::exists(there) && !options.force) {
-      return UsageError(fmt::format("{} exists", file.string()))
-          .WithHint("name another folder with -o, or pass --force to replace the earlier result");
-    }
-  }
+  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options.output_folder));
+  MSP_RETURN_IF_ERROR(base::CheckOutputFiles(files));
   return base::CreateFolders(options.output_folder);
 }
 

@@ -16,7 +16,6 @@ struct LogSettingsOptions {
       first;  // log of the NPU side, or YAML of requirements; empty: built-in ones
   std::filesystem::path second;  // log of the bench side, or the log to verify
   std::filesystem::path output_folder;
-  bool force = false;  // results that exist are replaced
 };
 
 // Values as Python's repr spells them; "NA" where a side does not have the setting.

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "src/base/output_rule.h"
+
 namespace msprobe::analysis::config_check::internal {
 
 namespace fs = std::filesystem;
@@ -19,7 +21,7 @@ Status CheckPackPath(const fs::path& path) {
     return UsageError(
         fmt::format("the pack cannot be written to {}: that is a folder", path.string()));
   }
-  return {};
+  return base::CheckOutputFile(path);
 }
 
 PackWriter::PackWriter(base::AtomicFile file)

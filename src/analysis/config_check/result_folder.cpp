@@ -13,6 +13,7 @@
 
 #include "src/analysis/config_check/result_json.h"
 #include "src/base/files.h"
+#include "src/base/output_rule.h"
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
 #include "src/report/sheet_parts.h"
@@ -134,16 +135,14 @@ Status CheckResultFolder(const CompareOptions& options) {
   if (!Exists(folder)) {
     return {};
   }
-  if (!fs::is_directory(folder, error)) {
-    return UsageError(fmt::format("the output folder {} is a file", folder.string()));
-  }
+  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(folder));
   std::string earlier;
   for (const std::string_view name : {kPackFolders[0], kPackFolders[1], kWorkbook, kJsonFile}) {
     if (Exists(folder / name)) {
       earlier += fmt::format("{}{}", earlier.empty() ? "" : ", ", name);
     }
   }
-  if (!earlier.empty() && !options.force) {
+  if (!earlier.empty() && base::ExistingFiles() == base::Existing::kRefuse) {
     return UsageError(fmt::format("{} already holds {}", folder.string(), earlier))
         .WithHint("--force replaces them and nothing else; or name another folder with -o");
   }
@@ -158,10 +157,7 @@ Status CheckResultFolder(const CompareOptions& options) {
     }
   }
   for (const std::string_view name : {kWorkbook, kJsonFile}) {
-    if (Exists(folder / name) && !fs::is_regular_file(fs::symlink_status(folder / name, error))) {
-      return UsageError(fmt::format("{} is no file", (folder / name).string()))
-          .WithHint("name another folder with -o");
-    }
+    MSP_RETURN_IF_ERROR(base::CheckOutputFile(folder / name));
   }
   return {};
 }

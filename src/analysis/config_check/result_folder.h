@@ -8,7 +8,7 @@
 
 namespace msprobe::analysis::config_check {
 
-// Whether the results may be written there; touches nothing. An earlier result needs `force`, and
+// Whether the results may be written there; touches nothing. An earlier result needs --force, and
 // a bench/ or cmp/ that holds anything but extracted packs is refused even then.
 Status CheckResultFolder(const CompareOptions& options);
 

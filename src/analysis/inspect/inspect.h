@@ -29,6 +29,7 @@ struct InspectResult {
   std::vector<std::string> summary;   // what it is and how much, a sentence per line
   std::vector<std::string> warnings;  // what a careful reader wants to know
   uint64_t rows_left_out = 0;         // by row_limit
+  bool nothing_readable = false;      // there are tensors or files of them, and all are bad
 };
 
 // Fails only when nothing can be shown: kNotFound, kBadFormat, kUnsupported, kIo.

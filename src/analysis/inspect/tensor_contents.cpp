@@ -13,6 +13,7 @@
 
 #include "src/analysis/inspect/cells.h"
 #include "src/analysis/inspect/tensor_statistics.h"
+#include "src/base/mapped_files.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/io/read_budget.h"
@@ -35,6 +36,12 @@ struct TensorRow {
   std::string note;
   bool bad = false;
 };
+
+bool AllUnreadable(const std::vector<TensorRow>& rows) {
+  return !rows.empty() && std::all_of(rows.begin(), rows.end(), [](const TensorRow& row) {
+    return row.bad && row.type.empty();
+  });
+}
 
 constexpr std::array<const char*, 5> kColumnsBefore = {"Name", "Type", "Shape", "Bytes",
                                                        "Requires_grad"};
@@ -141,6 +148,16 @@ TensorRow DescribeTensor(const NamedTensor& tensor, std::string name) {
   return row;
 }
 
+// Figures of a file that shrank meanwhile are none.
+void RefuseShrunk(const TensorView& view, TensorRow& row) {
+  const Status whole = base::CheckMappedFile(view.bytes());
+  if (!whole.ok()) {
+    row.stats.reset();
+    row.note = whole.message();
+    row.bad = true;
+  }
+}
+
 uint64_t FileBytesOrZero(const fs::path& path) {
   std::error_code ignored;
   const uintmax_t size = fs::file_size(path, ignored);
@@ -192,7 +209,9 @@ Result<InspectResult> InspectTensorFile(const InspectOptions& options) {
     std::vector<std::vector<std::byte>> scratch(pool.thread_count());
     pool.ParallelFor(work.size(), [&](size_t item, size_t worker) {
       const TensorView& view = work[item].tensor->view;
-      rows[work[item].row].stats = StatisticsOf(file, view, scratch[worker]);
+      TensorRow& row = rows[work[item].row];
+      row.stats = StatisticsOf(file, view, scratch[worker]);
+      RefuseShrunk(view, row);
       progress.Add(1, view.size_bytes());
     });
   }
@@ -201,6 +220,7 @@ Result<InspectResult> InspectTensorFile(const InspectOptions& options) {
   for (const TensorRow& row : rows) {
     AddRow(row, options.statistics, result.table);
   }
+  result.nothing_readable = AllUnreadable(rows) && file.scalars().empty();
   for (const NamedScalar& scalar : file.scalars()) {
     TensorRow row;
     row.name = NameOf(scalar);
@@ -260,6 +280,7 @@ FileContents ReadOne(const InspectOptions& options, const std::string& name,
       const Status fits = budget.Take(tensor.view);
       if (fits.ok()) {
         row.stats = StatisticsOf(*file, tensor.view, scratch);
+        RefuseShrunk(tensor.view, row);
       } else {
         row.note = fits.message();
         row.bad = true;
@@ -310,6 +331,10 @@ Result<InspectResult> InspectTensorFolder(const InspectOptions& options,
   result.summary.push_back(
       fmt::format("{}: {} of tensors", options.path.string(), Counted(chosen.size(), "file")));
   result.summary.push_back(totals.Sentence());
+  result.nothing_readable = !contents.empty() && std::all_of(contents.begin(), contents.end(),
+                                                             [](const FileContents& file) {
+                                                               return AllUnreadable(file.rows);
+                                                             });
   if (bad_files > 0) {
     result.warnings.push_back(Counted(bad_files, "file") + " could not be read");
   }

@@ -10,6 +10,7 @@
 
 #include "src/base/files.h"
 #include "src/base/number_text.h"
+#include "src/base/output_rule.h"
 #include "src/base/strings.h"
 
 namespace msprobe::monitor {
@@ -124,6 +125,10 @@ Result<AnalyseResult> AnalyseAnomalies(const AnalyseOptions& options) {
   if (options.top == 0) {
     return UsageError("The top k number must be greater than 0.");
   }
+  const fs::path& folder = options.output.empty() ? options.data : options.output;
+  const fs::path file = folder / "anomaly_analyse.json";
+  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(folder));
+  MSP_RETURN_IF_ERROR(base::CheckOutputFile(file));
   std::error_code error;
   if (!fs::is_directory(options.data, error)) {
     return NotFoundError(fmt::format("{} is no folder", options.data.string()));
@@ -151,9 +156,8 @@ Result<AnalyseResult> AnalyseAnomalies(const AnalyseOptions& options) {
   }
   result.alerts = result.top.size();
   SortAnomalies(result.top, options.top, options.order);
-  const fs::path& folder = options.output.empty() ? options.data : options.output;
   MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
-  result.file = folder / "anomaly_analyse.json";
+  result.file = file;
   MSP_RETURN_IF_ERROR(WriteResult(result.file, result.top));
   return result;
 }

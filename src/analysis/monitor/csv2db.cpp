@@ -114,10 +114,11 @@ Result<StoreResult> ConvertToStore(const StoreOptions& options) {
   ReadOptions read;
   read.tables = KnownTables();
   read.threads = options.threads;
+  MSP_RETURN_IF_ERROR(CheckStoreFile(options.output, kMonitorStoreName));
   MSP_ASSIGN_OR_RETURN(Run run, ReadRun(options.data, read));
   StoreResult result;
   result.warnings = std::move(run.warnings);
-  MSP_ASSIGN_OR_RETURN(result.file, WriteStoreFile(options.output, "monitor_data.trend.db",
+  MSP_ASSIGN_OR_RETURN(result.file, WriteStoreFile(options.output, kMonitorStoreName,
                                                    [&](TrendStore& store) -> Status {
                                                      return FillStore(run, options, store, result);
                                                    }));

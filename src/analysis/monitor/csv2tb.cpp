@@ -1,13 +1,17 @@
 #include "src/analysis/monitor/csv2tb.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include "src/base/files.h"
+#include "src/base/output_rule.h"
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
 #include "src/monitor/event_file.h"
@@ -31,8 +35,6 @@ struct EventFile {
 };
 
 Status WriteEvents(EventFile& file, const std::vector<std::string>& ops, const fs::path& folder) {
-  std::error_code error;
-  fs::remove_all(folder, error);
   MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
   const double now_s = WallTimeNow();
   MSP_ASSIGN_OR_RETURN(base::AtomicFile out,
@@ -68,6 +70,44 @@ Status WriteEvents(EventFile& file, const std::vector<std::string>& ops, const f
   }
   MSP_RETURN_IF_ERROR(out.Write(block));
   return out.Commit();
+}
+
+constexpr std::string_view kEventFileStart = "events.out.tfevents.";
+
+// TensorBoard shows all event files of a folder as one run: those of an earlier conversion are
+// refused, or go with --force. Everything else stays.
+Status ClearEvents(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(folder, error))) {
+    return {};
+  }
+  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(folder));
+  MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(folder));
+  for (const std::string& name : names) {
+    if (name.starts_with(kEventFileStart)) {
+      MSP_RETURN_IF_ERROR(base::CheckOutputFile(folder / name));
+      fs::remove(folder / name, error);
+    }
+  }
+  return {};
+}
+
+// <run>/<now>-csv2tensorboard_by_step, with a number behind it where another run made that.
+Result<fs::path> MakeDefaultFolder(const fs::path& run) {
+  constexpr int kMostTries = 1000;
+  const std::string name =
+      StampOf(static_cast<int64_t>(WallTimeNow())) + "-csv2tensorboard_by_step";
+  for (int i = 0; i < kMostTries; ++i) {
+    fs::path folder = run / (i == 0 ? name : fmt::format("{}_{}", name, i));
+    if (::mkdir(folder.c_str(), 0750) == 0) {
+      return folder;
+    }
+    if (errno != EEXIST) {
+      return IoError(fmt::format("cannot make {}: {}", folder.string(), std::strerror(errno)))
+          .WithHint("name another folder with -o");
+    }
+  }
+  return IoError(fmt::format("{} is full of results", run.string()));
 }
 
 Status CheckTables(const std::vector<std::string>& tables) {
@@ -115,11 +155,13 @@ Result<EventResult> ConvertToEvents(const EventOptions& options) {
   MSP_ASSIGN_OR_RETURN(Run run, ReadRun(options.run, read));
   EventResult result;
   result.warnings = std::move(run.warnings);
-  result.output = options.output.empty()
-                      ? options.run / (StampOf(static_cast<int64_t>(WallTimeNow())) +
-                                       "-csv2tensorboard_by_step")
-                      : options.output;
-  MSP_RETURN_IF_ERROR(base::CreateFolders(result.output));
+  if (options.output.empty()) {
+    MSP_ASSIGN_OR_RETURN(result.output, MakeDefaultFolder(options.run));
+  } else {
+    result.output = options.output;
+    MSP_RETURN_IF_ERROR(base::CheckOutputFolder(result.output));
+    MSP_RETURN_IF_ERROR(base::CreateFolders(result.output));
+  }
 
   std::vector<EventFile> files;
   std::set<int32_t> all_ranks;
@@ -140,11 +182,16 @@ Result<EventResult> ConvertToEvents(const EventOptions& options) {
     all_ranks.insert(ranks.begin(), ranks.end());
     begin = end;
   }
+  const auto folder_of = [&](const EventFile& file) {
+    return result.output / fmt::format("rank{}", file.rank) / file.table;
+  };
+  for (const EventFile& file : files) {
+    MSP_RETURN_IF_ERROR(ClearEvents(folder_of(file)));
+  }
   base::ThreadPool pool(options.threads);
   pool.ParallelFor(files.size(), [&](size_t i, size_t) {
     EventFile& file = files[i];
-    file.status = WriteEvents(file, run.ops.find(file.table)->second,
-                              result.output / fmt::format("rank{}", file.rank) / file.table);
+    file.status = WriteEvents(file, run.ops.find(file.table)->second, folder_of(file));
   });
   for (EventFile& file : files) {
     MSP_RETURN_IF_ERROR(std::move(file.status));

@@ -377,6 +377,7 @@ Result<StoreResult> ConvertDumpToStore(const StoreOptions& options) {
                    });
   const std::map<int64_t, int64_t> numbers =
       options.number_micro_steps ? NumberSteps(ranks) : std::map<int64_t, int64_t>();
+  MSP_RETURN_IF_ERROR(CheckStoreFile(options.output, kDumpStoreName));
   StoreResult result;
   const auto fill = [&](TrendStore& store) -> Status {
     DumpFiller filler(store, options.mapping, result);
@@ -399,7 +400,7 @@ Result<StoreResult> ConvertDumpToStore(const StoreOptions& options) {
     }
     return filler.Finish(options.data);
   };
-  MSP_ASSIGN_OR_RETURN(result.file, WriteStoreFile(options.output, "dump_data.trend.db", fill));
+  MSP_ASSIGN_OR_RETURN(result.file, WriteStoreFile(options.output, kDumpStoreName, fill));
   return result;
 }
 

@@ -12,6 +12,7 @@
 
 #include "src/analysis/monitor/diff.h"
 #include "src/analysis/monitor/report_model.h"
+#include "src/base/output_rule.h"
 #include "src/base/thread_pool.h"
 #include "src/json/writer.h"
 #include "src/report/web_page.h"
@@ -119,6 +120,7 @@ void WriteParting(const std::optional<DiffResult>& diff, json::Writer& writer) {
 }  // namespace
 
 Result<ReportOutcome> WriteReport(const ReportOptions& options) {
+  MSP_RETURN_IF_ERROR(base::CheckOutputFile(options.output));
   if (resources::kMonitorReportPage.empty()) {
     return UnsupportedError("this msprobe was built without the page that a report is made of")
         .WithHint(

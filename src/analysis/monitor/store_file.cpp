@@ -4,10 +4,12 @@
 #include <system_error>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "src/analysis/monitor/sqlite_static.h"
 #include "src/base/files.h"
 #include "src/base/interrupt.h"
+#include "src/base/output_rule.h"
 #include "src/base/strings.h"
 #include "src/json/config.h"
 
@@ -33,10 +35,7 @@ class PartialFile {
   }
   const fs::path& path() const { return path_; }
   Status RenameTo(const fs::path& target) {
-    std::error_code error;
-    fs::rename(path_, target, error);
-    return error ? IoError(fmt::format("cannot replace {}: {}", target.string(), error.message()))
-                 : Status();
+    return base::RenameIntoPlace(path_, target, base::ExistingFiles());
   }
 
  private:
@@ -71,11 +70,16 @@ std::string Mapped(std::string name, const NameMapping& mapping) {
   return name;
 }
 
+Status CheckStoreFile(const fs::path& folder, std::string_view name) {
+  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(folder));
+  return base::CheckOutputFile(folder / name);
+}
+
 Result<fs::path> WriteStoreFile(const fs::path& folder, std::string_view name,
                                 const std::function<Status(TrendStore&)>& fill) {
   MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
   fs::path file = folder / name;
-  PartialFile partial(folder / fmt::format(".{}.partial", name));
+  PartialFile partial(folder / fmt::format(".{}.{}.partial", name, ::getpid()));
   MSP_ASSIGN_OR_RETURN(const std::unique_ptr<TrendStore> store,
                        TrendStore::Open(StaticSqlite(), partial.path(), TrendStore::Use::kWhole));
   MSP_RETURN_IF_ERROR(store->Begin());

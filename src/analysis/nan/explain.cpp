@@ -158,6 +158,10 @@ std::string Headline(const Answer& answer) {
                                base::Plural(step.operator_count, "operator"),
                                base::Plural(step.ranks.size(), "rank"));
   }
+  if (step.outcome == Outcome::kPartial) {
+    return where + fmt::format("INCOMPLETE: no NaN and no infinity in the {} that could be read",
+                               base::Plural(step.operator_count, "operator"));
+  }
   if (step.outcome != Outcome::kGood) {
     return where + FirstLine(step);
   }
@@ -197,6 +201,11 @@ std::string_view KindSentence(OriginKind kind) {
 std::string_view NextStep(const StepAnswer& answer) {
   if (answer.outcome == Outcome::kGood) {
     return "";
+  }
+  if (answer.outcome == Outcome::kPartial) {
+    return "The warnings tell which dump ends early or is damaged: dump that step again, or look "
+           "for "
+           "bad values behind its end.";
   }
   if (answer.outcome == Outcome::kNothing) {
     return "Dump with \"task\": \"statistics\" or \"tensor\"; checksums say nothing about values.";

@@ -60,7 +60,11 @@ void Choose(const Options& options, StepAnswer& answer) {
   const bool recorded = std::any_of(answer.ranks.begin(), answer.ranks.end(),
                                     [](const RankDump& rank) { return rank.has_statistics; });
   if (answer.outcome == Outcome::kGood) {
-    answer.outcome = recorded ? Outcome::kGood : Outcome::kNothing;
+    const bool whole =
+        std::all_of(answer.ranks.begin(), answer.ranks.end(), [](const RankDump& rank) {
+          return rank.operator_count > 0 && !rank.truncated && rank.damaged == 0;
+        });
+    answer.outcome = !recorded ? Outcome::kNothing : whole ? Outcome::kGood : Outcome::kPartial;
     return;
   }
   const std::vector<Origin>& candidates = found ? answer.search.origins : answer.search.weak;
@@ -115,7 +119,7 @@ Result<StepAnswer> AnalyzeStep(const StepFolder& folder, const Options& options,
 }  // namespace
 
 std::string_view OutcomeName(Outcome outcome) {
-  constexpr std::array<std::string_view, 4> kNames = {"good", "found", "entered",
+  constexpr std::array<std::string_view, 5> kNames = {"good", "found", "entered", "incomplete",
                                                       "nothing_searched"};
   return kNames[static_cast<size_t>(outcome)];
 }
@@ -130,14 +134,19 @@ Result<Answer> Analyze(const Options& options) {
     steps.push_back(std::move(step));
   }
   Answer answer;
+  bool all_whole = true;
   for (const StepFolder& folder : steps) {
     if (&folder != &steps.front()) {
       answer.good_steps.push_back(answer.step.folder.string());
+      all_whole = all_whole && answer.step.outcome == Outcome::kGood;
     }
     MSP_ASSIGN_OR_RETURN(answer.step, AnalyzeStep(folder, options, pool));
     if (answer.step.outcome == Outcome::kFound || answer.step.outcome == Outcome::kEntered) {
       break;
     }
+  }
+  if (!all_whole && answer.step.outcome == Outcome::kGood) {
+    answer.step.outcome = Outcome::kPartial;
   }
   MSP_RETURN_IF_ERROR(WriteResultFiles(options, answer.step));
   return answer;

@@ -52,9 +52,11 @@ enum class Outcome : uint8_t {
   kGood,     // nothing bad that needs an explanation
   kFound,    // an operator made the bad values
   kEntered,  // they came from outside of what was recorded, or were asked for
+  kPartial,  // nothing bad in what is there, but a dump ends early, is damaged or empty
   kNothing,  // no maximum of any tensor was recorded: nobody knows
 };
-std::string_view OutcomeName(Outcome outcome);  // "good", "found", "entered", "nothing_searched"
+std::string_view OutcomeName(Outcome outcome);  // "good", "found", "entered", "incomplete",
+                                                // "nothing_searched"
 
 struct StepAnswer {
   std::filesystem::path folder;

@@ -103,6 +103,7 @@ class Loader {
   }
 
   void Finish() {
+    dump_.damaged = damaged_;
     if (damaged_ > 1) {
       dump_.warnings.push_back(
           fmt::format("{} in all are damaged and left out", base::Plural(damaged_, "operator")));
@@ -197,7 +198,7 @@ Result<RankDump> LoadRank(int64_t rank, const std::filesystem::path& folder,
                         }));
   loader.Finish();
   dump.size_bytes = outcome.size_bytes;
-  dump.truncated = outcome.truncated;
+  dump.truncated = outcome.truncated || outcome.recovery.has_value();
   if (outcome.truncated) {
     dump.warnings.push_back(fmt::format("dump.json ends early: its {} are used",
                                         base::Plural(outcome.entry_count, "complete operator")));

@@ -58,6 +58,7 @@ struct RankDump {
   int64_t rank = 0;
   std::filesystem::path folder;
   bool is_mindspore = false;
+  uint64_t damaged = 0;  // operators that could not be read
   bool truncated = false;
   std::vector<std::string> warnings;  // without the rank's number
   uint64_t operator_count = 0;

@@ -139,14 +139,15 @@ void PutFooter(Screen& screen, const StepAnswer& answer) {
 std::string ScreenAnswer(const Answer& whole, const ScreenOptions& options) {
   const StepAnswer& answer = whole.step;
   Screen screen(options.width, options.color);
-  const Ink ink = answer.outcome == Outcome::kGood      ? Ink::kGreen
-                  : answer.outcome == Outcome::kEntered ? Ink::kYellow
-                                                        : Ink::kRed;
+  const Ink ink = answer.outcome == Outcome::kGood ? Ink::kGreen
+                  : answer.outcome == Outcome::kEntered || answer.outcome == Outcome::kPartial
+                      ? Ink::kYellow
+                      : Ink::kRed;
   screen.Line(ink, internal::Headline(whole));
   for (const Finding& finding : answer.findings) {
     PutFinding(screen, answer, finding);
   }
-  if (answer.outcome == Outcome::kNothing) {
+  if (answer.outcome == Outcome::kNothing || answer.outcome == Outcome::kPartial) {
     screen.Heading("Next");
     screen.Paragraph(internal::NextStep(answer));
   } else if (answer.outcome != Outcome::kGood) {

@@ -164,26 +164,21 @@ void PutRanks(const RunSummary& run, AnswerPage& page) {
   page.AddTable(table);
 }
 
-Result<fs::path> NewPath(const fs::path& folder, const RunSummary& run) {
-  fs::path stem = ResultStem(folder, std::nullopt);
+fs::path PathBesideTables(const fs::path& folder, const std::string& stamp, const RunSummary& run) {
+  fs::path stem = ResultStem(folder, stamp, std::nullopt);
   if (run.ranks.size() == 1 && !run.ranks[0].files.empty()) {
     const fs::path table = run.ranks[0].files[0];
     if (table.extension() == ".xlsx") {
       stem = table.parent_path() / table.stem();
     }
   }
-  const std::string name = stem.string();
-  fs::path path = name + ".html";
-  std::error_code ignored;
-  for (int number = 2; fs::exists(path, ignored); ++number) {
-    path = fmt::format("{}_{}.html", name, number);
-  }
-  return path;
+  return stem.string() + ".html";
 }
 
 }  // namespace
 
-Result<PerfPage> WritePage(const fs::path& folder, const RunSummary& run) {
+Result<PerfPage> WritePage(const fs::path& folder, const std::string& stamp,
+                           const RunSummary& run) {
   AnswerPage page("perf_compare");
   const RankSummary* const leading = Leading(run);
   if (leading == nullptr) {
@@ -215,7 +210,7 @@ Result<PerfPage> WritePage(const fs::path& folder, const RunSummary& run) {
     PutFindings(*leading, page);
   }
   PutRanks(run, page);
-  MSP_ASSIGN_OR_RETURN(const fs::path path, NewPath(folder, run));
+  const fs::path path = PathBesideTables(folder, stamp, run);
   MSP_RETURN_IF_ERROR(page.Write(path));
   return PerfPage{path, page.notes()};
 }

@@ -17,8 +17,9 @@ struct PerfPage {
   std::vector<std::string> notes;  // what is not in it
 };
 
-// A new file in `folder`, named as the workbooks are. Of many ranks the one whose time grew most is
-// taken apart; all are listed.
-Result<PerfPage> WritePage(const std::filesystem::path& folder, const RunSummary& run);
+// A new file in `folder`, named as the workbooks of the run with that `stamp` are. Of many ranks
+// the one whose time grew most is taken apart; all are listed.
+Result<PerfPage> WritePage(const std::filesystem::path& folder, const std::string& stamp,
+                           const RunSummary& run);
 
 }  // namespace msprobe::analysis::perf

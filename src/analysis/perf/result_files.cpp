@@ -64,15 +64,20 @@ report::Table PlainTable(const report::FormattedTable& sheet) {
 
 }  // namespace
 
-fs::path ResultStem(const fs::path& folder, const std::optional<int64_t>& rank) {
-  const std::string name = fmt::format("performance_comparison_result_{}{}", UtcStamp(),
-                                       rank.has_value() ? fmt::format("_rank{}", *rank) : "");
-  fs::path stem = folder / name;
-  std::error_code ignored;
-  for (int number = 2; fs::exists(With(stem, ".xlsx"), ignored); ++number) {
-    stem = folder / fmt::format("{}_{}", name, number);
+Result<base::RunStamp> TakeStamp(const fs::path& folder, const ProcessShare& share) {
+  const std::string time = UtcStamp();
+  if (share.index == 0) {
+    return base::RunStamp::Take(folder, time);
   }
-  return stem;
+  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(folder));
+  MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
+  return base::RunStamp::Shared(time);
+}
+
+fs::path ResultStem(const fs::path& folder, const std::string& stamp,
+                    const std::optional<int64_t>& rank) {
+  return folder / fmt::format("performance_comparison_result_{}{}", stamp,
+                              rank.has_value() ? fmt::format("_rank{}", *rank) : "");
 }
 
 Result<std::vector<fs::path>> WriteResultFiles(const Comparison& comparison, const fs::path& stem,

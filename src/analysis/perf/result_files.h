@@ -9,6 +9,8 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/perf/perf.h"
+#include "src/analysis/perf/rank_share.h"
+#include "src/base/output_rule.h"
 #include "src/base/thread_pool.h"
 
 namespace msprobe::analysis::perf {
@@ -19,9 +21,12 @@ struct ResultFormats {
   bool json = false;
 };
 
-// performance_comparison_result_<UTC yyyymmddHHMMSS>[_rankN], with _2, _3, ... behind it where a
-// result of that name is already there.
-std::filesystem::path ResultStem(const std::filesystem::path& folder,
+// <UTC yyyymmddHHMMSS>, see base::RunStamp. Processes of one launch write beside each other: what
+// tells their files apart is the rank.
+Result<base::RunStamp> TakeStamp(const std::filesystem::path& folder, const ProcessShare& share);
+
+// performance_comparison_result_<stamp>[_rankN]
+std::filesystem::path ResultStem(const std::filesystem::path& folder, const std::string& stamp,
                                  const std::optional<int64_t>& rank);
 
 // {stem}.xlsx, {stem}_Kernels.csv, {stem}_{sheet}.csv and {stem}_{sheet}.jsonl. Columns of the text

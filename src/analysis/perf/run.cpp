@@ -112,8 +112,11 @@ class Runner {
 
   Result<Run> Go() {
     MSP_ASSIGN_OR_RETURN(Plan plan, PlanPairs(options_.compare));
-    MSP_RETURN_IF_ERROR(base::CreateFolders(options_.output));
+    if (!options_.junit_file.empty()) {
+      MSP_RETURN_IF_ERROR(base::CheckOutputFile(options_.junit_file));
+    }
     run_.share = ShareFromEnvironment();
+    MSP_ASSIGN_OR_RETURN(run_.stamp, TakeStamp(options_.output, run_.share));
     run_.reports = run_.share.index == 0;
     run_.summary.base_only = std::move(plan.base_only);
     run_.summary.comparison_only = std::move(plan.comparison_only);
@@ -185,9 +188,10 @@ class Runner {
     for (const Gate& gate : options_.gates) {
       summary.gates.push_back(Judge(gate, comparison));
     }
-    MSP_ASSIGN_OR_RETURN(const std::vector<fs::path> files,
-                         WriteResultFiles(comparison, ResultStem(options_.output, summary.rank),
-                                          options_.formats, pool_));
+    MSP_ASSIGN_OR_RETURN(
+        const std::vector<fs::path> files,
+        WriteResultFiles(comparison, ResultStem(options_.output, run_.stamp.text(), summary.rank),
+                         options_.formats, pool_));
     for (const fs::path& file : files) {
       summary.files.push_back(file.string());
     }
@@ -242,8 +246,9 @@ Status WriteReports(const RunOptions& options, const Run& run, int exit_code) {
   if (!run.reports) {
     return {};
   }
-  MSP_RETURN_IF_ERROR(base::WriteFileAtomically(options.output / "summary.json",
-                                                SummaryJson(run.summary, exit_code)));
+  MSP_RETURN_IF_ERROR(
+      base::WriteFileAtomically(options.output / fmt::format("summary_{}.json", run.stamp.text()),
+                                SummaryJson(run.summary, exit_code)));
   if (!options.junit_file.empty()) {
     MSP_RETURN_IF_ERROR(base::WriteFileAtomically(options.junit_file, Junit(run.summary)));
   }

@@ -15,6 +15,7 @@
 #include "src/analysis/perf/rank_share.h"
 #include "src/analysis/perf/result_files.h"
 #include "src/analysis/perf/run_summary.h"
+#include "src/base/output_rule.h"
 
 namespace msprobe::analysis::perf {
 
@@ -30,6 +31,7 @@ struct RunOptions {
 };
 
 struct Run {
+  base::RunStamp stamp;  // in the names of all its files
   RunSummary summary;
   std::string screen_table;  // of a single pair whose times are known
   ProcessShare share;
@@ -40,7 +42,7 @@ struct Run {
 // A single pair that cannot be compared is an error; one of many is marked and the others go on.
 Result<Run> RunPerfCompare(const RunOptions& options);
 
-// summary.json in the output folder, and the JUnit report that the options ask for.
+// summary_<stamp>.json in the output folder, and the JUnit report that the options ask for.
 Status WriteReports(const RunOptions& options, const Run& run, int exit_code);
 
 }  // namespace msprobe::analysis::perf

@@ -13,6 +13,7 @@
 #include "src/analysis/rl/token_tables.h"
 #include "src/base/files.h"
 #include "src/base/number_text.h"
+#include "src/base/output_rule.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
@@ -191,6 +192,25 @@ Status AddTokens(const TokenKey& key, const Options& options, const SavedData& f
   return {};
 }
 
+// Before anything is compared: none of the results is there yet, or --force is given.
+Status CheckFiles(const Options& options, const std::vector<KeyRows>& keys) {
+  std::vector<std::string> stems;
+  for (const KeyRows& key : keys) {
+    stems.push_back(key.key);
+  }
+  for (const TokenKey& key : options.tokens.keys) {
+    stems.push_back(key.first + std::string(kTokensEnding));
+    stems.push_back(key.first + std::string(kTokenStepsEnding));
+  }
+  for (const std::string& stem : stems) {
+    for (const FileFormat format : options.formats) {
+      MSP_RETURN_IF_ERROR(
+          base::CheckOutputFile(options.output / (stem + std::string(EndingOf(format)))));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Comparison> Compare(const Options& options) {
@@ -208,6 +228,7 @@ Result<Comparison> Compare(const Options& options) {
       rows.push_back(&row);
     }
   }
+  MSP_RETURN_IF_ERROR(CheckFiles(options, keys));
   base::ThreadPool pool(options.threads);
   std::vector<std::array<std::vector<std::byte>, 2>> scratch(pool.thread_count());
   {

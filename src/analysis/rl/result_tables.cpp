@@ -43,14 +43,18 @@ std::string_view ShapesNote(Language language) {
                                         : "shapes differ: only the common part is compared";
 }
 
+std::string_view EndingOf(FileFormat format) {
+  return format == FileFormat::kXlsx ? ".xlsx" : format == FileFormat::kCsv ? ".csv" : ".jsonl";
+}
+
 Status WriteTable(const report::Table& table, const std::filesystem::path& stem,
                   std::span<const FileFormat> formats, bool plain, base::ThreadPool& pool,
                   std::vector<std::filesystem::path>& files) {
   for (const FileFormat format : formats) {
     std::filesystem::path path = stem;
+    path += EndingOf(format);
     switch (format) {
       case FileFormat::kXlsx: {
-        path += ".xlsx";
         report::XlsxOptions xlsx;
         xlsx.freeze_header = xlsx.autofilter = !plain;
         xlsx.styled_header = true;
@@ -59,11 +63,9 @@ Status WriteTable(const report::Table& table, const std::filesystem::path& stem,
         break;
       }
       case FileFormat::kCsv:
-        path += ".csv";
         MSP_RETURN_IF_ERROR(report::WriteCsv(path, table));
         break;
       case FileFormat::kJson:
-        path += ".jsonl";
         MSP_RETURN_IF_ERROR(report::WriteJsonLines(path, table));
         break;
     }

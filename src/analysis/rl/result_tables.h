@@ -41,6 +41,8 @@ report::Cell NoteCell(report::Table& table, std::string_view note);
 std::string_view PartnerNote(const FilePair& files, Language language);  // which side is alone
 std::string_view ShapesNote(Language language);
 
+std::string_view EndingOf(FileFormat format);
+
 // Writes <stem>.xlsx, .csv, .jsonl as `formats` says and adds their paths to `files`. `plain`: no
 // filter and no frozen header.
 Status WriteTable(const report::Table& table, const std::filesystem::path& stem,

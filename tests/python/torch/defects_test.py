@@ -66,18 +66,35 @@ class Overflow(ShimCase):
 
 
 class Folders(ShimCase):
-    def test_an_earlier_dump_is_replaced_not_mixed_with(self):
-        folder = self.folder()
-        self.run_code("""
-            debugger.start(); torch.abs(torch.ones(2)); torch.exp(torch.ones(2))
-            debugger.stop(); debugger.step()
-        """, task="tensor", level="L1", folder=folder)
-        dump = self.run_code("""
+    FIRST = """
+        debugger.start(); torch.abs(torch.ones(2)); torch.exp(torch.ones(2))
+        debugger.stop(); debugger.step()
+    """
+    SECOND = """
+        for _ in range(2):
             debugger.start(); torch.abs(torch.ones(2)); debugger.stop(); debugger.step()
-        """, task="tensor", level="L1", folder=folder)
-        self.assertEqual(dump.files(), ["Torch.abs.0.forward.input.0.pt",
-                                        "Torch.abs.0.forward.output.0.pt"])
-        self.assertTrue(dump.load("manifest.json")["complete"])
+        print("trained to the end")
+    """
+
+    def test_the_dump_of_another_run_is_neither_replaced_nor_mixed_with(self):
+        folder = self.folder()
+        first = self.run_code(self.FIRST, task="tensor", level="L1", folder=folder)
+        files = first.files()
+        dump = self.run_code(self.SECOND, task="tensor", level="L1", folder=folder)
+        self.assertEqual(dump.files(), files)
+        self.assertEqual(dump.steps(), ["step0"])
+        self.assertIn("trained to the end", dump.output)
+        self.assertEqual(dump.output.count("holds the dump of another run"), 1)
+
+    def test_the_same_run_replaces_its_dump_and_force_replaces_any(self):
+        for variables in ({"MSPROBE_RUN_ID": "one"}, {"MSPROBE_REPLACE_DUMP": "1"}):
+            folder = self.folder()
+            self.run_code(self.FIRST, task="tensor", level="L1", folder=folder, environment=variables)
+            dump = self.run_code(self.SECOND, task="tensor", level="L1", folder=folder,
+                                 environment=variables)
+            self.assertEqual(dump.files(), ["Torch.abs.0.forward.input.0.pt",
+                                            "Torch.abs.0.forward.output.0.pt"])
+            self.assertTrue(dump.load("manifest.json")["complete"])
 
     def test_an_end_without_stop_and_step_writes_the_files(self):
         dump = self.run_code("""

@@ -190,7 +190,7 @@ TEST(AtomicFile, LeavesTheOldFileAloneWhenAbandoned) {
   const Path target = folder / "result.csv";
   Spill(target, "old");
   {
-    Result<AtomicFile> file = AtomicFile::Create(target);
+    Result<AtomicFile> file = AtomicFile::Create(target, Existing::kReplace);
     ASSERT_TRUE(file.ok());
     ASSERT_TRUE(file->Write("new").ok());
   }
@@ -222,10 +222,15 @@ TEST(AtomicFile, LeavesNothingWhenAbandonedAfterItWasClosed) {
   EXPECT_EQ(folder.EntryCount(), 0U);
 }
 
-TEST(AtomicFile, ReplacesTheOldFile) {
+TEST(AtomicFile, ReplacesTheOldFileWhereItIsToldSo) {
   const TemporaryFolder folder;
   Spill(folder / "f", "a much longer old text");
-  ASSERT_TRUE(WriteFileAtomically(folder / "f", "new").ok());
+  const Status refused = WriteFileAtomically(folder / "f", "new");
+  EXPECT_EQ(refused.code(), StatusCode::kUsage);
+  EXPECT_THAT(refused.hint(), HasSubstr("--force"));
+  EXPECT_EQ(Slurp(folder / "f"), "a much longer old text");
+  EXPECT_EQ(folder.EntryCount(), 1U);
+  ASSERT_TRUE(WriteFileAtomically(folder / "f", "new", Existing::kReplace).ok());
   EXPECT_EQ(Slurp(folder / "f"), "new");
 }
 
@@ -240,14 +245,22 @@ TEST(AtomicFile, PatchesEarlierBytes) {
   EXPECT_EQ(Slurp(folder / "f"), "1234rest!");
 }
 
-TEST(AtomicFile, ReplacesALinkAndNotWhatItPointsTo) {
+TEST(AtomicFile, ReplacesNeitherALinkNorWhatItPointsTo) {
   const TemporaryFolder folder;
   Spill(folder / "precious", "keep me");
   std::filesystem::create_symlink(folder / "precious", folder / "link");
-  ASSERT_TRUE(WriteFileAtomically(folder / "link", "new").ok());
+  EXPECT_FALSE(WriteFileAtomically(folder / "link", "new", Existing::kReplace).ok());
   EXPECT_EQ(Slurp(folder / "precious"), "keep me");
-  EXPECT_EQ(Slurp(folder / "link"), "new");
-  EXPECT_FALSE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+}
+
+TEST(AtomicFile, RefusesANameThatWasTakenSinceItBegan) {
+  const TemporaryFolder folder;
+  Result<AtomicFile> file = AtomicFile::Create(folder / "f");
+  ASSERT_TRUE(file.ok());
+  Spill(folder / "f", "of another run");
+  EXPECT_EQ(file->Commit().code(), StatusCode::kUsage);
+  EXPECT_EQ(Slurp(folder / "f"), "of another run");
 }
 
 TEST(AtomicFile, FailsInAMissingFolderAndNamesTheFile) {

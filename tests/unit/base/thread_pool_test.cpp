@@ -1,10 +1,14 @@
 #include "src/base/thread_pool.h"
 
 #include <atomic>
+#include <new>
 #include <numeric>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include "tests/unit/support/child_process.h"
 
 namespace msprobe::base {
 namespace {
@@ -73,6 +77,37 @@ TEST(ThreadPool, CanBeUsedManyTimesInARow) {
 TEST(UsableCores, IsAtLeastOne) {
   EXPECT_GE(UsableCores(), 1U);
   EXPECT_EQ(ThreadPool(0).thread_count(), UsableCores());
+}
+
+TEST(ThreadPool, WhatABodyThrowsArrivesWhereTheLoopWasBegun) {
+  for (const size_t threads : {1U, 3U}) {
+    ThreadPool pool(threads);
+    EXPECT_THROW(pool.ParallelFor(100,
+                                  [](size_t item, size_t) {
+                                    if (item % 7 == 3) {
+                                      throw std::bad_alloc();
+                                    }
+                                  }),
+                 std::bad_alloc);
+    std::atomic<int> calls{0};
+    pool.ParallelFor(50, [&](size_t, size_t) { ++calls; });  // and the pool is as before
+    EXPECT_EQ(calls, 50);
+  }
+}
+
+TEST(ThreadPool, TheCallerDoesTheWorkWhereNoThreadsCanBeHad) {
+  const auto end = testing::RunInChild([] {
+    // Room for the stacks of some threads, not of all.
+    const rlimit limit{size_t{1} << 30U, size_t{1} << 30U};
+    if (::setrlimit(RLIMIT_AS, &limit) != 0) {
+      return 1;
+    }
+    ThreadPool pool(4096);
+    std::atomic<int> calls{0};
+    pool.ParallelFor(1000, [&](size_t, size_t) { ++calls; });
+    return pool.thread_count() == 1 && calls == 1000 ? 0 : 2;
+  });
+  EXPECT_EQ(end.exit_code, 0);
 }
 
 }  // namespace

@@ -115,7 +115,6 @@ TEST(Session, TakesEveryRankAtLevelDebug) {
 
 TEST(Session, MovesTheStepWhenItsRankBecomesKnown) {
   const testing::TemporaryFolder folder;
-  folder.Write("dump/step0/rank2/dump.json", "of an earlier run");
   TestCapture capture(folder / "dump", R"("task": "tensor")");
   capture.Start();
   RecordOne(capture, "Torch.foo.0.forward");
@@ -132,8 +131,37 @@ TEST(Session, MovesTheStepWhenItsRankBecomesKnown) {
   EXPECT_FALSE(fs::exists(rank / "records.log"));
 }
 
-TEST(Session, ReplacesAnEarlierDumpAsAWhole) {
+TEST(Session, NeitherReplacesNorJoinsTheDumpOfAnotherRun) {
   const testing::TemporaryFolder folder;
+  for (const char* name :
+       {"step0/rank/dump.json", "step0/rank/manifest.json", "step3/rank/dump.json"}) {
+    folder.Write(fs::path("dump") / name, R"({"run": "of yesterday"})");
+  }
+  fs::remove(folder / "dump/step0/rank/dump.json");
+  TestCapture capture(folder / "dump");
+  for (int step = 0; step < 2; ++step) {
+    int outcome = -1;
+    EXPECT_EQ(msprobe_capture_start(capture.get(), -1, &outcome), MSPROBE_ERROR_USAGE);
+    EXPECT_THAT(msprobe_last_error(), HasSubstr("holds the dump of another run"));
+    EXPECT_EQ(outcome, MSPROBE_START_OFF);
+    RecordOne(capture, "Torch.foo.0.forward");
+    capture.Step();
+  }
+  EXPECT_EQ(testing::Slurp(folder / "dump/step0/rank/manifest.json"), R"({"run": "of yesterday"})");
+  EXPECT_FALSE(fs::exists(folder / "dump/step0/rank/records.log"));
+  EXPECT_FALSE(fs::exists(folder / "dump/step1"));  // steps of two runs are not mixed either
+}
+
+TEST(Session, RanksOfARunWriteBesideTheDumpsOfOthers) {
+  const testing::TemporaryFolder folder;
+  folder.Write("dump/step0/rank1/dump.json", "{}");
+  TestCapture capture(folder / "dump");
+  EXPECT_EQ(capture.Start(0), MSPROBE_START_ON);
+}
+
+TEST(Session, ReplacesAnEarlierDumpAsAWholeWhereItIsToldSo) {
+  const testing::TemporaryFolder folder;
+  ::setenv("MSPROBE_REPLACE_DUMP", "1", 1);
   for (const char* name : {"dump.json", "debug.json", "manifest.json", "records.log",
                            "dump_error_info.log", "dump_tensor_data/old.pt", "notes.txt"}) {
     folder.Write(fs::path("dump/step0/rank") / name, "of an earlier run");
@@ -141,7 +169,8 @@ TEST(Session, ReplacesAnEarlierDumpAsAWhole) {
   TestCapture capture(folder / "dump");
   ::testing::internal::CaptureStderr();
   capture.Start();
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("earlier run; it is replaced"));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("it is replaced"));
+  ::unsetenv("MSPROBE_REPLACE_DUMP");
   const fs::path rank = folder / "dump/step0/rank";
   EXPECT_EQ(DataOf(rank / "dump.json"), "{}");
   EXPECT_FALSE(fs::exists(rank / "dump_tensor_data"));

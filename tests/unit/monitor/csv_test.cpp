@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "src/base/number_text.h"
+#include "src/base/output_rule.h"
 #include "src/monitor/csv_text.h"
 #include "src/monitor/writer.h"
 #include "tests/unit/support/child_process.h"
@@ -179,6 +180,7 @@ TEST(CsvWriter, WritesWhatADiskRefusedAsSoonAsItTakesIt) {
 TEST(CsvWriter, ReplacesAFileOnceAndContinuesItThen) {
   const TemporaryFolder folder;
   Spill(folder / "actv_0-0.csv", "vpp_stage,name,step,norm\n0,b,0,2.0\n");
+  base::SetExistingFiles(base::Existing::kReplace);
   const auto writer = MakeCsvWriter(folder.path(), {.replaces_files = true}, 1);
   for (const double number : {1.0, 2.0}) {
     EXPECT_TRUE(writer->Write(ColumnOf({number})).ok());

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/base/output_rule.h"
 #include "src/base/strings.h"
 #include "tests/unit/support/temporary_folder.h"
 
@@ -31,6 +32,7 @@ std::vector<fs::path> TablesOf(const fs::path& folder) {
 }
 
 Result<ReplayTotals> ReplayCase(const fs::path& folder, const fs::path& output, bool compat) {
+  msprobe::base::SetExistingFiles(msprobe::base::Existing::kReplace);
   return Replay(
       {.feed = folder, .config = folder / "config.json", .output = output, .compat = compat});
 }

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/base/output_rule.h"
 #include "src/io/zip.h"
 #include "tests/unit/report/sample.h"
 
@@ -51,6 +52,7 @@ std::string Written(const FormattedTable& formatted, size_t threads = 1) {
   base::ThreadPool pool(threads);
   const std::filesystem::path path = TestFile("f.xlsx");
   const FormattedTable* const sheets[] = {&formatted};
+  msprobe::base::SetExistingFiles(msprobe::base::Existing::kReplace);
   const Status status = WriteFormattedXlsx(path, sheets, pool);
   return status.ok() ? FileText(path) : status.message();
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/base/output_rule.h"
 #include "src/report/writers.h"
 #include "tests/unit/report/sample.h"
 
@@ -11,6 +12,7 @@ namespace {
 
 std::string Csv(const Table& table) {
   const std::filesystem::path path = TestFile("t.csv");
+  msprobe::base::SetExistingFiles(msprobe::base::Existing::kReplace);
   const Status status = WriteCsv(path, table);
   return status.ok() ? FileText(path) : status.message();
 }

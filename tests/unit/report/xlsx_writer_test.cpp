@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/base/output_rule.h"
 #include "src/io/zip.h"
 #include "src/report/sheet_xml.h"
 #include "src/report/writers.h"
@@ -35,6 +36,7 @@ std::string Write(const std::vector<const Table*>& tables, const XlsxOptions& op
                   size_t threads = 1) {
   base::ThreadPool pool(threads);
   const std::filesystem::path path = TestFile("t.xlsx");
+  msprobe::base::SetExistingFiles(msprobe::base::Existing::kReplace);
   const Status status = WriteXlsx(path, tables, options, pool);
   return status.ok() ? FileText(path) : status.message();
 }

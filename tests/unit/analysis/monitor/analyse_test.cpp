@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/base/output_rule.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::monitor {
@@ -29,6 +30,7 @@ std::vector<std::string> Keys(const AnalyseResult& result) {
 
 AnalyseResult Analyse(const TemporaryFolder& files, AnalyseOptions options = {}) {
   options.data = files.path();
+  msprobe::base::SetExistingFiles(msprobe::base::Existing::kReplace);
   Result<AnalyseResult> result = AnalyseAnomalies(options);
   EXPECT_TRUE(result.ok()) << result.status().message();
   return result.ok() ? *std::move(result) : AnalyseResult();

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "src/base/output_rule.h"
 #include "tests/unit/analysis/monitor/store_query.h"
 #include "tests/unit/support/temporary_folder.h"
 
@@ -48,6 +49,7 @@ Result<StoreResult> Convert(const std::filesystem::path& dump, const TemporaryFo
   options.data = dump;
   options.output = files / "store";
   options.mapping = mapping;
+  msprobe::base::SetExistingFiles(msprobe::base::Existing::kReplace);
   return ConvertDumpToStore(options);
 }
 
@@ -136,6 +138,7 @@ TEST(ConvertDumpToStore, GivesEveryMicroStepAStepOfItsOwn) {
             "2|Torch.f.output.0|0|1.0;2|Module.m.M.output.0|0|2.0;2|Torch.loss.output.0|0|3.0;"
             "2|Torch.f.output.0|1|4.0;2|Torch.f.output.0|2|5.0;2|Module.m.M.output.0|1|6.0");
   options.number_micro_steps = false;
+  options.output = files / "plain";
   const auto plain = ConvertDumpToStore(options);
   ASSERT_TRUE(plain.ok()) << plain.status().message();
   EXPECT_EQ(Query(plain->file, "SELECT DISTINCT step FROM trend_data ORDER BY step"), "0;7");

@@ -1,0 +1,198 @@
+#include "src/base/output_rule.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/base/interrupt.h"
+#include "src/base/number_text.h"
+#include "src/base/strings.h"
+
+namespace msprobe::base {
+namespace {
+
+constexpr int kMostRunsOfASecond = 10000;
+
+std::atomic<Existing> existing_files{Existing::kRefuse};
+
+std::string_view KindName(mode_t mode) {
+  switch (mode & S_IFMT) {
+    case S_IFDIR:
+      return "a folder";
+    case S_IFLNK:
+      return "a symbolic link";
+    case S_IFIFO:
+      return "a FIFO";
+    case S_IFSOCK:
+      return "a socket";
+    case S_IFBLK:
+    case S_IFCHR:
+      return "a device";
+    default:
+      return "no regular file";
+  }
+}
+
+// The number behind the time in the name of a result: 0 for NAME_<time>.xlsx, 2 for
+// NAME_<time>_2.xlsx, -1 when the time is not in it.
+int NumberInName(std::string_view name, std::string_view time) {
+  const size_t at = name.find(time);
+  if (at == std::string_view::npos) {
+    return -1;
+  }
+  std::string_view rest = name.substr(at + time.size());
+  if (!rest.starts_with('_')) {
+    return 0;
+  }
+  rest.remove_prefix(1);
+  const size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
+  const bool ends = digits == rest.size() || rest[digits] == '.' || rest[digits] == '_';
+  const std::optional<int64_t> number = ParseInt(rest.substr(0, digits));
+  return number && ends && *number <= kMostRunsOfASecond ? static_cast<int>(*number) : 0;
+}
+
+bool IsTaken(const std::vector<std::string>& names, std::string_view time, int number) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return !name.starts_with('.') && NumberInName(name, time) == number;
+  });
+}
+
+}  // namespace
+
+void SetExistingFiles(Existing rule) { existing_files.store(rule); }
+Existing ExistingFiles() { return existing_files.load(); }
+
+bool IsStandardOutput(const Path& path) {
+  constexpr std::array<std::string_view, 4> kNames = {"-", "/dev/stdout", "/dev/fd/1",
+                                                      "/proc/self/fd/1"};
+  return std::find(kNames.begin(), kNames.end(), path.native()) != kNames.end();
+}
+
+Status CheckReplaceable(const Path& path, Existing existing) {
+  if (IsStandardOutput(path)) {
+    return UsageError(
+               fmt::format("{} is the standard output, and this result is a file", path.string()))
+        .WithHint("name a file");
+  }
+  struct stat there {};
+  if (::lstat(path.c_str(), &there) != 0) {
+    return {};  // new, or the error shows when it is made
+  }
+  if (!S_ISREG(there.st_mode)) {
+    return UsageError(fmt::format("{} is {}; results go to regular files only",
+                                  Printable(path.string()), KindName(there.st_mode)))
+        .WithHint("name a file that does not exist yet");
+  }
+  if (existing == Existing::kRefuse) {
+    return UsageError(fmt::format("{} exists", Printable(path.string())))
+        .WithHint("--force replaces it; or name another one, with -o say");
+  }
+  return {};
+}
+
+Status CheckOutputFile(const Path& path) {
+  MSP_RETURN_IF_ERROR(CheckReplaceable(path, ExistingFiles()));
+  struct stat there {};
+  if (::lstat(path.c_str(), &there) == 0 && there.st_uid != ::geteuid()) {
+    return UsageError(fmt::format("{} belongs to another user; it is not replaced",
+                                  Printable(path.string())))
+        .WithHint("name another one");
+  }
+  return {};
+}
+
+Status CheckOutputFiles(std::span<const Path> paths) {
+  for (const Path& path : paths) {
+    MSP_RETURN_IF_ERROR(CheckOutputFile(path));
+  }
+  return {};
+}
+
+Status CheckOutputFolder(const Path& folder) {
+  struct stat there {};
+  if (IsStandardOutput(folder)) {
+    return UsageError(
+               fmt::format("{} is the standard output, and the results are files", folder.string()))
+        .WithHint("name a folder");
+  }
+  if (::stat(folder.c_str(), &there) == 0 && !S_ISDIR(there.st_mode)) {
+    return UsageError(fmt::format("the output {} is {}, and the results need a folder",
+                                  Printable(folder.string()),
+                                  S_ISREG(there.st_mode) ? "a file" : KindName(there.st_mode)))
+        .WithHint("name a folder");
+  }
+  return {};
+}
+
+Result<RunStamp> RunStamp::Take(const Path& folder, const std::string& time) {
+  MSP_RETURN_IF_ERROR(CheckOutputFolder(folder));
+  MSP_RETURN_IF_ERROR(CreateFolders(folder));
+  for (int number = 0; number < kMostRunsOfASecond; ++number) {
+    RunStamp stamp;
+    stamp.text_ = number == 0 ? time : fmt::format("{}_{}", time, number);
+    const Path reservation = folder / fmt::format(".msprobe-{}.reserved", stamp.text_);
+    const int fd =
+        ::open(reservation.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
+    if (fd < 0 && errno == EEXIST) {
+      continue;
+    }
+    if (fd < 0) {
+      const int error = errno;
+      return IoError(fmt::format("cannot write to {}: {}", folder.string(), std::strerror(error)))
+          .WithHint("choose another folder with -o");
+    }
+    ::close(fd);
+    stamp.reservation_ = reservation;
+    stamp.cleanup_slot_ = RemoveOnInterrupt(reservation.string());
+    // Looked at behind the reservation: a run that has ended since left its files.
+    MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFolder(folder));
+    if (!IsTaken(names, time, number)) {
+      return stamp;
+    }
+  }
+  return IoError(fmt::format("{} is full of results of this second", folder.string()))
+      .WithHint("choose another folder with -o");
+}
+
+RunStamp RunStamp::Shared(const std::string& time) {
+  RunStamp stamp;
+  stamp.text_ = time;
+  return stamp;
+}
+
+RunStamp::RunStamp(RunStamp&& other) noexcept
+    : text_(std::move(other.text_)),
+      reservation_(std::exchange(other.reservation_, {})),
+      cleanup_slot_(std::exchange(other.cleanup_slot_, -1)) {}
+
+RunStamp& RunStamp::operator=(RunStamp&& other) noexcept {
+  if (this != &other) {
+    Release();
+    text_ = std::move(other.text_);
+    reservation_ = std::exchange(other.reservation_, {});
+    cleanup_slot_ = std::exchange(other.cleanup_slot_, -1);
+  }
+  return *this;
+}
+
+RunStamp::~RunStamp() { Release(); }
+
+void RunStamp::Release() {
+  if (!reservation_.empty()) {
+    ::unlink(reservation_.c_str());
+    reservation_.clear();
+  }
+  ForgetOnInterrupt(std::exchange(cleanup_slot_, -1));
+}
+
+}  // namespace msprobe::base

@@ -1,0 +1,202 @@
+#include "src/capture/run_identity.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <system_error>
+#include <vector>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "src/base/number_text.h"
+#include "src/base/strings.h"
+#include "src/dump/layout.h"
+#include "src/dump/record_log.h"
+#include "src/json/config.h"
+
+namespace msprobe::capture {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMostAncestors = 64;
+constexpr std::string_view kProcess = "process-";
+
+std::string TextOf(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? std::string() : std::string(text);
+}
+
+struct ProcessFacts {
+  int64_t parent = 0;
+  std::string start;  // in ticks since the boot: a number is given to many processes in turn
+};
+
+std::optional<ProcessFacts> FactsOf(int64_t process) {
+  // "pid (name) state ppid ...": the name may hold anything, also ")". Start is the 22nd field.
+  constexpr uint64_t kMostBytes = 65536;
+  std::string text(kMostBytes, '\0');
+  std::FILE* const file = std::fopen(fmt::format("/proc/{}/stat", process).c_str(), "re");
+  if (file == nullptr) {
+    return std::nullopt;
+  }
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  const size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) {
+    return std::nullopt;
+  }
+  const std::string rest = text.substr(name_end + 1);
+  std::vector<std::string_view> fields;
+  for (const std::string_view field : base::Split(rest, ' ')) {
+    if (!field.empty()) {
+      fields.push_back(field);
+    }
+  }
+  constexpr size_t kParent = 1;
+  constexpr size_t kStart = 19;
+  const std::optional<int64_t> parent =
+      fields.size() > kStart ? base::ParseInt(fields[kParent]) : std::nullopt;
+  if (!parent) {
+    return std::nullopt;
+  }
+  return ProcessFacts{*parent, std::string(fields[kStart])};
+}
+
+// Of a host since its last boot.
+std::string BootId() {
+  std::array<char, 64> text{};
+  if (std::FILE* const file = std::fopen("/proc/sys/kernel/random/boot_id", "re")) {
+    const size_t bytes = std::fread(text.data(), 1, text.size() - 1, file);
+    std::fclose(file);
+    return std::string(base::Trim(std::string_view(text.data(), bytes))).substr(0, 13);
+  }
+  return "unknown";
+}
+
+std::string ProcessName(int64_t process, const ProcessFacts& facts) {
+  return fmt::format("{}{}-{}-{}", kProcess, BootId(), process, facts.start);
+}
+
+std::string FindRunIdentity() {
+  if (std::string given = TextOf("MSPROBE_RUN_ID"); !given.empty()) {
+    return given;
+  }
+  const std::string elastic = TextOf("TORCHELASTIC_RUN_ID");
+  if (!elastic.empty() && elastic != "none") {
+    return "torchrun-" + elastic;
+  }
+  const std::optional<ProcessFacts> self = FactsOf(::getpid());
+  if (!self) {
+    return fmt::format("{}{}", kProcess, ::getpid());
+  }
+  // torchrun without an id: what it starts again after a failure is the same run.
+  if (!elastic.empty()) {
+    if (const std::optional<ProcessFacts> parent = FactsOf(self->parent)) {
+      return ProcessName(self->parent, *parent);
+    }
+  }
+  return ProcessName(::getpid(), *self);
+}
+
+bool HasResults(const base::Path& folder) {
+  std::error_code ignored;
+  return std::any_of(kResultNames.begin(), kResultNames.end(), [&](std::string_view name) {
+    return fs::exists(fs::symlink_status(folder / name, ignored));
+  });
+}
+
+}  // namespace
+
+bool IsLivingProcess(std::string_view run) {
+  if (!run.starts_with(kProcess)) {
+    return false;
+  }
+  const size_t last = run.rfind('-');
+  const size_t before = run.rfind('-', last - 1);
+  const std::optional<int64_t> process =
+      last > before ? base::ParseInt(run.substr(before + 1, last - before - 1)) : std::nullopt;
+  const std::optional<ProcessFacts> facts = process ? FactsOf(*process) : std::nullopt;
+  return facts && ProcessName(*process, *facts) == run;
+}
+
+const std::string& RunIdentity() {
+  static const std::string kIdentity = FindRunIdentity();
+  return kIdentity;
+}
+
+bool IsThisRun(std::string_view run) {
+  if (run.empty()) {
+    return false;
+  }
+  if (run == RunIdentity()) {
+    return true;
+  }
+  int64_t process = ::getpid();
+  for (int i = 0; i < kMostAncestors && process > 0; ++i) {
+    const std::optional<ProcessFacts> facts = FactsOf(process);
+    if (!facts) {
+      return false;
+    }
+    if (ProcessName(process, *facts) == run) {
+      return true;
+    }
+    process = facts->parent;
+  }
+  return false;
+}
+
+Result<std::string> RunOfDump(const base::Path& rank_folder) {
+  if (const Result<json::Config> manifest = json::LoadJsonConfig(rank_folder / kManifestName);
+      manifest.ok()) {
+    const json::ConfigValue* run = manifest->root.Find("run");
+    return run != nullptr && run->kind == json::ConfigKind::kText ? run->text : std::string();
+  }
+  std::error_code error;
+  const base::Path log_path = rank_folder / dump::kRecordLogName;
+  if (fs::file_size(log_path, error) > 0 && !error) {
+    return dump::RunOfLog(log_path);
+  }
+  if (HasResults(rank_folder)) {
+    return std::string();
+  }
+  return NotFoundError(fmt::format("{} holds no dump", rank_folder.string()));
+}
+
+Status OtherRunError(const base::Path& folder) {
+  return UsageError(fmt::format("{} holds the dump of another run, which is neither replaced nor "
+                                "mixed with; nothing is captured",
+                                folder.string()))
+      .WithHint(
+          "name another dump_path, or delete that dump; msprobe dump --force (or "
+          "MSPROBE_REPLACE_DUMP=1) replaces it, and equal MSPROBE_RUN_ID make two runs one");
+}
+
+Status CheckOtherRuns(const StepPlace& place) {
+  if (!TextOf("MSPROBE_REPLACE_DUMP").empty()) {
+    return {};
+  }
+  const std::string rank_name = place.rank_path().filename().string();
+  const Result<std::vector<std::string>> steps = base::ListFolder(place.dump_path);
+  if (!steps.ok()) {
+    return {};  // new, or the error shows when it is made
+  }
+  for (const std::string& step : *steps) {
+    if (!dump::ParseStepName(step).valid) {
+      continue;
+    }
+    for (const std::string& name : {rank_name, std::string("rank")}) {
+      const base::Path folder = base::Path(place.dump_path) / step / name;
+      const Result<std::string> run = RunOfDump(folder);
+      if (run.ok() && !IsThisRun(*run) && !IsLivingProcess(*run)) {
+        return OtherRunError(folder);
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace msprobe::capture

@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+"""One rule of overwriting for every command: what exists is never replaced without --force, runs of one second get names of their
+own, and only regular files are ever written.
+
+usage: overwriting_test.py MSPROBE REPOSITORY
+
+COMMANDS is the table: a command, how it is told where to write, and whether its results have names of their own per run.
+"""
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+MSPROBE, REPOSITORY = None, None
+AT_ONCE = 4
+
+
+class Command:
+    def __init__(self, name, arguments, output, stamped=False, files=(), force=True):
+        self.name, self.arguments, self.output = name, arguments, output
+        self.stamped = stamped  # results of many runs stand beside each other
+        self.files = files  # flags that name one file each, beyond `output`
+        self.force = force
+
+    def call(self, output, *more):
+        return [str(MSPROBE)] + self.arguments + [self.output, output] + list(more)
+
+
+def commands():
+    data, example = REPOSITORY / "tests/data", REPOSITORY / "docs/example"
+    dumps = [str(example / "npu"), str(example / "bench")]
+    perf = ["-d", str(data / "perf/match_quirk_0/comparison.json"), "-bp", str(data / "perf/match_quirk_0/base.json")]
+    tables = str(data / "monitor/files/csv2tb/monitor_output")
+    checkpoints = [str(data / "ckpt/special_base/a"), str(data / "ckpt/special_base/b")]
+    packs = [str(example / "config_check/gpu.zip"), str(example / "config_check/npu.zip")]
+    return [
+        Command("compare", ["compare"] + dumps + ["-q"], "-o", stamped=True, files=("--junit",)),
+        Command("compare 26.x", ["compare", "-tp", dumps[0], "-gp", dumps[1], "-q"], "-o", stamped=True, files=("--junit",)),
+        Command("perf_compare", ["perf_compare"] + perf + ["-q"], "-o", stamped=True, files=("--junit",)),
+        Command("nan_analyze", ["nan_analyze", "-i", str(data / "nan_analyze/p2p_chain/step0"), "-q"], "-o", stamped=True),
+        Command("merge_result", ["merge_result", "-i", "ranks", "-config", "merge.yaml", "-q"], "-o", stamped=True),
+        Command("ckpt_compare", ["ckpt_compare"] + checkpoints + ["-q", "--format", "csv,xlsx,json"], "-o", files=("--unmatched",)),
+        Command("config_check -d", ["config_check", "-q", "-d", "train.sh"], "-o"),
+        Command("config_check -c", ["config_check", "-q", "-c"] + packs, "-o"),
+        Command("config_check -c of checkpoints", ["config_check", "-q", "-c"] + checkpoints, "-o"),
+        Command("config_check -vc", ["config_check", "-q", "-vc", "npu.log", "gpu.txt"], "-o"),
+        Command("rl_compare", ["rl_compare", "-a", str(data / "rl_compare/rl_collect/run_a"), "-b",
+                               str(data / "rl_compare/rl_collect/run_b"), "-q"], "-o"),
+        Command("show", ["show", dumps[0], "-q"], "-o"),
+        Command("data2db", ["data2db", "--data", dumps[0], "-q"], "--db"),
+        Command("monitor csv2db", ["monitor", "csv2db", "--data", tables, "-q"], "--db"),
+        Command("monitor csv2tb", ["monitor", "csv2tb", "--monitor_path", tables, "-q"], "-o"),
+        Command("monitor analyse", ["monitor", "analyse", "-q", "-d",
+                                    str(data / "monitor/files/anomaly_analyse/pp_order/anomaly_detected")], "-o"),
+        Command("monitor report", ["monitor", "report", tables, "-q"], "-o"),
+    ]
+
+
+# The ending of a result that is one file; of others -o names a folder.
+ENDINGS = {"ckpt_compare": ".json", "config_check -d": ".zip", "config_check -c of checkpoints": ".json", "show": ".csv",
+           "monitor report": ".html"}
+
+LOG = """step:1 - training/global_step:1
+{'actor_rollout_ref': {'actor': {'ppo_mini_batch_size': %d}}, 'trainer': {'total_epochs': 3}}
+"""
+
+
+def look(folder):
+    """Every file below the folder: its identity and its bytes."""
+    return {str(path.relative_to(folder)): (path.stat().st_ino, path.stat().st_mtime_ns, path.read_bytes())
+            for path in sorted(Path(folder).rglob("*")) if path.is_file() and not path.is_symlink()}
+
+
+class Overwriting(unittest.TestCase):
+    def setUp(self):
+        self.before = os.getcwd()
+        self.scratch = tempfile.TemporaryDirectory(prefix="msprobe_overwriting_")
+        os.chdir(self.scratch.name)
+        Path("train.sh").write_text("python train.py --lr 1e-3\n")
+        for name, size in (("npu.log", 8), ("gpu.txt", 16)):
+            Path(name).write_text(LOG % size)
+        Path("merge.yaml").write_text("api:\n  - Module\ncompare_index:\n  - Cosine\n")
+        self.make_ranks()
+
+    def tearDown(self):
+        os.chdir(self.before)
+        self.scratch.cleanup()
+
+    def run_command(self, call, wanted=None):
+        ended = subprocess.run(call, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120,
+                               universal_newlines=True, check=False)
+        if wanted is not None:
+            self.assertEqual(ended.returncode, wanted, "%s: %s" % (" ".join(call), ended.stderr))
+        return ended
+
+    def make_ranks(self):
+        """Two ranks' results for merge_result."""
+        example = REPOSITORY / "docs/example"
+        self.run_command([str(MSPROBE), "compare", str(example / "npu"), str(example / "bench"), "-o", "one", "-q", "-c"], 0)
+        os.mkdir("ranks")
+        (result,) = Path("one").glob("compare_result_*.xlsx")
+        for rank in range(2):
+            shutil.copy(str(result), "ranks/compare_result_rank%d_20250101000000.xlsx" % rank)
+
+    def test_every_command_that_writes_is_in_the_table(self):
+        text = self.run_command([str(MSPROBE), "--help"], 0).stdout
+        section = text[text.index("Subcommands:"):].splitlines()[1:]
+        known = {line.split()[0] for line in section if line.startswith("  ") and line[2] != " "}
+        covered = {command.arguments[0] for command in commands()}
+        # Of these, dump is held by tests/python and by tests/unit/capture, overflow_check is nan_analyze, devices writes nothing.
+        self.assertEqual(known - covered - {"dump", "devices", "overflow_check"}, set())
+
+    def test_nothing_that_exists_is_replaced_without_force(self):
+        for command in commands():
+            if command.stamped:
+                continue
+            with self.subTest(command.name):
+                out = "fixed_" + command.name.replace(" ", "_") + ENDINGS.get(command.name, "")
+                self.run_command(command.call(out), 0)
+                first = look(".")
+                ended = self.run_command(command.call(out), 2)
+                self.assertIn("--force", ended.stderr)
+                self.assertEqual(look("."), first)
+                self.run_command(command.call(out, "--force"), 0)
+                again = look(".")
+                changed = [name for name in first if name in again and again[name][:2] != first[name][:2]]
+                self.assertTrue(changed or set(again) != set(first), "--force wrote nothing")
+
+    def test_results_of_one_second_stand_beside_each_other(self):
+        for command in commands():
+            if not command.stamped:
+                continue
+            with self.subTest(command.name):
+                out = "stamped_" + command.name.replace(" ", "_")
+                self.run_command(command.call(out), 0)
+                first = look(out)
+                self.run_command(command.call(out), 0)
+                second = look(out)
+                self.assertEqual({name: second[name] for name in first}, first)
+                self.assertEqual(len(second), 2 * len(first))
+                running = [subprocess.Popen(command.call(out), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                            stderr=subprocess.STDOUT) for _ in range(AT_ONCE)]
+                for process in running:
+                    text = process.communicate(timeout=120)[0]
+                    self.assertEqual(process.returncode, 0, text)
+                self.assertEqual(len(look(out)), (2 + AT_ONCE) * len(first), sorted(look(out)))
+                self.assertEqual([name for name in os.listdir(out) if name.startswith(".")], [])
+
+    def test_a_summary_has_the_stamp_of_its_tables(self):
+        for command in commands()[:3]:
+            with self.subTest(command.name):
+                out = "summary_" + command.name.replace(" ", "_")
+                self.run_command(command.call(out), 0)
+                self.run_command(command.call(out), 0)
+                stamps = {path.stem[len("summary_"):] for path in Path(out).glob("summary_*.json")}
+                self.assertEqual(len(stamps), 2)
+                for stamp in stamps:
+                    (summary,) = Path(out).glob("summary_%s.json" % stamp)
+                    tables = [path for path in Path(out).iterdir() if path.stem.endswith("_" + stamp) and path.suffix in
+                              (".csv", ".xlsx")]
+                    self.assertTrue(tables, stamp)
+                    self.assertIn(tables[0].name, summary.read_text())
+
+    def test_files_named_by_a_flag_are_refused_before_anything_is_written(self):
+        for command in commands():
+            for flag in command.files:
+                with self.subTest(command.name + flag):
+                    taken = Path("taken" + flag)
+                    taken.write_text("mine")
+                    out = "named_" + command.name.replace(" ", "_") + ENDINGS.get(command.name, "")
+                    ended = self.run_command(command.call(out, flag, str(taken)), 2)
+                    self.assertIn("--force", ended.stderr)
+                    self.assertEqual(taken.read_text(), "mine")
+                    self.assertFalse(Path(out).exists(), "something was written all the same")
+                    self.run_command(command.call(out, flag, str(taken), "--force"), 0)
+                    self.assertNotEqual(taken.read_text(), "mine")
+
+    def special_files(self):
+        """{what it is: path}; none of them may be replaced."""
+        os.mkfifo("fifo")
+        bound = socket.socket(socket.AF_UNIX)
+        self.addCleanup(bound.close)
+        bound.bind("socket")
+        os.mkdir("folder")
+        Path("target").write_text("mine")
+        os.symlink("target", "link")
+        os.symlink("nowhere", "dangling")
+        special = {name: name for name in ("fifo", "socket", "folder", "link", "dangling")}
+        try:
+            os.mknod("device", 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+            special["device"] = "device"
+        except OSError:
+            pass  # needs root
+        return special
+
+    def test_only_regular_files_are_written(self):
+        special = self.special_files()
+        kinds = {path: (os.lstat(path).st_ino, stat.S_IFMT(os.lstat(path).st_mode)) for path in special}
+        for command in commands():
+            flags = list(command.files) + ([None] if command.name in ENDINGS else [])
+            for flag in flags:
+                for path in special:
+                    with self.subTest("%s %s %s" % (command.name, flag, path)):
+                        out = "special_" + command.name.replace(" ", "_") + ENDINGS.get(command.name, "")
+                        name = path
+                        if flag is None and command.name == "config_check -d":  # its name must end so
+                            name = path + ".zip"
+                            if not os.path.lexists(name):
+                                os.rename(path, name)
+                        try:
+                            call = command.call(name, "--force") if flag is None else command.call(out, flag, name, "--force")
+                            ended = self.run_command(call)
+                            self.assertIn(ended.returncode, (2, 3), ended.stderr)
+                            self.assertNotEqual(ended.stderr, "")
+                        finally:
+                            if name != path:
+                                os.rename(name, path)
+                        now = os.lstat(path)
+                        self.assertEqual((now.st_ino, stat.S_IFMT(now.st_mode)), kinds[path])
+        self.assertEqual(Path("target").read_text(), "mine")
+        self.assertEqual(os.listdir("folder"), [])
+
+    def test_a_folder_of_results_is_no_file_or_device(self):
+        special = self.special_files()
+        for command in commands():
+            if command.name in ENDINGS:
+                continue
+            for path in set(special) - {"folder", "dangling"}:
+                with self.subTest(command.name + " " + path):
+                    ended = self.run_command(command.call(path, "--force"))
+                    self.assertIn(ended.returncode, (2, 3), ended.stderr)
+                    self.assertNotEqual(ended.stderr, "")
+        self.assertEqual(Path("target").read_text(), "mine")
+
+    def test_the_standard_output_is_streamed_by_show_and_refused_by_the_others(self):
+        example = REPOSITORY / "docs/example"
+        plain = self.run_command([str(MSPROBE), "show", str(example / "npu"), "--format", "csv"], 0).stdout
+        for name in ("-", "/dev/stdout"):
+            ended = self.run_command([str(MSPROBE), "show", str(example / "npu"), "--format", "csv", "-o", name], 0)
+            self.assertEqual(ended.stdout, plain)
+        for command in commands():
+            if command.name == "show":
+                continue
+            with self.subTest(command.name):
+                self.run_command(command.call("-"), 2)
+        self.assertFalse(os.path.lexists("-"))
+
+
+if __name__ == "__main__":
+    MSPROBE, REPOSITORY = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
