@@ -132,10 +132,10 @@ Status WriteWorkbook(const fs::path& path, const CompareRun& run) {
 Status CheckResultFolder(const CompareOptions& options) {
   const fs::path& folder = options.output_folder;
   std::error_code error;
+  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(folder));
   if (!Exists(folder)) {
     return {};
   }
-  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(folder));
   std::string earlier;
   for (const std::string_view name : {kPackFolders[0], kPackFolders[1], kWorkbook, kJsonFile}) {
     if (Exists(folder / name)) {
