@@ -167,9 +167,9 @@ Result<std::string> RunOfDump(const base::Path& rank_folder) {
 }
 
 Status OtherRunError(const base::Path& folder) {
-  return UsageError(fmt::format("{} holds the dump of another run, which is neither replaced nor "
-                                "mixed with; nothing is captured",
-                                folder.string()))
+  return IoError(fmt::format("{} holds the dump of another run, which is neither replaced nor "
+                             "mixed with; nothing is captured",
+                             folder.string()))
       .WithHint(
           "name another dump_path, or delete that dump; msprobe dump --force (or "
           "MSPROBE_REPLACE_DUMP=1) replaces it, and equal MSPROBE_RUN_ID make two runs one");

@@ -141,7 +141,7 @@ TEST(Session, NeitherReplacesNorJoinsTheDumpOfAnotherRun) {
   TestCapture capture(folder / "dump");
   for (int step = 0; step < 2; ++step) {
     int outcome = -1;
-    EXPECT_EQ(msprobe_capture_start(capture.get(), -1, &outcome), MSPROBE_ERROR_USAGE);
+    EXPECT_EQ(msprobe_capture_start(capture.get(), -1, &outcome), MSPROBE_ERROR_IO);
     EXPECT_THAT(msprobe_last_error(), HasSubstr("holds the dump of another run"));
     EXPECT_EQ(outcome, MSPROBE_START_OFF);
     RecordOne(capture, "Torch.foo.0.forward");
