@@ -11,6 +11,9 @@ namespace msprobe::json {
 namespace {
 
 constexpr std::string_view kHex = "0123456789abcdef";
+constexpr uint32_t kFirstSurrogate = 0xD800;
+constexpr uint32_t kLastSurrogate = 0xDFFF;
+constexpr uint32_t kReplacement = 0xFFFD;
 
 // Bytes that stand for themselves inside quotes.
 constexpr std::array<bool, 256> MakePlainTable() {
@@ -33,7 +36,7 @@ void AppendUnicodeEscape(uint32_t unit, std::string& out) {
 }
 
 // Writes what stands at the front of `text` and cannot be copied; returns its length in bytes.
-size_t AppendEscaped(std::string_view text, std::string& out) {
+size_t AppendEscaped(std::string_view text, bool strict, std::string& out) {
   const char c = text.front();
   switch (c) {
     case '"':
@@ -68,7 +71,10 @@ size_t AppendEscaped(std::string_view text, std::string& out) {
   // A byte that belongs to no character is spelled U+DC00 + byte, which is how Python holds such
   // bytes of file names; surrogates in three-byte form are let through for the same reason.
   const base::Utf8Char character = base::DecodeUtf8(text);
-  const uint32_t code = character.valid ? character.code : 0xDC00U + character.code;
+  uint32_t code = character.valid ? character.code : 0xDC00U + character.code;
+  if (strict && code >= kFirstSurrogate && code <= kLastSurrogate) {
+    code = kReplacement;
+  }
   if (code < 0x10000) {
     AppendUnicodeEscape(code, out);
   } else {
@@ -79,7 +85,7 @@ size_t AppendEscaped(std::string_view text, std::string& out) {
   return character.bytes;
 }
 
-void AppendQuoted(std::string_view text, std::string& out) {
+void AppendQuoted(std::string_view text, bool strict, std::string& out) {
   out += '"';
   size_t copied = 0;
   size_t at = 0;
@@ -89,7 +95,7 @@ void AppendQuoted(std::string_view text, std::string& out) {
       continue;
     }
     out.append(text, copied, at - copied);
-    at += AppendEscaped(text.substr(at), out);
+    at += AppendEscaped(text.substr(at), strict, out);
     copied = at;
   }
   out.append(text, copied, at - copied);
@@ -153,7 +159,7 @@ void Writer::EndArray() { Close(']'); }
 
 void Writer::Key(std::string_view key) {
   BeforeValue();
-  AppendQuoted(key, out_);
+  AppendQuoted(key, non_finite_ == NonFinite::kText, out_);
   out_ += ": ";
   after_key_ = true;
 }
@@ -185,7 +191,7 @@ void Writer::Float(double value) {
 
 void Writer::Text(std::string_view utf8) {
   BeforeValue();
-  AppendQuoted(utf8, out_);
+  AppendQuoted(utf8, non_finite_ == NonFinite::kText, out_);
 }
 
 void Writer::Raw(std::string_view token) {

@@ -1,38 +1,29 @@
 #include "src/report/screen.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
-
-#include <fmt/format.h>
+#include <vector>
 
 #include "src/base/strings.h"
-#include "src/base/utf8.h"
+#include "src/report/text_layout.h"
 
 namespace msprobe::report {
 namespace {
 
 constexpr size_t kMinimumWidth = 40;
+constexpr size_t kParagraphIndent = 2;
+constexpr std::array<std::string_view, 5> kCodes = {"", "\x1b[1;32m", "\x1b[1;33m", "\x1b[1;31m",
+                                                    "\x1b[1m"};
 
-size_t Columns(std::string_view text) {
-  size_t columns = 0;
-  for (size_t at = 0; at < text.size(); at += base::DecodeUtf8(text.substr(at)).bytes) {
-    ++columns;
-  }
-  return columns;
+size_t LeadingBlanks(std::string_view text) {
+  return std::min(text.find_first_not_of(' '), text.size());
 }
 
 }  // namespace
 
-Screen::Screen(size_t width, bool color) : width_(std::max(width, kMinimumWidth)), color_(color) {}
-
-void Screen::Line(std::string_view text) {
-  text_ += Cut(text);
-  text_ += '\n';
-}
-
-void Screen::Line(Ink ink, std::string_view text) {
-  text_ += Painted(ink, Cut(text));
-  text_ += '\n';
+Screen::Screen(const ScreenOptions& options) : options_(options) {
+  options_.width = std::max(options_.width, kMinimumWidth);
 }
 
 void Screen::Heading(std::string_view text) {
@@ -40,66 +31,83 @@ void Screen::Heading(std::string_view text) {
   Line(Ink::kBold, text);
 }
 
-void Screen::Item(std::string_view label, std::string_view text) {
-  Line(fmt::format("  {:<12} {}", label, text));
-}
-
-void Screen::Paragraph(std::string_view text) {
-  constexpr size_t kIndent = 2;
-  text_.append(kIndent - 1, ' ');
-  Wrap(text, kIndent - 1, kIndent);
-}
-
-void Screen::Labelled(std::string_view label, std::string_view text, size_t indent) {
-  text_ += label;
-  Wrap(text, Columns(label), indent);
+void Screen::Line(Ink ink, std::string_view text, size_t indent) {
+  const size_t blanks = LeadingBlanks(text);
+  if (!options_.has_edge) {
+    text_ += Painted(ink, text) + "\n";
+    return;
+  }
+  size_t used = blanks;
+  for (const std::string& line :
+       WrapText(text.substr(blanks), options_.width - blanks, options_.width - indent)) {
+    text_.append(used, ' ');
+    text_ += Painted(ink, line) + "\n";
+    used = indent;
+  }
 }
 
 void Screen::Labelled(Ink ink, std::string_view label, std::string_view text, size_t indent) {
-  text_ += Painted(ink, std::string(label));
-  Wrap(text, Columns(label), indent);
+  text_ += Painted(ink, label);
+  const size_t columns = ColumnsOf(label) + 1;
+  if (!options_.has_edge) {
+    text_ += text.empty() ? "\n" : " " + std::string(text) + "\n";
+    return;
+  }
+  // A label that leaves no room stands on a line of its own.
+  const bool crowded = columns + text.size() > options_.width && columns > options_.width * 2 / 3;
+  size_t used = 1;
+  if (crowded) {
+    text_ += '\n';
+    used = indent;
+  }
+  const size_t first =
+      crowded ? options_.width - indent : options_.width - std::min(options_.width, columns);
+  for (const std::string& line : WrapText(text, first, options_.width - indent)) {
+    text_.append(line.empty() ? 0 : used, ' ');
+    text_ += line + "\n";
+    used = indent;
+  }
 }
 
-void Screen::Wrap(std::string_view text, size_t columns, size_t indent) {
-  bool first = true;
-  for (const std::string_view word : base::Split(text, ' ')) {
-    const size_t word_columns = Columns(word);
-    if (!first && columns + 1 + word_columns > width_) {
-      text_ += '\n';
-      text_.append(indent, ' ');
-      columns = indent;
-    } else {
-      text_ += ' ';
-      ++columns;
-    }
-    text_ += word;
-    columns += word_columns;
-    first = false;
+void Screen::Paragraph(Ink ink, std::string_view text) {
+  const size_t room = options_.width - kParagraphIndent;
+  for (const std::string& line : WrapText(text, room, room)) {
+    text_.append(kParagraphIndent, ' ');
+    text_ += Painted(ink, line) + "\n";
   }
-  text_ += '\n';
+}
+
+void Screen::Item(std::string_view label, std::string_view text) {
+  std::string padded = "  " + std::string(label);
+  padded.resize(std::max<size_t>(padded.size(), 14), ' ');
+  CutLine(Ink::kNone, padded + " " + std::string(text));
+}
+
+void Screen::CutLine(Ink ink, std::string_view text) {
+  size_t columns = 0;
+  size_t last = 0;
+  for (size_t at = 0; at < text.size();) {
+    const Glyph glyph = NextGlyph(text.substr(at));
+    columns += glyph.width;
+    if (columns > options_.width) {
+      text_ +=
+          Painted(ink, std::string(text.substr(0, last)) + (options_.ascii ? ">" : "…")) + "\n";
+      return;
+    }
+    // What stands before the last column makes room for the mark.
+    last = columns < options_.width ? at + glyph.bytes : last;
+    at += glyph.bytes;
+  }
+  text_ += Painted(ink, text) + "\n";
 }
 
 std::string Screen::Take() { return std::move(text_); }
 
-// Cuts between characters.
-std::string Screen::Cut(std::string_view text) const {
-  size_t columns = 0;
-  size_t last = 0;
-  for (size_t at = 0; at < text.size(); at += base::DecodeUtf8(text.substr(at)).bytes) {
-    if (++columns > width_) {
-      return std::string(text.substr(0, last)) + "…";
-    }
-    last = at;
+std::string Screen::Painted(Ink ink, std::string_view text) const {
+  if (!options_.color || ink == Ink::kNone || text.empty()) {
+    return std::string(text);
   }
-  return std::string(text);
-}
-
-std::string Screen::Painted(Ink ink, const std::string& text) const {
-  if (!color_) {
-    return text;
-  }
-  constexpr std::string_view kCodes[] = {"\x1b[1;32m", "\x1b[1;33m", "\x1b[1;31m", "\x1b[1m"};
-  return std::string(kCodes[static_cast<size_t>(ink)]) + text + "\x1b[0m";
+  return std::string(kCodes[static_cast<size_t>(ink)]) + std::string(text) + "\x1b[0m";
 }
 
 }  // namespace msprobe::report

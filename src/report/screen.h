@@ -1,4 +1,4 @@
-// Lines for a terminal: cut or wrapped at its width, coloured where wanted.
+// Lines for a terminal: wrapped at its width, coloured where wanted.
 #pragma once
 
 #include <cstddef>
@@ -8,38 +8,54 @@
 
 namespace msprobe::report {
 
-enum class Ink : uint8_t { kGreen, kYellow, kRed, kBold };
+enum class Ink : uint8_t { kNone, kGreen, kYellow, kRed, kBold };
 
-// Each character counts as one column. At least 40 columns are used, however narrow the terminal.
+// What the reader's screen is like: the only such description.
+struct ScreenOptions {
+  size_t width = 100;  // in characters; at least 40 are used
+  // A terminal has a right edge at `width`: everything but paths is wrapped there. Pipes and files
+  // have none: sentences that are paragraphs are wrapped, everything else is one line, uncut.
+  bool has_edge = true;
+  bool color = false;
+  bool ascii = false;  // the locale has no UTF-8: marks of ours are ASCII
+};
+
 class Screen {
  public:
-  Screen(size_t width, bool color);
+  explicit Screen(const ScreenOptions& options);
 
-  void Line(std::string_view text);
-  void Line(Ink ink, std::string_view text);
   void Blank() { text_ += '\n'; }
   void Heading(std::string_view text);
-  // "  label        text", the text cut at the width.
-  void Item(std::string_view label, std::string_view text);
-  // Sentences are wrapped, not cut.
-  void Paragraph(std::string_view text);
-  // Sentences behind a label, wrapped below each other after `indent` blanks; the label coloured.
-  void Labelled(std::string_view label, std::string_view text, size_t indent);
+  // One line where there is no edge, otherwise wrapped with `indent` blanks before further lines.
+  void Line(Ink ink, std::string_view text, size_t indent = 2);
+  // The same behind a label, which alone is coloured.
   void Labelled(Ink ink, std::string_view label, std::string_view text, size_t indent);
+  // Sentences: always wrapped.
+  void Paragraph(Ink ink, std::string_view text);
+  // Never cut or wrapped: for copying, or formatted already.
   void Raw(std::string_view text) { text_ += text; }
 
-  size_t width() const { return width_; }
-  bool color() const { return color_; }
+  // Of pictures that fill a terminal: whatever is too long is cut at the edge.
+  void CutLine(Ink ink, std::string_view text);
+
+  // Of screens that no document describes yet.
+  Screen(size_t width, bool color) : Screen(ScreenOptions{.width = width, .color = color}) {}
+  void Line(std::string_view text) { CutLine(Ink::kNone, text); }
+  void Labelled(std::string_view label, std::string_view text, size_t indent) {
+    Labelled(Ink::kNone, label, text, indent);
+  }
+  void Item(std::string_view label, std::string_view text);
+  void Paragraph(std::string_view text) { Paragraph(Ink::kNone, text); }
+  size_t width() const { return options_.width; }
+  bool color() const { return options_.color; }
+
+  const ScreenOptions& options() const { return options_; }
   std::string Take();
 
  private:
-  std::string Cut(std::string_view text) const;
-  std::string Painted(Ink ink, const std::string& text) const;
-  // Words behind what stands on the current line, `columns` of it used.
-  void Wrap(std::string_view text, size_t columns, size_t indent);
+  std::string Painted(Ink ink, std::string_view text) const;
 
-  const size_t width_;
-  const bool color_;
+  ScreenOptions options_;
   std::string text_;
 };
 

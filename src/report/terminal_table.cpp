@@ -1,83 +1,38 @@
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "src/base/number_text.h"
-#include "src/base/utf8.h"
+#include "src/base/strings.h"
+#include "src/report/render.h"
+#include "src/report/text_layout.h"
 #include "src/report/writers.h"
 
 namespace msprobe::report {
 namespace {
 
-constexpr size_t kGap = 2;              // blanks between columns
-constexpr size_t kNarrowestColumn = 4;  // no column is cut below this
+constexpr size_t kGap = 2;               // blanks between columns
+constexpr size_t kNarrowestColumn = 4;   // no column is cut below this
+constexpr size_t kNarrowestWrapped = 8;  // nor wrapped below this
 constexpr std::string_view kEllipsis = "\u2026";
+constexpr std::string_view kAsciiEllipsis = "...";
 constexpr std::string_view kYellow = "\x1b[33m";
 constexpr std::string_view kRed = "\x1b[31m";
 constexpr std::string_view kBold = "\x1b[1m";
 constexpr std::string_view kReset = "\x1b[0m";
 
-struct CodeRange {
-  uint32_t first;
-  uint32_t last;
-};
-
-// Blocks whose characters take two columns (East Asian Width W and F, and emoji).
-constexpr std::array<CodeRange, 12> kWide = {{{0x1100, 0x115F},
-                                              {0x2E80, 0x303E},
-                                              {0x3041, 0x33FF},
-                                              {0x3400, 0x4DBF},
-                                              {0x4E00, 0x9FFF},
-                                              {0xA000, 0xA4CF},
-                                              {0xAC00, 0xD7A3},
-                                              {0xF900, 0xFAFF},
-                                              {0xFE30, 0xFE6F},
-                                              {0xFF00, 0xFF60},
-                                              {0x1F300, 0x1FAFF},
-                                              {0x20000, 0x3FFFD}}};
-// Combining marks and joiners take none.
-constexpr std::array<CodeRange, 3> kZero = {{{0x0300, 0x036F}, {0x200B, 0x200F}, {0xFE00, 0xFE0F}}};
-
-template <size_t kCount>
-bool Contains(const std::array<CodeRange, kCount>& ranges, uint32_t code) {
-  return std::any_of(ranges.begin(), ranges.end(), [code](const CodeRange& range) {
-    return code >= range.first && code <= range.last;
-  });
-}
-
-struct Glyph {
-  size_t bytes;
-  size_t width;
-  bool printable;  // control characters would move the cursor or change colours
-};
-
-Glyph NextGlyph(std::string_view text) {
-  const base::Utf8Char character = base::DecodeUtf8(text);
-  if (!base::IsPrintable(character)) {
-    return {character.bytes, 1, false};
-  }
-  const uint32_t code = character.code;
-  const size_t width = Contains(kWide, code) ? 2 : Contains(kZero, code) ? 0 : 1;
-  return {character.bytes, width, true};
-}
-
-size_t WidthOf(std::string_view text) {
-  size_t width = 0;
-  while (!text.empty()) {
-    const Glyph glyph = NextGlyph(text);
-    width += glyph.width;
-    text.remove_prefix(glyph.bytes);
-  }
-  return width;
-}
-
 // Appends `text` in exactly `width` columns (or fewer for the last column, which is not filled up).
-void AppendFitted(std::string_view text, size_t width, bool fill, bool right, std::string& out) {
-  const size_t full = WidthOf(text);
+void AppendFitted(std::string_view text, size_t width, bool fill, bool right, bool ascii,
+                  std::string& out) {
+  const std::string_view ellipsis = ascii ? kAsciiEllipsis : kEllipsis;
+  const size_t full = ColumnsOf(text);
   const bool cut = full > width;
-  const size_t room = cut ? width - 1 : width;
+  const size_t room = cut ? width - std::min(width, ColumnsOf(ellipsis)) : width;
   if (right && !cut) {
     out.append(width - full, ' ');
   }
@@ -96,8 +51,8 @@ void AppendFitted(std::string_view text, size_t width, bool fill, bool right, st
     text.remove_prefix(glyph.bytes);
   }
   if (cut) {
-    out += kEllipsis;
-    ++used;
+    out += ellipsis;
+    used += ColumnsOf(ellipsis);
   }
   if (fill && !(right && !cut)) {
     out.append(width - used, ' ');
@@ -105,17 +60,17 @@ void AppendFitted(std::string_view text, size_t width, bool fill, bool right, st
 }
 
 // Takes columns from the widest one until the line fits.
-void Shrink(std::vector<size_t>& widths, size_t line) {
+void Shrink(std::vector<size_t>& widths, size_t line, size_t narrowest) {
   const size_t gaps = widths.empty() ? 0 : (widths.size() - 1) * kGap;
   const size_t room = line > gaps ? line - gaps : 0;
   size_t sum = std::accumulate(widths.begin(), widths.end(), size_t{0});
   while (sum > room) {
     const auto widest = std::max_element(widths.begin(), widths.end());
-    if (*widest <= kNarrowestColumn) {
+    if (*widest <= narrowest) {
       return;
     }
     // Down to the next narrower column, or as far as needed.
-    size_t next = kNarrowestColumn;
+    size_t next = narrowest;
     for (const size_t width : widths) {
       if (width < *widest) {
         next = std::max(next, width);
@@ -131,62 +86,134 @@ bool IsNumeric(const Cell& cell) {
   return cell.kind() == CellKind::kInteger || cell.kind() == CellKind::kNumber;
 }
 
-std::string ScreenText(const Cell& cell, int digits) {
+std::string ScreenText(const Cell& cell, const TerminalOptions& options) {
   if (cell.kind() != CellKind::kNumber) {
     return CellText(cell);
   }
-  std::string text;
-  base::AppendGeneral(cell.number(), digits, text);
-  return text;
+  return options.decimals >= 0 && std::isfinite(cell.number())
+             ? fmt::format("{:.{}f}", cell.number(), options.decimals)
+             : NumberText(cell.number(), options.digits);
 }
+
+std::string OneLine(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
+  return base::Printable(text);
+}
+
+class TableWriter {
+ public:
+  TableWriter(const Table& table, const TerminalOptions& options)
+      : table_(table),
+        options_(options),
+        widths_(table.columns().size()),
+        right_(table.columns().size(), table.row_count() > 0) {
+    Measure();
+  }
+
+  std::string Write() {
+    Line([&](size_t column) -> std::string { return table_.columns()[column]; }, kBold);
+    for (size_t row = 0; row < RowCount(); ++row) {
+      const Fill fill = table_.fill(row);
+      const std::string_view color = fill == Fill::kRed      ? kRed
+                                     : fill == Fill::kYellow ? kYellow
+                                                             : std::string_view();
+      Line([&](size_t column) { return ScreenText(table_.row(row)[column], options_); }, color);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  size_t RowCount() const { return std::min(table_.row_count(), options_.rows); }
+
+  void Measure() {
+    for (size_t column = 0; column < widths_.size(); ++column) {
+      widths_[column] = ColumnsOf(table_.columns()[column]);
+    }
+    for (size_t row = 0; row < RowCount(); ++row) {
+      const std::span<const Cell> cells = table_.row(row);
+      for (size_t column = 0; column < widths_.size(); ++column) {
+        widths_[column] = std::max(widths_[column], ColumnsOf(ScreenText(cells[column], options_)));
+        right_[column] = right_[column] &&
+                         (IsNumeric(cells[column]) || cells[column].kind() == CellKind::kEmpty);
+      }
+    }
+    for (const size_t column : options_.amounts) {
+      right_[column] = true;
+    }
+    Shrink(widths_, options_.width, options_.wrap ? kNarrowestWrapped : kNarrowestColumn);
+  }
+
+  template <typename TextOf>
+  void Line(const TextOf& text_of, std::string_view color) {
+    if (options_.wrap) {
+      WrappedLine(text_of, color);
+    } else {
+      PhysicalLine(text_of, color);
+    }
+  }
+
+  // A row in as many lines as its longest cell needs.
+  template <typename TextOf>
+  void WrappedLine(const TextOf& text_of, std::string_view color) {
+    std::vector<std::vector<std::string>> cells;
+    size_t lines = 1;
+    for (size_t column = 0; column < widths_.size(); ++column) {
+      cells.push_back(WrapText(OneLine(text_of(column)), widths_[column], widths_[column]));
+      lines = std::max(lines, cells.back().size());
+    }
+    for (size_t line = 0; line < lines; ++line) {
+      PhysicalLine(
+          [&](size_t column) {
+            return line < cells[column].size() ? cells[column][line] : std::string();
+          },
+          color);
+    }
+  }
+
+  template <typename TextOf>
+  void PhysicalLine(const TextOf& text_of, std::string_view color) {
+    if (options_.color) {
+      out_ += color;
+    }
+    const size_t start = out_.size();
+    for (size_t column = 0; column < widths_.size(); ++column) {
+      const bool last = column + 1 == widths_.size();
+      AppendFitted(text_of(column), widths_[column], !last, right_[column], options_.ascii, out_);
+      out_.append(last ? 0 : kGap, ' ');
+    }
+    while (out_.size() > start && out_.back() == ' ') {
+      out_.pop_back();
+    }
+    if (options_.color && !color.empty()) {
+      out_ += kReset;
+    }
+    out_ += '\n';
+  }
+
+  const Table& table_;
+  const TerminalOptions& options_;
+  std::vector<size_t> widths_;
+  std::vector<bool> right_;
+  std::string out_;
+};
 
 }  // namespace
 
-std::string TerminalTable(const Table& table, const TerminalOptions& options) {
-  const size_t columns = table.columns().size();
-  std::vector<size_t> widths(columns);
-  std::vector<bool> right(columns, table.row_count() > 0);
-  for (size_t column = 0; column < columns; ++column) {
-    widths[column] = WidthOf(table.columns()[column]);
+std::string NumberText(double value, int digits) {
+  if (std::isnan(value)) {
+    return "NaN";
   }
-  for (size_t row = 0; row < table.row_count(); ++row) {
-    const std::span<const Cell> cells = table.row(row);
-    for (size_t column = 0; column < columns; ++column) {
-      widths[column] = std::max(widths[column], WidthOf(ScreenText(cells[column], options.digits)));
-      right[column] =
-          right[column] && (IsNumeric(cells[column]) || cells[column].kind() == CellKind::kEmpty);
-    }
+  if (std::isinf(value)) {
+    return value > 0 ? "Infinity" : "-Infinity";
   }
-  Shrink(widths, options.width);
+  std::string text;
+  base::AppendGeneral(value, digits, text);
+  return text;
+}
 
-  std::string out;
-  const auto line = [&](auto&& text_of, std::string_view color) {
-    if (options.color) {
-      out += color;
-    }
-    const size_t start = out.size();
-    for (size_t column = 0; column < columns; ++column) {
-      const bool last = column + 1 == columns;
-      AppendFitted(text_of(column), widths[column], !last, right[column], out);
-      out.append(last ? 0 : kGap, ' ');
-    }
-    while (out.size() > start && out.back() == ' ') {
-      out.pop_back();
-    }
-    if (options.color && !color.empty()) {
-      out += kReset;
-    }
-    out += '\n';
-  };
-  line([&](size_t column) -> std::string { return table.columns()[column]; }, kBold);
-  for (size_t row = 0; row < table.row_count(); ++row) {
-    const Fill fill = table.fill(row);
-    const std::string_view color = fill == Fill::kRed      ? kRed
-                                   : fill == Fill::kYellow ? kYellow
-                                                           : std::string_view();
-    line([&](size_t column) { return ScreenText(table.row(row)[column], options.digits); }, color);
-  }
-  return out;
+std::string TerminalTable(const Table& table, const TerminalOptions& options) {
+  return TableWriter(table, options).Write();
 }
 
 }  // namespace msprobe::report

@@ -1,6 +1,8 @@
 // Tables to files. Every file appears under its final name only when complete.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -49,12 +51,17 @@ Result<std::vector<std::filesystem::path>> WriteCsvParts(const std::filesystem::
 Status WriteJsonLines(const std::filesystem::path& path, const Table& table);
 std::string JsonLinesText(const Table& table);
 
-// Aligned columns for a terminal of `width` characters; wide (CJK) characters count two. Long texts
-// are cut with "…".
+// Aligned columns for a terminal of `width` characters; wide (CJK) characters count two. Texts that
+// are too long are cut with "…", or wrapped inside of their column.
 struct TerminalOptions {
   size_t width = 100;
   bool color = false;
-  int digits = 16;  // significant digits of numbers
+  int digits = 16;                   // significant digits of numbers
+  int decimals = -1;                 // at least 0: that many behind the point instead
+  bool wrap = false;                 // instead of cutting
+  bool ascii = false;                // "..." instead of "…"
+  size_t rows = SIZE_MAX;            // no more than these
+  std::vector<size_t> amounts = {};  // columns of texts that are aligned as numbers are
 };
 std::string TerminalTable(const Table& table, const TerminalOptions& options);
 

@@ -168,7 +168,8 @@ void ShowRanks(const RunFollower& run, const TopView& view, report::Screen& scre
              std::tuple(b.second->last_step, a.second->non_finite, a.second->alerts);
     });
   }
-  screen.Line(report::Ink::kBold, "  rank      step   steps/s      last row   alerts     NaN/Inf");
+  screen.CutLine(report::Ink::kBold,
+                 "  rank      step   steps/s      last row   alerts     NaN/Inf");
   for (size_t i = 0; i < std::min(ranks.size(), kMostRanks); ++i) {
     const FollowedRank& state = *ranks[i].second;
     const std::string line =
@@ -177,13 +178,14 @@ void ShowRanks(const RunFollower& run, const TopView& view, report::Screen& scre
                     Rate(state.steps_per_second), Age(state, view), base::FormatCount(state.alerts),
                     base::FormatCount(state.non_finite));
     if (state.non_finite > 0) {
-      screen.Line(report::Ink::kRed, line);
+      screen.CutLine(report::Ink::kRed, line);
     } else {
-      screen.Line(line);
+      screen.CutLine(report::Ink::kNone, line);
     }
   }
   if (ranks.size() > kMostRanks) {
-    screen.Line(fmt::format("  and {} more, further on", ranks.size() - kMostRanks));
+    screen.CutLine(report::Ink::kNone,
+                   fmt::format("  and {} more, further on", ranks.size() - kMostRanks));
   }
 }
 
@@ -193,10 +195,10 @@ void ShowModules(const RunFollower& run, const TopView& view, const std::vector<
   const size_t fixed = 2 + 15 + 6 + 9 + 12 + 9 + 2 + kSparkWidth;
   const size_t name_width = width > fixed + 24 ? width - fixed : 24;
   const auto ops = JudgedOps(run, view);
-  screen.Line(report::Ink::kBold,
-              fmt::format("  {:<{}} {:<14} {:>5} {:>8} {:>11} {:>8}  history", "module",
-                          name_width - 1, "table", "rank", "step",
-                          ops.size() == 1 ? Cut(ops[0].first, 11) : "value", "score"));
+  screen.CutLine(report::Ink::kBold,
+                 fmt::format("  {:<{}} {:<14} {:>5} {:>8} {:>11} {:>8}  history", "module",
+                             name_width - 1, "table", "rank", "step",
+                             ops.size() == 1 ? Cut(ops[0].first, 11) : "value", "score"));
   const size_t first = std::min(view.scroll, rows.empty() ? 0 : rows.size() - 1);
   const size_t count = std::min(room, rows.size() - std::min(first, rows.size()));
   for (size_t i = first; i < first + count; ++i) {
@@ -215,15 +217,15 @@ void ShowModules(const RunFollower& run, const TopView& view, const std::vector<
                            : fmt::format("{:.1f}", std::min(rows[i].score, 99999.0)),
                     Spark(series.history, view.utf8));
     if (broken || rows[i].score >= kVeryOdd) {
-      screen.Line(report::Ink::kRed, line);
+      screen.CutLine(report::Ink::kRed, line);
     } else if (rows[i].score >= kOdd) {
-      screen.Line(report::Ink::kYellow, line);
+      screen.CutLine(report::Ink::kYellow, line);
     } else {
-      screen.Line(line);
+      screen.CutLine(report::Ink::kNone, line);
     }
   }
   if (rows.empty()) {
-    screen.Line("  no rows yet, or none that are asked for");
+    screen.CutLine(report::Ink::kNone, "  no rows yet, or none that are asked for");
   }
 }
 
@@ -231,8 +233,8 @@ size_t ShowAlerts(const RunFollower& run, size_t room, report::Screen& screen) {
   const size_t count = std::min({run.alerts().size(), kMostAlerts, room});
   for (size_t i = 0; i < count; ++i) {
     const Alert& alert = run.alerts()[run.alerts().size() - 1 - i];
-    screen.Line(report::Ink::kYellow, fmt::format("  step {} rank {}: {}", alert.step, alert.rank,
-                                                  base::Printable(alert.message)));
+    screen.CutLine(report::Ink::kYellow, fmt::format("  step {} rank {}: {}", alert.step,
+                                                     alert.rank, base::Printable(alert.message)));
   }
   return count;
 }
@@ -247,12 +249,13 @@ void ShowHead(const std::filesystem::path& root, const RunFollower& run, const T
     rate = std::max(rate, state.steps_per_second);
     non_finite += state.non_finite;
   }
-  screen.Line(report::Ink::kBold,
-              fmt::format("{}  step {}  {} steps/s  {}  {}  {} NaN/Inf{}",
-                          base::Printable(root.string()), step < 0 ? "-" : fmt::format("{}", step),
-                          Rate(rate), base::Plural(run.ranks().size(), "rank"),
-                          base::Plural(run.alerts().size(), "alert"), base::FormatCount(non_finite),
-                          view.paused ? "  paused" : ""));
+  screen.CutLine(
+      report::Ink::kBold,
+      fmt::format("{}  step {}  {} steps/s  {}  {}  {} NaN/Inf{}", base::Printable(root.string()),
+                  step < 0 ? "-" : fmt::format("{}", step), Rate(rate),
+                  base::Plural(run.ranks().size(), "rank"),
+                  base::Plural(run.alerts().size(), "alert"), base::FormatCount(non_finite),
+                  view.paused ? "  paused" : ""));
   const auto ops = JudgedOps(run, view);
   std::string chosen = fmt::format("table {}, statistic {}",
                                    view.table.empty() ? "all" : base::Printable(view.table),
@@ -268,7 +271,7 @@ void ShowHead(const std::filesystem::path& root, const RunFollower& run, const T
     chosen += fmt::format(", {} not read: {}", base::Plural(run.bad_rows(), "row"),
                           base::Printable(run.first_complaint()));
   }
-  screen.Line(chosen);
+  screen.CutLine(report::Ink::kNone, chosen);
 }
 
 }  // namespace
@@ -295,12 +298,13 @@ std::string TopScreen(const std::filesystem::path& root, const RunFollower& run,
   ShowModules(run, view, rows, room, screen);
   if (alerts > 0 && !tight) {
     screen.Blank();
-    screen.Line(report::Ink::kBold, "  newest alerts");
+    screen.CutLine(report::Ink::kBold, "  newest alerts");
     ShowAlerts(run, alerts, screen);
   }
   if (view.keys) {
     screen.Blank();
-    screen.Line("q quit  p pause  t table  o statistic  / search  arrows scroll");
+    screen.CutLine(report::Ink::kNone,
+                   "q quit  p pause  t table  o statistic  / search  arrows scroll");
   }
   // The sign for what was cut.
   return view.utf8 ? screen.Take() : base::ReplaceAll(screen.Take(), "…", ">");

@@ -1,0 +1,150 @@
+// What a command answers, whole and without a form: a verdict, sections of facts, tables and bars,
+// what to do next, the files that were written. Analyses make documents and cut nothing; render.h
+// makes terminal text, JSON, JUnit and HTML of them, so that no form can know more than another.
+// A document knows no width and no colour: how important something is stands in its tone and in the
+// order of its list, how much of a list is enough for a first look in `brief`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "src/report/gate.h"
+#include "src/report/table.h"
+
+namespace msprobe::report {
+
+enum class Tone : uint8_t {
+  kPlain,
+  kStrong,   // a headline without judgement
+  kGood,     // green
+  kCaution,  // yellow: look at it
+  kBad,      // red: a difference or a failure
+};
+
+// What an answer is worth to a script; gate.h makes the exit code of it.
+enum class Standing : uint8_t {
+  kClean,            // done, and there is nothing to report
+  kFindings,         // done, and there is something to look at
+  kNothingCompared,  // nothing was held against anything: no gate passes
+  kIncomplete,       // an input could not be read: exit code 3, whatever the rest says
+};
+
+struct Verdict {
+  std::string word;              // in capitals: "DIFFERENT"
+  std::string text;              // the whole line
+  std::optional<double> number;  // the figure of the line
+  std::string unit;              // of the number: "rows", "%"
+  Tone tone = Tone::kPlain;
+  Standing standing = Standing::kClean;
+};
+
+// A place in a file of the user: a line of code, a line of a log.
+struct SourceLine {
+  std::string file;
+  uint64_t line = 0;  // 0: the file as a whole
+};
+
+struct Item {
+  std::string label;
+  std::string text;
+  Tone tone = Tone::kPlain;
+  std::optional<double> number = {};  // what the text says, for programs
+  std::optional<SourceLine> source = {};
+  std::vector<Item> details = {};  // below it; one level is shown
+};
+
+// How much of a list is enough for a first look; JSON and HTML hold all of it.
+struct Brief {
+  size_t items = SIZE_MAX;  // 0: the list is for programs only
+  std::string rest = {};    // what stands for the others; empty: "and 3 more"
+  bool counts_rest = true;  // false: the others are not worth a line
+};
+
+enum class ListKind : uint8_t {
+  kFacts,      // label, text
+  kAligned,    // the same, texts behind the longest label
+  kAmounts,    // the label is an amount: "+3.2 ms"
+  kNamed,      // "label: text"
+  kNumbered,   // "1. label: text"; details are examples (no label), "why", "fix"
+  kBullets,    // sentences
+  kSentences,  // sentences without a mark
+  kChecks,     // the label says how a check ended: "ok", "FAILED"
+};
+
+struct List {
+  ListKind kind = ListKind::kFacts;
+  std::vector<Item> items;
+  Brief brief = {};
+};
+
+// Sentences. They are wrapped where a form has a right edge.
+struct Text {
+  std::string text;
+  Tone tone = Tone::kPlain;
+};
+
+struct DataTable {
+  Table table;
+  Brief brief = {};
+  std::vector<size_t> amounts = {};  // columns of texts that are aligned as numbers are
+  int digits = 6;                    // significant ones, of number cells, for people
+  int decimals = -1;                 // at least 0: that many behind the point instead
+};
+
+struct Bar {
+  std::string label;
+  double value = 0;  // at least 0; what is not finite has no bar
+};
+struct Bars {
+  std::string unit;  // what the values are
+  std::vector<Bar> items;
+  Brief brief = {};
+};
+
+using Block = std::variant<List, Text, DataTable, Bars>;
+
+struct Section {
+  std::string title;  // may be empty for the one behind the verdict
+  std::vector<Block> blocks;
+};
+
+struct OutputFile {
+  std::filesystem::path path;
+  std::string what = {};  // "JUnit report"; empty for the main results
+};
+
+enum class CaseOutcome : uint8_t { kPassed, kFailed, kError };  // kError: it could not be judged
+
+// One test case of the JUnit report.
+struct TestCase {
+  std::string name;
+  double seconds = 0;
+  CaseOutcome outcome = CaseOutcome::kPassed;
+  std::string level = {};    // the gate level it belongs to; empty: it fails whatever is asked
+  std::string type = {};     // in a word or two
+  std::string message = {};  // one line
+  std::string details = {};  // any number of lines
+};
+
+struct Document {
+  std::string command;  // "compare", in "msprobe compare"
+  Verdict verdict;
+  std::vector<LevelOutcome> levels;  // what --fail-on may ask about, and whether it is there
+  std::vector<Section> sections;     // in order of importance
+  std::vector<std::string> next;     // what to do now
+  std::vector<OutputFile> files;     // everything that was written, the main result first
+  std::vector<std::string> warnings;
+  std::vector<TestCase> cases;
+  uint64_t bytes = 0;             // of data that was gone through; 0: not told
+  double seconds = 0;             // of the whole run; 0: not told
+  std::string deed = "compared";  // what was done with the data in that time
+  int exit_code = 0;              // known once a gate has judged
+};
+
+}  // namespace msprobe::report

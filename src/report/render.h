@@ -1,0 +1,34 @@
+// A document in the forms that people and programs read. Texts of a document may hold anything:
+// every form makes them harmless (terminal: printable; JSON, XML, HTML: escaped).
+//
+// Numbers that are not finite are written in one way everywhere: NaN, Infinity, -Infinity. In JSON
+// they are texts, so that what is written is always valid JSON and nothing is lost.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "src/report/document.h"
+#include "src/report/screen.h"
+
+namespace msprobe::report {
+
+// The verdict first, then the sections, what to do next, and all files by name. Ends with a line
+// feed. The verdict and paths are never cut.
+std::string RenderTerminal(const Document& document, const ScreenOptions& options);
+
+// One JSON object, indented by one, with a line feed behind it: docs/json.md.
+std::string RenderJson(const Document& document);
+
+// One test case per TestCase, or one for the verdict where there are none. `gate` decides about
+// levels on request.
+std::string RenderJunit(const Document& document, const Gate& gate);
+
+// One self-contained page without scripts, under a content security policy that allows its own
+// style sheet and nothing else. Lists and tables are whole.
+std::string RenderHtml(const Document& document);
+
+// A number for people: `digits` significant ones; NaN, Infinity, -Infinity.
+std::string NumberText(double value, int digits = 6);
+
+}  // namespace msprobe::report

@@ -1,0 +1,81 @@
+#include "src/report/gate.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/report/made_document.h"
+
+namespace msprobe::report {
+namespace {
+
+using testing::kLevels;
+using testing::MadeDocument;
+
+Document With(std::string_view found) {
+  Document document = MadeDocument();
+  document.levels = OutcomesOf(kLevels);
+  if (!found.empty()) {
+    SetFound(document.levels, found, true);
+  }
+  return document;
+}
+
+bool Fails(const Document& document, const char* word) { return Gate({word}).Fails(document); }
+
+TEST(Gate, AsksForNothingUnlessToldTo) {
+  Document document = With("error");
+  EXPECT_FALSE(Gate().Fails(document));
+  document.verdict.standing = Standing::kNothingCompared;
+  EXPECT_FALSE(Gate().Fails(document));
+}
+
+TEST(Gate, AWordIncludesTheWordsBeforeItAsFarAsTheyAreLinked) {
+  EXPECT_TRUE(Fails(With("error"), "error"));
+  EXPECT_TRUE(Fails(With("error"), "warning"));
+  EXPECT_FALSE(Fails(With("warning"), "error"));
+  EXPECT_FALSE(Fails(With("error"), "different"));
+  EXPECT_FALSE(Fails(With("error"), "drift"));
+  EXPECT_TRUE(Fails(With("different"), "drift"));
+  EXPECT_FALSE(Fails(With("drift"), "different"));
+}
+
+TEST(Gate, PassesWhereNothingIsFound) {
+  for (const GateLevel& level : kLevels) {
+    EXPECT_FALSE(Fails(With(""), level.word.data())) << level.word;
+  }
+}
+
+TEST(Gate, EveryWordFailsWhereNothingWasCompared) {
+  Document document = With("");
+  document.verdict.standing = Standing::kNothingCompared;
+  for (const GateLevel& level : kLevels) {
+    EXPECT_TRUE(Fails(document, level.word.data())) << level.word;
+  }
+}
+
+TEST(Gate, AWordThatNobodyLookedForFails) { EXPECT_TRUE(Fails(With(""), "e2e>5%")); }
+
+TEST(Gate, AnyOfSeveralWordsIsEnough) {
+  EXPECT_TRUE(Gate({"error", "different"}).Fails(With("different")));
+  EXPECT_FALSE(Gate({"error", "warning"}).Fails(With("different")));
+}
+
+TEST(Judge, AnIncompleteAnswerFailsWhateverTheGateSays) {
+  Document document = With("different");
+  EXPECT_EQ(Judge(document, Gate()), ExitClass::kDone);
+  EXPECT_EQ(Judge(document, Gate({"different"})), ExitClass::kFindings);
+  document.verdict.standing = Standing::kIncomplete;
+  EXPECT_EQ(Judge(document, Gate({"different"})), ExitClass::kFailed);
+  EXPECT_EQ(Judge(document, Gate()), ExitClass::kFailed);
+}
+
+TEST(Gate, LevelsOnRequestCountOnlyWhenAskedAbout) {
+  const Document document = With("drift");
+  EXPECT_FALSE(Gate().Counts(document, "drift"));
+  EXPECT_FALSE(Gate({"different"}).Counts(document, "drift"));
+  EXPECT_TRUE(Gate({"drift"}).Counts(document, "drift"));
+  EXPECT_TRUE(Gate().Counts(document, "different"));
+  EXPECT_TRUE(Gate().Counts(document, ""));
+}
+
+}  // namespace
+}  // namespace msprobe::report

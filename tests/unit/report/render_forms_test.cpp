@@ -1,0 +1,134 @@
+// The forms for programs: JSON, JUnit, HTML.
+#include <cstddef>
+#include <span>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "src/report/html_style.h"
+#include "src/report/render.h"
+#include "tests/unit/io/sha256.h"
+#include "tests/unit/report/made_document.h"
+
+namespace msprobe::report {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::MadeDocument;
+using ::testing::Not;
+
+// Base64 of bytes written in hexadecimal (RFC 4648).
+std::string Base64OfHex(const std::string& hex) {
+  constexpr std::string_view kAlphabet =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (size_t at = 0; at < hex.size(); at += 6) {
+    const std::string group = hex.substr(at, 6);
+    const auto bits = std::stoul(group + std::string(6 - group.size(), '0'), nullptr, 16);
+    for (size_t digit = 0; digit < 4; ++digit) {
+      const bool filled = digit <= group.size() / 2;
+      out += filled ? kAlphabet[(bits >> (18 - 6 * digit)) & 63U] : '=';
+    }
+  }
+  return out;
+}
+
+TEST(RenderJson, HoldsAllOfTheAnswer) {
+  Document document = MadeDocument();
+  document.exit_code = 1;
+  const nlohmann::json json = nlohmann::json::parse(RenderJson(document), nullptr, false);
+  ASSERT_FALSE(json.is_discarded());
+  EXPECT_EQ(json["schema_version"], 1);
+  EXPECT_EQ(json["command"], "compare");
+  EXPECT_EQ(json["exit_code"], 1);
+  EXPECT_EQ(json["verdict"]["word"], "DIFFERENT");
+  EXPECT_EQ(json["verdict"]["number"], 3);
+  EXPECT_EQ(json["verdict"]["standing"], "findings");
+  EXPECT_EQ(json["levels"][2]["word"], "different");
+  EXPECT_EQ(json["levels"][2]["found"], true);
+  const nlohmann::json& sections = json["sections"];
+  EXPECT_EQ(sections[0]["blocks"][0]["items"][0]["line"], 13);
+  EXPECT_EQ(sections[1]["blocks"][0]["items"].size(), 2U) << "lists are whole";
+  EXPECT_EQ(sections[2]["blocks"][0]["rows"].size(), 3U);
+  EXPECT_EQ(json["files"][1], "out/summary.json");
+  EXPECT_EQ(json["warnings"].size(), 1U);
+}
+
+TEST(RenderJson, IsValidWhateverTheNumbersAndTexts) {
+  Document document = MadeDocument();
+  document.verdict.text = "\xff\xfe \" \\ \n \x01";
+  const std::string text = RenderJson(document);
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  ASSERT_FALSE(json.is_discarded()) << text;
+  EXPECT_EQ(json["sections"][2]["blocks"][0]["rows"][0][0], "NaN");
+  EXPECT_EQ(json["sections"][2]["blocks"][1]["items"][2]["number"], "Infinity");
+}
+
+TEST(NumberText, SpellsWhatIsNotFiniteInOneWay) {
+  EXPECT_EQ(NumberText(std::numeric_limits<double>::quiet_NaN()), "NaN");
+  EXPECT_EQ(NumberText(-std::numeric_limits<double>::infinity()), "-Infinity");
+  EXPECT_EQ(NumberText(0.1234567, 3), "0.123");
+}
+
+TEST(RenderJunit, CountsFailuresAndLeavesLevelsOnRequestToTheGate) {
+  EXPECT_THAT(RenderJunit(MadeDocument(), Gate()),
+              HasSubstr("tests=\"3\" failures=\"1\" errors=\"0\""));
+  EXPECT_THAT(RenderJunit(MadeDocument(), Gate({"drift"})),
+              HasSubstr("tests=\"3\" failures=\"2\" errors=\"0\""));
+}
+
+TEST(RenderJunit, AnAnswerWithoutCasesIsOneCase) {
+  Document document = MadeDocument();
+  document.cases.clear();
+  EXPECT_THAT(RenderJunit(document, Gate()), HasSubstr("tests=\"1\" failures=\"0\""));
+  EXPECT_THAT(RenderJunit(document, Gate({"different"})), HasSubstr("failures=\"1\""));
+  document.verdict.standing = Standing::kIncomplete;
+  EXPECT_THAT(RenderJunit(document, Gate()), HasSubstr("errors=\"1\""));
+}
+
+TEST(RenderJunit, NothingComparedIsAFailure) {
+  Document document = MadeDocument();
+  document.cases = {{"rank0"}};
+  document.verdict.standing = Standing::kNothingCompared;
+  EXPECT_THAT(RenderJunit(document, Gate()), HasSubstr("tests=\"2\" failures=\"1\""));
+}
+
+TEST(RenderJunit, TextsAreEscaped) {
+  Document document = MadeDocument();
+  document.cases[1].message = "<\"it\"> & \x01\xff more";
+  const std::string xml = RenderJunit(document, Gate());
+  EXPECT_THAT(xml, HasSubstr("&lt;&quot;it&quot;&gt; &amp; "));
+  EXPECT_EQ(xml.find('\x01'), std::string::npos);
+  EXPECT_EQ(xml.find('\xff'), std::string::npos);
+}
+
+TEST(RenderHtml, HoldsAllOfTheAnswerAsText) {
+  Document document = MadeDocument();
+  document.verdict.text = "DIFFERENT: <script>alert('x')</script> & \"y\"";
+  document.files.push_back({"out/<img src=x>.csv"});
+  const std::string html = RenderHtml(document);
+  EXPECT_THAT(html, Not(HasSubstr("<script")));
+  EXPECT_THAT(html, Not(HasSubstr("<img")));
+  EXPECT_THAT(html,
+              HasSubstr("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; &quot;y&quot;"));
+  EXPECT_THAT(html, HasSubstr("decoder.layers.2")) << "tables are whole";
+  EXPECT_THAT(html, HasSubstr("a package differs"));
+  EXPECT_THAT(html, HasSubstr("<td class=\"amount\">NaN</td>"));
+  EXPECT_THAT(html, HasSubstr("a file is truncated"));
+}
+
+TEST(RenderHtml, AllowsItsOwnStyleSheetAndNothingElse) {
+  const std::string html = RenderHtml(MadeDocument());
+  const std::string_view style = internal::kHtmlStyle;
+  const std::string hash =
+      "sha256-" + Base64OfHex(io::testing::Sha256Hex(std::as_bytes(std::span(style))));
+  EXPECT_EQ(internal::kHtmlStyleHash, hash);
+  EXPECT_THAT(html, HasSubstr("default-src 'none'; style-src '" + hash + "'"));
+  EXPECT_THAT(html, HasSubstr("<style>" + std::string(style) + "</style>"));
+  EXPECT_THAT(html, Not(HasSubstr(" style=")));
+  EXPECT_THAT(html, Not(HasSubstr("http:")));
+}
+
+}  // namespace
+}  // namespace msprobe::report
