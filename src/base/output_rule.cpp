@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -193,6 +194,23 @@ void RunStamp::Release() {
     reservation_.clear();
   }
   ForgetOnInterrupt(std::exchange(cleanup_slot_, -1));
+}
+
+Status WriteSummary(const Path& folder, const RunStamp& stamp, std::string_view text) {
+  const Path path = folder / "summary.json";
+  std::error_code error;
+  const auto is_taken = [&] {
+    return ExistingFiles() == Existing::kRefuse &&
+           std::filesystem::symlink_status(path, error).type() !=
+               std::filesystem::file_type::not_found;
+  };
+  if (!is_taken()) {
+    const Status status = WriteFileAtomically(path, text);
+    if (status.ok() || !is_taken()) {  // another run may have written its own meanwhile
+      return status;
+    }
+  }
+  return WriteFileAtomically(folder / fmt::format("summary_{}.json", stamp.text()), text);
 }
 
 }  // namespace msprobe::base

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "msprobe/status.h"
 
@@ -62,5 +63,9 @@ class RunStamp {
   Path reservation_;  // an empty file, made with O_EXCL
   int cleanup_slot_ = -1;
 };
+
+// What a run tells programs, "summary.json". A folder that holds another run's keeps that one: then
+// "summary_<stamp>.json", with the stamp of this run's tables.
+Status WriteSummary(const Path& folder, const RunStamp& stamp, std::string_view text);
 
 }  // namespace msprobe::base

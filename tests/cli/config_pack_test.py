@@ -61,7 +61,7 @@ def main():
         static = json.loads(texts[STATIC])
         assert static["tensor-model-parallel-size"] == "1" and static["lr3"] == 0.0001
 
-        broken = subprocess.run([msprobe, "config_check", "-d", str(inputs / "no.sh"), "-o", str(pack)],
+        broken = subprocess.run([msprobe, "config_check", "-d", str(inputs / "no.sh"), "-o", str(pack), "--force"],
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         assert broken.returncode == 3 and b"no.sh" in broken.stdout, broken.stdout
         with zipfile.ZipFile(str(pack)) as archive:

@@ -12,6 +12,7 @@ import dataclasses
 import json
 import random
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -72,12 +73,13 @@ def judge(msprobe, base, plan, pattern, word, folder):
     """Whether the verdict is right, the place of the cause among the findings (None: not there), and the first finding."""
     kineto_trace.write(base, folder / "base.json")
     kineto_trace.write(plan, folder / "comparison.json")
+    shutil.rmtree(folder / "out", ignore_errors=True)
     ended = subprocess.run([str(msprobe), "perf_compare", "-d", str(folder / "comparison.json"), "-bp", str(folder / "base.json"),
                             "-o", str(folder / "out"), "-q"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,
                            timeout=300, check=False)
     if ended.returncode != 0:
         raise AssertionError(ended.stderr)
-    rank = json.loads(next((folder / "out").glob("summary_*.json")).read_text(encoding="utf-8"))["ranks"][0]
+    rank = json.loads((folder / "out/summary.json").read_text(encoding="utf-8"))["ranks"][0]
     texts = [told(finding) for finding in rank["findings"]]
     places = [number for number, text in enumerate(texts) if re.search(pattern, text)]
     return rank["verdict"]["word"] == word or not word, places[0] if places else None, rank["verdict"]["text"], texts

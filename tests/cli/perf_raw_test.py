@@ -110,7 +110,7 @@ def compare(base, comparison, folder, *flags):
                            universal_newlines=True, timeout=300, check=False)
     if ended.returncode != 0:
         raise AssertionError("exit code %d: %s" % (ended.returncode, ended.stderr))
-    summary = json.loads(next((folder / "out").glob("summary_*.json")).read_text(encoding="utf-8"))
+    summary = json.loads((folder / "out/summary.json").read_text(encoding="utf-8"))
     return summary["ranks"][0], ended.stdout
 
 

@@ -1,5 +1,4 @@
 """Asks `msprobe compare` about a pair and holds its answer against the truth."""
-import glob
 import json
 import math
 import os
@@ -24,8 +23,8 @@ def ask(msprobe, npu, bench, out):
     command = [msprobe, "compare", os.path.join(npu, "dump"), os.path.join(bench, "dump"), "-o", out,
                "--format", "csv", "-c", "--threads", "1", "--fail-on", "different", "--quiet"]
     run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
-    path = next(iter(glob.glob(os.path.join(out, "summary_*.json"))), None)
-    if path is None:
+    path = os.path.join(out, "summary.json")
+    if not os.path.exists(path):
         raise RuntimeError("compare gave no summary: " + run.stdout.decode("utf-8", "replace")[-1000:])
     with open(path) as file:
         summary = json.load(file)

@@ -203,9 +203,8 @@ class Runner {
 Result<CompareRun> RunCompare(const CompareOptions& options) { return Runner(options).Run(); }
 
 Status WriteRunReports(const CompareOptions& options, const CompareRun& run, int exit_code) {
-  MSP_RETURN_IF_ERROR(base::WriteFileAtomically(
-      options.output_folder / fmt::format("summary_{}.json", run.stamp.text()),
-      SummaryJson(run.summary, exit_code)));
+  MSP_RETURN_IF_ERROR(
+      base::WriteSummary(options.output_folder, run.stamp, SummaryJson(run.summary, exit_code)));
   if (!options.junit_file.empty()) {
     MSP_RETURN_IF_ERROR(
         base::WriteFileAtomically(options.junit_file, JunitXml(run.summary, options.drift_fails)));

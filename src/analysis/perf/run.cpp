@@ -247,8 +247,7 @@ Status WriteReports(const RunOptions& options, const Run& run, int exit_code) {
     return {};
   }
   MSP_RETURN_IF_ERROR(
-      base::WriteFileAtomically(options.output / fmt::format("summary_{}.json", run.stamp.text()),
-                                SummaryJson(run.summary, exit_code)));
+      base::WriteSummary(options.output, run.stamp, SummaryJson(run.summary, exit_code)));
   if (!options.junit_file.empty()) {
     MSP_RETURN_IF_ERROR(base::WriteFileAtomically(options.junit_file, Junit(run.summary)));
   }

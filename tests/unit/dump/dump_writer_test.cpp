@@ -45,6 +45,7 @@ void ExpectSameBytesAfterRewriting(const std::vector<fs::path>& files) {
   const TemporaryFolder folder;
   for (const fs::path& file : files) {
     const fs::path copy = folder.path() / "copy.json";
+    fs::remove(copy);
     const Status status = Rewrite(file, copy);
     ASSERT_TRUE(status.ok()) << file << ": " << status.message();
     EXPECT_TRUE(Slurp(copy) == Slurp(file)) << file;

@@ -115,6 +115,7 @@ TEST(JsonConfig, ListsTheValidKeysWhenNoneIsNear) {
 TEST(JsonConfig, LoadsFilesAndNamesTheMissingOne) {
   const std::filesystem::path path =
       std::filesystem::path(::testing::TempDir()) / "config_json_test.json";
+  std::filesystem::remove(path);  // of an earlier run
   ASSERT_TRUE(base::WriteFileAtomically(path, "{\"a\": 1}").ok());
   const Result<Config> config = LoadJsonConfig(path);
   ASSERT_TRUE(config.ok());

@@ -14,8 +14,10 @@ namespace msprobe::report {
 
 inline std::filesystem::path TestFile(std::string_view name) {
   const ::testing::TestInfo* test = ::testing::UnitTest::GetInstance()->current_test_info();
-  return std::filesystem::path(::testing::TempDir()) /
-         fmt::format("report_{}_{}", test->name(), name);
+  std::filesystem::path path =
+      std::filesystem::path(::testing::TempDir()) / fmt::format("report_{}_{}", test->name(), name);
+  std::filesystem::remove(path);  // of an earlier run
+  return path;
 }
 
 inline std::string FileText(const std::filesystem::path& path) {

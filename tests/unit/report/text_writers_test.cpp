@@ -28,6 +28,10 @@ Table OneColumn(const std::vector<Cell>& cells) {
 TEST(WriteCsvParts, SpellsAsPandasAndCutsLongTables) {
   const Table table = OneColumn({Cell::Number(0.1), Cell::Number(1e17), Cell::Text("-0.5;0.25"),
                                  Cell::Text("-x"), Cell::Text(" inf")});
+  for (const char* name :
+       {"whole.csv", "parts_part_1.csv", "parts_part_2.csv", "parts_part_3.csv"}) {
+    TestFile(name);  // removes what an earlier run left
+  }
   std::filesystem::path stem = TestFile("whole");
   Result<std::vector<std::filesystem::path>> whole = WriteCsvParts(stem, table);
   ASSERT_TRUE(whole.ok());

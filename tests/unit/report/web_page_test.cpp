@@ -46,6 +46,7 @@ std::string Inflate(const std::string& packed, size_t bytes) {
 class WebPage : public testing::Test {
  protected:
   std::string Write(const std::vector<PageBlock>& blocks, size_t threads = 1) {
+    std::filesystem::remove(path_);  // of an earlier one
     base::ThreadPool pool(threads);
     const Result<uint64_t> size =
         WriteWebPage(path_, "<p>a</p><!--msprobe:data--><p>b</p>", blocks, pool);

@@ -134,13 +134,15 @@ TEST(Collect, GoesOnWithoutWhatIsMissing) {
               ElementsAre("env", "versions", "hyperparameters/hyperparameters_static.json"));
 }
 
-TEST(Collect, ReplacesAnOlderPackInsteadOfAddingToIt) {
+TEST(Collect, LeavesAnOlderPackAlone) {
   const testing::TemporaryFolder folder;
   CollectOptions options;
   options.python = "no_such_python";
   options.output = folder.Write("pack.zip", "no zip at all");
-  ASSERT_TRUE(Collect(options).ok());
-  EXPECT_THAT(NamesOf(options.output), ElementsAre("env", "versions"));
+  const Result<CollectSummary> summary = Collect(options);
+  ASSERT_FALSE(summary.ok());
+  EXPECT_THAT(summary.status().message(), HasSubstr("exists"));
+  EXPECT_THAT(summary.status().hint(), HasSubstr("--force"));
 }
 
 TEST(Collect, LeavesAnOlderPackAloneWhenItFails) {
