@@ -1,20 +1,17 @@
 // What a running program says of its hyperparameters.
-#include <filesystem>
-#include <fstream>
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "src/analysis/config_check/hyperparameters.h"
+#include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::config_check::internal {
 namespace {
 
 Result<std::string> Read(const std::string& text) {
-  const std::filesystem::path path =
-      std::filesystem::path(testing::TempDir()) / "dynamic_parameters.json";
-  std::ofstream(path) << text;
-  return ReadDynamicParameters(path);
+  const testing::TemporaryFolder folder;
+  return ReadDynamicParameters(folder.Write("dynamic_parameters.json", text));
 }
 
 TEST(DynamicParameters, KeepTheirValuesAndOrder) {
