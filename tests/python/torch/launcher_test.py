@@ -70,9 +70,7 @@ class Launcher(unittest.TestCase):
                      "--perturb", "blocks.0.mlp.fc1")
         for results in (("a", "b"), ("b", "a")):
             self.msprobe("compare", *results, "-o", "result_" + results[0])
-            folder = self.path("result_" + results[0])
-            (summary,) = [name for name in os.listdir(folder) if name.startswith("summary_")]
-            divergence = load(folder, summary)["pairs"][0]["first_divergence"]
+            divergence = load(self.path("result_" + results[0]), "summary.json")["pairs"][0]["first_divergence"]
             self.assertEqual(divergence["layer"], "blocks.0.mlp.fc1 (Linear)")
 
     def test_equal_runs_are_identical(self):
