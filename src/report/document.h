@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "src/report/gate.h"
+#include "src/report/junit.h"
 #include "src/report/table.h"
 
 namespace msprobe::report {
@@ -119,7 +120,7 @@ struct OutputFile {
   std::string what = {};  // "JUnit report"; empty for the main results
 };
 
-enum class CaseOutcome : uint8_t { kPassed, kFailed, kError };  // kError: it could not be judged
+using CaseOutcome = JunitOutcome;
 
 // One test case of the JUnit report.
 struct TestCase {

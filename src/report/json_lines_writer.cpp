@@ -2,6 +2,7 @@
 
 #include "src/base/files.h"
 #include "src/json/writer.h"
+#include "src/report/cell_json.h"
 #include "src/report/writers.h"
 
 namespace msprobe::report {
@@ -9,33 +10,13 @@ namespace {
 
 constexpr size_t kFlushBytes = size_t{1} << 20U;
 
-void PutCell(const Cell& cell, json::Writer& writer) {
-  switch (cell.kind()) {
-    case CellKind::kEmpty:
-      writer.Null();
-      break;
-    case CellKind::kText:
-      writer.Text(cell.text());
-      break;
-    case CellKind::kInteger:
-      writer.Int(cell.integer());
-      break;
-    case CellKind::kNumber:
-      writer.Float(cell.number());
-      break;
-    case CellKind::kBoolean:
-      writer.Bool(cell.boolean());
-      break;
-  }
-}
-
 void AppendRow(const Table& table, size_t row, std::string& out) {
   json::Writer writer(out, -1, json::Writer::NonFinite::kNull);
   const std::span<const Cell> cells = table.row(row);
   writer.BeginObject();
   for (size_t column = 0; column < cells.size(); ++column) {
     writer.Key(table.columns()[column]);
-    PutCell(cells[column], writer);
+    PutCell(writer, cells[column]);
   }
   if (table.fill(row) != Fill::kNone) {
     writer.Member("highlight", table.fill(row) == Fill::kRed ? "red" : "yellow");

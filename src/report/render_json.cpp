@@ -5,6 +5,7 @@
 #include "msprobe/version.h"
 
 #include "src/json/writer.h"
+#include "src/report/cell_json.h"
 #include "src/report/render.h"
 
 namespace msprobe::report {
@@ -92,26 +93,6 @@ void PutItem(Writer& writer, const Item& item) {
     writer.EndArray();
   }
   writer.EndObject();
-}
-
-void PutCell(Writer& writer, const Cell& cell) {
-  switch (cell.kind()) {
-    case CellKind::kEmpty:
-      writer.Null();
-      break;
-    case CellKind::kText:
-      writer.Text(cell.text());
-      break;
-    case CellKind::kInteger:
-      writer.Int(cell.integer());
-      break;
-    case CellKind::kNumber:
-      writer.Float(cell.number());
-      break;
-    case CellKind::kBoolean:
-      writer.Bool(cell.boolean());
-      break;
-  }
 }
 
 void PutBlock(Writer& writer, const List& list) {

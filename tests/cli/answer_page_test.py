@@ -9,7 +9,6 @@ this msprobe was built without the page.
 """
 import dataclasses
 import sys
-import tempfile
 from pathlib import Path
 
 import numpy
@@ -87,13 +86,5 @@ def check_browser(folder, pictures=None):
     page_tests.drive(REPOSITORY, "answer_page_test.mjs", folder, pictures, hostile_name=HOSTILE, large_bytes=(folder / "large.html").stat().st_size)
 
 
-def main():
-    with tempfile.TemporaryDirectory(prefix="msprobe_answer_page_") as name:
-        if sys.argv[3] == "file":
-            check_file(Path(name))
-        else:
-            check_browser(Path(name), Path(sys.argv[4]).resolve() if sys.argv[3] == "screenshots" else None)
-
-
 if __name__ == "__main__":
-    main()
+    page_tests.main("answer_page", check_file, check_browser)

@@ -10,7 +10,6 @@ not, or when this msprobe was built without the page.
 import json
 import random
 import sys
-import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -143,13 +142,5 @@ def check_browser(folder, pictures=None):
     page_tests.drive(REPOSITORY, "compare_page_test.mjs", folder, pictures, large={"bytes": (folder / "large.html").stat().st_size, "rows": 100_000, "truth": truth})
 
 
-def main():
-    with tempfile.TemporaryDirectory(prefix="msprobe_compare_page_") as name:
-        if sys.argv[3] == "file":
-            check_file(Path(name))
-        else:
-            check_browser(Path(name), Path(sys.argv[4]).resolve() if sys.argv[3] == "screenshots" else None)
-
-
 if __name__ == "__main__":
-    main()
+    page_tests.main("compare_page", check_file, check_browser)

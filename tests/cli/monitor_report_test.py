@@ -10,7 +10,6 @@ Both are skipped when this msprobe was built without the page.
 import re
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -90,13 +89,5 @@ def check_browser(folder, pictures=None):
         sample={"name": "layers.3.mlp.fc2.output", "rank": 2, "step": 77, "norm": truth["actv", "layers.3.mlp.fc2.output", 2, 77]})
 
 
-def main():
-    with tempfile.TemporaryDirectory(prefix="msprobe_report_") as name:
-        if sys.argv[3] == "file":
-            check_file(Path(name))
-        else:
-            check_browser(Path(name), Path(sys.argv[4]).resolve() if sys.argv[3] == "screenshots" else None)
-
-
 if __name__ == "__main__":
-    main()
+    page_tests.main("report", check_file, check_browser)

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 SKIP = 77
@@ -59,3 +60,12 @@ def check_policy(page, packages=("preact", "htm")):
     assert hashlib.sha256(script.encode()).digest() in [base64.b64decode(h) for h in re.findall(r"sha256-([^']+)'", policy)]
     for name in packages:
         assert re.search(r"^%s [\d.]+ \(" % name, page, re.M) or ">%s " % name in page, "no licence of " + name
+
+
+def main(name, check_file, check_browser):
+    """What `TEST.py PROGRAM REPOSITORY file|browser|screenshots [FOLDER]` does, in a folder that is removed afterwards."""
+    with tempfile.TemporaryDirectory(prefix="msprobe_" + name + "_") as folder:
+        if sys.argv[3] == "file":
+            check_file(Path(folder))
+        else:
+            check_browser(Path(folder), Path(sys.argv[4]).resolve() if sys.argv[3] == "screenshots" else None)

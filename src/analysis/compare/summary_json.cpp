@@ -19,6 +19,8 @@ std::string_view VerdictKey(size_t verdict) {
   return text.empty() ? "unremarkable" : text;
 }
 
+}  // namespace
+
 void PutNumber(Writer& writer, std::string_view key, const std::optional<int64_t>& value) {
   writer.Key(key);
   if (value) {
@@ -27,8 +29,6 @@ void PutNumber(Writer& writer, std::string_view key, const std::optional<int64_t
     writer.Null();
   }
 }
-
-}  // namespace
 
 void PutCounts(Writer& writer, std::string_view key, const RowCounts& counts) {
   writer.Key(key);

@@ -28,15 +28,6 @@ constexpr uint64_t kRoomForListing = 400'000;  // the shell and the list of pair
 
 constexpr uint64_t kMostBytesOfRows = ComparePage::kMostBytes - kRoomForListing;
 
-void PutNumber(json::Writer& writer, std::string_view key, const std::optional<int64_t>& value) {
-  writer.Key(key);
-  if (value) {
-    writer.Int(*value);
-  } else {
-    writer.Null();
-  }
-}
-
 }  // namespace
 
 Status ComparePage::Available() {
