@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -52,6 +53,19 @@ void PutCell(const Cell& cell, Writer& writer) {
       writer.Text(CellText(cell));
       break;
   }
+}
+
+// Places of at most `most` rows, rising: the marked ones come before the others.
+std::vector<size_t> RowsToKeep(const std::vector<bool>& is_marked, size_t most) {
+  std::vector<size_t> rows(is_marked.size());
+  std::iota(rows.begin(), rows.end(), size_t{0});
+  if (rows.size() > most) {
+    const auto marked = [&](size_t row) { return static_cast<bool>(is_marked[row]); };
+    std::stable_partition(rows.begin(), rows.end(), marked);
+    rows.resize(most);
+    std::sort(rows.begin(), rows.end());
+  }
+  return rows;
 }
 
 template <typename Function>
@@ -115,8 +129,13 @@ void AnswerPage::AddTable(const Table& table) {
     writer.Member("table", static_cast<uint64_t>(tables_.size()));
     writer.EndObject();
   }));
-  TableText text{sections_.back().title, table.columns(), {}, table.row_count()};
-  for (size_t row = 0; row < std::min(table.row_count(), kMostRows); ++row) {
+  TableText text{sections_.back().title, table.columns(), {}, {}, table.row_count()};
+  std::vector<bool> is_marked(table.row_count());
+  for (size_t row = 0; row < table.row_count(); ++row) {
+    is_marked[row] = table.fill(row) != Fill::kNone;
+  }
+  for (const size_t row : RowsToKeep(is_marked, kMostRows)) {
+    text.is_marked.push_back(is_marked[row]);
     text.rows.push_back(Json([&](Writer& writer) {
       writer.BeginArray();
       writer.Int(static_cast<int64_t>(table.fill(row)));
@@ -243,11 +262,11 @@ std::string AnswerPage::Listing() const {
 }
 
 Status AnswerPage::Write(const std::filesystem::path& path) {
-  const auto pack_table = [](size_t index, const TableText& table, size_t rows) {
-    return PackBlock({fmt::format("t{}", index), [&table, rows](std::string& out) {
+  const auto pack_table = [](size_t index, const TableText& table, size_t most) {
+    return PackBlock({fmt::format("t{}", index), [&table, most](std::string& out) {
                         out += '[';
-                        for (size_t row = 0; row < rows; ++row) {
-                          out += row > 0 ? "," : "";
+                        for (const size_t row : RowsToKeep(table.is_marked, most)) {
+                          out += out.size() == 1 ? "" : ",";
                           out += table.rows[row];
                         }
                         out += ']';
@@ -268,10 +287,12 @@ Status AnswerPage::Write(const std::filesystem::path& path) {
     }
     room -= std::min<uint64_t>(room, element.size());
     if (rows < tables_[i].total) {
-      notes_.push_back(fmt::format(
-          "{}: the page holds the first {} of {}; the other formats hold "
-          "all",
-          tables_[i].name, base::FormatCount(rows), base::Plural(tables_[i].total, "row")));
+      const std::vector<bool>& is_marked = tables_[i].is_marked;
+      const bool any = std::find(is_marked.begin(), is_marked.end(), true) != is_marked.end();
+      notes_.push_back(fmt::format("{}: the page holds {}{} of {}{}; the other formats hold all",
+                                   tables_[i].name, any ? "" : "the first ",
+                                   base::FormatCount(rows), base::Plural(tables_[i].total, "row"),
+                                   any ? ", the highlighted ones first" : ""));
     }
     elements.push_back(std::move(element));
   }

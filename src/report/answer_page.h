@@ -38,7 +38,7 @@ class AnswerPage {
   void BeginSection(std::string_view title, std::string_view hint = {});
   void AddText(std::string_view text);
   // Searched and sorted in the page. Rows beyond kMostRows, or beyond the room that there is, are
-  // left out with a note.
+  // left out with a note; those without a fill first.
   void AddTable(const Table& table);
 
   struct Bar {
@@ -85,6 +85,7 @@ class AnswerPage {
     std::string name;
     std::vector<std::string> columns;
     std::vector<std::string> rows;  // JSON arrays
+    std::vector<bool> is_marked;    // of the same
     uint64_t total = 0;
   };
 

@@ -81,7 +81,7 @@ def check_file(folder):
 def check_browser(folder, pictures=None):
     page_tests.browser_tools(REPOSITORY)
     ckpt_page(folder, "ckpt", 12, hostile=not pictures)
-    ckpt_page(folder, "large", 2500, size=2)
+    ckpt_page(folder, "large", 17_500, size=2)
     perf_page(folder, "perf")
     page_tests.drive(REPOSITORY, "answer_page_test.mjs", folder, pictures, hostile_name=HOSTILE, large_bytes=(folder / "large.html").stat().st_size)
 

@@ -29,7 +29,10 @@ export async function open(name, { scheme = 'light', width = 1440, height = 1200
 }
 
 // What was asked for is drawn: pictures follow one frame behind the text around them.
-export const settled = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 120)))));
+export const settled = async (page) => {
+  await page.waitForFunction(() => document.querySelector('[aria-busy=true]') === null);
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 120)))));
+};
 
 // Where an element is, once it is there: pictures are made anew when what they show changes.
 export async function boxOf(page, selector) {
@@ -45,6 +48,24 @@ export const timed = (page, action) => page.evaluate(`(async () => {
   for (let frame = 0; frame < 2; frame++) await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
   return performance.now() - begin;
 })()`);
+
+// The median of several times that words take in a search field, each typed into the empty field.
+export async function searchTime(page, selector, words) {
+  const type = (value) => `() => { const e = document.querySelector(${JSON.stringify(selector)}); e.value = ${JSON.stringify(value)}; e.dispatchEvent(new Event('input', { bubbles: true })); }`;
+  const times = [];
+  for (let i = 0; i < 5; i++) {
+    await timed(page, type(''));
+    times.push(await timed(page, type(words)));
+  }
+  return times.sort((a, b) => a - b)[2];
+}
+
+// What a page promises of itself holds on a quiet machine (MSPROBE_WEB_LIMITS=1); a busy one is no fault of the page.
+export const LIMIT_FACTOR = process.env.MSPROBE_WEB_LIMITS ? 1 : 20;
+
+export function tellTimes(times) {
+  for (const [name, time] of Object.entries(times)) console.log(`  ${name.padEnd(20)} ${time.toFixed(0).padStart(5)} ms`);
+}
 
 export const text = (page, selector) => page.locator(selector).first().innerText();
 

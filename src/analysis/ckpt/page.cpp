@@ -26,7 +26,7 @@ using report::PageTone;
 
 constexpr size_t kWholeLine = 100'000;  // columns: the verdict's line is not cut
 constexpr size_t kMostKinds = 120;      // columns that a map can show
-constexpr size_t kMostLayers = 2'000;
+constexpr size_t kMostLayers = 1'000;   // rows; several layers share one where there are more
 
 PageTone ToneOf(const Comparison& comparison) {
   if (comparison.nothing_compared() || HasFindings(comparison, Severity::kError) ||
@@ -61,6 +61,7 @@ struct Place {
   size_t count = 0;
   size_t different = 0;
   std::string worst;
+  size_t layer = 0;  // of the worst
 };
 
 // Layers by kinds; the largest relative l2 of a place stands for it.
@@ -77,38 +78,52 @@ void PutMap(const Comparison& comparison, AnswerPage& page) {
     }
     return found->second;
   };
-  std::map<std::pair<uint32_t, uint32_t>, Place> places;
+  std::vector<std::pair<uint32_t, uint32_t>> at;  // of each pair
   for (const PairResult& pair : comparison.pairs) {
     const std::string_view layer = LayerOf(pair.name);
-    const uint32_t row = number_of(std::string(layer), layers, layer_numbers);
-    const uint32_t column = number_of(KindOf(pair.name, layer), kinds, kind_numbers);
-    Place& place = places[{row, column}];
+    at.emplace_back(number_of(std::string(layer), layers, layer_numbers),
+                    number_of(KindOf(pair.name, layer), kinds, kind_numbers));
+  }
+  if (layers.size() < 2) {
+    return;
+  }
+  if (kinds.size() > kMostKinds) {
+    page.AddNote(fmt::format("no map of layers by kind: {} are too many",
+                             base::Plural(kinds.size(), "kind")));
+    return;
+  }
+  const size_t share = (layers.size() + kMostLayers - 1) / kMostLayers;
+  std::map<std::pair<uint32_t, uint32_t>, Place> places;
+  for (size_t i = 0; i < at.size(); ++i) {
+    const PairResult& pair = comparison.pairs[i];
+    Place& place = places[{static_cast<uint32_t>(at[i].first / share), at[i].second}];
     const double value =
         pair.computed() ? pair.metrics.relative_l2 : std::numeric_limits<double>::quiet_NaN();
     if (place.count == 0 || std::isnan(value) || value > place.value) {
       place.value = value;
       place.worst = pair.name;
+      place.layer = at[i].first;
     }
     ++place.count;
     place.different += pair.outcome > Outcome::kClose ? 1 : 0;
   }
-  if (layers.size() < 2 || layers.size() > kMostLayers || kinds.size() > kMostKinds) {
-    if (layers.size() >= 2) {
-      page.AddNote(fmt::format("no map: {} and {} are too many for one",
-                               base::Plural(layers.size(), "layer"),
-                               base::Plural(kinds.size(), "kind")));
-    }
-    return;
+  std::vector<std::string> rows;
+  for (size_t first = 0; first < layers.size(); first += share) {
+    const size_t last = std::min(first + share, layers.size()) - 1;
+    rows.push_back(first == last ? layers[first]
+                                 : fmt::format("{} .. {}", layers[first], layers[last]));
   }
   std::vector<AnswerPage::Cell> cells;
-  for (const auto& [at, place] : places) {
-    cells.push_back({at.first, at.second, place.value,
+  for (const auto& [where, place] : places) {
+    cells.push_back({where.first, where.second, place.value,
                      fmt::format("{} of {} different, most of all {}", place.different,
                                  base::Plural(place.count, "parameter"), place.worst),
-                     place.count == 1 ? place.worst : layers[at.first] + "."});
+                     place.count == 1 ? place.worst : layers[place.layer] + "."});
   }
-  page.BeginSection("Layers by kind", "largest relative l2");
-  page.AddMap(layers, kinds, cells);
+  page.BeginSection("Layers by kind",
+                    share == 1 ? "largest relative l2"
+                               : fmt::format("largest relative l2; {} layers share a row", share));
+  page.AddMap(rows, kinds, cells);
 }
 
 }  // namespace

@@ -58,6 +58,31 @@ void PutTimes(const RankSummary& rank, AnswerPage& page) {
                {{"base", parts(rank.base)}, {"comparison", parts(rank.comparison)}}, "ms");
 }
 
+// How much of the communication computing hides, and what of the rest is waiting for other ranks.
+void PutOverlap(const RankSummary& rank, AnswerPage& page) {
+  if (!rank.has_times || rank.of_host) {
+    return;
+  }
+  double base = 0;
+  double comparison = 0;
+  for (const Collective& one : rank.collectives) {
+    base += one.base_ms;
+    comparison += one.comparison_ms;
+  }
+  if (base <= 0 && comparison <= 0) {
+    return;
+  }
+  const auto parts = [](double whole, const SideTimes& side) {
+    const double seen = side.uncovered_communication_ms;
+    const double waiting = std::clamp(side.wait_ms, 0.0, seen);
+    return std::vector<double>{std::max(0.0, whole - seen), seen - waiting, waiting};
+  };
+  page.BeginSection("Communication and what hides it", "all collectives of a side");
+  page.AddBars(
+      {"hidden by computing", "transfer not hidden", "waiting not hidden"},
+      {{"base", parts(base, rank.base)}, {"comparison", parts(comparison, rank.comparison)}}, "ms");
+}
+
 class TreeBuilder {
  public:
   explicit TreeBuilder(const RankSummary& rank) {
@@ -201,6 +226,7 @@ Result<PerfPage> WritePage(const fs::path& folder, const std::string& stamp,
                    leading->verdict.word == "SLOWER" ? PageTone::kBad : PageTone::kPlain);
     }
     PutTimes(*leading, page);
+    PutOverlap(*leading, page);
     const TreeBuilder tree(*leading);
     if (!tree.nodes().empty()) {
       page.BeginSection("What changed, down to kernels",

@@ -2,7 +2,8 @@
 import { useEffect, useState } from 'preact/hooks';
 import { html } from '../common/html.js';
 import { Header, useLanguage, useThemeTurns } from '../common/page.js';
-import { BarsBlock, MapBlock, TableBlock, TreeBlock } from './blocks.js';
+import { BarsBlock, MapBlock, TreeBlock } from './blocks.js';
+import { TableBlock } from './table_block.js';
 import { translator } from './text.js';
 
 const shortPath = (path) => path.split('/').slice(-3).join('/');

@@ -1,48 +1,13 @@
-// The pieces an answer is made of.
-import { useEffect, useMemo, useState } from 'preact/hooks';
+// The pieces an answer is made of, but tables.
+import { useMemo, useState } from 'preact/hooks';
 import { rampOf } from '../common/colours.js';
 import { GridMap } from '../common/grid_map.js';
 import { html } from '../common/html.js';
 import { showCount, showNumber, showShort } from '../common/numbers.js';
-import { textMatcher } from '../common/search.js';
-import { DataTable, useSorted } from '../common/table.js';
+import { SearchIndex } from '../common/search.js';
 import { ROW_HEIGHT, VirtualList } from '../common/virtual_list.js';
 
-const show = (cell) => (cell === null ? '' : typeof cell === 'number' ? showNumber(cell) : cell);
 const asNumber = (value) => (typeof value === 'number' ? value : Number(value));  // "NaN" and "Infinity" are texts
-
-// Rows are [fill, cell, cell, ...].
-export function TableBlock({ t, id, table, query: given }) {
-  const [query, setQuery] = useState('');
-  const [sort, setSort] = useState(null);
-  const [current, setCurrent] = useState(-1);
-  useEffect(() => { if (given) setQuery(given.text); }, [given]);
-  const texts = useMemo(() => table.cells.map((row) => row.slice(1).join(' ').toLowerCase()), [table]);
-  const columns = useMemo(() => table.columns.map((label, c) => {
-    const sample = table.cells.slice(0, 200).map((row) => row[c + 1]);
-    const numeric = sample.some((cell) => typeof cell === 'number') && sample.every((cell) => cell === null || typeof cell === 'number' || ['NaN', 'Infinity', '-Infinity'].includes(cell));
-    const longest = sample.reduce((most, cell) => Math.max(most, String(show(cell)).length), label.length);
-    return {
-      id: String(c), label, right: numeric, falling: numeric, width: `minmax(${Math.min(320, Math.max(60, longest * 7, label.length * 8 + 16))}px, ${numeric ? 1 : Math.min(4, Math.ceil(longest / 12))}fr)`,
-      key: (row) => { const cell = table.cells[row][c + 1]; return numeric ? (cell === null ? null : asNumber(cell)) : cell; },
-      render: (row) => { const cell = table.cells[row][c + 1]; return typeof cell === 'string' ? html`<bdi>${cell}</bdi>` : show(cell); },
-    };
-  }), [table]);
-  const rows = useMemo(() => {
-    const all = table.cells.map((_, i) => i);
-    if (query.trim() === '') return all;
-    const matches = textMatcher(query);
-    return all.filter((row) => matches(texts[row]));
-  }, [table, query]);
-  const shown = useSorted(rows, columns, sort);
-  const height = Math.min(560, (table.cells.length + 1) * ROW_HEIGHT + 20);
-  return html`<div class="table-block">
-    ${table.cells.length > 8 && html`<div class="list-controls"><input class="search-box" id=${`${id}_search`} type="search" placeholder=${t('search')} aria-label=${t('search')} title=${t('search_hint')} value=${query}
-      autocomplete="off" spellcheck=${false} onInput=${(event) => setQuery(event.target.value)} />
-      <span class="muted found" role="status">${t('found', showCount(rows.length), showCount(table.rows))}</span></div>`}
-    <div class="table-box" style=${{ height: `${height}px` }}><${DataTable} t=${t} id=${id} label=${t('name')} columns=${columns} rows=${shown} sort=${sort} onSort=${setSort} current=${current} onCurrent=${setCurrent}
-      empty=${t('nothing_found')} rowClass=${(row) => ['', 'yellow', 'red'][table.cells[row][0]]} rowTitle=${(row) => String(show(table.cells[row][1]))} /></div></div>`;
-}
 
 const PART_COLOURS = ['var(--accent)', 'var(--alert)', 'var(--warn)', 'var(--calm)', 'var(--good)', 'var(--odd)', 'var(--nan)', 'var(--muted)'];
 
@@ -75,10 +40,11 @@ export function TreeBlock({ t, block: { nodes, unit } }) {
   });
   const [current, setCurrent] = useState(-1);
   const [query, setQuery] = useState('');
+  const search = useMemo(() => new SearchIndex(nodes.map(([, label]) => String(label))), [nodes]);
   const list = useMemo(() => {
     if (query.trim() !== '') {
-      const matches = textMatcher(query);
-      return nodes.map((_, node) => ({ node, depth: 0 })).filter(({ node }) => matches(String(nodes[node][1]).toLowerCase()));
+      const fits = search.match(query);
+      return nodes.map((_, node) => ({ node, depth: 0 })).filter(({ node }) => fits[node]);
     }
     const rows = [];
     const stack = [...children.roots].reverse().map((node) => ({ node, depth: 0 }));

@@ -75,7 +75,7 @@ export function App({ data: run }) {
   useEffect(() => {
     if (!pair) return undefined;
     // Behind the first picture: what searching and opening a call need.
-    const later = setTimeout(() => { void pair.searchTexts; pair.loadFigures(); }, 300);
+    const later = setTimeout(() => { void pair.callSearch; void pair.rowSearch; pair.loadFigures(); }, 300);
     return () => clearTimeout(later);
   }, [pair]);
   useEffect(() => { document.title = `${t(`verdict_${run.verdict}`)} · msprobe compare`; }, [t]);

@@ -2,8 +2,7 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { html } from '../common/html.js';
 import { showCount } from '../common/numbers.js';
-import { textMatcher } from '../common/search.js';
-import { DataTable, useSorted } from '../common/table.js';
+import { DataTable, useShownRows } from '../common/table.js';
 import { ROW_HEIGHT, VirtualList } from '../common/virtual_list.js';
 import { showError } from './answer.js';
 import { ALONE, DRIFTS, STANDINGS } from './data.js';
@@ -28,11 +27,9 @@ export function CallTreeView({ t, pair, tree, query, onlyDiffering, selected, on
   }, [tree, selected]);
   const list = useMemo(() => {
     if (query.trim() === '') return tree.visible(open, onlyDiffering);
-    const matches = textMatcher(query);
+    const fits = pair.callSearch.match(query);
     const found = [];
-    pair.names.forEach((name, node) => {
-      if (node < pair.callCount && matches(name.toLowerCase()) && !(onlyDiffering && pair.worst[node] < ALONE)) found.push({ node, depth: 0 });
-    });
+    for (let node = 0; node < pair.callCount; node++) if (fits[node] && !(onlyDiffering && pair.worst[node] < ALONE)) found.push({ node, depth: 0 });
     return found;
   }, [tree, open, query, onlyDiffering]);
   const current = useMemo(() => (currentNode >= 0 ? list.findIndex((one) => one.node === currentNode) : -1), [currentNode, list]);
@@ -91,20 +88,16 @@ export function TensorTable({ t, run, pair, query, onlyDiffering, selectedRow, o
     pair.loadFigures().then((columns) => wanted && setFigures(columns));
     return () => { wanted = false; };
   }, [pair]);
-  const rows = useMemo(() => {
-    const all = [];
-    const matches = query.trim() === '' ? null : textMatcher(query);
-    for (let row = 0; row < pair.rows; row++) {
-      if (onlyDiffering && pair.standing[row] < ALONE) continue;
-      if (matches && !matches(pair.searchTexts[row])) continue;
-      all.push(row);
-    }
-    return all;
+  const fits = useMemo(() => {
+    const found = pair.rowSearch.match(query);
+    if (!onlyDiffering) return found;
+    const fits = new Uint8Array(pair.rows);
+    for (let row = 0; row < pair.rows; row++) if (pair.standing[row] >= ALONE && (!found || found[row])) fits[row] = 1;
+    return fits;
   }, [pair, query, onlyDiffering]);
-  useEffect(() => onCount(rows.length), [rows.length]);
   const verdict = (row) => run.row_verdicts[pair.verdictOf(row)];
   const columns = useMemo(() => [
-    { id: 'name', label: t('name'), width: 'minmax(260px, 3fr)', key: (row) => pair.nameOfRow(row), render: (row) => html`<bdi>${pair.nameOfRow(row)}</bdi>` },
+    { id: 'name', label: t('name'), width: 'minmax(260px, 3fr)', key: (row) => pair.nameOrder(row), render: (row) => pair.nameOfRow(row) },
     { id: 'standing', label: t('standing'), width: '90px', falling: true, key: (row) => pair.standing[row], render: (row) => html`<${Standing} t=${t} standing=${pair.standing[row]} />` },
     { id: 'relative', label: t('relative'), width: '86px', right: true, falling: true, key: (row) => pair.relative[row], render: (row) => showError(pair.relative[row]) },
     { id: 'absolute', label: t('absolute'), width: '86px', right: true, falling: true, key: (row) => figures?.absoluteFloats[row] ?? NaN, render: (row) => (figures ? showError(figures.absoluteFloats[row]) : '') },
@@ -112,7 +105,8 @@ export function TensorTable({ t, run, pair, query, onlyDiffering, selectedRow, o
     { id: 'dtype', label: t('dtype'), width: '110px', key: (row) => (figures ? pair.textOf(row, 'dtype') : ''), render: (row) => (figures ? pair.textOf(row, 'dtype') : '') },
     { id: 'shape', label: t('shape'), width: '120px', key: (row) => (figures ? pair.textOf(row, 'shape') : ''), render: (row) => (figures ? pair.textOf(row, 'shape') : '') },
   ], [t, pair, figures]);
-  const shown = useSorted(rows, columns, sort);
+  const shown = useShownRows(pair.rows, columns, sort, fits);
+  useEffect(() => onCount(shown.length), [shown.length]);
   useEffect(() => { setCurrent(shown.indexOf(selectedRow)); }, [shown, selectedRow]);
   return html`<${DataTable} t=${t} id="tensors" label=${t('tensors')} columns=${columns} rows=${shown} sort=${sort} onSort=${setSort} current=${current} onCurrent=${setCurrent}
     onTake=${(i) => onSelectRow(shown[i])} empty=${t('nothing_found')} rowTitle=${(row) => pair.nameOfRow(row)} />`;

@@ -2,6 +2,8 @@
 // their figures when somebody opens one.
 import { unpackJson, unpackListing } from '../common/blocks.js';
 import { asFloats, cellOf, codeFromDifference, isNothing, readColumn } from '../common/columns.js';
+import { SearchIndex } from '../common/search.js';
+import { orderOf } from '../common/table.js';
 
 // How a row stands, worst last.
 export const STANDINGS = ['not_compared', 'identical', 'agrees', 'alone', 'drifts', 'differs'];
@@ -74,14 +76,19 @@ export class Pair {
     return part.startsWith(call) ? part : `${call}.${part}`;
   }
 
-  // In lower case, of every row; made once.
-  get searchTexts() {
-    if (!this.lower) {
-      const calls = this.names.map((name) => name.toLowerCase());
-      const parts = this.parts.map((part) => part.toLowerCase());
-      this.lower = Array.from(this.part, (part, row) => `${calls[this.callOf[row]]}.${parts[part]}`);
-    }
-    return this.lower;
+  // A number that rises with the name of a row.
+  nameOrder(row) {
+    const places = (names) => { const all = new Uint32Array(names.length); orderOf(names.length, { key: (i) => names[i] }).forEach((name, place) => { all[name] = place; }); return all; };
+    this.namePlaces ??= [places(this.names), places(this.parts)];
+    const [ofCalls, ofParts] = this.namePlaces;
+    return ofCalls[this.callOf[row]] * this.parts.length + ofParts[this.part[row]];
+  }
+
+  // Made once, when somebody searches or before.
+  get callSearch() { return this.calls ??= new SearchIndex(this.names.slice(0, this.callCount)); }
+
+  get rowSearch() {
+    return this.all ??= new SearchIndex(Array.from(this.part, (part, row) => `${this.names[this.callOf[row]]}.${this.parts[part]}`));
   }
 
   callByName(name) {

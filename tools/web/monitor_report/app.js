@@ -8,7 +8,7 @@ import { HeatMap } from './heatmap.js';
 import { badgesOf, countOnly, firstPicks, joinModules, moduleRows, oddSteps, ratioRow, scoreOf } from './modules.js';
 import { lowerBound, showCount } from '../common/numbers.js';
 import { Header, useLanguage, useThemeTurns } from '../common/page.js';
-import { textMatcher } from '../common/search.js';
+import { SearchIndex } from '../common/search.js';
 import { About, Alerts, Findings, findingsOf } from './panels.js';
 import { deviations, ranksToSteps, reduceToSteps } from './reduce.js';
 import { Sidebar, sorted } from './sidebar.js';
@@ -67,12 +67,11 @@ export function App({ data: runs }) {
   const heatHow = how === 'each' ? 'median' : how;
   const rows = useMemo(() => (data ? moduleRows(data.modules, data.steps, heatHow) : []), [data, heatHow]);
   const odd = useMemo(() => (data ? oddSteps(rows, data.steps) : { steps: [], counts: [] }), [rows]);
-  const matches = useMemo(() => {
-    const matchesText = textMatcher(query);
-    return (module) => matchesText(module.searchText);
-  }, [query]);
-  const list = useMemo(() => (data ? sorted(data.modules.filter(matches), sort, (module) => scoreOf(module, op)) : []),
-    [data, matches, sort, op]);
+  const search = useMemo(() => new SearchIndex(data ? data.modules.map((module) => module.label) : []), [data]);
+  const list = useMemo(() => {
+    const fits = search.match(query);
+    return data ? sorted(fits ? data.modules.filter((_, i) => fits[i]) : data.modules, sort, (module) => scoreOf(module, op)) : [];
+  }, [data, search, query, sort, op]);
   const badges = useMemo(() => badgesOf(runs, op), [runs, op]);
   const keys = useMemo(() => (data ? (picked ?? firstPicks(runs, data.modules, op)) : []), [picked, data]);
   const pickedModules = useMemo(() => {

@@ -67,7 +67,7 @@ export class Run {
       const micro = microStep >= 0 && microSteps[table].size > 1 ? ` · ${microStep}` : '';
       const label = `${stages.size > 1 ? `${stage}:` : ''}${name}${micro}`;
       return {
-        index, table, stage, name, microStep, grid: this.grids[grid], label, searchText: label.toLowerCase(),
+        index, table, stage, name, microStep, grid: this.grids[grid], label,
         key: JSON.stringify([this.tables[table], stage, name, microStep]),
       };
     });

@@ -19,7 +19,7 @@ function inBothOrders(first, second) {
   return [...(behind.get(null) ?? []), ...first.flatMap((one) => [one, ...(behind.get(one.key) ?? [])])];
 }
 
-// `columns`: per run what its load() gave. Returns [{key, label, searchText, main, other, only}]:
+// `columns`: per run what its load() gave. Returns [{key, label, main, other, only}]:
 // main and other are {run, series, column} of the first and the second run; where only the second
 // one has the module that is main. `only`: which of two runs has it, '' for both.
 export function joinModules(runs, table, columns) {
@@ -29,8 +29,8 @@ export function joinModules(runs, table, columns) {
   const ofSecond = new Map((second ?? []).map((one) => [one.key, one]));
   return inBothOrders(first, second ?? []).map((main) => {
     const other = main.run === runs[0] ? ofSecond.get(main.key) : undefined;
-    const { key, series: { label, searchText } } = main;
-    return { key, label, searchText, main, other, only: runs.length > 1 && !other ? sideOf(main.run) : '' };
+    const { key, series: { label } } = main;
+    return { key, label, main, other, only: runs.length > 1 && !other ? sideOf(main.run) : '' };
   });
 }
 

@@ -1,0 +1,82 @@
+// A table of the answer: searched, sorted, without the columns that tell nothing.
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { html } from '../common/html.js';
+import { showCount, showNumber } from '../common/numbers.js';
+import { SearchIndex } from '../common/search.js';
+import { DataTable, useShownRows } from '../common/table.js';
+import { ROW_HEIGHT } from '../common/virtual_list.js';
+
+const SEARCHED = 8;  // rows from which on a table is searched, and columns of one value are told below it
+const FILLS = ['', 'yellow', 'red'];
+const NOT_FINITE = ['NaN', 'Infinity', '-Infinity'];  // JSON has no such numbers
+
+const show = (cell) => (cell === null ? '' : typeof cell === 'number' ? showNumber(cell) : cell);
+
+// Columns as {index, label}: those to show, and of the others {label, value}, or {label} where the cells are the first column's.
+function sortOut({ columns }, rows) {
+  const shown = [];
+  const constant = [];
+  columns.forEach((label, index) => {
+    const at = index + 1;
+    if (index === 0 || rows.length <= SEARCHED) shown.push({ index, label });
+    else if (rows.every((row) => row[at] === rows[0][at])) constant.push({ label, value: show(rows[0][at]) });
+    else if (rows.every((row) => row[at] === row[1])) constant.push({ label });
+    else shown.push({ index, label });
+  });
+  return { shown, constant };
+}
+
+function columnOf({ index, label }, rows) {
+  const at = index + 1;
+  const sample = rows.slice(0, 200).map((row) => row[at]);
+  const numeric = sample.some((cell) => typeof cell === 'number') && sample.every((cell) => cell === null || typeof cell === 'number' || NOT_FINITE.includes(cell));
+  const longest = sample.reduce((most, cell) => Math.max(most, String(show(cell)).length), label.length);
+  const least = Math.min(320, Math.max(60, longest * 7, label.length * 8 + 16));
+  return {
+    id: String(index), label, right: numeric, falling: numeric, width: `minmax(${least}px, ${numeric ? 1 : Math.min(4, Math.ceil(longest / 12))}fr)`,
+    key: (row) => { const cell = rows[row][at]; return numeric && cell !== null ? Number(cell) : cell; },
+    render: (row) => show(rows[row][at]),
+  };
+}
+
+// `table`: {columns, rows: how many the answer has, load()}; load() gives those of the page as [fill, cell, cell, ...]. `query`: {text} that
+// somebody asked for elsewhere.
+export function TableBlock({ t, id, table, query }) {
+  const [rows, setRows] = useState(null);
+  useEffect(() => {
+    let wanted = true;
+    table.load().then((loaded) => wanted && setRows(loaded));
+    return () => { wanted = false; };
+  }, [table]);
+  if (rows) return html`<${LoadedTable} t=${t} id=${id} table=${table} rows=${rows} given=${query} />`;
+  return html`<p class="hint" aria-busy="true" style=${{ minHeight: `${heightOf(table.rows)}px` }}>${t('loading')}</p>`;
+}
+
+const heightOf = (count) => Math.min(560, (count + 1) * ROW_HEIGHT + 20);
+
+function LoadedTable({ t, id, table, rows, given }) {
+  const [query, setQuery] = useState('');
+  const [onlyMarked, setOnlyMarked] = useState(false);
+  const [sort, setSort] = useState(null);
+  const [current, setCurrent] = useState(-1);
+  useEffect(() => { if (given) { setQuery(given.text); setOnlyMarked(false); } }, [given]);
+  // Words of the rows; what is the first column's again need not be searched again, and nobody remembers digits.
+  const search = useMemo(() => new SearchIndex(rows.map((row) => row.filter((cell, i) => typeof cell === 'string' && (i === 1 || cell !== row[1])).join(' '))), [rows]);
+  const { shown: kept, constant } = useMemo(() => sortOut(table, rows), [rows]);
+  const columns = useMemo(() => kept.map((one) => columnOf(one, rows)), [kept]);
+  const marked = useMemo(() => rows.reduce((count, [fill]) => count + (fill > 0 ? 1 : 0), 0), [rows]);
+  const fits = useMemo(() => {
+    const found = search.match(query);
+    return onlyMarked ? Uint8Array.from(rows, ([fill], i) => (fill > 0 && (!found || found[i]) ? 1 : 0)) : found;
+  }, [search, query, onlyMarked]);
+  const shown = useShownRows(rows.length, columns, sort, fits);
+  const controls = rows.length > SEARCHED && html`<div class="list-controls">
+    <input class="search-box" id=${`${id}_search`} type="search" placeholder=${t('search')} aria-label=${t('search')} title=${t('search_hint')} value=${query}
+      autocomplete="off" spellcheck=${false} onInput=${(event) => setQuery(event.target.value)} />
+    ${marked > 0 && marked < rows.length && html`<button class="plain" id=${`${id}_marked`} aria-pressed=${onlyMarked} onClick=${() => setOnlyMarked(!onlyMarked)}>${t('only_marked', showCount(marked))}</button>`}
+    <span class="muted found" role="status">${t('found', showCount(shown.length), showCount(table.rows))}</span></div>`;
+  return html`<div class="table-block">${controls}
+    <div class="table-box" style=${{ height: `${heightOf(rows.length)}px` }}><${DataTable} t=${t} id=${id} label=${t('name')} columns=${columns} rows=${shown} sort=${sort}
+      onSort=${setSort} current=${current} onCurrent=${setCurrent} empty=${t('nothing_found')} rowClass=${(row) => FILLS[rows[row][0]]} rowTitle=${(row) => String(show(rows[row][1]))} /></div>
+    ${constant.length > 0 && html`<p class="hint constant">${t('constant')} ${constant.map(({ label, value }) => html`<span><b>${label}</b> ${value ?? t('as', table.columns[0])}</span>`)}</p>`}</div>`;
+}
