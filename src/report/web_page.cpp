@@ -83,17 +83,11 @@ std::string PackBlock(const PageBlock& block) {
   return text;
 }
 
-Result<uint64_t> WriteWebPage(const std::filesystem::path& path, std::string_view shell,
-                              std::span<const PageBlock> blocks, base::ThreadPool& pool) {
-  for (const PageBlock& block : blocks) {
-    if (!IsPlainId(block.id)) {
-      return InternalError(fmt::format("a block of the page is named \"{}\"", block.id));
-    }
-  }
-  std::vector<std::string> texts(blocks.size());
+std::vector<std::string> PackBlocks(std::span<const PageBlock> blocks, base::ThreadPool& pool) {
+  std::vector<std::string> packed(blocks.size());
   pool.ParallelFor(blocks.size(),
-                   [&](size_t item, size_t) { texts[item] = PackBlock(blocks[item]); });
-  return WriteWebPage(path, shell, texts);
+                   [&](size_t item, size_t) { packed[item] = PackBlock(blocks[item]); });
+  return packed;
 }
 
 Result<uint64_t> WriteWebPage(const std::filesystem::path& path, std::string_view shell,
@@ -103,7 +97,8 @@ Result<uint64_t> WriteWebPage(const std::filesystem::path& path, std::string_vie
     return InternalError("the page's shell has no place for data");
   }
   if (std::any_of(packed.begin(), packed.end(), [](const auto& text) { return text.empty(); })) {
-    return InternalError(fmt::format("cannot write {}: compressing failed", path.string()));
+    return InternalError(
+        fmt::format("cannot write {}: a part of the page could not be packed", path.string()));
   }
   MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
   MSP_RETURN_IF_ERROR(file.Write(shell.substr(0, mark)));

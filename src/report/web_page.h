@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "msprobe/status.h"
 
@@ -22,17 +23,16 @@ struct PageBlock {
   std::function<void(std::string&)> write;  // appends the plain bytes; called once, on any thread
 };
 
-// The element that holds a block, ready for WriteWebPage; empty when compressing failed. For those
-// who must know how large it is before they choose what goes into a page.
+// The element that holds a block; empty when its name is not plain or compressing failed, which
+// WriteWebPage refuses.
 std::string PackBlock(const PageBlock& block);
+// Of each block, in order; the same for any number of threads.
+std::vector<std::string> PackBlocks(std::span<const PageBlock> blocks, base::ThreadPool& pool);
 
 // Where the blocks go; the shell has it once.
 inline constexpr std::string_view kPageDataMark = "<!--msprobe:data-->";
 
-// Returns the size of the file. Its bytes do not depend on the number of threads.
-Result<uint64_t> WriteWebPage(const std::filesystem::path& path, std::string_view shell,
-                              std::span<const PageBlock> blocks, base::ThreadPool& pool);
-// The same for blocks that PackBlock made.
+// Returns the size of the file.
 Result<uint64_t> WriteWebPage(const std::filesystem::path& path, std::string_view shell,
                               std::span<const std::string> packed);
 

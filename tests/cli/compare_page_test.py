@@ -138,6 +138,8 @@ def check_browser(folder, pictures=None):
     large = Dumps(20_000, from_layer=3000, noise=1e-7).make()
     large.write(sides(folder / "large"))
     compare(folder / "large", "large")
+    Dumps(24_500, from_layer=5000, noise=1e-7).make().write(sides(folder / "cut"))
+    compare(folder / "cut", "cut")
     truth = large.data[0]["Functional.matmul.4000.forward"]["output"][0], large.data[1]["Functional.matmul.4000.forward"]["output"][0]
     page_tests.drive(REPOSITORY, "compare_page_test.mjs", folder, pictures, large={"bytes": (folder / "large.html").stat().st_size, "rows": 100_000, "truth": truth})
 

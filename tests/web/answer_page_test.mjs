@@ -2,7 +2,7 @@
 // tests/cli/answer_page_test.py.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { boxOf, check, facts, fitsTheWindow, LIMIT_FACTOR, open, runChecks, searchTime, settled, tellTimes, text, timed } from './browser.mjs';
+import { boxOf, check, facts, fitsTheWindow, headerIsReadable, LIMIT_FACTOR, open, runChecks, searchTime, settled, tellTimes, text, timed } from './browser.mjs';
 
 check('maps layers and kinds of parameters, and leads to the rows', async () => {
   const { page, close } = await open('ckpt.html');
@@ -63,6 +63,7 @@ check('fits phones, tablets and desks, light and dark, in both languages', async
       const dark = width === 800;
       const { page, close } = await open(name, { width, height: 900, scheme: dark ? 'dark' : 'light', locale: dark ? 'zh-CN' : 'en-US' });
       await fitsTheWindow(page);
+      await headerIsReadable(page);
       const ground = (await page.evaluate(() => getComputedStyle(document.body).backgroundColor)).match(/\d+/g).map(Number).reduce((a, b) => a + b);
       assert.ok(dark ? ground < 200 : ground > 600, `${ground}`);
       assert.doesNotMatch(await page.evaluate(() => document.body.innerText), /undefined|\[object|NaN ms/);

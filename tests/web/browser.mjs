@@ -75,6 +75,23 @@ export async function fitsTheWindow(page) {
   assert.ok(wide <= window_, `${wide} px of content in a window of ${window_} px`);
 }
 
+// That the header can be read: its title is whole, and nothing of it covers something else.
+export async function headerIsReadable(page) {
+  const trouble = await page.evaluate(() => {
+    const title = document.querySelector('h1');
+    if (title.scrollWidth > title.clientWidth) return `the title is cut: ${title.innerText}`;
+    const boxes = [...document.querySelectorAll('header h1, header .run, header .facts, header button')].map((one) => [one.innerText, one.getBoundingClientRect()]);
+    for (const [name, a] of boxes) {
+      if (a.left < 0 || a.right > innerWidth + 0.5) return `${name} sticks out`;
+      for (const [other, b] of boxes) {
+        if (name !== other && a.left < b.right - 0.5 && b.left < a.right - 0.5 && a.top < b.bottom - 0.5 && b.top < a.bottom - 0.5) return `${name} covers ${other}`;
+      }
+    }
+    return '';
+  });
+  assert.equal(trouble, '');
+}
+
 const checks = [];
 export const check = (name, body) => checks.push({ name, body });
 

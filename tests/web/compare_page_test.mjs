@@ -2,7 +2,7 @@
 // tests/cli/compare_page_test.py, which writes the dumps; its facts tell what is true of them.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { boxOf, check, facts, fitsTheWindow, LIMIT_FACTOR, open, runChecks, searchTime, settled, tellTimes, text, timed } from './browser.mjs';
+import { boxOf, check, facts, fitsTheWindow, headerIsReadable, LIMIT_FACTOR, open, runChecks, searchTime, settled, tellTimes, text, timed } from './browser.mjs';
 
 check('says first where it starts and why', async () => {
   const { page, close } = await open('example.html');
@@ -133,6 +133,7 @@ check('fits phones, tablets and desks, light and dark, in both languages', async
     for (const scheme of ['light', 'dark']) {
       const { page, close } = await open('ranks.html', { width, scheme, height: 900, locale: scheme === 'dark' ? 'zh-CN' : 'en-US' });
       await fitsTheWindow(page);
+      await headerIsReadable(page);
       await page.click('[data-key=tensors]');
       await settled(page);
       await fitsTheWindow(page);
@@ -191,6 +192,16 @@ check('stays quick and small with 100,000 tensors, and exact', async () => {
 });
 
 check('tells what is not in the page', async () => {
+  const cut = await open('cut.html');
+  assert.match(await text(cut.page, '.notes'), /the page holds 100,000 of the 122,500 rows/);
+  const counts = [...(await text(cut.page, '.counts')).matchAll(/([\d,]+) /g)].map(([, count]) => Number(count.replaceAll(',', '')));
+  assert.equal(counts.reduce((sum, count) => sum + count), 122_500);  // of the whole pair
+  // What stands out is there to its end; what was left out is equal.
+  await cut.page.click('[data-key=tensors]');
+  await cut.page.fill('#search', 'functional.matmul.6124');
+  await settled(cut.page);
+  assert.ok(await cut.page.locator('#tensors .item', { hasText: 'differs' }).count() > 0);
+  await cut.close();
   const { page, close } = await open('example.html');
   assert.equal(await page.locator('.notes').count(), 0);
   await close();

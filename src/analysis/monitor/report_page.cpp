@@ -9,10 +9,12 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "src/analysis/monitor/diff.h"
 #include "src/analysis/monitor/report_model.h"
 #include "src/base/output_rule.h"
+#include "src/base/strings.h"
 #include "src/base/thread_pool.h"
 #include "src/json/writer.h"
 #include "src/report/web_page.h"
@@ -117,6 +119,66 @@ void WriteParting(const std::optional<DiffResult>& diff, json::Writer& writer) {
   writer.EndObject();
 }
 
+struct PackedPage {
+  std::vector<std::string> elements;
+  uint64_t bytes = 0;  // of the file
+  uint64_t non_finite = 0;
+  std::vector<std::string> ops;  // the main one first
+};
+
+PackedPage Pack(const std::vector<Run>& runs, const std::optional<DiffResult>& diff,
+                base::ThreadPool& pool) {
+  PackedPage page;
+  std::vector<std::unique_ptr<ReportModel>> models;
+  std::vector<report::PageBlock> blocks;
+  blocks.push_back({"listing", [&models, &diff](std::string& out) {
+                      json::Writer writer(out, -1, json::Writer::NonFinite::kText);
+                      writer.BeginObject();
+                      writer.Member("format", kPageFormat);
+                      WriteParting(diff, writer);
+                      writer.Key("runs");
+                      writer.BeginArray();
+                      for (const auto& model : models) {
+                        model->WriteListing(writer);
+                      }
+                      writer.EndArray();
+                      writer.EndObject();
+                    }});
+  for (const Run& run : runs) {
+    models.push_back(std::make_unique<ReportModel>(run, pool));
+    AddBlocks(*models.back(), models.size() == 1 ? 'a' : 'b', blocks);
+    page.non_finite += models.back()->non_finite();
+  }
+  page.ops = models[0]->ops();
+  page.elements = report::PackBlocks(blocks, pool);
+  page.bytes = resources::kMonitorReportPage.size();
+  for (const std::string& element : page.elements) {
+    page.bytes += element.size();
+  }
+  return page;
+}
+
+// Takes so many of the last statistics out of the runs as the page is too large by; each series
+// keeps one. False when there was nothing to take.
+bool LeaveOut(const PackedPage& page, uint64_t most_bytes, std::vector<Run>& runs,
+              std::set<std::string>& left_out) {
+  const double share = static_cast<double>(most_bytes) / static_cast<double>(page.bytes);
+  const auto fitting = static_cast<size_t>(static_cast<double>(page.ops.size()) * share);
+  const size_t kept = std::clamp<size_t>(fitting, 1, std::max<size_t>(page.ops.size(), 2) - 1);
+  bool any = false;
+  for (size_t op = page.ops.size(); op > kept; --op) {
+    for (Run& run : runs) {
+      for (Series& series : run.series) {
+        if (series.values.size() > 1 && series.values.erase(page.ops[op - 1]) > 0) {
+          left_out.insert(page.ops[op - 1]);
+          any = true;
+        }
+      }
+    }
+  }
+  return any;
+}
+
 }  // namespace
 
 Result<ReportOutcome> WriteReport(const ReportOptions& options) {
@@ -149,37 +211,39 @@ Result<ReportOutcome> WriteReport(const ReportOptions& options) {
   }
   ReportOutcome outcome;
   Describe(runs[0], outcome);
-  base::ThreadPool pool(0);
-  std::vector<std::unique_ptr<ReportModel>> models;
-  std::vector<report::PageBlock> blocks;
-  blocks.push_back({"listing", [&models, &diff](std::string& out) {
-                      json::Writer writer(out, -1, json::Writer::NonFinite::kText);
-                      writer.BeginObject();
-                      writer.Member("format", kPageFormat);
-                      WriteParting(diff, writer);
-                      writer.Key("runs");
-                      writer.BeginArray();
-                      for (const auto& model : models) {
-                        model->WriteListing(writer);
-                      }
-                      writer.EndArray();
-                      writer.EndObject();
-                    }});
   for (const Run& run : runs) {
     if (run.series.empty()) {
       return NotFoundError(fmt::format("{} has no rows to show", run.root.string()))
           .WithHint("a monitored run has files such as actv_0-0.csv in <stamp>-rank<R>-<id>/");
     }
-    models.push_back(std::make_unique<ReportModel>(run, pool));
-    AddBlocks(*models.back(), models.size() == 1 ? 'a' : 'b', blocks);
     outcome.rows += run.rows;
     outcome.alerts += run.alerts.size();
-    outcome.non_finite += models.back()->non_finite();
+  }
+  base::ThreadPool pool(0);
+  const size_t warnings = runs[0].warnings.size();
+  PackedPage page = Pack(runs, diff, pool);
+  outcome.non_finite = page.non_finite;  // before anything is left out
+  std::set<std::string> left_out;
+  while (page.bytes > options.most_bytes && LeaveOut(page, options.most_bytes, runs, left_out)) {
+    runs[0].warnings.resize(warnings);
+    runs[0].warnings.push_back(
+        fmt::format("left out of the page, which would be larger than {} otherwise: {}; --tables "
+                    "and --statistics choose what it shows",
+                    base::FormatBytes(options.most_bytes), fmt::join(left_out, ", ")));
+    page = Pack(runs, diff, pool);
+  }
+  for (const Run& run : runs) {
     outcome.warnings.insert(outcome.warnings.end(), run.warnings.begin(), run.warnings.end());
+  }
+  if (page.bytes > options.most_bytes) {
+    outcome.warnings.push_back(
+        fmt::format("a page of {} may take a browser long to open; --tables, --time_start and "
+                    "--time_end choose a part of the run",
+                    base::FormatBytes(page.bytes)));
   }
   MSP_ASSIGN_OR_RETURN(
       outcome.size_bytes,
-      report::WriteWebPage(options.output, resources::kMonitorReportPage, blocks, pool));
+      report::WriteWebPage(options.output, resources::kMonitorReportPage, page.elements));
   return outcome;
 }
 

@@ -17,6 +17,9 @@ struct ReportOptions {
   std::filesystem::path other;  // empty: one run
   std::filesystem::path output;
   ReadOptions read;  // which part of both
+  // Of the file. Statistics that do not fit are left out, the least telling first, with a warning
+  // that stands in the page, too.
+  uint64_t most_bytes = 64'000'000;
 };
 
 struct ReportOutcome {

@@ -49,7 +49,7 @@ class WebPage : public testing::Test {
     std::filesystem::remove(path_);  // of an earlier one
     base::ThreadPool pool(threads);
     const Result<uint64_t> size =
-        WriteWebPage(path_, "<p>a</p><!--msprobe:data--><p>b</p>", blocks, pool);
+        WriteWebPage(path_, "<p>a</p><!--msprobe:data--><p>b</p>", PackBlocks(blocks, pool));
     EXPECT_TRUE(size.ok()) << size.status().message();
     const Result<std::string> text = base::ReadTextFile(path_, uint64_t{1} << 30U);
     EXPECT_TRUE(text.ok());
@@ -114,15 +114,12 @@ TEST_F(WebPage, GivesTheSameBytesForEveryNumberOfThreads) {
 }
 
 TEST_F(WebPage, RefusesNamesThatAreNotPlain) {
-  base::ThreadPool pool(1);
-  const std::vector<PageBlock> blocks = {Block("a\"b", "")};
-  EXPECT_EQ(WriteWebPage(path_, kPageDataMark, blocks, pool).status().code(),
-            StatusCode::kInternal);
+  const std::vector<std::string> packed = {PackBlock(Block("a\"b", ""))};
+  EXPECT_EQ(WriteWebPage(path_, kPageDataMark, packed).status().code(), StatusCode::kInternal);
 }
 
 TEST_F(WebPage, NamesTheFileThatCannotBeWritten) {
-  base::ThreadPool pool(1);
-  const Result<uint64_t> size = WriteWebPage("/proc/none/report.html", kPageDataMark, {}, pool);
+  const Result<uint64_t> size = WriteWebPage("/proc/none/report.html", kPageDataMark, {});
   ASSERT_FALSE(size.ok());
   EXPECT_NE(size.status().message().find("/proc/none/report.html"), std::string::npos);
 }

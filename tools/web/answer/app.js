@@ -24,12 +24,12 @@ export function App({ data: answer }) {
     return html`<${MapBlock} t=${t} block=${block} themeTurns=${themeTurns} onSearch=${(text) => setWanted({ text })} />`;
   };
   return html`<div class="page">
-    <${Header} t=${t} title=${`msprobe ${answer.command}`} onLanguage=${otherLanguage} marked=${answer.notes.length > 0}
+    <${Header} t=${t} title=${answer.command} onLanguage=${otherLanguage} marked=${answer.notes.length > 0}
       name=${first && html`<bdi title=${first}>${shortPath(first)}</bdi>${second && html` <span class="muted">${t('against')}</span> <bdi title=${second}>${shortPath(second)}</bdi>`}`}
       facts=${answer.facts.map(([value, text, tone]) => ({ value, text, kind: { bad: 'alert' }[tone] ?? '' }))}
       about=${html`<h2>msprobe ${answer.command} ${answer.version}</h2><p>${t('digits')}</p><p>${first}<br />${second}</p>`} />
     <main id="main">
-      <section class="card answer"><p class="verdict">${word && html`<span class="pill ${answer.tone}">${word}</span> `}<span class="headline">${rest.trim()}</span></p>
+      <section class="card answer"><p class="verdict">${word && html`<span class="pill ${answer.tone}">${word}</span> `}<span class="headline">${rest.trim().replaceAll(' -> ', ' → ')}</span></p>
         ${answer.next.map((text) => html`<p class="next"><b>${t('next')}</b> ${text}</p>`)}
         ${answer.notes.length > 0 && html`<div class="notes" role="note"><b>${t('notes')}</b><ul>${answer.notes.map((note) => html`<li>${note}</li>`)}</ul></div>`}</section>
       ${answer.sections.map((section) => html`<section class="card"><h2>${section.title} ${section.hint && html`<span class="muted">${section.hint}</span>`}</h2>${section.blocks.map(draw)}</section>`)}

@@ -1,6 +1,6 @@
 // The pieces an answer is made of, but tables.
 import { useMemo, useState } from 'preact/hooks';
-import { rampOf } from '../common/colours.js';
+import { rampOf, style } from '../common/colours.js';
 import { GridMap } from '../common/grid_map.js';
 import { html } from '../common/html.js';
 import { showCount, showNumber, showShort } from '../common/numbers.js';
@@ -82,39 +82,42 @@ export function TreeBlock({ t, block: { nodes, unit } }) {
       <div class="change-bar" aria-hidden="true"><i class=${change > 0 ? 'up' : 'down'} style=${{ width: `${(Math.abs(change) / most) * 50}%` }} /></div>
       <div class="right muted">${firstCount >= 0 ? (firstCount === secondCount ? showCount(firstCount) : `${showCount(firstCount)} → ${showCount(secondCount)}`) : ''}</div></div>`;
   };
-  const head = html`<div class="row head tree-row"><div>${t('name')}</div><div class="right">${t('first')} ${unit}</div><div class="right">${t('second')} ${unit}</div><div class="right">${t('change')}</div><div /><div class="right">${t('count')}</div></div>`;
+  const head = html`<div class="row head tree-row"><div>${t('name')}</div><div class="right" title=${`${t('first')}, ${unit}`}>${t('first')} ${unit}</div><div class="right" title=${`${t('second')}, ${unit}`}>${t('second')} ${unit}</div><div class="right">${t('change')}</div><div /><div class="right">${t('count')}</div></div>`;
   const chosen = current >= 0 && list[current] ? nodes[list[current].node][6] : '';
   return html`<div class="table-block">
     ${nodes.length > 12 && html`<div class="list-controls"><input class="search-box" type="search" placeholder=${t('search')} aria-label=${t('search')} title=${t('search_hint')} value=${query}
       onInput=${(event) => setQuery(event.target.value)} /></div>`}
     <div class="table-box" style=${{ height: `${Math.min(520, Math.max(list.length, 8) * ROW_HEIGHT + 46)}px` }}>
     <${VirtualList} id="tree" label=${t('change')} role="tree" itemRole="treeitem" count=${list.length} row=${row} current=${current} onCurrent=${setCurrent} onTake=${(i) => turn(list[i].node)} onKey=${onKey}
-      head=${head} headHeight=${ROW_HEIGHT} width="620px" empty=${t('nothing_found')}
+      head=${head} headHeight=${ROW_HEIGHT} width="var(--tree-width)" empty=${t('nothing_found')}
       attributesOf=${(i) => ({ title: nodes[list[i].node][1], 'aria-level': list[i].depth + 1, 'aria-expanded': children[list[i].node].length > 0 ? open.has(list[i].node) : undefined })} /></div>
     ${chosen && html`<pre>${chosen}</pre>`}</div>`;
 }
 
 const FLOOR = 1e-9;  // of a map's colours: nine powers of ten are enough to tell apart
+const LEAST = 12;  // the place in the ramp of the smallest difference: not that of none
+const cssOf = (abgr) => `rgb(${abgr & 255}, ${(abgr >> 8) & 255}, ${(abgr >> 16) & 255})`;
 
 export function MapBlock({ t, block: { rows, columns, cells }, themeTurns, onSearch }) {
   const at = useMemo(() => new Map(cells.map((cell) => [cell[0] * columns.length + cell[1], cell])), [cells]);
   const most = cells.reduce((largest, cell) => (Number.isFinite(asNumber(cell[2])) ? Math.max(largest, asNumber(cell[2])) : largest), 0);
+  const floor = Math.max(FLOOR, most * FLOOR);
   const ramp = rampOf('rising');
+  const none = style('--grid');
   const [picked, setPicked] = useState(null);
   const colourOf = (r, c) => {
     const cell = at.get(r * columns.length + c);
     if (!cell) return null;
     const value = asNumber(cell[2]);
+    if (value <= 0) return none;
     if (Number.isNaN(value) || value === Infinity) return 'rgb(224, 0, 158)';
-    const floor = Math.max(FLOOR, most * FLOOR);
-    const place = value <= 0 ? 0 : Math.max(12, Math.round(255 * Math.max(0, Math.log(value / floor) / Math.log(Math.max(most, floor * 10) / floor))));
-    const colour = ramp[Math.min(255, place)];
-    return `rgb(${colour & 255}, ${(colour >> 8) & 255}, ${(colour >> 16) & 255})`;
+    const place = Math.max(LEAST, Math.round(255 * Math.max(0, Math.log(value / floor) / Math.log(Math.max(most, floor * 10) / floor))));
+    return cssOf(ramp[Math.min(255, place)]);
   };
   return html`<p class="hint">${t('map_hint')}</p><${GridMap} id="map" label=${t('map_hint')} rows=${rows} columns=${columns} colourOf=${colourOf} picked=${picked} dependencies=${[themeTurns]}
     tipOf=${(r, c) => { const cell = at.get(r * columns.length + c); return `${rows[r]} · ${columns[c]}: ${showShort(asNumber(cell[2]))} · ${cell[3]}`; }}
     onPick=${(r, c) => { setPicked([r, c]); const cell = at.get(r * columns.length + c); if (cell[4]) onSearch(cell[4]); }} />
-    <div class="legend"><span><i class="swatch" style=${{ background: `rgb(${ramp[0] & 255}, ${(ramp[0] >> 8) & 255}, ${(ramp[0] >> 16) & 255})` }} />${t('none')}</span>
-      <span><i class="swatch" style=${{ background: `rgb(${ramp[255] & 255}, ${(ramp[255] >> 8) & 255}, ${(ramp[255] >> 16) & 255})` }} />${t('largest')} ${showShort(most)}</span>
+    <div class="legend"><span><i class="swatch" style=${{ background: none }} />${t('none')}</span>
+      ${most > 0 && html`<span>${showShort(floor)} <i class="strip" style=${{ background: `linear-gradient(90deg, ${[LEAST, 80, 140, 200, 255].map((place) => cssOf(ramp[place])).join(', ')})` }} /> ${showShort(most)}</span>`}
       <span><i class="swatch" style=${{ background: 'rgb(224, 0, 158)' }} />NaN / Inf</span></div>`;
 }

@@ -19,7 +19,7 @@ function sortOut({ columns }, rows) {
   columns.forEach((label, index) => {
     const at = index + 1;
     if (index === 0 || rows.length <= SEARCHED) shown.push({ index, label });
-    else if (rows.every((row) => row[at] === rows[0][at])) constant.push({ label, value: show(rows[0][at]) });
+    else if (rows.every((row) => row[at] === rows[0][at])) constant.push({ label, value: show(rows[0][at]) || '–' });
     else if (rows.every((row) => row[at] === row[1])) constant.push({ label });
     else shown.push({ index, label });
   });
@@ -31,7 +31,7 @@ function columnOf({ index, label }, rows) {
   const sample = rows.slice(0, 200).map((row) => row[at]);
   const numeric = sample.some((cell) => typeof cell === 'number') && sample.every((cell) => cell === null || typeof cell === 'number' || NOT_FINITE.includes(cell));
   const longest = sample.reduce((most, cell) => Math.max(most, String(show(cell)).length), label.length);
-  const least = Math.min(320, Math.max(60, longest * 7, label.length * 8 + 16));
+  const least = Math.min(320, Math.max(60, longest * 8, label.length * 8 + 16));
   return {
     id: String(index), label, right: numeric, falling: numeric, width: `minmax(${least}px, ${numeric ? 1 : Math.min(4, Math.ceil(longest / 12))}fr)`,
     key: (row) => { const cell = rows[row][at]; return numeric && cell !== null ? Number(cell) : cell; },

@@ -74,7 +74,7 @@ export function CallTreeView({ t, pair, tree, query, onlyDiffering, selected, on
   };
   const head = html`<div class="row head call"><div>${t('name')}</div><div class="right">${t('in')}</div><div class="right">${t('out')}</div><div /><div class="right">${t('differing')}</div></div>`;
   return html`<${VirtualList} id="tree" label=${t('calls_tree')} role="tree" itemRole="treeitem" count=${list.length} row=${row} current=${current} onCurrent=${setCurrent}
-    onTake=${take} onKey=${onKey} head=${head} headHeight=${ROW_HEIGHT} width="470px" empty=${t('nothing_found')}
+    onTake=${take} onKey=${onKey} head=${head} headHeight=${ROW_HEIGHT} width="var(--call-width)" empty=${t('nothing_found')}
     attributesOf=${(i) => ({ title: pair.names[list[i].node], 'aria-level': list[i].depth + 1, 'aria-selected': list[i].node === selected,
     'aria-expanded': tree.children[list[i].node].length > 0 ? open.has(list[i].node) : undefined })} />`;
 }

@@ -22,7 +22,7 @@ function Tensor({ t, run, pair, row, marked }) {
   return html`<div class=${marked ? 'tensor marked' : 'tensor'} id=${marked ? 'marked' : undefined}>
     <div class="tensor-head"><b><bdi>${part}</bdi></b><span class="muted">${type(npu)}${others}</span><${Standing} t=${t} standing=${pair.standing[row]} />
       ${relative !== null && html`<span>${t('relative')} ${showError(relative)} · ${t('absolute')} ${showError(absolute)}</span>`}
-      ${verdict && html`<span class=${['pill', 'pill caution', 'pill bad'][pair.fillOf(row)]}>${verdict}</span>`}</div>
+      ${verdict && html`<span class=${['pill', 'pill caution', 'pill bad'][pair.fillOf(row)]} title=${t('table_verdict')}>${t('table_verdict')} ${verdict}</span>`}</div>
     ${bench && bench.name !== npu.name && html`<div class="muted">→ <bdi>${bench.name}</bdi></div>`}
     ${!bench && html`<div class="muted">${t('no_partner')}</div>`}
     ${any && html`<div class="wide"><table class="figures"><thead><tr><th />${STATS.map((key) => html`<th>${t(key)}</th>`)}</tr></thead><tbody>

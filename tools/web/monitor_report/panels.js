@@ -101,7 +101,7 @@ export function Alerts({ t, runs, low, high, onShow }) {
       <th>${t('step')}</th><th>${t('rank')}</th><th>${t('module')}</th><th>${t('message')}</th></tr></thead>
       <tbody lang="">${shown.map((one) => html`<tr tabindex="0" class=${one.series >= 0 ? 'link' : ''} onClick=${() => one.series >= 0 && onShow({ ...one, op: statisticOf(one.run, one) })}
         onKeyDown=${(event) => event.key === 'Enter' && one.series >= 0 && onShow({ ...one, op: statisticOf(one.run, one) })}>
-        <td>${one.step}</td><td>${sideName(runs, one.run)}${one.rank}</td>
+        <td data-label=${t('step')}>${one.step}</td><td data-label=${t('rank')}>${sideName(runs, one.run)}${one.rank}</td>
         <td><bdi>${one.series >= 0 ? one.run.series[one.series].label : one.tag}</bdi></td><td class="message">${one.message}</td></tr>`)}</tbody></table></div>
       ${count > shown.length && html`<p class="hint">${t('show_first', showCount(shown.length), showCount(count))}</p>`}`}
   </section>`;

@@ -383,13 +383,9 @@ class ColumnMaker {
 PairColumns MakePairColumns(const ComparedPair& pair, const std::string& id, uint64_t most_rows,
                             base::ThreadPool& pool) {
   ColumnMaker maker(pair, most_rows);
-  const std::vector<report::PageBlock> blocks = maker.Blocks(id);
   PairColumns columns;
   columns.rows = maker.row_count();
-  columns.elements.resize(blocks.size());
-  pool.ParallelFor(blocks.size(), [&](size_t item, size_t) {
-    columns.elements[item] = report::PackBlock(blocks[item]);
-  });
+  columns.elements = report::PackBlocks(maker.Blocks(id), pool);
   for (const std::string& element : columns.elements) {
     columns.bytes += element.size();
   }
