@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 
 #include "src/base/interrupt.h"
 #include "src/base/mapped_files.h"
+#include "src/base/new_folders.h"
 #include "src/base/output_rule.h"
 
 namespace msprobe::base {
@@ -94,6 +96,14 @@ Status ReadAll(int fd, const Path& path, char* out, size_t size) {
   return {};
 }
 
+// See new_folders.h.
+struct NewFolders {
+  std::mutex mutex;
+  bool noted = false;
+  std::vector<Path> paths;  // outer ones first
+};
+NewFolders g_new_folders;
+
 }  // namespace
 
 Result<std::string> ReadTextFile(const Path& path, uint64_t limit_bytes) {
@@ -110,6 +120,19 @@ Result<std::string> ReadTextFile(const Path& path, uint64_t limit_bytes) {
   return text;
 }
 
+void NoteNewFolders() {
+  const std::lock_guard lock(g_new_folders.mutex);
+  g_new_folders.noted = true;
+}
+
+void RemoveEmptyNewFolders() {
+  const std::lock_guard lock(g_new_folders.mutex);
+  while (!g_new_folders.paths.empty()) {
+    ::rmdir(g_new_folders.paths.back().c_str());  // fails where something is in it
+    g_new_folders.paths.pop_back();
+  }
+}
+
 Status CreateFolders(const Path& path) {
   Path partial;
   for (const Path& part : path) {
@@ -123,6 +146,8 @@ Status CreateFolders(const Path& path) {
       if (!std::filesystem::is_directory(partial, ignored)) {
         return SystemError("create folder", partial, error);
       }
+    } else if (const std::lock_guard lock(g_new_folders.mutex); g_new_folders.noted) {
+      g_new_folders.paths.push_back(partial);
     }
   }
   return {};

@@ -196,8 +196,8 @@ void RunStamp::Release() {
   ForgetOnInterrupt(std::exchange(cleanup_slot_, -1));
 }
 
-Status WriteSummary(const Path& folder, const RunStamp& stamp, std::string_view text) {
-  const Path path = folder / "summary.json";
+Result<Path> WriteSummary(const Path& folder, const RunStamp& stamp, std::string_view text) {
+  Path path = folder / "summary.json";
   std::error_code error;
   const auto is_taken = [&] {
     return ExistingFiles() == Existing::kRefuse &&
@@ -206,11 +206,16 @@ Status WriteSummary(const Path& folder, const RunStamp& stamp, std::string_view 
   };
   if (!is_taken()) {
     const Status status = WriteFileAtomically(path, text);
-    if (status.ok() || !is_taken()) {  // another run may have written its own meanwhile
+    if (status.ok()) {
+      return path;
+    }
+    if (!is_taken()) {  // another run may have written its own meanwhile
       return status;
     }
   }
-  return WriteFileAtomically(folder / fmt::format("summary_{}.json", stamp.text()), text);
+  path = folder / fmt::format("summary_{}.json", stamp.text());
+  MSP_RETURN_IF_ERROR(WriteFileAtomically(path, text));
+  return path;
 }
 
 }  // namespace msprobe::base

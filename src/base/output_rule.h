@@ -65,7 +65,7 @@ class RunStamp {
 };
 
 // What a run tells programs, "summary.json". A folder that holds another run's keeps that one: then
-// "summary_<stamp>.json", with the stamp of this run's tables.
-Status WriteSummary(const Path& folder, const RunStamp& stamp, std::string_view text);
+// "summary_<stamp>.json", with the stamp of this run's tables. Returns the path.
+Result<Path> WriteSummary(const Path& folder, const RunStamp& stamp, std::string_view text);
 
 }  // namespace msprobe::base

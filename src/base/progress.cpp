@@ -17,28 +17,55 @@ constexpr int64_t kFirstDrawUs = 1'000'000;
 constexpr int64_t kTerminalIntervalUs = 100'000;
 constexpr int64_t kPlainIntervalUs = 5'000'000;
 
+class StderrSink final : public ProgressSink {
+ public:
+  void Show(const std::string& line) override {
+    std::fprintf(stderr, terminal_ ? "\r\x1b[K%s" : "%s\n", line.c_str());
+    std::fflush(stderr);
+  }
+  void Clear() override {
+    if (terminal_) {
+      std::fputs("\r\x1b[K", stderr);
+      std::fflush(stderr);
+    }
+  }
+  std::chrono::microseconds interval() const override {
+    return std::chrono::microseconds(terminal_ ? kTerminalIntervalUs : kPlainIntervalUs);
+  }
+
+ private:
+  const bool terminal_ = ::isatty(STDERR_FILENO) == 1;
+};
+
+std::atomic<ProgressSink*> g_sink = nullptr;
+
 }  // namespace
+
+ProgressSink& StderrProgress() {
+  static StderrSink sink;
+  return sink;
+}
+
+void SetProgressSink(ProgressSink* sink) { g_sink = sink; }
 
 Progress::Progress(std::string_view label, uint64_t total, std::string_view unit, bool quiet)
     : label_(label),
       total_(total),
       unit_(unit),
-      quiet_(quiet),
-      terminal_(::isatty(STDERR_FILENO) == 1),
+      sink_(quiet ? nullptr : g_sink.load()),
       start_(Clock::now()),
       next_draw_us_(kFirstDrawUs) {}
 
 Progress::~Progress() {
-  if (drawn_ && terminal_) {
-    std::fputs("\r\x1b[K", stderr);
-    std::fflush(stderr);
+  if (drawn_) {
+    sink_->Clear();
   }
 }
 
 void Progress::Add(uint64_t count, uint64_t bytes) {
   done_.fetch_add(count, std::memory_order_relaxed);
   bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  if (quiet_) {
+  if (sink_ == nullptr) {
     return;
   }
   const Clock::time_point now = Clock::now();
@@ -49,7 +76,7 @@ void Progress::Add(uint64_t count, uint64_t bytes) {
   }
   const std::unique_lock lock(draw_mutex_, std::try_to_lock);
   if (lock.owns_lock() && elapsed_us >= next_draw_us_.load(std::memory_order_relaxed)) {
-    next_draw_us_ = elapsed_us + (terminal_ ? kTerminalIntervalUs : kPlainIntervalUs);
+    next_draw_us_ = elapsed_us + sink_->interval().count();
     Draw(now);
   }
 }
@@ -69,12 +96,7 @@ void Progress::Draw(Clock::time_point now) {
     line += fmt::format(", {} left", FormatSeconds(seconds / share * (1.0 - share)));
   }
   line += ")";
-  if (terminal_) {
-    std::fprintf(stderr, "\r\x1b[K%s", line.c_str());
-  } else {
-    std::fprintf(stderr, "%s\n", line.c_str());
-  }
-  std::fflush(stderr);
+  sink_->Show(line);
   drawn_ = true;
 }
 

@@ -1,5 +1,5 @@
-// One line on stderr that shows how far a long job is: redrawn in place on a terminal, a plain line
-// every few seconds otherwise. Nothing is printed for jobs that end within a second. Thread-safe.
+// How far a long job is, told to the sink that the program gives; where there is none nobody is
+// told. Nothing is told of jobs that end within a second. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -12,13 +12,29 @@
 
 namespace msprobe::base {
 
+class ProgressSink {
+ public:
+  virtual ~ProgressSink() = default;
+  virtual void Show(const std::string& line) = 0;  // in place of the line before
+  virtual void Clear() = 0;                        // the job is done
+  // How often it wants to be told.
+  virtual std::chrono::microseconds interval() const = 0;
+};
+
+// One line on stderr: redrawn in place on a terminal, a plain line every few seconds otherwise.
+ProgressSink& StderrProgress();
+
+// Of the whole process: the command line gives the sink before it runs a command. Null: none.
+void SetProgressSink(ProgressSink* sink);
+
 class Progress {
  public:
-  // `unit` names what is counted ("rows", "tensors"). A quiet progress prints nothing.
+  // `unit` names what is counted ("rows", "tensors"). A quiet progress tells nothing: the one of an
+  // inner loop, say.
   Progress(std::string_view label, uint64_t total, std::string_view unit, bool quiet);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  ~Progress();  // clears the line
+  ~Progress();
 
   void Add(uint64_t count = 1, uint64_t bytes = 0);
 
@@ -28,8 +44,7 @@ class Progress {
   const std::string label_;
   const uint64_t total_;
   const std::string unit_;
-  const bool quiet_;
-  const bool terminal_;
+  ProgressSink* const sink_;  // null: nobody is told
   const std::chrono::steady_clock::time_point start_;
   std::atomic<uint64_t> done_{0};
   std::atomic<uint64_t> bytes_{0};

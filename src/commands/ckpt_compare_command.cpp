@@ -5,18 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "src/analysis/ckpt/answer.h"
 #include "src/analysis/ckpt/run.h"
-#include "src/analysis/ckpt/screen_report.h"
-#include "src/base/log.h"
 #include "src/commands/common_flags.h"
-#include "src/commands/print.h"
 
 namespace msprobe::commands {
 namespace {
-
-using analysis::ckpt::Comparison;
-using analysis::ckpt::Outcome;
-using analysis::ckpt::Severity;
 
 constexpr const char* kExamples = R"(Examples:
   msprobe ckpt_compare gpu/ckpt npu/ckpt -o similarity.json
@@ -30,38 +24,17 @@ constexpr const char* kExamples = R"(Examples:
   msprobe ckpt_compare before after --fail-on different -q
       in CI: exit code 1 when any parameter differs
 
---fail-on LEVEL gives exit code 1 when there is
-  error      a pair of different shapes, or NaN or infinity on one side only
-  missing    also a parameter that only one checkpoint has
-  different  also a pair of different values (see --rtol, --atol)
-  nan        also NaN or infinity on both sides
-and, whatever the level, when nothing could be compared.
+A parameter that cannot be read is marked, the others are compared, and the exit code is 3.
 
-A parameter that cannot be read is marked, the others are compared, and the exit code is 3.)";
-
-bool FindingsAsked(const Comparison& comparison, const std::string& fail_on) {
-  return (fail_on == "error" && HasFindings(comparison, Severity::kError)) ||
-         (fail_on == "missing" && HasFindings(comparison, Severity::kMissing)) ||
-         (fail_on == "different" && HasFindings(comparison, Severity::kDifferent)) ||
-         (fail_on == "nan" && HasFindings(comparison, Severity::kNan));
-}
+)";
 
 }  // namespace
 
 Result<ExitCode> CompareCheckpoints(const analysis::ckpt::Options& options,
-                                    const std::string& fail_on, const Context& context) {
-  MSP_ASSIGN_OR_RETURN(const Comparison comparison, analysis::ckpt::RunComparison(options));
-  for (const std::string& warning : comparison.warnings) {
-    base::LogWarning(warning);
-  }
-  if (!context.quiet) {
-    MSP_RETURN_IF_ERROR(
-        Print(analysis::ckpt::ScreenReport(comparison, context.width, context.color)));
-  }
-  if (comparison.CountOf(Outcome::kUnreadable) > 0) {
-    return ExitCode::kFailed;
-  }
-  return FindingsAsked(comparison, fail_on) ? ExitCode::kFindings : ExitCode::kDone;
+                                    const AnswerFlags& flags, const Context& context) {
+  MSP_ASSIGN_OR_RETURN(const analysis::ckpt::Comparison comparison,
+                       analysis::ckpt::RunComparison(options));
+  return GiveAnswer(analysis::ckpt::MakeDocument(comparison), flags, context);
 }
 
 void CkptCompareCommand::Configure(CLI::App& app) {
@@ -116,15 +89,13 @@ void CkptCompareCommand::Configure(CLI::App& app) {
   app.add_option("--atol", options_.tolerance.absolute, "See --rtol (default 0)")
       ->type_name("A")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--fail-on", fail_on_,
-                 "Exit with 1 when there are such parameters: error, missing, different or nan")
-      ->type_name("LEVEL")
-      ->check(CLI::IsMember({"error", "missing", "different", "nan"}));
+  AddAnswerFlags(app, answer_, analysis::ckpt::kGateLevels);
   AddThreadsFlag(app, options_.threads);
-  app.footer(kExamples);
+  app.footer(kExamples + FailOnHelp(analysis::ckpt::kGateLevels));
 }
 
 Result<ExitCode> CkptCompareCommand::Run(const Context& context) {
+  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   const auto wants = [&](const char* format) {
     return std::find(formats_.begin(), formats_.end(), format) != formats_.end();
   };
@@ -134,7 +105,7 @@ Result<ExitCode> CkptCompareCommand::Run(const Context& context) {
   options_.write_html = wants("html");
   options_.quiet = context.quiet;
   options_.float32_figures = options_.open.compatible_merge;
-  return CompareCheckpoints(options_, fail_on_, context);
+  return CompareCheckpoints(options_, answer_, context);
 }
 
 }  // namespace msprobe::commands

@@ -6,14 +6,15 @@
 #include <vector>
 
 #include "src/analysis/ckpt/options.h"
+#include "src/commands/answer.h"
 #include "src/commands/command.h"
 
 namespace msprobe::commands {
 
 // Compares, writes the results and shows them: what both `ckpt_compare` and `config_check -c` on
-// two checkpoints do. `fail_on` is empty or one of error, missing, different.
+// two checkpoints do.
 Result<ExitCode> CompareCheckpoints(const analysis::ckpt::Options& options,
-                                    const std::string& fail_on, const Context& context);
+                                    const AnswerFlags& flags, const Context& context);
 
 class CkptCompareCommand final : public Command {
  public:
@@ -27,7 +28,7 @@ class CkptCompareCommand final : public Command {
  private:
   analysis::ckpt::Options options_;
   std::vector<std::string> formats_;
-  std::string fail_on_;
+  AnswerFlags answer_;
 };
 
 }  // namespace msprobe::commands

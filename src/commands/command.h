@@ -28,6 +28,8 @@ struct Context {
   bool quiet = false;     // --quiet: no progress, no summary, errors only
   bool color = false;     // on stdout
   size_t width = 100;     // of stdout in characters
+  bool has_edge = false;  // stdout is a terminal, lines end at `width`
+  bool ascii = false;     // the locale has no UTF-8
 };
 
 class Command {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <new>
@@ -19,6 +20,8 @@
 #include "src/base/interrupt.h"
 #include "src/base/log.h"
 #include "src/base/mapped_files.h"
+#include "src/base/new_folders.h"
+#include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/registry.h"
@@ -38,6 +41,18 @@ size_t TerminalWidth() {
     return size.ws_col;
   }
   return kDefaultWidth;
+}
+
+// As setlocale() would choose, without its side effects: the first of the three that is set counts.
+bool LocaleHasUtf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr && *value != '\0') {
+      const std::string locale = base::AsciiLower(value);
+      return locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
+    }
+  }
+  return false;
 }
 
 // Everything a user may type after this (sub)command, for suggestions.
@@ -123,6 +138,7 @@ int FinishOutput(ExitCode code) {
 int RunCommandLine(int argc, char** argv) {
   base::InstallInterruptCleanup();
   base::GuardMappedFiles();
+  base::NoteNewFolders();
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit is an error like a full disk
   Context context;
   CLI::App app(
@@ -164,12 +180,18 @@ int RunCommandLine(int argc, char** argv) {
   }
   if (context.quiet) {
     base::SetLogLevel(base::LogLevel::kError);
+  } else {
+    base::SetProgressSink(&base::StderrProgress());
   }
   context.color = base::WantsColor(STDOUT_FILENO);
   context.width = TerminalWidth();
+  context.has_edge = ::isatty(STDOUT_FILENO) == 1;
+  context.ascii = !LocaleHasUtf8();
   for (const std::unique_ptr<Command>& command : commands) {
     if (app.got_subcommand(std::string(command->name()))) {
-      return FinishOutput(RunChosen(*command, context));
+      const ExitCode code = RunChosen(*command, context);
+      base::RemoveEmptyNewFolders();
+      return FinishOutput(code);
     }
   }
   std::fputs(app.help().c_str(), stdout);

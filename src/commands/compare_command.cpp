@@ -1,13 +1,13 @@
 #include "src/commands/compare_command.h"
 
 #include <algorithm>
-#include <cstdio>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "src/analysis/compare/answer.h"
 #include "src/analysis/compare/run_compare.h"
-#include "src/analysis/compare/screen_report.h"
 #include "src/base/log.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/compare_config.h"
@@ -31,12 +31,7 @@ What the screen says first is where the runs part: the first call, in execution 
 whose outputs do not, apart from differences that enter with weights or data. "Agree" means equal up to the noise
 of the dtype; --rtol and --atol raise that floor.
 
---fail-on LEVEL gives exit code 1 when such rows exist:
-  error      a red row, or one whose verdict is No, Different or Unmatched
-  warning    also a yellow row, a verdict Warning, or a rank without a partner
-  different  the runs diverge somewhere, or rows have no partner; checksums: any bit that differs
-  drift      also where rounding alone piled up beyond the noise of the dtype
-Every level fails where nothing, or less than half of a side, could be compared.)";
+)";
 
 }  // namespace
 
@@ -95,19 +90,14 @@ void CompareCommand::Configure(CLI::App& app) {
                  "Absolute difference that still counts as agreeing")
       ->type_name("A")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--fail-on", fail_on_,
-                 "Exit with 1 when such rows exist: error, warning, different or drift")
-      ->type_name("LEVEL")
-      ->check(CLI::IsMember(
-          std::vector<std::string>(analysis::kGateNames.begin(), analysis::kGateNames.end())));
+  AddAnswerFlags(app, answer_, analysis::kCompareLevels);
   AddForceFlag(app);
-  app.add_option("--junit", options_.junit_file, "Also write a JUnit report for CI systems")
-      ->type_name("FILE");
   app.add_flag("--allow-truncated", options_.allow_truncated,
                "Compare the complete entries of a file that ends early");
   AddThreadsFlag(app, options_.threads);
   ConfigureLine26(app);
-  app.footer(kExamples);
+  app.footer(kExamples + FailOnHelp(analysis::kCompareLevels) +
+             "\nEvery level also fails where less than half of a side could be compared.");
 }
 
 analysis::MappingFlag CompareCommand::ToMappingFlag(const MappingArgument& argument) {
@@ -146,7 +136,6 @@ Status CompareCommand::FillOptions(const Context& context) {
     MSP_RETURN_IF_ERROR(RefuseLine26Flags());
   }
   options_.advisor = !compare_only_ && !options_.line26;
-  options_.drift_fails = fail_on_ == "drift";
   if (!output_folder_.empty()) {
     options_.output_folder = output_folder_;
   }
@@ -192,32 +181,17 @@ Status CompareCommand::CheckPaths() const {
 
 Result<ExitCode> CompareCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(FillOptions(context));
+  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   MSP_ASSIGN_OR_RETURN(const analysis::CompareRun run, analysis::RunCompare(options_));
   for (const std::string& line : run.log_lines) {
     base::LogInfo(line);
   }
-  for (const std::string& warning : run.warnings) {
-    base::LogWarning(warning);
-  }
-  const analysis::RunSummary& summary = run.summary;
-  // Some ranks of one side were not compared at all.
-  const bool incomplete =
-      options_.line26 && !(summary.npu_only.empty() && summary.bench_only.empty());
-  const auto gate = std::find(analysis::kGateNames.begin(), analysis::kGateNames.end(), fail_on_);
-  const bool findings =
-      gate != analysis::kGateNames.end() &&
-      GateFails(summary, static_cast<analysis::Gate>(gate - analysis::kGateNames.begin()));
-  const ExitCode code = summary.failed_pairs > 0 || incomplete ? ExitCode::kFailed
-                        : findings                             ? ExitCode::kFindings
-                                                               : ExitCode::kDone;
-  MSP_RETURN_IF_ERROR(analysis::WriteRunReports(options_, run, static_cast<int>(code)));
-  if (!context.quiet) {
-    std::fputs(analysis::ScreenReport(run.summary, {context.width, context.color}).c_str(), stdout);
-    for (const std::string& answer : run.answers) {
-      std::fputs((answer + "\n").c_str(), stdout);
-    }
-  }
-  return code;
+  report::Document document = analysis::MakeDocument(options_, run);
+  const ExitCode code = ExitCodeOf(document, answer_);
+  MSP_ASSIGN_OR_RETURN(std::filesystem::path summary,
+                       analysis::WriteSummary(options_, run, static_cast<int>(code)));
+  document.files.push_back({std::move(summary), "summary"});
+  return GiveAnswer(std::move(document), answer_, context);
 }
 
 }  // namespace msprobe::commands

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/analysis/compare/options.h"
+#include "src/commands/answer.h"
 #include "src/commands/command.h"
 
 namespace msprobe::commands {
@@ -45,7 +46,7 @@ class CompareCommand final : public Command {
   std::filesystem::path golden_path_;  // -gp
   std::filesystem::path output_folder_;
   std::vector<std::string> formats_;
-  std::string fail_on_;
+  AnswerFlags answer_;
   bool compare_only_ = false;
   CLI::App* app_ = nullptr;
   std::string mode_ = "auto";  // -m

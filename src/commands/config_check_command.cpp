@@ -4,16 +4,12 @@
 #include <iterator>
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
-#include "src/analysis/config_check/collect_screen.h"
+#include "src/analysis/config_check/answer.h"
 #include "src/analysis/config_check/log_settings.h"
-#include "src/analysis/config_check/verdict_screen.h"
 #include "src/base/log.h"
-#include "src/base/strings.h"
 #include "src/commands/ckpt_compare_command.h"
 #include "src/commands/common_flags.h"
-#include "src/commands/print.h"
 
 namespace msprobe::commands {
 namespace {
@@ -37,7 +33,9 @@ constexpr const char* kExamples = R"(Examples:
 Data, weights and random calls are recorded inside of a training script:
   from msprobe.core.config_check import ConfigChecker
 
-A relative difference in the workbook is |bench - cmp| / bench with the sign of bench.)";
+A relative difference in the workbook is |bench - cmp| / bench with the sign of bench.
+
+)";
 
 }  // namespace
 
@@ -67,10 +65,7 @@ void ConfigCheckCommand::Configure(CLI::App& app) {
       ->type_name("PATH");
   AddForceFlag(app);
   AddFormatFlag(app, formats_, {"xlsx", "json"});
-  app.add_option("--fail-on", fail_on_,
-                 "Exit with 1 on: error (a check fails) or warning (also anything to look at)")
-      ->type_name("LEVEL")
-      ->check(CLI::IsMember({"error", "warning"}));
+  AddAnswerFlags(app, answer_, config_check::kGateLevels);
   app.add_flag("--normalize-env", compare_.check.normalize_env,
                "Variables that mean the same are equal: 0, false, off and not set");
   app.add_flag("--normalize-pip", compare_.check.normalize_pip,
@@ -84,10 +79,11 @@ void ConfigCheckCommand::Configure(CLI::App& app) {
                  "JSON object with parameters of the running program, as ConfigChecker gives them")
       ->type_name("FILE");
   app.add_flag("--compat", compat_, "Every quirk of the Python tool, see docs/config_check.md");
-  app.footer(kExamples);
+  app.footer(kExamples + FailOnHelp(config_check::kGateLevels));
 }
 
 Result<ExitCode> ConfigCheckCommand::Run(const Context& context) {
+  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   const bool collects = app_->count("--dump") > 0;
   const bool compares = app_->count("--compare") > 0;
   const bool reads_logs = !logs_.empty() || !verify_.empty();
@@ -125,17 +121,7 @@ Result<ExitCode> ConfigCheckCommand::RunComparePacks(const Context& context) {
   compare_.check.framework = context.framework;
   compare_.check.compat = compat_;
   MSP_ASSIGN_OR_RETURN(const config_check::CompareRun run, config_check::ComparePacks(compare_));
-  if (!run.gaps.empty()) {
-    base::LogWarning(fmt::format("{} on one side only, not compared; the first: {}",
-                                 base::Plural(run.gaps.size(), "thing"), run.gaps.front()));
-  }
-  if (!context.quiet) {
-    MSP_RETURN_IF_ERROR(Print(config_check::VerdictScreen(run, context.width, context.color)));
-  }
-  const bool findings =
-      (!fail_on_.empty() && (config_check::HasErrors(run) || config_check::ComparedNothing(run))) ||
-      (fail_on_ == "warning" && config_check::HasWarnings(run));
-  return findings ? ExitCode::kFindings : ExitCode::kDone;
+  return GiveAnswer(config_check::MakeDocument(run), answer_, context);
 }
 
 Result<ExitCode> ConfigCheckCommand::RunLogSettings(const Context& context) {
@@ -153,14 +139,7 @@ Result<ExitCode> ConfigCheckCommand::RunLogSettings(const Context& context) {
   MSP_ASSIGN_OR_RETURN(const config_check::LogSettingsRun run,
                        compares ? config_check::CompareLogSettings(options)
                                 : config_check::VerifyLogSettings(options));
-  for (const std::string& warning : run.warnings) {
-    base::LogWarning(warning);
-  }
-  if (!context.quiet) {
-    MSP_RETURN_IF_ERROR(Print(config_check::LogSettingsScreen(run, context.width, context.color)));
-  }
-  const bool findings = !fail_on_.empty() && (run.different() > 0 || run.common() == 0);
-  return findings ? ExitCode::kFindings : ExitCode::kDone;
+  return GiveAnswer(config_check::MakeDocument(run), answer_, context);
 }
 
 bool ConfigCheckCommand::Wants(std::string_view format) const {
@@ -180,7 +159,11 @@ Result<ExitCode> ConfigCheckCommand::RunCompareCheckpoints(const Context& contex
   options.write_xlsx = Wants("xlsx");
   options.write_json = Wants("json");
   options.quiet = context.quiet;
-  return CompareCheckpoints(options, fail_on_ == "warning" ? "different" : fail_on_, context);
+  // The words of this command, in the words of that one.
+  AnswerFlags flags = answer_;
+  std::replace(flags.fail_on.begin(), flags.fail_on.end(), std::string("warning"),
+               std::string("different"));
+  return CompareCheckpoints(options, flags, context);
 }
 
 Result<ExitCode> ConfigCheckCommand::RunCollect(const Context& context) {
@@ -192,13 +175,7 @@ Result<ExitCode> ConfigCheckCommand::RunCollect(const Context& context) {
     collect_.output = output_;
   }
   MSP_ASSIGN_OR_RETURN(const config_check::CollectSummary summary, config_check::Collect(collect_));
-  for (const std::string& warning : summary.warnings) {
-    base::LogWarning(warning);
-  }
-  if (!context.quiet) {
-    MSP_RETURN_IF_ERROR(Print(config_check::CollectScreen(summary, context.width, context.color)));
-  }
-  return summary.complete ? ExitCode::kDone : ExitCode::kFailed;
+  return GiveAnswer(config_check::MakeDocument(summary), answer_, context);
 }
 
 }  // namespace msprobe::commands

@@ -9,6 +9,7 @@
 
 #include "src/analysis/config_check/collect.h"
 #include "src/analysis/config_check/compare_packs.h"
+#include "src/commands/answer.h"
 #include "src/commands/command.h"
 
 namespace msprobe::commands {
@@ -38,7 +39,7 @@ class ConfigCheckCommand final : public Command {
   std::vector<std::filesystem::path> verify_;  // -vv
   std::filesystem::path output_;
   std::vector<std::string> formats_;
-  std::string fail_on_;
+  AnswerFlags answer_;
   bool compat_ = false;
 };
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/analysis/monitor/diff.h"
+#include "src/commands/answer.h"
 #include "src/commands/command.h"
 
 namespace msprobe::commands {
@@ -21,7 +22,7 @@ class MonitorDiffCommand final : public Command {
  private:
   monitor::DiffOptions options_;
   std::string format_ = "table";
-  std::string fail_on_;
+  AnswerFlags answer_;
 };
 
 }  // namespace msprobe::commands

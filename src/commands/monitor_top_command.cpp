@@ -88,7 +88,7 @@ Result<ExitCode> MonitorTopCommand::Run(const Context& context) {
   view_.width = terminal ? context.width : std::max<size_t>(context.width, 120);
   view_.height = lines_;
   view_.now = std::filesystem::file_time_type::clock::now();
-  MSP_RETURN_IF_ERROR(Print(monitor::TopScreen(options_.root, run, view_)));
+  MSP_RETURN_IF_ERROR(Print(TopScreen(options_.root, run, view_)));
   return ExitCode::kDone;
 }
 
@@ -117,7 +117,7 @@ Result<ExitCode> MonitorTopCommand::Live(const Context&, monitor::RunFollower& r
     view_.width = size.width;
     view_.height = size.height;
     view_.now = std::filesystem::file_time_type::clock::now();
-    MSP_RETURN_IF_ERROR(screen.Show(monitor::TopScreen(options_.root, run, view_)));
+    MSP_RETURN_IF_ERROR(screen.Show(TopScreen(options_.root, run, view_)));
     const auto wait =
         std::chrono::duration_cast<std::chrono::milliseconds>(next - Clock::now()).count();
     const Key key = screen.WaitKey(static_cast<int>(std::clamp<int64_t>(wait, 0, 3'600'000)));

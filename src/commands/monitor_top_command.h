@@ -4,8 +4,8 @@
 #include <string>
 
 #include "src/analysis/monitor/run_follower.h"
-#include "src/analysis/monitor/top_screen.h"
 #include "src/commands/command.h"
+#include "src/commands/monitor_top_screen.h"
 #include "src/commands/terminal.h"
 
 namespace msprobe::commands {
@@ -27,7 +27,7 @@ class MonitorTopCommand final : public Command {
   void Type(const Key& key);
 
   monitor::FollowOptions options_;
-  monitor::TopView view_;
+  TopView view_;
   double interval_seconds_ = 1;
   size_t lines_ = 40;
   bool once_ = false;

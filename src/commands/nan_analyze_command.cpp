@@ -1,14 +1,14 @@
 #include "src/commands/nan_analyze_command.h"
 
+#include <utility>
+
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "src/analysis/nan/answer.h"
 #include "src/analysis/nan/result_files.h"
-#include "src/analysis/nan/screen.h"
-#include "src/base/log.h"
 #include "src/base/output_rule.h"
 #include "src/commands/common_flags.h"
-#include "src/commands/print.h"
 
 namespace msprobe::commands {
 namespace {
@@ -27,9 +27,7 @@ constexpr const char* kExamples = R"(Examples:
 
 Needs a dump of level L0, L1 or mix with statistics. Attention masks of -inf are not taken for origins.
 
---fail-on LEVEL gives exit code 1 when there is such an answer:
-  origin  an operator made NaN or an infinity out of good inputs
-  any     also when bad values came in from outside, or were asked for)";
+)";
 
 }  // namespace
 
@@ -61,14 +59,10 @@ void NanAnalyzeCommand::Configure(CLI::App& app) {
       ->check(CLI::NonNegativeNumber);
   app.add_flag("--levels", options_.levels,
                "Also judge every operator by itself: critical, high, medium");
-  app.add_option("--fail-on", fail_on_,
-                 "Exit with 1 when there is such an answer: origin or any; always when nothing was "
-                 "searched")
-      ->type_name("LEVEL")
-      ->check(CLI::IsMember({"origin", "any"}));
+  AddAnswerFlags(app, answer_, nan::kGateLevels);
   AddThreadsFlag(app, options_.threads);
   AddForceFlag(app);
-  app.footer(kExamples);
+  app.footer(kExamples + FailOnHelp(nan::kGateLevels));
 }
 
 Status NanAnalyzeCommand::CheckFlags() {
@@ -89,30 +83,17 @@ Status NanAnalyzeCommand::CheckFlags() {
 
 Result<ExitCode> NanAnalyzeCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(CheckFlags());
-  options_.quiet = context.quiet || format_ != "text";
+  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
+  options_.quiet = context.quiet || format_ != "text" || answer_.json;
   MSP_ASSIGN_OR_RETURN(const nan::Answer answer, nan::Analyze(options_));
-  for (const std::string& warning : answer.step.warnings) {
-    base::LogWarning(warning);
-  }
-  const bool found = answer.step.outcome == nan::Outcome::kFound;
-  const bool any = answer.step.outcome != nan::Outcome::kGood;
-  const bool nothing = answer.step.outcome == nan::Outcome::kNothing ||
-                       answer.step.outcome == nan::Outcome::kPartial;
-  const ExitCode code = (fail_on_ == "origin" && (found || nothing)) || (fail_on_ == "any" && any)
-                            ? ExitCode::kFindings
-                            : ExitCode::kDone;
-  if (context.quiet) {
-    return code;
-  }
+  report::Document document = nan::MakeDocument(answer, options_.levels);
+  OwnForms own;
   if (format_ == "json") {
-    MSP_RETURN_IF_ERROR(Print(nan::AnswerJson(answer, static_cast<int>(code))));
+    own.instead = nan::AnswerJson(answer, static_cast<int>(ExitCodeOf(document, answer_)));
   } else if (format_ == "md") {
-    MSP_RETURN_IF_ERROR(Print(nan::MarkdownAnswer(answer)));
-  } else {
-    MSP_RETURN_IF_ERROR(
-        Print(nan::ScreenAnswer(answer, {context.width, context.color, options_.levels})));
+    own.instead = nan::MarkdownAnswer(answer);
   }
-  return code;
+  return GiveAnswer(std::move(document), answer_, context, own);
 }
 
 }  // namespace msprobe::commands

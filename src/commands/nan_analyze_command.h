@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/analysis/nan/nan.h"
+#include "src/commands/answer.h"
 #include "src/commands/command.h"
 
 namespace msprobe::commands {
@@ -27,7 +28,7 @@ class NanAnalyzeCommand final : public Command {
   std::filesystem::path all_steps_;
   std::filesystem::path output_;
   std::string format_ = "text";
-  std::string fail_on_;
+  AnswerFlags answer_;
 };
 
 }  // namespace msprobe::commands

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "src/analysis/perf/answer.h"
 #include "src/analysis/perf/name_map.h"
@@ -13,8 +13,8 @@
 #include "src/base/log.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
-#include "src/commands/print.h"
 #include "src/report/answer_page.h"
+#include "src/report/writers.h"
 
 namespace msprobe::commands {
 namespace {
@@ -33,7 +33,7 @@ constexpr const char* kExamples = R"(Examples:
       operators and modules only
   msprobe perf_compare -d after.pt.trace.json.gz -bp before.pt.trace.json.gz --format xlsx,html
       the workbook, and a page for any browser: what grew, as a tree down to kernels
-  msprobe perf_compare -d after -bp before --fail-if 'e2e>5%' --fail-if 'op:*matmul*>10%' --junit perf.xml
+  msprobe perf_compare -d after -bp before --fail-on 'e2e>5%' --fail-on 'op:*matmul*>10%' --junit perf.xml
       in CI: exit code 1 when the step or its matrix products got slower than that
   mpirun -n 8 msprobe perf_compare -d after -bp before -o result
       folders with one profile per rank, shared out over processes
@@ -41,8 +41,10 @@ constexpr const char* kExamples = R"(Examples:
 -d is judged, -bp is what it is held against: every difference is -d minus -bp, every ratio -d over -bp, and a
 ratio above 1 is worse. Without any --enable_* flag all six comparisons are made.
 
---fail-if METRIC>GROWTH takes e2e, computing, communication (uncovered), free, memory or op:GLOB, and a growth in %,
-ms, s, MB or GB. What cannot be measured fails.)";
+--fail-on METRIC>GROWTH (also --fail-if) takes e2e, computing, communication (uncovered), free, memory or op:GLOB,
+and a growth in %, ms, s, MB or GB. What cannot be measured fails.
+
+)";
 
 std::string WithoutEquals(std::string text) {
   text.erase(0, std::min(text.find_first_not_of('='), text.size()));
@@ -72,23 +74,6 @@ Status CheckInput(const fs::path& path, std::string_view flag) {
     return NotFoundError(fmt::format("{} does not exist", path.string()));
   }
   return {};
-}
-
-// The files of a pair; of many, how many there are.
-std::string ResultLine(const analysis::perf::RunSummary& run, const fs::path& folder,
-                       const fs::path& page) {
-  std::vector<std::string> files;
-  if (!page.empty()) {
-    files.push_back(page.string());
-  }
-  for (const analysis::perf::RankSummary& rank : run.ranks) {
-    files.insert(files.end(), rank.files.begin(), rank.files.end());
-  }
-  constexpr size_t kFew = 2;
-  return files.empty() || files.size() > kFew
-             ? fmt::format("\nresults: {} in {}\n", base::Plural(files.size(), "file"),
-                           folder.string())
-             : fmt::format("\nresult: {}\n", base::Join(files, "\n        "));
 }
 
 }  // namespace
@@ -156,12 +141,7 @@ void PerfCompareCommand::ConfigureResults(CLI::App& app) {
                  "Differences of less time are not shown (default 0)")
       ->type_name("US")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--fail_if,--fail-if", gates_,
-                 "Exit with 1 when a metric grew by more, e.g. 'e2e>5%'; may be repeated")
-      ->type_name("GATE")
-      ->allow_extra_args(false);
-  app.add_option("--junit", options_.junit_file, "Also write a JUnit report of the gates")
-      ->type_name("FILE");
+  AddAnswerFlags(app, answer_, analysis::perf::kGateLevels, "METRIC>GROWTH, e.g. 'e2e>5%'");
   app.add_option("--wait", patience_s_,
                  "Under srun or mpirun: seconds to wait for the other processes (default 1800)")
       ->type_name("S")
@@ -187,7 +167,7 @@ void PerfCompareCommand::Configure(CLI::App& app) {
   ConfigureComparisons(app);
   ConfigureMatching(app);
   ConfigureResults(app);
-  app.footer(kExamples);
+  app.footer(kExamples + FailOnHelp(analysis::perf::kGateLevels));
 }
 
 void PerfCompareCommand::ChooseComparisons() {
@@ -226,13 +206,17 @@ Status PerfCompareCommand::CheckSteps() {
 }
 
 Status PerfCompareCommand::CheckGates() {
-  for (const std::string& text : gates_) {
+  for (std::string& text : answer_.fail_on) {
+    if (text == analysis::perf::kGateLevels[0].word) {
+      continue;
+    }
     MSP_ASSIGN_OR_RETURN(Gate gate, analysis::perf::ParseGate(text));
     if (gate.metric == GateMetric::kOperator) {
       options_.compare.watched_operators.push_back(gate.pattern);
     } else if (!options_.compare.overall) {
-      return UsageError(fmt::format("--fail-if {} needs --enable_profiling_compare", gate.text));
+      return UsageError(fmt::format("--fail-on {} needs --enable_profiling_compare", gate.text));
     }
+    text = gate.text;  // as the answer names it
     options_.gates.push_back(std::move(gate));
   }
   return {};
@@ -273,6 +257,7 @@ Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
     base::SetLogLevel(base::LogLevel::kDebug);
   }
   ChooseComparisons();
+  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   MSP_RETURN_IF_ERROR(CheckFlags());
   analysis::perf::Options& compare = options_.compare;
   compare.match_collectives_by_kind = collectives_ == "kind";
@@ -298,41 +283,25 @@ Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
   options_.quiet = context.quiet;
 
   MSP_ASSIGN_OR_RETURN(const analysis::perf::Run run, analysis::perf::RunPerfCompare(options_));
-  const ExitCode code = AnyRankFailed(run.summary)   ? ExitCode::kFailed
-                        : AnyGateFailed(run.summary) ? ExitCode::kFindings
-                                                     : ExitCode::kDone;
-  MSP_RETURN_IF_ERROR(WriteReports(options_, run, static_cast<int>(code)));
+  report::Document document = analysis::perf::MakeDocument(run.summary, {top_, min_difference_us_});
+  const ExitCode code = ExitCodeOf(document, answer_);
   if (!run.reports) {
     return code;
   }
-  for (const analysis::perf::RankSummary& rank : run.summary.ranks) {
-    const std::string prefix = rank.rank.has_value() ? fmt::format("rank {}: ", *rank.rank) : "";
-    for (const std::string& warning : rank.warnings) {
-      base::LogWarning(prefix + warning);
-    }
-  }
-  fs::path page;
   if (wants_page_) {
-    MSP_ASSIGN_OR_RETURN(const analysis::perf::PerfPage written,
+    MSP_ASSIGN_OR_RETURN(analysis::perf::PerfPage page,
                          analysis::perf::WritePage(options_.output, run.stamp.text(), run.summary));
-    for (const std::string& note : written.notes) {
-      base::LogWarning(note);
-    }
-    page = written.path;
+    document.warnings.insert(document.warnings.end(), page.notes.begin(), page.notes.end());
+    document.files.insert(document.files.begin(), {std::move(page.path), "page"});
   }
-  if (context.quiet) {
-    return code;
-  }
-  const analysis::perf::AnswerOptions answer = {top_, min_difference_us_, context.width,
-                                                context.color};
-  MSP_RETURN_IF_ERROR(Print(analysis::perf::RankedAnswer(run.summary, answer)));
-  MSP_RETURN_IF_ERROR(Print(ResultLine(run.summary, options_.output, page)));
-  // Too wide for people; the workbook has all of it. Programs look for it where the Python tool
-  // puts it.
-  if (::isatty(STDOUT_FILENO) == 0 && !run.screen_table.empty()) {
-    MSP_RETURN_IF_ERROR(Print("\n" + run.screen_table));
-  }
-  return code;
+  MSP_ASSIGN_OR_RETURN(fs::path summary,
+                       analysis::perf::WriteSummary(options_, run, static_cast<int>(code)));
+  document.files.push_back({std::move(summary), "summary"});
+  // The table is too wide for people; the workbook has all of it. Programs look for it where the
+  // Python tool puts it.
+  OwnForms own;
+  own.behind = run.overall ? "\n" + report::RuledTable(*run.overall) : "";
+  return GiveAnswer(std::move(document), answer_, context, own);
 }
 
 }  // namespace msprobe::commands

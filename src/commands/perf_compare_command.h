@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/analysis/perf/run.h"
+#include "src/commands/answer.h"
 #include "src/commands/command.h"
 
 namespace msprobe::commands {
@@ -49,8 +50,8 @@ class PerfCompareCommand final : public Command {
   std::string collectives_ = "kind";
   std::optional<int64_t> rank_;
   std::vector<std::string> formats_;
-  std::vector<std::string> gates_;
   int64_t patience_s_ = 0;
+  AnswerFlags answer_;
   size_t top_ = 10;
   double min_difference_us_ = 0;
   bool wants_page_ = false;

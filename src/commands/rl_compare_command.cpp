@@ -3,13 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "src/analysis/rl/token_tables.h"
-#include "src/base/log.h"
+#include "src/analysis/rl/answer.h"
 #include "src/base/output_rule.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
-#include "src/commands/print.h"
-#include "src/report/writers.h"
 
 namespace msprobe::commands {
 namespace {
@@ -26,7 +23,9 @@ constexpr const char* kExamples = R"(Examples:
   msprobe rl_compare -a run -b run --tokens rollout_log_prob=old_log_prob --mask response_mask
       by how much rollout and trainer of one run disagree, and at which tokens
 
-The folders are those given to SingleSave of msprobe.core.)";
+The folders are those given to SingleSave of msprobe.core.
+
+)";
 
 }  // namespace
 
@@ -52,9 +51,7 @@ void RlCompareCommand::Configure(CLI::App& app) {
       "--compat", options_.compat,
       "Columns, rows and values of the Python tool: NaN equals nothing, members of a dict "
       "share id 0, what has no partner is left out");
-  app.add_option("--fail-on", fail_on_, "Exit with 1 when anything differs: different")
-      ->type_name("LEVEL")
-      ->check(CLI::IsMember({"different"}));
+  AddAnswerFlags(app, answer_, rl::kGateLevels);
   CLI::Option* tokens =
       app.add_option("--tokens", token_keys_,
                      "Compare the log-probabilities of KEY token by token, with those of KEY_OF_B "
@@ -76,7 +73,7 @@ void RlCompareCommand::Configure(CLI::App& app) {
       ->needs(tokens);
   AddForceFlag(app);
   AddThreadsFlag(app, options_.threads);
-  app.footer(kExamples);
+  app.footer(kExamples + FailOnHelp(rl::kGateLevels));
 }
 
 Status RlCompareCommand::ReadTokenKeys() {
@@ -95,6 +92,7 @@ Status RlCompareCommand::ReadTokenKeys() {
 }
 
 Result<ExitCode> RlCompareCommand::Run(const Context& context) {
+  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   std::error_code error;
   for (const std::filesystem::path* folder : {&options_.first, &options_.second}) {
     if (!std::filesystem::is_directory(*folder, error)) {
@@ -114,31 +112,7 @@ Result<ExitCode> RlCompareCommand::Run(const Context& context) {
   options_.language = language_ == "en" ? rl::Language::kEnglish : rl::Language::kChinese;
   options_.quiet = context.quiet;
   MSP_ASSIGN_OR_RETURN(const rl::Comparison comparison, rl::Compare(options_));
-  for (const std::string& warning : comparison.warnings) {
-    base::LogWarning(warning);
-  }
-  const bool differs = rl::HasDifferences(comparison);
-  const bool nothing = rl::ComparedNothing(comparison);
-  const ExitCode code =
-      fail_on_ == "different" && (differs || nothing) ? ExitCode::kFindings : ExitCode::kDone;
-  if (context.quiet) {
-    return code;
-  }
-  MSP_RETURN_IF_ERROR(Print(
-      nothing ? std::string("NOTHING COMPARED: no array has a partner\n\n")
-      : differs
-          ? fmt::format("DIFFERENT: see the {} below\n\n",
-                        rl::HasDifferentKeys(comparison) ? "keys" : "tokens")
-          : fmt::format("IDENTICAL: all {}\n\n", base::Plural(comparison.keys.size(), "key"))));
-  MSP_RETURN_IF_ERROR(Print(
-      report::TerminalTable(rl::SummaryTable(comparison), {context.width, context.color, 6})));
-  for (const rl::TokenSummary& tokens : comparison.tokens) {
-    MSP_RETURN_IF_ERROR(Print("\n" + rl::ScreenText(tokens)));
-  }
-  MSP_RETURN_IF_ERROR(
-      Print(fmt::format("\nresults: {} in {}\n", base::Plural(comparison.files.size(), "file"),
-                        options_.output.string())));
-  return code;
+  return GiveAnswer(rl::MakeDocument(comparison), answer_, context);
 }
 
 }  // namespace msprobe::commands

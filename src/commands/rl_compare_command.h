@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/analysis/rl/compare.h"
+#include "src/commands/answer.h"
 #include "src/commands/command.h"
 
 namespace msprobe::commands {
@@ -25,7 +26,7 @@ class RlCompareCommand final : public Command {
   std::vector<std::string> formats_;
   std::vector<std::string> token_keys_;  // KEY or KEY=KEY_OF_B
   std::string language_ = "zh";
-  std::string fail_on_;
+  AnswerFlags answer_;
 };
 
 }  // namespace msprobe::commands

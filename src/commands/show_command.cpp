@@ -9,13 +9,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "src/analysis/inspect/screen_view.h"
 #include "src/base/files.h"
 #include "src/base/log.h"
 #include "src/base/output_rule.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/print.h"
+#include "src/report/narrow_table.h"
 #include "src/report/writers.h"
 
 namespace msprobe::commands {
@@ -118,10 +118,9 @@ Status ShowCommand::WriteForPeople(const Context& context,
   }
   if (result.table.row_count() > 0) {
     // Only a terminal has a right edge; pipes and files get whole names.
-    const analysis::ScreenView view =
-        analysis::ForScreen(result.table, terminal ? context.width : 0);
+    const report::ScreenView view = report::ForScreen(result.table, terminal ? context.width : 0);
     text += report::TerminalTable(view.table,
-                                  {view.width, context.color && terminal, analysis::kScreenDigits});
+                                  {view.width, context.color && terminal, report::kScreenDigits});
     for (size_t i = 0; i < std::min(view.notes.size(), kNotesShown); ++i) {
       text += view.notes[i] + "\n";
     }

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "src/report/gate.h"
-#include "src/report/junit.h"
 #include "src/report/table.h"
 
 namespace msprobe::report {
@@ -120,7 +119,7 @@ struct OutputFile {
   std::string what = {};  // "JUnit report"; empty for the main results
 };
 
-using CaseOutcome = JunitOutcome;
+enum class CaseOutcome : uint8_t { kPassed, kFailed, kError };  // kError: it could not be judged
 
 // One test case of the JUnit report.
 struct TestCase {

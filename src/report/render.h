@@ -28,7 +28,4 @@ std::string RenderJunit(const Document& document, const Gate& gate);
 // style sheet and nothing else. Lists and tables are whole.
 std::string RenderHtml(const Document& document);
 
-// A number for people: `digits` significant ones; NaN, Infinity, -Infinity.
-std::string NumberText(double value, int digits = 6);
-
 }  // namespace msprobe::report

@@ -10,6 +10,7 @@
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
 #include "src/report/html_style.h"
+#include "src/report/number_text.h"
 #include "src/report/render.h"
 
 namespace msprobe::report {

@@ -1,14 +1,38 @@
 #include <algorithm>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "src/base/strings.h"
-#include "src/report/junit.h"
 #include "src/report/render.h"
+#include "src/report/sheet_xml.h"
 
 namespace msprobe::report {
 namespace {
+
+// Text for XML content and attributes; line breaks and tabs, which an attribute would lose, become
+// blanks there.
+std::string Escape(std::string_view text, bool in_attribute) {
+  std::string out = internal::EscapedXml(text);
+  if (in_attribute) {
+    std::replace_if(
+        out.begin(), out.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
+  }
+  return out;
+}
+
+std::string CaseXml(std::string_view command, const TestCase& one) {
+  std::string out = fmt::format("  <testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\"",
+                                Escape(command, true), Escape(one.name, true), one.seconds);
+  if (one.outcome == CaseOutcome::kPassed) {
+    return out + "/>\n";
+  }
+  return out + fmt::format(">\n   <{0} type=\"{1}\" message=\"{2}\">{3}</{0}>\n  </testcase>\n",
+                           one.outcome == CaseOutcome::kError ? "error" : "failure",
+                           Escape(one.type, true), Escape(one.message, true),
+                           Escape(one.details, false));
+}
 
 TestCase CaseOfVerdict(const Document& document, const Gate& gate) {
   const Verdict& verdict = document.verdict;
@@ -39,13 +63,22 @@ std::string RenderJunit(const Document& document, const Gate& gate) {
   if (cases.empty() || (nothing && std::none_of(cases.begin(), cases.end(), failed))) {
     cases.push_back(CaseOfVerdict(document, gate));
   }
-  std::vector<JunitCase> written;
-  written.reserve(cases.size());
-  for (TestCase& one : cases) {
-    written.push_back({std::move(one.name), one.seconds, one.outcome, std::move(one.type),
-                       std::move(one.message), std::move(one.details)});
+  const auto count = [&](CaseOutcome outcome) {
+    return std::count_if(cases.begin(), cases.end(),
+                         [&](const TestCase& one) { return one.outcome == outcome; });
+  };
+  std::string body;
+  for (const TestCase& one : cases) {
+    body += CaseXml(document.command, one);
   }
-  return JunitXml(document.command, written, document.seconds);
+  const std::string totals =
+      fmt::format("tests=\"{}\" failures=\"{}\" errors=\"{}\" time=\"{:.3f}\"", cases.size(),
+                  count(CaseOutcome::kFailed), count(CaseOutcome::kError), document.seconds);
+  return fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {0}>\n <testsuite name=\"msprobe "
+      "{1}\" {0}>\n{2}"
+      " </testsuite>\n</testsuites>\n",
+      totals, Escape(document.command, true), body);
 }
 
 }  // namespace msprobe::report

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
+#include "src/report/number_text.h"
 #include "src/report/render.h"
 #include "src/report/text_layout.h"
 #include "src/report/writers.h"

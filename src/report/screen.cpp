@@ -77,12 +77,6 @@ void Screen::Paragraph(Ink ink, std::string_view text) {
   }
 }
 
-void Screen::Item(std::string_view label, std::string_view text) {
-  std::string padded = "  " + std::string(label);
-  padded.resize(std::max<size_t>(padded.size(), 14), ' ');
-  CutLine(Ink::kNone, padded + " " + std::string(text));
-}
-
 void Screen::CutLine(Ink ink, std::string_view text) {
   size_t columns = 0;
   size_t last = 0;

@@ -38,17 +38,6 @@ class Screen {
   // Of pictures that fill a terminal: whatever is too long is cut at the edge.
   void CutLine(Ink ink, std::string_view text);
 
-  // Of screens that no document describes yet.
-  Screen(size_t width, bool color) : Screen(ScreenOptions{.width = width, .color = color}) {}
-  void Line(std::string_view text) { CutLine(Ink::kNone, text); }
-  void Labelled(std::string_view label, std::string_view text, size_t indent) {
-    Labelled(Ink::kNone, label, text, indent);
-  }
-  void Item(std::string_view label, std::string_view text);
-  void Paragraph(std::string_view text) { Paragraph(Ink::kNone, text); }
-  size_t width() const { return options_.width; }
-  bool color() const { return options_.color; }
-
   const ScreenOptions& options() const { return options_; }
   std::string Take();
 

@@ -7,9 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "src/base/number_text.h"
 #include "src/base/strings.h"
-#include "src/report/render.h"
+#include "src/report/number_text.h"
 #include "src/report/text_layout.h"
 #include "src/report/writers.h"
 
@@ -112,18 +111,64 @@ class TableWriter {
   }
 
   std::string Write() {
+    if (options_.wrap && LineColumns() > options_.width) {
+      return Records();
+    }
     Line([&](size_t column) -> std::string { return table_.columns()[column]; }, kBold);
     for (size_t row = 0; row < RowCount(); ++row) {
-      const Fill fill = table_.fill(row);
-      const std::string_view color = fill == Fill::kRed      ? kRed
-                                     : fill == Fill::kYellow ? kYellow
-                                                             : std::string_view();
-      Line([&](size_t column) { return ScreenText(table_.row(row)[column], options_); }, color);
+      Line([&](size_t column) { return ScreenText(table_.row(row)[column], options_); },
+           ColorOf(row));
     }
     return std::move(out_);
   }
 
  private:
+  std::string_view ColorOf(size_t row) const {
+    const Fill fill = table_.fill(row);
+    return fill == Fill::kRed ? kRed : fill == Fill::kYellow ? kYellow : std::string_view();
+  }
+
+  size_t LineColumns() const {
+    return std::accumulate(widths_.begin(), widths_.end(), (widths_.size() - 1) * kGap);
+  }
+
+  // More columns than the screen has room for: a line per cell, rows one below the other.
+  std::string Records() {
+    size_t label_width = 0;
+    for (const std::string& column : table_.columns()) {
+      label_width = std::max(label_width, ColumnsOf(column));
+    }
+    label_width = std::min(label_width, options_.width / 2);
+    const size_t indent = label_width + kGap;
+    for (size_t row = 0; row < RowCount(); ++row) {
+      out_ += row > 0 ? "\n" : "";
+      for (size_t column = 0; column < widths_.size(); ++column) {
+        const std::string text = OneLine(ScreenText(table_.row(row)[column], options_));
+        if (text.empty()) {
+          continue;
+        }
+        const size_t start = out_.size();
+        AppendFitted(table_.columns()[column], label_width, true, false, options_.ascii, out_);
+        const std::string label = out_.substr(start) + std::string(kGap, ' ');
+        out_.resize(start);
+        const size_t room = std::max(options_.width, indent + kNarrowestWrapped) - indent;
+        bool first = true;
+        for (const std::string& line : WrapText(text, room, room)) {
+          Painted((first ? label : std::string(indent, ' ')) + line,
+                  column == 0 ? ColorOf(row) : "");
+          first = false;
+        }
+      }
+    }
+    return std::move(out_);
+  }
+
+  void Painted(const std::string& line, std::string_view color) {
+    const bool paints = options_.color && !color.empty();
+    out_ += paints ? std::string(color) + line + std::string(kReset) : line;
+    out_ += '\n';
+  }
+
   size_t RowCount() const { return std::min(table_.row_count(), options_.rows); }
 
   void Measure() {
@@ -199,18 +244,6 @@ class TableWriter {
 };
 
 }  // namespace
-
-std::string NumberText(double value, int digits) {
-  if (std::isnan(value)) {
-    return "NaN";
-  }
-  if (std::isinf(value)) {
-    return value > 0 ? "Infinity" : "-Infinity";
-  }
-  std::string text;
-  base::AppendGeneral(value, digits, text);
-  return text;
-}
 
 std::string TerminalTable(const Table& table, const TerminalOptions& options) {
   return TableWriter(table, options).Write();

@@ -65,4 +65,8 @@ struct TerminalOptions {
 };
 std::string TerminalTable(const Table& table, const TerminalOptions& options);
 
+// The table between rules of ASCII, its name centred above it: as Python's prettytable draws it.
+// Ends with a line feed.
+std::string RuledTable(const Table& table);
+
 }  // namespace msprobe::report

@@ -12,9 +12,9 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/ckpt/answer.h"
 #include "src/analysis/ckpt/details.h"
 #include "src/analysis/ckpt/layers.h"
-#include "src/analysis/ckpt/screen_report.h"
 #include "src/base/strings.h"
 #include "src/report/answer_page.h"
 
@@ -24,22 +24,25 @@ namespace {
 using report::AnswerPage;
 using report::PageTone;
 
-constexpr size_t kWholeLine = 100'000;  // columns: the verdict's line is not cut
-constexpr size_t kMostKinds = 120;      // columns that a map can show
-constexpr size_t kMostLayers = 1'000;   // rows; several layers share one where there are more
+constexpr size_t kMostKinds = 120;     // columns that a map can show
+constexpr size_t kMostLayers = 1'000;  // rows; several layers share one where there are more
 
-PageTone ToneOf(const Comparison& comparison) {
-  if (comparison.nothing_compared() || HasFindings(comparison, Severity::kError) ||
-      comparison.CountOf(Outcome::kDifferent) > 0 || !comparison.settings.empty()) {
-    return PageTone::kBad;
+PageTone ToneOf(report::Tone tone) {
+  switch (tone) {
+    case report::Tone::kGood:
+      return PageTone::kGood;
+    case report::Tone::kCaution:
+      return PageTone::kCaution;
+    case report::Tone::kBad:
+      return PageTone::kBad;
+    default:
+      return PageTone::kPlain;
   }
-  return HasFindings(comparison, Severity::kNan) ? PageTone::kCaution : PageTone::kGood;
 }
 
 void PutVerdict(const Comparison& comparison, AnswerPage& page) {
-  const std::string screen = ScreenReport(comparison, kWholeLine, false);
-  const std::string line = screen.substr(0, screen.find('\n'));
-  page.SetVerdict(line.substr(0, line.find(':')), line, ToneOf(comparison));
+  const report::Verdict verdict = MakeDocument(comparison).verdict;
+  page.SetVerdict(verdict.word, verdict.text, ToneOf(verdict.tone));
 }
 
 // What is behind the layer in a name, with '*' for numbers: the experts of a layer are of one kind.

@@ -21,20 +21,4 @@ bool Comparison::nothing_compared() const {
   });
 }
 
-bool HasFindings(const Comparison& comparison, Severity severity) {
-  if (comparison.nothing_compared() ||
-      (severity >= Severity::kDifferent && !comparison.settings.empty())) {
-    return true;
-  }
-  if (severity >= Severity::kMissing &&
-      !(comparison.only_in_a.empty() && comparison.only_in_b.empty())) {
-    return true;
-  }
-  return std::any_of(comparison.pairs.begin(), comparison.pairs.end(), [&](const PairResult& pair) {
-    return pair.outcome >= Outcome::kShapes || pair.has_lone_non_finite() ||
-           (severity >= Severity::kDifferent && pair.outcome >= Outcome::kDifferent) ||
-           (severity >= Severity::kNan && pair.has_non_finite());
-  });
-}
-
 }  // namespace msprobe::analysis::ckpt

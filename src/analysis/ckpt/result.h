@@ -82,13 +82,4 @@ struct Comparison {
   bool nothing_compared() const;
 };
 
-// What --fail-on asks about; each includes the ones before it, and all that nothing was compared.
-enum class Severity : uint8_t {
-  kError,      // another shape, unreadable, or NaN or infinity on one side only
-  kMissing,    // a parameter that only one side has
-  kDifferent,  // values or settings apart by more than the tolerance
-  kNan,        // NaN or infinity anywhere, on both sides, too
-};
-bool HasFindings(const Comparison& comparison, Severity severity);
-
 }  // namespace msprobe::analysis::ckpt

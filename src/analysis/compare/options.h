@@ -72,10 +72,8 @@ struct CompareOptions {
       output_name;  // replaces "compare_result" in result file names; empty: the reference's names
   bool write_xlsx = true;
   bool write_csv = false;
-  bool write_json = false;           // JSON lines of the table
-  bool write_html = false;           // one page for browsers, of all pairs
-  std::filesystem::path junit_file;  // empty: none
-  bool drift_fails = false;          // in the JUnit report: with the gate "drift"
+  bool write_json = false;  // JSON lines of the table
+  bool write_html = false;  // one page for browsers, of all pairs
 
   double relative_tolerance = 0;  // 0: the noise of each dtype
   double absolute_tolerance = 0;

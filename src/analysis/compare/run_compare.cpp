@@ -9,7 +9,6 @@
 
 #include "src/analysis/compare/common_folders.h"
 #include "src/analysis/compare/graph_folders.h"
-#include "src/analysis/compare/junit.h"
 #include "src/analysis/compare/line26/atb_compare.h"
 #include "src/analysis/compare/line26/difference_run.h"
 #include "src/analysis/compare/line26/plan26.h"
@@ -52,9 +51,6 @@ class Runner {
   Result<CompareRun> Run() {
     if (page_) {
       MSP_RETURN_IF_ERROR(ComparePage::Available());
-    }
-    if (!options_.junit_file.empty()) {
-      MSP_RETURN_IF_ERROR(base::CheckOutputFile(options_.junit_file));
     }
     MSP_ASSIGN_OR_RETURN(run_.stamp,
                          base::RunStamp::Take(options_.output_folder, base::TimestampNow()));
@@ -103,7 +99,7 @@ class Runner {
       run_.summary.pairs.push_back(std::move(summary));
       progress.Add();
     }
-    return difference_run_ ? difference_run_->Finish(run_.answers) : OkStatus();
+    return difference_run_ ? difference_run_->Finish(run_.answers, run_.files) : OkStatus();
   }
 
   Status RunPair(const PlannedPair& planned, PairSummary& summary) {
@@ -202,14 +198,8 @@ class Runner {
 
 Result<CompareRun> RunCompare(const CompareOptions& options) { return Runner(options).Run(); }
 
-Status WriteRunReports(const CompareOptions& options, const CompareRun& run, int exit_code) {
-  MSP_RETURN_IF_ERROR(
-      base::WriteSummary(options.output_folder, run.stamp, SummaryJson(run.summary, exit_code)));
-  if (!options.junit_file.empty()) {
-    MSP_RETURN_IF_ERROR(
-        base::WriteFileAtomically(options.junit_file, JunitXml(run.summary, options.drift_fails)));
-  }
-  return {};
+Result<fs::path> WriteSummary(const CompareOptions& options, const CompareRun& run, int exit_code) {
+  return base::WriteSummary(options.output_folder, run.stamp, SummaryJson(run.summary, exit_code));
 }
 
 }  // namespace msprobe::analysis

@@ -1,6 +1,7 @@
 // The whole of `compare`: finds the pairs, compares each, writes the files, sums up. Never prints.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -16,15 +17,17 @@ struct CompareRun {
   base::RunStamp stamp;  // in the names of all its files
   RunSummary summary;
   std::vector<std::string> warnings;
-  std::vector<std::string> answers;    // of -da: one line per step
-  std::vector<std::string> log_lines;  // of -tensor_log
+  std::vector<std::string> answers;          // of -da: one line per step
+  std::vector<std::string> log_lines;        // of -tensor_log
+  std::vector<std::filesystem::path> files;  // of -da, beside those of the pairs
 };
 
 // Not ok when nothing could be compared at all. A pair that fails among several is recorded in its
 // summary; the others go on.
 Result<CompareRun> RunCompare(const CompareOptions& options);
 
-// summary_<stamp>.json into the output folder, and the JUnit file if asked for.
-Status WriteRunReports(const CompareOptions& options, const CompareRun& run, int exit_code);
+// summary.json into the output folder; returns its path.
+Result<std::filesystem::path> WriteSummary(const CompareOptions& options, const CompareRun& run,
+                                           int exit_code);
 
 }  // namespace msprobe::analysis

@@ -57,10 +57,6 @@ RowCounts CountRows(const ComparedPair& pair) {
   return counts;
 }
 
-uint64_t VerdictRows(const RunSummary& summary, Verdict verdict) {
-  return summary.totals.by_verdict[static_cast<size_t>(verdict)];
-}
-
 }  // namespace
 
 void RowCounts::Add(const RowCounts& other) {
@@ -114,64 +110,11 @@ void FinishSummary(RunSummary& summary) {
   }
 }
 
-namespace {
-
-bool HasErrors(const RunSummary& summary) {
-  return summary.totals.red > 0 || VerdictRows(summary, Verdict::kNo) > 0 ||
-         VerdictRows(summary, Verdict::kDifferent) > 0 ||
-         VerdictRows(summary, Verdict::kUnmatched) > 0;
-}
-
-bool HasWarnings(const RunSummary& summary) {
-  return summary.totals.yellow > 0 || VerdictRows(summary, Verdict::kWarning) > 0 ||
-         !summary.npu_only.empty() || !summary.bench_only.empty();
-}
-
-// Rows of one side alone, or of other shapes. Where a pair drifts, they follow from it: what is
-// chosen and how often depends on values. A call too many of another cause would have been an
-// origin.
-bool HasUnmatchedRows(const RunSummary& summary) {
-  return std::any_of(summary.pairs.begin(), summary.pairs.end(), [](const PairSummary& pair) {
-    const RowCounts& counts = pair.counts;
-    return counts.npu_only + counts.bench_only + counts.shape_mismatch + counts.dtype_mismatch >
-               0 &&
-           VerdictOf(pair) != PairVerdict::kDrifts;
-  });
-}
-
-bool HasDifferences(const RunSummary& summary) {
-  return HasUnmatchedRows(summary) || !summary.npu_only.empty() || !summary.bench_only.empty() ||
-         std::any_of(summary.pairs.begin(), summary.pairs.end(), [](const PairSummary& pair) {
-           const PairVerdict verdict = VerdictOf(pair);
-           return verdict == PairVerdict::kDiffers || verdict == PairVerdict::kUnequalBits;
-         });
-}
-
-}  // namespace
-
 bool MostlyUnmatched(const PairSummary& pair) {
   const RowCounts& counts = pair.counts;
   const uint64_t compared = counts.agreeing + counts.drifting + counts.differing;
   return VerdictOf(pair) == PairVerdict::kNothingCompared || counts.npu_only > compared ||
          counts.bench_only > compared;
-}
-
-bool GateFails(const RunSummary& summary, Gate gate) {
-  if (summary.pairs.empty() ||
-      std::any_of(summary.pairs.begin(), summary.pairs.end(), MostlyUnmatched)) {
-    return true;
-  }
-  switch (gate) {
-    case Gate::kError:
-      return HasErrors(summary);
-    case Gate::kWarning:
-      return HasErrors(summary) || HasWarnings(summary);
-    case Gate::kDifferent:
-      return HasDifferences(summary);
-    case Gate::kDrift:
-      return HasDifferences(summary) || summary.totals.drifting > 0;
-  }
-  return true;
 }
 
 }  // namespace msprobe::analysis

@@ -77,17 +77,4 @@ void FinishSummary(RunSummary& summary);
 // Less than half of what either side holds has a partner with values.
 bool MostlyUnmatched(const PairSummary& pair);
 
-// What a gate asks about, weakest first. Every gate also fails where nothing, or less than half of
-// a side, could be compared.
-enum class Gate : uint8_t {
-  kError,      // a red row, or a verdict No, Different or Unmatched
-  kWarning,    // also a yellow row, a verdict Warning, a rank without partner
-  kDifferent,  // a divergence with an origin, bits that differ (checksums), rows or ranks without
-               // partner
-  kDrift,      // also differences that piled up from rounding
-};
-inline constexpr std::array<std::string_view, 4> kGateNames = {"error", "warning", "different",
-                                                               "drift"};
-bool GateFails(const RunSummary& summary, Gate gate);
-
 }  // namespace msprobe::analysis

@@ -17,7 +17,6 @@
 #include "src/json/config.h"
 #include "src/json/value_text.h"
 #include "src/json/writer.h"
-#include "src/report/screen.h"
 #include "src/report/table.h"
 #include "src/report/writers.h"
 
@@ -216,58 +215,6 @@ Result<LogSettingsRun> VerifyLogSettings(const LogSettingsOptions& options) {
       run.files[0], {"关键参数名称", "bench生效值", "target生效值", "是否一致"}, run.settings));
   MSP_RETURN_IF_ERROR(base::WriteFileAtomically(run.files[1], JsonOf(sides[1])));
   return run;
-}
-
-std::string LogSettingsScreen(const LogSettingsRun& run, size_t width, bool color) {
-  constexpr size_t kMostRows = 40;
-  report::Screen screen(width, color);
-  const size_t different = run.different();
-  const std::string_view noun = run.verified ? "required setting" : "setting";
-  if (run.common() == 0) {
-    screen.Line(report::Ink::kYellow,
-                fmt::format("NOTHING COMPARED: the two have no {} in common", noun));
-  } else if (different == 0) {
-    screen.Line(report::Ink::kGreen,
-                fmt::format("{}: all {} agree", run.verified ? "AS REQUIRED" : "SAME SETTINGS",
-                            base::Plural(run.settings.size(), noun)));
-  } else {
-    screen.Line(report::Ink::kRed,
-                fmt::format("{}: {} of {}", run.verified ? "NOT AS REQUIRED" : "DIFFERENT SETTINGS",
-                            base::FormatCount(different), base::Plural(run.settings.size(), noun)));
-  }
-  screen.Blank();
-  screen.Item(run.verified ? "required" : "NPU", base::Printable(run.sources[0]));
-  screen.Item(run.verified ? "log" : "bench", base::Printable(run.sources[1]));
-  if (different > 0) {
-    screen.Heading("What differs");
-    report::Table table("differences", {"Setting", run.verified ? "Required" : "NPU",
-                                        run.verified ? "Log" : "Bench"});
-    // Values that differ first, then what only one side has.
-    for (const bool both : {true, false}) {
-      for (const LogSetting& setting : run.settings) {
-        const bool in_both = setting.present[0] && setting.present[1];
-        if (setting.equal || in_both != both || table.row_count() >= kMostRows) {
-          continue;
-        }
-        const auto value = [&](size_t side) {
-          return table.KeepText(
-              base::Printable(setting.present[side] ? setting.values[side] : "not set"));
-        };
-        const report::Cell cells[] = {table.KeepText(base::Printable(setting.name)), value(0),
-                                      value(1)};
-        table.AddRow(cells);
-      }
-    }
-    screen.Raw(report::TerminalTable(table, {screen.width(), screen.color()}));
-    if (different > table.row_count()) {
-      screen.Line(fmt::format("and {} more", base::FormatCount(different - table.row_count())));
-    }
-  }
-  screen.Heading("Files");
-  for (const fs::path& file : run.files) {
-    screen.Raw(fmt::format("  {}\n", base::Printable(file.string())));
-  }
-  return screen.Take();
 }
 
 }  // namespace msprobe::analysis::config_check

@@ -44,7 +44,4 @@ Result<LogSettingsRun> CompareLogSettings(const LogSettingsOptions& options);
 // Writes tgt_config.json and hyper_params_verify.csv: a row for each requirement.
 Result<LogSettingsRun> VerifyLogSettings(const LogSettingsOptions& options);
 
-// The answer first, then what differs.
-std::string LogSettingsScreen(const LogSettingsRun& run, size_t width, bool color);
-
 }  // namespace msprobe::analysis::config_check

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -9,18 +10,21 @@
 
 #include "src/analysis/perf/findings.h"
 #include "src/base/strings.h"
-#include "src/report/screen.h"
 
 namespace msprobe::analysis::perf {
 namespace {
 
-using report::Ink;
-using report::Screen;
+using report::CaseOutcome;
+using report::Item;
+using report::List;
+using report::ListKind;
+using report::Section;
+using report::Standing;
+using report::Tone;
 
 constexpr double kUsPerMs = 1e3;
-constexpr size_t kShownRanks = 10;
+constexpr size_t kBriefRanks = 10;
 constexpr size_t kShownFrames = 6;
-constexpr size_t kTextColumn = 14;  // behind the amounts
 
 // Times below a tenth of a millisecond keep the digits that tell them from nothing.
 std::string SignedMs(double ms) {
@@ -54,7 +58,7 @@ std::string SidesText(const Finding& finding) {
 }
 
 // The innermost frames: what called it is found there.
-void AddCallStack(const std::string& call_stack, Screen& screen) {
+void AddCallStack(const std::string& call_stack, Item& item) {
   const std::string unified = base::ReplaceAll(call_stack, "\r", "");
   std::vector<std::string_view> frames;
   for (const std::string_view line : base::Split(unified, '\n')) {
@@ -64,57 +68,66 @@ void AddCallStack(const std::string& call_stack, Screen& screen) {
   }
   const size_t first = frames.size() > kShownFrames ? frames.size() - kShownFrames : 0;
   for (size_t index = first; index < frames.size(); ++index) {
-    screen.Line(fmt::format("{:{}}in {}", "", kTextColumn, base::Printable(frames[index])));
+    item.details.push_back({"in", fmt::format("in {}", frames[index])});
   }
 }
 
-void AddFindings(const RankSummary& rank, const AnswerOptions& options, Screen& screen) {
-  std::vector<const Finding*> told;
+Item FindingItem(const Finding& finding) {
+  Item item{Amount(finding),
+            fmt::format("{} of {} ({}, {})", finding.metric, finding.where, SidesText(finding),
+                        CallsText(finding)),
+            finding.comparison > finding.base ? Tone::kBad : Tone::kGood};
+  item.number = finding.comparison - finding.base;
+  if (!finding.note.empty()) {
+    item.details.push_back({"note", finding.note});
+  }
+  AddCallStack(finding.call_stack, item);
+  return item;
+}
+
+Section FindingsSection(const RankSummary& rank, const AnswerOptions& options) {
+  List list{ListKind::kAmounts, {}};
+  List noise{ListKind::kAmounts, {}, {0}};
   for (const Finding& finding : rank.findings) {
-    if (told.size() < options.top && !IsNoise(finding, options.min_difference_us)) {
-      told.push_back(&finding);
-    }
+    (IsNoise(finding, options.min_difference_us) ? noise : list)
+        .items.push_back(FindingItem(finding));
   }
-  if (told.empty()) {
-    return;
+  list.brief.items = options.top;
+  Section section{"Largest differences", {}};
+  section.blocks.emplace_back(std::move(list));
+  if (!noise.items.empty()) {
+    section.blocks.emplace_back(std::move(noise));
   }
-  screen.Heading("Largest differences");
-  for (const Finding* finding : told) {
-    screen.Labelled(
-        finding->comparison > finding->base ? Ink::kRed : Ink::kGreen,
-        fmt::format("{:>12} ", Amount(*finding)),
-        fmt::format("{} of {} ({}, {})", finding->metric, base::Printable(finding->where),
-                    SidesText(*finding), CallsText(*finding)),
-        kTextColumn);
-    if (!finding->note.empty()) {
-      screen.Labelled(fmt::format("{:{}}", "", kTextColumn - 1), base::Printable(finding->note),
-                      kTextColumn);
-    }
-    AddCallStack(finding->call_stack, screen);
-  }
+  return section;
 }
 
-void AddCollectives(const RankSummary& rank, const AnswerOptions& options, Screen& screen) {
-  if (rank.collectives.empty() || options.top == 0) {
-    return;
-  }
-  screen.Heading("Collectives by kind");
+Section CollectivesSection(const RankSummary& rank, const AnswerOptions& options) {
+  List list{ListKind::kAmounts, {}, {options.top > 0 ? SIZE_MAX : 0}};
   for (const Collective& collective : rank.collectives) {
-    screen.Line(fmt::format("{:>12}  {} ({:.3f} -> {:.3f} ms, {} -> {} calls)",
-                            SignedMs(collective.comparison_ms - collective.base_ms),
-                            base::Printable(collective.kind), collective.base_ms,
-                            collective.comparison_ms, collective.base_calls,
-                            collective.comparison_calls));
+    const double change = collective.comparison_ms - collective.base_ms;
+    list.items.push_back(
+        {SignedMs(change), fmt::format("{} ({:.3f} -> {:.3f} ms, {} -> {} calls)", collective.kind,
+                                       collective.base_ms, collective.comparison_ms,
+                                       collective.base_calls, collective.comparison_calls)});
+    list.items.back().number = change;
   }
+  Section section{"Collectives by kind", {}};
+  section.blocks.emplace_back(std::move(list));
+  return section;
 }
 
-void AddGates(const RankSummary& rank, Screen& screen) {
-  for (const GateOutcome& gate : rank.gates) {
-    const std::string where = rank.rank.has_value() ? fmt::format("rank {}: ", *rank.rank) : "";
-    screen.Line(gate.failed ? Ink::kRed : Ink::kGreen,
-                fmt::format("{} {}{}", gate.failed ? "FAILED" : "ok", where,
-                            base::Printable(gate.explanation)));
+Section GatesSection(const RunSummary& run) {
+  List list{ListKind::kChecks, {}};
+  for (const RankSummary& rank : run.ranks) {
+    for (const GateOutcome& gate : rank.gates) {
+      const std::string where = rank.rank.has_value() ? fmt::format("rank {}: ", *rank.rank) : "";
+      list.items.push_back({gate.failed ? "FAILED" : "ok", where + gate.explanation,
+                            gate.failed ? Tone::kBad : Tone::kGood});
+    }
   }
+  Section section;
+  section.blocks.emplace_back(std::move(list));
+  return section;
 }
 
 std::string RankName(const std::optional<int64_t>& rank) {
@@ -127,14 +140,15 @@ std::string SpreadText(const Spread& spread) {
                      spread.imbalance() * 100);
 }
 
-void AddSpread(const RunSummary& run, std::string_view name, double SideTimes::*time,
-               Screen& screen) {
-  screen.Item(fmt::format("{}, base", name), SpreadText(SpreadOf(run, &RankSummary::base, time)));
-  screen.Item(fmt::format("{}, comparison", name),
-              SpreadText(SpreadOf(run, &RankSummary::comparison, time)));
+void AddSpread(const RunSummary& run, std::string_view name, double SideTimes::*time, List& list) {
+  list.items.push_back(
+      {fmt::format("{}, base", name), SpreadText(SpreadOf(run, &RankSummary::base, time))});
+  list.items.push_back({fmt::format("{}, comparison", name),
+                        SpreadText(SpreadOf(run, &RankSummary::comparison, time))});
   if (const auto growth = LargestGrowth(run, time)) {
-    screen.Item(fmt::format("{}, growth", name),
-                fmt::format("{} most: {}", RankName(growth->rank), SignedMs(growth->ms)));
+    list.items.push_back(
+        {fmt::format("{}, growth", name),
+         fmt::format("{} most: {}", RankName(growth->rank), SignedMs(growth->ms))});
   }
 }
 
@@ -142,39 +156,53 @@ std::string RankList(const std::vector<int64_t>& ranks) {
   return fmt::format("{}", fmt::join(ranks, ", "));
 }
 
-// The verdict leads; its word in colour.
-void AddVerdict(const Verdict& verdict, Screen& screen) {
-  if (verdict.text.empty()) {
-    return;
-  }
-  const std::string text = base::Printable(verdict.text);
-  const Ink ink = verdict.word == "SLOWER"   ? Ink::kRed
-                  : verdict.word == "FASTER" ? Ink::kGreen
-                                             : Ink::kBold;
-  const size_t word = std::min(verdict.word.size(), text.size());
-  screen.Labelled(ink, text.substr(0, word), base::Trim(text.substr(word)), 2);
+bool IsSingle(const RunSummary& run) {
+  return run.ranks.size() == 1 && !run.ranks[0].rank.has_value();
 }
 
 // Ranks meet in their collectives, so that the slowest one sets the pace.
-void AddRanksVerdict(const RunSummary& run, Screen& screen) {
+Verdict VerdictOfRanks(const RunSummary& run) {
   const double base = SpreadOf(run, &RankSummary::base, &SideTimes::end_to_end_ms).slowest_ms;
   const double other =
       SpreadOf(run, &RankSummary::comparison, &SideTimes::end_to_end_ms).slowest_ms;
+  Verdict verdict;
   if (base <= 0 || other <= 0) {
-    return;
+    return verdict;
   }
   const double percent = (other / base - 1) * 100;
-  Verdict verdict;
+  verdict.percent = percent;
   verdict.word = std::fabs(percent) < 1 ? "SAME" : percent > 0 ? "SLOWER" : "FASTER";
   verdict.text = verdict.word == "SAME"
                      ? fmt::format("SAME: {:+.1f} %", percent)
                      : fmt::format("{} by {:.1f} %", verdict.word, std::fabs(percent));
   verdict.text += fmt::format(", slowest ranks compared (E2E {:.1f} -> {:.1f} ms)", base, other);
-  AddVerdict(verdict, screen);
+  return verdict;
+}
+
+report::Verdict MakeVerdict(const RunSummary& run) {
+  const Verdict found = IsSingle(run) ? run.ranks[0].verdict : VerdictOfRanks(run);
+  report::Verdict verdict;
+  verdict.word = found.word;
+  verdict.text = found.text;
+  if (found.text.empty()) {
+    verdict.word = "COMPARED";
+    verdict.text = "COMPARED: how long a step takes is not known";
+    verdict.tone = Tone::kStrong;
+  } else {
+    verdict.number = found.percent;
+    verdict.unit = "%";
+    verdict.tone = found.word == "SLOWER"   ? Tone::kBad
+                   : found.word == "FASTER" ? Tone::kGood
+                                            : Tone::kStrong;
+  }
+  verdict.standing = AnyRankFailed(run)         ? Standing::kIncomplete
+                     : verdict.word == "SLOWER" ? Standing::kFindings
+                                                : Standing::kClean;
+  return verdict;
 }
 
 // The rank that the others wait for: its own work grew most, and it waits less than they do.
-void AddStraggler(const RunSummary& run, Screen& screen) {
+void AddStraggler(const RunSummary& run, Section& section) {
   const auto communication = [](const RankSummary& rank) {
     return rank.comparison.uncovered_communication_ms - rank.base.uncovered_communication_ms;
   };
@@ -198,17 +226,17 @@ void AddStraggler(const RunSummary& run, Screen& screen) {
       communication(*most) > mean * kMuchLess) {
     return;
   }
-  screen.Labelled(Ink::kYellow, "  the others wait for",
-                  fmt::format("{}: its own computing and free time grew by {}, its communication "
-                              "by {}, that of all ranks by "
-                              "{} on average",
-                              RankName(most->rank), SignedMs(own(*most)),
-                              SignedMs(communication(*most)), SignedMs(mean)),
-                  6);
+  section.blocks.emplace_back(
+      List{ListKind::kSentences,
+           {{"",
+             fmt::format("the others wait for {}: its own computing and free time grew by {}, its "
+                         "communication by {}, that of all ranks by {} on average",
+                         RankName(most->rank), SignedMs(own(*most)), SignedMs(communication(*most)),
+                         SignedMs(mean)),
+             Tone::kCaution}}});
 }
 
-void AddRanks(const RunSummary& run, const AnswerOptions& options, Screen& screen) {
-  AddRanksVerdict(run, screen);
+Section RanksSection(const RunSummary& run, const AnswerOptions& options) {
   std::vector<const RankSummary*> by_growth;
   size_t failed = 0;
   for (const RankSummary& rank : run.ranks) {
@@ -217,71 +245,83 @@ void AddRanks(const RunSummary& run, const AnswerOptions& options, Screen& scree
       by_growth.push_back(&rank);
     }
   }
-  screen.Heading(fmt::format("{} compared", base::Plural(run.ranks.size() - failed, "rank")));
-  AddSpread(run, "E2E", &SideTimes::end_to_end_ms, screen);
-  AddSpread(run, "computing", &SideTimes::computing_ms, screen);
-  AddStraggler(run, screen);
+  Section section{fmt::format("{} compared", base::Plural(run.ranks.size() - failed, "rank")), {}};
+  List spread{ListKind::kFacts, {}};
+  AddSpread(run, "E2E", &SideTimes::end_to_end_ms, spread);
+  AddSpread(run, "computing", &SideTimes::computing_ms, spread);
+  section.blocks.emplace_back(std::move(spread));
+  AddStraggler(run, section);
+  List absent{ListKind::kNamed, {}};
   for (const auto& [ranks, side] :
        {std::pair{&run.base_only, "base"}, std::pair{&run.comparison_only, "comparison"}}) {
     if (!ranks->empty()) {
-      screen.Labelled("  only in the", fmt::format("{}: ranks {}", side, RankList(*ranks)), 6);
+      absent.items.push_back(
+          {fmt::format("only in the {}", side), fmt::format("ranks {}", RankList(*ranks))});
     }
   }
   if (!run.missing.empty()) {
-    screen.Labelled(Ink::kRed, "  not delivered:", fmt::format("ranks {}", RankList(run.missing)),
-                    6);
+    absent.items.push_back(
+        {"not delivered", fmt::format("ranks {}", RankList(run.missing)), Tone::kBad});
   }
   for (const RankSummary& rank : run.ranks) {
     if (!rank.error.empty()) {
-      screen.Labelled(Ink::kRed, fmt::format("  {} failed:", RankName(rank.rank)),
-                      base::Printable(rank.error), 6);
+      absent.items.push_back(
+          {fmt::format("{} failed", RankName(rank.rank)), rank.error, Tone::kBad});
     }
   }
+  section.blocks.emplace_back(std::move(absent));
   std::stable_sort(by_growth.begin(), by_growth.end(),
                    [](const RankSummary* a, const RankSummary* b) {
                      return a->comparison.end_to_end_ms - a->base.end_to_end_ms >
                             b->comparison.end_to_end_ms - b->base.end_to_end_ms;
                    });
-  by_growth.resize(std::min({by_growth.size(), kShownRanks, std::max<size_t>(options.top, 1)}));
-  for (const RankSummary* rank : by_growth) {
-    screen.Labelled(fmt::format("  {}:", RankName(rank->rank)), base::Printable(Headline(*rank)),
-                    6);
+  List headlines{ListKind::kNamed, {}, {std::min(kBriefRanks, std::max<size_t>(options.top, 1))}};
+  for (const RankSummary* const rank : by_growth) {
+    headlines.items.push_back({RankName(rank->rank), Headline(*rank)});
+    headlines.items.back().number = rank->verdict.percent;
   }
+  section.blocks.emplace_back(std::move(headlines));
+  return section;
 }
 
-void AddTime(std::string_view label, double base, double comparison, Screen& screen) {
+void AddTime(std::string_view label, double base, double comparison, report::Table& table) {
   if (base == 0 && comparison == 0) {
     return;
   }
-  constexpr size_t kRoomForPercent = 75;
-  screen.Line(
-      fmt::format("{:<27}{:>11.3f}{:>12.3f}{:>10}{}", label, base, comparison,
-                  fmt::format("{:+.3f}", comparison - base),
-                  screen.width() >= kRoomForPercent ? Percent(base, comparison) : std::string()));
+  const report::Cell cells[] = {report::Cell::Text(label), report::Cell::Number(base),
+                                report::Cell::Number(comparison),
+                                table.KeepText(fmt::format("{:+.3f}", comparison - base)),
+                                table.KeepText(Percent(base, comparison))};
+  table.AddRow(cells);
 }
 
 // What the time consists of: the shares add up to the whole.
-void AddTimes(const RankSummary& rank, Screen& screen) {
+Section TimesSection(const RankSummary& rank) {
+  Section section;
   if (!rank.has_times) {
-    return;
+    return section;
   }
   const SideTimes& base = rank.base;
   const SideTimes& other = rank.comparison;
-  screen.Blank();
-  screen.Line(fmt::format("{:<27}{:>11}{:>12}{:>10}", "ms", "base", "comparison", "change"));
-  AddTime("E2E", base.end_to_end_ms, other.end_to_end_ms, screen);
+  report::Table table("times", {"ms", "base", "comparison", "change", ""});
+  AddTime("E2E", base.end_to_end_ms, other.end_to_end_ms, table);
   if (rank.of_host) {
-    AddTime("  in operators, on the host", base.computing_ms, other.computing_ms, screen);
-    AddTime("  outside of operators", base.free_ms, other.free_ms, screen);
+    AddTime("  in operators, on the host", base.computing_ms, other.computing_ms, table);
+    AddTime("  outside of operators", base.free_ms, other.free_ms, table);
   } else {
-    AddTime("  computing", base.computing_ms, other.computing_ms, screen);
+    AddTime("  computing", base.computing_ms, other.computing_ms, table);
     AddTime("  uncovered communication", base.uncovered_communication_ms,
-            other.uncovered_communication_ms, screen);
-    AddTime("    of it waiting", base.wait_ms, other.wait_ms, screen);
-    AddTime("  free", base.free_ms, other.free_ms, screen);
-    AddTime("    of it uncovered copies", base.copies_ms, other.copies_ms, screen);
+            other.uncovered_communication_ms, table);
+    AddTime("    of it waiting", base.wait_ms, other.wait_ms, table);
+    AddTime("  free", base.free_ms, other.free_ms, table);
+    AddTime("    of it uncovered copies", base.copies_ms, other.copies_ms, table);
   }
-  AddTime("memory (GB)", base.memory_gb, other.memory_gb, screen);
+  AddTime("memory (GB)", base.memory_gb, other.memory_gb, table);
+  report::DataTable shown{std::move(table)};
+  shown.amounts = {3, 4};
+  shown.decimals = 3;
+  section.blocks.emplace_back(std::move(shown));
+  return section;
 }
 
 std::string UnownedText(const UnownedTime& unowned) {
@@ -301,64 +341,129 @@ std::string UnownedText(const UnownedTime& unowned) {
   return parts.empty() ? text : text + ": " + base::Join(parts, ", ");
 }
 
-void AddUnowned(const RankSummary& rank, Screen& screen) {
+Section UnownedSection(const RankSummary& rank) {
+  Section section;
   if (rank.has_unowned) {
-    screen.Blank();
-    screen.Labelled("base:", UnownedText(rank.base_unowned), 2);
-    screen.Labelled("comparison:", UnownedText(rank.comparison_unowned), 2);
+    section.blocks.emplace_back(List{ListKind::kNamed,
+                                     {{"base", UnownedText(rank.base_unowned)},
+                                      {"comparison", UnownedText(rank.comparison_unowned)}}});
   }
+  return section;
 }
 
-void AddKernelFamilies(const RankSummary& rank, const AnswerOptions& options, Screen& screen) {
+Section FamiliesSection(const RankSummary& rank, const AnswerOptions& options) {
   constexpr size_t kMost = 6;
   constexpr double kWorthTelling = 0.001;  // of the end-to-end time
   const double noise =
       kWorthTelling * std::max(rank.base.end_to_end_ms, rank.comparison.end_to_end_ms);
+  List list{ListKind::kAmounts, {}};
   size_t told = 0;
+  bool telling = true;
   for (const KernelChange& family : rank.kernel_families) {
     const double change = family.comparison_ms - family.base_ms;
-    if (told == std::min(kMost, options.top) || std::fabs(change) <= noise) {
-      break;
-    }
-    if (told++ == 0) {
-      screen.Heading("Kernels by family");
-    }
-    screen.Line(fmt::format(
-        "{:>12}  {} ({:.3f} -> {:.3f} ms, {}{})", SignedMs(change), base::Printable(family.family),
-        family.base_ms, family.comparison_ms,
-        family.base_calls == family.comparison_calls
-            ? fmt::format("{} kernels", family.base_calls)
-            : fmt::format("{} -> {} kernels", family.base_calls, family.comparison_calls),
-        family.added + family.removed > 0
-            ? fmt::format("; names added {}, removed {}", family.added, family.removed)
-            : ""));
+    telling = telling && told < std::min(kMost, options.top) && std::fabs(change) > noise;
+    told += telling ? 1 : 0;
+    list.items.push_back(
+        {SignedMs(change),
+         fmt::format(
+             "{} ({:.3f} -> {:.3f} ms, {}{})", family.family, family.base_ms, family.comparison_ms,
+             family.base_calls == family.comparison_calls
+                 ? fmt::format("{} kernels", family.base_calls)
+                 : fmt::format("{} -> {} kernels", family.base_calls, family.comparison_calls),
+             family.added + family.removed > 0
+                 ? fmt::format("; names added {}, removed {}", family.added, family.removed)
+                 : "")});
+    list.items.back().number = change;
   }
+  list.brief.items = told;
+  list.brief.counts_rest = false;
+  Section section{"Kernels by family", {}};
+  section.blocks.emplace_back(std::move(list));
+  return section;
 }
 
-void AddPair(const RankSummary& rank, const AnswerOptions& options, Screen& screen) {
-  AddVerdict(rank.verdict, screen);
-  AddTimes(rank, screen);
-  AddUnowned(rank, screen);
-  AddFindings(rank, options, screen);
-  AddKernelFamilies(rank, options, screen);
-  AddCollectives(rank, options, screen);
+// A case per gate and rank; a rank without gates, or without a result, is a case of its own.
+std::vector<report::TestCase> CasesOf(const RunSummary& run) {
+  std::vector<report::TestCase> cases;
+  for (const RankSummary& rank : run.ranks) {
+    const std::string prefix = rank.rank.has_value() ? fmt::format("rank {}: ", *rank.rank) : "";
+    if (!rank.error.empty()) {
+      cases.push_back({prefix + "comparison", rank.seconds, CaseOutcome::kError, "", "not compared",
+                       rank.error});
+    } else if (rank.gates.empty()) {
+      const bool slower = rank.verdict.word == "SLOWER";
+      cases.push_back({prefix + "comparison", rank.seconds,
+                       slower ? CaseOutcome::kFailed : CaseOutcome::kPassed, "slower", "regression",
+                       Headline(rank)});
+    }
+    for (const GateOutcome& gate : rank.gates) {
+      cases.push_back({prefix + gate.gate, rank.seconds,
+                       gate.failed ? CaseOutcome::kFailed : CaseOutcome::kPassed, gate.gate,
+                       "regression", gate.explanation, gate.failed ? Headline(rank) : ""});
+    }
+  }
+  for (const int64_t rank : run.missing) {
+    cases.push_back({fmt::format("rank {}: comparison", rank), 0, CaseOutcome::kError, "",
+                     "missing", "its process did not deliver a result"});
+  }
+  return cases;
+}
+
+std::vector<report::LevelOutcome> LevelsOf(const RunSummary& run, const report::Verdict& verdict) {
+  std::vector<report::LevelOutcome> levels = report::OutcomesOf(kGateLevels);
+  // A time that is not known must not pass for a good one.
+  levels[0].found = verdict.word == "SLOWER" || verdict.word == "COMPARED";
+  levels[0].what = verdict.text;
+  for (const RankSummary& rank : run.ranks) {
+    for (const GateOutcome& gate : rank.gates) {
+      auto level = std::find_if(levels.begin(), levels.end(), [&](const report::LevelOutcome& one) {
+        return one.word == gate.gate;
+      });
+      if (level == levels.end()) {
+        levels.push_back({gate.gate, false, /*includes_previous=*/false});
+        level = levels.end() - 1;
+      }
+      level->what = gate.failed && !level->found ? gate.explanation
+                    : level->what.empty()        ? gate.explanation
+                                                 : level->what;
+      level->found = level->found || gate.failed;
+    }
+  }
+  return levels;
 }
 
 }  // namespace
 
 std::string Headline(const RankSummary& rank) { return rank.verdict.text; }
 
-std::string RankedAnswer(const RunSummary& run, const AnswerOptions& options) {
-  Screen screen(options.width, options.color);
-  if (run.ranks.size() == 1 && !run.ranks[0].rank.has_value()) {
-    AddPair(run.ranks[0], options, screen);
+report::Document MakeDocument(const RunSummary& run, const AnswerOptions& options) {
+  report::Document document;
+  document.command = "perf_compare";
+  document.verdict = MakeVerdict(run);
+  document.levels = LevelsOf(run, document.verdict);
+  document.cases = CasesOf(run);
+  if (IsSingle(run)) {
+    const RankSummary& rank = run.ranks[0];
+    document.sections.push_back(TimesSection(rank));
+    document.sections.push_back(UnownedSection(rank));
+    document.sections.push_back(FindingsSection(rank, options));
+    document.sections.push_back(FamiliesSection(rank, options));
+    document.sections.push_back(CollectivesSection(rank, options));
   } else {
-    AddRanks(run, options, screen);
+    document.sections.push_back(RanksSection(run, options));
   }
+  document.sections.push_back(GatesSection(run));
   for (const RankSummary& rank : run.ranks) {
-    AddGates(rank, screen);
+    const std::string prefix = rank.rank.has_value() ? fmt::format("rank {}: ", *rank.rank) : "";
+    for (const std::string& file : rank.files) {
+      document.files.push_back({file});
+    }
+    for (const std::string& warning : rank.warnings) {
+      document.warnings.push_back(prefix + warning);
+    }
   }
-  return screen.Take();
+  document.seconds = run.seconds;
+  return document;
 }
 
 }  // namespace msprobe::analysis::perf

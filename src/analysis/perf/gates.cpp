@@ -29,7 +29,8 @@ constexpr std::array<MetricName, 5> kMetricNames = {{{"e2e", GateMetric::kEndToE
                                                      {"memory", GateMetric::kMemory}}};
 
 constexpr const char* kHint =
-    "METRIC>GROWTH with e2e, computing, communication, free, memory or op:GLOB, and a growth in %, "
+    "slower, or METRIC>GROWTH with e2e, computing, communication, free, memory or op:GLOB, and a "
+    "growth in %, "
     "ms, s, MB or GB: 'e2e>5%', 'op:*matmul*>2ms', 'memory>1GB'";
 
 struct Unit {
@@ -41,7 +42,7 @@ constexpr std::array<Unit, 4> kUnits = {
     {{"ms", 1, false}, {"s", kMsPerS, false}, {"MB", 1 / kMbPerGb, true}, {"GB", 1, true}}};
 
 Status Wrong(std::string_view text, std::string_view why) {
-  return UsageError(fmt::format("--fail-if {}: {}", text, why)).WithHint(kHint);
+  return UsageError(fmt::format("--fail-on {}: {}", text, why)).WithHint(kHint);
 }
 
 Status ParseMetric(std::string_view name, Gate& gate) {

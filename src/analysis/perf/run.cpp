@@ -5,14 +5,12 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/perf/answer.h"
-#include "src/analysis/perf/screen_table.h"
+#include "src/analysis/perf/overall_columns.h"
 #include "src/analysis/perf/summary_json.h"
 #include "src/base/files.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
-#include "src/report/junit.h"
 
 namespace msprobe::analysis::perf {
 namespace {
@@ -112,9 +110,6 @@ class Runner {
 
   Result<Run> Go() {
     MSP_ASSIGN_OR_RETURN(Plan plan, PlanPairs(options_.compare));
-    if (!options_.junit_file.empty()) {
-      MSP_RETURN_IF_ERROR(base::CheckOutputFile(options_.junit_file));
-    }
     run_.share = ShareFromEnvironment();
     MSP_ASSIGN_OR_RETURN(run_.stamp, TakeStamp(options_.output, run_.share));
     run_.reports = run_.share.index == 0;
@@ -200,7 +195,7 @@ class Runner {
     };
     if (is_single && comparison.base_times && comparison.comparison_times &&
         (knows(comparison.base_times) || knows(comparison.comparison_times))) {
-      run_.screen_table = ScreenTable(comparison);
+      run_.overall = OverallColumns(comparison);
     }
     summary.seconds = SecondsSince(start);
     run_.summary.ranks.push_back(std::move(summary));
@@ -213,45 +208,12 @@ class Runner {
   Run run_;
 };
 
-// A case per gate and rank; a rank without gates, or without a result, is a case of its own.
-std::string Junit(const RunSummary& run) {
-  using report::JunitOutcome;
-  std::vector<report::JunitCase> cases;
-  for (const RankSummary& rank : run.ranks) {
-    const std::string prefix = rank.rank.has_value() ? fmt::format("rank {}: ", *rank.rank) : "";
-    if (!rank.error.empty()) {
-      cases.push_back({prefix + "comparison", rank.seconds, JunitOutcome::kError, "not compared",
-                       rank.error, ""});
-    } else if (rank.gates.empty()) {
-      cases.push_back({prefix + "comparison", rank.seconds, JunitOutcome::kPassed, "", "", ""});
-    }
-    for (const GateOutcome& gate : rank.gates) {
-      cases.push_back({prefix + gate.gate, rank.seconds,
-                       gate.failed ? JunitOutcome::kFailed : JunitOutcome::kPassed, "regression",
-                       gate.explanation, gate.failed ? Headline(rank) : ""});
-    }
-  }
-  for (const int64_t rank : run.missing) {
-    cases.push_back({fmt::format("rank {}: comparison", rank), 0, JunitOutcome::kError, "missing",
-                     "its process did not deliver a result", ""});
-  }
-  return report::JunitXml("perf_compare", cases, run.seconds);
-}
-
 }  // namespace
 
 Result<Run> RunPerfCompare(const RunOptions& options) { return Runner(options).Go(); }
 
-Status WriteReports(const RunOptions& options, const Run& run, int exit_code) {
-  if (!run.reports) {
-    return {};
-  }
-  MSP_RETURN_IF_ERROR(
-      base::WriteSummary(options.output, run.stamp, SummaryJson(run.summary, exit_code)));
-  if (!options.junit_file.empty()) {
-    MSP_RETURN_IF_ERROR(base::WriteFileAtomically(options.junit_file, Junit(run.summary)));
-  }
-  return {};
+Result<fs::path> WriteSummary(const RunOptions& options, const Run& run, int exit_code) {
+  return base::WriteSummary(options.output, run.stamp, SummaryJson(run.summary, exit_code));
 }
 
 }  // namespace msprobe::analysis::perf

@@ -16,6 +16,7 @@
 #include "src/analysis/perf/result_files.h"
 #include "src/analysis/perf/run_summary.h"
 #include "src/base/output_rule.h"
+#include "src/report/table.h"
 
 namespace msprobe::analysis::perf {
 
@@ -24,7 +25,6 @@ struct RunOptions {
   std::filesystem::path output = ".";
   ResultFormats formats;
   std::vector<Gate> gates;
-  std::filesystem::path junit_file;  // empty: none
   size_t threads = 0;
   std::chrono::seconds patience{1800};  // for the other processes of a launch
   bool quiet = false;
@@ -33,7 +33,7 @@ struct RunOptions {
 struct Run {
   base::RunStamp stamp;  // in the names of all its files
   RunSummary summary;
-  std::string screen_table;  // of a single pair whose times are known
+  std::optional<report::Table> overall;  // of a single pair whose times are known
   ProcessShare share;
   // False in all but one process of a launch: that one shows the summary and writes its file.
   bool reports = true;
@@ -42,7 +42,8 @@ struct Run {
 // A single pair that cannot be compared is an error; one of many is marked and the others go on.
 Result<Run> RunPerfCompare(const RunOptions& options);
 
-// summary_<stamp>.json in the output folder, and the JUnit report that the options ask for.
-Status WriteReports(const RunOptions& options, const Run& run, int exit_code);
+// summary.json in the output folder; returns its path.
+Result<std::filesystem::path> WriteSummary(const RunOptions& options, const Run& run,
+                                           int exit_code);
 
 }  // namespace msprobe::analysis::perf

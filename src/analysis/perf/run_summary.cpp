@@ -84,13 +84,6 @@ std::optional<Growth> LargestGrowth(const RunSummary& run, double SideTimes::*ti
   return largest;
 }
 
-bool AnyGateFailed(const RunSummary& run) {
-  return std::any_of(run.ranks.begin(), run.ranks.end(), [](const RankSummary& rank) {
-    return std::any_of(rank.gates.begin(), rank.gates.end(),
-                       [](const GateOutcome& gate) { return gate.failed; });
-  });
-}
-
 bool AnyRankFailed(const RunSummary& run) {
   return !run.missing.empty() ||
          std::any_of(run.ranks.begin(), run.ranks.end(),

@@ -74,7 +74,6 @@ struct Growth {
 };
 std::optional<Growth> LargestGrowth(const RunSummary& run, double SideTimes::*time);
 
-bool AnyGateFailed(const RunSummary& run);
 bool AnyRankFailed(const RunSummary& run);
 
 }  // namespace msprobe::analysis::perf

@@ -1,5 +1,6 @@
 #include "src/analysis/perf/summary_json.h"
 
+#include <algorithm>
 #include <type_traits>
 
 #include "msprobe/version.h"
@@ -216,7 +217,12 @@ std::string SummaryJson(const RunSummary& run, int exit_code) {
   writer.Member("version", MSPROBE_VERSION);
   writer.Member("command", "perf_compare");
   writer.Member("exit_code", exit_code);
-  writer.Member("gates_failed", AnyGateFailed(run));
+  const bool gates_failed =
+      std::any_of(run.ranks.begin(), run.ranks.end(), [](const RankSummary& rank) {
+        return std::any_of(rank.gates.begin(), rank.gates.end(),
+                           [](const GateOutcome& gate) { return gate.failed; });
+      });
+  writer.Member("gates_failed", gates_failed);
   writer.Member("seconds", run.seconds);
   writer.Key("base_only_ranks");
   Put(writer, run.base_only);

@@ -278,23 +278,4 @@ bool HasDifferences(const Comparison& comparison) {
                      [](const TokenSummary& tokens) { return HasDifferences(tokens); });
 }
 
-report::Table SummaryTable(const Comparison& comparison) {
-  report::Table table("keys", {"Key", "Pairs", "Same", "Only a", "Only b", "Shape", "Failed", "NaN",
-                               "Max error", "Where"});
-  for (const KeySummary& key : comparison.keys) {
-    const Cell cells[] = {table.KeepText(base::Printable(key.key)),
-                          CountCell(key.compared),
-                          CountCell(key.identical),
-                          CountCell(key.only_first),
-                          CountCell(key.only_second),
-                          CountCell(key.other_shape),
-                          CountCell(key.failed),
-                          CountCell(key.nan_mismatches),
-                          Cell::Number(key.max_abs),
-                          table.KeepText(key.worst)};
-    table.AddRow(cells);
-  }
-  return table;
-}
-
 }  // namespace msprobe::analysis::rl

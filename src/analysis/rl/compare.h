@@ -56,8 +56,4 @@ bool HasDifferentKeys(const Comparison& comparison);
 // Of keys, or of tokens, which may stand under different keys.
 bool HasDifferences(const Comparison& comparison);
 
-// The keys as a table for the screen. Column Shape counts pairs of other shapes, NaN elements that
-// are NaN on one side only.
-report::Table SummaryTable(const Comparison& comparison);
-
 }  // namespace msprobe::analysis::rl

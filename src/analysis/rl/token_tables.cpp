@@ -121,35 +121,4 @@ report::Table TokenStepsTable(const TokenComparison& comparison, Language langua
   return table;
 }
 
-std::string ScreenText(const TokenSummary& summary) {
-  const TokenNumbers& numbers = summary.numbers;
-  std::string text =
-      fmt::format("tokens of {} (a) and {} (b): {} compared", base::Printable(summary.key.first),
-                  base::Printable(summary.key.second), base::Plural(numbers.tokens, "token"));
-  const auto tell = [&](uint64_t count, const std::string& words) {
-    text += count > 0 ? ", " + words : std::string();
-  };
-  tell(numbers.masked, base::FormatCount(numbers.masked) + " masked");
-  tell(summary.unpaired, base::Plural(summary.unpaired, "array") + " without a partner");
-  tell(summary.other_shape, base::Plural(summary.other_shape, "pair") + " of other shapes");
-  tell(summary.failed, base::Plural(summary.failed, "pair") + " failed");
-  text += "\n";
-  if (numbers.tokens > 0) {
-    text += fmt::format("  probability difference: max {:.6g}, mean {:.6g}, std {:.6g}",
-                        numbers.max_difference, numbers.difference.mean(),
-                        numbers.difference.standard_deviation());
-    text += numbers.log_difference.count() == 0
-                ? "\n"
-                : fmt::format("; mean of a - b: {:.6g}\n", numbers.log_difference.mean());
-  }
-  if (!summary.worst_token.empty()) {
-    text += fmt::format("  worst token: {}\n", summary.worst_token);
-  }
-  if (!summary.largest_mean.empty()) {
-    text += fmt::format("  largest mean: {}; smallest: {}\n", summary.largest_mean,
-                        summary.smallest_mean);
-  }
-  return text;
-}
-
 }  // namespace msprobe::analysis::rl

@@ -1,7 +1,5 @@
-// What is known about tokens, as tables and as lines for the screen.
+// What is known about tokens, as tables.
 #pragma once
-
-#include <string>
 
 #include "src/analysis/rl/result_tables.h"
 #include "src/analysis/rl/token_view.h"
@@ -14,8 +12,5 @@ report::Table WorstTokensTable(const TokenComparison& comparison, Language langu
 
 // One row per pair of arrays, so that drift over the steps shows.
 report::Table TokenStepsTable(const TokenComparison& comparison, Language language);
-
-// A few lines, each ended.
-std::string ScreenText(const TokenSummary& summary);
 
 }  // namespace msprobe::analysis::rl

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "src/base/new_folders.h"
 #include "tests/unit/support/child_process.h"
 #include "tests/unit/support/temporary_folder.h"
 
@@ -27,6 +28,24 @@ mode_t ModeOf(const Path& path) {
   struct stat info {};
   EXPECT_EQ(::stat(path.c_str(), &info), 0);
   return info.st_mode & 0777U;
+}
+
+TEST(NewFolders, ThatStayEmptyAreRemovedAndNoOthers) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(CreateFolders(folder / "before").ok());
+  RunInChild([&] {
+    NoteNewFolders();
+    const bool made = CreateFolders(folder / "before" / "empty" / "inside").ok() &&
+                      CreateFolders(folder / "full" / "empty").ok();
+    Spill(folder / "full" / "file", "x");
+    EXPECT_TRUE(made);
+    RemoveEmptyNewFolders();
+    return 0;
+  });
+  EXPECT_TRUE(std::filesystem::exists(folder / "before"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "before" / "empty"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "full" / "file"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "full" / "empty"));
 }
 
 TEST(ReadTextFile, ReturnsEveryByteIncludingZeros) {

@@ -13,7 +13,24 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(Progress, ShortJobsPrintNothing) {
+class ProgressOnStderr : public ::testing::Test {
+ protected:
+  void SetUp() override { SetProgressSink(&StderrProgress()); }
+  void TearDown() override { SetProgressSink(nullptr); }
+};
+
+TEST_F(ProgressOnStderr, WithoutASinkNobodyIsTold) {
+  SetProgressSink(nullptr);
+  ::testing::internal::CaptureStderr();
+  {
+    Progress progress("comparing", 3, "rows", /*quiet=*/false);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1050));
+    progress.Add(1);
+  }
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+TEST_F(ProgressOnStderr, ShortJobsPrintNothing) {
   ::testing::internal::CaptureStderr();
   {
     Progress progress("comparing", 3, "rows", /*quiet=*/false);
@@ -22,7 +39,7 @@ TEST(Progress, ShortJobsPrintNothing) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
-TEST(Progress, IntoAPipeItIsAPlainLineAndQuietIsSilent) {
+TEST_F(ProgressOnStderr, IntoAPipeItIsAPlainLineAndQuietIsSilent) {
   ::testing::internal::CaptureStderr();
   {
     Progress loud("comparing", 2000, "rows", /*quiet=*/false);

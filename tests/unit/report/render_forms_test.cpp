@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/report/html_style.h"
+#include "src/report/number_text.h"
 #include "src/report/render.h"
 #include "tests/unit/io/sha256.h"
 #include "tests/unit/report/made_document.h"

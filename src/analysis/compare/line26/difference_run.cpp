@@ -38,7 +38,8 @@ Status DifferenceRun::Add(const PlannedPair& plan, const ComparedPair& pair,
   return OkStatus();
 }
 
-Status DifferenceRun::Finish(std::vector<std::string>& answers) const {
+Status DifferenceRun::Finish(std::vector<std::string>& answers,
+                             std::vector<std::filesystem::path>& files) const {
   for (const Step& step : steps_) {
     const std::string place = step.folder.empty() ? "" : step.folder.string() + ": ";
     const std::vector<FirstDifference> found = FindFirstDifferences(step.ranks);
@@ -52,6 +53,7 @@ Status DifferenceRun::Finish(std::vector<std::string>& answers) const {
     const std::filesystem::path file =
         output_folder_ / step.folder / fmt::format("diff_analyze_{}.json", now.count());
     MSP_RETURN_IF_ERROR(base::WriteFileAtomically(file, FirstDifferenceJson(step.ranks, found)));
+    files.push_back(file);
     answers.push_back(fmt::format("{}First difference over the ranks: {} ({})", place,
                                   Named(step.ranks, found), file.string()));
   }

@@ -23,7 +23,7 @@ class DifferenceRun {
 
   // Searches every step; writes diff_analyze_<nanoseconds>.json where something differs. Appends
   // one line per step to `answers`.
-  Status Finish(std::vector<std::string>& answers) const;
+  Status Finish(std::vector<std::string>& answers, std::vector<std::filesystem::path>& files) const;
 
  private:
   struct Step {

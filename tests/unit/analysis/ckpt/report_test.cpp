@@ -4,9 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/analysis/ckpt/answer.h"
 #include "src/analysis/ckpt/details.h"
-#include "src/analysis/ckpt/screen_report.h"
 #include "src/analysis/ckpt/similarity_json.h"
+#include "src/report/render.h"
 
 namespace msprobe::analysis::ckpt {
 namespace {
@@ -24,6 +25,14 @@ PairResult Pair(std::string name, Outcome outcome) {
   pair.metrics.cosine = 1;
   pair.sums.finite.element_count = 2;
   return pair;
+}
+
+std::string Shown(const Comparison& comparison, size_t width) {
+  return report::RenderTerminal(MakeDocument(comparison), {.width = width});
+}
+
+bool Fails(const Comparison& comparison, const char* level) {
+  return report::Gate({level}).Fails(MakeDocument(comparison));
 }
 
 TEST(SimilarityJson, SpellsAsPythonDoes) {
@@ -103,51 +112,51 @@ TEST(UnmatchedJson, NamesSidesAndReasons) {
 )");
 }
 
-TEST(ScreenReport, ListsWhatWasLeftOutWithoutCallingItADifference) {
+TEST(Answer, ListsWhatWasLeftOutWithoutCallingItADifference) {
   Comparison comparison = Sample();
   comparison.pairs.resize(1);
   comparison.pairs[0].outcome = Outcome::kIdentical;
   comparison.only_in_b.clear();
   comparison.left_out_b.push_back({"inv_freq", "computed anew"});
-  EXPECT_FALSE(HasFindings(comparison, Severity::kDifferent));
-  const std::string text = ScreenReport(comparison, 80, false);
+  EXPECT_FALSE(Fails(comparison, "different"));
+  const std::string text = Shown(comparison, 80);
   EXPECT_THAT(text, HasSubstr("Left out of checkpoint 2: 1 parameter\n  inv_freq: computed anew"));
   EXPECT_THAT(text, StartsWith("IDENTICAL"));
 }
 
-TEST(ScreenReport, NamesTheWorstParameterFirst) {
+TEST(Answer, NamesTheWorstParameterFirst) {
   Comparison comparison = Sample();
   comparison.pairs[1].metrics.l2 = 1;
   comparison.pairs[1].metrics.norm_b = 4;
-  const std::string text = ScreenReport(comparison, 80, false);
+  const std::string text = Shown(comparison, 80);
   EXPECT_THAT(text,
               testing::StartsWith("DIFFERENT: 1 of 2 common parameters, most of all l.1.w\n"));
   EXPECT_THAT(text, HasSubstr("  l.1  0.25        ####"));
   EXPECT_THAT(text, HasSubstr("Only in checkpoint 2: 1 parameter\n  extra: of the optimizer\n"));
 }
 
-TEST(ScreenReport, SaysWhenAllIsIdenticalOrNothingIsCommon) {
+TEST(Answer, SaysWhenAllIsIdenticalOrNothingIsCommon) {
   Comparison comparison;
-  EXPECT_THAT(ScreenReport(comparison, 80, false), testing::StartsWith("NOTHING COMPARED"));
+  EXPECT_THAT(Shown(comparison, 80), testing::StartsWith("NOTHING COMPARED"));
   comparison.pairs = {Pair("w", Outcome::kIdentical)};
-  EXPECT_THAT(ScreenReport(comparison, 80, false),
+  EXPECT_THAT(Shown(comparison, 80),
               testing::StartsWith("IDENTICAL: all 1 parameter are equal bit by bit\n"));
   comparison.only_in_a = {{"v", ""}};
-  EXPECT_THAT(ScreenReport(comparison, 80, false), testing::StartsWith("EQUAL IN PART"));
+  EXPECT_THAT(Shown(comparison, 80), testing::StartsWith("EQUAL IN PART"));
 }
 
-TEST(ScreenReport, TellsOfNanOnBothSides) {
+TEST(Answer, TellsOfNanOnBothSides) {
   Comparison comparison;
   comparison.pairs = {Pair("w", Outcome::kIdentical), Pair("v", Outcome::kIdentical)};
   comparison.pairs[1].sums.nan_count_a = comparison.pairs[1].sums.nan_count_b = 2;
-  EXPECT_THAT(ScreenReport(comparison, 80, false),
+  EXPECT_THAT(Shown(comparison, 80),
               testing::StartsWith("IDENTICAL: all 2 parameters are equal bit by bit, but 1 holds "
                                   "NaN\n"));
-  EXPECT_FALSE(HasFindings(comparison, Severity::kDifferent));
-  EXPECT_TRUE(HasFindings(comparison, Severity::kNan));
+  EXPECT_FALSE(Fails(comparison, "different"));
+  EXPECT_TRUE(Fails(comparison, "nan"));
 }
 
-TEST(ScreenReport, DrawsNoBarForWhatIsNotANumber) {
+TEST(Answer, DrawsNoBarForWhatIsNotANumber) {
   Comparison comparison;
   comparison.pairs = {Pair("l.0.w", Outcome::kDifferent), Pair("l.1.w", Outcome::kDifferent)};
   comparison.pairs[0].sums.nan_count_a = 1;
@@ -155,45 +164,45 @@ TEST(ScreenReport, DrawsNoBarForWhatIsNotANumber) {
   comparison.pairs[0].metrics.relative_l2 = std::nan("");
   comparison.pairs[1].metrics.l2 = 1;
   comparison.pairs[1].metrics.norm_b = 2;
-  const std::string text = ScreenReport(comparison, 100, false);
+  const std::string text = Shown(comparison, 100);
   EXPECT_THAT(text, testing::ContainsRegex("l.0  NaN *\n"));
   EXPECT_THAT(text, HasSubstr("l.1  0.5         ####"));
   EXPECT_THAT(text, HasSubstr("l.0.w (NaN: 1 and 0, infinities: 0 and 0)"));
 }
 
-TEST(HasFindings, AreThereWhereNothingWasCompared) {
+TEST(FailOn, AreThereWhereNothingWasCompared) {
   Comparison comparison;
-  EXPECT_TRUE(HasFindings(comparison, Severity::kError));
+  EXPECT_TRUE(Fails(comparison, "error"));
   comparison.pairs = {Pair("w", Outcome::kIdentical)};
-  EXPECT_FALSE(HasFindings(comparison, Severity::kError));
+  EXPECT_FALSE(Fails(comparison, "error"));
   comparison.pairs[0].sums.finite.element_count = 0;
-  EXPECT_TRUE(HasFindings(comparison, Severity::kError));
-  EXPECT_THAT(ScreenReport(comparison, 80, false), testing::StartsWith("NOTHING COMPARED"));
+  EXPECT_TRUE(Fails(comparison, "error"));
+  EXPECT_THAT(Shown(comparison, 80), testing::StartsWith("NOTHING COMPARED"));
   comparison.pairs = {Pair("w", Outcome::kShapes)};
-  EXPECT_THAT(ScreenReport(comparison, 80, false),
+  EXPECT_THAT(Shown(comparison, 80),
               testing::StartsWith("NOTHING COMPARED: none of 1 common parameter could be"));
 }
 
-TEST(HasFindings, CountSettingsOfTheOptimizer) {
+TEST(FailOn, CountSettingsOfTheOptimizer) {
   Comparison comparison;
   comparison.pairs = {Pair("w", Outcome::kIdentical)};
   comparison.settings = {{"optimizer.param_groups.0.mode", "min", "max"}};
-  EXPECT_FALSE(HasFindings(comparison, Severity::kMissing));
-  EXPECT_TRUE(HasFindings(comparison, Severity::kDifferent));
-  const std::string text = ScreenReport(comparison, 80, false);
+  EXPECT_FALSE(Fails(comparison, "missing"));
+  EXPECT_TRUE(Fails(comparison, "different"));
+  const std::string text = Shown(comparison, 80);
   EXPECT_THAT(text, testing::StartsWith("DIFFERENT: 1 setting of the optimizer"));
   EXPECT_THAT(text, HasSubstr("optimizer.param_groups.0.mode: min / max"));
 }
 
-TEST(HasFindings, GrowWithTheLevelAsked) {
+TEST(FailOn, GrowWithTheLevelAsked) {
   Comparison comparison = Sample();
-  EXPECT_FALSE(HasFindings(comparison, Severity::kError));
-  EXPECT_TRUE(HasFindings(comparison, Severity::kMissing));
+  EXPECT_FALSE(Fails(comparison, "error"));
+  EXPECT_TRUE(Fails(comparison, "missing"));
   comparison.only_in_b.clear();
-  EXPECT_FALSE(HasFindings(comparison, Severity::kMissing));
-  EXPECT_TRUE(HasFindings(comparison, Severity::kDifferent));
+  EXPECT_FALSE(Fails(comparison, "missing"));
+  EXPECT_TRUE(Fails(comparison, "different"));
   comparison.pairs[0].outcome = Outcome::kShapes;
-  EXPECT_TRUE(HasFindings(comparison, Severity::kError));
+  EXPECT_TRUE(Fails(comparison, "error"));
 }
 
 }  // namespace

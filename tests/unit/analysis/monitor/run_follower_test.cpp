@@ -8,12 +8,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/monitor/top_screen.h"
+#include "src/commands/monitor_top_screen.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::monitor {
 namespace {
 
+using commands::TopScreen;
+using commands::TopView;
 using ::msprobe::testing::TemporaryFolder;
 using ::testing::HasSubstr;
 using ::testing::Not;

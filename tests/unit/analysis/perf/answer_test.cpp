@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "src/base/strings.h"
+#include "src/report/render.h"
 #include "tests/unit/analysis/perf/made_summary.h"
 
 namespace msprobe::analysis::perf {
@@ -18,14 +19,17 @@ using testing::MadeRun;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-AnswerOptions Wide() {
-  AnswerOptions options;
-  options.width = 400;
-  return options;
+std::string RankedAnswer(const RunSummary& run, const AnswerOptions& options = {},
+                         size_t width = 400) {
+  return report::RenderTerminal(MakeDocument(run, options), {.width = width});
 }
 
-std::string Told(const RankSummary& rank, const AnswerOptions& options = Wide()) {
+std::string Told(const RankSummary& rank, const AnswerOptions& options = {}) {
   return RankedAnswer(MadeRun({rank}), options);
+}
+
+bool Fails(const RunSummary& run, const char* level) {
+  return report::Gate({level}).Fails(MakeDocument(run, {}));
 }
 
 TEST(RankedAnswer, BeginsWithTheVerdict) {
@@ -42,7 +46,7 @@ TEST(RankedAnswer, SharesOutTheTime) {
   rank.base.memory_gb = 10;
   rank.comparison.memory_gb = 11.25;
   const std::string told = Told(rank);
-  EXPECT_THAT(told, ContainsRegex("E2E +100.000 +108.000 +\\+8.000 \\(\\+8.0 %\\)"));
+  EXPECT_THAT(told, ContainsRegex("E2E +100.000 +108.000 +\\+8.000 +\\(\\+8.0 %\\)"));
   EXPECT_THAT(told, ContainsRegex("  computing +60.000 +68.000 +\\+8.000"));
   EXPECT_THAT(told, ContainsRegex("  uncovered communication +30.000 +33.500 +\\+3.500"));
   EXPECT_THAT(told, ContainsRegex("    of it waiting +1.000 +3.000"));
@@ -81,7 +85,7 @@ TEST(RankedAnswer, ListsFindingsUpToTheNumberAskedFor) {
   EXPECT_THAT(all, HasSubstr("-2.0 ms  device time of second (4.000 -> 2.000 ms, "
                              "24 -> 12 calls)"));
   EXPECT_THAT(all, HasSubstr("+1.0 MB  memory of third (10.000 -> 11.000 MB, 24 calls)"));
-  AnswerOptions two = Wide();
+  AnswerOptions two;
   two.top = 2;
   EXPECT_THAT(Told(rank, two), AllOf(HasSubstr("second"), Not(HasSubstr("third"))));
   two.top = 0;
@@ -92,7 +96,7 @@ TEST(RankedAnswer, LeavesOutTimesThatAreNoise) {
   RankSummary rank = MadeRank(std::nullopt, 8);
   rank.findings = {MadeFinding("large", 1, 4), MadeFinding("small", 1, 1.049),
                    MadeFinding("bytes", 1, 1.001, kMemoryMetric)};
-  AnswerOptions options = Wide();
+  AnswerOptions options;
   options.min_difference_us = 50;
   EXPECT_THAT(Told(rank, options),
               AllOf(HasSubstr("large"), HasSubstr("bytes"), Not(HasSubstr("small"))));
@@ -134,9 +138,26 @@ TEST(RankedAnswer, SaysWhichGatesFailed) {
   EXPECT_THAT(told, HasSubstr("ok rank 3: free did not\n"));
 }
 
+TEST(FailOn, HoldsForTheWordsAndConditionsAskedAbout) {
+  RankSummary rank = MadeRank(std::nullopt, 8);
+  rank.gates = {{"e2e>5%", true, "e2e grew"}, {"free>5%", false, "free did not"}};
+  EXPECT_TRUE(Fails(MadeRun({rank}), "slower"));
+  EXPECT_TRUE(Fails(MadeRun({rank}), "e2e>5%"));
+  EXPECT_FALSE(Fails(MadeRun({rank}), "free>5%"));
+  rank.verdict.word = "SAME";
+  EXPECT_FALSE(Fails(MadeRun({rank}), "slower"));
+}
+
+TEST(FailOn, ATimeThatIsNotKnownIsNotAGoodOne) {
+  RankSummary rank = MadeRank(std::nullopt, 8);
+  rank.verdict = {};
+  EXPECT_THAT(Told(rank), StartsWith("COMPARED: "));
+  EXPECT_TRUE(Fails(MadeRun({rank}), "slower"));
+}
+
 TEST(RankedAnswer, OfManyRanksTellsTheSlowestAndWhoGrewMost) {
   const std::string told =
-      RankedAnswer(MadeRun({MadeRank(0, 2), MadeRank(1, 20), MadeRank(2, -1)}), Wide());
+      RankedAnswer(MadeRun({MadeRank(0, 2), MadeRank(1, 20), MadeRank(2, -1)}));
   EXPECT_THAT(told, HasSubstr("3 ranks compared"));
   EXPECT_THAT(told, HasSubstr("slowest rank 1 with 120.0 ms, mean 107.0 ms, imbalance 12.1 %"));
   EXPECT_THAT(told, HasSubstr("rank 1 most: +20.0 ms"));
@@ -154,11 +175,11 @@ TEST(RankedAnswer, OfManyRanksNamesTheOneThatTheOthersWaitFor) {
   waiting.comparison.uncovered_communication_ms += 20;
   waiting.comparison.end_to_end_ms += 20;
   RankSummary late = MadeRank(1, 20);
-  const std::string told = RankedAnswer(MadeRun({waiting, late}), Wide());
+  const std::string told = RankedAnswer(MadeRun({waiting, late}));
   EXPECT_THAT(told, StartsWith("SLOWER by 20.0 %, slowest ranks compared (E2E 100.0 -> 120.0 ms)"));
   EXPECT_THAT(told, HasSubstr("the others wait for rank 1: its own computing and free time grew by "
                               "+20.0 ms"));
-  EXPECT_THAT(RankedAnswer(MadeRun({MadeRank(0, 20), late}), Wide()), Not(HasSubstr("wait for")));
+  EXPECT_THAT(RankedAnswer(MadeRun({MadeRank(0, 20), late})), Not(HasSubstr("wait for")));
 }
 
 TEST(RankedAnswer, NamesRanksThatCouldNotBeCompared) {
@@ -169,7 +190,7 @@ TEST(RankedAnswer, NamesRanksThatCouldNotBeCompared) {
   run.base_only = {5, 6};
   run.comparison_only = {7};
   run.missing = {8};
-  const std::string told = RankedAnswer(run, Wide());
+  const std::string told = RankedAnswer(run);
   EXPECT_THAT(told, HasSubstr("1 rank compared"));
   EXPECT_THAT(told, HasSubstr("rank 1 failed: no such step"));
   EXPECT_THAT(told, HasSubstr("only in the base: ranks 5, 6"));
@@ -180,9 +201,7 @@ TEST(RankedAnswer, NamesRanksThatCouldNotBeCompared) {
 TEST(RankedAnswer, FitsTheTerminal) {
   RankSummary rank = MadeRank(std::nullopt, 8);
   rank.findings = {MadeFinding(std::string(30, 'n') + " under " + std::string(25, 'm'), 1, 4)};
-  AnswerOptions options;
-  options.width = 60;
-  for (const std::string_view line : base::Split(Told(rank, options), '\n')) {
+  for (const std::string_view line : base::Split(RankedAnswer(MadeRun({rank}), {}, 60), '\n')) {
     EXPECT_LE(line.size(), 60U) << line;
   }
 }

@@ -10,7 +10,9 @@
 
 #include "msprobe/tensor_file.h"
 
+#include "src/analysis/rl/answer.h"
 #include "src/analysis/rl/token_tables.h"
+#include "src/report/render.h"
 #include "tests/unit/support/table_rows.h"
 #include "tests/unit/support/temporary_folder.h"
 #include "tests/unit/support/view_of.h"
@@ -104,7 +106,10 @@ TEST_F(TokenView, GivesTheSameWhateverTheNumberOfThreads) {
   }
   const auto text = [&](size_t threads) {
     const TokenComparison comparison = Compared({{{"a", "b"}}, "", "", 33}, threads);
-    std::string all = ScreenText(Summarize(comparison));
+    Comparison whole;
+    whole.tokens = {Summarize(comparison)};
+    const std::string answer = report::RenderTerminal(MakeDocument(whole), {.has_edge = false});
+    std::string all = answer.substr(answer.find("tokens of"));
     for (const report::Table& table : {WorstTokensTable(comparison, Language::kChinese),
                                        TokenStepsTable(comparison, Language::kChinese)}) {
       for (const std::string& row : testing::Rows(table)) {

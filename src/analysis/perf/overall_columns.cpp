@@ -1,6 +1,5 @@
-#include "src/analysis/perf/screen_table.h"
+#include "src/analysis/perf/overall_columns.h"
 
-#include <algorithm>
 #include <array>
 #include <functional>
 #include <utility>
@@ -18,12 +17,6 @@ std::string Seconds(double seconds) { return fmt::format("{:.3f}s", seconds); }
 
 std::string Counted(double ms, int64_t count) {
   return fmt::format("{:.3f}s({})", ms / kMsPerS, count);
-}
-
-std::string Centred(std::string_view text, size_t width) {
-  const size_t room = width - std::min(width, text.size());
-  // An odd blank stands behind.
-  return std::string(room / 2, ' ') + std::string(text) + std::string(room - room / 2, ' ');
 }
 
 struct Column {
@@ -135,21 +128,21 @@ std::vector<Column> MakeColumns(const Comparison& comparison) {
 
 }  // namespace
 
-std::string ScreenTable(const Comparison& comparison) {
+report::Table OverallColumns(const Comparison& comparison) {
   const std::vector<Column> columns = MakeColumns(comparison);
-  std::string rule = "+";
-  std::array<std::string, 3> lines = {"|", "|", "|"};
+  std::vector<std::string> headers;
   for (const Column& column : columns) {
-    const size_t width =
-        std::max({column.header.size(), column.cells[0].size(), column.cells[1].size()});
-    rule += std::string(width + 2, '-') + "+";
-    lines[0] += " " + Centred(column.header, width) + " |";
-    lines[1] += " " + Centred(column.cells[0], width) + " |";
-    lines[2] += " " + Centred(column.cells[1], width) + " |";
+    headers.push_back(column.header);
   }
-  const size_t inner = rule.size() - 2;
-  return fmt::format("+{}+\n|{}|\n{}\n{}\n{}\n{}\n{}\n{}\n", std::string(inner, '-'),
-                     Centred(kTitle, inner), rule, lines[0], rule, lines[1], lines[2], rule);
+  report::Table table(std::string(kTitle), std::move(headers));
+  for (const size_t side : {0, 1}) {
+    std::vector<report::Cell> cells;
+    for (const Column& column : columns) {
+      cells.push_back(table.KeepText(column.cells[side]));
+    }
+    table.AddRow(cells);
+  }
+  return table;
 }
 
 }  // namespace msprobe::analysis::perf

@@ -1,21 +1,21 @@
-#include "src/analysis/inspect/screen_view.h"
+#include "src/report/narrow_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/unit/analysis/inspect/table_access.h"
+#include "tests/unit/analysis/inspect/table_access.h"  // At
 
-namespace msprobe::analysis {
+namespace msprobe::report {
 namespace {
 
-using report::Cell;
+using analysis::At;
 using ::testing::ElementsAre;
 
 constexpr std::string_view kLongName =
     "Module.blocks.0.attn.qkv.Linear.forward.0.parameters.weight";
 
-report::Table SmallTable() {
-  report::Table table("t", {"Name", "Empty", "Max", "File", "Note"});
+Table SmallTable() {
+  Table table("t", {"Name", "Empty", "Max", "File", "Note"});
   const Cell row[] = {
       Cell::Text(kLongName), {}, Cell::Number(1.23456789), Cell::Text("some_file_of_it.pt"), {}};
   table.AddRow(row);
@@ -52,15 +52,15 @@ TEST(ForScreen, KeepsNamesReadableOnAVeryNarrowScreen) {
 }
 
 TEST(ForScreen, LeavesFileNamesOutThatRepeatTheRows) {
-  report::Table table("t", {"Name", "File"});
+  Table table("t", {"Name", "File"});
   const Cell row[] = {Cell::Text("a.0.debug"), Cell::Text("a.0.debug.pt")};
   table.AddRow(row);
   EXPECT_THAT(ForScreen(table, 0).table.columns(), ElementsAre("Name"));
 }
 
 TEST(ForScreen, AcceptsATableWithoutRows) {
-  EXPECT_EQ(ForScreen(report::Table("t", {"Name", "Note"}), 80).table.row_count(), 0U);
+  EXPECT_EQ(ForScreen(Table("t", {"Name", "Note"}), 80).table.row_count(), 0U);
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::report

@@ -1,4 +1,4 @@
-// A result's table as a screen can show it.
+// A table of tensors as a screen can show it.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,13 @@
 
 #include "src/report/table.h"
 
-namespace msprobe::analysis {
+namespace msprobe::report {
 
 // Significant digits that a screen shows of numbers.
 inline constexpr int kScreenDigits = 6;
 
 struct ScreenView {
-  report::Table table;
+  Table table;
   std::vector<std::string> notes;  // what the column Note says, "name: reason"
   size_t width = 0;                // characters a line takes
 };
@@ -23,6 +23,6 @@ struct ScreenView {
 // lines of `width` characters (0: of any length) do not suffice, columns that say little are left
 // out and then the names in the first column lose their middle: the end of a name tells most, so
 // tables cut at the right would be of no use.
-ScreenView ForScreen(const report::Table& table, size_t width);
+ScreenView ForScreen(const Table& table, size_t width);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::report

@@ -1,11 +1,11 @@
-#include "src/analysis/compare/junit.h"
+#include "src/analysis/compare/answer_cases.h"
 
-#include <vector>
+#include <algorithm>
 
 #include <fmt/format.h>
 
+#include "src/analysis/compare/answer.h"
 #include "src/analysis/compare/run_verdict.h"
-#include "src/report/junit.h"
 
 namespace msprobe::analysis {
 namespace {
@@ -67,36 +67,71 @@ std::string FailureMessage(const PairSummary& pair, PairVerdict verdict) {
   }
 }
 
+uint64_t VerdictRows(const RunSummary& summary, Verdict verdict) {
+  return summary.totals.by_verdict[static_cast<size_t>(verdict)];
+}
+
+bool HasErrors(const RunSummary& summary) {
+  return summary.totals.red > 0 || VerdictRows(summary, Verdict::kNo) > 0 ||
+         VerdictRows(summary, Verdict::kDifferent) > 0 ||
+         VerdictRows(summary, Verdict::kUnmatched) > 0;
+}
+
+bool HasWarnings(const RunSummary& summary) {
+  return summary.totals.yellow > 0 || VerdictRows(summary, Verdict::kWarning) > 0 ||
+         !summary.npu_only.empty() || !summary.bench_only.empty();
+}
+
+// Rows of one side alone, or of other shapes. Where a pair drifts, they follow from it: what is
+// chosen and how often depends on values. A call too many of another cause would have been an
+// origin.
+bool HasUnmatchedRows(const RunSummary& summary) {
+  return std::any_of(summary.pairs.begin(), summary.pairs.end(), [](const PairSummary& pair) {
+    const RowCounts& counts = pair.counts;
+    return counts.npu_only + counts.bench_only + counts.shape_mismatch + counts.dtype_mismatch >
+               0 &&
+           VerdictOf(pair) != PairVerdict::kDrifts;
+  });
+}
+
+bool HasDifferences(const RunSummary& summary) {
+  return HasUnmatchedRows(summary) || !summary.npu_only.empty() || !summary.bench_only.empty() ||
+         std::any_of(summary.pairs.begin(), summary.pairs.end(), [](const PairSummary& pair) {
+           const PairVerdict verdict = VerdictOf(pair);
+           return verdict == PairVerdict::kDiffers || verdict == PairVerdict::kUnequalBits;
+         });
+}
+
 }  // namespace
 
-std::string JunitXml(const RunSummary& summary, bool drift_fails) {
-  using report::JunitOutcome;
-  std::vector<report::JunitCase> cases;
+std::vector<report::TestCase> CasesOf(const RunSummary& summary) {
+  using report::CaseOutcome;
+  std::vector<report::TestCase> cases;
   for (const PairSummary& pair : summary.pairs) {
     const PairVerdict verdict = VerdictOf(pair);
-    report::JunitCase& one = cases.emplace_back();
+    report::TestCase& one = cases.emplace_back();
     one.name = PairName(pair);
     one.seconds =
         pair.timings.load_seconds + pair.timings.compare_seconds + pair.timings.write_seconds;
     if (verdict == PairVerdict::kFailed) {
-      one.outcome = JunitOutcome::kError;
+      one.outcome = CaseOutcome::kError;
       one.type = "not compared";
       one.message = pair.error;
     } else if (verdict == PairVerdict::kNothingCompared) {
-      one.outcome = JunitOutcome::kFailed;
+      one.outcome = CaseOutcome::kFailed;
       one.type = PairVerdictName(verdict);
       one.message = NothingComparedHint(pair);
       one.details = Details(pair);
-    } else if (verdict == PairVerdict::kDiffers ||
-               (verdict == PairVerdict::kDrifts && drift_fails) ||
+    } else if (verdict == PairVerdict::kDiffers || verdict == PairVerdict::kDrifts ||
                verdict == PairVerdict::kUnequalBits) {
-      one.outcome = JunitOutcome::kFailed;
+      one.outcome = CaseOutcome::kFailed;
+      one.level = verdict == PairVerdict::kDrifts && !MostlyUnmatched(pair) ? "drift" : "";
       one.type = PairVerdictName(verdict);
       one.message = FailureMessage(pair, verdict);
       one.details = Details(pair);
     } else if (MostlyUnmatched(pair)) {
       const RowCounts& counts = pair.counts;
-      one.outcome = JunitOutcome::kFailed;
+      one.outcome = CaseOutcome::kFailed;
       one.type = PairVerdictName(verdict);
       one.message = fmt::format("{} rows were compared, {} of NPU and {} of bench have no partner",
                                 counts.agreeing, counts.npu_only, counts.bench_only);
@@ -106,11 +141,22 @@ std::string JunitXml(const RunSummary& summary, bool drift_fails) {
   for (const auto& [names, side] :
        {std::pair{&summary.npu_only, "bench"}, std::pair{&summary.bench_only, "NPU"}}) {
     for (const std::string& name : *names) {
-      cases.push_back({name, 0, JunitOutcome::kFailed, "unmatched",
+      cases.push_back({name, 0, CaseOutcome::kFailed, "", "unmatched",
                        fmt::format("the {} side has no such rank", side), ""});
     }
   }
-  return report::JunitXml("compare", cases, summary.seconds);
+  return cases;
+}
+
+std::vector<report::LevelOutcome> LevelsOf(const RunSummary& summary) {
+  std::vector<report::LevelOutcome> levels = report::OutcomesOf(kCompareLevels);
+  const bool all = summary.pairs.empty() ||
+                   std::any_of(summary.pairs.begin(), summary.pairs.end(), MostlyUnmatched);
+  report::SetFound(levels, "error", all || HasErrors(summary));
+  report::SetFound(levels, "warning", all || HasWarnings(summary));
+  report::SetFound(levels, "different", all || HasDifferences(summary));
+  report::SetFound(levels, "drift", all || summary.totals.drifting > 0);
+  return levels;
 }
 
 }  // namespace msprobe::analysis

@@ -8,7 +8,7 @@
 #include "src/analysis/monitor/run_follower.h"
 #include "src/report/screen.h"
 
-namespace msprobe::monitor {
+namespace msprobe::commands {
 
 struct TopView {
   size_t width = 100;
@@ -25,7 +25,7 @@ struct TopView {
 };
 
 // Lines, the last one with its end, too. Names of files are made printable.
-std::string TopScreen(const std::filesystem::path& root, const RunFollower& run,
+std::string TopScreen(const std::filesystem::path& root, const monitor::RunFollower& run,
                       const TopView& view);
 
-}  // namespace msprobe::monitor
+}  // namespace msprobe::commands

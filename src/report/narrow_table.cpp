@@ -1,4 +1,4 @@
-#include "src/analysis/inspect/screen_view.h"
+#include "src/report/narrow_table.h"
 
 #include <algorithm>
 #include <array>
@@ -6,16 +6,12 @@
 #include <string_view>
 #include <utility>
 
-#include "src/analysis/inspect/cells.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
 
-namespace msprobe::analysis {
+namespace msprobe::report {
 namespace {
-
-using report::Cell;
-using report::CellKind;
 
 constexpr size_t kGap = 2;  // blanks between columns
 constexpr size_t kShortestName = 30;
@@ -58,7 +54,7 @@ std::string WithoutMiddle(std::string_view text, size_t characters) {
 
 std::string ScreenText(const Cell& cell) {
   if (cell.kind() != CellKind::kNumber) {
-    return report::CellText(cell);
+    return CellText(cell);
   }
   std::string text;
   base::AppendGeneral(cell.number(), kScreenDigits, text);
@@ -66,11 +62,11 @@ std::string ScreenText(const Cell& cell) {
 }
 
 // Whether a column repeats the first one: "x" and "x.pt".
-bool RepeatsName(const report::Table& table, size_t index) {
+bool RepeatsName(const Table& table, size_t index) {
   constexpr size_t kLongestEnding = 12;
   for (size_t row = 0; row < table.row_count(); ++row) {
-    const std::string name = report::CellText(table.row(row)[0]);
-    const std::string text = report::CellText(table.row(row)[index]);
+    const std::string name = CellText(table.row(row)[0]);
+    const std::string text = CellText(table.row(row)[index]);
     if (!text.empty() && (!text.starts_with(name) || text.size() > name.size() + kLongestEnding)) {
       return false;
     }
@@ -84,7 +80,7 @@ struct Column {
 };
 
 // The columns with something in them.
-std::vector<Column> UsedColumns(const report::Table& table) {
+std::vector<Column> UsedColumns(const Table& table) {
   std::vector<Column> used;
   for (size_t index = 0; index < table.columns().size(); ++index) {
     const std::string& name = table.columns()[index];
@@ -112,7 +108,7 @@ size_t LineWidth(const std::vector<Column>& columns) {
 }
 
 // Makes lines fit into `width`, as far as can be.
-void Narrow(const report::Table& table, size_t width, std::vector<Column>& columns) {
+void Narrow(const Table& table, size_t width, std::vector<Column>& columns) {
   for (std::string_view name : kDispensable) {
     const auto found = std::find_if(columns.begin(), columns.end(), [&](const Column& column) {
       return table.columns()[column.index] == name;
@@ -131,7 +127,7 @@ void Narrow(const report::Table& table, size_t width, std::vector<Column>& colum
 
 }  // namespace
 
-ScreenView ForScreen(const report::Table& table, size_t width) {
+ScreenView ForScreen(const Table& table, size_t width) {
   ScreenView view;
   std::vector<Column> columns = UsedColumns(table);
   if (width > 0) {
@@ -143,7 +139,7 @@ ScreenView ForScreen(const report::Table& table, size_t width) {
   for (const Column& column : columns) {
     names.push_back(table.columns()[column.index]);
   }
-  view.table = report::Table(table.name(), std::move(names));
+  view.table = Table(table.name(), std::move(names));
   view.table.Reserve(table.row_count());
   const auto note = std::find(table.columns().begin(), table.columns().end(), kNoteColumn);
   const auto note_index = static_cast<size_t>(note - table.columns().begin());
@@ -161,11 +157,11 @@ ScreenView ForScreen(const report::Table& table, size_t width) {
       const Cell& text = table.row(row)[note_index];
       if (text.kind() == CellKind::kText) {
         view.notes.push_back(
-            base::Printable(report::CellText(table.row(row)[0]) + ": " + std::string(text.text())));
+            base::Printable(CellText(table.row(row)[0]) + ": " + std::string(text.text())));
       }
     }
   }
   return view;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::report

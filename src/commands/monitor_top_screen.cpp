@@ -1,4 +1,4 @@
-#include "src/analysis/monitor/top_screen.h"
+#include "src/commands/monitor_top_screen.h"
 
 #include <algorithm>
 #include <array>
@@ -14,8 +14,12 @@
 #include "src/analysis/monitor/series_score.h"
 #include "src/base/strings.h"
 
-namespace msprobe::monitor {
+namespace msprobe::commands {
 namespace {
+
+using monitor::FollowedRank;
+using monitor::FollowedSeries;
+using monitor::RunFollower;
 
 constexpr size_t kSparkWidth = 24;
 constexpr size_t kMostRanks = 8;
@@ -39,7 +43,7 @@ double Judge(const FollowedSeries& series, std::vector<double>& scratch) {
     return series.had_number ? std::numeric_limits<double>::infinity() : 0;
   }
   const std::span<const double> all(series.history);
-  return ScoreAgainst(all.back(), all.first(all.size() - 1), scratch);
+  return monitor::ScoreAgainst(all.back(), all.first(all.size() - 1), scratch);
 }
 
 bool Matches(const FollowedSeries& series, const TopView& view) {
@@ -191,7 +195,7 @@ void ShowRanks(const RunFollower& run, const TopView& view, report::Screen& scre
 
 void ShowModules(const RunFollower& run, const TopView& view, const std::vector<ShownRow>& rows,
                  size_t room, report::Screen& screen) {
-  const size_t width = screen.width();
+  const size_t width = screen.options().width;
   const size_t fixed = 2 + 15 + 6 + 9 + 12 + 9 + 2 + kSparkWidth;
   const size_t name_width = width > fixed + 24 ? width - fixed : 24;
   const auto ops = JudgedOps(run, view);
@@ -232,7 +236,7 @@ void ShowModules(const RunFollower& run, const TopView& view, const std::vector<
 size_t ShowAlerts(const RunFollower& run, size_t room, report::Screen& screen) {
   const size_t count = std::min({run.alerts().size(), kMostAlerts, room});
   for (size_t i = 0; i < count; ++i) {
-    const Alert& alert = run.alerts()[run.alerts().size() - 1 - i];
+    const monitor::Alert& alert = run.alerts()[run.alerts().size() - 1 - i];
     screen.CutLine(report::Ink::kYellow, fmt::format("  step {} rank {}: {}", alert.step,
                                                      alert.rank, base::Printable(alert.message)));
   }
@@ -278,7 +282,7 @@ void ShowHead(const std::filesystem::path& root, const RunFollower& run, const T
 
 std::string TopScreen(const std::filesystem::path& root, const RunFollower& run,
                       const TopView& view) {
-  report::Screen screen(view.width, view.color);
+  report::Screen screen({.width = view.width, .color = view.color, .ascii = !view.utf8});
   ShowHead(root, run, view, screen);
   screen.Blank();
   const size_t ranks = std::min(run.ranks().size(), kMostRanks + 1);
@@ -306,8 +310,7 @@ std::string TopScreen(const std::filesystem::path& root, const RunFollower& run,
     screen.CutLine(report::Ink::kNone,
                    "q quit  p pause  t table  o statistic  / search  arrows scroll");
   }
-  // The sign for what was cut.
-  return view.utf8 ? screen.Take() : base::ReplaceAll(screen.Take(), "…", ">");
+  return screen.Take();
 }
 
-}  // namespace msprobe::monitor
+}  // namespace msprobe::commands

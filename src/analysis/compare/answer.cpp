@@ -1,0 +1,430 @@
+#include "src/analysis/compare/answer.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "src/analysis/compare/answer_cases.h"
+#include "src/analysis/compare/run_verdict.h"
+#include "src/base/strings.h"
+
+namespace msprobe::analysis {
+namespace {
+
+using base::FormatCount;
+using base::Plural;
+using report::Item;
+using report::List;
+using report::ListKind;
+using report::Section;
+using report::Standing;
+using report::Tone;
+
+constexpr size_t kBriefPairs = 8;
+
+Standing StandingOf(const RunSummary& summary) {
+  if (summary.failed_pairs > 0) {
+    return Standing::kIncomplete;
+  }
+  switch (VerdictOf(summary)) {
+    case PairVerdict::kIdentical:
+    case PairVerdict::kAgrees:
+      return Standing::kClean;
+    case PairVerdict::kNothingCompared:
+      return Standing::kNothingCompared;
+    default:
+      return Standing::kFindings;
+  }
+}
+
+// The first line: what a tired reader needs.
+report::Verdict MakeVerdict(const RunSummary& summary, const std::optional<size_t>& leading) {
+  report::Verdict verdict;
+  verdict.standing = StandingOf(summary);
+  verdict.unit = "rows";
+  const auto say = [&](std::string_view word, Tone tone, uint64_t number, const std::string& rest) {
+    verdict.word = word;
+    verdict.text = fmt::format("{}: {}", word, rest);
+    verdict.tone = tone;
+    verdict.number = static_cast<double>(number);
+  };
+  const RowCounts& totals = summary.totals;
+  switch (VerdictOf(summary)) {
+    case PairVerdict::kIdentical:
+      say("IDENTICAL", Tone::kGood, totals.identical,
+          fmt::format("all {} are equal", Plural(totals.identical, "compared row")));
+      break;
+    case PairVerdict::kAgrees:
+      say("AGREE", Tone::kGood, totals.agreeing,
+          fmt::format("all {} are equal up to rounding noise",
+                      Plural(totals.agreeing, "compared row")));
+      break;
+    case PairVerdict::kUnmatched:
+      say("AGREE IN PART", Tone::kCaution, totals.agreeing,
+          "what could be matched agrees, but not everything has a partner");
+      break;
+    case PairVerdict::kUnequalBits:
+      say("NOT BIT-EQUAL", Tone::kCaution, totals.agreeing - totals.identical,
+          fmt::format("{} of {}, by no more than rounding noise as far as the statistics tell",
+                      FormatCount(totals.agreeing - totals.identical),
+                      Plural(totals.agreeing, "compared row")));
+      break;
+    case PairVerdict::kNothingCompared:
+      say("NOTHING COMPARED", Tone::kBad, 0, "no row has values on both sides");
+      break;
+    case PairVerdict::kDrifts:
+      say("DRIFT", Tone::kCaution, totals.drifting,
+          fmt::format("{} apart by more than noise, but rounding that piled up explains it; no "
+                      "single call is the origin",
+                      Plural(totals.drifting, "row")));
+      break;
+    case PairVerdict::kDiffers:
+    case PairVerdict::kFailed:
+      if (leading) {
+        const std::string where =
+            summary.pairs.size() > 1 ? fmt::format(" ({})", PairName(summary.pairs[*leading])) : "";
+        say("DIFFERENT", Tone::kBad, totals.differing,
+            fmt::format("it starts with {}{}",
+                        PointTitle(*summary.pairs[*leading].divergence.first_origin), where));
+      } else if (totals.differing > 0) {
+        say("DIFFERENT", Tone::kBad, totals.differing,
+            fmt::format("{} apart by more than noise", Plural(totals.differing, "row")));
+      } else {
+        say("FAILED", Tone::kBad, summary.failed_pairs,
+            fmt::format("{} could not be compared", Plural(summary.failed_pairs, "pair")));
+        verdict.unit = "pairs";
+      }
+      break;
+  }
+  return verdict;
+}
+
+// What belongs to the verdict but is not its one line.
+Section MakeRemarks(const RunSummary& summary, const report::Verdict& verdict) {
+  Section section;
+  if (verdict.word == "NOTHING COMPARED") {
+    for (const PairSummary& pair : summary.pairs) {
+      if (const std::string hint = NothingComparedHint(pair); !hint.empty()) {
+        section.blocks.emplace_back(report::Text{hint});
+        break;
+      }
+    }
+  }
+  if (summary.failed_pairs > 0 && verdict.word != "FAILED") {
+    section.blocks.emplace_back(report::Text{
+        fmt::format("FAILED: {} could not be compared", Plural(summary.failed_pairs, "pair")),
+        Tone::kBad});
+  }
+  return section;
+}
+
+// "models.py:43 in forward: return x" names a line that a page can link to.
+std::optional<report::SourceLine> SourceOf(const std::string& code_line) {
+  const size_t colon = code_line.find(':');
+  const size_t end = code_line.find_first_not_of("0123456789", colon + 1);
+  if (colon == std::string::npos || end == std::string::npos || end == colon + 1 ||
+      end - colon > 10) {
+    return std::nullopt;
+  }
+  return report::SourceLine{code_line.substr(0, colon),
+                            std::stoull(code_line.substr(colon + 1, end - colon - 1))};
+}
+
+Item PointItem(std::string_view label, const DivergencePoint& point, CompareMode mode) {
+  Item item{std::string(label), PointPlace(point)};
+  item.source = SourceOf(point.code_line);
+  item.details.push_back({"row", point.row_name});
+  std::string error = fmt::format("error {} in, {} out (relative)", ErrorText(point.input_error),
+                                  ErrorText(point.output_error));
+  if (mode == CompareMode::kMd5) {
+    error += ", by the statistics beside the checksums";
+  }
+  item.details.push_back({"error", error});
+  item.details.back().number = point.output_error;
+  if (!point.code_line.empty()) {
+    item.details.push_back({"code", point.code_line});
+  }
+  if (!point.note.empty()) {
+    item.details.push_back({"note", point.note});
+  }
+  if (!point.reason.empty()) {
+    item.details.push_back({"why", fmt::format("why: {} ({} confidence)", point.reason,
+                                               ConfidenceName(point.confidence))});
+  }
+  return item;
+}
+
+Section MakeOrigins(const PairSummary& pair, bool name_pair) {
+  const DivergenceReport& report = pair.divergence;
+  Section section{
+      name_pair ? fmt::format("Where it starts, {}", PairName(pair)) : "Where it starts", {}};
+  if (!report.first_origin && !report.first_drift && !report.first_unequal_bits) {
+    return section;
+  }
+  std::vector<size_t> kinds;
+  for (size_t kind = 0; kind < kOriginKindCount; ++kind) {
+    if (report.first_of_kind[kind]) {
+      kinds.push_back(kind);
+    }
+  }
+  // The first origin on top, the other kinds below.
+  std::stable_partition(kinds.begin(), kinds.end(), [&](size_t kind) {
+    return report.first_origin && report.first_origin->kind == static_cast<OriginKind>(kind);
+  });
+  List points{ListKind::kFacts, {}};
+  for (const size_t kind : kinds) {
+    points.items.push_back(PointItem(OriginKindName(static_cast<OriginKind>(kind)),
+                                     *report.first_of_kind[kind], pair.mode));
+  }
+  if (report.first_drift) {
+    points.items.push_back(PointItem("drift", *report.first_drift, pair.mode));
+  }
+  if (report.first_unequal_bits && !report.first_origin) {
+    points.items.push_back(PointItem("first unequal", *report.first_unequal_bits, pair.mode));
+  }
+  section.blocks.emplace_back(std::move(points));
+  return section;
+}
+
+Section MakeAmplifiers(const DivergenceReport& report) {
+  report::Table table("amplifiers", {"Factor", "In", "Out", "Call", "Layer"});
+  for (const DivergencePoint& point : report.amplifiers) {
+    const report::Cell cells[] = {table.KeepText(fmt::format("{:.3g}", point.amplification)),
+                                  table.KeepText(ErrorText(point.input_error)),
+                                  table.KeepText(ErrorText(point.output_error)),
+                                  table.KeepText(point.entry_name), table.KeepText(point.layer)};
+    table.AddRow(cells);
+  }
+  Section section{"Strongest amplifiers (error out over error in, noise as the floor)", {}};
+  section.blocks.emplace_back(report::DataTable{std::move(table)});
+  return section;
+}
+
+// The pairs, worst first.
+std::vector<const PairSummary*> WorstFirst(const RunSummary& summary) {
+  std::vector<const PairSummary*> pairs;
+  for (const PairSummary& pair : summary.pairs) {
+    pairs.push_back(&pair);
+  }
+  std::stable_sort(pairs.begin(), pairs.end(), [](const PairSummary* a, const PairSummary* b) {
+    const PairVerdict verdict_a = VerdictOf(*a);
+    const PairVerdict verdict_b = VerdictOf(*b);
+    return verdict_a != verdict_b ? verdict_a > verdict_b
+                                  : a->counts.differing > b->counts.differing;
+  });
+  return pairs;
+}
+
+report::Brief BriefPairs(const std::vector<const PairSummary*>& pairs) {
+  const auto agrees = [](const PairSummary* pair) {
+    return VerdictOf(*pair) <= PairVerdict::kAgrees;
+  };
+  report::Brief brief;
+  if (pairs.size() <= kBriefPairs + 1) {
+    return brief;
+  }
+  // Ranks that agree need no line of their own, except one as a sign of life.
+  const auto agreeing = static_cast<size_t>(std::count_if(pairs.begin(), pairs.end(), agrees));
+  brief.items = std::clamp<size_t>(pairs.size() - agreeing, 1, kBriefPairs);
+  const auto left = static_cast<size_t>(
+      std::count_if(pairs.begin() + static_cast<std::ptrdiff_t>(brief.items), pairs.end(), agrees));
+  brief.rest = fmt::format("and {}, {} of them without a difference",
+                           Plural(pairs.size() - brief.items, "more pair"), FormatCount(left));
+  return brief;
+}
+
+Section MakePairs(const RunSummary& summary) {
+  Section section{"Pairs, worst first", {}};
+  if (summary.pairs.size() < 2) {
+    return section;
+  }
+  const std::vector<const PairSummary*> pairs = WorstFirst(summary);
+  List list{ListKind::kAligned, {}, BriefPairs(pairs)};
+  for (const PairSummary* const pair : pairs) {
+    const PairVerdict verdict = VerdictOf(*pair);
+    std::string text = fmt::format("{:<10}", PairVerdictName(verdict));
+    text += verdict == PairVerdict::kFailed
+                ? pair->error
+                : fmt::format("{:>9} of {} rows", FormatCount(pair->counts.differing),
+                              FormatCount(pair->counts.rows));
+    if (pair->divergence.first_origin) {
+      text += "  " + PointTitle(*pair->divergence.first_origin);
+    }
+    list.items.push_back({PairName(*pair), text});
+    list.items.back().number = static_cast<double>(pair->counts.differing);
+  }
+  section.blocks.emplace_back(std::move(list));
+  return section;
+}
+
+void AddUnpaired(std::string_view label, const std::vector<std::string>& names, List& list) {
+  if (!names.empty()) {
+    list.items.push_back({std::string(label), base::Join(names, ", ")});
+    list.items.back().number = static_cast<double>(names.size());
+  }
+}
+
+Section MakeCounts(const RunSummary& summary) {
+  const RowCounts& totals = summary.totals;
+  List list{ListKind::kFacts, {}};
+  const auto add = [&](std::string_view label, std::string text, uint64_t number) {
+    list.items.push_back({std::string(label), std::move(text)});
+    list.items.back().number = static_cast<double>(number);
+  };
+  add("rows",
+      fmt::format("{}: {} identical, {} within noise, {} drift, {} differ, {} without values",
+                  FormatCount(totals.rows), FormatCount(totals.identical),
+                  FormatCount(totals.agreeing - totals.identical), FormatCount(totals.drifting),
+                  FormatCount(totals.differing), FormatCount(totals.not_compared)),
+      totals.rows);
+  if (const uint64_t unmatched =
+          totals.npu_only + totals.bench_only + totals.shape_mismatch + totals.dtype_mismatch;
+      unmatched > 0) {
+    add("unmatched",
+        fmt::format("{} only NPU, {} only bench, {} of another shape, {} of another dtype",
+                    FormatCount(totals.npu_only), FormatCount(totals.bench_only),
+                    FormatCount(totals.shape_mismatch), FormatCount(totals.dtype_mismatch)),
+        unmatched);
+  }
+  DivergenceReport calls;
+  for (const PairSummary& pair : summary.pairs) {
+    calls.compared_entry_count += pair.divergence.compared_entry_count;
+    calls.agreeing_entry_count += pair.divergence.agreeing_entry_count;
+    calls.diverging_entry_count += pair.divergence.diverging_entry_count;
+  }
+  if (calls.compared_entry_count > 0) {
+    add("calls",
+        fmt::format("{}: {} agree, {} differ", FormatCount(calls.compared_entry_count),
+                    FormatCount(calls.agreeing_entry_count),
+                    FormatCount(calls.diverging_entry_count)),
+        calls.compared_entry_count);
+  }
+  const auto of_verdict = [&](Verdict verdict) {
+    return totals.by_verdict[static_cast<size_t>(verdict)];
+  };
+  if (const uint64_t failing = of_verdict(Verdict::kNo) + of_verdict(Verdict::kWarning) +
+                               of_verdict(Verdict::kDifferent) + of_verdict(Verdict::kUnmatched);
+      VerdictOf(summary) == PairVerdict::kDiffers && failing == 0) {
+    add("table",
+        "no verdict of the table fails: its thresholds are coarser than the noise of the dtype", 0);
+  }
+  if (totals.red + totals.yellow > 0) {
+    add("highlighted",
+        fmt::format("{} red, {} yellow (red: an output is far worse than its inputs or not "
+                    "finite; yellow: somewhat worse)",
+                    FormatCount(totals.red), FormatCount(totals.yellow)),
+        totals.red + totals.yellow);
+  }
+  AddUnpaired("NPU only", summary.npu_only, list);
+  AddUnpaired("bench only", summary.bench_only, list);
+  Section section{"Counts", {}};
+  section.blocks.emplace_back(std::move(list));
+  return section;
+}
+
+std::string_view NextStep(const RunSummary& summary, const std::optional<size_t>& leading) {
+  if (!leading) {
+    return VerdictOf(summary) == PairVerdict::kDrifts
+               ? "Rounding alone may explain this. Look at the amplifiers first, or raise the "
+                 "floor with --rtol and "
+                 "compare again."
+               : "";
+  }
+  const DivergencePoint& origin = *summary.pairs[*leading].divergence.first_origin;
+  switch (origin.kind) {
+    case OriginKind::kParameter:
+      return "The two sides did not start from the same weights: check the checkpoint, the seed of "
+             "the initialisation "
+             "and earlier steps. Differences behind this call may all come from it.";
+    case OriginKind::kInput:
+      return origin.from_other_rank
+                 ? "This rank computed the same, but received something else: compare the other "
+                   "ranks of its group."
+                 : "The calls were fed different values: check the data order, the seeds "
+                   "(seed_all) and random calls "
+                   "such as dropout. Differences behind this call may all come from it.";
+    case OriginKind::kOptimizer:
+      return "Weights and gradients of the step before agree, the weights after it do not: compare "
+             "the optimizer's "
+             "settings (learning rate, betas, weight decay, its state) and its implementation on "
+             "both sides.";
+    case OriginKind::kDType:
+      return "One side computes this in another precision: check autocast, casts and the layer's "
+             "dtype, and compare "
+             "again once they are the same.";
+    case OriginKind::kUnmatchedCall:
+      return "The two sides do not run the same code from here on: look at this call in the "
+             "script, then compare again "
+             "(-f pairs calls whatever their numbers).";
+    case OriginKind::kComputation:
+      if (origin.is_saved_value) {
+        return "Saved values tell that the runs had parted by then, not where: dump the calls in "
+               "front of this one "
+               "(level L1 or mix) and compare again.";
+      }
+      return "Same inputs, other outputs: run this call alone on both machines with the dumped "
+             "tensors, and check its "
+             "kernel, its precision mode and its determinism.";
+  }
+  return "";
+}
+
+}  // namespace
+
+report::Document MakeDocument(const RunSummary& summary) {
+  report::Document document;
+  document.command = "compare";
+  const std::optional<size_t> leading = LeadingPair(summary);
+  document.verdict = MakeVerdict(summary, leading);
+  document.levels = LevelsOf(summary);
+  document.cases = CasesOf(summary);
+  document.sections.push_back(MakeRemarks(summary, document.verdict));
+  const PairSummary* detailed = leading              ? &summary.pairs[*leading]
+                                : summary.worst_pair ? &summary.pairs[*summary.worst_pair]
+                                                     : nullptr;
+  if (detailed != nullptr) {
+    document.sections.push_back(MakeOrigins(*detailed, summary.pairs.size() > 1));
+    document.sections.push_back(MakeAmplifiers(detailed->divergence));
+  }
+  document.sections.push_back(MakePairs(summary));
+  document.sections.push_back(MakeCounts(summary));
+  if (const std::string_view next = NextStep(summary, leading); !next.empty()) {
+    document.next.emplace_back(next);
+  }
+  if (!summary.page.empty()) {
+    document.files.push_back({summary.page, "page"});
+  }
+  for (const PairSummary& pair : summary.pairs) {
+    for (const std::filesystem::path& file : pair.files) {
+      document.files.push_back({file});
+    }
+  }
+  document.seconds = summary.seconds;
+  return document;
+}
+
+report::Document MakeDocument(const CompareOptions& options, const CompareRun& run) {
+  report::Document document = MakeDocument(run.summary);
+  document.warnings = run.warnings;
+  // Some ranks of one side were not compared at all.
+  if (options.line26 && !(run.summary.npu_only.empty() && run.summary.bench_only.empty())) {
+    document.verdict.standing = Standing::kIncomplete;
+  }
+  for (const std::filesystem::path& file : run.files) {
+    document.files.push_back({file, "first difference"});
+  }
+  if (!run.answers.empty()) {
+    List list{ListKind::kSentences, {}};
+    for (const std::string& answer : run.answers) {
+      list.items.push_back({"", answer});
+    }
+    document.sections.push_back({"First difference", {}});
+    document.sections.back().blocks.emplace_back(std::move(list));
+  }
+  return document;
+}
+
+}  // namespace msprobe::analysis

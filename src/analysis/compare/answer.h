@@ -1,0 +1,27 @@
+// What a comparison answers: the verdict, where it starts, the counts, what to do next.
+#pragma once
+
+#include <array>
+
+#include "src/analysis/compare/options.h"
+#include "src/analysis/compare/run_compare.h"
+#include "src/analysis/compare/summary.h"
+#include "src/report/document.h"
+
+namespace msprobe::analysis {
+
+// Two chains: what the table says about its rows, and what the walk says about the run.
+inline constexpr std::array<report::GateLevel, 4> kCompareLevels = {
+    {{"error", "a red row, or one whose verdict is No, Different or Unmatched"},
+     {"warning", "also a yellow row, a verdict Warning, or a rank without a partner"},
+     {"different",
+      "a divergence somewhere, or rows without partner; checksums: any bit that differs",
+      /*includes_previous=*/false},
+     {"drift", "also rounding that piled up beyond the noise of the dtype",
+      /*includes_previous=*/true, /*on_request=*/true}}};
+
+report::Document MakeDocument(const RunSummary& summary);
+// Also what the 26.x command line asks for, and the warnings of the run.
+report::Document MakeDocument(const CompareOptions& options, const CompareRun& run);
+
+}  // namespace msprobe::analysis

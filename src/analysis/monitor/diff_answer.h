@@ -1,0 +1,16 @@
+// What a comparison of two monitored runs answers.
+#pragma once
+
+#include <array>
+
+#include "src/analysis/monitor/diff.h"
+#include "src/report/document.h"
+
+namespace msprobe::monitor {
+
+inline constexpr std::array<report::GateLevel, 1> kDiffLevels = {
+    {{"different", "a step at which the runs part"}}};
+
+report::Document MakeDocument(const DiffResult& result);
+
+}  // namespace msprobe::monitor

@@ -1,0 +1,119 @@
+#include "src/commands/answer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "src/base/files.h"
+#include "src/base/log.h"
+#include "src/base/output_rule.h"
+#include "src/base/strings.h"
+#include "src/commands/print.h"
+#include "src/report/render.h"
+
+namespace msprobe::commands {
+namespace {
+
+constexpr size_t kNarrowest = 40;
+constexpr size_t kWidest = 10'000;
+
+std::vector<std::string> WordsOf(std::span<const report::GateLevel> levels) {
+  std::vector<std::string> words;
+  for (const report::GateLevel& level : levels) {
+    words.emplace_back(level.word);
+  }
+  return words;
+}
+
+report::ScreenOptions ScreenOf(const AnswerFlags& flags, const Context& context) {
+  report::ScreenOptions screen;
+  screen.width = flags.width > 0 ? flags.width : context.width;
+  screen.has_edge = flags.width > 0 || context.has_edge;
+  screen.color = flags.color == "auto" ? context.color : flags.color == "always";
+  screen.ascii = context.ascii;
+  return screen;
+}
+
+}  // namespace
+
+void AddAnswerFlags(CLI::App& app, AnswerFlags& flags, std::span<const report::GateLevel> levels,
+                    std::string_view conditions) {
+  const std::vector<std::string> words = WordsOf(levels);
+  app.add_flag("--json", flags.json, "Print the answer as JSON, and nothing else");
+  app.add_option("--junit", flags.junit_file, "Also write a JUnit report for CI systems")
+      ->type_name("FILE");
+  CLI::Option* const fail_on =
+      app.add_option(
+             conditions.empty() ? "--fail-on" : "--fail-on,--fail_if,--fail-if", flags.fail_on,
+             fmt::format("Exit with 1 when there is: {}{}{}; may be repeated",
+                         base::Join(words, ", "), conditions.empty() ? "" : ", ", conditions))
+          ->type_name("LEVEL")
+          ->allow_extra_args(false);
+  if (conditions.empty()) {
+    fail_on->check(CLI::IsMember(words));
+  }
+  app.add_option("--color", flags.color,
+                 "auto (default: on a terminal without NO_COLOR), always, never")
+      ->type_name("WHEN")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  app.add_option("--width", flags.width, "Wrap the answer at N columns (default: the terminal's)")
+      ->type_name("N")
+      ->check(CLI::Range(kNarrowest, kWidest));
+}
+
+Status CheckAnswerFlags(const AnswerFlags& flags) {
+  return flags.junit_file.empty() ? OkStatus() : base::CheckOutputFile(flags.junit_file);
+}
+
+std::string FailOnHelp(std::span<const report::GateLevel> levels) {
+  size_t width = 0;
+  for (const report::GateLevel& level : levels) {
+    width = std::max(width, level.word.size());
+  }
+  std::string text = "--fail-on LEVEL gives exit code 1 when there is";
+  for (const report::GateLevel& level : levels) {
+    text += fmt::format("\n  {:<{}}  {}", level.word, width, level.meaning);
+  }
+  return text + "\nand, whatever the level, when nothing could be compared.";
+}
+
+ExitCode ExitCodeOf(const report::Document& document, const AnswerFlags& flags) {
+  switch (report::Judge(document, flags.gate())) {
+    case report::ExitClass::kDone:
+      return ExitCode::kDone;
+    case report::ExitClass::kFindings:
+      return ExitCode::kFindings;
+    case report::ExitClass::kFailed:
+      break;
+  }
+  return ExitCode::kFailed;
+}
+
+Result<ExitCode> GiveAnswer(report::Document document, const AnswerFlags& flags,
+                            const Context& context, const OwnForms& own) {
+  const ExitCode code = ExitCodeOf(document, flags);
+  document.exit_code = static_cast<int>(code);
+  if (!flags.junit_file.empty()) {
+    document.files.push_back({flags.junit_file, "JUnit report"});
+    MSP_RETURN_IF_ERROR(
+        base::WriteFileAtomically(flags.junit_file, report::RenderJunit(document, flags.gate())));
+  }
+  for (const std::string& warning : document.warnings) {
+    base::LogWarning(warning);
+  }
+  if (flags.json) {
+    MSP_RETURN_IF_ERROR(Print(report::RenderJson(document)));
+  } else if (!own.instead.empty()) {
+    MSP_RETURN_IF_ERROR(Print(own.instead));
+  } else if (!context.quiet) {
+    MSP_RETURN_IF_ERROR(Print(report::RenderTerminal(document, ScreenOf(flags, context))));
+    if (!context.has_edge) {
+      MSP_RETURN_IF_ERROR(Print(own.behind));
+    }
+  }
+  return code;
+}
+
+}  // namespace msprobe::commands

@@ -1,0 +1,56 @@
+// How a command that answers something gives its answer: the group of flags that all of them share,
+// and the one way from a document to the screen, to JSON, to a JUnit report and to the exit code.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/commands/command.h"
+#include "src/report/document.h"
+#include "src/report/gate.h"
+
+namespace msprobe::commands {
+
+struct AnswerFlags {
+  bool json = false;                 // the answer as one JSON object, nothing else on stdout
+  std::filesystem::path junit_file;  // empty: none
+  std::vector<std::string> fail_on;
+  std::string color = "auto";
+  size_t width = 0;  // 0: the terminal's
+
+  report::Gate gate() const { return report::Gate(fail_on); }
+};
+
+// --json, --junit, --fail-on, --color, --width. `levels` are the words of --fail-on. Where
+// `conditions` is not empty, --fail-on (also as --fail-if) takes texts of that form as well; the
+// command checks them.
+void AddAnswerFlags(CLI::App& app, AnswerFlags& flags, std::span<const report::GateLevel> levels,
+                    std::string_view conditions = "");
+
+// Whether the JUnit report may be written, asked before the work.
+Status CheckAnswerFlags(const AnswerFlags& flags);
+
+// "--fail-on LEVEL gives exit code 1 when ...": a paragraph for a command's --help.
+std::string FailOnHelp(std::span<const report::GateLevel> levels);
+
+// What the process will end with; also for files that tell it.
+ExitCode ExitCodeOf(const report::Document& document, const AnswerFlags& flags);
+
+// Text that a command has always printed, and that scripts count on.
+struct OwnForms {
+  std::string instead;  // of the answer: what --format json or md asks for
+  std::string behind;   // the answer, where stdout is a pipe
+};
+
+// Writes the JUnit report, logs the warnings, and shows the answer unless --quiet forbids it; a
+// form that was asked for, such as --json, is shown all the same.
+Result<ExitCode> GiveAnswer(report::Document document, const AnswerFlags& flags,
+                            const Context& context, const OwnForms& own = {});
+
+}  // namespace msprobe::commands
