@@ -52,12 +52,16 @@ def drive(repository, script, folder, pictures=None, **facts):
 
 
 def check_policy(page, packages=("preact", "htm")):
-    """What must hold for the text of any page: one script that its policy names by its bytes, no host, the licences of what is inside."""
+    """What must hold for the text of any page: one script and one style sheet that its policy names by their bytes, no host, the licences of what is inside."""
     assert not re.search(r'(src|href)\s*=\s*["\']?(https?:)?//', page), "the page refers to a host"
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page).group(1)
-    assert "default-src 'none'" in policy and "unsafe-eval" not in policy and "http" not in policy
-    script = re.search(r"<script>(.*?)</script>", page, re.S).group(1)
-    assert hashlib.sha256(script.encode()).digest() in [base64.b64decode(h) for h in re.findall(r"sha256-([^']+)'", policy)]
+    for rule in ("default-src 'none'", "base-uri 'none'", "form-action 'none'"):
+        assert rule in policy, policy
+    assert "unsafe" not in policy and "http" not in policy and "*" not in policy, policy
+    for element in ("script", "style"):
+        text, = re.findall(r"<%s>(.*?)</%s>" % (element, element), page, re.S)
+        allowed, = re.findall(r"%s-src 'sha256-([^']+)'" % element, policy)
+        assert hashlib.sha256(text.encode()).digest() == base64.b64decode(allowed), element
     for name in packages:
         assert re.search(r"^%s [\d.]+ \(" % name, page, re.M) or ">%s " % name in page, "no licence of " + name
 

@@ -1,8 +1,8 @@
 // The pages of `--format html` that perf_compare and ckpt_compare write, in a real Chromium, from file://. Started by
 // tests/cli/answer_page_test.py.
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { boxOf, check, facts, fitsTheWindow, headerIsReadable, LIMIT_FACTOR, open, runChecks, searchTime, settled, tellTimes, text, timed } from './browser.mjs';
+import { takePicture } from './pictures.mjs';
 
 check('maps layers and kinds of parameters, and leads to the rows', async () => {
   const { page, close } = await open('ckpt.html');
@@ -133,12 +133,8 @@ check('stays quick and small with 100,000 parameters, and tells what it leaves o
 });
 
 async function takePictures() {
-  for (const [name, file, options] of [['ckpt_compare.png', 'ckpt.html', { height: 900 }], ['perf_compare.png', 'perf.html', { height: 900, scheme: 'dark' }]]) {
-    const { page, close } = await open(file, { width: 1280, ...options });
-    await settled(page);
-    await page.screenshot({ path: join(facts.pictures, name) });
-    await close();
-  }
+  await takePicture('ckpt_compare.png', 'ckpt.html', { height: 900 });
+  await takePicture('perf_compare.png', 'perf.html', { scheme: 'dark', height: 900 });
 }
 
 await runChecks(takePictures);

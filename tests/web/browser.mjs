@@ -95,7 +95,7 @@ export async function headerIsReadable(page) {
 const checks = [];
 export const check = (name, body) => checks.push({ name, body });
 
-// Runs the checks, or takes pictures for the docs, and ends the process.
+// Runs the checks, or takes the pictures of the docs, and ends the process.
 export async function runChecks(takePictures) {
   const list = facts.pictures ? [{ name: 'takes pictures', body: takePictures }] : checks;
   let failed = 0;

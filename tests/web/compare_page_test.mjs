@@ -1,11 +1,12 @@
 // The page of `msprobe compare --format html` in a real Chromium, from file://, as a user meets it. Started by
 // tests/cli/compare_page_test.py, which writes the dumps; its facts tell what is true of them.
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { boxOf, check, facts, fitsTheWindow, headerIsReadable, LIMIT_FACTOR, open, runChecks, searchTime, settled, tellTimes, text, timed } from './browser.mjs';
+import { takePicture } from './pictures.mjs';
 
 check('says first where it starts and why', async () => {
   const { page, close } = await open('example.html');
+  assert.match(await text(page, 'header .run'), /^npu\/step0\/\S+ against bench\/step0\//);
   assert.equal(await text(page, '.verdict .pill'), 'DIFFERENT');
   assert.match(await text(page, '.headline'), /it starts with a parameter of blocks\.0\.mlp\.fc1/);
   const point = await text(page, '.point');
@@ -208,16 +209,9 @@ check('tells what is not in the page', async () => {
 });
 
 async function takePictures() {
-  const shoot = async (name, file, options, prepare) => {
-    const { page, close } = await open(file, { width: 1280, height: 1250, ...options });
-    await page.waitForTimeout(500);
-    await prepare?.(page);
-    await settled(page);
-    await page.screenshot({ path: join(facts.pictures, name) });
-    await close();
-  };
-  await shoot('compare.png', 'example.html', { height: 1100 });
-  await shoot('compare_ranks.png', 'ranks.html', { scheme: 'dark', height: 900 });
+  await takePicture('compare.png', 'example.html', { height: 1130 });
+  await takePicture('compare_ranks.png', 'ranks.html', { scheme: 'dark', height: 760 });
+  await takePicture('compare_phone.png', 'ranks.html', { width: 390, height: 800 });
 }
 
 await runChecks(takePictures);

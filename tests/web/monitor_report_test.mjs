@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { boxOf, browser, check, facts, fitsTheWindow, headerIsReadable, open, runChecks, settled, text, timed } from './browser.mjs';
+import { takePicture } from './pictures.mjs';
 
 // The colours of a canvas as a set of "r,g,b" at a grid of points.
 const coloursOf = (page, selector) => page.evaluate((chosen) => {
@@ -184,6 +185,9 @@ check('fits phones, tablets and desks', async () => {
     await fitsTheWindow(page);
     await headerIsReadable(page);
     const list = await boxOf(page, '#modules');
+    // Side by side each scrolls of its own, one below the other the page does.
+    const scrolls = await page.evaluate(() => document.documentElement.scrollHeight > innerHeight);
+    assert.equal(scrolls, width < 900);
     assert.ok(list.width >= Math.min(220, width * 0.8) && list.height >= 120, JSON.stringify(list));
     // Words of an alert have room.
     const message = await boxOf(page, '#alerts td.message');
@@ -356,16 +360,8 @@ check('stays quick with 200 steps of 500 modules', async () => {
 });
 
 async function takePictures() {
-  const shoot = async (name, file, options, prepare) => {
-    const { page, close } = await open(file, { width: 1280, height: 1300, ...options });
-    await prepare?.(page);
-    await page.mouse.move(0, 0);
-    await settled(page);
-    await page.screenshot({ path: join(facts.pictures, name) });
-    await close();
-  };
-  await shoot('monitor_report.png', 'one.html');
-  await shoot('monitor_report_ranks.png', 'one.html', { scheme: 'dark', height: 1000 }, async (page) => {
+  await takePicture('monitor_report.png', 'one.html', { width: 1280, height: 1180 });
+  await takePicture('monitor_report_ranks.png', 'one.html', { width: 1280, scheme: 'dark', height: 1180 }, async (page) => {
     await page.click('[data-key=ranks]');
     await page.selectOption('#ranks', 'each');
     const box = await boxOf(page, '#timeline');
@@ -374,11 +370,11 @@ async function takePictures() {
     await page.mouse.move(box.x + box.width * 0.95, box.y + 30, { steps: 4 });
     await page.mouse.up();
   });
-  await shoot('monitor_report_two_runs.png', 'two.html', { height: 1310 }, async (page) => {
+  await takePicture('monitor_report_two_runs.png', 'two.html', { width: 1280, height: 1180 }, async (page) => {
     await page.selectOption('#scale', 'log');
     await page.click('[data-key=ratio]');
   });
-  await shoot('monitor_report_zh.png', 'one.html', { locale: 'zh-CN', height: 780 });
+  await takePicture('monitor_report_zh.png', 'one.html', { width: 1280, locale: 'zh-CN', height: 780 });
 }
 
 await runChecks(takePictures);

@@ -27,6 +27,9 @@ const common = {
 const bundle = async (entry, options) =>
   (await esbuild.build({ ...common, ...options, entryPoints: [join(here, entry)] })).outputFiles[0].text.trim();
 
+// As a policy names a script or a style sheet that it allows.
+const sha256 = (text) => createHash('sha256').update(text).digest('base64');
+
 // Text of an element that is no script: ASCII, as the rest of the page.
 const escapeText = (text) => text.replace(/[&<]|[^\n -~]/gu, (letter) => `&#${letter.codePointAt(0)};`);
 const licenceOf = (name) => {
@@ -38,9 +41,9 @@ for (const [name, { title, uses }] of Object.entries(PAGES)) {
   // esbuild leaves templates with a tag as they are; their escapes mean the same.
   const script = (await bundle(`${name}/main.js`, { format: 'iife' })).replaceAll('</script', '<\\/script')
     .replace(/[^\n -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  const style = await bundle(`${name}/style.css`, {});
   const parts = {
-    title, script, style: await bundle(`${name}/style.css`, {}),
-    script_sha256: createHash('sha256').update(script).digest('base64'),
+    title, script, style, script_sha256: sha256(script), style_sha256: sha256(style),
     licences: escapeText(uses.map(licenceOf).join('\n\n\n')),
     data: '<!--msprobe:data-->',
   };

@@ -1,12 +1,10 @@
 // The whole page: the verdict, then the sections in order.
 import { useEffect, useState } from 'preact/hooks';
 import { html } from '../common/html.js';
-import { Header, useLanguage, useThemeTurns } from '../common/page.js';
+import { Header, shortPaths, useLanguage, useThemeTurns } from '../common/page.js';
 import { BarsBlock, MapBlock, TreeBlock } from './blocks.js';
 import { TableBlock } from './table_block.js';
 import { translator } from './text.js';
-
-const shortPath = (path) => path.split('/').slice(-3).join('/');
 
 export function App({ data: answer }) {
   const [t, otherLanguage] = useLanguage(translator);
@@ -16,6 +14,7 @@ export function App({ data: answer }) {
   const rest = answer.verdict.startsWith(word) ? answer.verdict.slice(word.length).replace(/^[:,]/, '') : answer.verdict;
   useEffect(() => { document.title = `${word || answer.verdict} · msprobe ${answer.command}`; performance.mark('msprobe-drawn'); }, []);
   const [first, second] = answer.sides;
+  const [firstName, secondName] = shortPaths(first, second);
   const draw = (block) => {
     if (block.kind === 'text') return html`<p class="said">${block.text}</p>`;
     if (block.kind === 'table') return html`<${TableBlock} t=${t} id=${`table${block.table}`} table=${answer.tables[block.table]} query=${wanted} />`;
@@ -25,7 +24,7 @@ export function App({ data: answer }) {
   };
   return html`<div class="page">
     <${Header} t=${t} title=${answer.command} onLanguage=${otherLanguage} marked=${answer.notes.length > 0}
-      name=${first && html`<bdi title=${first}>${shortPath(first)}</bdi>${second && html` <span class="muted">${t('against')}</span> <bdi title=${second}>${shortPath(second)}</bdi>`}`}
+      name=${first && html`<bdi title=${first}>${firstName}</bdi>${second && html` <span class="muted">${t('against')}</span> <bdi title=${second}>${secondName}</bdi>`}`}
       facts=${answer.facts.map(([value, text, tone]) => ({ value, text, kind: { bad: 'alert' }[tone] ?? '' }))}
       about=${html`<h2>msprobe ${answer.command} ${answer.version}</h2><p>${t('digits')}</p><p>${first}<br />${second}</p>`} />
     <main id="main">

@@ -35,6 +35,14 @@ export function useThemeTurns() {
   return turns;
 }
 
+// Paths of both sides as people tell them apart: without the folders they share, and of what is still long the end.
+export function shortPaths(first, second) {
+  const [a, b] = [first, second].map((path) => path.split('/'));
+  let same = 0;
+  while (same < Math.min(a.length, b.length) - 1 && a[same] === b[same]) same++;
+  return [a, b].map((parts) => parts.slice(same).slice(-4).join('/'));
+}
+
 // facts: [{key, value, text, kind}]; `about`: what the dialog holds above the licences; `marked`: that there is something to read.
 export function Header({ t, title, name, facts, onLanguage, about, marked }) {
   const [open, setOpen] = useState(false);

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useState } from 'preact/hooks';
 import { GridMap } from '../common/grid_map.js';
 import { html, Tabs } from '../common/html.js';
 import { showCount } from '../common/numbers.js';
-import { Header, useLanguage, useThemeTurns } from '../common/page.js';
+import { Header, shortPaths, useLanguage, useThemeTurns } from '../common/page.js';
 import { Answer, pointsOf, toneOf } from './answer.js';
 import { CallTreeView, TensorTable } from './calls.js';
 import { Details } from './details.js';
@@ -43,8 +43,6 @@ function PairMap({ t, run, index, onPick, themeTurns }) {
       <button class="plain" aria-pressed=${i === index} onClick=${() => onPick(i)}>${pair.name}</button>`)}</div>`}</section>`;
 }
 
-const shortPath = (path) => path.split('/').slice(-4).join('/');
-
 export function App({ data: run }) {
   const [t, otherLanguage] = useLanguage(translator);
   const themeTurns = useThemeTurns();
@@ -58,6 +56,7 @@ export function App({ data: run }) {
   const [onlyDiffering, setOnlyDiffering] = useState(false);
   const [found, setFound] = useState(0);
   const shown = run.pairs[index];
+  const [npuName, benchName] = shown ? shortPaths(shown.npu_path, shown.bench_path) : [];
   useEffect(() => {
     let wanted = true;
     setPair(null);
@@ -104,7 +103,7 @@ export function App({ data: run }) {
   const count = view === 'tensors' && pair ? t('found', showCount(found), showCount(pair.rows)) : '';
   return html`<div class="page">
     <${Header} t=${t} title=${t('title')} facts=${facts} onLanguage=${otherLanguage} marked=${run.notes.length > 0}
-      name=${shown && html`<bdi title=${shown.npu_path}>${shortPath(shown.npu_path)}</bdi> <span class="muted">${t('against')}</span> <bdi title=${shown.bench_path}>${shortPath(shown.bench_path)}</bdi>`}
+      name=${shown && html`<bdi title=${shown.npu_path}>${npuName}</bdi> <span class="muted">${t('against')}</span> <bdi title=${shown.bench_path}>${benchName}</bdi>`}
       about=${html`<h2>msprobe compare ${run.version}</h2><p>${t('digits')}</p><p>${shown?.npu_path}<br />${shown?.bench_path}</p>`} />
     <main id="main">
       <${Answer} t=${t} run=${run} pair=${pair} index=${index} onShow=${showPoint} />
