@@ -1,4 +1,5 @@
 """Who watches a training: nothing of it changes, and the watchers do not disturb each other."""
+import json
 import os
 import re
 import subprocess
@@ -260,6 +261,39 @@ class Names(ForkedCase):
             debugger.stop(); debugger.step()
         """, level="L0")
         self.assertEqual(dump.names(), ["Module.0.Linear.forward.0"])
+
+    def test_parameters_of_modules_that_are_not_called_have_gradients(self):
+        code = """
+            class Top(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.scale = nn.Parameter(torch.ones(4)); self.list = nn.ParameterList([nn.Parameter(torch.ones(4))])
+                    self.attn = nn.MultiheadAttention(4, 2); self.unused = nn.Linear(4, 4); self.fc = nn.Linear(4, 4)
+                def forward(self, x): return self.fc(self.attn(x, x, x)[0] * self.scale * self.list[0])
+            model = Top()
+            for step in range(2):
+                debugger.start(model); (model(torch.randn(3, 2, 4)) ** 2).sum().backward(); debugger.stop(); debugger.step()
+                assert not any(parameter._backward_hooks for parameter in model.parameters())
+                norms = [parameter.grad.norm().item() for parameter in
+                         (model.scale, model.list[0], model.attn.out_proj.weight, model.attn.out_proj.bias)]
+                model.zero_grad()
+            import json; json.dump(norms, open("norms.json", "w"))
+        """
+        dump = self.run_code(code, level="L0")
+        gradients = {name[:-len(".parameters_grad")]: entry for name, entry in dump.data(1).items()
+                     if name.endswith(".parameters_grad")}
+        linear = "Module.attn.out_proj.NonDynamicallyQuantizableLinear"
+        self.assertEqual(sorted(gradients), ["Module.Top", "Module.attn.MultiheadAttention", linear,
+                                             "Module.fc.Linear", "Module.list.ParameterList"])
+        with open(os.path.join(dump.folder, "norms.json"), encoding="utf-8") as file:
+            wanted = json.load(file)
+        found = [gradients["Module.Top"]["scale"], gradients["Module.list.ParameterList"]["0"],
+                 gradients[linear]["weight"], gradients[linear]["bias"]]
+        for entry, norm in zip(found, wanted):
+            self.assertAlmostEqual(entry[0]["Norm"] / norm, 1, places=5)
+        # Only what the step records is watched.
+        dump = self.run_code(code, level="L0", section={"data_mode": ["forward"]})
+        self.assertFalse([name for name in dump.names() if name.endswith("parameters_grad")])
 
     def test_no_hook_of_ours_stays_at_parameters_between_steps(self):
         self.run_code("""

@@ -17,6 +17,9 @@ class Known:
         self.generation = -1
         self.gradients_asked = -1
         self.handles = None
+        self.watched = ()  # the names of the parameters with handles
+        self.inside = ()  # what is directly in it
+        self.root = None  # the model it is in
 
     def next_call(self, generation):
         if self.generation != generation:
@@ -49,11 +52,7 @@ class ModuleHooks:
         self._single = {}
         self._models = {}
         self._window = None
-
-    @property
-    def only(self):
-        """The modules whose calls are to be seen; while a window moves, all."""
-        return self._known if self._window is None else None
+        self.only = self._known  # the modules whose calls are to be seen; while a window moves, all
 
     # ---- what a framework says ----
 
@@ -78,6 +77,11 @@ class ModuleHooks:
     def parameters(module):
         """{name: parameter} of the module itself."""
         return {}
+
+    @staticmethod
+    def is_unshaped(parameter):
+        """Whether it gets its shape, and what can be watched, at the first call only."""
+        return False
 
     @staticmethod
     def gradients_wanted():
@@ -113,6 +117,7 @@ class ModuleHooks:
         key = id(root)
         model = _Model(root, lambda _: self._models.pop(key, None))
         inside_compiled = set()
+        by_path = {}
         for path, module in self.named(root):
             if id(module) in inside_compiled or id(module) in self._known:
                 continue
@@ -122,8 +127,21 @@ class ModuleHooks:
             if path and self.is_recorded(module, path):
                 known = self._known[id(module)] = self._make_known(module, place + path)
                 model.modules.append(known)
+                by_path[path] = known
         self._models[key] = model
+        self._note_holders(root, place, model, by_path)
         return model
+
+    def _note_holders(self, root, place, model, by_path):
+        """Which module is in which: parameters of those that are never called are used, too."""
+        if not by_path or not self.is_recorded(root, self.class_name(root)):
+            return
+        holder = Known(root, place + self.class_name(root), None)
+        holder.base = self._base(holder)
+        model.modules.append(holder)
+        for path, known in by_path.items():
+            known.root = holder
+            by_path.get(path.rpartition(".")[0], holder).inside += (known,)
 
     def _say_compiled(self, path):
         self._session.say_once(
@@ -187,6 +205,7 @@ class ModuleHooks:
         """Recording is on only in these calls (counted from 0) of the model."""
         root = model[0] if isinstance(model, (list, tuple)) else model
         self._window = [id(root), tuple(token_range), 0] if token_range is not None else None
+        self.only = self._known if self._window is None else None
 
     # ---- in place ----
 
@@ -198,7 +217,10 @@ class ModuleHooks:
 
     def drop_handles(self):
         """Nothing of ours stays at parameters between steps."""
-        for known in self._known.values():
+        for model in self._models.values():
+            for known in model.modules:
+                self._drop_handles(known)
+        for known in self._single.values():
             self._drop_handles(known)
 
     def forget(self):
@@ -258,23 +280,52 @@ class ModuleHooks:
     # ---- gradients of parameters ----
 
     def _expect_gradients(self, known):
-        session = self._session
-        if known.gradients_asked == session.generation or not self.gradients_expected():
+        if not self.gradients_expected():
             return
-        known.gradients_asked = session.generation
-        parameters = self.parameters(known.reference())
-        names = [name for name, parameter in parameters.items() if parameter.requires_grad]
-        if not names or not _native.gradients_expected(known.base, names):
-            return
-        if known.handles is None:
-            known.handles = [self._watch(known, name, parameters[name]) for name in names]
+        generation = self._session.generation
+        if known.gradients_asked != generation:
+            known.gradients_asked = generation
+            parameters = self._trained(known) if known.handles is None else None
+            names = known.watched if parameters is None else list(parameters)
+            if names and _native.gradients_expected(known.base, names) and parameters:
+                self._watch_all(known, parameters)
+        # The model's own call is not seen: the first call in it stands for it.
+        root = known.root
+        if root is not None and root.generation != generation:
+            root.generation = generation
+            self._watch_uncalled(root)
 
-    def _watch(self, known, name, watched):
+    def _watch_uncalled(self, known):
+        """The parameters of a module that was not called may be used by what is around it: they have
+        an entry as soon as a gradient comes."""
+        if known.handles is None and _native.gradients_expected(known.base, None):
+            parameters = self._trained(known)
+            if not any(map(self.is_unshaped, parameters.values())):
+                self._watch_all(known, parameters)
+        for inner in known.inside:
+            self._watch_uncalled(inner)
+
+    def _trained(self, known):
+        module = known.reference()
+        if module is None:
+            return {}
+        return {name: parameter for name, parameter in self.parameters(module).items()
+                if parameter.requires_grad}
+
+    def _watch_all(self, known, parameters):
+        names = known.watched = list(parameters)
+        known.handles = [self._watch(known, name, parameters[name], names) for name in names]
+
+    def _watch(self, known, name, watched, names):
         parameter = weakref.ref(watched)
+        session = self._session
 
         @guarded
         def on_gradient(gradient):
-            if self._session.recording:
+            if session.recording:
+                if known.gradients_asked != session.generation:  # it was not called
+                    known.gradients_asked = session.generation
+                    _native.gradients_expected(known.base, names)
                 total = self.accumulated(parameter(), gradient)
                 _native.parameter_gradient(known.base, name, total)
 

@@ -156,12 +156,14 @@ PyObject* ApiBackward(PyObject* /*module*/, PyObject* args) {
 }
 
 // gradients_expected(module, names): the places of the gradients that will come; whether they are
-// wanted at all.
+// wanted at all. names: a list, or None: then it is only asked.
 PyObject* GradientsExpected(PyObject* /*module*/, PyObject* args) {
   const char* data = nullptr;
   Py_ssize_t length = 0;
   PyObject* names = nullptr;
-  if (PyArg_ParseTuple(args, "s#O!", &data, &length, &PyList_Type, &names) == 0 || !Ready()) {
+  if (PyArg_ParseTuple(args, "s#O", &data, &length, &names) == 0 || !Ready()) return nullptr;
+  if (names != Py_None && !PyList_Check(names)) {
+    PyErr_SetString(PyExc_TypeError, "the names are a list, or None");
     return nullptr;
   }
   const State& state = Global();
@@ -169,7 +171,7 @@ PyObject* GradientsExpected(PyObject* /*module*/, PyObject* args) {
   if (msprobe_capture_wants_parameters_grad(state.capture, Text(View(data, length))) == 0) {
     Py_RETURN_FALSE;
   }
-  if (state.one_piece) Py_RETURN_TRUE;  // nothing that is null overflows
+  if (names == Py_None || state.one_piece) Py_RETURN_TRUE;  // nothing that is null overflows
   msprobe_entry* entry = msprobe_entry_begin(state.capture, Text(name));
   for (Py_ssize_t i = 0; i < PyList_Size(names); ++i) {
     const std::string parameter = Spelled(PyList_GetItem(names, i));

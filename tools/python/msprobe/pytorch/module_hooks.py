@@ -35,6 +35,10 @@ class ModuleHooks(_modules.ModuleHooks):
                 if parameter is not None}
 
     @staticmethod
+    def is_unshaped(parameter):
+        return torch.nn.parameter.is_lazy(parameter)
+
+    @staticmethod
     def gradients_wanted():
         return torch.is_grad_enabled()
 
