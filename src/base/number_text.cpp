@@ -22,7 +22,15 @@ void AppendPythonFloatRepr(double value, std::string& out) {
   }
   // Python writes positional notation for decimal exponents in [-4, 16), scientific beyond; the
   // digits are the shortest.
-  std::array<char, 40> text{};
+  std::array<char, 40> text;
+  // Most are of a size at which to_chars writes the same.
+  if (const double size = std::fabs(value); (size >= 1e-4 && size < 1e15) || size == 0) {
+    const auto end =
+        std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+    out.append(text.data(), static_cast<size_t>(end.ptr - text.data()));
+    if (std::find(text.data(), end.ptr, '.') == end.ptr) out += ".0";
+    return;
+  }
   const auto scientific =
       std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::scientific);
   const std::string_view digits(text.data(), static_cast<size_t>(scientific.ptr - text.data()));

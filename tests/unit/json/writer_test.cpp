@@ -98,6 +98,20 @@ TEST(Writer, EscapesEverythingOutsidePrintableAscii) {
             R"("h\u00e9llo \u4f60\u597d \ud83d\ude00")");
 }
 
+TEST(Writer, EscapesAByteAlikeWhereverItStands) {
+  for (int byte = 0; byte < 0x80; ++byte) {
+    const std::string one(1, static_cast<char>(byte));
+    const std::string alone = Quoted(one);
+    const std::string spelled = alone.substr(1, alone.size() - 2);
+    for (size_t place = 0; place < 20; ++place) {
+      const std::string before(place, 'a');
+      const std::string after(19 - place, '~');
+      ASSERT_EQ(Quoted(before + one + after), '"' + before + spelled + after + '"')
+          << byte << " at " << place;
+    }
+  }
+}
+
 TEST(Writer, SpellsInvalidUtf8AsPythonHoldsIt) {
   EXPECT_EQ(Quoted("\xFF"), R"("\udcff")");
   EXPECT_EQ(Quoted("a\xC3"), R"("a\udcc3")");

@@ -19,6 +19,17 @@ Ref Look(PyObject* own, PyObject* name) {
   return found;
 }
 
+// There are a thousand of them, twice a step: taken apart without a format string.
+bool TakeApart(PyObject* kept, Row* row) {
+  if (!PyTuple_Check(kept) || PyTuple_Size(kept) != 5) {
+    PyErr_SetString(PyExc_TypeError, "a row is (namespace, holder, name, replacement, original)");
+    return false;
+  }
+  *row = {PyTuple_GetItem(kept, 0), PyTuple_GetItem(kept, 1), PyTuple_GetItem(kept, 2),
+          PyTuple_GetItem(kept, 3), PyTuple_GetItem(kept, 4)};
+  return true;
+}
+
 // Whether the attribute is now what it should be.
 bool ExchangeOne(const Row& row, bool put) {
   PyObject* original = row.original == Py_None ? nullptr : row.original;
@@ -37,10 +48,7 @@ PyObject* Exchange(PyObject* /*module*/, PyObject* args) {
   for (Py_ssize_t i = 0; left && i < PyList_Size(rows); ++i) {
     const Ref kept = Ref::Borrow(PyList_GetItem(rows, i));
     Row row = {};
-    if (PyArg_ParseTuple(kept.get(), "OOOOO", &row.own, &row.holder, &row.name, &row.replacement,
-                         &row.original) == 0) {
-      return nullptr;
-    }
+    if (!TakeApart(kept.get(), &row)) return nullptr;
     if (ExchangeOne(row, put != 0)) continue;
     PyErr_Clear();
     const Ref index(PyLong_FromSsize_t(i));

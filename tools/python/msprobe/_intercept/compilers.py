@@ -6,6 +6,7 @@ compiler would read the replacements, and the guards of what it compiled would f
 """
 import importlib
 import sys
+import types
 
 import torch
 from torch.utils import _python_dispatch
@@ -16,29 +17,31 @@ from msprobe._intercept.slots import Slot
 _tracing_state = torch._C._get_tracing_state
 _symbolic_trace = importlib.import_module("torch.fx._symbolic_trace")
 _compiler = getattr(torch, "compiler", None)
+if not hasattr(_compiler, "_is_compiling_flag"):
+    _compiler = types.SimpleNamespace(_is_compiling_flag=False)
 _TRACING_MODES = ("FakeTensorMode", "ProxyTorchDispatchMode", "FunctionalTensorMode")
 
 
-def is_traced():
-    """Whether the program is read by a tracer, a compiler or an exporter at this moment."""
-    return (_tracing_state() is not None or _symbolic_trace._is_fx_tracing_flag
-            or getattr(_compiler, "_is_compiling_flag", False) or _in_tracing_mode())
+def _in_tracing_mode():
+    return any(type(mode).__name__ in _TRACING_MODES
+               for mode in _python_dispatch._get_current_dispatch_mode_stack())
 
 
+# Asked before every recorded call: one frame, and no more than what this version has.
 if hasattr(_python_dispatch, "_is_in_torch_dispatch_mode"):
-    def _in_tracing_mode():
-        if not _python_dispatch._is_in_torch_dispatch_mode:
-            return False
-        return any(type(mode).__name__ in _TRACING_MODES
-                   for mode in _python_dispatch._get_current_dispatch_mode_stack())
+    def is_traced():
+        """Whether the program is read by a tracer, a compiler or an exporter at this moment."""
+        return (_tracing_state() is not None or _symbolic_trace._is_fx_tracing_flag
+                or _compiler._is_compiling_flag
+                or (_python_dispatch._is_in_torch_dispatch_mode and _in_tracing_mode()))
 else:
     _depth_of_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 
-    def _in_tracing_mode():
-        if not _depth_of_modes():
-            return False
-        return any(type(mode).__name__ in _TRACING_MODES
-                   for mode in _python_dispatch._get_current_dispatch_mode_stack())
+    def is_traced():
+        """Whether the program is read by a tracer, a compiler or an exporter at this moment."""
+        return (_tracing_state() is not None or _symbolic_trace._is_fx_tracing_flag
+                or _compiler._is_compiling_flag
+                or (_depth_of_modes() > 0 and _in_tracing_mode()))
 
 
 class Compilers:

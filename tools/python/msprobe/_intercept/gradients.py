@@ -253,19 +253,21 @@ class CallGradients:
                                                   self._since, _MOST_NODES)
         if not self.complete:
             return 0
+        repeated = len(self._places) != len(edges)
         for node, ways, inner_ways in found:
-            ways = [(position, self._places[target]) for position, target in ways]
-            inner_ways = [(position, computed[result]) for position, result in inner_ways]
+            if repeated:
+                ways = [(position, self._places[target]) for position, target in ways]
             for _, at in ways:
                 self._parts[at] += 1
-            for _, at in inner_ways:
-                self._inside[at] = self._inside.get(at, 0) + 1
+            if inner_ways:
+                inner_ways = [(position, computed[result]) for position, result in inner_ways]
+                for _, at in inner_ways:
+                    self._inside[at] = self._inside.get(at, 0) + 1
             node.register_hook(self._hook(ways, inner_ways))
         return len(found)
 
     def _overwritten(self, tensors):
-        return any(tensor._version != version
-                   for tensor, version in zip(tensors, self._versions))
+        return [tensor._version for tensor in tensors] != self._versions
 
     def _complete_or_not(self, tensors):
         """A view whose base was overwritten has another node since."""

@@ -8,7 +8,7 @@ from msprobe import _native
 
 _said = set()
 _ending = False
-_in_place = []  # sets of replaced attributes, in the order in which they were put
+_in_place = {}  # by their ids, sets of replaced attributes in the order in which they were put
 _companion = None  # in place while any of them is
 _away = 0
 
@@ -17,7 +17,6 @@ def is_traced():
     """Whether something reads the program instead of running it: a tracer, a compiler, an
     exporter. Frameworks give their own."""
     return False
-
 
 
 def trace_check(check):
@@ -80,15 +79,15 @@ def accompany(companion):
 
 def put(group):
     """`group` has replaced attributes; away() calls its take() and put()."""
-    if group not in _in_place:
-        _in_place.append(group)
+    if id(group) not in _in_place:
+        _in_place[id(group)] = group
         if len(_in_place) == 1 and _companion is not None:
             _companion.put()
 
 
 def taken(group):
-    if not _away and group in _in_place:
-        _in_place.remove(group)
+    if not _away and id(group) in _in_place:
+        del _in_place[id(group)]
         if not _in_place and _companion is not None:
             _companion.take()
 
@@ -98,7 +97,7 @@ def leave_for_a_while():
     global _away
     _away += 1
     if _away == 1:
-        for group in reversed(_in_place):
+        for group in reversed(list(_in_place.values())):
             group.take()
 
 
@@ -106,7 +105,7 @@ def come_back():
     global _away
     _away -= 1
     if _away == 0:
-        for group in list(_in_place):
+        for group in list(_in_place.values()):
             group.put()
 
 

@@ -1,5 +1,8 @@
 """Replaced attributes. What is given back is only what is still ours: a replacement that somebody
 put over ours, or in its place, stays."""
+import gc
+import types
+
 from msprobe import _native
 from msprobe._intercept import runtime
 
@@ -61,14 +64,25 @@ class ManySlots:
 
     def __init__(self, slots, renewed):
         self._slots = list(slots)
+        self._namespaces = {}
         self._rows = [self._row(slot) for slot in self._slots]
         self._renewed = renewed
         self._left = ()  # indexes of those that are not in place
         self._in_place = False
 
-    @staticmethod
-    def _row(slot):
-        return vars(slot.holder), slot.holder, slot.name, slot.replacement, slot.original
+    def _row(self, slot):
+        return (self._namespace(slot.holder), slot.holder, slot.name, slot.replacement,
+                slot.original)
+
+    def _namespace(self, holder):
+        """Where its attributes are looked up, to be read only. For a class the dict behind the
+        proxy, whose KeyErrors would be most of the price of what is inherited."""
+        if id(holder) not in self._namespaces:
+            own = vars(holder)
+            if isinstance(own, types.MappingProxyType):
+                [own] = gc.get_referents(own)
+            self._namespaces[id(holder)] = own
+        return self._namespaces[id(holder)]
 
     def put(self):
         if self._in_place:
