@@ -11,6 +11,7 @@
 #include "src/base/output_rule.h"
 #include "src/base/strings.h"
 #include "src/commands/print.h"
+#include "src/report/document_page.h"
 #include "src/report/render.h"
 
 namespace msprobe::commands {
@@ -34,6 +35,15 @@ report::ScreenOptions ScreenOf(const AnswerFlags& flags, const Context& context)
   screen.color = flags.color == "auto" ? context.color : flags.color == "always";
   screen.ascii = context.ascii;
   return screen;
+}
+
+Status WritePage(const std::filesystem::path& path, report::Document& document) {
+  MSP_RETURN_IF_ERROR(base::CreateFolders(path.parent_path()));
+  document.files.push_back({path, "page for browsers"});
+  report::AnswerPage page = report::PageOf(document);
+  MSP_RETURN_IF_ERROR(page.Write(path));
+  document.warnings.insert(document.warnings.end(), page.notes().begin(), page.notes().end());
+  return {};
 }
 
 }  // namespace
@@ -67,6 +77,11 @@ Status CheckAnswerFlags(const AnswerFlags& flags) {
   return flags.junit_file.empty() ? OkStatus() : base::CheckOutputFile(flags.junit_file);
 }
 
+Status CheckPage(const std::filesystem::path& page) {
+  MSP_RETURN_IF_ERROR(report::AnswerPage::Available());
+  return base::CheckOutputFile(page);
+}
+
 std::string FailOnHelp(std::span<const report::GateLevel> levels) {
   size_t width = 0;
   for (const report::GateLevel& level : levels) {
@@ -95,6 +110,9 @@ Result<ExitCode> GiveAnswer(report::Document document, const AnswerFlags& flags,
                             const Context& context, const OwnForms& own) {
   const ExitCode code = ExitCodeOf(document, flags);
   document.exit_code = static_cast<int>(code);
+  if (!own.page.empty()) {
+    MSP_RETURN_IF_ERROR(WritePage(own.page, document));
+  }
   if (!flags.junit_file.empty()) {
     document.files.push_back({flags.junit_file, "JUnit report"});
     MSP_RETURN_IF_ERROR(

@@ -44,12 +44,18 @@ ExitCode ExitCodeOf(const report::Document& document, const AnswerFlags& flags);
 
 // Text that a command has always printed, and that scripts count on.
 struct OwnForms {
-  std::string instead;  // of the answer: what --format json or md asks for
-  std::string behind;   // the answer, where stdout is a pipe
+  std::string instead;              // of the answer: what --format json or md asks for
+  std::string behind;               // the answer, where stdout is a pipe
+  std::filesystem::path page = {};  // for browsers; empty: none
 };
 
-// Writes the JUnit report, logs the warnings, and shows the answer unless --quiet forbids it; a
-// form that was asked for, such as --json, is shown all the same.
+// Whether the page may be written, asked before the work. One rule names pages: as the tables of
+// the run beside them, with their stem and time; where the tables have names of their own, as the
+// command.
+Status CheckPage(const std::filesystem::path& page);
+
+// Writes the page and the JUnit report, logs the warnings, and shows the answer unless --quiet
+// forbids it; a form that was asked for, such as --json, is shown all the same.
 Result<ExitCode> GiveAnswer(report::Document document, const AnswerFlags& flags,
                             const Context& context, const OwnForms& own = {});
 

@@ -64,7 +64,7 @@ void ConfigCheckCommand::Configure(CLI::App& app) {
                  "or json of compared checkpoints (./ckpt_similarity.json)")
       ->type_name("PATH");
   AddForceFlag(app);
-  AddFormatFlag(app, formats_, {"xlsx", "json"});
+  AddFormatFlag(app, formats_, {"xlsx", "json", "html"});
   AddAnswerFlags(app, answer_, config_check::kGateLevels);
   app.add_flag("--normalize-env", compare_.check.normalize_env,
                "Variables that mean the same are equal: 0, false, off and not set");
@@ -120,8 +120,13 @@ Result<ExitCode> ConfigCheckCommand::RunComparePacks(const Context& context) {
   }
   compare_.check.framework = context.framework;
   compare_.check.compat = compat_;
+  OwnForms own;
+  if (Wants("html")) {
+    own.page = compare_.output_folder / "result.html";
+    MSP_RETURN_IF_ERROR(CheckPage(own.page));
+  }
   MSP_ASSIGN_OR_RETURN(const config_check::CompareRun run, config_check::ComparePacks(compare_));
-  return GiveAnswer(config_check::MakeDocument(run), answer_, context);
+  return GiveAnswer(config_check::MakeDocument(run), answer_, context, own);
 }
 
 Result<ExitCode> ConfigCheckCommand::RunLogSettings(const Context& context) {
@@ -136,10 +141,16 @@ Result<ExitCode> ConfigCheckCommand::RunLogSettings(const Context& context) {
   options.output_folder = !output_.empty() ? output_
                           : compares       ? "./verl_param_compare_result"
                                            : "./verl_param_verify_result";
+  OwnForms own;
+  if (Wants("html")) {
+    own.page = options.output_folder /
+               (compares ? "hyper_params_compare.html" : "hyper_params_verify.html");
+    MSP_RETURN_IF_ERROR(CheckPage(own.page));
+  }
   MSP_ASSIGN_OR_RETURN(const config_check::LogSettingsRun run,
                        compares ? config_check::CompareLogSettings(options)
                                 : config_check::VerifyLogSettings(options));
-  return GiveAnswer(config_check::MakeDocument(run), answer_, context);
+  return GiveAnswer(config_check::MakeDocument(run), answer_, context, own);
 }
 
 bool ConfigCheckCommand::Wants(std::string_view format) const {
@@ -158,6 +169,7 @@ Result<ExitCode> ConfigCheckCommand::RunCompareCheckpoints(const Context& contex
   options.open.allow_missing_ranks = true;  // scripts written for the Python tool count on it
   options.write_xlsx = Wants("xlsx");
   options.write_json = Wants("json");
+  options.write_html = Wants("html");
   options.quiet = context.quiet;
   // The words of this command, in the words of that one.
   AnswerFlags flags = answer_;

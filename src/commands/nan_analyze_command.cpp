@@ -1,5 +1,6 @@
 #include "src/commands/nan_analyze_command.h"
 
+#include <chrono>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +10,7 @@
 #include "src/analysis/nan/result_files.h"
 #include "src/base/output_rule.h"
 #include "src/commands/common_flags.h"
+#include "src/report/answer_page.h"
 
 namespace msprobe::commands {
 namespace {
@@ -44,9 +46,10 @@ void NanAnalyzeCommand::Configure(CLI::App& app) {
   app.add_option("--all-steps", all_steps_,
                  "Instead of -i: search every step<N> of this folder up to the first bad one")
       ->type_name("DUMP_DIR");
-  app.add_option("--format", format_, "What to print: text (default), json or md")
+  app.add_option("--format", format_,
+                 "What to print: text (default), json or md; html: text, and a page for browsers")
       ->type_name("NAME")
-      ->check(CLI::IsMember({"text", "json", "md"}));
+      ->check(CLI::IsMember({"text", "json", "md", "html"}));
   app.add_option("--topk", options_.top, "Describe this many origins in order (default 1)")
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
@@ -63,6 +66,16 @@ void NanAnalyzeCommand::Configure(CLI::App& app) {
   AddThreadsFlag(app, options_.threads);
   AddForceFlag(app);
   app.footer(kExamples + FailOnHelp(nan::kGateLevels));
+}
+
+std::filesystem::path NanAnalyzeCommand::PagePath(const report::Document& document) const {
+  const int64_t now = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                          std::chrono::system_clock::now().time_since_epoch())
+                          .count();
+  std::filesystem::path page = document.files.empty()
+                                   ? options_.output / fmt::format("anomaly_analyze_{}", now)
+                                   : document.files[0].path;
+  return page.replace_extension(".html");
 }
 
 Status NanAnalyzeCommand::CheckFlags() {
@@ -84,7 +97,10 @@ Status NanAnalyzeCommand::CheckFlags() {
 Result<ExitCode> NanAnalyzeCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(CheckFlags());
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
-  options_.quiet = context.quiet || format_ != "text" || answer_.json;
+  options_.quiet = context.quiet || format_ == "json" || format_ == "md" || answer_.json;
+  if (format_ == "html") {
+    MSP_RETURN_IF_ERROR(report::AnswerPage::Available());
+  }
   MSP_ASSIGN_OR_RETURN(const nan::Answer answer, nan::Analyze(options_));
   report::Document document = nan::MakeDocument(answer, options_.levels);
   OwnForms own;
@@ -92,6 +108,8 @@ Result<ExitCode> NanAnalyzeCommand::Run(const Context& context) {
     own.instead = nan::AnswerJson(answer, static_cast<int>(ExitCodeOf(document, answer_)));
   } else if (format_ == "md") {
     own.instead = nan::MarkdownAnswer(answer);
+  } else if (format_ == "html") {
+    own.page = PagePath(document);
   }
   return GiveAnswer(std::move(document), answer_, context, own);
 }

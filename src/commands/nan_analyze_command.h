@@ -22,6 +22,8 @@ class NanAnalyzeCommand final : public Command {
 
  private:
   Status CheckFlags();
+  // Named as the result file; by the time where nothing was found.
+  std::filesystem::path PagePath(const report::Document& document) const;
 
   const std::string_view name_;
   analysis::nan::Options options_;

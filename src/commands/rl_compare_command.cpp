@@ -39,11 +39,13 @@ void RlCompareCommand::Configure(CLI::App& app) {
   app.add_option("-o,--output_path", options_.output,
                  "Folder for the result files (default: ./msprobe_compare_output)")
       ->type_name("DIR");
-  app.add_option("-f,--format", formats_,
-                 "Result files: xlsx (default), csv, json; several with commas")
+  app.add_option(
+         "-f,--format", formats_,
+         "Result files: xlsx (default), csv, json, html (a page for browsers); several with "
+         "commas")
       ->type_name("LIST")
       ->delimiter(',')
-      ->check(CLI::IsMember({"xlsx", "csv", "json"}));
+      ->check(CLI::IsMember({"xlsx", "csv", "json", "html"}));
   app.add_option("--lang", language_, "Language of the column names: zh (default) or en")
       ->type_name("NAME")
       ->check(CLI::IsMember({"zh", "en"}));
@@ -101,9 +103,15 @@ Result<ExitCode> RlCompareCommand::Run(const Context& context) {
   }
   MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
   MSP_RETURN_IF_ERROR(ReadTokenKeys());
+  OwnForms own;
   if (!formats_.empty()) {
     options_.formats.clear();
     for (const std::string& format : formats_) {
+      if (format == "html") {
+        own.page = options_.output / "rl_compare.html";
+        MSP_RETURN_IF_ERROR(CheckPage(own.page));
+        continue;
+      }
       options_.formats.push_back(format == "csv"    ? rl::FileFormat::kCsv
                                  : format == "json" ? rl::FileFormat::kJson
                                                     : rl::FileFormat::kXlsx);
@@ -112,7 +120,7 @@ Result<ExitCode> RlCompareCommand::Run(const Context& context) {
   options_.language = language_ == "en" ? rl::Language::kEnglish : rl::Language::kChinese;
   options_.quiet = context.quiet;
   MSP_ASSIGN_OR_RETURN(const rl::Comparison comparison, rl::Compare(options_));
-  return GiveAnswer(rl::MakeDocument(comparison), answer_, context);
+  return GiveAnswer(rl::MakeDocument(comparison), answer_, context, own);
 }
 
 }  // namespace msprobe::commands

@@ -1,7 +1,6 @@
 #include "src/report/answer_page.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -24,9 +23,60 @@ namespace {
 using json::Writer;
 
 constexpr int64_t kPageFormat = 1;  // what tools/web/answer expects
-constexpr std::array<std::string_view, 4> kTones = {"", "good", "caution", "bad"};
 
-std::string_view ToneName(PageTone tone) { return kTones[static_cast<size_t>(tone)]; }
+std::string_view ToneName(Tone tone) {
+  switch (tone) {
+    case Tone::kPlain:
+      return "";
+    case Tone::kStrong:
+      return "strong";
+    case Tone::kGood:
+      return "good";
+    case Tone::kCaution:
+      return "caution";
+    case Tone::kBad:
+      return "bad";
+  }
+  return "";
+}
+
+std::string_view KindName(ListKind kind) {
+  switch (kind) {
+    case ListKind::kNumbered:
+      return "numbered";
+    case ListKind::kBullets:
+      return "bullets";
+    case ListKind::kSentences:
+      return "sentences";
+    case ListKind::kChecks:
+      return "checks";
+    case ListKind::kAmounts:
+      return "amounts";
+    case ListKind::kFacts:
+    case ListKind::kAligned:
+    case ListKind::kNamed:
+      break;
+  }
+  return "facts";
+}
+
+// [label, text, tone, source, [details]]
+void PutItem(const Item& item, json::Writer& writer) {
+  writer.BeginArray();
+  writer.Text(item.label);
+  writer.Text(item.text);
+  writer.Text(ToneName(item.tone));
+  writer.Text(item.source ? item.source->line > 0
+                                ? fmt::format("{}:{}", item.source->file, item.source->line)
+                                : item.source->file
+                          : std::string());
+  writer.BeginArray();
+  for (const Item& detail : item.details) {
+    PutItem(detail, writer);
+  }
+  writer.EndArray();
+  writer.EndArray();
+}
 
 // Up to 7 digits: a page is for reading, the other files hold all.
 void PutFigure(double value, Writer& writer) {
@@ -88,7 +138,7 @@ Status AnswerPage::Available() {
   return {};
 }
 
-void AnswerPage::SetVerdict(std::string_view word, std::string_view line, PageTone tone) {
+void AnswerPage::SetVerdict(std::string_view word, std::string_view line, Tone tone) {
   word_ = word;
   verdict_ = line;
   tone_ = tone;
@@ -99,7 +149,7 @@ void AnswerPage::SetSides(std::string_view first, std::string_view second) {
   sides_[1] = second;
 }
 
-void AnswerPage::AddFact(std::string_view value, std::string_view text, PageTone tone) {
+void AnswerPage::AddFact(std::string_view value, std::string_view text, Tone tone) {
   facts_.push_back(Json([&](Writer& writer) {
     writer.BeginArray();
     writer.Text(value);
@@ -113,23 +163,45 @@ void AnswerPage::BeginSection(std::string_view title, std::string_view hint) {
   sections_.push_back({std::string(title), std::string(hint), {}});
 }
 
-void AnswerPage::AddText(std::string_view text) {
+void AnswerPage::AddText(std::string_view text, Tone tone) {
   sections_.back().blocks.push_back(Json([&](Writer& writer) {
     writer.BeginObject();
     writer.Member("kind", "text");
     writer.Member("text", text);
+    writer.Member("tone", ToneName(tone));
     writer.EndObject();
   }));
 }
 
-void AnswerPage::AddTable(const Table& table) {
+void AnswerPage::AddList(const List& list) {
+  const size_t count = std::min(list.items.size(), kMostItems);
+  sections_.back().blocks.push_back(Json([&](Writer& writer) {
+    writer.BeginObject();
+    writer.Member("kind", "list");
+    writer.Member("style", KindName(list.kind));
+    writer.Key("items");
+    writer.BeginArray();
+    for (size_t i = 0; i < count; ++i) {
+      PutItem(list.items[i], writer);
+    }
+    writer.EndArray();
+    writer.EndObject();
+  }));
+  if (count < list.items.size()) {
+    notes_.push_back(fmt::format("{}: the page holds the first {} of {}; --json holds all",
+                                 sections_.back().title, base::FormatCount(count),
+                                 base::Plural(list.items.size(), "item")));
+  }
+}
+
+void AnswerPage::AddTable(const Table& table, const std::vector<size_t>& amounts) {
   sections_.back().blocks.push_back(Json([&](Writer& writer) {
     writer.BeginObject();
     writer.Member("kind", "table");
     writer.Member("table", static_cast<uint64_t>(tables_.size()));
     writer.EndObject();
   }));
-  TableText text{sections_.back().title, table.columns(), {}, {}, table.row_count()};
+  TableText text{sections_.back().title, table.columns(), {}, {}, table.row_count(), amounts};
   std::vector<bool> is_marked(table.row_count());
   for (size_t row = 0; row < table.row_count(); ++row) {
     is_marked[row] = table.fill(row) != Fill::kNone;
@@ -238,6 +310,7 @@ std::string AnswerPage::Listing() const {
     put_raw(writer, "facts", facts_);
     writer.Member("next", next_);
     writer.Member("notes", notes_);
+    writer.Member("warnings", warnings_);
     writer.Key("sections");
     writer.BeginArray();
     for (const Section& section : sections_) {
@@ -254,6 +327,12 @@ std::string AnswerPage::Listing() const {
       writer.BeginObject();
       writer.Member("columns", table.columns);
       writer.Member("rows", table.total);
+      writer.Key("amounts");
+      writer.BeginArray();
+      for (const size_t column : table.amounts) {
+        writer.Int(static_cast<int64_t>(column));
+      }
+      writer.EndArray();
       writer.EndObject();
     }
     writer.EndArray();

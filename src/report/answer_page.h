@@ -10,16 +10,16 @@
 
 #include "msprobe/status.h"
 
+#include "src/report/document.h"
 #include "src/report/table.h"
 
 namespace msprobe::report {
-
-enum class PageTone : uint8_t { kPlain, kGood, kCaution, kBad };
 
 class AnswerPage {
  public:
   static constexpr uint64_t kMostBytes = 5'000'000;  // of the file
   static constexpr size_t kMostRows = 100'000;       // of a table
+  static constexpr size_t kMostItems = 5'000;        // of a list
 
   // `command`: "ckpt_compare".
   explicit AnswerPage(std::string_view command) : command_(command) {}
@@ -27,19 +27,26 @@ class AnswerPage {
   // kUnsupported when this build was made without the page.
   static Status Available();
 
-  // `line` begins with the verdict's word: "DIFFERENT: 3 of 12 ...".
-  void SetVerdict(std::string_view word, std::string_view line, PageTone tone);
+  // The text begins with the verdict's word: "DIFFERENT: 3 of 12 ...".
+  void SetVerdict(std::string_view word, std::string_view line, Tone tone);
+  void SetVerdict(const Verdict& verdict) { SetVerdict(verdict.word, verdict.text, verdict.tone); }
   void SetSides(std::string_view first, std::string_view second);
-  void AddFact(std::string_view value, std::string_view text, PageTone tone = PageTone::kPlain);
+  void AddFact(std::string_view value, std::string_view text, Tone tone = Tone::kPlain);
   void AddNext(std::string_view text) { next_.emplace_back(text); }
+  // What the page leaves out; notes() has it, too.
   void AddNote(std::string_view text) { notes_.emplace_back(text); }
+  // Of the run, such as a file that could not be read.
+  void AddWarning(std::string_view text) { warnings_.emplace_back(text); }
 
   // Blocks belong to the section begun last.
   void BeginSection(std::string_view title, std::string_view hint = {});
-  void AddText(std::string_view text);
+  void AddText(std::string_view text, Tone tone = Tone::kPlain);
+  // Items beyond kMostItems are left out with a note.
+  void AddList(const List& list);
   // Searched and sorted in the page. Rows beyond kMostRows, or beyond the room that there is, are
   // left out with a note; those without a fill first.
-  void AddTable(const Table& table);
+  // `amounts`: columns of texts that are aligned as numbers are.
+  void AddTable(const Table& table, const std::vector<size_t>& amounts = {});
 
   struct Bar {
     std::string label;
@@ -87,6 +94,7 @@ class AnswerPage {
     std::vector<std::string> rows;  // JSON arrays
     std::vector<bool> is_marked;    // of the same
     uint64_t total = 0;
+    std::vector<size_t> amounts;
   };
 
   std::string Listing() const;
@@ -94,11 +102,12 @@ class AnswerPage {
   std::string command_;
   std::string word_;
   std::string verdict_;
-  PageTone tone_ = PageTone::kPlain;
+  Tone tone_ = Tone::kPlain;
   std::string sides_[2];
   std::vector<std::string> facts_;  // JSON
   std::vector<std::string> next_;
   std::vector<std::string> notes_;
+  std::vector<std::string> warnings_;
   std::vector<Section> sections_;
   std::vector<TableText> tables_;  // block "t<index>" of the page
 };

@@ -24,8 +24,4 @@ std::string RenderJson(const Document& document);
 // levels on request.
 std::string RenderJunit(const Document& document, const Gate& gate);
 
-// One self-contained page without scripts, under a content security policy that allows its own
-// style sheet and nothing else. Lists and tables are whole.
-std::string RenderHtml(const Document& document);
-
 }  // namespace msprobe::report

@@ -58,7 +58,7 @@ check('shows what got slower as a tree down to kernels, and both sides as bars',
 });
 
 check('fits phones, tablets and desks, light and dark, in both languages', async () => {
-  for (const name of ['ckpt.html', 'perf.html']) {
+  for (const name of ['ckpt.html', 'perf.html', 'config_check.html', 'nan_analyze.html', 'rl_compare.html']) {
     for (const width of [390, 800, 1400]) {
       const dark = width === 800;
       const { page, close } = await open(name, { width, height: 900, scheme: dark ? 'dark' : 'light', locale: dark ? 'zh-CN' : 'en-US' });
@@ -70,6 +70,30 @@ check('fits phones, tablets and desks, light and dark, in both languages', async
       await close();
     }
   }
+});
+
+check('shows answers of commands that have no page of their own kind', async () => {
+  const packs = await open('config_check.html');
+  assert.equal(await text(packs.page, '.verdict .pill'), 'NOT THE SAME EXPERIMENT');
+  const differing = await packs.page.locator('.list-numbered > li').allInnerTexts();
+  assert.match(differing[0], /hyperparameters[\s\S]*attention-dropout: 0\.0 \/ 0\.1[\s\S]*why[\s\S]*fix/);
+  assert.match(await text(packs.page, '#table0'), /weights\s+FAIL\s+3/);
+  assert.match(await packs.page.innerText('main'), /Files[\s\S]*result\.json/);
+  await packs.close();
+  const found = await open('nan_analyze.html');
+  assert.match(await text(found.page, '.headline'), /rank 1 made the first \+inf, in Torch\.exp\.0\.forward/);
+  assert.match(await text(found.page, '.next'), /range of its inputs/);
+  assert.match(await found.page.innerText('main'), /train\.py, line 12[\s\S]*How it spread: 3 ranks of 4/);
+  await found.close();
+  const runs = await open('rl_compare.html');
+  assert.equal(await text(runs.page, '.verdict .pill'), 'DIFFERENT');
+  assert.match(await text(runs.page, '#table0 .item:has-text("log_prob")'), /0\.0005000234[\s\S]*step 0, rank 0/);
+  await runs.close();
+  const hostile = await open('hostile.html');
+  assert.match(await hostile.page.innerText('main'), /<img src=x onerror=window\.hurt=1>/);
+  assert.equal(await hostile.page.locator('img').count(), 0);
+  assert.equal(await hostile.page.evaluate(() => window.hurt), undefined);
+  await hostile.close();
 });
 
 check('tells columns of one value once, below the table', async () => {
@@ -134,6 +158,8 @@ check('stays quick and small with 100,000 parameters, and tells what it leaves o
 
 async function takePictures() {
   await takePicture('ckpt_compare.png', 'ckpt.html', { height: 900 });
+  await takePicture('config_check.png', 'config_check.html', { height: 700 });
+  await takePicture('nan_analyze.png', 'nan_analyze.html', { scheme: 'dark', height: 640 });
   await takePicture('perf_compare.png', 'perf.html', { scheme: 'dark', height: 900 });
 }
 

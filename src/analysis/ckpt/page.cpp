@@ -22,27 +22,17 @@ namespace msprobe::analysis::ckpt {
 namespace {
 
 using report::AnswerPage;
-using report::PageTone;
+using report::Tone;
 
 constexpr size_t kMostKinds = 120;     // columns that a map can show
 constexpr size_t kMostLayers = 1'000;  // rows; several layers share one where there are more
 
-PageTone ToneOf(report::Tone tone) {
-  switch (tone) {
-    case report::Tone::kGood:
-      return PageTone::kGood;
-    case report::Tone::kCaution:
-      return PageTone::kCaution;
-    case report::Tone::kBad:
-      return PageTone::kBad;
-    default:
-      return PageTone::kPlain;
-  }
-}
-
 void PutVerdict(const Comparison& comparison, AnswerPage& page) {
-  const report::Verdict verdict = MakeDocument(comparison).verdict;
-  page.SetVerdict(verdict.word, verdict.text, ToneOf(verdict.tone));
+  const report::Document document = MakeDocument(comparison);
+  page.SetVerdict(document.verdict);
+  for (const std::string& next : document.next) {
+    page.AddNext(next);
+  }
 }
 
 // What is behind the layer in a name, with '*' for numbers: the experts of a layer are of one kind.
@@ -139,7 +129,7 @@ Status WritePage(const std::filesystem::path& path, Comparison& comparison) {
                comparison.pairs.size() == 1 ? "parameter" : "parameters");
   const size_t different = comparison.CountOf(Outcome::kDifferent);
   page.AddFact(base::FormatCount(different), "different",
-               different > 0 ? PageTone::kBad : PageTone::kPlain);
+               different > 0 ? Tone::kBad : Tone::kPlain);
   PutMap(comparison, page);
   if (!comparison.settings.empty()) {
     report::Table table("settings", {"Setting", "Checkpoint 1", "Checkpoint 2"});

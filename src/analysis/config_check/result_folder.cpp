@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 2> kPackFolders = {"bench", "cmp"};
 constexpr std::string_view kWorkbook = "result.xlsx";
 constexpr std::string_view kJsonFile = "result.json";
+constexpr std::string_view kPage = "result.html";  // written by the command
 
 bool Exists(const fs::path& path) {
   std::error_code error;
@@ -137,7 +138,8 @@ Status CheckResultFolder(const CompareOptions& options) {
     return {};
   }
   std::string earlier;
-  for (const std::string_view name : {kPackFolders[0], kPackFolders[1], kWorkbook, kJsonFile}) {
+  for (const std::string_view name :
+       {kPackFolders[0], kPackFolders[1], kWorkbook, kJsonFile, kPage}) {
     if (Exists(folder / name)) {
       earlier += fmt::format("{}{}", earlier.empty() ? "" : ", ", name);
     }
@@ -156,7 +158,7 @@ Status CheckResultFolder(const CompareOptions& options) {
           .WithHint("name another folder with -o");
     }
   }
-  for (const std::string_view name : {kWorkbook, kJsonFile}) {
+  for (const std::string_view name : {kWorkbook, kJsonFile, kPage}) {
     MSP_RETURN_IF_ERROR(base::CheckOutputFile(folder / name));
   }
   return {};
@@ -181,7 +183,8 @@ Status WriteResultFolder(const CompareOptions& options, const PackPair& packs, C
     MSP_RETURN_IF_ERROR(
         base::WriteFileAtomically(staging.path() / kJsonFile, ResultJson(options, run)));
   }
-  for (const std::string_view name : {kPackFolders[0], kPackFolders[1], kWorkbook, kJsonFile}) {
+  for (const std::string_view name :
+       {kPackFolders[0], kPackFolders[1], kWorkbook, kJsonFile, kPage}) {
     if (Exists(staging.path() / name)) {
       MSP_RETURN_IF_ERROR(MoveInto(staging.path() / name, folder / name));
     } else if (Exists(folder / name)) {

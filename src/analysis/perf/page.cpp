@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using report::AnswerPage;
-using report::PageTone;
+using report::Tone;
 
 // The rank to take apart: whose end-to-end time grew most, else the first that has an answer.
 const RankSummary* Leading(const RunSummary& run) {
@@ -35,8 +35,8 @@ const RankSummary* Leading(const RunSummary& run) {
   return leading;
 }
 
-PageTone ToneOf(std::string_view word) {
-  return word == "SLOWER" ? PageTone::kBad : word.empty() ? PageTone::kCaution : PageTone::kGood;
+Tone ToneOf(std::string_view word) {
+  return word == "SLOWER" ? Tone::kBad : word.empty() ? Tone::kCaution : Tone::kGood;
 }
 
 std::string NameOf(const RankSummary& rank) {
@@ -207,7 +207,7 @@ Result<PerfPage> WritePage(const fs::path& folder, const std::string& stamp,
   AnswerPage page("perf_compare");
   const RankSummary* const leading = Leading(run);
   if (leading == nullptr) {
-    page.SetVerdict("FAILED", "FAILED: no rank could be compared", PageTone::kBad);
+    page.SetVerdict("FAILED", "FAILED: no rank could be compared", Tone::kBad);
   } else {
     const std::string where =
         run.ranks.size() > 1 ? fmt::format(" ({})", NameOf(*leading)) : std::string();
@@ -223,7 +223,7 @@ Result<PerfPage> WritePage(const fs::path& folder, const std::string& stamp,
     if (leading->has_times) {
       page.AddFact(fmt::format("{:.4g} ms", leading->base.end_to_end_ms), "base");
       page.AddFact(fmt::format("{:.4g} ms", leading->comparison.end_to_end_ms), "comparison",
-                   leading->verdict.word == "SLOWER" ? PageTone::kBad : PageTone::kPlain);
+                   leading->verdict.word == "SLOWER" ? Tone::kBad : Tone::kPlain);
     }
     PutTimes(*leading, page);
     PutOverlap(*leading, page);

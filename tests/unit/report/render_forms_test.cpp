@@ -1,4 +1,4 @@
-// The forms for programs: JSON, JUnit, HTML.
+// The forms for programs: JSON, JUnit.
 #include <cstddef>
 #include <span>
 
@@ -6,10 +6,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "src/report/html_style.h"
 #include "src/report/number_text.h"
 #include "src/report/render.h"
-#include "tests/unit/io/sha256.h"
 #include "tests/unit/report/made_document.h"
 
 namespace msprobe::report {
@@ -18,22 +16,6 @@ namespace {
 using ::testing::HasSubstr;
 using testing::MadeDocument;
 using ::testing::Not;
-
-// Base64 of bytes written in hexadecimal (RFC 4648).
-std::string Base64OfHex(const std::string& hex) {
-  constexpr std::string_view kAlphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (size_t at = 0; at < hex.size(); at += 6) {
-    const std::string group = hex.substr(at, 6);
-    const auto bits = std::stoul(group + std::string(6 - group.size(), '0'), nullptr, 16);
-    for (size_t digit = 0; digit < 4; ++digit) {
-      const bool filled = digit <= group.size() / 2;
-      out += filled ? kAlphabet[(bits >> (18 - 6 * digit)) & 63U] : '=';
-    }
-  }
-  return out;
-}
 
 TEST(RenderJson, HoldsAllOfTheAnswer) {
   Document document = MadeDocument();
@@ -102,33 +84,6 @@ TEST(RenderJunit, TextsAreEscaped) {
   EXPECT_THAT(xml, HasSubstr("&lt;&quot;it&quot;&gt; &amp; "));
   EXPECT_EQ(xml.find('\x01'), std::string::npos);
   EXPECT_EQ(xml.find('\xff'), std::string::npos);
-}
-
-TEST(RenderHtml, HoldsAllOfTheAnswerAsText) {
-  Document document = MadeDocument();
-  document.verdict.text = "DIFFERENT: <script>alert('x')</script> & \"y\"";
-  document.files.push_back({"out/<img src=x>.csv"});
-  const std::string html = RenderHtml(document);
-  EXPECT_THAT(html, Not(HasSubstr("<script")));
-  EXPECT_THAT(html, Not(HasSubstr("<img")));
-  EXPECT_THAT(html,
-              HasSubstr("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; &quot;y&quot;"));
-  EXPECT_THAT(html, HasSubstr("decoder.layers.2")) << "tables are whole";
-  EXPECT_THAT(html, HasSubstr("a package differs"));
-  EXPECT_THAT(html, HasSubstr("<td class=\"amount\">NaN</td>"));
-  EXPECT_THAT(html, HasSubstr("a file is truncated"));
-}
-
-TEST(RenderHtml, AllowsItsOwnStyleSheetAndNothingElse) {
-  const std::string html = RenderHtml(MadeDocument());
-  const std::string_view style = internal::kHtmlStyle;
-  const std::string hash =
-      "sha256-" + Base64OfHex(io::testing::Sha256Hex(std::as_bytes(std::span(style))));
-  EXPECT_EQ(internal::kHtmlStyleHash, hash);
-  EXPECT_THAT(html, HasSubstr("default-src 'none'; style-src '" + hash + "'"));
-  EXPECT_THAT(html, HasSubstr("<style>" + std::string(style) + "</style>"));
-  EXPECT_THAT(html, Not(HasSubstr(" style=")));
-  EXPECT_THAT(html, Not(HasSubstr("http:")));
 }
 
 }  // namespace

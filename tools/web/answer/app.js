@@ -2,7 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { html } from '../common/html.js';
 import { Header, shortPaths, useLanguage, useThemeTurns } from '../common/page.js';
-import { BarsBlock, MapBlock, TreeBlock } from './blocks.js';
+import { BarsBlock, ListBlock, MapBlock, TreeBlock } from './blocks.js';
 import { TableBlock } from './table_block.js';
 import { translator } from './text.js';
 
@@ -16,21 +16,22 @@ export function App({ data: answer }) {
   const [first, second] = answer.sides;
   const [firstName, secondName] = shortPaths(first, second);
   const draw = (block) => {
-    if (block.kind === 'text') return html`<p class="said">${block.text}</p>`;
+    if (block.kind === 'text') return html`<p class=${`said ${block.tone ? `${block.tone}-text` : ''}`}>${block.text}</p>`;
+    if (block.kind === 'list') return html`<${ListBlock} t=${t} block=${block} />`;
     if (block.kind === 'table') return html`<${TableBlock} t=${t} id=${`table${block.table}`} table=${answer.tables[block.table]} query=${wanted} />`;
     if (block.kind === 'bars') return html`<${BarsBlock} t=${t} block=${block} />`;
     if (block.kind === 'tree') return html`<${TreeBlock} t=${t} block=${block} />`;
     return html`<${MapBlock} t=${t} block=${block} themeTurns=${themeTurns} onSearch=${(text) => setWanted({ text })} />`;
   };
   return html`<div class="page">
-    <${Header} t=${t} title=${answer.command} onLanguage=${otherLanguage} marked=${answer.notes.length > 0}
+    <${Header} t=${t} title=${answer.command} onLanguage=${otherLanguage} marked=${answer.notes.length + answer.warnings.length > 0}
       name=${first && html`<bdi title=${first}>${firstName}</bdi>${second && html` <span class="muted">${t('against')}</span> <bdi title=${second}>${secondName}</bdi>`}`}
       facts=${answer.facts.map(([value, text, tone]) => ({ value, text, kind: { bad: 'alert' }[tone] ?? '' }))}
-      about=${html`<h2>msprobe ${answer.command} ${answer.version}</h2><p>${t('digits')}</p><p>${first}<br />${second}</p>`} />
+      about=${html`<h2>msprobe ${answer.command} ${answer.version}</h2><p>${t('digits')}</p>${first && html`<p>${first}<br />${second}</p>`}`} />
     <main id="main">
       <section class="card answer"><p class="verdict">${word && html`<span class="pill ${answer.tone}">${word}</span> `}<span class="headline">${rest.trim().replaceAll(' -> ', ' → ')}</span></p>
         ${answer.next.map((text) => html`<p class="next"><b>${t('next')}</b> ${text}</p>`)}
-        ${answer.notes.length > 0 && html`<div class="notes" role="note"><b>${t('notes')}</b><ul>${answer.notes.map((note) => html`<li>${note}</li>`)}</ul></div>`}</section>
-      ${answer.sections.map((section) => html`<section class="card"><h2>${section.title} ${section.hint && html`<span class="muted">${section.hint}</span>`}</h2>${section.blocks.map(draw)}</section>`)}
+        ${[['notes', answer.notes], ['warnings', answer.warnings]].map(([key, list]) => list.length > 0 && html`<div class="notes" role="note"><b>${t(key)}</b><ul>${list.map((one) => html`<li>${one}</li>`)}</ul></div>`)}</section>
+      ${answer.sections.map((section) => html`<section class="card"><h2>${section.title || t('answer')} ${section.hint && html`<span class="muted">${section.hint}</span>`}</h2>${section.blocks.map(draw)}</section>`)}
     </main></div>`;
 }

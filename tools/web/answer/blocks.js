@@ -9,6 +9,21 @@ import { ROW_HEIGHT, VirtualList } from '../common/virtual_list.js';
 
 const asNumber = (value) => (typeof value === 'number' ? value : Number(value));  // "NaN" and "Infinity" are texts
 
+const SHOWN_AT_ONCE = 300;  // items of a list
+
+const Item = ([label, text, tone, source, details]) => html`<li class=${tone ? `${tone}-text` : ''}>
+  ${label && html`<span class="label">${label}</span> `}<span class="words">${text}</span>${source && html` <code>${source}</code>`}
+  ${details.length > 0 && html`<ul>${details.map(Item)}</ul>`}</li>`;
+
+// Items are [label, text, tone, source line, details]; details are items.
+export function ListBlock({ t, block: { style: kind, items } }) {
+  const [count, setCount] = useState(SHOWN_AT_ONCE);
+  const rest = items.length - count;
+  const shown = items.slice(0, count).map(Item);
+  return html`${kind === 'numbered' ? html`<ol class="list list-numbered">${shown}</ol>` : html`<ul class=${`list list-${kind}`}>${shown}</ul>`}
+    ${rest > 0 && html`<button class="plain" onClick=${() => setCount(count + 1000)}>${t('show_more', showCount(Math.min(rest, 1000)))}</button>`}`;
+}
+
 const PART_COLOURS = ['var(--accent)', 'var(--alert)', 'var(--warn)', 'var(--calm)', 'var(--good)', 'var(--odd)', 'var(--nan)', 'var(--muted)'];
 
 export function BarsBlock({ block: { names, bars, unit } }) {

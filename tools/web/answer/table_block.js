@@ -26,14 +26,14 @@ function sortOut({ columns }, rows) {
   return { shown, constant };
 }
 
-function columnOf({ index, label }, rows) {
+function columnOf({ index, label }, rows, amounts) {
   const at = index + 1;
   const sample = rows.slice(0, 200).map((row) => row[at]);
   const numeric = sample.some((cell) => typeof cell === 'number') && sample.every((cell) => cell === null || typeof cell === 'number' || NOT_FINITE.includes(cell));
   const longest = sample.reduce((most, cell) => Math.max(most, String(show(cell)).length), label.length);
   const least = Math.min(320, Math.max(60, longest * 8, label.length * 8 + 16));
   return {
-    id: String(index), label, right: numeric, falling: numeric, width: `minmax(${least}px, ${numeric ? 1 : Math.min(4, Math.ceil(longest / 12))}fr)`,
+    id: String(index), label, right: numeric || amounts.includes(index), falling: numeric, width: `minmax(${least}px, ${numeric ? 1 : Math.min(4, Math.ceil(longest / 12))}fr)`,
     key: (row) => { const cell = rows[row][at]; return numeric && cell !== null ? Number(cell) : cell; },
     render: (row) => show(rows[row][at]),
   };
@@ -63,7 +63,7 @@ function LoadedTable({ t, id, table, rows, given }) {
   // Words of the rows; what is the first column's again need not be searched again, and nobody remembers digits.
   const search = useMemo(() => new SearchIndex(rows.map((row) => row.filter((cell, i) => typeof cell === 'string' && (i === 1 || cell !== row[1])).join(' '))), [rows]);
   const { shown: kept, constant } = useMemo(() => sortOut(table, rows), [rows]);
-  const columns = useMemo(() => kept.map((one) => columnOf(one, rows)), [kept]);
+  const columns = useMemo(() => kept.map((one) => columnOf(one, rows, table.amounts)), [kept]);
   const marked = useMemo(() => rows.reduce((count, [fill]) => count + (fill > 0 ? 1 : 0), 0), [rows]);
   const fits = useMemo(() => {
     const found = search.match(query);

@@ -1,0 +1,12 @@
+// Any document as a page for browsers: its verdict, sections, tables and next steps.
+#pragma once
+
+#include "src/report/answer_page.h"
+#include "src/report/document.h"
+
+namespace msprobe::report {
+
+// Whole: what `brief` leaves out for terminals is in it.
+AnswerPage PageOf(const Document& document);
+
+}  // namespace msprobe::report
