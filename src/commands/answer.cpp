@@ -40,7 +40,7 @@ report::ScreenOptions ScreenOf(const AnswerFlags& flags, const Context& context)
 Status WritePage(const std::filesystem::path& path, report::Document& document) {
   MSP_RETURN_IF_ERROR(base::CreateFolders(path.parent_path()));
   document.files.push_back({path, "page for browsers"});
-  report::AnswerPage page = report::PageOf(document);
+  report::AnswerPage page = report::PageOf(document, path);
   MSP_RETURN_IF_ERROR(page.Write(path));
   document.warnings.insert(document.warnings.end(), page.notes().begin(), page.notes().end());
   return {};

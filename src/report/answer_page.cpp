@@ -288,6 +288,36 @@ void AnswerPage::AddMap(const std::vector<std::string>& rows,
   }));
 }
 
+void AnswerPage::AddFiles(const std::vector<OutputFile>& files, const std::filesystem::path& page) {
+  const size_t count = std::min(files.size(), kMostItems);
+  if (count == 0) {
+    return;
+  }
+  BeginSection("Files");
+  sections_.back().blocks.push_back(Json([&](Writer& writer) {
+    writer.BeginObject();
+    writer.Member("kind", "files");
+    writer.Key("items");
+    writer.BeginArray();
+    for (size_t i = 0; i < count; ++i) {
+      const std::string beside =
+          files[i].path.lexically_relative(page.parent_path()).generic_string();
+      const bool is_beside = !beside.empty() && !beside.starts_with("..") && beside != ".";
+      writer.BeginArray();
+      writer.Text(files[i].path.generic_string());
+      writer.Text(files[i].what);
+      writer.Text(is_beside ? beside : "");
+      writer.EndArray();
+    }
+    writer.EndArray();
+    writer.EndObject();
+  }));
+  if (count < files.size()) {
+    AddNote(fmt::format("Files: the page names the first {} of {}", base::FormatCount(count),
+                        base::Plural(files.size(), "file")));
+  }
+}
+
 std::string AnswerPage::Listing() const {
   const auto put_raw = [](Writer& writer, std::string_view key,
                           const std::vector<std::string>& items) {

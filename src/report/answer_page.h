@@ -78,6 +78,9 @@ class AnswerPage {
   void AddMap(const std::vector<std::string>& rows, const std::vector<std::string>& columns,
               const std::vector<Cell>& cells);
 
+  // A section of what was written, with links to what stands beside the page at `page` or below.
+  void AddFiles(const std::vector<OutputFile>& files, const std::filesystem::path& page);
+
   // What was left out is in notes() then.
   Status Write(const std::filesystem::path& path);
   const std::vector<std::string>& notes() const { return notes_; }

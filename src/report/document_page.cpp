@@ -55,7 +55,7 @@ bool IsEmpty(const Section& section) {
 
 }  // namespace
 
-AnswerPage PageOf(const Document& document) {
+AnswerPage PageOf(const Document& document, const std::filesystem::path& path) {
   AnswerPage page(document.command);
   page.SetVerdict(document.verdict);
   for (const std::string& next : document.next) {
@@ -73,14 +73,7 @@ AnswerPage PageOf(const Document& document) {
       std::visit(BlockAdder{page}, block);
     }
   }
-  List files{ListKind::kFacts, {}};
-  for (const OutputFile& file : document.files) {
-    files.items.push_back({file.path.string(), file.what});
-  }
-  if (!files.items.empty()) {
-    page.BeginSection("Files");
-    page.AddList(files);
-  }
+  page.AddFiles(document.files, path);
   return page;
 }
 

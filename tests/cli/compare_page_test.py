@@ -123,7 +123,7 @@ def check_file(folder):
 def check_browser(folder, pictures=None):
     page_tests.browser_tools(REPOSITORY)
     example = REPOSITORY / "docs/example"
-    page_tests.run(MSPROBE, "compare", example / "npu", example / "bench", "-o", folder / "out", "--format", "html", "-c")
+    page_tests.run(MSPROBE, "compare", example / "npu", example / "bench", "-o", folder / "out", "--format", "html,xlsx", "-c")
     page, = (folder / "out").glob("*.html")
     page.rename(folder / "example.html")
     Dumps(24, from_layer=3, names=HOSTILE).make().write(sides(folder / "hostile"))

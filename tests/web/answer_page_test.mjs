@@ -1,7 +1,7 @@
 // The pages of `--format html` that perf_compare and ckpt_compare write, in a real Chromium, from file://. Started by
 // tests/cli/answer_page_test.py.
 import assert from 'node:assert/strict';
-import { boxOf, check, facts, fitsTheWindow, headerIsReadable, LIMIT_FACTOR, open, runChecks, searchTime, settled, tellTimes, text, timed } from './browser.mjs';
+import { boxOf, check, everythingHasAName, facts, fitsTheWindow, headerIsReadable, LIMIT_FACTOR, open, runChecks, searchTime, settled, tellTimes, text, timed } from './browser.mjs';
 import { takePicture } from './pictures.mjs';
 
 check('maps layers and kinds of parameters, and leads to the rows', async () => {
@@ -78,7 +78,7 @@ check('shows answers of commands that have no page of their own kind', async () 
   const differing = await packs.page.locator('.list-numbered > li').allInnerTexts();
   assert.match(differing[0], /hyperparameters[\s\S]*attention-dropout: 0\.0 \/ 0\.1[\s\S]*why[\s\S]*fix/);
   assert.match(await text(packs.page, '#table0'), /weights\s+FAIL\s+3/);
-  assert.match(await packs.page.innerText('main'), /Files[\s\S]*result\.json/);
+  assert.equal(await packs.page.locator('a', { hasText: 'result.json' }).getAttribute('href'), './result.json');
   await packs.close();
   const found = await open('nan_analyze.html');
   assert.match(await text(found.page, '.headline'), /rank 1 made the first \+inf, in Torch\.exp\.0\.forward/);
@@ -116,6 +116,14 @@ check('shows how much of the communication is hidden on both sides', async () =>
   const seen = Number((await time.getAttribute('aria-label')).match(/communication not hidden ([\d.]+)/)[1]);
   assert.ok(hidden > 0 && Math.abs(transfer + waiting - seen) <= seen * 0.01, said);
   await close();
+});
+
+check('has names for all that can be reached by keyboard', async () => {
+  for (const name of ['ckpt.html', 'perf.html', 'config_check.html']) {
+    const { page, close } = await open(name);
+    await everythingHasAName(page);
+    await close();
+  }
 });
 
 check('runs nothing of what names hold', async () => {

@@ -75,6 +75,14 @@ export async function fitsTheWindow(page) {
   assert.ok(wide <= window_, `${wide} px of content in a window of ${window_} px`);
 }
 
+// What can be reached by keyboard tells what it is: by its text, its label, or the label around it.
+export async function everythingHasAName(page) {
+  const nameless = await page.evaluate(() => [...document.querySelectorAll('a, button, input, select, summary, [tabindex="0"]')]
+    .filter((one) => !one.hidden && !(one.textContent.trim() || one.getAttribute('aria-label') || one.getAttribute('aria-hidden') || one.closest('label'))
+      || (['INPUT', 'SELECT'].includes(one.tagName) && !one.getAttribute('aria-label') && !one.closest('label')?.textContent.trim())).map((one) => one.outerHTML.slice(0, 120)));
+  assert.deepEqual(nameless, []);
+}
+
 // That the header can be read: its title is whole, and nothing of it covers something else.
 export async function headerIsReadable(page) {
   const trouble = await page.evaluate(() => {

@@ -1,7 +1,7 @@
 // The page of `msprobe compare --format html` in a real Chromium, from file://, as a user meets it. Started by
 // tests/cli/compare_page_test.py, which writes the dumps; its facts tell what is true of them.
 import assert from 'node:assert/strict';
-import { boxOf, check, facts, fitsTheWindow, headerIsReadable, LIMIT_FACTOR, open, runChecks, searchTime, settled, tellTimes, text, timed } from './browser.mjs';
+import { boxOf, check, everythingHasAName, facts, fitsTheWindow, headerIsReadable, LIMIT_FACTOR, open, runChecks, searchTime, settled, tellTimes, text, timed } from './browser.mjs';
 import { takePicture } from './pictures.mjs';
 
 check('says first where it starts and why', async () => {
@@ -12,6 +12,7 @@ check('says first where it starts and why', async () => {
   const point = await text(page, '.point');
   assert.match(point, /parameter[\s\S]*blocks\.0\.mlp\.fc1[\s\S]*why/);
   assert.match(await text(page, '.next'), /same weights/);
+  assert.match(await page.locator('.files a').first().getAttribute('href'), /^\.\/compare_result_\S+\.xlsx$/);
   await close();
 });
 
@@ -152,9 +153,7 @@ check('fits phones, tablets and desks, light and dark, in both languages', async
 
 check('has names for all that can be reached by keyboard', async () => {
   const { page, close } = await open('ranks.html');
-  const nameless = await page.evaluate(() => [...document.querySelectorAll('button, input, select, [tabindex="0"]')]
-    .filter((one) => !one.hidden && !(one.textContent.trim() || one.getAttribute('aria-label') || one.getAttribute('aria-hidden') || one.closest('label'))).map((one) => one.outerHTML.slice(0, 120)));
-  assert.deepEqual(nameless, []);
+  await everythingHasAName(page);
   await close();
 });
 

@@ -2,7 +2,7 @@
 // tests/cli/monitor_report_test.py, which writes the runs; FACTS.json tells where they are and what is true of them.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { boxOf, browser, check, facts, fitsTheWindow, headerIsReadable, open, runChecks, settled, text, timed } from './browser.mjs';
+import { boxOf, browser, check, everythingHasAName, facts, fitsTheWindow, headerIsReadable, open, runChecks, settled, text, timed } from './browser.mjs';
 import { takePicture } from './pictures.mjs';
 
 // The colours of a canvas as a set of "r,g,b" at a grid of points.
@@ -299,6 +299,12 @@ check('is dark where the system is', async () => {
     return colour.match(/\d+/g).map(Number).reduce((a, b) => a + b);
   };
   assert.ok((await luminance('light')) > 600 && (await luminance('dark')) < 200);
+});
+
+check('has names for all that can be reached by keyboard', async () => {
+  const { page, close } = await open('two.html');
+  await everythingHasAName(page);
+  await close();
 });
 
 check('runs nothing of what names hold', async () => {

@@ -121,7 +121,8 @@ void PutMap(const Comparison& comparison, AnswerPage& page) {
 
 }  // namespace
 
-Status WritePage(const std::filesystem::path& path, Comparison& comparison) {
+Status WritePage(const std::filesystem::path& path, const std::vector<std::filesystem::path>& files,
+                 Comparison& comparison) {
   AnswerPage page("ckpt_compare");
   PutVerdict(comparison, page);
   page.SetSides(comparison.a.path.string(), comparison.b.path.string());
@@ -143,6 +144,11 @@ Status WritePage(const std::filesystem::path& path, Comparison& comparison) {
   }
   page.BeginSection("Parameters");
   page.AddTable(DetailsTable(comparison));
+  std::vector<report::OutputFile> written;
+  for (const std::filesystem::path& file : files) {
+    written.push_back({file});
+  }
+  page.AddFiles(written, path);
   MSP_RETURN_IF_ERROR(page.Write(path));
   comparison.warnings.insert(comparison.warnings.end(), page.notes().begin(), page.notes().end());
   return {};

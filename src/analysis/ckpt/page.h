@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <vector>
 
 #include "msprobe/status.h"
 
@@ -11,6 +12,8 @@
 namespace msprobe::analysis::ckpt {
 
 // What does not fit into the page becomes a warning of the comparison.
-Status WritePage(const std::filesystem::path& path, Comparison& comparison);
+// `files`: what the run writes, the page too.
+Status WritePage(const std::filesystem::path& path, const std::vector<std::filesystem::path>& files,
+                 Comparison& comparison);
 
 }  // namespace msprobe::analysis::ckpt

@@ -176,7 +176,7 @@ Status WriteResults(const Options& options, Comparison& comparison, base::Thread
     }
   }
   if (options.write_html) {
-    MSP_RETURN_IF_ERROR(WritePage(DetailsPath(options, "html"), comparison));
+    MSP_RETURN_IF_ERROR(WritePage(DetailsPath(options, "html"), ResultFiles(options), comparison));
   }
   if (!options.unmatched_file.empty()) {
     MSP_RETURN_IF_ERROR(

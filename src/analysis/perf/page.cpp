@@ -237,6 +237,13 @@ Result<PerfPage> WritePage(const fs::path& folder, const std::string& stamp,
   }
   PutRanks(run, page);
   const fs::path path = PathBesideTables(folder, stamp, run);
+  std::vector<report::OutputFile> written;
+  for (const RankSummary& rank : run.ranks) {
+    for (const std::string& file : rank.files) {
+      written.push_back({file});
+    }
+  }
+  page.AddFiles(written, path);
   MSP_RETURN_IF_ERROR(page.Write(path));
   return PerfPage{path, page.notes()};
 }

@@ -2,7 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { html } from '../common/html.js';
 import { Header, shortPaths, useLanguage, useThemeTurns } from '../common/page.js';
-import { BarsBlock, ListBlock, MapBlock, TreeBlock } from './blocks.js';
+import { BarsBlock, FilesBlock, ListBlock, MapBlock, TreeBlock } from './blocks.js';
 import { TableBlock } from './table_block.js';
 import { translator } from './text.js';
 
@@ -18,6 +18,7 @@ export function App({ data: answer }) {
   const draw = (block) => {
     if (block.kind === 'text') return html`<p class=${`said ${block.tone ? `${block.tone}-text` : ''}`}>${block.text}</p>`;
     if (block.kind === 'list') return html`<${ListBlock} t=${t} block=${block} />`;
+    if (block.kind === 'files') return html`<${FilesBlock} t=${t} block=${block} />`;
     if (block.kind === 'table') return html`<${TableBlock} t=${t} id=${`table${block.table}`} table=${answer.tables[block.table]} query=${wanted} />`;
     if (block.kind === 'bars') return html`<${BarsBlock} t=${t} block=${block} />`;
     if (block.kind === 'tree') return html`<${TreeBlock} t=${t} block=${block} />`;

@@ -2,7 +2,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import { rampOf, style } from '../common/colours.js';
 import { GridMap } from '../common/grid_map.js';
-import { html } from '../common/html.js';
+import { FileLink, html } from '../common/html.js';
 import { showCount, showNumber, showShort } from '../common/numbers.js';
 import { SearchIndex } from '../common/search.js';
 import { ROW_HEIGHT, VirtualList } from '../common/virtual_list.js';
@@ -21,6 +21,14 @@ export function ListBlock({ t, block: { style: kind, items } }) {
   const rest = items.length - count;
   const shown = items.slice(0, count).map(Item);
   return html`${kind === 'numbered' ? html`<ol class="list list-numbered">${shown}</ol>` : html`<ul class=${`list list-${kind}`}>${shown}</ul>`}
+    ${rest > 0 && html`<button class="plain" onClick=${() => setCount(count + 1000)}>${t('show_more', showCount(Math.min(rest, 1000)))}</button>`}`;
+}
+
+// Items are [path, what it is, the path from this page or '' for a file elsewhere].
+export function FilesBlock({ t, block: { items } }) {
+  const [count, setCount] = useState(SHOWN_AT_ONCE);
+  const rest = items.length - count;
+  return html`<ul class="list">${items.slice(0, count).map(([path, what, beside]) => html`<li>${beside ? html`<${FileLink} path=${beside}>${path}<//>` : path} <span class="muted">${what}</span></li>`)}</ul>
     ${rest > 0 && html`<button class="plain" onClick=${() => setCount(count + 1000)}>${t('show_more', showCount(Math.min(rest, 1000)))}</button>`}`;
 }
 

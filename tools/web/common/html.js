@@ -45,12 +45,16 @@ export function onResizeOrTheme(element, change) {
   };
 }
 
-export function Choice({ label, value, options, onChange, id }) {
+// `name` is for those who do not see what stands around it, where there is no label.
+export function Choice({ label, name, value, options, onChange, id }) {
   return html`<label class="choice"><span>${label}</span>
-    <select id=${id} value=${value} onChange=${(event) => onChange(event.target.value)}>
+    <select id=${id} aria-label=${name} value=${value} onChange=${(event) => onChange(event.target.value)}>
       ${options.map(([key, text]) => html`<option value=${key} selected=${String(key) === String(value)}>${text}</option>`)}
     </select></label>`;
 }
+
+// A file that stands beside this page: `path` is relative. Whatever it is called, it is a name and no address.
+export const FileLink = ({ path, children }) => html`<a href=${`./${path.split('/').map(encodeURIComponent).join('/')}`}>${children}</a>`;
 
 export function Tabs({ value, options, onChange, id }) {
   return html`<div class="tabs" role="tablist" id=${id}>

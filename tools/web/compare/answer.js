@@ -1,5 +1,5 @@
 // The answer: the verdict, where it starts and why, what to do next.
-import { html } from '../common/html.js';
+import { FileLink, html } from '../common/html.js';
 import { showCount } from '../common/numbers.js';
 
 const TONES = { identical: 'good', agree: 'good', 'not bit-equal': 'caution', unmatched: 'caution', 'nothing compared': 'bad', drift: 'caution', differ: 'bad', failed: 'bad' };
@@ -35,7 +35,7 @@ function Point({ t, one, first, onShow }) {
     ${point.stack?.length > 0 && html`<details><summary>${t('stack')} (${point.stack.length})</summary><pre>${point.stack.map((frame) => frame.trimEnd()).join('\n')}</pre></details>`}</li>`;
 }
 
-export function Answer({ t, run, pair, index, onShow }) {
+export function Answer({ t, run, pair, index, files, onShow }) {
   const { totals } = run;
   const leading = run.leading === null ? null : run.pairs[run.leading];
   const count = { identical: totals.identical, agree: totals.agreeing, drift: totals.drifting, differ: totals.differing, failed: run.pairs.filter((one) => one.error).length }[run.verdict];
@@ -58,6 +58,7 @@ export function Answer({ t, run, pair, index, onShow }) {
       <tbody>${pair.found.amplifiers.map((point) => html`<tr><td>${Number(point.amplification.toPrecision?.(3) ?? NaN)}</td><td>${showError(point.input_error)}</td><td>${showError(point.output_error)}</td>
         <td><button class="link" onClick=${() => onShow(point)}><bdi>${point.call}</bdi></button></td><td><bdi>${point.layer}</bdi></td></tr>`)}</tbody></table></div></details>`}
     ${[['alone_npu', run.npu_only], ['alone_bench', run.bench_only]].map(([key, names]) => names.length > 0 && html`<p class="hint">${t(key, names.slice(0, 20).join(', ') + (names.length > 20 ? ' …' : ''))}</p>`)}
+    ${files.length > 0 && html`<p class="hint files">${t('tables')} ${files.map((name) => html`<${FileLink} path=${name}>${name}<//> `)}</p>`}
     ${run.notes.length > 0 && html`<div class="notes" role="note"><b>${t('notes')}</b><ul>${run.notes.map((note) => html`<li>${note}</li>`)}</ul></div>`}
   </section>`;
 }

@@ -106,7 +106,7 @@ export function App({ data: run }) {
       name=${shown && html`<bdi title=${shown.npu_path}>${npuName}</bdi> <span class="muted">${t('against')}</span> <bdi title=${shown.bench_path}>${benchName}</bdi>`}
       about=${html`<h2>msprobe compare ${run.version}</h2><p>${t('digits')}</p><p>${shown?.npu_path}<br />${shown?.bench_path}</p>`} />
     <main id="main">
-      <${Answer} t=${t} run=${run} pair=${pair} index=${index} onShow=${showPoint} />
+      <${Answer} t=${t} run=${run} pair=${pair} index=${index} files=${shown?.files ?? []} onShow=${showPoint} />
       ${run.pairs.length > 1 && html`<${PairMap} t=${t} run=${run} index=${index} onPick=${setIndex} themeTurns=${themeTurns} />`}
       ${!pair && shown && !run.hasRows(index) && html`<section class="card"><p class="hint">${t('not_in_page', shown.files[0] ?? '–')}</p></section>`}
       ${pair && html`<${ErrorCurve} t=${t} pair=${pair} selected=${call} marks=${marks} onSelect=${selectCall} />

@@ -37,7 +37,7 @@ export const translator = translatorOf({
     more_rows: '{0} more tensors: see the list of tensors.', no_partner: 'no partner on the reference side', checksum: 'checksum',
     bench_only: 'Only on the reference side: {0} tensors', first_of: '(the first {0})',
     alone_npu: 'Only under test: {0}', alone_bench: 'Only in the reference: {0}',
-    digits: 'Statistics are float32 (7 digits), errors have 3 digits; the table of the same run holds all digits.', notes: 'What is not in this page',
+    digits: 'Statistics are float32 (7 digits), errors have 3 digits; the table of the same run holds all digits.', notes: 'What is not in this page', tables: 'Tables beside this page:',
   },
   zh: {
     title: '精度比对', against: '对比', calls: '次调用', rows: '个张量', pairs: '对', one_pair: '对', differ: '不同', drift: '漂移',
@@ -74,6 +74,6 @@ export const translator = translatorOf({
     more_rows: '另有 {0} 个张量，见张量列表。', no_partner: '标杆侧没有对应项', checksum: '校验和',
     bench_only: '仅标杆侧有：{0} 个张量', first_of: '（前 {0} 个）',
     alone_npu: '仅待测侧有：{0}', alone_bench: '仅标杆侧有：{0}',
-    digits: '统计量为 float32（7 位有效数字），误差保留 3 位；同次运行的表格包含全部数字。', notes: '本页未包含的内容',
+    digits: '统计量为 float32（7 位有效数字），误差保留 3 位；同次运行的表格包含全部数字。', notes: '本页未包含的内容', tables: '与本页同目录的表格：',
   },
 });

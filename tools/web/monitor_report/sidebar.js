@@ -29,10 +29,10 @@ export function Sidebar({ t, list, total, query, onQuery, sort, onSort, picked, 
   const first = Math.max(0, Math.floor(top / ROW) - 4);
   const last = Math.min(list.length, Math.ceil((top + height) / ROW) + 4);
   return html`<aside>
-    <div class="search"><input id="search" type="search" placeholder=${t('search')} title=${t('search_hint')} value=${query}
+    <div class="search"><input id="search" type="search" placeholder=${t('search')} aria-label=${t('search')} title=${t('search_hint')} value=${query}
       autocomplete="off" spellcheck=${false} onInput=${(event) => onQuery(event.target.value)} /></div>
     <div class="list-head"><span id="found">${t('found', showCount(list.length), showCount(total))}</span>
-      <${Choice} id="sort" label="" value=${sort} onChange=${onSort}
+      <${Choice} id="sort" label="" name=${t('order')} value=${sort} onChange=${onSort}
         options=${[['order', t('by_order')], ['score', t('by_score')], ['name', t('by_name')], ...(overlay ? [['only', t('by_only')]] : [])]} /></div>
     <div class="list" id="modules" ref=${scroller} onScroll=${(event) => setTop(event.target.scrollTop)}>
       ${list.length === 0 && html`<p class="hint">${t('nothing_found')}</p>`}
