@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "tools/python/native/api_call.h"
+#include "tools/python/native/recorder.h"
 #include "tools/python/native/backward.h"
 #include "tools/python/native/describe.h"
 #include "tools/python/native/graph_walk.h"

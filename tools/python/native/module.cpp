@@ -1,5 +1,5 @@
 // msprobe._native: the part of the Python shim that runs at every call of a recorded function.
-#include "tools/python/native/api_call.h"
+#include "tools/python/native/intercept.h"
 #include "tools/python/native/backward.h"
 #include "tools/python/native/calls.h"
 #include "tools/python/native/constants.h"

@@ -1,0 +1,247 @@
+#include "tools/python/native/recorder.h"
+
+#include <string>
+#include <utility>
+
+#include "tools/python/native/backward.h"
+#include "tools/python/native/describe.h"
+#include "tools/python/native/stack_walk.h"
+
+namespace msprobe::python {
+namespace {
+
+struct Names {
+  PyObject* requires_grad = Interned("requires_grad");
+  PyObject* grad_fn = Interned("grad_fn");
+  PyObject* register_hook = Interned("register_hook");
+  PyObject* async_op = Interned("async_op");
+};
+const Names& Known() {
+  static const Names* names = new Names;
+  return *names;
+}
+
+void PutRecompute(msprobe_entry* entry, const ThreadState& thread) {
+  if (Global().mindspore) return;
+  msprobe_put_member(entry, Text("is_recompute"), Text(""));
+  msprobe_put_bool(entry, thread.recompute > 0 ? 1 : 0);
+}
+
+bool GradEnabled() {
+  const Ref answer(PyObject_CallObject(Global().grad_enabled.get(), nullptr));
+  if (!answer) PyErr_Clear();
+  return answer.get() == Py_True;
+}
+
+// Positional arguments, then the values of keyword arguments: what a collective works on.
+Ref ArgumentsAsOutput(PyObject* args, PyObject* kwargs) {
+  Ref values(PySequence_List(args));
+  if (!values || kwargs == nullptr || !PyDict_Check(kwargs)) return values;
+  Py_ssize_t position = 0;
+  PyObject* value = nullptr;
+  while (PyDict_Next(kwargs, &position, nullptr, &value) != 0) {
+    if (PyList_Append(values.get(), value) != 0) return {};
+  }
+  return values;
+}
+
+void PutCollectiveOutput(msprobe_entry* entry, std::string_view name, PyObject* args,
+                         PyObject* kwargs) {
+  const Ref values = ArgumentsAsOutput(args, kwargs);
+  msprobe_put_member(entry, Text("output"), Text("output"));
+  if (values) {
+    DescribeList(entry, name, values.get());
+  } else {
+    ReportPythonError(name);
+    msprobe_put_null(entry);
+  }
+}
+
+bool ReturnsHandle(const RecordedFunction& function, PyObject* args, PyObject* kwargs,
+                   PyObject* result) {
+  if (function.asynchronous == kPlain || result == Py_None) return false;
+  if (function.asynchronous == kAlwaysHandle) return true;
+  PyObject* flag = kwargs == nullptr ? nullptr : PyDict_GetItem(kwargs, Known().async_op);
+  if (flag == nullptr && function.async_position >= 0 &&
+      function.async_position < PyTuple_Size(args)) {
+    flag = PyTuple_GetItem(args, function.async_position);
+  }
+  return flag != nullptr && PyObject_IsTrue(flag) == 1;
+}
+
+bool IsArgument(PyObject* tensor, PyObject* args, PyObject* kwargs) {
+  for (Py_ssize_t i = 0; i < PyTuple_Size(args); ++i) {
+    if (PyTuple_GetItem(args, i) == tensor) return true;
+  }
+  Py_ssize_t position = 0;
+  PyObject* value = nullptr;
+  while (kwargs != nullptr && PyDict_Next(kwargs, &position, nullptr, &value) != 0) {
+    if (value == tensor) return true;
+  }
+  return false;
+}
+
+// A function that gave back its argument has no node of its own: whether its gradient is recorded
+// where the tensor crossed the boundary of a module.
+bool HookBoundary(const std::string& base, PyObject* tensor) {
+  const State& state = Global();
+  if (!state.unchanged) return false;
+  const std::string name = base + "backward";
+  const Ref text(PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
+  const Ref done(
+      text ? PyObject_CallFunctionObjArgs(state.unchanged.get(), tensor, text.get(), nullptr)
+           : nullptr);
+  return done.get() == Py_True;
+}
+
+// The hook on the last autograd node of a result.
+void HookBackward(const std::string& base, PyObject* args, PyObject* kwargs, PyObject* result) {
+  const Names& names = Known();
+  PyObject* tensor = FirstTensor(result);
+  if (tensor == nullptr) return;
+  const Ref wanted = Attribute(tensor, names.requires_grad);
+  if (wanted && wanted.get() == Py_True && GradEnabled()) {
+    if (IsArgument(tensor, args, kwargs) && HookBoundary(base, tensor)) return;
+    const Ref node = Attribute(tensor, names.grad_fn);
+    if (node && node.get() != Py_None) {
+      const Ref hook(MakeBackwardHook(base + "backward"));
+      const Ref handle(
+          hook ? PyObject_CallMethodObjArgs(node.get(), names.register_hook, hook.get(), nullptr)
+               : nullptr);
+    }
+  }
+  if (PyErr_Occurred() != nullptr) ReportPythonError(base + "backward");
+}
+
+// One recorded call, from the moment its name is known. The steps before and after the original
+// never raise; the error of the original passes through.
+class Recording {
+ public:
+  Recording(const RecordedFunction& function, int64_t number, ThreadState& thread)
+      : function_(function),
+        thread_(thread),
+        guard_(thread),
+        base_(*function.base + std::to_string(number) + "."),
+        name_(base_ + "forward") {}
+
+  void Before(PyObject* args, PyObject* kwargs) {
+    State& state = Global();
+    ++state.step_records;
+    WriteConstruct(thread_, name_, /*backward=*/false);
+    const uint32_t wanted = msprobe_capture_enter(state.capture, Text(name_));
+    if ((wanted & MSPROBE_WANT_INPUT) != 0 || state.one_piece) {
+      piece_ = msprobe_entry_begin(state.capture, Text(name_));
+      if ((wanted & MSPROBE_WANT_INPUT) != 0) DescribeInputs(piece_, name_, args, kwargs);
+      if (!state.one_piece) {
+        PutRecompute(piece_, thread_);
+        CommitPiece();
+      }
+    }
+  }
+
+  void Failed() {
+    msprobe_capture_leave(Global().capture, Text(name_));
+    if (piece_ != nullptr) CommitPiece();
+  }
+
+  void After(PyObject* args, PyObject* kwargs, PyObject* result) {
+    State& state = Global();
+    const uint32_t wanted = msprobe_capture_leave(state.capture, Text(name_));
+    if ((wanted & MSPROBE_WANT_STACK) != 0) RecordStack(name_);
+    const bool later = (wanted & MSPROBE_WANT_OUTPUT) != 0 && state.later_output &&
+                       ReturnsHandle(function_, args, kwargs, result);
+    if ((wanted & MSPROBE_WANT_OUTPUT) != 0 && !later) {
+      if (piece_ == nullptr) piece_ = msprobe_entry_begin(state.capture, Text(name_));
+      if (function_.asynchronous == kPlain || function_.asynchronous == kWithHandle) {
+        DescribeOutput(piece_, name_, result);
+      } else {
+        PutCollectiveOutput(piece_, name_, args, kwargs);
+      }
+      PutRecompute(piece_, thread_);
+    } else if (piece_ != nullptr) {
+      PutRecompute(piece_, thread_);
+    }
+    if (piece_ != nullptr) CommitPiece();
+    if (later) {
+      const Ref name(
+          PyUnicode_FromStringAndSize(name_.data(), static_cast<Py_ssize_t>(name_.size())));
+      const Ref done(PyObject_CallFunctionObjArgs(state.later_output.get(), result, name.get(),
+                                                  args, kwargs == nullptr ? Py_None : kwargs,
+                                                  nullptr));
+      if (!done) ReportPythonError(name_);
+    }
+  }
+
+  const std::string& base() const { return base_; }
+
+ private:
+  void CommitPiece() { msprobe_entry_commit(std::exchange(piece_, nullptr)); }
+
+  const RecordedFunction& function_;
+  ThreadState& thread_;
+  InsideGuard guard_;
+  std::string base_;
+  std::string name_;
+  msprobe_entry* piece_ = nullptr;
+};
+
+// With gradients of inputs: inputs pass through a node whose gradients are theirs. Gives the new
+// (args, kwargs, hook or None); empty where the plain form is used.
+Ref PassInputs(const RecordedFunction& function, const std::string& base, PyObject* args,
+               PyObject* kwargs) {
+  const State& state = Global();
+  if (!state.gradients_of_inputs || !state.input_gradients || function.in_place ||
+      function.asynchronous != kPlain || !GradEnabled()) {
+    return {};
+  }
+  const std::string name = base + "backward";
+  const Ref text(PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
+  Ref passed(PyObject_CallFunctionObjArgs(state.input_gradients.get(), args,
+                                          kwargs == nullptr ? Py_None : kwargs, text.get(),
+                                          nullptr));
+  if (!passed) {
+    ReportPythonError(name);
+    return {};
+  }
+  if (!PyTuple_Check(passed.get()) || PyTuple_Size(passed.get()) != 3) return {};
+  return passed;
+}
+
+}  // namespace
+
+PyObject* RecordCall(const RecordedFunction& function, int64_t number, ThreadState& thread,
+                     PyObject* args, PyObject* kwargs) {
+  Recording recording(function, number, thread);
+  recording.Before(args, kwargs);
+  const Ref passed = PassInputs(function, recording.base(), args, kwargs);
+  PyObject* real_args = passed ? PyTuple_GetItem(passed.get(), 0) : args;
+  PyObject* real_kwargs = passed ? PyTuple_GetItem(passed.get(), 1) : kwargs;
+  if (real_kwargs == Py_None) real_kwargs = nullptr;
+  Ref result(PyObject_Call(function.original, real_args, real_kwargs));
+  if (!result) {
+    const ErrorAside aside;
+    recording.Failed();
+    return nullptr;
+  }
+  recording.After(args, kwargs, result.get());
+  if (function.asynchronous == kPlain) {
+    if (passed) {
+      // The Python side hooks the result too: both ends make one entry.
+      const Ref done = Call(PyTuple_GetItem(passed.get(), 2), result.get());
+      if (!done) ReportPythonError(recording.base());
+    } else {
+      HookBackward(recording.base(), args, kwargs, result.get());
+    }
+  }
+  return result.release();
+}
+
+void RecordLaterOutput(const std::string& name, PyObject* args, PyObject* kwargs) {
+  ThreadState& thread = ThisThread();
+  const InsideGuard guard(thread);
+  msprobe_entry* entry = msprobe_entry_begin(Global().capture, Text(name));
+  PutCollectiveOutput(entry, name, args, kwargs == Py_None ? nullptr : kwargs);
+  msprobe_entry_commit(entry);
+}
+
+}  // namespace msprobe::python
