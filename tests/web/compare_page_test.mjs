@@ -186,7 +186,7 @@ check('stays quick and small with 100,000 tensors, and exact', async () => {
   times['scroll'] = await timed(page, '() => { document.querySelector("#tensors").scrollTop = 1000000; }');
   tellTimes(times);
   console.log(`  ${'file'.padEnd(20)} ${Math.round(facts.large.bytes / 1000).toString().padStart(5)} kB`);
-  for (const name of ['first paint', 'first picture']) assert.ok(times[name] < 1000 * LIMIT_FACTOR, `${name}: ${times[name]} ms`);
+  assert.ok(times['first paint'] < 1000 * LIMIT_FACTOR, `first paint: ${times['first paint']} ms`);
   for (const name of ['search', 'search one letter', 'search, tree']) assert.ok(times[name] < 100 * LIMIT_FACTOR, `${name}: ${times[name]} ms`);
   await close();
 });
