@@ -1,6 +1,7 @@
 #include "src/commands/answer.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -28,13 +29,23 @@ std::vector<std::string> WordsOf(std::span<const report::GateLevel> levels) {
   return words;
 }
 
-report::ScreenOptions ScreenOf(const AnswerFlags& flags, const Context& context) {
-  report::ScreenOptions screen;
-  screen.width = flags.width > 0 ? flags.width : context.width;
-  screen.has_edge = flags.width > 0 || context.has_edge;
-  screen.color = flags.color == "auto" ? context.color : flags.color == "always";
-  screen.ascii = context.ascii;
-  return screen;
+Status ShowText(const report::Document& document, const AnswerFlags& flags, const Context& context,
+                const OwnForms& own) {
+  Context where = context;
+  if (!own.file.empty() || own.to_stderr) {  // no terminal, or not that of the context
+    where.has_edge = false;
+    where.color = false;
+  }
+  const std::string text = report::RenderTerminal(document, ScreenOf(flags, where));
+  if (!own.file.empty()) {
+    return base::WriteFileAtomically(own.file, text);
+  }
+  if (own.to_stderr) {
+    fmt::print(stderr, "msprobe: {}", text);
+    return {};
+  }
+  MSP_RETURN_IF_ERROR(Print(text));
+  return context.has_edge ? Status() : Print(own.behind);
 }
 
 Status WritePage(const std::filesystem::path& path, report::Document& document) {
@@ -52,6 +63,16 @@ void AddAnswerFlags(CLI::App& app, AnswerFlags& flags, std::span<const report::G
                     std::string_view conditions) {
   const std::vector<std::string> words = WordsOf(levels);
   app.add_flag("--json", flags.json, "Print the answer as JSON, and nothing else");
+  app.add_option("--color", flags.color,
+                 "auto (default: on a terminal without NO_COLOR), always, never")
+      ->type_name("WHEN")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  app.add_option("--width", flags.width, "Wrap the answer at N columns (default: the terminal's)")
+      ->type_name("N")
+      ->check(CLI::Range(kNarrowest, kWidest));
+  if (levels.empty()) {
+    return;
+  }
   app.add_option("--junit", flags.junit_file, "Also write a JUnit report for CI systems")
       ->type_name("FILE");
   CLI::Option* const fail_on =
@@ -64,13 +85,6 @@ void AddAnswerFlags(CLI::App& app, AnswerFlags& flags, std::span<const report::G
   if (conditions.empty()) {
     fail_on->check(CLI::IsMember(words));
   }
-  app.add_option("--color", flags.color,
-                 "auto (default: on a terminal without NO_COLOR), always, never")
-      ->type_name("WHEN")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
-  app.add_option("--width", flags.width, "Wrap the answer at N columns (default: the terminal's)")
-      ->type_name("N")
-      ->check(CLI::Range(kNarrowest, kWidest));
 }
 
 Status CheckAnswerFlags(const AnswerFlags& flags) {
@@ -94,6 +108,15 @@ std::string FailOnHelp(std::span<const report::GateLevel> levels) {
   return text + "\nand, whatever the level, when nothing could be compared.";
 }
 
+report::ScreenOptions ScreenOf(const AnswerFlags& flags, const Context& context) {
+  report::ScreenOptions screen;
+  screen.width = flags.width > 0 ? flags.width : context.width;
+  screen.has_edge = flags.width > 0 || context.has_edge;
+  screen.color = flags.color == "auto" ? context.color : flags.color == "always";
+  screen.ascii = context.ascii;
+  return screen;
+}
+
 ExitCode ExitCodeOf(const report::Document& document, const AnswerFlags& flags) {
   switch (report::Judge(document, flags.gate())) {
     case report::ExitClass::kDone:
@@ -108,7 +131,8 @@ ExitCode ExitCodeOf(const report::Document& document, const AnswerFlags& flags) 
 
 Result<ExitCode> GiveAnswer(report::Document document, const AnswerFlags& flags,
                             const Context& context, const OwnForms& own) {
-  const ExitCode code = ExitCodeOf(document, flags);
+  const ExitCode code =
+      own.exit_code ? static_cast<ExitCode>(*own.exit_code) : ExitCodeOf(document, flags);
   document.exit_code = static_cast<int>(code);
   if (!own.page.empty()) {
     MSP_RETURN_IF_ERROR(WritePage(own.page, document));
@@ -118,18 +142,16 @@ Result<ExitCode> GiveAnswer(report::Document document, const AnswerFlags& flags,
     MSP_RETURN_IF_ERROR(
         base::WriteFileAtomically(flags.junit_file, report::RenderJunit(document, flags.gate())));
   }
-  for (const std::string& warning : document.warnings) {
-    base::LogWarning(warning);
-  }
   if (flags.json) {
     MSP_RETURN_IF_ERROR(Print(report::RenderJson(document)));
-  } else if (!own.instead.empty()) {
-    MSP_RETURN_IF_ERROR(Print(own.instead));
-  } else if (!context.quiet) {
-    MSP_RETURN_IF_ERROR(Print(report::RenderTerminal(document, ScreenOf(flags, context))));
-    if (!context.has_edge) {
-      MSP_RETURN_IF_ERROR(Print(own.behind));
-    }
+  } else if (own.instead) {
+    MSP_RETURN_IF_ERROR(Print(*own.instead));
+  } else if (!context.quiet || own.despite_quiet) {
+    MSP_RETURN_IF_ERROR(ShowText(document, flags, context, own));
+  }
+  std::fflush(stdout);  // warnings stand behind what they are about, also in a log file
+  for (const std::string& warning : document.warnings) {
+    base::LogWarning(warning);
   }
   return code;
 }

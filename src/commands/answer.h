@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "src/commands/command.h"
 #include "src/report/document.h"
 #include "src/report/gate.h"
+#include "src/report/screen.h"
 
 namespace msprobe::commands {
 
@@ -27,10 +29,11 @@ struct AnswerFlags {
   report::Gate gate() const { return report::Gate(fail_on); }
 };
 
-// --json, --junit, --fail-on, --color, --width. `levels` are the words of --fail-on. Where
-// `conditions` is not empty, --fail-on (also as --fail-if) takes texts of that form as well; the
-// command checks them.
-void AddAnswerFlags(CLI::App& app, AnswerFlags& flags, std::span<const report::GateLevel> levels,
+// --json, --color, --width, and of commands that judge --junit and --fail-on. `levels` are the
+// words of --fail-on; none: the command does not judge. Where `conditions` is not empty, --fail-on
+// (also as --fail-if) takes texts of that form as well; the command checks them.
+void AddAnswerFlags(CLI::App& app, AnswerFlags& flags,
+                    std::span<const report::GateLevel> levels = {},
                     std::string_view conditions = "");
 
 // Whether the JUnit report may be written, asked before the work.
@@ -39,14 +42,23 @@ Status CheckAnswerFlags(const AnswerFlags& flags);
 // "--fail-on LEVEL gives exit code 1 when ...": a paragraph for a command's --help.
 std::string FailOnHelp(std::span<const report::GateLevel> levels);
 
+// The screen that the flags and the terminal make.
+report::ScreenOptions ScreenOf(const AnswerFlags& flags, const Context& context);
+
 // What the process will end with; also for files that tell it.
 ExitCode ExitCodeOf(const report::Document& document, const AnswerFlags& flags);
 
-// Text that a command has always printed, and that scripts count on.
+// What is special about a command's answer.
 struct OwnForms {
-  std::string instead;              // of the answer: what --format json or md asks for
-  std::string behind;               // the answer, where stdout is a pipe
-  std::filesystem::path page = {};  // for browsers; empty: none
+  // Text that it has always printed, and that scripts count on:
+  std::optional<std::string> instead;  // of the answer: what --format json or md asks for
+  std::string behind;                  // the answer, where stdout is a pipe
+
+  std::filesystem::path page;    // for browsers; empty: none
+  bool despite_quiet = false;    // the answer is what the command is for
+  bool to_stderr = false;        // the standard output belongs to a script
+  std::filesystem::path file;    // the answer for people goes there; empty: none
+  std::optional<int> exit_code;  // a script's, instead of that of the answer
 };
 
 // Whether the page may be written, asked before the work. One rule names pages: as the tables of

@@ -1,7 +1,6 @@
 #include "src/commands/devices_command.h"
 
 #include <array>
-#include <limits>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -9,11 +8,10 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "src/base/strings.h"
-#include "src/commands/print.h"
 #include "src/device/device.h"
+#include "src/report/document.h"
 #include "src/report/table.h"
 #include "src/report/writers.h"
 
@@ -127,7 +125,24 @@ report::Table TableForPrograms(const std::vector<Row>& rows) {
   return table;
 }
 
-std::string TextForPeople(const Listing& listing, const Context& context) {
+report::Verdict MakeVerdict(const std::vector<Row>& rows) {
+  std::vector<std::string> ready;
+  for (const Row& row : rows) {
+    if (row.state == "ready") {
+      ready.push_back(row.device);
+    }
+  }
+  report::Verdict verdict;
+  verdict.word = ready.empty() ? "NONE" : "READY";
+  verdict.text = ready.empty() ? "NONE: no device can be used"
+                               : fmt::format("READY: {}", base::Join(ready, ", "));
+  verdict.tone = ready.empty() ? report::Tone::kCaution : report::Tone::kStrong;
+  verdict.number = static_cast<double>(ready.size());
+  verdict.unit = "devices";
+  return verdict;
+}
+
+report::Document MakeDocument(const Listing& listing) {
   report::Table table("devices", {"Device", "Name", "Memory", "Free", "Runtime", "State"});
   const auto bytes = [](bool known, uint64_t count) {
     return known ? base::FormatBytes(count) : std::string();
@@ -143,16 +158,18 @@ std::string TextForPeople(const Listing& listing, const Context& context) {
         table.KeepText(row.state)};
     table.AddRow(cells);
   }
-  // Only a terminal has a right edge.
-  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
-  report::TerminalOptions options;
-  options.width = terminal ? context.width : std::numeric_limits<size_t>::max();
-  options.color = context.color && terminal;
-  std::string text = report::TerminalTable(table, options);
+  report::Document document;
+  document.command = "devices";
+  document.verdict = MakeVerdict(listing.rows);
+  report::Section& section = document.sections.emplace_back();
+  section.blocks.emplace_back(report::DataTable{std::move(table)});
+  report::List remarks{report::ListKind::kSentences, {}};
   for (const std::string& remark : listing.remarks) {
-    text += remark + "\n";
+    remarks.items.push_back({"", remark});
   }
-  return text;
+  document.sections.push_back({"Notes", {}});
+  document.sections.back().blocks.emplace_back(std::move(remarks));
+  return document;
 }
 
 }  // namespace
@@ -161,17 +178,19 @@ void DevicesCommand::Configure(CLI::App& app) {
   app.add_option("--format", format_, "table, csv, or json (one object per line)")
       ->type_name("NAME")
       ->check(CLI::IsMember({"table", "csv", "json"}));
+  AddAnswerFlags(app, answer_);
   app.footer(kExplanation);
 }
 
 Result<ExitCode> DevicesCommand::Run(const Context& context) {
   const Listing listing = ListDevices();
-  const std::string text = format_ == "table" ? TextForPeople(listing, context)
-                           : format_ == "csv"
-                               ? report::CsvText(TableForPrograms(listing.rows))
-                               : report::JsonLinesText(TableForPrograms(listing.rows));
-  MSP_RETURN_IF_ERROR(Print(text));
-  return ExitCode::kDone;
+  OwnForms own;
+  own.despite_quiet = true;
+  if (format_ != "table") {
+    const report::Table table = TableForPrograms(listing.rows);
+    own.instead = format_ == "csv" ? report::CsvText(table) : report::JsonLinesText(table);
+  }
+  return GiveAnswer(MakeDocument(listing), answer_, context, own);
 }
 
 }  // namespace msprobe::commands

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "src/commands/answer.h"
 #include "src/commands/command.h"
 
 namespace msprobe::commands {
@@ -19,6 +20,7 @@ class DevicesCommand final : public Command {
 
  private:
   std::string format_ = "table";  // "table", "csv", "json"
+  AnswerFlags answer_;
 };
 
 }  // namespace msprobe::commands

@@ -69,38 +69,43 @@ std::string NumbersText(const std::vector<int64_t>& numbers) {
   return base::Join(ranges, ", ");
 }
 
-// What a configuration means, for people.
-std::string Explained(const capture::Settings& settings) {
-  std::string text =
-      fmt::format("  task       {}\n  level      {}\n  steps      {}\n  ranks      {}\n",
-                  capture::TaskName(settings.task), capture::LevelName(settings.level),
-                  NumbersText(settings.steps), NumbersText(settings.ranks));
-  const auto add = [&text](std::string_view what, const std::vector<std::string>& names,
-                           std::string_view separator) {
-    if (!names.empty()) {
-      text += fmt::format("  {:<10} {}\n", what, base::Printable(base::Join(names, separator)));
+// What a configuration means.
+report::Document MakeDocument(const base::Path& file, const capture::Settings& settings) {
+  report::List facts{report::ListKind::kFacts, {}};
+  const auto add = [&facts](std::string_view what, const std::string& text) {
+    if (!text.empty()) {
+      facts.items.push_back({std::string(what), text});
     }
   };
-  add("scope", settings.scope, " to ");
-  add("list", settings.list, ", ");
-  add("saved", settings.tensor_list, ", ");
-  text += fmt::format("  writes to  {}\n",
-                      (base::Path(settings.dump_path) / "step<N>" / "rank<M>").string());
-  return text;
+  add("task", std::string(capture::TaskName(settings.task)));
+  add("level", std::string(capture::LevelName(settings.level)));
+  add("steps", NumbersText(settings.steps));
+  add("ranks", NumbersText(settings.ranks));
+  add("scope", base::Join(settings.scope, " to "));
+  add("list", base::Join(settings.list, ", "));
+  add("saved", base::Join(settings.tensor_list, ", "));
+  add("writes to", (base::Path(settings.dump_path) / "step<N>" / "rank<M>").string());
+  report::Document document;
+  document.command = "dump";
+  document.verdict.word = "RIGHT";
+  document.verdict.tone = report::Tone::kGood;
+  document.verdict.text = fmt::format("{} is right:", file.string());
+  document.sections.emplace_back().blocks.emplace_back(std::move(facts));
+  document.warnings = settings.warnings;
+  return document;
 }
 
-// What was captured has this reason first, where the script failed.
+// Why there may be less than was asked for; empty where the script went well.
 std::string HowItEnded(const ProgramEnd& end) {
   if (end.signal != 0) {
-    return fmt::format("msprobe: the script was ended by signal {} ({})\n", end.signal,
+    return fmt::format("the script was ended by signal {} ({})", end.signal,
                        ::strsignal(end.signal));
   }
-  return end.exit_code == 0
-             ? std::string()
-             : fmt::format(
-                   "msprobe: the script itself failed with exit code {}; its own messages "
-                   "stand above\n",
-                   end.exit_code);
+  return end.exit_code == 0 ? std::string()
+                            : fmt::format(
+                                  "the script itself failed with exit code {}; its own messages "
+                                  "stand above",
+                                  end.exit_code);
 }
 
 bool HasLog(const base::Path& folder) {
@@ -152,6 +157,7 @@ void DumpCommand::Configure(CLI::App& app) {
   recover->add_option("folder", recovered_folder_, "A dump, a step or a rank of one")
       ->type_name("DIR")
       ->required();
+  AddAnswerFlags(app, answer_);
   recover->fallthrough();  // -q may stand behind it
   recover_ = recover;
   app.require_subcommand(0, 1);
@@ -178,40 +184,48 @@ std::string DumpCommand::OverridesJson() const {
 Result<ExitCode> DumpCommand::Check(const Context& context) const {
   MSP_ASSIGN_OR_RETURN(const capture::Settings settings,
                        capture::LoadSettings(checked_file_, OverridesJson(), FrameworkOf(context)));
-  if (!context.quiet) {
-    fmt::print("{} is right:\n{}", checked_file_.string(), Explained(settings));
-  }
-  std::fflush(stdout);
-  for (const std::string& warning : settings.warnings) {
-    base::LogWarning(warning);
-  }
-  return ExitCode::kDone;
+  return GiveAnswer(MakeDocument(checked_file_, settings), answer_, context);
 }
 
 Result<ExitCode> DumpCommand::Recover(const Context& context) const {
   MSP_ASSIGN_OR_RETURN(const std::vector<base::Path> folders, FoldersWithLogs(recovered_folder_));
-  size_t failures = 0;
+  report::Document document;
+  document.command = "dump recover";
+  report::List list{report::ListKind::kNamed, {}};
+  size_t recovered = 0;
   for (const base::Path& folder : folders) {
     const Result<dump::LogConversion> conversion = dump::ConvertRecordLog(folder);
     if (!conversion.ok()) {
-      ++failures;
       base::LogError(fmt::format("{}: {}", folder.string(), conversion.status().message()));
+      list.items.push_back({folder.string(), conversion.status().message(), report::Tone::kBad});
       continue;
     }
-    if (!context.quiet) {
-      fmt::print("{}: {} entries from {} records{}\n", folder.string(),
-                 base::FormatCount(conversion->entries), base::FormatCount(conversion->records),
-                 conversion->lost_bytes == 0
-                     ? ""
-                     : fmt::format("; the last {} bytes were torn and are lost",
-                                   base::FormatCount(conversion->lost_bytes)));
-    }
+    ++recovered;
+    list.items.push_back(
+        {folder.string(),
+         fmt::format("{} entries from {} records{}", base::FormatCount(conversion->entries),
+                     base::FormatCount(conversion->records),
+                     conversion->lost_bytes == 0
+                         ? ""
+                         : fmt::format("; the last {} bytes were torn and are lost",
+                                       base::FormatCount(conversion->lost_bytes)))});
+    list.items.back().number = static_cast<double>(conversion->entries);
+    document.files.push_back({folder / "", "recovered"});
   }
-  if (folders.empty() && !context.quiet) {
-    fmt::print("{}: nothing to recover, no capture was interrupted here\n",
-               recovered_folder_.string());
-  }
-  return failures == 0 ? ExitCode::kDone : ExitCode::kFailed;
+  report::Verdict& verdict = document.verdict;
+  verdict.word = folders.empty() ? "NOTHING TO RECOVER" : recovered > 0 ? "RECOVERED" : "FAILED";
+  verdict.text = folders.empty()
+                     ? fmt::format("{}: nothing to recover, no capture was interrupted here",
+                                   recovered_folder_.string())
+                     : fmt::format("{}: {} of {}", verdict.word, recovered,
+                                   base::Plural(folders.size(), "interrupted folder"));
+  verdict.number = static_cast<double>(recovered);
+  verdict.unit = "folders";
+  verdict.tone = recovered == folders.size() ? report::Tone::kStrong : report::Tone::kBad;
+  verdict.standing =
+      recovered == folders.size() ? report::Standing::kClean : report::Standing::kIncomplete;
+  document.sections.emplace_back().blocks.emplace_back(std::move(list));
+  return GiveAnswer(std::move(document), answer_, context);
 }
 
 Result<ExitCode> DumpCommand::Launch(const Context& context) const {
@@ -226,6 +240,7 @@ Result<ExitCode> DumpCommand::Launch(const Context& context) const {
   options.overrides_json = overrides;
   options.framework = capture::FrameworkName(framework);
   options.quiet = context.quiet;
+  options.output_to_stderr = answer_.json;
   // Its processes are one run, whatever starts them.
   options.variables.emplace_back("MSPROBE_RUN_ID", capture::RunIdentity());
   if (replaces_) {
@@ -233,13 +248,20 @@ Result<ExitCode> DumpCommand::Launch(const Context& context) const {
   }
   const DumpSummary summary(settings.dump_path);
   MSP_ASSIGN_OR_RETURN(const ProgramEnd end, RunWithCapture(options));
-  if (!context.quiet) {
-    fmt::print(stderr, "{}{}", summary.Text(), HowItEnded(end));
+  report::Document document = summary.Answer();
+  if (const std::string reason = HowItEnded(end); !reason.empty()) {
+    document.sections.emplace_back().blocks.emplace_back(
+        report::List{report::ListKind::kSentences, {{"", reason, report::Tone::kBad}}});
   }
+  OwnForms own;
+  own.to_stderr = true;
+  own.exit_code = end.exit_code;
+  Result<ExitCode> code = GiveAnswer(std::move(document), answer_, context, own);
   if (end.signal != 0) {
+    std::fflush(stdout);
     EndBySignal(end.signal);
   }
-  return static_cast<ExitCode>(end.exit_code);
+  return code;
 }
 
 Result<ExitCode> DumpCommand::Run(const Context& context) {

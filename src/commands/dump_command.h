@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/commands/answer.h"
 #include "src/commands/command.h"
 
 namespace msprobe::commands {
@@ -35,6 +36,7 @@ class DumpCommand final : public Command {
   std::vector<std::string> program_;
   bool example_ = false;
   const CLI::App* recover_ = nullptr;
+  AnswerFlags answer_;
 };
 
 }  // namespace msprobe::commands

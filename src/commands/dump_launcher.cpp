@@ -180,8 +180,14 @@ Result<ProgramEnd> RunWithCapture(const LaunchOptions& options) {
   ::sigaddset(&defaults, SIGXFSZ);
   ::posix_spawnattr_setsigdefault(&attributes, &defaults);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
-  const int failure = ::posix_spawnp(&program, argument_pointers[0], nullptr, &attributes,
+  posix_spawn_file_actions_t files;
+  ::posix_spawn_file_actions_init(&files);
+  if (options.output_to_stderr) {
+    ::posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
+  }
+  const int failure = ::posix_spawnp(&program, argument_pointers[0], &files, &attributes,
                                      argument_pointers.data(), variable_pointers.data());
+  ::posix_spawn_file_actions_destroy(&files);
   ::posix_spawnattr_destroy(&attributes);
   if (failure != 0) {
     return NotFoundError(fmt::format("cannot run {}: {}", base::Printable(options.program[0]),

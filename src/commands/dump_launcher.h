@@ -20,7 +20,8 @@ struct LaunchOptions {
   std::string overrides_json;         // empty: none
   std::string_view framework;
   std::vector<std::pair<std::string, std::string>> variables;  // further ones
-  bool quiet = false;  // errors only, in the program's processes too
+  bool quiet = false;             // errors only, in the program's processes too
+  bool output_to_stderr = false;  // its standard output is joined to that of errors
 };
 
 struct ProgramEnd {

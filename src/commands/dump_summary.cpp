@@ -67,10 +67,6 @@ bool AddManifest(const fs::path& file, Counts& counts) {
   return complete != nullptr && complete->boolean;
 }
 
-std::string Plural(size_t count, std::string_view word) {
-  return fmt::format("{} {}{}", base::FormatCount(count), word, count == 1 ? "" : "s");
-}
-
 std::string Named(const std::vector<std::string>& folders) {
   const std::vector<std::string> shown(
       folders.begin(),
@@ -106,7 +102,7 @@ std::map<fs::path, DumpSummary::Folder> DumpSummary::Look() const {
   return folders;
 }
 
-std::string DumpSummary::Text() const {
+report::Document DumpSummary::Answer() const {
   Counts counts;
   std::set<std::string> steps;
   std::set<std::string> ranks;
@@ -128,47 +124,70 @@ std::string DumpSummary::Text() const {
     steps.insert(folder.parent_path().filename().string());
     ranks.insert(folder.filename().string());
   }
+  report::Document document;
+  document.command = "dump";
+  report::Verdict& verdict = document.verdict;
+  verdict.number = static_cast<double>(steps.size());
+  verdict.unit = "steps";
   if (steps.empty()) {
-    return fmt::format("msprobe: nothing was captured in {}\n", dump_path_.string());
+    verdict.word = "NOTHING CAPTURED";
+    verdict.text = fmt::format("nothing was captured in {}", dump_path_.string());
+    verdict.standing = report::Standing::kFindings;
+    return document;
   }
-
-  std::string text = fmt::format("msprobe: captured {} of {} in {}\n", Plural(steps.size(), "step"),
-                                 Plural(ranks.size(), "rank"), dump_path_.string());
-  const auto line = [&text](std::string_view what, const std::string& value) {
-    text += fmt::format("  {:<12} {}\n", what, value);
+  const bool whole = incomplete.empty() && interrupted.empty() && counts.lost_files == 0;
+  verdict.word = whole ? "CAPTURED" : "CAPTURED IN PART";
+  verdict.text = fmt::format("captured {} of {} in {}", base::Plural(steps.size(), "step"),
+                             base::Plural(ranks.size(), "rank"), dump_path_.string());
+  verdict.standing = whole ? report::Standing::kClean : report::Standing::kFindings;
+  report::List facts{report::ListKind::kFacts, {}};
+  const auto add = [&facts](std::string_view what, std::string text, uint64_t number) {
+    facts.items.push_back({std::string(what), std::move(text)});
+    facts.items.back().number = static_cast<double>(number);
   };
-  line("calls", base::FormatCount(counts.entries));
-  line("tensors", base::FormatCount(counts.tensors));
+  add("calls", base::FormatCount(counts.entries), counts.entries);
+  add("tensors", base::FormatCount(counts.tensors), counts.tensors);
   if (counts.files > 0) {
-    line("files",
-         fmt::format("{}, {}", base::FormatCount(counts.files), base::FormatBytes(counts.bytes)));
+    add("files",
+        fmt::format("{}, {}", base::FormatCount(counts.files), base::FormatBytes(counts.bytes)),
+        counts.files);
   }
   if (counts.deduplicated > 0) {
-    line("equal ones",
-         fmt::format("{} stored as links: {} written instead of {}",
-                     base::FormatCount(counts.deduplicated),
-                     base::FormatBytes(counts.written_bytes), base::FormatBytes(counts.bytes)));
+    add("equal ones",
+        fmt::format("{} stored as links: {} written instead of {}",
+                    base::FormatCount(counts.deduplicated), base::FormatBytes(counts.written_bytes),
+                    base::FormatBytes(counts.bytes)),
+        counts.deduplicated);
   }
   if (counts.wall_seconds > 0) {
-    line("overhead", fmt::format("{} in the capture engine, {:.1f} % of the {} captured",
+    facts.items.push_back(
+        {"overhead", fmt::format("{} in the capture engine, {:.1f} % of the {} captured",
                                  base::FormatSeconds(counts.engine_seconds),
                                  100 * counts.engine_seconds / counts.wall_seconds,
-                                 base::FormatSeconds(counts.wall_seconds)));
+                                 base::FormatSeconds(counts.wall_seconds))});
+    facts.items.back().number = counts.engine_seconds;
   }
   if (counts.errors > 0) {
-    line("errors", fmt::format("{}: see dump_error_info.log", base::FormatCount(counts.errors)));
+    add("errors", fmt::format("{}: see dump_error_info.log", base::FormatCount(counts.errors)),
+        counts.errors);
   }
   if (counts.lost_files > 0) {
-    line("lost", fmt::format("{} that could not be written", Plural(counts.lost_files, "file")));
+    add("lost",
+        fmt::format("{} that could not be written", base::Plural(counts.lost_files, "file")),
+        counts.lost_files);
   }
   if (!incomplete.empty()) {
-    line("incomplete", Named(incomplete));
+    add("incomplete", Named(incomplete), incomplete.size());
   }
   if (!interrupted.empty()) {
-    line("interrupted",
-         fmt::format("{}; msprobe dump recover {}", Named(interrupted), dump_path_.string()));
+    add("interrupted",
+        fmt::format("{}; msprobe dump recover {}", Named(interrupted), dump_path_.string()),
+        interrupted.size());
   }
-  return text;
+  document.sections.emplace_back().blocks.emplace_back(std::move(facts));
+  document.sections.back().blocks.emplace_back(
+      report::List{report::ListKind::kFacts, {{"folder", dump_path_.string()}}, {0}});
+  return document;
 }
 
 }  // namespace msprobe::commands

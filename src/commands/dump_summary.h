@@ -4,17 +4,18 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <string>
+
+#include "src/report/document.h"
 
 namespace msprobe::commands {
 
 class DumpSummary {
  public:
-  // Remembers what is in the dump folder now, so that Text tells of what came later only.
+  // Remembers what is in the dump folder now, so that Answer tells of what came later only.
   explicit DumpSummary(std::filesystem::path dump_path);
 
-  // Some lines for people.
-  std::string Text() const;
+  // What came since then.
+  report::Document Answer() const;
 
  private:
   // Tells a file from its later replacement; 0: none.

@@ -1,10 +1,8 @@
 #include "src/commands/merge_result_command.h"
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
-#include "src/base/log.h"
-#include "src/base/strings.h"
+#include "src/analysis/compare/merge_answer.h"
 #include "src/commands/common_flags.h"
 
 namespace msprobe::commands {
@@ -37,20 +35,13 @@ void MergeResultCommand::Configure(CLI::App& app) {
       ->required();
   AddThreadsFlag(app, options_.threads);
   AddForceFlag(app);
+  AddAnswerFlags(app, answer_);
   app.footer(kExamples);
 }
 
 Result<ExitCode> MergeResultCommand::Run(const Context& context) {
   MSP_ASSIGN_OR_RETURN(const analysis::MergeRun run, analysis::MergeResults(options_));
-  for (const std::string& warning : run.warnings) {
-    base::LogWarning(warning);
-  }
-  if (!context.quiet) {
-    fmt::print("{} ranks, {} rows, {} metrics merged: {}\n", run.rank_count,
-               base::FormatCount(run.row_count), run.metrics.size(), run.result_file.string());
-  }
-  // The workbook holds what could be merged; a rank that is missing in it is no success.
-  return run.dropped_ranks == 0 ? ExitCode::kDone : ExitCode::kFailed;
+  return GiveAnswer(analysis::MakeDocument(run), answer_, context);
 }
 
 }  // namespace msprobe::commands

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/analysis/compare/merge_result.h"
+#include "src/commands/answer.h"
 #include "src/commands/command.h"
 
 namespace msprobe::commands {
@@ -17,6 +18,7 @@ class MergeResultCommand final : public Command {
 
  private:
   analysis::MergeOptions options_;
+  AnswerFlags answer_;
 };
 
 }  // namespace msprobe::commands

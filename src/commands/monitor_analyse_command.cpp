@@ -1,12 +1,9 @@
 #include "src/commands/monitor_analyse_command.h"
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
-#include "src/base/log.h"
-#include "src/base/strings.h"
+#include "src/analysis/monitor/answers.h"
 #include "src/commands/common_flags.h"
-#include "src/commands/print.h"
 
 namespace msprobe::commands {
 namespace {
@@ -40,6 +37,7 @@ void MonitorAnalyseCommand::Configure(CLI::App& app) {
       ->type_name("NAME")
       ->check(CLI::IsMember({"python", "causal"}));
   AddForceFlag(app);
+  AddAnswerFlags(app, answer_);
   app.footer(kExamples);
 }
 
@@ -49,20 +47,7 @@ Result<ExitCode> MonitorAnalyseCommand::Run(const Context& context) {
       order_ == "causal" ? monitor::AnomalyOrder::kCausal : monitor::AnomalyOrder::kPython;
   MSP_ASSIGN_OR_RETURN(options_.steps, monitor::ParseStepList(steps_));
   MSP_ASSIGN_OR_RETURN(const monitor::AnalyseResult result, monitor::AnalyseAnomalies(options_));
-  for (const std::string& warning : result.warnings) {
-    base::LogWarning(warning);
-  }
-  if (context.quiet) {
-    return ExitCode::kDone;
-  }
-  std::string text = fmt::format("Top {} anomalies are listed as follows:\n", result.top.size());
-  for (size_t i = 0; i < result.top.size(); ++i) {
-    text += fmt::format("{}: {}\n", i, base::Printable(result.top[i].message));
-  }
-  text += fmt::format("\n{} of {}; result: {}\n", base::Plural(result.alerts, "alert"),
-                      base::Plural(result.ranks, "rank"), result.file.string());
-  MSP_RETURN_IF_ERROR(Print(text));
-  return ExitCode::kDone;
+  return GiveAnswer(MakeDocument(result), answer_, context);
 }
 
 }  // namespace msprobe::commands

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "src/analysis/monitor/analyse.h"
+#include "src/commands/answer.h"
 #include "src/commands/command.h"
 
 namespace msprobe::commands {
@@ -22,6 +23,7 @@ class MonitorAnalyseCommand final : public Command {
   int64_t top_ = 8;
   std::string steps_;
   std::string order_ = "python";
+  AnswerFlags answer_;
 };
 
 }  // namespace msprobe::commands

@@ -4,14 +4,11 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
+#include "src/analysis/monitor/answers.h"
 #include "src/analysis/monitor/csv2db.h"
 #include "src/analysis/monitor/dump2db.h"
-#include "src/base/log.h"
-#include "src/base/strings.h"
 #include "src/commands/common_flags.h"
-#include "src/commands/print.h"
 
 namespace msprobe::commands {
 namespace {
@@ -27,16 +24,6 @@ constexpr const char* kExamples = R"(Examples:
       store/dump_data.trend.db: statistics of the tensors in step<N>/rank<M>/dump.json
 
 sqlite3 store/monitor_data.trend.db 'select step, norm from trend_data where rank = 0 and target_id = 1')";
-
-Status Tell(const monitor::StoreResult& result, bool quiet) {
-  for (const std::string& warning : result.warnings) {
-    base::LogWarning(warning);
-  }
-  return quiet ? Status()
-               : Print(fmt::format("{} of {} and {}: {}\n", base::Plural(result.rows, "row"),
-                                   base::Plural(result.names, "name"),
-                                   base::Plural(result.ranks, "rank"), result.file.string()));
-}
 
 }  // namespace
 
@@ -68,6 +55,7 @@ void MonitorCsv2dbCommand::Configure(CLI::App& app) {
       ->type_name("N")
       ->check(CLI::Range(1, 128));
   AddForceFlag(app);
+  AddAnswerFlags(app, answer_);
   app.footer(kExamples);
 }
 
@@ -76,7 +64,7 @@ Result<ExitCode> MonitorCsv2dbCommand::Run(const Context& context) {
     MSP_ASSIGN_OR_RETURN(options_.mapping, monitor::ReadMapping(mapping_));
   }
   std::vector<Status> absent;
-  size_t stores = 0;
+  std::vector<monitor::StoreResult> stores;
   for (const auto& [name, convert] : {std::pair("monitor", &monitor::ConvertToStore),
                                       std::pair("dump", &monitor::ConvertDumpToStore)}) {
     if (format_ != "auto" && format_ != name) {
@@ -90,14 +78,15 @@ Result<ExitCode> MonitorCsv2dbCommand::Run(const Context& context) {
     if (!result.ok()) {
       return std::move(result).status();
     }
-    MSP_RETURN_IF_ERROR(Tell(*result, context.quiet));
-    ++stores;
+    stores.push_back(*std::move(result));
   }
-  if (stores == 0) {
+  if (stores.empty()) {
     const std::string& hint = absent[1].hint().empty() ? absent[0].hint() : absent[1].hint();
     return NotFoundError(absent[0].message() + ", and " + absent[1].message()).WithHint(hint);
   }
-  return ExitCode::kDone;
+  report::Document document = monitor::MakeDocument(stores);
+  document.command = name() == "csv2db" ? "monitor csv2db" : std::string(name());
+  return GiveAnswer(std::move(document), answer_, context);
 }
 
 }  // namespace msprobe::commands

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "src/analysis/monitor/store_file.h"
+#include "src/commands/answer.h"
 #include "src/commands/command.h"
 
 namespace msprobe::commands {
@@ -22,6 +23,7 @@ class MonitorCsv2dbCommand : public Command {
   monitor::StoreOptions options_;
   std::string format_ = "auto";
   std::filesystem::path mapping_;
+  AnswerFlags answer_;
 };
 
 }  // namespace msprobe::commands

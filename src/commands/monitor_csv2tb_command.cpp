@@ -1,12 +1,10 @@
 #include "src/commands/monitor_csv2tb_command.h"
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
-#include "src/base/log.h"
+#include "src/analysis/monitor/answers.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
-#include "src/commands/print.h"
 
 namespace msprobe::commands {
 namespace {
@@ -45,21 +43,13 @@ void MonitorCsv2tbCommand::Configure(CLI::App& app) {
                  "Folder for the event files")
       ->type_name("DIR");
   AddForceFlag(app);
+  AddAnswerFlags(app, answer_);
   app.footer(kExamples);
 }
 
 Result<ExitCode> MonitorCsv2tbCommand::Run(const Context& context) {
   MSP_ASSIGN_OR_RETURN(const monitor::EventResult result, monitor::ConvertToEvents(options_));
-  for (const std::string& warning : result.warnings) {
-    base::LogWarning(warning);
-  }
-  if (!context.quiet) {
-    MSP_RETURN_IF_ERROR(
-        Print(fmt::format("{} of {} in {}: {}\n", base::Plural(result.scalars, "number"),
-                          base::Plural(result.ranks, "rank"),
-                          base::Plural(result.files, "event file"), result.output.string())));
-  }
-  return ExitCode::kDone;
+  return GiveAnswer(MakeDocument(result), answer_, context);
 }
 
 }  // namespace msprobe::commands

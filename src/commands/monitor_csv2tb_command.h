@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/analysis/monitor/csv2tb.h"
+#include "src/commands/answer.h"
 #include "src/commands/command.h"
 
 namespace msprobe::commands {
@@ -18,6 +19,7 @@ class MonitorCsv2tbCommand final : public Command {
 
  private:
   monitor::EventOptions options_;
+  AnswerFlags answer_;
 };
 
 }  // namespace msprobe::commands

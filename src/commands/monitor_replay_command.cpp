@@ -1,11 +1,12 @@
 #include "src/commands/monitor_replay_command.h"
 
+#include <utility>
+
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
-#include "src/commands/print.h"
 #include "src/monitor/replay.h"
 
 namespace msprobe::commands {
@@ -34,6 +35,7 @@ void MonitorReplayCommand::Configure(CLI::App& app) {
       ->required();
   app.add_flag("--compat", compat_, "Byte for byte as the Python tool, where it is wrong as well");
   AddForceFlag(app);
+  AddAnswerFlags(app, answer_);
   app.footer(kExamples);
 }
 
@@ -41,11 +43,16 @@ Result<ExitCode> MonitorReplayCommand::Run(const Context& context) {
   MSP_ASSIGN_OR_RETURN(
       const monitor::ReplayTotals totals,
       monitor::Replay({.feed = feed_, .config = config_, .output = output_, .compat = compat_}));
-  if (!context.quiet) {
-    MSP_RETURN_IF_ERROR(Print(fmt::format("{} of {} in {}\n", base::Plural(totals.rows, "row"),
-                                          base::Plural(totals.tensors, "tensor"), output_)));
-  }
-  return ExitCode::kDone;
+  report::Document document;
+  document.command = "monitor replay";
+  document.verdict.word = "WRITTEN";
+  document.verdict.tone = report::Tone::kStrong;
+  document.verdict.text = fmt::format("{} of {}", base::Plural(totals.rows, "row"),
+                                      base::Plural(totals.tensors, "tensor"));
+  document.verdict.number = static_cast<double>(totals.rows);
+  document.verdict.unit = "rows";
+  document.files.push_back({std::filesystem::path(output_) / "", "tables"});
+  return GiveAnswer(std::move(document), answer_, context);
 }
 
 }  // namespace msprobe::commands

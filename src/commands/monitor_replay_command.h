@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "src/commands/answer.h"
 #include "src/commands/command.h"
 
 namespace msprobe::commands {
@@ -21,6 +22,7 @@ class MonitorReplayCommand final : public Command {
   std::string config_;
   std::string output_;
   bool compat_ = false;
+  AnswerFlags answer_;
 };
 
 }  // namespace msprobe::commands

@@ -1,12 +1,9 @@
 #include "src/commands/monitor_report_command.h"
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
-#include "src/base/log.h"
-#include "src/base/strings.h"
+#include "src/analysis/monitor/answers.h"
 #include "src/commands/common_flags.h"
-#include "src/commands/print.h"
 
 namespace msprobe::commands {
 namespace {
@@ -43,23 +40,13 @@ void MonitorReportCommand::Configure(CLI::App& app) {
   app.add_option("--time_end", options_.read.find.time_end, "Only folders up to this stamp")
       ->type_name("STAMP");
   AddForceFlag(app);
+  AddAnswerFlags(app, answer_);
   app.footer(kExamples);
 }
 
 Result<ExitCode> MonitorReportCommand::Run(const Context& context) {
   MSP_ASSIGN_OR_RETURN(const monitor::ReportOutcome outcome, monitor::WriteReport(options_));
-  for (const std::string& warning : outcome.warnings) {
-    base::LogWarning(base::Printable(warning));
-  }
-  if (!context.quiet) {
-    MSP_RETURN_IF_ERROR(Print(fmt::format(
-        "{} of {} and {}, steps {} to {}: {}, {} that are not finite\n{}  {}\n",
-        base::Plural(outcome.rows, "row"), base::FormatCount(outcome.series) + " series",
-        base::Plural(outcome.ranks, "rank"), outcome.first_step, outcome.last_step,
-        base::Plural(outcome.alerts, "alert"), base::Plural(outcome.non_finite, "number"),
-        options_.output.string(), base::FormatBytes(outcome.size_bytes))));
-  }
-  return ExitCode::kDone;
+  return GiveAnswer(MakeDocument(outcome, options_.output), answer_, context);
 }
 
 }  // namespace msprobe::commands

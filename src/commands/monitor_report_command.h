@@ -4,6 +4,7 @@
 #include <string>
 
 #include "src/analysis/monitor/report_page.h"
+#include "src/commands/answer.h"
 #include "src/commands/command.h"
 
 namespace msprobe::commands {
@@ -19,6 +20,7 @@ class MonitorReportCommand final : public Command {
 
  private:
   monitor::ReportOptions options_;
+  AnswerFlags answer_;
 };
 
 }  // namespace msprobe::commands

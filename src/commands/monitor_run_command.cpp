@@ -1,5 +1,6 @@
 #include "src/commands/monitor_run_command.h"
 
+#include <cstdio>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -38,6 +39,7 @@ void MonitorRunCommand::Configure(CLI::App& app) {
   app.add_option("program", program_, "Behind --: the script to run, with its arguments")
       ->type_name("PROGRAM ARGUMENTS...")
       ->required();
+  AddAnswerFlags(app, answer_);
   app.footer(kExamples);
 }
 
@@ -58,12 +60,26 @@ Result<ExitCode> MonitorRunCommand::Run(const Context& context) {
   options.config_file = config_file_;
   options.framework = "pytorch";
   options.quiet = context.quiet;
+  options.output_to_stderr = answer_.json;
   options.variables.emplace_back("MSPROBE_MONITOR_MICRO_STEPS", fmt::format("{}", micro_steps_));
   if (!output_folder_.empty()) {
     options.variables.emplace_back("MONITOR_OUTPUT_DIR",
                                    std::filesystem::absolute(output_folder_, ignored).string());
   }
   MSP_ASSIGN_OR_RETURN(const ProgramEnd end, RunWithCapture(options));
+  if (answer_.json) {
+    report::Document document;
+    document.command = "monitor run";
+    document.verdict.word = end.signal == 0 && end.exit_code == 0 ? "DONE" : "FAILED";
+    document.verdict.text = end.signal != 0
+                                ? fmt::format("the script was ended by signal {}", end.signal)
+                                : fmt::format("the script ended with exit code {}", end.exit_code);
+    document.verdict.number = static_cast<double>(end.exit_code);
+    OwnForms own;
+    own.exit_code = end.exit_code;
+    MSP_RETURN_IF_ERROR(GiveAnswer(std::move(document), answer_, context, own).status());
+    std::fflush(stdout);
+  }
   if (end.signal != 0) {
     EndBySignal(end.signal);
   }

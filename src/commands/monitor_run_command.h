@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/commands/answer.h"
 #include "src/commands/command.h"
 
 namespace msprobe::commands {
@@ -23,6 +24,7 @@ class MonitorRunCommand : public Command {
   std::filesystem::path output_folder_;
   int64_t micro_steps_ = 1;
   std::vector<std::string> program_;
+  AnswerFlags answer_;
 };
 
 }  // namespace msprobe::commands

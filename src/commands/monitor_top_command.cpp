@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <unistd.h>
 
 #include "src/base/strings.h"
 #include "src/commands/print.h"
@@ -27,16 +25,6 @@ Keys: q quit, p pause, t next table, o next statistic, / search, arrows and page
 
 Score: distance of the newest value from the median of the values before it (up to 47), in units of their usual spread
 (1.4826 * MAD). @12 instead of a score: not finite since step 12. Only files that grew are read again.)";
-
-bool TerminalSpeaksUtf8() {
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    if (const char* value = std::getenv(name); value != nullptr && *value != '\0') {
-      const std::string text = base::AsciiLower(value);
-      return text.find("utf-8") != std::string::npos || text.find("utf8") != std::string::npos;
-    }
-  }
-  return false;
-}
 
 // The one behind `current`; "" stands in front of the first where `with_all`.
 std::string Next(std::vector<std::string> choices, const std::string& current, bool with_all) {
@@ -73,19 +61,24 @@ void MonitorTopCommand::Configure(CLI::App& app) {
   app.add_flag("--once", once_, "Print one picture as plain text and end");
   app.add_option("--lines", lines_, "Lines of that picture (default 40; 0: everything)")
       ->type_name("N");
+  AddAnswerFlags(app, answer_);
   app.footer(kExamples);
 }
 
 Result<ExitCode> MonitorTopCommand::Run(const Context& context) {
-  view_.utf8 = TerminalSpeaksUtf8();
-  view_.color = context.color;
+  const report::ScreenOptions screen = ScreenOf(answer_, context);
+  view_.utf8 = !screen.ascii;
+  view_.color = screen.color;
   monitor::RunFollower run(options_);
-  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
-  if (!once_ && terminal) {
+  if (answer_.json) {
+    MSP_RETURN_IF_ERROR(FirstLook(run));
+    return GiveAnswer(TopAnswer(options_.root, run, view_), answer_, context);
+  }
+  if (!once_ && context.has_edge) {
     return Live(context, run);
   }
   MSP_RETURN_IF_ERROR(FirstLook(run));
-  view_.width = terminal ? context.width : std::max<size_t>(context.width, 120);
+  view_.width = screen.has_edge ? screen.width : std::max<size_t>(screen.width, 120);
   view_.height = lines_;
   view_.now = std::filesystem::file_time_type::clock::now();
   MSP_RETURN_IF_ERROR(Print(TopScreen(options_.root, run, view_)));

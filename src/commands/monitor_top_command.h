@@ -4,6 +4,7 @@
 #include <string>
 
 #include "src/analysis/monitor/run_follower.h"
+#include "src/commands/answer.h"
 #include "src/commands/command.h"
 #include "src/commands/monitor_top_screen.h"
 #include "src/commands/terminal.h"
@@ -31,6 +32,7 @@ class MonitorTopCommand final : public Command {
   double interval_seconds_ = 1;
   size_t lines_ = 40;
   bool once_ = false;
+  AnswerFlags answer_;
 };
 
 }  // namespace msprobe::commands

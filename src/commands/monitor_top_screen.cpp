@@ -313,4 +313,46 @@ std::string TopScreen(const std::filesystem::path& root, const RunFollower& run,
   return screen.Take();
 }
 
+report::Document TopAnswer(const std::filesystem::path& root, const RunFollower& run,
+                           const TopView& view) {
+  const std::vector<ShownRow> rows = WorstRows(run, view);
+  report::Table table("modules", {"Module", "Stage", "Micro step", "Table", "Rank", "Step", "Value",
+                                  "Score", "First not finite"});
+  size_t broken = 0;
+  for (const ShownRow& row : rows) {
+    const FollowedSeries& series = *row.series;
+    const bool is_broken = std::isinf(row.score);
+    broken += is_broken ? 1 : 0;
+    const report::Cell cells[] = {
+        table.KeepText(series.name),
+        report::Cell::Integer(series.stage),
+        series.micro_step < 0 ? report::Cell() : report::Cell::Integer(series.micro_step),
+        table.KeepText(series.table),
+        report::Cell::Integer(series.rank),
+        report::Cell::Integer(series.last_step),
+        series.history.empty() ? report::Cell() : report::Cell::Number(series.history.back()),
+        report::Cell::Number(row.score),
+        is_broken ? report::Cell::Integer(series.first_non_finite_step) : report::Cell()};
+    table.AddRow(cells);
+  }
+  report::Document document;
+  document.command = "monitor top";
+  document.verdict.word = broken > 0 ? "NOT FINITE" : run.alerts().empty() ? "RUNNING" : "ALERTS";
+  document.verdict.text =
+      fmt::format("{}: {}, {} not finite, {}", root.string(), base::Plural(rows.size(), "module"),
+                  base::FormatCount(broken), base::Plural(run.alerts().size(), "alert"));
+  document.verdict.standing =
+      broken > 0 || !run.alerts().empty() ? report::Standing::kFindings : report::Standing::kClean;
+  document.sections.push_back({"Modules, worst first", {}});
+  document.sections.back().blocks.emplace_back(report::DataTable{std::move(table)});
+  report::List alerts{report::ListKind::kSentences, {}};
+  for (const monitor::Alert& alert : run.alerts()) {
+    alerts.items.push_back(
+        {"", fmt::format("step {} rank {}: {}", alert.step, alert.rank, alert.message)});
+  }
+  document.sections.push_back({"Alerts", {}});
+  document.sections.back().blocks.emplace_back(std::move(alerts));
+  return document;
+}
+
 }  // namespace msprobe::commands

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "src/analysis/monitor/run_follower.h"
+#include "src/report/document.h"
 #include "src/report/screen.h"
 
 namespace msprobe::commands {
@@ -27,5 +28,9 @@ struct TopView {
 // Lines, the last one with its end, too. Names of files are made printable.
 std::string TopScreen(const std::filesystem::path& root, const monitor::RunFollower& run,
                       const TopView& view);
+
+// The same for programs: all modules, the worst first.
+report::Document TopAnswer(const std::filesystem::path& root, const monitor::RunFollower& run,
+                           const TopView& view);
 
 }  // namespace msprobe::commands

@@ -103,6 +103,7 @@ Result<ExitCode> NanAnalyzeCommand::Run(const Context& context) {
   }
   MSP_ASSIGN_OR_RETURN(const nan::Answer answer, nan::Analyze(options_));
   report::Document document = nan::MakeDocument(answer, options_.levels);
+  document.command = name_;
   OwnForms own;
   if (format_ == "json") {
     own.instead = nan::AnswerJson(answer, static_cast<int>(ExitCodeOf(document, answer_)));

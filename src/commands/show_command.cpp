@@ -1,21 +1,15 @@
 #include "src/commands/show_command.h"
 
-#include <algorithm>
-#include <cstdio>
 #include <string>
-#include <string_view>
+#include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include "src/base/files.h"
-#include "src/base/log.h"
+#include "src/analysis/inspect/answer.h"
 #include "src/base/output_rule.h"
-#include "src/base/strings.h"
 #include "src/commands/common_flags.h"
-#include "src/commands/print.h"
-#include "src/report/narrow_table.h"
 #include "src/report/writers.h"
 
 namespace msprobe::commands {
@@ -44,8 +38,6 @@ Nothing in a file is ever executed, and neither PyTorch nor MindSpore is needed.
 marked row with the reason; exit code 3 means that nothing could be read at all.
 )";
 
-constexpr size_t kNotesShown = 20;
-
 }  // namespace
 
 void ShowCommand::Configure(CLI::App& app) {
@@ -72,6 +64,7 @@ void ShowCommand::Configure(CLI::App& app) {
          "Write to FILE (- is the standard output); its ending .csv, .json or .jsonl chooses the "
          "format")
       ->type_name("FILE");
+  AddAnswerFlags(app, answer_);
   AddForceFlag(app);
   AddThreadsFlag(app, options_.threads);
   app.footer(kExamples);
@@ -92,62 +85,42 @@ Status ShowCommand::ChooseFormat() {
   if (!output_file_.empty()) {
     MSP_RETURN_IF_ERROR(base::CheckOutputFile(output_file_));
   }
-  if (app_->count("--limit") == 0 && format_ == "table" && output_file_.empty()) {
+  if (answer_.json && format_ == "table" && !output_file_.empty()) {
+    return UsageError("--json prints the answer, -o writes rows")
+        .WithHint("give a file that ends in .csv, .json or .jsonl, or leave -o out");
+  }
+  if (app_->count("--limit") == 0 && format_ == "table" && !answer_.json && output_file_.empty()) {
     options_.row_limit = kScreenRows;
   }
   return {};
 }
 
-Status ShowCommand::WriteRows(const analysis::InspectResult& result) const {
-  if (output_file_.empty()) {
-    return Print(format_ == "csv" ? report::CsvText(result.table)
-                                  : report::JsonLinesText(result.table));
-  }
-  return format_ == "csv" ? report::WriteCsv(output_file_, result.table)
-                          : report::WriteJsonLines(output_file_, result.table);
-}
-
-Status ShowCommand::WriteForPeople(const Context& context,
-                                   const analysis::InspectResult& result) const {
-  const bool terminal = output_file_.empty() && ::isatty(STDOUT_FILENO) == 1;
-  std::string text;
-  if (!context.quiet) {
-    for (const std::string& line : result.summary) {
-      text += line + "\n";
-    }
-  }
-  if (result.table.row_count() > 0) {
-    // Only a terminal has a right edge; pipes and files get whole names.
-    const report::ScreenView view = report::ForScreen(result.table, terminal ? context.width : 0);
-    text += report::TerminalTable(view.table,
-                                  {view.width, context.color && terminal, report::kScreenDigits});
-    for (size_t i = 0; i < std::min(view.notes.size(), kNotesShown); ++i) {
-      text += view.notes[i] + "\n";
-    }
-    if (view.notes.size() > kNotesShown) {
-      text += fmt::format("... and {} more rows with a note\n",
-                          base::FormatCount(view.notes.size() - kNotesShown));
-    }
-  } else if (!context.quiet) {
-    text += options_.name_filter.empty() ? "nothing in it\n" : "nothing matches the filter\n";
-  }
-  if (result.rows_left_out > 0) {
-    text += fmt::format("{} more rows; --limit 0 shows all, --filter some of them\n",
-                        base::FormatCount(result.rows_left_out));
-  }
-  return output_file_.empty() ? Print(text) : base::WriteFileAtomically(output_file_, text);
-}
-
 Result<ExitCode> ShowCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(ChooseFormat());
   options_.quiet = context.quiet;
-  MSP_ASSIGN_OR_RETURN(const analysis::InspectResult result, analysis::Inspect(options_));
-  MSP_RETURN_IF_ERROR(format_ == "table" ? WriteForPeople(context, result) : WriteRows(result));
-  std::fflush(stdout);  // warnings belong behind what they are about, also in a log file
-  for (const std::string& warning : result.warnings) {
-    base::LogWarning(warning);
+  MSP_ASSIGN_OR_RETURN(analysis::InspectResult result, analysis::Inspect(options_));
+  OwnForms own;
+  std::vector<report::OutputFile> files;
+  bool shows = true;
+  if (format_ == "table") {
+    own.despite_quiet = true;
+    own.file = output_file_;
+  } else if (output_file_.empty()) {
+    own.instead =
+        format_ == "csv" ? report::CsvText(result.table) : report::JsonLinesText(result.table);
+  } else {
+    MSP_RETURN_IF_ERROR(format_ == "csv" ? report::WriteCsv(output_file_, result.table)
+                                         : report::WriteJsonLines(output_file_, result.table));
+    files.push_back({output_file_});
+    shows = false;
   }
-  return result.nothing_readable ? ExitCode::kFailed : ExitCode::kDone;
+  const bool filtered = !options_.name_filter.empty();
+  const bool summary = !context.quiet || answer_.json;
+  report::Document document = analysis::MakeDocument(std::move(result), filtered, summary);
+  document.files = std::move(files);
+  Context shown = context;
+  shown.quiet = context.quiet || !shows;
+  return GiveAnswer(std::move(document), answer_, shown, own);
 }
 
 }  // namespace msprobe::commands

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "src/analysis/inspect/inspect.h"
+#include "src/commands/answer.h"
 #include "src/commands/command.h"
 
 namespace msprobe::commands {
@@ -23,14 +24,12 @@ class ShowCommand final : public Command {
   static constexpr uint64_t kScreenRows = 200;
 
   Status ChooseFormat();
-  // Rows for programs; a table with what it is about for people.
-  Status WriteRows(const analysis::InspectResult& result) const;
-  Status WriteForPeople(const Context& context, const analysis::InspectResult& result) const;
 
   analysis::InspectOptions options_;
   std::string format_;  // "table", "csv", "json"; empty: by the output file's name, else table
   std::filesystem::path output_file_;  // empty: stdout
   const CLI::App* app_ = nullptr;
+  AnswerFlags answer_;
 };
 
 }  // namespace msprobe::commands

@@ -95,6 +95,7 @@ struct DataTable {
   std::vector<size_t> amounts = {};  // columns of texts that are aligned as numbers are
   int digits = 6;                    // significant ones, of number cells, for people
   int decimals = -1;                 // at least 0: that many behind the point instead
+  bool names_rows = false;           // the first column holds long names, the others describe them
 };
 
 struct Bar {

@@ -39,15 +39,16 @@ size_t BytesOf(std::string_view text, size_t count) {
   return bytes;
 }
 
-std::string WithoutMiddle(std::string_view text, size_t characters) {
+std::string WithoutMiddle(std::string_view text, size_t characters, std::string_view ellipsis) {
   const size_t all = CharacterCount(text);
   if (all <= characters) {
     return std::string(text);
   }
-  const size_t front = (characters - 1) / 3;
-  const size_t back = characters - 1 - front;
+  const size_t kept = characters - CharacterCount(ellipsis);
+  const size_t front = kept / 3;
+  const size_t back = kept - front;
   std::string cut(text.substr(0, BytesOf(text, front)));
-  cut += "…";
+  cut += ellipsis;
   cut += text.substr(BytesOf(text, all - back));
   return cut;
 }
@@ -127,7 +128,8 @@ void Narrow(const Table& table, size_t width, std::vector<Column>& columns) {
 
 }  // namespace
 
-ScreenView ForScreen(const Table& table, size_t width) {
+ScreenView ForScreen(const Table& table, size_t width, bool ascii) {
+  const std::string_view ellipsis = ascii ? "..." : "…";
   ScreenView view;
   std::vector<Column> columns = UsedColumns(table);
   if (width > 0) {
@@ -148,8 +150,9 @@ ScreenView ForScreen(const Table& table, size_t width) {
     for (size_t i = 0; i < columns.size(); ++i) {
       cells[i] = table.row(row)[columns[i].index];
       if (cells[i].kind() == CellKind::kText) {
-        cells[i] = view.table.KeepText(i == 0 ? WithoutMiddle(cells[i].text(), columns[i].width)
-                                              : std::string(cells[i].text()));
+        cells[i] =
+            view.table.KeepText(i == 0 ? WithoutMiddle(cells[i].text(), columns[i].width, ellipsis)
+                                       : std::string(cells[i].text()));
       }
     }
     view.table.AddRow(cells, table.fill(row));

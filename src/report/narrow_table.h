@@ -21,8 +21,8 @@ struct ScreenView {
 // Columns without any cell are left out, and so is "File" where files are named like their rows;
 // notes stand apart because they are long. Numbers are taken to show kScreenDigits digits. When
 // lines of `width` characters (0: of any length) do not suffice, columns that say little are left
-// out and then the names in the first column lose their middle: the end of a name tells most, so
-// tables cut at the right would be of no use.
-ScreenView ForScreen(const Table& table, size_t width);
+// out and then the names in the first column lose their middle ("..." where `ascii`): the end of a
+// name tells most, so tables cut at the right would be of no use.
+ScreenView ForScreen(const Table& table, size_t width, bool ascii = false);
 
 }  // namespace msprobe::report

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
+#include "src/report/narrow_table.h"
 #include "src/report/number_text.h"
 #include "src/report/render.h"
 #include "src/report/text_layout.h"
@@ -15,6 +16,7 @@
 namespace msprobe::report {
 namespace {
 
+using base::Plural;
 using base::Printable;
 
 constexpr size_t kLabelColumns = 12;   // of facts
@@ -24,6 +26,7 @@ constexpr size_t kAmountColumn = 14;
 constexpr size_t kNumberedColumn = 8;  // of the details of numbered items
 constexpr size_t kLongestBar = 40;
 constexpr size_t kFilesOnTerminal = 16;
+constexpr size_t kNotesShown = 20;
 
 Ink InkOf(Tone tone) {
   switch (tone) {
@@ -47,7 +50,9 @@ class TerminalRenderer {
       : document_(document), screen_(options) {}
 
   std::string Run() {
-    PutLine(document_.verdict.tone, Printable(document_.verdict.text));
+    if (!document_.verdict.text.empty()) {
+      PutLine(document_.verdict.tone, Printable(document_.verdict.text));
+    }
     for (const Section& section : document_.sections) {
       PutSection(section);
     }
@@ -94,7 +99,7 @@ class TerminalRenderer {
     }
     if (!section.title.empty()) {
       screen_.Heading(Printable(section.title));
-    } else if (!std::holds_alternative<Text>(section.blocks.front())) {
+    } else if (!screen_.empty() && !std::holds_alternative<Text>(section.blocks.front())) {
       screen_.Blank();
     }
     bool first = true;
@@ -194,6 +199,24 @@ class TerminalRenderer {
     return text;
   }
 
+  // Names keep their end, and reasons stand below the rows.
+  void PutNamedRows(const DataTable& data, TerminalOptions table) {
+    const bool has_edge = screen_.options().has_edge;
+    ScreenView view = ForScreen(data.table, has_edge ? table.width : 0, screen_.options().ascii);
+    if (view.width > table.width) {  // every cell will have a line of its own
+      view = ForScreen(data.table, 0);
+    }
+    table.narrowest = SIZE_MAX;
+    screen_.Raw(TerminalTable(view.table, table));
+    for (size_t i = 0; i < std::min(view.notes.size(), kNotesShown); ++i) {
+      screen_.Line(Ink::kNone, view.notes[i]);
+    }
+    if (view.notes.size() > kNotesShown) {
+      screen_.Line(Ink::kNone, fmt::format("and {} with a note",
+                                           Plural(view.notes.size() - kNotesShown, "more row")));
+    }
+  }
+
   void Put(const DataTable& data, bool /*first*/) {
     const ScreenOptions& options = screen_.options();
     TerminalOptions table;
@@ -205,6 +228,10 @@ class TerminalRenderer {
     table.ascii = options.ascii;
     table.rows = data.brief.items;
     table.amounts = data.amounts;
+    if (data.names_rows) {
+      PutNamedRows(data, table);
+      return;
+    }
     screen_.Raw(TerminalTable(data.table, table));
     PutRest(data.brief, data.table.row_count());
   }
@@ -283,7 +310,7 @@ class TerminalRenderer {
     }
     if (unnamed > 0) {
       const std::string folder = document_.files.front().path.parent_path().string();
-      screen_.Line(Ink::kNone, fmt::format("  and {} in {}", base::Plural(unnamed, "more file"),
+      screen_.Line(Ink::kNone, fmt::format("  and {} in {}", Plural(unnamed, "more file"),
                                            Printable(folder.empty() ? "." : folder)));
     }
   }

@@ -39,6 +39,7 @@ class Screen {
   void CutLine(Ink ink, std::string_view text);
 
   const ScreenOptions& options() const { return options_; }
+  bool empty() const { return text_.empty(); }
   std::string Take();
 
  private:

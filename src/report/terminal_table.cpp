@@ -15,9 +15,9 @@
 namespace msprobe::report {
 namespace {
 
-constexpr size_t kGap = 2;               // blanks between columns
-constexpr size_t kNarrowestColumn = 4;   // no column is cut below this
-constexpr size_t kNarrowestWrapped = 8;  // nor wrapped below this
+constexpr size_t kGap = 2;              // blanks between columns
+constexpr size_t kNarrowestColumn = 4;  // no column is cut below this
+constexpr size_t kNarrowestText = 8;    // behind the label of a cell in a line of its own
 constexpr std::string_view kEllipsis = "\u2026";
 constexpr std::string_view kAsciiEllipsis = "...";
 constexpr std::string_view kYellow = "\x1b[33m";
@@ -147,15 +147,15 @@ class TableWriter {
         if (text.empty()) {
           continue;
         }
-        const size_t start = out_.size();
-        AppendFitted(table_.columns()[column], label_width, true, false, options_.ascii, out_);
-        const std::string label = out_.substr(start) + std::string(kGap, ' ');
-        out_.resize(start);
-        const size_t room = std::max(options_.width, indent + kNarrowestWrapped) - indent;
+        std::string label;
+        AppendFitted(table_.columns()[column], label_width, true, false, options_.ascii, label);
+        const size_t room = std::max(options_.width, indent + kNarrowestText) - indent;
         bool first = true;
         for (const std::string& line : WrapText(text, room, room)) {
-          Painted((first ? label : std::string(indent, ' ')) + line,
-                  column == 0 ? ColorOf(row) : "");
+          Paint(kBold, first ? label : std::string());
+          out_.append(first ? kGap : indent, ' ');
+          Paint(ColorOf(row), line);
+          out_ += '\n';
           first = false;
         }
       }
@@ -163,10 +163,9 @@ class TableWriter {
     return std::move(out_);
   }
 
-  void Painted(const std::string& line, std::string_view color) {
-    const bool paints = options_.color && !color.empty();
-    out_ += paints ? std::string(color) + line + std::string(kReset) : line;
-    out_ += '\n';
+  void Paint(std::string_view color, const std::string& text) {
+    const bool paints = options_.color && !color.empty() && !text.empty();
+    out_ += paints ? std::string(color) + text + std::string(kReset) : text;
   }
 
   size_t RowCount() const { return std::min(table_.row_count(), options_.rows); }
@@ -186,7 +185,7 @@ class TableWriter {
     for (const size_t column : options_.amounts) {
       right_[column] = true;
     }
-    Shrink(widths_, options_.width, options_.wrap ? kNarrowestWrapped : kNarrowestColumn);
+    Shrink(widths_, options_.width, options_.wrap ? options_.narrowest : kNarrowestColumn);
   }
 
   template <typename TextOf>

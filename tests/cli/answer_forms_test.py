@@ -24,22 +24,71 @@ MSPROBE = None
 REPOSITORY = None
 WIDTH = 60
 
-# name: (arguments, a word of --fail-on that holds, the first word of the answer). {data} is tests/data, {example} docs/example,
-# {run} a monitored run that differs from {same} at one step.
+# What is special about a command's answer:
+ALWAYS = "always"  # --quiet leaves it: it is what the command is for
+LAUNCH = "launch"  # it stands on the standard error, the other one belongs to a script
+PICTURE = "picture"  # it fills the screen
+
+
+class Command:
+    """One command line. {data} is tests/data, {example} docs/example, {run} a monitored run that differs from {same} at one step,
+    {scratch} the folder it runs in."""
+
+    def __init__(self, words, level=None, first=None, kind="", prepare=None):
+        self.words = words
+        self.level = level  # a word of --fail-on that holds; None: the command does not judge
+        self.first = first  # what the answer begins with
+        self.kind = kind
+        self.prepare = prepare  # what its scratch folder needs
+
+
+def interrupted(places, folder):
+    shutil.copytree(places["data"] / "capture/interrupted", folder / "d")
+    for path in (folder / "d").rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def package(places, folder):
+    (folder / "py/msprobe/_inject").mkdir(parents=True)
+    (folder / "py/msprobe/_inject/sitecustomize.py").touch()
+    (folder / "watch.json").write_text('{"targets": {"": {"input": "tuple[1]:0"}}}')
+
+
 COMMANDS = {
-    "compare": ("compare {example}/npu {example}/bench -o out", "different", "DIFFERENT"),
-    "ckpt_compare": ("ckpt_compare {data}/ckpt/single_vs_tp2pp2/a {data}/ckpt/single_vs_tp2pp2/b -o out/similarity.json", "different",
-                     "DIFFERENT"),
-    "config_check": ("config_check -c {example}/config_check/gpu.zip {example}/config_check/npu.zip -o out", "error",
-                     "NOT THE SAME EXPERIMENT"),
-    "config_check -vc": ("config_check -vc {example}/config_check/npu_train.log {example}/config_check/gpu_train.log -o out", "error",
-                         "DIFFERENT SETTINGS"),
-    "nan_analyze": ("nan_analyze -i {data}/nan_analyze/p2p_chain/step0 -o out", "origin", "FOUND"),
-    "perf_compare": ("perf_compare -d {data}/perf/npu_npu_all/comparison_ascend_pt -bp {data}/perf/npu_npu_all/base_ascend_pt -o out",
-                     "e2e>0.001%", None),
-    "rl_compare": ("rl_compare -a {data}/rl_compare/rl_collect/run_a -b {data}/rl_compare/rl_collect/run_b -o out", "different",
-                   "DIFFERENT"),
-    "monitor diff": ("monitor diff {same} {run}", "different", "The runs part"),
+    "compare": Command("compare {example}/npu {example}/bench -o out", "different", "DIFFERENT"),
+    "ckpt_compare": Command("ckpt_compare {data}/ckpt/single_vs_tp2pp2/a {data}/ckpt/single_vs_tp2pp2/b -o out/similarity.json",
+                            "different", "DIFFERENT"),
+    "config_check -c": Command("config_check -c {example}/config_check/gpu.zip {example}/config_check/npu.zip -o out", "error",
+                               "NOT THE SAME EXPERIMENT"),
+    "config_check -d": Command("config_check -d {example}/config_check/train.sh -o out/mine.zip", None, "COLLECTED"),
+    "config_check -vc": Command("config_check -vc {example}/config_check/npu_train.log {example}/config_check/gpu_train.log -o out",
+                                "error", "DIFFERENT SETTINGS"),
+    "config_check -vv": Command("config_check -vv {example}/config_check/required.yaml {example}/config_check/npu_train.log -o out",
+                                "error", None),
+    "data2db": Command("data2db --data {same} --db out", None, "monitor_data.trend.db"),
+    "devices": Command("devices", None, "READY", ALWAYS),
+    "dump": Command("dump --dump_path d -- echo hello", None, None, LAUNCH, package),
+    "dump --check": Command("dump --check {repository}/config/dump_example.json", None, None),
+    "dump recover": Command("dump recover d", None, "RECOVERED", prepare=interrupted),
+    "merge_result": Command("merge_result -i {data}/compare/pt_merge_statistics/results -o out "
+                            "-config {data}/compare/pt_merge_statistics/config.yaml", None, "MERGED"),
+    "monitor analyse": Command("monitor analyse -d {data}/monitor/files/anomaly_analyse/pp_order/anomaly_detected -o out", None, "Top"),
+    "monitor csv2db": Command("monitor csv2db --data {same} --db out", None, "monitor_data.trend.db"),
+    "monitor csv2tb": Command("monitor csv2tb --monitor_path {same} --output_dirpath out", None, None),
+    "monitor diff": Command("monitor diff {same} {run}", "different", "The runs part"),
+    "monitor replay": Command("monitor replay --feed {data}/monitor/replay/csv_edge_dtypes/feed "
+                              "--config {data}/monitor/replay/csv_edge_dtypes/config.json --output out", None, None),
+    "monitor report": Command("monitor report {same} -o out/report.html", None, None),
+    "monitor run": Command("monitor run -c watch.json -- echo hello", None, None, LAUNCH, package),
+    "monitor top": Command("monitor top {same}", None, None, PICTURE),
+    "nan_analyze": Command("nan_analyze -i {data}/nan_analyze/p2p_chain/step0 -o out", "origin", "FOUND"),
+    "overflow_check": Command("overflow_check -i {data}/nan_analyze/p2p_chain/step0 -o out", "origin", "FOUND"),
+    "perf_compare": Command("perf_compare -d {data}/perf/npu_npu_all/comparison_ascend_pt -bp {data}/perf/npu_npu_all/base_ascend_pt "
+                            "-o out", "e2e>0.001%", None),
+    "rl_compare": Command("rl_compare -a {data}/rl_compare/rl_collect/run_a -b {data}/rl_compare/rl_collect/run_b -o out", "different",
+                          "DIFFERENT"),
+    "show": Command("show {example}/npu/step0/rank/dump.json", None, None, ALWAYS),
+    "show FOLDER": Command("show {example}/npu", None, None, ALWAYS),
 }
 
 
@@ -49,6 +98,10 @@ def columns(line):
 
 def squeezed(text):
     return re.sub(r"\s", "", text)
+
+
+def files_of(folder):
+    return {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
 
 
 class AnswerForms(unittest.TestCase):
@@ -61,27 +114,33 @@ class AnswerForms(unittest.TestCase):
         for file in run.glob("*/actv_6-8.csv"):
             os.chmod(file, 0o644)
             file.write_text(re.sub(r"^0,0.norm1.output,6,0,8", "0,0.norm1.output,6,0,9", file.read_text(), flags=re.M))
-        self.places = {"data": REPOSITORY / "tests/data", "example": REPOSITORY / "docs/example", "same": same, "run": run}
+        self.places = {"data": REPOSITORY / "tests/data", "example": REPOSITORY / "docs/example", "same": same, "run": run,
+                       "repository": REPOSITORY}
         self.runs = 0
 
     def words(self, name, *more):
-        return [MSPROBE] + COMMANDS[name][0].format(**self.places).split() + list(more)
+        # What is behind -- belongs to a script.
+        words, dashes, script = COMMANDS[name].words.format(**self.places).partition(" -- ")
+        return [MSPROBE] + words.split() + list(more) + (["--"] + script.split() if dashes else [])
 
     def environment(self, **more):
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("MSPROBE_", "LC_", "LANG", "NO_COLOR"))}
-        kept.update(TERM="xterm", LC_ALL="C.UTF-8")
+        kept.update(TERM="xterm", LC_ALL="C.UTF-8", MSPROBE_PYTHON_PATH="py")
         kept.update(more)
         return kept
 
-    def scratch(self):
-        """An empty folder with an `out` that ckpt_compare can write into."""
+    def scratch(self, name):
+        """An empty folder with an `out` that every command can write into."""
         self.runs += 1
         folder = self.folder / ("scratch%d" % self.runs)
         (folder / "out").mkdir(parents=True)
+        if COMMANDS[name].prepare:
+            COMMANDS[name].prepare(self.places, folder)
+        self.before = files_of(folder)
         return folder
 
     def piped(self, name, *more, **environment):
-        folder = self.scratch()
+        folder = self.scratch(name)
         done = subprocess.run(self.words(name, *more), cwd=folder, env=self.environment(**environment), stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120, check=False)
         return done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8"), folder
@@ -90,7 +149,7 @@ class AnswerForms(unittest.TestCase):
         """What a terminal of WIDTH columns gets on the standard output."""
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, WIDTH, 0, 0))
-        process = subprocess.Popen(self.words(name, *more), cwd=self.scratch(), env=self.environment(**environment),
+        process = subprocess.Popen(self.words(name, *more), cwd=self.scratch(name), env=self.environment(**environment),
                                    stdin=subprocess.DEVNULL, stdout=slave, stderr=subprocess.DEVNULL)
         os.close(slave)
         text = b""
@@ -106,17 +165,35 @@ class AnswerForms(unittest.TestCase):
         self.assertEqual(process.wait(timeout=120), 0)
         return text.decode("utf-8").replace("\r\n", "\n")
 
-    def each(self, check):
-        for name in COMMANDS:
-            with self.subTest(command=name):
-                check(name)
+    def each(self, check, of=lambda command: command.kind in ("", ALWAYS)):
+        checked = 0
+        for name, command in COMMANDS.items():
+            if of(command) and not (name == "monitor report" and not self.has_page()):
+                with self.subTest(command=name):
+                    check(name)
+                    checked += 1
+        self.assertGreater(checked, 1)
+
+    def has_page(self):
+        """Whether this build was made with the pages for browsers."""
+        code, _, errors, _ = self.piped("monitor report")
+        return code == 0 or "page" not in errors
+
+    def test_all_commands_are_here(self):
+        def listed(*words):
+            text = subprocess.run([MSPROBE, *words, "--help"], stdout=subprocess.PIPE, check=True, timeout=60).stdout.decode()
+            return re.findall(r"^  (\w+)", text.split("Subcommands:")[1].split("\n\n")[0], flags=re.M)
+        commands = [name for name in listed() if name != "monitor"] + ["monitor " + name for name in listed("monitor")]
+        self.assertGreater(len(commands), 15)
+        held = [command.words for command in COMMANDS.values()]
+        self.assertEqual([name for name in commands if not any(words.startswith(name + " ") or words == name for words in held)], [])
 
     def test_a_pipe_gets_the_verdict_first_and_nothing_cut(self):
         def check(name):
             code, text, errors, folder = self.piped(name)
             self.assertEqual(code, 0, errors)
-            if COMMANDS[name][2]:
-                self.assertTrue(text.startswith(COMMANDS[name][2]), text.splitlines()[0])
+            if COMMANDS[name].first:
+                self.assertTrue(text.startswith(COMMANDS[name].first), text.splitlines()[0])
             self.assertNotIn("…", text)
             self.assertNotIn("\x1b", text)
         self.each(check)
@@ -159,39 +236,60 @@ class AnswerForms(unittest.TestCase):
                 self.assertEqual([c for c in text if ord(c) > 127], [])
         self.each(check)
 
+    def parsed(self, text):
+        return json.loads(text, parse_constant=lambda word: self.fail("%s is not JSON" % word))
+
     def test_json_is_the_answer_and_nothing_else(self):
         def check(name):
-            _, text, _, _ = self.piped(name)
-            code, out, errors, folder = self.piped(name, "--json", "--fail-on", COMMANDS[name][1])
-            answer = json.loads(out, parse_constant=lambda word: self.fail("%s is not JSON" % word))
-            self.assertEqual(code, 1, errors)
-            self.assertEqual(answer["exit_code"], 1)
-            self.assertEqual(answer["verdict"]["text"], text.splitlines()[0])
+            code, out, errors, folder = self.piped(name, "--json")
+            answer = self.parsed(out)
+            self.assertEqual(code, 0, errors)
+            self.assertEqual(answer["exit_code"], 0)
+            self.assertEqual(answer["tool"], "msprobe")
+            self.assertTrue(COMMANDS[name].words.startswith(answer["command"]), answer["command"])
+            self.assertRegex(answer["verdict"]["word"], r"^[A-Z][A-Z -]+$")
             self.assertIn(answer["verdict"]["standing"], ("clean", "findings"))
-            self.assertTrue(answer["sections"])
-            self.assertIn(COMMANDS[name][1], [level["word"] for level in answer["levels"]])
             for file in answer["files"]:
                 self.assertTrue((folder / file).exists(), file)
+            if COMMANDS[name].kind in ("", ALWAYS):
+                _, text, _, _ = self.piped(name)
+                self.assertEqual(answer["verdict"]["text"], text.splitlines()[0])
             _, quiet, _, _ = self.piped(name, "--json", "-q")
-            self.assertEqual(json.loads(quiet)["verdict"], answer["verdict"])
-        self.each(check)
+            self.assertEqual(self.parsed(quiet)["verdict"], answer["verdict"])
+        self.each(check, of=lambda command: True)
+
+    def test_the_exit_code_is_the_same_in_all_forms(self):
+        def check(name):
+            level = COMMANDS[name].level
+            gate = ("--fail-on", level) if level else ()
+            expected = 1 if level else 0
+            for form in ((), ("--json",), ("-q",), ("--width", "60"), ("--color", "always")) + ((("--junit", "r.xml"),) if level else ()):
+                code, out, errors, _ = self.piped(name, *gate, *form)
+                self.assertEqual(code, expected, (form, errors))
+                if form == ("--json",):
+                    answer = self.parsed(out)
+                    self.assertEqual(answer["exit_code"], expected)
+                    self.assertEqual([one["found"] for one in answer["levels"] if one["word"] == level], [True] if level else [])
+        self.each(check, of=lambda command: True)
 
     def test_every_file_that_was_written_is_named(self):
         def check(name):
-            _, out, _, folder = self.piped(name, "--json", "--junit", "report.xml")
+            junit = ("--junit", "report.xml") if COMMANDS[name].level else ()
+            _, out, _, folder = self.piped(name, "--json", *junit)
             named = [str((folder / file).resolve()) for file in json.loads(out)["files"]]
-            written = [str(path) for path in folder.rglob("*") if path.is_file()]
-            for path in written:
+            for path in sorted(files_of(folder) - self.before):
+                path = str(folder / path)
                 self.assertTrue(any(path == one or path.startswith(one + "/") for one in named), "%s is not among %s" % (path, named))
-            _, text, _, folder = self.piped(name, "--junit", "report.xml")
-            for path in (path.relative_to(folder) for path in folder.rglob("*") if path.is_file()):
+            _, text, _, folder = self.piped(name, *junit)
+            for path in sorted(files_of(folder) - self.before):
                 holders = [str(path), str(folder / path)] + [str(parent) + "/" for parent in (folder / path).parents]
+                holders += [str(parent) + "/" for parent in path.parents]
                 self.assertTrue(any("\n  %s\n" % one in text for one in holders), "%s: %s" % (path, text))
         self.each(check)
 
     def test_the_junit_report_tells_the_same(self):
         def check(name):
-            code, _, errors, folder = self.piped(name, "--junit", "report.xml", "--fail-on", COMMANDS[name][1])
+            code, _, errors, folder = self.piped(name, "--junit", "report.xml", "--fail-on", COMMANDS[name].level)
             self.assertEqual(code, 1, errors)
             suites = xml.parse(folder / "report.xml").getroot()
             self.assertEqual(suites.tag, "testsuites")
@@ -200,20 +298,29 @@ class AnswerForms(unittest.TestCase):
             failures = [case for case in cases if case.find("failure") is not None]
             self.assertEqual(int(suites.get("failures")), len(failures))
             self.assertTrue(failures)
-        self.each(check)
+        self.each(check, of=lambda command: command.level)
 
     def test_quiet_says_nothing(self):
         def check(name):
             code, text, errors, _ = self.piped(name, "-q")
             self.assertEqual((code, text), (0, ""), errors)
-        self.each(check)
+        self.each(check, of=lambda command: command.kind == "")
 
     def test_a_word_that_fail_on_does_not_know_is_a_usage_error(self):
         def check(name):
             code, text, errors, folder = self.piped(name, "--fail-on", "nonsense")
             self.assertEqual((code, text), (2, ""), errors)
             self.assertIn("nonsense", errors)
-        self.each(check)
+        self.each(check, of=lambda command: command.level)
+
+    def test_a_script_writes_to_the_standard_error_where_the_answer_is_json(self):
+        def check(name):
+            _, text, errors, _ = self.piped(name)
+            self.assertIn("hello", text)
+            _, text, errors, _ = self.piped(name, "--json")
+            self.assertNotIn("hello", text)
+            self.assertIn("hello", errors)
+        self.each(check, of=lambda command: command.kind == LAUNCH)
 
 
 class EmptyFolders(unittest.TestCase):

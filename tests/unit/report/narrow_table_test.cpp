@@ -47,6 +47,15 @@ TEST(ForScreen, CutsNamesInTheMiddle) {
   EXPECT_EQ(view.width, 50U);
 }
 
+TEST(ForScreen, MarksTheCutInAsciiOnRequest) {
+  const ScreenView view = ForScreen(SmallTable(), 50, /*ascii=*/true);
+  const std::string name = At(view.table, 0, "Name");
+  EXPECT_NE(name.find("..."), std::string::npos) << name;
+  EXPECT_EQ(name.find("\u2026"), std::string::npos) << name;
+  EXPECT_TRUE(name.ends_with("parameters.weight")) << name;
+  EXPECT_EQ(view.width, 50U);
+}
+
 TEST(ForScreen, KeepsNamesReadableOnAVeryNarrowScreen) {
   EXPECT_GE(ForScreen(SmallTable(), 10).width, 30U);
 }

@@ -47,6 +47,27 @@ TEST(TerminalTable, NeverCutsAWideCharacterInHalf) {
   EXPECT_EQ(TerminalTable(table, {6, false}), "a\n\u4f60\u597d\u2026\n");
 }
 
+TEST(TerminalTable, GivesEveryCellALineWhereColumnsHaveNoRoom) {
+  Table table("t", {"name", "first", "second", "third"});
+  const std::vector<Cell> row = {Cell::Text("a.long.name"), Cell::Number(1.25), Cell(),
+                                 Cell::Text("what there is to say about it, at length")};
+  table.AddRow(row);
+  table.AddRow(row);
+  TerminalOptions options{.width = 36};
+  options.wrap = true;
+  options.narrowest = 12;
+  EXPECT_EQ(TerminalTable(table, options),
+            "name    a.long.name\n"
+            "first   1.25\n"
+            "third   what there is to say about\n"
+            "        it, at length\n"
+            "\n"
+            "name    a.long.name\n"
+            "first   1.25\n"
+            "third   what there is to say about\n"
+            "        it, at length\n");
+}
+
 TEST(TerminalTable, ShowsNoControlCharacters) {
   Table table("t", {"a"});
   const std::vector<Cell> row = {Cell::Text("x\x1b[31my\nz\xFF")};
