@@ -66,8 +66,8 @@ struct OwnForms {
 // command.
 Status CheckPage(const std::filesystem::path& page);
 
-// Writes the page and the JUnit report, logs the warnings, and shows the answer unless --quiet
-// forbids it; a form that was asked for, such as --json, is shown all the same.
+// Writes the page and the JUnit report, shows the answer unless --quiet forbids it, and logs the
+// warnings; a form that was asked for, such as --json, is shown all the same.
 Result<ExitCode> GiveAnswer(report::Document document, const AnswerFlags& flags,
                             const Context& context, const OwnForms& own = {});
 
