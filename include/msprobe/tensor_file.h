@@ -76,6 +76,9 @@ class TensorFile {
     bool verify_checksums = true;
     // 0 leaves the bytes of stored tensors alone until somebody wants them.
     uint64_t verify_stored_up_to_bytes = uint64_t{1} << 20U;
+    // Deflated members are inflated as far as their headers reach, and no checksum of them is
+    // looked at: shapes and dtypes are right, values are not there.
+    bool headers_only = false;
     // Per deflated member; four times this over one file.
     uint64_t max_inflated_bytes = uint64_t{1} << 30U;
     // .npy of dtype V2, as ml_dtypes writes bfloat16; an error otherwise.

@@ -18,6 +18,18 @@ constexpr size_t kFirstReserve = 64;
 
 }  // namespace
 
+PickleLimits PickleLimits::ForStored(uint64_t stored_bytes) {
+  constexpr uint64_t kAlways = uint64_t{128} << 20U;
+  constexpr uint64_t kPerStoredByte = 64;
+  PickleLimits limits;
+  const uint64_t memory = kAlways + std::min(stored_bytes, limits.pickle_bytes) * kPerStoredByte;
+  limits.pickle_bytes = std::min(limits.pickle_bytes, memory);
+  limits.values = std::min<size_t>(limits.values, memory / 2 / sizeof(Pickle::Value));
+  limits.items = std::min<size_t>(limits.items, memory / 4 / sizeof(PickleId));
+  limits.stack_and_memo = std::min<size_t>(limits.stack_and_memo, memory / 4 / sizeof(PickleId));
+  return limits;
+}
+
 PickleReader::PickleReader(std::span<const std::byte> bytes, const PickleLimits& limits)
     : bytes_(bytes), limits_(limits) {
   // A container slot costs at least one byte of pickle; growing lists and objects may multiply
@@ -132,7 +144,7 @@ Status PickleReader::PopMark(std::vector<PickleId>* out) {
 
 Result<PickleId> PickleReader::NewValue(Pickle::Value value) {
   if (pickle_.values_.size() >= limits_.values) {
-    return Bad("more values than allowed");
+    return Bad(fmt::format("more than {} values, which is beyond all proportion", limits_.values));
   }
   pickle_.values_.push_back(value);
   return static_cast<PickleId>(pickle_.values_.size() - 1);

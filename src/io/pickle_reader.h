@@ -23,6 +23,10 @@ inline constexpr PickleId kPickleTrue = 2;
 inline constexpr PickleId kPickleEmptyTuple = 3;
 
 struct PickleLimits {
+  // For a pickle that takes `stored_bytes` of its file. One that lies there as it is never meets
+  // them; a compressed one may take 128 MiB and 64 times its size in the file, not thousands.
+  static PickleLimits ForStored(uint64_t stored_bytes);
+
   uint64_t pickle_bytes = uint64_t{1} << 30U;
   size_t values = 50'000'000;  // distinct values
   size_t stack_and_memo = 50'000'000;

@@ -132,6 +132,7 @@ class Pickle {
 
  private:
   friend class PickleReader;
+  friend struct PickleLimits;
 
   struct ItemRange {
     uint32_t begin;

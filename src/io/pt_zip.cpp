@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::string_view kPickleName = "data.pkl";
 constexpr uint64_t kSmallMemberBytes = 4096;
+constexpr uint64_t kHeaderBytes = uint64_t{1} << 20U;  // no .npy header that is read is longer
 constexpr int64_t kNewestVersion = 10;
 
 // Storages are members PREFIX/FOLDER/KEY, the folder being "data/" for all but constants; keys are
@@ -84,7 +85,7 @@ Result<std::string> ReadSmallMember(const ZipArchive& archive, std::string_view 
 Status ListPickle(const ZipArchive& archive, const ZipEntry& member, std::string_view prefix,
                   std::string_view folder, bool big_endian, const TensorFile::Options& options,
                   TensorFileContents& contents) {
-  const PickleLimits limits;
+  const PickleLimits limits = PickleLimits::ForStored(member.compressed_bytes);
   MSP_ASSIGN_OR_RETURN(ZipBytes pickle_bytes,
                        archive.Read(member, limits.pickle_bytes, options.verify_checksums));
   MSP_ASSIGN_OR_RETURN(Pickle pickle, PickleReader::Read(pickle_bytes.bytes, limits), "member \"",
@@ -123,8 +124,11 @@ Result<std::span<const std::byte>> OpenTensorMember(const ZipArchive& archive,
     return UnsupportedError(fmt::format("compressed members of more than {} bytes in one file",
                                         options.max_inflated_bytes * 4));
   }
-  MSP_ASSIGN_OR_RETURN(ZipBytes content,
-                       archive.Read(entry, options.max_inflated_bytes, options.verify_checksums));
+  MSP_ASSIGN_OR_RETURN(
+      ZipBytes content,
+      options.headers_only
+          ? archive.ReadFront(entry, options.max_inflated_bytes, kHeaderBytes)
+          : archive.Read(entry, options.max_inflated_bytes, options.verify_checksums));
   contents.inflated.push_back(std::move(content));
   return contents.inflated.back().bytes;
 }

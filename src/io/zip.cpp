@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 #include <libdeflate.h>
+#include <zlib.h>
 
 #include "src/io/byte_order.h"
 #include "src/kernels/crc32.h"
@@ -270,39 +271,79 @@ Result<std::span<const std::byte>> ZipArchive::RawBytes(const ZipEntry& entry) c
                        entry.compressed_bytes);
 }
 
-Result<ZipBytes> ZipArchive::Read(const ZipEntry& entry, uint64_t limit_bytes,
-                                  bool verify_checksum) const {
-  MSP_ASSIGN_OR_RETURN(const std::span<const std::byte> raw, RawBytes(entry));
+Result<ZipBytes> ZipArchive::MakeRoom(const ZipEntry& entry, std::span<const std::byte> raw,
+                                      uint64_t limit_bytes) {
   if (entry.size_bytes > limit_bytes) {
     return UnsupportedError(fmt::format("member {} has {} bytes, more than the limit of {}",
                                         Quoted(entry.name), entry.size_bytes, limit_bytes));
   }
+  if (entry.size_bytes / kMaxInflateRatio > raw.size()) {
+    return BadFormatError(fmt::format("member {} claims to inflate {} bytes to {}",
+                                      Quoted(entry.name), raw.size(), entry.size_bytes));
+  }
+  ZipBytes result;
+  result.owned.reset(new (std::nothrow) std::byte[std::max<uint64_t>(entry.size_bytes, 1)]);
+  if (result.owned == nullptr) {
+    return UnsupportedError(fmt::format("no memory for the {} bytes of member {}", entry.size_bytes,
+                                        Quoted(entry.name)));
+  }
+  result.bytes = {result.owned.get(), static_cast<size_t>(entry.size_bytes)};
+  return result;
+}
+
+Result<ZipBytes> ZipArchive::Read(const ZipEntry& entry, uint64_t limit_bytes,
+                                  bool verify_checksum) const {
+  MSP_ASSIGN_OR_RETURN(const std::span<const std::byte> raw, RawBytes(entry));
   ZipBytes result;
   if (entry.stored()) {
+    if (entry.size_bytes > limit_bytes) {
+      return UnsupportedError(fmt::format("member {} has {} bytes, more than the limit of {}",
+                                          Quoted(entry.name), entry.size_bytes, limit_bytes));
+    }
     result.bytes = raw;
   } else {
-    if (entry.size_bytes / kMaxInflateRatio > raw.size()) {
-      return BadFormatError(fmt::format("member {} claims to inflate {} bytes to {}",
-                                        Quoted(entry.name), raw.size(), entry.size_bytes));
-    }
+    MSP_ASSIGN_OR_RETURN(result, MakeRoom(entry, raw, limit_bytes));
     // One byte more than claimed is never written: the exact size is the hard limit of the
     // decompressor.
-    result.owned.reset(new (std::nothrow) std::byte[std::max<uint64_t>(entry.size_bytes, 1)]);
     const std::unique_ptr<libdeflate_decompressor, void (*)(libdeflate_decompressor*)> inflater(
         libdeflate_alloc_decompressor(), libdeflate_free_decompressor);
-    if (result.owned == nullptr || inflater == nullptr) {
-      return UnsupportedError(fmt::format("no memory for the {} bytes of member {}",
-                                          entry.size_bytes, Quoted(entry.name)));
+    if (inflater == nullptr) {
+      return UnsupportedError(fmt::format("no memory to inflate member {}", Quoted(entry.name)));
     }
     if (libdeflate_deflate_decompress(inflater.get(), raw.data(), raw.size(), result.owned.get(),
                                       entry.size_bytes, nullptr) != LIBDEFLATE_SUCCESS) {
       return BadFormatError(fmt::format("member {}: its {} compressed bytes do not inflate to {}",
                                         Quoted(entry.name), raw.size(), entry.size_bytes));
     }
-    result.bytes = {result.owned.get(), static_cast<size_t>(entry.size_bytes)};
   }
   if (verify_checksum) {
     MSP_RETURN_IF_ERROR(CheckMemberChecksum(entry, result.bytes));
+  }
+  return result;
+}
+
+// libdeflate inflates whole members only; zlib stops where it is told.
+Result<ZipBytes> ZipArchive::ReadFront(const ZipEntry& entry, uint64_t limit_bytes,
+                                       uint64_t front_bytes) const {
+  MSP_ASSIGN_OR_RETURN(const std::span<const std::byte> raw, RawBytes(entry));
+  MSP_ASSIGN_OR_RETURN(ZipBytes result, MakeRoom(entry, raw, limit_bytes));
+  constexpr uint64_t kMost = UINT32_MAX;  // of zlib's counters
+  z_stream stream = {};
+  constexpr int kRawDeflate = -15;
+  if (inflateInit2(&stream, kRawDeflate) != Z_OK) {
+    return UnsupportedError(fmt::format("no memory to inflate member {}", Quoted(entry.name)));
+  }
+  const uint64_t wanted = std::min({front_bytes, entry.size_bytes, kMost});
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(raw.data()));  // only read
+  stream.avail_in = static_cast<uInt>(std::min<uint64_t>(raw.size(), kMost));
+  stream.next_out = reinterpret_cast<Bytef*>(result.owned.get());
+  stream.avail_out = static_cast<uInt>(wanted);
+  const int code = wanted == 0 ? Z_STREAM_END : inflate(&stream, Z_SYNC_FLUSH);
+  const bool filled = stream.avail_out == 0;
+  inflateEnd(&stream);
+  if ((code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR) || !filled) {
+    return BadFormatError(fmt::format("member {}: its {} compressed bytes do not inflate to {}",
+                                      Quoted(entry.name), raw.size(), entry.size_bytes));
   }
   return result;
 }

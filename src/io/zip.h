@@ -58,8 +58,15 @@ class ZipArchive {
   // The content. Refuses members above `limit_bytes` before allocating; `verify_checksum` compares
   // the CRC-32 unless it is 0.
   Result<ZipBytes> Read(const ZipEntry& entry, uint64_t limit_bytes, bool verify_checksum) const;
+  // The same of a deflated member, but only the first bytes of it are inflated; what follows is not
+  // initialised, and takes no memory until it is touched.
+  Result<ZipBytes> ReadFront(const ZipEntry& entry, uint64_t limit_bytes,
+                             uint64_t front_bytes) const;
 
  private:
+  // Room for a deflated member, `raw` being its bytes in the file.
+  static Result<ZipBytes> MakeRoom(const ZipEntry& entry, std::span<const std::byte> raw,
+                                   uint64_t limit_bytes);
   Status ParseDirectory(uint64_t offset, uint64_t size, uint64_t count);
 
   std::span<const std::byte> file_;

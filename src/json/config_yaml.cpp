@@ -31,6 +31,9 @@ constexpr std::array<std::string_view, 6> kPlainTags = {"",
 constexpr std::string_view kBinaryTag = "tag:yaml.org,2002:binary";
 constexpr std::string_view kTimestampTag = "tag:yaml.org,2002:timestamp";
 
+// Values that aliases repeat in one document: far more than people write, few enough to hold.
+constexpr size_t kMostCopied = 100'000;
+
 int LineOf(const YAML::Mark& mark) { return mark.line + 1; }
 
 size_t CountNodes(const ConfigValue& root) {
@@ -126,6 +129,11 @@ class YamlTree final : public YAML::EventHandler {
       builder_.Fail(line, fmt::format("more than {} nested levels", internal::kConfigDepth));
       return;
     }
+    copied_ += named.nodes;
+    if (copied_ > kMostCopied) {
+      builder_.Fail(line, fmt::format("its aliases come to more than {} values", kMostCopied));
+      return;
+    }
     if (builder_.Count(named.nodes, line)) {
       builder_.Add(named.value);
     }
@@ -214,6 +222,7 @@ class YamlTree final : public YAML::EventHandler {
   }
 
   const bool is_data_;
+  size_t copied_ = 0;
   internal::TreeBuilder builder_;
   std::map<YAML::anchor_t, Anchored> anchors_;
   std::vector<YAML::anchor_t> open_anchors_;

@@ -174,7 +174,9 @@ std::string NameOf(const NamedScalar& scalar) { return base::Join(scalar.path, "
 }  // namespace
 
 Result<InspectResult> InspectTensorFile(const InspectOptions& options) {
-  MSP_ASSIGN_OR_RETURN(const TensorFile file, TensorFile::Open(options.path));
+  TensorFile::Options open;
+  open.headers_only = !options.statistics;
+  MSP_ASSIGN_OR_RETURN(const TensorFile file, TensorFile::Open(options.path, open));
   InspectResult result;
   result.warnings = file.warnings();
   RowFilter filter(options, result);
@@ -262,6 +264,7 @@ FileContents ReadOne(const InspectOptions& options, const std::string& name,
   const fs::path path = options.path / name;
   TensorFile::Options open;
   open.scratch = &file_bytes;
+  open.headers_only = !options.statistics;
   const Result<TensorFile> file = TensorFile::Open(path, open);
   if (!file.ok()) {
     TensorRow row;

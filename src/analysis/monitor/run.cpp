@@ -25,6 +25,7 @@ using internal::TableHead;
 using internal::TableRows;
 
 constexpr size_t kPieceBytes = size_t{4} << 20U;  // of a file, per item of work
+constexpr size_t kLongestLine = size_t{1} << 20U;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 struct OpenTable {
@@ -36,6 +37,11 @@ struct OpenTable {
   std::string complaint;  // why it is not read
 };
 
+std::string TooLong(const fs::path& path, size_t at) {
+  return fmt::format("{}: a line of more than {} bytes at byte {}; no table of the monitor has one",
+                     path.string(), kLongestLine, at);
+}
+
 void OpenTableFile(OpenTable& table, const std::vector<std::string>& ops) {
   Result<base::FileBytes> bytes = base::FileBytes::Open(table.file.path);
   if (!bytes.ok()) {
@@ -44,12 +50,22 @@ void OpenTableFile(OpenTable& table, const std::vector<std::string>& ops) {
   }
   table.bytes = *std::move(bytes);
   std::string_view text = table.bytes.text();
-  // What follows the last line end is half a row.
-  text = text.substr(0, text.rfind('\n') + 1);
-  const size_t head_end = text.find('\n');
+  const size_t head_end = text.substr(0, kLongestLine).find('\n');
   if (head_end == std::string_view::npos) {
+    if (text.size() > kLongestLine) {
+      table.complaint = TooLong(table.file.path, 0);
+    }
     return;
   }
+  // What follows the last line end is half a row. Files may be sparse and of any size: it is looked
+  // for where a line can be.
+  const size_t last = text.size() > kLongestLine ? text.size() - kLongestLine : 0;
+  const size_t last_end = text.substr(last).rfind('\n');
+  if (last_end == std::string_view::npos) {
+    table.complaint = TooLong(table.file.path, last);
+    return;
+  }
+  text = text.substr(0, last + last_end + 1);
   Result<TableHead> head = internal::ReadTableHead(text.substr(0, head_end), ops);
   if (!head.ok()) {
     table.complaint = fmt::format("{}: {}", table.file.path.string(), head.status().message());
@@ -68,14 +84,21 @@ struct Piece {
   std::vector<size_t> next_row;
 };
 
-std::vector<Piece> CutIntoPieces(const std::vector<OpenTable>& tables) {
+// A table with a line that is too long is read as far as the pieces before it.
+std::vector<Piece> CutIntoPieces(std::vector<OpenTable>& tables) {
   std::vector<Piece> pieces;
   for (size_t i = 0; i < tables.size(); ++i) {
     std::string_view rest = tables[i].rows;
     while (!rest.empty()) {
       size_t end = rest.size();
       if (end > kPieceBytes) {
-        end = std::min(rest.find('\n', kPieceBytes) + 1, end);  // there is one: the last byte
+        end = rest.substr(0, kPieceBytes + kLongestLine).find('\n', kPieceBytes) + 1;
+      }
+      if (end == 0) {
+        tables[i].complaint =
+            TooLong(tables[i].file.path,
+                    static_cast<size_t>(rest.data() - tables[i].bytes.text().data()) + kPieceBytes);
+        break;
       }
       pieces.push_back({i, rest.substr(0, end), {}, {}, {}});
       rest.remove_prefix(end);

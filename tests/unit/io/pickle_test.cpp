@@ -307,7 +307,8 @@ TEST(PickleGlobals, ReachingForProcessesFilesOrCodeIsSuspicious) {
 TEST(PickleLimits, ValuesStackAndItemsAreBounded) {
   PickleLimits limits;
   limits.values = 10;
-  EXPECT_THAT(ErrorOf("](" + std::string(20, ']') + "e.", limits), HasSubstr("more values"));
+  EXPECT_THAT(ErrorOf("](" + std::string(20, ']') + "e.", limits),
+              HasSubstr("more than 10 values"));
   limits = {};
   limits.stack_and_memo = 10;
   EXPECT_THAT(ErrorOf("](" + std::string(20, 'N') + "e.", limits),
@@ -317,6 +318,23 @@ TEST(PickleLimits, ValuesStackAndItemsAreBounded) {
   limits.long_bytes = 5;
   EXPECT_THAT(ErrorOf("\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00\x40."s, limits),
               HasSubstr("an integer of 9 bytes"));
+}
+
+TEST(PickleLimits, ACompressedPickleMayNotGrowToAThousandTimesItsSize) {
+  // 30 kB of a file that inflate to 30 million empty lists.
+  const PickleLimits limits = PickleLimits::ForStored(30'000);
+  EXPECT_LT(limits.values * 24 + limits.items * 4 + limits.stack_and_memo * 4, size_t{140} << 20U);
+  EXPECT_THAT(ErrorOf("(" + std::string(limits.values + 1, ']') + "t.", limits),
+              HasSubstr("beyond all proportion"));
+}
+
+TEST(PickleLimits, APickleThatLiesInItsFileAsItIsMeetsNone) {
+  for (const uint64_t bytes : {uint64_t{1} << 10U, uint64_t{1} << 20U, uint64_t{1} << 25U}) {
+    const PickleLimits limits = PickleLimits::ForStored(bytes);
+    EXPECT_GE(limits.pickle_bytes, bytes);
+    EXPECT_GE(limits.values, bytes);
+    EXPECT_GE(limits.stack_and_memo, bytes);
+  }
 }
 
 TEST(PickleLimits, CopyingALongListAgainAndAgainIsStopped) {

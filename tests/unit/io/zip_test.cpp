@@ -45,6 +45,31 @@ TEST(ZipArchive, DeflatedMembersAreInflated) {
   EXPECT_EQ(*content, text);
 }
 
+TEST(ZipArchive, TheFrontOfADeflatedMemberIsEnoughForItsHeader) {
+  std::string text;
+  for (int i = 0; i < 20000; ++i) text += std::to_string(i) + ",";
+  const std::string zip = MakeZip({{.name = "a", .content = text, .deflate = true}});
+  const Result<ZipArchive> archive = ZipArchive::Open(Bytes(zip));
+  ASSERT_TRUE(archive.ok());
+  const ZipEntry& entry = archive->entries()[0];
+  for (const uint64_t front : {uint64_t{0}, uint64_t{1}, uint64_t{1000}, text.size() + 5}) {
+    const Result<ZipBytes> content = archive->ReadFront(entry, kLimit, front);
+    ASSERT_TRUE(content.ok()) << content.status().message();
+    ASSERT_EQ(content->bytes.size(), text.size());
+    const size_t known = std::min<size_t>(front, text.size());
+    EXPECT_EQ(content->text().substr(0, known), text.substr(0, known));
+  }
+  EXPECT_THAT(archive->ReadFront(entry, text.size() - 1, 10).status().message(),
+              HasSubstr("more than the limit"));
+  std::string damaged = zip;
+  const std::span<const std::byte> raw = *archive->RawBytes(entry);
+  damaged[static_cast<size_t>(raw.data() - Bytes(zip).data())] = '\x07';  // no type of block
+  const Result<ZipArchive> other = ZipArchive::Open(Bytes(damaged));
+  ASSERT_TRUE(other.ok());
+  EXPECT_THAT(other->ReadFront(other->entries()[0], kLimit, 10).status().message(),
+              HasSubstr("do not inflate"));
+}
+
 TEST(ZipArchive, Zip64FieldsAndEndRecordsAreUnderstood) {
   const std::string zip = MakeZip(
       {{.name = "a", .content = "first", .zip64 = true}, {.name = "b", .content = "second"}}, true);

@@ -24,6 +24,25 @@ std::filesystem::path In(std::string_view folder, std::string_view file) {
   return std::filesystem::path(folder) / file;
 }
 
+TEST(ReadRun, ATableWithAHoleOfAnySizeIsLeftOutAtOnce) {
+  const TemporaryFolder files;
+  const std::string head = "vpp_stage,name,step,norm\n";
+  files.Write(In(kFolder, "param_origin_0-0.csv"), head + "0,w,0,1.5\n");
+  files.Write(In(kFolder, "grad_reduced_0-0.csv"), head + "0,w,0,1.5\n");
+  files.Write(In(kFolder, "exp_avg_0-0.csv"), "vpp_stage,name");
+  const std::filesystem::path folder = files.path() / kFolder;
+  // Behind its rows, and before its first line end: sparse, and longer than could be read.
+  std::filesystem::resize_file(folder / "grad_reduced_0-0.csv", uint64_t{200} << 30U);
+  std::filesystem::resize_file(folder / "exp_avg_0-0.csv", uint64_t{200} << 30U);
+  const auto run = Read(files.path());
+  EXPECT_EQ(run.rows, 1U);
+  ASSERT_EQ(run.warnings.size(), 2U);
+  for (const std::string& warning : run.warnings) {
+    EXPECT_NE(warning.find("a line of more than 1048576 bytes at byte "), std::string::npos)
+        << warning;
+  }
+}
+
 TEST(ReadRun, GivesOneSeriesPerNameAndMicroStep) {
   const TemporaryFolder files;
   files.Write(In(kFolder, "actv_0-1.csv"),
