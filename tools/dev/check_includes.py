@@ -22,7 +22,7 @@ THIRD_PARTY_HOMES = {
     "hwy/": ["src/kernels/"],
     "libdeflate.h": ["src/kernels/", "src/io/"],
     "sqlite3.h": ["src/profile/", "src/analysis/monitor/sqlite_static.cpp"],
-    "zlib.h": ["src/profile/", "src/report/"],
+    "zlib.h": ["src/io/", "src/profile/", "src/report/"],
     "expat.h": ["src/report/"],
     "rapidjson/": ["src/json/"],
     "yaml-cpp/": ["src/json/"],
