@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <utility>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "src/base/files.h"
@@ -59,32 +58,47 @@ Status WritePage(const std::filesystem::path& path, report::Document& document) 
 
 }  // namespace
 
-void AddAnswerFlags(CLI::App& app, AnswerFlags& flags, std::span<const report::GateLevel> levels,
-                    std::string_view conditions) {
-  const std::vector<std::string> words = WordsOf(levels);
-  app.add_flag("--json", flags.json, "Print the answer as JSON, and nothing else");
-  app.add_option("--color", flags.color,
-                 "auto (default: on a terminal without NO_COLOR), always, never")
-      ->type_name("WHEN")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
-  app.add_option("--width", flags.width, "Wrap the answer at N columns (default: the terminal's)")
-      ->type_name("N")
-      ->check(CLI::Range(kNarrowest, kWidest));
+void AddAnswerFlags(std::vector<Flag>& flags, AnswerFlags& answer,
+                    std::span<const report::GateLevel> levels, std::string_view conditions) {
+  flags.push_back({.name = "--json",
+                   .fills = &answer.json,
+                   .group = Group::kOutput,
+                   .help = "Print the answer as JSON, and nothing else"});
+  flags.push_back({.name = "--color",
+                   .type = "WHEN",
+                   .fills = &answer.color,
+                   .values = {"auto", "always", "never"},
+                   .group = Group::kOutput,
+                   .help = "Colours, auto being on a terminal without NO_COLOR"});
+  flags.push_back({.name = "--width",
+                   .type = "N",
+                   .fills = &answer.width,
+                   .bounds = {kNarrowest, kWidest},
+                   .group = Group::kOutput,
+                   .help = "Wrap the answer at N columns",
+                   .default_text = "the terminal's"});
   if (levels.empty()) {
     return;
   }
-  app.add_option("--junit", flags.junit_file, "Also write a JUnit report for CI systems")
-      ->type_name("FILE");
-  CLI::Option* const fail_on =
-      app.add_option(
-             conditions.empty() ? "--fail-on" : "--fail-on,--fail_if,--fail-if", flags.fail_on,
-             fmt::format("Exit with 1 when there is: {}{}{}; may be repeated",
-                         base::Join(words, ", "), conditions.empty() ? "" : ", ", conditions))
-          ->type_name("LEVEL")
-          ->allow_extra_args(false);
-  if (conditions.empty()) {
-    fail_on->check(CLI::IsMember(words));
+  const std::vector<std::string> words = WordsOf(levels);
+  Flag fail_on{.name = "--fail-on",
+               .type = "LEVEL",
+               .fills = &answer.fail_on,
+               .values = words,
+               .group = Group::kGate,
+               .help = "Exit with 1 when there is one of these; may be repeated"};
+  if (!conditions.empty()) {
+    fail_on.aliases = {"--fail_if"};
+    fail_on.values.clear();
+    fail_on.help = fmt::format("Exit with 1 when there is {} or {}; may be repeated", AnyOf(words),
+                               conditions);
   }
+  flags.push_back(std::move(fail_on));
+  flags.push_back({.name = "--junit",
+                   .type = "FILE",
+                   .fills = &answer.junit_file,
+                   .group = Group::kGate,
+                   .help = "Also write a JUnit report for CI systems"});
 }
 
 Status CheckAnswerFlags(const AnswerFlags& flags) {

@@ -29,10 +29,10 @@ struct AnswerFlags {
   report::Gate gate() const { return report::Gate(fail_on); }
 };
 
-// --json, --color, --width, and of commands that judge --junit and --fail-on. `levels` are the
-// words of --fail-on; none: the command does not judge. Where `conditions` is not empty, --fail-on
-// (also as --fail-if) takes texts of that form as well; the command checks them.
-void AddAnswerFlags(CLI::App& app, AnswerFlags& flags,
+// Adds the rows of --json, --color, --width, and of commands that judge --fail-on and --junit.
+// `levels` are the words of --fail-on; none: the command does not judge. Where `conditions` is not
+// empty, --fail-on takes texts of that form as well; the command checks them.
+void AddAnswerFlags(std::vector<Flag>& flags, AnswerFlags& answer,
                     std::span<const report::GateLevel> levels = {},
                     std::string_view conditions = "");
 

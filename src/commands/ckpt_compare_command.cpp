@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "src/analysis/ckpt/answer.h"
@@ -12,19 +11,8 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
-  msprobe ckpt_compare gpu/ckpt npu/ckpt -o similarity.json
-      two Megatron checkpoints, whatever their TP, PP, VPP and EP sizes
-  msprobe ckpt_compare megatron/ckpt llama-hf --vocab-size 32000
-      Megatron against Hugging Face: names are translated, padding rows left out
-  msprobe ckpt_compare step100.pt step200.safetensors --format xlsx
-      state dicts in single files; with a workbook of all figures
-  msprobe ckpt_compare gpu/ckpt npu/ckpt --format html
-      a page for any browser: a map of layers by kinds of parameters, all figures to search and sort
-  msprobe ckpt_compare before after --fail-on different -q
-      in CI: exit code 1 when any parameter differs
-
-A parameter that cannot be read is marked, the others are compared, and the exit code is 3.
+constexpr const char* kNotes =
+    R"(A parameter that cannot be read is marked, the others are compared, and the exit code is 3.
 
 )";
 
@@ -37,61 +25,118 @@ Result<ExitCode> CompareCheckpoints(const analysis::ckpt::Options& options,
   return GiveAnswer(analysis::ckpt::MakeDocument(comparison), flags, context);
 }
 
-void CkptCompareCommand::Configure(CLI::App& app) {
-  app.add_option("CKPT1", options_.path_a,
-                 "A Megatron, torch distributed or Hugging Face folder, or one .pt, .bin, "
-                 ".safetensors, .npz or MindSpore .ckpt file")
-      ->type_name("")
-      ->required();
-  app.add_option("CKPT2", options_.path_b, "The checkpoint to compare with, of any kind")
-      ->type_name("")
-      ->required();
-  app.add_option("-o,--output_path", options_.output,
-                 "The result file (default: ./ckpt_similarity.json)")
-      ->type_name("FILE");
-  AddForceFlag(app);
-  app.add_option("--format", formats_,
-                 "Also write all figures beside the result, as NAME_details.FORMAT: json, xlsx, "
-                 "csv, html; several with commas")
-      ->type_name("LIST")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"json", "xlsx", "csv", "html"}));
-  app.add_option("--unmatched", options_.unmatched_file,
-                 "Also write the names without a partner, and why, to this JSON file")
-      ->type_name("FILE");
-  app.add_flag("--strict-json", options_.strict_json,
-               "null in the result instead of NaN and Infinity, which are not JSON");
-  app.add_option("--mapping", options_.mapping_file,
-                 "YAML of rules that translate names of one checkpoint to those of the other")
-      ->type_name("FILE");
-  app.add_option("--vocab-size", options_.vocabulary,
-                 "Rows of the vocabulary: leaves padding of embeddings out")
-      ->type_name("N")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--num-attention-heads", options_.attention_heads,
-                 "Heads of the model, where neither checkpoint records them")
-      ->type_name("N")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--num-query-groups", options_.query_groups,
-                 "Key/value heads of the model, if fewer than attention heads")
-      ->type_name("N")
-      ->check(CLI::PositiveNumber);
-  app.add_flag("--optimizer", options_.open.optimizer,
-               "Compare optimizer states, too: tensors, learning rates, betas, steps");
-  app.add_flag("--allow-missing-ranks", options_.open.allow_missing_ranks,
-               "Compare what is there when ranks are missing, instead of failing");
-  app.add_flag("--compat", options_.open.compatible_merge,
-               "Merge Megatron's shards exactly as the Python tool does, mistakes included");
-  app.add_option("--rtol", options_.tolerance.relative,
-                 "Elements agree when |a - b| <= ATOL + RTOL * |b|; b is of CKPT2 (default 0)")
-      ->type_name("R")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--atol", options_.tolerance.absolute, "See --rtol (default 0)")
-      ->type_name("A")
-      ->check(CLI::NonNegativeNumber);
-  AddAnswerFlags(app, answer_, analysis::ckpt::kGateLevels);
-  AddThreadsFlag(app, options_.threads);
-  app.footer(kExamples + FailOnHelp(analysis::ckpt::kGateLevels));
+std::vector<Positional> CkptCompareCommand::positionals() {
+  return {
+      {.name = "CKPT",
+       .fills = &options_.path_a,
+       .help = "The checkpoint under test: a Megatron, torch distributed or Hugging Face folder, "
+               "or one .pt, .bin, .safetensors, .npz or MindSpore .ckpt file",
+       .required = true},
+      {.name = "REFERENCE",
+       .fills = &options_.path_b,
+       .help = "The checkpoint to compare it with, of any kind",
+       .required = true}};
+}
+
+std::vector<Flag> CkptCompareCommand::flags() {
+  std::vector<Flag> flags = {
+      {.name = "--optimizer",
+       .fills = &options_.open.optimizer,
+       .group = Group::kSelection,
+       .help = "Compare optimizer states, too: tensors, learning rates, betas, steps"},
+      {.name = "--allow-missing-ranks",
+       .fills = &options_.open.allow_missing_ranks,
+       .group = Group::kSelection,
+       .help = "Compare what is there when ranks are missing, instead of failing"},
+      {.name = "--mapping",
+       .type = "FILE",
+       .fills = &options_.mapping_file,
+       .group = Group::kMethod,
+       .help = "YAML of rules that translate names of one checkpoint to those of the other"},
+      {.name = "--vocab-size",
+       .type = "N",
+       .fills = &options_.vocabulary,
+       .bounds = kPositive,
+       .group = Group::kMethod,
+       .help = "Rows of the vocabulary: leaves padding of embeddings out"},
+      {.name = "--num-attention-heads",
+       .type = "N",
+       .fills = &options_.attention_heads,
+       .bounds = kPositive,
+       .group = Group::kMethod,
+       .help = "Heads of the model, where neither checkpoint records them"},
+      {.name = "--num-query-groups",
+       .type = "N",
+       .fills = &options_.query_groups,
+       .bounds = kPositive,
+       .group = Group::kMethod,
+       .help = "Key/value heads of the model, if fewer than attention heads"},
+      {.name = "--rtol",
+       .type = "R",
+       .fills = &options_.tolerance.relative,
+       .bounds = kNotNegative,
+       .group = Group::kMethod,
+       .help = "Elements agree when |a - b| <= ATOL + RTOL * |b|; b is of REFERENCE"},
+      {.name = "--atol",
+       .type = "A",
+       .fills = &options_.tolerance.absolute,
+       .bounds = kNotNegative,
+       .group = Group::kMethod,
+       .help = "See --rtol"},
+      {.name = "--compat",
+       .fills = &options_.open.compatible_merge,
+       .group = Group::kMethod,
+       .help = "Merge Megatron's shards exactly as the Python tool does, mistakes included"},
+      {.name = "--output",
+       .letter = "-o",
+       .aliases = {"--output_path"},
+       .type = "FILE",
+       .fills = &options_.output,
+       .group = Group::kOutput,
+       .help = "The result file",
+       .since = kPython811},
+      {.name = "--format",
+       .type = "LIST",
+       .fills = &formats_,
+       .values = {"json", "xlsx", "csv", "html"},
+       .separator = ',',
+       .group = Group::kOutput,
+       .help = "Also write all figures beside the result, as NAME_details.FORMAT, several with "
+               "commas"},
+      {.name = "--unmatched",
+       .type = "FILE",
+       .fills = &options_.unmatched_file,
+       .group = Group::kOutput,
+       .help = "Also write the names without a partner, and why, to this JSON file"},
+      {.name = "--strict-json",
+       .fills = &options_.strict_json,
+       .group = Group::kOutput,
+       .help = "null in the result instead of NaN and Infinity, which are not JSON"},
+      ForceFlag(),
+      ThreadsFlag(options_.threads),
+  };
+  AddAnswerFlags(flags, answer_, analysis::ckpt::kGateLevels);
+  return flags;
+}
+
+std::vector<Example> CkptCompareCommand::examples() const {
+  return {
+      {"msprobe ckpt_compare gpu/ckpt npu/ckpt -o similarity.json",
+       "two Megatron checkpoints, whatever their TP, PP, VPP and EP sizes"},
+      {"msprobe ckpt_compare megatron/ckpt llama-hf --vocab-size 32000",
+       "Megatron against Hugging Face: names are translated, padding rows left out"},
+      {"msprobe ckpt_compare step100.pt step200.safetensors --format xlsx",
+       "state dicts in single files; with a workbook of all figures"},
+      {"msprobe ckpt_compare gpu/ckpt npu/ckpt --format html",
+       "a page for any browser: a map of layers by kinds of parameters, all figures to search and "
+       "sort"},
+      {"msprobe ckpt_compare before after --fail-on different -q",
+       "in CI: exit code 1 when any parameter differs"},
+  };
+}
+
+std::string CkptCompareCommand::notes() const {
+  return kNotes + FailOnHelp(analysis::ckpt::kGateLevels);
 }
 
 Result<ExitCode> CkptCompareCommand::Run(const Context& context) {

@@ -22,7 +22,10 @@ class CkptCompareCommand final : public Command {
   std::string_view summary() const override {
     return "Compare two checkpoints and name the parameters that differ";
   }
-  void Configure(CLI::App& app) override;
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:

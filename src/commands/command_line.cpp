@@ -5,12 +5,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <iostream>
 #include <new>
 #include <string>
-#include <vector>
+#include <utility>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -21,9 +19,13 @@
 #include "src/base/log.h"
 #include "src/base/mapped_files.h"
 #include "src/base/new_folders.h"
+#include "src/base/output_rule.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
+#include "src/commands/flag_parser.h"
+#include "src/commands/help_text.h"
+#include "src/commands/print.h"
 #include "src/commands/registry.h"
 
 namespace msprobe::commands {
@@ -55,44 +57,17 @@ bool LocaleHasUtf8() {
   return false;
 }
 
-// Everything a user may type after this (sub)command, for suggestions.
-std::vector<std::string> KnownWords(const CLI::App& app) {
-  std::vector<std::string> words;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) {
-      words.push_back("--" + name);
-    }
+ExitCode ReportUsageError(const ParsedLine& line) {
+  base::LogError(line.status.message());
+  if (!line.status.hint().empty()) {
+    base::LogHint(line.status.hint());
   }
-  for (const CLI::App* command : app.get_subcommands(nullptr)) {
-    words.push_back(command->get_name());
-  }
-  return words;
+  base::LogHint(fmt::format("{} --help explains all flags", TitleOf(line.path)));
+  return ExitCode::kUsage;
 }
 
-int ReportUsageError(const CLI::App& app, const CLI::ParseError& error,
-                     const std::vector<std::string>& arguments) {
-  const CLI::App* innermost = &app;
-  std::string words;
-  while (!innermost->get_subcommands().empty()) {
-    innermost = innermost->get_subcommands().back();
-    words += innermost->get_name() + " ";
-  }
-  const CLI::App& scope = *innermost;
-  base::LogError(error.what());
-  const std::vector<std::string> known = KnownWords(scope);
-  for (const std::string& argument : arguments) {
-    const std::string word = argument.substr(0, argument.find('='));
-    const bool flag_or_command = word.starts_with("--") || &scope == &app;
-    if (!flag_or_command || std::find(known.begin(), known.end(), word) != known.end()) {
-      continue;
-    }
-    if (const auto nearest = base::NearestMatch(word, known)) {
-      base::LogHint(fmt::format("did you mean {} instead of {}?", *nearest, word));
-      break;
-    }
-  }
-  base::LogHint(fmt::format("msprobe {}--help explains all flags", words));
-  return static_cast<int>(ExitCode::kUsage);
+ExitCode PrintOrFail(const std::string& text) {
+  return Print(text).ok() ? ExitCode::kDone : ExitCode::kFailed;
 }
 
 // What libraries throw ends here, most of all that memory ran out.
@@ -141,61 +116,43 @@ int RunCommandLine(int argc, char** argv) {
   base::NoteNewFolders();
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit is an error like a full disk
   Context context;
-  CLI::App app(
-      "msprobe finds out why a large model computes wrong or slow: compares dumps, shows what is "
-      "in tensor files.\n"
-      "Reads what PyTorch and MindSpore wrote without needing either.");
-  app.name("msprobe");
-  app.set_version_flag("--version", "msprobe " MSPROBE_VERSION);
-  app.set_help_flag("-h,--help", "Show this help");
-  app.require_subcommand(0, 1);
-  app.add_option("-f,--framework", context.framework,
-                 "Framework of the data: pytorch or mindspore (default: detected)")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"pytorch", "mindspore"}));
-  app.footer(
-      "Run `msprobe COMMAND --help` for a command's flags and examples.\n"
-      "Exit codes: 0 done, 1 findings (with --fail-on), 2 wrong usage, 3 unreadable input or "
-      "failed output.");
-
-  const std::vector<std::unique_ptr<Command>> commands = MakeCommands();
-  for (const std::unique_ptr<Command>& command : commands) {
-    CLI::App* sub =
-        app.add_subcommand(std::string(command->name()), std::string(command->summary()));
-    sub->add_flag("-q,--quiet", context.quiet, "No progress, no summary: errors only");
-    command->Configure(*sub);
+  context.color = base::WantsColor(STDOUT_FILENO);
+  context.width = TerminalWidth();
+  context.has_edge = ::isatty(STDOUT_FILENO) == 1;
+  context.ascii = !LocaleHasUtf8();
+  Program program;
+  ParsedLine line = ParseArguments(program, {argv + std::min(argc, 1), argv + argc});
+  Command& command = *line.path.back();
+  if (line.general.help && line.status.ok()) {
+    return FinishOutput(PrintOrFail(HelpText(line.path, context.width)));
   }
-
-  const std::vector<std::string> arguments =
-      NormalizeLegacyFlags(std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
-  try {
-    // CLI11 takes the arguments last first.
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-  } catch (const CLI::Success& request) {
-    app.exit(request, std::cout);  // --help, --version
-    std::cout.flush();
-    return FinishOutput(std::cout.good() ? ExitCode::kDone : ExitCode::kFailed);
-  } catch (const CLI::ParseError& error) {
-    return ReportUsageError(app, error, arguments);
+  if (!line.status.ok()) {
+    return FinishOutput(ReportUsageError(line));
+  }
+  if (program.wants_version()) {
+    return FinishOutput(PrintOrFail("msprobe " MSPROBE_VERSION "\n"));
+  }
+  if (command.is_group()) {
+    return FinishOutput(PrintOrFail(HelpText(line.path, context.width)));
+  }
+  context.framework = program.framework();
+  context.quiet = line.general.quiet;
+  context.verbose = line.general.verbose;
+  context.typed = std::move(line.typed);
+  if (context.Given(ForceFlag().name)) {
+    base::SetExistingFiles(base::Existing::kReplace);
+  }
+  if (context.verbose) {
+    base::SetLogLevel(base::LogLevel::kDebug);
   }
   if (context.quiet) {
     base::SetLogLevel(base::LogLevel::kError);
   } else {
     base::SetProgressSink(&base::StderrProgress());
   }
-  context.color = base::WantsColor(STDOUT_FILENO);
-  context.width = TerminalWidth();
-  context.has_edge = ::isatty(STDOUT_FILENO) == 1;
-  context.ascii = !LocaleHasUtf8();
-  for (const std::unique_ptr<Command>& command : commands) {
-    if (app.got_subcommand(std::string(command->name()))) {
-      const ExitCode code = RunChosen(*command, context);
-      base::RemoveEmptyNewFolders();
-      return FinishOutput(code);
-    }
-  }
-  std::fputs(app.help().c_str(), stdout);
-  return FinishOutput(ExitCode::kDone);
+  const ExitCode code = RunChosen(command, context);
+  base::RemoveEmptyNewFolders();
+  return FinishOutput(code);
 }
 
 }  // namespace msprobe::commands

@@ -1,84 +1,85 @@
 #include "src/commands/common_flags.h"
 
 #include <algorithm>
+#include <utility>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "src/base/output_rule.h"
-#include "src/base/strings.h"
-
 namespace msprobe::commands {
-namespace {
 
-struct LegacyFlag {
-  std::string_view spelled;
-  std::string_view long_form;
-};
-constexpr LegacyFlag kLegacyFlags[] = {
-    {"-cm", "--cell_mapping"},
-    {"-am", "--api_mapping"},
-    {"-dm", "--data_mapping"},
-    {"-lm", "--layer_mapping"},
-    {"-config", "--config-path"},
-    {"-tp", "--target_path"},
-    {"-gp", "--golden_path"},
-    {"-fm", "--fuzzy_match"},
-    {"-bp", "--benchmark_profiling_path"},
-    {"-da", "--diff_analyze"},
-    {"-tensor_log", "--is_print_compare_log"},
-    {"-vc", "--verl_compare"},
-    {"-vv", "--verl_verify"},
-};
-
-}  // namespace
-
-void AddThreadsFlag(CLI::App& app, size_t& threads) {
-  app.add_option("--threads", threads,
-                 "Threads to work with (default: all cores; results do not depend on it)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 4096));
+std::vector<Flag> AllFlags(Command& command, GeneralValues& general) {
+  std::vector<Flag> flags = command.flags();
+  flags.push_back({.name = "--quiet",
+                   .letter = "-q",
+                   .fills = &general.quiet,
+                   .group = Group::kGeneral,
+                   .help = "No progress, no summary: errors only"});
+  flags.push_back({.name = "--verbose",
+                   .fills = &general.verbose,
+                   .group = Group::kGeneral,
+                   .help = "Also log details of the work"});
+  flags.push_back({.name = "--help",
+                   .letter = "-h",
+                   .fills = &general.help,
+                   .group = Group::kGeneral,
+                   .help = "Show this help"});
+  std::stable_sort(flags.begin(), flags.end(),
+                   [](const Flag& a, const Flag& b) { return a.group < b.group; });
+  return flags;
 }
 
-void AddOutputFlag(CLI::App& app, std::filesystem::path& folder, const std::string& description) {
-  app.add_option("-o,--output_path", folder, description + " (default: ./output)")
-      ->type_name("DIR")
-      ->expected(0, 1)
-      ->default_str("");
+Flag ThreadsFlag(uint64_t& threads) {
+  return {.name = "--threads",
+          .type = "N",
+          .fills = &threads,
+          .bounds = {.least = 1, .most = 4096},
+          .group = Group::kGeneral,
+          .help = "Threads to work with; results do not depend on it",
+          .default_text = "all cores"};
 }
 
-void AddForceFlag(CLI::App& app) {
-  app.add_flag_callback(
-      "--force", [] { base::SetExistingFiles(base::Existing::kReplace); },
-      "Replace result files that exist; without it they are refused");
+Flag OutputFolderFlag(std::filesystem::path& folder, std::string help,
+                      std::vector<std::string> aliases) {
+  return {.name = "--output",
+          .letter = "-o",
+          .aliases = std::move(aliases),
+          .type = "DIR",
+          .fills = &folder,
+          .arguments = kOneOrNone,
+          .group = Group::kOutput,
+          .help = std::move(help),
+          .since = kPython811};
 }
 
-void AddFormatFlag(CLI::App& app, std::vector<std::string>& formats,
-                   const std::vector<std::string>& known) {
-  app.add_option("--format", formats,
-                 "Result files to write: " + base::Join(known, ", ") + "; several with commas")
-      ->type_name("LIST")
-      ->delimiter(',')
-      ->check(CLI::IsMember(known));
+Flag ForceFlag() {
+  return {.name = "--force",
+          .group = Group::kOutput,
+          .help = "Replace result files that exist; without it they are refused"};
 }
 
-std::vector<std::string> NormalizeLegacyFlags(std::vector<std::string> arguments) {
-  // The first argument that is neither a flag nor the value of -f/--framework is the subcommand.
-  size_t behind = 0;
-  while (behind < arguments.size() && arguments[behind].starts_with('-')) {
-    behind += arguments[behind] == "-f" || arguments[behind] == "--framework" ? 2 : 1;
+Flag FormatsFlag(std::vector<std::string>& formats, std::vector<std::string> known,
+                 std::string default_text) {
+  return {.name = "--format",
+          .type = "LIST",
+          .fills = &formats,
+          .values = std::move(known),
+          .separator = ',',
+          .group = Group::kOutput,
+          .help = "Result files to write, several with commas",
+          .default_text = std::move(default_text)};
+}
+
+Status TakePath(const std::filesystem::path& argument, std::string_view name, std::string_view flag,
+                std::filesystem::path& path) {
+  if (argument.empty() == path.empty()) {
+    return UsageError(argument.empty() ? fmt::format("{} is missing", name)
+                                       : fmt::format("give {} or {}, not both: {} and {}", name,
+                                                     flag, argument.string(), path.string()));
   }
-  for (size_t i = std::min(behind, arguments.size()); i < arguments.size() && arguments[i] != "--";
-       ++i) {
-    for (const LegacyFlag& flag : kLegacyFlags) {
-      if (arguments[i] == flag.spelled) {
-        arguments[i] = flag.long_form;
-      } else if (arguments[i].starts_with(std::string(flag.spelled) + "=")) {
-        arguments[i].replace(0, flag.spelled.size(), flag.long_form);
-      }
-    }
+  if (!argument.empty()) {
+    path = argument;
   }
-  return arguments;
+  return {};
 }
 
 }  // namespace msprobe::commands

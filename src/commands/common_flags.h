@@ -1,8 +1,9 @@
-// Groups of flags that mean the same in every command that has them.
+// Rows that mean the same in every command that has them, and are therefore spelled once.
 #pragma once
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "msprobe/status.h"
@@ -11,23 +12,34 @@
 
 namespace msprobe::commands {
 
-// --threads N
-void AddThreadsFlag(CLI::App& app, size_t& threads);
+// What -h, -q and --verbose fill.
+struct GeneralValues {
+  bool help = false;
+  bool quiet = false;
+  bool verbose = false;
+};
 
-// -o/--output_path, also bare, as the Python tool allows it.
-void AddOutputFlag(CLI::App& app, std::filesystem::path& folder, const std::string& description);
+// The rows of a command in the order of their groups, with the general ones behind them.
+std::vector<Flag> AllFlags(Command& command, GeneralValues& general);
+
+// --threads N
+Flag ThreadsFlag(uint64_t& threads);
+
+// -o/--output DIR. `aliases` are what the Python tools call it.
+Flag OutputFolderFlag(std::filesystem::path& folder, std::string help,
+                      std::vector<std::string> aliases);
 
 // --force: results take the place of files that exist. Without it nothing that exists is replaced
-// (base/output_rule.h), by any command.
-void AddForceFlag(CLI::App& app);
+// (base/output_rule.h), by any command. The command line sees to it.
+Flag ForceFlag();
 
-// --format a,b,c out of `known`; the option's value is a list without repeats.
-void AddFormatFlag(CLI::App& app, std::vector<std::string>& formats,
-                   const std::vector<std::string>& known);
+// --format a,b,c out of `known`.
+Flag FormatsFlag(std::vector<std::string>& formats, std::vector<std::string> known,
+                 std::string default_text);
 
-// Rewrites the multi-letter single-dash flags of the Python tool (-cm, -config, ...), which
-// ordinary parsers read as bundles of single letters, into their long forms. Only arguments behind
-// the subcommand's name are looked at.
-std::vector<std::string> NormalizeLegacyFlags(std::vector<std::string> arguments);
+// A path that may stand with a flag or without one: takes over what the argument `name` holds.
+// kUsage when both are given or none.
+Status TakePath(const std::filesystem::path& argument, std::string_view name, std::string_view flag,
+                std::filesystem::path& path);
 
 }  // namespace msprobe::commands

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "src/analysis/compare/answer.h"
@@ -15,19 +14,8 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
-  msprobe compare npu/step0/rank0/dump.json gpu/step0/rank0/dump.json
-      one rank against one rank; the table goes to ./output
-  msprobe compare npu_dump gpu_dump -o result --format xlsx,csv
-      whole dumps: steps and ranks are paired by number
-  msprobe compare npu_dump gpu_dump --format xlsx,html
-      the table, and a page for any browser: where it starts, modules, curve of the error, every tensor
-  msprobe compare npu_dump gpu_dump --fail-on error --junit compare.xml
-      in CI: exit code 1 when a row is red or fails its threshold
-  msprobe -f pytorch compare -i compare.json -o out -s -c
-      the Python tool's command line
-
-What the screen says first is where the runs part: the first call, in execution order, whose inputs agree and
+constexpr const char* kNotes =
+    R"(What the screen says first is where the runs part: the first call, in execution order, whose inputs agree and
 whose outputs do not, apart from differences that enter with weights or data. "Agree" means equal up to the noise
 of the dtype; --rtol and --atol raise that floor.
 
@@ -35,73 +23,136 @@ of the dtype; --rtol and --atol raise that floor.
 
 }  // namespace
 
-void CompareCommand::AddMappingFlag(CLI::App& app, const std::string& flag,
-                                    const std::string& description, bool needs_file,
-                                    MappingArgument& argument) {
-  argument.app = &app;
-  argument.flag = flag;
-  app.add_option(flag, argument.file, description)
-      ->type_name("FILE")
-      ->expected(needs_file ? 1 : 0, 1);
+std::vector<Positional> CompareCommand::positionals() {
+  return {
+      {.name = "NPU_PATH",
+       .fills = &npu_path_,
+       .help = "The dump under test: a dump.json, a rank, a step or a whole dump folder"},
+      {.name = "BENCH_PATH", .fills = &bench_path_, .help = "Reference dump, of the same kind"}};
 }
 
-void CompareCommand::Configure(CLI::App& app) {
-  app_ = &app;
-  app.add_option("NPU_PATH", npu_path_,
-                 "The dump under test: a dump.json, a rank, a step or a whole dump folder")
-      ->type_name("");
-  app.add_option("BENCH_PATH", bench_path_, "The dump that is right, of the same kind")
-      ->type_name("");
-  app.add_option("-i,--input_path", config_file_,
-                 "compare.json naming npu_path and bench_path, instead of two paths")
-      ->type_name("FILE");
-  AddOutputFlag(app, output_folder_, "Folder for the result files");
-  AddFormatFlag(app, formats_, {"xlsx", "csv", "json", "html"});
-  app.add_option("--output-name", options_.output_name,
-                 "Result file names start with this instead of compare_result")
-      ->type_name("NAME");
-  app.add_flag("-s,--stack_mode", options_.stack_mode,
-               "Show call stacks when compare.json names a stack_path");
-  app.add_flag("-c,--compare_only", compare_only_, "Do not write the advisor's text file");
-  app.add_flag("-f,--fuzzy_match", options_.fuzzy, "Match rows whatever their call numbers");
-  AddMappingFlag(app, "--data_mapping", "YAML of NPU row name: bench row name (also -dm)", true,
-                 data_mapping_);
-  AddMappingFlag(app, "--cell_mapping",
-                 "MindSpore cells to PyTorch modules, YAML or bare (also -cm)", false,
-                 cell_mapping_);
-  AddMappingFlag(app, "--api_mapping", "MindSpore APIs to PyTorch APIs, YAML or bare (also -am)",
-                 false, api_mapping_);
-  AddMappingFlag(app, "--layer_mapping",
-                 "MindSpore layers to PyTorch layers, YAML or bare (also -lm)", false,
-                 layer_mapping_);
-  app.add_flag("--layer-frames", options_.layer_mapping_frames,
-               "With --layer_mapping: call stacks of the grouped stack.json tell calls apart, too");
-  app.add_option("--filter", options_.name_filter,
-                 "Only NPU rows whose name matches, e.g. 'Module.*.output.*'")
-      ->type_name("GLOB");
-  app.add_flag("--only-diff", options_.only_different,
-               "Leave rows that agree out of the result files");
-  app.add_option(
-         "--rtol", options_.relative_tolerance,
-         "Relative difference that still counts as agreeing (default: the noise of each dtype)")
-      ->type_name("R")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--atol", options_.absolute_tolerance,
-                 "Absolute difference that still counts as agreeing")
-      ->type_name("A")
-      ->check(CLI::NonNegativeNumber);
-  AddAnswerFlags(app, answer_, analysis::kCompareLevels);
-  AddForceFlag(app);
-  app.add_flag("--allow-truncated", options_.allow_truncated,
-               "Compare the complete entries of a file that ends early");
-  AddThreadsFlag(app, options_.threads);
-  ConfigureLine26(app);
-  app.footer(kExamples + FailOnHelp(analysis::kCompareLevels) +
-             "\nEvery level also fails where less than half of a side could be compared.");
+std::vector<Flag> CompareCommand::flags() {
+  std::vector<Flag> flags = {
+      {.name = "--input-path",
+       .letter = "-i",
+       .type = "FILE",
+       .fills = &config_file_,
+       .group = Group::kInput,
+       .help = "compare.json naming npu_path and bench_path, instead of two paths",
+       .since = kPython811},
+      {.name = "--allow-truncated",
+       .fills = &options_.allow_truncated,
+       .group = Group::kInput,
+       .help = "Compare the complete entries of a file that ends early"},
+      {.name = "--filter",
+       .type = "GLOB",
+       .fills = &options_.name_filter,
+       .group = Group::kSelection,
+       .help = "Only NPU rows whose name matches, e.g. 'Module.*.output.*'"},
+      {.name = "--fuzzy-match",
+       .letter = "-f",
+       .aliases = {"-fm"},
+       .fills = &options_.fuzzy,
+       .group = Group::kMethod,
+       .help = "Match rows whatever their call numbers",
+       .since = kPython811},
+      {.name = "--data-mapping",
+       .aliases = {"-dm"},
+       .type = "FILE",
+       .fills = &options_.data_mapping.file,
+       .group = Group::kMethod,
+       .help = "YAML of NPU row name: bench row name",
+       .since = kPython811},
+      {.name = "--cell-mapping",
+       .aliases = {"-cm"},
+       .type = "FILE",
+       .fills = &options_.cell_mapping.file,
+       .arguments = kOneOrNone,
+       .group = Group::kMethod,
+       .help = "MindSpore cells to PyTorch modules, YAML or bare",
+       .since = kPython811},
+      {.name = "--api-mapping",
+       .aliases = {"-am"},
+       .type = "FILE",
+       .fills = &options_.api_mapping.file,
+       .arguments = kOneOrNone,
+       .group = Group::kMethod,
+       .help = "MindSpore APIs to PyTorch APIs, YAML or bare",
+       .since = kPython811},
+      {.name = "--layer-mapping",
+       .aliases = {"-lm"},
+       .type = "FILE",
+       .fills = &options_.layer_mapping.file,
+       .arguments = kOneOrNone,
+       .group = Group::kMethod,
+       .help = "MindSpore layers to PyTorch layers, YAML or bare",
+       .since = kPython811},
+      {.name = "--layer-frames",
+       .fills = &options_.layer_mapping_frames,
+       .group = Group::kMethod,
+       .help = "With --layer-mapping: call stacks of the grouped stack.json tell calls apart, too"},
+      {.name = "--rtol",
+       .type = "R",
+       .fills = &options_.relative_tolerance,
+       .bounds = kNotNegative,
+       .group = Group::kMethod,
+       .help = "Relative difference that still counts as agreeing",
+       .default_text = "the noise of each dtype"},
+      {.name = "--atol",
+       .type = "A",
+       .fills = &options_.absolute_tolerance,
+       .bounds = kNotNegative,
+       .group = Group::kMethod,
+       .help = "Absolute difference that still counts as agreeing"},
+      OutputFolderFlag(output_folder_, "Folder for the result files", {"--output_path"}),
+      FormatsFlag(formats_, {"xlsx", "csv", "json", "html"}, "xlsx; csv with -tp and -gp"),
+      {.name = "--output-name",
+       .type = "NAME",
+       .fills = &options_.output_name,
+       .group = Group::kOutput,
+       .help = "Result file names start with this instead of compare_result"},
+      {.name = "--only-diff",
+       .fills = &options_.only_different,
+       .group = Group::kOutput,
+       .help = "Leave rows that agree out of the result files"},
+      {.name = "--stack-mode",
+       .letter = "-s",
+       .fills = &options_.stack_mode,
+       .group = Group::kOutput,
+       .help = "Show call stacks when compare.json names a stack_path",
+       .since = kPython811},
+      {.name = "--compare-only",
+       .letter = "-c",
+       .fills = &compare_only_,
+       .group = Group::kOutput,
+       .help = "Do not write the advisor's text file",
+       .since = kPython811},
+      ForceFlag(),
+      ThreadsFlag(options_.threads),
+  };
+  AddAnswerFlags(flags, answer_, analysis::kCompareLevels);
+  AddLine26Flags(flags);
+  return flags;
 }
 
-analysis::MappingFlag CompareCommand::ToMappingFlag(const MappingArgument& argument) {
-  return {argument.app->count(argument.flag) > 0, argument.file};
+std::vector<Example> CompareCommand::examples() const {
+  return {
+      {"msprobe compare npu/step0/rank0/dump.json gpu/step0/rank0/dump.json",
+       "one rank against one rank; the table goes to ./output"},
+      {"msprobe compare npu_dump gpu_dump -o result --format xlsx,csv",
+       "whole dumps: steps and ranks are paired by number"},
+      {"msprobe compare npu_dump gpu_dump --format xlsx,html",
+       "the table, and a page for any browser: where it starts, modules, curve of the error, every "
+       "tensor"},
+      {"msprobe compare npu_dump gpu_dump --fail-on error --junit compare.xml",
+       "in CI: exit code 1 when a row is red or fails its threshold"},
+      {"msprobe -f pytorch compare -i compare.json -o out -s -c", "the Python tool's command line"},
+  };
+}
+
+std::string CompareCommand::notes() const {
+  return kNotes + FailOnHelp(analysis::kCompareLevels) +
+         "\nEvery level also fails where less than half of a side could be compared.";
 }
 
 Status CompareCommand::FillOptions(const Context& context) {
@@ -130,10 +181,10 @@ Status CompareCommand::FillOptions(const Context& context) {
     }
     options_.npu_path = target_path_;
     options_.bench_path = golden_path_;
-    MSP_RETURN_IF_ERROR(FillLine26());
+    MSP_RETURN_IF_ERROR(FillLine26(context));
   }
   if (!options_.line26) {
-    MSP_RETURN_IF_ERROR(RefuseLine26Flags());
+    MSP_RETURN_IF_ERROR(RefuseLine26Flags(context));
   }
   options_.advisor = !compare_only_ && !options_.line26;
   if (!output_folder_.empty()) {
@@ -148,10 +199,10 @@ Status CompareCommand::FillOptions(const Context& context) {
     options_.write_json = wants("json");
     options_.write_html = wants("html");
   }
-  options_.data_mapping = ToMappingFlag(data_mapping_);
-  options_.cell_mapping = ToMappingFlag(cell_mapping_);
-  options_.api_mapping = ToMappingFlag(api_mapping_);
-  options_.layer_mapping = ToMappingFlag(layer_mapping_);
+  options_.data_mapping.given = context.Given("--data-mapping");
+  options_.cell_mapping.given = context.Given("--cell-mapping");
+  options_.api_mapping.given = context.Given("--api-mapping");
+  options_.layer_mapping.given = context.Given("--layer-mapping");
   if (!options_.line26 && options_.framework == analysis::Framework::kPyTorch &&
       (options_.cell_mapping.given || options_.api_mapping.given)) {
     return UsageError("cell and api mappings translate MindSpore names; they need -f mindspore");

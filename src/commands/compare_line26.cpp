@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "src/base/log.h"
@@ -15,16 +15,13 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kGroup = "With -tp and -gp (the 26.x command line)";
-constexpr std::array<const char*, 5> kModes = {"auto", "atb", "torchair", "offline_data",
-                                               "offline_model"};
 // Flags that mean something to mode auto alone.
-constexpr std::array<const char*, 15> kAutoFlags = {
-    "--xlsx",         "--diff_analyze",   "--is_print_compare_log",
-    "--rank",         "--step",           "--consistent_check",
+constexpr std::array<std::string_view, 15> kAutoFlags = {
+    "--xlsx",         "--diff-analyze",   "--is-print-compare-log",
+    "--rank",         "--step",           "--consistent-check",
     "--backend",      "--module-mapping", "--strict",
-    "--postprocess",  "--valid-rows",     "--fuzzy_match",
-    "--data_mapping", "--cell_mapping",   "--api_mapping"};
+    "--postprocess",  "--valid-rows",     "--fuzzy-match",
+    "--data-mapping", "--cell-mapping",   "--api-mapping"};
 // Of those, the ones that the older command line does not have.
 constexpr size_t kNewFlagCount = 11;
 
@@ -32,62 +29,112 @@ constexpr const char* kCalibrationFile = "right_matmul.yaml";
 
 }  // namespace
 
-void CompareCommand::ConfigureLine26(CLI::App& app) {
-  const auto option = [&](const std::string& flag, auto& variable, const std::string& text) {
-    return app.add_option(flag, variable, text)->group(kGroup);
+void CompareCommand::AddLine26Flags(std::vector<Flag>& flags) {
+  const std::vector<Flag> rows = {
+      {.name = "--target-path",
+       .aliases = {"-tp"},
+       .type = "PATH",
+       .fills = &target_path_,
+       .group = Group::kLine26,
+       .help = "The dump under test",
+       .since = kPython26},
+      {.name = "--golden-path",
+       .aliases = {"-gp"},
+       .type = "PATH",
+       .fills = &golden_path_,
+       .group = Group::kLine26,
+       .help = "Reference dump",
+       .since = kPython26},
+      {.name = "--mode",
+       .letter = "-m",
+       .type = "MODE",
+       .fills = &mode_,
+       .values = {"auto", "atb", "torchair", "offline_data", "offline_model"},
+       .group = Group::kLine26,
+       .help = "Kind of dumps; all but auto and atb are refused with a reason",
+       .since = kPython26},
+      {.name = "--xlsx",
+       .fills = &write_xlsx_,
+       .group = Group::kLine26,
+       .help = "A workbook instead of csv",
+       .since = kPython26},
+      {.name = "--diff-analyze",
+       .aliases = {"-da"},
+       .fills = &line26_.first_difference,
+       .group = Group::kLine26,
+       .help = "The first call that differs over all ranks, as JSON",
+       .since = kPython26},
+      {.name = "--is-print-compare-log",
+       .aliases = {"-tensor_log"},
+       .fills = &line26_.log_rows,
+       .group = Group::kLine26,
+       .help = "Two log lines per row",
+       .since = kPython26},
+      {.name = "--rank",
+       .type = "N,N",
+       .fills = &rank_ids_,
+       .separator = ',',
+       .group = Group::kLine26,
+       .help = "MindSpore static-graph kernel dumps: these ranks",
+       .since = kPython26},
+      {.name = "--step",
+       .type = "N,N",
+       .fills = &step_ids_,
+       .separator = ',',
+       .group = Group::kLine26,
+       .help = "MindSpore static-graph kernel dumps: these steps",
+       .since = kPython26},
+      {.name = "--consistent-check",
+       .fills = &consistent_check_,
+       .group = Group::kLine26,
+       .help = "Training against inference: fused projections and renamed modules pair",
+       .since = kPython26},
+      {.name = "--backend",
+       .type = "NAME",
+       .fills = &backend_,
+       .values = {"fsdp", "megatron"},
+       .group = Group::kLine26,
+       .help = "The trainer of --consistent-check",
+       .since = kPython26},
+      {.name = "--module-mapping",
+       .type = "FILE",
+       .fills = &line26_.module_mapping,
+       .group = Group::kLine26,
+       .help = "With --consistent-check: YAML of training module: inference module, besides the "
+               "built-in names"},
+      {.name = "--strict",
+       .fills = &line26_.strict,
+       .group = Group::kLine26,
+       .help = "Judge and pair more carefully than the Python tool: see docs/compare.md"},
+      {.name = "--postprocess",
+       .type = "FILE",
+       .fills = &line26_.postprocess,
+       .group = Group::kLine26,
+       .help = "YAML of calibration matrices to multiply tensors with before comparing"},
+      {.name = "--valid-rows",
+       .type = "NAME=KEYWORD",
+       .fills = &valid_rows_,
+       .group = Group::kLine26,
+       .help = "Outputs of calls named so are valid in their first rows only; KEYWORD is the "
+               "argument whose sum counts them"},
   };
-  const auto flag = [&](const std::string& name, bool& variable, const std::string& text) {
-    app.add_flag(name, variable, text)->group(kGroup);
-  };
-  option("--target_path", target_path_, "The dump under test (also -tp)")->type_name("PATH");
-  option("--golden_path", golden_path_, "The dump that is right (also -gp)")->type_name("PATH");
-  option("-m,--mode", mode_, "Kind of dumps: auto (default), atb; others are refused with a reason")
-      ->type_name("MODE")
-      ->check(CLI::IsMember(std::vector<std::string>(kModes.begin(), kModes.end())));
-  flag("--xlsx", write_xlsx_, "A workbook instead of csv");
-  flag("--diff_analyze", line26_.first_difference,
-       "The first call that differs over all ranks, as JSON (also -da)");
-  flag("--is_print_compare_log", line26_.log_rows, "Two log lines per row (also -tensor_log)");
-  option("--rank", rank_ids_, "MindSpore static-graph kernel dumps: these ranks")
-      ->type_name("N,N")
-      ->delimiter(',');
-  option("--step", step_ids_, "MindSpore static-graph kernel dumps: these steps")
-      ->type_name("N,N")
-      ->delimiter(',');
-  flag("--consistent_check", consistent_check_,
-       "Training against inference: fused projections and renamed modules pair");
-  option("--backend", backend_, "The trainer of --consistent_check: fsdp or megatron")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"fsdp", "megatron"}));
-  option("--module-mapping", line26_.module_mapping,
-         "With --consistent_check: YAML of training module: inference module, besides the built-in "
-         "names")
-      ->type_name("FILE");
-  flag("--strict", line26_.strict,
-       "Judge and pair more carefully than the Python tool: see docs/compare.md");
-  option("--postprocess", line26_.postprocess,
-         "YAML of calibration matrices to multiply tensors with before comparing")
-      ->type_name("FILE");
-  option("--valid-rows", valid_rows_,
-         "Outputs of calls named so are valid in their first rows only; KEYWORD is the argument "
-         "whose sum counts them")
-      ->type_name("NAME=KEYWORD");
+  flags.insert(flags.end(), rows.begin(), rows.end());
 }
 
-Status CompareCommand::RefuseLine26Flags() const {
+Status CompareCommand::RefuseLine26Flags(const Context& context) const {
   if (mode_ != "auto") {
     return UsageError(fmt::format("-m {} needs -tp and -gp", mode_));
   }
-  for (const char* flag : std::span(kAutoFlags).first(kNewFlagCount)) {
-    if (app_->count(flag) > 0) {
-      return UsageError(fmt::format("{} needs the dumps as -tp and -gp", flag))
+  for (const std::string_view flag : std::span(kAutoFlags).first(kNewFlagCount)) {
+    if (const auto typed = context.typed.find(flag); typed != context.typed.end()) {
+      return UsageError(fmt::format("{} needs the dumps as -tp and -gp", typed->second))
           .WithHint("msprobe compare -tp TARGET -gp GOLDEN");
     }
   }
   return {};
 }
 
-Status CompareCommand::FillLine26() {
+Status CompareCommand::FillLine26(const Context& context) {
   if (mode_ == "torchair" || mode_ == "offline_data" || mode_ == "offline_model") {
     return UnsupportedError(fmt::format("-m {} is not built into this program", mode_))
         .WithHint(mode_ == "offline_model"
@@ -95,13 +142,13 @@ Status CompareCommand::FillLine26() {
                       : "parse the kernel dumps to .npy, then compare the folders");
   }
   if (mode_ == "atb") {
-    for (const char* flag : kAutoFlags) {
-      if (app_->count(flag) > 0) {
-        return UsageError(fmt::format("{} does not belong to -m atb", flag));
+    for (const std::string_view flag : kAutoFlags) {
+      if (const auto typed = context.typed.find(flag); typed != context.typed.end()) {
+        return UsageError(fmt::format("{} does not belong to -m atb", typed->second));
       }
     }
   }
-  if (app_->count("-s") > 0 || app_->count("-c") > 0) {
+  if (context.Given("--stack-mode") || context.Given("--compare-only")) {
     return UsageError("-s and -c belong to the older command line, without -tp and -gp")
         .WithHint("call stacks are shown whenever stack.json lies beside the target's dump.json");
   }
@@ -120,7 +167,7 @@ Status CompareCommand::FillLine26() {
     }
     line26_.valid_rows.emplace_back(text.substr(0, at), text.substr(at + 1));
   }
-  if (app_->count("--rank") > 0) {
+  if (context.Given("--rank")) {
     options_.rank_ids = rank_ids_;
     options_.step_ids = step_ids_;
   }

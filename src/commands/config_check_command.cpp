@@ -1,9 +1,6 @@
 #include "src/commands/config_check_command.h"
 
 #include <algorithm>
-#include <iterator>
-
-#include <CLI/CLI.hpp>
 
 #include "src/analysis/config_check/answer.h"
 #include "src/analysis/config_check/log_settings.h"
@@ -16,21 +13,8 @@ namespace {
 
 namespace config_check = analysis::config_check;
 
-constexpr const char* kExamples = R"(Examples:
-  msprobe config_check -d train.sh model.yaml -o npu.zip
-      collect this side: environment, Python packages, hyperparameters of scripts and configs
-  msprobe config_check -c gpu.zip npu.zip -o result
-      compare two packs; the verdict with its remedies on the screen, all rows in result/result.xlsx
-  msprobe config_check -c gpu.zip npu.zip --fail-on error
-      in CI: exit code 1 when a check fails
-  msprobe config_check -c ckpt_gpu ckpt_npu -o similarity.json
-      compare two checkpoints, as msprobe ckpt_compare does
-  msprobe config_check -vc npu.log gpu.log
-      compare the settings that two trainings printed (verl; also Namespace(...), argument dumps)
-  msprobe config_check -vv train.log
-      hold a verl log against what a comparison needs; -vv REQUIRED.yaml train.log: against yours
-
-Data, weights and random calls are recorded inside of a training script:
+constexpr const char* kNotes =
+    R"(Data, weights and random calls are recorded inside of a training script:
   from msprobe.core.config_check import ConfigChecker
 
 A relative difference in the workbook is |bench - cmp| / bench with the sign of bench.
@@ -39,57 +23,151 @@ A relative difference in the workbook is |bench - cmp| / bench with the sign of 
 
 }  // namespace
 
-void ConfigCheckCommand::Configure(CLI::App& app) {
-  app_ = &app;
-  app.add_option("-d,--dump", inputs_,
-                 "Collect a pack; launch scripts (.sh) and configs (.yaml, .yml, .json) may follow")
-      ->type_name("FILE ...")
-      ->expected(0, CLI::detail::expected_max_vector_size);
-  app.add_option("-c,--compare", pair_,
-                 "Compare BENCH.zip with CMP.zip, or two checkpoints: the side that is right first")
-      ->type_name("BENCH CMP")
-      ->expected(2);
-  app.add_option("--verl_compare,--verl-compare", logs_,
-                 "Compare the settings printed in two training logs, .log or .txt (also -vc)")
-      ->type_name("NPU_LOG BENCH_LOG")
-      ->expected(2);
-  app.add_option("--verl_verify,--verl-verify", verify_,
-                 "Hold the settings printed in a training log against requirements, by default "
-                 "built-in ones for verl (also -vv)")
-      ->type_name("[REQUIRED.yaml] LOG")
-      ->expected(1, 2);
-  app.add_option("-o,--output", output_,
-                 "Pack to write (default: ./config_check_pack.zip), folder of the comparison "
-                 "(./config_check_result, ./verl_param_compare_result, ./verl_param_verify_result) "
-                 "or json of compared checkpoints (./ckpt_similarity.json)")
-      ->type_name("PATH");
-  AddForceFlag(app);
-  AddFormatFlag(app, formats_, {"xlsx", "json", "html"});
-  AddAnswerFlags(app, answer_, config_check::kGateLevels);
-  app.add_flag("--normalize-env", compare_.check.normalize_env,
-               "Variables that mean the same are equal: 0, false, off and not set");
-  app.add_flag("--normalize-pip", compare_.check.normalize_pip,
-               "Package names in any spelling, versions with '=' inside");
-  app.add_flag("--ignore-collector-env", compare_.check.ignore_collector_env,
-               "Leave out the two variables that the Python tool sets while it collects");
-  app.add_option("--python", collect_.python,
-                 "Interpreter whose packages are collected (default: python3 on the PATH)")
-      ->type_name("PATH");
-  app.add_option("--dynamic", collect_.dynamic,
-                 "JSON object with parameters of the running program, as ConfigChecker gives them")
-      ->type_name("FILE");
-  app.add_flag("--compat", compat_, "Every quirk of the Python tool, see docs/config_check.md");
-  app.footer(kExamples + FailOnHelp(config_check::kGateLevels));
+std::vector<Positional> ConfigCheckCommand::positionals() {
+  return {{.name = "SIDE",
+           .fills = &side_,
+           .help = "The side under test: a pack, a checkpoint, or a training log (.log, .txt)"},
+          {.name = "REFERENCE",
+           .fills = &reference_,
+           .help = "The side to compare it with, of the same kind"}};
+}
+
+std::vector<Flag> ConfigCheckCommand::flags() {
+  std::vector<Flag> flags = {
+      {.name = "--dump",
+       .letter = "-d",
+       .type = "FILE...",
+       .fills = &inputs_,
+       .arguments = {.least = 0, .most = kUnlimited},
+       .group = Group::kInput,
+       .help = "Collect a pack; launch scripts (.sh) and configs (.yaml, .yml, .json) may follow",
+       .since = kPython811},
+      {.name = "--compare",
+       .letter = "-c",
+       .type = "BENCH CMP_PATH",
+       .fills = &pair_,
+       .arguments = {.least = 2, .most = 2},
+       .group = Group::kInput,
+       .help =
+           "Compare two packs or checkpoints as the Python tool takes them: the reference first",
+       .since = kPython811},
+      {.name = "--verl-compare",
+       .aliases = {"-vc"},
+       .type = "NPU_LOG BENCH_LOG",
+       .fills = &logs_,
+       .arguments = {.least = 2, .most = 2},
+       .group = Group::kInput,
+       .help = "Compare the settings printed in two training logs, .log or .txt",
+       .since = kPython26},
+      {.name = "--verl-verify",
+       .aliases = {"-vv"},
+       .type = "[REQUIRED.yaml] LOG",
+       .fills = &verify_,
+       .arguments = {.least = 1, .most = 2},
+       .group = Group::kInput,
+       .help = "Hold the settings printed in a training log against requirements, by default "
+               "built-in ones for verl",
+       .since = kPython26},
+      {.name = "--python",
+       .type = "PATH",
+       .fills = &collect_.python,
+       .group = Group::kInput,
+       .help = "Interpreter whose packages are collected",
+       .default_text = "python3 on the PATH"},
+      {.name = "--dynamic",
+       .type = "FILE",
+       .fills = &collect_.dynamic,
+       .group = Group::kInput,
+       .help = "JSON object with parameters of the running program, as ConfigChecker gives them"},
+      {.name = "--normalize-env",
+       .fills = &compare_.check.normalize_env,
+       .group = Group::kMethod,
+       .help = "Variables that mean the same are equal: 0, false, off and not set"},
+      {.name = "--normalize-pip",
+       .fills = &compare_.check.normalize_pip,
+       .group = Group::kMethod,
+       .help = "Package names in any spelling, versions with '=' inside"},
+      {.name = "--ignore-collector-env",
+       .fills = &compare_.check.ignore_collector_env,
+       .group = Group::kMethod,
+       .help = "Leave out the two variables that the Python tool sets while it collects"},
+      {.name = "--compat",
+       .fills = &compat_,
+       .group = Group::kMethod,
+       .help = "Every quirk of the Python tool, see docs/config_check.md"},
+      {.name = "--output",
+       .letter = "-o",
+       .type = "PATH",
+       .fills = &output_,
+       .group = Group::kOutput,
+       .help = "Pack to write, folder of the comparison, or json of compared checkpoints",
+       .default_text = "./config_check_pack.zip, ./config_check_result, "
+                       "./verl_param_compare_result, ./verl_param_verify_result, "
+                       "./ckpt_similarity.json",
+       .since = kPython811},
+      FormatsFlag(formats_, {"xlsx", "json", "html"}, "xlsx"),
+      ForceFlag(),
+  };
+  AddAnswerFlags(flags, answer_, config_check::kGateLevels);
+  return flags;
+}
+
+Status ConfigCheckCommand::TakeSides() {
+  if (side_.empty()) {
+    return {};
+  }
+  if (!inputs_.empty() || !pair_.empty() || !logs_.empty() || !verify_.empty()) {
+    return UsageError("the sides are named in more than one way")
+        .WithHint("msprobe config_check SIDE REFERENCE");
+  }
+  if (reference_.empty()) {
+    return UsageError("only one side is named: " + side_.string())
+        .WithHint("msprobe config_check SIDE REFERENCE compares two; -d collects a pack");
+  }
+  const std::string ending = side_.extension().string();
+  if (ending == ".log" || ending == ".txt") {
+    logs_ = {side_, reference_};
+  } else {
+    pair_ = {reference_, side_};
+  }
+  return {};
+}
+
+std::vector<Example> ConfigCheckCommand::examples() const {
+  return {
+      {"msprobe config_check -d train.sh model.yaml -o npu.zip",
+       "collect this side: environment, Python packages, hyperparameters of scripts and configs"},
+      {"msprobe config_check npu.zip gpu.zip -o result",
+       "compare two packs; the verdict with its remedies on the screen, all rows in "
+       "result/result.xlsx"},
+      {"msprobe config_check npu.zip gpu.zip --fail-on error",
+       "in CI: exit code 1 when a check fails"},
+      {"msprobe config_check ckpt_npu ckpt_gpu -o similarity.json",
+       "compare two checkpoints, as msprobe ckpt_compare does"},
+      {"msprobe config_check npu.log gpu.log",
+       "compare the settings that two trainings printed (verl; also Namespace(...), argument "
+       "dumps)"},
+      {"msprobe config_check -vv train.log",
+       "hold a verl log against what a comparison needs; -vv REQUIRED.yaml train.log: against "
+       "yours"},
+  };
+}
+
+std::string ConfigCheckCommand::notes() const {
+  return kNotes + FailOnHelp(config_check::kGateLevels);
 }
 
 Result<ExitCode> ConfigCheckCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
-  const bool collects = app_->count("--dump") > 0;
-  const bool compares = app_->count("--compare") > 0;
+  MSP_RETURN_IF_ERROR(TakeSides());
+  const bool collects = context.Given("--dump");
+  const bool compares = !pair_.empty();
   const bool reads_logs = !logs_.empty() || !verify_.empty();
   if (!collects && !compares && !reads_logs) {
     return UsageError("nothing to do")
-        .WithHint("config_check -d SCRIPT collects a pack, -c BENCH.zip CMP.zip compares two");
+        .WithHint(
+            "config_check -d SCRIPT collects a pack, config_check SIDE.zip REFERENCE.zip compares "
+            "two");
   }
   if (reads_logs) {
     if (collects || compares || (!logs_.empty() && !verify_.empty())) {
@@ -179,9 +257,7 @@ Result<ExitCode> ConfigCheckCommand::RunCompareCheckpoints(const Context& contex
 }
 
 Result<ExitCode> ConfigCheckCommand::RunCollect(const Context& context) {
-  // A bare -d arrives as one empty path.
-  std::copy_if(inputs_.begin(), inputs_.end(), std::back_inserter(collect_.inputs),
-               [](const std::filesystem::path& path) { return !path.empty(); });
+  collect_.inputs = inputs_;
   collect_.compat = compat_;
   if (!output_.empty()) {
     collect_.output = output_;

@@ -20,17 +20,22 @@ class ConfigCheckCommand final : public Command {
   std::string_view summary() const override {
     return "Is it the same experiment? Environment, packages, data, weights, settings, seeds";
   }
-  void Configure(CLI::App& app) override;
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
+  Status TakeSides();
   bool Wants(std::string_view format) const;
   Result<ExitCode> RunCollect(const Context& context);
   Result<ExitCode> RunComparePacks(const Context& context);
   Result<ExitCode> RunCompareCheckpoints(const Context& context);
   Result<ExitCode> RunLogSettings(const Context& context);
 
-  CLI::App* app_ = nullptr;
+  std::filesystem::path side_;
+  std::filesystem::path reference_;
   analysis::config_check::CollectOptions collect_;
   analysis::config_check::CompareOptions compare_;
   std::vector<std::filesystem::path> inputs_;  // -d

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
@@ -18,19 +17,14 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kExplanation = R"(Kinds of devices
+constexpr const char* kNotes = R"(Kinds of devices
   host   this machine's own memory
   acl    Ascend devices, through CANN's libascendcl.so
   cuda   CUDA devices, through the driver's libcuda.so.1
 
 The libraries are looked for when the command runs; nothing of a vendor is needed to install msprobe. A kind without its
 library, driver or devices is listed with the reason, and so is what an older library cannot do.
-MSPROBE_ACL_LIB and MSPROBE_CUDA_LIB name other files to load.
-
-Examples:
-  msprobe devices
-  msprobe devices --format json | jq -r 'select(.State == "ready") | .Device'
-)";
+MSPROBE_ACL_LIB and MSPROBE_CUDA_LIB name other files to load.)";
 
 // A device, or a kind that has none here.
 struct Row {
@@ -174,13 +168,25 @@ report::Document MakeDocument(const Listing& listing) {
 
 }  // namespace
 
-void DevicesCommand::Configure(CLI::App& app) {
-  app.add_option("--format", format_, "table, csv, or json (one object per line)")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"table", "csv", "json"}));
-  AddAnswerFlags(app, answer_);
-  app.footer(kExplanation);
+std::vector<Flag> DevicesCommand::flags() {
+  std::vector<Flag> flags = {{.name = "--format",
+                              .type = "NAME",
+                              .fills = &format_,
+                              .values = {"table", "csv", "json"},
+                              .group = Group::kOutput,
+                              .help = "How they are listed, json being one object per line"}};
+  AddAnswerFlags(flags, answer_);
+  return flags;
 }
+
+std::vector<Example> DevicesCommand::examples() const {
+  return {
+      {"msprobe devices", ""},
+      {"msprobe devices --format json | jq -r 'select(.State == \"ready\") | .Device'", ""},
+  };
+}
+
+std::string DevicesCommand::notes() const { return kNotes; }
 
 Result<ExitCode> DevicesCommand::Run(const Context& context) {
   const Listing listing = ListDevices();

@@ -15,7 +15,9 @@ class DevicesCommand final : public Command {
   std::string_view summary() const override {
     return "List the accelerators of this machine, and why others cannot be used";
   }
-  void Configure(CLI::App& app) override;
+  std::vector<Flag> flags() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "src/base/files.h"
@@ -13,11 +12,9 @@
 #include "src/base/strings.h"
 #include "src/capture/run_identity.h"
 #include "src/capture/settings.h"
+#include "src/capture/settings_names.h"
 #include "src/commands/dump_launcher.h"
 #include "src/commands/dump_summary.h"
-#include "src/dump/layout.h"
-#include "src/dump/log_conversion.h"
-#include "src/dump/record_log.h"
 #include "src/json/writer.h"
 
 namespace msprobe::resources {
@@ -28,23 +25,9 @@ extern const std::string_view
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
-  msprobe dump --example > config.json
-      a configuration to start from, with every key explained
-  msprobe dump --check config.json
-      is it right, and what would be captured?
-  msprobe -f pytorch dump -c config.json -- python3 train.py --epochs 1
-      capture from a script as it is; steps are counted by the optimizer, or by the model's forward without one
-  msprobe dump -c config.json -- torchrun --nproc-per-node 8 train.py
-      the same for every process of a distributed run
-  msprobe dump --dump_path dump --level mix -- python3 train.py
-      no configuration at all: defaults, and flags that win over them
-  msprobe dump recover dump
-      make dump.json out of the records of a run that was killed
-
-The script's exit code is passed on; what msprobe says goes to stderr. The script may also say itself what to
-capture: from msprobe.pytorch import PrecisionDebugger.
-)";
+constexpr const char* kNotes =
+    R"(The script's exit code is passed on; what msprobe says goes to stderr. The script may also say itself what to
+capture: from msprobe.pytorch import PrecisionDebugger.)";
 
 capture::Framework FrameworkOf(const Context& context) {
   return context.framework == "mindspore" ? capture::Framework::kMindSpore
@@ -108,61 +91,87 @@ std::string HowItEnded(const ProgramEnd& end) {
                                   end.exit_code);
 }
 
-bool HasLog(const base::Path& folder) {
-  std::error_code ignored;
-  return std::filesystem::exists(folder / dump::kRecordLogName, ignored);
-}
-
-// `root` may be a dump, a step of one or a rank of a step.
-Result<std::vector<base::Path>> FoldersWithLogs(const base::Path& root) {
-  std::vector<base::Path> found;
-  std::vector<base::Path> level = {root};
-  constexpr int kLevels = 3;
-  for (int depth = 0; depth < kLevels; ++depth) {
-    std::vector<base::Path> below;
-    for (const base::Path& folder : level) {
-      if (HasLog(folder)) {
-        found.push_back(folder);
-      }
-      MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(folder));
-      for (const std::string& name : names) {
-        std::error_code ignored;
-        if ((dump::ParseStepName(name).valid || dump::ParseRankName(name).valid) &&
-            std::filesystem::is_directory(folder / name, ignored)) {
-          below.push_back(folder / name);
-        }
-      }
-    }
-    level = std::move(below);
+// All names that a configuration may give a setting.
+template <typename Choices>
+std::vector<std::string> NamesOf(const Choices& choices) {
+  std::vector<std::string> names;
+  for (const auto& choice : choices) {
+    names.emplace_back(choice.name);
   }
-  return found;
+  return names;
 }
 
 }  // namespace
 
-void DumpCommand::Configure(CLI::App& app) {
-  app.add_option("-c,--config", config_file_, "What to capture, and where to")->type_name("FILE");
-  app.add_option("--task", task_, "Wins over the file's task")->type_name("NAME");
-  app.add_option("--level", level_, "Wins over the file's level")->type_name("NAME");
-  app.add_option("--dump_path", dump_path_, "Wins over the file's dump_path")->type_name("DIR");
-  app.add_option("--check", checked_file_, "Only say whether a configuration is right")
-      ->type_name("FILE");
-  app.add_flag("--example", example_, "Print a configuration with every key explained");
-  app.add_flag("--force", replaces_,
-               "Replace the dump of an earlier run; without it nothing is captured where one is");
-  app.add_option("program", program_, "Behind --: the script to run, with its arguments")
-      ->type_name("PROGRAM ARGUMENTS...");
-  CLI::App* recover =
-      app.add_subcommand("recover", "Make the files of a dump out of an interrupted run's records");
-  recover->add_option("folder", recovered_folder_, "A dump, a step or a rank of one")
-      ->type_name("DIR")
-      ->required();
-  AddAnswerFlags(app, answer_);
-  recover->fallthrough();  // -q may stand behind it
-  recover_ = recover;
-  app.require_subcommand(0, 1);
-  app.footer(kExamples);
+std::vector<Positional> DumpCommand::positionals() {
+  return {{.name = "PROGRAM",
+           .fills = &program_,
+           .help = "Behind --: the script to run, with its arguments",
+           .takes_rest = true}};
 }
+
+std::vector<Flag> DumpCommand::flags() {
+  std::vector<Flag> flags = {
+      {.name = "--config",
+       .letter = "-c",
+       .type = "FILE",
+       .fills = &config_file_,
+       .group = Group::kInput,
+       .help = "What to capture, and where to"},
+      {.name = "--check",
+       .type = "FILE",
+       .fills = &checked_file_,
+       .group = Group::kInput,
+       .help = "Only say whether a configuration is right"},
+      {.name = "--example",
+       .fills = &example_,
+       .group = Group::kInput,
+       .help = "Print a configuration with every key explained"},
+      {.name = "--task",
+       .type = "NAME",
+       .fills = &task_,
+       .values = NamesOf(capture::kTasks),
+       .group = Group::kSelection,
+       .help = "Overrides task in the config file"},
+      {.name = "--level",
+       .type = "NAME",
+       .fills = &level_,
+       .values = NamesOf(capture::kLevels),
+       .group = Group::kSelection,
+       .help = "Overrides level in the config file"},
+      {.name = "--output",
+       .letter = "-o",
+       .aliases = {"--dump_path"},
+       .type = "DIR",
+       .fills = &dump_path_,
+       .group = Group::kOutput,
+       .help = "Overrides dump_path in the config file"},
+      {.name = "--force",
+       .fills = &replaces_,
+       .group = Group::kOutput,
+       .help = "Replace the dump of an earlier run; without it nothing is captured where one is"},
+  };
+  AddAnswerFlags(flags, answer_);
+  return flags;
+}
+
+std::vector<Example> DumpCommand::examples() const {
+  return {
+      {"msprobe dump --example > config.json",
+       "a configuration to start from, with every key explained"},
+      {"msprobe dump --check config.json", "is it right, and what would be captured?"},
+      {"msprobe -f pytorch dump -c config.json -- python3 train.py --epochs 1",
+       "capture from a script as it is; steps are counted by the optimizer, or by the model's "
+       "forward without one"},
+      {"msprobe dump -c config.json -- torchrun --nproc-per-node 8 train.py",
+       "the same for every process of a distributed run"},
+      {"msprobe dump --output dump --level mix -- python3 train.py",
+       "no configuration at all: defaults, and flags that win over them"},
+      {"msprobe dump recover dump", "make dump.json out of the records of a run that was killed"},
+  };
+}
+
+std::string DumpCommand::notes() const { return kNotes; }
 
 std::string DumpCommand::OverridesJson() const {
   const std::initializer_list<std::pair<std::string_view, const std::string&>> flags = {
@@ -185,47 +194,6 @@ Result<ExitCode> DumpCommand::Check(const Context& context) const {
   MSP_ASSIGN_OR_RETURN(const capture::Settings settings,
                        capture::LoadSettings(checked_file_, OverridesJson(), FrameworkOf(context)));
   return GiveAnswer(MakeDocument(checked_file_, settings), answer_, context);
-}
-
-Result<ExitCode> DumpCommand::Recover(const Context& context) const {
-  MSP_ASSIGN_OR_RETURN(const std::vector<base::Path> folders, FoldersWithLogs(recovered_folder_));
-  report::Document document;
-  document.command = "dump recover";
-  report::List list{report::ListKind::kNamed, {}};
-  size_t recovered = 0;
-  for (const base::Path& folder : folders) {
-    const Result<dump::LogConversion> conversion = dump::ConvertRecordLog(folder);
-    if (!conversion.ok()) {
-      base::LogError(fmt::format("{}: {}", folder.string(), conversion.status().message()));
-      list.items.push_back({folder.string(), conversion.status().message(), report::Tone::kBad});
-      continue;
-    }
-    ++recovered;
-    list.items.push_back(
-        {folder.string(),
-         fmt::format("{} entries from {} records{}", base::FormatCount(conversion->entries),
-                     base::FormatCount(conversion->records),
-                     conversion->lost_bytes == 0
-                         ? ""
-                         : fmt::format("; the last {} bytes were torn and are lost",
-                                       base::FormatCount(conversion->lost_bytes)))});
-    list.items.back().number = static_cast<double>(conversion->entries);
-    document.files.push_back({folder / "", "recovered"});
-  }
-  report::Verdict& verdict = document.verdict;
-  verdict.word = folders.empty() ? "NOTHING TO RECOVER" : recovered > 0 ? "RECOVERED" : "FAILED";
-  verdict.text = folders.empty()
-                     ? fmt::format("{}: nothing to recover, no capture was interrupted here",
-                                   recovered_folder_.string())
-                     : fmt::format("{}: {} of {}", verdict.word, recovered,
-                                   base::Plural(folders.size(), "interrupted folder"));
-  verdict.number = static_cast<double>(recovered);
-  verdict.unit = "folders";
-  verdict.tone = recovered == folders.size() ? report::Tone::kStrong : report::Tone::kBad;
-  verdict.standing =
-      recovered == folders.size() ? report::Standing::kClean : report::Standing::kIncomplete;
-  document.sections.emplace_back().blocks.emplace_back(std::move(list));
-  return GiveAnswer(std::move(document), answer_, context);
 }
 
 Result<ExitCode> DumpCommand::Launch(const Context& context) const {
@@ -265,9 +233,6 @@ Result<ExitCode> DumpCommand::Launch(const Context& context) const {
 }
 
 Result<ExitCode> DumpCommand::Run(const Context& context) {
-  if (recover_->parsed()) {
-    return Recover(context);
-  }
   const int tasks =
       (example_ ? 1 : 0) + (checked_file_.empty() ? 0 : 1) + (program_.empty() ? 0 : 1);
   if (tasks == 0) {

@@ -7,6 +7,7 @@
 
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
+#include "src/commands/dump_recover_command.h"
 
 namespace msprobe::commands {
 
@@ -16,26 +17,28 @@ class DumpCommand final : public Command {
   std::string_view summary() const override {
     return "Capture what a training or inference script computes";
   }
-  void Configure(CLI::App& app) override;
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  std::vector<Command*> subcommands() const override { return {&recover_}; }
   Result<ExitCode> Run(const Context& context) override;
 
  private:
   Result<ExitCode> Check(const Context& context) const;
-  Result<ExitCode> Recover(const Context& context) const;
   Result<ExitCode> Launch(const Context& context) const;
   // The flags that win over the file, as one JSON object; empty when none is given.
   std::string OverridesJson() const;
 
   std::filesystem::path config_file_;
   std::filesystem::path checked_file_;
-  std::filesystem::path recovered_folder_;
   std::string task_;
   std::string level_;
   std::string dump_path_;
   bool replaces_ = false;
   std::vector<std::string> program_;
   bool example_ = false;
-  const CLI::App* recover_ = nullptr;
+  mutable DumpRecoverCommand recover_;
   AnswerFlags answer_;
 };
 

@@ -1,17 +1,12 @@
 #include "src/commands/merge_result_command.h"
 
-#include <CLI/CLI.hpp>
-
 #include "src/analysis/compare/merge_answer.h"
 #include "src/commands/common_flags.h"
 
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kExamples = R"(Example:
-  msprobe merge_result -i output -o merged -config merge.yaml
-
-  merge.yaml:
+constexpr const char* kNotes = R"(  merge.yaml:
     api:                        # calls by the start of their names
       - Distributed.all_reduce
     compare_index:              # metrics, one sheet each; leave out for all
@@ -20,26 +15,58 @@ constexpr const char* kExamples = R"(Example:
 
 }  // namespace
 
-void MergeResultCommand::Configure(CLI::App& app) {
-  app.add_option("-i,--input_dir", options_.input_folder,
-                 "Folder with the results of several ranks (compare_result_rank<N>_<time>.xlsx or "
-                 ".csv)")
-      ->type_name("DIR")
-      ->required();
-  app.add_option("-o,--output_dir", options_.output_folder, "Folder for the merged workbook")
-      ->type_name("DIR")
-      ->required();
-  app.add_option("--config-path", options_.config_file,
-                 "YAML naming calls and metrics (also -config)")
-      ->type_name("FILE")
-      ->required();
-  AddThreadsFlag(app, options_.threads);
-  AddForceFlag(app);
-  AddAnswerFlags(app, answer_);
-  app.footer(kExamples);
+std::vector<Positional> MergeResultCommand::positionals() {
+  return {{.name = "RESULTS",
+           .fills = &results_,
+           .help =
+               "Folder with the results of several ranks (compare_result_rank<N>_<time>.xlsx or "
+               ".csv)"}};
 }
 
+std::vector<Flag> MergeResultCommand::flags() {
+  std::vector<Flag> flags = {
+      {.name = "--input",
+       .letter = "-i",
+       .aliases = {"--input_dir"},
+       .type = "DIR",
+       .fills = &options_.input_folder,
+       .group = Group::kInput,
+       .help = "The same, instead of RESULTS",
+       .since = kPython811},
+      {.name = "--config",
+       .aliases = {"-config", "--config-path"},
+       .type = "FILE",
+       .fills = &options_.config_file,
+       .group = Group::kInput,
+       .help = "YAML naming calls and metrics",
+       .since = kPython811,
+       .required = true},
+      {.name = "--output",
+       .letter = "-o",
+       .aliases = {"--output_dir"},
+       .type = "DIR",
+       .fills = &options_.output_folder,
+       .group = Group::kOutput,
+       .help = "Folder for the merged workbook",
+       .since = kPython811,
+       .required = true},
+      ForceFlag(),
+      ThreadsFlag(options_.threads),
+  };
+  AddAnswerFlags(flags, answer_);
+  return flags;
+}
+
+std::vector<Example> MergeResultCommand::examples() const {
+  return {
+      {"msprobe merge_result output -o merged --config merge.yaml", ""},
+  };
+}
+
+std::string MergeResultCommand::notes() const { return kNotes; }
+
 Result<ExitCode> MergeResultCommand::Run(const Context& context) {
+  MSP_RETURN_IF_ERROR(TakePath(results_, "RESULTS", "-i", options_.input_folder));
   MSP_ASSIGN_OR_RETURN(const analysis::MergeRun run, analysis::MergeResults(options_));
   return GiveAnswer(analysis::MakeDocument(run), answer_, context);
 }

@@ -1,6 +1,10 @@
 // msprobe merge_result: one workbook over the comparison results of many ranks.
 #pragma once
 
+#include <filesystem>
+#include <string>
+#include <vector>
+
 #include "src/analysis/compare/merge_result.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
@@ -13,10 +17,14 @@ class MergeResultCommand final : public Command {
   std::string_view summary() const override {
     return "Put the results of many ranks for chosen calls side by side";
   }
-  void Configure(CLI::App& app) override;
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
+  std::filesystem::path results_;
   analysis::MergeOptions options_;
   AnswerFlags answer_;
 };

@@ -1,47 +1,90 @@
 #include "src/commands/monitor_analyse_command.h"
 
-#include <CLI/CLI.hpp>
-
 #include "src/analysis/monitor/answers.h"
 #include "src/commands/common_flags.h"
 
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
-  msprobe monitor analyse -d monitor_output/anomaly_detected
-      the eight alerts nearest to the cause, also written to anomaly_analyse.json there
-  msprobe monitor analyse -d monitor_output/anomaly_detected -o result -k 20 -s '[100,101]'
-      twenty, of these steps only
-  msprobe monitor analyse -d monitor_output/anomaly_detected --order causal
-      parameters and communication at their place in a step instead of before everything
-
-Order: step, micro step, stage of the step (forward, backward, optimizer), place in the pipeline, call.)";
+constexpr const char* kNotes =
+    R"(Order: step, micro step, stage of the step (forward, backward, optimizer), place in the pipeline, call.)";
 
 }  // namespace
 
-void MonitorAnalyseCommand::Configure(CLI::App& app) {
-  app.add_option("-d,--data_path", options_.data,
-                 "The folder anomaly_detected: rank<R>/anomaly.json below it")
-      ->type_name("DIR")
-      ->required();
-  app.add_option("-o,--out_path", options_.output, "Folder for anomaly_analyse.json (default: DIR)")
-      ->type_name("DIR");
-  app.add_option("-k,--topk", top_, "How many alerts to keep (default 8)")->type_name("N");
-  app.add_option("-s,--step,--step_list", steps_,
-                 "Only alerts of these steps, as '[1,3]' or 1,3 (default: all)")
-      ->type_name("LIST");
-  app.add_option("--order", order_,
-                 "python: as the Python tool, parameters and communication first; causal: where "
-                 "they come about in a step")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"python", "causal"}));
-  AddForceFlag(app);
-  AddAnswerFlags(app, answer_);
-  app.footer(kExamples);
+std::vector<Positional> MonitorAnalyseCommand::positionals() {
+  return {{.name = "RUN",
+           .fills = &run_,
+           .help = "What the monitor wrote, or its folder anomaly_detected: rank<R>/anomaly.json "
+                   "below it"}};
 }
 
+std::vector<Flag> MonitorAnalyseCommand::flags() {
+  std::vector<Flag> flags = {
+      {.name = "--data-path",
+       .letter = "-d",
+       .type = "DIR",
+       .fills = &options_.data,
+       .group = Group::kInput,
+       .help = "The folder anomaly_detected, instead of RUN",
+       .since = kPython811},
+      {.name = "--step",
+       .letter = "-s",
+       .aliases = {"--step_list"},
+       .type = "LIST",
+       .fills = &steps_,
+       .group = Group::kSelection,
+       .help = "Only alerts of these steps, as '[1,3]' or 1,3",
+       .default_text = "all",
+       .since = kPython811},
+      {.name = "--top",
+       .letter = "-k",
+       .aliases = {"--topk"},
+       .type = "N",
+       .fills = &top_,
+       .group = Group::kSelection,
+       .help = "How many alerts to keep",
+       .since = kPython811},
+      {.name = "--order",
+       .type = "NAME",
+       .fills = &order_,
+       .values = {"python", "causal"},
+       .group = Group::kMethod,
+       .help = "Where parameters and communication stand: in front of everything, as in the Python "
+               "tool, or where they come about in a step"},
+      {.name = "--output",
+       .letter = "-o",
+       .aliases = {"--out_path"},
+       .type = "DIR",
+       .fills = &options_.output,
+       .group = Group::kOutput,
+       .help = "Folder for anomaly_analyse.json",
+       .default_text = "where the alerts are",
+       .since = kPython811},
+      ForceFlag(),
+  };
+  AddAnswerFlags(flags, answer_);
+  return flags;
+}
+
+std::vector<Example> MonitorAnalyseCommand::examples() const {
+  return {
+      {"msprobe monitor analyse monitor_output",
+       "the eight alerts nearest to the cause, also written to anomaly_analyse.json there"},
+      {"msprobe monitor analyse monitor_output -o result -k 20 -s '[100,101]'",
+       "twenty, of these steps only"},
+      {"msprobe monitor analyse monitor_output --order causal",
+       "parameters and communication at their place in a step instead of before everything"},
+  };
+}
+
+std::string MonitorAnalyseCommand::notes() const { return kNotes; }
+
 Result<ExitCode> MonitorAnalyseCommand::Run(const Context& context) {
+  MSP_RETURN_IF_ERROR(TakePath(run_, "RUN", "-d", options_.data));
+  std::error_code ignored;
+  if (std::filesystem::is_directory(options_.data / "anomaly_detected", ignored)) {
+    options_.data /= "anomaly_detected";
+  }
   options_.top = top_ > 0 ? static_cast<size_t>(top_) : 0;
   options_.order =
       order_ == "causal" ? monitor::AnomalyOrder::kCausal : monitor::AnomalyOrder::kPython;

@@ -1,7 +1,9 @@
 // msprobe monitor analyse: alerts of all ranks, nearest to the cause first.
 #pragma once
 
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "src/analysis/monitor/analyse.h"
 #include "src/commands/answer.h"
@@ -15,10 +17,14 @@ class MonitorAnalyseCommand final : public Command {
   std::string_view summary() const override {
     return "Order the alerts of all ranks: which tensor went wrong first?";
   }
-  void Configure(CLI::App& app) override;
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
+  std::filesystem::path run_;
   monitor::AnalyseOptions options_;
   int64_t top_ = 8;
   std::string steps_;

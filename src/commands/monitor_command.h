@@ -8,18 +8,18 @@
 
 namespace msprobe::commands {
 
-class MonitorCommand : public Command {
+class MonitorCommand final : public Command {
  public:
   MonitorCommand();
   std::string_view name() const override { return "monitor"; }
   std::string_view summary() const override {
     return "Watch a training: run it, and analyse, convert, compare or show what was recorded";
   }
-  void Configure(CLI::App& app) override;
+  std::vector<Command*> subcommands() const override;
+  bool is_group() const override { return true; }
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  CLI::App* app_ = nullptr;
   std::vector<std::unique_ptr<Command>> commands_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "src/analysis/monitor/store_file.h"
 #include "src/commands/answer.h"
@@ -13,15 +14,20 @@ namespace msprobe::commands {
 class MonitorCsv2dbCommand : public Command {
  public:
   std::string_view name() const override { return "csv2db"; }
+  std::string_view alias() const override { return name() == "csv2db" ? "data2db" : ""; }
   std::string_view summary() const override {
     return "Make a trend store, one SQLite file, of the tables or of a dump";
   }
-  void Configure(CLI::App& app) override;
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
   monitor::StoreOptions options_;
-  std::string format_ = "auto";
+  std::filesystem::path run_;
+  std::string kind_ = "auto";
   std::filesystem::path mapping_;
   AnswerFlags answer_;
 };

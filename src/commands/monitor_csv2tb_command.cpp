@@ -1,53 +1,66 @@
 #include "src/commands/monitor_csv2tb_command.h"
 
-#include <CLI/CLI.hpp>
-
 #include "src/analysis/monitor/answers.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
+#include "src/commands/monitor_flags.h"
 
 namespace msprobe::commands {
-namespace {
+std::vector<Positional> MonitorCsv2tbCommand::positionals() {
+  return {{.name = "RUN",
+           .fills = &run_,
+           .help = "What the monitor wrote: folders <stamp>-rank<R>-<id>"}};
+}
 
-constexpr const char* kExamples = R"(Examples:
-  msprobe monitor csv2tb --monitor_path monitor_output
-      all ranks and tables, into monitor_output/<now>-csv2tensorboard_by_step
-  msprobe monitor csv2tb --monitor_path monitor_output --data_type_list actv,grad_reduced --output_dirpath events
-      two tables, into events/rank<R>/<table>; then: tensorboard --logdir events
-  msprobe monitor csv2tb --monitor_path monitor_output --time_start Dec03_21-34-40 --time_end Dec03_22-00-00
-      runs that started between these times)";
+std::vector<Flag> MonitorCsv2tbCommand::flags() {
+  std::vector<Flag> flags = {
+      {.name = "--monitor-path",
+       .type = "DIR",
+       .fills = &options_.run,
+       .group = Group::kInput,
+       .help = "The same, instead of RUN",
+       .since = kPython811},
+      TimeStartFlag(options_.find.time_start),
+      TimeEndFlag(options_.find.time_end),
+      {.name = "--tables",
+       .aliases = {"--data_type_list"},
+       .type = "LIST",
+       .fills = &options_.tables,
+       .separator = ',',
+       .group = Group::kSelection,
+       .help = "Only these tables: " + AnyOf(monitor::KnownTables()),
+       .default_text = "all but the last two",
+       .since = kPython811},
+      {.name = "--output",
+       .letter = "-o",
+       .aliases = {"--output_dirpath"},
+       .type = "DIR",
+       .fills = &options_.output,
+       .group = Group::kOutput,
+       .help = "Folder for the event files",
+       .default_text = "RUN/<now>-csv2tensorboard_by_step",
+       .since = kPython811},
+      ForceFlag(),
+      MonitorThreadsFlag(options_.threads),
+  };
+  AddAnswerFlags(flags, answer_);
+  return flags;
+}
 
-}  // namespace
-
-void MonitorCsv2tbCommand::Configure(CLI::App& app) {
-  app.add_option("--monitor_path,--monitor-path", options_.run,
-                 "What the monitor wrote: folders <stamp>-rank<R>-<id>")
-      ->type_name("DIR")
-      ->required();
-  app.add_option("--time_start,--time-start", options_.find.time_start,
-                 "Only runs that started then or later, e.g. Dec03_21-34-40")
-      ->type_name("TIME");
-  app.add_option("--time_end,--time-end", options_.find.time_end,
-                 "Only runs that started then or earlier")
-      ->type_name("TIME");
-  app.add_option("--process_num,--process-num", options_.threads,
-                 "Threads to work with (default: all cores)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 128));
-  app.add_option("--data_type_list,--data-type-list", options_.tables,
-                 "Only these tables: " + base::Join(monitor::KnownTables(), ", ") +
-                     " (default: all but the last two)")
-      ->type_name("LIST")
-      ->delimiter(',');
-  app.add_option("-o,--output_dirpath,--output-dirpath", options_.output,
-                 "Folder for the event files")
-      ->type_name("DIR");
-  AddForceFlag(app);
-  AddAnswerFlags(app, answer_);
-  app.footer(kExamples);
+std::vector<Example> MonitorCsv2tbCommand::examples() const {
+  return {
+      {"msprobe monitor csv2tb monitor_output",
+       "all ranks and tables, into monitor_output/<now>-csv2tensorboard_by_step"},
+      {"msprobe monitor csv2tb monitor_output --tables actv,grad_reduced -o events",
+       "two tables, into events/rank<R>/<table>; then: tensorboard --logdir events"},
+      {"msprobe monitor csv2tb monitor_output --time-start Dec03_21-34-40 --time-end "
+       "Dec03_22-00-00",
+       "runs that started between these times"},
+  };
 }
 
 Result<ExitCode> MonitorCsv2tbCommand::Run(const Context& context) {
+  MSP_RETURN_IF_ERROR(TakePath(run_, "RUN", "--monitor-path", options_.run));
   MSP_ASSIGN_OR_RETURN(const monitor::EventResult result, monitor::ConvertToEvents(options_));
   return GiveAnswer(MakeDocument(result), answer_, context);
 }

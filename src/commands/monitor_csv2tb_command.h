@@ -1,6 +1,7 @@
 // msprobe monitor csv2tb: tables of a monitored run for TensorBoard.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -14,10 +15,13 @@ class MonitorCsv2tbCommand final : public Command {
  public:
   std::string_view name() const override { return "csv2tb"; }
   std::string_view summary() const override { return "Make TensorBoard event files of the tables"; }
-  void Configure(CLI::App& app) override;
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
+  std::filesystem::path run_;
   monitor::EventOptions options_;
   AnswerFlags answer_;
 };

@@ -1,54 +1,76 @@
 #include "src/commands/monitor_diff_command.h"
 
-#include <CLI/CLI.hpp>
-
 #include "src/analysis/monitor/diff_answer.h"
 #include "src/commands/common_flags.h"
+#include "src/commands/monitor_flags.h"
 
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
-  msprobe monitor diff before/monitor_output after/monitor_output
-      one line per table and statistic, and what parted first
-  msprobe monitor diff gpu npu --rtol 0.05 --tables actv,grad_reduced --ops norm
-      norms only, up to 5 percent apart
-  msprobe monitor diff one_rank eight_ranks --format json
-      different numbers of ranks: norms of shards are put together; JSON for programs
-  msprobe monitor diff before after --fail-on different -q
-      in CI: exit code 1 when they part
-
-Two numbers part when |A - B| > atol + rtol * max(|A|, |B|); NaN parts from everything but NaN.
+constexpr const char* kNotes =
+    R"(Two numbers part when |A - B| > atol + rtol * max(|A|, |B|); NaN parts from everything but NaN.
 
 )";
 
 }  // namespace
 
-void MonitorDiffCommand::Configure(CLI::App& app) {
-  app.add_option("run_a", options_.a,
-                 "A monitored run: folders <stamp>-rank<R>-<id>, or one of them")
-      ->type_name("RUN_A")
-      ->required();
-  app.add_option("run_b", options_.b, "The run to hold against it")->type_name("RUN_B")->required();
-  app.add_option("--rtol", options_.rtol, "Relative difference that is allowed (default 0.001)")
-      ->type_name("X")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--atol", options_.atol, "Absolute difference that is allowed (default 0.00001)")
-      ->type_name("X")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--tables,--data_type_list", options_.tables, "Only these tables")
-      ->type_name("LIST")
-      ->delimiter(',');
-  app.add_option("--ops", options_.ops, "Only these statistics")->type_name("LIST")->delimiter(',');
-  app.add_flag("--reduce", options_.reduce,
-               "Make the values of all ranks one, also where both runs have the same ranks");
-  app.add_option("--format", format_, "table or json")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"table", "json"}));
-  AddAnswerFlags(app, answer_, monitor::kDiffLevels);
-  AddThreadsFlag(app, options_.threads);
-  app.footer(kExamples + FailOnHelp(monitor::kDiffLevels));
+std::vector<Positional> MonitorDiffCommand::positionals() {
+  return {{.name = "RUN",
+           .fills = &options_.a,
+           .help = "The run under test: folders <stamp>-rank<R>-<id>, or one of them",
+           .required = true},
+          {.name = "REFERENCE",
+           .fills = &options_.b,
+           .help = "The run to hold it against",
+           .required = true}};
 }
+
+std::vector<Flag> MonitorDiffCommand::flags() {
+  std::vector<Flag> flags = {
+      TablesFlag(options_.tables),
+      StatisticsFlag(options_.ops),
+      {.name = "--rtol",
+       .type = "R",
+       .fills = &options_.rtol,
+       .bounds = kNotNegative,
+       .group = Group::kMethod,
+       .help = "Relative difference that is allowed"},
+      {.name = "--atol",
+       .type = "A",
+       .fills = &options_.atol,
+       .bounds = kNotNegative,
+       .group = Group::kMethod,
+       .help = "Absolute difference that is allowed"},
+      {.name = "--reduce",
+       .fills = &options_.reduce,
+       .group = Group::kMethod,
+       .help = "Make the values of all ranks one, also where both runs have the same ranks"},
+      {.name = "--format",
+       .type = "NAME",
+       .fills = &format_,
+       .values = {"table", "json"},
+       .group = Group::kOutput,
+       .help = "What to print"},
+      ThreadsFlag(options_.threads),
+  };
+  AddAnswerFlags(flags, answer_, monitor::kDiffLevels);
+  return flags;
+}
+
+std::vector<Example> MonitorDiffCommand::examples() const {
+  return {
+      {"msprobe monitor diff after/monitor_output before/monitor_output",
+       "one line per table and statistic, and what parted first"},
+      {"msprobe monitor diff npu gpu --rtol 0.05 --tables actv,grad_reduced --statistics norm",
+       "norms only, up to 5 percent apart"},
+      {"msprobe monitor diff eight_ranks one_rank --format json",
+       "different numbers of ranks: norms of shards are put together; JSON for programs"},
+      {"msprobe monitor diff after before --fail-on different -q",
+       "in CI: exit code 1 when they part"},
+  };
+}
+
+std::string MonitorDiffCommand::notes() const { return kNotes + FailOnHelp(monitor::kDiffLevels); }
 
 Result<ExitCode> MonitorDiffCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));

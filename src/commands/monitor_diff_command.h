@@ -16,7 +16,10 @@ class MonitorDiffCommand final : public Command {
   std::string_view summary() const override {
     return "Find the first step and module where two runs part";
   }
-  void Configure(CLI::App& app) override;
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:

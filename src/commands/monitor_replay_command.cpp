@@ -2,47 +2,68 @@
 
 #include <utility>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
-#include "src/monitor/replay.h"
 
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
-  msprobe monitor replay --feed case/feed --config case/config.json --output tables
-      <table>_<first>-<last>.csv for every table of the feed
-  msprobe monitor replay --feed case/feed --config case/config.json --output tables --compat
-      numbers and cells exactly as the Python tool writes them
-
-A feed is feed.jsonl (one event a line) and feed.bin (the bytes of the tensors).)";
+constexpr const char* kNotes =
+    R"(A feed is feed.jsonl (one event a line) and feed.bin (the bytes of the tensors).)";
 
 }  // namespace
 
-void MonitorReplayCommand::Configure(CLI::App& app) {
-  app.add_option("--feed", feed_, "The folder of feed.jsonl and feed.bin")
-      ->type_name("DIR")
-      ->required();
-  app.add_option("--config", config_, "The monitor's configuration: digits, steps per file")
-      ->type_name("JSON")
-      ->required();
-  app.add_option("--output", output_,
-                 "Folder for the tables; those it holds are replaced with --force")
-      ->type_name("DIR")
-      ->required();
-  app.add_flag("--compat", compat_, "Byte for byte as the Python tool, where it is wrong as well");
-  AddForceFlag(app);
-  AddAnswerFlags(app, answer_);
-  app.footer(kExamples);
+std::vector<Positional> MonitorReplayCommand::positionals() {
+  return {{.name = "FEED", .fills = &feed_, .help = "The folder of feed.jsonl and feed.bin"}};
 }
 
+std::vector<Flag> MonitorReplayCommand::flags() {
+  std::vector<Flag> flags = {
+      {.name = "--feed",
+       .type = "DIR",
+       .fills = &options_.feed,
+       .group = Group::kInput,
+       .help = "The same, instead of FEED"},
+      {.name = "--config",
+       .letter = "-c",
+       .type = "FILE",
+       .fills = &options_.config,
+       .group = Group::kInput,
+       .help = "The monitor's configuration: digits, steps per file",
+       .required = true},
+      {.name = "--compat",
+       .fills = &options_.compat,
+       .group = Group::kMethod,
+       .help = "Reproduce the Python tool's output exactly, including its bugs"},
+      {.name = "--output",
+       .letter = "-o",
+       .type = "DIR",
+       .fills = &options_.output,
+       .group = Group::kOutput,
+       .help = "Folder for the tables",
+       .required = true},
+      ForceFlag(),
+  };
+  AddAnswerFlags(flags, answer_);
+  return flags;
+}
+
+std::vector<Example> MonitorReplayCommand::examples() const {
+  return {
+      {"msprobe monitor replay case/feed -c case/config.json -o tables",
+       "<table>_<first>-<last>.csv for every table of the feed"},
+      {"msprobe monitor replay case/feed -c case/config.json -o tables --compat",
+       "numbers and cells exactly as the Python tool writes them"},
+  };
+}
+
+std::string MonitorReplayCommand::notes() const { return kNotes; }
+
 Result<ExitCode> MonitorReplayCommand::Run(const Context& context) {
-  MSP_ASSIGN_OR_RETURN(
-      const monitor::ReplayTotals totals,
-      monitor::Replay({.feed = feed_, .config = config_, .output = output_, .compat = compat_}));
+  MSP_RETURN_IF_ERROR(TakePath(feed_, "FEED", "--feed", options_.feed));
+  MSP_ASSIGN_OR_RETURN(const monitor::ReplayTotals totals, monitor::Replay(options_));
   report::Document document;
   document.command = "monitor replay";
   document.verdict.word = "WRITTEN";
@@ -51,7 +72,7 @@ Result<ExitCode> MonitorReplayCommand::Run(const Context& context) {
                                       base::Plural(totals.tensors, "tensor"));
   document.verdict.number = static_cast<double>(totals.rows);
   document.verdict.unit = "rows";
-  document.files.push_back({std::filesystem::path(output_) / "", "tables"});
+  document.files.push_back({options_.output / "", "tables"});
   return GiveAnswer(std::move(document), answer_, context);
 }
 

@@ -1,10 +1,13 @@
 // msprobe monitor replay: recorded tensors through the monitor's statistics and CSV writer.
 #pragma once
 
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
+#include "src/monitor/replay.h"
 
 namespace msprobe::commands {
 
@@ -14,14 +17,15 @@ class MonitorReplayCommand final : public Command {
   std::string_view summary() const override {
     return "Write the tables of recorded tensors, without a model";
   }
-  void Configure(CLI::App& app) override;
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  std::string feed_;
-  std::string config_;
-  std::string output_;
-  bool compat_ = false;
+  std::filesystem::path feed_;
+  monitor::ReplayOptions options_;
   AnswerFlags answer_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "src/analysis/monitor/report_page.h"
 #include "src/commands/answer.h"
@@ -15,7 +16,10 @@ class MonitorReportCommand final : public Command {
   std::string_view summary() const override {
     return "Make one HTML file to look at a run, or at two laid over each other";
   }
-  void Configure(CLI::App& app) override;
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:

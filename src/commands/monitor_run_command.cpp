@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <utility>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "src/base/log.h"
@@ -13,35 +12,58 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr int64_t kMostMicroSteps = 1'000'000;
-
-constexpr const char* kExamples = R"(Examples:
-  msprobe monitor run -c monitor.json -- python3 train.py --epochs 1
-      the outermost model and its optimizers are found while the script runs
-  msprobe monitor run -c monitor.json -o watched --grad_acc_steps 4 -- torchrun --nproc-per-node 8 train.py
-      every process of a distributed run; four forwards and backwards make one step
-
-Tables go to <output>/<time>-rank<R>-<id>/. The script's exit code is passed on; what msprobe says goes to stderr.
-A script may also watch itself: from msprobe.pytorch import TrainerMon.
-)";
+constexpr const char* kNotes =
+    R"(Tables go to <output>/<time>-rank<R>-<id>/. The script's exit code is passed on; what msprobe says goes to stderr.
+A script may also watch itself: from msprobe.pytorch import TrainerMon.)";
 
 }  // namespace
 
-void MonitorRunCommand::Configure(CLI::App& app) {
-  app.add_option("-c,--config", config_file_, "What to watch")->type_name("FILE")->required();
-  app.add_option("-o,--output", output_folder_,
-                 "Where the tables go; default: MONITOR_OUTPUT_DIR, or monitor_output")
-      ->type_name("DIR");
-  app.add_option("--grad_acc_steps", micro_steps_,
-                 "Forwards and backwards in one step of the optimizer")
-      ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, kMostMicroSteps));
-  app.add_option("program", program_, "Behind --: the script to run, with its arguments")
-      ->type_name("PROGRAM ARGUMENTS...")
-      ->required();
-  AddAnswerFlags(app, answer_);
-  app.footer(kExamples);
+std::vector<Positional> MonitorRunCommand::positionals() {
+  return {{.name = "PROGRAM",
+           .fills = &program_,
+           .help = "Behind --: the script to run, with its arguments",
+           .required = true,
+           .takes_rest = true}};
 }
+
+std::vector<Flag> MonitorRunCommand::flags() {
+  std::vector<Flag> flags = {
+      {.name = "--config",
+       .letter = "-c",
+       .type = "FILE",
+       .fills = &config_file_,
+       .group = Group::kInput,
+       .help = "What to watch",
+       .required = true},
+      {.name = "--grad-acc-steps",
+       .type = "N",
+       .fills = &micro_steps_,
+       .bounds = {.least = 1, .most = 1e6},
+       .group = Group::kMethod,
+       .help = "Forwards and backwards in one step of the optimizer"},
+      {.name = "--output",
+       .letter = "-o",
+       .type = "DIR",
+       .fills = &output_folder_,
+       .group = Group::kOutput,
+       .help = "Where the tables go",
+       .default_text = "MONITOR_OUTPUT_DIR, or monitor_output"},
+  };
+  AddAnswerFlags(flags, answer_);
+  return flags;
+}
+
+std::vector<Example> MonitorRunCommand::examples() const {
+  return {
+      {"msprobe monitor run -c monitor.json -- python3 train.py --epochs 1",
+       "the outermost model and its optimizers are found while the script runs"},
+      {"msprobe monitor run -c monitor.json -o watched --grad-acc-steps 4 -- torchrun "
+       "--nproc-per-node 8 train.py",
+       "every process of a distributed run; four forwards and backwards make one step"},
+  };
+}
+
+std::string MonitorRunCommand::notes() const { return kNotes; }
 
 Result<ExitCode> MonitorRunCommand::Run(const Context& context) {
   if (context.framework == "mindspore") {

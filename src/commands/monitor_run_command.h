@@ -16,7 +16,10 @@ class MonitorRunCommand : public Command {
   std::string_view summary() const override {
     return "Run a training script as it is and write statistics of its steps";
   }
-  void Configure(CLI::App& app) override;
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:

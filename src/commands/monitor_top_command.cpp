@@ -5,23 +5,14 @@
 #include <string_view>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "src/base/strings.h"
 #include "src/commands/print.h"
 
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
-  msprobe monitor top monitor_output
-      follow it, over ssh as well as at home; the worst modules come first
-  msprobe monitor top monitor_output --table grad_reduced --statistic max
-      gradients only, judged by their largest element
-  msprobe monitor top monitor_output --once --lines 10 | mail -s training me
-      one picture as plain text
-
-Keys: q quit, p pause, t next table, o next statistic, / search, arrows and page keys scroll.
+constexpr const char* kNotes =
+    R"(Keys: q quit, p pause, t next table, o next statistic, / search, arrows and page keys scroll.
 
 Score: distance of the newest value from the median of the values before it (up to 47), in units of their usual spread
 (1.4826 * MAD). @12 instead of a score: not finite since step 12. Only files that grew are read again.)";
@@ -40,30 +31,71 @@ std::string Next(std::vector<std::string> choices, const std::string& current, b
 
 }  // namespace
 
-void MonitorTopCommand::Configure(CLI::App& app) {
-  app.add_option("dir", options_.root, "The run: its folder with <stamp>-rank<R>-<id>/ inside")
-      ->type_name("DIR")
-      ->required();
-  app.add_option("--statistic", options_.op,
-                 "What is judged (default: norm; the first statistic of tables without it)")
-      ->type_name("NAME");
-  app.add_option("--table", view_.table, "Only this table, such as grad_reduced (default: all)")
-      ->type_name("NAME");
-  app.add_option("--search", view_.search, "Only modules with these words in their names")
-      ->type_name("WORDS");
-  app.add_option("--steps", options_.window_steps,
-                 "How far back files are read, from the newest step (default 200)")
-      ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000}));
-  app.add_option("--interval", interval_seconds_, "Seconds between looks (default 1)")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.1, 3600.0));
-  app.add_flag("--once", once_, "Print one picture as plain text and end");
-  app.add_option("--lines", lines_, "Lines of that picture (default 40; 0: everything)")
-      ->type_name("N");
-  AddAnswerFlags(app, answer_);
-  app.footer(kExamples);
+std::vector<Positional> MonitorTopCommand::positionals() {
+  return {{.name = "RUN",
+           .fills = &options_.root,
+           .help = "The run: its folder with <stamp>-rank<R>-<id>/ inside",
+           .required = true}};
 }
+
+std::vector<Flag> MonitorTopCommand::flags() {
+  std::vector<Flag> flags = {
+      {.name = "--table",
+       .type = "NAME",
+       .fills = &view_.table,
+       .group = Group::kSelection,
+       .help = "Only this table, such as grad_reduced",
+       .default_text = "all"},
+      {.name = "--search",
+       .type = "WORDS",
+       .fills = &view_.search,
+       .group = Group::kSelection,
+       .help = "Only modules with these words in their names"},
+      {.name = "--window",
+       .aliases = {"--steps"},
+       .type = "N",
+       .fills = &options_.window_steps,
+       .bounds = {.least = 1, .most = 1e9},
+       .group = Group::kSelection,
+       .help = "How many steps back files are read, from the newest"},
+      {.name = "--statistic",
+       .type = "NAME",
+       .fills = &options_.op,
+       .group = Group::kMethod,
+       .help = "What is judged",
+       .default_text = "norm; the first statistic of tables without it"},
+      {.name = "--interval",
+       .type = "SECONDS",
+       .fills = &interval_seconds_,
+       .bounds = {.least = 0.1, .most = 3600},
+       .group = Group::kOutput,
+       .help = "Seconds between looks"},
+      {.name = "--once",
+       .fills = &once_,
+       .group = Group::kOutput,
+       .help = "Print one picture as plain text and end"},
+      {.name = "--lines",
+       .type = "N",
+       .fills = &lines_,
+       .group = Group::kOutput,
+       .help = "Lines of that picture; 0: everything"},
+  };
+  AddAnswerFlags(flags, answer_);
+  return flags;
+}
+
+std::vector<Example> MonitorTopCommand::examples() const {
+  return {
+      {"msprobe monitor top monitor_output",
+       "follow it, also over ssh; the worst modules come first"},
+      {"msprobe monitor top monitor_output --table grad_reduced --statistic max",
+       "gradients only, judged by their largest element"},
+      {"msprobe monitor top monitor_output --once --lines 10 | mail -s training me",
+       "one picture as plain text"},
+  };
+}
+
+std::string MonitorTopCommand::notes() const { return kNotes; }
 
 Result<ExitCode> MonitorTopCommand::Run(const Context& context) {
   const report::ScreenOptions screen = ScreenOf(answer_, context);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "src/analysis/monitor/run_follower.h"
 #include "src/commands/answer.h"
@@ -17,7 +18,10 @@ class MonitorTopCommand final : public Command {
   std::string_view summary() const override {
     return "Follow a running training: worst modules, alerts, steps per second";
   }
-  void Configure(CLI::App& app) override;
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:

@@ -1,15 +1,17 @@
 #include "src/commands/nan_analyze_command.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "src/analysis/nan/answer.h"
 #include "src/analysis/nan/result_files.h"
+#include "src/base/files.h"
 #include "src/base/output_rule.h"
 #include "src/commands/common_flags.h"
+#include "src/dump/layout.h"
 #include "src/report/answer_page.h"
 
 namespace msprobe::commands {
@@ -17,17 +19,8 @@ namespace {
 
 namespace nan = analysis::nan;
 
-constexpr const char* kExamples = R"(Examples:
-  msprobe nan_analyze -i dump/step0
-      the operator that made the first NaN or infinity, and how it spread over the ranks
-  msprobe nan_analyze --all-steps dump
-      the first bad step of all that were dumped
-  msprobe nan_analyze -i dump/step0 --topk 5 --graph -o result
-      five origins, and the propagation as a graph
-  msprobe nan_analyze -i dump/step0 --fail-on origin
-      in CI: exit code 1 when an operator made one
-
-Needs a dump of level L0, L1 or mix with statistics. Attention masks of -inf are not taken for origins.
+constexpr const char* kNotes =
+    R"(Needs a dump of level L0, L1 or mix with statistics. Attention masks of -inf are not taken for origins.
 
 )";
 
@@ -38,35 +31,83 @@ std::string_view NanAnalyzeCommand::summary() const {
                                 : "The same as nan_analyze.";
 }
 
-void NanAnalyzeCommand::Configure(CLI::App& app) {
-  app.add_option("-i,--input_path", options_.input,
-                 "Folder of one step of the dump, with a rank<N> folder per rank")
-      ->type_name("STEP_DIR");
-  AddOutputFlag(app, output_, "Folder for the result files; made only when there is a result");
-  app.add_option("--all-steps", all_steps_,
-                 "Instead of -i: search every step<N> of this folder up to the first bad one")
-      ->type_name("DUMP_DIR");
-  app.add_option("--format", format_,
-                 "What to print: text (default), json or md; html: text, and a page for browsers")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"text", "json", "md", "html"}));
-  app.add_option("--topk", options_.top, "Describe this many origins in order (default 1)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1000));
-  app.add_flag("--graph", options_.graph,
-               "Also write how it spread as a graph, in JSON and for Mermaid");
-  app.add_flag("--mask-aware,!--no-mask-aware", options_.mask_aware,
-               "Masks of -inf and constants that were asked for are no origins (default: on)");
-  app.add_option("--threshold", options_.threshold, "Values beyond this magnitude are bad, too")
-      ->type_name("T")
-      ->check(CLI::NonNegativeNumber);
-  app.add_flag("--levels", options_.levels,
-               "Also judge every operator by itself: critical, high, medium");
-  AddAnswerFlags(app, answer_, nan::kGateLevels);
-  AddThreadsFlag(app, options_.threads);
-  AddForceFlag(app);
-  app.footer(kExamples + FailOnHelp(nan::kGateLevels));
+std::vector<Positional> NanAnalyzeCommand::positionals() {
+  return {{.name = "DUMP",
+           .fills = &dump_,
+           .help = "A step of a dump, with a rank<N> folder per rank; or a whole dump, whose steps "
+                   "are searched up to the first bad one"}};
 }
+
+std::vector<Flag> NanAnalyzeCommand::flags() {
+  std::vector<Flag> flags = {
+      {.name = "--input-path",
+       .letter = "-i",
+       .type = "STEP_DIR",
+       .fills = &options_.input,
+       .group = Group::kInput,
+       .help = "Folder of one step of the dump, instead of DUMP",
+       .since = kPython811},
+      {.name = "--all-steps",
+       .type = "DUMP_DIR",
+       .fills = &all_steps_,
+       .group = Group::kInput,
+       .help = "Folder of a dump, instead of DUMP: its steps are searched up to the first bad one"},
+      {.name = "--mask-aware",
+       .fills = &options_.mask_aware,
+       .group = Group::kMethod,
+       .help = "Masks of -inf and constants that were asked for are no origins",
+       .default_text = "on",
+       .turned_off_by = "--no-mask-aware"},
+      {.name = "--threshold",
+       .type = "T",
+       .fills = &options_.threshold,
+       .bounds = kNotNegative,
+       .group = Group::kMethod,
+       .help = "Values beyond this magnitude are bad, too",
+       .default_text = "none"},
+      {.name = "--levels",
+       .fills = &options_.levels,
+       .group = Group::kMethod,
+       .help = "Also judge every operator by itself: critical, high, medium"},
+      OutputFolderFlag(output_, "Folder for the result files; made only when there is a result",
+                       {"--output_path"}),
+      {.name = "--format",
+       .type = "NAME",
+       .fills = &format_,
+       .values = {"text", "json", "md", "html"},
+       .group = Group::kOutput,
+       .help = "What to print, html being text and a page for browsers"},
+      {.name = "--top",
+       .aliases = {"--topk"},
+       .type = "N",
+       .fills = &options_.top,
+       .bounds = {.least = 1, .most = 1000},
+       .group = Group::kOutput,
+       .help = "Describe this many origins in order"},
+      {.name = "--graph",
+       .fills = &options_.graph,
+       .group = Group::kOutput,
+       .help = "Also write how it spread as a graph, in JSON and for Mermaid"},
+      ForceFlag(),
+      ThreadsFlag(options_.threads),
+  };
+  AddAnswerFlags(flags, answer_, nan::kGateLevels);
+  return flags;
+}
+
+std::vector<Example> NanAnalyzeCommand::examples() const {
+  return {
+      {"msprobe nan_analyze dump/step0",
+       "the operator that made the first NaN or infinity, and how it spread over the ranks"},
+      {"msprobe nan_analyze dump", "the first bad step of all that were dumped"},
+      {"msprobe nan_analyze dump/step0 --top 5 --graph -o result",
+       "five origins, and the propagation as a graph"},
+      {"msprobe nan_analyze dump/step0 --fail-on origin",
+       "in CI: exit code 1 when an operator made one"},
+  };
+}
+
+std::string NanAnalyzeCommand::notes() const { return kNotes + FailOnHelp(nan::kGateLevels); }
 
 std::filesystem::path NanAnalyzeCommand::PagePath(const report::Document& document) const {
   const int64_t now = std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -78,16 +119,27 @@ std::filesystem::path NanAnalyzeCommand::PagePath(const report::Document& docume
   return page.replace_extension(".html");
 }
 
-Status NanAnalyzeCommand::CheckFlags() {
-  if (options_.input.empty() == all_steps_.empty()) {
-    return UsageError(all_steps_.empty() ? "nothing to search"
-                                         : "-i and --all-steps exclude each other")
-        .WithHint("msprobe nan_analyze -i dump/step0, or --all-steps dump");
-  }
+// A dump holds steps; a step holds ranks.
+bool NanAnalyzeCommand::TakesAllSteps() const {
   if (!all_steps_.empty()) {
-    options_.all_steps = true;
-    options_.input = all_steps_;
+    return true;
   }
+  const Result<std::vector<std::string>> names = base::ListFolder(dump_);
+  return names.ok() && std::any_of(names->begin(), names->end(), [](const std::string& name) {
+           return dump::ParseStepName(name).valid;
+         });
+}
+
+Status NanAnalyzeCommand::CheckFlags() {
+  const int ways =
+      (dump_.empty() ? 0 : 1) + (options_.input.empty() ? 0 : 1) + (all_steps_.empty() ? 0 : 1);
+  if (ways != 1) {
+    return UsageError(ways == 0 ? "nothing to search"
+                                : "DUMP, -i and --all-steps exclude each other")
+        .WithHint("msprobe nan_analyze DUMP");
+  }
+  options_.all_steps = TakesAllSteps();
+  options_.input = !dump_.empty() ? dump_ : options_.all_steps ? all_steps_ : options_.input;
   if (!output_.empty()) {
     options_.output = output_;
   }

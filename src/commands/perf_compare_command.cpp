@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <utility>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "src/analysis/perf/answer.h"
@@ -26,22 +25,12 @@ using analysis::perf::GateMetric;
 constexpr int64_t kMaxKernelFloor = 3;
 constexpr size_t kMaxFlowCategory = 20;
 
-constexpr const char* kExamples = R"(Examples:
-  msprobe perf_compare -d npu_ascend_pt -bp gpu.pt.trace.json -o result
-      an NPU's profile against a GPU's: everything that both tell
-  msprobe perf_compare -d after.pt.trace.json.gz -bp before.pt.trace.json.gz --enable_operator_compare
-      operators and modules only
-  msprobe perf_compare -d after.pt.trace.json.gz -bp before.pt.trace.json.gz --format xlsx,html
-      the workbook, and a page for any browser: what grew, as a tree down to kernels
-  msprobe perf_compare -d after -bp before --fail-on 'e2e>5%' --fail-on 'op:*matmul*>10%' --junit perf.xml
-      in CI: exit code 1 when the step or its matrix products got slower than that
-  mpirun -n 8 msprobe perf_compare -d after -bp before -o result
+constexpr const char* kNotes = R"(  mpirun -n 8 msprobe perf_compare after before -o result
       folders with one profile per rank, shared out over processes
+PROFILE is judged, REFERENCE is what it is held against: every difference is PROFILE minus REFERENCE, every ratio
+PROFILE over REFERENCE, and a ratio above 1 is worse. Without any --enable_* flag all six comparisons are made.
 
--d is judged, -bp is what it is held against: every difference is -d minus -bp, every ratio -d over -bp, and a
-ratio above 1 is worse. Without any --enable_* flag all six comparisons are made.
-
---fail-on METRIC>GROWTH (also --fail-if) takes e2e, computing, communication (uncovered), free, memory or op:GLOB,
+--fail-on METRIC>GROWTH takes e2e, computing, communication (uncovered), free, memory or op:GLOB,
 and a growth in %, ms, s, MB or GB. What cannot be measured fails.
 
 )";
@@ -78,96 +67,251 @@ Status CheckInput(const fs::path& path, std::string_view flag) {
 
 }  // namespace
 
-void PerfCompareCommand::ConfigureComparisons(CLI::App& app) {
-  app.add_flag("--enable_profiling_compare", enable_profiling_,
-               "What the time consists of: computing, communication, free");
-  app.add_flag("--enable_operator_compare", enable_operators_,
-               "Device time by operator, or by module where both sides recorded them");
-  app.add_flag("--enable_memory_compare", enable_memory_, "What operators allocated");
-  app.add_flag("--enable_communication_compare", enable_communication_, "Collectives");
-  app.add_flag("--enable_api_compare", enable_api_, "Host time by call");
-  app.add_flag("--enable_kernel_compare", enable_kernels_,
-               "Kernels by name and family; of two NPUs also by type and shapes");
-  app.add_flag("--disable_details", disable_details_, "Statistics only, no sheets of single calls");
-  app.add_flag("--disable_module", disable_modules_, "Operators even where there are modules");
+void PerfCompareCommand::AddSelectionFlags(std::vector<Flag>& flags) {
+  const std::vector<Flag> rows = {
+      {.name = "--enable-profiling-compare",
+       .fills = &enable_profiling_,
+       .group = Group::kSelection,
+       .help = "What the time consists of: computing, communication, free",
+       .since = kPython811},
+      {.name = "--enable-operator-compare",
+       .fills = &enable_operators_,
+       .group = Group::kSelection,
+       .help = "Device time by operator, or by module where both sides recorded them",
+       .since = kPython811},
+      {.name = "--enable-memory-compare",
+       .fills = &enable_memory_,
+       .group = Group::kSelection,
+       .help = "What operators allocated",
+       .since = kPython811},
+      {.name = "--enable-communication-compare",
+       .fills = &enable_communication_,
+       .group = Group::kSelection,
+       .help = "Collectives",
+       .since = kPython811},
+      {.name = "--enable-api-compare",
+       .fills = &enable_api_,
+       .group = Group::kSelection,
+       .help = "Host time by call",
+       .since = kPython811},
+      {.name = "--enable-kernel-compare",
+       .fills = &enable_kernels_,
+       .group = Group::kSelection,
+       .help = "Kernels by name and family; of two NPUs also by type and shapes",
+       .since = kPython811},
+      {.name = "--disable-details",
+       .fills = &disable_details_,
+       .group = Group::kSelection,
+       .help = "Statistics only, no sheets of single calls",
+       .since = kPython811},
+      {.name = "--disable-module",
+       .fills = &disable_modules_,
+       .group = Group::kSelection,
+       .help = "Operators even where there are modules",
+       .since = kPython811},
+      {.name = "--step",
+       .type = "STEP",
+       .fills = &step_,
+       .group = Group::kSelection,
+       .help = "Only this step of both sides"},
+      {.name = "--base-step",
+       .type = "STEP",
+       .fills = &base_step_,
+       .group = Group::kSelection,
+       .help = "Only this step of the reference; with --comparison-step",
+       .since = kPython811},
+      {.name = "--comparison-step",
+       .type = "STEP",
+       .fills = &comparison_step_,
+       .group = Group::kSelection,
+       .help = "Only this step of the profile to judge; with --base-step",
+       .since = kPython811},
+      {.name = "--rank",
+       .type = "N",
+       .fills = &rank_,
+       .bounds = kNotNegative,
+       .group = Group::kSelection,
+       .help = "Only this rank of both sides"},
+      {.name = "--base-rank",
+       .type = "N",
+       .fills = &options_.compare.base_rank,
+       .bounds = kNotNegative,
+       .group = Group::kSelection,
+       .help = "The reference's rank, if it differs"},
+      {.name = "--comparison-rank",
+       .type = "N",
+       .fills = &options_.compare.comparison_rank,
+       .bounds = kNotNegative,
+       .group = Group::kSelection,
+       .help = "The judged profile's rank, if it differs"},
+  };
+  flags.insert(flags.end(), rows.begin(), rows.end());
 }
 
-void PerfCompareCommand::ConfigureMatching(CLI::App& app) {
+void PerfCompareCommand::AddMatchingFlags(std::vector<Flag>& flags) {
   analysis::perf::Options& compare = options_.compare;
-  app.add_option("--max_kernel_num", compare.max_kernels,
-                 "Operators with more kernels than this are replaced by what they call; above 3")
-      ->type_name("N");
-  app.add_option("--op_name_map", name_map_,
-                 "Operators that match under other names: \"{'name1':'name2'}\"")
-      ->type_name("DICT");
-  app.add_flag("--use_input_shape", compare.use_input_shape,
-               "Operators match only with equal input shapes");
-  app.add_option("--gpu_flow_cat", compare.gpu_flow_category,
-                 "Category of the GPU trace's links from operators to kernels")
-      ->type_name("NAME");
-  app.add_option("--base_step", base_step_, "Only this step of the base")->type_name("STEP");
-  app.add_option("--comparison_step", comparison_step_, "Only this step of the comparison")
-      ->type_name("STEP");
-  app.add_flag("--use_kernel_type", compare.use_kernel_type,
-               "Kernels by type and core, from op_statistic.csv");
-  app.add_option("--match_algo,--match-algo", algorithm_,
-                 "How operators are aligned: legacy, as the Python tool does it, or longest, a "
-                 "longest common subsequence")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"legacy", "longest"}));
-  app.add_option("--match_collectives,--match-collectives", collectives_,
-                 "How the answer and summary.json match collectives: by kind, so that NCCL's and "
-                 "HCCL's meet, or by name, as the sheet does")
-      ->type_name("HOW")
-      ->check(CLI::IsMember({"kind", "name"}));
-  app.add_flag("--exact_time,--exact-time", compare.exact_time,
-               "GPU: times to the nanosecond instead of whole microseconds");
-  app.add_option("--rank", rank_, "Only this rank of both sides")
-      ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--base_rank,--base-rank", compare.base_rank, "The base's rank, if it differs")
-      ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--comparison_rank,--comparison-rank", compare.comparison_rank,
-                 "The comparison's rank, if it differs")
-      ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
+  const std::vector<Flag> rows = {
+      {.name = "--max-kernel-num",
+       .type = "N",
+       .fills = &compare.max_kernels,
+       .group = Group::kMethod,
+       .help = "Operators with more kernels than this are replaced by what they call; above 3",
+       .since = kPython811},
+      {.name = "--op-name-map",
+       .type = "DICT",
+       .fills = &name_map_,
+       .group = Group::kMethod,
+       .help = "Operators that match under other names: \"{'name1':'name2'}\"",
+       .since = kPython811},
+      {.name = "--use-input-shape",
+       .fills = &compare.use_input_shape,
+       .group = Group::kMethod,
+       .help = "Operators match only with equal input shapes",
+       .since = kPython811},
+      {.name = "--gpu-flow-cat",
+       .type = "NAME",
+       .fills = &compare.gpu_flow_category,
+       .group = Group::kMethod,
+       .help = "Category of the GPU trace's links from operators to kernels",
+       .since = kPython811},
+      {.name = "--use-kernel-type",
+       .fills = &compare.use_kernel_type,
+       .group = Group::kMethod,
+       .help = "Kernels by type and core, from op_statistic.csv",
+       .since = kPython811},
+      {.name = "--match-algo",
+       .type = "NAME",
+       .fills = &algorithm_,
+       .values = {"legacy", "longest"},
+       .group = Group::kMethod,
+       .help = "How operators are aligned: as the Python tool does it, or by a longest common "
+               "subsequence"},
+      {.name = "--match-collectives",
+       .type = "HOW",
+       .fills = &collectives_,
+       .values = {"kind", "name"},
+       .group = Group::kMethod,
+       .help = "How the answer and summary.json match collectives, by kind NCCL's and HCCL's meet, "
+               "by name they match as in the sheet"},
+      {.name = "--exact-time",
+       .fills = &compare.exact_time,
+       .group = Group::kMethod,
+       .help = "GPU: times to the nanosecond instead of whole microseconds"},
+  };
+  flags.insert(flags.end(), rows.begin(), rows.end());
 }
 
-void PerfCompareCommand::ConfigureResults(CLI::App& app) {
-  AddFormatFlag(app, formats_, {"xlsx", "csv", "json", "html"});
-  app.add_option("--top", top_, "Differences to show (default 10)")->type_name("N");
-  app.add_option("--min_diff_us,--min-diff-us", min_difference_us_,
-                 "Differences of less time are not shown (default 0)")
-      ->type_name("US")
-      ->check(CLI::NonNegativeNumber);
-  AddAnswerFlags(app, answer_, analysis::perf::kGateLevels, "METRIC>GROWTH, e.g. 'e2e>5%'");
-  app.add_option("--wait", patience_s_,
-                 "Under srun or mpirun: seconds to wait for the other processes (default 1800)")
-      ->type_name("S")
-      ->check(CLI::NonNegativeNumber);
-  app.add_flag("--strict", options_.compare.strict, "A damaged file is an error, not a warning");
-  AddForceFlag(app);
-  app.add_flag("--debug", debug_, "Log in detail");
-  AddThreadsFlag(app, options_.threads);
+void PerfCompareCommand::AddOutputFlags(std::vector<Flag>& flags) {
+  const std::vector<Flag> rows = {
+      OutputFolderFlag(output_path_, "Folder for the results", {"--output_path"}),
+      FormatsFlag(formats_, {"xlsx", "csv", "json", "html"}, "xlsx"),
+      {.name = "--top",
+       .type = "N",
+       .fills = &top_,
+       .group = Group::kOutput,
+       .help = "Differences to show"},
+      {.name = "--min-diff-us",
+       .type = "US",
+       .fills = &min_difference_us_,
+       .bounds = kNotNegative,
+       .group = Group::kOutput,
+       .help = "Differences of less time are not shown"},
+      ForceFlag(),
+      ThreadsFlag(options_.threads),
+      {.name = "--debug",
+       .fills = &debug_,
+       .group = Group::kGeneral,
+       .help = "The same as --verbose",
+       .since = kPython811,
+       .hidden = true},
+  };
+  flags.insert(flags.end(), rows.begin(), rows.end());
 }
 
-void PerfCompareCommand::Configure(CLI::App& app) {
-  app.add_option("-d,--profiling_path", comparison_path_,
-                 "The profile to judge: a PyTorch trace (.json, .json.gz), an *_ascend_pt or "
-                 "*_ascend_ms folder, a profiler database, or a folder with one of them per rank")
-      ->type_name("PATH")
-      ->required();
-  app.add_option("--benchmark_profiling_path", base_path_,
-                 "The profile to hold it against (also -bp)")
-      ->type_name("PATH")
-      ->required();
-  app.add_option("-o,--output_path", output_path_, "Folder for the results (default: ./)")
-      ->type_name("DIR");
-  ConfigureComparisons(app);
-  ConfigureMatching(app);
-  ConfigureResults(app);
-  app.footer(kExamples + FailOnHelp(analysis::perf::kGateLevels));
+std::vector<Positional> PerfCompareCommand::positionals() {
+  return {
+      {.name = "PROFILE",
+       .fills = &profile_,
+       .help = "The profile to judge: a PyTorch trace (.json, .json.gz), an *_ascend_pt or "
+               "*_ascend_ms folder, a profiler database, or a folder with one of them per rank"},
+      {.name = "REFERENCE", .fills = &reference_, .help = "The profile to hold it against"}};
+}
+
+std::vector<Flag> PerfCompareCommand::flags() {
+  std::vector<Flag> flags = {
+      {.name = "--profiling-path",
+       .letter = "-d",
+       .type = "PATH",
+       .fills = &comparison_path_,
+       .group = Group::kInput,
+       .help = "The profile to judge, instead of PROFILE",
+       .since = kPython811},
+      {.name = "--benchmark-profiling-path",
+       .aliases = {"-bp"},
+       .type = "PATH",
+       .fills = &base_path_,
+       .group = Group::kInput,
+       .help = "The profile to hold it against, instead of REFERENCE",
+       .since = kPython811},
+      {.name = "--strict",
+       .fills = &options_.compare.strict,
+       .group = Group::kInput,
+       .help = "A damaged file is an error, not a warning"},
+      {.name = "--wait",
+       .type = "SECONDS",
+       .fills = &patience_s_,
+       .bounds = kNotNegative,
+       .group = Group::kInput,
+       .help = "Under srun or mpirun: how long to wait for the other processes",
+       .default_text = "1800"},
+  };
+  AddSelectionFlags(flags);
+  AddMatchingFlags(flags);
+  AddOutputFlags(flags);
+  AddAnswerFlags(flags, answer_, analysis::perf::kGateLevels, "METRIC>GROWTH, e.g. 'e2e>5%'");
+  return flags;
+}
+
+Status PerfCompareCommand::TakeSides() {
+  if (profile_.empty()) {
+    return comparison_path_.empty() || base_path_.empty()
+               ? UsageError(comparison_path_.empty() && base_path_.empty()
+                                ? "nothing to compare"
+                                : "only one profile is named")
+                     .WithHint(
+                         "msprobe perf_compare PROFILE REFERENCE, or -d PROFILE -bp REFERENCE")
+               : OkStatus();
+  }
+  if (!comparison_path_.empty() || !base_path_.empty()) {
+    return UsageError("the profiles are named in more than one way")
+        .WithHint("msprobe perf_compare PROFILE REFERENCE, or -d PROFILE -bp REFERENCE");
+  }
+  if (reference_.empty()) {
+    return UsageError("only one profile is named: " + profile_)
+        .WithHint("msprobe perf_compare PROFILE REFERENCE");
+  }
+  comparison_path_ = profile_;
+  base_path_ = reference_;
+  return {};
+}
+
+std::vector<Example> PerfCompareCommand::examples() const {
+  return {
+      {"msprobe perf_compare npu_ascend_pt gpu.pt.trace.json -o result",
+       "an NPU's profile against a GPU's: everything that both tell"},
+      {"msprobe perf_compare after.pt.trace.json.gz before.pt.trace.json.gz "
+       "--enable_operator_compare",
+       "operators and modules only"},
+      {"msprobe perf_compare after.pt.trace.json.gz before.pt.trace.json.gz --format xlsx,html",
+       "the workbook, and a page for any browser: what grew, as a tree down to kernels"},
+      {"msprobe perf_compare after before --fail-on 'e2e>5%' --fail-on 'op:*matmul*>10%' --junit "
+       "perf.xml",
+       "in CI: exit code 1 when the step or its matrix products got slower than that"},
+  };
+}
+
+std::string PerfCompareCommand::notes() const {
+  return kNotes + FailOnHelp(analysis::perf::kGateLevels);
 }
 
 void PerfCompareCommand::ChooseComparisons() {
@@ -188,6 +332,10 @@ void PerfCompareCommand::ChooseComparisons() {
 }
 
 Status PerfCompareCommand::CheckSteps() {
+  if (!step_.empty()) {
+    base_step_ = base_step_.empty() ? step_ : base_step_;
+    comparison_step_ = comparison_step_.empty() ? step_ : comparison_step_;
+  }
   base_step_ = WithoutEquals(base_step_);
   comparison_step_ = WithoutEquals(comparison_step_);
   if (base_step_.empty() && comparison_step_.empty()) {
@@ -242,7 +390,7 @@ Status PerfCompareCommand::CheckFlags() {
   MSP_RETURN_IF_ERROR(CheckGates());
   compare.base = PathOf(base_path_);
   compare.comparison = PathOf(comparison_path_);
-  options_.output = PathOf(output_path_);
+  options_.output = PathOf(output_path_.string());
   MSP_RETURN_IF_ERROR(CheckInput(compare.base, "-bp"));
   MSP_RETURN_IF_ERROR(CheckInput(compare.comparison, "-d"));
   std::error_code error;
@@ -253,9 +401,10 @@ Status PerfCompareCommand::CheckFlags() {
 }
 
 Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
-  if (debug_) {
+  if (debug_ && !context.quiet) {
     base::SetLogLevel(base::LogLevel::kDebug);
   }
+  MSP_RETURN_IF_ERROR(TakeSides());
   ChooseComparisons();
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   MSP_RETURN_IF_ERROR(CheckFlags());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,23 +19,29 @@ class PerfCompareCommand final : public Command {
   std::string_view summary() const override {
     return "Compare two profiles and name what got slower or fatter";
   }
-  void Configure(CLI::App& app) override;
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  void ConfigureComparisons(CLI::App& app);
-  void ConfigureMatching(CLI::App& app);
-  void ConfigureResults(CLI::App& app);
+  void AddSelectionFlags(std::vector<Flag>& flags);
+  void AddMatchingFlags(std::vector<Flag>& flags);
+  void AddOutputFlags(std::vector<Flag>& flags);
+  Status TakeSides();
   Status CheckFlags();
   Status CheckSteps();
   Status CheckGates();
   void ChooseComparisons();
 
   analysis::perf::RunOptions options_;
+  std::string profile_;
+  std::string reference_;
   // As typed; the Python tool lets values begin with '='.
   std::string comparison_path_;
   std::string base_path_;
-  std::string output_path_ = "./";
+  std::filesystem::path output_path_ = "./";
   bool enable_profiling_ = false;
   bool enable_operators_ = false;
   bool enable_memory_ = false;
@@ -44,6 +51,7 @@ class PerfCompareCommand final : public Command {
   bool disable_details_ = false;
   bool disable_modules_ = false;
   std::string name_map_;
+  std::string step_;
   std::string base_step_;
   std::string comparison_step_;
   std::string algorithm_ = "legacy";

@@ -2,10 +2,12 @@
 
 #include "src/commands/ckpt_compare_command.h"
 #include "src/commands/compare_command.h"
+#include "src/commands/completion_command.h"
 #include "src/commands/config_check_command.h"
 #include "src/commands/data2db_command.h"
 #include "src/commands/devices_command.h"
 #include "src/commands/dump_command.h"
+#include "src/commands/help_command.h"
 #include "src/commands/merge_result_command.h"
 #include "src/commands/monitor_command.h"
 #include "src/commands/nan_analyze_command.h"
@@ -15,22 +17,57 @@
 
 namespace msprobe::commands {
 
-std::vector<std::unique_ptr<Command>> MakeCommands() {
-  std::vector<std::unique_ptr<Command>> commands;
-  commands.push_back(std::make_unique<CkptCompareCommand>());
-  commands.push_back(std::make_unique<CompareCommand>());
-  commands.push_back(std::make_unique<ConfigCheckCommand>());
-  commands.push_back(std::make_unique<Data2dbCommand>());
-  commands.push_back(std::make_unique<DevicesCommand>());
-  commands.push_back(std::make_unique<DumpCommand>());
-  commands.push_back(std::make_unique<MergeResultCommand>());
-  commands.push_back(std::make_unique<MonitorCommand>());
-  commands.push_back(std::make_unique<NanAnalyzeCommand>("nan_analyze"));
-  commands.push_back(std::make_unique<NanAnalyzeCommand>("overflow_check"));
-  commands.push_back(std::make_unique<PerfCompareCommand>());
-  commands.push_back(std::make_unique<RlCompareCommand>());
-  commands.push_back(std::make_unique<ShowCommand>());
+// The list of all commands, in the order that help shows.
+Program::Program() {
+  commands_.push_back(std::make_unique<CkptCompareCommand>());
+  commands_.push_back(std::make_unique<CompareCommand>());
+  commands_.push_back(std::make_unique<CompletionCommand>(*this));
+  commands_.push_back(std::make_unique<ConfigCheckCommand>());
+  commands_.push_back(std::make_unique<Data2dbCommand>());
+  commands_.push_back(std::make_unique<DevicesCommand>());
+  commands_.push_back(std::make_unique<DumpCommand>());
+  commands_.push_back(std::make_unique<HelpCommand>(*this));
+  commands_.push_back(std::make_unique<MergeResultCommand>());
+  commands_.push_back(std::make_unique<MonitorCommand>());
+  commands_.push_back(std::make_unique<NanAnalyzeCommand>("nan_analyze"));
+  commands_.push_back(std::make_unique<NanAnalyzeCommand>("overflow_check"));
+  commands_.push_back(std::make_unique<PerfCompareCommand>());
+  commands_.push_back(std::make_unique<RlCompareCommand>());
+  commands_.push_back(std::make_unique<ShowCommand>());
+}
+
+std::string_view Program::summary() const {
+  return "Find out why a large model computes wrong or slow: compare dumps, checkpoints and "
+         "profiles, watch trainings, look into tensor files\n"
+         "Reads what PyTorch and MindSpore wrote without needing either.";
+}
+
+std::vector<Flag> Program::flags() {
+  return {
+      {.name = "--framework",
+       .letter = "-f",
+       .type = "NAME",
+       .fills = &framework_,
+       .values = {"pytorch", "mindspore"},
+       .group = Group::kGeneral,
+       .help = "Framework of the data; stands before the command",
+       .default_text = "detected",
+       .since = kPython811},
+      {.name = "--version",
+       .fills = &version_,
+       .group = Group::kGeneral,
+       .help = "Print the version"},
+  };
+}
+
+std::vector<Command*> Program::subcommands() const {
+  std::vector<Command*> commands;
+  for (const std::unique_ptr<Command>& command : commands_) {
+    commands.push_back(command.get());
+  }
   return commands;
 }
+
+Result<ExitCode> Program::Run(const Context&) { return ExitCode::kDone; }
 
 }  // namespace msprobe::commands

@@ -1,6 +1,5 @@
 #include "src/commands/rl_compare_command.h"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "src/analysis/rl/answer.h"
@@ -13,70 +12,117 @@ namespace {
 
 namespace rl = analysis::rl;
 
-constexpr const char* kExamples = R"(Examples:
-  msprobe rl_compare -a run_a -b run_b -o result
-      one workbook per key: response, reward, log_prob, ...
-  msprobe rl_compare -a run_a -b run_b -f csv --lang en
-      csv files with English column names
-  msprobe rl_compare -a run_a -b run_b --fail-on different
-      in CI: exit code 1 when anything differs
-  msprobe rl_compare -a run -b run --tokens rollout_log_prob=old_log_prob --mask response_mask
-      by how much rollout and trainer of one run disagree, and at which tokens
-
-The folders are those given to SingleSave of msprobe.core.
+constexpr const char* kNotes = R"(The folders are those given to SingleSave of msprobe.core.
 
 )";
 
 }  // namespace
 
-void RlCompareCommand::Configure(CLI::App& app) {
-  app.add_option("-a,--first", options_.first, "Folder of the first run")
-      ->type_name("DIR")
-      ->required();
-  app.add_option("-b,--second", options_.second, "Folder of the second run")
-      ->type_name("DIR")
-      ->required();
-  app.add_option("-o,--output_path", options_.output,
-                 "Folder for the result files (default: ./msprobe_compare_output)")
-      ->type_name("DIR");
-  app.add_option(
-         "-f,--format", formats_,
-         "Result files: xlsx (default), csv, json, html (a page for browsers); several with "
-         "commas")
-      ->type_name("LIST")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"xlsx", "csv", "json", "html"}));
-  app.add_option("--lang", language_, "Language of the column names: zh (default) or en")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"zh", "en"}));
-  CLI::Option* compat = app.add_flag(
-      "--compat", options_.compat,
-      "Columns, rows and values of the Python tool: NaN equals nothing, members of a dict "
-      "share id 0, what has no partner is left out");
-  AddAnswerFlags(app, answer_, rl::kGateLevels);
-  CLI::Option* tokens =
-      app.add_option("--tokens", token_keys_,
-                     "Compare the log-probabilities of KEY token by token, with those of KEY_OF_B "
-                     "of the second run if it is another key; may be repeated")
-          ->type_name("KEY[=KEY_OF_B]")
-          ->allow_extra_args(false)
-          ->excludes(compat);
-  app.add_option("--mask", options_.tokens.mask,
-                 "Key of the first run, of the tokens' shape: 0 where a token does not count")
-      ->type_name("KEY")
-      ->needs(tokens);
-  app.add_option("--ids", options_.tokens.ids,
-                 "Key of the first run, of the tokens' shape: the ids of the tokens")
-      ->type_name("KEY")
-      ->needs(tokens);
-  app.add_option("--worst", options_.tokens.worst, "Tokens to list per key (default: 20)")
-      ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}))
-      ->needs(tokens);
-  AddForceFlag(app);
-  AddThreadsFlag(app, options_.threads);
-  app.footer(kExamples + FailOnHelp(rl::kGateLevels));
+std::vector<Positional> RlCompareCommand::positionals() {
+  return {{.name = "RUN", .fills = &run_, .help = "Folder of the run under test"},
+          {.name = "REFERENCE", .fills = &reference_, .help = "Folder of the reference run"}};
 }
+
+std::vector<Flag> RlCompareCommand::flags() {
+  std::vector<Flag> flags = {
+      {.name = "--first",
+       .letter = "-a",
+       .type = "DIR",
+       .fills = &options_.first,
+       .group = Group::kInput,
+       .help = "Folder of the first run, instead of RUN",
+       .since = kPython26},
+      {.name = "--second",
+       .letter = "-b",
+       .type = "DIR",
+       .fills = &options_.second,
+       .group = Group::kInput,
+       .help = "Folder of the second run, instead of REFERENCE",
+       .since = kPython26},
+      {.name = "--tokens",
+       .type = "KEY[=KEY_OF_B]",
+       .fills = &token_keys_,
+       .group = Group::kMethod,
+       .help = "Compare the log-probabilities of KEY token by token, with those of KEY_OF_B of the "
+               "second run if it is another key; may be repeated",
+       .excludes = "--compat"},
+      {.name = "--mask",
+       .type = "KEY",
+       .fills = &options_.tokens.mask,
+       .group = Group::kMethod,
+       .help = "Key of the first run, of the tokens' shape: 0 where a token does not count",
+       .needs = "--tokens"},
+      {.name = "--ids",
+       .type = "KEY",
+       .fills = &options_.tokens.ids,
+       .group = Group::kMethod,
+       .help = "Key of the first run, of the tokens' shape: the ids of the tokens",
+       .needs = "--tokens"},
+      {.name = "--worst",
+       .type = "N",
+       .fills = &options_.tokens.worst,
+       .bounds = {.least = 1, .most = 1e6},
+       .group = Group::kMethod,
+       .help = "Tokens to list per key",
+       .needs = "--tokens"},
+      {.name = "--compat",
+       .fills = &options_.compat,
+       .group = Group::kMethod,
+       .help = "Columns, rows and values of the Python tool: NaN equals nothing, members of a dict "
+               "share id 0, what has no partner is left out"},
+      OutputFolderFlag(options_.output, "Folder for the result files", {"--output_path"}),
+      {.name = "--format",
+       .letter = "-f",
+       .type = "LIST",
+       .fills = &formats_,
+       .values = {"xlsx", "csv", "json", "html"},
+       .separator = ',',
+       .group = Group::kOutput,
+       .help = "Result files to write, several with commas; html is a page for browsers",
+       .default_text = "xlsx",
+       .since = kPython26},
+      {.name = "--lang",
+       .type = "NAME",
+       .fills = &language_,
+       .values = {"zh", "en"},
+       .group = Group::kOutput,
+       .help = "Language of the column names"},
+      ForceFlag(),
+      ThreadsFlag(options_.threads),
+  };
+  AddAnswerFlags(flags, answer_, rl::kGateLevels);
+  return flags;
+}
+
+Status RlCompareCommand::CheckSides() {
+  const bool named = !run_.empty();
+  if (named == (!options_.first.empty() || !options_.second.empty())) {
+    return UsageError(named ? "the runs are named in more than one way" : "nothing to compare")
+        .WithHint("msprobe rl_compare RUN REFERENCE, or -a RUN -b REFERENCE");
+  }
+  if (named) {
+    options_.first = run_;
+    options_.second = reference_;
+  }
+  if (options_.first.empty() || options_.second.empty()) {
+    return UsageError("only one run is named").WithHint("msprobe rl_compare RUN REFERENCE");
+  }
+  return {};
+}
+
+std::vector<Example> RlCompareCommand::examples() const {
+  return {
+      {"msprobe rl_compare run_a run_b -o result",
+       "one workbook per key: response, reward, log_prob, ..."},
+      {"msprobe rl_compare run_a run_b -f csv --lang en", "csv files with English column names"},
+      {"msprobe rl_compare run_a run_b --fail-on different",
+       "in CI: exit code 1 when anything differs"},
+      {"msprobe rl_compare run run --tokens rollout_log_prob=old_log_prob --mask response_mask",
+       "by how much rollout and trainer of one run disagree, and at which tokens"},
+  };
+}
+
+std::string RlCompareCommand::notes() const { return kNotes + FailOnHelp(rl::kGateLevels); }
 
 Status RlCompareCommand::ReadTokenKeys() {
   for (const std::string& text : token_keys_) {
@@ -94,6 +140,7 @@ Status RlCompareCommand::ReadTokenKeys() {
 }
 
 Result<ExitCode> RlCompareCommand::Run(const Context& context) {
+  MSP_RETURN_IF_ERROR(CheckSides());
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   std::error_code error;
   for (const std::filesystem::path* folder : {&options_.first, &options_.second}) {

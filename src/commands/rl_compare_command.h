@@ -1,6 +1,7 @@
 // msprobe rl_compare: key data of two runs of a reinforcement learning.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -16,12 +17,18 @@ class RlCompareCommand final : public Command {
   std::string_view summary() const override {
     return "Compare what SingleSave stored of two reinforcement learning runs.";
   }
-  void Configure(CLI::App& app) override;
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
+  Status CheckSides();
   Status ReadTokenKeys();
 
+  std::filesystem::path run_;
+  std::filesystem::path reference_;
   analysis::rl::Options options_;
   std::vector<std::string> formats_;
   std::vector<std::string> token_keys_;  // KEY or KEY=KEY_OF_B

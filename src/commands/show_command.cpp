@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "src/analysis/inspect/answer.h"
@@ -15,62 +14,80 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kExamples = R"(PATH may be
+constexpr const char* kNotes = R"(PATH may be
   a dump folder, step or rank      one row per rank: entries, tensors, bytes, whether it is complete
   a dump.json or debug.json        one row per argument, result and parameter, with the recorded statistics
   a .pt, .npy, .npz, .safetensors  one row per tensor: name, dtype, shape, bytes
   or a checkpoint
   a folder of such files           one row per tensor of all files
 
-Examples:
-  msprobe show dump
-      is the dump complete, and what was captured?
-  msprobe show dump/step0/rank0/dump.json --filter '*.attn.*.output.*'
-      the outputs of all attention layers
-  msprobe show model.safetensors --stats
-      maximum, minimum, mean, norm and the number of NaN, infinities and zeros of every tensor
-  msprobe show dump/step0/rank0/dump_tensor_data --stats --format csv -o tensors.csv
-      the same for every tensor file of a dump, for a spreadsheet
-  msprobe show checkpoint.pt --format json | jq 'select(.NaN > 0)'
-      JSON lines for other programs
-
 Nothing in a file is ever executed, and neither PyTorch nor MindSpore is needed. A tensor that cannot be read is a
-marked row with the reason; exit code 3 means that nothing could be read at all.
-)";
+marked row with the reason; exit code 3 means that nothing could be read at all.)";
 
 }  // namespace
 
-void ShowCommand::Configure(CLI::App& app) {
-  app_ = &app;
-  app.add_option("path", options_.path,
-                 "A dump folder, a dump.json, a file of tensors or a folder of such files")
-      ->type_name("PATH")
-      ->required();
-  app.add_flag("--stats", options_.statistics,
-               "Compute max, min, mean, norm and count NaN, infinities and zeros of every tensor");
-  app.add_option("--filter", options_.name_filter,
-                 "Only rows whose first column matches, e.g. '*.weight' or 'step0/*'")
-      ->type_name("GLOB");
-  app.add_option(
-         "--limit", options_.row_limit,
-         fmt::format("At most N rows; 0: all (default: {} on the screen, all in csv and json)",
-                     kScreenRows))
-      ->type_name("N");
-  app.add_option("--format", format_, "table, csv, or json (one object per line)")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"table", "csv", "json"}));
-  app.add_option(
-         "-o,--output", output_file_,
-         "Write to FILE (- is the standard output); its ending .csv, .json or .jsonl chooses the "
-         "format")
-      ->type_name("FILE");
-  AddAnswerFlags(app, answer_);
-  AddForceFlag(app);
-  AddThreadsFlag(app, options_.threads);
-  app.footer(kExamples);
+std::vector<Positional> ShowCommand::positionals() {
+  return {{.name = "PATH",
+           .fills = &options_.path,
+           .help = "A dump folder, a dump.json, a file of tensors or a folder of such files",
+           .required = true}};
 }
 
-Status ShowCommand::ChooseFormat() {
+std::vector<Flag> ShowCommand::flags() {
+  std::vector<Flag> flags = {
+      {.name = "--filter",
+       .type = "GLOB",
+       .fills = &options_.name_filter,
+       .group = Group::kSelection,
+       .help = "Only rows whose first column matches, e.g. '*.weight' or 'step0/*'"},
+      {.name = "--limit",
+       .type = "N",
+       .fills = &options_.row_limit,
+       .group = Group::kSelection,
+       .help = "At most N rows; 0: all",
+       .default_text = fmt::format("{} on the screen, all in csv and json", kScreenRows)},
+      {.name = "--stats",
+       .fills = &options_.statistics,
+       .group = Group::kMethod,
+       .help = "Compute max, min, mean, norm and count NaN, infinities and zeros of every tensor"},
+      {.name = "--output",
+       .letter = "-o",
+       .type = "FILE",
+       .fills = &output_file_,
+       .group = Group::kOutput,
+       .help = "Write to FILE; its ending .csv, .json or .jsonl chooses the format",
+       .default_text = "-, the standard output"},
+      {.name = "--format",
+       .type = "NAME",
+       .fills = &format_,
+       .values = {"table", "csv", "json"},
+       .group = Group::kOutput,
+       .help = "How rows are written, json being one object per line",
+       .default_text = "table"},
+      ForceFlag(),
+      ThreadsFlag(options_.threads),
+  };
+  AddAnswerFlags(flags, answer_);
+  return flags;
+}
+
+std::vector<Example> ShowCommand::examples() const {
+  return {
+      {"msprobe show dump", "is the dump complete, and what was captured?"},
+      {"msprobe show dump/step0/rank0/dump.json --filter '*.attn.*.output.*'",
+       "the outputs of all attention layers"},
+      {"msprobe show model.safetensors --stats",
+       "maximum, minimum, mean, norm and the number of NaN, infinities and zeros of every tensor"},
+      {"msprobe show dump/step0/rank0/dump_tensor_data --stats --format csv -o tensors.csv",
+       "the same for every tensor file of a dump, for a spreadsheet"},
+      {"msprobe show checkpoint.pt --format json | jq 'select(.NaN > 0)'",
+       "JSON lines for other programs"},
+  };
+}
+
+std::string ShowCommand::notes() const { return kNotes; }
+
+Status ShowCommand::ChooseFormat(const Context& context) {
   if (format_.empty()) {
     const std::string ending = output_file_.extension().string();
     format_ = ending == ".csv" ? "csv" : ending == ".json" || ending == ".jsonl" ? "json" : "table";
@@ -89,14 +106,14 @@ Status ShowCommand::ChooseFormat() {
     return UsageError("--json prints the answer, -o writes rows")
         .WithHint("give a file that ends in .csv, .json or .jsonl, or leave -o out");
   }
-  if (app_->count("--limit") == 0 && format_ == "table" && !answer_.json && output_file_.empty()) {
+  if (!context.Given("--limit") && format_ == "table" && !answer_.json && output_file_.empty()) {
     options_.row_limit = kScreenRows;
   }
   return {};
 }
 
 Result<ExitCode> ShowCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(ChooseFormat());
+  MSP_RETURN_IF_ERROR(ChooseFormat(context));
   options_.quiet = context.quiet;
   MSP_ASSIGN_OR_RETURN(analysis::InspectResult result, analysis::Inspect(options_));
   OwnForms own;

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "src/analysis/inspect/inspect.h"
 #include "src/commands/answer.h"
@@ -16,19 +17,21 @@ class ShowCommand final : public Command {
   std::string_view summary() const override {
     return "Show what is in a dump, a checkpoint or a tensor file";
   }
-  void Configure(CLI::App& app) override;
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
   // Rows a screen shows unless --limit says otherwise; files get all rows.
   static constexpr uint64_t kScreenRows = 200;
 
-  Status ChooseFormat();
+  Status ChooseFormat(const Context& context);
 
   analysis::InspectOptions options_;
   std::string format_;  // "table", "csv", "json"; empty: by the output file's name, else table
   std::filesystem::path output_file_;  // empty: stdout
-  const CLI::App* app_ = nullptr;
   AnswerFlags answer_;
 };
 

@@ -186,6 +186,7 @@ class AnswerForms(unittest.TestCase):
         commands = [name for name in listed() if name != "monitor"] + ["monitor " + name for name in listed("monitor")]
         self.assertGreater(len(commands), 15)
         held = [command.words for command in COMMANDS.values()]
+        commands = [name for name in commands if name not in ("completion", "help")]  # these answer nothing
         self.assertEqual([name for name in commands if not any(words.startswith(name + " ") or words == name for words in held)], [])
 
     def test_a_pipe_gets_the_verdict_first_and_nothing_cut(self):
@@ -356,7 +357,7 @@ class Plan(unittest.TestCase):
         self.assertEqual(calls, ["src/commands/answer.cpp"])
 
     def test_one_file_decides_about_fail_on(self):
-        flags = [str(path) for path, text in self.sources("") if re.search(r'add_option\([^;]*"--fail[-_](on|if)', text)]
+        flags = [str(path) for path, text in self.sources("") if re.search(r'name = "--fail', text)]
         self.assertEqual(flags, ["src/commands/answer.cpp"])
         words = [str(path) for path, text in self.sources("") if re.search(r"fail_on_?\s*(==|!=)", text)]
         self.assertEqual(words, [])

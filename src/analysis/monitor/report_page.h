@@ -15,7 +15,7 @@ namespace msprobe::monitor {
 struct ReportOptions {
   std::filesystem::path run;
   std::filesystem::path other;  // empty: one run
-  std::filesystem::path output;
+  std::filesystem::path output = "report.html";
   ReadOptions read;  // which part of both
   // Of the file. Statistics that do not fit are left out, the least telling first, with a warning
   // that stands in the page, too.

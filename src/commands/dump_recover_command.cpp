@@ -1,0 +1,108 @@
+#include "src/commands/dump_recover_command.h"
+
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/base/files.h"
+#include "src/base/log.h"
+#include "src/base/strings.h"
+#include "src/dump/layout.h"
+#include "src/dump/log_conversion.h"
+#include "src/dump/record_log.h"
+
+namespace msprobe::commands {
+namespace {
+
+bool HasLog(const base::Path& folder) {
+  std::error_code ignored;
+  return std::filesystem::exists(folder / dump::kRecordLogName, ignored);
+}
+
+// `root` may be a dump, a step of one or a rank of a step.
+Result<std::vector<base::Path>> FoldersWithLogs(const base::Path& root) {
+  std::vector<base::Path> found;
+  std::vector<base::Path> level = {root};
+  constexpr int kLevels = 3;
+  for (int depth = 0; depth < kLevels; ++depth) {
+    std::vector<base::Path> below;
+    for (const base::Path& folder : level) {
+      if (HasLog(folder)) {
+        found.push_back(folder);
+      }
+      MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(folder));
+      for (const std::string& name : names) {
+        std::error_code ignored;
+        if ((dump::ParseStepName(name).valid || dump::ParseRankName(name).valid) &&
+            std::filesystem::is_directory(folder / name, ignored)) {
+          below.push_back(folder / name);
+        }
+      }
+    }
+    level = std::move(below);
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<Positional> DumpRecoverCommand::positionals() {
+  return {{.name = "DUMP",
+           .fills = &folder_,
+           .help = "A dump, a step or a rank of one",
+           .required = true}};
+}
+
+std::vector<Flag> DumpRecoverCommand::flags() {
+  std::vector<Flag> flags;
+  AddAnswerFlags(flags, answer_);
+  return flags;
+}
+
+std::vector<Example> DumpRecoverCommand::examples() const {
+  return {{"msprobe dump recover dump", "all steps and ranks of a run that was killed"}};
+}
+
+Result<ExitCode> DumpRecoverCommand::Run(const Context& context) {
+  MSP_ASSIGN_OR_RETURN(const std::vector<base::Path> folders, FoldersWithLogs(folder_));
+  report::Document document;
+  document.command = "dump recover";
+  report::List list{report::ListKind::kNamed, {}};
+  size_t recovered = 0;
+  for (const base::Path& folder : folders) {
+    const Result<dump::LogConversion> conversion = dump::ConvertRecordLog(folder);
+    if (!conversion.ok()) {
+      base::LogError(fmt::format("{}: {}", folder.string(), conversion.status().message()));
+      list.items.push_back({folder.string(), conversion.status().message(), report::Tone::kBad});
+      continue;
+    }
+    ++recovered;
+    list.items.push_back(
+        {folder.string(),
+         fmt::format("{} entries from {} records{}", base::FormatCount(conversion->entries),
+                     base::FormatCount(conversion->records),
+                     conversion->lost_bytes == 0
+                         ? ""
+                         : fmt::format("; the last {} bytes were torn and are lost",
+                                       base::FormatCount(conversion->lost_bytes)))});
+    list.items.back().number = static_cast<double>(conversion->entries);
+    document.files.push_back({folder / "", "recovered"});
+  }
+  report::Verdict& verdict = document.verdict;
+  verdict.word = folders.empty() ? "NOTHING TO RECOVER" : recovered > 0 ? "RECOVERED" : "FAILED";
+  verdict.text =
+      folders.empty()
+          ? fmt::format("{}: nothing to recover, no capture was interrupted here", folder_.string())
+          : fmt::format("{}: {} of {}", verdict.word, recovered,
+                        base::Plural(folders.size(), "interrupted folder"));
+  verdict.number = static_cast<double>(recovered);
+  verdict.unit = "folders";
+  verdict.tone = recovered == folders.size() ? report::Tone::kStrong : report::Tone::kBad;
+  verdict.standing =
+      recovered == folders.size() ? report::Standing::kClean : report::Standing::kIncomplete;
+  document.sections.emplace_back().blocks.emplace_back(std::move(list));
+  return GiveAnswer(std::move(document), answer_, context);
+}
+
+}  // namespace msprobe::commands

@@ -1,0 +1,225 @@
+#include "src/commands/flag.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <type_traits>
+
+#include <fmt/format.h>
+
+#include "src/base/strings.h"
+
+namespace msprobe::commands {
+namespace {
+
+// What a value must satisfy, and how the message calls its place.
+struct Rule {
+  std::string_view name;
+  const std::vector<std::string>& values;
+  Bounds bounds;
+};
+
+std::string BoundsText(const Bounds& bounds) {
+  if (std::isinf(bounds.most)) {
+    return std::isinf(bounds.least) ? "" : fmt::format(" of at least {:.17g}", bounds.least);
+  }
+  return fmt::format(" from {:.17g} to {:.17g}", bounds.least, bounds.most);
+}
+
+template <typename Number>
+Status ReadNumber(const Rule& rule, std::string_view text, Number& number) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = std::is_integral_v<Number>;
+  if (text.empty() || error != std::errc() || end != text.data() + text.size() ||
+      !(static_cast<double>(value) >= rule.bounds.least) ||
+      !(static_cast<double>(value) <= rule.bounds.most)) {
+    return UsageError(fmt::format("{} takes a {}{}, not \"{}\"", rule.name,
+                                  whole ? "whole number" : "number", BoundsText(rule.bounds),
+                                  base::Printable(text)));
+  }
+  number = value;
+  return {};
+}
+
+Status ReadBool(const Rule& rule, std::string_view text, bool& value) {
+  constexpr std::array<std::string_view, 5> kYes = {"true", "1", "yes", "on", "y"};
+  constexpr std::array<std::string_view, 5> kNo = {"false", "0", "no", "off", "n"};
+  const std::string word = base::AsciiLower(text);
+  const bool yes = std::find(kYes.begin(), kYes.end(), word) != kYes.end();
+  if (!yes && std::find(kNo.begin(), kNo.end(), word) == kNo.end()) {
+    return UsageError(
+        fmt::format("{} takes true or false, not \"{}\"", rule.name, base::Printable(text)));
+  }
+  value = yes;
+  return {};
+}
+
+Status CheckValue(const Rule& rule, const std::string& text) {
+  if (rule.values.empty() ||
+      std::find(rule.values.begin(), rule.values.end(), text) != rule.values.end()) {
+    return {};
+  }
+  Status error = UsageError(
+      fmt::format("{} takes {}, not \"{}\"", rule.name, AnyOf(rule.values), base::Printable(text)));
+  if (const auto nearest = base::NearestMatch(text, rule.values)) {
+    error.WithHint(fmt::format("did you mean {}?", *nearest));
+  }
+  return error;
+}
+
+// One value into a variable that holds one.
+Status Read(const Rule& rule, const std::string& text, bool& value) {
+  return ReadBool(rule, text, value);
+}
+Status Read(const Rule& rule, const std::string& text, int64_t& value) {
+  return ReadNumber(rule, text, value);
+}
+Status Read(const Rule& rule, const std::string& text, uint64_t& value) {
+  return ReadNumber(rule, text, value);
+}
+Status Read(const Rule& rule, const std::string& text, double& value) {
+  return ReadNumber(rule, text, value);
+}
+template <typename Number>
+Status Read(const Rule& rule, const std::string& text, std::optional<Number>& value) {
+  return ReadNumber(rule, text, value.emplace());
+}
+Status Read(const Rule& rule, const std::string& text, std::string& value) {
+  MSP_RETURN_IF_ERROR(CheckValue(rule, text));
+  value = text;
+  return {};
+}
+Status Read(const Rule& rule, const std::string& text, std::filesystem::path& value) {
+  MSP_RETURN_IF_ERROR(CheckValue(rule, text));
+  value = text;
+  return {};
+}
+
+template <typename Value>
+Status Fill(const Rule& rule, const std::vector<std::string>& texts, Value& variable) {
+  return texts.empty() ? OkStatus() : Read(rule, texts.back(), variable);
+}
+template <typename Value>
+Status Fill(const Rule& rule, const std::vector<std::string>& texts, std::vector<Value>& variable) {
+  variable.clear();
+  for (const std::string& text : texts) {
+    MSP_RETURN_IF_ERROR(Read(rule, text, variable.emplace_back()));
+  }
+  return {};
+}
+
+std::string ShownNumber(double value) { return fmt::format("{}", value); }
+
+std::string Shown(bool) { return {}; }
+std::string Shown(int64_t value) { return fmt::format("{}", value); }
+std::string Shown(uint64_t value) { return fmt::format("{}", value); }
+std::string Shown(double value) { return ShownNumber(value); }
+std::string Shown(const std::string& value) { return value; }
+std::string Shown(const std::filesystem::path& value) { return value.string(); }
+template <typename Value>
+std::string Shown(const std::optional<Value>& value) {
+  return value.has_value() ? Shown(*value) : std::string();
+}
+template <typename Value>
+std::string Shown(const std::vector<Value>& values) {
+  std::vector<std::string> texts;
+  for (const Value& value : values) {
+    texts.push_back(Shown(value));
+  }
+  return base::Join(texts, ",");
+}
+
+}  // namespace
+
+std::string_view GroupTitle(Group group) {
+  switch (group) {
+    case Group::kInput:
+      return "Input";
+    case Group::kSelection:
+      return "Selection";
+    case Group::kMethod:
+      return "Method";
+    case Group::kOutput:
+      return "Output";
+    case Group::kGate:
+      return "CI";
+    case Group::kLine26:
+      return "With -tp and -gp (the 26.x command line)";
+    case Group::kGeneral:
+      break;
+  }
+  return "General";
+}
+
+Status FillFlag(const Flag& flag, std::string_view name, std::vector<std::string> texts) {
+  if (flag.separator != 0) {
+    std::vector<std::string> parts;
+    for (const std::string& text : texts) {
+      for (const std::string_view part : base::Split(text, flag.separator)) {
+        parts.emplace_back(part);
+      }
+    }
+    texts = std::move(parts);
+  }
+  if (const auto* truth = std::get_if<bool*>(&flag.fills); truth != nullptr && *truth == nullptr) {
+    return {};
+  }
+  const Rule rule{name, flag.values, flag.bounds};
+  return std::visit([&](auto* variable) { return Fill(rule, texts, *variable); }, flag.fills);
+}
+
+Status FillPositional(const Positional& positional, std::vector<std::string> texts) {
+  const Rule rule{positional.name, positional.values, {}};
+  return std::visit([&](auto* variable) { return Fill(rule, texts, *variable); }, positional.fills);
+}
+
+std::string DefaultText(const Flag& flag) {
+  if (!flag.default_text.empty() || flag.is_switch() || flag.required) {
+    return flag.default_text;
+  }
+  if (bool* const* truth = std::get_if<bool*>(&flag.fills)) {
+    return **truth ? "true" : "false";
+  }
+  return std::visit([](const auto* variable) { return Shown(*variable); }, flag.fills);
+}
+
+std::string AnyOf(const std::vector<std::string>& values) {
+  if (values.size() < 2) {
+    return values.empty() ? std::string() : values.front();
+  }
+  return base::Join(std::span(values).first(values.size() - 1), ", ") + " or " + values.back();
+}
+
+std::string WithDashes(std::string_view name) {
+  std::string text(name);
+  std::replace(text.begin(), text.end(), '_', '-');
+  return text;
+}
+
+std::vector<std::string> Spellings(const Flag& flag) {
+  std::vector<std::string> all;
+  const auto add = [&all](std::string text) {
+    if (!text.empty() && std::find(all.begin(), all.end(), text) == all.end()) {
+      all.push_back(std::move(text));
+    }
+  };
+  const auto add_both = [&add](std::string_view name) {
+    add(std::string(name));
+    if (name.starts_with("--")) {
+      add(WithDashes(name));
+      std::string underscores(name.substr(2));
+      std::replace(underscores.begin(), underscores.end(), '-', '_');
+      add("--" + underscores);
+    }
+  };
+  add(std::string(flag.letter));
+  add_both(flag.name);
+  for (const std::string& alias : flag.aliases) {
+    add_both(alias);
+  }
+  return all;
+}
+
+}  // namespace msprobe::commands

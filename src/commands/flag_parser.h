@@ -1,0 +1,29 @@
+// From arguments to filled variables, by the tables of the commands. The only file that knows
+// CLI11.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/commands/command.h"
+#include "src/commands/common_flags.h"
+
+namespace msprobe::commands {
+
+struct ParsedLine {
+  CommandPath path;  // the program, and the commands that were named, as far as they are known
+  // The flags that were given: name of the row to what was typed.
+  std::map<std::string, std::string, std::less<>> typed;
+  GeneralValues general;
+  // What is wrong with the line. Nothing but `path` and `general.help` counts then.
+  Status status;
+};
+
+// Fills what the rows of the commands on the line point to. `arguments` are without the program's
+// own name.
+ParsedLine ParseArguments(Command& program, const std::vector<std::string>& arguments);
+
+}  // namespace msprobe::commands

@@ -1,0 +1,106 @@
+#include "src/commands/help_command.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "src/base/files.h"
+#include "src/base/output_rule.h"
+#include "src/base/strings.h"
+#include "src/commands/common_flags.h"
+#include "src/commands/help_text.h"
+#include "src/commands/print.h"
+#include "src/commands/suggestions.h"
+
+namespace msprobe::commands {
+namespace {
+
+void AddPages(const CommandPath& path, std::vector<CommandPath>& pages) {
+  pages.push_back(path);
+  for (Command* const below : path.back()->subcommands()) {
+    CommandPath longer = path;
+    longer.push_back(below);
+    AddPages(longer, pages);
+  }
+}
+
+}  // namespace
+
+std::vector<Flag> HelpCommand::flags() {
+  return {
+      {.name = "--format",
+       .type = "NAME",
+       .fills = &format_,
+       .values = {"text", "man", "markdown", "json"},
+       .group = Group::kOutput,
+       .help = "Print it in this form; json holds the tables of all commands below it, too"},
+      {.name = "--man-pages",
+       .type = "DIR",
+       .fills = &pages_,
+       .group = Group::kOutput,
+       .help =
+           "Write the man pages of all commands to this folder: msprobe.1, msprobe-compare.1, ..."},
+      ForceFlag(),
+  };
+}
+
+std::vector<Positional> HelpCommand::positionals() {
+  Positional words{.name = "COMMAND",
+                   .fills = &words_,
+                   .help = "The command, and its subcommand",
+                   .takes_rest = true};
+  return {words};
+}
+
+std::vector<Example> HelpCommand::examples() const {
+  return {
+      {"msprobe help monitor diff", "the same as msprobe monitor diff --help"},
+      {"msprobe help compare --format man | man -l -", "as a man page"},
+      {"msprobe help --man-pages share/man/man1", "the man pages of all commands"},
+      {"msprobe help --format json", "every flag of every command, for programs"},
+  };
+}
+
+Result<CommandPath> HelpCommand::Find() const {
+  CommandPath path = {&program_};
+  for (const std::string& word : words_) {
+    const std::vector<Command*> below = path.back()->subcommands();
+    const auto found = std::find_if(below.begin(), below.end(), [&](const Command* command) {
+      return command->name() == word || (!word.empty() && command->alias() == word);
+    });
+    if (found == below.end()) {
+      return UsageError(
+                 fmt::format("{} has no command \"{}\"", TitleOf(path), base::Printable(word)))
+          .WithHint(SuggestCommand(word, path));
+    }
+    path.push_back(*found);
+  }
+  return path;
+}
+
+Result<ExitCode> HelpCommand::WritePages() const {
+  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(pages_));
+  MSP_RETURN_IF_ERROR(base::CreateFolders(pages_));
+  std::vector<CommandPath> pages;
+  AddPages({&program_}, pages);
+  for (const CommandPath& path : pages) {
+    const std::filesystem::path file = pages_ / (ManPageName(path) + ".1");
+    MSP_RETURN_IF_ERROR(base::CheckOutputFile(file));
+    MSP_RETURN_IF_ERROR(base::WriteFileAtomically(file, ManPage(path)));
+  }
+  return ExitCode::kDone;
+}
+
+Result<ExitCode> HelpCommand::Run(const Context& context) {
+  MSP_ASSIGN_OR_RETURN(const CommandPath path, Find());
+  if (!pages_.empty()) {
+    return WritePages();
+  }
+  MSP_RETURN_IF_ERROR(Print(format_ == "man"        ? ManPage(path)
+                            : format_ == "markdown" ? MarkdownTables(path)
+                            : format_ == "json"     ? TablesJson(path)
+                                                    : HelpText(path, context.width)));
+  return ExitCode::kDone;
+}
+
+}  // namespace msprobe::commands

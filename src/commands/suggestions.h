@@ -1,0 +1,20 @@
+// What somebody meant who typed a word that nobody knows.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "src/commands/command.h"
+
+namespace msprobe::commands {
+
+// "did you mean ...?" for a command that `path`'s last one does not have; otherwise the list of
+// those that it has. Knows slips of the finger, words that others use for the same, and commands of
+// the other groups.
+std::string SuggestCommand(std::string_view word, const CommandPath& path);
+
+// The same for a flag of a command; empty when nothing is near.
+std::string SuggestFlag(std::string_view word, std::span<const Flag> flags);
+
+}  // namespace msprobe::commands
