@@ -67,16 +67,20 @@ class Scanner {
       if (*at_ != '"') {
         return Error("expected a key in double quotes");
       }
-      bool escaped = false;
+      bool plain = true;
       const char* key = at_ + 1;
-      const char* quote = internal::EndOfText(key, end_, &escaped);
+      const char* quote = internal::EndOfText(key, end_, &plain);
       if (quote == nullptr) {
         return Truncated();
       }
       std::string_view name(key, static_cast<size_t>(quote - key));
-      if (escaped) {
-        MSP_ASSIGN_OR_RETURN(decoded_,
-                             json::ParseValueTree(std::string_view(key - 1, name.size() + 2)));
+      if (!plain) {
+        Result<EntryTree> decoded =
+            json::ParseValueTree(std::string_view(key - 1, name.size() + 2));
+        if (!decoded.ok()) {
+          return Error("a key holds an unknown escape or a raw control character");
+        }
+        decoded_ = *std::move(decoded);
         name = decoded_[0].text;
       }
       at_ = internal::SkipBlanks(quote + 1, end_);
@@ -121,7 +125,7 @@ class Scanner {
     entry.name = name;
     entry.text = {at_, static_cast<size_t>(value.end - at_)};
     entry.offset = static_cast<uint64_t>(at_ - begin_);
-    entry.may_hold_non_finite = value.may_hold_non_finite;
+    entry.is_suspicious = value.is_suspicious;
     ++outcome_.entry_count;
     stopped_ = !on_entry_(entry, outcome_);
     at_ = value.end;
@@ -133,7 +137,7 @@ class Scanner {
   const char* const end_;
   const VisitScannedEntry& on_entry_;
   EntryScanOutcome outcome_;
-  EntryTree decoded_;  // of a key with escapes
+  EntryTree decoded_;  // a key with escapes
   bool stopped_ = false;
 };
 

@@ -19,10 +19,12 @@ namespace msprobe::dump {
 
 struct ScannedEntry {
   std::string_view name;
-  std::string_view text;  // its JSON value; brackets are paired, the rest is not checked
-  uint64_t offset = 0;    // of `text` in the file
-  // False: no value of it is NaN or infinite, however spelled. True says nothing.
-  bool may_hold_non_finite = false;
+  std::string_view
+      text;             // its JSON value; brackets are paired, the rest is judged by a parser only
+  uint64_t offset = 0;  // of `text` in the file
+  // False: no value of it is NaN or infinite, however spelled, no number is beyond the range of a
+  // double, and no control character stands where none may. True says nothing.
+  bool is_suspicious = false;
 };
 
 struct EntryScanOutcome {

@@ -14,15 +14,19 @@ namespace {
 constexpr size_t kBlockBytes = 64;
 
 char Lower(char c) { return static_cast<char>(c | 0x20); }
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 // Bit i of each mask speaks of byte i of a block.
 struct BlockMasks {
   uint64_t quotes = 0;
   uint64_t backslashes = 0;
-  uint64_t opening = 0;   // { and [
-  uint64_t closing = 0;   // } and ]
-  uint64_t capitals = 0;  // N and I: of NaN and Infinity where they stand outside of texts
-  uint64_t ends = 0;      // n and f in either case: last letters of "nan" and "inf"
+  uint64_t opening = 0;    // { and [
+  uint64_t closing = 0;    // } and ]
+  uint64_t capitals = 0;   // N and I: of NaN and Infinity where they stand outside of texts
+  uint64_t ends = 0;       // n and f in either case: last letters of "nan" and "inf"
+  uint64_t exponents = 0;  // e in either case: of numbers, and of true and false
+  uint64_t digits = 0;     // digits and +
+  uint64_t controls = 0;   // below 0x20: line breaks and tabs outside of texts, else damage
 };
 
 #if defined(__SSE2__)
@@ -44,6 +48,12 @@ BlockMasks Classify(const char* block) {
     put(masks.closing, is(lower, '}'));
     put(masks.capitals, _mm_or_si128(is(bytes, 'N'), is(bytes, 'I')));
     put(masks.ends, _mm_or_si128(is(lower, 'n'), is(lower, 'f')));
+    put(masks.exponents, is(lower, 'e'));
+    const __m128i above_zero = _mm_sub_epi8(bytes, _mm_set1_epi8('0'));
+    const __m128i is_digit = _mm_cmpeq_epi8(_mm_min_epu8(above_zero, _mm_set1_epi8(9)), above_zero);
+    put(masks.digits, _mm_or_si128(is_digit, is(bytes, '+')));
+    const __m128i last_control = _mm_set1_epi8(0x1F);
+    put(masks.controls, _mm_cmpeq_epi8(_mm_max_epu8(bytes, last_control), last_control));
   }
   return masks;
 }
@@ -60,6 +70,9 @@ BlockMasks Classify(const char* block) {
     put(masks.closing, lower == '}');
     put(masks.capitals, c == 'N' || c == 'I');
     put(masks.ends, lower == 'n' || lower == 'f');
+    put(masks.exponents, lower == 'e');
+    put(masks.digits, IsDigit(c) || c == '+');
+    put(masks.controls, static_cast<unsigned char>(c) < 0x20);
   }
   return masks;
 }
@@ -71,6 +84,13 @@ uint64_t PrefixParity(uint64_t bits) {
     bits ^= bits << shift;
   }
   return bits;
+}
+
+// Whether three digits follow the e of a number, "1e+999": it may be beyond the range of a double.
+bool HasLongExponent(const char* letter, const char* end) {
+  const char* at = letter + 1;
+  at += at != end && *at == '+' ? 1 : 0;
+  return end - at >= 3 && IsDigit(at[0]) && IsDigit(at[1]) && IsDigit(at[2]);
 }
 
 // Whether the text whose closing quote this is ends in "nan" or "inf". At least three bytes of the
@@ -123,6 +143,8 @@ class ContainerSkip {
       const char* quote = at_ + std::countr_zero(endings);
       suspicious_ = quote - begin_ >= 3 && EndsNonFinite(quote);
     }
+    suspicious_ = suspicious_ || (masks.controls & inside) != 0 ||
+                  HoldsDamage(masks.controls & ~inside) || HoldsHugeNumber(masks, inside);
     const uint64_t opening = masks.opening & ~inside;
     const uint64_t closing = masks.closing & ~inside;
     if ((opening | closing) == 0) {
@@ -143,6 +165,30 @@ class ContainerSkip {
       }
     }
     return nullptr;
+  }
+
+  // Whether one of these control characters outside of texts is none of the blanks of JSON.
+  bool HoldsDamage(uint64_t controls) const {
+    for (; controls != 0; controls &= controls - 1) {
+      const char c = at_[std::countr_zero(controls)];
+      if (c != '\n' && c != '\r' && c != '\t') {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // Of a number of more than 300 digits at least one block is all digits.
+  bool HoldsHugeNumber(const BlockMasks& masks, uint64_t inside) const {
+    // What follows the last letter of a block is not in its masks.
+    const uint64_t followed = (masks.digits >> 1U) | (uint64_t{1} << 63U);
+    for (uint64_t letters = masks.exponents & followed & ~inside; letters != 0;
+         letters &= letters - 1) {
+      if (HasLongExponent(at_ + std::countr_zero(letters), end_)) {
+        return true;
+      }
+    }
+    return masks.digits == ~uint64_t{0} && inside == 0;
   }
 
   // Escapes are rare: byte by byte. What stands behind one is looked at by the caller.
@@ -183,10 +229,11 @@ const char* SkipBlanks(const char* at, const char* end) {
   return at;
 }
 
-const char* EndOfText(const char* at, const char* end, bool* escaped) {
+const char* EndOfText(const char* at, const char* end, bool* plain) {
   while (at != end && *at != '"') {
+    *plain = *plain && static_cast<unsigned char>(*at) >= 0x20;
     if (*at == '\\') {
-      *escaped = true;
+      *plain = false;
       if (++at == end) {
         return nullptr;
       }
@@ -204,8 +251,8 @@ SkippedValue SkipValue(const char* at, const char* end) {
     return ContainerSkip(at, end).Run();
   }
   if (*at == '"') {
-    bool escaped = false;
-    const char* quote = EndOfText(at + 1, end, &escaped);
+    bool plain = true;
+    const char* quote = EndOfText(at + 1, end, &plain);
     return {quote == nullptr ? nullptr : quote + 1, true};
   }
   constexpr std::string_view kBehindNumbers = ",]} \t\r\n";

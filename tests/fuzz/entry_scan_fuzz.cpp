@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                         const msprobe::dump::EntryScanOutcome& /*so_far*/) {
     const msprobe::Result<nan::EntryFacts> facts = nan::ReadEntryFacts(entry.text, kInfinity);
     // What is found bad must not have been passed over as good.
-    if (facts.ok() && facts->output != 0 && !entry.may_hold_non_finite &&
+    if (facts.ok() && facts->output != 0 && !entry.is_suspicious &&
         entry.text.find_first_of("eE") == std::string_view::npos) {
       std::abort();
     }

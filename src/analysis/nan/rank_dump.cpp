@@ -85,7 +85,7 @@ class Loader {
     dump_.has_statistics =
         dump_.has_statistics || scanned.text.find("\"Max\"") != std::string_view::npos;
     const bool is_communication = IsCommunication(scanned.name);
-    if (!is_communication && !scanned.may_hold_non_finite && !reads_all_) {
+    if (!is_communication && !scanned.is_suspicious && !reads_all_) {
       return;
     }
     Operator one;

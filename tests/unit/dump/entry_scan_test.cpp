@@ -22,7 +22,7 @@ Seen Scan(std::string_view text) {
     EXPECT_EQ(entry.text, text.substr(entry.offset, entry.text.size()));
     seen.names.emplace_back(entry.name);
     seen.texts.emplace_back(entry.text);
-    seen.suspicious.push_back(entry.may_hold_non_finite);
+    seen.suspicious.push_back(entry.is_suspicious);
     return true;
   });
   return seen;
@@ -54,11 +54,43 @@ TEST(EntryScan, TellsEntriesThatMayHoldNonFiniteValues) {
   }
 }
 
+TEST(EntryScan, TellsEntriesThatAParserRefuses) {
+  const std::vector<std::string> bad = {"1e999999",
+                                        "1E+400",
+                                        "-1e0000000999",
+                                        "1" + std::string(400, '0'),
+                                        "1" + std::string(215, '0') + "e99",
+                                        std::string("\"a\0b\"", 5),
+                                        "\"a\nb\"",
+                                        std::string("1\0", 2),
+                                        "\v1"};
+  for (const std::string& value : bad) {
+    for (size_t padding = 0; padding < 130; ++padding) {
+      const std::string blanks(padding, ' ');
+      const Seen seen = Scan(R"({"data": {"A": {"k": )" + blanks + value + R"(}, "B": {}}})");
+      ASSERT_EQ(seen.suspicious.size(), 2u) << value << padding;
+      EXPECT_TRUE(seen.suspicious[0]) << value << padding;
+      EXPECT_FALSE(seen.suspicious[1]) << value << padding;
+    }
+  }
+}
+
+TEST(EntryScan, RefusesControlCharactersInNames) {
+  EXPECT_FALSE(Scan(std::string_view("{\"data\": {\"A\0b\": {}}}", 22)).outcome.ok());
+  EXPECT_FALSE(Scan("{\"data\": {\"A\nb\": {}}}").outcome.ok());
+  EXPECT_FALSE(Scan("{\"da\tta\": {}}").outcome.ok());
+}
+
 TEST(EntryScan, GoodEntriesAreNotSuspicious) {
   const Seen seen = Scan(
       R"({"data": {"A": {"input_args": [{"type": "torch.Tensor", "Max": 1, "Min": -1, "Mean": 0, "In": "Name"}]}}})");
   ASSERT_EQ(seen.suspicious.size(), 1u);
   EXPECT_FALSE(seen.suspicious[0]);
+  const Seen spread = Scan(
+      "{\"data\": {\"A\": {\r\n\t\"Max\": 1.5e-300,\n\t\"Min\": -2e+38, \"x\": [true, false, "
+      "1e38]}}}");
+  ASSERT_EQ(spread.suspicious.size(), 1u);
+  EXPECT_FALSE(spread.suspicious[0]);
 }
 
 TEST(EntryScan, DecodesEscapedNames) {
