@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "src/base/strings.h"
+#include "src/commands/python_package.h"
 
 extern char** environ;  // POSIX gives it no header
 
@@ -69,11 +70,6 @@ std::string TextOf(const char* variable) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-bool HoldsPackage(const fs::path& folder) {
-  std::error_code ignored;
-  return fs::exists(folder / "msprobe" / "_inject" / "sitecustomize.py", ignored);
-}
-
 // This process's variables with some replaced.
 std::vector<std::string> EnvironmentWith(
     const std::vector<std::pair<std::string, std::string>>& changes) {
@@ -123,33 +119,10 @@ Result<ProgramEnd> WaitFor(pid_t program) {
 
 }  // namespace
 
-Result<fs::path> FindPythonFolder() {
-  if (const std::string named = TextOf("MSPROBE_PYTHON_PATH"); !named.empty()) {
-    if (!HoldsPackage(named)) {
-      return NotFoundError(
-          fmt::format("MSPROBE_PYTHON_PATH is {}, and the Python package msprobe is not in it",
-                      base::Printable(named)));
-    }
-    return fs::path(named);
-  }
-  std::error_code failure;
-  const fs::path program = fs::read_symlink("/proc/self/exe", failure);
-  const fs::path folder = program.parent_path();
-  for (const fs::path& candidate :
-       {folder / "../lib/msprobe/python", folder / "../python", folder / "python"}) {
-    if (!failure && HoldsPackage(candidate)) {
-      return candidate.lexically_normal();
-    }
-  }
-  return NotFoundError(
-             fmt::format("the Python package of msprobe is not beside {}", program.string()))
-      .WithHint("set MSPROBE_PYTHON_PATH to the folder that holds the package msprobe");
-}
-
 Result<ProgramEnd> RunWithCapture(const LaunchOptions& options) {
   MSP_ASSIGN_OR_RETURN(const fs::path python, FindPythonFolder());
-  std::string path =
-      fmt::format("{}:{}", (python / "msprobe" / "_inject").string(), python.string());
+  // Not the folder itself, in which other packages may lie: sitecustomize.py finds ours.
+  std::string path = (python / "msprobe" / "_inject").string();
   if (const std::string before = TextOf("PYTHONPATH"); !before.empty()) {
     path += ":" + before;
   }

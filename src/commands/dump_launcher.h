@@ -35,8 +35,4 @@ Result<ProgramEnd> RunWithCapture(const LaunchOptions& options);
 // Ends this process as the program ended, so that a shell sees the same.
 void EndBySignal(int signal);
 
-// The folder to put on Python's path: it holds the package msprobe. Beside this program, or where
-// MSPROBE_PYTHON_PATH leads.
-Result<std::filesystem::path> FindPythonFolder();
-
 }  // namespace msprobe::commands

@@ -10,6 +10,7 @@ import os
 import sys
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
+_PACKAGE = os.path.dirname(_FOLDER)
 # By variable: {its value: (what the program imports, what then watches it)}.
 _MODULES = {
     "MSPROBE_DUMP_FRAMEWORK": {
@@ -18,6 +19,18 @@ _MODULES = {
     "MSPROBE_MONITOR_FRAMEWORK": {
         "pytorch": ("torch", "msprobe.pytorch.monitor.autocapture")},
 }
+
+
+class _OwnPackage(importlib.abc.MetaPathFinder):
+    """Finds the package that this file belongs to, and nothing else in its folder, which is not on
+    the path: packages that lie there are those of another Python, perhaps."""
+
+    def find_spec(self, fullname, path, target=None):
+        if fullname != "msprobe":
+            return None
+        sys.meta_path.remove(self)
+        return importlib.util.spec_from_file_location(
+            fullname, os.path.join(_PACKAGE, "__init__.py"), submodule_search_locations=[_PACKAGE])
 
 
 class _After(importlib.abc.Loader):
@@ -71,6 +84,7 @@ def _run_hidden_sitecustomize():
     spec.loader.exec_module(module)
 
 
+sys.meta_path.insert(0, _OwnPackage())
 for _variable, _frameworks in _MODULES.items():
     _wanted = _frameworks.get(os.environ.get(_variable))
     if _wanted is not None:

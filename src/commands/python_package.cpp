@@ -1,0 +1,80 @@
+#include "src/commands/python_package.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "msprobe/version.h"
+
+#include "src/base/strings.h"
+
+namespace msprobe::commands {
+namespace {
+
+namespace fs = std::filesystem;
+
+// From the program's folder: an installation or an unpacked archive, a build folder, a copy.
+constexpr std::string_view kOwnFolders[] = {"../lib/msprobe/python", "../python", "python"};
+
+bool HoldsPackage(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder / "msprobe" / "_inject" / "sitecustomize.py", ignored);
+}
+
+// Where pip puts packages whose programs it puts into `programs`: an environment or a prefix
+// (lib64 on some distributions, dist-packages on Debian), or a folder named by `--target`.
+std::vector<fs::path> FoldersOfPip(const fs::path& programs) {
+  std::vector<fs::path> folders = {programs / ".."};
+  for (const std::string_view library : {"../lib", "../lib64"}) {
+    std::error_code failure;
+    for (fs::directory_iterator entry(programs / library, failure), end; !failure && entry != end;
+         entry.increment(failure)) {
+      if (entry->path().filename().string().starts_with("python3")) {
+        folders.push_back(entry->path() / "site-packages");
+        folders.push_back(entry->path() / "dist-packages");
+      }
+    }
+  }
+  std::sort(folders.begin() + 1, folders.end());
+  return folders;
+}
+
+}  // namespace
+
+Result<fs::path> FindPythonFolder() {
+  if (const char* named = std::getenv("MSPROBE_PYTHON_PATH"); named != nullptr && *named != '\0') {
+    if (!HoldsPackage(named)) {
+      return NotFoundError(
+          fmt::format("MSPROBE_PYTHON_PATH is {}, and the Python package msprobe is not in it",
+                      base::Printable(named)));
+    }
+    return fs::path(named);
+  }
+  std::error_code failure;
+  const fs::path program = fs::read_symlink("/proc/self/exe", failure);
+  const fs::path programs = program.parent_path();
+  if (!failure) {
+    for (const std::string_view folder : kOwnFolders) {
+      if (HoldsPackage(programs / folder)) {
+        return (programs / folder).lexically_normal();
+      }
+    }
+    constexpr std::string_view kRecord = "msprobe-" MSPROBE_VERSION ".dist-info";
+    for (const fs::path& folder : FoldersOfPip(programs)) {
+      std::error_code ignored;
+      if (HoldsPackage(folder) && fs::exists(folder / kRecord, ignored)) {
+        return folder.lexically_normal();
+      }
+    }
+  }
+  return NotFoundError(fmt::format("the Python package of msprobe {} is not beside {}",
+                                   MSPROBE_VERSION, base::Printable(program.string())))
+      .WithHint("set MSPROBE_PYTHON_PATH to the folder that holds the package msprobe");
+}
+
+}  // namespace msprobe::commands
