@@ -1,4 +1,15 @@
 """Recording of MindSpore programs in dynamic-graph (PyNative) mode."""
+import sys
+
+try:
+    import mindspore  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name != "mindspore":
+        raise
+    raise ModuleNotFoundError(
+        "msprobe.mindspore needs MindSpore, which %s does not have: run this with the Python of the training"
+        % sys.executable, name="mindspore") from None
+
 from msprobe.mindspore.debugger import MsprobeStep, PrecisionDebugger
 from msprobe.mindspore.monitor import TrainerMon
 from msprobe.mindspore.seed import seed_all

@@ -1,4 +1,15 @@
 """Recording of PyTorch programs."""
+import sys
+
+try:
+    import torch  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ModuleNotFoundError(
+        "msprobe.pytorch needs PyTorch, which %s does not have: run this with the Python of the training"
+        % sys.executable, name="torch") from None
+
 from msprobe.pytorch.debugger import PrecisionDebugger, module_dump, module_dump_end
 from msprobe.pytorch.monitor import TrainerMon
 from msprobe.pytorch.seed import seed_all

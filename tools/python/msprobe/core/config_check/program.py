@@ -1,29 +1,14 @@
 """The program msprobe: it collects what a process need not be asked for, and compares."""
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
 
+from msprobe import _program
 from msprobe.core.config_check import notice
 
-# From the folder of the package: a build folder, an installation.
-_BESIDE_PACKAGE = ("../../bin/msprobe", "../../../../bin/msprobe")
 _LONGEST_S = 120
-
-
-def find():
-    """The program that came with this package, else the one on PATH."""
-    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    for relative in _BESIDE_PACKAGE:
-        path = os.path.normpath(os.path.join(package, relative))
-        if os.access(path, os.X_OK) and os.path.isfile(path):
-            return path
-    found = shutil.which("msprobe")
-    if found is None:
-        raise FileNotFoundError("the program msprobe is neither beside this package nor on PATH")
-    return found
 
 
 def collect(framework, inputs, dynamic):
@@ -31,7 +16,7 @@ def collect(framework, inputs, dynamic):
     (launch scripts and configs) and of the running program (`dynamic`: a JSON text or None)."""
     with tempfile.TemporaryDirectory(prefix="msprobe_") as folder:
         pack = os.path.join(folder, "config_check_pack.zip")
-        command = [find(), "-f", framework, "config_check", "-o", pack,
+        command = [_program.find(), "-f", framework, "config_check", "-o", pack,
                    "--python", sys.executable]
         if dynamic is not None:
             command += ["--dynamic", os.path.join(folder, "dynamic.json")]
@@ -52,7 +37,7 @@ def collect(framework, inputs, dynamic):
 def compare(framework, bench, cmp, output):
     """Compares two packs; the verdict goes to the standard output. Results of an earlier comparison
     in the folder are replaced, nothing else."""
-    done = subprocess.run([find(), "-f", framework, "config_check", "-c", os.fspath(bench),
+    done = subprocess.run([_program.find(), "-f", framework, "config_check", "-c", os.fspath(bench),
                            os.fspath(cmp), "-o", os.fspath(output), "--force"],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     sys.stdout.write(done.stdout.decode("utf-8", "replace"))
