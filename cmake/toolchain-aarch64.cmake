@@ -7,9 +7,6 @@ set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
-# Static programs need no loader: with a dynamic one qemu may pair the cross compiler's loader with an installed arm64 libc of
-# another build, and threads then hang.
-set(CMAKE_EXE_LINKER_FLAGS_INIT -static)
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64)
 
 get_filename_component(_libraries "${CMAKE_CURRENT_LIST_DIR}/../build-aarch64-libraries" ABSOLUTE)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that msprobe needs. The lists below are the only ones.
 #
-#   tools/install_dependencies.sh [SET...]      sets: build (default) test page browser develop bench fuzz aarch64 torch2
+#   tools/install_dependencies.sh [SET...]      sets: build (default) test page browser develop bench fuzz aarch64 torch2 package
+#   tools/install_dependencies.sh --list SET    the names of its packages, and nothing else
 #
 # Packages that are installed already are left alone; nothing is fetched when none is missing. Needs root or sudo otherwise.
 . "$(dirname "${BASH_SOURCE[0]}")/dev/common.sh"
@@ -13,7 +14,7 @@ declare -A packages=(
   # Unit tests; what we write is judged by implementations that are not ours: openpyxl for workbooks, nlohmann for JSON.
   # The Python shim is tried with the real PyTorch, work shared out over processes with a real mpirun.
   [test]="libgtest-dev libgmock-dev nlohmann-json3-dev python3 python3-openpyxl python3-torch python3-numpy
-    python3-pip python3-setuptools python3-wheel openmpi-bin"
+    python3-pip python3-venv openmpi-bin"
   # What tools/dev/build_web.sh makes the page of `msprobe monitor report` with, and a browser to try it in. A command that is
   # there under another package's name (PACKAGE:COMMAND) will do.
   [page]="nodejs:node npm:npm ca-certificates"
@@ -27,7 +28,16 @@ declare -A packages=(
   [aarch64]="g++-aarch64-linux-gnu qemu-user"
   # Makes the root of tools/dev/test_torch2.sh.
   [torch2]="debootstrap"
+  # What tools/dev/package.sh judges its packages with: Debian's checker, and roots of other releases.
+  [package]="lintian debootstrap"
 )
+sets="build test page browser develop bench fuzz aarch64 torch2 package"
+
+if [ "${1:-}" = --list ]; then
+  [ -n "${packages[${2:-}]:-}" ] || fail "--list needs a package set" "sets: $sets"
+  printf '%s\n' ${packages[$2]} | cut -d: -f1
+  exit 0
+fi
 
 command -v dpkg-query >/dev/null && command -v apt-get >/dev/null \
   || fail "this script speaks Debian's package tools only (dpkg-query, apt-get), and they are not here" \
@@ -41,7 +51,7 @@ is_installed() {
 
 missing=()
 for set_name in "${@:-build}"; do
-  [ -n "${packages[$set_name]:-}" ] || fail "there is no package set \"$set_name\"" "sets: build test page browser develop bench fuzz aarch64 torch2"
+  [ -n "${packages[$set_name]:-}" ] || fail "there is no package set \"$set_name\"" "sets: $sets"
   for entry in ${packages[$set_name]}; do
     package=${entry%%:*}
     { [ "$package" != "$entry" ] && command -v "${entry#*:}" >/dev/null; } || is_installed "$package" || missing+=("$package")

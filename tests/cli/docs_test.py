@@ -12,7 +12,7 @@ number of lines. A command without lines below it must only succeed; "$ echo $?"
 shown for tools/quickstart.sh must be that of the comparison in it.
 
 A document with the line "<!-- needs PyTorch -->" is run only where PyTorch and the Python shim are; python3 in documents is the one
-that runs this test.
+that runs this test. One with the line "<!-- run by the test NAME -->" is left to that test.
 """
 import os
 import re
@@ -30,6 +30,7 @@ import monitor_data  # noqa: E402
 MSPROBE = None
 REPOSITORY = None
 MARK = "@@end-of-command@@"
+RUN_BY_ANOTHER_TEST = "<!-- run by the test "
 NEEDS_PYTORCH = "<!-- needs PyTorch -->"
 
 
@@ -183,7 +184,7 @@ class Docs(unittest.TestCase):
         ran = 0
         for path in documents():
             blocks = console_blocks(path)
-            if not blocks or (NEEDS_PYTORCH in path.read_text(encoding="utf-8") and not has_pytorch()):
+            if not blocks or RUN_BY_ANOTHER_TEST in path.read_text(encoding="utf-8") or (NEEDS_PYTORCH in path.read_text(encoding="utf-8") and not has_pytorch()):
                 continue
             folder, environment = self.prepare(str(path.relative_to(REPOSITORY)).replace("/", "_"))
             for number, steps in blocks:
