@@ -1,6 +1,6 @@
 # Cross-compiling for aarch64 Linux with Debian's g++-aarch64-linux-gnu; programs run under qemu-aarch64.
 # The libraries we link (static archives of Debian's arm64 packages) lie in build-aarch64-libraries, where
-# tools/dev/test_aarch64.sh puts them: installing those packages would push the native ones of the same name off the system.
+# tools/dev/fetch_aarch64_libraries.sh puts them: installing those packages would push the native ones of the same name off the system.
 # Header-only libraries come from /usr/include, which Debian's cross compiler searches by itself, after the target's own headers.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)

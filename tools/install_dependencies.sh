@@ -24,7 +24,7 @@ declare -A packages=(
   [bench]="libbenchmark-dev python3 python3-numpy"
   # libFuzzer and the sanitizers of clang; those of g++ come with the compiler.
   [fuzz]="clang-14 libclang-rt-14-dev"
-  # Cross compiler and emulator. Libraries for arm64 are fetched by tools/dev/test_aarch64.sh.
+  # Cross compiler and emulator. Libraries for arm64 are fetched by tools/dev/fetch_aarch64_libraries.sh.
   [aarch64]="g++-aarch64-linux-gnu qemu-user"
   # Makes the root of tools/dev/test_torch2.sh.
   [torch2]="debootstrap"
@@ -44,7 +44,7 @@ command -v dpkg-query >/dev/null && command -v apt-get >/dev/null \
           "install the packages listed in $0 with your system's own tools"
 
 native=$(dpkg --print-architecture)
-# A package of another architecture under the same name (tools/dev/test_aarch64.sh brings some) does not count.
+# A package of another architecture under the same name does not count.
 is_installed() {
   dpkg-query -W -f='${db:Status-Status} ${Architecture}\n' "$1" 2>/dev/null | grep -qxE "installed ($native|all)"
 }

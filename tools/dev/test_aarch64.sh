@@ -3,8 +3,7 @@
 #
 #   tools/dev/test_aarch64.sh [ROOM...]      default: base tensor kernels json report io dump
 #
-# Fetches Debian's arm64 archives of the libraries we link into build-aarch64-libraries: nothing outside the checkout is
-# changed and no root is needed for it. The cross compiler and qemu come from tools/install_dependencies.sh aarch64.
+# The cross compiler and qemu come from tools/install_dependencies.sh aarch64, libraries from tools/dev/fetch_aarch64_libraries.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 rooms=("$@")
@@ -12,29 +11,7 @@ rooms=("$@")
 
 tools/install_dependencies.sh build test aarch64
 
-libraries=$repository/build-aarch64-libraries
-fetch_libraries() {
-  local state=$libraries/apt
-  mkdir -p "$state/lists/partial" "$state/cache/archives/partial" "$state/packages"
-  : >"$state/status"
-  # A private view of the archive in which arm64 is the only architecture; sources and keys are the system's.
-  local options=(-o APT::Architecture=arm64 -o APT::Architectures=arm64 -o "Dir::State=$state" -o "Dir::State::lists=$state/lists"
-    -o "Dir::State::status=$state/status" -o "Dir::Cache=$state/cache" -o APT::Sandbox::User=root)
-  apt-get "${options[@]}" -qq update || fail "apt-get update for arm64 failed; its messages stand above"
-  (cd "$state/packages" && apt-get "${options[@]}" -qq download "$@") \
-    || fail "the arm64 packages could not be fetched" "needed: $*"
-  local package
-  for package in "$state/packages"/*.deb; do
-    dpkg-deb -x "$package" "$libraries"
-  done
-  rm -rf "$state"
-  touch "$libraries/.complete"
-}
-if [ ! -e "$libraries/.complete" ]; then
-  say "fetching the arm64 libraries"
-  rm -rf "$libraries"
-  fetch_libraries libdeflate-dev zlib1g-dev libexpat1-dev libyaml-cpp-dev libpcre2-dev libsqlite3-dev libgtest-dev libgmock-dev
-fi
+tools/dev/fetch_aarch64_libraries.sh
 
 say "configuring for aarch64"
 cmake --preset aarch64 >/dev/null || fail "cmake could not configure the preset aarch64; its messages stand above"
