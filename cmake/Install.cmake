@@ -1,9 +1,15 @@
-# What `cmake --install` puts where, beside the program and its library: headers, documents, licences. The packages are made of
+# What `cmake --install` puts where, beside the program and its library: headers, manual pages, documents, licences. The packages are made of
 # the same files (cmake/Packages.cmake).
 include(GNUInstallDirs)
 
 # For other languages: the C interface. -I PREFIX/include -L PREFIX/lib/msprobe -lmsprobe_capture
 install(FILES include/msprobe/capture.h include/msprobe/monitor.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/msprobe")
+
+# An emulator runs the program of another architecture.
+set(MSPROBE_RUN ${CMAKE_CROSSCOMPILING_EMULATOR} "$<TARGET_FILE:msprobe>")
+configure_file(cmake/install_manual.cmake.in "${CMAKE_BINARY_DIR}/install_manual.cmake.in" @ONLY)
+file(GENERATE OUTPUT "${CMAKE_BINARY_DIR}/install_manual.cmake" INPUT "${CMAKE_BINARY_DIR}/install_manual.cmake.in")
+install(SCRIPT "${CMAKE_BINARY_DIR}/install_manual.cmake")
 
 install(FILES README.md README.zh.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}")

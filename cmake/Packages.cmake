@@ -48,8 +48,11 @@ file(CONFIGURE OUTPUT "${debian}/changelog" @ONLY CONTENT
 execute_process(COMMAND gzip --best --no-name --force --keep "${debian}/changelog")
 install(FILES "${debian}/changelog.gz" DESTINATION share/doc/msprobe COMPONENT debian EXCLUDE_FROM_ALL)
 install(FILES cmake/debian/lintian-overrides DESTINATION share/lintian/overrides RENAME msprobe COMPONENT debian EXCLUDE_FROM_ALL)
-# So that Debian's python3 finds the package.
+# So that Debian's python3 finds the package, and its zsh the completion.
 install(CODE [[
+  set(completions "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/share/zsh/vendor-completions")
+  file(MAKE_DIRECTORY "${completions}")
+  file(CREATE_LINK ../site-functions/_msprobe "${completions}/_msprobe" SYMBOLIC)
   set(modules "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/lib/python3/dist-packages")
   file(MAKE_DIRECTORY "${modules}")
   file(CREATE_LINK ../../msprobe/python/msprobe "${modules}/msprobe" SYMBOLIC)

@@ -1,6 +1,7 @@
 #include "src/commands/help_command.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -78,13 +79,15 @@ Result<CommandPath> HelpCommand::Find() const {
   return path;
 }
 
-Result<ExitCode> HelpCommand::WritePages() const {
-  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(pages_));
-  MSP_RETURN_IF_ERROR(base::CreateFolders(pages_));
+Result<ExitCode> HelpCommand::WritePages() {
+  // A page shows what flags hold as their defaults, this one's too.
+  const std::filesystem::path folder = std::exchange(pages_, {});
+  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(folder));
+  MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
   std::vector<CommandPath> pages;
   AddPages({&program_}, pages);
   for (const CommandPath& path : pages) {
-    const std::filesystem::path file = pages_ / (ManPageName(path) + ".1");
+    const std::filesystem::path file = folder / (ManPageName(path) + ".1");
     MSP_RETURN_IF_ERROR(base::CheckOutputFile(file));
     MSP_RETURN_IF_ERROR(base::WriteFileAtomically(file, ManPage(path)));
   }

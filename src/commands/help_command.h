@@ -23,7 +23,7 @@ class HelpCommand final : public Command {
 
  private:
   Result<CommandPath> Find() const;
-  Result<ExitCode> WritePages() const;
+  Result<ExitCode> WritePages();
 
   Command& program_;
   std::vector<std::string> words_;

@@ -6,8 +6,9 @@ usage: package_test.py BUILD SOURCE --cmake C --cpack C --compiler C --version V
 What needs another machine, or root, is tried by tools/dev/package.sh --try.
 """
 import argparse
-import csv
 import base64
+import csv
+import gzip
 import hashlib
 import io
 import os
@@ -109,7 +110,9 @@ class Packages(unittest.TestCase):
                      "lib/msprobe/python/msprobe/core/config_check/checker.py",
                      "lib/msprobe/python/msprobe/_inject/sitecustomize.py",
                      "lib/msprobe/python/msprobe/captured_apis.json", "share/doc/msprobe/LICENSE",
-                     "share/doc/msprobe/README.md", "share/doc/msprobe/docs/compare.md",
+                     "share/doc/msprobe/README.md", "share/man/man1/msprobe.1.gz",
+                     "share/man/man1/msprobe-compare.1.gz", "share/bash-completion/completions/msprobe",
+                     "share/zsh/site-functions/_msprobe", "share/fish/vendor_completions.d/msprobe.fish", "share/doc/msprobe/docs/compare.md",
                      "share/doc/msprobe/docs/example/train.py"):
             self.assertIn(name, names)
         self.assertFalse([name for name in names if "__pycache__" in name or name.endswith((".a", ".cmake"))])
@@ -119,6 +122,9 @@ class Packages(unittest.TestCase):
         rights = (prefix / "share/doc/msprobe/copyright").read_text(encoding="utf-8")
         for library in ("libcli11-dev", "libyaml-cpp-dev", "libpcre2-dev", "libsqlite3-dev"):
             self.assertRegex(rights, r"=====\n%s\n\n.*\n" % library)
+        self.assertIn(".TH", gzip.decompress((prefix / "share/man/man1/msprobe-compare.1.gz").read_bytes()).decode())
+        self.assertEqual((prefix / "share/bash-completion/completions/msprobe").read_text(encoding="utf-8"),
+                         run(prefix / "bin/msprobe", "completion", "bash"))
         self.check_program(prefix / "bin/msprobe")
         run(sys.executable, "-c", "import msprobe._native",
             env=dict(ENVIRONMENT, PYTHONPATH=str(prefix / "lib/msprobe/python")))
@@ -141,7 +147,8 @@ class Packages(unittest.TestCase):
         root = self.new_folder()
         run("dpkg-deb", "-x", self.debian_package, root)
         names = names_below(root)
-        for name in ("usr/bin/msprobe", "usr/share/doc/msprobe/copyright", "usr/share/doc/msprobe/changelog.gz"):
+        for name in ("usr/bin/msprobe", "usr/share/doc/msprobe/copyright", "usr/share/doc/msprobe/changelog.gz",
+                     "usr/share/man/man1/msprobe.1.gz", "usr/share/bash-completion/completions/msprobe"):
             self.assertIn(name, names)
         link = root / "usr/lib/python3/dist-packages/msprobe"
         self.assertEqual(link.resolve(), root / "usr/lib/msprobe/python/msprobe")
@@ -183,6 +190,7 @@ class Packages(unittest.TestCase):
             self.assertNotIn("Requires-Dist", archive.read(info + "METADATA").decode())
             records = list(csv.reader(io.StringIO(archive.read(info + "RECORD").decode())))
             self.assertEqual([record[0] for record in records], names)
+            self.assertIn("msprobe-%s.data/data/share/man/man1/msprobe-compare.1.gz" % OPTIONS.version, names)
             for name, digest, size in records[:-1]:
                 data = archive.read(name)
                 expected = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
