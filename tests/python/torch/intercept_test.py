@@ -549,22 +549,39 @@ assert len(activations) == 4 and len(gradients) == 4, (activations, gradients)
 
 
 class Source(unittest.TestCase):
-    def test_one_place_replaces_calls_of_modules(self):
+    @staticmethod
+    def _sources():
+        """(path below the package, text) of all files of the shim."""
         root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tools",
                             "python", "msprobe")
-        found = []
         for folder, _, names in os.walk(root):
             for name in names:
-                if not name.endswith(".py"):
-                    continue
-                with open(os.path.join(folder, name), encoding="utf-8") as file:
-                    text = file.read()
-                found += [name for _ in re.findall(
-                    r"\.__call__\s*=[^=]|setattr\([^)]*__call__|Slot\([^)]*\"__call__\"", text)]
-                if not folder.endswith("_intercept"):
-                    self.assertNotRegex(text, r"\bsetattr\(", name)
+                if name.endswith(".py"):
+                    path = os.path.join(folder, name)
+                    with open(path, encoding="utf-8") as file:
+                        yield os.path.relpath(path, root), file.read()
+
+    def test_one_place_replaces_calls_of_modules(self):
+        found = []
+        for path, text in self._sources():
+            found += [path for _ in re.findall(
+                r"\.__call__\s*=[^=]|setattr\([^)]*__call__|Slot\([^)]*\"__call__\"", text)]
+            if not path.startswith("_intercept"):
+                self.assertNotRegex(text, r"\bsetattr\(", path)
         # The other one is the jit executor of MindSpore, which is no module.
-        self.assertEqual(sorted(found), ["api_hooks.py", "modules.py"])
+        self.assertEqual(sorted(found), ["_intercept/modules.py", "mindspore/api_hooks.py"])
+
+    def test_one_runtime_guards_tells_and_ends(self):
+        owned = (r"\batexit\b|\bregister_at_fork\b|\bFinalize\b|\breport_error\b|\bextract_tb\b"
+                 r"|def (say_once|guarded|guard|own_work)\b")
+        for path, text in self._sources():
+            if path == "_intercept/runtime.py":
+                self.assertRegex(text, owned)
+                continue
+            self.assertNotRegex(text, owned, path)
+            if path.startswith("_intercept"):  # subscribers know it, it knows none of them
+                for module in re.findall(r"^(?:from|import) (msprobe\S*)", text, re.MULTILINE):
+                    self.assertRegex(module, r"^msprobe(\._intercept.*)?$", path)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import threading
 from msprobe import _native
 from msprobe._intercept.modules import ModuleCalls, SeenCall
 from msprobe._intercept.slots import Slot
-from msprobe._session import guarded, log
+from msprobe._intercept.runtime import guarded, log
 
 _watch = None
 

@@ -1,6 +1,7 @@
 """The face to a training script, as far as it is the same for every framework."""
 from msprobe import _native
-from msprobe._session import Session, guarded, log, report
+from msprobe._intercept.runtime import guarded, log, report
+from msprobe._session import Session
 
 _MAX_DEPTH = 50
 

@@ -3,7 +3,7 @@ import weakref
 
 from msprobe import _native
 from msprobe._intercept.modules import ModuleCalls
-from msprobe._session import guarded, log, report
+from msprobe._intercept.runtime import guarded, log, report
 
 
 class Known:
@@ -91,8 +91,8 @@ class ModuleHooks:
         """Whether the parameters of the module that was just called may get gradients."""
         return self.gradients_wanted()
 
-    def call_gradients(self, known, on_begin, on_end):
-        """What watches the gradients at both ends of one call."""
+    def call_gradients(self, known, recorded):
+        """What watches the gradients at both ends of one call, and tells `recorded`."""
         raise NotImplementedError
 
     @staticmethod
@@ -260,23 +260,6 @@ class ModuleHooks:
             return None
         return _Call(self, known, module, number, args, kwargs)
 
-    def _gradients(self, known, number):
-        session, generation = self._session, self._session.generation
-        name = "%s.backward.%d" % (known.base, number)
-
-        def wanted():
-            return session.recording and session.generation == generation
-
-        def begin():
-            if wanted():
-                _native.module_backward_enter(name)
-
-        def end(of_outputs, of_inputs):
-            if wanted():
-                _native.module_backward(name, of_outputs, of_inputs)
-
-        return self.call_gradients(known, begin, end)
-
     # ---- gradients of parameters ----
 
     def _expect_gradients(self, known):
@@ -313,23 +296,58 @@ class ModuleHooks:
                 if parameter.requires_grad}
 
     def _watch_all(self, known, parameters):
-        names = known.watched = list(parameters)
-        known.handles = [self._watch(known, name, parameters[name], names) for name in names]
+        known.watched = list(parameters)
+        watch = self._session.hooks.watch_gradient
+        known.handles = [watch(parameter, _ParameterGradient(self, known, name, parameter))
+                         for name, parameter in parameters.items()]
 
-    def _watch(self, known, name, watched, names):
-        parameter = weakref.ref(watched)
+    def record_parameter_gradient(self, known, name, parameter, gradient):
         session = self._session
+        if session.recording:
+            if known.gradients_asked != session.generation:  # it was not called
+                known.gradients_asked = session.generation
+                _native.gradients_expected(known.base, known.watched)
+            _native.parameter_gradient(known.base, name, self.accumulated(parameter, gradient))
 
-        @guarded
-        def on_gradient(gradient):
-            if session.recording:
-                if known.gradients_asked != session.generation:  # it was not called
-                    known.gradients_asked = session.generation
-                    _native.gradients_expected(known.base, names)
-                total = self.accumulated(parameter(), gradient)
-                _native.parameter_gradient(known.base, name, total)
 
-        return self._session.hooks.watch_gradient(watched, on_gradient)
+class _ParameterGradient:
+    """What is called with the gradient of one parameter. Made anew in every step: small."""
+
+    __slots__ = ("_hooks", "_known", "_name", "_parameter")
+
+    def __init__(self, hooks, known, name, parameter):
+        self._hooks = hooks
+        self._known = known
+        self._name = name
+        self._parameter = weakref.ref(parameter)
+
+    @guarded
+    def on_gradient(self, gradient):
+        self._hooks.record_parameter_gradient(self._known, self._name, self._parameter(), gradient)
+
+    __call__ = on_gradient
+
+
+class _Backward:
+    """One backward of a module, recorded in the step of its forward."""
+
+    __slots__ = ("_session", "_generation", "_name")
+
+    def __init__(self, session, name):
+        self._session = session
+        self._generation = session.generation
+        self._name = name
+
+    def _is_wanted(self):
+        return self._session.recording and self._session.generation == self._generation
+
+    def begin(self):
+        if self._is_wanted():
+            _native.module_backward_enter(self._name)
+
+    def end(self, of_outputs, of_inputs):
+        if self._is_wanted():
+            _native.module_backward(self._name, of_outputs, of_inputs)
 
 
 class _Call:
@@ -348,7 +366,8 @@ class _Call:
         try:
             _native.module_enter(self._name, args, kwargs)
             if hooks.gradients_wanted():
-                self._gradients = hooks._gradients(known, number)
+                self._gradients = hooks.call_gradients(known, _Backward(
+                    hooks._session, "%s.backward.%d" % (known.base, number)))
                 self.args, self.kwargs = self._gradients.before(args, kwargs)
         except Exception as error:
             report(self._name, error)

@@ -4,33 +4,20 @@ A framework's side gives collectors; this module decides when they are in place:
 are measured. Nothing here raises into the training once a model is watched: errors are told once,
 the training goes on.
 """
-import atexit
-import functools
 import json
 import os
-import weakref
-from multiprocessing import util as multiprocessing_util
 
 from msprobe import _native
 from msprobe._intercept import runtime
-from msprobe._session import log
+from msprobe._intercept.runtime import log
 
 # An optimizer that has not stepped while another one did so often no longer keeps a step open.
 _PATIENCE = 16
 
 
-def guarded(function):
-    """A method of something with a `monitor` that must not raise: its error is told once."""
-
-    @functools.wraps(function)
-    def call(self, *args, **kwargs):
-        try:
-            return function(self, *args, **kwargs)
-        except Exception as error:  # training goes on
-            self.monitor.failed(function.__qualname__, error)
-            return None
-
-    return call
+# For methods of what has a `monitor`: their errors are told once.
+guarded = runtime.guard(
+    lambda function, args, error: args[0].monitor.failed(function.__qualname__, error))
 
 
 class Place:
@@ -109,33 +96,10 @@ class Monitor:
         self.finished = False
         self._begun = False
         self._closed = False
-        self._said = set()
+        self.say_once = runtime.Told("monitor: ").once
         # The monitor itself may be dropped by the script; what it measured is written all the same.
-        close = self._close_reference(weakref.ref(self))
-        atexit.register(close)
-        # A forked process of multiprocessing ends without atexit.
-        multiprocessing_util.Finalize(None, close, exitpriority=10)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._fork_reference(weakref.ref(self)))
-
-    @staticmethod
-    def _close_reference(reference):
-        def close():
-            runtime.process_ends()
-            monitor = reference()
-            if monitor is not None:
-                monitor.close()
-
-        return close
-
-    @staticmethod
-    def _fork_reference(reference):
-        def after_fork():
-            monitor = reference()
-            if monitor is not None:
-                monitor._after_fork()
-
-        return after_fork
+        runtime.at_exit(runtime.weakly(self.close))
+        runtime.after_fork(runtime.weakly(self._after_fork))
 
     def _read_settings(self):
         self.settings = json.loads(self.engine.settings())
@@ -187,17 +151,11 @@ class Monitor:
 
     # ---- what is told ----
 
-    def say_once(self, level, text, subject=None):
-        subject = subject or text
-        if subject not in self._said:
-            self._said.add(subject)
-            log(level, text)
-
     def failed(self, where, error):
         """Something of ours failed; the training goes on."""
         self.say_once(_native.LOG_WARNING,
-                      "monitor: %s: %s: %s%s; the training goes on, this is told once"
-                      % (where, type(error).__name__, error, runtime.where(error)),
+                      "%s: %s; the training goes on, this is told once"
+                      % (where, runtime.described(error)),
                       subject=(where, type(error).__name__))
 
     @staticmethod
@@ -317,7 +275,7 @@ class Monitor:
     def _leave_behind(self):
         idle = [known for known in self.watched if not known.stepped]
         self.say_once(_native.LOG_WARNING,
-                      "monitor: %d of %d optimizers never step: steps are counted by the others"
+                      "%d of %d optimizers never step: steps are counted by the others"
                       % (len(idle), len(self.watched)))
         for known in idle:
             self._quietly(known.unhook)

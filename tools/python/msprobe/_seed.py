@@ -3,7 +3,7 @@ import os
 import random
 
 from msprobe import _native
-from msprobe._session import log
+from msprobe._intercept.runtime import log
 
 _MAX_SEED = 2**32 - 1
 

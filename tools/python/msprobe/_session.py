@@ -3,38 +3,15 @@
 A framework's side (pytorch, mindspore) gives a `Hooks` object; this module decides when they are in
 place. Nothing here raises into the training once a step runs: errors are told, recording goes on.
 """
-import atexit
 import json
 import os
 
 from msprobe import _native
 from msprobe._intercept import runtime
+from msprobe._intercept.runtime import report
 
 LEVELS_WITH_APIS = ("L1", "mix")
 LEVELS_WITH_MODULES = ("L0", "mix")
-
-
-def log(level, text):
-    _native.log(level, text)
-
-
-def report(name, error):
-    """Tells the log of the step that something of ours failed; the training goes on."""
-    _native.report_error(name, "%s: %s%s" % (type(error).__name__, error, runtime.where(error)))
-
-
-def guarded(function):
-    """A hook of ours that must not raise: an error is reported and None is returned."""
-
-    def call(*args, **kwargs):
-        try:
-            return function(*args, **kwargs)
-        except Exception as error:  # training goes on
-            report(function.__name__, error)
-            return None
-
-    call.__doc__ = function.__doc__  # no more of it: hooks are made at every call of a module
-    return call
 
 
 class Hooks:
@@ -99,18 +76,10 @@ class Session:
         self.model = None
         self.apis_off = False
         self._installed = False
-        self._said = set()
+        self.say_once = runtime.Told().once
         self._closed = False
-        atexit.register(self._close_at_exit)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._after_fork)
-
-    def say_once(self, level, text, subject=None):
-        """Logs a text unless it, or another one of the same subject, was logged before."""
-        subject = subject or text
-        if subject not in self._said:
-            self._said.add(subject)
-            log(level, text)
+        runtime.at_exit(self.close)
+        runtime.after_fork(self._after_fork)
 
     # ---- states ----
 
@@ -242,10 +211,6 @@ class Session:
         self.step_open = False
         self.generation += 1
         _native.after_fork()
-
-    def _close_at_exit(self):
-        runtime.process_ends()
-        self.close()
 
     def close(self):
         if self._closed:

@@ -1,8 +1,9 @@
 """Functions of communication, and what is still under way when its call returns."""
 from msprobe import _native
 from msprobe._intercept import runtime
+from msprobe._intercept.runtime import ask
 from msprobe._intercept.slots import Slot
-from msprobe._session import report
+from msprobe._intercept.runtime import report
 
 
 class StandIn:
@@ -76,27 +77,16 @@ class StandIn:
         if not self._observers or runtime.is_traced():
             return function(*args, **kwargs)
         wanted = [observer for observer in self._observers
-                  if self._guarded(observer, observer.begin, self._name, args, kwargs)]
+                  if ask(observer, self.leave, None, observer.begin, self._name, args, kwargs)]
         try:
             result = function(*args, **kwargs)
         except BaseException:
             for observer in reversed(wanted):
-                self._guarded(observer, observer.failed)
+                ask(observer, self.leave, None, observer.failed)
             raise
         for observer in reversed(wanted):
-            self._guarded(observer, observer.end, self._name, args, kwargs, result)
+            ask(observer, self.leave, None, observer.end, self._name, args, kwargs, result)
         return result
-
-    def _guarded(self, observer, function, *values):
-        before = _native.inside(True)
-        try:
-            return function(*values)
-        except Exception as error:
-            runtime.switched_off(observer, error)
-            self.leave(observer)
-            return None
-        finally:
-            _native.inside(before)
 
     def __eq__(self, other):
         return other is self or other is self._function

@@ -23,7 +23,7 @@ import torch
 
 from msprobe import _native
 from msprobe._intercept import runtime
-from msprobe._session import guarded
+from msprobe._intercept.runtime import guarded
 
 # Nodes of one call that are looked at. One node costs about half a microsecond.
 _MOST_NODES = 50000
@@ -31,6 +31,8 @@ _MOST_NODES = 50000
 # before PyTorch 2.
 _sequence_number = getattr(torch._C._autograd, "_get_sequence_nr", lambda: -1)
 _MAX_DEPTH = 50
+_END = -1
+_NOTHING = {}  # shared, never filled
 
 
 def collect(value, found, depth=0):
@@ -82,7 +84,7 @@ def attach_unchanged(tensor, record):
     boundary = _boundary_of(tensor)
     if boundary is None:
         return False
-    boundary.records.append(record)
+    boundary.attach(record)
     return True
 
 
@@ -93,26 +95,38 @@ def _boundary_of(tensor):
     return found
 
 
-class _Boundary:
-    """Where a tensor goes into a call or comes out of it. `records` see the gradient after the call
-    did."""
+# Of the objects below there are some for every call, and they live until the backward pass: as few and
+# small as can be, because Python's collector looks at all of them again and again.
 
-    __slots__ = ("tensor", "version", "call", "index", "point", "records", "__weakref__")
+class _Reference(weakref.ref):
+    """To a tensor; `boundaries` of its thread forget it when it dies."""
+
+    __slots__ = ("key", "boundaries")
+
+
+def _forget(reference):
+    known = reference.boundaries.get(reference.key)
+    if known is not None and known.tensor is reference:
+        del reference.boundaries[reference.key]
+
+
+class _Boundary:
+    """Where a tensor goes into a call or comes out of it."""
+
+    __slots__ = ("tensor", "version", "call", "index", "point", "__weakref__")
 
     def __init__(self, tensor, call, index, point=None):
-        key, boundaries = id(tensor), _thread.boundaries
-
-        def forget(reference):
-            known = boundaries.get(key)
-            if known is not None and known.tensor is reference:
-                del boundaries[key]
-
-        self.tensor = weakref.ref(tensor, forget)
+        self.tensor = _Reference(tensor, _forget)
+        self.tensor.key = id(tensor)
+        self.tensor.boundaries = _thread.boundaries
         self.version = tensor._version
         self.call = call
         self.index = index
         self.point = point  # of a result; None: of an argument
-        self.records = []
+
+    def attach(self, record):
+        """record(gradient) sees the gradient after the call did."""
+        self.call.attach(self.index, record, of_input=self.point is None)
 
 
 class _Point:
@@ -123,41 +137,72 @@ class _Point:
 
     def __init__(self, number):
         self.number = number
-        self.steps = []
+        self.steps = []  # (call, index of its result, or _END)
 
     @guarded
     def of_node(self, gradients):
         self.run(gradients[self.number])
 
+    __call__ = of_node
+
     def run(self, gradient):
-        for step in reversed(self.steps):
-            step(gradient)
+        for call, index in reversed(self.steps):
+            if index == _END:
+                call.finish()
+            else:
+                call.see_gradient(index, gradient)
+
+
+class _NodeHook:
+    """At a node of a call that sends gradients to its arguments (`ways`), or to one of its results
+    from another one (`inner_ways`): (place among what the node sends, place in the call)."""
+
+    __slots__ = ("call", "ways", "inner_ways")
+
+    def __init__(self, call, ways, inner_ways):
+        self.call = call
+        self.ways = ways
+        self.inner_ways = inner_ways
+
+    @guarded
+    def of_node(self, gradients, _):
+        self.call.see_node(self.ways, self.inner_ways, gradients)
+
+    __call__ = of_node
 
 
 class CallGradients:
-    """One call. `on_begin()` runs when the first gradient of what came out is there, before
-    anything that the call computed gets one; `on_end(of_outputs, of_inputs, complete)` when those of
-    what went in are known, lists with None where no gradient came. Both may run again: every
-    backward pass does. `complete`: whether all gradients can be seen; it is known once the call has
-    ended. What is called must not hold this object, so that it goes with the graph."""
+    """One call, and who listens. `listener.begin()` runs when the first gradient of what came out is
+    there, before anything that the call computed gets one; `listener.end(of_outputs, of_inputs,
+    complete)` when those of what went in are known, lists with None where no gradient came. Both may
+    run again: every backward pass does. `complete`: whether all gradients can be seen; it is known
+    once the call has ended. What is called must not hold this object, so that it goes with the
+    graph."""
 
-    __slots__ = ("complete", "_on_begin", "_on_end", "_nested", "_since", "_edges", "_tensors",
-                 "_inside", "_of_inside",
-                 "_versions", "_saved", "_inner", "_places", "_direct",
-                 "_nodes", "_outputs", "_open", "_of_outputs", "_of_inputs", "_fired", "_arrived",
-                 "_parts", "_records", "__weakref__")
+    __slots__ = ("complete", "records_of_inputs", "records_of_outputs", "_listener", "_nested",
+                 "_since", "_edges", "_tensors", "_versions", "_saved", "_places",
+                 "_inside", "_inner", "_direct", "_nodes", "_results", "_outputs", "_parts",
+                 "_open", "_of_outputs", "_of_inputs", "_of_inside", "_fired", "_arrived",
+                 "__weakref__")
 
-    def __init__(self, on_begin, on_end, nested=True):
+    def __init__(self, listener, nested=True):
         self.complete = True
-        self._on_begin = on_begin
-        self._on_end = on_end
+        self.records_of_inputs = self.records_of_outputs = _NOTHING
+        self._listener = listener
         self._nested = nested  # calls inside this one are observed as well
         self._open = False
         self._inner = None
-        self._records = ()
-        self._nodes = self._outputs = 0
-        self._direct = {}
-        self._edges = self._tensors = self._saved = ()
+        self._nodes = self._results = self._outputs = 0
+        self._direct = self._inside = _NOTHING
+        self._edges = self._tensors = self._versions = self._saved = self._places = ()
+
+    def attach(self, index, record, of_input):
+        """record(gradient) sees that of one input or result after the listener did."""
+        if of_input:
+            records = self.records_of_inputs = self.records_of_inputs or {}
+        else:
+            records = self.records_of_outputs = self.records_of_outputs or {}
+        records.setdefault(index, []).append(record)
 
     # ---- in the forward pass ----
 
@@ -171,15 +216,11 @@ class CallGradients:
         if not self._nested:
             return
         boundaries = _thread.boundaries
-        saved = []
-        records = []
+        saved = self._saved = []
         for index in self._places:
             tensor = tensors[index]
             saved.append((id(tensor), boundaries.get(id(tensor))))
-            boundary = boundaries[id(tensor)] = _Boundary(tensor, self, index)
-            records.append((index, boundary.records))
-        self._saved = saved
-        self._records = records
+            boundaries[id(tensor)] = _Boundary(tensor, self, index)
         _thread.calls.append(self)
 
     def leave(self):
@@ -195,7 +236,6 @@ class CallGradients:
             else:
                 boundaries[key] = boundary
         self._saved = ()
-        self._records = [(index, records) for index, records in self._records if records]
 
     def see_outputs(self, outputs):
         """The call has ended well. `outputs`: what it gives, as far as it requires a gradient."""
@@ -205,7 +245,8 @@ class CallGradients:
             if outputs:
                 self._observe(tensors, edges, outputs)
         finally:
-            self._tensors = self._edges = ()  # no node is held by what is held by nodes
+            # No node is held by what is held by nodes.
+            self._tensors = self._edges = self._versions = self._places = ()
 
     def _observe(self, tensors, edges, outputs):
         results = _first_places(outputs)
@@ -214,8 +255,7 @@ class CallGradients:
                                                         if index not in self._direct])
         if self._overwritten(tensors):
             self._complete_or_not(tensors)
-        self._outputs = len(results)
-        self._of_outputs = [None] * len(outputs)
+        self._results, self._outputs = len(results), len(outputs)
         for index in results:
             self._watch_output(index, outputs[index])
         # Something that is not used leaves nodes that never run: the call ends when the gradient
@@ -226,7 +266,7 @@ class CallGradients:
 
     def _find_unchanged(self, edges, outputs, results):
         """{place of a result: the places of the arguments that it is}"""
-        found = {}
+        found = None
         for index in results:
             tensor = outputs[index]
             node = tensor.grad_fn
@@ -234,15 +274,15 @@ class CallGradients:
                     and (edges[at][1] == tensor.output_nr if node is not None
                          else tensor is edges[at][2])]
             if same:
+                found = found or {}
                 found[index] = same
-        return found
+        return found or _NOTHING
 
     def _hook_nodes(self, edges, outputs, computed):
         """Hooks the nodes of the call that send a gradient to its arguments, or to one of its
         results from another one; how many there are. `computed`: the places of the results that
         the call made."""
         self._parts = [0] * len(edges)
-        self._inside = {}
         ends = {edge[0] for edge in edges}
         computed = [at for at in computed
                     if outputs[at].grad_fn is not None and outputs[at].grad_fn not in ends]
@@ -261,9 +301,10 @@ class CallGradients:
                 self._parts[at] += 1
             if inner_ways:
                 inner_ways = [(position, computed[result]) for position, result in inner_ways]
+                self._inside = dict(self._inside)
                 for _, at in inner_ways:
                     self._inside[at] = self._inside.get(at, 0) + 1
-            node.register_hook(self._hook(ways, inner_ways))
+            node.register_hook(_NodeHook(self, ways, inner_ways))
         return len(found)
 
     def _overwritten(self, tensors):
@@ -277,24 +318,14 @@ class CallGradients:
             self.complete = False
 
     def _watch_output(self, index, tensor):
-        boundary = _Boundary(tensor, self, index)
-        records = boundary.records
-
-        def arrive(gradient):  # does not hold the boundary, which holds the point of this step
-            gradient = self._output(index, gradient)
-            for record in records:
-                record(gradient)
-
-        known = _boundary_of(tensor)
-        point = self._point_at(tensor, (tensor.grad_fn, tensor.output_nr), known)
-        point.steps.append(arrive)
-        boundary.point = point
+        point = self._point_at(tensor, (tensor.grad_fn, tensor.output_nr), _boundary_of(tensor))
+        point.steps.append((self, index))
         if self._nested:
-            _thread.boundaries[id(tensor)] = boundary
+            _thread.boundaries[id(tensor)] = _Boundary(tensor, self, index, point)
 
     def _end_at(self, tensor, edge):
         point = self._point_at(tensor, edge, _boundary_of(tensor))
-        point.steps.append(lambda gradient: self.finish())
+        point.steps.append((self, _END))
 
     @staticmethod
     def _point_at(tensor, edge, known):
@@ -313,35 +344,28 @@ class CallGradients:
         node, number = edge
         point = _Point(number)
         if node is not None:
-            node.register_prehook(point.of_node)
+            node.register_prehook(point)
         else:
             [node] = accumulators([tensor])
             if node is not None:
-                _on_leaves.append((node, node.register_prehook(point.of_node)))
+                _on_leaves.append((node, node.register_prehook(point)))
         return point
-
-    def _hook(self, ways, inner_ways):
-        @guarded
-        def of_node(gradients, _):
-            if self._open:
-                self._inputs(ways, inner_ways, gradients)
-
-        return of_node
 
     # ---- in the backward pass ----
 
-    def _output(self, index, gradient):
+    def see_gradient(self, index, gradient):
+        """What arrives at a result."""
         if self._open and index in self._arrived:  # of another pass
             self.finish()
         if not self._open:
             self._open = True
-            self._of_outputs = [None] * len(self._of_outputs)
+            self._of_outputs = [None] * self._outputs
             self._of_inputs = [None] * len(self._parts)
             self._of_inside = {}
             self._arrived = set()
             self._fired = 0
             _unfinished[id(self)] = self
-            self._on_begin()
+            self._listener.begin()
         if index in self._of_inside:
             gradient = _without(gradient, self._of_inside.pop(index))
         self._of_outputs[index] = gradient
@@ -349,9 +373,13 @@ class CallGradients:
         for at in self._direct.get(index, ()):
             self._add(at, gradient, self._parts[at] + len(self._direct))
         self._end_if_known()
-        return gradient
+        for record in self.records_of_outputs.get(index, ()):
+            record(gradient)
 
-    def _inputs(self, ways, inner_ways, gradients):
+    def see_node(self, ways, inner_ways, gradients):
+        """What a node of the call sends."""
+        if not self._open:
+            return
         self._fired += 1
         for position, at in ways:
             self._add(at, gradients[position], self._parts[at] + len(self._direct))
@@ -366,7 +394,7 @@ class CallGradients:
             self._of_inputs[at] = _sum(self._of_inputs[at], gradient, parts)
 
     def _end_if_known(self):
-        if self._fired == self._nodes and len(self._arrived) == self._outputs:
+        if self._fired == self._nodes and len(self._arrived) == self._results:
             self.finish()
 
     def finish(self):
@@ -376,15 +404,14 @@ class CallGradients:
         self._open = False
         _unfinished.pop(id(self), None)
         of_outputs, of_inputs = self._of_outputs, self._of_inputs
-        self._of_outputs = [None] * len(of_outputs)
-        self._of_inputs = ()
-        self._of_inside = {}
+        self._of_outputs = self._of_inputs = ()
+        self._of_inside = self._arrived = _NOTHING
         if self._inner:
             for at, point in self._inner.items():
                 if of_inputs[at] is not None:
                     point.run(of_inputs[at])
-        self._on_end(of_outputs, of_inputs, self.complete)
-        for at, records in self._records:
+        self._listener.end(of_outputs, of_inputs, self.complete)
+        for at, records in self.records_of_inputs.items():
             for record in records:
                 record(of_inputs[at])
 

@@ -8,8 +8,8 @@ A subscriber has
         failed(): the call raised.
 Subscribers see a call in the order in which they subscribed, and its result in the opposite order.
 """
-from msprobe import _native
 from msprobe._intercept import runtime
+from msprobe._intercept.runtime import ask
 from msprobe._intercept.slots import Slot
 
 
@@ -97,7 +97,8 @@ class ModuleCalls:
             done += 1
             if subscriber.only is not None and key not in subscriber.only:
                 continue
-            call = self._before(subscriber, module, args, kwargs)
+            call = ask(subscriber, self.unsubscribe, None,
+                       subscriber.before, module, args, kwargs)
             if call is not None:
                 seen.append((subscriber, call))
                 args, kwargs = call.args, call.kwargs
@@ -111,41 +112,8 @@ class ModuleCalls:
             result = original(module, *args, **kwargs)
         except BaseException:
             for subscriber, call in reversed(seen):
-                self._guarded(subscriber, call.failed)
+                ask(subscriber, self.unsubscribe, None, call.failed)
             raise
         for subscriber, call in reversed(seen):
-            result = self._after(subscriber, call, result)
+            result = ask(subscriber, self.unsubscribe, result, call.after, result)
         return result
-
-    def _before(self, subscriber, module, args, kwargs):
-        before = _native.inside(True)
-        try:
-            return subscriber.before(module, args, kwargs)
-        except Exception as error:
-            self._switch_off(subscriber, error)
-            return None
-        finally:
-            _native.inside(before)
-
-    def _after(self, subscriber, call, result):
-        before = _native.inside(True)
-        try:
-            return call.after(result)
-        except Exception as error:
-            self._switch_off(subscriber, error)
-            return result
-        finally:
-            _native.inside(before)
-
-    def _guarded(self, subscriber, function):
-        before = _native.inside(True)
-        try:
-            function()
-        except Exception as error:
-            self._switch_off(subscriber, error)
-        finally:
-            _native.inside(before)
-
-    def _switch_off(self, subscriber, error):
-        runtime.switched_off(subscriber, error)
-        self.unsubscribe(subscriber)

@@ -6,7 +6,7 @@ import importlib
 import types
 import weakref
 
-from msprobe._intercept import runtime
+from msprobe._intercept.runtime import ask
 from msprobe._intercept.slots import Slot
 
 
@@ -70,21 +70,13 @@ class _Steps:
 
             def begin():
                 for listener in begins:
-                    self._guarded(listener, listener.begin, given)
+                    ask(listener, self.remove, None, listener.begin, given)
 
             args, kwargs = _after_closure(begin, args, kwargs)
         result = original(*args, **kwargs)
         for listener in reversed(listeners):
-            self._guarded(listener, listener.end)
+            ask(listener, self.remove, None, listener.end)
         return result
-
-    def _guarded(self, listener, function, *values):
-        try:
-            with runtime.own_work():
-                function(*values)
-        except Exception as error:
-            runtime.switched_off(listener, error)
-            self.remove(listener)
 
 
 class _Listener:
@@ -174,11 +166,7 @@ class _AllSteps:
 
     def _tell(self, what):
         for listener in self._listeners:
-            try:
-                getattr(listener, what)()
-            except Exception as error:
-                runtime.switched_off(listener, error)
-                self.remove(listener)
+            ask(listener, self.remove, None, getattr(listener, what))
 
     def _labelled(self, original):
         steps = self

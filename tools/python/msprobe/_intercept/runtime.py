@@ -1,12 +1,16 @@
-"""What every interception needs: the guard around our own work, when to keep out of the way, and
-what becomes of a subscriber that fails."""
+"""What everything of ours inside a training needs: the guard around our own work, what is told and
+told only once, forks and the end of the process, and when to keep out of the way.
+
+The only owner of these: captures, monitors and the check of configurations call what is here."""
+import atexit
 import contextlib
 import os
 import traceback
+import weakref
+from multiprocessing import util as multiprocessing_util
 
 from msprobe import _native
 
-_said = set()
 _ending = False
 _in_place = {}  # by their ids, sets of replaced attributes in the order in which they were put
 _companion = None  # in place while any of them is
@@ -26,22 +30,67 @@ def trace_check(check):
     _native.configure("is_traced", check)
 
 
-def process_ends():
-    """From here on nobody wants to know what was left as it is."""
-    global _ending
-    _ending = True
+# ---- what is told ----
+
+log = _native.log
 
 
-def is_ending():
-    return _ending
+class Told:
+    """Texts of one origin, each of which is told once."""
+
+    def __init__(self, prefix=""):
+        self._prefix = prefix
+        self._subjects = set()
+
+    def once(self, level, text, subject=None):
+        """Logs a text unless it, or another one of the same subject, was logged before."""
+        subject = subject or text
+        if subject not in self._subjects:
+            self._subjects.add(subject)
+            log(level, self._prefix + text)
 
 
-def say_once(level, text, subject=None):
-    """Logs a text unless it, or another one of the same subject, was logged before."""
-    subject = subject or text
-    if subject not in _said:
-        _said.add(subject)
-        _native.log(level, text)
+say_once = Told().once
+
+
+def where(error):
+    """The line of code that raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return (" (%s:%d)" % (os.path.basename(frames[-1].filename), frames[-1].lineno)
+            if frames else "")
+
+
+def described(error):
+    return "%s: %s%s" % (type(error).__name__, error, where(error))
+
+
+def report(name, error):
+    """Tells the log of the step that something of ours failed; the training goes on."""
+    _native.report_error(name, described(error))
+
+
+# ---- the guard ----
+
+def guard(tell):
+    """A decorator for what is called by the training and must not raise into it: an error goes to
+    tell(function, arguments, error), and None is returned."""
+
+    def decorate(function):
+        def call(*args, **kwargs):
+            try:
+                return function(*args, **kwargs)
+            except Exception as error:  # training goes on
+                tell(function, args, error)
+                return None
+
+        call.__doc__ = function.__doc__  # no more of it: hooks are made at every call of a module
+        return call
+
+    return decorate
+
+
+# For hooks of the capture: their errors stand in the log of the step.
+guarded = guard(lambda function, args, error: report(function.__name__, error))
 
 
 @contextlib.contextmanager
@@ -54,28 +103,68 @@ def own_work():
         _native.inside(before)
 
 
-def where(error):
-    """The line of code that raised."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return (" (%s:%d)" % (os.path.basename(frames[-1].filename), frames[-1].lineno)
-            if frames else "")
+def ask(subscriber, leave, otherwise, function, *values):
+    """function(*values) of a subscriber, as work of ours. If it raises, the subscriber is switched
+    off by leave(subscriber), and `otherwise` is returned."""
+    before = _native.inside(True)
+    try:
+        return function(*values)
+    except Exception as error:
+        say_once(_native.LOG_ERROR,
+                 "%s failed and is switched off: %s; the training goes on as if it had not been "
+                 "there" % (type(subscriber).__name__, described(error)),
+                 subject=("switched off", id(subscriber)))
+        leave(subscriber)
+        return otherwise
+    finally:
+        _native.inside(before)
 
 
-def switched_off(subscriber, error):
-    """Tells that a subscriber failed and sees nothing any more."""
-    say_once(_native.LOG_ERROR,
-             "%s failed and is switched off: %s: %s%s; the training goes on as if it had not been "
-             "there" % (type(subscriber).__name__, type(error).__name__, error, where(error)),
-             subject=("switched off", id(subscriber)))
+# ---- forks, and the end ----
 
+def weakly(method):
+    """Calls a bound method as long as its object is there."""
+    reference = weakref.WeakMethod(method)
+
+    def call():
+        living = reference()
+        if living is not None:
+            living()
+
+    return call
+
+
+def at_exit(close):
+    """close() runs when this process ends, perhaps twice; also where a forked process of
+    multiprocessing does, which runs no other clean-up."""
+
+    def end():
+        global _ending
+        _ending = True
+        close()
+
+    atexit.register(end)
+    multiprocessing_util.Finalize(None, end, exitpriority=10)
+
+
+def after_fork(function):
+    """function() runs in every process that is forked from this one."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=function)
+
+
+def is_ending():
+    """Whether the process ends: nobody wants to know any more what was left as it is."""
+    return _ending
+
+
+# ---- everything as it was, for a while ----
 
 def accompany(companion):
     """`companion` is put with the first set of replaced attributes, and taken with the last."""
     global _companion
     _companion = companion
 
-
-# ---- everything as it was, for a while ----
 
 def put(group):
     """`group` has replaced attributes; away() calls its take() and put()."""

@@ -29,9 +29,9 @@ class CellHooks(_modules.ModuleHooks):
     def gradients_wanted():
         return gradients.available()
 
-    def call_gradients(self, known, on_begin, on_end):
+    def call_gradients(self, known, recorded):
         # It is made when the call has begun: the calls inside it are its own.
-        call = gradients.CallGradients(self._backward, on_begin, on_end,
+        call = gradients.CallGradients(self._backward, recorded.begin, recorded.end,
                                        getattr(known.reference(), "inplace", False) is True)
         self._backward.forward().append(call)
         return call

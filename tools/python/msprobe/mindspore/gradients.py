@@ -12,7 +12,7 @@ import mindspore
 from mindspore import ops
 
 from msprobe import _native
-from msprobe._session import guarded
+from msprobe._intercept.runtime import guarded
 from msprobe.mindspore import values
 
 _MAX_DEPTH = 50

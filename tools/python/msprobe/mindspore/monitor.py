@@ -8,7 +8,7 @@ import mindspore
 from msprobe import _monitor, _native
 from msprobe._intercept import optimizer_steps
 from msprobe._intercept.modules import ModuleCalls
-from msprobe._session import log
+from msprobe._intercept.runtime import log
 from msprobe.mindspore import gradients, ranks, values
 
 
@@ -220,7 +220,7 @@ class TrainerMon(_monitor.Monitor):
         for key in ("print_struct", "stack_info", "mg_direction", "ur_distribution",
                     "recording_l2_features"):
             if settings[key]:
-                self.say_once(_native.LOG_WARNING, "monitor: %s is not there for MindSpore" % key)
+                self.say_once(_native.LOG_WARNING, "%s is not there for MindSpore" % key)
         for watched in self.watched:
             named = [Parameter(tensor, self.engine.name_parameter(stage, path))
                      for stage, model in watched.stages()

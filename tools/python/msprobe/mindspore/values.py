@@ -8,7 +8,7 @@ import mindspore
 import numpy
 
 from msprobe import _native, _plain_kinds
-from msprobe._session import report
+from msprobe._intercept.runtime import report
 
 # The names under which mindspore has its dtypes. bfloat16 and what is smaller has no counterpart
 # in numpy: its values come as float32.

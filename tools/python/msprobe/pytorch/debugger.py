@@ -3,7 +3,7 @@ import torch
 
 from msprobe import _native
 from msprobe._debugger import Debugger
-from msprobe._session import log
+from msprobe._intercept.runtime import log
 from msprobe.pytorch.hooks import TorchHooks
 
 

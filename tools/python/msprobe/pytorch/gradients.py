@@ -6,14 +6,17 @@ from msprobe._intercept import gradients
 
 
 class CallGradients:
-    """Both ends of one call: on_begin(), then on_end(of_outputs, of_inputs). Of several arguments
-    those that nothing reached have gradients of zeros, as PyTorch's own module hooks have."""
+    """Both ends of one call: recorded.begin(), then recorded.end(of_outputs, of_inputs). Of several
+    arguments those that nothing reached have gradients of zeros, as PyTorch's own module hooks
+    have."""
 
-    def __init__(self, on_begin, on_end, on_hidden, nested=True):
-        self._on_end = on_end
+    __slots__ = ("_recorded", "_on_hidden", "_forms", "_call")
+
+    def __init__(self, recorded, on_hidden, nested=True):
+        self._recorded = recorded
         self._on_hidden = on_hidden  # called when a gradient cannot be seen
         self._forms = ()
-        self._call = gradients.CallGradients(on_begin, self._end, nested)
+        self._call = gradients.CallGradients(self, nested)
 
     def before(self, args, kwargs):
         tensors = []
@@ -28,22 +31,28 @@ class CallGradients:
         tensors = []
         gradients.collect(output, tensors)
         call, self._call = self._call, None  # it holds this object as long as its graph lives
+        on_hidden, self._on_hidden = self._on_hidden, None
         call.see_outputs(tensors)
         if not call.complete:
-            self._on_hidden()
+            on_hidden()
         return output
 
     def abandon(self):
         call, self._call = self._call, None
         call.leave()
 
-    def _end(self, of_outputs, of_inputs, complete):
+    # ---- in the backward pass ----
+
+    def begin(self):
+        self._recorded.begin()
+
+    def end(self, of_outputs, of_inputs, complete):
         if not complete:
             of_inputs = [None] * len(of_inputs)
         elif self._forms and any(gradient is None for gradient in of_inputs):
             of_inputs = [_zeros(*form) if gradient is None else gradient
                          for gradient, form in zip(of_inputs, self._forms)]
-        self._on_end(tuple(of_outputs), tuple(of_inputs))
+        self._recorded.end(tuple(of_outputs), tuple(of_inputs))
 
 
 def _zeros(shape, dtype, device):

@@ -3,7 +3,7 @@ import torch
 
 from msprobe import _native
 from msprobe._intercept.slots import Slot
-from msprobe._session import guarded
+from msprobe._intercept.runtime import guarded
 
 
 def _synchronise():

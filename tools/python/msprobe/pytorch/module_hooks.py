@@ -45,8 +45,8 @@ class ModuleHooks(_modules.ModuleHooks):
     def gradients_expected(self):
         return torch.is_grad_enabled() or patches.in_checkpoint()
 
-    def call_gradients(self, known, on_begin, on_end):
-        return CallGradients(on_begin, on_end, lambda: self._say_hidden(known.base))
+    def call_gradients(self, known, recorded):
+        return CallGradients(recorded, lambda: self._say_hidden(known.base))
 
     def _say_hidden(self, base):
         self._session.say_once(

@@ -1,8 +1,8 @@
 """The face to a training script."""
-import atexit
 import json
 import os
 
+from msprobe._intercept import runtime
 from msprobe.core.config_check import notice, program
 from msprobe.core.config_check.megatron import Arguments
 from msprobe.core.config_check.pack import Pack
@@ -115,7 +115,7 @@ class ConfigChecker:
         self._framework.configure()
         if self._steps != 0:
             self._handle = self._framework.watch_calls(self._model, self._before_forward)
-            atexit.register(self._tell_if_nothing_was_seen)
+            runtime.at_exit(self._tell_if_nothing_was_seen)
 
     def _tell_if_nothing_was_seen(self):
         if self._recorded == 0 and self._handle is not None:

@@ -13,8 +13,8 @@ import tempfile
 import threading
 import time
 import zipfile
-from multiprocessing import util
 
+from msprobe._intercept import runtime
 from msprobe.core.config_check import notice
 
 _DATASET = "dataset/step%d/rank%d/dataset.json"
@@ -125,8 +125,7 @@ class Pack:
         self._pending_bytes = 0
         self._next = 0
         self._writing = threading.Lock()
-        # Also where processes of multiprocessing end, which run no other clean-up.
-        self._finalizer = util.Finalize(None, self.finish, exitpriority=10)
+        runtime.at_exit(self.finish)
 
     @classmethod
     def at(cls, path):

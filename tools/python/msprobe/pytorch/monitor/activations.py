@@ -66,7 +66,7 @@ class _Call:
                      if not isinstance(value, torch.nn.Parameter)]
             self._inputs = len(args) + len(named)
             self._input_places = [place for place, _ in found]
-            self._gradients = gradients.CallGradients(self._begin, self._end)
+            self._gradients = gradients.CallGradients(self)
             self._gradients.see_inputs([value for _, value in found])
 
     def failed(self):
@@ -99,15 +99,15 @@ class _Call:
         if not call.complete:
             self._modules.monitor.say_once(
                 _native.LOG_WARNING,
-                "monitor: %s: the gradients of its inputs cannot be told apart in the graph of its "
+                "%s: the gradients of its inputs cannot be told apart in the graph of its "
                 "call: they are left out" % self._known.name)
 
     # ---- in the backward pass ----
 
-    def _begin(self):
+    def begin(self):
         self._micro_step = self._known.next_backward()
 
-    def _end(self, of_outputs, of_inputs, complete):
+    def end(self, of_outputs, of_inputs, complete):
         modules = self._modules
         if not modules.active or modules.generation != self._generation:
             return
@@ -137,7 +137,7 @@ class Modules(_monitor.Collector):
         self._backward = measured and (both or one_way and settings["backward_only"])
         if measured and not self._forward and not self._backward:
             monitor.say_once(_native.LOG_WARNING,
-                             "monitor: forward_only and backward_only are both true: no module is "
+                             "forward_only and backward_only are both true: no module is "
                              "watched")
         self._observers = monitor.module_observers
         self.gradients_seen = self._backward or any(observer.wants_gradients
@@ -178,7 +178,7 @@ class Modules(_monitor.Collector):
                     or getattr(module, "_compiled_call_impl", None) is not None)
         if compiled or isinstance(module, torch.jit.ScriptModule):
             self.monitor.say_once(
-                _native.LOG_WARNING, "monitor: %s is compiled: what happens inside it cannot be seen"
+                _native.LOG_WARNING, "%s is compiled: what happens inside it cannot be seen"
                 % (path or "the model"))
             return True
         return False

@@ -10,7 +10,7 @@ import weakref
 import torch
 
 from msprobe import _native
-from msprobe._session import log
+from msprobe._intercept.runtime import log
 from msprobe.pytorch.monitor.trainer_mon import TrainerMon
 from msprobe.pytorch.watch import ModelWatch
 

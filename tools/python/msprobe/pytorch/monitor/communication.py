@@ -47,7 +47,7 @@ class Communication(_monitor.Collector):
         c10d = sys.modules.get("torch.distributed.distributed_c10d")
         if c10d is None or not distributed.is_initialized():
             self.monitor.say_once(_native.LOG_WARNING,
-                                  "monitor: communication is watched from the first step on that "
+                                  "communication is watched from the first step on that "
                                   "begins with torch.distributed initialised")
             return
         self._active = True
@@ -146,7 +146,7 @@ class Communication(_monitor.Collector):
             return
         text = json.dumps(self._stacks, indent=2)
         self.engine.write_file(_STACKS_FILE, text)
-        self.monitor.say_once(_native.LOG_INFO, "monitor: where collectives are called: "
+        self.monitor.say_once(_native.LOG_INFO, "where collectives are called: "
                               + json.dumps(self._stacks))
 
 

@@ -158,7 +158,7 @@ class LayerFeature:
                 numbers = torch.stack(hook.numbers(known.module, inputs, output))
             except _Unusable as why:
                 self._features.monitor.say_once(
-                    _native.LOG_WARNING, "monitor: %s: %s %s: it has no rows in this table"
+                    _native.LOG_WARNING, "%s: %s %s: it has no rows in this table"
                     % (hook.key, self._name, why), subject=(hook.key, self._name))
                 return
         self._features.pending.append((self._slot, row, numbers))

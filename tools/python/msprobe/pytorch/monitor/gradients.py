@@ -41,7 +41,7 @@ class UnreducedGradients(_monitor.Collector):
             if node is None:
                 self.monitor.say_once(
                     _native.LOG_WARNING,
-                    "monitor: %s has no node that accumulates its gradient: it has no row in "
+                    "%s has no node that accumulates its gradient: it has no row in "
                     "grad_unreduced" % parameter.full_name)
                 continue
             slot = self.engine.slot(_native.TABLE_GRAD_UNREDUCED, parameter.name, "acc_grad")

@@ -132,7 +132,7 @@ class ParameterTables(_monitor.Collector):
         if without:
             self.monitor.say_once(
                 _native.LOG_WARNING,
-                "monitor: %d of %d watched parameters have no gradient in some step (never used, "
+                "%d of %d watched parameters have no gradient in some step (never used, "
                 "or of another rank): no row for them" % (without, len(gradients)),
                 subject="no gradient")
         return gradients

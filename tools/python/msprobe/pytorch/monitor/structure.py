@@ -49,7 +49,7 @@ class ModuleStructure:
         entry["output"] = _describe(output)
         if "tensor" not in entry["output"] and not isinstance(output, (list, tuple)):
             self._monitor.say_once(
-                _native.LOG_WARNING, "monitor: %s gives a %s: only tensors, lists and tuples are "
+                _native.LOG_WARNING, "%s gives a %s: only tensors, lists and tuples are "
                 "described" % (known.name, type(output).__name__))
 
     def backward(self, known, inputs, outputs):
@@ -66,7 +66,7 @@ class ModuleStructure:
             self._monitor.engine.write_file("../module_struct.json",
                                             json.dumps(self._modules, indent=2))
             self._monitor.say_once(_native.LOG_INFO,
-                                   "monitor: module_struct.json is written; the training goes on")
+                                   "module_struct.json is written; the training goes on")
 
 
 class ModuleStacks:

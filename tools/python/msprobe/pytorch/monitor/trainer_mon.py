@@ -5,7 +5,7 @@ import torch
 
 from msprobe import _monitor, _native
 from msprobe._intercept import optimizer_steps, runtime
-from msprobe._session import log
+from msprobe._intercept.runtime import log
 from msprobe.pytorch import values
 from msprobe.pytorch.monitor import groups, optimizers, parameters
 from msprobe.pytorch.monitor.activations import Modules
