@@ -5,10 +5,10 @@ usage: docs_test.py MSPROBE REPOSITORY [TEST...]
 
 Every ```console block of README*.md, CONTRIBUTING.md and docs/ is run: the lines behind "$ " in bash, one after another, in a
 scratch folder that all blocks of one document share and that holds docs/example as docs/example, npu_dump and bench_dump, and
-small checkpoints of tests/data/ckpt as gpu_ckpt, npu_ckpt and incomplete_ckpt, small profiles of tests/data/perf as
+small checkpoints of tests/data/ckpt as gpu_ckpt, npu_ckpt and incomplete_ckpt, small profiles as
 before_ascend_pt, after_ascend_pt and gpu.pt.trace.json, and a step of tests/data/nan_analyze as nan_dump, two runs of tests/data/rl_compare as run_a and run_b, that of tests/data/rl_tokens as rl_run. The lines below a command are its expected output
 (stdout and stderr); times, rates, stamps and absolute paths are made equal before the comparison, and a line "..." stands for any
-number of lines. A command without lines below it must only succeed; "$ echo $?" shows the exit code of one that need not. Commands of tools/ must exist and know their flags; they are not run, except that the output
+number of lines. The pages of docs/how-to find docs/example alone: they run as written in any clone. A command without lines below it must only succeed; "$ echo $?" shows the exit code of one that need not. Commands of tools/ must exist and know their flags; they are not run, except that the output
 shown for tools/quickstart.sh must be that of the comparison in it.
 
 A document with the line "<!-- needs PyTorch -->" is run only where PyTorch and the Python shim are; python3 in documents is the one
@@ -114,6 +114,8 @@ class Docs(unittest.TestCase):
         (folder / "docs").mkdir(parents=True)
         example = REPOSITORY / "docs/example"
         shutil.copytree(example, folder / "docs/example")
+        if name.startswith("docs_how-to_"):  # to be followed by anyone: nothing else is there
+            return folder, self.environment(folder)
         shutil.copytree(example / "npu", folder / "npu_dump")
         shutil.copytree(example / "bench", folder / "bench_dump")
         checkpoints = REPOSITORY / "tests/data/ckpt"
@@ -121,19 +123,22 @@ class Docs(unittest.TestCase):
         shutil.copytree(checkpoints / "single_vs_tp2pp2/b", folder / "npu_ckpt")
         shutil.copytree(checkpoints / "tp_rank_missing/b", folder / "incomplete_ckpt")
         profiles = REPOSITORY / "tests/data/perf"
-        shutil.copytree(profiles / "npu_npu_all/base_ascend_pt", folder / "before_ascend_pt")
-        shutil.copytree(profiles / "npu_npu_all/comparison_ascend_pt", folder / "after_ascend_pt")
+        shutil.copytree(example / "profiles/before_ascend_pt", folder / "before_ascend_pt")
+        shutil.copytree(example / "profiles/after_ascend_pt", folder / "after_ascend_pt")
         shutil.copy(profiles / "gpu_npu_opmap/base.pt.trace.json", folder / "gpu.pt.trace.json")
         shutil.copytree(REPOSITORY / "tests/data/nan_analyze/p2p_chain", folder / "nan_dump")
         for run in ("run_a", "run_b"):
             shutil.copytree(REPOSITORY / "tests/data/rl_compare/rl_collect" / run, folder / run)
         shutil.copytree(REPOSITORY / "tests/data/rl_tokens/run", folder / "rl_run")
         monitor_data.Run(modules=10, steps=40, ranks=2, drift=(3, 35), poison=(7, 1, 38)).write(folder / "watched_run")
+        return folder, self.environment(folder)
+
+    @staticmethod
+    def environment(folder):
         (folder / "bin").mkdir()
         (folder / "bin/msprobe").symlink_to(MSPROBE)
         (folder / "bin/python3").symlink_to(sys.executable)
-        environment = dict(os.environ, PATH="%s:%s" % (folder / "bin", os.environ["PATH"]), LC_ALL="C.UTF-8", TERM="dumb")
-        return folder, environment
+        return dict(os.environ, PATH="%s:%s" % (folder / "bin", os.environ["PATH"]), LC_ALL="C.UTF-8", TERM="dumb")
 
     def check_tool(self, command):
         script, *flags = shlex.split(command)
