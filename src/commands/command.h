@@ -68,5 +68,7 @@ class Command {
 using CommandPath = std::vector<Command*>;
 // "msprobe monitor diff"
 std::string TitleOf(const CommandPath& path);
+// From `program` along names or aliases of subcommands, as far as they are known.
+CommandPath FindCommand(Command& program, const std::vector<std::string>& names);
 
 }  // namespace msprobe::commands

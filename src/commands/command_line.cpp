@@ -8,6 +8,7 @@
 #include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -66,6 +67,15 @@ ExitCode ReportUsageError(const ParsedLine& line) {
   return ExitCode::kUsage;
 }
 
+// The same commands of a program whose variables nobody has filled.
+CommandPath Untouched(const CommandPath& path, Program& fresh) {
+  std::vector<std::string> names;
+  for (size_t i = 1; i < path.size(); ++i) {
+    names.emplace_back(path[i]->name());
+  }
+  return FindCommand(fresh, names);
+}
+
 ExitCode PrintOrFail(const std::string& text) {
   return Print(text).ok() ? ExitCode::kDone : ExitCode::kFailed;
 }
@@ -121,10 +131,11 @@ int RunCommandLine(int argc, char** argv) {
   context.has_edge = ::isatty(STDOUT_FILENO) == 1;
   context.ascii = !LocaleHasUtf8();
   Program program;
+  Program fresh;  // its variables hold the defaults
   ParsedLine line = ParseArguments(program, {argv + std::min(argc, 1), argv + argc});
   Command& command = *line.path.back();
   if (line.general.help && line.status.ok()) {
-    return FinishOutput(PrintOrFail(HelpText(line.path, context.width)));
+    return FinishOutput(PrintOrFail(HelpText(Untouched(line.path, fresh), context.width)));
   }
   if (!line.status.ok()) {
     return FinishOutput(ReportUsageError(line));

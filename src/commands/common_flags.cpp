@@ -7,8 +7,15 @@
 
 namespace msprobe::commands {
 
-std::vector<Flag> AllFlags(Command& command, GeneralValues& general) {
+std::vector<Flag> OwnFlags(Command& command) {
   std::vector<Flag> flags = command.flags();
+  std::stable_sort(flags.begin(), flags.end(),
+                   [](const Flag& a, const Flag& b) { return a.group < b.group; });
+  return flags;
+}
+
+std::vector<Flag> AllFlags(Command& command, GeneralValues& general) {
+  std::vector<Flag> flags = OwnFlags(command);
   flags.push_back({.name = "--quiet",
                    .letter = "-q",
                    .fills = &general.quiet,
@@ -23,8 +30,6 @@ std::vector<Flag> AllFlags(Command& command, GeneralValues& general) {
                    .fills = &general.help,
                    .group = Group::kGeneral,
                    .help = "Show this help"});
-  std::stable_sort(flags.begin(), flags.end(),
-                   [](const Flag& a, const Flag& b) { return a.group < b.group; });
   return flags;
 }
 

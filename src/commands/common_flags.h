@@ -19,7 +19,9 @@ struct GeneralValues {
   bool verbose = false;
 };
 
-// The rows of a command in the order of their groups, with the general ones behind them.
+// The rows of a command in the order of their groups, without the general ones.
+std::vector<Flag> OwnFlags(Command& command);
+// With them.
 std::vector<Flag> AllFlags(Command& command, GeneralValues& general);
 
 // --threads N

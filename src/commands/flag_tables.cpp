@@ -119,22 +119,21 @@ std::string MarkdownTables(const CommandPath& path) {
                           Cell(PositionalExplanation(positional)));
     }
   }
+  text += "\n| flag | meaning | default | also | since |\n|---|---|---|---|---|\n";
   std::optional<Group> group;
-  GeneralValues general;
-  for (const Flag& flag : AllFlags(*path.back(), general)) {
+  for (const Flag& flag : OwnFlags(*path.back())) {
     if (flag.hidden) {
       continue;
     }
     if (group != flag.group) {
       group = flag.group;
-      text += fmt::format("\n| {} | meaning | default | also | since |\n|---|---|---|---|---|\n",
-                          GroupTitle(flag.group));
+      text += fmt::format("| **{}** | | | | |\n", GroupTitle(flag.group));
     }
     const std::string value = flag.required ? "required" : DefaultText(flag);
     text += fmt::format("| {} | {} | {} | {} | {} |\n", Cell(Code(FlagHeading(flag))),
                         Cell(MeaningCell(flag)), Cell(value), AliasCell(flag), flag.since);
   }
-  return text;
+  return text + "\n`-q`, `--verbose` and `-h` as everywhere.\n";
 }
 
 std::string TablesJson(const CommandPath& path) {

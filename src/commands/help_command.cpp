@@ -1,6 +1,5 @@
 #include "src/commands/help_command.h"
 
-#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -34,13 +33,13 @@ std::vector<Flag> HelpCommand::flags() {
        .fills = &format_,
        .values = {"text", "man", "markdown", "json"},
        .group = Group::kOutput,
-       .help = "Print it in this form; json holds the tables of all commands below it, too"},
+       .help = "Print it in this form; json holds the tables of all commands below it, too",
+       .default_text = "text"},
       {.name = "--man-pages",
        .type = "DIR",
        .fills = &pages_,
        .group = Group::kOutput,
-       .help =
-           "Write the man pages of all commands to this folder: msprobe.1, msprobe-compare.1, ..."},
+       .help = "Write the man pages of all commands to this folder"},
       ForceFlag(),
   };
 }
@@ -63,18 +62,11 @@ std::vector<Example> HelpCommand::examples() const {
 }
 
 Result<CommandPath> HelpCommand::Find() const {
-  CommandPath path = {&program_};
-  for (const std::string& word : words_) {
-    const std::vector<Command*> below = path.back()->subcommands();
-    const auto found = std::find_if(below.begin(), below.end(), [&](const Command* command) {
-      return command->name() == word || (!word.empty() && command->alias() == word);
-    });
-    if (found == below.end()) {
-      return UsageError(
-                 fmt::format("{} has no command \"{}\"", TitleOf(path), base::Printable(word)))
-          .WithHint(SuggestCommand(word, path));
-    }
-    path.push_back(*found);
+  CommandPath path = FindCommand(program_, words_);
+  if (path.size() <= words_.size()) {
+    const std::string& word = words_[path.size() - 1];
+    return UsageError(fmt::format("{} has no command \"{}\"", TitleOf(path), base::Printable(word)))
+        .WithHint(SuggestCommand(word, path));
   }
   return path;
 }

@@ -81,14 +81,6 @@ void AddParagraphs(std::string& text, const std::string& notes, size_t width) {
 
 }  // namespace
 
-std::string TitleOf(const CommandPath& path) {
-  std::string title;
-  for (const Command* const command : path) {
-    title += (title.empty() ? "" : " ") + std::string(command->name());
-  }
-  return title;
-}
-
 std::string UsageLine(const CommandPath& path) {
   std::string line = TitleOf(path);
   if (path.back()->is_group()) {

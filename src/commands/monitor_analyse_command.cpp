@@ -7,7 +7,9 @@ namespace msprobe::commands {
 namespace {
 
 constexpr const char* kNotes =
-    R"(Order: step, micro step, stage of the step (forward, backward, optimizer), place in the pipeline, call.)";
+    R"(Order: step, micro step, stage of the step (forward, backward, optimizer), place in the pipeline, call.
+
+)";
 
 }  // namespace
 
@@ -62,7 +64,7 @@ std::vector<Flag> MonitorAnalyseCommand::flags() {
        .since = kPython811},
       ForceFlag(),
   };
-  AddAnswerFlags(flags, answer_);
+  AddAnswerFlags(flags, answer_, monitor::kAnalyseLevels);
   return flags;
 }
 
@@ -74,6 +76,8 @@ std::vector<Example> MonitorAnalyseCommand::examples() const {
        "twenty, of these steps only"},
       {"msprobe monitor analyse monitor_output --order causal",
        "parameters and communication at their place in a step instead of before everything"},
+      {"msprobe monitor analyse monitor_output --fail-on alert --junit alerts.xml -q",
+       "in CI: exit code 1 when there is an alert"},
   };
 }
 
@@ -89,6 +93,7 @@ Result<ExitCode> MonitorAnalyseCommand::Run(const Context& context) {
   options_.order =
       order_ == "causal" ? monitor::AnomalyOrder::kCausal : monitor::AnomalyOrder::kPython;
   MSP_ASSIGN_OR_RETURN(options_.steps, monitor::ParseStepList(steps_));
+  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   MSP_ASSIGN_OR_RETURN(const monitor::AnalyseResult result, monitor::AnalyseAnomalies(options_));
   return GiveAnswer(MakeDocument(result), answer_, context);
 }

@@ -7,7 +7,9 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kNotes = R"(The same run gives the same bytes.)";
+constexpr const char* kNotes = R"(The same run gives the same bytes.
+
+)";
 
 }  // namespace
 
@@ -33,7 +35,7 @@ std::vector<Flag> MonitorReportCommand::flags() {
        .help = "HTML file to write"},
       ForceFlag(),
   };
-  AddAnswerFlags(flags, answer_);
+  AddAnswerFlags(flags, answer_, monitor::kReportLevels);
   return flags;
 }
 
@@ -47,12 +49,15 @@ std::vector<Example> MonitorReportCommand::examples() const {
       {"msprobe monitor report monitor_output -o grads.html --tables grad_reduced,exp_avg "
        "--statistics norm,max",
        "a smaller file: only these tables and statistics"},
+      {"msprobe monitor report monitor_output --fail-on not_finite",
+       "in CI: exit code 1 when a NaN or an infinity is in a table"},
   };
 }
 
 std::string MonitorReportCommand::notes() const { return kNotes; }
 
 Result<ExitCode> MonitorReportCommand::Run(const Context& context) {
+  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   MSP_ASSIGN_OR_RETURN(const monitor::ReportOutcome outcome, monitor::WriteReport(options_));
   return GiveAnswer(MakeDocument(outcome, options_.output), answer_, context);
 }

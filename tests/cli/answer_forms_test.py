@@ -31,7 +31,7 @@ PICTURE = "picture"  # it fills the screen
 
 
 class Command:
-    """One command line. {data} is tests/data, {example} docs/example, {run} a monitored run that differs from {same} at one step,
+    """One command line. {data} is tests/data, {example} docs/example, {run} a monitored run that differs from {same} at one step, {nan_run} one with a NaN,
     {scratch} the folder it runs in."""
 
     def __init__(self, words, level=None, first=None, kind="", prepare=None):
@@ -72,13 +72,13 @@ COMMANDS = {
     "dump recover": Command("dump recover d", None, "RECOVERED", prepare=interrupted),
     "merge_result": Command("merge_result -i {data}/compare/pt_merge_statistics/results -o out "
                             "-config {data}/compare/pt_merge_statistics/config.yaml", None, "MERGED"),
-    "monitor analyse": Command("monitor analyse -d {data}/monitor/files/anomaly_analyse/pp_order/anomaly_detected -o out", None, "Top"),
+    "monitor analyse": Command("monitor analyse -d {data}/monitor/files/anomaly_analyse/pp_order/anomaly_detected -o out", "alert", "Top"),
     "monitor csv2db": Command("monitor csv2db --data {same} --db out", None, "monitor_data.trend.db"),
     "monitor csv2tb": Command("monitor csv2tb --monitor_path {same} --output_dirpath out", None, None),
     "monitor diff": Command("monitor diff {same} {run}", "different", "The runs part"),
     "monitor replay": Command("monitor replay --feed {data}/monitor/replay/csv_edge_dtypes/feed "
                               "--config {data}/monitor/replay/csv_edge_dtypes/config.json --output out", None, None),
-    "monitor report": Command("monitor report {same} -o out/report.html", None, None),
+    "monitor report": Command("monitor report {nan_run} -o out/report.html", "not_finite", None),
     "monitor run": Command("monitor run -c watch.json -- echo hello", None, None, LAUNCH, package),
     "monitor top": Command("monitor top {same}", None, None, PICTURE),
     "nan_analyze": Command("nan_analyze -i {data}/nan_analyze/p2p_chain/step0 -o out", "origin", "FOUND"),
@@ -114,7 +114,11 @@ class AnswerForms(unittest.TestCase):
         for file in run.glob("*/actv_6-8.csv"):
             os.chmod(file, 0o644)
             file.write_text(re.sub(r"^0,0.norm1.output,6,0,8", "0,0.norm1.output,6,0,9", file.read_text(), flags=re.M))
-        self.places = {"data": REPOSITORY / "tests/data", "example": REPOSITORY / "docs/example", "same": same, "run": run,
+        nan_run = self.folder / "nan_run"
+        shutil.copytree(run, nan_run)
+        for file in nan_run.glob("*/actv_6-8.csv"):
+            file.write_text(re.sub(r"^(0,0.norm1.output,6,0),[^,]*", r"\1,nan", file.read_text(), flags=re.M))
+        self.places = {"data": REPOSITORY / "tests/data", "example": REPOSITORY / "docs/example", "same": same, "run": run, "nan_run": nan_run,
                        "repository": REPOSITORY}
         self.runs = 0
 

@@ -37,6 +37,20 @@ report::Verdict Written(std::string text, uint64_t number, std::string_view unit
   return verdict;
 }
 
+// Fails when there is one of what is counted.
+report::TestCase CaseOf(std::string name, std::string level, uint64_t count,
+                        std::string_view noun) {
+  report::TestCase one;
+  one.name = std::move(name);
+  if (count > 0) {
+    one.outcome = report::CaseOutcome::kFailed;
+    one.type = level;
+    one.level = std::move(level);
+    one.message = Plural(count, noun);
+  }
+  return one;
+}
+
 }  // namespace
 
 report::Document MakeDocument(const AnalyseResult& result) {
@@ -48,7 +62,20 @@ report::Document MakeDocument(const AnalyseResult& result) {
   verdict.number = static_cast<double>(result.alerts);
   verdict.unit = "alerts";
   verdict.tone = Tone::kStrong;
-  verdict.standing = result.alerts > 0 ? report::Standing::kFindings : report::Standing::kClean;
+  verdict.standing = result.alerts > 0          ? report::Standing::kFindings
+                     : !result.warnings.empty() ? report::Standing::kNothingCompared
+                                                : report::Standing::kClean;
+  document.levels = report::OutcomesOf(kAnalyseLevels);
+  report::SetFound(document.levels, "alert", result.alerts > 0);
+  report::TestCase alerts = CaseOf("alerts", "alert", result.alerts, "alert");
+  for (const Anomaly& anomaly : result.top) {
+    alerts.details += anomaly.message + "\n";
+  }
+  if (verdict.standing == report::Standing::kNothingCompared) {
+    alerts.outcome = report::CaseOutcome::kError;
+    alerts.message = result.warnings.front();
+  }
+  document.cases.push_back(std::move(alerts));
   List list{ListKind::kNamed, {}};
   for (size_t i = 0; i < result.top.size(); ++i) {
     list.items.push_back({fmt::format("{}", i), result.top[i].message});
@@ -91,6 +118,12 @@ report::Document MakeDocument(const ReportOutcome& outcome, const std::filesyste
               outcome.rows, "rows");
   document.verdict.standing = outcome.alerts + outcome.non_finite > 0 ? report::Standing::kFindings
                                                                       : report::Standing::kClean;
+  document.levels = report::OutcomesOf(kReportLevels);
+  report::SetFound(document.levels, "not_finite", outcome.non_finite > 0);
+  report::SetFound(document.levels, "alert", outcome.alerts > 0);
+  document.cases.push_back(
+      CaseOf("numbers that are not finite", "not_finite", outcome.non_finite, "number"));
+  document.cases.push_back(CaseOf("alerts", "alert", outcome.alerts, "alert"));
   document.sections.push_back(
       FiguresSection({{"series", static_cast<double>(outcome.series)},
                       {"ranks", static_cast<double>(outcome.ranks)},

@@ -1,6 +1,7 @@
 // What the monitor's commands answer, but for `diff`.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <span>
 
@@ -9,9 +10,16 @@
 #include "src/analysis/monitor/report_page.h"
 #include "src/analysis/monitor/store_file.h"
 #include "src/report/document.h"
+#include "src/report/gate.h"
 
 namespace msprobe::monitor {
 
+inline constexpr std::array<report::GateLevel, 1> kAnalyseLevels = {
+    {{"alert", "an alert of any rank, in the steps asked for"}}};
+inline constexpr std::array<report::GateLevel, 2> kReportLevels = {
+    {{"not_finite", "a NaN or an infinity in any table"}, {"alert", "also an alert of any rank"}}};
+
+// Without alerts, but with files that could not be read as such, nothing is known: no gate passes.
 report::Document MakeDocument(const AnalyseResult& result);
 report::Document MakeDocument(const EventResult& result);
 report::Document MakeDocument(const ReportOutcome& outcome, const std::filesystem::path& page);
