@@ -19,6 +19,7 @@ endfunction()
 
 msprobe_dependency(cli11 CLI/CLI.hpp)
 msprobe_dependency(rapidjson rapidjson/reader.h)
+msprobe_dependency(nlohmann_json nlohmann/json.hpp)
 msprobe_dependency(highway hwy/highway.h)
 msprobe_dependency(fmt fmt/format.h)
 msprobe_dependency(spdlog spdlog/spdlog.h)

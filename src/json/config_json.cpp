@@ -1,83 +1,231 @@
 #include <algorithm>
+#include <limits>
+#include <string>
 #include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/base/files.h"
 #include "src/json/config.h"
 #include "src/json/config_tree.h"
-#include "src/json/parse_engine.h"
+#include "src/json/strict_json.h"
+#include "src/json/text_position.h"
 
 namespace msprobe::json {
 namespace {
 
-// Turns events into the tree; lines are counted on the way, so that a large file is walked once.
-class JsonTree final : public Handler {
- public:
-  JsonTree(std::string_view text, internal::TreeUse use) : text_(text), builder_(use) {}
+constexpr std::string_view kBlanks = " \t\r\n";
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+constexpr int kNumberOverflow = 406;  // nlohmann's number of "number overflow parsing"
 
-  bool OnNull() override { return Add({}); }
-  bool OnBool(bool value) override {
+// The parser's own words about a token that is wrong in itself, out of "[...] parse error at line
+// 1, column 5: syntax error while parsing value - invalid string: ...; last read: '...'"; empty
+// where it met a whole token that it did not expect.
+std::string_view TokenComplaint(std::string_view what) {
+  constexpr std::string_view kBefore = " - ";
+  const size_t begin = what.find(kBefore);
+  if (begin == std::string_view::npos) {
+    return {};
+  }
+  what.remove_prefix(begin + kBefore.size());
+  what = what.substr(0, what.find("; last read: "));
+  return what.starts_with("invalid ") ? what : std::string_view();
+}
+
+constexpr std::string_view kBrokenWord = "invalid literal";  // neither true, false nor null
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+bool IsEscaped(std::string_view text, size_t at) {
+  size_t backslashes = 0;
+  while (backslashes < at && text[at - 1 - backslashes] == '\\') {
+    ++backslashes;
+  }
+  return backslashes % 2 == 1;
+}
+
+// Where the token begins that ends in front of `end`; of a broken word the last byte may be one
+// that does not belong to it.
+size_t TokenBegin(std::string_view strict, size_t end, bool is_broken_word) {
+  constexpr std::string_view kBrackets = "[]{},:";
+  constexpr std::string_view kBetweenWords = " \t\r\n[]{},:\"";
+  size_t at = end == 0 ? 0 : end - 1;
+  if (!is_broken_word && kBrackets.find(strict[at]) != std::string_view::npos) {
+    return at;
+  }
+  if (!is_broken_word && at > 0 && strict[at] == '"') {
+    do {
+      --at;
+    } while (at > 0 && (strict[at] != '"' || IsEscaped(strict, at)));
+    return at;
+  }
+  while (at > 0 && kBetweenWords.find(strict[at - 1]) == std::string_view::npos) {
+    --at;
+  }
+  return at;
+}
+
+// Turns nlohmann's events into the tree. Its functions are spelled as that library asks for; false
+// ends the parse, and status() tells why.
+class JsonTree {
+ public:
+  using Json = nlohmann::json;
+
+  JsonTree(std::string_view text, std::string_view strict, internal::TreeUse use)
+      : text_(text), strict_(strict), builder_(use) {}
+
+  bool null() { return Add({}); }
+  bool boolean(bool value) {
     ConfigValue scalar;
     scalar.kind = ConfigKind::kBool;
     scalar.boolean = value;
     return Add(std::move(scalar));
   }
-  bool OnInt(int64_t value) override {
+  bool number_integer(Json::number_integer_t value) {
     ConfigValue scalar;
     scalar.kind = ConfigKind::kInt;
     scalar.integer = value;
     scalar.number = static_cast<double>(value);
     return Add(std::move(scalar));
   }
-  bool OnFloat(double value, std::string_view digits) override {
-    ConfigValue scalar;
-    scalar.kind = ConfigKind::kFloat;
-    scalar.number = value;
-    scalar.text = digits;
-    return Add(std::move(scalar));
+  bool number_unsigned(Json::number_unsigned_t value) {
+    return value <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max())
+               ? number_integer(static_cast<int64_t>(value))
+               : AddFloat(static_cast<double>(value), std::to_string(value));
   }
-  bool OnText(std::string_view value) override {
+  // `spelled` is as long as the number in the text, but has the decimal point of the process's
+  // language, and stands for NaN and infinities, too.
+  bool number_float(Json::number_float_t value, const Json::string_t& spelled) {
+    // The parser has taken one byte more, except at the end of the text.
+    const size_t end = counter_.taken - (IsDigit(strict_[counter_.taken - 1]) ? 0 : 1);
+    const std::string_view digits = text_.substr(end - spelled.size(), spelled.size());
+    if (digits == "NaN") {
+      value = std::numeric_limits<double>::quiet_NaN();
+    } else if (digits.ends_with("Infinity")) {
+      value = digits.front() == '-' ? -std::numeric_limits<double>::infinity()
+                                    : std::numeric_limits<double>::infinity();
+    }
+    return AddFloat(value, std::string(digits));
+  }
+  bool string(Json::string_t& value) {
     ConfigValue scalar;
     scalar.kind = ConfigKind::kText;
-    scalar.text = value;
+    scalar.text = std::move(value);
     return Add(std::move(scalar));
   }
-  bool OnBeginObject() override { return builder_.Begin(ConfigKind::kObject, Line()); }
-  bool OnKey(std::string_view key) override { return builder_.Key(std::string(key), Line()); }
-  bool OnEndObject() override { return builder_.End(); }
-  bool OnBeginArray() override { return builder_.Begin(ConfigKind::kList, Line()); }
-  bool OnEndArray() override { return builder_.End(); }
+  bool binary(Json::binary_t& /*value*/) { return false; }  // not in texts
+  bool start_object(size_t /*unknown*/) { return Begin(ConfigKind::kObject); }
+  bool key(Json::string_t& name) {
+    is_behind_key_ = true;
+    return builder_.Key(std::move(name), counter_.line);
+  }
+  bool end_object() { return builder_.End(); }
+  bool start_array(size_t /*unknown*/) { return Begin(ConfigKind::kList); }
+  bool end_array() { return builder_.End(); }
 
-  size_t* position() { return &position_; }
-  internal::TreeBuilder& builder() { return builder_; }
+  // `position`: bytes up to the end of the token, one more where the text ended.
+  bool parse_error(size_t position, const std::string& /*token*/, const Json::exception& error) {
+    const size_t mark = strict_.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+    if (strict_.find_first_not_of(kBlanks, mark) == std::string_view::npos) {
+      return Fail(text_.size(), "the document is empty");
+    }
+    const std::string_view complaint = TokenComplaint(error.what());
+    const bool ended = position > strict_.size();
+    const bool is_broken_word = complaint == kBrokenWord;
+    if (!complaint.empty() && !is_broken_word) {
+      return ended ? FailAtEnd(complaint) : Fail(position - 1, complaint);
+    }
+    if (ended) {
+      return FailAtEnd(
+          Expected(is_broken_word ? TokenBegin(strict_, strict_.size(), true) : strict_.size()));
+    }
+    const size_t begin = TokenBegin(strict_, position, is_broken_word);
+    return Fail(begin, error.id == kNumberOverflow ? "a number is too large" : Expected(begin));
+  }
+
+  internal::LineCounter* counter() { return &counter_; }
+  Status status() const { return status_.ok() ? builder_.status() : status_; }
+  ConfigValue TakeRoot() { return builder_.TakeRoot(); }
 
  private:
   bool Add(ConfigValue scalar) {
-    scalar.line = Line();
+    is_behind_key_ = false;
+    scalar.line = counter_.line;
     return builder_.Add(std::move(scalar));
   }
 
-  int Line() {
-    const auto from = text_.begin() + static_cast<std::ptrdiff_t>(counted_);
-    const auto to = text_.begin() + static_cast<std::ptrdiff_t>(position_);
-    line_ += static_cast<int>(std::count(from, to, '\n'));
-    counted_ = position_;
-    return line_;
+  bool AddFloat(double value, std::string digits) {
+    ConfigValue scalar;
+    scalar.kind = ConfigKind::kFloat;
+    scalar.number = value;
+    scalar.text = std::move(digits);
+    return Add(std::move(scalar));
   }
 
-  std::string_view text_;
+  bool Begin(ConfigKind kind) {
+    is_behind_key_ = false;
+    if (builder_.depth() >= static_cast<size_t>(internal::kConfigDepth)) {
+      return Fail(counter_.taken - 1,
+                  fmt::format("more than {} nested levels", internal::kConfigDepth));
+    }
+    return builder_.Begin(kind, counter_.line);
+  }
+
+  bool Fail(size_t offset, std::string_view what) {
+    status_ = internal::ErrorAt(text_, offset, what);
+    return false;
+  }
+
+  bool FailAtEnd(std::string_view what) {
+    return Fail(text_.size(), fmt::format("the document ends too early ({})", what));
+  }
+
+  // What should stand at `offset`, where something else does.
+  std::string_view Expected(size_t offset) const {
+    if (strict_.substr(offset, 1) == "/") {
+      return "a comment begins with // or /* and ends with */";
+    }
+    const size_t last =
+        offset == 0 ? std::string_view::npos : strict_.find_last_not_of(kBlanks, offset - 1);
+    const char before = last == std::string_view::npos ? '\0' : strict_[last];
+    if (!builder_.open()) {
+      return builder_.last() == nullptr ? "expected a value"
+                                        : "more text follows the end of the document";
+    }
+    if (before == ':' || before == '[' || (before == ',' && !builder_.expects_key())) {
+      return "expected a value";
+    }
+    if (is_behind_key_) {
+      return "expected ':' behind a key";
+    }
+    if (builder_.expects_key()) {
+      return before == '{' || before == ',' ? "expected a key in double quotes"
+                                            : "expected ',' or '}'";
+    }
+    return "expected ',' or ']'";
+  }
+
+  const std::string_view text_;
+  const std::string_view strict_;
+  internal::LineCounter counter_;
   internal::TreeBuilder builder_;
-  size_t position_ = 0;
-  size_t counted_ = 0;
-  int line_ = 1;
+  bool is_behind_key_ = false;
+  Status status_;
 };
 
 Result<Config> ParseJson(std::string_view text, std::string file_name, internal::TreeUse use) {
-  JsonTree tree(text, use);
-  MSP_RETURN_IF_ERROR(internal::Parse(text, internal::Dialect::kConfig, tree, nullptr,
-                                      internal::kConfigDepth, tree.position()),
-                      file_name);
-  MSP_RETURN_IF_ERROR(Status(tree.builder().status()), file_name);
-  return Config{std::move(file_name), tree.builder().TakeRoot()};
+  const std::string strict = internal::StrictJson(text, use);
+  JsonTree tree(text, strict, use);
+  const char* const begin = strict.data();
+  const bool parsed = nlohmann::json::sax_parse(
+      internal::CountingIterator(begin, tree.counter()),
+      internal::CountingIterator(begin + strict.size(), tree.counter()), &tree);
+  if (!parsed) {
+    MSP_RETURN_IF_ERROR(tree.status(), file_name);
+    return InternalError(file_name + ": the parser gave up without a reason");
+  }
+  return Config{std::move(file_name), tree.TakeRoot()};
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
+#include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -67,6 +70,138 @@ TEST(JsonConfig, RefusesDeepNesting) {
   EXPECT_THAT(ErrorOf(std::string(100000, '[')), HasSubstr("nested levels"));
   EXPECT_THAT(ErrorOf(std::string(101, '[') + std::string(101, ']')), HasSubstr("nested levels"));
   EXPECT_EQ(ErrorOf(std::string(100, '[') + std::string(100, ']')), "no error");
+}
+
+TEST(JsonConfig, NestsWithoutRecursion) {
+  const size_t depth = 2'000'000;
+  EXPECT_EQ(ErrorOf(std::string(depth, '[')),
+            "a.json: line 1 column 101 (byte 100): more than 100 nested levels");
+  std::string objects;
+  for (int i = 0; i < 1'000'000; ++i) {
+    objects += "{\"a\":\n";
+  }
+  EXPECT_EQ(ErrorOf(objects), "a.json: line 101 column 1 (byte 600): more than 100 nested levels");
+  EXPECT_THAT(ErrorOf(std::string(depth, ']')), HasSubstr("expected a value"));
+}
+
+TEST(JsonConfig, CountsLinesBehindCommentsAndLineBreaksOfEveryKind) {
+  const Config config = Parse(
+      "\xEF\xBB\xBF{\r\n\"a\": 1,\r\n/* one\n * two\r\n */ \"b\": -2.5\n,// three\n\"c\": "
+      "\"x\\ny\", "
+      "\"d\": [\n\n\"e\"\n], \"f\": null}");
+  EXPECT_EQ(config.root.line, 1);
+  EXPECT_EQ(config.root.Find("a")->line, 2);
+  EXPECT_EQ(config.root.Find("b")->line, 5);
+  EXPECT_EQ(config.root.Find("b")->number, -2.5);
+  EXPECT_EQ(config.root.Find("c")->line, 7);
+  EXPECT_EQ(config.root.Find("c")->text, "x\ny");
+  EXPECT_EQ(config.root.Find("d")->line, 7);
+  EXPECT_EQ(config.root.Find("d")->items[0].line, 9);
+  EXPECT_EQ(config.root.Find("f")->line, 10);
+}
+
+TEST(JsonConfig, CountsTheLineOfANumberAtTheEndOfItsLine) {
+  const Config config = Parse("{\"a\": 1\n, \"b\": 2.5\n, \"c\": 18446744073709551615\n\n}");
+  EXPECT_EQ(config.root.Find("a")->line, 1);
+  EXPECT_EQ(config.root.Find("b")->line, 2);
+  EXPECT_EQ(config.root.Find("c")->line, 3);
+  EXPECT_EQ(Parse("1").root.line, 1);
+  EXPECT_EQ(Parse("\n\n2.5").root.line, 3);
+}
+
+TEST(JsonConfig, KeepsWhatANumberIs) {
+  const auto number = [](std::string_view text) { return Parse(text).root; };
+  EXPECT_EQ(number("-0").kind, ConfigKind::kInt);
+  EXPECT_EQ(number("-0").integer, 0);
+  EXPECT_EQ(number("9223372036854775807").integer, INT64_MAX);
+  EXPECT_EQ(number("-9223372036854775808").integer, INT64_MIN);
+  for (const char* digits : {"9223372036854775808", "18446744073709551615", "18446744073709551616",
+                             "-9223372036854775809", "123456789012345678901234567890", "1.50",
+                             "-0.0", "1e-400", "1E+5", "0.1000000000000000055511151231257827",
+                             "1.7976931348623157e308", "NaN", "Infinity", "-Infinity"}) {
+    for (const std::string& text : {std::string(digits), "\n " + std::string(digits) + " ",
+                                    "/*1*/" + std::string(digits) + "//2"}) {
+      const ConfigValue value = number(text);
+      EXPECT_EQ(value.kind, ConfigKind::kFloat) << text;
+      EXPECT_EQ(value.text, digits);
+    }
+    const ConfigValue list = number("[" + std::string(digits) + "," + std::string(digits) + ",]");
+    ASSERT_EQ(list.items.size(), 2U);
+    EXPECT_EQ(list.items[1].text, digits);
+  }
+  EXPECT_EQ(number("18446744073709551615").number, 18446744073709551615.0);
+  EXPECT_TRUE(std::isnan(number("NaN").number));
+  EXPECT_EQ(number("-Infinity").number, -HUGE_VAL);
+  EXPECT_TRUE(std::signbit(number("-0.0").number));
+  EXPECT_EQ(number("1e-400").number, 0.0);
+}
+
+TEST(JsonConfig, RefusesNumbersBeyondADouble) {
+  EXPECT_EQ(ErrorOf("{\n \"a\": 1e999\n}"),
+            "a.json: line 2 column 7 (byte 8): a number is too large");
+  EXPECT_EQ(ErrorOf("[-1e999999999999999999999]"),
+            "a.json: line 1 column 2 (byte 1): a number is too large");
+  EXPECT_EQ(ErrorOf(std::string(400, '9')),
+            "a.json: line 1 column 1 (byte 0): a number is too large");
+}
+
+TEST(JsonConfig, SaysWhatWasExpectedWhere) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"{\"a\" 1}", "line 1 column 6 (byte 5): expected ':' behind a key"},
+      {"{\"a\"}", "line 1 column 5 (byte 4): expected ':' behind a key"},
+      {"{\"a\": 1 \"b\": 2}", "line 1 column 9 (byte 8): expected ',' or '}'"},
+      {"{\"a\": [] \"b\\\"c\": 2}", "line 1 column 10 (byte 9): expected ',' or '}'"},
+      {"{\"a\": 1]", "line 1 column 8 (byte 7): expected ',' or '}'"},
+      {"{a: 1}", "line 1 column 2 (byte 1): expected a key in double quotes"},
+      {"{\"a\": 1,\n 'b': 2}", "line 2 column 2 (byte 10): expected a key in double quotes"},
+      {"{\"a\": 1,,}", "line 1 column 9 (byte 8): expected a key in double quotes"},
+      {"{\"a\":}", "line 1 column 6 (byte 5): expected a value"},
+      {"{\"a\": tru}", "line 1 column 7 (byte 6): expected a value"},
+      {"[,]", "line 1 column 2 (byte 1): expected a value"},
+      {"[}", "line 1 column 2 (byte 1): expected a value"},
+      {"[True]", "line 1 column 2 (byte 1): expected a value"},
+      {"[1 23]", "line 1 column 4 (byte 3): expected ',' or ']'"},
+      {"[1 yes]", "line 1 column 4 (byte 3): expected ',' or ']'"},
+      {"[1]\n[2]", "line 2 column 1 (byte 4): more text follows the end of the document"},
+      {"[1 /* 2]", "line 1 column 4 (byte 3): a comment begins with // or /* and ends with */"},
+      {" \n// nothing\n", "line 3 column 1 (byte 13): the document is empty"},
+      {"\xEF\xBB\xBF ", "line 1 column 5 (byte 4): the document is empty"},
+      {"{\"a\": [1, 2", "(byte 11): the document ends too early (expected ',' or ']')"},
+      {"{\"a\": tr", "byte 8): the document ends too early (expected a value)"},
+      {"[1.", "byte 3): the document ends too early (invalid number; expected digit after '.')"},
+      {"[\"a", "byte 3): the document ends too early (invalid string: missing closing quote)"},
+      {"[1.x]", "line 1 column 4 (byte 3): invalid number; expected digit after '.'"},
+      {"[\"a\nb\"]", "line 1 column 4 (byte 3): invalid string: control character U+000A (LF)"},
+      {"[\"a\", \"\\x\"]",
+       "line 1 column 9 (byte 8): invalid string: forbidden character after backslash"},
+  };
+  for (const auto& [text, error] : cases) {
+    EXPECT_THAT(ErrorOf(text), HasSubstr(error)) << text;
+  }
+}
+
+TEST(JsonConfig, RefusesNulBytes) {
+  EXPECT_THAT(ErrorOf(std::string_view("[1]\0[2]", 7)),
+              HasSubstr("(byte 3): more text follows the end of the document"));
+  EXPECT_THAT(ErrorOf(std::string_view("[1,\0 2]", 7)), HasSubstr("(byte 3): expected a value"));
+  EXPECT_THAT(ErrorOf(std::string_view("[\"a\0\"]", 6)), HasSubstr("(byte 3): invalid string"));
+  EXPECT_THAT(ErrorOf(std::string_view("\0", 1)), HasSubstr("expected a value"));
+}
+
+TEST(JsonConfig, RefusesTextsThatAreNoUtf8) {
+  EXPECT_EQ(ErrorOf("{\"p\":\n\"/tmp/\xFF\"}"),
+            "a.json: line 2 column 7 (byte 12): invalid string: ill-formed UTF-8 byte");
+  EXPECT_THAT(ErrorOf("[\"\xED\xA0\x80\"]"), HasSubstr("ill-formed UTF-8 byte"));
+  EXPECT_THAT(ErrorOf("[\"\\ud800\"]"), HasSubstr("surrogate"));
+}
+
+TEST(JsonData, TakesWhatPythonWrites) {
+  const Result<Config> data =
+      ParseJsonData("{\"a\": 1, \"a\": NaN, \"b\": \"x\\ud800y\"}", "a.json");
+  ASSERT_TRUE(data.ok()) << data.status().message();
+  ASSERT_EQ(data->root.members.size(), 2U);
+  EXPECT_TRUE(std::isnan(data->root.Find("a")->number));
+  EXPECT_EQ(data->root.Find("b")->text, "x\uFFFDy");
 }
 
 TEST(JsonConfig, GivesTypedMembersOrTheirFallbacks) {

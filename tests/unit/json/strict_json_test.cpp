@@ -1,0 +1,70 @@
+#include "src/json/strict_json.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace msprobe::json::internal {
+namespace {
+
+std::string Strict(std::string_view text, TreeUse use = TreeUse::kSettings) {
+  std::string strict = StrictJson(text, use);
+  EXPECT_EQ(strict.size(), text.size());
+  return strict;
+}
+
+TEST(StrictJson, LeavesStrictJsonAsItIs) {
+  for (const std::string_view text :
+       {R"({"a": [1, -2.5e3, true, null], "b": {"c": "d"}})", "", " \t\r\n",
+        R"(["// no comment", "/* nor */ this", ",]", "NaN", "a\"b,", "\\", "\ud83d\ude00"])"}) {
+    EXPECT_EQ(Strict(text), text);
+  }
+}
+
+TEST(StrictJson, BlanksCommentsAndKeepsTheirLines) {
+  EXPECT_EQ(Strict("[1, // two\n2]"), "[1,       \n2]");
+  EXPECT_EQ(Strict("[/* a\r\nb */1]"), "[     \n    1]");
+  EXPECT_EQ(Strict("1//"), "1  ");
+  EXPECT_EQ(Strict("/**/1/***/"), "    1     ");
+}
+
+TEST(StrictJson, LeavesACommentWithoutAnEnd) {
+  EXPECT_EQ(Strict("[1 /* 2]"), "[1 /* 2]");
+  EXPECT_EQ(Strict("[1 /*/"), "[1 /*/");
+  EXPECT_EQ(Strict("[1 / 2]"), "[1 / 2]");
+}
+
+TEST(StrictJson, BlanksTrailingCommasOnly) {
+  EXPECT_EQ(Strict("[1,]"), "[1 ]");
+  EXPECT_EQ(Strict("{\"a\": \"b\" , // c\n }"), "{\"a\": \"b\"       \n }");
+  EXPECT_EQ(Strict("[[1,],]"), "[[1 ] ]");
+  for (const std::string_view text : {"[,]", "{,}", "[1,,]", "{\"a\":,}", ",]", "[1, 2]", "[1,"}) {
+    EXPECT_EQ(Strict(text), text);
+  }
+}
+
+TEST(StrictJson, MakesNumbersOfNonFiniteOnes) {
+  EXPECT_EQ(Strict("[NaN, Infinity,-Infinity]"), "[0.0, 0.000000,-0.000000]");
+  EXPECT_EQ(Strict("[Nan, inf]"), "[Nan, inf]");
+}
+
+TEST(StrictJson, MakesNulBytesVisibleOutsideOfTexts) {
+  EXPECT_EQ(Strict(std::string_view("[1]\0\"\0\"", 7)), std::string_view("[1]\x01\"\0\"", 7));
+}
+
+TEST(StrictJson, ReplacesHalfSurrogatePairsInDataOnly) {
+  constexpr std::string_view kText = R"(["\ud800", "\udc00\ud83d\ude00", "\\ud800", "\u00e9"])";
+  EXPECT_EQ(Strict(kText, TreeUse::kSettings), kText);
+  EXPECT_EQ(Strict(kText, TreeUse::kData),
+            R"(["\ufffd", "\ufffd\ud83d\ude00", "\\ud800", "\u00e9"])");
+}
+
+TEST(StrictJson, EndsWhereTheTextEnds) {
+  for (const std::string_view text :
+       {"\"", "\"\\", "\"\\u", "\"\\u12", "\"\\ud800\\u", "/", "-Inf", "N", "\"\\ud800"}) {
+    EXPECT_EQ(Strict(text), text);
+  }
+}
+
+}  // namespace
+}  // namespace msprobe::json::internal
