@@ -102,7 +102,7 @@ class Packages(unittest.TestCase):
 
     def test_an_installation_has_program_package_headers_documents_and_licences(self):
         prefix = self.new_folder()
-        run(OPTIONS.cmake, "--install", OPTIONS.build, "--prefix", prefix)
+        run(OPTIONS.cmake, "--install", OPTIONS.build, "--prefix", prefix, umask=0o077)
         names = names_below(prefix)
         for name in ("bin/msprobe", "include/msprobe/capture.h", "lib/msprobe/libmsprobe_capture.so",
                      "lib/msprobe/python/msprobe/_native.abi3.so", "lib/msprobe/python/msprobe/libmsprobe_capture.so",
@@ -116,6 +116,8 @@ class Packages(unittest.TestCase):
                      "share/doc/msprobe/docs/example/train.py"):
             self.assertIn(name, names)
         self.assertFalse([name for name in names if "__pycache__" in name or name.endswith((".a", ".cmake"))])
+        for_all = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH
+        self.assertFalse([name for name in names if (prefix / name).stat().st_mode & for_all != for_all])
         sources = OPTIONS.source / "tools/python/msprobe"
         self.assertEqual({name for name in names_below(sources) if name.endswith(".py")},
                          {name for name in names_below(prefix / "lib/msprobe/python/msprobe") if name.endswith(".py")})

@@ -66,7 +66,7 @@ class Tensor:
         return record([self], self.data.sum(), lambda g: (numpy.full(self.shape, g),))
 
     def __float__(self):
-        return float(self.data)
+        return float(self.data.item())
 
 
 class Parameter(Tensor):
