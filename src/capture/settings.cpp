@@ -279,8 +279,8 @@ Status CheckTogether(Settings& settings) {
   return Filters::Create(settings).status();
 }
 
-Result<Config> ParseOverrides(std::string_view text) {
-  return json::ParseJsonConfig(text.empty() ? "{}" : text, "the arguments of the call");
+Result<Config> ParseOverrides(std::string_view text, std::string_view name) {
+  return json::ParseJsonConfig(text.empty() ? "{}" : text, std::string(name));
 }
 
 }  // namespace
@@ -290,13 +290,13 @@ std::string_view LevelName(Level level) { return NameOf(kLevels, level); }
 std::string_view FrameworkName(Framework framework) { return NameOf(kFrameworks, framework); }
 
 Result<Settings> LoadSettings(const base::Path& config_path, std::string_view overrides_json,
-                              Framework framework) {
-  Config file{"the defaults", ConfigValue()};
+                              Framework framework, std::string_view overrides_name) {
+  Config file{overrides_json.empty() ? "the defaults" : std::string(overrides_name), ConfigValue()};
   file.root.kind = ConfigKind::kObject;
   if (!config_path.empty()) {
     MSP_ASSIGN_OR_RETURN(file, json::LoadJsonConfig(config_path));
   }
-  MSP_ASSIGN_OR_RETURN(const Config overrides, ParseOverrides(overrides_json));
+  MSP_ASSIGN_OR_RETURN(const Config overrides, ParseOverrides(overrides_json, overrides_name));
   for (const Config* config : {&std::as_const(file), &overrides}) {
     if (config->root.kind != ConfigKind::kObject) {
       return config->ErrorAt(

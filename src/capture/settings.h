@@ -74,9 +74,11 @@ struct Settings {
 
 // Reads and checks, scope and list included. `config_path` empty: defaults. `overrides_json` empty,
 // or one object of top-level keys that win over the file. The keys of a task's section may stand at
-// top level instead. Errors name file, line, key path, value, what is allowed and the nearest key.
+// top level instead. Errors name file, line, key path, value, what is allowed and the nearest key;
+// of what no file says, `overrides_name`.
 Result<Settings> LoadSettings(const base::Path& config_path, std::string_view overrides_json,
-                              Framework framework);
+                              Framework framework,
+                              std::string_view overrides_name = "the arguments of the call");
 
 // All keys with their values, as one JSON object; a file holding it means the same settings.
 std::string SettingsJson(const Settings& settings);

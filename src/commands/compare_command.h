@@ -1,4 +1,4 @@
-// msprobe compare: two dumps of the same model, and where they part.
+// msprobe compare: two dumps of the same model, and where they diverge.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@ class CompareCommand final : public Command {
  public:
   std::string_view name() const override { return "compare"; }
   std::string_view summary() const override {
-    return "Compare two dumps and name the first call where they part";
+    return "Compare two dumps and name the first call that diverges";
   }
   std::vector<Flag> flags() override;
   std::vector<Positional> positionals() override;

@@ -253,8 +253,10 @@ std::string ZshFunctionName(const CommandPath& path) {
 std::string ZshFunction(const CommandPath& path) {
   Command& command = *path.back();
   const std::vector<Command*> below = command.subcommands();
-  std::string text =
-      fmt::format("{}() {{\n  local line state\n  _arguments -C \\\n", ZshFunctionName(path));
+  std::string text = fmt::format(
+      "{}() {{\n  local curcontext=\"$curcontext\" context line state state_descr\n  local -A "
+      "opt_args\n  _arguments -C \\\n",
+      ZshFunctionName(path));
   GeneralValues general;
   for (const Flag& flag : ShownFlags(command, general)) {
     text += ZshFlag(flag);
@@ -304,6 +306,12 @@ std::string FishQuoted(std::string_view text) {
   return "'" + base::ReplaceAll(escaped, "'", "\\'") + "'";
 }
 
+// Of lists with commas fish completes the last part.
+std::string FishWords(const Flag& flag) {
+  const std::string words = base::Join(flag.values, " ");
+  return flag.separator != 0 ? fmt::format("(__fish_append {} {})", flag.separator, words) : words;
+}
+
 }  // namespace
 
 std::string ZshCompletion(Command& program) {
@@ -341,7 +349,7 @@ std::string FishCompletion(Command& program) {
       }
       switch (flag.is_switch() ? Kind::kNothing : KindOf(flag)) {
         case Kind::kWords:
-          text += fmt::format(" -x -a {}", FishQuoted(base::Join(flag.values, " ")));
+          text += fmt::format(" -x -a {}", FishQuoted(FishWords(flag)));
           break;
         case Kind::kFolders:
           text += " -x -a '(__fish_complete_directories)'";

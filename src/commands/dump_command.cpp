@@ -9,6 +9,7 @@
 
 #include "src/base/files.h"
 #include "src/base/log.h"
+#include "src/base/output_rule.h"
 #include "src/base/strings.h"
 #include "src/capture/run_identity.h"
 #include "src/capture/settings.h"
@@ -28,6 +29,8 @@ namespace {
 constexpr const char* kNotes =
     R"(The script's exit code is passed on; what msprobe says goes to stderr. The script may also say itself what to
 capture: from msprobe.pytorch import PrecisionDebugger.)";
+
+constexpr std::string_view kFlags = "the flags";  // in errors about settings
 
 capture::Framework FrameworkOf(const Context& context) {
   return context.framework == "mindspore" ? capture::Framework::kMindSpore
@@ -191,17 +194,32 @@ std::string DumpCommand::OverridesJson() const {
 }
 
 Result<ExitCode> DumpCommand::Check(const Context& context) const {
-  MSP_ASSIGN_OR_RETURN(const capture::Settings settings,
-                       capture::LoadSettings(checked_file_, OverridesJson(), FrameworkOf(context)));
+  MSP_ASSIGN_OR_RETURN(
+      const capture::Settings settings,
+      capture::LoadSettings(checked_file_, OverridesJson(), FrameworkOf(context), kFlags));
   return GiveAnswer(MakeDocument(checked_file_, settings), answer_, context);
 }
 
+Status DumpCommand::CheckOutput(const Context& context) const {
+  const auto typed = context.typed.find("--output");
+  if (typed == context.typed.end()) {
+    return config_file_.empty() ? UsageError("--output DIR is missing: the folder to write to")
+                                      .WithHint("msprobe dump -o dump -- python3 train.py")
+                                : OkStatus();
+  }
+  if (dump_path_.empty()) {
+    return UsageError(fmt::format("{} needs the name of a folder", typed->second));
+  }
+  return base::CheckOutputFolder(dump_path_).AddContext(typed->second);
+}
+
 Result<ExitCode> DumpCommand::Launch(const Context& context) const {
+  MSP_RETURN_IF_ERROR(CheckOutput(context));
   const std::string overrides = OverridesJson();
   const capture::Framework framework = FrameworkOf(context);
   // What is wrong with the configuration is said here, once, and not by every process of a run.
   MSP_ASSIGN_OR_RETURN(const capture::Settings settings,
-                       capture::LoadSettings(config_file_, overrides, framework));
+                       capture::LoadSettings(config_file_, overrides, framework, kFlags));
   LaunchOptions options;
   options.program = program_;
   options.config_file = config_file_;

@@ -1,4 +1,4 @@
-// msprobe monitor diff: the first step and module where two runs part.
+// msprobe monitor diff: the first step and module where two runs diverge.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ class MonitorDiffCommand final : public Command {
  public:
   std::string_view name() const override { return "diff"; }
   std::string_view summary() const override {
-    return "Find the first step and module where two runs part";
+    return "Find the first step and module where two runs diverge";
   }
   std::vector<Flag> flags() override;
   std::vector<Positional> positionals() override;

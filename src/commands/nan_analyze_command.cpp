@@ -27,8 +27,8 @@ constexpr const char* kNotes =
 }  // namespace
 
 std::string_view NanAnalyzeCommand::summary() const {
-  return name_ == "nan_analyze" ? "Find the operator that made the first NaN or infinity."
-                                : "The same as nan_analyze.";
+  return name_ == "nan_analyze" ? "Find the operator that made the first NaN or infinity"
+                                : "The same as nan_analyze";
 }
 
 std::vector<Positional> NanAnalyzeCommand::positionals() {

@@ -1,4 +1,5 @@
-// msprobe perf_compare: two profiles of the same training, and why one is slower or fatter.
+// msprobe perf_compare: two profiles of the same training, and why one is slower or uses more
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ class PerfCompareCommand final : public Command {
  public:
   std::string_view name() const override { return "perf_compare"; }
   std::string_view summary() const override {
-    return "Compare two profiles and name what got slower or fatter";
+    return "Compare two profiles and name what got slower or uses more memory";
   }
   std::vector<Flag> flags() override;
   std::vector<Positional> positionals() override;

@@ -79,6 +79,10 @@ class Tables(unittest.TestCase):
             spellings = [spelling for flag in command["flags"] for spelling in flag["spellings"]]
             self.assertEqual(sorted(spellings), sorted(set(spellings)), command["command"])
 
+    def test_every_command_has_a_summary_without_a_full_stop(self):
+        for command in self.commands[1:]:
+            self.assertRegex(command["summary"], r"^[A-Z].*[^.]$", command["command"])
+
     def test_every_flag_has_a_group_a_meaning_and_a_version(self):
         for command in self.commands:
             for flag in command["flags"]:
@@ -324,6 +328,16 @@ class Completion(unittest.TestCase):
             self.assertEqual(self.complete("msprobe compare -o n", folder), ["npu dump"])
             self.assertEqual(sorted(self.complete("msprobe compare -i n", folder)), ["notes.txt", "npu dump"])
             self.assertEqual(self.complete("msprobe dump -- n", folder), [])
+
+    def test_fish_completes_commands_flags_and_values(self):
+        if shutil.which("fish") is None:
+            self.skipTest("fish is not installed")
+        for line, wanted in (("msprobe comp", ["compare", "completion"]), ("msprobe monitor di", ["diff"]),
+                             ("msprobe monitor diff --fail", ["--fail-on"]), ("msprobe dump --level L", ["L0", "L1", "L2"]),
+                             ("msprobe compare --format xlsx,c", ["xlsx,csv"])):
+            ended = subprocess.run(["fish", "--no-config", "-c", "$argv[1] completion fish | source; complete -C $argv[2]", MSPROBE, line],
+                                   stdout=subprocess.PIPE, check=True)
+            self.assertEqual([offer.split("\t")[0] for offer in ended.stdout.decode().splitlines()], wanted, line)
 
     def test_zsh_and_fish_read_their_scripts(self):
         scripts = {shell: run("completion", shell)[0] for shell in ("zsh", "fish")}
