@@ -80,6 +80,8 @@ find / -xdev -not -path '/tmp/*' -not -path '/proc/*' -not -path '/var/*' | sort
 apt-get install -y --no-install-recommends ./msprobe_*.deb >apt.txt 2>&1 || fail "$(cat apt.txt)"
 grep -E 'newly installed' apt.txt
 use deb msprobe python3
+bash -c '. /usr/share/bash-completion/completions/msprobe && complete -p msprobe' || fail "the completion does not load"
+zcat /usr/share/man/man1/msprobe-compare.1.gz | grep '^[.]TH' || fail "there is no manual page"
 apt-get purge -y msprobe >apt.txt 2>&1 || fail "$(cat apt.txt)"
 find / -xdev -not -path '/tmp/*' -not -path '/proc/*' -not -path '/var/*' | sort >after.txt
 left=$(comm -13 before.txt after.txt)
