@@ -57,19 +57,22 @@ Result<fs::path> FindPythonFolder() {
   }
   std::error_code failure;
   const fs::path program = fs::read_symlink("/proc/self/exe", failure);
+  if (failure) {
+    return NotFoundError(fmt::format("cannot tell where this program lies: /proc/self/exe: {}",
+                                     failure.message()))
+        .WithHint("mount /proc, or set MSPROBE_PYTHON_PATH to the folder of the package msprobe");
+  }
   const fs::path programs = program.parent_path();
-  if (!failure) {
-    for (const std::string_view folder : kOwnFolders) {
-      if (HoldsPackage(programs / folder)) {
-        return (programs / folder).lexically_normal();
-      }
+  for (const std::string_view folder : kOwnFolders) {
+    if (HoldsPackage(programs / folder)) {
+      return (programs / folder).lexically_normal();
     }
-    constexpr std::string_view kRecord = "msprobe-" MSPROBE_VERSION ".dist-info";
-    for (const fs::path& folder : FoldersOfPip(programs)) {
-      std::error_code ignored;
-      if (HoldsPackage(folder) && fs::exists(folder / kRecord, ignored)) {
-        return folder.lexically_normal();
-      }
+  }
+  constexpr std::string_view kRecord = "msprobe-" MSPROBE_VERSION ".dist-info";
+  for (const fs::path& folder : FoldersOfPip(programs)) {
+    std::error_code ignored;
+    if (HoldsPackage(folder) && fs::exists(folder / kRecord, ignored)) {
+      return folder.lexically_normal();
     }
   }
   return NotFoundError(fmt::format("the Python package of msprobe {} is not beside {}",
