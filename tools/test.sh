@@ -1,31 +1,34 @@
 #!/usr/bin/env bash
 # Installs what the tests need, builds, and runs all of them; the last lines are ctest's summary.
 #
-#   tools/test.sh [--sanitizers] [--fuzz [SECONDS]] [--aarch64] [--torch2] [--bench] [--diagnosis]
+#   tools/test.sh [--sanitizers] [--fuzz [SECONDS]] [--aarch64] [--torch2] [--packages] [--bench]
+#                 [--diagnosis]
 #
 #   --sanitizers       also builds with AddressSanitizer + UBSan, and with ThreadSanitizer, and runs the tests under both
 #   --fuzz [SECONDS]   also fuzzes every reader for so long each (default 60)
 #   --aarch64          also cross-compiles for aarch64 and runs kernels and readers under qemu
 #   --torch2           also runs the tests of the Python shim under PyTorch 2, in a Debian 13 root of its own (needs root)
+#   --packages         also makes the packages and uses each in bare Debian 12 and 13 roots (needs root)
 #   --bench            also builds and runs the benchmarks
 #   --diagnosis        also counts how often compare names a planted fault: 1,000 cases, about an hour (tests/diagnosis)
 #   MSPROBE_GOLDEN     folder with further golden cases (default ../shared/golden); used where it exists
 . "$(dirname "${BASH_SOURCE[0]}")/dev/common.sh"
 
-run_sanitizers=0 run_aarch64=0 run_torch2=0 run_bench=0 run_diagnosis=0 fuzz_seconds=0
+run_sanitizers=0 run_aarch64=0 run_torch2=0 run_packages=0 run_bench=0 run_diagnosis=0 fuzz_seconds=0
 while [ $# -gt 0 ]; do
   case $1 in
     --sanitizers) run_sanitizers=1 ;;
     --aarch64) run_aarch64=1 ;;
     --torch2) run_torch2=1 ;;
+    --packages) run_packages=1 ;;
     --bench) run_bench=1 ;;
     --diagnosis) run_diagnosis=1 ;;
     --fuzz)
       fuzz_seconds=60
       if [[ ${2:-} =~ ^[0-9]+$ ]]; then fuzz_seconds=$2; shift; fi
       ;;
-    -h | --help) sed -n '2,12p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
-    *) fail "unknown argument $1" "known: --sanitizers --fuzz [SECONDS] --aarch64 --torch2 --bench --diagnosis" ;;
+    -h | --help) sed -n '2,14p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    *) fail "unknown argument $1" "known: --sanitizers --fuzz [SECONDS] --aarch64 --torch2 --packages --bench --diagnosis" ;;
   esac
   shift
 done
@@ -87,6 +90,10 @@ if [ "$run_torch2" = 1 ]; then
   configure release -DMSPROBE_TESTS=ON
   build_preset release
   tools/dev/test_torch2.sh
+fi
+
+if [ "$run_packages" = 1 ]; then
+  tools/dev/package.sh --try
 fi
 
 if [ "$run_diagnosis" = 1 ]; then

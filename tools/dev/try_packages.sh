@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Installs the packages of build-package/ in bare roots of Debian 12 and 13, uses them there, and removes them again.
 #
-#   tools/dev/try_packages.sh [--torch] [MACHINE]      MACHINE: x86_64 or aarch64, default: this one
+#   tools/dev/try_packages.sh [--torch] [MACHINE [SUITE...]]
 #
+#   MACHINE    x86_64 or aarch64; this one by default
+#   SUITE      releases of Debian: bookworm and trixie by default; bullseye has an older C library
 #   --torch    also installs Debian's PyTorch in each root and captures a training with each package
 #
 # Roots are made once (about 300 MB and some minutes each; needs root) in $MSPROBE_ROOTS, default ~/.cache/msprobe-roots; what is
@@ -89,7 +91,8 @@ left=$(comm -13 before.txt after.txt)
 step "all three work and are gone"
 INSIDE
 
-for suite in bookworm trixie; do
+[ $# -gt 1 ] && suites=("${@:2}") || suites=(bookworm trixie)
+for suite in "${suites[@]}"; do
   base=${MSPROBE_ROOTS:-$HOME/.cache/msprobe-roots}/$suite-$architecture
   make_root "$base" "$suite" "$architecture" python3-venv
   root=$(mktemp -d)
