@@ -1,6 +1,6 @@
 # How programs and libraries that people copy to other hosts are linked: everything but the C library is in them, and of the C
-# library they ask for no symbol newer than MSPROBE_OLDEST_GLIBC (the test package.oldest_glibc looks).
-set(MSPROBE_OLDEST_GLIBC 2.28)
+# library they ask for no symbol newer than MSPROBE_OLDEST_GLIBC (the test package.installs_and_works looks).
+set(MSPROBE_OLDEST_GLIBC 2.17)
 
 if(MSPROBE_STATIC AND NOT MSPROBE_SANITIZE)
   set(MSPROBE_RELEASE_LINKING ON)

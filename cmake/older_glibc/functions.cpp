@@ -2,7 +2,10 @@
 // which). A linker binds a name to its newest version in the library at hand; of the names below older versions exist, or their
 // work can be done by older functions. libstdc++ and libgcc, which are linked in, are served as well: all definitions here are
 // hidden, and seen by the file that they are linked into only.
+#include <cerrno>
+#include <cstdarg>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 
@@ -57,12 +60,15 @@ asm(".macro use_older name, version=" FIRST_VERSION
 #endif
     "use_older pthread_create\n"
     "use_older pthread_detach\n"
+    "use_older pthread_getspecific\n"
     "use_older pthread_join\n"
+    "use_older pthread_key_create\n"
     "use_older pthread_mutex_trylock\n"
     "use_older pthread_mutexattr_destroy\n"
     "use_older pthread_mutexattr_init\n"
     "use_older pthread_mutexattr_settype\n"
     "use_older pthread_once\n"
+    "use_older pthread_setspecific\n"
     "use_older pthread_sigmask\n"
     "use_older __pthread_key_create\n"
     "use_older exp\n"
@@ -80,13 +86,20 @@ namespace {
 // Those that this host has, found when the file is loaded.
 using ClockWait = int (*)(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*);
 using FindObject = int (*)(void*, dl_find_object*);
+using Destructor = void (*)(void*);
+using AtThreadExit = int (*)(Destructor, void*, void*);
 ClockWait clock_wait_here = nullptr;
 FindObject find_object_here = nullptr;
+AtThreadExit at_thread_exit_here = nullptr;
 
+// MSPROBE_OLDER_GLIBC_ONLY: a test's host has all of them.
+#ifndef MSPROBE_OLDER_GLIBC_ONLY
 [[gnu::constructor(101)]] void FindWhatIsHere() {
   clock_wait_here = reinterpret_cast<ClockWait>(dlsym(RTLD_DEFAULT, "pthread_cond_clockwait"));
   find_object_here = reinterpret_cast<FindObject>(dlsym(RTLD_DEFAULT, "_dl_find_object"));
+  at_thread_exit_here = reinterpret_cast<AtThreadExit>(dlsym(RTLD_DEFAULT, "__cxa_thread_atexit_impl"));
 }
+#endif
 
 int64_t NanosecondsOf(const timespec& time) {
   return static_cast<int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
@@ -96,6 +109,57 @@ int64_t Now(clockid_t clock) {
   timespec time = {};
   ::clock_gettime(clock, &time);
   return NanosecondsOf(time);
+}
+
+// What a thread destroys at its end, last made first.
+struct ThreadObject {
+  Destructor destroy = nullptr;
+  void* object = nullptr;
+  ThreadObject* next = nullptr;
+};
+pthread_key_t thread_objects;
+pthread_once_t thread_objects_once = PTHREAD_ONCE_INIT;
+
+void DestroyThreadObjects(void* first) {
+  auto* next = static_cast<ThreadObject*>(first);
+  while (next != nullptr) {
+    ThreadObject* const one = next;
+    next = one->next;
+    one->destroy(one->object);
+    std::free(one);
+  }
+}
+
+void MakeThreadObjects() {
+  ::pthread_key_create(&thread_objects, &DestroyThreadObjects);
+  // The first thread ends with the process, for which keys are not asked.
+  std::atexit([] {
+    void* const first = ::pthread_getspecific(thread_objects);
+    ::pthread_setspecific(thread_objects, nullptr);
+    DestroyThreadObjects(first);
+  });
+}
+
+// Random bytes of the kernel: by its call (Linux 3.17) or its file.
+bool FillWithRandom(char* bytes, size_t count) {
+  while (count > 0) {
+    const long got = ::syscall(SYS_getrandom, bytes, count, 0);
+    if (got > 0) {
+      bytes += got;
+      count -= static_cast<size_t>(got);
+    } else if (errno != EINTR) {
+      break;
+    }
+  }
+  if (count == 0) {
+    return true;
+  }
+  std::FILE* const file = std::fopen("/dev/urandom", "rbe");
+  const bool filled = file != nullptr && std::fread(bytes, 1, count, file) == count;
+  if (file != nullptr) {
+    std::fclose(file);
+  }
+  return filled;
 }
 
 struct Search {
@@ -172,16 +236,39 @@ HIDDEN int _dl_find_object(void* address, dl_find_object* result) noexcept {
   return ::dl_iterate_phdr(&HoldsAddress, &search) == 1 ? 0 : -1;
 }
 
-// 2.36: random numbers, of which std::random_device and Expat seed themselves. getentropy (2.25) gives 256 bytes at a time.
+// 2.18: destructors of thread_local objects.
+HIDDEN int __cxa_thread_atexit_impl(Destructor destroy, void* object, void* file) {
+  if (at_thread_exit_here != nullptr) {
+    return at_thread_exit_here(destroy, object, file);
+  }
+  ::pthread_once(&thread_objects_once, &MakeThreadObjects);
+  auto* const one = static_cast<ThreadObject*>(std::malloc(sizeof(ThreadObject)));
+  if (one == nullptr) {
+    return -1;
+  }
+  *one = {destroy, object, static_cast<ThreadObject*>(::pthread_getspecific(thread_objects))};
+  return ::pthread_setspecific(thread_objects, one);
+}
+
+// 2.28: another name of fcntl on 64 bits, and a call of the kernel.
+HIDDEN int fcntl64(int file, int command, ...) {
+  va_list rest;
+  va_start(rest, command);
+  void* const argument = va_arg(rest, void*);
+  va_end(rest);
+  return static_cast<int>(::syscall(SYS_fcntl, file, command, argument));
+}
+HIDDEN int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) noexcept {
+  return static_cast<int>(::syscall(SYS_renameat2, from_folder, from, to_folder, to, flags));
+}
+
+// 2.25 and 2.36: random numbers, of which std::random_device and Expat seed themselves.
+HIDDEN int getentropy(void* bytes, size_t count) {
+  return FillWithRandom(static_cast<char*>(bytes), count) ? 0 : -1;
+}
 HIDDEN void arc4random_buf(void* bytes, size_t count) noexcept {
-  auto* next = static_cast<char*>(bytes);
-  while (count > 0) {
-    const size_t piece = count < 256 ? count : 256;
-    if (::getentropy(next, piece) != 0) {
-      ::abort();  // as the function of that name does
-    }
-    next += piece;
-    count -= piece;
+  if (!FillWithRandom(static_cast<char*>(bytes), count)) {
+    ::abort();  // as the function of that name does
   }
 }
 HIDDEN uint32_t arc4random() noexcept {
