@@ -1,17 +1,20 @@
-#include <cmath>
 #include <string>
+#include <utility>
 #include <variant>
+#include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "msprobe/version.h"
 
-#include "src/json/writer.h"
-#include "src/report/cell_json.h"
+#include "src/json/document.h"
+#include "src/report/cell_document.h"
 #include "src/report/render.h"
 
 namespace msprobe::report {
 namespace {
 
-using json::Writer;
+using Json = nlohmann::ordered_json;
 
 // Grows when a member changes its meaning or goes; new members may come without it.
 constexpr int kSchemaVersion = 1;
@@ -64,151 +67,125 @@ std::string_view KindName(ListKind kind) {
   return "";
 }
 
-void PutTone(Writer& writer, Tone tone) {
+void AddTone(Json& json, Tone tone) {
   if (const std::string_view name = ToneName(tone); !name.empty()) {
-    writer.Member("tone", name);
+    json["tone"] = name;
   }
 }
 
-void PutItem(Writer& writer, const Item& item) {
-  writer.BeginObject();
-  if (!item.label.empty()) {
-    writer.Member("label", item.label);
+Json ToJson(const Item& item);
+
+Json ToJson(const std::vector<Item>& items) {
+  Json list = Json::array();
+  for (const Item& item : items) {
+    list.push_back(ToJson(item));
   }
-  writer.Member("text", item.text);
-  PutTone(writer, item.tone);
+  return list;
+}
+
+Json ToJson(const Item& item) {
+  Json json = Json::object();
+  if (!item.label.empty()) {
+    json["label"] = item.label;
+  }
+  json["text"] = item.text;
+  AddTone(json, item.tone);
   if (item.number) {
-    writer.Member("number", *item.number);
+    json["number"] = *item.number;
   }
   if (item.source) {
-    writer.Member("file", item.source->file);
-    writer.Member("line", item.source->line);
+    json["file"] = item.source->file;
+    json["line"] = item.source->line;
   }
   if (!item.details.empty()) {
-    writer.Key("details");
-    writer.BeginArray();
-    for (const Item& detail : item.details) {
-      PutItem(writer, detail);
-    }
-    writer.EndArray();
+    json["details"] = ToJson(item.details);
   }
-  writer.EndObject();
+  return json;
 }
 
-void PutBlock(Writer& writer, const List& list) {
-  writer.Member("kind", KindName(list.kind));
-  writer.Key("items");
-  writer.BeginArray();
-  for (const Item& item : list.items) {
-    PutItem(writer, item);
-  }
-  writer.EndArray();
+Json ToJson(const List& list) {
+  return {{"kind", KindName(list.kind)}, {"items", ToJson(list.items)}};
 }
 
-void PutBlock(Writer& writer, const Text& text) {
-  writer.Member("kind", "text");
-  writer.Member("text", text.text);
-  PutTone(writer, text.tone);
+Json ToJson(const Text& text) {
+  Json json = {{"kind", "text"}, {"text", text.text}};
+  AddTone(json, text.tone);
+  return json;
 }
 
-void PutBlock(Writer& writer, const DataTable& data) {
-  writer.Member("kind", "table");
-  writer.Member("columns", data.table.columns());
-  writer.Key("rows");
-  writer.BeginArray();
+Json ToJson(const DataTable& data) {
+  Json rows = Json::array();
   for (size_t row = 0; row < data.table.row_count(); ++row) {
-    writer.BeginArray();
+    Json& cells = rows.emplace_back(Json::array());
     for (const Cell& cell : data.table.row(row)) {
-      PutCell(writer, cell);
+      cells.push_back(CellDocument(cell));
     }
-    writer.EndArray();
   }
-  writer.EndArray();
+  return {{"kind", "table"}, {"columns", data.table.columns()}, {"rows", std::move(rows)}};
 }
 
-void PutBlock(Writer& writer, const Bars& bars) {
-  writer.Member("kind", "bars");
-  writer.Member("unit", bars.unit);
-  writer.Key("items");
-  writer.BeginArray();
+Json ToJson(const Bars& bars) {
+  Json items = Json::array();
   for (const Bar& bar : bars.items) {
-    writer.BeginObject();
-    writer.Member("label", bar.label);
-    writer.Member("number", bar.value);
-    writer.EndObject();
+    items.push_back({{"label", bar.label}, {"number", bar.value}});
   }
-  writer.EndArray();
+  return {{"kind", "bars"}, {"unit", bars.unit}, {"items", std::move(items)}};
 }
 
-void PutVerdict(Writer& writer, const Verdict& verdict) {
-  writer.Key("verdict");
-  writer.BeginObject();
-  writer.Member("word", verdict.word);
-  writer.Member("text", verdict.text);
+Json ToJson(const Verdict& verdict) {
+  Json json = {{"word", verdict.word}, {"text", verdict.text}};
   if (verdict.number) {
-    writer.Member("number", *verdict.number);
-    writer.Member("unit", verdict.unit);
+    json["number"] = *verdict.number;
+    json["unit"] = verdict.unit;
   }
-  writer.Member("standing", StandingName(verdict.standing));
-  writer.EndObject();
+  json["standing"] = StandingName(verdict.standing);
+  return json;
 }
 
-void PutLevels(Writer& writer, const Document& document) {
-  writer.Key("levels");
-  writer.BeginArray();
-  for (const LevelOutcome& level : document.levels) {
-    writer.BeginObject();
-    writer.Member("word", level.word);
-    writer.Member("found", level.found);
-    if (!level.what.empty()) {
-      writer.Member("text", level.what);
-    }
-    writer.EndObject();
+Json ToJson(const LevelOutcome& level) {
+  Json json = {{"word", level.word}, {"found", level.found}};
+  if (!level.what.empty()) {
+    json["text"] = level.what;
   }
-  writer.EndArray();
+  return json;
+}
+
+Json ToJson(const Section& section) {
+  Json blocks = Json::array();
+  for (const Block& block : section.blocks) {
+    blocks.push_back(std::visit([](const auto& value) { return ToJson(value); }, block));
+  }
+  return {{"title", section.title}, {"blocks", std::move(blocks)}};
 }
 
 }  // namespace
 
 std::string RenderJson(const Document& document) {
-  std::string text;
-  Writer writer(text, 1, Writer::NonFinite::kText);
-  writer.BeginObject();
-  writer.Member("schema_version", kSchemaVersion);
-  writer.Member("tool", "msprobe");
-  writer.Member("version", MSPROBE_VERSION);
-  writer.Member("command", document.command);
-  writer.Member("exit_code", document.exit_code);
-  PutVerdict(writer, document.verdict);
-  PutLevels(writer, document);
-  writer.Key("sections");
-  writer.BeginArray();
+  Json levels = Json::array();
+  for (const LevelOutcome& level : document.levels) {
+    levels.push_back(ToJson(level));
+  }
+  Json sections = Json::array();
   for (const Section& section : document.sections) {
-    writer.BeginObject();
-    writer.Member("title", section.title);
-    writer.Key("blocks");
-    writer.BeginArray();
-    for (const Block& block : section.blocks) {
-      writer.BeginObject();
-      std::visit([&](const auto& one) { PutBlock(writer, one); }, block);
-      writer.EndObject();
-    }
-    writer.EndArray();
-    writer.EndObject();
+    sections.push_back(ToJson(section));
   }
-  writer.EndArray();
-  writer.Member("next", document.next);
-  writer.Member("warnings", document.warnings);
-  writer.Key("files");
-  writer.BeginArray();
+  Json files = Json::array();
   for (const OutputFile& file : document.files) {
-    writer.Text(file.path.string());
+    files.push_back(file.path.string());
   }
-  writer.EndArray();
-  writer.Member("seconds", document.seconds);
-  writer.EndObject();
-  text += '\n';
-  return text;
+  const Json json = {{"schema_version", kSchemaVersion},
+                     {"tool", "msprobe"},
+                     {"version", MSPROBE_VERSION},
+                     {"command", document.command},
+                     {"exit_code", document.exit_code},
+                     {"verdict", ToJson(document.verdict)},
+                     {"levels", std::move(levels)},
+                     {"sections", std::move(sections)},
+                     {"next", document.next},
+                     {"warnings", document.warnings},
+                     {"files", std::move(files)},
+                     {"seconds", document.seconds}};
+  return json::DocumentText(json, 1, json::Writer::NonFinite::kText) + '\n';
 }
 
 }  // namespace msprobe::report

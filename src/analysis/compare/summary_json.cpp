@@ -1,14 +1,22 @@
 #include "src/analysis/compare/summary_json.h"
 
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
 #include "msprobe/version.h"
 
 #include "src/analysis/compare/run_verdict.h"
-#include "src/json/writer.h"
+#include "src/json/document.h"
 
 namespace msprobe::analysis {
 namespace {
 
-using json::Writer;
+using Json = nlohmann::ordered_json;
 
 constexpr int kSchemaVersion = 1;
 
@@ -19,175 +27,142 @@ std::string_view VerdictKey(size_t verdict) {
   return text.empty() ? "unremarkable" : text;
 }
 
-}  // namespace
-
-void PutNumber(Writer& writer, std::string_view key, const std::optional<int64_t>& value) {
-  writer.Key(key);
-  if (value) {
-    writer.Int(*value);
-  } else {
-    writer.Null();
+Json PathTexts(const std::vector<std::filesystem::path>& paths) {
+  Json texts = Json::array();
+  for (const std::filesystem::path& path : paths) {
+    texts.push_back(path.string());
   }
+  return texts;
 }
 
-void PutCounts(Writer& writer, std::string_view key, const RowCounts& counts) {
-  writer.Key(key);
-  writer.BeginObject();
-  writer.Member("rows", counts.rows);
-  writer.Member("matched", counts.matched);
-  writer.Member("npu_only", counts.npu_only);
-  writer.Member("bench_only", counts.bench_only);
-  writer.Member("shape_mismatch", counts.shape_mismatch);
-  writer.Member("dtype_mismatch", counts.dtype_mismatch);
-  writer.Member("identical", counts.identical);
-  writer.Member("agreeing", counts.agreeing);
-  writer.Member("drifting", counts.drifting);
-  writer.Member("differing", counts.differing);
-  writer.Member("not_compared", counts.not_compared);
-  writer.Member("red", counts.red);
-  writer.Member("yellow", counts.yellow);
-  writer.Key("verdicts");
-  writer.BeginObject();
+Json ToJson(const DivergencePoint& point) {
+  return {{"kind", OriginKindName(point.kind)},
+          {"call", point.entry_name},
+          {"row", point.row_name},
+          {"layer", point.layer},
+          {"parent_module", point.parent_module},
+          {"code", point.code_line},
+          {"note", point.note},
+          {"from_other_rank", point.from_other_rank},
+          {"is_saved_value", point.is_saved_value},
+          {"input_error", point.input_error},
+          {"output_error", point.output_error},
+          {"explained_error", point.explained_error},
+          {"amplification", point.amplification},
+          {"confidence", ConfidenceName(point.confidence)},
+          {"reason", point.reason},
+          {"stack", point.stack}};
+}
+
+Json ToJson(const std::optional<DivergencePoint>& point) { return point ? ToJson(*point) : Json(); }
+
+Json CountsJson(const RowCounts& counts) {
+  Json verdicts = Json::object();
   for (size_t verdict = 0; verdict < kVerdictCount; ++verdict) {
-    writer.Member(VerdictKey(verdict), counts.by_verdict[verdict]);
+    verdicts[std::string(VerdictKey(verdict))] = counts.by_verdict[verdict];
   }
-  writer.EndObject();
-  writer.EndObject();
+  return {{"rows", counts.rows},
+          {"matched", counts.matched},
+          {"npu_only", counts.npu_only},
+          {"bench_only", counts.bench_only},
+          {"shape_mismatch", counts.shape_mismatch},
+          {"dtype_mismatch", counts.dtype_mismatch},
+          {"identical", counts.identical},
+          {"agreeing", counts.agreeing},
+          {"drifting", counts.drifting},
+          {"differing", counts.differing},
+          {"not_compared", counts.not_compared},
+          {"red", counts.red},
+          {"yellow", counts.yellow},
+          {"verdicts", std::move(verdicts)}};
 }
 
-namespace {
-
-void PutPoint(Writer& writer, const DivergencePoint& point) {
-  writer.BeginObject();
-  writer.Member("kind", OriginKindName(point.kind));
-  writer.Member("call", point.entry_name);
-  writer.Member("row", point.row_name);
-  writer.Member("layer", point.layer);
-  writer.Member("parent_module", point.parent_module);
-  writer.Member("code", point.code_line);
-  writer.Member("note", point.note);
-  writer.Member("from_other_rank", point.from_other_rank);
-  writer.Member("is_saved_value", point.is_saved_value);
-  writer.Member("input_error", point.input_error);
-  writer.Member("output_error", point.output_error);
-  writer.Member("explained_error", point.explained_error);
-  writer.Member("amplification", point.amplification);
-  writer.Member("confidence", ConfidenceName(point.confidence));
-  writer.Member("reason", point.reason);
-  writer.Member("stack", point.stack);
-  writer.EndObject();
-}
-
-void PutPoint(Writer& writer, std::string_view key, const std::optional<DivergencePoint>& point) {
-  writer.Key(key);
-  if (point) {
-    PutPoint(writer, *point);
-  } else {
-    writer.Null();
-  }
-}
-
-}  // namespace
-
-void PutDivergence(Writer& writer, const DivergenceReport& report) {
-  writer.Key("calls");
-  writer.BeginObject();
-  writer.Member("compared", report.compared_entry_count);
-  writer.Member("identical", report.identical_entry_count);
-  writer.Member("agreeing", report.agreeing_entry_count);
-  writer.Member("diverging", report.diverging_entry_count);
-  writer.EndObject();
-  PutPoint(writer, "first_divergence", report.first_origin);
-  writer.Key("first_by_kind");
-  writer.BeginObject();
+Json DivergenceJson(const DivergenceReport& report) {
+  Json first_by_kind = Json::object();
   for (size_t kind = 0; kind < kOriginKindCount; ++kind) {
-    PutPoint(writer, OriginKindName(static_cast<OriginKind>(kind)), report.first_of_kind[kind]);
+    first_by_kind[std::string(OriginKindName(static_cast<OriginKind>(kind)))] =
+        ToJson(report.first_of_kind[kind]);
   }
-  writer.EndObject();
-  PutPoint(writer, "first_drift", report.first_drift);
-  PutPoint(writer, "first_unequal_bits", report.first_unequal_bits);
-  writer.Key("amplifiers");
-  writer.BeginArray();
+  Json amplifiers = Json::array();
   for (const DivergencePoint& point : report.amplifiers) {
-    PutPoint(writer, point);
+    amplifiers.push_back(ToJson(point));
   }
-  writer.EndArray();
+  return {{"calls",
+           {{"compared", report.compared_entry_count},
+            {"identical", report.identical_entry_count},
+            {"agreeing", report.agreeing_entry_count},
+            {"diverging", report.diverging_entry_count}}},
+          {"first_divergence", ToJson(report.first_origin)},
+          {"first_by_kind", std::move(first_by_kind)},
+          {"first_drift", ToJson(report.first_drift)},
+          {"first_unequal_bits", ToJson(report.first_unequal_bits)},
+          {"amplifiers", std::move(amplifiers)}};
 }
 
-namespace {
-
-void PutPair(Writer& writer, const PairSummary& pair) {
-  writer.BeginObject();
-  writer.Member("name", PairName(pair));
-  writer.Member("verdict", PairVerdictName(VerdictOf(pair)));
-  writer.Key("error");
-  if (pair.error.empty()) {
-    writer.Null();
-  } else {
-    writer.Text(pair.error);
-  }
-  writer.Member("hint", NothingComparedHint(pair));
-  writer.Member("npu_path", pair.npu_path);
-  writer.Member("bench_path", pair.bench_path);
-  PutNumber(writer, "step", pair.step);
-  PutNumber(writer, "rank", pair.rank);
-  writer.Member("is_debug", pair.is_debug);
-  writer.Member("task", pair.task);
-  writer.Member("level", pair.level);
-  writer.Member("npu_framework", pair.npu_framework);
-  writer.Member("bench_framework", pair.bench_framework);
-  writer.Member("mode", CompareModeName(pair.mode));
-  PutCounts(writer, "counts", pair.counts);
-  writer.Member("compared_bytes", pair.compared_bytes);
-  PutDivergence(writer, pair.divergence);
-  writer.Key("files");
-  writer.BeginArray();
-  for (const std::filesystem::path& file : pair.files) {
-    writer.Text(file.string());
-  }
-  writer.EndArray();
-  writer.Key("timings");
-  writer.BeginObject();
-  writer.Member("load_seconds", pair.timings.load_seconds);
-  writer.Member("compare_seconds", pair.timings.compare_seconds);
-  writer.Member("write_seconds", pair.timings.write_seconds);
-  writer.EndObject();
-  writer.EndObject();
+Json ToJson(const PairSummary& pair) {
+  Json json = {{"name", PairName(pair)},
+               {"verdict", PairVerdictName(VerdictOf(pair))},
+               {"error", pair.error.empty() ? Json() : Json(pair.error)},
+               {"hint", NothingComparedHint(pair)},
+               {"npu_path", pair.npu_path},
+               {"bench_path", pair.bench_path},
+               {"step", json::NumberOrNull(pair.step)},
+               {"rank", json::NumberOrNull(pair.rank)},
+               {"is_debug", pair.is_debug},
+               {"task", pair.task},
+               {"level", pair.level},
+               {"npu_framework", pair.npu_framework},
+               {"bench_framework", pair.bench_framework},
+               {"mode", CompareModeName(pair.mode)},
+               {"counts", CountsJson(pair.counts)},
+               {"compared_bytes", pair.compared_bytes}};
+  json.update(DivergenceJson(pair.divergence));
+  json["files"] = PathTexts(pair.files);
+  json["timings"] = {{"load_seconds", pair.timings.load_seconds},
+                     {"compare_seconds", pair.timings.compare_seconds},
+                     {"write_seconds", pair.timings.write_seconds}};
+  return json;
 }
+
+Json IndexOrNull(const std::optional<size_t>& index) { return index ? Json(*index) : Json(); }
 
 }  // namespace
+
+void PutNumber(json::Writer& writer, std::string_view key, const std::optional<int64_t>& value) {
+  writer.Key(key);
+  json::WriteDocument(json::NumberOrNull(value), writer);
+}
+
+void PutCounts(json::Writer& writer, std::string_view key, const RowCounts& counts) {
+  writer.Key(key);
+  json::WriteDocument(CountsJson(counts), writer);
+}
+
+void PutDivergence(json::Writer& writer, const DivergenceReport& report) {
+  json::WriteMembers(DivergenceJson(report), writer);
+}
 
 std::string SummaryJson(const RunSummary& summary, int exit_code) {
-  std::string text;
-  Writer writer(text, 1, Writer::NonFinite::kNull);
-  writer.BeginObject();
-  writer.Member("schema_version", kSchemaVersion);
-  writer.Member("tool", "msprobe");
-  writer.Member("version", MSPROBE_VERSION);
-  writer.Member("command", "compare");
-  writer.Member("exit_code", exit_code);
-  writer.Member("verdict", PairVerdictName(VerdictOf(summary)));
-  writer.Member("seconds", summary.seconds);
-  writer.Member("threads", static_cast<uint64_t>(summary.threads));
-  PutCounts(writer, "totals", summary.totals);
-  writer.Member("failed_pairs", summary.failed_pairs);
-  const auto put_index = [&](std::string_view key, const std::optional<size_t>& index) {
-    PutNumber(writer, key,
-              index ? std::optional<int64_t>(static_cast<int64_t>(*index)) : std::nullopt);
-  };
-  put_index("worst_pair", summary.worst_pair);
-  put_index("first_divergence_pair", LeadingPair(summary));
-  writer.Member("npu_only", summary.npu_only);
-  writer.Member("bench_only", summary.bench_only);
-  writer.Key("pairs");
-  writer.BeginArray();
+  Json pairs = Json::array();
   for (const PairSummary& pair : summary.pairs) {
-    PutPair(writer, pair);
+    pairs.push_back(ToJson(pair));
   }
-  writer.EndArray();
-  writer.EndObject();
-  text += '\n';
-  return text;
+  const Json json = {{"schema_version", kSchemaVersion},
+                     {"tool", "msprobe"},
+                     {"version", MSPROBE_VERSION},
+                     {"command", "compare"},
+                     {"exit_code", exit_code},
+                     {"verdict", PairVerdictName(VerdictOf(summary))},
+                     {"seconds", summary.seconds},
+                     {"threads", summary.threads},
+                     {"totals", CountsJson(summary.totals)},
+                     {"failed_pairs", summary.failed_pairs},
+                     {"worst_pair", IndexOrNull(summary.worst_pair)},
+                     {"first_divergence_pair", IndexOrNull(LeadingPair(summary))},
+                     {"npu_only", summary.npu_only},
+                     {"bench_only", summary.bench_only},
+                     {"pairs", std::move(pairs)}};
+  return json::DocumentText(json, 1, json::Writer::NonFinite::kNull) + '\n';
 }
 
 }  // namespace msprobe::analysis

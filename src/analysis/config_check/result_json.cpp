@@ -1,65 +1,42 @@
 #include "src/analysis/config_check/result_json.h"
 
-#include "src/json/writer.h"
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "src/json/document.h"
+#include "src/report/cell_document.h"
 
 namespace msprobe::analysis::config_check {
 namespace {
 
-void PutCell(json::Writer& json, const report::Cell& cell) {
-  switch (cell.kind()) {
-    case report::CellKind::kEmpty:
-      json.Null();
-      break;
-    case report::CellKind::kText:
-      json.Text(cell.text());
-      break;
-    case report::CellKind::kInteger:
-      json.Int(cell.integer());
-      break;
-    case report::CellKind::kNumber:
-      json.Float(cell.number());
-      break;
-    case report::CellKind::kBoolean:
-      json.Bool(cell.boolean());
-      break;
-  }
-}
+using Json = nlohmann::ordered_json;
 
-void PutCheck(json::Writer& json, const CheckResult& check) {
-  json.BeginObject();
-  json.Member("check", PartName(check.part));
-  json.Member("pass_check", check.passed);
-  json.Member("errors", static_cast<uint64_t>(check.errors));
-  json.Member("warnings", static_cast<uint64_t>(check.warnings));
-  json.Key("rows");
-  json.BeginArray();
+Json ToJson(const CheckResult& check) {
+  Json rows = Json::array();
   const std::vector<std::string>& columns = check.table.columns();
   for (size_t row = 0; row < check.table.row_count(); ++row) {
-    json.BeginObject();
+    Json& cells = rows.emplace_back(Json::object());
     for (size_t column = 0; column < columns.size(); ++column) {
-      json.Key(columns[column]);
-      PutCell(json, check.table.row(row)[column]);
+      cells.emplace(columns[column], report::CellDocument(check.table.row(row)[column]));
     }
-    json.EndObject();
   }
-  json.EndArray();
-  json.EndObject();
+  return {{"check", PartName(check.part)},
+          {"pass_check", check.passed},
+          {"errors", check.errors},
+          {"warnings", check.warnings},
+          {"rows", std::move(rows)}};
 }
 
-void PutFinding(json::Writer& json, const Finding& finding) {
-  json.BeginObject();
-  json.Member("level", SeverityName(finding.severity));
-  json.Member("check", PartName(finding));
-  json.Member("what", finding.what);
-  json.Key("examples");
-  json.BeginArray();
-  for (const std::string& example : finding.examples) {
-    json.Text(example);
-  }
-  json.EndArray();
-  json.Member("why", finding.why);
-  json.Member("fix", finding.fix);
-  json.EndObject();
+Json ToJson(const Finding& finding) {
+  return {{"level", SeverityName(finding.severity)},
+          {"check", PartName(finding)},
+          {"what", finding.what},
+          {"examples", finding.examples},
+          {"why", finding.why},
+          {"fix", finding.fix}};
 }
 
 }  // namespace
@@ -93,33 +70,21 @@ std::string_view SeverityName(Severity severity) {
 }
 
 std::string ResultJson(const CompareOptions& options, const CompareRun& run) {
-  std::string text;
-  json::Writer json(text, 1, json::Writer::NonFinite::kText);
-  json.BeginObject();
-  json.Member("bench", options.bench_pack.string());
-  json.Member("cmp", options.cmp_pack.string());
-  json.Member("verdict", VerdictName(VerdictOf(run)));
-  json.Key("findings");
-  json.BeginArray();
+  Json findings = Json::array();
   for (const Finding& finding : run.findings) {
-    PutFinding(json, finding);
+    findings.push_back(ToJson(finding));
   }
-  json.EndArray();
-  json.Key("gaps");
-  json.BeginArray();
-  for (const std::string& gap : run.gaps) {
-    json.Text(gap);
-  }
-  json.EndArray();
-  json.Key("checks");
-  json.BeginArray();
+  Json checks = Json::array();
   for (const CheckResult& check : run.checks) {
-    PutCheck(json, check);
+    checks.push_back(ToJson(check));
   }
-  json.EndArray();
-  json.EndObject();
-  text += '\n';
-  return text;
+  const Json json = {{"bench", options.bench_pack.string()},
+                     {"cmp", options.cmp_pack.string()},
+                     {"verdict", VerdictName(VerdictOf(run))},
+                     {"findings", std::move(findings)},
+                     {"gaps", run.gaps},
+                     {"checks", std::move(checks)}};
+  return json::DocumentText(json, 1, json::Writer::NonFinite::kText) + '\n';
 }
 
 }  // namespace msprobe::analysis::config_check

@@ -1,19 +1,22 @@
 #include "src/analysis/perf/summary_json.h"
 
 #include <algorithm>
+#include <optional>
 #include <type_traits>
+
+#include <nlohmann/json.hpp>
 
 #include "msprobe/version.h"
 
+#include "src/json/document.h"
 #include "src/json/value_tree.h"
-#include "src/json/writer.h"
 
 namespace msprobe::analysis::perf {
 namespace {
 
 using json::ValueKind;
 using json::ValueTree;
-using json::Writer;
+using Json = nlohmann::ordered_json;
 
 constexpr int kSchemaVersion = 1;
 
@@ -112,40 +115,30 @@ void VisitMembers(RankSummary& rank, Visit&& visit) {
   visit("seconds", rank.seconds);
 }
 
-void Put(Writer& writer, const std::optional<int64_t>& number) {
-  if (number.has_value()) {
-    writer.Int(*number);
-  } else {
-    writer.Null();
-  }
-}
-void Put(Writer& writer, double number) { writer.Float(number); }
-void Put(Writer& writer, int64_t number) { writer.Int(number); }
-void Put(Writer& writer, bool value) { writer.Bool(value); }
-void Put(Writer& writer, const std::string& text) { writer.Text(text); }
+Json ToJson(const std::optional<int64_t>& number) { return json::NumberOrNull(number); }
+Json ToJson(double number) { return number; }
+Json ToJson(int64_t number) { return number; }
+Json ToJson(bool value) { return value; }
+Json ToJson(const std::string& text) { return text; }
 
 template <typename Item>
-void Put(Writer& writer, const std::vector<Item>& items);
+Json ToJson(const std::vector<Item>& items);
 
 template <typename Structure>
-requires std::is_class_v<Structure>
-void Put(Writer& writer, const Structure& structure) {
-  writer.BeginObject();
+requires std::is_class_v<Structure> Json ToJson(const Structure& structure) {
+  Json json = Json::object();
   Structure copy = structure;  // one visitor serves reading, too
-  VisitMembers(copy, [&](std::string_view key, const auto& member) {
-    writer.Key(key);
-    Put(writer, member);
-  });
-  writer.EndObject();
+  VisitMembers(copy, [&](const char* key, const auto& member) { json[key] = ToJson(member); });
+  return json;
 }
 
 template <typename Item>
-void Put(Writer& writer, const std::vector<Item>& items) {
-  writer.BeginArray();
+Json ToJson(const std::vector<Item>& items) {
+  Json list = Json::array();
   for (const Item& item : items) {
-    Put(writer, item);
+    list.push_back(ToJson(item));
   }
-  writer.EndArray();
+  return list;
 }
 
 void Take(const ValueTree& tree, uint32_t at, std::optional<int64_t>& number) {
@@ -182,67 +175,49 @@ void Take(const ValueTree& tree, uint32_t at, std::vector<Item>& items) {
   tree.ForEachChild(at, [&](uint32_t child) { Take(tree, child, items.emplace_back()); });
 }
 
-void PutSpread(Writer& writer, const Spread& spread) {
-  writer.BeginObject();
-  writer.Key("slowest_rank");
-  Put(writer, spread.slowest_rank);
-  writer.Member("slowest_ms", spread.slowest_ms);
-  writer.Member("mean_ms", spread.mean_ms);
-  writer.Member("imbalance", spread.imbalance());
-  writer.EndObject();
+Json ToJson(const Spread& spread) {
+  return {{"slowest_rank", ToJson(spread.slowest_rank)},
+          {"slowest_ms", spread.slowest_ms},
+          {"mean_ms", spread.mean_ms},
+          {"imbalance", spread.imbalance()}};
 }
 
-void PutTime(Writer& writer, const RunSummary& run, std::string_view key, double SideTimes::*time) {
-  writer.Key(key);
-  writer.BeginObject();
-  writer.Key("base");
-  PutSpread(writer, SpreadOf(run, &RankSummary::base, time));
-  writer.Key("comparison");
-  PutSpread(writer, SpreadOf(run, &RankSummary::comparison, time));
+Json TimeJson(const RunSummary& run, double SideTimes::*time) {
   const std::optional<Growth> growth = LargestGrowth(run, time);
-  writer.Key("grew_most_rank");
-  Put(writer, growth.has_value() ? growth->rank : std::nullopt);
-  writer.Member("grew_most_ms", growth.has_value() ? growth->ms : 0.0);
-  writer.EndObject();
+  return {{"base", ToJson(SpreadOf(run, &RankSummary::base, time))},
+          {"comparison", ToJson(SpreadOf(run, &RankSummary::comparison, time))},
+          {"grew_most_rank", ToJson(growth.has_value() ? growth->rank : std::nullopt)},
+          {"grew_most_ms", growth.has_value() ? growth->ms : 0.0}};
+}
+
+bool AnyGateFailed(const RankSummary& rank) {
+  return std::any_of(rank.gates.begin(), rank.gates.end(),
+                     [](const GateOutcome& gate) { return gate.failed; });
 }
 
 }  // namespace
 
 std::string SummaryJson(const RunSummary& run, int exit_code) {
-  std::string text;
-  Writer writer(text, 1, Writer::NonFinite::kNull);
-  writer.BeginObject();
-  writer.Member("schema_version", kSchemaVersion);
-  writer.Member("tool", "msprobe");
-  writer.Member("version", MSPROBE_VERSION);
-  writer.Member("command", "perf_compare");
-  writer.Member("exit_code", exit_code);
-  const bool gates_failed =
-      std::any_of(run.ranks.begin(), run.ranks.end(), [](const RankSummary& rank) {
-        return std::any_of(rank.gates.begin(), rank.gates.end(),
-                           [](const GateOutcome& gate) { return gate.failed; });
-      });
-  writer.Member("gates_failed", gates_failed);
-  writer.Member("seconds", run.seconds);
-  writer.Key("base_only_ranks");
-  Put(writer, run.base_only);
-  writer.Key("comparison_only_ranks");
-  Put(writer, run.comparison_only);
-  writer.Key("missing_ranks");
-  Put(writer, run.missing);
-  writer.Key("over_ranks");
-  writer.BeginObject();
-  PutTime(writer, run, "end_to_end", &SideTimes::end_to_end_ms);
-  PutTime(writer, run, "computing", &SideTimes::computing_ms);
-  PutTime(writer, run, "uncovered_communication", &SideTimes::uncovered_communication_ms);
-  writer.EndObject();
-  writer.Key("ranks");
-  Put(writer, run.ranks);
-  writer.EndObject();
-  text += '\n';
-  return text;
+  const Json json = {
+      {"schema_version", kSchemaVersion},
+      {"tool", "msprobe"},
+      {"version", MSPROBE_VERSION},
+      {"command", "perf_compare"},
+      {"exit_code", exit_code},
+      {"gates_failed", std::any_of(run.ranks.begin(), run.ranks.end(), AnyGateFailed)},
+      {"seconds", run.seconds},
+      {"base_only_ranks", run.base_only},
+      {"comparison_only_ranks", run.comparison_only},
+      {"missing_ranks", run.missing},
+      {"over_ranks",
+       {{"end_to_end", TimeJson(run, &SideTimes::end_to_end_ms)},
+        {"computing", TimeJson(run, &SideTimes::computing_ms)},
+        {"uncovered_communication", TimeJson(run, &SideTimes::uncovered_communication_ms)}}},
+      {"ranks", ToJson(run.ranks)}};
+  return json::DocumentText(json, 1, json::Writer::NonFinite::kNull) + '\n';
 }
 
+// By the reader of dumps: a path that is no UTF-8 stands there as half surrogate pairs.
 Result<std::vector<RankSummary>> ParseRanks(std::string_view text) {
   MSP_ASSIGN_OR_RETURN(const ValueTree tree, json::ParseValueTree(text));
   if (tree.size() == 0 || tree[0].kind != ValueKind::kObject) {

@@ -111,6 +111,15 @@ TEST(SummaryJson, OfNoRanksIsStillASummary) {
   EXPECT_THAT(*ranks, IsEmpty());
 }
 
+TEST(SummaryJson, KeepsAPathThatIsNoUtf8OnItsWay) {
+  RankSummary rank = Full();
+  rank.base_path = "/data/\xFF\xC3";
+  const std::string text = SummaryJson(MadeRun({rank}), 0);
+  const auto ranks = ParseRanks(text);
+  ASSERT_TRUE(ranks.ok()) << ranks.status().message();
+  EXPECT_EQ(SummaryJson(MadeRun(*ranks), 0), text);
+}
+
 TEST(ParseRanks, LeavesOutWhatItDoesNotKnow) {
   const auto ranks = ParseRanks(R"({"new": {"ranks": []}, "ranks": [
     {"rank": 2, "colour": "red", "base": {"free_ms": 3}, "findings": [{"where": "here"}, {}]}, {}]})");
