@@ -94,6 +94,17 @@ std::string HowItEnded(const ProgramEnd& end) {
                                   end.exit_code);
 }
 
+// Without a configuration or --output: a folder of its own for every run, next to the others.
+std::string DefaultFolder(bool replaces) {
+  constexpr std::string_view kName = "msprobe_dump";
+  std::string folder(kName);
+  std::error_code ignored;
+  for (int number = 2; !replaces && std::filesystem::exists(folder, ignored); ++number) {
+    folder = fmt::format("{}_{}", kName, number);
+  }
+  return folder;
+}
+
 // All names that a configuration may give a setting.
 template <typename Choices>
 std::vector<std::string> NamesOf(const Choices& choices) {
@@ -148,7 +159,8 @@ std::vector<Flag> DumpCommand::flags() {
        .type = "DIR",
        .fills = &dump_path_,
        .group = Group::kOutput,
-       .help = "Overrides dump_path in the config file"},
+       .help = "Overrides dump_path in the config file",
+       .default_text = "that of the config file; ./msprobe_dump without one"},
       {.name = "--force",
        .fills = &replaces_,
        .group = Group::kOutput,
@@ -168,8 +180,9 @@ std::vector<Example> DumpCommand::examples() const {
        "forward without one"},
       {"msprobe dump -c config.json -- torchrun --nproc-per-node 8 train.py",
        "the same for every process of a distributed run"},
-      {"msprobe dump --output dump --level mix -- python3 train.py",
-       "no configuration at all: defaults, and flags that win over them"},
+      {"msprobe dump -- python3 train.py",
+       "no configuration at all: the dump goes to ./msprobe_dump"},
+      {"msprobe dump --output dump --level mix -- python3 train.py", "flags win over defaults"},
       {"msprobe dump recover dump", "make dump.json out of the records of a run that was killed"},
   };
 }
@@ -203,9 +216,7 @@ Result<ExitCode> DumpCommand::Check(const Context& context) const {
 Status DumpCommand::CheckOutput(const Context& context) const {
   const auto typed = context.typed.find("--output");
   if (typed == context.typed.end()) {
-    return config_file_.empty() ? UsageError("--output DIR is missing: the folder to write to")
-                                      .WithHint("msprobe dump -o dump -- python3 train.py")
-                                : OkStatus();
+    return OkStatus();
   }
   if (dump_path_.empty()) {
     return UsageError(fmt::format("{} needs the name of a folder", typed->second));
@@ -213,8 +224,11 @@ Status DumpCommand::CheckOutput(const Context& context) const {
   return base::CheckOutputFolder(dump_path_).AddContext(typed->second);
 }
 
-Result<ExitCode> DumpCommand::Launch(const Context& context) const {
+Result<ExitCode> DumpCommand::Launch(const Context& context) {
   MSP_RETURN_IF_ERROR(CheckOutput(context));
+  if (dump_path_.empty() && config_file_.empty()) {
+    dump_path_ = DefaultFolder(replaces_);
+  }
   const std::string overrides = OverridesJson();
   const capture::Framework framework = FrameworkOf(context);
   // What is wrong with the configuration is said here, once, and not by every process of a run.

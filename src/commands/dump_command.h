@@ -26,7 +26,7 @@ class DumpCommand final : public Command {
 
  private:
   Result<ExitCode> Check(const Context& context) const;
-  Result<ExitCode> Launch(const Context& context) const;
+  Result<ExitCode> Launch(const Context& context);
   // Messages about the folder name the flag.
   Status CheckOutput(const Context& context) const;
   // The flags that win over the file, as one JSON object; empty when none is given.

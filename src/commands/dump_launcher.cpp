@@ -12,10 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/base/child_process.h"
 #include "src/base/strings.h"
 #include "src/commands/python_package.h"
-
-extern char** environ;  // POSIX gives it no header
 
 namespace msprobe::commands {
 namespace {
@@ -70,37 +69,6 @@ std::string TextOf(const char* variable) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-// This process's variables with some replaced.
-std::vector<std::string> EnvironmentWith(
-    const std::vector<std::pair<std::string, std::string>>& changes) {
-  std::vector<std::string> result;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const std::string_view name = text.substr(0, text.find('='));
-    bool kept = true;
-    for (const auto& change : changes) {
-      kept = kept && change.first != name;
-    }
-    if (kept) {
-      result.emplace_back(text);
-    }
-  }
-  for (const auto& [name, value] : changes) {
-    result.push_back(fmt::format("{}={}", name, value));
-  }
-  return result;
-}
-
-std::vector<char*> Pointers(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  pointers.reserve(texts.size() + 1);
-  for (std::string& text : texts) {
-    pointers.push_back(text.data());
-  }
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 Result<ProgramEnd> WaitFor(pid_t program) {
   int state = 0;
   while (::waitpid(program, &state, 0) < 0) {
@@ -138,10 +106,10 @@ Result<ProgramEnd> RunWithCapture(const LaunchOptions& options) {
   if (options.quiet) {
     changes.emplace_back("MSPROBE_LOG_LEVEL", kErrorsOnly);
   }
-  std::vector<std::string> variables = EnvironmentWith(changes);
+  std::vector<std::string> variables = base::EnvironmentWith(changes);
   std::vector<std::string> arguments = options.program;
-  const std::vector<char*> argument_pointers = Pointers(arguments);
-  const std::vector<char*> variable_pointers = Pointers(variables);
+  const std::vector<char*> argument_pointers = base::Pointers(arguments);
+  const std::vector<char*> variable_pointers = base::Pointers(variables);
 
   const PassingSignalsOn signals;
   pid_t program = 0;

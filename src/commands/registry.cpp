@@ -6,6 +6,7 @@
 #include "src/commands/config_check_command.h"
 #include "src/commands/data2db_command.h"
 #include "src/commands/devices_command.h"
+#include "src/commands/doctor_command.h"
 #include "src/commands/dump_command.h"
 #include "src/commands/help_command.h"
 #include "src/commands/merge_result_command.h"
@@ -25,6 +26,7 @@ Program::Program() {
   commands_.push_back(std::make_unique<ConfigCheckCommand>());
   commands_.push_back(std::make_unique<Data2dbCommand>());
   commands_.push_back(std::make_unique<DevicesCommand>());
+  commands_.push_back(std::make_unique<DoctorCommand>());
   commands_.push_back(std::make_unique<DumpCommand>());
   commands_.push_back(std::make_unique<HelpCommand>(*this));
   commands_.push_back(std::make_unique<MergeResultCommand>());

@@ -1,6 +1,7 @@
 #include <atomic>
 
 #include "src/kernels/kernel_table.h"
+#include "src/kernels/stats.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -79,3 +80,9 @@ void ForceTableForTesting(const KernelTable* table) {
 }
 
 }  // namespace msprobe::kernels::internal
+
+namespace msprobe::kernels {
+
+std::string_view InstructionSet() { return internal::ActiveTable().name; }
+
+}  // namespace msprobe::kernels

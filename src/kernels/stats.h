@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string_view>
 
 #include "msprobe/dtype.h"
 
@@ -64,5 +65,8 @@ TensorStats FinishStats(const StatsPartial& total);
 
 // The three above over all blocks of a tensor, in one thread.
 TensorStats ComputeStats(DType dtype, std::span<const std::byte> data);
+
+// What the inner loops use on this processor: "avx512", "avx2", "sse4", "neon" or "plain".
+std::string_view InstructionSet();
 
 }  // namespace msprobe::kernels

@@ -1,0 +1,27 @@
+// What a report of an error should hold, in one zip: what works here, versions, variables, the
+// command that fails with all that it says, and logs of captures. No values of tensors.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "msprobe/status.h"
+
+namespace msprobe::commands {
+
+struct BundleMember {
+  std::string name;  // in the zip
+  std::string text;
+};
+
+// Runs this program with `arguments`: its output and exit code.
+Result<BundleMember> RunAgain(const std::vector<std::string>& arguments);
+
+// The logs and manifests of a dump or monitor folder and of what is below it, by their known names
+// alone. At most 1 MiB of each and 16 MiB in all; what is left out is named in the last member.
+Result<std::vector<BundleMember>> CollectLogs(const std::vector<std::filesystem::path>& folders);
+
+Status WriteBundle(const std::filesystem::path& path, const std::vector<BundleMember>& members);
+
+}  // namespace msprobe::commands

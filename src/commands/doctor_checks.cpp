@@ -1,0 +1,290 @@
+#include "src/commands/doctor_checks.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "msprobe/version.h"
+
+#include "src/base/child_process.h"
+#include "src/base/strings.h"
+#include "src/commands/python_package.h"
+#include "src/device/device.h"
+#include "src/kernels/stats.h"
+#include "src/report/answer_page.h"
+
+extern char** environ;  // POSIX gives it no header
+
+namespace msprobe::commands {
+namespace {
+
+namespace fs = std::filesystem;
+
+// One line per answer: a name, a tab, and "ok" or "no", a tab, what was seen. Errors are one line.
+constexpr const char* kQuestions = R"(import importlib, sys
+def tell(name, ok, text):
+    print("%s\t%s\t%s" % (name, "ok" if ok else "no", " ".join(str(text).split())), flush=True)
+tell("python", sys.version_info >= (3, 8), "%d.%d.%d, %s" % (*sys.version_info[:3], sys.executable))
+for name in ("torch", "mindspore", "msprobe", "msprobe._native", "msprobe.pytorch", "msprobe.mindspore"):
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        tell(name, False, "absent" if error.name == name else error)
+    except BaseException as error:
+        tell(name, False, "%s: %s" % (type(error).__name__, error))
+    else:
+        tell(name, True, getattr(module, "__version__", getattr(module, "__file__", "")))
+)";
+
+struct Answer {
+  bool ok = false;
+  std::string text;
+};
+using Answers = std::map<std::string, Answer, std::less<>>;
+
+Result<Answers> AskPython(const std::string& path) {
+  base::ChildOptions options;
+  options.program = {"python3", "-c", kQuestions};
+  if (!path.empty()) {
+    options.variables = {{"PYTHONPATH", path}};
+  }
+  MSP_ASSIGN_OR_RETURN(const base::ChildEnd end, base::RunChild(options));
+  Answers answers;
+  for (const std::string_view line : base::Split(end.output, '\n')) {
+    const std::vector<std::string_view> cells = base::Split(line, '\t');
+    if (cells.size() == 3 && (cells[1] == "ok" || cells[1] == "no")) {
+      answers[std::string(cells[0])] = {cells[1] == "ok", base::Printable(cells[2])};
+    }
+  }
+  if (answers.empty()) {
+    return IoError(end.timed_out ? "python3 did not answer within a minute"
+                                 : fmt::format("python3 ended with exit code {} and no answer",
+                                               end.exit_code));
+  }
+  if (end.timed_out || end.signal != 0) {
+    answers["end"] = {false, end.timed_out ? "python3 did not end within a minute"
+                                           : fmt::format("python3 died of signal {} ({})",
+                                                         end.signal, ::strsignal(end.signal))};
+  }
+  return answers;
+}
+
+const Answer& Of(const Answers& answers, std::string_view name) {
+  static const Answer kNone{false, "python3 ended before it could be asked"};
+  const auto found = answers.find(name);
+  return found == answers.end() ? kNone : found->second;
+}
+
+Check Program() {
+  return {"compare and the other commands that read files", Health::kWorks,
+          fmt::format("msprobe {} ({}), {} kernels, {} cores", MSPROBE_VERSION, MSPROBE_BUILD,
+                      kernels::InstructionSet(), std::thread::hardware_concurrency()),
+          ""};
+}
+
+Check Pages() {
+  const Status available = report::AnswerPage::Available();
+  if (available.ok()) {
+    return {"pages for browsers (--format html)", Health::kWorks, "built in", ""};
+  }
+  return {"pages for browsers (--format html)", Health::kBroken, available.message(),
+          available.hint()};
+}
+
+Check Capture(std::string_view framework, const Answers& answers) {
+  const bool is_torch = framework == "torch";
+  Check check{fmt::format("capture from {}: dump -- python3 {}", is_torch ? "PyTorch" : "MindSpore",
+                          "train.py"),
+              Health::kWorks, "", ""};
+  const Answer& package = Of(answers, framework);
+  const Answer& shim = Of(answers, is_torch ? "msprobe.pytorch" : "msprobe.mindspore");
+  const Answer& native = Of(answers, "msprobe._native");
+  if (!package.ok) {
+    check.health = package.text == "absent" ? Health::kAbsent : Health::kBroken;
+    check.finding = package.text == "absent"
+                        ? fmt::format("python3 has no {}", framework)
+                        : fmt::format("import {}: {}", framework, package.text);
+    check.remedy = fmt::format(
+        "activate the environment that your training runs in, or install {} "
+        "into this one; then ask again",
+        framework);
+  } else if (!native.ok || !shim.ok) {
+    check.health = Health::kBroken;
+    check.finding = fmt::format("import msprobe: {}", native.ok ? shim.text : native.text);
+    check.remedy =
+        "install msprobe again: its Python package does not fit this Python or this "
+        "machine";
+  } else {
+    check.finding = fmt::format("{} {}", framework, package.text);
+  }
+  return check;
+}
+
+// Inside a script, without the launcher.
+Check Import(const Answers& answers, const fs::path& folder) {
+  Check check{"import msprobe in your own scripts", Health::kWorks, "", ""};
+  const Answer& package = Of(answers, "msprobe");
+  const Answer& native = Of(answers, "msprobe._native");
+  if (package.ok && native.ok) {
+    check.finding = native.text;
+    return check;
+  }
+  check.health = Health::kBroken;
+  check.finding = package.ok                 ? native.text
+                  : package.text == "absent" ? "python3 does not find the package"
+                                             : package.text;
+  check.remedy = fmt::format("export PYTHONPATH={}${{PYTHONPATH:+:$PYTHONPATH}}", folder.string());
+  return check;
+}
+
+void AddPython(std::vector<Check>& checks) {
+  const Result<fs::path> folder = FindPythonFolder();
+  if (!folder.ok()) {
+    checks.push_back({"capture from a script", Health::kBroken, folder.status().message(),
+                      folder.status().hint()});
+    return;
+  }
+  const Result<Answers> asked = AskPython("");
+  if (!asked.ok()) {
+    checks.push_back({"capture from a script", Health::kBroken, asked.status().message(),
+                      "put the python3 of your training first on PATH"});
+    return;
+  }
+  const Answer& python = Of(*asked, "python");
+  checks.push_back({"python3 on PATH", python.ok ? Health::kWorks : Health::kBroken, python.text,
+                    python.ok ? "" : "capture needs Python 3.8 or newer"});
+  // As the launcher of dump gives it.
+  const char* before = std::getenv("PYTHONPATH");
+  const Result<Answers> launched = AskPython(before == nullptr || *before == '\0'
+                                                 ? folder->string()
+                                                 : fmt::format("{}:{}", folder->string(), before));
+  const Answers& answers = launched.ok() ? *launched : *asked;
+  for (const std::string_view framework : {"torch", "mindspore"}) {
+    checks.push_back(Capture(framework, answers));
+  }
+  checks.push_back(Import(*asked, *folder));
+  if (const auto end = answers.find("end"); end != answers.end()) {
+    checks.push_back({"python3 on PATH", Health::kBroken, end->second.text,
+                      "import the frameworks one by one in python3 to see which of them does it"});
+  }
+}
+
+void AddDevices(std::vector<Check>& checks) {
+  const device::Registry registry(device::Loading::kMayLoad);
+  for (const std::unique_ptr<device::Runtime>& runtime : registry.all()) {
+    const device::Inventory inventory = runtime->Describe();
+    if (runtime->kind() == device::Kind::kHost) {
+      continue;
+    }
+    Check check{fmt::format("{} devices", device::KindName(runtime->kind())), Health::kWorks, "",
+                ""};
+    if (inventory.status.ok()) {
+      check.finding = fmt::format("{}, {}", inventory.devices.size(), inventory.version);
+    } else {
+      check.health = Health::kAbsent;
+      check.finding = inventory.status.message();
+      check.remedy = inventory.status.hint();
+    }
+    checks.push_back(std::move(check));
+  }
+}
+
+// Of the place where results go unless they are told otherwise.
+Check Folder() {
+  std::error_code failure;
+  const fs::path here = fs::current_path(failure);
+  Check check{"results in this folder", Health::kWorks, here.string(), ""};
+  if (failure || ::access(here.c_str(), W_OK | X_OK) != 0) {
+    check.health = Health::kBroken;
+    check.finding = fmt::format("{} cannot be written to: {}", here.string(),
+                                failure ? failure.message() : std::strerror(errno));
+    check.remedy = "name another place with -o";
+    return check;
+  }
+  const fs::space_info space = fs::space(here, failure);
+  if (!failure) {
+    check.finding += fmt::format(", {} free", base::FormatBytes(space.available));
+    constexpr uint64_t kLittle = uint64_t{1} << 30;
+    if (space.available < kLittle) {
+      check.health = Health::kBroken;
+      check.remedy = "dumps of tensors take gigabytes: name another place with -o";
+    }
+  }
+  return check;
+}
+
+// Limits of the shell that stop what works elsewhere.
+void AddLimits(std::vector<Check>& checks) {
+  struct Limit {
+    decltype(RLIMIT_AS) resource;
+    const char* name;
+    const char* flag;
+    uint64_t least;
+  };
+  constexpr std::array<Limit, 3> kLimits = {
+      {{RLIMIT_AS, "address space", "-v", uint64_t{4} << 30},
+       {RLIMIT_FSIZE, "size of a file", "-f", uint64_t{4} << 30},
+       {RLIMIT_NOFILE, "open files", "-n", 256}}};
+  for (const Limit& limit : kLimits) {
+    struct rlimit values = {};
+    if (::getrlimit(limit.resource, &values) == 0 && values.rlim_cur != RLIM_INFINITY &&
+        values.rlim_cur < limit.least) {
+      checks.push_back(
+          {"limits of this shell", Health::kBroken,
+           fmt::format("{}: {}", limit.name, static_cast<uint64_t>(values.rlim_cur)),
+           fmt::format("ulimit {} unlimited, or as far as the administrator allows", limit.flag)});
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Check> ExamineMachine() {
+  std::vector<Check> checks = {Program(), Pages()};
+  AddPython(checks);
+  AddDevices(checks);
+  checks.push_back(Folder());
+  AddLimits(checks);
+  return checks;
+}
+
+std::vector<std::string> TellingVariables() {
+  constexpr std::array<std::string_view, 14> kBeginnings = {
+      "MSPROBE_",    "PYTHONPATH=", "PATH=", "LD_LIBRARY_PATH=",
+      "LD_PRELOAD=", "OMP_",        "CUDA_", "ASCEND_",
+      "NCCL_",       "HCCL_",       "TORCH", "RANK=",
+      "WORLD_SIZE=", "LC_ALL="};
+  constexpr std::array<std::string_view, 5> kSecrets = {"token", "secret", "password", "passwd",
+                                                        "key"};
+  std::vector<std::string> found;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::string name = base::AsciiLower(text.substr(0, text.find('=')));
+    if (std::any_of(kSecrets.begin(), kSecrets.end(), [&name](std::string_view word) {
+          return name.find(word) != std::string::npos;
+        })) {
+      continue;
+    }
+    if (std::any_of(kBeginnings.begin(), kBeginnings.end(),
+                    [text](std::string_view beginning) { return text.starts_with(beginning); })) {
+      found.push_back(base::Printable(text));
+    }
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace msprobe::commands

@@ -1,0 +1,32 @@
+// msprobe doctor: what works here, what does not, and which command mends it.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+
+namespace msprobe::commands {
+
+class DoctorCommand final : public Command {
+ public:
+  std::string_view name() const override { return "doctor"; }
+  std::string_view summary() const override {
+    return "What works on this machine, what does not, and which command mends it";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  std::vector<std::string> command_;
+  std::filesystem::path bundle_;
+  std::vector<std::filesystem::path> logs_;
+  AnswerFlags answer_;
+};
+
+}  // namespace msprobe::commands
