@@ -20,3 +20,12 @@ find_program(MSPROBE_CCACHE ccache)
 if(MSPROBE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${MSPROBE_CCACHE}")
 endif()
+
+# Headers that nearly every file includes are parsed once (PrecompiledHeaders.cmake). Not where a compiler cache is: it makes the
+# second build cheap by itself, and every file then stands on what it includes, which is what developers want to know.
+if(CMAKE_CXX_COMPILER_LAUNCHER OR CMAKE_CROSSCOMPILING)
+  set(precompile OFF)
+else()
+  set(precompile ON)
+endif()
+option(MSPROBE_PRECOMPILE "Parse the headers that most files include only once" ${precompile})

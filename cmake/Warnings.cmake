@@ -8,6 +8,7 @@ elseif(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # g++ 12 takes ordinary joins of std::string for overlapping copies (GCC bug 105651).
   target_compile_options(msprobe_warnings INTERFACE -Wno-restrict)
 endif()
-if(MSPROBE_WERROR)
+# In a precompiled header g++ forgets which headers are the system's, and warns of them.
+if(MSPROBE_WERROR AND NOT MSPROBE_PRECOMPILE)
   target_compile_options(msprobe_warnings INTERFACE -Werror)
 endif()
