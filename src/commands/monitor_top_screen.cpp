@@ -69,7 +69,7 @@ std::vector<std::pair<std::string_view, std::vector<std::string>>> JudgedOps(con
       continue;
     }
     const auto known =
-        std::find_if(ops.begin(), ops.end(), [op](const auto& one) { return one.first == op; });
+        std::find_if(ops.begin(), ops.end(), [op](const auto& entry) { return entry.first == op; });
     if (known == ops.end()) {
       ops.push_back({op, {table}});
     } else {

@@ -97,24 +97,4 @@ Result<DumpHeader> ReadDumpFile(
   return header;
 }
 
-Result<DumpHeader> ReadDumpHeader(const std::filesystem::path& path) {
-  MSP_ASSIGN_OR_RETURN(const internal::JsonSource file, internal::JsonSource::Open(path));
-  DumpHeader header;
-  header.size_bytes = file.text().size();
-  header.recovery = file.recovery();
-  MemberStream stream(
-      [&header](std::string_view key, const EntryTree& value) -> Result<bool> {
-        TakeHeaderMember(key, value, header);
-        return true;
-      },
-      kDataKey,
-      [&header](std::string_view /*name*/, const EntryTree& /*entry*/) -> Result<bool> {
-        const bool keys_follow = !header.task && !header.level && !header.framework;
-        return keys_follow;
-      });
-  MSP_RETURN_IF_ERROR(ParseFile(path, file.text(), true, stream, &header.truncated));
-  header.has_data = stream.found_expanded();
-  return header;
-}
-
 }  // namespace msprobe::dump

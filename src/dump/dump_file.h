@@ -52,8 +52,4 @@ Result<DumpHeader> ReadDumpFile(
     const std::filesystem::path& path, const ReadOptions& options,
     const std::function<Status(std::string_view name, const EntryTree& entry)>& on_entry);
 
-// The header only; stops at the first entry when the keys stand in front, as every dump's do. Says
-// nothing about the rest of the file: entry_count stays 0.
-Result<DumpHeader> ReadDumpHeader(const std::filesystem::path& path);
-
 }  // namespace msprobe::dump

@@ -10,7 +10,5 @@ namespace msprobe::kernels {
 
 uint32_t Crc32(std::span<const std::byte> data, uint32_t seed = 0);
 uint32_t Crc32(std::string_view text);
-// The checksum of A followed by B, from the checksums of both and the length of B.
-uint32_t Crc32Combine(uint32_t crc_a, uint32_t crc_b, uint64_t length_b_bytes);
 
 }  // namespace msprobe::kernels

@@ -182,13 +182,13 @@ Result<Profile> ReadProfile(const std::filesystem::path& path, const Needs& need
   MSP_ASSIGN_OR_RETURN(const std::vector<RankPath> found, FindProfiles(path));
   const auto chosen = rank.has_value()
                           ? std::find_if(found.begin(), found.end(),
-                                         [&](const RankPath& one) { return one.rank == rank; })
+                                         [&](const RankPath& known) { return known.rank == rank; })
                           : found.begin();
   if (chosen == found.end() || (!rank.has_value() && found.size() > 1)) {
     std::vector<std::string> ranks;
     ranks.reserve(found.size());
-    for (const RankPath& one : found) {
-      ranks.push_back(one.rank.has_value() ? std::to_string(*one.rank) : "unknown");
+    for (const RankPath& known : found) {
+      ranks.push_back(known.rank.has_value() ? std::to_string(*known.rank) : "unknown");
     }
     return MismatchError(fmt::format("{} holds profiles of ranks {}{}", path.string(),
                                      base::Join(ranks, ", "),

@@ -24,22 +24,6 @@ using json::Writer;
 
 constexpr int64_t kPageFormat = 1;  // what tools/web/answer expects
 
-std::string_view ToneName(Tone tone) {
-  switch (tone) {
-    case Tone::kPlain:
-      return "";
-    case Tone::kStrong:
-      return "strong";
-    case Tone::kGood:
-      return "good";
-    case Tone::kCaution:
-      return "caution";
-    case Tone::kBad:
-      return "bad";
-  }
-  return "";
-}
-
 std::string_view KindName(ListKind kind) {
   switch (kind) {
     case ListKind::kNumbered:

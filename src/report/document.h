@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -26,6 +27,9 @@ enum class Tone : uint8_t {
   kCaution,  // yellow: look at it
   kBad,      // red: a difference or a failure
 };
+
+// "strong", "good", "caution", "bad"; empty for kPlain.
+std::string_view ToneName(Tone tone);
 
 // What an answer is worth to a script; gate.h makes the exit code of it.
 enum class Standing : uint8_t {

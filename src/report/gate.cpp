@@ -17,7 +17,7 @@ std::vector<LevelOutcome> OutcomesOf(std::span<const GateLevel> levels) {
 
 void SetFound(std::vector<LevelOutcome>& outcomes, std::string_view word, bool found) {
   const auto outcome = std::find_if(outcomes.begin(), outcomes.end(),
-                                    [&](const LevelOutcome& one) { return one.word == word; });
+                                    [&](const LevelOutcome& known) { return known.word == word; });
   outcome->found = found;
 }
 

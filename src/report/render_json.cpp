@@ -33,21 +33,6 @@ std::string_view StandingName(Standing standing) {
   return "";
 }
 
-std::string_view ToneName(Tone tone) {
-  switch (tone) {
-    case Tone::kPlain:
-    case Tone::kStrong:
-      return "";
-    case Tone::kGood:
-      return "good";
-    case Tone::kCaution:
-      return "caution";
-    case Tone::kBad:
-      return "bad";
-  }
-  return "";
-}
-
 std::string_view KindName(ListKind kind) {
   switch (kind) {
     case ListKind::kFacts:
@@ -67,8 +52,9 @@ std::string_view KindName(ListKind kind) {
   return "";
 }
 
+// Emphasis is for eyes.
 void AddTone(Json& json, Tone tone) {
-  if (const std::string_view name = ToneName(tone); !name.empty()) {
+  if (const std::string_view name = ToneName(tone); !name.empty() && tone != Tone::kStrong) {
     json["tone"] = name;
   }
 }

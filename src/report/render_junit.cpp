@@ -22,54 +22,54 @@ std::string Escape(std::string_view text, bool in_attribute) {
   return out;
 }
 
-std::string CaseXml(std::string_view command, const TestCase& one) {
+std::string CaseXml(std::string_view command, const TestCase& test) {
   std::string out = fmt::format("  <testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\"",
-                                Escape(command, true), Escape(one.name, true), one.seconds);
-  if (one.outcome == CaseOutcome::kPassed) {
+                                Escape(command, true), Escape(test.name, true), test.seconds);
+  if (test.outcome == CaseOutcome::kPassed) {
     return out + "/>\n";
   }
   return out + fmt::format(">\n   <{0} type=\"{1}\" message=\"{2}\">{3}</{0}>\n  </testcase>\n",
-                           one.outcome == CaseOutcome::kError ? "error" : "failure",
-                           Escape(one.type, true), Escape(one.message, true),
-                           Escape(one.details, false));
+                           test.outcome == CaseOutcome::kError ? "error" : "failure",
+                           Escape(test.type, true), Escape(test.message, true),
+                           Escape(test.details, false));
 }
 
 TestCase CaseOfVerdict(const Document& document, const Gate& gate) {
   const Verdict& verdict = document.verdict;
-  TestCase one;
-  one.name = document.command;
-  one.seconds = document.seconds;
-  one.type = base::AsciiLower(verdict.word);
-  one.message = verdict.text;
-  one.outcome = verdict.standing == Standing::kIncomplete ? CaseOutcome::kError
-                : verdict.standing == Standing::kNothingCompared || gate.Fails(document)
-                    ? CaseOutcome::kFailed
-                    : CaseOutcome::kPassed;
-  return one;
+  TestCase test;
+  test.name = document.command;
+  test.seconds = document.seconds;
+  test.type = base::AsciiLower(verdict.word);
+  test.message = verdict.text;
+  test.outcome = verdict.standing == Standing::kIncomplete ? CaseOutcome::kError
+                 : verdict.standing == Standing::kNothingCompared || gate.Fails(document)
+                     ? CaseOutcome::kFailed
+                     : CaseOutcome::kPassed;
+  return test;
 }
 
 }  // namespace
 
 std::string RenderJunit(const Document& document, const Gate& gate) {
   std::vector<TestCase> cases = document.cases;
-  for (TestCase& one : cases) {
-    if (one.outcome == CaseOutcome::kFailed && !gate.Counts(document, one.level)) {
-      one.outcome = CaseOutcome::kPassed;
+  for (TestCase& test : cases) {
+    if (test.outcome == CaseOutcome::kFailed && !gate.Counts(document, test.level)) {
+      test.outcome = CaseOutcome::kPassed;
     }
   }
   // A report without a failure must not stand for an answer that no gate lets pass.
   const bool nothing = document.verdict.standing == Standing::kNothingCompared;
-  const auto failed = [](const TestCase& one) { return one.outcome != CaseOutcome::kPassed; };
+  const auto failed = [](const TestCase& test) { return test.outcome != CaseOutcome::kPassed; };
   if (cases.empty() || (nothing && std::none_of(cases.begin(), cases.end(), failed))) {
     cases.push_back(CaseOfVerdict(document, gate));
   }
   const auto count = [&](CaseOutcome outcome) {
     return std::count_if(cases.begin(), cases.end(),
-                         [&](const TestCase& one) { return one.outcome == outcome; });
+                         [&](const TestCase& test) { return test.outcome == outcome; });
   };
   std::string body;
-  for (const TestCase& one : cases) {
-    body += CaseXml(document.command, one);
+  for (const TestCase& test : cases) {
+    body += CaseXml(document.command, test);
   }
   const std::string totals =
       fmt::format("tests=\"{}\" failures=\"{}\" errors=\"{}\" time=\"{:.3f}\"", cases.size(),

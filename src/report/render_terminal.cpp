@@ -105,7 +105,7 @@ class TerminalRenderer {
     bool first = true;
     for (const Block& block : section.blocks) {
       if (IsShown(block)) {
-        std::visit([&](const auto& one) { Put(one, first); }, block);
+        std::visit([&](const auto& content) { Put(content, first); }, block);
         first = false;
       }
     }

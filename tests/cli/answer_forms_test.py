@@ -67,6 +67,7 @@ COMMANDS = {
                                 "error", None),
     "data2db": Command("data2db --data {same} --db out", None, "monitor_data.trend.db"),
     "devices": Command("devices", None, "READY", ALWAYS),
+    "doctor": Command("doctor", "any", "BROKEN", ALWAYS),
     "dump": Command("dump --dump_path d -- echo hello", None, None, LAUNCH, package),
     "dump --check": Command("dump --check {repository}/config/dump_example.json", None, None),
     "dump recover": Command("dump recover d", None, "RECOVERED", prepare=interrupted),

@@ -58,12 +58,13 @@ def commands():
         Command("monitor analyse", ["monitor", "analyse", "-q", "-d",
                                     str(data / "monitor/files/anomaly_analyse/pp_order/anomaly_detected")], "-o"),
         Command("monitor report", ["monitor", "report", tables, "-q"], "-o"),
+        Command("doctor", ["doctor", "-q"], "--bundle"),
     ]
 
 
 # The ending of a result that is one file; of others -o names a folder.
 ENDINGS = {"ckpt_compare": ".json", "config_check -d": ".zip", "config_check -c of checkpoints": ".json", "show": ".csv",
-           "monitor report": ".html"}
+           "monitor report": ".html", "doctor": ".zip"}
 
 LOG = """step:1 - training/global_step:1
 {'actor_rollout_ref': {'actor': {'ppo_mini_batch_size': %d}}, 'trainer': {'total_epochs': 3}}

@@ -8,7 +8,7 @@ Checked in src/, include/ and tests/ (see docs/design/architecture.md):
   2. the arrows themselves form no cycle, and no file includes itself through others
   3. quoted includes are spelled from the root ("src/..." or "msprobe/...") and name files that exist
   4. third-party headers stay in the room that owns them (the list below)
-  5. the table of rooms in docs/design/architecture.md shows the same arrows
+  5. the table of rooms in docs/design/architecture.md shows the same arrows, and that in src/README.md every room
 Exit status 0 only if nothing was found.
 """
 import os
@@ -149,6 +149,16 @@ def check_documented_plan(root, plan, say):
         say(page, 1, "%s is %s" % (room, "missing in the table" if room in plan else "not on the plan"))
 
 
+def check_listed_rooms(root, plan, say):
+    """src/README.md: a row per folder; rooms of analysis/ stand in one row."""
+    page = "src/README.md"
+    text = open(os.path.join(root, page), encoding="utf-8").read()
+    for room in sorted(plan):
+        shown = "`%s/`" % (room.partition("/")[2] or room)
+        if shown not in text:
+            say(page, 1, "%s is missing in the table" % room)
+
+
 def main():
     root = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "../.."))
     plan = read_plan(root)
@@ -161,6 +171,7 @@ def main():
     if cycle:
         say("cmake/Rooms.cmake", 1, "the arrows form a circle: %s" % " -> ".join(cycle))
     check_documented_plan(root, plan, say)
+    check_listed_rooms(root, plan, say)
     includes = {path: check_file(root, path, plan, say) for path in source_files(root)}
     cycle = find_cycle(includes)
     if cycle:

@@ -276,16 +276,16 @@ std::string_view LevelOf(const PairResult& pair) {
 std::vector<report::TestCase> MakeCases(const Comparison& comparison) {
   std::vector<report::TestCase> cases;
   for (const PairResult& pair : comparison.pairs) {
-    report::TestCase& one = cases.emplace_back();
-    one.name = pair.name;
-    one.level = LevelOf(pair);
-    if (one.level.empty()) {
+    report::TestCase& test = cases.emplace_back();
+    test.name = pair.name;
+    test.level = LevelOf(pair);
+    if (test.level.empty()) {
       continue;
     }
-    one.outcome = pair.outcome == Outcome::kUnreadable ? report::CaseOutcome::kError
-                                                       : report::CaseOutcome::kFailed;
-    one.type = OutcomeName(pair.outcome);
-    one.message =
+    test.outcome = pair.outcome == Outcome::kUnreadable ? report::CaseOutcome::kError
+                                                        : report::CaseOutcome::kFailed;
+    test.type = OutcomeName(pair.outcome);
+    test.message =
         pair.computed()
             ? fmt::format("relative l2 {}, max abs {}{}", Short(pair.metrics.relative_l2),
                           Short(pair.sums.finite.max_abs_error), Remark(pair))

@@ -109,33 +109,33 @@ std::vector<report::TestCase> CasesOf(const RunSummary& summary) {
   std::vector<report::TestCase> cases;
   for (const PairSummary& pair : summary.pairs) {
     const PairVerdict verdict = VerdictOf(pair);
-    report::TestCase& one = cases.emplace_back();
-    one.name = PairName(pair);
-    one.seconds =
+    report::TestCase& test = cases.emplace_back();
+    test.name = PairName(pair);
+    test.seconds =
         pair.timings.load_seconds + pair.timings.compare_seconds + pair.timings.write_seconds;
     if (verdict == PairVerdict::kFailed) {
-      one.outcome = CaseOutcome::kError;
-      one.type = "not compared";
-      one.message = pair.error;
+      test.outcome = CaseOutcome::kError;
+      test.type = "not compared";
+      test.message = pair.error;
     } else if (verdict == PairVerdict::kNothingCompared) {
-      one.outcome = CaseOutcome::kFailed;
-      one.type = PairVerdictName(verdict);
-      one.message = NothingComparedHint(pair);
-      one.details = Details(pair);
+      test.outcome = CaseOutcome::kFailed;
+      test.type = PairVerdictName(verdict);
+      test.message = NothingComparedHint(pair);
+      test.details = Details(pair);
     } else if (verdict == PairVerdict::kDiffers || verdict == PairVerdict::kDrifts ||
                verdict == PairVerdict::kUnequalBits) {
-      one.outcome = CaseOutcome::kFailed;
-      one.level = verdict == PairVerdict::kDrifts && !MostlyUnmatched(pair) ? "drift" : "";
-      one.type = PairVerdictName(verdict);
-      one.message = FailureMessage(pair, verdict);
-      one.details = Details(pair);
+      test.outcome = CaseOutcome::kFailed;
+      test.level = verdict == PairVerdict::kDrifts && !MostlyUnmatched(pair) ? "drift" : "";
+      test.type = PairVerdictName(verdict);
+      test.message = FailureMessage(pair, verdict);
+      test.details = Details(pair);
     } else if (MostlyUnmatched(pair)) {
       const RowCounts& counts = pair.counts;
-      one.outcome = CaseOutcome::kFailed;
-      one.type = PairVerdictName(verdict);
-      one.message = fmt::format("{} rows were compared, {} of NPU and {} of bench have no partner",
-                                counts.agreeing, counts.npu_only, counts.bench_only);
-      one.details = Details(pair);
+      test.outcome = CaseOutcome::kFailed;
+      test.type = PairVerdictName(verdict);
+      test.message = fmt::format("{} rows were compared, {} of NPU and {} of bench have no partner",
+                                 counts.agreeing, counts.npu_only, counts.bench_only);
+      test.details = Details(pair);
     }
   }
   for (const auto& [names, side] :

@@ -136,22 +136,22 @@ Section ChecksSection(const CompareRun& run) {
 std::vector<report::TestCase> CasesOf(const CompareRun& run) {
   std::vector<report::TestCase> cases;
   for (const CheckResult& check : run.checks) {
-    report::TestCase& one = cases.emplace_back();
-    one.name = PartName(check.part);
-    one.message =
+    report::TestCase& test = cases.emplace_back();
+    test.name = PartName(check.part);
+    test.message =
         fmt::format("{}, {}", Plural(check.errors, "error"), Plural(check.warnings, "warning"));
     if (!check.passed) {
-      one.outcome = CaseOutcome::kFailed;
-      one.level = "error";
-      one.type = "different";
+      test.outcome = CaseOutcome::kFailed;
+      test.level = "error";
+      test.type = "different";
     } else if (check.warnings > 0) {
-      one.outcome = CaseOutcome::kFailed;
-      one.level = "warning";
-      one.type = "warning";
+      test.outcome = CaseOutcome::kFailed;
+      test.level = "warning";
+      test.type = "warning";
     }
     for (const Finding& finding : run.findings) {
       if (finding.part == check.part) {
-        one.details += finding.what + "\n";
+        test.details += finding.what + "\n";
       }
     }
   }
@@ -275,13 +275,13 @@ report::Document MakeDocument(const LogSettingsRun& run) {
   document.levels = report::OutcomesOf(kGateLevels);
   report::SetFound(document.levels, "error", run.different() > 0);
   for (const LogSetting& setting : run.settings) {
-    report::TestCase& one = document.cases.emplace_back();
-    one.name = setting.name;
+    report::TestCase& test = document.cases.emplace_back();
+    test.name = setting.name;
     if (!setting.equal) {
-      one.outcome = CaseOutcome::kFailed;
-      one.level = "error";
-      one.type = "different";
-      one.message = fmt::format("{} / {}", ValueOf(setting, 0), ValueOf(setting, 1));
+      test.outcome = CaseOutcome::kFailed;
+      test.level = "error";
+      test.type = "different";
+      test.message = fmt::format("{} / {}", ValueOf(setting, 0), ValueOf(setting, 1));
     }
   }
   document.sections.emplace_back();

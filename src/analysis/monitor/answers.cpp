@@ -40,15 +40,15 @@ report::Verdict Written(std::string text, uint64_t number, std::string_view unit
 // Fails when there is one of what is counted.
 report::TestCase CaseOf(std::string name, std::string level, uint64_t count,
                         std::string_view noun) {
-  report::TestCase one;
-  one.name = std::move(name);
+  report::TestCase test;
+  test.name = std::move(name);
   if (count > 0) {
-    one.outcome = report::CaseOutcome::kFailed;
-    one.type = level;
-    one.level = std::move(level);
-    one.message = Plural(count, noun);
+    test.outcome = report::CaseOutcome::kFailed;
+    test.type = level;
+    test.level = std::move(level);
+    test.message = Plural(count, noun);
   }
-  return one;
+  return test;
 }
 
 }  // namespace

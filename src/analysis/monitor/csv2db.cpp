@@ -28,9 +28,9 @@ struct StoreRow {
 // Original steps and the first number of each.
 std::map<int64_t, int64_t> NumberSteps(const std::vector<Series>& series) {
   std::map<int64_t, int64_t> places;  // how many numbers a step needs
-  for (const Series& one : series) {
-    const int64_t needed = std::max(one.micro_step, 0) + int64_t{1};
-    for (const int64_t step : one.steps) {
+  for (const Series& table : series) {
+    const int64_t needed = std::max(table.micro_step, 0) + int64_t{1};
+    for (const int64_t step : table.steps) {
       int64_t& count = places[step];
       count = std::max(count, needed);
     }

@@ -138,15 +138,15 @@ Section NotesSection(const DiffResult& result) {
 std::vector<report::TestCase> CasesOf(const DiffResult& result) {
   std::vector<report::TestCase> cases;
   for (const DiffLine& line : result.lines) {
-    report::TestCase& one = cases.emplace_back();
-    one.name = fmt::format("{} {}", line.table, line.op);
+    report::TestCase& test = cases.emplace_back();
+    test.name = fmt::format("{} {}", line.table, line.op);
     if (line.first) {
-      one.outcome = report::CaseOutcome::kFailed;
-      one.level = "different";
-      one.type = "different";
-      one.message = fmt::format("{} of {} part, first at step {}: {}, {} at most", line.parted,
-                                Plural(line.compared, "value"), line.first->step,
-                                Where(*line.first), Percent(line.worst->relative));
+      test.outcome = report::CaseOutcome::kFailed;
+      test.level = "different";
+      test.type = "different";
+      test.message = fmt::format("{} of {} part, first at step {}: {}, {} at most", line.parted,
+                                 Plural(line.compared, "value"), line.first->step,
+                                 Where(*line.first), Percent(line.worst->relative));
     }
   }
   return cases;

@@ -54,18 +54,18 @@ SeriesScore ScoreByRank(const RowGrid& grid, const std::vector<double>& values,
       ++end;
     }
     const std::span<const double> part(values.data() + begin, end - begin);
-    const SeriesScore one = ScoreSeries(part, scratch);
-    if (one.score > worst.score) {
-      worst.score = one.score;
-      worst.at = begin + one.at;
+    const SeriesScore score = ScoreSeries(part, scratch);
+    if (score.score > worst.score) {
+      worst.score = score.score;
+      worst.at = begin + score.at;
     }
-    const bool earlier =
-        one.non_finite > 0 && (worst.non_finite == 0 || grid.steps[begin + one.first_non_finite] <
-                                                            grid.steps[worst.first_non_finite]);
+    const bool earlier = score.non_finite > 0 &&
+                         (worst.non_finite == 0 || grid.steps[begin + score.first_non_finite] <
+                                                       grid.steps[worst.first_non_finite]);
     if (earlier) {
-      worst.first_non_finite = begin + one.first_non_finite;
+      worst.first_non_finite = begin + score.first_non_finite;
     }
-    worst.non_finite += one.non_finite;
+    worst.non_finite += score.non_finite;
     begin = end;
   }
   return worst;

@@ -290,9 +290,9 @@ void RunFollower::ReadAlerts() {
       Complain(file.status().message());
       continue;
     }
-    for (Anomaly& one : file->entries) {
-      list.push_back({std::move(one.key), one.rank, one.step, std::move(one.tag_name),
-                      std::move(one.message)});
+    for (Anomaly& anomaly : file->entries) {
+      list.push_back({std::move(anomaly.key), anomaly.rank, anomaly.step,
+                      std::move(anomaly.tag_name), std::move(anomaly.message)});
     }
   }
   if (!changed) {

@@ -27,14 +27,15 @@ constexpr size_t kBriefChain = 12;
 constexpr size_t kBriefConsequences = 8;
 constexpr size_t kMarkdownWarnings = 8;
 
-std::string OperatorText(const StepAnswer& answer, const Consequence& one) {
-  const Operator& at = answer.ranks[one.rank_place].operators[one.operator_place];
+std::string OperatorText(const StepAnswer& answer, const Consequence& consequence) {
+  const Operator& at = answer.ranks[consequence.rank_place].operators[consequence.operator_place];
   return fmt::format("{}  ({} -> {})", base::Printable(at.name), BadnessText(at.input),
                      BadnessText(at.output));
 }
 
-Item OperatorItem(const StepAnswer& answer, const Consequence& one) {
-  return {fmt::format("rank {}", answer.ranks[one.rank_place].rank), OperatorText(answer, one)};
+Item OperatorItem(const StepAnswer& answer, const Consequence& consequence) {
+  return {fmt::format("rank {}", answer.ranks[consequence.rank_place].rank),
+          OperatorText(answer, consequence)};
 }
 
 report::Verdict MakeVerdict(const Answer& whole) {
@@ -74,7 +75,7 @@ report::Verdict MakeVerdict(const Answer& whole) {
 
 Section FindingSection(const StepAnswer& answer, const Finding& finding) {
   const auto rank = std::find_if(answer.ranks.begin(), answer.ranks.end(),
-                                 [&](const RankDump& one) { return one.rank == finding.rank; });
+                                 [&](const RankDump& known) { return known.rank == finding.rank; });
   Section section{fmt::format("rank {}  {}", finding.rank, finding.name), {}};
   List facts{ListKind::kFacts, {}};
   facts.items.push_back(
@@ -139,8 +140,8 @@ Section ConsequencesSection(const StepAnswer& answer) {
                               Plural(answer.propagation.affected_operators, "operator")),
                   {}};
   List list{ListKind::kAligned, {}, {kBriefConsequences, "", /*counts_rest=*/false}};
-  for (const Consequence& one : answer.propagation.consequences) {
-    list.items.push_back(OperatorItem(answer, one));
+  for (const Consequence& consequence : answer.propagation.consequences) {
+    list.items.push_back(OperatorItem(answer, consequence));
   }
   section.blocks.emplace_back(std::move(list));
   if (!answer.propagation.backward.empty()) {
@@ -168,8 +169,9 @@ Section AlsoSection(const StepAnswer& answer) {
 Section LevelsSection(const StepAnswer& answer) {
   List list{ListKind::kFacts, {}};
   for (const Level level : {Level::kCritical, Level::kHigh, Level::kMedium}) {
-    const auto first = std::find_if(answer.levels.findings.begin(), answer.levels.findings.end(),
-                                    [&](const LevelFinding& one) { return one.level == level; });
+    const auto first =
+        std::find_if(answer.levels.findings.begin(), answer.levels.findings.end(),
+                     [&](const LevelFinding& known) { return known.level == level; });
     const uint64_t count = answer.levels.counts[static_cast<size_t>(level)];
     std::string text = FormatCount(count);
     if (first != answer.levels.findings.end()) {
@@ -202,17 +204,17 @@ Section CountsSection(const StepAnswer& answer) {
 std::vector<report::TestCase> CasesOf(const StepAnswer& answer) {
   std::vector<report::TestCase> cases;
   for (const RankDump& rank : answer.ranks) {
-    report::TestCase& one = cases.emplace_back();
-    one.name = fmt::format("rank {}", rank.rank);
+    report::TestCase& test = cases.emplace_back();
+    test.name = fmt::format("rank {}", rank.rank);
     for (const Finding& finding : answer.findings) {
-      if (finding.rank == rank.rank && one.outcome == report::CaseOutcome::kPassed) {
-        one.outcome = report::CaseOutcome::kFailed;
-        one.level = IsWeak(finding.kind) ? "any" : "origin";
-        one.type = BadnessText(finding.made);
-        one.message = fmt::format("{}: {}", finding.name, internal::KindSentence(finding.kind));
+      if (finding.rank == rank.rank && test.outcome == report::CaseOutcome::kPassed) {
+        test.outcome = report::CaseOutcome::kFailed;
+        test.level = IsWeak(finding.kind) ? "any" : "origin";
+        test.type = BadnessText(finding.made);
+        test.message = fmt::format("{}: {}", finding.name, internal::KindSentence(finding.kind));
         for (const std::string& frame :
              internal::OwnFrames(finding.stack.empty() ? finding.forward_stack : finding.stack)) {
-          one.details += internal::FrameLine(frame) + "\n";
+          test.details += internal::FrameLine(frame) + "\n";
         }
       }
     }
@@ -293,9 +295,10 @@ std::string MarkdownAnswer(const Answer& whole) {
   }
   if (!answer.propagation.consequences.empty()) {
     text += "\n## First consequences\n\n";
-    for (const Consequence& one : answer.propagation.consequences) {
-      text += fmt::format("- {}\n", fmt::format("rank {:<4} {}", answer.ranks[one.rank_place].rank,
-                                                OperatorText(answer, one)));
+    for (const Consequence& consequence : answer.propagation.consequences) {
+      text += fmt::format("- {}\n",
+                          fmt::format("rank {:<4} {}", answer.ranks[consequence.rank_place].rank,
+                                      OperatorText(answer, consequence)));
     }
   }
   if (!answer.warnings.empty()) {

@@ -31,7 +31,7 @@ class RankFiles {
   RankFiles(const RankDump& rank, std::vector<std::string>& warnings)
       : rank_(rank), warnings_(warnings) {}
 
-  dump::EntryTree Entry(const Operator& one) {
+  dump::EntryTree Entry(const Operator& op) {
     if (!access_) {
       access_.emplace(dump::EntryAccess::Open(rank_.folder / dump::kDumpFileName));
       Tell(access_->status());
@@ -39,7 +39,7 @@ class RankFiles {
     if (!access_->ok()) {
       return {};
     }
-    Result<dump::EntryTree> tree = (*access_)->Read(one.text_offset, one.text_bytes);
+    Result<dump::EntryTree> tree = (*access_)->Read(op.text_offset, op.text_bytes);
     Tell(tree.status());
     return tree.ok() ? *std::move(tree) : dump::EntryTree();
   }
@@ -134,8 +134,8 @@ struct Recomputed {
 // One walk over a rank's file answers for all of its recomputed origins.
 void FindFirstRuns(const RankDump& rank, std::vector<Recomputed>& wanted) {
   std::set<std::string_view> apis;
-  for (const Recomputed& one : wanted) {
-    apis.insert(one.api);
+  for (const Recomputed& call : wanted) {
+    apis.insert(call.api);
   }
   const auto visit = [&](const dump::ScannedEntry& entry, const dump::EntryScanOutcome&) {
     const dump::EntryName name = dump::ParseEntryName(entry.name);
@@ -150,10 +150,10 @@ void FindFirstRuns(const RankDump& rank, std::vector<Recomputed>& wanted) {
       return true;
     }
     const std::string signature = InputSignature(*tree);
-    for (Recomputed& one : wanted) {
-      if (one.first_run == Recomputed::FirstRun::kUnknown && one.api == api &&
-          one.signature == signature) {
-        one.first_run =
+    for (Recomputed& call : wanted) {
+      if (call.first_run == Recomputed::FirstRun::kUnknown && call.api == api &&
+          call.signature == signature) {
+        call.first_run =
             facts->output == 0 ? Recomputed::FirstRun::kGood : Recomputed::FirstRun::kBad;
       }
     }
@@ -166,9 +166,9 @@ void FindFirstRuns(const RankDump& rank, std::vector<Recomputed>& wanted) {
 // Says so when the operator or a module around it had bad weights.
 std::string NoteOnParameters(const RankDump& rank, const std::vector<std::string>& modules) {
   for (auto name = modules.rbegin(); name != modules.rend(); ++name) {
-    const auto found = std::find_if(
-        rank.operators.begin(), rank.operators.end(),
-        [&](const Operator& one) { return one.has_bad_parameters && one.name == *name; });
+    const auto found =
+        std::find_if(rank.operators.begin(), rank.operators.end(),
+                     [&](const Operator& op) { return op.has_bad_parameters && op.name == *name; });
     if (found != rank.operators.end()) {
       return fmt::format("the weights of {} were bad before it ran: look at an earlier step",
                          base::Printable(*name));
@@ -185,22 +185,22 @@ std::vector<Finding> Describe(std::span<const RankDump> ranks, std::span<const O
   std::vector<Finding> findings;
   for (const Origin& origin : origins) {
     const RankDump& rank = ranks[origin.rank_place];
-    const Operator& one = rank.operators[origin.operator_place];
+    const Operator& op = rank.operators[origin.operator_place];
     RankFiles& from = files.try_emplace(origin.rank_place, rank, warnings).first->second;
     Finding finding;
     finding.rank = rank.rank;
-    finding.name = one.name;
-    finding.index = one.index;
+    finding.name = op.name;
+    finding.index = op.index;
     finding.clock = origin.clock;
     finding.kind = origin.kind;
     finding.made = origin.made;
     finding.note = origin.note;
-    finding.entry = from.Entry(one);
-    finding.modules = from.Modules(one.name);
-    finding.stack = from.Stack(one.name);
+    finding.entry = from.Entry(op);
+    finding.modules = from.Modules(op.name);
+    finding.stack = from.Stack(op.name);
     if (finding.stack.empty() &&
-        dump::ParseEntryName(one.name).direction == dump::Direction::kBackward) {
-      finding.forward_stack = from.Stack(dump::WithDirection(one.name, dump::Direction::kForward));
+        dump::ParseEntryName(op.name).direction == dump::Direction::kBackward) {
+      finding.forward_stack = from.Stack(dump::WithDirection(op.name, dump::Direction::kForward));
     }
     if (finding.kind == OriginKind::kExternalInput) {
       finding.note = NoteOnParameters(rank, finding.modules);
@@ -228,10 +228,10 @@ void ResolveContainers(std::span<const RankDump> ranks, SearchResult& result) {
   std::map<uint32_t, RankFiles> files;
   for (const auto& [place, names] : modules) {
     RankFiles& from = files.try_emplace(place, ranks[place], ignored).first->second;
-    for (const Operator& one : ranks[place].operators) {
-      const bool brought_it = one.call != Operator::kNoCall && one.output != 0;
-      if (one.has_bad_parameters || brought_it) {
-        from.AddModulesAround(one.name, explained[place]);
+    for (const Operator& op : ranks[place].operators) {
+      const bool brought_it = op.call != Operator::kNoCall && op.output != 0;
+      if (op.has_bad_parameters || brought_it) {
+        from.AddModulesAround(op.name, explained[place]);
       }
     }
   }
@@ -282,12 +282,12 @@ void CompareRecomputed(std::span<const RankDump> ranks, SearchResult& result) {
       continue;
     }
     const RankDump& rank = ranks[origin.rank_place];
-    const Operator& one = rank.operators[origin.operator_place];
-    const dump::EntryName name = dump::ParseEntryName(one.name);
+    const Operator& op = rank.operators[origin.operator_place];
+    const dump::EntryName name = dump::ParseEntryName(op.name);
     Recomputed recomputed;
     recomputed.place = i;
     recomputed.api = fmt::format("{}.{}", name.kind, name.subject);
-    recomputed.signature = InputSignature(RankFiles(rank, ignored).Entry(one));
+    recomputed.signature = InputSignature(RankFiles(rank, ignored).Entry(op));
     wanted.push_back(std::move(recomputed));
   }
   std::vector<bool> drop(result.weak.size(), false);
@@ -296,13 +296,13 @@ void CompareRecomputed(std::span<const RankDump> ranks, SearchResult& result) {
       continue;
     }
     FindFirstRuns(ranks[place], wanted);
-    for (const Recomputed& one : wanted) {
-      if (one.first_run == Recomputed::FirstRun::kUnknown) {
+    for (const Recomputed& call : wanted) {
+      if (call.first_run == Recomputed::FirstRun::kUnknown) {
         continue;
       }
-      drop[one.place] = true;
-      if (one.first_run == Recomputed::FirstRun::kGood) {
-        Origin origin = result.weak[one.place];
+      drop[call.place] = true;
+      if (call.first_run == Recomputed::FirstRun::kGood) {
+        Origin origin = result.weak[call.place];
         origin.kind = OriginKind::kComputed;
         origin.note = "its first run with the same inputs was good: it is bad only when recomputed";
         result.origins.push_back(std::move(origin));

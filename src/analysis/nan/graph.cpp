@@ -36,8 +36,8 @@ Graph MakeGraph(std::span<const Origin> origins, const Propagation& propagation)
     places[{arrival.to_rank, arrival.to_operator}] = false;
   }
   for (const auto* list : {&propagation.consequences, &propagation.backward}) {
-    for (const Consequence& one : *list) {
-      places[{one.rank_place, one.operator_place}] = false;
+    for (const Consequence& consequence : *list) {
+      places[{consequence.rank_place, consequence.operator_place}] = false;
     }
   }
   for (const Origin& origin : origins) {
@@ -70,15 +70,15 @@ std::string GraphJson(std::span<const RankDump> ranks, std::span<const Origin> o
   json.Key("nodes");
   json.BeginArray();
   for (const Node& node : graph.nodes) {
-    const Operator& one = ranks[node.rank_place].operators[node.operator_place];
+    const Operator& op = ranks[node.rank_place].operators[node.operator_place];
     json.BeginObject();
-    json.Member("id", fmt::format("{}.{}", ranks[node.rank_place].rank, one.name));
+    json.Member("id", fmt::format("{}.{}", ranks[node.rank_place].rank, op.name));
     json.Member("rank", ranks[node.rank_place].rank);
-    json.Member("op_name", one.name);
-    json.Member("index", uint64_t{one.index});
+    json.Member("op_name", op.name);
+    json.Member("index", uint64_t{op.index});
     json.Member("is_origin", node.is_origin);
-    json.Member("input", BadnessText(one.input));
-    json.Member("output", BadnessText(one.output));
+    json.Member("input", BadnessText(op.input));
+    json.Member("output", BadnessText(op.output));
     json.EndObject();
   }
   json.EndArray();

@@ -43,8 +43,8 @@ const std::vector<Allowed>& AllowedPositions() {
 
 template <typename Position>
 bool HoldsOnly(const std::vector<Position>& bad, const std::vector<Position>& allowed) {
-  return allowed.empty() || std::all_of(bad.begin(), bad.end(), [&](const Position& one) {
-           return std::find(allowed.begin(), allowed.end(), one) != allowed.end();
+  return allowed.empty() || std::all_of(bad.begin(), bad.end(), [&](const Position& entry) {
+           return std::find(allowed.begin(), allowed.end(), entry) != allowed.end();
          });
 }
 
@@ -56,8 +56,8 @@ bool IsAllowed(const LevelFinding& finding) {
   }
   const std::string key = std::string(parts[0]) + "." + std::string(parts[1]);
   const auto& rules = AllowedPositions();
-  const auto rule =
-      std::find_if(rules.begin(), rules.end(), [&](const Allowed& one) { return one.name == key; });
+  const auto rule = std::find_if(rules.begin(), rules.end(),
+                                 [&](const Allowed& entry) { return entry.name == key; });
   return rule != rules.end() && HoldsOnly(finding.bad_arguments, rule->arguments) &&
          HoldsOnly(finding.bad_keywords, rule->keywords) &&
          HoldsOnly(finding.bad_outputs, rule->outputs);

@@ -43,12 +43,12 @@ class Matcher {
     std::vector<uint32_t>& first_event = matching_.first_event_of_call[place];
     std::unordered_map<uint64_t, uint32_t> counts;  // calls of this rank by series and side
     for (uint32_t at = 0; at < rank.operators.size(); ++at) {
-      const Operator& one = rank.operators[at];
-      if (one.call == Operator::kNoCall) {
+      const Operator& op = rank.operators[at];
+      if (op.call == Operator::kNoCall) {
         continue;
       }
       first_event.push_back(static_cast<uint32_t>(events.size()));
-      const Call& call = rank.calls[one.call];
+      const Call& call = rank.calls[op.call];
       EventMember member;
       member.rank_place = place;
       member.operator_place = at;
@@ -56,8 +56,8 @@ class Matcher {
         const Channel& channel = rank.channels[call.channel];
         member.contributes =
             channel.contributors == Contributors::kAll || channel.root == rank.rank;
-        member.data = one.input;
-        member.output = one.output;
+        member.data = op.input;
+        member.output = op.output;
         const uint32_t series = series_of_channel[call.channel];
         const uint32_t event = EventOf(series, counts[series * uint64_t{2}]++);
         matching_.events[event].expected_members = ExpectedMembers(channel);

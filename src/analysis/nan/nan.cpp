@@ -76,8 +76,8 @@ void Choose(const Options& options, StepAnswer& answer) {
   answer.propagation = Follow(answer.ranks, answer.reported, answer.search.arrivals);
   std::vector<Origin> shown = answer.reported;
   const auto is_shown = [&](const Origin& origin) {
-    return std::any_of(shown.begin(), shown.end(), [&](const Origin& one) {
-      return one.rank_place == origin.rank_place && one.operator_place == origin.operator_place;
+    return std::any_of(shown.begin(), shown.end(), [&](const Origin& known) {
+      return known.rank_place == origin.rank_place && known.operator_place == origin.operator_place;
     });
   };
   for (const Origin& origin : candidates) {

@@ -10,8 +10,8 @@ namespace {
 
 constexpr size_t kConsequencesOfOrigin = 3;
 
-bool IsBackward(const Operator& one) {
-  return dump::ParseEntryName(one.name).direction == dump::Direction::kBackward;
+bool IsBackward(const Operator& op) {
+  return dump::ParseEntryName(op.name).direction == dump::Direction::kBackward;
 }
 
 }  // namespace
@@ -43,8 +43,8 @@ Propagation Follow(std::span<const RankDump> ranks, std::span<const Origin> orig
     size_t wanted = is_origin[place] ? kConsequencesOfOrigin : 1;
     bool wants_backward = true;
     for (uint32_t at = *reached[place] + 1; at < operators.size(); ++at) {
-      const Operator& one = operators[at];
-      if (one.input == 0) {
+      const Operator& op = operators[at];
+      if (op.input == 0) {
         continue;
       }
       ++propagation.affected_operators;
@@ -52,13 +52,15 @@ Propagation Follow(std::span<const RankDump> ranks, std::span<const Origin> orig
         --wanted;
         propagation.consequences.push_back({place, at});
       }
-      if (wants_backward && IsBackward(one)) {
+      if (wants_backward && IsBackward(op)) {
         wants_backward = false;
         propagation.backward.push_back({place, at});
       }
     }
   }
-  const auto is_from_origin = [&](const Consequence& one) { return is_origin[one.rank_place]; };
+  const auto is_from_origin = [&](const Consequence& consequence) {
+    return is_origin[consequence.rank_place];
+  };
   std::stable_partition(propagation.consequences.begin(), propagation.consequences.end(),
                         is_from_origin);
   std::stable_partition(propagation.backward.begin(), propagation.backward.end(), is_from_origin);

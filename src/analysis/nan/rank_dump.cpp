@@ -88,11 +88,11 @@ class Loader {
     if (!is_communication && !scanned.is_suspicious && !reads_all_) {
       return;
     }
-    Operator one;
-    one.text_offset = scanned.offset;
-    one.text_bytes = static_cast<uint32_t>(scanned.text.size());
-    one.index = static_cast<uint32_t>(dump_.operator_count - 1);
-    const Status status = is_communication ? TakeCall(scanned, one) : TakeOrdinary(scanned, one);
+    Operator op;
+    op.text_offset = scanned.offset;
+    op.text_bytes = static_cast<uint32_t>(scanned.text.size());
+    op.index = static_cast<uint32_t>(dump_.operator_count - 1);
+    const Status status = is_communication ? TakeCall(scanned, op) : TakeOrdinary(scanned, op);
     if (!status.ok()) {
       ++damaged_;
       if (damaged_ == 1) {
@@ -111,13 +111,13 @@ class Loader {
   }
 
  private:
-  Status TakeCall(const dump::ScannedEntry& scanned, Operator& one) {
+  Status TakeCall(const dump::ScannedEntry& scanned, Operator& op) {
     MSP_ASSIGN_OR_RETURN(const dump::EntryTree tree, json::ParseValueTree(scanned.text));
     CommunicationCall call =
         ReadCommunication(scanned.name, tree, dump_.is_mindspore, options_.threshold);
-    one.input = call.data;
-    one.output = call.output;
-    one.call = static_cast<uint32_t>(dump_.calls.size());
+    op.input = call.data;
+    op.output = call.output;
+    op.call = static_cast<uint32_t>(dump_.calls.size());
     Call kept;
     kept.first_transfer = static_cast<uint32_t>(dump_.transfers.size());
     kept.transfer_count = static_cast<uint32_t>(call.transfers.size());
@@ -126,11 +126,11 @@ class Loader {
       kept.channel = Intern(std::move(call.channel));
     }
     dump_.calls.push_back(kept);
-    Keep(scanned, one);
+    Keep(scanned, op);
     return {};
   }
 
-  Status TakeOrdinary(const dump::ScannedEntry& scanned, Operator& one) {
+  Status TakeOrdinary(const dump::ScannedEntry& scanned, Operator& op) {
     MSP_ASSIGN_OR_RETURN(const EntryFacts facts, ReadEntryFacts(scanned.text, options_.threshold));
     if ((facts.first_input | facts.other_inputs | facts.output) == 0) {
       return {};
@@ -138,19 +138,19 @@ class Loader {
     const dump::EntryName name = dump::ParseEntryName(scanned.name);
     const bool overwrites = !name.is_module && name.direction == dump::Direction::kForward &&
                             IsOneOf(kOverwriting, name.subject);
-    one.input = static_cast<Badness>(facts.other_inputs | (overwrites ? 0 : facts.first_input));
-    one.output = facts.output;
-    one.inputs_look_like_masks = facts.inputs_look_like_masks;
-    one.is_module = name.is_module;
-    one.takes_no_masks = !name.is_module && IsOneOf(kTakesNoMasks, name.subject);
-    one.has_bad_parameters = facts.has_bad_parameters;
-    one.is_recompute = facts.is_recompute;
+    op.input = static_cast<Badness>(facts.other_inputs | (overwrites ? 0 : facts.first_input));
+    op.output = facts.output;
+    op.inputs_look_like_masks = facts.inputs_look_like_masks;
+    op.is_module = name.is_module;
+    op.takes_no_masks = !name.is_module && IsOneOf(kTakesNoMasks, name.subject);
+    op.has_bad_parameters = facts.has_bad_parameters;
+    op.is_recompute = facts.is_recompute;
     if (name.direction != dump::Direction::kBackward) {
       const bool pads = name.is_module && name.class_name.starts_with("ConstantPad");
-      one.behaviour =
-          BehaviourOf(scanned.name, pads ? "constant_pad_nd" : name.subject, facts, one.input);
+      op.behaviour =
+          BehaviourOf(scanned.name, pads ? "constant_pad_nd" : name.subject, facts, op.input);
     }
-    Keep(scanned, one);
+    Keep(scanned, op);
     return {};
   }
 
@@ -163,9 +163,9 @@ class Loader {
     return place->second;
   }
 
-  void Keep(const dump::ScannedEntry& scanned, Operator& one) {
-    one.name = dump_.names->Keep(scanned.name);
-    dump_.operators.push_back(one);
+  void Keep(const dump::ScannedEntry& scanned, Operator& op) {
+    op.name = dump_.names->Keep(scanned.name);
+    dump_.operators.push_back(op);
   }
 
   RankDump& dump_;

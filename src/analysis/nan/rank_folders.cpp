@@ -151,8 +151,8 @@ Result<std::vector<StepFolder>> FindSteps(const fs::path& path) {
   MSP_ASSIGN_OR_RETURN(const fs::path folder, ExistingFolder(path));
   MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(folder));
   std::vector<StepFolder> steps;
-  for (const fs::path& one : StepsIn(folder, names)) {
-    MSP_ASSIGN_OR_RETURN(StepFolder step, ReadStep(one));
+  for (const fs::path& found : StepsIn(folder, names)) {
+    MSP_ASSIGN_OR_RETURN(StepFolder step, ReadStep(found));
     if (!step.ranks.empty()) {
       steps.push_back(std::move(step));
     }

@@ -64,9 +64,9 @@ int64_t Nanoseconds() {
       .count();
 }
 
-void PutOperator(Writer& json, const StepAnswer& answer, const Consequence& one) {
-  const RankDump& rank = answer.ranks[one.rank_place];
-  const Operator& at = rank.operators[one.operator_place];
+void PutOperator(Writer& json, const StepAnswer& answer, const Consequence& consequence) {
+  const RankDump& rank = answer.ranks[consequence.rank_place];
+  const Operator& at = rank.operators[consequence.operator_place];
   json.BeginObject();
   json.Member("rank", rank.rank);
   json.Member("op_name", at.name);
@@ -94,8 +94,8 @@ void PutChain(Writer& json, const StepAnswer& answer) {
                                   std::pair{"first_bad_gradients", &answer.propagation.backward}}) {
     json.Key(key);
     json.BeginArray();
-    for (const Consequence& one : *list) {
-      PutOperator(json, answer, one);
+    for (const Consequence& consequence : *list) {
+      PutOperator(json, answer, consequence);
     }
     json.EndArray();
   }

@@ -63,8 +63,8 @@ class Walk {
     return ranks_[rank].operators[place];
   }
 
-  int64_t ClockOf(uint32_t rank, const Operator& one) const {
-    return states_[rank].clock_base + one.index + 1;
+  int64_t ClockOf(uint32_t rank, const Operator& op) const {
+    return states_[rank].clock_base + op.index + 1;
   }
 
   // Walks a rank up to the next communication whose other members are not there yet.
@@ -72,8 +72,8 @@ class Walk {
     State& state = states_[rank];
     const RankDump& dump = ranks_[rank];
     while (state.next < dump.operators.size()) {
-      const Operator& one = dump.operators[state.next];
-      if (one.call == Operator::kNoCall) {
+      const Operator& op = dump.operators[state.next];
+      if (op.call == Operator::kNoCall) {
         if (state.open > 0) {
           state.waiting_for_open = true;
           return;
@@ -82,7 +82,7 @@ class Walk {
         ++state.next;
         continue;
       }
-      Arrive(rank, one);
+      Arrive(rank, op);
       if (state.pending > 0) {
         state.waiting = true;
         return;
@@ -91,17 +91,17 @@ class Walk {
     }
   }
 
-  std::span<const uint32_t> EventsOf(uint32_t rank, const Operator& one) const {
+  std::span<const uint32_t> EventsOf(uint32_t rank, const Operator& op) const {
     const std::vector<uint32_t>& first = matching_.first_event_of_call[rank];
     return std::span(matching_.events_of_rank[rank])
-        .subspan(first[one.call], first[one.call + 1] - first[one.call]);
+        .subspan(first[op.call], first[op.call + 1] - first[op.call]);
   }
 
-  void Arrive(uint32_t rank, const Operator& one) {
-    const int64_t clock = ClockOf(rank, one);
-    const std::span<const uint32_t> events = EventsOf(rank, one);
+  void Arrive(uint32_t rank, const Operator& op) {
+    const int64_t clock = ClockOf(rank, op);
+    const std::span<const uint32_t> events = EventsOf(rank, op);
     if (events.empty()) {  // a transfer that names no partner and no list of operations
-      VisitUnmatched(rank, static_cast<uint32_t>(states_[rank].next), one.input, one.output);
+      VisitUnmatched(rank, static_cast<uint32_t>(states_[rank].next), op.input, op.output);
       return;
     }
     states_[rank].pending = static_cast<uint32_t>(events.size());
@@ -124,8 +124,8 @@ class Walk {
         CloseOne(event, member, clock);
         continue;
       }
-      const Operator& one = OperatorAt(member.rank_place, member.operator_place);
-      state.clock_base = std::max(state.clock_base, clock - one.index - 1);
+      const Operator& op = OperatorAt(member.rank_place, member.operator_place);
+      state.clock_base = std::max(state.clock_base, clock - op.index - 1);
       --state.pending;
       if (state.pending == 0 && state.waiting) {
         state.waiting = false;
@@ -169,11 +169,11 @@ class Walk {
       if (!state.waiting && !state.waiting_for_open) {
         continue;
       }
-      const Operator& one = ranks_[rank].operators[state.next];
-      const int last_resort = state.waiting_for_open                                     ? 2
-                              : ranks_[rank].calls[one.call].channel != Call::kNoChannel ? 1
-                                                                                         : 0;
-      const std::tuple key(last_resort, ClockOf(rank, one), rank);
+      const Operator& op = ranks_[rank].operators[state.next];
+      const int last_resort = state.waiting_for_open                                    ? 2
+                              : ranks_[rank].calls[op.call].channel != Call::kNoChannel ? 1
+                                                                                        : 0;
+      const std::tuple key(last_resort, ClockOf(rank, op), rank);
       if (chosen == UINT32_MAX || key < best) {
         chosen = rank;
         best = key;
@@ -196,8 +196,8 @@ class Walk {
       return;
     }
     released_collectives_ += is_collective ? 1 : 0;
-    const Operator& one = ranks_[rank].operators[state.next];
-    for (const uint32_t number : EventsOf(rank, one)) {
+    const Operator& op = ranks_[rank].operators[state.next];
+    for (const uint32_t number : EventsOf(rank, op)) {
       const Event& event = matching_.events[number];
       if (progress_[number].arrived == event.member_count) {
         continue;
@@ -214,42 +214,42 @@ class Walk {
 
   void VisitOrdinary(uint32_t rank, uint32_t place) {
     State& state = states_[rank];
-    const Operator& one = OperatorAt(rank, place);
-    if (one.behaviour == Behaviour::kUninitialised) {
-      if (one.output != 0) {
-        state.uninitialised = one.name;
+    const Operator& op = OperatorAt(rank, place);
+    if (op.behaviour == Behaviour::kUninitialised) {
+      if (op.output != 0) {
+        state.uninitialised = op.name;
       }
       return;
     }
-    if (one.input != 0) {
-      VisitBadInput(rank, place, one);
+    if (op.input != 0) {
+      VisitBadInput(rank, place, op);
       return;
     }
-    if (one.output == 0) {
+    if (op.output == 0) {
       state.uninitialised = {};  // it wrote over bad values without reading them
       return;
     }
-    const bool asked_for = one.behaviour == Behaviour::kFill ||
-                           (one.behaviour == Behaviour::kLowestMask && options_.mask_aware);
-    if (asked_for && options_.mask_aware && one.output == kNegativeInfinity) {
+    const bool asked_for = op.behaviour == Behaviour::kFill ||
+                           (op.behaviour == Behaviour::kLowestMask && options_.mask_aware);
+    if (asked_for && options_.mask_aware && op.output == kNegativeInfinity) {
       state.mask_seen = true;
       return;
     }
-    if (one.behaviour == Behaviour::kFill && (options_.mask_aware || IsReferenceFill(one.name))) {
-      AddWeak(rank, place, OriginKind::kConstant, one.output, "");
-      Poison(rank, ClockOf(rank, one));
+    if (op.behaviour == Behaviour::kFill && (options_.mask_aware || IsReferenceFill(op.name))) {
+      AddWeak(rank, place, OriginKind::kConstant, op.output, "");
+      Poison(rank, ClockOf(rank, op));
       return;
     }
-    if (one.is_recompute) {
-      AddWeak(rank, place, OriginKind::kRecomputed, one.output, "");
+    if (op.is_recompute) {
+      AddWeak(rank, place, OriginKind::kRecomputed, op.output, "");
     } else {
-      AddOrigin(rank, place, OriginKind::kComputed, ClockOf(rank, one), one.output);
+      AddOrigin(rank, place, OriginKind::kComputed, ClockOf(rank, op), op.output);
     }
-    if (one.is_module) {
+    if (op.is_module) {
       // Perhaps a call inside of it is to blame, which some dumps list behind it.
       state.module_was_bad = true;
     } else {
-      Poison(rank, ClockOf(rank, one));
+      Poison(rank, ClockOf(rank, op));
     }
   }
 
@@ -258,21 +258,21 @@ class Walk {
     return name.find("Torch.fill") != std::string_view::npos;
   }
 
-  void VisitBadInput(uint32_t rank, uint32_t place, const Operator& one) {
+  void VisitBadInput(uint32_t rank, uint32_t place, const Operator& op) {
     State& state = states_[rank];
     if (state.poisoned) {
       return;
     }
-    if (!one.takes_no_masks && IsMask(state, one.input, one.inputs_look_like_masks)) {
+    if (!op.takes_no_masks && IsMask(state, op.input, op.inputs_look_like_masks)) {
       state.mask_seen = true;
-      if ((one.output & ~kNegativeInfinity) != 0) {
-        AddOrigin(rank, place, OriginKind::kMaskedRow, ClockOf(rank, one),
-                  static_cast<Badness>(one.output & ~kNegativeInfinity));
-        Poison(rank, ClockOf(rank, one));
+      if ((op.output & ~kNegativeInfinity) != 0) {
+        AddOrigin(rank, place, OriginKind::kMaskedRow, ClockOf(rank, op),
+                  static_cast<Badness>(op.output & ~kNegativeInfinity));
+        Poison(rank, ClockOf(rank, op));
       }
       return;
     }
-    Enter(rank, place, one.input, one.output != 0);
+    Enter(rank, place, op.input, op.output != 0);
   }
 
   bool IsMask(const State& state, Badness input, bool looks_like_mask) const {
@@ -306,7 +306,7 @@ class Walk {
   void VisitUnmatched(uint32_t rank, uint32_t place, Badness data, Badness output) {
     ++result_.unmatched_calls;
     State& state = states_[rank];
-    const Operator& one = OperatorAt(rank, place);
+    const Operator& op = OperatorAt(rank, place);
     if (data != 0) {
       if (!state.poisoned && !IsMask(state, data, false)) {
         Enter(rank, place, data, true);
@@ -314,8 +314,8 @@ class Walk {
       return;
     }
     if (output != 0) {
-      AddOrigin(rank, place, OriginKind::kMissingPartner, ClockOf(rank, one), output);
-      Poison(rank, ClockOf(rank, one));
+      AddOrigin(rank, place, OriginKind::kMissingPartner, ClockOf(rank, op), output);
+      Poison(rank, ClockOf(rank, op));
     }
   }
 
@@ -479,10 +479,10 @@ struct CommunicationSpan {
 
 CommunicationSpan SpanOf(const RankDump& rank) {
   CommunicationSpan span;
-  for (const Operator& one : rank.operators) {
-    if (one.call != Operator::kNoCall) {
-      span.first = std::min(span.first, one.index);
-      span.last = one.index;
+  for (const Operator& op : rank.operators) {
+    if (op.call != Operator::kNoCall) {
+      span.first = std::min(span.first, op.index);
+      span.last = op.index;
       span.any = true;
     }
   }

@@ -416,9 +416,9 @@ std::vector<report::LevelOutcome> LevelsOf(const RunSummary& run, const report::
   levels[0].what = verdict.text;
   for (const RankSummary& rank : run.ranks) {
     for (const GateOutcome& gate : rank.gates) {
-      auto level = std::find_if(levels.begin(), levels.end(), [&](const report::LevelOutcome& one) {
-        return one.word == gate.gate;
-      });
+      auto level =
+          std::find_if(levels.begin(), levels.end(),
+                       [&](const report::LevelOutcome& known) { return known.word == gate.gate; });
       if (level == levels.end()) {
         levels.push_back({gate.gate, false, /*includes_previous=*/false});
         level = levels.end() - 1;

@@ -76,9 +76,9 @@ Status CheckStep(const Profile& side, const std::optional<std::string>& step) {
     return {};
   }
   std::vector<std::string> known;
-  for (const profile::Step& one : side.steps) {
-    if (std::find(known.begin(), known.end(), one.id) == known.end()) {
-      known.push_back(one.id);
+  for (const profile::Step& there : side.steps) {
+    if (std::find(known.begin(), known.end(), there.id) == known.end()) {
+      known.push_back(there.id);
     }
   }
   return UsageError(fmt::format("{} holds no step {}", side.path.string(), *step))

@@ -286,13 +286,13 @@ std::vector<Finding> TakeReplacements(std::vector<WorkGroup>& groups, std::strin
           }
         }
       };
-      join(added, come, [&](const WorkGroup* one) {
+      join(added, come, [&](const WorkGroup* group) {
         return std::any_of(gone.begin(), gone.end(),
-                           [&](const WorkGroup* other) { return ReplacesIt(*other, *one); });
+                           [&](const WorkGroup* other) { return ReplacesIt(*other, *group); });
       });
-      join(removed, gone, [&](const WorkGroup* one) {
+      join(removed, gone, [&](const WorkGroup* group) {
         return std::any_of(come.begin(), come.end(),
-                           [&](const WorkGroup* other) { return ReplacesIt(*one, *other); });
+                           [&](const WorkGroup* other) { return ReplacesIt(*group, *other); });
       });
     }
     if (!come.empty()) {

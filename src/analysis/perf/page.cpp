@@ -65,9 +65,9 @@ void PutOverlap(const RankSummary& rank, AnswerPage& page) {
   }
   double base = 0;
   double comparison = 0;
-  for (const Collective& one : rank.collectives) {
-    base += one.base_ms;
-    comparison += one.comparison_ms;
+  for (const Collective& collective : rank.collectives) {
+    base += collective.base_ms;
+    comparison += collective.comparison_ms;
   }
   if (base <= 0 && comparison <= 0) {
     return;
@@ -99,9 +99,9 @@ class TreeBuilder {
           std::max(0.0, rank.comparison.free_ms - rank.comparison.copies_ms));
     }
     AddKernels(rank, computing, communication);
-    for (const Collective& one : rank.collectives) {
-      Add(communication, one.kind, one.base_ms, one.comparison_ms, one.base_calls,
-          one.comparison_calls);
+    for (const Collective& collective : rank.collectives) {
+      Add(communication, collective.kind, collective.base_ms, collective.comparison_ms,
+          collective.base_calls, collective.comparison_calls);
     }
   }
 

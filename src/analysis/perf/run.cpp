@@ -41,12 +41,12 @@ Result<std::vector<RankPath>> FindSide(const fs::path& path, const std::optional
     return found;
   }
   const auto chosen = std::find_if(found.begin(), found.end(),
-                                   [&](const RankPath& one) { return one.rank == rank; });
+                                   [&](const RankPath& known) { return known.rank == rank; });
   if (chosen == found.end()) {
     std::vector<std::string> ranks;
     ranks.reserve(found.size());
-    for (const RankPath& one : found) {
-      ranks.push_back(one.rank.has_value() ? std::to_string(*one.rank) : "unknown");
+    for (const RankPath& known : found) {
+      ranks.push_back(known.rank.has_value() ? std::to_string(*known.rank) : "unknown");
     }
     return UsageError(fmt::format("{} holds no rank {}", path.string(), *rank))
         .WithHint(fmt::format("its ranks: {}", base::Join(ranks, ", ")));

@@ -108,13 +108,13 @@ Section TokensSection(const TokenSummary& summary) {
 std::vector<report::TestCase> CasesOf(const Comparison& comparison) {
   std::vector<report::TestCase> cases;
   const auto add = [&](std::string name, bool differs, std::string message) {
-    report::TestCase& one = cases.emplace_back();
-    one.name = std::move(name);
+    report::TestCase& test = cases.emplace_back();
+    test.name = std::move(name);
     if (differs) {
-      one.outcome = report::CaseOutcome::kFailed;
-      one.level = "different";
-      one.type = "different";
-      one.message = std::move(message);
+      test.outcome = report::CaseOutcome::kFailed;
+      test.level = "different";
+      test.type = "different";
+      test.message = std::move(message);
     }
   };
   for (const KeySummary& key : comparison.keys) {

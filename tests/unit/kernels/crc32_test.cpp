@@ -60,24 +60,5 @@ TEST(Crc32, AgreesWithTheDefinitionAtAnyLengthAndPlace) {
   }
 }
 
-TEST(Crc32Combine, JoinsTwoHalvesAtEveryCut) {
-  const std::string text(1000, 'x');
-  const std::string_view view = text;
-  for (size_t cut = 0; cut <= text.size(); cut += 37) {
-    EXPECT_EQ(Crc32Combine(Crc32(view.substr(0, cut)), Crc32(view.substr(cut)), text.size() - cut),
-              Crc32(view));
-  }
-}
-
-TEST(Crc32Combine, IsAssociativeOverLongLengths) {
-  const uint32_t a = 0x12345678U;
-  const uint32_t b = 0x9ABCDEF0U;
-  const uint32_t c = 0x0F1E2D3CU;
-  const uint64_t length_b = (uint64_t{1} << 40U) + 12345;
-  const uint64_t length_c = (uint64_t{3} << 33U) + 7;
-  EXPECT_EQ(Crc32Combine(Crc32Combine(a, b, length_b), c, length_c),
-            Crc32Combine(a, Crc32Combine(b, c, length_c), length_b + length_c));
-}
-
 }  // namespace
 }  // namespace msprobe::kernels
