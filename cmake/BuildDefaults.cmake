@@ -21,11 +21,6 @@ if(MSPROBE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${MSPROBE_CCACHE}")
 endif()
 
-# Headers that nearly every file includes are parsed once (PrecompiledHeaders.cmake). Not where a compiler cache is: it makes the
-# second build cheap by itself, and every file then stands on what it includes, which is what developers want to know.
-if(CMAKE_CXX_COMPILER_LAUNCHER OR CMAKE_CROSSCOMPILING)
-  set(precompile OFF)
-else()
-  set(precompile ON)
-endif()
-option(MSPROBE_PRECOMPILE "Parse the headers that most files include only once" ${precompile})
+# Headers that nearly every file includes are parsed once (PrecompiledHeaders.cmake). Of no use beside a compiler cache, which makes
+# the second build cheap by itself while every file stands on what it includes.
+option(MSPROBE_PRECOMPILE "Parse the headers that most files include only once" OFF)

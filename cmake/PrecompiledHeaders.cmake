@@ -1,5 +1,5 @@
-# The headers that most files include, parsed once for the whole program: they are half of the time of a build without a compiler
-# cache (docs/performance.md#building). A target takes part by msprobe_precompile(<target>); its compile options must be those of
+# The headers that most files include, parsed once for the whole program: without a compiler cache they are a large part of a
+# build. A target takes part by msprobe_precompile(<target>); its compile options must be those of
 # the whole program.
 if(MSPROBE_PRECOMPILE)
   file(WRITE "${CMAKE_BINARY_DIR}/generated/precompiled.cpp" "")
