@@ -288,6 +288,24 @@ class Harm(ConfigCheckCase):
         self.assertIn("No space left", output)
         self.assertEqual([name.split("/")[1] for name in pack.steps()], ["step0", "step2"])
 
+    def test_a_forked_process_does_not_write_what_its_parent_will(self):
+        pack, _ = self.record("""
+            import sys
+            from msprobe.core.config_check.pack import Pack
+            model = Net()
+            ConfigChecker(model, output_zip_path="pack.zip")
+            model(torch.ones(1, 3))
+            Pack.at("pack.zip")._next = float("inf")  # from here on everything is pending
+            model(torch.ones(1, 3))
+            child = os.fork()
+            if child == 0:
+                sys.exit(0)
+            os.waitpid(child, 0)
+        """)
+        names = pack.names
+        self.assertEqual(len(names), len(set(names)), names)
+        self.assertEqual([name.split("/")[1] for name in pack.steps()], ["step0", "step1"])
+
     def test_a_locked_pack_does_not_hold_up_the_training(self):
         pack, _ = self.record("""
             import fcntl, time

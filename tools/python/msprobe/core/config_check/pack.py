@@ -125,7 +125,8 @@ class Pack:
         self._pending_bytes = 0
         self._next = 0
         self._writing = threading.Lock()
-        runtime.at_exit(self.finish)
+        self._process = os.getpid()
+        runtime.at_exit(self._end)
 
     @classmethod
     def at(cls, path):
@@ -184,6 +185,10 @@ class Pack:
             self._flush(_LONG_PATIENCE_S)
         except Busy:
             self._drop("another process holds the lock of the file")
+
+    def _end(self):
+        if os.getpid() == self._process:  # what is pending in a forked process, its parent writes
+            self.finish()
 
     def _drop(self, reason):
         notice.once("%s: %d members are lost: %s" % (self.path, len(self._pending), reason))
