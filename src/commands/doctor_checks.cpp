@@ -4,7 +4,6 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -167,10 +166,7 @@ void AddPython(std::vector<Check>& checks) {
   checks.push_back({"python3 on PATH", python.ok ? Health::kWorks : Health::kBroken, python.text,
                     python.ok ? "" : "capture needs Python 3.8 or newer"});
   // As the launcher of dump gives it.
-  const char* before = std::getenv("PYTHONPATH");
-  const Result<Answers> launched = AskPython(before == nullptr || *before == '\0'
-                                                 ? folder->string()
-                                                 : fmt::format("{}:{}", folder->string(), before));
+  const Result<Answers> launched = AskPython(PathThatFinds(*folder));
   const Answers& answers = launched.ok() ? *launched : *asked;
   for (const std::string_view framework : {"torch", "mindspore"}) {
     checks.push_back(Capture(framework, answers));

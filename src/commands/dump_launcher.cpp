@@ -3,7 +3,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -64,11 +63,6 @@ class PassingSignalsOn {
   std::array<struct sigaction, kPassedOn.size()> before_ = {};
 };
 
-std::string TextOf(const char* variable) {
-  const char* value = std::getenv(variable);
-  return value == nullptr ? std::string() : std::string(value);
-}
-
 Result<ProgramEnd> WaitFor(pid_t program) {
   int state = 0;
   while (::waitpid(program, &state, 0) < 0) {
@@ -89,14 +83,9 @@ Result<ProgramEnd> WaitFor(pid_t program) {
 
 Result<ProgramEnd> RunWithCapture(const LaunchOptions& options) {
   MSP_ASSIGN_OR_RETURN(const fs::path python, FindPythonFolder());
-  // Not the folder itself, in which other packages may lie: sitecustomize.py finds ours.
-  std::string path = (python / "msprobe" / "_inject").string();
-  if (const std::string before = TextOf("PYTHONPATH"); !before.empty()) {
-    path += ":" + before;
-  }
   std::error_code ignored;
   std::vector<std::pair<std::string, std::string>> changes = {
-      {"PYTHONPATH", path},
+      {"PYTHONPATH", PathThatFinds(python)},
       // Also tells that there is a launcher: set, if empty, without a file.
       {fmt::format("MSPROBE_{}_CONFIG", options.purpose),
        options.config_file.empty() ? "" : fs::absolute(options.config_file, ignored).string()},

@@ -80,4 +80,13 @@ Result<fs::path> FindPythonFolder() {
       .WithHint("set MSPROBE_PYTHON_PATH to the folder that holds the package msprobe");
 }
 
+std::string PathThatFinds(const fs::path& folder) {
+  std::string path = (folder / "msprobe" / "_inject").string();
+  if (const char* before = std::getenv("PYTHONPATH"); before != nullptr && *before != '\0') {
+    path += ":";
+    path += before;
+  }
+  return path;
+}
+
 }  // namespace msprobe::commands

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "msprobe/status.h"
 
@@ -12,5 +13,9 @@ namespace msprobe::commands {
 // with pip shares it with everything else that was installed. Of those only one of this program's
 // version counts.
 Result<std::filesystem::path> FindPythonFolder();
+
+// PYTHONPATH for a program that is to find the package in `folder`: not the folder itself, in which
+// packages of another Python may lie, but that of a sitecustomize.py which finds this one.
+std::string PathThatFinds(const std::filesystem::path& folder);
 
 }  // namespace msprobe::commands
