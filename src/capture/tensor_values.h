@@ -37,7 +37,7 @@ void PutStatistic(const StatisticValue& value, json::Writer& json);
 using Statistics = std::array<StatisticValue, 4>;  // Max, Min, Mean, Norm
 inline constexpr std::array<const char*, 4> kStatisticKeys = {"Max", "Min", "Mean", "Norm"};
 
-// Which rules hold (docs/formats/dump.md).
+// Which rules hold (docs/formats/dump_json.md).
 struct StatisticRules {
   Precision precision = Precision::kHigh;
   bool is_numpy = false;

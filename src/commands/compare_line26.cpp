@@ -105,7 +105,7 @@ void CompareCommand::AddLine26Flags(std::vector<Flag>& flags) {
       {.name = "--strict",
        .fills = &line26_.strict,
        .group = Group::kLine26,
-       .help = "Judge and pair more carefully than the Python tool: see docs/compare.md"},
+       .help = "Judge and pair more carefully than the Python tool: see docs/commands/compare.md"},
       {.name = "--postprocess",
        .type = "FILE",
        .fills = &line26_.postprocess,

@@ -15,7 +15,7 @@ class CompletionCommand final : public Command {
 
   std::string_view name() const override { return "completion"; }
   std::string_view summary() const override {
-    return "Print a script that completes msprobe's command lines in a shell";
+    return "Print the completion script of a shell: bash, zsh or fish";
   }
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;

@@ -94,7 +94,7 @@ std::vector<Flag> ConfigCheckCommand::flags() {
       {.name = "--compat",
        .fills = &compat_,
        .group = Group::kMethod,
-       .help = "Every quirk of the Python tool, see docs/config_check.md"},
+       .help = "Reproduce the Python tool's output exactly, including its bugs"},
       {.name = "--output",
        .letter = "-o",
        .type = "PATH",

@@ -18,7 +18,7 @@ class ConfigCheckCommand final : public Command {
  public:
   std::string_view name() const override { return "config_check"; }
   std::string_view summary() const override {
-    return "Is it the same experiment? Environment, packages, data, weights, settings, seeds";
+    return "Check whether two runs are the same experiment: environment, settings, data, weights";
   }
   std::vector<Flag> flags() override;
   std::vector<Positional> positionals() override;

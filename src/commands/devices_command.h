@@ -13,7 +13,7 @@ class DevicesCommand final : public Command {
  public:
   std::string_view name() const override { return "devices"; }
   std::string_view summary() const override {
-    return "List the accelerators of this machine, and why others cannot be used";
+    return "List the accelerators, and say why others cannot be used";
   }
   std::vector<Flag> flags() override;
   std::vector<Example> examples() const override;

@@ -14,7 +14,7 @@ class DoctorCommand final : public Command {
  public:
   std::string_view name() const override { return "doctor"; }
   std::string_view summary() const override {
-    return "What works on this machine, what does not, and which command mends it";
+    return "Check what works on this machine, and how to fix the rest";
   }
   std::vector<Flag> flags() override;
   std::vector<Positional> positionals() override;

@@ -14,7 +14,7 @@ class DumpRecoverCommand final : public Command {
  public:
   std::string_view name() const override { return "recover"; }
   std::string_view summary() const override {
-    return "Make the files of a dump out of an interrupted run's records";
+    return "Make the JSON files of a dump whose training was killed";
   }
   std::vector<Flag> flags() override;
   std::vector<Positional> positionals() override;

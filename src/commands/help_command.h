@@ -15,7 +15,7 @@ class HelpCommand final : public Command {
   explicit HelpCommand(Command& program) : program_(program) {}
 
   std::string_view name() const override { return "help"; }
-  std::string_view summary() const override { return "Explain a command and its flags"; }
+  std::string_view summary() const override { return "Show the help of a command"; }
   std::vector<Flag> flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;

@@ -60,6 +60,15 @@ void AddNotes(std::string& page, const std::string& notes) {
   page += laid_out ? ".fi\n" : "";
 }
 
+// "monitor_diff": its page in docs/commands/.
+std::string DocumentName(const CommandPath& path) {
+  std::string name;
+  for (size_t i = 1; i < path.size(); ++i) {
+    name += (i > 1 ? "_" : "") + std::string(path[i]->name());
+  }
+  return name;
+}
+
 void AddOtherPages(std::string& page, const CommandPath& path) {
   std::vector<std::string> names;
   if (path.size() > 1) {
@@ -73,6 +82,10 @@ void AddOtherPages(std::string& page, const CommandPath& path) {
   page += ".SH SEE ALSO\n";
   for (size_t i = 0; i < names.size(); ++i) {
     page += fmt::format(".BR {} (1){}\n", Escaped(names[i]), i + 1 < names.size() ? "," : "");
+  }
+  if (path.size() > 1) {
+    page += fmt::format(".PP\nExamples and results: docs/commands/{}.md in share/doc/msprobe.\n",
+                        DocumentName(path));
   }
 }
 

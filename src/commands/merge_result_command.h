@@ -15,7 +15,7 @@ class MergeResultCommand final : public Command {
  public:
   std::string_view name() const override { return "merge_result"; }
   std::string_view summary() const override {
-    return "Put the results of many ranks for chosen calls side by side";
+    return "Merge compare results of many ranks, for chosen calls";
   }
   std::vector<Flag> flags() override;
   std::vector<Positional> positionals() override;

@@ -15,7 +15,7 @@ class MonitorAnalyseCommand final : public Command {
  public:
   std::string_view name() const override { return "analyse"; }
   std::string_view summary() const override {
-    return "Order the alerts of all ranks: which tensor went wrong first?";
+    return "Sort the alerts of all ranks: which tensor went wrong first?";
   }
   std::vector<Flag> flags() override;
   std::vector<Positional> positionals() override;

@@ -13,7 +13,7 @@ class MonitorCommand final : public Command {
   MonitorCommand();
   std::string_view name() const override { return "monitor"; }
   std::string_view summary() const override {
-    return "Watch a training: run it, and analyse, convert, compare or show what was recorded";
+    return "Watch a training run; analyse, compare, convert and show what was recorded";
   }
   std::vector<Command*> subcommands() const override;
   bool is_group() const override { return true; }

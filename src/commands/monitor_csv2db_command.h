@@ -16,7 +16,7 @@ class MonitorCsv2dbCommand : public Command {
   std::string_view name() const override { return "csv2db"; }
   std::string_view alias() const override { return name() == "csv2db" ? "data2db" : ""; }
   std::string_view summary() const override {
-    return "Make a trend store, one SQLite file, of the tables or of a dump";
+    return "Convert a monitored run or a dump to one SQLite file, a trend store";
   }
   std::vector<Flag> flags() override;
   std::vector<Positional> positionals() override;

@@ -14,7 +14,9 @@ namespace msprobe::commands {
 class MonitorCsv2tbCommand final : public Command {
  public:
   std::string_view name() const override { return "csv2tb"; }
-  std::string_view summary() const override { return "Make TensorBoard event files of the tables"; }
+  std::string_view summary() const override {
+    return "Convert a monitored run to TensorBoard event files";
+  }
   std::vector<Flag> flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;

@@ -15,7 +15,7 @@ class MonitorReplayCommand final : public Command {
  public:
   std::string_view name() const override { return "replay"; }
   std::string_view summary() const override {
-    return "Write the tables of recorded tensors, without a model";
+    return "Compute the monitor's tables from recorded tensors";
   }
   std::vector<Flag> flags() override;
   std::vector<Positional> positionals() override;

@@ -14,7 +14,7 @@ class MonitorReportCommand final : public Command {
  public:
   std::string_view name() const override { return "report"; }
   std::string_view summary() const override {
-    return "Make one HTML file to look at a run, or at two laid over each other";
+    return "Write one monitored run, or two for comparison, as an HTML file";
   }
   std::vector<Flag> flags() override;
   std::vector<Positional> positionals() override;

@@ -14,7 +14,7 @@ class MonitorRunCommand : public Command {
  public:
   std::string_view name() const override { return "run"; }
   std::string_view summary() const override {
-    return "Run a training script as it is and write statistics of its steps";
+    return "Run an unmodified training script and record statistics of its steps";
   }
   std::vector<Flag> flags() override;
   std::vector<Positional> positionals() override;

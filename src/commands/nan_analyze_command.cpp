@@ -28,7 +28,7 @@ constexpr const char* kNotes =
 
 std::string_view NanAnalyzeCommand::summary() const {
   return name_ == "nan_analyze" ? "Find the operator that made the first NaN or infinity"
-                                : "The same as nan_analyze";
+                                : "Another name of nan_analyze";
 }
 
 std::vector<Positional> NanAnalyzeCommand::positionals() {

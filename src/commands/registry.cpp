@@ -40,8 +40,8 @@ Program::Program() {
 
 std::string_view Program::summary() const {
   return "Find out why a large model computes wrong or slow: compare dumps, checkpoints and "
-         "profiles, watch trainings, look into tensor files\n"
-         "Reads what PyTorch and MindSpore wrote without needing either.";
+         "profiles, monitor training, inspect tensor files\n"
+         "Reads files of PyTorch and MindSpore and needs neither.";
 }
 
 std::vector<Flag> Program::flags() {

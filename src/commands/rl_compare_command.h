@@ -15,7 +15,7 @@ class RlCompareCommand final : public Command {
  public:
   std::string_view name() const override { return "rl_compare"; }
   std::string_view summary() const override {
-    return "Compare what SingleSave stored of two reinforcement learning runs";
+    return "Compare two reinforcement learning runs, as stored by SingleSave";
   }
   std::vector<Flag> flags() override;
   std::vector<Positional> positionals() override;

@@ -107,7 +107,7 @@ struct KernelDumpFile {
 
 struct KernelDumpOptions {
   int32_t device = 0;       // for a calling thread that works on none yet
-  std::string config_path;  // JSON for the runtime, see docs/devices.md
+  std::string config_path;  // JSON for the runtime, see docs/commands/devices.md
   // Gets each complete file, one at a time on a thread of ours. Empty: the runtime writes the files
   // itself.
   std::function<void(KernelDumpFile)> sink;

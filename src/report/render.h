@@ -17,7 +17,7 @@ namespace msprobe::report {
 // feed. The verdict and paths are never cut.
 std::string RenderTerminal(const Document& document, const ScreenOptions& options);
 
-// One JSON object, indented by one, with a line feed behind it: docs/json.md.
+// One JSON object, indented by one, with a line feed behind it: docs/formats/answer_json.md.
 std::string RenderJson(const Document& document);
 
 // One test case per TestCase, or one for the verdict where there are none. `gate` decides about

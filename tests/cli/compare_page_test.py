@@ -4,7 +4,7 @@
 usage: compare_page_test.py MSPROBE REPOSITORY (file | browser | screenshots FOLDER)
 
 file: the bytes of the page. browser: opened from file:// in a headless Chromium, driven by tests/web/compare_page_test.mjs.
-screenshots: the pictures of docs/compare.md. Skipped (exit 77) where Chromium, Node or the packages of tools/dev/build_web.sh are
+screenshots: the pictures of docs/commands/compare.md. Skipped (exit 77) where Chromium, Node or the packages of tools/dev/build_web.sh are
 not, or when this msprobe was built without the page.
 """
 import json

@@ -14,6 +14,7 @@ shown for tools/quickstart.sh must be that of the comparison in it.
 A document with the line "<!-- needs PyTorch -->" is run only where PyTorch and the Python shim are; python3 in documents is the one
 that runs this test. One with the line "<!-- run by the test NAME -->" is left to that test.
 """
+import json
 import os
 import re
 import shlex
@@ -224,14 +225,36 @@ class Docs(unittest.TestCase):
                 followed += 1
         self.assertGreater(followed, 0)
 
-    def test_every_command_has_its_page(self):
-        listing = subprocess.run([MSPROBE, "--help"], stdout=subprocess.PIPE, check=True).stdout.decode()
-        commands = re.findall(r"^  ([a-z_]+)  +\S", listing.partition("Subcommands")[2], re.M)
-        self.assertTrue(commands, "no subcommands in:\n" + listing)
-        pages = "\n".join(p.read_text(encoding="utf-8") for p in (REPOSITORY / "docs").glob("*.md"))
-        for command in commands:
-            with self.subTest(command=command):
-                self.assertIn("msprobe %s" % command, pages)
+    def test_every_command_has_its_page_and_stands_in_both_indexes(self):
+        listing = subprocess.run([MSPROBE, "help", "--format", "json"], stdout=subprocess.PIPE, check=True).stdout
+        titles = titles_below(json.loads(listing))
+        self.assertIn("msprobe monitor diff", titles)
+        pages = {title: "commands/%s.md" % "_".join(title.split()[1:]) for title in titles}
+        docs = REPOSITORY / "docs"
+        self.assertEqual(sorted(pages.values()), sorted("commands/" + path.name for path in (docs / "commands").iterdir()))
+        for title, page in pages.items():
+            with self.subTest(command=title):
+                self.assertEqual((docs / page).read_text(encoding="utf-8").splitlines()[0], "# " + title)
+        for index in ("README.md", "README.zh.md"):
+            text = (docs / index).read_text(encoding="utf-8")
+            listed = re.findall(r"^\| \[`(msprobe [^`]+)`\]\((commands/[^)]+)\)", text, re.M)
+            with self.subTest(index=index):
+                self.assertEqual(listed, list(pages.items()))
+
+    def test_every_page_stands_in_both_indexes(self):
+        docs = REPOSITORY / "docs"
+        for index in ("README.md", "README.zh.md"):
+            text = (docs / index).read_text(encoding="utf-8")
+            linked = {(docs / target.partition("#")[0]).resolve() for target in re.findall(r"\]\(([^)\s]+)\)", text)}
+            for page in sorted(docs.rglob("*.md")):
+                if page.parent != docs or not page.name.startswith("README"):
+                    with self.subTest(index=index, page=str(page.relative_to(docs))):
+                        self.assertIn(page.resolve(), linked)
+
+
+def titles_below(command):
+    """"msprobe compare" and so on: all commands, groups included, in the order of the help."""
+    return [title for below in command["subcommands"] for title in [below["command"]] + titles_below(below)]
 
 
 def anchors_of(path):

@@ -262,6 +262,9 @@ class ManPages(unittest.TestCase):
                 for flag in command["flags"]:
                     if not flag["hidden"]:
                         self.assertIn(flag["name"].replace("-", "\\-"), page)
+                for document in re.findall(r"docs/commands/\w+\.md", page):
+                    self.assertTrue((REPOSITORY / document).is_file(), document)
+                self.assertEqual("docs/commands/" in page, command is not program)
                 for line in page.splitlines():  # no text is read as a request
                     self.assertRegex(line, r"^(\.(TH|SH|SS|TP|PP|B|BR|nf|fi)\b|[^.'])|^$", command["command"])
             _, errors = run("help", "--man-pages", "man1", code=2, cwd=scratch)

@@ -4,7 +4,7 @@
 usage: see golden_cases.py
 
 A case holds run_a, run_b and expected/<key>.xlsx. With --compat every cell must be the Python tool's; without it the same columns
-must hold the same values, apart from what docs/rl_compare.md tells: members of dicts and NaN.
+must hold the same values, apart from what docs/commands/rl_compare.md tells: members of dicts and NaN.
 """
 import csv
 import json

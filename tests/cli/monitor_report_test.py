@@ -4,7 +4,7 @@
 usage: monitor_report_test.py MSPROBE REPOSITORY (file | browser | screenshots FOLDER)
 
 file: the bytes of the page. browser: opened from file:// in a headless Chromium, driven by tests/web/monitor_report_test.mjs; skipped
-(exit 77) where Chromium, Node or the packages of tools/dev/build_web.sh are not. screenshots: the pictures of docs/monitor_report.md.
+(exit 77) where Chromium, Node or the packages of tools/dev/build_web.sh are not. screenshots: the pictures of docs/commands/monitor_report.md.
 Both are skipped when this msprobe was built without the page.
 """
 import re

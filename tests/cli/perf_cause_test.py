@@ -4,7 +4,7 @@
 usage: perf_cause_test.py MSPROBE [--seeds N] [--first-seed N] [--verbose]
 
 Each seed makes one pair per kind of fault, of a vendor, size and noise drawn for it. Counted are pairs whose verdict is right, whose
-cause is among the first three findings, and whose cause is the first. Fails below the rates that docs/perf_compare.md tells.
+cause is among the first three findings, and whose cause is the first. Fails below the rates that docs/commands/perf_compare.md tells.
 """
 import argparse
 import collections

@@ -66,7 +66,7 @@ def failures(lines, show=print):
 
 
 def table(lines, show=print):
-    """The rates as docs/compare.md has them."""
+    """The rates as docs/commands/compare.md has them."""
     judged = [line for line in lines if line.get("judged")]
     benign = [line for line in lines if "benign" in line and line["background"] != "none"]
     show("| | planted faults: fully right | benign pairs: an origin named | benign pairs: `--fail-on different` |")

@@ -72,7 +72,7 @@ def main():
     parser.add_argument("--kind", help="only faults of this kind")
     parser.add_argument("--json", metavar="FILE", help="every case and its judgement, for programs")
     parser.add_argument("--failures", action="store_true", help="lists what was wrong, with seeds")
-    parser.add_argument("--table", action="store_true", help="the rates as a table for docs/compare.md")
+    parser.add_argument("--table", action="store_true", help="the rates as a table for docs/commands/compare.md")
     parser.add_argument("--jobs", type=int, default=2, help="compares that run at once")
     parser.add_argument("--msprobe", default=os.environ.get("MSPROBE", os.path.join(REPOSITORY, "build/bin/msprobe")))
     arguments = parser.parse_args()

@@ -112,7 +112,7 @@ class Packages(unittest.TestCase):
                      "lib/msprobe/python/msprobe/captured_apis.json", "share/doc/msprobe/LICENSE",
                      "share/doc/msprobe/README.md", "share/man/man1/msprobe.1.gz",
                      "share/man/man1/msprobe-compare.1.gz", "share/bash-completion/completions/msprobe",
-                     "share/zsh/site-functions/_msprobe", "share/fish/vendor_completions.d/msprobe.fish", "share/doc/msprobe/docs/compare.md",
+                     "share/zsh/site-functions/_msprobe", "share/fish/vendor_completions.d/msprobe.fish", "share/doc/msprobe/docs/commands/compare.md",
                      "share/doc/msprobe/docs/example/train.py"):
             self.assertIn(name, names)
         self.assertFalse([name for name in names if "__pycache__" in name or name.endswith((".a", ".cmake"))])

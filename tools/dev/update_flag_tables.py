@@ -1,15 +1,23 @@
 #!/usr/bin/env python3
-"""Writes the tables of flags in docs/ anew, from the tables that the program itself parses by.
+"""Writes the tables in docs/ that follow from the program's own tables: the flags of each command, and the list of commands.
 
 usage: tools/dev/update_flag_tables.py [--check] MSPROBE [REPOSITORY]
 
-A table stands between two marks; what is between them is replaced by `msprobe help COMMAND --format markdown`:
+Each command has the page docs/commands/<name>.md, with underscores for blanks (docs/commands/monitor_diff.md). What is between two
+marks is replaced. In the page of a command, by `msprobe help COMMAND --format markdown`:
 
     <!-- flags of msprobe monitor diff -->
     ...
     <!-- end of flags -->
 
---check writes nothing: exit status 1 when a table is stale, when a mark names no command, or when a command has its table nowhere.
+In docs/README.md, by one row per command:
+
+    <!-- commands -->
+    ...
+    <!-- end of commands -->
+
+--check writes nothing: exit status 1 when a table is stale, a command has no page, a page has no command, or a table of flags stands on
+another command's page.
 """
 import json
 import re
@@ -17,16 +25,31 @@ import subprocess
 import sys
 from pathlib import Path
 
-MARKED = re.compile(r"(<!-- flags of (msprobe[\w ]*) -->\n).*?(<!-- end of flags -->)", re.S)
-# The same command under a second name.
-SECOND_NAMES = {"msprobe data2db", "msprobe overflow_check"}
+FLAGS = re.compile(r"(<!-- flags of (msprobe[\w ]*) -->\n).*?(<!-- end of flags -->)", re.S)
+COMMANDS = re.compile(r"(<!-- commands -->\n).*?(<!-- end of commands -->)", re.S)
+# Other names of a command; their pages refer to it and repeat no table.
+OTHER_NAMES = {"msprobe data2db", "msprobe overflow_check"}
 
 
-def leaves(command):
-    """Titles of the commands that are no groups of others."""
-    if command["subcommands"] and command["usage"].endswith(" COMMAND"):
-        return [title for below in command["subcommands"] for title in leaves(below)]
-    return [command["command"]] + [title for below in command["subcommands"] for title in leaves(below)]
+def is_group(command):
+    """Whether it is nothing but a group of subcommands."""
+    return bool(command["subcommands"]) and command["usage"].endswith(" COMMAND")
+
+
+def all_below(command):
+    """The commands below `command`, groups included, in the order of the help."""
+    return [found for below in command["subcommands"] for found in [below] + all_below(below)]
+
+
+def page_of(title):
+    """"msprobe monitor diff" -> "monitor_diff.md"."""
+    return "_".join(title.split()[1:]) + ".md"
+
+
+def command_list(commands):
+    rows = ["| [`%s`](commands/%s) | %s |" % (command["command"], page_of(command["command"]), command["summary"].split("\n")[0])
+            for command in commands]
+    return "\n".join(["| command | what it does |", "|---|---|"] + rows)
 
 
 def main():
@@ -40,29 +63,40 @@ def main():
     def ask(*words):
         return subprocess.run([msprobe, "help", *words], stdout=subprocess.PIPE, check=True).stdout.decode("utf-8")
 
-    commands = leaves(json.loads(ask("--format", "json")))
-    findings, shown = [], set()
+    commands = all_below(json.loads(ask("--format", "json")))
+    with_flags = {command["command"] for command in commands if not is_group(command)} - OTHER_NAMES
+    findings, shown, has_list = [], set(), False
     for page in sorted((root / "docs").rglob("*.md")):
-        text = page.read_text(encoding="utf-8")
+        name, text = page.relative_to(root), page.read_text(encoding="utf-8")
 
         def table(match):
             title = match.group(2)
-            if title not in commands:
-                findings.append("%s: no command is called %s" % (page.relative_to(root), title))
+            if title not in with_flags:
+                findings.append("%s: %s has no flags of its own" % (name, title))
                 return match.group(0)
+            if str(name) != "docs/commands/" + page_of(title):
+                findings.append("%s: the flags of %s belong into docs/commands/%s" % (name, title, page_of(title)))
             shown.add(title)
             return "%s\n%s\n%s" % (match.group(1), ask(*title.split()[1:], "--format", "markdown"), match.group(3))
 
-        fresh = MARKED.sub(table, text)
+        fresh = FLAGS.sub(table, text)
+        if str(name) == "docs/README.md":
+            fresh, lists = COMMANDS.subn(lambda match: "%s\n%s\n\n%s" % (match.group(1), command_list(commands), match.group(2)), fresh)
+            has_list = lists == 1
         if fresh != text:
             if check:
-                findings.append("%s: stale, run tools/dev/update_flag_tables.py" % page.relative_to(root))
+                findings.append("%s: stale, run tools/dev/update_flag_tables.py" % name)
             else:
                 page.write_text(fresh, encoding="utf-8")
-                print("wrote %s" % page.relative_to(root))
-    findings += ["%s: its table of flags is on no page of docs/" % title for title in commands
-                 if title not in shown and title not in SECOND_NAMES]
-    print("\n".join(findings + ["flag tables: %d commands, %d findings" % (len(shown), len(findings))]))
+                print("wrote %s" % name)
+    if not has_list:
+        findings.append("docs/README.md: no marks for the list of commands")
+    findings += ["docs/commands/%s: missing" % page_of(title) for title in sorted(with_flags - shown)]
+    titles = {page_of(command["command"]) for command in commands}
+    pages = {page.name for page in (root / "docs/commands").glob("*.md")}
+    findings += ["docs/commands/%s: missing" % name for name in sorted(titles - pages - {page_of(t) for t in with_flags - shown})]
+    findings += ["docs/commands/%s: there is no such command" % name for name in sorted(pages - titles)]
+    print("\n".join(findings + ["docs: %d commands, %d tables of flags, %d findings" % (len(commands), len(shown), len(findings))]))
     return 1 if findings else 0
 
 

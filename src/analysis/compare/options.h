@@ -26,7 +26,8 @@ enum class TrainingBackend : uint8_t { kNone, kFsdp, kMegatron };
 // What only the command line of the 26.x line asks for: compare -tp TARGET -gp GOLDEN.
 struct Line26Options {
   bool atb = false;  // -m atb: both paths are execution rounds of ATB dumps
-  // Judge and pair more carefully than the Python tool does; docs/compare.md lists what changes.
+  // Judge and pair more carefully than the Python tool does; docs/commands/compare.md lists what
+  // changes.
   bool strict = false;
   bool first_difference = false;  // -da: also the first differing call over all ranks
   bool statistics_only = false;   // read no tensors: all that -da over folders needs

@@ -44,7 +44,7 @@ class ReportModel {
   void AppendChunk(const SeriesChunk& chunk, std::string_view op, std::string& out) const;
 
   // {"name", "rows", "tables", "ops", "table_ops", "grids", "series", "chunks", "scores",
-  // "non_finite", "alerts", ...}; docs/monitor_report.md tells what they hold.
+  // "non_finite", "alerts", ...}; docs/commands/monitor_report.md tells what they hold.
   void WriteListing(json::Writer& writer) const;
 
  private:

@@ -10,7 +10,7 @@
 
 namespace msprobe::analysis::perf {
 
-// summary.json, described in docs/perf_compare.md.
+// summary.json, described in docs/commands/perf_compare.md.
 std::string SummaryJson(const RunSummary& run, int exit_code);
 
 // The ranks of one of its texts. Keys that are not known are left out.
