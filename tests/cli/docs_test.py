@@ -241,6 +241,15 @@ class Docs(unittest.TestCase):
             with self.subTest(index=index):
                 self.assertEqual(listed, list(pages.items()))
 
+    def test_both_languages_have_the_same_sections_and_links(self):
+        for folder in (REPOSITORY, REPOSITORY / "docs"):
+            texts = [(folder / name).read_text(encoding="utf-8") for name in ("README.md", "README.zh.md")]
+            sections = [len(re.findall(r"^## ", text, re.M)) for text in texts]
+            links = [sorted({target.replace(".zh.md", ".md") for target in re.findall(r"\]\(([^)\s]+)\)", text)}) for text in texts]
+            with self.subTest(folder=folder.name):
+                self.assertEqual(sections[0], sections[1])
+                self.assertEqual(links[0], links[1])
+
     def test_every_page_stands_in_both_indexes(self):
         docs = REPOSITORY / "docs"
         for index in ("README.md", "README.zh.md"):
