@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,12 +13,6 @@
 #include "src/base/strings.h"
 
 namespace msprobe::profile {
-namespace {
-
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-constexpr size_t kMostColumns = 4096;
-
-}  // namespace
 
 Result<CsvRows> CsvRows::Open(const std::filesystem::path& path) {
   MSP_ASSIGN_OR_RETURN(base::FileBytes file, base::FileBytes::Open(path));
@@ -27,17 +22,11 @@ Result<CsvRows> CsvRows::Open(const std::filesystem::path& path) {
 }
 
 Result<CsvRows> CsvRows::FromText(std::string_view text, std::string name) {
-  CsvRows rows;
-  rows.name_ = std::move(name);
-  if (text.starts_with(kByteOrderMark)) {
-    text.remove_prefix(kByteOrderMark.size());
-  }
-  rows.text_ = text;
-  MSP_RETURN_IF_ERROR(rows.ReadCells(kMostColumns));
-  for (const std::string_view cell : rows.cells_) {
+  CsvRows rows(base::WithoutByteOrderMark(text), std::move(name));
+  MSP_RETURN_IF_ERROR(rows.ReadRow().status());
+  for (const std::string_view cell : rows.tokenizer_.fields()) {
     rows.columns_.emplace_back(base::Trim(cell));
   }
-  rows.cells_.clear();
   return rows;
 }
 
@@ -57,90 +46,27 @@ std::vector<std::string> CsvRows::Missing(std::initializer_list<std::string_view
 }
 
 Result<bool> CsvRows::Next() {
-  while (at_ < text_.size() && (text_[at_] == '\n' || text_[at_] == '\r')) {
-    next_line_ += text_[at_] == '\n' ? 1 : 0;
-    ++at_;
+  tokenizer_.SkipEmptyLines();
+  return ReadRow();
+}
+
+Result<bool> CsvRows::ReadRow() {
+  switch (tokenizer_.Next()) {
+    case base::CsvTokenizer::Row::kFields:
+      return true;
+    case base::CsvTokenizer::Row::kEnd:
+      return false;
+    case base::CsvTokenizer::Row::kOpenQuote:
+    case base::CsvTokenizer::Row::kTextAfterQuote:
+      break;
   }
-  if (at_ == text_.size()) {
-    return false;
-  }
-  MSP_RETURN_IF_ERROR(ReadCells(columns_.size()));
-  return true;
+  return BadFormatError(fmt::format("{} line {}: a quoted cell does not end", name_, line()));
 }
 
 std::string_view CsvRows::operator[](size_t column) const {
-  return column < cells_.size() ? base::Trim(cells_[column]) : std::string_view();
-}
-
-// One line; of its cells `most` are kept.
-Status CsvRows::ReadCells(size_t most) {
-  line_ = next_line_;
-  cells_.clear();
-  unquoted_used_ = 0;
-  while (at_ < text_.size()) {
-    std::string_view cell;
-    if (text_[at_] == '"') {
-      MSP_RETURN_IF_ERROR(ReadQuoted(cell));
-    } else {
-      const size_t begin = at_;
-      while (at_ < text_.size() && text_[at_] != ',' && text_[at_] != '\n' && text_[at_] != '\r') {
-        ++at_;
-      }
-      cell = text_.substr(begin, at_ - begin);
-    }
-    if (cells_.size() < most) {
-      cells_.push_back(cell);
-    }
-    if (at_ == text_.size() || text_[at_] != ',') {
-      break;
-    }
-    ++at_;
-  }
-  if (at_ < text_.size() && text_[at_] == '\r') {
-    ++at_;
-  }
-  if (at_ < text_.size() && text_[at_] == '\n') {
-    ++at_;
-    ++next_line_;
-  }
-  return {};
-}
-
-// The text between the quotes, and whatever stands behind them: blanks, mostly.
-Status CsvRows::ReadQuoted(std::string_view& cell) {
-  const size_t begin = ++at_;
-  size_t quote = text_.find('"', at_);
-  if (quote != std::string_view::npos && (quote + 1 == text_.size() || text_[quote + 1] == ',' ||
-                                          text_[quote + 1] == '\n' || text_[quote + 1] == '\r')) {
-    cell = text_.substr(begin, quote - begin);
-    next_line_ += static_cast<uint64_t>(std::count(cell.begin(), cell.end(), '\n'));
-    at_ = quote + 1;
-    return {};
-  }
-  if (unquoted_used_ == unquoted_.size()) {
-    unquoted_.emplace_back();
-  }
-  std::string& joined = unquoted_[unquoted_used_++];
-  joined.clear();
-  while (quote != std::string_view::npos) {
-    joined += text_.substr(at_, quote - at_);
-    at_ = quote + 1;
-    if (at_ == text_.size() || text_[at_] != '"') {
-      break;
-    }
-    joined += '"';
-    ++at_;
-    quote = text_.find('"', at_);
-  }
-  if (quote == std::string_view::npos) {
-    return BadFormatError(fmt::format("{} line {}: a quoted cell does not end", name_, line_));
-  }
-  next_line_ += static_cast<uint64_t>(std::count(joined.begin(), joined.end(), '\n'));
-  const size_t rest = std::min(text_.find_first_of(",\r\n", at_), text_.size());
-  joined += text_.substr(at_, rest - at_);
-  at_ = rest;
-  cell = joined;
-  return {};
+  const std::span<const std::string_view> cells = tokenizer_.fields();
+  return column < std::min(cells.size(), columns_.size()) ? base::Trim(cells[column])
+                                                          : std::string_view();
 }
 
 double CsvNumbers::Number(size_t column, std::string_view column_name) {

@@ -4,20 +4,22 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <filesystem>
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "msprobe/status.h"
 
+#include "src/base/csv_tokenizer.h"
 #include "src/base/files.h"
 
 namespace msprobe::profile {
 
-// RFC 4180, with or without byte order mark; CR LF, LF and CR end a line. Empty lines are no rows.
+// RFC 4180, with or without byte order mark; what follows a closing quote belongs to its cell.
+// Empty lines are no rows.
 class CsvRows {
  public:
   static constexpr size_t kNoColumn = SIZE_MAX;
@@ -39,22 +41,21 @@ class CsvRows {
   // Next().
   std::string_view operator[](size_t column) const;
   // Of the current row's beginning, counted from 1.
-  uint64_t line() const { return line_; }
+  uint64_t line() const { return tokenizer_.line(); }
 
  private:
-  Status ReadCells(size_t most);
-  Status ReadQuoted(std::string_view& cell);
+  static constexpr size_t kMostColumns = 4096;
+
+  CsvRows(std::string_view text, std::string name)
+      : name_(std::move(name)),
+        tokenizer_(text, {.after_quote = base::CsvDialect::AfterQuote::kJoined,
+                          .most_fields = kMostColumns}) {}
+  Result<bool> ReadRow();
 
   std::string name_;
   base::FileBytes file_;
-  std::string_view text_;
-  size_t at_ = 0;
-  uint64_t line_ = 1;       // of the row
-  uint64_t next_line_ = 1;  // of what follows it
+  base::CsvTokenizer tokenizer_;
   std::vector<std::string> columns_;
-  std::vector<std::string_view> cells_;
-  std::deque<std::string> unquoted_;  // of cells that hold quotes, reused
-  size_t unquoted_used_ = 0;
 };
 
 // Numbers of a csv file. What is none counts as 0; how often that happened is told once per column.

@@ -1,8 +1,9 @@
-#include <algorithm>
+#include <cstdint>
 #include <string>
 
 #include <fmt/format.h>
 
+#include "src/base/csv_tokenizer.h"
 #include "src/base/files.h"
 #include "src/report/readers.h"
 #include "src/report/table_builder.h"
@@ -10,91 +11,35 @@
 namespace msprobe::report {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
-// Walks the text once, cell by cell.
-class CsvScanner {
- public:
-  CsvScanner(std::string_view text, internal::TableBuilder& builder)
-      : text_(text), builder_(builder) {}
-
-  Status Run() {
-    while (at_ < text_.size() && !builder_.full()) {
-      MSP_RETURN_IF_ERROR(Row(), fmt::format("row {}", builder_.row_count() + 1));
-    }
-    return {};
-  }
-
- private:
-  Status Row() {
-    for (size_t column = 0;; ++column) {
-      std::string_view cell;
-      MSP_RETURN_IF_ERROR(CellText(cell));
-      builder_.Add(column, Cell::Text(builder_.Keep(cell)));
-      if (at_ < text_.size() && text_[at_] == ',') {
-        ++at_;
-        continue;
-      }
-      EndLine();
-      builder_.EndRow();
-      return {};
-    }
-  }
-
-  // Any of CR LF, LF and CR ends a line.
-  void EndLine() {
-    if (at_ < text_.size() && text_[at_] == '\r') {
-      ++at_;
-    }
-    if (at_ < text_.size() && text_[at_] == '\n') {
-      ++at_;
-    }
-  }
-
-  Status CellText(std::string_view& cell) {
-    if (at_ == text_.size() || text_[at_] != '"') {
-      const size_t end = std::min(text_.find_first_of(",\r\n", at_), text_.size());
-      cell = text_.substr(at_, end - at_);
-      at_ = end;
-      return {};
-    }
-    unquoted_.clear();
-    ++at_;
-    for (;;) {
-      const size_t quote = text_.find('"', at_);
-      if (quote == std::string_view::npos) {
+Status ReadRows(std::string_view text, size_t max_cells, internal::TableBuilder& builder) {
+  using Row = base::CsvTokenizer::Row;
+  // One more than fits: the builder then refuses the table, whatever the row would still hold.
+  base::CsvTokenizer rows(text, {.most_fields = max_cells < SIZE_MAX ? max_cells + 1 : SIZE_MAX});
+  while (!builder.full()) {
+    switch (rows.Next()) {
+      case Row::kEnd:
+        return {};
+      case Row::kOpenQuote:
         return BadFormatError("a quoted cell does not end");
-      }
-      unquoted_ += text_.substr(at_, quote - at_);
-      at_ = quote + 1;
-      if (at_ == text_.size() || text_[at_] != '"') {
+      case Row::kTextAfterQuote:
+        return BadFormatError("text follows the closing quote of a cell");
+      case Row::kFields:
         break;
-      }
-      unquoted_ += '"';
-      ++at_;
     }
-    if (at_ < text_.size() &&
-        std::string_view(",\r\n").find(text_[at_]) == std::string_view::npos) {
-      return BadFormatError("text follows the closing quote of a cell");
+    for (size_t column = 0; column < rows.fields().size(); ++column) {
+      builder.Add(column, Cell::Text(builder.Keep(rows.fields()[column])));
     }
-    cell = unquoted_;
-    return {};
+    builder.EndRow();
   }
-
-  std::string_view text_;
-  internal::TableBuilder& builder_;
-  size_t at_ = 0;
-  std::string unquoted_;
-};
+  return {};
+}
 
 }  // namespace
 
 Result<Table> ReadCsvText(std::string_view text, std::string name, const ReadLimits& limits) {
-  if (text.starts_with(kByteOrderMark)) {
-    text.remove_prefix(kByteOrderMark.size());
-  }
   internal::TableBuilder builder(limits.cells);
-  MSP_RETURN_IF_ERROR(CsvScanner(text, builder).Run());
+  MSP_RETURN_IF_ERROR(ReadRows(base::WithoutByteOrderMark(text), limits.cells, builder),
+                      fmt::format("row {}", builder.row_count() + 1));
   return builder.Finish(std::move(name));
 }
 

@@ -6,9 +6,11 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include <fmt/format.h>
 
+#include "src/base/csv_tokenizer.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
 
@@ -19,58 +21,10 @@ constexpr size_t kMostColumns = 256;
 constexpr size_t kShownText = 60;  // of a broken cell
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-// The cells of one line. False when a quote does not end or text follows it. `joined` keeps texts
-// whose quotes were doubled and must not move.
-bool SplitLine(std::string_view line, std::vector<std::string_view>& cells,
-               std::vector<std::string>& joined) {
-  cells.clear();
-  joined.clear();
-  joined.reserve(4);
-  size_t at = 0;
-  while (true) {
-    if (at < line.size() && line[at] == '"') {
-      size_t end = line.find('"', at + 1);
-      if (end == std::string_view::npos) {
-        return false;
-      }
-      if (end + 1 < line.size() && line[end + 1] == '"') {
-        std::string text;
-        size_t begin = at + 1;
-        while (end + 1 < line.size() && line[end + 1] == '"') {
-          text += line.substr(begin, end + 1 - begin);
-          begin = end + 2;
-          end = line.find('"', begin);
-          if (end == std::string_view::npos) {
-            return false;
-          }
-        }
-        text += line.substr(begin, end - begin);
-        if (joined.size() == joined.capacity()) {
-          return false;  // no table of a monitor has as many quoted texts
-        }
-        joined.push_back(std::move(text));
-        cells.push_back(joined.back());
-      } else {
-        cells.push_back(line.substr(at + 1, end - at - 1));
-      }
-      at = end + 1;
-      if (at < line.size() && line[at] != ',') {
-        return false;
-      }
-    } else {
-      const size_t end = std::min(line.find(',', at), line.size());
-      cells.push_back(line.substr(at, end - at));
-      at = end;
-    }
-    if (at >= line.size()) {
-      return true;
-    }
-    ++at;  // the comma
-    if (cells.size() > kMostColumns) {
-      return false;
-    }
-  }
-}
+// Rows end with their lines: a file can be read in pieces, and what a killed training left half
+// written spoils no other row.
+constexpr base::CsvDialect kDialect = {.row_end = base::CsvDialect::RowEnd::kEveryLineFeed,
+                                       .most_fields = kMostColumns};
 
 std::optional<double> CellNumber(std::string_view cell) {
   double value = 0;
@@ -99,18 +53,20 @@ std::string Shown(std::string_view text) {
   return base::Printable(text.substr(0, kShownText)) + (text.size() > kShownText ? "..." : "");
 }
 
-// Reads one line after another into `rows`.
+// Reads one row of `text` after another into `rows`.
 class RowReader {
  public:
-  RowReader(const TableHead& head, TableRows& rows) : head_(head), rows_(rows) {
+  RowReader(const TableHead& head, std::string_view text, TableRows& rows)
+      : head_(head), rows_(rows), tokenizer_(text, kDialect) {
     bad_cells_.resize(head.ops.size());
   }
 
-  void Read(std::string_view line);
-  // Complains about cells that are no numbers, once per column.
-  void Finish();
+  void Read();
 
  private:
+  void TakeRow();
+  // Complains about cells that are no numbers, once per column.
+  void Finish();
   void Complain(uint64_t line, std::string text);
   uint32_t NameIndex(int32_t stage, int32_t micro_step, std::string_view name);
 
@@ -137,8 +93,7 @@ class RowReader {
   TableRows& rows_;
   std::unordered_map<Key, uint32_t, KeyHash> index_;  // views into the text, or into owned_names_
   std::vector<std::unique_ptr<std::string>> owned_names_;
-  std::vector<std::string_view> cells_;
-  std::vector<std::string> joined_;
+  base::CsvTokenizer tokenizer_;
   std::vector<BadCells> bad_cells_;
   bool went_back_ = false;
 };
@@ -157,7 +112,7 @@ uint32_t RowReader::NameIndex(int32_t stage, int32_t micro_step, std::string_vie
     return found->second;
   }
   const auto index = static_cast<uint32_t>(rows_.names.size());
-  if (!joined_.empty()) {  // the name may be a text put together for this line only
+  if (tokenizer_.has_copies()) {  // the name may be a text put together for this row only
     owned_names_.push_back(std::make_unique<std::string>(name));
     name = *owned_names_.back();
   }
@@ -166,25 +121,29 @@ uint32_t RowReader::NameIndex(int32_t stage, int32_t micro_step, std::string_vie
   return index;
 }
 
-void RowReader::Read(std::string_view line) {
-  const uint64_t line_number = ++rows_.lines;
-  if (line.ends_with('\r')) {
-    line.remove_suffix(1);
+void RowReader::Read() {
+  using Row = base::CsvTokenizer::Row;
+  for (Row row = tokenizer_.Next(); row != Row::kEnd; row = tokenizer_.Next()) {
+    ++rows_.lines;
+    if (row != Row::kFields) {
+      Complain(tokenizer_.line(), "a quoted cell does not end: " + Shown(tokenizer_.row_text()));
+    } else if (!tokenizer_.row_text().empty()) {
+      TakeRow();
+    }
   }
-  if (line.empty()) {
+  Finish();
+}
+
+void RowReader::TakeRow() {
+  const uint64_t line_number = tokenizer_.line();
+  const std::span<const std::string_view> cells = tokenizer_.fields();
+  if (tokenizer_.field_count() != head_.columns) {
+    Complain(line_number, fmt::format("{} where the head has {}: {}",
+                                      base::Plural(tokenizer_.field_count(), "cell"), head_.columns,
+                                      Shown(tokenizer_.row_text())));
     return;
   }
-  if (!SplitLine(line, cells_, joined_)) {
-    Complain(line_number, "a quoted cell does not end: " + Shown(line));
-    return;
-  }
-  if (cells_.size() != head_.columns) {
-    Complain(line_number,
-             fmt::format("{} where the head has {}: {}", base::Plural(cells_.size(), "cell"),
-                         head_.columns, Shown(line)));
-    return;
-  }
-  const auto cell = [this](int column) { return cells_[static_cast<size_t>(column)]; };
+  const auto cell = [cells](int column) { return cells[static_cast<size_t>(column)]; };
   int64_t step = 0;
   int32_t stage = 0;
   int32_t micro_step = -1;
@@ -211,16 +170,16 @@ void RowReader::Read(std::string_view line) {
   ++rows_.names[name].rows;
   rows_.name_of.push_back(name);
   rows_.steps.push_back(step);
-  for (size_t column = 0; column < cells_.size(); ++column) {
+  for (size_t column = 0; column < cells.size(); ++column) {
     if (head_.op_of[column] == TableHead::kNoColumn) {
       continue;
     }
     const auto op = static_cast<size_t>(head_.op_of[column]);
-    const std::optional<double> number = CellNumber(cells_[column]);
+    const std::optional<double> number = CellNumber(cells[column]);
     rows_.values.push_back(number.value_or(kNone));
     if (!number.has_value() && ++bad_cells_[op].count == 1) {
       bad_cells_[op].first_line = line_number;
-      bad_cells_[op].text = Shown(cells_[column]);
+      bad_cells_[op].text = Shown(cells[column]);
     }
   }
 }
@@ -239,19 +198,15 @@ void RowReader::Finish() {
 }  // namespace
 
 Result<TableHead> ReadTableHead(std::string_view line, const std::vector<std::string>& wanted) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (line.starts_with(kByteOrderMark)) {
-    line.remove_prefix(kByteOrderMark.size());
+  base::CsvTokenizer tokenizer(base::WithoutByteOrderMark(line), kDialect);
+  const base::CsvTokenizer::Row row = tokenizer.Next();
+  const std::span<const std::string_view> cells = tokenizer.fields();
+  const bool is_broken =
+      row == base::CsvTokenizer::Row::kOpenQuote || row == base::CsvTokenizer::Row::kTextAfterQuote;
+  if (is_broken || tokenizer.field_count() > kMostColumns) {
+    return BadFormatError("its first line is no head of a table: " + Shown(tokenizer.row_text()));
   }
-  if (line.ends_with('\r')) {
-    line.remove_suffix(1);
-  }
-  std::vector<std::string_view> cells;
-  std::vector<std::string> joined;
   TableHead head;
-  if (!SplitLine(line, cells, joined)) {
-    return BadFormatError("its first line is no head of a table: " + Shown(line));
-  }
   head.columns = cells.size();
   for (size_t i = 0; i < cells.size(); ++i) {
     const std::string_view cell = cells[i];
@@ -271,20 +226,15 @@ Result<TableHead> ReadTableHead(std::string_view line, const std::vector<std::st
     }
   }
   if (head.name == TableHead::kNoColumn || head.step == TableHead::kNoColumn) {
-    return BadFormatError("its first line has no columns name and step: " + Shown(line));
+    return BadFormatError("its first line has no columns name and step: " +
+                          Shown(tokenizer.row_text()));
   }
   return head;
 }
 
 TableRows ReadTableRows(std::string_view text, const TableHead& head) {
   TableRows rows;
-  RowReader reader(head, rows);
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    reader.Read(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  reader.Finish();
+  RowReader(head, text, rows).Read();
   return rows;
 }
 

@@ -1,0 +1,175 @@
+#include "src/base/csv_tokenizer.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace msprobe::base {
+namespace {
+
+using RowEnd = CsvDialect::RowEnd;
+
+// Bytes are looked at eight at a time, in the order in which they lie in memory.
+static_assert(std::endian::native == std::endian::little);
+constexpr uint64_t kLowBits = 0x0101010101010101U;
+constexpr uint64_t kHighBits = 0x8080808080808080U;
+
+// The high bit of the first byte of `word` that is `character`; of bytes behind it bits may be set
+// by mistake.
+constexpr uint64_t MatchesOf(uint64_t word, char character) {
+  const uint64_t difference = word ^ (kLowBits * static_cast<unsigned char>(character));
+  return (difference - kLowBits) & ~difference & kHighBits;
+}
+
+template <RowEnd kRowEnd>
+bool EndsField(char c) {
+  return c == ',' || (kRowEnd == RowEnd::kOutsideQuotes && (c == '\n' || c == '\r'));
+}
+
+// Where the field that begins at `at` ends, without regard to quotes. Fields are short, so that a
+// call of a search per field would cost more than the search.
+template <RowEnd kRowEnd>
+size_t FieldEnd(std::string_view text, size_t at, size_t end) {
+  while (end - at >= sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, text.data() + at, sizeof word);
+    uint64_t matches = MatchesOf(word, ',');
+    if constexpr (kRowEnd == RowEnd::kOutsideQuotes) {
+      matches |= MatchesOf(word, '\n') | MatchesOf(word, '\r');
+    }
+    if (matches != 0) {
+      return at + static_cast<size_t>(std::countr_zero(matches)) / 8;
+    }
+    at += sizeof word;
+  }
+  while (at < end && !EndsField<kRowEnd>(text[at])) {
+    ++at;
+  }
+  return at;
+}
+
+}  // namespace
+
+std::string_view WithoutByteOrderMark(std::string_view text) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  return text.starts_with(kByteOrderMark) ? text.substr(kByteOrderMark.size()) : text;
+}
+
+void CsvTokenizer::SkipEmptyLines() {
+  while (at_ < text_.size() && (text_[at_] == '\n' || text_[at_] == '\r')) {
+    next_line_ += text_[at_] == '\n' ? 1U : 0U;
+    ++at_;
+  }
+}
+
+CsvTokenizer::Row CsvTokenizer::Next() {
+  fields_.clear();
+  field_count_ = 0;
+  copies_used_ = 0;
+  line_ = next_line_;
+  if (at_ == text_.size()) {
+    row_text_ = {};
+    return Row::kEnd;
+  }
+  const size_t begin = at_;
+  if (dialect_.row_end == RowEnd::kEveryLineFeed) {
+    const size_t line_end = text_.find('\n', at_);
+    const bool has_end = line_end != std::string_view::npos;
+    size_t end = has_end ? line_end : text_.size();
+    end -= end > begin && text_[end - 1] == '\r' ? 1U : 0U;
+    const Row row = ReadRow<RowEnd::kEveryLineFeed>(end);
+    row_text_ = text_.substr(begin, end - begin);
+    at_ = has_end ? line_end + 1 : text_.size();
+    next_line_ += has_end ? 1U : 0U;
+    return row;
+  }
+  const Row row = ReadRow<RowEnd::kOutsideQuotes>(text_.size());
+  row_text_ = text_.substr(begin, at_ - begin);
+  // What stands here now ends the row.
+  if (at_ < text_.size() && text_[at_] == '\r') {
+    ++at_;
+  }
+  if (at_ < text_.size() && text_[at_] == '\n') {
+    ++at_;
+    ++next_line_;
+  }
+  return row;
+}
+
+// Fields from at_ on, up to a row end or `end`.
+template <RowEnd kRowEnd>
+CsvTokenizer::Row CsvTokenizer::ReadRow(size_t end) {
+  for (;; ++at_) {
+    const size_t copies_before = copies_used_;
+    std::string_view field;
+    if (at_ < end && text_[at_] == '"') {
+      const Row read = QuotedField(end, field);
+      if (read != Row::kFields) {
+        return read;
+      }
+      if (at_ < end && !EndsField<kRowEnd>(text_[at_])) {
+        if (dialect_.after_quote == CsvDialect::AfterQuote::kError) {
+          return Row::kTextAfterQuote;
+        }
+        const size_t rest = at_;
+        at_ = FieldEnd<kRowEnd>(text_, at_, end);
+        std::string& joined = NewCopy();
+        joined = field;
+        joined += text_.substr(rest, at_ - rest);
+        field = joined;
+      }
+    } else {
+      const size_t begin = at_;
+      at_ = FieldEnd<kRowEnd>(text_, at_, end);
+      field = text_.substr(begin, at_ - begin);
+    }
+    ++field_count_;
+    if (fields_.size() < dialect_.most_fields) {
+      fields_.push_back(field);
+    } else {
+      copies_used_ = copies_before;
+    }
+    if (at_ == end || text_[at_] != ',') {
+      return Row::kFields;
+    }
+  }
+}
+
+// From an opening quote to behind the closing one.
+CsvTokenizer::Row CsvTokenizer::QuotedField(size_t end, std::string_view& field) {
+  const std::string_view text = text_.substr(0, end);
+  const size_t begin = ++at_;
+  size_t quote = text.find('"', at_);
+  if (quote != std::string_view::npos && (quote + 1 == end || text[quote + 1] != '"')) {
+    field = text.substr(begin, quote - begin);
+  } else {
+    std::string& copy = NewCopy();
+    while (quote != std::string_view::npos) {
+      copy += text.substr(at_, quote - at_);
+      if (quote + 1 == end || text[quote + 1] != '"') {
+        break;
+      }
+      copy += '"';
+      at_ = quote + 2;
+      quote = text.find('"', at_);
+    }
+    field = copy;
+  }
+  if (quote == std::string_view::npos) {
+    return Row::kOpenQuote;
+  }
+  at_ = quote + 1;
+  next_line_ += static_cast<uint64_t>(std::count(field.begin(), field.end(), '\n'));
+  return Row::kFields;
+}
+
+std::string& CsvTokenizer::NewCopy() {
+  if (copies_used_ == copies_.size()) {
+    copies_.emplace_back();
+  }
+  std::string& copy = copies_[copies_used_++];
+  copy.clear();
+  return copy;
+}
+
+}  // namespace msprobe::base

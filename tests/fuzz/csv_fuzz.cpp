@@ -1,0 +1,145 @@
+// Any bytes as CSV, in every dialect, against a reader that goes byte by byte.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/csv_tokenizer.h"
+
+namespace {
+
+using msprobe::base::CsvDialect;
+using msprobe::base::CsvTokenizer;
+
+struct PlainRow {
+  CsvTokenizer::Row row = CsvTokenizer::Row::kEnd;
+  std::vector<std::string> fields;
+  uint64_t line = 1;
+};
+
+class PlainReader {
+ public:
+  PlainReader(std::string_view text, const CsvDialect& dialect) : text_(text), dialect_(dialect) {}
+
+  PlainRow Next() {
+    PlainRow row;
+    row.line = line_;
+    if (at_ == text_.size()) {
+      return row;
+    }
+    row.row = CsvTokenizer::Row::kFields;
+    do {
+      row.fields.emplace_back();
+    } while (Field(row) && TakeComma());
+    if (by_line()) {  // behind an error the rest of the line goes
+      while (at_ < text_.size() && text_[at_] != '\n') {
+        ++at_;
+      }
+    } else if (at_ < text_.size() && text_[at_] == '\r') {
+      ++at_;
+    }
+    if (at_ < text_.size() && text_[at_] == '\n') {
+      ++at_;
+      ++line_;
+    }
+    return row;
+  }
+
+ private:
+  bool by_line() const { return dialect_.row_end == CsvDialect::RowEnd::kEveryLineFeed; }
+
+  bool AtRowEnd() const {
+    if (at_ == text_.size() || text_[at_] == '\n') {
+      return true;
+    }
+    const bool ends_text = at_ + 1 == text_.size() || text_[at_ + 1] == '\n';
+    return text_[at_] == '\r' && (!by_line() || ends_text);
+  }
+
+  bool TakeComma() {
+    if (AtRowEnd()) {
+      return false;
+    }
+    ++at_;
+    return true;
+  }
+
+  bool Field(PlainRow& row) {
+    std::string& field = row.fields.back();
+    if (!AtRowEnd() && text_[at_] == '"') {
+      ++at_;
+      for (;; ++at_) {
+        if (by_line() ? AtRowEnd() : at_ == text_.size()) {
+          row.row = CsvTokenizer::Row::kOpenQuote;
+          return false;
+        }
+        if (text_[at_] == '"') {
+          if (at_ + 1 == text_.size() || text_[at_ + 1] != '"') {
+            ++at_;
+            break;
+          }
+          ++at_;
+        }
+        line_ += text_[at_] == '\n' ? 1U : 0U;
+        field += text_[at_];
+      }
+      if (!AtRowEnd() && text_[at_] != ',' &&
+          dialect_.after_quote == CsvDialect::AfterQuote::kError) {
+        row.row = CsvTokenizer::Row::kTextAfterQuote;
+        return false;
+      }
+    }
+    for (; !AtRowEnd() && text_[at_] != ','; ++at_) {
+      field += text_[at_];
+    }
+    return true;
+  }
+
+  std::string_view text_;
+  CsvDialect dialect_;
+  size_t at_ = 0;
+  uint64_t line_ = 1;
+};
+
+void Check(bool holds) {
+  if (!holds) {
+    std::abort();
+  }
+}
+
+void Compare(std::string_view text, const CsvDialect& dialect) {
+  CsvTokenizer rows(text, dialect);
+  PlainReader plain(text, dialect);
+  for (;;) {
+    const CsvTokenizer::Row row = rows.Next();
+    const PlainRow expected = plain.Next();
+    Check(row == expected.row && rows.line() == expected.line);
+    if (row == CsvTokenizer::Row::kEnd) {
+      return;
+    }
+    if (row != CsvTokenizer::Row::kFields) {
+      if (dialect.row_end == CsvDialect::RowEnd::kOutsideQuotes) {
+        return;  // what follows is of no use
+      }
+      continue;
+    }
+    Check(rows.field_count() == expected.fields.size());
+    for (size_t i = 0; i < expected.fields.size(); ++i) {
+      Check(rows.fields()[i] == expected.fields[i]);
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  for (const auto row_end :
+       {CsvDialect::RowEnd::kOutsideQuotes, CsvDialect::RowEnd::kEveryLineFeed}) {
+    for (const auto after : {CsvDialect::AfterQuote::kError, CsvDialect::AfterQuote::kJoined}) {
+      Compare(text, {.row_end = row_end, .after_quote = after});
+    }
+  }
+  return 0;
+}
