@@ -8,6 +8,10 @@
 
 #include "src/base/files.h"
 #include "src/base/strings.h"
+#include "src/checkpoint/distributed/reader.h"
+#include "src/checkpoint/hugging_face/reader.h"
+#include "src/checkpoint/megatron/reader.h"
+#include "src/checkpoint/tensor_file/reader.h"
 #include "src/io/read_budget.h"
 
 namespace msprobe::checkpoint {

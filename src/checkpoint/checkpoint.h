@@ -69,22 +69,4 @@ struct Checkpoint {
 // Told by content, not by name. Errors name the path and what was looked for.
 Result<Checkpoint> OpenCheckpoint(const std::filesystem::path& path, const Options& options);
 
-// One kind each; OpenCheckpoint calls them.
-Result<Checkpoint> OpenMegatron(const std::filesystem::path& folder, const Options& options);
-Result<Checkpoint> OpenTensorFile(const std::filesystem::path& file, const Options& options);
-Result<Checkpoint> OpenHuggingFace(const std::filesystem::path& folder, const Options& options);
-Result<Checkpoint> OpenDistributed(const std::filesystem::path& folder, const Options& options);
-
-// True where the folder, or the iteration folder it points to, looks like this kind.
-bool LooksLikeMegatron(const std::filesystem::path& folder);
-bool LooksLikeHuggingFace(const std::filesystem::path& folder);
-bool LooksLikeDistributed(const std::filesystem::path& folder);
-
-// Whether the name belongs to an optimizer's state or to bookkeeping rather than to the model.
-bool IsOptimizerState(std::string_view name);
-
-// Adds the optimizer's numbers among the plain values of a file as parameters (learning rate: a 0-d
-// one, betas: of shape [2]), and other values as settings.
-void AddOptimizerNumbers(const std::vector<NamedScalar>& scalars, Checkpoint& checkpoint);
-
 }  // namespace msprobe::checkpoint

@@ -8,8 +8,10 @@
 
 #include "src/base/files.h"
 #include "src/base/strings.h"
-#include "src/profile/event_runs.h"
-#include "src/profile/readers.h"
+#include "src/profile/ascend_database/reader.h"
+#include "src/profile/ascend_text/reader.h"
+#include "src/profile/common/event_runs.h"
+#include "src/profile/pytorch_trace/reader.h"
 
 namespace msprobe::profile {
 namespace {
@@ -130,7 +132,7 @@ Result<Profile> ReadOne(const std::filesystem::path& path, const Needs& needs) {
     return ReadAscendDatabase(path, needs);
   }
   MSP_ASSIGN_OR_RETURN(const EventRuns runs, EventRuns::Open(path));
-  return runs.root() == TraceRoot::kObject ? ReadGpuTrace(path, needs)
+  return runs.root() == TraceRoot::kObject ? ReadPytorchTrace(path, needs)
                                            : ReadAscendTrace(path, needs);
 }
 

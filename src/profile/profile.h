@@ -18,8 +18,8 @@
 
 #include "msprobe/status.h"
 
-#include "src/profile/texts.h"
-#include "src/profile/time_text.h"
+#include "src/profile/common/texts.h"
+#include "src/profile/common/time_text.h"
 
 namespace msprobe::profile {
 

@@ -7,7 +7,8 @@
 
 #include <unistd.h>
 
-#include "src/profile/readers.h"
+#include "src/profile/ascend_text/reader.h"
+#include "src/profile/pytorch_trace/reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   namespace profile = msprobe::profile;
@@ -18,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   profile::Needs needs;
   needs.operators = needs.kernels = needs.flows = needs.python_calls = needs.memory = true;
   needs.communication = needs.overlap = true;
-  for (const auto read : {profile::ReadGpuTrace, profile::ReadAscendTrace}) {
+  for (const auto read : {profile::ReadPytorchTrace, profile::ReadAscendTrace}) {
     const msprobe::Result<profile::Profile> result = read(path, needs);
     if (!result.ok()) {
       continue;

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "src/analysis/perf/detail_text.h"
-#include "src/profile/step_marker.h"
+#include "src/profile/common/step_marker.h"
 
 namespace msprobe::analysis::perf {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "src/analysis/perf/module_tree.h"
 #include "src/analysis/perf/operator_tree.h"
-#include "src/profile/texts.h"
+#include "src/profile/common/texts.h"
 
 namespace msprobe::analysis::perf {
 

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "src/base/strings.h"
-#include "src/profile/step_marker.h"
+#include "src/profile/common/step_marker.h"
 
 namespace msprobe::analysis::perf {
 namespace {

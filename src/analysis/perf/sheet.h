@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/analysis/perf/perf.h"
-#include "src/profile/texts.h"
+#include "src/profile/common/texts.h"
 #include "src/report/formatted_xlsx.h"
 
 namespace msprobe::analysis::perf {

@@ -1,0 +1,291 @@
+#include "src/checkpoint/hugging_face/reader.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "src/base/files.h"
+#include "src/base/number_text.h"
+#include "src/base/strings.h"
+#include "src/checkpoint/common/plain_name.h"
+#include "src/checkpoint/common/state_dict.h"
+#include "src/json/config.h"
+
+namespace msprobe::checkpoint {
+namespace {
+
+constexpr std::string_view kConfigName = "config.json";
+// The likeliest first: the first pattern that a folder has a file for decides.
+constexpr std::string_view kIndexPatterns[] = {"model.safetensors.index.json",
+                                               "*.safetensors.index.json",
+                                               "pytorch_model.bin.index.json", "*.bin.index.json"};
+constexpr std::string_view kShardPatterns[] = {"model*.safetensors",        "*-of-*.safetensors",
+                                               "pytorch_model*.bin",        "*-of-*.bin",
+                                               "adapter_model.safetensors", "adapter_model.bin"};
+constexpr std::string_view kAnyShard = "*.safetensors";  // beside a config.json
+
+std::vector<std::string> Matching(const std::vector<std::string>& names, std::string_view pattern) {
+  std::vector<std::string> found;
+  std::copy_if(names.begin(), names.end(), std::back_inserter(found),
+               [&](const std::string& name) { return base::GlobMatch(pattern, name); });
+  return found;
+}
+
+bool Holds(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::optional<std::string> FindIndex(const std::vector<std::string>& names) {
+  for (const std::string_view pattern : kIndexPatterns) {
+    if (const std::vector<std::string> found = Matching(names, pattern); !found.empty()) {
+      return found.front();
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> FindShards(const std::vector<std::string>& names) {
+  for (const std::string_view pattern : kShardPatterns) {
+    if (std::vector<std::string> found = Matching(names, pattern); !found.empty()) {
+      return found;
+    }
+  }
+  return Holds(names, kConfigName) ? Matching(names, kAnyShard) : std::vector<std::string>();
+}
+
+// Shards by name, each with the parameters that the index promises in it.
+using Shards = std::map<std::string, std::vector<std::string>>;
+
+Result<Shards> ReadIndex(const std::filesystem::path& path) {
+  MSP_ASSIGN_OR_RETURN(const json::Config index, json::LoadJsonConfig(path));
+  const json::ConfigValue* weight_map = index.root.Find("weight_map");
+  if (weight_map == nullptr || weight_map->kind != json::ConfigKind::kObject ||
+      weight_map->members.empty()) {
+    return BadFormatError(
+        fmt::format("{}: no \"weight_map\" that names parameters", path.native()));
+  }
+  Shards shards;
+  for (const auto& [name, file] : weight_map->members) {
+    if (file.kind != json::ConfigKind::kText || !IsPlainFileName(file.text)) {
+      return index.ErrorAt(file, name.substr(0, 200), "must name a file in the same folder");
+    }
+    shards[file.text].push_back(name);
+  }
+  return shards;
+}
+
+// "model-00002-of-00005.safetensors": the second of five.
+struct ShardNumber {
+  int64_t number = 0;
+  int64_t count = 0;
+};
+std::optional<ShardNumber> ParseShardNumber(std::string_view name) {
+  const size_t of = name.rfind("-of-");
+  const size_t dash = of == std::string_view::npos ? of : name.rfind('-', of - 1);
+  if (of == std::string_view::npos || of == 0 || dash == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const std::string_view after = name.substr(of + 4);
+  const std::optional<int64_t> number = base::ParseInt(name.substr(dash + 1, of - dash - 1));
+  const std::optional<int64_t> count = base::ParseInt(after.substr(0, after.find('.')));
+  if (!number || !count || *number < 1 || *number > *count) {
+    return std::nullopt;
+  }
+  return ShardNumber{*number, *count};
+}
+
+// Without an index only the numbers in the names tell that a shard is missing.
+Status CheckNumbers(const Shards& shards, const Options& options,
+                    std::vector<std::string>& warnings) {
+  std::set<int64_t> present;
+  int64_t count = 0;
+  for (const auto& [file, names] : shards) {
+    if (const std::optional<ShardNumber> number = ParseShardNumber(file)) {
+      present.insert(number->number);
+      count = std::max(count, number->count);
+    }
+  }
+  int64_t missing = 1;
+  while (present.contains(missing)) {
+    ++missing;
+  }
+  if (present.empty() || missing > count) {
+    return {};
+  }
+  const std::string text =
+      fmt::format("{} of {} shards are missing, the first one is number {}",
+                  count - static_cast<int64_t>(present.size()), count, missing);
+  if (options.allow_missing_ranks) {
+    warnings.push_back(text);
+    return {};
+  }
+  return NotFoundError(text).WithHint("--allow-missing-ranks compares what is there");
+}
+
+// A file of the folder itself. A link may lead within the folder, or to the blobs of the hub's
+// cache (snapshots/<revision>/FILE -> ../../blobs/<hash>), and nowhere else.
+Status CheckShard(const std::filesystem::path& folder, const std::string& file) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::is_symlink(fs::symlink_status(folder / file, error))) {
+    return {};
+  }
+  const fs::path target = fs::canonical(folder / file, error);
+  if (error) {
+    return {};  // opening tells
+  }
+  for (const fs::path& allowed : {folder, folder / "../../blobs"}) {
+    const fs::path place = fs::canonical(allowed, error);
+    if (!error && target.parent_path() == place) {
+      return {};
+    }
+  }
+  return BadFormatError(
+             fmt::format("{} is a link out of the checkpoint's folder", (folder / file).native()))
+      .WithHint("put the file itself into the folder");
+}
+
+class Reader {
+ public:
+  Reader(std::filesystem::path folder, Checkpoint& checkpoint)
+      : folder_(std::move(folder)), checkpoint_(checkpoint) {}
+
+  void ReadShard(const std::string& file, const std::vector<std::string>& promised) {
+    const Status own = CheckShard(folder_, file);
+    Result<TensorFile> opened = own.ok() ? TensorFile::Open(folder_ / file) : own;
+    if (!opened.ok()) {
+      const Status status = std::move(opened).status();
+      checkpoint_.warnings.push_back(
+          status.code() == StatusCode::kNotFound
+              ? fmt::format("shard {} is missing: {} parameters cannot be read", file,
+                            promised.size())
+              : fmt::format("shard {} cannot be read: {}", file, status.message()));
+      for (const std::string& name : promised) {
+        AddUnreadable(name, status);
+      }
+      if (first_failure_.ok()) {
+        first_failure_ = status;
+      }
+      return;
+    }
+    const size_t number = checkpoint_.files.size();
+    checkpoint_.files.push_back(*std::move(opened));
+    const TensorFile& tensors = checkpoint_.files.back();
+    for (const std::string& warning : tensors.warnings()) {
+      checkpoint_.warnings.push_back(fmt::format("{}: {}", file, warning));
+    }
+    std::set<std::string, std::less<>> found;
+    for (const NamedTensor& tensor : tensors.tensors()) {
+      if (!promised.empty()) {
+        found.insert(tensor.name());
+      }
+      entries_.push_back(MakeStateEntry(tensor, number));
+    }
+    for (const std::string& name : promised) {
+      if (!found.contains(name)) {
+        AddUnreadable(name, BadFormatError(fmt::format(
+                                "{}: the index promises it, the file does not hold it", file)));
+      }
+    }
+  }
+
+  Status Finish(bool optimizer) {
+    if (checkpoint_.files.empty()) {
+      return first_failure_;
+    }
+    AddParameters(std::move(entries_), optimizer, checkpoint_);
+    return CheckNotEmpty(checkpoint_, optimizer);
+  }
+
+ private:
+  void AddUnreadable(const std::string& name, const Status& status) {
+    StateEntry entry;
+    entry.path = {name};
+    entry.parameter.status = status;
+    entries_.push_back(std::move(entry));
+  }
+
+  std::filesystem::path folder_;
+  Checkpoint& checkpoint_;
+  std::vector<StateEntry> entries_;
+  Status first_failure_;
+};
+
+// The first of several spellings that holds a positive number.
+std::optional<int64_t> Number(const json::ConfigValue& object,
+                              std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys) {
+    const json::ConfigValue* value = object.Find(key);
+    if (value != nullptr && value->kind == json::ConfigKind::kInt && value->integer > 0) {
+      return value->integer;
+    }
+  }
+  return std::nullopt;
+}
+
+ModelFacts FactsOf(const json::ConfigValue& root) {
+  // Models of text and pictures keep the text's facts one level down.
+  const json::ConfigValue* inner = root.Find("text_config");
+  const json::ConfigValue& config =
+      inner != nullptr && inner->kind == json::ConfigKind::kObject ? *inner : root;
+  ModelFacts facts;
+  facts.layers = Number(config, {"num_hidden_layers", "num_layers", "n_layer"});
+  facts.attention_heads = Number(config, {"num_attention_heads", "n_head"});
+  facts.query_groups =
+      Number(config, {"num_key_value_heads", "num_query_groups", "multi_query_group_num"});
+  facts.head_size = Number(config, {"head_dim", "kv_channels"});
+  facts.hidden_size = Number(config, {"hidden_size", "n_embd"});
+  facts.experts = Number(config, {"num_local_experts", "num_experts", "n_routed_experts"});
+  facts.vocabulary = Number(config, {"vocab_size"});
+  if (const json::ConfigValue* type = root.Find("model_type");
+      type != nullptr && type->kind == json::ConfigKind::kText) {
+    facts.architecture = type->text;
+  }
+  return facts;
+}
+
+}  // namespace
+
+bool LooksLikeHuggingFace(const std::filesystem::path& folder) {
+  const Result<std::vector<std::string>> names = base::ListFolder(folder);
+  return names.ok() && (FindIndex(*names) || !FindShards(*names).empty());
+}
+
+Result<Checkpoint> OpenHuggingFace(const std::filesystem::path& folder, const Options& options) {
+  MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(folder));
+  Checkpoint checkpoint;
+  checkpoint.kind = Kind::kHuggingFace;
+  checkpoint.path = folder;
+  Shards shards;
+  if (const std::optional<std::string> index = FindIndex(names)) {
+    MSP_ASSIGN_OR_RETURN(shards, ReadIndex(folder / *index));
+  } else {
+    for (const std::string& file : FindShards(names)) {
+      shards[file];
+    }
+    MSP_RETURN_IF_ERROR(CheckNumbers(shards, options, checkpoint.warnings), folder.native());
+  }
+  if (Holds(names, kConfigName)) {
+    const Result<json::Config> config = json::LoadJsonConfig(folder / kConfigName);
+    if (config.ok()) {
+      checkpoint.facts = FactsOf(config->root);
+    } else {
+      checkpoint.warnings.push_back(config.status().message());
+    }
+  }
+  Reader reader(folder, checkpoint);
+  for (const auto& [file, promised] : shards) {
+    reader.ReadShard(file, promised);
+  }
+  MSP_RETURN_IF_ERROR(reader.Finish(options.optimizer), folder.native());
+  return checkpoint;
+}
+
+}  // namespace msprobe::checkpoint

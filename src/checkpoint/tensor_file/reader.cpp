@@ -1,0 +1,42 @@
+#include "src/checkpoint/tensor_file/reader.h"
+
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "src/checkpoint/common/optimizer_numbers.h"
+#include "src/checkpoint/common/state_dict.h"
+
+namespace msprobe::checkpoint {
+
+Result<Checkpoint> OpenTensorFile(const std::filesystem::path& file, const Options& options) {
+  Checkpoint checkpoint;
+  checkpoint.kind = Kind::kTensorFile;
+  checkpoint.path = file;
+  TensorFile::Options file_options;
+  file_options.gather_slices = false;
+  MSP_ASSIGN_OR_RETURN(TensorFile opened, TensorFile::Open(file, file_options));
+  checkpoint.files.push_back(std::move(opened));
+  const TensorFile& tensors = checkpoint.files.back();
+  checkpoint.warnings = tensors.warnings();
+  std::vector<StateEntry> entries;
+  entries.reserve(tensors.tensors().size());
+  for (const NamedTensor& tensor : tensors.tensors()) {
+    entries.push_back(MakeStateEntry(tensor, 0));
+  }
+  if (options.optimizer) {
+    AddOptimizerNumbers(tensors.scalars(), checkpoint);
+  }
+  if (entries.empty()) {
+    checkpoint.warnings.push_back(fmt::format("{}: no tensors in it", file.native()));
+    return checkpoint;
+  }
+  // Attributes of a module tree are named as in its state_dict(): by all levels.
+  const bool whole_names = tensors.format() == TensorFileFormat::kTorchScript;
+  AddParameters(std::move(entries), options.optimizer, checkpoint, whole_names);
+  MSP_RETURN_IF_ERROR(CheckNotEmpty(checkpoint, options.optimizer), file.native());
+  return checkpoint;
+}
+
+}  // namespace msprobe::checkpoint

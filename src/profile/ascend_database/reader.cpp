@@ -1,0 +1,86 @@
+#include "src/profile/ascend_database/reader.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "src/profile/ascend_database/device.h"
+#include "src/profile/ascend_database/host.h"
+#include "src/profile/ascend_database/sqlite_file.h"
+#include "src/profile/ascend_database/tables.h"
+
+namespace msprobe::profile {
+namespace {
+
+constexpr std::string_view kMagic("SQLite format 3\0", 16);
+constexpr double kBytesPerGb = 1024.0 * 1024.0 * 1024.0;
+
+Status ReadReserved(DatabaseTables& tables) {
+  double most_bytes = 0;
+  MSP_RETURN_IF_ERROR(tables.ForEachRow(
+      "MEMORY_RECORD", {"totalReserved"},
+      [&](const SqliteRow& row) { most_bytes = std::max(most_bytes, row.Number(0)); }));
+  tables.profile().memory_used_gb = most_bytes / kBytesPerGb;
+  return {};
+}
+
+void Warn(const Needs& needs, Profile& profile) {
+  const auto warn = [&](bool missing, std::string_view what) {
+    if (missing) {
+      profile.warnings.push_back(fmt::format("{} holds no {}", profile.path.string(), what));
+    }
+  };
+  warn(needs.operators && profile.operators.empty(), "host operators");
+  warn(needs.kernels && profile.kernels.empty(), "device kernels (profiler level 0 records none)");
+  warn(needs.flows && profile.flows.empty(),
+       "links from operators to kernels: no device time can be given to an operator");
+  warn(needs.communication && profile.communication.empty(), "collectives");
+}
+
+}  // namespace
+
+bool LooksLikeDatabase(const std::filesystem::path& file) {
+  std::array<char, kMagic.size()> head{};
+  std::ifstream stream(file, std::ios::binary);
+  stream.read(head.data(), head.size());
+  return stream.gcount() == static_cast<std::streamsize>(head.size()) &&
+         std::string_view(head.data(), head.size()) == kMagic;
+}
+
+Result<Profile> ReadAscendDatabase(const std::filesystem::path& file, const Needs& needs) {
+  if (!LooksLikeDatabase(file)) {
+    std::error_code ignored;
+    return std::filesystem::exists(file, ignored)
+               ? BadFormatError(fmt::format("{} is no SQLite database", file.string()))
+               : NotFoundError(fmt::format("{} does not exist", file.string()));
+  }
+  Profile profile;
+  profile.path = file;
+  profile.device = Device::kNpu;
+  profile.source = Source::kDatabase;
+  MSP_ASSIGN_OR_RETURN(const SqliteFile database, SqliteFile::Open(file));
+  DatabaseTables tables(database, needs, profile);
+  MSP_RETURN_IF_ERROR(tables.Load());
+  DatabaseDevice device(tables);
+  MSP_RETURN_IF_ERROR(device.Read());
+  DatabaseHost host(tables);
+  if (needs.operators || needs.flows || needs.python_calls || needs.memory) {
+    MSP_RETURN_IF_ERROR(host.Read());
+  }
+  if (needs.flows) {
+    host.Launch(device.connections());
+  }
+  if (needs.memory) {
+    MSP_RETURN_IF_ERROR(host.ReadMemory());
+  }
+  if (needs.overlap) {
+    MSP_RETURN_IF_ERROR(ReadReserved(tables));
+  }
+  Warn(needs, profile);
+  return profile;
+}
+
+}  // namespace msprobe::profile

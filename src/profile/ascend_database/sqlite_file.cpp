@@ -1,0 +1,202 @@
+#include "src/profile/ascend_database/sqlite_file.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include "src/base/strings.h"
+
+namespace msprobe::profile {
+namespace {
+
+constexpr int kLongestValueBytes = 16 << 20;
+constexpr size_t kMostTables = 4096;
+
+struct Finalize {
+  void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+};
+using Statement = std::unique_ptr<sqlite3_stmt, Finalize>;
+
+// Paths go into a URI, where some characters mean something else.
+std::string UriOf(const std::filesystem::path& path) {
+  std::string uri = "file:";
+  for (const char c : path.string()) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '/' || c == '.' || c == '_' || c == '-';
+    if (plain) {
+      uri += c;
+    } else {
+      uri += fmt::format("%{:02x}", static_cast<unsigned char>(c));
+    }
+  }
+  return uri + "?mode=ro&immutable=1";
+}
+
+std::string Quoted(std::string_view name) {
+  return "\"" + base::ReplaceAll(name, "\"", "\"\"") + "\"";
+}
+
+}  // namespace
+
+bool SqliteRow::IsNull(int column) const {
+  return sqlite3_column_type(statement_, column) == SQLITE_NULL;
+}
+
+bool SqliteRow::IsInteger(int column) const {
+  return sqlite3_column_type(statement_, column) == SQLITE_INTEGER;
+}
+
+int64_t SqliteRow::Integer(int column) const { return sqlite3_column_int64(statement_, column); }
+
+std::optional<int64_t> SqliteRow::IntegerOrNone(int column) const {
+  return IsNull(column) ? std::nullopt : std::optional(Integer(column));
+}
+
+double SqliteRow::Number(int column) const { return sqlite3_column_double(statement_, column); }
+
+std::string_view SqliteRow::Text(int column) const {
+  const unsigned char* text = sqlite3_column_text(statement_, column);
+  const int size = sqlite3_column_bytes(statement_, column);
+  return text == nullptr
+             ? std::string_view()
+             : std::string_view(reinterpret_cast<const char*>(text), static_cast<size_t>(size));
+}
+
+Result<SqliteFile> SqliteFile::Open(const std::filesystem::path& path) {
+  SqliteFile file;
+  file.path_ = path.string();
+  const int code =
+      sqlite3_open_v2(UriOf(path).c_str(), &file.database_,
+                      SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);
+  if (code != SQLITE_OK) {
+    return file.Failure("cannot be opened");
+  }
+  sqlite3_limit(file.database_, SQLITE_LIMIT_LENGTH, kLongestValueBytes);
+  sqlite3_limit(file.database_, SQLITE_LIMIT_ATTACHED, 0);
+  sqlite3_db_config(file.database_, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(file.database_, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  sqlite3_db_config(file.database_, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+  sqlite3_db_config(file.database_, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
+  sqlite3_exec(file.database_, "PRAGMA cell_size_check=ON", nullptr, nullptr, nullptr);
+  MSP_RETURN_IF_ERROR(file.LoadTables());
+  return file;
+}
+
+SqliteFile::SqliteFile(SqliteFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      database_(std::exchange(other.database_, nullptr)),
+      tables_(std::move(other.tables_)) {}
+
+SqliteFile& SqliteFile::operator=(SqliteFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(database_, other.database_);
+  std::swap(tables_, other.tables_);
+  return *this;
+}
+
+SqliteFile::~SqliteFile() { sqlite3_close(database_); }
+
+Status SqliteFile::Failure(std::string_view what) const {
+  return BadFormatError(
+             fmt::format("{} {}: {}", path_, what,
+                         database_ == nullptr ? "out of memory" : sqlite3_errmsg(database_)))
+      .WithHint("copy it again, or let the profiler export it again");
+}
+
+Status SqliteFile::LoadTables() {
+  sqlite3_stmt* raw = nullptr;
+  // Virtual tables have no root page.
+  int code = sqlite3_prepare_v2(
+      database_, "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0", -1, &raw,
+      nullptr);
+  const Statement names(raw);
+  if (code != SQLITE_OK) {
+    return Failure("is no database that can be read");
+  }
+  while ((code = sqlite3_step(raw)) == SQLITE_ROW && tables_.size() < kMostTables) {
+    tables_.push_back({std::string(SqliteRow(raw).Text(0)), {}});
+  }
+  if (code != SQLITE_DONE && code != SQLITE_ROW) {
+    return Failure("is no database that can be read");
+  }
+  for (Table& table : tables_) {
+    sqlite3_stmt* raw_columns = nullptr;
+    const std::string query = fmt::format("SELECT name, hidden FROM pragma_table_xinfo({})",
+                                          "'" + base::ReplaceAll(table.name, "'", "''") + "'");
+    code = sqlite3_prepare_v2(database_, query.c_str(), -1, &raw_columns, nullptr);
+    const Statement columns(raw_columns);
+    if (code != SQLITE_OK) {
+      return Failure("is no database that can be read");
+    }
+    while (sqlite3_step(raw_columns) == SQLITE_ROW) {
+      const SqliteRow row(raw_columns);
+      if (row.Integer(1) == 0) {  // generated columns would be computed
+        table.columns.emplace_back(row.Text(0));
+      }
+    }
+  }
+  return {};
+}
+
+const SqliteFile::Table* SqliteFile::Find(std::string_view table) const {
+  const auto found = std::find_if(tables_.begin(), tables_.end(), [&](const Table& known) {
+    return base::EqualsIgnoringCase(known.name, table);
+  });
+  return found == tables_.end() ? nullptr : &*found;
+}
+
+bool SqliteFile::HasTable(std::string_view table) const { return Find(table) != nullptr; }
+
+std::vector<std::string> SqliteFile::Missing(
+    std::string_view table, std::initializer_list<std::string_view> columns) const {
+  const Table* found = Find(table);
+  std::vector<std::string> missing;
+  for (const std::string_view column : columns) {
+    const bool there =
+        found != nullptr &&
+        std::any_of(found->columns.begin(), found->columns.end(), [&](const std::string& known) {
+          return base::EqualsIgnoringCase(known, column);
+        });
+    if (!there) {
+      missing.emplace_back(column);
+    }
+  }
+  return missing;
+}
+
+Status SqliteFile::ForEachRow(std::string_view table,
+                              std::initializer_list<std::string_view> columns,
+                              const std::function<void(const SqliteRow&)>& visit) const {
+  const Table* found = Find(table);
+  if (found == nullptr) {
+    return NotFoundError(fmt::format("{} has no table {}", path_, table));
+  }
+  std::string query = "SELECT ";
+  for (std::string_view column : columns) {
+    const bool optional = column.starts_with('?');
+    column.remove_prefix(optional ? 1 : 0);
+    const bool missing = !Missing(table, {column}).empty();
+    if (missing && !optional) {
+      return NotFoundError(fmt::format("{}: table {} has no column {}", path_, table, column));
+    }
+    query += missing ? "NULL," : Quoted(column) + ",";
+  }
+  query.back() = ' ';
+  // An index that holds all columns would give the rows in its own order.
+  query += "FROM " + Quoted(found->name) + " NOT INDEXED";
+  sqlite3_stmt* raw = nullptr;
+  int code = sqlite3_prepare_v2(database_, query.c_str(), -1, &raw, nullptr);
+  const Statement statement(raw);
+  if (code != SQLITE_OK) {
+    return Failure(fmt::format("table {} cannot be read", table));
+  }
+  const SqliteRow row(raw);
+  while ((code = sqlite3_step(raw)) == SQLITE_ROW) {
+    visit(row);
+  }
+  return code == SQLITE_DONE ? Status() : Failure(fmt::format("table {} breaks off", table));
+}
+
+}  // namespace msprobe::profile

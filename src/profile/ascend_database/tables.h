@@ -1,0 +1,58 @@
+// Inside of the room: what all parts of an Ascend database's reader share.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+
+#include "msprobe/status.h"
+
+#include "src/profile/ascend_database/sqlite_file.h"
+#include "src/profile/profile.h"
+
+namespace msprobe::profile {
+
+class DatabaseTables {
+ public:
+  DatabaseTables(const SqliteFile& file, const Needs& needs, Profile& profile)
+      : file_(file), needs_(needs), profile_(profile) {}
+
+  // Texts and steps. Fails where the step that is needed is none of them.
+  Status Load();
+  // As SqliteFile's. Tables and columns that are missing, and tables that break off, are told as
+  // warnings, or are errors when the needs are strict.
+  Status ForEachRow(std::string_view table, std::initializer_list<std::string_view> columns,
+                    const std::function<void(const SqliteRow&)>& visit);
+  bool HasTable(std::string_view table) const { return file_.HasTable(table); }
+
+  // A column of numbers of texts; kNoText for null and for numbers that mean nothing.
+  TextId Text(const SqliteRow& row, int column);
+  // True for everything when no step is needed.
+  bool InStep(Nanoseconds start) const {
+    return !step_.has_value() || (step_->start <= start && start <= step_->end);
+  }
+
+  const Needs& needs() const { return needs_; }
+  Profile& profile() { return profile_; }
+
+ private:
+  const SqliteFile& file_;
+  const Needs& needs_;
+  Profile& profile_;
+  std::unordered_map<int64_t, TextId> texts_;
+  std::optional<Step> step_;
+};
+
+// Ends of a row's time: false (and counted by the caller) when they make no sense.
+inline bool IsUsableTime(Nanoseconds start, Nanoseconds end) { return start >= 0 && end >= start; }
+
+// The nearest double, also of points in time, which have more digits than a double.
+inline double MicrosecondsOf(Nanoseconds time) {
+  const Nanoseconds whole = time / 1000;
+  return static_cast<double>(whole) + static_cast<double>(time % 1000) / 1000;
+}
+
+}  // namespace msprobe::profile

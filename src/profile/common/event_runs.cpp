@@ -1,0 +1,215 @@
+#include "src/profile/common/event_runs.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include "src/profile/common/json_places.h"
+
+namespace msprobe::profile {
+namespace {
+
+constexpr std::string_view kKey = "traceEvents";
+constexpr size_t kRunBytes = size_t{1} << 22U;
+constexpr size_t kLongestEventBytes = size_t{256} << 20U;
+constexpr unsigned kZlibBufferBytes = 1U << 18U;
+constexpr size_t kReadBytes = size_t{1} << 20U;
+
+}  // namespace
+
+Result<EventRuns> EventRuns::Open(const std::filesystem::path& path) {
+  EventRuns runs;
+  runs.path_ = path;
+  // Plain files pass through zlib's reader as they are.
+  runs.file_.reset(gzopen(path.c_str(), "rb"));
+  if (runs.file_ == nullptr) {
+    return Status(std::filesystem::exists(path) ? StatusCode::kIo : StatusCode::kNotFound,
+                  fmt::format("cannot open {}", path.string()));
+  }
+  gzbuffer(runs.file_.get(), kZlibBufferBytes);
+  runs.buffer_.resize(kRunBytes + 2);
+  MSP_RETURN_IF_ERROR(runs.Fill());
+  const std::string_view text(runs.buffer_.data() + 1, runs.filled_ - 1);
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  size_t first = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  first = text.find_first_not_of(" \t\r\n", first);
+  const char opening = first == std::string_view::npos ? '\0' : text[first];
+  if (opening != '[' && opening != '{') {
+    return Status(StatusCode::kBadFormat,
+                  fmt::format("{} is no trace: it {}", path.string(),
+                              opening == '\0' ? "is empty" : "starts neither with [ nor with {"));
+  }
+  runs.root_ = opening == '[' ? TraceRoot::kList : TraceRoot::kObject;
+  runs.list_depth_ = opening == '[' ? 1 : 2;
+  return runs;
+}
+
+void EventRuns::CloseFile::operator()(gzFile_s* file) const { gzclose(file); }
+
+Result<std::optional<std::string_view>> EventRuns::Next() {
+  Consume();
+  while (true) {
+    Scan();
+    const bool enough = filled_ > kRunBytes || file_ended_ || place_ == Place::kBehind;
+    if (run_end_ != 0 && enough) {
+      break;
+    }
+    if (place_ == Place::kBehind || file_ended_) {
+      truncated_ = place_ != Place::kBehind;
+      return std::optional<std::string_view>();
+    }
+    if (place_ == Place::kBefore) {
+      // Nothing in front of the events is needed.
+      buffer_offset_ += filled_ - 1;
+      filled_ = 1;
+      scanned_ = 1;
+    }
+    MSP_RETURN_IF_ERROR(Fill());
+  }
+  while (run_begin_ < run_end_ && buffer_[run_begin_] != '{') {
+    ++run_begin_;  // commas and blanks that stand between two runs
+  }
+  run_offset_ = buffer_offset_ + run_begin_ - 1;
+  buffer_[run_begin_ - 1] = '[';
+  saved_ = buffer_[run_end_];
+  saved_at_ = run_end_;
+  buffer_[run_end_] = ']';
+  return std::optional<std::string_view>(
+      std::string_view(buffer_.data() + run_begin_ - 1, run_end_ - run_begin_ + 2));
+}
+
+// Drops the last run and moves what follows it to the front.
+void EventRuns::Consume() {
+  if (saved_at_ == 0) {
+    return;
+  }
+  buffer_[saved_at_] = saved_;
+  const size_t rest = filled_ - saved_at_;
+  std::copy_n(buffer_.begin() + static_cast<std::ptrdiff_t>(saved_at_), rest, buffer_.begin() + 1);
+  buffer_offset_ += saved_at_ - 1;
+  filled_ = rest + 1;
+  scanned_ -= saved_at_ - 1;
+  run_begin_ = 1;
+  run_end_ = 0;
+  saved_at_ = 0;
+}
+
+// Reads on; makes room for one more read first.
+Status EventRuns::Fill() {
+  if (buffer_.size() - filled_ < 2) {
+    if (buffer_.size() > kLongestEventBytes) {
+      return {StatusCode::kBadFormat,
+              fmt::format("{} byte {}: an event of more than {} MB", path_.string(),
+                          buffer_offset_ + run_begin_ - 1, kLongestEventBytes >> 20U)};
+    }
+    buffer_.resize(buffer_.size() * 2);
+  }
+  const size_t room = std::min(buffer_.size() - filled_ - 1, kReadBytes);
+  const int count = gzread(file_.get(), buffer_.data() + filled_, static_cast<unsigned>(room));
+  if (count < 0) {
+    int code = Z_OK;
+    const char* what = gzerror(file_.get(), &code);
+    if (code != Z_BUF_ERROR && code != Z_DATA_ERROR) {
+      return {StatusCode::kIo, fmt::format("cannot read {}: {}", path_.string(), what)};
+    }
+    file_ended_ = true;  // a compressed file that breaks off: what came before it counts
+    return {};
+  }
+  filled_ += static_cast<size_t>(count);
+  file_ended_ = static_cast<size_t>(count) < room;
+  return {};
+}
+
+void EventRuns::Scan() {
+  while (scanned_ < filled_ && place_ != Place::kBehind) {
+    const bool only_brackets = place_ == Place::kInside || depth_ > 1;
+    if (only_brackets && filled_ - scanned_ >= kJsonBlockBytes) {
+      ScanBlock();
+      continue;
+    }
+    const char c = buffer_[scanned_];
+    if (in_text_) {
+      ScanText(c);
+    } else {
+      ScanByte(c, scanned_);
+    }
+    ++scanned_;
+  }
+}
+
+// Sixty-four bytes, or as many as there are in front of where every byte counts again.
+void EventRuns::ScanBlock() {
+  const size_t begin = scanned_;
+  TextState state{in_text_, escaped_};
+  uint64_t brackets = BracketsOutsideTexts(FindPlaces(buffer_.data() + begin), state);
+  for (; brackets != 0; brackets &= brackets - 1) {
+    const size_t at = begin + static_cast<size_t>(std::countr_zero(brackets));
+    ScanByte(buffer_[at], at);
+    if (place_ == Place::kBehind || (place_ == Place::kBefore && depth_ <= 1)) {
+      in_text_ = false;
+      escaped_ = false;
+      scanned_ = at + 1;
+      return;
+    }
+  }
+  in_text_ = state.in_text;
+  escaped_ = state.escaped && state.in_text;
+  scanned_ = begin + kJsonBlockBytes;
+}
+
+void EventRuns::ScanText(char c) {
+  if (escaped_) {
+    escaped_ = false;
+    key_matched_ = kKey.size() + 1;
+  } else if (c == '\\') {
+    escaped_ = true;
+  } else if (c == '"') {
+    in_text_ = false;
+    key_seen_ = depth_ == 1 && key_matched_ == kKey.size();
+  } else if (depth_ == 1) {
+    const bool fits = key_matched_ < kKey.size() && kKey[key_matched_] == c;
+    key_matched_ = fits ? key_matched_ + 1 : kKey.size() + 1;
+  }
+}
+
+void EventRuns::ScanByte(char c, size_t at) {
+  switch (c) {
+    case '"':
+      in_text_ = true;
+      key_matched_ = 0;
+      break;
+    case ',':
+      key_seen_ = key_seen_ && depth_ != 1;
+      break;
+    case '{':
+      ++depth_;
+      break;
+    case '[':
+      ++depth_;
+      if (place_ == Place::kBefore && depth_ == list_depth_ &&
+          (root_ == TraceRoot::kList || key_seen_)) {
+        place_ = Place::kInside;
+        run_begin_ = at + 1;
+      }
+      break;
+    case '}':
+      --depth_;
+      if (place_ == Place::kInside && depth_ == list_depth_) {
+        run_end_ = at + 1;
+      }
+      break;
+    case ']':
+      --depth_;
+      if (place_ == Place::kInside && depth_ < list_depth_) {
+        place_ = Place::kBehind;
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+}  // namespace msprobe::profile

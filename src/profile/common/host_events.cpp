@@ -1,0 +1,96 @@
+#include "src/profile/common/host_events.h"
+
+#include <string>
+
+#include <fmt/format.h>
+
+#include "src/base/strings.h"
+#include "src/profile/common/step_marker.h"
+
+namespace msprobe::profile {
+bool HasUsableTime(const TraceEvent& event) {
+  return event.start.has_value() && *event.start >= 0 && event.duration.value_or(0) >= 0;
+}
+
+void AddOperator(const TraceEvent& event, const Needs& needs, Profile& profile) {
+  Texts& texts = profile.texts;
+  Operator& added = profile.operators.emplace_back();
+  added.name = texts.Intern(event.name);
+  added.thread = texts.Intern(event.thread);
+  added.process = texts.Intern(event.process);
+  const auto intern = [&](std::string_view text, bool present) {
+    return texts.Intern(present ? text : std::string_view("N/A"));
+  };
+  const ArgumentValue& shapes = event.argument(Argument::kShapes);
+  added.shapes = intern(shapes.text, shapes.present());
+  added.shape_key = intern(shapes.joined, shapes.present());
+  const ArgumentValue& types = event.argument(Argument::kTypes);
+  added.types = intern(types.text, types.present());
+  if (needs.python_calls) {
+    added.call_stack = texts.Intern(event.argument(Argument::kCallStack).text);
+  }
+  added.start = *event.start;
+  added.end = event.end();
+  added.duration_us = event.duration_us;
+  if (IsStepMarker(event.name)) {
+    profile.steps.push_back(
+        {std::string(event.name.substr(event.name.rfind('#') + 1)), added.start, added.end});
+  }
+}
+
+void AddPythonCall(const TraceEvent& event, Profile& profile) {
+  constexpr std::string_view kModule = "nn.module:";
+  PythonCall& call = profile.python_calls.emplace_back();
+  call.name = profile.texts.Intern(event.name);
+  call.is_module = base::AsciiLower(event.name.substr(0, kModule.size())) == kModule;
+  call.start = *event.start;
+  call.end = event.end();
+  call.process = profile.texts.Intern(event.process);
+  call.thread = profile.texts.Intern(event.thread);
+}
+
+void AddFlowEnd(const TraceEvent& event, Texts& texts, FlowTable& flows) {
+  const TextId process = texts.Intern(event.process);
+  if (event.phase == 's') {
+    flows.Begin(event.id, *event.start, process, texts.Intern(event.thread));
+  } else if (event.phase == 'f') {
+    flows.End(event.id, *event.start, process, texts.Intern(event.thread));
+  }
+}
+
+Status NoProfileError(const std::filesystem::path& file, const TraceOutcome& outcome) {
+  std::string what = fmt::format("of {} none is an operator, a kernel or a runtime call",
+                                 base::Plural(outcome.events, "event"));
+  if (outcome.events == 0 && outcome.truncated) {
+    what = outcome.root == TraceRoot::kObject
+               ? "it is a JSON object without complete events in a list \"traceEvents\""
+               : "it breaks off in front of the first complete event";
+  } else if (outcome.events == 0) {
+    what = outcome.root == TraceRoot::kObject ? "its list \"traceEvents\" holds no event"
+                                              : "it is a JSON list without events";
+  }
+  return BadFormatError(fmt::format("{} is no profile: {}", file.string(), what))
+      .WithHint(
+          "name what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote, or a "
+          "folder of Ascend's profiler");
+}
+
+Status Conclude(const std::filesystem::path& file, const TraceOutcome& outcome,
+                uint64_t without_time, const Needs& needs, Profile& profile) {
+  if (outcome.truncated && needs.strict) {
+    return BadFormatError(
+               fmt::format("{} breaks off behind event {}", file.string(), outcome.events))
+        .WithHint("copy it again, or leave --strict out to use what is complete");
+  }
+  if (without_time > 0) {
+    profile.warnings.push_back(fmt::format("{}: {} without a usable time left out", file.string(),
+                                           base::Plural(without_time, "event")));
+  }
+  if (outcome.truncated) {
+    profile.warnings.push_back(fmt::format("{} breaks off: the {} complete events are used",
+                                           file.string(), outcome.events));
+  }
+  return {};
+}
+
+}  // namespace msprobe::profile

@@ -1,0 +1,88 @@
+// The events of a trace (Chrome's trace event format, as PyTorch's and Ascend's profilers write
+// it), one at a time.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/profile/common/event_runs.h"
+#include "src/profile/common/time_text.h"
+
+namespace msprobe::profile {
+
+// Members of an event's "args" that readers ask for.
+enum class Argument : uint8_t {
+  kName,           // name
+  kSortIndex,      // sort_index
+  kShapes,         // Input Dims
+  kTypes,          // Input type
+  kStream,         // stream
+  kDeviceId,       // Device Id
+  kAddress,        // Addr
+  kBytes,          // Bytes
+  kTotalReserved,  // Total Reserved
+  kTaskType,       // Task Type
+  kTaskId,         // Task Id
+  kStreamId,       // Stream Id
+  kCorrelationId,  // correlation_id
+  kCallStack,      // Call stack
+  kCorrelation,    // correlation
+  kCount,
+};
+
+struct ArgumentValue {
+  enum class Kind : uint8_t { kAbsent, kNull, kNumber, kText, kBool, kList };
+  Kind kind = Kind::kAbsent;
+  // Texts as they are, numbers in their digits, lists as Python prints them ("[[64, 3], []]").
+  std::string_view text;
+  // Of a list: each inner list's elements joined by ',', the lists by ";\r\n", which is how
+  // Ascend's profiler spells shapes; else the same as `text`.
+  std::string_view joined;
+
+  bool present() const { return kind != Kind::kAbsent; }
+  std::optional<int64_t> integer() const;  // of numbers and of texts of digits
+  std::optional<double> number() const;
+};
+
+// Views are valid during the call that hands the event over.
+struct TraceEvent {
+  char phase = '\0';  // "ph": 'X' complete, 'M' metadata, 's' and 'f' ends of a flow, ...
+  std::string_view name;
+  std::string_view category;
+  std::string_view process;  // "pid", "tid", "id": numbers in their digits
+  std::string_view thread;
+  std::string_view id;
+  std::string_view start_text;       // "ts" as written
+  std::optional<Nanoseconds> start;  // nullopt: absent or no time
+  std::optional<Nanoseconds> duration;
+  double duration_us = 0;  // 0 when absent
+  std::array<ArgumentValue, static_cast<size_t>(Argument::kCount)> arguments;
+
+  const ArgumentValue& argument(Argument which) const {
+    return arguments[static_cast<size_t>(which)];
+  }
+  // The end of an event that may be trusted to have one; saturates.
+  Nanoseconds end() const;
+};
+
+struct TraceOutcome {
+  TraceRoot root = TraceRoot::kList;
+  uint64_t events = 0;
+  bool truncated = false;  // the trace broke off; all complete events before were delivered
+};
+
+// Events in file order. A trace that breaks off is no error, one whose text is no JSON is; the
+// message then names the byte. `visit` returns false to stop.
+Result<TraceOutcome> ForEachEvent(const std::filesystem::path& path,
+                                  const std::function<bool(const TraceEvent&)>& visit);
+
+}  // namespace msprobe::profile

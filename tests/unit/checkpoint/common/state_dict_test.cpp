@@ -1,0 +1,158 @@
+#include "src/checkpoint/common/state_dict.h"
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/checkpoint/checkpoint.h"
+#include "src/checkpoint/common/optimizer_names.h"
+#include "tests/unit/checkpoint/elements.h"
+#include "tests/unit/io/test_mindspore.h"
+#include "tests/unit/support/temporary_folder.h"
+
+namespace msprobe::checkpoint {
+namespace {
+
+using io::testing::MindSporeValue;
+using msprobe::testing::TemporaryFolder;
+using ::testing::ElementsAre;
+using testing::ElementsOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using Paths = std::vector<std::vector<std::string>>;
+
+std::vector<std::string> Name(const Paths& paths, bool optimizer = false,
+                              std::vector<std::string>* warnings = nullptr) {
+  std::vector<std::string> ignored;
+  return NameParameters(paths, optimizer, warnings != nullptr ? *warnings : ignored);
+}
+
+TEST(StateDict, NamesAreKeysJoinedByDots) {
+  EXPECT_THAT(Name({{"layers.0.weight"}, {"norm", "bias"}}),
+              ElementsAre("layers.0.weight", "norm.bias"));
+}
+
+TEST(StateDict, TheLevelThatHoldsTheModelIsNoPartOfTheNames) {
+  EXPECT_THAT(Name({{"model", "w"}, {"optimizer", "state", "0", "exp_avg"}}), ElementsAre("w", ""));
+  EXPECT_THAT(Name({{"state_dict", "w"}}), ElementsAre("w"));
+  EXPECT_THAT(Name({{"app", "model", "w"}, {"app", "optim", "state", "w", "exp_avg"}}),
+              ElementsAre("w", ""));
+  EXPECT_THAT(Name({{"model", "model.layers.0.w"}}), ElementsAre("model.layers.0.w"));
+  EXPECT_THAT(Name({{"model.layers.0.w"}}), ElementsAre("model.layers.0.w"));
+}
+
+TEST(StateDict, ALevelBesideOtherLayersIsPartOfTheModel) {
+  EXPECT_THAT(Name({{"model", "module", "w"}, {"model", "head", "w"}}),
+              ElementsAre("module.w", "head.w"));
+}
+
+TEST(StateDict, WhatLiesBesideTheModelIsTold) {
+  std::vector<std::string> warnings;
+  EXPECT_THAT(Name({{"model", "w"}, {"ema", "w"}}, false, &warnings), ElementsAre("w", ""));
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("ema.w")));
+}
+
+TEST(StateDict, OptimizerStatesKeepAllTheirKeys) {
+  EXPECT_THAT(Name({{"model", "w"}, {"optimizer", "state", "0", "exp_avg"}}, true),
+              ElementsAre("w", "optimizer.state.0.exp_avg"));
+}
+
+TEST(StateDict, StagesOfVirtualPipelinesKeepTheirNumber) {
+  EXPECT_THAT(Name({{"model0", "layers.0.w"}, {"model1", "layers.0.w"}, {"rng_state", "0"}}),
+              ElementsAre("model0.layers.0.w", "model1.layers.0.w", ""));
+}
+
+TEST(StateDict, ModulesSavedAsAWholeHaveTheNamesOfTheirStateDict) {
+  EXPECT_THAT(Name({{"_modules", "0", "_parameters", "weight"}}), ElementsAre("0.weight"));
+}
+
+TEST(StateDict, ANameThatOccursAgainIsLeftOutAndTold) {
+  std::vector<std::string> warnings;
+  EXPECT_THAT(Name({{"a", "b"}, {"a.b"}}, false, &warnings), ElementsAre("a.b", ""));
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("a.b")));
+}
+
+TEST(StateDict, ABareTensorHasAName) { EXPECT_THAT(Name({{}}), ElementsAre("tensor")); }
+
+TEST(OptimizerStates, AreToldByName) {
+  for (const char* name :
+       {"optimizer.state.exp_avg.decoder.w", "chained_0.optimizer.param", "optim.state.w.exp_avg",
+        "moments.net.weight", "adam_m.net.weight", "rng_state/shard_0.0_1.1", "global_step",
+        "beta1_power", "decoder.layers.0.mlp.linear_fc1._extra_state",
+        "x._extra_state/shard_0_4"}) {
+    EXPECT_TRUE(IsOptimizerState(name)) << name;
+  }
+  for (const char* name : {"decoder.layers.0.mlp.linear_fc1.weight", "model.embed_tokens.weight",
+                           "moments_head.weight", "step_embedding.weight", "net.optimist.weight"}) {
+    EXPECT_FALSE(IsOptimizerState(name)) << name;
+  }
+}
+
+TEST(TensorFileCheckpoint, SlicesBecomePiecesWithoutACopy) {
+  const TemporaryFolder folder;
+  std::string content;
+  for (int i = 0; i < 30; ++i) {
+    content.push_back(static_cast<char>(i));
+  }
+  // Cut inside of rows, inside of planes, and one by one.
+  for (const std::vector<size_t>& cuts : std::vector<std::vector<size_t>>{
+           {0, 7, 30}, {0, 10, 20, 30}, {0, 1, 2, 29, 30}, {0, 5, 11, 13, 28, 30}}) {
+    std::string bytes;
+    for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+      bytes +=
+          MindSporeValue("w", {3, 2, 5}, "Int8", content.substr(cuts[i], cuts[i + 1] - cuts[i]));
+    }
+    const auto path = folder.Write("a.ckpt", bytes + MindSporeValue("moments.w", {1}, "Int8", "x"));
+    const Result<Checkpoint> checkpoint = OpenCheckpoint(path, Options());
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+    ASSERT_EQ(checkpoint->parameters.size(), 1U);
+    const std::vector<float> elements = ElementsOf(checkpoint->parameters[0]);
+    ASSERT_EQ(elements.size(), 30U);
+    for (size_t i = 0; i < elements.size(); ++i) {
+      EXPECT_EQ(elements[i], static_cast<float>(i));
+    }
+  }
+}
+
+TEST(TensorFileCheckpoint, NpzAndBareTensorsAreCheckpoints) {
+  const std::string formats = std::string(MSPROBE_TEST_DATA) + "/formats/";
+  const Result<Checkpoint> bare = OpenCheckpoint(formats + "pt/dtype_float32.pt", Options());
+  ASSERT_TRUE(bare.ok()) << bare.status().message();
+  EXPECT_EQ(bare->kind, Kind::kTensorFile);
+  EXPECT_EQ(bare->parameters.at(0).name, "tensor");
+}
+
+TEST(OpenCheckpoint, AFolderWithOneTensorFileIsThatFile) {
+  const TemporaryFolder folder;
+  folder.Write("net.ckpt", MindSporeValue("w", {1}, "Int8", "x"));
+  folder.Write("log.txt", "nothing");
+  const Result<Checkpoint> one = OpenCheckpoint(folder.path(), Options());
+  ASSERT_TRUE(one.ok()) << one.status().message();
+  EXPECT_EQ(one->path.filename(), "net.ckpt");
+  folder.Write("other.ckpt", MindSporeValue("w", {1}, "Int8", "x"));
+  const Result<Checkpoint> two = OpenCheckpoint(folder.path(), Options());
+  ASSERT_FALSE(two.ok());
+  EXPECT_THAT(two.status().message(), HasSubstr("looked for"));
+  EXPECT_THAT(two.status().message(), HasSubstr("log.txt, net.ckpt, other.ckpt"));
+}
+
+TEST(OpenCheckpoint, AMissingPathIsNamed) {
+  const Result<Checkpoint> checkpoint = OpenCheckpoint("/no/such/folder", Options());
+  ASSERT_FALSE(checkpoint.ok());
+  EXPECT_EQ(checkpoint.status().code(), StatusCode::kNotFound);
+  EXPECT_THAT(checkpoint.status().message(), HasSubstr("/no/such/folder"));
+}
+
+TEST(OpenCheckpoint, AFileWithoutParametersIsAnErrorWithAHint) {
+  const TemporaryFolder folder;
+  const auto path = folder.Write("a.ckpt", MindSporeValue("moments.w", {1}, "Int8", "x"));
+  const Result<Checkpoint> checkpoint = OpenCheckpoint(path, Options());
+  ASSERT_FALSE(checkpoint.ok());
+  EXPECT_THAT(checkpoint.status().hint(), HasSubstr("--optimizer"));
+}
+
+}  // namespace
+}  // namespace msprobe::checkpoint
