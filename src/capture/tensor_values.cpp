@@ -11,16 +11,11 @@
 
 #include "src/kernels/convert.h"
 #include "src/kernels/crc32.h"
+#include "src/tensor/element_blocks.h"
 #include "src/tensor/float_bits.h"
-#include "src/tensor/tensor_buffer.h"
 
 namespace msprobe::capture {
 namespace {
-
-using kernels::kBlockElements;
-
-// Elements widened at a time: 64 KiB of float stay in the L1 and L2 caches.
-constexpr size_t kWidenElements = 16384;
 
 bool IsInteger(DTypeKind kind) {
   return kind == DTypeKind::kSigned || kind == DTypeKind::kUnsigned;
@@ -34,21 +29,9 @@ bool IsHashedAsFloat32(DType dtype) {
 }
 
 // To float32, unless that makes an infinity of finite data.
-double RoundToFloat(double value) {
-  const auto rounded = static_cast<double>(static_cast<float>(value));
+double RoundToFloatInRange(double value) {
+  const double rounded = tensor::RoundToDType(DType::kFloat32, value);
   return std::isinf(rounded) && std::isfinite(value) ? value : rounded;
-}
-
-double RoundTo(DType dtype, double value) {
-  const auto single = static_cast<float>(value);
-  switch (dtype) {
-    case DType::kFloat16:
-      return static_cast<double>(tensor::Float16ToFloat(tensor::FloatToFloat16(single)));
-    case DType::kBFloat16:
-      return static_cast<double>(tensor::BFloat16ToFloat(tensor::FloatToBFloat16(single)));
-    default:
-      return static_cast<double>(single);
-  }
 }
 
 // Grows once per thread: fresh memory for every tensor would cost more than the pass itself.
@@ -63,10 +46,10 @@ std::span<Element> Scratch(size_t count) {
 
 uint32_t CrcOfWidened(DType dtype, std::span<const std::byte> block, uint32_t seed) {
   const size_t element_bytes = DTypeSize(dtype);
-  const std::span<float> widened = Scratch<float>(kWidenElements);
-  for (size_t at = 0; at < block.size(); at += kWidenElements * element_bytes) {
+  const std::span<float> widened = Scratch<float>(tensor::kCopyBlockElements);
+  for (size_t at = 0; at < block.size(); at += tensor::kCopyBlockElements * element_bytes) {
     const auto part =
-        block.subspan(at, std::min(kWidenElements * element_bytes, block.size() - at));
+        block.subspan(at, std::min(tensor::kCopyBlockElements * element_bytes, block.size() - at));
     const auto out = widened.first(part.size() / element_bytes);
     kernels::WidenToFloat(dtype, part, out);
     seed = kernels::Crc32(std::as_bytes(out), seed);
@@ -81,18 +64,9 @@ kernels::StatsPartial StatsOfFloats(DType dtype, std::span<const std::byte> bloc
   return kernels::StatsOfBlock(DType::kFloat32, std::as_bytes(widened));
 }
 
-// `count` elements from `first` on, row-major: where they lie, or gathered into `copy` (a scratch
-// when it is null). `is_plain`: of the view, asked once.
-std::span<const std::byte> BlockOf(const TensorView& view, bool is_plain, size_t first,
-                                   size_t count, std::byte* copy) {
-  const size_t element_bytes = DTypeSize(view.dtype);
-  const size_t block_bytes = count * element_bytes;
-  if (is_plain) {
-    return view.bytes().subspan(first * element_bytes, block_bytes);
-  }
-  std::byte* const gathered = copy != nullptr ? copy : Scratch<std::byte>(block_bytes).data();
-  tensor::CopyElements(view, static_cast<int64_t>(first), static_cast<int64_t>(count), gathered);
-  return {gathered, block_bytes};
+std::vector<std::byte>& GatheredBytes() {
+  thread_local std::vector<std::byte> memory;
+  return memory;
 }
 
 // XOR of the bytes as 64-bit words, the last one filled up with zeros.
@@ -114,10 +88,10 @@ uint64_t XorOfWords(std::span<const std::byte> bytes) {
 // Largest and smallest of the finite elements, for the rare tensor that has others.
 void FindFiniteRange(DType dtype, std::span<const std::byte> block, double& max, double& min) {
   const size_t element_bytes = DTypeSize(dtype);
-  const std::span<double> widened = Scratch<double>(kWidenElements);
-  for (size_t at = 0; at < block.size(); at += kWidenElements * element_bytes) {
+  const std::span<double> widened = Scratch<double>(tensor::kCopyBlockElements);
+  for (size_t at = 0; at < block.size(); at += tensor::kCopyBlockElements * element_bytes) {
     const auto part =
-        block.subspan(at, std::min(kWidenElements * element_bytes, block.size() - at));
+        block.subspan(at, std::min(tensor::kCopyBlockElements * element_bytes, block.size() - at));
     const auto out = widened.first(part.size() / element_bytes);
     if (GetDTypeInfo(dtype).kind == DTypeKind::kComplex) {
       kernels::ComplexMagnitudes(dtype, part, out);
@@ -236,8 +210,8 @@ Statistics SpellStatistics(DType dtype, bool is_scalar, const std::array<double,
   if (kind == DTypeKind::kComplex) {
     Statistics result;
     for (size_t i = 0; i < result.size(); ++i) {
-      result[i] =
-          StatisticValue::Float(dtype == DType::kComplex64 ? RoundToFloat(values[i]) : values[i]);
+      result[i] = StatisticValue::Float(dtype == DType::kComplex64 ? RoundToFloatInRange(values[i])
+                                                                   : values[i]);
     }
     if (low && !rules.is_mindspore && !rules.is_numpy) {
       result[3] = {};
@@ -261,10 +235,12 @@ Statistics SpellStatistics(DType dtype, bool is_scalar, const std::array<double,
   }
   // Finite half-precision data never becomes infinite; wider types keep their range.
   const bool keeps_range = dtype == DType::kFloat64 || IsInteger(kind);
+  // Low precision takes the statistics of doubles in float32.
+  const DType low_dtype = dtype == DType::kFloat64 ? DType::kFloat32 : dtype;
   for (size_t i = 0; i < result.size(); ++i) {
-    const double value = low && !rules.is_numpy ? RoundTo(dtype, values[i])
+    const double value = low && !rules.is_numpy ? tensor::RoundToDType(low_dtype, values[i])
                          : keeps_range          ? values[i]
-                                                : RoundToFloat(values[i]);
+                                                : RoundToFloatInRange(values[i]);
     result[i] = StatisticValue::Float(value);
   }
   return result;
@@ -272,21 +248,18 @@ Statistics SpellStatistics(DType dtype, bool is_scalar, const std::array<double,
 
 std::array<double, 4> FloatStatistics(const TensorView& view, bool keeps_half) {
   const DType dtype = view.dtype;
-  const auto count = static_cast<size_t>(view.element_count());
-  const bool is_plain = view.is_plain();
   const bool is_cast = dtype == DType::kFloat64 || IsInteger(GetDTypeInfo(dtype).kind);
   kernels::StatsPartial total;
-  for (size_t first = 0; first < count; first += kBlockElements) {
-    const std::span<const std::byte> block =
-        BlockOf(view, is_plain, first, std::min(kBlockElements, count - first), nullptr);
-    kernels::MergeStats(
-        total, is_cast ? StatsOfFloats(dtype, block) : kernels::StatsOfBlock(dtype, block));
-  }
+  tensor::ForEachBlock(view, tensor::kSumBlockElements, GatheredBytes(),
+                       [&](std::span<const std::byte> block, size_t) {
+                         kernels::MergeStats(total, is_cast ? StatsOfFloats(dtype, block)
+                                                            : kernels::StatsOfBlock(dtype, block));
+                       });
   const kernels::TensorStats stats = kernels::FinishStats(total);
   const bool is_half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
   std::array<double, 4> result = {stats.max, stats.min, stats.mean, stats.norm};
   for (double& value : result) {
-    value = RoundTo(keeps_half && is_half ? dtype : DType::kFloat32, value);
+    value = tensor::RoundToDType(keeps_half && is_half ? dtype : DType::kFloat32, value);
   }
   return result;
 }
@@ -297,7 +270,6 @@ TensorValues ExamineTensor(const TensorView& view, const ValueRequest& request) 
   const size_t element_bytes = info.size_bytes;
   const auto count = static_cast<size_t>(view.element_count());
   const bool is_scalar = view.shape.empty();
-  const bool plain = view.is_plain();
   const bool through_float = request.rules.precision == Precision::kLow && !is_scalar &&
                              !request.rules.is_numpy &&
                              (dtype == DType::kFloat64 || IsInteger(info.kind));
@@ -312,11 +284,13 @@ TensorValues ExamineTensor(const TensorView& view, const ValueRequest& request) 
   double finite_min = kInfinity;
 
   // Everything is done to a block while it is in the cache.
-  for (size_t first = 0; first < count; first += kBlockElements) {
-    std::byte* const copy =
-        request.copy_to != nullptr ? request.copy_to + first * element_bytes : nullptr;
+  tensor::BlockReader blocks(view, GatheredBytes());
+  for (size_t first = 0; first < count; first += tensor::kSumBlockElements) {
+    const size_t size = std::min(tensor::kSumBlockElements, count - first);
     const std::span<const std::byte> block =
-        BlockOf(view, plain, first, std::min(kBlockElements, count - first), copy);
+        request.copy_to != nullptr
+            ? blocks.ReadAndCopy(first, size, request.copy_to + first * element_bytes)
+            : blocks.Read(first, size);
     if (request.statistics) {
       const kernels::StatsPartial partial =
           through_float ? StatsOfFloats(dtype, block) : kernels::StatsOfBlock(dtype, block);
@@ -335,9 +309,6 @@ TensorValues ExamineTensor(const TensorView& view, const ValueRequest& request) 
     }
     if (request.xor64) {
       folded ^= XorOfWords(block);
-    }
-    if (plain && copy != nullptr) {
-      std::memcpy(copy, block.data(), block.size());
     }
   }
 

@@ -5,9 +5,9 @@
 #include "msprobe/tensor_file.h"
 
 #include "src/base/files.h"
-#include "src/io/element_blocks.h"
 #include "src/io/npy.h"
 #include "src/io/tensor_output.h"
+#include "src/tensor/element_blocks.h"
 #include "src/tensor/float_bits.h"
 
 namespace msprobe {
@@ -33,37 +33,32 @@ float WidenElement(DType dtype, const std::byte* bytes) {
   }
 }
 
-Status WriteWidened(base::AtomicFile& file, DType dtype, std::span<const std::byte> block) {
-  const size_t element_bytes = DTypeSize(dtype);
-  std::vector<float> widened;
-  // Plain tensors arrive in one piece of any size: widen a bounded part at a time.
-  while (!block.empty()) {
-    const std::span<const std::byte> part = block.first(
-        std::min(block.size(), static_cast<size_t>(io::kBlockElements) * element_bytes));
-    widened.clear();
-    for (size_t at = 0; at < part.size(); at += element_bytes) {
-      widened.push_back(WidenElement(dtype, part.data() + at));
-    }
-    MSP_RETURN_IF_ERROR(file.Write(std::as_bytes(std::span(widened))));
-    block = block.subspan(part.size());
+Status WriteWidened(base::AtomicFile& file, DType dtype, std::span<const std::byte> block,
+                    std::vector<float>& widened) {
+  widened.clear();
+  for (size_t at = 0; at < block.size(); at += DTypeSize(dtype)) {
+    widened.push_back(WidenElement(dtype, block.data() + at));
   }
-  return {};
+  return file.Write(std::as_bytes(std::span(widened)));
 }
 
 }  // namespace
 
-Status io::WriteNpyTo(base::AtomicFile& file, const TensorView& tensor) {
-  const std::string_view own_descr = GetDTypeInfo(tensor.dtype).numpy_descr;
+Status io::WriteNpyTo(base::AtomicFile& file, const TensorView& view) {
+  const std::string_view own_descr = GetDTypeInfo(view.dtype).numpy_descr;
   const bool widen = own_descr.empty();
   const std::string_view descr = widen ? GetDTypeInfo(DType::kFloat32).numpy_descr : own_descr;
-  const std::string header = io::FormatNpyHeader(descr, tensor.shape);
-  if (!widen && tensor.is_plain()) {
-    return WriteParts(file, header, tensor.bytes(), {});
+  const std::string header = io::FormatNpyHeader(descr, view.shape);
+  if (!widen && view.is_plain()) {
+    return WriteParts(file, header, view.bytes(), {});
   }
   MSP_RETURN_IF_ERROR(file.Write(header));
-  return io::ForEachBlock(tensor, [&](std::span<const std::byte> block) {
-    return widen ? WriteWidened(file, tensor.dtype, block) : file.Write(block);
-  });
+  std::vector<std::byte> scratch;
+  std::vector<float> widened;
+  return tensor::ForEachBlock(
+      view, tensor::kCopyBlockElements, scratch, [&](std::span<const std::byte> block, size_t) {
+        return widen ? WriteWidened(file, view.dtype, block, widened) : file.Write(block);
+      });
 }
 
 Status WriteNpyFile(const std::filesystem::path& path, const TensorView& tensor) {

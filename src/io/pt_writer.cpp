@@ -9,9 +9,9 @@
 #include "msprobe/tensor_file.h"
 
 #include "src/base/files.h"
-#include "src/io/element_blocks.h"
 #include "src/io/tensor_output.h"
 #include "src/kernels/crc32.h"
+#include "src/tensor/element_blocks.h"
 
 namespace msprobe {
 namespace {
@@ -304,16 +304,16 @@ class ArchiveLayout {
 
 }  // namespace
 
-Status io::WritePtTo(base::AtomicFile& file, const TensorView& tensor,
+Status io::WritePtTo(base::AtomicFile& file, const TensorView& view,
                      std::optional<uint32_t> data_crc32) {
-  const bool plain = tensor.is_plain();
-  // A strided tensor passes through once: its checksum is filled in afterwards.
-  uint32_t crc32 = data_crc32 ? *data_crc32 : plain ? kernels::Crc32(tensor.bytes()) : 0;
+  const bool plain = view.is_plain();
+  // A strided view passes through once: its checksum is filled in afterwards.
+  uint32_t crc32 = data_crc32 ? *data_crc32 : plain ? kernels::Crc32(view.bytes()) : 0;
   ArchiveLayout archive;
   std::string head;
-  archive.AddText("archive/data.pkl", TensorPickle(tensor), head);
+  archive.AddText("archive/data.pkl", TensorPickle(view), head);
   archive.AddText("archive/byteorder", "little", head);
-  archive.AddData("archive/data/0", tensor.size_bytes(), crc32, head);
+  archive.AddData("archive/data/0", view.size_bytes(), crc32, head);
 
   const auto make_tail = [&archive] {
     std::string tail;
@@ -322,14 +322,16 @@ Status io::WritePtTo(base::AtomicFile& file, const TensorView& tensor,
     return tail;
   };
   if (plain) {
-    return WriteParts(file, head, tensor.bytes(), make_tail());
+    return WriteParts(file, head, view.bytes(), make_tail());
   }
   MSP_RETURN_IF_ERROR(file.Write(head));
   const bool compute = !data_crc32.has_value();
-  MSP_RETURN_IF_ERROR(io::ForEachBlock(tensor, [&](std::span<const std::byte> block) -> Status {
-    crc32 = compute ? kernels::Crc32(block, crc32) : crc32;
-    return file.Write(block);
-  }));
+  std::vector<std::byte> scratch;
+  MSP_RETURN_IF_ERROR(tensor::ForEachBlock(view, tensor::kCopyBlockElements, scratch,
+                                           [&](std::span<const std::byte> block, size_t) {
+                                             crc32 = compute ? kernels::Crc32(block, crc32) : crc32;
+                                             return file.Write(block);
+                                           }));
   if (compute) {
     std::string crc;
     AppendLittle(crc32, crc);

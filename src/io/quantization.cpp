@@ -9,11 +9,10 @@
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
 #include "src/io/byte_order.h"
+#include "src/tensor/element_blocks.h"
 
 namespace msprobe::io {
 namespace {
-
-constexpr int64_t kBlockElements = 16384;
 
 float IntegerAt(DType dtype, const std::byte* element) {
   switch (dtype) {
@@ -67,21 +66,20 @@ Result<tensor::TensorBuffer> Dequantize(const NamedTensor& tensor, size_t limit_
     }
   }
   const size_t element_bytes = DTypeSize(view.dtype);
-  std::vector<std::byte> stored(static_cast<size_t>(kBlockElements) * element_bytes);
+  std::vector<std::byte> scratch;
   const std::span<std::byte> out = buffer.mutable_bytes();
-  for (int64_t first = 0; first < static_cast<int64_t>(count); first += kBlockElements) {
-    const int64_t size = std::min(static_cast<int64_t>(count) - first, kBlockElements);
-    tensor::CopyElements(view, first, size, stored.data());
-    for (int64_t i = 0; i < size; ++i) {
-      const auto channel = static_cast<size_t>((first + i) / inner % channels);
-      const auto at = static_cast<size_t>(i);
-      const float value =
-          (IntegerAt(view.dtype, stored.data() + at * element_bytes) - zero_points[channel]) *
-          scales[channel];
-      std::memcpy(out.data() + (static_cast<size_t>(first) + at) * sizeof(float), &value,
-                  sizeof(float));
-    }
-  }
+  tensor::ForEachBlock(
+      view, tensor::kCopyBlockElements, scratch,
+      [&](std::span<const std::byte> block, size_t first) {
+        for (size_t i = 0; i < block.size() / element_bytes; ++i) {
+          const auto channel =
+              static_cast<size_t>(static_cast<int64_t>(first + i) / inner % channels);
+          const float value =
+              (IntegerAt(view.dtype, block.data() + i * element_bytes) - zero_points[channel]) *
+              scales[channel];
+          std::memcpy(out.data() + (first + i) * sizeof(float), &value, sizeof(float));
+        }
+      });
   return buffer;
 }
 

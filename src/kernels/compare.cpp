@@ -7,6 +7,7 @@
 
 #include "src/kernels/convert.h"
 #include "src/kernels/kernel_table.h"
+#include "src/tensor/element_blocks.h"
 
 namespace msprobe::kernels {
 namespace {
@@ -236,7 +237,7 @@ CompareFunction KernelTable::*DirectLoop(DType npu_dtype, DType bench_dtype,
 ComparePartial CompareBlock(DType npu_dtype, const std::byte* npu, DType bench_dtype,
                             const std::byte* bench, size_t element_count,
                             RelativeArithmetic arithmetic) {
-  if (element_count > kBlockElements) {
+  if (element_count > tensor::kSumBlockElements) {
     return CompareTensors(npu_dtype, npu, bench_dtype, bench, element_count, arithmetic);
   }
   const Plan plan = MakePlan(npu_dtype, bench_dtype, arithmetic);
@@ -290,8 +291,8 @@ ComparePartial CompareTensors(DType npu_dtype, const std::byte* npu, DType bench
                               const std::byte* bench, size_t element_count,
                               RelativeArithmetic arithmetic) {
   ComparePartial total;
-  for (size_t first = 0; first < element_count; first += kBlockElements) {
-    const size_t size = std::min(kBlockElements, element_count - first);
+  for (size_t first = 0; first < element_count; first += tensor::kSumBlockElements) {
+    const size_t size = std::min(tensor::kSumBlockElements, element_count - first);
     MergeCompare(total, CompareBlock(npu_dtype, npu + first * DTypeSize(npu_dtype), bench_dtype,
                                      bench + first * DTypeSize(bench_dtype), size, arithmetic));
   }

@@ -43,13 +43,13 @@ enum class RelativeArithmetic : uint8_t {
 // with float32 is float32; an integer, bool or complex side makes it float64), after
 // 2.220446049250313e-16, rounded to that side's dtype, has been added to n and b where b == 0.
 // bfloat16 and the 8-bit floats are widened to float32 first. The thresholds are rounded to the
-// type of r. Meant for blocks of kBlockElements; longer runs are cut into such blocks.
+// type of r. Meant for blocks of tensor::kSumBlockElements; longer runs are cut into such blocks.
 ComparePartial CompareBlock(DType npu_dtype, const std::byte* npu, DType bench_dtype,
                             const std::byte* bench, size_t element_count,
                             RelativeArithmetic arithmetic = RelativeArithmetic::kOfDTypes);
 void MergeCompare(ComparePartial& into, const ComparePartial& next);
 
-// All blocks of kBlockElements in order, in one thread.
+// All blocks of tensor::kSumBlockElements in order, in one thread.
 ComparePartial CompareTensors(DType npu_dtype, const std::byte* npu, DType bench_dtype,
                               const std::byte* bench, size_t element_count,
                               RelativeArithmetic arithmetic = RelativeArithmetic::kOfDTypes);

@@ -72,8 +72,9 @@ struct RelativeRule {
   bool npu_is_float32 = false;  // in double arithmetic: n + epsilon is rounded to float32
 };
 
-// Counts are multiples of kGroupElements (any count for the plain table) and at most kBlockElements
-// of stats.h, pointers may be unaligned, results are added to what the last argument already holds.
+// Counts are multiples of kGroupElements (any count for the plain table) and at most
+// tensor::kSumBlockElements of stats.h, pointers may be unaligned, results are added to what the
+// last argument already holds.
 using StatsFunction = void (*)(const std::byte* data, size_t count, StatsLanes& lanes);
 using NonFiniteFunction = void (*)(const std::byte* data, size_t count, NonFiniteCounts& counts);
 // As StatsFunction, but zeros are what the rule calls so; the loops named "near" leave `small`

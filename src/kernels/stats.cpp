@@ -9,6 +9,7 @@
 
 #include "src/kernels/convert.h"
 #include "src/kernels/kernel_table.h"
+#include "src/tensor/element_blocks.h"
 
 namespace msprobe::kernels {
 namespace {
@@ -218,7 +219,7 @@ StatsPartial StatsOfRuns(DType dtype, std::span<const std::byte> data, const Sma
     float_rule = RuleFor<float>(dtype, small->zero_below);
     double_rule = RuleFor<double>(dtype, small->zero_below);
   }
-  const size_t run_bytes = kBlockElements * DTypeSize(dtype);
+  const size_t run_bytes = tensor::kSumBlockElements * DTypeSize(dtype);
   if (data.size() <= run_bytes) {
     return StatsOfRun(dtype, data, small, float_rule, double_rule);
   }

@@ -53,9 +53,6 @@ struct SmallValues {
   bool magnitudes = false;
 };
 
-// The run length every caller cuts tensors into: 64 Ki elements stay in the L2 cache.
-inline constexpr size_t kBlockElements = size_t{1} << 16U;
-
 // `data` holds whole little-endian elements, row-major, at any alignment. Floating sums are kept in
 // double; integer sums are exact up to 2^53 per element and in double beyond.
 StatsPartial StatsOfBlock(DType dtype, std::span<const std::byte> data);

@@ -8,17 +8,14 @@
 
 #include "src/kernels/convert.h"
 #include "src/kernels/stats.h"
+#include "src/tensor/element_blocks.h"
 #include "src/tensor/float_bits.h"
-#include "src/tensor/tensor_buffer.h"
 
 namespace msprobe::monitor {
 namespace {
 
-using kernels::kBlockElements;
-
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr size_t kWidenElements = 1024;
 constexpr double kExactDoubles = 0x1p53;
 // Sums of tensors up to this size agree with the frameworks' to the last bit, which tables of many
 // digits show; larger ones are added up in more lanes.
@@ -29,21 +26,6 @@ bool IsInteger(DType dtype) {
   return kind == DTypeKind::kSigned || kind == DTypeKind::kUnsigned;
 }
 bool IsBool(DType dtype) { return GetDTypeInfo(dtype).kind == DTypeKind::kBool; }
-
-// The bound of zeros in the dtype of the tensor, as the Python tool compares.
-double OwnEps(DType dtype, double eps) {
-  const auto single = static_cast<float>(eps);
-  switch (dtype) {
-    case DType::kFloat64:
-      return eps;
-    case DType::kFloat16:
-      return static_cast<double>(tensor::Float16ToFloat(tensor::FloatToFloat16(single)));
-    case DType::kBFloat16:
-      return static_cast<double>(tensor::BFloat16ToFloat(tensor::FloatToBFloat16(single)));
-    default:
-      return static_cast<double>(single);
-  }
-}
 
 template <typename Integer, typename Visit>
 void ForEachInteger(std::span<const std::byte> block, Visit visit) {
@@ -96,10 +78,11 @@ void FindExactRange(std::span<const std::byte> block, bool is_first, TensorNumbe
 // Calls visit(values) for runs of elements as doubles; magnitudes of complex ones.
 template <typename Visit>
 void ForEachWidened(DType dtype, std::span<const std::byte> block, Visit visit) {
-  std::array<double, kWidenElements> buffer;
+  std::array<double, tensor::kStackBlockElements> buffer;
   const size_t bytes = DTypeSize(dtype);
-  for (size_t at = 0; at < block.size(); at += kWidenElements * bytes) {
-    const auto part = block.subspan(at, std::min(kWidenElements * bytes, block.size() - at));
+  for (size_t at = 0; at < block.size(); at += tensor::kStackBlockElements * bytes) {
+    const auto part =
+        block.subspan(at, std::min(tensor::kStackBlockElements * bytes, block.size() - at));
     const auto out = std::span(buffer).first(part.size() / bytes);
     if (GetDTypeInfo(dtype).kind == DTypeKind::kComplex) {
       kernels::ComplexMagnitudes(dtype, part, out);
@@ -120,26 +103,12 @@ void FindLargestFinite(DType dtype, std::span<const std::byte> block, double& la
   });
 }
 
-// Blocks of a tensor one after another: where they lie, or gathered.
 template <typename Visit>
-void ForEachBlock(const TensorView& view, size_t count, Visit visit) {
-  const size_t bytes = DTypeSize(view.dtype);
-  if (view.is_plain()) {
-    const std::span<const std::byte> all(view.data, count * bytes);
-    for (size_t first = 0; first < count; first += kBlockElements) {
-      visit(all.subspan(first * bytes, std::min(kBlockElements, count - first) * bytes));
-    }
-    return;
-  }
-  // Grows once per thread.
+void ForEachBlock(const TensorView& view, Visit visit) {
+  // Grows once per thread: fresh memory for every tensor would cost more than the pass itself.
   thread_local std::vector<std::byte> gathered;
-  gathered.resize(std::max(gathered.size(), std::min(kBlockElements, count) * bytes));
-  for (size_t first = 0; first < count; first += kBlockElements) {
-    const size_t size = std::min(kBlockElements, count - first);
-    tensor::CopyElements(view, static_cast<int64_t>(first), static_cast<int64_t>(size),
-                         gathered.data());
-    visit(std::span<const std::byte>(gathered.data(), size * bytes));
-  }
+  tensor::ForEachBlock(view, tensor::kSumBlockElements, gathered,
+                       [&](std::span<const std::byte> block, size_t) { visit(block); });
 }
 
 constexpr size_t kPairwiseLanes = 8;
@@ -219,8 +188,7 @@ void TakePartial(const kernels::StatsPartial& partial, TensorNumbers& numbers) {
 }
 
 // What the pass over all dtypes alike does not tell; each needs a second look at few tensors only.
-void LookAgain(const TensorView& view, size_t count, const MeasureRules& rules,
-               TensorNumbers& numbers) {
+void LookAgain(const TensorView& view, const MeasureRules& rules, TensorNumbers& numbers) {
   const DType dtype = view.dtype;
   const bool wide = (dtype == DType::kInt64 || dtype == DType::kUInt64) &&
                     std::max(std::fabs(numbers.min), std::fabs(numbers.max)) >= kExactDoubles;
@@ -232,7 +200,7 @@ void LookAgain(const TensorView& view, size_t count, const MeasureRules& rules,
   }
   bool is_first = true;
   numbers.largest_finite = finite ? 0 : numbers.largest_finite;
-  ForEachBlock(view, count, [&](std::span<const std::byte> block) {
+  ForEachBlock(view, [&](std::span<const std::byte> block) {
     if (wide && dtype == DType::kInt64) {
       FindExactRange<int64_t>(block, is_first, numbers);
     } else if (wide) {
@@ -306,12 +274,12 @@ TensorNumbers Measure(const TensorView& view, const MeasureRules& rules) {
   numbers.dtype = view.dtype;
   numbers.has_id = view.shape.empty();
   const auto count = static_cast<size_t>(view.element_count());
-  const double eps = rules.compat ? OwnEps(view.dtype, rules.eps) : rules.eps;
+  const double eps = rules.compat ? tensor::RoundToDType(view.dtype, rules.eps) : rules.eps;
   const kernels::SmallValues small{.zero_below = eps > 0 ? eps : -1,
                                    .magnitudes = rules.wants_small};
   const bool wants_small = rules.wants_zeros || rules.wants_small;
   kernels::StatsPartial total;
-  ForEachBlock(view, count, [&](std::span<const std::byte> block) {
+  ForEachBlock(view, [&](std::span<const std::byte> block) {
     kernels::MergeStats(total, wants_small ? kernels::StatsOfBlock(view.dtype, block, small)
                                            : kernels::StatsOfBlock(view.dtype, block));
   });
@@ -334,7 +302,7 @@ TensorNumbers Measure(const TensorView& view, const MeasureRules& rules) {
       numbers.min = numbers.max = FirstZero(view);
     }
   }
-  LookAgain(view, count, rules, numbers);
+  LookAgain(view, rules, numbers);
   return numbers;
 }
 
@@ -444,13 +412,13 @@ double SignAgreement(const TensorView& a, const TensorView& b) {
     return 0;
   }
   const int64_t count = a.element_count();
-  std::array<std::byte, kWidenElements * 16> bytes_a;
-  std::array<std::byte, kWidenElements * 16> bytes_b;
-  std::array<double, kWidenElements> wide_a;
-  std::array<double, kWidenElements> wide_b;
+  std::array<std::byte, tensor::kStackBlockElements * 16> bytes_a;
+  std::array<std::byte, tensor::kStackBlockElements * 16> bytes_b;
+  std::array<double, tensor::kStackBlockElements> wide_a;
+  std::array<double, tensor::kStackBlockElements> wide_b;
   int64_t sum = 0;
-  for (int64_t first = 0; first < count; first += int64_t{kWidenElements}) {
-    const int64_t size = std::min(int64_t{kWidenElements}, count - first);
+  for (int64_t first = 0; first < count; first += int64_t{tensor::kStackBlockElements}) {
+    const int64_t size = std::min(int64_t{tensor::kStackBlockElements}, count - first);
     const auto length = static_cast<size_t>(size);
     tensor::CopyElements(a, first, size, bytes_a.data());
     tensor::CopyElements(b, first, size, bytes_b.data());

@@ -50,6 +50,20 @@ uint16_t FloatToFloat16(float value) {
   return static_cast<uint16_t>(sign | ((magnitude_bits + rounding - (112U << 23U)) >> 13U));
 }
 
+double RoundToDType(DType dtype, double value) {
+  const auto single = static_cast<float>(value);
+  switch (dtype) {
+    case DType::kFloat64:
+      return value;
+    case DType::kFloat16:
+      return static_cast<double>(Float16ToFloat(FloatToFloat16(single)));
+    case DType::kBFloat16:
+      return static_cast<double>(BFloat16ToFloat(FloatToBFloat16(single)));
+    default:
+      return static_cast<double>(single);
+  }
+}
+
 float Float8E4M3FNToFloat(uint8_t bits) {
   return (bits & 0x7F) == 0x7F ? kNan : DecodeFloat8(bits, 3, 7);
 }

@@ -6,6 +6,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "msprobe/dtype.h"
+
 namespace msprobe::tensor {
 
 inline float BFloat16ToFloat(uint16_t bits) {
@@ -31,6 +33,11 @@ inline float Float16ToFloat(uint16_t bits) {
 // Rounds to nearest even; NaN stays NaN.
 uint16_t FloatToBFloat16(float value);
 uint16_t FloatToFloat16(float value);
+
+// What becomes of `value` in a tensor of `dtype`: float16 and bfloat16 by way of float32, as
+// frameworks cast doubles (which rounds twice), to nearest even; float64 stays. Every other dtype
+// rounds to float32, the type in which statistics of integers and 8-bit floats are kept.
+double RoundToDType(DType dtype, double value);
 
 // The OCP 8-bit formats and their fnuz variants (one NaN at 0x80, no infinities, no negative zero).
 float Float8E4M3FNToFloat(uint8_t bits);

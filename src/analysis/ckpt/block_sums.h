@@ -20,7 +20,7 @@ struct BlockScratch {
   std::vector<double> double_b;
 };
 
-// Elements [first, first + count) of the box in row-major order, at most kernels::kBlockElements.
+// Elements [first, first + count) of the box in row-major order, at most tensor::kSumBlockElements.
 // `float32`: every element is rounded to float32 first, of a complex one the real part counts.
 PairSums SumsOfBlock(const Box& box, int64_t first, int64_t count, const Tolerance& tolerance,
                      bool means, bool float32, BlockScratch& scratch);

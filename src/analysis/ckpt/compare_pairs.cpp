@@ -10,6 +10,7 @@
 #include "src/analysis/ckpt/block_sums.h"
 #include "src/analysis/ckpt/refine.h"
 #include "src/kernels/stats.h"
+#include "src/tensor/element_blocks.h"
 
 namespace msprobe::analysis::ckpt {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 using checkpoint::Parameter;
 using checkpoint::Piece;
 
-constexpr auto kBlockElements = static_cast<int64_t>(kernels::kBlockElements);
+constexpr auto kBlockElements = static_cast<int64_t>(tensor::kSumBlockElements);
 // What one thread does at a time; a multiple of the block.
 constexpr int64_t kChunkElements = 8 * kBlockElements;
 // Chunks whose sums are kept at once: some gigabytes of elements, a few megabytes of sums.

@@ -54,14 +54,13 @@ double EpsilonOf(DType dtype) {
   }
 }
 
-double RoundTo(double epsilon, double value) {
-  if (epsilon == kEpsilonBFloat16) {
-    return tensor::BFloat16ToFloat(tensor::FloatToBFloat16(static_cast<float>(value)));
-  }
-  if (epsilon == kEpsilonFloat16) {
-    return tensor::Float16ToFloat(tensor::FloatToFloat16(static_cast<float>(value)));
-  }
-  return epsilon == kEpsilon32 ? static_cast<double>(static_cast<float>(value)) : value;
+// To the format whose epsilon it is; what has none, and the 8-bit ones, stays as it is.
+double RoundToFormatOf(double epsilon, double value) {
+  const DType dtype = epsilon == kEpsilonBFloat16  ? DType::kBFloat16
+                      : epsilon == kEpsilonFloat16 ? DType::kFloat16
+                      : epsilon == kEpsilon32      ? DType::kFloat32
+                                                   : DType::kFloat64;
+  return tensor::RoundToDType(dtype, value);
 }
 
 // Max and Min carry no rounding of their own. Rounding is monotone: the largest element stays the
@@ -72,8 +71,8 @@ bool ExtremesAgree(const SideRow& npu, const SideRow& bench, double epsilon) {
     if (!npu.stats[stat].is_numeric() || !bench.stats[stat].is_numeric()) {
       continue;
     }
-    const double n = RoundTo(epsilon, npu.stats[stat].number);
-    const double b = RoundTo(epsilon, bench.stats[stat].number);
+    const double n = RoundToFormatOf(epsilon, npu.stats[stat].number);
+    const double b = RoundToFormatOf(epsilon, bench.stats[stat].number);
     if (n != b && !(std::isnan(n) && std::isnan(b))) {
       return false;
     }
@@ -99,8 +98,9 @@ bool SumsOfRoundedAgree(const SideRow& npu, const SideRow& bench, double epsilon
     // Frameworks give the statistics in the tensor's own dtype.
     const double number =
         std::max(std::abs(npu.stats[stat].number), std::abs(bench.stats[stat].number));
-    const bool is_rounded = RoundTo(epsilon, npu.stats[stat].number) == npu.stats[stat].number ||
-                            RoundTo(epsilon, bench.stats[stat].number) == bench.stats[stat].number;
+    const bool is_rounded =
+        RoundToFormatOf(epsilon, npu.stats[stat].number) == npu.stats[stat].number ||
+        RoundToFormatOf(epsilon, bench.stats[stat].number) == bench.stats[stat].number;
     if (difference > rounding * scale + (is_rounded ? epsilon * number : 0.0) + kHalfSmallest) {
       return false;
     }

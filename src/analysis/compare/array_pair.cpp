@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "msprobe/tensor_file.h"
@@ -11,36 +12,19 @@
 #include "src/base/files.h"
 #include "src/base/number_text.h"
 #include "src/kernels/stats.h"
+#include "src/tensor/element_blocks.h"
 #include "src/tensor/float_bits.h"
-#include "src/tensor/tensor_buffer.h"
 
 namespace msprobe::analysis {
 namespace {
 
-double RoundToFloat16(double value) {
-  return tensor::Float16ToFloat(tensor::FloatToFloat16(static_cast<float>(value)));
-}
-
 kernels::TensorStats StatsOf(const TensorView& view) {
-  if (view.is_plain()) {
-    return kernels::ComputeStats(view.dtype, view.bytes());
-  }
-  const size_t element_bytes = DTypeSize(view.dtype);
-  const int64_t count = view.element_count();
-  std::vector<std::byte> block;
+  std::vector<std::byte> scratch;
   kernels::StatsPartial total;
-  for (int64_t first = 0; first < count;) {
-    const int64_t step = std::min(count - first, static_cast<int64_t>(kernels::kBlockElements));
-    block.resize(static_cast<size_t>(step) * element_bytes);
-    tensor::CopyElements(view, first, step, block.data());
-    const kernels::StatsPartial next = kernels::StatsOfBlock(view.dtype, block);
-    if (first == 0) {
-      total = next;
-    } else {
-      kernels::MergeStats(total, next);
-    }
-    first += step;
-  }
+  tensor::ForEachBlock(view, tensor::kSumBlockElements, scratch,
+                       [&](std::span<const std::byte> block, size_t) {
+                         kernels::MergeStats(total, kernels::StatsOfBlock(view.dtype, block));
+                       });
   return kernels::FinishStats(total);
 }
 
@@ -60,12 +44,13 @@ ArraySummary SummarizeArray(const TensorView& view) {
     case DType::kFloat16:
       // NumPy sums float16 in float32 but hands the sum of squares back as float16 before it takes
       // the root.
-      summary.stats[kMean] = RoundToFloat16(stats.mean);
-      summary.stats[kNorm] = RoundToFloat16(std::sqrt(RoundToFloat16(stats.norm * stats.norm)));
+      summary.stats[kMean] = tensor::RoundToDType(view.dtype, stats.mean);
+      summary.stats[kNorm] = tensor::RoundToDType(
+          view.dtype, std::sqrt(tensor::RoundToDType(view.dtype, stats.norm * stats.norm)));
       break;
     case DType::kFloat32:
-      summary.stats[kMean] = static_cast<double>(static_cast<float>(stats.mean));
-      summary.stats[kNorm] = static_cast<double>(static_cast<float>(stats.norm));
+      summary.stats[kMean] = tensor::RoundToDType(view.dtype, stats.mean);
+      summary.stats[kNorm] = tensor::RoundToDType(view.dtype, stats.norm);
       break;
     default:
       break;

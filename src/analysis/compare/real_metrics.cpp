@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "src/kernels/convert.h"
+#include "src/tensor/element_blocks.h"
 #include "src/tensor/tensor_buffer.h"
 
 namespace msprobe::analysis {
@@ -209,23 +210,6 @@ RealMetrics RealMetricsFromSums(const ComparePartial& sums, const TensorView& np
   return result;
 }
 
-namespace {
-
-// The tensor's elements from `first` on, plain: borrowed where the view is plain, copied into
-// `scratch` elsewhere.
-const std::byte* BlockBytes(const TensorView& view, int64_t first, int64_t count,
-                            std::vector<std::byte>& scratch) {
-  const size_t element = DTypeSize(view.dtype);
-  if (view.is_plain()) {
-    return view.data + static_cast<size_t>(first) * element;
-  }
-  scratch.resize(static_cast<size_t>(count) * element);
-  tensor::CopyElements(view, first, count, scratch.data());
-  return scratch.data();
-}
-
-}  // namespace
-
 std::optional<RealMetrics> RealMetricsWithoutSums(const TensorView& npu, const TensorView& bench,
                                                   Edition edition) {
   if (npu.element_count() == 0) {
@@ -246,21 +230,20 @@ kernels::ComparePartial SumsOfRange(const TensorView& npu, const TensorView& ben
                                     int64_t count, Edition edition) {
   thread_local std::vector<std::byte> npu_scratch;
   thread_local std::vector<std::byte> bench_scratch;
+  tensor::BlockReader npu_blocks(npu, npu_scratch);
+  tensor::BlockReader bench_blocks(bench, bench_scratch);
   ComparePartial total;
-  bool started = false;
-  for (int64_t done = 0; done < count;) {
-    const int64_t step = std::min(count - done, static_cast<int64_t>(kernels::kBlockElements));
-    const std::byte* n = BlockBytes(npu, first + done, step, npu_scratch);
-    const std::byte* b = BlockBytes(bench, first + done, step, bench_scratch);
-    const ComparePartial block = kernels::CompareBlock(
-        npu.dtype, n, bench.dtype, b, static_cast<size_t>(step), ArithmeticOf(edition));
-    if (started) {
-      kernels::MergeCompare(total, block);
-    } else {
+  const auto end = static_cast<size_t>(first + count);
+  for (auto at = static_cast<size_t>(first); at < end; at += tensor::kSumBlockElements) {
+    const size_t size = std::min(end - at, tensor::kSumBlockElements);
+    const ComparePartial block =
+        kernels::CompareBlock(npu.dtype, npu_blocks.Read(at, size).data(), bench.dtype,
+                              bench_blocks.Read(at, size).data(), size, ArithmeticOf(edition));
+    if (at == static_cast<size_t>(first)) {
       total = block;
-      started = true;
+    } else {
+      kernels::MergeCompare(total, block);
     }
-    done += step;
   }
   return total;
 }

@@ -11,10 +11,11 @@
 #include "msprobe/tensor_file.h"
 #include "msprobe/tensor_view.h"
 
+#include "src/tensor/element_blocks.h"
+
 namespace msprobe::analysis::rl {
 
-// Elements that are worth reading at once.
-inline constexpr int64_t kBlockElements = int64_t{1} << 16U;
+inline constexpr auto kBlockElements = static_cast<int64_t>(tensor::kCopyBlockElements);
 
 struct OpenArray {
   TensorFile file;

@@ -11,12 +11,10 @@
 #include <fmt/ranges.h>
 
 #include "src/kernels/convert.h"
-#include "src/tensor/tensor_buffer.h"
+#include "src/tensor/element_blocks.h"
 
 namespace msprobe::checkpoint {
 namespace {
-
-constexpr int64_t kBlockElements = 16384;
 
 size_t AxisOf(Sharding sharding) { return sharding == Sharding::kColumns ? 1 : 0; }
 
@@ -111,20 +109,17 @@ bool AreClose(const TensorView& a, const TensorView& b) {
   }
   constexpr float kAbsolute = 1e-8F;
   constexpr float kRelative = 1e-5F;
-  const int64_t total = a.element_count();
-  const auto block = static_cast<size_t>(std::min(total, kBlockElements));
-  std::vector<std::byte> raw(block * std::max(DTypeSize(a.dtype), DTypeSize(b.dtype)));
+  const auto total = static_cast<size_t>(a.element_count());
+  const size_t block = std::min(total, tensor::kCopyBlockElements);
+  std::vector<std::byte> scratch;  // of one side at a time
+  tensor::BlockReader first_blocks(a, scratch);
+  tensor::BlockReader second_blocks(b, scratch);
   std::vector<float> first(block);
   std::vector<float> second(block);
-  const auto widen = [&raw](const TensorView& view, int64_t at, std::span<float> out) {
-    tensor::CopyElements(view, at, static_cast<int64_t>(out.size()), raw.data());
-    kernels::WidenToFloat(view.dtype, std::span(raw).first(out.size() * DTypeSize(view.dtype)),
-                          out);
-  };
-  for (int64_t at = 0; at < total; at += kBlockElements) {
-    const auto count = static_cast<size_t>(std::min(kBlockElements, total - at));
-    widen(a, at, std::span(first).first(count));
-    widen(b, at, std::span(second).first(count));
+  for (size_t at = 0; at < total; at += block) {
+    const size_t count = std::min(block, total - at);
+    kernels::WidenToFloat(a.dtype, first_blocks.Read(at, count), std::span(first).first(count));
+    kernels::WidenToFloat(b.dtype, second_blocks.Read(at, count), std::span(second).first(count));
     bool close = true;
     for (size_t i = 0; i < count; ++i) {
       // Equal infinities are close; a NaN is not, whatever it is compared with.

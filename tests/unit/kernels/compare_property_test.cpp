@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/kernels/compare.h"
+#include "src/tensor/element_blocks.h"
 #include "tests/unit/kernels/test_values.h"
 
 namespace msprobe::kernels {
@@ -220,13 +221,14 @@ TEST_P(CompareProperty, GivesTheSameBitsAsThePlainImplementation) {
 }
 
 TEST_P(CompareProperty, CutsLongTensorsIntoBlocksThatMergeInOrder) {
-  const size_t count = kBlockElements + 333;
+  const size_t count = tensor::kSumBlockElements + 333;
   const std::vector<std::byte> npu = MakeElements(DType::kBFloat16, count, 0, Mix::kOrdinary, 21);
   const std::vector<std::byte> bench = MakeElements(DType::kBFloat16, count, 0, Mix::kOrdinary, 22);
-  ComparePartial merged =
-      CompareBlock(DType::kBFloat16, npu.data(), DType::kBFloat16, bench.data(), kBlockElements);
-  MergeCompare(merged, CompareBlock(DType::kBFloat16, npu.data() + 2 * kBlockElements,
-                                    DType::kBFloat16, bench.data() + 2 * kBlockElements, 333));
+  ComparePartial merged = CompareBlock(DType::kBFloat16, npu.data(), DType::kBFloat16, bench.data(),
+                                       tensor::kSumBlockElements);
+  MergeCompare(merged,
+               CompareBlock(DType::kBFloat16, npu.data() + 2 * tensor::kSumBlockElements,
+                            DType::kBFloat16, bench.data() + 2 * tensor::kSumBlockElements, 333));
   const ComparePartial whole =
       CompareTensors(DType::kBFloat16, npu.data(), DType::kBFloat16, bench.data(), count);
   const ComparePartial block =

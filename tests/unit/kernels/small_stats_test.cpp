@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "src/kernels/stats.h"
+#include "src/tensor/element_blocks.h"
 #include "tests/unit/kernels/test_values.h"
 
 namespace msprobe::kernels {
@@ -110,7 +111,7 @@ TEST_P(SmallStats, CountsNothingBelowANegativeBound) {
 }
 
 TEST_P(SmallStats, MergesRunsOfALargeTensor) {
-  std::vector<float> values(3 * kBlockElements + 5, 2.0F);
+  std::vector<float> values(3 * tensor::kSumBlockElements + 5, 2.0F);
   values.front() = 1e-9F;
   values.back() = 1e-39F;
   const StatsPartial stats =

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "src/kernels/stats.h"
+#include "src/tensor/element_blocks.h"
 #include "tests/unit/kernels/test_values.h"
 
 namespace msprobe::kernels {
@@ -98,11 +99,11 @@ TEST_P(StatsProperty, GivesTheSameBitsAsThePlainImplementation) {
 }
 
 TEST_P(StatsProperty, CutsLongTensorsIntoBlocksThatMergeInOrder) {
-  const size_t count = 2 * kBlockElements + 777;
+  const size_t count = 2 * tensor::kSumBlockElements + 777;
   const std::vector<std::byte> bytes = MakeElements(DType::kFloat32, count, 0, Mix::kOrdinary, 11);
   StatsPartial total;
-  for (size_t first = 0; first < count; first += kBlockElements) {
-    const size_t size = std::min(kBlockElements, count - first);
+  for (size_t first = 0; first < count; first += tensor::kSumBlockElements) {
+    const size_t size = std::min(tensor::kSumBlockElements, count - first);
     MergeStats(total, StatsOfBlock(DType::kFloat32, std::span(bytes).subspan(first * 4, size * 4)));
   }
   const TensorStats merged = FinishStats(total);

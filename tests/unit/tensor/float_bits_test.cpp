@@ -137,5 +137,51 @@ TEST(Float8, FnuzVariantsHaveOneNanAndNoInfinity) {
   EXPECT_EQ(Float8E5M2FNUZToFloat(0x7F), 57344.0F);
 }
 
+// Every value of the format stays, and what lies between two neighbours goes to the nearer one, a
+// tie to the even one.
+void ExpectRoundsToNearestOf(DType dtype, float (*decode)(uint16_t), unsigned infinity) {
+  const auto value_of = [decode](unsigned code) {
+    return static_cast<double>(decode(static_cast<uint16_t>(code)));
+  };
+  for (unsigned code = 0; code < 0x10000U; ++code) {
+    const double value = value_of(code);
+    ASSERT_TRUE(SameValue(value, static_cast<float>(RoundToDType(dtype, value)))) << code;
+  }
+  for (unsigned code = 0; code + 1 < infinity; ++code) {
+    const double low = value_of(code);
+    const double high = value_of(code + 1);
+    const double middle =
+        low + (high - low) / 2;  // exact in float32, too, but for subnormals there
+    for (const double sign : {1.0, -1.0}) {
+      ASSERT_EQ(RoundToDType(dtype, sign * middle), sign * (code % 2 == 0 ? low : high)) << code;
+      ASSERT_EQ(RoundToDType(dtype, sign * (low + (high - low) * 0.49)), sign * low) << code;
+      ASSERT_EQ(RoundToDType(dtype, sign * (low + (high - low) * 0.51)), sign * high) << code;
+    }
+  }
+  EXPECT_EQ(RoundToDType(dtype, 1e300), kInfinity);
+  EXPECT_TRUE(std::isnan(RoundToDType(dtype, std::nan(""))));
+}
+
+TEST(RoundToDType, GoesToTheNearestFloat16) {
+  ExpectRoundsToNearestOf(DType::kFloat16, &Float16ToFloat, 0x7C00U);
+}
+
+TEST(RoundToDType, GoesToTheNearestBFloat16) {
+  ExpectRoundsToNearestOf(DType::kBFloat16, &BFloat16ToFloat, 0x7F80U);
+}
+
+TEST(RoundToDType, RoundsByWayOfFloat32AsFrameworksCast) {
+  // Just above the middle of two neighbours: float32 makes a tie of it, which goes to the even one.
+  EXPECT_EQ(RoundToDType(DType::kFloat16, 1 + 0x1p-11 + 0x1p-40), 1.0);
+  EXPECT_EQ(RoundToDType(DType::kBFloat16, 1 + 0x1p-8 + 0x1p-40), 1.0);
+}
+
+TEST(RoundToDType, TakesAllOtherTypesForFloat32ButDoubles) {
+  EXPECT_EQ(RoundToDType(DType::kFloat64, 0.1), 0.1);
+  for (const DType dtype : {DType::kFloat32, DType::kInt64, DType::kFloat8E5M2, DType::kBool}) {
+    EXPECT_EQ(RoundToDType(dtype, 0.1), double{0.1F});
+  }
+}
+
 }  // namespace
 }  // namespace msprobe::tensor

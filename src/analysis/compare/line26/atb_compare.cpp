@@ -190,15 +190,11 @@ std::string NumberText(double value) {
   return std::isnan(value) ? std::string(kNotAvailable) : base::PythonFloatRepr(value);
 }
 
-double RoundToHalf(double value) {
-  return tensor::Float16ToFloat(tensor::FloatToFloat16(static_cast<float>(value)));
-}
-
 // As PyTorch computes it: the sum becomes a float16 before it is divided.
 double HalfMean(const TensorView& view) {
   const auto count = static_cast<double>(view.element_count());
   const double sum = kernels::ComputeStats(view.dtype, view.bytes()).mean * count;
-  return RoundToHalf(RoundToHalf(sum) / count);
+  return tensor::RoundToDType(view.dtype, tensor::RoundToDType(view.dtype, sum) / count);
 }
 
 std::array<std::string, kStatCount> StatTexts(const TensorView& view) {
