@@ -23,7 +23,7 @@ using msprobe::capture::MeasuredTensor;
 using msprobe::capture::MeasureTensor;
 using msprobe::capture::View;
 using msprobe::monitor::Engine;
-using msprobe::monitor::Place;
+using msprobe::monitor::RankTopology;
 using msprobe::monitor::Spot;
 using msprobe::monitor::State;
 using msprobe::monitor::Table;
@@ -168,17 +168,17 @@ int msprobe_monitor_set_place(msprobe_monitor* monitor,
     if (place == nullptr || place->rank < 0) {
       return UsageError("msprobe_monitor_set_place needs a place with a rank from 0");
     }
-    Place given;
+    RankTopology given;
     given.is_distributed = place->distributed != 0;
     given.rank = place->rank;
     given.world_size = place->world_size;
     given.pipeline_stage = place->pipeline_stage;
     if (place->group_mates != nullptr) {
-      given.group_mates = Ranks(place->group_mates, place->group_mate_count);
+      given.pipeline_ranks = Ranks(place->group_mates, place->group_mate_count);
     }
     given.tensor_ranks = GivenRanks(place->tensor_ranks, place->tensor_rank_count);
     given.data_ranks = GivenRanks(place->data_ranks, place->data_rank_count);
-    return m.engine->SetPlace(std::move(given));
+    return m.engine->SetTopology(std::move(given));
   });
 }
 

@@ -8,7 +8,7 @@
 #include "msprobe/status.h"
 
 #include "src/capture/engine.h"
-#include "src/monitor/statistics.h"
+#include "src/monitor/measure.h"
 
 namespace msprobe::capture {
 

@@ -1,11 +1,11 @@
 #include "src/commands/data2db_command.h"
 
-#include "src/analysis/monitor/sqlite_static.h"
+#include "src/analysis/monitor/store/linked_sqlite.h"
 
 namespace msprobe::commands {
 
 Result<ExitCode> Data2dbCommand::Run(const Context& context) {
-  monitor::UseSqlite(&monitor::StaticSqlite());
+  monitor::UseSqlite(&monitor_analysis::LinkedSqlite());
   return MonitorCsv2dbCommand::Run(context);
 }
 

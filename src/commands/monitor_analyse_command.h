@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/monitor/analyse.h"
+#include "src/analysis/monitor/analyse/run.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 
@@ -25,7 +25,7 @@ class MonitorAnalyseCommand final : public Command {
 
  private:
   std::filesystem::path run_;
-  monitor::AnalyseOptions options_;
+  monitor_analysis::AnalyseOptions options_;
   int64_t top_ = 8;
   std::string steps_;
   std::string order_ = "python";

@@ -1,6 +1,6 @@
 #include "src/commands/monitor_command.h"
 
-#include "src/analysis/monitor/sqlite_static.h"
+#include "src/analysis/monitor/store/linked_sqlite.h"
 #include "src/commands/monitor_analyse_command.h"
 #include "src/commands/monitor_csv2db_command.h"
 #include "src/commands/monitor_csv2tb_command.h"
@@ -14,7 +14,7 @@ namespace msprobe::commands {
 
 // To add a subcommand: a line here, beside the others in the order of their names.
 MonitorCommand::MonitorCommand() {
-  monitor::UseSqlite(&monitor::StaticSqlite());
+  monitor::UseSqlite(&monitor_analysis::LinkedSqlite());
   commands_.push_back(std::make_unique<MonitorAnalyseCommand>());
   commands_.push_back(std::make_unique<MonitorCsv2dbCommand>());
   commands_.push_back(std::make_unique<MonitorCsv2tbCommand>());

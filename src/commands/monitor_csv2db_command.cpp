@@ -3,9 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "src/analysis/monitor/answers.h"
-#include "src/analysis/monitor/csv2db.h"
-#include "src/analysis/monitor/dump2db.h"
+#include "src/analysis/monitor/store/document.h"
+#include "src/analysis/monitor/store/run.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/monitor_flags.h"
 
@@ -87,16 +86,16 @@ std::string MonitorCsv2dbCommand::notes() const { return kNotes; }
 Result<ExitCode> MonitorCsv2dbCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(TakePath(run_, "RUN", "--data", options_.data));
   if (!mapping_.empty()) {
-    MSP_ASSIGN_OR_RETURN(options_.mapping, monitor::ReadMapping(mapping_));
+    MSP_ASSIGN_OR_RETURN(options_.mapping, monitor_analysis::ReadMapping(mapping_));
   }
   std::vector<Status> absent;
-  std::vector<monitor::StoreResult> stores;
-  for (const auto& [name, convert] : {std::pair("monitor", &monitor::ConvertToStore),
-                                      std::pair("dump", &monitor::ConvertDumpToStore)}) {
+  std::vector<monitor_analysis::StoreResult> stores;
+  for (const auto& [name, convert] : {std::pair("monitor", &monitor_analysis::RunCsv2Db),
+                                      std::pair("dump", &monitor_analysis::RunDump2Db)}) {
     if (kind_ != "auto" && kind_ != name) {
       continue;
     }
-    Result<monitor::StoreResult> result = convert(options_);
+    Result<monitor_analysis::StoreResult> result = convert(options_);
     if (!result.ok() && kind_ == "auto" && result.status().code() == StatusCode::kNotFound) {
       absent.push_back(std::move(result).status());
       continue;
@@ -110,7 +109,7 @@ Result<ExitCode> MonitorCsv2dbCommand::Run(const Context& context) {
     const std::string& hint = absent[1].hint().empty() ? absent[0].hint() : absent[1].hint();
     return NotFoundError(absent[0].message() + ", and " + absent[1].message()).WithHint(hint);
   }
-  report::Document document = monitor::MakeDocument(stores);
+  report::Document document = monitor_analysis::MakeDocument(stores);
   document.command = name() == "csv2db" ? "monitor csv2db" : std::string(name());
   return GiveAnswer(std::move(document), answer_, context);
 }

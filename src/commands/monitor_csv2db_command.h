@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/monitor/store_file.h"
+#include "src/analysis/monitor/store/options.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 
@@ -25,7 +25,7 @@ class MonitorCsv2dbCommand : public Command {
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  monitor::StoreOptions options_;
+  monitor_analysis::StoreOptions options_;
   std::filesystem::path run_;
   std::string kind_ = "auto";
   std::filesystem::path mapping_;

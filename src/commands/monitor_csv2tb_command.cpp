@@ -1,6 +1,6 @@
 #include "src/commands/monitor_csv2tb_command.h"
 
-#include "src/analysis/monitor/answers.h"
+#include "src/analysis/monitor/csv2tb/document.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/monitor_flags.h"
@@ -28,7 +28,7 @@ std::vector<Flag> MonitorCsv2tbCommand::flags() {
        .fills = &options_.tables,
        .separator = ',',
        .group = Group::kSelection,
-       .help = "Only these tables: " + AnyOf(monitor::KnownTables()),
+       .help = "Only these tables: " + AnyOf(monitor_analysis::KnownTables()),
        .default_text = "all but the last two",
        .since = kPython811},
       {.name = "--output",
@@ -61,7 +61,8 @@ std::vector<Example> MonitorCsv2tbCommand::examples() const {
 
 Result<ExitCode> MonitorCsv2tbCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(TakePath(run_, "RUN", "--monitor-path", options_.run));
-  MSP_ASSIGN_OR_RETURN(const monitor::EventResult result, monitor::ConvertToEvents(options_));
+  MSP_ASSIGN_OR_RETURN(const monitor_analysis::Csv2TbResult result,
+                       monitor_analysis::RunCsv2Tb(options_));
   return GiveAnswer(MakeDocument(result), answer_, context);
 }
 

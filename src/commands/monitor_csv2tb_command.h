@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/monitor/csv2tb.h"
+#include "src/analysis/monitor/csv2tb/run.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 
@@ -24,7 +24,7 @@ class MonitorCsv2tbCommand final : public Command {
 
  private:
   std::filesystem::path run_;
-  monitor::EventOptions options_;
+  monitor_analysis::Csv2TbOptions options_;
   AnswerFlags answer_;
 };
 

@@ -1,6 +1,7 @@
 #include "src/commands/monitor_diff_command.h"
 
-#include "src/analysis/monitor/diff_answer.h"
+#include "src/analysis/monitor/diff/document.h"
+#include "src/analysis/monitor/diff/json.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/monitor_flags.h"
 
@@ -53,7 +54,7 @@ std::vector<Flag> MonitorDiffCommand::flags() {
        .help = "What to print"},
       ThreadsFlag(options_.threads),
   };
-  AddAnswerFlags(flags, answer_, monitor::kDiffLevels);
+  AddAnswerFlags(flags, answer_, monitor_analysis::kDiffLevels);
   return flags;
 }
 
@@ -70,11 +71,14 @@ std::vector<Example> MonitorDiffCommand::examples() const {
   };
 }
 
-std::string MonitorDiffCommand::notes() const { return kNotes + FailOnHelp(monitor::kDiffLevels); }
+std::string MonitorDiffCommand::notes() const {
+  return kNotes + FailOnHelp(monitor_analysis::kDiffLevels);
+}
 
 Result<ExitCode> MonitorDiffCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
-  MSP_ASSIGN_OR_RETURN(const monitor::DiffResult result, monitor::DiffRuns(options_));
+  MSP_ASSIGN_OR_RETURN(const monitor_analysis::DiffResult result,
+                       monitor_analysis::RunDiff(options_));
   OwnForms own;
   if (format_ == "json") {
     own.instead = DiffJson(options_, result);

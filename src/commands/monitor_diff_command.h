@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/monitor/diff.h"
+#include "src/analysis/monitor/diff/run.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 
@@ -23,7 +23,7 @@ class MonitorDiffCommand final : public Command {
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  monitor::DiffOptions options_;
+  monitor_analysis::DiffOptions options_;
   std::string format_ = "table";
   AnswerFlags answer_;
 };

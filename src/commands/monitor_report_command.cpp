@@ -1,6 +1,6 @@
 #include "src/commands/monitor_report_command.h"
 
-#include "src/analysis/monitor/answers.h"
+#include "src/analysis/monitor/report/document.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/monitor_flags.h"
 
@@ -35,7 +35,7 @@ std::vector<Flag> MonitorReportCommand::flags() {
        .help = "HTML file to write"},
       ForceFlag(),
   };
-  AddAnswerFlags(flags, answer_, monitor::kReportLevels);
+  AddAnswerFlags(flags, answer_, monitor_analysis::kReportLevels);
   return flags;
 }
 
@@ -58,7 +58,8 @@ std::string MonitorReportCommand::notes() const { return kNotes; }
 
 Result<ExitCode> MonitorReportCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
-  MSP_ASSIGN_OR_RETURN(const monitor::ReportOutcome outcome, monitor::WriteReport(options_));
+  MSP_ASSIGN_OR_RETURN(const monitor_analysis::ReportResult outcome,
+                       monitor_analysis::RunReport(options_));
   return GiveAnswer(MakeDocument(outcome, options_.output), answer_, context);
 }
 

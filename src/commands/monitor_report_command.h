@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/monitor/report_page.h"
+#include "src/analysis/monitor/report/run.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 
@@ -23,7 +23,7 @@ class MonitorReportCommand final : public Command {
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  monitor::ReportOptions options_;
+  monitor_analysis::ReportOptions options_;
   AnswerFlags answer_;
 };
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "src/analysis/monitor/run_follower.h"
+#include "src/analysis/monitor/top/run_follower.h"
 #include "src/report/document.h"
 #include "src/report/screen.h"
 
@@ -26,11 +26,11 @@ struct TopView {
 };
 
 // Lines, the last one with its end, too. Names of files are made printable.
-std::string TopScreen(const std::filesystem::path& root, const monitor::RunFollower& run,
+std::string TopScreen(const std::filesystem::path& root, const monitor_analysis::RunFollower& run,
                       const TopView& view);
 
 // The same for programs: all modules, the worst first.
-report::Document TopAnswer(const std::filesystem::path& root, const monitor::RunFollower& run,
-                           const TopView& view);
+report::Document TopAnswer(const std::filesystem::path& root,
+                           const monitor_analysis::RunFollower& run, const TopView& view);
 
 }  // namespace msprobe::commands

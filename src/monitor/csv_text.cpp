@@ -143,9 +143,9 @@ class Decimals {
 void AppendCsvHeader(const Batch& batch, std::string& out) {
   out += "vpp_stage,name,step";
   out += batch.has_micro_step ? ",micro_step" : "";
-  for (const Op op : batch.columns) {
+  for (const Statistic op : batch.columns) {
     out += ',';
-    out += OpName(op);
+    out += StatisticName(op);
   }
   out += '\n';
 }

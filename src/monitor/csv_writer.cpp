@@ -35,7 +35,7 @@ Status CannotWrite(const fs::path& path) {
 // A file at its end, and what it has not taken yet: all of it in one call, so that whoever looks
 // finds whole lines.
 struct File {
-  std::vector<Op> columns;
+  std::vector<Statistic> columns;
   std::string waiting;
   size_t header_bytes = 0;  // at the start of `waiting` until the file is open
   int descriptor = -1;

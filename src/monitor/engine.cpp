@@ -14,7 +14,7 @@
 #include "src/base/strings.h"
 #include "src/json/writer.h"
 #include "src/monitor/file_sink.h"
-#include "src/monitor/run_folder.h"
+#include "src/monitor/output_folder.h"
 
 namespace msprobe::monitor {
 namespace {
@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 constexpr size_t kMostSlots = 10'000'000;
 constexpr size_t kMostRecords = 50'000'000;
 
-void TellTrouble(const Status& status) {
+void TellFailure(const Status& status) {
   base::LogWarning("monitor: " + status.message());
   if (!status.hint().empty()) {
     base::LogHint(status.hint());
@@ -32,10 +32,10 @@ void TellTrouble(const Status& status) {
   base::LogHint("training goes on; further troubles of this kind are not told");
 }
 
-std::vector<Op> NumberOps(const std::vector<Op>& ops) {
-  std::vector<Op> numbers;
-  for (const Op op : ops) {
-    if (op != Op::kShape && op != Op::kDType) {
+std::vector<Statistic> NumberOps(const std::vector<Statistic>& ops) {
+  std::vector<Statistic> numbers;
+  for (const Statistic op : ops) {
+    if (op != Statistic::kShape && op != Statistic::kDType) {
       numbers.push_back(op);
     }
   }
@@ -106,7 +106,7 @@ Engine::Engine(fs::path config_path, std::string overrides_json, std::string fra
       names_(*settings),
       step_(std::make_unique<StepBuffer>()),
       rules_(RulesOf(*settings)),
-      writer_(TellTrouble) {}
+      writer_(TellFailure) {}
 
 Engine::~Engine() {
   [[maybe_unused]] const Status status = Close();  // told by the writer
@@ -122,8 +122,8 @@ bool Engine::InOwnProcess() const { return ::getpid() == process_id_; }
 // Without a process group nothing selects a rank, not even 0: as the Python tool has it.
 bool Engine::IsRankSelected() const {
   const std::vector<int64_t>& ranks = settings_->module_ranks;
-  return ranks.empty() ||
-         (place_.is_distributed && std::binary_search(ranks.begin(), ranks.end(), place_.rank));
+  return ranks.empty() || (topology_.is_distributed &&
+                           std::binary_search(ranks.begin(), ranks.end(), topology_.rank));
 }
 
 void Engine::UseSettings() {
@@ -146,30 +146,30 @@ Status Engine::SetOps(std::string_view json_list) {
   return {};
 }
 
-Status Engine::SetPlace(Place place) {
+Status Engine::SetTopology(RankTopology topology) {
   const std::lock_guard lock(mutex_);
-  if (!place.is_distributed) {
-    place.rank = 0;
-    place.world_size = 1;
+  if (!topology.is_distributed) {
+    topology.rank = 0;
+    topology.world_size = 1;
   }
-  const bool moves = has_place_ && place.rank != place_.rank;
-  place_ = std::move(place);
-  has_place_ = true;
+  const bool moves = has_topology_ && topology.rank != topology_.rank;
+  topology_ = std::move(topology);
+  has_topology_ = true;
   if (moves && !folder_.empty()) {
     // The folder of the rank that was taken for ours: gone if nothing is in it yet.
     sink_ = nullptr;
     std::error_code ignored;
-    fs::remove(folder_ / kPlaceFileName, ignored);
+    fs::remove(folder_ / kTopologyFileName, ignored);
     fs::remove(folder_, ignored);
     folder_.clear();
   }
-  if (!settings_->module_ranks.empty() && !place_.is_distributed) {
+  if (!settings_->module_ranks.empty() && !topology_.is_distributed) {
     base::LogWarning(
         "\"module_ranks\" selects ranks, but this process has none: nothing is collected");
     base::LogHint("leave \"module_ranks\" empty, or initialise the process group first");
   }
-  sink_trouble_ = OpenSink();
-  return sink_trouble_;
+  sink_failure_ = OpenSink();
+  return sink_failure_;
 }
 
 Status Engine::OpenSink() {
@@ -178,16 +178,16 @@ Status Engine::OpenSink() {
   }
   if (settings_->format != Format::kApi) {
     if (folder_.empty()) {
-      const bool appends = !settings_->append_output.empty() && place_.is_distributed;
-      MSP_ASSIGN_OR_RETURN(
-          folder_, appends ? FindRunFolder(output_root_, place_.rank, settings_->append_output)
-                           : MakeRunFolder(output_root_, place_.rank));
+      const bool appends = !settings_->append_output.empty() && topology_.is_distributed;
+      MSP_ASSIGN_OR_RETURN(folder_, appends ? FindOutputFolder(output_root_, topology_.rank,
+                                                               settings_->append_output)
+                                            : MakeOutputFolder(output_root_, topology_.rank));
     }
-    MSP_RETURN_IF_ERROR(WritePlaceFile(folder_, place_, *settings_, framework_));
+    MSP_RETURN_IF_ERROR(WriteTopologyFile(folder_, topology_, *settings_, framework_));
   }
   const bool is_read = settings_->format != Format::kApi || !settings_->alert.rules.empty();
   if (sink_ == nullptr && is_read) {
-    MSP_ASSIGN_OR_RETURN(sink_, MakeFileSink(folder_, output_root_, place_, *settings_));
+    MSP_ASSIGN_OR_RETURN(sink_, MakeFileSink(folder_, output_root_, topology_, *settings_));
   }
   return {};
 }
@@ -220,12 +220,12 @@ void Engine::ForgetNames() {
 
 Engine::Next Engine::Conclude(bool is_changed) {
   // Where nothing can be written there is nothing to measure.
-  const bool is_useful = IsRankSelected() && sink_trouble_.ok();
+  const bool is_useful = IsRankSelected() && sink_failure_.ok();
   Next next{schedule_.StateOf(is_useful), is_changed};
   is_on_.store(next.state == State::kOn);
   step_->Clear();
   step_->step = schedule_.step();
-  step_->rank = place_.rank;
+  step_->rank = topology_.rank;
   step_->settings = settings_;
   step_->reduced_ops = NumberOps(settings_->ops);
   ++serial_;
@@ -243,10 +243,10 @@ Result<Engine::Next> Engine::Begin(int64_t step) {
   if (const bool has_place =
           [this] {
             const std::lock_guard lock(mutex_);
-            return has_place_;
+            return has_topology_;
           }();
       !has_place) {
-    MSP_RETURN_IF_ERROR(SetPlace({}));
+    MSP_RETURN_IF_ERROR(SetTopology({}));
   }
   const std::lock_guard lock(mutex_);
   schedule_.Begin(step);
@@ -263,13 +263,13 @@ Result<Engine::Next> Engine::EndStep() {
   const bool is_changed = schedule_.EndStep(collected);
   if (is_changed) {
     UseSettings();
-    names_ = Names(*settings_);
+    names_ = WatchedNames(*settings_);
     // Another format or another number of digits needs another writer; never two at a time.
     sink_ = nullptr;
     [[maybe_unused]] const Status told = writer_.Flush();
-    sink_trouble_ = OpenSink();
-    if (!sink_trouble_.ok()) {
-      TellTrouble(sink_trouble_);
+    sink_failure_ = OpenSink();
+    if (!sink_failure_.ok()) {
+      TellFailure(sink_failure_);
     }
   }
   return Conclude(is_changed);
@@ -522,7 +522,7 @@ std::string Engine::RowsJson(Table table) {
         json.BeginObject();
         json.Member("tag", row.tag);
         for (size_t i = 0; i < batch.columns.size(); ++i) {
-          json.Key(OpName(batch.columns[i]));
+          json.Key(StatisticName(batch.columns[i]));
           PutValue(row.values[i], json);
         }
         json.EndObject();

@@ -20,13 +20,13 @@
 
 #include "msprobe/status.h"
 
-#include "src/monitor/names.h"
-#include "src/monitor/place.h"
+#include "src/monitor/measure.h"
+#include "src/monitor/rank_topology.h"
 #include "src/monitor/row_builder.h"
 #include "src/monitor/schedule.h"
 #include "src/monitor/settings.h"
-#include "src/monitor/statistics.h"
 #include "src/monitor/step_buffer.h"
+#include "src/monitor/watched_names.h"
 #include "src/monitor/writer_thread.h"
 
 namespace msprobe::monitor {
@@ -38,7 +38,7 @@ struct Spot {
   int32_t micro_step = kNone;
 };
 
-// Thread-safe. Nothing here stops a training: troubles with files are told once and returned.
+// Thread-safe. Nothing here stops a training: failures to write are told once and returned.
 class Engine {
  public:
   // Creates nothing. Warnings of the settings are logged.
@@ -51,7 +51,7 @@ class Engine {
 
   const char* settings_json() const;  // valid until the settings change
   Status SetOps(std::string_view json_list);
-  Status SetPlace(Place place);
+  Status SetTopology(RankTopology topology);
   std::string output_folder() const;  // empty: nothing is written
 
   std::optional<std::string> NameParameter(int32_t stage, std::string_view full_name);
@@ -134,12 +134,12 @@ class Engine {
   std::shared_ptr<const Settings> settings_;
   std::string settings_json_;
   Schedule schedule_;
-  Names names_;
-  Place place_;
-  bool has_place_ = false;
+  WatchedNames names_;
+  RankTopology topology_;
+  bool has_topology_ = false;
   std::filesystem::path folder_;
   std::shared_ptr<Sink> sink_;
-  Status sink_trouble_;
+  Status sink_failure_;
   std::vector<SlotState> slots_;  // slot s is slots_[s - 1]
   std::map<std::tuple<Table, std::string, std::string>, uint32_t> slot_of_name_;
   std::map<std::string, uint32_t, std::less<>> group_of_module_;

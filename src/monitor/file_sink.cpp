@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "src/base/log.h"
-#include "src/monitor/alerts.h"
+#include "src/monitor/alert_judge.h"
 #include "src/monitor/writer.h"
 
 namespace msprobe::monitor {
@@ -46,8 +46,8 @@ std::unique_ptr<Writer> MakeCsv(const std::filesystem::path& folder, const Setti
                        settings.steps_per_file);
 }
 
-Result<std::unique_ptr<Writer>> MakeWriter(const std::filesystem::path& folder, const Place& place,
-                                           const Settings& settings) {
+Result<std::unique_ptr<Writer>> MakeWriter(const std::filesystem::path& folder,
+                                           const RankTopology& topology, const Settings& settings) {
   switch (settings.format) {
     case Format::kCsv:
       return MakeCsv(folder, settings);
@@ -55,7 +55,7 @@ Result<std::unique_ptr<Writer>> MakeWriter(const std::filesystem::path& folder, 
       return MakeTensorBoardWriter(folder);
     case Format::kSqlite: {
       Result<std::unique_ptr<Writer>> store =
-          MakeStoreWriter(folder, static_cast<int32_t>(place.rank));
+          MakeStoreWriter(folder, static_cast<int32_t>(topology.rank));
       if (store.ok()) {
         return store;
       }
@@ -74,13 +74,14 @@ Result<std::unique_ptr<Writer>> MakeWriter(const std::filesystem::path& folder, 
 
 Result<std::shared_ptr<Sink>> MakeFileSink(const std::filesystem::path& folder,
                                            const std::filesystem::path& output_root,
-                                           const Place& place, const Settings& settings) {
-  MSP_ASSIGN_OR_RETURN(std::unique_ptr<Writer> writer, MakeWriter(folder, place, settings));
+                                           const RankTopology& topology, const Settings& settings) {
+  MSP_ASSIGN_OR_RETURN(std::unique_ptr<Writer> writer, MakeWriter(folder, topology, settings));
   std::unique_ptr<AlertJudge> judge;
   if (!settings.alert.rules.empty()) {
     judge = std::make_unique<AlertJudge>(
-        settings.alert, AlertPlace{place.rank, place.pipeline_stage, place.group_mates},
-        output_root, [](std::string_view text) { base::LogWarning(text); });
+        settings.alert,
+        AlertOrigin{topology.rank, topology.pipeline_stage, topology.pipeline_ranks}, output_root,
+        [](std::string_view text) { base::LogWarning(text); });
   }
   return std::shared_ptr<Sink>(std::make_shared<FileSink>(std::move(writer), std::move(judge)));
 }

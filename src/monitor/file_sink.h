@@ -6,7 +6,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/monitor/place.h"
+#include "src/monitor/rank_topology.h"
 #include "src/monitor/settings.h"
 #include "src/monitor/writer_thread.h"
 
@@ -15,6 +15,6 @@ namespace msprobe::monitor {
 // `folder` exists, unless the format is api: then nothing but alerts is written.
 Result<std::shared_ptr<Sink>> MakeFileSink(const std::filesystem::path& folder,
                                            const std::filesystem::path& output_root,
-                                           const Place& place, const Settings& settings);
+                                           const RankTopology& topology, const Settings& settings);
 
 }  // namespace msprobe::monitor

@@ -14,9 +14,9 @@
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
 #include "src/json/value_tree.h"
+#include "src/monitor/measure.h"
 #include "src/monitor/settings.h"
 #include "src/monitor/settings_names.h"
-#include "src/monitor/statistics.h"
 #include "src/monitor/writer.h"
 
 namespace msprobe::monitor {
@@ -105,7 +105,7 @@ class Player {
     columns_.clear();
     Status known;
     tree.ForEachChild(ops, [&](uint32_t child) {
-      const std::optional<Op> op = FindWantedOp(tree[child].text);
+      const std::optional<Statistic> op = FindWantedStatistic(tree[child].text);
       if (!op) {
         known = BadFormatError(
             fmt::format("no statistic is called \"{}\"", base::Printable(tree[child].text)));
@@ -217,10 +217,10 @@ class Player {
       row.micro_step = static_cast<int32_t>(micro_step);
     }
     const bool is_tensor = measured.numbers.kind == TensorNumbers::Kind::kTensor;
-    for (const Op op : batch.columns) {
-      if (op == Op::kShape) {
+    for (const Statistic op : batch.columns) {
+      if (op == Statistic::kShape) {
         row.values.push_back(is_tensor ? Value(ShapeText(measured.shape)) : Value());
-      } else if (op == Op::kDType) {
+      } else if (op == Statistic::kDType) {
         row.values.push_back(is_tensor ? Value(measured.dtype_text) : Value());
       } else {
         row.values.push_back(ColumnValue(op, measured.numbers, rules_));
@@ -233,7 +233,7 @@ class Player {
   const std::span<const std::byte> bytes_;
   const std::unique_ptr<Writer> writer_;
   MeasureRules rules_;
-  std::vector<Op> columns_;
+  std::vector<Statistic> columns_;
   std::map<std::string, Measured, std::less<>> measured_;
   int64_t step_ = 0;
   ReplayTotals totals_;

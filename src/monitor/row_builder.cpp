@@ -9,20 +9,6 @@
 namespace msprobe::monitor {
 namespace {
 
-constexpr std::array<std::string_view, kTableCount> kTableNames = {"actv",
-                                                                   "actv_grad",
-                                                                   "grad_unreduced",
-                                                                   "grad_reduced",
-                                                                   "exp_avg",
-                                                                   "exp_avg_sq",
-                                                                   "param_origin",
-                                                                   "param_updated",
-                                                                   "update_ratio",
-                                                                   kFeatureTables[0].name,
-                                                                   kFeatureTables[1].name,
-                                                                   kFeatureTables[2].name,
-                                                                   kFeatureTables[3].name,
-                                                                   "other"};
 constexpr uint32_t kNowhere = std::numeric_limits<uint32_t>::max();
 
 void AppendNumber(int64_t number, std::string& out) {
@@ -64,24 +50,14 @@ bool HasMicroStep(Table table, const Settings& settings) {
 
 }  // namespace
 
-std::string_view TableName(Table table) { return kTableNames[static_cast<size_t>(table)]; }
-
-std::optional<FeatureHook> FeatureHookOf(Table table) {
-  if (table < Table::kAttentionHook || table > Table::kRouterLogitHook) {
-    return std::nullopt;
-  }
-  return static_cast<FeatureHook>(static_cast<size_t>(table) -
-                                  static_cast<size_t>(Table::kAttentionHook));
-}
-
 MeasureRules RulesOf(const Settings& settings) {
-  const auto wants = [&](Op op) {
+  const auto wants = [&](Statistic op) {
     return std::find(settings.ops.begin(), settings.ops.end(), op) != settings.ops.end();
   };
   return {.eps = settings.eps,
           .compat = settings.compat,
-          .wants_zeros = wants(Op::kZeros),
-          .wants_small = wants(Op::kSubnormals) || wants(Op::kDynamicRange)};
+          .wants_zeros = wants(Statistic::kZeros),
+          .wants_small = wants(Statistic::kSubnormals) || wants(Statistic::kDynamicRange)};
 }
 
 void RowBuilder::Build(const StepBuffer& step, const Visit& visit) {
@@ -144,14 +120,14 @@ void RowBuilder::Emit(const StepBuffer& step, Table table, const std::vector<uin
   batch_.has_micro_step = HasMicroStep(table, *step.settings);
   batch_.columns.clear();
   if (table == Table::kUpdateRatio) {
-    batch_.columns.push_back(Op::kValue);
+    batch_.columns.push_back(Statistic::kValue);
   } else if (const auto hook = FeatureHookOf(table)) {
-    const std::span<const Op> columns = TableOf(*hook).columns;
+    const std::span<const Statistic> columns = TableOf(*hook).columns;
     batch_.columns.assign(columns.begin(), columns.end());
   } else {
     batch_.columns = step.settings->ops;
     if (table == Table::kOther && step.settings->cc.enable) {
-      batch_.columns.push_back(Op::kCalls);
+      batch_.columns.push_back(Statistic::kCalls);
     }
   }
   // Rows that are not needed now keep their memory for a longer batch.
@@ -208,12 +184,12 @@ void RowBuilder::FillRow(const StepBuffer& step, const Record& record, Row& row)
   row.values.resize(batch_.columns.size());
   size_t reduced = 0;
   for (size_t i = 0; i < batch_.columns.size(); ++i) {
-    const Op op = batch_.columns[i];
+    const Statistic op = batch_.columns[i];
     Value& value = row.values[i];
-    if (op == Op::kShape || op == Op::kDType) {
+    if (op == Statistic::kShape || op == Statistic::kDType) {
       if (!HasTexts(record)) {
         value = std::monostate();
-      } else if (op == Op::kShape) {
+      } else if (op == Statistic::kShape) {
         PutShape(step, record, value);
       } else {
         TextOf(value) = *record.dtype_text;

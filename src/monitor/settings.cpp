@@ -13,7 +13,7 @@
 #include "src/base/strings.h"
 #include "src/json/config.h"
 #include "src/json/settings_reader.h"
-#include "src/monitor/run_folder.h"
+#include "src/monitor/output_folder.h"
 #include "src/monitor/settings_features.h"
 #include "src/monitor/settings_names.h"
 
@@ -268,22 +268,23 @@ class Loader {
     if (value->kind != ConfigKind::kList) {
       return reader_.Error(*value, "ops",
                            fmt::format("is {}; allowed: a list out of {}", ShownValue(*value),
-                                       base::Join(WantedOps(), ", ")));
+                                       base::Join(WantedStatistics(), ", ")));
     }
     settings_.ops = ReadOpList(*value, "ops");
     return {};
   }
 
   // Names that are no statistics are told and left out.
-  std::vector<Op> ReadOpList(const ConfigValue& list, std::string_view key) {
-    std::vector<Op> ops;
+  std::vector<Statistic> ReadOpList(const ConfigValue& list, std::string_view key) {
+    std::vector<Statistic> ops;
     for (const ConfigValue& item : list.items) {
-      const auto op = item.kind == ConfigKind::kText ? FindWantedOp(item.text) : std::nullopt;
+      const auto op =
+          item.kind == ConfigKind::kText ? FindWantedStatistic(item.text) : std::nullopt;
       if (!op) {
         std::string text =
             fmt::format("holds {}, which is no statistic and is left out; allowed: {}",
-                        ShownValue(item), base::Join(WantedOps(), ", "));
-        if (const auto nearest = base::NearestMatch(item.text, WantedOps())) {
+                        ShownValue(item), base::Join(WantedStatistics(), ", "));
+        if (const auto nearest = base::NearestMatch(item.text, WantedStatistics())) {
           text += fmt::format("; did you mean \"{}\"?", *nearest);
         }
         Warn(item, key, text);
@@ -454,11 +455,13 @@ void Complete(Settings& settings) {
     settings.targets.emplace_back();
     settings.all_xy = settings.all_xy || settings.xy_distribution || settings.stack_info;
   }
-  const auto is_text = [](Op op) { return op == Op::kShape || op == Op::kDType; };
+  const auto is_text = [](Statistic op) {
+    return op == Statistic::kShape || op == Statistic::kDType;
+  };
   if (std::all_of(settings.ops.begin(), settings.ops.end(), is_text)) {
-    settings.ops.insert(settings.ops.begin(), Op::kNorm);
+    settings.ops.insert(settings.ops.begin(), Statistic::kNorm);
   }
-  for (const Op op : {Op::kShape, Op::kDType}) {
+  for (const Statistic op : {Statistic::kShape, Statistic::kDType}) {
     if (std::find(settings.ops.begin(), settings.ops.end(), op) == settings.ops.end()) {
       settings.ops.push_back(op);
     }

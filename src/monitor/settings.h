@@ -11,9 +11,9 @@
 
 #include "msprobe/status.h"
 
-#include "src/monitor/alerts.h"
-#include "src/monitor/batch.h"
-#include "src/monitor/features.h"
+#include "src/monitor/alert_judge.h"
+#include "src/monitor/layer_features.h"
+#include "src/monitor/statistics.h"
 
 namespace msprobe::monitor {
 
@@ -57,7 +57,7 @@ struct Settings {
   bool stack_info = false;
   bool print_struct = false;
   std::vector<int64_t> module_ranks;  // empty: all
-  std::vector<Op> ops;                // shape and dtype included
+  std::vector<Statistic> ops;         // shape and dtype included
   double eps = 1e-8;
   int32_t digits = 6;
   Format format = Format::kCsv;

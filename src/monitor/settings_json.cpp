@@ -10,11 +10,11 @@
 namespace msprobe::monitor {
 namespace {
 
-void PutOps(json::Writer& json, std::string_view key, const std::vector<Op>& ops) {
+void PutOps(json::Writer& json, std::string_view key, const std::vector<Statistic>& ops) {
   json.Key(key);
   json.BeginArray();
-  for (const Op op : ops) {
-    json.Text(OpName(op));
+  for (const Statistic op : ops) {
+    json.Text(StatisticName(op));
   }
   json.EndArray();
 }
@@ -49,17 +49,17 @@ void PutAlert(json::Writer& json, const AlertSettings& alert) {
 
 }  // namespace
 
-const std::vector<std::string>& WantedOps() {
+const std::vector<std::string>& WantedStatistics() {
   static const std::vector<std::string> names = {
       "norm", "min",  "max",  "mean",       "zeros",         "nans",  "id",   "std",
       "rms",  "amax", "infs", "subnormals", "dynamic_range", "shape", "dtype"};
   return names;
 }
 
-std::optional<Op> FindWantedOp(std::string_view name) {
-  const std::vector<std::string>& wanted = WantedOps();
+std::optional<Statistic> FindWantedStatistic(std::string_view name) {
+  const std::vector<std::string>& wanted = WantedStatistics();
   return std::find(wanted.begin(), wanted.end(), name) == wanted.end() ? std::nullopt
-                                                                       : FindOp(name);
+                                                                       : FindStatistic(name);
 }
 
 std::string SettingsJson(const Settings& settings) {

@@ -23,7 +23,7 @@ inline constexpr std::array<json::Choice<AlertRule::Kind>, 2> kRuleNames = {
     {{"AnomalyTurbulence", AlertRule::Kind::kTurbulence}, {"AnomalyNan", AlertRule::Kind::kNan}}};
 
 // The statistics that "ops" may name: those that are no tensor's are left out.
-const std::vector<std::string>& WantedOps();
-std::optional<Op> FindWantedOp(std::string_view name);
+const std::vector<std::string>& WantedStatistics();
+std::optional<Statistic> FindWantedStatistic(std::string_view name);
 
 }  // namespace msprobe::monitor

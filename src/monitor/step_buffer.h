@@ -7,32 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "src/monitor/measure.h"
 #include "src/monitor/settings.h"
-#include "src/monitor/statistics.h"
+#include "src/monitor/tables.h"
 
 namespace msprobe::monitor {
-
-// In the order in which they are written at the end of a step.
-enum class Table : uint8_t {
-  kActv,
-  kActvGrad,
-  kGradUnreduced,
-  kGradReduced,
-  kExpAvg,
-  kExpAvgSq,
-  kParamOrigin,
-  kParamUpdated,
-  kUpdateRatio,
-  kAttentionHook,  // these four: of features.h
-  kLinearHook,
-  kRouterWeightHook,
-  kRouterLogitHook,
-  kOther
-};
-inline constexpr size_t kTableCount = 14;
-std::string_view TableName(Table table);
-// nullopt: the table holds no features of layers.
-std::optional<FeatureHook> FeatureHookOf(Table table);
 
 // A place for values; never changes once made.
 struct SlotInfo {
@@ -70,7 +49,7 @@ struct StepBuffer {
   std::vector<Record> records;
   std::vector<int64_t> shapes;
   std::vector<double> reduced;
-  std::vector<Op> reduced_ops;  // settings->ops without shape and dtype
+  std::vector<Statistic> reduced_ops;  // settings->ops without shape and dtype
 
   void Clear() {
     records.clear();

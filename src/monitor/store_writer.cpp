@@ -46,8 +46,8 @@ Status StoreWriter::Write(const Batch& batch) {
   std::vector<std::string> statistics;
   std::vector<size_t> columns;
   for (size_t i = 0; i < batch.columns.size(); ++i) {
-    if (TrendStore::IsStatistic(OpName(batch.columns[i]))) {
-      statistics.emplace_back(OpName(batch.columns[i]));
+    if (TrendStore::IsStatistic(StatisticName(batch.columns[i]))) {
+      statistics.emplace_back(StatisticName(batch.columns[i]));
       columns.push_back(i);
     }
   }

@@ -69,7 +69,7 @@ Status TensorBoardWriter::Write(const Batch& batch) {
       }
       tag_ = row.tag;
       tag_ += '_';
-      tag_ += OpName(batch.columns[i]);
+      tag_ += StatisticName(batch.columns[i]);
       AppendScalar(tag_, batch.step, *number, now_s, records_);
     }
     if (records_.size() >= kFlushBytes) {

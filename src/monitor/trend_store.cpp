@@ -81,8 +81,9 @@ double Stored(double value) {
 }  // namespace
 
 bool TrendStore::IsStatistic(std::string_view name) {
-  const std::optional<Op> op = FindOp(name);
-  return op.has_value() && *op != Op::kShape && *op != Op::kDType && *op != Op::kId;
+  const std::optional<Statistic> op = FindStatistic(name);
+  return op.has_value() && *op != Statistic::kShape && *op != Statistic::kDType &&
+         *op != Statistic::kId;
 }
 
 bool TrendStore::IsMetric(std::string_view name) {

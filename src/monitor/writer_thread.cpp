@@ -9,8 +9,8 @@
 
 namespace msprobe::monitor {
 
-WriterThread::WriterThread(std::function<void(const Status&)> on_trouble)
-    : on_trouble_(std::move(on_trouble)) {
+WriterThread::WriterThread(std::function<void(const Status&)> on_failure)
+    : on_failure_(std::move(on_failure)) {
   if (Result<std::thread> thread = base::StartBackgroundThread([this] { Loop(); }); thread.ok()) {
     thread_ = *std::move(thread);
   }
@@ -71,12 +71,12 @@ void WriterThread::Note(const Status& status) {
   {
     const std::lock_guard lock(mutex_);
     tell = !std::exchange(told_, true);
-    if (trouble_.ok()) {
-      trouble_ = status;
+    if (failure_.ok()) {
+      failure_ = status;
     }
   }
   if (tell) {
-    on_trouble_(status);
+    on_failure_(status);
   }
 }
 
@@ -141,7 +141,7 @@ Status WriterThread::Flush() {
       return IoError(fmt::format("nothing could be written for {} s", kPatience.count()));
     }
   }
-  return std::exchange(trouble_, Status());
+  return std::exchange(failure_, Status());
 }
 
 void WriterThread::Close() {

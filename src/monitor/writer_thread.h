@@ -39,8 +39,8 @@ class WriterThread {
   // What a full disk refused is tried again so often.
   static constexpr std::chrono::seconds kRetryInterval{1};
 
-  // `on_trouble` hears of the first failure and of the first step that is lost.
-  explicit WriterThread(std::function<void(const Status&)> on_trouble);
+  // `on_failure` hears of the first failure and of the first step that is lost.
+  explicit WriterThread(std::function<void(const Status&)> on_failure);
   WriterThread(const WriterThread&) = delete;
   WriterThread& operator=(const WriterThread&) = delete;
   ~WriterThread();  // writes what waits
@@ -63,7 +63,7 @@ class WriterThread {
   void Write(Job& job);
   void Note(const Status& status);
 
-  const std::function<void(const Status&)> on_trouble_;
+  const std::function<void(const Status&)> on_failure_;
   RowBuilder rows_;             // of the thread, or of the caller where there is none
   std::shared_ptr<Sink> last_;  // the same; null: nothing is to be tried again
   int64_t last_step_ = 0;
@@ -78,7 +78,7 @@ class WriterThread {
   bool closed_ = false;
   bool is_stuck_ = false;
   bool told_ = false;
-  Status trouble_;
+  Status failure_;
   std::thread thread_;
 };
 

@@ -4,10 +4,11 @@
 #include <string>
 #include <string_view>
 
-#include "src/analysis/monitor/analyse.h"
+#include "src/analysis/monitor/analyse/run.h"
+#include "src/analysis/monitor/common/anomaly_reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace msprobe::monitor;
+  using namespace msprobe::monitor_analysis;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   msprobe::Result<AnomalyFile> file = ParseAnomalies(text, "fuzz.json");
   if (!file.ok()) {
@@ -23,8 +24,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string out;
   msprobe::json::Writer json(out, 1);
   json.BeginObject();
-  for (const Anomaly& entry : file->entries) {
-    WriteAnomaly(entry, json);
+  for (const msprobe::monitor::Anomaly& entry : file->entries) {
+    msprobe::monitor::WriteAnomaly(entry, json);
   }
   json.EndObject();
   const msprobe::Result<AnomalyFile> again = ParseAnomalies(out, "again.json");

@@ -3,14 +3,14 @@
 #include <string>
 #include <string_view>
 
-#include "src/monitor/names.h"
-#include "src/monitor/run_folder.h"
+#include "src/monitor/output_folder.h"
 #include "src/monitor/settings.h"
+#include "src/monitor/watched_names.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace msprobe::monitor;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  static_cast<void>(ParseRunFolderName(text));
+  static_cast<void>(ParseOutputFolderName(text));
   static_cast<void>(StampOrder(text));
   if (text.empty()) {
     return 0;  // no overrides
@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!again.ok() || SettingsJson(*again) != json) {
     __builtin_trap();
   }
-  Names names(*settings);
+  WatchedNames names(*settings);
   const std::string_view name = text.substr(0, 64);
   static_cast<void>(names.OfParameter(0, name));
   static_cast<void>(names.OfModule(0, name));

@@ -28,7 +28,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 Batch ColumnOf(std::vector<Value> values) {
   Batch batch;
   batch.table = "actv";
-  batch.columns = {Op::kMin};
+  batch.columns = {Statistic::kMin};
   for (Value& value : values) {
     Row row;
     row.name = "a";

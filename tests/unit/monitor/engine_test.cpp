@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/monitor/run_folder.h"
+#include "src/monitor/output_folder.h"
 #include "tests/unit/support/child_process.h"
 #include "tests/unit/support/temporary_folder.h"
 
@@ -157,10 +157,10 @@ TEST(Monitor, EndsForGoodAfterItsTimes) {
 
 TEST(Monitor, WatchesSelectedRanksOnly) {
   const Watched chosen(R"({"module_ranks": [1]})");
-  EXPECT_TRUE(chosen->SetPlace({.is_distributed = true, .rank = 1, .world_size = 2}).ok());
+  EXPECT_TRUE(chosen->SetTopology({.is_distributed = true, .rank = 1, .world_size = 2}).ok());
   EXPECT_EQ(chosen.Begin(), State::kOn);
   const Watched other(R"({"module_ranks": [1]})");
-  EXPECT_TRUE(other->SetPlace({.is_distributed = true, .rank = 0, .world_size = 2}).ok());
+  EXPECT_TRUE(other->SetTopology({.is_distributed = true, .rank = 0, .world_size = 2}).ok());
   EXPECT_EQ(other.Begin(), State::kOff);
   EXPECT_FALSE(fs::exists(other.root()));
   const Watched alone(R"({"module_ranks": [0]})");
@@ -169,40 +169,40 @@ TEST(Monitor, WatchesSelectedRanksOnly) {
 
 TEST(Monitor, TellsItsPlaceBesideTheTables) {
   const Watched monitor("{}");
-  Place place{.is_distributed = true, .rank = 3, .world_size = 8, .pipeline_stage = 1};
-  place.group_mates = {1, 3};
+  RankTopology place{.is_distributed = true, .rank = 3, .world_size = 8, .pipeline_stage = 1};
+  place.pipeline_ranks = {1, 3};
   place.tensor_ranks = {2, 3};
-  EXPECT_TRUE(monitor->SetPlace(place).ok());
+  EXPECT_TRUE(monitor->SetTopology(place).ok());
   const std::string json = Slurp(monitor.output() / "monitor.json");
   EXPECT_THAT(json, HasSubstr("\"rank\": 3"));
   EXPECT_THAT(json, HasSubstr("\"world_size\": 8"));
   EXPECT_THAT(json, HasSubstr("\"data_ranks\": null"));
-  EXPECT_EQ(ParseRunFolderName(monitor.output().filename().string())->rank, 3);
+  EXPECT_EQ(ParseOutputFolderName(monitor.output().filename().string())->rank, 3);
 }
 
 TEST(Monitor, MovesToTheFolderOfARankThatIsLearntLater) {
   const Watched monitor(R"({"ops": ["norm"]})");
-  EXPECT_TRUE(monitor->SetPlace({}).ok());
-  EXPECT_TRUE(monitor->SetPlace({.is_distributed = true, .rank = 5, .world_size = 8}).ok());
+  EXPECT_TRUE(monitor->SetTopology({}).ok());
+  EXPECT_TRUE(monitor->SetTopology({.is_distributed = true, .rank = 5, .world_size = 8}).ok());
   EXPECT_EQ(std::distance(fs::directory_iterator(monitor.root()), {}), 1);
-  EXPECT_EQ(ParseRunFolderName(monitor.output().filename().string())->rank, 5);
+  EXPECT_EQ(ParseOutputFolderName(monitor.output().filename().string())->rank, 5);
 }
 
 TEST(Monitor, GivesTwoOfThemFoldersOfTheirOwn) {
   const Watched first("{}");
-  EXPECT_TRUE(first->SetPlace({}).ok());
+  EXPECT_TRUE(first->SetTopology({}).ok());
   const Result<std::unique_ptr<Engine>> second = Engine::Open({}, {}, "pytorch");
-  ASSERT_TRUE(second.ok() && (*second)->SetPlace({}).ok());
+  ASSERT_TRUE(second.ok() && (*second)->SetTopology({}).ok());
   EXPECT_NE(first->output_folder(), (*second)->output_folder());
 }
 
 TEST(Monitor, GoesOnInAnEarlierFolder) {
   const Watched monitor(
       R"({"ops": ["norm"], "append_output": ["Dec03_21-34-40", "Dec03_21-34-41"]})");
-  const Place place{.is_distributed = true, .rank = 0, .world_size = 2};
-  EXPECT_THAT(monitor->SetPlace(place).message(), HasSubstr("append_output"));
+  const RankTopology place{.is_distributed = true, .rank = 0, .world_size = 2};
+  EXPECT_THAT(monitor->SetTopology(place).message(), HasSubstr("append_output"));
   fs::create_directories(monitor.root() / "Dec03_21-34-41-rank0-ab");
-  EXPECT_TRUE(monitor->SetPlace(place).ok());
+  EXPECT_TRUE(monitor->SetTopology(place).ok());
   EXPECT_EQ(monitor.output().filename(), "Dec03_21-34-41-rank0-ab");
 }
 
@@ -353,7 +353,7 @@ TEST(Monitor, TellsAnUnwritableFolderAndMeasuresNothing) {
   ::setenv("MONITOR_OUTPUT_DIR", (folder / "file/out").c_str(), 1);
   const auto engine = Engine::Open({}, {}, "pytorch");
   ASSERT_TRUE(engine.ok());
-  EXPECT_FALSE((*engine)->SetPlace({}).ok());
+  EXPECT_FALSE((*engine)->SetTopology({}).ok());
   const Result<Engine::Next> next = (*engine)->Begin(0);
   ASSERT_TRUE(next.ok());
   EXPECT_EQ(next->state, State::kOff);
@@ -377,7 +377,7 @@ TEST(Monitor, GoesOnWhenItsFolderIsTakenAway) {
 
 TEST(Monitor, WritesFilesInsideItsFoldersOnly) {
   const Watched monitor("{}");
-  EXPECT_TRUE(monitor->SetPlace({}).ok());
+  EXPECT_TRUE(monitor->SetTopology({}).ok());
   EXPECT_TRUE(monitor->WriteFile("stack_info.csv", "a").ok());
   EXPECT_TRUE(monitor->WriteFile("../module_struct/rank0/module_struct.json", "{}").ok());
   EXPECT_EQ(Slurp(monitor.root() / "module_struct/rank0/module_struct.json"), "{}");

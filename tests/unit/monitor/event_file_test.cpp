@@ -95,7 +95,7 @@ TEST(TensorBoardWriter, WritesNumbersAndLeavesTextsAndNoneOut) {
   Batch batch;
   batch.table = "actv";
   batch.step = 7;
-  batch.columns = {Op::kNorm, Op::kNans, Op::kMin, Op::kShape};
+  batch.columns = {Statistic::kNorm, Statistic::kNans, Statistic::kMin, Statistic::kShape};
   Row row;
   row.tag = "0:w.input:0/rank0/actv";
   row.values = {2.5, int64_t{3}, true, std::string("[2, 4]")};
@@ -124,7 +124,7 @@ TEST(TensorBoardWriter, WritesNumbersAndLeavesTextsAndNoneOut) {
 TEST(TensorBoardWriter, TellsWhereItCannotWrite) {
   const std::unique_ptr<Writer> writer = MakeTensorBoardWriter("/nowhere/at/all");
   Batch batch;
-  batch.columns = {Op::kNorm};
+  batch.columns = {Statistic::kNorm};
   batch.rows.resize(1);
   batch.rows[0].values = {1.0};
   const Status status = writer->Write(batch);

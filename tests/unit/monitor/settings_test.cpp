@@ -30,7 +30,7 @@ TEST(MonitorSettings, HaveTheDefaultsOfThePythonTool) {
   const Settings settings = Load("{}");
   EXPECT_THAT(settings.targets, ElementsAre(""));
   EXPECT_FALSE(settings.all_xy);
-  EXPECT_THAT(settings.ops, ElementsAre(Op::kNorm, Op::kShape, Op::kDType));
+  EXPECT_THAT(settings.ops, ElementsAre(Statistic::kNorm, Statistic::kShape, Statistic::kDType));
   EXPECT_EQ(settings.eps, 1e-8);
   EXPECT_EQ(settings.digits, 6);
   EXPECT_EQ(settings.format, Format::kCsv);
@@ -89,12 +89,14 @@ TEST(MonitorSettings, TellUnknownKeysAndTheNearestKnownOne) {
 
 TEST(MonitorSettings, LeaveUnknownStatisticsOut) {
   const Settings some = Load(R"({"ops": ["max", "nrom", "dtype", "max"]})");
-  EXPECT_THAT(some.ops, ElementsAre(Op::kMax, Op::kDType, Op::kShape));
+  EXPECT_THAT(some.ops, ElementsAre(Statistic::kMax, Statistic::kDType, Statistic::kShape));
   EXPECT_THAT(some.warnings, ElementsAre(HasSubstr("did you mean \"norm\"?")));
-  EXPECT_THAT(Load(R"({"ops": ["calls"]})").ops, ElementsAre(Op::kNorm, Op::kShape, Op::kDType));
+  EXPECT_THAT(Load(R"({"ops": ["calls"]})").ops,
+              ElementsAre(Statistic::kNorm, Statistic::kShape, Statistic::kDType));
   EXPECT_THAT(Load(R"({"ops": ["std", "rms", "amax", "infs", "subnormals", "dynamic_range"]})").ops,
-              ElementsAre(Op::kStd, Op::kRms, Op::kAmax, Op::kInfs, Op::kSubnormals,
-                          Op::kDynamicRange, Op::kShape, Op::kDType));
+              ElementsAre(Statistic::kStd, Statistic::kRms, Statistic::kAmax, Statistic::kInfs,
+                          Statistic::kSubnormals, Statistic::kDynamicRange, Statistic::kShape,
+                          Statistic::kDType));
 }
 
 TEST(MonitorSettings, KnowTheKeysOfCommunication) {

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/analysis/monitor/sqlite_static.h"
+#include "src/analysis/monitor/store/linked_sqlite.h"
 #include "src/monitor/writer.h"
 #include "tests/unit/analysis/monitor/store_query.h"
 #include "tests/unit/support/temporary_folder.h"
@@ -16,11 +16,13 @@
 namespace msprobe::monitor {
 namespace {
 
+using ::msprobe::monitor_analysis::Query;
 using ::msprobe::testing::TemporaryFolder;
 
 TEST(TrendStore, KeepsNumbersWithinTheBoundsOfItsReaders) {
   const TemporaryFolder files;
-  auto store = TrendStore::Open(StaticSqlite(), files / "a.db", TrendStore::Use::kWhole);
+  auto store =
+      TrendStore::Open(monitor_analysis::LinkedSqlite(), files / "a.db", TrendStore::Use::kWhole);
   ASSERT_TRUE(store.ok()) << store.status().message();
   ASSERT_TRUE((*store)->Begin().ok());
   const std::vector<std::string> statistics = {"norm", "max"};
@@ -42,7 +44,8 @@ TEST(TrendStore, KeepsNumbersWithinTheBoundsOfItsReaders) {
 
 TEST(TrendStore, RefusesNamesThatAreNoColumns) {
   const TemporaryFolder files;
-  auto store = TrendStore::Open(StaticSqlite(), files / "a.db", TrendStore::Use::kWhole);
+  auto store =
+      TrendStore::Open(monitor_analysis::LinkedSqlite(), files / "a.db", TrendStore::Use::kWhole);
   ASSERT_TRUE(store.ok());
   const std::vector<std::string> hostile = {"norm REAL); DROP TABLE trend_data; --"};
   EXPECT_EQ((*store)->Metric("actv", hostile).status().code(), StatusCode::kUsage);
@@ -52,12 +55,13 @@ TEST(TrendStore, RefusesNamesThatAreNoColumns) {
 TEST(TrendStore, SaysThatAFileIsNone) {
   const TemporaryFolder files;
   const auto path = files.Write("a.db", std::string(5000, 'x'));
-  const auto store = TrendStore::Open(StaticSqlite(), path, TrendStore::Use::kLive);
+  const auto store =
+      TrendStore::Open(monitor_analysis::LinkedSqlite(), path, TrendStore::Use::kLive);
   EXPECT_EQ(store.status().code(), StatusCode::kIo);
   EXPECT_NE(store.status().message().find("a.db"), std::string::npos);
 }
 
-Batch StepOf(int64_t step, std::vector<Op> columns, double value) {
+Batch StepOf(int64_t step, std::vector<Statistic> columns, double value) {
   Batch batch;
   batch.table = "grad_unreduced";
   batch.step = step;
@@ -72,20 +76,20 @@ Batch StepOf(int64_t step, std::vector<Op> columns, double value) {
 }
 
 TEST(StoreWriter, MakesEachStepReadableAndGoesOnInAFileThatIsThere) {
-  UseSqlite(&StaticSqlite());
+  UseSqlite(&monitor_analysis::LinkedSqlite());
   const TemporaryFolder files;
   const std::filesystem::path path = files / "monitor_data.trend.db";
   {
     auto writer = MakeStoreWriter(files.path(), 5);
     ASSERT_TRUE(writer.ok()) << writer.status().message();
-    ASSERT_TRUE((*writer)->Write(StepOf(1, {Op::kNorm, Op::kShape}, 1)).ok());
+    ASSERT_TRUE((*writer)->Write(StepOf(1, {Statistic::kNorm, Statistic::kShape}, 1)).ok());
     ASSERT_TRUE((*writer)->EndStep(1).ok());
     EXPECT_EQ(Query(path, "SELECT rank, step, norm FROM trend_data"), "5|1|1.0");
-    ASSERT_TRUE((*writer)->Write(StepOf(2, {Op::kNorm}, 2)).ok());  // closed without EndStep
+    ASSERT_TRUE((*writer)->Write(StepOf(2, {Statistic::kNorm}, 2)).ok());  // closed without EndStep
   }
   auto writer = MakeStoreWriter(files.path(), 5);
   ASSERT_TRUE(writer.ok());
-  ASSERT_TRUE((*writer)->Write(StepOf(3, {Op::kNorm, Op::kMax}, 3)).ok());
+  ASSERT_TRUE((*writer)->Write(StepOf(3, {Statistic::kNorm, Statistic::kMax}, 3)).ok());
   ASSERT_TRUE((*writer)->EndStep(3).ok());
   ASSERT_TRUE((*writer)->Close().ok());
   EXPECT_EQ(Query(path, "SELECT step, norm, max FROM trend_data"), "1|1.0|-;2|2.0|-;3|3.0|3.0");
@@ -102,7 +106,7 @@ TEST(StoreWriter, TakesTheSharedLibraryOfTheMachineOrSaysWhatToInstall) {
     EXPECT_NE(writer.status().hint().find("install"), std::string::npos);
     return;
   }
-  ASSERT_TRUE((*writer)->Write(StepOf(1, {Op::kNorm}, 1)).ok());
+  ASSERT_TRUE((*writer)->Write(StepOf(1, {Statistic::kNorm}, 1)).ok());
   ASSERT_TRUE((*writer)->EndStep(1).ok());
   ASSERT_TRUE((*writer)->Close().ok());
   EXPECT_EQ(Query(files / "monitor_data.trend.db", "SELECT norm FROM trend_data"), "1.0");

@@ -1,14 +1,13 @@
-#include "src/analysis/monitor/analyse.h"
-
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "src/analysis/monitor/analyse/run.h"
 #include "src/base/output_rule.h"
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::monitor {
+namespace msprobe::monitor_analysis {
 namespace {
 
 using ::msprobe::testing::Slurp;
@@ -22,7 +21,7 @@ std::string Entry(const std::string& key, const std::string& task, int step) {
 
 std::vector<std::string> Keys(const AnalyseResult& result) {
   std::vector<std::string> keys;
-  for (const Anomaly& anomaly : result.top) {
+  for (const monitor::Anomaly& anomaly : result.top) {
     keys.push_back(anomaly.key);
   }
   return keys;
@@ -31,12 +30,12 @@ std::vector<std::string> Keys(const AnalyseResult& result) {
 AnalyseResult Analyse(const TemporaryFolder& files, AnalyseOptions options = {}) {
   options.data = files.path();
   msprobe::base::SetExistingFiles(msprobe::base::Existing::kReplace);
-  Result<AnalyseResult> result = AnalyseAnomalies(options);
+  Result<AnalyseResult> result = RunAnalyse(options);
   EXPECT_TRUE(result.ok()) << result.status().message();
   return result.ok() ? *std::move(result) : AnalyseResult();
 }
 
-TEST(AnalyseAnomalies, TakesRanksByNumberWhereAllElseIsEqual) {
+TEST(RunAnalyse, TakesRanksByNumberWhereAllElseIsEqual) {
   const TemporaryFolder files;
   for (const char* rank : {"10", "9", "100"}) {
     files.Write(std::string("rank") + rank + "/anomaly.json",
@@ -45,7 +44,7 @@ TEST(AnalyseAnomalies, TakesRanksByNumberWhereAllElseIsEqual) {
   EXPECT_EQ(Keys(Analyse(files)), (std::vector<std::string>{"of9", "of10", "of100"}));
 }
 
-TEST(AnalyseAnomalies, PutsParametersWhereTheyComeAboutOnRequest) {
+TEST(RunAnalyse, PutsParametersWhereTheyComeAboutOnRequest) {
   const TemporaryFolder files;
   files.Write("rank0/anomaly.json", "{" + Entry("p", "param_updated", 1) + ", " +
                                         Entry("g", "post_grad", 1) + ", " + Entry("a", "actv", 1) +
@@ -56,7 +55,7 @@ TEST(AnalyseAnomalies, PutsParametersWhereTheyComeAboutOnRequest) {
   EXPECT_EQ(Keys(Analyse(files, causal)), (std::vector<std::string>{"a", "g", "c", "p"}));
 }
 
-TEST(AnalyseAnomalies, KeepsTheStepsAskedFor) {
+TEST(RunAnalyse, KeepsTheStepsAskedFor) {
   const TemporaryFolder files;
   files.Write("rank0/anomaly.json",
               "{" + Entry("one", "actv", 1) + ", " + Entry("two", "actv", 2) + "}");
@@ -68,7 +67,7 @@ TEST(AnalyseAnomalies, KeepsTheStepsAskedFor) {
             std::string::npos);
 }
 
-TEST(AnalyseAnomalies, LeavesEntriesOfAnotherShapeOut) {
+TEST(RunAnalyse, LeavesEntriesOfAnotherShapeOut) {
   const TemporaryFolder files;
   files.Write("rank0/anomaly.json",
               R"({"x": 1, "y": {"rank": 0}, "z": {"rank": "0", "step": [], "micro_step": 0,)"
@@ -80,7 +79,7 @@ TEST(AnalyseAnomalies, LeavesEntriesOfAnotherShapeOut) {
   EXPECT_EQ(result.warnings.size(), 3U);
 }
 
-TEST(AnalyseAnomalies, ReadsTheAlertsBeforeTheEndOfACutFile) {
+TEST(RunAnalyse, ReadsTheAlertsBeforeTheEndOfACutFile) {
   const TemporaryFolder files;
   files.Write("rank0/anomaly.json",
               "{" + Entry("good", "actv", 1) + ", \"half\": {\"rank\": 0, \"ste");
@@ -92,12 +91,12 @@ TEST(AnalyseAnomalies, ReadsTheAlertsBeforeTheEndOfACutFile) {
   EXPECT_NE(result.warnings[1].find("no JSON object of alerts"), std::string::npos);
 }
 
-TEST(AnalyseAnomalies, SaysWhereAlertsShouldBe) {
+TEST(RunAnalyse, SaysWhereAlertsShouldBe) {
   const TemporaryFolder files;
   files.Write("anomaly_detected/rank0/anomaly.json", "{}");
   AnalyseOptions options;
   options.data = files.path();
-  const Result<AnalyseResult> result = AnalyseAnomalies(options);
+  const Result<AnalyseResult> result = RunAnalyse(options);
   EXPECT_EQ(result.status().code(), StatusCode::kNotFound);
   EXPECT_NE(result.status().hint().find("anomaly_detected"), std::string::npos);
 }
@@ -111,4 +110,4 @@ TEST(ParseStepList, TakesAListWithOrWithoutBrackets) {
 }
 
 }  // namespace
-}  // namespace msprobe::monitor
+}  // namespace msprobe::monitor_analysis

@@ -1,4 +1,4 @@
-#include "src/analysis/monitor/column_code.h"
+#include "src/analysis/monitor/report/column_code.h"
 
 #include <bit>
 #include <cmath>
@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-namespace msprobe::monitor {
+namespace msprobe::monitor_analysis {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -181,4 +181,4 @@ TEST(ColumnCode, PacksColumnsOfSeveralKindsAndLengthsTogether) {
 }
 
 }  // namespace
-}  // namespace msprobe::monitor
+}  // namespace msprobe::monitor_analysis

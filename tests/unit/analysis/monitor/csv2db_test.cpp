@@ -1,21 +1,20 @@
-#include "src/analysis/monitor/csv2db.h"
-
 #include <gtest/gtest.h>
 
+#include "src/analysis/monitor/store/run.h"
 #include "tests/unit/analysis/monitor/store_query.h"
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::monitor {
+namespace msprobe::monitor_analysis {
 namespace {
 
 using ::msprobe::testing::TemporaryFolder;
 
-TEST(ConvertToStore, GivesTablesWithStatisticsOfTheirOwnColumnsOfTheirOwn) {
+TEST(RunCsv2Db, GivesTablesWithStatisticsOfTheirOwnColumnsOfTheirOwn) {
   const TemporaryFolder files;
   StoreOptions options;
   options.data = MSPROBE_TEST_DATA "/monitor/hooks";
   options.output = files / "store";
-  const Result<StoreResult> result = ConvertToStore(options);
+  const Result<StoreResult> result = RunCsv2Db(options);
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_EQ(result->rows, 24U);
   EXPECT_EQ(result->warnings.size(), 0U);
@@ -36,4 +35,4 @@ TEST(ConvertToStore, GivesTablesWithStatisticsOfTheirOwnColumnsOfTheirOwn) {
 }
 
 }  // namespace
-}  // namespace msprobe::monitor
+}  // namespace msprobe::monitor_analysis

@@ -1,12 +1,11 @@
-#include "src/analysis/monitor/diff.h"
-
 #include <string>
 
 #include <gtest/gtest.h>
 
+#include "src/analysis/monitor/diff/run.h"
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::monitor {
+namespace msprobe::monitor_analysis {
 namespace {
 
 using ::msprobe::testing::TemporaryFolder;
@@ -28,14 +27,14 @@ class TwoRuns {
   DiffResult Diff(DiffOptions options = {}) {
     options.a = files / "a";
     options.b = files / "b";
-    Result<DiffResult> result = DiffRuns(options);
+    Result<DiffResult> result = RunDiff(options);
     EXPECT_TRUE(result.ok()) << result.status().message();
     return result.ok() ? *std::move(result) : DiffResult();
   }
   TemporaryFolder files;
 };
 
-TEST(DiffRuns, FindsTheFirstStepAndTheModuleThatRanFirst) {
+TEST(RunDiff, FindsTheFirstStepAndTheModuleThatRanFirst) {
   TwoRuns runs;
   runs.Write("a", 0, "actv", "0,z,0,1,0\n0,b,0,1,0\n0,z,1,1,0\n0,b,1,1,0\n0,z,2,1,0\n0,b,2,1,0\n");
   runs.Write("b", 0, "actv", "0,z,0,1,0\n0,b,0,1,0\n0,z,1,2,0\n0,b,1,9,0\n0,z,2,1,0\n0,b,2,1,5\n");
@@ -48,12 +47,12 @@ TEST(DiffRuns, FindsTheFirstStepAndTheModuleThatRanFirst) {
   EXPECT_EQ(result.first()->first->step, 1);
   EXPECT_EQ(result.first()->first->name, "z");
   EXPECT_EQ(result.first()->worst->name, "b");
-  EXPECT_EQ(result.first()->parted, 2U);
+  EXPECT_EQ(result.first()->divergent, 2U);
   EXPECT_EQ(result.first()->compared, 6U);
   EXPECT_FALSE(result.reduced);
 }
 
-TEST(DiffRuns, TakesParametersBeforeTheStepBeforeItsActivations) {
+TEST(RunDiff, TakesParametersBeforeTheStepBeforeItsActivations) {
   TwoRuns runs;
   for (const char* table : {"actv", "param_origin"}) {
     runs.Write("a", 0, table, "0,w,3,1,0\n");
@@ -62,7 +61,7 @@ TEST(DiffRuns, TakesParametersBeforeTheStepBeforeItsActivations) {
   EXPECT_EQ(runs.Diff().first()->table, "param_origin");
 }
 
-TEST(DiffRuns, AllowsWhatTheThresholdsAllow) {
+TEST(RunDiff, AllowsWhatTheThresholdsAllow) {
   TwoRuns runs;
   runs.Write("a", 0, "actv", "0,w,0,100,0.0001\n");
   runs.Write("b", 0, "actv", "0,w,0,104,0.0002\n");
@@ -74,17 +73,17 @@ TEST(DiffRuns, AllowsWhatTheThresholdsAllow) {
   EXPECT_NE(runs.Diff(options).first(), nullptr);
 }
 
-TEST(DiffRuns, TakesNanForEqualToNanOnly) {
+TEST(RunDiff, TakesNanForEqualToNanOnly) {
   TwoRuns runs;
   runs.Write("a", 0, "actv", "0,w,0,nan,inf\n0,w,1,nan,0\n");
   runs.Write("b", 0, "actv", "0,w,0,nan,inf\n0,w,1,3,0\n");
   const DiffResult result = runs.Diff();
   ASSERT_NE(result.first(), nullptr);
   EXPECT_EQ(result.first()->first->step, 1);
-  EXPECT_EQ(result.first()->parted, 1U);
+  EXPECT_EQ(result.first()->divergent, 1U);
 }
 
-TEST(DiffRuns, PutsTheShardsOfAnyNumberOfRanksTogether) {
+TEST(RunDiff, PutsTheShardsOfAnyNumberOfRanksTogether) {
   TwoRuns runs;
   runs.Write("a", 0, "param_origin", "0,w,0,5,1\n0,bias,0,2,1\n");
   runs.Write("b", 0, "param_origin", "0,w,0,3,0.5\n0,bias,0,2,1\n");
@@ -96,7 +95,7 @@ TEST(DiffRuns, PutsTheShardsOfAnyNumberOfRanksTogether) {
   EXPECT_EQ(result.lines[0].compared, 2U);
 }
 
-TEST(DiffRuns, CountsOneRankOfADataParallelGroup) {
+TEST(RunDiff, CountsOneRankOfADataParallelGroup) {
   TwoRuns runs;
   runs.Write("a", 0, "grad_reduced", "0,w,0,5,1\n");
   runs.Write("b", 0, "grad_reduced", "0,w,0,5,1\n");
@@ -107,7 +106,7 @@ TEST(DiffRuns, CountsOneRankOfADataParallelGroup) {
   EXPECT_EQ(runs.Diff().first(), nullptr);
 }
 
-TEST(DiffRuns, KeepsPipelineStagesApart) {
+TEST(RunDiff, KeepsPipelineStagesApart) {
   TwoRuns runs;
   runs.Write("a", 0, "actv", "0,0.mlp,0,1,1\n");
   runs.Write("b", 0, "actv", "0,0.mlp,0,1,1\n");
@@ -118,7 +117,7 @@ TEST(DiffRuns, KeepsPipelineStagesApart) {
   EXPECT_EQ(result.only_b, 1U);
 }
 
-TEST(DiffRuns, SaysWhatCannotBeMadeOneValue) {
+TEST(RunDiff, SaysWhatCannotBeMadeOneValue) {
   TwoRuns runs;
   runs.Write("a", 0, "grad_unreduced", "0,w,0,5,1\n");
   runs.Write("a", 0, "actv", "0,w,0,5,1\n");
@@ -130,7 +129,7 @@ TEST(DiffRuns, SaysWhatCannotBeMadeOneValue) {
   EXPECT_NE(result.notes[0].find("grad_unreduced"), std::string::npos);
 }
 
-TEST(DiffRuns, ComparesTablesWithStatisticsOfTheirOwn) {
+TEST(RunDiff, ComparesTablesWithStatisticsOfTheirOwn) {
   const std::string attention = "vpp_stage,name,step,micro_step,entropy,softmax_max\n";
   const std::string linear = "vpp_stage,name,step,sr,kernel_norm\n";
   TwoRuns runs;
@@ -147,10 +146,10 @@ TEST(DiffRuns, ComparesTablesWithStatisticsOfTheirOwn) {
   EXPECT_EQ(result.first()->first->micro_step, 0);
   ASSERT_EQ(result.lines.size(), 6U);  // two of each: no table has those of another
   EXPECT_EQ(result.lines.back().op, "kernel_norm");
-  EXPECT_EQ(result.lines.back().parted, 1U);
+  EXPECT_EQ(result.lines.back().divergent, 1U);
 }
 
-TEST(DiffRuns, AveragesEntropiesOfExpertsOverRanks) {
+TEST(RunDiff, AveragesEntropiesOfExpertsOverRanks) {
   const std::string head = "vpp_stage,name,step,micro_step,per_token_expert_entropy\n";
   TwoRuns runs;
   runs.Write("a", 0, "moe_router_logit_hook", "0,router,0,0,2\n", head);
@@ -161,7 +160,7 @@ TEST(DiffRuns, AveragesEntropiesOfExpertsOverRanks) {
   EXPECT_EQ(result.first(), nullptr);
 }
 
-TEST(DiffRuns, RefusesToSayAnythingOfRunsThatItCannotCompare) {
+TEST(RunDiff, RefusesToSayAnythingOfRunsThatItCannotCompare) {
   const std::string head = "vpp_stage,name,step,sr,kernel_norm\n";
   TwoRuns runs;
   runs.Write("a", 0, "linear_hook", "0,fc,0,3,4\n", head);
@@ -169,22 +168,22 @@ TEST(DiffRuns, RefusesToSayAnythingOfRunsThatItCannotCompare) {
   DiffOptions options;
   options.a = runs.files / "a";
   options.b = runs.files / "b";
-  EXPECT_TRUE(DiffRuns(options).ok());
+  EXPECT_TRUE(RunDiff(options).ok());
   options.reduce = true;
-  const Status status = DiffRuns(options).status();
+  const Status status = RunDiff(options).status();
   EXPECT_EQ(status.code(), StatusCode::kMismatch);
   EXPECT_NE(status.hint().find("kernel_norm"), std::string::npos) << status.hint();
 }
 
-TEST(DiffRuns, RefusesRunsWithNothingInCommon) {
+TEST(RunDiff, RefusesRunsWithNothingInCommon) {
   TwoRuns runs;
   runs.Write("a", 0, "actv", "0,w,0,5,1\n");
   runs.Write("b", 0, "actv", "0,w,1,5,1\n");
   DiffOptions options;
   options.a = runs.files / "a";
   options.b = runs.files / "b";
-  EXPECT_EQ(DiffRuns(options).status().code(), StatusCode::kMismatch);
+  EXPECT_EQ(RunDiff(options).status().code(), StatusCode::kMismatch);
 }
 
 }  // namespace
-}  // namespace msprobe::monitor
+}  // namespace msprobe::monitor_analysis

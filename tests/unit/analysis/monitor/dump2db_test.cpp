@@ -1,5 +1,3 @@
-#include "src/analysis/monitor/dump2db.h"
-
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -7,18 +5,19 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "src/analysis/monitor/store/run.h"
 #include "src/base/output_rule.h"
 #include "tests/unit/analysis/monitor/store_query.h"
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::monitor {
+namespace msprobe::monitor_analysis {
 namespace {
 
 using ::msprobe::testing::TemporaryFolder;
 
 std::string TagsText(std::string_view name) {
   std::string text;
-  for (const TrendStore::NameTag& tag : TagsOfDumpName(name)) {
+  for (const monitor::TrendStore::NameTag& tag : TagsOfDumpName(name)) {
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", tag.category, tag.name);
   }
   return text;
@@ -50,10 +49,10 @@ Result<StoreResult> Convert(const std::filesystem::path& dump, const TemporaryFo
   options.output = files / "store";
   options.mapping = mapping;
   msprobe::base::SetExistingFiles(msprobe::base::Existing::kReplace);
-  return ConvertDumpToStore(options);
+  return RunDump2Db(options);
 }
 
-TEST(ConvertDumpToStore, SortsTheTensorsOfADumpByMetric) {
+TEST(RunDump2Db, SortsTheTensorsOfADumpByMetric) {
   const TemporaryFolder files;
   const auto result = Convert(MSPROBE_TEST_DATA "/dump/gpt_recompute_mix/dump", files);
   ASSERT_TRUE(result.ok()) << result.status().message();
@@ -87,7 +86,7 @@ std::string DumpOf(std::string_view name, std::string_view statistics) {
 
 constexpr std::string_view kRows = "SELECT rank, step, norm, max, min, mean FROM trend_data";
 
-TEST(ConvertDumpToStore, ReadsNumbersHoweverTheyAreSpelled) {
+TEST(RunDump2Db, ReadsNumbersHoweverTheyAreSpelled) {
   const TemporaryFolder files;
   files.Write(
       "dump/step3/rank2/dump.json",
@@ -120,7 +119,7 @@ constexpr std::string_view kPlaces =
     "SELECT step, target_name, micro_step, norm FROM trend_data JOIN monitoring_targets USING "
     "(target_id) ORDER BY step, norm";
 
-TEST(ConvertDumpToStore, GivesEveryMicroStepAStepOfItsOwn) {
+TEST(RunDump2Db, GivesEveryMicroStepAStepOfItsOwn) {
   const TemporaryFolder files;
   for (const char* step : {"step0", "step7"}) {
     files.Write(fmt::format("dump/{}/rank0/dump.json", step), std::string(kTwoMicroSteps));
@@ -129,7 +128,7 @@ TEST(ConvertDumpToStore, GivesEveryMicroStepAStepOfItsOwn) {
   StoreOptions options;
   options.data = files / "dump";
   options.output = files / "store";
-  const auto result = ConvertDumpToStore(options);
+  const auto result = RunDump2Db(options);
   ASSERT_TRUE(result.ok()) << result.status().message();
   // Without construct.json nothing tells the micro steps of step 7.
   EXPECT_EQ(Query(result->file, std::string(kPlaces)),
@@ -139,12 +138,12 @@ TEST(ConvertDumpToStore, GivesEveryMicroStepAStepOfItsOwn) {
             "2|Torch.f.output.0|1|4.0;2|Torch.f.output.0|2|5.0;2|Module.m.M.output.0|1|6.0");
   options.number_micro_steps = false;
   options.output = files / "plain";
-  const auto plain = ConvertDumpToStore(options);
+  const auto plain = RunDump2Db(options);
   ASSERT_TRUE(plain.ok()) << plain.status().message();
   EXPECT_EQ(Query(plain->file, "SELECT DISTINCT step FROM trend_data ORDER BY step"), "0;7");
 }
 
-TEST(ConvertDumpToStore, SurvivesAConstructFileThatGoesInACircle) {
+TEST(RunDump2Db, SurvivesAConstructFileThatGoesInACircle) {
   const TemporaryFolder files;
   files.Write("dump/step0/rank0/dump.json", DumpOf("Torch.f.0.forward", R"("Norm": 1)"));
   files.Write("dump/step0/rank0/construct.json",
@@ -152,7 +151,7 @@ TEST(ConvertDumpToStore, SurvivesAConstructFileThatGoesInACircle) {
   EXPECT_TRUE(Convert(files / "dump", files).ok());
 }
 
-TEST(ConvertDumpToStore, NumbersProcessesWithoutARankBehindTheRanks) {
+TEST(RunDump2Db, NumbersProcessesWithoutARankBehindTheRanks) {
   const TemporaryFolder files;
   for (const char* folder : {"rank0", "rank1", "proc100", "proc20"}) {
     files.Write(fmt::format("dump/step0/{}/dump.json", folder),
@@ -164,7 +163,7 @@ TEST(ConvertDumpToStore, NumbersProcessesWithoutARankBehindTheRanks) {
             "0|0.0;1|1.0;2|20.0;3|100.0");
 }
 
-TEST(ConvertDumpToStore, MapsNamesAndTakesTagsOfTheNewOnes) {
+TEST(RunDump2Db, MapsNamesAndTakesTagsOfTheNewOnes) {
   const TemporaryFolder files;
   files.Write("dump.json", DumpOf("Module.model.fc.Linear.forward.0", R"("Norm": 1)"));
   const auto result = Convert(files / "dump.json", files, {{"model.", ""}, {"fc", "head"}});
@@ -175,7 +174,7 @@ TEST(ConvertDumpToStore, MapsNamesAndTakesTagsOfTheNewOnes) {
             "head.Linear");
 }
 
-TEST(ConvertDumpToStore, UsesWhatDamagedFilesStillHold) {
+TEST(RunDump2Db, UsesWhatDamagedFilesStillHold) {
   const TemporaryFolder files;
   const std::string whole = DumpOf("Torch.f.0.forward", R"("Norm": 1)");
   files.Write("dump/step0/rank0/dump.json", whole);
@@ -191,7 +190,7 @@ TEST(ConvertDumpToStore, UsesWhatDamagedFilesStillHold) {
   EXPECT_NE(result->warnings[2].find("nothing of it is used"), std::string::npos);
 }
 
-TEST(ConvertDumpToStore, LeavesOutWhatIsNoCallAndNamesBeyondMeasure) {
+TEST(RunDump2Db, LeavesOutWhatIsNoCallAndNamesBeyondMeasure) {
   const TemporaryFolder files;
   const std::string tensor = R"({"output": [{"type": "t", "dtype": "f", "Norm": 1}]})";
   files.Write("dump.json",
@@ -206,7 +205,7 @@ TEST(ConvertDumpToStore, LeavesOutWhatIsNoCallAndNamesBeyondMeasure) {
   EXPECT_NE(result->warnings[1].find("1 name of more than 1024 bytes"), std::string::npos);
 }
 
-TEST(ConvertDumpToStore, SaysWhichFileCountsWhenTwoHaveOnePlace) {
+TEST(RunDump2Db, SaysWhichFileCountsWhenTwoHaveOnePlace) {
   const TemporaryFolder files;
   files.Write("dump/step0/rank/dump.json", DumpOf("Torch.f.0.forward", R"("Norm": 1)"));
   files.Write("dump/step0/rank0/dump.json", DumpOf("Torch.f.0.forward", R"("Norm": 2)"));
@@ -218,7 +217,7 @@ TEST(ConvertDumpToStore, SaysWhichFileCountsWhenTwoHaveOnePlace) {
             std::string::npos);
 }
 
-TEST(ConvertDumpToStore, KeepsTheOldStoreWhenADumpHoldsNothing) {
+TEST(RunDump2Db, KeepsTheOldStoreWhenADumpHoldsNothing) {
   const TemporaryFolder files;
   files.Write("store/dump_data.trend.db", "old");
   const auto path = files.Write("dump.json", DumpOf("Torch.f.0.forward", R"("shape": [2])"));
@@ -231,4 +230,4 @@ TEST(ConvertDumpToStore, KeepsTheOldStoreWhenADumpHoldsNothing) {
 }
 
 }  // namespace
-}  // namespace msprobe::monitor
+}  // namespace msprobe::monitor_analysis

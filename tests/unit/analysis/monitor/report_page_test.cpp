@@ -1,5 +1,3 @@
-#include "src/analysis/monitor/report_page.h"
-
 #include <filesystem>
 #include <fstream>
 #include <iomanip>
@@ -9,7 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace msprobe::monitor {
+#include "src/analysis/monitor/report/run.h"
+
+namespace msprobe::monitor_analysis {
 namespace {
 
 using ::testing::ElementsAre;
@@ -40,13 +40,13 @@ class ReportPage : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(root_); }
 
   // A page that may have `most_bytes`.
-  Result<ReportOutcome> Write(uint64_t most_bytes) const {
+  Result<ReportResult> Write(uint64_t most_bytes) const {
     ReportOptions options;
     options.run = root_ / "run";
     options.output = root_ / "report.html";
     std::filesystem::remove(options.output);  // of an earlier one
     options.most_bytes = most_bytes;
-    return WriteReport(options);
+    return RunReport(options);
   }
 
   const std::filesystem::path root_ =
@@ -55,13 +55,13 @@ class ReportPage : public testing::Test {
 };
 
 TEST_F(ReportPage, LeavesStatisticsOutOfAPageThatIsTooLargeAndSaysWhich) {
-  const Result<ReportOutcome> whole = Write(64'000'000);
+  const Result<ReportResult> whole = Write(64'000'000);
   if (whole.status().code() == StatusCode::kUnsupported) {
     GTEST_SKIP() << whole.status().message();
   }
   ASSERT_TRUE(whole.ok()) << whole.status().message();
   EXPECT_THAT(whole->warnings, IsEmpty());
-  const Result<ReportOutcome> part = Write(whole->size_bytes - 1);
+  const Result<ReportResult> part = Write(whole->size_bytes - 1);
   ASSERT_TRUE(part.ok()) << part.status().message();
   EXPECT_LT(part->size_bytes, whole->size_bytes);
   EXPECT_EQ(part->rows, whole->rows);
@@ -71,7 +71,7 @@ TEST_F(ReportPage, LeavesStatisticsOutOfAPageThatIsTooLargeAndSaysWhich) {
 }
 
 TEST_F(ReportPage, SaysThatAPageIsTooLargeWhenNothingCanBeLeftOut) {
-  const Result<ReportOutcome> page = Write(1);
+  const Result<ReportResult> page = Write(1);
   if (page.status().code() == StatusCode::kUnsupported) {
     GTEST_SKIP() << page.status().message();
   }
@@ -81,4 +81,4 @@ TEST_F(ReportPage, SaysThatAPageIsTooLargeWhenNothingCanBeLeftOut) {
 }
 
 }  // namespace
-}  // namespace msprobe::monitor
+}  // namespace msprobe::monitor_analysis

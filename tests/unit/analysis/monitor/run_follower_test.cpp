@@ -1,4 +1,4 @@
-#include "src/analysis/monitor/run_follower.h"
+#include "src/analysis/monitor/top/run_follower.h"
 
 #include <algorithm>
 #include <chrono>
@@ -11,7 +11,7 @@
 #include "src/commands/monitor_top_screen.h"
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::monitor {
+namespace msprobe::monitor_analysis {
 namespace {
 
 using commands::TopScreen;
@@ -237,4 +237,4 @@ TEST_F(RunFollowing, KeepsToTheHeightOfTheTerminal) {
 }
 
 }  // namespace
-}  // namespace msprobe::monitor
+}  // namespace msprobe::monitor_analysis

@@ -1,13 +1,13 @@
-#include "src/analysis/monitor/series_score.h"
+#include "src/analysis/monitor/common/series_score.h"
 
 #include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "src/analysis/monitor/alert_series.h"
+#include "src/analysis/monitor/report/alert_series.h"
 
-namespace msprobe::monitor {
+namespace msprobe::monitor_analysis {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -63,7 +63,7 @@ class AlertSeries : public testing::Test {
   }
   int64_t Find(std::string_view tag) const { return AlertSeriesFinder(run_).Find(tag); }
 
-  monitor::Run run_;
+  MonitoredRun run_;
 };
 
 TEST_F(AlertSeries, IsFoundByTaskStageNameAndMicroStep) {
@@ -94,4 +94,4 @@ TEST_F(AlertSeries, MayHaveANameWithColons) {
 }
 
 }  // namespace
-}  // namespace msprobe::monitor
+}  // namespace msprobe::monitor_analysis

@@ -1,0 +1,167 @@
+#include "src/analysis/monitor/analyse/run.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <optional>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "src/analysis/monitor/common/anomaly_reader.h"
+#include "src/base/files.h"
+#include "src/base/number_text.h"
+#include "src/base/output_rule.h"
+#include "src/base/strings.h"
+
+namespace msprobe::monitor_analysis {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kForward = 0;
+constexpr int64_t kBackward = 1;
+constexpr int64_t kOptimizer = 2;
+
+int64_t StageOf(std::string_view tag, AnomalyOrder order) {
+  const std::string_view task = tag.substr(tag.rfind('/') + 1);
+  const auto is_one_of = [task](std::initializer_list<std::string_view> tasks) {
+    return std::find(tasks.begin(), tasks.end(), task) != tasks.end();
+  };
+  if (task == "actv") {
+    return kForward;
+  }
+  if (is_one_of({"actv_grad", "pre_grad", "post_grad", "acc_grad"})) {
+    return kBackward;
+  }
+  if (is_one_of({"exp_avg", "exp_avg_sq"})) {
+    return kOptimizer;
+  }
+  if (order == AnomalyOrder::kPython) {
+    return -1;
+  }
+  // Parameters are read around the optimizer's step; communication, mostly of gradients, comes with
+  // them.
+  return is_one_of({"param_origin", "mg_direction"}) ? kOptimizer
+         : task == "param_updated"                   ? kOptimizer + 1
+                                                     : kBackward;
+}
+
+// By which alerts are put in order.
+using CausalKey = std::array<int64_t, 6>;
+
+// Wraps only for the least number, which no file of a monitor holds.
+int64_t Negated(int64_t value) { return value == INT64_MIN ? INT64_MAX : -value; }
+
+CausalKey CausalKeyOf(const monitor::Anomaly& anomaly, AnomalyOrder order) {
+  const int64_t stage = StageOf(anomaly.tag_name, order);
+  const bool forward = stage == kForward;
+  return {anomaly.step,
+          anomaly.micro_step,
+          stage,
+          forward ? anomaly.vpp_stage : Negated(anomaly.vpp_stage),
+          forward ? anomaly.pp_stage : Negated(anomaly.pp_stage),
+          anomaly.call_id};
+}
+
+Status WriteResult(const fs::path& path, const std::vector<monitor::Anomaly>& anomalies) {
+  std::string text;
+  json::Writer json(text, 1);
+  json.BeginObject();
+  std::unordered_map<std::string_view, size_t> last;  // of equal keys the last one's values count
+  for (size_t i = 0; i < anomalies.size(); ++i) {
+    last[anomalies[i].key] = i;
+  }
+  for (const monitor::Anomaly& anomaly : anomalies) {
+    const auto found = last.find(anomaly.key);
+    if (found != last.end()) {
+      monitor::WriteAnomaly(anomalies[found->second], json);
+      last.erase(found);
+    }
+  }
+  json.EndObject();
+  return base::WriteFileAtomically(path, text);
+}
+
+}  // namespace
+
+void SortAnomalies(std::vector<monitor::Anomaly>& anomalies, size_t count, AnomalyOrder order) {
+  std::vector<std::pair<CausalKey, size_t>> places;
+  places.reserve(anomalies.size());
+  for (size_t i = 0; i < anomalies.size(); ++i) {
+    places.emplace_back(CausalKeyOf(anomalies[i], order), i);
+  }
+  count = std::min(count, places.size());
+  std::partial_sort(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(count),
+                    places.end());
+  std::vector<monitor::Anomaly> sorted;
+  sorted.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    sorted.push_back(std::move(anomalies[places[i].second]));
+  }
+  anomalies = std::move(sorted);
+}
+
+Result<std::vector<int64_t>> ParseStepList(std::string_view text) {
+  std::string_view list = base::Trim(text);
+  if (list.starts_with('[') && list.ends_with(']') && list.size() >= 2) {
+    list = list.substr(1, list.size() - 2);
+  }
+  std::vector<int64_t> steps;
+  if (base::Trim(list).empty()) {
+    return steps;
+  }
+  for (const std::string_view part : base::Split(list, ',')) {
+    const std::optional<int64_t> step = base::ParseInt(part);
+    if (!step.has_value()) {
+      return UsageError(
+                 fmt::format("the steps {} are no list of whole numbers", base::Printable(text)))
+          .WithHint("write -s '[1,3]' or -s 1,3");
+    }
+    steps.push_back(*step);
+  }
+  return steps;
+}
+
+Result<AnalyseResult> RunAnalyse(const AnalyseOptions& options) {
+  if (options.top == 0) {
+    return UsageError("The top k number must be greater than 0.");
+  }
+  const fs::path& folder = options.output.empty() ? options.data : options.output;
+  const fs::path file = folder / "anomaly_analyse.json";
+  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(folder));
+  MSP_RETURN_IF_ERROR(base::CheckOutputFile(file));
+  std::error_code error;
+  if (!fs::is_directory(options.data, error)) {
+    return NotFoundError(fmt::format("{} is no folder", options.data.string()));
+  }
+  MSP_ASSIGN_OR_RETURN(std::vector<RankAnomalies> ranks, ReadAllAnomalies(options.data));
+  if (ranks.empty()) {
+    const fs::path below = options.data / "anomaly_detected";
+    return NotFoundError(fmt::format("{} holds no rank<R>/anomaly.json", options.data.string()))
+        .WithHint(fs::is_directory(below, error)
+                      ? fmt::format("take {}", below.string())
+                      : "the monitor writes them with \"alert\": {..., \"dump\": true}");
+  }
+  AnalyseResult result;
+  result.ranks = ranks.size();
+  for (RankAnomalies& rank : ranks) {
+    result.warnings.insert(result.warnings.end(), rank.file.warnings.begin(),
+                           rank.file.warnings.end());
+    for (monitor::Anomaly& anomaly : rank.file.entries) {
+      if (options.steps.empty() || std::find(options.steps.begin(), options.steps.end(),
+                                             anomaly.step) != options.steps.end()) {
+        result.top.push_back(std::move(anomaly));
+      }
+    }
+    rank.file.entries.clear();
+  }
+  result.alerts = result.top.size();
+  SortAnomalies(result.top, options.top, options.order);
+  MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
+  result.file = file;
+  MSP_RETURN_IF_ERROR(WriteResult(result.file, result.top));
+  return result;
+}
+
+}  // namespace msprobe::monitor_analysis

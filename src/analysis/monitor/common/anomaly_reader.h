@@ -1,0 +1,34 @@
+// Entries of anomaly.json, the alerts that one rank wrote.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/monitor/anomaly.h"
+
+namespace msprobe::monitor_analysis {
+
+struct AnomalyFile {
+  std::vector<monitor::Anomaly> entries;  // in file order; of equal keys the last one counts
+  std::vector<std::string> warnings;      // entries that are none, at most 20 and a count
+};
+// A file that ends within an entry gives those before it, with a warning. One entry at a time is
+// parsed.
+Result<AnomalyFile> ReadAnomalyFile(const std::filesystem::path& path);
+Result<AnomalyFile> ParseAnomalies(std::string_view text, const std::string& name);
+
+struct RankAnomalies {
+  int64_t rank = -1;  // of the folder "rank<R>"; -1 for another name
+  std::filesystem::path path;
+  AnomalyFile file;
+};
+// All <sub folder>/anomaly.json of `folder`, ranks in the order of their numbers. A file that
+// cannot be read is a warning of its own.
+Result<std::vector<RankAnomalies>> ReadAllAnomalies(const std::filesystem::path& folder);
+
+}  // namespace msprobe::monitor_analysis

@@ -1,0 +1,45 @@
+#include "src/analysis/monitor/common/document_parts.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/base/strings.h"
+
+namespace msprobe::monitor_analysis::internal {
+
+report::Section FiguresSection(std::initializer_list<std::pair<std::string_view, double>> figures) {
+  report::List list{report::ListKind::kFacts, {}, {0}};
+  for (const auto& [label, number] : figures) {
+    list.items.push_back({std::string(label), fmt::format("{:.0f}", number)});
+    list.items.back().number = number;
+  }
+  report::Section section;
+  section.blocks.emplace_back(std::move(list));
+  return section;
+}
+
+report::Verdict Written(std::string text, uint64_t number, std::string_view unit) {
+  report::Verdict verdict;
+  verdict.word = "WRITTEN";
+  verdict.tone = report::Tone::kStrong;
+  verdict.text = std::move(text);
+  verdict.number = static_cast<double>(number);
+  verdict.unit = unit;
+  return verdict;
+}
+
+report::TestCase CaseOf(std::string name, std::string level, uint64_t count,
+                        std::string_view noun) {
+  report::TestCase test;
+  test.name = std::move(name);
+  if (count > 0) {
+    test.outcome = report::CaseOutcome::kFailed;
+    test.type = level;
+    test.level = std::move(level);
+    test.message = base::Plural(count, noun);
+  }
+  return test;
+}
+
+}  // namespace msprobe::monitor_analysis::internal

@@ -1,0 +1,21 @@
+// Pieces that the documents of several commands are made of.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "src/report/document.h"
+
+namespace msprobe::monitor_analysis::internal {
+
+// Figures that the verdict tells in its sentence, for programs.
+report::Section FiguresSection(std::initializer_list<std::pair<std::string_view, double>> figures);
+// Of a command that writes files: how much.
+report::Verdict Written(std::string text, uint64_t number, std::string_view unit);
+// Fails when there is one of what is counted.
+report::TestCase CaseOf(std::string name, std::string level, uint64_t count, std::string_view noun);
+
+}  // namespace msprobe::monitor_analysis::internal

@@ -1,0 +1,365 @@
+#include "src/analysis/monitor/common/monitored_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/analysis/monitor/common/anomaly_reader.h"
+#include "src/analysis/monitor/common/table_rows.h"
+#include "src/analysis/monitor/common/warnings.h"
+#include "src/base/files.h"
+#include "src/base/strings.h"
+#include "src/base/thread_pool.h"
+
+namespace msprobe::monitor_analysis {
+namespace {
+
+namespace fs = std::filesystem;
+using internal::TableHead;
+using internal::TableRows;
+
+constexpr size_t kPieceBytes = size_t{4} << 20U;  // of a file, per item of work
+constexpr size_t kLongestLine = size_t{1} << 20U;
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+struct OpenTable {
+  TableFile file;
+  int32_t rank = 0;
+  base::FileBytes bytes;
+  TableHead head;
+  std::string_view rows;   // behind the head, ends with a line end
+  std::string diagnostic;  // why it is not read
+};
+
+std::string TooLong(const fs::path& path, size_t at) {
+  return fmt::format("{}: a line of more than {} bytes at byte {}; no table of the monitor has one",
+                     path.string(), kLongestLine, at);
+}
+
+void OpenTableFile(OpenTable& table, const std::vector<std::string>& ops) {
+  Result<base::FileBytes> bytes = base::FileBytes::Open(table.file.path);
+  if (!bytes.ok()) {
+    table.diagnostic = bytes.status().message();
+    return;
+  }
+  table.bytes = *std::move(bytes);
+  std::string_view text = table.bytes.text();
+  const size_t head_end = text.substr(0, kLongestLine).find('\n');
+  if (head_end == std::string_view::npos) {
+    if (text.size() > kLongestLine) {
+      table.diagnostic = TooLong(table.file.path, 0);
+    }
+    return;
+  }
+  // What follows the last line end is half a row. Files may be sparse and of any size: it is looked
+  // for where a line can be.
+  const size_t last = text.size() > kLongestLine ? text.size() - kLongestLine : 0;
+  const size_t last_end = text.substr(last).rfind('\n');
+  if (last_end == std::string_view::npos) {
+    table.diagnostic = TooLong(table.file.path, last);
+    return;
+  }
+  text = text.substr(0, last + last_end + 1);
+  Result<TableHead> head = internal::ReadTableHead(text.substr(0, head_end), ops);
+  if (!head.ok()) {
+    table.diagnostic = fmt::format("{}: {}", table.file.path.string(), head.status().message());
+    return;
+  }
+  table.head = *std::move(head);
+  table.rows = text.substr(head_end + 1);
+}
+
+struct Piece {
+  size_t table = 0;
+  std::string_view text;
+  TableRows rows;
+  // Per name of the piece: its series and the place of its next row there.
+  std::vector<uint32_t> series;
+  std::vector<size_t> next_row;
+};
+
+// A table with a line that is too long is read as far as the pieces before it.
+std::vector<Piece> CutIntoPieces(std::vector<OpenTable>& tables) {
+  std::vector<Piece> pieces;
+  for (size_t i = 0; i < tables.size(); ++i) {
+    std::string_view rest = tables[i].rows;
+    while (!rest.empty()) {
+      size_t end = rest.size();
+      if (end > kPieceBytes) {
+        end = rest.substr(0, kPieceBytes + kLongestLine).find('\n', kPieceBytes) + 1;
+      }
+      if (end == 0) {
+        tables[i].diagnostic =
+            TooLong(tables[i].file.path,
+                    static_cast<size_t>(rest.data() - tables[i].bytes.text().data()) + kPieceBytes);
+        break;
+      }
+      pieces.push_back({i, rest.substr(0, end), {}, {}, {}});
+      rest.remove_prefix(end);
+    }
+  }
+  return pieces;
+}
+
+struct SeriesKey {
+  std::string_view table;
+  std::string_view name;
+  int32_t stage;
+  int32_t micro_step;
+  bool operator==(const SeriesKey& other) const = default;
+};
+struct SeriesKeyHash {
+  size_t operator()(const SeriesKey& key) const {
+    const std::hash<std::string_view> hash;
+    const uint64_t numbers = (static_cast<uint64_t>(static_cast<uint32_t>(key.stage)) << 32U) |
+                             static_cast<uint32_t>(key.micro_step);
+    return hash(key.name) + 31 * hash(key.table) +
+           static_cast<size_t>(numbers * 0x9E3779B97F4A7C15U);
+  }
+};
+
+// Gives every name of every piece its series, and each series room for all its rows.
+void AllotSeries(const std::vector<OpenTable>& tables, std::vector<Piece>& pieces,
+                 std::vector<Series>& series) {
+  std::unordered_map<SeriesKey, uint32_t, SeriesKeyHash> index;
+  std::vector<size_t> counts;
+  std::vector<std::vector<std::string>> ops;
+  for (Piece& piece : pieces) {
+    const OpenTable& table = tables[piece.table];
+    for (const TableRows::Name& name : piece.rows.names) {
+      const SeriesKey key = {table.file.table, name.name, name.stage, name.micro_step};
+      const auto [place, is_new] = index.emplace(key, static_cast<uint32_t>(counts.size()));
+      if (is_new) {  // the views stay: neither tables nor names of pieces move any more
+        counts.push_back(0);
+        ops.emplace_back();
+        series.push_back(
+            {table.file.table, name.stage, name.name, name.micro_step, place->second, {}, {}, {}});
+      }
+      piece.series.push_back(place->second);
+      piece.next_row.push_back(counts[place->second]);
+      counts[place->second] += name.rows;
+      for (const std::string& op : table.head.ops) {
+        std::vector<std::string>& known = ops[place->second];
+        if (std::find(known.begin(), known.end(), op) == known.end()) {
+          known.push_back(op);
+        }
+      }
+    }
+  }
+  for (size_t i = 0; i < series.size(); ++i) {
+    series[i].steps.resize(counts[i]);
+    series[i].ranks.resize(counts[i]);
+    for (const std::string& op : ops[i]) {
+      series[i].values.emplace(op, std::vector<double>(counts[i], kNone));
+    }
+  }
+}
+
+void FillSeries(const OpenTable& table, Piece& piece, std::vector<Series>& series) {
+  const size_t ops = table.head.ops.size();
+  std::vector<double*> columns;  // per name and op
+  for (const uint32_t index : piece.series) {
+    for (const std::string& op : table.head.ops) {
+      columns.push_back(series[index].values.find(op)->second.data());
+    }
+  }
+  const double* values = piece.rows.values.data();
+  for (size_t row = 0; row < piece.rows.steps.size(); ++row) {
+    const uint32_t name = piece.rows.name_of[row];
+    Series& target = series[piece.series[name]];
+    const size_t place = piece.next_row[name]++;
+    target.steps[place] = piece.rows.steps[row];
+    target.ranks[place] = table.rank;
+    for (size_t op = 0; op < ops; ++op) {
+      columns[name * ops + op][place] = *values++;
+    }
+  }
+  piece.rows = TableRows();
+}
+
+template <typename Value>
+void Reorder(std::vector<Value>& column, const std::vector<uint32_t>& order) {
+  std::vector<Value> sorted(order.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    sorted[i] = column[order[i]];
+  }
+  column = std::move(sorted);
+}
+
+// Ascending by step and rank. Returns how many rows gave way to a later one.
+uint64_t SortRows(Series& series) {
+  const size_t rows = series.steps.size();
+  const auto key = [&series](size_t row) {
+    return std::pair(series.steps[row], series.ranks[row]);
+  };
+  bool ascending = true;
+  for (size_t row = 1; row < rows && ascending; ++row) {
+    ascending = key(row - 1) < key(row);
+  }
+  if (ascending) {
+    return 0;
+  }
+  std::vector<uint32_t> order(rows);
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(),
+                   [&key](uint32_t a, uint32_t b) { return key(a) < key(b); });
+  size_t kept = 0;
+  for (size_t i = 0; i < rows; ++i) {
+    if (i + 1 == rows || key(order[i]) != key(order[i + 1])) {
+      order[kept++] = order[i];
+    }
+  }
+  order.resize(kept);
+  Reorder(series.steps, order);
+  Reorder(series.ranks, order);
+  for (auto& value : series.values) {
+    Reorder(value.second, order);
+  }
+  return rows - kept;
+}
+
+void SortSeries(std::vector<Series>& series) {
+  std::vector<uint32_t> order(series.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::sort(order.begin(), order.end(), [&series](uint32_t i, uint32_t j) {
+    const Series& a = series[i];
+    const Series& b = series[j];
+    if (a.table != b.table || a.stage != b.stage) {
+      return std::tie(a.table, a.stage) < std::tie(b.table, b.stage);
+    }
+    if (a.name != b.name) {
+      return base::NaturalLess(a.name, b.name);
+    }
+    return a.micro_step < b.micro_step;
+  });
+  std::vector<Series> sorted;
+  sorted.reserve(series.size());
+  for (const uint32_t i : order) {
+    sorted.push_back(std::move(series[i]));
+  }
+  series = std::move(sorted);
+}
+
+void CollectWarnings(const std::vector<OpenTable>& tables, const std::vector<Piece>& pieces,
+                     Warnings& warnings) {
+  size_t next = 0;
+  for (size_t i = 0; i < tables.size(); ++i) {
+    if (!tables[i].diagnostic.empty()) {
+      warnings.Add(tables[i].diagnostic);
+    }
+    uint64_t line = 1;  // the head
+    for (; next < pieces.size() && pieces[next].table == i; ++next) {
+      const TableRows& rows = pieces[next].rows;
+      for (const TableRows::Diagnostic& diagnostic : rows.diagnostics) {
+        warnings.Add(fmt::format("{}:{}: {}", tables[i].file.path.string(), line + diagnostic.line,
+                                 diagnostic.text));
+      }
+      warnings.Count(rows.more_diagnostics);
+      line += rows.lines;
+    }
+  }
+}
+
+// Alerts lie beside the folders of the ranks; of a single folder only its own rank's count.
+void ReadAlerts(const fs::path& root, bool is_single, MonitoredRun& run, Warnings& warnings) {
+  std::error_code error;
+  const fs::path whole = fs::absolute(root, error).lexically_normal();
+  const fs::path single_parent =
+      whole.has_filename() ? whole.parent_path() : whole.parent_path().parent_path();
+  const fs::path folder = (is_single ? single_parent : root) / "anomaly_detected";
+  if (!fs::is_directory(folder, error)) {
+    return;
+  }
+  Result<std::vector<RankAnomalies>> ranks = ReadAllAnomalies(folder);
+  if (!ranks.ok()) {
+    warnings.Add(ranks.status().message());
+    return;
+  }
+  for (RankAnomalies& rank : *ranks) {
+    if (is_single && rank.rank != run.folders.front().rank) {
+      continue;
+    }
+    for (std::string& warning : rank.file.warnings) {
+      warnings.Add(std::move(warning));
+    }
+    for (monitor::Anomaly& entry : rank.file.entries) {
+      run.alerts.push_back({std::move(entry.key), entry.rank, entry.step, std::move(entry.tag_name),
+                            std::move(entry.message)});
+    }
+  }
+  std::stable_sort(run.alerts.begin(), run.alerts.end(), [](const Alert& a, const Alert& b) {
+    return std::tie(a.step, a.rank) < std::tie(b.step, b.rank);
+  });
+}
+
+std::vector<OpenTable> ListTables(const MonitoredRun& run, const std::vector<std::string>& wanted) {
+  std::vector<OpenTable> tables;
+  for (const RankFolder& folder : run.folders) {
+    for (TableFile& file : FindTableFiles(folder.path)) {
+      if (wanted.empty() || std::find(wanted.begin(), wanted.end(), file.table) != wanted.end()) {
+        OpenTable table;
+        table.file = std::move(file);
+        table.rank = static_cast<int32_t>(folder.rank);
+        tables.push_back(std::move(table));
+      }
+    }
+  }
+  return tables;
+}
+
+}  // namespace
+
+Result<MonitoredRun> ReadMonitoredRun(const fs::path& root, const ReadOptions& options) {
+  MonitoredRun run;
+  run.root = root;
+  MSP_ASSIGN_OR_RETURN(run.folders, FindRankFolders(root, options.find));
+  Warnings warnings(run.warnings);
+
+  base::ThreadPool pool(options.threads);
+  std::vector<OpenTable> tables = ListTables(run, options.tables);
+  pool.ParallelFor(tables.size(), [&](size_t i, size_t) { OpenTableFile(tables[i], options.ops); });
+  std::vector<Piece> pieces = CutIntoPieces(tables);
+  pool.ParallelFor(pieces.size(), [&](size_t i, size_t) {
+    pieces[i].rows = internal::ReadTableRows(pieces[i].text, tables[pieces[i].table].head);
+  });
+  CollectWarnings(tables, pieces, warnings);
+  for (const OpenTable& table : tables) {
+    std::vector<std::string>& ops = run.ops[table.file.table];
+    for (const std::string& op : table.head.ops) {
+      if (std::find(ops.begin(), ops.end(), op) == ops.end()) {
+        ops.push_back(op);
+      }
+    }
+  }
+  for (const Piece& piece : pieces) {
+    run.rows += piece.rows.steps.size();
+  }
+  AllotSeries(tables, pieces, run.series);
+  pool.ParallelFor(pieces.size(), [&](size_t i, size_t) {
+    FillSeries(tables[pieces[i].table], pieces[i], run.series);
+  });
+  std::vector<uint64_t> replaced(run.series.size());
+  pool.ParallelFor(run.series.size(),
+                   [&](size_t i, size_t) { replaced[i] = SortRows(run.series[i]); });
+  const uint64_t repeated = std::accumulate(replaced.begin(), replaced.end(), uint64_t{0});
+  SortSeries(run.series);
+  std::error_code error;
+  ReadAlerts(root, run.folders.size() == 1 && fs::equivalent(run.folders.front().path, root, error),
+             run, warnings);
+  if (repeated > 0) {
+    warnings.Add(fmt::format(
+        "{}: {} a name, step and rank that was there before; the later one counts (a training "
+        "that went on from a checkpoint, or two modules of one name)",
+        root.string(), repeated == 1 ? "1 row has" : base::Plural(repeated, "row") + " have"));
+  }
+  warnings.Finish();
+  return run;
+}
+
+}  // namespace msprobe::monitor_analysis

@@ -1,0 +1,62 @@
+// A monitored run as its folders hold it: what diff, report, top and the converters read.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/monitor/common/rank_folders.h"
+
+namespace msprobe::monitor_analysis {
+
+// One name of one table: "actv", stage 0, "0.norm1.output", micro step 0.
+struct Series {
+  std::string table;
+  int32_t stage = 0;
+  std::string name;
+  int32_t micro_step = -1;  // -1: the table has none
+  uint32_t order = 0;       // place among all series by first appearance: modules as they first ran
+  // Columns of numbers, all of the same length as steps: (steps[i], ranks[i]) is one row of the
+  // CSV, ascending by step, then rank. A later row of the same step and rank wins.
+  std::vector<int64_t> steps;
+  std::vector<int32_t> ranks;
+  // By op: "norm", ... NaN where a row has none.
+  std::map<std::string, std::vector<double>, std::less<>> values;
+};
+
+struct Alert {
+  std::string key;
+  int64_t rank = 0;
+  int64_t step = 0;
+  std::string tag;
+  std::string message;
+};
+
+struct MonitoredRun {
+  std::filesystem::path root;
+  std::vector<RankFolder> folders;
+  std::vector<Series> series;  // by table, stage, name (numbers in names compare as numbers), micro
+  std::vector<Alert> alerts;   // of anomaly_detected, by step, then rank
+  // Ops of each table in the order of its columns.
+  std::map<std::string, std::vector<std::string>, std::less<>> ops;
+  // Lines that could not be read, files that were cut: "path:line: why", at most 20 and a count.
+  std::vector<std::string> warnings;
+  uint64_t rows = 0;
+};
+
+struct ReadOptions {
+  FindOptions find;
+  std::vector<std::string> tables;  // empty: all
+  std::vector<std::string> ops;     // empty: all that are numbers
+  size_t threads = 0;               // 0: one per core
+};
+// All folders at once on the threads of the process; a broken row is a warning, not the end. The
+// last line of a file without a line end is of a writer at work or dead: left out, not warned.
+Result<MonitoredRun> ReadMonitoredRun(const std::filesystem::path& root,
+                                      const ReadOptions& options = {});
+
+}  // namespace msprobe::monitor_analysis

@@ -1,0 +1,241 @@
+#include "src/analysis/monitor/common/table_rows.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "src/base/csv_tokenizer.h"
+#include "src/base/number_text.h"
+#include "src/base/strings.h"
+
+namespace msprobe::monitor_analysis::internal {
+namespace {
+
+constexpr size_t kMostColumns = 256;
+constexpr size_t kShownText = 60;  // of a broken cell
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+// Rows end with their lines: a file can be read in pieces, and what a killed training left half
+// written spoils no other row.
+constexpr base::CsvDialect kDialect = {.row_end = base::CsvDialect::RowEnd::kEveryLineFeed,
+                                       .most_fields = kMostColumns};
+
+std::optional<double> CellNumber(std::string_view cell) {
+  double value = 0;
+  const char* end = cell.data() + cell.size();
+  const std::from_chars_result read = std::from_chars(cell.data(), end, value);
+  if (read.ec == std::errc() && read.ptr == end) {
+    return value;
+  }
+  if (cell.empty() || cell == "None") {
+    return kNone;
+  }
+  if (cell == "True" || cell == "False") {
+    return cell == "True" ? 1.0 : 0.0;
+  }
+  return base::ParseDouble(cell);
+}
+
+template <typename Number>
+bool CellInteger(std::string_view cell, Number& value) {
+  const char* end = cell.data() + cell.size();
+  const std::from_chars_result read = std::from_chars(cell.data(), end, value);
+  return read.ec == std::errc() && read.ptr == end;
+}
+
+std::string Shown(std::string_view text) {
+  return base::Printable(text.substr(0, kShownText)) + (text.size() > kShownText ? "..." : "");
+}
+
+// Reads one row of `text` after another into `rows`.
+class RowReader {
+ public:
+  RowReader(const TableHead& head, std::string_view text, TableRows& rows)
+      : head_(head), rows_(rows), tokenizer_(text, kDialect) {
+    bad_cells_.resize(head.ops.size());
+  }
+
+  void Read();
+
+ private:
+  void TakeRow();
+  // Reports cells that are no numbers, once per column.
+  void Finish();
+  void Report(uint64_t line, std::string text);
+  uint32_t NameIndex(int32_t stage, int32_t micro_step, std::string_view name);
+
+  struct Key {
+    std::string_view name;
+    int32_t stage;
+    int32_t micro_step;
+    bool operator==(const Key& other) const = default;
+  };
+  struct KeyHash {
+    size_t operator()(const Key& key) const {
+      return std::hash<std::string_view>()(key.name) ^
+             (static_cast<size_t>(static_cast<uint32_t>(key.stage)) * 0x9E3779B97F4A7C15U) ^
+             (static_cast<size_t>(static_cast<uint32_t>(key.micro_step)) * 0xC2B2AE3D27D4EB4FU);
+    }
+  };
+  struct BadCells {
+    uint64_t first_line = 0;
+    uint64_t count = 0;
+    std::string text;
+  };
+
+  const TableHead& head_;
+  TableRows& rows_;
+  std::unordered_map<Key, uint32_t, KeyHash> index_;  // views into the text, or into owned_names_
+  std::vector<std::unique_ptr<std::string>> owned_names_;
+  base::CsvTokenizer tokenizer_;
+  std::vector<BadCells> bad_cells_;
+  bool went_back_ = false;
+};
+
+void RowReader::Report(uint64_t line, std::string text) {
+  if (rows_.diagnostics.size() < TableRows::kMostDiagnostics) {
+    rows_.diagnostics.push_back({line, std::move(text)});
+  } else {
+    ++rows_.more_diagnostics;
+  }
+}
+
+uint32_t RowReader::NameIndex(int32_t stage, int32_t micro_step, std::string_view name) {
+  const auto found = index_.find(Key{name, stage, micro_step});
+  if (found != index_.end()) {
+    return found->second;
+  }
+  const auto index = static_cast<uint32_t>(rows_.names.size());
+  if (tokenizer_.has_copies()) {  // the name may be a text put together for this row only
+    owned_names_.push_back(std::make_unique<std::string>(name));
+    name = *owned_names_.back();
+  }
+  rows_.names.push_back({stage, micro_step, std::string(name), 0});
+  index_.emplace(Key{name, stage, micro_step}, index);
+  return index;
+}
+
+void RowReader::Read() {
+  using Row = base::CsvTokenizer::Row;
+  for (Row row = tokenizer_.Next(); row != Row::kEnd; row = tokenizer_.Next()) {
+    ++rows_.lines;
+    if (row != Row::kFields) {
+      Report(tokenizer_.line(), "a quoted cell does not end: " + Shown(tokenizer_.row_text()));
+    } else if (!tokenizer_.row_text().empty()) {
+      TakeRow();
+    }
+  }
+  Finish();
+}
+
+void RowReader::TakeRow() {
+  const uint64_t line_number = tokenizer_.line();
+  const std::span<const std::string_view> cells = tokenizer_.fields();
+  if (tokenizer_.field_count() != head_.columns) {
+    Report(line_number, fmt::format("{} where the head has {}: {}",
+                                    base::Plural(tokenizer_.field_count(), "cell"), head_.columns,
+                                    Shown(tokenizer_.row_text())));
+    return;
+  }
+  const auto cell = [cells](int column) { return cells[static_cast<size_t>(column)]; };
+  int64_t step = 0;
+  int32_t stage = 0;
+  int32_t micro_step = -1;
+  if (!CellInteger(cell(head_.step), step)) {
+    Report(line_number, "the step is no whole number: " + Shown(cell(head_.step)));
+    return;
+  }
+  if (head_.stage != TableHead::kNoColumn && !CellInteger(cell(head_.stage), stage)) {
+    Report(line_number, "vpp_stage is no whole number: " + Shown(cell(head_.stage)));
+    return;
+  }
+  if (head_.micro_step != TableHead::kNoColumn &&
+      !(CellInteger(cell(head_.micro_step), micro_step) && micro_step >= 0)) {
+    Report(line_number, "micro_step is no count: " + Shown(cell(head_.micro_step)));
+    return;
+  }
+  if (!went_back_ && !rows_.steps.empty() && step < rows_.steps.back()) {
+    went_back_ = true;
+    Report(line_number, fmt::format("the steps go back from {} to {}: was the training started "
+                                    "again?",
+                                    rows_.steps.back(), step));
+  }
+  const uint32_t name = NameIndex(stage, micro_step, cell(head_.name));
+  ++rows_.names[name].rows;
+  rows_.name_of.push_back(name);
+  rows_.steps.push_back(step);
+  for (size_t column = 0; column < cells.size(); ++column) {
+    if (head_.op_of[column] == TableHead::kNoColumn) {
+      continue;
+    }
+    const auto op = static_cast<size_t>(head_.op_of[column]);
+    const std::optional<double> number = CellNumber(cells[column]);
+    rows_.values.push_back(number.value_or(kNone));
+    if (!number.has_value() && ++bad_cells_[op].count == 1) {
+      bad_cells_[op].first_line = line_number;
+      bad_cells_[op].text = Shown(cells[column]);
+    }
+  }
+}
+
+void RowReader::Finish() {
+  for (size_t op = 0; op < bad_cells_.size(); ++op) {
+    const BadCells& bad = bad_cells_[op];
+    if (bad.count > 0) {
+      Report(bad.first_line,
+             fmt::format("{} in column {} is no number ({}); taken as nan", bad.text, head_.ops[op],
+                         base::Plural(bad.count, "such cell")));
+    }
+  }
+}
+
+}  // namespace
+
+Result<TableHead> ReadTableHead(std::string_view line, const std::vector<std::string>& wanted) {
+  base::CsvTokenizer tokenizer(base::WithoutByteOrderMark(line), kDialect);
+  const base::CsvTokenizer::Row row = tokenizer.Next();
+  const std::span<const std::string_view> cells = tokenizer.fields();
+  const bool is_broken =
+      row == base::CsvTokenizer::Row::kOpenQuote || row == base::CsvTokenizer::Row::kTextAfterQuote;
+  if (is_broken || tokenizer.field_count() > kMostColumns) {
+    return BadFormatError("its first line is no head of a table: " + Shown(tokenizer.row_text()));
+  }
+  TableHead head;
+  head.columns = cells.size();
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const std::string_view cell = cells[i];
+    int* place = cell == "vpp_stage"    ? &head.stage
+                 : cell == "name"       ? &head.name
+                 : cell == "step"       ? &head.step
+                 : cell == "micro_step" ? &head.micro_step
+                                        : nullptr;
+    head.op_of.push_back(TableHead::kNoColumn);
+    if (place != nullptr) {
+      *place = static_cast<int>(i);
+    } else if (cell != "shape" && cell != "dtype" && !cell.empty() &&
+               (wanted.empty() || std::find(wanted.begin(), wanted.end(), cell) != wanted.end()) &&
+               std::find(head.ops.begin(), head.ops.end(), cell) == head.ops.end()) {
+      head.op_of.back() = static_cast<int>(head.ops.size());
+      head.ops.emplace_back(cell);
+    }
+  }
+  if (head.name == TableHead::kNoColumn || head.step == TableHead::kNoColumn) {
+    return BadFormatError("its first line has no columns name and step: " +
+                          Shown(tokenizer.row_text()));
+  }
+  return head;
+}
+
+TableRows ReadTableRows(std::string_view text, const TableHead& head) {
+  TableRows rows;
+  RowReader(head, text, rows).Read();
+  return rows;
+}
+
+}  // namespace msprobe::monitor_analysis::internal

@@ -1,0 +1,53 @@
+// Inside of the room: rows of one piece of a table's CSV as columns of numbers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "msprobe/status.h"
+
+namespace msprobe::monitor_analysis::internal {
+
+// What the first line of a table says.
+struct TableHead {
+  static constexpr int kNoColumn = -1;
+  int stage = kNoColumn;
+  int name = kNoColumn;
+  int step = kNoColumn;
+  int micro_step = kNoColumn;
+  size_t columns = 0;
+  std::vector<std::string> ops;  // columns of numbers, in their order
+  std::vector<int> op_of;        // per column: index into ops, or kNoColumn
+};
+// `line` without its end. `wanted` empty: every op. An error when it is no table of the monitor.
+Result<TableHead> ReadTableHead(std::string_view line, const std::vector<std::string>& wanted);
+
+// A piece of a file, cut at line ends.
+struct TableRows {
+  struct Name {
+    int32_t stage = 0;
+    int32_t micro_step = -1;
+    std::string name;
+    uint32_t rows = 0;
+  };
+  struct Diagnostic {
+    uint64_t line;  // counted from 1 within the piece
+    std::string text;
+  };
+  static constexpr size_t kMostDiagnostics = 20;
+
+  std::vector<Name> names;
+  std::vector<uint32_t> name_of;  // per row
+  std::vector<int64_t> steps;     // per row
+  std::vector<double> values;     // rows x ops; NaN where a cell is none
+  std::vector<Diagnostic> diagnostics;
+  uint64_t more_diagnostics = 0;
+  uint64_t lines = 0;
+};
+// `text` ends with a line end. Rows that break the rules are left out with a diagnostic.
+TableRows ReadTableRows(std::string_view text, const TableHead& head);
+
+}  // namespace msprobe::monitor_analysis::internal

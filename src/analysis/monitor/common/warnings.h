@@ -1,0 +1,39 @@
+// What is told about a run's files: the first twenty in order, the others as a number.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "src/base/strings.h"
+
+namespace msprobe::monitor_analysis {
+
+class Warnings {
+ public:
+  explicit Warnings(std::vector<std::string>& texts) : texts_(texts) {}
+  void Add(std::string text) {
+    if (texts_.size() < kMostWarnings) {
+      texts_.push_back(std::move(text));
+    } else {
+      ++more_;
+    }
+  }
+  void Count(uint64_t more) { more_ += more; }
+  void Finish() {
+    if (more_ > 0) {
+      texts_.push_back(fmt::format("... and {} more of the kind", base::FormatCount(more_)));
+    }
+  }
+
+ private:
+  static constexpr size_t kMostWarnings = 20;
+  std::vector<std::string>& texts_;
+  uint64_t more_ = 0;
+};
+
+}  // namespace msprobe::monitor_analysis

@@ -1,0 +1,17 @@
+// What a comparison of two monitored runs answers.
+#pragma once
+
+#include <array>
+
+#include "src/analysis/monitor/diff/result.h"
+#include "src/report/document.h"
+#include "src/report/gate.h"
+
+namespace msprobe::monitor_analysis {
+
+inline constexpr std::array<report::GateLevel, 1> kDiffLevels = {
+    {{"different", "a step at which the runs part"}}};
+
+report::Document MakeDocument(const DiffResult& result);
+
+}  // namespace msprobe::monitor_analysis

@@ -1,0 +1,20 @@
+// A trend store that was written.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace msprobe::monitor_analysis {
+
+struct StoreResult {
+  std::filesystem::path file;
+  uint64_t rows = 0;
+  size_t names = 0;
+  size_t ranks = 0;
+  std::vector<std::string> warnings;
+};
+
+}  // namespace msprobe::monitor_analysis
