@@ -18,7 +18,7 @@ bool MemberStream::StartValue(std::string_view what) {
   if (building_) {
     return true;
   }
-  if (place_ == Place::kOutside) {
+  if (level_ == Level::kOutside) {
     return Fail(
         BadFormatError(fmt::format("it holds {} where an object {{...}} was expected", what)));
   }
@@ -36,7 +36,7 @@ bool MemberStream::FinishValue(bool taken) {
     return true;
   }
   building_ = false;
-  Result<bool> go_on = (place_ == Place::kExpanded ? entry_ : member_)(name_, builder_.tree());
+  Result<bool> go_on = (level_ == Level::kExpanded ? entry_ : member_)(name_, builder_.tree());
   if (!go_on.ok()) {
     return Fail(std::move(go_on).status());
   }
@@ -62,12 +62,12 @@ bool MemberStream::OnText(std::string_view value) {
 }
 
 bool MemberStream::OnBeginObject() {
-  if (!building_ && place_ == Place::kOutside) {
-    place_ = Place::kTop;
+  if (!building_ && level_ == Level::kOutside) {
+    level_ = Level::kTop;
     return true;
   }
-  if (!building_ && place_ == Place::kTop && entry_ && name_ == expanded_key_) {
-    place_ = Place::kExpanded;
+  if (!building_ && level_ == Level::kTop && entry_ && name_ == expanded_key_) {
+    level_ = Level::kExpanded;
     found_expanded_ = true;
     return true;
   }
@@ -88,7 +88,7 @@ bool MemberStream::OnEndObject() {
     builder_.End();
     return FinishValue(true);
   }
-  place_ = place_ == Place::kExpanded ? Place::kTop : Place::kOutside;
+  level_ = level_ == Level::kExpanded ? Level::kTop : Level::kOutside;
   return true;
 }
 

@@ -39,7 +39,7 @@ class MemberStream final : public json::Handler {
   bool OnEndArray() override;
 
  private:
-  enum class Place { kOutside, kTop, kExpanded };
+  enum class Level { kOutside, kTop, kExpanded };
 
   // Called before a value; false (with a status) where no plain value may stand.
   bool StartValue(std::string_view what);
@@ -52,7 +52,7 @@ class MemberStream final : public json::Handler {
   const Visit entry_;
   EntryTreeBuilder builder_;
   std::string name_;
-  Place place_ = Place::kOutside;
+  Level level_ = Level::kOutside;
   bool building_ = false;
   bool found_expanded_ = false;
   Status status_;

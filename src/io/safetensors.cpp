@@ -44,8 +44,8 @@ class HeaderHandler final : public json::Handler {
   }
 
   bool OnInt(int64_t value) override {
-    if (place_ == Place::kShape || place_ == Place::kOffsets) {
-      std::vector<int64_t>& list = place_ == Place::kShape ? entry_.shape : entry_.offsets;
+    if (part_ == HeaderPart::kShape || part_ == HeaderPart::kOffsets) {
+      std::vector<int64_t>& list = part_ == HeaderPart::kShape ? entry_.shape : entry_.offsets;
       if (list.size() >= kMaxRank) {
         return Fail(fmt::format("tensor \"{}\" has more than {} sizes", Shown(), kMaxRank));
       }
@@ -56,12 +56,12 @@ class HeaderHandler final : public json::Handler {
   }
 
   bool OnText(std::string_view value) override {
-    if (place_ == Place::kEntry && field_ == Field::kDType) {
+    if (part_ == HeaderPart::kEntry && field_ == Field::kDType) {
       entry_.dtype = value;
       field_ = Field::kNone;
       return true;
     }
-    if (place_ == Place::kMetadata) {
+    if (part_ == HeaderPart::kMetadata) {
       contents_.scalars.push_back(
           {{std::string(kMetadataKey), metadata_key_}, "str", Shorten(value)});
       return true;
@@ -70,12 +70,12 @@ class HeaderHandler final : public json::Handler {
   }
 
   bool OnBeginObject() override {
-    switch (place_) {
-      case Place::kStart:
-        place_ = Place::kTop;
+    switch (part_) {
+      case HeaderPart::kStart:
+        part_ = HeaderPart::kTop;
         return true;
-      case Place::kTop:
-        place_ = entry_.name == kMetadataKey ? Place::kMetadata : Place::kEntry;
+      case HeaderPart::kTop:
+        part_ = entry_.name == kMetadataKey ? HeaderPart::kMetadata : HeaderPart::kEntry;
         return true;
       default:
         return Refuse("an object");
@@ -83,13 +83,13 @@ class HeaderHandler final : public json::Handler {
   }
 
   bool OnKey(std::string_view key) override {
-    if (place_ == Place::kTop) {
+    if (part_ == HeaderPart::kTop) {
       entry_ = HeaderEntry();
       entry_.name = key;
       return names_.insert(entry_.name).second ||
              Fail(fmt::format("key \"{}\" occurs twice", Shown()));
     }
-    if (place_ == Place::kMetadata) {
+    if (part_ == HeaderPart::kMetadata) {
       metadata_key_ = key;
       return true;
     }
@@ -112,38 +112,38 @@ class HeaderHandler final : public json::Handler {
   }
 
   bool OnEndObject() override {
-    if (place_ == Place::kEntry) {
+    if (part_ == HeaderPart::kEntry) {
       if (!entry_.has_dtype || !entry_.has_shape || !entry_.has_offsets ||
           entry_.offsets.size() != 2) {
         return Fail(fmt::format("tensor \"{}\" needs dtype, shape and two data_offsets", Shown()));
       }
       entries.push_back(std::move(entry_));
     }
-    place_ = place_ == Place::kTop ? Place::kEnd : Place::kTop;
+    part_ = part_ == HeaderPart::kTop ? HeaderPart::kEnd : HeaderPart::kTop;
     return true;
   }
 
   bool OnBeginArray() override {
-    if (place_ == Place::kEntry && (field_ == Field::kShape || field_ == Field::kOffsets)) {
-      place_ = field_ == Field::kShape ? Place::kShape : Place::kOffsets;
+    if (part_ == HeaderPart::kEntry && (field_ == Field::kShape || field_ == Field::kOffsets)) {
+      part_ = field_ == Field::kShape ? HeaderPart::kShape : HeaderPart::kOffsets;
       return true;
     }
     return Refuse("a list");
   }
 
   bool OnEndArray() override {
-    place_ = Place::kEntry;
+    part_ = HeaderPart::kEntry;
     field_ = Field::kNone;
     return true;
   }
 
-  bool complete() const { return place_ == Place::kEnd; }
+  bool complete() const { return part_ == HeaderPart::kEnd; }
 
   std::vector<HeaderEntry> entries;
   Status status;
 
  private:
-  enum class Place : uint8_t { kStart, kTop, kMetadata, kEntry, kShape, kOffsets, kEnd };
+  enum class HeaderPart : uint8_t { kStart, kTop, kMetadata, kEntry, kShape, kOffsets, kEnd };
   enum class Field : uint8_t { kNone, kDType, kShape, kOffsets };
 
   std::string_view Shown() const { return std::string_view(entry_.name).substr(0, 200); }
@@ -166,7 +166,7 @@ class HeaderHandler final : public json::Handler {
   }
 
   TensorFileContents& contents_;
-  Place place_ = Place::kStart;
+  HeaderPart part_ = HeaderPart::kStart;
   Field field_ = Field::kNone;
   HeaderEntry entry_;
   std::string metadata_key_;

@@ -145,11 +145,11 @@ class PairBuffer {
   CompareLanes lanes_;
 };
 
-// One side, read as T whatever its dtype.
+// One of the two tensors, read as T whatever its dtype.
 template <class T>
-class Side {
+class Operand {
  public:
-  Side(DType dtype, const std::byte* data)
+  Operand(DType dtype, const std::byte* data)
       : dtype_(dtype), element_bytes_(DTypeSize(dtype)), data_(data) {}
 
   // The address of `size` values, which may be unaligned: as stored where they are of type T, else
@@ -186,7 +186,8 @@ bool SquaresAreFinite(const ComparePartial& partial) {
 // the others are looked at one by one.
 template <class T>
 ComparePartial CompareConverted(CompareFunction KernelTable::*function, const RelativeRule& rule,
-                                Side<T> npu, Side<T> bench, size_t count, bool known_non_finite) {
+                                Operand<T> npu, Operand<T> bench, size_t count,
+                                bool known_non_finite) {
   ComparePartial partial;
   partial.element_count = count;
   if (!known_non_finite) {

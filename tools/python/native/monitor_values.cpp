@@ -28,7 +28,8 @@ PyObject* Slot(PyObject* self, PyObject* args) {
   return slot == 0 ? Fail(MSPROBE_ERROR_INTERNAL) : PyLong_FromUnsignedLong(slot);
 }
 
-struct Place {
+// Which value of a slot, as msprobe/monitor.h addresses it.
+struct ValueSpot {
   uint32_t slot = 0;
   int32_t index = MSPROBE_MONITOR_NO_INDEX;
   int32_t micro_step = MSPROBE_MONITOR_NO_MICRO_STEP;
@@ -43,25 +44,25 @@ bool IsTensor(PyObject* value) {
 enum class Devices { kAsked, kRefused };
 
 // One value; false with a Python error.
-bool Measure(MonitorObject* self, const Place& place, PyObject* value, Devices devices = Devices::kAsked);
+bool Measure(MonitorObject* self, const ValueSpot& spot, PyObject* value, Devices devices = Devices::kAsked);
 
-bool MeasureOnDevice(MonitorObject* self, const Place& place, PyObject* tensor,
+bool MeasureOnDevice(MonitorObject* self, const ValueSpot& spot, PyObject* tensor,
                      const msprobe_tensor& described) {
   const Ref answer = self->on_device == nullptr ? Ref() : Call(self->on_device, tensor);
   if (!answer) return false;
-  if (IsTensor(answer.get())) return Measure(self, place, answer.get(), Devices::kRefused);
-  const uint64_t ticket = msprobe_monitor_measure_deferred(self->engine, place.slot, place.index,
-                                                           place.micro_step, &described);
+  if (IsTensor(answer.get())) return Measure(self, spot, answer.get(), Devices::kRefused);
+  const uint64_t ticket = msprobe_monitor_measure_deferred(self->engine, spot.slot, spot.index,
+                                                           spot.micro_step, &described);
   const Ref number(PyLong_FromUnsignedLongLong(ticket));
   return number && Call(answer.get(), number.get());
 }
 
-bool Measure(MonitorObject* self, const Place& place, PyObject* value, Devices devices) {
+bool Measure(MonitorObject* self, const ValueSpot& spot, PyObject* value, Devices devices) {
   int code = MSPROBE_OK;
   bool described = true;
   bool measured = true;
   const auto measure = [&](const msprobe_tensor* tensor) {
-    return msprobe_monitor_measure(self->engine, place.slot, place.index, place.micro_step,
+    return msprobe_monitor_measure(self->engine, spot.slot, spot.index, spot.micro_step,
                                    tensor);
   };
   if (!IsTensor(value)) {
@@ -69,7 +70,7 @@ bool Measure(MonitorObject* self, const Place& place, PyObject* value, Devices d
   } else {
     described = UseTensor(value, [&](const msprobe_tensor& tensor, bool on_device) {
       if (on_device && devices == Devices::kAsked) {
-        measured = MeasureOnDevice(self, place, value, tensor);
+        measured = MeasureOnDevice(self, spot, value, tensor);
       } else {
         code = measure(&tensor);
       }
@@ -86,11 +87,11 @@ bool MeasureAll(MonitorObject* self, uint32_t slot, int32_t micro_step,
   const InsideGuard guard(ThisThread());
   PyObject* error[3] = {};
   for (size_t i = 0; i < values.size(); ++i) {
-    Place place;
-    place.slot = slot;
-    place.micro_step = micro_step;
-    if (values.size() > 1) place.index = static_cast<int32_t>(i);
-    if (Measure(self, place, values[i])) continue;
+    ValueSpot spot;
+    spot.slot = slot;
+    spot.micro_step = micro_step;
+    if (values.size() > 1) spot.index = static_cast<int32_t>(i);
+    if (Measure(self, spot, values[i])) continue;
     if (error[0] == nullptr) {
       PyErr_Fetch(&error[0], &error[1], &error[2]);
     } else {
@@ -179,10 +180,10 @@ PyObject* Table(PyObject* self, PyObject* args) {
   // Another thread may shorten a list while bytes are read: its size is asked each time.
   for (Py_ssize_t i = 0; i < PyList_Size(slots) && i < PyList_Size(tensors); ++i) {
     const Ref tensor = Ref::Borrow(PyList_GetItem(tensors, i));
-    Place place;
-    place.slot = static_cast<uint32_t>(PyLong_AsUnsignedLong(PyList_GetItem(slots, i)));
+    ValueSpot spot;
+    spot.slot = static_cast<uint32_t>(PyLong_AsUnsignedLong(PyList_GetItem(slots, i)));
     if (PyErr_Occurred() != nullptr) return nullptr;
-    if (tensor.get() == Py_None || Measure(AsMonitor(self), place, tensor.get())) continue;
+    if (tensor.get() == Py_None || Measure(AsMonitor(self), spot, tensor.get())) continue;
     all_measured = false;
     if (i + 1 < PyList_Size(slots)) PyErr_Clear();
   }

@@ -139,7 +139,7 @@ bool PutDeviceTensor(msprobe_entry* entry, PyObject* tensor, msprobe_tensor* des
 }
 
 // Where the values of a tensor are.
-enum class Place {
+enum class ValueLocation {
   kNowhere,  // none, or not to be read: sparse, quantised, of an unknown dtype, ...
   kHost,
   kDevice
@@ -154,7 +154,7 @@ void ReadDescription(PyObject* tensor, const DtypeEntry& dtype, Fields* out) {
 }
 
 // Shape, and where the values are.
-Place FindValues(PyObject* tensor, Fields* out) {
+ValueLocation FindValues(PyObject* tensor, Fields* out) {
   const Names& names = Known();
   bool readable = out->tensor.dtype_code != MSPROBE_DTYPE_UNKNOWN;
   if (const Ref sizes = Attribute(tensor, names.shape);
@@ -169,19 +169,19 @@ Place FindValues(PyObject* tensor, Fields* out) {
   readable = readable && out->elements > 0 &&
              Attribute(tensor, names.layout).get() == Global().strided.get();
   PyErr_Clear();
-  if (!readable) return Place::kNowhere;
+  if (!readable) return ValueLocation::kNowhere;
   // Most are on the host, and this costs a tenth of asking for the device.
-  if (Attribute(tensor, names.is_cpu).get() == Py_True) return Place::kHost;
+  if (Attribute(tensor, names.is_cpu).get() == Py_True) return ValueLocation::kHost;
   PyErr_Clear();
   const Ref device = Attribute(tensor, names.device);
   const Ref type = device ? Attribute(device.get(), names.type) : Ref();
   if (!type) {
     PyErr_Clear();
-    return Place::kNowhere;
+    return ValueLocation::kNowhere;
   }
-  if (PyUnicode_CompareWithASCIIString(type.get(), "cpu") == 0) return Place::kHost;
+  if (PyUnicode_CompareWithASCIIString(type.get(), "cpu") == 0) return ValueLocation::kHost;
   const bool is_meta = PyUnicode_CompareWithASCIIString(type.get(), "meta") == 0;
-  return is_meta ? Place::kNowhere : Place::kDevice;
+  return is_meta ? ValueLocation::kNowhere : ValueLocation::kDevice;
 }
 
 // Address, strides and flags of values on the host.
@@ -250,9 +250,9 @@ void PutTensor(msprobe_entry* entry, std::string_view name, PyObject* tensor) {
   }
   Fields fields;
   ReadDescription(tensor, DtypeOf(dtype.get()), &fields);
-  const Place place = FindValues(tensor, &fields);
-  if (place == Place::kHost) ReadHostValues(tensor, &fields);
-  if (place == Place::kDevice) {
+  const ValueLocation location = FindValues(tensor, &fields);
+  if (location == ValueLocation::kHost) ReadHostValues(tensor, &fields);
+  if (location == ValueLocation::kDevice) {
     if (PutDeviceTensor(entry, tensor, &fields.tensor)) return;
     ReportPythonError(name);
     fields.tensor.data = nullptr;
@@ -339,9 +339,9 @@ bool UseTensor(PyObject* tensor,
     const Ref dtype = Attribute(tensor, Known().dtype);
     if (!dtype) return false;
     ReadDescription(tensor, DtypeOf(dtype.get()), &fields);
-    const Place place = FindValues(tensor, &fields);
-    if (place == Place::kHost) ReadHostValues(tensor, &fields);
-    on_device = place == Place::kDevice;
+    const ValueLocation location = FindValues(tensor, &fields);
+    if (location == ValueLocation::kHost) ReadHostValues(tensor, &fields);
+    on_device = location == ValueLocation::kDevice;
   }
   Read(fields, [&](const msprobe_tensor& described) { use(described, on_device); });
   return true;
