@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/ckpt/answer.h"
+#include "src/analysis/ckpt/document.h"
 #include "src/analysis/ckpt/run.h"
 #include "src/commands/common_flags.h"
 
@@ -20,8 +20,7 @@ constexpr const char* kNotes =
 
 Result<ExitCode> CompareCheckpoints(const analysis::ckpt::Options& options,
                                     const AnswerFlags& flags, const Context& context) {
-  MSP_ASSIGN_OR_RETURN(const analysis::ckpt::Comparison comparison,
-                       analysis::ckpt::RunComparison(options));
+  MSP_ASSIGN_OR_RETURN(const analysis::ckpt::Comparison comparison, analysis::ckpt::Run(options));
   return GiveAnswer(analysis::ckpt::MakeDocument(comparison), flags, context);
 }
 

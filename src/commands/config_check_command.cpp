@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "src/analysis/config_check/answer.h"
-#include "src/analysis/config_check/log_settings.h"
+#include "src/analysis/config_check/document.h"
+#include "src/analysis/config_check/pack.h"
+#include "src/analysis/config_check/run.h"
 #include "src/base/log.h"
 #include "src/commands/ckpt_compare_command.h"
 #include "src/commands/common_flags.h"
@@ -203,13 +204,14 @@ Result<ExitCode> ConfigCheckCommand::RunComparePacks(const Context& context) {
     own.page = compare_.output_folder / "result.html";
     MSP_RETURN_IF_ERROR(CheckPage(own.page));
   }
-  MSP_ASSIGN_OR_RETURN(const config_check::CompareRun run, config_check::ComparePacks(compare_));
+  MSP_ASSIGN_OR_RETURN(const config_check::CompareRun run, config_check::Run(compare_));
   return GiveAnswer(config_check::MakeDocument(run), answer_, context, own);
 }
 
 Result<ExitCode> ConfigCheckCommand::RunLogSettings(const Context& context) {
   const bool compares = !logs_.empty();
   config_check::LogSettingsOptions options;
+  options.verify = !compares;
   options.second = compares ? logs_[1] : verify_.back();
   if (compares) {
     options.first = logs_[0];
@@ -225,9 +227,7 @@ Result<ExitCode> ConfigCheckCommand::RunLogSettings(const Context& context) {
                (compares ? "hyper_params_compare.html" : "hyper_params_verify.html");
     MSP_RETURN_IF_ERROR(CheckPage(own.page));
   }
-  MSP_ASSIGN_OR_RETURN(const config_check::LogSettingsRun run,
-                       compares ? config_check::CompareLogSettings(options)
-                                : config_check::VerifyLogSettings(options));
+  MSP_ASSIGN_OR_RETURN(const config_check::LogSettingsRun run, config_check::Run(options));
   return GiveAnswer(config_check::MakeDocument(run), answer_, context, own);
 }
 
@@ -262,7 +262,7 @@ Result<ExitCode> ConfigCheckCommand::RunCollect(const Context& context) {
   if (!output_.empty()) {
     collect_.output = output_;
   }
-  MSP_ASSIGN_OR_RETURN(const config_check::CollectSummary summary, config_check::Collect(collect_));
+  MSP_ASSIGN_OR_RETURN(const config_check::CollectSummary summary, config_check::Run(collect_));
   return GiveAnswer(config_check::MakeDocument(summary), answer_, context);
 }
 

@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/config_check/collect.h"
-#include "src/analysis/config_check/compare_packs.h"
+#include "src/analysis/config_check/options.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 

@@ -6,8 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/nan/answer.h"
+#include "src/analysis/nan/document.h"
 #include "src/analysis/nan/result_files.h"
+#include "src/analysis/nan/run.h"
 #include "src/base/files.h"
 #include "src/base/output_rule.h"
 #include "src/commands/common_flags.h"
@@ -153,7 +154,7 @@ Result<ExitCode> NanAnalyzeCommand::Run(const Context& context) {
   if (format_ == "html") {
     MSP_RETURN_IF_ERROR(report::AnswerPage::Available());
   }
-  MSP_ASSIGN_OR_RETURN(const nan::Answer answer, nan::Analyze(options_));
+  MSP_ASSIGN_OR_RETURN(const nan::Answer answer, nan::Run(options_));
   report::Document document = nan::MakeDocument(answer, options_.levels);
   document.command = name_;
   OwnForms own;

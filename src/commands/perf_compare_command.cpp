@@ -6,9 +6,12 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/perf/answer.h"
+#include "src/analysis/perf/document.h"
+#include "src/analysis/perf/gates.h"
 #include "src/analysis/perf/name_map.h"
 #include "src/analysis/perf/page.h"
+#include "src/analysis/perf/run.h"
+#include "src/analysis/perf/summary_json.h"
 #include "src/base/log.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
@@ -134,13 +137,13 @@ void PerfCompareCommand::AddSelectionFlags(std::vector<Flag>& flags) {
        .help = "Only this rank of both sides"},
       {.name = "--base-rank",
        .type = "N",
-       .fills = &options_.compare.base_rank,
+       .fills = &options_.pair.base_rank,
        .bounds = kNotNegative,
        .group = Group::kSelection,
        .help = "The reference's rank, if it differs"},
       {.name = "--comparison-rank",
        .type = "N",
-       .fills = &options_.compare.comparison_rank,
+       .fills = &options_.pair.comparison_rank,
        .bounds = kNotNegative,
        .group = Group::kSelection,
        .help = "The judged profile's rank, if it differs"},
@@ -149,11 +152,11 @@ void PerfCompareCommand::AddSelectionFlags(std::vector<Flag>& flags) {
 }
 
 void PerfCompareCommand::AddMatchingFlags(std::vector<Flag>& flags) {
-  analysis::perf::Options& compare = options_.compare;
+  analysis::perf::PairOptions& pair = options_.pair;
   const std::vector<Flag> rows = {
       {.name = "--max-kernel-num",
        .type = "N",
-       .fills = &compare.max_kernels,
+       .fills = &pair.max_kernels,
        .group = Group::kMethod,
        .help = "Operators with more kernels than this are replaced by what they call; above 3",
        .since = kPython811},
@@ -164,18 +167,18 @@ void PerfCompareCommand::AddMatchingFlags(std::vector<Flag>& flags) {
        .help = "Operators that match under other names: \"{'name1':'name2'}\"",
        .since = kPython811},
       {.name = "--use-input-shape",
-       .fills = &compare.use_input_shape,
+       .fills = &pair.use_input_shape,
        .group = Group::kMethod,
        .help = "Operators match only with equal input shapes",
        .since = kPython811},
       {.name = "--gpu-flow-cat",
        .type = "NAME",
-       .fills = &compare.gpu_flow_category,
+       .fills = &pair.gpu_flow_category,
        .group = Group::kMethod,
        .help = "Category of the GPU trace's links from operators to kernels",
        .since = kPython811},
       {.name = "--use-kernel-type",
-       .fills = &compare.use_kernel_type,
+       .fills = &pair.use_kernel_type,
        .group = Group::kMethod,
        .help = "Kernels by type and core, from op_statistic.csv",
        .since = kPython811},
@@ -194,7 +197,7 @@ void PerfCompareCommand::AddMatchingFlags(std::vector<Flag>& flags) {
        .help = "How the answer and summary.json match collectives, by kind NCCL's and HCCL's meet, "
                "by name they match as in the sheet"},
       {.name = "--exact-time",
-       .fills = &compare.exact_time,
+       .fills = &pair.exact_time,
        .group = Group::kMethod,
        .help = "GPU: times to the nanosecond instead of whole microseconds"},
   };
@@ -254,7 +257,7 @@ std::vector<Flag> PerfCompareCommand::flags() {
        .help = "The profile to hold it against, instead of REFERENCE",
        .since = kPython811},
       {.name = "--strict",
-       .fills = &options_.compare.strict,
+       .fills = &options_.pair.strict,
        .group = Group::kInput,
        .help = "A damaged file is an error, not a warning"},
       {.name = "--wait",
@@ -315,18 +318,18 @@ std::string PerfCompareCommand::notes() const {
 }
 
 void PerfCompareCommand::ChooseComparisons() {
-  analysis::perf::Options& compare = options_.compare;
+  analysis::perf::PairOptions& pair = options_.pair;
   const bool all = !enable_profiling_ && !enable_operators_ && !enable_memory_ &&
                    !enable_communication_ && !enable_api_ && !enable_kernels_;
-  compare.overall = all || enable_profiling_;
-  compare.operators = all || enable_operators_;
-  compare.memory = all || enable_memory_;
-  compare.communication = all || enable_communication_;
-  compare.api = all || enable_api_;
-  compare.kernels = all || enable_kernels_;
-  compare.details = !disable_details_;
-  compare.modules = !disable_modules_;
-  if (compare.use_kernel_type && !compare.kernels) {
+  pair.overall = all || enable_profiling_;
+  pair.operators = all || enable_operators_;
+  pair.memory = all || enable_memory_;
+  pair.communication = all || enable_communication_;
+  pair.api = all || enable_api_;
+  pair.kernels = all || enable_kernels_;
+  pair.details = !disable_details_;
+  pair.modules = !disable_modules_;
+  if (pair.use_kernel_type && !pair.kernels) {
     base::LogWarning("--use_kernel_type has no effect without --enable_kernel_compare");
   }
 }
@@ -348,8 +351,8 @@ Status PerfCompareCommand::CheckSteps() {
     return UsageError(fmt::format("a step must be a number: --base_step {}, --comparison_step {}",
                                   base_step_, comparison_step_));
   }
-  options_.compare.base_step = base_step_;
-  options_.compare.comparison_step = comparison_step_;
+  options_.pair.base_step = base_step_;
+  options_.pair.comparison_step = comparison_step_;
   return {};
 }
 
@@ -360,8 +363,8 @@ Status PerfCompareCommand::CheckGates() {
     }
     MSP_ASSIGN_OR_RETURN(Gate gate, analysis::perf::ParseGate(text));
     if (gate.metric == GateMetric::kOperator) {
-      options_.compare.watched_operators.push_back(gate.pattern);
-    } else if (!options_.compare.overall) {
+      options_.pair.watched_operators.push_back(gate.pattern);
+    } else if (!options_.pair.overall) {
       return UsageError(fmt::format("--fail-on {} needs --enable_profiling_compare", gate.text));
     }
     text = gate.text;  // as the answer names it
@@ -372,27 +375,27 @@ Status PerfCompareCommand::CheckGates() {
 
 // In the Python tool's order, so that of several mistakes the same one is told.
 Status PerfCompareCommand::CheckFlags() {
-  analysis::perf::Options& compare = options_.compare;
-  if (compare.max_kernels.has_value() && *compare.max_kernels <= kMaxKernelFloor) {
+  analysis::perf::PairOptions& pair = options_.pair;
+  if (pair.max_kernels.has_value() && *pair.max_kernels <= kMaxKernelFloor) {
     return UsageError(fmt::format("--max_kernel_num must be greater than {}, not {}",
-                                  kMaxKernelFloor, *compare.max_kernels));
+                                  kMaxKernelFloor, *pair.max_kernels));
   }
   if (!name_map_.empty()) {
-    MSP_ASSIGN_OR_RETURN(compare.operator_names,
+    MSP_ASSIGN_OR_RETURN(pair.operator_names,
                          analysis::perf::ParseNameMap(WithoutEquals(name_map_)));
   }
-  compare.gpu_flow_category = WithoutEquals(compare.gpu_flow_category);
-  if (compare.gpu_flow_category.size() > kMaxFlowCategory) {
+  pair.gpu_flow_category = WithoutEquals(pair.gpu_flow_category);
+  if (pair.gpu_flow_category.size() > kMaxFlowCategory) {
     return UsageError(
         fmt::format("--gpu_flow_cat may have at most {} characters", kMaxFlowCategory));
   }
   MSP_RETURN_IF_ERROR(CheckSteps());
   MSP_RETURN_IF_ERROR(CheckGates());
-  compare.base = PathOf(base_path_);
-  compare.comparison = PathOf(comparison_path_);
+  pair.base = PathOf(base_path_);
+  pair.comparison = PathOf(comparison_path_);
   options_.output = PathOf(output_path_.string());
-  MSP_RETURN_IF_ERROR(CheckInput(compare.base, "-bp"));
-  MSP_RETURN_IF_ERROR(CheckInput(compare.comparison, "-d"));
+  MSP_RETURN_IF_ERROR(CheckInput(pair.base, "-bp"));
+  MSP_RETURN_IF_ERROR(CheckInput(pair.comparison, "-d"));
   std::error_code error;
   if (fs::exists(options_.output, error) && !fs::is_directory(options_.output, error)) {
     return UsageError(fmt::format("the output folder {} is a file", options_.output.string()));
@@ -408,13 +411,13 @@ Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
   ChooseComparisons();
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   MSP_RETURN_IF_ERROR(CheckFlags());
-  analysis::perf::Options& compare = options_.compare;
-  compare.match_collectives_by_kind = collectives_ == "kind";
-  compare.alignment = algorithm_ == "longest" ? analysis::perf::Alignment::kLongest
-                                              : analysis::perf::Alignment::kLegacy;
+  analysis::perf::PairOptions& pair = options_.pair;
+  pair.match_collectives_by_kind = collectives_ == "kind";
+  pair.alignment = algorithm_ == "longest" ? analysis::perf::Alignment::kLongest
+                                           : analysis::perf::Alignment::kLegacy;
   if (rank_.has_value()) {
-    compare.base_rank = compare.base_rank.has_value() ? compare.base_rank : rank_;
-    compare.comparison_rank = compare.comparison_rank.has_value() ? compare.comparison_rank : rank_;
+    pair.base_rank = pair.base_rank.has_value() ? pair.base_rank : rank_;
+    pair.comparison_rank = pair.comparison_rank.has_value() ? pair.comparison_rank : rank_;
   }
   if (!formats_.empty()) {
     const auto wants = [&](const char* format) {
@@ -431,7 +434,7 @@ Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
   }
   options_.quiet = context.quiet;
 
-  MSP_ASSIGN_OR_RETURN(const analysis::perf::Run run, analysis::perf::RunPerfCompare(options_));
+  MSP_ASSIGN_OR_RETURN(const analysis::perf::RunResult run, analysis::perf::Run(options_));
   report::Document document = analysis::perf::MakeDocument(run.summary, {top_, min_difference_us_});
   const ExitCode code = ExitCodeOf(document, answer_);
   if (!run.reports) {

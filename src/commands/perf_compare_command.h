@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/perf/run.h"
+#include "src/analysis/perf/options.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 
@@ -36,7 +36,7 @@ class PerfCompareCommand final : public Command {
   Status CheckGates();
   void ChooseComparisons();
 
-  analysis::perf::RunOptions options_;
+  analysis::perf::Options options_;
   std::string profile_;
   std::string reference_;
   // As typed; the Python tool lets values begin with '='.

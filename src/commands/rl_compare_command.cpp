@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/rl/answer.h"
+#include "src/analysis/rl/document.h"
+#include "src/analysis/rl/run.h"
 #include "src/base/output_rule.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
@@ -166,7 +167,7 @@ Result<ExitCode> RlCompareCommand::Run(const Context& context) {
   }
   options_.language = language_ == "en" ? rl::Language::kEnglish : rl::Language::kChinese;
   options_.quiet = context.quiet;
-  MSP_ASSIGN_OR_RETURN(const rl::Comparison comparison, rl::Compare(options_));
+  MSP_ASSIGN_OR_RETURN(const rl::Comparison comparison, rl::Run(options_));
   return GiveAnswer(rl::MakeDocument(comparison), answer_, context, own);
 }
 

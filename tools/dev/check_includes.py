@@ -8,7 +8,8 @@ Checked in src/, include/ and tests/ (see docs/design/architecture.md):
   2. the arrows themselves form no cycle, and no file includes itself through others
   3. quoted includes are spelled from the root ("src/..." or "msprobe/...") and name files that exist
   4. third-party headers stay in the room that owns them (the list below)
-  5. the table of rooms in docs/design/architecture.md shows the same arrows, and that in src/README.md every room
+  5. every analysis has options.h, run.h, result.h and document.h
+  6. the table of rooms in docs/design/architecture.md shows the same arrows, and that in src/README.md every room
 Exit status 0 only if nothing was found.
 """
 import os
@@ -39,6 +40,9 @@ THIRD_PARTY_HOMES = {
     "benchmark/": [],
     "dlfcn.h": ["src/device/", "src/monitor/sqlite_api.cpp"],
 }
+ANALYSIS_HEADERS = ("options.h", "run.h", "result.h", "document.h")
+# Analyses that do not have that shape yet.
+OTHER_SHAPES = {"analysis/monitor", "analysis/compare", "analysis/inspect"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 SOURCE_ENDINGS = (".h", ".cpp", ".cc", ".inc")
 
@@ -134,6 +138,18 @@ def check_file(root, path, plan, say):
     return used
 
 
+def check_analysis_shape(root, plan, say):
+    """The headers that docs/design/architecture.md promises of every analysis."""
+    for room in sorted(plan):
+        if not room.startswith("analysis/"):
+            continue
+        missing = [name for name in ANALYSIS_HEADERS if not os.path.exists(os.path.join(root, "src", room, name))]
+        if missing and room not in OTHER_SHAPES:
+            say("src/" + room, 1, "an analysis has a %s (docs/design/architecture.md)" % ", a ".join(missing))
+        if not missing and room in OTHER_SHAPES:
+            say("tools/dev/check_includes.py", 1, "%s has the shape now: take it out of OTHER_SHAPES" % room)
+
+
 def check_documented_plan(root, plan, say):
     """The table "| `room` | used, used | ..." of the architecture page against the plan."""
     page = "docs/design/architecture.md"
@@ -170,6 +186,7 @@ def main():
     cycle = find_cycle(plan)
     if cycle:
         say("cmake/Rooms.cmake", 1, "the arrows form a circle: %s" % " -> ".join(cycle))
+    check_analysis_shape(root, plan, say)
     check_documented_plan(root, plan, say)
     check_listed_rooms(root, plan, say)
     includes = {path: check_file(root, path, plan, say) for path in source_files(root)}

@@ -45,7 +45,7 @@ HeadCounts KnownHeads(const MappingOptions& options, const ModelFacts& own,
 }
 
 // "looked for model.layers.0.mlp.up_proj.weight": in the words of the side that lacks it.
-std::string LookedFor(const Side& side, std::string_view part) {
+std::string LookedFor(const MappedCheckpoint& side, std::string_view part) {
   return fmt::format("no counterpart: looked for {}", NameOfPart(side, part));
 }
 
@@ -147,7 +147,7 @@ class Matcher {
            });
   }
 
-  static bool HoldsGate(const Side& side) {
+  static bool HoldsGate(const MappedCheckpoint& side) {
     return std::any_of(side.parts.begin(), side.parts.end(), [](const auto& part) {
       return part.first.find(".linear_gate.") != std::string::npos;
     });
@@ -169,7 +169,7 @@ class Matcher {
 
   // A norm of each head tells the head's size, and separate projections the numbers of heads.
   void LearnHeads() {
-    for (const Side* side : {&a_, &b_}) {
+    for (const MappedCheckpoint* side : {&a_, &b_}) {
       const int64_t head_size = Rows(*side, "q_layernorm.weight");
       const int64_t query_rows = Rows(*side, "linear_q.weight");
       const int64_t key_rows = Rows(*side, "linear_k.weight");
@@ -187,7 +187,7 @@ class Matcher {
   }
 
   // Of a parameter of the first layer that stands alone; 0 where there is none.
-  static int64_t Rows(const Side& side, std::string_view name) {
+  static int64_t Rows(const MappedCheckpoint& side, std::string_view name) {
     const auto place = side.parts.find(fmt::format("decoder.layers.0.self_attention.{}", name));
     if (place == side.parts.end()) {
       return 0;
@@ -349,7 +349,7 @@ class Matcher {
       }
     }
     if (tied_) {
-      const Place head = b_.parts.find(mapping_.output_layer)->second;
+      const PartLocation head = b_.parts.find(mapping_.output_layer)->second;
       return CutVocabulary(b_.items[head.item].reading, *tied_);
     }
     return {};
@@ -395,8 +395,9 @@ class Matcher {
     return {};
   }
 
-  void Explain(const Side& side, const Item& item, std::string reason, NearestName& nearest,
-               std::vector<Unmatched>& missing, std::vector<Unmatched>& left_out) const {
+  void Explain(const MappedCheckpoint& side, const Item& item, std::string reason,
+               NearestName& nearest, std::vector<Unmatched>& missing,
+               std::vector<Unmatched>& left_out) const {
     if (const std::string* ignored = IgnoredBecause(mapping_, rules_, side, item.name)) {
       left_out.push_back({item.label, *ignored});
       return;
@@ -410,8 +411,8 @@ class Matcher {
   const MappingOptions& options_;
   BuiltInMapping mapping_;
   RuleSet rules_;
-  Side a_;
-  Side b_;
+  MappedCheckpoint a_;
+  MappedCheckpoint b_;
   bool gated_known_ = false;
   std::optional<int64_t> vocabulary_;
   std::vector<std::optional<MatchedPair>> pairs_;  // by item of the first side

@@ -24,7 +24,7 @@ size_t Resemblance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-NearestName::NearestName(const Side& other) : comparisons_left_(kComparisons) {
+NearestName::NearestName(const MappedCheckpoint& other) : comparisons_left_(kComparisons) {
   for (const Item& item : other.items) {
     if (!item.used) {
       candidates_.push_back(item.name);

@@ -13,7 +13,7 @@ namespace msprobe::analysis::ckpt {
 class NearestName {
  public:
   // Looks among the parameters of `other` that belong to no pair.
-  explicit NearestName(const Side& other);
+  explicit NearestName(const MappedCheckpoint& other);
 
   // Empty where no name resembles it, or where so many were asked for that it would take long.
   std::string Find(std::string_view name);

@@ -72,7 +72,8 @@ const std::string* FindIgnored(const RuleSet& rules, std::string_view name) {
 }
 
 // Whether the family's matrices are stored turned, as GPT-2's are: told by one that is not square.
-bool StoresTurned(const BuiltInMapping& mapping, const Dialect& dialect, const Side& side) {
+bool StoresTurned(const BuiltInMapping& mapping, const Dialect& dialect,
+                  const MappedCheckpoint& side) {
   if (!dialect.conv1d) {
     return true;
   }
@@ -93,19 +94,19 @@ bool StoresTurned(const BuiltInMapping& mapping, const Dialect& dialect, const S
 
 }  // namespace
 
-Result<Parameter> Side::TakePart(const Place& place) const {
-  const Item& item = items[place.item];
+Result<Parameter> MappedCheckpoint::TakePart(const PartLocation& location) const {
+  const Item& item = items[location.item];
   if (item.reading.rule == nullptr) {
     return item.parameter;
   }
   MSP_ASSIGN_OR_RETURN(std::vector<Parameter> split,
                        SplitParameter(item.parameter, *item.reading.rule, item.reading.transpose,
                                       item.reading.parts.size(), heads));
-  return std::move(split[place.part]);
+  return std::move(split[location.part]);
 }
 
-Side MakeSide(const checkpoint::Checkpoint& checkpoint) {
-  Side side;
+MappedCheckpoint MakeSide(const checkpoint::Checkpoint& checkpoint) {
+  MappedCheckpoint side;
   side.items.reserve(checkpoint.parameters.size());
   for (const Parameter& parameter : checkpoint.parameters) {
     Item item;
@@ -117,7 +118,7 @@ Side MakeSide(const checkpoint::Checkpoint& checkpoint) {
   return side;
 }
 
-void ChooseDialect(const BuiltInMapping& mapping, Side& side) {
+void ChooseDialect(const BuiltInMapping& mapping, MappedCheckpoint& side) {
   const size_t count = std::min(side.items.size(), kNamesToKnowADialectBy);
   std::vector<std::string> names;
   names.reserve(count);
@@ -142,7 +143,7 @@ void ChooseDialect(const BuiltInMapping& mapping, Side& side) {
   }
 }
 
-void ReadParts(const BuiltInMapping& mapping, Side& side) {
+void ReadParts(const BuiltInMapping& mapping, MappedCheckpoint& side) {
   const bool turned = side.dialect != nullptr && StoresTurned(mapping, *side.dialect, side);
   Bindings bindings;
   side.parts.clear();
@@ -168,13 +169,13 @@ void ReadParts(const BuiltInMapping& mapping, Side& side) {
       }
     }
     for (size_t part = 0; part < reading.parts.size(); ++part) {
-      side.parts.emplace(reading.parts[part], Place{i, part});
+      side.parts.emplace(reading.parts[part], PartLocation{i, part});
     }
   }
 }
 
 const std::string* IgnoredBecause(const BuiltInMapping& mapping, const RuleSet& rules,
-                                  const Side& side, std::string_view name) {
+                                  const MappedCheckpoint& side, std::string_view name) {
   if (const std::string* reason = FindIgnored(rules, name)) {
     return reason;
   }
@@ -190,7 +191,7 @@ const std::string* IgnoredBecause(const BuiltInMapping& mapping, const RuleSet& 
   return reason;
 }
 
-std::string NameOfPart(const Side& side, std::string_view part) {
+std::string NameOfPart(const MappedCheckpoint& side, std::string_view part) {
   std::string name;
   Bindings bindings;
   if (side.dialect != nullptr) {

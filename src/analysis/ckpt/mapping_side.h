@@ -34,38 +34,38 @@ struct Item {
   bool used = false;  // belongs to a pair
 };
 
-struct Place {
+struct PartLocation {
   size_t item = 0;
   size_t part = 0;
 };
 
-struct Side {
+struct MappedCheckpoint {
   std::vector<Item> items;
   HeadCounts heads;
   bool gated = false;
   const Dialect* dialect = nullptr;  // none: no family fits
-  std::unordered_map<std::string, Place> parts;
+  std::unordered_map<std::string, PartLocation> parts;
   std::unordered_set<const Rule*> rules_in_use;  // of the dialect
 
-  Result<checkpoint::Parameter> TakePart(const Place& place) const;
+  Result<checkpoint::Parameter> TakePart(const PartLocation& location) const;
 };
 
-Side MakeSide(const checkpoint::Checkpoint& checkpoint);
+MappedCheckpoint MakeSide(const checkpoint::Checkpoint& checkpoint);
 
 // Applies the user's rules in their order; `fitted` counts, rule by rule, how often one did.
 // Parameters that a rule fits but cannot handle stay, with a warning.
-void ApplyRules(const RuleSet& rules, RuleSide which, Side& side, std::vector<size_t>& fitted,
-                std::vector<std::string>& warnings);
+void ApplyRules(const RuleSet& rules, RuleSide which, MappedCheckpoint& side,
+                std::vector<size_t>& fitted, std::vector<std::string>& warnings);
 
 // The family whose rules fit most names, if there is one worth the name.
-void ChooseDialect(const BuiltInMapping& mapping, Side& side);
+void ChooseDialect(const BuiltInMapping& mapping, MappedCheckpoint& side);
 // Fills in every item's reading and the index of parts.
-void ReadParts(const BuiltInMapping& mapping, Side& side);
+void ReadParts(const BuiltInMapping& mapping, MappedCheckpoint& side);
 
 // Why the parameter may lack a counterpart, or nothing.
 const std::string* IgnoredBecause(const BuiltInMapping& mapping, const RuleSet& rules,
-                                  const Side& side, std::string_view name);
+                                  const MappedCheckpoint& side, std::string_view name);
 // What the side would call a part: as it calls the like of it, if it has any.
-std::string NameOfPart(const Side& side, std::string_view part);
+std::string NameOfPart(const MappedCheckpoint& side, std::string_view part);
 
 }  // namespace msprobe::analysis::ckpt

@@ -12,7 +12,7 @@ using checkpoint::Parameter;
 
 using NameIndex = std::unordered_map<std::string_view, size_t>;
 
-NameIndex IndexNames(const Side& side) {
+NameIndex IndexNames(const MappedCheckpoint& side) {
   NameIndex index;
   index.reserve(side.items.size());
   for (size_t i = 0; i < side.items.size(); ++i) {
@@ -35,7 +35,7 @@ std::string JoinedNames(const std::vector<Parameter>& parts) {
   return names;
 }
 
-Result<std::vector<Item>> MakeItems(const Rule& rule, const Side& side,
+Result<std::vector<Item>> MakeItems(const Rule& rule, const MappedCheckpoint& side,
                                     const std::vector<size_t>& sources, const Bindings& bindings) {
   const Item& first = side.items[sources.front()];
   std::vector<Item> made;
@@ -79,7 +79,7 @@ Result<std::vector<Item>> MakeItems(const Rule& rule, const Side& side,
   return made;
 }
 
-Status ApplyAt(const Rule& rule, const Side& side, const NameIndex& index, size_t place,
+Status ApplyAt(const Rule& rule, const MappedCheckpoint& side, const NameIndex& index, size_t place,
                const Bindings& bindings, Rewrite& rewrite) {
   std::vector<size_t> sources = {place};
   for (size_t i = 1; i < rule.from.size(); ++i) {
@@ -106,7 +106,7 @@ Status ApplyAt(const Rule& rule, const Side& side, const NameIndex& index, size_
   return {};
 }
 
-void Carry(Rewrite& rewrite, Side& side) {
+void Carry(Rewrite& rewrite, MappedCheckpoint& side) {
   std::vector<Item> items;
   items.reserve(side.items.size());
   for (size_t i = 0; i < side.items.size(); ++i) {
@@ -121,8 +121,8 @@ void Carry(Rewrite& rewrite, Side& side) {
 
 }  // namespace
 
-void ApplyRules(const RuleSet& rules, RuleSide which, Side& side, std::vector<size_t>& fitted,
-                std::vector<std::string>& warnings) {
+void ApplyRules(const RuleSet& rules, RuleSide which, MappedCheckpoint& side,
+                std::vector<size_t>& fitted, std::vector<std::string>& warnings) {
   Bindings bindings;
   for (size_t r = 0; r < rules.rules.size(); ++r) {
     const Rule& rule = rules.rules[r];

@@ -12,8 +12,8 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/ckpt/answer.h"
 #include "src/analysis/ckpt/details.h"
+#include "src/analysis/ckpt/document.h"
 #include "src/analysis/ckpt/layers.h"
 #include "src/base/strings.h"
 #include "src/report/answer_page.h"
@@ -49,7 +49,8 @@ std::string KindOf(std::string_view name, std::string_view layer) {
   return kind;
 }
 
-struct Place {
+// One cell of the map: the parameters of one kind in one layer, or in the layers that share a row.
+struct MapCell {
   double value = 0;
   size_t count = 0;
   size_t different = 0;
@@ -57,7 +58,7 @@ struct Place {
   size_t layer = 0;  // of the worst
 };
 
-// Layers by kinds; the largest relative l2 of a place stands for it.
+// Layers by kinds; the largest relative l2 of a cell stands for it.
 void PutMap(const Comparison& comparison, AnswerPage& page) {
   std::vector<std::string> layers;
   std::vector<std::string> kinds;
@@ -86,19 +87,19 @@ void PutMap(const Comparison& comparison, AnswerPage& page) {
     return;
   }
   const size_t share = (layers.size() + kMostLayers - 1) / kMostLayers;
-  std::map<std::pair<uint32_t, uint32_t>, Place> places;
+  std::map<std::pair<uint32_t, uint32_t>, MapCell> map;
   for (size_t i = 0; i < at.size(); ++i) {
     const PairResult& pair = comparison.pairs[i];
-    Place& place = places[{static_cast<uint32_t>(at[i].first / share), at[i].second}];
+    MapCell& cell = map[{static_cast<uint32_t>(at[i].first / share), at[i].second}];
     const double value =
         pair.computed() ? pair.metrics.relative_l2 : std::numeric_limits<double>::quiet_NaN();
-    if (place.count == 0 || std::isnan(value) || value > place.value) {
-      place.value = value;
-      place.worst = pair.name;
-      place.layer = at[i].first;
+    if (cell.count == 0 || std::isnan(value) || value > cell.value) {
+      cell.value = value;
+      cell.worst = pair.name;
+      cell.layer = at[i].first;
     }
-    ++place.count;
-    place.different += pair.outcome > Outcome::kClose ? 1 : 0;
+    ++cell.count;
+    cell.different += pair.outcome > Outcome::kClose ? 1 : 0;
   }
   std::vector<std::string> rows;
   for (size_t first = 0; first < layers.size(); first += share) {
@@ -107,11 +108,11 @@ void PutMap(const Comparison& comparison, AnswerPage& page) {
                                  : fmt::format("{} .. {}", layers[first], layers[last]));
   }
   std::vector<AnswerPage::Cell> cells;
-  for (const auto& [where, place] : places) {
-    cells.push_back({where.first, where.second, place.value,
-                     fmt::format("{} of {} different, most of all {}", place.different,
-                                 base::Plural(place.count, "parameter"), place.worst),
-                     place.count == 1 ? place.worst : layers[place.layer] + "."});
+  for (const auto& [where, cell] : map) {
+    cells.push_back({where.first, where.second, cell.value,
+                     fmt::format("{} of {} different, most of all {}", cell.different,
+                                 base::Plural(cell.count, "parameter"), cell.worst),
+                     cell.count == 1 ? cell.worst : layers[cell.layer] + "."});
   }
   page.BeginSection("Layers by kind",
                     share == 1 ? "largest relative l2"

@@ -187,7 +187,7 @@ Status WriteResults(const Options& options, Comparison& comparison, base::Thread
 
 }  // namespace
 
-Result<Comparison> RunComparison(const Options& options) {
+Result<Comparison> Run(const Options& options) {
   const Clock::time_point start = Clock::now();
   MSP_RETURN_IF_ERROR(CheckPaths(options));
   if (options.write_html) {

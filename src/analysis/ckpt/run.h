@@ -10,6 +10,6 @@ namespace msprobe::analysis::ckpt {
 
 // Where and whether the result files can be written is checked before anything is read. Progress
 // goes to stderr unless options.quiet.
-Result<Comparison> RunComparison(const Options& options);
+Result<Comparison> Run(const Options& options);
 
 }  // namespace msprobe::analysis::ckpt

@@ -1,5 +1,3 @@
-#include "src/analysis/config_check/collect.h"
-
 #include <array>
 #include <string_view>
 #include <utility>
@@ -11,6 +9,7 @@
 #include "src/analysis/config_check/interpreter.h"
 #include "src/analysis/config_check/pack_writer.h"
 #include "src/analysis/config_check/packages.h"
+#include "src/analysis/config_check/run.h"
 #include "src/analysis/config_check/versions.h"
 
 namespace msprobe::analysis::config_check {
@@ -85,7 +84,7 @@ std::string ReadDynamic(const fs::path& path, CollectSummary& summary) {
 
 }  // namespace
 
-Result<CollectSummary> Collect(const CollectOptions& options) {
+Result<CollectSummary> Run(const CollectOptions& options) {
   MSP_RETURN_IF_ERROR(internal::CheckPackPath(options.output));
   CollectSummary summary;
   std::error_code ignored;

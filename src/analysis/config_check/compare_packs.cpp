@@ -1,5 +1,3 @@
-#include "src/analysis/config_check/compare_packs.h"
-
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -8,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/config_check/result_folder.h"
+#include "src/analysis/config_check/run.h"
 #include "src/analysis/config_check/step_files.h"
 #include "src/analysis/config_check/values.h"
 #include "src/base/strings.h"
@@ -145,7 +144,7 @@ void AddForeign(const Pack& pack, std::vector<Finding>& findings) {
 
 }  // namespace
 
-Result<CompareRun> ComparePacks(const CompareOptions& options) {
+Result<CompareRun> Run(const CompareOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   MSP_ASSIGN_OR_RETURN(const std::unique_ptr<Pack> bench, Pack::Open(options.bench_pack, "bench"));
   MSP_ASSIGN_OR_RETURN(const std::unique_ptr<Pack> cmp, Pack::Open(options.cmp_pack, "cmp"));
@@ -182,41 +181,6 @@ Result<CompareRun> ComparePacks(const CompareOptions& options) {
   MSP_RETURN_IF_ERROR(WriteResultFolder(options, packs, run));
   run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return run;
-}
-
-bool HasErrors(const CompareRun& run) {
-  return std::any_of(run.checks.begin(), run.checks.end(),
-                     [](const CheckResult& check) { return !check.passed; });
-}
-
-bool ComparedNothing(const CompareRun& run) {
-  const auto compared = [](const CheckResult& check) { return check.compared; };
-  return std::none_of(run.checks.begin(), run.checks.end(), compared) ||
-         std::any_of(run.checks.begin(), run.checks.end(), [](const CheckResult& check) {
-           const bool recorded = check.part == Part::kDataset || check.part == Part::kWeights;
-           return recorded && !check.compared;
-         });
-}
-
-bool HasWarnings(const CompareRun& run) {
-  return !run.gaps.empty() ||
-         std::any_of(run.checks.begin(), run.checks.end(),
-                     [](const CheckResult& check) { return check.warnings > 0; }) ||
-         std::any_of(run.findings.begin(), run.findings.end(),
-                     [](const Finding& finding) { return finding.severity == Severity::kWarning; });
-}
-
-Verdict VerdictOf(const CompareRun& run) {
-  const auto compared = [](const CheckResult& check) { return check.compared; };
-  if (std::none_of(run.checks.begin(), run.checks.end(), compared)) {
-    return Verdict::kNothingCompared;
-  }
-  const bool only_nan =
-      std::all_of(run.checks.begin(), run.checks.end(),
-                  [](const CheckResult& check) { return check.errors == check.nan_errors; });
-  return HasErrors(run)     ? (only_nan ? Verdict::kSameButNan : Verdict::kDifferent)
-         : HasWarnings(run) ? Verdict::kWarnings
-                            : Verdict::kSame;
 }
 
 }  // namespace msprobe::analysis::config_check

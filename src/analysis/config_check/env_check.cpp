@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/config_check/check.h"
+#include "src/analysis/config_check/rules.h"
 #include "src/analysis/config_check/values.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
@@ -27,17 +28,17 @@ struct Value {
   uint32_t node = 0;
 };
 
-// The environment of one side.
-class Side {
+// The environment that one of the packs recorded.
+class PackEnvironment {
  public:
-  Side(const Pack& pack, ValueTree tree)
+  PackEnvironment(const Pack& pack, ValueTree tree)
       : label_(pack.label()), tree_(std::move(tree)), variables_(tree_, 0) {
     is_npu_ = std::any_of(variables_.begin(), variables_.end(), [](const Members::Member& member) {
       return member.key.find("ASCEND") != std::string_view::npos;
     });
   }
-  Side(const Side&) = delete;
-  Side& operator=(const Side&) = delete;
+  PackEnvironment(const PackEnvironment&) = delete;
+  PackEnvironment& operator=(const PackEnvironment&) = delete;
 
   const std::string& label() const { return label_; }
   std::string_view device() const { return is_npu_ ? "npu" : "gpu"; }
@@ -108,11 +109,13 @@ bool Empty(const Value& value) {
          (*value.tree)[value.node].text.empty();
 }
 
-// The sheet of the Python tool has the sides exchanged: what it calls bench is the second pack. Who
-// reads that sheet by program relies on it, so rows keep it; findings name the sides as they are.
+// The sheet of the Python tool has the sides exchanged: what it calls bench is the second pack.
+// Who reads that sheet by program relies on it, so rows keep it; findings name the sides as they
+// are.
 class EnvCheck {
  public:
-  EnvCheck(const Rules& rules, const CheckOptions& options, const Side& bench, const Side& cmp)
+  EnvCheck(const Rules& rules, const CheckOptions& options, const PackEnvironment& bench,
+           const PackEnvironment& cmp)
       : rules_(rules), options_(options), bench_(bench), cmp_(cmp), left_(cmp), right_(bench) {
     result_.part = Part::kEnv;
     result_.table = report::Table(
@@ -139,13 +142,14 @@ class EnvCheck {
       result_.findings.push_back(std::move(one_side_));
     }
     CompareFurther();
-    for (const Side* side : {&bench_, &cmp_}) {
+    for (const PackEnvironment* side : {&bench_, &cmp_}) {
       if (side->polluted()) {
         Finding finding;
         finding.severity = Severity::kNote;
         finding.part = Part::kEnv;
         finding.what = fmt::format(
-            "{}: PYTHONHASHSEED=1234 and HCCL_DETERMINISTIC=False were probably set by the Python "
+            "{}: PYTHONHASHSEED=1234 and HCCL_DETERMINISTIC=False were probably set by the "
+            "Python "
             "tool while it collected, not by you",
             side->label());
         finding.fix = options_.ignore_collector_env
@@ -268,10 +272,10 @@ class EnvCheck {
 
   const Rules& rules_;
   const CheckOptions& options_;
-  const Side& bench_;
-  const Side& cmp_;
-  const Side& left_;   // in the columns headed bench
-  const Side& right_;  // in the columns headed cmp
+  const PackEnvironment& bench_;
+  const PackEnvironment& cmp_;
+  const PackEnvironment& left_;   // in the columns headed bench
+  const PackEnvironment& right_;  // in the columns headed cmp
   CheckResult result_;
   Finding spelling_;
   Finding one_side_;
@@ -284,8 +288,8 @@ Result<CheckResult> CheckEnv(const PackPair& packs, const CheckOptions& options)
   MSP_ASSIGN_OR_RETURN(ValueTree cmp_tree, packs.cmp.ReadJsonObject(kEnvMember));
   // What is not set counts by its default, but an environment without any variable is none.
   const bool has_variables = bench_tree[0].child_count > 0 && cmp_tree[0].child_count > 0;
-  Side bench(packs.bench, std::move(bench_tree));
-  Side cmp(packs.cmp, std::move(cmp_tree));
+  PackEnvironment bench(packs.bench, std::move(bench_tree));
+  PackEnvironment cmp(packs.cmp, std::move(cmp_tree));
   if (options.ignore_collector_env) {
     bench.IgnoreCollector();
     cmp.IgnoreCollector();

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/config_check/check.h"
+#include "src/analysis/config_check/rules.h"
 #include "src/analysis/config_check/step_files.h"
 #include "src/analysis/config_check/values.h"
 #include "src/base/strings.h"
@@ -50,8 +51,8 @@ double NumberOf(const ValueNode& value) {
   }
 }
 
-// |bench - cmp| / bench: the sign of bench stays in it, as the Python tool has it. NaN where there
-// is none.
+// |bench - cmp| / bench: the sign of bench stays in it, as the Python tool has it. NaN where
+// there is none.
 double RelativeDifference(const ValueNode& bench, const ValueNode& cmp) {
   const double bench_value = NumberOf(bench);
   if (bench_value == 0) {

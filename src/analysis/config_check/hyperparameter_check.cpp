@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/config_check/check.h"
+#include "src/analysis/config_check/rules.h"
 #include "src/analysis/config_check/secrets.h"
 #include "src/analysis/config_check/similarity.h"
 #include "src/analysis/config_check/values.h"
@@ -24,8 +25,8 @@ using report::Cell;
 constexpr std::array<std::string_view, 2> kFiles = {"hyperparameters_static.json",
                                                     "hyperparameters_dynamic.json"};
 constexpr double kLeastSimilarity = 0.8;  // exclusive
-// Real configs have hundreds of names; beyond this many pairs only names that are equal or aliases
-// are matched.
+// Real configs have hundreds of names; beyond this many pairs only names that are equal or
+// aliases are matched.
 constexpr size_t kMaxFuzzyPairs = 20'000'000;
 
 // The values with secrets masked, wherever the pack is from.
@@ -122,7 +123,7 @@ class FileCheck {
  private:
   // An empty name is no partner for the Python tool.
   std::optional<size_t> FreePlace(std::string_view name) const {
-    const std::optional<size_t> place = cmp_members_.Place(name);
+    const std::optional<size_t> place = cmp_members_.IndexOf(name);
     return place && !taken_[*place] && !name.empty() ? place : std::nullopt;
   }
 

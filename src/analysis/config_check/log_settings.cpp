@@ -1,5 +1,3 @@
-#include "src/analysis/config_check/log_settings.h"
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -10,6 +8,7 @@
 
 #include "src/analysis/config_check/parameters.h"
 #include "src/analysis/config_check/printed_config.h"
+#include "src/analysis/config_check/run.h"
 #include "src/analysis/config_check/values.h"
 #include "src/base/files.h"
 #include "src/base/output_rule.h"
@@ -34,7 +33,7 @@ using json::ValueTree;
 constexpr std::string_view kMissing = "NA";
 constexpr uint64_t kRequirementsLimitBytes = uint64_t{1} << 20U;
 
-struct Side {
+struct PrintedSettings {
   std::string source;
   ValueTree tree;
 };
@@ -59,7 +58,7 @@ bool IsLeftOut(std::string_view name) {
          name.find("profiler/") != std::string_view::npos;
 }
 
-LogSetting Compare(const std::string& name, std::span<const Side> sides,
+LogSetting Compare(const std::string& name, std::span<const PrintedSettings> sides,
                    std::array<std::optional<uint32_t>, 2> nodes) {
   LogSetting setting;
   setting.name = name;
@@ -76,7 +75,7 @@ LogSetting Compare(const std::string& name, std::span<const Side> sides,
   return setting;
 }
 
-std::vector<LogSetting> Settings(std::span<const Side> sides, bool only_first) {
+std::vector<LogSetting> Settings(std::span<const PrintedSettings> sides, bool only_first) {
   std::array<std::map<std::string, uint32_t>, 2> flat;
   std::map<std::string, std::array<std::optional<uint32_t>, 2>> all;
   for (size_t side = 0; side < 2; ++side) {
@@ -108,17 +107,17 @@ Status CheckLogName(const fs::path& path) {
   return UsageError(fmt::format("{} is no log: its name must end in .log or .txt", path.string()));
 }
 
-Result<Side> ReadLog(const fs::path& path, std::vector<std::string>& warnings) {
+Result<PrintedSettings> ReadLog(const fs::path& path, std::vector<std::string>& warnings) {
   MSP_ASSIGN_OR_RETURN(const base::FileBytes log, base::FileBytes::Open(path));
   MSP_ASSIGN_OR_RETURN(PrintedConfig config, FindPrintedConfig(log.text(), path.string()));
   warnings.insert(warnings.end(), config.warnings.begin(), config.warnings.end());
-  return Side{fmt::format("{} line {}", path.filename().string(), config.line),
-              std::move(config.tree)};
+  return PrintedSettings{fmt::format("{} line {}", path.filename().string(), config.line),
+                         std::move(config.tree)};
 }
 
-Result<Side> ReadRequirements(const fs::path& path) {
+Result<PrintedSettings> ReadRequirements(const fs::path& path) {
   std::string text(resources::kVerlRequirements);
-  Side side{"built-in requirements", {}};
+  PrintedSettings side{"built-in requirements", {}};
   if (!path.empty()) {
     MSP_ASSIGN_OR_RETURN(text, base::ReadTextFile(path, kRequirementsLimitBytes));
     side.source = path.filename().string();
@@ -141,7 +140,7 @@ Status CheckFolder(const LogSettingsOptions& options, std::span<const fs::path> 
   return base::CreateFolders(options.output_folder);
 }
 
-std::string JsonOf(const Side& side) {
+std::string JsonOf(const PrintedSettings& side) {
   std::string text;
   json::Writer writer(text, -1);
   json::WriteTree(side.tree, 0, writer);
@@ -162,27 +161,14 @@ Status WriteTable(const fs::path& file, std::vector<std::string> columns,
   return report::WriteCsv(file, table);
 }
 
-}  // namespace
-
-size_t LogSettingsRun::different() const {
-  return static_cast<size_t>(std::count_if(settings.begin(), settings.end(),
-                                           [](const LogSetting& s) { return !s.equal; }));
-}
-
-size_t LogSettingsRun::common() const {
-  return static_cast<size_t>(
-      std::count_if(settings.begin(), settings.end(),
-                    [](const LogSetting& s) { return s.present[0] && s.present[1]; }));
-}
-
-Result<LogSettingsRun> CompareLogSettings(const LogSettingsOptions& options) {
+Result<LogSettingsRun> CompareLogs(const LogSettingsOptions& options) {
   MSP_RETURN_IF_ERROR(CheckLogName(options.first));
   MSP_RETURN_IF_ERROR(CheckLogName(options.second));
   LogSettingsRun run;
   run.files = {options.output_folder / "hyper_params_compare.csv",
                options.output_folder / "NPU_config.json",
                options.output_folder / "bench_config.json"};
-  std::array<Side, 2> sides;
+  std::array<PrintedSettings, 2> sides;
   MSP_ASSIGN_OR_RETURN(sides[0], ReadLog(options.first, run.warnings));
   MSP_ASSIGN_OR_RETURN(sides[1], ReadLog(options.second, run.warnings));
   run.sources = {sides[0].source, sides[1].source};
@@ -195,7 +181,7 @@ Result<LogSettingsRun> CompareLogSettings(const LogSettingsOptions& options) {
   return run;
 }
 
-Result<LogSettingsRun> VerifyLogSettings(const LogSettingsOptions& options) {
+Result<LogSettingsRun> VerifyLog(const LogSettingsOptions& options) {
   if (!options.first.empty() && !HasSuffix(options.first, {".yaml", ".yml"})) {
     return UsageError(fmt::format("{} is no YAML of requirements", options.first.string()))
         .WithHint("-vv [REQUIREMENTS.yaml] LOG, in this order");
@@ -205,7 +191,7 @@ Result<LogSettingsRun> VerifyLogSettings(const LogSettingsOptions& options) {
   run.verified = true;
   run.files = {options.output_folder / "hyper_params_verify.csv",
                options.output_folder / "tgt_config.json"};
-  std::array<Side, 2> sides;
+  std::array<PrintedSettings, 2> sides;
   MSP_ASSIGN_OR_RETURN(sides[0], ReadRequirements(options.first));
   MSP_ASSIGN_OR_RETURN(sides[1], ReadLog(options.second, run.warnings));
   run.sources = {sides[0].source, sides[1].source};
@@ -215,6 +201,12 @@ Result<LogSettingsRun> VerifyLogSettings(const LogSettingsOptions& options) {
       run.files[0], {"关键参数名称", "bench生效值", "target生效值", "是否一致"}, run.settings));
   MSP_RETURN_IF_ERROR(base::WriteFileAtomically(run.files[1], JsonOf(sides[1])));
   return run;
+}
+
+}  // namespace
+
+Result<LogSettingsRun> Run(const LogSettingsOptions& options) {
+  return options.verify ? VerifyLog(options) : CompareLogs(options);
 }
 
 }  // namespace msprobe::analysis::config_check

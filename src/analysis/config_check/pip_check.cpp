@@ -8,6 +8,7 @@
 
 #include "src/analysis/config_check/check.h"
 #include "src/analysis/config_check/packages.h"
+#include "src/analysis/config_check/rules.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::config_check {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/config_check/check.h"
+#include "src/analysis/config_check/rules.h"
 #include "src/analysis/config_check/similarity.h"
 #include "src/analysis/config_check/step_files.h"
 #include "src/analysis/config_check/values.h"
@@ -232,7 +233,7 @@ Result<CheckResult> CheckRandom(const PackPair& packs) {
                    EntriesOf(cmp, cmp_operations.Find(operation.key)));
     }
     for (const Members::Member& operation : cmp_operations) {
-      if (!bench_operations.Place(operation.key)) {
+      if (!bench_operations.IndexOf(operation.key)) {
         rows.Compare(operation.key, rank, {}, EntriesOf(cmp, operation.node));
       }
     }

@@ -4,7 +4,9 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/config_check/compare_packs.h"
+#include "src/analysis/config_check/check.h"
+#include "src/analysis/config_check/options.h"
+#include "src/analysis/config_check/result.h"
 
 namespace msprobe::analysis::config_check {
 

@@ -3,7 +3,9 @@
 
 #include <string>
 
-#include "src/analysis/config_check/compare_packs.h"
+#include "src/analysis/config_check/check.h"
+#include "src/analysis/config_check/options.h"
+#include "src/analysis/config_check/result.h"
 
 namespace msprobe::analysis::config_check {
 

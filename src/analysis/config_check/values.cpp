@@ -100,13 +100,13 @@ Members::Members(const ValueTree& tree, uint32_t node) {
   });
 }
 
-std::optional<size_t> Members::Place(std::string_view key) const {
+std::optional<size_t> Members::IndexOf(std::string_view key) const {
   const auto place = places_.find(key);
   return place == places_.end() ? std::nullopt : std::optional<size_t>(place->second);
 }
 
 uint32_t Members::Find(std::string_view key) const {
-  const std::optional<size_t> place = Place(key);
+  const std::optional<size_t> place = IndexOf(key);
   return place ? members_[*place].node : ValueTree::kNone;
 }
 

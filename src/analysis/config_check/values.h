@@ -28,7 +28,7 @@ class Members {
   size_t size() const { return members_.size(); }
   const Member& operator[](size_t place) const { return members_[place]; }
   // The place of a key, nullopt when there is none.
-  std::optional<size_t> Place(std::string_view key) const;
+  std::optional<size_t> IndexOf(std::string_view key) const;
   // Its node, ValueTree::kNone when there is none.
   uint32_t Find(std::string_view key) const;
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/analysis/nan/nan.h"
+#include "src/analysis/nan/result.h"
 
 namespace msprobe::analysis::nan::internal {
 

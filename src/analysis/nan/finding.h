@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/nan/nan.h"
+#include "src/analysis/nan/result.h"
 
 namespace msprobe::analysis::nan {
 

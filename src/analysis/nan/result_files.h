@@ -5,7 +5,8 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/nan/nan.h"
+#include "src/analysis/nan/options.h"
+#include "src/analysis/nan/result.h"
 
 namespace msprobe::analysis::nan {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "src/analysis/perf/perf.h"
+#include "src/analysis/perf/options.h"
 
 namespace msprobe::analysis::perf {
 

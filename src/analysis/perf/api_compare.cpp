@@ -54,10 +54,10 @@ Calls Measure(const OperatorSide& side, std::span<const uint32_t> nodes) {
     self_us += HostSelfUs(side, node);
   }
   calls.count = static_cast<int64_t>(nodes.size());
-  calls.total_ms = RoundTo(total_us / 1000, 2);
-  calls.self_ms = RoundTo(self_us / 1000, 2);
+  calls.total_ms = RoundToDigits(total_us / 1000, 2);
+  calls.self_ms = RoundToDigits(self_us / 1000, 2);
   if (calls.count > 0) {
-    calls.average_ms = RoundTo(calls.total_ms / static_cast<double>(calls.count), 2);
+    calls.average_ms = RoundToDigits(calls.total_ms / static_cast<double>(calls.count), 2);
   }
   return calls;
 }
@@ -73,7 +73,7 @@ void WarnOfStep(const OperatorSide& side, const std::optional<std::string>& step
 }  // namespace
 
 report::FormattedTable ApiCompare(const OperatorSide& base, const OperatorSide& comparison,
-                                  const Options& options, std::vector<std::string>& warnings) {
+                                  const PairOptions& options, std::vector<std::string>& warnings) {
   report::FormattedTable result = MakeSheet("ApiCompare", kColumns, {2, 5}, {6, 9}, options);
   WarnOfStep(base, options.base_step, warnings);
   WarnOfStep(comparison, options.comparison_step, warnings);

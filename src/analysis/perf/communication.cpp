@@ -158,7 +158,7 @@ std::vector<Named> Summarize(const Profile& side, const std::optional<std::strin
 
 class CommunicationRows {
  public:
-  explicit CommunicationRows(const Options& options) {
+  explicit CommunicationRows(const PairOptions& options) {
     constexpr auto kInteger = report::NumberFormat::kInteger;
     constexpr auto kFixed = report::NumberFormat::kFixed2;
     std::vector<SheetColumn> columns = {{"Order Id", 10, kInteger, false}};
@@ -235,7 +235,7 @@ class CommunicationRows {
 }  // namespace
 
 report::FormattedTable CommunicationSheet(const Profile& base, const Profile& comparison,
-                                          const Options& options) {
+                                          const PairOptions& options) {
   const std::vector<Named> base_names = Summarize(base, options.base_step);
   const std::vector<Named> comparison_names = Summarize(comparison, options.comparison_step);
   if (base_names.empty() && comparison_names.empty()) {
@@ -290,7 +290,7 @@ std::string_view CollectiveKind(std::string_view name) {
 }
 
 std::vector<Collective> CompareCollectives(const Profile& base, const Profile& comparison,
-                                           const Options& options) {
+                                           const PairOptions& options) {
   std::vector<Collective> result;
   const auto add = [&](const Profile& side, const std::optional<std::string>& step,
                        double Collective::*ms, int64_t Collective::*calls) {

@@ -7,7 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "src/analysis/perf/perf.h"
+#include "src/analysis/perf/options.h"
+#include "src/analysis/perf/pair_comparison.h"
 #include "src/profile/profile.h"
 #include "src/report/formatted_xlsx.h"
 
@@ -17,7 +18,7 @@ namespace msprobe::analysis::perf {
 // inside of them.
 report::FormattedTable CommunicationSheet(const profile::Profile& base,
                                           const profile::Profile& comparison,
-                                          const Options& options);
+                                          const PairOptions& options);
 
 // "all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send", "recv",
 // "reduce", "gather", "scatter", "barrier"; empty for names that say none of these.
@@ -27,6 +28,6 @@ std::string_view CollectiveKind(std::string_view name);
 // sheet. Names of no kind stand under their own.
 std::vector<Collective> CompareCollectives(const profile::Profile& base,
                                            const profile::Profile& comparison,
-                                           const Options& options);
+                                           const PairOptions& options);
 
 }  // namespace msprobe::analysis::perf

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "src/analysis/perf/intervals.h"
-#include "src/analysis/perf/perf.h"
+#include "src/analysis/perf/overall_times.h"
 #include "src/profile/profile.h"
 
 namespace msprobe::analysis::perf {

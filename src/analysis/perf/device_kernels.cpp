@@ -40,7 +40,7 @@ constexpr std::array<SheetColumn, 16> kColumns = {{{"Order Id", 10, kInteger},
                                                    {"Diff Duration(us)", 20, kFixed2},
                                                    {"Diff Ratio", 20, kPercent}}};
 
-struct Side {
+struct KernelTotals {
   double us = 0;
   int64_t calls = 0;
   // Of the operator (a name) and its shapes with the most time.
@@ -51,11 +51,11 @@ struct Side {
 struct Kernel {
   std::string name;
   std::string_view family;
-  std::array<Side, 2> sides;
+  std::array<KernelTotals, 2> sides;
   double change() const { return sides[1].us - sides[0].us; }
 };
 
-std::string_view ChangeWord(const std::array<Side, 2>& sides) {
+std::string_view ChangeWord(const std::array<KernelTotals, 2>& sides) {
   return sides[0].calls == 0 ? "added" : sides[1].calls == 0 ? "removed" : "both";
 }
 
@@ -103,7 +103,7 @@ class Collector {
     std::unordered_map<size_t, double> largest;
     for (const auto& [key, sum] : owned) {
       const size_t index = KernelOf(profile.texts[key[0]]);
-      Side& mine = kernels_[index].sides[side];
+      KernelTotals& mine = kernels_[index].sides[side];
       mine.us += sum.us;
       mine.calls += sum.calls;
       const auto [most, is_first] = largest.try_emplace(index, sum.us);
@@ -172,7 +172,7 @@ void AddRow(const Kernel& kernel, report::FormattedTable& sheet) {
   std::vector<Cell> cells = {Cell::Integer(static_cast<int64_t>(sheet.table.row_count()) + 1),
                              sheet.table.KeepText(kernel.family), sheet.table.KeepText(kernel.name),
                              sheet.table.KeepText(ChangeWord(kernel.sides))};
-  for (const Side& side : kernel.sides) {
+  for (const KernelTotals& side : kernel.sides) {
     cells.push_back(sheet.table.KeepText(side.operation));
     cells.push_back(sheet.table.KeepText(side.shapes));
     cells.push_back(Cell::Integer(side.calls));
@@ -188,7 +188,7 @@ void AddRow(const Kernel& kernel, report::FormattedTable& sheet) {
 }  // namespace
 
 KernelComparison CompareDeviceKernels(const DeviceWork& base, const DeviceWork& comparison,
-                                      const Options& options, size_t most) {
+                                      const PairOptions& options, size_t most) {
   Collector collector;
   collector.AddSide(0, base);
   collector.AddSide(1, comparison);

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "src/analysis/perf/device_work.h"
-#include "src/analysis/perf/perf.h"
+#include "src/analysis/perf/options.h"
+#include "src/analysis/perf/pair_comparison.h"
 #include "src/report/formatted_xlsx.h"
 
 namespace msprobe::analysis::perf {
@@ -20,6 +21,6 @@ struct KernelComparison {
 
 // All work on the device but an NPU's collectives; equal names but for the vendor's prefix match.
 KernelComparison CompareDeviceKernels(const DeviceWork& base, const DeviceWork& comparison,
-                                      const Options& options, size_t most = 20);
+                                      const PairOptions& options, size_t most = 20);
 
 }  // namespace msprobe::analysis::perf

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "src/analysis/perf/host_tree.h"
-#include "src/analysis/perf/perf.h"
+#include "src/analysis/perf/pair_comparison.h"
 #include "src/profile/profile.h"
 
 namespace msprobe::analysis::perf {

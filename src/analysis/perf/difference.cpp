@@ -7,7 +7,7 @@
 
 namespace msprobe::analysis::perf {
 
-double RoundTo(double value, int digits) {
+double RoundToDigits(double value, int digits) {
   // From 2^53 on a double has no decimals left.
   if (!(std::fabs(value) < 9007199254740992.0)) {
     return value;
@@ -22,11 +22,11 @@ double RoundTo(double value, int digits) {
 
 Difference Differ(double base, double comparison) {
   Difference result;
-  result.difference = RoundTo(comparison - base, 2) + 0.0;  // -0.0 becomes 0.0
+  result.difference = RoundToDigits(comparison - base, 2) + 0.0;  // -0.0 becomes 0.0
   if (base == 0) {
     result.ratio = comparison == 0 ? 1.0 : std::numeric_limits<double>::infinity();
   } else {
-    result.ratio = RoundTo(comparison / base, 4);
+    result.ratio = RoundToDigits(comparison / base, 4);
   }
   if (std::isnan(result.difference)) {
     result.difference = 0;

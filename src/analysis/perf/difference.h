@@ -5,7 +5,7 @@ namespace msprobe::analysis::perf {
 
 // As Python's round(value, digits): the nearest decimal of the exact binary value, ties to even.
 // Values without decimals, infinities and NaN stay as they are.
-double RoundTo(double value, int digits);
+double RoundToDigits(double value, int digits);
 
 // Never NaN, so that rows can be sorted by it: what two infinities leave open is 0 and 1.
 struct Difference {

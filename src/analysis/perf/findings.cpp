@@ -161,7 +161,7 @@ double DirectionOf(const TimeSplit& base, const TimeSplit& comparison) {
 }
 
 std::vector<Finding> DeviceFindings(const SideView& base, const SideView& comparison,
-                                    const Options& options, size_t most) {
+                                    const PairOptions& options, size_t most) {
   const DeviceWork& before = *base.work;
   const DeviceWork& after = *comparison.work;
   std::vector<Finding> findings = FindingsOfGroups(
@@ -221,7 +221,7 @@ std::string_view LeadingShare(const TimeSplit& base, const TimeSplit& comparison
 }
 
 std::vector<Finding> FindDifferences(const SideView& base, const SideView& comparison,
-                                     const Options& options, size_t most) {
+                                     const PairOptions& options, size_t most) {
   std::vector<Finding> all;
   const auto has_work = [](const SideView& side) {
     return side.work != nullptr && !side.work->items().empty();

@@ -11,7 +11,9 @@
 #include "src/analysis/perf/device_work.h"
 #include "src/analysis/perf/host_tree.h"
 #include "src/analysis/perf/operator_tree.h"
-#include "src/analysis/perf/perf.h"
+#include "src/analysis/perf/options.h"
+#include "src/analysis/perf/pair_comparison.h"
+#include "src/profile/profile.h"
 
 namespace msprobe::analysis::perf {
 
@@ -37,7 +39,7 @@ struct SideView {
 // profiled host time takes their place. What makes up less than a thousandth of its metric's sum is
 // noise and left out.
 std::vector<Finding> FindDifferences(const SideView& base, const SideView& comparison,
-                                     const Options& options, size_t most = 20);
+                                     const PairOptions& options, size_t most = 20);
 
 // The share of the end-to-end time (a metric above) whose change goes furthest in the direction in
 // which the whole went.

@@ -106,7 +106,7 @@ Status Lacks(bool base, bool comparison, std::string_view verb, std::string_view
 }
 
 // What a gate compares, or why it cannot.
-Result<Pair> ValuesOf(const Gate& gate, const Comparison& comparison) {
+Result<Pair> ValuesOf(const Gate& gate, const PairComparison& comparison) {
   if (gate.metric == GateMetric::kOperator) {
     const auto watched =
         std::find_if(comparison.watched.begin(), comparison.watched.end(),
@@ -170,7 +170,7 @@ Result<Gate> ParseGate(std::string_view text) {
   return gate;
 }
 
-GateOutcome Judge(const Gate& gate, const Comparison& comparison) {
+GateOutcome Judge(const Gate& gate, const PairComparison& comparison) {
   GateOutcome outcome;
   outcome.gate = gate.text;
   const Result<Pair> values = ValuesOf(gate, comparison);

@@ -8,26 +8,10 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/perf/perf.h"
+#include "src/analysis/perf/options.h"
+#include "src/analysis/perf/pair_comparison.h"
 
 namespace msprobe::analysis::perf {
-
-enum class GateMetric : uint8_t {
-  kEndToEnd,
-  kComputing,
-  kCommunication,
-  kFree,
-  kMemory,
-  kOperator
-};
-
-struct Gate {
-  std::string text;  // as typed
-  GateMetric metric = GateMetric::kEndToEnd;
-  std::string pattern;     // kOperator
-  double threshold = 0;    // growth that is still fine
-  bool is_percent = true;  // otherwise ms, of memory GB
-};
 
 // A usage error names what is wrong with the text.
 Result<Gate> ParseGate(std::string_view text);
@@ -40,6 +24,6 @@ struct GateOutcome {
 };
 
 // `comparison` must hold overall times for the metrics they give, and in `watched` each pattern.
-GateOutcome Judge(const Gate& gate, const Comparison& comparison);
+GateOutcome Judge(const Gate& gate, const PairComparison& comparison);
 
 }  // namespace msprobe::analysis::perf

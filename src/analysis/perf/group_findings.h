@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/analysis/perf/perf.h"
+#include "src/analysis/perf/pair_comparison.h"
 #include "src/analysis/perf/work_groups.h"
 
 namespace msprobe::analysis::perf {

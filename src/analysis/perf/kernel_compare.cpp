@@ -173,7 +173,7 @@ SideKinds CollectKernels(const Profile& side, const std::optional<std::string>& 
 }
 
 report::FormattedTable ByShapes(const Profile& base, const Profile& comparison,
-                                const Options& options, std::vector<std::string>& warnings) {
+                                const PairOptions& options, std::vector<std::string>& warnings) {
   auto sheet =
       MakeSheet("KernelCompare", ColumnsOf("Kernel", "Input Shape"), {3, 7}, {8, 12}, options);
   const SideKinds base_kinds = CollectKernels(base, options.base_step, warnings);
@@ -185,10 +185,10 @@ report::FormattedTable ByShapes(const Profile& base, const Profile& comparison,
   for (Kind& kind : Join(base_kinds, comparison_kinds)) {
     for (Durations& side : kind.sides) {
       if (side.is_there) {
-        side.total_us = RoundTo(side.total_us, 2);
-        side.average_us = RoundTo(side.total_us / side.count, 2);
-        side.max_us = RoundTo(side.max_us, 2);
-        side.min_us = RoundTo(side.min_us, 2);
+        side.total_us = RoundToDigits(side.total_us, 2);
+        side.average_us = RoundToDigits(side.total_us / side.count, 2);
+        side.max_us = RoundToDigits(side.max_us, 2);
+        side.min_us = RoundToDigits(side.min_us, 2);
       }
     }
     AddRow(kind, true, ++order, sheet);
@@ -206,7 +206,7 @@ SideKinds CollectStatistics(const Profile& side) {
 }
 
 report::FormattedTable ByCore(const Profile& base, const Profile& comparison,
-                              const Options& options) {
+                              const PairOptions& options) {
   auto sheet = MakeSheet("KernelTypeCompare", ColumnsOf("Kernel Type", "Core Type"), {3, 7},
                          {8, 12}, options);
   std::vector<Kind> rows = Join(CollectStatistics(base), CollectStatistics(comparison));
@@ -225,7 +225,8 @@ report::FormattedTable ByCore(const Profile& base, const Profile& comparison,
 }  // namespace
 
 report::FormattedTable KernelCompare(const Profile& base, const Profile& comparison,
-                                     const Options& options, std::vector<std::string>& warnings) {
+                                     const PairOptions& options,
+                                     std::vector<std::string>& warnings) {
   if (base.device != profile::Device::kNpu || comparison.device != profile::Device::kNpu) {
     return {};
   }

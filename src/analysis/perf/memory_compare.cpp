@@ -49,14 +49,16 @@ Allocated AllocatedBy(const OperatorSide& side, uint32_t node, std::vector<uint3
 }
 
 report::FormattedTable MemoryDetails(const OperatorSide& base, const OperatorSide& comparison,
-                                     std::span<const AlignedPair> pairs, const Options& options) {
+                                     std::span<const AlignedPair> pairs,
+                                     const PairOptions& options) {
   const DetailSheet sheet = {"MemoryCompare", "Allocated Details", "Size(KB)", "Diff Size(KB)",
                              MeasureMemory};
   return FillDetails(sheet, base, comparison, pairs, options);
 }
 
 report::FormattedTable MemoryStatistic(const OperatorSide& base, const OperatorSide& comparison,
-                                       std::span<const AlignedPair> pairs, const Options& options) {
+                                       std::span<const AlignedPair> pairs,
+                                       const PairOptions& options) {
   std::vector<uint32_t> queue;
   const auto sum_up = [&queue](const OperatorSide& side, std::span<const uint32_t> nodes) {
     Allocated total;

@@ -98,7 +98,7 @@ class SideCells {
 // Operators of a pair of modules by name; places in the modules' own lists.
 class OperatorPairs {
  public:
-  OperatorPairs(const ModuleSide& base, const ModuleSide& comparison, const Options& options)
+  OperatorPairs(const ModuleSide& base, const ModuleSide& comparison, const PairOptions& options)
       : base_(base), comparison_(comparison), options_(options) {
     const profile::Texts& texts = comparison.profile().texts;
     numbers_.assign(texts.size(), kUnmatched);
@@ -136,7 +136,7 @@ class OperatorPairs {
 
   const ModuleSide& base_;
   const ModuleSide& comparison_;
-  const Options& options_;
+  const PairOptions& options_;
   std::vector<uint32_t>
       numbers_;  // of the comparison's names, as the base has them; once asked for
 };
@@ -148,7 +148,7 @@ const ModuleOperator* OperatorAt(const ModuleSide& side, uint32_t module, uint32
 }  // namespace
 
 report::FormattedTable ModuleDetails(const ModuleSide& base, const ModuleSide& comparison,
-                                     std::span<const AlignedPair> pairs, const Options& options,
+                                     std::span<const AlignedPair> pairs, const PairOptions& options,
                                      std::vector<std::string>& warnings) {
   report::FormattedTable sheet = MakeSheet("ModuleCompare", kColumns, {4, 7}, {8, 11}, options);
   KeptTexts kept(sheet.table);

@@ -11,7 +11,7 @@ using profile::TextId;
 
 class Matcher {
  public:
-  Matcher(const ModuleSide& base, const ModuleSide& comparison, const Options& options)
+  Matcher(const ModuleSide& base, const ModuleSide& comparison, const PairOptions& options)
       : base_(base), comparison_(comparison), options_(options) {
     // Paths of the comparison numbered as those of the base, new ones beyond them.
     const auto known = static_cast<uint32_t>(base.paths().size());
@@ -62,7 +62,7 @@ class Matcher {
 
   const ModuleSide& base_;
   const ModuleSide& comparison_;
-  const Options& options_;
+  const PairOptions& options_;
   std::vector<uint32_t> comparison_keys_;
   std::vector<AlignedPair> pairs_;
 };
@@ -70,12 +70,12 @@ class Matcher {
 }  // namespace
 
 bool CanCompareModules(const ModuleSide& base, const ModuleSide& comparison,
-                       const Options& options) {
+                       const PairOptions& options) {
   return options.modules && base.has_modules() && comparison.has_modules();
 }
 
 std::vector<AlignedPair> MatchModules(const ModuleSide& base, const ModuleSide& comparison,
-                                      const Options& options) {
+                                      const PairOptions& options) {
   const std::vector<AlignedPair> matched = Matcher(base, comparison, options).Match();
   std::vector<AlignedPair> with_base;
   std::vector<AlignedPair> alone;

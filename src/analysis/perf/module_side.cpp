@@ -155,12 +155,14 @@ void ModuleSide::PlaceOperators() {
   });
   // Modules by number; what lies in none comes after the last.
   const auto outside = static_cast<uint32_t>(modules_.size());
-  struct Place {
+  struct ModuleItem {  // what lies in a module
     uint32_t module = 0;
     uint32_t index = 0;  // of an operator, or of a launch
   };
-  const auto by_module = [](const Place& a, const Place& b) { return a.module < b.module; };
-  std::vector<Place> places;
+  const auto by_module = [](const ModuleItem& a, const ModuleItem& b) {
+    return a.module < b.module;
+  };
+  std::vector<ModuleItem> items;
   for (const uint32_t i : ByStart(profile.operators)) {
     const Operator& operation = profile.operators[i];
     if (skipped[operation.name]) {
@@ -171,12 +173,12 @@ void ModuleSide::PlaceOperators() {
       module = backward_.Find(operation.start);
       module = module == kNoNode ? outside : module + forward_count();
     }
-    places.push_back({module, i});
+    items.push_back({module, i});
   }
-  std::stable_sort(places.begin(), places.end(), by_module);
+  std::stable_sort(items.begin(), items.end(), by_module);
 
   // Launches, each in the innermost module of either tree.
-  std::vector<Place> launches;
+  std::vector<ModuleItem> launches;
   std::vector<bool> is_placed(side_->links().times().size());
   for (const NestedIntervals::Placed& placed : forward_.placed()) {
     launches.push_back({placed.node, placed.marker});
@@ -193,20 +195,20 @@ void ModuleSide::PlaceOperators() {
   }
   std::stable_sort(launches.begin(), launches.end(), by_module);
 
-  size_t place = 0;
+  size_t item = 0;
   size_t launch = 0;
   std::vector<Nanoseconds> open;  // ends of the operators around the next one
   std::vector<uint32_t> launched;
   for (uint32_t module = 0; module <= outside; ++module) {
     const size_t first = operators_.size();
     open.clear();
-    for (; place < places.size() && places[place].module == module; ++place) {
-      const Operator& operation = profile.operators[places[place].index];
+    for (; item < items.size() && items[item].module == module; ++item) {
+      const Operator& operation = profile.operators[items[item].index];
       while (!open.empty() && operation.start > open.back()) {
         open.pop_back();
       }
       if (open.empty()) {
-        operators_.push_back({places[place].index, 0, 0});
+        operators_.push_back({items[item].index, 0, 0});
       }
       open.push_back(operation.end);
     }

@@ -174,7 +174,8 @@ void AddOperatorRow(const OperatorRow& row, Cells cells, report::Table& table) {
 }  // namespace
 
 report::FormattedTable ModuleStatistic(const ModuleSide& base, const ModuleSide& comparison,
-                                       std::span<const AlignedPair> pairs, const Options& options) {
+                                       std::span<const AlignedPair> pairs,
+                                       const PairOptions& options) {
   report::FormattedTable sheet =
       MakeSheet("ModuleCompareStatistic", kColumns, {5, 8}, {9, 12}, options);
   const std::array<const ModuleSide*, 2> sides = {&base, &comparison};

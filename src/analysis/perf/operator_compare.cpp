@@ -41,7 +41,8 @@ double DeviceMs(const OperatorSide& side, uint32_t node, std::vector<uint32_t>& 
 }
 
 report::FormattedTable OperatorDetails(const OperatorSide& base, const OperatorSide& comparison,
-                                       std::span<const AlignedPair> pairs, const Options& options) {
+                                       std::span<const AlignedPair> pairs,
+                                       const PairOptions& options) {
   const DetailSheet sheet = {"OperatorCompare", "Kernel Details", "Device Duration(us)",
                              "Diff Duration(us)", MeasureKernels};
   return FillDetails(sheet, base, comparison, pairs, options);
@@ -49,7 +50,7 @@ report::FormattedTable OperatorDetails(const OperatorSide& base, const OperatorS
 
 report::FormattedTable OperatorStatistic(const OperatorSide& base, const OperatorSide& comparison,
                                          std::span<const AlignedPair> pairs,
-                                         const Options& options) {
+                                         const PairOptions& options) {
   std::vector<uint32_t> queue;
   const auto sum_ms = [&queue](const OperatorSide& side, std::span<const uint32_t> nodes) {
     double total = 0;

@@ -6,18 +6,20 @@
 #include "src/analysis/perf/alignment.h"
 #include "src/analysis/perf/operator_groups.h"
 #include "src/analysis/perf/operator_tree.h"
-#include "src/analysis/perf/perf.h"
+#include "src/analysis/perf/options.h"
+#include "src/report/formatted_xlsx.h"
 
 namespace msprobe::analysis::perf {
 
 // A row per pair of MatchOperators, in order.
 report::FormattedTable OperatorDetails(const OperatorSide& base, const OperatorSide& comparison,
-                                       std::span<const AlignedPair> pairs, const Options& options);
+                                       std::span<const AlignedPair> pairs,
+                                       const PairOptions& options);
 
 // A row per operator name of the pairs, the largest growth first.
 report::FormattedTable OperatorStatistic(const OperatorSide& base, const OperatorSide& comparison,
                                          std::span<const AlignedPair> pairs,
-                                         const Options& options);
+                                         const PairOptions& options);
 
 // Milliseconds on the device of a node and everything below it.
 double DeviceMs(const OperatorSide& side, uint32_t node, std::vector<uint32_t>& queue);

@@ -49,7 +49,7 @@ class SideCells {
 
 report::FormattedTable FillDetails(const DetailSheet& sheet, const OperatorSide& base,
                                    const OperatorSide& comparison,
-                                   std::span<const AlignedPair> pairs, const Options& options) {
+                                   std::span<const AlignedPair> pairs, const PairOptions& options) {
   const std::array<SheetColumn, 13> columns = {{{"Order Id", 10, kInteger},
                                                 {"Operator Name", 30, kGeneral, true},
                                                 {"Input Shape", 20, kInteger},

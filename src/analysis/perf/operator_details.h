@@ -9,7 +9,8 @@
 #include "src/analysis/perf/alignment.h"
 #include "src/analysis/perf/detail_text.h"
 #include "src/analysis/perf/operator_tree.h"
-#include "src/analysis/perf/perf.h"
+#include "src/analysis/perf/options.h"
+#include "src/report/formatted_xlsx.h"
 
 namespace msprobe::analysis::perf {
 
@@ -26,6 +27,6 @@ struct DetailSheet {
 
 report::FormattedTable FillDetails(const DetailSheet& sheet, const OperatorSide& base,
                                    const OperatorSide& comparison,
-                                   std::span<const AlignedPair> pairs, const Options& options);
+                                   std::span<const AlignedPair> pairs, const PairOptions& options);
 
 }  // namespace msprobe::analysis::perf

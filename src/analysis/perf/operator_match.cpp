@@ -23,7 +23,7 @@ uint32_t Numbered(std::unordered_map<std::string_view, uint32_t>& numbers, std::
 
 class Matcher {
  public:
-  Matcher(const OperatorSide& base, const OperatorSide& comparison, const Options& options)
+  Matcher(const OperatorSide& base, const OperatorSide& comparison, const PairOptions& options)
       : base_(base),
         comparison_(comparison),
         options_(options),
@@ -41,7 +41,7 @@ class Matcher {
 
   const OperatorSide& base_;
   const OperatorSide& comparison_;
-  const Options& options_;
+  const PairOptions& options_;
   OperatorKeys keys_;
   std::vector<AlignedPair> pairs_;
   std::vector<uint32_t> base_keys_;  // scratch
@@ -173,11 +173,11 @@ void Matcher::Warn(std::vector<std::string>& warnings) const {
 }  // namespace
 
 OperatorKeys::OperatorKeys(const profile::Profile& base, const profile::Profile& comparison,
-                           const Options& options)
+                           const PairOptions& options)
     : options_(options) {
   sides_[0].profile = &base;
   sides_[1].profile = &comparison;
-  for (Side& side : sides_) {
+  for (KnownNumbers& side : sides_) {
     side.names.assign(side.profile->texts.size(), kUnnumbered);
     side.shapes.assign(options.use_input_shape ? side.names.size() : 0, kUnnumbered);
   }
@@ -191,7 +191,7 @@ std::string_view OperatorKeys::Renamed(std::string_view name) const {
   return found == options_.operator_names.end() ? name : std::string_view(found->second);
 }
 
-uint32_t OperatorKeys::Key(Side& side, const profile::Operator& operation) {
+uint32_t OperatorKeys::Key(KnownNumbers& side, const profile::Operator& operation) {
   uint32_t& name = side.names[operation.name];
   if (name == kUnnumbered) {
     name = Numbered(names_, Renamed(side.profile->texts[operation.name]));
@@ -208,7 +208,7 @@ uint32_t OperatorKeys::Key(Side& side, const profile::Operator& operation) {
 }
 
 std::vector<AlignedPair> MatchOperators(const OperatorSide& base, const OperatorSide& comparison,
-                                        const Options& options,
+                                        const PairOptions& options,
                                         std::vector<std::string>& warnings) {
   Matcher matcher(base, comparison, options);
   auto pairs = matcher.Match();

@@ -10,7 +10,8 @@
 
 #include "src/analysis/perf/alignment.h"
 #include "src/analysis/perf/operator_tree.h"
-#include "src/analysis/perf/perf.h"
+#include "src/analysis/perf/options.h"
+#include "src/profile/profile.h"
 
 namespace msprobe::analysis::perf {
 
@@ -20,7 +21,7 @@ class OperatorKeys {
  public:
   // Borrows all three.
   OperatorKeys(const profile::Profile& base, const profile::Profile& comparison,
-               const Options& options);
+               const PairOptions& options);
 
   uint32_t Base(const profile::Operator& operation) { return Key(sides_[0], operation); }
   uint32_t Comparison(const profile::Operator& operation) { return Key(sides_[1], operation); }
@@ -28,17 +29,17 @@ class OperatorKeys {
  private:
   // Equal texts of either side have equal numbers.
   using Numbers = std::unordered_map<std::string_view, uint32_t>;
-  struct Side {
+  struct KnownNumbers {
     const profile::Profile* profile = nullptr;
     std::vector<uint32_t> names;   // numbers by TextId, once they were asked for
     std::vector<uint32_t> shapes;  // the same
   };
 
-  uint32_t Key(Side& side, const profile::Operator& operation);
+  uint32_t Key(KnownNumbers& side, const profile::Operator& operation);
   std::string_view Renamed(std::string_view name) const;
 
-  const Options& options_;
-  std::array<Side, 2> sides_;
+  const PairOptions& options_;
+  std::array<KnownNumbers, 2> sides_;
   Numbers names_;
   Numbers shapes_;
   std::unordered_map<uint64_t, uint32_t> pairs_;  // of a name and shapes
@@ -50,6 +51,7 @@ class OperatorKeys {
 // Without details nothing is paired. Warns where sequences were too long to be aligned exactly, and
 // where not a single pair was found.
 std::vector<AlignedPair> MatchOperators(const OperatorSide& base, const OperatorSide& comparison,
-                                        const Options& options, std::vector<std::string>& warnings);
+                                        const PairOptions& options,
+                                        std::vector<std::string>& warnings);
 
 }  // namespace msprobe::analysis::perf

@@ -74,7 +74,7 @@ class Columns {
   std::vector<Column> columns_;
 };
 
-std::vector<Column> MakeColumns(const Comparison& comparison) {
+std::vector<Column> MakeColumns(const PairComparison& comparison) {
   using Times = OverallTimes;
   const Times& base = *comparison.base_times;
   const Times& other = *comparison.comparison_times;
@@ -128,7 +128,7 @@ std::vector<Column> MakeColumns(const Comparison& comparison) {
 
 }  // namespace
 
-report::Table OverallColumns(const Comparison& comparison) {
+report::Table OverallColumns(const PairComparison& comparison) {
   const std::vector<Column> columns = MakeColumns(comparison);
   std::vector<std::string> headers;
   for (const Column& column : columns) {

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/analysis/perf/perf.h"
+#include "src/analysis/perf/overall_times.h"
 #include "src/profile/profile.h"
 
 namespace msprobe::analysis::perf {

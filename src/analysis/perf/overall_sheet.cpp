@@ -47,7 +47,7 @@ Share Computing(const OverallTimes& times) {
 
 class OverallRows {
  public:
-  OverallRows(const OverallTimes& base, const OverallTimes& comparison, const Options& options)
+  OverallRows(const OverallTimes& base, const OverallTimes& comparison, const PairOptions& options)
       : base_(base), comparison_(comparison) {
     constexpr auto kInteger = report::NumberFormat::kInteger;
     constexpr auto kFixed = report::NumberFormat::kFixed2;
@@ -275,7 +275,7 @@ class OverallRows {
 }  // namespace
 
 report::FormattedTable OverallSheet(const OverallTimes& base, const OverallTimes& comparison,
-                                    const Options& options) {
+                                    const PairOptions& options) {
   if (base.end_to_end_s == 0 || comparison.end_to_end_s == 0) {
     return {};
   }

@@ -1,3 +1,5 @@
+#include "src/analysis/perf/overall_times.h"
+
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -10,8 +12,8 @@
 #include "src/analysis/perf/intervals.h"
 #include "src/analysis/perf/kernel_kinds.h"
 #include "src/analysis/perf/overall_kernels.h"
-#include "src/analysis/perf/perf.h"
 #include "src/base/strings.h"
+#include "src/profile/profile.h"
 
 namespace msprobe::analysis::perf {
 namespace {
@@ -107,7 +109,7 @@ class ComputingStream {
 // The whole microseconds that a kernel marks: those that begin inside of it.
 int64_t FirstMicrosecond(Nanoseconds at) { return (at + 1000) / 1000; }
 
-Result<OverallTimes> MeasureGpu(const Profile& side, const Options& options) {
+Result<OverallTimes> MeasureGpu(const Profile& side, const PairOptions& options) {
   const ComputingStream computing_stream(side);
   if (!computing_stream.found()) {
     return BadFormatError(
@@ -287,7 +289,7 @@ double OverallTimes::combined_ms() const {
   return sum;
 }
 
-Result<OverallTimes> MeasureOverall(const Profile& side, const Options& options,
+Result<OverallTimes> MeasureOverall(const Profile& side, const PairOptions& options,
                                     std::vector<std::string>& warnings) {
   return side.device == profile::Device::kGpu ? MeasureGpu(side, options)
                                               : MeasureNpu(side, warnings);

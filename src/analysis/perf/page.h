@@ -8,7 +8,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/perf/run_summary.h"
+#include "src/analysis/perf/result.h"
 
 namespace msprobe::analysis::perf {
 

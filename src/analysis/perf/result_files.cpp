@@ -64,7 +64,7 @@ report::Table PlainTable(const report::FormattedTable& sheet) {
 
 }  // namespace
 
-Result<base::RunStamp> TakeStamp(const fs::path& folder, const ProcessShare& share) {
+Result<base::RunStamp> TakeStamp(const fs::path& folder, const base::ProcessShare& share) {
   const std::string time = UtcStamp();
   if (share.index == 0) {
     return base::RunStamp::Take(folder, time);
@@ -80,8 +80,8 @@ fs::path ResultStem(const fs::path& folder, const std::string& stamp,
                               rank.has_value() ? fmt::format("_rank{}", *rank) : "");
 }
 
-Result<std::vector<fs::path>> WriteResultFiles(const Comparison& comparison, const fs::path& stem,
-                                               const ResultFormats& formats,
+Result<std::vector<fs::path>> WriteResultFiles(const PairComparison& comparison,
+                                               const fs::path& stem, const ResultFormats& formats,
                                                base::ThreadPool& pool) {
   std::vector<fs::path> written;
   if (formats.xlsx && !comparison.sheets.empty()) {

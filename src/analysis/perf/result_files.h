@@ -8,22 +8,18 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/perf/perf.h"
-#include "src/analysis/perf/rank_share.h"
+#include "src/analysis/perf/options.h"
+#include "src/analysis/perf/pair_comparison.h"
 #include "src/base/output_rule.h"
+#include "src/base/process_share.h"
 #include "src/base/thread_pool.h"
 
 namespace msprobe::analysis::perf {
 
-struct ResultFormats {
-  bool xlsx = true;
-  bool csv = false;
-  bool json = false;
-};
-
 // <UTC yyyymmddHHMMSS>, see base::RunStamp. Processes of one launch write beside each other: what
 // tells their files apart is the rank.
-Result<base::RunStamp> TakeStamp(const std::filesystem::path& folder, const ProcessShare& share);
+Result<base::RunStamp> TakeStamp(const std::filesystem::path& folder,
+                                 const base::ProcessShare& share);
 
 // performance_comparison_result_<stamp>[_rankN]
 std::filesystem::path ResultStem(const std::filesystem::path& folder, const std::string& stamp,
@@ -31,7 +27,7 @@ std::filesystem::path ResultStem(const std::filesystem::path& folder, const std:
 
 // {stem}.xlsx, {stem}_Kernels.csv, {stem}_{sheet}.csv and {stem}_{sheet}.jsonl. Columns of the text
 // files are named after their side: "Base Calls", "Comparison Calls". Returns the paths.
-Result<std::vector<std::filesystem::path>> WriteResultFiles(const Comparison& comparison,
+Result<std::vector<std::filesystem::path>> WriteResultFiles(const PairComparison& comparison,
                                                             const std::filesystem::path& stem,
                                                             const ResultFormats& formats,
                                                             base::ThreadPool& pool);

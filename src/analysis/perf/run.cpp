@@ -5,9 +5,13 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/perf/gates.h"
 #include "src/analysis/perf/overall_columns.h"
-#include "src/analysis/perf/summary_json.h"
+#include "src/analysis/perf/pair_comparison.h"
+#include "src/analysis/perf/rank_parts.h"
+#include "src/analysis/perf/result_files.h"
 #include "src/base/files.h"
+#include "src/base/process_share.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
@@ -56,7 +60,7 @@ Result<std::vector<RankPath>> FindSide(const fs::path& path, const std::optional
 
 // A folder's only profile, or a file, is compared whatever its rank; of several those of equal
 // rank.
-Result<Plan> PlanPairs(const Options& options) {
+Result<Plan> PlanPairs(const PairOptions& options) {
   MSP_ASSIGN_OR_RETURN(const auto base, FindSide(options.base, options.base_rank));
   MSP_ASSIGN_OR_RETURN(const auto comparison,
                        FindSide(options.comparison, options.comparison_rank));
@@ -105,12 +109,12 @@ bool ConcernsThisPairOnly(StatusCode code) {
 
 class Runner {
  public:
-  explicit Runner(const RunOptions& options)
+  explicit Runner(const Options& options)
       : options_(options), pool_(options.threads), start_(Clock::now()) {}
 
-  Result<Run> Go() {
-    MSP_ASSIGN_OR_RETURN(Plan plan, PlanPairs(options_.compare));
-    run_.share = ShareFromEnvironment();
+  Result<RunResult> Go() {
+    MSP_ASSIGN_OR_RETURN(Plan plan, PlanPairs(options_.pair));
+    run_.share = base::ShareFromEnvironment();
     MSP_ASSIGN_OR_RETURN(run_.stamp, TakeStamp(options_.output, run_.share));
     run_.reports = run_.share.index == 0;
     run_.summary.base_only = std::move(plan.base_only);
@@ -128,12 +132,13 @@ class Runner {
 
  private:
   Status RunShare(const std::vector<PlannedPair>& pairs) {
-    const ProcessShare& share = run_.share;
+    const base::ProcessShare& share = run_.share;
     {
-      const size_t mine =
-          pairs.size() / share.count + (share.index < pairs.size() % share.count ? 1 : 0);
-      base::Progress progress("comparing", mine, "ranks", options_.quiet);
-      for (size_t index = share.index; index < pairs.size(); index += share.count) {
+      base::Progress progress("comparing", share.CountOf(pairs.size()), "ranks", options_.quiet);
+      for (size_t index = 0; index < pairs.size(); ++index) {
+        if (!share.Takes(index)) {
+          continue;
+        }
         Status status = RunPair(pairs[index], /*is_single=*/false);
         if (!status.ok()) {
           if (!ConcernsThisPairOnly(status.code())) {
@@ -151,17 +156,20 @@ class Runner {
     if (share.count == 1) {
       return {};
     }
-    MSP_RETURN_IF_ERROR(DeliverPart(options_.output, share, run_.summary));
+    MSP_RETURN_IF_ERROR(DeliverRanks(options_.output, share, run_.summary));
     return share.index == 0 ? Collect(pairs) : Status();
   }
 
   Status Collect(const std::vector<PlannedPair>& pairs) {
     std::vector<size_t> late;
     MSP_ASSIGN_OR_RETURN(run_.summary.ranks,
-                         CollectParts(options_.output, run_.share, options_.patience, late));
+                         CollectRanks(options_.output, run_.share, options_.patience, late));
     for (const size_t process : late) {
-      for (size_t index = process; index < pairs.size(); index += run_.share.count) {
-        run_.summary.missing.push_back(*pairs[index].rank);
+      const base::ProcessShare share = {process, run_.share.count, run_.share.launch};
+      for (size_t index = 0; index < pairs.size(); ++index) {
+        if (share.Takes(index)) {
+          run_.summary.missing.push_back(*pairs[index].rank);
+        }
       }
     }
     std::sort(run_.summary.missing.begin(), run_.summary.missing.end());
@@ -170,12 +178,12 @@ class Runner {
 
   Status RunPair(const PlannedPair& pair, bool is_single) {
     const Clock::time_point start = Clock::now();
-    Options compare = options_.compare;
+    PairOptions compare = options_.pair;
     compare.base = pair.base;
     compare.comparison = pair.comparison;
     compare.base_rank.reset();
     compare.comparison_rank.reset();
-    MSP_ASSIGN_OR_RETURN(const Comparison comparison, Compare(compare, pool_));
+    MSP_ASSIGN_OR_RETURN(const PairComparison comparison, ComparePair(compare, pool_));
     RankSummary summary = Summarize(comparison);
     summary.rank = is_single ? std::nullopt : pair.rank;
     summary.base_path = pair.base.string();
@@ -202,18 +210,14 @@ class Runner {
     return {};
   }
 
-  const RunOptions& options_;
+  const Options& options_;
   base::ThreadPool pool_;
   const Clock::time_point start_;
-  Run run_;
+  RunResult run_;
 };
 
 }  // namespace
 
-Result<Run> RunPerfCompare(const RunOptions& options) { return Runner(options).Go(); }
-
-Result<fs::path> WriteSummary(const RunOptions& options, const Run& run, int exit_code) {
-  return base::WriteSummary(options.output, run.stamp, SummaryJson(run.summary, exit_code));
-}
+Result<RunResult> Run(const Options& options) { return Runner(options).Go(); }
 
 }  // namespace msprobe::analysis::perf

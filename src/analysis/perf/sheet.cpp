@@ -14,7 +14,8 @@ bool IsRatio(std::string_view name) {
 }  // namespace
 
 report::FormattedTable MakeSheet(std::string_view name, std::span<const SheetColumn> columns,
-                                 ColumnRange base, ColumnRange comparison, const Options& options) {
+                                 ColumnRange base, ColumnRange comparison,
+                                 const PairOptions& options) {
   report::FormattedTable sheet;
   std::vector<std::string> names;
   for (size_t i = 0; i < columns.size(); ++i) {

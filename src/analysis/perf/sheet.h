@@ -8,8 +8,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "src/analysis/perf/perf.h"
+#include "src/analysis/perf/options.h"
 #include "src/profile/common/texts.h"
+#include "src/profile/profile.h"
 #include "src/report/formatted_xlsx.h"
 
 namespace msprobe::analysis::perf {
@@ -28,7 +29,8 @@ struct ColumnRange {  // both inclusive
 
 // An empty sheet whose titles name the two paths of `options`.
 report::FormattedTable MakeSheet(std::string_view name, std::span<const SheetColumn> columns,
-                                 ColumnRange base, ColumnRange comparison, const Options& options);
+                                 ColumnRange base, ColumnRange comparison,
+                                 const PairOptions& options);
 
 // Text cells of names that occur over and over: each is copied into the table once.
 class TextCells {

@@ -232,4 +232,9 @@ Result<std::vector<RankSummary>> ParseRanks(std::string_view text) {
   return ranks;
 }
 
+Result<std::filesystem::path> WriteSummary(const Options& options, const RunResult& run,
+                                           int exit_code) {
+  return base::WriteSummary(options.output, run.stamp, SummaryJson(run.summary, exit_code));
+}
+
 }  // namespace msprobe::analysis::perf

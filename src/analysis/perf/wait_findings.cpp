@@ -127,7 +127,7 @@ int64_t CountLaunches(const DeviceWork& work) {
 }  // namespace
 
 std::vector<Finding> CommunicationFindings(const DeviceWork& base, const DeviceWork& comparison,
-                                           const Options& options) {
+                                           const PairOptions& options) {
   const auto sums =
       SumWaits(base, comparison, WorkKind::kCommunication, &TimeSplit::communication,
                [&](const DeviceWork& work, const WorkItem& item) {

@@ -8,7 +8,7 @@
 
 #include "src/analysis/perf/device_work.h"
 #include "src/analysis/perf/operator_tree.h"
-#include "src/analysis/perf/perf.h"
+#include "src/analysis/perf/pair_comparison.h"
 
 namespace msprobe::analysis::perf {
 

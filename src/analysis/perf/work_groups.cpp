@@ -28,19 +28,19 @@ std::string_view WithoutEngine(std::string_view name) {
 }
 
 // Where a piece of work was launched, by names of one profile.
-struct Place {
+struct LaunchContext {
   TextId outer = kNoText;       // the outermost operator
   TextId module = kNoText;      // the innermost module
   TextId annotation = kNoText;  // the innermost marked range
   bool is_backward = false;     // the module's, of the forward pass
   bool by_graph = false;
-  bool operator==(const Place&) const = default;
+  bool operator==(const LaunchContext&) const = default;
 };
-struct PlaceHash {
-  size_t operator()(const Place& place) const {
-    uint64_t mixed = uint64_t{place.outer} << 32U | place.module;
-    mixed ^= (uint64_t{place.annotation} << 2U | uint64_t{place.is_backward} << 1U |
-              uint64_t{place.by_graph}) *
+struct LaunchContextHash {
+  size_t operator()(const LaunchContext& context) const {
+    uint64_t mixed = uint64_t{context.outer} << 32U | context.module;
+    mixed ^= (uint64_t{context.annotation} << 2U | uint64_t{context.is_backward} << 1U |
+              uint64_t{context.by_graph}) *
              0x9E3779B97F4A7C15U;
     return static_cast<size_t>(mixed * 0xD6E8FEB86659FD93U);
   }
@@ -207,49 +207,49 @@ class Grouper {
   }
   size_t GroupOfKernel(TextId kernel) { return GroupAt(by_kernel_, kernel, kernel, false); }
 
-  Place PlaceOf(uint32_t node, bool by_graph) const {
-    Place place;
-    place.by_graph = by_graph;
+  LaunchContext LaunchContextOf(uint32_t node, bool by_graph) const {
+    LaunchContext context;
+    context.by_graph = by_graph;
     const uint32_t first = node;
     for (int step = 0; node != kNone && step < HostTree::kDeepest;
          node = (*tree_)[node].parent, ++step) {
       const HostTree::Node& known = (*tree_)[node];
       if (known.kind == Kind::kOperator) {
-        place.outer = known.name;
-      } else if (known.kind == Kind::kModule && place.module == kNoText) {
-        place.module = known.name;
-      } else if (known.kind == Kind::kAnnotation && place.annotation == kNoText) {
-        place.annotation = known.name;
+        context.outer = known.name;
+      } else if (known.kind == Kind::kModule && context.module == kNoText) {
+        context.module = known.name;
+      } else if (known.kind == Kind::kAnnotation && context.annotation == kNoText) {
+        context.annotation = known.name;
       }
     }
-    if (place.module == kNoText) {
-      place.module = backward_->Of(first);
-      place.is_backward = place.module != kNoText;
+    if (context.module == kNoText) {
+      context.module = backward_->Of(first);
+      context.is_backward = context.module != kNoText;
     }
-    return place;
+    return context;
   }
 
   const std::string& ContextOf(uint32_t node, uint32_t leaf, bool by_graph) {
-    Place place = PlaceOf(node, by_graph);
+    LaunchContext context = LaunchContextOf(node, by_graph);
     // What the leaf itself is called is known.
-    if (leaf != kNone && place.outer != kNoText &&
-        WithoutEngine(Text(place.outer)) == WithoutEngine(Text((*tree_)[leaf].name))) {
-      place.outer = kNoText;
+    if (leaf != kNone && context.outer != kNoText &&
+        WithoutEngine(Text(context.outer)) == WithoutEngine(Text((*tree_)[leaf].name))) {
+      context.outer = kNoText;
     }
-    const auto [found, is_new] = contexts_.try_emplace(place);
+    const auto [found, is_new] = contexts_.try_emplace(context);
     if (is_new) {
       std::string& text = found->second;
-      if (place.outer != kNoText) {
+      if (context.outer != kNoText) {
         text += " in ";
-        text += WithoutEngine(Text(place.outer));
+        text += WithoutEngine(Text(context.outer));
       }
-      if (place.module != kNoText) {
+      if (context.module != kNoText) {
         text += " under ";
-        text += ModuleClass(Text(place.module));
-        text += place.is_backward ? " (backward)" : "";
-      } else if (place.annotation != kNoText) {
+        text += ModuleClass(Text(context.module));
+        text += context.is_backward ? " (backward)" : "";
+      } else if (context.annotation != kNoText) {
         text += " under ";
-        text += Text(place.annotation);
+        text += Text(context.annotation);
       }
       text += by_graph ? " (launched by a graph)" : "";
     }
@@ -306,7 +306,7 @@ class Grouper {
   std::unordered_map<TextId, size_t> by_operator_;
   std::unordered_map<TextId, size_t> by_kernel_;
   std::unordered_map<TextId, std::string> kernel_labels_;
-  std::unordered_map<Place, std::string, PlaceHash> contexts_;
+  std::unordered_map<LaunchContext, std::string, LaunchContextHash> contexts_;
   std::vector<std::pair<Tallied, Tally>> tallies_;  // in order of first appearance
   std::unordered_map<Tallied, size_t, TalliedHash> places_;
   std::vector<bool> seen_;  // operators whose call was counted

@@ -17,11 +17,12 @@ std::vector<std::string> NamesOf(std::span<const ColumnName> columns, Language l
   return names;
 }
 
-std::vector<Cell> PlaceCells(report::Table& table, const Place& place) {
-  const bool is_number = place.member.find_first_not_of("0123456789") == std::string::npos;
-  return {Cell::Integer(place.step), Cell::Integer(place.rank), Cell::Integer(place.micro_step),
-          is_number ? Cell::Integer(base::ParseInt(place.member).value_or(0))
-                    : table.KeepText(place.member)};
+std::vector<Cell> LocationCells(report::Table& table, const ArrayLocation& location) {
+  const bool is_number = location.member.find_first_not_of("0123456789") == std::string::npos;
+  return {Cell::Integer(location.step), Cell::Integer(location.rank),
+          Cell::Integer(location.micro_step),
+          is_number ? Cell::Integer(base::ParseInt(location.member).value_or(0))
+                    : table.KeepText(location.member)};
 }
 
 Cell CountCell(uint64_t count) { return Cell::Integer(static_cast<int64_t>(count)); }

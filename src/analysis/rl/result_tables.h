@@ -11,14 +11,12 @@
 
 #include "msprobe/status.h"
 
+#include "src/analysis/rl/options.h"
 #include "src/analysis/rl/saved_data.h"
 #include "src/base/thread_pool.h"
 #include "src/report/table.h"
 
 namespace msprobe::analysis::rl {
-
-enum class Language : uint8_t { kChinese, kEnglish };
-enum class FileFormat : uint8_t { kXlsx, kCsv, kJson };
 
 struct ColumnName {
   std::string_view chinese;
@@ -26,13 +24,13 @@ struct ColumnName {
 };
 inline constexpr ColumnName kNoteColumn = {"备注", "note"};
 
-inline constexpr size_t kPlaceColumns = 4;  // step, rank, micro_step, id
+inline constexpr size_t kLocationColumns = 4;  // step, rank, micro_step, id
 
-// Of a table: first the columns that tell the place of a row, then `columns`.
+// Of a table: first the columns that tell the location of a row, then `columns`.
 std::vector<std::string> NamesOf(std::span<const ColumnName> columns, Language language);
 
 // step, rank, micro step and id, with which every row begins.
-std::vector<report::Cell> PlaceCells(report::Table& table, const Place& place);
+std::vector<report::Cell> LocationCells(report::Table& table, const ArrayLocation& location);
 report::Cell CountCell(uint64_t count);
 report::Cell NumberCell(double value);  // empty unless it is finite
 report::Cell NoteCell(report::Table& table, std::string_view note);

@@ -48,9 +48,9 @@ class Finder {
       found_.keys[key];  // also where it holds nothing
       MSP_RETURN_IF_ERROR(
           Numbered(data / key, "step", [this](const fs::path& step, int64_t number) {
-            place_.step = number;
+            location_.step = number;
             return Numbered(step, "rank", [this](const fs::path& rank, int64_t rank_number) {
-              place_.rank = rank_number;
+              location_.rank = rank_number;
               return Rank(rank);
             });
           }));
@@ -86,11 +86,11 @@ class Finder {
       const std::optional<int64_t> number = NumberBehind(name, "micro_step");
       if (number && IsFolder(folder / name)) {
         has_micro_steps = true;
-        place_.micro_step = *number;
+        location_.micro_step = *number;
         MSP_RETURN_IF_ERROR(Files(folder / name));
       }
     }
-    place_.micro_step = 0;
+    location_.micro_step = 0;
     return has_micro_steps ? Status() : Files(folder);
   }
 
@@ -102,22 +102,22 @@ class Finder {
       }
       const std::string stem = name.substr(0, name.size() - kEnding.size());
       const std::string prefix = key_ + ".";
-      place_.member = stem == key_               ? std::string()
-                      : stem.starts_with(prefix) ? stem.substr(prefix.size())
-                                                 : stem;
-      found_.keys[key_].insert_or_assign(place_, folder / name);
+      location_.member = stem == key_               ? std::string()
+                         : stem.starts_with(prefix) ? stem.substr(prefix.size())
+                                                    : stem;
+      found_.keys[key_].insert_or_assign(location_, folder / name);
     }
     return {};
   }
 
   SavedData found_;
   std::string key_;
-  Place place_;
+  ArrayLocation location_;
 };
 
 }  // namespace
 
-std::strong_ordering Place::operator<=>(const Place& other) const {
+std::strong_ordering ArrayLocation::operator<=>(const ArrayLocation& other) const {
   if (const auto order =
           std::tie(step, rank, micro_step) <=> std::tie(other.step, other.rank, other.micro_step);
       std::is_neq(order)) {
@@ -131,26 +131,27 @@ std::strong_ordering Place::operator<=>(const Place& other) const {
 
 Result<SavedData> FindSavedData(const fs::path& folder) { return Finder().Run(folder); }
 
-std::vector<FilePair> PairFiles(const PlacedFiles& first, const PlacedFiles& second) {
-  std::map<Place, FilePair> paired;
-  for (const auto& [place, path] : first) {
-    paired[place].first = path;
+std::vector<FilePair> PairFiles(const LocatedFiles& first, const LocatedFiles& second) {
+  std::map<ArrayLocation, FilePair> paired;
+  for (const auto& [location, path] : first) {
+    paired[location].first = path;
   }
-  for (const auto& [place, path] : second) {
-    paired[place].second = path;
+  for (const auto& [location, path] : second) {
+    paired[location].second = path;
   }
   std::vector<FilePair> pairs;
   pairs.reserve(paired.size());
-  for (auto& [place, pair] : paired) {
-    pair.place = place;
+  for (auto& [location, pair] : paired) {
+    pair.location = location;
     pairs.push_back(std::move(pair));
   }
   return pairs;
 }
 
-std::string PlaceText(const Place& place) {
-  return fmt::format("step {}, rank {}, micro step {}{}", place.step, place.rank, place.micro_step,
-                     place.member.empty() ? "" : ", " + base::Printable(place.member));
+std::string LocationText(const ArrayLocation& location) {
+  return fmt::format("step {}, rank {}, micro step {}{}", location.step, location.rank,
+                     location.micro_step,
+                     location.member.empty() ? "" : ", " + base::Printable(location.member));
 }
 
 }  // namespace msprobe::analysis::rl

@@ -90,7 +90,7 @@ report::Table WorstTokensTable(const TokenComparison& comparison, Language langu
   report::Table table("tokens", NamesOf(std::span(kWorstColumns).first(column_count), language));
   for (size_t i = 0; i < comparison.worst.size(); ++i) {
     const WorstToken& token = comparison.worst[i];
-    std::vector<Cell> cells = PlaceCells(table, comparison.pairs[token.pair].files.place);
+    std::vector<Cell> cells = LocationCells(table, comparison.pairs[token.pair].files.location);
     cells.insert(
         cells.end(),
         {Cell::Integer(token.sequence), Cell::Integer(token.position), Cell::Number(token.first),
@@ -107,14 +107,14 @@ report::Table WorstTokensTable(const TokenComparison& comparison, Language langu
 report::Table TokenStepsTable(const TokenComparison& comparison, Language language) {
   report::Table table("steps", NamesOf(kStepColumns, language));
   for (const TokenPair& pair : comparison.pairs) {
-    std::vector<Cell> cells = PlaceCells(table, pair.files.place);
+    std::vector<Cell> cells = LocationCells(table, pair.files.location);
     for (const std::optional<Shape>& shape : {pair.first_shape, pair.second_shape}) {
       cells.push_back(shape ? table.KeepText(ShapeText(*shape)) : Cell());
     }
     if (pair.numbers) {
       AppendNumbers(*pair.numbers, cells);
     }
-    cells.resize(kPlaceColumns + kStepColumns.size() - 1);
+    cells.resize(kLocationColumns + kStepColumns.size() - 1);
     cells.push_back(NoteCell(table, NoteOf(pair, language)));
     table.AddRow(cells);
   }

@@ -20,12 +20,12 @@ namespace fs = std::filesystem;
 // For the first array, the second one and the mask.
 using Scratch = std::array<std::vector<std::byte>, 3>;
 
-// What stands beside the log-probabilities of a place: under the same member, or alone for all
+// What stands beside the log-probabilities of a location: under the same member, or alone for all
 // members.
-const fs::path* FindBeside(const PlacedFiles& files, const Place& place) {
-  auto found = files.find(place);
+const fs::path* FindBeside(const LocatedFiles& files, const ArrayLocation& location) {
+  auto found = files.find(location);
   if (found == files.end()) {
-    Place alone = place;
+    ArrayLocation alone = location;
     alone.member.clear();
     found = files.find(alone);
   }
@@ -49,7 +49,7 @@ Status ComparePair(TokenPair& pair, size_t index, const TokenOptions& options,
   }
   std::optional<OpenArray> mask;
   if (!options.mask.empty()) {
-    const fs::path* path = FindBeside(first.keys.at(options.mask), pair.files.place);
+    const fs::path* path = FindBeside(first.keys.at(options.mask), pair.files.location);
     if (path == nullptr) {
       return NotFoundError(fmt::format("no mask: {} is not stored there", options.mask));
     }
@@ -81,7 +81,7 @@ Status ReadIds(const TokenPair& pair, std::span<const size_t> tokens, const fs::
   return {};
 }
 
-void ReadAllIds(const std::string& key, const PlacedFiles& files, TokenComparison& comparison) {
+void ReadAllIds(const std::string& key, const LocatedFiles& files, TokenComparison& comparison) {
   comparison.ids.resize(comparison.worst.size());
   std::map<size_t, std::vector<size_t>> tokens_of_pair;
   for (size_t token = 0; token < comparison.worst.size(); ++token) {
@@ -91,10 +91,10 @@ void ReadAllIds(const std::string& key, const PlacedFiles& files, TokenCompariso
   for (const auto& [index, tokens] : tokens_of_pair) {
     const TokenPair& pair = comparison.pairs[index];
     const Status status =
-        ReadIds(pair, tokens, FindBeside(files, pair.files.place), comparison, scratch);
+        ReadIds(pair, tokens, FindBeside(files, pair.files.location), comparison, scratch);
     if (!status.ok() && comparison.ids_problem.empty()) {
       comparison.ids_problem = fmt::format("no ids of {} at {}: {}", base::Printable(key),
-                                           PlaceText(pair.files.place), status.message());
+                                           LocationText(pair.files.location), status.message());
     }
   }
 }
@@ -106,7 +106,7 @@ std::string WorstTokenText(const TokenComparison& comparison) {
   const WorstToken& worst = comparison.worst.front();
   const bool has_id = !comparison.ids.empty() && comparison.ids.front().has_value();
   return fmt::format("{}, sequence {}, position {}{}: {:.6g} and {:.6g}",
-                     PlaceText(comparison.pairs[worst.pair].files.place), worst.sequence,
+                     LocationText(comparison.pairs[worst.pair].files.location), worst.sequence,
                      worst.position,
                      has_id ? fmt::format(", token {}", *comparison.ids.front()) : "",
                      std::exp(worst.first), std::exp(worst.second));
@@ -115,7 +115,7 @@ std::string WorstTokenText(const TokenComparison& comparison) {
 std::string MeanText(const TokenPair* pair) {
   return pair == nullptr ? std::string()
                          : fmt::format("{:.6g} at {}", pair->numbers->difference.mean(),
-                                       PlaceText(pair->files.place));
+                                       LocationText(pair->files.location));
 }
 
 Status CheckKey(const SavedData& run, const std::string& key, std::string_view side) {
@@ -235,7 +235,7 @@ std::vector<std::string> WarningsOf(const TokenComparison& comparison) {
   };
   for (const TokenPair& pair : comparison.pairs) {
     if (!pair.error.empty()) {
-      warn(fmt::format("{}: {}", PlaceText(pair.files.place), pair.error));
+      warn(fmt::format("{}: {}", LocationText(pair.files.location), pair.error));
     }
   }
   const auto tell = [&](uint64_t OddValues::*count, std::string_view consequence) {
@@ -254,11 +254,6 @@ std::vector<std::string> WarningsOf(const TokenComparison& comparison) {
     warn(comparison.ids_problem);
   }
   return warnings;
-}
-
-bool HasDifferences(const TokenSummary& summary) {
-  return summary.numbers.different > 0 ||
-         summary.unpaired + summary.other_shape + summary.failed > 0;
 }
 
 }  // namespace msprobe::analysis::rl

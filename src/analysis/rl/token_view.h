@@ -12,7 +12,8 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/rl/result_tables.h"
+#include "src/analysis/rl/options.h"
+#include "src/analysis/rl/result.h"
 #include "src/analysis/rl/saved_data.h"
 #include "src/analysis/rl/token_numbers.h"
 #include "src/base/thread_pool.h"
@@ -22,18 +23,6 @@ namespace msprobe::analysis::rl {
 // Names of the result files begin with the key of the first run.
 inline constexpr std::string_view kTokensEnding = ".tokens";
 inline constexpr std::string_view kTokenStepsEnding = ".token_steps";
-
-struct TokenKey {
-  std::string first;   // a key of the first run
-  std::string second;  // the key of the second run it is compared with
-};
-
-struct TokenOptions {
-  std::vector<TokenKey> keys;
-  std::string mask;  // keys of the first run, empty for none: 0 where a token does not count, and
-  std::string ids;   // what the token is
-  size_t worst = 20;
-};
 
 // Two arrays of log-probabilities.
 struct TokenPair {
@@ -53,20 +42,6 @@ struct TokenComparison {
   TokenNumbers all;
 };
 
-struct TokenSummary {
-  TokenKey key;
-  TokenNumbers numbers;
-  uint64_t compared = 0;     // pairs
-  uint64_t unpaired = 0;     // arrays without a partner
-  uint64_t other_shape = 0;  // pairs of which only a part was compared
-  uint64_t failed = 0;       // pairs that could not be compared
-  // For the screen, empty if there is none: the token that differs most, and the pairs of arrays
-  // whose mean differs most and least.
-  std::string worst_token;
-  std::string largest_mean;
-  std::string smallest_mean;
-};
-
 // A usage error if a key is missing, or if two results would have one name.
 Status CheckTokenKeys(const TokenOptions& options, const SavedData& first, const SavedData& second);
 
@@ -78,8 +53,5 @@ TokenComparison CompareTokenKey(const TokenKey& key, const TokenOptions& options
 TokenSummary Summarize(const TokenComparison& comparison);
 // What users should know about the tokens that were left out, sentence by sentence.
 std::vector<std::string> WarningsOf(const TokenComparison& comparison);
-
-// Whether a token that counts has another log-probability, or something could not be compared.
-bool HasDifferences(const TokenSummary& summary);
 
 }  // namespace msprobe::analysis::rl

@@ -53,15 +53,16 @@ Result<std::optional<std::string_view>> EventRuns::Next() {
   Consume();
   while (true) {
     Scan();
-    const bool enough = filled_ > kRunBytes || file_ended_ || place_ == Place::kBehind;
+    const bool enough =
+        filled_ > kRunBytes || file_ended_ || list_position_ == ListPosition::kBehind;
     if (run_end_ != 0 && enough) {
       break;
     }
-    if (place_ == Place::kBehind || file_ended_) {
-      truncated_ = place_ != Place::kBehind;
+    if (list_position_ == ListPosition::kBehind || file_ended_) {
+      truncated_ = list_position_ != ListPosition::kBehind;
       return std::optional<std::string_view>();
     }
-    if (place_ == Place::kBefore) {
+    if (list_position_ == ListPosition::kBefore) {
       // Nothing in front of the events is needed.
       buffer_offset_ += filled_ - 1;
       filled_ = 1;
@@ -124,8 +125,8 @@ Status EventRuns::Fill() {
 }
 
 void EventRuns::Scan() {
-  while (scanned_ < filled_ && place_ != Place::kBehind) {
-    const bool only_brackets = place_ == Place::kInside || depth_ > 1;
+  while (scanned_ < filled_ && list_position_ != ListPosition::kBehind) {
+    const bool only_brackets = list_position_ == ListPosition::kInside || depth_ > 1;
     if (only_brackets && filled_ - scanned_ >= kJsonBlockBytes) {
       ScanBlock();
       continue;
@@ -148,7 +149,8 @@ void EventRuns::ScanBlock() {
   for (; brackets != 0; brackets &= brackets - 1) {
     const size_t at = begin + static_cast<size_t>(std::countr_zero(brackets));
     ScanByte(buffer_[at], at);
-    if (place_ == Place::kBehind || (place_ == Place::kBefore && depth_ <= 1)) {
+    if (list_position_ == ListPosition::kBehind ||
+        (list_position_ == ListPosition::kBefore && depth_ <= 1)) {
       in_text_ = false;
       escaped_ = false;
       scanned_ = at + 1;
@@ -189,22 +191,22 @@ void EventRuns::ScanByte(char c, size_t at) {
       break;
     case '[':
       ++depth_;
-      if (place_ == Place::kBefore && depth_ == list_depth_ &&
+      if (list_position_ == ListPosition::kBefore && depth_ == list_depth_ &&
           (root_ == TraceRoot::kList || key_seen_)) {
-        place_ = Place::kInside;
+        list_position_ = ListPosition::kInside;
         run_begin_ = at + 1;
       }
       break;
     case '}':
       --depth_;
-      if (place_ == Place::kInside && depth_ == list_depth_) {
+      if (list_position_ == ListPosition::kInside && depth_ == list_depth_) {
         run_end_ = at + 1;
       }
       break;
     case ']':
       --depth_;
-      if (place_ == Place::kInside && depth_ < list_depth_) {
-        place_ = Place::kBehind;
+      if (list_position_ == ListPosition::kInside && depth_ < list_depth_) {
+        list_position_ = ListPosition::kBehind;
       }
       break;
     default:

@@ -68,7 +68,11 @@ class EventRuns {
   bool escaped_ = false;
   size_t key_matched_ = 0;  // letters of the key in the text at depth 1 so far
   bool key_seen_ = false;   // that text was the key
-  enum class Place : uint8_t { kBefore, kInside, kBehind } place_ = Place::kBefore;
+  enum class ListPosition : uint8_t {
+    kBefore,
+    kInside,
+    kBehind
+  } list_position_ = ListPosition::kBefore;
   int64_t list_depth_ = 0;  // depth inside of the list
   size_t run_begin_ = 0;
   size_t run_end_ = 0;  // behind the last complete event; 0: none in the buffer

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "src/analysis/config_check/collect.h"
+#include "src/analysis/config_check/run.h"
 #include "src/base/files.h"
 #include "src/io/zip.h"
 #include "tests/unit/support/temporary_folder.h"
@@ -96,7 +96,7 @@ TEST(Collect, PacksWhatItFinds) {
   options.python = python.string();
   options.dynamic = folder.Write("dynamic.json", "{\"lr\": 0.1, \"api_key\": \"abc\", \"x\": NaN}");
   options.output = folder / "pack.zip";
-  const Result<CollectSummary> summary = Collect(options);
+  const Result<CollectSummary> summary = config_check::Run(options);
   ASSERT_TRUE(summary.ok()) << summary.status().message();
   EXPECT_TRUE((*summary).complete);
   EXPECT_THAT((*summary).warnings, IsEmpty());
@@ -124,7 +124,7 @@ TEST(Collect, GoesOnWithoutWhatIsMissing) {
   options.python = (folder / "no_python").string();
   options.output = folder / "pack.zip";
   options.dynamic = folder.Write("dynamic.json", "[1]");
-  const Result<CollectSummary> summary = Collect(options);
+  const Result<CollectSummary> summary = config_check::Run(options);
   ASSERT_TRUE(summary.ok()) << summary.status().message();
   EXPECT_FALSE((*summary).complete);
   EXPECT_THAT((*summary).warnings, ElementsAre(HasSubstr("no_python"), HasSubstr("no.sh"),
@@ -139,7 +139,7 @@ TEST(Collect, LeavesAnOlderPackAlone) {
   CollectOptions options;
   options.python = "no_such_python";
   options.output = folder.Write("pack.zip", "no zip at all");
-  const Result<CollectSummary> summary = Collect(options);
+  const Result<CollectSummary> summary = config_check::Run(options);
   ASSERT_FALSE(summary.ok());
   EXPECT_THAT(summary.status().message(), HasSubstr("exists"));
   EXPECT_THAT(summary.status().hint(), HasSubstr("--force"));
@@ -149,7 +149,7 @@ TEST(Collect, LeavesAnOlderPackAloneWhenItFails) {
   const testing::TemporaryFolder folder;
   CollectOptions options;
   options.output = folder.Write("pack.tar", "precious");
-  const Result<CollectSummary> summary = Collect(options);
+  const Result<CollectSummary> summary = config_check::Run(options);
   ASSERT_FALSE(summary.ok());
   EXPECT_EQ(testing::Slurp(folder / "pack.tar"), "precious");
 }

@@ -48,7 +48,7 @@ Profile Npu() {
 }
 
 TEST(CompareCollectives, MeetByKindUnlessNamesAreAskedFor) {
-  Options options;
+  PairOptions options;
   const std::vector<Collective> kinds = CompareCollectives(Gpu(), Npu(), options);
   ASSERT_EQ(kinds.size(), 2U);
   EXPECT_EQ(kinds[0].kind, "all_reduce");
@@ -65,11 +65,11 @@ TEST(CompareCollectives, MeetByKindUnlessNamesAreAskedFor) {
 }
 
 TEST(CommunicationSheet, KeepsTheNamesOfTheProfilers) {
-  const report::FormattedTable sheet = CommunicationSheet(Gpu(), Npu(), Options());
+  const report::FormattedTable sheet = CommunicationSheet(Gpu(), Npu(), PairOptions());
   ASSERT_EQ(sheet.table.row_count(), 3U);
   EXPECT_EQ(sheet.table.row(0)[1].text(), "ncclkernel");
   EXPECT_EQ(sheet.table.row(1)[8].text(), "allreduce");
-  EXPECT_EQ(CommunicationSheet(Profile(), Profile(), Options()).table.row_count(), 0U);
+  EXPECT_EQ(CommunicationSheet(Profile(), Profile(), PairOptions()).table.row_count(), 0U);
 }
 
 Intervals Of(const std::vector<std::pair<int64_t, int64_t>>& ends) {

@@ -20,8 +20,8 @@ using testing::MadeFinding;
 using testing::MadeProfile;
 using ::testing::StartsWith;
 
-struct Side {
-  explicit Side(MadeProfile& made)
+struct PreparedSide {
+  explicit PreparedSide(MadeProfile& made)
       : tree(*made), work(*made, tree, std::nullopt), operators(*made, std::nullopt) {
     view = {&*made, &tree, &work, &operators, std::nullopt};
   }
@@ -32,8 +32,8 @@ struct Side {
 };
 
 std::vector<Finding> Differences(MadeProfile& base, MadeProfile& comparison, size_t most = 20) {
-  const Side left(base);
-  const Side right(comparison);
+  const PreparedSide left(base);
+  const PreparedSide right(comparison);
   return FindDifferences(left.view, right.view, {}, most);
 }
 

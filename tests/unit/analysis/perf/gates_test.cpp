@@ -77,8 +77,8 @@ TEST(ParseGate, SaysWhatIsWrong) {
 }
 
 // Both sides' times in seconds, memory in GB.
-Comparison Sides(double base_s, double comparison_s) {
-  Comparison comparison;
+PairComparison Sides(double base_s, double comparison_s) {
+  PairComparison comparison;
   const auto fill = [](double seconds, std::optional<TimeSplit>& split,
                        std::optional<OverallTimes>& times) {
     const double ms = seconds * 1e3;
@@ -92,12 +92,12 @@ Comparison Sides(double base_s, double comparison_s) {
   return comparison;
 }
 
-GateOutcome Judged(std::string_view gate, const Comparison& comparison) {
+GateOutcome Judged(std::string_view gate, const PairComparison& comparison) {
   return Judge(Parsed(gate), comparison);
 }
 
 TEST(JudgeGate, LooksAtTheMetricItNames) {
-  const Comparison grown = Sides(0.8, 1.6);
+  const PairComparison grown = Sides(0.8, 1.6);
   EXPECT_EQ(Judged("e2e>5%", grown).explanation,
             "e2e 800.000 -> 1600.000 ms: +100.0 %, allowed 5 %");
   EXPECT_EQ(Judged("computing>1ms", grown).explanation,
@@ -120,31 +120,31 @@ TEST(JudgeGate, FailsOnlyAboveWhatIsAllowed) {
 }
 
 TEST(JudgeGate, FailsWhereASideDoesNotTellTheValue) {
-  EXPECT_TRUE(Judged("e2e>5%", Comparison()).failed);
-  EXPECT_THAT(Judged("e2e>5%", Comparison()).explanation,
+  EXPECT_TRUE(Judged("e2e>5%", PairComparison()).failed);
+  EXPECT_THAT(Judged("e2e>5%", PairComparison()).explanation,
               HasSubstr("neither side tells its times"));
   EXPECT_THAT(Judged("e2e>5%", Sides(0, 1)).explanation,
               HasSubstr("the base does not tell its times"));
   EXPECT_TRUE(Judged("computing>5%", Sides(1, 0)).failed);
-  Comparison without_memory = Sides(1, 1);
+  PairComparison without_memory = Sides(1, 1);
   without_memory.comparison_times->memory_gb = 0;
   EXPECT_TRUE(Judged("memory>5%", without_memory).failed);
   EXPECT_FALSE(Judged("e2e>5%", without_memory).failed);
 }
 
 TEST(JudgeGate, FailsWhereASideHasNoSuchThing) {
-  Comparison silent = Sides(1, 1);
+  PairComparison silent = Sides(1, 1);
   silent.comparison_communicates = false;
   EXPECT_TRUE(Judged("communication>500%", silent).failed);
   EXPECT_THAT(Judged("communication>500%", silent).explanation,
               HasSubstr("the comparison does not hold a collective"));
   silent.base_communicates = false;
   EXPECT_TRUE(Judged("communication>500%", silent).failed);
-  Comparison host = Sides(1, 1);
+  PairComparison host = Sides(1, 1);
   host.base_split->of_host = host.comparison_split->of_host = true;
   EXPECT_FALSE(Judged("e2e>5%", host).failed);
   EXPECT_THAT(Judged("computing>5%", host).explanation, HasSubstr("no device was profiled"));
-  Comparison one_sided;
+  PairComparison one_sided;
   one_sided.watched = {{"*flash*", 10, 0, 4, 0}};
   EXPECT_TRUE(Judged("op:*flash*>10%", one_sided).failed);
   EXPECT_THAT(Judged("op:*flash*>10%", one_sided).explanation,
@@ -152,7 +152,7 @@ TEST(JudgeGate, FailsWhereASideHasNoSuchThing) {
 }
 
 TEST(JudgeGate, PercentOfNothingFailsOnAnyGrowth) {
-  Comparison comparison = Sides(1, 1);
+  PairComparison comparison = Sides(1, 1);
   comparison.base_split->communication = 0;
   const GateOutcome grown = Judged("communication>500%", comparison);
   EXPECT_TRUE(grown.failed);
@@ -162,7 +162,7 @@ TEST(JudgeGate, PercentOfNothingFailsOnAnyGrowth) {
 }
 
 TEST(JudgeGate, TakesOperatorsFromThoseThatWereWatched) {
-  Comparison comparison;
+  PairComparison comparison;
   comparison.watched = {{"*matmul*", 10, 12, 4, 4}, {"gone*", 0, 0, 0, 0}};
   EXPECT_TRUE(Judged("op:*matmul*>10%", comparison).failed);
   EXPECT_FALSE(Judged("op:*matmul*>2ms", comparison).failed);

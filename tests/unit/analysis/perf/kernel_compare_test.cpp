@@ -55,7 +55,7 @@ TEST(KernelCompare, TakesOnlyTheStep) {
   MadeProfile made = Npu();
   AddKernel(made, "MatMul", "a", 1, "1");
   AddKernel(made, "MatMul", "a", 2, "2");
-  Options options;
+  PairOptions options;
   options.base_step = "1";
   options.comparison_step = "2";
   std::vector<std::string> warnings;
@@ -85,7 +85,7 @@ TEST(KernelTypeCompare, SortsByRatioAndMakesDoWithOneSide) {
   AddStatistic(comparison, "Same", 10);
   AddStatistic(comparison, "Doubled", 20);
   AddStatistic(comparison, "New", 1);
-  Options options;
+  PairOptions options;
   options.use_kernel_type = true;
   std::vector<std::string> warnings;
   const auto sheet = KernelCompare(*base, *comparison, options, warnings);

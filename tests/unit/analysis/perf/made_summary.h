@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/perf/findings.h"
-#include "src/analysis/perf/run_summary.h"
+#include "src/analysis/perf/result.h"
 
 namespace msprobe::analysis::perf::testing {
 

@@ -40,7 +40,7 @@ MadeProfile Net(double factor) {
 }
 
 struct Sides {
-  Sides(MadeProfile& base_profile, MadeProfile& comparison_profile, const Options& options = {})
+  Sides(MadeProfile& base_profile, MadeProfile& comparison_profile, const PairOptions& options = {})
       : base_operators(*base_profile, std::nullopt),
         comparison_operators(*comparison_profile, std::nullopt),
         base(base_operators),
@@ -231,7 +231,7 @@ TEST(CanCompareModules, OnlyWhereBothSidesHaveThemAndTheyAreWanted) {
   without.Python("train.py(1): main", 0, 10);
   const Sides both(with, with);
   EXPECT_TRUE(CanCompareModules(both.base, both.comparison, {}));
-  Options options;
+  PairOptions options;
   options.modules = false;
   EXPECT_FALSE(CanCompareModules(both.base, both.comparison, options));
   const Sides one(with, without);

@@ -23,7 +23,8 @@ using testing::Rows;
 
 // Both sides, matched.
 struct Matched {
-  Matched(MadeProfile& base_profile, MadeProfile& comparison_profile, const Options& options = {})
+  Matched(MadeProfile& base_profile, MadeProfile& comparison_profile,
+          const PairOptions& options = {})
       : base(*base_profile, options.base_step),
         comparison(*comparison_profile, options.comparison_step),
         pairs(MatchOperators(base, comparison, options, warnings)) {}
@@ -34,13 +35,13 @@ struct Matched {
   std::vector<AlignedPair> pairs;
 };
 
-TEST(RoundTo, RoundsTheExactBinaryValueAsPythonDoes) {
-  EXPECT_EQ(RoundTo(2.675, 2), 2.67);
-  EXPECT_EQ(RoundTo(0.125, 2), 0.12);  // a tie goes to the even digit
-  EXPECT_EQ(RoundTo(0.375, 2), 0.38);
-  EXPECT_EQ(RoundTo(-1.005, 2), -1.0);
-  EXPECT_EQ(RoundTo(1e300, 2), 1e300);
-  EXPECT_EQ(RoundTo(-std::numeric_limits<double>::infinity(), 2),
+TEST(RoundToDigits, RoundsTheExactBinaryValueAsPythonDoes) {
+  EXPECT_EQ(RoundToDigits(2.675, 2), 2.67);
+  EXPECT_EQ(RoundToDigits(0.125, 2), 0.12);  // a tie goes to the even digit
+  EXPECT_EQ(RoundToDigits(0.375, 2), 0.38);
+  EXPECT_EQ(RoundToDigits(-1.005, 2), -1.0);
+  EXPECT_EQ(RoundToDigits(1e300, 2), 1e300);
+  EXPECT_EQ(RoundToDigits(-std::numeric_limits<double>::infinity(), 2),
             -std::numeric_limits<double>::infinity());
 }
 
@@ -110,7 +111,7 @@ TEST(OperatorDetails, LeaveAMissingSideBlankAndItsTimeZero) {
 }
 
 TEST(OperatorDetails, LookAsTheyShould) {
-  Options options;
+  PairOptions options;
   options.base = "was";
   options.comparison = "is";
   MadeProfile empty;
@@ -155,7 +156,7 @@ TEST(OperatorStatistic, CountsNamesAndNotTheirReplacements) {
   MadeProfile comparison;
   base.Op("fused", 0, 5);
   comparison.Op("plain", 0, 5);
-  Options options;
+  PairOptions options;
   options.operator_names["fused"] = "plain";
   const Matched sides(base, comparison, options);
   EXPECT_EQ(sides.pairs.size(), 1U);
@@ -231,7 +232,7 @@ TEST(ApiCompare, NeedsBothSidesAndWarnsOfAStepWithoutOperators) {
   const Matched sides(made, empty);
   EXPECT_EQ(ApiCompare(sides.base, sides.comparison, {}, warnings).table.row_count(), 0U);
   EXPECT_THAT(warnings, IsEmpty());
-  Options options;
+  PairOptions options;
   options.base_step = "1";
   options.comparison_step = "7";
   const Matched steps(made, made, options);

@@ -15,7 +15,7 @@ using testing::MadeProfile;
 
 // "base=comparison" per pair, "." for nothing.
 std::vector<std::string> Matched(MadeProfile& base, MadeProfile& comparison,
-                                 const Options& options = {}) {
+                                 const PairOptions& options = {}) {
   const OperatorSide left(*base, options.base_step);
   const OperatorSide right(*comparison, options.comparison_step);
   std::vector<std::string> warnings;
@@ -49,7 +49,7 @@ TEST(MatchOperators, PairsEqualNamesInOrder) {
 TEST(MatchOperators, RenamesOnBothSides) {
   MadeProfile base = Sequence({"fused", "x"});
   MadeProfile comparison = Sequence({"plain", "x"});
-  Options options;
+  PairOptions options;
   EXPECT_THAT(Matched(base, comparison, options), ElementsAre(".=plain", "fused=.", "x=x"));
   options.operator_names["fused"] = "plain";
   EXPECT_THAT(Matched(base, comparison, options), ElementsAre("fused=plain", "x=x"));
@@ -61,7 +61,7 @@ TEST(MatchOperators, GoesByShapesOnlyWhereAsked) {
   MadeProfile base = Sequence({"x"});
   MadeProfile comparison = Sequence({"x"});
   comparison->operators[0].shape_key = comparison.Text("5,5");
-  Options options;
+  PairOptions options;
   EXPECT_THAT(Matched(base, comparison, options), ElementsAre("x=x"));
   options.use_input_shape = true;
   EXPECT_EQ(Matched(base, comparison, options).size(), 2U);
@@ -88,7 +88,7 @@ TEST(MatchOperators, LeavesTheFirstStretchOfTheLongerSideAloneWhereTheyDiffer) {
 TEST(MatchOperators, ListsEverythingAloneWithoutDetails) {
   MadeProfile base = Sequence({"x", "y"});
   MadeProfile comparison = Sequence({"x"});
-  Options options;
+  PairOptions options;
   options.details = false;
   EXPECT_THAT(Matched(base, comparison, options), ElementsAre("x=.", "y=.", ".=x"));
 }
@@ -108,7 +108,7 @@ TEST(MatchOperators, LooksIntoPairsWithTooManyKernels) {
   };
   MadeProfile base = make("p");
   MadeProfile comparison = make("q");
-  Options options;
+  PairOptions options;
   options.max_kernels = 5;
   EXPECT_THAT(Matched(base, comparison, options), ElementsAre("outer=outer", "small=small"));
   options.max_kernels = 4;

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include "src/analysis/perf/options.h"
 #include "src/analysis/perf/overall_sheet.h"
-#include "src/analysis/perf/perf.h"
+#include "src/analysis/perf/overall_times.h"
+#include "src/profile/profile.h"
+#include "src/report/formatted_xlsx.h"
 
 namespace msprobe::analysis::perf {
 namespace {
@@ -37,7 +40,7 @@ Profile Gpu(int64_t computing_stream = 7) {
   return side;
 }
 
-OverallTimes Measure(const Profile& side, const Options& options = {}) {
+OverallTimes Measure(const Profile& side, const PairOptions& options = {}) {
   std::vector<std::string> warnings;
   Result<OverallTimes> times = MeasureOverall(side, options, warnings);
   EXPECT_TRUE(times.ok()) << times.status().message();
@@ -73,7 +76,7 @@ TEST(MeasureOverall, ShortKernelsCountOnlyWhenAsked) {
   side.kernels[0].start += 100;
   side.kernels[0].end += 900;
   EXPECT_EQ(Measure(side).computing_s, 0);
-  Options exact;
+  PairOptions exact;
   exact.exact_time = true;
   EXPECT_DOUBLE_EQ(Measure(side, exact).computing_s, 800e-9);
 }
@@ -82,7 +85,7 @@ TEST(MeasureOverall, FailsWhereNothingRanOnADevice) {
   Profile side;
   side.device = profile::Device::kGpu;
   std::vector<std::string> warnings;
-  EXPECT_EQ(MeasureOverall(side, Options(), warnings).status().code(), StatusCode::kBadFormat);
+  EXPECT_EQ(MeasureOverall(side, PairOptions(), warnings).status().code(), StatusCode::kBadFormat);
 }
 
 TEST(MeasureOverall, GivesAKernelTheKindOfItsOperator) {
@@ -103,7 +106,7 @@ TEST(MeasureOverall, SaysWhenTheOverlapAnalysisIsMissing) {
   Profile side;
   side.device = profile::Device::kNpu;
   std::vector<std::string> warnings;
-  const Result<OverallTimes> times = MeasureOverall(side, Options(), warnings);
+  const Result<OverallTimes> times = MeasureOverall(side, PairOptions(), warnings);
   ASSERT_TRUE(times.ok());
   EXPECT_EQ(times->end_to_end_s, 0);
   ASSERT_EQ(warnings.size(), 1U);
@@ -113,7 +116,7 @@ TEST(MeasureOverall, SaysWhenTheOverlapAnalysisIsMissing) {
 TEST(OverallSheet, LeavesOutWhatIsNothingOnBothSides) {
   Profile slower = Gpu();
   AddKernel(slower, "relu", 7, 300, 340);
-  const report::FormattedTable sheet = OverallSheet(Measure(Gpu()), Measure(slower), Options());
+  const report::FormattedTable sheet = OverallSheet(Measure(Gpu()), Measure(slower), PairOptions());
   std::vector<std::string> rows;
   for (size_t row = 0; row < sheet.table.row_count(); ++row) {
     rows.emplace_back(sheet.table.row(row)[0].text());
@@ -125,7 +128,7 @@ TEST(OverallSheet, LeavesOutWhatIsNothingOnBothSides) {
   for (const std::string& row : rows) {
     EXPECT_EQ(row.find("Conv"), std::string::npos) << row;
   }
-  EXPECT_TRUE(OverallSheet(OverallTimes(), Measure(slower), Options()).table.columns().empty());
+  EXPECT_TRUE(OverallSheet(OverallTimes(), Measure(slower), PairOptions()).table.columns().empty());
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/rl/answer.h"
+#include "src/analysis/rl/document.h"
 #include "src/analysis/rl/token_tables.h"
 #include "src/report/render.h"
 #include "tests/unit/support/table_rows.h"

@@ -1,4 +1,4 @@
-#include "src/analysis/rl/compare.h"
+#include "src/analysis/rl/run.h"
 
 #include <algorithm>
 #include <array>
@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using report::Cell;
 
-// Behind those of the place. The first eight are the Python tool's.
+// Behind those of the location. The first eight are the Python tool's.
 constexpr size_t kCompatColumns = 8;
 constexpr std::array<ColumnName, 14> kColumns = {{
     {"shape1", "shape1"},
@@ -58,13 +58,13 @@ struct KeyRows {
 
 // The Python tool knows members by number only: those of a dict are all number 0, of which the last
 // one counts.
-PlacedFiles WithNumbersOnly(const PlacedFiles& files) {
-  PlacedFiles numbered;
-  for (const auto& [place, path] : files) {
-    Place one = place;
+LocatedFiles WithNumbersOnly(const LocatedFiles& files) {
+  LocatedFiles numbered;
+  for (const auto& [location, path] : files) {
+    ArrayLocation one = location;
     const std::optional<int64_t> number =
-        place.member.find_first_not_of("0123456789") == std::string::npos
-            ? base::ParseInt(place.member)
+        location.member.find_first_not_of("0123456789") == std::string::npos
+            ? base::ParseInt(location.member)
             : std::nullopt;
     one.member = std::to_string(number.value_or(0));
     numbered.insert_or_assign(std::move(one), path);
@@ -83,7 +83,7 @@ std::vector<KeyRows> PairUp(const SavedData& first, const SavedData& second, boo
   for (const std::string& key : keys) {
     const auto files_of = [&](const SavedData& side) {
       const auto found = side.keys.find(key);
-      const PlacedFiles files = found == side.keys.end() ? PlacedFiles() : found->second;
+      const LocatedFiles files = found == side.keys.end() ? LocatedFiles() : found->second;
       return compat ? WithNumbersOnly(files) : files;
     };
     KeyRows& out = all.emplace_back();
@@ -130,7 +130,7 @@ report::Table MakeTable(const KeyRows& key, const Options& options) {
     if (options.compat && !row.metrics) {
       continue;
     }
-    std::vector<Cell> cells = PlaceCells(table, row.files.place);
+    std::vector<Cell> cells = LocationCells(table, row.files.location);
     cells.push_back(table.KeepText(row.first_shape));
     cells.push_back(table.KeepText(row.second_shape));
     if (row.metrics) {
@@ -145,9 +145,9 @@ report::Table MakeTable(const KeyRows& key, const Options& options) {
                     CountCell(metrics.first_nan_count), CountCell(metrics.second_nan_count),
                     CountCell(metrics.nan_mismatch_count)});
     }
-    cells.resize(kPlaceColumns + kColumns.size() - 1);
+    cells.resize(kLocationColumns + kColumns.size() - 1);
     cells.push_back(NoteCell(table, NoteOf(row, options.language)));
-    cells.resize(kPlaceColumns + column_count);
+    cells.resize(kLocationColumns + column_count);
     table.AddRow(cells);
   }
   return table;
@@ -169,7 +169,7 @@ KeySummary Summarize(const KeyRows& key) {
       summary.nan_mismatches += metrics.nan_mismatch_count;
       if (metrics.max_abs > summary.max_abs) {
         summary.max_abs = metrics.max_abs;
-        summary.worst = PlaceText(row.files.place);
+        summary.worst = LocationText(row.files.location);
       }
     }
   }
@@ -213,7 +213,7 @@ Status CheckFiles(const Options& options, const std::vector<KeyRows>& keys) {
 
 }  // namespace
 
-Result<Comparison> Compare(const Options& options) {
+Result<Comparison> Run(const Options& options) {
   MSP_ASSIGN_OR_RETURN(SavedData first, FindSavedData(options.first));
   MSP_ASSIGN_OR_RETURN(SavedData second, FindSavedData(options.second));
   MSP_RETURN_IF_ERROR(CheckTokenKeys(options.tokens, first, second));
@@ -247,7 +247,7 @@ Result<Comparison> Compare(const Options& options) {
     for (const Row& row : key.rows) {
       if (!row.error.empty()) {
         comparison.warnings.push_back(fmt::format("{}: {}: {}", base::Printable(key.key),
-                                                  PlaceText(row.files.place), row.error));
+                                                  LocationText(row.files.location), row.error));
       }
     }
     comparison.keys.push_back(Summarize(key));
@@ -258,24 +258,6 @@ Result<Comparison> Compare(const Options& options) {
     MSP_RETURN_IF_ERROR(AddTokens(key, options, first, second, pool, comparison));
   }
   return comparison;
-}
-
-bool ComparedNothing(const Comparison& comparison) {
-  const auto compared = [](const auto& summary) { return summary.compared > 0; };
-  return std::none_of(comparison.keys.begin(), comparison.keys.end(), compared) &&
-         std::none_of(comparison.tokens.begin(), comparison.tokens.end(), compared);
-}
-
-bool HasDifferentKeys(const Comparison& comparison) {
-  return std::any_of(comparison.keys.begin(), comparison.keys.end(), [](const KeySummary& key) {
-    return key.identical < key.compared || key.only_first + key.only_second + key.failed > 0;
-  });
-}
-
-bool HasDifferences(const Comparison& comparison) {
-  return HasDifferentKeys(comparison) ||
-         std::any_of(comparison.tokens.begin(), comparison.tokens.end(),
-                     [](const TokenSummary& tokens) { return HasDifferences(tokens); });
 }
 
 }  // namespace msprobe::analysis::rl

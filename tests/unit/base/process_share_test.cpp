@@ -1,21 +1,23 @@
-#include "src/analysis/perf/rank_share.h"
+#include "src/base/process_share.h"
 
+#include <array>
+#include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/unit/analysis/perf/made_summary.h"
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::analysis::perf {
+namespace msprobe::base {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using testing::MadeRank;
-using testing::MadeRun;
 
 // Whatever launched the tests themselves must not show.
 class ShareFromEnvironmentTest : public ::testing::Test {
@@ -104,67 +106,41 @@ TEST_F(ShareFromEnvironmentTest, VariablesThatCannotBeTrueDoNotCount) {
   EXPECT_EQ(With({{"PMI_RANK", "0"}, {"PMI_SIZE", "0"}}).count, 1U);
 }
 
-class PartsTest : public ::testing::Test {
- protected:
-  static ProcessShare Share(size_t index) { return {index, 2, "_job"}; }
-  void Deliver(size_t index, std::vector<RankSummary> ranks) {
-    const Status status = DeliverPart(folder_.path(), Share(index), MadeRun(std::move(ranks)));
-    ASSERT_TRUE(status.ok()) << status.message();
-  }
-  Result<std::vector<RankSummary>> Collect() {
-    return CollectParts(folder_.path(), Share(0), std::chrono::seconds(0), late_);
-  }
-
-  msprobe::testing::TemporaryFolder folder_;
-  std::vector<size_t> late_;
-};
-
-TEST_F(PartsTest, MeetInTheOrderOfTheirRanks) {
-  Deliver(0, {MadeRank(0, 1), MadeRank(2, 3)});
-  Deliver(1, {MadeRank(1, 2), MadeRank(3, 4)});
-  const auto ranks = Collect();
-  ASSERT_TRUE(ranks.ok()) << ranks.status().message();
-  EXPECT_THAT(late_, IsEmpty());
-  ASSERT_EQ(ranks->size(), 4U);
-  for (size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ((*ranks)[i].rank, static_cast<int64_t>(i));
-    EXPECT_EQ((*ranks)[i].comparison.end_to_end_ms, 101 + static_cast<double>(i));
-  }
-  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));  // nothing is left behind
-}
-
-TEST_F(PartsTest, OfALateProcessIsNamed) {
-  Deliver(0, {MadeRank(0, 1)});
-  const auto ranks = Collect();
-  ASSERT_TRUE(ranks.ok()) << ranks.status().message();
-  EXPECT_EQ(ranks->size(), 1U);
-  EXPECT_THAT(late_, ElementsAre(1U));
-}
-
-TEST_F(PartsTest, OfAnotherLaunchDoNotCount) {
-  Deliver(0, {MadeRank(0, 1)});
-  const ProcessShare other{1, 2, "_another"};
-  ASSERT_TRUE(DeliverPart(folder_.path(), other, MadeRun({MadeRank(9, 1)})).ok());
-  const auto ranks = Collect();
-  ASSERT_TRUE(ranks.ok());
-  EXPECT_EQ(ranks->size(), 1U);
-  EXPECT_THAT(late_, ElementsAre(1U));
-}
-
-TEST_F(PartsTest, ThatAreDamagedAreNamed) {
-  Deliver(0, {MadeRank(0, 1)});
-  Deliver(1, {});
-  std::filesystem::path damaged;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path())) {
-    if (entry.path().filename() == "part_1_of_2.json") {
-      damaged = entry.path();
+TEST(ProcessShare, EveryItemIsTakenByOneProcess) {
+  constexpr size_t kItems = 7;
+  std::vector<int> taken(kItems);
+  for (size_t process = 0; process < 3; ++process) {
+    const ProcessShare share{process, 3, ""};
+    size_t count = 0;
+    for (size_t item = 0; item < kItems; ++item) {
+      taken[item] += share.Takes(item) ? 1 : 0;
+      count += share.Takes(item) ? 1 : 0;
     }
+    EXPECT_EQ(share.CountOf(kItems), count);
   }
-  std::filesystem::resize_file(damaged, 10);
-  const auto ranks = Collect();
-  ASSERT_FALSE(ranks.ok());
-  EXPECT_THAT(ranks.status().message(), ::testing::HasSubstr("part_1_of_2.json"));
+  EXPECT_THAT(taken, ::testing::Each(1));
+}
+
+TEST(Parts, AreCollectedOnceAndTheirFolderGoes) {
+  const msprobe::testing::TemporaryFolder output;
+  const ProcessShare first{0, 2, "_job"};
+  const Path folder = PartsFolder(output.path(), "some_command", first);
+  EXPECT_EQ(folder.filename(), ".some_command_parts_job");
+  ASSERT_TRUE(DeliverPart(folder, first, "a").ok());
+  std::vector<size_t> late;
+  auto parts = CollectParts(folder, first, std::chrono::seconds(0), late);
+  ASSERT_TRUE(parts.ok()) << parts.status().message();
+  EXPECT_EQ(parts->size(), 1U);
+  EXPECT_THAT(late, ElementsAre(1U));
+  ASSERT_TRUE(DeliverPart(folder, first, "a").ok());
+  ASSERT_TRUE(DeliverPart(folder, {1, 2, "_job"}, "b").ok());
+  parts = CollectParts(folder, first, std::chrono::seconds(0), late);
+  ASSERT_TRUE(parts.ok()) << parts.status().message();
+  ASSERT_EQ(parts->size(), 2U);
+  EXPECT_EQ((*parts)[0].text + (*parts)[1].text, "ab");
+  EXPECT_THAT(late, IsEmpty());
+  EXPECT_TRUE(std::filesystem::is_empty(output.path()));
 }
 
 }  // namespace
-}  // namespace msprobe::analysis::perf
+}  // namespace msprobe::base

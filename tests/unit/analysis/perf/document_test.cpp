@@ -1,4 +1,4 @@
-#include "src/analysis/perf/answer.h"
+#include "src/analysis/perf/document.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,15 +1,12 @@
-// The first NaN or infinity of a step: options, answer, and the run that leads from one to the
-// other.
+// What a search for the first NaN or infinity of a step came to.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
-
-#include "msprobe/status.h"
 
 #include "src/analysis/nan/levels.h"
 #include "src/analysis/nan/propagation.h"
@@ -18,19 +15,6 @@
 #include "src/dump/entry_tree.h"
 
 namespace msprobe::analysis::nan {
-
-struct Options {
-  std::filesystem::path input;  // a step's folder; with `all_steps` the folder of the steps
-  std::filesystem::path output = "./output";
-  bool all_steps = false;
-  bool mask_aware = true;
-  double threshold = std::numeric_limits<double>::infinity();
-  size_t top = 1;       // origins to describe, beyond those that are reported together
-  bool graph = false;   // also write the propagation as a graph
-  bool levels = false;  // also judge every operator by itself
-  size_t threads = 0;
-  bool quiet = false;
-};
 
 // An origin with all that the dump says about it.
 struct Finding {
@@ -79,7 +63,5 @@ struct Answer {
   StepAnswer step;                      // the first bad one of several, or the last good one
   std::vector<std::string> good_steps;  // folders in front of it, with all_steps
 };
-
-Result<Answer> Analyze(const Options& options);
 
 }  // namespace msprobe::analysis::nan

@@ -1,4 +1,4 @@
-#include "src/analysis/nan/answer.h"
+#include "src/analysis/nan/document.h"
 
 #include <algorithm>
 #include <utility>

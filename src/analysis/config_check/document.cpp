@@ -1,4 +1,4 @@
-#include "src/analysis/config_check/answer.h"
+#include "src/analysis/config_check/document.h"
 
 #include <utility>
 

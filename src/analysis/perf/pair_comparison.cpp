@@ -1,3 +1,5 @@
+#include "src/analysis/perf/pair_comparison.h"
+
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -21,10 +23,11 @@
 #include "src/analysis/perf/operator_match.h"
 #include "src/analysis/perf/operator_tree.h"
 #include "src/analysis/perf/overall_sheet.h"
-#include "src/analysis/perf/perf.h"
 #include "src/analysis/perf/watched_operators.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
+#include "src/profile/profile.h"
+#include "src/report/formatted_xlsx.h"
 
 namespace msprobe::analysis::perf {
 namespace {
@@ -46,7 +49,7 @@ enum Slot : size_t {
 
 // What is read decides about results, too: a collective that was not read is linked to no operator.
 // Both kinds of devices are asked for what either needs; the surplus is small and changes nothing.
-profile::Needs NeedsOf(const Options& options, const std::optional<std::string>& step) {
+profile::Needs NeedsOf(const PairOptions& options, const std::optional<std::string>& step) {
   const bool operators = options.operators || !options.watched_operators.empty();
   profile::Needs needs;
   needs.operators =
@@ -162,9 +165,9 @@ size_t CountSteps(const Profile& side) {
 
 class Comparer {
  public:
-  Comparer(const Options& options, base::ThreadPool& pool) : options_(options), pool_(pool) {}
+  Comparer(const PairOptions& options, base::ThreadPool& pool) : options_(options), pool_(pool) {}
 
-  Result<Comparison> Run() {
+  Result<PairComparison> Run() {
     MSP_RETURN_IF_ERROR(Read());
     result_.base_device = sides_[0].device;
     result_.comparison_device = sides_[1].device;
@@ -416,7 +419,7 @@ class Comparer {
     }
   }
 
-  Result<Comparison> Finish() {
+  Result<PairComparison> Finish() {
     Warn(match_warnings_);
     Warn(api_warnings_);
     Warn(kernel_warnings_);
@@ -447,7 +450,7 @@ class Comparer {
     }
   }
 
-  const Options& options_;
+  const PairOptions& options_;
   base::ThreadPool& pool_;
   std::array<Profile, 2> sides_;  // base, comparison
   std::array<std::optional<HostTree>, 2> trees_;
@@ -464,12 +467,12 @@ class Comparer {
   std::vector<std::string> api_warnings_;
   std::vector<std::string> kernel_warnings_;
   std::vector<std::string> module_warnings_;
-  Comparison result_;
+  PairComparison result_;
 };
 
 }  // namespace
 
-Result<Comparison> Compare(const Options& options, base::ThreadPool& pool) {
+Result<PairComparison> ComparePair(const PairOptions& options, base::ThreadPool& pool) {
   return Comparer(options, pool).Run();
 }
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <string>
 
-#include "src/analysis/perf/run_summary.h"
+#include "src/analysis/perf/result.h"
 #include "src/report/document.h"
 
 namespace msprobe::analysis::perf {

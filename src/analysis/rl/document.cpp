@@ -1,4 +1,4 @@
-#include "src/analysis/rl/answer.h"
+#include "src/analysis/rl/document.h"
 
 #include <algorithm>
 #include <utility>

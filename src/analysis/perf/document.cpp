@@ -1,4 +1,4 @@
-#include "src/analysis/perf/answer.h"
+#include "src/analysis/perf/document.h"
 
 #include <algorithm>
 #include <cmath>

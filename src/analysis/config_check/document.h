@@ -3,9 +3,7 @@
 
 #include <array>
 
-#include "src/analysis/config_check/collect.h"
-#include "src/analysis/config_check/compare_packs.h"
-#include "src/analysis/config_check/log_settings.h"
+#include "src/analysis/config_check/result.h"
 #include "src/report/document.h"
 
 namespace msprobe::analysis::config_check {

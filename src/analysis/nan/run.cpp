@@ -1,4 +1,4 @@
-#include "src/analysis/nan/nan.h"
+#include "src/analysis/nan/run.h"
 
 #include <algorithm>
 #include <array>
@@ -124,7 +124,7 @@ std::string_view OutcomeName(Outcome outcome) {
   return kNames[static_cast<size_t>(outcome)];
 }
 
-Result<Answer> Analyze(const Options& options) {
+Result<Answer> Run(const Options& options) {
   base::ThreadPool pool(options.threads);
   std::vector<StepFolder> steps;
   if (options.all_steps) {

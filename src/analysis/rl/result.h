@@ -1,31 +1,32 @@
-// Two runs of a reinforcement learning, as SingleSave stored them, compared key by key.
+// What a comparison of two reinforcement learning runs came to.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "msprobe/status.h"
-
-#include "src/analysis/rl/result_tables.h"
-#include "src/analysis/rl/token_view.h"
-#include "src/report/table.h"
+#include "src/analysis/rl/options.h"
+#include "src/analysis/rl/token_numbers.h"
 
 namespace msprobe::analysis::rl {
 
-struct Options {
-  std::filesystem::path first;
-  std::filesystem::path second;
-  std::filesystem::path output = "./msprobe_compare_output";
-  std::vector<FileFormat> formats = {FileFormat::kXlsx};
-  Language language = Language::kChinese;
-  bool compat = false;  // columns, rows and values of the Python tool
-  TokenOptions tokens;  // no keys: no tokens are looked at
-  size_t threads = 0;
-  bool quiet = false;
+struct TokenSummary {
+  TokenKey key;
+  TokenNumbers numbers;
+  uint64_t compared = 0;     // pairs
+  uint64_t unpaired = 0;     // arrays without a partner
+  uint64_t other_shape = 0;  // pairs of which only a part was compared
+  uint64_t failed = 0;       // pairs that could not be compared
+  // For the screen, empty if there is none: the token that differs most, and the pairs of arrays
+  // whose mean differs most and least.
+  std::string worst_token;
+  std::string largest_mean;
+  std::string smallest_mean;
 };
+
+// Whether a token that counts has another log-probability, or something could not be compared.
+bool HasDifferences(const TokenSummary& summary);
 
 struct KeySummary {
   std::string key;
@@ -46,9 +47,6 @@ struct Comparison {
   std::vector<std::string> warnings;
   std::vector<std::filesystem::path> files;
 };
-
-// One file per key and format, and two more per key of tokens.
-Result<Comparison> Compare(const Options& options);
 
 // No array of one side was held against one of the other.
 bool ComparedNothing(const Comparison& comparison);

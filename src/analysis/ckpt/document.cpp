@@ -1,4 +1,4 @@
-#include "src/analysis/ckpt/answer.h"
+#include "src/analysis/ckpt/document.h"
 
 #include <algorithm>
 #include <cmath>

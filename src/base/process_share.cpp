@@ -1,22 +1,19 @@
-#include "src/analysis/perf/rank_share.h"
+#include "src/base/process_share.h"
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdlib>
-#include <iterator>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "src/analysis/perf/summary_json.h"
-#include "src/base/files.h"
 #include "src/base/number_text.h"
 
-namespace msprobe::analysis::perf {
+namespace msprobe::base {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxPartBytes = uint64_t{1} << 30U;
 constexpr std::chrono::milliseconds kFirstPause{20};
@@ -40,7 +37,7 @@ std::optional<size_t> NumberOf(const char* variable) {
   if (text == nullptr) {
     return std::nullopt;
   }
-  const std::optional<int64_t> number = base::ParseInt(text);
+  const std::optional<int64_t> number = ParseInt(text);
   return number.has_value() && *number >= 0 ? std::optional(static_cast<size_t>(*number))
                                             : std::nullopt;
 }
@@ -61,12 +58,8 @@ std::string IdentityOf(const Launcher& launcher) {
   return identity;
 }
 
-fs::path PartsFolder(const fs::path& output, const ProcessShare& share) {
-  return output / fmt::format(".perf_compare_parts{}", share.launch);
-}
-
-fs::path PartFile(const fs::path& output, const ProcessShare& share, size_t index) {
-  return PartsFolder(output, share) / fmt::format("part_{}_of_{}.json", index, share.count);
+Path PartFile(const Path& folder, const ProcessShare& share, size_t index) {
+  return folder / fmt::format("part_{}_of_{}.json", index, share.count);
 }
 
 }  // namespace
@@ -82,16 +75,19 @@ ProcessShare ShareFromEnvironment() {
   return {};
 }
 
-Status DeliverPart(const fs::path& output, const ProcessShare& share, const RunSummary& part) {
-  MSP_RETURN_IF_ERROR(base::CreateFolders(PartsFolder(output, share)));
-  return base::WriteFileAtomically(PartFile(output, share, share.index), SummaryJson(part, 0));
+Path PartsFolder(const Path& output, std::string_view command, const ProcessShare& share) {
+  return output / fmt::format(".{}_parts{}", command, share.launch);
 }
 
-Result<std::vector<RankSummary>> CollectParts(const fs::path& output, const ProcessShare& share,
-                                              std::chrono::seconds patience,
-                                              std::vector<size_t>& late) {
+Status DeliverPart(const Path& folder, const ProcessShare& share, std::string_view text) {
+  MSP_RETURN_IF_ERROR(CreateFolders(folder));
+  return WriteFileAtomically(PartFile(folder, share, share.index), text);
+}
+
+Result<std::vector<Part>> CollectParts(const Path& folder, const ProcessShare& share,
+                                       std::chrono::seconds patience, std::vector<size_t>& late) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  std::vector<RankSummary> ranks;
+  std::vector<Part> parts;
   std::chrono::milliseconds pause = kFirstPause;
   std::vector<size_t> waiting(share.count);
   for (size_t index = 0; index < share.count; ++index) {
@@ -101,15 +97,14 @@ Result<std::vector<RankSummary>> CollectParts(const fs::path& output, const Proc
   while (true) {
     std::vector<size_t> still;
     for (const size_t index : waiting) {
-      const fs::path file = PartFile(output, share, index);
-      if (!fs::exists(file, ignored)) {
+      const Path file = PartFile(folder, share, index);
+      if (!std::filesystem::exists(file, ignored)) {
         still.push_back(index);
         continue;
       }
-      MSP_ASSIGN_OR_RETURN(const std::string text, base::ReadTextFile(file, kMaxPartBytes));
-      MSP_ASSIGN_OR_RETURN(std::vector<RankSummary> part, ParseRanks(text), file.string());
-      std::move(part.begin(), part.end(), std::back_inserter(ranks));
-      fs::remove(file, ignored);
+      MSP_ASSIGN_OR_RETURN(std::string text, ReadTextFile(file, kMaxPartBytes));
+      parts.push_back({file, std::move(text)});
+      std::filesystem::remove(file, ignored);
     }
     waiting = std::move(still);
     if (waiting.empty() || std::chrono::steady_clock::now() >= deadline) {
@@ -120,11 +115,9 @@ Result<std::vector<RankSummary>> CollectParts(const fs::path& output, const Proc
   }
   late = std::move(waiting);
   if (late.empty()) {
-    fs::remove(PartsFolder(output, share), ignored);  // fails, rightly, where it is not empty
+    std::filesystem::remove(folder, ignored);  // fails, rightly, where it is not empty
   }
-  std::sort(ranks.begin(), ranks.end(),
-            [](const RankSummary& a, const RankSummary& b) { return a.rank < b.rank; });
-  return ranks;
+  return parts;
 }
 
-}  // namespace msprobe::analysis::perf
+}  // namespace msprobe::base

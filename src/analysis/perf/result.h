@@ -1,5 +1,5 @@
-// What a run over one pair of profiles, or over the pairs of many ranks, found: small enough to be
-// kept for thousands of ranks, and to be handed on as JSON.
+// What a run over one pair of profiles, or over the pairs of many ranks, came to: small enough to
+// be kept for thousands of ranks, and to be handed on as JSON.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,10 @@
 #include <vector>
 
 #include "src/analysis/perf/gates.h"
-#include "src/analysis/perf/perf.h"
+#include "src/analysis/perf/pair_comparison.h"
+#include "src/base/output_rule.h"
+#include "src/base/process_share.h"
+#include "src/report/table.h"
 
 namespace msprobe::analysis::perf {
 
@@ -47,7 +50,7 @@ struct RankSummary {
   double seconds = 0;
 };
 
-RankSummary Summarize(const Comparison& comparison);
+RankSummary Summarize(const PairComparison& comparison);
 
 // How evenly ranks share a kind of time.
 struct Spread {
@@ -75,5 +78,14 @@ struct Growth {
 std::optional<Growth> LargestGrowth(const RunSummary& run, double SideTimes::*time);
 
 bool AnyRankFailed(const RunSummary& run);
+
+struct RunResult {
+  base::RunStamp stamp;  // in the names of all its files
+  RunSummary summary;
+  std::optional<report::Table> overall;  // of a single pair whose times are known
+  base::ProcessShare share;
+  // False in all but one process of a launch: that one shows the summary and writes its file.
+  bool reports = true;
+};
 
 }  // namespace msprobe::analysis::perf

@@ -1,4 +1,4 @@
-#include "src/analysis/perf/run_summary.h"
+#include "src/analysis/perf/result.h"
 
 #include <algorithm>
 
@@ -27,7 +27,7 @@ SideTimes TimesOf(const TimeSplit& split, const std::optional<OverallTimes>& tim
 
 }  // namespace
 
-RankSummary Summarize(const Comparison& comparison) {
+RankSummary Summarize(const PairComparison& comparison) {
   RankSummary summary;
   summary.base_device = DeviceName(comparison.base_device);
   summary.comparison_device = DeviceName(comparison.comparison_device);

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "src/analysis/rl/compare.h"
+#include "src/analysis/rl/result.h"
 #include "src/report/document.h"
 
 namespace msprobe::analysis::rl {

@@ -1,0 +1,76 @@
+// What one side's time consists of, in the kinds that the Python tool tells apart: the numbers of
+// the sheet OverallMetrics and of the table on the screen.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/perf/options.h"
+#include "src/profile/profile.h"
+
+namespace msprobe::analysis::perf {
+
+// Time and number of kernels of one kind.
+struct Bucket {
+  double ms = 0;
+  int64_t count = 0;
+};
+inline Bucket operator+(const Bucket& a, const Bucket& b) {
+  return {a.ms + b.ms, a.count + b.count};
+}
+
+struct CombinedKernel {  // computes and communicates in one (MC2)
+  std::string name;
+  double total_ms = 0;
+  double computing_ms = 0;
+  double communication_ms = 0;
+  int64_t count = 0;
+};
+struct GroupTime {
+  std::string name;           // "Group 0 Communication"
+  std::string parallel_name;  // "tp" or empty
+  double wait_ms = 0;
+  double transmit_ms = 0;
+};
+struct GroupOverlap {
+  std::string first;
+  std::string second;
+  double ms = 0;
+};
+// What one side's time consists of.
+struct OverallTimes {
+  bool has_kernel_metrics = false;  // cube and vector can be told apart
+  Bucket flash_forward_cube, flash_forward_vector, flash_backward_cube, flash_backward_vector;
+  Bucket conv_forward_cube, conv_forward_vector, conv_backward_cube, conv_backward_vector;
+  Bucket matmul_cube, matmul_vector;
+  Bucket paged_attention, vector_trans, vector_no_trans, other_cube;
+  Bucket tensor_move, stream_copies, lccl;  // lccl in ms, too
+  std::vector<CombinedKernel> combined;
+  std::vector<GroupTime> groups;
+  std::vector<GroupOverlap> overlaps;
+  double computing_s = 0;
+  double uncovered_s = 0;
+  double wait_s = 0;
+  double free_s = 0;
+  double end_to_end_s = 0;
+  double other_s = 0;
+  double memory_gb = 0;
+  double rdma_gbps = 0;
+  double sdma_gbps = 0;
+
+  Bucket flash_forward() const { return flash_forward_cube + flash_forward_vector; }
+  Bucket flash_backward() const { return flash_backward_cube + flash_backward_vector; }
+  Bucket conv_forward() const { return conv_forward_cube + conv_forward_vector; }
+  Bucket conv_backward() const { return conv_backward_cube + conv_backward_vector; }
+  Bucket matmul() const { return matmul_cube + matmul_vector; }
+  Bucket vector() const { return vector_trans + vector_no_trans; }
+  double combined_ms() const;
+};
+// Also fills in warnings ("no overlap analysis data"). Fails where the reference calls it an error.
+Result<OverallTimes> MeasureOverall(const profile::Profile& side, const PairOptions& options,
+                                    std::vector<std::string>& warnings);
+
+}  // namespace msprobe::analysis::perf
