@@ -9,7 +9,8 @@ Checked in src/, include/ and tests/ (see docs/design/architecture.md):
   3. quoted includes are spelled from the root ("src/..." or "msprobe/...") and name files that exist
   4. third-party headers stay in the room that owns them (the list below)
   5. every analysis has options.h, run.h, result.h and document.h
-  6. the table of rooms in docs/design/architecture.md shows the same arrows, and that in src/README.md every room
+  6. files that comments name exist: "gates.h" in the room or anywhere, "docs/formats/profiles.md" at that place
+  7. the table of rooms in docs/design/architecture.md shows the same arrows, and that in src/README.md every room
 Exit status 0 only if nothing was found.
 """
 import os
@@ -40,6 +41,11 @@ THIRD_PARTY_HOMES = {
     "benchmark/": [],
     "dlfcn.h": ["src/device/", "src/monitor/sqlite_api.cpp"],
 }
+COMMENT = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(?P<comment>//[^\n]*)', re.S)
+# A file of this repository: sources and pages by any part of their path, other files by their path from the root.
+NAMED_FILE = re.compile(r"(?<![\w./*<-])((?:[\w-]+/)*[\w-]+\.(?:h|cpp|md|cmake))\b(?![\w(])"
+                        r"|(?<![\w./])((?:src|docs|tools|tests|cmake|config|include)/[\w./-]*\w)")
+FOREIGN_FILES = {"sqlite3.h"}
 ANALYSIS_HEADERS = ("options.h", "run.h", "result.h", "document.h")
 # Analyses that do not have that shape yet.
 OTHER_SHAPES = {"analysis/monitor", "analysis/compare", "analysis/inspect"}
@@ -138,6 +144,28 @@ def check_file(root, path, plan, say):
     return used
 
 
+def check_named_files(root, path, known, say):
+    """Comments of one file against `known`, the paths of the repository."""
+    text = open(os.path.join(root, path), encoding="utf-8").read()
+    for match in COMMENT.finditer(text):
+        for named in NAMED_FILE.findall(match.group("comment") or ""):
+            name = named[0] or named[1]
+            beside = os.path.normpath(os.path.join(os.path.dirname(path), name))
+            if name in FOREIGN_FILES or beside in known or name in known or os.path.exists(os.path.join(root, name)):
+                continue
+            if not any(other.endswith("/" + name) for other in known):
+                say(path, text.count("\n", 0, match.start()) + 1, "no file is called %s" % name)
+
+
+def repository_files(root):
+    """Paths of the files that comments may name."""
+    found = set()
+    for top in ("src", "include", "tests", "docs", "tools", "cmake", "config"):
+        for folder, _, names in os.walk(os.path.join(root, top)):
+            found.update(os.path.relpath(os.path.join(folder, name), root) for name in names)
+    return found
+
+
 def check_analysis_shape(root, plan, say):
     """The headers that docs/design/architecture.md promises of every analysis."""
     for room in sorted(plan):
@@ -190,6 +218,9 @@ def main():
     check_documented_plan(root, plan, say)
     check_listed_rooms(root, plan, say)
     includes = {path: check_file(root, path, plan, say) for path in source_files(root)}
+    known = repository_files(root)
+    for path in includes:
+        check_named_files(root, path, known, say)
     cycle = find_cycle(includes)
     if cycle:
         say(cycle[0], 1, "includes itself: %s" % " -> ".join(cycle))

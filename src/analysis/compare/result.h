@@ -37,7 +37,7 @@ struct Metric {
   static Metric Text(std::string_view text) { return {MetricKind::kText, 0, text}; }
 };
 
-// Metric slots per mode. Columns and headers: columns.h.
+// Metric slots per mode. Columns and headers: result_table.cpp.
 enum RealMetric : uint8_t {
   kCosine,
   kEucDist,
