@@ -5,7 +5,7 @@
 #include <limits>
 #include <string_view>
 
-#include "src/analysis/nan/badness.h"
+#include "src/analysis/nan/bad_values.h"
 #include "src/analysis/nan/communication.h"
 #include "src/analysis/nan/levels.h"
 #include "src/dump/entry_scan.h"

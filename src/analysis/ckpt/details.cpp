@@ -79,7 +79,7 @@ Cell NumberCell(double value) {
 }
 
 report::Fill FillOf(const PairResult& pair) {
-  if (!pair.computed() || pair.has_lone_non_finite()) {
+  if (!pair.computed() || pair.has_non_finite_on_one_side()) {
     return report::Fill::kRed;
   }
   return pair.outcome == Outcome::kDifferent ? report::Fill::kYellow : report::Fill::kNone;

@@ -264,7 +264,7 @@ Section CountsSection(const Comparison& comparison) {
 
 // The level of a pair that is not as it should be; empty for one that is.
 std::string_view LevelOf(const PairResult& pair) {
-  if (!pair.computed() || pair.has_lone_non_finite()) {
+  if (!pair.computed() || pair.has_non_finite_on_one_side()) {
     return "error";
   }
   if (pair.outcome == Outcome::kDifferent) {

@@ -42,7 +42,7 @@ struct PairResult {
 
   bool computed() const { return outcome < Outcome::kShapes; }
   // NaN or infinity on one side where the other has none.
-  bool has_lone_non_finite() const { return sums.finite.nonfinite_mismatch_count > 0; }
+  bool has_non_finite_on_one_side() const { return sums.finite.nonfinite_mismatch_count > 0; }
   bool has_non_finite() const {
     return sums.nan_count_a + sums.nan_count_b + sums.inf_count_a + sums.inf_count_b > 0;
   }

@@ -157,9 +157,9 @@ class FeatureRows {
       differing_.fix = remedy.fix;
       if (started_alike && result_.part == Part::kWeights) {
         differing_.consequence = true;
-        differing_.why = "the runs started from the same weights and parted while training";
+        differing_.why = "the runs started from the same weights and diverged while training";
         differing_.fix =
-            "set everything above alike first; if they still part, record the step before with "
+            "set everything above alike first; if they still diverge, record the step before with "
             "msprobe dump on both sides, and msprobe compare names the call";
       }
       result_.findings.push_back(std::move(differing_));

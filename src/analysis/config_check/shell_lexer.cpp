@@ -61,8 +61,8 @@ class Lexer {
       Take();
     }
   }
-  Status ErrorAt(int line, std::string_view complaint) const {
-    return BadFormatError(fmt::format("line {}: {}", line, complaint));
+  Status ErrorAt(int line, std::string_view message) const {
+    return BadFormatError(fmt::format("line {}: {}", line, message));
   }
 
   // Blanks and continued lines. True if there were any.

@@ -48,9 +48,9 @@ bool IsOneOf(const std::array<std::string_view, kCount>& names, std::string_view
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-Badness BadnessOfNode(const Node& node, double threshold) {
+BadValues BadValuesOfNode(const Node& node, double threshold) {
   if (node.kind == NodeKind::kText) {
-    return BadnessOfText(node.text);
+    return BadValuesOfText(node.text);
   }
   if (node.kind != NodeKind::kFloat && node.kind != NodeKind::kInt) {
     return 0;
@@ -61,11 +61,11 @@ Badness BadnessOfNode(const Node& node, double threshold) {
   if (std::isinf(node.number)) {
     return node.number > 0 ? kPositiveInfinity : kNegativeInfinity;
   }
-  return std::fabs(node.number) > threshold ? kTooLarge : Badness{0};
+  return std::fabs(node.number) > threshold ? kTooLarge : BadValues{0};
 }
 
 struct TensorsBelow {
-  Badness badness = 0;
+  BadValues bad = 0;
   bool any = false;
 };
 
@@ -76,7 +76,7 @@ TensorsBelow LookBelow(const EntryTree& tree, uint32_t root, double threshold) {
     const Node& node = tree[index];
     if (node.key == "Max" || node.key == "Min") {
       found.any = true;
-      found.badness |= BadnessOfNode(node, threshold);
+      found.bad |= BadValuesOfNode(node, threshold);
     }
   }
   return found;
@@ -111,7 +111,7 @@ class CallReader {
   CommunicationCall Read(std::string_view api) {
     CommunicationCall call;
     call.channel.api = api;
-    call.output = Below(output_).badness;
+    call.output = Below(output_).bad;
     ReadGroup(call);
     if (api == "batch_isend_irecv") {
       call.is_point_to_point = true;
@@ -216,7 +216,7 @@ class CallReader {
     Transfer transfer;
     transfer.kind = sends ? TransferKind::kSend : TransferKind::kReceive;
     transfer.peer = NamedRank(sends ? "dst" : "src").value_or(-1);
-    transfer.data = sends ? Inputs({}).badness : Badness{0};
+    transfer.data = sends ? Inputs({}).bad : BadValues{0};
     transfer.output = call.output;
     call.data = transfer.data;
     call.transfers.push_back(transfer);
@@ -237,8 +237,8 @@ class CallReader {
       const bool sends = tree_[name].text.find("send") != std::string_view::npos;
       transfer.kind = sends ? TransferKind::kSend : TransferKind::kReceive;
       transfer.peer = ToGlobal(*number);
-      transfer.data = sends ? Below(inputs[i]).badness : Badness{0};
-      transfer.output = i < outputs.size() ? Below(outputs[i]).badness : call.output;
+      transfer.data = sends ? Below(inputs[i]).bad : BadValues{0};
+      transfer.output = i < outputs.size() ? Below(outputs[i]).bad : call.output;
       call.data |= transfer.data;
       call.transfers.push_back(transfer);
     }
@@ -269,7 +269,7 @@ class CallReader {
         std::find_if(kOutputBuffers.begin(), kOutputBuffers.end(),
                      [&](const OutputBuffer& known) { return known.api == call.channel.api; });
     if (buffer == kOutputBuffers.end() || returns_results_) {
-      call.data = Inputs({}).badness;
+      call.data = Inputs({}).bad;
       return;
     }
     uint32_t excluded = Keyword(buffer->keyword);
@@ -281,7 +281,7 @@ class CallReader {
     }
     // Where the dump names no other tensor, that one must be the data.
     const TensorsBelow data = Inputs(excluded);
-    call.data = data.any ? data.badness : Inputs({}).badness;
+    call.data = data.any ? data.bad : Inputs({}).bad;
   }
 
   // All arguments but one.
@@ -291,7 +291,7 @@ class CallReader {
       for (const uint32_t item : Children(part)) {
         if (item != excluded) {
           const TensorsBelow below = Below(item);
-          all.badness |= below.badness;
+          all.bad |= below.bad;
           all.any = all.any || below.any;
         }
       }

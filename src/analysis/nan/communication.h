@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/analysis/nan/badness.h"
+#include "src/analysis/nan/bad_values.h"
 #include "src/dump/entry_tree.h"
 
 namespace msprobe::analysis::nan {
@@ -23,9 +23,9 @@ enum class TransferKind : uint8_t { kSend, kReceive };
 // One end of a transfer between two ranks.
 struct Transfer {
   TransferKind kind = TransferKind::kSend;
-  int64_t peer = 0;  // global rank
-  Badness data = 0;  // a sender's data; a receiver has none
-  Badness output = 0;
+  int64_t peer = 0;    // global rank
+  BadValues data = 0;  // a sender's data; a receiver has none
+  BadValues output = 0;
 };
 
 // What calls of a collective must have in common to be one collective.
@@ -43,8 +43,8 @@ struct CommunicationCall {
   bool is_point_to_point = false;
   Channel channel;                  // of a collective
   std::vector<Transfer> transfers;  // of a point-to-point call; several for batch_isend_irecv
-  Badness data = 0;                 // of the inputs that are data, not buffers to be filled
-  Badness output = 0;
+  BadValues data = 0;               // of the inputs that are data, not buffers to be filled
+  BadValues output = 0;
 };
 
 // `is_mindspore` chooses the signatures of mindspore.communication, whose calls return results

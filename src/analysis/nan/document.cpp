@@ -29,8 +29,8 @@ constexpr size_t kMarkdownWarnings = 8;
 
 std::string OperatorText(const StepAnswer& answer, const Consequence& consequence) {
   const Operator& at = answer.ranks[consequence.rank_place].operators[consequence.operator_place];
-  return fmt::format("{}  ({} -> {})", base::Printable(at.name), BadnessText(at.input),
-                     BadnessText(at.output));
+  return fmt::format("{}  ({} -> {})", base::Printable(at.name), BadValuesText(at.input),
+                     BadValuesText(at.output));
 }
 
 Item OperatorItem(const StepAnswer& answer, const Consequence& consequence) {
@@ -80,7 +80,7 @@ Section FindingSection(const StepAnswer& answer, const Finding& finding) {
   List facts{ListKind::kFacts, {}};
   facts.items.push_back(
       {IsWeak(finding.kind) ? "bad" : "made",
-       fmt::format("{}: {}", BadnessText(finding.made), internal::KindSentence(finding.kind))});
+       fmt::format("{}: {}", BadValuesText(finding.made), internal::KindSentence(finding.kind))});
   if (!finding.note.empty()) {
     facts.items.push_back({"note", finding.note});
   }
@@ -103,8 +103,7 @@ Section FindingSection(const StepAnswer& answer, const Finding& finding) {
   section.blocks.emplace_back(std::move(facts));
   List values{ListKind::kAligned, {}, {kBriefValues}};
   for (const internal::ValueLine& value : internal::ValueLines(finding.entry, SIZE_MAX)) {
-    values.items.push_back(
-        {value.name, value.text, value.badness != 0 ? Tone::kBad : Tone::kPlain});
+    values.items.push_back({value.name, value.text, value.bad != 0 ? Tone::kBad : Tone::kPlain});
   }
   section.blocks.emplace_back(std::move(values));
   List stack{ListKind::kSentences, {}, {0}};
@@ -210,7 +209,7 @@ std::vector<report::TestCase> CasesOf(const StepAnswer& answer) {
       if (finding.rank == rank.rank && test.outcome == report::CaseOutcome::kPassed) {
         test.outcome = report::CaseOutcome::kFailed;
         test.level = IsWeak(finding.kind) ? "any" : "origin";
-        test.type = BadnessText(finding.made);
+        test.type = BadValuesText(finding.made);
         test.message = fmt::format("{}: {}", finding.name, internal::KindSentence(finding.kind));
         for (const std::string& frame :
              internal::OwnFrames(finding.stack.empty() ? finding.forward_stack : finding.stack)) {
@@ -264,7 +263,7 @@ std::string MarkdownAnswer(const Answer& whole) {
   for (const Finding& finding : answer.findings) {
     text +=
         fmt::format("\n## rank {}: `{}`\n\n{}: {}.", finding.rank, base::Printable(finding.name),
-                    BadnessText(finding.made), internal::KindSentence(finding.kind));
+                    BadValuesText(finding.made), internal::KindSentence(finding.kind));
     text += finding.note.empty() ? "\n" : fmt::format(" {}.\n", finding.note);
     const bool of_forward = finding.stack.empty() && !finding.forward_stack.empty();
     const std::vector<std::string> frames =

@@ -25,15 +25,15 @@ std::string MemberText(const EntryTree& tree, uint32_t object, std::string_view 
   return at == EntryTree::kNone ? std::string() : base::Printable(dump::CompactText(tree, at));
 }
 
-Badness BadnessOfMember(const EntryTree& tree, uint32_t object, std::string_view key) {
+BadValues BadValuesOfMember(const EntryTree& tree, uint32_t object, std::string_view key) {
   const uint32_t at = tree.Find(object, key);
   return at == EntryTree::kNone
-             ? Badness{0}
-             : BadnessOfText(MemberText(tree, object, key)) |
+             ? BadValues{0}
+             : BadValuesOfText(MemberText(tree, object, key)) |
                    (dump::CompactText(tree, at) == "NaN"         ? kNan
                     : dump::CompactText(tree, at) == "Infinity"  ? kPositiveInfinity
                     : dump::CompactText(tree, at) == "-Infinity" ? kNegativeInfinity
-                                                                 : Badness{0});
+                                                                 : BadValues{0});
 }
 
 class ValueLister {
@@ -90,7 +90,7 @@ class ValueLister {
           fmt::format("{} {}  max {}  min {}", PlainDtype(MemberText(tree_, object, "dtype")),
                       MemberText(tree_, object, "shape"), MemberText(tree_, object, "Max"),
                       MemberText(tree_, object, "Min"));
-      line.badness = BadnessOfMember(tree_, object, "Max") | BadnessOfMember(tree_, object, "Min");
+      line.bad = BadValuesOfMember(tree_, object, "Max") | BadValuesOfMember(tree_, object, "Min");
     } else if (tree_.Find(object, "group_ranks") != EntryTree::kNone) {
       line.text = "group " + MemberText(tree_, object, "group_ranks");
     } else if (tree_.Find(object, "value") != EntryTree::kNone) {
@@ -110,7 +110,7 @@ class ValueLister {
 std::string FirstLine(const StepAnswer& answer) {
   const Finding& first = answer.findings.front();
   const std::string name = base::Printable(first.name);
-  const std::string made = BadnessText(first.made);
+  const std::string made = BadValuesText(first.made);
   switch (first.kind) {
     case OriginKind::kComputed:
     case OriginKind::kMaskedRow:

@@ -25,7 +25,7 @@ std::vector<std::string> OwnFrames(const std::vector<std::string>& stack);
 struct ValueLine {
   std::string name;  // "input_args.0", "output.1.0"
   std::string text;  // "float32 [2, 8]  max inf  min -1"
-  Badness badness = 0;
+  BadValues bad = 0;
 };
 std::vector<ValueLine> ValueLines(const dump::EntryTree& entry, size_t most);
 

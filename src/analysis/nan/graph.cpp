@@ -77,8 +77,8 @@ std::string GraphJson(std::span<const RankDump> ranks, std::span<const Origin> o
     json.Member("op_name", op.name);
     json.Member("index", uint64_t{op.index});
     json.Member("is_origin", node.is_origin);
-    json.Member("input", BadnessText(op.input));
-    json.Member("output", BadnessText(op.output));
+    json.Member("input", BadValuesText(op.input));
+    json.Member("output", BadValuesText(op.output));
     json.EndObject();
   }
   json.EndArray();

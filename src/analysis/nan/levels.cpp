@@ -65,7 +65,7 @@ bool IsAllowed(const LevelFinding& finding) {
 
 bool IsNonFinite(const Node& node) {
   return node.kind == NodeKind::kText
-             ? BadnessOfText(node.text) != 0
+             ? BadValuesOfText(node.text) != 0
              : (node.kind == NodeKind::kFloat && !std::isfinite(node.number));
 }
 

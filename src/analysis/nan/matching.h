@@ -15,8 +15,8 @@ struct EventMember {
   uint32_t rank_place = 0;
   uint32_t operator_place = 0;  // in the rank's operators
   bool contributes = true;      // its data reaches the others
-  Badness data = 0;             // of its data going in
-  Badness output = 0;
+  BadValues data = 0;           // of its data going in
+  BadValues output = 0;
 };
 
 // A collective, or one transfer between two ranks.

@@ -48,7 +48,7 @@ bool IsOneOf(const std::array<std::string_view, kCount>& names, std::string_view
 }
 
 Behaviour BehaviourOf(std::string_view name, std::string_view api, const EntryFacts& facts,
-                      Badness input) {
+                      BadValues input) {
   if (IsOneOf(kUninitialised, api) || name.find("Torch.empty") != std::string_view::npos) {
     return Behaviour::kUninitialised;
   }
@@ -56,9 +56,9 @@ Behaviour BehaviourOf(std::string_view name, std::string_view api, const EntryFa
     return Behaviour::kOrdinary;
   }
   // A constant beyond the range of float16 becomes infinite in it.
-  const Badness constants =
+  const BadValues constants =
       facts.has_huge_constant
-          ? static_cast<Badness>(facts.constants | kPositiveInfinity | kNegativeInfinity)
+          ? static_cast<BadValues>(facts.constants | kPositiveInfinity | kNegativeInfinity)
           : facts.constants;
   if (IsOneOf(kFills, api) && (facts.output & ~constants) == 0) {
     return Behaviour::kFill;
@@ -138,7 +138,7 @@ class Loader {
     const dump::EntryName name = dump::ParseEntryName(scanned.name);
     const bool overwrites = !name.is_module && name.direction == dump::Direction::kForward &&
                             IsOneOf(kOverwriting, name.subject);
-    op.input = static_cast<Badness>(facts.other_inputs | (overwrites ? 0 : facts.first_input));
+    op.input = static_cast<BadValues>(facts.other_inputs | (overwrites ? 0 : facts.first_input));
     op.output = facts.output;
     op.inputs_look_like_masks = facts.inputs_look_like_masks;
     op.is_module = name.is_module;

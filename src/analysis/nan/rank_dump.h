@@ -13,7 +13,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/nan/badness.h"
+#include "src/analysis/nan/bad_values.h"
 #include "src/analysis/nan/communication.h"
 #include "src/base/text_arena.h"
 
@@ -35,8 +35,8 @@ struct Operator {
   uint32_t text_bytes = 0;
   uint32_t index = 0;       // among all operators of the rank, in the file's order
   uint32_t call = kNoCall;  // place in RankDump::calls
-  Badness input = 0;        // of what counts as data; of communication see the call
-  Badness output = 0;
+  BadValues input = 0;      // of what counts as data; of communication see the call
+  BadValues output = 0;
   Behaviour behaviour = Behaviour::kOrdinary;
   bool inputs_look_like_masks = false;
   bool is_module = false;
@@ -45,7 +45,7 @@ struct Operator {
   bool is_recompute = false;
 };
 
-// What is kept of a call that moves data; its badness is the operator's.
+// What is kept of a call that moves data; its bad values are the operator's.
 struct Call {
   static constexpr uint32_t kNoChannel = UINT32_MAX;
 

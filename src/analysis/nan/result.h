@@ -23,7 +23,7 @@ struct Finding {
   uint64_t index = 0;  // among the rank's operators
   int64_t clock = 0;
   OriginKind kind = OriginKind::kComputed;
-  Badness made = 0;
+  BadValues made = 0;
   std::string note;
   bool reported = false;                   // in the result file, too
   dump::EntryTree entry;                   // empty when it could not be read again

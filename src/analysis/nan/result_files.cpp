@@ -71,7 +71,7 @@ void PutOperator(Writer& json, const StepAnswer& answer, const Consequence& cons
   json.Member("rank", rank.rank);
   json.Member("op_name", at.name);
   json.Member("index", uint64_t{at.index});
-  json.Member("output", BadnessText(at.output));
+  json.Member("output", BadValuesText(at.output));
   json.EndObject();
 }
 
@@ -154,7 +154,7 @@ std::string AnswerJson(const Answer& whole, int exit_code) {
     json.BeginObject();
     json.Member("rank", finding.rank);
     json.Member("kind", OriginKindName(finding.kind));
-    json.Member("made", BadnessText(finding.made));
+    json.Member("made", BadValuesText(finding.made));
     json.Member("reported", finding.reported);
     json.Member("index", finding.index);
     json.Member("clock", finding.clock);
@@ -177,8 +177,8 @@ std::string AnswerJson(const Answer& whole, int exit_code) {
     json.Member("operators", rank.operator_count);
     json.Member("truncated", rank.truncated);
     json.Key("bad_from_clock");
-    if (answer.search.poisoned_at[place]) {
-      json.Int(*answer.search.poisoned_at[place]);
+    if (answer.search.bad_from[place]) {
+      json.Int(*answer.search.bad_from[place]);
     } else {
       json.Null();
     }

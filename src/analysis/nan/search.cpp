@@ -47,8 +47,8 @@ class Walk {
     uint32_t open = 0;
     uint32_t given_up = 0;  // of the open ones
     bool waiting_for_open = false;
-    bool poisoned = false;
-    int64_t poisoned_at = 0;
+    bool is_bad = false;
+    int64_t bad_from = 0;
     bool module_was_bad = false;
     bool mask_seen = false;
     bool has_external = false;
@@ -237,7 +237,7 @@ class Walk {
     }
     if (op.behaviour == Behaviour::kFill && (options_.mask_aware || IsReferenceFill(op.name))) {
       AddWeak(rank, place, OriginKind::kConstant, op.output, "");
-      Poison(rank, ClockOf(rank, op));
+      MarkBad(rank, ClockOf(rank, op));
       return;
     }
     if (op.is_recompute) {
@@ -249,7 +249,7 @@ class Walk {
       // Perhaps a call inside of it is to blame, which some dumps list behind it.
       state.module_was_bad = true;
     } else {
-      Poison(rank, ClockOf(rank, op));
+      MarkBad(rank, ClockOf(rank, op));
     }
   }
 
@@ -260,62 +260,62 @@ class Walk {
 
   void VisitBadInput(uint32_t rank, uint32_t place, const Operator& op) {
     State& state = states_[rank];
-    if (state.poisoned) {
+    if (state.is_bad) {
       return;
     }
     if (!op.takes_no_masks && IsMask(state, op.input, op.inputs_look_like_masks)) {
       state.mask_seen = true;
       if ((op.output & ~kNegativeInfinity) != 0) {
         AddOrigin(rank, place, OriginKind::kMaskedRow, ClockOf(rank, op),
-                  static_cast<Badness>(op.output & ~kNegativeInfinity));
-        Poison(rank, ClockOf(rank, op));
+                  static_cast<BadValues>(op.output & ~kNegativeInfinity));
+        MarkBad(rank, ClockOf(rank, op));
       }
       return;
     }
     Enter(rank, place, op.input, op.output != 0);
   }
 
-  bool IsMask(const State& state, Badness input, bool looks_like_mask) const {
+  bool IsMask(const State& state, BadValues input, bool looks_like_mask) const {
     return options_.mask_aware && input == kNegativeInfinity &&
            (state.mask_seen || looks_like_mask);
   }
 
   // Bad values that nobody recorded made.
-  void Enter(uint32_t rank, uint32_t place, Badness badness, bool goes_on) {
+  void Enter(uint32_t rank, uint32_t place, BadValues bad, bool goes_on) {
     State& state = states_[rank];
     const bool from_memory = !state.uninitialised.empty();
     if (from_memory && !goes_on) {
       return;  // a buffer that is about to be filled
     }
     if (!state.has_external || goes_on) {
-      AddWeak(rank, place, from_memory ? OriginKind::kUninitialised : OriginKind::kExternalInput,
-              badness,
-              from_memory ? fmt::format("perhaps what {} left in memory",
-                                        base::Printable(state.uninitialised))
-                          : "");
+      AddWeak(
+          rank, place, from_memory ? OriginKind::kUninitialised : OriginKind::kExternalInput, bad,
+          from_memory
+              ? fmt::format("perhaps what {} left in memory", base::Printable(state.uninitialised))
+              : "");
       weak_goes_on_.back() = goes_on;
       result_.weak.back().behind_module = state.module_was_bad;
       state.has_external = true;
     }
     if (goes_on) {
-      Poison(rank, ClockOf(rank, OperatorAt(rank, place)));
+      MarkBad(rank, ClockOf(rank, OperatorAt(rank, place)));
     }
   }
 
   // A call whose partners are not in the dump.
-  void VisitUnmatched(uint32_t rank, uint32_t place, Badness data, Badness output) {
+  void VisitUnmatched(uint32_t rank, uint32_t place, BadValues data, BadValues output) {
     ++result_.unmatched_calls;
     State& state = states_[rank];
     const Operator& op = OperatorAt(rank, place);
     if (data != 0) {
-      if (!state.poisoned && !IsMask(state, data, false)) {
+      if (!state.is_bad && !IsMask(state, data, false)) {
         Enter(rank, place, data, true);
       }
       return;
     }
     if (output != 0) {
       AddOrigin(rank, place, OriginKind::kMissingPartner, ClockOf(rank, op), output);
-      Poison(rank, ClockOf(rank, op));
+      MarkBad(rank, ClockOf(rank, op));
     }
   }
 
@@ -328,18 +328,18 @@ class Walk {
     }
     ++result_.matched_events;
     const EventMember* source = nullptr;  // the contributor that was bad first
-    Badness data = 0;
+    BadValues data = 0;
     for (const EventMember& member : members) {
       if (!member.contributes || member.data == 0) {
         continue;
       }
       data |= member.data;
       State& state = states_[member.rank_place];
-      if (!state.poisoned && !IsMask(state, member.data, false)) {
+      if (!state.is_bad && !IsMask(state, member.data, false)) {
         Enter(member.rank_place, member.operator_place, member.data, true);
       }
-      if (state.poisoned &&
-          (source == nullptr || state.poisoned_at < states_[source->rank_place].poisoned_at)) {
+      if (state.is_bad &&
+          (source == nullptr || state.bad_from < states_[source->rank_place].bad_from)) {
         source = &member;
       }
     }
@@ -363,10 +363,10 @@ class Walk {
               affected->output);
     for (const EventMember& member : members) {
       if (member.output != 0) {
-        if (&member != affected && !states_[member.rank_place].poisoned) {
+        if (&member != affected && !states_[member.rank_place].is_bad) {
           AddArrival(*affected, member, clock);
         }
-        Poison(member.rank_place, clock);
+        MarkBad(member.rank_place, clock);
       }
     }
   }
@@ -375,7 +375,7 @@ class Walk {
   void PassOn(std::span<const EventMember> members, const EventMember* source, int64_t clock) {
     for (const EventMember& member : members) {
       State& state = states_[member.rank_place];
-      if (member.output == 0 || state.poisoned) {
+      if (member.output == 0 || state.is_bad) {
         continue;
       }
       if (source == nullptr) {
@@ -383,7 +383,7 @@ class Walk {
         continue;
       }
       AddArrival(*source, member, clock);
-      Poison(member.rank_place, clock);
+      MarkBad(member.rank_place, clock);
     }
   }
 
@@ -392,19 +392,19 @@ class Walk {
         {from.rank_place, from.operator_place, to.rank_place, to.operator_place, clock});
   }
 
-  void Poison(uint32_t rank, int64_t clock) {
+  void MarkBad(uint32_t rank, int64_t clock) {
     State& state = states_[rank];
-    if (!state.poisoned) {
-      state.poisoned = true;
-      state.poisoned_at = clock;
+    if (!state.is_bad) {
+      state.is_bad = true;
+      state.bad_from = clock;
     }
   }
 
-  void AddOrigin(uint32_t rank, uint32_t place, OriginKind kind, int64_t clock, Badness made) {
+  void AddOrigin(uint32_t rank, uint32_t place, OriginKind kind, int64_t clock, BadValues made) {
     result_.origins.push_back({rank, place, clock, kind, made, false, ""});
   }
 
-  void AddWeak(uint32_t rank, uint32_t place, OriginKind kind, Badness made, std::string note) {
+  void AddWeak(uint32_t rank, uint32_t place, OriginKind kind, BadValues made, std::string note) {
     const int64_t clock = ClockOf(rank, OperatorAt(rank, place));
     result_.weak.push_back({rank, place, clock, kind, made, false, std::move(note)});
     weak_goes_on_.push_back(true);
@@ -447,8 +447,7 @@ class Walk {
                        return std::tuple(a.clock, a.to_rank) < std::tuple(b.clock, b.to_rank);
                      });
     for (const State& state : states_) {
-      result_.poisoned_at.push_back(state.poisoned ? std::optional(state.poisoned_at)
-                                                   : std::nullopt);
+      result_.bad_from.push_back(state.is_bad ? std::optional(state.bad_from) : std::nullopt);
     }
     if (released_collectives_ > 0) {
       result_.warnings.push_back(

@@ -32,7 +32,7 @@ struct Origin {
   uint32_t operator_place = 0;
   int64_t clock = 0;  // operators that must have run before, on whatever rank
   OriginKind kind = OriginKind::kComputed;
-  Badness made = 0;
+  BadValues made = 0;
   bool behind_module = false;  // bad values were seen before, but only in what modules gave back
   std::string note;            // what else is to be known; may be empty
 };
@@ -55,7 +55,7 @@ struct SearchResult {
   std::vector<Origin> weak;       // the same of the weak kinds
   std::vector<Arrival> arrivals;  // by clock; at most one per rank
   // Per rank: the clock at which its own data became bad first; nullopt: never.
-  std::vector<std::optional<int64_t>> poisoned_at;
+  std::vector<std::optional<int64_t>> bad_from;
   std::vector<std::string> warnings;
   uint64_t matched_events = 0;
   uint64_t unmatched_calls = 0;

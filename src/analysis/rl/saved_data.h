@@ -17,7 +17,7 @@ struct ArrayLocation {
   int64_t step = 0;
   int64_t rank = 0;
   int64_t micro_step = 0;  // 0 where there are no micro steps
-  std::string member;      // of a list its number, of a dict its key; empty for a lone tensor
+  std::string member;      // of a list its number, of a dict its key; empty for a single tensor
 
   // Numbers among the members stand in numerical order.
   std::strong_ordering operator<=>(const ArrayLocation& other) const;

@@ -1,4 +1,4 @@
-// Inside of the room: reading tables of an SQLite file that nobody vouches for. It is opened
+// Inside of the room: reading tables of an untrusted SQLite file. It is opened
 // read-only and never changed, no journal or lock is touched, and nothing its schema defines
 // (views, triggers, generated columns) is run.
 #pragma once

@@ -73,10 +73,10 @@ class AscendTraceReader {
   FlowTable forward_backward_;
   std::vector<Kernel> device_events_;
   std::unordered_map<TextId, Role> roles_;
-  static constexpr TextId kNobody = UINT32_MAX;
-  TextId hardware_ = kNobody;  // processes; the last one of a name counts
-  TextId communication_ = kNobody;
-  TextId overlap_ = kNobody;
+  static constexpr TextId kNoProcess = UINT32_MAX;
+  TextId hardware_ = kNoProcess;  // processes; the last one of a name counts
+  TextId communication_ = kNoProcess;
+  TextId overlap_ = kNoProcess;
   std::unordered_map<uint64_t, TextId> thread_names_;  // by process and thread
   std::vector<std::pair<Thread, int64_t>> thread_order_;
   // Of the communication process: where the tasks of a thread go (group, plane), and whose

@@ -211,7 +211,8 @@ TEST(ComparePairs, ComparesComplexNumbersAsAWhole) {
   EXPECT_NEAR(result.metrics.norm_a, std::sqrt(30.0), 1e-12);
   EXPECT_EQ(Compare(complex({1, 2, 3, kNan}), complex({1, 2, 3, kNan})).outcome,
             Outcome::kIdentical);
-  EXPECT_TRUE(Compare(complex({1, 2, 3, kNan}), complex({1, 2, 3, 4})).has_lone_non_finite());
+  EXPECT_TRUE(
+      Compare(complex({1, 2, 3, kNan}), complex({1, 2, 3, 4})).has_non_finite_on_one_side());
   PairSettings tolerance;
   tolerance.tolerance = {0, 3.5};
   EXPECT_EQ(Compare(complex({1, 2, 3, 4}), complex({1, 2, 3, 7}), tolerance).outcome,
@@ -235,7 +236,7 @@ TEST(ComparePairs, SpreadsNanAndCountsIt) {
   EXPECT_TRUE(std::isnan(*result.metrics.cosine));
   EXPECT_EQ(result.sums.nan_count_a, 1U);
   EXPECT_EQ(result.sums.nan_count_b, 1U);
-  EXPECT_TRUE(result.has_lone_non_finite());
+  EXPECT_TRUE(result.has_non_finite_on_one_side());
 }
 
 TEST(ComparePairs, TellsAnInfinityOnOneSideFromOneOnBoth) {

@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string Complaint(std::string_view yaml) {
+std::string ErrorOf(std::string_view yaml) {
   const Result<RuleSet> rules = ParseRules(yaml, "rules.yaml");
   return rules.ok() ? "" : rules.status().message();
 }
@@ -37,25 +37,24 @@ TEST(MappingRules, ReadNamesLayoutsAndReasons) {
   EXPECT_EQ(rules->ignored[0].reason, "a mask");
 }
 
-TEST(MappingRules, AnEmptyFileHoldsNone) { EXPECT_EQ(Complaint("# nothing\n"), ""); }
+TEST(MappingRules, AnEmptyFileHoldsNone) { EXPECT_EQ(ErrorOf("# nothing\n"), ""); }
 
 TEST(MappingRules, ErrorsNameLineAndKey) {
-  EXPECT_THAT(Complaint("a: b"), HasSubstr("a mapping is a list of rules"));
-  EXPECT_THAT(Complaint("- a"), HasSubstr("line 1: a rule is an object"));
-  EXPECT_THAT(Complaint("- {from: a}"), HasSubstr("key \"to\": is missing"));
-  EXPECT_THAT(Complaint("- {from: a, to: b}\n- {form: a, to: b}"),
-              HasSubstr("line 2: key \"form\""));
-  EXPECT_THAT(Complaint("- {from: [a, b], to: [c, d]}"), HasSubstr("not both"));
-  EXPECT_THAT(Complaint("- {from: \"a.{n}\", to: b}"), HasSubstr("same placeholders"));
-  EXPECT_THAT(Complaint("- {from: \"a.{n\", to: b}"), HasSubstr("without its '}'"));
-  EXPECT_THAT(Complaint("- {from: a, to: [b, c], layout: rows}"), HasSubstr("query_groups"));
-  EXPECT_THAT(Complaint("- {from: a, to: [b, c], layout: query_groups}"), HasSubstr("three parts"));
-  EXPECT_THAT(Complaint("- {from: a, to: [b, c], sizes: [1]}"), HasSubstr("2 relative lengths"));
-  EXPECT_THAT(Complaint("- {from: a, to: [b, c], sizes: [1, 0]}"), HasSubstr("above 0"));
-  EXPECT_THAT(Complaint("- {from: a, to: b, axis: -1}"), HasSubstr("number of an axis"));
-  EXPECT_THAT(Complaint("- {from: a, to: b, side: left}"), HasSubstr("both, first, second"));
-  EXPECT_THAT(Complaint("- {ignore: a, to: b}"), HasSubstr("stands alone"));
-  EXPECT_THAT(Complaint("- {from: [], to: b}"), HasSubstr("at least one name"));
+  EXPECT_THAT(ErrorOf("a: b"), HasSubstr("a mapping is a list of rules"));
+  EXPECT_THAT(ErrorOf("- a"), HasSubstr("line 1: a rule is an object"));
+  EXPECT_THAT(ErrorOf("- {from: a}"), HasSubstr("key \"to\": is missing"));
+  EXPECT_THAT(ErrorOf("- {from: a, to: b}\n- {form: a, to: b}"), HasSubstr("line 2: key \"form\""));
+  EXPECT_THAT(ErrorOf("- {from: [a, b], to: [c, d]}"), HasSubstr("not both"));
+  EXPECT_THAT(ErrorOf("- {from: \"a.{n}\", to: b}"), HasSubstr("same placeholders"));
+  EXPECT_THAT(ErrorOf("- {from: \"a.{n\", to: b}"), HasSubstr("without its '}'"));
+  EXPECT_THAT(ErrorOf("- {from: a, to: [b, c], layout: rows}"), HasSubstr("query_groups"));
+  EXPECT_THAT(ErrorOf("- {from: a, to: [b, c], layout: query_groups}"), HasSubstr("three parts"));
+  EXPECT_THAT(ErrorOf("- {from: a, to: [b, c], sizes: [1]}"), HasSubstr("2 relative lengths"));
+  EXPECT_THAT(ErrorOf("- {from: a, to: [b, c], sizes: [1, 0]}"), HasSubstr("above 0"));
+  EXPECT_THAT(ErrorOf("- {from: a, to: b, axis: -1}"), HasSubstr("number of an axis"));
+  EXPECT_THAT(ErrorOf("- {from: a, to: b, side: left}"), HasSubstr("both, first, second"));
+  EXPECT_THAT(ErrorOf("- {ignore: a, to: b}"), HasSubstr("stands alone"));
+  EXPECT_THAT(ErrorOf("- {from: [], to: b}"), HasSubstr("at least one name"));
 }
 
 // What the built-in tables promise to the code that reads them.

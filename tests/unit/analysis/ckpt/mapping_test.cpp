@@ -181,7 +181,7 @@ TEST(MatchParameters, RefusesHeadsThatDoNotFitTheRows) {
   EXPECT_THAT(matched.only_in_b[0].reason, HasSubstr("q_proj"));
 }
 
-TEST(MatchParameters, ComparesALoneOutputLayerWithTiedEmbeddings) {
+TEST(MatchParameters, ComparesAnOutputLayerOfOneSideWithTiedEmbeddings) {
   MadeCheckpoint megatron;
   AddMegatron(megatron);
   KnowHeads(megatron);

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/analysis/nan/badness.h"
+#include "src/analysis/nan/bad_values.h"
 #include "src/analysis/nan/communication.h"
 #include "src/analysis/nan/levels.h"
 
@@ -31,7 +31,7 @@ std::optional<LevelFinding> Judged(std::string_view name, std::string_view text)
   return JudgeEntry(name, *tree);
 }
 
-TEST(Badness, ReadsEverySpelling) {
+TEST(BadValues, ReadsEverySpelling) {
   EXPECT_EQ(Facts(R"({"output": [{"Max": NaN, "Min": NaN}]})").output, kNan);
   EXPECT_EQ(Facts(R"({"output": [{"Max": "nan\t", "Min": "NAN"}]})").output, kNan);
   EXPECT_EQ(Facts(R"({"output": [{"Max": Infinity, "Min": "-inf"}]})").output,
@@ -40,41 +40,41 @@ TEST(Badness, ReadsEverySpelling) {
             0);
 }
 
-TEST(Badness, LooksIntoNestedListsAndMaps) {
+TEST(BadValues, LooksIntoNestedListsAndMaps) {
   EXPECT_EQ(Facts(R"({"input_args": [[{"a": {"Max": NaN, "Min": 0}}]]})").first_input, kNan);
   EXPECT_EQ(Facts(R"({"input_kwargs": {"x": [{"Max": NaN, "Min": 0}]}})").other_inputs, kNan);
   EXPECT_EQ(Facts(R"({"output": {"values": {"Max": NaN, "Min": 0}}})").output, kNan);
 }
 
-TEST(Badness, TellsTheFirstArgumentFromTheOthers) {
+TEST(BadValues, TellsTheFirstArgumentFromTheOthers) {
   const EntryFacts facts =
       Facts(R"({"input_args": [{"Max": 1, "Min": 0}, {"Max": NaN, "Min": 0}]})");
   EXPECT_EQ(facts.first_input, 0);
   EXPECT_EQ(facts.other_inputs, kNan);
 }
 
-TEST(Badness, OutIsABufferAndNoInput) {
+TEST(BadValues, OutIsABufferAndNoInput) {
   EXPECT_EQ(Facts(R"({"input_kwargs": {"out": {"Max": NaN, "Min": 0}}})").other_inputs, 0);
 }
 
-TEST(Badness, BadParametersAreInputsAndTold) {
+TEST(BadValues, BadParametersAreInputsAndTold) {
   const EntryFacts facts = Facts(R"({"parameters": {"weight": {"Max": NaN, "Min": NaN}}})");
   EXPECT_EQ(facts.other_inputs, kNan);
   EXPECT_TRUE(facts.has_bad_parameters);
 }
 
-TEST(Badness, ConstantsAreKnownApart) {
+TEST(BadValues, ConstantsAreKnownApart) {
   const EntryFacts facts = Facts(R"({"input_args": [{"type": "float", "value": -Infinity}]})");
   EXPECT_EQ(facts.constants, kNegativeInfinity);
   EXPECT_EQ(facts.first_input, 0);
 }
 
-TEST(Badness, AThresholdMakesLargeValuesBad) {
+TEST(BadValues, AThresholdMakesLargeValuesBad) {
   EXPECT_EQ(Facts(R"({"output": [{"Max": 1000, "Min": 0}]})", 999).output, kTooLarge);
   EXPECT_EQ(Facts(R"({"output": [{"Max": 10, "Min": -999}]})", 999).output, 0);
 }
 
-TEST(Badness, ADamagedEntryIsAnError) {
+TEST(BadValues, ADamagedEntryIsAnError) {
   EXPECT_FALSE(ReadEntryFacts(R"({"output": [nope]})", kNoThreshold).ok());
 }
 

@@ -17,7 +17,7 @@ class Ranks {
     }
   }
 
-  Operator& Compute(size_t rank, std::string_view name, Badness input, Badness output) {
+  Operator& Compute(size_t rank, std::string_view name, BadValues input, BadValues output) {
     Operator one;
     one.name = ranks_[rank].names->Keep(name);
     one.index = static_cast<uint32_t>(ranks_[rank].operator_count++);
@@ -30,7 +30,7 @@ class Ranks {
   // Good operators leave no trace but the time they take.
   void Good(size_t rank, uint64_t count) { ranks_[rank].operator_count += count; }
 
-  void Collective(size_t rank, std::string_view api, Badness data, Badness output,
+  void Collective(size_t rank, std::string_view api, BadValues data, BadValues output,
                   int64_t root = -1) {
     RankDump& dump = ranks_[rank];
     Operator& one = Compute(rank, "Distributed." + std::string(api), data, output);
@@ -76,8 +76,10 @@ class Ranks {
   Matching matching_;
 };
 
-Transfer Send(int64_t to, Badness data) { return {TransferKind::kSend, to, data, data}; }
-Transfer Receive(int64_t from, Badness output) { return {TransferKind::kReceive, from, 0, output}; }
+Transfer Send(int64_t to, BadValues data) { return {TransferKind::kSend, to, data, data}; }
+Transfer Receive(int64_t from, BadValues output) {
+  return {TransferKind::kReceive, from, 0, output};
+}
 
 TEST(Search, AnOperatorWithGoodInputsAndBadOutputsIsTheOrigin) {
   Ranks ranks(1);
@@ -137,11 +139,11 @@ TEST(Search, ReceivesThatWerePostedFirstDoNotBlock) {
   Ranks ranks(2);
   for (const size_t rank : {0U, 1U}) {
     const auto peer = static_cast<int64_t>(1 - rank);
-    ranks.Transfers(rank, {Receive(peer, rank == 0 ? Badness{0} : kNan)});
+    ranks.Transfers(rank, {Receive(peer, rank == 0 ? BadValues{0} : kNan)});
     if (rank == 0) {
       ranks.Compute(0, "Torch.log.0.forward", 0, kNan);
     }
-    ranks.Transfers(rank, {Send(peer, rank == 0 ? kNan : Badness{0})});
+    ranks.Transfers(rank, {Send(peer, rank == 0 ? kNan : BadValues{0})});
     ranks.Compute(rank, "Torch.mul.0.forward", kNan, kNan);
   }
   const SearchResult result = ranks.Search();
@@ -205,7 +207,7 @@ TEST(Search, InFrontOfAllCommunicationEveryRankReportsItsOwn) {
   ranks.Good(2, 3);
   ranks.Compute(2, "Torch.sqrt.0.forward", 0, kNan);
   for (size_t rank = 0; rank < 3; ++rank) {
-    ranks.Collective(rank, "all_reduce", rank == 0 ? Badness{0} : kNan, kNan);
+    ranks.Collective(rank, "all_reduce", rank == 0 ? BadValues{0} : kNan, kNan);
   }
   const SearchResult result = ranks.Search();
   EXPECT_EQ(ReportedOrigins(ranks.ranks(), result.origins).size(), 2u);

@@ -10,25 +10,25 @@
 namespace msprobe::analysis::nan {
 
 // A set of kinds; 0 is a good value. Max and Min count, Mean and Norm do not.
-using Badness = uint8_t;
-inline constexpr Badness kNan = 1;
-inline constexpr Badness kPositiveInfinity = 2;
-inline constexpr Badness kNegativeInfinity = 4;
-inline constexpr Badness kTooLarge = 8;  // beyond --threshold
+using BadValues = uint8_t;
+inline constexpr BadValues kNan = 1;
+inline constexpr BadValues kPositiveInfinity = 2;
+inline constexpr BadValues kNegativeInfinity = 4;
+inline constexpr BadValues kTooLarge = 8;  // beyond --threshold
 
-std::string BadnessText(Badness badness);  // "NaN", "NaN, -inf", "good"
+std::string BadValuesText(BadValues bad);  // "NaN", "NaN, -inf", "good"
 
 // Of "nan", "inf", "-inf" in any case, blanks around them allowed; 0 for any other text.
-Badness BadnessOfText(std::string_view text);
+BadValues BadValuesOfText(std::string_view text);
 
 // One entry, looked at once.
 struct EntryFacts {
-  Badness first_input = 0;   // of the first positional argument
-  Badness other_inputs = 0;  // of the other arguments, keyword arguments apart from "out", and
-                             // parameters
-  Badness output = 0;
+  BadValues first_input = 0;   // of the first positional argument
+  BadValues other_inputs = 0;  // of the other arguments, keyword arguments apart from "out", and
+                               // parameters
+  BadValues output = 0;
   bool has_bad_parameters = false;
-  Badness constants = 0;               // kinds among plain numbers given as arguments, e.g. -inf
+  BadValues constants = 0;             // kinds among plain numbers given as arguments, e.g. -inf
   bool has_huge_constant = false;      // a plain number that float16 cannot hold
   bool inputs_look_like_masks = true;  // every bad input has -inf and otherwise nothing above zero
   bool has_lowest_input = false;       // some input's Min is the lowest number of a floating type

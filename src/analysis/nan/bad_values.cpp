@@ -1,4 +1,4 @@
-#include "src/analysis/nan/badness.h"
+#include "src/analysis/nan/bad_values.h"
 
 #include <charconv>
 #include <cmath>
@@ -16,20 +16,20 @@ namespace {
 // The largest finite float16.
 constexpr double kHalfMax = 65504;
 
-Badness BadnessOfNumber(double value, double threshold) {
+BadValues BadValuesOfNumber(double value, double threshold) {
   if (std::isnan(value)) {
     return kNan;
   }
   if (std::isinf(value)) {
     return value > 0 ? kPositiveInfinity : kNegativeInfinity;
   }
-  return std::fabs(value) > threshold ? kTooLarge : Badness{0};
+  return std::fabs(value) > threshold ? kTooLarge : BadValues{0};
 }
 
-double NumberOf(Badness badness) {
-  return badness == kNan                ? std::numeric_limits<double>::quiet_NaN()
-         : badness == kPositiveInfinity ? std::numeric_limits<double>::infinity()
-                                        : -std::numeric_limits<double>::infinity();
+double NumberOf(BadValues bad) {
+  return bad == kNan                ? std::numeric_limits<double>::quiet_NaN()
+         : bad == kPositiveInfinity ? std::numeric_limits<double>::infinity()
+                                    : -std::numeric_limits<double>::infinity();
 }
 
 // The lowest finite numbers of float16, bfloat16 and float32, which masks use in place of -inf.
@@ -86,7 +86,7 @@ class FactsReader final : public json::Handler {
   bool OnFloat(double value, std::string_view /*digits*/) override { return Number(value); }
   bool OnText(std::string_view value) override {
     if (role_ == Role::kMax || role_ == Role::kMin) {
-      const Badness bad = BadnessOfText(value);
+      const BadValues bad = BadValuesOfText(value);
       return Number(bad != 0 ? NumberOf(bad) : 0);
     }
     Start();
@@ -157,7 +157,7 @@ class FactsReader final : public json::Handler {
       (role_ == Role::kMax ? maximum_ : minimum_) = value;
     } else if (role_ == Role::kConstant &&
                (section_ == Section::kArguments || section_ == Section::kKeywords)) {
-      facts_.constants |= BadnessOfNumber(value, std::numeric_limits<double>::infinity());
+      facts_.constants |= BadValuesOfNumber(value, std::numeric_limits<double>::infinity());
       facts_.has_huge_constant = facts_.has_huge_constant || std::fabs(value) > kHalfMax;
     }
     role_ = Role::kOther;
@@ -165,9 +165,9 @@ class FactsReader final : public json::Handler {
   }
 
   void FinishTensor() {
-    Badness bad = 0;
-    bad |= maximum_ ? BadnessOfNumber(*maximum_, threshold_) : Badness{0};
-    bad |= minimum_ ? BadnessOfNumber(*minimum_, threshold_) : Badness{0};
+    BadValues bad = 0;
+    bad |= maximum_ ? BadValuesOfNumber(*maximum_, threshold_) : BadValues{0};
+    bad |= minimum_ ? BadValuesOfNumber(*minimum_, threshold_) : BadValues{0};
     const bool looks_like_mask =
         bad == kNegativeInfinity && maximum_ && (*maximum_ == 0 || std::isinf(*maximum_));
     const bool has_lowest = minimum_ && IsLowest(*minimum_);
@@ -204,10 +204,10 @@ class FactsReader final : public json::Handler {
 
 }  // namespace
 
-std::string BadnessText(Badness badness) {
+std::string BadValuesText(BadValues bad) {
   std::string text;
-  const auto add = [&](Badness kind, std::string_view name) {
-    if ((badness & kind) != 0) {
+  const auto add = [&](BadValues kind, std::string_view name) {
+    if ((bad & kind) != 0) {
       text += text.empty() ? "" : ", ";
       text += name;
     }
@@ -219,7 +219,7 @@ std::string BadnessText(Badness badness) {
   return text.empty() ? "good" : text;
 }
 
-Badness BadnessOfText(std::string_view text) {
+BadValues BadValuesOfText(std::string_view text) {
   const std::string word = base::AsciiLower(base::Trim(text));
   if (word == "nan") {
     return kNan;
@@ -227,7 +227,7 @@ Badness BadnessOfText(std::string_view text) {
   if (word == "inf") {
     return kPositiveInfinity;
   }
-  return word == "-inf" ? kNegativeInfinity : Badness{0};
+  return word == "-inf" ? kNegativeInfinity : BadValues{0};
 }
 
 Result<EntryFacts> ReadEntryFacts(std::string_view text, double threshold) {

@@ -38,9 +38,9 @@ bool SomethingWasExecuted() {
   return false;
 }
 
-class CheckpointMuseum : public ::testing::TestWithParam<std::string> {};
+class BadCheckpointFile : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(CheckpointMuseum, IsAnsweredAsItMustBe) {
+TEST_P(BadCheckpointFile, IsAnsweredAsItMustBe) {
   const json::ConfigValue* entry = Expected().Find(GetParam());
   ASSERT_NE(entry, nullptr);
   const std::string must = entry->Find("must")->text;
@@ -63,7 +63,7 @@ TEST_P(CheckpointMuseum, IsAnsweredAsItMustBe) {
   EXPECT_FALSE(SomethingWasExecuted());
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, CheckpointMuseum, ::testing::ValuesIn(Files()),
+INSTANTIATE_TEST_SUITE_P(Files, BadCheckpointFile, ::testing::ValuesIn(Files()),
                          [](const ::testing::TestParamInfo<std::string>& file) {
                            std::string name = file.param;
                            for (char& c : name) {
@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(Files, CheckpointMuseum, ::testing::ValuesIn(Files()),
                            return name;
                          });
 
-TEST(CheckpointMuseumFolder, CallsInPicklesAreReportedAndNotMade) {
+TEST(BadCheckpointFolder, CallsInPicklesAreReportedAndNotMade) {
   const Result<Checkpoint> checkpoint =
       OpenCheckpoint(BadFolder() + "os_system_in_dict.pt", Options());
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
