@@ -1,4 +1,6 @@
-// The sums over one block of a box.
+// The sums over one block of a box. Blocks have one size whatever the number of threads, and their
+// sums are merged in order, so that figures do not depend on that number; all figures come from one
+// walk over a block, since reading it is what takes the time.
 #pragma once
 
 #include <cstddef>

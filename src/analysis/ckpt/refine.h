@@ -1,4 +1,6 @@
-// The common refinement of two tilings: boxes that lie in one piece on each side.
+// The common refinement of two tilings: boxes that lie in one piece on each side. A parameter that
+// one model's ranks cut along rows is compared with one cut along columns without building either:
+// each box is a view into both sides' files.
 #pragma once
 
 #include <cstddef>

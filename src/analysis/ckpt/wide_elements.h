@@ -1,4 +1,6 @@
-// Elements that a double does not hold, one by one: complex numbers and integers of 64 bits.
+// Elements that a double does not hold, one by one: complex numbers and integers of 64 bits. They
+// are rare in checkpoints, so exactness counts here and speed does not; the SIMD kernels keep to
+// floats.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,6 @@
-// Which calls of different ranks are one communication.
+// Which calls of different ranks are one communication. Dumps hold no common clock: what belongs
+// together is told by the kind of call, the group of ranks and the number of the call among its
+// like, which all ranks of a group count alike.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,6 @@
-// The one rule by which two numbers are set against each other.
+// The one rule by which two numbers are set against each other. Sheets are ordered by rounded
+// differences, so that rounding in another way than Python does would not only change a last digit
+// but move rows.
 #pragma once
 
 namespace msprobe::analysis::perf {

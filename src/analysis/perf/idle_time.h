@@ -1,4 +1,5 @@
-// Why a device had nothing to do.
+// Why a device had nothing to do. A gap is charged to what the thread did that launched the next
+// work: other threads may have been busy, but the device was not waiting for them.
 #pragma once
 
 #include <map>

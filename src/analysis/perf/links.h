@@ -1,4 +1,6 @@
-// Which kernels a point in time on the host launched.
+// Which kernels a point in time on the host launched. Profilers record a launch as an arrow from a
+// time and thread of the host to the start of a kernel, not from an operator: which operator it
+// belongs to is decided later, by the nesting of the operators at that time.
 #pragma once
 
 #include <cstddef>

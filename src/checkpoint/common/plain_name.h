@@ -1,4 +1,5 @@
 // File names found inside of files: they may name what lies beside, nothing else.
+// An index that says "../../etc/passwd" would otherwise open any file its reader may read.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,7 @@
 // The .metadata file of a torch distributed checkpoint: which tensors there are, and where the
-// chunks of each lie. A pickle, read as inert data.
+// chunks of each lie. A pickle, read as inert data: classes
+// of PyTorch stand in it, and loading it the usual way would run whatever else it names. Counts are
+// limited by the bytes that are there, since a pickle can refer to one object any number of times.
 #pragma once
 
 #include <cstddef>

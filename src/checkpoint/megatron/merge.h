@@ -1,5 +1,5 @@
 // One parameter from what the tensor ranks of a stage hold of it. Nothing is copied: pieces are
-// placed.
+// placed. Merged tensors of a large model would not fit into memory beside each other.
 #pragma once
 
 #include <cstdint>

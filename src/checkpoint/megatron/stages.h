@@ -1,4 +1,6 @@
-// Which layer of the whole model each pipeline stage begins with.
+// Which layer of the whole model each pipeline stage begins with. Rank files number layers from 0
+// in every stage, so that names of the whole model need the layers of all stages before: counted in
+// the files, because arguments need not tell how uneven stages are.
 #pragma once
 
 #include <cstdint>

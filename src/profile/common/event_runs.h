@@ -1,5 +1,6 @@
 // The events of a trace as runs of text that a JSON reader can take one after the other, so that a
-// trace of any size, plain or compressed, is read in bounded memory.
+// trace of any size, plain or compressed, is read in bounded memory: 4 MiB at
+// a time, more only for an event that is longer, and none beyond 256 MiB.
 #pragma once
 
 #include <cstddef>
