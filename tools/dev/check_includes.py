@@ -8,7 +8,7 @@ Checked in src/, include/ and tests/ (see docs/design/architecture.md):
   2. the arrows themselves form no cycle, and no file includes itself through others
   3. quoted includes are spelled from the root ("src/..." or "msprobe/...") and name files that exist
   4. third-party headers stay in the room that owns them (the list below)
-  5. every analysis has options.h, run.h, result.h and document.h
+  5. a room has one namespace, its path; every analysis has options.h, run.h, result.h and document.h
   6. files that comments name exist: "gates.h" in the room or anywhere, "docs/formats/profiles.md" at that place
   7. the table of rooms in docs/design/architecture.md shows the same arrows, and that in src/README.md every room
 Exit status 0 only if nothing was found.
@@ -47,7 +47,8 @@ NAMED_FILE = re.compile(r"(?<![\w./*<-])((?:[\w-]+/)*[\w-]+\.(?:h|cpp|md|cmake))
                         r"|(?<![\w./])((?:src|docs|tools|tests|cmake|config|include)/[\w./-]*\w)")
 FOREIGN_FILES = {"sqlite3.h"}
 ANALYSIS_HEADERS = ("options.h", "run.h", "result.h", "document.h")
-# Analyses that do not have that shape yet.
+NAMESPACE = re.compile(r"^namespace msprobe::([\w:]+) \{", re.M)
+# Analyses that do not have that shape, or that namespace, yet.
 OTHER_SHAPES = {"analysis/monitor", "analysis/compare", "analysis/inspect"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 SOURCE_ENDINGS = (".h", ".cpp", ".cc", ".inc")
@@ -166,6 +167,18 @@ def repository_files(root):
     return found
 
 
+def check_namespaces(root, path, plan, say):
+    """src/analysis/ckpt/ is msprobe::analysis::ckpt; `internal` may stand below, `resources` are embedded files."""
+    room = room_of(path, plan) if path.startswith("src/") else None
+    if room is None or room in OTHER_SHAPES:
+        return
+    own = room.replace("/", "::")
+    text = open(os.path.join(root, path), encoding="utf-8").read()
+    for match in NAMESPACE.finditer(text):
+        if match.group(1) not in (own, own + "::internal", "resources"):
+            say(path, text.count("\n", 0, match.start()) + 1, "the namespace of this room is msprobe::" + own)
+
+
 def check_analysis_shape(root, plan, say):
     """The headers that docs/design/architecture.md promises of every analysis."""
     for room in sorted(plan):
@@ -221,6 +234,7 @@ def main():
     known = repository_files(root)
     for path in includes:
         check_named_files(root, path, known, say)
+        check_namespaces(root, path, plan, say)
     cycle = find_cycle(includes)
     if cycle:
         say(cycle[0], 1, "includes itself: %s" % " -> ".join(cycle))
