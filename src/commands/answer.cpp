@@ -63,19 +63,19 @@ void AddAnswerFlags(std::vector<Flag>& flags, AnswerFlags& answer,
   flags.push_back({.name = "--json",
                    .fills = &answer.json,
                    .group = Group::kOutput,
-                   .help = "Print the answer as JSON, and nothing else"});
+                   .help = "Print the answer as JSON and nothing else"});
   flags.push_back({.name = "--color",
                    .type = "WHEN",
                    .fills = &answer.color,
                    .values = {"auto", "always", "never"},
                    .group = Group::kOutput,
-                   .help = "Colours, auto being on a terminal without NO_COLOR"});
+                   .help = "Use colours; auto: on a terminal, unless NO_COLOR is set"});
   flags.push_back({.name = "--width",
                    .type = "N",
                    .fills = &answer.width,
                    .bounds = {kNarrowest, kWidest},
                    .group = Group::kOutput,
-                   .help = "Wrap the answer at N columns",
+                   .help = "Wrap lines at N columns",
                    .default_text = "the terminal's"});
   if (levels.empty()) {
     return;
@@ -86,12 +86,12 @@ void AddAnswerFlags(std::vector<Flag>& flags, AnswerFlags& answer,
                .fills = &answer.fail_on,
                .values = words,
                .group = Group::kGate,
-               .help = "Exit with 1 when there is one of these; may be repeated"};
+               .help = "Exit with code 1 if one of these is found; may be repeated"};
   if (!conditions.empty()) {
     fail_on.aliases = {"--fail_if"};
     fail_on.values.clear();
-    fail_on.help = fmt::format("Exit with 1 when there is {} or {}; may be repeated", AnyOf(words),
-                               conditions);
+    fail_on.help =
+        fmt::format("Exit with code 1 on {} or {}; may be repeated", AnyOf(words), conditions);
   }
   flags.push_back(std::move(fail_on));
   flags.push_back({.name = "--junit",
@@ -115,11 +115,11 @@ std::string FailOnHelp(std::span<const report::GateLevel> levels) {
   for (const report::GateLevel& level : levels) {
     width = std::max(width, level.word.size());
   }
-  std::string text = "--fail-on LEVEL gives exit code 1 when there is";
+  std::string text = "With --fail-on LEVEL the exit code is 1 if there is";
   for (const report::GateLevel& level : levels) {
     text += fmt::format("\n  {:<{}}  {}", level.word, width, level.meaning);
   }
-  return text + "\nand, whatever the level, when nothing could be compared.";
+  return text + "\nor, at every level, if nothing could be compared.";
 }
 
 report::ScreenOptions ScreenOf(const AnswerFlags& flags, const Context& context) {

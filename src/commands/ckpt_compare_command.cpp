@@ -12,7 +12,7 @@ namespace msprobe::commands {
 namespace {
 
 constexpr const char* kNotes =
-    R"(A parameter that cannot be read is marked, the others are compared, and the exit code is 3.
+    R"(If a parameter cannot be read, it is marked, the others are compared, and the exit code is 3.
 
 )";
 
@@ -42,28 +42,28 @@ std::vector<Flag> CkptCompareCommand::flags() {
       {.name = "--optimizer",
        .fills = &options_.open.optimizer,
        .group = Group::kSelection,
-       .help = "Compare optimizer states, too: tensors, learning rates, betas, steps"},
+       .help = "Also compare optimizer states: tensors, learning rates, betas, steps"},
       {.name = "--allow-missing-ranks",
        .fills = &options_.open.allow_missing_ranks,
        .group = Group::kSelection,
-       .help = "Compare what is there when ranks are missing, instead of failing"},
+       .help = "If ranks are missing, compare the others instead of failing"},
       {.name = "--mapping",
        .type = "FILE",
        .fills = &options_.mapping_file,
        .group = Group::kMethod,
-       .help = "YAML of rules that translate names of one checkpoint to those of the other"},
+       .help = "YAML file with rules that translate names of one checkpoint to those of the other"},
       {.name = "--vocab-size",
        .type = "N",
        .fills = &options_.vocabulary,
        .bounds = kPositive,
        .group = Group::kMethod,
-       .help = "Rows of the vocabulary: leaves padding of embeddings out"},
+       .help = "Size of the vocabulary; rows of embeddings beyond it are padding and ignored"},
       {.name = "--num-attention-heads",
        .type = "N",
        .fills = &options_.attention_heads,
        .bounds = kPositive,
        .group = Group::kMethod,
-       .help = "Heads of the model, where neither checkpoint records them"},
+       .help = "Attention heads of the model, if neither checkpoint records them"},
       {.name = "--num-query-groups",
        .type = "N",
        .fills = &options_.query_groups,
@@ -85,7 +85,7 @@ std::vector<Flag> CkptCompareCommand::flags() {
       {.name = "--compat",
        .fills = &options_.open.compatible_merge,
        .group = Group::kMethod,
-       .help = "Merge Megatron's shards exactly as the Python tool does, mistakes included"},
+       .help = "Merge Megatron shards exactly as the Python tool does, including its bugs"},
       {.name = "--output",
        .letter = "-o",
        .aliases = {"--output_path"},
@@ -100,17 +100,17 @@ std::vector<Flag> CkptCompareCommand::flags() {
        .values = {"json", "xlsx", "csv", "html"},
        .separator = ',',
        .group = Group::kOutput,
-       .help = "Also write all figures beside the result, as NAME_details.FORMAT, several with "
-               "commas"},
+       .help = "Also write all metrics, as NAME_details.FORMAT beside the result; comma-separated "
+               "list"},
       {.name = "--unmatched",
        .type = "FILE",
        .fills = &options_.unmatched_file,
        .group = Group::kOutput,
-       .help = "Also write the names without a partner, and why, to this JSON file"},
+       .help = "Also write the unmatched names, with reasons, to this JSON file"},
       {.name = "--strict-json",
        .fills = &options_.strict_json,
        .group = Group::kOutput,
-       .help = "null in the result instead of NaN and Infinity, which are not JSON"},
+       .help = "Write null instead of NaN and Infinity, which strict JSON does not allow"},
       ForceFlag(),
       ThreadsFlag(options_.threads),
   };
@@ -121,13 +121,13 @@ std::vector<Flag> CkptCompareCommand::flags() {
 std::vector<Example> CkptCompareCommand::examples() const {
   return {
       {"msprobe ckpt_compare gpu/ckpt npu/ckpt -o similarity.json",
-       "two Megatron checkpoints, whatever their TP, PP, VPP and EP sizes"},
+       "two Megatron checkpoints of any TP, PP, VPP and EP sizes"},
       {"msprobe ckpt_compare megatron/ckpt llama-hf --vocab-size 32000",
-       "Megatron against Hugging Face: names are translated, padding rows left out"},
+       "Megatron against Hugging Face: names are translated, padding rows are ignored"},
       {"msprobe ckpt_compare step100.pt step200.safetensors --format xlsx",
-       "state dicts in single files; with a workbook of all figures"},
+       "state dicts in single files, with a workbook of all metrics"},
       {"msprobe ckpt_compare gpu/ckpt npu/ckpt --format html",
-       "a page for any browser: a map of layers by kinds of parameters, all figures to search and "
+       "a page for any browser: a map of layers by kinds of parameters, all metrics to search and "
        "sort"},
       {"msprobe ckpt_compare before after --fail-on different -q",
        "in CI: exit code 1 when any parameter differs"},

@@ -89,8 +89,8 @@ Result<ExitCode> RunGuarded(Command& command, const Context& context) {
     }
     return outcome;
   } catch (const std::bad_alloc&) {
-    return IoError("there is not enough memory")
-        .WithHint("fewer --threads need less; look at ulimit -v and the memory of the container");
+    return IoError("out of memory")
+        .WithHint("use fewer --threads; check ulimit -v and the memory limit of the container");
   } catch (const std::exception& error) {
     return InternalError(fmt::format("unexpected: {}", error.what()));
   }
@@ -114,7 +114,7 @@ int FinishOutput(ExitCode code) {
   if (flushed && std::ferror(stdout) == 0) {
     return static_cast<int>(code);
   }
-  base::LogError("cannot write to the standard output: is its disk full?");
+  base::LogError("cannot write to the standard output; is the disk full?");
   return static_cast<int>(code == ExitCode::kDone ? ExitCode::kFailed : code);
 }
 

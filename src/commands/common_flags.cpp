@@ -39,7 +39,7 @@ Flag ThreadsFlag(uint64_t& threads) {
           .fills = &threads,
           .bounds = {.least = 1, .most = 4096},
           .group = Group::kGeneral,
-          .help = "Threads to work with; results do not depend on it",
+          .help = "Number of threads; results do not depend on it",
           .default_text = "all cores"};
 }
 
@@ -59,7 +59,7 @@ Flag OutputFolderFlag(std::filesystem::path& folder, std::string help,
 Flag ForceFlag() {
   return {.name = "--force",
           .group = Group::kOutput,
-          .help = "Replace result files that exist; without it they are refused"};
+          .help = "Replace existing result files; without it the command fails"};
 }
 
 Flag FormatsFlag(std::vector<std::string>& formats, std::vector<std::string> known,
@@ -70,7 +70,7 @@ Flag FormatsFlag(std::vector<std::string>& formats, std::vector<std::string> kno
           .values = std::move(known),
           .separator = ',',
           .group = Group::kOutput,
-          .help = "Result files to write, several with commas",
+          .help = "Comma-separated list of result files to write",
           .default_text = std::move(default_text)};
 }
 

@@ -15,9 +15,9 @@ namespace msprobe::commands {
 namespace {
 
 constexpr const char* kNotes =
-    R"(What the screen says first is where the runs part: the first call, in execution order, whose inputs agree and
-whose outputs do not, apart from differences that enter with weights or data. "Agree" means equal up to the noise
-of the dtype; --rtol and --atol raise that floor.
+    R"(The first line of the output is the first divergence: the first call, in execution order, whose inputs agree and
+whose outputs do not, or the weights or data that bring a difference in. "Agree" means equal up to the rounding
+noise of the dtype; --rtol and --atol allow more.
 
 )";
 
@@ -38,12 +38,12 @@ std::vector<Flag> CompareCommand::flags() {
        .type = "FILE",
        .fills = &config_file_,
        .group = Group::kInput,
-       .help = "compare.json naming npu_path and bench_path, instead of two paths",
+       .help = "compare.json with npu_path and bench_path, instead of two paths",
        .since = kPython811},
       {.name = "--allow-truncated",
        .fills = &options_.allow_truncated,
        .group = Group::kInput,
-       .help = "Compare the complete entries of a file that ends early"},
+       .help = "Compare the complete entries of a truncated file"},
       {.name = "--filter",
        .type = "GLOB",
        .fills = &options_.name_filter,
@@ -54,14 +54,14 @@ std::vector<Flag> CompareCommand::flags() {
        .aliases = {"-fm"},
        .fills = &options_.fuzzy,
        .group = Group::kMethod,
-       .help = "Match rows whatever their call numbers",
+       .help = "Match rows regardless of their call numbers",
        .since = kPython811},
       {.name = "--data-mapping",
        .aliases = {"-dm"},
        .type = "FILE",
        .fills = &options_.data_mapping.file,
        .group = Group::kMethod,
-       .help = "YAML of NPU row name: bench row name",
+       .help = "YAML file with lines `NPU row name: bench row name`",
        .since = kPython811},
       {.name = "--cell-mapping",
        .aliases = {"-cm"},
@@ -69,7 +69,7 @@ std::vector<Flag> CompareCommand::flags() {
        .fills = &options_.cell_mapping.file,
        .arguments = kOneOrNone,
        .group = Group::kMethod,
-       .help = "MindSpore cells to PyTorch modules, YAML or bare",
+       .help = "Map MindSpore cells to PyTorch modules; the YAML file is optional",
        .since = kPython811},
       {.name = "--api-mapping",
        .aliases = {"-am"},
@@ -77,7 +77,7 @@ std::vector<Flag> CompareCommand::flags() {
        .fills = &options_.api_mapping.file,
        .arguments = kOneOrNone,
        .group = Group::kMethod,
-       .help = "MindSpore APIs to PyTorch APIs, YAML or bare",
+       .help = "Map MindSpore APIs to PyTorch APIs; the YAML file is optional",
        .since = kPython811},
       {.name = "--layer-mapping",
        .aliases = {"-lm"},
@@ -85,36 +85,37 @@ std::vector<Flag> CompareCommand::flags() {
        .fills = &options_.layer_mapping.file,
        .arguments = kOneOrNone,
        .group = Group::kMethod,
-       .help = "MindSpore layers to PyTorch layers, YAML or bare",
+       .help = "Map MindSpore layers to PyTorch layers; the YAML file is optional",
        .since = kPython811},
       {.name = "--layer-frames",
        .fills = &options_.layer_mapping_frames,
        .group = Group::kMethod,
-       .help = "With --layer-mapping: call stacks of the grouped stack.json tell calls apart, too"},
+       .help = "With --layer-mapping: also distinguish calls by the call stacks of a grouped "
+               "stack.json"},
       {.name = "--rtol",
        .type = "R",
        .fills = &options_.relative_tolerance,
        .bounds = kNotNegative,
        .group = Group::kMethod,
-       .help = "Relative difference that still counts as agreeing",
-       .default_text = "the noise of each dtype"},
+       .help = "Relative difference up to which values agree",
+       .default_text = "the rounding noise of each dtype"},
       {.name = "--atol",
        .type = "A",
        .fills = &options_.absolute_tolerance,
        .bounds = kNotNegative,
        .group = Group::kMethod,
-       .help = "Absolute difference that still counts as agreeing"},
+       .help = "Absolute difference up to which values agree"},
       OutputFolderFlag(output_folder_, "Folder for the result files", {"--output_path"}),
       FormatsFlag(formats_, {"xlsx", "csv", "json", "html"}, "xlsx; csv with -tp and -gp"),
       {.name = "--output-name",
        .type = "NAME",
        .fills = &options_.output_name,
        .group = Group::kOutput,
-       .help = "Result file names start with this instead of compare_result"},
+       .help = "Start of the result file names, instead of compare_result"},
       {.name = "--only-diff",
        .fills = &options_.only_different,
        .group = Group::kOutput,
-       .help = "Leave rows that agree out of the result files"},
+       .help = "Omit rows that agree from the result files"},
       {.name = "--stack-mode",
        .letter = "-s",
        .fills = &options_.stack_mode,
@@ -142,17 +143,17 @@ std::vector<Example> CompareCommand::examples() const {
       {"msprobe compare npu_dump gpu_dump -o result --format xlsx,csv",
        "whole dumps: steps and ranks are paired by number"},
       {"msprobe compare npu_dump gpu_dump --format xlsx,html",
-       "the table, and a page for any browser: where it starts, modules, curve of the error, every "
-       "tensor"},
+       "the table, and a page for any browser: first divergence, modules, error curve, all "
+       "tensors"},
       {"msprobe compare npu_dump gpu_dump --fail-on error --junit compare.xml",
-       "in CI: exit code 1 when a row is red or fails its threshold"},
+       "in CI: exit code 1 if a row is red or fails its threshold"},
       {"msprobe -f pytorch compare -i compare.json -o out -s -c", "the Python tool's command line"},
   };
 }
 
 std::string CompareCommand::notes() const {
   return kNotes + FailOnHelp(analysis::kCompareLevels) +
-         "\nEvery level also fails where less than half of a side could be compared.";
+         "\nEvery level also fails if less than half of a side could be compared.";
 }
 
 Status CompareCommand::FillOptions(const Context& context) {
@@ -163,21 +164,21 @@ Status CompareCommand::FillOptions(const Context& context) {
   const size_t ways = (config_file_.empty() ? 0U : 1U) + (npu_path_.empty() ? 0U : 1U) +
                       (target_path_.empty() && golden_path_.empty() ? 0U : 1U);
   if (ways != 1) {
-    return UsageError(ways == 0 ? "nothing to compare" : "the dumps are named in more than one way")
+    return UsageError(ways == 0 ? "nothing to compare" : "the dumps are given in more than one way")
         .WithHint("msprobe compare NPU_PATH BENCH_PATH, or -i compare.json");
   }
   if (!config_file_.empty()) {
     MSP_RETURN_IF_ERROR(ReadCompareConfig(config_file_, options_));
   } else if (!npu_path_.empty()) {
     if (bench_path_.empty()) {
-      return UsageError(fmt::format("only one dump is named: {}", npu_path_.string()))
+      return UsageError(fmt::format("only one dump is given: {}", npu_path_.string()))
           .WithHint("msprobe compare NPU_PATH BENCH_PATH");
     }
     options_.npu_path = npu_path_;
     options_.bench_path = bench_path_;
   } else {
     if (target_path_.empty() || golden_path_.empty()) {
-      return UsageError("--target_path and --golden_path go together");
+      return UsageError("--target_path and --golden_path must be given together");
     }
     options_.npu_path = target_path_;
     options_.bench_path = golden_path_;

@@ -51,24 +51,24 @@ void CompareCommand::AddLine26Flags(std::vector<Flag>& flags) {
        .fills = &mode_,
        .values = {"auto", "atb", "torchair", "offline_data", "offline_model"},
        .group = Group::kLine26,
-       .help = "Kind of dumps; all but auto and atb are refused with a reason",
+       .help = "Kind of dumps; kinds other than auto and atb are not supported",
        .since = kPython26},
       {.name = "--xlsx",
        .fills = &write_xlsx_,
        .group = Group::kLine26,
-       .help = "A workbook instead of csv",
+       .help = "Write a workbook instead of csv",
        .since = kPython26},
       {.name = "--diff-analyze",
        .aliases = {"-da"},
        .fills = &line26_.first_difference,
        .group = Group::kLine26,
-       .help = "The first call that differs over all ranks, as JSON",
+       .help = "Find the first differing call over all ranks; written as JSON",
        .since = kPython26},
       {.name = "--is-print-compare-log",
        .aliases = {"-tensor_log"},
        .fills = &line26_.log_rows,
        .group = Group::kLine26,
-       .help = "Two log lines per row",
+       .help = "Write two log lines per row",
        .since = kPython26},
       {.name = "--rank",
        .type = "N,N",
@@ -87,7 +87,7 @@ void CompareCommand::AddLine26Flags(std::vector<Flag>& flags) {
       {.name = "--consistent-check",
        .fills = &consistent_check_,
        .group = Group::kLine26,
-       .help = "Training against inference: fused projections and renamed modules pair",
+       .help = "Compare training with inference: match fused projections and renamed modules",
        .since = kPython26},
       {.name = "--backend",
        .type = "NAME",
@@ -100,23 +100,24 @@ void CompareCommand::AddLine26Flags(std::vector<Flag>& flags) {
        .type = "FILE",
        .fills = &line26_.module_mapping,
        .group = Group::kLine26,
-       .help = "With --consistent-check: YAML of training module: inference module, besides the "
-               "built-in names"},
+       .help = "With --consistent-check: YAML file with further lines `training module: inference "
+               "module`"},
       {.name = "--strict",
        .fills = &line26_.strict,
        .group = Group::kLine26,
-       .help = "Judge and pair more carefully than the Python tool: see docs/commands/compare.md"},
+       .help = "Match and judge more strictly than the Python tool: see docs/commands/compare.md"},
       {.name = "--postprocess",
        .type = "FILE",
        .fills = &line26_.postprocess,
        .group = Group::kLine26,
-       .help = "YAML of calibration matrices to multiply tensors with before comparing"},
+       .help =
+           "YAML file with calibration matrices that tensors are multiplied with before comparing"},
       {.name = "--valid-rows",
        .type = "NAME=KEYWORD",
        .fills = &valid_rows_,
        .group = Group::kLine26,
-       .help = "Outputs of calls named so are valid in their first rows only; KEYWORD is the "
-               "argument whose sum counts them"},
+       .help = "Only the first rows of the outputs of calls with this name are valid; KEYWORD is "
+               "the argument whose sum is their number"},
   };
   flags.insert(flags.end(), rows.begin(), rows.end());
 }
@@ -144,13 +145,13 @@ Status CompareCommand::FillLine26(const Context& context) {
   if (mode_ == "atb") {
     for (const std::string_view flag : kAutoFlags) {
       if (const auto typed = context.typed.find(flag); typed != context.typed.end()) {
-        return UsageError(fmt::format("{} does not belong to -m atb", typed->second));
+        return UsageError(fmt::format("{} cannot be used with -m atb", typed->second));
       }
     }
   }
   if (context.Given("--stack-mode") || context.Given("--compare-only")) {
-    return UsageError("-s and -c belong to the older command line, without -tp and -gp")
-        .WithHint("call stacks are shown whenever stack.json lies beside the target's dump.json");
+    return UsageError("-s and -c cannot be used with -tp and -gp")
+        .WithHint("call stacks are shown whenever stack.json is beside the target's dump.json");
   }
   if (consistent_check_) {
     if (backend_.empty()) {
@@ -177,8 +178,8 @@ Status CompareCommand::FillLine26(const Context& context) {
   if (line26_.postprocess.empty() && std::filesystem::exists(kCalibrationFile, error)) {
     // The Python tool reads a file of this name from its own installation.
     line26_.postprocess = kCalibrationFile;
-    base::LogInfo(fmt::format("{} of this folder is used; --postprocess none leaves it out",
-                              kCalibrationFile));
+    base::LogInfo(
+        fmt::format("using {} of this folder; --postprocess none ignores it", kCalibrationFile));
   } else if (line26_.postprocess == "none") {
     line26_.postprocess.clear();
   }

@@ -9,14 +9,14 @@ std::vector<Positional> CompletionCommand::positionals() {
   return {{.name = "SHELL",
            .fills = &shell_,
            .values = {"bash", "zsh", "fish"},
-           .help = "The shell that reads the script",
+           .help = "The shell",
            .required = true}};
 }
 
 std::vector<Example> CompletionCommand::examples() const {
   return {
-      {"source <(msprobe completion bash)", "for this shell; in ~/.bashrc: for every one to come"},
-      {"source <(msprobe completion zsh)", "the same in ~/.zshrc, behind compinit"},
+      {"source <(msprobe completion bash)", "in this shell; add it to ~/.bashrc for all shells"},
+      {"source <(msprobe completion zsh)", "the same for zsh, in ~/.zshrc after compinit"},
       {"msprobe completion fish > ~/.config/fish/completions/msprobe.fish", "for fish"},
   };
 }

@@ -15,10 +15,10 @@ namespace {
 namespace config_check = analysis::config_check;
 
 constexpr const char* kNotes =
-    R"(Data, weights and random calls are recorded inside of a training script:
+    R"(To record data, weights and random calls, add to the training script:
   from msprobe.core.config_check import ConfigChecker
 
-A relative difference in the workbook is |bench - cmp| / bench with the sign of bench.
+Relative differences in the workbook are |bench - cmp| / bench, so they have the sign of bench.
 
 )";
 
@@ -41,7 +41,7 @@ std::vector<Flag> ConfigCheckCommand::flags() {
        .fills = &inputs_,
        .arguments = {.least = 0, .most = kUnlimited},
        .group = Group::kInput,
-       .help = "Collect a pack; launch scripts (.sh) and configs (.yaml, .yml, .json) may follow",
+       .help = "Collect a pack; launch scripts (.sh) and configs (.yaml, .yml, .json) are optional",
        .since = kPython811},
       {.name = "--compare",
        .letter = "-c",
@@ -50,7 +50,7 @@ std::vector<Flag> ConfigCheckCommand::flags() {
        .arguments = {.least = 2, .most = 2},
        .group = Group::kInput,
        .help =
-           "Compare two packs or checkpoints as the Python tool takes them: the reference first",
+           "Compare two packs or checkpoints in the order of the Python tool: the reference first",
        .since = kPython811},
       {.name = "--verl-compare",
        .aliases = {"-vc"},
@@ -66,32 +66,32 @@ std::vector<Flag> ConfigCheckCommand::flags() {
        .fills = &verify_,
        .arguments = {.least = 1, .most = 2},
        .group = Group::kInput,
-       .help = "Hold the settings printed in a training log against requirements, by default "
-               "built-in ones for verl",
+       .help = "Check the settings printed in a training log against requirements (default: "
+               "built-in ones for verl)",
        .since = kPython26},
       {.name = "--python",
        .type = "PATH",
        .fills = &collect_.python,
        .group = Group::kInput,
-       .help = "Interpreter whose packages are collected",
+       .help = "Python interpreter whose packages are collected",
        .default_text = "python3 on the PATH"},
       {.name = "--dynamic",
        .type = "FILE",
        .fills = &collect_.dynamic,
        .group = Group::kInput,
-       .help = "JSON object with parameters of the running program, as ConfigChecker gives them"},
+       .help = "JSON object with parameters of the running program, as written by ConfigChecker"},
       {.name = "--normalize-env",
        .fills = &compare_.check.normalize_env,
        .group = Group::kMethod,
-       .help = "Variables that mean the same are equal: 0, false, off and not set"},
+       .help = "Treat variables with the same meaning as equal: 0, false, off and not set"},
       {.name = "--normalize-pip",
        .fills = &compare_.check.normalize_pip,
        .group = Group::kMethod,
-       .help = "Package names in any spelling, versions with '=' inside"},
+       .help = "Accept package names in any spelling, and versions that contain '='"},
       {.name = "--ignore-collector-env",
        .fills = &compare_.check.ignore_collector_env,
        .group = Group::kMethod,
-       .help = "Leave out the two variables that the Python tool sets while it collects"},
+       .help = "Ignore the two variables that the Python tool sets while it collects"},
       {.name = "--compat",
        .fills = &compat_,
        .group = Group::kMethod,
@@ -118,11 +118,11 @@ Status ConfigCheckCommand::TakeSides() {
     return {};
   }
   if (!inputs_.empty() || !pair_.empty() || !logs_.empty() || !verify_.empty()) {
-    return UsageError("the sides are named in more than one way")
+    return UsageError("the sides are given in more than one way")
         .WithHint("msprobe config_check SIDE REFERENCE");
   }
   if (reference_.empty()) {
-    return UsageError("only one side is named: " + side_.string())
+    return UsageError("only one side is given: " + side_.string())
         .WithHint("msprobe config_check SIDE REFERENCE compares two; -d collects a pack");
   }
   const std::string ending = side_.extension().string();
@@ -139,18 +139,16 @@ std::vector<Example> ConfigCheckCommand::examples() const {
       {"msprobe config_check -d train.sh model.yaml -o npu.zip",
        "collect this side: environment, Python packages, hyperparameters of scripts and configs"},
       {"msprobe config_check npu.zip gpu.zip -o result",
-       "compare two packs; the verdict with its remedies on the screen, all rows in "
-       "result/result.xlsx"},
+       "compare two packs: verdict and fixes on the screen, all rows in result/result.xlsx"},
       {"msprobe config_check npu.zip gpu.zip --fail-on error",
-       "in CI: exit code 1 when a check fails"},
+       "in CI: exit code 1 if a check fails"},
       {"msprobe config_check ckpt_npu ckpt_gpu -o similarity.json",
        "compare two checkpoints, as msprobe ckpt_compare does"},
       {"msprobe config_check npu.log gpu.log",
-       "compare the settings that two trainings printed (verl; also Namespace(...), argument "
-       "dumps)"},
+       "compare the settings printed by two training runs (verl, Namespace(...), argument dumps)"},
       {"msprobe config_check -vv train.log",
-       "hold a verl log against what a comparison needs; -vv REQUIRED.yaml train.log: against "
-       "yours"},
+       "check a verl log against the built-in requirements; with -vv REQUIRED.yaml train.log "
+       "against yours"},
   };
 }
 
@@ -178,7 +176,7 @@ Result<ExitCode> ConfigCheckCommand::Run(const Context& context) {
   }
   if (collects) {
     if (compares) {
-      base::LogWarning("-d and -c are given: collecting, -c is left out");
+      base::LogWarning("both -d and -c are given: collecting, -c is ignored");
     }
     return RunCollect(context);
   }

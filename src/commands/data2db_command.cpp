@@ -5,7 +5,7 @@
 namespace msprobe::commands {
 
 Result<ExitCode> Data2dbCommand::Run(const Context& context) {
-  monitor::UseSqlite(&analysis::monitor::LinkedSqlite());
+  monitor::UseSqlite(&monitor_analysis::LinkedSqlite());
   return MonitorCsv2dbCommand::Run(context);
 }
 

@@ -22,9 +22,9 @@ constexpr const char* kNotes = R"(Kinds of devices
   acl    Ascend devices, through CANN's libascendcl.so
   cuda   CUDA devices, through the driver's libcuda.so.1
 
-The libraries are looked for when the command runs; nothing of a vendor is needed to install msprobe. A kind without its
-library, driver or devices is listed with the reason, and so is what an older library cannot do.
-MSPROBE_ACL_LIB and MSPROBE_CUDA_LIB name other files to load.)";
+Vendor libraries are loaded when the command runs and are not needed to install msprobe. If a library, driver or device is
+missing, the reason is shown, and so are features that an older library lacks.
+MSPROBE_ACL_LIB and MSPROBE_CUDA_LIB name other libraries to load.)";
 
 // A device, or a kind that has none here.
 struct Row {
@@ -75,7 +75,7 @@ void AddRows(device::Runtime& runtime, Listing& listing) {
     Row row = common;
     row.device = fmt::format("{}:{}", kind, info.index);
     row.info = info;
-    row.state = info.trouble.empty() ? "ready" : "in trouble";
+    row.state = info.trouble.empty() ? "ready" : "refused";
     row.note = info.trouble;
     add(std::move(row));
   }
@@ -128,8 +128,8 @@ report::Verdict MakeVerdict(const std::vector<Row>& rows) {
   }
   report::Verdict verdict;
   verdict.word = ready.empty() ? "NONE" : "READY";
-  verdict.text = ready.empty() ? "NONE: no device can be used"
-                               : fmt::format("READY: {}", base::Join(ready, ", "));
+  verdict.text =
+      ready.empty() ? "NONE: no usable device" : fmt::format("READY: {}", base::Join(ready, ", "));
   verdict.tone = ready.empty() ? report::Tone::kCaution : report::Tone::kStrong;
   verdict.number = static_cast<double>(ready.size());
   verdict.unit = "devices";
@@ -174,15 +174,16 @@ std::vector<Flag> DevicesCommand::flags() {
                               .fills = &format_,
                               .values = {"table", "csv", "json"},
                               .group = Group::kOutput,
-                              .help = "How they are listed, json being one object per line"}};
+                              .help = "Output format; json: one object per line"}};
   AddAnswerFlags(flags, answer_);
   return flags;
 }
 
 std::vector<Example> DevicesCommand::examples() const {
   return {
-      {"msprobe devices", ""},
-      {"msprobe devices --format json | jq -r 'select(.State == \"ready\") | .Device'", ""},
+      {"msprobe devices", "all devices, with memory and state"},
+      {"msprobe devices --format json | jq -r 'select(.State == \"ready\") | .Device'",
+       "names of the usable devices"},
   };
 }
 

@@ -83,7 +83,7 @@ Result<BundleMember> RunAgain(const std::vector<std::string>& arguments) {
   MSP_ASSIGN_OR_RETURN(const base::ChildEnd end, base::RunChild(options));
   std::string text = fmt::format("$ msprobe {}\n", base::Join(arguments, " "));
   text += end.output;
-  text += end.cut ? "\n(more was said than is kept here)\n" : "\n";
+  text += end.cut ? "\n(output truncated)\n" : "\n";
   text += end.signal != 0 ? fmt::format("ended by signal {}\n", end.signal)
                           : fmt::format("exit code {}\n", end.exit_code);
   return BundleMember{"command.txt", std::move(text)};
@@ -94,7 +94,8 @@ Result<std::vector<BundleMember>> CollectLogs(const std::vector<fs::path>& folde
   for (size_t i = 0; i < folders.size(); ++i) {
     std::error_code failure;
     if (!fs::is_directory(folders[i], failure)) {
-      return NotFoundError(fmt::format("{} is no folder", base::Printable(folders[i].string())));
+      return NotFoundError(
+          fmt::format("{}: no such directory", base::Printable(folders[i].string())));
     }
     Collect(folders[i], fmt::format("logs/{}", i), 0, collection);
   }

@@ -75,14 +75,14 @@ Result<Answers> AskPython(const std::string& path) {
   }
   if (end.timed_out || end.signal != 0) {
     answers["end"] = {false, end.timed_out ? "python3 did not end within a minute"
-                                           : fmt::format("python3 died of signal {} ({})",
+                                           : fmt::format("python3 was killed by signal {} ({})",
                                                          end.signal, ::strsignal(end.signal))};
   }
   return answers;
 }
 
 const Answer& Of(const Answers& answers, std::string_view name) {
-  static const Answer kNone{false, "python3 ended before it could be asked"};
+  static const Answer kNone{false, "python3 exited before it answered"};
   const auto found = answers.find(name);
   return found == answers.end() ? kNone : found->second;
 }
@@ -117,8 +117,8 @@ Check Capture(std::string_view framework, const Answers& answers) {
                         ? fmt::format("python3 has no {}", framework)
                         : fmt::format("import {}: {}", framework, package.text);
     check.remedy = fmt::format(
-        "activate the environment that your training runs in, or install {} "
-        "into this one; then ask again",
+        "activate the environment of your training, or install {} here, and run msprobe doctor "
+        "again",
         framework);
   } else if (!native.ok || !shim.ok) {
     check.health = Health::kBroken;
@@ -174,7 +174,7 @@ void AddPython(std::vector<Check>& checks) {
   checks.push_back(Import(*asked, *folder));
   if (const auto end = answers.find("end"); end != answers.end()) {
     checks.push_back({"python3 on PATH", Health::kBroken, end->second.text,
-                      "import the frameworks one by one in python3 to see which of them does it"});
+                      "import the frameworks one by one in python3 to find the one that fails"});
   }
 }
 
@@ -207,7 +207,7 @@ Check Folder() {
     check.health = Health::kBroken;
     check.finding = fmt::format("{} cannot be written to: {}", here.string(),
                                 failure ? failure.message() : std::strerror(errno));
-    check.remedy = "name another place with -o";
+    check.remedy = "choose another folder with -o";
     return check;
   }
   const fs::space_info space = fs::space(here, failure);
@@ -216,7 +216,7 @@ Check Folder() {
     constexpr uint64_t kLittle = uint64_t{1} << 30;
     if (space.available < kLittle) {
       check.health = Health::kBroken;
-      check.remedy = "dumps of tensors take gigabytes: name another place with -o";
+      check.remedy = "tensor dumps take gigabytes: choose another folder with -o";
     }
   }
   return check;
@@ -241,7 +241,7 @@ void AddLimits(std::vector<Check>& checks) {
       checks.push_back(
           {"limits of this shell", Health::kBroken,
            fmt::format("{}: {}", limit.name, static_cast<uint64_t>(values.rlim_cur)),
-           fmt::format("ulimit {} unlimited, or as far as the administrator allows", limit.flag)});
+           fmt::format("ulimit {} unlimited, or the highest value you may set", limit.flag)});
     }
   }
 }

@@ -17,13 +17,12 @@ namespace msprobe::commands {
 namespace {
 
 constexpr const char* kNotes =
-    R"(Everything is tried, nothing is changed: python3 is the one on PATH, as your scripts would find it, and is asked for
-the frameworks that it has. What is merely absent, such as a framework that you do not use, is no failure.
+    R"(Nothing is changed. Frameworks are looked up in the python3 on PATH, which is the one your scripts use. A framework that
+is merely absent is not a failure.
 
---bundle packs what a report of an error should hold into one zip: this answer, versions, the variables that change
-what a run does (none whose name speaks of keys or passwords), the command behind -- with all that it says and its exit
-code, and of the folders named by --logs the error logs and manifests. It holds no values of tensors; look into it
-before you send it.)";
+--bundle writes an error report as one zip: the output of this command, versions, the environment variables that affect
+a run (except those whose names suggest keys or passwords), the output and exit code of the command after --, and the
+error logs and manifests of the folders given by --logs. It contains no tensor values. Check it before you send it.)";
 
 constexpr report::GateLevel kLevels[] = {
     {.word = "any", .meaning = "something that should work is broken"}};
@@ -60,9 +59,9 @@ report::Document MakeDocument(const std::vector<Check>& checks) {
       }
     }
   }
-  document.verdict.word = broken == 0 ? "WELL" : "BROKEN";
+  document.verdict.word = broken == 0 ? "OK" : "BROKEN";
   document.verdict.text = broken == 0
-                              ? "WELL: everything that is here works"
+                              ? "OK: everything that is installed works"
                               : fmt::format("BROKEN: {} of {} do not work", broken, checks.size());
   document.verdict.tone = broken == 0 ? report::Tone::kGood : report::Tone::kBad;
   document.verdict.standing = broken == 0 ? report::Standing::kClean : report::Standing::kFindings;
@@ -77,10 +76,12 @@ report::Document MakeDocument(const std::vector<Check>& checks) {
 }  // namespace
 
 std::vector<Positional> DoctorCommand::positionals() {
-  return {{.name = "COMMAND",
-           .fills = &command_,
-           .help = "Behind --, with --bundle: what msprobe is to run, as typed, but for its name",
-           .takes_rest = true}};
+  return {
+      {.name = "COMMAND",
+       .fills = &command_,
+       .help =
+           "With --bundle: the msprobe command to run again, after --, without the word msprobe",
+       .takes_rest = true}};
 }
 
 std::vector<Flag> DoctorCommand::flags() {
@@ -89,12 +90,12 @@ std::vector<Flag> DoctorCommand::flags() {
        .type = "FILE",
        .fills = &bundle_,
        .group = Group::kOutput,
-       .help = "Pack what a report of an error should hold into this zip"},
+       .help = "Write an error report to this zip file"},
       {.name = "--logs",
        .type = "DIR",
        .fills = &logs_,
        .group = Group::kInput,
-       .help = "Pack the error logs and manifests of these dump or monitor folders",
+       .help = "Include the error logs and manifests of these dump or monitor folders",
        .needs = "--bundle"},
   };
   flags.push_back(ForceFlag());
@@ -104,11 +105,11 @@ std::vector<Flag> DoctorCommand::flags() {
 
 std::vector<Example> DoctorCommand::examples() const {
   return {
-      {"msprobe doctor", "what works here?"},
+      {"msprobe doctor", "check this machine"},
       {"msprobe doctor --bundle report.zip -- compare npu_dump gpu_dump -o result",
-       "a report of a command that fails"},
+       "an error report of a failing command"},
       {"msprobe doctor --bundle report.zip --logs dump",
-       "a report of a capture that is not as it should be"},
+       "an error report of a capture that went wrong"},
   };
 }
 
@@ -118,7 +119,7 @@ std::string DoctorCommand::notes() const {
 
 Result<ExitCode> DoctorCommand::Run(const Context& context) {
   if (bundle_.empty() && !command_.empty()) {
-    return UsageError("a command is only run for a report")
+    return UsageError("a command can only be given with --bundle")
         .WithHint("msprobe doctor --bundle report.zip -- COMMAND");
   }
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));

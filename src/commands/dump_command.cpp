@@ -27,8 +27,8 @@ namespace msprobe::commands {
 namespace {
 
 constexpr const char* kNotes =
-    R"(The script's exit code is passed on; what msprobe says goes to stderr. The script may also say itself what to
-capture: from msprobe.pytorch import PrecisionDebugger.)";
+    R"(The exit code is that of the script; messages of msprobe go to stderr. A script can also control the capture itself:
+from msprobe.pytorch import PrecisionDebugger.)";
 
 constexpr std::string_view kFlags = "the flags";  // in errors about settings
 
@@ -87,11 +87,10 @@ std::string HowItEnded(const ProgramEnd& end) {
     return fmt::format("the script was ended by signal {} ({})", end.signal,
                        ::strsignal(end.signal));
   }
-  return end.exit_code == 0 ? std::string()
-                            : fmt::format(
-                                  "the script itself failed with exit code {}; its own messages "
-                                  "stand above",
-                                  end.exit_code);
+  return end.exit_code == 0
+             ? std::string()
+             : fmt::format("the script failed with exit code {}; see its messages above",
+                           end.exit_code);
 }
 
 // Without a configuration or --output: a folder of its own for every run, next to the others.
@@ -120,7 +119,7 @@ std::vector<std::string> NamesOf(const Choices& choices) {
 std::vector<Positional> DumpCommand::positionals() {
   return {{.name = "PROGRAM",
            .fills = &program_,
-           .help = "Behind --: the script to run, with its arguments",
+           .help = "The script to run and its arguments, after --",
            .takes_rest = true}};
 }
 
@@ -131,16 +130,16 @@ std::vector<Flag> DumpCommand::flags() {
        .type = "FILE",
        .fills = &config_file_,
        .group = Group::kInput,
-       .help = "What to capture, and where to"},
+       .help = "Configuration: what to capture, and where to write it"},
       {.name = "--check",
        .type = "FILE",
        .fills = &checked_file_,
        .group = Group::kInput,
-       .help = "Only say whether a configuration is right"},
+       .help = "Check a configuration and explain it, without capturing"},
       {.name = "--example",
        .fills = &example_,
        .group = Group::kInput,
-       .help = "Print a configuration with every key explained"},
+       .help = "Print a configuration in which every key is explained"},
       {.name = "--task",
        .type = "NAME",
        .fills = &task_,
@@ -160,11 +159,12 @@ std::vector<Flag> DumpCommand::flags() {
        .fills = &dump_path_,
        .group = Group::kOutput,
        .help = "Overrides dump_path in the config file",
-       .default_text = "that of the config file; ./msprobe_dump without one"},
+       .default_text = "that of the config file, or ./msprobe_dump"},
       {.name = "--force",
        .fills = &replaces_,
        .group = Group::kOutput,
-       .help = "Replace the dump of an earlier run; without it nothing is captured where one is"},
+       .help =
+           "Replace the dump of an earlier run; without it nothing is captured if there is one"},
   };
   AddAnswerFlags(flags, answer_);
   return flags;
@@ -174,16 +174,18 @@ std::vector<Example> DumpCommand::examples() const {
   return {
       {"msprobe dump --example > config.json",
        "a configuration to start from, with every key explained"},
-      {"msprobe dump --check config.json", "is it right, and what would be captured?"},
+      {"msprobe dump --check config.json",
+       "check a configuration, and show what would be captured"},
       {"msprobe -f pytorch dump -c config.json -- python3 train.py --epochs 1",
-       "capture from a script as it is; steps are counted by the optimizer, or by the model's "
-       "forward without one"},
+       "capture an unmodified script; steps are optimizer steps, or forward passes if there is no "
+       "optimizer"},
       {"msprobe dump -c config.json -- torchrun --nproc-per-node 8 train.py",
        "the same for every process of a distributed run"},
       {"msprobe dump -- python3 train.py",
-       "no configuration at all: the dump goes to ./msprobe_dump"},
-      {"msprobe dump --output dump --level mix -- python3 train.py", "flags win over defaults"},
-      {"msprobe dump recover dump", "make dump.json out of the records of a run that was killed"},
+       "without a configuration: the dump goes to ./msprobe_dump"},
+      {"msprobe dump --output dump --level mix -- python3 train.py",
+       "flags override the configuration"},
+      {"msprobe dump recover dump", "make dump.json from the records of a killed run"},
   };
 }
 
@@ -219,7 +221,7 @@ Status DumpCommand::CheckOutput(const Context& context) const {
     return OkStatus();
   }
   if (dump_path_.empty()) {
-    return UsageError(fmt::format("{} needs the name of a folder", typed->second));
+    return UsageError(fmt::format("{} needs a folder name", typed->second));
   }
   return base::CheckOutputFolder(dump_path_).AddContext(typed->second);
 }
@@ -273,7 +275,7 @@ Result<ExitCode> DumpCommand::Run(const Context& context) {
             "msprobe dump -c config.json -- python3 train.py; --example prints a configuration");
   }
   if (tasks > 1) {
-    return UsageError("only one of --check, --example and a script to run can be done at a time");
+    return UsageError("give only one of --check, --example and a script");
   }
   if (example_) {
     fmt::print("{}", resources::kDumpExample);

@@ -50,7 +50,7 @@ Result<std::vector<base::Path>> FoldersWithLogs(const base::Path& root) {
 std::vector<Positional> DumpRecoverCommand::positionals() {
   return {{.name = "DUMP",
            .fills = &folder_,
-           .help = "A dump, a step or a rank of one",
+           .help = "A dump, or one of its steps or ranks",
            .required = true}};
 }
 
@@ -61,7 +61,7 @@ std::vector<Flag> DumpRecoverCommand::flags() {
 }
 
 std::vector<Example> DumpRecoverCommand::examples() const {
-  return {{"msprobe dump recover dump", "all steps and ranks of a run that was killed"}};
+  return {{"msprobe dump recover dump", "all steps and ranks of a killed run"}};
 }
 
 Result<ExitCode> DumpRecoverCommand::Run(const Context& context) {
@@ -84,18 +84,17 @@ Result<ExitCode> DumpRecoverCommand::Run(const Context& context) {
                      base::FormatCount(conversion->records),
                      conversion->lost_bytes == 0
                          ? ""
-                         : fmt::format("; the last {} bytes were torn and are lost",
+                         : fmt::format("; the last {} bytes are incomplete and lost",
                                        base::FormatCount(conversion->lost_bytes)))});
     list.items.back().number = static_cast<double>(conversion->entries);
     document.files.push_back({folder / "", "recovered"});
   }
   report::Verdict& verdict = document.verdict;
   verdict.word = folders.empty() ? "NOTHING TO RECOVER" : recovered > 0 ? "RECOVERED" : "FAILED";
-  verdict.text =
-      folders.empty()
-          ? fmt::format("{}: nothing to recover, no capture was interrupted here", folder_.string())
-          : fmt::format("{}: {} of {}", verdict.word, recovered,
-                        base::Plural(folders.size(), "interrupted folder"));
+  verdict.text = folders.empty() ? fmt::format("{}: nothing to recover: no interrupted capture",
+                                               folder_.string())
+                                 : fmt::format("{}: {} of {}", verdict.word, recovered,
+                                               base::Plural(folders.size(), "interrupted folder"));
   verdict.number = static_cast<double>(recovered);
   verdict.unit = "folders";
   verdict.tone = recovered == folders.size() ? report::Tone::kStrong : report::Tone::kBad;

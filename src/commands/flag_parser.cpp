@@ -244,7 +244,7 @@ Status FillFlags(Node& node, const std::vector<std::string>& arguments, ParsedLi
       return UsageError(fmt::format("{} needs {}", typed, flag->needs));
     }
     if (const auto other = line.typed.find(flag->excludes); other != line.typed.end()) {
-      return UsageError(fmt::format("{} and {} exclude each other", other->second, typed));
+      return UsageError(fmt::format("{} and {} cannot be combined", other->second, typed));
     }
   }
   return {};

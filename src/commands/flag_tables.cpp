@@ -29,14 +29,11 @@ std::string AliasCell(const Flag& flag) {
 }
 
 std::string MeaningCell(const Flag& flag) {
-  std::string text = flag.help;
-  if (!flag.values.empty()) {
-    std::vector<std::string> values;
-    for (const std::string& value : flag.values) {
-      values.push_back(Code(value));
-    }
-    text += ": " + AnyOf(values);
+  std::vector<std::string> values;
+  for (const std::string& value : flag.values) {
+    values.push_back(Code(value));
   }
+  std::string text = WithValues(flag.help, values);
   if (!flag.needs.empty()) {
     text += fmt::format("; with {}", Code(flag.needs));
   }
@@ -133,7 +130,7 @@ std::string MarkdownTables(const CommandPath& path) {
     text += fmt::format("| {} | {} | {} | {} | {} |\n", Cell(Code(FlagHeading(flag))),
                         Cell(MeaningCell(flag)), Cell(value), AliasCell(flag), flag.since);
   }
-  return text + "\n`-q`, `--verbose` and `-h` as everywhere.\n";
+  return text + "\n`-q`, `--verbose` and `-h` work as in every command.\n";
 }
 
 std::string TablesJson(const CommandPath& path) {

@@ -33,7 +33,7 @@ std::vector<Flag> HelpCommand::flags() {
        .fills = &format_,
        .values = {"text", "man", "markdown", "json"},
        .group = Group::kOutput,
-       .help = "Print it in this form; json holds the tables of all commands below it, too",
+       .help = "Output format; json includes all subcommands",
        .default_text = "text"},
       {.name = "--man-pages",
        .type = "DIR",
@@ -47,7 +47,7 @@ std::vector<Flag> HelpCommand::flags() {
 std::vector<Positional> HelpCommand::positionals() {
   Positional words{.name = "COMMAND",
                    .fills = &words_,
-                   .help = "The command, and its subcommand",
+                   .help = "A command and its subcommand",
                    .takes_rest = true};
   return {words};
 }

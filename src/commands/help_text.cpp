@@ -63,18 +63,39 @@ void AddFlags(std::string& text, const std::vector<Flag>& flags, size_t width) {
   }
 }
 
-void AddParagraphs(std::string& text, const std::string& notes, size_t width) {
+// Lines of one paragraph are joined and wrapped anew; indented lines are laid out by hand.
+void AddParagraphs(std::string& text, std::string_view notes, size_t width) {
+  std::string paragraph;
+  const auto end_paragraph = [&] {
+    if (!paragraph.empty()) {
+      text += base::Join(Wrapped(paragraph, width), "\n") + "\n";
+      paragraph.clear();
+    }
+  };
   if (notes.empty()) {
     return;
   }
   text += "\n";
   for (const std::string_view line : base::Split(base::Trim(notes), '\n')) {
-    if (line.starts_with(' ') || line.size() <= width) {  // laid out by hand, or short
+    if (line.empty() || line.starts_with(' ')) {
+      end_paragraph();
       text += std::string(line) + "\n";
-      continue;
+    } else {
+      paragraph += (paragraph.empty() ? "" : " ") + std::string(line);
     }
-    for (const std::string& part : Wrapped(line, width)) {
-      text += part + "\n";
+  }
+  end_paragraph();
+}
+
+void AddExamples(std::string& text, const std::vector<Example>& examples, size_t width) {
+  constexpr size_t kIndent = 6;
+  for (const Example& example : examples) {
+    text += fmt::format("  {}\n", example.command);
+    if (!example.meaning.empty()) {
+      const size_t room = std::max(kNarrowest, width > kIndent ? width - kIndent : 0);
+      for (const std::string& line : Wrapped(example.meaning, room)) {
+        text += fmt::format("{:{}}{}\n", "", kIndent, line);
+      }
     }
   }
 }
@@ -118,11 +139,16 @@ std::vector<std::string> FurtherNames(const Flag& flag) {
   return names;
 }
 
-std::string FlagExplanation(const Flag& flag) {
-  std::string text = flag.help;
-  if (!flag.values.empty()) {
-    text += ": " + AnyOf(flag.values);
+std::string WithValues(const std::string& help, const std::vector<std::string>& values) {
+  if (values.empty()) {
+    return help;
   }
+  const size_t end = std::min(help.find(';'), help.size());
+  return help.substr(0, end) + ": " + AnyOf(values) + help.substr(end);
+}
+
+std::string FlagExplanation(const Flag& flag) {
+  const std::string text = WithValues(flag.help, flag.values);
   std::vector<std::string> remarks;
   if (flag.required) {
     remarks.emplace_back("required");
@@ -140,14 +166,13 @@ std::string FlagExplanation(const Flag& flag) {
 }
 
 std::string PositionalExplanation(const Positional& positional) {
-  return positional.values.empty() ? positional.help
-                                   : positional.help + ": " + AnyOf(positional.values);
+  return WithValues(positional.help, positional.values);
 }
 
 std::string HelpText(const CommandPath& path, size_t width) {
   Command& command = *path.back();
   std::string text;
-  AddParagraphs(text, std::string(command.summary()), width);
+  AddParagraphs(text, command.summary(), width);
   text.erase(0, 1);
   text += "\nUsage: " + UsageLine(path) + "\n";
   if (const std::vector<Positional> positionals = command.positionals(); !positionals.empty()) {
@@ -169,9 +194,7 @@ std::string HelpText(const CommandPath& path, size_t width) {
   AddFlags(text, AllFlags(command, general), width);
   if (const std::vector<Example> examples = command.examples(); !examples.empty()) {
     AddSection(text, "Examples");
-    for (const Example& example : examples) {
-      text += fmt::format("  {}\n      {}\n", example.command, example.meaning);
-    }
+    AddExamples(text, examples, width);
   }
   AddParagraphs(text, command.notes(), width);
   if (command.is_group()) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "src/commands/command.h"
 
@@ -26,6 +27,8 @@ std::string TablesJson(const CommandPath& path);
 std::string UsageLine(const CommandPath& path);
 // "-o, --output DIR"
 std::string FlagHeading(const Flag& flag);
+// `help` with the allowed values behind its first clause: "Output format: table or csv; csv: ...".
+std::string WithValues(const std::string& help, const std::vector<std::string>& values);
 // The help of a row with what else there is to know: values, default, further names.
 std::string FlagExplanation(const Flag& flag);
 std::string PositionalExplanation(const Positional& positional);
@@ -35,6 +38,6 @@ inline constexpr std::string_view kExitCodes =
     "Exit codes: 0 done, 1 findings (with --fail-on), 2 wrong usage, 3 unreadable input or failed "
     "output.";
 inline constexpr std::string_view kSpellingNote =
-    "Dashes and underscores inside of flags mean the same: --output_name is --output-name.";
+    "Dashes and underscores within flags are interchangeable: --output_name is --output-name.";
 
 }  // namespace msprobe::commands

@@ -6,10 +6,10 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kNotes = R"(  merge.yaml:
-    api:                        # calls by the start of their names
+constexpr const char* kNotes = R"(merge.yaml:
+    api:                        # calls, by the start of their names
       - Distributed.all_reduce
-    compare_index:              # metrics, one sheet each; leave out for all
+    compare_index:              # metrics, one sheet each (default: all)
       - Max diff
       - L2norm diff)";
 
@@ -38,7 +38,7 @@ std::vector<Flag> MergeResultCommand::flags() {
        .type = "FILE",
        .fills = &options_.config_file,
        .group = Group::kInput,
-       .help = "YAML naming calls and metrics",
+       .help = "YAML file with calls and metrics",
        .since = kPython811,
        .required = true},
       {.name = "--output",
@@ -59,7 +59,8 @@ std::vector<Flag> MergeResultCommand::flags() {
 
 std::vector<Example> MergeResultCommand::examples() const {
   return {
-      {"msprobe merge_result output -o merged --config merge.yaml", ""},
+      {"msprobe merge_result output -o merged --config merge.yaml",
+       "one workbook with a sheet per metric and a column per rank"},
   };
 }
 

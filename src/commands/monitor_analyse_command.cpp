@@ -7,17 +7,18 @@ namespace msprobe::commands {
 namespace {
 
 constexpr const char* kNotes =
-    R"(Order: step, micro step, stage of the step (forward, backward, optimizer), place in the pipeline, call.
+    R"(Alerts are sorted by step, micro step, phase (forward, backward, optimizer), pipeline stage and call.
 
 )";
 
 }  // namespace
 
 std::vector<Positional> MonitorAnalyseCommand::positionals() {
-  return {{.name = "RUN",
-           .fills = &run_,
-           .help = "What the monitor wrote, or its folder anomaly_detected: rank<R>/anomaly.json "
-                   "below it"}};
+  return {
+      {.name = "RUN",
+       .fills = &run_,
+       .help =
+           "Output folder of the monitor, or its folder anomaly_detected (rank<R>/anomaly.json)"}};
 }
 
 std::vector<Flag> MonitorAnalyseCommand::flags() {
@@ -35,7 +36,7 @@ std::vector<Flag> MonitorAnalyseCommand::flags() {
        .type = "LIST",
        .fills = &steps_,
        .group = Group::kSelection,
-       .help = "Only alerts of these steps, as '[1,3]' or 1,3",
+       .help = "Only alerts of these steps: '[1,3]' or 1,3",
        .default_text = "all",
        .since = kPython811},
       {.name = "--top",
@@ -44,15 +45,15 @@ std::vector<Flag> MonitorAnalyseCommand::flags() {
        .type = "N",
        .fills = &top_,
        .group = Group::kSelection,
-       .help = "How many alerts to keep",
+       .help = "Number of alerts to show",
        .since = kPython811},
       {.name = "--order",
        .type = "NAME",
        .fills = &order_,
        .values = {"python", "causal"},
        .group = Group::kMethod,
-       .help = "Where parameters and communication stand: in front of everything, as in the Python "
-               "tool, or where they come about in a step"},
+       .help = "Order of parameters and communication; python: before everything else, causal: "
+               "where they happen in a step"},
       {.name = "--output",
        .letter = "-o",
        .aliases = {"--out_path"},
@@ -60,24 +61,24 @@ std::vector<Flag> MonitorAnalyseCommand::flags() {
        .fills = &options_.output,
        .group = Group::kOutput,
        .help = "Folder for anomaly_analyse.json",
-       .default_text = "where the alerts are",
+       .default_text = "the folder of the alerts",
        .since = kPython811},
       ForceFlag(),
   };
-  AddAnswerFlags(flags, answer_, analysis::monitor::kAnalyseLevels);
+  AddAnswerFlags(flags, answer_, monitor_analysis::kAnalyseLevels);
   return flags;
 }
 
 std::vector<Example> MonitorAnalyseCommand::examples() const {
   return {
       {"msprobe monitor analyse monitor_output",
-       "the eight alerts nearest to the cause, also written to anomaly_analyse.json there"},
+       "the first eight alerts, also written to anomaly_analyse.json in that folder"},
       {"msprobe monitor analyse monitor_output -o result -k 20 -s '[100,101]'",
-       "twenty, of these steps only"},
+       "twenty alerts, of these steps only"},
       {"msprobe monitor analyse monitor_output --order causal",
-       "parameters and communication at their place in a step instead of before everything"},
+       "with parameters and communication where they happen in a step"},
       {"msprobe monitor analyse monitor_output --fail-on alert --junit alerts.xml -q",
-       "in CI: exit code 1 when there is an alert"},
+       "in CI: exit code 1 if there is an alert"},
   };
 }
 
@@ -90,12 +91,12 @@ Result<ExitCode> MonitorAnalyseCommand::Run(const Context& context) {
     options_.data /= "anomaly_detected";
   }
   options_.top = top_ > 0 ? static_cast<size_t>(top_) : 0;
-  options_.order = order_ == "causal" ? analysis::monitor::AnomalyOrder::kCausal
-                                      : analysis::monitor::AnomalyOrder::kPython;
-  MSP_ASSIGN_OR_RETURN(options_.steps, analysis::monitor::ParseStepList(steps_));
+  options_.order = order_ == "causal" ? monitor_analysis::AnomalyOrder::kCausal
+                                      : monitor_analysis::AnomalyOrder::kPython;
+  MSP_ASSIGN_OR_RETURN(options_.steps, monitor_analysis::ParseStepList(steps_));
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
-  MSP_ASSIGN_OR_RETURN(const analysis::monitor::AnalyseResult result,
-                       analysis::monitor::RunAnalyse(options_));
+  MSP_ASSIGN_OR_RETURN(const monitor_analysis::AnalyseResult result,
+                       monitor_analysis::RunAnalyse(options_));
   return GiveAnswer(MakeDocument(result), answer_, context);
 }
 

@@ -19,8 +19,8 @@ constexpr const char* kNotes =
 std::vector<Positional> MonitorCsv2dbCommand::positionals() {
   return {{.name = "RUN",
            .fills = &run_,
-           .help = "What the monitor wrote, folders <stamp>-rank<R>-<id>; or a dump, "
-                   "step<N>/rank<M>/dump.json"}};
+           .help = "Output folder of the monitor (<stamp>-rank<R>-<id>/), or a dump "
+                   "(step<N>/rank<M>/dump.json)"}};
 }
 
 std::vector<Flag> MonitorCsv2dbCommand::flags() {
@@ -38,19 +38,19 @@ std::vector<Flag> MonitorCsv2dbCommand::flags() {
        .fills = &kind_,
        .values = {"auto", "monitor", "dump"},
        .group = Group::kInput,
-       .help = "What the data are, auto being whichever is there",
+       .help = "Kind of the input; auto: detect it",
        .since = kPython26},
       {.name = "--mapping",
        .type = "FILE",
        .fills = &mapping_,
        .group = Group::kMethod,
-       .help = "JSON object of texts in names and their replacements",
+       .help = "JSON object that maps parts of names to their replacements",
        .since = kPython26},
       {.name = "--micro-step",
        .type = "BOOL",
        .fills = &options_.number_micro_steps,
        .group = Group::kMethod,
-       .help = "Whether every micro step gets a step of its own; if not, it stays with the name",
+       .help = "true: each micro step is a step of its own; false: it stays part of the name",
        .since = kPython26},
       {.name = "--output",
        .letter = "-o",
@@ -73,7 +73,7 @@ std::vector<Example> MonitorCsv2dbCommand::examples() const {
       {"msprobe monitor csv2db monitor_output -o store",
        "store/monitor_data.trend.db: all ranks, tables and statistics"},
       {"msprobe monitor csv2db monitor_output -o store --micro-step false",
-       "steps as they were, micro steps with the names"},
+       "keep the step numbers; micro steps are part of the names"},
       {"msprobe monitor csv2db monitor_output -o store --mapping names.json",
        "names.json: {\"module.module.\": \"\", \"encoder\": \"decoder\"}, replaced in this order"},
       {"msprobe monitor csv2db dump_path -o store --kind dump",
@@ -86,16 +86,16 @@ std::string MonitorCsv2dbCommand::notes() const { return kNotes; }
 Result<ExitCode> MonitorCsv2dbCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(TakePath(run_, "RUN", "--data", options_.data));
   if (!mapping_.empty()) {
-    MSP_ASSIGN_OR_RETURN(options_.mapping, analysis::monitor::ReadMapping(mapping_));
+    MSP_ASSIGN_OR_RETURN(options_.mapping, monitor_analysis::ReadMapping(mapping_));
   }
   std::vector<Status> absent;
-  std::vector<analysis::monitor::StoreResult> stores;
-  for (const auto& [name, convert] : {std::pair("monitor", &analysis::monitor::RunCsv2Db),
-                                      std::pair("dump", &analysis::monitor::RunDump2Db)}) {
+  std::vector<monitor_analysis::StoreResult> stores;
+  for (const auto& [name, convert] : {std::pair("monitor", &monitor_analysis::RunCsv2Db),
+                                      std::pair("dump", &monitor_analysis::RunDump2Db)}) {
     if (kind_ != "auto" && kind_ != name) {
       continue;
     }
-    Result<analysis::monitor::StoreResult> result = convert(options_);
+    Result<monitor_analysis::StoreResult> result = convert(options_);
     if (!result.ok() && kind_ == "auto" && result.status().code() == StatusCode::kNotFound) {
       absent.push_back(std::move(result).status());
       continue;
@@ -109,7 +109,7 @@ Result<ExitCode> MonitorCsv2dbCommand::Run(const Context& context) {
     const std::string& hint = absent[1].hint().empty() ? absent[0].hint() : absent[1].hint();
     return NotFoundError(absent[0].message() + ", and " + absent[1].message()).WithHint(hint);
   }
-  report::Document document = analysis::monitor::MakeDocument(stores);
+  report::Document document = monitor_analysis::MakeDocument(stores);
   document.command = name() == "csv2db" ? "monitor csv2db" : std::string(name());
   return GiveAnswer(std::move(document), answer_, context);
 }

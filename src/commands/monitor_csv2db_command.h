@@ -25,7 +25,7 @@ class MonitorCsv2dbCommand : public Command {
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  analysis::monitor::StoreOptions options_;
+  monitor_analysis::StoreOptions options_;
   std::filesystem::path run_;
   std::string kind_ = "auto";
   std::filesystem::path mapping_;

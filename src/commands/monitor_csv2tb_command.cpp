@@ -9,7 +9,7 @@ namespace msprobe::commands {
 std::vector<Positional> MonitorCsv2tbCommand::positionals() {
   return {{.name = "RUN",
            .fills = &run_,
-           .help = "What the monitor wrote: folders <stamp>-rank<R>-<id>"}};
+           .help = "Output folder of the monitor (<stamp>-rank<R>-<id>/)"}};
 }
 
 std::vector<Flag> MonitorCsv2tbCommand::flags() {
@@ -28,7 +28,7 @@ std::vector<Flag> MonitorCsv2tbCommand::flags() {
        .fills = &options_.tables,
        .separator = ',',
        .group = Group::kSelection,
-       .help = "Only these tables: " + AnyOf(analysis::monitor::KnownTables()),
+       .help = "Only these tables: " + AnyOf(monitor_analysis::KnownTables()),
        .default_text = "all but the last two",
        .since = kPython811},
       {.name = "--output",
@@ -55,14 +55,14 @@ std::vector<Example> MonitorCsv2tbCommand::examples() const {
        "two tables, into events/rank<R>/<table>; then: tensorboard --logdir events"},
       {"msprobe monitor csv2tb monitor_output --time-start Dec03_21-34-40 --time-end "
        "Dec03_22-00-00",
-       "runs that started between these times"},
+       "only runs started between these times"},
   };
 }
 
 Result<ExitCode> MonitorCsv2tbCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(TakePath(run_, "RUN", "--monitor-path", options_.run));
-  MSP_ASSIGN_OR_RETURN(const analysis::monitor::Csv2TbResult result,
-                       analysis::monitor::RunCsv2Tb(options_));
+  MSP_ASSIGN_OR_RETURN(const monitor_analysis::Csv2TbResult result,
+                       monitor_analysis::RunCsv2Tb(options_));
   return GiveAnswer(MakeDocument(result), answer_, context);
 }
 

@@ -9,7 +9,7 @@ namespace msprobe::commands {
 namespace {
 
 constexpr const char* kNotes =
-    R"(Two numbers part when |A - B| > atol + rtol * max(|A|, |B|); NaN parts from everything but NaN.
+    R"(Two values differ when |A - B| > atol + rtol * max(|A|, |B|). NaN equals only NaN.
 
 )";
 
@@ -22,7 +22,7 @@ std::vector<Positional> MonitorDiffCommand::positionals() {
            .required = true},
           {.name = "REFERENCE",
            .fills = &options_.b,
-           .help = "The run to hold it against",
+           .help = "The run to compare it with",
            .required = true}};
 }
 
@@ -35,17 +35,17 @@ std::vector<Flag> MonitorDiffCommand::flags() {
        .fills = &options_.rtol,
        .bounds = kNotNegative,
        .group = Group::kMethod,
-       .help = "Relative difference that is allowed"},
+       .help = "Allowed relative difference"},
       {.name = "--atol",
        .type = "A",
        .fills = &options_.atol,
        .bounds = kNotNegative,
        .group = Group::kMethod,
-       .help = "Absolute difference that is allowed"},
+       .help = "Allowed absolute difference"},
       {.name = "--reduce",
        .fills = &options_.reduce,
        .group = Group::kMethod,
-       .help = "Make the values of all ranks one, also where both runs have the same ranks"},
+       .help = "Combine the values of all ranks even if both runs have the same ranks"},
       {.name = "--format",
        .type = "NAME",
        .fills = &format_,
@@ -54,31 +54,31 @@ std::vector<Flag> MonitorDiffCommand::flags() {
        .help = "What to print"},
       ThreadsFlag(options_.threads),
   };
-  AddAnswerFlags(flags, answer_, analysis::monitor::kDiffLevels);
+  AddAnswerFlags(flags, answer_, monitor_analysis::kDiffLevels);
   return flags;
 }
 
 std::vector<Example> MonitorDiffCommand::examples() const {
   return {
       {"msprobe monitor diff after/monitor_output before/monitor_output",
-       "one line per table and statistic, and what parted first"},
+       "one line per table and statistic, and the first divergence"},
       {"msprobe monitor diff npu gpu --rtol 0.05 --tables actv,grad_reduced --statistics norm",
        "norms only, up to 5 percent apart"},
       {"msprobe monitor diff eight_ranks one_rank --format json",
-       "different numbers of ranks: norms of shards are put together; JSON for programs"},
+       "different numbers of ranks: norms of shards are combined; JSON output"},
       {"msprobe monitor diff after before --fail-on different -q",
-       "in CI: exit code 1 when they part"},
+       "in CI: exit code 1 if the runs diverge"},
   };
 }
 
 std::string MonitorDiffCommand::notes() const {
-  return kNotes + FailOnHelp(analysis::monitor::kDiffLevels);
+  return kNotes + FailOnHelp(monitor_analysis::kDiffLevels);
 }
 
 Result<ExitCode> MonitorDiffCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
-  MSP_ASSIGN_OR_RETURN(const analysis::monitor::DiffResult result,
-                       analysis::monitor::RunDiff(options_));
+  MSP_ASSIGN_OR_RETURN(const monitor_analysis::DiffResult result,
+                       monitor_analysis::RunDiff(options_));
   OwnForms own;
   if (format_ == "json") {
     own.instead = DiffJson(options_, result);

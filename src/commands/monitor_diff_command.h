@@ -23,7 +23,7 @@ class MonitorDiffCommand final : public Command {
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  analysis::monitor::DiffOptions options_;
+  monitor_analysis::DiffOptions options_;
   std::string format_ = "table";
   AnswerFlags answer_;
 };

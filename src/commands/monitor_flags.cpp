@@ -31,7 +31,7 @@ Flag TimeStartFlag(std::string& stamp) {
           .type = "STAMP",
           .fills = &stamp,
           .group = Group::kSelection,
-          .help = "Only folders from this stamp on, such as Nov21_09-58-35",
+          .help = "Only folders with this stamp or a later one, such as Nov21_09-58-35",
           .since = kPython811};
 }
 
@@ -40,7 +40,7 @@ Flag TimeEndFlag(std::string& stamp) {
           .type = "STAMP",
           .fills = &stamp,
           .group = Group::kSelection,
-          .help = "Only folders up to this stamp",
+          .help = "Only folders with this stamp or an earlier one",
           .since = kPython811};
 }
 

@@ -11,12 +11,12 @@ namespace msprobe::commands {
 namespace {
 
 constexpr const char* kNotes =
-    R"(A feed is feed.jsonl (one event a line) and feed.bin (the bytes of the tensors).)";
+    R"(FEED contains feed.jsonl (one event per line) and feed.bin (the bytes of the tensors).)";
 
 }  // namespace
 
 std::vector<Positional> MonitorReplayCommand::positionals() {
-  return {{.name = "FEED", .fills = &feed_, .help = "The folder of feed.jsonl and feed.bin"}};
+  return {{.name = "FEED", .fills = &feed_, .help = "Folder with feed.jsonl and feed.bin"}};
 }
 
 std::vector<Flag> MonitorReplayCommand::flags() {
@@ -31,7 +31,7 @@ std::vector<Flag> MonitorReplayCommand::flags() {
        .type = "FILE",
        .fills = &options_.config,
        .group = Group::kInput,
-       .help = "The monitor's configuration: digits, steps per file",
+       .help = "Configuration of the monitor",
        .required = true},
       {.name = "--compat",
        .fills = &options_.compat,

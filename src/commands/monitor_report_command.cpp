@@ -7,7 +7,7 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kNotes = R"(The same run gives the same bytes.
+constexpr const char* kNotes = R"(The same run always gives the same bytes.
 
 )";
 
@@ -16,9 +16,9 @@ constexpr const char* kNotes = R"(The same run gives the same bytes.
 std::vector<Positional> MonitorReportCommand::positionals() {
   return {{.name = "RUN",
            .fills = &options_.run,
-           .help = "The run: its folder with <stamp>-rank<R>-<id>/ inside",
+           .help = "The run: the folder that contains <stamp>-rank<R>-<id>/",
            .required = true},
-          {.name = "REFERENCE", .fills = &options_.other, .help = "A second run to lay under it"}};
+          {.name = "REFERENCE", .fills = &options_.other, .help = "A second run for comparison"}};
 }
 
 std::vector<Flag> MonitorReportCommand::flags() {
@@ -35,22 +35,22 @@ std::vector<Flag> MonitorReportCommand::flags() {
        .help = "HTML file to write"},
       ForceFlag(),
   };
-  AddAnswerFlags(flags, answer_, analysis::monitor::kReportLevels);
+  AddAnswerFlags(flags, answer_, monitor_analysis::kReportLevels);
   return flags;
 }
 
 std::vector<Example> MonitorReportCommand::examples() const {
   return {
       {"msprobe monitor report monitor_output -o report.html",
-       "curves, heat maps over ranks and modules, alerts; opens in any current browser, without "
+       "curves, heat maps over ranks and modules, alerts; for any current browser, without "
        "network"},
       {"msprobe monitor report npu_output gpu_output -o both.html",
-       "two runs of one model laid over each other"},
+       "two runs of the same model, overlaid"},
       {"msprobe monitor report monitor_output -o grads.html --tables grad_reduced,exp_avg "
        "--statistics norm,max",
        "a smaller file: only these tables and statistics"},
       {"msprobe monitor report monitor_output --fail-on not_finite",
-       "in CI: exit code 1 when a NaN or an infinity is in a table"},
+       "in CI: exit code 1 if a table contains NaN or infinity"},
   };
 }
 
@@ -58,8 +58,8 @@ std::string MonitorReportCommand::notes() const { return kNotes; }
 
 Result<ExitCode> MonitorReportCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
-  MSP_ASSIGN_OR_RETURN(const analysis::monitor::ReportResult outcome,
-                       analysis::monitor::RunReport(options_));
+  MSP_ASSIGN_OR_RETURN(const monitor_analysis::ReportResult outcome,
+                       monitor_analysis::RunReport(options_));
   return GiveAnswer(MakeDocument(outcome, options_.output), answer_, context);
 }
 

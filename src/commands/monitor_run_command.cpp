@@ -13,15 +13,15 @@ namespace msprobe::commands {
 namespace {
 
 constexpr const char* kNotes =
-    R"(Tables go to <output>/<time>-rank<R>-<id>/. The script's exit code is passed on; what msprobe says goes to stderr.
-A script may also watch itself: from msprobe.pytorch import TrainerMon.)";
+    R"(Tables go to <output>/<time>-rank<R>-<id>/. The exit code is that of the script; messages of msprobe go to stderr.
+A script can also start the monitor itself: from msprobe.pytorch import TrainerMon.)";
 
 }  // namespace
 
 std::vector<Positional> MonitorRunCommand::positionals() {
   return {{.name = "PROGRAM",
            .fills = &program_,
-           .help = "Behind --: the script to run, with its arguments",
+           .help = "The script to run and its arguments, after --",
            .required = true,
            .takes_rest = true}};
 }
@@ -33,20 +33,20 @@ std::vector<Flag> MonitorRunCommand::flags() {
        .type = "FILE",
        .fills = &config_file_,
        .group = Group::kInput,
-       .help = "What to watch",
+       .help = "Configuration of the monitor",
        .required = true},
       {.name = "--grad-acc-steps",
        .type = "N",
        .fills = &micro_steps_,
        .bounds = {.least = 1, .most = 1e6},
        .group = Group::kMethod,
-       .help = "Forwards and backwards in one step of the optimizer"},
+       .help = "Forward and backward passes per optimizer step"},
       {.name = "--output",
        .letter = "-o",
        .type = "DIR",
        .fills = &output_folder_,
        .group = Group::kOutput,
-       .help = "Where the tables go",
+       .help = "Folder for the tables",
        .default_text = "MONITOR_OUTPUT_DIR, or monitor_output"},
   };
   AddAnswerFlags(flags, answer_);
@@ -59,7 +59,7 @@ std::vector<Example> MonitorRunCommand::examples() const {
        "the outermost model and its optimizers are found while the script runs"},
       {"msprobe monitor run -c monitor.json -o watched --grad-acc-steps 4 -- torchrun "
        "--nproc-per-node 8 train.py",
-       "every process of a distributed run; four forwards and backwards make one step"},
+       "every process of a distributed run; four micro steps per optimizer step"},
   };
 }
 

@@ -15,7 +15,7 @@ constexpr const char* kNotes =
     R"(Keys: q quit, p pause, t next table, o next statistic, / search, arrows and page keys scroll.
 
 Score: distance of the newest value from the median of the values before it (up to 47), in units of their usual spread
-(1.4826 * MAD). @12 instead of a score: not finite since step 12. Only files that grew are read again.)";
+(1.4826 * MAD). @12 instead of a score: not finite since step 12. Only new data is read.)";
 
 // The one behind `current`; "" stands in front of the first where `with_all`.
 std::string Next(std::vector<std::string> choices, const std::string& current, bool with_all) {
@@ -34,7 +34,7 @@ std::string Next(std::vector<std::string> choices, const std::string& current, b
 std::vector<Positional> MonitorTopCommand::positionals() {
   return {{.name = "RUN",
            .fills = &options_.root,
-           .help = "The run: its folder with <stamp>-rank<R>-<id>/ inside",
+           .help = "The run: the folder that contains <stamp>-rank<R>-<id>/",
            .required = true}};
 }
 
@@ -57,28 +57,28 @@ std::vector<Flag> MonitorTopCommand::flags() {
        .fills = &options_.window_steps,
        .bounds = {.least = 1, .most = 1e9},
        .group = Group::kSelection,
-       .help = "How many steps back files are read, from the newest"},
+       .help = "Number of latest steps whose files are read"},
       {.name = "--statistic",
        .type = "NAME",
        .fills = &options_.op,
        .group = Group::kMethod,
-       .help = "What is judged",
-       .default_text = "norm; the first statistic of tables without it"},
+       .help = "Statistic used for the score",
+       .default_text = "norm, or the first statistic of tables without it"},
       {.name = "--interval",
        .type = "SECONDS",
        .fills = &interval_seconds_,
        .bounds = {.least = 0.1, .most = 3600},
        .group = Group::kOutput,
-       .help = "Seconds between looks"},
+       .help = "Seconds between updates"},
       {.name = "--once",
        .fills = &once_,
        .group = Group::kOutput,
-       .help = "Print one picture as plain text and end"},
+       .help = "Print one snapshot as plain text and exit"},
       {.name = "--lines",
        .type = "N",
        .fills = &lines_,
        .group = Group::kOutput,
-       .help = "Lines of that picture; 0: everything"},
+       .help = "Lines of the snapshot; 0: all"},
   };
   AddAnswerFlags(flags, answer_);
   return flags;
@@ -87,11 +87,11 @@ std::vector<Flag> MonitorTopCommand::flags() {
 std::vector<Example> MonitorTopCommand::examples() const {
   return {
       {"msprobe monitor top monitor_output",
-       "follow it, also over ssh; the worst modules come first"},
+       "follow a run, with the worst modules first; works over ssh"},
       {"msprobe monitor top monitor_output --table grad_reduced --statistic max",
-       "gradients only, judged by their largest element"},
+       "gradients only, scored by their largest element"},
       {"msprobe monitor top monitor_output --once --lines 10 | mail -s training me",
-       "one picture as plain text"},
+       "one snapshot as plain text"},
   };
 }
 
@@ -101,7 +101,7 @@ Result<ExitCode> MonitorTopCommand::Run(const Context& context) {
   const report::ScreenOptions screen = ScreenOf(answer_, context);
   view_.utf8 = !screen.ascii;
   view_.color = screen.color;
-  analysis::monitor::RunFollower run(options_);
+  monitor_analysis::RunFollower run(options_);
   if (answer_.json) {
     MSP_RETURN_IF_ERROR(FirstLook(run));
     return GiveAnswer(TopAnswer(options_.root, run, view_), answer_, context);
@@ -117,8 +117,8 @@ Result<ExitCode> MonitorTopCommand::Run(const Context& context) {
   return ExitCode::kDone;
 }
 
-Status MonitorTopCommand::FirstLook(analysis::monitor::RunFollower& run) const {
-  MSP_RETURN_IF_ERROR(run.Look(analysis::monitor::RunFollower::Clock::now()));
+Status MonitorTopCommand::FirstLook(monitor_analysis::RunFollower& run) const {
+  MSP_RETURN_IF_ERROR(run.Look(monitor_analysis::RunFollower::Clock::now()));
   const std::vector<std::string>& known = run.ops();
   if (!known.empty() && !run.op().empty() &&
       std::find(known.begin(), known.end(), run.op()) == known.end()) {
@@ -128,8 +128,8 @@ Status MonitorTopCommand::FirstLook(analysis::monitor::RunFollower& run) const {
   return OkStatus();
 }
 
-Result<ExitCode> MonitorTopCommand::Live(const Context&, analysis::monitor::RunFollower& run) {
-  using Clock = analysis::monitor::RunFollower::Clock;
+Result<ExitCode> MonitorTopCommand::Live(const Context&, monitor_analysis::RunFollower& run) {
+  using Clock = monitor_analysis::RunFollower::Clock;
   MSP_RETURN_IF_ERROR(FirstLook(run));  // its error is for the ordinary screen
   TerminalScreen screen;
   MSP_RETURN_IF_ERROR(screen.Open());
@@ -182,7 +182,7 @@ void MonitorTopCommand::Type(const Key& key) {
   view_.scroll = 0;
 }
 
-bool MonitorTopCommand::Handle(const Key& key, analysis::monitor::RunFollower& run) {
+bool MonitorTopCommand::Handle(const Key& key, monitor_analysis::RunFollower& run) {
   const size_t page = std::max<size_t>(view_.height / 2, 1);
   if (key.kind == KeyKind::kEnd) {
     return false;
@@ -221,10 +221,10 @@ bool MonitorTopCommand::Handle(const Key& key, analysis::monitor::RunFollower& r
         case 'o': {
           // Without a choice it is the main one that is judged.
           std::vector<std::string> others = run.ops();
-          std::erase(others, std::string(analysis::monitor::MainOp(others)));
+          std::erase(others, std::string(monitor_analysis::MainOp(others)));
           run.Judge(Next(std::move(others), run.op(), true));
           [[maybe_unused]] const Status ignored =
-              run.Look(analysis::monitor::RunFollower::Clock::now());
+              run.Look(monitor_analysis::RunFollower::Clock::now());
           break;
         }
         case '/':

@@ -21,7 +21,7 @@ namespace {
 namespace nan = analysis::nan;
 
 constexpr const char* kNotes =
-    R"(Needs a dump of level L0, L1 or mix with statistics. Attention masks of -inf are not taken for origins.
+    R"(DUMP must have level L0, L1 or mix, and statistics. Attention masks of -inf are not reported as origins.
 
 )";
 
@@ -35,8 +35,8 @@ std::string_view NanAnalyzeCommand::summary() const {
 std::vector<Positional> NanAnalyzeCommand::positionals() {
   return {{.name = "DUMP",
            .fills = &dump_,
-           .help = "A step of a dump, with a rank<N> folder per rank; or a whole dump, whose steps "
-                   "are searched up to the first bad one"}};
+           .help = "A step of a dump (a folder per rank, rank<N>), or a whole dump: its steps are "
+                   "searched up to the first bad one"}};
 }
 
 std::vector<Flag> NanAnalyzeCommand::flags() {
@@ -56,7 +56,7 @@ std::vector<Flag> NanAnalyzeCommand::flags() {
       {.name = "--mask-aware",
        .fills = &options_.mask_aware,
        .group = Group::kMethod,
-       .help = "Masks of -inf and constants that were asked for are no origins",
+       .help = "Do not report -inf masks and requested constants as origins",
        .default_text = "on",
        .turned_off_by = "--no-mask-aware"},
       {.name = "--threshold",
@@ -64,31 +64,31 @@ std::vector<Flag> NanAnalyzeCommand::flags() {
        .fills = &options_.threshold,
        .bounds = kNotNegative,
        .group = Group::kMethod,
-       .help = "Values beyond this magnitude are bad, too",
+       .help = "Also treat values beyond this magnitude as bad",
        .default_text = "none"},
       {.name = "--levels",
        .fills = &options_.levels,
        .group = Group::kMethod,
-       .help = "Also judge every operator by itself: critical, high, medium"},
-      OutputFolderFlag(output_, "Folder for the result files; made only when there is a result",
+       .help = "Also classify every operator on its own: critical, high, medium"},
+      OutputFolderFlag(output_, "Folder for the result files; created only if there is a result",
                        {"--output_path"}),
       {.name = "--format",
        .type = "NAME",
        .fills = &format_,
        .values = {"text", "json", "md", "html"},
        .group = Group::kOutput,
-       .help = "What to print, html being text and a page for browsers"},
+       .help = "Output format; html: text, and a page for browsers"},
       {.name = "--top",
        .aliases = {"--topk"},
        .type = "N",
        .fills = &options_.top,
        .bounds = {.least = 1, .most = 1000},
        .group = Group::kOutput,
-       .help = "Describe this many origins in order"},
+       .help = "Number of origins to describe"},
       {.name = "--graph",
        .fills = &options_.graph,
        .group = Group::kOutput,
-       .help = "Also write how it spread as a graph, in JSON and for Mermaid"},
+       .help = "Also write the propagation as a graph, in JSON and for Mermaid"},
       ForceFlag(),
       ThreadsFlag(options_.threads),
   };
@@ -100,11 +100,11 @@ std::vector<Example> NanAnalyzeCommand::examples() const {
   return {
       {"msprobe nan_analyze dump/step0",
        "the operator that made the first NaN or infinity, and how it spread over the ranks"},
-      {"msprobe nan_analyze dump", "the first bad step of all that were dumped"},
+      {"msprobe nan_analyze dump", "the first bad step of the dump"},
       {"msprobe nan_analyze dump/step0 --top 5 --graph -o result",
        "five origins, and the propagation as a graph"},
       {"msprobe nan_analyze dump/step0 --fail-on origin",
-       "in CI: exit code 1 when an operator made one"},
+       "in CI: exit code 1 if an operator made one"},
   };
 }
 
@@ -135,8 +135,7 @@ Status NanAnalyzeCommand::CheckFlags() {
   const int ways =
       (dump_.empty() ? 0 : 1) + (options_.input.empty() ? 0 : 1) + (all_steps_.empty() ? 0 : 1);
   if (ways != 1) {
-    return UsageError(ways == 0 ? "nothing to search"
-                                : "DUMP, -i and --all-steps exclude each other")
+    return UsageError(ways == 0 ? "nothing to search" : "give only one of DUMP, -i and --all-steps")
         .WithHint("msprobe nan_analyze DUMP");
   }
   options_.all_steps = TakesAllSteps();

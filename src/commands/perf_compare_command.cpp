@@ -28,13 +28,12 @@ using analysis::perf::GateMetric;
 constexpr int64_t kMaxKernelFloor = 3;
 constexpr size_t kMaxFlowCategory = 20;
 
-constexpr const char* kNotes = R"(  mpirun -n 8 msprobe perf_compare after before -o result
-      folders with one profile per rank, shared out over processes
-PROFILE is judged, REFERENCE is what it is held against: every difference is PROFILE minus REFERENCE, every ratio
-PROFILE over REFERENCE, and a ratio above 1 is worse. Without any --enable_* flag all six comparisons are made.
+constexpr const char* kNotes =
+    R"(Differences are PROFILE minus REFERENCE and ratios PROFILE divided by REFERENCE, so a ratio above 1 is worse. Without any
+--enable_* flag all six comparisons are made.
 
---fail-on METRIC>GROWTH takes e2e, computing, communication (uncovered), free, memory or op:GLOB,
-and a growth in %, ms, s, MB or GB. What cannot be measured fails.
+--fail-on METRIC>GROWTH accepts the metrics e2e, computing, communication (uncovered), free, memory and op:GLOB, and
+growth in %, ms, s, MB or GB. If a metric cannot be measured, the gate fails.
 
 )";
 
@@ -60,7 +59,7 @@ bool IsDigits(std::string_view text) {
 Status CheckInput(const fs::path& path, std::string_view flag) {
   std::error_code error;
   if (path.empty()) {
-    return UsageError(fmt::format("{} names no path", flag));
+    return UsageError(fmt::format("{}: the path is empty", flag));
   }
   if (!fs::exists(path, error)) {
     return NotFoundError(fmt::format("{} does not exist", path.string()));
@@ -75,42 +74,42 @@ void PerfCompareCommand::AddSelectionFlags(std::vector<Flag>& flags) {
       {.name = "--enable-profiling-compare",
        .fills = &enable_profiling_,
        .group = Group::kSelection,
-       .help = "What the time consists of: computing, communication, free",
+       .help = "Compare the shares of the time: computing, communication, free",
        .since = kPython811},
       {.name = "--enable-operator-compare",
        .fills = &enable_operators_,
        .group = Group::kSelection,
-       .help = "Device time by operator, or by module where both sides recorded them",
+       .help = "Compare device time per operator, or per module if both sides recorded modules",
        .since = kPython811},
       {.name = "--enable-memory-compare",
        .fills = &enable_memory_,
        .group = Group::kSelection,
-       .help = "What operators allocated",
+       .help = "Compare the memory that operators allocate",
        .since = kPython811},
       {.name = "--enable-communication-compare",
        .fills = &enable_communication_,
        .group = Group::kSelection,
-       .help = "Collectives",
+       .help = "Compare collectives",
        .since = kPython811},
       {.name = "--enable-api-compare",
        .fills = &enable_api_,
        .group = Group::kSelection,
-       .help = "Host time by call",
+       .help = "Compare host time per call",
        .since = kPython811},
       {.name = "--enable-kernel-compare",
        .fills = &enable_kernels_,
        .group = Group::kSelection,
-       .help = "Kernels by name and family; of two NPUs also by type and shapes",
+       .help = "Compare kernels by name and family; for two NPUs also by type and shapes",
        .since = kPython811},
       {.name = "--disable-details",
        .fills = &disable_details_,
        .group = Group::kSelection,
-       .help = "Statistics only, no sheets of single calls",
+       .help = "Write statistics only, no sheets of single calls",
        .since = kPython811},
       {.name = "--disable-module",
        .fills = &disable_modules_,
        .group = Group::kSelection,
-       .help = "Operators even where there are modules",
+       .help = "Compare operators even if modules were recorded",
        .since = kPython811},
       {.name = "--step",
        .type = "STEP",
@@ -121,13 +120,13 @@ void PerfCompareCommand::AddSelectionFlags(std::vector<Flag>& flags) {
        .type = "STEP",
        .fills = &base_step_,
        .group = Group::kSelection,
-       .help = "Only this step of the reference; with --comparison-step",
+       .help = "Only this step of REFERENCE; with --comparison-step",
        .since = kPython811},
       {.name = "--comparison-step",
        .type = "STEP",
        .fills = &comparison_step_,
        .group = Group::kSelection,
-       .help = "Only this step of the profile to judge; with --base-step",
+       .help = "Only this step of PROFILE; with --base-step",
        .since = kPython811},
       {.name = "--rank",
        .type = "N",
@@ -140,13 +139,13 @@ void PerfCompareCommand::AddSelectionFlags(std::vector<Flag>& flags) {
        .fills = &options_.pair.base_rank,
        .bounds = kNotNegative,
        .group = Group::kSelection,
-       .help = "The reference's rank, if it differs"},
+       .help = "Rank of REFERENCE, if it differs"},
       {.name = "--comparison-rank",
        .type = "N",
        .fills = &options_.pair.comparison_rank,
        .bounds = kNotNegative,
        .group = Group::kSelection,
-       .help = "The judged profile's rank, if it differs"},
+       .help = "Rank of PROFILE, if it differs"},
   };
   flags.insert(flags.end(), rows.begin(), rows.end());
 }
@@ -158,48 +157,48 @@ void PerfCompareCommand::AddMatchingFlags(std::vector<Flag>& flags) {
        .type = "N",
        .fills = &pair.max_kernels,
        .group = Group::kMethod,
-       .help = "Operators with more kernels than this are replaced by what they call; above 3",
+       .help = "Replace operators with more kernels than this by the operators they call; above 3",
        .since = kPython811},
       {.name = "--op-name-map",
        .type = "DICT",
        .fills = &name_map_,
        .group = Group::kMethod,
-       .help = "Operators that match under other names: \"{'name1':'name2'}\"",
+       .help = "Operators to match under different names: \"{'name1':'name2'}\"",
        .since = kPython811},
       {.name = "--use-input-shape",
        .fills = &pair.use_input_shape,
        .group = Group::kMethod,
-       .help = "Operators match only with equal input shapes",
+       .help = "Match operators only if their input shapes are equal",
        .since = kPython811},
       {.name = "--gpu-flow-cat",
        .type = "NAME",
        .fills = &pair.gpu_flow_category,
        .group = Group::kMethod,
-       .help = "Category of the GPU trace's links from operators to kernels",
+       .help = "Category of the events that link operators to kernels in a GPU trace",
        .since = kPython811},
       {.name = "--use-kernel-type",
        .fills = &pair.use_kernel_type,
        .group = Group::kMethod,
-       .help = "Kernels by type and core, from op_statistic.csv",
+       .help = "Compare kernels by type and core, from op_statistic.csv",
        .since = kPython811},
       {.name = "--match-algo",
        .type = "NAME",
        .fills = &algorithm_,
        .values = {"legacy", "longest"},
        .group = Group::kMethod,
-       .help = "How operators are aligned: as the Python tool does it, or by a longest common "
-               "subsequence"},
+       .help = "How to align operators; legacy: as the Python tool does, longest: by longest "
+               "common subsequence"},
       {.name = "--match-collectives",
        .type = "HOW",
        .fills = &collectives_,
        .values = {"kind", "name"},
        .group = Group::kMethod,
-       .help = "How the answer and summary.json match collectives, by kind NCCL's and HCCL's meet, "
-               "by name they match as in the sheet"},
+       .help = "How the answer and summary.json match collectives; kind: NCCL with HCCL, name: as "
+               "in the sheet"},
       {.name = "--exact-time",
        .fills = &pair.exact_time,
        .group = Group::kMethod,
-       .help = "GPU: times to the nanosecond instead of whole microseconds"},
+       .help = "GPU times in nanoseconds instead of whole microseconds"},
   };
   flags.insert(flags.end(), rows.begin(), rows.end());
 }
@@ -212,13 +211,13 @@ void PerfCompareCommand::AddOutputFlags(std::vector<Flag>& flags) {
        .type = "N",
        .fills = &top_,
        .group = Group::kOutput,
-       .help = "Differences to show"},
+       .help = "Number of differences to show"},
       {.name = "--min-diff-us",
        .type = "US",
        .fills = &min_difference_us_,
        .bounds = kNotNegative,
        .group = Group::kOutput,
-       .help = "Differences of less time are not shown"},
+       .help = "Hide smaller differences, in microseconds"},
       ForceFlag(),
       ThreadsFlag(options_.threads),
       {.name = "--debug",
@@ -235,9 +234,9 @@ std::vector<Positional> PerfCompareCommand::positionals() {
   return {
       {.name = "PROFILE",
        .fills = &profile_,
-       .help = "The profile to judge: a PyTorch trace (.json, .json.gz), an *_ascend_pt or "
+       .help = "The profile under test: a PyTorch trace (.json, .json.gz), an *_ascend_pt or "
                "*_ascend_ms folder, a profiler database, or a folder with one of them per rank"},
-      {.name = "REFERENCE", .fills = &reference_, .help = "The profile to hold it against"}};
+      {.name = "REFERENCE", .fills = &reference_, .help = "The reference profile"}};
 }
 
 std::vector<Flag> PerfCompareCommand::flags() {
@@ -247,19 +246,19 @@ std::vector<Flag> PerfCompareCommand::flags() {
        .type = "PATH",
        .fills = &comparison_path_,
        .group = Group::kInput,
-       .help = "The profile to judge, instead of PROFILE",
+       .help = "The profile under test, instead of PROFILE",
        .since = kPython811},
       {.name = "--benchmark-profiling-path",
        .aliases = {"-bp"},
        .type = "PATH",
        .fills = &base_path_,
        .group = Group::kInput,
-       .help = "The profile to hold it against, instead of REFERENCE",
+       .help = "The reference profile, instead of REFERENCE",
        .since = kPython811},
       {.name = "--strict",
        .fills = &options_.pair.strict,
        .group = Group::kInput,
-       .help = "A damaged file is an error, not a warning"},
+       .help = "Treat a damaged file as an error instead of a warning"},
       {.name = "--wait",
        .type = "SECONDS",
        .fills = &patience_s_,
@@ -280,17 +279,17 @@ Status PerfCompareCommand::TakeSides() {
     return comparison_path_.empty() || base_path_.empty()
                ? UsageError(comparison_path_.empty() && base_path_.empty()
                                 ? "nothing to compare"
-                                : "only one profile is named")
+                                : "only one profile is given")
                      .WithHint(
                          "msprobe perf_compare PROFILE REFERENCE, or -d PROFILE -bp REFERENCE")
                : OkStatus();
   }
   if (!comparison_path_.empty() || !base_path_.empty()) {
-    return UsageError("the profiles are named in more than one way")
+    return UsageError("the profiles are given in more than one way")
         .WithHint("msprobe perf_compare PROFILE REFERENCE, or -d PROFILE -bp REFERENCE");
   }
   if (reference_.empty()) {
-    return UsageError("only one profile is named: " + profile_)
+    return UsageError("only one profile is given: " + profile_)
         .WithHint("msprobe perf_compare PROFILE REFERENCE");
   }
   comparison_path_ = profile_;
@@ -301,15 +300,17 @@ Status PerfCompareCommand::TakeSides() {
 std::vector<Example> PerfCompareCommand::examples() const {
   return {
       {"msprobe perf_compare npu_ascend_pt gpu.pt.trace.json -o result",
-       "an NPU's profile against a GPU's: everything that both tell"},
+       "an NPU profile against a GPU profile: everything that both contain"},
       {"msprobe perf_compare after.pt.trace.json.gz before.pt.trace.json.gz "
        "--enable_operator_compare",
        "operators and modules only"},
       {"msprobe perf_compare after.pt.trace.json.gz before.pt.trace.json.gz --format xlsx,html",
        "the workbook, and a page for any browser: what grew, as a tree down to kernels"},
+      {"mpirun -n 8 msprobe perf_compare after before -o result",
+       "folders with one profile per rank, distributed over eight processes"},
       {"msprobe perf_compare after before --fail-on 'e2e>5%' --fail-on 'op:*matmul*>10%' --junit "
        "perf.xml",
-       "in CI: exit code 1 when the step or its matrix products got slower than that"},
+       "in CI: exit code 1 if the step or its matrix products got that much slower"},
   };
 }
 

@@ -49,16 +49,16 @@ std::vector<fs::path> FoldersOfPip(const fs::path& programs) {
 Result<fs::path> FindPythonFolder() {
   if (const char* named = std::getenv("MSPROBE_PYTHON_PATH"); named != nullptr && *named != '\0') {
     if (!HoldsPackage(named)) {
-      return NotFoundError(
-          fmt::format("MSPROBE_PYTHON_PATH is {}, and the Python package msprobe is not in it",
-                      base::Printable(named)));
+      return NotFoundError(fmt::format(
+          "MSPROBE_PYTHON_PATH is {}, which does not contain the Python package msprobe",
+          base::Printable(named)));
     }
     return fs::path(named);
   }
   std::error_code failure;
   const fs::path program = fs::read_symlink("/proc/self/exe", failure);
   if (failure) {
-    return NotFoundError(fmt::format("cannot tell where this program lies: /proc/self/exe: {}",
+    return NotFoundError(fmt::format("cannot find the location of this program: /proc/self/exe: {}",
                                      failure.message()))
         .WithHint("mount /proc, or set MSPROBE_PYTHON_PATH to the folder of the package msprobe");
   }

@@ -40,8 +40,8 @@ Program::Program() {
 
 std::string_view Program::summary() const {
   return "Find out why a large model computes wrong or slow: compare dumps, checkpoints and "
-         "profiles, monitor training, inspect tensor files\n"
-         "Reads files of PyTorch and MindSpore and needs neither.";
+         "profiles, monitor training, inspect tensor files.\n\n"
+         "It reads files of PyTorch and MindSpore and needs neither.";
 }
 
 std::vector<Flag> Program::flags() {
@@ -52,7 +52,7 @@ std::vector<Flag> Program::flags() {
        .fills = &framework_,
        .values = {"pytorch", "mindspore"},
        .group = Group::kGeneral,
-       .help = "Framework of the data; stands before the command",
+       .help = "Framework of the data; goes before the command",
        .default_text = "detected",
        .since = kPython811},
       {.name = "--version",

@@ -13,7 +13,8 @@ namespace {
 
 namespace rl = analysis::rl;
 
-constexpr const char* kNotes = R"(The folders are those given to SingleSave of msprobe.core.
+constexpr const char* kNotes =
+    R"(RUN and REFERENCE are folders written by SingleSave of msprobe.core.
 
 )";
 
@@ -44,33 +45,33 @@ std::vector<Flag> RlCompareCommand::flags() {
        .type = "KEY[=KEY_OF_B]",
        .fills = &token_keys_,
        .group = Group::kMethod,
-       .help = "Compare the log-probabilities of KEY token by token, with those of KEY_OF_B of the "
-               "second run if it is another key; may be repeated",
+       .help = "Compare the log-probabilities of KEY token by token with those of KEY (or "
+               "KEY_OF_B) in the second run; may be repeated",
        .excludes = "--compat"},
       {.name = "--mask",
        .type = "KEY",
        .fills = &options_.tokens.mask,
        .group = Group::kMethod,
-       .help = "Key of the first run, of the tokens' shape: 0 where a token does not count",
+       .help = "Key of the first run with the mask of the tokens: 0 excludes a token",
        .needs = "--tokens"},
       {.name = "--ids",
        .type = "KEY",
        .fills = &options_.tokens.ids,
        .group = Group::kMethod,
-       .help = "Key of the first run, of the tokens' shape: the ids of the tokens",
+       .help = "Key of the first run with the ids of the tokens",
        .needs = "--tokens"},
       {.name = "--worst",
        .type = "N",
        .fills = &options_.tokens.worst,
        .bounds = {.least = 1, .most = 1e6},
        .group = Group::kMethod,
-       .help = "Tokens to list per key",
+       .help = "Number of tokens to list per key",
        .needs = "--tokens"},
       {.name = "--compat",
        .fills = &options_.compat,
        .group = Group::kMethod,
-       .help = "Columns, rows and values of the Python tool: NaN equals nothing, members of a dict "
-               "share id 0, what has no partner is left out"},
+       .help = "Reproduce the Python tool: NaN never equals NaN, dict members share id 0, arrays "
+               "without a partner are ignored"},
       OutputFolderFlag(options_.output, "Folder for the result files", {"--output_path"}),
       {.name = "--format",
        .letter = "-f",
@@ -79,7 +80,7 @@ std::vector<Flag> RlCompareCommand::flags() {
        .values = {"xlsx", "csv", "json", "html"},
        .separator = ',',
        .group = Group::kOutput,
-       .help = "Result files to write, several with commas; html is a page for browsers",
+       .help = "Comma-separated list of result files to write; html is a page for browsers",
        .default_text = "xlsx",
        .since = kPython26},
       {.name = "--lang",
@@ -98,7 +99,7 @@ std::vector<Flag> RlCompareCommand::flags() {
 Status RlCompareCommand::CheckSides() {
   const bool named = !run_.empty();
   if (named == (!options_.first.empty() || !options_.second.empty())) {
-    return UsageError(named ? "the runs are named in more than one way" : "nothing to compare")
+    return UsageError(named ? "the runs are given in more than one way" : "nothing to compare")
         .WithHint("msprobe rl_compare RUN REFERENCE, or -a RUN -b REFERENCE");
   }
   if (named) {
@@ -106,7 +107,7 @@ Status RlCompareCommand::CheckSides() {
     options_.second = reference_;
   }
   if (options_.first.empty() || options_.second.empty()) {
-    return UsageError("only one run is named").WithHint("msprobe rl_compare RUN REFERENCE");
+    return UsageError("only one run is given").WithHint("msprobe rl_compare RUN REFERENCE");
   }
   return {};
 }
@@ -117,9 +118,9 @@ std::vector<Example> RlCompareCommand::examples() const {
        "one workbook per key: response, reward, log_prob, ..."},
       {"msprobe rl_compare run_a run_b -f csv --lang en", "csv files with English column names"},
       {"msprobe rl_compare run_a run_b --fail-on different",
-       "in CI: exit code 1 when anything differs"},
+       "in CI: exit code 1 if anything differs"},
       {"msprobe rl_compare run run --tokens rollout_log_prob=old_log_prob --mask response_mask",
-       "by how much rollout and trainer of one run disagree, and at which tokens"},
+       "how much rollout and trainer of one run differ, and at which tokens"},
   };
 }
 

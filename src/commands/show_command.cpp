@@ -14,22 +14,22 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kNotes = R"(PATH may be
+constexpr const char* kNotes = R"(PATH is one of
   a dump folder, step or rank      one row per rank: entries, tensors, bytes, whether it is complete
   a dump.json or debug.json        one row per argument, result and parameter, with the recorded statistics
   a .pt, .npy, .npz, .safetensors  one row per tensor: name, dtype, shape, bytes
   or a checkpoint
-  a folder of such files           one row per tensor of all files
+  a folder of such files           one row per tensor in all files
 
-Nothing in a file is ever executed, and neither PyTorch nor MindSpore is needed. A tensor that cannot be read is a
-marked row with the reason; exit code 3 means that nothing could be read at all.)";
+Nothing in a file is ever executed, and neither PyTorch nor MindSpore is needed. If a tensor cannot be read, its row is
+marked and shows the reason. Exit code 3 means that nothing could be read.)";
 
 }  // namespace
 
 std::vector<Positional> ShowCommand::positionals() {
   return {{.name = "PATH",
            .fills = &options_.path,
-           .help = "A dump folder, a dump.json, a file of tensors or a folder of such files",
+           .help = "A dump folder, a dump.json, a tensor file or a folder of tensor files",
            .required = true}};
 }
 
@@ -44,7 +44,7 @@ std::vector<Flag> ShowCommand::flags() {
        .type = "N",
        .fills = &options_.row_limit,
        .group = Group::kSelection,
-       .help = "At most N rows; 0: all",
+       .help = "Show at most N rows; 0: all",
        .default_text = fmt::format("{} on the screen, all in csv and json", kScreenRows)},
       {.name = "--stats",
        .fills = &options_.statistics,
@@ -55,14 +55,14 @@ std::vector<Flag> ShowCommand::flags() {
        .type = "FILE",
        .fills = &output_file_,
        .group = Group::kOutput,
-       .help = "Write to FILE; its ending .csv, .json or .jsonl chooses the format",
+       .help = "Write to FILE; the extension .csv, .json or .jsonl selects the format",
        .default_text = "-, the standard output"},
       {.name = "--format",
        .type = "NAME",
        .fills = &format_,
        .values = {"table", "csv", "json"},
        .group = Group::kOutput,
-       .help = "How rows are written, json being one object per line",
+       .help = "Output format; json: one object per line",
        .default_text = "table"},
       ForceFlag(),
       ThreadsFlag(options_.threads),
@@ -73,7 +73,7 @@ std::vector<Flag> ShowCommand::flags() {
 
 std::vector<Example> ShowCommand::examples() const {
   return {
-      {"msprobe show dump", "is the dump complete, and what was captured?"},
+      {"msprobe show dump", "whether the dump is complete, and what was captured"},
       {"msprobe show dump/step0/rank0/dump.json --filter '*.attn.*.output.*'",
        "the outputs of all attention layers"},
       {"msprobe show model.safetensors --stats",
@@ -97,14 +97,14 @@ Status ShowCommand::ChooseFormat(const Context& context) {
     output_file_.clear();
   }
   if (!output_file_.empty() && std::filesystem::equivalent(output_file_, options_.path, ignored)) {
-    return UsageError(fmt::format("the output {} is the file to be shown", output_file_.string()));
+    return UsageError(fmt::format("the output {} is the input file", output_file_.string()));
   }
   if (!output_file_.empty()) {
     MSP_RETURN_IF_ERROR(base::CheckOutputFile(output_file_));
   }
   if (answer_.json && format_ == "table" && !output_file_.empty()) {
     return UsageError("--json prints the answer, -o writes rows")
-        .WithHint("give a file that ends in .csv, .json or .jsonl, or leave -o out");
+        .WithHint("give a file that ends in .csv, .json or .jsonl, or omit -o");
   }
   if (!context.Given("--limit") && format_ == "table" && !answer_.json && output_file_.empty()) {
     options_.row_limit = kScreenRows;

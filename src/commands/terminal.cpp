@@ -72,7 +72,8 @@ TerminalScreen::~TerminalScreen() { Close(); }
 
 Status TerminalScreen::Open() {
   if (::isatty(STDOUT_FILENO) != 1) {
-    return UnsupportedError("standard output is no terminal").WithHint("--once prints one picture");
+    return UnsupportedError("standard output is not a terminal")
+        .WithHint("--once prints one snapshot");
   }
   saved_ = new Saved;
   if (::pipe2(saved_->wake.data(), O_NONBLOCK | O_CLOEXEC) != 0) {

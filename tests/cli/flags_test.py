@@ -145,13 +145,17 @@ class Tables(unittest.TestCase):
             headings = re.findall(r"^  (?:-\w, |    )(--[a-z-]+)", text, re.M)
             self.assertEqual(sorted(headings), sorted(flag["name"] for flag in self.shown(command)), command["command"])
             for flag in self.shown(command):
-                self.assertIn(flag["help"], joined)
+                for clause in flag["help"].split(";", 1):  # the allowed values stand between them
+                    self.assertIn(clause.strip(), joined)
                 if flag["default"]:
                     self.assertIn("default: " + flag["default"], joined, flag["name"])
                 if flag["values"]:
                     self.assertIn(flag["values"][-1], joined)
             for argument in command["arguments"]:
                 self.assertIn(argument["help"], joined)
+            for example in command["examples"]:
+                self.assertIn(example["meaning"], joined)
+                self.assertTrue(example["meaning"], example["command"])
 
     def test_help_shows_defaults_whatever_else_is_typed(self):
         plain, _ = run("compare", "--help")
@@ -162,7 +166,7 @@ class Tables(unittest.TestCase):
         for command in self.commands:
             for example in command["examples"]:
                 line = re.split(r" [|>]|^source <\(|\)$", example["command"])
-                words = shlex.split(next(part for part in line if part.startswith("msprobe ")))[1:]
+                words = shlex.split(next(part[part.index("msprobe "):] for part in line if part.startswith(("msprobe ", "mpirun "))))[1:]
                 if "--" in words:
                     words = words[:words.index("--")]
                 # Help is asked for: nothing is run, but every flag must be known and every value be allowed.
