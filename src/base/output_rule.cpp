@@ -40,7 +40,7 @@ std::string_view KindName(mode_t mode) {
     case S_IFCHR:
       return "a device";
     default:
-      return "no regular file";
+      return "not a regular file";
   }
 }
 
@@ -96,7 +96,7 @@ Status CheckReplaceable(const Path& path, Existing existing) {
   }
   if (existing == Existing::kRefuse) {
     return UsageError(fmt::format("{} exists", Printable(path.string())))
-        .WithHint("--force replaces it; or name another one, with -o say");
+        .WithHint("--force replaces it; or choose another name, for example with -o");
   }
   return {};
 }
@@ -161,7 +161,7 @@ Result<RunStamp> RunStamp::Take(const Path& folder, const std::string& time) {
       return stamp;
     }
   }
-  return IoError(fmt::format("{} is full of results of this second", folder.string()))
+  return IoError(fmt::format("{} already has too many results of this second", folder.string()))
       .WithHint("choose another folder with -o");
 }
 

@@ -60,9 +60,7 @@ class EngineTime {
   const std::chrono::steady_clock::time_point begin_;
 };
 
-Status NeedsCapture() {
-  return UsageError("there is no capture: msprobe_capture_open comes first");
-}
+Status NeedsCapture() { return UsageError("there is no capture: call msprobe_capture_open first"); }
 
 // body(Session&) -> Status, with its time counted.
 template <typename Body>
@@ -154,7 +152,7 @@ int msprobe_capture_open(msprobe_text config_path, msprobe_text overrides_json,
                          msprobe_text framework, msprobe_capture** out) noexcept {
   return Guarded([&]() -> Status {
     if (out == nullptr) {
-      return UsageError("msprobe_capture_open has nowhere to put the capture");
+      return UsageError("msprobe_capture_open needs a place for the capture");
     }
     *out = nullptr;
     std::optional<Framework> known;

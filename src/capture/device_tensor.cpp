@@ -54,7 +54,7 @@ void DeliverDeviceTensor(DeviceTensor& tensor, const Result<std::span<const std:
     trouble = error.what();
   }
   tensor.job.reset();
-  tensor.step->ReportError(tensor.entry_name, "a tensor did not arrive: " + trouble);
+  tensor.step->ReportError(tensor.entry_name, "a tensor could not be copied: " + trouble);
 }
 
 void PublishDeviceTensor(DeviceTensor& tensor) {

@@ -182,7 +182,7 @@ void Entry::PutDigits(std::string_view digits) {
   if (unsigned_digits.empty() ||
       unsigned_digits.find_first_not_of("0123456789") != std::string_view::npos ||
       (unsigned_digits.size() > 1 && unsigned_digits.front() == '0')) {
-    Complain("digits that are no integer");
+    Complain("digits that are not an integer");
     json_->Null();
     return;
   }
@@ -257,7 +257,7 @@ void Entry::Close() {
     return;
   }
   if (frames_.empty()) {
-    Complain("nothing is open that could be closed");
+    Complain("there is no open container to close");
     return;
   }
   CloseInnermost();

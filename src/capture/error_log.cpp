@@ -37,7 +37,7 @@ void ErrorLog::Report(std::string_view name, std::string_view text) {
     base::LogWarning(fmt::format("{}: {}", name, text));
     const std::lock_guard lock(mutex_);
     base::LogHint(
-        fmt::format("training goes on; this and what follows is kept in {}", path_.string()));
+        fmt::format("training continues; this and later errors are written to {}", path_.string()));
   }
   Note(name, text);
 }

@@ -50,7 +50,7 @@ template <typename Body>
 int WithMonitor(msprobe_monitor* monitor, Body body) noexcept {
   return Guarded([&]() -> Status {
     if (monitor == nullptr) {
-      return UsageError("there is no monitor: msprobe_monitor_open comes first");
+      return UsageError("there is no monitor: call msprobe_monitor_open first");
     }
     return monitor->engine != nullptr ? body(*monitor) : Status();
   });
@@ -120,7 +120,7 @@ int msprobe_monitor_open(msprobe_text config_path, msprobe_text overrides_json,
                          msprobe_text framework, msprobe_monitor** out) noexcept {
   return Guarded([&]() -> Status {
     if (out == nullptr) {
-      return UsageError("msprobe_monitor_open has nowhere to put the monitor");
+      return UsageError("msprobe_monitor_open needs a place for the monitor");
     }
     *out = nullptr;
     auto monitor = std::make_unique<msprobe_monitor>();

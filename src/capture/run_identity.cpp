@@ -172,7 +172,7 @@ Status OtherRunError(const base::Path& folder) {
                              folder.string()))
       .WithHint(
           "name another dump_path, or delete that dump; msprobe dump --force (or "
-          "MSPROBE_REPLACE_DUMP=1) replaces it, and equal MSPROBE_RUN_ID make two runs one");
+          "MSPROBE_REPLACE_DUMP=1) replaces it; runs with the same MSPROBE_RUN_ID count as one");
 }
 
 Status CheckOtherRuns(const StepPlace& place) {

@@ -29,11 +29,10 @@ Status ReadTask(const SettingsReader& reader, Task& task) {
   if (const ConfigValue* value = reader.Find("task")) {
     for (const std::string_view foreign : kForeignTasks) {
       if (value->kind == ConfigKind::kText && value->text == foreign) {
-        return reader.Error(
-            *value, "task",
-            fmt::format("is \"{}\", which this program's dump does not do; allowed: "
-                        "statistics, tensor, structure, overflow_check",
-                        foreign));
+        return reader.Error(*value, "task",
+                            fmt::format("is \"{}\", which is not supported; allowed: statistics, "
+                                        "tensor, structure, overflow_check",
+                                        foreign));
       }
     }
   }
@@ -143,7 +142,7 @@ Status ReadDumpPath(const SettingsReader& reader, std::string& dump_path) {
   if (std::filesystem::exists(dump_path, ignored) &&
       !std::filesystem::is_directory(dump_path, ignored)) {
     return reader.Error(*value, "dump_path",
-                        fmt::format("is {}, and that is no folder", ShownValue(*value)));
+                        fmt::format("is {}, which is not a directory", ShownValue(*value)));
   }
   return {};
 }
@@ -189,7 +188,7 @@ Status ReadIdleKeys(const SettingsReader& reader, Settings& settings) {
   for (const auto& [key, asks] : given) {
     if (asks) {
       settings.warnings.push_back(fmt::format(
-          "{}.{} is for MindSpore's static graphs, which are not captured: it changes nothing",
+          "{}.{} is for MindSpore's static graphs, which are not captured: it has no effect",
           TaskName(settings.task), key));
     }
   }
@@ -197,8 +196,7 @@ Status ReadIdleKeys(const SettingsReader& reader, Settings& settings) {
   MSP_RETURN_IF_ERROR(reader.Bool("online_run_ut", online));
   if (online) {
     return reader.Error(*reader.Find("online_run_ut"), "online_run_ut",
-                        "is true, but this program sends no tensors to other machines; allowed: "
-                        "false");
+                        "is true, but tensors are never sent to other machines; allowed: false");
   }
   return {};
 }
@@ -247,7 +245,7 @@ Status CheckTogether(Settings& settings) {
   }
   if (settings.enable_dataloader) {
     settings.warnings.emplace_back(
-        "enable_dataloader is out of use and changes nothing: start, stop and step say what is "
+        "enable_dataloader is obsolete and has no effect: start, stop and step decide what is "
         "recorded");
   }
   if (settings.task == Task::kStructure && settings.level != Level::kL0 &&

@@ -141,7 +141,7 @@ Status CheckSectionKeys(const SettingsReader& reader, const ConfigValue& section
   for (const auto& [key, value] : section.members) {
     if (!Contains(valid, key)) {
       if (Contains(TaskKeys(), key)) {
-        return reader.Error(value, key, fmt::format("means nothing to task {}", TaskName(task)))
+        return reader.Error(value, key, fmt::format("has no effect for task {}", TaskName(task)))
             .WithHint(fmt::format("valid here: {}", base::Join(valid, ", ")));
       }
       if (Contains(CommonKeys(), key)) {
@@ -151,7 +151,7 @@ Status CheckSectionKeys(const SettingsReader& reader, const ConfigValue& section
     }
     if (const ConfigValue* twin = root.Find(key); twin != nullptr) {
       return reader.Error(value, key,
-                          fmt::format("stands at top level too, in line {}", twin->line));
+                          fmt::format("is also given at the top level, in line {}", twin->line));
     }
   }
   return {};

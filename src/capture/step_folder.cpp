@@ -74,7 +74,7 @@ Result<int> LockLog(const base::Path& folder) {
     }
     ::close(descriptor);
   }
-  return IoError(fmt::format("{} keeps changing hands", path.string()));
+  return IoError(fmt::format("{} is locked by other processes again and again", path.string()));
 }
 
 // Whether what a locked folder holds may be replaced by this run. The log that locking has made

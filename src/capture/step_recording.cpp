@@ -51,7 +51,7 @@ Result<std::shared_ptr<StepRecording>> StepRecording::Begin(std::shared_ptr<Engi
       descriptor, recording->folder_.path() / dump::kRecordLogName,
       [errors = recording->errors_](const Status& status) {
         errors->Note("records", status.message());
-        base::LogError(fmt::format("{}; training goes on", status.message()));
+        base::LogError(fmt::format("{}; training continues", status.message()));
         base::LogHint("records wait in memory until there is room, and are lost if there is none");
       });
   recording->TellReplaced();
@@ -70,8 +70,8 @@ Result<std::shared_ptr<StepRecording>> StepRecording::Begin(std::shared_ptr<Engi
           errors->Note(name, "its file is lost: " + status.message());
           if (!told->exchange(true)) {
             base::LogError(fmt::format("a tensor file is lost: {}", status.message()));
-            base::LogHint(status.hint().empty() ? "training goes on; lost files are counted"
-                                                : "training goes on; " + status.hint());
+            base::LogHint(status.hint().empty() ? "training continues; lost files are counted"
+                                                : "training continues; " + status.hint());
           }
         });
   }
@@ -276,7 +276,7 @@ Status StepRecording::Finish() {
   }
   const bool json_written = first.ok();
   if (tensor_files_ != nullptr && !tensor_files_->WaitIdle(kPatience)) {
-    errors_->Report("tensor files", "the disk does not take them; their writers are left behind");
+    errors_->Report("tensor files", "the disk does not accept them; their writers are abandoned");
     first = first.ok() ? IoError("tensor files are still being written") : first;
   }
   Manifest manifest;

@@ -44,11 +44,11 @@ std::string FirstOf(std::vector<std::string> names) {
 
 Status NoCheckpoint(const std::filesystem::path& folder, const std::vector<std::string>& names) {
   return NotFoundError(
-             fmt::format("{}: no checkpoint of a known kind; looked for mp_rank_* folders "
-                         "(Megatron), .metadata (distributed), *.safetensors or "
-                         "pytorch_model*.bin with or without an index (Hugging Face) and a single "
-                         "tensor file, found {}",
-                         folder.native(), FirstOf(names)))
+             fmt::format(
+                 "{}: not a known kind of checkpoint; looked for mp_rank_* folders (Megatron), "
+                 ".metadata (distributed), *.safetensors or pytorch_model*.bin with or without an "
+                 "index (Hugging Face) and a single tensor file, found {}",
+                 folder.native(), FirstOf(names)))
       .WithHint("pass the folder of one iteration, or one of the files");
 }
 

@@ -210,7 +210,7 @@ Result<Parameter> Slice(const Parameter& source, size_t axis, int64_t begin, int
 Result<Parameter> Transpose(const Parameter& source) {
   if (source.shape.size() != 2) {
     return Status(StatusCode::kBadFormat,
-                  fmt::format("parameter {} of shape {} is no matrix and cannot be transposed",
+                  fmt::format("parameter {} of shape {} is not a matrix and cannot be transposed",
                               source.name, ShapeText(source.shape)));
   }
   Parameter turned = source;

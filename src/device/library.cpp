@@ -65,9 +65,9 @@ Result<Library> Library::Open(const Search& search, Loading loading) {
     }
   }
   Status status = NotFoundError(
-      reason.empty()
-          ? fmt::format("{} is not installed, or not where the loader looks", search.names.front())
-          : fmt::format("{} cannot be loaded: {}", search.names.front(), reason));
+      reason.empty() ? fmt::format("{} is not installed, or not on the search path of the loader",
+                                   search.names.front())
+                     : fmt::format("{} cannot be loaded: {}", search.names.front(), reason));
   return std::move(status).WithHint(search.install_hint);
 }
 

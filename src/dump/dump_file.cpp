@@ -45,9 +45,8 @@ Status ParseError(Status status, const std::filesystem::path& path, bool truncat
     return told;
   }
   return std::move(told).WithHint(
-      "the file ends early, as after an interrupted run or copy; --allow-truncated uses the "
-      "complete entries in front "
-      "of this place");
+      "the file is truncated, as after an interrupted run or copy; --allow-truncated uses the "
+      "complete entries before this point");
 }
 
 // Feeds the whole file to `stream`. Sets `truncated` where the end of the file is missing and that

@@ -26,7 +26,7 @@ class Scanner {
   Result<EntryScanOutcome> Run() {
     at_ = internal::SkipBlanks(at_, end_);
     if (at_ != end_ && *at_ != '{') {
-      return Error("it holds no object {...}");
+      return Error("it contains no object {...}");
     }
     MSP_RETURN_IF_ERROR(Members([this](std::string_view key) { return TopMember(key); }));
     return std::move(outcome_);
@@ -85,7 +85,7 @@ class Scanner {
       }
       at_ = internal::SkipBlanks(quote + 1, end_);
       if (at_ != end_ && *at_ != ':') {
-        return Error("expected ':' behind a key");
+        return Error("expected ':' after a key");
       }
       at_ = at_ == end_ ? end_ : internal::SkipBlanks(at_ + 1, end_);
       if (at_ == end_) {
@@ -192,7 +192,7 @@ Result<EntryTree> EntryAccess::Read(uint64_t offset, uint64_t bytes) const {
   const std::string_view text = file_->source.text();
   if (offset > text.size() || bytes > text.size() - offset) {
     return IoError(
-        fmt::format("cannot read {}: it became shorter meanwhile", file_->path.string()));
+        fmt::format("cannot read {}: it was truncated while being read", file_->path.string()));
   }
   Result<EntryTree> tree = json::ParseValueTree(text.substr(offset, bytes));
   if (!tree.ok()) {

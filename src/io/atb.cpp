@@ -60,8 +60,8 @@ Result<Shape> ParseSizes(std::string_view text) {
   for (const std::string_view part : base::Split(text, ',')) {
     const std::optional<int64_t> size = base::ParseInt(base::Trim(part));
     if (!size || *size < 0 || shape.size() == kMaxRank) {
-      return Bad(
-          fmt::format("dims=\"{}\" is no list of at most {} sizes", text.substr(0, 200), kMaxRank));
+      return Bad(fmt::format("dims=\"{}\" is not a list of at most {} sizes", text.substr(0, 200),
+                             kMaxRank));
     }
     shape.push_back(*size);
   }
@@ -85,7 +85,7 @@ Result<Header> ParseHeader(std::string_view text) {
     at = end + 1;
     const size_t equals = line.find('=');
     if (equals == std::string_view::npos) {
-      return Bad(fmt::format("\"{}\" is no line key=value", line.substr(0, 100)));
+      return Bad(fmt::format("\"{}\" is not a line key=value", line.substr(0, 100)));
     }
     const std::string_view key = line.substr(0, equals);
     const std::string_view value = line.substr(equals + 1);
@@ -94,12 +94,12 @@ Result<Header> ParseHeader(std::string_view text) {
       return header;
     }
     if (key == "data") {
-      return UnsupportedError("the data lie in another file, which is not followed");
+      return UnsupportedError("the data is in another file, which is not read");
     }
     if (key == "dtype") {
       header.dtype = base::ParseInt(base::Trim(value));
       if (!header.dtype) {
-        return Bad(fmt::format("dtype=\"{}\" is no number", value.substr(0, 100)));
+        return Bad(fmt::format("dtype=\"{}\" is not a number", value.substr(0, 100)));
       }
     } else if (key == "dims") {
       MSP_ASSIGN_OR_RETURN(header.shape, ParseSizes(value));

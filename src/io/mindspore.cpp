@@ -101,7 +101,7 @@ class FieldReader {
 
   static Status Bad(uint64_t offset, std::string_view what) {
     return BadFormatError(fmt::format("{} at byte {}", what, offset))
-        .WithHint("the file is encrypted, damaged or no MindSpore checkpoint");
+        .WithHint("the file is encrypted, damaged or not a MindSpore checkpoint");
   }
 
  private:

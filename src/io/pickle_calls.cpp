@@ -149,7 +149,7 @@ Status PickleReader::CallDict(PickleGlobal callee, std::span<const PickleId> arg
   for (PickleId pair : pickle_.sequence(arguments[0])) {
     const std::span<const PickleId> key_and_value = pickle_.sequence(pair);
     if (key_and_value.size() != 2) {
-      return Bad("a dict is made from something else than pairs");
+      return Bad("a dict is made from something other than pairs");
     }
     pairs.insert(pairs.end(), key_and_value.begin(), key_and_value.end());
   }
@@ -162,7 +162,7 @@ Status PickleReader::CallSequence(PickleKind kind, std::span<const PickleId> arg
   if (!arguments.empty()) {
     const PickleKind source = pickle_.kind(arguments[0]);
     if (source != PickleKind::kList && source != PickleKind::kTuple && source != PickleKind::kSet) {
-      return Bad("a list, tuple or set is made from a value that is none");
+      return Bad("a list, tuple or set is made from another kind of value");
     }
     const std::span<const PickleId> all = pickle_.items(arguments[0]);
     items.assign(all.begin(), all.end());

@@ -144,7 +144,7 @@ Status PickleReader::PopMark(std::vector<PickleId>* out) {
 
 Result<PickleId> PickleReader::NewValue(Pickle::Value value) {
   if (pickle_.values_.size() >= limits_.values) {
-    return Bad(fmt::format("more than {} values, which is beyond all proportion", limits_.values));
+    return Bad(fmt::format("more than {} values, too many for its size", limits_.values));
   }
   pickle_.values_.push_back(value);
   return static_cast<PickleId>(pickle_.values_.size() - 1);
@@ -179,7 +179,7 @@ Status PickleReader::PushText(PickleKind kind, std::string_view text) {
 Status PickleReader::ChargeText(size_t text_bytes) {
   decoded_bytes_ += text_bytes;
   if (decoded_bytes_ > uint64_t{bytes_.size()} * 8 + 65536) {
-    return Bad("its texts grow beyond all proportion");
+    return Bad("its strings grow out of proportion to its size");
   }
   return {};
 }
@@ -293,7 +293,7 @@ Status PickleReader::SetItems(PickleId target, std::span<const PickleId> pairs) 
     target = dict;
   }
   if (pickle_.kind(target) != PickleKind::kDict) {
-    return Bad("items are set on a value that is no dict");
+    return Bad("items are set on a value that is not a dict");
   }
   return AppendItems(target, pairs);
 }
@@ -308,14 +308,14 @@ Status PickleReader::ListItems(PickleId target, std::span<const PickleId> items)
     target = list;
   }
   if (pickle_.kind(target) != PickleKind::kList) {
-    return Bad("items are appended to a value that is no list");
+    return Bad("items are appended to a value that is not a list");
   }
   return AppendItems(target, items);
 }
 
 Status PickleReader::AddItems(PickleId target, std::span<const PickleId> items) {
   if (pickle_.kind(target) != PickleKind::kSet) {
-    return Bad("items are added to a value that is no set");
+    return Bad("items are added to a value that is not a set");
   }
   return AppendItems(target, items);
 }

@@ -40,7 +40,7 @@ class HeaderHandler final : public json::Handler {
   bool OnNull() override { return Refuse("null"); }
   bool OnBool(bool) override { return Refuse("a boolean"); }
   bool OnFloat(double, std::string_view) override {
-    return Refuse("a number that is no 64-bit integer");
+    return Refuse("a number that is not a 64-bit integer");
   }
 
   bool OnInt(int64_t value) override {

@@ -67,7 +67,7 @@ Result<Shape> ReadSizes(const Pickle& pickle, PickleId id, std::string_view what
     }
   }
   if (pickle.kind(id) != PickleKind::kTuple && pickle.kind(id) != PickleKind::kList) {
-    return BadFormatError(fmt::format("the {} of a tensor is no tuple", what));
+    return BadFormatError(fmt::format("the {} of a tensor is not a tuple", what));
   }
   const std::span<const PickleId> items = pickle.items(id);
   if (items.size() > kMaxRank) {
@@ -80,7 +80,7 @@ Result<Shape> ReadSizes(const Pickle& pickle, PickleId id, std::string_view what
     const std::optional<int64_t> value = pickle.AsInt(item);
     if (!value || *value < 0) {
       return BadFormatError(
-          fmt::format("the {} of a tensor holds something else than counts", what));
+          fmt::format("the {} of a tensor holds something other than counts", what));
     }
     sizes.push_back(*value);
   }
@@ -273,7 +273,7 @@ Status TensorRebuilder::RebuildStrided(std::span<const PickleId> arguments, bool
   }
   const std::optional<int64_t> offset = pickle_.AsInt(arguments[1]);
   if (!offset || *offset < 0) {
-    return BadFormatError("a tensor's storage offset is no count");
+    return BadFormatError("a tensor's storage offset is not a count");
   }
   MSP_ASSIGN_OR_RETURN(view.shape, ReadSizes(pickle_, arguments[2], "size"));
   MSP_ASSIGN_OR_RETURN(view.strides, ReadSizes(pickle_, arguments[3], "stride"));
@@ -317,7 +317,7 @@ Result<std::vector<double>> TensorRebuilder::ReadNumbers(PickleId id) {
   constexpr int64_t kMostNumbers = 1 << 24;
   NamedTensor tensor;
   if (!Rebuild(id, tensor)) {
-    return BadFormatError("scales and zero points are no tensors");
+    return BadFormatError("scales and zero points are not tensors");
   }
   MSP_RETURN_IF_ERROR(std::move(tensor.status));
   const int64_t count = tensor.view.element_count();

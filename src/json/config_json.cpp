@@ -197,7 +197,7 @@ class JsonTree {
       return "expected a value";
     }
     if (is_behind_key_) {
-      return "expected ':' behind a key";
+      return "expected ':' after a key";
     }
     if (builder_.expects_key()) {
       return before == '{' || before == ',' ? "expected a key in double quotes"
@@ -223,7 +223,7 @@ Result<Config> ParseJson(std::string_view text, std::string file_name, internal:
       internal::CountingIterator(begin + strict.size(), tree.counter()), &tree);
   if (!parsed) {
     MSP_RETURN_IF_ERROR(tree.status(), file_name);
-    return InternalError(file_name + ": the parser gave up without a reason");
+    return InternalError(file_name + ": the parser failed without a reason");
   }
   return Config{std::move(file_name), tree.TakeRoot()};
 }

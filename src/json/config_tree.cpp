@@ -70,7 +70,7 @@ bool TreeBuilder::PlaceMerged(Level& level, ConfigValue value) {
   }
   for (ConfigValue& object : objects) {
     if (object.kind != ConfigKind::kObject) {
-      return Fail(line, "what << names must be a mapping");
+      return Fail(line, "the value of << must be a mapping");
     }
     level.merged.push_back(std::move(object));
   }

@@ -113,7 +113,7 @@ class YamlTree final : public YAML::EventHandler {
     const int line = LineOf(mark);
     const auto known = anchors_.find(anchor);
     if (known == anchors_.end()) {
-      builder_.Fail(line, "an alias stands inside of what it names");
+      builder_.Fail(line, "an alias refers to a node that contains it");
       return;
     }
     const Anchored& named = known->second;

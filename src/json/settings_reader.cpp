@@ -132,7 +132,7 @@ Status SettingsReader::NumbersOf(const ConfigValue& item, std::string_view key, 
       return complain("");
     }
     if (*left > *right) {
-      return complain(", and begins behind its end");
+      return complain(", and begins after its end");
     }
     first = *left;
     last = *right;

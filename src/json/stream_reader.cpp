@@ -242,7 +242,7 @@ std::string_view Describe(rapidjson::ParseErrorCode code) {
     case rapidjson::kParseErrorObjectMissName:
       return "expected a key in double quotes";
     case rapidjson::kParseErrorObjectMissColon:
-      return "expected ':' behind a key";
+      return "expected ':' after a key";
     case rapidjson::kParseErrorObjectMissCommaOrCurlyBracket:
       return "expected ',' or '}'";
     case rapidjson::kParseErrorArrayMissCommaOrSquareBracket:

@@ -263,9 +263,10 @@ void AlertJudge::Impl::Judge(const Batch& batch, const Row& row, Statistic op, c
       ++reported;
     } else if (open.alerting) {
       if (open.repeats > 0) {
-        Tell(fmt::format("Rule {}: {} is well again at step {} with {}; {} in between not told",
-                         RuleName(rule.kind), Subject(row.tag, op), batch.step, ValueText(value),
-                         base::Plural(open.repeats, "alert")));
+        Tell(
+            fmt::format("Rule {}: {} is back to normal at step {} with {}; {} in between not shown",
+                        RuleName(rule.kind), Subject(row.tag, op), batch.step, ValueText(value),
+                        base::Plural(open.repeats, "alert")));
       }
       open = {};
     }

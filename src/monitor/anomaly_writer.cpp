@@ -42,7 +42,8 @@ Status AnomalyFileWriter::Open(const std::filesystem::path& path, bool& replaced
     ::close(descriptor_);
     descriptor_ = -1;
     return IoError(fmt::format("{} is written by another process", path.string()))
-        .WithHint("give each training its own MONITOR_OUTPUT_DIR; this one's alerts are only told");
+        .WithHint(
+            "give each training its own MONITOR_OUTPUT_DIR; alerts of this one are only logged");
   }
   struct stat state {};
   replaced = ::fstat(descriptor_, &state) == 0 && state.st_size > 0;

@@ -106,7 +106,7 @@ class CsvWriter : public Writer {
       if (is_new) {
         files_.erase(found);
       }
-      return IoError(fmt::format("{}: rows of step {} are lost, since the disk takes none",
+      return IoError(fmt::format("{}: rows of step {} are lost, because the disk accepts none",
                                  folder_.string(), batch.step));
     }
     return {};

@@ -29,7 +29,7 @@ void TellFailure(const Status& status) {
   if (!status.hint().empty()) {
     base::LogHint(status.hint());
   }
-  base::LogHint("training goes on; further troubles of this kind are not told");
+  base::LogHint("training continues; further errors of this kind are not reported");
 }
 
 std::vector<Statistic> NumberOps(const std::vector<Statistic>& ops) {
@@ -540,7 +540,8 @@ Status Engine::WriteFile(std::string_view name, std::string_view content) {
   const bool climbs = std::any_of(relative.begin(), relative.end(),
                                   [](const fs::path& part) { return part == ".."; });
   if (relative.empty() || relative.is_absolute() || climbs) {
-    return UsageError(fmt::format("\"{}\" is no file of the output folder", base::Printable(name)));
+    return UsageError(
+        fmt::format("\"{}\" is not a file of the output folder", base::Printable(name)));
   }
   const fs::path folder = is_beside ? output_root_ : fs::path(output_folder());
   if (folder.empty()) {

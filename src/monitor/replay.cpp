@@ -170,7 +170,8 @@ class Player {
     MSP_ASSIGN_OR_RETURN(const int64_t step, event.Count("step"));
     MSP_ASSIGN_OR_RETURN(const uint32_t tags, event.Member("tags", ValueKind::kList, "a list"));
     if (prefix.empty() || prefix.find_first_of("/\\") != std::string_view::npos) {
-      return BadFormatError(fmt::format("\"{}\" is no name of a table", base::Printable(prefix)));
+      return BadFormatError(
+          fmt::format("\"{}\" is not the name of a table", base::Printable(prefix)));
     }
     if (step != step_) {
       MSP_RETURN_IF_ERROR(writer_->EndStep(step_));
@@ -208,8 +209,8 @@ class Player {
     const int64_t micro_step = has_micro_step ? base::ParseInt(parts[2]).value_or(-1) : 0;
     if (parts.size() < 2 || parts.size() > 3 || stage < 0 || stage > INT32_MAX || micro_step < 0 ||
         micro_step > INT32_MAX) {
-      return BadFormatError(
-          fmt::format("{} is no tag \"<stage>:<name>[:<micro step>]/...\"", base::Printable(tag)));
+      return BadFormatError(fmt::format("{} is not a tag \"<stage>:<name>[:<micro step>]/...\"",
+                                        base::Printable(tag)));
     }
     row.stage = static_cast<int32_t>(stage);
     row.name = parts[1];

@@ -96,7 +96,7 @@ bool Schedule::LookAtFile() {
   Result<Settings> loaded = LoadSettings(config_path_, overrides_json_);
   if (!loaded.ok()) {
     base::LogError(loaded.status().message());
-    base::LogHint("the monitor goes on as before; it looks again when the file changes");
+    base::LogHint("the monitor continues unchanged, and reads the file again when it changes");
     return false;
   }
   if (!loaded->dynamic_on) {

@@ -76,7 +76,7 @@ void WarnOfUnknownKeys(const Config& config, const ConfigValue& object, std::str
       continue;
     }
     std::string text =
-        fmt::format("{} line {}: key \"{}{}{}\" is not known and changes nothing", config.file,
+        fmt::format("{} line {}: key \"{}{}{}\" is unknown and has no effect", config.file,
                     value.line, section, section.empty() ? "" : ".", base::Printable(key));
     if (const auto nearest = base::NearestMatch(key, valid)) {
       text += fmt::format("; did you mean \"{}\"?", *nearest);
@@ -282,7 +282,7 @@ class Loader {
           item.kind == ConfigKind::kText ? FindWantedStatistic(item.text) : std::nullopt;
       if (!op) {
         std::string text =
-            fmt::format("holds {}, which is no statistic and is left out; allowed: {}",
+            fmt::format("holds {}, which is not a statistic and is ignored; allowed: {}",
                         ShownValue(item), base::Join(WantedStatistics(), ", "));
         if (const auto nearest = base::NearestMatch(item.text, WantedStatistics())) {
           text += fmt::format("; did you mean \"{}\"?", *nearest);
@@ -468,7 +468,7 @@ void Complete(Settings& settings) {
   }
   if (settings.forward_only && settings.backward_only) {
     settings.warnings.emplace_back(
-        "forward_only and backward_only are both true: no inputs and outputs are watched");
+        "forward_only and backward_only are both true: no inputs and outputs are recorded");
   }
 }
 

@@ -20,8 +20,8 @@ bool Load(void* library, const char* symbol, Function*& target) {
 Result<SqliteApi> OpenLibrary() {
   constexpr const char* kName = "libsqlite3.so.0";
   constexpr const char* kHint =
-      "install libsqlite3-0 (Debian) or sqlite-libs, or write csv: \"format\": \"csv\"; "
-      "msprobe monitor csv2db makes the same store of it later";
+      "install libsqlite3-0 (Debian) or sqlite-libs, or write csv: \"format\": \"csv\"; msprobe "
+      "monitor csv2db converts it to the same store later";
   void* const library = ::dlopen(kName, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const why = ::dlerror();

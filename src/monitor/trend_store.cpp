@@ -104,7 +104,7 @@ Status TrendStore::Execute(const std::string& sql) {
 Status TrendStore::Prepare(const std::string& sql, sqlite3_stmt*& statement) {
   return api_.prepare_v2(database_, sql.c_str(), -1, &statement, nullptr) == kOk
              ? Status()
-             : Failure("is no trend store");
+             : Failure("is not a trend store");
 }
 
 Status TrendStore::Run(sqlite3_stmt* statement, int64_t* id) {

@@ -106,7 +106,7 @@ Status NumberRanks(const std::filesystem::path& folder, std::vector<RankPath>& f
       return MismatchError(fmt::format("{} holds more than one profile of rank {}: {}",
                                        folder.string(), *found[index].rank,
                                        found[index].path.filename().string()))
-          .WithHint("name the file or folder that is meant");
+          .WithHint("name the file or folder to use");
     }
   }
   std::sort(found.begin(), found.end(),

@@ -114,10 +114,10 @@ std::string Json(Function&& write) {
 
 Status AnswerPage::Available() {
   if (resources::kAnswerPage.empty()) {
-    return UnsupportedError("this msprobe was built without the page that --format html writes")
+    return UnsupportedError("this msprobe was built without the page for --format html")
         .WithHint(
-            "tools/dev/build_web.sh makes it (needs npm), then build msprobe again; other "
-            "formats work without");
+            "run tools/dev/build_web.sh (needs npm) and build msprobe again; other formats do not "
+            "need it");
   }
   return {};
 }

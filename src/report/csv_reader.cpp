@@ -20,7 +20,7 @@ Status ReadRows(std::string_view text, size_t max_cells, internal::TableBuilder&
       case Row::kEnd:
         return {};
       case Row::kOpenQuote:
-        return BadFormatError("a quoted cell does not end");
+        return BadFormatError("unterminated quoted cell");
       case Row::kTextAfterQuote:
         return BadFormatError("text follows the closing quote of a cell");
       case Row::kFields:

@@ -120,14 +120,15 @@ class SheetHandler final : public XmlHandler {
  private:
   Status BeginCell(const XmlAttributes& attributes) {
     if (!in_row_ || in_cell_) {
-      return BadFormatError("a cell stands outside of a row");
+      return BadFormatError("a cell outside of a row");
     }
     // Both the reference and the type may be left out.
     const std::string_view reference = attributes.Find("r");
     if (!reference.empty()) {
       const std::optional<size_t> column = ColumnOf(reference);
       if (!column) {
-        return BadFormatError(fmt::format("no cell is called \"{}\"", reference.substr(0, 40)));
+        return BadFormatError(
+            fmt::format("invalid cell reference \"{}\"", reference.substr(0, 40)));
       }
       next_column_ = *column;
     }

@@ -64,8 +64,7 @@ void OnText(void* data, const char* text, int length) {
 
 void OnDoctype(void* data, const char* /*name*/, const char* /*system_id*/,
                const char* /*public_id*/, int /*has_internal_subset*/) {
-  static_cast<Session*>(data)->Check(
-      BadFormatError("a document type declaration has no place in such a file"));
+  static_cast<Session*>(data)->Check(BadFormatError("document type declarations are not allowed"));
 }
 
 }  // namespace

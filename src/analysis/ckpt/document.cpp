@@ -105,7 +105,7 @@ report::Verdict MakeVerdict(const Comparison& comparison,
   };
   if (total == 0) {
     say("NOTHING COMPARED", Tone::kBad, Standing::kNothingCompared, 0,
-        "no parameter of one checkpoint fits one of the other");
+        "the checkpoints have no parameter in common");
   } else if (comparison.nothing_compared()) {
     say("NOTHING COMPARED", Tone::kBad, Standing::kNothingCompared, 0,
         broken > 0 ? fmt::format("none of {} could be", Plural(total, "common parameter"))

@@ -259,7 +259,7 @@ class Matcher {
       const Item& source = b_.items[place->second.item];
       if (taken_.contains(part)) {
         return MismatchError(fmt::format(
-            "{} belongs to another parameter of the first checkpoint already", source.name));
+            "{} already belongs to another parameter of the first checkpoint", source.name));
       }
       MSP_ASSIGN_OR_RETURN(Parameter taken, b_.TakePart(place->second));
       if (std::find(sources.begin(), sources.end(), &source) == sources.end()) {

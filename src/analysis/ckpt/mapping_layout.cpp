@@ -12,9 +12,7 @@ namespace {
 using checkpoint::Parameter;
 
 Status HeadsMissing() {
-  return UsageError(
-             "how many attention heads and query groups the model has is not recorded in either "
-             "checkpoint")
+  return UsageError("neither checkpoint records the number of attention heads and query groups")
       .WithHint("give --num-attention-heads N (and --num-query-groups N, if fewer)");
 }
 

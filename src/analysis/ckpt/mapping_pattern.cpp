@@ -56,8 +56,7 @@ Result<NamePattern> NamePattern::Parse(std::string text) {
                       all));
     }
     if (!pattern.tokens_.empty() && pattern.tokens_.back().placeholder) {
-      return UsageError(
-          fmt::format("\"{}\": between two placeholders there must be some text", all));
+      return UsageError(fmt::format("\"{}\": two placeholders need some text between them", all));
     }
     pattern.tokens_.push_back(token);
     at = close + 1;

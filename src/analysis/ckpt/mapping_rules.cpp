@@ -184,7 +184,7 @@ Status ReadRuleList(const Config& config, const ConfigValue& list, RuleSet& set)
       continue;
     }
     if (object.Find("from") != nullptr || object.Find("to") != nullptr) {
-      return config.ErrorAt(object, "ignore", "stands alone, without from and to");
+      return config.ErrorAt(object, "ignore", "cannot be combined with from and to");
     }
     MSP_ASSIGN_OR_RETURN(NamePattern name, ReadPattern(config, *ignored, "ignore"));
     MSP_ASSIGN_OR_RETURN(std::string reason, config.Text(object, "reason",

@@ -95,7 +95,7 @@ Status ApplyAt(const Rule& rule, const MappedCheckpoint& side, const NameIndex& 
     const auto taken = index.find(name);
     if (taken != index.end() &&
         std::find(sources.begin(), sources.end(), taken->second) == sources.end()) {
-      return MismatchError(fmt::format("there is a parameter {} already", name));
+      return MismatchError(fmt::format("a parameter {} already exists", name));
     }
   }
   MSP_ASSIGN_OR_RETURN(std::vector<Item> made, MakeItems(rule, side, sources, bindings));

@@ -28,11 +28,11 @@ Status CutToVocabulary(std::optional<int64_t> wanted, std::optional<int64_t> rec
   if (wanted) {
     if (*wanted > fewer) {
       pair.notes.push_back(
-          fmt::format("a vocabulary of {} was asked for, but there are {} rows", *wanted, fewer));
+          fmt::format("a vocabulary of {} was requested, but there are {} rows", *wanted, fewer));
       return {};
     }
     rows = *wanted;
-    why = "as asked for";
+    why = "as requested";
   } else if (fewer == more) {
     return {};
   } else if (recorded && *recorded <= fewer) {

@@ -60,7 +60,7 @@ std::vector<fs::path> ResultFiles(const Options& options) {
 Status CheckWritable(const fs::path& file) {
   std::error_code error;
   if (fs::is_directory(file, error)) {
-    return UsageError(fmt::format("{} is a folder; the result is a file", file.string()))
+    return UsageError(fmt::format("{} is a directory; the result is a file", file.string()))
         .WithHint(fmt::format("-o {}", (file / "ckpt_similarity.json").string()));
   }
   MSP_RETURN_IF_ERROR(base::CheckOutputFile(file));
@@ -88,7 +88,7 @@ Status CheckPaths(const Options& options) {
     for (const fs::path* path : {&options.path_a, &options.path_b}) {
       std::error_code error;
       if (fs::equivalent(files[i], *path, error)) {
-        return UsageError(fmt::format("{} is compared; it cannot be the result", path->string()));
+        return UsageError(fmt::format("{} is an input; it cannot be the result", path->string()));
       }
     }
     for (size_t j = 0; j < i; ++j) {

@@ -68,7 +68,7 @@ report::Verdict MakeVerdict(const RunSummary& summary, const std::optional<size_
       break;
     case PairVerdict::kUnequalBits:
       say("NOT BIT-EQUAL", Tone::kCaution, totals.agreeing - totals.identical,
-          fmt::format("{} of {}, by no more than rounding noise as far as the statistics tell",
+          fmt::format("{} of {}, but by no more than rounding noise according to the statistics",
                       FormatCount(totals.agreeing - totals.identical),
                       Plural(totals.agreeing, "compared row")));
       break;
@@ -77,8 +77,8 @@ report::Verdict MakeVerdict(const RunSummary& summary, const std::optional<size_
       break;
     case PairVerdict::kDrifts:
       say("DRIFT", Tone::kCaution, totals.drifting,
-          fmt::format("{} apart by more than noise, but rounding that piled up explains it; no "
-                      "single call is the origin",
+          fmt::format("{} beyond rounding noise, explained by accumulated rounding; no single call "
+                      "is the origin",
                       Plural(totals.drifting, "row")));
       break;
     case PairVerdict::kDiffers:
@@ -91,7 +91,7 @@ report::Verdict MakeVerdict(const RunSummary& summary, const std::optional<size_
                         PointTitle(*summary.pairs[*leading].divergence.first_origin), where));
       } else if (totals.differing > 0) {
         say("DIFFERENT", Tone::kBad, totals.differing,
-            fmt::format("{} apart by more than noise", Plural(totals.differing, "row")));
+            fmt::format("{} beyond rounding noise", Plural(totals.differing, "row")));
       } else {
         say("FAILED", Tone::kBad, summary.failed_pairs,
             fmt::format("{} could not be compared", Plural(summary.failed_pairs, "pair")));
@@ -357,13 +357,11 @@ std::string_view NextStep(const RunSummary& summary, const std::optional<size_t>
              "again once they are the same.";
     case OriginKind::kUnmatchedCall:
       return "The two sides do not run the same code from here on: look at this call in the "
-             "script, then compare again "
-             "(-f pairs calls whatever their numbers).";
+             "script, then compare again (-f pairs calls regardless of their numbers).";
     case OriginKind::kComputation:
       if (origin.is_saved_value) {
-        return "Saved values tell that the runs had parted by then, not where: dump the calls in "
-               "front of this one "
-               "(level L1 or mix) and compare again.";
+        return "Saved values show that the runs had already diverged here, not where: dump the "
+               "calls before this one (level L1 or mix) and compare again.";
       }
       return "Same inputs, other outputs: run this call alone on both machines with the dumped "
              "tensors, and check its "

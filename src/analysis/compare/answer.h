@@ -17,7 +17,7 @@ inline constexpr std::array<report::GateLevel, 4> kCompareLevels = {
      {"different",
       "a divergence somewhere, or rows without partner; checksums: any bit that differs",
       /*includes_previous=*/false},
-     {"drift", "also rounding that piled up beyond the noise of the dtype",
+     {"drift", "also accumulated rounding beyond the noise of the dtype",
       /*includes_previous=*/true, /*on_request=*/true}}};
 
 report::Document MakeDocument(const RunSummary& summary);

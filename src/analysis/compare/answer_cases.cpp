@@ -57,9 +57,8 @@ std::string FailureMessage(const PairSummary& pair, PairVerdict verdict) {
   }
   switch (verdict) {
     case PairVerdict::kDrifts:
-      return fmt::format(
-          "{} rows are apart by more than noise; rounding that piled up explains them",
-          pair.counts.drifting);
+      return fmt::format("{} rows are beyond rounding noise; accumulated rounding explains them",
+                         pair.counts.drifting);
     case PairVerdict::kUnequalBits:
       return fmt::format("{} rows are not bit-equal", pair.counts.agreeing - pair.counts.identical);
     default:

@@ -136,12 +136,12 @@ ArrayPair CompareArrays(const std::filesystem::path& npu, const std::filesystem:
   OpenedArray bench_array;
   std::string problem;
   if (npu.empty()) {
-    problem = "No NPU file goes with this bench file. ";
+    problem = "No NPU file matches this bench file. ";
   } else {
     npu_array = OpenArray(npu, scratch.npu);
   }
   if (bench.empty()) {
-    problem = "No bench file goes with this NPU file. ";
+    problem = "No bench file matches this NPU file. ";
   } else {
     bench_array = OpenArray(bench, scratch.bench);
   }

@@ -118,7 +118,7 @@ void Walk::Enter(uint32_t entry, const EntryState& state, const RowView& input) 
     candidate.reason = "no recorded call produced this value, and nothing before it differs";
   }
   if (StartsAtUnequalBits()) {
-    unequal_bits_->reason += ", and values part behind it";
+    unequal_bits_->reason += ", and the values after it differ";
     Propose(*unequal_bits_);
     return;
   }
@@ -174,7 +174,7 @@ void Walk::BlameUnmatchedCall(Candidate& candidate) const {
     candidate.other_call = npu_.entries[candidate.entry].name;
     candidate.note =
         run.bench_end > run.bench_begin
-            ? fmt::format("stands in place of {} on the reference side",
+            ? fmt::format("replaces {} of the reference side",
                           input_.bench.entries[alignment_.forward_bench[run.bench_begin]].name)
             : "only the tested side made this call";
   } else {
@@ -182,7 +182,7 @@ void Walk::BlameUnmatchedCall(Candidate& candidate) const {
     candidate.note = "only the reference side made this call";
   }
   candidate.reason =
-      "both sides made the same calls in the same order up to here, and values part behind it";
+      "both sides made the same calls in the same order up to here, and the values after it differ";
   if (IsCast(dump::ParseEntryName(candidate.other_call))) {
     candidate.kind = OriginKind::kDType;
   }
@@ -228,7 +228,7 @@ void Walk::Compute(uint32_t entry, const EntryState& state, const RowView& outpu
   }
   if (StartsAtUnequalBits()) {
     // Statistics do not show every difference (elements that changed places); checksums do.
-    unequal_bits_->reason += ", and values part behind it";
+    unequal_bits_->reason += ", and the values after it differ";
     Propose(*unequal_bits_);
     return;
   }
@@ -278,7 +278,7 @@ bool Walk::ContainsUnmatchedCall(uint32_t entry) const {
 
 void Walk::NoteDrift(Candidate candidate) {
   if (!drift_ && !HasOrigin()) {
-    candidate.note = "rounding noise that piled up call by call";
+    candidate.note = "rounding noise that accumulated call by call";
     candidate.confidence = Confidence::kLow;
     candidate.reason = "errors before it explain it";
     drift_ = std::move(candidate);
@@ -386,11 +386,10 @@ void Walk::ProposeHarmlessUnmatchedCall() {
   }
   candidate.row = *views_.Begin(candidate.entry);
   BlameUnmatchedCall(candidate);
-  candidate.reason = drift_ ? "both sides made the same calls in the same order up to here; "
-                              "differences behind it are no "
-                              "larger than noise explains"
-                            : "both sides made the same calls in the same order up to here; values "
-                              "agree behind it, too";
+  candidate.reason =
+      drift_ ? "both sides made the same calls in the same order up to here; later differences are "
+               "within rounding noise"
+             : "both sides made the same calls in the same order up to here; later values agree";
   Propose(std::move(candidate));
 }
 

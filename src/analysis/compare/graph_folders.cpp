@@ -81,7 +81,7 @@ Result<FoldersByRankStep> FindKernelFolders(const std::filesystem::path& root,
     }
   }
   if (found.empty()) {
-    return NotFoundError(root.string() + ": holds no kernel dump of the ranks and steps asked for")
+    return NotFoundError(root.string() + ": holds no kernel dump of the requested ranks and steps")
         .WithHint("expected folders like rank_0/<graph name>/<graph id>/<step>");
   }
   return found;

@@ -161,8 +161,7 @@ Status CheckProcesses(const DumpLayout& layout) {
     const RankFolder& folder = layout.ranks[i];
     if (folder.process && layout.ranks[i - 1].step == folder.step) {
       return UsageError(
-                 fmt::format("{} holds several process folders; which belong together cannot "
-                             "be told",
+                 fmt::format("{} holds several process folders; cannot tell which belong together",
                              folder.folder.parent_path().string()))
           .WithHint("name one process folder on each side");
     }

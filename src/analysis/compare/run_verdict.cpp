@@ -84,17 +84,15 @@ std::string NothingComparedHint(const PairSummary& pair) {
   }
   if (counts.shape_mismatch + counts.dtype_mismatch > 0 && counts.npu_only == 0) {
     return "names match, shapes or dtypes do not: are these dumps of the same model and batch? -dm "
-           "FILE pairs rows "
-           "whatever their shape";
+           "FILE pairs rows regardless of their shape";
   }
   if (pair.npu_framework != pair.bench_framework) {
     return "the frameworks name their calls differently: -cm (cells and modules, for dumps of "
            "level L0 or mix), -am "
            "(functions, level L1) or -lm FILE (layers) translate them";
   }
-  return "no name stands on both sides: are these dumps of the same model? If modules were "
-         "renamed, -cm FILE; if only "
-         "call numbers differ, -f; for anything else -dm FILE";
+  return "no name exists on both sides: are these dumps of the same model? If modules were "
+         "renamed, -cm FILE; if only call numbers differ, -f; for anything else -dm FILE";
 }
 
 std::string PairName(const PairSummary& pair) {

@@ -465,9 +465,8 @@ Result<Side> LoadSide(const std::filesystem::path& json_path, const SideOptions&
     }
   }
   if (side.header.recovery) {
-    side.warnings.push_back(
-        fmt::format("{}: the capture did not come to its end; its log gave {} entries",
-                    json_path.parent_path().string(), side.header.entry_count));
+    side.warnings.push_back(fmt::format("{}: the capture was interrupted; its log holds {} entries",
+                                        json_path.parent_path().string(), side.header.entry_count));
   }
   if (side.header.truncated) {
     side.warnings.push_back(

@@ -103,7 +103,7 @@ Status CompareVersions(const PackPair& packs, std::vector<Finding>& findings) {
   if (!finding.examples.empty()) {
     finding.what = "versions of the stack below the packages differ (not in the workbook)";
     finding.why = "kernels and their precision change from release to release";
-    finding.fix = "install the same release on both sides, or bear it in mind";
+    finding.fix = "install the same release on both sides, or keep the difference in mind";
     findings.push_back(std::move(finding));
   }
   return {};
@@ -135,7 +135,7 @@ void AddForeign(const Pack& pack, std::vector<Finding>& findings) {
   if (pack.foreign_member_count() > 0) {
     Finding finding;
     finding.severity = Severity::kNote;
-    finding.what = fmt::format("{}: {} member{} of the zip left out: no part of a pack",
+    finding.what = fmt::format("{}: {} member{} of the zip skipped: not part of a pack",
                                pack.label(), base::FormatCount(pack.foreign_member_count()),
                                pack.foreign_member_count() == 1 ? "" : "s");
     findings.push_back(std::move(finding));

@@ -51,15 +51,16 @@ report::Verdict MakeVerdict(const CompareRun& run) {
                     fmt::format("nothing differs in {}", Plural(all, "check")), failed, "checks");
       break;
     case Verdict::kSameButNan:
-      verdict = Say("SAME, BUT NaN", Tone::kBad, Standing::kFindings,
-                    fmt::format("nothing differs, but what is NaN on both sides fails {} of {} "
-                                "checks ({})",
-                                failed, all, failing),
-                    failed, "checks");
+      verdict = Say(
+          "SAME, BUT NaN", Tone::kBad, Standing::kFindings,
+          fmt::format(
+              "nothing differs, but values that are NaN on both sides fail {} of {} checks ({})",
+              failed, all, failing),
+          failed, "checks");
       break;
     case Verdict::kWarnings:
       verdict = Say("SAME AS FAR AS COMPARED", Tone::kCaution, Standing::kFindings,
-                    "every check passes, but there is something to look at", failed, "checks");
+                    "all checks pass, with warnings", failed, "checks");
       break;
     case Verdict::kDifferent:
       verdict =

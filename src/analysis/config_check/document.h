@@ -10,7 +10,7 @@ namespace msprobe::analysis::config_check {
 
 inline constexpr std::array<report::GateLevel, 2> kGateLevels = {
     {{"error", "a check that fails, or a setting that differs"},
-     {"warning", "also anything to look at", /*includes_previous=*/true, /*on_request=*/true}}};
+     {"warning", "also a warning", /*includes_previous=*/true, /*on_request=*/true}}};
 
 report::Document MakeDocument(const CompareRun& run);
 report::Document MakeDocument(const CollectSummary& summary);

@@ -129,7 +129,7 @@ class EnvCheck {
     if (!spelling_.examples.empty()) {
       spelling_.part = Part::kEnv;
       spelling_.severity = Severity::kWarning;
-      spelling_.what = "variables that mean the same but are spelled differently fail the check";
+      spelling_.what = "variables with the same meaning but different spelling fail the check";
       spelling_.fix = "--normalize-env leaves them out";
       result_.findings.push_back(std::move(spelling_));
     }
@@ -248,7 +248,7 @@ class EnvCheck {
     Finding finding;
     finding.severity = Severity::kWarning;
     finding.part = Part::kEnv;
-    finding.what = "further variables that decide about precision differ (not in the workbook)";
+    finding.what = "further variables that affect precision differ (not in the workbook)";
     for (const FurtherVariable& variable : rules_.further_variables) {
       const bool comparable = variable.device.empty() || (bench_.device() == variable.device &&
                                                           cmp_.device() == variable.device);
@@ -265,7 +265,7 @@ class EnvCheck {
       }
     }
     if (!finding.examples.empty()) {
-      finding.fix = "set them alike";
+      finding.fix = "set them to the same value";
       result_.findings.push_back(std::move(finding));
     }
   }

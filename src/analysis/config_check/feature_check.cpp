@@ -157,19 +157,19 @@ class FeatureRows {
       differing_.fix = remedy.fix;
       if (started_alike && result_.part == Part::kWeights) {
         differing_.consequence = true;
-        differing_.why = "the runs started from the same weights and diverged while training";
+        differing_.why = "the runs started from the same weights and diverged during training";
         differing_.fix =
-            "set everything above alike first; if they still diverge, record the step before with "
-            "msprobe dump on both sides, and msprobe compare names the call";
+            "resolve everything above first; if the runs still diverge, capture the step before "
+            "with msprobe dump on both sides, and msprobe compare names the call";
       }
       result_.findings.push_back(std::move(differing_));
     }
     if (nan_count_ > 0) {
       nan_.part = result_.part;
       nan_.what =
-          fmt::format("{} {}{} NaN on both sides, and NaN equals nothing",
+          fmt::format("{} {}{} NaN on both sides, and NaN never equals NaN",
                       base::FormatCount(nan_count_), noun, nan_count_ == 1 ? " is" : "s are");
-      nan_.why = "a run with NaN in it is broken before any comparison";
+      nan_.why = "a run with NaN is broken whatever the comparison says";
       nan_.fix = "find the call that makes the first NaN: msprobe dump, then msprobe compare";
       result_.findings.push_back(std::move(nan_));
     }
@@ -179,8 +179,8 @@ class FeatureRows {
       only_.what =
           fmt::format("{} {}{} no partner, which does not fail the check",
                       base::FormatCount(only_count_), noun, only_count_ == 1 ? " has" : "s have");
-      only_.why = "the two sides built different models, or named them differently";
-      only_.fix = "compare the checkpoints instead where only names differ: msprobe ckpt_compare";
+      only_.why = "the two sides built different models, or use different names";
+      only_.fix = "if only names differ, compare the checkpoints: msprobe ckpt_compare";
       result_.findings.push_back(std::move(only_));
     }
     for (Finding& finding : unplaced_) {

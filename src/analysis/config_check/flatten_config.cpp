@@ -22,7 +22,8 @@ class Flattener {
     if (value.kind == ConfigKind::kObject && (compat_ || top || !value.members.empty())) {
       for (const auto& [key, member] : value.members) {
         if (compat_ && !top && member.key_kind != ConfigKind::kText) {
-          return BadFormatError(fmt::format("line {}: the key {} is no text", member.line, key));
+          return BadFormatError(
+              fmt::format("line {}: the key {} is not a string", member.line, key));
         }
         MSP_RETURN_IF_ERROR(Walk(
             name.empty() ? KeyText(key, member) : fmt::format("{}.{}", name, key), member, false));

@@ -224,25 +224,22 @@ class HyperparameterCheck {
       only_.what =
           fmt::format("{} hyperparameter{} no partner", base::FormatCount(result_.warnings),
                       result_.warnings == 1 ? " has" : "s have");
-      only_.why = "the other side runs with its default, which may be another value";
-      only_.fix = "give them on both sides";
+      only_.why = "the other side uses its default, which may differ";
+      only_.fix = "set them on both sides";
       result_.findings.push_back(std::move(only_));
     }
     if (renamed_count_ > 0) {
       renamed_.severity = Severity::kNote;
-      renamed_.what = fmt::format(
-          "{} pair{} of different names taken for one another, with equal "
-          "values",
-          base::FormatCount(renamed_count_), renamed_count_ == 1 ? "" : "s");
+      renamed_.what =
+          fmt::format("{} pair{} of different names matched, with equal values",
+                      base::FormatCount(renamed_count_), renamed_count_ == 1 ? "" : "s");
       result_.findings.push_back(std::move(renamed_));
     }
     if (gave_up_) {
       Finding finding;
       finding.severity = Severity::kWarning;
       finding.part = Part::kHyperparameters;
-      finding.what =
-          "too many names without an equal one: similar names were not looked for to "
-          "the end";
+      finding.what = "too many unmatched names: the search for similar names was cut short";
       result_.findings.push_back(std::move(finding));
     }
     result_.passed = result_.errors == 0;

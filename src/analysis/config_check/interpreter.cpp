@@ -143,8 +143,8 @@ Result<Interpreter> ParseAnswer(const fs::path& program, std::string_view answer
     }
   }
   return BadFormatError(
-             fmt::format("{} does not tell where it looks for packages", program.string()))
-      .WithHint("is it a Python 3? name another one with --python");
+             fmt::format("{} did not report its package path (sys.path)", program.string()))
+      .WithHint("check that it is Python 3, or name another one with --python");
 }
 
 }  // namespace

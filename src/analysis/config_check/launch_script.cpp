@@ -54,8 +54,8 @@ Status Walker::Command(const ShellCommand& command, int depth) {
   // A backslash was forgotten, or a comment stands between the lines of a command.
   if (after_launch_ && IsOption(fields.front().text)) {
     warnings_.push_back(
-        fmt::format("line {}: begins with an option; read as if it belonged to the launch above, "
-                    "though a shell ends that one before (is a backslash missing?)",
+        fmt::format("line {}: begins with an option; read as part of the launch above, although a "
+                    "shell ends that command before it (is a backslash missing?)",
                     command.line));
     std::vector<ShellField>& arguments = launches_.back().arguments;
     arguments.insert(arguments.end(), std::make_move_iterator(fields.begin()),

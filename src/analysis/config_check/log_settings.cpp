@@ -104,7 +104,8 @@ Status CheckLogName(const fs::path& path) {
   if (HasSuffix(path, {".log", ".txt"})) {
     return {};
   }
-  return UsageError(fmt::format("{} is no log: its name must end in .log or .txt", path.string()));
+  return UsageError(
+      fmt::format("{} is not a log: its name must end in .log or .txt", path.string()));
 }
 
 Result<PrintedSettings> ReadLog(const fs::path& path, std::vector<std::string>& warnings) {
@@ -183,7 +184,7 @@ Result<LogSettingsRun> CompareLogs(const LogSettingsOptions& options) {
 
 Result<LogSettingsRun> VerifyLog(const LogSettingsOptions& options) {
   if (!options.first.empty() && !HasSuffix(options.first, {".yaml", ".yml"})) {
-    return UsageError(fmt::format("{} is no YAML of requirements", options.first.string()))
+    return UsageError(fmt::format("{} is not a YAML file of requirements", options.first.string()))
         .WithHint("-vv [REQUIREMENTS.yaml] LOG, in this order");
   }
   MSP_RETURN_IF_ERROR(CheckLogName(options.second));

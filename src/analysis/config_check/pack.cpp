@@ -95,7 +95,9 @@ Status Pack::TakeMembers() {
     if (!entry.IsSafeToExtract()) {
       return BadFormatError(fmt::format("member \"{}\" would leave the output folder",
                                         base::Printable(entry.name)))
-          .WithHint("nothing was written; config_check makes no such pack: where is it from?");
+          .WithHint(
+              "nothing was written; config_check never makes such a pack, so check where it comes "
+              "from");
     }
     if (!IsPackMember(entry.name)) {
       ++foreign_member_count_;
@@ -160,7 +162,7 @@ Result<json::ValueTree> Pack::ReadJson(std::string_view member) const {
     return std::move(tree)
         .status()
         .AddContext(
-            fmt::format("{}: member \"{}\" is no JSON", path_.string(), base::Printable(member)))
+            fmt::format("{}: member \"{}\" is not JSON", path_.string(), base::Printable(member)))
         .WithHint("collect this side again");
   }
   return tree;

@@ -19,7 +19,7 @@ Status CheckPackPath(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
     return UsageError(
-        fmt::format("the pack cannot be written to {}: that is a folder", path.string()));
+        fmt::format("the pack cannot be written to {}: it is a directory", path.string()));
   }
   return base::CheckOutputFile(path);
 }

@@ -186,7 +186,7 @@ class PipCheck {
     }
     if (!one_side_.examples.empty()) {
       one_side_.severity = Severity::kNote;
-      one_side_.what = "packages that only one side has; expected where the devices differ";
+      one_side_.what = "packages that only one side has; expected if the devices differ";
       result_.findings.push_back(std::move(one_side_));
     }
     if (!unseen_.examples.empty()) {

@@ -146,14 +146,14 @@ Status CheckResultFolder(const CompareOptions& options) {
   }
   if (!earlier.empty() && base::ExistingFiles() == base::Existing::kRefuse) {
     return UsageError(fmt::format("{} already holds {}", folder.string(), earlier))
-        .WithHint("--force replaces them and nothing else; or name another folder with -o");
+        .WithHint("--force replaces them and nothing else; or choose another folder with -o");
   }
   for (const std::string_view name : kPackFolders) {
     if (!Exists(folder / name)) {
       continue;
     }
     if (const std::string foreign = FindForeign(folder / name); !foreign.empty()) {
-      return UsageError(fmt::format("{} is no result of config_check: {} would be deleted",
+      return UsageError(fmt::format("{} is not a result of config_check: {} would be deleted",
                                     (folder / name).string(), base::Printable(foreign)))
           .WithHint("name another folder with -o");
     }

@@ -131,10 +131,10 @@ bool Lexer::SkipContinuation() {
     return false;
   }
   if (ahead > 1) {
-    script_.warnings.push_back(fmt::format(
-        "line {}: something follows the backslash; read as if the line went on, though a shell "
-        "ends the command here",
-        line_));
+    script_.warnings.push_back(
+        fmt::format("line {}: text after the backslash; read as a continued line, although a shell "
+                    "ends the command here",
+                    line_));
   }
   Skip(std::min(ahead + 1, text_.size() - at_));
   return true;
@@ -398,7 +398,7 @@ Status Lexer::Bracketed(std::string& out) {
       closing += '}';
     }
     if (closing.size() > kDepth) {
-      return ErrorAt(line, fmt::format("more than {} brackets inside of each other", kDepth));
+      return ErrorAt(line, fmt::format("more than {} nested brackets", kDepth));
     }
   } while (!closing.empty() && !AtEnd());
   if (!closing.empty()) {

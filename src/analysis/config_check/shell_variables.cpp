@@ -161,7 +161,7 @@ Status ShellVariables::ExpandVariable(const ShellSegment& segment, int depth, Bu
 
 Status ShellVariables::ExpandWord(const ShellWord& word, int depth, Builder& out) {
   if (depth > kDepth) {
-    return BadFormatError(fmt::format("more than {} defaults inside of each other", kDepth));
+    return BadFormatError(fmt::format("more than {} nested defaults", kDepth));
   }
   for (const ShellSegment& segment : word.segments) {
     switch (segment.part) {

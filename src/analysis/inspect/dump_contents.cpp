@@ -97,7 +97,7 @@ class Reader {
                                             }));
     if (!header.has_data && !header.truncated) {
       return BadFormatError(
-                 fmt::format("{} is no dump: it has no object \"data\"", options_.path.string()))
+                 fmt::format("{} is not a dump: it has no object \"data\"", options_.path.string()))
           .WithHint(
               "a dump.json or debug.json holds task, level, framework, dump_data_dir and data");
     }
@@ -248,7 +248,7 @@ class Reader {
                                                        std::vector<std::byte>& scratch) {
     if (name.find('/') != std::string::npos) {
       return BadFormatError(
-          fmt::format("data_name \"{}\" leads out of {}", name, dump::kTensorFolderName));
+          fmt::format("data_name \"{}\" points outside {}", name, dump::kTensorFolderName));
     }
     TensorFile::Options open;
     open.scratch = &file_bytes;
@@ -276,13 +276,12 @@ class Reader {
     result_.summary.push_back(counts + ", " + Counted(tensors_, "tensor"));
     if (header.recovery) {
       result_.warnings.push_back(
-          fmt::format("{}: the capture did not come to its end; shown is what its log holds",
+          fmt::format("{}: the capture was interrupted; showing what its log holds",
                       options_.path.parent_path().string()));
     }
     if (header.truncated) {
-      result_.warnings.push_back(
-          fmt::format("{} ends early: only the complete entries in front of its end are shown",
-                      options_.path.string()));
+      result_.warnings.push_back(fmt::format("{} is truncated: only its complete entries are shown",
+                                             options_.path.string()));
     }
     if (bad_files_ > 0) {
       result_.warnings.push_back(Counted(bad_files_, "tensor file") + " could not be read");

@@ -135,9 +135,9 @@ std::string NoteText(const PartContents& contents) {
   }
   std::string note;
   if (contents.header.truncated) {
-    note = "the file ends early; counted are the entries before its end";
+    note = "the file is truncated; only its complete entries are counted";
   } else if (contents.header.recovery) {
-    note = "the capture did not come to its end; counted is what its log holds";
+    note = "the capture was interrupted; counted from its log";
   }
   if (contents.files_missing > 0) {
     note += fmt::format("{}{} of {} named in it do not exist", note.empty() ? "" : "; ",

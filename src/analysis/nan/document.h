@@ -10,8 +10,8 @@
 namespace msprobe::analysis::nan {
 
 inline constexpr std::array<report::GateLevel, 2> kGateLevels = {
-    {{"origin", "an operator that made NaN or an infinity out of good inputs"},
-     {"any", "also bad values that came in from outside, or were asked for"}}};
+    {{"origin", "an operator that made NaN or infinity from good inputs"},
+     {"any", "also bad values that came from outside or were requested"}}};
 
 // `with_levels`: the answer has them.
 report::Document MakeDocument(const Answer& answer, bool with_levels);

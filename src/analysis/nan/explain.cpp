@@ -130,17 +130,16 @@ std::string FirstLine(const StepAnswer& answer) {
           made, first.rank, name);
     case OriginKind::kExternalInput:
       return fmt::format(
-          "ENTERED: {} came into rank {} from outside of what was recorded, first "
-          "seen by {}",
-          made, first.rank, name);
+          "ENTERED: {} entered rank {} from outside the recorded calls, first seen by {}", made,
+          first.rank, name);
     case OriginKind::kConstant:
       return fmt::format("ENTERED: rank {} was asked for {}, as a constant of {}", first.rank, made,
                          name);
     case OriginKind::kUninitialised:
-      return fmt::format("ENTERED: {} on rank {} read {} from memory that nobody had filled", name,
+      return fmt::format("ENTERED: {} on rank {} read {} from uninitialised memory", name,
                          first.rank, made);
     case OriginKind::kRecomputed:
-      return fmt::format("ENTERED: {} on rank {} gave {} only when it was recomputed", name,
+      return fmt::format("ENTERED: {} on rank {} produced {} only when recomputed", name,
                          first.rank, made);
   }
   return {};
@@ -154,7 +153,7 @@ std::string Headline(const Answer& answer) {
                                 ? fmt::format("step {}: ", *step.step)
                                 : std::string();
   if (step.outcome == Outcome::kNothing) {
-    return where + fmt::format("NOTHING SEARCHED: {} of {}, and not one maximum of a tensor",
+    return where + fmt::format("NOTHING SEARCHED: {} of {} without the maximum of any tensor",
                                base::Plural(step.operator_count, "operator"),
                                base::Plural(step.ranks.size(), "rank"));
   }
@@ -181,19 +180,19 @@ std::string_view KindSentence(OriginKind kind) {
       return "its inputs hold nothing worse than the -inf of a mask; a row that is masked as a "
              "whole gives NaN";
     case OriginKind::kCommunication:
-      return "everything that went in was good, on all ranks; what came out is not";
+      return "its inputs were good on all ranks, its output is not";
     case OriginKind::kMissingPartner:
-      return "received from a rank whose dump is missing or ends before: look for the cause there";
+      return "received from a rank whose dump is missing or truncated: look for the cause there";
     case OriginKind::kUnrecorded:
       return "its inputs were bad, while those of the module around it were good";
     case OriginKind::kExternalInput:
-      return "its inputs were bad, and no recorded operator made them so";
+      return "its inputs were bad, and no recorded operator produced them";
     case OriginKind::kConstant:
       return "the value is among its arguments";
     case OriginKind::kUninitialised:
-      return "its input is what an uninitialised tensor held";
+      return "its input is an uninitialised tensor";
     case OriginKind::kRecomputed:
-      return "activation checkpointing ran it again, and its first run cannot be found";
+      return "activation checkpointing recomputed it, and its first run cannot be found";
   }
   return {};
 }
@@ -203,9 +202,8 @@ std::string_view NextStep(const StepAnswer& answer) {
     return "";
   }
   if (answer.outcome == Outcome::kPartial) {
-    return "The warnings tell which dump ends early or is damaged: dump that step again, or look "
-           "for "
-           "bad values behind its end.";
+    return "The warnings name the truncated or damaged dump: capture that step again; bad values "
+           "may come after its end.";
   }
   if (answer.outcome == Outcome::kNothing) {
     return "Dump with \"task\": \"statistics\" or \"tensor\"; checksums say nothing about values.";
@@ -213,23 +211,23 @@ std::string_view NextStep(const StepAnswer& answer) {
   switch (answer.findings.front().kind) {
     case OriginKind::kComputed:
       return "Look at the range of its inputs: a logarithm, root or division of zero, an exponent "
-             "too large for the dtype. Inputs far from 1 were made by operators in front of it.";
+             "too large for the dtype. Inputs far from 1 come from operators before it.";
     case OriginKind::kMaskedRow:
-      return "Look for a row without any position that is left: empty samples, padding only.";
+      return "Look for rows that are masked completely: empty samples, or padding only.";
     case OriginKind::kCommunication:
-      return "Sums may overflow in a small dtype; else suspect the link or the library: run it "
-             "again, and compare the buffers of all ranks.";
+      return "Sums may overflow in a narrow dtype. Otherwise suspect the link or the library: run "
+             "it again, and compare the buffers of all ranks.";
     case OriginKind::kMissingPartner:
       return "Collect the dumps of all ranks of its group and search again.";
     case OriginKind::kUnrecorded:
-      return "Look into that module for what is not recorded: custom kernels, indexing, weights "
-             "and buffers that it does not own.";
+      return "Check that module for operations that are not recorded: custom kernels, indexing, "
+             "weights and buffers that it does not own.";
     case OriginKind::kExternalInput:
       return "Check the data, the weights and the state of the optimizer before this step, and "
              "calls that are not recorded, such as indexing and custom kernels. "
              "--all-steps finds the first bad step.";
     case OriginKind::kConstant:
-      return "Check whether the constant is meant; -inf of masks is not reported.";
+      return "Check whether the constant is intended; -inf of masks is not reported.";
     case OriginKind::kUninitialised:
       return "Initialise the tensor, or find the kernel that should have filled it.";
     case OriginKind::kRecomputed:

@@ -200,11 +200,11 @@ Result<RankDump> LoadRank(int64_t rank, const std::filesystem::path& folder,
   dump.size_bytes = outcome.size_bytes;
   dump.truncated = outcome.truncated || outcome.recovery.has_value();
   if (outcome.truncated) {
-    dump.warnings.push_back(fmt::format("dump.json ends early: its {} are used",
+    dump.warnings.push_back(fmt::format("dump.json is truncated: its {} are used",
                                         base::Plural(outcome.entry_count, "complete operator")));
   }
   if (outcome.recovery) {
-    dump.warnings.push_back(fmt::format("the capture did not come to its end: {} were recovered",
+    dump.warnings.push_back(fmt::format("the capture was interrupted: {} were recovered",
                                         base::Plural(outcome.entry_count, "operator")));
   }
   if (!outcome.has_data || outcome.entry_count == 0) {

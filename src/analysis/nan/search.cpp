@@ -288,11 +288,11 @@ class Walk {
       return;  // a buffer that is about to be filled
     }
     if (!state.has_external || goes_on) {
-      AddWeak(
-          rank, place, from_memory ? OriginKind::kUninitialised : OriginKind::kExternalInput, bad,
-          from_memory
-              ? fmt::format("perhaps what {} left in memory", base::Printable(state.uninitialised))
-              : "");
+      AddWeak(rank, place, from_memory ? OriginKind::kUninitialised : OriginKind::kExternalInput,
+              bad,
+              from_memory ? fmt::format("perhaps uninitialised memory of {}",
+                                        base::Printable(state.uninitialised))
+                          : "");
       weak_goes_on_.back() = goes_on;
       result_.weak.back().behind_module = state.module_was_bad;
       state.has_external = true;
@@ -450,10 +450,9 @@ class Walk {
       result_.bad_from.push_back(state.is_bad ? std::optional(state.bad_from) : std::nullopt);
     }
     if (released_collectives_ > 0) {
-      result_.warnings.push_back(
-          fmt::format("{} stand in another order on other ranks: the order of causes is a guess "
-                      "around them",
-                      base::Plural(released_collectives_, "collective call")));
+      result_.warnings.push_back(fmt::format(
+          "{} are in a different order on other ranks: the order of causes around them is a guess",
+          base::Plural(released_collectives_, "collective call")));
     }
     return std::move(result_);
   }

@@ -186,7 +186,7 @@ report::Verdict MakeVerdict(const RunSummary& run) {
   verdict.text = found.text;
   if (found.text.empty()) {
     verdict.word = "COMPARED";
-    verdict.text = "COMPARED: how long a step takes is not known";
+    verdict.text = "COMPARED: the time of a step is unknown";
     verdict.tone = Tone::kStrong;
   } else {
     verdict.number = found.percent;

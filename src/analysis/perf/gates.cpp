@@ -79,7 +79,7 @@ Status ParseGrowth(std::string_view text, Gate& gate) {
   }
   const std::optional<double> number = base::ParseDouble(base::Trim(text));
   if (!number.has_value() || !std::isfinite(*number) || *number < 0) {
-    return Wrong(gate.text, "the growth is no number");
+    return Wrong(gate.text, "the growth is not a number");
   }
   gate.threshold = *number * factor;
   return {};
@@ -125,14 +125,14 @@ Result<Pair> ValuesOf(const Gate& gate, const PairComparison& comparison) {
     };
     const Pair pair = {memory(comparison.base_times), memory(comparison.comparison_times)};
     MSP_RETURN_IF_ERROR(
-        Lacks(pair.base > 0, pair.comparison > 0, "tell its memory", "tells its memory"));
+        Lacks(pair.base > 0, pair.comparison > 0, "record memory", "records memory"));
     return pair;
   }
   const auto known = [](const std::optional<TimeSplit>& split) {
     return split.has_value() && split->end_to_end > 0;
   };
   MSP_RETURN_IF_ERROR(Lacks(known(comparison.base_split), known(comparison.comparison_split),
-                            "tell its times", "tells its times"));
+                            "record times", "records times"));
   const TimeSplit& base = *comparison.base_split;
   const TimeSplit& other = *comparison.comparison_split;
   if (gate.metric == GateMetric::kEndToEnd) {

@@ -34,7 +34,7 @@ class DictReader {
     }
     SkipBlanks();
     if (at_ != text_.size()) {
-      return NotADict("there is something behind the }");
+      return NotADict("unexpected text after the }");
     }
     return names;
   }
@@ -59,8 +59,8 @@ class DictReader {
 
   Result<std::string> ReadText() {
     if (!Next('\'') && !Next('"')) {
-      return UsageError(fmt::format("--op_name_map: keys and values must be strings in quotes; "
-                                    "character {} begins none",
+      return UsageError(fmt::format("--op_name_map: keys and values must be quoted strings; "
+                                    "character {} does not start one",
                                     at_ + 1))
           .WithHint(kExample);
     }
@@ -75,7 +75,7 @@ class DictReader {
       }
     }
     if (at_ == text_.size()) {
-      return NotADict("a string does not end");
+      return NotADict("unterminated string");
     }
     ++at_;
     const auto characters = std::count_if(value.begin(), value.end(), [](char c) {

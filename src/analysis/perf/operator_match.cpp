@@ -164,8 +164,8 @@ std::vector<AlignedPair> Matcher::Match() {
 void Matcher::Warn(std::vector<std::string>& warnings) const {
   if (longest_base_ > 0) {
     warnings.push_back(fmt::format(
-        "{} operators of the base against {} of the comparison are too many to be aligned "
-        "exactly: they were cut where runs of operators agree, and aligned in between",
+        "{} operators of the base against {} of the comparison are too many for an exact "
+        "alignment: they were split at matching runs of operators, and aligned in between",
         base::FormatCount(longest_base_), base::FormatCount(longest_comparison_)));
   }
 }
@@ -217,13 +217,13 @@ std::vector<AlignedPair> MatchOperators(const OperatorSide& base, const Operator
     return pair.base != kUnmatched && pair.comparison != kUnmatched;
   });
   if (options.details && !any && !base.top().empty() && !comparison.top().empty()) {
-    warnings.push_back(fmt::format(
-        "the two profiles have no operator in common: {} and {} stand alone; the first are {} and "
-        "{}, and --op_name_map pairs operators of different names",
-        base::Plural(base.top().size(), "operator"),
-        base::Plural(comparison.top().size(), "operator"),
-        base::Printable(base.name(base.top().front())),
-        base::Printable(comparison.name(comparison.top().front()))));
+    warnings.push_back(
+        fmt::format("the two profiles have no operator in common: {} and {} are unmatched; the "
+                    "first are {} and {}, and --op_name_map pairs operators of different names",
+                    base::Plural(base.top().size(), "operator"),
+                    base::Plural(comparison.top().size(), "operator"),
+                    base::Printable(base.name(base.top().front())),
+                    base::Printable(comparison.name(comparison.top().front()))));
   }
   return pairs;
 }

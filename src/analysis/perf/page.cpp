@@ -213,7 +213,7 @@ Result<PerfPage> WritePage(const fs::path& folder, const std::string& stamp,
         run.ranks.size() > 1 ? fmt::format(" ({})", NameOf(*leading)) : std::string();
     page.SetVerdict(
         leading->verdict.word,
-        (leading->verdict.text.empty() ? "the profiles tell no times" : leading->verdict.text) +
+        (leading->verdict.text.empty() ? "the profiles contain no times" : leading->verdict.text) +
             where,
         ToneOf(leading->verdict.word));
     page.SetSides(leading->base_path, leading->comparison_path);
@@ -230,7 +230,7 @@ Result<PerfPage> WritePage(const fs::path& folder, const std::string& stamp,
     const TreeBuilder tree(*leading);
     if (!tree.nodes().empty()) {
       page.BeginSection("What changed, down to kernels",
-                        "kernels of a family run beside each other, too: their sum may exceed it");
+                        "kernels of a family may run concurrently: their sum may exceed it");
       page.AddTree(tree.nodes(), "ms");
     }
     PutFindings(*leading, page);

@@ -141,9 +141,10 @@ Status CheckTokenKeys(const TokenOptions& options, const SavedData& first,
     MSP_RETURN_IF_ERROR(CheckKey(first, key.first, "first"));
     MSP_RETURN_IF_ERROR(CheckKey(second, key.second, "second"));
     if (!names.insert(key.first).second) {
-      return UsageError(fmt::format("the tokens of {} are asked for twice: the tables would have "
-                                    "the same name",
-                                    base::Printable(key.first)))
+      return UsageError(
+                 fmt::format(
+                     "the tokens of {} are requested twice: the tables would have the same name",
+                     base::Printable(key.first)))
           .WithHint("compare with one partner at a time, each with an --output_path of its own");
     }
     for (const std::string_view ending : {kTokensEnding, kTokenStepsEnding}) {

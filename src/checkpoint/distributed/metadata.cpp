@@ -67,7 +67,7 @@ class MetadataParser {
     }
     for (const auto& [key, value] : pickle_.UniqueItems(tensors)) {
       if (pickle_.kind(key) != PickleKind::kText) {
-        return Bad("a tensor whose name is no text");
+        return Bad("a tensor whose name is not a string");
       }
       if (Attribute(value, "chunks") != kNoPickleValue) {
         MSP_RETURN_IF_ERROR(AddTensor(pickle_.text(key), value, metadata));
@@ -257,7 +257,7 @@ class MetadataParser {
     chunk.size_bytes = place->size_bytes;
     if (!IsPlainFileName(place->file)) {
       chunk.status = BadFormatError(
-          fmt::format("\"{}\" is no file name inside of the folder", Shown(place->file)));
+          fmt::format("\"{}\" is not a file name inside the folder", Shown(place->file)));
     } else if (place->transformed) {
       chunk.status = UnsupportedError("a compressed chunk cannot be read");
     } else {

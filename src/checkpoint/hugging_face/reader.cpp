@@ -148,7 +148,7 @@ Status CheckShard(const std::filesystem::path& folder, const std::string& file) 
     }
   }
   return BadFormatError(
-             fmt::format("{} is a link out of the checkpoint's folder", (folder / file).native()))
+             fmt::format("{} links outside the checkpoint's folder", (folder / file).native()))
       .WithHint("put the file itself into the folder");
 }
 
@@ -190,8 +190,8 @@ class Reader {
     }
     for (const std::string& name : promised) {
       if (!found.contains(name)) {
-        AddUnreadable(name, BadFormatError(fmt::format(
-                                "{}: the index promises it, the file does not hold it", file)));
+        AddUnreadable(name, BadFormatError(
+                                fmt::format("{}: listed in the index, but not in the file", file)));
       }
     }
   }

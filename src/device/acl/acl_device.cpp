@@ -94,7 +94,7 @@ DeviceInfo AclRuntime::DescribeDevice(int32_t index) {
   int state = 0;
   if (api_.aclrtQueryDeviceStatus != nullptr &&
       api_.aclrtQueryDeviceStatus(index, &state) == kAclSuccess && state == kAclDeviceAbnormal) {
-    info.trouble = "the runtime calls its state abnormal";
+    info.trouble = "the runtime reports its state as abnormal";
     return info;
   }
   const Result<Scope> scope = Enter(index);

@@ -88,7 +88,7 @@ Status AclKernelDump::SwitchOn(const std::string& config_path) {
 Status AclKernelDump::Begin(const KernelDumpOptions& options) {
   const std::lock_guard lock(mutex_);
   if (active_) {
-    return UsageError("a kernel dump is under way already");
+    return UsageError("a kernel dump is already in progress");
   }
   MSP_RETURN_IF_ERROR(runtime_.CheckProcess());
   MSP_RETURN_IF_ERROR(runtime_.Ready());
@@ -111,7 +111,7 @@ Status AclKernelDump::Begin(const KernelDumpOptions& options) {
 Status AclKernelDump::End() {
   const std::lock_guard lock(mutex_);
   if (!active_) {
-    return UsageError("no kernel dump is under way");
+    return UsageError("no kernel dump is in progress");
   }
   active_ = false;
   const AclApi& api = runtime_.api_;

@@ -151,7 +151,7 @@ Status ChunkAssembler::Finish() {
   }
   for (const auto& [path, assembly] : open_) {
     if (!assembly.damaged) {
-      Lose(path, "its last piece did not come");
+      Lose(path, "its last piece is missing");
     }
   }
   open_.clear();

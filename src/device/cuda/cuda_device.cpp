@@ -46,7 +46,7 @@ Status CudaRuntime::Open() {
                          Library::Open({"MSPROBE_CUDA_LIB",
                                         {"libcuda.so.1"},
                                         "CUDA devices",
-                                        "it comes with the driver; a container must be given it"},
+                                        "it comes with the driver; in a container, mount it"},
                                        loading_));
     api_.Load(std::move(library));
   }

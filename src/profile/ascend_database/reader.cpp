@@ -54,7 +54,7 @@ Result<Profile> ReadAscendDatabase(const std::filesystem::path& file, const Need
   if (!LooksLikeDatabase(file)) {
     std::error_code ignored;
     return std::filesystem::exists(file, ignored)
-               ? BadFormatError(fmt::format("{} is no SQLite database", file.string()))
+               ? BadFormatError(fmt::format("{} is not a SQLite database", file.string()))
                : NotFoundError(fmt::format("{} does not exist", file.string()));
   }
   Profile profile;

@@ -113,13 +113,13 @@ Status SqliteFile::LoadTables() {
       nullptr);
   const Statement names(raw);
   if (code != SQLITE_OK) {
-    return Failure("is no database that can be read");
+    return Failure("is not a readable database");
   }
   while ((code = sqlite3_step(raw)) == SQLITE_ROW && tables_.size() < kMostTables) {
     tables_.push_back({std::string(SqliteRow(raw).Text(0)), {}});
   }
   if (code != SQLITE_DONE && code != SQLITE_ROW) {
-    return Failure("is no database that can be read");
+    return Failure("is not a readable database");
   }
   for (Table& table : tables_) {
     sqlite3_stmt* raw_columns = nullptr;
@@ -128,7 +128,7 @@ Status SqliteFile::LoadTables() {
     code = sqlite3_prepare_v2(database_, query.c_str(), -1, &raw_columns, nullptr);
     const Statement columns(raw_columns);
     if (code != SQLITE_OK) {
-      return Failure("is no database that can be read");
+      return Failure("is not a readable database");
     }
     while (sqlite3_step(raw_columns) == SQLITE_ROW) {
       const SqliteRow row(raw_columns);
@@ -196,7 +196,7 @@ Status SqliteFile::ForEachRow(std::string_view table,
   while ((code = sqlite3_step(raw)) == SQLITE_ROW) {
     visit(row);
   }
-  return code == SQLITE_DONE ? Status() : Failure(fmt::format("table {} breaks off", table));
+  return code == SQLITE_DONE ? Status() : Failure(fmt::format("table {} is truncated", table));
 }
 
 }  // namespace msprobe::profile

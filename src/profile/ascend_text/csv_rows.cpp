@@ -60,7 +60,7 @@ Result<bool> CsvRows::ReadRow() {
     case base::CsvTokenizer::Row::kTextAfterQuote:
       break;
   }
-  return BadFormatError(fmt::format("{} line {}: a quoted cell does not end", name_, line()));
+  return BadFormatError(fmt::format("{} line {}: unterminated quoted cell", name_, line()));
 }
 
 std::string_view CsvRows::operator[](size_t column) const {

@@ -129,7 +129,7 @@ Status ReadBandwidth(const std::filesystem::path& folder, bool strict, Profile& 
   json::ParseOutcome outcome;
   Status status = json::ParseStream(file->text(), handler, &outcome);
   if (status.ok() && outcome.truncated) {
-    status = BadFormatError("it breaks off");
+    status = BadFormatError("it is truncated");
   }
   if (!status.ok()) {
     return Report(std::move(status).AddContext(fmt::format("cannot read all of {}", path.string())),

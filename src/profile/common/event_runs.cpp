@@ -39,7 +39,7 @@ Result<EventRuns> EventRuns::Open(const std::filesystem::path& path) {
   const char opening = first == std::string_view::npos ? '\0' : text[first];
   if (opening != '[' && opening != '{') {
     return Status(StatusCode::kBadFormat,
-                  fmt::format("{} is no trace: it {}", path.string(),
+                  fmt::format("{} is not a trace: it {}", path.string(),
                               opening == '\0' ? "is empty" : "starts neither with [ nor with {"));
   }
   runs.root_ = opening == '[' ? TraceRoot::kList : TraceRoot::kObject;

@@ -64,12 +64,12 @@ Status NoProfileError(const std::filesystem::path& file, const TraceOutcome& out
   if (outcome.events == 0 && outcome.truncated) {
     what = outcome.root == TraceRoot::kObject
                ? "it is a JSON object without complete events in a list \"traceEvents\""
-               : "it breaks off in front of the first complete event";
+               : "it is truncated before the first complete event";
   } else if (outcome.events == 0) {
     what = outcome.root == TraceRoot::kObject ? "its list \"traceEvents\" holds no event"
                                               : "it is a JSON list without events";
   }
-  return BadFormatError(fmt::format("{} is no profile: {}", file.string(), what))
+  return BadFormatError(fmt::format("{} is not a profile: {}", file.string(), what))
       .WithHint(
           "name what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote, or a "
           "folder of Ascend's profiler");
@@ -79,15 +79,15 @@ Status Conclude(const std::filesystem::path& file, const TraceOutcome& outcome,
                 uint64_t without_time, const Needs& needs, Profile& profile) {
   if (outcome.truncated && needs.strict) {
     return BadFormatError(
-               fmt::format("{} breaks off behind event {}", file.string(), outcome.events))
-        .WithHint("copy it again, or leave --strict out to use what is complete");
+               fmt::format("{} is truncated after event {}", file.string(), outcome.events))
+        .WithHint("copy it again, or omit --strict to use its complete events");
   }
   if (without_time > 0) {
     profile.warnings.push_back(fmt::format("{}: {} without a usable time left out", file.string(),
                                            base::Plural(without_time, "event")));
   }
   if (outcome.truncated) {
-    profile.warnings.push_back(fmt::format("{} breaks off: the {} complete events are used",
+    profile.warnings.push_back(fmt::format("{} is truncated: its {} complete events are used",
                                            file.string(), outcome.events));
   }
   return {};

@@ -314,7 +314,7 @@ Result<TraceOutcome> ForEachEvent(const std::filesystem::path& path,
     const Status status = json::ParseStream(*run, handler, &parsed, kDeepest);
     if (!status.ok()) {
       // The reader counts from the beginning of the run, which stands for the one byte in front.
-      return BadFormatError(fmt::format("{} byte {}: no valid JSON in event {}: {}", path.string(),
+      return BadFormatError(fmt::format("{} byte {}: invalid JSON in event {}: {}", path.string(),
                                         runs.offset() + parsed.error_offset - 1,
                                         handler.events() + 1, status.message()));
     }

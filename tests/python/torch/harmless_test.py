@@ -61,8 +61,8 @@ class Harmless(unittest.TestCase):
         output, _ = run.communicate(timeout=600)
         self.assertEqual(run.returncode, 0, output[-3000:])
         self.assertNotIn("switched off", output)
-        self.assertNotIn("told once", output)
-        self.assertNotIn("training goes on", output)
+        self.assertNotIn("reported once", output)
+        self.assertNotIn("training continues", output)
         found = {}
         for line in output.splitlines():
             if line.startswith("hash "):

@@ -72,7 +72,7 @@ class Recorded(MonitorCase):
         configuration.update(changes)
         script = os.path.join(SMALL, "train.py")
         written = self.run_script(configuration, [sys.executable, script, "config.json"] + ARGUMENTS[case].split())
-        self.assertNotIn("told once", written.said)
+        self.assertNotIn("reported once", written.said)
         return written
 
     def expected(self, case):

@@ -173,7 +173,7 @@ class Numbers(ForkedMonitorCase):
         plain = self.run_code(code, dict(ALL, **keys))
         watched = self.run_code(code, dict(ALL, **keys), arguments=["watched"])
         self.assertEqual(watched.said.splitlines()[-1], plain.said.splitlines()[-1])
-        self.assertNotIn("told once", watched.said)
+        self.assertNotIn("reported once", watched.said)
         return watched
 
     def test_modules_that_work_in_place(self):

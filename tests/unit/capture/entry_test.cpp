@@ -147,7 +147,7 @@ TEST_F(Entry, IsInvisibleUntilItsCommit) {
 TEST_F(Entry, StaysValidJsonWhateverIsCalled) {
   capture_.Start();
   msprobe_entry* const entry = capture_.Begin("Torch.bad.0.forward");
-  msprobe_close(entry);  // nothing is open
+  msprobe_close(entry);  // there is no open container
   msprobe_put_member(entry, Text("input_args"), Text("input"));
   msprobe_put_int(entry, 1);
   msprobe_put_int(entry, 2);              // one value too many
@@ -162,7 +162,7 @@ TEST_F(Entry, StaysValidJsonWhateverIsCalled) {
   msprobe_open_typed(entry, Text("int"));
   msprobe_put_member(entry, Text("output"), Text("output"));  // with all this open
   EXPECT_EQ(msprobe_entry_commit(entry), MSPROBE_ERROR_USAGE);
-  EXPECT_THAT(msprobe_last_error(), HasSubstr("nothing is open"));
+  EXPECT_THAT(msprobe_last_error(), HasSubstr("there is no open container"));
   EXPECT_EQ(Finish(), R"({
   "Torch.bad.0.forward": {
    "input_args": 1,
@@ -177,7 +177,7 @@ TEST_F(Entry, StaysValidJsonWhateverIsCalled) {
   }
  })");
   EXPECT_THAT(testing::Slurp(folder_ / "dump/step0/rank/dump_error_info.log"),
-              HasSubstr("[ERROR] Torch.bad.0.forward: nothing is open"));
+              HasSubstr("[ERROR] Torch.bad.0.forward: there is no open container"));
 }
 
 TEST_F(Entry, CutsValuesThatNestWithoutEnd) {

@@ -108,10 +108,10 @@ TEST(CaptureSettings, TaskIsOneOfFourOrTheDefault) {
       {R"("task": "tensors")",
        R"(config.json line 1: key "task": is "tensors"; allowed: statistics, tensor, structure, overflow_check | did you mean "tensor"?)"},
       {R"("task": 1)", R"(key "task": is 1; allowed: statistics)"},
-      {R"("task": "free_benchmark")", "which this program's dump does not do"},
-      {R"("task": "run_ut")", "which this program's dump does not do"},
-      {R"("task": "grad_probe")", "which this program's dump does not do"},
-      {R"("task": "acc_check")", "which this program's dump does not do"},
+      {R"("task": "free_benchmark")", "which is not supported"},
+      {R"("task": "run_ut")", "which is not supported"},
+      {R"("task": "grad_probe")", "which is not supported"},
+      {R"("task": "acc_check")", "which is not supported"},
   });
 }
 
@@ -144,7 +144,8 @@ TEST(CaptureSettings, DumpPathMustBeGivenAndAFolder) {
               HasSubstr("config.json line 1: key \"dump_path\": dump_path my dump is not usable"));
   EXPECT_THAT(error(fmt::format(R"({{"dump_path": "a/{}"}})", std::string(300, 'x'))),
               HasSubstr("too long"));
-  EXPECT_THAT(error(fmt::format(R"({{"dump_path": "{}"}})", file)), HasSubstr("that is no folder"));
+  EXPECT_THAT(error(fmt::format(R"({{"dump_path": "{}"}})", file)),
+              HasSubstr("which is not a directory"));
   EXPECT_EQ(error(fmt::format(R"({{"dump_path": "{}"}})", folder.path().string())), "no error");
 }
 
@@ -167,7 +168,7 @@ TEST(CaptureSettings, RanksAndStepsAreNumbersAndRanges) {
           "\"1-2-3\"", "\" 1\"", "\"+1\"", "\"0-1000001\"", "\"99999999999999999999\""}) {
       EXPECT_THAT(error(fmt::format("[{}]", item)), HasSubstr(where + "item 1 is ")) << item;
     }
-    EXPECT_THAT(error("[\"3-1\"]"), HasSubstr("is \"3-1\", and begins behind its end"));
+    EXPECT_THAT(error("[\"3-1\"]"), HasSubstr("is \"3-1\", and begins after its end"));
   }
 }
 
@@ -194,7 +195,7 @@ TEST(CaptureSettings, SwitchesAreTrueOrFalse) {
     }
   }
   EXPECT_THAT(Good(R"("enable_dataloader": true)").warnings,
-              ElementsAre(HasSubstr("changes nothing")));
+              ElementsAre(HasSubstr("has no effect")));
 }
 
 TEST(CaptureSettings, OwnKeysAreChecked) {
@@ -271,7 +272,7 @@ TEST(CaptureSettings, OnlyTheSectionOfTheTaskIsRead) {
 TEST(CaptureSettings, KeysOfASectionMayStandAtTopLevelButNotTwice) {
   EXPECT_THAT(Good(R"("list": ["a"])").list, ElementsAre("a"));
   EXPECT_THAT(ErrorOf(R"("list": ["a"], "statistics": {"list": ["b"]})"),
-              HasSubstr(R"(key "statistics.list": stands at top level too, in line 1)"));
+              HasSubstr(R"(key "statistics.list": is also given at the top level, in line 1)"));
 }
 
 TEST(CaptureSettings, ListsHoldTexts) {
@@ -365,8 +366,8 @@ TEST(CaptureSettings, KeysOfStaticGraphsAreCheckedAndNamedAsIdle) {
                  "tls_path": "./", "online_run_ut_recompute": false)"),
        ""},
       {tensor(R"("online_run_ut": 1)"), "allowed: true, false"},
-      {tensor(R"("online_run_ut": true)"), "sends no tensors to other machines"},
-      {tensor(R"("tensor_list": ["a"])"), R"("tensor.tensor_list": means nothing to task tensor)"},
+      {tensor(R"("online_run_ut": true)"), "tensors are never sent to other machines"},
+      {tensor(R"("tensor_list": ["a"])"), R"("tensor.tensor_list": has no effect for task tensor)"},
       {R"("task": "overflow_check", "overflow_check": {"check_mode": "some"})",
        "allowed: all, aicore, atomic"},
   });

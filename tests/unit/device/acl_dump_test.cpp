@@ -125,7 +125,7 @@ TEST_F(AclDump, TakesTheNulOffStatistics) {
 TEST_F(AclDump, TellsOfFilesThatEndEarly) {
   ASSERT_TRUE(dump().Begin(options_).ok());
   fake::EmitChunk("/d/a", "one", false);
-  EXPECT_THAT(dump().End().message(), HasSubstr("/d/a: its last piece did not come"));
+  EXPECT_THAT(dump().End().message(), HasSubstr("/d/a: its last piece is missing"));
   EXPECT_THAT(files_, IsEmpty());
 }
 

@@ -54,9 +54,10 @@ TEST(ReadAtb, RefusesWhatDoesNotFit) {
   EXPECT_THAT(message(File("dtype=0\ndims=-1\n", 4)), HasSubstr("dims"));
   EXPECT_THAT(message(File("dtype=29\ndims=1\n", 4)), HasSubstr("aclDataType 29"));
   EXPECT_THAT(message(File("dtype=0\n", 4)), HasSubstr("dtype and dims are needed"));
-  EXPECT_THAT(message(File("dtype=0\ndims=1\ndata=/etc/passwd\n", 4)), HasSubstr("not followed"));
+  EXPECT_THAT(message(File("dtype=0\ndims=1\ndata=/etc/passwd\n", 4)),
+              HasSubstr("which is not read"));
   EXPECT_THAT(message("$Version=1.0\ndtype=0\ndims=1\n"), HasSubstr("no line $End=1"));
-  EXPECT_THAT(message("$Version=1.0\nnothing\n$End=1\n"), HasSubstr("no line key=value"));
+  EXPECT_THAT(message("$Version=1.0\nnothing\n$End=1\n"), HasSubstr("is not a line key=value"));
 }
 
 }  // namespace

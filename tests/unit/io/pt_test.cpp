@@ -265,7 +265,7 @@ TEST(PtZip, QuantisedTensorsWithWrongScalesAreRefused) {
     return OpenZip(Quantised("torch\nQInt8Storage", quantizer), kFourBytes)->status.message();
   };
   EXPECT_THAT(wrong(")"), HasSubstr("wrong arguments"));
-  EXPECT_THAT(wrong("(NNNt"), HasSubstr("no tensors"));
+  EXPECT_THAT(wrong("(NNNt"), HasSubstr("are not tensors"));
   EXPECT_THAT(wrong("(NK\x01Nt"), HasSubstr("no zero point"));
   EXPECT_THAT(wrong("(N" + kFloats + "2K\x05t"), HasSubstr("declares 8 bytes"));
   EXPECT_THAT(

@@ -147,8 +147,8 @@ TEST(JsonConfig, RefusesNumbersBeyondADouble) {
 
 TEST(JsonConfig, SaysWhatWasExpectedWhere) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"{\"a\" 1}", "line 1 column 6 (byte 5): expected ':' behind a key"},
-      {"{\"a\"}", "line 1 column 5 (byte 4): expected ':' behind a key"},
+      {"{\"a\" 1}", "line 1 column 6 (byte 5): expected ':' after a key"},
+      {"{\"a\"}", "line 1 column 5 (byte 4): expected ':' after a key"},
       {"{\"a\": 1 \"b\": 2}", "line 1 column 9 (byte 8): expected ',' or '}'"},
       {"{\"a\": [] \"b\\\"c\": 2}", "line 1 column 10 (byte 9): expected ',' or '}'"},
       {"{\"a\": 1]", "line 1 column 8 (byte 7): expected ',' or '}'"},

@@ -107,7 +107,8 @@ TEST(YamlConfig, RefusesAliasesThatBlowUp) {
   }
   // Refused before the copies take memory: a small document is enough to see it.
   EXPECT_THAT(ErrorOf(bomb), HasSubstr("aliases come to more than 100000 values"));
-  EXPECT_THAT(ErrorOf("a: &a [*a]"), HasSubstr("line 1: an alias stands inside of what it names"));
+  EXPECT_THAT(ErrorOf("a: &a [*a]"),
+              HasSubstr("line 1: an alias refers to a node that contains it"));
 }
 
 TEST(YamlConfig, RefusesDeepNestingInEveryStyle) {

@@ -144,8 +144,9 @@ TEST(AlertJudge, TellsOnceUntilItIsWellAgain) {
   Judged judged(Nan());
   judged.SeeAll(Statistic::kNorm, {1, kNan, kNan, kNan, 1, kNan});
   ASSERT_EQ(judged.said.size(), 3U);
-  EXPECT_NE(judged.said[1].find("is well again at step 4 with 1.0; 2 alerts in between not told"),
-            std::string::npos)
+  EXPECT_NE(
+      judged.said[1].find("is back to normal at step 4 with 1.0; 2 alerts in between not shown"),
+      std::string::npos)
       << judged.said[1];
 }
 
@@ -189,7 +190,7 @@ TEST(AlertJudge, TakesALevelThatStaysForTheNewHistory) {
   Judged judged(Turbulence(1));
   judged.SeeAll(Statistic::kNorm, {1, 1, 1, 1, 1, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10});
   ASSERT_EQ(judged.said.size(), 2U);
-  EXPECT_NE(judged.said[1].find("is well again"), std::string::npos) << judged.said[1];
+  EXPECT_NE(judged.said[1].find("is back to normal"), std::string::npos) << judged.said[1];
   judged.SeeAll(Statistic::kNorm, {100});
   EXPECT_EQ(judged.said.size(), 3U);
 }

@@ -119,7 +119,7 @@ TEST(Replay, NamesTheLineOfABrokenFeed) {
   EXPECT_THAT(ErrorOf("\n{\"event\": \"sleep\"}"), HasSubstr("line 2"));
   EXPECT_THAT(ErrorOf("{\"event\": "), HasSubstr("line 1"));
   EXPECT_THAT(ErrorOf(R"({"event":"write","prefix":"../a","step":0,"tags":[]})"),
-              HasSubstr("no name of a table"));
+              HasSubstr("is not the name of a table"));
   EXPECT_THAT(ErrorOf(R"({"event":"write","prefix":"a","step":0,"tags":["0:x/rank0/actv"]})"),
               HasSubstr("never measured"));
 }

@@ -124,7 +124,7 @@ TEST(ReadProfile, PrefersADatabaseToText) {
   files.Write("p/ascend_mindspore_profiler_0.db", "damaged");
   const Result<Profile> profile = ReadProfile(files.folder() / "p", Operators());
   ASSERT_FALSE(profile.ok());
-  EXPECT_NE(Error(profile).find("ascend_mindspore_profiler_0.db is no SQLite database"),
+  EXPECT_NE(Error(profile).find("ascend_mindspore_profiler_0.db is not a SQLite database"),
             std::string::npos);
 }
 
@@ -143,7 +143,7 @@ TEST(ReadProfile, ChoosesByRank) {
 
 TEST(ReadProfile, RefusesWhatIsNoProfile) {
   const ProfileFiles files;
-  EXPECT_NE(Error(ReadProfile(files.Write("a.json", "hello"), Operators())).find("is no trace"),
+  EXPECT_NE(Error(ReadProfile(files.Write("a.json", "hello"), Operators())).find("is not a trace"),
             std::string::npos);
   EXPECT_NE(Error(ReadProfile(files.Write("b.json", ""), Operators())).find("empty"),
             std::string::npos);

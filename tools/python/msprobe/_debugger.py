@@ -161,7 +161,7 @@ def _value_problem(value, depth, leaves):
     elif isinstance(value, leaves):
         return None
     else:
-        return "%s is no tensor, number, text, list, tuple or dict" % type(value).__name__
+        return "%s is not a tensor, number, string, list, tuple or dict" % type(value).__name__
     for item in items:
         problem = _value_problem(item, depth + 1, leaves)
         if problem:

@@ -154,7 +154,7 @@ class Monitor:
     def failed(self, where, error):
         """Something of ours failed; the training goes on."""
         self.say_once(_native.LOG_WARNING,
-                      "%s: %s; the training goes on, this is told once"
+                      "%s: %s; training continues (reported once)"
                       % (where, runtime.described(error)),
                       subject=(where, type(error).__name__))
 

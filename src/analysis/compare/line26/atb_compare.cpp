@@ -89,7 +89,7 @@ std::optional<std::string> KeyOf(const std::array<std::string, kColumnCount>& ce
 Result<Round> ReadRound(const fs::path& folder, std::vector<std::string>& warnings) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
-    return UsageError(folder.string() + " is no folder")
+    return UsageError(folder.string() + ": no such directory")
         .WithHint("-m atb compares the folders of two execution rounds, each with statistic.csv");
   }
   Round round;
@@ -124,12 +124,12 @@ Result<Round> ReadRound(const fs::path& folder, std::vector<std::string>& warnin
     }
   }
   if (skipped > 0) {
-    warnings.push_back(fmt::format("{}: {} left out, they are not of the known form",
+    warnings.push_back(fmt::format("{}: {} skipped, their form is unknown",
                                    (folder / kStatisticFile).string(),
                                    base::Plural(skipped, "row")));
   }
   if (round.records.empty()) {
-    return BadFormatError((folder / kStatisticFile).string() + " holds no row of the known form");
+    return BadFormatError((folder / kStatisticFile).string() + " holds no row of a known form");
   }
   return round;
 }

@@ -328,14 +328,14 @@ class CallJudge {
   void JudgeStrictly(std::span<Row> rows) {
     for (Row& row : rows) {
       if (row.bench == nullptr) {
-        Warn(row, "warning: No bench row goes with this row.");
+        Warn(row, "warning: No bench row matches this row.");
         continue;
       }
       if (mode_ == CompareMode::kRealData) {
         if (IsUnreadable(row)) {
           Error(row, "error: A tensor of this row cannot be read.");
         } else if (row.result->distance.nonfinite_differs) {
-          Error(row, "error: NaN or infinity stands on one side only.");
+          Error(row, "error: NaN or infinity on one side only.");
         }
         continue;
       }

@@ -105,8 +105,8 @@ Status ReadOne(const json::Config& config, const std::filesystem::path& base, st
   }
   for (const auto& [name, list] : map->members) {
     if (list.kind != json::ConfigKind::kList) {
-      warnings.push_back(fmt::format("{}: {}: \"{}\" is left out, it names no list of tensors",
-                                     config.file, key, name));
+      warnings.push_back(fmt::format(
+          "{}: {}: \"{}\" is skipped, it does not name a list of tensors", config.file, key, name));
       continue;
     }
     const std::filesystem::path path =
@@ -382,20 +382,19 @@ Result<TensorBuffer> TensorChanges::LoadFused(const Side& side, const SideRow& r
   const bool weights = row.state == dump::RowState::kParameters;
   Shape shape = views[0].shape;
   if (shape.empty()) {
-    return MismatchError(
-        fmt::format("{}: single values cannot be put side by side", row.data_name));
+    return MismatchError(fmt::format("{}: scalars cannot be concatenated", row.data_name));
   }
   const size_t axis = weights ? 0 : shape.size() - 1;
   shape[axis] = 0;
   for (const TensorView& view : views) {
     Shape rest = view.shape;
     if (rest.size() != shape.size() || view.dtype != views[0].dtype) {
-      return MismatchError(fmt::format("{}: the parts do not fit together", row.data_name));
+      return MismatchError(fmt::format("{}: the parts have incompatible shapes", row.data_name));
     }
     shape[axis] += rest[axis];
     rest[axis] = shape[axis];
     if (rest != shape) {
-      return MismatchError(fmt::format("{}: the parts do not fit together", row.data_name));
+      return MismatchError(fmt::format("{}: the parts have incompatible shapes", row.data_name));
     }
   }
   TensorBuffer fused(views[0].dtype, shape);

@@ -14,7 +14,7 @@
 #include "src/base/output_rule.h"
 #include "src/base/strings.h"
 
-namespace msprobe::analysis::monitor {
+namespace msprobe::monitor_analysis {
 namespace {
 
 namespace fs = std::filesystem;
@@ -53,7 +53,7 @@ using CausalKey = std::array<int64_t, 6>;
 // Wraps only for the least number, which no file of a monitor holds.
 int64_t Negated(int64_t value) { return value == INT64_MIN ? INT64_MAX : -value; }
 
-CausalKey CausalKeyOf(const msprobe::monitor::Anomaly& anomaly, AnomalyOrder order) {
+CausalKey CausalKeyOf(const monitor::Anomaly& anomaly, AnomalyOrder order) {
   const int64_t stage = StageOf(anomaly.tag_name, order);
   const bool forward = stage == kForward;
   return {anomaly.step,
@@ -64,7 +64,7 @@ CausalKey CausalKeyOf(const msprobe::monitor::Anomaly& anomaly, AnomalyOrder ord
           anomaly.call_id};
 }
 
-Status WriteResult(const fs::path& path, const std::vector<msprobe::monitor::Anomaly>& anomalies) {
+Status WriteResult(const fs::path& path, const std::vector<monitor::Anomaly>& anomalies) {
   std::string text;
   json::Writer json(text, 1);
   json.BeginObject();
@@ -72,10 +72,10 @@ Status WriteResult(const fs::path& path, const std::vector<msprobe::monitor::Ano
   for (size_t i = 0; i < anomalies.size(); ++i) {
     last[anomalies[i].key] = i;
   }
-  for (const msprobe::monitor::Anomaly& anomaly : anomalies) {
+  for (const monitor::Anomaly& anomaly : anomalies) {
     const auto found = last.find(anomaly.key);
     if (found != last.end()) {
-      msprobe::monitor::WriteAnomaly(anomalies[found->second], json);
+      monitor::WriteAnomaly(anomalies[found->second], json);
       last.erase(found);
     }
   }
@@ -85,8 +85,7 @@ Status WriteResult(const fs::path& path, const std::vector<msprobe::monitor::Ano
 
 }  // namespace
 
-void SortAnomalies(std::vector<msprobe::monitor::Anomaly>& anomalies, size_t count,
-                   AnomalyOrder order) {
+void SortAnomalies(std::vector<monitor::Anomaly>& anomalies, size_t count, AnomalyOrder order) {
   std::vector<std::pair<CausalKey, size_t>> places;
   places.reserve(anomalies.size());
   for (size_t i = 0; i < anomalies.size(); ++i) {
@@ -95,7 +94,7 @@ void SortAnomalies(std::vector<msprobe::monitor::Anomaly>& anomalies, size_t cou
   count = std::min(count, places.size());
   std::partial_sort(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(count),
                     places.end());
-  std::vector<msprobe::monitor::Anomaly> sorted;
+  std::vector<monitor::Anomaly> sorted;
   sorted.reserve(count);
   for (size_t i = 0; i < count; ++i) {
     sorted.push_back(std::move(anomalies[places[i].second]));
@@ -115,8 +114,7 @@ Result<std::vector<int64_t>> ParseStepList(std::string_view text) {
   for (const std::string_view part : base::Split(list, ',')) {
     const std::optional<int64_t> step = base::ParseInt(part);
     if (!step.has_value()) {
-      return UsageError(
-                 fmt::format("the steps {} are no list of whole numbers", base::Printable(text)))
+      return UsageError(fmt::format("steps {}: not a list of integers", base::Printable(text)))
           .WithHint("write -s '[1,3]' or -s 1,3");
     }
     steps.push_back(*step);
@@ -134,7 +132,7 @@ Result<AnalyseResult> RunAnalyse(const AnalyseOptions& options) {
   MSP_RETURN_IF_ERROR(base::CheckOutputFile(file));
   std::error_code error;
   if (!fs::is_directory(options.data, error)) {
-    return NotFoundError(fmt::format("{} is no folder", options.data.string()));
+    return NotFoundError(fmt::format("{}: no such directory", options.data.string()));
   }
   MSP_ASSIGN_OR_RETURN(std::vector<RankAnomalies> ranks, ReadAllAnomalies(options.data));
   if (ranks.empty()) {
@@ -149,7 +147,7 @@ Result<AnalyseResult> RunAnalyse(const AnalyseOptions& options) {
   for (RankAnomalies& rank : ranks) {
     result.warnings.insert(result.warnings.end(), rank.file.warnings.begin(),
                            rank.file.warnings.end());
-    for (msprobe::monitor::Anomaly& anomaly : rank.file.entries) {
+    for (monitor::Anomaly& anomaly : rank.file.entries) {
       if (options.steps.empty() || std::find(options.steps.begin(), options.steps.end(),
                                              anomaly.step) != options.steps.end()) {
         result.top.push_back(std::move(anomaly));
@@ -165,4 +163,4 @@ Result<AnalyseResult> RunAnalyse(const AnalyseOptions& options) {
   return result;
 }
 
-}  // namespace msprobe::analysis::monitor
+}  // namespace msprobe::monitor_analysis

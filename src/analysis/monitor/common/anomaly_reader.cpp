@@ -12,7 +12,7 @@
 #include "src/json/stream_reader.h"
 #include "src/json/value_tree.h"
 
-namespace msprobe::analysis::monitor {
+namespace msprobe::monitor_analysis {
 namespace {
 
 constexpr size_t kMostWarnings = 20;
@@ -38,8 +38,8 @@ bool ReadText(const json::ValueTree& tree, std::string_view key, std::string& va
 }
 
 // nullopt when a member is missing, is of another kind, or is one too many.
-std::optional<msprobe::monitor::Anomaly> ReadEntry(const json::ValueTree& tree, std::string key) {
-  msprobe::monitor::Anomaly entry;
+std::optional<monitor::Anomaly> ReadEntry(const json::ValueTree& tree, std::string key) {
+  monitor::Anomaly entry;
   entry.key = std::move(key);
   const uint32_t group = tree.Find(0, "group_mates");
   if (tree[0].kind != json::ValueKind::kObject || tree[0].child_count != kMembers ||
@@ -131,7 +131,7 @@ class EntryReader : public json::Handler {
     return true;
   }
   void Finish() {
-    std::optional<msprobe::monitor::Anomaly> entry = ReadEntry(builder_.tree(), key_);
+    std::optional<monitor::Anomaly> entry = ReadEntry(builder_.tree(), key_);
     if (entry.has_value()) {
       const auto [place, is_new] = places_.emplace(entry->key, file_.entries.size());
       if (is_new) {
@@ -140,9 +140,8 @@ class EntryReader : public json::Handler {
         file_.entries[place->second] = *std::move(entry);
       }
     } else if (++skipped_ <= kMostWarnings) {
-      file_.warnings.push_back(
-          fmt::format("{}: entry {} has not the nine members of an alert; left out", name_,
-                      base::Printable(key_.substr(0, 120))));
+      file_.warnings.push_back(fmt::format("{}: entry {} lacks members of an alert; skipped", name_,
+                                           base::Printable(key_.substr(0, 120))));
     }
     builder_.Reset();
   }
@@ -178,13 +177,13 @@ Result<AnomalyFile> ParseAnomalies(std::string_view text, const std::string& nam
     return BadFormatError(fmt::format("{}: one entry holds too many values", name));
   }
   if (!reader.is_object()) {
-    return BadFormatError(fmt::format("{} is no JSON object of alerts", name));
+    return BadFormatError(fmt::format("{} is not a JSON object of alerts", name));
   }
   if (!status.ok()) {
     if (!outcome.truncated) {
       return Status(status).AddContext(name);
     }
-    file.warnings.push_back(fmt::format("{} ends too early; the {} before that {} read", name,
+    file.warnings.push_back(fmt::format("{} is truncated; its {} {} used", name,
                                         base::Plural(file.entries.size(), "entry"),
                                         file.entries.size() == 1 ? "is" : "are"));
   }
@@ -225,4 +224,4 @@ Result<std::vector<RankAnomalies>> ReadAllAnomalies(const std::filesystem::path&
   return ranks;
 }
 
-}  // namespace msprobe::analysis::monitor
+}  // namespace msprobe::monitor_analysis

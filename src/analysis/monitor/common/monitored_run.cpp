@@ -17,7 +17,7 @@
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
 
-namespace msprobe::analysis::monitor {
+namespace msprobe::monitor_analysis {
 namespace {
 
 namespace fs = std::filesystem;
@@ -38,7 +38,7 @@ struct OpenTable {
 };
 
 std::string TooLong(const fs::path& path, size_t at) {
-  return fmt::format("{}: a line of more than {} bytes at byte {}; no table of the monitor has one",
+  return fmt::format("{}: a line of more than {} bytes at byte {}; tables of the monitor have none",
                      path.string(), kLongestLine, at);
 }
 
@@ -288,7 +288,7 @@ void ReadAlerts(const fs::path& root, bool is_single, MonitoredRun& run, Warning
     for (std::string& warning : rank.file.warnings) {
       warnings.Add(std::move(warning));
     }
-    for (msprobe::monitor::Anomaly& entry : rank.file.entries) {
+    for (monitor::Anomaly& entry : rank.file.entries) {
       run.alerts.push_back({std::move(entry.key), entry.rank, entry.step, std::move(entry.tag_name),
                             std::move(entry.message)});
     }
@@ -362,4 +362,4 @@ Result<MonitoredRun> ReadMonitoredRun(const fs::path& root, const ReadOptions& o
   return run;
 }
 
-}  // namespace msprobe::analysis::monitor
+}  // namespace msprobe::monitor_analysis

@@ -11,7 +11,7 @@
 #include "src/json/value_tree.h"
 #include "src/monitor/output_folder.h"
 
-namespace msprobe::analysis::monitor {
+namespace msprobe::monitor_analysis {
 namespace {
 
 namespace fs = std::filesystem;
@@ -37,8 +37,8 @@ std::optional<std::vector<int64_t>> Integers(const json::ValueTree& tree, std::s
   return numbers;
 }
 
-std::optional<msprobe::monitor::RankTopology> ReadTopology(const fs::path& folder) {
-  const fs::path path = folder / msprobe::monitor::kTopologyFileName;
+std::optional<monitor::RankTopology> ReadTopology(const fs::path& folder) {
+  const fs::path path = folder / monitor::kTopologyFileName;
   std::error_code error;
   if (!fs::is_regular_file(path, error)) {
     return std::nullopt;
@@ -56,7 +56,7 @@ std::optional<msprobe::monitor::RankTopology> ReadTopology(const fs::path& folde
     const uint32_t node = tree.Find(0, key);
     return node == json::ValueTree::kNone ? 0 : tree[node].integer;
   };
-  msprobe::monitor::RankTopology topology;
+  monitor::RankTopology topology;
   topology.rank = integer("rank");
   topology.world_size = integer("world_size");
   topology.pipeline_stage = integer("pipeline_stage");
@@ -83,13 +83,13 @@ int64_t FirstSecondOfRuns(std::vector<int64_t> seconds) {
 void SortFolders(std::vector<RankFolder>& folders) {
   std::vector<int64_t> seconds;
   for (const RankFolder& folder : folders) {
-    if (const std::optional<int64_t> second = msprobe::monitor::StampOrder(folder.stamp)) {
+    if (const std::optional<int64_t> second = monitor::StampOrder(folder.stamp)) {
       seconds.push_back(*second);
     }
   }
   const int64_t first = FirstSecondOfRuns(seconds);
   const auto key = [first](const RankFolder& folder) {
-    const int64_t second = msprobe::monitor::StampOrder(folder.stamp).value_or(-1);
+    const int64_t second = monitor::StampOrder(folder.stamp).value_or(-1);
     return std::tuple(folder.rank, second < first && second >= 0 ? second + kYearSeconds : second,
                       folder.path.native());
   };
@@ -106,31 +106,30 @@ Result<std::vector<RankFolder>> FindRankFolders(const fs::path& root, const Find
     const std::string& stamp = is_start ? options.time_start : options.time_end;
     if (!stamp.empty()) {
       std::optional<int64_t>& second = is_start ? start : end;
-      second = msprobe::monitor::StampOrder(stamp);
+      second = monitor::StampOrder(stamp);
       if (!second.has_value()) {
-        return UsageError(fmt::format("the {} time {} is none", is_start ? "start" : "end",
-                                      base::Printable(stamp)))
-            .WithHint("write it as in the names of the folders: Dec03_21-34-40");
+        return UsageError(fmt::format("the {} time {} is not a time stamp",
+                                      is_start ? "start" : "end", base::Printable(stamp)))
+            .WithHint("write it as in the folder names: Dec03_21-34-40");
       }
     }
   }
   if (start.has_value() && end.has_value() && *start > *end) {
-    return UsageError(fmt::format("the start time {} is behind the end time {}", options.time_start,
+    return UsageError(fmt::format("the start time {} is after the end time {}", options.time_start,
                                   options.time_end));
   }
   std::error_code error;
   if (!fs::is_directory(root, error)) {
-    return NotFoundError(fmt::format("{} is no folder", root.string()));
+    return NotFoundError(fmt::format("{}: no such directory", root.string()));
   }
   std::vector<RankFolder> folders;
   size_t outside = 0;
   const auto add = [&](const fs::path& path, const std::string& name) {
-    const std::optional<msprobe::monitor::OutputFolderName> parts =
-        msprobe::monitor::ParseOutputFolderName(name);
+    const std::optional<monitor::OutputFolderName> parts = monitor::ParseOutputFolderName(name);
     if (!parts.has_value()) {
       return;
     }
-    const std::optional<int64_t> second = msprobe::monitor::StampOrder(parts->stamp);
+    const std::optional<int64_t> second = monitor::StampOrder(parts->stamp);
     if ((start.has_value() && (!second.has_value() || *second < *start)) ||
         (end.has_value() && (!second.has_value() || *second > *end))) {
       ++outside;
@@ -150,11 +149,11 @@ Result<std::vector<RankFolder>> FindRankFolders(const fs::path& root, const Find
   }
   if (folders.empty()) {
     return NotFoundError(
-               outside > 0
-                   ? fmt::format("{}: none of the {} of runs lies between the times asked for",
-                                 root.string(), base::Plural(outside, "folder"))
-                   : fmt::format("{} holds no folder of a monitored run", root.string()))
-        .WithHint("they are named like Nov21_09-58-35-rank0-1a197c9e, below $MONITOR_OUTPUT_DIR");
+               outside > 0 ? fmt::format("{}: none of the {} of runs is within the requested times",
+                                         root.string(), base::Plural(outside, "folder"))
+                           : fmt::format("{} contains no monitored run", root.string()))
+        .WithHint(
+            "its folders are named like Nov21_09-58-35-rank0-1a197c9e, below $MONITOR_OUTPUT_DIR");
   }
   SortFolders(folders);
   return folders;
@@ -194,4 +193,4 @@ std::vector<TableFile> FindTableFiles(const fs::path& folder) {
   return files;
 }
 
-}  // namespace msprobe::analysis::monitor
+}  // namespace msprobe::monitor_analysis

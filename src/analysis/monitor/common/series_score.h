@@ -1,6 +1,4 @@
-// How far the numbers of a series leave what is usual for it: what `top` and `report` sort by. By
-// median and median absolute deviation, because the very outliers that are looked for would widen a
-// mean and a standard deviation until nothing stands out.
+// How far the numbers of a series leave what is usual for it: what `top` and `report` sort by.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +6,7 @@
 #include <span>
 #include <vector>
 
-namespace msprobe::analysis::monitor {
+namespace msprobe::monitor_analysis {
 
 struct SeriesScore {
   double score = 0;  // largest |value - median| in units of 1.4826 * MAD; 0 below three values
@@ -24,4 +22,4 @@ SeriesScore ScoreSeries(std::span<const double> values, std::vector<double>& scr
 // The score of one value against the values before it, of the same rule; 0 below three of them.
 double ScoreAgainst(double value, std::span<const double> history, std::vector<double>& scratch);
 
-}  // namespace msprobe::analysis::monitor
+}  // namespace msprobe::monitor_analysis

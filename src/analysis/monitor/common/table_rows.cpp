@@ -14,7 +14,7 @@
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
 
-namespace msprobe::analysis::monitor::internal {
+namespace msprobe::monitor_analysis::internal {
 namespace {
 
 constexpr size_t kMostColumns = 256;
@@ -126,7 +126,7 @@ void RowReader::Read() {
   for (Row row = tokenizer_.Next(); row != Row::kEnd; row = tokenizer_.Next()) {
     ++rows_.lines;
     if (row != Row::kFields) {
-      Report(tokenizer_.line(), "a quoted cell does not end: " + Shown(tokenizer_.row_text()));
+      Report(tokenizer_.line(), "unterminated quoted cell: " + Shown(tokenizer_.row_text()));
     } else if (!tokenizer_.row_text().empty()) {
       TakeRow();
     }
@@ -138,7 +138,7 @@ void RowReader::TakeRow() {
   const uint64_t line_number = tokenizer_.line();
   const std::span<const std::string_view> cells = tokenizer_.fields();
   if (tokenizer_.field_count() != head_.columns) {
-    Report(line_number, fmt::format("{} where the head has {}: {}",
+    Report(line_number, fmt::format("{} where the header has {}: {}",
                                     base::Plural(tokenizer_.field_count(), "cell"), head_.columns,
                                     Shown(tokenizer_.row_text())));
     return;
@@ -148,22 +148,22 @@ void RowReader::TakeRow() {
   int32_t stage = 0;
   int32_t micro_step = -1;
   if (!CellInteger(cell(head_.step), step)) {
-    Report(line_number, "the step is no whole number: " + Shown(cell(head_.step)));
+    Report(line_number, "the step is not an integer: " + Shown(cell(head_.step)));
     return;
   }
   if (head_.stage != TableHead::kNoColumn && !CellInteger(cell(head_.stage), stage)) {
-    Report(line_number, "vpp_stage is no whole number: " + Shown(cell(head_.stage)));
+    Report(line_number, "vpp_stage is not an integer: " + Shown(cell(head_.stage)));
     return;
   }
   if (head_.micro_step != TableHead::kNoColumn &&
       !(CellInteger(cell(head_.micro_step), micro_step) && micro_step >= 0)) {
-    Report(line_number, "micro_step is no count: " + Shown(cell(head_.micro_step)));
+    Report(line_number,
+           "micro_step is not a non-negative integer: " + Shown(cell(head_.micro_step)));
     return;
   }
   if (!went_back_ && !rows_.steps.empty() && step < rows_.steps.back()) {
     went_back_ = true;
-    Report(line_number, fmt::format("the steps go back from {} to {}: was the training started "
-                                    "again?",
+    Report(line_number, fmt::format("steps decrease from {} to {}: was the training restarted?",
                                     rows_.steps.back(), step));
   }
   const uint32_t name = NameIndex(stage, micro_step, cell(head_.name));
@@ -189,8 +189,8 @@ void RowReader::Finish() {
     const BadCells& bad = bad_cells_[op];
     if (bad.count > 0) {
       Report(bad.first_line,
-             fmt::format("{} in column {} is no number ({}); taken as nan", bad.text, head_.ops[op],
-                         base::Plural(bad.count, "such cell")));
+             fmt::format("{} in column {} is not a number ({}); taken as nan", bad.text,
+                         head_.ops[op], base::Plural(bad.count, "such cell")));
     }
   }
 }
@@ -204,7 +204,7 @@ Result<TableHead> ReadTableHead(std::string_view line, const std::vector<std::st
   const bool is_broken =
       row == base::CsvTokenizer::Row::kOpenQuote || row == base::CsvTokenizer::Row::kTextAfterQuote;
   if (is_broken || tokenizer.field_count() > kMostColumns) {
-    return BadFormatError("its first line is no head of a table: " + Shown(tokenizer.row_text()));
+    return BadFormatError("its first line is not a table header: " + Shown(tokenizer.row_text()));
   }
   TableHead head;
   head.columns = cells.size();
@@ -238,4 +238,4 @@ TableRows ReadTableRows(std::string_view text, const TableHead& head) {
   return rows;
 }
 
-}  // namespace msprobe::analysis::monitor::internal
+}  // namespace msprobe::monitor_analysis::internal

@@ -1,5 +1,4 @@
-// What is told about a run's files: the first twenty in order, the others as a number. A run has as
-// many rows as it likes, and one broken writer breaks them all alike.
+// What is told about a run's files: the first twenty in order, the others as a number.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +11,7 @@
 
 #include "src/base/strings.h"
 
-namespace msprobe::analysis::monitor {
+namespace msprobe::monitor_analysis {
 
 class Warnings {
  public:
@@ -27,7 +26,7 @@ class Warnings {
   void Count(uint64_t more) { more_ += more; }
   void Finish() {
     if (more_ > 0) {
-      texts_.push_back(fmt::format("... and {} more of the kind", base::FormatCount(more_)));
+      texts_.push_back(fmt::format("... and {} more like this", base::FormatCount(more_)));
     }
   }
 
@@ -37,4 +36,4 @@ class Warnings {
   uint64_t more_ = 0;
 };
 
-}  // namespace msprobe::analysis::monitor
+}  // namespace msprobe::monitor_analysis

@@ -4,8 +4,8 @@
 #include "src/analysis/monitor/csv2tb/result.h"
 #include "src/report/document.h"
 
-namespace msprobe::analysis::monitor {
+namespace msprobe::monitor_analysis {
 
 report::Document MakeDocument(const Csv2TbResult& result);
 
-}  // namespace msprobe::analysis::monitor
+}  // namespace msprobe::monitor_analysis

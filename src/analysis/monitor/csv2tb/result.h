@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace msprobe::analysis::monitor {
+namespace msprobe::monitor_analysis {
 
 struct Csv2TbResult {
   std::filesystem::path output;
@@ -17,4 +17,4 @@ struct Csv2TbResult {
   std::vector<std::string> warnings;
 };
 
-}  // namespace msprobe::analysis::monitor
+}  // namespace msprobe::monitor_analysis

@@ -7,7 +7,7 @@
 
 #include "src/base/strings.h"
 
-namespace msprobe::analysis::monitor {
+namespace msprobe::monitor_analysis {
 namespace {
 
 using base::Plural;
@@ -62,7 +62,7 @@ report::Verdict MakeVerdict(const DiffResult& result) {
     const Divergence& at = *first->first;
     verdict.word = "DIFFERENT";
     verdict.text =
-        fmt::format("The runs part at step {}: {} of {} {}: {:.6g} against {:.6g}, {} apart",
+        fmt::format("The runs diverge at step {}: {} of {} {}: {:.6g} against {:.6g}, {} apart",
                     at.step, first->op, first->table, Where(at), at.a, at.b, Percent(at.relative));
     verdict.number = static_cast<double>(at.step);
     verdict.unit = "step";
@@ -94,8 +94,8 @@ report::Verdict MakeVerdict(const DiffResult& result) {
 }
 
 Section LinesSection(const DiffResult& result) {
-  report::Table table("statistics", {"table", "statistic", "compared", "parted", "step",
-                                     "first, and how far at most"});
+  report::Table table("statistics", {"table", "statistic", "compared", "differ", "step",
+                                     "first difference, largest difference"});
   for (const DiffLine& line : result.lines) {
     const Cell cells[] = {table.KeepText(line.table),
                           table.KeepText(line.op),
@@ -118,7 +118,7 @@ Section LinesSection(const DiffResult& result) {
 Section NotesSection(const DiffResult& result) {
   List list{ListKind::kSentences, {}};
   if (result.reduced) {
-    list.items.push_back({"", fmt::format("ranks: {} against {}; values of all ranks are made one",
+    list.items.push_back({"", fmt::format("ranks: {} against {}; values are combined across ranks",
                                           result.ranks_a, result.ranks_b)});
   }
   if (result.only_a + result.only_b > 0) {
@@ -144,8 +144,8 @@ std::vector<report::TestCase> CasesOf(const DiffResult& result) {
       test.outcome = report::CaseOutcome::kFailed;
       test.level = "different";
       test.type = "different";
-      test.message = fmt::format("{} of {} part, first at step {}: {}, {} at most", line.divergent,
-                                 Plural(line.compared, "value"), line.first->step,
+      test.message = fmt::format("{} of {} differ, first at step {}: {}, {} at most",
+                                 line.divergent, Plural(line.compared, "value"), line.first->step,
                                  Where(*line.first), Percent(line.worst->relative));
     }
   }
@@ -167,4 +167,4 @@ report::Document MakeDocument(const DiffResult& result) {
   return document;
 }
 
-}  // namespace msprobe::analysis::monitor
+}  // namespace msprobe::monitor_analysis

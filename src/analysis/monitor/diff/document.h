@@ -7,11 +7,11 @@
 #include "src/report/document.h"
 #include "src/report/gate.h"
 
-namespace msprobe::analysis::monitor {
+namespace msprobe::monitor_analysis {
 
 inline constexpr std::array<report::GateLevel, 1> kDiffLevels = {
-    {{"different", "a step at which the runs part"}}};
+    {{"different", "a step at which the runs diverge"}}};
 
 report::Document MakeDocument(const DiffResult& result);
 
-}  // namespace msprobe::analysis::monitor
+}  // namespace msprobe::monitor_analysis

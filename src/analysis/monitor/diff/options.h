@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace msprobe::analysis::monitor {
+namespace msprobe::monitor_analysis {
 
 struct DiffOptions {
   std::filesystem::path a;
@@ -22,4 +22,4 @@ struct DiffOptions {
   size_t threads = 0;
 };
 
-}  // namespace msprobe::analysis::monitor
+}  // namespace msprobe::monitor_analysis

@@ -14,7 +14,7 @@
 #include "src/analysis/monitor/diff/rank_reduction.h"
 #include "src/base/strings.h"
 
-namespace msprobe::analysis::monitor {
+namespace msprobe::monitor_analysis {
 namespace {
 
 // Where in a step a table's values come about; unknown ones behind. Last come estimates, which
@@ -247,8 +247,8 @@ Result<DiffResult> RunDiff(const DiffOptions& options) {
   std::set<std::string> left_out;
   for (const std::string& table : tables) {
     if (result.reduced && !internal::IsReducibleTable(table)) {
-      result.notes.push_back(fmt::format(
-          "{} is not compared: values of several ranks cannot be made one there", table));
+      result.notes.push_back(
+          fmt::format("{} is not compared: its values cannot be combined across ranks", table));
       continue;
     }
     for (const std::string& op : ops.find(table)->second) {
@@ -269,7 +269,7 @@ Result<DiffResult> RunDiff(const DiffOptions& options) {
   }
   for (const std::string& op : left_out) {
     result.notes.push_back(
-        fmt::format("{} is not compared: it cannot be made one value of several ranks", op));
+        fmt::format("{} is not compared: it cannot be combined across ranks", op));
   }
   if (result.lines.empty()) {
     return MismatchError(
@@ -287,4 +287,4 @@ Result<DiffResult> RunDiff(const DiffOptions& options) {
   return result;
 }
 
-}  // namespace msprobe::analysis::monitor
+}  // namespace msprobe::monitor_analysis

@@ -23,7 +23,7 @@ namespace msprobe::resources {
 extern const std::string_view kMonitorReportPage;  // empty: not built
 }
 
-namespace msprobe::analysis::monitor {
+namespace msprobe::monitor_analysis {
 namespace {
 
 constexpr int64_t kPageFormat = 1;  // what main.js of the page expects
@@ -184,10 +184,10 @@ bool LeaveOut(const PackedPage& page, uint64_t most_bytes, std::vector<Monitored
 Result<ReportResult> RunReport(const ReportOptions& options) {
   MSP_RETURN_IF_ERROR(base::CheckOutputFile(options.output));
   if (resources::kMonitorReportPage.empty()) {
-    return UnsupportedError("this msprobe was built without the page that a report is made of")
+    return UnsupportedError("this msprobe was built without the page for reports")
         .WithHint(
-            "tools/dev/build_web.sh makes it (needs npm), then build msprobe again; analyse, diff, "
-            "top and csv2tb work without");
+            "run tools/dev/build_web.sh (needs npm) and build msprobe again; analyse, diff, top "
+            "and csv2tb do not need it");
   }
   std::vector<MonitoredRun> runs;
   MSP_ASSIGN_OR_RETURN(MonitoredRun first, ReadMonitoredRun(options.run, options.read));
@@ -247,4 +247,4 @@ Result<ReportResult> RunReport(const ReportOptions& options) {
   return outcome;
 }
 
-}  // namespace msprobe::analysis::monitor
+}  // namespace msprobe::monitor_analysis

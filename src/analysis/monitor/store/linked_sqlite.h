@@ -3,8 +3,8 @@
 
 #include "src/monitor/sqlite_api.h"
 
-namespace msprobe::analysis::monitor {
+namespace msprobe::monitor_analysis {
 
-const msprobe::monitor::SqliteApi& LinkedSqlite();
+const monitor::SqliteApi& LinkedSqlite();
 
-}  // namespace msprobe::analysis::monitor
+}  // namespace msprobe::monitor_analysis

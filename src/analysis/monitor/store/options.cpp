@@ -5,13 +5,13 @@
 #include "src/base/strings.h"
 #include "src/json/config.h"
 
-namespace msprobe::analysis::monitor {
+namespace msprobe::monitor_analysis {
 
 Result<NameMapping> ReadMapping(const std::filesystem::path& path) {
   MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadJsonConfig(path));
   NameMapping mapping;
   if (config.root.kind != json::ConfigKind::kObject) {
-    return UsageError(fmt::format("{} is no JSON object", path.string()))
+    return UsageError(fmt::format("{} is not a JSON object", path.string()))
         .WithHint("write {\"old\": \"new\"}");
   }
   for (const auto& member : config.root.members) {
@@ -32,4 +32,4 @@ std::string Mapped(std::string name, const NameMapping& mapping) {
   return name;
 }
 
-}  // namespace msprobe::analysis::monitor
+}  // namespace msprobe::monitor_analysis

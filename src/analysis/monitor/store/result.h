@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace msprobe::analysis::monitor {
+namespace msprobe::monitor_analysis {
 
 struct StoreResult {
   std::filesystem::path file;
@@ -17,4 +17,4 @@ struct StoreResult {
   std::vector<std::string> warnings;
 };
 
-}  // namespace msprobe::analysis::monitor
+}  // namespace msprobe::monitor_analysis

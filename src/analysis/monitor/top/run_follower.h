@@ -1,5 +1,4 @@
-// A run that is still going on: what its folders gained since the last look. Files are read from
-// where the last look ended and only as far as whole lines go, for the training writes meanwhile.
+// A run that is still going on: what its folders gained since the last look.
 #pragma once
 
 #include <chrono>
@@ -17,7 +16,7 @@
 #include "src/analysis/monitor/common/monitored_run.h"
 #include "src/analysis/monitor/top/options.h"
 
-namespace msprobe::analysis::monitor {
+namespace msprobe::monitor_analysis {
 
 // What a table of these statistics is judged by when nobody asked for one: norm, or the first.
 std::string_view MainOp(const std::vector<std::string>& ops);
@@ -107,4 +106,4 @@ class RunFollower {
   std::string first_diagnostic_;
 };
 
-}  // namespace msprobe::analysis::monitor
+}  // namespace msprobe::monitor_analysis

@@ -53,7 +53,7 @@ TEST(MappingRules, ErrorsNameLineAndKey) {
   EXPECT_THAT(ErrorOf("- {from: a, to: [b, c], sizes: [1, 0]}"), HasSubstr("above 0"));
   EXPECT_THAT(ErrorOf("- {from: a, to: b, axis: -1}"), HasSubstr("number of an axis"));
   EXPECT_THAT(ErrorOf("- {from: a, to: b, side: left}"), HasSubstr("both, first, second"));
-  EXPECT_THAT(ErrorOf("- {ignore: a, to: b}"), HasSubstr("stands alone"));
+  EXPECT_THAT(ErrorOf("- {ignore: a, to: b}"), HasSubstr("cannot be combined with from and to"));
   EXPECT_THAT(ErrorOf("- {from: [], to: b}"), HasSubstr("at least one name"));
 }
 

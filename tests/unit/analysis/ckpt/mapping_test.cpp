@@ -397,11 +397,11 @@ TEST_F(WithRules, WarnWhereARuleFitsNothingOrCannotBeApplied) {
 - {from: [p, q], to: pq}
 - {from: p, to: [p0, p1]}
 )"));
-  EXPECT_THAT(matched.warnings,
-              ::testing::UnorderedElementsAre(
-                  HasSubstr("line 2: no parameter is called nowhere"),
-                  HasSubstr("line 3 cannot be applied to p of the first checkpoint: there is"),
-                  HasSubstr("q is missing"), HasSubstr("cannot be divided")));
+  EXPECT_THAT(matched.warnings, ::testing::UnorderedElementsAre(
+                                    HasSubstr("line 2: no parameter is called nowhere"),
+                                    HasSubstr("line 3 cannot be applied to p of the first "
+                                              "checkpoint: a parameter taken already exists"),
+                                    HasSubstr("q is missing"), HasSubstr("cannot be divided")));
   EXPECT_EQ(matched.only_in_a.size(), 2u);
 }
 

@@ -71,7 +71,7 @@ TEST(CheckEnv, OtherSpellingsOfOneMeaningFailUnlessNormalized) {
   const std::string cmp = R"({"NCCL_DETERMINISTIC": "On", "CUDA_LAUNCH_BLOCKING": "1"})";
   const CheckResult strict = Checked(bench, cmp);
   EXPECT_EQ(strict.errors, 2U);
-  EXPECT_THAT(Sentences(strict), ElementsAre(HasSubstr("spelled differently")));
+  EXPECT_THAT(Sentences(strict), ElementsAre(HasSubstr("different spelling")));
   EXPECT_EQ(strict.findings[0].severity, Severity::kWarning);
   CheckOptions options;
   options.normalize_env = true;

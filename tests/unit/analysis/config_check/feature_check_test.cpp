@@ -125,7 +125,7 @@ TEST(CheckWeights, ThatDifferLaterOnlyAreAConsequence) {
                                              HasSubstr("10|0|a|FALSE")));
   const Finding finding = FindingThat(later, "from step 10 on (equal before, since step 0)");
   EXPECT_TRUE(finding.consequence);
-  EXPECT_THAT(finding.why, HasSubstr("diverged while training"));
+  EXPECT_THAT(finding.why, HasSubstr("diverged during training"));
   cmp[kWeights] = Named("a", kOther);
   EXPECT_FALSE(FindingThat(Weights(bench, cmp), "from step 0 on").consequence);
 }

@@ -107,7 +107,8 @@ TEST(Hyperparameters, UnderCompatLoseWhatThePythonToolLoses) {
                      "f: 0.5\nn: null\nl: [1, 2]\nd: 2024-01-02\ne: []\n\"q\": \"2024-01-02\""}},
                    true),
             "{ \"l\": 2, \"q\": \"2024-01-02\"}");
-  EXPECT_THAT(ErrorOf("a.yaml", "a:\n  2: 3", true), HasSubstr("line 2: the key 2 is no text"));
+  EXPECT_THAT(ErrorOf("a.yaml", "a:\n  2: 3", true),
+              HasSubstr("line 2: the key 2 is not a string"));
   EXPECT_EQ(JsonOf({{"a.yaml", "2: 3\nyes: 1\nno: 2\n~: 4\na: {\"2\": 5}"}}, true),
             "{ \"2\": 3, \"true\": 1, \"false\": 2, \"null\": 4, \"a.2\": 5}");
 }

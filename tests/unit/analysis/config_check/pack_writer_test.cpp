@@ -80,7 +80,7 @@ TEST(PackWriter, WantsANameThatEndsWithZip) {
     EXPECT_THAT(status.message(), HasSubstr("must end with .zip")) << name;
   }
   fs::create_directory(folder / "folder.zip");
-  EXPECT_THAT(CheckPackPath(folder / "folder.zip").message(), HasSubstr("that is a folder"));
+  EXPECT_THAT(CheckPackPath(folder / "folder.zip").message(), HasSubstr("it is a directory"));
 }
 
 TEST(Collect, PacksWhatItFinds) {

@@ -93,7 +93,7 @@ TEST(Interpreter, ThatIsNoneIsAnErrorAndNoHang) {
     const Result<Interpreter> answer = AskInterpreter(Program(folder, name, text), seconds);
     return answer.ok() ? std::string("no error") : answer.status().message();
   };
-  EXPECT_THAT(error("silent", "#!/bin/sh\n", 10), HasSubstr("does not tell where it looks"));
+  EXPECT_THAT(error("silent", "#!/bin/sh\n", 10), HasSubstr("did not report its package path"));
   EXPECT_THAT(error("slow", "#!/bin/sh\nsleep 60 & sleep 60\n", 0.05), HasSubstr("did not answer"));
   EXPECT_THAT(
       error("endless", "#!/bin/sh\nwhile :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done\n", 5),

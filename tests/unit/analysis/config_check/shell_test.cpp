@@ -63,7 +63,7 @@ TEST(ShellLexer, ForgivesWhatStandsBehindABackslash) {
   EXPECT_EQ((*script).commands.size(), 1U);
   EXPECT_EQ((*script).commands[0].words.size(), 3U);
   ASSERT_EQ((*script).warnings.size(), 2U);
-  EXPECT_THAT((*script).warnings[1], HasSubstr("line 2: something follows the backslash"));
+  EXPECT_THAT((*script).warnings[1], HasSubstr("line 2: text after the backslash"));
 }
 
 TEST(ShellLexer, DropsRedirectionsAndHereDocuments) {
@@ -93,7 +93,7 @@ TEST(ShellLexer, NamesTheLineOfWhatIsNeverClosed) {
   EXPECT_EQ(Commands("a ${b"), "line 1: } is missing");
   EXPECT_EQ(Commands("a `b"), "line 1: the ` is never closed");
   EXPECT_THAT(Commands("a " + std::string(1000, '(')), HasSubstr("a"));
-  EXPECT_THAT(Commands("a $" + std::string(1000, '(')), HasSubstr("brackets inside of each other"));
+  EXPECT_THAT(Commands("a $" + std::string(1000, '(')), HasSubstr("nested brackets"));
 }
 
 // The fields of the last command.

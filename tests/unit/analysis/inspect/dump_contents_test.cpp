@@ -77,7 +77,7 @@ TEST(InspectDumpFile, MarksTensorFilesThatAreMissingOrOutsideTheFolder) {
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->table.fill(0), report::Fill::kRed);
   EXPECT_THAT(At(result->table, 0, "Note"), HasSubstr("a.pt"));
-  EXPECT_THAT(At(result->table, 1, "Note"), HasSubstr("leads out of"));
+  EXPECT_THAT(At(result->table, 1, "Note"), HasSubstr("points outside"));
 }
 
 TEST(InspectDumpFile, ShowsTheCompleteEntriesOfATruncatedFile) {
@@ -88,7 +88,7 @@ TEST(InspectDumpFile, ShowsTheCompleteEntriesOfATruncatedFile) {
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_EQ(result->table.row_count(), 1U);
   ASSERT_THAT(result->warnings, SizeIs(1));
-  EXPECT_THAT(result->warnings[0], HasSubstr("ends early"));
+  EXPECT_THAT(result->warnings[0], HasSubstr("is truncated"));
 }
 
 TEST(InspectDumpFile, RefusesJsonThatIsNoDump) {

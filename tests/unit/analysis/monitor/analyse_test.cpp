@@ -7,7 +7,7 @@
 #include "src/base/output_rule.h"
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::analysis::monitor {
+namespace msprobe::monitor_analysis {
 namespace {
 
 using ::msprobe::testing::Slurp;
@@ -21,7 +21,7 @@ std::string Entry(const std::string& key, const std::string& task, int step) {
 
 std::vector<std::string> Keys(const AnalyseResult& result) {
   std::vector<std::string> keys;
-  for (const msprobe::monitor::Anomaly& anomaly : result.top) {
+  for (const monitor::Anomaly& anomaly : result.top) {
     keys.push_back(anomaly.key);
   }
   return keys;
@@ -87,8 +87,8 @@ TEST(RunAnalyse, ReadsTheAlertsBeforeTheEndOfACutFile) {
   const AnalyseResult result = Analyse(files);
   EXPECT_EQ(Keys(result), (std::vector<std::string>{"good"}));
   ASSERT_EQ(result.warnings.size(), 2U);
-  EXPECT_NE(result.warnings[0].find("ends too early"), std::string::npos);
-  EXPECT_NE(result.warnings[1].find("no JSON object of alerts"), std::string::npos);
+  EXPECT_NE(result.warnings[0].find("is truncated"), std::string::npos);
+  EXPECT_NE(result.warnings[1].find("is not a JSON object of alerts"), std::string::npos);
 }
 
 TEST(RunAnalyse, SaysWhereAlertsShouldBe) {
@@ -110,4 +110,4 @@ TEST(ParseStepList, TakesAListWithOrWithoutBrackets) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis::monitor
+}  // namespace msprobe::monitor_analysis

@@ -10,14 +10,14 @@
 #include "tests/unit/analysis/monitor/store_query.h"
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::analysis::monitor {
+namespace msprobe::monitor_analysis {
 namespace {
 
 using ::msprobe::testing::TemporaryFolder;
 
 std::string TagsText(std::string_view name) {
   std::string text;
-  for (const msprobe::monitor::TrendStore::NameTag& tag : TagsOfDumpName(name)) {
+  for (const monitor::TrendStore::NameTag& tag : TagsOfDumpName(name)) {
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", tag.category, tag.name);
   }
   return text;
@@ -185,8 +185,8 @@ TEST(RunDump2Db, UsesWhatDamagedFilesStillHold) {
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_EQ(result->rows, 3U);
   ASSERT_EQ(result->warnings.size(), 3U);
-  EXPECT_NE(result->warnings[0].find("rank1/dump.json ends early"), std::string::npos);
-  EXPECT_NE(result->warnings[1].find("in front of this place is used"), std::string::npos);
+  EXPECT_NE(result->warnings[0].find("rank1/dump.json is truncated"), std::string::npos);
+  EXPECT_NE(result->warnings[1].find("the entries before it are used"), std::string::npos);
   EXPECT_NE(result->warnings[2].find("nothing of it is used"), std::string::npos);
 }
 
@@ -213,7 +213,7 @@ TEST(RunDump2Db, SaysWhichFileCountsWhenTwoHaveOnePlace) {
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_EQ(Query(result->file, "SELECT norm FROM trend_data"), "2.0");
   ASSERT_EQ(result->warnings.size(), 1U);
-  EXPECT_NE(result->warnings[0].find("rank0/dump.json is one more of rank 0 and step 0"),
+  EXPECT_NE(result->warnings[0].find("rank0/dump.json is another file of rank 0 and step 0"),
             std::string::npos);
 }
 
@@ -230,4 +230,4 @@ TEST(RunDump2Db, KeepsTheOldStoreWhenADumpHoldsNothing) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis::monitor
+}  // namespace msprobe::monitor_analysis

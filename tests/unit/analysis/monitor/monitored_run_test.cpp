@@ -7,7 +7,7 @@
 
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::analysis::monitor {
+namespace msprobe::monitor_analysis {
 namespace {
 
 using ::msprobe::testing::TemporaryFolder;
@@ -116,11 +116,11 @@ TEST(ReadMonitoredRun, LeavesBrokenRowsOutAndTellsTheLine) {
   const auto run = Read(files.path());
   EXPECT_EQ(run.rows, 2U);
   ASSERT_EQ(run.warnings.size(), 4U);
-  EXPECT_NE(run.warnings[0].find("other_0-0.csv:2: 7 cells where the head has 6"),
+  EXPECT_NE(run.warnings[0].find("other_0-0.csv:2: 7 cells where the header has 6"),
             std::string::npos);
-  EXPECT_NE(run.warnings[1].find(":3: the step is no whole number: zero"), std::string::npos);
-  EXPECT_NE(run.warnings[2].find(":4: a quoted cell does not end"), std::string::npos);
-  EXPECT_NE(run.warnings[3].find(":5: many in column norm is no number"), std::string::npos);
+  EXPECT_NE(run.warnings[1].find(":3: the step is not an integer: zero"), std::string::npos);
+  EXPECT_NE(run.warnings[2].find(":4: unterminated quoted cell"), std::string::npos);
+  EXPECT_NE(run.warnings[3].find(":5: many in column norm is not a number"), std::string::npos);
   ASSERT_EQ(run.series.size(), 2U);
   EXPECT_EQ(run.series[0].name, "nan");
   EXPECT_EQ(run.series[0].values.at("min"), (std::vector<double>{1}));
@@ -154,7 +154,7 @@ TEST(ReadMonitoredRun, WarnsOfStepsThatGoBackWithinAFile) {
   files.Write(In(kFolder, "actv_0-9.csv"), "vpp_stage,name,step,norm\n0,w,8,1\n0,w,9,2\n0,w,3,5\n");
   const auto run = Read(files.path());
   ASSERT_EQ(run.warnings.size(), 1U);
-  EXPECT_NE(run.warnings[0].find(":4: the steps go back from 9 to 3"), std::string::npos);
+  EXPECT_NE(run.warnings[0].find(":4: steps decrease from 9 to 3"), std::string::npos);
   EXPECT_EQ(run.series.at(0).steps, (std::vector<int64_t>{3, 8, 9}));
 }
 
@@ -216,9 +216,9 @@ TEST(FindRankFolders, SaysWhatItLookedFor) {
   const TemporaryFolder files;
   const Result<std::vector<RankFolder>> none = FindRankFolders(files.path());
   ASSERT_FALSE(none.ok());
-  EXPECT_NE(none.status().message().find("holds no folder of a monitored run"), std::string::npos);
+  EXPECT_NE(none.status().message().find("contains no monitored run"), std::string::npos);
   EXPECT_NE(none.status().hint().find("rank0"), std::string::npos);
 }
 
 }  // namespace
-}  // namespace msprobe::analysis::monitor
+}  // namespace msprobe::monitor_analysis

@@ -9,7 +9,7 @@
 
 #include "src/analysis/monitor/report/run.h"
 
-namespace msprobe::analysis::monitor {
+namespace msprobe::monitor_analysis {
 namespace {
 
 using ::testing::ElementsAre;
@@ -81,4 +81,4 @@ TEST_F(ReportPage, SaysThatAPageIsTooLargeWhenNothingCanBeLeftOut) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis::monitor
+}  // namespace msprobe::monitor_analysis

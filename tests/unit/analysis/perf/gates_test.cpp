@@ -69,11 +69,11 @@ TEST(ParseGate, SaysWhatIsWrong) {
   wrong("e2e>1GB", "does not fit");
   wrong("memory>1ms", "does not fit");
   wrong("op:aten::mm>1MB", "does not fit");
-  wrong("e2e>much%", "is no number");
-  wrong("e2e>%", "is no number");
-  wrong("e2e>-1%", "is no number");
-  wrong("e2e>nan%", "is no number");
-  wrong("e2e>infms", "is no number");
+  wrong("e2e>much%", "is not a number");
+  wrong("e2e>%", "is not a number");
+  wrong("e2e>-1%", "is not a number");
+  wrong("e2e>nan%", "is not a number");
+  wrong("e2e>infms", "is not a number");
 }
 
 // Both sides' times in seconds, memory in GB.
@@ -122,9 +122,9 @@ TEST(JudgeGate, FailsOnlyAboveWhatIsAllowed) {
 TEST(JudgeGate, FailsWhereASideDoesNotTellTheValue) {
   EXPECT_TRUE(Judged("e2e>5%", PairComparison()).failed);
   EXPECT_THAT(Judged("e2e>5%", PairComparison()).explanation,
-              HasSubstr("neither side tells its times"));
+              HasSubstr("neither side records times"));
   EXPECT_THAT(Judged("e2e>5%", Sides(0, 1)).explanation,
-              HasSubstr("the base does not tell its times"));
+              HasSubstr("the base does not record times"));
   EXPECT_TRUE(Judged("computing>5%", Sides(1, 0)).failed);
   PairComparison without_memory = Sides(1, 1);
   without_memory.comparison_times->memory_gb = 0;

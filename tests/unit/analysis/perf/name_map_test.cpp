@@ -42,18 +42,18 @@ TEST(NameMap, NamesThePlaceThatIsWrong) {
   };
   wrong("", "character 1: it does not begin with {");
   wrong("['a']", "does not begin with {");
-  wrong("{", "character 2 begins none");
+  wrong("{", "character 2 does not start one");
   wrong("{'a'", "a ':' is missing");
   wrong("{'a' 'b'}", "character 6: a ':' is missing");
   wrong("{'a': 'b' 'c': 'd'}", "a ',' or '}' is missing");
-  wrong("{'a': 'b'} + {}", "something behind the }");
-  wrong("{'a': 'b}", "does not end");
+  wrong("{'a': 'b'} + {}", "unexpected text after the }");
+  wrong("{'a': 'b}", "unterminated string");
   wrong("{'a': 'b\\", "escape is not known");
   wrong("{'a': '\\x41'}", "escape is not known");
-  wrong("{'a': 1}", "must be strings");
-  wrong("{'a': None}", "must be strings");
-  wrong("{'a': __import__('os')}", "must be strings");
-  wrong("{,}", "must be strings");
+  wrong("{'a': 1}", "must be quoted strings");
+  wrong("{'a': None}", "must be quoted strings");
+  wrong("{'a': __import__('os')}", "must be quoted strings");
+  wrong("{,}", "must be quoted strings");
 }
 
 TEST(NameMap, NamesHaveAtMostTwoHundredCharacters) {

@@ -263,7 +263,7 @@ TEST_F(ReadAscendDatabaseTest, RefusesWhatIsNoDatabase) {
   EXPECT_TRUE(LooksLikeDatabase(Written(kTables)));
   const Result<Profile> profile = ReadAscendDatabase(text, Everything());
   ASSERT_FALSE(profile.ok());
-  EXPECT_NE(profile.status().message().find("is no SQLite database"), std::string::npos);
+  EXPECT_NE(profile.status().message().find("is not a SQLite database"), std::string::npos);
 }
 
 TEST_F(ReadAscendDatabaseTest, OpensPathsOfAnyCharacters) {

@@ -273,7 +273,7 @@ TEST_F(ReadAscendTextTest, UsesTheRowsInFrontOfADamagedOne) {
   Output("kernel_details.csv", std::string(kKernelDetails) + "5,\"broken");
   const Profile profile = Read();
   EXPECT_EQ(profile.kernel_details.size(), 2U);
-  EXPECT_TRUE(Warns(profile, "line 4: a quoted cell does not end"));
+  EXPECT_TRUE(Warns(profile, "line 4: unterminated quoted cell"));
 }
 
 TEST_F(ReadAscendTextTest, LeavesTheTraceShutForKernelsAlone) {
@@ -289,7 +289,7 @@ TEST_F(ReadAscendTextTest, UsesTheCompleteEventsOfATraceThatBreaksOff) {
   Output("trace_view.json", trace.substr(0, trace.find("\"AscendCL@x\"")));
   const Profile profile = Read();
   EXPECT_EQ(profile.operators.size(), 2U);
-  EXPECT_TRUE(Warns(profile, "breaks off: the 14 complete events are used"));
+  EXPECT_TRUE(Warns(profile, "is truncated: its 14 complete events are used"));
   Needs needs = Everything();
   needs.strict = true;
   EXPECT_FALSE(ReadAscendText(root(), output(), needs).ok());

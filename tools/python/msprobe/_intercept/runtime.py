@@ -111,8 +111,8 @@ def ask(subscriber, leave, otherwise, function, *values):
         return function(*values)
     except Exception as error:
         say_once(_native.LOG_ERROR,
-                 "%s failed and is switched off: %s; the training goes on as if it had not been "
-                 "there" % (type(subscriber).__name__, described(error)),
+                 "%s failed and is switched off: %s; training continues without it"
+                 % (type(subscriber).__name__, described(error)),
                  subject=("switched off", id(subscriber)))
         leave(subscriber)
         return otherwise

@@ -138,11 +138,11 @@ class SingleSave:
     def _store(self, key, value, micro_step):
         """Whether the value was one to store."""
         if not isinstance(key, str) or not key or "/" in key or key in (".", ".."):
-            _warn("SingleSave: a key must be text without a slash, not %r: left out" % (key,))
+            _warn("SingleSave: a key must be a string without a slash, not %r: skipped" % (key,))
             return False
         parts = self._parts(key, value)
         if parts is None:
-            _warn("SingleSave: %s is no tensor, list or dict of tensors but %s: left out"
+            _warn("SingleSave: %s is not a tensor, list or dict of tensors but %s: skipped"
                   % (key, type(value).__name__))
             return False
         folder = os.path.join(self._folder, "data", key, "step%d" % self._step,

@@ -66,7 +66,7 @@ class ModuleStructure:
             self._monitor.engine.write_file("../module_struct.json",
                                             json.dumps(self._modules, indent=2))
             self._monitor.say_once(_native.LOG_INFO,
-                                   "module_struct.json is written; the training goes on")
+                                   "module_struct.json is written; training continues")
 
 
 class ModuleStacks:
