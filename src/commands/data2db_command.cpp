@@ -5,7 +5,7 @@
 namespace msprobe::commands {
 
 Result<ExitCode> Data2dbCommand::Run(const Context& context) {
-  monitor::UseSqlite(&monitor_analysis::LinkedSqlite());
+  monitor::UseSqlite(&analysis::monitor::LinkedSqlite());
   return MonitorCsv2dbCommand::Run(context);
 }
 

@@ -65,7 +65,7 @@ std::vector<Flag> MonitorAnalyseCommand::flags() {
        .since = kPython811},
       ForceFlag(),
   };
-  AddAnswerFlags(flags, answer_, monitor_analysis::kAnalyseLevels);
+  AddAnswerFlags(flags, answer_, analysis::monitor::kAnalyseLevels);
   return flags;
 }
 
@@ -91,12 +91,12 @@ Result<ExitCode> MonitorAnalyseCommand::Run(const Context& context) {
     options_.data /= "anomaly_detected";
   }
   options_.top = top_ > 0 ? static_cast<size_t>(top_) : 0;
-  options_.order = order_ == "causal" ? monitor_analysis::AnomalyOrder::kCausal
-                                      : monitor_analysis::AnomalyOrder::kPython;
-  MSP_ASSIGN_OR_RETURN(options_.steps, monitor_analysis::ParseStepList(steps_));
+  options_.order = order_ == "causal" ? analysis::monitor::AnomalyOrder::kCausal
+                                      : analysis::monitor::AnomalyOrder::kPython;
+  MSP_ASSIGN_OR_RETURN(options_.steps, analysis::monitor::ParseStepList(steps_));
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
-  MSP_ASSIGN_OR_RETURN(const monitor_analysis::AnalyseResult result,
-                       monitor_analysis::RunAnalyse(options_));
+  MSP_ASSIGN_OR_RETURN(const analysis::monitor::AnalyseResult result,
+                       analysis::monitor::RunAnalyse(options_));
   return GiveAnswer(MakeDocument(result), answer_, context);
 }
 

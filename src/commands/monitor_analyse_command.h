@@ -25,7 +25,7 @@ class MonitorAnalyseCommand final : public Command {
 
  private:
   std::filesystem::path run_;
-  monitor_analysis::AnalyseOptions options_;
+  analysis::monitor::AnalyseOptions options_;
   int64_t top_ = 8;
   std::string steps_;
   std::string order_ = "python";

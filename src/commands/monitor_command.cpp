@@ -14,7 +14,7 @@ namespace msprobe::commands {
 
 // To add a subcommand: a line here, beside the others in the order of their names.
 MonitorCommand::MonitorCommand() {
-  monitor::UseSqlite(&monitor_analysis::LinkedSqlite());
+  monitor::UseSqlite(&analysis::monitor::LinkedSqlite());
   commands_.push_back(std::make_unique<MonitorAnalyseCommand>());
   commands_.push_back(std::make_unique<MonitorCsv2dbCommand>());
   commands_.push_back(std::make_unique<MonitorCsv2tbCommand>());

@@ -86,16 +86,16 @@ std::string MonitorCsv2dbCommand::notes() const { return kNotes; }
 Result<ExitCode> MonitorCsv2dbCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(TakePath(run_, "RUN", "--data", options_.data));
   if (!mapping_.empty()) {
-    MSP_ASSIGN_OR_RETURN(options_.mapping, monitor_analysis::ReadMapping(mapping_));
+    MSP_ASSIGN_OR_RETURN(options_.mapping, analysis::monitor::ReadMapping(mapping_));
   }
   std::vector<Status> absent;
-  std::vector<monitor_analysis::StoreResult> stores;
-  for (const auto& [name, convert] : {std::pair("monitor", &monitor_analysis::RunCsv2Db),
-                                      std::pair("dump", &monitor_analysis::RunDump2Db)}) {
+  std::vector<analysis::monitor::StoreResult> stores;
+  for (const auto& [name, convert] : {std::pair("monitor", &analysis::monitor::RunCsv2Db),
+                                      std::pair("dump", &analysis::monitor::RunDump2Db)}) {
     if (kind_ != "auto" && kind_ != name) {
       continue;
     }
-    Result<monitor_analysis::StoreResult> result = convert(options_);
+    Result<analysis::monitor::StoreResult> result = convert(options_);
     if (!result.ok() && kind_ == "auto" && result.status().code() == StatusCode::kNotFound) {
       absent.push_back(std::move(result).status());
       continue;
@@ -109,7 +109,7 @@ Result<ExitCode> MonitorCsv2dbCommand::Run(const Context& context) {
     const std::string& hint = absent[1].hint().empty() ? absent[0].hint() : absent[1].hint();
     return NotFoundError(absent[0].message() + ", and " + absent[1].message()).WithHint(hint);
   }
-  report::Document document = monitor_analysis::MakeDocument(stores);
+  report::Document document = analysis::monitor::MakeDocument(stores);
   document.command = name() == "csv2db" ? "monitor csv2db" : std::string(name());
   return GiveAnswer(std::move(document), answer_, context);
 }

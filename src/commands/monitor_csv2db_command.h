@@ -25,7 +25,7 @@ class MonitorCsv2dbCommand : public Command {
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  monitor_analysis::StoreOptions options_;
+  analysis::monitor::StoreOptions options_;
   std::filesystem::path run_;
   std::string kind_ = "auto";
   std::filesystem::path mapping_;

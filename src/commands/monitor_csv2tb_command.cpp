@@ -28,7 +28,7 @@ std::vector<Flag> MonitorCsv2tbCommand::flags() {
        .fills = &options_.tables,
        .separator = ',',
        .group = Group::kSelection,
-       .help = "Only these tables: " + AnyOf(monitor_analysis::KnownTables()),
+       .help = "Only these tables: " + AnyOf(analysis::monitor::KnownTables()),
        .default_text = "all but the last two",
        .since = kPython811},
       {.name = "--output",
@@ -61,8 +61,8 @@ std::vector<Example> MonitorCsv2tbCommand::examples() const {
 
 Result<ExitCode> MonitorCsv2tbCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(TakePath(run_, "RUN", "--monitor-path", options_.run));
-  MSP_ASSIGN_OR_RETURN(const monitor_analysis::Csv2TbResult result,
-                       monitor_analysis::RunCsv2Tb(options_));
+  MSP_ASSIGN_OR_RETURN(const analysis::monitor::Csv2TbResult result,
+                       analysis::monitor::RunCsv2Tb(options_));
   return GiveAnswer(MakeDocument(result), answer_, context);
 }
 

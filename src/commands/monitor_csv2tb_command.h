@@ -24,7 +24,7 @@ class MonitorCsv2tbCommand final : public Command {
 
  private:
   std::filesystem::path run_;
-  monitor_analysis::Csv2TbOptions options_;
+  analysis::monitor::Csv2TbOptions options_;
   AnswerFlags answer_;
 };
 

@@ -54,7 +54,7 @@ std::vector<Flag> MonitorDiffCommand::flags() {
        .help = "What to print"},
       ThreadsFlag(options_.threads),
   };
-  AddAnswerFlags(flags, answer_, monitor_analysis::kDiffLevels);
+  AddAnswerFlags(flags, answer_, analysis::monitor::kDiffLevels);
   return flags;
 }
 
@@ -72,13 +72,13 @@ std::vector<Example> MonitorDiffCommand::examples() const {
 }
 
 std::string MonitorDiffCommand::notes() const {
-  return kNotes + FailOnHelp(monitor_analysis::kDiffLevels);
+  return kNotes + FailOnHelp(analysis::monitor::kDiffLevels);
 }
 
 Result<ExitCode> MonitorDiffCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
-  MSP_ASSIGN_OR_RETURN(const monitor_analysis::DiffResult result,
-                       monitor_analysis::RunDiff(options_));
+  MSP_ASSIGN_OR_RETURN(const analysis::monitor::DiffResult result,
+                       analysis::monitor::RunDiff(options_));
   OwnForms own;
   if (format_ == "json") {
     own.instead = DiffJson(options_, result);

@@ -23,7 +23,7 @@ class MonitorDiffCommand final : public Command {
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  monitor_analysis::DiffOptions options_;
+  analysis::monitor::DiffOptions options_;
   std::string format_ = "table";
   AnswerFlags answer_;
 };

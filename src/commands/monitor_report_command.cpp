@@ -35,7 +35,7 @@ std::vector<Flag> MonitorReportCommand::flags() {
        .help = "HTML file to write"},
       ForceFlag(),
   };
-  AddAnswerFlags(flags, answer_, monitor_analysis::kReportLevels);
+  AddAnswerFlags(flags, answer_, analysis::monitor::kReportLevels);
   return flags;
 }
 
@@ -58,8 +58,8 @@ std::string MonitorReportCommand::notes() const { return kNotes; }
 
 Result<ExitCode> MonitorReportCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
-  MSP_ASSIGN_OR_RETURN(const monitor_analysis::ReportResult outcome,
-                       monitor_analysis::RunReport(options_));
+  MSP_ASSIGN_OR_RETURN(const analysis::monitor::ReportResult outcome,
+                       analysis::monitor::RunReport(options_));
   return GiveAnswer(MakeDocument(outcome, options_.output), answer_, context);
 }
 

@@ -23,7 +23,7 @@ class MonitorReportCommand final : public Command {
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  monitor_analysis::ReportOptions options_;
+  analysis::monitor::ReportOptions options_;
   AnswerFlags answer_;
 };
 

@@ -101,7 +101,7 @@ Result<ExitCode> MonitorTopCommand::Run(const Context& context) {
   const report::ScreenOptions screen = ScreenOf(answer_, context);
   view_.utf8 = !screen.ascii;
   view_.color = screen.color;
-  monitor_analysis::RunFollower run(options_);
+  analysis::monitor::RunFollower run(options_);
   if (answer_.json) {
     MSP_RETURN_IF_ERROR(FirstLook(run));
     return GiveAnswer(TopAnswer(options_.root, run, view_), answer_, context);
@@ -117,8 +117,8 @@ Result<ExitCode> MonitorTopCommand::Run(const Context& context) {
   return ExitCode::kDone;
 }
 
-Status MonitorTopCommand::FirstLook(monitor_analysis::RunFollower& run) const {
-  MSP_RETURN_IF_ERROR(run.Look(monitor_analysis::RunFollower::Clock::now()));
+Status MonitorTopCommand::FirstLook(analysis::monitor::RunFollower& run) const {
+  MSP_RETURN_IF_ERROR(run.Look(analysis::monitor::RunFollower::Clock::now()));
   const std::vector<std::string>& known = run.ops();
   if (!known.empty() && !run.op().empty() &&
       std::find(known.begin(), known.end(), run.op()) == known.end()) {
@@ -128,8 +128,8 @@ Status MonitorTopCommand::FirstLook(monitor_analysis::RunFollower& run) const {
   return OkStatus();
 }
 
-Result<ExitCode> MonitorTopCommand::Live(const Context&, monitor_analysis::RunFollower& run) {
-  using Clock = monitor_analysis::RunFollower::Clock;
+Result<ExitCode> MonitorTopCommand::Live(const Context&, analysis::monitor::RunFollower& run) {
+  using Clock = analysis::monitor::RunFollower::Clock;
   MSP_RETURN_IF_ERROR(FirstLook(run));  // its error is for the ordinary screen
   TerminalScreen screen;
   MSP_RETURN_IF_ERROR(screen.Open());
@@ -182,7 +182,7 @@ void MonitorTopCommand::Type(const Key& key) {
   view_.scroll = 0;
 }
 
-bool MonitorTopCommand::Handle(const Key& key, monitor_analysis::RunFollower& run) {
+bool MonitorTopCommand::Handle(const Key& key, analysis::monitor::RunFollower& run) {
   const size_t page = std::max<size_t>(view_.height / 2, 1);
   if (key.kind == KeyKind::kEnd) {
     return false;
@@ -221,10 +221,10 @@ bool MonitorTopCommand::Handle(const Key& key, monitor_analysis::RunFollower& ru
         case 'o': {
           // Without a choice it is the main one that is judged.
           std::vector<std::string> others = run.ops();
-          std::erase(others, std::string(monitor_analysis::MainOp(others)));
+          std::erase(others, std::string(analysis::monitor::MainOp(others)));
           run.Judge(Next(std::move(others), run.op(), true));
           [[maybe_unused]] const Status ignored =
-              run.Look(monitor_analysis::RunFollower::Clock::now());
+              run.Look(analysis::monitor::RunFollower::Clock::now());
           break;
         }
         case '/':

@@ -25,13 +25,13 @@ class MonitorTopCommand final : public Command {
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  Status FirstLook(monitor_analysis::RunFollower& run) const;
-  Result<ExitCode> Live(const Context& context, monitor_analysis::RunFollower& run);
+  Status FirstLook(analysis::monitor::RunFollower& run) const;
+  Result<ExitCode> Live(const Context& context, analysis::monitor::RunFollower& run);
   // False when the loop is to end.
-  bool Handle(const Key& key, monitor_analysis::RunFollower& run);
+  bool Handle(const Key& key, analysis::monitor::RunFollower& run);
   void Type(const Key& key);
 
-  monitor_analysis::FollowOptions options_;
+  analysis::monitor::FollowOptions options_;
   TopView view_;
   double interval_seconds_ = 1;
   size_t lines_ = 40;

@@ -17,9 +17,9 @@
 namespace msprobe::commands {
 namespace {
 
-using monitor_analysis::FollowedRank;
-using monitor_analysis::FollowedSeries;
-using monitor_analysis::RunFollower;
+using analysis::monitor::FollowedRank;
+using analysis::monitor::FollowedSeries;
+using analysis::monitor::RunFollower;
 
 constexpr size_t kSparkWidth = 24;
 constexpr size_t kMostRanks = 8;
@@ -43,7 +43,7 @@ double Judge(const FollowedSeries& series, std::vector<double>& scratch) {
     return series.had_number ? std::numeric_limits<double>::infinity() : 0;
   }
   const std::span<const double> all(series.history);
-  return monitor_analysis::ScoreAgainst(all.back(), all.first(all.size() - 1), scratch);
+  return analysis::monitor::ScoreAgainst(all.back(), all.first(all.size() - 1), scratch);
 }
 
 bool Matches(const FollowedSeries& series, const TopView& view) {
@@ -236,7 +236,7 @@ void ShowModules(const RunFollower& run, const TopView& view, const std::vector<
 size_t ShowAlerts(const RunFollower& run, size_t room, report::Screen& screen) {
   const size_t count = std::min({run.alerts().size(), kMostAlerts, room});
   for (size_t i = 0; i < count; ++i) {
-    const monitor_analysis::Alert& alert = run.alerts()[run.alerts().size() - 1 - i];
+    const analysis::monitor::Alert& alert = run.alerts()[run.alerts().size() - 1 - i];
     screen.CutLine(report::Ink::kYellow, fmt::format("  step {} rank {}: {}", alert.step,
                                                      alert.rank, base::Printable(alert.message)));
   }
@@ -346,7 +346,7 @@ report::Document TopAnswer(const std::filesystem::path& root, const RunFollower&
   document.sections.push_back({"Modules, worst first", {}});
   document.sections.back().blocks.emplace_back(report::DataTable{std::move(table)});
   report::List alerts{report::ListKind::kSentences, {}};
-  for (const monitor_analysis::Alert& alert : run.alerts()) {
+  for (const analysis::monitor::Alert& alert : run.alerts()) {
     alerts.items.push_back(
         {"", fmt::format("step {} rank {}: {}", alert.step, alert.rank, alert.message)});
   }

@@ -26,11 +26,11 @@ struct TopView {
 };
 
 // Lines, the last one with its end, too. Names of files are made printable.
-std::string TopScreen(const std::filesystem::path& root, const monitor_analysis::RunFollower& run,
+std::string TopScreen(const std::filesystem::path& root, const analysis::monitor::RunFollower& run,
                       const TopView& view);
 
 // The same for programs: all modules, the worst first.
 report::Document TopAnswer(const std::filesystem::path& root,
-                           const monitor_analysis::RunFollower& run, const TopView& view);
+                           const analysis::monitor::RunFollower& run, const TopView& view);
 
 }  // namespace msprobe::commands

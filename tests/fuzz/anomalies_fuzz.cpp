@@ -8,7 +8,7 @@
 #include "src/analysis/monitor/common/anomaly_reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace msprobe::monitor_analysis;
+  using namespace msprobe::analysis::monitor;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   msprobe::Result<AnomalyFile> file = ParseAnomalies(text, "fuzz.json");
   if (!file.ok()) {

@@ -8,8 +8,8 @@
 #include "src/analysis/monitor/common/table_rows.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using msprobe::monitor_analysis::internal::ReadTableHead;
-  using msprobe::monitor_analysis::internal::ReadTableRows;
+  using msprobe::analysis::monitor::internal::ReadTableHead;
+  using msprobe::analysis::monitor::internal::ReadTableRows;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const size_t end = text.find('\n');
   const auto head = ReadTableHead(text.substr(0, end), {});
@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto rows = ReadTableRows(text.substr(end + 1), *head);
   if (rows.steps.size() != rows.name_of.size() || rows.steps.size() > rows.lines ||
       rows.values.size() != rows.steps.size() * head->ops.size() ||
-      rows.diagnostics.size() > msprobe::monitor_analysis::internal::TableRows::kMostDiagnostics) {
+      rows.diagnostics.size() > msprobe::analysis::monitor::internal::TableRows::kMostDiagnostics) {
     std::abort();
   }
   size_t counted = 0;

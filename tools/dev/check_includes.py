@@ -50,7 +50,7 @@ ANALYSIS_HEADERS = ("options.h", "run.h", "result.h", "document.h")
 NAMESPACE = re.compile(r"^namespace msprobe::([\w:]+) \{", re.M)
 # Rooms, or their folders, that do not have that shape yet; and rooms with another namespace.
 OTHER_SHAPES = {"analysis/compare", "analysis/inspect", "analysis/monitor/top"}
-OTHER_NAMESPACES = {"analysis/compare", "analysis/inspect", "analysis/monitor"}
+OTHER_NAMESPACES = {"analysis/compare", "analysis/inspect"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 SOURCE_ENDINGS = (".h", ".cpp", ".cc", ".inc")
 

@@ -16,13 +16,13 @@
 namespace msprobe::monitor {
 namespace {
 
-using ::msprobe::monitor_analysis::Query;
+using ::msprobe::analysis::monitor::Query;
 using ::msprobe::testing::TemporaryFolder;
 
 TEST(TrendStore, KeepsNumbersWithinTheBoundsOfItsReaders) {
   const TemporaryFolder files;
   auto store =
-      TrendStore::Open(monitor_analysis::LinkedSqlite(), files / "a.db", TrendStore::Use::kWhole);
+      TrendStore::Open(analysis::monitor::LinkedSqlite(), files / "a.db", TrendStore::Use::kWhole);
   ASSERT_TRUE(store.ok()) << store.status().message();
   ASSERT_TRUE((*store)->Begin().ok());
   const std::vector<std::string> statistics = {"norm", "max"};
@@ -45,7 +45,7 @@ TEST(TrendStore, KeepsNumbersWithinTheBoundsOfItsReaders) {
 TEST(TrendStore, RefusesNamesThatAreNoColumns) {
   const TemporaryFolder files;
   auto store =
-      TrendStore::Open(monitor_analysis::LinkedSqlite(), files / "a.db", TrendStore::Use::kWhole);
+      TrendStore::Open(analysis::monitor::LinkedSqlite(), files / "a.db", TrendStore::Use::kWhole);
   ASSERT_TRUE(store.ok());
   const std::vector<std::string> hostile = {"norm REAL); DROP TABLE trend_data; --"};
   EXPECT_EQ((*store)->Metric("actv", hostile).status().code(), StatusCode::kUsage);
@@ -56,7 +56,7 @@ TEST(TrendStore, SaysThatAFileIsNone) {
   const TemporaryFolder files;
   const auto path = files.Write("a.db", std::string(5000, 'x'));
   const auto store =
-      TrendStore::Open(monitor_analysis::LinkedSqlite(), path, TrendStore::Use::kLive);
+      TrendStore::Open(analysis::monitor::LinkedSqlite(), path, TrendStore::Use::kLive);
   EXPECT_EQ(store.status().code(), StatusCode::kIo);
   EXPECT_NE(store.status().message().find("a.db"), std::string::npos);
 }
@@ -76,7 +76,7 @@ Batch StepOf(int64_t step, std::vector<Statistic> columns, double value) {
 }
 
 TEST(StoreWriter, MakesEachStepReadableAndGoesOnInAFileThatIsThere) {
-  UseSqlite(&monitor_analysis::LinkedSqlite());
+  UseSqlite(&analysis::monitor::LinkedSqlite());
   const TemporaryFolder files;
   const std::filesystem::path path = files / "monitor_data.trend.db";
   {

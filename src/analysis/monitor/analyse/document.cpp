@@ -7,7 +7,7 @@
 #include "src/analysis/monitor/common/document_parts.h"
 #include "src/base/strings.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 report::Document MakeDocument(const AnalyseResult& result) {
   report::Document document;
@@ -24,7 +24,7 @@ report::Document MakeDocument(const AnalyseResult& result) {
   document.levels = report::OutcomesOf(kAnalyseLevels);
   report::SetFound(document.levels, "alert", result.alerts > 0);
   report::TestCase alerts = internal::CaseOf("alerts", "alert", result.alerts, "alert");
-  for (const monitor::Anomaly& anomaly : result.top) {
+  for (const msprobe::monitor::Anomaly& anomaly : result.top) {
     alerts.details += anomaly.message + "\n";
   }
   if (verdict.standing == report::Standing::kNothingCompared) {
@@ -48,4 +48,4 @@ report::Document MakeDocument(const AnalyseResult& result) {
   return document;
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -7,7 +7,7 @@
 #include "src/report/document.h"
 #include "src/report/gate.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 inline constexpr std::array<report::GateLevel, 1> kAnalyseLevels = {
     {{"alert", "an alert of any rank, in the steps asked for"}}};
@@ -15,4 +15,4 @@ inline constexpr std::array<report::GateLevel, 1> kAnalyseLevels = {
 // Without alerts, but with files that could not be read as such, nothing is known: no gate passes.
 report::Document MakeDocument(const AnalyseResult& result);
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <vector>
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 enum class AnomalyOrder : uint8_t {
   kPython,  // as the Python tool: parameters, communication and mg_direction before everything
@@ -21,4 +21,4 @@ struct AnalyseOptions {
   AnomalyOrder order = AnomalyOrder::kPython;
 };
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

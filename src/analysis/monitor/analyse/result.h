@@ -8,10 +8,10 @@
 
 #include "src/monitor/anomaly.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 struct AnalyseResult {
-  std::vector<monitor::Anomaly>
+  std::vector<msprobe::monitor::Anomaly>
       top;            // by step, micro step, stage of the step, pipeline place, call
   size_t alerts = 0;  // of the steps asked for
   size_t ranks = 0;
@@ -19,4 +19,4 @@ struct AnalyseResult {
   std::vector<std::string> warnings;
 };
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -14,7 +14,7 @@
 #include "src/base/output_rule.h"
 #include "src/base/strings.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 namespace fs = std::filesystem;
@@ -53,7 +53,7 @@ using CausalKey = std::array<int64_t, 6>;
 // Wraps only for the least number, which no file of a monitor holds.
 int64_t Negated(int64_t value) { return value == INT64_MIN ? INT64_MAX : -value; }
 
-CausalKey CausalKeyOf(const monitor::Anomaly& anomaly, AnomalyOrder order) {
+CausalKey CausalKeyOf(const msprobe::monitor::Anomaly& anomaly, AnomalyOrder order) {
   const int64_t stage = StageOf(anomaly.tag_name, order);
   const bool forward = stage == kForward;
   return {anomaly.step,
@@ -64,7 +64,7 @@ CausalKey CausalKeyOf(const monitor::Anomaly& anomaly, AnomalyOrder order) {
           anomaly.call_id};
 }
 
-Status WriteResult(const fs::path& path, const std::vector<monitor::Anomaly>& anomalies) {
+Status WriteResult(const fs::path& path, const std::vector<msprobe::monitor::Anomaly>& anomalies) {
   std::string text;
   json::Writer json(text, 1);
   json.BeginObject();
@@ -72,10 +72,10 @@ Status WriteResult(const fs::path& path, const std::vector<monitor::Anomaly>& an
   for (size_t i = 0; i < anomalies.size(); ++i) {
     last[anomalies[i].key] = i;
   }
-  for (const monitor::Anomaly& anomaly : anomalies) {
+  for (const msprobe::monitor::Anomaly& anomaly : anomalies) {
     const auto found = last.find(anomaly.key);
     if (found != last.end()) {
-      monitor::WriteAnomaly(anomalies[found->second], json);
+      msprobe::monitor::WriteAnomaly(anomalies[found->second], json);
       last.erase(found);
     }
   }
@@ -85,7 +85,8 @@ Status WriteResult(const fs::path& path, const std::vector<monitor::Anomaly>& an
 
 }  // namespace
 
-void SortAnomalies(std::vector<monitor::Anomaly>& anomalies, size_t count, AnomalyOrder order) {
+void SortAnomalies(std::vector<msprobe::monitor::Anomaly>& anomalies, size_t count,
+                   AnomalyOrder order) {
   std::vector<std::pair<CausalKey, size_t>> places;
   places.reserve(anomalies.size());
   for (size_t i = 0; i < anomalies.size(); ++i) {
@@ -94,7 +95,7 @@ void SortAnomalies(std::vector<monitor::Anomaly>& anomalies, size_t count, Anoma
   count = std::min(count, places.size());
   std::partial_sort(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(count),
                     places.end());
-  std::vector<monitor::Anomaly> sorted;
+  std::vector<msprobe::monitor::Anomaly> sorted;
   sorted.reserve(count);
   for (size_t i = 0; i < count; ++i) {
     sorted.push_back(std::move(anomalies[places[i].second]));
@@ -147,7 +148,7 @@ Result<AnalyseResult> RunAnalyse(const AnalyseOptions& options) {
   for (RankAnomalies& rank : ranks) {
     result.warnings.insert(result.warnings.end(), rank.file.warnings.begin(),
                            rank.file.warnings.end());
-    for (monitor::Anomaly& anomaly : rank.file.entries) {
+    for (msprobe::monitor::Anomaly& anomaly : rank.file.entries) {
       if (options.steps.empty() || std::find(options.steps.begin(), options.steps.end(),
                                              anomaly.step) != options.steps.end()) {
         result.top.push_back(std::move(anomaly));
@@ -163,4 +164,4 @@ Result<AnalyseResult> RunAnalyse(const AnalyseOptions& options) {
   return result;
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

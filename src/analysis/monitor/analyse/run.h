@@ -11,14 +11,15 @@
 #include "src/analysis/monitor/analyse/options.h"
 #include "src/analysis/monitor/analyse/result.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 Result<AnalyseResult> RunAnalyse(const AnalyseOptions& options);
 
 // The first `count` of `anomalies` in order; equals keep their order.
-void SortAnomalies(std::vector<monitor::Anomaly>& anomalies, size_t count, AnomalyOrder order);
+void SortAnomalies(std::vector<msprobe::monitor::Anomaly>& anomalies, size_t count,
+                   AnomalyOrder order);
 
 // "[1,3]", "1,3" or "[]".
 Result<std::vector<int64_t>> ParseStepList(std::string_view text);
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -12,7 +12,7 @@
 #include "src/json/stream_reader.h"
 #include "src/json/value_tree.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 constexpr size_t kMostWarnings = 20;
@@ -38,8 +38,8 @@ bool ReadText(const json::ValueTree& tree, std::string_view key, std::string& va
 }
 
 // nullopt when a member is missing, is of another kind, or is one too many.
-std::optional<monitor::Anomaly> ReadEntry(const json::ValueTree& tree, std::string key) {
-  monitor::Anomaly entry;
+std::optional<msprobe::monitor::Anomaly> ReadEntry(const json::ValueTree& tree, std::string key) {
+  msprobe::monitor::Anomaly entry;
   entry.key = std::move(key);
   const uint32_t group = tree.Find(0, "group_mates");
   if (tree[0].kind != json::ValueKind::kObject || tree[0].child_count != kMembers ||
@@ -131,7 +131,7 @@ class EntryReader : public json::Handler {
     return true;
   }
   void Finish() {
-    std::optional<monitor::Anomaly> entry = ReadEntry(builder_.tree(), key_);
+    std::optional<msprobe::monitor::Anomaly> entry = ReadEntry(builder_.tree(), key_);
     if (entry.has_value()) {
       const auto [place, is_new] = places_.emplace(entry->key, file_.entries.size());
       if (is_new) {
@@ -224,4 +224,4 @@ Result<std::vector<RankAnomalies>> ReadAllAnomalies(const std::filesystem::path&
   return ranks;
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -11,11 +11,12 @@
 
 #include "src/monitor/anomaly.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 struct AnomalyFile {
-  std::vector<monitor::Anomaly> entries;  // in file order; of equal keys the last one counts
-  std::vector<std::string> warnings;      // entries that are none, at most 20 and a count
+  std::vector<msprobe::monitor::Anomaly>
+      entries;                        // in file order; of equal keys the last one counts
+  std::vector<std::string> warnings;  // entries that are none, at most 20 and a count
 };
 // A file that ends within an entry gives those before it, with a warning. One entry at a time is
 // parsed.
@@ -31,4 +32,4 @@ struct RankAnomalies {
 // cannot be read is a warning of its own.
 Result<std::vector<RankAnomalies>> ReadAllAnomalies(const std::filesystem::path& folder);
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

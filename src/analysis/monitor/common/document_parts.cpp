@@ -6,7 +6,7 @@
 
 #include "src/base/strings.h"
 
-namespace msprobe::monitor_analysis::internal {
+namespace msprobe::analysis::monitor::internal {
 
 report::Section FiguresSection(std::initializer_list<std::pair<std::string_view, double>> figures) {
   report::List list{report::ListKind::kFacts, {}, {0}};
@@ -42,4 +42,4 @@ report::TestCase CaseOf(std::string name, std::string level, uint64_t count,
   return test;
 }
 
-}  // namespace msprobe::monitor_analysis::internal
+}  // namespace msprobe::analysis::monitor::internal

@@ -9,7 +9,7 @@
 
 #include "src/report/document.h"
 
-namespace msprobe::monitor_analysis::internal {
+namespace msprobe::analysis::monitor::internal {
 
 // Figures that the verdict tells in its sentence, for programs.
 report::Section FiguresSection(std::initializer_list<std::pair<std::string_view, double>> figures);
@@ -18,4 +18,4 @@ report::Verdict Written(std::string text, uint64_t number, std::string_view unit
 // Fails when there is one of what is counted.
 report::TestCase CaseOf(std::string name, std::string level, uint64_t count, std::string_view noun);
 
-}  // namespace msprobe::monitor_analysis::internal
+}  // namespace msprobe::analysis::monitor::internal

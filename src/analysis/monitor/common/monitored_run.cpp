@@ -17,7 +17,7 @@
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 namespace fs = std::filesystem;
@@ -288,7 +288,7 @@ void ReadAlerts(const fs::path& root, bool is_single, MonitoredRun& run, Warning
     for (std::string& warning : rank.file.warnings) {
       warnings.Add(std::move(warning));
     }
-    for (monitor::Anomaly& entry : rank.file.entries) {
+    for (msprobe::monitor::Anomaly& entry : rank.file.entries) {
       run.alerts.push_back({std::move(entry.key), entry.rank, entry.step, std::move(entry.tag_name),
                             std::move(entry.message)});
     }
@@ -362,4 +362,4 @@ Result<MonitoredRun> ReadMonitoredRun(const fs::path& root, const ReadOptions& o
   return run;
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -1,4 +1,6 @@
-// A monitored run as its folders hold it: what diff, report, top and the converters read.
+// A monitored run as its folders hold it: what diff, report and the converters read. All of it is
+// in memory, one column of doubles per statistic, because each of them needs whole series while the
+// files go by step; `top`, which watches runs of any length, has a window instead.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +13,7 @@
 
 #include "src/analysis/monitor/common/rank_folders.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 // One name of one table: "actv", stage 0, "0.norm1.output", micro step 0.
 struct Series {
@@ -59,4 +61,4 @@ struct ReadOptions {
 Result<MonitoredRun> ReadMonitoredRun(const std::filesystem::path& root,
                                       const ReadOptions& options = {});
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

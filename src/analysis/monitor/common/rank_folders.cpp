@@ -11,7 +11,7 @@
 #include "src/json/value_tree.h"
 #include "src/monitor/output_folder.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 namespace fs = std::filesystem;
@@ -37,8 +37,8 @@ std::optional<std::vector<int64_t>> Integers(const json::ValueTree& tree, std::s
   return numbers;
 }
 
-std::optional<monitor::RankTopology> ReadTopology(const fs::path& folder) {
-  const fs::path path = folder / monitor::kTopologyFileName;
+std::optional<msprobe::monitor::RankTopology> ReadTopology(const fs::path& folder) {
+  const fs::path path = folder / msprobe::monitor::kTopologyFileName;
   std::error_code error;
   if (!fs::is_regular_file(path, error)) {
     return std::nullopt;
@@ -56,7 +56,7 @@ std::optional<monitor::RankTopology> ReadTopology(const fs::path& folder) {
     const uint32_t node = tree.Find(0, key);
     return node == json::ValueTree::kNone ? 0 : tree[node].integer;
   };
-  monitor::RankTopology topology;
+  msprobe::monitor::RankTopology topology;
   topology.rank = integer("rank");
   topology.world_size = integer("world_size");
   topology.pipeline_stage = integer("pipeline_stage");
@@ -83,13 +83,13 @@ int64_t FirstSecondOfRuns(std::vector<int64_t> seconds) {
 void SortFolders(std::vector<RankFolder>& folders) {
   std::vector<int64_t> seconds;
   for (const RankFolder& folder : folders) {
-    if (const std::optional<int64_t> second = monitor::StampOrder(folder.stamp)) {
+    if (const std::optional<int64_t> second = msprobe::monitor::StampOrder(folder.stamp)) {
       seconds.push_back(*second);
     }
   }
   const int64_t first = FirstSecondOfRuns(seconds);
   const auto key = [first](const RankFolder& folder) {
-    const int64_t second = monitor::StampOrder(folder.stamp).value_or(-1);
+    const int64_t second = msprobe::monitor::StampOrder(folder.stamp).value_or(-1);
     return std::tuple(folder.rank, second < first && second >= 0 ? second + kYearSeconds : second,
                       folder.path.native());
   };
@@ -106,7 +106,7 @@ Result<std::vector<RankFolder>> FindRankFolders(const fs::path& root, const Find
     const std::string& stamp = is_start ? options.time_start : options.time_end;
     if (!stamp.empty()) {
       std::optional<int64_t>& second = is_start ? start : end;
-      second = monitor::StampOrder(stamp);
+      second = msprobe::monitor::StampOrder(stamp);
       if (!second.has_value()) {
         return UsageError(fmt::format("the {} time {} is not a time stamp",
                                       is_start ? "start" : "end", base::Printable(stamp)))
@@ -125,11 +125,12 @@ Result<std::vector<RankFolder>> FindRankFolders(const fs::path& root, const Find
   std::vector<RankFolder> folders;
   size_t outside = 0;
   const auto add = [&](const fs::path& path, const std::string& name) {
-    const std::optional<monitor::OutputFolderName> parts = monitor::ParseOutputFolderName(name);
+    const std::optional<msprobe::monitor::OutputFolderName> parts =
+        msprobe::monitor::ParseOutputFolderName(name);
     if (!parts.has_value()) {
       return;
     }
-    const std::optional<int64_t> second = monitor::StampOrder(parts->stamp);
+    const std::optional<int64_t> second = msprobe::monitor::StampOrder(parts->stamp);
     if ((start.has_value() && (!second.has_value() || *second < *start)) ||
         (end.has_value() && (!second.has_value() || *second > *end))) {
       ++outside;
@@ -193,4 +194,4 @@ std::vector<TableFile> FindTableFiles(const fs::path& folder) {
   return files;
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -11,14 +11,14 @@
 
 #include "src/monitor/rank_topology.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 // One folder "<stamp>-rank<R>-<id>".
 struct RankFolder {
   std::filesystem::path path;
   std::string stamp;  // "Nov21_09-58-35", Asia/Shanghai
   int64_t rank = 0;
-  std::optional<monitor::RankTopology> topology;  // from monitor.json beside the tables
+  std::optional<msprobe::monitor::RankTopology> topology;  // from monitor.json beside the tables
 };
 
 struct FindOptions {
@@ -40,4 +40,4 @@ struct TableFile {
 };
 std::vector<TableFile> FindTableFiles(const std::filesystem::path& folder);
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 constexpr double kDeviationsPerMad = 1.4826;  // of normally distributed values
@@ -74,4 +74,4 @@ double ScoreAgainst(double value, std::span<const double> history, std::vector<d
   return std::abs(value - usual.median) / usual.spread;
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -1,4 +1,6 @@
-// How far the numbers of a series leave what is usual for it: what `top` and `report` sort by.
+// How far the numbers of a series leave what is usual for it: what `top` and `report` sort by. By
+// median and median absolute deviation, because the very outliers that are looked for would widen a
+// mean and a standard deviation until nothing stands out.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 struct SeriesScore {
   double score = 0;  // largest |value - median| in units of 1.4826 * MAD; 0 below three values
@@ -22,4 +24,4 @@ SeriesScore ScoreSeries(std::span<const double> values, std::vector<double>& scr
 // The score of one value against the values before it, of the same rule; 0 below three of them.
 double ScoreAgainst(double value, std::span<const double> history, std::vector<double>& scratch);
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -14,7 +14,7 @@
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
 
-namespace msprobe::monitor_analysis::internal {
+namespace msprobe::analysis::monitor::internal {
 namespace {
 
 constexpr size_t kMostColumns = 256;
@@ -238,4 +238,4 @@ TableRows ReadTableRows(std::string_view text, const TableHead& head) {
   return rows;
 }
 
-}  // namespace msprobe::monitor_analysis::internal
+}  // namespace msprobe::analysis::monitor::internal

@@ -1,4 +1,5 @@
-// Inside of the room: rows of one piece of a table's CSV as columns of numbers.
+// Inside of the room: rows of one piece of a table's CSV as columns of numbers. A table is read in
+// pieces of a few MiB, side by side and in order, so that one large file uses all cores.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 #include "msprobe/status.h"
 
-namespace msprobe::monitor_analysis::internal {
+namespace msprobe::analysis::monitor::internal {
 
 // What the first line of a table says.
 struct TableHead {
@@ -50,4 +51,4 @@ struct TableRows {
 // `text` ends with a line end. Rows that break the rules are left out with a diagnostic.
 TableRows ReadTableRows(std::string_view text, const TableHead& head);
 
-}  // namespace msprobe::monitor_analysis::internal
+}  // namespace msprobe::analysis::monitor::internal

@@ -1,4 +1,5 @@
-// What is told about a run's files: the first twenty in order, the others as a number.
+// What is told about a run's files: the first twenty in order, the others as a number. A run has as
+// many rows as it likes, and one broken writer breaks them all alike.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@
 
 #include "src/base/strings.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 class Warnings {
  public:
@@ -36,4 +37,4 @@ class Warnings {
   uint64_t more_ = 0;
 };
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -7,7 +7,7 @@
 #include "src/analysis/monitor/common/document_parts.h"
 #include "src/base/strings.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 report::Document MakeDocument(const Csv2TbResult& result) {
   report::Document document;
@@ -24,4 +24,4 @@ report::Document MakeDocument(const Csv2TbResult& result) {
   return document;
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

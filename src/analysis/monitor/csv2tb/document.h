@@ -4,8 +4,8 @@
 #include "src/analysis/monitor/csv2tb/result.h"
 #include "src/report/document.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 report::Document MakeDocument(const Csv2TbResult& result);
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -8,7 +8,7 @@
 
 #include "src/analysis/monitor/common/rank_folders.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 struct Csv2TbOptions {
   std::filesystem::path run;
@@ -22,4 +22,4 @@ struct Csv2TbOptions {
 const std::vector<std::string>& EventTables();
 const std::vector<std::string>& KnownTables();
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

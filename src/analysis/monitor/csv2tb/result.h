@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 struct Csv2TbResult {
   std::filesystem::path output;
@@ -17,4 +17,4 @@ struct Csv2TbResult {
   std::vector<std::string> warnings;
 };
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

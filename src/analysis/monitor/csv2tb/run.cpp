@@ -19,7 +19,7 @@
 #include "src/monitor/layer_features.h"
 #include "src/monitor/output_folder.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 namespace fs = std::filesystem;
@@ -37,12 +37,12 @@ struct EventFile {
 
 Status WriteEvents(EventFile& file, const std::vector<std::string>& ops, const fs::path& folder) {
   MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
-  const double now_s = monitor::WallTimeNow();
+  const double now_s = msprobe::monitor::WallTimeNow();
   MSP_ASSIGN_OR_RETURN(base::AtomicFile out,
-                       base::AtomicFile::Create(folder / monitor::EventFileName(now_s)));
+                       base::AtomicFile::Create(folder / msprobe::monitor::EventFileName(now_s)));
   std::string block;
   block.reserve(kBlockBytes + 4096);
-  monitor::AppendFileVersion(now_s, block);
+  msprobe::monitor::AppendFileVersion(now_s, block);
   for (const Series* series : file.series) {
     std::string stem = fmt::format("vp{}:{}", series->stage, series->name);
     if (series->micro_step >= 0) {
@@ -60,7 +60,8 @@ Status WriteEvents(EventFile& file, const std::vector<std::string>& ops, const f
         continue;
       }
       for (const auto& column : columns) {
-        monitor::AppendScalar(column.first, series->steps[row], column.second[row], now_s, block);
+        msprobe::monitor::AppendScalar(column.first, series->steps[row], column.second[row], now_s,
+                                       block);
       }
       file.scalars += columns.size();
       if (block.size() >= kBlockBytes) {
@@ -97,7 +98,8 @@ Status ClearEvents(const fs::path& folder) {
 Result<fs::path> MakeDefaultFolder(const fs::path& run) {
   constexpr int kMostTries = 1000;
   const std::string name =
-      monitor::StampOf(static_cast<int64_t>(monitor::WallTimeNow())) + "-csv2tensorboard_by_step";
+      msprobe::monitor::StampOf(static_cast<int64_t>(msprobe::monitor::WallTimeNow())) +
+      "-csv2tensorboard_by_step";
   for (int i = 0; i < kMostTries; ++i) {
     fs::path folder = run / (i == 0 ? name : fmt::format("{}_{}", name, i));
     if (::mkdir(folder.c_str(), 0750) == 0) {
@@ -130,7 +132,7 @@ const std::vector<std::string>& EventTables() {
     std::vector<std::string> tables = {"actv",         "actv_grad",      "exp_avg",
                                        "exp_avg_sq",   "grad_unreduced", "grad_reduced",
                                        "param_origin", "param_updated"};
-    for (const monitor::FeatureTable& table : monitor::kFeatureTables) {
+    for (const msprobe::monitor::FeatureTable& table : msprobe::monitor::kFeatureTables) {
       tables.emplace_back(table.name);
     }
     return tables;
@@ -203,4 +205,4 @@ Result<Csv2TbResult> RunCsv2Tb(const Csv2TbOptions& options) {
   return result;
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -7,7 +7,7 @@
 
 #include "src/base/strings.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 using base::Plural;
@@ -167,4 +167,4 @@ report::Document MakeDocument(const DiffResult& result) {
   return document;
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -7,11 +7,11 @@
 #include "src/report/document.h"
 #include "src/report/gate.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 inline constexpr std::array<report::GateLevel, 1> kDiffLevels = {
     {{"different", "a step at which the runs diverge"}}};
 
 report::Document MakeDocument(const DiffResult& result);
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

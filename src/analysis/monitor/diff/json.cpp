@@ -2,7 +2,7 @@
 
 #include "src/json/writer.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 void WriteDivergence(const char* key, const std::optional<Divergence>& divergence,
@@ -79,4 +79,4 @@ std::string DiffJson(const DiffOptions& options, const DiffResult& result) {
   return text + "\n";
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

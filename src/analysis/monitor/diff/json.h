@@ -6,9 +6,9 @@
 #include "src/analysis/monitor/diff/options.h"
 #include "src/analysis/monitor/diff/result.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 // One JSON object.
 std::string DiffJson(const DiffOptions& options, const DiffResult& result);
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

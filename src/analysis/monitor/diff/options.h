@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 struct DiffOptions {
   std::filesystem::path a;
@@ -22,4 +22,4 @@ struct DiffOptions {
   size_t threads = 0;
 };
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

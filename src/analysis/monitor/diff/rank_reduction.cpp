@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-namespace msprobe::monitor_analysis::internal {
+namespace msprobe::analysis::monitor::internal {
 namespace {
 
 enum class Reduction : uint8_t { kNone, kRoot, kLeast, kMost, kSum, kAverage };
@@ -146,4 +146,4 @@ Series RankReduction::Reduce(const Series& series) const {
   return reduced;
 }
 
-}  // namespace msprobe::monitor_analysis::internal
+}  // namespace msprobe::analysis::monitor::internal

@@ -1,4 +1,6 @@
-// Inside of the room: one value per name and step out of those of many ranks.
+// Inside of the room: one value per name and step out of those of many ranks, so that runs on
+// different numbers of ranks, or with other shards, can be compared at all. What the values alone
+// do not tell (which ranks hold copies) comes from monitor.json, or from digits that are all equal.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +11,7 @@
 
 #include "src/analysis/monitor/common/monitored_run.h"
 
-namespace msprobe::monitor_analysis::internal {
+namespace msprobe::analysis::monitor::internal {
 
 // Whether values of several ranks can be made one.
 bool IsReducible(std::string_view op);
@@ -32,4 +34,4 @@ class RankReduction {
   std::map<int32_t, int64_t> stages_;
 };
 
-}  // namespace msprobe::monitor_analysis::internal
+}  // namespace msprobe::analysis::monitor::internal

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 struct Divergence {
   int64_t step = 0;
@@ -46,4 +46,4 @@ struct DiffResult {
   const DiffLine* first() const { return first_line < lines.size() ? &lines[first_line] : nullptr; }
 };
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -14,7 +14,7 @@
 #include "src/analysis/monitor/diff/rank_reduction.h"
 #include "src/base/strings.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 // Where in a step a table's values come about; unknown ones behind. Last come estimates, which
@@ -287,4 +287,4 @@ Result<DiffResult> RunDiff(const DiffOptions& options) {
   return result;
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -6,7 +6,7 @@
 #include "src/analysis/monitor/diff/options.h"
 #include "src/analysis/monitor/diff/result.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 // With different ranks on both sides values of all ranks become one per name and step: norms as the
 // root of the sum of squares over shards, min, max and amax as themselves, counts as sums, means,
@@ -15,4 +15,4 @@ namespace msprobe::monitor_analysis {
 // ranks of one data-parallel group (monitor.json). Pipeline stages are kept apart.
 Result<DiffResult> RunDiff(const DiffOptions& options);
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

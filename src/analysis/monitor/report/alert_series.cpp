@@ -4,7 +4,7 @@
 
 #include "src/base/number_text.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 // The table whose rows a task's statistics are.
@@ -59,4 +59,4 @@ int64_t AlertSeriesFinder::Find(std::string_view tag) const {
   return FindKey(Key(table, stage, name, -1));
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

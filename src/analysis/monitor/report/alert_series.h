@@ -9,7 +9,7 @@
 
 #include "src/analysis/monitor/common/monitored_run.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 // Borrows names from the run.
 class AlertSeriesFinder {
@@ -25,4 +25,4 @@ class AlertSeriesFinder {
   std::map<Key, int64_t> series_;
 };
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

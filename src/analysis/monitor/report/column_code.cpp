@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 constexpr uint8_t kFloat = 16;
@@ -191,4 +191,4 @@ void AppendColumns(std::span<const ColumnToCode> columns, std::string& out) {
   }
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

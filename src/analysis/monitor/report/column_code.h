@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 // One statistic of one series.
 struct ColumnToCode {
@@ -30,4 +30,4 @@ struct ColumnToCode {
 // beyond float32's range kind 17.
 void AppendColumns(std::span<const ColumnToCode> columns, std::string& out);
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

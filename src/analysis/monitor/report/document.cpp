@@ -7,7 +7,7 @@
 #include "src/analysis/monitor/common/document_parts.h"
 #include "src/base/strings.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 report::Document MakeDocument(const ReportResult& outcome, const std::filesystem::path& page) {
   report::Document document;
@@ -40,4 +40,4 @@ report::Document MakeDocument(const ReportResult& outcome, const std::filesystem
   return document;
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -8,11 +8,11 @@
 #include "src/report/document.h"
 #include "src/report/gate.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 inline constexpr std::array<report::GateLevel, 2> kReportLevels = {
     {{"not_finite", "a NaN or an infinity in any table"}, {"alert", "also an alert of any rank"}}};
 
 report::Document MakeDocument(const ReportResult& outcome, const std::filesystem::path& page);
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -6,7 +6,7 @@
 
 #include "src/analysis/monitor/common/monitored_run.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 struct ReportOptions {
   std::filesystem::path run;
@@ -18,4 +18,4 @@ struct ReportOptions {
   uint64_t most_bytes = 64'000'000;
 };
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

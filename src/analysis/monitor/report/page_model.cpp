@@ -10,7 +10,7 @@
 #include "src/analysis/monitor/report/alert_series.h"
 #include "src/analysis/monitor/report/column_code.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 constexpr size_t kRowsPerChunk = 65'536;  // a block of up to half a megabyte: quick to unpack
@@ -394,4 +394,4 @@ void ReportModel::WriteAlerts(json::Writer& writer) const {
   writer.EndArray();
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -12,7 +12,7 @@
 #include "src/base/thread_pool.h"
 #include "src/json/writer.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 // The rows that many series have in common: (rank, step) of each, rank by rank.
 struct RowGrid {
@@ -69,4 +69,4 @@ class ReportModel {
   std::vector<std::vector<SeriesScore>> scores_;  // per series, per op
 };
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

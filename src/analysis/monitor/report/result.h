@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 struct ReportResult {
   // Of the first run.
@@ -21,4 +21,4 @@ struct ReportResult {
   uint64_t size_bytes = 0;
 };
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

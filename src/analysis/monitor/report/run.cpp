@@ -23,7 +23,7 @@ namespace msprobe::resources {
 extern const std::string_view kMonitorReportPage;  // empty: not built
 }
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 constexpr int64_t kPageFormat = 1;  // what main.js of the page expects
@@ -247,4 +247,4 @@ Result<ReportResult> RunReport(const ReportOptions& options) {
   return outcome;
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -6,9 +6,9 @@
 #include "src/analysis/monitor/report/options.h"
 #include "src/analysis/monitor/report/result.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 // kUnsupported when this program was built without the page.
 Result<ReportResult> RunReport(const ReportOptions& options);
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -12,7 +12,7 @@
 #include "src/analysis/monitor/store/store_file.h"
 #include "src/monitor/trend_store.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 // One row of trend_data, in the order in which the store keeps them.
@@ -47,8 +47,8 @@ struct Table {
   int64_t metric = 0;
 };
 
-Status FillStore(const MonitoredRun& run, const StoreOptions& options, monitor::TrendStore& store,
-                 StoreResult& result) {
+Status FillStore(const MonitoredRun& run, const StoreOptions& options,
+                 msprobe::monitor::TrendStore& store, StoreResult& result) {
   std::map<std::string, Table, std::less<>> tables;
   for (const std::string& name : KnownTables()) {  // metrics get their numbers in this order
     const auto found = run.ops.find(name);
@@ -57,7 +57,7 @@ Status FillStore(const MonitoredRun& run, const StoreOptions& options, monitor::
     }
     Table& table = tables[name];
     for (const std::string& op : found->second) {
-      if (monitor::TrendStore::IsStatistic(op)) {
+      if (msprobe::monitor::TrendStore::IsStatistic(op)) {
         table.ops.push_back(op);
       }
     }
@@ -118,11 +118,12 @@ Result<StoreResult> RunCsv2Db(const StoreOptions& options) {
   MSP_ASSIGN_OR_RETURN(MonitoredRun run, ReadMonitoredRun(options.data, read));
   StoreResult result;
   result.warnings = std::move(run.warnings);
-  MSP_ASSIGN_OR_RETURN(result.file, WriteStoreFile(options.output, kMonitorStoreName,
-                                                   [&](monitor::TrendStore& store) -> Status {
-                                                     return FillStore(run, options, store, result);
-                                                   }));
+  MSP_ASSIGN_OR_RETURN(result.file,
+                       WriteStoreFile(options.output, kMonitorStoreName,
+                                      [&](msprobe::monitor::TrendStore& store) -> Status {
+                                        return FillStore(run, options, store, result);
+                                      }));
   return result;
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

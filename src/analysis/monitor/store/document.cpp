@@ -7,7 +7,7 @@
 #include "src/analysis/monitor/common/document_parts.h"
 #include "src/base/strings.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 report::Document MakeDocument(std::span<const StoreResult> stores) {
   report::Document document;
@@ -31,4 +31,4 @@ report::Document MakeDocument(std::span<const StoreResult> stores) {
   return document;
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -6,9 +6,9 @@
 #include "src/analysis/monitor/store/result.h"
 #include "src/report/document.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 // Of the tables of a run, of a dump, or both; at least one.
 report::Document MakeDocument(std::span<const StoreResult> stores);
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -23,7 +23,7 @@
 #include "src/dump/leaves.h"
 #include "src/dump/names.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 namespace fs = std::filesystem;
@@ -69,7 +69,7 @@ double NumberAt(const EntryTree& tree, uint32_t index) {
 
 class DumpFiller {
  public:
-  DumpFiller(monitor::TrendStore& store, const NameMapping& mapping, StoreResult& result)
+  DumpFiller(msprobe::monitor::TrendStore& store, const NameMapping& mapping, StoreResult& result)
       : store_(store), mapping_(mapping), result_(result), warnings_(result.warnings) {}
 
   // All metrics are there, whether the dump has them or not.
@@ -214,7 +214,7 @@ class DumpFiller {
     return store_.Insert(rank_, place.step, target, metric_id, values);
   }
 
-  monitor::TrendStore& store_;
+  msprobe::monitor::TrendStore& store_;
   const NameMapping& mapping_;
   StoreResult& result_;
   Warnings warnings_;
@@ -238,7 +238,7 @@ std::pair<int64_t, int64_t> RankAndStep(const dump::RankFolder& folder) {
 
 }  // namespace
 
-std::vector<monitor::TrendStore::NameTag> TagsOfDumpName(std::string_view name) {
+std::vector<msprobe::monitor::TrendStore::NameTag> TagsOfDumpName(std::string_view name) {
   constexpr std::array<std::string_view, 6> kSections = {
       "input", "output", "input_args", "input_kwargs", "parameters", "parameters_grad"};
   const std::vector<std::string_view> parts = base::Split(name, '.');
@@ -259,7 +259,7 @@ std::vector<monitor::TrendStore::NameTag> TagsOfDumpName(std::string_view name) 
   const auto is_number = [](std::string_view part) {
     return !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
   };
-  std::vector<monitor::TrendStore::NameTag> tags;
+  std::vector<msprobe::monitor::TrendStore::NameTag> tags;
   const auto add = [&tags](std::string text, std::string_view category) {
     if (!text.empty()) {
       tags.push_back({std::move(text), category});
@@ -378,7 +378,7 @@ Result<StoreResult> RunDump2Db(const StoreOptions& options) {
       options.number_micro_steps ? NumberSteps(ranks) : std::map<int64_t, int64_t>();
   MSP_RETURN_IF_ERROR(CheckStoreFile(options.output, kDumpStoreName));
   StoreResult result;
-  const auto fill = [&](monitor::TrendStore& store) -> Status {
+  const auto fill = [&](msprobe::monitor::TrendStore& store) -> Status {
     DumpFiller filler(store, options.mapping, result);
     MSP_RETURN_IF_ERROR(filler.Begin());
     std::optional<std::pair<int64_t, int64_t>> before;
@@ -403,4 +403,4 @@ Result<StoreResult> RunDump2Db(const StoreOptions& options) {
   return result;
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -9,7 +9,7 @@
 #include "src/base/files.h"
 #include "src/json/value_tree.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 using json::ValueKind;
@@ -119,4 +119,4 @@ int64_t DumpCalls::IndexInMicroStep(std::string_view name, int64_t micro_step, i
   return first == first_calls_.end() ? call : std::max<int64_t>(call - first->second, 0);
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

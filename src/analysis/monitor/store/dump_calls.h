@@ -12,7 +12,7 @@
 
 #include "src/dump/names.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 // "Torch.matmul" of "Torch.matmul.3.forward", "Module.fc.Linear" of "Module.fc.Linear.backward.0"
 // and of "Module.fc.Linear.parameters_grad".
@@ -38,4 +38,4 @@ class DumpCalls {
   int64_t latest_ = 0;
 };
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -2,10 +2,10 @@
 
 #include <sqlite3.h>
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
-const monitor::SqliteApi& LinkedSqlite() {
-  static const monitor::SqliteApi kApi = {
+const msprobe::monitor::SqliteApi& LinkedSqlite() {
+  static const msprobe::monitor::SqliteApi kApi = {
       sqlite3_open_v2,     sqlite3_close,     sqlite3_exec,      sqlite3_prepare_v2,
       sqlite3_finalize,    sqlite3_step,      sqlite3_reset,     sqlite3_bind_int64,
       sqlite3_bind_double, sqlite3_bind_null, sqlite3_bind_text, sqlite3_column_int64,
@@ -13,4 +13,4 @@ const monitor::SqliteApi& LinkedSqlite() {
   return kApi;
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

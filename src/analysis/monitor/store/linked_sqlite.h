@@ -3,8 +3,8 @@
 
 #include "src/monitor/sqlite_api.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
-const monitor::SqliteApi& LinkedSqlite();
+const msprobe::monitor::SqliteApi& LinkedSqlite();
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

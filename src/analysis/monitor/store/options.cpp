@@ -5,7 +5,7 @@
 #include "src/base/strings.h"
 #include "src/json/config.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 Result<NameMapping> ReadMapping(const std::filesystem::path& path) {
   MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadJsonConfig(path));
@@ -32,4 +32,4 @@ std::string Mapped(std::string name, const NameMapping& mapping) {
   return name;
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

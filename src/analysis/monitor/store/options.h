@@ -9,7 +9,7 @@
 
 #include "msprobe/status.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 // Texts in names and what replaces them, one pair after the other.
 using NameMapping = std::vector<std::pair<std::string, std::string>>;
@@ -28,4 +28,4 @@ struct StoreOptions {
 Result<NameMapping> ReadMapping(const std::filesystem::path& path);
 std::string Mapped(std::string name, const NameMapping& mapping);
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 struct StoreResult {
   std::filesystem::path file;
@@ -17,4 +17,4 @@ struct StoreResult {
   std::vector<std::string> warnings;
 };
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

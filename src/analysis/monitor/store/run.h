@@ -10,7 +10,7 @@
 #include "src/analysis/monitor/store/result.h"
 #include "src/monitor/trend_store.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 // Writes monitor_data.trend.db. kNotFound when there is no monitored run.
 Result<StoreResult> RunCsv2Db(const StoreOptions& options);
@@ -23,6 +23,6 @@ Result<StoreResult> RunDump2Db(const StoreOptions& options);
 
 // Of the name of a tensor of a dump, "Module.layers.0.fc.Linear.forward.0.input.0": default
 // "Module", module "layers" and "fc", layer "layers.0", function "Linear", index "input.0".
-std::vector<monitor::TrendStore::NameTag> TagsOfDumpName(std::string_view name);
+std::vector<msprobe::monitor::TrendStore::NameTag> TagsOfDumpName(std::string_view name);
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -11,7 +11,7 @@
 #include "src/base/interrupt.h"
 #include "src/base/output_rule.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 namespace fs = std::filesystem;
@@ -49,13 +49,14 @@ Status CheckStoreFile(const fs::path& folder, std::string_view name) {
 }
 
 Result<fs::path> WriteStoreFile(const fs::path& folder, std::string_view name,
-                                const std::function<Status(monitor::TrendStore&)>& fill) {
+                                const std::function<Status(msprobe::monitor::TrendStore&)>& fill) {
   MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
   fs::path file = folder / name;
   PartialFile partial(folder / fmt::format(".{}.{}.partial", name, ::getpid()));
   MSP_ASSIGN_OR_RETURN(
-      const std::unique_ptr<monitor::TrendStore> store,
-      monitor::TrendStore::Open(LinkedSqlite(), partial.path(), monitor::TrendStore::Use::kWhole));
+      const std::unique_ptr<msprobe::monitor::TrendStore> store,
+      msprobe::monitor::TrendStore::Open(LinkedSqlite(), partial.path(),
+                                         msprobe::monitor::TrendStore::Use::kWhole));
   MSP_RETURN_IF_ERROR(store->Begin());
   MSP_RETURN_IF_ERROR(fill(*store));
   MSP_RETURN_IF_ERROR(store->Commit());
@@ -64,4 +65,4 @@ Result<fs::path> WriteStoreFile(const fs::path& folder, std::string_view name,
   return file;
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -10,7 +10,7 @@
 
 #include "src/monitor/trend_store.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 inline constexpr const char* kMonitorStoreName = "monitor_data.trend.db";
 inline constexpr const char* kDumpStoreName = "dump_data.trend.db";
@@ -22,6 +22,6 @@ Status CheckStoreFile(const std::filesystem::path& folder, std::string_view name
 // reader looks for; nothing is left of it, and what was there stays, when `fill` fails.
 Result<std::filesystem::path> WriteStoreFile(
     const std::filesystem::path& folder, std::string_view name,
-    const std::function<Status(monitor::TrendStore&)>& fill);
+    const std::function<Status(msprobe::monitor::TrendStore&)>& fill);
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 struct FollowOptions {
   std::filesystem::path root;
@@ -13,4 +13,4 @@ struct FollowOptions {
   int64_t window_steps = 200;  // files that end earlier before the newest step are not read
 };
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -14,7 +14,7 @@
 #include "src/analysis/monitor/common/anomaly_reader.h"
 #include "src/analysis/monitor/common/table_rows.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 namespace fs = std::filesystem;
@@ -290,7 +290,7 @@ void RunFollower::ReadAlerts() {
       Report(file.status().message());
       continue;
     }
-    for (monitor::Anomaly& anomaly : file->entries) {
+    for (msprobe::monitor::Anomaly& anomaly : file->entries) {
       list.push_back({std::move(anomaly.key), anomaly.rank, anomaly.step,
                       std::move(anomaly.tag_name), std::move(anomaly.message)});
     }
@@ -345,4 +345,4 @@ void RunFollower::RateRanks(Clock::time_point now) {
   }
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -1,4 +1,5 @@
-// A run that is still going on: what its folders gained since the last look.
+// A run that is still going on: what its folders gained since the last look. Files are read from
+// where the last look ended and only as far as whole lines go, for the training writes meanwhile.
 #pragma once
 
 #include <chrono>
@@ -16,7 +17,7 @@
 #include "src/analysis/monitor/common/monitored_run.h"
 #include "src/analysis/monitor/top/options.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 // What a table of these statistics is judged by when nobody asked for one: norm, or the first.
 std::string_view MainOp(const std::vector<std::string>& ops);
@@ -106,4 +107,4 @@ class RunFollower {
   std::string first_diagnostic_;
 };
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -18,7 +18,7 @@
 #include "src/monitor/alert_judge.h"
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 namespace fs = std::filesystem;
@@ -38,17 +38,17 @@ const std::map<std::string, std::string>& Tasks() {
 }
 
 // Every number of the run, in the order of steps.
-void JudgeAll(const MonitoredRun& run, monitor::AlertJudge& judge) {
+void JudgeAll(const MonitoredRun& run, msprobe::monitor::AlertJudge& judge) {
   std::set<int64_t> steps;
   for (const Series& series : run.series) {
     steps.insert(series.steps.begin(), series.steps.end());
   }
   for (const int64_t step : steps) {
     for (const Series& series : run.series) {
-      monitor::Batch batch;
+      msprobe::monitor::Batch batch;
       batch.table = series.table;
       batch.step = step;
-      monitor::Row row;
+      msprobe::monitor::Row row;
       row.tag = std::to_string(series.stage) + ":" + series.name;
       row.tag += series.micro_step >= 0 ? ":" + std::to_string(series.micro_step) : "";
       row.tag += "/rank0/" + Tasks().at(series.table);
@@ -57,7 +57,7 @@ void JudgeAll(const MonitoredRun& run, monitor::AlertJudge& judge) {
           continue;
         }
         for (const std::string& op : run.ops.at(series.table)) {
-          batch.columns.push_back(*monitor::FindStatistic(op));
+          batch.columns.push_back(*msprobe::monitor::FindStatistic(op));
           row.values.emplace_back(series.values.find(op)->second[i]);
         }
         batch.rows = {row};
@@ -85,7 +85,7 @@ Facts FactsOf(const fs::path& path) {
   const Result<AnomalyFile> file = ReadAnomalyFile(path);
   EXPECT_TRUE(file.ok()) << file.status().message();
   Facts facts;
-  for (const monitor::Anomaly& entry : file->entries) {
+  for (const msprobe::monitor::Anomaly& entry : file->entries) {
     const double value = std::fabs(NumberBehind(entry.message, "current value "));
     const std::string place = std::to_string(entry.step) + " " + entry.tag_name + " ";
     facts.alerted.insert(place);
@@ -101,7 +101,8 @@ Facts FactsOf(const fs::path& path) {
   return facts;
 }
 
-void ExpectTheSameAlerts(const std::string& name, const monitor::AlertRule& rule, size_t least) {
+void ExpectTheSameAlerts(const std::string& name, const msprobe::monitor::AlertRule& rule,
+                         size_t least) {
   const char* golden = std::getenv("MSPROBE_GOLDEN");
   const fs::path output =
       (golden != nullptr ? fs::path(golden)
@@ -113,11 +114,11 @@ void ExpectTheSameAlerts(const std::string& name, const monitor::AlertRule& rule
   const Result<MonitoredRun> run = ReadMonitoredRun(output);
   ASSERT_TRUE(run.ok()) << run.status().message();
   const ::msprobe::testing::TemporaryFolder files;
-  monitor::AlertSettings settings;
+  msprobe::monitor::AlertSettings settings;
   settings.rules = {rule};
   settings.dump = true;
   settings.compat = true;
-  monitor::AlertJudge judge(settings, {}, files.path(), [](std::string_view) {});
+  msprobe::monitor::AlertJudge judge(settings, {}, files.path(), [](std::string_view) {});
   JudgeAll(*run, judge);
   const Facts expected = FactsOf(output / "anomaly_detected/rank0/anomaly.json");
   const Facts got = FactsOf(files / "anomaly_detected/rank0/anomaly.json");
@@ -133,12 +134,13 @@ void ExpectTheSameAlerts(const std::string& name, const monitor::AlertRule& rule
 }
 
 TEST(AlertJudge, FindsTheTurbulenceThatThePythonToolFinds) {
-  ExpectTheSameAlerts("alert_turbulence", {monitor::AlertRule::Kind::kTurbulence, 5.0, {}}, 50);
+  ExpectTheSameAlerts("alert_turbulence", {msprobe::monitor::AlertRule::Kind::kTurbulence, 5.0, {}},
+                      50);
 }
 
 TEST(AlertJudge, FindsTheNansThatThePythonToolFinds) {
-  ExpectTheSameAlerts("alert_nan", {monitor::AlertRule::Kind::kNan, 1e10, {}}, 1);
+  ExpectTheSameAlerts("alert_nan", {msprobe::monitor::AlertRule::Kind::kNan, 1e10, {}}, 1);
 }
 
 }  // namespace
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -7,7 +7,7 @@
 #include "src/base/output_rule.h"
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 using ::msprobe::testing::Slurp;
@@ -21,7 +21,7 @@ std::string Entry(const std::string& key, const std::string& task, int step) {
 
 std::vector<std::string> Keys(const AnalyseResult& result) {
   std::vector<std::string> keys;
-  for (const monitor::Anomaly& anomaly : result.top) {
+  for (const msprobe::monitor::Anomaly& anomaly : result.top) {
     keys.push_back(anomaly.key);
   }
   return keys;
@@ -110,4 +110,4 @@ TEST(ParseStepList, TakesAListWithOrWithoutBrackets) {
 }
 
 }  // namespace
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -181,4 +181,4 @@ TEST(ColumnCode, PacksColumnsOfSeveralKindsAndLengthsTogether) {
 }
 
 }  // namespace
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -4,7 +4,7 @@
 #include "tests/unit/analysis/monitor/store_query.h"
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 using ::msprobe::testing::TemporaryFolder;
@@ -35,4 +35,4 @@ TEST(RunCsv2Db, GivesTablesWithStatisticsOfTheirOwnColumnsOfTheirOwn) {
 }
 
 }  // namespace
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -5,7 +5,7 @@
 #include "src/analysis/monitor/diff/run.h"
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 using ::msprobe::testing::TemporaryFolder;
@@ -186,4 +186,4 @@ TEST(RunDiff, RefusesRunsWithNothingInCommon) {
 }
 
 }  // namespace
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

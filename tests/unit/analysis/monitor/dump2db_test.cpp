@@ -10,14 +10,14 @@
 #include "tests/unit/analysis/monitor/store_query.h"
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 using ::msprobe::testing::TemporaryFolder;
 
 std::string TagsText(std::string_view name) {
   std::string text;
-  for (const monitor::TrendStore::NameTag& tag : TagsOfDumpName(name)) {
+  for (const msprobe::monitor::TrendStore::NameTag& tag : TagsOfDumpName(name)) {
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", tag.category, tag.name);
   }
   return text;
@@ -230,4 +230,4 @@ TEST(RunDump2Db, KeepsTheOldStoreWhenADumpHoldsNothing) {
 }
 
 }  // namespace
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

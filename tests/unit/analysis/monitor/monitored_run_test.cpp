@@ -7,7 +7,7 @@
 
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 using ::msprobe::testing::TemporaryFolder;
@@ -221,4 +221,4 @@ TEST(FindRankFolders, SaysWhatItLookedFor) {
 }
 
 }  // namespace
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -9,7 +9,7 @@
 
 #include "src/analysis/monitor/report/run.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 using ::testing::ElementsAre;
@@ -81,4 +81,4 @@ TEST_F(ReportPage, SaysThatAPageIsTooLargeWhenNothingCanBeLeftOut) {
 }
 
 }  // namespace
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

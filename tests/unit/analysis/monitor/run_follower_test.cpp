@@ -11,7 +11,7 @@
 #include "src/commands/monitor_top_screen.h"
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 using commands::TopScreen;
@@ -237,4 +237,4 @@ TEST_F(RunFollowing, KeepsToTheHeightOfTheTerminal) {
 }
 
 }  // namespace
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -7,7 +7,7 @@
 
 #include "src/analysis/monitor/report/alert_series.h"
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -94,4 +94,4 @@ TEST_F(AlertSeries, MayHaveANameWithColons) {
 }
 
 }  // namespace
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
-namespace msprobe::monitor_analysis {
+namespace msprobe::analysis::monitor {
 
 // All rows as one text, "1|a;2|-".
 inline std::string Query(const std::filesystem::path& path, const std::string& sql) {
@@ -30,4 +30,4 @@ inline std::string Query(const std::filesystem::path& path, const std::string& s
   return text;
 }
 
-}  // namespace msprobe::monitor_analysis
+}  // namespace msprobe::analysis::monitor
