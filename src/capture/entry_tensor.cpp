@@ -156,8 +156,8 @@ uint64_t Entry::DescribeTensor(const TensorDescription& tensor, bool deferred) {
 }
 
 void Entry::PutHoles(uint64_t ticket) {
-  for (size_t i = 0; i < kStatisticKeys.size(); ++i) {
-    json_->Key(kStatisticKeys[i]);
+  for (size_t i = 0; i < dump::kStatisticCount; ++i) {
+    json_->Key(dump::kStatisticKeys[i]);
     json_->Raw(dump::HoleText(ticket + i));
   }
 }
@@ -177,7 +177,7 @@ void Entry::PutDataName(const std::string& name) {
 void Entry::PutWithoutValues(const TensorDescription& tensor, bool is_empty) {
   const SummaryMode mode = step_->settings().summary_mode;
   if (mode != SummaryMode::kXor) {
-    for (const char* key : kStatisticKeys) {
+    for (const std::string_view key : dump::kStatisticKeys) {
       json_->Key(key);
       json_->Null();
     }
@@ -216,8 +216,8 @@ void Entry::PutHostValues(const TensorDescription& tensor, const TensorView& vie
   }
   overflowed_ |= values.overflowed();
   if (request.statistics && !request.xor64) {
-    for (size_t i = 0; i < kStatisticKeys.size(); ++i) {
-      json_->Key(kStatisticKeys[i]);
+    for (size_t i = 0; i < dump::kStatisticCount; ++i) {
+      json_->Key(dump::kStatisticKeys[i]);
       PutStatistic(values.statistics[i], *json_);
     }
   }
@@ -250,7 +250,7 @@ void Entry::PutDeviceValues(const TensorDescription& tensor, const TensorView& v
   if (deferred_ticket != 0) {
     PutHoles(deferred_ticket);
   } else if (!request.xor64) {
-    moving->statistics_ticket = step_->TakeTickets(kStatisticKeys.size());
+    moving->statistics_ticket = step_->TakeTickets(dump::kStatisticCount);
     PutHoles(moving->statistics_ticket);
   }
   PutRequiresGrad(tensor);

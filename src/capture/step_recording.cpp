@@ -156,7 +156,7 @@ std::optional<PendingPlace> StepRecording::FindPlace(uint64_t ticket) const {
 }
 
 uint64_t StepRecording::AddStatistics(DType dtype, bool is_scalar, bool is_numpy) {
-  const uint64_t ticket = TakeTickets(kStatisticKeys.size());
+  const uint64_t ticket = TakeTickets(dump::kStatisticCount);
   const std::lock_guard lock(mutex_);
   deferred_.emplace(ticket, DeferredStatistics{dtype, is_scalar, is_numpy});
   return ticket;

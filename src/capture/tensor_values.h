@@ -12,6 +12,7 @@
 #include "msprobe/tensor_view.h"
 
 #include "src/capture/settings.h"
+#include "src/dump/statistic_keys.h"
 #include "src/json/writer.h"
 #include "src/kernels/stats.h"
 
@@ -34,8 +35,7 @@ struct StatisticValue {
 };
 void PutStatistic(const StatisticValue& value, json::Writer& json);
 
-using Statistics = std::array<StatisticValue, 4>;  // Max, Min, Mean, Norm
-inline constexpr std::array<const char*, 4> kStatisticKeys = {"Max", "Min", "Mean", "Norm"};
+using Statistics = std::array<StatisticValue, dump::kStatisticCount>;
 
 // Which rules hold (docs/formats/dump_json.md).
 struct StatisticRules {

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/answer.h"
-#include "src/analysis/compare/run_compare.h"
+#include "src/analysis/compare/document.h"
+#include "src/analysis/compare/run.h"
 #include "src/base/log.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/compare_config.h"
@@ -131,7 +131,7 @@ std::vector<Flag> CompareCommand::flags() {
       ForceFlag(),
       ThreadsFlag(options_.threads),
   };
-  AddAnswerFlags(flags, answer_, analysis::kCompareLevels);
+  AddAnswerFlags(flags, answer_, analysis::compare::kGateLevels);
   AddLine26Flags(flags);
   return flags;
 }
@@ -152,15 +152,15 @@ std::vector<Example> CompareCommand::examples() const {
 }
 
 std::string CompareCommand::notes() const {
-  return kNotes + FailOnHelp(analysis::kCompareLevels) +
+  return kNotes + FailOnHelp(analysis::compare::kGateLevels) +
          "\nEvery level also fails if less than half of a side could be compared.";
 }
 
 Status CompareCommand::FillOptions(const Context& context) {
   options_.quiet = context.quiet;
-  options_.framework = context.framework == "pytorch"     ? analysis::Framework::kPyTorch
-                       : context.framework == "mindspore" ? analysis::Framework::kMindSpore
-                                                          : analysis::Framework::kUnknown;
+  options_.framework = context.framework == "pytorch"     ? analysis::compare::Framework::kPyTorch
+                       : context.framework == "mindspore" ? analysis::compare::Framework::kMindSpore
+                                                          : analysis::compare::Framework::kUnknown;
   const size_t ways = (config_file_.empty() ? 0U : 1U) + (npu_path_.empty() ? 0U : 1U) +
                       (target_path_.empty() && golden_path_.empty() ? 0U : 1U);
   if (ways != 1) {
@@ -204,7 +204,7 @@ Status CompareCommand::FillOptions(const Context& context) {
   options_.cell_mapping.given = context.Given("--cell-mapping");
   options_.api_mapping.given = context.Given("--api-mapping");
   options_.layer_mapping.given = context.Given("--layer-mapping");
-  if (!options_.line26 && options_.framework == analysis::Framework::kPyTorch &&
+  if (!options_.line26 && options_.framework == analysis::compare::Framework::kPyTorch &&
       (options_.cell_mapping.given || options_.api_mapping.given)) {
     return UsageError("cell and api mappings translate MindSpore names; they need -f mindspore");
   }
@@ -234,14 +234,14 @@ Status CompareCommand::CheckPaths() const {
 Result<ExitCode> CompareCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(FillOptions(context));
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
-  MSP_ASSIGN_OR_RETURN(const analysis::CompareRun run, analysis::RunCompare(options_));
+  MSP_ASSIGN_OR_RETURN(const analysis::compare::Comparison run, analysis::compare::Run(options_));
   for (const std::string& line : run.log_lines) {
     base::LogInfo(line);
   }
-  report::Document document = analysis::MakeDocument(options_, run);
+  report::Document document = analysis::compare::MakeDocument(options_, run);
   const ExitCode code = ExitCodeOf(document, answer_);
   MSP_ASSIGN_OR_RETURN(std::filesystem::path summary,
-                       analysis::WriteSummary(options_, run, static_cast<int>(code)));
+                       analysis::compare::WriteSummary(options_, run, static_cast<int>(code)));
   document.files.push_back({std::move(summary), "summary"});
   return GiveAnswer(std::move(document), answer_, context);
 }

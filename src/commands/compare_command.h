@@ -32,7 +32,7 @@ class CompareCommand final : public Command {
   Status RefuseLine26Flags(const Context& context) const;
   Status CheckPaths() const;
 
-  analysis::CompareOptions options_;
+  analysis::compare::Options options_;
   std::filesystem::path config_file_;  // -i
   std::filesystem::path npu_path_;
   std::filesystem::path bench_path_;
@@ -43,7 +43,7 @@ class CompareCommand final : public Command {
   AnswerFlags answer_;
   bool compare_only_ = false;
   std::string mode_ = "auto";  // -m
-  analysis::Line26Options line26_;
+  analysis::compare::Line26Options line26_;
   bool write_xlsx_ = false;  // --xlsx
   bool consistent_check_ = false;
   std::string backend_;

@@ -8,7 +8,7 @@
 
 namespace msprobe::commands {
 
-Status ReadCompareConfig(const std::filesystem::path& file, analysis::CompareOptions& options) {
+Status ReadCompareConfig(const std::filesystem::path& file, analysis::compare::Options& options) {
   static const std::vector<std::string> known_keys = {
       "npu_path", "bench_path", "stack_path", "is_print_compare_log",
       "rank_id",  "step_id",    "common",     "map_dict"};

@@ -11,6 +11,6 @@ namespace msprobe::commands {
 
 // Fills paths, stack_path and the MindSpore folder keys of `options` from the file. Unknown keys
 // are warned about.
-Status ReadCompareConfig(const std::filesystem::path& file, analysis::CompareOptions& options);
+Status ReadCompareConfig(const std::filesystem::path& file, analysis::compare::Options& options);
 
 }  // namespace msprobe::commands

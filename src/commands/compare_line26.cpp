@@ -157,8 +157,8 @@ Status CompareCommand::FillLine26(const Context& context) {
     if (backend_.empty()) {
       return UsageError("--consistent_check needs --backend fsdp or --backend megatron");
     }
-    line26_.backend = backend_ == "fsdp" ? analysis::TrainingBackend::kFsdp
-                                         : analysis::TrainingBackend::kMegatron;
+    line26_.backend = backend_ == "fsdp" ? analysis::compare::TrainingBackend::kFsdp
+                                         : analysis::compare::TrainingBackend::kMegatron;
   }
   for (const std::string& text : valid_rows_) {
     const size_t at = text.find('=');

@@ -1,6 +1,6 @@
 #include "src/commands/merge_result_command.h"
 
-#include "src/analysis/compare/merge_answer.h"
+#include "src/analysis/compare/merge/document.h"
 #include "src/commands/common_flags.h"
 
 namespace msprobe::commands {
@@ -68,8 +68,9 @@ std::string MergeResultCommand::notes() const { return kNotes; }
 
 Result<ExitCode> MergeResultCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(TakePath(results_, "RESULTS", "-i", options_.input_folder));
-  MSP_ASSIGN_OR_RETURN(const analysis::MergeRun run, analysis::MergeResults(options_));
-  return GiveAnswer(analysis::MakeDocument(run), answer_, context);
+  MSP_ASSIGN_OR_RETURN(const analysis::compare::merge::Result run,
+                       analysis::compare::merge::Run(options_));
+  return GiveAnswer(analysis::compare::merge::MakeDocument(run), answer_, context);
 }
 
 }  // namespace msprobe::commands

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/compare/merge_result.h"
+#include "src/analysis/compare/merge/run.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 
@@ -25,7 +25,7 @@ class MergeResultCommand final : public Command {
 
  private:
   std::filesystem::path results_;
-  analysis::MergeOptions options_;
+  analysis::compare::merge::Options options_;
   AnswerFlags answer_;
 };
 

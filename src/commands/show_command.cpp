@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/inspect/answer.h"
+#include "src/analysis/inspect/document.h"
 #include "src/base/output_rule.h"
 #include "src/commands/common_flags.h"
 #include "src/report/writers.h"
@@ -115,7 +115,7 @@ Status ShowCommand::ChooseFormat(const Context& context) {
 Result<ExitCode> ShowCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(ChooseFormat(context));
   options_.quiet = context.quiet;
-  MSP_ASSIGN_OR_RETURN(analysis::InspectResult result, analysis::Inspect(options_));
+  MSP_ASSIGN_OR_RETURN(analysis::inspect::Contents result, analysis::inspect::Run(options_));
   OwnForms own;
   std::vector<report::OutputFile> files;
   bool shows = true;
@@ -133,7 +133,7 @@ Result<ExitCode> ShowCommand::Run(const Context& context) {
   }
   const bool filtered = !options_.name_filter.empty();
   const bool summary = !context.quiet || answer_.json;
-  report::Document document = analysis::MakeDocument(std::move(result), filtered, summary);
+  report::Document document = analysis::inspect::MakeDocument(std::move(result), filtered, summary);
   document.files = std::move(files);
   Context shown = context;
   shown.quiet = context.quiet || !shows;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/inspect/inspect.h"
+#include "src/analysis/inspect/run.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 
@@ -29,7 +29,7 @@ class ShowCommand final : public Command {
 
   Status ChooseFormat(const Context& context);
 
-  analysis::InspectOptions options_;
+  analysis::inspect::Options options_;
   std::string format_;  // "table", "csv", "json"; empty: by the output file's name, else table
   std::filesystem::path output_file_;  // empty: stdout
   AnswerFlags answer_;

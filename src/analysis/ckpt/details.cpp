@@ -127,7 +127,7 @@ void AddUnmatched(const std::vector<Unmatched>& names, std::string_view outcome,
   }
 }
 
-void PutShape(Writer& writer, std::string_view key, const Shape& shape) {
+void PutShapeMember(Writer& writer, std::string_view key, const Shape& shape) {
   writer.Key(key);
   writer.BeginArray();
   for (const int64_t size : shape) {
@@ -159,8 +159,8 @@ void PutPair(Writer& writer, const PairResult& pair, bool with_means) {
   writer.Member("name_2", pair.name_b);
   writer.Member("dtype_1", DTypeName(pair.dtype_a));
   writer.Member("dtype_2", DTypeName(pair.dtype_b));
-  PutShape(writer, "shape_1", pair.shape_a);
-  PutShape(writer, "shape_2", pair.shape_b);
+  PutShapeMember(writer, "shape_1", pair.shape_a);
+  PutShapeMember(writer, "shape_2", pair.shape_b);
   if (pair.computed()) {
     writer.Member("l2", *pair.metrics.l2);
     writer.Key("cos");

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 // Operators whose kernels may sum in a different order from run to run.
@@ -61,7 +61,7 @@ bool Fails(CompareMode mode, Verdict verdict) {
 
 }  // namespace
 
-std::optional<size_t> FirstFailingRow(const CompareResult& result) {
+std::optional<size_t> FirstFailingRow(const PairResult& result) {
   for (size_t i = 0; i < result.rows.size(); ++i) {
     if (Fails(result.mode, result.rows[i].verdict)) {
       return i;
@@ -70,7 +70,7 @@ std::optional<size_t> FirstFailingRow(const CompareResult& result) {
   return std::nullopt;
 }
 
-std::string AdvisorText(const Side& npu, const CompareResult& result,
+std::string AdvisorText(const Side& npu, const PairResult& result,
                         const DivergenceReport& divergence) {
   const std::optional<size_t> row = FirstFailingRow(result);
   const std::optional<DivergencePoint>& origin = divergence.first_origin;
@@ -97,4 +97,4 @@ std::string AdvisorText(const Side& npu, const CompareResult& result,
       start.empty() ? "." : ", yet the runs are not the same. ", start);
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -6,18 +6,18 @@
 #include <string>
 
 #include "src/analysis/compare/divergence.h"
-#include "src/analysis/compare/result.h"
+#include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/side.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // The first row in table order whose verdict is a failure of its mode.
-std::optional<size_t> FirstFailingRow(const CompareResult& result);
+std::optional<size_t> FirstFailingRow(const PairResult& result);
 
 // Three lines: "Line: <row or NA>", "Suspect Nodes: <name or NA>", "Expert Advice: ...". The row is
 // the first that fails its threshold, as the Python tool has it. The advice names the first
 // divergence, too, where there is one.
-std::string AdvisorText(const Side& npu, const CompareResult& result,
+std::string AdvisorText(const Side& npu, const PairResult& result,
                         const DivergenceReport& divergence);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

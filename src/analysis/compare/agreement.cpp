@@ -10,7 +10,7 @@
 #include "src/analysis/compare/distance.h"
 #include "src/tensor/float_bits.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 constexpr double kEpsilon32 = 0x1p-23;
@@ -220,4 +220,4 @@ double LargestRelativeOf(const RowResult& row, CompareMode mode) {
 
 bool SameExtremes(const SideRow& npu, const SideRow& bench) { return ExtremesAgree(npu, bench, 0); }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

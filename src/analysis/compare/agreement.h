@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "src/analysis/compare/options.h"
-#include "src/analysis/compare/result.h"
+#include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/side.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // The two ways a value comes to be.
 enum class Provenance : uint8_t {
@@ -20,7 +20,7 @@ enum class Provenance : uint8_t {
 // The noise rules of the dtypes of one comparison. Not thread-safe: one per thread.
 class Agreement {
  public:
-  Agreement(const CompareOptions& options, CompareMode mode) : options_(options), mode_(mode) {}
+  Agreement(const Options& options, CompareMode mode) : options_(options), mode_(mode) {}
 
   // `distance` must be comparable. `largest_relative`: the largest |n - b| / |b| of any element
   // where tensors were read; 0 where not known.
@@ -50,7 +50,7 @@ class Agreement {
   bool StoredAgrees(const SideRow& npu, const SideRow& bench, const Distance& distance,
                     double largest_relative);
 
-  const CompareOptions& options_;
+  const Options& options_;
   const CompareMode mode_;
   bool sums_are_exact_ = true;
   struct KnownDType {
@@ -67,4 +67,4 @@ double LargestRelativeOf(const RowResult& row, CompareMode mode);
 // the last digits only, the sums differ and not the tensors.
 bool SameExtremes(const SideRow& npu, const SideRow& bench);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

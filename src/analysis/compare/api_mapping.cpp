@@ -11,7 +11,7 @@ namespace msprobe::resources {
 extern const std::string_view kMsToPtApi;
 }
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 // Appended to the keys of rows that a user's API mapping leaves out on purpose: no bench row has
@@ -276,4 +276,4 @@ Status MapRowsByApi(const std::filesystem::path& file, const Side& npu, const Si
   return OkStatus();
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

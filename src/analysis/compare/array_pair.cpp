@@ -15,7 +15,7 @@
 #include "src/tensor/element_blocks.h"
 #include "src/tensor/float_bits.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 kernels::TensorStats StatsOf(const TensorView& view) {
@@ -210,4 +210,4 @@ Result<std::vector<Folder>> WalkFolders(const std::filesystem::path& root, int m
   return folders;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -14,12 +14,12 @@
 #include "msprobe/status.h"
 #include "msprobe/tensor_view.h"
 
+#include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/real_metrics.h"
-#include "src/analysis/compare/result.h"
 #include "src/analysis/compare/side.h"
 #include "src/report/table.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // One result file of a folder comparison.
 struct FolderTable {
@@ -88,4 +88,4 @@ struct Folder {
 // symbolic links are not followed.
 Result<std::vector<Folder>> WalkFolders(const std::filesystem::path& root, int max_depth);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -10,7 +10,7 @@
 #include "src/analysis/compare/distance.h"
 #include "src/dump/names.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using dump::Direction;
@@ -333,4 +333,4 @@ CallAlignment AlignCalls(const Side& npu, const ExecutionPlan& npu_plan, const S
   return alignment;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -10,7 +10,7 @@
 #include "src/analysis/compare/execution_order.h"
 #include "src/analysis/compare/side.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // A run of calls that only one side made, or that stand in place of others.
 struct UnmatchedCalls {
@@ -38,4 +38,4 @@ struct CallAlignment {
 // common (more than 1,000 edits) are left to their names.
 CallAlignment AlignCalls(const Side& npu, const ExecutionPlan& npu_plan, const Side& bench);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 constexpr uint32_t At(std::initializer_list<uint32_t> positions) {
@@ -150,4 +150,4 @@ bool IsReceiveBuffer(const dump::EntryName& call, std::string_view argument) {
          position.starts_with("output");
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -6,7 +6,7 @@
 
 #include "src/dump/names.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // A row's name below its entry's: "Functional.linear.0.forward",
 // "Functional.linear.0.forward.input.1" -> "input.1". Empty when the row is named otherwise.
@@ -37,4 +37,4 @@ bool IsCommunicationCall(const dump::EntryName& call);
 // The argument is a buffer that a communication call fills: what it held before does not matter.
 bool IsReceiveBuffer(const dump::EntryName& call, std::string_view argument);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -1,7 +1,7 @@
 #include "src/analysis/compare/mapping_rules.h"
 #include "src/base/strings.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 constexpr std::string_view kCellPrefix = "Cell.";
@@ -40,4 +40,4 @@ Status MapRowsByCell(const std::filesystem::path& file, const Side& npu, RowMapp
   return OkStatus();
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -6,7 +6,7 @@
 
 #include "src/base/strings.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 // Frames that say how a call was made, not where in the model. `_call_impl` and `__call__` run
@@ -60,4 +60,4 @@ std::string UserCodeLine(const std::vector<std::string>& frames) {
   return Shorten(own == frames.end() ? frames.front() : *own);
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -13,7 +13,7 @@
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using report::Cell;
@@ -120,7 +120,7 @@ void AppendRow(const Job& job, report::Table& table) {
   table.AddRow(cells);
 }
 
-void AddJobs(const CompareOptions& options, const Groups& npu, const Groups& bench,
+void AddJobs(const Options& options, const Groups& npu, const Groups& bench,
              const std::string& folder, size_t table, std::vector<Job>& jobs,
              std::vector<std::string>& warnings) {
   std::map<std::string, std::string> bench_names(options.common_map.begin(),
@@ -148,8 +148,7 @@ void AddJobs(const CompareOptions& options, const Groups& npu, const Groups& ben
 
 }  // namespace
 
-Result<FolderComparison> CompareCommonFolders(const CompareOptions& options,
-                                              base::ThreadPool& pool) {
+Result<FolderComparison> CompareCommonFolders(const Options& options, base::ThreadPool& pool) {
   MSP_ASSIGN_OR_RETURN(const std::vector<Folder> folders,
                        WalkFolders(options.npu_path, kMaxNesting));
   FolderComparison comparison;
@@ -191,4 +190,4 @@ Result<FolderComparison> CompareCommonFolders(const CompareOptions& options,
   return comparison;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -8,12 +8,11 @@
 #include "src/analysis/compare/options.h"
 #include "src/base/thread_pool.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // Files are grouped by name without dtype and number ("out_float32_3.npy" -> "out"), groups paired
 // by name or by options.common_map, files within a group by their numbers. One result.csv per
 // folder.
-Result<FolderComparison> CompareCommonFolders(const CompareOptions& options,
-                                              base::ThreadPool& pool);
+Result<FolderComparison> CompareCommonFolders(const Options& options, base::ThreadPool& pool);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

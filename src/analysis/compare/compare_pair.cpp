@@ -16,7 +16,7 @@
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -27,7 +27,7 @@ double SecondsSince(Clock::time_point start) {
 
 // The rule for the column NPU_Stack_Info: a stack_path needs -s; without one, the file beside the
 // json decides.
-Status LoadStack(const CompareOptions& options, ComparedPair& pair) {
+Status LoadStack(const Options& options, ComparedPair& pair) {
   const std::filesystem::path beside = pair.npu.json_path.parent_path() / dump::kStackFileName;
   std::error_code ignored;
   const bool named = options.stack_path.has_value();
@@ -63,7 +63,7 @@ void LoadConstruct(ComparedPair& pair) {
   }
 }
 
-Status LoadSides(const CompareOptions& options, const PairInput& input, base::ThreadPool& pool,
+Status LoadSides(const Options& options, const PairInput& input, base::ThreadPool& pool,
                  ComparedPair& pair) {
   SideOptions side_options;
   side_options.allow_truncated = options.allow_truncated;
@@ -87,7 +87,7 @@ Status LoadSides(const CompareOptions& options, const PairInput& input, base::Th
   return {};
 }
 
-void CountOutcomes(CompareResult& result) {
+void CountOutcomes(PairResult& result) {
   for (const RowResult& row : result.rows) {
     result.shape_mismatch_count += row.pair.outcome == MatchOutcome::kShapeDiffers ? 1 : 0;
     result.dtype_mismatch_count += row.pair.outcome == MatchOutcome::kDTypeDiffers ? 1 : 0;
@@ -109,7 +109,7 @@ std::string_view UnmatchedMessage(MatchOutcome outcome) {
 }
 
 // Statistics and checksums need nothing but the rows.
-void CompareRows(const Side& npu, const Side& bench, CompareResult& result) {
+void CompareRows(const Side& npu, const Side& bench, PairResult& result) {
   for (RowResult& row : result.rows) {
     const SideRow& npu_row = npu.rows[row.pair.npu];
     if (row.pair.bench == kNoRow) {
@@ -128,8 +128,7 @@ void CompareRows(const Side& npu, const Side& bench, CompareResult& result) {
 }
 
 // Notes that belong to the row whatever its metrics say.
-void AddRowNotes(const CompareOptions& options, const Side& npu, const Side& bench,
-                 CompareResult& result) {
+void AddRowNotes(const Options& options, const Side& npu, const Side& bench, PairResult& result) {
   for (RowResult& row : result.rows) {
     const SideRow& npu_row = npu.rows[row.pair.npu];
     std::string message;
@@ -150,7 +149,7 @@ void AddRowNotes(const CompareOptions& options, const Side& npu, const Side& ben
   }
 }
 
-void DropFilteredRows(const CompareOptions& options, const Side& npu, MatchResult& matches) {
+void DropFilteredRows(const Options& options, const Side& npu, MatchResult& matches) {
   if (!options.name_filter.empty()) {
     std::erase_if(matches.pairs, [&](const RowPair& pair) {
       return !base::GlobMatch(options.name_filter, npu.rows[pair.npu].name);
@@ -158,7 +157,7 @@ void DropFilteredRows(const CompareOptions& options, const Side& npu, MatchResul
   }
 }
 
-Result<MatchResult> MatchRows(const CompareOptions& options, ComparedPair& pair) {
+Result<MatchResult> MatchRows(const Options& options, ComparedPair& pair) {
   if (options.line26 && options.line26->backend != TrainingBackend::kNone) {
     return MatchTrainingWithInference(options, pair.npu, pair.bench, pair.result);
   }
@@ -169,7 +168,7 @@ Result<MatchResult> MatchRows(const CompareOptions& options, ComparedPair& pair)
                        : MatchExactly(pair.npu, pair.bench, pair.mapping);
 }
 
-Status CompareTensors(const CompareOptions& options, base::ThreadPool& pool, ComparedPair& pair) {
+Status CompareTensors(const Options& options, base::ThreadPool& pool, ComparedPair& pair) {
   if (!options.line26) {
     CompareRealData(pair.npu, pair.bench, pool, options.quiet, pair.result);
     return OkStatus();
@@ -230,7 +229,7 @@ Result<CompareMode> DetectMode(const Side& npu, const Side& bench) {
   return npu.has_md5 ? CompareMode::kMd5 : CompareMode::kStatistics;
 }
 
-Result<ComparedPair> ComparePair(const CompareOptions& options, const PairInput& input,
+Result<ComparedPair> ComparePair(const Options& options, const PairInput& input,
                                  base::ThreadPool& pool, const StepRecord* previous) {
   ComparedPair pair;
   const Clock::time_point load_start = Clock::now();
@@ -281,4 +280,4 @@ Result<ComparedPair> ComparePair(const CompareOptions& options, const PairInput&
   return pair;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -10,12 +10,12 @@
 #include "src/analysis/compare/divergence.h"
 #include "src/analysis/compare/mapping.h"
 #include "src/analysis/compare/options.h"
-#include "src/analysis/compare/result.h"
+#include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/side.h"
 #include "src/base/thread_pool.h"
 #include "src/dump/stack_file.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 struct PairInput {
   std::filesystem::path npu_json;
@@ -34,7 +34,7 @@ struct ComparedPair {
   Side npu;
   Side bench;
   RowMapping mapping;
-  CompareResult result;
+  PairResult result;
   std::optional<dump::StackFile> stack;  // of the NPU side
   bool show_stack_column = false;
   std::optional<dump::ConstructFile> construct;  // of the NPU side
@@ -48,7 +48,7 @@ struct ComparedPair {
 Result<CompareMode> DetectMode(const Side& npu, const Side& bench);
 
 // `previous`: of the step before this one, same rank; null when it was not compared.
-Result<ComparedPair> ComparePair(const CompareOptions& options, const PairInput& input,
+Result<ComparedPair> ComparePair(const Options& options, const PairInput& input,
                                  base::ThreadPool& pool, const StepRecord* previous = nullptr);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

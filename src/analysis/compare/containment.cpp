@@ -2,7 +2,7 @@
 
 #include <functional>
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 Containment::Containment(const Side& side, const ExecutionPlan& plan,
                          const dump::ConstructFile* construct)
@@ -125,4 +125,4 @@ std::string Containment::LayerOf(uint32_t entry) const {
   return layer;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -12,7 +12,7 @@
 #include "src/analysis/compare/side.h"
 #include "src/dump/stack_file.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // From construct.json, or from module paths ("a.b" contains "a.b.c") when there is none. Borrows
 // all three.
@@ -48,4 +48,4 @@ class Containment {
   std::unordered_map<uint64_t, double> path_errors_;
 };
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -1,6 +1,6 @@
 #include "src/analysis/compare/mapping_rules.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 Status MapRowsByData(const std::filesystem::path& file, const Side& npu, RowMapping& mapping) {
   MSP_ASSIGN_OR_RETURN(const TextMap targets, LoadTextMap(file));
@@ -22,4 +22,4 @@ Status MapRowsByData(const std::filesystem::path& file, const Side& npu, RowMapp
   return OkStatus();
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -8,7 +8,7 @@
 
 #include "src/analysis/compare/distance.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 uint64_t Mix(uint64_t hash, uint64_t value) {
@@ -129,4 +129,4 @@ double RootMeanSquare(const SideRow& row) {
              : 0;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

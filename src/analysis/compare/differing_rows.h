@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/analysis/compare/result.h"
+#include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/side.h"
 #include "src/analysis/compare/step_record.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // What a differing row is known by.
 struct RowPrints {
@@ -19,7 +19,7 @@ struct RowPrints {
 
 // One result row while divergences are sought.
 struct RowView {
-  uint32_t result = 0;  // index into CompareResult::rows
+  uint32_t result = 0;  // index into PairResult::rows
   const SideRow* npu = nullptr;
   const SideRow* bench = nullptr;  // null: shapes differ, so there is no pair
   Distance distance;
@@ -64,4 +64,4 @@ class DifferingRows {
 // The scale of a tensor's elements: Norm / sqrt(elements); 0 when unknown.
 double RootMeanSquare(const SideRow& row);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

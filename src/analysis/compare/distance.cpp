@@ -5,7 +5,7 @@
 #include <limits>
 #include <optional>
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 std::optional<double> NumberOf(const StatValue& value) {
@@ -125,4 +125,4 @@ Distance Md5Distance(const SideRow& npu, const SideRow& bench) {
   return distance;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -1,10 +1,10 @@
 // How far apart two rows are by what the dump json alone says of them.
 #pragma once
 
-#include "src/analysis/compare/result.h"
+#include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/side.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // From the four statistics, or the value of a scalar argument. relative is the largest of
 //   |d Max| / A, |d Min| / A, |d Mean| / RMS, |d Norm| / Norm
@@ -21,4 +21,4 @@ Distance Md5Distance(const SideRow& npu, const SideRow& bench);
 // The product of a shape text such as "[2, 3]"; 1 for "[]" and for anything else.
 double ElementCount(std::string_view shape);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

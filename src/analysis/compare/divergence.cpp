@@ -8,7 +8,7 @@
 #include "src/analysis/compare/distance.h"
 #include "src/analysis/compare/divergence_walk.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 using dump::Direction;
 using dump::EntryName;
@@ -58,7 +58,7 @@ DivergenceOutput Walk::Run() {
 }
 
 bool Walk::PairsCallsByName(const DivergenceInput& input) {
-  const CompareOptions& options = input.options;
+  const Options& options = input.options;
   return options.fuzzy || options.data_mapping.given || options.cell_mapping.given ||
          options.api_mapping.given || options.layer_mapping.given ||
          input.npu.framework != input.bench.framework || input.npu.is_debug ||
@@ -459,4 +459,4 @@ std::string_view ConfidenceName(Confidence confidence) {
 
 DivergenceOutput FindDivergence(const DivergenceInput& input) { return Walk(input).Run(); }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -10,12 +10,12 @@
 
 #include "src/analysis/compare/agreement.h"
 #include "src/analysis/compare/options.h"
-#include "src/analysis/compare/result.h"
+#include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/side.h"
 #include "src/analysis/compare/step_record.h"
 #include "src/dump/stack_file.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 enum class OriginKind : uint8_t {
   kParameter,    // a weight, bias or running statistic that was not the same before the call
@@ -38,7 +38,7 @@ std::string_view ConfidenceName(Confidence confidence);  // "low", "medium", "hi
 struct DivergencePoint {
   OriginKind kind = OriginKind::kComputation;
   uint32_t entry = 0;       // index into npu.entries
-  uint32_t row = 0;         // index into CompareResult::rows: the first row that differs
+  uint32_t row = 0;         // index into PairResult::rows: the first row that differs
   double input_error = 0;   // largest Distance::relative over inputs and parameters (backward: the
                             // forward call's too)
   double output_error = 0;  // over outputs
@@ -88,10 +88,10 @@ struct DivergenceReport {
 };
 
 struct DivergenceInput {
-  const CompareOptions& options;
+  const Options& options;
   const Side& npu;
   const Side& bench;
-  const CompareResult& result;
+  const PairResult& result;
   const dump::StackFile* stack = nullptr;
   const dump::ConstructFile* construct = nullptr;
   std::optional<int64_t> step;
@@ -110,4 +110,4 @@ struct DivergenceOutput {
 // unless a mapping or fuzzy matching was asked for. Linear in rows.
 DivergenceOutput FindDivergence(const DivergenceInput& input);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -10,7 +10,7 @@
 #include "src/analysis/compare/divergence_walk.h"
 #include "src/analysis/compare/operator_family.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 using dump::Direction;
 using dump::EntryName;
@@ -332,4 +332,4 @@ void Walk::RecordParameters(uint32_t entry) {
   }
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -9,7 +9,7 @@
 #include "src/analysis/compare/distance.h"
 #include "src/analysis/compare/divergence_walk.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 using dump::Direction;
 using dump::EntryName;
@@ -449,4 +449,4 @@ int Walk::Precedence(OriginKind kind) {
   return 4;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

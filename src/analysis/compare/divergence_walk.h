@@ -22,7 +22,7 @@
 #include "src/analysis/compare/execution_order.h"
 #include "src/analysis/compare/row_views.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // An input that no recorded output explains may have come through an unrecorded call. It is an
 // origin of its own only if it is off by this many times the largest error seen before it.
@@ -202,7 +202,7 @@ class Walk {
 
   const DivergenceInput& input_;
   const Side& npu_;
-  const CompareResult& result_;
+  const PairResult& result_;
   const bool has_checksums_;
   Agreement agreement_;
 
@@ -247,4 +247,4 @@ class Walk {
   StepRecord record_;
 };
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

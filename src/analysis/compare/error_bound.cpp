@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using dump::Direction;
@@ -386,4 +386,4 @@ double ExplainedError(const dump::EntryName& call, OperatorFamily family,
                                       : Forward(call, family, operands, output, options));
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -17,7 +17,7 @@
 #include "src/analysis/compare/operator_family.h"
 #include "src/dump/names.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // One tensor of a call, as the reference dump recorded it.
 struct Operand {
@@ -61,4 +61,4 @@ double ExplainedError(const dump::EntryName& call, OperatorFamily family,
 // tensors. An error of the root of this share follows.
 double FlippedShare(double error, double elements);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

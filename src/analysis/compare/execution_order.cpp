@@ -3,7 +3,7 @@
 #include <string_view>
 #include <unordered_map>
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using dump::Direction;
@@ -88,4 +88,4 @@ ExecutionPlan PlanExecution(const Side& side) {
   return plan;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

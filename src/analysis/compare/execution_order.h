@@ -7,7 +7,7 @@
 #include "src/analysis/compare/side.h"
 #include "src/dump/names.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 inline constexpr uint32_t kNoEntry = UINT32_MAX;
 
@@ -30,4 +30,4 @@ struct ExecutionPlan {
 // the end.
 ExecutionPlan PlanExecution(const Side& side);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -4,7 +4,7 @@
 
 #include "src/base/number_text.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 constexpr std::array<std::string_view, 10> kMarks = {"+",  "-",  "=",  "%",  "@",
@@ -30,4 +30,4 @@ bool LooksLikeFormula(std::string_view text) {
   return found && !base::ParseDouble(text);
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -4,10 +4,10 @@
 
 #include <string_view>
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // Starts with one of + - = % @ (or their full-width forms), or has one of them behind a semicolon,
 // and is no number.
 bool LooksLikeFormula(std::string_view text);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

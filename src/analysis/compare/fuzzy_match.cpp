@@ -9,7 +9,7 @@
 
 #include "src/analysis/compare/match.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 // The name without its call number: "Torch.add.0.forward.input.0" -> "Torch.add.forward.input.0".
@@ -142,4 +142,4 @@ MatchResult MatchFuzzily(const Side& npu, const Side& bench, const RowMapping& m
   return result;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

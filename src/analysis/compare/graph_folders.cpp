@@ -9,7 +9,7 @@
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using report::Table;
@@ -63,7 +63,7 @@ bool Wanted(const std::vector<int64_t>& ids, int64_t id) {
 }
 
 Result<FoldersByRankStep> FindKernelFolders(const std::filesystem::path& root,
-                                            const CompareOptions& options) {
+                                            const Options& options) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(root, error).lexically_normal();
   MSP_ASSIGN_OR_RETURN(std::vector<Folder> folders, WalkFolders(absolute, kMaxNesting));
@@ -167,8 +167,7 @@ std::vector<std::pair<size_t, size_t>> HalveRows(size_t row_count, size_t limit)
   return parts;
 }
 
-Result<FolderComparison> CompareGraphFolders(const CompareOptions& options,
-                                             base::ThreadPool& pool) {
+Result<FolderComparison> CompareGraphFolders(const Options& options, base::ThreadPool& pool) {
   if (!options.rank_ids) {
     return InternalError("kernel dumps are compared without a list of ranks");
   }
@@ -222,4 +221,4 @@ Result<FolderComparison> CompareGraphFolders(const CompareOptions& options,
   return comparison;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -12,14 +12,14 @@
 #include "src/analysis/compare/options.h"
 #include "src/base/thread_pool.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // Compares every (rank, step) that both options.npu_path and options.bench_path hold, filtered by
 // options.rank_ids and step_ids, in rising order. Tables are named compare_result_<rank>_<step>. A
 // pair that cannot be compared is a warning; none at all an error.
-Result<FolderComparison> CompareGraphFolders(const CompareOptions& options, base::ThreadPool& pool);
+Result<FolderComparison> CompareGraphFolders(const Options& options, base::ThreadPool& pool);
 
 // (first row, row count) of each part of a table that is halved until no part exceeds `limit` rows.
 std::vector<std::pair<size_t, size_t>> HalveRows(size_t row_count, size_t limit);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

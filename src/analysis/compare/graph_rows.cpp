@@ -10,7 +10,7 @@
 #include "src/base/strings.h"
 #include "src/report/readers.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using report::Cell;
@@ -251,4 +251,4 @@ Status AppendArrayRows(const Folder& npu, const Folder& bench, base::ThreadPool&
   return OkStatus();
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -12,7 +12,7 @@
 #include "src/base/thread_pool.h"
 #include "src/report/table.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 inline constexpr const char* kKernelStatisticFile = "statistic.csv";
 
@@ -44,4 +44,4 @@ struct KernelPair {
 std::vector<KernelPair> PairKernels(const std::vector<KernelKey>& npu,
                                     const std::vector<KernelKey>& bench);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

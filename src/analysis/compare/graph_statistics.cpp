@@ -10,7 +10,7 @@
 #include "src/base/strings.h"
 #include "src/report/readers.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using report::Cell;
@@ -205,4 +205,4 @@ Status AppendStatisticRows(const Folder& npu, const Folder& bench, report::Table
   return OkStatus();
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -7,41 +7,55 @@
 #include <optional>
 #include <string>
 
-namespace msprobe::analysis {
+#include <fmt/format.h>
+
+#include "src/analysis/compare/thresholds.h"
+
+namespace msprobe::analysis::compare {
 namespace {
 
 // One bit per reason; red ones first, each group in the order in which the rules are looked at.
 enum Reason : uint32_t {
   kInfiniteRange = 1U << 0U,
-  kHugeError = 1U << 1U,
-  kRelativeError = 1U << 2U,
+  kErrorHuge = 1U << 1U,
+  kRelativeErrorLarge = 1U << 2U,
   kRatioCollapsed = 1U << 3U,
   kErrorGrewTenfold = 1U << 4U,
   kRelativeErrorAppeared = 1U << 5U,
   kRatioDropped = 1U << 6U,
   kCosineDropped = 1U << 7U,
 };
-constexpr uint32_t kRedReasons = kInfiniteRange | kHugeError | kRelativeError | kRatioCollapsed;
+constexpr uint32_t kRedReasons =
+    kInfiniteRange | kErrorHuge | kRelativeErrorLarge | kRatioCollapsed;
 
 struct ReasonText {
   Reason reason;
-  std::string_view text;
-};
-constexpr ReasonText kReasonTexts[] = {
-    {kInfiniteRange, "The maximum or minimum is infinite."},
-    {kHugeError, "The maximum absolute error is above 1e+10."},
-    {kRelativeError, "The relative error of the maximum is above 0.5."},
-    {kRatioCollapsed,
-     "More than 90 % of an input is within one thousandth, but less than 60 % of the output."},
-    {kErrorGrewTenfold, "The maximum absolute error is above 1 and ten times that of an input."},
-    {kRelativeErrorAppeared,
-     "The relative error of the maximum is above 0.1, that of an input below 0.01."},
-    {kRatioDropped,
-     "The share within one thousandth is more than 0.1 lower than that of an input."},
-    {kCosineDropped, "The cosine is more than 0.1 lower than that of an input."},
+  std::string text;
 };
 
-constexpr double kHugeErrorLimit = 1e10;
+std::vector<ReasonText> MakeReasonTexts() {
+  using namespace highlight;  // NOLINT(google-build-using-namespace): the limits that the texts
+                              // name
+  return {
+      {kInfiniteRange, "The maximum or minimum is infinite."},
+      {kErrorHuge, fmt::format("The maximum absolute error is above {:.0e}.", kHugeError)},
+      {kRelativeErrorLarge,
+       fmt::format("The relative error of the maximum is above {}.", kRelativeError)},
+      {kRatioCollapsed, fmt::format("More than {:.0f} % of an input is within one thousandth, but "
+                                    "less than {:.0f} % of the output.",
+                                    kGoodInputRatio * 100, kBadOutputRatio * 100)},
+      {kErrorGrewTenfold, "The maximum absolute error is above 1 and ten times that of an input."},
+      {kRelativeErrorAppeared,
+       fmt::format("The relative error of the maximum is above {}, that of an input below {}.",
+                   kAppearedRelativeError, kSmallInputRelativeError)},
+      {kRatioDropped,
+       fmt::format("The share within one thousandth is more than {} lower than that of an input.",
+                   kRatioLoss)},
+      {kCosineDropped,
+       fmt::format("The cosine is more than {} lower than that of an input.", kCosineLoss)},
+  };
+}
+
 constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
 
 // What the in/out rules look at, as numbers; nullopt where the cell holds text.
@@ -66,7 +80,7 @@ std::optional<double> MetricNumber(const Metric& metric) {
 }
 
 // The difference of the maxima in statistics, the largest difference of elements in real data.
-const Metric& DifferenceOf(const CompareResult& result, const RowResult& row) {
+const Metric& DifferenceOf(const PairResult& result, const RowResult& row) {
   return row.metrics[result.mode == CompareMode::kRealData ? static_cast<size_t>(kMaxAbsErr)
                                                            : static_cast<size_t>(kMaxDiff)];
 }
@@ -77,7 +91,7 @@ double OrderOfMagnitude(double value) {
 
 class Highlighter {
  public:
-  Highlighter(const Side& npu, const Side& bench, CompareResult& result)
+  Highlighter(const Side& npu, const Side& bench, PairResult& result)
       : npu_(npu), bench_(bench), result_(result) {}
 
   void Run() {
@@ -113,10 +127,11 @@ class Highlighter {
       }
     }
     const Metric& difference = DifferenceOf(result_, row);
-    if (difference.kind == MetricKind::kNumber && std::fabs(difference.number) > kHugeErrorLimit) {
-      return kHugeError;
+    if (difference.kind == MetricKind::kNumber &&
+        std::fabs(difference.number) > highlight::kHugeError) {
+      return kErrorHuge;
     }
-    return difference.text == "inf\t" || difference.text == "-inf\t" ? kHugeError : 0U;
+    return difference.text == "inf\t" || difference.text == "-inf\t" ? kErrorHuge : 0U;
   }
 
   RowNumbers NumbersOf(const RowResult& row) const {
@@ -186,27 +201,30 @@ class Highlighter {
   uint32_t ReasonsOfPair(const RowNumbers& in, const RowNumbers& out) const {
     uint32_t reasons = 0;
     if (std::fabs(in.difference) <= std::fabs(out.difference) &&
-        OrderOfMagnitude(out.difference) - OrderOfMagnitude(in.difference) >= 1) {
+        OrderOfMagnitude(out.difference) - OrderOfMagnitude(in.difference) >=
+            highlight::kErrorGrowthDecades) {
       reasons |= kErrorGrewTenfold;
     }
     if (result_.mode == CompareMode::kStatistics) {
       const double relative_in = std::fabs(in.difference / std::max(kEpsilon, in.bench_max));
       const double relative_out = std::fabs(out.difference / std::max(kEpsilon, out.bench_max));
-      if (relative_out > 0.5) {
-        reasons |= kRelativeError;
-      } else if (relative_out > 0.1 && relative_in < 0.01) {
+      if (relative_out > highlight::kRelativeError) {
+        reasons |= kRelativeErrorLarge;
+      } else if (relative_out > highlight::kAppearedRelativeError &&
+                 relative_in < highlight::kSmallInputRelativeError) {
         reasons |= kRelativeErrorAppeared;
       }
       return reasons;
     }
     if (in.one_thousandth && out.one_thousandth) {
-      if (*in.one_thousandth > 0.9 && *out.one_thousandth < 0.6) {
+      if (*in.one_thousandth > highlight::kGoodInputRatio &&
+          *out.one_thousandth < highlight::kBadOutputRatio) {
         reasons |= kRatioCollapsed;
-      } else if (*in.one_thousandth - *out.one_thousandth > 0.1) {
+      } else if (*in.one_thousandth - *out.one_thousandth > highlight::kRatioLoss) {
         reasons |= kRatioDropped;
       }
     }
-    if (in.cosine && out.cosine && *in.cosine - *out.cosine > 0.1) {
+    if (in.cosine && out.cosine && *in.cosine - *out.cosine > highlight::kCosineLoss) {
       reasons |= kCosineDropped;
     }
     return reasons;
@@ -223,7 +241,7 @@ class Highlighter {
       reasons &= kRedReasons;
     }
     std::string message(row.message);
-    for (const ReasonText& known : kReasonTexts) {
+    for (const ReasonText& known : reason_texts_) {
       if ((reasons & known.reason) != 0) {
         if (!message.empty()) {
           message += '\n';
@@ -236,17 +254,18 @@ class Highlighter {
 
   const Side& npu_;
   const Side& bench_;
-  CompareResult& result_;
+  PairResult& result_;
+  const std::vector<ReasonText> reason_texts_ = MakeReasonTexts();
   std::vector<uint32_t> reasons_;
   std::vector<RowNumbers> numbers_;
 };
 
 }  // namespace
 
-void HighlightRows(const Side& npu, const Side& bench, CompareResult& result) {
+void HighlightRows(const Side& npu, const Side& bench, PairResult& result) {
   if (result.mode != CompareMode::kMd5 && !npu.is_debug) {
     Highlighter(npu, bench, result).Run();
   }
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

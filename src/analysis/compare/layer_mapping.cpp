@@ -9,7 +9,7 @@
 #include "src/dump/layout.h"
 #include "src/json/config.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 constexpr std::string_view kNoPartner = "N/A";
@@ -211,4 +211,4 @@ Status MapRowsByLayer(const std::filesystem::path& file, bool grouped_frames, co
   return OkStatus();
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

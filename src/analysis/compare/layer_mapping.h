@@ -15,7 +15,7 @@
 #include "src/analysis/compare/side.h"
 #include "src/dump/stack_file.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // The type name of a model's root, and the first part of the path of calls outside of all modules.
 inline constexpr std::string_view kTopLayer = "TopLayer";
@@ -65,4 +65,4 @@ class LayerRules {
   std::unordered_map<std::string, std::vector<Rule>> rules_;
 };
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -7,7 +7,7 @@
 #include "src/base/strings.h"
 #include "src/dump/names.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using Parts = std::vector<std::string_view>;
@@ -258,4 +258,4 @@ std::vector<EntryScope> ScopesOf(const Side& side, const dump::ConstructFile& co
   return scopes;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

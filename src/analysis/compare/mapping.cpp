@@ -9,7 +9,7 @@
 #include "src/base/files.h"
 #include "src/json/config.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 // Mapping files larger than this are refused, as the reference does.
@@ -77,8 +77,7 @@ Result<TextMap> LoadTextMap(const std::filesystem::path& path) {
   return map;
 }
 
-Result<RowMapping> BuildRowMapping(const CompareOptions& options, const Side& npu,
-                                   const Side& bench) {
+Result<RowMapping> BuildRowMapping(const Options& options, const Side& npu, const Side& bench) {
   RowMapping mapping;
   mapping.keys.reserve(npu.rows.size());
   const bool by_layer = options.layer_mapping.given && options.framework != Framework::kPyTorch;
@@ -105,4 +104,4 @@ Result<RowMapping> BuildRowMapping(const CompareOptions& options, const Side& np
   return mapping;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

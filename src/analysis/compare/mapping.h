@@ -15,7 +15,7 @@
 #include "src/analysis/compare/side.h"
 #include "src/report/table.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 struct RowMapping {
   // One key per NPU row, kept in `arena`, in the mapping file or in the side itself.
@@ -34,7 +34,6 @@ struct RowMapping {
 
 // Reads whatever the flags name. With several flags the key comes from api, else cell, else data
 // mapping, and layer mapping counts as a data mapping, as the reference decides.
-Result<RowMapping> BuildRowMapping(const CompareOptions& options, const Side& npu,
-                                   const Side& bench);
+Result<RowMapping> BuildRowMapping(const Options& options, const Side& npu, const Side& bench);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

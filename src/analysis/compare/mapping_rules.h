@@ -11,7 +11,7 @@
 
 #include "src/analysis/compare/mapping.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // Keys of a mapping document; lookup by text that is not owned.
 struct TextHash {
@@ -42,4 +42,4 @@ Status MapRowsByApi(const std::filesystem::path& file, const Side& npu, const Si
 Status MapRowsByLayer(const std::filesystem::path& file, bool grouped_frames, const Side& npu,
                       const Side& bench, RowMapping& mapping);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

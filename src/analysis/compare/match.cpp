@@ -6,7 +6,7 @@
 
 #include "msprobe/dtype.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 // Low-precision training mixes these freely; float64 and integers must be equal.
@@ -113,4 +113,4 @@ MatchResult MatchExactly(const Side& npu, const Side& bench, const RowMapping& m
   return result;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "src/analysis/compare/mapping.h"
-#include "src/analysis/compare/result.h"
+#include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/side.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 struct MatchResult {
   std::vector<RowPair> pairs;  // in NPU order; an NPU row appears once per bench row of equal key
@@ -26,4 +26,4 @@ MatchResult MatchFuzzily(const Side& npu, const Side& bench, const RowMapping& m
 // frameworks by class.
 bool DTypesComparable(std::string_view npu, std::string_view bench, bool cross_framework);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

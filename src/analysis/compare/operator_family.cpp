@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 struct NamedFamily {
@@ -274,4 +274,4 @@ OperatorFamily FamilyOf(const dump::EntryName& call) {
   return found != kFamilies.end() && found->name == name ? found->family : kComposite;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -5,7 +5,7 @@
 
 #include "src/dump/names.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 enum class OperatorFamily : uint8_t {
   kContraction,    // sums of products of two operands: linear, matmul, convolutions
@@ -22,4 +22,4 @@ enum class OperatorFamily : uint8_t {
 
 OperatorFamily FamilyOf(const dump::EntryName& call);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

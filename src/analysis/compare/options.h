@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // Which line of the Python tool a result follows: rows, metrics, verdicts and columns.
 enum class Edition : uint8_t { k8, k26 };
@@ -40,7 +40,7 @@ struct Line26Options {
   std::vector<std::pair<std::string, std::string>> valid_rows;
 };
 
-struct CompareOptions {
+struct Options {
   std::filesystem::path
       npu_path;  // the side under test: dump.json, debug.json, rank, step or whole dump folder
   std::filesystem::path bench_path;  // the side that is right
@@ -85,4 +85,4 @@ struct CompareOptions {
   bool quiet = false;
 };
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

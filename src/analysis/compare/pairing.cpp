@@ -9,7 +9,7 @@
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using dump::DumpLayout;
@@ -208,4 +208,4 @@ Result<PairingPlan> PlanPairs(const std::filesystem::path& npu_path,
   return plan;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

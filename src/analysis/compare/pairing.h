@@ -9,7 +9,7 @@
 
 #include "src/analysis/compare/compare_pair.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 struct PlannedPair {
   PairInput input;
@@ -32,4 +32,4 @@ Result<PairingPlan> PlanPairs(const std::filesystem::path& npu_path,
                               const std::filesystem::path& bench_path,
                               Edition edition = Edition::k8);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -13,7 +13,7 @@
 #include "src/analysis/compare/real_metrics.h"
 #include "src/base/progress.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 // Tensors above this many elements are cut into chunks that all threads share; below, threads share
@@ -42,8 +42,8 @@ Result<OpenTensor> OpenSide(const Side& side, std::string_view data_name,
 
 class RealDataComparison {
  public:
-  RealDataComparison(const Side& npu, const Side& bench, base::ThreadPool& pool,
-                     CompareResult& result, const TensorLoader* loader)
+  RealDataComparison(const Side& npu, const Side& bench, base::ThreadPool& pool, PairResult& result,
+                     const TensorLoader* loader)
       : npu_(npu),
         bench_(bench),
         pool_(pool),
@@ -185,7 +185,7 @@ class RealDataComparison {
   const Side& npu_;
   const Side& bench_;
   base::ThreadPool& pool_;
-  CompareResult& result_;
+  PairResult& result_;
   const TensorLoader* loader_;                   // may be null
   std::vector<std::vector<std::byte>> scratch_;  // two per worker
   std::mutex arena_mutex_;
@@ -202,8 +202,8 @@ Status CheckDataName(std::string_view data_name) {
 }
 
 void CompareRealData(const Side& npu, const Side& bench, base::ThreadPool& pool, bool quiet,
-                     CompareResult& result, const TensorLoader* loader) {
+                     PairResult& result, const TensorLoader* loader) {
   RealDataComparison(npu, bench, pool, result, loader).Run(quiet);
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -6,12 +6,12 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/compare/result.h"
+#include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/side.h"
 #include "src/base/thread_pool.h"
 #include "src/tensor/tensor_buffer.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // Tensors that are compared otherwise than as their files hold them. Thread-safe.
 class TensorLoader {
@@ -29,6 +29,6 @@ Status CheckDataName(std::string_view data_name);
 // marks its row. The values do not depend on the number of threads. Memory: two blocks per thread
 // besides mapped files.
 void CompareRealData(const Side& npu, const Side& bench, base::ThreadPool& pool, bool quiet,
-                     CompareResult& result, const TensorLoader* loader = nullptr);
+                     PairResult& result, const TensorLoader* loader = nullptr);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

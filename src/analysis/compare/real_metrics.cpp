@@ -10,11 +10,12 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/compare/thresholds.h"
 #include "src/kernels/convert.h"
 #include "src/tensor/element_blocks.h"
 #include "src/tensor/tensor_buffer.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using kernels::ComparePartial;
@@ -298,11 +299,11 @@ Verdict RealVerdict(const std::array<Metric, kMetricSlots>& metrics) {
   if (!cosine_value || !max_abs_value) {
     return Verdict::kNone;
   }
-  if ((*cosine_value < 0.99 && *max_abs_value > 0.001) || *cosine_value < 0.9 ||
-      *max_abs_value > 1) {
+  if ((*cosine_value<accuracy::kGoodCosine&& * max_abs_value> accuracy::kGoodMaxAbs) ||
+      *cosine_value < accuracy::kLowestCosine || *max_abs_value > accuracy::kLargestMaxAbs) {
     return Verdict::kNo;
   }
   return Verdict::kYes;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -8,10 +8,10 @@
 
 #include "msprobe/tensor_view.h"
 
-#include "src/analysis/compare/result.h"
+#include "src/analysis/compare/pair_result.h"
 #include "src/kernels/compare.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 struct RealMetrics {
   std::array<Metric, kMetricSlots> metrics;  // by RealMetric; the last two slots are unused
@@ -50,4 +50,4 @@ TensorView Squeezed(const TensorView& view);
 // "Accuracy Reached or Not".
 Verdict RealVerdict(const std::array<Metric, kMetricSlots>& metrics);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

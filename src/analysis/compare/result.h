@@ -1,114 +1,23 @@
-// What is known about each row after a comparison, before any table is made of it.
+// What a whole comparison came to: the summary of its pairs, and what is to be said beside it. Rows
+// of a single pair: pair_result.h.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <memory>
-#include <string_view>
+#include <filesystem>
+#include <string>
 #include <vector>
 
-#include "src/analysis/compare/side.h"
-#include "src/report/table.h"
+#include "src/analysis/compare/summary.h"
+#include "src/base/output_rule.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
-enum class CompareMode : uint8_t { kRealData, kStatistics, kMd5 };
-std::string_view CompareModeName(CompareMode mode);  // "real data", "statistics", "md5"
-
-inline constexpr uint32_t kNoRow = UINT32_MAX;
-
-enum class MatchOutcome : uint8_t { kMatched, kNoBenchRow, kShapeDiffers, kDTypeDiffers };
-
-struct RowPair {
-  uint32_t npu = 0;         // index into Side::rows
-  uint32_t bench = kNoRow;  // kNoRow: unmatched
-  MatchOutcome outcome = MatchOutcome::kMatched;
+struct Comparison {
+  base::RunStamp stamp;  // in the names of all its files
+  RunSummary summary;
+  std::vector<std::string> warnings;
+  std::vector<std::string> answers;          // of -da: one line per step
+  std::vector<std::string> log_lines;        // of -tensor_log
+  std::vector<std::filesystem::path> files;  // of -da, beside those of the pairs
 };
 
-// A metric as a cell will show it.
-enum class MetricKind : uint8_t { kNumber, kText, kPercent };
-struct Metric {
-  MetricKind kind = MetricKind::kText;
-  double number = 0;      // kNumber, kPercent (already times 100)
-  std::string_view text;  // static storage: "N/A", "Nan", "unsupported", ...
-
-  static Metric Number(double value) { return {MetricKind::kNumber, value, {}}; }
-  static Metric Percent(double value) { return {MetricKind::kPercent, value, {}}; }
-  static Metric Text(std::string_view text) { return {MetricKind::kText, 0, text}; }
-};
-
-// Metric slots per mode. Columns and headers: result_table.cpp.
-enum RealMetric : uint8_t {
-  kCosine,
-  kEucDist,
-  kMaxAbsErr,
-  kMaxRelativeErr,
-  kOneThousandth,
-  kFiveThousandths
-};
-enum StatMetric : uint8_t {
-  kMaxDiff,
-  kMinDiff,
-  kMeanDiff,
-  kNormDiff,
-  kMaxRel,
-  kMinRel,
-  kMeanRel,
-  kNormRel
-};
-inline constexpr size_t kMetricSlots = 8;
-
-enum class Verdict : uint8_t {
-  kEmpty,  // statistics: nothing to complain about
-  kYes,    // real data: accuracy reached
-  kNo,
-  kWarning,       // statistics
-  kPass,          // md5
-  kDifferent,     // md5
-  kUnmatched,     // real data: shapes differ
-  kNone,          // real data: no metrics ("None")
-  kNotAvailable,  // "N/A"
-};
-std::string_view VerdictText(Verdict verdict);
-
-// How far apart a row's two sides really are, for finding where a divergence starts. Verdict
-// thresholds play no part.
-struct Distance {
-  bool comparable = false;         // both sides had values
-  bool identical = false;          // equal bits, checksums or statistics
-  bool nonfinite_differs = false;  // NaN or inf on one side only
-  // Real data: ||n-b|| / ||b|| (||n|| when b is all zero). Statistics: the largest |n-b| /
-  // max(|Max|, |Min|, RMS scale) of the four.
-  double relative = 0;
-  double absolute = 0;  // largest |n - b|
-};
-
-struct RowResult {
-  RowPair pair;
-  std::array<Metric, kMetricSlots> metrics;
-  Verdict verdict = Verdict::kEmpty;
-  report::Fill fill = report::Fill::kNone;
-  std::string_view message;  // kept by CompareResult
-  Distance distance;
-};
-
-// A bench row without partner that the table shows, too.
-struct BenchOnlyRow {
-  uint32_t before = 0;  // index into CompareResult::rows: the row it stands in front of
-  uint32_t bench = 0;   // index into Side::rows
-};
-
-// One json against one json.
-struct CompareResult {
-  CompareMode mode = CompareMode::kStatistics;
-  Edition edition = Edition::k8;
-  std::vector<RowResult> rows;  // in NPU order
-  uint64_t bench_only_count = 0;
-  std::vector<BenchOnlyRow> shown_bench_only;  // training against inference; ascending
-  uint64_t shape_mismatch_count = 0;
-  uint64_t dtype_mismatch_count = 0;
-  uint64_t compared_bytes = 0;  // tensor bytes read on both sides
-  std::unique_ptr<report::TextArena> arena = std::make_unique<report::TextArena>();
-};
-
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

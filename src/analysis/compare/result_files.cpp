@@ -8,7 +8,7 @@
 #include "src/base/files.h"
 #include "src/report/writers.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 namespace fs = std::filesystem;
@@ -55,9 +55,9 @@ fs::path WithEnding(const fs::path& stem, const char* ending) {
 
 }  // namespace
 
-Result<std::vector<fs::path>> WriteTableFiles(const CompareOptions& options,
-                                              const report::Table& table, const fs::path& stem,
-                                              bool styled_header, base::ThreadPool& pool) {
+Result<std::vector<fs::path>> WriteTableFiles(const Options& options, const report::Table& table,
+                                              const fs::path& stem, bool styled_header,
+                                              base::ThreadPool& pool) {
   std::vector<fs::path> written;
   if (options.write_xlsx) {
     report::XlsxOptions xlsx;
@@ -80,9 +80,9 @@ Result<std::vector<fs::path>> WriteTableFiles(const CompareOptions& options,
   return written;
 }
 
-Result<std::vector<fs::path>> WriteResultFiles(const CompareOptions& options,
-                                               const PlannedPair& plan, const ComparedPair& pair,
-                                               const std::string& stamp, base::ThreadPool& pool) {
+Result<std::vector<fs::path>> WriteResultFiles(const Options& options, const PlannedPair& plan,
+                                               const ComparedPair& pair, const std::string& stamp,
+                                               base::ThreadPool& pool) {
   if (pair.result.rows.empty()) {
     return std::vector<fs::path>();
   }
@@ -119,4 +119,4 @@ Result<std::vector<fs::path>> WriteResultFiles(const CompareOptions& options,
   return written;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

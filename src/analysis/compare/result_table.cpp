@@ -4,7 +4,7 @@
 
 #include "src/base/number_text.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using report::Cell;
@@ -67,7 +67,7 @@ std::string StackText(const std::vector<std::string>& frames) {
 
 class TableBuilder {
  public:
-  TableBuilder(const Side& npu, const Side& bench, const CompareResult& result,
+  TableBuilder(const Side& npu, const Side& bench, const PairResult& result,
                const dump::StackFile* stack)
       : npu_(npu),
         bench_(bench),
@@ -157,7 +157,7 @@ class TableBuilder {
 
   const Side& npu_;
   const Side& bench_;
-  const CompareResult& result_;
+  const PairResult& result_;
   const dump::StackFile* stack_;
   Table table_;
   std::vector<Cell> cells_;
@@ -213,9 +213,9 @@ report::Cell MetricCell(const Metric& metric, report::Table& table) {
   return table.KeepText(text);
 }
 
-report::Table MakeResultTable(const Side& npu, const Side& bench, const CompareResult& result,
+report::Table MakeResultTable(const Side& npu, const Side& bench, const PairResult& result,
                               const dump::StackFile* stack, const std::vector<bool>* keep) {
   return TableBuilder(npu, bench, result, stack).Build(keep);
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

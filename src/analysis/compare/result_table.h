@@ -5,12 +5,12 @@
 #include <string_view>
 #include <vector>
 
-#include "src/analysis/compare/result.h"
+#include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/side.h"
 #include "src/dump/stack_file.h"
 #include "src/report/table.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 inline constexpr std::string_view kNpuNameColumn = "NPU Name";
 inline constexpr std::string_view kStackColumn = "NPU_Stack_Info";
@@ -24,10 +24,10 @@ std::vector<std::string> ResultColumns(CompareMode mode, bool with_stack);
 // One table row per result row for which `keep` holds (all when null). `stack` non-null adds the
 // column NPU_Stack_Info. The table borrows texts from the sides and the result: it must not outlive
 // them.
-report::Table MakeResultTable(const Side& npu, const Side& bench, const CompareResult& result,
+report::Table MakeResultTable(const Side& npu, const Side& bench, const PairResult& result,
                               const dump::StackFile* stack, const std::vector<bool>* keep);
 
 // A metric as its cell: numbers, "12.5%", or the fixed texts.
 report::Cell MetricCell(const Metric& metric, report::Table& table);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

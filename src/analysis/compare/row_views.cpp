@@ -7,9 +7,9 @@
 #include "src/analysis/compare/call_traits.h"
 #include "src/analysis/compare/distance.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
-RowViews::RowViews(const Side& npu, const Side& bench, const CompareResult& result,
+RowViews::RowViews(const Side& npu, const Side& bench, const PairResult& result,
                    const CallAlignment& alignment)
     : npu_(npu), bench_(bench), result_(result), alignment_(alignment) {
   // Grouped by entry; within one entry the result's order is kept.
@@ -165,4 +165,4 @@ Operand OperandOf(const RowView& row, double epsilon) {
   return operand;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -10,18 +10,18 @@
 #include "src/analysis/compare/call_alignment.h"
 #include "src/analysis/compare/differing_rows.h"
 #include "src/analysis/compare/error_bound.h"
-#include "src/analysis/compare/result.h"
+#include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/side.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // Borrows everything it is given.
 class RowViews {
  public:
-  RowViews(const Side& npu, const Side& bench, const CompareResult& result,
+  RowViews(const Side& npu, const Side& bench, const PairResult& result,
            const CallAlignment& alignment);
 
-  // Result rows of an entry, as indices into CompareResult::rows.
+  // Result rows of an entry, as indices into PairResult::rows.
   std::vector<uint32_t>::const_iterator Begin(uint32_t entry) const;
   std::vector<uint32_t>::const_iterator End(uint32_t entry) const;
 
@@ -38,7 +38,7 @@ class RowViews {
 
   const Side& npu_;
   const Side& bench_;
-  const CompareResult& result_;
+  const PairResult& result_;
   const CallAlignment& alignment_;
   std::vector<uint32_t> first_;  // by entry: into grouped_
   std::vector<uint32_t> grouped_;
@@ -49,4 +49,4 @@ class RowViews {
 // What an error bound needs of a row. `epsilon`: of the coarser dtype, 0 for exact types.
 Operand OperandOf(const RowView& row, double epsilon);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -9,7 +9,7 @@
 
 #include "src/analysis/compare/call_traits.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 std::string_view PairVerdictName(PairVerdict verdict) {
   switch (verdict) {
@@ -166,4 +166,4 @@ std::string ErrorText(double error) {
   return std::isfinite(error) ? fmt::format("{:.1e}", error) : std::string("not finite");
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

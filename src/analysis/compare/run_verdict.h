@@ -8,7 +8,7 @@
 
 #include "src/analysis/compare/summary.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // Best first.
 enum class PairVerdict : uint8_t {
@@ -56,4 +56,4 @@ std::optional<size_t> LeadingPair(const RunSummary& summary);
 // "1.0e-03"; "not finite" for infinities and NaN.
 std::string ErrorText(double error);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -10,7 +10,7 @@
 #include "src/json/value_text.h"
 #include "src/kernels/crc32.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using dump::EntryTree;
@@ -303,9 +303,8 @@ class RowBuilder {
       const uint32_t shape = tree.Find(index, "shape");
       row.shape =
           shape == EntryTree::kNone ? kNoneText : side_.Intern(json::PythonStr(tree, shape));
-      constexpr std::array<std::string_view, kStatCount> kKeys = {"Max", "Min", "Mean", "Norm"};
       for (size_t i = 0; i < kStatCount; ++i) {
-        row.stats[i] = ToStat(tree, tree.Find(index, kKeys[i]));
+        row.stats[i] = ToStat(tree, tree.Find(index, dump::kStatisticKeys[i]));
       }
     } else {
       FillValueLeaf(tree, index, type, value, row);
@@ -476,4 +475,4 @@ Result<Side> LoadSide(const std::filesystem::path& json_path, const SideOptions&
   return side;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -17,9 +17,10 @@
 #include "src/analysis/compare/options.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/names.h"
+#include "src/dump/statistic_keys.h"
 #include "src/report/table.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // What a dump says about autograd: whether a leaf has the field, and its value.
 enum class RequiresGrad : uint8_t { kAbsent, kFalse, kTrue, kNone };
@@ -37,8 +38,12 @@ struct StatValue {
   bool is_numeric() const { return kind == StatKind::kNumber || kind == StatKind::kInteger; }
 };
 
-enum Stat : uint8_t { kMax, kMin, kMean, kNorm };
-inline constexpr size_t kStatCount = 4;
+using Stat = dump::Statistic;
+using dump::kMax;
+using dump::kMean;
+using dump::kMin;
+using dump::kNorm;
+inline constexpr size_t kStatCount = dump::kStatisticCount;
 
 struct SideRow {
   std::string_view name;   // "Functional.conv2d.0.forward.input.0"
@@ -104,4 +109,4 @@ struct SideOptions {
 };
 Result<Side> LoadSide(const std::filesystem::path& json_path, const SideOptions& options = {});
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -4,13 +4,10 @@
 #include <cmath>
 
 #include "src/analysis/compare/distance.h"
+#include "src/analysis/compare/thresholds.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
-
-// A statistic is suspicious when its difference exceeds this share of its magnitude.
-constexpr double kWarningShare = 0.5;
-constexpr double kMagnitudeFloor = 1e-10;
 
 Metric DifferenceCell(double difference) {
   if (std::isinf(difference)) {
@@ -41,8 +38,8 @@ void CompareStatistics(const SideRow& npu, const SideRow& bench, RowResult& resu
     relative_cell =
         b == 0 ? Metric::Text("N/A") : Metric::Percent(std::fabs(difference / b * 100.0));
     // The larger signed value, then its magnitude: a NaN quotient (inf / inf) is no warning.
-    const double magnitude = std::fabs(std::max(n, b)) + kMagnitudeFloor;
-    warning = warning || std::fabs(difference) / magnitude > kWarningShare;
+    const double magnitude = std::fabs(std::max(n, b)) + statistics_warning::kMagnitudeFloor;
+    warning = warning || std::fabs(difference) / magnitude > statistics_warning::kShare;
   }
   result.verdict = warning ? Verdict::kWarning : Verdict::kEmpty;
   if (warning) {
@@ -56,4 +53,4 @@ void CompareChecksums(const SideRow& npu, const SideRow& bench, RowResult& resul
   result.distance = Md5Distance(npu, bench);
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -7,7 +7,7 @@
 
 #include "src/analysis/compare/distance.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 // Elements of small gradients are hit harder than the gradient's norm tells: Adam divides by their
@@ -173,4 +173,4 @@ UpdateVerdict JudgeUpdate(const StepRecord& previous, const UpdateRule& rule,
   return {UpdateJudgement::kExplained, share >= 1 ? movement : 0};
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -13,7 +13,7 @@
 
 #include "src/analysis/compare/side.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 class DifferingRows;
 
@@ -96,4 +96,4 @@ UpdateVerdict JudgeUpdate(const StepRecord& previous, const UpdateRule& rule,
                           const UpdateKeys& keys, Cancellation cancellation, const SideRow& npu,
                           const SideRow& bench);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -4,7 +4,7 @@
 
 #include "src/analysis/compare/run_verdict.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 std::string FrameworkName(Framework framework) {
@@ -117,4 +117,4 @@ bool MostlyUnmatched(const PairSummary& pair) {
          counts.bench_only > compared;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

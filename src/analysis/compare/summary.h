@@ -11,10 +11,10 @@
 
 #include "src/analysis/compare/compare_pair.h"
 #include "src/analysis/compare/divergence.h"
+#include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/pairing.h"
-#include "src/analysis/compare/result.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 inline constexpr size_t kVerdictCount = 9;
 
@@ -77,4 +77,4 @@ void FinishSummary(RunSummary& summary);
 // Less than half of what either side holds has a partner with values.
 bool MostlyUnmatched(const PairSummary& pair);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -13,7 +13,7 @@
 #include "src/analysis/compare/run_verdict.h"
 #include "src/json/document.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -165,4 +165,4 @@ std::string SummaryJson(const RunSummary& summary, int exit_code) {
   return json::DocumentText(json, 1, json::Writer::NonFinite::kNull) + '\n';
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -9,7 +9,7 @@
 #include "src/analysis/compare/summary.h"
 #include "src/json/writer.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 std::string SummaryJson(const RunSummary& summary, int exit_code);
 
@@ -19,4 +19,4 @@ void PutNumber(json::Writer& writer, std::string_view key, const std::optional<i
 void PutCounts(json::Writer& writer, std::string_view key, const RowCounts& counts);
 void PutDivergence(json::Writer& writer, const DivergenceReport& report);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -243,7 +243,7 @@ report::Verdict MakeVerdict(const LogSettingsRun& run) {
              different, "settings");
 }
 
-std::string ValueOf(const LogSetting& setting, size_t side) {
+std::string SettingText(const LogSetting& setting, size_t side) {
   return setting.present[side] ? setting.values[side] : "not set";
 }
 
@@ -256,8 +256,8 @@ Section DifferencesSection(const LogSettingsRun& run) {
       const bool in_both = setting.present[0] && setting.present[1];
       if (!setting.equal && in_both == both) {
         const report::Cell cells[] = {table.KeepText(setting.name),
-                                      table.KeepText(ValueOf(setting, 0)),
-                                      table.KeepText(ValueOf(setting, 1))};
+                                      table.KeepText(SettingText(setting, 0)),
+                                      table.KeepText(SettingText(setting, 1))};
         table.AddRow(cells);
       }
     }
@@ -282,7 +282,7 @@ report::Document MakeDocument(const LogSettingsRun& run) {
       test.outcome = CaseOutcome::kFailed;
       test.level = "error";
       test.type = "different";
-      test.message = fmt::format("{} / {}", ValueOf(setting, 0), ValueOf(setting, 1));
+      test.message = fmt::format("{} / {}", SettingText(setting, 0), SettingText(setting, 1));
     }
   }
   document.sections.emplace_back();

@@ -56,7 +56,7 @@ bool IsNumeric(const ConfigValue& value) {
          value.kind == ConfigKind::kFloat;
 }
 
-double NumberOf(const ConfigValue& value) {
+double NumberOfConfig(const ConfigValue& value) {
   return value.kind == ConfigKind::kBool ? (value.boolean ? 1 : 0) : value.number;
 }
 
@@ -85,7 +85,7 @@ bool EqualValues(const ConfigValue& left, const ConfigValue& right) {
   if (IsNumeric(left) && IsNumeric(right)) {
     return left.kind == ConfigKind::kInt && right.kind == ConfigKind::kInt
                ? left.integer == right.integer
-               : NumberOf(left) == NumberOf(right);
+               : NumberOfConfig(left) == NumberOfConfig(right);
   }
   if (left.kind != right.kind || left.text != right.text ||
       left.items.size() != right.items.size() || left.members.size() != right.members.size()) {

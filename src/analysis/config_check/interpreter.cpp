@@ -99,7 +99,7 @@ bool ReadAnswer(int descriptor, Clock::time_point deadline, std::string& answer)
 }
 
 // In a process group of its own, so that it can be ended with all that it starts.
-Result<pid_t> Start(const fs::path& program, int output) {
+Result<pid_t> StartProgram(const fs::path& program, int output) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   ::posix_spawn_file_actions_init(&actions);
@@ -183,7 +183,7 @@ Result<Interpreter> AskInterpreter(const fs::path& program, double limit_seconds
   }
   const Descriptor reading(ends[0]);
   Descriptor writing(ends[1]);
-  MSP_ASSIGN_OR_RETURN(const pid_t child, Start(program, writing.get()));
+  MSP_ASSIGN_OR_RETURN(const pid_t child, StartProgram(program, writing.get()));
   writing.Close();
   std::string answer;
   const auto limit =

@@ -14,14 +14,14 @@
 namespace msprobe::analysis::config_check::internal {
 namespace {
 
-constexpr std::string_view kBlanks = " \t\n\r\f\v";
+constexpr std::string_view kPythonBlanks = " \t\n\r\f\v";
 constexpr std::string_view kBlockStart = "_ARGS=\"";
 constexpr size_t kBlockNameLimit = 20;  // characters in front of _ARGS
 // Blocks replaced by blocks double the text each time, and every variable is a search through the
 // script: beyond this many bytes looked at nothing more is replaced.
 constexpr size_t kWorkLimitBytes = size_t{64} << 20U;
 
-bool IsBlank(char c) { return kBlanks.find(c) != std::string_view::npos; }
+bool IsBlank(char c) { return kPythonBlanks.find(c) != std::string_view::npos; }
 bool IsWordCharacter(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
@@ -31,7 +31,7 @@ std::string WithoutComments(std::string_view text) {
   std::string result;
   for (std::string_view line : base::Split(text, '\n')) {
     line = line.substr(0, line.find('#'));
-    line = line.substr(0, line.find_last_not_of(kBlanks) + 1);
+    line = line.substr(0, line.find_last_not_of(kPythonBlanks) + 1);
     if (!line.empty()) {
       result += result.empty() ? "" : "\n";
       result += line;
@@ -54,7 +54,7 @@ bool StandsAt(std::string_view text, size_t at, const std::array<std::string_vie
     if (at == text.size() || !IsBlank(text[at])) {
       return false;
     }
-    at = std::min(text.find_first_not_of(kBlanks, at), text.size());
+    at = std::min(text.find_first_not_of(kPythonBlanks, at), text.size());
   }
   return true;
 }
@@ -123,7 +123,7 @@ std::string Resolve(std::string_view value, std::string_view script) {
   const std::string name = std::string(value.substr(begin, end - begin)) + "=";
   for (size_t at = script.rfind(name); at != std::string_view::npos;
        at = at == 0 ? std::string_view::npos : script.rfind(name, at - 1)) {
-    const size_t text = script.find_first_not_of(kBlanks, at + name.size());
+    const size_t text = script.find_first_not_of(kPythonBlanks, at + name.size());
     if (text != std::string_view::npos) {
       return std::string(script.substr(text, script.find('\n', text) - text));
     }
@@ -158,7 +158,7 @@ Parameters ReadLaunchScriptAsPythonTool(std::string_view text) {
       continue;
     }
     const std::string key(view.substr(name, end - name));
-    const size_t value = std::min(view.find_first_not_of(kBlanks, end), view.size());
+    const size_t value = std::min(view.find_first_not_of(kPythonBlanks, end), view.size());
     size_t value_end = value;
     while (value > end && value_end < view.size() && !IsBlank(view[value_end]) &&
            view[value_end] != '\\') {

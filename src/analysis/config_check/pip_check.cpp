@@ -60,7 +60,7 @@ class Packages {
 
 using Version = std::optional<std::string>;
 
-std::string Text(const Version& version) {
+std::string VersionText(const Version& version) {
   return version && !version->empty() ? *version : "None";
 }
 
@@ -151,21 +151,21 @@ class PipCheck {
     AddRow(rule.name, bench, cmp, error);
     if (!error) {
       AddExample(one_side_,
-                 fmt::format("{}: {} / {}", rule.name, Shown(Text(bench)), Shown(Text(cmp))));
+                 fmt::format("{}: {} / {}", rule.name, Shown(VersionText(bench)), Shown(VersionText(cmp))));
     }
   }
 
   void AddRow(const std::string& name, const Version& bench, const Version& cmp, bool error) {
     report::Table& table = result_.table;
-    const std::array<Cell, 4> cells = {table.KeepText(name), table.KeepText(Text(bench)),
-                                       table.KeepText(Text(cmp)),
+    const std::array<Cell, 4> cells = {table.KeepText(name), table.KeepText(VersionText(bench)),
+                                       table.KeepText(VersionText(cmp)),
                                        Cell::Text(error ? "error" : "warning")};
     table.AddRow(cells);
     ++(error ? result_.errors : result_.warnings);
     if (error) {
       ++differing_count_;
       AddExample(differing_,
-                 fmt::format("{}: {} / {}", name, Shown(Text(bench)), Shown(Text(cmp))));
+                 fmt::format("{}: {} / {}", name, Shown(VersionText(bench)), Shown(VersionText(cmp))));
     }
   }
 

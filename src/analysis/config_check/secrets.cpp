@@ -31,16 +31,16 @@ constexpr std::array<std::string_view, 5> kHarmlessVariables = {"PWD", "OLDPWD",
 
 constexpr std::string_view kSchemeEnd = "://";
 
-bool IsWordCharacter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
+bool IsLetterOrDigit(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 
 std::string Squeeze(std::string_view name) {
   std::string result = base::AsciiLower(name);
-  std::erase_if(result, [](char c) { return !IsWordCharacter(c); });
+  std::erase_if(result, [](char c) { return !IsLetterOrDigit(c); });
   return result;
 }
 
 template <size_t kCount>
-bool IsOneOf(std::string_view text, const std::array<std::string_view, kCount>& list) {
+bool IsAmong(std::string_view text, const std::array<std::string_view, kCount>& list) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
@@ -51,11 +51,11 @@ bool NamesSecretAnywhere(std::string_view name) {
              [&](std::string_view part) { return squeezed.find(part) != std::string::npos; }) ||
          std::any_of(kAtEnd.begin(), kAtEnd.end(),
                      [&](std::string_view part) { return squeezed.ends_with(part); }) ||
-         IsOneOf(squeezed, kSecretNames);
+         IsAmong(squeezed, kSecretNames);
 }
 
 bool NamesSecretVariable(std::string_view name) {
-  if (IsOneOf(name, kHarmlessVariables)) {
+  if (IsAmong(name, kHarmlessVariables)) {
     return false;
   }
   if (NamesSecretAnywhere(name)) {
@@ -63,8 +63,8 @@ bool NamesSecretVariable(std::string_view name) {
   }
   size_t begin = 0;
   for (size_t at = 0; at <= name.size(); ++at) {
-    if (at == name.size() || !IsWordCharacter(name[at])) {
-      if (IsOneOf(Squeeze(name.substr(begin, at - begin)), kVariableWords)) {
+    if (at == name.size() || !IsLetterOrDigit(name[at])) {
+      if (IsAmong(Squeeze(name.substr(begin, at - begin)), kVariableWords)) {
         return true;
       }
       begin = at + 1;
@@ -115,7 +115,7 @@ std::string MaskAssignments(std::string_view text) {
     }
     size_t begin = sign;
     while (begin > copied &&
-           (IsWordCharacter(text[begin - 1]) || text[begin - 1] == '_' || text[begin - 1] == '-')) {
+           (IsLetterOrDigit(text[begin - 1]) || text[begin - 1] == '_' || text[begin - 1] == '-')) {
       --begin;
     }
     const size_t quote =

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "src/base/strings.h"
+
 namespace msprobe::analysis::config_check::internal {
 namespace {
 
@@ -19,17 +21,16 @@ constexpr std::array<std::string_view, 5> kDeclarations = {"export", "local", "d
                                                            "typeset"};
 constexpr std::array<std::string_view, 8> kOperations = {":-", ":=", ":+", ":?",
                                                          "-",  "=",  "+",  "?"};
-constexpr size_t kDepth = 64;  // of brackets inside of each other
+constexpr size_t kDeepestBrackets = 64;  // of brackets inside of each other
 
 template <size_t kCount>
-bool IsOneOf(std::string_view text, const std::array<std::string_view, kCount>& list) {
+bool IsShellWord(std::string_view text, const std::array<std::string_view, kCount>& list) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-bool IsBlank(char c) { return c == ' ' || c == '\t'; }
-bool IsNameStart(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-bool IsNameCharacter(char c) { return IsNameStart(c) || IsDigit(c); }
+bool IsShellBlank(char c) { return c == ' ' || c == '\t'; }
+bool StartsShellName(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+bool IsNameCharacter(char c) { return StartsShellName(c) || base::IsDigit(c); }
 bool IsSpecialName(char c) { return std::string_view("@*#?$!-").find(c) != std::string_view::npos; }
 bool EndsWord(char c) { return std::string_view(" \t\n;&|()<>").find(c) != std::string_view::npos; }
 
@@ -120,7 +121,7 @@ void Lexer::EndCommand() {
 // Python tool: the shell would end the command there, which nobody means.
 bool Lexer::SkipContinuation() {
   size_t ahead = 1;
-  while (IsBlank(Peek(ahead))) {
+  while (IsShellBlank(Peek(ahead))) {
     ++ahead;
   }
   const bool comment = ahead > 1 && Peek(ahead) == '#';
@@ -143,7 +144,7 @@ bool Lexer::SkipContinuation() {
 bool Lexer::SkipBlanks() {
   bool any = false;
   while (!AtEnd()) {
-    if (IsBlank(Peek())) {
+    if (IsShellBlank(Peek())) {
       Take();
     } else if (Peek() != '\\' || !SkipContinuation()) {
       break;
@@ -190,9 +191,9 @@ Status Lexer::Operator() {
 
 Status Lexer::Redirection() {
   // The number in front of it belongs to it.
-  if (!command_.words.empty() && at_ > 0 && IsDigit(text_[at_ - 1])) {
+  if (!command_.words.empty() && at_ > 0 && base::IsDigit(text_[at_ - 1])) {
     const std::string_view number = command_.words.back().Plain();
-    if (!number.empty() && std::all_of(number.begin(), number.end(), IsDigit)) {
+    if (!number.empty() && std::all_of(number.begin(), number.end(), base::IsDigit)) {
       command_.words.pop_back();
     }
   }
@@ -234,7 +235,7 @@ Status Lexer::Redirection() {
 // NAME= or NAME+= at the place of a command's name.
 bool Lexer::TakeAssignmentStart(ShellAssignment& assignment) {
   const bool possible = command_.words.empty() || IsDeclaration(command_.words.front().Plain());
-  if (!possible || !IsNameStart(Peek())) {
+  if (!possible || !StartsShellName(Peek())) {
     return false;
   }
   size_t ahead = 0;
@@ -397,8 +398,8 @@ Status Lexer::Bracketed(std::string& out) {
     } else if (c == '{' && (!in_quotes || out.ends_with("${"))) {
       closing += '}';
     }
-    if (closing.size() > kDepth) {
-      return ErrorAt(line, fmt::format("more than {} nested brackets", kDepth));
+    if (closing.size() > kDeepestBrackets) {
+      return ErrorAt(line, fmt::format("more than {} nested brackets", kDeepestBrackets));
     }
   } while (!closing.empty() && !AtEnd());
   if (!closing.empty()) {
@@ -464,11 +465,11 @@ Status Lexer::Dollar(ShellWord& word, bool quoted) {
     return DoubleQuotes(word);
   }
   size_t size = 1;
-  if (IsNameStart(next)) {
+  if (StartsShellName(next)) {
     while (IsNameCharacter(Peek(1 + size))) {
       ++size;
     }
-  } else if (!IsDigit(next) && (next == '\0' || !IsSpecialName(next))) {
+  } else if (!base::IsDigit(next) && (next == '\0' || !IsSpecialName(next))) {
     AddText(word, Take(), quoted);
     return {};
   }
@@ -544,10 +545,10 @@ Result<ShellScript> Lexer::Script() {
     word.line = line_;
     MSP_RETURN_IF_ERROR(Word(word));
     const bool first = command_.words.empty() && command_.assignments.empty();
-    if (first && IsOneOf(word.Plain(), kCompoundWords)) {
+    if (first && IsShellWord(word.Plain(), kCompoundWords)) {
       script_.is_plain = false;
     }
-    if (first && IsOneOf(word.Plain(), kCommandFollows)) {
+    if (first && IsShellWord(word.Plain(), kCommandFollows)) {
       command_ = {};
     } else if (!word.segments.empty() || word.has_quotes) {
       command_.words.push_back(std::move(word));
@@ -580,6 +581,6 @@ Result<ShellWord> LexOperand(std::string_view text, bool quoted) {
   return Lexer(text).Operand(quoted);
 }
 
-bool IsDeclaration(std::string_view command) { return IsOneOf(command, kDeclarations); }
+bool IsDeclaration(std::string_view command) { return IsShellWord(command, kDeclarations); }
 
 }  // namespace msprobe::analysis::config_check::internal

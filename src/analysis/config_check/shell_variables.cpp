@@ -12,7 +12,7 @@ namespace msprobe::analysis::config_check::internal {
 namespace {
 
 constexpr size_t kExpandedLimitBytes = size_t{16} << 20U;  // all expansions of a script together
-constexpr int kDepth = 16;                                 // of ${A:-${B:-...}}
+constexpr int kDeepestDefaults = 16;                                 // of ${A:-${B:-...}}
 constexpr std::string_view kSplitAt = " \t\n";
 
 }  // namespace
@@ -160,8 +160,8 @@ Status ShellVariables::ExpandVariable(const ShellSegment& segment, int depth, Bu
 }
 
 Status ShellVariables::ExpandWord(const ShellWord& word, int depth, Builder& out) {
-  if (depth > kDepth) {
-    return BadFormatError(fmt::format("more than {} nested defaults", kDepth));
+  if (depth > kDeepestDefaults) {
+    return BadFormatError(fmt::format("more than {} nested defaults", kDeepestDefaults));
   }
   for (const ShellSegment& segment : word.segments) {
     switch (segment.part) {

@@ -7,7 +7,7 @@
 
 #include "src/base/strings.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::inspect {
 
 report::Cell CountCell(uint64_t count) {
   return report::Cell::Integer(static_cast<int64_t>(std::min<uint64_t>(count, INT64_MAX)));
@@ -42,4 +42,4 @@ bool RowFilter::TakePlace() {
   return true;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::inspect

@@ -5,10 +5,11 @@
 #include <string>
 #include <string_view>
 
-#include "src/analysis/inspect/inspect.h"
+#include "src/analysis/inspect/options.h"
+#include "src/analysis/inspect/result.h"
 #include "src/report/table.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::inspect {
 
 report::Cell CountCell(uint64_t count);
 report::Cell FlagCell(bool value);      // "true", "false"
@@ -20,17 +21,16 @@ std::string Counted(uint64_t count, std::string_view noun);
 // Decides which rows of a result are shown.
 class RowFilter {
  public:
-  RowFilter(const InspectOptions& options, InspectResult& result)
-      : options_(options), result_(result) {}
+  RowFilter(const Options& options, Contents& result) : options_(options), result_(result) {}
 
   bool Matches(std::string_view name) const;
   // Whether a row that matches still has a place; counts those that have not.
   bool TakePlace();
 
  private:
-  const InspectOptions& options_;
-  InspectResult& result_;
+  const Options& options_;
+  Contents& result_;
   uint64_t taken_ = 0;
 };
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::inspect

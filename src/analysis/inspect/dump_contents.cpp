@@ -19,9 +19,10 @@
 #include "src/dump/layout.h"
 #include "src/dump/leaves.h"
 #include "src/dump/names.h"
+#include "src/dump/statistic_keys.h"
 #include "src/io/read_budget.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::inspect {
 namespace {
 
 namespace fs = std::filesystem;
@@ -48,9 +49,22 @@ enum Column : size_t {
   kNote,
   kColumnCount,
 };
-constexpr std::array<const char*, kColumnCount> kColumnNames = {
-    "Name", "Type",  "Shape",         "Max", "Min",   "Mean", "Norm", "NaN",
-    "Inf",  "Zeros", "Requires_grad", "Md5", "Value", "File", "Note"};
+constexpr std::array<std::string_view, kColumnCount> kColumnNames = {
+    "Name",
+    "Type",
+    "Shape",
+    dump::kStatisticKeys[dump::kMax],
+    dump::kStatisticKeys[dump::kMin],
+    dump::kStatisticKeys[dump::kMean],
+    dump::kStatisticKeys[dump::kNorm],
+    "NaN",
+    "Inf",
+    "Zeros",
+    "Requires_grad",
+    "Md5",
+    "Value",
+    "File",
+    "Note"};
 
 // Longer names and values than any real dump has are cut, so that a hostile one cannot fill the
 // memory.
@@ -84,11 +98,11 @@ std::string_view KindName(NodeKind kind) {
 
 class Reader {
  public:
-  explicit Reader(const InspectOptions& options) : options_(options), filter_(options, result_) {
+  explicit Reader(const Options& options) : options_(options), filter_(options, result_) {
     result_.table = report::Table("contents", {kColumnNames.begin(), kColumnNames.end()});
   }
 
-  Result<InspectResult> Run() {
+  Result<Contents> Run() {
     MSP_ASSIGN_OR_RETURN(const dump::DumpHeader header,
                          dump::ReadDumpFile(options_.path, {.allow_truncated = true},
                                             [this](std::string_view name, const EntryTree& tree) {
@@ -176,10 +190,9 @@ class Reader {
   void FillTensor(const EntryTree& tree, uint32_t index, Row& row) {
     row.cells[kType] = Text(dump::LeafText(tree, index, "dtype"));
     row.cells[kShape] = MemberCell(tree, index, "shape");
-    row.cells[kMax] = MemberCell(tree, index, "Max");
-    row.cells[kMin] = MemberCell(tree, index, "Min");
-    row.cells[kMean] = MemberCell(tree, index, "Mean");
-    row.cells[kNorm] = MemberCell(tree, index, "Norm");
+    for (size_t i = 0; i < dump::kStatisticCount; ++i) {
+      row.cells[kMax + i] = MemberCell(tree, index, dump::kStatisticKeys[i]);
+    }
     row.cells[kRequiresGrad] = MemberCell(tree, index, "requires_grad");
     row.cells[kMd5] = MemberCell(tree, index, "md5");
     row.cells[kFile] = MemberCell(tree, index, "data_name");
@@ -288,8 +301,8 @@ class Reader {
     }
   }
 
-  const InspectOptions& options_;
-  InspectResult result_;
+  const Options& options_;
+  Contents result_;
   RowFilter filter_;
   dump::LeafWalker walker_;
   std::vector<Row> rows_;
@@ -307,8 +320,6 @@ class Reader {
 
 }  // namespace
 
-Result<InspectResult> InspectDumpFile(const InspectOptions& options) {
-  return Reader(options).Run();
-}
+Result<Contents> InspectDumpFile(const Options& options) { return Reader(options).Run(); }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::inspect

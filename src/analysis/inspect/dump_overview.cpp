@@ -21,7 +21,7 @@
 #include "src/dump/dump_file.h"
 #include "src/dump/leaves.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::inspect {
 namespace {
 
 namespace fs = std::filesystem;
@@ -171,9 +171,8 @@ void WarnAboutMissingRanks(const dump::DumpLayout& layout, std::vector<std::stri
 
 }  // namespace
 
-Result<InspectResult> InspectDumpFolder(const InspectOptions& options,
-                                        const dump::DumpLayout& layout) {
-  InspectResult result;
+Result<Contents> InspectDumpFolder(const Options& options, const dump::DumpLayout& layout) {
+  Contents result;
   result.table =
       report::Table("overview", {"Rank", "File", "Task", "Level", "Framework", "Entries", "Tensors",
                                  "Json_bytes", "Files", "Bytes", "State", "Note"});
@@ -251,4 +250,4 @@ Result<InspectResult> InspectDumpFolder(const InspectOptions& options,
   return result;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::inspect

@@ -16,9 +16,10 @@
 #include "src/base/mapped_files.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
+#include "src/dump/statistic_keys.h"
 #include "src/io/read_budget.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::inspect {
 namespace {
 
 namespace fs = std::filesystem;
@@ -45,8 +46,13 @@ bool AllUnreadable(const std::vector<TensorRow>& rows) {
 
 constexpr std::array<const char*, 5> kColumnsBefore = {"Name", "Type", "Shape", "Bytes",
                                                        "Requires_grad"};
-constexpr std::array<const char*, 7> kColumnsOfStatistics = {"Max", "Min", "Mean", "Norm",
-                                                             "NaN", "Inf", "Zeros"};
+constexpr std::array<std::string_view, 7> kColumnsOfStatistics = {dump::kStatisticKeys[dump::kMax],
+                                                                  dump::kStatisticKeys[dump::kMin],
+                                                                  dump::kStatisticKeys[dump::kMean],
+                                                                  dump::kStatisticKeys[dump::kNorm],
+                                                                  "NaN",
+                                                                  "Inf",
+                                                                  "Zeros"};
 constexpr std::array<const char*, 2> kColumnsBehind = {"Value", "Note"};
 
 report::Table MakeTable(std::string name, bool statistics) {
@@ -173,11 +179,11 @@ std::string NameOf(const NamedScalar& scalar) { return base::Join(scalar.path, "
 
 }  // namespace
 
-Result<InspectResult> InspectTensorFile(const InspectOptions& options) {
+Result<Contents> InspectTensorFile(const Options& options) {
   TensorFile::Options open;
   open.headers_only = !options.statistics;
   MSP_ASSIGN_OR_RETURN(const TensorFile file, TensorFile::Open(options.path, open));
-  InspectResult result;
+  Contents result;
   result.warnings = file.warnings();
   RowFilter filter(options, result);
   Totals totals;
@@ -258,7 +264,7 @@ struct FileContents {
   bool bad = false;
 };
 
-FileContents ReadOne(const InspectOptions& options, const std::string& name,
+FileContents ReadOne(const Options& options, const std::string& name,
                      std::vector<std::byte>& file_bytes, std::vector<std::byte>& scratch) {
   FileContents contents;
   const fs::path path = options.path / name;
@@ -302,9 +308,9 @@ FileContents ReadOne(const InspectOptions& options, const std::string& name,
 
 }  // namespace
 
-Result<InspectResult> InspectTensorFolder(const InspectOptions& options,
-                                          const std::vector<std::string>& names) {
-  InspectResult result;
+Result<Contents> InspectTensorFolder(const Options& options,
+                                     const std::vector<std::string>& names) {
+  Contents result;
   RowFilter filter(options, result);
   std::vector<std::string> chosen;
   for (const std::string& name : names) {
@@ -344,4 +350,4 @@ Result<InspectResult> InspectTensorFolder(const InspectOptions& options,
   return result;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::inspect

@@ -5,20 +5,22 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/inspect/inspect.h"
+#include "msprobe/status.h"
+
+#include "src/analysis/inspect/options.h"
+#include "src/analysis/inspect/result.h"
 #include "src/base/thread_pool.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::inspect {
 
 // One file of tensors, opened by content.
-Result<InspectResult> InspectTensorFile(const InspectOptions& options);
+Result<Contents> InspectTensorFile(const Options& options);
 
 // A folder of tensor files (dump_tensor_data): one row per tensor, named after its file. `names`
 // are the files in it. A file that cannot be read is a marked row.
-Result<InspectResult> InspectTensorFolder(const InspectOptions& options,
-                                          const std::vector<std::string>& names);
+Result<Contents> InspectTensorFolder(const Options& options, const std::vector<std::string>& names);
 
 // True for the file names that InspectTensorFolder reads.
 bool HasTensorFileName(const std::filesystem::path& name);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::inspect

@@ -4,7 +4,7 @@
 
 #include "src/tensor/element_blocks.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::inspect {
 namespace {
 
 // Pages behind the reader are given back in runs of this many blocks.
@@ -31,4 +31,4 @@ kernels::TensorStats StatisticsOf(const TensorFile& file, const TensorView& view
   return kernels::FinishStats(total);
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::inspect

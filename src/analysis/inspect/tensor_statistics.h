@@ -13,11 +13,11 @@
 #include "src/base/thread_pool.h"
 #include "src/kernels/stats.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::inspect {
 
 // Reads one tensor in blocks. `scratch` is reused from call to call. `file` owns the tensor's
 // bytes.
 kernels::TensorStats StatisticsOf(const TensorFile& file, const TensorView& view,
                                   std::vector<std::byte>& scratch);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::inspect

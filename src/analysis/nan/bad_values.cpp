@@ -35,19 +35,19 @@ double NumberOf(BadValues bad) {
 // The lowest finite numbers of float16, bfloat16 and float32, which masks use in place of -inf.
 bool IsLowest(double value) { return value == -kHalfMax || value <= -3.38e38; }
 
-enum class Section : uint8_t { kNone, kArguments, kKeywords, kParameters, kOutput };
+enum class EntrySection : uint8_t { kNone, kArguments, kKeywords, kParameters, kOutput };
 
-Section SectionOf(std::string_view key) {
+EntrySection EntrySectionOf(std::string_view key) {
   if (key == "input_args" || key == "input") {
-    return Section::kArguments;
+    return EntrySection::kArguments;
   }
   if (key == "input_kwargs") {
-    return Section::kKeywords;
+    return EntrySection::kKeywords;
   }
   if (key == "parameters") {
-    return Section::kParameters;
+    return EntrySection::kParameters;
   }
-  return key == "output" ? Section::kOutput : Section::kNone;
+  return key == "output" ? EntrySection::kOutput : EntrySection::kNone;
 }
 
 // Depth counts open containers: 1 is inside the entry, 2 inside a section, 3 inside one of its
@@ -109,7 +109,7 @@ class FactsReader final : public json::Handler {
   bool OnKey(std::string_view key) override {
     role_ = Role::kOther;
     if (depth_ == 1) {
-      section_ = SectionOf(key);
+      section_ = EntrySectionOf(key);
       item_ = 0;
       is_buffer_ = false;
       if (key == "is_recompute") {
@@ -118,7 +118,7 @@ class FactsReader final : public json::Handler {
       return true;
     }
     if (depth_ == 2) {
-      is_buffer_ = section_ == Section::kKeywords && key == "out";
+      is_buffer_ = section_ == EntrySection::kKeywords && key == "out";
     }
     if (key == "Max") {
       role_ = Role::kMax;
@@ -156,7 +156,7 @@ class FactsReader final : public json::Handler {
       tensor_depth_ = depth_;
       (role_ == Role::kMax ? maximum_ : minimum_) = value;
     } else if (role_ == Role::kConstant &&
-               (section_ == Section::kArguments || section_ == Section::kKeywords)) {
+               (section_ == EntrySection::kArguments || section_ == EntrySection::kKeywords)) {
       facts_.constants |= BadValuesOfNumber(value, std::numeric_limits<double>::infinity());
       facts_.has_huge_constant = facts_.has_huge_constant || std::fabs(value) > kHalfMax;
     }
@@ -174,17 +174,17 @@ class FactsReader final : public json::Handler {
     maximum_.reset();
     minimum_.reset();
     tensor_depth_ = 0;
-    if (section_ == Section::kOutput) {
+    if (section_ == EntrySection::kOutput) {
       facts_.output |= bad;
       return;
     }
-    if (section_ == Section::kNone || is_buffer_) {
+    if (section_ == EntrySection::kNone || is_buffer_) {
       return;
     }
     facts_.has_bad_parameters =
-        facts_.has_bad_parameters || (section_ == Section::kParameters && bad != 0);
+        facts_.has_bad_parameters || (section_ == EntrySection::kParameters && bad != 0);
     // item_ was counted up in front of the item that this tensor is or lies in.
-    const bool first = section_ == Section::kArguments && item_ == 1;
+    const bool first = section_ == EntrySection::kArguments && item_ == 1;
     (first ? facts_.first_input : facts_.other_inputs) |= bad;
     facts_.inputs_look_like_masks = facts_.inputs_look_like_masks && (bad == 0 || looks_like_mask);
     facts_.has_lowest_input = facts_.has_lowest_input || has_lowest;
@@ -192,7 +192,7 @@ class FactsReader final : public json::Handler {
 
   const double threshold_;
   EntryFacts facts_;
-  Section section_ = Section::kNone;
+  EntrySection section_ = EntrySection::kNone;
   Role role_ = Role::kOther;
   bool is_buffer_ = false;
   uint64_t depth_ = 0;

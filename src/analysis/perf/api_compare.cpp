@@ -13,7 +13,7 @@ namespace {
 using report::Cell;
 using enum report::NumberFormat;
 
-constexpr std::array<SheetColumn, 14> kColumns = {{{"Order Id", 10, kInteger},
+constexpr std::array<SheetColumn, 14> kApiColumns = {{{"Order Id", 10, kInteger},
                                                    {"api name", 30, kGeneral, true},
                                                    {"Total Duration(ms)", 20, kFixed2},
                                                    {"Self Time(ms)", 20, kFixed2},
@@ -45,7 +45,7 @@ struct Calls {
   int64_t count = 0;
 };
 
-Calls Measure(const OperatorSide& side, std::span<const uint32_t> nodes) {
+Calls MeasureCalls(const OperatorSide& side, std::span<const uint32_t> nodes) {
   Calls calls;
   double total_us = 0;
   double self_us = 0;
@@ -74,7 +74,7 @@ void WarnOfStep(const OperatorSide& side, const std::optional<std::string>& step
 
 report::FormattedTable ApiCompare(const OperatorSide& base, const OperatorSide& comparison,
                                   const PairOptions& options, std::vector<std::string>& warnings) {
-  report::FormattedTable result = MakeSheet("ApiCompare", kColumns, {2, 5}, {6, 9}, options);
+  report::FormattedTable result = MakeSheet("ApiCompare", kApiColumns, {2, 5}, {6, 9}, options);
   WarnOfStep(base, options.base_step, warnings);
   WarnOfStep(comparison, options.comparison_step, warnings);
   if (base.all().empty() || comparison.all().empty()) {
@@ -82,10 +82,10 @@ report::FormattedTable ApiCompare(const OperatorSide& base, const OperatorSide& 
   }
   int64_t order = 0;
   for (const OperatorGroup& group : GroupByName(base, base.all(), comparison, comparison.all())) {
-    const Calls left = Measure(base, group.base);
-    const Calls right = Measure(comparison, group.comparison);
+    const Calls left = MeasureCalls(base, group.base);
+    const Calls right = MeasureCalls(comparison, group.comparison);
     const auto ratio = [](double a, double b) { return Cell::Number(Differ(a, b).ratio); };
-    const std::array<Cell, kColumns.size()> cells = {
+    const std::array<Cell, kApiColumns.size()> cells = {
         Cell::Integer(++order),
         result.table.KeepText(group.name),
         Cell::Number(left.total_ms),

@@ -9,6 +9,7 @@
 
 #include "src/analysis/perf/difference.h"
 #include "src/analysis/perf/sheet.h"
+#include "src/analysis/perf/units.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::perf {
@@ -17,7 +18,6 @@ namespace {
 using profile::Nanoseconds;
 using profile::Profile;
 
-constexpr double kUsPerMs = 1e3;
 
 struct Total {
   int64_t calls = 0;

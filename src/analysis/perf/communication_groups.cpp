@@ -4,13 +4,14 @@
 #include <array>
 #include <string>
 
+#include "src/analysis/perf/units.h"
+
 namespace msprobe::analysis::perf {
 namespace {
 
 using profile::Nanoseconds;
 using profile::Profile;
 
-constexpr double kNsPerMs = 1e6;
 
 void SortByStart(Intervals& intervals) {
   std::stable_sort(intervals.begin(), intervals.end(),

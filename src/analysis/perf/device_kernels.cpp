@@ -12,6 +12,7 @@
 #include "src/analysis/perf/difference.h"
 #include "src/analysis/perf/kernel_names.h"
 #include "src/analysis/perf/sheet.h"
+#include "src/analysis/perf/units.h"
 
 namespace msprobe::analysis::perf {
 namespace {
@@ -21,11 +22,10 @@ using profile::TextId;
 using report::Cell;
 using enum report::NumberFormat;
 
-constexpr double kUsPerMs = 1e3;
 
-constexpr std::array<SheetColumn, 16> kColumns = {{{"Order Id", 10, kInteger},
+constexpr std::array<SheetColumn, 16> kKernelColumns = {{{"Order Id", 10, kInteger},
                                                    {"Family", 20, kGeneral, true},
-                                                   {"Kernel", 60, kGeneral, true},
+                                                   {"DeviceKernel", 60, kGeneral, true},
                                                    {"Change", 12, kGeneral},
                                                    {"Operator", 30, kGeneral},
                                                    {"Input Shape", 20, kGeneral},
@@ -48,7 +48,7 @@ struct KernelTotals {
   std::string shapes;
 };
 
-struct Kernel {
+struct DeviceKernel {
   std::string name;
   std::string_view family;
   std::array<KernelTotals, 2> sides;
@@ -115,8 +115,8 @@ class Collector {
     }
   }
 
-  std::vector<Kernel> Take() {
-    std::stable_sort(kernels_.begin(), kernels_.end(), [](const Kernel& a, const Kernel& b) {
+  std::vector<DeviceKernel> Take() {
+    std::stable_sort(kernels_.begin(), kernels_.end(), [](const DeviceKernel& a, const DeviceKernel& b) {
       return std::fabs(a.change()) > std::fabs(b.change());
     });
     return std::move(kernels_);
@@ -127,37 +127,37 @@ class Collector {
     std::string neutral = NeutralName(name);
     const auto [place, is_new] = places_.try_emplace(neutral, kernels_.size());
     if (is_new) {
-      Kernel& kernel = kernels_.emplace_back();
+      DeviceKernel& kernel = kernels_.emplace_back();
       kernel.name = std::move(neutral);
       kernel.family = KernelFamily(name);
     }
     return place->second;
   }
 
-  std::vector<Kernel> kernels_;
+  std::vector<DeviceKernel> kernels_;
   std::unordered_map<std::string, size_t> places_;
 };
 
-std::vector<Kernel> Families(const std::vector<Kernel>& kernels) {
-  std::vector<Kernel> families;
-  for (const Kernel& kernel : kernels) {
+std::vector<DeviceKernel> FamiliesOf(const std::vector<DeviceKernel>& kernels) {
+  std::vector<DeviceKernel> families;
+  for (const DeviceKernel& kernel : kernels) {
     auto found = std::find_if(families.begin(), families.end(),
-                              [&](const Kernel& known) { return known.family == kernel.family; });
+                              [&](const DeviceKernel& known) { return known.family == kernel.family; });
     if (found == families.end()) {
-      found = families.insert(found, Kernel{"[ TOTAL ]", kernel.family, {}});
+      found = families.insert(found, DeviceKernel{"[ TOTAL ]", kernel.family, {}});
     }
     for (const size_t side : {size_t{0}, size_t{1}}) {
       found->sides[side].us += kernel.sides[side].us;
       found->sides[side].calls += kernel.sides[side].calls;
     }
   }
-  std::stable_sort(families.begin(), families.end(), [](const Kernel& a, const Kernel& b) {
+  std::stable_sort(families.begin(), families.end(), [](const DeviceKernel& a, const DeviceKernel& b) {
     return std::fabs(a.change()) > std::fabs(b.change());
   });
   return families;
 }
 
-KernelChange Told(const Kernel& kernel) {
+KernelChange Told(const DeviceKernel& kernel) {
   KernelChange told;
   told.family = kernel.family;
   told.name = kernel.name;
@@ -168,7 +168,7 @@ KernelChange Told(const Kernel& kernel) {
   return told;
 }
 
-void AddRow(const Kernel& kernel, report::FormattedTable& sheet) {
+void AddKernelRow(const DeviceKernel& kernel, report::FormattedTable& sheet) {
   std::vector<Cell> cells = {Cell::Integer(static_cast<int64_t>(sheet.table.row_count()) + 1),
                              sheet.table.KeepText(kernel.family), sheet.table.KeepText(kernel.name),
                              sheet.table.KeepText(ChangeWord(kernel.sides))};
@@ -192,22 +192,22 @@ KernelComparison CompareDeviceKernels(const DeviceWork& base, const DeviceWork& 
   Collector collector;
   collector.AddSide(0, base);
   collector.AddSide(1, comparison);
-  const std::vector<Kernel> kernels = collector.Take();
+  const std::vector<DeviceKernel> kernels = collector.Take();
   KernelComparison result;
-  result.table = MakeSheet("Kernels", kColumns, {4, 8}, {9, 13}, options);
-  for (const Kernel& family : Families(kernels)) {
-    AddRow(family, result.table);
+  result.table = MakeSheet("Kernels", kKernelColumns, {4, 8}, {9, 13}, options);
+  for (const DeviceKernel& family : FamiliesOf(kernels)) {
+    AddKernelRow(family, result.table);
     result.families.push_back(Told(family));
     result.families.back().name.clear();
-    for (const Kernel& kernel : kernels) {
+    for (const DeviceKernel& kernel : kernels) {
       if (kernel.family == family.family) {
         result.families.back().added += kernel.sides[0].calls == 0 ? 1 : 0;
         result.families.back().removed += kernel.sides[1].calls == 0 ? 1 : 0;
       }
     }
   }
-  for (const Kernel& kernel : kernels) {
-    AddRow(kernel, result.table);
+  for (const DeviceKernel& kernel : kernels) {
+    AddKernelRow(kernel, result.table);
     if (result.kernels.size() < most) {
       result.kernels.push_back(Told(kernel));
     }

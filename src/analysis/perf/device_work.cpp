@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "src/analysis/perf/kernel_names.h"
+#include "src/analysis/perf/units.h"
 
 namespace msprobe::analysis::perf {
 namespace {
@@ -16,9 +17,6 @@ using profile::Nanoseconds;
 using profile::Profile;
 using profile::TextId;
 
-constexpr double kNsPerMs = 1e6;
-constexpr double kNsPerUs = 1e3;
-constexpr double kUsPerMs = 1e3;
 
 // Runtime calls by the number that their work on the device has, too.
 class NumberedCalls {

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "src/analysis/perf/findings.h"
+#include "src/analysis/perf/units.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::perf {
@@ -22,7 +23,6 @@ using report::Section;
 using report::Standing;
 using report::Tone;
 
-constexpr double kUsPerMs = 1e3;
 constexpr size_t kBriefRanks = 10;
 constexpr size_t kShownFrames = 6;
 

@@ -11,6 +11,7 @@
 
 #include "src/analysis/perf/group_findings.h"
 #include "src/analysis/perf/kernel_names.h"
+#include "src/analysis/perf/units.h"
 #include "src/analysis/perf/wait_findings.h"
 #include "src/analysis/perf/work_groups.h"
 
@@ -19,7 +20,6 @@ namespace {
 
 using Kind = HostTree::Kind;
 
-constexpr double kNsPerMs = 1e6;
 constexpr double kKbPerMb = 1024;
 constexpr double kSamePercent = 1;  // growth up to which two runs count as equally fast
 

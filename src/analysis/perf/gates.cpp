@@ -8,13 +8,13 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/perf/units.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::perf {
 namespace {
 
-constexpr double kMsPerS = 1e3;  // of thresholds
 constexpr double kMbPerGb = 1024;
 constexpr std::string_view kOperatorPrefix = "op:";
 
@@ -85,7 +85,7 @@ Status ParseGrowth(std::string_view text, Gate& gate) {
   return {};
 }
 
-struct Pair {
+struct BothSides {
   double base = 0;
   double comparison = 0;
 };
@@ -106,7 +106,7 @@ Status Lacks(bool base, bool comparison, std::string_view verb, std::string_view
 }
 
 // What a gate compares, or why it cannot.
-Result<Pair> ValuesOf(const Gate& gate, const PairComparison& comparison) {
+Result<BothSides> ValuesOf(const Gate& gate, const PairComparison& comparison) {
   if (gate.metric == GateMetric::kOperator) {
     const auto watched =
         std::find_if(comparison.watched.begin(), comparison.watched.end(),
@@ -117,13 +117,13 @@ Result<Pair> ValuesOf(const Gate& gate, const PairComparison& comparison) {
     MSP_RETURN_IF_ERROR(Lacks(watched->base_calls > 0, watched->comparison_calls > 0,
                               "hold an operator of such a name",
                               "holds an operator of such a name"));
-    return Pair{watched->base_ms, watched->comparison_ms};
+    return BothSides{watched->base_ms, watched->comparison_ms};
   }
   if (gate.metric == GateMetric::kMemory) {
     const auto memory = [](const std::optional<OverallTimes>& times) {
       return times.has_value() ? times->memory_gb : 0;
     };
-    const Pair pair = {memory(comparison.base_times), memory(comparison.comparison_times)};
+    const BothSides pair = {memory(comparison.base_times), memory(comparison.comparison_times)};
     MSP_RETURN_IF_ERROR(
         Lacks(pair.base > 0, pair.comparison > 0, "record memory", "records memory"));
     return pair;
@@ -136,7 +136,7 @@ Result<Pair> ValuesOf(const Gate& gate, const PairComparison& comparison) {
   const TimeSplit& base = *comparison.base_split;
   const TimeSplit& other = *comparison.comparison_split;
   if (gate.metric == GateMetric::kEndToEnd) {
-    return Pair{base.end_to_end, other.end_to_end};
+    return BothSides{base.end_to_end, other.end_to_end};
   }
   if (base.of_host || other.of_host) {
     return MismatchError("no device was profiled, and of the host only e2e is known");
@@ -144,11 +144,11 @@ Result<Pair> ValuesOf(const Gate& gate, const PairComparison& comparison) {
   if (gate.metric == GateMetric::kCommunication) {
     MSP_RETURN_IF_ERROR(Lacks(comparison.base_communicates, comparison.comparison_communicates,
                               "hold a collective", "holds a collective"));
-    return Pair{base.communication, other.communication};
+    return BothSides{base.communication, other.communication};
   }
   return gate.metric == GateMetric::kComputing
-             ? Pair{base.computing, other.computing}
-             : Pair{base.copies + base.idle, other.copies + other.idle};
+             ? BothSides{base.computing, other.computing}
+             : BothSides{base.copies + base.idle, other.copies + other.idle};
 }
 
 std::string_view NameOf(const Gate& gate) {
@@ -173,7 +173,7 @@ Result<Gate> ParseGate(std::string_view text) {
 GateOutcome Judge(const Gate& gate, const PairComparison& comparison) {
   GateOutcome outcome;
   outcome.gate = gate.text;
-  const Result<Pair> values = ValuesOf(gate, comparison);
+  const Result<BothSides> values = ValuesOf(gate, comparison);
   if (!values.ok()) {
     outcome.failed = true;
     outcome.explanation =

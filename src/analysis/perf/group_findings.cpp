@@ -19,16 +19,16 @@ constexpr double kWorthTelling = 0.2;  // share of a group's time from which on 
 constexpr double kSmallGroup = 0.002;  // share of all time below which nothing is a replacement
 constexpr size_t kLongestText = 90;
 
-using Part = std::pair<const std::string, Amounts>;
+using AmountPart = std::pair<const std::string, Amounts>;
 
 std::string Cut(const std::string& text) {
   return text.size() <= kLongestText ? text : text.substr(0, kLongestText - 3) + "...";
 }
 
 // The part with the most time on a side; null: none has any there.
-const Part* Largest(const std::map<std::string, Amounts>& parts, size_t side) {
-  const Part* largest = nullptr;
-  for (const Part& part : parts) {
+const AmountPart* Largest(const std::map<std::string, Amounts>& parts, size_t side) {
+  const AmountPart* largest = nullptr;
+  for (const AmountPart& part : parts) {
     if (part.second[side].calls > 0 &&
         (largest == nullptr || part.second[side].ms > largest->second[side].ms)) {
       largest = &part;
@@ -41,7 +41,7 @@ const Part* Largest(const std::map<std::string, Amounts>& parts, size_t side) {
 double ShareOfOwn(const std::map<std::string, Amounts>& parts, size_t side) {
   double own = 0;
   double all = 0;
-  for (const Part& part : parts) {
+  for (const AmountPart& part : parts) {
     all += part.second[side].ms;
     own += part.second[1 - side].calls == 0 ? part.second[side].ms : 0;
   }
@@ -56,8 +56,8 @@ std::optional<std::string> Exchanged(const std::map<std::string, Amounts>& parts
     return std::nullopt;
   }
   const auto own = [&](size_t side) {
-    const Part* largest = nullptr;
-    for (const Part& part : parts) {
+    const AmountPart* largest = nullptr;
+    for (const AmountPart& part : parts) {
       if (part.second[1 - side].calls == 0 && part.second[side].calls > 0 &&
           (largest == nullptr || part.second[side].ms > largest->second[side].ms)) {
         largest = &part;
@@ -65,15 +65,15 @@ std::optional<std::string> Exchanged(const std::map<std::string, Amounts>& parts
     }
     return largest;
   };
-  const Part* before = own(0);
-  const Part* after = own(1);
+  const AmountPart* before = own(0);
+  const AmountPart* after = own(1);
   if (before == nullptr || after == nullptr) {
     return std::nullopt;
   }
   return fmt::format("{} {} -> {}", what, Cut(before->first), Cut(after->first));
 }
 
-void Append(const std::optional<std::string>& text, std::string& note) {
+void AppendNote(const std::optional<std::string>& text, std::string& note) {
   if (text.has_value()) {
     note += (note.empty() ? "" : "; ") + *text;
   }
@@ -85,9 +85,9 @@ std::string NoteOf(const WorkGroup& group) {
   const auto& [base, comparison] = group.total;
   if (group.is_added() || group.is_removed()) {
     note = group.is_added() ? "only in the comparison" : "only in the base";
-    const Part* kernel = Largest(group.kernels, group.is_added() ? 1 : 0);
+    const AmountPart* kernel = Largest(group.kernels, group.is_added() ? 1 : 0);
     if (kernel != nullptr && group.is_operator) {
-      Append(fmt::format("{} kernel {}", group.family, kernel->first), note);
+      AppendNote(fmt::format("{} kernel {}", group.family, kernel->first), note);
     }
     return note;
   }
@@ -95,30 +95,30 @@ std::string NoteOf(const WorkGroup& group) {
     const double per_call = base.ms > 0 ? (comparison.ms / static_cast<double>(comparison.calls)) /
                                               (base.ms / static_cast<double>(base.calls))
                                         : 1;
-    Append(fmt::format("{} calls", comparison.calls > base.calls ? "more" : "fewer") +
+    AppendNote(fmt::format("{} calls", comparison.calls > base.calls ? "more" : "fewer") +
                (std::fabs(per_call - 1) < 0.1 ? ", each as long as before" : ""),
            note);
   }
-  Append(Exchanged(group.types, "types"), note);
-  Append(Exchanged(group.shapes, "shapes"), note);
+  AppendNote(Exchanged(group.types, "types"), note);
+  AppendNote(Exchanged(group.shapes, "shapes"), note);
   const std::optional<std::string> kernels = Exchanged(group.kernels, "other kernels:");
-  Append(kernels, note);
-  const Part* kernel = Largest(group.kernels, comparison.ms >= base.ms ? 1 : 0);
+  AppendNote(kernels, note);
+  const AmountPart* kernel = Largest(group.kernels, comparison.ms >= base.ms ? 1 : 0);
   if (kernel == nullptr) {
     return note;
   }
   if (!kernels.has_value() && group.is_operator) {
     const double change = Change(kernel->second);
-    Append(std::fabs(change) >= kMostOfIt * std::fabs(Change(group.total)) &&
+    AppendNote(std::fabs(change) >= kMostOfIt * std::fabs(Change(group.total)) &&
                    kernel->second[0].calls > 0
                ? fmt::format("{} kernel {} ({:.3f} -> {:.3f} ms)", group.family, kernel->first,
                              kernel->second[0].ms, kernel->second[1].ms)
                : fmt::format("{} kernel {}", group.family, kernel->first),
            note);
   } else if (!group.is_operator) {
-    Append(fmt::format("{} kernel", group.family), note);
+    AppendNote(fmt::format("{} kernel", group.family), note);
   } else {
-    Append(fmt::format("family {}", group.family), note);
+    AppendNote(fmt::format("family {}", group.family), note);
   }
   return note;
 }
@@ -126,8 +126,8 @@ std::string NoteOf(const WorkGroup& group) {
 // The one context in which most of a change happened, or nothing.
 std::string WhereOf(const WorkGroup& group) {
   const double change = Change(group.total);
-  const Part* largest = nullptr;
-  for (const Part& part : group.contexts) {
+  const AmountPart* largest = nullptr;
+  for (const AmountPart& part : group.contexts) {
     if (Change(part.second) * change > 0 &&
         (largest == nullptr ||
          std::fabs(Change(part.second)) > std::fabs(Change(largest->second)))) {
@@ -139,7 +139,7 @@ std::string WhereOf(const WorkGroup& group) {
   return group.label + (most ? largest->first : "");
 }
 
-Finding FindingOf(const WorkGroup& group, std::string_view metric) {
+Finding GroupFinding(const WorkGroup& group, std::string_view metric) {
   Finding finding;
   finding.where = WhereOf(group);
   finding.metric = metric;
@@ -393,7 +393,7 @@ std::vector<Finding> FindingsOfGroups(std::vector<WorkGroup> groups, std::string
     findings.push_back(std::move(replacement));
   }
   for (const WorkGroup& group : groups) {
-    findings.push_back(FindingOf(group, metric));
+    findings.push_back(GroupFinding(group, metric));
   }
   return findings;
 }

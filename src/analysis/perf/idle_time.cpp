@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/analysis/perf/kernel_names.h"
+#include "src/analysis/perf/units.h"
 
 namespace msprobe::analysis::perf {
 namespace {
@@ -16,7 +17,6 @@ using profile::TextId;
 using Kind = HostTree::Kind;
 
 constexpr uint32_t kNone = HostTree::kNone;
-constexpr double kNsPerMs = 1e6;
 
 class Causes {
  public:

@@ -17,9 +17,9 @@ using profile::Profile;
 using report::Cell;
 using enum report::NumberFormat;
 
-constexpr size_t kColumnCount = 15;
+constexpr size_t kKernelColumnCount = 15;
 
-std::array<SheetColumn, kColumnCount> ColumnsOf(std::string_view kind, std::string_view variant) {
+std::array<SheetColumn, kKernelColumnCount> ColumnsOf(std::string_view kind, std::string_view variant) {
   return {{{"Order Id", 10, kInteger},
            {kind, 30, kGeneral, true},
            {variant, 20, kInteger},
@@ -47,7 +47,7 @@ struct Durations {
 };
 
 // Kernels of one kind in one variant (shapes, core), on both sides.
-struct Kind {
+struct KernelKind {
   std::string_view type;
   std::string_view variant;
   std::array<Durations, 2> sides;
@@ -102,8 +102,8 @@ class SideKinds {
 };
 
 // The base's kinds with their partners, then what only the comparison has.
-std::vector<Kind> Join(const SideKinds& base, const SideKinds& comparison) {
-  std::vector<Kind> kinds;
+std::vector<KernelKind> Join(const SideKinds& base, const SideKinds& comparison) {
+  std::vector<KernelKind> kinds;
   base.ForEach([&](std::string_view type, std::string_view variant, const Durations& durations) {
     const Durations* partner = comparison.Find(type, variant);
     kinds.push_back({type, variant, {durations, partner == nullptr ? Durations() : *partner}});
@@ -117,9 +117,9 @@ std::vector<Kind> Join(const SideKinds& base, const SideKinds& comparison) {
   return kinds;
 }
 
-void AddRow(const Kind& kind, bool blank_where_missing, int64_t order,
+void AddRow(const KernelKind& kind, bool blank_where_missing, int64_t order,
             report::FormattedTable& sheet) {
-  std::array<Cell, kColumnCount> cells;
+  std::array<Cell, kKernelColumnCount> cells;
   cells[0] = Cell::Integer(order);
   cells[1] = sheet.table.KeepText(kind.type);
   cells[2] = sheet.table.KeepText(kind.variant);
@@ -182,7 +182,7 @@ report::FormattedTable ByShapes(const Profile& base, const Profile& comparison,
     return sheet;
   }
   int64_t order = 0;
-  for (Kind& kind : Join(base_kinds, comparison_kinds)) {
+  for (KernelKind& kind : Join(base_kinds, comparison_kinds)) {
     for (Durations& side : kind.sides) {
       if (side.is_there) {
         side.total_us = RoundToDigits(side.total_us, 2);
@@ -209,14 +209,14 @@ report::FormattedTable ByCore(const Profile& base, const Profile& comparison,
                               const PairOptions& options) {
   auto sheet = MakeSheet("KernelTypeCompare", ColumnsOf("Kernel Type", "Core Type"), {3, 7},
                          {8, 12}, options);
-  std::vector<Kind> rows = Join(CollectStatistics(base), CollectStatistics(comparison));
-  const auto ratio = [](const Kind& kind) {
+  std::vector<KernelKind> rows = Join(CollectStatistics(base), CollectStatistics(comparison));
+  const auto ratio = [](const KernelKind& kind) {
     return Differ(kind.sides[0].total_us, kind.sides[1].total_us).ratio;
   };
   std::stable_sort(rows.begin(), rows.end(),
-                   [&ratio](const Kind& a, const Kind& b) { return ratio(a) > ratio(b); });
+                   [&ratio](const KernelKind& a, const KernelKind& b) { return ratio(a) > ratio(b); });
   int64_t order = 0;
-  for (const Kind& kind : rows) {
+  for (const KernelKind& kind : rows) {
     AddRow(kind, false, ++order, sheet);
   }
   return sheet;

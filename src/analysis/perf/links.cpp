@@ -10,7 +10,7 @@ namespace {
 using profile::Flow;
 using profile::Kernel;
 
-auto KeyOf(const Kernel& kernel) {
+auto LaunchKey(const Kernel& kernel) {
   return std::make_tuple(kernel.start, kernel.process, kernel.thread);
 }
 
@@ -25,7 +25,7 @@ KernelLinks::KernelLinks(const profile::Profile& side) {
   std::vector<uint32_t> by_key(side.kernels.size());
   std::iota(by_key.begin(), by_key.end(), 0U);
   const auto before = [&side](uint32_t a, uint32_t b) {
-    return KeyOf(side.kernels[a]) < KeyOf(side.kernels[b]);
+    return LaunchKey(side.kernels[a]) < LaunchKey(side.kernels[b]);
   };
   std::stable_sort(by_key.begin(), by_key.end(), before);
 
@@ -35,9 +35,9 @@ KernelLinks::KernelLinks(const profile::Profile& side) {
     const auto key = std::make_tuple(flow.end, flow.end_process, flow.end_thread);
     const auto after = std::upper_bound(by_key.begin(), by_key.end(), key,
                                         [&side](const auto& wanted, uint32_t other) {
-                                          return wanted < KeyOf(side.kernels[other]);
+                                          return wanted < LaunchKey(side.kernels[other]);
                                         });
-    if (after != by_key.begin() && KeyOf(side.kernels[*(after - 1)]) == key) {
+    if (after != by_key.begin() && LaunchKey(side.kernels[*(after - 1)]) == key) {
       links.push_back({flow.start, *(after - 1)});
     }
   }

@@ -12,7 +12,7 @@ namespace {
 using report::Cell;
 using enum report::NumberFormat;
 
-constexpr std::array<SheetColumn, 10> kStatisticColumns = {
+constexpr std::array<SheetColumn, 10> kMemoryStatisticColumns = {
     {{"Top", 10, kInteger},
      {"Operator Name", 30, kGeneral, true},
      {"Base Allocated Duration(ms)", 25, kFixed2},
@@ -70,11 +70,11 @@ report::FormattedTable MemoryStatistic(const OperatorSide& base, const OperatorS
     return total;
   };
   report::FormattedTable result =
-      MakeSheet("MemoryCompareStatistic", kStatisticColumns, {2, 4}, {5, 7}, options);
+      MakeSheet("MemoryCompareStatistic", kMemoryStatisticColumns, {2, 4}, {5, 7}, options);
   int64_t top = 0;
   for (const auto& row :
        RankGroups(base, comparison, pairs, sum_up, [](const Allocated& sum) { return sum.mb; })) {
-    const std::array<Cell, kStatisticColumns.size()> cells = {
+    const std::array<Cell, kMemoryStatisticColumns.size()> cells = {
         Cell::Integer(++top),
         result.table.KeepText(row.name),
         Cell::Number(row.base.ms),

@@ -14,8 +14,8 @@ namespace {
 using report::Cell;
 using enum report::NumberFormat;
 
-constexpr size_t kColumnCount = 17;
-constexpr std::array<SheetColumn, kColumnCount> kColumns = {
+constexpr size_t kModuleColumnCount = 17;
+constexpr std::array<SheetColumn, kModuleColumnCount> kModuleColumns = {
     {{"Order Id", 10, kInteger},
      {"Module Class", 20, kInteger},
      {"Module Level", 15, kInteger},
@@ -34,7 +34,7 @@ constexpr std::array<SheetColumn, kColumnCount> kColumns = {
      {"Base Call Stack", 30, kInteger},
      {"Comparison Call Stack", 30, kInteger}}};
 
-using Cells = std::array<Cell, kColumnCount>;
+using Cells = std::array<Cell, kModuleColumnCount>;
 
 // One side of the sheet.
 class SideCells {
@@ -150,7 +150,7 @@ const ModuleOperator* OperatorAt(const ModuleSide& side, uint32_t module, uint32
 report::FormattedTable ModuleDetails(const ModuleSide& base, const ModuleSide& comparison,
                                      std::span<const AlignedPair> pairs, const PairOptions& options,
                                      std::vector<std::string>& warnings) {
-  report::FormattedTable sheet = MakeSheet("ModuleCompare", kColumns, {4, 7}, {8, 11}, options);
+  report::FormattedTable sheet = MakeSheet("ModuleCompare", kModuleColumns, {4, 7}, {8, 11}, options);
   KeptTexts kept(sheet.table);
   SideCells base_cells(base, 4, 15, sheet.table, kept);
   SideCells comparison_cells(comparison, 8, 16, sheet.table, kept);

@@ -9,9 +9,9 @@ namespace {
 
 using profile::TextId;
 
-class Matcher {
+class ModuleMatcher {
  public:
-  Matcher(const ModuleSide& base, const ModuleSide& comparison, const PairOptions& options)
+  ModuleMatcher(const ModuleSide& base, const ModuleSide& comparison, const PairOptions& options)
       : base_(base), comparison_(comparison), options_(options) {
     // Paths of the comparison numbered as those of the base, new ones beyond them.
     const auto known = static_cast<uint32_t>(base.paths().size());
@@ -76,7 +76,7 @@ bool CanCompareModules(const ModuleSide& base, const ModuleSide& comparison,
 
 std::vector<AlignedPair> MatchModules(const ModuleSide& base, const ModuleSide& comparison,
                                       const PairOptions& options) {
-  const std::vector<AlignedPair> matched = Matcher(base, comparison, options).Match();
+  const std::vector<AlignedPair> matched = ModuleMatcher(base, comparison, options).Match();
   std::vector<AlignedPair> with_base;
   std::vector<AlignedPair> alone;
   for (const AlignedPair& pair : matched) {

@@ -16,8 +16,8 @@ namespace {
 using report::Cell;
 using enum report::NumberFormat;
 
-constexpr size_t kColumnCount = 18;
-constexpr std::array<SheetColumn, kColumnCount> kColumns = {
+constexpr size_t kModuleStatisticColumnCount = 18;
+constexpr std::array<SheetColumn, kModuleStatisticColumnCount> kModuleStatisticColumns = {
     {{"Order Id", 10, kInteger},
      {"Module Class", 20, kInteger},
      {"Module Level", 15, kInteger},
@@ -37,7 +37,7 @@ constexpr std::array<SheetColumn, kColumnCount> kColumns = {
      {"Base Call Stack", 30, kInteger},
      {"Comparison Call Stack", 30, kInteger}}};
 
-using Cells = std::array<Cell, kColumnCount>;
+using Cells = std::array<Cell, kModuleStatisticColumnCount>;
 
 // Modules of both sides with one path.
 struct ModuleGroup {
@@ -177,7 +177,7 @@ report::FormattedTable ModuleStatistic(const ModuleSide& base, const ModuleSide&
                                        std::span<const AlignedPair> pairs,
                                        const PairOptions& options) {
   report::FormattedTable sheet =
-      MakeSheet("ModuleCompareStatistic", kColumns, {5, 8}, {9, 12}, options);
+      MakeSheet("ModuleCompareStatistic", kModuleStatisticColumns, {5, 8}, {9, 12}, options);
   const std::array<const ModuleSide*, 2> sides = {&base, &comparison};
   KeptTexts kept(sheet.table);
   int64_t order = 0;

@@ -14,9 +14,9 @@ using enum report::NumberFormat;
 constexpr size_t kSideColumns = 5;
 
 // One side's cells of the rows.
-class SideCells {
+class DetailCells {
  public:
-  SideCells(const DetailSheet& sheet, const OperatorSide& side, report::Table& table)
+  DetailCells(const DetailSheet& sheet, const OperatorSide& side, report::Table& table)
       : sheet_(sheet), side_(side), table_(table), texts_(side.profile().texts, table) {}
 
   // Returns the amount.
@@ -65,8 +65,8 @@ report::FormattedTable FillDetails(const DetailSheet& sheet, const OperatorSide&
                                                 {"Diff Ratio", 20, kPercent}}};
   report::FormattedTable result = MakeSheet(sheet.name, columns, {1, 5}, {6, 10}, options);
   result.table.Reserve(pairs.size());
-  SideCells base_cells(sheet, base, result.table);
-  SideCells comparison_cells(sheet, comparison, result.table);
+  DetailCells base_cells(sheet, base, result.table);
+  DetailCells comparison_cells(sheet, comparison, result.table);
   int64_t order = 0;
   for (const AlignedPair& pair : pairs) {
     std::array<Cell, 13> cells;

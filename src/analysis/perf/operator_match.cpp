@@ -21,9 +21,9 @@ uint32_t Numbered(std::unordered_map<std::string_view, uint32_t>& numbers, std::
   return numbers.emplace(text, static_cast<uint32_t>(numbers.size())).first->second;
 }
 
-class Matcher {
+class OperatorMatcher {
  public:
-  Matcher(const OperatorSide& base, const OperatorSide& comparison, const PairOptions& options)
+  OperatorMatcher(const OperatorSide& base, const OperatorSide& comparison, const PairOptions& options)
       : base_(base),
         comparison_(comparison),
         options_(options),
@@ -50,7 +50,7 @@ class Matcher {
   size_t longest_comparison_ = 0;
 };
 
-void Matcher::Pair(std::span<const uint32_t> base, std::span<const uint32_t> comparison,
+void OperatorMatcher::Pair(std::span<const uint32_t> base, std::span<const uint32_t> comparison,
                    std::vector<AlignedPair>& pairs) {
   base_keys_.clear();
   for (const uint32_t node : base) {
@@ -94,14 +94,14 @@ std::vector<Nodes> SegmentsOf(const OperatorSide& side, bool& starts_backward) {
   return segments;
 }
 
-void Matcher::PairSegments(const std::vector<Nodes>& base, const std::vector<Nodes>& comparison) {
+void OperatorMatcher::PairSegments(const std::vector<Nodes>& base, const std::vector<Nodes>& comparison) {
   const Nodes none;
   for (size_t i = 0; i < std::max(base.size(), comparison.size()); ++i) {
     Pair(i < base.size() ? base[i] : none, i < comparison.size() ? comparison[i] : none, pairs_);
   }
 }
 
-bool Matcher::GivesWay(const AlignedPair& pair) const {
+bool OperatorMatcher::GivesWay(const AlignedPair& pair) const {
   if (pair.base == kUnmatched || pair.comparison == kUnmatched) {
     return false;
   }
@@ -111,7 +111,7 @@ bool Matcher::GivesWay(const AlignedPair& pair) const {
          std::max(base.kernel_count, comparison.kernel_count) > *options_.max_kernels;
 }
 
-void Matcher::DrillDown() {
+void OperatorMatcher::DrillDown() {
   std::vector<AlignedPair> waiting(pairs_.rbegin(), pairs_.rend());  // the next on top
   std::vector<AlignedPair> inside;
   pairs_.clear();
@@ -128,7 +128,7 @@ void Matcher::DrillDown() {
   }
 }
 
-std::vector<AlignedPair> Matcher::Match() {
+std::vector<AlignedPair> OperatorMatcher::Match() {
   if (!options_.details) {
     for (const uint32_t node : base_.top()) {
       pairs_.push_back({node, kUnmatched});
@@ -161,7 +161,7 @@ std::vector<AlignedPair> Matcher::Match() {
   return std::move(pairs_);
 }
 
-void Matcher::Warn(std::vector<std::string>& warnings) const {
+void OperatorMatcher::Warn(std::vector<std::string>& warnings) const {
   if (longest_base_ > 0) {
     warnings.push_back(fmt::format(
         "{} operators of the base against {} of the comparison are too many for an exact "
@@ -210,7 +210,7 @@ uint32_t OperatorKeys::Key(KnownNumbers& side, const profile::Operator& operatio
 std::vector<AlignedPair> MatchOperators(const OperatorSide& base, const OperatorSide& comparison,
                                         const PairOptions& options,
                                         std::vector<std::string>& warnings) {
-  Matcher matcher(base, comparison, options);
+  OperatorMatcher matcher(base, comparison, options);
   auto pairs = matcher.Match();
   matcher.Warn(warnings);
   const bool any = std::any_of(pairs.begin(), pairs.end(), [](const AlignedPair& pair) {

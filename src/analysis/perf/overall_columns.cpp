@@ -7,11 +7,12 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/perf/units.h"
+
 namespace msprobe::analysis::perf {
 namespace {
 
 constexpr std::string_view kTitle = "Model Profiling Time Distribution";
-constexpr double kMsPerS = 1e3;
 
 std::string Seconds(double seconds) { return fmt::format("{:.3f}s", seconds); }
 

@@ -13,13 +13,13 @@
 
 #include "src/analysis/perf/difference.h"
 #include "src/analysis/perf/sheet.h"
+#include "src/analysis/perf/units.h"
 
 namespace msprobe::analysis::perf {
 namespace {
 
 using report::Shade;
 
-constexpr double kMsPerS = 1e3;
 
 // One side of one row; without a count the cell shows a stroke.
 struct Share {

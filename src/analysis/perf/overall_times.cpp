@@ -12,6 +12,7 @@
 #include "src/analysis/perf/intervals.h"
 #include "src/analysis/perf/kernel_kinds.h"
 #include "src/analysis/perf/overall_kernels.h"
+#include "src/analysis/perf/units.h"
 #include "src/base/strings.h"
 #include "src/profile/profile.h"
 
@@ -21,9 +22,6 @@ namespace {
 using profile::Nanoseconds;
 using profile::Profile;
 
-constexpr double kUsPerMs = 1e3;
-constexpr double kUsPerS = 1e6;
-constexpr double kNsPerUs = 1e3;
 
 std::vector<Bucket*> BucketsOf(OverallTimes& times) {
   return {&times.flash_forward_cube,

@@ -23,6 +23,7 @@
 #include "src/analysis/perf/operator_match.h"
 #include "src/analysis/perf/operator_tree.h"
 #include "src/analysis/perf/overall_sheet.h"
+#include "src/analysis/perf/units.h"
 #include "src/analysis/perf/watched_operators.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
@@ -132,7 +133,6 @@ TimeSplit SplitOfHost(const HostTree& tree) {
   for (const auto& [start, end] : operators) {
     busy.Add(start, end);
   }
-  constexpr double kNsPerMs = 1e6;
   TimeSplit split;
   split.of_host = true;
   if (!tree.nodes().empty()) {
@@ -144,7 +144,6 @@ TimeSplit SplitOfHost(const HostTree& tree) {
 }
 
 TimeSplit SplitOfNpu(const OverallTimes& times) {
-  constexpr double kMsPerS = 1e3;
   TimeSplit split;
   split.end_to_end = times.end_to_end_s * kMsPerS;
   split.computing = times.computing_s * kMsPerS;

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "src/analysis/perf/units.h"
+
 namespace msprobe::analysis::perf {
 namespace {
-
-constexpr double kMsPerS = 1e3;
 
 std::string DeviceName(profile::Device device) {
   return device == profile::Device::kGpu ? "GPU" : "NPU";

@@ -14,6 +14,7 @@
 #include "src/analysis/perf/findings.h"
 #include "src/analysis/perf/idle_time.h"
 #include "src/analysis/perf/kernel_names.h"
+#include "src/analysis/perf/units.h"
 #include "src/analysis/perf/work_groups.h"
 #include "src/base/strings.h"
 
@@ -22,7 +23,6 @@ namespace {
 
 using profile::TextId;
 
-constexpr double kUsPerMs = 1e3;
 constexpr uint32_t kNone = HostTree::kNone;
 
 // Uncovered time, and what all of it took.
@@ -86,7 +86,7 @@ std::map<std::string, Waits> SumWaits(const DeviceWork& base, const DeviceWork& 
   return sums;
 }
 
-Finding FindingOf(const std::string& label, const Waits& waits, std::string_view metric) {
+Finding WaitFinding(const std::string& label, const Waits& waits, std::string_view metric) {
   Finding finding;
   finding.where = label;
   finding.metric = metric;
@@ -135,7 +135,7 @@ std::vector<Finding> CommunicationFindings(const DeviceWork& base, const DeviceW
                });
   std::vector<Finding> findings;
   for (const auto& [label, waits] : sums) {
-    Finding finding = FindingOf(label, waits, kCommunicationTime);
+    Finding finding = WaitFinding(label, waits, kCommunicationTime);
     const auto& [before, after] = waits.whole;
     if (finding.base_calls == finding.comparison_calls && after.ms > before.ms * 1.05) {
       finding.note += finding.note.empty() ? "" : "; ";
@@ -161,7 +161,7 @@ std::vector<Finding> CopyFindings(const DeviceWork& base, const DeviceWork& comp
                });
   std::vector<Finding> findings;
   for (const auto& [label, waits] : sums) {
-    findings.push_back(FindingOf(label, waits, kCopyTime));
+    findings.push_back(WaitFinding(label, waits, kCopyTime));
   }
   return findings;
 }

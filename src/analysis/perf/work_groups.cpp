@@ -7,6 +7,7 @@
 
 #include "src/analysis/perf/kernel_names.h"
 #include "src/analysis/perf/module_match.h"
+#include "src/analysis/perf/units.h"
 
 namespace msprobe::analysis::perf {
 namespace {
@@ -16,8 +17,6 @@ using profile::Profile;
 using profile::TextId;
 using Kind = HostTree::Kind;
 
-constexpr double kUsPerMs = 1e3;
-constexpr double kNsPerMs = 1e6;
 constexpr uint32_t kNone = HostTree::kNone;
 constexpr size_t kMostCallers = 12;
 

@@ -52,7 +52,7 @@ Cell IdCell(const std::optional<double>& id) {
              : Cell::Number(*id);
 }
 
-std::string NoteOf(const TokenPair& pair, Language language) {
+std::string TokenNote(const TokenPair& pair, Language language) {
   const bool chinese = language == Language::kChinese;
   if (!pair.error.empty()) {
     return pair.error;
@@ -115,7 +115,7 @@ report::Table TokenStepsTable(const TokenComparison& comparison, Language langua
       AppendNumbers(*pair.numbers, cells);
     }
     cells.resize(kLocationColumns + kStepColumns.size() - 1);
-    cells.push_back(NoteCell(table, NoteOf(pair, language)));
+    cells.push_back(NoteCell(table, TokenNote(pair, language)));
     table.AddRow(cells);
   }
   return table;

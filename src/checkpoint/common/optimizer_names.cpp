@@ -77,7 +77,7 @@ constexpr std::string_view kStateKeys[] = {
 };
 
 template <typename List>
-bool Holds(const List& list, std::string_view word) {
+bool HoldsWord(const List& list, std::string_view word) {
   return std::find(std::begin(list), std::end(list), word) != std::end(list);
 }
 
@@ -87,14 +87,14 @@ std::string_view WithoutShard(std::string_view key) { return key.substr(0, key.f
 }  // namespace
 
 bool IsOptimizerState(std::string_view name) {
-  if (Holds(kBookkeepingNames, name)) {
+  if (HoldsWord(kBookkeepingNames, name)) {
     return true;
   }
   const std::vector<std::string_view> keys = base::Split(name, '.');
-  return Holds(kBookkeepingKeys, WithoutShard(keys.front())) ||
-         Holds(kStateKeys, WithoutShard(keys.back())) ||
+  return HoldsWord(kBookkeepingKeys, WithoutShard(keys.front())) ||
+         HoldsWord(kStateKeys, WithoutShard(keys.back())) ||
          std::any_of(keys.begin(), keys.end(),
-                     [](std::string_view key) { return Holds(kOptimizerKeys, key); });
+                     [](std::string_view key) { return HoldsWord(kOptimizerKeys, key); });
 }
 
 }  // namespace msprobe::checkpoint

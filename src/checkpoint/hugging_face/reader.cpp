@@ -42,7 +42,7 @@ bool Holds(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-std::optional<std::string> FindIndex(const std::vector<std::string>& names) {
+std::optional<std::string> FindIndexFile(const std::vector<std::string>& names) {
   for (const std::string_view pattern : kIndexPatterns) {
     if (const std::vector<std::string> found = Matching(names, pattern); !found.empty()) {
       return found.front();
@@ -219,7 +219,7 @@ class Reader {
 };
 
 // The first of several spellings that holds a positive number.
-std::optional<int64_t> Number(const json::ConfigValue& object,
+std::optional<int64_t> NumberMember(const json::ConfigValue& object,
                               std::initializer_list<std::string_view> keys) {
   for (const std::string_view key : keys) {
     const json::ConfigValue* value = object.Find(key);
@@ -236,14 +236,14 @@ ModelFacts FactsOf(const json::ConfigValue& root) {
   const json::ConfigValue& config =
       inner != nullptr && inner->kind == json::ConfigKind::kObject ? *inner : root;
   ModelFacts facts;
-  facts.layers = Number(config, {"num_hidden_layers", "num_layers", "n_layer"});
-  facts.attention_heads = Number(config, {"num_attention_heads", "n_head"});
+  facts.layers = NumberMember(config, {"num_hidden_layers", "num_layers", "n_layer"});
+  facts.attention_heads = NumberMember(config, {"num_attention_heads", "n_head"});
   facts.query_groups =
-      Number(config, {"num_key_value_heads", "num_query_groups", "multi_query_group_num"});
-  facts.head_size = Number(config, {"head_dim", "kv_channels"});
-  facts.hidden_size = Number(config, {"hidden_size", "n_embd"});
-  facts.experts = Number(config, {"num_local_experts", "num_experts", "n_routed_experts"});
-  facts.vocabulary = Number(config, {"vocab_size"});
+      NumberMember(config, {"num_key_value_heads", "num_query_groups", "multi_query_group_num"});
+  facts.head_size = NumberMember(config, {"head_dim", "kv_channels"});
+  facts.hidden_size = NumberMember(config, {"hidden_size", "n_embd"});
+  facts.experts = NumberMember(config, {"num_local_experts", "num_experts", "n_routed_experts"});
+  facts.vocabulary = NumberMember(config, {"vocab_size"});
   if (const json::ConfigValue* type = root.Find("model_type");
       type != nullptr && type->kind == json::ConfigKind::kText) {
     facts.architecture = type->text;
@@ -255,7 +255,7 @@ ModelFacts FactsOf(const json::ConfigValue& root) {
 
 bool LooksLikeHuggingFace(const std::filesystem::path& folder) {
   const Result<std::vector<std::string>> names = base::ListFolder(folder);
-  return names.ok() && (FindIndex(*names) || !FindShards(*names).empty());
+  return names.ok() && (FindIndexFile(*names) || !FindShards(*names).empty());
 }
 
 Result<Checkpoint> OpenHuggingFace(const std::filesystem::path& folder, const Options& options) {
@@ -264,7 +264,7 @@ Result<Checkpoint> OpenHuggingFace(const std::filesystem::path& folder, const Op
   checkpoint.kind = Kind::kHuggingFace;
   checkpoint.path = folder;
   Shards shards;
-  if (const std::optional<std::string> index = FindIndex(names)) {
+  if (const std::optional<std::string> index = FindIndexFile(names)) {
     MSP_ASSIGN_OR_RETURN(shards, ReadIndex(folder / *index));
   } else {
     for (const std::string& file : FindShards(names)) {

@@ -50,7 +50,7 @@ Counts ListedCounts(const MegatronArgs& args) {
   return counts;
 }
 
-std::optional<int64_t> FirstOf(const MegatronArgs& args, std::string_view name,
+std::optional<int64_t> FirstGiven(const MegatronArgs& args, std::string_view name,
                                std::string_view other_name) {
   const std::optional<int64_t> value = args.Integer(name);
   return value ? value : args.Integer(other_name);
@@ -60,9 +60,9 @@ std::optional<int64_t> FirstOf(const MegatronArgs& args, std::string_view name,
 // of their own. Nothing when it does not come out even.
 Counts SpreadCounts(const StageLayers& layers, const MegatronArgs& args, int64_t total) {
   const std::optional<int64_t> first =
-      FirstOf(args, "num_layers_in_first_pipeline_stage", "decoder_first_pipeline_num_layers");
+      FirstGiven(args, "num_layers_in_first_pipeline_stage", "decoder_first_pipeline_num_layers");
   const std::optional<int64_t> last =
-      FirstOf(args, "num_layers_in_last_pipeline_stage", "decoder_last_pipeline_num_layers");
+      FirstGiven(args, "num_layers_in_last_pipeline_stage", "decoder_last_pipeline_num_layers");
   const auto parts = static_cast<int64_t>(layers.counts.size());
   const int64_t virtual_stages = parts / layers.stages;
   const int64_t others = layers.stages - static_cast<int64_t>(first.has_value()) -

@@ -8,7 +8,7 @@
 namespace msprobe::report {
 namespace {
 
-using analysis::At;
+using analysis::inspect::At;
 using ::testing::ElementsAre;
 
 constexpr std::string_view kLongName =

@@ -26,7 +26,7 @@
 #include "src/tensor/float_bits.h"
 #include "src/tensor/tensor_buffer.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 namespace fs = std::filesystem;
@@ -321,19 +321,18 @@ std::vector<std::string> Columns(bool tensors) {
        {"Data Name", "Device and PID", "Execution Count", "Data Type", "Data Shape"}) {
     both(name);
   }
-  constexpr const char* kStats[] = {"Max", "Min", "Mean", "Norm"};
   if (tensors) {
     columns.insert(columns.end(), {"Cosine", "Euc Distance", "Max Absolute Err", "Max Relative Err",
                                    "One Thousandth Err Ratio", "Five Thousandth Err Ratio"});
   } else {
-    for (const char* stat : kStats) {
+    for (const std::string_view stat : dump::kStatisticKeys) {
       columns.push_back(fmt::format("{} Diff", stat));
     }
-    for (const char* stat : kStats) {
+    for (const std::string_view stat : dump::kStatisticKeys) {
       columns.push_back(fmt::format("Relative Err of {}(%)", stat));
     }
   }
-  for (const char* stat : kStats) {
+  for (const std::string_view stat : dump::kStatisticKeys) {
     both(stat);
   }
   return columns;
@@ -358,7 +357,7 @@ void CountRow(const Distance& distance, double noise, const std::string& key, Fo
 
 }  // namespace
 
-Result<FolderComparison> CompareAtb(const CompareOptions& options, base::ThreadPool& pool) {
+Result<FolderComparison> CompareAtb(const Options& options, base::ThreadPool& pool) {
   FolderComparison comparison;
   MSP_ASSIGN_OR_RETURN(const Round target, ReadRound(options.npu_path, comparison.warnings));
   MSP_ASSIGN_OR_RETURN(const Round golden, ReadRound(options.bench_path, comparison.warnings));
@@ -432,4 +431,4 @@ Result<FolderComparison> CompareAtb(const CompareOptions& options, base::ThreadP
   return comparison;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

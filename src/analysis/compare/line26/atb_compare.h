@@ -8,12 +8,12 @@
 #include "src/analysis/compare/options.h"
 #include "src/base/thread_pool.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // options.npu_path and bench_path name the two round folders. Rows pair by operator, its place and
 // the tensor's index; only those of both sides are listed, in target order. One table: statistics
 // where the dumps hold no tensors, else metrics of the tensors. kMismatch when the two are of
 // different kinds or have no row in common.
-Result<FolderComparison> CompareAtb(const CompareOptions& options, base::ThreadPool& pool);
+Result<FolderComparison> CompareAtb(const Options& options, base::ThreadPool& pool);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -7,7 +7,7 @@
 
 #include "src/base/files.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 // "rank 2: Torch.add.0.forward"; of many, the first few.
@@ -60,4 +60,4 @@ Status DifferenceRun::Finish(std::vector<std::string>& answers,
   return OkStatus();
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -10,7 +10,7 @@
 #include "src/analysis/compare/line26/first_difference.h"
 #include "src/analysis/compare/pairing.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 class DifferenceRun {
  public:
@@ -36,4 +36,4 @@ class DifferenceRun {
   std::vector<Step> steps_;
 };
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -15,7 +15,7 @@
 #include "src/base/strings.h"
 #include "src/json/writer.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 // A relative error of an output beyond this makes its call a differing one.
@@ -479,4 +479,4 @@ std::string FirstDifferenceJson(const std::vector<RankCalls>& ranks,
   return text;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -12,7 +12,7 @@
 
 #include "src/analysis/compare/compare_pair.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // Where a call sends data to or receives it from.
 enum class TransferSide : uint8_t { kNone, kSend, kReceive };
@@ -60,4 +60,4 @@ std::vector<FirstDifference> FindFirstDifferences(const std::vector<RankCalls>& 
 std::string FirstDifferenceJson(const std::vector<RankCalls>& ranks,
                                 const std::vector<FirstDifference>& found);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -9,11 +9,14 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "src/analysis/compare/line26/value_text.h"
+#include "src/analysis/compare/thresholds.h"
 #include "src/base/strings.h"
 #include "src/json/writer.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 // Calls whose values say nothing: memory as found, copies and casts that are meant to differ.
@@ -23,16 +26,6 @@ constexpr std::string_view kUnjudged[] = {"empty",     "empty_like",        "num
 // Their inputs are buffers to be filled.
 constexpr std::string_view kFillingCalls[] = {"_reduce_scatter_base", "_all_gather_base",
                                               "all_to_all_single", "batch_isend_irecv"};
-
-// Limits; every comparison with them is strict.
-constexpr double kSmallInputError = 0.1;
-constexpr double kLargeOutputError = 0.5;
-constexpr double kGoodInputRatio = 0.9;
-constexpr double kBadOutputRatio = 0.1;
-constexpr double kErrorFromNothing = 0.1;
-constexpr double kErrorGrowth = 10;
-constexpr double kGoodInputCosine = 0.9;
-constexpr double kCosineLoss = 0.1;
 
 template <size_t kSize>
 bool IsOneOf(const std::string_view (&names)[kSize], std::string_view name) {
@@ -99,7 +92,7 @@ struct Row {
 
 class CallJudge {
  public:
-  CallJudge(const JudgeRules& rules, CompareResult& result)
+  CallJudge(const JudgeRules& rules, PairResult& result)
       : rules_(rules), result_(result), mode_(result.mode) {}
 
   void Judge(std::span<Row> rows) {
@@ -230,24 +223,28 @@ class CallJudge {
   // Good inputs, bad outputs.
   void JudgeErrors(std::span<Row> rows) {
     if (mode_ == CompareMode::kStatistics) {
-      if (!(LargestFraction(rows, false) < kSmallInputError)) {
+      if (!(LargestFraction(rows, false) < line26::kSmallInputError)) {
         return;
       }
       for (Row& row : rows) {
         const Metric& error = row.result->metrics[kNormRel];
         const bool infinite = IsText(error, "inf") || IsText(error, "-inf");
-        if (row.is_output && (infinite || FractionOf(error) > kLargeOutputError)) {
-          Error(row, "error: The NormRelativeErr of output is greater than 0.5.");
+        if (row.is_output && (infinite || FractionOf(error) > line26::kLargeOutputError)) {
+          Error(row, fmt::format("error: The NormRelativeErr of output is greater than {}.",
+                                 line26::kLargeOutputError));
         }
       }
       return;
     }
     Row* output = FirstOutput(rows);
-    if (output != nullptr && SmallestNumber(rows, false, kOneThousandth) > kGoodInputRatio &&
-        SmallestNumber(rows, true, kOneThousandth) < kBadOutputRatio) {
-      Error(*output,
-            "error: The input/parameters of One Thousandth Err Ratio > 0.9 while the output < "
-            "0.1.");
+    if (output != nullptr &&
+        SmallestNumber(rows, false, kOneThousandth) > line26::kGoodInputRatio &&
+        SmallestNumber(rows, true, kOneThousandth) < line26::kBadOutputRatio) {
+      Error(
+          *output,
+          fmt::format(
+              "error: The input/parameters of One Thousandth Err Ratio > {} while the output < {}.",
+              line26::kGoodInputRatio, line26::kBadOutputRatio));
     }
   }
 
@@ -313,15 +310,20 @@ class CallJudge {
     if (mode_ == CompareMode::kStatistics) {
       const double in = LargestFraction(rows, false);
       const double out = LargestFraction(rows, true);
-      if (in == 0 ? out > kErrorFromNothing : out / in > kErrorGrowth) {
-        Warn(*output, "warning: The norm relative error of output is 10 times that of input.");
+      if (in == 0 ? out > line26::kErrorFromNothing : out / in > line26::kErrorGrowth) {
+        Warn(*output,
+             fmt::format("warning: The norm relative error of output is {} times that of input.",
+                         line26::kErrorGrowth));
       }
       return;
     }
     const double in = SmallestNumber(rows, false, kCosine);
-    if (in > kGoodInputCosine && in - SmallestNumber(rows, true, kCosine) > kCosineLoss) {
+    if (in > line26::kGoodInputCosine &&
+        in - SmallestNumber(rows, true, kCosine) > line26::kCosineLoss) {
       Warn(*output,
-           "warning: The input/parameters of Cosine > 0.9, and input/parameters - output > 0.1");
+           fmt::format(
+               "warning: The input/parameters of Cosine > {}, and input/parameters - output > {}",
+               line26::kGoodInputCosine, line26::kCosineLoss));
     }
   }
 
@@ -339,11 +341,11 @@ class CallJudge {
         }
         continue;
       }
-      const bool inputs_agree = LargestFraction(rows, false) < kSmallInputError;
+      const bool inputs_agree = LargestFraction(rows, false) < line26::kSmallInputError;
       for (const StatMetric metric : {kMaxRel, kMinRel, kMeanRel}) {
         const Metric& error = row.result->metrics[metric];
         const bool large = error.kind == MetricKind::kPercent
-                               ? FractionOf(error) > kLargeOutputError
+                               ? FractionOf(error) > line26::kLargeOutputError
                                : !IsText(error, "0") && !IsText(error, kNoValue);
         if (row.is_output && inputs_agree && large) {
           Warn(row, "warning: Maximum, minimum or mean of the output differ by more than half.");
@@ -388,7 +390,7 @@ class CallJudge {
   }
 
   const JudgeRules& rules_;
-  CompareResult& result_;
+  PairResult& result_;
   const CompareMode mode_;
   std::string text_;
 };
@@ -407,8 +409,7 @@ std::string_view ResultWord(Verdict verdict) {
   }
 }
 
-void JudgeCalls(const Side& npu, const Side& bench, const JudgeRules& rules,
-                CompareResult& result) {
+void JudgeCalls(const Side& npu, const Side& bench, const JudgeRules& rules, PairResult& result) {
   CallJudge judge(rules, result);
   std::vector<Row> call;
   std::string_view api_name;
@@ -430,4 +431,4 @@ void JudgeCalls(const Side& npu, const Side& bench, const JudgeRules& rules,
   }
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -3,10 +3,10 @@
 
 #include <string_view>
 
-#include "src/analysis/compare/result.h"
+#include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/side.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 struct JudgeRules {
   // More than the Python tool finds: rows without partner, unreadable tensors, relative errors that
@@ -20,9 +20,9 @@ struct JudgeRules {
 // Sets verdict (kPass, kWarning; an error is kNo, or kDifferent for checksums), fill (yellow, red)
 // and message: a JSON list of texts that begin with "error: ", "warning: " or, where no verdict
 // hangs on it, "note: ". Rows of one call stand together.
-void JudgeCalls(const Side& npu, const Side& bench, const JudgeRules& rules, CompareResult& result);
+void JudgeCalls(const Side& npu, const Side& bench, const JudgeRules& rules, PairResult& result);
 
 // "pass", "warning", "error".
 std::string_view ResultWord(Verdict verdict);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

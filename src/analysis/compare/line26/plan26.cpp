@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
-Result<PairingPlan> PlanPairs26(const CompareOptions& options) {
+Result<PairingPlan> PlanPairs26(const Options& options) {
   PairingPlan all;
   bool mixed = false;
   for (const char* kind : {"graph", "pynative"}) {
@@ -41,4 +41,4 @@ Result<PairingPlan> PlanPairs26(const CompareOptions& options) {
   return PlanPairs(options.npu_path, options.bench_path, Edition::k26);
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

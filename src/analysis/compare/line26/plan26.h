@@ -6,10 +6,10 @@
 #include "src/analysis/compare/options.h"
 #include "src/analysis/compare/pairing.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // As PlanPairs with Edition::k26; where both sides hold folders named graph or pynative (MindSpore
 // programs of both kinds), every step below each, with results in <folder>/<step>.
-Result<PairingPlan> PlanPairs26(const CompareOptions& options);
+Result<PairingPlan> PlanPairs26(const Options& options);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

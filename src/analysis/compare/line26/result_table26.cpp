@@ -7,7 +7,7 @@
 #include "src/analysis/compare/result_table.h"
 #include "src/base/number_text.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using report::Cell;
@@ -25,7 +25,7 @@ struct Line {
 
 class TableBuilder {
  public:
-  TableBuilder(const Side& npu, const Side& bench, const CompareResult& result,
+  TableBuilder(const Side& npu, const Side& bench, const PairResult& result,
                const dump::StackFile* stack)
       : npu_(npu),
         bench_(bench),
@@ -133,7 +133,7 @@ class TableBuilder {
 
   const Side& npu_;
   const Side& bench_;
-  const CompareResult& result_;
+  const PairResult& result_;
   const dump::StackFile* stack_;
   const size_t metric_count_;
   Table table_;
@@ -159,9 +159,9 @@ std::vector<std::string> ResultColumns26(CompareMode mode, bool with_stack) {
   return columns;
 }
 
-report::Table MakeResultTable26(const Side& npu, const Side& bench, const CompareResult& result,
+report::Table MakeResultTable26(const Side& npu, const Side& bench, const PairResult& result,
                                 const dump::StackFile* stack, const std::vector<bool>* keep) {
   return TableBuilder(npu, bench, result, stack).Build(keep);
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

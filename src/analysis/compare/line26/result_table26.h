@@ -5,17 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/compare/result.h"
+#include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/side.h"
 #include "src/dump/stack_file.h"
 #include "src/report/table.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 std::vector<std::string> ResultColumns26(CompareMode mode, bool with_stack);
 
 // As MakeResultTable of result_table.h. The table borrows texts from the sides and the result.
-report::Table MakeResultTable26(const Side& npu, const Side& bench, const CompareResult& result,
+report::Table MakeResultTable26(const Side& npu, const Side& bench, const PairResult& result,
                                 const dump::StackFile* stack, const std::vector<bool>* keep);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

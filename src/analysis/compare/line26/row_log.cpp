@@ -7,7 +7,7 @@
 #include "src/analysis/compare/result_table.h"
 #include "src/base/strings.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 void AppendRowLog(const ComparedPair& pair, std::vector<std::string>& lines) {
   if (pair.result.mode != CompareMode::kRealData) {
@@ -29,4 +29,4 @@ void AppendRowLog(const ComparedPair& pair, std::vector<std::string>& lines) {
   }
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

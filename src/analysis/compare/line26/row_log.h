@@ -6,9 +6,9 @@
 
 #include "src/analysis/compare/compare_pair.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // Nothing for statistics and checksums.
 void AppendRowLog(const ComparedPair& pair, std::vector<std::string>& lines);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

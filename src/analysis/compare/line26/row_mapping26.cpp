@@ -11,7 +11,7 @@
 #include "src/base/strings.h"
 #include "src/json/config.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 constexpr std::string_view kBackward = ".backward";
@@ -87,8 +87,7 @@ std::vector<std::string_view> OwnNames(const Side& side) {
   return names;
 }
 
-void PairByName(const CompareOptions& options, const Side& npu, const Side& bench,
-                RowMapping& mapping) {
+void PairByName(const Options& options, const Side& npu, const Side& bench, RowMapping& mapping) {
   const bool strict = options.line26 && options.line26->strict;
   const bool renumber = !options.fuzzy && !npu.is_debug && !(strict && NumbersFit(npu, bench));
   mapping.keys = renumber ? KeysByExecutionOrder(npu, *mapping.arena) : OwnNames(npu);
@@ -210,8 +209,7 @@ Status MapRowsByModule(const std::filesystem::path& file, const Side& npu, RowMa
   return OkStatus();
 }
 
-Result<RowMapping> BuildRowMapping26(const CompareOptions& options, const Side& npu,
-                                     const Side& bench) {
+Result<RowMapping> BuildRowMapping26(const Options& options, const Side& npu, const Side& bench) {
   const bool mindspore = npu.framework == Framework::kMindSpore;
   if (options.api_mapping.given && !mindspore) {
     return UsageError("an API mapping translates MindSpore names, but the target is not MindSpore");
@@ -224,7 +222,7 @@ Result<RowMapping> BuildRowMapping26(const CompareOptions& options, const Side& 
   } else if (!mindspore && options.cell_mapping.given) {
     MSP_RETURN_IF_ERROR(MapRowsByModule(options.cell_mapping.file, npu, mapping), "cell mapping");
   } else {
-    CompareOptions known = options;
+    Options known = options;
     known.framework = npu.framework;
     MSP_ASSIGN_OR_RETURN(mapping, BuildRowMapping(known, npu, bench));
   }
@@ -232,4 +230,4 @@ Result<RowMapping> BuildRowMapping26(const CompareOptions& options, const Side& 
   return mapping;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

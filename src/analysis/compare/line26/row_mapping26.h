@@ -11,12 +11,11 @@
 #include "src/analysis/compare/options.h"
 #include "src/analysis/compare/side.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // As BuildRowMapping, with the differences above. kUsage for an API mapping of a dump that is not
 // MindSpore's.
-Result<RowMapping> BuildRowMapping26(const CompareOptions& options, const Side& npu,
-                                     const Side& bench);
+Result<RowMapping> BuildRowMapping26(const Options& options, const Side& npu, const Side& bench);
 
 // One key per row: its name, where the number of a backward call is replaced by the count of
 // backward entries of the same call before it in the file. Recomputation and re-entrant runs number
@@ -28,4 +27,4 @@ std::vector<std::string_view> KeysByExecutionOrder(const Side& side, report::Tex
 // other kinds keep their names. An empty path: no entries.
 Status MapRowsByModule(const std::filesystem::path& file, const Side& npu, RowMapping& mapping);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

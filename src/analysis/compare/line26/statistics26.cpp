@@ -6,7 +6,7 @@
 #include "src/analysis/compare/line26/value_text.h"
 #include "src/base/strings.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 enum class ValueKind : uint8_t { kNumber, kNan, kInf, kNegativeInf, kDevice, kMissing, kOther };
@@ -91,4 +91,4 @@ void CompareStatistics26(const SideRow& npu, const SideRow& bench, RowResult& re
   result.distance = StatisticsDistance(npu, bench);
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -15,7 +15,7 @@
 #include "src/kernels/convert.h"
 #include "src/tensor/float_bits.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using tensor::TensorBuffer;
@@ -233,8 +233,8 @@ void ClearRowsFrom(int64_t valid_rows, const TensorView& shape_of, std::span<std
             std::byte{0});
 }
 
-Result<TensorChanges> TensorChanges::Prepare(const CompareOptions& options, const Side& npu,
-                                             const Side& bench, const CompareResult& result,
+Result<TensorChanges> TensorChanges::Prepare(const Options& options, const Side& npu,
+                                             const Side& bench, const PairResult& result,
                                              std::vector<std::string>& warnings) {
   TensorChanges changes(npu, bench);
   const Line26Options& line26 = *options.line26;
@@ -274,7 +274,7 @@ std::vector<std::string> TensorChanges::Failures() const {
   return texts;
 }
 
-void TensorChanges::FindValidRows(const CompareOptions& options, const CompareResult& result,
+void TensorChanges::FindValidRows(const Options& options, const PairResult& result,
                                   std::vector<std::string>& warnings) {
   std::vector<PaddedCall> calls(std::begin(kPaddedCalls), std::end(kPaddedCalls));
   for (const auto& [name, keyword] : options.line26->valid_rows) {
@@ -413,4 +413,4 @@ Result<TensorBuffer> TensorChanges::LoadFused(const Side& side, const SideRow& r
   return fused;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

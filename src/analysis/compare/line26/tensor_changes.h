@@ -15,12 +15,12 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/compare/options.h"
+#include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/real_data.h"
-#include "src/analysis/compare/result.h"
 #include "src/analysis/compare/side.h"
 #include "src/tensor/tensor_buffer.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // A matrix and the tensors it is for.
 struct Calibration {
@@ -52,8 +52,8 @@ void ClearRowsFrom(int64_t valid_rows, const TensorView& shape_of, std::span<std
 class TensorChanges final : public TensorLoader {
  public:
   // `result` tells which bench rows go with the target's calls. Adds to `warnings`.
-  static Result<TensorChanges> Prepare(const CompareOptions& options, const Side& npu,
-                                       const Side& bench, const CompareResult& result,
+  static Result<TensorChanges> Prepare(const Options& options, const Side& npu, const Side& bench,
+                                       const PairResult& result,
                                        std::vector<std::string>& warnings);
 
   bool empty() const;
@@ -70,7 +70,7 @@ class TensorChanges final : public TensorLoader {
 
   TensorChanges(const Side& npu, const Side& bench)
       : npu_(npu), bench_(bench), failures_(std::make_unique<FailureList>()) {}
-  void FindValidRows(const CompareOptions& options, const CompareResult& result,
+  void FindValidRows(const Options& options, const PairResult& result,
                      std::vector<std::string>& warnings);
   Result<tensor::TensorBuffer> LoadFused(const Side& side, const SideRow& row) const;
 
@@ -83,4 +83,4 @@ class TensorChanges final : public TensorLoader {
   std::unique_ptr<FailureList> failures_;                   // a list that can be moved
 };
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -12,7 +12,7 @@
 #include "src/base/strings.h"
 #include "src/dump/names.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 constexpr std::string_view kWrapped = "_fsdp_wrapped_module.";
@@ -404,8 +404,8 @@ std::function<bool(std::string_view)> ForwardPassFilter(TrainingBackend backend,
   };
 }
 
-Result<MatchResult> MatchTrainingWithInference(const CompareOptions& options, Side& npu,
-                                               Side& bench, CompareResult& result) {
+Result<MatchResult> MatchTrainingWithInference(const Options& options, Side& npu, Side& bench,
+                                               PairResult& result) {
   const TrainingBackend backend = options.line26->backend;
   MSP_ASSIGN_OR_RETURN(TextMap modules, LoadTextMap(options.line26->module_mapping));
   const Keys keys(backend, std::move(modules));
@@ -430,4 +430,4 @@ Result<MatchResult> MatchTrainingWithInference(const CompareOptions& options, Si
   return matches;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

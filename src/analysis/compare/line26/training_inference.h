@@ -11,10 +11,10 @@
 
 #include "src/analysis/compare/match.h"
 #include "src/analysis/compare/options.h"
-#include "src/analysis/compare/result.h"
+#include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/side.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // Which entries of a training dump belong to a forward pass over the prompt: reading pauses at the
 // first backward entry of the whole model (`strict`: of any module) and goes on at the next forward
@@ -26,7 +26,7 @@ std::function<bool(std::string_view entry_name)> ForwardPassFilter(TrainingBacke
 // inference side (megatron) that stand for one row of the other become one row of `npu` or `bench`:
 // texts joined, Max the largest, Min the smallest. Target order; bench rows alone stand where the
 // bench has them and go to `result.shown_bench_only`.
-Result<MatchResult> MatchTrainingWithInference(const CompareOptions& options, Side& npu,
-                                               Side& bench, CompareResult& result);
+Result<MatchResult> MatchTrainingWithInference(const Options& options, Side& npu, Side& bench,
+                                               PairResult& result);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -5,7 +5,7 @@
 
 #include "src/base/number_text.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using report::Cell;
@@ -106,4 +106,4 @@ bool SameText(const StatValue& a, const StatValue& b) {
   return a.number == b.number && std::signbit(a.number) == std::signbit(b.number);
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

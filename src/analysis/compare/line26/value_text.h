@@ -3,11 +3,11 @@
 
 #include <string_view>
 
-#include "src/analysis/compare/result.h"
+#include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/side.h"
 #include "src/report/table.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 inline constexpr std::string_view kNoValue = "N/A";
 
@@ -23,4 +23,4 @@ report::Cell MetricCell26(const Metric& metric, report::Table& table);
 // Whether both read the same as texts: 1 and 1.0 differ, so do 0.0 and -0.0; NaN equals NaN.
 bool SameText(const StatValue& a, const StatValue& b);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -20,7 +20,7 @@ namespace msprobe::resources {
 extern const std::string_view kComparePage;  // empty: not built
 }
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 constexpr int64_t kPageFormat = 1;             // what tools/web/compare expects
@@ -156,4 +156,4 @@ Status ComparePage::Write(const std::filesystem::path& path, const RunSummary& s
   return report::WriteWebPage(path, resources::kComparePage, elements).status();
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

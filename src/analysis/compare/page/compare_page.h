@@ -16,7 +16,7 @@
 #include "src/analysis/compare/summary.h"
 #include "src/base/thread_pool.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // Takes the pairs as they come and keeps the rows of those to look at first, up to a size that a
 // browser opens at once; the others are listed without rows. What is left out is told in the page
@@ -49,4 +49,4 @@ class ComparePage {
   std::vector<std::string> notes_;
 };
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

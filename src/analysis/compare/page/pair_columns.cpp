@@ -16,7 +16,7 @@
 #include "src/report/page_columns.h"
 #include "src/report/web_page.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using json::Writer;
@@ -31,7 +31,7 @@ constexpr uint32_t kSame = 1;        // a text of the reference side that is the
 // Rows of one call; rows of an entry stand together in a result.
 struct Call {
   uint32_t entry = 0;
-  uint32_t first_row = 0;  // of CompareResult::rows
+  uint32_t first_row = 0;  // of PairResult::rows
   uint32_t row_count = 0;
   int weight = 0;  // 2: a row stands out, 1: only noise, 0: equal
 };
@@ -372,7 +372,7 @@ class ColumnMaker {
   const ComparedPair& pair_;
   const ExecutionPlan plan_;
   std::vector<Call> calls_;     // in execution order
-  std::vector<uint32_t> rows_;  // of CompareResult::rows, call by call
+  std::vector<uint32_t> rows_;  // of PairResult::rows, call by call
   TextList parts_;              // what stands behind the call in a row's name
   TextList words_;
   CellCodes cells_;
@@ -392,4 +392,4 @@ PairColumns MakePairColumns(const ComparedPair& pair, const std::string& id, uin
   return columns;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

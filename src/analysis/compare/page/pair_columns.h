@@ -9,7 +9,7 @@
 #include "src/analysis/compare/compare_pair.h"
 #include "src/base/thread_pool.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // Everything that the page shows of a pair, compressed: elements of the page, ready to be written.
 struct PairColumns {
@@ -24,4 +24,4 @@ struct PairColumns {
 PairColumns MakePairColumns(const ComparedPair& pair, const std::string& id, uint64_t most_rows,
                             base::ThreadPool& pool);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMostColumns = 256;
 constexpr size_t kShownText = 60;  // of a broken cell
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
 // Rows end with their lines: a file can be read in pieces, and what a killed training left half
 // written spoils no other row.
@@ -34,7 +34,7 @@ std::optional<double> CellNumber(std::string_view cell) {
     return value;
   }
   if (cell.empty() || cell == "None") {
-    return kNone;
+    return kNoNumber;
   }
   if (cell == "True" || cell == "False") {
     return cell == "True" ? 1.0 : 0.0;
@@ -176,7 +176,7 @@ void RowReader::TakeRow() {
     }
     const auto op = static_cast<size_t>(head_.op_of[column]);
     const std::optional<double> number = CellNumber(cells[column]);
-    rows_.values.push_back(number.value_or(kNone));
+    rows_.values.push_back(number.value_or(kNoNumber));
     if (!number.has_value() && ++bad_cells_[op].count == 1) {
       bad_cells_[op].first_line = line_number;
       bad_cells_[op].text = Shown(cells[column]);

@@ -84,7 +84,7 @@ Status CheckNames(const std::vector<MonitoredRun>& runs, const ReportOptions& op
 
 // Where two runs diverge, as `monitor diff` tells it: {"compared", "first": {...} or null}; null
 // for one run, or where nothing could be held against anything.
-void WriteDivergence(const std::optional<DiffResult>& diff, json::Writer& writer) {
+void WriteComparison(const std::optional<DiffResult>& diff, json::Writer& writer) {
   uint64_t compared = 0;
   if (diff) {
     for (const DiffLine& line : diff->lines) {
@@ -135,7 +135,7 @@ PackedPage Pack(const std::vector<MonitoredRun>& runs, const std::optional<DiffR
                       json::Writer writer(out, -1, json::Writer::NonFinite::kText);
                       writer.BeginObject();
                       writer.Member("format", kPageFormat);
-                      WriteDivergence(diff, writer);
+                      WriteComparison(diff, writer);
                       writer.Key("runs");
                       writer.BeginArray();
                       for (const auto& model : models) {

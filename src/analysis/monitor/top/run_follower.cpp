@@ -20,8 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kHistory = 48;             // values per series: enough to judge and to draw
-constexpr size_t kPieceBytes = 8U << 20U;   // read at once
-constexpr size_t kLongestLine = 1U << 20U;  // what is longer is no row
+constexpr size_t kFollowedPieceBytes = 8U << 20U;   // read at once
+constexpr size_t kLongestFollowedLine = 1U << 20U;  // what is longer is no row
 constexpr double kRateSeconds = 60;         // a rate is of the last minute
 
 bool EndsLine(std::string_view text) { return !text.empty() && text.back() == '\n'; }
@@ -155,13 +155,13 @@ void RunFollower::ReadFile(File& file, int64_t rank) {
   std::string text;
   while (stream && file.offset < size && !file.useless) {
     const size_t kept = text.size();  // the beginning of a line
-    text.resize(kept + kPieceBytes);
-    stream.read(text.data() + kept, static_cast<std::streamsize>(kPieceBytes));
+    text.resize(kept + kFollowedPieceBytes);
+    stream.read(text.data() + kept, static_cast<std::streamsize>(kFollowedPieceBytes));
     text.resize(kept + static_cast<size_t>(stream.gcount()));
     bytes_read_ += static_cast<uint64_t>(stream.gcount());
     const size_t end = text.rfind('\n') + 1;  // 0 without one
     if (end == 0) {
-      file.useless = text.size() > kLongestLine;
+      file.useless = text.size() > kLongestFollowedLine;
       continue;
     }
     TakeRows(std::string_view(text).substr(0, end), file, rank);

@@ -7,7 +7,7 @@
 
 #include "src/analysis/compare/distance.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -33,7 +33,7 @@ SideRow Tensor(std::string_view dtype, double max, double min, double mean, doub
 }
 
 bool Agrees(const SideRow& npu, const SideRow& bench, Provenance provenance,
-            CompareMode mode = CompareMode::kStatistics, CompareOptions options = {}) {
+            CompareMode mode = CompareMode::kStatistics, Options options = {}) {
   Agreement agreement(options, mode);
   const Distance distance =
       mode == CompareMode::kMd5 ? Md5Distance(npu, bench) : StatisticsDistance(npu, bench);
@@ -133,7 +133,7 @@ TEST(Agreement, AWeightRoundedToFloat16IsTheSameWeight) {
 TEST(Agreement, NoElementOfARoundedWeightMovesByMoreThanHalfAUnit) {
   const SideRow rounded = Tensor("torch.bfloat16", 0.25, -0.25, 0, 4.5625);
   const SideRow exact = Tensor("torch.float32", 0.2498, -0.2499, 0, 4.57);
-  const CompareOptions options;
+  const Options options;
   Agreement agreement(options, CompareMode::kRealData);
   Distance distance;
   distance.comparable = true;
@@ -164,7 +164,7 @@ TEST(Agreement, ANanOnOneSideIsNoNoiseWhateverTheTolerance) {
   const SideRow bench = Tensor("torch.float32", 1, -1, 0, 20);
   SideRow npu = Tensor("torch.float32", NAN, NAN, NAN, NAN);
   npu.md5 = "11111111";
-  CompareOptions tolerant;
+  Options tolerant;
   tolerant.relative_tolerance = 1e30;
   tolerant.absolute_tolerance = 1e30;
   for (const CompareMode mode :
@@ -179,10 +179,10 @@ TEST(Agreement, ANanOnOneSideIsNoNoiseWhateverTheTolerance) {
 TEST(Agreement, TolerancesRaiseTheFloor) {
   const SideRow bench = Tensor("torch.float32", 1, -1, 0, 20);
   const SideRow npu = Tensor("torch.float32", 1.05, -1, 0, 20);
-  CompareOptions relative;
+  Options relative;
   relative.relative_tolerance = 0.1;
   EXPECT_TRUE(Agrees(npu, bench, Provenance::kStored, CompareMode::kStatistics, relative));
-  CompareOptions absolute;
+  Options absolute;
   absolute.absolute_tolerance = 0.1;
   EXPECT_TRUE(Agrees(npu, bench, Provenance::kComputed, CompareMode::kStatistics, absolute));
   absolute.absolute_tolerance = 0.01;
@@ -190,4 +190,4 @@ TEST(Agreement, TolerancesRaiseTheFloor) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -9,7 +9,7 @@
 #include "src/tensor/tensor_buffer.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using testing::CallText;
@@ -34,7 +34,7 @@ class PairOnDisk {
   }
   const TemporaryFolder& folder() const { return folder_; }
 
-  CompareOptions options;
+  Options options;
 
  private:
   TemporaryFolder folder_;
@@ -204,4 +204,4 @@ TEST(ComparePair, OpensNothingOutsideTheDumpsOwnFolder) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -7,13 +7,13 @@
 #include <gtest/gtest.h>
 
 #include "src/analysis/compare/advisor.h"
-#include "src/analysis/compare/answer.h"
 #include "src/analysis/compare/compare_pair.h"
+#include "src/analysis/compare/document.h"
 #include "src/analysis/compare/run_verdict.h"
 #include "src/analysis/compare/summary.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using ::testing::HasSubstr;
@@ -50,7 +50,7 @@ class WalkOverSmallDumps : public ::testing::Test {
 
   ComparedPair Compare(const std::string& npu, const std::string& bench,
                        const StepRecord* previous = nullptr) {
-    CompareOptions options;
+    Options options;
     options.quiet = true;
     base::ThreadPool pool(2);
     PairInput input;
@@ -280,4 +280,4 @@ TEST_F(WalkOverSmallDumps, WhereNothingWasComparedEveryGateFailsAndTheAdvisorSay
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

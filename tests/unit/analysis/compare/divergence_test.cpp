@@ -10,7 +10,7 @@
 #include "src/analysis/compare/compare_pair.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 namespace fs = std::filesystem;
@@ -26,7 +26,7 @@ fs::path GoldenFolder() {
   return root / "dump";
 }
 
-ComparedPair ComparePaths(const fs::path& npu, const fs::path& bench, CompareOptions options = {}) {
+ComparedPair ComparePaths(const fs::path& npu, const fs::path& bench, Options options = {}) {
   options.quiet = true;
   base::ThreadPool pool(2);
   PairInput input;
@@ -205,7 +205,7 @@ TEST(FindDivergence, TellsTheCodeLineAndTheParentOfTheOrigin) {
 }
 
 TEST(FindDivergence, AFloorAboveThePerturbationLeavesNothing) {
-  CompareOptions options;
+  Options options;
   options.relative_tolerance = 0.01;
   options.absolute_tolerance = 0.01;
   const ComparedPair pair =
@@ -432,4 +432,4 @@ TEST_F(FindDivergenceInSmallDumps, AnEmptyDumpHasNoOrigin) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

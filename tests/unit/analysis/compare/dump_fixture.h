@@ -13,7 +13,7 @@
 #include "src/analysis/compare/side.h"
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::analysis::testing {
+namespace msprobe::analysis::compare::testing {
 
 using msprobe::testing::TemporaryFolder;
 
@@ -51,4 +51,4 @@ inline Side SideFromEntries(std::string_view entries, std::string_view task = "s
   return side.ok() ? *std::move(side) : Side();
 }
 
-}  // namespace msprobe::analysis::testing
+}  // namespace msprobe::analysis::compare::testing

@@ -12,7 +12,7 @@
 
 #include "src/analysis/compare/operator_family.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 constexpr double kEpsilon32 = 0x1p-23;
@@ -363,4 +363,4 @@ TEST_F(RandomOperators, ErrorsOfASoftmaxAreExplainedAndAScaleFaultIsNot) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

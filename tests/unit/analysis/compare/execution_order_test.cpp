@@ -8,7 +8,7 @@
 
 #include "src/analysis/compare/call_traits.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using ::testing::ElementsAre;
@@ -104,4 +104,4 @@ TEST(CallTraits, ArgumentsAreNamedBelowTheirCall) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

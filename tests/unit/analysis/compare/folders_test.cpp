@@ -17,7 +17,7 @@
 #include "tests/unit/analysis/compare/dump_fixture.h"
 #include "tests/unit/support/view_of.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 namespace fs = std::filesystem;
@@ -55,7 +55,7 @@ class FoldersTest : public ::testing::Test {
 
   const testing::TemporaryFolder folder_;
   base::ThreadPool pool_;
-  CompareOptions options_;
+  Options options_;
 };
 
 constexpr const char* kStatisticHeader =
@@ -277,4 +277,4 @@ TEST(ArrayStatCell, ShortFormNamesTheValueInItsOwnDType) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -5,7 +5,7 @@
 #include "src/analysis/compare/statistics.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using testing::CallText;
@@ -13,8 +13,8 @@ using testing::SideFromEntries;
 using testing::TensorText;
 
 // Compares rows of equal index in statistics mode and highlights them.
-CompareResult Highlighted(const Side& npu, const Side& bench) {
-  CompareResult result;
+PairResult Highlighted(const Side& npu, const Side& bench) {
+  PairResult result;
   result.rows.resize(npu.rows.size());
   for (uint32_t i = 0; i < npu.rows.size(); ++i) {
     result.rows[i].pair = {i, i, MatchOutcome::kMatched};
@@ -24,7 +24,7 @@ CompareResult Highlighted(const Side& npu, const Side& bench) {
   return result;
 }
 
-CompareResult HighlightedCall(double npu_in, double bench_in, double npu_out, double bench_out) {
+PairResult HighlightedCall(double npu_in, double bench_in, double npu_out, double bench_out) {
   const Side npu =
       SideFromEntries(CallText("Torch.f.0.forward", TensorText(npu_in), TensorText(npu_out)));
   const Side bench =
@@ -33,7 +33,7 @@ CompareResult HighlightedCall(double npu_in, double bench_in, double npu_out, do
 }
 
 TEST(HighlightRows, LeavesSmallDifferencesUncoloured) {
-  const CompareResult result = HighlightedCall(1.0, 1.0, 2.01, 2.0);
+  const PairResult result = HighlightedCall(1.0, 1.0, 2.01, 2.0);
   EXPECT_EQ(result.rows[0].fill, report::Fill::kNone);
   EXPECT_EQ(result.rows[1].fill, report::Fill::kNone);
 }
@@ -57,7 +57,7 @@ TEST(HighlightRows, TurnsHugeErrorsRedWhereverTheyStand) {
 }
 
 TEST(HighlightRows, KeepsOnlyRedReasonsOnARedRow) {
-  const CompareResult result = HighlightedCall(1.0, 1.0, 40.0, 2.0);
+  const PairResult result = HighlightedCall(1.0, 1.0, 40.0, 2.0);
   EXPECT_EQ(result.rows[1].fill, report::Fill::kRed);
   EXPECT_EQ(result.rows[1].message.find("ten times"), std::string_view::npos);
 }
@@ -67,7 +67,7 @@ TEST(HighlightRows, TreatsTheFirstRowOfACallAsAnInput) {
       R"("Torch.f.0.forward": {"output": [)" + TensorText(1.0) + "," + TensorText(3.2) + "]}";
   const std::string bench_outputs =
       R"("Torch.f.0.forward": {"output": [)" + TensorText(1.0) + "," + TensorText(2.0) + "]}";
-  const CompareResult result =
+  const PairResult result =
       Highlighted(SideFromEntries(only_outputs), SideFromEntries(bench_outputs));
   EXPECT_EQ(result.rows[0].fill, report::Fill::kNone);
   EXPECT_EQ(result.rows[1].fill, report::Fill::kRed);
@@ -76,7 +76,7 @@ TEST(HighlightRows, TreatsTheFirstRowOfACallAsAnInput) {
 TEST(HighlightRows, NeverColoursChecksums) {
   const Side npu =
       SideFromEntries(CallText("Torch.f.0.forward", TensorText(2e10), TensorText(2e10)));
-  CompareResult result;
+  PairResult result;
   result.mode = CompareMode::kMd5;
   result.rows.resize(npu.rows.size());
   HighlightRows(npu, npu, result);
@@ -84,4 +84,4 @@ TEST(HighlightRows, NeverColoursChecksums) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

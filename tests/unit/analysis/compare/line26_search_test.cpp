@@ -12,7 +12,7 @@
 #include "src/analysis/compare/line26/training_inference.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using testing::CallText;
@@ -82,11 +82,11 @@ std::vector<std::string> Lines(std::string_view npu_entries, std::string_view be
                                TrainingBackend backend) {
   Side npu = SideFromEntries(npu_entries);
   Side bench = SideFromEntries(bench_entries);
-  CompareOptions options;
+  Options options;
   options.line26.emplace();
   options.line26->backend = backend;
   options.write_xlsx = false;
-  CompareResult result;
+  PairResult result;
   const Result<MatchResult> matches = MatchTrainingWithInference(options, npu, bench, result);
   EXPECT_TRUE(matches.ok()) << matches.status().message();
   std::vector<std::string> lines;
@@ -230,4 +230,4 @@ TEST(ReadCalibrations, WarnsOfWhatCannotBeUsed) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -12,7 +12,7 @@
 #include "src/analysis/compare/match.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using testing::CallText;
@@ -69,14 +69,14 @@ TEST(CompareStatistics26, GivesZeroForEqualTextsAndWordsForWhatIsNoNumber) {
 struct Judged {
   Side npu;
   Side bench;
-  CompareResult result;
+  PairResult result;
 
   std::string Word(size_t row) const { return std::string(ResultWord(result.rows[row].verdict)); }
 };
 
 Judged JudgeEntries(std::string_view npu, std::string_view bench, JudgeRules rules = {}) {
   Judged judged{Load(npu), Load(bench), {}};
-  CompareOptions options;
+  Options options;
   options.line26.emplace();
   Result<RowMapping> mapping = BuildRowMapping26(options, judged.npu, judged.bench);
   EXPECT_TRUE(mapping.ok()) << mapping.status().message();
@@ -224,7 +224,7 @@ TEST(LoadSide26, ReadsPlacesAsTextsAndPointToPointCallsAsOneRow) {
 }
 
 std::vector<std::string> PairsOf(std::string_view npu_entries, std::string_view bench_entries,
-                                 const CompareOptions& options) {
+                                 const Options& options) {
   const Side npu = Load(npu_entries);
   const Side bench = Load(bench_entries);
   std::vector<std::string> pairs;
@@ -244,7 +244,7 @@ std::string Backward(std::string_view name) {
 }
 
 TEST(BuildRowMapping26, PairsBackwardCallsByTheOrderInWhichTheyRan) {
-  CompareOptions options;
+  Options options;
   options.line26.emplace();
   const std::string npu = Backward("Torch.mul.1.backward") + "," +
                           Backward("Torch.mul.0.backward") + "," +
@@ -260,7 +260,7 @@ TEST(BuildRowMapping26, PairsBackwardCallsByTheOrderInWhichTheyRan) {
 }
 
 TEST(BuildRowMapping26, KeepsFittingBackwardNumbersWhenStrict) {
-  CompareOptions options;
+  Options options;
   options.line26.emplace();
   const std::string npu = Backward("Torch.mul.1.backward") + "," + Backward("Torch.mul.0.backward");
   const std::string bench =
@@ -275,7 +275,7 @@ TEST(BuildRowMapping26, KeepsFittingBackwardNumbersWhenStrict) {
 }
 
 TEST(BuildRowMapping26, PairsNumberedGradientsWithOlderOnesWhenStrict) {
-  CompareOptions options;
+  Options options;
   options.line26.emplace();
   const std::string npu =
       R"("Module.l.Linear.parameters_grad.0": {"weight": [)" + TensorText(1) + "]}";
@@ -291,7 +291,7 @@ TEST(BuildRowMapping26, PairsNumberedGradientsWithOlderOnesWhenStrict) {
 
 TEST(BuildRowMapping26, TranslatesModulesByFragmentsInTheOrderOfTheFile) {
   const TemporaryFolder folder;
-  CompareOptions options;
+  Options options;
   options.line26.emplace();
   options.cell_mapping = {true,
                           folder.Write("cells.yaml", "fc1.Linear: dense.MyLinear\nblock: blk\n")};
@@ -308,11 +308,11 @@ TEST(BuildRowMapping26, TranslatesModulesByFragmentsInTheOrderOfTheFile) {
 
 TEST(BuildRowMapping26, RefusesAnApiMappingOfPyTorch) {
   const Side side = Load(CallText("Torch.a.0.forward", TensorText(1), TensorText(1)));
-  CompareOptions options;
+  Options options;
   options.line26.emplace();
   options.api_mapping.given = true;
   EXPECT_EQ(BuildRowMapping26(options, side, side).status().code(), StatusCode::kUsage);
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

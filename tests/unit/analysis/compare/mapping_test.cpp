@@ -9,7 +9,7 @@
 
 #include "tests/unit/analysis/compare/dump_fixture.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using ::testing::ElementsAre;
@@ -61,7 +61,7 @@ class MappingTest : public ::testing::Test {
 
 TEST_F(MappingTest, RowsKeepTheirNamesWithoutFlags) {
   const Side npu = MakeSide("npu", Framework::kPyTorch, {{"Torch.add.0.forward", {".input.0"}}});
-  const auto mapping = BuildRowMapping(CompareOptions(), npu, npu);
+  const auto mapping = BuildRowMapping(Options(), npu, npu);
   EXPECT_THAT(Keys(mapping), ElementsAre("Torch.add.0.forward.input.0"));
   EXPECT_FALSE(mapping->by_key_only);
 }
@@ -69,7 +69,7 @@ TEST_F(MappingTest, RowsKeepTheirNamesWithoutFlags) {
 TEST_F(MappingTest, DataMappingRenamesListedRowsAndDropsShapesFromTheKey) {
   const Side npu =
       MakeSide("npu", Framework::kPyTorch, {{"Torch.add.0.forward", {".input.0", ".output.0"}}});
-  CompareOptions options;
+  Options options;
   options.data_mapping = {
       true, Write("map.yaml", "Torch.add.0.forward.input.0: Torch.sum.3.forward.input.k\n")};
   const auto mapping = BuildRowMapping(options, npu, npu);
@@ -81,7 +81,7 @@ TEST_F(MappingTest, DataMappingRenamesListedRowsAndDropsShapesFromTheKey) {
 TEST_F(MappingTest, DataMappingMayUseAllOfYaml) {
   const Side npu =
       MakeSide("npu", Framework::kPyTorch, {{"Torch.add.0.forward", {".input.0", ".output.0"}}});
-  CompareOptions options;
+  Options options;
   options.data_mapping = {true, Write("map.yaml",
                                       "# a comment\n"
                                       "\"Torch.add.0.forward.input.0\": 'Torch.a b'\n"
@@ -91,7 +91,7 @@ TEST_F(MappingTest, DataMappingMayUseAllOfYaml) {
 
 TEST_F(MappingTest, DataMappingNamesTheLineOfARepeatedName) {
   const Side npu = MakeSide("npu", Framework::kPyTorch, {});
-  CompareOptions options;
+  Options options;
   options.data_mapping = {true, Write("map.yaml", "A.a.0: B.b.0\nA.a.0: B.b.1\n")};
   const auto mapping = BuildRowMapping(options, npu, npu);
   ASSERT_FALSE(mapping.ok());
@@ -100,7 +100,7 @@ TEST_F(MappingTest, DataMappingNamesTheLineOfARepeatedName) {
 
 TEST_F(MappingTest, DataMappingWithoutAnyKnownRowWarns) {
   const Side npu = MakeSide("npu", Framework::kPyTorch, {{"Torch.add.0.forward", {".input.0"}}});
-  CompareOptions options;
+  Options options;
   options.data_mapping = {true, Write("map.yml", "Torch.mul.0.forward.input.0: x\n")};
   const auto mapping = BuildRowMapping(options, npu, npu);
   ASSERT_TRUE(mapping.ok()) << mapping.status().message();
@@ -110,7 +110,7 @@ TEST_F(MappingTest, DataMappingWithoutAnyKnownRowWarns) {
 
 TEST_F(MappingTest, DataMappingThatIsAListIsRefusedByName) {
   const Side npu = MakeSide("npu", Framework::kPyTorch, {});
-  CompareOptions options;
+  Options options;
   options.data_mapping = {true, Write("map.yaml", "- a\n- b\n")};
   const auto mapping = BuildRowMapping(options, npu, npu);
   ASSERT_FALSE(mapping.ok());
@@ -121,7 +121,7 @@ TEST_F(MappingTest, BareCellMappingTurnsCellsIntoModules) {
   const Side npu = MakeSide("npu", Framework::kMindSpore,
                             {{"Cell.net.CellList.forward.0", {".input.0"}},
                              {"Functional.lstmCell.0.forward", {".input.0"}}});
-  CompareOptions options;
+  Options options;
   options.cell_mapping.given = true;
   EXPECT_THAT(Keys(BuildRowMapping(options, npu, npu)),
               ElementsAre("Module.net.CellList.forward.0.input.0",
@@ -134,7 +134,7 @@ TEST_F(MappingTest, CellMappingFileRenamesPathAndClassInEveryDirection) {
                              {"Cell.net.fc1.Dense.backward.0", {".input.0"}},
                              {"Cell.net.fc1.Dense.parameters_grad", {".weight"}},
                              {"Cell.net.fc10.Dense.forward.0", {".input.0"}}});
-  CompareOptions options;
+  Options options;
   options.cell_mapping = {true, Write("cells.yaml", "net.fc1.Dense: model.fc.Linear\n")};
   EXPECT_THAT(Keys(BuildRowMapping(options, npu, npu)),
               ElementsAre("Module.model.fc.Linear.forward.0.parameters.weight",
@@ -150,7 +150,7 @@ TEST_F(MappingTest, BareApiMappingUsesTheBuiltInTable) {
                              {"MintFunctional.relu.0.forward", {".input.0"}},
                              {"Functional.dense.2.forward", {".output.0"}},
                              {"Functional.no_such_api.0.forward", {".input.0"}}});
-  CompareOptions options;
+  Options options;
   options.api_mapping.given = true;
   EXPECT_THAT(
       Keys(BuildRowMapping(options, npu, npu)),
@@ -166,7 +166,7 @@ TEST_F(MappingTest, ApiMappingFileMovesPositionsAndAbandonsTheRest) {
         {".input.0", ".input.1.0", ".input.10", ".input.scale", ".output.0", ".output.1"}}});
   const Side bench =
       MakeSide("bench", Framework::kPyTorch, {{"NPU.fusion.4.forward", {".input.0"}}});
-  CompareOptions options;
+  Options options;
   options.api_mapping = {true, Write("apis.yaml",
                                      "- ms_api: Functional.fa\n"
                                      "  pt_api: NPU.fusion\n"
@@ -186,7 +186,7 @@ TEST_F(MappingTest, ApiMappingReadsTheUndocumentedSpellingOfOutputsToo) {
       MakeSide("npu", Framework::kMindSpore, {{"Functional.fa.0.forward", {".output.0"}}});
   const Side bench =
       MakeSide("bench", Framework::kPyTorch, {{"NPU.fusion.0.forward", {".output.0"}}});
-  CompareOptions options;
+  Options options;
   options.api_mapping = {true, Write("apis.yaml",
                                      "- ms_api: Functional.fa\n"
                                      "  pt_api: NPU.fusion\n"
@@ -201,7 +201,7 @@ TEST_F(MappingTest, ApiRuleOfUnequalListsIsLeftOutWithAWarning) {
       MakeSide("npu", Framework::kMindSpore, {{"Functional.abs.0.forward", {".input.0"}}});
   const Side bench =
       MakeSide("bench", Framework::kPyTorch, {{"Torch.abs.0.forward", {".input.0"}}});
-  CompareOptions options;
+  Options options;
   options.api_mapping = {true, Write("apis.yaml",
                                      "- ms_api: Functional.abs\n"
                                      "  pt_api: Torch.abs\n"
@@ -217,7 +217,7 @@ TEST_F(MappingTest, ApiRuleNeedsItsApisInBothDumps) {
   const Side npu =
       MakeSide("npu", Framework::kMindSpore, {{"Functional.abs.0.forward", {".input.0"}}});
   const Side bench = MakeSide("bench", Framework::kPyTorch, {});
-  CompareOptions options;
+  Options options;
   options.api_mapping = {true, Write("apis.yaml",
                                      "- ms_api: Functional.abs\n"
                                      "  pt_api: NPU.abs\n"
@@ -230,7 +230,7 @@ TEST_F(MappingTest, ApiRuleNeedsItsApisInBothDumps) {
 TEST_F(MappingTest, ApiMappingWinsOverTheOthersButDataMappingDecidesTheMerge) {
   const Side npu =
       MakeSide("npu", Framework::kMindSpore, {{"Functional.abs.0.forward", {".input.0"}}});
-  CompareOptions options;
+  Options options;
   options.api_mapping.given = true;
   options.data_mapping = {true, Write("map.yaml", "Functional.abs.0.forward.input.0: x\n")};
   const auto mapping = BuildRowMapping(options, npu, npu);
@@ -249,8 +249,8 @@ class LayerMappingTest : public MappingTest {
     Write("npu/construct.json", npu);
     Write("bench/construct.json", bench);
   }
-  CompareOptions Options(const std::string& yaml) {
-    CompareOptions options;
+  Options MakeOptions(const std::string& yaml) {
+    Options options;
     options.framework = Framework::kMindSpore;
     options.layer_mapping.given = true;
     if (!yaml.empty()) {
@@ -278,7 +278,7 @@ TEST_F(LayerMappingTest, PairsCallsByTranslatedPathAndOrder) {
                   R"({"Torch.add.0.forward": "Module.module.b.Attention.forward.0",
                       "Torch.add.1.forward": "Module.module.b.Attention.forward.0"})");
   const auto mapping = BuildRowMapping(
-      Options("Cell:\n  network.a: module.b(renamed)\nAttention:\n  qkv: query\n"), npu, bench);
+      MakeOptions("Cell:\n  network.a: module.b(renamed)\nAttention:\n  qkv: query\n"), npu, bench);
   EXPECT_THAT(Keys(mapping),
               ElementsAre("Torch.add.0.forward.input.0", "Torch.add.1.forward.input.0", "N/A",
                           "Module.module.b.query.Linear.forward.0.output.0",
@@ -301,7 +301,7 @@ TEST_F(LayerMappingTest, BackwardCallsStandWhereTheirForwardCallsStood) {
       R"({"Mint.mul.0.forward": "Cell.net.Net.forward.0", "Mint.mul.0.backward": null})",
       R"({"Torch.mul.0.forward": "Module.net.Net.forward.0",
                       "Torch.mul.0.backward": "Module.other.Other.backward.0"})");
-  EXPECT_THAT(Keys(BuildRowMapping(Options(""), npu, bench)),
+  EXPECT_THAT(Keys(BuildRowMapping(MakeOptions(""), npu, bench)),
               ElementsAre("Torch.mul.0.forward.output.0", "Torch.mul.0.backward.input.0"));
 }
 
@@ -315,7 +315,7 @@ TEST_F(LayerMappingTest, PipelineStagesNumberTheirLayersFromZero) {
                                {"Module.net.layers.8.Layer.forward.0", {".output.0"}},
                                {"Module.net.ParallelTransformer.forward.0", {".output.0"}}});
   WriteConstructs("{}", "{}");
-  EXPECT_THAT(Keys(BuildRowMapping(Options(""), npu, bench)),
+  EXPECT_THAT(Keys(BuildRowMapping(MakeOptions(""), npu, bench)),
               ElementsAre("Module.net.layers.0.Layer.forward.0.output.0",
                           "Module.net.layers.8.Layer.forward.0.output.0",
                           "Module.net.ParallelTransformer.forward.0.output.0"));
@@ -340,7 +340,7 @@ TEST_F(LayerMappingTest, FramesOfTheOlderStackLayoutTellCallsApart) {
   Write("bench/stack.json", "{\"Torch.add.0.forward\": [" + bench_model +
                                 "], \"Torch.add.1.forward\": [" + torch_inside + ", " +
                                 bench_model + "]}");
-  EXPECT_THAT(Keys(BuildRowMapping(Options(""), npu, bench)),
+  EXPECT_THAT(Keys(BuildRowMapping(MakeOptions(""), npu, bench)),
               ElementsAre("Torch.add.1.forward.output.0", "Torch.add.0.forward.output.0"));
 }
 
@@ -352,7 +352,7 @@ TEST_F(LayerMappingTest, FramesOfTheGroupedStackLayoutCountOnlyWhenAskedFor) {
   Write("npu/stack.json",
         R"({"0": [["Mint.add.0.forward"],
                   ["File /x/site-packages/mindspore/a.py, line 3, in smooth, \n y"]]})");
-  CompareOptions options = Options("");
+  Options options = MakeOptions("");
   EXPECT_THAT(Keys(BuildRowMapping(options, npu, bench)),
               ElementsAre("Torch.add.0.forward.output.0"));
   options.layer_mapping_frames = true;
@@ -362,7 +362,7 @@ TEST_F(LayerMappingTest, FramesOfTheGroupedStackLayoutCountOnlyWhenAskedFor) {
 TEST_F(LayerMappingTest, AnEntryOfUnknownFormStaysUnmatchedWithAWarning) {
   const Side npu = MakeSide("npu", Framework::kMindSpore, {{"loss.0.debug", {""}}});
   WriteConstructs("{}", "{}");
-  const auto mapping = BuildRowMapping(Options(""), npu, npu);
+  const auto mapping = BuildRowMapping(MakeOptions(""), npu, npu);
   EXPECT_THAT(Keys(mapping), ElementsAre("N/A"));
   ASSERT_FALSE(mapping->warnings.empty());
   EXPECT_THAT(mapping->warnings[0], HasSubstr("loss.0.debug"));
@@ -370,7 +370,7 @@ TEST_F(LayerMappingTest, AnEntryOfUnknownFormStaysUnmatchedWithAWarning) {
 
 TEST_F(LayerMappingTest, MissingConstructJsonIsAnErrorWithARemedy) {
   const Side npu = MakeSide("npu", Framework::kMindSpore, {{"Mint.add.0.forward", {".output.0"}}});
-  const auto mapping = BuildRowMapping(Options(""), npu, npu);
+  const auto mapping = BuildRowMapping(MakeOptions(""), npu, npu);
   ASSERT_FALSE(mapping.ok());
   EXPECT_THAT(mapping.status().message(), HasSubstr("construct.json"));
   EXPECT_THAT(mapping.status().hint(), HasSubstr("construct.json"));
@@ -378,11 +378,11 @@ TEST_F(LayerMappingTest, MissingConstructJsonIsAnErrorWithARemedy) {
 
 TEST_F(LayerMappingTest, IsIgnoredForPyTorch) {
   const Side npu = MakeSide("npu", Framework::kPyTorch, {{"Torch.add.0.forward", {".output.0"}}});
-  CompareOptions options = Options("");
+  Options options = MakeOptions("");
   options.framework = Framework::kPyTorch;
   EXPECT_THAT(Keys(BuildRowMapping(options, npu, npu)),
               ElementsAre("Torch.add.0.forward.output.0"));
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -9,7 +9,7 @@
 
 #include "tests/unit/analysis/compare/dump_fixture.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using testing::CallText;
@@ -74,7 +74,7 @@ TEST(MatchExactly, CallsThatAnApiMappingDoesNotKnowStayWhereTheNpuDumpHasThem) {
                    "  pt_api: NPU.npu_fusion_attention\n"
                    "  ms_args: [1]\n  pt_args: [0]\n  ms_outputs: [0]\n  pt_outputs: [0]\n");
   for (const std::filesystem::path& mapping_file : {std::filesystem::path(), file}) {
-    CompareOptions options;
+    Options options;
     options.framework = Framework::kMindSpore;
     options.api_mapping = {true, mapping_file};
     const Result<RowMapping> mapping = BuildRowMapping(options, npu, bench);
@@ -163,4 +163,4 @@ TEST(MatchFuzzily, LeavesWhatStandsBeforeAHitUnmatched) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

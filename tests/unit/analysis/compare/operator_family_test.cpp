@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 OperatorFamily Family(const std::string& name) { return FamilyOf(dump::ParseEntryName(name)); }
@@ -54,4 +54,4 @@ TEST(FamilyOf, WhatIsNotKnownByNameMayHoldOtherCalls) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

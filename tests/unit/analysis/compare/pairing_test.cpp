@@ -5,7 +5,7 @@
 
 #include "tests/unit/analysis/compare/dump_fixture.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using testing::DumpText;
@@ -118,4 +118,4 @@ TEST(PlanPairs, PairsTheOnlyProcessOfEachSide) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

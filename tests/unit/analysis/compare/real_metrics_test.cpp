@@ -8,7 +8,7 @@
 
 #include "src/tensor/tensor_buffer.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 template <typename Value>
@@ -147,4 +147,4 @@ TEST(ComputeRealMetrics, ComparesSingleValuesInFloat32For26) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -6,15 +6,15 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "src/analysis/compare/answer.h"
 #include "src/analysis/compare/code_line.h"
+#include "src/analysis/compare/document.h"
 #include "src/analysis/compare/run_verdict.h"
 #include "src/analysis/compare/summary_json.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
 #include "src/report/render.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using ::testing::HasSubstr;
@@ -272,4 +272,4 @@ TEST(UserCodeLine, FallsBackToWhatIsThere) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

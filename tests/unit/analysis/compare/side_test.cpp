@@ -5,7 +5,7 @@
 
 #include "tests/unit/analysis/compare/dump_fixture.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using testing::CallText;
@@ -125,4 +125,4 @@ TEST(LoadSide, SeesChecksumsTwoLevelsDeep) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 StatValue Number(double value) {
@@ -79,4 +79,4 @@ TEST(CompareChecksums, ComparesTexts) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

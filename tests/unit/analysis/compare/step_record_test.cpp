@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 StatValue Number(double value) {
@@ -147,4 +147,4 @@ TEST(UpdateRule, UnderSgdNoChanceMovesABias) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -7,7 +7,7 @@
 
 #include "tests/unit/analysis/inspect/table_access.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::inspect {
 namespace {
 
 TEST(NumberCell, SpellsWhatNumbersCannotSayAsText) {
@@ -22,10 +22,10 @@ TEST(Counted, AgreesInNumber) {
 }
 
 TEST(RowFilter, CountsRowsThatMatchButFindNoPlace) {
-  InspectOptions options;
+  Options options;
   options.name_filter = "*.weight";
   options.row_limit = 1;
-  InspectResult result;
+  Contents result;
   RowFilter filter(options, result);
   EXPECT_TRUE(filter.Matches("fc.weight"));
   EXPECT_FALSE(filter.Matches("fc.bias"));
@@ -35,4 +35,4 @@ TEST(RowFilter, CountsRowsThatMatchButFindNoPlace) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::inspect

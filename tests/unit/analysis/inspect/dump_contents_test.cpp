@@ -5,7 +5,7 @@
 
 #include "tests/unit/analysis/inspect/table_access.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::inspect {
 namespace {
 
 using ::testing::HasSubstr;
@@ -110,17 +110,17 @@ TEST(InspectDumpFile, CutsNamesAndValuesThatNoDumpHas) {
 }
 
 TEST(InspectDumpFile, FiltersAndLimitsRows) {
-  InspectOptions options;
+  Options options;
   options.path = kCnn;
   options.name_filter = "Module.*.parameters.*";
-  const auto filtered = Inspect(options);
+  const auto filtered = Run(options);
   ASSERT_TRUE(filtered.ok());
   ASSERT_GT(filtered->table.row_count(), 3U);
   options.row_limit = 2;
-  const auto limited = Inspect(options);
+  const auto limited = Run(options);
   EXPECT_EQ(limited->table.row_count(), 2U);
   EXPECT_EQ(limited->rows_left_out, filtered->table.row_count() - 2);
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::inspect

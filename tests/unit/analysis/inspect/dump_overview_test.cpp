@@ -5,7 +5,7 @@
 
 #include "tests/unit/analysis/inspect/table_access.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::inspect {
 namespace {
 
 using ::testing::ElementsAre;
@@ -96,11 +96,11 @@ TEST(InspectDumpFolder, FiltersRanksByName) {
        {"step0/rank0/dump.json", "step0/rank1/dump.json", "step1/rank0/dump.json"}) {
     folder.Write(rank, kNamesAFile);
   }
-  InspectOptions options;
+  Options options;
   options.path = folder.path();
   options.name_filter = "*/rank0";
   options.row_limit = 1;
-  const auto result = Inspect(options);
+  const auto result = Run(options);
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->table.row_count(), 1U);
   EXPECT_EQ(result->rows_left_out, 1U);
@@ -115,4 +115,4 @@ TEST(InspectDumpFolder, FailsWhenNoRankCanBeRead) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::inspect

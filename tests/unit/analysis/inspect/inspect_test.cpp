@@ -1,13 +1,12 @@
-#include "src/analysis/inspect/inspect.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "msprobe/tensor_file.h"
 
+#include "src/analysis/inspect/run.h"
 #include "tests/unit/analysis/inspect/table_access.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::inspect {
 namespace {
 
 namespace fs = std::filesystem;
@@ -32,13 +31,13 @@ TEST(Inspect, NamesMissingPathsAndFoldersWithNothingToShow) {
 }
 
 TEST(Inspect, GivesTheSameRowsForAnyNumberOfThreads) {
-  InspectOptions options;
+  Options options;
   options.path = MSPROBE_TEST_DATA "/dump/cnn_tensor_mix/dump/step0/rank/dump_tensor_data";
   options.statistics = true;
   options.threads = 1;
-  const auto one = Inspect(options);
+  const auto one = Run(options);
   options.threads = 5;
-  const auto five = Inspect(options);
+  const auto five = Run(options);
   ASSERT_TRUE(one.ok() && five.ok());
   ASSERT_EQ(one->table.row_count(), five->table.row_count());
   ASSERT_GT(one->table.row_count(), 20U);
@@ -68,4 +67,4 @@ TEST(Inspect, SurvivesTheHostileFiles) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::inspect

@@ -7,11 +7,11 @@
 
 #include <gtest/gtest.h>
 
-#include "src/analysis/inspect/inspect.h"
+#include "src/analysis/inspect/run.h"
 #include "src/report/table.h"
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::inspect {
 
 inline std::string At(const report::Table& table, size_t row, std::string_view column) {
   for (size_t i = 0; i < table.columns().size(); ++i) {
@@ -32,15 +32,14 @@ inline std::string At(const report::Table& table, std::string_view name, std::st
   return "no row " + std::string(name);
 }
 
-inline Result<InspectResult> InspectPath(const std::filesystem::path& path,
-                                         bool statistics = false) {
-  InspectOptions options;
+inline Result<Contents> InspectPath(const std::filesystem::path& path, bool statistics = false) {
+  Options options;
   options.path = path;
   options.statistics = statistics;
   options.threads = 2;
-  return Inspect(options);
+  return Run(options);
 }
 
 using testing::TemporaryFolder;
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::inspect

@@ -15,7 +15,7 @@
 #include "tests/unit/analysis/inspect/table_access.h"
 #include "tests/unit/support/view_of.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::inspect {
 namespace {
 
 using msprobe::testing::ViewOf;
@@ -107,11 +107,11 @@ TEST(InspectTensorFolder, FiltersAndLimitsFiles) {
   for (const char* name : {"a.0.pt", "a.1.pt", "b.0.pt"}) {
     ASSERT_TRUE(WritePtFile(folder.path() / name, ViewOf({1.0F}, {1})).ok());
   }
-  InspectOptions options;
+  Options options;
   options.path = folder.path();
   options.name_filter = "a.*";
   options.row_limit = 1;
-  const auto result = Inspect(options);
+  const auto result = Run(options);
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->table.row_count(), 1U);
   EXPECT_EQ(result->rows_left_out, 1U);
@@ -142,4 +142,4 @@ TEST(StatisticsOf, GivesTheSameForAStridedViewAndItsCopy) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::inspect

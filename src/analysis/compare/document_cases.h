@@ -6,7 +6,7 @@
 #include "src/analysis/compare/summary.h"
 #include "src/report/document.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // One case per pair; a pair fails when rows differ beyond noise and errs when it could not be
 // compared. Differences that rounding explains fail on request only, as the level "drift" has it.
@@ -16,4 +16,4 @@ std::vector<report::TestCase> CasesOf(const RunSummary& summary);
 // partner.
 std::vector<report::LevelOutcome> LevelsOf(const RunSummary& summary);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

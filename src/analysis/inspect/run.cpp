@@ -1,4 +1,4 @@
-#include "src/analysis/inspect/inspect.h"
+#include "src/analysis/inspect/run.h"
 
 #include <algorithm>
 #include <system_error>
@@ -14,7 +14,7 @@
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::inspect {
 namespace {
 
 namespace fs = std::filesystem;
@@ -29,7 +29,7 @@ Result<bool> LooksLikeJson(const fs::path& path) {
   return first != std::string_view::npos && file.text()[first] == '{';
 }
 
-Result<InspectResult> InspectFolder(const InspectOptions& options) {
+Result<Contents> InspectFolder(const Options& options) {
   Result<dump::DumpLayout> layout = dump::FindDump(options.path);
   if (layout.ok()) {
     return InspectDumpFolder(options, *layout);
@@ -44,7 +44,7 @@ Result<InspectResult> InspectFolder(const InspectOptions& options) {
   return std::move(layout).status();
 }
 
-Result<InspectResult> InspectAny(const InspectOptions& options) {
+Result<Contents> InspectAny(const Options& options) {
   std::error_code error;
   const fs::file_status status = fs::status(options.path, error);
   if (status.type() == fs::file_type::not_found) {
@@ -59,8 +59,8 @@ Result<InspectResult> InspectAny(const InspectOptions& options) {
 
 }  // namespace
 
-Result<InspectResult> Inspect(const InspectOptions& options) {
-  MSP_ASSIGN_OR_RETURN(InspectResult result, InspectAny(options));
+Result<Contents> Run(const Options& options) {
+  MSP_ASSIGN_OR_RETURN(Contents result, InspectAny(options));
   for (std::string& line : result.summary) {
     line = base::Printable(line);
   }
@@ -70,4 +70,4 @@ Result<InspectResult> Inspect(const InspectOptions& options) {
   return result;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::inspect

@@ -1,12 +1,12 @@
-#include "src/analysis/compare/merge_answer.h"
+#include "src/analysis/compare/merge/document.h"
 
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare::merge {
 
-report::Document MakeDocument(const MergeRun& run) {
+report::Document MakeDocument(const Summary& run) {
   report::Document document;
   document.command = "merge_result";
   const bool whole = run.dropped_ranks == 0;
@@ -32,4 +32,4 @@ report::Document MakeDocument(const MergeRun& run) {
   return document;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare::merge

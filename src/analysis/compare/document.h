@@ -4,14 +4,14 @@
 #include <array>
 
 #include "src/analysis/compare/options.h"
-#include "src/analysis/compare/run_compare.h"
+#include "src/analysis/compare/result.h"
 #include "src/analysis/compare/summary.h"
 #include "src/report/document.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 // Two chains: what the table says about its rows, and what the walk says about the run.
-inline constexpr std::array<report::GateLevel, 4> kCompareLevels = {
+inline constexpr std::array<report::GateLevel, 4> kGateLevels = {
     {{"error", "a red row, or one whose verdict is No, Different or Unmatched"},
      {"warning", "also a yellow row, a verdict Warning, or a rank without a partner"},
      {"different",
@@ -22,6 +22,6 @@ inline constexpr std::array<report::GateLevel, 4> kCompareLevels = {
 
 report::Document MakeDocument(const RunSummary& summary);
 // Also what the 26.x command line asks for, and the warnings of the run.
-report::Document MakeDocument(const CompareOptions& options, const CompareRun& run);
+report::Document MakeDocument(const Options& options, const Comparison& run);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

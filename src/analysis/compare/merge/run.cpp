@@ -1,4 +1,4 @@
-#include "src/analysis/compare/merge_result.h"
+#include "src/analysis/compare/merge/run.h"
 
 #include <algorithm>
 #include <deque>
@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/merge_input.h"
+#include "src/analysis/compare/merge/input.h"
 #include "src/analysis/compare/result_table.h"
 #include "src/base/files.h"
 #include "src/base/output_rule.h"
@@ -16,7 +16,7 @@
 #include "src/report/sheet_parts.h"
 #include "src/report/writers.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare::merge {
 namespace {
 
 using report::Cell;
@@ -31,7 +31,7 @@ struct LoadedRank {
 
 // Reads all files; those that do not fit become warnings.
 std::vector<LoadedRank> LoadRanks(const std::vector<RankFile>& files, const MergeConfig& config,
-                                  base::ThreadPool& pool, MergeRun& run) {
+                                  base::ThreadPool& pool, Summary& run) {
   std::vector<std::string>& warnings = run.warnings;
   std::vector<Result<RankRows>> read;
   read.reserve(files.size());
@@ -134,10 +134,10 @@ Status TooFew(const std::filesystem::path& folder, size_t count,
 
 }  // namespace
 
-Result<MergeRun> MergeResults(const MergeOptions& options) {
+Result<Summary> Run(const Options& options) {
   MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options.output_folder));
   MSP_ASSIGN_OR_RETURN(const MergeConfig config, LoadMergeConfig(options.config_file));
-  MergeRun run;
+  Summary run;
   MSP_ASSIGN_OR_RETURN(const std::vector<RankFile> files,
                        FindRankFiles(options.input_folder, run.warnings));
   if (files.size() < 2) {
@@ -175,4 +175,4 @@ Result<MergeRun> MergeResults(const MergeOptions& options) {
   return run;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare::merge

@@ -1,13 +1,13 @@
-#include "src/analysis/compare/answer_cases.h"
+#include "src/analysis/compare/document_cases.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/answer.h"
+#include "src/analysis/compare/document.h"
 #include "src/analysis/compare/run_verdict.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 void AppendPoint(std::string& text, std::string_view title, const DivergencePoint& point) {
@@ -148,7 +148,7 @@ std::vector<report::TestCase> CasesOf(const RunSummary& summary) {
 }
 
 std::vector<report::LevelOutcome> LevelsOf(const RunSummary& summary) {
-  std::vector<report::LevelOutcome> levels = report::OutcomesOf(kCompareLevels);
+  std::vector<report::LevelOutcome> levels = report::OutcomesOf(kGateLevels);
   const bool all = summary.pairs.empty() ||
                    std::any_of(summary.pairs.begin(), summary.pairs.end(), MostlyUnmatched);
   report::SetFound(levels, "error", all || HasErrors(summary));
@@ -158,4 +158,4 @@ std::vector<report::LevelOutcome> LevelsOf(const RunSummary& summary) {
   return levels;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

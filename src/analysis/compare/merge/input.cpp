@@ -1,4 +1,4 @@
-#include "src/analysis/compare/merge_input.h"
+#include "src/analysis/compare/merge/input.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "src/analysis/compare/formula_text.h"
-#include "src/analysis/compare/merge_result.h"
 #include "src/analysis/compare/result_table.h"
 #include "src/analysis/compare/side.h"
 #include "src/base/files.h"
@@ -16,7 +15,7 @@
 #include "src/json/config.h"
 #include "src/report/readers.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare::merge {
 namespace {
 
 using report::Cell;
@@ -292,4 +291,4 @@ Result<RankRows> ReadRankRows(const RankFile& file, const MergeConfig& config) {
   return rows;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare::merge

@@ -12,16 +12,25 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/compare/result.h"
+#include "src/analysis/compare/pair_result.h"
 #include "src/report/table.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare::merge {
 
 struct MergeConfig {
   std::vector<std::string> apis;     // prefixes of calls, never empty
   std::vector<std::string> metrics;  // as the user lists them; empty: all of the mode
 };
 Result<MergeConfig> LoadMergeConfig(const std::filesystem::path& path);
+
+// The rank in the name of a result file: "compare_result_rank3_20250101000000.xlsx", also with
+// "rank3-rank3". Unrecognized names give nullopt.
+struct RankFileName {
+  std::optional<int64_t> rank;  // nullopt for "rank" without a number
+  std::string stamp;            // 14 digits
+  bool is_csv = false;
+};
+std::optional<RankFileName> ParseRankFileName(std::string_view name);
 
 struct RankFile {
   int64_t rank = 0;
@@ -53,4 +62,4 @@ struct RankRows {
 // not have.
 Result<RankRows> ReadRankRows(const RankFile& file, const MergeConfig& config);
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare::merge

@@ -1,4 +1,4 @@
-#include "src/analysis/inspect/answer.h"
+#include "src/analysis/inspect/document.h"
 
 #include <utility>
 
@@ -6,7 +6,7 @@
 
 #include "src/base/strings.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::inspect {
 namespace {
 
 using report::List;
@@ -23,7 +23,7 @@ bool HasBadRow(const report::Table& table) {
   return false;
 }
 
-report::Verdict MakeVerdict(const InspectResult& result) {
+report::Verdict MakeVerdict(const Contents& result) {
   report::Verdict verdict;
   verdict.word = result.nothing_readable   ? "UNREADABLE"
                  : HasBadRow(result.table) ? "DAMAGED"
@@ -42,7 +42,7 @@ report::Verdict MakeVerdict(const InspectResult& result) {
 
 }  // namespace
 
-report::Document MakeDocument(InspectResult result, bool filtered, bool summary) {
+report::Document MakeDocument(Contents result, bool filtered, bool summary) {
   report::Document document;
   document.command = "show";
   document.verdict = MakeVerdict(result);
@@ -73,4 +73,4 @@ report::Document MakeDocument(InspectResult result, bool filtered, bool summary)
   return document;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::inspect

@@ -1,6 +1,6 @@
-#include "src/analysis/compare/result.h"
+#include "src/analysis/compare/pair_result.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 
 std::string_view CompareModeName(CompareMode mode) {
   switch (mode) {
@@ -38,4 +38,4 @@ std::string_view VerdictText(Verdict verdict) {
   return "";
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

@@ -1,4 +1,4 @@
-#include "src/analysis/compare/run_compare.h"
+#include "src/analysis/compare/run.h"
 
 #include <chrono>
 #include <map>
@@ -22,7 +22,7 @@
 #include "src/base/strings.h"
 #include "src/report/writers.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 namespace fs = std::filesystem;
@@ -41,14 +41,14 @@ bool ConcernsThisPairOnly(StatusCode code) {
 
 class Runner {
  public:
-  explicit Runner(const CompareOptions& options)
+  explicit Runner(const Options& options)
       : options_(options), pool_(options.threads), start_(Clock::now()) {
     if (options.write_html) {
       page_.emplace(pool_);
     }
   }
 
-  Result<CompareRun> Run() {
+  Result<Comparison> Run() {
     if (page_) {
       MSP_RETURN_IF_ERROR(ComparePage::Available());
     }
@@ -184,22 +184,22 @@ class Runner {
     return {};
   }
 
-  const CompareOptions& options_;
+  const Options& options_;
   base::ThreadPool pool_;
   const Clock::time_point start_;
   std::map<std::pair<int64_t, bool>, StepRecord>
       records_;  // of the last step, by rank and whether it is a debug.json
-  CompareRun run_;
+  Comparison run_;
   std::optional<DifferenceRun> difference_run_;
   std::optional<ComparePage> page_;
 };
 
 }  // namespace
 
-Result<CompareRun> RunCompare(const CompareOptions& options) { return Runner(options).Run(); }
+Result<Comparison> Run(const Options& options) { return Runner(options).Run(); }
 
-Result<fs::path> WriteSummary(const CompareOptions& options, const CompareRun& run, int exit_code) {
+Result<fs::path> WriteSummary(const Options& options, const Comparison& run, int exit_code) {
   return base::WriteSummary(options.output_folder, run.stamp, SummaryJson(run.summary, exit_code));
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare

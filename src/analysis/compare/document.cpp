@@ -1,4 +1,4 @@
-#include "src/analysis/compare/answer.h"
+#include "src/analysis/compare/document.h"
 
 #include <algorithm>
 #include <string_view>
@@ -7,11 +7,11 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/answer_cases.h"
+#include "src/analysis/compare/document_cases.h"
 #include "src/analysis/compare/run_verdict.h"
 #include "src/base/strings.h"
 
-namespace msprobe::analysis {
+namespace msprobe::analysis::compare {
 namespace {
 
 using base::FormatCount;
@@ -404,7 +404,7 @@ report::Document MakeDocument(const RunSummary& summary) {
   return document;
 }
 
-report::Document MakeDocument(const CompareOptions& options, const CompareRun& run) {
+report::Document MakeDocument(const Options& options, const Comparison& run) {
   report::Document document = MakeDocument(run.summary);
   document.warnings = run.warnings;
   // Some ranks of one side were not compared at all.
@@ -425,4 +425,4 @@ report::Document MakeDocument(const CompareOptions& options, const CompareRun& r
   return document;
 }
 
-}  // namespace msprobe::analysis
+}  // namespace msprobe::analysis::compare
