@@ -17,7 +17,7 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kNotes = R"(Kinds of devices
+constexpr const char* kDevicesNotes = R"(Kinds of devices
   host   this machine's own memory
   acl    Ascend devices, through CANN's libascendcl.so
   cuda   CUDA devices, through the driver's libcuda.so.1
@@ -187,7 +187,7 @@ std::vector<Example> DevicesCommand::examples() const {
   };
 }
 
-std::string DevicesCommand::notes() const { return kNotes; }
+std::string DevicesCommand::notes() const { return kDevicesNotes; }
 
 Result<ExitCode> DevicesCommand::Run(const Context& context) {
   const Listing listing = ListDevices();

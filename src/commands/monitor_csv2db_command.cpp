@@ -11,7 +11,7 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kNotes =
+constexpr const char* kMonitorCsv2dbNotes =
     R"(sqlite3 store/monitor_data.trend.db 'select step, norm from trend_data where rank = 0 and target_id = 1')";
 
 }  // namespace
@@ -81,7 +81,7 @@ std::vector<Example> MonitorCsv2dbCommand::examples() const {
   };
 }
 
-std::string MonitorCsv2dbCommand::notes() const { return kNotes; }
+std::string MonitorCsv2dbCommand::notes() const { return kMonitorCsv2dbNotes; }
 
 Result<ExitCode> MonitorCsv2dbCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(TakePath(run_, "RUN", "--data", options_.data));

@@ -11,7 +11,7 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kNotes =
+constexpr const char* kMonitorTopNotes =
     R"(Keys: q quit, p pause, t next table, o next statistic, / search, arrows and page keys scroll.
 
 Score: distance of the newest value from the median of the values before it (up to 47), in units of their usual spread
@@ -95,7 +95,7 @@ std::vector<Example> MonitorTopCommand::examples() const {
   };
 }
 
-std::string MonitorTopCommand::notes() const { return kNotes; }
+std::string MonitorTopCommand::notes() const { return kMonitorTopNotes; }
 
 Result<ExitCode> MonitorTopCommand::Run(const Context& context) {
   const report::ScreenOptions screen = ScreenOf(answer_, context);
