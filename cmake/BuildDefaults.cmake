@@ -21,6 +21,12 @@ if(MSPROBE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${MSPROBE_CCACHE}")
 endif()
 
+# Sources of a room are compiled several at a time, as the headers they share cost more than they do: a third of the time
+# (docs/performance.md). Names in a room are unique therefore, in anonymous namespaces too. Off in the preset dev, where a file that
+# was edited is compiled alone, and where every file has to stand on what it includes.
+option(MSPROBE_UNITY "Compile several sources of a room at a time" ON)
+set(MSPROBE_UNITY_SIZE 8 CACHE STRING "Sources compiled at a time")
+
 # Headers that nearly every file includes are parsed once (PrecompiledHeaders.cmake). Of no use beside a compiler cache, which makes
 # the second build cheap by itself while every file stands on what it includes.
 option(MSPROBE_PRECOMPILE "Parse the headers that most files include only once" OFF)

@@ -8,6 +8,10 @@ elseif(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # g++ 12 takes ordinary joins of std::string for overlapping copies (GCC bug 105651).
   target_compile_options(msprobe_warnings INTERFACE -Wno-restrict)
 endif()
+if(MSPROBE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ is silent about anonymous types in the file it is given, and takes one that a unity file includes for a header.
+  target_compile_options(msprobe_warnings INTERFACE -Wno-subobject-linkage)
+endif()
 # In a precompiled header g++ forgets which headers are the system's, and warns of them.
 if(MSPROBE_WERROR AND NOT MSPROBE_PRECOMPILE)
   target_compile_options(msprobe_warnings INTERFACE -Werror)

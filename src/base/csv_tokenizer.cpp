@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "src/base/utf8.h"
+
 namespace msprobe::base {
 namespace {
 
@@ -51,7 +53,6 @@ size_t FieldEnd(std::string_view text, size_t at, size_t end) {
 }  // namespace
 
 std::string_view WithoutByteOrderMark(std::string_view text) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   return text.starts_with(kByteOrderMark) ? text.substr(kByteOrderMark.size()) : text;
 }
 

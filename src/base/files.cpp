@@ -153,6 +153,11 @@ Status CreateFolders(const Path& path) {
   return {};
 }
 
+bool IsRegularFile(const Path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
 Result<std::vector<std::string>> ListFolder(const Path& path) {
   std::error_code error;
   std::filesystem::directory_iterator entries(path, error);

@@ -22,6 +22,12 @@ Result<std::string> ReadTextFile(const Path& path, uint64_t limit_bytes);
 // Creates missing parents too; new folders get mode 0750.
 Status CreateFolders(const Path& path);
 
+// False also for what cannot be looked at. A link counts as what it leads to.
+bool IsRegularFile(const Path& path);
+
+// Longest name of one entry of a folder on the file systems in use.
+inline constexpr size_t kLongestNameBytes = 255;
+
 // Names of the direct entries of a folder, sorted by bytes; no "." and "..".
 Result<std::vector<std::string>> ListFolder(const Path& path);
 

@@ -16,15 +16,15 @@ constexpr size_t kMaxFiles = 64;
 
 enum SlotState : int { kFree, kFilling, kArmed };
 
-struct Slot {
+struct FileSlot {
   std::atomic<int> state{kFree};
   std::array<char, kMaxPathBytes> path{};
 };
 
-std::array<Slot, kMaxFiles> g_slots;
+std::array<FileSlot, kMaxFiles> g_files;
 
 extern "C" void RemoveFilesAndDie(int signal_number) {
-  for (Slot& slot : g_slots) {
+  for (FileSlot& slot : g_files) {
     if (slot.state.load(std::memory_order_acquire) == kArmed) {
       ::unlink(slot.path.data());
     }
@@ -53,11 +53,11 @@ int RemoveOnInterrupt(const std::string& path) {
   if (path.size() >= kMaxPathBytes) {
     return -1;
   }
-  for (size_t i = 0; i < g_slots.size(); ++i) {
+  for (size_t i = 0; i < g_files.size(); ++i) {
     int expected = kFree;
-    if (g_slots[i].state.compare_exchange_strong(expected, kFilling)) {
-      std::memcpy(g_slots[i].path.data(), path.c_str(), path.size() + 1);
-      g_slots[i].state.store(kArmed, std::memory_order_release);
+    if (g_files[i].state.compare_exchange_strong(expected, kFilling)) {
+      std::memcpy(g_files[i].path.data(), path.c_str(), path.size() + 1);
+      g_files[i].state.store(kArmed, std::memory_order_release);
       return static_cast<int>(i);
     }
   }
@@ -66,7 +66,7 @@ int RemoveOnInterrupt(const std::string& path) {
 
 void ForgetOnInterrupt(int slot) {
   if (slot >= 0) {
-    g_slots[static_cast<size_t>(slot)].state.store(kFree, std::memory_order_release);
+    g_files[static_cast<size_t>(slot)].state.store(kFree, std::memory_order_release);
   }
 }
 

@@ -17,13 +17,13 @@ namespace {
 // Fixed memory only: the handler may not allocate or lock. More files than that are not guarded.
 constexpr size_t kMostFiles = 16384;
 
-struct Slot {
+struct MappingSlot {
   std::atomic<uintptr_t> begin{0};  // 0: free
   std::atomic<uintptr_t> end{0};
   std::atomic<bool> shrank{false};
 };
 
-std::array<Slot, kMostFiles> g_slots;
+std::array<MappingSlot, kMostFiles> g_mappings;
 std::atomic<size_t> g_used{0};  // slots behind these were never taken
 std::atomic<bool> g_guarded{false};
 std::atomic<uintptr_t> g_page{4096};
@@ -34,12 +34,12 @@ std::array<std::string*, kMostFiles> g_paths{};
 std::array<bool, kMostFiles> g_told{};
 std::string g_untold;  // a file that shrank and is mapped no more
 
-Slot* SlotOf(uintptr_t address) {
+MappingSlot* SlotOf(uintptr_t address) {
   const size_t used = g_used.load(std::memory_order_acquire);
   for (size_t i = 0; i < used; ++i) {
-    const uintptr_t begin = g_slots[i].begin.load(std::memory_order_acquire);
-    if (begin != 0 && begin <= address && address < g_slots[i].end.load()) {
-      return &g_slots[i];
+    const uintptr_t begin = g_mappings[i].begin.load(std::memory_order_acquire);
+    if (begin != 0 && begin <= address && address < g_mappings[i].end.load()) {
+      return &g_mappings[i];
     }
   }
   return nullptr;
@@ -47,7 +47,7 @@ Slot* SlotOf(uintptr_t address) {
 
 extern "C" void PutZeros(int number, siginfo_t* info, void* /*context*/) {
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
-  Slot* const slot = info->si_code == BUS_ADRERR ? SlotOf(address) : nullptr;
+  MappingSlot* const slot = info->si_code == BUS_ADRERR ? SlotOf(address) : nullptr;
   if (slot != nullptr) {
     const uintptr_t page = g_page.load();
     const uintptr_t first = address / page * page;
@@ -68,7 +68,7 @@ Status Shrank(const std::string& path) {
 
 // Cut within its last page a file reads as zeros without any signal. g_mutex held.
 bool HasShrunk(size_t index) {
-  Slot& slot = g_slots[index];
+  MappingSlot& slot = g_mappings[index];
   if (slot.shrank.load()) {
     return true;
   }
@@ -94,13 +94,13 @@ void AddMappedFile(std::span<const std::byte> bytes, const Path& path) {
   }
   const std::lock_guard lock(g_mutex);
   for (size_t i = 0; i < kMostFiles; ++i) {
-    if (g_slots[i].begin.load() == 0) {
+    if (g_mappings[i].begin.load() == 0) {
       g_paths[i] = new std::string(path.string());
       g_told[i] = false;
-      g_slots[i].shrank.store(false);
+      g_mappings[i].shrank.store(false);
       const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
-      g_slots[i].end.store(begin + bytes.size());
-      g_slots[i].begin.store(begin, std::memory_order_release);
+      g_mappings[i].end.store(begin + bytes.size());
+      g_mappings[i].begin.store(begin, std::memory_order_release);
       if (i >= g_used.load()) {
         g_used.store(i + 1, std::memory_order_release);
       }
@@ -114,11 +114,11 @@ void RemoveMappedFile(std::span<const std::byte> bytes) {
     return;
   }
   const std::lock_guard lock(g_mutex);
-  Slot* const slot = SlotOf(reinterpret_cast<uintptr_t>(bytes.data()));
+  MappingSlot* const slot = SlotOf(reinterpret_cast<uintptr_t>(bytes.data()));
   if (slot == nullptr) {
     return;
   }
-  const auto index = static_cast<size_t>(slot - g_slots.data());
+  const auto index = static_cast<size_t>(slot - g_mappings.data());
   if (!g_told[index] && HasShrunk(index)) {
     g_untold = *g_paths[index];
   }
@@ -132,8 +132,8 @@ Status CheckMappedFile(std::span<const std::byte> part) {
     return {};
   }
   const std::lock_guard lock(g_mutex);
-  Slot* const slot = SlotOf(reinterpret_cast<uintptr_t>(part.data()));
-  const auto index = static_cast<size_t>(slot == nullptr ? 0 : slot - g_slots.data());
+  MappingSlot* const slot = SlotOf(reinterpret_cast<uintptr_t>(part.data()));
+  const auto index = static_cast<size_t>(slot == nullptr ? 0 : slot - g_mappings.data());
   if (slot == nullptr || !HasShrunk(index)) {
     return {};
   }
@@ -147,7 +147,7 @@ Status CheckMappedFiles() {
   }
   const std::lock_guard lock(g_mutex);
   for (size_t i = 0; i < g_used.load(); ++i) {
-    if (g_slots[i].begin.load() != 0 && !g_told[i] && HasShrunk(i)) {
+    if (g_mappings[i].begin.load() != 0 && !g_told[i] && HasShrunk(i)) {
       return Shrank(*g_paths[i]);
     }
   }

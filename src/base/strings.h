@@ -9,6 +9,7 @@
 
 namespace msprobe::base {
 
+constexpr bool IsDigit(char c) { return c >= '0' && c <= '9'; }  // ASCII
 std::vector<std::string_view> Split(std::string_view text, char separator);
 std::string Join(std::span<const std::string> parts, std::string_view separator);
 std::string_view Trim(std::string_view text);

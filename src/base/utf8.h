@@ -8,6 +8,8 @@
 
 namespace msprobe::base {
 
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 struct Utf8Char {
   uint32_t code = 0;  // where not valid: the single byte
   uint32_t bytes = 1;

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/base/files.h"
 #include "src/base/strings.h"
 #include "src/capture/run_identity.h"
 #include "src/dump/layout.h"
@@ -25,7 +26,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kLongestPathBytes = 4096;
-constexpr size_t kLongestNameBytes = 255;
 
 bool IsAcceptedCharacter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -137,11 +137,11 @@ Status CheckPlace(const StepPlace& place) {
         .WithHint("letters, digits and _ . / - , are allowed in the path that it stands for");
   }
   const bool long_name = std::any_of(resolved.begin(), resolved.end(), [](const base::Path& part) {
-    return part.string().size() > kLongestNameBytes;
+    return part.string().size() > base::kLongestNameBytes;
   });
-  if (long_name || text.size() + kLongestNameBytes > kLongestPathBytes) {
+  if (long_name || text.size() + base::kLongestNameBytes > kLongestPathBytes) {
     return UsageError(fmt::format("dump_path is too long: {} bytes of path, names of at most {}",
-                                  text.size(), kLongestNameBytes));
+                                  text.size(), base::kLongestNameBytes));
   }
   MSP_RETURN_IF_ERROR(RefuseLink(place.step_path()));
   return RefuseLink(place.rank_path());

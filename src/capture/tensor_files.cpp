@@ -6,13 +6,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "src/base/files.h"
 #include "src/io/tensor_output.h"
 #include "src/kernels/crc32.h"
 
 namespace msprobe::capture {
 namespace {
-
-constexpr size_t kLongestNameBytes = 255;
 
 bool IsAccepted(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -24,7 +23,7 @@ bool IsAccepted(char c) {
 std::string TensorFileName(std::string_view path, TensorFileKind kind) {
   const std::string_view suffix = kind == TensorFileKind::kPt ? ".pt" : ".npy";
   const bool accepted = !path.empty() && path.front() != '.' &&
-                        path.size() + suffix.size() <= kLongestNameBytes &&
+                        path.size() + suffix.size() <= base::kLongestNameBytes &&
                         std::all_of(path.begin(), path.end(), IsAccepted);
   std::string name;
   if (accepted) {
@@ -32,12 +31,12 @@ std::string TensorFileName(std::string_view path, TensorFileKind kind) {
     name += path;
   } else {
     const std::string mark = fmt::format("-{:08x}", kernels::Crc32(path));
-    name = path.substr(0, kLongestNameBytes - suffix.size() - mark.size());
+    name = path.substr(0, base::kLongestNameBytes - suffix.size() - mark.size());
     std::replace_if(
         name.begin(), name.end(), [](char c) { return !IsAccepted(c); }, '_');
     if (name.empty() || name.front() == '.') {
       name.insert(0, "_");
-      name.resize(std::min(name.size(), kLongestNameBytes - suffix.size() - mark.size()));
+      name.resize(std::min(name.size(), base::kLongestNameBytes - suffix.size() - mark.size()));
     }
     name += mark;
   }

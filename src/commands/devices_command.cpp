@@ -136,7 +136,7 @@ report::Verdict MakeVerdict(const std::vector<Row>& rows) {
   return verdict;
 }
 
-report::Document MakeDocument(const Listing& listing) {
+report::Document DocumentOfDevices(const Listing& listing) {
   report::Table table("devices", {"Device", "Name", "Memory", "Free", "Runtime", "State"});
   const auto bytes = [](bool known, uint64_t count) {
     return known ? base::FormatBytes(count) : std::string();
@@ -197,7 +197,7 @@ Result<ExitCode> DevicesCommand::Run(const Context& context) {
     const report::Table table = TableForPrograms(listing.rows);
     own.instead = format_ == "csv" ? report::CsvText(table) : report::JsonLinesText(table);
   }
-  return GiveAnswer(MakeDocument(listing), answer_, context, own);
+  return GiveAnswer(DocumentOfDevices(listing), answer_, context, own);
 }
 
 }  // namespace msprobe::commands

@@ -37,7 +37,7 @@ std::string_view WordOf(Health health) {
   return health == Health::kWorks ? "ok" : health == Health::kAbsent ? "absent" : "BROKEN";
 }
 
-report::Document MakeDocument(const std::vector<Check>& checks) {
+report::Document DocumentOfChecks(const std::vector<Check>& checks) {
   report::Document document;
   document.command = "doctor";
   report::List list{report::ListKind::kFacts, {}};
@@ -126,7 +126,7 @@ Result<ExitCode> DoctorCommand::Run(const Context& context) {
   if (!bundle_.empty()) {
     MSP_RETURN_IF_ERROR(base::CheckOutputFile(bundle_));
   }
-  report::Document document = MakeDocument(ExamineMachine());
+  report::Document document = DocumentOfChecks(ExamineMachine());
   if (!bundle_.empty()) {
     std::vector<BundleMember> members = {
         {"doctor.json", report::RenderJson(document)},

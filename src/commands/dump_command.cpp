@@ -56,7 +56,7 @@ std::string NumbersText(const std::vector<int64_t>& numbers) {
 }
 
 // What a configuration means.
-report::Document MakeDocument(const base::Path& file, const capture::Settings& settings) {
+report::Document DocumentOfSettings(const base::Path& file, const capture::Settings& settings) {
   report::List facts{report::ListKind::kFacts, {}};
   const auto add = [&facts](std::string_view what, const std::string& text) {
     if (!text.empty()) {
@@ -212,7 +212,7 @@ Result<ExitCode> DumpCommand::Check(const Context& context) const {
   MSP_ASSIGN_OR_RETURN(
       const capture::Settings settings,
       capture::LoadSettings(checked_file_, OverridesJson(), FrameworkOf(context), kFlags));
-  return GiveAnswer(MakeDocument(checked_file_, settings), answer_, context);
+  return GiveAnswer(DocumentOfSettings(checked_file_, settings), answer_, context);
 }
 
 Status DumpCommand::CheckOutput(const Context& context) const {

@@ -13,8 +13,8 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr size_t kColumn = 30;     // where explanations begin
-constexpr size_t kNarrowest = 24;  // of explanations, whatever the terminal
+constexpr size_t kColumn = 30;                // where explanations begin
+constexpr size_t kNarrowestExplanation = 24;  // of explanations, whatever the terminal
 
 // Breaks at blanks; words longer than the room stand on a line of their own.
 std::vector<std::string> Wrapped(std::string_view text, size_t width) {
@@ -32,7 +32,7 @@ std::vector<std::string> Wrapped(std::string_view text, size_t width) {
 void AddEntry(std::string& text, const std::string& heading, const std::string& explanation,
               size_t width) {
   std::string line = "  " + heading;
-  const size_t room = std::max(kNarrowest, width > kColumn ? width - kColumn : 0);
+  const size_t room = std::max(kNarrowestExplanation, width > kColumn ? width - kColumn : 0);
   for (const std::string& part : Wrapped(explanation, room)) {
     if (line.size() + 2 > kColumn) {
       text += line + "\n";

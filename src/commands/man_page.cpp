@@ -23,11 +23,11 @@ std::string Escaped(std::string_view text) {
   return roff.starts_with('.') || roff.starts_with('\'') ? "\\&" + roff : roff;
 }
 
-void AddEntry(std::string& page, std::string_view heading, std::string_view explanation) {
+void AddManEntry(std::string& page, std::string_view heading, std::string_view explanation) {
   page += fmt::format(".TP\n.B {}\n{}\n", Escaped(heading), Escaped(explanation));
 }
 
-void AddFlags(std::string& page, const std::vector<Flag>& flags) {
+void AddManFlags(std::string& page, const std::vector<Flag>& flags) {
   page += ".SH OPTIONS\n";
   std::optional<Group> group;
   for (const Flag& flag : flags) {
@@ -38,7 +38,7 @@ void AddFlags(std::string& page, const std::vector<Flag>& flags) {
       group = flag.group;
       page += fmt::format(".SS {}\n", Escaped(GroupTitle(flag.group)));
     }
-    AddEntry(page, FlagHeading(flag), FlagExplanation(flag));
+    AddManEntry(page, FlagHeading(flag), FlagExplanation(flag));
   }
   page += ".PP\n" + Escaped(kSpellingNote) + "\n";
 }
@@ -108,21 +108,21 @@ std::string ManPage(const CommandPath& path) {
   if (const std::vector<Positional> positionals = command.positionals(); !positionals.empty()) {
     page += ".SH ARGUMENTS\n";
     for (const Positional& positional : positionals) {
-      AddEntry(page, positional.name, PositionalExplanation(positional));
+      AddManEntry(page, positional.name, PositionalExplanation(positional));
     }
   }
   if (const std::vector<Command*> below = command.subcommands(); !below.empty()) {
     page += ".SH COMMANDS\n";
     for (const Command* const subcommand : below) {
-      AddEntry(page, subcommand->name(), subcommand->summary());
+      AddManEntry(page, subcommand->name(), subcommand->summary());
     }
   }
   GeneralValues general;
-  AddFlags(page, AllFlags(command, general));
+  AddManFlags(page, AllFlags(command, general));
   if (const std::vector<Example> examples = command.examples(); !examples.empty()) {
     page += ".SH EXAMPLES\n";
     for (const Example& example : examples) {
-      AddEntry(page, example.command, example.meaning);
+      AddManEntry(page, example.command, example.meaning);
     }
   }
   AddNotes(page, command.notes());

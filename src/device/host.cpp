@@ -46,7 +46,7 @@ std::string ProcessorName() {
 #endif
 }
 
-Status NotHere(std::string_view what) {
+Status NotOnHost(std::string_view what) {
   return UnsupportedError(fmt::format("{} does not exist on the host", what));
 }
 
@@ -77,12 +77,12 @@ Result<std::unique_ptr<Copy>> HostRuntime::CopyToHost(const CopyRequest& request
 }
 
 Status HostRuntime::Synchronize(int32_t) { return {}; }
-Result<bool> HostRuntime::Overflowed(int32_t, Stream) { return NotHere("an overflow status"); }
-Status HostRuntime::ResetOverflow(int32_t, Stream) { return NotHere("an overflow status"); }
+Result<bool> HostRuntime::Overflowed(int32_t, Stream) { return NotOnHost("an overflow status"); }
+Status HostRuntime::ResetOverflow(int32_t, Stream) { return NotOnHost("an overflow status"); }
 Result<OverflowMode> HostRuntime::GetOverflowMode(int32_t) { return OverflowMode::kInfNan; }
 Status HostRuntime::SetOverflowMode(int32_t, OverflowMode mode) {
-  return mode == OverflowMode::kInfNan ? OkStatus() : NotHere("a saturation mode");
+  return mode == OverflowMode::kInfNan ? OkStatus() : NotOnHost("a saturation mode");
 }
-Result<KernelDump*> HostRuntime::GetKernelDump() { return NotHere("a dump of kernels"); }
+Result<KernelDump*> HostRuntime::GetKernelDump() { return NotOnHost("a dump of kernels"); }
 
 }  // namespace msprobe::device

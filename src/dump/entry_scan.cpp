@@ -5,21 +5,20 @@
 
 #include <fmt/format.h>
 
+#include "src/base/utf8.h"
 #include "src/dump/json_source.h"
 #include "src/dump/value_skip.h"
 
 namespace msprobe::dump {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
 class Scanner {
  public:
   Scanner(std::string_view text, const VisitScannedEntry& on_entry)
       : begin_(text.data()), at_(text.data()), end_(at_ + text.size()), on_entry_(on_entry) {
     outcome_.size_bytes = text.size();
-    if (text.starts_with(kByteOrderMark)) {
-      at_ += kByteOrderMark.size();
+    if (text.starts_with(base::kByteOrderMark)) {
+      at_ += base::kByteOrderMark.size();
     }
   }
 

@@ -3,6 +3,7 @@
 #include <system_error>
 #include <utility>
 
+#include "src/base/files.h"
 #include "src/dump/layout.h"
 #include "src/dump/record_log.h"
 
@@ -25,18 +26,13 @@ Convert ConversionOf(const std::filesystem::path& file_name) {
   return file_name == kConstructFileName ? ConstructJsonText : nullptr;
 }
 
-bool IsFile(const std::filesystem::path& path) {
-  std::error_code error;
-  return std::filesystem::is_regular_file(path, error);
-}
-
 }  // namespace
 
 Result<JsonSource> JsonSource::Open(const std::filesystem::path& path) {
   JsonSource source;
   const std::filesystem::path log_path = path.parent_path() / kRecordLogName;
   const Convert convert = ConversionOf(path.filename());
-  if (convert != nullptr && IsFile(log_path)) {
+  if (convert != nullptr && base::IsRegularFile(log_path)) {
     MSP_ASSIGN_OR_RETURN(const base::FileBytes bytes, base::FileBytes::Open(log_path));
     const Result<RecordLog> log = RecordLog::Parse(bytes.text());
     // A log that says nothing yet, or one of another level, leaves the file as it is.
@@ -53,7 +49,7 @@ Result<JsonSource> JsonSource::Open(const std::filesystem::path& path) {
 
 LeftLog FindLeftLog(const std::filesystem::path& rank_folder) {
   const std::filesystem::path log_path = rank_folder / kRecordLogName;
-  if (!IsFile(log_path)) {
+  if (!base::IsRegularFile(log_path)) {
     return LeftLog::kNone;
   }
   const Result<base::FileBytes> bytes = base::FileBytes::Open(log_path);

@@ -35,11 +35,6 @@ NumberedName ParseNumbered(std::string_view name, std::string_view word) {
   return parsed;
 }
 
-bool IsFile(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
-
 bool IsFolder(const fs::path& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored);
@@ -70,8 +65,10 @@ RankFolder NumberByNames(const fs::path& folder) {
 
 bool LooksForDump(RankFolder& rank) {
   const internal::LeftLog log = internal::FindLeftLog(rank.folder);
-  rank.has_dump = IsFile(rank.folder / kDumpFileName) || log == internal::LeftLog::kDump;
-  rank.has_debug = IsFile(rank.folder / kDebugFileName) || log == internal::LeftLog::kDebug;
+  rank.has_dump =
+      base::IsRegularFile(rank.folder / kDumpFileName) || log == internal::LeftLog::kDump;
+  rank.has_debug =
+      base::IsRegularFile(rank.folder / kDebugFileName) || log == internal::LeftLog::kDebug;
   return rank.has_dump || rank.has_debug;
 }
 

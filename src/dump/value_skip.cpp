@@ -6,6 +6,8 @@
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
+
+#include "src/base/strings.h"
 #endif
 
 namespace msprobe::dump::internal {
@@ -14,7 +16,6 @@ namespace {
 constexpr size_t kBlockBytes = 64;
 
 char Lower(char c) { return static_cast<char>(c | 0x20); }
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 // Bit i of each mask speaks of byte i of a block.
 struct BlockMasks {
@@ -71,7 +72,7 @@ BlockMasks Classify(const char* block) {
     put(masks.capitals, c == 'N' || c == 'I');
     put(masks.ends, lower == 'n' || lower == 'f');
     put(masks.exponents, lower == 'e');
-    put(masks.digits, IsDigit(c) || c == '+');
+    put(masks.digits, base::IsDigit(c) || c == '+');
     put(masks.controls, static_cast<unsigned char>(c) < 0x20);
   }
   return masks;
@@ -90,7 +91,7 @@ uint64_t PrefixParity(uint64_t bits) {
 bool HasLongExponent(const char* letter, const char* end) {
   const char* at = letter + 1;
   at += at != end && *at == '+' ? 1 : 0;
-  return end - at >= 3 && IsDigit(at[0]) && IsDigit(at[1]) && IsDigit(at[2]);
+  return end - at >= 3 && base::IsDigit(at[0]) && base::IsDigit(at[1]) && base::IsDigit(at[2]);
 }
 
 // Whether the text whose closing quote this is ends in "nan" or "inf". At least three bytes of the

@@ -16,7 +16,7 @@ namespace msprobe::io {
 namespace {
 
 // A header is a dozen short lines.
-constexpr size_t kLongestHeader = 65536;
+constexpr size_t kLongestAtbHeader = 65536;
 
 struct AclDType {
   int64_t number;
@@ -78,7 +78,7 @@ Result<Header> ParseHeader(std::string_view text) {
   Header header;
   for (size_t at = 0;;) {
     const size_t end = text.find('\n', at);
-    if (end == std::string_view::npos || end > kLongestHeader) {
+    if (end == std::string_view::npos || end > kLongestAtbHeader) {
       return Bad("no line $End=1");
     }
     const std::string_view line = text.substr(at, end - at);

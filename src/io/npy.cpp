@@ -14,7 +14,7 @@
 namespace msprobe::io {
 namespace {
 
-constexpr size_t kLongestHeader = 65536;
+constexpr size_t kLongestNpyHeader = 65536;
 constexpr size_t kDataAlignment = 64;
 
 // The header is a Python dict literal of three known keys. This reads exactly that and nothing
@@ -214,9 +214,9 @@ Result<NpyHeader> ParseNpyHeader(std::span<const std::byte> bytes) {
     return BadFormatError(
         fmt::format("npy header of {} bytes does not fit into a file of {}", length, bytes.size()));
   }
-  if (length > kLongestHeader) {
+  if (length > kLongestNpyHeader) {
     return UnsupportedError(
-        fmt::format("npy header of {} bytes (the limit is {})", length, kLongestHeader));
+        fmt::format("npy header of {} bytes (the limit is {})", length, kLongestNpyHeader));
   }
   MSP_ASSIGN_OR_RETURN(NpyHeader header,
                        LiteralParser(AsText(bytes.data() + prefix, length)).ParseHeader());

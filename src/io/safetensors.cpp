@@ -14,7 +14,7 @@
 namespace msprobe::io {
 namespace {
 
-constexpr uint64_t kLongestHeader = 100'000'000;
+constexpr uint64_t kLongestSafetensorsHeader = 100'000'000;
 constexpr size_t kLengthBytes = 8;
 // The header's own nesting is three levels.
 constexpr int kMaxHeaderDepth = 8;
@@ -256,7 +256,7 @@ Status ReadSafetensors(std::span<const std::byte> bytes, TensorFileContents& con
     return BadFormatError("shorter than its header length");
   }
   const auto length = LoadLittle<uint64_t>(bytes.data());
-  if (length > bytes.size() - kLengthBytes || length > kLongestHeader) {
+  if (length > bytes.size() - kLengthBytes || length > kLongestSafetensorsHeader) {
     return BadFormatError(fmt::format(
         "safetensors header of {} bytes does not fit into a file of {}", length, bytes.size()));
   }

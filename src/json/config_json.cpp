@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/files.h"
+#include "src/base/strings.h"
+#include "src/base/utf8.h"
 #include "src/json/config.h"
 #include "src/json/config_tree.h"
 #include "src/json/strict_json.h"
@@ -16,7 +18,6 @@ namespace msprobe::json {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n";
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr int kNumberOverflow = 406;  // nlohmann's number of "number overflow parsing"
 
 // The parser's own words about a token that is wrong in itself, out of "[...] parse error at line
@@ -34,8 +35,6 @@ std::string_view TokenComplaint(std::string_view what) {
 }
 
 constexpr std::string_view kBrokenWord = "invalid literal";  // neither true, false nor null
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 bool IsEscaped(std::string_view text, size_t at) {
   size_t backslashes = 0;
@@ -98,7 +97,7 @@ class JsonTree {
   // language, and stands for NaN and infinities, too.
   bool number_float(Json::number_float_t value, const Json::string_t& spelled) {
     // The parser has taken one byte more, except at the end of the text.
-    const size_t end = counter_.taken - (IsDigit(strict_[counter_.taken - 1]) ? 0 : 1);
+    const size_t end = counter_.taken - (base::IsDigit(strict_[counter_.taken - 1]) ? 0 : 1);
     const std::string_view digits = text_.substr(end - spelled.size(), spelled.size());
     if (digits == "NaN") {
       value = std::numeric_limits<double>::quiet_NaN();
@@ -126,7 +125,7 @@ class JsonTree {
 
   // `position`: bytes up to the end of the token, one more where the text ended.
   bool parse_error(size_t position, const std::string& /*token*/, const Json::exception& error) {
-    const size_t mark = strict_.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+    const size_t mark = strict_.starts_with(base::kByteOrderMark) ? base::kByteOrderMark.size() : 0;
     if (strict_.find_first_not_of(kBlanks, mark) == std::string_view::npos) {
       return Fail(text_.size(), "the document is empty");
     }

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/utf8.h"
 #include "src/json/text_position.h"
 #include "src/json/text_runs.h"
 
@@ -22,8 +23,6 @@ namespace {
 
 // RapidJSON recurses once per level: more than this is refused whatever the caller asks for.
 constexpr int kDeepestAllowed = 4096;
-
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 int HexDigit(char c) {
   if (c >= '0' && c <= '9') {
@@ -292,7 +291,7 @@ Status ParseStream(std::string_view text, Handler& handler, ParseOutcome* outcom
   ParseOutcome& result = outcome != nullptr ? *outcome : ignored;
   result = {};
 
-  const size_t mark = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  const size_t mark = text.starts_with(base::kByteOrderMark) ? base::kByteOrderMark.size() : 0;
   LastText last_text;
   TextStream stream(text.substr(mark), last_text);
   const int depth_limit = std::clamp(max_depth, 1, kDeepestAllowed);

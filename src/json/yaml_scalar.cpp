@@ -35,8 +35,6 @@ bool IsOneOf(std::string_view text, std::initializer_list<std::string_view> word
                      [text](std::string_view word) { return IsWord(text, word); });
 }
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
 struct Unsigned {
   bool negative = false;
   std::string digits;  // without sign and underscores
@@ -98,7 +96,7 @@ std::optional<ConfigValue> AsInteger(std::string_view text) {
     value.number = base::ParseDouble(number.digits).value_or(0);
   } else {
     for (const char digit : number.digits) {
-      const int place = IsDigit(digit) ? digit - '0' : (digit | 0x20) - 'a' + 10;
+      const int place = base::IsDigit(digit) ? digit - '0' : (digit | 0x20) - 'a' + 10;
       value.number = value.number * radix + place;
     }
   }
@@ -120,11 +118,11 @@ std::optional<ConfigValue> AsFloat(std::string_view text) {
     // YAML 1.1 wants a point ("1e5" is text there); "1.e5" without a sign in the exponent is taken
     // as Python would.
     const bool numeric = std::all_of(digits.begin(), digits.end(), [](char c) {
-      return IsDigit(c) || c == '.' || c == 'e' || c == 'E' || c == '-' || c == '+';
+      return base::IsDigit(c) || c == '.' || c == 'e' || c == 'E' || c == '-' || c == '+';
     });
-    const bool has_digit = std::any_of(digits.begin(), digits.end(), IsDigit);
+    const bool has_digit = std::any_of(digits.begin(), digits.end(), base::IsDigit);
     if (!numeric || !has_digit || digits.find('.') == std::string_view::npos ||
-        !(IsDigit(digits.front()) || digits.front() == '.')) {
+        !(base::IsDigit(digits.front()) || digits.front() == '.')) {
       return std::nullopt;
     }
     const std::optional<double> parsed = base::ParseDouble(digits);
@@ -147,9 +145,10 @@ std::vector<std::string_view> Base60Parts(std::string_view text) {
   for (size_t i = 0; i < parts.size(); ++i) {
     const std::string_view part = parts[i];
     const std::string_view digits = i + 1 == parts.size() ? part.substr(0, part.find('.')) : part;
-    const bool numeric = !digits.empty() && IsDigit(digits[0]) &&
-                         std::all_of(digits.begin(), digits.end(),
-                                     [i](char c) { return IsDigit(c) || (i == 0 && c == '_'); });
+    const bool numeric = !digits.empty() && base::IsDigit(digits[0]) &&
+                         std::all_of(digits.begin(), digits.end(), [i](char c) {
+                           return base::IsDigit(c) || (i == 0 && c == '_');
+                         });
     const bool fits = i == 0 || digits.size() == 1 || (digits.size() == 2 && digits[0] < '6');
     if (!numeric || !fits) {
       return {};
@@ -191,7 +190,7 @@ std::optional<ConfigValue> AsBase60(std::string_view text) {
 bool IsTimestamp(std::string_view text) {
   const auto takes_digits = [&text](size_t least, size_t most) {
     size_t count = 0;
-    while (count < most && count < text.size() && IsDigit(text[count])) {
+    while (count < most && count < text.size() && base::IsDigit(text[count])) {
       ++count;
     }
     text.remove_prefix(count);
@@ -240,7 +239,7 @@ ConfigValue ResolvePlainData(std::string_view text) {
   const size_t exponent = text.find_first_of("eE");
   const bool unsigned_exponent = value.kind == ConfigKind::kFloat &&
                                  exponent != std::string_view::npos && text.find('.') < exponent &&
-                                 exponent + 1 < text.size() && IsDigit(text[exponent + 1]);
+                                 exponent + 1 < text.size() && base::IsDigit(text[exponent + 1]);
   if (unsigned_exponent) {
     value = ConfigValue();
     value.kind = ConfigKind::kText;

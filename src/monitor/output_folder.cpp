@@ -28,15 +28,14 @@ constexpr size_t kLongestStamp = 20;
 constexpr size_t kMostRankDigits = 5;
 constexpr int kMostTries = 100;
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
 bool IsStampCharacter(char c) {
-  return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
+  return base::IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+         c == '-';
 }
 
 // Two digits at `at`, up to `most`.
 std::optional<int64_t> TwoDigits(std::string_view text, size_t at, int64_t most) {
-  if (!IsDigit(text[at]) || !IsDigit(text[at + 1])) {
+  if (!base::IsDigit(text[at]) || !base::IsDigit(text[at + 1])) {
     return std::nullopt;
   }
   const int64_t number = (text[at] - '0') * 10 + (text[at + 1] - '0');

@@ -24,7 +24,7 @@ using json::Writer;
 
 constexpr int64_t kPageFormat = 1;  // what tools/web/answer expects
 
-std::string_view KindName(ListKind kind) {
+std::string_view PageKindName(ListKind kind) {
   switch (kind) {
     case ListKind::kNumbered:
       return "numbered";
@@ -103,7 +103,7 @@ std::vector<size_t> RowsToKeep(const std::vector<bool>& is_marked, size_t most) 
 }
 
 template <typename Function>
-std::string Json(Function&& write) {
+std::string JsonText(Function&& write) {
   std::string text;
   Writer writer(text, -1, Writer::NonFinite::kText);
   write(writer);
@@ -134,7 +134,7 @@ void AnswerPage::SetSides(std::string_view first, std::string_view second) {
 }
 
 void AnswerPage::AddFact(std::string_view value, std::string_view text, Tone tone) {
-  facts_.push_back(Json([&](Writer& writer) {
+  facts_.push_back(JsonText([&](Writer& writer) {
     writer.BeginArray();
     writer.Text(value);
     writer.Text(text);
@@ -148,7 +148,7 @@ void AnswerPage::BeginSection(std::string_view title, std::string_view hint) {
 }
 
 void AnswerPage::AddText(std::string_view text, Tone tone) {
-  sections_.back().blocks.push_back(Json([&](Writer& writer) {
+  sections_.back().blocks.push_back(JsonText([&](Writer& writer) {
     writer.BeginObject();
     writer.Member("kind", "text");
     writer.Member("text", text);
@@ -159,10 +159,10 @@ void AnswerPage::AddText(std::string_view text, Tone tone) {
 
 void AnswerPage::AddList(const List& list) {
   const size_t count = std::min(list.items.size(), kMostItems);
-  sections_.back().blocks.push_back(Json([&](Writer& writer) {
+  sections_.back().blocks.push_back(JsonText([&](Writer& writer) {
     writer.BeginObject();
     writer.Member("kind", "list");
-    writer.Member("style", KindName(list.kind));
+    writer.Member("style", PageKindName(list.kind));
     writer.Key("items");
     writer.BeginArray();
     for (size_t i = 0; i < count; ++i) {
@@ -179,7 +179,7 @@ void AnswerPage::AddList(const List& list) {
 }
 
 void AnswerPage::AddTable(const Table& table, const std::vector<size_t>& amounts) {
-  sections_.back().blocks.push_back(Json([&](Writer& writer) {
+  sections_.back().blocks.push_back(JsonText([&](Writer& writer) {
     writer.BeginObject();
     writer.Member("kind", "table");
     writer.Member("table", static_cast<uint64_t>(tables_.size()));
@@ -192,7 +192,7 @@ void AnswerPage::AddTable(const Table& table, const std::vector<size_t>& amounts
   }
   for (const size_t row : RowsToKeep(is_marked, kMostRows)) {
     text.is_marked.push_back(is_marked[row]);
-    text.rows.push_back(Json([&](Writer& writer) {
+    text.rows.push_back(JsonText([&](Writer& writer) {
       writer.BeginArray();
       writer.Int(static_cast<int64_t>(table.fill(row)));
       for (const report::Cell& cell : table.row(row)) {
@@ -206,7 +206,7 @@ void AnswerPage::AddTable(const Table& table, const std::vector<size_t>& amounts
 
 void AnswerPage::AddBars(const std::vector<std::string>& names, const std::vector<Bar>& bars,
                          std::string_view unit) {
-  sections_.back().blocks.push_back(Json([&](Writer& writer) {
+  sections_.back().blocks.push_back(JsonText([&](Writer& writer) {
     writer.BeginObject();
     writer.Member("kind", "bars");
     writer.Member("names", names);
@@ -227,7 +227,7 @@ void AnswerPage::AddBars(const std::vector<std::string>& names, const std::vecto
 }
 
 void AnswerPage::AddTree(const std::vector<Node>& nodes, std::string_view unit) {
-  sections_.back().blocks.push_back(Json([&](Writer& writer) {
+  sections_.back().blocks.push_back(JsonText([&](Writer& writer) {
     writer.BeginObject();
     writer.Member("kind", "tree");
     writer.Member("unit", unit);
@@ -251,7 +251,7 @@ void AnswerPage::AddTree(const std::vector<Node>& nodes, std::string_view unit) 
 
 void AnswerPage::AddMap(const std::vector<std::string>& rows,
                         const std::vector<std::string>& columns, const std::vector<Cell>& cells) {
-  sections_.back().blocks.push_back(Json([&](Writer& writer) {
+  sections_.back().blocks.push_back(JsonText([&](Writer& writer) {
     writer.BeginObject();
     writer.Member("kind", "map");
     writer.Member("rows", rows);
@@ -278,7 +278,7 @@ void AnswerPage::AddFiles(const std::vector<OutputFile>& files, const std::files
     return;
   }
   BeginSection("Files");
-  sections_.back().blocks.push_back(Json([&](Writer& writer) {
+  sections_.back().blocks.push_back(JsonText([&](Writer& writer) {
     writer.BeginObject();
     writer.Member("kind", "files");
     writer.Key("items");
@@ -312,7 +312,7 @@ std::string AnswerPage::Listing() const {
     }
     writer.EndArray();
   };
-  return Json([&](Writer& writer) {
+  return JsonText([&](Writer& writer) {
     writer.BeginObject();
     writer.Member("format", kPageFormat);
     writer.Member("version", MSPROBE_VERSION);

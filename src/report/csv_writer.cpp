@@ -17,7 +17,6 @@ namespace msprobe::report {
 namespace {
 
 constexpr size_t kFlushBytes = size_t{1} << 20U;
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 // "-1", "-inf", "-0.5;0.25": numbers, one or several of merged rows.
 bool IsNumberList(std::string_view text) {
@@ -144,7 +143,7 @@ void AppendHeader(const Table& table, const Spelling& spelling, std::string& out
   out += spelling.line_end;
 }
 
-void AppendRow(const Table& table, size_t row, const Spelling& spelling, std::string& out) {
+void AppendCsvRow(const Table& table, size_t row, const Spelling& spelling, std::string& out) {
   const std::span<const Cell> cells = table.row(row);
   for (size_t column = 0; column < cells.size(); ++column) {
     if (column > 0) {
@@ -161,7 +160,7 @@ Status WriteRows(const std::filesystem::path& path, const Table& table, size_t f
   MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
   AppendHeader(table, spelling, out);
   for (size_t row = first; row < end; ++row) {
-    AppendRow(table, row, spelling, out);
+    AppendCsvRow(table, row, spelling, out);
     if (out.size() >= kFlushBytes) {
       MSP_RETURN_IF_ERROR(file.Write(out));
       out.clear();
@@ -174,7 +173,8 @@ Status WriteRows(const std::filesystem::path& path, const Table& table, size_t f
 }  // namespace
 
 Status WriteCsv(const std::filesystem::path& path, const Table& table) {
-  return WriteRows(path, table, 0, table.row_count(), kSpreadsheet, std::string(kByteOrderMark));
+  return WriteRows(path, table, 0, table.row_count(), kSpreadsheet,
+                   std::string(base::kByteOrderMark));
 }
 
 Result<std::vector<std::filesystem::path>> WriteCsvParts(const std::filesystem::path& stem,
@@ -197,7 +197,7 @@ std::string CsvText(const Table& table) {
   std::string out;
   AppendHeader(table, kSpreadsheet, out);
   for (size_t row = 0; row < table.row_count(); ++row) {
-    AppendRow(table, row, kSpreadsheet, out);
+    AppendCsvRow(table, row, kSpreadsheet, out);
   }
   return out;
 }

@@ -20,7 +20,7 @@ using internal::CellFormat;
 using internal::kNoFill;
 using internal::XmlBuffer;
 
-constexpr uint32_t kRed = 0xFF0000;
+constexpr uint32_t kRedRgb = 0xFF0000;
 // What a spreadsheet adds around the characters of a column.
 constexpr double kWidthPadding = 0.7109375;
 
@@ -72,7 +72,7 @@ class TableMarks {
     for (const TitleCell& title : formatted.titles) {
       titles_.push_back(mark({NumberFormat::kGeneral, true, Rgb(title.shade), 0}));
     }
-    worse_ = mark({NumberFormat::kPercent, false, kRed, 0});
+    worse_ = mark({NumberFormat::kPercent, false, kRedRgb, 0});
   }
 
   std::string_view OfCell(size_t column, size_t row) const {

@@ -8,9 +8,9 @@
 namespace msprobe::report {
 namespace {
 
-constexpr size_t kFlushBytes = size_t{1} << 20U;
+constexpr size_t kPieceBytes = size_t{1} << 20U;
 
-void AppendRow(const Table& table, size_t row, std::string& out) {
+void AppendJsonLine(const Table& table, size_t row, std::string& out) {
   json::Writer writer(out, -1, json::Writer::NonFinite::kNull);
   const std::span<const Cell> cells = table.row(row);
   writer.BeginObject();
@@ -31,8 +31,8 @@ Status WriteJsonLines(const std::filesystem::path& path, const Table& table) {
   MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
   std::string out;
   for (size_t row = 0; row < table.row_count(); ++row) {
-    AppendRow(table, row, out);
-    if (out.size() >= kFlushBytes) {
+    AppendJsonLine(table, row, out);
+    if (out.size() >= kPieceBytes) {
       MSP_RETURN_IF_ERROR(file.Write(out));
       out.clear();
     }
@@ -44,7 +44,7 @@ Status WriteJsonLines(const std::filesystem::path& path, const Table& table) {
 std::string JsonLinesText(const Table& table) {
   std::string out;
   for (size_t row = 0; row < table.row_count(); ++row) {
-    AppendRow(table, row, out);
+    AppendJsonLine(table, row, out);
   }
   return out;
 }

@@ -13,7 +13,7 @@
 namespace msprobe::report {
 namespace {
 
-constexpr size_t kGap = 2;  // blanks between columns
+constexpr size_t kColumnGap = 2;  // blanks between columns
 constexpr size_t kShortestName = 30;
 constexpr std::string_view kNoteColumn = "Note";
 constexpr std::string_view kFileColumn = "File";
@@ -53,7 +53,7 @@ std::string WithoutMiddle(std::string_view text, size_t characters, std::string_
   return cut;
 }
 
-std::string ScreenText(const Cell& cell) {
+std::string ShortText(const Cell& cell) {
   if (cell.kind() != CellKind::kNumber) {
     return CellText(cell);
   }
@@ -90,7 +90,7 @@ std::vector<Column> UsedColumns(const Table& table) {
     for (size_t row = 0; row < table.row_count(); ++row) {
       const Cell& cell = table.row(row)[index];
       has_cell = has_cell || cell.kind() != CellKind::kEmpty;
-      width = std::max(width, CharacterCount(ScreenText(cell)));
+      width = std::max(width, CharacterCount(ShortText(cell)));
     }
     if (name == kNoteColumn || (name == kFileColumn && RepeatsName(table, index))) {
       continue;
@@ -103,7 +103,7 @@ std::vector<Column> UsedColumns(const Table& table) {
 }
 
 size_t LineWidth(const std::vector<Column>& columns) {
-  const size_t gaps = columns.empty() ? 0 : (columns.size() - 1) * kGap;
+  const size_t gaps = columns.empty() ? 0 : (columns.size() - 1) * kColumnGap;
   return std::accumulate(columns.begin(), columns.end(), gaps,
                          [](size_t sum, const Column& column) { return sum + column.width; });
 }

@@ -33,7 +33,7 @@ std::string_view StandingName(Standing standing) {
   return "";
 }
 
-std::string_view KindName(ListKind kind) {
+std::string_view JsonKindName(ListKind kind) {
   switch (kind) {
     case ListKind::kFacts:
     case ListKind::kAligned:
@@ -90,7 +90,7 @@ Json ToJson(const Item& item) {
 }
 
 Json ToJson(const List& list) {
-  return {{"kind", KindName(list.kind)}, {"items", ToJson(list.items)}};
+  return {{"kind", JsonKindName(list.kind)}, {"items", ToJson(list.items)}};
 }
 
 Json ToJson(const Text& text) {

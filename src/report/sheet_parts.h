@@ -10,6 +10,9 @@
 
 namespace msprobe::report {
 
+// What a sheet of a workbook can hold. Rows: kMaxSheetRows in writers.h, the header not counted.
+inline constexpr size_t kMaxSheetColumns = 16'384;
+
 // (first row, row count) of parts of equal size, give or take one row, none above `limit` rows.
 std::vector<std::pair<size_t, size_t>> SplitEvenly(size_t row_count, size_t limit);
 

@@ -6,14 +6,15 @@
 #include <fmt/format.h>
 
 #include "src/base/number_text.h"
+#include "src/report/sheet_parts.h"
 #include "src/report/table_builder.h"
+#include "src/report/writers.h"
 #include "src/report/xml_events.h"
 
 namespace msprobe::report::internal {
 namespace {
 
-constexpr size_t kMaxColumns = 16384;
-constexpr size_t kMaxRows = 1'048'576;
+constexpr size_t kMaxRows = kMaxSheetRows + 1;  // with the header
 
 // <si><t>text</t></si> or <si><r><t>rich</t></r>...</si>; <rPh> holds pronunciation, not text.
 class SharedStringsHandler final : public XmlHandler {
@@ -64,7 +65,7 @@ std::optional<size_t> ColumnOf(std::string_view reference) {
       return std::nullopt;
     }
   }
-  if (letters == 0 || column > kMaxColumns) {
+  if (letters == 0 || column > kMaxSheetColumns) {
     return std::nullopt;
   }
   return column - 1;
@@ -132,8 +133,8 @@ class SheetHandler final : public XmlHandler {
       }
       next_column_ = *column;
     }
-    if (next_column_ >= kMaxColumns) {
-      return BadFormatError(fmt::format("more than {} columns", kMaxColumns));
+    if (next_column_ >= kMaxSheetColumns) {
+      return BadFormatError(fmt::format("more than {} columns", kMaxSheetColumns));
     }
     type_ = attributes.Find("t");
     text_.clear();

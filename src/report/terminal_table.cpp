@@ -21,7 +21,7 @@ constexpr size_t kNarrowestText = 8;    // behind the label of a cell in a line 
 constexpr std::string_view kEllipsis = "\u2026";
 constexpr std::string_view kAsciiEllipsis = "...";
 constexpr std::string_view kYellow = "\x1b[33m";
-constexpr std::string_view kRed = "\x1b[31m";
+constexpr std::string_view kRedText = "\x1b[31m";
 constexpr std::string_view kBold = "\x1b[1m";
 constexpr std::string_view kReset = "\x1b[0m";
 
@@ -125,7 +125,7 @@ class TableWriter {
  private:
   std::string_view ColorOf(size_t row) const {
     const Fill fill = table_.fill(row);
-    return fill == Fill::kRed ? kRed : fill == Fill::kYellow ? kYellow : std::string_view();
+    return fill == Fill::kRed ? kRedText : fill == Fill::kYellow ? kYellow : std::string_view();
   }
 
   size_t LineColumns() const {

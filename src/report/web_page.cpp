@@ -15,15 +15,15 @@ namespace msprobe::report {
 namespace {
 
 // Level 6 against 1: a tenth fewer bytes, and columns are a small part of the time of a report.
-constexpr int kLevel = 6;
-constexpr int kRawDeflate = -15;
-constexpr int kMemoryLevel = 8;
+constexpr int kPageLevel = 6;
+constexpr int kPageWindow = -15;
+constexpr int kPageMemoryLevel = 8;
 
 bool Deflate(std::string_view plain, std::string& out) {
   z_stream stream{};
   if (plain.size() > std::numeric_limits<uInt>::max() / 2 ||
-      deflateInit2(&stream, kLevel, Z_DEFLATED, kRawDeflate, kMemoryLevel, Z_DEFAULT_STRATEGY) !=
-          Z_OK) {
+      deflateInit2(&stream, kPageLevel, Z_DEFLATED, kPageWindow, kPageMemoryLevel,
+                   Z_DEFAULT_STRATEGY) != Z_OK) {
     return false;
   }
   out.resize(deflateBound(&stream, static_cast<uLong>(plain.size())));

@@ -8,12 +8,12 @@
 #include "src/base/files.h"
 #include "src/io/zip_writer.h"
 #include "src/report/deflate_block.h"
+#include "src/report/sheet_parts.h"
 #include "src/report/xlsx_parts.h"
 
 namespace msprobe::report::internal {
 namespace {
 
-constexpr size_t kMaxColumns = 16384;
 constexpr uint64_t kLargeBytes = uint64_t{4} << 30U;
 // Blocks in flight per thread: enough that threads seldom wait for the slowest one of a wave.
 constexpr size_t kBlocksPerThread = 4;
@@ -79,10 +79,10 @@ class SheetPacker {
 
 Status CheckColumns(const std::filesystem::path& path, std::span<const Table* const> tables) {
   for (const Table* table : tables) {
-    if (table->columns().size() > kMaxColumns) {
+    if (table->columns().size() > kMaxSheetColumns) {
       return UnsupportedError(fmt::format("cannot write {}: table {} has {} columns, a sheet {}",
                                           path.string(), table->name(), table->columns().size(),
-                                          kMaxColumns));
+                                          kMaxSheetColumns));
     }
   }
   return {};

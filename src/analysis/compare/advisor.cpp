@@ -12,7 +12,7 @@ namespace {
 constexpr std::array<std::string_view, 6> kNonDeterministic = {"conv2d",   "conv3d",     "matmul",
                                                                "nll_loss", "layer_norm", "lstm"};
 
-bool Contains(std::string_view text, std::string_view part) {
+bool TextHas(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
@@ -21,10 +21,10 @@ std::string_view AdviceFor(const Side& npu, const SideRow& row) {
     return "A saved variable differs. Save the values it is made of as well, and follow them back "
            "to the first difference.";
   }
-  const bool forward = Contains(row.name, "forward");
-  const bool input = Contains(row.name, "input");
+  const bool forward = TextHas(row.name, "forward");
+  const bool input = TextHas(row.name, "input");
   if (!input && std::any_of(kNonDeterministic.begin(), kNonDeterministic.end(),
-                            [&](std::string_view name) { return Contains(row.name, name); })) {
+                            [&](std::string_view name) { return TextHas(row.name, name); })) {
     return "This operator may be computed in a different order from run to run. Fix all seeds and "
            "switch deterministic "
            "kernels on (seed_all(mode=True)) on both sides, then dump and compare again.";

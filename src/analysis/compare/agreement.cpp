@@ -13,7 +13,6 @@
 namespace msprobe::analysis::compare {
 namespace {
 
-constexpr double kEpsilon32 = 0x1p-23;
 constexpr double kEpsilonFloat16 = 0x1p-10;
 constexpr double kEpsilonBFloat16 = 0x1p-7;
 // float32 and wider: sums over thousands of elements in another order, and statistics summed in
@@ -24,7 +23,6 @@ constexpr double kNarrowUnits = 2;
 // Sides that round to different dtypes drift apart by one rounding per call.
 constexpr double kMixedUnits = 4;
 constexpr double kHalfSmallest = 0x1p-24;  // the spacing of float16 below 2^-14
-constexpr double kNarrowFrom = 0x1p-16;    // epsilons above this belong to 8- and 16-bit formats
 // ||rounded - exact|| / ||exact|| of one rounding to nearest: at most epsilon / 2 / sqrt(3) over
 // many elements with the least favourable mantissas, with a little room for short tensors.
 constexpr double kOneRounding = 0.3;
@@ -38,7 +36,7 @@ double EpsilonOf(DType dtype) {
       return 0x1p-52;
     case DType::kFloat32:
     case DType::kComplex64:
-      return kEpsilon32;
+      return kEpsilonFloat32;
     case DType::kFloat16:
       return kEpsilonFloat16;
     case DType::kBFloat16:
@@ -58,7 +56,7 @@ double EpsilonOf(DType dtype) {
 double RoundToFormatOf(double epsilon, double value) {
   const DType dtype = epsilon == kEpsilonBFloat16  ? DType::kBFloat16
                       : epsilon == kEpsilonFloat16 ? DType::kFloat16
-                      : epsilon == kEpsilon32      ? DType::kFloat32
+                      : epsilon == kEpsilonFloat32      ? DType::kFloat32
                                                    : DType::kFloat64;
   return tensor::RoundToDType(dtype, value);
 }
@@ -86,7 +84,7 @@ bool ExtremesAgree(const SideRow& npu, const SideRow& bench, double epsilon) {
 bool SumsOfRoundedAgree(const SideRow& npu, const SideRow& bench, double epsilon) {
   const double elements = ElementCount(npu.shape);
   const double rounding = epsilon * 0.5 * std::min(1.0, 4 / std::sqrt(elements)) +
-                          epsilon * epsilon + kWideUnits * kEpsilon32;
+                          epsilon * epsilon + kWideUnits * kEpsilonFloat32;
   const StatValue& norm = bench.stats[kNorm];
   const double rms = norm.is_numeric() ? std::abs(norm.number) / std::sqrt(elements) : 0;
   for (const auto& [stat, scale] :
@@ -141,7 +139,7 @@ double Agreement::Epsilon(const SideRow& row) {
 double Agreement::Noise(const SideRow& npu, const SideRow& bench) {
   const double n = Epsilon(npu);
   const double b = Epsilon(bench);
-  const double coarser = std::max({n, b, kEpsilon32});
+  const double coarser = std::max({n, b, kEpsilonFloat32});
   const double units = coarser <= kNarrowFrom ? kWideUnits : n == b ? kNarrowUnits : kMixedUnits;
   return std::max(coarser * units, options_.relative_tolerance);
 }
@@ -158,7 +156,7 @@ bool Agreement::StoredAgrees(const SideRow& npu, const SideRow& bench, const Dis
   if (n == b) {
     // Nothing rounds a stored value: other bits are another weight.
     return mode_ == CompareMode::kStatistics && !sums_are_exact_ && ExtremesAgree(npu, bench, 0) &&
-           distance.relative <= kWideUnits * kEpsilon32;
+           distance.relative <= kWideUnits * kEpsilonFloat32;
   }
   if (std::min(n, b) <= kNarrowFrom && !ExtremesAgree(npu, bench, coarser)) {
     return false;

@@ -10,6 +10,10 @@
 
 namespace msprobe::analysis::compare {
 
+inline constexpr double kEpsilonFloat32 = 0x1p-23;
+inline constexpr double kNarrowFrom =
+    0x1p-16;  // epsilons above this belong to 8- and 16-bit formats
+
 // The two ways a value comes to be.
 enum class Provenance : uint8_t {
   kComputed,  // by calls that round: a few units in the last place are noise

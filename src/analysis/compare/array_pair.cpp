@@ -108,7 +108,7 @@ double ShortestFloat32(double value) {
       .value_or(value);
 }
 
-report::Cell StatCell(const ArraySummary& summary, Stat stat, bool shortest) {
+report::Cell ArrayStatCell(const ArraySummary& summary, Stat stat, bool shortest) {
   double value = summary.stats[stat];
   if (std::isnan(value)) {
     return {};
@@ -171,11 +171,11 @@ std::string NumpyShapeText(const Shape& shape) {
 }
 
 report::Cell ArrayStatCell(const ArraySummary& summary, Stat stat) {
-  return StatCell(summary, stat, false);
+  return ArrayStatCell(summary, stat, false);
 }
 
 report::Cell ShortArrayStatCell(const ArraySummary& summary, Stat stat) {
-  return StatCell(summary, stat, true);
+  return ArrayStatCell(summary, stat, true);
 }
 
 Result<std::vector<Folder>> WalkFolders(const std::filesystem::path& root, int max_depth) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "msprobe/dtype.h"
@@ -20,6 +21,8 @@
 #include "src/report/table.h"
 
 namespace msprobe::analysis::compare {
+
+inline constexpr std::string_view kArraySuffix = ".npy";
 
 // One result file of a folder comparison.
 struct FolderTable {

@@ -74,7 +74,7 @@ constexpr std::array<std::string_view, 13> kReceivingNames = {
 };
 
 template <size_t N>
-bool Contains(const std::array<std::string_view, N>& names, std::string_view name) {
+bool IsOneOfNames(const std::array<std::string_view, N>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
@@ -107,7 +107,7 @@ bool IsLayerStateArgument(const dump::EntryName& call, std::string_view argument
   if (position.size() == 1 && position[0] >= '0' && position[0] <= '9') {
     return ((found->positions >> static_cast<uint32_t>(position[0] - '0')) & 1U) != 0;
   }
-  return Contains(kStateKeywords, position);
+  return IsOneOfNames(kStateKeywords, position);
 }
 
 bool IsRunningStatistic(const dump::EntryName& call, std::string_view argument) {
@@ -118,18 +118,18 @@ bool IsRunningStatistic(const dump::EntryName& call, std::string_view argument) 
 }
 
 bool IsCast(const dump::EntryName& call) {
-  return !call.is_module && Contains(kCastNames, call.subject);
+  return !call.is_module && IsOneOfNames(kCastNames, call.subject);
 }
 
 bool IsRandomCall(const dump::EntryName& call) {
   if (call.is_module) {
     return call.class_name.find("Dropout") != std::string_view::npos;
   }
-  return Contains(kRandomNames, call.subject);
+  return IsOneOfNames(kRandomNames, call.subject);
 }
 
 bool IsUninitialisedCall(const dump::EntryName& call) {
-  return !call.is_module && Contains(kUninitialisedNames, call.subject);
+  return !call.is_module && IsOneOfNames(kUninitialisedNames, call.subject);
 }
 
 bool IsCommunicationCall(const dump::EntryName& call) {
@@ -137,7 +137,7 @@ bool IsCommunicationCall(const dump::EntryName& call) {
 }
 
 bool IsReceiveBuffer(const dump::EntryName& call, std::string_view argument) {
-  if (!IsCommunicationCall(call) || !Contains(kReceivingNames, call.subject)) {
+  if (!IsCommunicationCall(call) || !IsOneOfNames(kReceivingNames, call.subject)) {
     return false;
   }
   const std::string_view position = BelowSection(argument);

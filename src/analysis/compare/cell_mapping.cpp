@@ -1,3 +1,4 @@
+#include "src/analysis/compare/mapping.h"
 #include "src/analysis/compare/mapping_rules.h"
 #include "src/base/strings.h"
 
@@ -5,7 +6,6 @@ namespace msprobe::analysis::compare {
 namespace {
 
 constexpr std::string_view kCellPrefix = "Cell.";
-constexpr std::string_view kModulePrefix = "Module.";
 
 // "<path>.<Class>" of a cell's row name that stands behind "Cell."; empty when no known part
 // follows it.

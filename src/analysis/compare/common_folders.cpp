@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/compare/array_pair.h"
+#include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/result_table.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
@@ -19,9 +21,7 @@ namespace {
 using report::Cell;
 namespace fs = std::filesystem;
 
-constexpr int kMaxNesting = 64;
-constexpr std::string_view kArraySuffix = ".npy";
-constexpr std::string_view kNotAvailable = "N/A";
+constexpr int kDeepestFolder = 64;
 
 using Groups = std::map<std::string, std::vector<fs::path>>;
 
@@ -55,7 +55,7 @@ bool HoldsArrays(const Folder& folder) {
 
 // All .npy files of a folder and of those below it.
 Result<Groups> GroupFiles(const fs::path& folder, std::vector<std::string>& warnings) {
-  MSP_ASSIGN_OR_RETURN(const std::vector<Folder> folders, WalkFolders(folder, kMaxNesting));
+  MSP_ASSIGN_OR_RETURN(const std::vector<Folder> folders, WalkFolders(folder, kDeepestFolder));
   Groups groups;
   for (const Folder& current : folders) {
     for (const std::string& file : current.files) {
@@ -84,7 +84,7 @@ struct Job {
   ArrayPair result;
 };
 
-std::vector<std::string> Columns() {
+std::vector<std::string> FolderColumns() {
   std::vector<std::string> columns = {"Name", "NPU Dtype", "Bench Dtype", "NPU Tensor Shape",
                                       "Bench Tensor Shape"};
   const std::vector<std::string> all = ResultColumns(CompareMode::kRealData, false);
@@ -150,7 +150,7 @@ void AddJobs(const Options& options, const Groups& npu, const Groups& bench,
 
 Result<FolderComparison> CompareCommonFolders(const Options& options, base::ThreadPool& pool) {
   MSP_ASSIGN_OR_RETURN(const std::vector<Folder> folders,
-                       WalkFolders(options.npu_path, kMaxNesting));
+                       WalkFolders(options.npu_path, kDeepestFolder));
   FolderComparison comparison;
   std::vector<Job> jobs;
   for (const Folder& folder : folders) {
@@ -171,7 +171,7 @@ Result<FolderComparison> CompareCommonFolders(const Options& options, base::Thre
     result.folder = relative == "." ? fs::path() : relative;
     result.name = "result";
     result.is_csv = true;
-    result.table = report::Table("result", Columns());
+    result.table = report::Table("result", FolderColumns());
     AddJobs(options, npu, bench, folder.path.string(), comparison.tables.size(), jobs,
             comparison.warnings);
     comparison.tables.push_back(std::move(result));

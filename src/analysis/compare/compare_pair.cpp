@@ -1,7 +1,5 @@
 #include "src/analysis/compare/compare_pair.h"
 
-#include <chrono>
-
 #include <fmt/format.h>
 
 #include "src/analysis/compare/highlight.h"
@@ -13,17 +11,12 @@
 #include "src/analysis/compare/match.h"
 #include "src/analysis/compare/real_data.h"
 #include "src/analysis/compare/statistics.h"
+#include "src/base/stopwatch.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
 
 namespace msprobe::analysis::compare {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // The rule for the column NPU_Stack_Info: a stack_path needs -s; without one, the file beside the
 // json decides.
@@ -113,9 +106,9 @@ void CompareRows(const Side& npu, const Side& bench, PairResult& result) {
   for (RowResult& row : result.rows) {
     const SideRow& npu_row = npu.rows[row.pair.npu];
     if (row.pair.bench == kNoRow) {
-      row.metrics.fill(Metric::Text("N/A"));
+      row.metrics.fill(Metric::Text(kNotAvailable));
       // A null that nothing stands against is shown as N/A, which equals the missing bench's N/A.
-      const bool null_row = result.mode == CompareMode::kMd5 && npu_row.md5 == "N/A";
+      const bool null_row = result.mode == CompareMode::kMd5 && npu_row.md5 == kNotAvailable;
       row.verdict = null_row ? Verdict::kPass : Verdict::kNotAvailable;
     } else if (result.mode == CompareMode::kMd5) {
       CompareChecksums(npu_row, bench.rows[row.pair.bench], row);
@@ -232,7 +225,7 @@ Result<CompareMode> DetectMode(const Side& npu, const Side& bench) {
 Result<ComparedPair> ComparePair(const Options& options, const PairInput& input,
                                  base::ThreadPool& pool, const StepRecord* previous) {
   ComparedPair pair;
-  const Clock::time_point load_start = Clock::now();
+  const base::Stopwatch load_watch;
   MSP_RETURN_IF_ERROR(LoadSides(options, input, pool, pair));
   MSP_RETURN_IF_ERROR(LoadStack(options, pair));
   LoadConstruct(pair);
@@ -243,9 +236,9 @@ Result<ComparedPair> ComparePair(const Options& options, const PairInput& input,
       pair.result.mode = CompareMode::kStatistics;
     }
   }
-  pair.timings.load_seconds = SecondsSince(load_start);
+  pair.timings.load_seconds = load_watch.seconds();
 
-  const Clock::time_point compare_start = Clock::now();
+  const base::Stopwatch compare_watch;
   pair.result.edition = options.edition();
   MSP_ASSIGN_OR_RETURN(MatchResult matches, MatchRows(options, pair));
   DropFilteredRows(options, pair.npu, matches);
@@ -272,7 +265,7 @@ Result<ComparedPair> ComparePair(const Options& options, const PairInput& input,
        pair.construct ? &*pair.construct : nullptr, input.step, previous});
   pair.divergence = std::move(divergence.report);
   pair.record = std::move(divergence.record);
-  pair.timings.compare_seconds = SecondsSince(compare_start);
+  pair.timings.compare_seconds = compare_watch.seconds();
   for (const std::vector<std::string>* more :
        {&pair.npu.warnings, &pair.bench.warnings, &pair.mapping.warnings}) {
     pair.warnings.insert(pair.warnings.end(), more->begin(), more->end());

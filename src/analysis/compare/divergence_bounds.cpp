@@ -22,7 +22,6 @@ namespace {
 constexpr double kHiddenUnits = 8;
 constexpr double kHiddenNarrowUnits =
     0.25;  // of 16 bits: rounded once, in the root mean square by a quarter unit
-constexpr double kNarrowFrom = 0x1p-16;  // epsilons above this belong to 8- and 16-bit formats
 // Gradients of 16 bits are rounded once more than the call that made them.
 constexpr double kNarrowGradientSlack = 3.5;
 constexpr double kMixedGradientSlack = 2;  // on top of kMixedSlack

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "src/analysis/compare/agreement.h"
+
 namespace msprobe::analysis::compare {
 namespace {
 
@@ -14,7 +16,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kSlack = 5;
 // Calls of which nothing but the name is known, with calls or loops inside.
 constexpr double kCompositeSlack = 8;
-constexpr double kEpsilon32 = 0x1p-23;
 // Rounding inside one call, in units of the accumulating dtype: partial sums of another order.
 constexpr double kUnitsPerRoot = 0.75;
 constexpr double kOwnUnits = 4;
@@ -130,13 +131,13 @@ double LargestErrorOf(std::span<const Operand> operands, const BoundOptions& opt
 // What rounding inside the call adds where its sums cancel. Kernels of 16-bit types accumulate in
 // float32.
 double OwnRounding(const Operand& output) {
-  return kOwnUnits * std::min(output.epsilon, kEpsilon32);
+  return kOwnUnits * std::min(output.epsilon, kEpsilonFloat32);
 }
 
 // Of sums so long: the errors of partial sums grow with the root of their number.
 double OwnRounding(const Operand& output, double terms) {
   return std::max(kOwnUnits, kUnitsPerRoot * std::sqrt(terms)) *
-         std::min(output.epsilon, kEpsilon32);
+         std::min(output.epsilon, kEpsilonFloat32);
 }
 
 double ForwardContraction(const dump::EntryName& call, const CallOperands& operands,

@@ -8,16 +8,18 @@
 #include "src/analysis/compare/graph_rows.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
+#include "src/report/sheet_parts.h"
+#include "src/report/writers.h"
 
 namespace msprobe::analysis::compare {
 namespace {
 
 using report::Table;
 
-constexpr int kMaxNesting = 10;
+constexpr int kDeepestGraphFolder = 10;
 // A sheet holds 1,048,576 rows with its header; larger results are halved into several files until
 // each fits.
-constexpr size_t kRowsPerFile = (size_t{1} << 20U) - 1;
+constexpr size_t kRowsPerFile = report::kMaxSheetRows;
 
 struct KernelFolder {
   Folder folder;
@@ -66,7 +68,7 @@ Result<FoldersByRankStep> FindKernelFolders(const std::filesystem::path& root,
                                             const Options& options) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(root, error).lexically_normal();
-  MSP_ASSIGN_OR_RETURN(std::vector<Folder> folders, WalkFolders(absolute, kMaxNesting));
+  MSP_ASSIGN_OR_RETURN(std::vector<Folder> folders, WalkFolders(absolute, kDeepestGraphFolder));
   FoldersByRankStep found;
   for (Folder& folder : folders) {
     if (folder.has_subfolders) {

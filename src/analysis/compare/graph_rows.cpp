@@ -6,6 +6,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "src/analysis/compare/array_pair.h"
 #include "src/analysis/compare/result_table.h"
 #include "src/base/strings.h"
 #include "src/report/readers.h"
@@ -15,7 +16,6 @@ namespace {
 
 using report::Cell;
 
-constexpr std::string_view kArraySuffix = ".npy";
 constexpr const char* kNameMapFile = "mapping.csv";
 
 // Digits compare as numbers however long they are; anything else as text behind them.
@@ -155,7 +155,7 @@ void AppendArrayRow(const std::string& npu_path, const std::string& bench_path,
       object("The dtypes differ.");
     }
     if (message.empty() && pair.result.distance.nonfinite_differs &&
-        pair.result.metrics[kCosine].text == "N/A") {
+        pair.result.metrics[kCosine].text == kNotAvailable) {
       object(base::Trim(pair.result.message));
     }
   }

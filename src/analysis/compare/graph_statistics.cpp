@@ -19,8 +19,8 @@ constexpr size_t kLeastColumns = 13;
 // Places of the columns that identify a row; the others are found by name.
 constexpr std::array<size_t, 4> kKeyColumns = {1, 2, 5, 6};  // operator, task, direction, slot
 constexpr size_t kTimeColumn = 4;
-constexpr std::array<std::string_view, kStatCount> kStatColumns = {"Max Value", "Min Value",
-                                                                   "Avg Value", "L2Norm Value"};
+constexpr std::array<std::string_view, kStatCount> kGraphStatColumns = {
+    "Max Value", "Min Value", "Avg Value", "L2Norm Value"};
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 struct StatisticRows {
@@ -65,7 +65,7 @@ Result<StatisticRows> ReadStatistics(const Folder& folder) {
   const size_t dtype_column = column("Data Type");
   const size_t shape_column = column("Shape");
   std::array<size_t, kStatCount> stat_columns{};
-  std::transform(kStatColumns.begin(), kStatColumns.end(), stat_columns.begin(), column);
+  std::transform(kGraphStatColumns.begin(), kGraphStatColumns.end(), stat_columns.begin(), column);
   for (size_t i = 0; i < rows.table.row_count(); ++i) {
     const auto row = rows.table.row(i);
     KernelKey key;

@@ -56,8 +56,6 @@ std::vector<ReasonText> MakeReasonTexts() {
   };
 }
 
-constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
-
 // What the in/out rules look at, as numbers; nullopt where the cell holds text.
 struct RowNumbers {
   bool usable = false;  // NPU maximum, bench maximum and difference are all numbers
@@ -206,8 +204,10 @@ class Highlighter {
       reasons |= kErrorGrewTenfold;
     }
     if (result_.mode == CompareMode::kStatistics) {
-      const double relative_in = std::fabs(in.difference / std::max(kEpsilon, in.bench_max));
-      const double relative_out = std::fabs(out.difference / std::max(kEpsilon, out.bench_max));
+      const double relative_in =
+          std::fabs(in.difference / std::max(std::numeric_limits<double>::epsilon(), in.bench_max));
+      const double relative_out = std::fabs(
+          out.difference / std::max(std::numeric_limits<double>::epsilon(), out.bench_max));
       if (relative_out > highlight::kRelativeError) {
         reasons |= kRelativeErrorLarge;
       } else if (relative_out > highlight::kAppearedRelativeError &&

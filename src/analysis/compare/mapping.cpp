@@ -13,7 +13,7 @@ namespace msprobe::analysis::compare {
 namespace {
 
 // Mapping files larger than this are refused, as the reference does.
-constexpr uint64_t kLimitBytes = uint64_t{1} << 30U;
+constexpr uint64_t kLargestMappingBytes = uint64_t{1} << 30U;
 
 // Names of rows and modules, and the N/A of a derived mapping: texts that YAML takes as they stand.
 // The dot tells them from words with a meaning of their own (null, true, ...).
@@ -52,7 +52,7 @@ Result<TextMap> LoadTextMap(const std::filesystem::path& path) {
   if (path.empty()) {
     return TextMap();
   }
-  MSP_ASSIGN_OR_RETURN(const std::string text, base::ReadTextFile(path, kLimitBytes));
+  MSP_ASSIGN_OR_RETURN(const std::string text, base::ReadTextFile(path, kLargestMappingBytes));
   if (std::optional<TextMap> plain = ReadPlainLines(text)) {
     return *std::move(plain);
   }

@@ -17,6 +17,8 @@
 
 namespace msprobe::analysis::compare {
 
+inline constexpr std::string_view kModulePrefix = "Module.";  // of a module's row names, PyTorch
+
 struct RowMapping {
   // One key per NPU row, kept in `arena`, in the mapping file or in the side itself.
   std::vector<std::string_view> keys;

@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 3> kTorchMixed = {"torch.float16", "torch
                                                          "torch.bfloat16"};
 
 template <size_t kSize>
-bool Contains(const std::array<std::string_view, kSize>& texts, std::string_view text) {
+bool IsAmong(const std::array<std::string_view, kSize>& texts, std::string_view text) {
   return std::find(texts.begin(), texts.end(), text) != texts.end();
 }
 
@@ -61,8 +61,8 @@ bool DTypesComparable(std::string_view npu, std::string_view bench, bool cross_f
     npu = DTypeClass(npu);
     bench = DTypeClass(bench);
   }
-  return npu == bench || (Contains(kMindSporeMixed, npu) && Contains(kMindSporeMixed, bench)) ||
-         (Contains(kTorchMixed, npu) && Contains(kTorchMixed, bench));
+  return npu == bench || (IsAmong(kMindSporeMixed, npu) && IsAmong(kMindSporeMixed, bench)) ||
+         (IsAmong(kTorchMixed, npu) && IsAmong(kTorchMixed, bench));
 }
 
 MatchResult MatchExactly(const Side& npu, const Side& bench, const RowMapping& mapping) {

@@ -177,7 +177,7 @@ RealMetrics RealMetricsFromSums(const ComparePartial& sums, const TensorView& np
                                 const TensorView& bench) {
   if (sums.nonfinite_mismatch_count > 0) {
     RealMetrics result =
-        UniformRealMetrics("N/A", fmt::format("NaN or infinity at {} positions of one side only. ",
+        UniformRealMetrics(kNotAvailable, fmt::format("NaN or infinity at {} positions of one side only. ",
                                               sums.nonfinite_mismatch_count));
     result.distance = DistanceOf(sums);
     return result;

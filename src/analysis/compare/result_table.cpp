@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "src/analysis/compare/pair_result.h"
 #include "src/base/number_text.h"
 
 namespace msprobe::analysis::compare {
@@ -23,7 +24,6 @@ constexpr const char* kStatisticsColumns[] = {"Max diff",        "Min diff",    
                                               "MeanRelativeErr", "NormRelativeErr"};
 constexpr const char* kStatColumns[] = {"NPU max",   "NPU min",   "NPU mean",   "NPU l2norm",
                                         "Bench max", "Bench min", "Bench mean", "Bench l2norm"};
-constexpr std::string_view kNotAvailable = "N/A";
 
 template <size_t kSize>
 void Append(std::vector<std::string>& columns, const char* const (&names)[kSize]) {

@@ -1,6 +1,5 @@
 #include "src/analysis/compare/run.h"
 
-#include <chrono>
 #include <map>
 #include <optional>
 #include <utility>
@@ -19,6 +18,7 @@
 #include "src/base/files.h"
 #include "src/base/output_rule.h"
 #include "src/base/progress.h"
+#include "src/base/stopwatch.h"
 #include "src/base/strings.h"
 #include "src/report/writers.h"
 
@@ -26,11 +26,6 @@ namespace msprobe::analysis::compare {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // Errors after which the other pairs still make sense; anything else (a full disk) would only
 // repeat.
@@ -41,8 +36,7 @@ bool ConcernsThisPairOnly(StatusCode code) {
 
 class Runner {
  public:
-  explicit Runner(const Options& options)
-      : options_(options), pool_(options.threads), start_(Clock::now()) {
+  explicit Runner(const Options& options) : options_(options), pool_(options.threads) {
     if (options.write_html) {
       page_.emplace(pool_);
     }
@@ -64,7 +58,7 @@ class Runner {
       MSP_RETURN_IF_ERROR(RunPairs());
     }
     FinishSummary(run_.summary);
-    run_.summary.seconds = SecondsSince(start_);
+    run_.summary.seconds = watch_.seconds();
     run_.summary.threads = pool_.thread_count();
     if (page_) {
       MSP_RETURN_IF_ERROR(WritePage());
@@ -111,7 +105,7 @@ class Runner {
     MSP_ASSIGN_OR_RETURN(ComparedPair pair, ComparePair(options_, planned.input, pool_,
                                                         follows ? &before->second : nullptr));
     records_[lane] = std::move(pair.record);
-    const Clock::time_point write_start = Clock::now();
+    const base::Stopwatch write_watch;
     std::vector<fs::path> files;
     if (!options_.line26 || !options_.line26->statistics_only) {
       MSP_ASSIGN_OR_RETURN(files,
@@ -123,7 +117,7 @@ class Runner {
     if (options_.line26 && options_.line26->log_rows) {
       AppendRowLog(pair, run_.log_lines);
     }
-    pair.timings.write_seconds = SecondsSince(write_start);
+    pair.timings.write_seconds = write_watch.seconds();
     summary = SummarizePair(planned, pair);
     if (page_) {
       page_->Add(run_.summary.pairs.size(), summary, pair);
@@ -186,7 +180,7 @@ class Runner {
 
   const Options& options_;
   base::ThreadPool pool_;
-  const Clock::time_point start_;
+  const base::Stopwatch watch_;
   std::map<std::pair<int64_t, bool>, StepRecord>
       records_;  // of the last step, by rank and whether it is a debug.json
   Comparison run_;

@@ -26,13 +26,13 @@ constexpr std::string_view kNoChecksum = "N/A";
 constexpr std::string_view kPointToPointClass = "torch.distributed.P2POp";
 constexpr std::string_view kPlaceArguments[] = {"src", "dst", "group_src", "group_dst"};
 
-struct Section {
+struct EntrySection {
   std::string_view key;
   std::string_view suffix;
   RowState state;
 };
 // The members of an entry that hold rows, in the order in which they are walked.
-constexpr Section kSections[] = {
+constexpr EntrySection kSections[] = {
     {"input_args", ".input", RowState::kInput},
     {"input_kwargs", ".input", RowState::kInput},
     {"input", ".input", RowState::kInput},
@@ -99,7 +99,7 @@ class RowBuilder {
       Walk(tree, 0, 0, below_parameters_grad_ ? RowState::kParametersGrad : RowState::kDebug);
     } else if (tree[0].kind == NodeKind::kObject) {
       below_parameters_grad_ = false;
-      for (const Section& section : kSections) {
+      for (const EntrySection& section : kSections) {
         const uint32_t child = tree.Find(0, section.key);
         if (child != EntryTree::kNone) {
           path_ = name;

@@ -10,6 +10,7 @@
 #include "src/analysis/config_check/secrets.h"
 #include "src/base/files.h"
 #include "src/base/strings.h"
+#include "src/base/utf8.h"
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::config_check::internal {
@@ -45,7 +46,7 @@ bool BeginsAsScript(std::string_view text) {
 
 // As editors on other systems leave it: a byte order mark, carriage returns.
 std::string Normalized(std::string_view text) {
-  if (text.starts_with("\xEF\xBB\xBF")) {
+  if (text.starts_with(base::kByteOrderMark)) {
     text.remove_prefix(3);
   }
   return base::ReplaceAll(text, "\r\n", "\n");

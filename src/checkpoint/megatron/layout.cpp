@@ -26,11 +26,6 @@ bool IsFolder(const fs::path& path) {
   return fs::is_directory(path, error);
 }
 
-bool IsFile(const fs::path& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error);
-}
-
 }  // namespace
 
 std::string RankFolderName(const ParallelSizes& sizes, const RankPlace& place) {
@@ -69,7 +64,7 @@ Result<std::vector<std::string>> ListRankFolders(const fs::path& folder) {
 
 fs::path RankFile(const fs::path& rank_folder) {
   for (std::string_view name : kRankFiles) {
-    if (IsFile(rank_folder / name)) {
+    if (base::IsRegularFile(rank_folder / name)) {
       return rank_folder / name;
     }
   }

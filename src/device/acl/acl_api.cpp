@@ -13,7 +13,7 @@ namespace msprobe::device {
 namespace {
 
 // In the order of AclFeature.
-constexpr std::array<std::string_view, 13> kFeatureNames = {
+constexpr std::array<std::string_view, 13> kAclFeatureNames = {
     "runtime",
     "copies from the device",
     "error texts of the runtime",
@@ -74,11 +74,11 @@ std::string_view NameOfCode(int code) {
 
 }  // namespace
 
-AclApi::AclApi() : features({kFeatureNames.begin(), kFeatureNames.end()}) {}
+AclApi::AclApi() : features({kAclFeatureNames.begin(), kAclFeatureNames.end()}) {}
 
 void AclApi::Load(Library opened) {
   library = std::move(opened);
-  features = FeatureTable({kFeatureNames.begin(), kFeatureNames.end()});
+  features = FeatureTable({kAclFeatureNames.begin(), kAclFeatureNames.end()});
 #define MSPROBE_ACL_LOAD(feature, name, ...) \
   features.Load(library, static_cast<size_t>(AclFeature::feature), #name, name);
   MSPROBE_ACL_FUNCTIONS(MSPROBE_ACL_LOAD)

@@ -12,7 +12,7 @@ namespace msprobe::device {
 namespace {
 
 // In the order of CudaFeature.
-constexpr std::array<std::string_view, 5> kFeatureNames = {
+constexpr std::array<std::string_view, 5> kCudaFeatureNames = {
     "driver",
     "copies from the device",
     "names of errors",
@@ -22,11 +22,11 @@ constexpr std::array<std::string_view, 5> kFeatureNames = {
 
 }  // namespace
 
-CudaApi::CudaApi() : features({kFeatureNames.begin(), kFeatureNames.end()}) {}
+CudaApi::CudaApi() : features({kCudaFeatureNames.begin(), kCudaFeatureNames.end()}) {}
 
 void CudaApi::Load(Library opened) {
   library = std::move(opened);
-  features = FeatureTable({kFeatureNames.begin(), kFeatureNames.end()});
+  features = FeatureTable({kCudaFeatureNames.begin(), kCudaFeatureNames.end()});
 #define MSPROBE_CUDA_LOAD(feature, name, ...) \
   features.Load(library, static_cast<size_t>(CudaFeature::feature), #name, name);
   MSPROBE_CUDA_FUNCTIONS(MSPROBE_CUDA_LOAD)

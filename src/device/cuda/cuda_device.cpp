@@ -11,7 +11,7 @@
 namespace msprobe::device {
 namespace {
 
-Status NotHere(std::string_view what) {
+Status NotOnCuda(std::string_view what) {
   return UnsupportedError(fmt::format("CUDA devices have no {}", what));
 }
 
@@ -209,12 +209,12 @@ Status CudaRuntime::QueueCopyToHost(const CopyRequest& request, Stream stream) {
                            reinterpret_cast<CudaAddress>(request.source), request.bytes, stream);
 }
 
-Result<bool> CudaRuntime::Overflowed(int32_t, Stream) { return NotHere("overflow status"); }
-Status CudaRuntime::ResetOverflow(int32_t, Stream) { return NotHere("overflow status"); }
+Result<bool> CudaRuntime::Overflowed(int32_t, Stream) { return NotOnCuda("overflow status"); }
+Status CudaRuntime::ResetOverflow(int32_t, Stream) { return NotOnCuda("overflow status"); }
 Result<OverflowMode> CudaRuntime::GetOverflowMode(int32_t) { return OverflowMode::kInfNan; }
 Status CudaRuntime::SetOverflowMode(int32_t, OverflowMode mode) {
-  return mode == OverflowMode::kInfNan ? OkStatus() : NotHere("saturation mode");
+  return mode == OverflowMode::kInfNan ? OkStatus() : NotOnCuda("saturation mode");
 }
-Result<KernelDump*> CudaRuntime::GetKernelDump() { return NotHere("dump of kernels"); }
+Result<KernelDump*> CudaRuntime::GetKernelDump() { return NotOnCuda("dump of kernels"); }
 
 }  // namespace msprobe::device

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include "src/base/utf8.h"
 #include "src/profile/common/json_places.h"
 
 namespace msprobe::profile {
@@ -33,8 +34,7 @@ Result<EventRuns> EventRuns::Open(const std::filesystem::path& path) {
   runs.buffer_.resize(kRunBytes + 2);
   MSP_RETURN_IF_ERROR(runs.Fill());
   const std::string_view text(runs.buffer_.data() + 1, runs.filled_ - 1);
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  size_t first = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  size_t first = text.starts_with(base::kByteOrderMark) ? base::kByteOrderMark.size() : 0;
   first = text.find_first_not_of(" \t\r\n", first);
   const char opening = first == std::string_view::npos ? '\0' : text[first];
   if (opening != '[' && opening != '{') {

@@ -17,6 +17,7 @@
 
 #include "msprobe/tensor_file.h"
 
+#include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/real_metrics.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
@@ -33,11 +34,10 @@ namespace fs = std::filesystem;
 using report::Cell;
 
 constexpr const char* kStatisticFile = "statistic.csv";
-constexpr std::string_view kNotAvailable = "N/A";
 constexpr std::string_view kDumpFolder = "atb_dump_data";
 // Of a tensor path, the parts from atb_dump_data on that the round folder stands for.
 constexpr size_t kRoundParts = 4;
-constexpr size_t kLimitBytes = size_t{16} << 30U;
+constexpr size_t kLargestTensorBytes = size_t{16} << 30U;
 
 // The columns of statistic.csv, by position.
 enum Column : uint8_t {
@@ -162,7 +162,7 @@ Result<tensor::TensorBuffer> ReadAsFloat(const fs::path& path) {
   MSP_ASSIGN_OR_RETURN(const NamedTensor* tensor, file.Single());
   MSP_RETURN_IF_ERROR(tensor->status);
   MSP_ASSIGN_OR_RETURN(tensor::TensorBuffer values,
-                       tensor::MakeContiguous(tensor->view, kLimitBytes));
+                       tensor::MakeContiguous(tensor->view, kLargestTensorBytes));
   const DTypeKind kind = GetDTypeInfo(tensor->view.dtype).kind;
   const bool integer = kind == DTypeKind::kSigned || kind == DTypeKind::kUnsigned;
   if (!integer && tensor->view.dtype != DType::kFloat64) {
@@ -237,7 +237,7 @@ double NoiseOf(DType a, DType b) {
   return kUnits * std::max(epsilon(a), epsilon(b));
 }
 
-std::string MetricText(const Metric& metric) {
+std::string AtbMetricText(const Metric& metric) {
   return metric.kind == MetricKind::kText ? std::string(base::Trim(metric.text))
                                           : base::PythonFloatRepr(metric.number);
 }
@@ -266,7 +266,7 @@ TensorRow CompareTensorRow(const Round& target, const Record& t, const Round& go
   }
   const RealMetrics metrics = ComputeRealMetrics(n->view(), b->view(), Edition::k26);
   for (size_t i = 0; i < row.metrics.size(); ++i) {
-    row.metrics[i] = MetricText(metrics.metrics[i]);
+    row.metrics[i] = AtbMetricText(metrics.metrics[i]);
   }
   row.distance = metrics.distance;
   row.noise = NoiseOf(n->view().dtype, b->view().dtype);
@@ -311,7 +311,7 @@ StatisticRow CompareStatisticRow(const Record& t, const Record& g) {
   return row;
 }
 
-std::vector<std::string> Columns(bool tensors) {
+std::vector<std::string> AtbColumns(bool tensors) {
   std::vector<std::string> columns;
   const auto both = [&](std::string_view name) {
     columns.push_back(fmt::format("Target {}", name));
@@ -386,7 +386,7 @@ Result<FolderComparison> CompareAtb(const Options& options, base::ThreadPool& po
   });
   FolderTable out;
   out.name = tensors ? "atb_tensor_compare_result" : "atb_stats_compare_result";
-  out.table = report::Table("Sheet", Columns(tensors));
+  out.table = report::Table("Sheet", AtbColumns(tensors));
   std::vector<Cell> cells;
   for (size_t i = 0; i < pairs.size(); ++i) {
     const auto& [t, g] = pairs[i];

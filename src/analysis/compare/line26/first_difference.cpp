@@ -29,7 +29,7 @@ constexpr std::string_view kCommunicationWords[] = {
 constexpr std::string_view kNone = "None";
 
 template <size_t kSize>
-bool ContainsAny(std::string_view text, const std::string_view (&parts)[kSize]) {
+bool ContainsOneOf(std::string_view text, const std::string_view (&parts)[kSize]) {
   return std::any_of(std::begin(parts), std::end(parts), [&](std::string_view part) {
     return text.find(part) != std::string_view::npos;
   });
@@ -38,11 +38,11 @@ bool ContainsAny(std::string_view text, const std::string_view (&parts)[kSize]) 
 bool IsCommunicationName(std::string_view name) {
   return std::any_of(std::begin(kCommunicationPrefixes), std::end(kCommunicationPrefixes),
                      [&](std::string_view prefix) { return name.starts_with(prefix); }) &&
-         ContainsAny(name, kCommunicationWords);
+         ContainsOneOf(name, kCommunicationWords);
 }
 
 // "all_reduce" of "Distributed.all_reduce.0.forward".
-std::string ApiOf(std::string_view name) {
+std::string ApiPartOf(std::string_view name) {
   const std::vector<std::string_view> parts = base::Split(name, '.');
   return parts.size() < 3 ? std::string() : std::string(parts[parts.size() - 3]);
 }
@@ -102,7 +102,7 @@ void PutStatistic(json::Writer& json, const StatValue& stat) {
   }
 }
 
-std::string MetricText(const Metric& metric) {
+std::string FieldText(const Metric& metric) {
   switch (metric.kind) {
     case MetricKind::kNumber:
       return base::PythonFloatRepr(metric.number);
@@ -153,7 +153,7 @@ class Recorder {
   void AddCall(uint32_t entry, size_t first, size_t end) {
     RankCall call;
     call.name = pair_.npu.entries[entry].name;
-    call.is_ignored = ContainsAny(call.name, kIgnoredParts);
+    call.is_ignored = ContainsOneOf(call.name, kIgnoredParts);
     call.is_communication = IsCommunicationName(call.name);
     std::vector<RowResult> rows(pair_.result.rows.begin() + static_cast<std::ptrdiff_t>(first),
                                 pair_.result.rows.begin() + static_cast<std::ptrdiff_t>(end));
@@ -181,7 +181,7 @@ class Recorder {
   }
 
   void DescribeCommunication(const std::vector<RowResult>& rows, RankCall& call) {
-    call.api = ApiOf(call.name);
+    call.api = ApiPartOf(call.name);
     const bool sends = call.api == "send" || call.api == "isend";
     const bool receives = call.api == "recv" || call.api == "irecv";
     for (const RowResult& row : rows) {
@@ -243,7 +243,7 @@ class Recorder {
       both("NPU MD5", "BENCH MD5", [](const SideRow& side) { return side.md5; });
     } else {
       for (size_t i = 0; i < metric_names_.size(); ++i) {
-        json_.Member(metric_names_[i], MetricText(row.metrics[i]));
+        json_.Member(metric_names_[i], FieldText(row.metrics[i]));
       }
       for (size_t i = 0; i < kStatCount; ++i) {
         json_.Key(std::string("NPU ") + kStatNames[i]);

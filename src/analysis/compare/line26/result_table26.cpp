@@ -23,10 +23,10 @@ struct Line {
   bool first_of_entry = false;
 };
 
-class TableBuilder {
+class TableBuilder26 {
  public:
-  TableBuilder(const Side& npu, const Side& bench, const PairResult& result,
-               const dump::StackFile* stack)
+  TableBuilder26(const Side& npu, const Side& bench, const PairResult& result,
+                 const dump::StackFile* stack)
       : npu_(npu),
         bench_(bench),
         result_(result),
@@ -161,7 +161,7 @@ std::vector<std::string> ResultColumns26(CompareMode mode, bool with_stack) {
 
 report::Table MakeResultTable26(const Side& npu, const Side& bench, const PairResult& result,
                                 const dump::StackFile* stack, const std::vector<bool>* keep) {
-  return TableBuilder(npu, bench, result, stack).Build(keep);
+  return TableBuilder26(npu, bench, result, stack).Build(keep);
 }
 
 }  // namespace msprobe::analysis::compare

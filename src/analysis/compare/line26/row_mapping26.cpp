@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "src/analysis/compare/mapping.h"
 #include "src/analysis/compare/mapping_rules.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
@@ -15,7 +16,6 @@ namespace msprobe::analysis::compare {
 namespace {
 
 constexpr std::string_view kBackward = ".backward";
-constexpr std::string_view kModulePrefix = "Module.";
 
 // Where the call number of a backward entry stands in its name: "Torch.add.<3>.backward",
 // "Module.fc.Linear.backward.<0>".
@@ -87,7 +87,8 @@ std::vector<std::string_view> OwnNames(const Side& side) {
   return names;
 }
 
-void PairByName(const Options& options, const Side& npu, const Side& bench, RowMapping& mapping) {
+void PairRowsByName(const Options& options, const Side& npu, const Side& bench,
+                    RowMapping& mapping) {
   const bool strict = options.line26 && options.line26->strict;
   const bool renumber = !options.fuzzy && !npu.is_debug && !(strict && NumbersFit(npu, bench));
   mapping.keys = renumber ? KeysByExecutionOrder(npu, *mapping.arena) : OwnNames(npu);
@@ -218,7 +219,7 @@ Result<RowMapping> BuildRowMapping26(const Options& options, const Side& npu, co
                          !options.data_mapping.given && !(options.layer_mapping.given && mindspore);
   RowMapping mapping;
   if (own_names) {
-    PairByName(options, npu, bench, mapping);
+    PairRowsByName(options, npu, bench, mapping);
   } else if (!mindspore && options.cell_mapping.given) {
     MSP_RETURN_IF_ERROR(MapRowsByModule(options.cell_mapping.file, npu, mapping), "cell mapping");
   } else {

@@ -20,7 +20,7 @@ namespace {
 
 using tensor::TensorBuffer;
 
-constexpr size_t kLimitBytes = size_t{16} << 30U;
+constexpr size_t kLargestChangedBytes = size_t{16} << 30U;
 
 // Calls that fill only the first rows of their outputs, and the argument whose sum counts them.
 struct PaddedCall {
@@ -34,7 +34,7 @@ Result<TensorBuffer> ReadTensor(const std::filesystem::path& path) {
   MSP_ASSIGN_OR_RETURN(TensorFile file, TensorFile::Open(path, {}));
   MSP_ASSIGN_OR_RETURN(const NamedTensor* tensor, file.Single());
   MSP_RETURN_IF_ERROR(tensor->status);
-  return tensor::MakeContiguous(tensor->view, kLimitBytes);
+  return tensor::MakeContiguous(tensor->view, kLargestChangedBytes);
 }
 
 Result<TensorBuffer> ReadRowTensor(const Side& side, std::string_view data_name) {
@@ -193,7 +193,7 @@ Result<TensorBuffer> MultiplyByMatrix(const TensorView& tensor, const TensorView
   shape[from_the_left ? axes - 2 : axes - 1] = from_the_left ? matrix.shape[0] : matrix.shape[1];
   const DType dtype = ProductType(tensor.dtype, matrix.dtype);
   const int64_t count = ElementCount(shape);
-  if (count > static_cast<int64_t>(kLimitBytes / DTypeSize(dtype))) {
+  if (count > static_cast<int64_t>(kLargestChangedBytes / DTypeSize(dtype))) {
     return UnsupportedError(fmt::format("the product of {} and {} is too large",
                                         ShapeText(tensor.shape), ShapeText(matrix.shape)));
   }

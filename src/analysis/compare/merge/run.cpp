@@ -22,8 +22,6 @@ namespace {
 using report::Cell;
 using report::Table;
 
-constexpr size_t kRowsPerSheet = (size_t{1} << 20U) - 1;  // below the header
-
 struct LoadedRank {
   int64_t rank = 0;
   RankRows rows;
@@ -101,7 +99,7 @@ void AppendSheets(const std::vector<LoadedRank>& ranks, const std::vector<Joined
   for (const LoadedRank& rank : ranks) {
     columns.push_back("rank" + std::to_string(rank.rank));
   }
-  const auto parts = report::SplitEvenly(joined.size(), kRowsPerSheet);
+  const auto parts = report::SplitEvenly(joined.size(), report::kMaxSheetRows);
   std::vector<Cell> cells;
   for (size_t part = 0; part < parts.size(); ++part) {
     Table& sheet =

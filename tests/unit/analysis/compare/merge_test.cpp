@@ -106,7 +106,7 @@ TEST_F(MergeResultTest, JoinsRanksByNumberAndShowsMaximaWhereThereIsNoMetric) {
   WriteResult("compare_result_rank2-rank2_20250101000000.xlsx",
               {{"Torch.add.0.forward.input.0", report::Cell::Number(9)},
                {"Distributed.all_reduce.0.forward.input.0", report::Cell::Text("N/A")}});
-  const auto run = Run(options_);
+  const auto run = merge::Run(options_);
   ASSERT_TRUE(run.ok()) << run.status().message();
   EXPECT_EQ(run->rank_count, 2U);
   EXPECT_THAT(FirstSheet(*run),
@@ -122,7 +122,7 @@ TEST_F(MergeResultTest, WithoutMetricsEveryMetricOfTheModeGetsASheet) {
        {"compare_result_rank0_20250101000000.xlsx", "compare_result_rank1_20250101000000.xlsx"}) {
     WriteResult(name, {{"Distributed.all_reduce.0.forward.input.0", report::Cell::Number(1)}});
   }
-  const auto run = Run(options_);
+  const auto run = merge::Run(options_);
   ASSERT_TRUE(run.ok()) << run.status().message();
   EXPECT_EQ(run->metrics, MetricColumns(CompareMode::kStatistics));
   const auto sheets = report::ReadXlsx(run->result_file);
@@ -139,7 +139,7 @@ TEST_F(MergeResultTest, CallsComeInConfigOrderAndMissingOnesAreWarnings) {
                        {"Distributed.ab.0.forward.input.0", report::Cell::Number(2)},
                        {"Distributed.b.0.forward.input.0", report::Cell::Number(3)}});
   }
-  const auto run = Run(options_);
+  const auto run = merge::Run(options_);
   ASSERT_TRUE(run.ok()) << run.status().message();
   EXPECT_THAT(FirstSheet(*run),
               ElementsAre(ElementsAre("NPU Name", "rank0", "rank1"),
@@ -154,7 +154,7 @@ TEST_F(MergeResultTest, RepeatedNamesPairByOccurrence) {
     WriteResult(name, {{"Distributed.all_reduce.0.forward.input.0", report::Cell::Number(1)},
                        {"Distributed.all_reduce.0.forward.input.0", report::Cell::Number(2)}});
   }
-  const auto run = Run(options_);
+  const auto run = merge::Run(options_);
   ASSERT_TRUE(run.ok()) << run.status().message();
   EXPECT_THAT(
       FirstSheet(*run),
@@ -170,7 +170,7 @@ TEST_F(MergeResultTest, ReadsCsvResultsAsNumbers) {
   ASSERT_TRUE(
       report::WriteCsv(options_.input_folder / "compare_result_rank1_20250101000000.csv", table)
           .ok());
-  const auto run = Run(options_);
+  const auto run = merge::Run(options_);
   ASSERT_TRUE(run.ok()) << run.status().message();
   EXPECT_TRUE(run->warnings.empty());
   const auto sheets = report::ReadXlsx(run->result_file);
@@ -185,7 +185,7 @@ TEST_F(MergeResultTest, TextsThatLookLikeFormulasStayTextsWithAWarning) {
        {"compare_result_rank0_20250101000000.xlsx", "compare_result_rank1_20250101000000.xlsx"}) {
     WriteResult(name, {{"Distributed.all_reduce.0.forward.input.0", report::Cell::Text("=1+1")}});
   }
-  const auto run = Run(options_);
+  const auto run = merge::Run(options_);
   ASSERT_TRUE(run.ok()) << run.status().message();
   EXPECT_THAT(run->warnings, SizeIs(2));
   EXPECT_THAT(FirstSheet(*run), Contains(Contains("=1+1")));
@@ -198,7 +198,7 @@ TEST_F(MergeResultTest, TheNewestOfSeveralResultsOfARankCounts) {
               {{"Distributed.all_reduce.0.forward.input.0", report::Cell::Number(3)}});
   WriteResult("compare_result_rank1_20250101000000.xlsx",
               {{"Distributed.all_reduce.0.forward.input.0", report::Cell::Number(5)}});
-  const auto run = Run(options_);
+  const auto run = merge::Run(options_);
   ASSERT_TRUE(run.ok()) << run.status().message();
   EXPECT_THAT(FirstSheet(*run)[1],
               ElementsAre("Distributed.all_reduce.0.forward.input.0", "3", "5"));
@@ -210,7 +210,7 @@ TEST_F(MergeResultTest, ChecksumsAndForeignModesAreLeftOutAndTooFewRanksAreAnErr
               {{"Distributed.all_reduce.0.forward.input.0", report::Cell::Number(1)}});
   WriteResult("compare_result_rank1_20250101000000.xlsx",
               {{"Distributed.all_reduce.0.forward.input.0", {}}}, CompareMode::kMd5);
-  const auto run = Run(options_);
+  const auto run = merge::Run(options_);
   ASSERT_FALSE(run.ok());
   EXPECT_EQ(run.status().code(), StatusCode::kMismatch);
   EXPECT_THAT(run.status().message(), HasSubstr("checksums"));
@@ -223,9 +223,9 @@ TEST_F(MergeResultTest, AWorkbookThatIsNoResultIsRefusedButOurOtherFilesAreNot) 
         "debug_compare_result_rank0_20250101000000.xlsx"}) {
     WriteResult(name, {{"Distributed.all_reduce.0.forward.input.0", report::Cell::Number(1)}});
   }
-  ASSERT_TRUE(Run(options_).ok());
+  ASSERT_TRUE(merge::Run(options_).ok());
   folder_.Write("results/notes.xlsx", "");
-  const auto run = Run(options_);
+  const auto run = merge::Run(options_);
   ASSERT_FALSE(run.ok());
   EXPECT_EQ(run.status().code(), StatusCode::kUsage);
   EXPECT_THAT(run.status().message(), HasSubstr("notes.xlsx"));
@@ -235,7 +235,7 @@ TEST_F(MergeResultTest, ConfigsWithoutCallsOrWithUnknownKeysAreRefused) {
   for (const char* text : {"", "api: []\n", "api: Distributed.all_reduce\n", "apis: [a]\n",
                            "api: [a]\ncompare_index: 3\n"}) {
     Config(text);
-    EXPECT_FALSE(Run(options_).ok()) << text;
+    EXPECT_FALSE(merge::Run(options_).ok()) << text;
   }
 }
 
@@ -245,7 +245,7 @@ TEST_F(MergeResultTest, AnUnknownMetricNamesTheFileAndTheMetric) {
        {"compare_result_rank0_20250101000000.xlsx", "compare_result_rank1_20250101000000.xlsx"}) {
     WriteResult(name, {{"Distributed.all_reduce.0.forward.input.0", report::Cell::Number(1)}});
   }
-  const auto run = Run(options_);
+  const auto run = merge::Run(options_);
   ASSERT_FALSE(run.ok());
   EXPECT_THAT(run.status().message(), HasSubstr("Cosine"));
 }
