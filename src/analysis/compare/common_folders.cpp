@@ -96,18 +96,18 @@ void AppendRow(const Job& job, report::Table& table) {
   const ArrayPair& pair = job.result;
   std::vector<Cell> cells = {table.KeepText(job.name)};
   for (const auto* side : {&pair.npu, &pair.bench}) {
-    cells.push_back(Cell::Text(*side ? DTypeName((*side)->dtype) : kNotAvailable));
+    cells.push_back(Cell::Text(*side ? DTypeName((*side)->dtype) : kNotApplicable));
   }
   for (const auto* side : {&pair.npu, &pair.bench}) {
     cells.push_back(*side ? table.KeepText(NumpyShapeText((*side)->shape))
-                          : Cell::Text(kNotAvailable));
+                          : Cell::Text(kNotApplicable));
   }
   for (size_t i = 0; i < MetricColumns(CompareMode::kRealData).size(); ++i) {
     cells.push_back(MetricCell(pair.result.metrics[i], table));
   }
   for (const auto* side : {&pair.npu, &pair.bench}) {
     for (const Stat stat : {kMax, kMin, kMean, kNorm}) {
-      cells.push_back(*side ? ShortArrayStatCell(**side, stat) : Cell::Text(kNotAvailable));
+      cells.push_back(*side ? ShortArrayStatCell(**side, stat) : Cell::Text(kNotApplicable));
     }
   }
   cells.push_back(Cell::Text(VerdictText(RealVerdict(pair.result.metrics))));
@@ -115,7 +115,7 @@ void AppendRow(const Job& job, report::Table& table) {
   std::string names = "[";
   base::AppendPythonTextRepr(job.npu.string(), names);
   names += ", ";
-  base::AppendPythonTextRepr(job.bench.empty() ? kNotAvailable : job.bench.string(), names);
+  base::AppendPythonTextRepr(job.bench.empty() ? kNotApplicable : job.bench.string(), names);
   cells.push_back(table.KeepText(names + "]"));
   table.AddRow(cells);
 }

@@ -106,9 +106,9 @@ void CompareRows(const Side& npu, const Side& bench, PairResult& result) {
   for (RowResult& row : result.rows) {
     const SideRow& npu_row = npu.rows[row.pair.npu];
     if (row.pair.bench == kNoRow) {
-      row.metrics.fill(Metric::Text(kNotAvailable));
+      row.metrics.fill(Metric::Text(kNotApplicable));
       // A null that nothing stands against is shown as N/A, which equals the missing bench's N/A.
-      const bool null_row = result.mode == CompareMode::kMd5 && npu_row.md5 == kNotAvailable;
+      const bool null_row = result.mode == CompareMode::kMd5 && npu_row.md5 == kNotApplicable;
       row.verdict = null_row ? Verdict::kPass : Verdict::kNotAvailable;
     } else if (result.mode == CompareMode::kMd5) {
       CompareChecksums(npu_row, bench.rows[row.pair.bench], row);

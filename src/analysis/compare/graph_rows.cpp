@@ -155,7 +155,7 @@ void AppendArrayRow(const std::string& npu_path, const std::string& bench_path,
       object("The dtypes differ.");
     }
     if (message.empty() && pair.result.distance.nonfinite_differs &&
-        pair.result.metrics[kCosine].text == kNotAvailable) {
+        pair.result.metrics[kCosine].text == kNotApplicable) {
       object(base::Trim(pair.result.message));
     }
   }

@@ -33,7 +33,7 @@ std::string_view VerdictText(Verdict verdict) {
     case Verdict::kNone:
       return "None";
     case Verdict::kNotAvailable:
-      return kNotAvailable;
+      return kNotApplicable;
   }
   return "";
 }

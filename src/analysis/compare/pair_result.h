@@ -15,7 +15,7 @@ namespace msprobe::analysis::compare {
 enum class CompareMode : uint8_t { kRealData, kStatistics, kMd5 };
 std::string_view CompareModeName(CompareMode mode);  // "real data", "statistics", "md5"
 
-inline constexpr std::string_view kNotAvailable = "N/A";  // a cell without a value
+inline constexpr std::string_view kNotApplicable = "N/A";  // a cell without a value
 
 inline constexpr uint32_t kNoRow = UINT32_MAX;
 

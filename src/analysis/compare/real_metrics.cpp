@@ -177,7 +177,7 @@ RealMetrics RealMetricsFromSums(const ComparePartial& sums, const TensorView& np
                                 const TensorView& bench) {
   if (sums.nonfinite_mismatch_count > 0) {
     RealMetrics result =
-        UniformRealMetrics(kNotAvailable, fmt::format("NaN or infinity at {} positions of one side only. ",
+        UniformRealMetrics(kNotApplicable, fmt::format("NaN or infinity at {} positions of one side only. ",
                                               sums.nonfinite_mismatch_count));
     result.distance = DistanceOf(sums);
     return result;
@@ -278,7 +278,7 @@ Verdict RealVerdict(const std::array<Metric, kMetricSlots>& metrics) {
   if (is_text(cosine, "shape unmatched")) {
     return Verdict::kUnmatched;
   }
-  if (is_text(cosine, "N/A") || is_text(max_abs, "N/A")) {
+  if (is_text(cosine, kNotApplicable) || is_text(max_abs, kNotApplicable)) {
     return Verdict::kNo;
   }
   // "Nan" and "inf" read as numbers; any other text means that there is nothing to judge.

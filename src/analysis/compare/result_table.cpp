@@ -98,7 +98,7 @@ class TableBuilder {
     AddCommon(npu_row, bench_row);
     if (result_.mode == CompareMode::kMd5) {
       cells_.push_back(Cell::Text(npu_row.md5));
-      cells_.push_back(Cell::Text(bench_row == nullptr ? kNotAvailable : bench_row->md5));
+      cells_.push_back(Cell::Text(bench_row == nullptr ? kNotApplicable : bench_row->md5));
       cells_.push_back(Cell::Text(VerdictText(row.verdict)));
       AddStack(npu_row, first_of_entry);
     } else {
@@ -108,10 +108,10 @@ class TableBuilder {
         cells_.push_back(MetricCell(row.metrics[i], table_));
       }
       for (const StatValue& stat : npu_row.stats) {
-        cells_.push_back(StatCell(stat, bench_row == nullptr ? kNotAvailable : "None"));
+        cells_.push_back(StatCell(stat, bench_row == nullptr ? kNotApplicable : "None"));
       }
       for (size_t i = 0; i < kStatCount; ++i) {
-        cells_.push_back(bench_row == nullptr ? Cell::Text(kNotAvailable)
+        cells_.push_back(bench_row == nullptr ? Cell::Text(kNotApplicable)
                                               : StatCell(bench_row->stats[i], "None"));
       }
       cells_.push_back(Cell::Text(VerdictText(row.verdict)));
@@ -126,7 +126,7 @@ class TableBuilder {
 
   void AddCommon(const SideRow& npu_row, const SideRow* bench_row) {
     const auto bench_text = [&](std::string_view SideRow::*member) {
-      return Cell::Text(bench_row == nullptr ? kNotAvailable : bench_row->*member);
+      return Cell::Text(bench_row == nullptr ? kNotApplicable : bench_row->*member);
     };
     cells_.push_back(Cell::Text(npu_row.name));
     cells_.push_back(bench_text(&SideRow::name));
@@ -142,7 +142,7 @@ class TableBuilder {
     }
     const std::vector<std::string>* frames =
         first_of_entry ? stack_->Find(npu_.entries[npu_row.entry].name) : nullptr;
-    cells_.push_back(frames == nullptr ? Cell::Text(kNotAvailable)
+    cells_.push_back(frames == nullptr ? Cell::Text(kNotApplicable)
                                        : table_.KeepText(StackText(*frames)));
   }
 
@@ -150,7 +150,7 @@ class TableBuilder {
     std::string text = "[";
     base::AppendPythonTextRepr(npu_row.data_name, text);
     text += ", ";
-    base::AppendPythonTextRepr(bench_row == nullptr ? kNotAvailable : bench_row->data_name, text);
+    base::AppendPythonTextRepr(bench_row == nullptr ? kNotApplicable : bench_row->data_name, text);
     text += "]";
     cells_.push_back(table_.KeepText(text));
   }

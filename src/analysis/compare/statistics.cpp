@@ -24,7 +24,7 @@ void CompareStatistics(const SideRow& npu, const SideRow& bench, RowResult& resu
     Metric& difference_cell = result.metrics[kMaxDiff + i];
     Metric& relative_cell = result.metrics[kMaxRel + i];
     if (!npu.stats[i].is_numeric() || !bench.stats[i].is_numeric()) {
-      difference_cell = relative_cell = Metric::Text(kNotAvailable);
+      difference_cell = relative_cell = Metric::Text(kNotApplicable);
       continue;
     }
     const double n = npu.stats[i].number;
@@ -36,7 +36,7 @@ void CompareStatistics(const SideRow& npu, const SideRow& bench, RowResult& resu
     }
     difference_cell = DifferenceCell(difference);
     relative_cell =
-        b == 0 ? Metric::Text(kNotAvailable) : Metric::Percent(std::fabs(difference / b * 100.0));
+        b == 0 ? Metric::Text(kNotApplicable) : Metric::Percent(std::fabs(difference / b * 100.0));
     // The larger signed value, then its magnitude: a NaN quotient (inf / inf) is no warning.
     const double magnitude = std::fabs(std::max(n, b)) + statistics_warning::kMagnitudeFloor;
     warning = warning || std::fabs(difference) / magnitude > statistics_warning::kShare;

@@ -108,7 +108,7 @@ Result<Round> ReadRound(const fs::path& folder, std::vector<std::string>& warnin
       record.cells[column] = report::CellText(row[column]);
     }
     if (round.records.empty()) {
-      round.has_tensors = record.cells[kTensorPath] != kNotAvailable;
+      round.has_tensors = record.cells[kTensorPath] != kNotApplicable;
     }
     std::optional<std::string> key = KeyOf(record.cells);
     if (!key) {
@@ -187,7 +187,7 @@ struct TensorRow {
 };
 
 std::string NumberText(double value) {
-  return std::isnan(value) ? std::string(kNotAvailable) : base::PythonFloatRepr(value);
+  return std::isnan(value) ? std::string(kNotApplicable) : base::PythonFloatRepr(value);
 }
 
 // As PyTorch computes it: the sum becomes a float16 before it is divided.
@@ -199,7 +199,7 @@ double HalfMean(const TensorView& view) {
 
 std::array<std::string, kStatCount> StatTexts(const TensorView& view) {
   std::array<std::string, kStatCount> texts;
-  texts.fill(std::string(kNotAvailable));
+  texts.fill(std::string(kNotApplicable));
   if (view.shape.empty() || view.element_count() == 0) {
     return texts;
   }
@@ -245,9 +245,9 @@ std::string AtbMetricText(const Metric& metric) {
 TensorRow CompareTensorRow(const Round& target, const Record& t, const Round& golden,
                            const Record& g) {
   TensorRow row;
-  row.metrics.fill(std::string(kNotAvailable));
-  row.target.fill(std::string(kNotAvailable));
-  row.golden.fill(std::string(kNotAvailable));
+  row.metrics.fill(std::string(kNotApplicable));
+  row.target.fill(std::string(kNotApplicable));
+  row.golden.fill(std::string(kNotApplicable));
   const auto read = [](const Round& round, const Record& record) -> Result<tensor::TensorBuffer> {
     MSP_ASSIGN_OR_RETURN(const fs::path path, TensorPath(round, record.cells[kTensorPath]));
     return ReadAsFloat(path);
@@ -284,7 +284,7 @@ StatisticRow CompareStatisticRow(const Record& t, const Record& g) {
   for (size_t i = 0; i < kStatCount; ++i) {
     const std::optional<double> n = base::ParseDouble(t.cells[kMaximum + i]);
     const std::optional<double> b = base::ParseDouble(g.cells[kMaximum + i]);
-    row.difference[i] = row.relative[i] = kNotAvailable;
+    row.difference[i] = row.relative[i] = kNotApplicable;
     if (!n || !b) {
       continue;
     }

@@ -192,7 +192,7 @@ Result<TensorBuffer> MultiplyByMatrix(const TensorView& tensor, const TensorView
   Shape shape = tensor.shape;
   shape[from_the_left ? axes - 2 : axes - 1] = from_the_left ? matrix.shape[0] : matrix.shape[1];
   const DType dtype = ProductType(tensor.dtype, matrix.dtype);
-  const int64_t count = ElementCount(shape);
+  const int64_t count = msprobe::ElementCount(shape);
   if (count > static_cast<int64_t>(kLargestChangedBytes / DTypeSize(dtype))) {
     return UnsupportedError(fmt::format("the product of {} and {} is too large",
                                         ShapeText(tensor.shape), ShapeText(matrix.shape)));
