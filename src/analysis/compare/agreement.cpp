@@ -56,7 +56,7 @@ double EpsilonOf(DType dtype) {
 double RoundToFormatOf(double epsilon, double value) {
   const DType dtype = epsilon == kEpsilonBFloat16  ? DType::kBFloat16
                       : epsilon == kEpsilonFloat16 ? DType::kFloat16
-                      : epsilon == kEpsilonFloat32      ? DType::kFloat32
+                      : epsilon == kEpsilonFloat32 ? DType::kFloat32
                                                    : DType::kFloat64;
   return tensor::RoundToDType(dtype, value);
 }
