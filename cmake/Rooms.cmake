@@ -48,7 +48,7 @@ function(msprobe_room name)
   endif()
   target_link_libraries(${target} PUBLIC ${ROOM_DEPENDENCIES})
   msprobe_precompile(${target})
-  if(MSPROBE_UNITY AND NOT name MATCHES "^(kernels|checkpoint|profile|monitor|commands|analysis/(ckpt|config_check|perf|nan|rl|monitor))$")  # kernels: flags of their own, and the hot loops of this program
+  if(MSPROBE_UNITY AND NOT name STREQUAL "kernels")  # kernels: flags of their own, and the hot loops of this program
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${MSPROBE_UNITY_SIZE})
   endif()
 endfunction()

@@ -82,6 +82,12 @@ bool NaturalLess(std::string_view a, std::string_view b) {
   return a < b;  // equal but for leading zeros
 }
 
+bool ContainsAny(std::string_view text, std::initializer_list<std::string_view> words) {
+  return std::any_of(words.begin(), words.end(), [text](std::string_view word) {
+    return text.find(word) != std::string_view::npos;
+  });
+}
+
 std::string AsciiLower(std::string_view text) {
   std::string lower(text);
   for (char& c : lower) {

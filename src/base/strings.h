@@ -1,6 +1,7 @@
 // Small text helpers that the standard library lacks.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +17,8 @@ std::string_view Trim(std::string_view text);
 // Order in which runs of digits count as numbers: "layers.2" before "layers.10".
 bool NaturalLess(std::string_view a, std::string_view b);
 // Letters A to Z only: names and keys of files, in no language.
+// One of the words stands somewhere in the text; as spelled.
+bool ContainsAny(std::string_view text, std::initializer_list<std::string_view> words);
 std::string AsciiLower(std::string_view text);
 bool EqualsIgnoringCase(std::string_view a, std::string_view b);
 std::string ReplaceFirst(std::string_view text, std::string_view from, std::string_view to);

@@ -11,7 +11,7 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kNotes =
+constexpr const char* kCkptCompareNotes =
     R"(If a parameter cannot be read, it is marked, the others are compared, and the exit code is 3.
 
 )";
@@ -135,7 +135,7 @@ std::vector<Example> CkptCompareCommand::examples() const {
 }
 
 std::string CkptCompareCommand::notes() const {
-  return kNotes + FailOnHelp(analysis::ckpt::kGateLevels);
+  return kCkptCompareNotes + FailOnHelp(analysis::ckpt::kGateLevels);
 }
 
 Result<ExitCode> CkptCompareCommand::Run(const Context& context) {

@@ -14,7 +14,7 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kNotes =
+constexpr const char* kCompareNotes =
     R"(The first line of the output is the first divergence: the first call, in execution order, whose inputs agree and
 whose outputs do not, or the weights or data that bring a difference in. "Agree" means equal up to the rounding
 noise of the dtype; --rtol and --atol allow more.
@@ -152,7 +152,7 @@ std::vector<Example> CompareCommand::examples() const {
 }
 
 std::string CompareCommand::notes() const {
-  return kNotes + FailOnHelp(analysis::compare::kGateLevels) +
+  return kCompareNotes + FailOnHelp(analysis::compare::kGateLevels) +
          "\nEvery level also fails if less than half of a side could be compared.";
 }
 

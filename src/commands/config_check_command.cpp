@@ -14,7 +14,7 @@ namespace {
 
 namespace config_check = analysis::config_check;
 
-constexpr const char* kNotes =
+constexpr const char* kConfigCheckNotes =
     R"(To record data, weights and random calls, add to the training script:
   from msprobe.core.config_check import ConfigChecker
 
@@ -153,7 +153,7 @@ std::vector<Example> ConfigCheckCommand::examples() const {
 }
 
 std::string ConfigCheckCommand::notes() const {
-  return kNotes + FailOnHelp(config_check::kGateLevels);
+  return kConfigCheckNotes + FailOnHelp(config_check::kGateLevels);
 }
 
 Result<ExitCode> ConfigCheckCommand::Run(const Context& context) {

@@ -16,7 +16,7 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kNotes =
+constexpr const char* kDoctorNotes =
     R"(Nothing is changed. Frameworks are looked up in the python3 on PATH, which is the one your scripts use. A framework that
 is merely absent is not a failure.
 
@@ -114,7 +114,7 @@ std::vector<Example> DoctorCommand::examples() const {
 }
 
 std::string DoctorCommand::notes() const {
-  return kNotes + std::string("\n\n") + FailOnHelp(kLevels);
+  return kDoctorNotes + std::string("\n\n") + FailOnHelp(kLevels);
 }
 
 Result<ExitCode> DoctorCommand::Run(const Context& context) {

@@ -26,7 +26,7 @@ extern const std::string_view
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kNotes =
+constexpr const char* kDumpNotes =
     R"(The exit code is that of the script; messages of msprobe go to stderr. A script can also control the capture itself:
 from msprobe.pytorch import PrecisionDebugger.)";
 
@@ -189,7 +189,7 @@ std::vector<Example> DumpCommand::examples() const {
   };
 }
 
-std::string DumpCommand::notes() const { return kNotes; }
+std::string DumpCommand::notes() const { return kDumpNotes; }
 
 std::string DumpCommand::OverridesJson() const {
   const std::initializer_list<std::pair<std::string_view, const std::string&>> flags = {

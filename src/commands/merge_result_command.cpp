@@ -6,7 +6,7 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kNotes = R"(merge.yaml:
+constexpr const char* kMergeResultNotes = R"(merge.yaml:
     api:                        # calls, by the start of their names
       - Distributed.all_reduce
     compare_index:              # metrics, one sheet each (default: all)
@@ -64,7 +64,7 @@ std::vector<Example> MergeResultCommand::examples() const {
   };
 }
 
-std::string MergeResultCommand::notes() const { return kNotes; }
+std::string MergeResultCommand::notes() const { return kMergeResultNotes; }
 
 Result<ExitCode> MergeResultCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(TakePath(results_, "RESULTS", "-i", options_.input_folder));

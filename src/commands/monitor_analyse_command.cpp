@@ -6,7 +6,7 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kNotes =
+constexpr const char* kMonitorAnalyseNotes =
     R"(Alerts are sorted by step, micro step, phase (forward, backward, optimizer), pipeline stage and call.
 
 )";
@@ -82,7 +82,7 @@ std::vector<Example> MonitorAnalyseCommand::examples() const {
   };
 }
 
-std::string MonitorAnalyseCommand::notes() const { return kNotes; }
+std::string MonitorAnalyseCommand::notes() const { return kMonitorAnalyseNotes; }
 
 Result<ExitCode> MonitorAnalyseCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(TakePath(run_, "RUN", "-d", options_.data));

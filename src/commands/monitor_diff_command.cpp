@@ -8,7 +8,7 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kNotes =
+constexpr const char* kMonitorDiffNotes =
     R"(Two values differ when |A - B| > atol + rtol * max(|A|, |B|). NaN equals only NaN.
 
 )";
@@ -72,7 +72,7 @@ std::vector<Example> MonitorDiffCommand::examples() const {
 }
 
 std::string MonitorDiffCommand::notes() const {
-  return kNotes + FailOnHelp(analysis::monitor::kDiffLevels);
+  return kMonitorDiffNotes + FailOnHelp(analysis::monitor::kDiffLevels);
 }
 
 Result<ExitCode> MonitorDiffCommand::Run(const Context& context) {

@@ -10,7 +10,7 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kNotes =
+constexpr const char* kMonitorReplayNotes =
     R"(FEED contains feed.jsonl (one event per line) and feed.bin (the bytes of the tensors).)";
 
 }  // namespace
@@ -59,7 +59,7 @@ std::vector<Example> MonitorReplayCommand::examples() const {
   };
 }
 
-std::string MonitorReplayCommand::notes() const { return kNotes; }
+std::string MonitorReplayCommand::notes() const { return kMonitorReplayNotes; }
 
 Result<ExitCode> MonitorReplayCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(TakePath(feed_, "FEED", "--feed", options_.feed));

@@ -7,7 +7,7 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kNotes = R"(The same run always gives the same bytes.
+constexpr const char* kMonitorReportNotes = R"(The same run always gives the same bytes.
 
 )";
 
@@ -54,7 +54,7 @@ std::vector<Example> MonitorReportCommand::examples() const {
   };
 }
 
-std::string MonitorReportCommand::notes() const { return kNotes; }
+std::string MonitorReportCommand::notes() const { return kMonitorReportNotes; }
 
 Result<ExitCode> MonitorReportCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));

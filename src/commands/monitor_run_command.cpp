@@ -12,7 +12,7 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kNotes =
+constexpr const char* kMonitorRunNotes =
     R"(Tables go to <output>/<time>-rank<R>-<id>/. The exit code is that of the script; messages of msprobe go to stderr.
 A script can also start the monitor itself: from msprobe.pytorch import TrainerMon.)";
 
@@ -63,7 +63,7 @@ std::vector<Example> MonitorRunCommand::examples() const {
   };
 }
 
-std::string MonitorRunCommand::notes() const { return kNotes; }
+std::string MonitorRunCommand::notes() const { return kMonitorRunNotes; }
 
 Result<ExitCode> MonitorRunCommand::Run(const Context& context) {
   if (context.framework == "mindspore") {

@@ -20,7 +20,7 @@ namespace {
 
 namespace nan = analysis::nan;
 
-constexpr const char* kNotes =
+constexpr const char* kNanAnalyzeNotes =
     R"(DUMP must have level L0, L1 or mix, and statistics. Attention masks of -inf are not reported as origins.
 
 )";
@@ -108,7 +108,9 @@ std::vector<Example> NanAnalyzeCommand::examples() const {
   };
 }
 
-std::string NanAnalyzeCommand::notes() const { return kNotes + FailOnHelp(nan::kGateLevels); }
+std::string NanAnalyzeCommand::notes() const {
+  return kNanAnalyzeNotes + FailOnHelp(nan::kGateLevels);
+}
 
 std::filesystem::path NanAnalyzeCommand::PagePath(const report::Document& document) const {
   const int64_t now = std::chrono::duration_cast<std::chrono::nanoseconds>(

@@ -28,7 +28,7 @@ using analysis::perf::GateMetric;
 constexpr int64_t kMaxKernelFloor = 3;
 constexpr size_t kMaxFlowCategory = 20;
 
-constexpr const char* kNotes =
+constexpr const char* kPerfCompareNotes =
     R"(Differences are PROFILE minus REFERENCE and ratios PROFILE divided by REFERENCE, so a ratio above 1 is worse. Without any
 --enable_* flag all six comparisons are made.
 
@@ -315,7 +315,7 @@ std::vector<Example> PerfCompareCommand::examples() const {
 }
 
 std::string PerfCompareCommand::notes() const {
-  return kNotes + FailOnHelp(analysis::perf::kGateLevels);
+  return kPerfCompareNotes + FailOnHelp(analysis::perf::kGateLevels);
 }
 
 void PerfCompareCommand::ChooseComparisons() {

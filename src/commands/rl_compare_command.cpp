@@ -13,7 +13,7 @@ namespace {
 
 namespace rl = analysis::rl;
 
-constexpr const char* kNotes =
+constexpr const char* kRlCompareNotes =
     R"(RUN and REFERENCE are folders written by SingleSave of msprobe.core.
 
 )";
@@ -124,7 +124,9 @@ std::vector<Example> RlCompareCommand::examples() const {
   };
 }
 
-std::string RlCompareCommand::notes() const { return kNotes + FailOnHelp(rl::kGateLevels); }
+std::string RlCompareCommand::notes() const {
+  return kRlCompareNotes + FailOnHelp(rl::kGateLevels);
+}
 
 Status RlCompareCommand::ReadTokenKeys() {
   for (const std::string& text : token_keys_) {

@@ -14,7 +14,7 @@
 namespace msprobe::commands {
 namespace {
 
-constexpr const char* kNotes = R"(PATH is one of
+constexpr const char* kShowNotes = R"(PATH is one of
   a dump folder, step or rank      one row per rank: entries, tensors, bytes, whether it is complete
   a dump.json or debug.json        one row per argument, result and parameter, with the recorded statistics
   a .pt, .npy, .npz, .safetensors  one row per tensor: name, dtype, shape, bytes
@@ -85,7 +85,7 @@ std::vector<Example> ShowCommand::examples() const {
   };
 }
 
-std::string ShowCommand::notes() const { return kNotes; }
+std::string ShowCommand::notes() const { return kShowNotes; }
 
 Status ShowCommand::ChooseFormat(const Context& context) {
   if (format_.empty()) {

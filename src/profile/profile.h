@@ -23,6 +23,9 @@
 
 namespace msprobe::profile {
 
+inline constexpr double kNanosecondsPerUs = 1e3;
+inline constexpr double kBytesPerGb = 1024.0 * 1024.0 * 1024.0;  // as the profilers count them
+
 inline constexpr int64_t kNoCorrelation = -1;
 
 enum class Device : uint8_t { kGpu, kNpu };

@@ -49,8 +49,8 @@ FOREIGN_FILES = {"sqlite3.h"}
 ANALYSIS_HEADERS = ("options.h", "run.h", "result.h", "document.h")
 NAMESPACE = re.compile(r"^namespace msprobe::([\w:]+) \{", re.M)
 # Rooms, or their folders, that do not have that shape yet; and rooms with another namespace.
-OTHER_SHAPES = {"analysis/compare", "analysis/inspect", "analysis/monitor/top"}
-OTHER_NAMESPACES = {"analysis/compare", "analysis/inspect"}
+OTHER_SHAPES = {"analysis/monitor/top"}
+OTHER_NAMESPACES = set()
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 SOURCE_ENDINGS = (".h", ".cpp", ".cc", ".inc")
 
@@ -176,7 +176,7 @@ def check_namespaces(root, path, plan, say):
     own = room.replace("/", "::")
     text = open(os.path.join(root, path), encoding="utf-8").read()
     for match in NAMESPACE.finditer(text):
-        if match.group(1) not in (own, own + "::internal", "resources"):
+        if match.group(1) not in (own, own + "::internal", own + "::" + os.path.basename(os.path.dirname(path)), "resources"):
             say(path, text.count("\n", 0, match.start()) + 1, "the namespace of this room is msprobe::" + own)
 
 

@@ -33,12 +33,6 @@ std::optional<ScopeState> StateOf(std::string_view part) {
   return std::nullopt;
 }
 
-bool ContainsAny(std::string_view text, std::initializer_list<std::string_view> words) {
-  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-    return text.find(word) != std::string_view::npos;
-  });
-}
-
 struct Frame {
   std::string_view file;
   std::string_view function;
@@ -57,8 +51,9 @@ Frame ParseFrame(std::string_view text) {
 }
 
 bool IsModelFrame(std::string_view frame, Framework framework) {
-  return framework == Framework::kMindSpore ? ContainsAny(frame, {"in construct"})
-                                            : ContainsAny(frame, {"in forward,", "in backward,"});
+  return framework == Framework::kMindSpore
+             ? base::ContainsAny(frame, {"in construct"})
+             : base::ContainsAny(frame, {"in forward,", "in backward,"});
 }
 
 // The framework's own function through which the model made this call: the outermost of the
@@ -75,11 +70,11 @@ std::string_view FrameScope(const std::vector<std::string>& frames, Framework fr
   std::string_view scope;
   for (size_t i = begin; i < end; ++i) {
     const Frame frame = ParseFrame(frames[i]);
-    if (!ContainsAny(frame.file, {"site-packages/torch", "package/torch", "site-packages/mindspore",
-                                  "package/mindspore"})) {
+    if (!base::ContainsAny(frame.file, {"site-packages/torch", "package/torch",
+                                        "site-packages/mindspore", "package/mindspore"})) {
       break;
     }
-    const bool plumbing = ContainsAny(frame.file, {"msprobe", "MindSpeed"}) ||
+    const bool plumbing = base::ContainsAny(frame.file, {"msprobe", "MindSpeed"}) ||
                           frame.function == "construct" || frame.function == "__call__";
     if (!plumbing) {
       scope = frame.function;

@@ -176,9 +176,9 @@ RealMetrics UniformRealMetrics(std::string_view cell_text, std::string message) 
 RealMetrics RealMetricsFromSums(const ComparePartial& sums, const TensorView& npu,
                                 const TensorView& bench) {
   if (sums.nonfinite_mismatch_count > 0) {
-    RealMetrics result =
-        UniformRealMetrics(kNotApplicable, fmt::format("NaN or infinity at {} positions of one side only. ",
-                                              sums.nonfinite_mismatch_count));
+    RealMetrics result = UniformRealMetrics(
+        kNotApplicable, fmt::format("NaN or infinity at {} positions of one side only. ",
+                                    sums.nonfinite_mismatch_count));
     result.distance = DistanceOf(sums);
     return result;
   }

@@ -150,8 +150,8 @@ class PipCheck {
     const bool error = (bench && cmp) || rule.one_side_is_error;
     AddRow(rule.name, bench, cmp, error);
     if (!error) {
-      AddExample(one_side_,
-                 fmt::format("{}: {} / {}", rule.name, Shown(VersionText(bench)), Shown(VersionText(cmp))));
+      AddExample(one_side_, fmt::format("{}: {} / {}", rule.name, Shown(VersionText(bench)),
+                                        Shown(VersionText(cmp))));
     }
   }
 
@@ -164,8 +164,8 @@ class PipCheck {
     ++(error ? result_.errors : result_.warnings);
     if (error) {
       ++differing_count_;
-      AddExample(differing_,
-                 fmt::format("{}: {} / {}", name, Shown(VersionText(bench)), Shown(VersionText(cmp))));
+      AddExample(differing_, fmt::format("{}: {} / {}", name, Shown(VersionText(bench)),
+                                         Shown(VersionText(cmp))));
     }
   }
 

@@ -29,7 +29,9 @@ bool IsShellWord(std::string_view text, const std::array<std::string_view, kCoun
 }
 
 bool IsShellBlank(char c) { return c == ' ' || c == '\t'; }
-bool StartsShellName(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+bool StartsShellName(char c) {
+  return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
 bool IsNameCharacter(char c) { return StartsShellName(c) || base::IsDigit(c); }
 bool IsSpecialName(char c) { return std::string_view("@*#?$!-").find(c) != std::string_view::npos; }
 bool EndsWord(char c) { return std::string_view(" \t\n;&|()<>").find(c) != std::string_view::npos; }

@@ -12,7 +12,7 @@ namespace msprobe::analysis::config_check::internal {
 namespace {
 
 constexpr size_t kExpandedLimitBytes = size_t{16} << 20U;  // all expansions of a script together
-constexpr int kDeepestDefaults = 16;                                 // of ${A:-${B:-...}}
+constexpr int kDeepestDefaults = 16;                       // of ${A:-${B:-...}}
 constexpr std::string_view kSplitAt = " \t\n";
 
 }  // namespace

@@ -14,19 +14,19 @@ using report::Cell;
 using enum report::NumberFormat;
 
 constexpr std::array<SheetColumn, 14> kApiColumns = {{{"Order Id", 10, kInteger},
-                                                   {"api name", 30, kGeneral, true},
-                                                   {"Total Duration(ms)", 20, kFixed2},
-                                                   {"Self Time(ms)", 20, kFixed2},
-                                                   {"Avg Duration(ms)", 20, kFixed2},
-                                                   {"Calls", 20, kInteger},
-                                                   {"Total Duration(ms)", 20, kFixed2},
-                                                   {"Self Time(ms)", 20, kFixed2},
-                                                   {"Avg Duration(ms)", 20, kFixed2},
-                                                   {"Calls", 20, kInteger},
-                                                   {"Diff Total Ratio", 20, kFixed2},
-                                                   {"Diff Self Ratio", 20, kFixed2},
-                                                   {"Diff Avg Ratio", 20, kFixed2},
-                                                   {"Diff Calls Ratio", 20, kFixed2}}};
+                                                      {"api name", 30, kGeneral, true},
+                                                      {"Total Duration(ms)", 20, kFixed2},
+                                                      {"Self Time(ms)", 20, kFixed2},
+                                                      {"Avg Duration(ms)", 20, kFixed2},
+                                                      {"Calls", 20, kInteger},
+                                                      {"Total Duration(ms)", 20, kFixed2},
+                                                      {"Self Time(ms)", 20, kFixed2},
+                                                      {"Avg Duration(ms)", 20, kFixed2},
+                                                      {"Calls", 20, kInteger},
+                                                      {"Diff Total Ratio", 20, kFixed2},
+                                                      {"Diff Self Ratio", 20, kFixed2},
+                                                      {"Diff Avg Ratio", 20, kFixed2},
+                                                      {"Diff Calls Ratio", 20, kFixed2}}};
 
 // Host time of a call that is not its callees', in us; as in the Python tool, which nests without
 // regard to threads, negative where callees outlive it.

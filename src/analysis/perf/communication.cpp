@@ -18,7 +18,6 @@ namespace {
 using profile::Nanoseconds;
 using profile::Profile;
 
-
 struct Total {
   int64_t calls = 0;
   double sum = 0;  // us

@@ -12,7 +12,6 @@ namespace {
 using profile::Nanoseconds;
 using profile::Profile;
 
-
 void SortByStart(Intervals& intervals) {
   std::stable_sort(intervals.begin(), intervals.end(),
                    [](const auto& a, const auto& b) { return a.start < b.start; });

@@ -22,23 +22,22 @@ using profile::TextId;
 using report::Cell;
 using enum report::NumberFormat;
 
-
 constexpr std::array<SheetColumn, 16> kKernelColumns = {{{"Order Id", 10, kInteger},
-                                                   {"Family", 20, kGeneral, true},
-                                                   {"DeviceKernel", 60, kGeneral, true},
-                                                   {"Change", 12, kGeneral},
-                                                   {"Operator", 30, kGeneral},
-                                                   {"Input Shape", 20, kGeneral},
-                                                   {"Calls", 10, kInteger},
-                                                   {"Total Duration(us)", 20, kFixed2},
-                                                   {"Avg Duration(us)", 20, kFixed2},
-                                                   {"Operator", 30, kGeneral},
-                                                   {"Input Shape", 20, kGeneral},
-                                                   {"Calls", 10, kInteger},
-                                                   {"Total Duration(us)", 20, kFixed2},
-                                                   {"Avg Duration(us)", 20, kFixed2},
-                                                   {"Diff Duration(us)", 20, kFixed2},
-                                                   {"Diff Ratio", 20, kPercent}}};
+                                                         {"Family", 20, kGeneral, true},
+                                                         {"DeviceKernel", 60, kGeneral, true},
+                                                         {"Change", 12, kGeneral},
+                                                         {"Operator", 30, kGeneral},
+                                                         {"Input Shape", 20, kGeneral},
+                                                         {"Calls", 10, kInteger},
+                                                         {"Total Duration(us)", 20, kFixed2},
+                                                         {"Avg Duration(us)", 20, kFixed2},
+                                                         {"Operator", 30, kGeneral},
+                                                         {"Input Shape", 20, kGeneral},
+                                                         {"Calls", 10, kInteger},
+                                                         {"Total Duration(us)", 20, kFixed2},
+                                                         {"Avg Duration(us)", 20, kFixed2},
+                                                         {"Diff Duration(us)", 20, kFixed2},
+                                                         {"Diff Ratio", 20, kPercent}}};
 
 struct KernelTotals {
   double us = 0;
@@ -116,9 +115,10 @@ class Collector {
   }
 
   std::vector<DeviceKernel> Take() {
-    std::stable_sort(kernels_.begin(), kernels_.end(), [](const DeviceKernel& a, const DeviceKernel& b) {
-      return std::fabs(a.change()) > std::fabs(b.change());
-    });
+    std::stable_sort(kernels_.begin(), kernels_.end(),
+                     [](const DeviceKernel& a, const DeviceKernel& b) {
+                       return std::fabs(a.change()) > std::fabs(b.change());
+                     });
     return std::move(kernels_);
   }
 
@@ -141,8 +141,9 @@ class Collector {
 std::vector<DeviceKernel> FamiliesOf(const std::vector<DeviceKernel>& kernels) {
   std::vector<DeviceKernel> families;
   for (const DeviceKernel& kernel : kernels) {
-    auto found = std::find_if(families.begin(), families.end(),
-                              [&](const DeviceKernel& known) { return known.family == kernel.family; });
+    auto found = std::find_if(families.begin(), families.end(), [&](const DeviceKernel& known) {
+      return known.family == kernel.family;
+    });
     if (found == families.end()) {
       found = families.insert(found, DeviceKernel{"[ TOTAL ]", kernel.family, {}});
     }
@@ -151,9 +152,10 @@ std::vector<DeviceKernel> FamiliesOf(const std::vector<DeviceKernel>& kernels) {
       found->sides[side].calls += kernel.sides[side].calls;
     }
   }
-  std::stable_sort(families.begin(), families.end(), [](const DeviceKernel& a, const DeviceKernel& b) {
-    return std::fabs(a.change()) > std::fabs(b.change());
-  });
+  std::stable_sort(families.begin(), families.end(),
+                   [](const DeviceKernel& a, const DeviceKernel& b) {
+                     return std::fabs(a.change()) > std::fabs(b.change());
+                   });
   return families;
 }
 

@@ -17,7 +17,6 @@ using profile::Nanoseconds;
 using profile::Profile;
 using profile::TextId;
 
-
 // Runtime calls by the number that their work on the device has, too.
 class NumberedCalls {
  public:

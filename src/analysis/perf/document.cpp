@@ -27,11 +27,6 @@ constexpr size_t kBriefRanks = 10;
 constexpr size_t kShownFrames = 6;
 
 // Times below a tenth of a millisecond keep the digits that tell them from nothing.
-std::string SignedMs(double ms) {
-  return std::fabs(ms) >= 0.1 || ms == 0 ? fmt::format("{:+.1f} ms", ms)
-                                         : fmt::format("{:+.4f} ms", ms);
-}
-
 std::string Percent(double base, double comparison) {
   return base > 0 ? fmt::format(" ({:+.1f} %)", (comparison - base) / base * 100) : "";
 }

@@ -183,11 +183,6 @@ std::vector<Finding> DeviceFindings(const SideView& base, const SideView& compar
   return findings;
 }
 
-std::string SignedMs(double ms) {
-  return std::fabs(ms) >= 0.1 || ms == 0 ? fmt::format("{:+.1f} ms", ms)
-                                         : fmt::format("{:+.4f} ms", ms);
-}
-
 std::string NameOfShare(std::string_view metric, bool of_host) {
   if (metric == kDeviceTime) {
     return of_host ? "time in operators" : "computing";
@@ -206,6 +201,11 @@ double ChangeOfShare(std::string_view metric, const TimeSplit& base, const TimeS
 }
 
 }  // namespace
+
+std::string SignedMs(double ms) {
+  return std::fabs(ms) >= 0.1 || ms == 0 ? fmt::format("{:+.1f} ms", ms)
+                                         : fmt::format("{:+.4f} ms", ms);
+}
 
 std::string_view LeadingShare(const TimeSplit& base, const TimeSplit& comparison) {
   const double direction = DirectionOf(base, comparison);

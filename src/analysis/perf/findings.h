@@ -53,6 +53,9 @@ void LeadWithLeadingShare(const TimeSplit& base, const TimeSplit& comparison,
 Verdict Judge(const TimeSplit& base, const TimeSplit& comparison, size_t base_steps,
               size_t comparison_steps, const std::vector<Finding>& findings);
 
+// "+12.3 ms"; four digits below a tenth of a millisecond.
+std::string SignedMs(double ms);
+
 // A run that is as fast as before but takes clearly more (or less) memory: that becomes part of the
 // verdict, and its largest finding the first one.
 void TellMemory(double base_gb, double comparison_gb, Verdict& verdict,

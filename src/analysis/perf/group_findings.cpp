@@ -96,8 +96,8 @@ std::string NoteOf(const WorkGroup& group) {
                                               (base.ms / static_cast<double>(base.calls))
                                         : 1;
     AppendNote(fmt::format("{} calls", comparison.calls > base.calls ? "more" : "fewer") +
-               (std::fabs(per_call - 1) < 0.1 ? ", each as long as before" : ""),
-           note);
+                   (std::fabs(per_call - 1) < 0.1 ? ", each as long as before" : ""),
+               note);
   }
   AppendNote(Exchanged(group.types, "types"), note);
   AppendNote(Exchanged(group.shapes, "shapes"), note);
@@ -110,11 +110,11 @@ std::string NoteOf(const WorkGroup& group) {
   if (!kernels.has_value() && group.is_operator) {
     const double change = Change(kernel->second);
     AppendNote(std::fabs(change) >= kMostOfIt * std::fabs(Change(group.total)) &&
-                   kernel->second[0].calls > 0
-               ? fmt::format("{} kernel {} ({:.3f} -> {:.3f} ms)", group.family, kernel->first,
-                             kernel->second[0].ms, kernel->second[1].ms)
-               : fmt::format("{} kernel {}", group.family, kernel->first),
-           note);
+                       kernel->second[0].calls > 0
+                   ? fmt::format("{} kernel {} ({:.3f} -> {:.3f} ms)", group.family, kernel->first,
+                                 kernel->second[0].ms, kernel->second[1].ms)
+                   : fmt::format("{} kernel {}", group.family, kernel->first),
+               note);
   } else if (!group.is_operator) {
     AppendNote(fmt::format("{} kernel", group.family), note);
   } else {

@@ -16,8 +16,6 @@ using profile::Nanoseconds;
 using profile::TextId;
 using Kind = HostTree::Kind;
 
-constexpr uint32_t kNone = HostTree::kNone;
-
 class Causes {
  public:
   explicit Causes(const DeviceWork& work) : work_(work), tree_(work.tree()) { FindLoaders(); }
@@ -56,7 +54,7 @@ class Causes {
 
  private:
   struct Sum {
-    uint32_t node = kNone;  // the first of its name
+    uint32_t node = HostTree::kNone;  // the first of its name
     Nanoseconds ns = 0;
     int64_t count = 0;
   };
@@ -74,25 +72,26 @@ class Causes {
     if (std::find(is_loader.begin(), is_loader.end(), 1) == is_loader.end()) {
       return;
     }
-    loaders_.assign(nodes.size(), kNone);
+    loaders_.assign(nodes.size(), HostTree::kNone);
     for (uint32_t node = 0; node < nodes.size(); ++node) {
       const uint32_t parent = nodes[node].parent;
-      loaders_[node] = parent != kNone && loaders_[parent] != kNone ? loaders_[parent]
-                       : is_loader[nodes[node].name] != 0           ? node
-                                                                    : kNone;
+      loaders_[node] = parent != HostTree::kNone && loaders_[parent] != HostTree::kNone
+                           ? loaders_[parent]
+                       : is_loader[nodes[node].name] != 0 ? node
+                                                          : HostTree::kNone;
     }
   }
 
   void AddStretch(uint32_t node, Nanoseconds ns) {
-    if (node != kNone && !loaders_.empty() && loaders_[node] != kNone) {
+    if (node != HostTree::kNone && !loaders_.empty() && loaders_[node] != HostTree::kNone) {
       node = loaders_[node];
     }
     uint64_t key = UINT64_MAX;
-    if (node != kNone && tree_[node].kind != Kind::kStep) {
+    if (node != HostTree::kNone && tree_[node].kind != Kind::kStep) {
       TextId around = profile::kNoText;
       if (tree_[node].kind == Kind::kRuntime) {
         const uint32_t caller = tree_.OperatorOf(tree_[node].parent);
-        around = caller == kNone ? profile::kNoText : tree_[caller].name;
+        around = caller == HostTree::kNone ? profile::kNoText : tree_[caller].name;
       }
       key = uint64_t{tree_[node].name} << 32U | around;
     }
@@ -111,14 +110,14 @@ class Causes {
   }
 
   std::string LabelOf(uint32_t node) const {
-    if (node == kNone || tree_[node].kind == Kind::kStep) {
+    if (node == HostTree::kNone || tree_[node].kind == Kind::kStep) {
       return "python code outside of operators";
     }
     const std::string name = NeutralName(NameOf(node));
     switch (tree_[node].kind) {
       case Kind::kRuntime: {
         const uint32_t caller = tree_.OperatorOf(tree_[node].parent);
-        return caller == kNone ? name : name + " in " + std::string(NameOf(caller));
+        return caller == HostTree::kNone ? name : name + " in " + std::string(NameOf(caller));
       }
       case Kind::kAnnotation:
         return name.find("DataLoader") != std::string::npos ? name : "python code in " + name;

@@ -19,7 +19,8 @@ using enum report::NumberFormat;
 
 constexpr size_t kKernelColumnCount = 15;
 
-std::array<SheetColumn, kKernelColumnCount> ColumnsOf(std::string_view kind, std::string_view variant) {
+std::array<SheetColumn, kKernelColumnCount> ColumnsOf(std::string_view kind,
+                                                      std::string_view variant) {
   return {{{"Order Id", 10, kInteger},
            {kind, 30, kGeneral, true},
            {variant, 20, kInteger},
@@ -213,8 +214,9 @@ report::FormattedTable ByCore(const Profile& base, const Profile& comparison,
   const auto ratio = [](const KernelKind& kind) {
     return Differ(kind.sides[0].total_us, kind.sides[1].total_us).ratio;
   };
-  std::stable_sort(rows.begin(), rows.end(),
-                   [&ratio](const KernelKind& a, const KernelKind& b) { return ratio(a) > ratio(b); });
+  std::stable_sort(rows.begin(), rows.end(), [&ratio](const KernelKind& a, const KernelKind& b) {
+    return ratio(a) > ratio(b);
+  });
   int64_t order = 0;
   for (const KernelKind& kind : rows) {
     AddRow(kind, false, ++order, sheet);

@@ -7,28 +7,18 @@
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::perf {
-namespace {
-
-using Words = std::initializer_list<std::string_view>;
-
-bool HoldsAny(std::string_view lower, Words words) {
-  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-    return lower.find(word) != std::string_view::npos;
-  });
-}
-
-}  // namespace
+namespace {}  // namespace
 
 OperatorKind KindOfOperator(std::string_view name) {
   const std::string lower = base::AsciiLower(name);
-  if (HoldsAny(lower, {"flash_attention", "fusion_attention", "flashattn", "xformers_flash",
-                       "efficient_attention", "flash2attn"})) {
+  if (base::ContainsAny(lower, {"flash_attention", "fusion_attention", "flashattn",
+                                "xformers_flash", "efficient_attention", "flash2attn"})) {
     return OperatorKind::kFlashAttention;
   }
-  if (HoldsAny(lower, {"aten::conv"})) {
+  if (base::ContainsAny(lower, {"aten::conv"})) {
     return OperatorKind::kConvolution;
   }
-  if (HoldsAny(lower, {"aten::addmm", "aten::bmm", "aten::mm", "aten::matmul"})) {
+  if (base::ContainsAny(lower, {"aten::addmm", "aten::bmm", "aten::mm", "aten::matmul"})) {
     return OperatorKind::kMatmul;
   }
   return OperatorKind::kOther;
@@ -36,24 +26,24 @@ OperatorKind KindOfOperator(std::string_view name) {
 
 bool IsBackwardName(std::string_view name) {
   // "back" holds "backward".
-  return HoldsAny(base::AsciiLower(name), {"bwd", "back", "grad"});
+  return base::ContainsAny(base::AsciiLower(name), {"bwd", "back", "grad"});
 }
 
 bool IsGpuCubeKernel(std::string_view name) {
-  return HoldsAny(base::AsciiLower(name), {"gemm", "conv", "cutlass", "wgrad", "gemvx"});
+  return base::ContainsAny(base::AsciiLower(name), {"gemm", "conv", "cutlass", "wgrad", "gemvx"});
 }
 
 bool IsGpuCopy(std::string_view name) {
-  return HoldsAny(base::AsciiLower(name), {"htod", "dtod", "dtoh", "memset (device)"});
+  return base::ContainsAny(base::AsciiLower(name), {"htod", "dtod", "dtoh", "memset (device)"});
 }
 
 NpuKind KindOfNpuKernel(std::string_view name, std::string_view type) {
   const std::string lower_name = base::AsciiLower(name);
   const std::string lower_type = base::AsciiLower(type);
-  if (HoldsAny(lower_type, {"pagedattention"})) {
+  if (base::ContainsAny(lower_type, {"pagedattention"})) {
     return NpuKind::kPagedAttention;
   }
-  if (lower_name.starts_with("aclnninplacecopy") && HoldsAny(lower_name, {"tensormove"})) {
+  if (lower_name.starts_with("aclnninplacecopy") && base::ContainsAny(lower_name, {"tensormove"})) {
     return NpuKind::kTensorMove;
   }
   for (const std::string_view combined :
@@ -62,17 +52,17 @@ NpuKind KindOfNpuKernel(std::string_view name, std::string_view type) {
       return NpuKind::kCombined;
     }
   }
-  if (HoldsAny(lower_type, {"flashattention"})) {
+  if (base::ContainsAny(lower_type, {"flashattention"})) {
     return NpuKind::kFlashAttention;
   }
   if (lower_type.starts_with("conv")) {
     return NpuKind::kConvolution;
   }
-  return HoldsAny(lower_type, {"matmul"}) ? NpuKind::kMatmul : NpuKind::kOther;
+  return base::ContainsAny(lower_type, {"matmul"}) ? NpuKind::kMatmul : NpuKind::kOther;
 }
 
 bool IsTransformation(std::string_view kernel_name) {
-  return HoldsAny(base::AsciiLower(kernel_name), {"cast", "transdata", "transpose"});
+  return base::ContainsAny(base::AsciiLower(kernel_name), {"cast", "transdata", "transpose"});
 }
 
 }  // namespace msprobe::analysis::perf

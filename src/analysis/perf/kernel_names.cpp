@@ -12,12 +12,6 @@ namespace {
 
 using Words = std::initializer_list<std::string_view>;
 
-bool HoldsAny(std::string_view lower, Words words) {
-  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-    return lower.find(word) != std::string_view::npos;
-  });
-}
-
 bool StartsWithAny(std::string_view lower, Words words) {
   return std::any_of(words.begin(), words.end(),
                      [&](std::string_view word) { return lower.starts_with(word); });
@@ -102,10 +96,10 @@ std::string WithoutLongBrackets(std::string_view text, char opening, char closin
 bool IsCommunicationKernel(std::string_view name) {
   const std::string lower = base::AsciiLower(name);
   return StartsWithAny(lower, {"nccl", "rccl", "msccl"}) ||
-         HoldsAny(lower, {"nccldevkernel", "ncclkernel", "rcclkernel", "rcclgenerickernel",
-                          "cross_device_reduce", "allreduce", "all_reduce", "allgather",
-                          "all_gather", "reducescatter", "reduce_scatter", "alltoall", "all_to_all",
-                          "nvshmem", "deep_ep::", "mscclpp", "rcclx"});
+         base::ContainsAny(lower, {"nccldevkernel", "ncclkernel", "rcclkernel", "rcclgenerickernel",
+                                   "cross_device_reduce", "allreduce", "all_reduce", "allgather",
+                                   "all_gather", "reducescatter", "reduce_scatter", "alltoall",
+                                   "all_to_all", "nvshmem", "deep_ep::", "mscclpp", "rcclx"});
 }
 
 bool IsCopyKernel(std::string_view name) {
@@ -116,7 +110,7 @@ bool IsCopyKernel(std::string_view name) {
 }
 
 bool IsGraphLaunch(std::string_view name) {
-  return HoldsAny(base::AsciiLower(name), {"graphlaunch"});
+  return base::ContainsAny(base::AsciiLower(name), {"graphlaunch"});
 }
 
 std::string NeutralName(std::string_view name) {
@@ -147,7 +141,7 @@ std::string_view KernelFamily(std::string_view name) {
   }
   const std::string lower = base::AsciiLower(name);
   for (const Family& family : Families()) {
-    if (HoldsAny(lower, family.words)) {
+    if (base::ContainsAny(lower, family.words)) {
       return family.name;
     }
   }

@@ -150,7 +150,8 @@ const ModuleOperator* OperatorAt(const ModuleSide& side, uint32_t module, uint32
 report::FormattedTable ModuleDetails(const ModuleSide& base, const ModuleSide& comparison,
                                      std::span<const AlignedPair> pairs, const PairOptions& options,
                                      std::vector<std::string>& warnings) {
-  report::FormattedTable sheet = MakeSheet("ModuleCompare", kModuleColumns, {4, 7}, {8, 11}, options);
+  report::FormattedTable sheet =
+      MakeSheet("ModuleCompare", kModuleColumns, {4, 7}, {8, 11}, options);
   KeptTexts kept(sheet.table);
   SideCells base_cells(base, 4, 15, sheet.table, kept);
   SideCells comparison_cells(comparison, 8, 16, sheet.table, kept);

@@ -37,7 +37,7 @@ constexpr std::array<SheetColumn, kModuleStatisticColumnCount> kModuleStatisticC
      {"Base Call Stack", 30, kInteger},
      {"Comparison Call Stack", 30, kInteger}}};
 
-using Cells = std::array<Cell, kModuleStatisticColumnCount>;
+using StatisticCells = std::array<Cell, kModuleStatisticColumnCount>;
 
 // Modules of both sides with one path.
 struct ModuleGroup {
@@ -124,7 +124,7 @@ std::vector<OperatorRow> SumOperators(const std::array<const ModuleSide*, 2>& si
 }
 
 void AddTotalRow(const std::array<const ModuleSide*, 2>& sides, const ModuleGroup& group,
-                 Cells cells, report::Table& table, KeptTexts& kept) {
+                 StatisticCells cells, report::Table& table, KeptTexts& kept) {
   std::array<double, 2> self{};
   std::array<double, 2> total{};
   for (size_t i = 0; i < sides.size(); ++i) {
@@ -149,7 +149,7 @@ void AddTotalRow(const std::array<const ModuleSide*, 2>& sides, const ModuleGrou
   table.AddRow(cells);
 }
 
-void AddOperatorRow(const OperatorRow& row, Cells cells, report::Table& table) {
+void AddOperatorRow(const OperatorRow& row, StatisticCells cells, report::Table& table) {
   cells[4] = table.KeepText(row.name);
   for (size_t i = 0; i < row.sides.size(); ++i) {
     const OperatorSum& sum = row.sides[i];
@@ -182,7 +182,7 @@ report::FormattedTable ModuleStatistic(const ModuleSide& base, const ModuleSide&
   KeptTexts kept(sheet.table);
   int64_t order = 0;
   for (const ModuleGroup& group : GroupByPath(base, comparison, pairs)) {
-    Cells cells;
+    StatisticCells cells;
     cells[1] = kept(ModuleClass(group.path));
     cells[2] = Cell::Integer(std::count(group.path.begin(), group.path.end(), '/'));
     cells[3] = sheet.table.KeepText(ModuleName(group.path));

@@ -23,7 +23,8 @@ uint32_t Numbered(std::unordered_map<std::string_view, uint32_t>& numbers, std::
 
 class OperatorMatcher {
  public:
-  OperatorMatcher(const OperatorSide& base, const OperatorSide& comparison, const PairOptions& options)
+  OperatorMatcher(const OperatorSide& base, const OperatorSide& comparison,
+                  const PairOptions& options)
       : base_(base),
         comparison_(comparison),
         options_(options),
@@ -51,7 +52,7 @@ class OperatorMatcher {
 };
 
 void OperatorMatcher::Pair(std::span<const uint32_t> base, std::span<const uint32_t> comparison,
-                   std::vector<AlignedPair>& pairs) {
+                           std::vector<AlignedPair>& pairs) {
   base_keys_.clear();
   for (const uint32_t node : base) {
     base_keys_.push_back(keys_.Base(base_.operation(node)));
@@ -94,7 +95,8 @@ std::vector<Nodes> SegmentsOf(const OperatorSide& side, bool& starts_backward) {
   return segments;
 }
 
-void OperatorMatcher::PairSegments(const std::vector<Nodes>& base, const std::vector<Nodes>& comparison) {
+void OperatorMatcher::PairSegments(const std::vector<Nodes>& base,
+                                   const std::vector<Nodes>& comparison) {
   const Nodes none;
   for (size_t i = 0; i < std::max(base.size(), comparison.size()); ++i) {
     Pair(i < base.size() ? base[i] : none, i < comparison.size() ? comparison[i] : none, pairs_);

@@ -20,7 +20,6 @@ namespace {
 
 using report::Shade;
 
-
 // One side of one row; without a count the cell shows a stroke.
 struct Share {
   double ms = 0;

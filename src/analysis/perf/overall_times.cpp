@@ -22,7 +22,6 @@ namespace {
 using profile::Nanoseconds;
 using profile::Profile;
 
-
 std::vector<Bucket*> BucketsOf(OverallTimes& times) {
   return {&times.flash_forward_cube,
           &times.flash_forward_vector,

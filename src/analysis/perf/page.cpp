@@ -39,7 +39,7 @@ Tone ToneOf(std::string_view word) {
   return word == "SLOWER" ? Tone::kBad : word.empty() ? Tone::kCaution : Tone::kGood;
 }
 
-std::string RankName(const RankSummary& rank) {
+std::string RankLabel(const RankSummary& rank) {
   return rank.rank ? fmt::format("rank {}", *rank.rank) : std::string();
 }
 
@@ -210,7 +210,7 @@ Result<PerfPage> WritePage(const fs::path& folder, const std::string& stamp,
     page.SetVerdict("FAILED", "FAILED: no rank could be compared", Tone::kBad);
   } else {
     const std::string where =
-        run.ranks.size() > 1 ? fmt::format(" ({})", RankName(*leading)) : std::string();
+        run.ranks.size() > 1 ? fmt::format(" ({})", RankLabel(*leading)) : std::string();
     page.SetVerdict(
         leading->verdict.word,
         (leading->verdict.text.empty() ? "the profiles contain no times" : leading->verdict.text) +

@@ -1,4 +1,5 @@
-// Factors between the units of times: profiles count in nanoseconds, tables show micro- and milliseconds.
+// Factors between the units of times: profiles count in nanoseconds, tables show micro- and
+// milliseconds.
 #pragma once
 
 namespace msprobe::analysis::perf {

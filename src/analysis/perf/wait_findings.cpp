@@ -23,8 +23,6 @@ namespace {
 
 using profile::TextId;
 
-constexpr uint32_t kNone = HostTree::kNone;
-
 // Uncovered time, and what all of it took.
 struct Waits {
   Amounts uncovered;
@@ -44,7 +42,7 @@ std::string KindOfCollective(const DeviceWork& work, const WorkItem& item, bool 
     return std::string(kind);
   }
   uint32_t node = item.node;
-  for (int step = 0; node != kNone && step < HostTree::kDeepest;
+  for (int step = 0; node != HostTree::kNone && step < HostTree::kDeepest;
        node = work.tree()[node].parent, ++step) {
     const std::string_view caller = work.profile().texts[work.tree()[node].name];
     if (caller.find("nccl:") == std::string_view::npos &&
@@ -154,7 +152,7 @@ std::vector<Finding> CopyFindings(const DeviceWork& base, const DeviceWork& comp
                [](const DeviceWork& work, const WorkItem& item) {
                  std::string label = ShortKernelName(NeutralName(work.profile().texts[item.name]));
                  const uint32_t caller = work.tree().OperatorOf(item.node);
-                 if (caller != kNone) {
+                 if (caller != HostTree::kNone) {
                    label += " in " + std::string(work.profile().texts[work.tree()[caller].name]);
                  }
                  return label;

@@ -17,7 +17,6 @@ using profile::Profile;
 using profile::TextId;
 using Kind = HostTree::Kind;
 
-constexpr uint32_t kNone = HostTree::kNone;
 constexpr size_t kMostCallers = 12;
 
 // The operator that an engine's frame around it stands for.
@@ -59,7 +58,7 @@ class BackwardModules {
   }
 
   TextId Of(uint32_t node) const {
-    for (int step = 0; node != kNone && !flows_.empty() && step < HostTree::kDeepest;
+    for (int step = 0; node != HostTree::kNone && !flows_.empty() && step < HostTree::kDeepest;
          node = tree_[node].parent, ++step) {
       const auto found = std::lower_bound(flows_.begin(), flows_.end(), tree_[node].start,
                                           [](const auto& flow, auto at) { return flow.end < at; });
@@ -68,7 +67,7 @@ class BackwardModules {
       }
       const uint32_t forward = tree_.Find(found->start_process, found->start_thread, found->start);
       const uint32_t module = tree_.Nearest(forward, Kind::kModule);
-      if (module != kNone) {
+      if (module != HostTree::kNone) {
         return tree_[module].name;
       }
     }
@@ -99,14 +98,15 @@ class Grouper {
     backward_.emplace(profile, tree);
   }
 
-  // `leaf`: the operator whose work it is, or kNone; `kernel`: kNoText for work of the host.
+  // `leaf`: the operator whose work it is, or HostTree::kNone; `kernel`: kNoText for work of the
+  // host.
   void Add(uint32_t leaf, uint32_t around, TextId kernel, bool by_graph, double ms) {
     Tallied key;
-    key.group = leaf != kNone ? GroupOfOperator(leaf, kernel) : GroupOfKernel(kernel);
-    key.context = &ContextOf(leaf != kNone ? leaf : around, leaf, by_graph);
+    key.group = leaf != HostTree::kNone ? GroupOfOperator(leaf, kernel) : GroupOfKernel(kernel);
+    key.context = &ContextOf(leaf != HostTree::kNone ? leaf : around, leaf, by_graph);
     key.kernel = kernel;
-    const bool is_call = leaf == kNone || !seen_[leaf];
-    if (leaf != kNone) {
+    const bool is_call = leaf == HostTree::kNone || !seen_[leaf];
+    if (leaf != HostTree::kNone) {
       seen_[leaf] = true;
       const profile::Operator& operation = profile_->operators[(*tree_)[leaf].operation];
       key.shapes = operation.shapes;
@@ -177,11 +177,11 @@ class Grouper {
   }
 
   void Witness(uint32_t leaf, uint32_t around, WorkGroup& group) const {
-    if (leaf != kNone && group.call_stack.empty()) {
+    if (leaf != HostTree::kNone && group.call_stack.empty()) {
       group.call_stack = Text(profile_->operators[(*tree_)[leaf].operation].call_stack);
     }
     if (group.callers.empty()) {
-      FillCallers(leaf != kNone ? (*tree_)[leaf].parent : around, group);
+      FillCallers(leaf != HostTree::kNone ? (*tree_)[leaf].parent : around, group);
     }
   }
 
@@ -210,7 +210,7 @@ class Grouper {
     LaunchContext context;
     context.by_graph = by_graph;
     const uint32_t first = node;
-    for (int step = 0; node != kNone && step < HostTree::kDeepest;
+    for (int step = 0; node != HostTree::kNone && step < HostTree::kDeepest;
          node = (*tree_)[node].parent, ++step) {
       const HostTree::Node& known = (*tree_)[node];
       if (known.kind == Kind::kOperator) {
@@ -231,7 +231,7 @@ class Grouper {
   const std::string& ContextOf(uint32_t node, uint32_t leaf, bool by_graph) {
     LaunchContext context = LaunchContextOf(node, by_graph);
     // What the leaf itself is called is known.
-    if (leaf != kNone && context.outer != kNoText &&
+    if (leaf != HostTree::kNone && context.outer != kNoText &&
         WithoutEngine(Text(context.outer)) == WithoutEngine(Text((*tree_)[leaf].name))) {
       context.outer = kNoText;
     }
@@ -256,8 +256,8 @@ class Grouper {
   }
 
   void FillCallers(uint32_t node, WorkGroup& group) const {
-    for (int step = 0;
-         node != kNone && group.callers.size() < kMostCallers && step < HostTree::kDeepest;
+    for (int step = 0; node != HostTree::kNone && group.callers.size() < kMostCallers &&
+                       step < HostTree::kDeepest;
          node = (*tree_)[node].parent, ++step) {
       const HostTree::Node& known = (*tree_)[node];
       if (known.kind == Kind::kOperator || known.kind == Kind::kAnnotation) {
@@ -347,8 +347,9 @@ std::vector<WorkGroup> GroupComputing(const DeviceWork& base, const DeviceWork& 
         continue;
       }
       // All kernels of a graph have one launch: the kernel says more than the operator around it.
-      const uint32_t leaf =
-          by == GroupBy::kOperator && !item.by_graph ? work.tree().OperatorOf(item.node) : kNone;
+      const uint32_t leaf = by == GroupBy::kOperator && !item.by_graph
+                                ? work.tree().OperatorOf(item.node)
+                                : HostTree::kNone;
       grouper.Add(leaf, item.node, item.name, item.by_graph, item.us / kUsPerMs);
     }
     grouper.End();

@@ -220,7 +220,7 @@ class Reader {
 
 // The first of several spellings that holds a positive number.
 std::optional<int64_t> NumberMember(const json::ConfigValue& object,
-                              std::initializer_list<std::string_view> keys) {
+                                    std::initializer_list<std::string_view> keys) {
   for (const std::string_view key : keys) {
     const json::ConfigValue* value = object.Find(key);
     if (value != nullptr && value->kind == json::ConfigKind::kInt && value->integer > 0) {

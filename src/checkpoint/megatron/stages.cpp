@@ -51,7 +51,7 @@ Counts ListedCounts(const MegatronArgs& args) {
 }
 
 std::optional<int64_t> FirstGiven(const MegatronArgs& args, std::string_view name,
-                               std::string_view other_name) {
+                                  std::string_view other_name) {
   const std::optional<int64_t> value = args.Integer(name);
   return value ? value : args.Integer(other_name);
 }

@@ -16,7 +16,6 @@ namespace msprobe::profile {
 namespace {
 
 constexpr std::string_view kMagic("SQLite format 3\0", 16);
-constexpr double kBytesPerGb = 1024.0 * 1024.0 * 1024.0;
 
 Status ReadReserved(DatabaseTables& tables) {
   double most_bytes = 0;

@@ -20,7 +20,6 @@ namespace msprobe::profile {
 namespace {
 
 constexpr double kMbPerGb = 1024;
-constexpr double kNanosecondsPerUs = 1000;
 
 // Hands every row of a file to `visit`; `prepare` looks up the columns first.
 Status ForEachRow(const std::filesystem::path& path, bool strict,

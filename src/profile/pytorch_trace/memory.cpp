@@ -8,7 +8,6 @@ namespace msprobe::profile {
 namespace {
 
 constexpr double kBytesPerKb = 1024;
-constexpr double kNanosecondsPerUs = 1000;
 
 }  // namespace
 

@@ -17,8 +17,6 @@
 namespace msprobe::profile {
 namespace {
 
-constexpr double kBytesPerGb = 1024.0 * 1024.0 * 1024.0;
-
 enum class EventClass : uint8_t {
   kOther,
   kOperator,
