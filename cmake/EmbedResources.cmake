@@ -8,6 +8,7 @@ function(msprobe_embed target symbol file)
             -P "${CMAKE_SOURCE_DIR}/cmake/embed_file.cmake"
     DEPENDS "${file}" "${CMAKE_SOURCE_DIR}/cmake/embed_file.cmake"
     VERBATIM)
+  set_source_files_properties("${output}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_sources(${target} PRIVATE "${output}")
 endfunction()
 

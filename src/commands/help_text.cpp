@@ -92,7 +92,7 @@ void AddExamples(std::string& text, const std::vector<Example>& examples, size_t
   for (const Example& example : examples) {
     text += fmt::format("  {}\n", example.command);
     if (!example.meaning.empty()) {
-      const size_t room = std::max(kNarrowest, width > kIndent ? width - kIndent : 0);
+      const size_t room = std::max(kNarrowestExplanation, width > kIndent ? width - kIndent : 0);
       for (const std::string& line : Wrapped(example.meaning, room)) {
         text += fmt::format("{:{}}{}\n", "", kIndent, line);
       }

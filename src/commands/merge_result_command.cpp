@@ -68,7 +68,7 @@ std::string MergeResultCommand::notes() const { return kMergeResultNotes; }
 
 Result<ExitCode> MergeResultCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(TakePath(results_, "RESULTS", "-i", options_.input_folder));
-  MSP_ASSIGN_OR_RETURN(const analysis::compare::merge::Result run,
+  MSP_ASSIGN_OR_RETURN(const analysis::compare::merge::Summary run,
                        analysis::compare::merge::Run(options_));
   return GiveAnswer(analysis::compare::merge::MakeDocument(run), answer_, context);
 }

@@ -16,7 +16,6 @@ namespace {
 
 using base::FormatCount;
 using base::Plural;
-using report::Item;
 using report::List;
 using report::ListKind;
 using report::Section;
@@ -149,12 +148,12 @@ report::Verdict MakeVerdict(const Comparison& comparison,
   return verdict;
 }
 
-Item SideItem(std::string label, const SideFacts& side) {
+report::Item SideItem(std::string label, const SideFacts& side) {
   std::string text(checkpoint::KindName(side.kind));
   if (side.iteration) {
     text += fmt::format(", iteration {}", *side.iteration);
   }
-  Item item{std::move(label), text + ", " + Plural(side.parameter_count, "parameter")};
+  report::Item item{std::move(label), text + ", " + Plural(side.parameter_count, "parameter")};
   item.source = report::SourceLine{side.path.string()};
   item.details.push_back({"path", side.path.string()});
   return item;

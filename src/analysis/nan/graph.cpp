@@ -17,7 +17,7 @@ struct Edge {
   bool is_communication = false;
 };
 
-struct Node {
+struct GraphNode {
   uint32_t rank_place = 0;
   uint32_t operator_place = 0;
   bool is_origin = false;
@@ -25,7 +25,7 @@ struct Node {
 
 // The operators that the propagation names, joined on each rank in the order in which they ran.
 struct Graph {
-  std::vector<Node> nodes;
+  std::vector<GraphNode> nodes;
   std::vector<Edge> edges;
 };
 
@@ -69,7 +69,7 @@ std::string GraphJson(std::span<const RankDump> ranks, std::span<const Origin> o
   json.BeginObject();
   json.Key("nodes");
   json.BeginArray();
-  for (const Node& node : graph.nodes) {
+  for (const GraphNode& node : graph.nodes) {
     const Operator& op = ranks[node.rank_place].operators[node.operator_place];
     json.BeginObject();
     json.Member("id", fmt::format("{}.{}", ranks[node.rank_place].rank, op.name));
@@ -86,7 +86,7 @@ std::string GraphJson(std::span<const RankDump> ranks, std::span<const Origin> o
   json.BeginArray();
   for (const Edge& edge : graph.edges) {
     const auto id = [&](size_t number) {
-      const Node& node = graph.nodes[number];
+      const GraphNode& node = graph.nodes[number];
       return fmt::format("{}.{}", ranks[node.rank_place].rank,
                          ranks[node.rank_place].operators[node.operator_place].name);
     };
@@ -107,7 +107,7 @@ std::string GraphMermaid(std::span<const RankDump> ranks, std::span<const Origin
   const Graph graph = MakeGraph(origins, propagation);
   std::string text = "flowchart TD\n";
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& node = graph.nodes[i];
+    const GraphNode& node = graph.nodes[i];
     const RankDump& rank = ranks[node.rank_place];
     if (i == 0 || graph.nodes[i - 1].rank_place != node.rank_place) {
       text += fmt::format("  subgraph rank{}\n", rank.rank);
