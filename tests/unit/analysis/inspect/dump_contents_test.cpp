@@ -113,11 +113,11 @@ TEST(InspectDumpFile, FiltersAndLimitsRows) {
   Options options;
   options.path = kCnn;
   options.name_filter = "Module.*.parameters.*";
-  const auto filtered = Run(options);
+  const auto filtered = inspect::Run(options);
   ASSERT_TRUE(filtered.ok());
   ASSERT_GT(filtered->table.row_count(), 3U);
   options.row_limit = 2;
-  const auto limited = Run(options);
+  const auto limited = inspect::Run(options);
   EXPECT_EQ(limited->table.row_count(), 2U);
   EXPECT_EQ(limited->rows_left_out, filtered->table.row_count() - 2);
 }

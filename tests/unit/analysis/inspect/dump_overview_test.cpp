@@ -100,7 +100,7 @@ TEST(InspectDumpFolder, FiltersRanksByName) {
   options.path = folder.path();
   options.name_filter = "*/rank0";
   options.row_limit = 1;
-  const auto result = Run(options);
+  const auto result = inspect::Run(options);
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->table.row_count(), 1U);
   EXPECT_EQ(result->rows_left_out, 1U);

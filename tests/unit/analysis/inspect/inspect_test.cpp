@@ -35,9 +35,9 @@ TEST(Inspect, GivesTheSameRowsForAnyNumberOfThreads) {
   options.path = MSPROBE_TEST_DATA "/dump/cnn_tensor_mix/dump/step0/rank/dump_tensor_data";
   options.statistics = true;
   options.threads = 1;
-  const auto one = Run(options);
+  const auto one = inspect::Run(options);
   options.threads = 5;
-  const auto five = Run(options);
+  const auto five = inspect::Run(options);
   ASSERT_TRUE(one.ok() && five.ok());
   ASSERT_EQ(one->table.row_count(), five->table.row_count());
   ASSERT_GT(one->table.row_count(), 20U);
