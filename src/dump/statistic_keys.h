@@ -14,5 +14,6 @@ enum Statistic : uint8_t { kMax, kMin, kMean, kNorm };
 inline constexpr size_t kStatisticCount = 4;
 inline constexpr std::array<std::string_view, kStatisticCount> kStatisticKeys = {"Max", "Min",
                                                                                  "Mean", "Norm"};
+constexpr std::string_view KeyOf(Statistic statistic) { return kStatisticKeys[statistic]; }
 
 }  // namespace msprobe::dump

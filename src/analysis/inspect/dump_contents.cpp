@@ -49,22 +49,21 @@ enum Column : size_t {
   kNote,
   kColumnCount,
 };
-constexpr std::array<std::string_view, kColumnCount> kColumnNames = {
-    "Name",
-    "Type",
-    "Shape",
-    dump::kStatisticKeys[dump::kMax],
-    dump::kStatisticKeys[dump::kMin],
-    dump::kStatisticKeys[dump::kMean],
-    dump::kStatisticKeys[dump::kNorm],
-    "NaN",
-    "Inf",
-    "Zeros",
-    "Requires_grad",
-    "Md5",
-    "Value",
-    "File",
-    "Note"};
+constexpr std::array<std::string_view, kColumnCount> kColumnNames = {"Name",
+                                                                     "Type",
+                                                                     "Shape",
+                                                                     dump::KeyOf(dump::kMax),
+                                                                     dump::KeyOf(dump::kMin),
+                                                                     dump::KeyOf(dump::kMean),
+                                                                     dump::KeyOf(dump::kNorm),
+                                                                     "NaN",
+                                                                     "Inf",
+                                                                     "Zeros",
+                                                                     "Requires_grad",
+                                                                     "Md5",
+                                                                     "Value",
+                                                                     "File",
+                                                                     "Note"};
 
 // Longer names and values than any real dump has are cut, so that a hostile one cannot fill the
 // memory.

@@ -46,10 +46,10 @@ bool AllUnreadable(const std::vector<TensorRow>& rows) {
 
 constexpr std::array<const char*, 5> kColumnsBefore = {"Name", "Type", "Shape", "Bytes",
                                                        "Requires_grad"};
-constexpr std::array<std::string_view, 7> kColumnsOfStatistics = {dump::kStatisticKeys[dump::kMax],
-                                                                  dump::kStatisticKeys[dump::kMin],
-                                                                  dump::kStatisticKeys[dump::kMean],
-                                                                  dump::kStatisticKeys[dump::kNorm],
+constexpr std::array<std::string_view, 7> kColumnsOfStatistics = {dump::KeyOf(dump::kMax),
+                                                                  dump::KeyOf(dump::kMin),
+                                                                  dump::KeyOf(dump::kMean),
+                                                                  dump::KeyOf(dump::kNorm),
                                                                   "NaN",
                                                                   "Inf",
                                                                   "Zeros"};

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "src/base/strings.h"
+#include "src/dump/statistic_keys.h"
 #include "src/json/plain_walk.h"
 #include "src/json/stream_reader.h"
 
@@ -120,9 +121,9 @@ class FactsReader final : public json::Handler {
     if (depth_ == 2) {
       is_buffer_ = section_ == EntrySection::kKeywords && key == "out";
     }
-    if (key == "Max") {
+    if (key == dump::KeyOf(dump::kMax)) {
       role_ = Role::kMax;
-    } else if (key == "Min") {
+    } else if (key == dump::KeyOf(dump::kMin)) {
       role_ = Role::kMin;
     } else if (key == "value") {
       role_ = Role::kConstant;

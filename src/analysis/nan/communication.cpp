@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "src/dump/names.h"
+#include "src/dump/statistic_keys.h"
 
 namespace msprobe::analysis::nan {
 namespace {
@@ -74,7 +75,7 @@ TensorsBelow LookBelow(const EntryTree& tree, uint32_t root, double threshold) {
   TensorsBelow found;
   for (uint32_t index = root; index < tree[root].end; ++index) {
     const Node& node = tree[index];
-    if (node.key == "Max" || node.key == "Min") {
+    if (node.key == dump::KeyOf(dump::kMax) || node.key == dump::KeyOf(dump::kMin)) {
       found.any = true;
       found.bad |= BadValuesOfNode(node, threshold);
     }

@@ -8,6 +8,7 @@
 
 #include "src/base/strings.h"
 #include "src/dump/names.h"
+#include "src/dump/statistic_keys.h"
 
 namespace msprobe::analysis::nan::internal {
 namespace {
@@ -85,12 +86,13 @@ class ValueLister {
   bool AddLine(uint32_t object, const std::string& path) {
     ValueLine line;
     line.name = path;
-    if (tree_.Find(object, "Max") != EntryTree::kNone) {
-      line.text =
-          fmt::format("{} {}  max {}  min {}", PlainDtype(MemberText(tree_, object, "dtype")),
-                      MemberText(tree_, object, "shape"), MemberText(tree_, object, "Max"),
-                      MemberText(tree_, object, "Min"));
-      line.bad = BadValuesOfMember(tree_, object, "Max") | BadValuesOfMember(tree_, object, "Min");
+    if (tree_.Find(object, dump::KeyOf(dump::kMax)) != EntryTree::kNone) {
+      line.text = fmt::format(
+          "{} {}  max {}  min {}", PlainDtype(MemberText(tree_, object, "dtype")),
+          MemberText(tree_, object, "shape"), MemberText(tree_, object, dump::KeyOf(dump::kMax)),
+          MemberText(tree_, object, dump::KeyOf(dump::kMin)));
+      line.bad = BadValuesOfMember(tree_, object, dump::KeyOf(dump::kMax)) |
+                 BadValuesOfMember(tree_, object, dump::KeyOf(dump::kMin));
     } else if (tree_.Find(object, "group_ranks") != EntryTree::kNone) {
       line.text = "group " + MemberText(tree_, object, "group_ranks");
     } else if (tree_.Find(object, "value") != EntryTree::kNone) {

@@ -6,6 +6,7 @@
 #include "src/base/strings.h"
 #include "src/dump/entry_scan.h"
 #include "src/dump/layout.h"
+#include "src/dump/statistic_keys.h"
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::nan {
@@ -73,7 +74,9 @@ bool IsNonFinite(const Node& node) {
 bool IsBad(const EntryTree& tree, uint32_t root) {
   for (uint32_t index = root; index < tree[root].end; ++index) {
     const Node& node = tree[index];
-    if ((node.key == "Max" || node.key == "Min" || node.key == "Mean") && IsNonFinite(node)) {
+    if ((node.key == dump::KeyOf(dump::kMax) || node.key == dump::KeyOf(dump::kMin) ||
+         node.key == dump::KeyOf(dump::kMean)) &&
+        IsNonFinite(node)) {
       return true;
     }
   }
@@ -155,7 +158,7 @@ class Judge {
           return;
         }
         const uint32_t type = tree_.Find(child, "type");
-        const uint32_t norm = tree_.Find(child, "Norm");
+        const uint32_t norm = tree_.Find(child, dump::KeyOf(dump::kNorm));
         if (type == EntryTree::kNone || norm == EntryTree::kNone ||
             !tree_[type].text.ends_with(".Tensor")) {
           return;

@@ -24,7 +24,7 @@ using enum report::NumberFormat;
 
 constexpr std::array<SheetColumn, 16> kKernelColumns = {{{"Order Id", 10, kInteger},
                                                          {"Family", 20, kGeneral, true},
-                                                         {"DeviceKernel", 60, kGeneral, true},
+                                                         {"Kernel", 60, kGeneral, true},
                                                          {"Change", 12, kGeneral},
                                                          {"Operator", 30, kGeneral},
                                                          {"Input Shape", 20, kGeneral},

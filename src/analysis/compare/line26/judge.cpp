@@ -87,7 +87,7 @@ struct Row {
   const SideRow* npu = nullptr;
   const SideRow* bench = nullptr;
   bool is_output = false;
-  std::vector<std::string_view> reasons;
+  std::vector<std::string> reasons;
 };
 
 class CallJudge {
@@ -127,7 +127,7 @@ class CallJudge {
   void Error(Row& row, std::string_view reason) {
     row.result->verdict = mode_ == CompareMode::kMd5 ? Verdict::kDifferent : Verdict::kNo;
     row.result->fill = report::Fill::kRed;
-    row.reasons.push_back(reason);
+    row.reasons.emplace_back(reason);
   }
 
   static void Warn(Row& row, std::string_view reason) {
@@ -135,7 +135,7 @@ class CallJudge {
       row.result->verdict = Verdict::kWarning;
       row.result->fill = report::Fill::kYellow;
     }
-    row.reasons.push_back(reason);
+    row.reasons.emplace_back(reason);
   }
 
   void JudgeChecksums(std::span<Row> rows, bool fills) {

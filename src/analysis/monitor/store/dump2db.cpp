@@ -22,6 +22,7 @@
 #include "src/dump/layout.h"
 #include "src/dump/leaves.h"
 #include "src/dump/names.h"
+#include "src/dump/statistic_keys.h"
 
 namespace msprobe::analysis::monitor {
 namespace {
@@ -34,7 +35,9 @@ using dump::NodeKind;
 constexpr size_t kMostNameBytes = 1024;
 constexpr std::array<std::string_view, 4> kMetricNames = {"forward", "backward", "recompute",
                                                           "parameters_grad"};
-constexpr std::array<std::string_view, 4> kKeys = {"Norm", "Max", "Min", "Mean"};
+constexpr std::array<std::string_view, 4> kKeys = {dump::KeyOf(dump::kNorm),
+                                                   dump::KeyOf(dump::kMax), dump::KeyOf(dump::kMin),
+                                                   dump::KeyOf(dump::kMean)};
 
 // Position in kMetricNames; nullopt for entries that are no calls, such as saved values.
 std::optional<size_t> MetricOf(std::string_view name, const EntryTree& tree) {
