@@ -10,8 +10,8 @@
 #include "src/base/log.h"
 #include "src/capture/manifest.h"
 #include "src/capture/run_identity.h"
+#include "src/dump/dump_json_writer.h"
 #include "src/dump/layout.h"
-#include "src/dump/log_conversion.h"
 #include "src/json/writer.h"
 
 namespace msprobe::capture {

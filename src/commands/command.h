@@ -1,5 +1,5 @@
 // The contract of a subcommand: tables that say what it understands, and what it does. To add one:
-// write <name>_command.{h,cpp} beside this file, add a line to the list in registry.cpp and the
+// write <name>_command.{h,cpp} beside this file, add a line to the list in program.cpp and the
 // sources to CMakeLists.txt, describe it in docs/commands/<name>.md.
 #pragma once
 

@@ -27,7 +27,7 @@
 #include "src/commands/flag_parser.h"
 #include "src/commands/help_text.h"
 #include "src/commands/print.h"
-#include "src/commands/registry.h"
+#include "src/commands/program.h"
 
 namespace msprobe::commands {
 namespace {

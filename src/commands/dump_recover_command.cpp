@@ -8,8 +8,8 @@
 #include "src/base/files.h"
 #include "src/base/log.h"
 #include "src/base/strings.h"
+#include "src/dump/dump_json_writer.h"
 #include "src/dump/layout.h"
-#include "src/dump/log_conversion.h"
 #include "src/dump/record_log.h"
 
 namespace msprobe::commands {

@@ -10,8 +10,8 @@
 
 #include "msprobe/status.h"
 
+#include "src/dump/dump_json_writer.h"
 #include "src/dump/entry_tree.h"
-#include "src/dump/log_conversion.h"
 
 namespace msprobe::dump {
 

@@ -10,7 +10,7 @@
 #include "msprobe/status.h"
 
 #include "src/base/files.h"
-#include "src/dump/log_conversion.h"
+#include "src/dump/dump_json_writer.h"
 
 namespace msprobe::dump::internal {
 

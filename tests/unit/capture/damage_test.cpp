@@ -20,7 +20,7 @@
 
 #include "msprobe/capture.h"
 
-#include "src/dump/log_conversion.h"
+#include "src/dump/dump_json_writer.h"
 #include "src/dump/record_log.h"
 #include "tests/unit/capture/test_capture.h"
 #include "tests/unit/support/child_process.h"

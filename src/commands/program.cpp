@@ -1,4 +1,4 @@
-#include "src/commands/registry.h"
+#include "src/commands/program.h"
 
 #include "src/commands/ckpt_compare_command.h"
 #include "src/commands/compare_command.h"

@@ -1,4 +1,4 @@
-#include "src/dump/log_conversion.h"
+#include "src/dump/dump_json_writer.h"
 
 #include <filesystem>
 #include <string>
