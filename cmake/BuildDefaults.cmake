@@ -26,7 +26,3 @@ endif()
 # was edited is compiled alone, and where every file has to stand on what it includes.
 option(MSPROBE_UNITY "Compile several sources of a room at a time" ON)
 set(MSPROBE_UNITY_SIZE 8 CACHE STRING "Sources compiled at a time")
-
-# Headers that nearly every file includes are parsed once (PrecompiledHeaders.cmake). Of no use beside a compiler cache, which makes
-# the second build cheap by itself while every file stands on what it includes.
-option(MSPROBE_PRECOMPILE "Parse the headers that most files include only once" OFF)

@@ -12,7 +12,6 @@ if(MSPROBE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ is silent about anonymous types in the file it is given, and takes one that a unity file includes for a header.
   target_compile_options(msprobe_warnings INTERFACE -Wno-subobject-linkage)
 endif()
-# In a precompiled header g++ forgets which headers are the system's, and warns of them.
-if(MSPROBE_WERROR AND NOT MSPROBE_PRECOMPILE)
+if(MSPROBE_WERROR)
   target_compile_options(msprobe_warnings INTERFACE -Werror)
 endif()
