@@ -18,8 +18,8 @@ using ::testing::IsEmpty;
 class DocumentPage : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!AnswerPage::Available().ok()) {
-      GTEST_SKIP() << "built without pages";
+    if (const Status available = AnswerPage::Available(); !available.ok()) {
+      GTEST_SKIP() << available.message();
     }
     std::filesystem::remove(path_);  // of an earlier one
   }
