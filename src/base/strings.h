@@ -1,7 +1,9 @@
 // Small text helpers that the standard library lacks.
 #pragma once
 
+#include <algorithm>
 #include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +19,11 @@ std::string_view Trim(std::string_view text);
 // Order in which runs of digits count as numbers: "layers.2" before "layers.10".
 bool NaturalLess(std::string_view a, std::string_view b);
 // Letters A to Z only: names and keys of files, in no language.
+// One of `list`, a container or array of texts, is `text`.
+template <typename List>
+bool IsOneOf(std::string_view text, const List& list) {
+  return std::find(std::begin(list), std::end(list), text) != std::end(list);
+}
 // One of the words stands somewhere in the text; as spelled.
 bool ContainsAny(std::string_view text, std::initializer_list<std::string_view> words);
 std::string AsciiLower(std::string_view text);

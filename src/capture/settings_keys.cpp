@@ -90,10 +90,6 @@ const Keys& SectionKeys(Task task) {
   return structure;
 }
 
-bool Contains(const Keys& keys, std::string_view key) {
-  return std::find(keys.begin(), keys.end(), key) != keys.end();
-}
-
 Status UnknownKey(const SettingsReader& reader, const ConfigValue& value, std::string_view key,
                   const Keys& valid) {
   for (const ForeignKey& foreign : kForeignKeys) {
@@ -122,12 +118,12 @@ Status CheckTopLevelKeys(const SettingsReader& reader, const ConfigValue& root,
     sections.insert(sections.end(), kForeignTasks.begin(), kForeignTasks.end());
   }
   for (const auto& [key, value] : root.members) {
-    if (Contains(sections, key)) {
+    if (base::IsOneOf(key, sections)) {
       if (value.kind != ConfigKind::kObject && value.kind != ConfigKind::kNull) {
         return reader.Error(value, key,
                             fmt::format("is {}; allowed: an object of keys", ShownValue(value)));
       }
-    } else if (!Contains(valid, key)) {
+    } else if (!base::IsOneOf(key, valid)) {
       valid.insert(valid.end(), sections.begin(), sections.end());
       return UnknownKey(reader, value, key, valid);
     }
@@ -139,12 +135,12 @@ Status CheckSectionKeys(const SettingsReader& reader, const ConfigValue& section
                         const ConfigValue& root, Task task) {
   const Keys& valid = SectionKeys(task);
   for (const auto& [key, value] : section.members) {
-    if (!Contains(valid, key)) {
-      if (Contains(TaskKeys(), key)) {
+    if (!base::IsOneOf(key, valid)) {
+      if (base::IsOneOf(key, TaskKeys())) {
         return reader.Error(value, key, fmt::format("has no effect for task {}", TaskName(task)))
             .WithHint(fmt::format("valid here: {}", base::Join(valid, ", ")));
       }
-      if (Contains(CommonKeys(), key)) {
+      if (base::IsOneOf(key, CommonKeys())) {
         return reader.Error(value, key, "no such key").WithHint("it belongs to the top level");
       }
       return UnknownKey(reader, value, key, valid);

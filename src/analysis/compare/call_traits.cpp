@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdint>
 
+#include "src/base/strings.h"
+
 namespace msprobe::analysis::compare {
 namespace {
 
@@ -73,11 +75,6 @@ constexpr std::array<std::string_view, 13> kReceivingNames = {
     "all_to_all_single",
 };
 
-template <size_t N>
-bool IsOneOfNames(const std::array<std::string_view, N>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 // "input.1" -> "1", "kwargs.weight" -> "weight", "input.0.3" -> "0.3".
 std::string_view BelowSection(std::string_view argument) {
   const size_t dot = argument.find('.');
@@ -107,7 +104,7 @@ bool IsLayerStateArgument(const dump::EntryName& call, std::string_view argument
   if (position.size() == 1 && position[0] >= '0' && position[0] <= '9') {
     return ((found->positions >> static_cast<uint32_t>(position[0] - '0')) & 1U) != 0;
   }
-  return IsOneOfNames(kStateKeywords, position);
+  return base::IsOneOf(position, kStateKeywords);
 }
 
 bool IsRunningStatistic(const dump::EntryName& call, std::string_view argument) {
@@ -118,18 +115,18 @@ bool IsRunningStatistic(const dump::EntryName& call, std::string_view argument) 
 }
 
 bool IsCast(const dump::EntryName& call) {
-  return !call.is_module && IsOneOfNames(kCastNames, call.subject);
+  return !call.is_module && base::IsOneOf(call.subject, kCastNames);
 }
 
 bool IsRandomCall(const dump::EntryName& call) {
   if (call.is_module) {
     return call.class_name.find("Dropout") != std::string_view::npos;
   }
-  return IsOneOfNames(kRandomNames, call.subject);
+  return base::IsOneOf(call.subject, kRandomNames);
 }
 
 bool IsUninitialisedCall(const dump::EntryName& call) {
-  return !call.is_module && IsOneOfNames(kUninitialisedNames, call.subject);
+  return !call.is_module && base::IsOneOf(call.subject, kUninitialisedNames);
 }
 
 bool IsCommunicationCall(const dump::EntryName& call) {
@@ -137,7 +134,7 @@ bool IsCommunicationCall(const dump::EntryName& call) {
 }
 
 bool IsReceiveBuffer(const dump::EntryName& call, std::string_view argument) {
-  if (!IsCommunicationCall(call) || !IsOneOfNames(kReceivingNames, call.subject)) {
+  if (!IsCommunicationCall(call) || !base::IsOneOf(call.subject, kReceivingNames)) {
     return false;
   }
   const std::string_view position = BelowSection(argument);

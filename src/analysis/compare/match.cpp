@@ -6,6 +6,8 @@
 
 #include "msprobe/dtype.h"
 
+#include "src/base/strings.h"
+
 namespace msprobe::analysis::compare {
 namespace {
 
@@ -13,11 +15,6 @@ namespace {
 constexpr std::array<std::string_view, 3> kMindSporeMixed = {"Float16", "Float32", "BFloat16"};
 constexpr std::array<std::string_view, 3> kTorchMixed = {"torch.float16", "torch.float32",
                                                          "torch.bfloat16"};
-
-template <size_t kSize>
-bool IsAmong(const std::array<std::string_view, kSize>& texts, std::string_view text) {
-  return std::find(texts.begin(), texts.end(), text) != texts.end();
-}
 
 // Across frameworks only the class of a dtype counts. Unknown texts stay themselves.
 std::string_view DTypeClass(std::string_view text) {
@@ -61,8 +58,9 @@ bool DTypesComparable(std::string_view npu, std::string_view bench, bool cross_f
     npu = DTypeClass(npu);
     bench = DTypeClass(bench);
   }
-  return npu == bench || (IsAmong(kMindSporeMixed, npu) && IsAmong(kMindSporeMixed, bench)) ||
-         (IsAmong(kTorchMixed, npu) && IsAmong(kTorchMixed, bench));
+  return npu == bench ||
+         (base::IsOneOf(npu, kMindSporeMixed) && base::IsOneOf(bench, kMindSporeMixed)) ||
+         (base::IsOneOf(npu, kTorchMixed) && base::IsOneOf(bench, kTorchMixed));
 }
 
 MatchResult MatchExactly(const Side& npu, const Side& bench, const RowMapping& mapping) {

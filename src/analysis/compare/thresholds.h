@@ -42,11 +42,10 @@ inline constexpr double kSmallInputError = 0.1;   // relative error of the norm:
 inline constexpr double kLargeOutputError = 0.5;  // an output above: an error
 inline constexpr double kGoodInputRatio = 0.9;    // within one thousandth: all inputs above,
 inline constexpr double kBadOutputRatio = 0.1;    // an output below: an error
-inline constexpr double kErrorFromNothing =
-    0.1;                                         // inputs without error, an output above: a warning
-inline constexpr double kErrorGrowth = 10;       // from inputs to outputs: a warning
-inline constexpr double kGoodInputCosine = 0.9;  // all inputs above,
-inline constexpr double kCosineLoss = 0.1;       // an output lower by this: a warning
+inline constexpr double kErrorFromNothing = 0.1;  // no error of inputs, an output above: a warning
+inline constexpr double kErrorGrowth = 10;        // from inputs to outputs: a warning
+inline constexpr double kGoodInputCosine = 0.9;   // all inputs above,
+inline constexpr double kCosineLoss = 0.1;        // an output lower by this: a warning
 }  // namespace line26
 
 }  // namespace msprobe::analysis::compare

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/config_check/shell_lexer.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
 
@@ -65,11 +66,6 @@ constexpr std::array<std::string_view, 24> kLauncherFlags = {"standalone",
 constexpr std::array<std::string_view, 3> kInterpreterValues = {"-W", "-X",
                                                                 "--check-hash-based-pycs"};
 
-template <typename List>
-bool IsOneOf(std::string_view text, const List& list) {
-  return std::find(list.begin(), list.end(), text) != list.end();
-}
-
 std::string_view FileName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 bool IsInterpreter(std::string_view program) {
@@ -81,8 +77,6 @@ bool IsInterpreter(std::string_view program) {
 
 bool IsScript(std::string_view text) { return text.ends_with(".py"); }
 
-bool IsNameStart(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
 // "trainer.lr=1e-3", "+model.depth=3": how some programs take their settings.
 bool IsOverride(std::string_view text) {
   const size_t sign = text.find('=');
@@ -93,7 +87,7 @@ bool IsOverride(std::string_view text) {
   while (name.starts_with('+') || name.starts_with('~')) {
     name.remove_prefix(1);
   }
-  return !name.empty() && IsNameStart(name[0]) && std::all_of(name.begin(), name.end(), [](char c) {
+  return !name.empty() && StartsName(name[0]) && std::all_of(name.begin(), name.end(), [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
            std::string_view("_.-@/").find(c) != std::string_view::npos;
   });
@@ -188,7 +182,7 @@ size_t ReadLauncherArguments(std::span<const ShellField> arguments, Parameters& 
       parameters.Set(option.name, TextParameter(ValueText({&value, 1})));
       continue;
     }
-    const bool is_flag = IsOneOf(base::ReplaceAll(option.name, "-", "_"), kLauncherFlags) ||
+    const bool is_flag = base::IsOneOf(base::ReplaceAll(option.name, "-", "_"), kLauncherFlags) ||
                          at == arguments.size() || IsOption(arguments[at].text) ||
                          IsScript(arguments[at].text);
     if (option.name.empty()) {
@@ -209,17 +203,17 @@ std::optional<Launch> FindPythonLaunch(std::span<const ShellField> fields, size_
       return std::nullopt;
     }
     if (text == "-m") {
-      if (at + 1 == fields.size() || IsOneOf(fields[at + 1].text, kOtherModules)) {
+      if (at + 1 == fields.size() || base::IsOneOf(fields[at + 1].text, kOtherModules)) {
         return std::nullopt;
       }
-      const bool launcher = IsOneOf(fields[at + 1].text, kLaunchModules);
+      const bool launcher = base::IsOneOf(fields[at + 1].text, kLaunchModules);
       return Launch{launcher ? LauncherKind::kDistributed : LauncherKind::kPython, at + 2};
     }
-    if (IsOneOf(text, kInterpreterValues)) {
+    if (base::IsOneOf(text, kInterpreterValues)) {
       ++at;
     } else if (!text.starts_with('-')) {
       // A launcher that is given to an interpreter as its script.
-      if (IsOneOf(FileName(text), kLaunchPrograms)) {
+      if (base::IsOneOf(FileName(text), kLaunchPrograms)) {
         return Launch{LauncherKind::kDistributed, at + 1};
       }
       return FileName(text) == "setup.py" ? std::nullopt
@@ -231,7 +225,7 @@ std::optional<Launch> FindPythonLaunch(std::span<const ShellField> fields, size_
 
 std::optional<Launch> LaunchAt(std::span<const ShellField> fields, size_t at) {
   const std::string_view name = FileName(fields[at].text);
-  if (IsOneOf(name, kLaunchPrograms)) {
+  if (base::IsOneOf(name, kLaunchPrograms)) {
     return Launch{LauncherKind::kDistributed, at + 1};
   }
   for (const auto& [program, word] : kLaunchPairs) {
@@ -244,7 +238,7 @@ std::optional<Launch> LaunchAt(std::span<const ShellField> fields, size_t at) {
 
 // A program that may start another one: known ones, what the script does not tell, other scripts.
 bool StartsOthers(const ShellField& field) {
-  return field.is_unknown || IsOneOf(FileName(field.text), kWrappers) ||
+  return field.is_unknown || base::IsOneOf(FileName(field.text), kWrappers) ||
          (field.text.find('/') != std::string::npos && !field.text.starts_with('-'));
 }
 
@@ -252,7 +246,7 @@ bool StartsOthers(const ShellField& field) {
 
 bool IsOption(std::string_view text) {
   const size_t dashes = text.starts_with("--") ? 2 : 1;
-  if (!text.starts_with('-') || text.size() <= dashes || !IsNameStart(text[dashes])) {
+  if (!text.starts_with('-') || text.size() <= dashes || !StartsName(text[dashes])) {
     return false;
   }
   // "-inf" is a number; a quoted text may begin with a dash, too.
@@ -275,7 +269,7 @@ std::optional<Launch> FindLaunch(std::span<const ShellField> fields) {
 std::optional<std::string> FindNestedScript(std::span<const ShellField> fields) {
   for (size_t at = 0; at < fields.size(); ++at) {
     const std::string_view name = FileName(fields[at].text);
-    if (IsOneOf(name, kShells)) {
+    if (base::IsOneOf(name, kShells)) {
       size_t text = at + 1;
       bool given = name == "eval";
       while (text < fields.size() && !given && fields[text].text.starts_with('-')) {

@@ -39,11 +39,6 @@ std::string Squeeze(std::string_view name) {
   return result;
 }
 
-template <size_t kCount>
-bool IsAmong(std::string_view text, const std::array<std::string_view, kCount>& list) {
-  return std::find(list.begin(), list.end(), text) != list.end();
-}
-
 bool NamesSecretAnywhere(std::string_view name) {
   const std::string squeezed = Squeeze(name);
   return std::any_of(
@@ -51,11 +46,11 @@ bool NamesSecretAnywhere(std::string_view name) {
              [&](std::string_view part) { return squeezed.find(part) != std::string::npos; }) ||
          std::any_of(kAtEnd.begin(), kAtEnd.end(),
                      [&](std::string_view part) { return squeezed.ends_with(part); }) ||
-         IsAmong(squeezed, kSecretNames);
+         base::IsOneOf(squeezed, kSecretNames);
 }
 
 bool NamesSecretVariable(std::string_view name) {
-  if (IsAmong(name, kHarmlessVariables)) {
+  if (base::IsOneOf(name, kHarmlessVariables)) {
     return false;
   }
   if (NamesSecretAnywhere(name)) {
@@ -64,7 +59,7 @@ bool NamesSecretVariable(std::string_view name) {
   size_t begin = 0;
   for (size_t at = 0; at <= name.size(); ++at) {
     if (at == name.size() || !IsLetterOrDigit(name[at])) {
-      if (IsAmong(Squeeze(name.substr(begin, at - begin)), kVariableWords)) {
+      if (base::IsOneOf(Squeeze(name.substr(begin, at - begin)), kVariableWords)) {
         return true;
       }
       begin = at + 1;

@@ -23,16 +23,8 @@ constexpr std::array<std::string_view, 8> kOperations = {":-", ":=", ":+", ":?",
                                                          "-",  "=",  "+",  "?"};
 constexpr size_t kDeepestBrackets = 64;  // of brackets inside of each other
 
-template <size_t kCount>
-bool IsShellWord(std::string_view text, const std::array<std::string_view, kCount>& list) {
-  return std::find(list.begin(), list.end(), text) != list.end();
-}
-
 bool IsShellBlank(char c) { return c == ' ' || c == '\t'; }
-bool StartsShellName(char c) {
-  return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
-bool IsNameCharacter(char c) { return StartsShellName(c) || base::IsDigit(c); }
+bool IsNameCharacter(char c) { return StartsName(c) || base::IsDigit(c); }
 bool IsSpecialName(char c) { return std::string_view("@*#?$!-").find(c) != std::string_view::npos; }
 bool EndsWord(char c) { return std::string_view(" \t\n;&|()<>").find(c) != std::string_view::npos; }
 
@@ -237,7 +229,7 @@ Status Lexer::Redirection() {
 // NAME= or NAME+= at the place of a command's name.
 bool Lexer::TakeAssignmentStart(ShellAssignment& assignment) {
   const bool possible = command_.words.empty() || IsDeclaration(command_.words.front().Plain());
-  if (!possible || !StartsShellName(Peek())) {
+  if (!possible || !StartsName(Peek())) {
     return false;
   }
   size_t ahead = 0;
@@ -467,7 +459,7 @@ Status Lexer::Dollar(ShellWord& word, bool quoted) {
     return DoubleQuotes(word);
   }
   size_t size = 1;
-  if (StartsShellName(next)) {
+  if (StartsName(next)) {
     while (IsNameCharacter(Peek(1 + size))) {
       ++size;
     }
@@ -547,10 +539,10 @@ Result<ShellScript> Lexer::Script() {
     word.line = line_;
     MSP_RETURN_IF_ERROR(Word(word));
     const bool first = command_.words.empty() && command_.assignments.empty();
-    if (first && IsShellWord(word.Plain(), kCompoundWords)) {
+    if (first && base::IsOneOf(word.Plain(), kCompoundWords)) {
       script_.is_plain = false;
     }
-    if (first && IsShellWord(word.Plain(), kCommandFollows)) {
+    if (first && base::IsOneOf(word.Plain(), kCommandFollows)) {
       command_ = {};
     } else if (!word.segments.empty() || word.has_quotes) {
       command_.words.push_back(std::move(word));
@@ -571,6 +563,8 @@ Result<ShellWord> Lexer::Operand(bool quoted) {
 
 }  // namespace
 
+bool StartsName(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
 std::string_view ShellWord::Plain() const {
   return segments.size() == 1 && segments[0].part == ShellPart::kText && !segments[0].quoted
              ? std::string_view(segments[0].text)
@@ -583,6 +577,6 @@ Result<ShellWord> LexOperand(std::string_view text, bool quoted) {
   return Lexer(text).Operand(quoted);
 }
 
-bool IsDeclaration(std::string_view command) { return IsShellWord(command, kDeclarations); }
+bool IsDeclaration(std::string_view command) { return base::IsOneOf(command, kDeclarations); }
 
 }  // namespace msprobe::analysis::config_check::internal

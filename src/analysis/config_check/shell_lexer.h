@@ -11,6 +11,9 @@
 
 namespace msprobe::analysis::config_check::internal {
 
+// A letter or an underscore: what names of variables and options begin with.
+bool StartsName(char c);
+
 enum class ShellPart : uint8_t {
   kText,      // stands for itself
   kVariable,  // $V, ${V}, ${V:-operand}, ${V[index]}

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "src/base/strings.h"
 #include "src/dump/names.h"
 #include "src/dump/statistic_keys.h"
 
@@ -43,11 +44,6 @@ constexpr std::array<OutputBuffer, 10> kOutputBuffers = {{
     {"gather", "gather_list", 1},
     {"scatter", "tensor", 0},
 }};
-
-template <size_t kCount>
-bool IsOneOf(const std::array<std::string_view, kCount>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 BadValues BadValuesOfNode(const Node& node, double threshold) {
   if (node.kind == NodeKind::kText) {
@@ -117,7 +113,7 @@ class CallReader {
     if (api == "batch_isend_irecv") {
       call.is_point_to_point = true;
       ReadBatch(call);
-    } else if (IsOneOf(kSends, api) || IsOneOf(kReceives, api)) {
+    } else if (base::IsOneOf(api, kSends) || base::IsOneOf(api, kReceives)) {
       call.is_point_to_point = true;
       ReadTransfer(call);
     } else {
@@ -213,7 +209,7 @@ class CallReader {
   }
 
   void ReadTransfer(CommunicationCall& call) {
-    const bool sends = IsOneOf(kSends, call.channel.api);
+    const bool sends = base::IsOneOf(call.channel.api, kSends);
     Transfer transfer;
     transfer.kind = sends ? TransferKind::kSend : TransferKind::kReceive;
     transfer.peer = NamedRank(sends ? "dst" : "src").value_or(-1);
@@ -260,10 +256,10 @@ class CallReader {
   }
 
   void ReadCollective(CommunicationCall& call) {
-    if (IsOneOf(kRooted, call.channel.api)) {
+    if (base::IsOneOf(call.channel.api, kRooted)) {
       call.channel.contributors = Contributors::kRoot;
       call.channel.root = NamedRank("src").value_or(ToGlobal(0));
-    } else if (IsOneOf(kToRoot, call.channel.api)) {
+    } else if (base::IsOneOf(call.channel.api, kToRoot)) {
       call.channel.root = NamedRank("dst").value_or(ToGlobal(0));
     }
     const auto buffer =

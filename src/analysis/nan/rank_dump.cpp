@@ -42,14 +42,9 @@ constexpr std::array<std::string_view, 23> kTakesNoMasks = {
 constexpr std::array<std::string_view, 9> kAdditions = {
     "add", "add_", "__add__", "__radd__", "__iadd__", "baddbmm", "baddbmm_", "addmm", "sub"};
 
-template <size_t kCount>
-bool IsAmong(const std::array<std::string_view, kCount>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 Behaviour BehaviourOf(std::string_view name, std::string_view api, const EntryFacts& facts,
                       BadValues input) {
-  if (IsAmong(kUninitialised, api) || name.find("Torch.empty") != std::string_view::npos) {
+  if (base::IsOneOf(api, kUninitialised) || name.find("Torch.empty") != std::string_view::npos) {
     return Behaviour::kUninitialised;
   }
   if (facts.output == 0 || input != 0) {
@@ -60,7 +55,7 @@ Behaviour BehaviourOf(std::string_view name, std::string_view api, const EntryFa
       facts.has_huge_constant
           ? static_cast<BadValues>(facts.constants | kPositiveInfinity | kNegativeInfinity)
           : facts.constants;
-  if (IsAmong(kFills, api) && (facts.output & ~constants) == 0) {
+  if (base::IsOneOf(api, kFills) && (facts.output & ~constants) == 0) {
     return Behaviour::kFill;
   }
   if (facts.output == kNegativeInfinity) {
@@ -68,7 +63,7 @@ Behaviour BehaviourOf(std::string_view name, std::string_view api, const EntryFa
     if ((facts.constants & kNegativeInfinity) != 0) {
       return Behaviour::kFill;
     }
-    if (facts.has_lowest_input && IsAmong(kAdditions, api)) {
+    if (facts.has_lowest_input && base::IsOneOf(api, kAdditions)) {
       return Behaviour::kLowestMask;
     }
   }
@@ -137,12 +132,12 @@ class Loader {
     }
     const dump::EntryName name = dump::ParseEntryName(scanned.name);
     const bool overwrites = !name.is_module && name.direction == dump::Direction::kForward &&
-                            IsAmong(kOverwriting, name.subject);
+                            base::IsOneOf(name.subject, kOverwriting);
     op.input = static_cast<BadValues>(facts.other_inputs | (overwrites ? 0 : facts.first_input));
     op.output = facts.output;
     op.inputs_look_like_masks = facts.inputs_look_like_masks;
     op.is_module = name.is_module;
-    op.takes_no_masks = !name.is_module && IsAmong(kTakesNoMasks, name.subject);
+    op.takes_no_masks = !name.is_module && base::IsOneOf(name.subject, kTakesNoMasks);
     op.has_bad_parameters = facts.has_bad_parameters;
     op.is_recompute = facts.is_recompute;
     if (name.direction != dump::Direction::kBackward) {

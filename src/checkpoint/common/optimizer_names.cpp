@@ -76,25 +76,20 @@ constexpr std::string_view kStateKeys[] = {
     "master_param", "fp32_param", "_extra_state",
 };
 
-template <typename List>
-bool HoldsWord(const List& list, std::string_view word) {
-  return std::find(std::begin(list), std::end(list), word) != std::end(list);
-}
-
 // "rng_state/shard_0_1" -> "rng_state": how sharded objects are named.
 std::string_view WithoutShard(std::string_view key) { return key.substr(0, key.find('/')); }
 
 }  // namespace
 
 bool IsOptimizerState(std::string_view name) {
-  if (HoldsWord(kBookkeepingNames, name)) {
+  if (base::IsOneOf(name, kBookkeepingNames)) {
     return true;
   }
   const std::vector<std::string_view> keys = base::Split(name, '.');
-  return HoldsWord(kBookkeepingKeys, WithoutShard(keys.front())) ||
-         HoldsWord(kStateKeys, WithoutShard(keys.back())) ||
+  return base::IsOneOf(WithoutShard(keys.front()), kBookkeepingKeys) ||
+         base::IsOneOf(WithoutShard(keys.back()), kStateKeys) ||
          std::any_of(keys.begin(), keys.end(),
-                     [](std::string_view key) { return HoldsWord(kOptimizerKeys, key); });
+                     [](std::string_view key) { return base::IsOneOf(key, kOptimizerKeys); });
 }
 
 }  // namespace msprobe::checkpoint

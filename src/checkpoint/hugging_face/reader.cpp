@@ -38,10 +38,6 @@ std::vector<std::string> Matching(const std::vector<std::string>& names, std::st
   return found;
 }
 
-bool Holds(const std::vector<std::string>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 std::optional<std::string> FindIndexFile(const std::vector<std::string>& names) {
   for (const std::string_view pattern : kIndexPatterns) {
     if (const std::vector<std::string> found = Matching(names, pattern); !found.empty()) {
@@ -57,7 +53,8 @@ std::vector<std::string> FindShards(const std::vector<std::string>& names) {
       return found;
     }
   }
-  return Holds(names, kConfigName) ? Matching(names, kAnyShard) : std::vector<std::string>();
+  return base::IsOneOf(kConfigName, names) ? Matching(names, kAnyShard)
+                                           : std::vector<std::string>();
 }
 
 // Shards by name, each with the parameters that the index promises in it.
@@ -272,7 +269,7 @@ Result<Checkpoint> OpenHuggingFace(const std::filesystem::path& folder, const Op
     }
     MSP_RETURN_IF_ERROR(CheckNumbers(shards, options, checkpoint.warnings), folder.native());
   }
-  if (Holds(names, kConfigName)) {
+  if (base::IsOneOf(kConfigName, names)) {
     const Result<json::Config> config = json::LoadJsonConfig(folder / kConfigName);
     if (config.ok()) {
       checkpoint.facts = FactsOf(config->root);

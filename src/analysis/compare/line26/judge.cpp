@@ -27,11 +27,6 @@ constexpr std::string_view kUnjudged[] = {"empty",     "empty_like",        "num
 constexpr std::string_view kFillingCalls[] = {"_reduce_scatter_base", "_all_gather_base",
                                               "all_to_all_single", "batch_isend_irecv"};
 
-template <size_t kSize>
-bool IsOneOf(const std::string_view (&names)[kSize], std::string_view name) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
-
 bool IsNonFinite(const StatValue& stat) {
   if (stat.is_numeric()) {
     return !std::isfinite(stat.number);
@@ -101,11 +96,11 @@ class CallJudge {
     }
     const std::string_view api = ApiOf(rows[0]);
     const bool starts_with_input = !rows[0].is_output;
-    if (starts_with_input && IsOneOf(kUnjudged, api)) {
+    if (starts_with_input && base::IsOneOf(api, kUnjudged)) {
       NoteRows(rows);
       return;
     }
-    const bool fills = starts_with_input && IsOneOf(kFillingCalls, api);
+    const bool fills = starts_with_input && base::IsOneOf(api, kFillingCalls);
     if (mode_ == CompareMode::kMd5) {
       JudgeChecksums(rows, fills);
     } else {

@@ -337,7 +337,7 @@ void AddAllProcessFolders(const fs::path& data, std::vector<dump::RankFolder>& r
 
 // The first number of each step in the store: every step takes as many as its largest rank has
 // micro steps.
-std::map<int64_t, int64_t> CountDumpSteps(const std::vector<dump::RankFolder>& ranks) {
+std::map<int64_t, int64_t> NumberDumpSteps(const std::vector<dump::RankFolder>& ranks) {
   std::map<int64_t, int64_t> counts;
   for (const dump::RankFolder& folder : ranks) {
     int64_t& count = counts[RankAndStep(folder).second];
@@ -378,7 +378,7 @@ Result<StoreResult> RunDump2Db(const StoreOptions& options) {
                      return RankAndStep(a) < RankAndStep(b);
                    });
   const std::map<int64_t, int64_t> numbers =
-      options.number_micro_steps ? CountDumpSteps(ranks) : std::map<int64_t, int64_t>();
+      options.number_micro_steps ? NumberDumpSteps(ranks) : std::map<int64_t, int64_t>();
   MSP_RETURN_IF_ERROR(CheckStoreFile(options.output, kDumpStoreName));
   StoreResult result;
   const auto fill = [&](msprobe::monitor::TrendStore& store) -> Status {
