@@ -25,4 +25,10 @@ endif()
 # (docs/performance.md). Names in a room are unique therefore, in anonymous namespaces too. Off in the preset dev, where a file that
 # was edited is compiled alone, and where every file has to stand on what it includes.
 option(MSPROBE_UNITY "Compile several sources of a room at a time" ON)
-set(MSPROBE_UNITY_SIZE 8 CACHE STRING "Sources compiled at a time")
+set(MSPROBE_UNITY_SIZE 24 CACHE STRING "Sources compiled at a time")
+
+function(msprobe_compile_together target)
+  if(MSPROBE_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${MSPROBE_UNITY_SIZE})
+  endif()
+endfunction()

@@ -47,7 +47,7 @@ function(msprobe_room name)
     message(FATAL_ERROR "room ${name} is not on the plan in cmake/Rooms.cmake")
   endif()
   target_link_libraries(${target} PUBLIC ${ROOM_DEPENDENCIES})
-  if(MSPROBE_UNITY AND NOT name STREQUAL "kernels")  # kernels: flags of their own, and the hot loops of this program
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${MSPROBE_UNITY_SIZE})
+  if(NOT name STREQUAL "kernels")  # flags of their own, and the hot loops of this program
+    msprobe_compile_together(${target})
   endif()
 endfunction()

@@ -1,4 +1,4 @@
-// The C interface of the monitor over monitor::Engine: no exception and no C++ type passes it.
+// The C interface of the monitor over MonitorEngine: no exception and no C++ type passes it.
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,14 +22,14 @@ using msprobe::capture::LazyDeviceCopies;
 using msprobe::capture::MeasuredTensor;
 using msprobe::capture::MeasureTensor;
 using msprobe::capture::View;
-using msprobe::monitor::Engine;
+using MonitorEngine = msprobe::monitor::Engine;
 using msprobe::monitor::RankTopology;
 using msprobe::monitor::Spot;
 using msprobe::monitor::State;
 using msprobe::monitor::Table;
 
 struct msprobe_monitor {
-  std::unique_ptr<Engine> engine;  // null: in a forked child
+  std::unique_ptr<MonitorEngine> engine;  // null: in a forked child
   std::unique_ptr<LazyDeviceCopies> device_copies = std::make_unique<LazyDeviceCopies>();
 };
 
@@ -73,7 +73,7 @@ std::optional<std::vector<int64_t>> GivenRanks(const int32_t* ranks, size_t coun
   return ranks == nullptr ? std::nullopt : std::optional(Ranks(ranks, count));
 }
 
-Status Tell(const Result<Engine::Next>& next, int32_t* state) {
+Status Tell(const Result<MonitorEngine::Next>& next, int32_t* state) {
   if (!next.ok()) {
     return next.status();
   }
@@ -124,8 +124,9 @@ int msprobe_monitor_open(msprobe_text config_path, msprobe_text overrides_json,
     }
     *out = nullptr;
     auto monitor = std::make_unique<msprobe_monitor>();
-    MSP_ASSIGN_OR_RETURN(monitor->engine, Engine::Open(std::string(View(config_path)),
-                                                       View(overrides_json), View(framework)));
+    MSP_ASSIGN_OR_RETURN(
+        monitor->engine,
+        MonitorEngine::Open(std::string(View(config_path)), View(overrides_json), View(framework)));
     *out = monitor.release();
     return {};
   });
@@ -196,18 +197,18 @@ const char* msprobe_monitor_output_folder(const msprobe_monitor* monitor) noexce
 int msprobe_monitor_name_parameter(msprobe_monitor* monitor, int32_t stage, msprobe_text full_name,
                                    const char** reported) noexcept {
   return Name(monitor, reported,
-              [&](Engine& engine) { return engine.NameParameter(stage, View(full_name)); });
+              [&](MonitorEngine& engine) { return engine.NameParameter(stage, View(full_name)); });
 }
 
 int msprobe_monitor_name_module(msprobe_monitor* monitor, int32_t stage, msprobe_text full_name,
                                 const char** reported) noexcept {
   return Name(monitor, reported,
-              [&](Engine& engine) { return engine.NameModule(stage, View(full_name)); });
+              [&](MonitorEngine& engine) { return engine.NameModule(stage, View(full_name)); });
 }
 
 int msprobe_monitor_name_feature_module(msprobe_monitor* monitor, int32_t table, int32_t stage,
                                         msprobe_text full_name, const char** reported) noexcept {
-  return Name(monitor, reported, [&](Engine& engine) -> std::optional<std::string> {
+  return Name(monitor, reported, [&](MonitorEngine& engine) -> std::optional<std::string> {
     const auto hook = IsTable(table) ? FeatureHookOf(static_cast<Table>(table)) : std::nullopt;
     return hook ? engine.NameFeatureModule(*hook, stage, View(full_name)) : std::nullopt;
   });

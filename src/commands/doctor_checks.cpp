@@ -87,7 +87,7 @@ const Answer& Of(const Answers& answers, std::string_view name) {
   return found == answers.end() ? kNone : found->second;
 }
 
-Check Program() {
+Check ThisProgram() {
   return {"compare and the other commands that read files", Health::kWorks,
           fmt::format("msprobe {} ({}), {} kernels, {} cores", MSPROBE_VERSION, MSPROBE_BUILD,
                       kernels::InstructionSet(), std::thread::hardware_concurrency()),
@@ -249,7 +249,7 @@ void AddLimits(std::vector<Check>& checks) {
 }  // namespace
 
 std::vector<Check> ExamineMachine() {
-  std::vector<Check> checks = {Program(), Pages()};
+  std::vector<Check> checks = {ThisProgram(), Pages()};
   AddPython(checks);
   AddDevices(checks);
   checks.push_back(Folder());

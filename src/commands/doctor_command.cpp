@@ -24,7 +24,7 @@ is merely absent is not a failure.
 a run (except those whose names suggest keys or passwords), the output and exit code of the command after --, and the
 error logs and manifests of the folders given by --logs. It contains no tensor values. Check it before you send it.)";
 
-constexpr report::GateLevel kLevels[] = {
+constexpr report::GateLevel kDoctorLevels[] = {
     {.word = "any", .meaning = "something that should work is broken"}};
 
 report::Tone ToneOf(Health health) {
@@ -65,7 +65,7 @@ report::Document DocumentOfChecks(const std::vector<Check>& checks) {
                               : fmt::format("BROKEN: {} of {} do not work", broken, checks.size());
   document.verdict.tone = broken == 0 ? report::Tone::kGood : report::Tone::kBad;
   document.verdict.standing = broken == 0 ? report::Standing::kClean : report::Standing::kFindings;
-  document.levels = report::OutcomesOf(kLevels);
+  document.levels = report::OutcomesOf(kDoctorLevels);
   report::SetFound(document.levels, "any", broken != 0);
   document.verdict.number = static_cast<double>(broken);
   document.verdict.unit = "checks";
@@ -99,7 +99,7 @@ std::vector<Flag> DoctorCommand::flags() {
        .needs = "--bundle"},
   };
   flags.push_back(ForceFlag());
-  AddAnswerFlags(flags, answer_, kLevels);
+  AddAnswerFlags(flags, answer_, kDoctorLevels);
   return flags;
 }
 
@@ -114,7 +114,7 @@ std::vector<Example> DoctorCommand::examples() const {
 }
 
 std::string DoctorCommand::notes() const {
-  return kDoctorNotes + std::string("\n\n") + FailOnHelp(kLevels);
+  return kDoctorNotes + std::string("\n\n") + FailOnHelp(kDoctorLevels);
 }
 
 Result<ExitCode> DoctorCommand::Run(const Context& context) {

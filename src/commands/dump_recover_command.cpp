@@ -24,8 +24,8 @@ bool HasLog(const base::Path& folder) {
 Result<std::vector<base::Path>> FoldersWithLogs(const base::Path& root) {
   std::vector<base::Path> found;
   std::vector<base::Path> level = {root};
-  constexpr int kLevels = 3;
-  for (int depth = 0; depth < kLevels; ++depth) {
+  constexpr int kFolderLevels = 3;
+  for (int depth = 0; depth < kFolderLevels; ++depth) {
     std::vector<base::Path> below;
     for (const base::Path& folder : level) {
       if (HasLog(folder)) {

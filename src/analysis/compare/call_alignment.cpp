@@ -21,10 +21,6 @@ bool IsForwardCall(const dump::EntryName& name) {
   return !name.is_parameters_grad && !name.is_debug && name.direction == Direction::kForward;
 }
 
-bool IsInput(const SideRow& row) {
-  return row.state == dump::RowState::kInput || row.state == dump::RowState::kKwargs;
-}
-
 // The call's name without its number, and the shapes of what entered it.
 uint64_t LetterOf(const Side& side, uint32_t entry, const dump::EntryName& name) {
   const std::hash<std::string_view> hash;

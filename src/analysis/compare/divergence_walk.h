@@ -33,11 +33,6 @@ inline constexpr double kHiddenUnitsByChance = 100;
 inline constexpr double kSingleUnitsByChance = 30;
 inline constexpr double kBeyondNoise = 1.9;
 
-// What is given to a call; everything else is what it made of it.
-inline bool IsInput(const SideRow& row) {
-  return row.state == dump::RowState::kInput || row.state == dump::RowState::kKwargs;
-}
-
 class Walk {
  public:
   explicit Walk(const DivergenceInput& input);

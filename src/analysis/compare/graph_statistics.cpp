@@ -21,7 +21,7 @@ constexpr std::array<size_t, 4> kKeyColumns = {1, 2, 5, 6};  // operator, task, 
 constexpr size_t kTimeColumn = 4;
 constexpr std::array<std::string_view, kStatCount> kGraphStatColumns = {
     "Max Value", "Min Value", "Avg Value", "L2Norm Value"};
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kNoStatistic = std::numeric_limits<float>::quiet_NaN();
 
 struct StatisticRows {
   report::Table table;  // keeps the texts
@@ -41,7 +41,7 @@ float ParseStatistic(std::string_view text) {
     return 1;
   }
   const std::optional<double> value = base::ParseDouble(text);
-  return value ? static_cast<float>(*value) : kNan;
+  return value ? static_cast<float>(*value) : kNoStatistic;
 }
 
 Result<StatisticRows> ReadStatistics(const Folder& folder) {
@@ -79,8 +79,8 @@ Result<StatisticRows> ReadStatistics(const Folder& folder) {
     rows.shapes.push_back(text_at(row, shape_column));
     std::array<float, kStatCount>& stats = rows.stats.emplace_back();
     for (size_t stat = 0; stat < kStatCount; ++stat) {
-      stats[stat] =
-          stat_columns[stat] < row.size() ? ParseStatistic(row[stat_columns[stat]].text()) : kNan;
+      stats[stat] = stat_columns[stat] < row.size() ? ParseStatistic(row[stat_columns[stat]].text())
+                                                    : kNoStatistic;
     }
   }
   return rows;

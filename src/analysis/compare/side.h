@@ -64,6 +64,11 @@ struct SideRow {
   std::string_view api_name;    // dump::RowName::api_name
 };
 
+// What is given to a call; everything else is what it made of it.
+inline bool IsInput(const SideRow& row) {
+  return row.state == dump::RowState::kInput || row.state == dump::RowState::kKwargs;
+}
+
 struct SideEntry {
   std::string_view name;  // "Functional.conv2d.0.forward"
   uint32_t first_row =

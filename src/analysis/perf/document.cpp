@@ -31,7 +31,7 @@ std::string Percent(double base, double comparison) {
   return base > 0 ? fmt::format(" ({:+.1f} %)", (comparison - base) / base * 100) : "";
 }
 
-std::string Amount(const Finding& finding) {
+std::string AmountText(const Finding& finding) {
   const double change = finding.comparison - finding.base;
   return finding.metric == kMemoryMetric ? fmt::format("{:+.1f} MB", change) : SignedMs(change);
 }
@@ -68,7 +68,7 @@ void AddCallStack(const std::string& call_stack, Item& item) {
 }
 
 Item FindingItem(const Finding& finding) {
-  Item item{Amount(finding),
+  Item item{AmountText(finding),
             fmt::format("{} of {} ({}, {})", finding.metric, finding.where, SidesText(finding),
                         CallsText(finding)),
             finding.comparison > finding.base ? Tone::kBad : Tone::kGood};

@@ -16,7 +16,7 @@ using profile::Operator;
 using profile::Profile;
 using profile::TextId;
 
-using Intervals = std::vector<NestedIntervals::Interval>;
+using NestedIntervalList = std::vector<NestedIntervals::Interval>;
 
 // The answer of a test for every name of a profile, asked once each.
 template <typename Test>
@@ -50,8 +50,8 @@ ModuleSide::ModuleSide(const OperatorSide& side) : side_(&side) {
 
 void ModuleSide::MakeForward() {
   const Profile& profile = side_->profile();
-  Intervals modules;
-  Intervals functions;
+  NestedIntervalList modules;
+  NestedIntervalList functions;
   for (const profile::PythonCall& call : profile.python_calls) {
     (call.is_module ? modules : functions).push_back({call.start, call.end});
     (call.is_module ? forward_names_ : function_names_).push_back(profile.texts[call.name]);
@@ -89,7 +89,7 @@ void ModuleSide::MakeBackward() {
                                       (process != kNoText && operation.process != process);
                              }),
               order.end());
-  Intervals intervals;
+  NestedIntervalList intervals;
   for (const profile::Flow& flow : profile.forward_backward) {
     // The last of those that start there.
     const auto after = std::upper_bound(

@@ -102,12 +102,12 @@ std::string Raise(std::string_view name, const std::optional<Digits>& digits, in
 
 // "...mlp.experts.linear_fc1.weight3" becomes "...mlp.experts.local_experts.3.linear_fc1.weight".
 std::string NameGroupedExpert(const std::string& name) {
-  constexpr std::string_view kExperts = ".experts.";
-  const size_t experts = name.find(kExperts);
+  constexpr std::string_view kGroupedExperts = ".experts.";
+  const size_t experts = name.find(kGroupedExperts);
   if (experts == std::string::npos) {
     return name;
   }
-  const size_t layer_at = experts + kExperts.size();
+  const size_t layer_at = experts + kGroupedExperts.size();
   for (std::string_view layer :
        {"linear_fc1.weight", "linear_fc1.bias", "linear_fc2.weight", "linear_fc2.bias"}) {
     const std::string_view rest = std::string_view(name).substr(layer_at);

@@ -12,7 +12,7 @@
 namespace msprobe::profile {
 namespace {
 
-enum class EventClass : uint8_t {
+enum class AscendEventClass : uint8_t {
   kOther,
   kOperator,
   kPython,
@@ -22,20 +22,21 @@ enum class EventClass : uint8_t {
   kDequeue
 };
 
-EventClass ClassOf(const TraceEvent& event) {
+AscendEventClass ClassOf(const TraceEvent& event) {
   const std::string_view category = event.category;
   if (category.empty()) {
     // Most events: those of the device. A PyTorch built without Kineto writes a bare list, too, and
     // tells calls of the host by their process.
-    return event.process == "CPU functions" ? EventClass::kOperator : EventClass::kOther;
+    return event.process == "CPU functions" ? AscendEventClass::kOperator
+                                            : AscendEventClass::kOther;
   }
-  if (base::EqualsIgnoringCase(category, "cpu_op")) return EventClass::kOperator;
-  if (base::EqualsIgnoringCase(category, "async_npu")) return EventClass::kFlow;
-  if (base::EqualsIgnoringCase(category, "python_function")) return EventClass::kPython;
-  if (base::EqualsIgnoringCase(category, "fwdbwd")) return EventClass::kForwardBackward;
-  if (base::EqualsIgnoringCase(category, "enqueue")) return EventClass::kEnqueue;
-  if (base::EqualsIgnoringCase(category, "dequeue")) return EventClass::kDequeue;
-  return EventClass::kOther;
+  if (base::EqualsIgnoringCase(category, "cpu_op")) return AscendEventClass::kOperator;
+  if (base::EqualsIgnoringCase(category, "async_npu")) return AscendEventClass::kFlow;
+  if (base::EqualsIgnoringCase(category, "python_function")) return AscendEventClass::kPython;
+  if (base::EqualsIgnoringCase(category, "fwdbwd")) return AscendEventClass::kForwardBackward;
+  if (base::EqualsIgnoringCase(category, "enqueue")) return AscendEventClass::kEnqueue;
+  if (base::EqualsIgnoringCase(category, "dequeue")) return AscendEventClass::kDequeue;
+  return AscendEventClass::kOther;
 }
 
 uint64_t KeyOf(TextId process, TextId thread) { return (uint64_t{process} << 32U) | thread; }
@@ -87,32 +88,32 @@ void AscendTraceReader::Visit(const TraceEvent& event, Profile& profile) {
     VisitMetadata(event, profile);
     return;
   }
-  const EventClass kind = ClassOf(event);
-  if (kind == EventClass::kOther && event.phase != 'X') {
+  const AscendEventClass kind = ClassOf(event);
+  if (kind == AscendEventClass::kOther && event.phase != 'X') {
     return;
   }
   if (!HasUsableTime(event)) {
     ++without_time_;
     return;
   }
-  any_known_ = any_known_ || kind != EventClass::kOther;
+  any_known_ = any_known_ || kind != AscendEventClass::kOther;
   switch (kind) {
-    case EventClass::kOperator:
+    case AscendEventClass::kOperator:
       if (needs_.operators) {
         AddOperator(event, needs_, profile);
       }
       break;
-    case EventClass::kPython:
+    case AscendEventClass::kPython:
       if (needs_.python_calls) {
         AddPythonCall(event, profile);
       }
       break;
-    case EventClass::kFlow:
+    case AscendEventClass::kFlow:
       if (needs_.flows) {
         AddFlowEnd(event, profile.texts, flows_);
       }
       break;
-    case EventClass::kForwardBackward:
+    case AscendEventClass::kForwardBackward:
       // The last end names the thread of the backward pass, whatever else is read.
       if (event.phase == 'f') {
         profile.backward_thread = profile.texts.Intern(event.thread);
@@ -121,17 +122,17 @@ void AscendTraceReader::Visit(const TraceEvent& event, Profile& profile) {
         AddFlowEnd(event, profile.texts, forward_backward_);
       }
       break;
-    case EventClass::kEnqueue:
+    case AscendEventClass::kEnqueue:
       if (needs_.memory) {
         queue_.AddEnqueue(event.argument(Argument::kCorrelationId).text, *event.start);
       }
       break;
-    case EventClass::kDequeue:
+    case AscendEventClass::kDequeue:
       if (needs_.memory) {
         queue_.AddDequeue(event.argument(Argument::kCorrelationId).text, *event.start, event.end());
       }
       break;
-    case EventClass::kOther:
+    case AscendEventClass::kOther:
       VisitDevice(event, profile);
       break;
   }
