@@ -23,6 +23,7 @@ Status WriteManifest(const base::Path& folder, const Settings& settings, const M
                          {"step", manifest.step},
                          {"rank", manifest.rank ? Json(*manifest.rank) : Json()},
                          {"process_id", ::getpid()},
+                         {"process", ProcessIdentity()},
                          {"run", RunIdentity()},
                          {"entries", manifest.entries},
                          {"tensors", manifest.tensors},

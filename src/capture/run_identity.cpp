@@ -31,6 +31,7 @@ std::string TextOf(const char* variable) {
 }
 
 struct ProcessFacts {
+  bool ended = false;  // and not waited for by its parent yet
   int64_t parent = 0;
   std::string start;  // in ticks since the boot: a number is given to many processes in turn
 };
@@ -56,6 +57,7 @@ std::optional<ProcessFacts> FactsOf(int64_t process) {
       fields.push_back(field);
     }
   }
+  constexpr size_t kState = 0;
   constexpr size_t kParent = 1;
   constexpr size_t kStart = 19;
   const std::optional<int64_t> parent =
@@ -63,7 +65,8 @@ std::optional<ProcessFacts> FactsOf(int64_t process) {
   if (!parent) {
     return std::nullopt;
   }
-  return ProcessFacts{*parent, std::string(fields[kStart])};
+  const bool ended = fields[kState] == "Z" || fields[kState] == "X";
+  return ProcessFacts{ended, *parent, std::string(fields[kStart])};
 }
 
 // Of a host since its last boot.
@@ -89,17 +92,21 @@ std::string FindRunIdentity() {
   if (!elastic.empty() && elastic != "none") {
     return "torchrun-" + elastic;
   }
-  const std::optional<ProcessFacts> self = FactsOf(::getpid());
-  if (!self) {
-    return fmt::format("{}{}", kProcess, ::getpid());
-  }
   // torchrun without an id: what it starts again after a failure is the same run.
   if (!elastic.empty()) {
-    if (const std::optional<ProcessFacts> parent = FactsOf(self->parent)) {
-      return ProcessName(self->parent, *parent);
+    if (const std::optional<ProcessFacts> parent = FactsOf(::getppid())) {
+      return ProcessName(::getppid(), *parent);
     }
   }
-  return ProcessName(::getpid(), *self);
+  return ProcessIdentity();
+}
+
+// The text of a key of a folder's manifest: empty without the key, an error without a manifest.
+Result<std::string> FromManifest(const base::Path& rank_folder, std::string_view key) {
+  MSP_ASSIGN_OR_RETURN(const json::Config manifest,
+                       json::LoadJsonConfig(rank_folder / kManifestName));
+  const json::ConfigValue* value = manifest.root.Find(key);
+  return value != nullptr && value->kind == json::ConfigKind::kText ? value->text : std::string();
 }
 
 bool HasResults(const base::Path& folder) {
@@ -111,16 +118,21 @@ bool HasResults(const base::Path& folder) {
 
 }  // namespace
 
-bool IsLivingProcess(std::string_view run) {
-  if (!run.starts_with(kProcess)) {
+std::string ProcessIdentity() {
+  const std::optional<ProcessFacts> self = FactsOf(::getpid());
+  return self ? ProcessName(::getpid(), *self) : fmt::format("{}{}", kProcess, ::getpid());
+}
+
+bool IsLivingProcess(std::string_view process) {
+  if (!process.starts_with(kProcess)) {
     return false;
   }
-  const size_t last = run.rfind('-');
-  const size_t before = run.rfind('-', last - 1);
-  const std::optional<int64_t> process =
-      last > before ? base::ParseInt(run.substr(before + 1, last - before - 1)) : std::nullopt;
-  const std::optional<ProcessFacts> facts = process ? FactsOf(*process) : std::nullopt;
-  return facts && ProcessName(*process, *facts) == run;
+  const size_t last = process.rfind('-');
+  const size_t before = process.rfind('-', last - 1);
+  const std::optional<int64_t> number =
+      last > before ? base::ParseInt(process.substr(before + 1, last - before - 1)) : std::nullopt;
+  const std::optional<ProcessFacts> facts = number ? FactsOf(*number) : std::nullopt;
+  return facts && !facts->ended && ProcessName(*number, *facts) == process;
 }
 
 const std::string& RunIdentity() {
@@ -150,10 +162,8 @@ bool IsThisRun(std::string_view run) {
 }
 
 Result<std::string> RunOfDump(const base::Path& rank_folder) {
-  if (const Result<json::Config> manifest = json::LoadJsonConfig(rank_folder / kManifestName);
-      manifest.ok()) {
-    const json::ConfigValue* run = manifest->root.Find("run");
-    return run != nullptr && run->kind == json::ConfigKind::kText ? run->text : std::string();
+  if (Result<std::string> run = FromManifest(rank_folder, "run"); run.ok()) {
+    return run;
   }
   std::error_code error;
   const base::Path log_path = rank_folder / dump::kRecordLogName;
@@ -166,6 +176,8 @@ Result<std::string> RunOfDump(const base::Path& rank_folder) {
   return NotFoundError(fmt::format("{} holds no dump", rank_folder.string()));
 }
 
+bool ReplacesOtherRuns() { return !TextOf("MSPROBE_REPLACE_DUMP").empty(); }
+
 Status OtherRunError(const base::Path& folder) {
   return IoError(fmt::format("{} holds the dump of another run, which is neither replaced nor "
                              "mixed with; nothing is captured",
@@ -175,10 +187,24 @@ Status OtherRunError(const base::Path& folder) {
           "MSPROBE_REPLACE_DUMP=1) replaces it; runs with the same MSPROBE_RUN_ID count as one");
 }
 
-Status CheckOtherRuns(const StepPlace& place) {
-  if (!TextOf("MSPROBE_REPLACE_DUMP").empty()) {
+Status BusyError(const base::Path& folder) {
+  return UsageError(
+             fmt::format("{} is being written by another process right now", folder.string()))
+      .WithHint(
+          "give every process a rank of its own (start capture after the process group is "
+          "initialised), or a dump_path of its own");
+}
+
+Status CheckLivingOwner(const base::Path& rank_folder) {
+  const Result<std::string> process = FromManifest(rank_folder, "process");
+  if (!process.ok() || !IsLivingProcess(*process) || *process == ProcessIdentity()) {
     return {};
   }
+  const Result<std::string> run = RunOfDump(rank_folder);
+  return run.ok() && IsThisRun(*run) ? BusyError(rank_folder) : Status();
+}
+
+Status CheckOtherRuns(const StepPlace& place) {
   const std::string rank_name = place.rank_path().filename().string();
   const Result<std::vector<std::string>> steps = base::ListFolder(place.dump_path);
   if (!steps.ok()) {
@@ -188,8 +214,13 @@ Status CheckOtherRuns(const StepPlace& place) {
     if (!dump::ParseStepName(step).valid) {
       continue;
     }
+    const base::Path step_folder = base::Path(place.dump_path) / step;
+    MSP_RETURN_IF_ERROR(CheckLivingOwner(step_folder / rank_name));
+    if (ReplacesOtherRuns()) {
+      continue;
+    }
     for (const std::string& name : {rank_name, std::string("rank")}) {
-      const base::Path folder = base::Path(place.dump_path) / step / name;
+      const base::Path folder = step_folder / name;
       const Result<std::string> run = RunOfDump(folder);
       if (run.ok() && !IsThisRun(*run) && !IsLivingProcess(*run)) {
         return OtherRunError(folder);

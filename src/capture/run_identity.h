@@ -19,16 +19,31 @@ const std::string& RunIdentity();
 // `run` is an unknown one.
 bool IsThisRun(std::string_view run);
 
-// Whether `run` is a process that lives: a sibling that writes beside this one, perhaps.
-bool IsLivingProcess(std::string_view run);
+// This process, as IsLivingProcess reads it: another one that is given the same number later has
+// another name. Stands in manifest.json.
+std::string ProcessIdentity();
+
+// Whether a process of this name lives on this host. One that has ended and is not waited for yet
+// does not.
+bool IsLivingProcess(std::string_view process);
 
 // The run that left its dump, or the records of one, in a rank folder. Empty: a dump that does not
 // tell. kNotFound: there is none.
 Result<std::string> RunOfDump(const base::Path& rank_folder);
 
-// An error when another run's dump of this rank, of whatever step, is in place.dump_path. Other
-// ranks of this run write beside it, and what is being written by a living process is theirs.
+// An error when a dump of this rank, of whatever step, is in place.dump_path that belongs to
+// another run, or to a living process of this one. Other ranks of this run write beside it.
 Status CheckOtherRuns(const StepPlace& place);
+
+// An error (kUsage) when a living process of this run other than this one left its dump in a rank
+// folder: a script that started this process, say, and is between two steps of its own.
+Status CheckLivingOwner(const base::Path& rank_folder);
+
+// The error that tells of a folder that another process has.
+Status BusyError(const base::Path& folder);
+
+// Whether the dump of another run may be replaced: MSPROBE_REPLACE_DUMP is set and not empty.
+bool ReplacesOtherRuns();
 
 // The error that tells of another run's dump in `folder`, and the ways out.
 Status OtherRunError(const base::Path& folder);

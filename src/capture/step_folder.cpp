@@ -41,6 +41,21 @@ Status RefuseLink(const base::Path& path) {
   return {};
 }
 
+// Somebody may have made it in advance where everybody may write. Network file systems may give all
+// that this user makes to another one, dump_path included.
+Status RefuseForeign(const base::Path& folder, const base::Path& dump_path) {
+  struct stat there {};
+  struct stat root {};
+  if (::lstat(folder.c_str(), &there) != 0 || there.st_uid == ::geteuid() ||
+      (::stat(dump_path.c_str(), &root) == 0 && there.st_uid == root.st_uid)) {
+    return {};
+  }
+  return IoError(fmt::format("{} belongs to another user (id {}), who could redirect what is "
+                             "written into it",
+                             folder.string(), there.st_uid))
+      .WithHint("name another dump_path, in a folder that only you can write to");
+}
+
 // Opens and locks the log of a rank folder. A process that finishes removes its log: a lock on a
 // file that has no name any more is worth nothing, so the next one is tried.
 Result<int> LockLog(const base::Path& folder) {
@@ -55,11 +70,7 @@ Result<int> LockLog(const base::Path& folder) {
     }
     if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
       ::close(descriptor);
-      return UsageError(
-                 fmt::format("{} is being written by another process right now", folder.string()))
-          .WithHint(
-              "give every process a rank of its own (start capture after the process group is "
-              "initialised), or a dump_path of its own");
+      return BusyError(folder);
     }
     // Where locks do not exist (some network file systems) the capture goes on without.
     struct stat opened {};
@@ -80,19 +91,18 @@ Result<int> LockLog(const base::Path& folder) {
 // Whether what a locked folder holds may be replaced by this run. The log that locking has made
 // goes again when not.
 Status CheckOwner(const base::Path& folder, int log_descriptor) {
-  const char* const replaces = std::getenv("MSPROBE_REPLACE_DUMP");
-  if (replaces != nullptr && *replaces != '\0') {
-    return {};
-  }
-  const Result<std::string> run = RunOfDump(folder);
-  if (!run.ok() || IsThisRun(*run)) {
-    return {};
+  Status status = CheckLivingOwner(folder);
+  if (status.ok() && !ReplacesOtherRuns()) {
+    const Result<std::string> run = RunOfDump(folder);
+    if (run.ok() && !IsThisRun(*run)) {
+      status = OtherRunError(folder);
+    }
   }
   struct stat log {};
-  if (::fstat(log_descriptor, &log) == 0 && log.st_size == 0) {
+  if (!status.ok() && ::fstat(log_descriptor, &log) == 0 && log.st_size == 0) {
     ::unlink((folder / dump::kRecordLogName).c_str());
   }
-  return OtherRunError(folder);
+  return status;
 }
 
 // Removes what an earlier dump left, the log excepted; tells whether there was something.
@@ -143,8 +153,11 @@ Status CheckPlace(const StepPlace& place) {
     return UsageError(fmt::format("dump_path is too long: {} bytes of path, names of at most {}",
                                   text.size(), base::kLongestNameBytes));
   }
-  MSP_RETURN_IF_ERROR(RefuseLink(place.step_path()));
-  return RefuseLink(place.rank_path());
+  for (const base::Path& folder : {place.step_path(), place.rank_path()}) {
+    MSP_RETURN_IF_ERROR(RefuseLink(folder));
+    MSP_RETURN_IF_ERROR(RefuseForeign(folder, place.dump_path));
+  }
+  return {};
 }
 
 StepFolder::StepFolder(StepFolder&& other) noexcept

@@ -34,7 +34,8 @@ struct StepPlace {
 };
 
 // Whether files may be made there: characters and lengths that all readers accept, once symbolic
-// links are resolved, and no link among the folders that captures make.
+// links are resolved, and among the folders that captures make no link and none of another user,
+// who could put links there later. The owner of dump_path is trusted.
 Status CheckPlace(const StepPlace& place);
 
 class StepFolder {

@@ -151,9 +151,11 @@ Check Import(const Answers& answers, const fs::path& folder) {
 
 void AddPython(std::vector<Check>& checks) {
   const Result<fs::path> folder = FindPythonFolder();
-  if (!folder.ok()) {
-    checks.push_back({"capture from a script", Health::kBroken, folder.status().message(),
-                      folder.status().hint()});
+  const Result<std::string> launchers_path =
+      folder.ok() ? PathThatFinds(*folder) : Result<std::string>(folder.status());
+  if (!launchers_path.ok()) {
+    checks.push_back({"capture from a script", Health::kBroken, launchers_path.status().message(),
+                      launchers_path.status().hint()});
     return;
   }
   const Result<Answers> asked = AskPython("");
@@ -166,7 +168,7 @@ void AddPython(std::vector<Check>& checks) {
   checks.push_back({"python3 on PATH", python.ok ? Health::kWorks : Health::kBroken, python.text,
                     python.ok ? "" : "capture needs Python 3.8 or newer"});
   // As the launcher of dump gives it.
-  const Result<Answers> launched = AskPython(PathThatFinds(*folder));
+  const Result<Answers> launched = AskPython(*launchers_path);
   const Answers& answers = launched.ok() ? *launched : *asked;
   for (const std::string_view framework : {"torch", "mindspore"}) {
     checks.push_back(Capture(framework, answers));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include "src/capture/run_identity.h"
 #include "src/capture/settings.h"
 #include "src/capture/settings_names.h"
+#include "src/capture/step_folder.h"
 #include "src/commands/dump_launcher.h"
 #include "src/commands/dump_summary.h"
 #include "src/json/writer.h"
@@ -223,7 +225,8 @@ Status DumpCommand::CheckOutput(const Context& context) const {
   if (dump_path_.empty()) {
     return UsageError(fmt::format("{} needs a folder name", typed->second));
   }
-  return base::CheckOutputFolder(dump_path_).AddContext(typed->second);
+  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(dump_path_).AddContext(typed->second));
+  return capture::CheckPlace({dump_path_, 0, std::nullopt}).AddContext(typed->second);
 }
 
 Result<ExitCode> DumpCommand::Launch(const Context& context) {
@@ -251,9 +254,24 @@ Result<ExitCode> DumpCommand::Launch(const Context& context) {
   const DumpSummary summary(settings.dump_path);
   MSP_ASSIGN_OR_RETURN(const ProgramEnd end, RunWithCapture(options));
   report::Document document = summary.Answer();
-  if (const std::string reason = HowItEnded(end); !reason.empty()) {
-    document.sections.emplace_back().blocks.emplace_back(
-        report::List{report::ListKind::kSentences, {{"", reason, report::Tone::kBad}}});
+  report::List reasons{report::ListKind::kSentences, {}};
+  const std::string ending = HowItEnded(end);
+  if (!ending.empty()) {
+    reasons.items.push_back({"", ending, report::Tone::kBad});
+  }
+  // Of a script that failed nobody knows how far it would have come.
+  if (document.verdict.number == 0 &&
+      (ending.empty() || end.progress == LaunchProgress::kNoPython)) {
+    std::string reason = WhyNothing(end.progress, options.framework);
+    if (end.progress == LaunchProgress::kPython && framework == capture::Framework::kPyTorch) {
+      reason += "; a script of MindSpore needs msprobe -f mindspore";
+    }
+    if (!reason.empty()) {
+      reasons.items.push_back({"", std::move(reason)});
+    }
+  }
+  if (!reasons.items.empty()) {
+    document.sections.emplace_back().blocks.emplace_back(std::move(reasons));
   }
   OwnForms own;
   own.to_stderr = true;

@@ -21,7 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kErrorsOnly = "3";  // of MSPROBE_LOG_LEVEL
-constexpr std::array<int, 4> kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+// The last two are what schedulers warn with, so that a script saves its state.
+constexpr std::array<int, 6> kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 volatile std::sig_atomic_t program_id = 0;
 volatile std::sig_atomic_t early_signal = 0;  // came before there was a program
@@ -83,9 +84,12 @@ Result<ProgramEnd> WaitFor(pid_t program) {
 
 Result<ProgramEnd> RunWithCapture(const LaunchOptions& options) {
   MSP_ASSIGN_OR_RETURN(const fs::path python, FindPythonFolder());
+  MSP_ASSIGN_OR_RETURN(std::string python_path, PathThatFinds(python));
+  const LaunchTrace trace;
   std::error_code ignored;
   std::vector<std::pair<std::string, std::string>> changes = {
-      {"PYTHONPATH", PathThatFinds(python)},
+      {"PYTHONPATH", std::move(python_path)},
+      {fmt::format("MSPROBE_{}_TRACE", options.purpose), trace.path()},
       // Also tells that there is a launcher: set, if empty, without a file.
       {fmt::format("MSPROBE_{}_CONFIG", options.purpose),
        options.config_file.empty() ? "" : fs::absolute(options.config_file, ignored).string()},
@@ -127,7 +131,9 @@ Result<ProgramEnd> RunWithCapture(const LaunchOptions& options) {
   if (early_signal != 0) {
     ::kill(program, early_signal);
   }
-  return WaitFor(program);
+  MSP_ASSIGN_OR_RETURN(ProgramEnd end, WaitFor(program));
+  end.progress = trace.Read();
+  return end;
 }
 
 void EndBySignal(int signal) {

@@ -10,6 +10,8 @@
 
 #include "msprobe/status.h"
 
+#include "src/commands/launch_trace.h"
+
 namespace msprobe::commands {
 
 struct LaunchOptions {
@@ -27,6 +29,7 @@ struct LaunchOptions {
 struct ProgramEnd {
   int exit_code = 0;
   int signal = 0;  // not 0: ended by it
+  LaunchProgress progress = LaunchProgress::kUnknown;
 };
 
 // Waits for the program's end. Signals that ask this process to end are passed on to the program.

@@ -89,6 +89,10 @@ Result<ExitCode> MonitorRunCommand::Run(const Context& context) {
                                    std::filesystem::absolute(output_folder_, ignored).string());
   }
   MSP_ASSIGN_OR_RETURN(const ProgramEnd end, RunWithCapture(options));
+  if (end.progress == LaunchProgress::kNoPython ||
+      (end.progress == LaunchProgress::kPython && end.exit_code == 0 && end.signal == 0)) {
+    base::LogWarning("nothing was watched: " + WhyNothing(end.progress, options.framework));
+  }
   if (answer_.json) {
     report::Document document;
     document.command = "monitor run";

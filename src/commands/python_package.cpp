@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <sys/auxv.h>
 
 #include "msprobe/version.h"
 
@@ -20,6 +21,18 @@ namespace fs = std::filesystem;
 
 // From the program's folder: an installation or an unpacked archive, a build folder, a copy.
 constexpr std::string_view kOwnFolders[] = {"../lib/msprobe/python", "../python", "python"};
+
+// Empty when nothing tells: in a container without /proc, and started by a name that does not lead
+// to it.
+fs::path ThisProgram() {
+  std::error_code failure;
+  fs::path program = fs::read_symlink("/proc/self/exe", failure);
+  if (failure) {
+    const auto* const started_as = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+    program = started_as == nullptr ? fs::path() : fs::canonical(started_as, failure);
+  }
+  return program;
+}
 
 bool HoldsPackage(const fs::path& folder) {
   std::error_code ignored;
@@ -49,17 +62,24 @@ std::vector<fs::path> FoldersOfPip(const fs::path& programs) {
 Result<fs::path> FindPythonFolder() {
   if (const char* named = std::getenv("MSPROBE_PYTHON_PATH"); named != nullptr && *named != '\0') {
     if (!HoldsPackage(named)) {
-      return NotFoundError(fmt::format(
-          "MSPROBE_PYTHON_PATH is {}, which does not contain the Python package msprobe",
-          base::Printable(named)));
+      return NotFoundError(
+                 fmt::format(
+                     "MSPROBE_PYTHON_PATH is {}, which does not contain the Python package msprobe",
+                     base::Printable(named)))
+          .WithHint("unset it, or set it to the folder that holds the package msprobe");
     }
-    return fs::path(named);
+    // Absolute: the script may change its working directory before it starts further processes.
+    std::error_code failure;
+    const fs::path folder = fs::absolute(named, failure);
+    if (failure) {
+      return IoError(fmt::format("cannot resolve MSPROBE_PYTHON_PATH={}: {}",
+                                 base::Printable(named), failure.message()));
+    }
+    return folder;
   }
-  std::error_code failure;
-  const fs::path program = fs::read_symlink("/proc/self/exe", failure);
-  if (failure) {
-    return NotFoundError(fmt::format("cannot find the location of this program: /proc/self/exe: {}",
-                                     failure.message()))
+  const fs::path program = ThisProgram();
+  if (program.empty()) {
+    return NotFoundError("cannot find the location of this program without /proc")
         .WithHint("mount /proc, or set MSPROBE_PYTHON_PATH to the folder of the package msprobe");
   }
   const fs::path programs = program.parent_path();
@@ -80,8 +100,14 @@ Result<fs::path> FindPythonFolder() {
       .WithHint("set MSPROBE_PYTHON_PATH to the folder that holds the package msprobe");
 }
 
-std::string PathThatFinds(const fs::path& folder) {
+Result<std::string> PathThatFinds(const fs::path& folder) {
   std::string path = (folder / "msprobe" / "_inject").string();
+  if (path.find(':') != std::string::npos) {
+    return UsageError(fmt::format("the Python package of msprobe is in {}, and PYTHONPATH cannot "
+                                  "name a folder with a colon",
+                                  base::Printable(folder.string())))
+        .WithHint("move it, or set MSPROBE_PYTHON_PATH to a copy or a link without a colon");
+  }
   if (const char* before = std::getenv("PYTHONPATH"); before != nullptr && *before != '\0') {
     path += ":";
     path += before;

@@ -1,14 +1,20 @@
 // Steps from start to end, and the folders they leave.
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "msprobe/capture.h"
 
+#include "src/capture/run_identity.h"
 #include "src/capture/step_folder.h"
 #include "tests/unit/capture/test_capture.h"
 #include "tests/unit/support/child_process.h"
@@ -193,6 +199,57 @@ TEST(Session, LeavesAFolderToTheProcessThatHasIt) {
   first.Step();
   EXPECT_THAT(DataOf(folder / "dump/step0/rank/dump.json"), HasSubstr("Torch.foo.0"));
   EXPECT_EQ(second.Start(), MSPROBE_START_ON);  // the folder is free again
+}
+
+// Between two steps it locks nothing.
+TEST(Session, LeavesTheDumpOfALivingProcessOfTheRunAlone) {
+  const testing::TemporaryFolder folder;
+  const pid_t other = ::fork();
+  if (other == 0) {
+    folder.Write("identity", ProcessIdentity());
+    folder.Write("ready", "");
+    ::pause();
+    ::_exit(0);
+  }
+  while (!fs::exists(folder / "ready")) {
+    ::usleep(1000);
+  }
+  const std::string manifest = fmt::format(R"({{"process": "{}", "run": "{}"}})",
+                                           testing::Slurp(folder / "identity"), RunIdentity());
+  folder.Write("dump/step3/rank0/manifest.json", manifest);
+  int outcome = -1;
+  ::setenv("MSPROBE_REPLACE_DUMP", "1", 1);  // is about dumps of runs that are over
+  {
+    TestCapture capture(folder / "dump");
+    EXPECT_EQ(msprobe_capture_start(capture.get(), 0, &outcome), MSPROBE_ERROR_USAGE);
+    EXPECT_THAT(msprobe_last_error(), HasSubstr("step3/rank0 is being written by another process"));
+    EXPECT_EQ(outcome, MSPROBE_START_OFF);
+  }
+  ::unsetenv("MSPROBE_REPLACE_DUMP");
+  EXPECT_EQ(testing::Slurp(folder / "dump/step3/rank0/manifest.json"), manifest);
+  EXPECT_EQ(TestCapture(folder / "dump").Start(1), MSPROBE_START_ON);  // another rank
+  ::kill(other, SIGKILL);
+  siginfo_t ended;
+  ::waitid(P_PID, static_cast<id_t>(other), &ended, WEXITED | WNOWAIT);  // nobody has waited yet
+  EXPECT_EQ(TestCapture(folder / "dump").Start(0), MSPROBE_START_ON);
+  ::waitpid(other, nullptr, 0);
+}
+
+TEST(Session, RefusesFoldersThatAnotherUserMade) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "only root can give a folder to another user";
+  }
+  constexpr uid_t kSomebody = 12345;
+  const testing::TemporaryFolder folder;
+  TestCapture capture(folder / "dump");
+  fs::create_directories(folder / "dump/step0");
+  ASSERT_EQ(::chown((folder / "dump/step0").c_str(), kSomebody, kSomebody), 0);
+  int outcome = -1;
+  EXPECT_EQ(msprobe_capture_start(capture.get(), 0, &outcome), MSPROBE_ERROR_IO);
+  EXPECT_THAT(msprobe_last_error(), HasSubstr("belongs to another user (id 12345)"));
+  // A file system that gives to him all that this user makes.
+  ASSERT_EQ(::chown((folder / "dump").c_str(), kSomebody, kSomebody), 0);
+  EXPECT_EQ(capture.Start(0), MSPROBE_START_ON);
 }
 
 TEST(Session, RefusesFoldersThatSomebodyLinkedElsewhere) {

@@ -48,6 +48,11 @@ class Watch:
         raise NotImplementedError
 
     @staticmethod
+    def is_helper():
+        """Whether this process only prepares data: a model that runs in it is not the training's."""
+        return False
+
+    @staticmethod
     def is_training():
         """Whether gradients are computed: other forwards are an evaluation."""
         return True
@@ -104,7 +109,8 @@ class Watch:
     def _outermost(self, module):
         if self._done or id(module) in self._parts:
             return
-        if self._debugger._started_by_script:  # it knows of msprobe after all
+        # A script that knows of msprobe after all, or a worker of its data loader.
+        if self._debugger._started_by_script or self.is_helper():
             self._stop_watching()
             return
         if not self._is_root(module):

@@ -123,7 +123,7 @@ class Session:
                           "rank yet: nothing is recorded until its processes have found each other")
         try:
             outcome = _native.start(rank)
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
             # The disk's fault or the folder's, not the script's: the training goes on.
             reason = str(error)
             self.say_once(_native.LOG_ERROR, "no capture of this step, and perhaps of later ones: "

@@ -21,6 +21,21 @@ _MODULES = {
 }
 
 
+def _leave_trace(letter):
+    """Tells the launchers how far this process came; src/commands/launch_trace.h reads it."""
+    for variable in _MODULES:
+        path = os.environ.get(variable.replace("FRAMEWORK", "TRACE"))
+        if path and os.environ.get(variable):
+            try:
+                file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK)
+                try:
+                    os.write(file, letter)
+                finally:
+                    os.close(file)
+            except OSError:  # the launcher may be gone, or on another host
+                pass
+
+
 class _OwnPackage(importlib.abc.MetaPathFinder):
     """Finds the package that this file belongs to, and nothing else in its folder, which is not on
     the path: packages that lie there are those of another Python, perhaps."""
@@ -67,6 +82,7 @@ class _Waiting(importlib.abc.MetaPathFinder):
         return spec
 
     def _activate(self):
+        _leave_trace(b"f")
         try:
             importlib.import_module(self._activator).activate()
         except Exception as error:  # the program runs as it would without us
@@ -75,7 +91,10 @@ class _Waiting(importlib.abc.MetaPathFinder):
 
 
 def _run_hidden_sitecustomize():
-    places = [place for place in sys.path if os.path.abspath(place or ".") != _FOLDER]
+    # Behind this one only: before it there may be another installation's, which has just run.
+    places = [os.path.abspath(place or ".") for place in sys.path]
+    first = places.index(_FOLDER) + 1 if _FOLDER in places else 0
+    places = [place for place in places[first:] if place != _FOLDER]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", places)
     if spec is None or spec.loader is None:
         return
@@ -84,6 +103,7 @@ def _run_hidden_sitecustomize():
     spec.loader.exec_module(module)
 
 
+_leave_trace(b"p")
 sys.meta_path.insert(0, _OwnPackage())
 for _variable, _frameworks in _MODULES.items():
     _wanted = _frameworks.get(os.environ.get(_variable))

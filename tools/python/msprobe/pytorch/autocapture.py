@@ -13,6 +13,10 @@ class _Watch(ModelWatch):
         self._steps = EveryStep(lambda: None, self.optimizer_stepped)
 
     @staticmethod
+    def is_helper():
+        return torch.utils.data.get_worker_info() is not None
+
+    @staticmethod
     def is_training():
         return torch.is_grad_enabled()
 
