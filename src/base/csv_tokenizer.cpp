@@ -63,6 +63,47 @@ void CsvTokenizer::SkipEmptyLines() {
   }
 }
 
+CsvTokenizer::Row CsvTokenizer::ReadLine(size_t line_end) {
+  const size_t begin = at_;
+  fields_.clear();
+  field_count_ = 0;
+  copies_used_ = 0;
+  next_line_ = line_;
+  const bool has_end = line_end != std::string_view::npos;
+  size_t end = has_end ? line_end : text_.size();
+  end -= end > begin && text_[end - 1] == '\r' ? 1U : 0U;
+  const Row row = ReadRow<RowEnd::kEveryLineFeed>(end);
+  row_text_ = text_.substr(begin, end - begin);
+  at_ = has_end ? line_end + 1 : text_.size();
+  next_line_ += has_end ? 1U : 0U;
+  return row;
+}
+
+CsvTokenizer::Row CsvTokenizer::ReadContinued(size_t line_end) {
+  // The end of every line that has a quote may be that of the row.
+  constexpr int kMostQuotes = 16;
+  const size_t begin = at_;
+  const size_t last = std::min(text_.size(), line_end + kMostContinuedBytes);
+  size_t end = line_end;
+  for (int i = 0; i < kMostQuotes && end < last; ++i) {
+    const size_t quote = text_.substr(0, last).find('"', end);
+    if (quote == std::string_view::npos) {
+      break;
+    }
+    end = text_.find('\n', quote);
+    at_ = begin;
+    const Row row = ReadLine(end);
+    if (row == Row::kFields) {
+      return row;
+    }
+    if (row == Row::kTextAfterQuote) {
+      break;
+    }
+  }
+  at_ = begin;
+  return ReadLine(line_end);
+}
+
 CsvTokenizer::Row CsvTokenizer::Next() {
   fields_.clear();
   field_count_ = 0;
@@ -75,14 +116,12 @@ CsvTokenizer::Row CsvTokenizer::Next() {
   const size_t begin = at_;
   if (dialect_.row_end == RowEnd::kEveryLineFeed) {
     const size_t line_end = text_.find('\n', at_);
-    const bool has_end = line_end != std::string_view::npos;
-    size_t end = has_end ? line_end : text_.size();
-    end -= end > begin && text_[end - 1] == '\r' ? 1U : 0U;
-    const Row row = ReadRow<RowEnd::kEveryLineFeed>(end);
-    row_text_ = text_.substr(begin, end - begin);
-    at_ = has_end ? line_end + 1 : text_.size();
-    next_line_ += has_end ? 1U : 0U;
-    return row;
+    const Row row = ReadLine(line_end);
+    if (row != Row::kOpenQuote || line_end == std::string_view::npos) {
+      return row;
+    }
+    at_ = begin;
+    return ReadContinued(line_end);
   }
   const Row row = ReadRow<RowEnd::kOutsideQuotes>(text_.size());
   row_text_ = text_.substr(begin, at_ - begin);

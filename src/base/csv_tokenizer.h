@@ -18,8 +18,10 @@ struct CsvDialect {
   enum class RowEnd : uint8_t {
     // CR LF, LF and CR outside of quotes; a quoted field may hold line ends.
     kOutsideQuotes,
-    // Every LF, with or without a CR in front of it. A quote that is not closed then spoils its own
-    // row and no other, and a file can be cut at line ends into pieces that are read side by side.
+    // Every LF, with or without a CR in front of it, unless it stands in a quoted field that is
+    // closed within kMostContinuedBytes. A quote that is not closed spoils its own line and no
+    // other,
+    // and a file can be cut at line ends into pieces that are read side by side.
     kEveryLineFeed
   };
   enum class AfterQuote : uint8_t {
@@ -44,6 +46,8 @@ class CsvTokenizer {
     kOpenQuote,      // a quoted field does not end
     kTextAfterQuote  // something follows a closing quote
   };
+
+  static constexpr size_t kMostContinuedBytes = 4096;
 
   explicit CsvTokenizer(std::string_view text, const CsvDialect& dialect = {})
       : dialect_(dialect), text_(text) {}
@@ -71,6 +75,10 @@ class CsvTokenizer {
   uint64_t next_line() const { return next_line_; }
 
  private:
+  // A row that begins here and whose line ends at `line_end`, or npos for the end of the text.
+  Row ReadLine(size_t line_end);
+  // The same when a quoted field of the line is not closed in it: with the lines behind.
+  Row ReadContinued(size_t line_end);
   template <CsvDialect::RowEnd kRowEnd>
   Row ReadRow(size_t end);
   Row QuotedField(size_t end, std::string_view& field);

@@ -159,7 +159,7 @@ Result<ExitCode> GiveAnswer(report::Document document, const AnswerFlags& flags,
   if (flags.json) {
     MSP_RETURN_IF_ERROR(Print(report::RenderJson(document)));
   } else if (own.instead) {
-    MSP_RETURN_IF_ERROR(Print(*own.instead));
+    MSP_RETURN_IF_ERROR(PrintUntrusted(*own.instead));
   } else if (!context.quiet || own.despite_quiet) {
     MSP_RETURN_IF_ERROR(ShowText(document, flags, context, own));
   }

@@ -2,6 +2,10 @@
 
 #include <cstdio>
 
+#include <unistd.h>
+
+#include "src/base/strings.h"
+
 namespace msprobe::commands {
 
 Status Print(std::string_view text) {
@@ -9,6 +13,12 @@ Status Print(std::string_view text) {
     return IoError("cannot write to the standard output");
   }
   return {};
+}
+
+Status PrintUntrusted(std::string_view text) {
+  return ::isatty(STDOUT_FILENO) == 1
+             ? Print(base::Printable(base::ReplaceAll(text, "\r\n", "\n"), "\n\t"))
+             : Print(text);
 }
 
 }  // namespace msprobe::commands

@@ -101,6 +101,29 @@ TEST(CsvTokenizer, GoesOnBehindABrokenRowWhereEveryLineFeedEndsOne) {
   EXPECT_THAT(Copy(rows), ElementsAre("e", "f"));
 }
 
+TEST(CsvTokenizer, LetsAQuotedFieldHoldLineEndsWhereEveryLineFeedEndsARow) {
+  CsvTokenizer rows("1,\"a\nb\r\n\"\"c\",2\r\n3,d,4\n", kByLine);
+  ASSERT_EQ(rows.Next(), Row::kFields);
+  EXPECT_THAT(Copy(rows), ElementsAre("1", "a\nb\r\n\"c", "2"));
+  EXPECT_EQ(rows.line(), 1U);
+  EXPECT_EQ(rows.row_text(), "1,\"a\nb\r\n\"\"c\",2");
+  ASSERT_EQ(rows.Next(), Row::kFields);
+  EXPECT_EQ(rows.line(), 4U);
+  EXPECT_THAT(Copy(rows), ElementsAre("3", "d", "4"));
+  EXPECT_EQ(rows.Next(), Row::kEnd);
+}
+
+TEST(CsvTokenizer, LooksForTheEndOfAQuotedFieldNearbyOnly) {
+  const std::string far(CsvTokenizer::kMostContinuedBytes, 'x');
+  for (const std::string& text : {"1,\"a\n" + far + "\",2\n3,4\n", std::string("1,\"a\n3,4\n")}) {
+    CsvTokenizer rows(text, kByLine);
+    EXPECT_EQ(rows.Next(), Row::kOpenQuote);
+    EXPECT_EQ(rows.row_text(), "1,\"a");
+    ASSERT_EQ(rows.Next(), Row::kFields);
+    EXPECT_EQ(rows.line(), 2U);
+  }
+}
+
 TEST(CsvTokenizer, JoinsWhatFollowsAQuoteOnlyWhereAsked) {
   EXPECT_THAT(RowsOf("\"a\" ,b\n"), ElementsAre(Fields{}));
   EXPECT_THAT(RowsOf("\"a\"\"\" \t,\"b\"c\n", kJoined), ElementsAre(Fields{"a\" \t", "bc"}));

@@ -84,6 +84,21 @@ struct Piece {
   std::vector<size_t> next_row;
 };
 
+// Behind the line end at kPieceBytes, or behind one of the next if a row goes on there.
+size_t EndOfPiece(std::string_view rest, const internal::TableHead& head) {
+  constexpr int kMostLines = 64;
+  const size_t first = rest.substr(0, kPieceBytes + kLongestLine).find('\n', kPieceBytes) + 1;
+  for (size_t end = first, i = 0; end != 0 && i < kMostLines; ++i) {
+    const std::string_view next = rest.substr(end, kLongestLine);
+    if (next.empty() || internal::BeginsWithRow(next, head)) {
+      return end;
+    }
+    const size_t line_end = next.find('\n');
+    end = line_end == std::string_view::npos ? 0 : end + line_end + 1;
+  }
+  return first;
+}
+
 // A table with a line that is too long is read as far as the pieces before it.
 std::vector<Piece> CutIntoPieces(std::vector<OpenTable>& tables) {
   std::vector<Piece> pieces;
@@ -92,7 +107,7 @@ std::vector<Piece> CutIntoPieces(std::vector<OpenTable>& tables) {
     while (!rest.empty()) {
       size_t end = rest.size();
       if (end > kPieceBytes) {
-        end = rest.substr(0, kPieceBytes + kLongestLine).find('\n', kPieceBytes) + 1;
+        end = EndOfPiece(rest, tables[i].head);
       }
       if (end == 0) {
         tables[i].diagnostic =

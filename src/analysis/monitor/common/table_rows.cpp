@@ -21,8 +21,8 @@ constexpr size_t kMostColumns = 256;
 constexpr size_t kShownText = 60;  // of a broken cell
 constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
-// Rows end with their lines: a file can be read in pieces, and what a killed training left half
-// written spoils no other row.
+// Rows end with their lines, but for names with a line end in quotes: a file can be read in pieces,
+// and what a killed training left half written spoils no other row.
 constexpr base::CsvDialect kDialect = {.row_end = base::CsvDialect::RowEnd::kEveryLineFeed,
                                        .most_fields = kMostColumns};
 
@@ -124,7 +124,7 @@ uint32_t RowReader::NameIndex(int32_t stage, int32_t micro_step, std::string_vie
 void RowReader::Read() {
   using Row = base::CsvTokenizer::Row;
   for (Row row = tokenizer_.Next(); row != Row::kEnd; row = tokenizer_.Next()) {
-    ++rows_.lines;
+    rows_.lines = tokenizer_.next_line() - 1;
     if (row != Row::kFields) {
       Report(tokenizer_.line(), "unterminated quoted cell: " + Shown(tokenizer_.row_text()));
     } else if (!tokenizer_.row_text().empty()) {
@@ -230,6 +230,18 @@ Result<TableHead> ReadTableHead(std::string_view line, const std::vector<std::st
                           Shown(tokenizer.row_text()));
   }
   return head;
+}
+
+bool BeginsWithRow(std::string_view text, const TableHead& head) {
+  base::CsvTokenizer tokenizer(text, kDialect);
+  const base::CsvTokenizer::Row row = tokenizer.Next();
+  int64_t number = 0;
+  const auto is_whole = [&](int column) {
+    return column == TableHead::kNoColumn ||
+           CellInteger(tokenizer.fields()[static_cast<size_t>(column)], number);
+  };
+  return row == base::CsvTokenizer::Row::kFields && tokenizer.field_count() == head.columns &&
+         is_whole(head.step) && is_whole(head.stage);
 }
 
 TableRows ReadTableRows(std::string_view text, const TableHead& head) {

@@ -48,6 +48,10 @@ struct TableRows {
   uint64_t more_diagnostics = 0;
   uint64_t lines = 0;
 };
+// Whether `text`, which begins behind a line end, begins with a row and not with the rest of a name
+// that has line ends, so that a piece may begin there.
+bool BeginsWithRow(std::string_view text, const TableHead& head);
+
 // `text` ends with a line end. Rows that break the rules are left out with a diagnostic.
 TableRows ReadTableRows(std::string_view text, const TableHead& head);
 

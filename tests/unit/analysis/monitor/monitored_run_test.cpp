@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/unit/support/temporary_folder.h"
@@ -137,6 +138,26 @@ TEST(ReadMonitoredRun, KeepsNamesWithCommasAndQuotesWhole) {
   EXPECT_EQ(run.series[1].name, "say \"c\"");
   EXPECT_EQ(run.series[1].values.at("norm"), (std::vector<double>{2, 4}));
   EXPECT_EQ(run.series[2].name, "say \"d\"");
+}
+
+// Also where a large file is cut into pieces: every other line is the rest of a name.
+TEST(ReadMonitoredRun, KeepsNamesWithLineEndsWhole) {
+  constexpr int kSteps = 150'000;
+  const TemporaryFolder files;
+  std::string text = "vpp_stage,name,step,norm,shape\n";
+  for (int step = 0; step < kSteps; ++step) {
+    text +=
+        fmt::format("0,\"layers.0\n,1,of \"\"two\"\" lines\",{},{},\"[2, 4]\"\n", step, step / 2.0);
+  }
+  files.Write(In(kFolder, "actv_0-149999.csv"), text + "0,broken,1\n");
+  const auto run = Read(files.path());
+  ASSERT_EQ(run.warnings.size(), 1U) << run.warnings[0];
+  EXPECT_NE(run.warnings[0].find(":300002: 3 cells where the header has 5"), std::string::npos)
+      << run.warnings[0];
+  EXPECT_EQ(run.rows, uint64_t{kSteps});
+  ASSERT_EQ(run.series.size(), 1U);
+  EXPECT_EQ(run.series[0].name, "layers.0\n,1,of \"two\" lines");
+  EXPECT_EQ(run.series[0].values.at("norm").back(), (kSteps - 1) / 2.0);
 }
 
 TEST(ReadMonitoredRun, LeavesTheHalfLineOfALivingWriterOutInSilence) {
