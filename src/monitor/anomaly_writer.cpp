@@ -34,9 +34,18 @@ AnomalyFileWriter::~AnomalyFileWriter() {
 Status AnomalyFileWriter::Open(const std::filesystem::path& path, bool& replaced) {
   path_ = path;
   MSP_RETURN_IF_ERROR(base::CreateFolders(path.parent_path()));
-  descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0640);
+  // Its name is known beforehand: where everybody may write, somebody may have put a link or a FIFO
+  // there.
+  descriptor_ =
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0640);
   if (descriptor_ < 0) {
     return SystemError("open", path);
+  }
+  if (!IsOwnFile()) {
+    ::close(descriptor_);
+    descriptor_ = -1;
+    return IoError(fmt::format("{} is no regular file of this user", path.string()))
+        .WithHint("give MONITOR_OUTPUT_DIR a folder that only you can write to");
   }
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
     ::close(descriptor_);
@@ -51,6 +60,15 @@ Status AnomalyFileWriter::Open(const std::filesystem::path& path, bool& replaced
     return SystemError("empty", path);
   }
   return WriteAt(0, "{}");
+}
+
+bool AnomalyFileWriter::IsOwnFile() const {
+  struct stat file {};
+  struct stat folder {};
+  return ::fstat(descriptor_, &file) == 0 && S_ISREG(file.st_mode) && file.st_nlink == 1 &&
+         (file.st_uid == ::geteuid() ||
+          // Network file systems may give all that this user makes to another one.
+          (::stat(path_.parent_path().c_str(), &folder) == 0 && file.st_uid == folder.st_uid));
 }
 
 Status AnomalyFileWriter::WriteAt(uint64_t offset, std::string_view text) {

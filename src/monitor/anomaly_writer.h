@@ -20,7 +20,7 @@ class AnomalyFileWriter {
   ~AnomalyFileWriter();
 
   // Makes the folder and an empty object. `replaced`: there was a file before. An error when
-  // another process writes it.
+  // another process writes it, or when it is a link, no regular file or another user's.
   Status Open(const std::filesystem::path& path, bool& replaced);
   bool is_open() const { return descriptor_ >= 0; }
   // One write for all of them: whoever reads the file sees it before or after.
@@ -28,6 +28,7 @@ class AnomalyFileWriter {
   Status Close();
 
  private:
+  bool IsOwnFile() const;
   Status WriteAt(uint64_t offset, std::string_view text);
 
   std::filesystem::path path_;

@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Writes the table of limits in docs/security.md from the constants of the readers.
+
+usage: tools/dev/update_limit_tables.py [--check] [REPOSITORY]
+
+What is between these marks is replaced, by one row per constant of LIMITS:
+
+    <!-- limits -->
+    ...
+    <!-- end of limits -->
+
+--check writes nothing: exit status 1 when the table is stale, or when a variable of the environment that the sources read is not named
+on the page. A constant that is renamed or moved is an error in both cases: then change LIMITS.
+"""
+import ast
+import re
+import sys
+from pathlib import Path
+
+PAGE = "docs/security.md"
+MARKS = re.compile(r"(<!-- limits -->\n).*?(<!-- end of limits -->)", re.S)
+
+# (what is read, [(what is limited, file, constant, unit)]); units: "B" bytes, "" a count, "x" times.
+LIMITS = [
+    ("any tensor file", [
+        ("bytes read for its tensors, as a multiple of its size", "src/io/read_budget.cpp", "kTimesFileSize", "x"),
+        ("the same in addition", "src/io/read_budget.cpp", "kFreeBytes", "B"),
+        ("axes of a tensor", "src/io/dense_view.h", "kMaxRank", "")]),
+    (".pt, .npz and other zip files", [
+        ("size of a compressed member, as a multiple of its size in the file", "src/io/zip.cpp", "kMaxInflateRatio", "x")]),
+    ("pickles", [
+        ("size", "src/io/pickle_reader.h", "pickle_bytes", "B"),
+        ("distinct values", "src/io/pickle_reader.h", "values", ""),
+        ("stack and memo", "src/io/pickle_reader.h", "stack_and_memo", ""),
+        ("items of all containers", "src/io/pickle_reader.h", "items", ""),
+        ("size of an integer", "src/io/pickle_reader.h", "long_bytes", "B"),
+        ("levels that are listed", "src/io/pickle_lister.cpp", "kMaxDepth", ""),
+        ("numbers and texts that are listed", "src/io/pickle_lister.cpp", "kMaxScalars", "")]),
+    (".npy", [("header", "src/io/npy.cpp", "kLongestNpyHeader", "B")]),
+    (".safetensors", [
+        ("header", "src/io/safetensors.cpp", "kLongestSafetensorsHeader", "B"),
+        ("nesting of the header", "src/io/safetensors.cpp", "kMaxHeaderDepth", "")]),
+    ("ATB .bin", [("header", "src/io/atb.cpp", "kLongestAtbHeader", "B")]),
+    ("MindSpore .ckpt", [("tensors", "src/io/mindspore.cpp", "kMostTensors", "")]),
+    ("distributed and Megatron checkpoints", [
+        ("numbers in the metadata", "src/checkpoint/distributed/metadata.cpp", "kMostNumbers", ""),
+        ("names in the metadata", "src/checkpoint/distributed/metadata.cpp", "kMostPathBytes", "B"),
+        ("parameter that is dequantized", "src/checkpoint/common/state_dict.cpp", "kLimitBytes", "B"),
+        ("ranks", "src/checkpoint/megatron/args.cpp", "kMostRanks", "")]),
+    ("dump.json, stack.json, construct.json", [
+        ("nesting", "src/json/stream_reader.h", "max_depth", ""),
+        ("values of one call (the file is read as a stream and may have any size)", "src/json/value_tree.h", "kMaxNodes", "")]),
+    ("configurations in JSON and YAML", [
+        ("size", "src/json/config_tree.h", "kConfigLimitBytes", "B"),
+        ("nesting", "src/json/config_tree.h", "kConfigDepth", ""),
+        ("values", "src/json/config_tree.h", "kConfigNodes", ""),
+        ("values that YAML aliases repeat", "src/json/config_yaml.cpp", "kMostCopied", "")]),
+    ("regular expressions in a configuration", [
+        ("length", "src/capture/name_pattern.cpp", "kLongestExpression", "B"),
+        ("depth of backtracking", "src/capture/name_pattern.cpp", "kMatchDepth", "")]),
+    ("mapping files", [("size", "src/analysis/compare/mapping.cpp", "kLargestMappingBytes", "B")]),
+    ("tables of the monitor", [
+        ("line", "src/analysis/monitor/common/monitored_run.cpp", "kLongestLine", "B"),
+        ("columns", "src/analysis/monitor/common/table_rows.cpp", "kMostColumns", ""),
+        ("name with line breaks", "src/base/csv_tokenizer.h", "kMostContinuedBytes", "B"),
+        ("nesting of anomaly.json", "src/analysis/monitor/common/anomaly_reader.cpp", "kMostDepth", "")]),
+    ("workbooks (.xlsx) and .csv results", [
+        ("member of a workbook, or .csv file", "src/report/readers.h", "member_bytes", "B"),
+        ("all members of a workbook", "src/report/readers.h", "total_bytes", "B"),
+        ("cells", "src/report/readers.h", "cells", ""),
+        ("sheets", "src/report/xlsx_reader.cpp", "kMaxSheets", ""),
+        ("nesting of XML", "src/report/xml_events.cpp", "kMaxDepth", "")]),
+    ("profiles", [
+        ("event of a trace (the file is read as a stream and may have any size)", "src/profile/common/event_runs.cpp",
+         "kLongestEventBytes", "B"),
+        ("nesting of an event", "src/profile/common/trace_events.cpp", "kDeepest", ""),
+        ("JSON files beside a profile", "src/profile/ascend_text/json_files.cpp", "kMetadataLimitBytes", "B"),
+        ("columns of .csv files", "src/profile/ascend_text/csv_rows.h", "kMostColumns", ""),
+        ("value in a database", "src/profile/ascend_database/sqlite_file.cpp", "kLongestValueBytes", "B"),
+        ("tables in a database", "src/profile/ascend_database/sqlite_file.cpp", "kMostTables", "")]),
+    ("packs of config_check", [
+        ("size", "src/analysis/config_check/pack.cpp", "kMaxPackBytes", "B"),
+        ("member", "src/analysis/config_check/pack.cpp", "kMaxMemberBytes", "B"),
+        ("all members", "src/analysis/config_check/pack.cpp", "kMaxTotalBytes", "B")]),
+    ("launch scripts", [
+        ("size", "src/analysis/config_check/hyperparameters.cpp", "kScriptLimitBytes", "B"),
+        ("all expansions of variables", "src/analysis/config_check/shell_variables.cpp", "kExpandedLimitBytes", "B"),
+        ("nesting of brackets", "src/analysis/config_check/shell_lexer.cpp", "kDeepestBrackets", "")]),
+]
+
+# Calls that read the environment, with the name in quotes.
+OWN_VARIABLES = re.compile(r'"(MSPROBE_[A-Z_{}]+)"')
+VARIABLES = re.compile(r'(?:\bgetenv|\bTextOf|\bEnvironment|\benviron\.get)\(\s*"([A-Z][A-Z0-9_]+)"')
+
+
+def value_of(root, file, constant):
+    """The number that `constant` is in the source, which may say size_t{1} << 20U."""
+    text = (root / file).read_text(encoding="utf-8")
+    found = re.findall(r"\b%s(?:\{| = )([^;,)]+?)\}?[;,)]" % constant, text)
+    found = [expression for expression in found if re.match(r"[\w{}\s<*'+-]+$", expression) and re.search(r"\d", expression)]
+    if len(found) != 1:
+        sys.exit("%s: %d definitions of %s, not one" % (file, len(found), constant))
+    plain = re.sub(r"\w+\{(\d[\d']*)\}", r"\1", found[0]).replace("'", "")
+    plain = re.sub(r"\b(0x[0-9a-fA-F]+|\d+)[uUlL]*\b", r"\1", plain)
+    return evaluate(ast.parse(plain, mode="eval").body)
+
+
+def evaluate(node):
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    if isinstance(node, ast.BinOp):
+        left, right = evaluate(node.left), evaluate(node.right)
+        for kind, result in ((ast.LShift, left << right), (ast.Mult, left * right), (ast.Add, left + right), (ast.Sub, left - right)):
+            if isinstance(node.op, kind):
+                return result
+    sys.exit("cannot evaluate %s" % ast.dump(node))
+
+
+def spelled(number, unit):
+    if unit == "x":
+        return "%s times" % format(number, ",")
+    if unit == "B":
+        for power, name in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+            if number >= 1 << power and number % (1 << power) == 0:
+                return "%d %s" % (number >> power, name)
+        return format(number, ",") + " bytes"
+    return format(number, ",")
+
+
+def table(root):
+    rows = ["| what is read | limit | at most |", "|---|---|---|"]
+    for reader, limits in LIMITS:
+        for i, (what, file, constant, unit) in enumerate(limits):
+            rows.append("| %s | %s | %s |" % (reader if i == 0 else "", what, spelled(value_of(root, file, constant), unit)))
+    return "\n".join(rows)
+
+
+def variables(root):
+    """Those that the sources read by a name in quotes."""
+    names = set()
+    for folder, endings in (("src", (".cpp", ".h")), ("tools/python", (".cpp", ".h", ".py"))):
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in endings:
+                text = path.read_text(encoding="utf-8")
+                names.update(VARIABLES.findall(text))
+                for name in OWN_VARIABLES.findall(text):
+                    names.update(name.replace("{}", purpose) for purpose in ("DUMP", "MONITOR"))
+    return names
+
+
+def main():
+    arguments = [argument for argument in sys.argv[1:] if argument != "--check"]
+    check = len(arguments) < len(sys.argv) - 1
+    if len(arguments) > 1:
+        sys.exit(__doc__)
+    root = Path(arguments[0] if arguments else Path(__file__).parent / "../..").resolve()
+    page = root / PAGE
+    text = page.read_text(encoding="utf-8")
+    fresh, tables = MARKS.subn(lambda match: "%s\n%s\n\n%s" % (match.group(1), table(root), match.group(2)), text)
+    findings = [] if tables == 1 else ["%s: no marks for the limits" % PAGE]
+    read = variables(root)
+    findings += ["%s: does not name %s" % (PAGE, name) for name in sorted(read) if not re.search(r"`%s`" % name, text)]
+    if fresh != text:
+        if check:
+            findings.append("%s: stale, run tools/dev/update_limit_tables.py" % PAGE)
+        else:
+            page.write_text(fresh, encoding="utf-8")
+            print("wrote %s" % PAGE)
+    print("\n".join(findings + ["%s: %d limits, %d variables, %d findings" % (PAGE, sum(len(limits) for _, limits in LIMITS), len(read),
+                                                                              len(findings))]))
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
