@@ -58,7 +58,8 @@ std::string WhyNothing(LaunchProgress progress, std::string_view framework) {
       return {};
     case LaunchProgress::kNoPython:
       return "no Python process of the program loaded msprobe: it needs PYTHONPATH, which python3 "
-             "-I, -E and -S ignore, and env -i, sudo and ssh do not pass on";
+             "-I, -E and -S ignore, env -i, sudo and ssh do not pass on, and a script may set anew "
+             "without what was in it";
     case LaunchProgress::kPython:
       return fmt::format("no Python process of the program imported {}", name);
     case LaunchProgress::kFramework:

@@ -131,6 +131,12 @@ class Surroundings(Case):
                              env=dict(os.environ, MSPROBE_PYTHON_PATH=PACKAGE))
         self.assertEqual(run.stdout, b"ran\n")
 
+    def test_a_dump_folder_that_readers_do_not_take_is_named(self):
+        for folder in ("a b", "a\nb", "a\udcff", "a:b"):
+            code, output, said = self.run_program("echo", "ran", flags=("-o", folder))
+            self.assertEqual((code, output), (2, ""), folder)
+            self.assertIn("-o: dump_path %s is not usable" % folder.replace("\n", "?").replace("\udcff", "?"), said)
+
     def test_nothing_is_left_in_the_folder_for_temporary_files(self):
         self.run_program("true")
         self.assertEqual(os.listdir(self.folder), ["monitor.json"])

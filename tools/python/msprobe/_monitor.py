@@ -86,7 +86,7 @@ class Monitor:
     """
 
     def __init__(self, framework, config_path, overrides=None):
-        path = os.fspath(config_path) if config_path else ""
+        path = os.fsencode(config_path) if config_path else ""
         self.engine = _native.Monitor(path, json.dumps(overrides) if overrides else "", framework)
         self._read_settings()
         self.place = Place()

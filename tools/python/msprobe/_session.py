@@ -63,7 +63,7 @@ class Session:
 
     def __init__(self, framework, hooks, config_path, overrides):
         text = _native.open(
-            os.fspath(config_path) if config_path else "",
+            os.fsencode(config_path) if config_path else "",
             json.dumps(overrides) if overrides else "", framework)
         self.settings = json.loads(text)
         self.hooks = hooks

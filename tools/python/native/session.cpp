@@ -167,11 +167,12 @@ PyObject* Dtype(PyObject* /*module*/, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-// hide_folder(path): frames of files below are not part of stacks.
+// hide_folder(path as bytes): frames of files below are not part of stacks.
 PyObject* HideFolder(PyObject* /*module*/, PyObject* args) {
   const char* path = nullptr;
-  if (PyArg_ParseTuple(args, "s", &path) == 0) return nullptr;
-  Global().own_folders.emplace_back(path);
+  Py_ssize_t length = 0;
+  if (PyArg_ParseTuple(args, "s#", &path, &length) == 0) return nullptr;
+  Global().own_folders.emplace_back(path, static_cast<size_t>(length));
   Py_RETURN_NONE;
 }
 

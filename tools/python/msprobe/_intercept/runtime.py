@@ -32,7 +32,13 @@ def trace_check(check):
 
 # ---- what is told ----
 
-log = _native.log
+def _encoded(text):
+    """Names of files may hold bytes that are no UTF-8, which Python keeps as lone surrogates."""
+    return text.encode("utf-8", "backslashreplace")
+
+
+def log(level, text):
+    _native.log(level, _encoded(text))
 
 
 class Told:
@@ -66,7 +72,7 @@ def described(error):
 
 def report(name, error):
     """Tells the log of the step that something of ours failed; the training goes on."""
-    _native.report_error(name, described(error))
+    _native.report_error(_encoded(name), _encoded(described(error)))
 
 
 # ---- the guard ----

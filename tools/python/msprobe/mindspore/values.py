@@ -121,4 +121,4 @@ def configure():
     _native.configure("grad_enabled", lambda: True)
     for name, code in _native.DTYPE_CODES.items():
         _native.dtype(name, name, code)  # arrays of numpy
-    _native.hide_folder(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)
+    _native.hide_folder(os.fsencode(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep))

@@ -98,4 +98,4 @@ def configure():
     for dtype in dtypes():
         name = str(dtype).rpartition(".")[2]
         _native.dtype(dtype, str(dtype), _native.DTYPE_CODES.get(name, _native.DTYPE_UNKNOWN))
-    _native.hide_folder(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)
+    _native.hide_folder(os.fsencode(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep))
