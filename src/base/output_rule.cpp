@@ -135,6 +135,30 @@ Status CheckOutputFolder(const Path& folder) {
   return {};
 }
 
+Status CheckWritable(const Path& folder) {
+  Path nearest = folder;
+  struct stat there {};
+  while (::stat(nearest.empty() ? "." : nearest.c_str(), &there) != 0 &&
+         nearest.has_relative_path()) {
+    nearest = nearest.parent_path();
+  }
+  const Path shown = nearest.empty() ? Path("the current folder") : nearest;
+  if (!S_ISDIR(there.st_mode)) {
+    return IoError(fmt::format("cannot write to {}: {} is not a folder", Printable(folder.string()),
+                               Printable(shown.string())));
+  }
+  if (there.st_nlink == 0) {
+    return IoError(fmt::format("cannot write to {}: {} has been deleted",
+                               Printable(folder.string()), Printable(shown.string())));
+  }
+  if (::faccessat(AT_FDCWD, nearest.empty() ? "." : nearest.c_str(), W_OK | X_OK, AT_EACCESS) !=
+      0) {
+    return IoError(fmt::format("cannot write to {}: {}: {}", Printable(folder.string()),
+                               Printable(shown.string()), std::strerror(errno)));
+  }
+  return {};
+}
+
 Result<RunStamp> RunStamp::Take(const Path& folder, const std::string& time) {
   MSP_RETURN_IF_ERROR(CheckOutputFolder(folder));
   MSP_RETURN_IF_ERROR(CreateFolders(folder));

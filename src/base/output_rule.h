@@ -36,6 +36,10 @@ Status CheckReplaceable(const Path& path, Existing existing);
 // A folder for results may be new or exist, but is no file, device or "-".
 Status CheckOutputFolder(const Path& folder);
 
+// Whether this process can make files in a folder, or that folder in the nearest one above it that
+// exists. kIo otherwise.
+Status CheckWritable(const Path& folder);
+
 // The time that stands in the names of one run's results, "20250101093000"; "20250101093000_1" and
 // so on when another run has taken that second in the same folder. It is taken until the object
 // ends, and afterwards by the files that are named so.

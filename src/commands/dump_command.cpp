@@ -243,6 +243,7 @@ Result<ExitCode> DumpCommand::Launch(const Context& context) {
   options.program = program_;
   options.config_file = config_file_;
   options.overrides_json = overrides;
+  options.output_folder = settings.dump_path;
   options.framework = capture::FrameworkName(framework);
   options.quiet = context.quiet;
   options.output_to_stderr = answer_.json;

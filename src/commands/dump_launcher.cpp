@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "src/base/child_process.h"
+#include "src/base/log.h"
+#include "src/base/output_rule.h"
 #include "src/base/strings.h"
 #include "src/commands/python_package.h"
 
@@ -83,6 +85,10 @@ Result<ProgramEnd> WaitFor(pid_t program) {
 }  // namespace
 
 Result<ProgramEnd> RunWithCapture(const LaunchOptions& options) {
+  if (const Status writable = base::CheckWritable(options.output_folder); !writable.ok()) {
+    base::LogWarning(writable.message());
+    base::LogHint("nothing is recorded, unless the processes run on a host where this is possible");
+  }
   MSP_ASSIGN_OR_RETURN(const fs::path python, FindPythonFolder());
   MSP_ASSIGN_OR_RETURN(std::string python_path, PathThatFinds(python));
   const LaunchTrace trace;

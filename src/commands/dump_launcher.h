@@ -21,6 +21,8 @@ struct LaunchOptions {
   std::filesystem::path config_file;  // empty: defaults
   std::string overrides_json;         // empty: none
   std::string_view framework;
+  // Where the processes will write: a warning when this one cannot.
+  std::filesystem::path output_folder;
   std::vector<std::pair<std::string, std::string>> variables;  // further ones
   bool quiet = false;             // errors only, in the program's processes too
   bool output_to_stderr = false;  // its standard output is joined to that of errors

@@ -83,6 +83,7 @@ Result<ExitCode> MonitorRunCommand::Run(const Context& context) {
   options.framework = "pytorch";
   options.quiet = context.quiet;
   options.output_to_stderr = answer_.json;
+  options.output_folder = output_folder_.empty() ? monitor::OutputRoot() : output_folder_;
   options.variables.emplace_back("MSPROBE_MONITOR_MICRO_STEPS", fmt::format("{}", micro_steps_));
   if (!output_folder_.empty()) {
     options.variables.emplace_back("MONITOR_OUTPUT_DIR",

@@ -137,6 +137,12 @@ class Surroundings(Case):
             self.assertEqual((code, output), (2, ""), folder)
             self.assertIn("-o: dump_path %s is not usable" % folder.replace("\n", "?").replace("\udcff", "?"), said)
 
+    def test_a_folder_that_cannot_be_made_is_told_before_the_program_runs(self):
+        for monitor in (False, True):
+            code, output, said = self.run_program("sh", "-c", "echo ran; echo ran >&2", flags=("-o", "/dev/null/new"), monitor=monitor)
+            self.assertEqual((code, output), (0, "ran\n"), said)
+            self.assertTrue(said.startswith("warning: cannot write to /dev/null/new: /dev/null is not a folder\n"), said)
+
     def test_nothing_is_left_in_the_folder_for_temporary_files(self):
         self.run_program("true")
         self.assertEqual(os.listdir(self.folder), ["monitor.json"])

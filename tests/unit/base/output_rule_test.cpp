@@ -53,6 +53,32 @@ TEST(CheckOutputFile, ForceReplacesRegularFilesOfTheSameUserOnly) {
   EXPECT_EQ(end.exit_code, 0);
 }
 
+TEST(CheckWritable, LooksAtTheNearestFolderThatExists) {
+  const testing::TemporaryFolder folder;
+  folder.Write("file", "");
+  EXPECT_TRUE(CheckWritable(folder.path()).ok());
+  EXPECT_TRUE(CheckWritable(folder / "new/folder").ok());
+  EXPECT_TRUE(CheckWritable("new/folder").ok());
+  EXPECT_FALSE(CheckWritable(folder / "file").ok());
+  EXPECT_FALSE(CheckWritable(folder / "file/new").ok());
+}
+
+TEST(CheckWritable, FindsFoldersWithoutPermissionAndDeletedOnes) {
+  const testing::TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "closed");
+  ::chmod((folder / "closed").c_str(), 0500);
+  const testing::ChildEnd end = testing::RunInChild([&folder] {
+    std::filesystem::create_directory(folder / "gone");
+    std::filesystem::current_path(folder / "gone");
+    std::filesystem::remove(folder / "gone");
+    const bool deleted = !CheckWritable("new").ok();
+    return deleted && testing::BecomeOrdinaryUser() && !CheckWritable(folder / "closed/new").ok()
+               ? 0
+               : 1;
+  });
+  EXPECT_EQ(end.exit_code, 0);
+}
+
 TEST(RunStamp, ARunOfTheSameSecondGetsANumber) {
   const TemporaryFolder folder;
   {
