@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -84,6 +85,10 @@ std::string ProcessName(int64_t process, const ProcessFacts& facts) {
   return fmt::format("{}{}-{}-{}", kProcess, BootId(), process, facts.start);
 }
 
+int64_t NanosecondsNow() {
+  return std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
 std::string FindRunIdentity() {
   if (std::string given = TextOf("MSPROBE_RUN_ID"); !given.empty()) {
     return given;
@@ -98,7 +103,9 @@ std::string FindRunIdentity() {
       return ProcessName(::getppid(), *parent);
     }
   }
-  return ProcessIdentity();
+  // Without /proc: in containers the same few numbers of processes come again and again.
+  return FactsOf(::getpid()) ? ProcessIdentity()
+                             : fmt::format("{}-{}", ProcessIdentity(), NanosecondsNow());
 }
 
 // The text of a key of a folder's manifest: empty without the key, an error without a manifest.

@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -23,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kErrorsOnly = "3";  // of MSPROBE_LOG_LEVEL
+constexpr int kShellsSignalOffset = 128;
 // The last two are what schedulers warn with, so that a script saves its state.
 constexpr std::array<int, 6> kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
@@ -148,6 +150,9 @@ void EndBySignal(int signal) {
   ::setrlimit(RLIMIT_CORE, &no_core);
   std::signal(signal, SIG_DFL);
   std::raise(signal);
+  // The first process of a container is not ended by its own signals: then as a shell tells of
+  // them.
+  std::_Exit(kShellsSignalOffset + signal);
 }
 
 }  // namespace msprobe::commands

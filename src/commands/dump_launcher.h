@@ -38,6 +38,6 @@ struct ProgramEnd {
 Result<ProgramEnd> RunWithCapture(const LaunchOptions& options);
 
 // Ends this process as the program ended, so that a shell sees the same.
-void EndBySignal(int signal);
+[[noreturn]] void EndBySignal(int signal);
 
 }  // namespace msprobe::commands

@@ -84,6 +84,27 @@ class Ends(Case):
         self.assertEqual(self.run_python(code)[1], "False\n")
 
 
+    def test_the_first_process_of_a_container_ends_as_the_program_did(self):
+        container = ["unshare", "--mount", "--pid", "--fork", "--mount-proc"]
+        if subprocess.run(container + ["true"], stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("no namespaces can be made here: unshare needs root")
+        environment = dict(os.environ, MSPROBE_PYTHON_PATH=PACKAGE)
+        for subcommand in (["dump", "-o", "/tmp/msprobe_launcher_test_dump"], ["monitor", "run", "-c", "monitor.json"]):
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                run = subprocess.run(container + [MSPROBE] + subcommand + ["-q", "--", "sh", "-c", "kill -%d $$" % number],
+                                     cwd=self.folder, env=environment, stderr=subprocess.DEVNULL)
+                self.assertEqual(run.returncode, 128 + number, subcommand)
+
+    def test_runs_in_containers_without_proc_are_different_runs(self):
+        container = ["unshare", "--mount", "--pid", "--fork", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+        if subprocess.run(container + ["true"], stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("no namespaces can be made here: unshare needs root")
+        command = [MSPROBE, "dump", "-o", "/tmp/msprobe_launcher_test_dump", "-q", "--", "sh", "-c", "echo $MSPROBE_RUN_ID"]
+        runs = {subprocess.run(container + command, stdout=subprocess.PIPE, check=True,
+                               env=dict(os.environ, MSPROBE_PYTHON_PATH=PACKAGE)).stdout for _ in range(2)}
+        self.assertEqual(len(runs), 2, runs)
+
+
 class Surroundings(Case):
     def test_standard_input_and_other_open_files_are_the_programs(self):
         process = self.start("cat", stdin=subprocess.PIPE)
