@@ -14,6 +14,8 @@ namespace {
 constexpr size_t kMaxPathBytes = 4096;
 constexpr size_t kMaxFiles = 64;
 
+constexpr int kShellsSignalOffset = 128;
+
 enum SlotState : int { kFree, kFilling, kArmed };
 
 struct FileSlot {
@@ -31,6 +33,9 @@ extern "C" void RemoveFilesAndDie(int signal_number) {
   }
   std::signal(signal_number, SIG_DFL);
   std::raise(signal_number);
+  // The first process of a container is not ended by its own signals: then as a shell tells of
+  // them.
+  ::_exit(kShellsSignalOffset + signal_number);
 }
 
 }  // namespace

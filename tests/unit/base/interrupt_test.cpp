@@ -4,6 +4,7 @@
 #include <string>
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include "src/base/files.h"
 #include "tests/unit/support/child_process.h"
@@ -35,6 +36,26 @@ TEST_P(InterruptSignal, EndsTheProcessAndRemovesTheHalfWrittenFile) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Interrupt, InterruptSignal, ::testing::Values(SIGINT, SIGTERM, SIGHUP));
+
+// Whose signals do nothing by default.
+TEST(Interrupt, EndsTheFirstProcessOfAContainerToo) {
+  constexpr int kNoNamespaces = 77;
+  const ChildEnd end = RunInChild([] {
+    if (::unshare(CLONE_NEWPID) != 0) {
+      return kNoNamespaces;
+    }
+    return RunInChild([] {
+             InstallInterruptCleanup();
+             std::raise(SIGTERM);
+             return 0;
+           })
+        .exit_code;
+  });
+  if (end.exit_code == kNoNamespaces) {
+    GTEST_SKIP() << "no namespaces can be made here: they need root";
+  }
+  EXPECT_EQ(end.exit_code, 128 + SIGTERM);
+}
 
 TEST(Interrupt, KeepsFinishedFiles) {
   const TemporaryFolder folder;
