@@ -70,8 +70,10 @@ class PassingSignalsOn {
 
 Result<ProgramEnd> WaitFor(pid_t program) {
   int state = 0;
-  while (::waitpid(program, &state, 0) < 0) {
-    if (errno != EINTR) {
+  // As the first process of a container it is given those whose parents have ended: they must be
+  // waited for, too.
+  for (pid_t ended = 0; ended != program; ended = ::waitpid(-1, &state, 0)) {
+    if (ended < 0 && errno != EINTR) {
       return IoError(fmt::format("cannot wait for the program: {}", std::strerror(errno)));
     }
   }

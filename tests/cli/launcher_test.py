@@ -95,6 +95,21 @@ class Ends(Case):
                                      cwd=self.folder, env=environment, stderr=subprocess.DEVNULL)
                 self.assertEqual(run.returncode, 128 + number, subcommand)
 
+    def test_the_first_process_of_a_container_waits_for_orphans(self):
+        container = ["unshare", "--mount", "--pid", "--fork", "--mount-proc"]
+        if subprocess.run(container + ["true"], stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("no namespaces can be made here: unshare needs root")
+        code = ("import os, subprocess, sys, time\n"
+                "subprocess.run(['sh', '-c', 'sleep 0.1 & echo $! > orphan'])\n"
+                "orphan = '/proc/' + open('orphan').read().strip()\n"
+                "for _ in range(200):\n"
+                "    if not os.path.exists(orphan): sys.exit(0)\n"
+                "    time.sleep(0.05)\n"
+                "sys.exit(1)")
+        run = subprocess.run(container + [MSPROBE, "dump", "-o", "/tmp/msprobe_launcher_test_dump", "-q", "--", sys.executable, "-c", code],
+                             cwd=self.folder, env=dict(os.environ, MSPROBE_PYTHON_PATH=PACKAGE))
+        self.assertEqual(run.returncode, 0)
+
     def test_runs_in_containers_without_proc_are_different_runs(self):
         container = ["unshare", "--mount", "--pid", "--fork", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
         if subprocess.run(container + ["true"], stderr=subprocess.DEVNULL).returncode != 0:
