@@ -111,7 +111,8 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
 Result<ChildEnd> RunChild(const ChildOptions& options) {
   std::array<int, 2> ends;
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return IoError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+    return IoError(fmt::format("cannot run {}: no pipe: {}", Printable(options.program[0]),
+                               std::strerror(errno)));
   }
   std::vector<std::string> variables = EnvironmentWith(options.variables);
   std::vector<std::string> arguments = options.program;

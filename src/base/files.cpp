@@ -5,8 +5,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <mutex>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -96,6 +98,60 @@ Status ReadAll(int fd, const Path& path, char* out, size_t size) {
   return {};
 }
 
+// Whether it was made; false where it is there already.
+Result<bool> MakeFolder(const Path& path) {
+  constexpr int kAttempts = 10;
+  for (int attempt = 1;; ++attempt) {
+    if (::mkdir(path.c_str(), kFolderMode) == 0) {
+      return true;
+    }
+    const int error = errno;
+    struct stat found {};
+    const bool is_there = ::stat(path.c_str(), &found) == 0;
+    if (is_there && S_ISDIR(found.st_mode)) {
+      return false;
+    }
+    // Another process may have removed it before it was looked at.
+    if (is_there || error != EEXIST || attempt == kAttempts) {
+      return SystemError("create folder", path, error);
+    }
+  }
+}
+
+// The folder of an entry, spelled so that it can be opened.
+std::string FolderOf(const Path& path) {
+  std::string folder = path.parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+// `from` and `to` are names in `folder`, `path` is what `to` is called in messages.
+Status RenameWithin(int folder, const std::string& from, const std::string& to, const Path& path,
+                    Existing existing) {
+  if (existing == Existing::kRefuse) {
+    if (::renameat2(folder, from.c_str(), folder, to.c_str(), RENAME_NOREPLACE) == 0) {
+      return {};
+    }
+    if (errno == EEXIST) {
+      return CheckReplaceable(path, existing);
+    }
+    if (errno != EINVAL && errno != ENOSYS) {
+      return SystemError("rename into", path, errno);
+    }
+    // A file system without that call: two names for a moment, where it has links.
+    if (::linkat(folder, from.c_str(), folder, to.c_str(), 0) == 0) {
+      ::unlinkat(folder, from.c_str(), 0);
+      return {};
+    }
+    if (errno == EEXIST) {
+      return CheckReplaceable(path, existing);
+    }
+  }
+  if (::renameat(folder, from.c_str(), folder, to.c_str()) != 0) {
+    return SystemError("rename into", path, errno);
+  }
+  return {};
+}
+
 // See new_folders.h.
 struct NewFolders {
   std::mutex mutex;
@@ -140,38 +196,37 @@ Status CreateFolders(const Path& path) {
     if (partial.empty() || part == "." || part == "..") {
       continue;
     }
-    if (::mkdir(partial.c_str(), kFolderMode) != 0) {
-      const int error = errno;
-      std::error_code ignored;
-      if (!std::filesystem::is_directory(partial, ignored)) {
-        return SystemError("create folder", partial, error);
-      }
-    } else if (const std::lock_guard lock(g_new_folders.mutex); g_new_folders.noted) {
+    MSP_ASSIGN_OR_RETURN(const bool is_new, MakeFolder(partial));
+    if (!is_new) {
+      continue;
+    }
+    if (const std::lock_guard lock(g_new_folders.mutex); g_new_folders.noted) {
       g_new_folders.paths.push_back(partial);
     }
   }
   return {};
 }
 
-bool IsRegularFile(const Path& path) {
-  std::error_code ignored;
-  return std::filesystem::is_regular_file(path, ignored);
-}
-
+// Not by directory_iterator, which ends the process when memory runs out.
 Result<std::vector<std::string>> ListFolder(const Path& path) {
-  std::error_code error;
-  std::filesystem::directory_iterator entries(path, error);
-  if (error) {
-    return SystemError("list", path, error.value());
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), &::closedir);
+  if (folder == nullptr) {
+    return SystemError("list", path, errno);
   }
   std::vector<std::string> names;
-  // An increment that fails leaves the end iterator: the error is looked at after the loop.
-  for (const auto end = std::filesystem::directory_iterator(); entries != end;
-       entries.increment(error)) {
-    names.push_back(entries->path().filename().string());
+  for (;;) {
+    errno = 0;
+    const dirent* const entry = ::readdir(folder.get());
+    if (entry == nullptr) {
+      break;
+    }
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") {
+      names.emplace_back(name);
+    }
   }
-  if (error) {
-    return SystemError("list", path, error.value());
+  if (errno != 0) {
+    return SystemError("list", path, errno);
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -241,24 +296,26 @@ Result<FileBytes> FileBytes::Open(const Path& path, std::vector<std::byte>* scra
 }
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)),
+    : folder_(std::exchange(other.folder_, -1)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
       exists_(std::exchange(other.exists_, false)),
       cleanup_slot_(std::exchange(other.cleanup_slot_, -1)),
       existing_(other.existing_),
       size_bytes_(other.size_bytes_),
       final_path_(std::move(other.final_path_)),
-      temporary_path_(std::move(other.temporary_path_)) {}
+      temporary_name_(std::move(other.temporary_name_)) {}
 
 AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
   if (this != &other) {
     Discard();
+    folder_ = std::exchange(other.folder_, -1);
     descriptor_ = std::exchange(other.descriptor_, -1);
     exists_ = std::exchange(other.exists_, false);
     cleanup_slot_ = std::exchange(other.cleanup_slot_, -1);
     existing_ = other.existing_;
     size_bytes_ = other.size_bytes_;
     final_path_ = std::move(other.final_path_);
-    temporary_path_ = std::move(other.temporary_path_);
+    temporary_name_ = std::move(other.temporary_name_);
   }
   return *this;
 }
@@ -271,11 +328,13 @@ void AtomicFile::Discard() {
     descriptor_ = -1;
   }
   if (exists_) {
-    ::unlink(temporary_path_.c_str());
+    ::unlinkat(folder_, temporary_name_.c_str(), 0);
     exists_ = false;
   }
-  ForgetOnInterrupt(cleanup_slot_);
-  cleanup_slot_ = -1;
+  if (folder_ >= 0) {
+    ::close(std::exchange(folder_, -1));
+  }
+  ForgetOnInterrupt(std::exchange(cleanup_slot_, -1));
 }
 
 Result<AtomicFile> AtomicFile::Create(const Path& final_path) {
@@ -288,19 +347,28 @@ Result<AtomicFile> AtomicFile::Create(const Path& final_path, Existing existing)
   AtomicFile file;
   file.existing_ = existing;
   file.final_path_ = final_path;
-  file.temporary_path_ = final_path;
-  // Names have 255 bytes at most: a long final name must not make the temporary one impossible.
-  file.temporary_path_.replace_filename(
-      fmt::format(".msprobe-{}-{}.tmp", ::getpid(), counter.fetch_add(1)));
-  file.cleanup_slot_ = RemoveOnInterrupt(file.temporary_path_.string());
-  const int fd = ::open(file.temporary_path_.c_str(),
-                        O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kFileMode);
-  if (fd < 0) {
+  const std::string folder = FolderOf(final_path);
+  file.folder_ = ::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (file.folder_ < 0) {
     return SystemError("create", final_path, errno);
   }
-  file.descriptor_ = fd;
-  file.exists_ = true;
-  return file;
+  // Another host or container may have the same process number, and a killed run leaves its file.
+  constexpr int kAttempts = 1000;
+  int error = EEXIST;
+  for (int attempt = 0; attempt < kAttempts && error == EEXIST; ++attempt) {
+    // Names have 255 bytes at most: a long final name must not make the temporary one impossible.
+    file.temporary_name_ = fmt::format(".msprobe-{}-{}.tmp", ::getpid(), counter.fetch_add(1));
+    file.cleanup_slot_ = RemoveOnInterrupt(fmt::format("{}/{}", folder, file.temporary_name_));
+    file.descriptor_ = ::openat(file.folder_, file.temporary_name_.c_str(),
+                                O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kFileMode);
+    if (file.descriptor_ >= 0) {
+      file.exists_ = true;
+      return file;
+    }
+    error = errno;
+    ForgetOnInterrupt(std::exchange(file.cleanup_slot_, -1));
+  }
+  return SystemError("create", final_path, error);
 }
 
 Status AtomicFile::Write(std::string_view text) {
@@ -359,38 +427,17 @@ Status AtomicFile::Close() {
 Status AtomicFile::Commit() {
   MSP_RETURN_IF_ERROR(CheckMappedFiles());
   MSP_RETURN_IF_ERROR(Close());
-  MSP_RETURN_IF_ERROR(RenameIntoPlace(temporary_path_, final_path_, existing_));
+  MSP_RETURN_IF_ERROR(CheckReplaceable(final_path_, existing_));
+  MSP_RETURN_IF_ERROR(RenameWithin(folder_, temporary_name_, final_path_.filename().native(),
+                                   final_path_, existing_));
   exists_ = false;
-  ForgetOnInterrupt(cleanup_slot_);
-  cleanup_slot_ = -1;
+  Discard();
   return {};
 }
 
 Status RenameIntoPlace(const Path& from, const Path& to, Existing existing) {
   MSP_RETURN_IF_ERROR(CheckReplaceable(to, existing));
-  if (existing == Existing::kRefuse) {
-    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) {
-      return {};
-    }
-    if (errno == EEXIST) {
-      return CheckReplaceable(to, existing);
-    }
-    if (errno != EINVAL && errno != ENOSYS) {
-      return SystemError("rename into", to, errno);
-    }
-    // A file system without that call: two names for a moment, where it has links.
-    if (::link(from.c_str(), to.c_str()) == 0) {
-      ::unlink(from.c_str());
-      return {};
-    }
-    if (errno == EEXIST) {
-      return CheckReplaceable(to, existing);
-    }
-  }
-  if (::rename(from.c_str(), to.c_str()) != 0) {
-    return SystemError("rename into", to, errno);
-  }
-  return {};
+  return RenameWithin(AT_FDCWD, from.native(), to.native(), to, existing);
 }
 
 Status WriteFileAtomically(const Path& path, std::string_view text) {

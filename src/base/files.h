@@ -22,9 +22,6 @@ Result<std::string> ReadTextFile(const Path& path, uint64_t limit_bytes);
 // Creates missing parents too; new folders get mode 0750.
 Status CreateFolders(const Path& path);
 
-// False also for what cannot be looked at. A link counts as what it leads to.
-bool IsRegularFile(const Path& path);
-
 // Longest name of one entry of a folder on the file systems in use.
 inline constexpr size_t kLongestNameBytes = 255;
 
@@ -71,6 +68,9 @@ enum class Existing : uint8_t { kRefuse, kReplace };
 
 // A new file under a temporary name in the target's folder; Commit() renames it into place, the
 // destructor removes it otherwise, and so does an interrupt (see interrupt.h). Mode 0640.
+//
+// The folder is held open: whoever may write beside it and puts a symbolic link in the place of the
+// folder or of a name cannot lead the bytes anywhere else.
 class AtomicFile {
  public:
   AtomicFile() = default;
@@ -99,13 +99,14 @@ class AtomicFile {
  private:
   void Discard();
 
+  int folder_ = -1;
   int descriptor_ = -1;
   bool exists_ = false;  // under the temporary name
   int cleanup_slot_ = -1;
   Existing existing_ = Existing::kRefuse;
   uint64_t size_bytes_ = 0;
   Path final_path_;
-  Path temporary_path_;
+  std::string temporary_name_;
 };
 
 Status WriteFileAtomically(const Path& path, std::string_view text);

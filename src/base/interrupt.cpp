@@ -2,9 +2,15 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <exception>
+#include <string_view>
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace msprobe::base {
@@ -25,12 +31,50 @@ struct FileSlot {
 
 std::array<FileSlot, kMaxFiles> g_files;
 
-extern "C" void RemoveFilesAndDie(int signal_number) {
-  for (FileSlot& slot : g_files) {
-    if (slot.state.load(std::memory_order_acquire) == kArmed) {
-      ::unlink(slot.path.data());
+// Empties and removes a folder, by system calls alone: readdir() allocates.
+void RemoveFolder(int parent, const char* name, int depth) {
+  constexpr int kDeepest = 16;  // what this program makes is flatter
+  const int folder =
+      ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (folder < 0) {
+    return;
+  }
+  alignas(dirent64) std::array<char, 4096> block;
+  bool removed = depth < kDeepest;
+  while (removed) {  // from the start again until nothing goes any more
+    removed = false;
+    ::lseek(folder, 0, SEEK_SET);
+    const long bytes = ::syscall(SYS_getdents64, folder, block.data(), block.size());
+    for (long at = 0; at < bytes;) {
+      const auto* const entry = reinterpret_cast<const dirent64*>(block.data() + at);
+      at += entry->d_reclen;
+      const std::string_view entry_name = entry->d_name;
+      if (entry_name == "." || entry_name == "..") {
+        continue;
+      }
+      if (::unlinkat(folder, entry->d_name, 0) == 0) {
+        removed = true;
+      } else if (errno == EISDIR || errno == EPERM) {
+        RemoveFolder(folder, entry->d_name, depth + 1);
+        removed |= ::faccessat(folder, entry->d_name, F_OK, AT_SYMLINK_NOFOLLOW) != 0;
+      }
     }
   }
+  ::close(folder);
+  ::unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+void RemoveFiles() {
+  for (FileSlot& slot : g_files) {
+    if (slot.state.load(std::memory_order_acquire) == kArmed && ::unlink(slot.path.data()) != 0 &&
+        (errno == EISDIR || errno == EPERM)) {
+      RemoveFolder(AT_FDCWD, slot.path.data(), 0);
+    }
+  }
+}
+
+extern "C" void RemoveFilesAndDie(int signal_number) {
+  RemoveFiles();
   std::signal(signal_number, SIG_DFL);
   std::raise(signal_number);
   // The first process of a container is not ended by its own signals: then as a shell tells of
@@ -38,9 +82,23 @@ extern "C" void RemoveFilesAndDie(int signal_number) {
   ::_exit(kShellsSignalOffset + signal_number);
 }
 
+// May neither allocate nor wait for a lock that a broken thread holds.
+[[noreturn]] void RemoveFilesAndGiveUp() {
+  RemoveFiles();
+  constexpr std::string_view kMessage =
+      "error: cannot go on, most likely for lack of memory\n"
+      "  hint: use fewer --threads; check ulimit -v and the memory limit of the container\n";
+  [[maybe_unused]] const ssize_t told = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
+  constexpr int kFailed = 3;
+  ::_exit(kFailed);
+}
+
 }  // namespace
 
+void InstallTerminateCleanup() { std::set_terminate(&RemoveFilesAndGiveUp); }
+
 void InstallInterruptCleanup() {
+  InstallTerminateCleanup();
   for (int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction action {};
     struct sigaction previous {};

@@ -12,6 +12,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -60,6 +61,38 @@ int NumberInName(std::string_view name, std::string_view time) {
   const bool ends = digits == rest.size() || rest[digits] == '.' || rest[digits] == '_';
   const std::optional<int64_t> number = ParseInt(rest.substr(0, digits));
   return number && ends && *number <= kMostRunsOfASecond ? static_cast<int>(*number) : 0;
+}
+
+constexpr int kTaken = -2;
+
+bool IsStillNamed(int descriptor, const std::string& path) {
+  struct stat opened {};
+  struct stat named {};
+  return ::fstat(descriptor, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
+// The descriptor of a reservation that is now ours, locked where locks exist; kTaken when another
+// run has it, -1 with errno. The file of a run that was killed has no lock and is taken over.
+int Reserve(const std::string& path) {
+  int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
+  const bool is_new = fd >= 0;
+  if (!is_new) {
+    if (errno != EEXIST) {
+      return -1;
+    }
+    fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) {
+      return kTaken;
+    }
+  }
+  const bool locked = ::flock(fd, LOCK_EX | LOCK_NB) == 0;
+  const bool has_no_locks = !locked && errno != EWOULDBLOCK;
+  if ((locked && IsStillNamed(fd, path)) || (is_new && has_no_locks)) {
+    return fd;
+  }
+  ::close(fd);
+  return kTaken;
 }
 
 bool IsTaken(const std::vector<std::string>& names, std::string_view time, int number) {
@@ -165,20 +198,19 @@ Result<RunStamp> RunStamp::Take(const Path& folder, const std::string& time) {
   for (int number = 0; number < kMostRunsOfASecond; ++number) {
     RunStamp stamp;
     stamp.text_ = number == 0 ? time : fmt::format("{}_{}", time, number);
-    const Path reservation = folder / fmt::format(".msprobe-{}.reserved", stamp.text_);
-    const int fd =
-        ::open(reservation.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
-    if (fd < 0 && errno == EEXIST) {
+    const std::string reservation =
+        fmt::format("{}/.msprobe-{}.reserved", folder.string(), stamp.text_);
+    stamp.cleanup_slot_ = RemoveOnInterrupt(reservation);
+    stamp.descriptor_ = Reserve(reservation);
+    if (stamp.descriptor_ == kTaken) {
       continue;
     }
-    if (fd < 0) {
+    if (stamp.descriptor_ < 0) {
       const int error = errno;
       return IoError(fmt::format("cannot write to {}: {}", folder.string(), std::strerror(error)))
           .WithHint("choose another folder with -o");
     }
-    ::close(fd);
     stamp.reservation_ = reservation;
-    stamp.cleanup_slot_ = RemoveOnInterrupt(reservation.string());
     // Looked at behind the reservation: a run that has ended since left its files.
     MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFolder(folder));
     if (!IsTaken(names, time, number)) {
@@ -197,6 +229,7 @@ RunStamp RunStamp::Shared(const std::string& time) {
 
 RunStamp::RunStamp(RunStamp&& other) noexcept
     : text_(std::move(other.text_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
       reservation_(std::exchange(other.reservation_, {})),
       cleanup_slot_(std::exchange(other.cleanup_slot_, -1)) {}
 
@@ -204,6 +237,7 @@ RunStamp& RunStamp::operator=(RunStamp&& other) noexcept {
   if (this != &other) {
     Release();
     text_ = std::move(other.text_);
+    descriptor_ = std::exchange(other.descriptor_, -1);
     reservation_ = std::exchange(other.reservation_, {});
     cleanup_slot_ = std::exchange(other.cleanup_slot_, -1);
   }
@@ -217,6 +251,9 @@ void RunStamp::Release() {
     ::unlink(reservation_.c_str());
     reservation_.clear();
   }
+  if (descriptor_ >= 0) {
+    ::close(std::exchange(descriptor_, -1));  // behind its name: nobody takes a name without a lock
+  }
   ForgetOnInterrupt(std::exchange(cleanup_slot_, -1));
 }
 
@@ -225,8 +262,7 @@ Result<Path> WriteSummary(const Path& folder, const RunStamp& stamp, std::string
   std::error_code error;
   const auto is_taken = [&] {
     return ExistingFiles() == Existing::kRefuse &&
-           std::filesystem::symlink_status(path, error).type() !=
-               std::filesystem::file_type::not_found;
+           std::filesystem::exists(std::filesystem::symlink_status(path, error));
   };
   if (!is_taken()) {
     const Status status = WriteFileAtomically(path, text);

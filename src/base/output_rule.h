@@ -64,7 +64,8 @@ class RunStamp {
   void Release();
 
   std::string text_;
-  Path reservation_;  // an empty file, made with O_EXCL
+  int descriptor_ = -1;      // of the reservation, locked: a killed run holds nothing
+  std::string reservation_;  // an empty file, made with O_EXCL
   int cleanup_slot_ = -1;
 };
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/checkpoint/distributed/reader.h"
 #include "src/checkpoint/hugging_face/reader.h"
@@ -88,11 +89,10 @@ void LimitRepeatedBytes(Checkpoint& checkpoint) {
 }
 
 Result<Checkpoint> OpenByContent(const std::filesystem::path& path, const Options& options) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
+  if (!base::Exists(path)) {
     return NotFoundError(fmt::format("{}: no such file or folder", path.native()));
   }
-  if (!std::filesystem::is_directory(path, error)) {
+  if (!base::IsFolder(path)) {
     return OpenTensorFile(path, options);
   }
   // Asked first: a tracker alone looks like Megatron's tree, and Megatron's torch_dist has one,

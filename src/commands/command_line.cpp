@@ -1,6 +1,7 @@
 #include "src/commands/command_line.h"
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -21,6 +22,7 @@
 #include "src/base/mapped_files.h"
 #include "src/base/new_folders.h"
 #include "src/base/output_rule.h"
+#include "src/base/path_kind.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
@@ -33,6 +35,9 @@ namespace msprobe::commands {
 namespace {
 
 constexpr size_t kDefaultWidth = 100;
+
+// First of all that runs: libraries allocate before main().
+[[gnu::constructor(101)]] void GuardStart() { base::InstallTerminateCleanup(); }
 
 ExitCode ToExitCode(StatusCode code) {
   return code == StatusCode::kUsage ? ExitCode::kUsage : ExitCode::kFailed;
@@ -80,32 +85,30 @@ ExitCode PrintOrFail(const std::string& text) {
   return Print(text).ok() ? ExitCode::kDone : ExitCode::kFailed;
 }
 
-// What libraries throw ends here, most of all that memory ran out.
-Result<ExitCode> RunGuarded(Command& command, const Context& context) {
-  try {
-    Result<ExitCode> outcome = command.Run(context);
-    if (Status inputs = base::CheckMappedFiles(); outcome.ok() && !inputs.ok()) {
-      return inputs;
-    }
-    return outcome;
-  } catch (const std::bad_alloc&) {
-    return IoError("out of memory")
-        .WithHint("use fewer --threads; check ulimit -v and the memory limit of the container");
-  } catch (const std::exception& error) {
-    return InternalError(fmt::format("unexpected: {}", error.what()));
+void Tell(const Status& status) {
+  base::LogError(status.message());
+  if (!status.hint().empty()) {
+    base::LogHint(status.hint());
   }
 }
 
 ExitCode RunChosen(Command& command, const Context& context) {
-  Result<ExitCode> outcome = RunGuarded(command, context);
-  if (outcome.ok()) {
-    return *outcome;
+  const Result<ExitCode> outcome = command.Run(context);
+  // What was wrong with the inputs beside what the command noticed: it may be the cause of it.
+  const std::array<Status, 2> inputs = {base::CheckMappedFiles(), base::CheckUnseenPaths()};
+  if (!outcome.ok()) {
+    Tell(outcome.status());
   }
-  base::LogError(outcome.status().message());
-  if (!outcome.status().hint().empty()) {
-    base::LogHint(outcome.status().hint());
+  ExitCode code = outcome.ok() ? *outcome : ToExitCode(outcome.status().code());
+  for (const Status& input : inputs) {
+    if (!input.ok()) {
+      if (outcome.ok() || outcome.status().message() != input.message()) {
+        Tell(input);
+      }
+      code = ExitCode::kFailed;
+    }
   }
-  return ToExitCode(outcome.status().code());
+  return code;
 }
 
 // A full disk behind stdout may only show when it is flushed, now or earlier.
@@ -118,13 +121,13 @@ int FinishOutput(ExitCode code) {
   return static_cast<int>(code == ExitCode::kDone ? ExitCode::kFailed : code);
 }
 
-}  // namespace
+// Where a log line, which is put together first, could fail in its turn.
+template <typename... Texts>
+void TellWithoutMemory(const Texts&... texts) {
+  (std::fputs(texts, stderr), ...);
+}
 
-int RunCommandLine(int argc, char** argv) {
-  base::InstallInterruptCleanup();
-  base::GuardMappedFiles();
-  base::NoteNewFolders();
-  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit is an error like a full disk
+int RunParsed(int argc, char** argv) {
   Context context;
   context.color = base::WantsColor(STDOUT_FILENO);
   context.width = TerminalWidth();
@@ -161,9 +164,29 @@ int RunCommandLine(int argc, char** argv) {
   } else {
     base::SetProgressSink(&base::StderrProgress());
   }
-  const ExitCode code = RunChosen(command, context);
+  return FinishOutput(RunChosen(command, context));
+}
+
+}  // namespace
+
+// What libraries throw ends here, most of all that memory ran out.
+int RunCommandLine(int argc, char** argv) {
+  base::InstallInterruptCleanup();
+  base::GuardMappedFiles();
+  base::NoteNewFolders();
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit is an error like a full disk
+  int code = static_cast<int>(ExitCode::kFailed);
+  try {
+    code = RunParsed(argc, argv);
+  } catch (const std::bad_alloc&) {
+    TellWithoutMemory(
+        "error: out of memory\n"
+        "  hint: use fewer --threads; check ulimit -v and the memory limit of the container\n");
+  } catch (const std::exception& error) {
+    TellWithoutMemory("error: unexpected: ", error.what(), "\n");
+  }
   base::RemoveEmptyNewFolders();
-  return FinishOutput(code);
+  return code;
 }
 
 }  // namespace msprobe::commands

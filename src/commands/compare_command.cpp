@@ -8,6 +8,7 @@
 #include "src/analysis/compare/document.h"
 #include "src/analysis/compare/run.h"
 #include "src/base/log.h"
+#include "src/base/path_kind.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/compare_config.h"
 
@@ -217,14 +218,12 @@ Status CompareCommand::FillOptions(const Context& context) {
 
 // Writing next to the inputs is fine; overwriting them is not.
 Status CompareCommand::CheckPaths() const {
-  std::error_code error;
   for (const std::filesystem::path* path : {&options_.npu_path, &options_.bench_path}) {
-    if (!std::filesystem::exists(*path, error)) {
+    if (!base::Exists(*path)) {
       return NotFoundError(fmt::format("{} does not exist", path->string()));
     }
   }
-  if (std::filesystem::exists(options_.output_folder, error) &&
-      !std::filesystem::is_directory(options_.output_folder, error)) {
+  if (base::Exists(options_.output_folder) && !base::IsFolder(options_.output_folder)) {
     return UsageError(
         fmt::format("the output folder {} is a file", options_.output_folder.string()));
   }

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "src/base/log.h"
+#include "src/base/path_kind.h"
 #include "src/commands/compare_command.h"
 
 namespace msprobe::commands {
@@ -172,10 +173,8 @@ Status CompareCommand::FillLine26(const Context& context) {
     options_.rank_ids = rank_ids_;
     options_.step_ids = step_ids_;
   }
-  std::error_code error;
-  line26_.statistics_only =
-      line26_.first_difference && std::filesystem::is_directory(target_path_, error);
-  if (line26_.postprocess.empty() && std::filesystem::exists(kCalibrationFile, error)) {
+  line26_.statistics_only = line26_.first_difference && base::IsFolder(target_path_);
+  if (line26_.postprocess.empty() && base::Exists(kCalibrationFile)) {
     // The Python tool reads a file of this name from its own installation.
     line26_.postprocess = kCalibrationFile;
     base::LogInfo(

@@ -1,6 +1,7 @@
 #include "src/commands/monitor_analyse_command.h"
 
 #include "src/analysis/monitor/analyse/document.h"
+#include "src/base/path_kind.h"
 #include "src/commands/common_flags.h"
 
 namespace msprobe::commands {
@@ -86,8 +87,7 @@ std::string MonitorAnalyseCommand::notes() const { return kMonitorAnalyseNotes; 
 
 Result<ExitCode> MonitorAnalyseCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(TakePath(run_, "RUN", "-d", options_.data));
-  std::error_code ignored;
-  if (std::filesystem::is_directory(options_.data / "anomaly_detected", ignored)) {
+  if (base::IsFolder(options_.data / "anomaly_detected")) {
     options_.data /= "anomaly_detected";
   }
   options_.top = top_ > 0 ? static_cast<size_t>(top_) : 0;

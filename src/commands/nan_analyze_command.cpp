@@ -11,6 +11,7 @@
 #include "src/analysis/nan/run.h"
 #include "src/base/files.h"
 #include "src/base/output_rule.h"
+#include "src/base/path_kind.h"
 #include "src/commands/common_flags.h"
 #include "src/dump/layout.h"
 #include "src/report/answer_page.h"
@@ -127,10 +128,9 @@ bool NanAnalyzeCommand::TakesAllSteps() const {
   if (!all_steps_.empty()) {
     return true;
   }
-  const Result<std::vector<std::string>> names = base::ListFolder(dump_);
-  return names.ok() && std::any_of(names->begin(), names->end(), [](const std::string& name) {
-           return dump::ParseStepName(name).valid;
-         });
+  const std::vector<std::string> names = base::NamesIn(dump_);
+  return std::any_of(names.begin(), names.end(),
+                     [](const std::string& name) { return dump::ParseStepName(name).valid; });
 }
 
 Status NanAnalyzeCommand::CheckFlags() {

@@ -13,6 +13,7 @@
 #include "src/analysis/perf/run.h"
 #include "src/analysis/perf/summary_json.h"
 #include "src/base/log.h"
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
 #include "src/report/answer_page.h"
@@ -57,11 +58,10 @@ bool IsDigits(std::string_view text) {
 }
 
 Status CheckInput(const fs::path& path, std::string_view flag) {
-  std::error_code error;
   if (path.empty()) {
     return UsageError(fmt::format("{}: the path is empty", flag));
   }
-  if (!fs::exists(path, error)) {
+  if (!base::Exists(path)) {
     return NotFoundError(fmt::format("{} does not exist", path.string()));
   }
   return {};
@@ -397,8 +397,7 @@ Status PerfCompareCommand::CheckFlags() {
   options_.output = PathOf(output_path_.string());
   MSP_RETURN_IF_ERROR(CheckInput(pair.base, "-bp"));
   MSP_RETURN_IF_ERROR(CheckInput(pair.comparison, "-d"));
-  std::error_code error;
-  if (fs::exists(options_.output, error) && !fs::is_directory(options_.output, error)) {
+  if (base::Exists(options_.output) && !base::IsFolder(options_.output)) {
     return UsageError(fmt::format("the output folder {} is a file", options_.output.string()));
   }
   return {};

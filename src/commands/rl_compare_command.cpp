@@ -5,6 +5,7 @@
 #include "src/analysis/rl/document.h"
 #include "src/analysis/rl/run.h"
 #include "src/base/output_rule.h"
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
 
@@ -146,9 +147,8 @@ Status RlCompareCommand::ReadTokenKeys() {
 Result<ExitCode> RlCompareCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(CheckSides());
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
-  std::error_code error;
   for (const std::filesystem::path* folder : {&options_.first, &options_.second}) {
-    if (!std::filesystem::is_directory(*folder, error)) {
+    if (!base::IsFolder(*folder)) {
       return NotFoundError(fmt::format("{} is not a folder", folder->string()));
     }
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/base/files.h"
+#include "src/base/path_kind.h"
 #include "src/dump/layout.h"
 #include "src/dump/record_log.h"
 
@@ -54,6 +55,7 @@ LeftLog FindLeftLog(const std::filesystem::path& rank_folder) {
   }
   const Result<base::FileBytes> bytes = base::FileBytes::Open(log_path);
   if (!bytes.ok()) {
+    base::NoteUnseen(bytes.status());
     return LeftLog::kNone;
   }
   // The first record is enough.

@@ -11,6 +11,7 @@
 
 #include "src/base/files.h"
 #include "src/base/number_text.h"
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/dump/json_source.h"
 
@@ -35,10 +36,7 @@ NumberedName ParseNumbered(std::string_view name, std::string_view word) {
   return parsed;
 }
 
-bool IsFolder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
+bool IsFolder(const fs::path& path) { return base::IsFolder(path); }
 
 // The path with its own name last, also for ".", "a/.." and "a/": step and rank are read from
 // names.

@@ -12,6 +12,7 @@
 
 #include "src/base/files.h"
 #include "src/base/number_text.h"
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/json/value_tree.h"
 #include "src/monitor/measure.h"
@@ -245,9 +246,8 @@ class Player {
 Result<ReplayTotals> Replay(const ReplayOptions& options) {
   MSP_ASSIGN_OR_RETURN(Settings settings, LoadSettings(options.config, {}));
   settings.compat = settings.compat || options.compat;
-  std::error_code ignored;
   const fs::path folder =
-      fs::exists(options.feed / kEvents, ignored) ? options.feed : options.feed / "feed";
+      base::Exists(options.feed / kEvents) ? options.feed : options.feed / "feed";
   const fs::path events_path = folder / kEvents;
   MSP_ASSIGN_OR_RETURN(const base::FileBytes events, base::FileBytes::Open(events_path));
   MSP_ASSIGN_OR_RETURN(const base::FileBytes bytes, base::FileBytes::Open(folder / kBytes));

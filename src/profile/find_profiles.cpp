@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/profile/ascend_database/reader.h"
 #include "src/profile/ascend_text/reader.h"
@@ -74,10 +75,7 @@ Result<std::optional<AscendPlace>> FindAscend(const std::filesystem::path& folde
       place.rank = RankOfName(name);
     }
   }
-  std::error_code ignored;
-  place.output = std::filesystem::is_directory(folder / kOutputFolder, ignored)
-                     ? folder / kOutputFolder
-                     : folder;
+  place.output = base::IsFolder(folder / kOutputFolder) ? folder / kOutputFolder : folder;
   MSP_ASSIGN_OR_RETURN(const std::vector<std::string> files, base::ListFolder(place.output));
   const auto database = std::find_if(files.begin(), files.end(), IsDatabaseName);
   if (database != files.end()) {
@@ -115,8 +113,7 @@ Status NumberRanks(const std::filesystem::path& folder, std::vector<RankPath>& f
 }
 
 Result<Profile> ReadOne(const std::filesystem::path& path, const Needs& needs) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
+  if (base::IsFolder(path)) {
     MSP_ASSIGN_OR_RETURN(const std::optional<AscendPlace> place, FindAscend(path));
     if (!place.has_value()) {
       return NotFoundError(fmt::format("{} holds no profile", path.string()));
@@ -139,9 +136,8 @@ Result<Profile> ReadOne(const std::filesystem::path& path, const Needs& needs) {
 }  // namespace
 
 Result<std::vector<RankPath>> FindProfiles(const std::filesystem::path& path) {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(path, ignored)) {
-    if (!std::filesystem::exists(path, ignored)) {
+  if (!base::IsFolder(path)) {
+    if (!base::Exists(path)) {
       return NotFoundError(fmt::format("{} does not exist", path.string()));
     }
     return std::vector<RankPath>{{std::nullopt, path}};
@@ -159,7 +155,7 @@ Result<std::vector<RankPath>> FindProfiles(const std::filesystem::path& path) {
   }
   if (found.empty()) {
     for (const std::string& name : names) {
-      if (!IsAscendFolderName(name) || !std::filesystem::is_directory(path / name, ignored)) {
+      if (!IsAscendFolderName(name) || !base::IsFolder(path / name)) {
         continue;
       }
       MSP_ASSIGN_OR_RETURN(const std::optional<AscendPlace> place, FindAscend(path / name));

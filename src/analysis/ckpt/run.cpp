@@ -19,6 +19,7 @@
 #include "src/analysis/ckpt/similarity_json.h"
 #include "src/base/files.h"
 #include "src/base/output_rule.h"
+#include "src/base/path_kind.h"
 #include "src/base/progress.h"
 #include "src/base/thread_pool.h"
 #include "src/report/answer_page.h"
@@ -58,14 +59,13 @@ std::vector<fs::path> ResultFiles(const Options& options) {
 
 // Before hours of reading: can this file be written?
 Status CheckWritable(const fs::path& file) {
-  std::error_code error;
-  if (fs::is_directory(file, error)) {
+  if (base::IsFolder(file)) {
     return UsageError(fmt::format("{} is a directory; the result is a file", file.string()))
         .WithHint(fmt::format("-o {}", (file / "ckpt_similarity.json").string()));
   }
   MSP_RETURN_IF_ERROR(base::CheckOutputFile(file));
   const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  if (!fs::is_directory(folder, error)) {
+  if (!base::IsFolder(folder)) {
     return UsageError(fmt::format("the folder {} of the result does not exist", folder.string()))
         .WithHint(fmt::format("mkdir -p {}", folder.string()));
   }
@@ -77,8 +77,7 @@ Status CheckWritable(const fs::path& file) {
 
 Status CheckPaths(const Options& options) {
   for (const fs::path* path : {&options.path_a, &options.path_b}) {
-    std::error_code error;
-    if (!fs::exists(*path, error)) {
+    if (!base::Exists(*path)) {
       return NotFoundError(fmt::format("{} does not exist", path->string()));
     }
   }

@@ -13,6 +13,7 @@
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/result_table.h"
 #include "src/base/number_text.h"
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::compare {
@@ -160,8 +161,7 @@ Result<FolderComparison> CompareCommonFolders(const Options& options, base::Thre
     const fs::path relative = folder.path.lexically_relative(options.npu_path);
     const fs::path bench_folder =
         relative == "." ? options.bench_path : options.bench_path / relative;
-    std::error_code error;
-    if (!fs::is_directory(bench_folder, error)) {
+    if (!base::IsFolder(bench_folder)) {
       comparison.warnings.push_back(folder.path.string() + ": the bench side has no such folder");
       continue;
     }

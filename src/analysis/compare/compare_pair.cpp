@@ -11,6 +11,7 @@
 #include "src/analysis/compare/match.h"
 #include "src/analysis/compare/real_data.h"
 #include "src/analysis/compare/statistics.h"
+#include "src/base/path_kind.h"
 #include "src/base/stopwatch.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
@@ -22,11 +23,10 @@ namespace {
 // json decides.
 Status LoadStack(const Options& options, ComparedPair& pair) {
   const std::filesystem::path beside = pair.npu.json_path.parent_path() / dump::kStackFileName;
-  std::error_code ignored;
   const bool named = options.stack_path.has_value();
-  pair.show_stack_column = named ? options.stack_mode : std::filesystem::exists(beside, ignored);
+  pair.show_stack_column = named ? options.stack_mode : base::Exists(beside);
   const std::filesystem::path path = named ? *options.stack_path : beside;
-  if (!pair.show_stack_column && !std::filesystem::exists(path, ignored)) {
+  if (!pair.show_stack_column && !base::Exists(path)) {
     return {};
   }
   Result<dump::StackFile> stack = dump::StackFile::Read(path);
@@ -44,8 +44,7 @@ Status LoadStack(const Options& options, ComparedPair& pair) {
 
 void LoadConstruct(ComparedPair& pair) {
   const std::filesystem::path path = pair.npu.json_path.parent_path() / dump::kConstructFileName;
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) {
+  if (!base::Exists(path)) {
     return;
   }
   Result<dump::ConstructFile> construct = dump::ConstructFile::Read(path);
@@ -266,6 +265,12 @@ Result<ComparedPair> ComparePair(const Options& options, const PairInput& input,
   pair.divergence = std::move(divergence.report);
   pair.record = std::move(divergence.record);
   pair.timings.compare_seconds = compare_watch.seconds();
+  if (pair.result.unreadable_count > 0) {
+    pair.warnings.push_back(
+        fmt::format("{} without metrics, for a tensor file that cannot be read; the first: {}",
+                    base::Plural(pair.result.unreadable_count, "row"),
+                    base::Trim(pair.result.first_unreadable)));
+  }
   for (const std::vector<std::string>* more :
        {&pair.npu.warnings, &pair.bench.warnings, &pair.mapping.warnings}) {
     pair.warnings.insert(pair.warnings.end(), more->begin(), more->end());

@@ -109,7 +109,9 @@ struct PairResult {
   std::vector<BenchOnlyRow> shown_bench_only;  // training against inference; ascending
   uint64_t shape_mismatch_count = 0;
   uint64_t dtype_mismatch_count = 0;
-  uint64_t compared_bytes = 0;  // tensor bytes read on both sides
+  uint64_t compared_bytes = 0;        // tensor bytes read on both sides
+  uint64_t unreadable_count = 0;      // rows that name two files of which one cannot be read
+  std::string_view first_unreadable;  // the message of the first of them, in row order
   std::unique_ptr<report::TextArena> arena = std::make_unique<report::TextArena>();
 };
 

@@ -73,6 +73,11 @@ class RealDataComparison {
       progress.Add(1, bytes);
     }
     result_.compared_bytes = compared_bytes_;
+    if (!unreadable_rows_.empty()) {
+      result_.unreadable_count = unreadable_rows_.size();
+      const size_t first = *std::min_element(unreadable_rows_.begin(), unreadable_rows_.end());
+      result_.first_unreadable = result_.rows[first].message;
+    }
   }
 
  private:
@@ -128,6 +133,8 @@ class RealDataComparison {
       RealMetrics metrics = UniformRealMetrics("unsupported", status.message() + " ");
       metrics.distance = StatisticsDistance(npu_row, bench_row);
       Fill(row, metrics);
+      const std::lock_guard lock(arena_mutex_);
+      unreadable_rows_.push_back(index);
       return true;
     }
     const bool squeezed = result_.edition == Edition::k26;
@@ -188,7 +195,8 @@ class RealDataComparison {
   PairResult& result_;
   const TensorLoader* loader_;                   // may be null
   std::vector<std::vector<std::byte>> scratch_;  // two per worker
-  std::mutex arena_mutex_;
+  std::mutex arena_mutex_;                       // of the messages and the list below
+  std::vector<size_t> unreadable_rows_;
   std::atomic<uint64_t> compared_bytes_{0};
 };
 

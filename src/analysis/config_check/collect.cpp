@@ -36,13 +36,14 @@ std::string Sentence(const Status& status) {
 struct PythonPart {
   internal::Interpreter interpreter;
   std::vector<internal::Package> packages;
+  std::vector<std::string> warnings;
 };
 
 Result<PythonPart> ReadPython(const std::string& wanted, const internal::Environment& environment) {
   PythonPart part;
   MSP_ASSIGN_OR_RETURN(const fs::path program, internal::FindInterpreter(wanted, environment));
   MSP_ASSIGN_OR_RETURN(part.interpreter, internal::AskInterpreter(program, kInterpreterSeconds));
-  part.packages = internal::FindPackages(part.interpreter.search_path);
+  part.packages = internal::FindPackages(part.interpreter.search_path, part.warnings);
   return part;
 }
 
@@ -107,6 +108,8 @@ Result<CollectSummary> Run(const CollectOptions& options) {
   if (python.ok()) {
     summary.interpreter = python->interpreter.path.string();
     summary.packages = python->packages.size();
+    summary.warnings.insert(summary.warnings.end(), python->warnings.begin(),
+                            python->warnings.end());
     versions.emplace_back("python", python->interpreter.version);
     versions.emplace_back("python_path", summary.interpreter);
   } else {

@@ -179,7 +179,8 @@ Result<fs::path> FindInterpreter(const std::string& wanted, const Environment& e
 Result<Interpreter> AskInterpreter(const fs::path& program, double limit_seconds) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return IoError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+    return IoError(
+        fmt::format("cannot run {}: no pipe: {}", program.string(), std::strerror(errno)));
   }
   const Descriptor reading(ends[0]);
   Descriptor writing(ends[1]);

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::config_check {
@@ -61,8 +62,7 @@ Result<std::unique_ptr<Pack>> Pack::Open(const std::filesystem::path& path,
   std::unique_ptr<Pack> pack(new Pack());
   pack->path_ = path;
   pack->label_ = label;
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
+  if (!base::Exists(path)) {
     return NotFoundError(fmt::format("the {} pack {} does not exist", label, path.string()))
         .WithHint("msprobe config_check -d SCRIPT -o PACK.zip makes one");
   }
@@ -193,8 +193,7 @@ Status Pack::Extract(const std::filesystem::path& folder) const {
 }
 
 bool LooksLikePack(const std::filesystem::path& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) {
+  if (!base::IsRegularFile(path)) {
     return false;
   }
   const Result<base::FileBytes> file = base::FileBytes::Open(path);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "src/base/output_rule.h"
+#include "src/base/path_kind.h"
 
 namespace msprobe::analysis::config_check::internal {
 
@@ -16,8 +17,7 @@ Status CheckPackPath(const fs::path& path) {
                                   path.empty() ? "\"\"" : path.string()))
         .WithHint("for example -o config_check_pack.zip");
   }
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) {
+  if (base::IsFolder(path)) {
     return UsageError(
         fmt::format("the pack cannot be written to {}: it is a directory", path.string()));
   }

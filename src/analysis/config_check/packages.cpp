@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <optional>
+#include <system_error>
 #include <unordered_set>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "src/base/files.h"
 #include "src/base/strings.h"
@@ -35,7 +38,15 @@ Package ParseFolderName(std::string_view name) {
   return {OneLine(name.substr(0, dash)), OneLine(version)};
 }
 
-std::optional<Package> ReadPackage(const fs::path& folder, const std::string& name) {
+// Tells what is there and cannot be read.
+void Warn(const Status& status, std::vector<std::string>& warnings) {
+  if (!status.ok() && status.code() != StatusCode::kNotFound) {
+    warnings.push_back(status.message() + "; the list of packages is made without it");
+  }
+}
+
+std::optional<Package> ReadPackage(const fs::path& folder, const std::string& name,
+                                   std::vector<std::string>& warnings) {
   const bool wheel = name.ends_with(".dist-info");
   const bool info = name.ends_with(".egg-info");
   const bool egg = name.ends_with(".egg");
@@ -43,8 +54,11 @@ std::optional<Package> ReadPackage(const fs::path& folder, const std::string& na
     return std::nullopt;
   }
   const fs::path entry = folder / name;
-  std::error_code ignored;
-  const bool is_folder = fs::is_directory(entry, ignored);
+  std::error_code error;
+  const bool is_folder = fs::is_directory(entry, error);
+  if (error && error != std::errc::no_such_file_or_directory) {
+    Warn(IoError(fmt::format("cannot look at {}: {}", entry.string(), error.message())), warnings);
+  }
   if (!is_folder && !info) {
     return std::nullopt;
   }
@@ -53,6 +67,7 @@ std::optional<Package> ReadPackage(const fs::path& folder, const std::string& na
                             : is_folder ? entry / "PKG-INFO"
                                         : entry;
   const Result<std::string> text = base::ReadTextFile(metadata, kMetadataLimitBytes);
+  Warn(text.status(), warnings);
   Package package = text.ok() ? ParseMetadata(*text) : Package();
   const Package named = ParseFolderName(name);
   if (package.name.empty()) {
@@ -101,22 +116,28 @@ Package ParseMetadata(std::string_view text) {
   return package;
 }
 
-std::vector<Package> FindPackages(std::span<const fs::path> search_path) {
+std::vector<Package> FindPackages(std::span<const fs::path> search_path,
+                                  std::vector<std::string>& warnings) {
   std::vector<std::pair<std::string, Package>> found;  // by normalized name
   std::unordered_set<std::string> names;
   std::unordered_set<std::string> folders;
   for (const fs::path& folder : search_path) {
-    std::error_code ignored;
-    if (folder.empty() || !fs::is_directory(folder, ignored) ||
-        !folders.insert(folder.string()).second) {
+    std::error_code error;
+    const bool is_folder = fs::is_directory(folder, error);
+    if (error && error != std::errc::no_such_file_or_directory && !folder.empty()) {
+      Warn(IoError(fmt::format("cannot look at {}: {}", folder.string(), error.message())),
+           warnings);
+    }
+    if (folder.empty() || !is_folder || !folders.insert(folder.string()).second) {
       continue;
     }
     const Result<std::vector<std::string>> entries = base::ListFolder(folder);
+    Warn(entries.status(), warnings);
     if (!entries.ok()) {
       continue;
     }
     for (const std::string& name : *entries) {
-      std::optional<Package> package = ReadPackage(folder, name);
+      std::optional<Package> package = ReadPackage(folder, name, warnings);
       if (!package) {
         continue;
       }

@@ -20,7 +20,8 @@ std::string NormalName(std::string_view name);
 
 // Of a distribution that lies in several folders the first counts: that is the one Python imports.
 // Sorted by name, case aside. Folders that do not exist hold nothing.
-std::vector<Package> FindPackages(std::span<const std::filesystem::path> search_path);
+std::vector<Package> FindPackages(std::span<const std::filesystem::path> search_path,
+                                  std::vector<std::string>& warnings);
 
 // "NAME=VERSION" per line, the pack's member "pip".
 std::string WritePackages(std::span<const Package> packages);

@@ -13,6 +13,7 @@
 
 #include "src/analysis/config_check/result_json.h"
 #include "src/base/files.h"
+#include "src/base/interrupt.h"
 #include "src/base/output_rule.h"
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
@@ -59,7 +60,8 @@ class StagingFolder {
   explicit StagingFolder(const fs::path& folder)
       : created_output_(!Exists(folder)),
         output_(folder),
-        path_(folder / fmt::format(".config_check.{}", ::getpid())) {}
+        path_(folder / fmt::format(".config_check.{}", ::getpid())),
+        cleanup_slot_(base::RemoveOnInterrupt(path_.string())) {}
   StagingFolder(const StagingFolder&) = delete;
   StagingFolder& operator=(const StagingFolder&) = delete;
   ~StagingFolder() {
@@ -68,6 +70,7 @@ class StagingFolder {
     if (created_output_) {
       fs::remove(output_, error);  // only when it is empty
     }
+    base::ForgetOnInterrupt(cleanup_slot_);
   }
 
   const fs::path& path() const { return path_; }
@@ -76,6 +79,7 @@ class StagingFolder {
   const bool created_output_;
   const fs::path output_;
   const fs::path path_;
+  const int cleanup_slot_;
 };
 
 Status MoveInto(const fs::path& from, const fs::path& target) {
@@ -132,7 +136,6 @@ Status WriteWorkbook(const fs::path& path, const CompareRun& run) {
 
 Status CheckResultFolder(const CompareOptions& options) {
   const fs::path& folder = options.output_folder;
-  std::error_code error;
   MSP_RETURN_IF_ERROR(base::CheckOutputFolder(folder));
   if (!Exists(folder)) {
     return {};

@@ -238,7 +238,9 @@ class Reader {
       if (!outcomes[i].ok()) {
         row.cells[kNote] = Text(outcomes[i].status().message(), kMaxNameBytes);
         row.bad = true;
-        ++bad_files_;
+        if (bad_files_++ == 0) {
+          first_bad_ = outcomes[i].status().message();
+        }
         continue;
       }
       const kernels::TensorStats& stats = *outcomes[i];
@@ -296,7 +298,8 @@ class Reader {
                                              options_.path.string()));
     }
     if (bad_files_ > 0) {
-      result_.warnings.push_back(Counted(bad_files_, "tensor file") + " could not be read");
+      result_.warnings.push_back(fmt::format("{} could not be read; the first: {}",
+                                             Counted(bad_files_, "tensor file"), first_bad_));
     }
   }
 
@@ -315,6 +318,7 @@ class Reader {
   uint64_t gradients_ = 0;
   uint64_t tensors_ = 0;
   uint64_t bad_files_ = 0;
+  std::string first_bad_;  // why
 };
 
 }  // namespace

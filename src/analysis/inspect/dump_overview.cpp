@@ -46,6 +46,7 @@ struct TensorFolder {
   std::unordered_set<std::string> names;
   uint64_t bytes = 0;         // by name
   uint64_t stored_bytes = 0;  // on the disk: equal tensors may be links to one file
+  Status status;              // an error when it could not be looked through
 };
 
 std::string NumberedText(std::string_view word, const std::optional<int64_t>& number) {
@@ -74,16 +75,25 @@ std::vector<Part> PartsOf(const dump::DumpLayout& layout) {
 TensorFolder ListTensorFolder(const fs::path& folder) {
   TensorFolder listed;
   std::unordered_set<uint64_t> seen;  // inodes of files with several names
-  std::error_code error;
-  fs::directory_iterator entry(folder, error);
-  for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
+  const Result<std::vector<std::string>> names = base::ListFolder(folder);
+  if (!names.ok()) {
+    if (names.status().code() != StatusCode::kNotFound) {
+      listed.status = names.status();
+    }
+    return listed;
+  }
+  for (const std::string& name : *names) {
     struct stat status {};
-    if (::stat(entry->path().c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
+    const fs::path path = folder / name;
+    if (::stat(path.c_str(), &status) != 0) {
+      listed.status =
+          IoError(fmt::format("cannot look at {}: {}", path.string(), std::strerror(errno)));
+    } else if (S_ISREG(status.st_mode)) {
       const auto bytes = static_cast<uint64_t>(status.st_size);
       listed.bytes += bytes;
       const bool first_name = status.st_nlink == 1 || seen.insert(status.st_ino).second;
       listed.stored_bytes += first_name ? bytes : 0;
-      listed.names.insert(entry->path().filename().string());
+      listed.names.insert(name);
     }
   }
   return listed;
@@ -216,6 +226,9 @@ Result<Contents> InspectDumpFolder(const Options& options, const dump::DumpLayou
             good ? CountCell(header.size_bytes) : Cell(), CountCell(folders[i].names.size()),
             CountCell(folders[i].bytes), text(StateText(part)), text(NoteText(part))},
         sound ? report::Fill::kNone : report::Fill::kRed);
+    if (!folders[i].status.ok()) {
+      result.warnings.push_back(folders[i].status.message());
+    }
     readable += good ? 1 : 0;
     entries += header.entry_count;
     tensors += part.tensors;

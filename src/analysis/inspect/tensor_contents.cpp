@@ -330,9 +330,12 @@ Result<Contents> InspectTensorFolder(const Options& options,
   result.table = MakeTable("contents", options.statistics);
   Totals totals;
   uint64_t bad_files = 0;
+  std::string first_bad;
   for (const FileContents& file : contents) {
     totals.Add(file.totals);
-    bad_files += file.bad ? 1 : 0;
+    if (file.bad && bad_files++ == 0) {
+      first_bad = file.rows.front().note;
+    }
     for (const TensorRow& row : file.rows) {
       AddRow(row, options.statistics, result.table);
     }
@@ -345,7 +348,8 @@ Result<Contents> InspectTensorFolder(const Options& options,
                                                                return AllUnreadable(file.rows);
                                                              });
   if (bad_files > 0) {
-    result.warnings.push_back(Counted(bad_files, "file") + " could not be read");
+    result.warnings.push_back(
+        fmt::format("{} could not be read; the first: {}", Counted(bad_files, "file"), first_bad));
   }
   return result;
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
 #include "src/dump/record_log.h"
@@ -16,9 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 bool HoldsDump(const fs::path& folder) {
-  std::error_code ignored;
-  return fs::is_regular_file(folder / dump::kDumpFileName, ignored) ||
-         fs::is_regular_file(folder / dump::kRecordLogName, ignored);
+  return base::IsRegularFile(folder / dump::kDumpFileName) ||
+         base::IsRegularFile(folder / dump::kRecordLogName);
 }
 
 // The rank folders in a folder; those without a dump become warnings.
@@ -30,8 +30,7 @@ Result<StepFolder> ReadStep(const fs::path& folder) {
   MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(folder));
   std::vector<std::string> processes;
   for (const std::string& name : names) {
-    std::error_code ignored;
-    if (!fs::is_directory(folder / name, ignored)) {
+    if (!base::IsFolder(folder / name)) {
       continue;
     }
     if (name.starts_with("proc")) {
@@ -70,9 +69,8 @@ Result<StepFolder> ReadStep(const fs::path& folder) {
 std::vector<fs::path> StepsIn(const fs::path& folder, const std::vector<std::string>& names) {
   std::vector<std::pair<int64_t, fs::path>> steps;
   for (const std::string& name : names) {
-    std::error_code ignored;
     const dump::NumberedName number = dump::ParseStepName(name);
-    if (number.valid && fs::is_directory(folder / name, ignored)) {
+    if (number.valid && base::IsFolder(folder / name)) {
       steps.emplace_back(*number.number, folder / name);
     }
   }

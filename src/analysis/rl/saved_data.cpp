@@ -7,6 +7,7 @@
 
 #include "src/base/files.h"
 #include "src/base/number_text.h"
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::rl {
@@ -26,10 +27,7 @@ std::optional<int64_t> NumberBehind(std::string_view name, std::string_view word
              : std::nullopt;
 }
 
-bool IsFolder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
+bool IsFolder(const fs::path& path) { return base::IsFolder(path); }
 
 class Finder {
  public:

@@ -8,6 +8,7 @@
 
 #include "src/base/files.h"
 #include "src/base/number_text.h"
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 
 namespace msprobe::checkpoint {
@@ -52,8 +53,7 @@ std::string IterationsIn(const std::filesystem::path& root) {
 
 Result<IterationFolder> FindIterationFolder(const std::filesystem::path& root) {
   const std::filesystem::path tracker = root / kTrackerName;
-  std::error_code error;
-  if (!std::filesystem::exists(tracker, error)) {
+  if (!base::Exists(tracker)) {
     // "iter_0000005/" has an empty last component.
     const std::filesystem::path named = root.has_filename() ? root : root.parent_path();
     return IterationFolder{root, IterationOfName(named.filename().native())};
@@ -72,7 +72,7 @@ Result<IterationFolder> FindIterationFolder(const std::filesystem::path& root) {
     }
     result.folder = root / fmt::format("{}{:07}", kIterationPrefix, *result.iteration);
   }
-  if (!std::filesystem::is_directory(result.folder, error)) {
+  if (!base::IsFolder(result.folder)) {
     return NotFoundError(fmt::format("{} names the folder {}, which does not exist",
                                      tracker.native(), result.folder.filename().native()))
         .WithHint(IterationsIn(root));

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
+#include "src/base/path_kind.h"
 #include "src/checkpoint/common/iteration_folder.h"
 #include "src/checkpoint/common/state_dict.h"
 #include "src/checkpoint/distributed/metadata.h"
@@ -148,8 +149,7 @@ class ChunkReader {
 // checkpoints have them.
 void ApplyMegatron(const Options& options, Checkpoint& checkpoint) {
   const std::filesystem::path path = checkpoint.path / kCommonName;
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
+  if (!base::Exists(path)) {
     return;
   }
   const Result<TensorFile> common = TensorFile::Open(path);
@@ -183,8 +183,7 @@ void ApplyMegatron(const Options& options, Checkpoint& checkpoint) {
 
 bool LooksLikeDistributed(const std::filesystem::path& folder) {
   const Result<IterationFolder> found = FindIterationFolder(folder);
-  std::error_code error;
-  return found.ok() && std::filesystem::exists(found->folder / kDistributedMetadataName, error);
+  return found.ok() && base::Exists(found->folder / kDistributedMetadataName);
 }
 
 Result<Checkpoint> OpenDistributed(const std::filesystem::path& folder, const Options& options) {

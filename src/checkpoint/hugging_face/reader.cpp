@@ -13,6 +13,7 @@
 
 #include "src/base/files.h"
 #include "src/base/number_text.h"
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/checkpoint/common/plain_name.h"
 #include "src/checkpoint/common/state_dict.h"
@@ -251,8 +252,8 @@ ModelFacts FactsOf(const json::ConfigValue& root) {
 }  // namespace
 
 bool LooksLikeHuggingFace(const std::filesystem::path& folder) {
-  const Result<std::vector<std::string>> names = base::ListFolder(folder);
-  return names.ok() && (FindIndexFile(*names) || !FindShards(*names).empty());
+  const std::vector<std::string> names = base::NamesIn(folder);
+  return FindIndexFile(names) || !FindShards(names).empty();
 }
 
 Result<Checkpoint> OpenHuggingFace(const std::filesystem::path& folder, const Options& options) {

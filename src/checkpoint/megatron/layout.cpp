@@ -8,6 +8,7 @@
 
 #include "src/base/files.h"
 #include "src/base/number_text.h"
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 
 namespace msprobe::checkpoint {
@@ -21,10 +22,7 @@ constexpr size_t kMostRankDigits = 6;
 // The second one: older versions beside a distributed optimizer.
 constexpr std::array<std::string_view, 2> kRankFiles = {"model_optim_rng.pt", "model_rng.pt"};
 
-bool IsFolder(const fs::path& path) {
-  std::error_code error;
-  return fs::is_directory(path, error);
-}
+bool IsFolder(const fs::path& path) { return base::IsFolder(path); }
 
 }  // namespace
 

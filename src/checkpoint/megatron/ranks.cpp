@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "src/base/path_kind.h"
+
 namespace msprobe::checkpoint {
 namespace {
 
@@ -32,11 +34,10 @@ class RankOpener {
  private:
   Result<size_t> OpenNew(const std::string& folder) {
     const fs::path path = RankFile(checkpoint_.path / folder);
-    std::error_code error;
-    if (!fs::exists(checkpoint_.path / folder, error)) {
+    if (!base::Exists(checkpoint_.path / folder)) {
       return NotFoundError(fmt::format("rank folder {} is missing", folder));
     }
-    if (!fs::is_regular_file(path, error)) {
+    if (!base::IsRegularFile(path)) {
       return NotFoundError(fmt::format("{} holds no {}", folder, path.filename().native()));
     }
     TensorFile::Options file_options;

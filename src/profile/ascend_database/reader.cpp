@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/path_kind.h"
 #include "src/profile/ascend_database/device.h"
 #include "src/profile/ascend_database/host.h"
 #include "src/profile/ascend_database/sqlite_file.h"
@@ -51,8 +52,7 @@ bool LooksLikeDatabase(const std::filesystem::path& file) {
 
 Result<Profile> ReadAscendDatabase(const std::filesystem::path& file, const Needs& needs) {
   if (!LooksLikeDatabase(file)) {
-    std::error_code ignored;
-    return std::filesystem::exists(file, ignored)
+    return base::Exists(file)
                ? BadFormatError(fmt::format("{} is not a SQLite database", file.string()))
                : NotFoundError(fmt::format("{} does not exist", file.string()));
   }

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/profile/ascend_text/csv_rows.h"
 
@@ -33,8 +34,7 @@ Status ForEachRow(const std::filesystem::path& path, bool strict,
     profile.warnings.push_back(status.message());
     return {};
   };
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) {
+  if (!base::Exists(path)) {
     return report(NotFoundError(fmt::format("{} does not exist", path.string())));
   }
   Result<CsvRows> rows = CsvRows::Open(path);

@@ -11,6 +11,7 @@
 
 #include "src/base/files.h"
 #include "src/base/number_text.h"
+#include "src/base/path_kind.h"
 #include "src/json/stream_reader.h"
 #include "src/json/value_tree.h"
 
@@ -140,8 +141,7 @@ Status ReadBandwidth(const std::filesystem::path& folder, bool strict, Profile& 
 
 Status ReadGroupNames(const std::filesystem::path& folder, bool strict, Profile& profile) {
   const std::filesystem::path path = folder / "profiler_metadata.json";
-  std::error_code ignored;
-  if (profile.groups.empty() || !std::filesystem::exists(path, ignored)) {
+  if (profile.groups.empty() || !base::Exists(path)) {
     return {};
   }
   Result<std::string> text = base::ReadTextFile(path, kMetadataLimitBytes);

@@ -92,6 +92,17 @@ TEST(RunStamp, ARunOfTheSameSecondGetsANumber) {
   EXPECT_EQ(folder.EntryCount(), 0U) << "what reserved the names must be gone";
 }
 
+TEST(RunStamp, WhatAKilledRunReservedIsTakenOver) {
+  const TemporaryFolder folder;
+  {
+    Spill(folder / ".msprobe-20250101093000.reserved", "");
+    const Result<RunStamp> stamp = RunStamp::Take(folder.path(), kTime);
+    ASSERT_TRUE(stamp.ok());
+    EXPECT_EQ(stamp->text(), kTime);
+  }
+  EXPECT_EQ(folder.EntryCount(), 0U);
+}
+
 TEST(RunStamp, TheFilesOfARunThatHasEndedKeepItsStamp) {
   const TemporaryFolder folder;
   Spill(folder / "compare_result_20250101093000.xlsx", "x");

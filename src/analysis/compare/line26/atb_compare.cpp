@@ -20,6 +20,7 @@
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/real_metrics.h"
 #include "src/base/number_text.h"
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/kernels/convert.h"
 #include "src/kernels/stats.h"
@@ -87,8 +88,7 @@ std::optional<std::string> KeyOf(const std::array<std::string, kColumnCount>& ce
 }
 
 Result<Round> ReadRound(const fs::path& folder, std::vector<std::string>& warnings) {
-  std::error_code error;
-  if (!fs::is_directory(folder, error)) {
+  if (!base::IsFolder(folder)) {
     return UsageError(folder.string() + ": no such directory")
         .WithHint("-m atb compares the folders of two execution rounds, each with statistic.csv");
   }

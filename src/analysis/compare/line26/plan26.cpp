@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "src/base/path_kind.h"
+
 namespace msprobe::analysis::compare {
 
 Result<PairingPlan> PlanPairs26(const Options& options) {
@@ -15,9 +17,7 @@ Result<PairingPlan> PlanPairs26(const Options& options) {
   for (const char* kind : {"graph", "pynative"}) {
     const std::filesystem::path npu = options.npu_path / kind;
     const std::filesystem::path bench = options.bench_path / kind;
-    std::error_code error;
-    if (!std::filesystem::is_directory(npu, error) ||
-        !std::filesystem::is_directory(bench, error)) {
+    if (!base::IsFolder(npu) || !base::IsFolder(bench)) {
       continue;
     }
     mixed = true;

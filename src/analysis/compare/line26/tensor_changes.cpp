@@ -10,6 +10,7 @@
 
 #include "src/analysis/compare/real_metrics.h"
 #include "src/base/files.h"
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/json/config.h"
 #include "src/kernels/convert.h"
@@ -240,8 +241,7 @@ Result<TensorChanges> TensorChanges::Prepare(const Options& options, const Side&
   const Line26Options& line26 = *options.line26;
   if (!line26.postprocess.empty()) {
     std::vector<std::filesystem::path> files = {line26.postprocess};
-    std::error_code error;
-    if (std::filesystem::is_directory(line26.postprocess, error)) {
+    if (base::IsFolder(line26.postprocess)) {
       files.clear();
       MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                            base::ListFolder(line26.postprocess));

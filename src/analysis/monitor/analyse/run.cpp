@@ -12,6 +12,7 @@
 #include "src/base/files.h"
 #include "src/base/number_text.h"
 #include "src/base/output_rule.h"
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::monitor {
@@ -131,15 +132,14 @@ Result<AnalyseResult> RunAnalyse(const AnalyseOptions& options) {
   const fs::path file = folder / "anomaly_analyse.json";
   MSP_RETURN_IF_ERROR(base::CheckOutputFolder(folder));
   MSP_RETURN_IF_ERROR(base::CheckOutputFile(file));
-  std::error_code error;
-  if (!fs::is_directory(options.data, error)) {
+  if (!base::IsFolder(options.data)) {
     return NotFoundError(fmt::format("{}: no such directory", options.data.string()));
   }
   MSP_ASSIGN_OR_RETURN(std::vector<RankAnomalies> ranks, ReadAllAnomalies(options.data));
   if (ranks.empty()) {
     const fs::path below = options.data / "anomaly_detected";
     return NotFoundError(fmt::format("{} holds no rank<R>/anomaly.json", options.data.string()))
-        .WithHint(fs::is_directory(below, error)
+        .WithHint(base::IsFolder(below)
                       ? fmt::format("take {}", below.string())
                       : "the monitor writes them with \"alert\": {..., \"dump\": true}");
   }

@@ -8,6 +8,7 @@
 
 #include "src/base/files.h"
 #include "src/base/number_text.h"
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/json/stream_reader.h"
 #include "src/json/value_tree.h"
@@ -204,8 +205,7 @@ Result<std::vector<RankAnomalies>> ReadAllAnomalies(const std::filesystem::path&
   std::vector<RankAnomalies> ranks;
   for (const std::string& name : names) {
     std::filesystem::path path = folder / name / "anomaly.json";
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(path, error)) {
+    if (!base::IsRegularFile(path)) {
       continue;
     }
     RankAnomalies rank;

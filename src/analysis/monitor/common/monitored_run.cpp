@@ -14,6 +14,7 @@
 #include "src/analysis/monitor/common/table_rows.h"
 #include "src/analysis/monitor/common/warnings.h"
 #include "src/base/files.h"
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
 
@@ -288,7 +289,7 @@ void ReadAlerts(const fs::path& root, bool is_single, MonitoredRun& run, Warning
   const fs::path single_parent =
       whole.has_filename() ? whole.parent_path() : whole.parent_path().parent_path();
   const fs::path folder = (is_single ? single_parent : root) / "anomaly_detected";
-  if (!fs::is_directory(folder, error)) {
+  if (!base::IsFolder(folder)) {
     return;
   }
   Result<std::vector<RankAnomalies>> ranks = ReadAllAnomalies(folder);

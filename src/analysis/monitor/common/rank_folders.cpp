@@ -7,6 +7,7 @@
 #include "src/analysis/monitor/common/monitored_run.h"
 #include "src/base/files.h"
 #include "src/base/number_text.h"
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/json/value_tree.h"
 #include "src/monitor/output_folder.h"
@@ -39,12 +40,12 @@ std::optional<std::vector<int64_t>> Integers(const json::ValueTree& tree, std::s
 
 std::optional<msprobe::monitor::RankTopology> ReadTopology(const fs::path& folder) {
   const fs::path path = folder / msprobe::monitor::kTopologyFileName;
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) {
+  if (!base::IsRegularFile(path)) {
     return std::nullopt;
   }
   const Result<std::string> text = base::ReadTextFile(path, kPlaceLimitBytes);
   if (!text.ok()) {
+    base::NoteUnseen(text.status());
     return std::nullopt;
   }
   const Result<json::ValueTree> parsed = json::ParseValueTree(*text);
@@ -119,7 +120,7 @@ Result<std::vector<RankFolder>> FindRankFolders(const fs::path& root, const Find
                                   options.time_end));
   }
   std::error_code error;
-  if (!fs::is_directory(root, error)) {
+  if (!base::IsFolder(root)) {
     return NotFoundError(fmt::format("{}: no such directory", root.string()));
   }
   std::vector<RankFolder> folders;
@@ -140,7 +141,7 @@ Result<std::vector<RankFolder>> FindRankFolders(const fs::path& root, const Find
   };
   MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(root));
   for (const std::string& name : names) {
-    if (fs::is_directory(root / name, error)) {
+    if (base::IsFolder(root / name)) {
       add(root / name, name);
     }
   }
@@ -162,12 +163,8 @@ Result<std::vector<RankFolder>> FindRankFolders(const fs::path& root, const Find
 
 std::vector<TableFile> FindTableFiles(const fs::path& folder) {
   std::vector<TableFile> files;
-  const Result<std::vector<std::string>> names = base::ListFolder(folder);
-  if (!names.ok()) {
-    return files;
-  }
   constexpr std::string_view kEnding = ".csv";
-  for (const std::string& name : *names) {
+  for (const std::string& name : base::NamesIn(folder)) {
     if (!name.ends_with(kEnding)) {
       continue;
     }

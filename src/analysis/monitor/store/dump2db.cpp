@@ -17,6 +17,7 @@
 #include "src/analysis/monitor/store/store_file.h"
 #include "src/base/files.h"
 #include "src/base/number_text.h"
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/layout.h"
@@ -296,18 +297,13 @@ namespace {
 // of their pid.
 void AddProcessFolders(const fs::path& folder, std::optional<int64_t> step,
                        std::vector<dump::RankFolder>& ranks) {
-  const Result<std::vector<std::string>> names = base::ListFolder(folder);
-  if (!names.ok()) {
-    return;
-  }
   std::map<int64_t, fs::path> processes;
-  for (const std::string& name : *names) {
+  for (const std::string& name : base::NamesIn(folder)) {
     constexpr std::string_view kPrefix = "proc";
-    std::error_code error;
     const std::optional<int64_t> process =
         name.starts_with(kPrefix) ? base::ParseInt(std::string_view(name).substr(kPrefix.size()))
                                   : std::nullopt;
-    if (process && fs::is_regular_file(folder / name / dump::kDumpFileName, error)) {
+    if (process && base::IsRegularFile(folder / name / dump::kDumpFileName)) {
       processes.emplace(*process, folder / name);
     }
   }
@@ -327,8 +323,7 @@ void AddProcessFolders(const fs::path& folder, std::optional<int64_t> step,
 
 void AddAllProcessFolders(const fs::path& data, std::vector<dump::RankFolder>& ranks) {
   AddProcessFolders(data, dump::ParseStepName(data.filename().string()).number, ranks);
-  const Result<std::vector<std::string>> names = base::ListFolder(data);
-  for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
+  for (const std::string& name : base::NamesIn(data)) {
     if (const dump::NumberedName step = dump::ParseStepName(name); step.valid) {
       AddProcessFolders(data / name, step.number, ranks);
     }

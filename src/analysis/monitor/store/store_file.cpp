@@ -1,8 +1,11 @@
 #include "src/analysis/monitor/store/store_file.h"
 
+#include <cerrno>
+#include <cstring>
 #include <memory>
 #include <system_error>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -31,6 +34,17 @@ class PartialFile {
     fs::remove(path_, error);
     base::ForgetOnInterrupt(slot_);
   }
+  // Makes the file, empty: never through a link that somebody else has put there meanwhile.
+  Status Create() const {
+    const int fd =
+        ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
+    if (fd < 0) {
+      return IoError(fmt::format("cannot create {}: {}", path_.string(), std::strerror(errno)))
+          .WithHint("check the space in the folder and its permissions");
+    }
+    ::close(fd);
+    return {};
+  }
   const fs::path& path() const { return path_; }
   Status RenameTo(const fs::path& target) {
     return base::RenameIntoPlace(path_, target, base::ExistingFiles());
@@ -53,6 +67,7 @@ Result<fs::path> WriteStoreFile(const fs::path& folder, std::string_view name,
   MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
   fs::path file = folder / name;
   PartialFile partial(folder / fmt::format(".{}.{}.partial", name, ::getpid()));
+  MSP_RETURN_IF_ERROR(partial.Create());
   MSP_ASSIGN_OR_RETURN(
       const std::unique_ptr<msprobe::monitor::TrendStore> store,
       msprobe::monitor::TrendStore::Open(LinkedSqlite(), partial.path(),

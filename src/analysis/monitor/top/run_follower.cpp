@@ -13,6 +13,7 @@
 
 #include "src/analysis/monitor/common/anomaly_reader.h"
 #include "src/analysis/monitor/common/table_rows.h"
+#include "src/base/files.h"
 
 namespace msprobe::analysis::monitor {
 namespace {
@@ -168,6 +169,9 @@ void RunFollower::ReadFile(File& file, int64_t rank) {
     file.offset += end;
     text.erase(0, end);
   }
+  if (!stream.is_open() || stream.bad()) {
+    Report(file, fmt::format("cannot read {}", file.table.path.string()));
+  }
   std::unique_ptr<RankTimes>& times = times_[rank];
   if (times == nullptr) {
     times = std::make_unique<RankTimes>();
@@ -268,11 +272,16 @@ FollowedSeries& RunFollower::SeriesOf(const File& file, int32_t stage, const std
 // anomaly.json is written anew as a whole: it is read again when it is another file.
 void RunFollower::ReadAlerts() {
   const fs::path folder = options_.root / "anomaly_detected";
-  std::error_code error;
+  const Result<std::vector<std::string>> names = base::ListFolder(folder);
+  if (!names.ok()) {
+    if (names.status().code() != StatusCode::kNotFound) {
+      Report(names.status().message());
+    }
+    return;
+  }
   bool changed = false;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const fs::path path = entry->path() / "anomaly.json";
+  for (const std::string& name : *names) {
+    const fs::path path = folder / name / "anomaly.json";
     std::error_code none;
     const uint64_t size = fs::file_size(path, none);
     const fs::file_time_type written =

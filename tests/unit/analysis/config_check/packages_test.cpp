@@ -19,7 +19,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string Listed(const std::vector<fs::path>& folders) {
-  return WritePackages(FindPackages(folders));
+  std::vector<std::string> warnings;
+  return WritePackages(FindPackages(folders, warnings));
 }
 
 fs::path Program(const testing::TemporaryFolder& folder, const char* name, std::string_view text) {
