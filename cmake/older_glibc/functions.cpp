@@ -87,17 +87,14 @@ namespace {
 using ClockWait = int (*)(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*);
 using FindObject = int (*)(void*, dl_find_object*);
 using Destructor = void (*)(void*);
-using AtThreadExit = int (*)(Destructor, void*, void*);
 ClockWait clock_wait_here = nullptr;
 FindObject find_object_here = nullptr;
-AtThreadExit at_thread_exit_here = nullptr;
 
 // MSPROBE_OLDER_GLIBC_ONLY: a test's host has all of them.
 #ifndef MSPROBE_OLDER_GLIBC_ONLY
 [[gnu::constructor(101)]] void FindWhatIsHere() {
   clock_wait_here = reinterpret_cast<ClockWait>(dlsym(RTLD_DEFAULT, "pthread_cond_clockwait"));
   find_object_here = reinterpret_cast<FindObject>(dlsym(RTLD_DEFAULT, "_dl_find_object"));
-  at_thread_exit_here = reinterpret_cast<AtThreadExit>(dlsym(RTLD_DEFAULT, "__cxa_thread_atexit_impl"));
 }
 #endif
 
@@ -236,11 +233,9 @@ HIDDEN int _dl_find_object(void* address, dl_find_object* result) noexcept {
   return ::dl_iterate_phdr(&HoldsAddress, &search) == 1 ? 0 : -1;
 }
 
-// 2.18: destructors of thread_local objects.
-HIDDEN int __cxa_thread_atexit_impl(Destructor destroy, void* object, void* file) {
-  if (at_thread_exit_here != nullptr) {
-    return at_thread_exit_here(destroy, object, file);
-  }
+// 2.18: destructors of thread_local objects. The host's own is never asked: it ends the process where memory is short, which
+// may be somebody's training. Here the object is then not destroyed.
+HIDDEN int __cxa_thread_atexit_impl(Destructor destroy, void* object, void* /*file*/) {
   ::pthread_once(&thread_objects_once, &MakeThreadObjects);
   auto* const one = static_cast<ThreadObject*>(std::malloc(sizeof(ThreadObject)));
   if (one == nullptr) {

@@ -123,6 +123,24 @@ bool HasResults(const base::Path& folder) {
   });
 }
 
+// A folder that does not say whose it is may be one that a sibling has just begun or moves away at
+// this moment: it is locked, or says more a little later.
+bool IsOfOtherRun(const base::Path& folder) {
+  constexpr int kLooks = 3;
+  for (int look = 0; look < kLooks; ++look) {
+    const Result<std::string> run = RunOfDump(folder);
+    if (!run.ok() || IsThisRun(*run) || IsLivingProcess(*run) ||
+        dump::IsBeingWritten(folder / dump::kRecordLogName)) {
+      return false;
+    }
+    if (!run->empty()) {
+      return true;
+    }
+    ::usleep(1000);
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string ProcessIdentity() {
@@ -228,8 +246,7 @@ Status CheckOtherRuns(const StepPlace& place) {
     }
     for (const std::string& name : {rank_name, std::string("rank")}) {
       const base::Path folder = step_folder / name;
-      const Result<std::string> run = RunOfDump(folder);
-      if (run.ok() && !IsThisRun(*run) && !IsLivingProcess(*run)) {
+      if (IsOfOtherRun(folder)) {
         return OtherRunError(folder);
       }
     }

@@ -56,6 +56,19 @@ Status RefuseForeign(const base::Path& folder, const base::Path& dump_path) {
       .WithHint("name another dump_path, in a folder that only you can write to");
 }
 
+// False when another process has the lock. Who only looks whether there is one (IsBeingWritten) has
+// it for a moment.
+bool TryLock(int descriptor) {
+  constexpr int kAttempts = 5;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
+      return true;
+    }
+    ::usleep(1000);
+  }
+  return false;
+}
+
 // Opens and locks the log of a rank folder. A process that finishes removes its log: a lock on a
 // file that has no name any more is worth nothing, so the next one is tried.
 Result<int> LockLog(const base::Path& folder) {
@@ -65,10 +78,11 @@ Result<int> LockLog(const base::Path& folder) {
     const int descriptor = ::open(
         path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0640);
     if (descriptor < 0) {
-      return IoError(fmt::format("cannot create {}: {}", path.string(), std::strerror(errno)))
+      const StatusCode code = errno == ENOENT ? StatusCode::kNotFound : StatusCode::kIo;
+      return Status(code, fmt::format("cannot create {}: {}", path.string(), std::strerror(errno)))
           .WithHint("check dump_path: space, permissions, and that it is a folder");
     }
-    if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    if (!TryLock(descriptor)) {
       ::close(descriptor);
       return BusyError(folder);
     }
@@ -86,6 +100,20 @@ Result<int> LockLog(const base::Path& folder) {
     ::close(descriptor);
   }
   return IoError(fmt::format("{} is locked by other processes again and again", path.string()));
+}
+
+// Makes the folder and locks its log. A process that learns its rank removes the folder that it had
+// before, perhaps between the two.
+Result<int> CreateAndLock(const base::Path& folder) {
+  constexpr int kAttempts = 10;
+  for (int attempt = 1;; ++attempt) {
+    MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
+    Result<int> descriptor = LockLog(folder);
+    if (descriptor.ok() || descriptor.status().code() != StatusCode::kNotFound ||
+        attempt == kAttempts) {
+      return descriptor;
+    }
+  }
 }
 
 // Whether what a locked folder holds may be replaced by this run. The log that locking has made
@@ -135,7 +163,17 @@ Status CheckPlace(const StepPlace& place) {
     return UsageError("dump_path is empty").WithHint("name the folder that dumps go to");
   }
   std::error_code error;
-  const base::Path resolved = fs::weakly_canonical(fs::absolute(place.rank_path(), error), error);
+  const base::Path given = fs::absolute(place.rank_path(), error);
+  base::Path resolved;
+  // A folder that another process makes at this moment is missing in one look and there in the
+  // next, which weakly_canonical() takes for an error.
+  constexpr int kAttempts = 10;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    resolved = fs::weakly_canonical(given, error);
+    if (error != std::errc::no_such_file_or_directory) {
+      break;
+    }
+  }
   if (error) {
     return IoError(
         fmt::format("cannot resolve dump_path {}: {}", place.dump_path, error.message()));
@@ -178,8 +216,7 @@ Result<StepFolder> StepFolder::Claim(StepPlace place, bool with_tensors) {
   StepFolder folder;
   folder.path_ = place.rank_path();
   folder.place_ = std::move(place);
-  MSP_RETURN_IF_ERROR(base::CreateFolders(folder.path_));
-  MSP_ASSIGN_OR_RETURN(folder.log_descriptor_, LockLog(folder.path_));
+  MSP_ASSIGN_OR_RETURN(folder.log_descriptor_, CreateAndLock(folder.path_));
   MSP_RETURN_IF_ERROR(CheckOwner(folder.path_, folder.log_descriptor_));
   MSP_ASSIGN_OR_RETURN(folder.replaced_, RemoveResults(folder.path_));
   struct stat log {};
@@ -201,8 +238,7 @@ Status StepFolder::MoveTo(int64_t rank) {
   MSP_RETURN_IF_ERROR(CheckPlace(place));
   const base::Path target = place.rank_path();
   MSP_RETURN_IF_ERROR(CheckOtherRuns(place));
-  MSP_RETURN_IF_ERROR(base::CreateFolders(target));
-  MSP_ASSIGN_OR_RETURN(const int lock, LockLog(target));
+  MSP_ASSIGN_OR_RETURN(const int lock, CreateAndLock(target));
   // Closed at the end: until then nobody else claims the folder.
   struct Unlock {
     int descriptor;

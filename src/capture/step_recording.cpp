@@ -231,15 +231,28 @@ Status StepRecording::SetStack(std::string_view name, uint32_t id,
 Status StepRecording::WriteJson() {
   const base::NoFileSizeSignal guard;
   engine_->device_copies.Wait();
+  // Tried again where it failed: what else was recorded is written in any case.
+  Status start = start_outdated_ ? WriteStart() : Status();
   const uint64_t changes = change_count_.load();
   if (changes == written_change_count_) {
-    return {};
+    return start;
   }
   MSP_RETURN_IF_ERROR(log_->Flush());
   MSP_ASSIGN_OR_RETURN(const dump::LogConversion conversion,
                        dump::ConvertRecordLog(folder_.path()));
   written_change_count_ = changes;
   name_count_ = conversion.entries;
+  return start;
+}
+
+Status StepRecording::WriteStart() {
+  std::string start;
+  dump::AppendLogStart(MakeHeader(), start);
+  MSP_RETURN_IF_ERROR(
+      log_->ReplaceStart(start_bytes_, start, folder_.path() / dump::kRecordLogName));
+  start_bytes_ = start.size();
+  start_outdated_ = false;
+  ++change_count_;
   return {};
 }
 
@@ -256,14 +269,8 @@ Status StepRecording::MoveToRank(int64_t rank) {
   if (tensor_files_ != nullptr) {
     tensor_files_->SetFolder(folder_.tensor_path());
   }
-  // dump_data_dir stands in the log's start.
-  std::string start;
-  dump::AppendLogStart(MakeHeader(), start);
-  MSP_RETURN_IF_ERROR(
-      log_->ReplaceStart(start_bytes_, start, folder_.path() / dump::kRecordLogName));
-  start_bytes_ = start.size();
-  ++change_count_;
-  return {};
+  start_outdated_ = true;
+  return WriteStart();
 }
 
 Status StepRecording::Finish() {

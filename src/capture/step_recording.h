@@ -89,6 +89,7 @@ class StepRecording {
   StepRecording(std::shared_ptr<Engine> engine, StepFolder folder);
   dump::LogHeader MakeHeader() const;
   void TellReplaced() const;
+  Status WriteStart();
 
   const std::shared_ptr<Engine> engine_;
   StepFolder folder_;
@@ -96,7 +97,8 @@ class StepRecording {
   std::shared_ptr<TensorFiles> tensor_files_;
   const double begin_seconds_;
   const double engine_seconds_at_begin_;
-  size_t start_bytes_ = 0;  // of the log's start
+  size_t start_bytes_ = 0;       // of the log's start
+  bool start_outdated_ = false;  // dump_data_dir stands in it, and the folder has moved
   std::atomic<bool> closed_{false};
   std::atomic<uint64_t> tensor_count_{0};
   std::atomic<uint64_t> change_count_{1};  // appends; compared with what the JSON files hold

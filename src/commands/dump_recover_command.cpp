@@ -7,18 +7,16 @@
 
 #include "src/base/files.h"
 #include "src/base/log.h"
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
-#include "src/dump/dump_json_writer.h"
 #include "src/dump/layout.h"
 #include "src/dump/record_log.h"
+#include "src/dump/recovery.h"
 
 namespace msprobe::commands {
 namespace {
 
-bool HasLog(const base::Path& folder) {
-  std::error_code ignored;
-  return std::filesystem::exists(folder / dump::kRecordLogName, ignored);
-}
+bool HasLog(const base::Path& folder) { return base::Exists(folder / dump::kRecordLogName); }
 
 // `root` may be a dump, a step of one or a rank of a step.
 Result<std::vector<base::Path>> FoldersWithLogs(const base::Path& root) {
@@ -33,9 +31,8 @@ Result<std::vector<base::Path>> FoldersWithLogs(const base::Path& root) {
       }
       MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(folder));
       for (const std::string& name : names) {
-        std::error_code ignored;
         if ((dump::ParseStepName(name).valid || dump::ParseRankName(name).valid) &&
-            std::filesystem::is_directory(folder / name, ignored)) {
+            base::IsFolder(folder / name)) {
           below.push_back(folder / name);
         }
       }
@@ -43,6 +40,26 @@ Result<std::vector<base::Path>> FoldersWithLogs(const base::Path& root) {
     level = std::move(below);
   }
   return found;
+}
+
+std::string Sentence(const dump::Recovery& recovery) {
+  std::string text = recovery.nothing_recorded
+                         ? "nothing had been recorded yet"
+                         : fmt::format("{} entries from {} records",
+                                       base::FormatCount(recovery.conversion.entries),
+                                       base::FormatCount(recovery.conversion.records));
+  if (recovery.conversion.lost_bytes > 0) {
+    text += fmt::format("; the last {} bytes are incomplete and lost",
+                        base::FormatCount(recovery.conversion.lost_bytes));
+  }
+  if (recovery.missing_files > 0) {
+    text += fmt::format("; {} of {} missing", base::FormatCount(recovery.missing_files),
+                        base::Plural(recovery.named_files, "tensor file"));
+  }
+  if (recovery.removed_files > 0) {
+    text += fmt::format("; {} removed", base::Plural(recovery.removed_files, "unfinished file"));
+  }
+  return text;
 }
 
 }  // namespace
@@ -71,22 +88,26 @@ Result<ExitCode> DumpRecoverCommand::Run(const Context& context) {
   report::List list{report::ListKind::kNamed, {}};
   size_t recovered = 0;
   for (const base::Path& folder : folders) {
-    const Result<dump::LogConversion> conversion = dump::ConvertRecordLog(folder);
-    if (!conversion.ok()) {
-      base::LogError(fmt::format("{}: {}", folder.string(), conversion.status().message()));
-      list.items.push_back({folder.string(), conversion.status().message(), report::Tone::kBad});
+    const Result<dump::Recovery> recovery = dump::RecoverRankFolder(folder);
+    if (!recovery.ok()) {
+      base::LogError(fmt::format("{}: {}", folder.string(), recovery.status().message()));
+      if (!recovery.status().hint().empty()) {
+        base::LogHint(recovery.status().hint());
+      }
+      list.items.push_back({folder.string(), recovery.status().message(), report::Tone::kBad});
       continue;
     }
     ++recovered;
     list.items.push_back(
-        {folder.string(),
-         fmt::format("{} entries from {} records{}", base::FormatCount(conversion->entries),
-                     base::FormatCount(conversion->records),
-                     conversion->lost_bytes == 0
-                         ? ""
-                         : fmt::format("; the last {} bytes are incomplete and lost",
-                                       base::FormatCount(conversion->lost_bytes)))});
-    list.items.back().number = static_cast<double>(conversion->entries);
+        {folder.string(), Sentence(*recovery),
+         recovery->missing_files > 0 ? report::Tone::kCaution : report::Tone::kPlain});
+    list.items.back().number = static_cast<double>(recovery->conversion.entries);
+    if (recovery->missing_files > 0) {
+      document.warnings.push_back(fmt::format(
+          "{}: {} of {} that dump.json names had not been written; the first: {}",
+          (folder / dump::kTensorFolderName).string(), base::FormatCount(recovery->missing_files),
+          base::Plural(recovery->named_files, "tensor file"), recovery->first_missing));
+    }
     document.files.push_back({folder / "", "recovered"});
   }
   report::Verdict& verdict = document.verdict;

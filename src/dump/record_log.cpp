@@ -1,11 +1,13 @@
 #include "src/dump/record_log.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <unordered_map>
 #include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "src/kernels/crc32.h"
@@ -333,6 +335,27 @@ Result<RecordLog> RecordLog::Parse(std::string_view bytes) {
   log.lost_bytes = bytes.size() - at;
   parser.Finish();
   return log;
+}
+
+bool RecordLog::EndsInHeader(std::string_view bytes) {
+  if (!bytes.starts_with(kMagic)) {
+    return kMagic.starts_with(bytes);
+  }
+  constexpr size_t kLongestHeader = 16384;  // far more than any has: a longer log holds records
+  bytes.remove_prefix(kMagic.size());
+  return bytes.size() < kFrameHeadBytes ||
+         (bytes.size() < kLongestHeader &&
+          LittleAt<uint32_t>(bytes.data()) > bytes.size() - kFrameHeadBytes);
+}
+
+bool IsBeingWritten(const base::Path& log) {
+  const int descriptor = ::open(log.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor < 0) {
+    return false;
+  }
+  const bool locked = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(descriptor);
+  return locked;
 }
 
 std::string RunOfLog(const base::Path& log) {

@@ -84,7 +84,12 @@ struct RecordLog {
 
   // An error only when not even the header can be read.
   static Result<RecordLog> Parse(std::string_view bytes);
+  // Whether a log that cannot be parsed is one whose writer ended before its header was written.
+  static bool EndsInHeader(std::string_view bytes);
 };
+
+// Whether a living process of this host writes the log: it holds a lock as long as it lives.
+bool IsBeingWritten(const base::Path& log);
 
 // Only the run in the header of a log file; empty when it cannot be told.
 std::string RunOfLog(const base::Path& log);
