@@ -2,7 +2,7 @@
 # Installs what the tests need, builds, and runs all of them; the last lines are ctest's summary.
 #
 #   tools/test.sh [--sanitizers] [--fuzz [SECONDS]] [--aarch64] [--torch2] [--packages] [--bench]
-#                 [--diagnosis]
+#                 [--diagnosis] [--faults]
 #
 #   --sanitizers       also builds with AddressSanitizer + UBSan, and with ThreadSanitizer, and runs the tests under both
 #   --fuzz [SECONDS]   also fuzzes every reader for so long each (default 60)
@@ -11,10 +11,11 @@
 #   --packages         also makes the packages and uses each in bare Debian 12 and 13 roots (needs root)
 #   --bench            also builds and runs the benchmarks
 #   --diagnosis        also counts how often compare names a planted fault: 1,000 cases, about an hour (tests/diagnosis)
+#   --faults           also makes every call into the system fail in turn: half an hour (tests/faults)
 #   MSPROBE_GOLDEN     folder with further golden cases (default ../shared/golden); used where it exists
 . "$(dirname "${BASH_SOURCE[0]}")/dev/common.sh"
 
-run_sanitizers=0 run_aarch64=0 run_torch2=0 run_packages=0 run_bench=0 run_diagnosis=0 fuzz_seconds=0
+run_sanitizers=0 run_aarch64=0 run_torch2=0 run_packages=0 run_bench=0 run_diagnosis=0 run_faults=0 fuzz_seconds=0
 while [ $# -gt 0 ]; do
   case $1 in
     --sanitizers) run_sanitizers=1 ;;
@@ -23,12 +24,13 @@ while [ $# -gt 0 ]; do
     --packages) run_packages=1 ;;
     --bench) run_bench=1 ;;
     --diagnosis) run_diagnosis=1 ;;
+    --faults) run_faults=1 ;;
     --fuzz)
       fuzz_seconds=60
       if [[ ${2:-} =~ ^[0-9]+$ ]]; then fuzz_seconds=$2; shift; fi
       ;;
-    -h | --help) sed -n '2,14p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
-    *) fail "unknown argument $1" "known: --sanitizers --fuzz [SECONDS] --aarch64 --torch2 --packages --bench --diagnosis" ;;
+    -h | --help) sed -n '2,15p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    *) fail "unknown argument $1" "known: --sanitizers --fuzz [SECONDS] --aarch64 --torch2 --packages --bench --diagnosis --faults" ;;
   esac
   shift
 done
@@ -101,6 +103,15 @@ if [ "$run_diagnosis" = 1 ]; then
   build_preset release
   say "planting faults"
   PYTHONPATH=build/python MSPROBE=build/bin/msprobe /usr/bin/python3 tests/diagnosis/run.py --seeds 0-999 --failures
+fi
+
+if [ "$run_faults" = 1 ]; then
+  configure release -DMSPROBE_TESTS=ON
+  build_preset release
+  say "making calls into the system fail"
+  injected=(build/bin/msprobe "$(find build/tests/faults build/lib -name '*fault_injector.so' | head -1)")
+  /usr/bin/python3 tests/faults/sweep.py "${injected[@]}" . || fail "a command does not stand a fault; tests/faults/README.md tells how to run one alone"
+  /usr/bin/python3 tests/faults/capture_sweep.py "${injected[@]}" build/bin/fault_training || fail "the capture does not stand a fault"
 fi
 
 # Last, so that its summary closes the output.
