@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include <fcntl.h>
@@ -61,7 +62,11 @@ void LogWriter::Loop() {
       continue;
     }
     lock.unlock();
-    const bool failed = !Flush().ok();
+    bool failed = true;
+    try {
+      failed = !Flush().ok();
+    } catch (const std::bad_alloc&) {  // tried again, as on a full disk
+    }
     lock.lock();
     if (failed) {
       // A full disk is not asked more often than this.

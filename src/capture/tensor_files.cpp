@@ -1,6 +1,7 @@
 #include "src/capture/tensor_files.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
@@ -188,7 +189,10 @@ void TensorFiles::CountFile(const std::string& name, size_t size_bytes) {
 void TensorFiles::Finish(const std::string& name, size_t size_bytes, const Status& status) {
   if (!status.ok()) {
     ++totals_->lost_files;
-    on_lost_(name, status);
+    try {
+      on_lost_(name, status);
+    } catch (const std::bad_alloc&) {  // it is counted; there is no memory to tell it
+    }
   }
   const std::lock_guard lock(mutex_);
   counts_.lost += status.ok() ? 0 : 1;

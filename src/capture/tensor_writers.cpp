@@ -18,6 +18,9 @@ namespace {
 // Smaller tensors live on the heap, which keeps its pages; page-aligned buffers would waste memory.
 constexpr size_t kLargeFromBytes = size_t{64} << 10U;
 
+// Made when the library is loaded: where memory has run out, none is left for a message.
+const Status kNoMemory = InternalError("no memory to write it");
+
 void WriteJob(TensorJob& job) {
   TensorView view;
   view.dtype = job.dtype;
@@ -68,7 +71,7 @@ struct TensorWriters::State {
     try {
       WriteJob(job);
     } catch (const std::bad_alloc&) {
-      job.files->Lose(job.name, size_bytes, InternalError("no memory for " + job.name));
+      job.files->Lose(job.name, size_bytes, kNoMemory);
     }
   }
 };
