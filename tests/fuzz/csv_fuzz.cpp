@@ -1,4 +1,5 @@
 // Any bytes as CSV, in every dialect, against a reader that goes byte by byte.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -28,15 +29,12 @@ class PlainReader {
     if (at_ == text_.size()) {
       return row;
     }
+    if (by_line()) {
+      return Lines();
+    }
     row.row = CsvTokenizer::Row::kFields;
-    do {
-      row.fields.emplace_back();
-    } while (Field(row) && TakeComma());
-    if (by_line()) {  // behind an error the rest of the line goes
-      while (at_ < text_.size() && text_[at_] != '\n') {
-        ++at_;
-      }
-    } else if (at_ < text_.size() && text_[at_] == '\r') {
+    Fields(row);
+    if (at_ < text_.size() && text_[at_] == '\r') {
       ++at_;
     }
     if (at_ < text_.size() && text_[at_] == '\n') {
@@ -47,14 +45,64 @@ class PlainReader {
   }
 
  private:
+  // A line, or, where a quoted field is open at its end, the fewest lines that close it; never more
+  // than the tokeniser's limits allow.
+  PlainRow Lines() {
+    const size_t line_end = text_.find('\n', at_);
+    const PlainReader before = *this;
+    const PlainRow alone = Line(line_end);
+    if (alone.row != CsvTokenizer::Row::kOpenQuote || line_end == std::string_view::npos) {
+      return alone;
+    }
+    const PlainReader behind = *this;
+    const size_t last = std::min(text_.size(), line_end + CsvTokenizer::kMostContinuedBytes);
+    size_t end = line_end;
+    for (int quotes = 0; quotes < 16 && end < last; ++quotes) {
+      const size_t quote = text_.substr(0, last).find('"', end);
+      if (quote == std::string_view::npos) {
+        break;
+      }
+      end = text_.find('\n', quote);
+      *this = before;
+      const PlainRow together = Line(end);
+      if (together.row == CsvTokenizer::Row::kFields) {
+        return together;
+      }
+      if (together.row == CsvTokenizer::Row::kTextAfterQuote) {
+        break;
+      }
+    }
+    *this = behind;
+    return alone;
+  }
+
+  // What stands in front of the line end at `end`, or of the end of the text.
+  PlainRow Line(size_t end) {
+    PlainRow row;
+    row.row = CsvTokenizer::Row::kFields;
+    row.line = line_;
+    const bool has_end = end != std::string_view::npos;
+    row_end_ = has_end ? end : text_.size();
+    row_end_ -= row_end_ > at_ && text_[row_end_ - 1] == '\r' ? 1U : 0U;
+    Fields(row);
+    at_ = has_end ? end + 1 : text_.size();
+    line_ += has_end ? 1U : 0U;
+    return row;
+  }
+
+  void Fields(PlainRow& row) {
+    do {
+      row.fields.emplace_back();
+    } while (Field(row) && TakeComma());
+  }
+
   bool by_line() const { return dialect_.row_end == CsvDialect::RowEnd::kEveryLineFeed; }
 
   bool AtRowEnd() const {
-    if (at_ == text_.size() || text_[at_] == '\n') {
-      return true;
+    if (by_line()) {
+      return at_ == row_end_;
     }
-    const bool ends_text = at_ + 1 == text_.size() || text_[at_ + 1] == '\n';
-    return text_[at_] == '\r' && (!by_line() || ends_text);
+    return at_ == text_.size() || text_[at_] == '\n' || text_[at_] == '\r';
   }
 
   bool TakeComma() {
@@ -99,6 +147,7 @@ class PlainReader {
   std::string_view text_;
   CsvDialect dialect_;
   size_t at_ = 0;
+  size_t row_end_ = 0;
   uint64_t line_ = 1;
 };
 
