@@ -10,7 +10,7 @@
 namespace msprobe::base {
 namespace {
 
-std::mutex g_mutex;
+std::mutex g_kinds_mutex;
 Status g_unseen;  // of the first one
 
 bool SaysThatNothingIsThere(int error) {
@@ -49,7 +49,7 @@ std::vector<std::string> NamesIn(const Path& folder) {
 }
 
 void NoteUnseen(const Status& status) {
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_kinds_mutex);
   if (g_unseen.ok() && !status.ok() && status.code() != StatusCode::kNotFound) {
     g_unseen = IoError(status.message())
                    .WithHint(
@@ -59,7 +59,7 @@ void NoteUnseen(const Status& status) {
 }
 
 Status CheckUnseenPaths() {
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_kinds_mutex);
   return g_unseen;
 }
 

@@ -151,6 +151,9 @@ class LiteralParser {
         if (!Accept(')')) {
           return Bad("',' or ')' was expected in shape");
         }
+        if (shape.size() == 1) {
+          return Bad("shape must be a tuple: (3,), not (3)");
+        }
         break;
       }
     }

@@ -217,6 +217,10 @@ Status PickleReader::StepText(uint8_t opcode) {
       break;
   }
   MSP_RETURN_IF_ERROR(TakeCountedText(length64, &text));
+  const bool unicode = opcode == 'X' || opcode == 0x8C || opcode == 0x8D;
+  if (unicode && !IsUtf8(text, Surrogates::kAllowed)) {  // as Python writes and reads them
+    return Bad("a text that is not UTF-8");
+  }
   const bool bytes = opcode == 'B' || opcode == 'C' || opcode == 0x8E || opcode == 0x96;
   return PushText(bytes ? PickleKind::kBytes : PickleKind::kText, text);
 }

@@ -165,10 +165,11 @@ bool IsAscii(std::string_view text) {
                      [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
-bool IsUtf8(std::string_view text) {
+bool IsUtf8(std::string_view text, Surrogates surrogates) {
   while (!text.empty()) {
     const base::Utf8Char next = base::DecodeUtf8(text);
-    if (!next.valid || (next.code >= 0xD800 && next.code < 0xE000)) {
+    const bool surrogate = next.code >= 0xD800 && next.code < 0xE000;
+    if (!next.valid || (surrogate && surrogates == Surrogates::kRefused)) {
       return false;
     }
     text.remove_prefix(next.bytes);

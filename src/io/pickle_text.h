@@ -13,6 +13,7 @@ bool DecodeRawUnicodeEscapes(std::string_view line, std::string* out);
 // UTF-8 that holds only code points below 256, to one byte each; false when others occur.
 bool Utf8ToLatin1(std::string_view utf8, std::string* out);
 bool IsAscii(std::string_view text);
-bool IsUtf8(std::string_view text);  // strict: no surrogates, no overlong forms
+enum class Surrogates { kRefused, kAllowed };
+bool IsUtf8(std::string_view text, Surrogates surrogates = Surrogates::kRefused);
 
 }  // namespace msprobe::io

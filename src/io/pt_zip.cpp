@@ -136,6 +136,12 @@ Result<std::span<const std::byte>> OpenTensorMember(const ZipArchive& archive,
 Status ReadPtZip(const ZipArchive& archive, const ZipEntry& data_pickle,
                  const TensorFile::Options& options, TensorFileContents& contents) {
   contents.format = TensorFileFormat::kPtZip;
+  // PyTorch takes one or the other, depending on its version.
+  for (const ZipEntry& entry : archive.entries()) {
+    if (archive.Find(entry.name) != &entry) {
+      return BadFormatError(fmt::format("member \"{}\" occurs twice", entry.name.substr(0, 200)));
+    }
+  }
   const std::string_view prefix =
       data_pickle.name.substr(0, data_pickle.name.size() - kPickleName.size());
   MSP_ASSIGN_OR_RETURN(const std::string version, ReadSmallMember(archive, prefix, "version"));

@@ -251,6 +251,19 @@ bool TensorRebuilder::Rebuild(PickleId id, NamedTensor& tensor) {
   return false;
 }
 
+Result<StorageReference> TensorRebuilder::StorageOf(PickleId persistent_id) {
+  MSP_ASSIGN_OR_RETURN(StorageReference storage, ParseStorageReference(pickle_, persistent_id));
+  if (!storage.untyped) {
+    const auto [known, is_new] = storage_dtypes_.try_emplace(storage.key, storage.dtype);
+    if (!is_new && known->second != storage.dtype) {
+      return BadFormatError(fmt::format("storage \"{}\" is one of {} and of {}",
+                                        storage.key.substr(0, 50), DTypeName(known->second),
+                                        DTypeName(storage.dtype)));
+    }
+  }
+  return storage;
+}
+
 // (storage, offset, size, stride [, requires_grad, hooks [, metadata]]); v3 has a dtype before the
 // metadata.
 Status TensorRebuilder::RebuildStrided(std::span<const PickleId> arguments, bool with_dtype,
@@ -259,8 +272,7 @@ Status TensorRebuilder::RebuildStrided(std::span<const PickleId> arguments, bool
       pickle_.kind(arguments[0]) != PickleKind::kPersistentId) {
     return BadFormatError("a tensor is rebuilt from wrong arguments");
   }
-  MSP_ASSIGN_OR_RETURN(const StorageReference storage,
-                       ParseStorageReference(pickle_, arguments[0]));
+  MSP_ASSIGN_OR_RETURN(const StorageReference storage, StorageOf(arguments[0]));
   TensorView& view = tensor.view;
   view.dtype = storage.dtype;
   if (with_dtype) {
@@ -401,8 +413,7 @@ Status TensorRebuilder::RebuildQuantized(std::span<const PickleId> arguments, Na
 }
 
 Status TensorRebuilder::RebuildStorage(PickleId persistent_id, TensorView& view) {
-  MSP_ASSIGN_OR_RETURN(const StorageReference storage,
-                       ParseStorageReference(pickle_, persistent_id));
+  MSP_ASSIGN_OR_RETURN(const StorageReference storage, StorageOf(persistent_id));
   MSP_RETURN_IF_ERROR(StorageBytes(storage).status());
   if (storage.without_data) {
     return UnsupportedError("a storage on the meta device has no data");

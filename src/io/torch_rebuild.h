@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "msprobe/status.h"
@@ -52,6 +53,9 @@ class TensorRebuilder {
   bool Rebuild(PickleId id, NamedTensor& tensor);
 
  private:
+  // Refuses a storage that another tensor takes for one of another element type: PyTorch writes no
+  // such file, and which type counts when it reads one depends on the order.
+  Result<StorageReference> StorageOf(PickleId persistent_id);
   Status RebuildStrided(std::span<const PickleId> arguments, bool with_dtype, NamedTensor& tensor);
   Status RebuildQuantized(std::span<const PickleId> arguments, NamedTensor& tensor);
   Result<std::vector<double>> ReadNumbers(PickleId id);
@@ -61,6 +65,7 @@ class TensorRebuilder {
 
   const Pickle& pickle_;
   StorageSource& storages_;
+  std::unordered_map<std::string_view, DType> storage_dtypes_;  // by key, borrowed from the pickle
 };
 
 // A numpy.dtype object; also of numpy.core.multiarray.scalar.

@@ -29,6 +29,7 @@ constexpr size_t kZip64LocatorBytes = 20;
 constexpr size_t kLongestComment = 65535;
 
 constexpr uint16_t kFlagEncrypted = 0x0001;
+constexpr uint16_t kFlagPatch = 0x0020;
 constexpr uint16_t kFlagStrongEncryption = 0x0040;
 constexpr uint16_t kMethodStored = 0;
 constexpr uint16_t kMethodDeflated = 8;
@@ -235,6 +236,9 @@ const ZipEntry* ZipArchive::Find(std::string_view name) const {
 }
 
 Result<std::span<const std::byte>> ZipArchive::RawBytes(const ZipEntry& entry) const {
+  if ((entry.flags & kFlagPatch) != 0) {
+    return UnsupportedError(fmt::format("member {} is a patch of another", Quoted(entry.name)));
+  }
   if ((entry.flags & (kFlagEncrypted | kFlagStrongEncryption)) != 0) {
     return UnsupportedError(fmt::format("member {} is encrypted", Quoted(entry.name)));
   }

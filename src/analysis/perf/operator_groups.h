@@ -29,25 +29,25 @@ std::vector<OperatorGroup> GroupByName(const OperatorSide& base, const OperatorS
                                        std::span<const AlignedPair> pairs);
 
 // What the operators of one name amount to.
-template <typename Amount>
+template <typename Sum>
 struct GroupAmounts {
   std::string_view name;
-  Amount base{};
-  Amount comparison{};
+  Sum base{};
+  Sum comparison{};
   int64_t base_count = 0;
   int64_t comparison_count = 0;
   Difference difference;  // of what they are ranked by
 };
 
-// The operators of pairs by name, the largest growth first. `sum_up(side, nodes)` gives an Amount,
-// `rank_by(amount)` the number of it that counts.
+// The operators of pairs by name, the largest growth first. `sum_up(side, nodes)` gives a Sum,
+// `rank_by(sum)` the number of it that counts.
 template <typename SumUp, typename RankBy>
 auto RankGroups(const OperatorSide& base, const OperatorSide& comparison,
                 std::span<const AlignedPair> pairs, const SumUp& sum_up, const RankBy& rank_by) {
-  using Amount = decltype(sum_up(base, std::span<const uint32_t>()));
-  std::vector<GroupAmounts<Amount>> ranked;
+  using Sum = decltype(sum_up(base, std::span<const uint32_t>()));
+  std::vector<GroupAmounts<Sum>> ranked;
   for (const OperatorGroup& group : GroupByName(base, comparison, pairs)) {
-    GroupAmounts<Amount>& row = ranked.emplace_back();
+    GroupAmounts<Sum>& row = ranked.emplace_back();
     row.name = group.name;
     row.base = sum_up(base, group.base);
     row.comparison = sum_up(comparison, group.comparison);
@@ -56,7 +56,7 @@ auto RankGroups(const OperatorSide& base, const OperatorSide& comparison,
     row.difference = Differ(rank_by(row.base), rank_by(row.comparison));
   }
   std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const GroupAmounts<Amount>& a, const GroupAmounts<Amount>& b) {
+                   [](const GroupAmounts<Sum>& a, const GroupAmounts<Sum>& b) {
                      return a.difference.difference > b.difference.difference;
                    });
   return ranked;

@@ -17,12 +17,12 @@
 namespace msprobe::base {
 namespace {
 
+using test_support::RunInChild;
+using test_support::Slurp;
+using test_support::Spill;
+using test_support::TemporaryFolder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::RunInChild;
-using testing::Slurp;
-using testing::Spill;
-using testing::TemporaryFolder;
 
 mode_t ModeOf(const Path& path) {
   struct stat info {};
@@ -97,7 +97,7 @@ TEST(FileBytes, HintsAtPermissionsWhenAccessIsDenied) {
   Spill(folder / "secret", "x");
   ASSERT_EQ(::chmod((folder / "secret").c_str(), 0), 0);
   const auto end = RunInChild([&] {
-    if (!testing::BecomeOrdinaryUser()) {
+    if (!test_support::BecomeOrdinaryUser()) {
       return 1;
     }
     const Result<FileBytes> file = FileBytes::Open(folder / "secret");
@@ -322,7 +322,7 @@ TEST(AtomicFile, ReadOnlyFolderIsAnErrorWithAHint) {
   const TemporaryFolder folder;
   ASSERT_EQ(::chmod(folder.path().c_str(), 0555), 0);
   const auto end = RunInChild([&] {
-    if (!testing::BecomeOrdinaryUser()) {
+    if (!test_support::BecomeOrdinaryUser()) {
       return 1;
     }
     const Result<AtomicFile> file = AtomicFile::Create(folder / "f");

@@ -13,9 +13,9 @@
 namespace msprobe::base {
 namespace {
 
-using testing::ChildEnd;
-using testing::RunInChild;
-using testing::TemporaryFolder;
+using test_support::ChildEnd;
+using test_support::RunInChild;
+using test_support::TemporaryFolder;
 
 class InterruptSignal : public ::testing::TestWithParam<int> {};
 

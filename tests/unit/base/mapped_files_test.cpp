@@ -16,9 +16,9 @@
 namespace msprobe::base {
 namespace {
 
-using testing::RunInChild;
-using testing::Spill;
-using testing::TemporaryFolder;
+using test_support::RunInChild;
+using test_support::Spill;
+using test_support::TemporaryFolder;
 
 constexpr size_t kBytes = size_t{4} << 20U;
 

@@ -16,10 +16,10 @@
 namespace msprobe::base {
 namespace {
 
+using test_support::RunInChild;
+using test_support::Spill;
+using test_support::TemporaryFolder;
 using ::testing::HasSubstr;
-using testing::RunInChild;
-using testing::Spill;
-using testing::TemporaryFolder;
 
 constexpr const char* kTime = "20250101093000";
 
@@ -47,14 +47,15 @@ TEST(CheckOutputFile, ForceReplacesRegularFilesOfTheSameUserOnly) {
       return 1;
     }
     const bool was_root = ::geteuid() == 0;
-    return testing::BecomeOrdinaryUser() && was_root == CheckOutputFile(folder / "old").ok() ? 2
-                                                                                             : 0;
+    return test_support::BecomeOrdinaryUser() && was_root == CheckOutputFile(folder / "old").ok()
+               ? 2
+               : 0;
   });
   EXPECT_EQ(end.exit_code, 0);
 }
 
 TEST(CheckWritable, LooksAtTheNearestFolderThatExists) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   folder.Write("file", "");
   EXPECT_TRUE(CheckWritable(folder.path()).ok());
   EXPECT_TRUE(CheckWritable(folder / "new/folder").ok());
@@ -64,15 +65,16 @@ TEST(CheckWritable, LooksAtTheNearestFolderThatExists) {
 }
 
 TEST(CheckWritable, FindsFoldersWithoutPermissionAndDeletedOnes) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   std::filesystem::create_directory(folder / "closed");
   ::chmod((folder / "closed").c_str(), 0500);
-  const testing::ChildEnd end = testing::RunInChild([&folder] {
+  const test_support::ChildEnd end = test_support::RunInChild([&folder] {
     std::filesystem::create_directory(folder / "gone");
     std::filesystem::current_path(folder / "gone");
     std::filesystem::remove(folder / "gone");
     const bool deleted = !CheckWritable("new").ok();
-    return deleted && testing::BecomeOrdinaryUser() && !CheckWritable(folder / "closed/new").ok()
+    return deleted && test_support::BecomeOrdinaryUser() &&
+                   !CheckWritable(folder / "closed/new").ok()
                ? 0
                : 1;
   });

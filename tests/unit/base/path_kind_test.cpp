@@ -10,7 +10,7 @@ namespace {
 
 // One test, because what could not be looked at is remembered for the whole program.
 TEST(CheckUnseenPaths, TellsOfWhatIsThereAndCannotBeReadButNotOfWhatIsMissing) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   const Path file = folder.Write("file", "text");
   EXPECT_TRUE(IsRegularFile(file));
   EXPECT_FALSE(IsFolder(file));

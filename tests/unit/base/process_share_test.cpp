@@ -122,7 +122,7 @@ TEST(ProcessShare, EveryItemIsTakenByOneProcess) {
 }
 
 TEST(Parts, AreCollectedOnceAndTheirFolderGoes) {
-  const msprobe::testing::TemporaryFolder output;
+  const msprobe::test_support::TemporaryFolder output;
   const ProcessShare first{0, 2, "_job"};
   const Path folder = PartsFolder(output.path(), "some_command", first);
   EXPECT_EQ(folder.filename(), ".some_command_parts_job");

@@ -96,7 +96,7 @@ TEST(ThreadPool, WhatABodyThrowsArrivesWhereTheLoopWasBegun) {
 }
 
 TEST(ThreadPool, TheCallerDoesTheWorkWhereNoThreadsCanBeHad) {
-  const auto end = testing::RunInChild([] {
+  const auto end = test_support::RunInChild([] {
     // Room for the stacks of some threads, not of all.
     const rlimit limit{size_t{1} << 30U, size_t{1} << 30U};
     if (::setrlimit(RLIMIT_AS, &limit) != 0) {

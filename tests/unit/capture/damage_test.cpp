@@ -60,7 +60,7 @@ TEST(KilledCapture, LosesOnlyTheLastMoments) {
   constexpr size_t kMost = 100'000;
   constexpr size_t kBytes = (kMost + 1) * sizeof(uint64_t);
   for (const int milliseconds : {120, 155, 210, 333}) {
-    const testing::TemporaryFolder folder;
+    const test_support::TemporaryFolder folder;
     void* const shared =
         ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(shared, MAP_FAILED);
@@ -78,7 +78,7 @@ TEST(KilledCapture, LosesOnlyTheLastMoments) {
     const fs::path rank = folder / "dump/step0/rank";
     EXPECT_EQ(DataOf(rank / "dump.json"), "{}");
     EXPECT_FALSE(fs::exists(rank / "manifest.json"));
-    const std::string bytes = testing::Slurp(rank / dump::kRecordLogName);
+    const std::string bytes = test_support::Slurp(rank / dump::kRecordLogName);
     const Result<dump::RecordLog> log = dump::RecordLog::Parse(bytes);
     ASSERT_TRUE(log.ok()) << log.status().message();
     const size_t saved = log->entries.size();
@@ -115,7 +115,7 @@ size_t CountOf(const std::string& text, std::string_view part) {
 
 // Runs `body` in a child with its stderr in a file; returns what it printed.
 std::string StderrOfChild(const fs::path& file, const std::function<int()>& body, int* exit_code) {
-  const testing::ChildEnd end = testing::RunInChild([&] {
+  const test_support::ChildEnd end = test_support::RunInChild([&] {
     if (std::freopen(file.c_str(), "w", stderr) == nullptr) {
       return 1;
     }
@@ -123,11 +123,11 @@ std::string StderrOfChild(const fs::path& file, const std::function<int()>& body
   });
   EXPECT_EQ(end.signal, 0);
   *exit_code = end.exit_code;
-  return testing::Slurp(file);
+  return test_support::Slurp(file);
 }
 
 TEST(CaptureOnAFullDisk, GoesOnAndTellsItOnce) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   const fs::path disk = folder / "disk";
   fs::create_directory(disk);
   int exit_code = -1;
@@ -154,7 +154,7 @@ TEST(CaptureOnAFullDisk, GoesOnAndTellsItOnce) {
             return 3;
           }
         }
-        const std::string manifest = testing::Slurp(disk / "dump/step0/rank/manifest.json");
+        const std::string manifest = test_support::Slurp(disk / "dump/step0/rank/manifest.json");
         if (manifest.find("\"complete\": true") != std::string::npos) {
           return 4;
         }
@@ -176,10 +176,10 @@ TEST(CaptureOnAFullDisk, GoesOnAndTellsItOnce) {
 }
 
 TEST(CaptureBeyondTheFileSizeLimit, GoesOn) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   int exit_code = -1;
   // stderr goes through a pipe there: the limit holds for files.
-  const testing::ChildEnd end = testing::RunInChild([&] {
+  const test_support::ChildEnd end = test_support::RunInChild([&] {
     TestCapture capture(folder / "dump", R"("task": "tensor")");
     capture.Start();
     const rlimit none = {0, 0};
@@ -207,12 +207,12 @@ TEST(CaptureBeyondTheFileSizeLimit, GoesOn) {
 }
 
 TEST(CaptureWithoutRights, IsOffAndSaysWhy) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   fs::create_directory(folder / "locked");
   fs::permissions(folder / "locked", fs::perms(0555));
   fs::permissions(folder.path(), fs::perms(0755));
-  const testing::ChildEnd end = testing::RunInChild([&] {
-    if (!testing::BecomeOrdinaryUser()) {
+  const test_support::ChildEnd end = test_support::RunInChild([&] {
+    if (!test_support::BecomeOrdinaryUser()) {
       return kSkipped;
     }
     TestCapture capture(folder / "locked/dump");
@@ -232,16 +232,16 @@ TEST(CaptureWithoutRights, IsOffAndSaysWhy) {
 }
 
 TEST(CaptureWhoseFolderTurnsReadOnly, GoesOnAndCountsWhatIsLost) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   fs::permissions(folder.path(), fs::perms::all);
   int exit_code = -1;
   fs::path report = folder / "stderr";
-  testing::Spill(report, "");
+  test_support::Spill(report, "");
   fs::permissions(report, fs::perms::all);
   const std::string told = StderrOfChild(
       report,
       [&] {
-        if (!testing::BecomeOrdinaryUser()) {
+        if (!test_support::BecomeOrdinaryUser()) {
           return kSkipped;
         }
         TestCapture capture(folder / "dump", R"("task": "tensor")");
@@ -251,7 +251,7 @@ TEST(CaptureWhoseFolderTurnsReadOnly, GoesOnAndCountsWhatIsLost) {
         RecordTenTensors(capture, 0);
         capture.Step();
         fs::permissions(tensors, fs::perms::owner_all);
-        const std::string manifest = testing::Slurp(folder / "dump/step0/rank0/manifest.json");
+        const std::string manifest = test_support::Slurp(folder / "dump/step0/rank0/manifest.json");
         return capture.Totals().lost_files == 10 &&
                        manifest.find("\"complete\": false") != std::string::npos
                    ? 0
@@ -260,9 +260,9 @@ TEST(CaptureWhoseFolderTurnsReadOnly, GoesOnAndCountsWhatIsLost) {
       &exit_code);
   EXPECT_EQ(exit_code, 0) << told;
   EXPECT_EQ(CountOf(told, "a tensor file is lost"), 1U) << told;
-  EXPECT_EQ(
-      CountOf(testing::Slurp(folder / "dump/step0/rank0/dump_error_info.log"), "its file is lost"),
-      10U);
+  EXPECT_EQ(CountOf(test_support::Slurp(folder / "dump/step0/rank0/dump_error_info.log"),
+                    "its file is lost"),
+            10U);
 }
 
 }  // namespace

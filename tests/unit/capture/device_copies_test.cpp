@@ -10,12 +10,12 @@
 namespace msprobe::capture {
 namespace {
 
-using testing::DeviceBytes;
+using test_support::DeviceBytes;
+using test_support::FakeVendor;
+using test_support::Variable;
 using ::testing::ElementsAre;
-using testing::FakeVendor;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
-using testing::Variable;
 
 constexpr size_t kRingBytes = size_t{1} << 20U;  // the smallest
 
@@ -226,7 +226,7 @@ TEST_F(DeviceCopiesOfTensors, AreForgottenInAForkedChild) {
   const DeviceBytes source(100, 1);
   ASSERT_TRUE(Queue(source).ok());
   copies_->Wait();
-  const testing::ChildEnd child = testing::RunInChild([&] {
+  const test_support::ChildEnd child = test_support::RunInChild([&] {
     copies_->Wait();
     const bool refused = Queue(source).code() == StatusCode::kDevice;
     copies_.reset();

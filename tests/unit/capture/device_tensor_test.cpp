@@ -26,15 +26,15 @@ namespace msprobe::capture {
 namespace {
 
 namespace fs = std::filesystem;
+using test_support::TemporaryFolder;
+using test_support::Variable;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::TemporaryFolder;
-using testing::Variable;
 
 void InAProcessWithDevices(const std::function<void()>& body) {
   fake::Reset();
   const Variable library("MSPROBE_ACL_LIB", FAKE_ACL);
-  const testing::ChildEnd child = testing::RunInChild([&] {
+  const test_support::ChildEnd child = test_support::RunInChild([&] {
     body();
     return ::testing::Test::HasFailure() ? 1 : 0;
   });
@@ -107,7 +107,7 @@ void ExpectEqualDumps(const fs::path& host, const fs::path& device) {
     }
     for (const fs::directory_entry& file : fs::directory_iterator(folder)) {
       const fs::path name = fs::path("step0/rank0/dump_tensor_data") / file.path().filename();
-      EXPECT_EQ(testing::Slurp(host / name), testing::Slurp(device / name)) << name;
+      EXPECT_EQ(test_support::Slurp(host / name), test_support::Slurp(device / name)) << name;
     }
   }
 }
@@ -218,7 +218,7 @@ TEST(DeviceTensorsOfAStep, ThatCannotBeCopiedAreDescribedWithoutValues) {
     const std::string data = DataOf(folder / "dump/step0/rank0/dump.json");
     EXPECT_THAT(data, HasSubstr("\"Max\": null"));
     EXPECT_THAT(data, HasSubstr("\"Max\": 3.0"));
-    EXPECT_THAT(testing::Slurp(folder / "dump/step0/rank0/dump_error_info.log"),
+    EXPECT_THAT(test_support::Slurp(folder / "dump/step0/rank0/dump_error_info.log"),
                 HasSubstr("aclrtMemcpyAsync failed with 507018"));
   });
 }
@@ -265,7 +265,7 @@ TEST(DeviceTensorsOfAStep, AreLeftToTheParentOfAFork) {
     capture.Start(0);
     capture.Record("Torch.add.0.forward", tensor.description());
     (void)msprobe_device_wait(capture.get());
-    const testing::ChildEnd child = testing::RunInChild([&] {
+    const test_support::ChildEnd child = test_support::RunInChild([&] {
       const size_t calls = fake::TotalCalls();
       msprobe_capture_after_fork(capture.get());
       (void)msprobe_device_wait(capture.get());
@@ -323,7 +323,7 @@ TEST(KernelDump, IsSwitchedOnWithAConfigurationInTheFolderOfTheStep) {
     ASSERT_EQ(msprobe_kernel_dump_begin(capture.get()), MSPROBE_OK) << msprobe_last_error();
     ASSERT_EQ(msprobe_kernel_dump_end(capture.get()), MSPROBE_OK) << msprobe_last_error();
     capture.Step();
-    EXPECT_THAT(testing::Slurp(folder / "dump/step0/kernel_config_3.json"),
+    EXPECT_THAT(test_support::Slurp(folder / "dump/step0/kernel_config_3.json"),
                 HasSubstr("\"dump_path\": \"" + (folder / "dump/step0").string() + "\""));
     std::vector<std::string> calls = fake::Calls();
     std::erase_if(calls, [](const std::string& call) { return call.starts_with("aclrtGet"); });

@@ -21,7 +21,7 @@ class EntryTest : public ::testing::Test {
     return DataOf(folder_ / "dump/step0/rank/dump.json");
   }
 
-  testing::TemporaryFolder folder_;
+  test_support::TemporaryFolder folder_;
   TestCapture capture_{folder_ / "dump"};
 };
 
@@ -176,7 +176,7 @@ TEST_F(Entry, StaysValidJsonWhateverIsCalled) {
    "output": null
   }
  })");
-  EXPECT_THAT(testing::Slurp(folder_ / "dump/step0/rank/dump_error_info.log"),
+  EXPECT_THAT(test_support::Slurp(folder_ / "dump/step0/rank/dump_error_info.log"),
               HasSubstr("[ERROR] Torch.bad.0.forward: there is no open container"));
 }
 
@@ -260,7 +260,7 @@ TEST_F(Entry, FillsStatisticsThatComeLater) {
 }
 
 TEST(DebugEntry, IsOneValueWithPlacesForGradients) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump", R"("level": "debug", "task": "tensor")");
   const std::vector<float> values = {1, 2};
   const std::vector<int64_t> shape = {2};

@@ -19,10 +19,10 @@ namespace msprobe::capture {
 namespace {
 
 namespace fs = std::filesystem;
+using test_support::Slurp;
+using test_support::TemporaryFolder;
 using ::testing::HasSubstr;
-using testing::Slurp;
 using ::testing::StrEq;
-using testing::TemporaryFolder;
 
 class TestMonitor {
  public:
@@ -177,7 +177,7 @@ TEST(MonitorInterface, DropsWhatIsMeasuredInAStepThatIsOff) {
 TEST(MonitorInterface, DoesNothingInAForkedChild) {
   const TestMonitor monitor(R"({"ops": ["max"]})");
   const uint32_t slot = monitor.Slot(MSPROBE_MONITOR_ACTV, "0:a.input", "actv");
-  const testing::ChildEnd child = testing::RunInChild([&] {
+  const test_support::ChildEnd child = test_support::RunInChild([&] {
     msprobe_monitor_after_fork(monitor.get());
     int32_t state = -1;
     const bool quiet = monitor.Measure(slot, nullptr) == MSPROBE_OK &&
@@ -193,7 +193,7 @@ TEST(MonitorInterface, DoesNothingInAForkedChild) {
 
 TEST(MonitorInterface, ClosesQuietlyInAChildThatWasNotToldOfTheFork) {
   const TestMonitor monitor("{}");
-  const testing::ChildEnd child = testing::RunInChild([&] {
+  const test_support::ChildEnd child = test_support::RunInChild([&] {
     msprobe_monitor_close(monitor.get());
     return 0;
   });

@@ -38,22 +38,22 @@ void RecordOne(TestCapture& capture, std::string_view name) {
 }
 
 TEST(Session, MakesReadableFilesAtOnceAndTheManifestAtTheEnd) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump", R"("task": "tensor", "level": "mix")");
   EXPECT_FALSE(fs::exists(folder / "dump"));
   EXPECT_EQ(capture.Start(7), MSPROBE_START_ON);
   const fs::path rank = folder / "dump/step0/rank7";
-  EXPECT_EQ(testing::Slurp(rank / "stack.json"), "{}");
-  EXPECT_EQ(testing::Slurp(rank / "construct.json"), "{}");
+  EXPECT_EQ(test_support::Slurp(rank / "stack.json"), "{}");
+  EXPECT_EQ(test_support::Slurp(rank / "construct.json"), "{}");
   EXPECT_EQ(DataOf(rank / "dump.json"), "{}");
   EXPECT_FALSE(fs::exists(rank / "manifest.json"));
   RecordOne(capture, "Torch.foo.0.forward");
   capture.Step();
 
   EXPECT_FALSE(fs::exists(rank / "records.log"));
-  EXPECT_THAT(testing::Slurp(rank / "manifest.json"), HasSubstr("\"complete\": true"));
-  EXPECT_THAT(testing::Slurp(rank / "manifest.json"), HasSubstr("\"tensor_files\": 1"));
-  EXPECT_THAT(testing::Slurp(rank / "dump.json"),
+  EXPECT_THAT(test_support::Slurp(rank / "manifest.json"), HasSubstr("\"complete\": true"));
+  EXPECT_THAT(test_support::Slurp(rank / "manifest.json"), HasSubstr("\"tensor_files\": 1"));
+  EXPECT_THAT(test_support::Slurp(rank / "dump.json"),
               HasSubstr("\"dump_data_dir\": \"" + (rank / "dump_tensor_data").string()));
   EXPECT_EQ(ModeOf(rank), 0750U);
   EXPECT_EQ(ModeOf(rank / "dump_tensor_data"), 0750U);
@@ -62,7 +62,7 @@ TEST(Session, MakesReadableFilesAtOnceAndTheManifestAtTheEnd) {
 }
 
 TEST(Session, RecordsTheSelectedStepsAndThenIsFinished) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump", R"("step": [1, "3-4"])");
   std::vector<int> outcomes;
   for (int step = 0; step < 6; ++step) {
@@ -79,7 +79,7 @@ TEST(Session, RecordsTheSelectedStepsAndThenIsFinished) {
 }
 
 TEST(Session, ContinuesTheStepAtASecondStart) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump");
   capture.Start();
   RecordOne(capture, "Torch.foo.0.forward");
@@ -95,7 +95,7 @@ TEST(Session, ContinuesTheStepAtASecondStart) {
 }
 
 TEST(Session, BeginsAtTheStepGiven) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump");
   EXPECT_EQ(msprobe_capture_set_init_step(capture.get(), 100), MSPROBE_OK);
   capture.Start();
@@ -106,7 +106,7 @@ TEST(Session, BeginsAtTheStepGiven) {
 }
 
 TEST(Session, WaitsForItsRankWhenRanksAreSelected) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump", R"("rank": [1])");
   EXPECT_EQ(capture.Start(), MSPROBE_START_OFF);
   EXPECT_EQ(capture.Start(0), MSPROBE_START_OFF);
@@ -114,13 +114,13 @@ TEST(Session, WaitsForItsRankWhenRanksAreSelected) {
 }
 
 TEST(Session, TakesEveryRankAtLevelDebug) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump", R"("rank": [1], "level": "debug")");
   EXPECT_EQ(capture.Start(0), MSPROBE_START_ON);
 }
 
 TEST(Session, MovesTheStepWhenItsRankBecomesKnown) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump", R"("task": "tensor")");
   capture.Start();
   RecordOne(capture, "Torch.foo.0.forward");
@@ -130,15 +130,15 @@ TEST(Session, MovesTheStepWhenItsRankBecomesKnown) {
   EXPECT_FALSE(fs::exists(folder / "dump/step0/rank"));
   const fs::path rank = folder / "dump/step0/rank2";
   EXPECT_THAT(DataOf(rank / "dump.json"), HasSubstr("Torch.foo.0"));
-  EXPECT_THAT(testing::Slurp(rank / "dump.json"), HasSubstr("rank2/dump_tensor_data"));
+  EXPECT_THAT(test_support::Slurp(rank / "dump.json"), HasSubstr("rank2/dump_tensor_data"));
   EXPECT_TRUE(fs::exists(rank / "dump_tensor_data/Torch.foo.0.forward.output.0.pt"));
   EXPECT_TRUE(fs::exists(rank / "dump_tensor_data/Torch.foo.1.forward.output.0.pt"));
-  EXPECT_THAT(testing::Slurp(rank / "manifest.json"), HasSubstr("\"rank\": 2"));
+  EXPECT_THAT(test_support::Slurp(rank / "manifest.json"), HasSubstr("\"rank\": 2"));
   EXPECT_FALSE(fs::exists(rank / "records.log"));
 }
 
 TEST(Session, NeitherReplacesNorJoinsTheDumpOfAnotherRun) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   for (const char* name :
        {"step0/rank/dump.json", "step0/rank/manifest.json", "step3/rank/dump.json"}) {
     folder.Write(fs::path("dump") / name, R"({"run": "of yesterday"})");
@@ -153,20 +153,21 @@ TEST(Session, NeitherReplacesNorJoinsTheDumpOfAnotherRun) {
     RecordOne(capture, "Torch.foo.0.forward");
     capture.Step();
   }
-  EXPECT_EQ(testing::Slurp(folder / "dump/step0/rank/manifest.json"), R"({"run": "of yesterday"})");
+  EXPECT_EQ(test_support::Slurp(folder / "dump/step0/rank/manifest.json"),
+            R"({"run": "of yesterday"})");
   EXPECT_FALSE(fs::exists(folder / "dump/step0/rank/records.log"));
   EXPECT_FALSE(fs::exists(folder / "dump/step1"));  // steps of two runs are not mixed either
 }
 
 TEST(Session, RanksOfARunWriteBesideTheDumpsOfOthers) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   folder.Write("dump/step0/rank1/dump.json", "{}");
   TestCapture capture(folder / "dump");
   EXPECT_EQ(capture.Start(0), MSPROBE_START_ON);
 }
 
 TEST(Session, ReplacesAnEarlierDumpAsAWholeWhereItIsToldSo) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   ::setenv("MSPROBE_REPLACE_DUMP", "1", 1);
   for (const char* name : {"dump.json", "debug.json", "manifest.json", "records.log",
                            "dump_error_info.log", "dump_tensor_data/old.pt", "notes.txt"}) {
@@ -186,7 +187,7 @@ TEST(Session, ReplacesAnEarlierDumpAsAWholeWhereItIsToldSo) {
 }
 
 TEST(Session, LeavesAFolderToTheProcessThatHasIt) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture first(folder / "dump");
   first.Start();
   RecordOne(first, "Torch.foo.0.forward");
@@ -203,7 +204,7 @@ TEST(Session, LeavesAFolderToTheProcessThatHasIt) {
 
 // Between two steps it locks nothing.
 TEST(Session, LeavesTheDumpOfALivingProcessOfTheRunAlone) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   const pid_t other = ::fork();
   if (other == 0) {
     folder.Write("identity", ProcessIdentity());
@@ -215,7 +216,7 @@ TEST(Session, LeavesTheDumpOfALivingProcessOfTheRunAlone) {
     ::usleep(1000);
   }
   const std::string manifest = fmt::format(R"({{"process": "{}", "run": "{}"}})",
-                                           testing::Slurp(folder / "identity"), RunIdentity());
+                                           test_support::Slurp(folder / "identity"), RunIdentity());
   folder.Write("dump/step3/rank0/manifest.json", manifest);
   int outcome = -1;
   ::setenv("MSPROBE_REPLACE_DUMP", "1", 1);  // is about dumps of runs that are over
@@ -226,7 +227,7 @@ TEST(Session, LeavesTheDumpOfALivingProcessOfTheRunAlone) {
     EXPECT_EQ(outcome, MSPROBE_START_OFF);
   }
   ::unsetenv("MSPROBE_REPLACE_DUMP");
-  EXPECT_EQ(testing::Slurp(folder / "dump/step3/rank0/manifest.json"), manifest);
+  EXPECT_EQ(test_support::Slurp(folder / "dump/step3/rank0/manifest.json"), manifest);
   EXPECT_EQ(TestCapture(folder / "dump").Start(1), MSPROBE_START_ON);  // another rank
   ::kill(other, SIGKILL);
   siginfo_t ended;
@@ -240,7 +241,7 @@ TEST(Session, RefusesFoldersThatAnotherUserMade) {
     GTEST_SKIP() << "only root can give a folder to another user";
   }
   constexpr uid_t kSomebody = 12345;
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump");
   fs::create_directories(folder / "dump/step0");
   ASSERT_EQ(::chown((folder / "dump/step0").c_str(), kSomebody, kSomebody), 0);
@@ -253,7 +254,7 @@ TEST(Session, RefusesFoldersThatAnotherUserMade) {
 }
 
 TEST(Session, RefusesFoldersThatSomebodyLinkedElsewhere) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   fs::create_directories(folder / "dump");
   fs::create_directory(folder / "elsewhere");
   TestCapture capture(folder / "dump");
@@ -265,7 +266,7 @@ TEST(Session, RefusesFoldersThatSomebodyLinkedElsewhere) {
 }
 
 TEST(StepPlace, HasAPathThatAllReadersTake) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   EXPECT_TRUE(CheckPlace({(folder / "new/dump").string(), 0, 1}).ok());
   EXPECT_FALSE(CheckPlace({(folder / "a b").string(), 0, 1}).ok());
   EXPECT_FALSE(CheckPlace({"", 0, 1}).ok());
@@ -277,7 +278,7 @@ TEST(StepPlace, HasAPathThatAllReadersTake) {
 }
 
 TEST(Session, KeepsOnlyTheStructureInTaskStructure) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump", R"("task": "structure", "level": "mix")");
   capture.Start();
   EXPECT_EQ(msprobe_capture_enter(capture.get(), Text("Torch.foo.0.forward")) & ~4U, 0U);
@@ -300,15 +301,15 @@ TEST(Session, KeepsOnlyTheStructureInTaskStructure) {
   const fs::path rank = folder / "dump/step0/rank";
   EXPECT_EQ(DataOf(rank / "dump.json"), "{}");
   EXPECT_EQ(
-      testing::Slurp(rank / "construct.json"),
+      test_support::Slurp(rank / "construct.json"),
       "{\n \"Torch.foo.0.forward\": \"Module.m.M.forward.0\",\n \"Module.m.M.forward.0\": null\n}");
-  EXPECT_THAT(testing::Slurp(rank / "stack.json"), HasSubstr("Torch.bar.0.forward"));
-  EXPECT_THAT(testing::Slurp(rank / "stack.json"),
+  EXPECT_THAT(test_support::Slurp(rank / "stack.json"), HasSubstr("Torch.bar.0.forward"));
+  EXPECT_THAT(test_support::Slurp(rank / "stack.json"),
               HasSubstr("line 2, in main, \\n loss = model(x)\""));
 }
 
 TEST(Session, RegistersStacksAnewInEveryStep) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump");
   const msprobe_frame frame = {Text("a.py"), Text("f"), 1};
   uint32_t id = 0;
@@ -318,8 +319,8 @@ TEST(Session, RegistersStacksAnewInEveryStep) {
   capture.Start();
   EXPECT_EQ(msprobe_capture_set_stack(capture.get(), Text("Torch.foo.0.forward"), id), 0);
   capture.Step();
-  EXPECT_EQ(testing::Slurp(folder / "dump/step0/rank/stack.json"), "{}");
-  EXPECT_THAT(testing::Slurp(folder / "dump/step1/rank/stack.json"), HasSubstr("Torch.foo.0"));
+  EXPECT_EQ(test_support::Slurp(folder / "dump/step0/rank/stack.json"), "{}");
+  EXPECT_THAT(test_support::Slurp(folder / "dump/step1/rank/stack.json"), HasSubstr("Torch.foo.0"));
 }
 
 TEST(Session, TellsWrongCallsInsteadOfCrashing) {
@@ -343,13 +344,13 @@ TEST(Session, RecordsNothingInAForkedChildUntilItsNextStart) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "sanitizers start no threads, or keep locks of other threads, in forked children";
 #endif
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump", R"("task": "tensor")");
   capture.Start(0);
   RecordOne(capture, "Torch.parent.0.forward");
   msprobe_entry* const open = capture.Begin("Torch.open.0.forward");
   msprobe_put_member(open, Text("output"), Text("output"));
-  const testing::ChildEnd end = testing::RunInChild([&] {
+  const test_support::ChildEnd end = test_support::RunInChild([&] {
     msprobe_capture_after_fork(capture.get());
     msprobe_put_int(open, 5);
     msprobe_entry_commit(open);
@@ -375,11 +376,11 @@ TEST(Session, RecordsNothingInAForkedChildUntilItsNextStart) {
 }
 
 TEST(Session, MayBeClosedByAForkedChildThatKnowsNothing) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump", R"("task": "tensor")");
   capture.Start(0);
   RecordOne(capture, "Torch.foo.0.forward");
-  const testing::ChildEnd end = testing::RunInChild([&] {
+  const test_support::ChildEnd end = test_support::RunInChild([&] {
     capture.Close();
     return 0;
   });
@@ -390,9 +391,9 @@ TEST(Session, MayBeClosedByAForkedChildThatKnowsNothing) {
 }
 
 TEST(Session, StaysWhereItBeganWhenTheWorkingDirectoryChanges) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   fs::create_directory(folder / "elsewhere");
-  const testing::ChildEnd end = testing::RunInChild([&] {
+  const test_support::ChildEnd end = test_support::RunInChild([&] {
     fs::current_path(folder.path());
     TestCapture capture("./dump", R"("task": "tensor")");
     capture.Start(0);
@@ -408,12 +409,12 @@ TEST(Session, StaysWhereItBeganWhenTheWorkingDirectoryChanges) {
   EXPECT_TRUE(
       fs::exists(folder / "dump/step0/rank0/dump_tensor_data/Torch.foo.0.forward.output.0.pt"));
   EXPECT_TRUE(fs::exists(folder / "dump/step1/rank0/manifest.json"));
-  EXPECT_THAT(testing::Slurp(folder / "dump/step0/rank0/dump.json"),
+  EXPECT_THAT(test_support::Slurp(folder / "dump/step0/rank0/dump.json"),
               HasSubstr("\"dump_data_dir\": \"./dump/step0/rank0/dump_tensor_data\""));
 }
 
 TEST(Session, DumpsNoKernelsWithoutARuntimeThatCan) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump",
                       R"("task": "tensor", "level": "L2", "list": ["Torch.foo.0.forward"])");
   EXPECT_EQ(msprobe_kernel_dump_begin(capture.get()), MSPROBE_ERROR_USAGE);  // before the start

@@ -12,7 +12,7 @@
 namespace msprobe::capture {
 namespace {
 
-using msprobe::testing::TemporaryFolder;
+using msprobe::test_support::TemporaryFolder;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -46,7 +46,7 @@ std::string ErrorOf(std::string_view members, std::string_view overrides = "") {
   return settings.status().message() + " | " + settings.status().hint();
 }
 
-Settings Statistics(std::string_view members) {
+Settings StatisticsSettings(std::string_view members) {
   return Good(fmt::format(R"("statistics": {{{}}})", members));
 }
 
@@ -276,10 +276,10 @@ TEST(CaptureSettings, KeysOfASectionMayStandAtTopLevelButNotTwice) {
 }
 
 TEST(CaptureSettings, ListsHoldTexts) {
-  EXPECT_THAT(Statistics(R"("list": ["a", "b"], "tensor_list": ["c"])").list,
+  EXPECT_THAT(StatisticsSettings(R"("list": ["a", "b"], "tensor_list": ["c"])").list,
               ElementsAre("a", "b"));
-  EXPECT_TRUE(Statistics(R"("tensor_list": ["c"])").saves_tensors());
-  EXPECT_FALSE(Statistics(R"("tensor_list": [])").saves_tensors());
+  EXPECT_TRUE(StatisticsSettings(R"("tensor_list": ["c"])").saves_tensors());
+  EXPECT_FALSE(StatisticsSettings(R"("tensor_list": [])").saves_tensors());
   for (const char* key : {"scope", "list", "tensor_list", "data_mode"}) {
     EXPECT_THAT(
         StatisticsError(fmt::format("\"{}\": \"linear\"", key)),
@@ -290,9 +290,10 @@ TEST(CaptureSettings, ListsHoldTexts) {
 }
 
 TEST(CaptureSettings, ScopeIsEmptyOrTwoNamesOfTheLevel) {
-  EXPECT_THAT(Statistics(R"("scope": [])").scope, IsEmpty());
-  EXPECT_THAT(
-      Statistics(R"("scope": ["Torch.add.0.forward", "MindSpeed.f.1.backward"])").scope.size(), 2U);
+  EXPECT_THAT(StatisticsSettings(R"("scope": [])").scope, IsEmpty());
+  EXPECT_THAT(StatisticsSettings(R"("scope": ["Torch.add.0.forward", "MindSpeed.f.1.backward"])")
+                  .scope.size(),
+              2U);
   EXPECT_THAT(StatisticsError(R"("scope": ["Torch.add.0.forward"])"), HasSubstr("has 1 item;"));
   EXPECT_THAT(StatisticsError(R"("scope": ["a", "b", "c"])"), HasSubstr("has 3 items;"));
   EXPECT_THAT(StatisticsError(R"("scope": ["Torch.add.0.forward", "Module.fc.Linear.forward.0"])"),
@@ -303,7 +304,7 @@ TEST(CaptureSettings, ScopeIsEmptyOrTwoNamesOfTheLevel) {
 
 TEST(CaptureSettings, DataModeNamesAxes) {
   const auto mode = [](std::string_view words) {
-    const DataMode given = Statistics(fmt::format("\"data_mode\": [{}]", words)).data_mode;
+    const DataMode given = StatisticsSettings(fmt::format("\"data_mode\": [{}]", words)).data_mode;
     return fmt::format("{}{}{}{}", given.forward ? "f" : "", given.backward ? "b" : "",
                        given.input ? "i" : "", given.output ? "o" : "");
   };
@@ -324,10 +325,10 @@ TEST(CaptureSettings, DataModeNamesAxes) {
 }
 
 TEST(CaptureSettings, SummaryModeIsANameOrTheDefault) {
-  EXPECT_EQ(Statistics(R"("summary_mode": "md5")").summary_mode, SummaryMode::kMd5);
-  EXPECT_EQ(Statistics(R"("summary_mode": "xor")").summary_mode, SummaryMode::kXor);
+  EXPECT_EQ(StatisticsSettings(R"("summary_mode": "md5")").summary_mode, SummaryMode::kMd5);
+  EXPECT_EQ(StatisticsSettings(R"("summary_mode": "xor")").summary_mode, SummaryMode::kXor);
   for (const char* value : {"null", "\"\"", "[]", "\"statistics\""}) {
-    EXPECT_EQ(Statistics(fmt::format("\"summary_mode\": {}", value)).summary_mode,
+    EXPECT_EQ(StatisticsSettings(fmt::format("\"summary_mode\": {}", value)).summary_mode,
               SummaryMode::kStatistics);
   }
   EXPECT_THAT(StatisticsError(R"("summary_mode": "crc")"),
@@ -350,9 +351,9 @@ TEST(CaptureSettings, OverflowNumsIsMinusOneOrPositive) {
 }
 
 TEST(CaptureSettings, KeysOfStaticGraphsAreCheckedAndNamedAsIdle) {
-  EXPECT_THAT(Statistics(R"("device": "host", "precision": "low")").warnings, IsEmpty());
-  EXPECT_EQ(Statistics(R"("precision": "low")").precision, Precision::kLow);
-  EXPECT_THAT(Statistics(R"("device": "device")").warnings,
+  EXPECT_THAT(StatisticsSettings(R"("device": "host", "precision": "low")").warnings, IsEmpty());
+  EXPECT_EQ(StatisticsSettings(R"("precision": "low")").precision, Precision::kLow);
+  EXPECT_THAT(StatisticsSettings(R"("device": "device")").warnings,
               ElementsAre(HasSubstr("statistics.device is for MindSpore's static graphs")));
   EXPECT_THAT(StatisticsError(R"("device": "gpu")"), HasSubstr("allowed: host, device"));
   const auto tensor = [](std::string_view members) {

@@ -74,7 +74,7 @@ TEST(TensorFileName, StaysDifferentWhenCut) {
 }
 
 TEST(TensorFiles, HoldWhatWasDescribed) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump", R"("task": "tensor", "summary_mode": "md5")");
   capture.Start();
   for (const size_t count : {size_t{1}, size_t{1000}, size_t{100'000}, size_t{1'000'000}}) {
@@ -93,7 +93,7 @@ TEST(TensorFiles, HoldWhatWasDescribed) {
 }
 
 TEST(TensorFiles, AreNamedByThePlaceOfTheTensor) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump", R"("task": "tensor")");
   const float value = 1;
   const msprobe_tensor tensor = FloatTensor(&value, {});
@@ -132,7 +132,7 @@ TEST(TensorFiles, AreNamedByThePlaceOfTheTensor) {
 }
 
 TEST(TensorFiles, OfEqualTensorsShareTheirBytes) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump", R"("task": "tensor")");
   const std::vector<float> values = Ramp(50'000);
   const std::vector<float> others = Ramp(50'000, 1);
@@ -165,7 +165,7 @@ TEST(TensorFiles, OfEqualTensorsShareTheirBytes) {
 }
 
 TEST(TensorFiles, HoldTheLastTensorGivenForAName) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump", R"("task": "tensor", "deduplicate_from_bytes": 0)");
   const std::vector<int64_t> shape = {30'000};
   const std::vector<float> first = Ramp(30'000, 1);
@@ -189,7 +189,7 @@ TEST(TensorFiles, HoldTheLastTensorGivenForAName) {
 }
 
 TEST(TensorFiles, AreCompleteWithLittleMemoryAndInOneThread) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump",
                       R"("task": "tensor", "writer_memory_bytes": 1048576, "writer_threads": 1,
                          "deduplicate": false)");
@@ -217,7 +217,7 @@ TEST(TensorFiles, AreCompleteWithLittleMemoryAndInOneThread) {
 }
 
 TEST(TensorFiles, OfMindSporeAreNumpyFilesWithBFloat16Widened) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump", R"("task": "tensor")", "mindspore");
   const std::vector<uint16_t> ones(8, 0x3F80);
   const std::vector<int64_t> shape = {8};
@@ -237,7 +237,7 @@ TEST(TensorFiles, OfMindSporeAreNumpyFilesWithBFloat16Widened) {
 }
 
 TEST(TensorFiles, ExistForEmptyTensorsButNotForThoseWithoutValues) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump", R"("task": "tensor", "summary_mode": "md5")");
   const std::vector<int64_t> empty = {0, 3};
   const std::vector<int64_t> shape = {2};
@@ -258,7 +258,7 @@ TEST(TensorFiles, ExistForEmptyTensorsButNotForThoseWithoutValues) {
 }
 
 TEST(OverflowCheck, KeepsEntriesThatOverflowAndEndsAfterEnough) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump", R"("task": "overflow_check", "overflow_nums": 2)");
   const std::vector<float> finite = {1, 2};
   const std::vector<float> infinite = {1, INFINITY};
@@ -283,7 +283,7 @@ TEST(OverflowCheck, KeepsEntriesThatOverflowAndEndsAfterEnough) {
 }
 
 TEST(OverflowCheck, TellsTheFirstHitsAndRecordsThemAll) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump", R"("task": "overflow_check", "overflow_nums": -1)");
   const float infinity = INFINITY;
   capture.Start();
@@ -300,7 +300,7 @@ TEST(OverflowCheck, TellsTheFirstHitsAndRecordsThemAll) {
 }
 
 TEST(OverflowCheck, IsOnlyMadeByItsOwnTask) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump");
   const float infinity = INFINITY;
   capture.Start();
@@ -314,7 +314,7 @@ TEST(OverflowCheck, IsOnlyMadeByItsOwnTask) {
 }
 
 TEST(OverflowCheck, KeepsTheInputsAsTheyWereBeforeTheCall) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump", R"("task": "overflow_check")");
   std::vector<float> values = {1, 2};
   const std::vector<int64_t> shape = {2};
@@ -337,7 +337,7 @@ TEST(OverflowCheck, KeepsTheInputsAsTheyWereBeforeTheCall) {
 }
 
 TEST(Capture, TakesRecordsOfSeveralThreads) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump", R"("task": "tensor")");
   capture.Start();
   constexpr int kThreads = 4;

@@ -26,7 +26,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 template <typename Element>
 TensorView ViewOf(DType dtype, const std::vector<Element>& values, Shape shape) {
-  return testing::ViewOf(values, std::move(shape), dtype);
+  return test_support::ViewOf(values, std::move(shape), dtype);
 }
 
 std::vector<uint16_t> Halves(std::initializer_list<float> values) {

@@ -83,7 +83,7 @@ inline void Commit(msprobe_entry* entry) {
 
 // What stands below "data" of a dump.json.
 inline std::string DataOf(const std::filesystem::path& dump_json) {
-  const std::string text = testing::Slurp(dump_json);
+  const std::string text = test_support::Slurp(dump_json);
   constexpr std::string_view kBegin = " \"data\": ";
   const size_t begin = text.find(kBegin);
   if (begin == std::string::npos) {

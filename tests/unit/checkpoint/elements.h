@@ -11,7 +11,7 @@
 #include "src/kernels/convert.h"
 #include "src/tensor/tensor_buffer.h"
 
-namespace msprobe::checkpoint::testing {
+namespace msprobe::checkpoint::test_support {
 
 // In row-major order; a test fails where the pieces do not tile the shape.
 inline std::vector<float> ElementsOf(const Parameter& parameter) {
@@ -49,4 +49,4 @@ inline const Parameter* FindParameter(const std::vector<Parameter>& parameters,
   return nullptr;
 }
 
-}  // namespace msprobe::checkpoint::testing
+}  // namespace msprobe::checkpoint::test_support

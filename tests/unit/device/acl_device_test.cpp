@@ -6,13 +6,13 @@
 namespace msprobe::device {
 namespace {
 
+using test_support::FakeVendor;
+using test_support::Variable;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
-using testing::FakeVendor;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using testing::Variable;
 
 class AclDevices : public FakeVendor {
  protected:
@@ -148,7 +148,7 @@ class OlderCann : public FakeVendor {
 };
 
 TEST_F(OlderCann, StillCopies) {
-  const testing::DeviceBytes source(256, 5);
+  const test_support::DeviceBytes source(256, 5);
   Result<HostBuffer> target = acl().AllocateHost(0, 256);
   ASSERT_TRUE(target.ok()) << target.status().message();
   auto copy = acl().CopyToHost({0, source.address(), 256, target->data()});

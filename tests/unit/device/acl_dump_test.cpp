@@ -9,18 +9,18 @@
 namespace msprobe::device {
 namespace {
 
+using test_support::FakeVendor;
+using test_support::Variable;
 using ::testing::ElementsAre;
-using testing::FakeVendor;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
-using testing::Variable;
 
 class AclDump : public FakeVendor {
  protected:
   AclDump() {
-    testing::Spill(config_, R"({"dump": {"dump_path": "/d", "dump_list": []}})");
+    test_support::Spill(config_, R"({"dump": {"dump_path": "/d", "dump_list": []}})");
     options_.config_path = config_;
     options_.sink = [this](KernelDumpFile file) {
       const std::lock_guard lock(mutex_);
@@ -44,7 +44,7 @@ class AclDump : public FakeVendor {
 
  private:
   std::mutex mutex_;
-  testing::TemporaryFolder folder_;
+  test_support::TemporaryFolder folder_;
   const std::string config_ = folder_ / "acl_dump.json";
   Variable library_{"MSPROBE_ACL_LIB", FAKE_ACL};
 };
@@ -183,7 +183,7 @@ TEST_F(AclDump, ThatCannotBeginLeavesNothingSwitchedOn) {
 }
 
 TEST_F(AclDump, WithAWrongConfigurationNamesTheFile) {
-  testing::Spill(options_.config_path, "{}");
+  test_support::Spill(options_.config_path, "{}");
   EXPECT_THAT(dump().Begin(options_).message(),
               ::testing::AllOf(HasSubstr(options_.config_path),
                                HasSubstr("aclmdlSetDump failed with 100009")));

@@ -10,11 +10,11 @@
 namespace msprobe::device {
 namespace {
 
-using testing::AllOf;
-using testing::DeviceBytes;
-using testing::FakeVendor;
+using test_support::AllBytes;
+using test_support::DeviceBytes;
+using test_support::FakeVendor;
+using test_support::Variable;
 using ::testing::HasSubstr;
-using testing::Variable;
 
 struct VendorCase {
   Kind kind;
@@ -67,7 +67,7 @@ TEST_P(Copies, BringWhatTheDeviceHolds) {
   ASSERT_TRUE(copy.ok()) << copy.status().message();
   EXPECT_TRUE((*copy)->Wait().ok());
   EXPECT_TRUE(*(*copy)->Done());
-  EXPECT_EQ(Content(*target), AllOf(kBytes, 7));
+  EXPECT_EQ(Content(*target), AllBytes(kBytes, 7));
 }
 
 TEST_P(Copies, WaitForTheWorkThatProducesTheirBytes) {
@@ -85,7 +85,7 @@ TEST_P(Copies, WaitForTheWorkThatProducesTheirBytes) {
   EXPECT_FALSE(*(*copy)->Done());
   kernel.Open();
   EXPECT_TRUE((*copy)->Wait().ok());
-  EXPECT_EQ(Content(*target), AllOf(kBytes, 2));
+  EXPECT_EQ(Content(*target), AllBytes(kBytes, 2));
   copy = Result<std::unique_ptr<Copy>>(std::unique_ptr<Copy>());
   fake::Synchronize(producer);
   fake::DestroyStream(producer);
@@ -105,7 +105,7 @@ TEST_P(Copies, WouldBeWrongWithoutAnEvent) {
   ASSERT_TRUE(target.ok());
   ASSERT_TRUE(fake::QueueCopyToHost(target->data(), source.address(), kBytes, other));
   fake::Synchronize(other);
-  EXPECT_EQ(Content(*target), AllOf(kBytes, 1));
+  EXPECT_EQ(Content(*target), AllBytes(kBytes, 1));
   kernel.Open();
   fake::Synchronize(producer);
   fake::DestroyStream(producer);
@@ -129,7 +129,7 @@ TEST_P(Copies, AreNotOvertakenByChangesInPlace) {
   EXPECT_FALSE(changed);
   reading.Open();
   EXPECT_TRUE((*copy)->Wait().ok());
-  EXPECT_EQ(Content(*target), AllOf(kBytes, 3));
+  EXPECT_EQ(Content(*target), AllBytes(kBytes, 3));
   fake::Synchronize(producer);
   EXPECT_TRUE(changed);
   fake::DestroyStream(producer);
@@ -193,7 +193,7 @@ TEST_P(Copies, WorkOnThreadsThatNeverSawTheDevice) {
     auto copy = runtime().CopyToHost({1, source.address(), kBytes, target->data()});
     ASSERT_TRUE(copy.ok());
     std::thread([&] { EXPECT_TRUE((*copy)->Wait().ok()); }).join();
-    EXPECT_EQ(Content(*target), AllOf(kBytes, 6));
+    EXPECT_EQ(Content(*target), AllBytes(kBytes, 6));
   }).join();
 }
 
@@ -241,7 +241,7 @@ TEST_P(Copies, ThatCannotBeWaitedForAreOverBeforeTheErrorIsTold) {
   const Variable failure(GetParam().failure_variable, Failure(GetParam().record_event, 999) + ":1");
   auto copy = runtime().CopyToHost({0, source.address(), kBytes, target->data()});
   EXPECT_FALSE(copy.ok());
-  EXPECT_EQ(Content(*target), AllOf(kBytes, 6));
+  EXPECT_EQ(Content(*target), AllBytes(kBytes, 6));
 }
 
 TEST_P(Copies, WaitThemselvesWhenTheProducerCannot) {
@@ -251,7 +251,7 @@ TEST_P(Copies, WaitThemselvesWhenTheProducerCannot) {
   const Variable failure(GetParam().failure_variable, Failure(GetParam().stream_wait, 999) + ":1");
   auto copy = runtime().CopyToHost({0, source.address(), kBytes, target->data()});
   ASSERT_TRUE(copy.ok()) << copy.status().message();
-  EXPECT_EQ(Content(*target), AllOf(kBytes, 6));
+  EXPECT_EQ(Content(*target), AllBytes(kBytes, 6));
 }
 
 TEST_P(Copies, RememberThatTheyFailed) {
@@ -304,7 +304,7 @@ TEST_P(Copies, AreLeftAloneInAForkedChild) {
   auto copy = runtime().CopyToHost({0, source.address(), kBytes, target->data()});
   ASSERT_TRUE(copy.ok());
   EXPECT_TRUE((*copy)->Wait().ok());
-  const testing::ChildEnd child = testing::RunInChild([&] {
+  const test_support::ChildEnd child = test_support::RunInChild([&] {
     const size_t calls = fake::TotalCalls();
     const bool refused =
         runtime().AllocateHost(0, kBytes).status().code() == StatusCode::kDevice &&
@@ -321,7 +321,7 @@ TEST_P(Copies, AreLeftAloneInAForkedChild) {
 }
 
 TEST_P(Copies, WorkInAChildThatWasForkedBeforeTheFirstUse) {
-  const testing::ChildEnd child = testing::RunInChild([&] {
+  const test_support::ChildEnd child = test_support::RunInChild([&] {
     const bool works = runtime().AllocateHost(0, kBytes).ok();
     return works ? 0 : 1;
   });

@@ -5,9 +5,9 @@
 namespace msprobe::device {
 namespace {
 
-using testing::FakeVendor;
+using test_support::FakeVendor;
+using test_support::Variable;
 using ::testing::HasSubstr;
-using testing::Variable;
 
 class CudaDevices : public FakeVendor {
  protected:

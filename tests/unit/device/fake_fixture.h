@@ -13,7 +13,7 @@
 #include "src/device/device.h"
 #include "tests/unit/device/fake_machine.h"
 
-namespace msprobe::testing {
+namespace msprobe::test_support {
 
 // An environment variable for the time of a test.
 class Variable {
@@ -70,8 +70,8 @@ class DeviceBytes {
   void* const address_;
 };
 
-inline std::vector<std::byte> AllOf(size_t bytes, int value) {
+inline std::vector<std::byte> AllBytes(size_t bytes, int value) {
   return std::vector<std::byte>(bytes, static_cast<std::byte>(value));
 }
 
-}  // namespace msprobe::testing
+}  // namespace msprobe::test_support

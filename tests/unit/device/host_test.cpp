@@ -9,7 +9,7 @@ TEST(HostRuntime, CopiesLikeADevice) {
   const Registry registry(Loading::kOnlyIfLoaded);
   Runtime& host = registry.Get(Kind::kHost);
   ASSERT_TRUE(host.Ready().ok());
-  const std::vector<std::byte> source = testing::AllOf(1000, 9);
+  const std::vector<std::byte> source = msprobe::test_support::AllBytes(1000, 9);
   Result<HostBuffer> target = host.AllocateHost(0, source.size());
   ASSERT_TRUE(target.ok());
   auto copy = host.CopyToHost({0, source.data(), source.size(), target->data()});

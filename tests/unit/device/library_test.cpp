@@ -8,9 +8,9 @@
 namespace msprobe::device {
 namespace {
 
+using test_support::Variable;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::Variable;
 
 constexpr const char* kVariable = "MSPROBE_TEST_LIBRARY";
 const std::string kAbsent = "libmsprobe_absent.so.7";
@@ -28,7 +28,7 @@ TEST(Library, IsFoundWhereTheProcessHasIt) {
 }
 
 TEST(Library, IsNotLoadedIntoTheProcessOfAFramework) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   std::filesystem::copy_file(FAKE_ACL, folder / "libown.so");
   const std::string own = folder / "libown.so";
   const Status status = Open(own, Loading::kOnlyIfLoaded).status();
@@ -45,9 +45,9 @@ TEST(Library, ThatIsAbsentIsNamed) {
 }
 
 TEST(Library, ThatIsThereButBrokenSaysWhy) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   const std::string broken = folder / "libbroken.so";
-  testing::Spill(broken, "no library");
+  test_support::Spill(broken, "no library");
   const Status status =
       Library::Open({kVariable, {kAbsent, broken}, "such devices", ""}, Loading::kMayLoad).status();
   EXPECT_THAT(status.message(), HasSubstr("cannot be loaded: " + broken));

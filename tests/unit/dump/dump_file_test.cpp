@@ -17,7 +17,7 @@
 namespace msprobe::dump {
 namespace {
 
-using testing::TemporaryFolder;
+using test_support::TemporaryFolder;
 
 using ::testing::HasSubstr;
 

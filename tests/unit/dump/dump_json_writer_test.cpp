@@ -11,8 +11,8 @@
 namespace msprobe::dump {
 namespace {
 
-using testing::Slurp;
-using testing::TemporaryFolder;
+using test_support::Slurp;
+using test_support::TemporaryFolder;
 
 RecordLog Parsed(const std::string& bytes) {
   Result<RecordLog> log = RecordLog::Parse(bytes);

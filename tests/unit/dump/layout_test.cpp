@@ -8,7 +8,7 @@
 namespace msprobe::dump {
 namespace {
 
-using testing::TemporaryFolder;
+using test_support::TemporaryFolder;
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;

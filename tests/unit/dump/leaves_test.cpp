@@ -11,7 +11,7 @@ namespace msprobe::dump {
 namespace {
 
 std::vector<std::string> LeafNames(std::string_view entry_name, std::string_view value) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   const auto path = folder.Write(
       "dump.json", "{\"data\": {\"" + std::string(entry_name) + "\": " + std::string(value) + "}}");
   std::vector<std::string> names;

@@ -9,7 +9,7 @@ namespace {
 
 const LogHeader kHeader = {"statistics", "mix", "pytorch", "", 42};
 
-RecordLog Parsed(const std::string& bytes) {
+RecordLog ParsedLog(const std::string& bytes) {
   Result<RecordLog> log = RecordLog::Parse(bytes);
   EXPECT_TRUE(log.ok()) << log.status().message();
   return log.ok() ? std::move(*log) : RecordLog();
@@ -27,7 +27,7 @@ TEST(RecordLog, GivesBackWhatWasAppended) {
   AppendStackOf("Torch.abs.0.forward", 7, bytes);
   AppendPending(5, "true", bytes);
 
-  const RecordLog log = Parsed(bytes);
+  const RecordLog log = ParsedLog(bytes);
   EXPECT_EQ(log.header.level, "mix");
   EXPECT_EQ(log.header.process_id, 42U);
   ASSERT_EQ(log.entries.size(), 2U);
@@ -57,7 +57,7 @@ TEST(RecordLog, AMemberKeepsItsFirstPlaceAndItsLastValue) {
   AppendPending(8, "2", bytes);
   AppendPending(9, "3", bytes);
 
-  const RecordLog log = Parsed(bytes);
+  const RecordLog log = ParsedLog(bytes);
   ASSERT_EQ(log.entries.size(), 1U);
   ASSERT_EQ(log.entries[0].members.size(), 2U);
   EXPECT_EQ(log.entries[0].members[0].fragment, "3");
@@ -75,7 +75,7 @@ TEST(RecordLog, KeepsEverythingBeforeATornFrameWhereverItIsTorn) {
 
   for (size_t size = whole; size < bytes.size(); ++size) {
     const std::string torn = bytes.substr(0, size);
-    const RecordLog log = Parsed(torn);
+    const RecordLog log = ParsedLog(torn);
     ASSERT_EQ(log.entries.size(), 1U) << size;
     EXPECT_EQ(log.lost_bytes, size - whole);
   }
@@ -90,7 +90,7 @@ TEST(RecordLog, StopsAtAFlippedBit) {
   for (size_t at = second; at < bytes.size(); ++at) {
     std::string broken = bytes;
     broken[at] = static_cast<char>(broken[at] ^ 0x10);
-    const RecordLog log = Parsed(broken);
+    const RecordLog log = ParsedLog(broken);
     EXPECT_EQ(log.entries.size(), 1U) << at;
     EXPECT_GT(log.lost_bytes, 0U);
   }

@@ -23,7 +23,7 @@ std::string LogOfTwoTensors() {
 }
 
 TEST(RecoverRankFolder, TellsOfTensorFilesThatAreNamedAndMissing) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   folder.Write("records.log", LogOfTwoTensors());
   folder.Write("dump_tensor_data/a.pt", "");
 
@@ -36,7 +36,7 @@ TEST(RecoverRankFolder, TellsOfTensorFilesThatAreNamedAndMissing) {
 }
 
 TEST(RecoverRankFolder, RemovesFilesThatWereBeingWrittenAndNothingElse) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   folder.Write("records.log", LogOfTwoTensors());
   folder.Write("records.log.tmp", "half");
   folder.Write(".msprobe-42-7.tmp", "half");
@@ -57,7 +57,7 @@ TEST(RecoverRankFolder, RemovesFilesThatWereBeingWrittenAndNothingElse) {
 TEST(RecoverRankFolder, RemovesALogWhoseWriterEndedBeforeItsHeader) {
   const std::string whole = LogOfTwoTensors();
   for (const size_t size : {size_t{0}, size_t{3}, size_t{12}, size_t{20}}) {
-    const testing::TemporaryFolder folder;
+    const test_support::TemporaryFolder folder;
     folder.Write("records.log", whole.substr(0, size));
     const Result<Recovery> recovery = RecoverRankFolder(folder.path());
     ASSERT_TRUE(recovery.ok()) << size << ": " << recovery.status().message();
@@ -69,7 +69,7 @@ TEST(RecoverRankFolder, RemovesALogWhoseWriterEndedBeforeItsHeader) {
 TEST(RecoverRankFolder, KeepsALogThatIsDamaged) {
   std::string damaged = LogOfTwoTensors();
   damaged[20] = static_cast<char>(damaged[20] ^ 1);
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   for (const std::string& text : {damaged, std::string("something else")}) {
     folder.Write("records.log", text);
     EXPECT_FALSE(RecoverRankFolder(folder.path()).ok());
@@ -78,7 +78,7 @@ TEST(RecoverRankFolder, KeepsALogThatIsDamaged) {
 }
 
 TEST(RecoverRankFolder, LeavesACaptureThatIsBeingWrittenAlone) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   const std::filesystem::path log = folder.Write("records.log", LogOfTwoTensors());
   folder.Write(".msprobe-42-7.tmp", "half");
   const int descriptor = ::open(log.c_str(), O_RDONLY | O_CLOEXEC);

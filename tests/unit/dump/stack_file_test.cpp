@@ -8,7 +8,7 @@
 namespace msprobe::dump {
 namespace {
 
-using testing::TemporaryFolder;
+using test_support::TemporaryFolder;
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

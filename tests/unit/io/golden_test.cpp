@@ -220,7 +220,7 @@ void ExpectTensor(const TensorFile& file, const Json& expected) {
     EXPECT_EQ(view.element_count(), Member(expected, "numel").integer);
   }
   if (expected.Find("sha256_le_contiguous") != nullptr) {
-    EXPECT_EQ(io::testing::Sha256Hex(bytes), Member(expected, "sha256_le_contiguous").text);
+    EXPECT_EQ(io::test_support::Sha256Hex(bytes), Member(expected, "sha256_le_contiguous").text);
   }
   for (const char* values : {"first", "all_values", "first_bf16_hint"}) {
     if (expected.Find(values) != nullptr) {
@@ -377,7 +377,7 @@ TEST(BadArchives, MembersThatWouldLeaveTheFolderAreNotSafeToExtract) {
   for (const std::string name :
        {"slip_dotdot.zip", "slip_absolute.zip", "slip_symlink.zip", "slip_backslash.zip"}) {
     SCOPED_TRACE(name);
-    const std::string bytes = testing::Slurp(FormatsFolder() + "bad/" + name);
+    const std::string bytes = test_support::Slurp(FormatsFolder() + "bad/" + name);
     const Result<io::ZipArchive> archive = io::ZipArchive::Open(std::as_bytes(std::span(bytes)));
     ASSERT_TRUE(archive.ok()) << archive.status().message();
     EXPECT_TRUE(std::any_of(archive->entries().begin(), archive->entries().end(),
@@ -386,7 +386,7 @@ TEST(BadArchives, MembersThatWouldLeaveTheFolderAreNotSafeToExtract) {
 }
 
 TEST(BadArchives, ThousandsOfMembersAreFoundByName) {
-  const std::string bytes = testing::Slurp(FormatsFolder() + "bad/bomb_many.zip");
+  const std::string bytes = test_support::Slurp(FormatsFolder() + "bad/bomb_many.zip");
   const Result<io::ZipArchive> archive = io::ZipArchive::Open(std::as_bytes(std::span(bytes)));
   ASSERT_TRUE(archive.ok()) << archive.status().message();
   ASSERT_GE(archive->entries().size(), 3000U);

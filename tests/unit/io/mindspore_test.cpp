@@ -9,11 +9,11 @@
 namespace msprobe::io {
 namespace {
 
-using testing::Bytes;
-using testing::Counted;
+using test_support::Bytes;
+using test_support::Counted;
+using test_support::MindSporeValue;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::MindSporeValue;
 
 struct Parsed {
   std::string bytes;  // what the views borrow from

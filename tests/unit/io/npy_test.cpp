@@ -10,15 +10,15 @@
 namespace msprobe::io {
 namespace {
 
-using testing::Bytes;
+using test_support::Bytes;
+using test_support::MakeZip;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::MakeZip;
 using namespace std::string_literals;  // NOLINT: texts with zero bytes
 
 std::string Npy(const std::string& header, const std::string& data) {
   std::string out = "\x93NUMPY\x01\x00"s;
-  testing::PutLittle(out, static_cast<uint16_t>(header.size()));
+  test_support::PutLittle(out, static_cast<uint16_t>(header.size()));
   return out + header + data;
 }
 
@@ -102,6 +102,10 @@ TEST(NpyArray, FortranOrderIsAMatterOfStrides) {
                                      std::byte{4}, std::byte{6}));
 }
 
+TEST(NpyHeader, AShapeOfOneSizeHasItsComma) {
+  EXPECT_THAT(ErrorOf("{'descr': '<f4', 'fortran_order': False, 'shape': (3)}"), HasSubstr("(3,)"));
+}
+
 TEST(NpyArray, HostileShapesDoNotOverflow) {
   const auto error = [](const std::string& shape) {
     return ReadNpyArray(
@@ -148,7 +152,7 @@ TEST(Npz, OneBadMemberLeavesTheOthersReadable) {
 TEST(Npz, InflatedMembersTogetherAreLimited) {
   const std::string array =
       Npy("{'descr': '|u1', 'fortran_order': False, 'shape': (1000,)}", std::string(1000, 'x'));
-  std::vector<testing::TestMember> members;
+  std::vector<test_support::TestMember> members;
   for (int i = 0; i < 6; ++i) {
     members.push_back({.name = std::to_string(i) + ".npy", .content = array, .deflate = true});
   }

@@ -8,12 +8,12 @@
 namespace msprobe::io {
 namespace {
 
-using testing::Bytes;
+using test_support::Bytes;
 using ::testing::HasSubstr;
 using namespace std::string_literals;  // NOLINT: texts with zero bytes
 
 // Keeps the bytes that the pickle borrows from.
-struct Parsed {
+struct ParsedPickle {
   std::string bytes;
   Result<Pickle> pickle;
 
@@ -22,14 +22,14 @@ struct Parsed {
   PickleDescription root() const { return DescribePickleValue(*pickle, pickle->root()); }
 };
 
-Parsed Parse(std::string bytes, const PickleLimits& limits = {}) {
-  Parsed parsed{std::move(bytes), Status()};
+ParsedPickle ParsePickle(std::string bytes, const PickleLimits& limits = {}) {
+  ParsedPickle parsed{std::move(bytes), Status()};
   parsed.pickle = PickleReader::Read(Bytes(parsed.bytes), limits);
   return parsed;
 }
 
 std::string TextOf(const std::string& bytes) {
-  const Parsed parsed = Parse(bytes);
+  const ParsedPickle parsed = ParsePickle(bytes);
   if (!parsed.pickle.ok()) {
     return parsed.pickle.status().message();
   }
@@ -37,8 +37,8 @@ std::string TextOf(const std::string& bytes) {
   return description.type + " " + description.text;
 }
 
-std::string ErrorOf(const std::string& bytes, const PickleLimits& limits = {}) {
-  const Parsed parsed = Parse(bytes, limits);
+std::string PickleErrorOf(const std::string& bytes, const PickleLimits& limits = {}) {
+  const ParsedPickle parsed = ParsePickle(bytes, limits);
   return parsed.pickle.ok() ? "no error" : parsed.pickle.status().message();
 }
 
@@ -66,7 +66,7 @@ TEST(PickleNumbers, FloatsAreReadFromTextAndBigEndianBytes) {
   EXPECT_EQ(TextOf("F1e-05\n."), "float 1e-05");
   EXPECT_EQ(TextOf("Fnan\n."), "float nan");
   EXPECT_EQ(TextOf("G\x3f\xf8\x00\x00\x00\x00\x00\x00."s), "float 1.5");
-  EXPECT_THAT(ErrorOf("Fone\n."), HasSubstr("not a number"));
+  EXPECT_THAT(PickleErrorOf("Fone\n."), HasSubstr("not a number"));
 }
 
 TEST(PickleTexts, EveryTextOpcodeGivesItsText) {
@@ -101,10 +101,21 @@ TEST(PickleTexts, EveryTextOpcodeGivesItsText) {
             "bytes 3 bytes");
 }
 
-TEST(PickleTexts, InvalidUtf8IsShownEscaped) {
-  EXPECT_EQ(TextOf("\x8c\x02\xff"s
+TEST(PickleTexts, TextsOfPython2ThatAreNotUtf8AreShownEscaped) {
+  EXPECT_EQ(TextOf("U\x02\xff"s
                    "a."),
             "str \\xffa");
+}
+
+TEST(PickleTexts, UnicodeMustBeUtf8AsForPython) {
+  for (const std::string& head :
+       {"\x8c\x03"s, "X\x03\x00\x00\x00"s, "\x8d\x03\x00\x00\x00\x00\x00\x00\x00"s}) {
+    EXPECT_THAT(PickleErrorOf(head + "\xff"
+                                     "ab."),
+                HasSubstr("not UTF-8"));
+    // Half a pair, which Python writes and reads.
+    EXPECT_THAT(PickleErrorOf(head + "\xed\xa0\x80."), "no error");
+  }
 }
 
 TEST(PickleContainers, AreBuiltFromMarksAndPieces) {
@@ -134,7 +145,7 @@ TEST(PickleContainers, ManyAppendedItemsKeepTheirOrder) {
   for (int i = 0; i < 200; ++i) {
     bytes += "h\x00K"s + static_cast<char>(i) + "a0h\x01K"s + static_cast<char>(i) + "a0";
   }
-  const Parsed parsed = Parse(bytes + "\x86.");
+  const ParsedPickle parsed = ParsePickle(bytes + "\x86.");
   ASSERT_TRUE(parsed.pickle.ok()) << parsed.pickle.status().message();
   for (PickleId list : parsed->items(parsed->root())) {
     ASSERT_EQ(parsed->items(list).size(), 200U);
@@ -152,9 +163,9 @@ TEST(PickleDicts, DuplicateKeysKeepTheirPlaceAndTheLastValue) {
     for (int i = 0; i < others; ++i) {
       bytes += "K"s + static_cast<char>(i) + "N";
     }
-    const Parsed parsed = Parse(bytes +
-                                "U\x01"s
-                                "aK\x02u.");
+    const ParsedPickle parsed = ParsePickle(bytes +
+                                            "U\x01"s
+                                            "aK\x02u.");
     ASSERT_TRUE(parsed.pickle.ok()) << parsed.pickle.status().message();
     const auto items = parsed->UniqueItems(parsed->root());
     ASSERT_EQ(items.size(), static_cast<size_t>(others) + 1);
@@ -165,10 +176,10 @@ TEST(PickleDicts, DuplicateKeysKeepTheirPlaceAndTheLastValue) {
 }
 
 TEST(PickleDicts, KeysMustBeHashableThroughAndThrough) {
-  EXPECT_THAT(ErrorOf("}]Ns."), HasSubstr("dict key"));
-  EXPECT_THAT(ErrorOf("}]\x85Ns."), HasSubstr("dict key"));
-  EXPECT_THAT(ErrorOf("}(]\x85\x85N"
-                      "u."),
+  EXPECT_THAT(PickleErrorOf("}]Ns."), HasSubstr("dict key"));
+  EXPECT_THAT(PickleErrorOf("}]\x85Ns."), HasSubstr("dict key"));
+  EXPECT_THAT(PickleErrorOf("}(]\x85\x85N"
+                            "u."),
               HasSubstr("dict key"));
   EXPECT_EQ(TextOf("}K\x01\x85Ns."), "dict 1 items");
   EXPECT_EQ(TextOf("}(K\x01\x91Ns."), "dict 1 items") << "a frozenset";
@@ -211,23 +222,24 @@ TEST(PickleStack, PopDupAndMarksBehaveAsInPython) {
 }
 
 TEST(PickleStack, MisuseIsAnErrorThatNamesTheByte) {
-  EXPECT_THAT(ErrorOf("t."), HasSubstr("pickle byte 0 (opcode 0x74): no MARK"));
-  EXPECT_THAT(ErrorOf("K\x01\x86."), HasSubstr("pickle byte 2 (opcode 0x86): too few values"));
-  EXPECT_THAT(ErrorOf("K\x01(\x85."), HasSubstr("too few values")) << "a mark is a floor";
-  EXPECT_THAT(ErrorOf("h\x01."), HasSubstr("memo entry 1 was never set"));
-  EXPECT_THAT(ErrorOf("K\x01K\x02"
-                      "a."),
+  EXPECT_THAT(PickleErrorOf("t."), HasSubstr("pickle byte 0 (opcode 0x74): no MARK"));
+  EXPECT_THAT(PickleErrorOf("K\x01\x86."),
+              HasSubstr("pickle byte 2 (opcode 0x86): too few values"));
+  EXPECT_THAT(PickleErrorOf("K\x01(\x85."), HasSubstr("too few values")) << "a mark is a floor";
+  EXPECT_THAT(PickleErrorOf("h\x01."), HasSubstr("memo entry 1 was never set"));
+  EXPECT_THAT(PickleErrorOf("K\x01K\x02"
+                            "a."),
               HasSubstr("not a list"));
-  EXPECT_THAT(ErrorOf("](N"
-                      "d."),
+  EXPECT_THAT(PickleErrorOf("](N"
+                            "d."),
               HasSubstr("without a value"));
-  EXPECT_THAT(ErrorOf("N"), HasSubstr("without STOP"));
-  EXPECT_THAT(ErrorOf(""), HasSubstr("without STOP"));
-  EXPECT_THAT(ErrorOf("\x82\x01."), HasSubstr("not an opcode"));
-  EXPECT_THAT(ErrorOf("K"), HasSubstr("operand of 1 bytes"));
-  EXPECT_THAT(ErrorOf("cos\nsystem"), HasSubstr("does not end"));
-  EXPECT_THAT(ErrorOf("N\x85N\x85N"
-                      "b."),
+  EXPECT_THAT(PickleErrorOf("N"), HasSubstr("without STOP"));
+  EXPECT_THAT(PickleErrorOf(""), HasSubstr("without STOP"));
+  EXPECT_THAT(PickleErrorOf("\x82\x01."), HasSubstr("not an opcode"));
+  EXPECT_THAT(PickleErrorOf("K"), HasSubstr("operand of 1 bytes"));
+  EXPECT_THAT(PickleErrorOf("cos\nsystem"), HasSubstr("does not end"));
+  EXPECT_THAT(PickleErrorOf("N\x85N\x85N"
+                            "b."),
               HasSubstr("plain value"));
 }
 
@@ -235,9 +247,9 @@ TEST(PickleStack, EveryTruncationIsAnError) {
   const std::string bytes =
       "\x80\x02}q\x00(X\x01\x00\x00\x00"s
       "acos\nsystem\n(K\x01G\x3f\xf8\x00\x00\x00\x00\x00\x00tRu."s;
-  ASSERT_TRUE(Parse(bytes).pickle.ok());
+  ASSERT_TRUE(ParsePickle(bytes).pickle.ok());
   for (size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_FALSE(Parse(bytes.substr(0, size)).pickle.ok()) << size;
+    EXPECT_FALSE(ParsePickle(bytes.substr(0, size)).pickle.ok()) << size;
   }
 }
 
@@ -257,7 +269,7 @@ TEST(PickleCalls, KnownContainersBecomePlainValues) {
 }
 
 TEST(PickleCalls, StateOfADictIsKeptBesideItsItems) {
-  const Parsed parsed = Parse("ccollections\nOrderedDict\n)R}U\x09_metadataK\x01sb.");
+  const ParsedPickle parsed = ParsePickle("ccollections\nOrderedDict\n)R}U\x09_metadataK\x01sb.");
   ASSERT_TRUE(parsed.pickle.ok()) << parsed.pickle.status().message();
   EXPECT_TRUE(parsed->items(parsed->root()).empty());
   EXPECT_NE(parsed->Find(parsed->dict_attributes(parsed->root()), "_metadata"), kNoPickleValue);
@@ -267,7 +279,7 @@ TEST(PickleCalls, AnythingElseBecomesAnInertObject) {
   for (const std::string& call :
        {"cos\nsystem\n(U\x02idtR."s, "(cos\nsystem\nU\x02ido."s, "(U\x02idios\nsystem\n."s,
         "\x8c\x02os\x8c\x06system\x93U\x02id\x85\x81."s, "cos\nsystem\nU\x02id\x85}\x92."s}) {
-    const Parsed parsed = Parse(call);
+    const ParsedPickle parsed = ParsePickle(call);
     ASSERT_TRUE(parsed.pickle.ok()) << parsed.pickle.status().message();
     ASSERT_EQ(parsed->kind(parsed->root()), PickleKind::kObject);
     const PickleObject object = parsed->object(parsed->root());
@@ -278,7 +290,7 @@ TEST(PickleCalls, AnythingElseBecomesAnInertObject) {
 }
 
 TEST(PickleCalls, ObjectsCollectStateAndItems) {
-  const Parsed parsed = Parse(
+  const ParsedPickle parsed = ParsePickle(
       "cm\nC\n)\x81}U\x01xK\x05sbK\x01"
       "aU\x01kK\x02s.");
   ASSERT_TRUE(parsed.pickle.ok()) << parsed.pickle.status().message();
@@ -289,7 +301,7 @@ TEST(PickleCalls, ObjectsCollectStateAndItems) {
 }
 
 TEST(PickleCalls, ArgumentsMustBeATuple) {
-  EXPECT_THAT(ErrorOf("cm\nC\nNR."), HasSubstr("must be a tuple"));
+  EXPECT_THAT(PickleErrorOf("cm\nC\nNR."), HasSubstr("must be a tuple"));
 }
 
 TEST(PickleGlobals, ReachingForProcessesFilesOrCodeIsSuspicious) {
@@ -307,16 +319,16 @@ TEST(PickleGlobals, ReachingForProcessesFilesOrCodeIsSuspicious) {
 TEST(PickleLimits, ValuesStackAndItemsAreBounded) {
   PickleLimits limits;
   limits.values = 10;
-  EXPECT_THAT(ErrorOf("](" + std::string(20, ']') + "e.", limits),
+  EXPECT_THAT(PickleErrorOf("](" + std::string(20, ']') + "e.", limits),
               HasSubstr("more than 10 values"));
   limits = {};
   limits.stack_and_memo = 10;
-  EXPECT_THAT(ErrorOf("](" + std::string(20, 'N') + "e.", limits),
+  EXPECT_THAT(PickleErrorOf("](" + std::string(20, 'N') + "e.", limits),
               HasSubstr("stack and in the memo"));
-  EXPECT_THAT(ErrorOf(std::string(20, '('), limits), HasSubstr("marks"));
+  EXPECT_THAT(PickleErrorOf(std::string(20, '('), limits), HasSubstr("marks"));
   limits = {};
   limits.long_bytes = 5;
-  EXPECT_THAT(ErrorOf("\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00\x40."s, limits),
+  EXPECT_THAT(PickleErrorOf("\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00\x40."s, limits),
               HasSubstr("an integer of 9 bytes"));
 }
 
@@ -324,7 +336,7 @@ TEST(PickleLimits, ACompressedPickleMayNotGrowToAThousandTimesItsSize) {
   // 30 kB of a file that inflate to 30 million empty lists.
   const PickleLimits limits = PickleLimits::ForStored(30'000);
   EXPECT_LT(limits.values * 24 + limits.items * 4 + limits.stack_and_memo * 4, size_t{140} << 20U);
-  EXPECT_THAT(ErrorOf("(" + std::string(limits.values + 1, ']') + "t.", limits),
+  EXPECT_THAT(PickleErrorOf("(" + std::string(limits.values + 1, ']') + "t.", limits),
               HasSubstr("too many for its size"));
 }
 
@@ -344,28 +356,28 @@ TEST(PickleLimits, CopyingALongListAgainAndAgainIsStopped) {
   }
   bytes += "N.";
   // 5000 sets of 10000 items from a file of 125 kB.
-  EXPECT_THAT(ErrorOf(bytes), HasSubstr("container items"));
+  EXPECT_THAT(PickleErrorOf(bytes), HasSubstr("container items"));
 }
 
 TEST(PickleLimits, DecodingALongTextAgainAndAgainIsStopped) {
   std::string text(100000, 'x');
   std::string bytes = "c_codecs\nencode\nq\x00X"s;
-  testing::PutLittle(bytes, static_cast<uint32_t>(text.size()));
+  test_support::PutLittle(bytes, static_cast<uint32_t>(text.size()));
   bytes += text + "U\x06latin1\x86q\x01"s;
   for (int i = 0; i < 1000; ++i) {
     bytes += "h\x00h\x01R0"s;
   }
-  EXPECT_THAT(ErrorOf(bytes + "N."), HasSubstr("proportion"));
+  EXPECT_THAT(PickleErrorOf(bytes + "N."), HasSubstr("proportion"));
 }
 
 TEST(PickleLimits, DeepNestingNeitherOverflowsNorLeaks) {
   const std::string deep = std::string(300000, ']') + std::string(299999, 'a') + ".";
-  const Parsed parsed = Parse(deep);
+  const ParsedPickle parsed = ParsePickle(deep);
   EXPECT_TRUE(parsed.pickle.ok());
 }
 
 TEST(PickleEnd, DataAfterStopIsLeftAlone) {
-  const Parsed parsed = Parse("K\x01.K\x02.");
+  const ParsedPickle parsed = ParsePickle("K\x01.K\x02.");
   ASSERT_TRUE(parsed.pickle.ok());
   EXPECT_EQ(parsed->end_offset(), 3U);
 }

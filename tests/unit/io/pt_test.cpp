@@ -10,15 +10,15 @@
 namespace msprobe::io {
 namespace {
 
-using testing::Bytes;
+using test_support::Bytes;
+using test_support::MakeZip;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::MakeZip;
 using namespace std::string_literals;  // NOLINT: texts with zero bytes
 
 std::string Text(std::string_view text) {
   std::string out = "X";
-  testing::PutLittle(out, static_cast<uint32_t>(text.size()));
+  test_support::PutLittle(out, static_cast<uint32_t>(text.size()));
   return out += text;
 }
 
@@ -53,7 +53,7 @@ struct Opened {
 };
 
 std::unique_ptr<Opened> OpenZip(const std::string& pickle, const std::string& storage = kTwoFloats,
-                                std::vector<testing::TestMember> more = {}) {
+                                std::vector<test_support::TestMember> more = {}) {
   auto opened = std::make_unique<Opened>();
   more.push_back({.name = "p/data.pkl", .content = "\x80\x02" + pickle + "."});
   more.push_back({.name = "p/data/0", .content = storage});
@@ -138,6 +138,16 @@ TEST(PtZip, OneBrokenTensorLeavesTheOthersReadable) {
   EXPECT_THAT(opened->contents.tensors[1].status.message(),
               HasSubstr("declares 800 bytes, its member has 8"));
   EXPECT_EQ(opened->contents.tensors[1].view.data, nullptr);
+}
+
+TEST(PtZip, AStorageHasOneElementType) {
+  const std::string other =
+      Vector("torch._utils\n_rebuild_tensor_v2", Storage("torch\nIntStorage", 2), "\x89)");
+  const auto opened = OpenZip("}(" + Text("good") + kPlainVector + Text("bad") + other + "u");
+  ASSERT_EQ(opened->contents.tensors.size(), 2U);
+  EXPECT_TRUE(opened->contents.tensors[0].status.ok());
+  EXPECT_THAT(opened->contents.tensors[1].status.message(),
+              HasSubstr("storage \"0\" is one of float32 and of int32"));
 }
 
 TEST(PtZip, AFileThatIsOneBrokenTensorDoesNotOpen) {
@@ -267,7 +277,7 @@ TEST(PtZip, QuantisedTensorsWithWrongScalesAreRefused) {
   EXPECT_THAT(wrong(")"), HasSubstr("wrong arguments"));
   EXPECT_THAT(wrong("(NNNt"), HasSubstr("are not tensors"));
   EXPECT_THAT(wrong("(NK\x01Nt"), HasSubstr("no zero point"));
-  EXPECT_THAT(wrong("(N" + kFloats + "2K\x05t"), HasSubstr("declares 8 bytes"));
+  EXPECT_THAT(wrong("(N" + kFloats + "2K\x05t"), HasSubstr("is one of int8 and of float32"));
   EXPECT_THAT(
       OpenZip(Quantised("torch\nQUInt4x2Storage", "(NK\x01K\x01t"), kFourBytes)->status.message(),
       HasSubstr("QUInt4x2Storage"));
@@ -302,6 +312,12 @@ TEST(PtZip, VersionAndByteOrderMustBeKnown) {
   EXPECT_TRUE(OpenZip("N", "", {{.name = "p/version", .content = "10\n"}})->status.ok());
   EXPECT_FALSE(OpenZip("N", "", {{.name = "p/version", .content = "11\n"}})->status.ok());
   EXPECT_FALSE(OpenZip("N", "", {{.name = "p/byteorder", .content = "middle"}})->status.ok());
+}
+
+TEST(PtZip, AMemberThatOccursTwiceIsRefusedAsOneOfThemWouldHaveToBeChosen) {
+  const auto opened =
+      OpenZip(kPlainVector, kTwoFloats, {{.name = "p/data/0", .content = "other   "}});
+  EXPECT_THAT(opened->status.message(), HasSubstr("member \"p/data/0\" occurs twice"));
 }
 
 TEST(PtZip, BigEndianStoragesAreSwappedOnRead) {

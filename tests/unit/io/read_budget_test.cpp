@@ -25,7 +25,7 @@ TEST(ReadBudget, RefusesViewsThatRepeatAFewBytesWithoutEnd) {
 
 TEST(ReadBudget, RefusesOneStorageNamedTooOften) {
   std::vector<float> values(1 << 20);
-  const TensorView view = testing::ViewOf(values, {1 << 20});
+  const TensorView view = msprobe::test_support::ViewOf(values, {1 << 20});
   ReadBudget budget(values.size() * sizeof(float));
   int taken = 0;
   while (taken < 100'000 && budget.Take(view).ok()) {

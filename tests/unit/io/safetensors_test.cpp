@@ -7,32 +7,32 @@
 namespace msprobe::io {
 namespace {
 
-using testing::Bytes;
+using test_support::Bytes;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // The views point into bytes that are gone: only names, shapes and errors may be looked at.
-struct Parsed {
+struct ParsedSafetensors {
   TensorFileContents contents;
   Status status;
 };
 
-Parsed Parse(const std::string& header, size_t data_bytes) {
+ParsedSafetensors ParseSafetensors(const std::string& header, size_t data_bytes) {
   std::string bytes;
-  testing::PutLittle<uint64_t>(bytes, header.size());
+  test_support::PutLittle<uint64_t>(bytes, header.size());
   bytes += header;
   bytes.append(data_bytes, 'x');
-  Parsed parsed;
+  ParsedSafetensors parsed;
   parsed.status = ReadSafetensors(Bytes(bytes), parsed.contents);
   return parsed;
 }
 
-std::string ErrorOf(const std::string& header, size_t data_bytes = 8) {
-  return Parse(header, data_bytes).status.message();
+std::string SafetensorsErrorOf(const std::string& header, size_t data_bytes = 8) {
+  return ParseSafetensors(header, data_bytes).status.message();
 }
 
 TEST(Safetensors, TensorsKeepHeaderOrderAndMayLieInAnyOrder) {
-  const Parsed parsed = Parse(
+  const ParsedSafetensors parsed = ParseSafetensors(
       R"({"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]},"a":{"data_offsets":[0,4],"shape":[2,1],"dtype":"BF16"}}  )",
       8);
   ASSERT_TRUE(parsed.status.ok()) << parsed.status.message();
@@ -43,7 +43,8 @@ TEST(Safetensors, TensorsKeepHeaderOrderAndMayLieInAnyOrder) {
 }
 
 TEST(Safetensors, MetadataIsListedAsPlainValues) {
-  const Parsed parsed = Parse(R"({"__metadata__":{"format":"pt","x":"y"}})", 0);
+  const ParsedSafetensors parsed =
+      ParseSafetensors(R"({"__metadata__":{"format":"pt","x":"y"}})", 0);
   ASSERT_TRUE(parsed.status.ok()) << parsed.status.message();
   ASSERT_EQ(parsed.contents.scalars.size(), 2U);
   EXPECT_THAT(parsed.contents.scalars[0].path, ElementsAre("__metadata__", "format"));
@@ -51,7 +52,7 @@ TEST(Safetensors, MetadataIsListedAsPlainValues) {
 }
 
 TEST(Safetensors, EmptyAndScalarTensorsAreFine) {
-  const Parsed parsed = Parse(
+  const ParsedSafetensors parsed = ParseSafetensors(
       R"({"e":{"dtype":"F32","shape":[0,7],"data_offsets":[0,0]},"s":{"dtype":"I64","shape":[],"data_offsets":[0,8]}})",
       8);
   ASSERT_TRUE(parsed.status.ok()) << parsed.status.message();
@@ -59,7 +60,7 @@ TEST(Safetensors, EmptyAndScalarTensorsAreFine) {
 }
 
 TEST(Safetensors, ATypeThatNobodyHereReadsSpoilsOnlyItsTensor) {
-  const Parsed parsed = Parse(
+  const ParsedSafetensors parsed = ParseSafetensors(
       R"({"f4":{"dtype":"F4","shape":[8],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
       8);
   ASSERT_TRUE(parsed.status.ok()) << parsed.status.message();
@@ -72,37 +73,39 @@ TEST(Safetensors, RangesMustTileTheData) {
     return R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[2],"data_offsets":[)" +
            std::to_string(begin) + "," + std::to_string(begin + 2) + "]}}";
   };
-  EXPECT_THAT(ErrorOf(two(2)), HasSubstr("overlap at byte 2"));
-  EXPECT_THAT(ErrorOf(two(6)), HasSubstr("hole at byte 4"));
-  const Parsed rest = Parse(two(4), 8);
+  EXPECT_THAT(SafetensorsErrorOf(two(2)), HasSubstr("overlap at byte 2"));
+  EXPECT_THAT(SafetensorsErrorOf(two(6)), HasSubstr("hole at byte 4"));
+  const ParsedSafetensors rest = ParseSafetensors(two(4), 8);
   EXPECT_TRUE(rest.status.ok()) << rest.status.message();
   EXPECT_THAT(rest.contents.warnings, ElementsAre("2 bytes after the last tensor"));
 }
 
 TEST(Safetensors, EveryOffenceOfTheHeaderIsNamed) {
-  EXPECT_THAT(ErrorOf(R"({"a":{"dtype":"U8","shape":[8]}})"), HasSubstr("needs dtype, shape"));
-  EXPECT_THAT(ErrorOf(R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8,9]}})"),
+  EXPECT_THAT(SafetensorsErrorOf(R"({"a":{"dtype":"U8","shape":[8]}})"),
               HasSubstr("needs dtype, shape"));
-  EXPECT_THAT(ErrorOf(R"({"a":{"dtype":"U8","dtype":"U8","shape":[8],"data_offsets":[0,8]}})"),
-              HasSubstr("field twice"));
-  EXPECT_THAT(ErrorOf(R"({"a":{"kind":1}})"), HasSubstr("unknown field"));
-  EXPECT_THAT(ErrorOf(R"({"a":1})"), HasSubstr("unexpected place"));
-  EXPECT_THAT(ErrorOf(R"({"a":{"dtype":"U8","shape":[8.5],"data_offsets":[0,8]}})"),
-              HasSubstr("unexpected place"));
-  EXPECT_THAT(ErrorOf(R"({"a":{"dtype":"U8","shape":[[8]],"data_offsets":[0,8]}})"),
-              HasSubstr("unexpected place"));
+  EXPECT_THAT(SafetensorsErrorOf(R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8,9]}})"),
+              HasSubstr("needs dtype, shape"));
   EXPECT_THAT(
-      ErrorOf(R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,18446744073709551616]}})"),
-      HasSubstr("64-bit"));
-  EXPECT_THAT(ErrorOf(R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[-8,0]}})"),
+      SafetensorsErrorOf(R"({"a":{"dtype":"U8","dtype":"U8","shape":[8],"data_offsets":[0,8]}})"),
+      HasSubstr("field twice"));
+  EXPECT_THAT(SafetensorsErrorOf(R"({"a":{"kind":1}})"), HasSubstr("unknown field"));
+  EXPECT_THAT(SafetensorsErrorOf(R"({"a":1})"), HasSubstr("unexpected place"));
+  EXPECT_THAT(SafetensorsErrorOf(R"({"a":{"dtype":"U8","shape":[8.5],"data_offsets":[0,8]}})"),
+              HasSubstr("unexpected place"));
+  EXPECT_THAT(SafetensorsErrorOf(R"({"a":{"dtype":"U8","shape":[[8]],"data_offsets":[0,8]}})"),
+              HasSubstr("unexpected place"));
+  EXPECT_THAT(SafetensorsErrorOf(
+                  R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,18446744073709551616]}})"),
+              HasSubstr("64-bit"));
+  EXPECT_THAT(SafetensorsErrorOf(R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[-8,0]}})"),
               HasSubstr("not in the data"));
-  EXPECT_THAT(ErrorOf(R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}} x)"),
+  EXPECT_THAT(SafetensorsErrorOf(R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}} x)"),
               HasSubstr("header"));
-  EXPECT_THAT(ErrorOf("{"), HasSubstr("header"));
+  EXPECT_THAT(SafetensorsErrorOf("{"), HasSubstr("header"));
 }
 
 TEST(Safetensors, ATruncatedFileKeepsWhatLiesBeforeTheCut) {
-  const Parsed parsed = Parse(
+  const ParsedSafetensors parsed = ParseSafetensors(
       R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[8,16]}})",
       12);
   ASSERT_TRUE(parsed.status.ok()) << parsed.status.message();

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace msprobe::io::testing {
+namespace msprobe::io::test_support {
 
 inline std::string Sha256Hex(std::span<const std::byte> data) {
   // The fractional parts of cube and square roots of the first primes.
@@ -79,4 +79,4 @@ inline std::string Sha256Hex(std::span<const std::byte> data) {
   return hex;
 }
 
-}  // namespace msprobe::io::testing
+}  // namespace msprobe::io::test_support

@@ -10,11 +10,11 @@
 namespace msprobe {
 namespace {
 
-using io::testing::MakeZip;
+using io::test_support::MakeZip;
+using test_support::Slurp;
+using test_support::Spill;
+using test_support::TemporaryFolder;
 using ::testing::HasSubstr;
-using testing::Slurp;
-using testing::Spill;
-using testing::TemporaryFolder;
 using namespace std::string_literals;  // NOLINT: texts with zero bytes
 
 std::string ErrorOf(const TemporaryFolder& folder, const std::string& content) {

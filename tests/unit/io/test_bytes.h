@@ -13,7 +13,7 @@
 
 #include "src/kernels/crc32.h"
 
-namespace msprobe::io::testing {
+namespace msprobe::io::test_support {
 
 inline std::span<const std::byte> Bytes(std::string_view text) {
   return std::as_bytes(std::span(text));
@@ -120,4 +120,4 @@ inline std::string MakeZip(const std::vector<TestMember>& members, bool zip64_en
   return out + comment;
 }
 
-}  // namespace msprobe::io::testing
+}  // namespace msprobe::io::test_support

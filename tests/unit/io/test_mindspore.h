@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace msprobe::io::testing {
+namespace msprobe::io::test_support {
 
 inline std::string Varint(uint64_t value) {
   std::string out;
@@ -35,4 +35,4 @@ inline std::string MindSporeValue(std::string_view tag, const std::vector<int64_
   return Counted(1, Counted(1, tag) + Counted(2, tensor) + std::string(more));
 }
 
-}  // namespace msprobe::io::testing
+}  // namespace msprobe::io::test_support

@@ -14,11 +14,11 @@
 namespace msprobe {
 namespace {
 
-using testing::Slurp;
-using testing::TemporaryFolder;
+using test_support::Slurp;
+using test_support::TemporaryFolder;
 
 std::string MemberOf(const std::string& zip, std::string_view suffix) {
-  const Result<io::ZipArchive> archive = io::ZipArchive::Open(io::testing::Bytes(zip));
+  const Result<io::ZipArchive> archive = io::ZipArchive::Open(io::test_support::Bytes(zip));
   EXPECT_TRUE(archive.ok()) << archive.status().message();
   for (const io::ZipEntry& entry : archive->entries()) {
     if (entry.name.ends_with(suffix)) {
@@ -97,11 +97,11 @@ TEST(WritePtFile, DataIsAlignedTo64Bytes) {
   const TemporaryFolder folder;
   ASSERT_TRUE(WritePtFile(folder / "t.pt", Counting(DType::kFloat32, {5}).view()).ok());
   const std::string zip = Slurp(folder / "t.pt");
-  const Result<io::ZipArchive> archive = io::ZipArchive::Open(io::testing::Bytes(zip));
+  const Result<io::ZipArchive> archive = io::ZipArchive::Open(io::test_support::Bytes(zip));
   ASSERT_TRUE(archive.ok()) << archive.status().message();
   EXPECT_EQ(archive->entries().size(), 4U);
   for (const io::ZipEntry& entry : archive->entries()) {
-    EXPECT_EQ((archive->RawBytes(entry)->data() - io::testing::Bytes(zip).data()) % 64, 0)
+    EXPECT_EQ((archive->RawBytes(entry)->data() - io::test_support::Bytes(zip).data()) % 64, 0)
         << entry.name;
     EXPECT_NE(entry.crc32, 0U) << entry.name;
   }

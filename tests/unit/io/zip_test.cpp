@@ -8,9 +8,9 @@
 namespace msprobe::io {
 namespace {
 
-using testing::Bytes;
+using test_support::Bytes;
+using test_support::MakeZip;
 using ::testing::HasSubstr;
-using testing::MakeZip;
 
 constexpr uint64_t kLimit = 1 << 20;
 
@@ -90,7 +90,7 @@ TEST(ZipArchive, TheLastOfSeveralMembersOfOneNameCounts) {
 }
 
 TEST(ZipArchive, ManyMembersAreFoundByTheIndexToo) {
-  std::vector<testing::TestMember> members;
+  std::vector<test_support::TestMember> members;
   for (int i = 0; i < 100; ++i) {
     members.push_back({.name = std::to_string(i), .content = std::to_string(i)});
   }

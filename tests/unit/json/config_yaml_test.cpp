@@ -12,23 +12,23 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Config Parse(std::string_view text) {
+Config ParseYaml(std::string_view text) {
   Result<Config> config = ParseYamlConfig(text, "a.yaml");
   EXPECT_TRUE(config.ok()) << config.status().message();
   return config.ok() ? *std::move(config) : Config{};
 }
 
-std::string ErrorOf(std::string_view text) {
+std::string YamlErrorOf(std::string_view text) {
   const Result<Config> config = ParseYamlConfig(text, "a.yaml");
   return config.ok() ? "no error" : config.status().message();
 }
 
 ConfigValue Scalar(std::string_view text) {
-  return Parse(fmt::format("k: {}", text)).root.members[0].second;
+  return ParseYaml(fmt::format("k: {}", text)).root.members[0].second;
 }
 
 TEST(YamlConfig, KeepsOrderAndLines) {
-  const Config config = Parse("b: 1\na:\n  - x\n  - {y: z}\n");
+  const Config config = ParseYaml("b: 1\na:\n  - x\n  - {y: z}\n");
   ASSERT_EQ(config.root.members.size(), 2U);
   EXPECT_EQ(config.root.members[0].first, "b");
   const ConfigValue& list = config.root.members[1].second;
@@ -85,17 +85,17 @@ TEST(YamlConfig, LeavesQuotedAndTaggedTextAlone) {
     EXPECT_EQ(Scalar(text).kind, ConfigKind::kText) << text;
   }
   EXPECT_EQ(Scalar("!!int 5").integer, 5);
-  EXPECT_THAT(ErrorOf("a: !!python/object:os.system x"), HasSubstr("line 1: tag"));
-  EXPECT_THAT(ErrorOf("a: !mine x"), HasSubstr("not supported"));
+  EXPECT_THAT(YamlErrorOf("a: !!python/object:os.system x"), HasSubstr("line 1: tag"));
+  EXPECT_THAT(YamlErrorOf("a: !mine x"), HasSubstr("not supported"));
 }
 
 TEST(YamlConfig, TreatsKeysAsTextWhateverTheyLookLike) {
-  EXPECT_EQ(Parse("1: a\nyes: b").root.members[1].first, "yes");
-  EXPECT_THAT(ErrorOf("? [a, b]\n: c"), HasSubstr("a key must be text"));
+  EXPECT_EQ(ParseYaml("1: a\nyes: b").root.members[1].first, "yes");
+  EXPECT_THAT(YamlErrorOf("? [a, b]\n: c"), HasSubstr("a key must be text"));
 }
 
 TEST(YamlConfig, CopiesWhatAnAliasNames) {
-  const Config config = Parse("a: &x {k: [1, 2]}\nb: *x\n");
+  const Config config = ParseYaml("a: &x {k: [1, 2]}\nb: *x\n");
   EXPECT_EQ(config.root.Find("b")->Find("k")->items.size(), 2U);
 }
 
@@ -106,31 +106,33 @@ TEST(YamlConfig, RefusesAliasesThatBlowUp) {
                         i - 1);
   }
   // Refused before the copies take memory: a small document is enough to see it.
-  EXPECT_THAT(ErrorOf(bomb), HasSubstr("aliases come to more than 100000 values"));
-  EXPECT_THAT(ErrorOf("a: &a [*a]"),
+  EXPECT_THAT(YamlErrorOf(bomb), HasSubstr("aliases come to more than 100000 values"));
+  EXPECT_THAT(YamlErrorOf("a: &a [*a]"),
               HasSubstr("line 1: an alias refers to a node that contains it"));
 }
 
 TEST(YamlConfig, RefusesDeepNestingInEveryStyle) {
-  EXPECT_THAT(ErrorOf(std::string(100000, '[')), HasSubstr("a.yaml"));
-  EXPECT_THAT(ErrorOf(std::string(101, '[') + std::string(101, ']')), HasSubstr("nested levels"));
+  EXPECT_THAT(YamlErrorOf(std::string(100000, '[')), HasSubstr("a.yaml"));
+  EXPECT_THAT(YamlErrorOf(std::string(101, '[') + std::string(101, ']')),
+              HasSubstr("nested levels"));
   std::string chain = "a0: &a0 [1]\n";
   for (int i = 1; i < 200; ++i) {
     chain += fmt::format("a{0}: &a{0} [*a{1}]\n", i, i - 1);
   }
-  EXPECT_THAT(ErrorOf(chain), HasSubstr("nested levels"));
+  EXPECT_THAT(YamlErrorOf(chain), HasSubstr("nested levels"));
 }
 
 TEST(YamlConfig, NamesFileAndLineOfAnError) {
-  EXPECT_THAT(ErrorOf("a: 1\nb: [1, 2\nc: 3"), HasSubstr("a.yaml: line "));
-  EXPECT_THAT(ErrorOf("a: 1\nb: 2\na: 3"), HasSubstr("line 3: key \"a\": already given on line 1"));
-  EXPECT_THAT(ErrorOf("a: 1\n---\nb: 2"), HasSubstr("more than one document"));
-  EXPECT_THAT(ErrorOf("a: *nobody"), HasSubstr("line 1"));
+  EXPECT_THAT(YamlErrorOf("a: 1\nb: [1, 2\nc: 3"), HasSubstr("a.yaml: line "));
+  EXPECT_THAT(YamlErrorOf("a: 1\nb: 2\na: 3"),
+              HasSubstr("line 3: key \"a\": already given on line 1"));
+  EXPECT_THAT(YamlErrorOf("a: 1\n---\nb: 2"), HasSubstr("more than one document"));
+  EXPECT_THAT(YamlErrorOf("a: *nobody"), HasSubstr("line 1"));
 }
 
 TEST(YamlConfig, TakesAnEmptyDocumentAsNull) {
-  EXPECT_EQ(Parse("").root.kind, ConfigKind::kNull);
-  EXPECT_EQ(Parse("# nothing\n").root.kind, ConfigKind::kNull);
+  EXPECT_EQ(ParseYaml("").root.kind, ConfigKind::kNull);
+  EXPECT_EQ(ParseYaml("# nothing\n").root.kind, ConfigKind::kNull);
 }
 
 }  // namespace

@@ -8,13 +8,13 @@
 namespace msprobe::kernels {
 namespace {
 
-struct Expected {
+struct ExpectedStats {
   TensorStats stats;
   double absolute_sum = 0;  // the scale rounding errors of the sum are measured against
 };
 
-Expected NaiveStats(DType dtype, const std::byte* data, size_t count) {
-  Expected expected;
+ExpectedStats NaiveStats(DType dtype, const std::byte* data, size_t count) {
+  ExpectedStats expected;
   TensorStats& stats = expected.stats;
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   stats.element_count = count;

@@ -5,15 +5,15 @@
 namespace msprobe::kernels {
 namespace {
 
-constexpr float kNanF = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfF = std::numeric_limits<float>::infinity();
+constexpr float kStatsNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kStatsInf = std::numeric_limits<float>::infinity();
 
 TensorStats StatsOf(const std::vector<float>& values) {
   return ComputeStats(DType::kFloat32, BytesOf(values));
 }
 
 TEST(ComputeStats, NanPoisonsMaxMinMeanAndNormAsTheFrameworksDo) {
-  const TensorStats stats = StatsOf({1.0F, kNanF, -2.0F, kInfF});
+  const TensorStats stats = StatsOf({1.0F, kStatsNan, -2.0F, kStatsInf});
   EXPECT_TRUE(std::isnan(stats.max));
   EXPECT_TRUE(std::isnan(stats.min));
   EXPECT_TRUE(std::isnan(stats.mean));
@@ -23,11 +23,11 @@ TEST(ComputeStats, NanPoisonsMaxMinMeanAndNormAsTheFrameworksDo) {
 }
 
 TEST(ComputeStats, KeepsInfinitiesInMaxAndMin) {
-  const TensorStats stats = StatsOf({1.0F, kInfF, -kInfF});
-  EXPECT_EQ(stats.max, kInfF);
-  EXPECT_EQ(stats.min, -kInfF);
+  const TensorStats stats = StatsOf({1.0F, kStatsInf, -kStatsInf});
+  EXPECT_EQ(stats.max, kStatsInf);
+  EXPECT_EQ(stats.min, -kStatsInf);
   EXPECT_TRUE(std::isnan(stats.mean));
-  EXPECT_EQ(stats.norm, kInfF);
+  EXPECT_EQ(stats.norm, kStatsInf);
 }
 
 TEST(ComputeStats, OfNothingHasNoMaxButANormOfZero) {
@@ -93,7 +93,7 @@ TEST(MergeStats, WithNothingChangesNothing) {
 
 TEST(MergeStats, KeepsTheNansOfEitherHalf) {
   const std::vector<float> clean = {1.0F};
-  const std::vector<float> poisoned = {kNanF, 5.0F};
+  const std::vector<float> poisoned = {kStatsNan, 5.0F};
   StatsPartial partial = StatsOfBlock(DType::kFloat32, BytesOf(clean));
   MergeStats(partial, StatsOfBlock(DType::kFloat32, BytesOf(poisoned)));
   EXPECT_EQ(partial.nan_count, 1U);

@@ -16,8 +16,8 @@
 namespace msprobe::monitor {
 namespace {
 
-using ::msprobe::testing::Slurp;
-using ::msprobe::testing::TemporaryFolder;
+using ::msprobe::test_support::Slurp;
+using ::msprobe::test_support::TemporaryFolder;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();

@@ -20,15 +20,15 @@ bool Opens(const fs::path& path) {
 }
 
 TEST(AnomalyFileWriter, ReplacesItsOwnFileOfAnEarlierRun) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   folder.Write("rank0/anomaly.json", "{\"old\": 1}");
   EXPECT_TRUE(Opens(folder / "rank0/anomaly.json"));
-  EXPECT_EQ(testing::Slurp(folder / "rank0/anomaly.json"), "{}");
+  EXPECT_EQ(test_support::Slurp(folder / "rank0/anomaly.json"), "{}");
 }
 
 // Where everybody may write, anybody knows its name beforehand.
 TEST(AnomalyFileWriter, LeavesLinksAndWhatIsNoRegularFileAlone) {
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   folder.Write("precious", "text");
   fs::create_symlink(folder / "precious", folder / "link.json");
   fs::create_hard_link(folder / "precious", folder / "hard.json");
@@ -37,7 +37,7 @@ TEST(AnomalyFileWriter, LeavesLinksAndWhatIsNoRegularFileAlone) {
   for (const char* name : {"link.json", "hard.json", "dangling.json", "fifo.json"}) {
     EXPECT_FALSE(Opens(folder / name)) << name;
   }
-  EXPECT_EQ(testing::Slurp(folder / "precious"), "text");
+  EXPECT_EQ(test_support::Slurp(folder / "precious"), "text");
   EXPECT_FALSE(fs::exists(folder / "new"));
 }
 
@@ -45,11 +45,11 @@ TEST(AnomalyFileWriter, LeavesTheFileOfAnotherUserAlone) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "only root can give a file to another user";
   }
-  const testing::TemporaryFolder folder;
+  const test_support::TemporaryFolder folder;
   folder.Write("anomaly.json", "text");
   ASSERT_EQ(::chown((folder / "anomaly.json").c_str(), 12345, 12345), 0);
   EXPECT_FALSE(Opens(folder / "anomaly.json"));
-  EXPECT_EQ(testing::Slurp(folder / "anomaly.json"), "text");
+  EXPECT_EQ(test_support::Slurp(folder / "anomaly.json"), "text");
 }
 
 }  // namespace

@@ -17,13 +17,13 @@
 namespace msprobe::monitor {
 namespace {
 
+using test_support::Slurp;
+using test_support::Spill;
+using test_support::TemporaryFolder;
 using ::testing::HasSubstr;
-using testing::Slurp;
-using testing::Spill;
-using testing::TemporaryFolder;
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kCsvNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kCsvInfinity = std::numeric_limits<double>::infinity();
 
 Batch ColumnOf(std::vector<Value> values) {
   Batch batch;
@@ -68,7 +68,7 @@ TEST(CsvCells, AreNotRoundedBesideABool) {
 TEST(CsvCells, RoundToEvenOnTheScaledValue) {
   EXPECT_EQ(Cells({0.0000005, 0.0000015, 2.5e-6}), "0.0 2e-06 2e-06");
   EXPECT_EQ(Cells({-1e-9}), "-0.0");
-  EXPECT_EQ(Cells({kNan, kInfinity, -kInfinity}), "nan inf -inf");
+  EXPECT_EQ(Cells({kCsvNan, kCsvInfinity, -kCsvInfinity}), "nan inf -inf");
   EXPECT_EQ(Cells({2.5, 3.5}, {.digits = 0}), "2.0 4.0");
 }
 

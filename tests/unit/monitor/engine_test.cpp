@@ -15,13 +15,13 @@ namespace msprobe::monitor {
 namespace {
 
 namespace fs = std::filesystem;
+using test_support::Slurp;
+using test_support::Spill;
+using test_support::TemporaryFolder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-using testing::Slurp;
-using testing::Spill;
-using testing::TemporaryFolder;
 
 // A monitor whose output is a folder of the test.
 class Watched {
@@ -419,7 +419,7 @@ TEST(Monitor, TakesValuesFromManyThreads) {
 TEST(Monitor, LeavesWholeRowsWhenItIsKilled) {
   const TemporaryFolder folder;
   ::setenv("MONITOR_OUTPUT_DIR", folder.path().c_str(), 1);
-  const testing::ChildEnd end = testing::RunInChild([] {
+  const test_support::ChildEnd end = test_support::RunInChild([] {
     const auto engine = Engine::Open({}, R"({"step_count_per_record": 1000})", "pytorch");
     if (!engine.ok() || !(*engine)->Begin(0).ok()) {
       return 1;

@@ -18,10 +18,10 @@
 namespace msprobe::monitor {
 namespace {
 
-using ::msprobe::testing::Event;
-using ::msprobe::testing::ReadEvents;
-using ::msprobe::testing::Slurp;
-using ::msprobe::testing::TemporaryFolder;
+using ::msprobe::test_support::Event;
+using ::msprobe::test_support::ReadEvents;
+using ::msprobe::test_support::Slurp;
+using ::msprobe::test_support::TemporaryFolder;
 
 std::string Hex(std::string_view bytes) {
   constexpr std::string_view kDigits = "0123456789abcdef";

@@ -20,7 +20,7 @@ constexpr float kInfF = std::numeric_limits<float>::infinity();
 
 template <typename Element>
 TensorView ViewOf(const std::vector<Element>& values, DType dtype) {
-  return testing::ViewOf(values, {static_cast<int64_t>(values.size())}, dtype);
+  return test_support::ViewOf(values, {static_cast<int64_t>(values.size())}, dtype);
 }
 
 constexpr MeasureRules kRight{};

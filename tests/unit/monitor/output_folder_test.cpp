@@ -48,7 +48,7 @@ TEST(StampOf, IsTimeInShanghai) {
 }
 
 TEST(MakeOutputFolder, NeverGivesOneFolderTwice) {
-  const testing::TemporaryFolder root;
+  const test_support::TemporaryFolder root;
   const auto first = MakeOutputFolder(root / "out", 3);
   const auto second = MakeOutputFolder(root / "out", 3);
   ASSERT_TRUE(first.ok() && second.ok());
@@ -58,7 +58,7 @@ TEST(MakeOutputFolder, NeverGivesOneFolderTwice) {
 }
 
 TEST(FindOutputFolder, TakesTheLatestOfTheRankInTheInterval) {
-  const testing::TemporaryFolder root;
+  const test_support::TemporaryFolder root;
   for (const char* name : {"Dec03_21-34-40-rank0-aa", "Dec03_21-34-41-rank0-bb",
                            "Dec03_21-34-42-rank0-cc", "Dec03_21-34-41-rank1-dd"}) {
     fs::create_directory(root / name);

@@ -15,10 +15,10 @@ namespace msprobe::monitor {
 namespace {
 
 namespace fs = std::filesystem;
+using test_support::Slurp;
+using test_support::Spill;
+using test_support::TemporaryFolder;
 using ::testing::HasSubstr;
-using testing::Slurp;
-using testing::Spill;
-using testing::TemporaryFolder;
 
 // Tables of a case, in whatever folder of "output" they are.
 std::vector<fs::path> TablesOf(const fs::path& folder) {

@@ -143,8 +143,8 @@ TEST(MonitorSettings, NeedTwoTimeStampsToAppend) {
 }
 
 TEST(MonitorSettings, NameFileLineAndKeyInErrors) {
-  const testing::TemporaryFolder folder;
-  testing::Spill(folder / "m.json", "{\n  \"ops\": [],\n  \"ndigits\": \"six\"\n}");
+  const test_support::TemporaryFolder folder;
+  test_support::Spill(folder / "m.json", "{\n  \"ops\": [],\n  \"ndigits\": \"six\"\n}");
   const Result<Settings> settings = LoadSettings(folder / "m.json", {});
   ASSERT_FALSE(settings.ok());
   EXPECT_THAT(settings.status().message(),
@@ -152,8 +152,8 @@ TEST(MonitorSettings, NameFileLineAndKeyInErrors) {
 }
 
 TEST(MonitorSettings, OfArgumentsWinOverTheFile) {
-  const testing::TemporaryFolder folder;
-  testing::Spill(folder / "m.json", R"({"ndigits": 3, "eps": 0.5})");
+  const test_support::TemporaryFolder folder;
+  test_support::Spill(folder / "m.json", R"({"ndigits": 3, "eps": 0.5})");
   const Result<Settings> settings = LoadSettings(folder / "m.json", R"({"ndigits": 9})");
   ASSERT_TRUE(settings.ok());
   EXPECT_EQ(settings->digits, 9);

@@ -17,7 +17,7 @@ namespace msprobe::monitor {
 namespace {
 
 using ::msprobe::analysis::monitor::Query;
-using ::msprobe::testing::TemporaryFolder;
+using ::msprobe::test_support::TemporaryFolder;
 
 TEST(TrendStore, KeepsNumbersWithinTheBoundsOfItsReaders) {
   const TemporaryFolder files;

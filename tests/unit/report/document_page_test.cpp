@@ -31,7 +31,7 @@ class DocumentPage : public ::testing::Test {
 };
 
 TEST_F(DocumentPage, TakesEveryKindOfBlock) {
-  AnswerPage page = PageOf(testing::MadeDocument(), path_);
+  AnswerPage page = PageOf(test_support::MadeDocument(), path_);
   const Status written = page.Write(path_);
   ASSERT_TRUE(written.ok()) << written.message();
   EXPECT_THAT(page.notes(), IsEmpty());

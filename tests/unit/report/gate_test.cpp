@@ -7,8 +7,8 @@
 namespace msprobe::report {
 namespace {
 
-using testing::kLevels;
-using testing::MadeDocument;
+using test_support::kLevels;
+using test_support::MadeDocument;
 
 Document With(std::string_view found) {
   Document document = MadeDocument();

@@ -8,7 +8,7 @@
 
 #include "src/report/document.h"
 
-namespace msprobe::report::testing {
+namespace msprobe::report::test_support {
 
 inline constexpr std::array<GateLevel, 4> kLevels = {
     {{"error", "a red row"},
@@ -67,4 +67,4 @@ inline Document MadeDocument() {
   return document;
 }
 
-}  // namespace msprobe::report::testing
+}  // namespace msprobe::report::test_support

@@ -13,8 +13,8 @@
 namespace msprobe::report {
 namespace {
 
+using test_support::MadeDocument;
 using ::testing::HasSubstr;
-using testing::MadeDocument;
 using ::testing::Not;
 
 TEST(RenderJson, HoldsAllOfTheAnswer) {

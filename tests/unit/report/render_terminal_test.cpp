@@ -9,8 +9,8 @@
 namespace msprobe::report {
 namespace {
 
+using test_support::MadeDocument;
 using ::testing::HasSubstr;
-using testing::MadeDocument;
 using ::testing::Not;
 using ::testing::StartsWith;
 

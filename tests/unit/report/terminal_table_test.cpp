@@ -8,7 +8,7 @@
 namespace msprobe::report {
 namespace {
 
-Table Sample() {
+Table SampleTable() {
   Table table("t", {"name", "value"});
   const std::vector<Cell> first = {Cell::Text("linear"), Cell::Integer(12)};
   const std::vector<Cell> second = {Cell::Text("\u4f60\u597d"), Cell::Number(0.5)};
@@ -18,14 +18,14 @@ Table Sample() {
 }
 
 TEST(TerminalTable, AlignsColumnsAndCountsWideCharactersTwice) {
-  EXPECT_EQ(TerminalTable(Sample(), {80, false}),
+  EXPECT_EQ(TerminalTable(SampleTable(), {80, false}),
             "name    value\n"
             "linear     12\n"
             "\u4f60\u597d      0.5\n");
 }
 
 TEST(TerminalTable, ColoursTheHeaderAndFilledRows) {
-  EXPECT_EQ(TerminalTable(Sample(), {80, true}),
+  EXPECT_EQ(TerminalTable(SampleTable(), {80, true}),
             "\x1b[1mname    value\x1b[0m\n"
             "\x1b[31mlinear     12\x1b[0m\n"
             "\u4f60\u597d      0.5\n");

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // The content of one member of a workbook.
-std::string Member(const std::string& file, std::string_view name) {
+std::string BookMember(const std::string& file, std::string_view name) {
   const auto bytes = std::as_bytes(std::span<const char>(file.data(), file.size()));
   const Result<io::ZipArchive> archive = io::ZipArchive::Open(bytes);
   if (!archive.ok()) {
@@ -42,7 +42,7 @@ std::string Write(const std::vector<const Table*>& tables, const XlsxOptions& op
 }
 
 std::string FirstSheet(const Table& table, const XlsxOptions& options = {}) {
-  return Member(Write({&table}, options), "xl/worksheets/sheet1.xml");
+  return BookMember(Write({&table}, options), "xl/worksheets/sheet1.xml");
 }
 
 Table OneCell(const Cell& cell, Fill fill = Fill::kNone) {
@@ -98,13 +98,14 @@ TEST(WriteXlsx, RepeatsTheHeaderOnEverySheetOfALongTable) {
   XlsxOptions options;
   options.rows_per_sheet = 3;
   const std::string file = Write({&table}, options);
-  EXPECT_THAT(Member(file, "xl/workbook.xml"), HasSubstr("<sheet name=\"stats_3\" sheetId=\"3\""));
+  EXPECT_THAT(BookMember(file, "xl/workbook.xml"),
+              HasSubstr("<sheet name=\"stats_3\" sheetId=\"3\""));
   EXPECT_THAT(
-      Member(file, "xl/worksheets/sheet3.xml"),
+      BookMember(file, "xl/worksheets/sheet3.xml"),
       HasSubstr(
           "<row r=\"1\"><c r=\"A1\" t=\"inlineStr\"><is><t>n</t></is></c></row>"
           "<row r=\"2\"><c r=\"A2\"><v>6</v></c></row></sheetData><autoFilter ref=\"A1:A2\"/>"));
-  EXPECT_EQ(Member(file, "xl/worksheets/sheet4.xml"), "no such member");
+  EXPECT_EQ(BookMember(file, "xl/worksheets/sheet4.xml"), "no such member");
 }
 
 TEST(WriteXlsx, GivesSheetsNamesThatSpreadsheetsAccept) {
@@ -114,7 +115,7 @@ TEST(WriteXlsx, GivesSheetsNamesThatSpreadsheetsAccept) {
   const Table empty("", {"x"});
   const Table longest(std::string(40, 'n'), {"x"});
   const Table longest_again(std::string(50, 'n'), {"x"});
-  const std::string workbook = Member(
+  const std::string workbook = BookMember(
       Write({&forbidden, &quoted, &same, &empty, &longest, &longest_again}), "xl/workbook.xml");
   EXPECT_THAT(workbook, HasSubstr("\"a_b_c_____\""));
   EXPECT_THAT(workbook, HasSubstr("\"_q_\""));
@@ -136,7 +137,7 @@ TEST(WriteXlsx, GivesTheSameBytesWithEveryNumberOfThreads) {
   EXPECT_GT(one.size(), 100000U);
   EXPECT_EQ(one, Write({&table}, {}, 2));
   EXPECT_EQ(one, Write({&table}, {}, 7));
-  EXPECT_THAT(Member(one, "xl/worksheets/sheet1.xml"), HasSubstr("<row r=\"60001\">"));
+  EXPECT_THAT(BookMember(one, "xl/worksheets/sheet1.xml"), HasSubstr("<row r=\"60001\">"));
 }
 
 TEST(WriteXlsx, RefusesMoreColumnsThanASheetHas) {

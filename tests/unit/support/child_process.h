@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace msprobe::testing {
+namespace msprobe::test_support {
 
 struct ChildEnd {
   int exit_code = -1;  // -1: it ended by a signal
@@ -38,4 +38,4 @@ inline ChildEnd RunInChild(const std::function<int()>& body) {
 // child).
 inline bool BecomeOrdinaryUser() { return ::geteuid() != 0 || ::setuid(65534) == 0; }
 
-}  // namespace msprobe::testing
+}  // namespace msprobe::test_support

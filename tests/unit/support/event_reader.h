@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace msprobe::testing {
+namespace msprobe::test_support {
 
 struct Event {
   double wall_time_s = 0;
@@ -150,4 +150,4 @@ inline bool ReadEvents(std::string_view file, std::vector<Event>& events) {
   return true;
 }
 
-}  // namespace msprobe::testing
+}  // namespace msprobe::test_support

@@ -6,7 +6,7 @@
 
 #include "src/report/table.h"
 
-namespace msprobe::testing {
+namespace msprobe::test_support {
 
 // Cells joined by '|', line ends as "\n" in words.
 inline std::vector<std::string> Rows(const report::Table& table) {
@@ -24,4 +24,4 @@ inline std::vector<std::string> Rows(const report::Table& table) {
   return rows;
 }
 
-}  // namespace msprobe::testing
+}  // namespace msprobe::test_support

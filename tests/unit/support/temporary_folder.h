@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-namespace msprobe::testing {
+namespace msprobe::test_support {
 
 class TemporaryFolder {
  public:
@@ -59,4 +59,4 @@ inline void Spill(const std::filesystem::path& path, std::string_view text) {
   stream << text;
 }
 
-}  // namespace msprobe::testing
+}  // namespace msprobe::test_support

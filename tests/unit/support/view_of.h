@@ -8,7 +8,7 @@
 
 #include "msprobe/tensor_view.h"
 
-namespace msprobe::testing {
+namespace msprobe::test_support {
 
 // A contiguous view of `values`, which must outlive it; `dtype` says what an Element holds.
 template <typename Element>
@@ -30,4 +30,4 @@ TensorView ViewOf(const std::vector<Element>& values, Shape shape) {
   return ViewOf(values, std::move(shape), DType::kFloat64);
 }
 
-}  // namespace msprobe::testing
+}  // namespace msprobe::test_support

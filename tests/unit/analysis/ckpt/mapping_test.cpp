@@ -10,8 +10,8 @@
 namespace msprobe::analysis::ckpt {
 namespace {
 
-using checkpoint::testing::ElementsOf;
-using msprobe::testing::TemporaryFolder;
+using checkpoint::test_support::ElementsOf;
+using msprobe::test_support::TemporaryFolder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

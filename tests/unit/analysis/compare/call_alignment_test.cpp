@@ -29,17 +29,17 @@ Side SideOf(const std::vector<Call>& calls) {
   std::string entries;
   for (const Call& call : calls) {
     entries += entries.empty() ? "" : ",";
-    const std::string leaf = testing::TensorText(call.value, call.shape);
+    const std::string leaf = test_support::TensorText(call.value, call.shape);
     if (call.name.ends_with(".backward")) {
       const std::string name = call.name.substr(0, call.name.size() - 9);
       entries += "\"" + name + "." + std::to_string(--numbers[name]) +
                  ".backward\": {\"input\": [" + leaf + "], \"output\": [" + leaf + "]}";
     } else {
-      entries += testing::CallText(
+      entries += test_support::CallText(
           call.name + "." + std::to_string(numbers[call.name]++) + ".forward", leaf, leaf);
     }
   }
-  return testing::SideFromEntries(entries);
+  return test_support::SideFromEntries(entries);
 }
 
 CallAlignment Align(const Side& npu, const Side& bench) {

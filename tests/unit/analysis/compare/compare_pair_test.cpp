@@ -12,10 +12,10 @@
 namespace msprobe::analysis::compare {
 namespace {
 
-using testing::CallText;
-using testing::DumpText;
-using testing::TemporaryFolder;
-using testing::TensorText;
+using test_support::CallText;
+using test_support::DumpText;
+using test_support::TemporaryFolder;
+using test_support::TensorText;
 
 // Two dumps on disk and their comparison.
 class PairOnDisk {

@@ -34,7 +34,7 @@ class WalkOverSmallDumps : public ::testing::Test {
 
   static std::string Call(std::string_view name, const std::string& input,
                           const std::string& output) {
-    return testing::CallText(name, input, output);
+    return test_support::CallText(name, input, output);
   }
 
   // A linear layer at work: its weight, what it puts out and the gradient of its weight.
@@ -54,8 +54,8 @@ class WalkOverSmallDumps : public ::testing::Test {
     options.quiet = true;
     base::ThreadPool pool(2);
     PairInput input;
-    input.npu_json = folder_.Write("npu/dump.json", testing::DumpText(npu));
-    input.bench_json = folder_.Write("bench/dump.json", testing::DumpText(bench));
+    input.npu_json = folder_.Write("npu/dump.json", test_support::DumpText(npu));
+    input.bench_json = folder_.Write("bench/dump.json", test_support::DumpText(bench));
     input.step = previous == nullptr ? 0 : 1;
     Result<ComparedPair> pair = ComparePair(options, input, pool, previous);
     EXPECT_TRUE(pair.ok()) << pair.status().message();
@@ -75,7 +75,7 @@ class WalkOverSmallDumps : public ::testing::Test {
     return summary;
   }
 
-  testing::TemporaryFolder folder_;
+  test_support::TemporaryFolder folder_;
 };
 
 TEST_F(WalkOverSmallDumps, WeightsOfTheFirstStepAreExactlyEqualOrAnOrigin) {

@@ -220,24 +220,24 @@ TEST(FindDivergence, AFloorAboveThePerturbationLeavesNothing) {
 class FindDivergenceInSmallDumps : public ::testing::Test {
  protected:
   static std::string Leaf(double value, std::string_view dtype = "torch.float32") {
-    return testing::TensorText(value, "[1]", dtype);
+    return test_support::TensorText(value, "[1]", dtype);
   }
 
   static std::string Call(std::string_view name, std::string_view input, std::string_view output) {
-    return testing::CallText(name, input, output);
+    return test_support::CallText(name, input, output);
   }
 
   DivergenceReport Find(const std::string& npu, const std::string& bench,
                         std::string_view construct = "") {
-    const fs::path npu_json = folder_.Write("npu/dump.json", testing::DumpText(npu));
-    const fs::path bench_json = folder_.Write("bench/dump.json", testing::DumpText(bench));
+    const fs::path npu_json = folder_.Write("npu/dump.json", test_support::DumpText(npu));
+    const fs::path bench_json = folder_.Write("bench/dump.json", test_support::DumpText(bench));
     if (!construct.empty()) {
       folder_.Write("npu/construct.json", construct);
     }
     return ComparePaths(npu_json, bench_json).divergence;
   }
 
-  testing::TemporaryFolder folder_;
+  test_support::TemporaryFolder folder_;
 };
 
 TEST_F(FindDivergenceInSmallDumps, ACallThatTurnsEqualInputsIntoOtherOutputsIsAComputation) {
@@ -291,8 +291,8 @@ TEST_F(FindDivergenceInSmallDumps, ATensorMetAgainUnderAnotherShapeIsNotANewOrig
   // Views are not recorded: the second call takes the first one's output in another shape.
   const auto dump = [](double value) {
     return Call("Torch.exp.0.forward", Leaf(1), Leaf(value)) + "," +
-           Call("Torch.transpose.0.forward", testing::TensorText(value, "[1, 1]"),
-                testing::TensorText(value, "[1, 1]"));
+           Call("Torch.transpose.0.forward", test_support::TensorText(value, "[1, 1]"),
+                test_support::TensorText(value, "[1, 1]"));
   };
   const DivergenceReport report = Find(dump(3.5), dump(3));
   EXPECT_TRUE(report.first_of_kind[static_cast<size_t>(OriginKind::kComputation)]);
@@ -399,7 +399,7 @@ TEST_F(FindDivergenceInSmallDumps, AnOutputThatIsNotFiniteOnOneSideOnlyIsAnOrigi
 
 TEST_F(FindDivergenceInSmallDumps, AnOutputOfAnotherShapeIsAnOrigin) {
   const DivergenceReport report =
-      Find(Call("Torch.exp.0.forward", Leaf(1), testing::TensorText(3, "[1, 2]")),
+      Find(Call("Torch.exp.0.forward", Leaf(1), test_support::TensorText(3, "[1, 2]")),
            Call("Torch.exp.0.forward", Leaf(1), Leaf(3)));
   ASSERT_TRUE(report.first_origin);
   EXPECT_EQ(report.first_origin->kind, OriginKind::kComputation);

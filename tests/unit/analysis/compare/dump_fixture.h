@@ -13,9 +13,9 @@
 #include "src/analysis/compare/side.h"
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::analysis::compare::testing {
+namespace msprobe::analysis::compare::test_support {
 
-using msprobe::testing::TemporaryFolder;
+using msprobe::test_support::TemporaryFolder;
 
 // A dump.json of the task given, whose "data" object holds `entries` (JSON members, without the
 // braces).
@@ -51,4 +51,4 @@ inline Side SideFromEntries(std::string_view entries, std::string_view task = "s
   return side.ok() ? *std::move(side) : Side();
 }
 
-}  // namespace msprobe::analysis::compare::testing
+}  // namespace msprobe::analysis::compare::test_support

@@ -258,7 +258,7 @@ class RandomOperators : public ::testing::Test {
   std::mt19937_64 random_;
 };
 
-std::string Shape(const std::vector<int>& axes) {
+std::string ShapeOf(const std::vector<int>& axes) {
   std::string text = "[";
   for (const int axis : axes) {
     text += (text.size() > 1 ? ", " : "") + std::to_string(axis);
@@ -272,10 +272,10 @@ TEST_F(RandomOperators, ErrorsOfALinearLayerAreExplainedAndAScaleFaultIsNot) {
     const int inner = Size(4, 64);
     const int columns = Size(2, 24);
     Check("Functional.linear.0.forward",
-          {Make(rows * inner, Shape({rows, inner}), false, Between(-2, 2)),
-           Make(columns * inner, Shape({columns, inner}), true),
-           Make(columns, Shape({columns}), true)},
-          Shape({rows, columns}), [&](const std::vector<const Values*>& in) {
+          {Make(rows * inner, ShapeOf({rows, inner}), false, Between(-2, 2)),
+           Make(columns * inner, ShapeOf({columns, inner}), true),
+           Make(columns, ShapeOf({columns}), true)},
+          ShapeOf({rows, columns}), [&](const std::vector<const Values*>& in) {
             Values out;
             for (int r = 0; r < rows; ++r) {
               for (int c = 0; c < columns; ++c) {
@@ -298,9 +298,9 @@ TEST_F(RandomOperators, ErrorsOfAConvolutionAreExplainedAndAScaleFaultIsNot) {
     const int filters = Size(2, 8);
     const int width = Size(1, 5);
     Check("Functional.conv1d.0.forward",
-          {Make(channels * length, Shape({1, channels, length}), false, Between(-2, 2)),
-           Make(filters * channels * width, Shape({filters, channels, width}), true)},
-          Shape({1, filters, length - width + 1}), [&](const std::vector<const Values*>& in) {
+          {Make(channels * length, ShapeOf({1, channels, length}), false, Between(-2, 2)),
+           Make(filters * channels * width, ShapeOf({filters, channels, width}), true)},
+          ShapeOf({1, filters, length - width + 1}), [&](const std::vector<const Values*>& in) {
             Values out;
             for (int f = 0; f < filters; ++f) {
               for (int at = 0; at + width <= length; ++at) {
@@ -323,9 +323,9 @@ TEST_F(RandomOperators, ErrorsOfALayerNormAreExplainedAndAScaleFaultIsNot) {
     const int rows = Size(2, 12);
     const int width = Size(16, 96);
     Check("Functional.layer_norm.0.forward",
-          {Make(rows * width, Shape({rows, width}), false, Between(-20, 20)),
-           Make(width, Shape({width}), true), Make(width, Shape({width}), true)},
-          Shape({rows, width}), [&](const std::vector<const Values*>& in) {
+          {Make(rows * width, ShapeOf({rows, width}), false, Between(-20, 20)),
+           Make(width, ShapeOf({width}), true), Make(width, ShapeOf({width}), true)},
+          ShapeOf({rows, width}), [&](const std::vector<const Values*>& in) {
             Values out;
             for (int r = 0; r < rows; ++r) {
               const Values row(in[0]->begin() + r * width, in[0]->begin() + (r + 1) * width);
@@ -345,8 +345,8 @@ TEST_F(RandomOperators, ErrorsOfASoftmaxAreExplainedAndAScaleFaultIsNot) {
     const int rows = Size(2, 12);
     const int width = Size(2, 64);
     Check("Functional.softmax.0.forward",
-          {Make(rows * width, Shape({rows, width}), false, Between(-2, 2))}, Shape({rows, width}),
-          [&](const std::vector<const Values*>& in) {
+          {Make(rows * width, ShapeOf({rows, width}), false, Between(-2, 2))},
+          ShapeOf({rows, width}), [&](const std::vector<const Values*>& in) {
             Values out;
             for (int r = 0; r < rows; ++r) {
               double sum = 0;

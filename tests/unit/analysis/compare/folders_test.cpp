@@ -27,7 +27,7 @@ using ::testing::Pair;
 
 void WriteArray(const fs::path& path, const std::vector<float>& values, Shape shape) {
   fs::create_directories(path.parent_path());
-  ASSERT_TRUE(WriteNpyFile(path, msprobe::testing::ViewOf(values, std::move(shape))).ok());
+  ASSERT_TRUE(WriteNpyFile(path, msprobe::test_support::ViewOf(values, std::move(shape))).ok());
 }
 
 void WriteVector(const fs::path& path, const std::vector<float>& values) {
@@ -53,7 +53,7 @@ class FoldersTest : public ::testing::Test {
     fs::create_directories(options_.bench_path);
   }
 
-  const testing::TemporaryFolder folder_;
+  const test_support::TemporaryFolder folder_;
   base::ThreadPool pool_;
   Options options_;
 };

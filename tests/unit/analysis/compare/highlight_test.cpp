@@ -8,9 +8,9 @@
 namespace msprobe::analysis::compare {
 namespace {
 
-using testing::CallText;
-using testing::SideFromEntries;
-using testing::TensorText;
+using test_support::CallText;
+using test_support::SideFromEntries;
+using test_support::TensorText;
 
 // Compares rows of equal index in statistics mode and highlights them.
 PairResult Highlighted(const Side& npu, const Side& bench) {

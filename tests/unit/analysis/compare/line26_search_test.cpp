@@ -15,11 +15,11 @@
 namespace msprobe::analysis::compare {
 namespace {
 
-using testing::CallText;
+using test_support::CallText;
+using test_support::SideFromEntries;
+using test_support::TemporaryFolder;
+using test_support::TensorText;
 using ::testing::ElementsAre;
-using testing::SideFromEntries;
-using testing::TemporaryFolder;
-using testing::TensorText;
 
 RankCall Compute(std::string name, bool is_same = true) {
   RankCall call;

@@ -15,12 +15,12 @@
 namespace msprobe::analysis::compare {
 namespace {
 
-using testing::CallText;
-using testing::DumpText;
+using test_support::CallText;
+using test_support::DumpText;
+using test_support::TemporaryFolder;
+using test_support::TensorText;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::TemporaryFolder;
-using testing::TensorText;
 
 Side Load(std::string_view entries) {
   const TemporaryFolder folder;

@@ -56,7 +56,7 @@ class MappingTest : public ::testing::Test {
                         : std::vector<std::string>();
   }
 
-  const testing::TemporaryFolder folder_;
+  const test_support::TemporaryFolder folder_;
 };
 
 TEST_F(MappingTest, RowsKeepTheirNamesWithoutFlags) {

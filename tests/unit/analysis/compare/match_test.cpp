@@ -12,9 +12,9 @@
 namespace msprobe::analysis::compare {
 namespace {
 
-using testing::CallText;
-using testing::SideFromEntries;
-using testing::TensorText;
+using test_support::CallText;
+using test_support::SideFromEntries;
+using test_support::TensorText;
 
 RowMapping OwnNames(const Side& npu) {
   RowMapping mapping;
@@ -67,7 +67,7 @@ TEST(MatchExactly, CallsThatAnApiMappingDoesNotKnowStayWhereTheNpuDumpHasThem) {
       call("Torch.abs.2.forward") + "," + call("NPU.npu_fusion_attention.0.forward") + "," +
       call("Torch.add.0.forward") + "," + call("Torch.abs.0.forward") + "," +
       call("Torch.abs.1.forward"));
-  const msprobe::testing::TemporaryFolder folder;
+  const msprobe::test_support::TemporaryFolder folder;
   const std::filesystem::path file =
       folder.Write("api.yaml",
                    "- ms_api: Functional.flash_attention_score\n"

@@ -80,7 +80,7 @@ class MergeResultTest : public ::testing::Test {
     return rows;
   }
 
-  const testing::TemporaryFolder folder_;
+  const test_support::TemporaryFolder folder_;
   base::ThreadPool pool_;
   Options options_;
 };

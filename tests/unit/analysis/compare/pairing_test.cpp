@@ -8,8 +8,8 @@
 namespace msprobe::analysis::compare {
 namespace {
 
-using testing::DumpText;
-using testing::TemporaryFolder;
+using test_support::DumpText;
+using test_support::TemporaryFolder;
 
 void AddRank(const TemporaryFolder& folder, const std::string& place) {
   folder.Write(place + "/dump.json", DumpText(""));

@@ -36,7 +36,7 @@ DivergencePoint Origin(OriginKind kind = OriginKind::kParameter) {
   return point;
 }
 
-PairSummary Pair(int64_t rank, uint64_t differing) {
+PairSummary PairOf(int64_t rank, uint64_t differing) {
   PairSummary pair;
   pair.npu_path = "npu/dump.json";
   pair.bench_path = "bench/dump.json";
@@ -75,73 +75,73 @@ std::string JunitXml(const RunSummary& summary, const char* fail_on = nullptr) {
                              fail_on == nullptr ? report::Gate() : report::Gate({fail_on}));
 }
 
-bool GateFails(const RunSummary& summary, const char* level) {
+bool ReportGateFails(const RunSummary& summary, const char* level) {
   return report::Gate({level}).Fails(MakeDocument(summary));
 }
 
 TEST(Verdict, IsTheWorstOfThePairs) {
-  PairSummary equal = Pair(0, 0);
+  PairSummary equal = PairOf(0, 0);
   EXPECT_EQ(VerdictOf(equal), PairVerdict::kAgrees);
   equal.counts.identical = 100;
   EXPECT_EQ(VerdictOf(equal), PairVerdict::kIdentical);
-  PairSummary drift = Pair(1, 5);
+  PairSummary drift = PairOf(1, 5);
   drift.divergence.first_origin.reset();
   drift.divergence.first_drift = Origin();
   drift.counts.drifting = drift.counts.differing;
   drift.counts.differing = 0;
   EXPECT_EQ(VerdictOf(drift), PairVerdict::kDrifts);
-  PairSummary lonely = Pair(2, 0);
+  PairSummary lonely = PairOf(2, 0);
   lonely.counts.npu_only = 1;
   EXPECT_EQ(VerdictOf(lonely), PairVerdict::kUnmatched);
   EXPECT_EQ(VerdictOf(Summary({equal, lonely, drift})), PairVerdict::kDrifts);
   EXPECT_THAT(JunitXml(Summary({drift})), HasSubstr("failures=\"0\""));
   EXPECT_THAT(JunitXml(Summary({drift}), "drift"), HasSubstr("failures=\"1\""));
-  EXPECT_EQ(VerdictOf(Summary({equal, Pair(3, 5), drift})), PairVerdict::kDiffers);
+  EXPECT_EQ(VerdictOf(Summary({equal, PairOf(3, 5), drift})), PairVerdict::kDiffers);
 }
 
 TEST(Verdict, ADifferingWeightDiffersEvenWhenNoResultLeavesTheNoise) {
-  PairSummary pair = Pair(0, 0);
+  PairSummary pair = PairOf(0, 0);
   pair.divergence.first_origin = Origin();
   EXPECT_EQ(VerdictOf(pair), PairVerdict::kDiffers);
 }
 
 TEST(Verdict, ARankWithoutPartnerIsNotAgreement) {
-  RunSummary summary = Summary({Pair(0, 0)});
+  RunSummary summary = Summary({PairOf(0, 0)});
   summary.npu_only = {"step0/rank1"};
   EXPECT_EQ(VerdictOf(summary), PairVerdict::kUnmatched);
 }
 
 TEST(Gate, FailsWhereMostRowsOfASideStandAloneAndTheJunitReportAgrees) {
-  PairSummary few = Pair(0, 0);
+  PairSummary few = PairOf(0, 0);
   few.counts.bench_only = 99;
-  EXPECT_FALSE(GateFails(Summary({few}), "error"));
-  EXPECT_TRUE(GateFails(Summary({few}), "different")) << "rows without partner";
+  EXPECT_FALSE(ReportGateFails(Summary({few}), "error"));
+  EXPECT_TRUE(ReportGateFails(Summary({few}), "different")) << "rows without partner";
   EXPECT_THAT(JunitXml(Summary({few})), HasSubstr("failures=\"0\""));
-  PairSummary most = Pair(0, 0);
+  PairSummary most = PairOf(0, 0);
   most.counts.bench_only = 101;
   for (const char* const gate : {"error", "warning", "different", "drift"}) {
-    EXPECT_TRUE(GateFails(Summary({most}), gate)) << gate;
+    EXPECT_TRUE(ReportGateFails(Summary({most}), gate)) << gate;
   }
   EXPECT_THAT(JunitXml(Summary({most})), HasSubstr("failures=\"1\""));
 }
 
-TEST(Gate, FailsWhereThereIsNoPairAtAll) { EXPECT_TRUE(GateFails(RunSummary(), "error")); }
+TEST(Gate, FailsWhereThereIsNoPairAtAll) { EXPECT_TRUE(ReportGateFails(RunSummary(), "error")); }
 
 TEST(LeadingPair, IsTheRankWhoseOriginIsItsOwn) {
-  PairSummary receiver = Pair(0, 90);
+  PairSummary receiver = PairOf(0, 90);
   receiver.divergence.first_origin->from_other_rank = true;
-  EXPECT_EQ(LeadingPair(Summary({receiver, Pair(1, 10), Pair(2, 0)})), 1U);
-  EXPECT_EQ(LeadingPair(Summary({Pair(0, 0)})), std::nullopt);
+  EXPECT_EQ(LeadingPair(Summary({receiver, PairOf(1, 10), PairOf(2, 0)})), 1U);
+  EXPECT_EQ(LeadingPair(Summary({PairOf(0, 0)})), std::nullopt);
 }
 
 TEST(LeadingPair, IsInTheEarliestStep) {
-  PairSummary later = Pair(0, 90);
+  PairSummary later = PairOf(0, 90);
   later.step = 3;
-  EXPECT_EQ(LeadingPair(Summary({later, Pair(0, 1)})), 1U);
+  EXPECT_EQ(LeadingPair(Summary({later, PairOf(0, 1)})), 1U);
 }
 
 TEST(PairName, TellsStepAndRank) {
-  PairSummary pair = Pair(7, 0);
+  PairSummary pair = PairOf(7, 0);
   EXPECT_EQ(PairName(pair), "step0/rank7");
   pair.is_debug = true;
   EXPECT_EQ(PairName(pair), "step0/rank7 (debug)");
@@ -151,7 +151,7 @@ TEST(PairName, TellsStepAndRank) {
 }
 
 TEST(SummaryJson, IsStrictJsonThatTellsVerdictCountsAndOrigin) {
-  RunSummary summary = Summary({Pair(0, 0), Pair(1, 12)});
+  RunSummary summary = Summary({PairOf(0, 0), PairOf(1, 12)});
   summary.pairs[1].divergence.first_origin->output_error = std::numeric_limits<double>::infinity();
   const std::string text = SummaryJson(summary, 1);
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
@@ -177,7 +177,7 @@ TEST(JunitXml, CountsFailuresAndErrors) {
   broken.step = 0;
   broken.rank = 2;
   broken.error = "cannot read <\"it\"> & more";
-  RunSummary summary = Summary({Pair(0, 0), Pair(1, 12), broken});
+  RunSummary summary = Summary({PairOf(0, 0), PairOf(1, 12), broken});
   summary.bench_only = {"step0/rank3"};
   const std::string xml = JunitXml(summary);
   EXPECT_THAT(xml, StartsWith("<?xml"));
@@ -188,7 +188,7 @@ TEST(JunitXml, CountsFailuresAndErrors) {
 }
 
 TEST(JunitXml, ControlCharactersInNamesDoNotBreakIt) {
-  PairSummary pair = Pair(0, 3);
+  PairSummary pair = PairOf(0, 3);
   pair.divergence.first_origin->row_name = "a\x01\x1b[31m\xff";
   pair.divergence.first_of_kind[0] = pair.divergence.first_origin;
   const std::string xml = JunitXml(Summary({pair}));
@@ -198,7 +198,7 @@ TEST(JunitXml, ControlCharactersInNamesDoNotBreakIt) {
 }
 
 TEST(ScreenReport, OpensWithTheVerdictAndTheOrigin) {
-  const std::string text = ScreenReport(Summary({Pair(0, 12)}), {});
+  const std::string text = ScreenReport(Summary({PairOf(0, 12)}), {});
   EXPECT_THAT(text,
               StartsWith("DIFFERENT: it starts with a parameter of blocks.0.mlp.fc1 (Linear)"));
   EXPECT_THAT(text, HasSubstr("models.py:43 in forward"));
@@ -207,12 +207,12 @@ TEST(ScreenReport, OpensWithTheVerdictAndTheOrigin) {
 }
 
 TEST(ScreenReport, ColoursOnlyWhenAsked) {
-  EXPECT_THAT(ScreenReport(Summary({Pair(0, 12)}), {.color = true}),
+  EXPECT_THAT(ScreenReport(Summary({PairOf(0, 12)}), {.color = true}),
               StartsWith("\x1b[1;31mDIFFERENT"));
 }
 
 TEST(ScreenReport, EqualRunsNeedOneLine) {
-  PairSummary pair = Pair(0, 0);
+  PairSummary pair = PairOf(0, 0);
   pair.counts.identical = 100;
   const std::string text = ScreenReport(Summary({pair}), {});
   EXPECT_THAT(text, StartsWith("IDENTICAL: all 100 compared rows are equal\n"));
@@ -222,7 +222,7 @@ TEST(ScreenReport, EqualRunsNeedOneLine) {
 TEST(ScreenReport, ListsManyRanksWorstFirstAndElidesTheRest) {
   std::vector<PairSummary> pairs;
   for (int64_t rank = 0; rank < 64; ++rank) {
-    pairs.push_back(Pair(rank, rank == 40 ? 30 : rank == 7 ? 12 : 0));
+    pairs.push_back(PairOf(rank, rank == 40 ? 30 : rank == 7 ? 12 : 0));
   }
   const std::string text = ScreenReport(Summary(std::move(pairs)), {});
   const size_t worst = text.find("step0/rank40  differ");
@@ -235,7 +235,7 @@ TEST(ScreenReport, ListsManyRanksWorstFirstAndElidesTheRest) {
 }
 
 TEST(ScreenReport, KeepsToTheWidthAndToPrintableText) {
-  PairSummary pair = Pair(0, 12);
+  PairSummary pair = PairOf(0, 12);
   std::string hostile = "\x1b]0;title\x07";
   for (int i = 0; i < 60; ++i) {
     hostile += "层";

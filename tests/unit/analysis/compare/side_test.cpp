@@ -8,10 +8,10 @@
 namespace msprobe::analysis::compare {
 namespace {
 
-using testing::CallText;
+using test_support::CallText;
+using test_support::SideFromEntries;
+using test_support::TensorText;
 using ::testing::ElementsAre;
-using testing::SideFromEntries;
-using testing::TensorText;
 
 std::vector<std::string> Names(const Side& side) {
   std::vector<std::string> names;

@@ -7,7 +7,7 @@
 namespace msprobe::analysis::compare {
 namespace {
 
-StatValue Number(double value) {
+StatValue Statistic(double value) {
   StatValue stat;
   stat.kind = StatKind::kNumber;
   stat.number = value;
@@ -31,20 +31,20 @@ RowResult Compare(const StatValue& npu, const StatValue& bench) {
 }
 
 TEST(CompareStatistics, SubtractsAndDividesByTheBench) {
-  const RowResult result = Compare(Number(2.1), Number(1.0));
+  const RowResult result = Compare(Statistic(2.1), Statistic(1.0));
   EXPECT_DOUBLE_EQ(result.metrics[kMaxDiff].number, 1.1);
   EXPECT_EQ(result.metrics[kMaxRel].kind, MetricKind::kPercent);
   EXPECT_DOUBLE_EQ(result.metrics[kMaxRel].number, 110.00000000000001);
 }
 
 TEST(CompareStatistics, HasNoRelativeErrorAgainstZero) {
-  EXPECT_EQ(Compare(Number(1), Number(0)).metrics[kMinRel].text, "N/A");
-  EXPECT_EQ(Compare(Number(1), Number(-0.0)).metrics[kMinRel].text, "N/A");
+  EXPECT_EQ(Compare(Statistic(1), Statistic(0)).metrics[kMinRel].text, "N/A");
+  EXPECT_EQ(Compare(Statistic(1), Statistic(-0.0)).metrics[kMinRel].text, "N/A");
 }
 
 TEST(CompareStatistics, ShowsNanForNanAndForInfinityMinusInfinity) {
-  EXPECT_EQ(Compare(Number(NAN), Number(1)).metrics[kMaxDiff].text, "Nan");
-  const RowResult both = Compare(Number(INFINITY), Number(INFINITY));
+  EXPECT_EQ(Compare(Statistic(NAN), Statistic(1)).metrics[kMaxDiff].text, "Nan");
+  const RowResult both = Compare(Statistic(INFINITY), Statistic(INFINITY));
   EXPECT_EQ(both.metrics[kMaxDiff].text, "Nan");
   EXPECT_EQ(both.metrics[kMaxRel].text, "Nan");
 }
@@ -58,10 +58,10 @@ TEST(CompareStatistics, LeavesWhatIsNoNumberAlone) {
 }
 
 TEST(CompareStatistics, WarnsAboveHalfOfTheLargerSignedValue) {
-  EXPECT_EQ(Compare(Number(2), Number(1)).verdict, Verdict::kEmpty);      // exactly one half
-  EXPECT_EQ(Compare(Number(-1), Number(-5)).verdict, Verdict::kWarning);  // 4 / 1
-  EXPECT_EQ(Compare(Number(0.0001), Number(0)).verdict, Verdict::kWarning);
-  EXPECT_EQ(Compare(Number(INFINITY), Number(1)).verdict,
+  EXPECT_EQ(Compare(Statistic(2), Statistic(1)).verdict, Verdict::kEmpty);      // exactly one half
+  EXPECT_EQ(Compare(Statistic(-1), Statistic(-5)).verdict, Verdict::kWarning);  // 4 / 1
+  EXPECT_EQ(Compare(Statistic(0.0001), Statistic(0)).verdict, Verdict::kWarning);
+  EXPECT_EQ(Compare(Statistic(INFINITY), Statistic(1)).verdict,
             Verdict::kEmpty);  // inf / inf is no warning
 }
 

@@ -9,7 +9,7 @@
 namespace msprobe::analysis::compare {
 namespace {
 
-StatValue Number(double value) {
+StatValue RecordNumber(double value) {
   StatValue stat;
   stat.kind = StatKind::kNumber;
   stat.number = value;
@@ -24,7 +24,8 @@ SideRow Row(double value, std::string_view shape = "[16, 16]") {
   row.is_tensor = true;
   row.state = dump::RowState::kParameters;
   const double root = shape == "[16]" ? 4 : 16;
-  row.stats = {Number(value), Number(-value), Number(0), Number(value * root)};
+  row.stats = {RecordNumber(value), RecordNumber(-value), RecordNumber(0),
+               RecordNumber(value * root)};
   return row;
 }
 

@@ -10,7 +10,7 @@ namespace msprobe::analysis::config_check::internal {
 namespace {
 
 Result<std::string> Read(const std::string& text) {
-  const testing::TemporaryFolder folder;
+  const msprobe::test_support::TemporaryFolder folder;
   return ReadDynamicParameters(folder.Write("dynamic_parameters.json", text));
 }
 

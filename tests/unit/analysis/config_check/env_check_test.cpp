@@ -6,19 +6,19 @@
 namespace msprobe::analysis::config_check {
 namespace {
 
+using test_support::Done;
+using test_support::FindingThat;
+using test_support::MadePacks;
+using test_support::Rows;
+using test_support::Sentences;
 using ::testing::Contains;
-using testing::Done;
 using ::testing::ElementsAre;
-using testing::FindingThat;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::MadePacks;
 using ::testing::Not;
-using testing::Rows;
-using testing::Sentences;
 
-CheckResult Checked(const std::string& bench, const std::string& cmp,
-                    const CheckOptions& options = {}) {
+CheckResult CheckedEnvironment(const std::string& bench, const std::string& cmp,
+                               const CheckOptions& options = {}) {
   const MadePacks packs({{"env", bench}}, {{"env", cmp}});
   return Done(CheckEnv(packs.pair(), options));
 }
@@ -27,16 +27,16 @@ CheckResult Checked(const std::string& bench, const std::string& cmp,
 constexpr const char* kNpu = R"({"ASCEND_HOME": "/usr/local/Ascend"})";
 
 TEST(CheckEnv, PassesWhereNothingDiffers) {
-  const CheckResult result =
-      Checked(R"({"NCCL_ALGO": "Ring", "HOME": "/a"})", R"({"HOME": "/b", "NCCL_ALGO": "Ring"})");
+  const CheckResult result = CheckedEnvironment(R"({"NCCL_ALGO": "Ring", "HOME": "/a"})",
+                                                R"({"HOME": "/b", "NCCL_ALGO": "Ring"})");
   EXPECT_TRUE(result.passed);
   EXPECT_THAT(Rows(result.table), IsEmpty());
   EXPECT_THAT(result.findings, IsEmpty());
 }
 
 TEST(CheckEnv, AVariableThatIsNotSetHasItsDefault) {
-  EXPECT_TRUE(Checked(R"({"CUDA_LAUNCH_BLOCKING": 0})", "{}").passed);
-  const CheckResult result = Checked(R"({"CUDA_LAUNCH_BLOCKING": 1})", "{}");
+  EXPECT_TRUE(CheckedEnvironment(R"({"CUDA_LAUNCH_BLOCKING": 0})", "{}").passed);
+  const CheckResult result = CheckedEnvironment(R"({"CUDA_LAUNCH_BLOCKING": 1})", "{}");
   EXPECT_FALSE(result.passed);
   EXPECT_EQ(result.errors, 1U);
   EXPECT_THAT(FindingThat(result, "CUDA_LAUNCH_BLOCKING differs").examples,
@@ -45,7 +45,8 @@ TEST(CheckEnv, AVariableThatIsNotSetHasItsDefault) {
 
 // The Python tool's sheet has the sides exchanged.
 TEST(CheckEnv, TheSheetHasCmpInFrontAndFindingsDoNot) {
-  const CheckResult result = Checked(R"({"NCCL_ALGO": "Ring"})", R"({"NCCL_ALGO": "Tree"})");
+  const CheckResult result =
+      CheckedEnvironment(R"({"NCCL_ALGO": "Ring"})", R"({"NCCL_ALGO": "Tree"})");
   EXPECT_THAT(Rows(result.table), ElementsAre("NCCL_ALGO|NCCL_ALGO|Tree|Ring|error"));
   const Finding finding = FindingThat(result, "NCCL_ALGO differs");
   EXPECT_THAT(finding.examples, ElementsAre("bench Ring, cmp Tree"));
@@ -54,9 +55,9 @@ TEST(CheckEnv, TheSheetHasCmpInFrontAndFindingsDoNot) {
 }
 
 TEST(CheckEnv, VariablesOfTwoKindsOfDevicesAreComparedByWhatTheyMean) {
-  const CheckResult result =
-      Checked(R"({"CUDA_VISIBLE_DEVICES": "0,1"})",
-              R"({"ASCEND_RT_VISIBLE_DEVICES": "0,1,2", "HCCL_INTRA_ROCE_ENABLE": "1"})");
+  const CheckResult result = CheckedEnvironment(
+      R"({"CUDA_VISIBLE_DEVICES": "0,1"})",
+      R"({"ASCEND_RT_VISIBLE_DEVICES": "0,1,2", "HCCL_INTRA_ROCE_ENABLE": "1"})");
   EXPECT_THAT(Rows(result.table),
               Contains("ASCEND_RT_VISIBLE_DEVICES|CUDA_VISIBLE_DEVICES|0,1,2|0,1|error"));
   // What a GPU does not have is only a warning, and a note.
@@ -69,13 +70,13 @@ TEST(CheckEnv, VariablesOfTwoKindsOfDevicesAreComparedByWhatTheyMean) {
 TEST(CheckEnv, OtherSpellingsOfOneMeaningFailUnlessNormalized) {
   const std::string bench = R"({"NCCL_DETERMINISTIC": "true", "CUDA_LAUNCH_BLOCKING": "1.0"})";
   const std::string cmp = R"({"NCCL_DETERMINISTIC": "On", "CUDA_LAUNCH_BLOCKING": "1"})";
-  const CheckResult strict = Checked(bench, cmp);
+  const CheckResult strict = CheckedEnvironment(bench, cmp);
   EXPECT_EQ(strict.errors, 2U);
   EXPECT_THAT(Sentences(strict), ElementsAre(HasSubstr("different spelling")));
   EXPECT_EQ(strict.findings[0].severity, Severity::kWarning);
   CheckOptions options;
   options.normalize_env = true;
-  const CheckResult normalized = Checked(bench, cmp, options);
+  const CheckResult normalized = CheckedEnvironment(bench, cmp, options);
   EXPECT_TRUE(normalized.passed);
   EXPECT_THAT(Rows(normalized.table), IsEmpty());
 }
@@ -83,32 +84,32 @@ TEST(CheckEnv, OtherSpellingsOfOneMeaningFailUnlessNormalized) {
 TEST(CheckEnv, WhatThePythonToolSetWhileCollectingCanBeLeftOut) {
   const std::string polluted =
       R"({"ASCEND_HOME": "/a", "PYTHONHASHSEED": "1234", "HCCL_DETERMINISTIC": "False"})";
-  const CheckResult told = Checked(polluted, kNpu);
+  const CheckResult told = CheckedEnvironment(polluted, kNpu);
   EXPECT_FALSE(told.passed);  // the text "False" is not the default
   const Finding note = FindingThat(told, "bench: PYTHONHASHSEED=1234");
   EXPECT_EQ(note.severity, Severity::kNote);
   EXPECT_THAT(note.fix, HasSubstr("--ignore-collector-env"));
   CheckOptions options;
   options.ignore_collector_env = true;
-  const CheckResult ignored = Checked(polluted, kNpu, options);
+  const CheckResult ignored = CheckedEnvironment(polluted, kNpu, options);
   EXPECT_TRUE(ignored.passed);
   EXPECT_THAT(Sentences(ignored), ElementsAre(HasSubstr("bench: PYTHONHASHSEED=1234")));
   // Somebody's own seed is not the collector's.
-  EXPECT_THAT(
-      Sentences(Checked(R"({"ASCEND_HOME": "/a", "PYTHONHASHSEED": "1234"})", kNpu, options)),
-      ElementsAre(HasSubstr("further variables")));
+  EXPECT_THAT(Sentences(CheckedEnvironment(R"({"ASCEND_HOME": "/a", "PYTHONHASHSEED": "1234"})",
+                                           kNpu, options)),
+              ElementsAre(HasSubstr("further variables")));
 }
 
 TEST(CheckEnv, FurtherVariablesAreToldWithoutRows) {
-  const CheckResult result = Checked(R"({"NVIDIA_TF32_OVERRIDE": "0", "WORLD_SIZE": "8"})",
-                                     R"({"NVIDIA_TF32_OVERRIDE": "off"})");
+  const CheckResult result = CheckedEnvironment(
+      R"({"NVIDIA_TF32_OVERRIDE": "0", "WORLD_SIZE": "8"})", R"({"NVIDIA_TF32_OVERRIDE": "off"})");
   EXPECT_TRUE(result.passed);
   EXPECT_THAT(Rows(result.table), IsEmpty());
   const Finding finding = FindingThat(result, "further variables");
   EXPECT_EQ(finding.severity, Severity::kWarning);
   EXPECT_THAT(finding.examples, ElementsAre("WORLD_SIZE: 8 / not set (number of ranks)"));
   // Those of one kind of device say nothing about another.
-  EXPECT_THAT(Sentences(Checked(R"({"NVIDIA_TF32_OVERRIDE": "1"})", kNpu)),
+  EXPECT_THAT(Sentences(CheckedEnvironment(R"({"NVIDIA_TF32_OVERRIDE": "1"})", kNpu)),
               Not(Contains(HasSubstr("further variables"))));
 }
 

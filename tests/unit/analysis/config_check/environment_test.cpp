@@ -92,7 +92,7 @@ TEST(Versions, AreReadFromEveryKindOfFile) {
 }
 
 TEST(Versions, AreFoundWhereTheyAreInstalled) {
-  const testing::TemporaryFolder root;
+  const msprobe::test_support::TemporaryFolder root;
   root.Write("usr/local/Ascend/driver/version.info", "Version=24.1.rc1\n");
   root.Write("usr/local/Ascend/firmware/version.info", "Version=7.1.0\n");
   root.Write("usr/local/Ascend/ascend-toolkit/latest/version.cfg",
@@ -111,7 +111,7 @@ TEST(Versions, AreFoundWhereTheyAreInstalled) {
 }
 
 TEST(Versions, AreLeftOutWhereThereAreNone) {
-  const testing::TemporaryFolder root;
+  const msprobe::test_support::TemporaryFolder root;
   EXPECT_THAT(FindVersions({}, root.path()), ElementsAre(Pair("architecture", ::testing::_)));
 }
 

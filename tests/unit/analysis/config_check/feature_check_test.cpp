@@ -6,15 +6,15 @@
 namespace msprobe::analysis::config_check {
 namespace {
 
-using testing::Done;
+using test_support::Done;
+using test_support::FindingThat;
+using test_support::MadePacks;
+using test_support::PackMembers;
+using test_support::Rows;
+using test_support::Sentences;
 using ::testing::ElementsAre;
-using testing::FindingThat;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::MadePacks;
-using testing::Members;
-using testing::Rows;
-using testing::Sentences;
 using ::testing::SizeIs;
 
 constexpr const char* kInputs = "dataset/step0/rank0/dataset.json";
@@ -25,7 +25,7 @@ CheckResult Inputs(const std::string& bench, const std::string& cmp) {
   return Done(CheckDataset(packs.pair()));
 }
 
-CheckResult Weights(const Members& bench, const Members& cmp) {
+CheckResult Weights(const PackMembers& bench, const PackMembers& cmp) {
   const MadePacks packs(bench, cmp);
   return Done(CheckWeights(packs.pair()));
 }
@@ -114,10 +114,10 @@ TEST(CheckWeights, WhatHasNotTheFourFeaturesDiffers) {
 }
 
 TEST(CheckWeights, ThatDifferLaterOnlyAreAConsequence) {
-  const Members bench = {{kWeights, Named("a", kOne)},
-                         {"weights/step10/rank0/model.json", Named("a", kOne)},
-                         {"weights/step9/rank0/model.json", Named("a", kOne)}};
-  Members cmp = bench;
+  const PackMembers bench = {{kWeights, Named("a", kOne)},
+                             {"weights/step10/rank0/model.json", Named("a", kOne)},
+                             {"weights/step9/rank0/model.json", Named("a", kOne)}};
+  PackMembers cmp = bench;
   cmp["weights/step10/rank0/model.json"] = Named("a", kOther);
   const CheckResult later = Weights(bench, cmp);
   // Steps are ordered as numbers.

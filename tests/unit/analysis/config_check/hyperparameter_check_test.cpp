@@ -6,38 +6,38 @@
 namespace msprobe::analysis::config_check {
 namespace {
 
+using test_support::Done;
+using test_support::FindingThat;
+using test_support::MadePacks;
+using test_support::Rows;
+using test_support::Sentences;
 using ::testing::Contains;
-using testing::Done;
 using ::testing::Each;
 using ::testing::ElementsAre;
-using testing::FindingThat;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::MadePacks;
 using ::testing::Not;
-using testing::Rows;
-using testing::Sentences;
 
 constexpr const char* kStatic = "hyperparameters/hyperparameters_static.json";
 constexpr const char* kDynamic = "hyperparameters/hyperparameters_dynamic.json";
 
-CheckResult Checked(const std::string& bench, const std::string& cmp) {
+CheckResult CheckedArguments(const std::string& bench, const std::string& cmp) {
   const MadePacks packs({{kStatic, bench}}, {{kStatic, cmp}});
   return Done(CheckHyperparameters(packs.pair()));
 }
 
 TEST(CheckHyperparameters, EqualValuesHaveNoRows) {
   const CheckResult result =
-      Checked(R"({"lr": 1, "list": [1, {"a": null}], "on": true, "ratio": 0.5})",
-              R"({"ratio": 0.5, "lr": 1.0, "on": 1, "list": [1, {"a": null}]})");
+      CheckedArguments(R"({"lr": 1, "list": [1, {"a": null}], "on": true, "ratio": 0.5})",
+                       R"({"ratio": 0.5, "lr": 1.0, "on": 1, "list": [1, {"a": null}]})");
   EXPECT_TRUE(result.passed);
   EXPECT_THAT(Rows(result.table), IsEmpty());
   EXPECT_THAT(result.findings, IsEmpty());
 }
 
 TEST(CheckHyperparameters, DifferingValuesFailAndAreSortedByName) {
-  const CheckResult result =
-      Checked(R"({"width": 2, "seed": 1, "text": "1"})", R"({"seed": 2, "width": 3, "text": 1})");
+  const CheckResult result = CheckedArguments(R"({"width": 2, "seed": 1, "text": "1"})",
+                                              R"({"seed": 2, "width": 3, "text": 1})");
   EXPECT_FALSE(result.passed);
   EXPECT_EQ(result.errors, 3U);
   EXPECT_THAT(Rows(result.table),
@@ -50,7 +50,7 @@ TEST(CheckHyperparameters, DifferingValuesFailAndAreSortedByName) {
 }
 
 TEST(CheckHyperparameters, AParameterOfOneSideIsAWarning) {
-  const CheckResult result = Checked(R"({"alpha": 1})", R"({"zzz": 2})");
+  const CheckResult result = CheckedArguments(R"({"alpha": 1})", R"({"zzz": 2})");
   EXPECT_TRUE(result.passed);
   EXPECT_EQ(result.warnings, 2U);
   EXPECT_THAT(Rows(result.table),
@@ -61,7 +61,7 @@ TEST(CheckHyperparameters, AParameterOfOneSideIsAWarning) {
 }
 
 TEST(CheckHyperparameters, AliasesMeanOneParameter) {
-  const CheckResult result = Checked(R"({"lr": 0.1, "wd": 0})", R"({"learning_rate": 0.2,
+  const CheckResult result = CheckedArguments(R"({"lr": 0.1, "wd": 0})", R"({"learning_rate": 0.2,
                                                                     "weight_decay": 0})");
   EXPECT_THAT(Rows(result.table),
               ElementsAre("hyperparameters_static.json|lr|learning_rate|0.1|0.2|mapping|error"));
@@ -71,12 +71,12 @@ TEST(CheckHyperparameters, AliasesMeanOneParameter) {
 }
 
 TEST(CheckHyperparameters, TheSameNameIsABetterPartnerThanAnAlias) {
-  EXPECT_THAT(Checked(R"({"lr": 1})", R"({"learning_rate": 2, "lr": 1})").errors, 0U);
+  EXPECT_THAT(CheckedArguments(R"({"lr": 1})", R"({"learning_rate": 2, "lr": 1})").errors, 0U);
 }
 
 TEST(CheckHyperparameters, SimilarNamesMeanOneParameter) {
   const CheckResult result =
-      Checked(R"({"num_attention_heads": 8})", R"({"num_attention_head": 16, "seq": 1})");
+      CheckedArguments(R"({"num_attention_heads": 8})", R"({"num_attention_head": 16, "seq": 1})");
   EXPECT_THAT(Rows(result.table),
               Contains(HasSubstr("|num_attention_heads|num_attention_head|8|16|similarity:0.97")));
 }
@@ -84,15 +84,15 @@ TEST(CheckHyperparameters, SimilarNamesMeanOneParameter) {
 TEST(CheckHyperparameters, APartnerIsTakenOnce) {
   // Both resemble the one name of the other side: the first one gets it.
   const CheckResult result =
-      Checked(R"({"hidden_size_a": 1, "hidden_size_b": 2})", R"({"hidden_size_c": 1})");
+      CheckedArguments(R"({"hidden_size_a": 1, "hidden_size_b": 2})", R"({"hidden_size_c": 1})");
   EXPECT_THAT(
       Rows(result.table),
       ElementsAre("hyperparameters_static.json|hidden_size_b|Only in benchmark|2|||warning"));
 }
 
 TEST(CheckHyperparameters, SecretsAreNotShown) {
-  const CheckResult result = Checked(R"({"api_key": "sk-first", "password": "geheim"})",
-                                     R"({"api_key": "sk-second", "password": "other"})");
+  const CheckResult result = CheckedArguments(R"({"api_key": "sk-first", "password": "geheim"})",
+                                              R"({"api_key": "sk-second", "password": "other"})");
   EXPECT_THAT(Rows(result.table), Each(Not(HasSubstr("sk-"))));
   EXPECT_THAT(Rows(result.table), Each(Not(HasSubstr("geheim"))));
 }

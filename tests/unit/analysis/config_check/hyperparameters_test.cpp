@@ -141,7 +141,7 @@ TEST(Hyperparameters, HideSecretsAndNothingElse) {
 }
 
 TEST(Hyperparameters, OfFilesThatCannotBeReadAreAnErrorThatNamesThem) {
-  const testing::TemporaryFolder folder;
+  const msprobe::test_support::TemporaryFolder folder;
   HyperparameterReader reader(false);
   const Result<size_t> missing = reader.Add(folder / "no.sh");
   ASSERT_FALSE(missing.ok());

@@ -12,20 +12,20 @@
 #include "tests/unit/support/table_rows.h"
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::analysis::config_check::testing {
+namespace msprobe::analysis::config_check::test_support {
 
-using msprobe::testing::Rows;
-using Members = std::map<std::string, std::string>;  // content by name
+using msprobe::test_support::Rows;
+using PackMembers = std::map<std::string, std::string>;  // content by name
 
 class MadePacks {
  public:
-  MadePacks(const Members& bench, const Members& cmp)
+  MadePacks(const PackMembers& bench, const PackMembers& cmp)
       : bench_(Make("bench", bench)), cmp_(Make("cmp", cmp)) {}
 
   PackPair pair() const { return {*bench_, *cmp_}; }
 
  private:
-  std::unique_ptr<Pack> Make(const std::string& label, const Members& members) const {
+  std::unique_ptr<Pack> Make(const std::string& label, const PackMembers& members) const {
     const std::filesystem::path path = folder_ / (label + ".zip");
     Result<internal::PackWriter> writer = internal::PackWriter::Create(path);
     EXPECT_TRUE(writer.ok());
@@ -38,7 +38,7 @@ class MadePacks {
     return *std::move(pack);
   }
 
-  msprobe::testing::TemporaryFolder folder_;
+  msprobe::test_support::TemporaryFolder folder_;
   std::unique_ptr<Pack> bench_;
   std::unique_ptr<Pack> cmp_;
 };
@@ -68,4 +68,4 @@ inline std::vector<std::string> Sentences(const CheckResult& result) {
   return sentences;
 }
 
-}  // namespace msprobe::analysis::config_check::testing
+}  // namespace msprobe::analysis::config_check::test_support

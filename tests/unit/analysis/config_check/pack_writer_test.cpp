@@ -47,7 +47,7 @@ std::vector<std::string> NamesOf(const fs::path& path) {
 }
 
 TEST(PackWriter, WritesDeflatedMembersWithOwnersRights) {
-  const testing::TemporaryFolder folder;
+  const msprobe::test_support::TemporaryFolder folder;
   const fs::path path = folder / "new/pack.zip";
   Result<PackWriter> pack = PackWriter::Create(path);
   ASSERT_TRUE(pack.ok()) << pack.status().message();
@@ -62,18 +62,19 @@ TEST(PackWriter, WritesDeflatedMembersWithOwnersRights) {
 }
 
 TEST(PackWriter, GivesTheSameBytesForTheSameContent) {
-  const testing::TemporaryFolder folder;
+  const msprobe::test_support::TemporaryFolder folder;
   for (const char* name : {"a.zip", "b.zip"}) {
     Result<PackWriter> pack = PackWriter::Create(folder / name);
     ASSERT_TRUE(pack.ok());
     ASSERT_TRUE((*pack).Add("env", std::string(1000, 'x')).ok());
     ASSERT_TRUE((*pack).Finish().ok());
   }
-  EXPECT_EQ(testing::Slurp(folder / "a.zip"), testing::Slurp(folder / "b.zip"));
+  EXPECT_EQ(msprobe::test_support::Slurp(folder / "a.zip"),
+            msprobe::test_support::Slurp(folder / "b.zip"));
 }
 
 TEST(PackWriter, WantsANameThatEndsWithZip) {
-  const testing::TemporaryFolder folder;
+  const msprobe::test_support::TemporaryFolder folder;
   for (const char* name : {"x.tar", "", "zip", "x.zip/y"}) {
     const Status status = CheckPackPath(name);
     EXPECT_EQ(status.code(), StatusCode::kUsage) << name;
@@ -84,7 +85,7 @@ TEST(PackWriter, WantsANameThatEndsWithZip) {
 }
 
 TEST(Collect, PacksWhatItFinds) {
-  const testing::TemporaryFolder folder;
+  const msprobe::test_support::TemporaryFolder folder;
   folder.Write("site/torch-2.1.0.dist-info/METADATA", "Name: torch\nVersion: 2.1.0+cu121\n");
   const fs::path python =
       folder.Write("python3", "#!/bin/sh\nprintf '\\001msprobe\\0013.10.1\\000/real/python\\000" +
@@ -117,7 +118,7 @@ TEST(Collect, PacksWhatItFinds) {
 }
 
 TEST(Collect, GoesOnWithoutWhatIsMissing) {
-  const testing::TemporaryFolder folder;
+  const msprobe::test_support::TemporaryFolder folder;
   CollectOptions options;
   options.inputs = {folder / "no.sh", folder.Write("a.yaml", "wd: 0.1"),
                     folder.Write("b.txt", "x")};
@@ -135,7 +136,7 @@ TEST(Collect, GoesOnWithoutWhatIsMissing) {
 }
 
 TEST(Collect, LeavesAnOlderPackAlone) {
-  const testing::TemporaryFolder folder;
+  const msprobe::test_support::TemporaryFolder folder;
   CollectOptions options;
   options.python = "no_such_python";
   options.output = folder.Write("pack.zip", "no zip at all");
@@ -146,12 +147,12 @@ TEST(Collect, LeavesAnOlderPackAlone) {
 }
 
 TEST(Collect, LeavesAnOlderPackAloneWhenItFails) {
-  const testing::TemporaryFolder folder;
+  const msprobe::test_support::TemporaryFolder folder;
   CollectOptions options;
   options.output = folder.Write("pack.tar", "precious");
   const Result<CollectSummary> summary = config_check::Run(options);
   ASSERT_FALSE(summary.ok());
-  EXPECT_EQ(testing::Slurp(folder / "pack.tar"), "precious");
+  EXPECT_EQ(msprobe::test_support::Slurp(folder / "pack.tar"), "precious");
 }
 
 }  // namespace

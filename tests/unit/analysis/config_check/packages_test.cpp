@@ -23,14 +23,15 @@ std::string Listed(const std::vector<fs::path>& folders) {
   return WritePackages(FindPackages(folders, warnings));
 }
 
-fs::path Program(const testing::TemporaryFolder& folder, const char* name, std::string_view text) {
+fs::path Program(const msprobe::test_support::TemporaryFolder& folder, const char* name,
+                 std::string_view text) {
   const fs::path path = folder.Write(name, text);
   fs::permissions(path, fs::perms::owner_all);
   return path;
 }
 
 TEST(Packages, AreToldByEveryKindOfMetadata) {
-  const testing::TemporaryFolder folder;
+  const msprobe::test_support::TemporaryFolder folder;
   folder.Write("numpy-1.24.2.dist-info/METADATA",
                "Metadata-Version: 2.1\nName: numpy\nVersion: 1.24.2\n");
   folder.Write("old.egg-info/PKG-INFO", "Name: old-style\nVersion: 0.1\n\nName: no\n");
@@ -43,7 +44,7 @@ TEST(Packages, AreToldByEveryKindOfMetadata) {
 }
 
 TEST(Packages, CountWherePythonWouldFindThemFirst) {
-  const testing::TemporaryFolder folder;
+  const msprobe::test_support::TemporaryFolder folder;
   folder.Write("a/Torch_X-2.0.dist-info/METADATA", "Name: Torch_X\nVersion: 2.0\n");
   folder.Write("b/torch_x-1.0.dist-info/METADATA", "Name: torch-x\nVersion: 1.0\n");
   EXPECT_EQ(Listed({"", folder / "missing", folder / "a", folder / "b", folder / "a"}),
@@ -58,7 +59,7 @@ TEST(Packages, CannotBreakTheLinesOfThePack) {
 }
 
 TEST(Interpreter, IsLookedUpLikeAProgram) {
-  const testing::TemporaryFolder folder;
+  const msprobe::test_support::TemporaryFolder folder;
   Program(folder, "bin/python3", "#!/bin/sh\n");
   Program(folder, "venv/bin/python3", "#!/bin/sh\n");
   const std::string path = (folder / "none").string() + ":" + (folder / "bin").string();
@@ -76,7 +77,7 @@ TEST(Interpreter, IsLookedUpLikeAProgram) {
 }
 
 TEST(Interpreter, TellsItsSearchPath) {
-  const testing::TemporaryFolder folder;
+  const msprobe::test_support::TemporaryFolder folder;
   const fs::path program =
       Program(folder, "python3",
               "#!/bin/sh\necho noise\nprintf "
@@ -89,7 +90,7 @@ TEST(Interpreter, TellsItsSearchPath) {
 }
 
 TEST(Interpreter, ThatIsNoneIsAnErrorAndNoHang) {
-  const testing::TemporaryFolder folder;
+  const msprobe::test_support::TemporaryFolder folder;
   const auto error = [&folder](const char* name, const char* text, double seconds) {
     const Result<Interpreter> answer = AskInterpreter(Program(folder, name, text), seconds);
     return answer.ok() ? std::string("no error") : answer.status().message();

@@ -6,18 +6,18 @@
 namespace msprobe::analysis::config_check {
 namespace {
 
-using testing::Done;
+using test_support::Done;
+using test_support::FindingThat;
+using test_support::MadePacks;
+using test_support::Rows;
+using test_support::Sentences;
 using ::testing::ElementsAre;
-using testing::FindingThat;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::MadePacks;
 using ::testing::Not;
-using testing::Rows;
-using testing::Sentences;
 
-CheckResult Checked(const std::string& bench, const std::string& cmp,
-                    const CheckOptions& options = {}) {
+CheckResult CheckedPackages(const std::string& bench, const std::string& cmp,
+                            const CheckOptions& options = {}) {
   const MadePacks packs({{"pip", bench}}, {{"pip", cmp}});
   return Done(CheckPip(packs.pair(), options));
 }
@@ -30,7 +30,7 @@ CheckOptions Compat() {
 
 TEST(CheckPip, PassesWhereThePackagesThatMatterAreAlike) {
   const CheckResult result =
-      Checked("numpy=1.24.2\nrich=1.0\n", "numpy=1.24.2\r\nrich=2.0\nblack=3\n");
+      CheckedPackages("numpy=1.24.2\nrich=1.0\n", "numpy=1.24.2\r\nrich=2.0\nblack=3\n");
   EXPECT_TRUE(result.passed);
   EXPECT_THAT(Rows(result.table), IsEmpty());
   EXPECT_THAT(result.findings, IsEmpty());
@@ -38,7 +38,7 @@ TEST(CheckPip, PassesWhereThePackagesThatMatterAreAlike) {
 
 TEST(CheckPip, NamesThePackagesThatDiffer) {
   const CheckResult result =
-      Checked("numpy=1.24.2\ndatasets=1\n", "numpy=1.24.3\npeft=0.1\ndatasets=1\n");
+      CheckedPackages("numpy=1.24.2\ndatasets=1\n", "numpy=1.24.3\npeft=0.1\ndatasets=1\n");
   EXPECT_FALSE(result.passed);
   EXPECT_EQ(result.errors, 2U);
   EXPECT_THAT(Rows(result.table), ElementsAre("numpy|1.24.2|1.24.3|error", "peft|None|0.1|error"));
@@ -48,19 +48,19 @@ TEST(CheckPip, NamesThePackagesThatDiffer) {
 }
 
 TEST(CheckPip, TheLaterLineOfAPackageCounts) {
-  EXPECT_TRUE(Checked("numpy=1\nnumpy=2\n", "numpy=2\n").passed);
+  EXPECT_TRUE(CheckedPackages("numpy=1\nnumpy=2\n", "numpy=2\n").passed);
 }
 
 TEST(CheckPip, ComparesTheFrameworkThatWasNamed) {
   CheckOptions options = Compat();
-  EXPECT_TRUE(Checked("torch=2.1\n", "torch=2.0\n", options).passed);
+  EXPECT_TRUE(CheckedPackages("torch=2.1\n", "torch=2.0\n", options).passed);
   options.framework = "torch";
-  EXPECT_THAT(Rows(Checked("torch=2.1\n", "torch=2.0\n", options).table),
+  EXPECT_THAT(Rows(CheckedPackages("torch=2.1\n", "torch=2.0\n", options).table),
               ElementsAre("torch|2.1|2.0|error"));
 }
 
 TEST(CheckPip, AnotherBuildOfOneVersionIsAWarning) {
-  const CheckResult result = Checked("torch=2.1.0+cu118\n", "torch=2.1.0\n");
+  const CheckResult result = CheckedPackages("torch=2.1.0+cu118\n", "torch=2.1.0\n");
   EXPECT_TRUE(result.passed);
   EXPECT_EQ(result.warnings, 1U);
   EXPECT_THAT(Rows(result.table), ElementsAre("torch|2.1.0+cu118|2.1.0|warning"));
@@ -68,39 +68,40 @@ TEST(CheckPip, AnotherBuildOfOneVersionIsAWarning) {
 }
 
 TEST(CheckPip, AFrameworkOnOneSideOnlyIsAnErrorAndAPluginIsNot) {
-  EXPECT_FALSE(Checked("torch=2.1\n", "").passed);
-  const CheckResult plugin = Checked("torch_npu=2.1\n", "");
+  EXPECT_FALSE(CheckedPackages("torch=2.1\n", "").passed);
+  const CheckResult plugin = CheckedPackages("torch_npu=2.1\n", "");
   EXPECT_TRUE(plugin.passed);
   EXPECT_THAT(Rows(plugin.table), ElementsAre("torch_npu|2.1|None|warning"));
   EXPECT_EQ(FindingThat(plugin, "only one side has").severity, Severity::kNote);
 }
 
 TEST(CheckPip, FurtherPackagesMayBeSpelledInAnyWay) {
-  EXPECT_TRUE(Checked("torch_npu=2.1\n", "Torch.NPU=2.1\n").passed);
-  EXPECT_FALSE(Checked("torch_npu=2.1\n", "torch--npu=2.2\n").passed);
+  EXPECT_TRUE(CheckedPackages("torch_npu=2.1\n", "Torch.NPU=2.1\n").passed);
+  EXPECT_FALSE(CheckedPackages("torch_npu=2.1\n", "torch--npu=2.2\n").passed);
 }
 
 TEST(CheckPip, StandardPackagesAreToldBySpellingAsThePythonToolDoes) {
-  const CheckResult strict = Checked("numpy=1.24\n", "NumPy=1.24\n");
+  const CheckResult strict = CheckedPackages("numpy=1.24\n", "NumPy=1.24\n");
   EXPECT_THAT(Rows(strict.table), ElementsAre("numpy|1.24|None|error"));
   const Finding unseen = FindingThat(strict, "the sheet does not recognise");
   EXPECT_THAT(unseen.examples, ElementsAre("numpy: numpy=1.24 / NumPy=1.24"));
   CheckOptions options;
   options.normalize_pip = true;
-  EXPECT_TRUE(Checked("numpy=1.24\n", "NumPy=1.24\n", options).passed);
+  EXPECT_TRUE(CheckedPackages("numpy=1.24\n", "NumPy=1.24\n", options).passed);
 }
 
 TEST(CheckPip, AVersionWithAnEqualSignIsNoneForThePythonTool) {
-  EXPECT_THAT(Rows(Checked("numpy==1.24\n", "numpy=1.24\n", Compat()).table),
+  EXPECT_THAT(Rows(CheckedPackages("numpy==1.24\n", "numpy=1.24\n", Compat()).table),
               ElementsAre("numpy|None|1.24|error"));
   CheckOptions options;
   options.normalize_pip = true;
-  EXPECT_TRUE(Checked("numpy==1.24\n", "numpy=1.24\n", options).passed);
+  EXPECT_TRUE(CheckedPackages("numpy==1.24\n", "numpy=1.24\n", options).passed);
 }
 
 TEST(CheckPip, CompatibleRowsAreThoseOfTheStandardPackagesOnly) {
-  EXPECT_THAT(Rows(Checked("torch=1\nTransformers=4\n", "torch=2\n", Compat()).table), IsEmpty());
-  EXPECT_THAT(Rows(Checked("torch=1\nTransformers=4\n", "torch=2\n").table),
+  EXPECT_THAT(Rows(CheckedPackages("torch=1\nTransformers=4\n", "torch=2\n", Compat()).table),
+              IsEmpty());
+  EXPECT_THAT(Rows(CheckedPackages("torch=1\nTransformers=4\n", "torch=2\n").table),
               ElementsAre("transformers|4|None|error", "torch|1|2|error"));
 }
 

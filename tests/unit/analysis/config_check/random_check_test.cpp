@@ -7,19 +7,19 @@
 namespace msprobe::analysis::config_check {
 namespace {
 
-using testing::Done;
+using test_support::Done;
+using test_support::FindingThat;
+using test_support::MadePacks;
+using test_support::PackMembers;
+using test_support::Rows;
+using test_support::Sentences;
 using ::testing::ElementsAre;
-using testing::FindingThat;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::MadePacks;
-using testing::Members;
-using testing::Rows;
-using testing::Sentences;
 
 constexpr const char* kRank0 = "random/rank0.json";
 
-CheckResult Checked(const Members& bench, const Members& cmp) {
+CheckResult CheckedRandom(const PackMembers& bench, const PackMembers& cmp) {
   const MadePacks packs(bench, cmp);
   return Done(CheckRandom(packs.pair()));
 }
@@ -40,8 +40,8 @@ constexpr const char* kMoved = "File /b/c/train.py, line 99, in main, x = torch.
 constexpr const char* kElsewhere = "File /a/model.py, line 10, in main, x = torch.rand(3)";
 
 TEST(CheckRandom, CallsOfOnePlaceAreEqualWhereverTheFileLies) {
-  const CheckResult result = Checked({{kRank0, Operation(Call({kHere}, "2"))}},
-                                     {{kRank0, Operation(Call({kMoved}, "2"))}});
+  const CheckResult result = CheckedRandom({{kRank0, Operation(Call({kHere}, "2"))}},
+                                           {{kRank0, Operation(Call({kMoved}, "2"))}});
   EXPECT_TRUE(result.passed);
   EXPECT_THAT(Rows(result.table),
               ElementsAre("torch.rand|0|File /a/train.py, line 10, in main, x = torch.rand(3)|"
@@ -50,8 +50,8 @@ TEST(CheckRandom, CallsOfOnePlaceAreEqualWhereverTheFileLies) {
 }
 
 TEST(CheckRandom, AnotherNumberOfCallsDiffers) {
-  const CheckResult result = Checked({{kRank0, Operation(Call({kHere}, "2"))}},
-                                     {{kRank0, Operation(Call({kMoved}, "3"))}});
+  const CheckResult result = CheckedRandom({{kRank0, Operation(Call({kHere}, "2"))}},
+                                           {{kRank0, Operation(Call({kMoved}, "3"))}});
   EXPECT_FALSE(result.passed);
   const Finding finding =
       FindingThat(result, "1 of 1 places that draw or seed random numbers differ");
@@ -60,8 +60,8 @@ TEST(CheckRandom, AnotherNumberOfCallsDiffers) {
 }
 
 TEST(CheckRandom, APlaceThatOneSideLacksHasNoMatch) {
-  const CheckResult result = Checked({{kRank0, Operation(Call({kHere}, "2"))}},
-                                     {{kRank0, Operation(Call({kElsewhere}, "2"))}});
+  const CheckResult result = CheckedRandom({{kRank0, Operation(Call({kHere}, "2"))}},
+                                           {{kRank0, Operation(Call({kElsewhere}, "2"))}});
   EXPECT_EQ(result.errors, 2U);
   EXPECT_THAT(Rows(result.table),
               ElementsAre(HasSubstr("train.py, line 10, in main, x = torch.rand(3)|"
@@ -72,8 +72,8 @@ TEST(CheckRandom, APlaceThatOneSideLacksHasNoMatch) {
 
 TEST(CheckRandom, CodeMayDifferALittleAndFunctionsMayNot) {
   const auto errors = [](const std::string& frame) {
-    return Checked({{kRank0, Operation(Call({kHere}, "2"))}},
-                   {{kRank0, Operation(Call({frame}, "2"))}})
+    return CheckedRandom({{kRank0, Operation(Call({kHere}, "2"))}},
+                         {{kRank0, Operation(Call({frame}, "2"))}})
         .errors;
   };
   EXPECT_EQ(errors("File /a/train.py, line 10, in main, y = torch.rand(4)"), 0U);
@@ -82,16 +82,16 @@ TEST(CheckRandom, CodeMayDifferALittleAndFunctionsMayNot) {
 }
 
 TEST(CheckRandom, OneMoreFrameIsAnotherPlace) {
-  EXPECT_EQ(Checked({{kRank0, Operation(Call({kHere}, "2"))}},
-                    {{kRank0, Operation(Call({kHere, kHere}, "2"))}})
+  EXPECT_EQ(CheckedRandom({{kRank0, Operation(Call({kHere}, "2"))}},
+                          {{kRank0, Operation(Call({kHere, kHere}, "2"))}})
                 .errors,
             2U);
 }
 
 TEST(CheckRandom, OperationsAndRanksOfOneSideDiffer) {
-  const CheckResult result = Checked({{kRank0, Operation(Call({kHere}, "2"))}},
-                                     {{"random/rank10.json", Operation(Call({kHere}, "1"))},
-                                      {"random/rank2.json", Operation(Call({kHere}, "1"))}});
+  const CheckResult result = CheckedRandom({{kRank0, Operation(Call({kHere}, "2"))}},
+                                           {{"random/rank10.json", Operation(Call({kHere}, "1"))},
+                                            {"random/rank2.json", Operation(Call({kHere}, "1"))}});
   EXPECT_EQ(result.errors, 3U);
   // Ranks are ordered as numbers.
   EXPECT_THAT(Rows(result.table), ElementsAre(HasSubstr("torch.rand|0|File"),
@@ -101,21 +101,22 @@ TEST(CheckRandom, OperationsAndRanksOfOneSideDiffer) {
 
 TEST(CheckRandom, WithoutACountNothingIsEqual) {
   const std::string call = R"({"stack": )" + Stack({kHere}) + "}";
-  const CheckResult result = Checked({{kRank0, Operation(call)}}, {{kRank0, Operation(call)}});
+  const CheckResult result =
+      CheckedRandom({{kRank0, Operation(call)}}, {{kRank0, Operation(call)}});
   EXPECT_FALSE(result.passed);
   EXPECT_THAT(FindingThat(result, "differ").examples, ElementsAre(HasSubstr("None / None calls")));
 }
 
 TEST(CheckRandom, MembersOfOddFormAreNoCalls) {
-  EXPECT_TRUE(
-      Checked({{kRank0, R"({"torch.rand": 3, "seed": {}})"}}, {{kRank0, R"({"torch.rand": null})"}})
-          .passed);
+  EXPECT_TRUE(CheckedRandom({{kRank0, R"({"torch.rand": 3, "seed": {}})"}},
+                            {{kRank0, R"({"torch.rand": null})"}})
+                  .passed);
 }
 
 TEST(CheckRandom, FilesThatBelongToNoRankAreTold) {
   const CheckResult result =
-      Checked({{kRank0, "{}"}, {"random/rank.json", "{}"}, {"random/notes.txt", ""}},
-              {{kRank0, "{}"}, {"random/rank1x.json", "{}"}});
+      CheckedRandom({{kRank0, "{}"}, {"random/rank.json", "{}"}, {"random/notes.txt", ""}},
+                    {{kRank0, "{}"}, {"random/rank1x.json", "{}"}});
   EXPECT_TRUE(result.passed);
   EXPECT_THAT(Sentences(result), ElementsAre(HasSubstr("files left out")));
   EXPECT_THAT(

@@ -160,7 +160,7 @@ TEST(ShellVariables, CannotGrowBeyondMeasure) {
 }
 
 // "name=value name" of the parameters; without value: true.
-std::string Read(std::string_view text) {
+std::string ReadShell(std::string_view text) {
   const Result<LaunchScript> script = ReadLaunchScript(text);
   if (!script.ok()) {
     return script.status().message();
@@ -178,12 +178,12 @@ TEST(LaunchScript, KnowsTheLaunchers) {
        {"torchrun --nnodes 2", "python -m torch.distributed.run --nnodes 2",
         "python3.10 -m torch.distributed.launch --nnodes=2", "deepspeed --nnodes 2",
         "accelerate launch --nnodes 2", "msrun --nnodes=2", "/opt/conda/bin/torchrun --nnodes 2"}) {
-    EXPECT_EQ(Read(fmt::format("{} train.py --lr 1", launcher)), "nnodes=2 lr=1") << launcher;
+    EXPECT_EQ(ReadShell(fmt::format("{} train.py --lr 1", launcher)), "nnodes=2 lr=1") << launcher;
   }
   for (const char* launcher :
        {"python", "python3", "python3.11 -u", "/usr/bin/python3 -W ignore"}) {
-    EXPECT_EQ(Read(fmt::format("{} train.py --lr 1", launcher)), "lr=1") << launcher;
-    EXPECT_EQ(Read(fmt::format("{} -m pkg.train --lr 1", launcher)), "lr=1") << launcher;
+    EXPECT_EQ(ReadShell(fmt::format("{} train.py --lr 1", launcher)), "lr=1") << launcher;
+    EXPECT_EQ(ReadShell(fmt::format("{} -m pkg.train --lr 1", launcher)), "lr=1") << launcher;
   }
 }
 
@@ -192,71 +192,74 @@ TEST(LaunchScript, LooksBehindWrappers) {
        {"sudo -E", "env A=1 B=2", "A=1", "nohup", "srun --ntasks 8 -N 2", "mpirun -np 8 -x A",
         "numactl --cpunodebind=0", "CUDA_VISIBLE_DEVICES=0,1 nohup", "timeout 3600", "$PREFIX",
         "exec", "time", "docker exec -it box", "./set_env.sh"}) {
-    EXPECT_EQ(Read(fmt::format("{} python train.py --lr 1", wrapper)), "lr=1") << wrapper;
+    EXPECT_EQ(ReadShell(fmt::format("{} python train.py --lr 1", wrapper)), "lr=1") << wrapper;
   }
 }
 
 TEST(LaunchScript, ReadsScriptsInsideOfScripts) {
-  EXPECT_EQ(Read("srun bash -c \"torchrun t.py --lr 1\""), "lr=1");
-  EXPECT_EQ(Read("CMD=\"torchrun t.py --lr 1\"\neval $CMD"), "lr=1");
-  EXPECT_EQ(Read("CMD=\"torchrun t.py --lr 1\"\n$CMD"), "lr=1");
-  EXPECT_EQ(Read("bash -lc 'cd x && torchrun t.py --lr 1 2>&1 | tee log'"), "lr=1");
+  EXPECT_EQ(ReadShell("srun bash -c \"torchrun t.py --lr 1\""), "lr=1");
+  EXPECT_EQ(ReadShell("CMD=\"torchrun t.py --lr 1\"\neval $CMD"), "lr=1");
+  EXPECT_EQ(ReadShell("CMD=\"torchrun t.py --lr 1\"\n$CMD"), "lr=1");
+  EXPECT_EQ(ReadShell("bash -lc 'cd x && torchrun t.py --lr 1 2>&1 | tee log'"), "lr=1");
 }
 
 TEST(LaunchScript, IgnoresCommandsThatTrainNothing) {
-  EXPECT_EQ(Read("if x; then echo torchrun t.py --lr 1; fi"), "");
-  EXPECT_EQ(Read("pip install --upgrade torch\npython -m pip install --user x"), "");
-  EXPECT_EQ(Read("python -c 'print(1)' --x 1\npython setup.py install --user"), "");
-  EXPECT_EQ(Read("pkill -f python\nwhich python\nps aux | grep python --color"), "");
+  EXPECT_EQ(ReadShell("if x; then echo torchrun t.py --lr 1; fi"), "");
+  EXPECT_EQ(ReadShell("pip install --upgrade torch\npython -m pip install --user x"), "");
+  EXPECT_EQ(ReadShell("python -c 'print(1)' --x 1\npython setup.py install --user"), "");
+  EXPECT_EQ(ReadShell("pkill -f python\nwhich python\nps aux | grep python --color"), "");
   // The preparation in front of a distributed launch is not the training.
-  EXPECT_EQ(Read("python prepare.py --input x\ntorchrun t.py --lr 1"), "lr=1");
+  EXPECT_EQ(ReadShell("python prepare.py --input x\ntorchrun t.py --lr 1"), "lr=1");
 }
 
 TEST(LaunchScript, TellsTheLaunchersOptionsFromTheTrainings) {
-  EXPECT_EQ(Read("torchrun --standalone train.py --x"), "standalone x");
-  EXPECT_EQ(Read("torchrun --no-python ./train --x 1"), "no-python x=1");
-  EXPECT_EQ(Read("torchrun --nproc_per_node 8 -m pkg.train --x 1"), "nproc_per_node=8 x=1");
-  EXPECT_EQ(Read("deepspeed --num_gpus 8 train.py --deepspeed --lr 1"),
+  EXPECT_EQ(ReadShell("torchrun --standalone train.py --x"), "standalone x");
+  EXPECT_EQ(ReadShell("torchrun --no-python ./train --x 1"), "no-python x=1");
+  EXPECT_EQ(ReadShell("torchrun --nproc_per_node 8 -m pkg.train --x 1"), "nproc_per_node=8 x=1");
+  EXPECT_EQ(ReadShell("deepspeed --num_gpus 8 train.py --deepspeed --lr 1"),
             "num_gpus=8 deepspeed lr=1");
 }
 
 TEST(LaunchScript, TakesValuesInEverySpelling) {
-  EXPECT_EQ(Read("python t.py --a=1 --b 2 --c --no-d --e -1 --f -1e-5 --g=x=y"),
+  EXPECT_EQ(ReadShell("python t.py --a=1 --b 2 --c --no-d --e -1 --f -1e-5 --g=x=y"),
             "a=1 b=2 c no-d e=-1 f=-1e-5 g=x=y");
-  EXPECT_EQ(Read("python t.py --a \"x\" --b='y' --c \"\" -s 4 --d"), "a=x b=y c= s=4 d");
-  EXPECT_EQ(Read("python t.py --model.lr=1e-3 --url http://a#frag --q '#1'"),
+  EXPECT_EQ(ReadShell("python t.py --a \"x\" --b='y' --c \"\" -s 4 --d"), "a=x b=y c= s=4 d");
+  EXPECT_EQ(ReadShell("python t.py --model.lr=1e-3 --url http://a#frag --q '#1'"),
             "model.lr=1e-3 url=http://a#frag q=#1");
-  EXPECT_EQ(Read("python t.py config.yaml --a 1 --a 2"), "a=2");
+  EXPECT_EQ(ReadShell("python t.py config.yaml --a 1 --a 2"), "a=2");
 }
 
 TEST(LaunchScript, PutsSeveralValuesIntoOneText) {
   const char* expected = "p=\"0.5 a 0.5 b\" q=1";
-  EXPECT_EQ(Read("python t.py --p 0.5 a 0.5 b --q 1"), expected);
-  EXPECT_EQ(Read("python t.py --p '0.5 a 0.5 b' --q 1"), expected);
-  EXPECT_EQ(Read("P='0.5 a 0.5 b'\npython t.py --p $P --q 1"), expected);
-  EXPECT_EQ(Read("P=(0.5 a 0.5 b)\npython t.py --p \"${P[@]}\" --q 1"), expected);
+  EXPECT_EQ(ReadShell("python t.py --p 0.5 a 0.5 b --q 1"), expected);
+  EXPECT_EQ(ReadShell("python t.py --p '0.5 a 0.5 b' --q 1"), expected);
+  EXPECT_EQ(ReadShell("P='0.5 a 0.5 b'\npython t.py --p $P --q 1"), expected);
+  EXPECT_EQ(ReadShell("P=(0.5 a 0.5 b)\npython t.py --p \"${P[@]}\" --q 1"), expected);
 }
 
 TEST(LaunchScript, TakesNoUnknownForAFurtherValue) {
-  EXPECT_EQ(Read("python t.py --a 1 $EXTRA --b $UNDEFINED $(more)"), "a=1 b=$UNDEFINED");
-  EXPECT_EQ(Read("python t.py --a 1 $@"), "a=1");
+  EXPECT_EQ(ReadShell("python t.py --a 1 $EXTRA --b $UNDEFINED $(more)"), "a=1 b=$UNDEFINED");
+  EXPECT_EQ(ReadShell("python t.py --a 1 $@"), "a=1");
 }
 
 TEST(LaunchScript, ReadsSettingsWithoutDashes) {
-  EXPECT_EQ(Read("python t.py --config-name x trainer.lr=1e-3 +model.depth=2 data/set=y"),
+  EXPECT_EQ(ReadShell("python t.py --config-name x trainer.lr=1e-3 +model.depth=2 data/set=y"),
             "config-name=x trainer.lr=1e-3 model.depth=2 data/set=y");
-  EXPECT_EQ(Read("python t.py --set a=1 b=2 --x"), "set=\"a=1 b=2\" x");
+  EXPECT_EQ(ReadShell("python t.py --set a=1 b=2 --x"), "set=\"a=1 b=2\" x");
 }
 
 TEST(LaunchScript, FollowsBlocksInAnyOrder) {
-  EXPECT_EQ(Read("TP=2\nGPT_ARGS=\"\n  --tp ${TP} \\\n  --bf16\n\"\nALL_ARGS=\"$GPT_ARGS --x 1\"\n"
-                 "torchrun t.py ${ALL_ARGS}"),
-            "tp=2 bf16 x=1");
   EXPECT_EQ(
-      Read("A_VERY_LONG_NAME_INDEED_ARGS='--a 1'\ntorchrun t.py $A_VERY_LONG_NAME_INDEED_ARGS"),
+      ReadShell("TP=2\nGPT_ARGS=\"\n  --tp ${TP} \\\n  --bf16\n\"\nALL_ARGS=\"$GPT_ARGS --x 1\"\n"
+                "torchrun t.py ${ALL_ARGS}"),
+      "tp=2 bf16 x=1");
+  EXPECT_EQ(
+      ReadShell(
+          "A_VERY_LONG_NAME_INDEED_ARGS='--a 1'\ntorchrun t.py $A_VERY_LONG_NAME_INDEED_ARGS"),
       "a=1");
-  EXPECT_EQ(Read("ARGS=(--a 1)\nif x; then ARGS+=(--b \"2 3\"); fi\ntorchrun t.py \"${ARGS[@]}\""),
-            "a=1 b=\"2 3\"");
+  EXPECT_EQ(
+      ReadShell("ARGS=(--a 1)\nif x; then ARGS+=(--b \"2 3\"); fi\ntorchrun t.py \"${ARGS[@]}\""),
+      "a=1 b=\"2 3\"");
 }
 
 TEST(LaunchScript, ReadsOnWhereABackslashIsMissing) {
@@ -269,22 +272,23 @@ TEST(LaunchScript, ReadsOnWhereABackslashIsMissing) {
 }
 
 TEST(LaunchScript, EndsTheLaunchWhereTheShellDoes) {
-  EXPECT_EQ(Read("torchrun t.py --a 1 --flag\nwait"), "a=1 flag");
-  EXPECT_EQ(Read("torchrun t.py --flag | tee log --after 1"), "flag");
-  EXPECT_EQ(Read("if x; then\ntorchrun t.py --flag\necho done --x 1\nfi"), "flag");
-  EXPECT_EQ(Read("torchrun t.py --flag > log 2>&1 &"), "flag");
+  EXPECT_EQ(ReadShell("torchrun t.py --a 1 --flag\nwait"), "a=1 flag");
+  EXPECT_EQ(ReadShell("torchrun t.py --flag | tee log --after 1"), "flag");
+  EXPECT_EQ(ReadShell("if x; then\ntorchrun t.py --flag\necho done --x 1\nfi"), "flag");
+  EXPECT_EQ(ReadShell("torchrun t.py --flag > log 2>&1 &"), "flag");
 }
 
 TEST(LaunchScript, HoldsWhatThePythonToolFindsInAPlainScript) {
-  EXPECT_EQ(Read("torchrun t.py --a 1\necho done --x 1"), "a=1 x=1");
+  EXPECT_EQ(ReadShell("torchrun t.py --a 1\necho done --x 1"), "a=1 x=1");
   // Two options on one line lose the second one there.
-  EXPECT_EQ(Read("mytorchrun t.py --a --b --c 1"), "a c=1");
+  EXPECT_EQ(ReadShell("mytorchrun t.py --a --b --c 1"), "a c=1");
 }
 
 TEST(LaunchScript, RunsNothing) {
   const std::string path = ::testing::TempDir() + "/msprobe_must_not_exist";
-  EXPECT_EQ(Read(fmt::format("A=$(touch {0})\n: `touch {0}`\ntouch {0}\npython t.py --a $A", path)),
-            fmt::format("a=\"$(touch {})\"", path));
+  EXPECT_EQ(
+      ReadShell(fmt::format("A=$(touch {0})\n: `touch {0}`\ntouch {0}\npython t.py --a $A", path)),
+      fmt::format("a=\"$(touch {})\"", path));
   EXPECT_FALSE(std::ifstream(path).good());
 }
 

@@ -40,6 +40,6 @@ inline Result<Contents> InspectPath(const std::filesystem::path& path, bool stat
   return Run(options);
 }
 
-using testing::TemporaryFolder;
+using test_support::TemporaryFolder;
 
 }  // namespace msprobe::analysis::inspect

@@ -18,7 +18,7 @@
 namespace msprobe::analysis::inspect {
 namespace {
 
-using msprobe::testing::ViewOf;
+using msprobe::test_support::ViewOf;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 

@@ -113,7 +113,7 @@ void ExpectTheSameAlerts(const std::string& name, const msprobe::monitor::AlertR
   }
   const Result<MonitoredRun> run = ReadMonitoredRun(output);
   ASSERT_TRUE(run.ok()) << run.status().message();
-  const ::msprobe::testing::TemporaryFolder files;
+  const ::msprobe::test_support::TemporaryFolder files;
   msprobe::monitor::AlertSettings settings;
   settings.rules = {rule};
   settings.dump = true;

@@ -10,8 +10,8 @@
 namespace msprobe::analysis::monitor {
 namespace {
 
-using ::msprobe::testing::Slurp;
-using ::msprobe::testing::TemporaryFolder;
+using ::msprobe::test_support::Slurp;
+using ::msprobe::test_support::TemporaryFolder;
 
 std::string Entry(const std::string& key, const std::string& task, int step) {
   return "\"" + key + R"(": {"rank": 0, "step": )" + std::to_string(step) +

@@ -7,7 +7,7 @@
 namespace msprobe::analysis::monitor {
 namespace {
 
-using ::msprobe::testing::TemporaryFolder;
+using ::msprobe::test_support::TemporaryFolder;
 
 TEST(RunCsv2Db, GivesTablesWithStatisticsOfTheirOwnColumnsOfTheirOwn) {
   const TemporaryFolder files;

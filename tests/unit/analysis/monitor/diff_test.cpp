@@ -8,7 +8,7 @@
 namespace msprobe::analysis::monitor {
 namespace {
 
-using ::msprobe::testing::TemporaryFolder;
+using ::msprobe::test_support::TemporaryFolder;
 
 constexpr const char* kHead = "vpp_stage,name,step,norm,mean\n";
 

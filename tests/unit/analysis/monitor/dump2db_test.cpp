@@ -13,7 +13,7 @@
 namespace msprobe::analysis::monitor {
 namespace {
 
-using ::msprobe::testing::TemporaryFolder;
+using ::msprobe::test_support::TemporaryFolder;
 
 std::string TagsText(std::string_view name) {
   std::string text;

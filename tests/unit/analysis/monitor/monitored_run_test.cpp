@@ -11,7 +11,7 @@
 namespace msprobe::analysis::monitor {
 namespace {
 
-using ::msprobe::testing::TemporaryFolder;
+using ::msprobe::test_support::TemporaryFolder;
 
 constexpr const char* kFolder = "Nov21_09-58-35-rank0-1a197c9e";
 

@@ -16,11 +16,11 @@ namespace {
 
 using commands::TopScreen;
 using commands::TopView;
-using ::msprobe::testing::TemporaryFolder;
+using ::msprobe::test_support::TemporaryFolder;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr const char* kHead = "vpp_stage,name,step,norm,nans\n";
+constexpr const char* kFollowedHead = "vpp_stage,name,step,norm,nans\n";
 constexpr const char* kFirstRank = "Nov21_09-58-35-rank0-1a197c9e/";
 constexpr const char* kSecondRank = "Nov21_09-58-35-rank1-2a197c9e/";
 
@@ -53,7 +53,7 @@ class RunFollowing : public ::testing::Test {
 
 TEST_F(RunFollowing, ReadsOnlyWhatIsNew) {
   const std::string file = std::string(kFirstRank) + "param_origin_0-99.csv";
-  Append(file, std::string(kHead) + "0,w,0,1.5,0\n0,w,1,2");
+  Append(file, std::string(kFollowedHead) + "0,w,0,1.5,0\n0,w,1,2");
   RunFollower run(OptionsFor(files_.path()));
   Look(run);
   ASSERT_EQ(run.series().size(), 1U);
@@ -68,11 +68,14 @@ TEST_F(RunFollowing, ReadsOnlyWhatIsNew) {
 }
 
 TEST_F(RunFollowing, FindsRanksAndFilesThatComeLater) {
-  Append(std::string(kFirstRank) + "param_origin_0-0.csv", std::string(kHead) + "0,w,0,1,0\n");
+  Append(std::string(kFirstRank) + "param_origin_0-0.csv",
+         std::string(kFollowedHead) + "0,w,0,1,0\n");
   RunFollower run(OptionsFor(files_.path()));
   Look(run);
-  Append(std::string(kFirstRank) + "param_origin_1-1.csv", std::string(kHead) + "0,w,1,2,0\n");
-  Append(std::string(kSecondRank) + "actv_0-0.csv", std::string(kHead) + "0,m.output,0,7,0\n");
+  Append(std::string(kFirstRank) + "param_origin_1-1.csv",
+         std::string(kFollowedHead) + "0,w,1,2,0\n");
+  Append(std::string(kSecondRank) + "actv_0-0.csv",
+         std::string(kFollowedHead) + "0,m.output,0,7,0\n");
   Look(run);
   EXPECT_EQ(run.ranks().size(), 2U);
   EXPECT_EQ(run.series().size(), 2U);
@@ -82,7 +85,7 @@ TEST_F(RunFollowing, FindsRanksAndFilesThatComeLater) {
 
 TEST_F(RunFollowing, CountsWhatBecameNotFiniteButNotWhatNeverWasANumber) {
   Append(std::string(kFirstRank) + "actv_grad_0-9.csv",
-         std::string(kHead) +
+         std::string(kFollowedHead) +
              "0,a,0,1,0\n0,root.input,0,nan,nan\n0,a,1,nan,3\n0,root.input,1,nan,nan\n");
   RunFollower run(OptionsFor(files_.path()));
   Look(run);
@@ -98,7 +101,7 @@ TEST_F(RunFollowing, LeavesOldFilesUnread) {
   for (int step = 0; step < 20; ++step) {
     const std::string number = std::to_string(step);
     Append(std::string(kFirstRank) + "actv_" + number + "-" + number + ".csv",
-           std::string(kHead) + "0,a," + number + ",1,0\n");
+           std::string(kFollowedHead) + "0,a," + number + ",1,0\n");
   }
   RunFollower run(OptionsFor(files_.path(), 5));
   Look(run);
@@ -108,10 +111,10 @@ TEST_F(RunFollowing, LeavesOldFilesUnread) {
 
 TEST_F(RunFollowing, StartsAnewWithAFileThatBecameShorter) {
   const std::string file = std::string(kFirstRank) + "actv_0-9.csv";
-  Append(file, std::string(kHead) + "0,a,0,1,0\n0,a,1,2,0\n0,a,2,3,0\n");
+  Append(file, std::string(kFollowedHead) + "0,a,0,1,0\n0,a,1,2,0\n0,a,2,3,0\n");
   RunFollower run(OptionsFor(files_.path()));
   Look(run);
-  files_.Write(file, std::string(kHead) + "0,a,0,9,0\n");
+  files_.Write(file, std::string(kFollowedHead) + "0,a,0,9,0\n");
   Look(run);
   EXPECT_EQ(run.series()[0].history.back(), 9);
 }
@@ -119,7 +122,7 @@ TEST_F(RunFollowing, StartsAnewWithAFileThatBecameShorter) {
 TEST_F(RunFollowing, TellsWhatItCannotRead) {
   Append(std::string(kFirstRank) + "actv_0-9.csv", "this is no table\nat all\n");
   Append(std::string(kFirstRank) + "param_origin_0-9.csv",
-         std::string(kHead) + "0,w,zero,1,0\n0,w,0,1,0\n");
+         std::string(kFollowedHead) + "0,w,zero,1,0\n0,w,0,1,0\n");
   RunFollower run(OptionsFor(files_.path()));
   Look(run);
   EXPECT_EQ(run.series().size(), 1U);
@@ -133,7 +136,8 @@ TEST_F(RunFollowing, SaysThatThereIsNoRun) {
 }
 
 TEST_F(RunFollowing, JudgesAnotherStatisticWhenAsked) {
-  Append(std::string(kFirstRank) + "actv_0-9.csv", std::string(kHead) + "0,a,0,1,5\n0,a,1,2,6\n");
+  Append(std::string(kFirstRank) + "actv_0-9.csv",
+         std::string(kFollowedHead) + "0,a,0,1,5\n0,a,1,2,6\n");
   RunFollower run(OptionsFor(files_.path()));
   Look(run);
   EXPECT_EQ(run.JudgedOp("actv"), "norm");
@@ -143,7 +147,8 @@ TEST_F(RunFollowing, JudgesAnotherStatisticWhenAsked) {
 }
 
 TEST_F(RunFollowing, JudgesATableWithoutNormByItsFirstStatistic) {
-  Append(std::string(kFirstRank) + "actv_0-9.csv", std::string(kHead) + "0,fc.output,0,1,0\n");
+  Append(std::string(kFirstRank) + "actv_0-9.csv",
+         std::string(kFollowedHead) + "0,fc.output,0,1,0\n");
   Append(std::string(kFirstRank) + "linear_hook_0-9.csv",
          "vpp_stage,name,step,sr,kernel_norm\n0,fc,0,3.5,4\n0,fc,1,3.25,4\n");
   RunFollower run(OptionsFor(files_.path()));
@@ -159,9 +164,9 @@ TEST_F(RunFollowing, JudgesATableWithoutNormByItsFirstStatistic) {
 }
 
 TEST_F(RunFollowing, LeavesOutTablesWithoutTheStatisticAskedFor) {
-  Append(
-      std::string(kFirstRank) + "actv_0-9.csv",
-      std::string(kHead) + "0,fc.output,0,1,0\n0,broken.output,0,1,0\n0,broken.output,1,nan,2\n");
+  Append(std::string(kFirstRank) + "actv_0-9.csv",
+         std::string(kFollowedHead) +
+             "0,fc.output,0,1,0\n0,broken.output,0,1,0\n0,broken.output,1,nan,2\n");
   Append(std::string(kFirstRank) + "linear_hook_0-9.csv",
          "vpp_stage,name,step,sr,kernel_norm\n0,fc,0,3.5,4\n");
   FollowOptions options = OptionsFor(files_.path());
@@ -177,7 +182,7 @@ TEST_F(RunFollowing, LeavesOutTablesWithoutTheStatisticAskedFor) {
 
 TEST_F(RunFollowing, TakesAlertsAsTheyComeAndSpeedFromTheClock) {
   const std::string file = std::string(kFirstRank) + "actv_0-99.csv";
-  Append(file, std::string(kHead) + "0,a,0,1,0\n");
+  Append(file, std::string(kFollowedHead) + "0,a,0,1,0\n");
   RunFollower run(OptionsFor(files_.path()));
   for (int step = 1; step <= 10; ++step) {
     Look(run);
@@ -195,7 +200,7 @@ TEST_F(RunFollowing, TakesAlertsAsTheyComeAndSpeedFromTheClock) {
 }
 
 TEST_F(RunFollowing, ShowsTheWorstFirstAndNothingThatSteersTheTerminal) {
-  std::string rows = kHead;
+  std::string rows = kFollowedHead;
   for (int step = 0; step < 12; ++step) {
     const std::string number = std::to_string(step);
     rows += "0,calm," + number + ",1." + std::to_string(step % 3) + ",0\n";
@@ -219,7 +224,7 @@ TEST_F(RunFollowing, ShowsTheWorstFirstAndNothingThatSteersTheTerminal) {
 }
 
 TEST_F(RunFollowing, KeepsToTheHeightOfTheTerminal) {
-  std::string rows = kHead;
+  std::string rows = kFollowedHead;
   for (int i = 0; i < 100; ++i) {
     rows += "0,module" + std::to_string(i) + ",0,1,0\n";
   }

@@ -10,7 +10,7 @@
 namespace msprobe::analysis::monitor {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
 TEST(SeriesScore, FindsTheValueFarthestFromTheMedian) {
   std::vector<double> scratch;
@@ -23,7 +23,7 @@ TEST(SeriesScore, FindsTheValueFarthestFromTheMedian) {
 
 TEST(SeriesScore, CountsWhatIsNotFiniteApart) {
   std::vector<double> scratch;
-  const std::vector<double> values = {1, 1, kNan, 1, std::numeric_limits<double>::infinity()};
+  const std::vector<double> values = {1, 1, kNoValue, 1, std::numeric_limits<double>::infinity()};
   const SeriesScore score = ScoreSeries(values, scratch);
   EXPECT_EQ(score.score, 0);
   EXPECT_EQ(score.non_finite, 2U);
@@ -45,10 +45,10 @@ TEST(SeriesScore, SaysNothingOfFewValues) {
 
 TEST(SeriesScore, JudgesAValueByThoseBeforeIt) {
   std::vector<double> scratch;
-  const std::vector<double> before = {10, 11, 9, 10, kNan, 10};
+  const std::vector<double> before = {10, 11, 9, 10, kNoValue, 10};
   EXPECT_GT(ScoreAgainst(20, before, scratch), 6);
   EXPECT_LT(ScoreAgainst(10, before, scratch), 1);
-  EXPECT_EQ(ScoreAgainst(kNan, before, scratch), 0);
+  EXPECT_EQ(ScoreAgainst(kNoValue, before, scratch), 0);
 }
 
 class AlertSeries : public testing::Test {

@@ -19,7 +19,7 @@ EntryFacts Facts(std::string_view text, double threshold = kNoThreshold) {
   return facts.ok() ? *facts : EntryFacts();
 }
 
-CommunicationCall Call(std::string_view name, std::string_view text, bool mindspore = false) {
+CommunicationCall MadeCall(std::string_view name, std::string_view text, bool mindspore = false) {
   const Result<dump::EntryTree> tree = json::ParseValueTree(text);
   EXPECT_TRUE(tree.ok());
   return ReadCommunication(name, *tree, mindspore, kNoThreshold);
@@ -87,21 +87,22 @@ TEST(Communication, KnowsWhichCallsMoveData) {
 
 TEST(Communication, BuffersAreNoData) {
   const char* entry = R"({"input_args": [{"Max": NaN, "Min": NaN}, {"Max": 1, "Min": 0}]})";
-  EXPECT_EQ(Call("Distributed.all_gather_into_tensor.0.forward", entry).data, 0);
-  EXPECT_EQ(Call("Distributed.all_reduce.0.forward", entry).data, kNan);
-  EXPECT_EQ(Call("Distributed.all_gather_into_tensor.0.forward", entry, true).data, kNan);
+  EXPECT_EQ(MadeCall("Distributed.all_gather_into_tensor.0.forward", entry).data, 0);
+  EXPECT_EQ(MadeCall("Distributed.all_reduce.0.forward", entry).data, kNan);
+  EXPECT_EQ(MadeCall("Distributed.all_gather_into_tensor.0.forward", entry, true).data, kNan);
 }
 
 TEST(Communication, TheOnlyTensorOfACollectiveIsItsData) {
   EXPECT_EQ(
-      Call("Distributed.all_gather.0.forward", R"({"input_args": [{"Max": NaN, "Min": 0}]})").data,
+      MadeCall("Distributed.all_gather.0.forward", R"({"input_args": [{"Max": NaN, "Min": 0}]})")
+          .data,
       kNan);
 }
 
 TEST(Communication, ARankOfTheGroupIsTranslated) {
   const CommunicationCall call =
-      Call("Distributed.broadcast.0.forward",
-           R"({"input_args": [{"Max": 1, "Min": 0}, {"type": "int", "value": 1}],
+      MadeCall("Distributed.broadcast.0.forward",
+               R"({"input_args": [{"Max": 1, "Min": 0}, {"type": "int", "value": 1}],
           "input_kwargs": {"group": {"type": "torch.ProcessGroup", "group_ranks": [6, 4]}}})");
   EXPECT_EQ(call.channel.root, 4);
   EXPECT_EQ(call.channel.group, (std::vector<int64_t>{4, 6}));
@@ -110,8 +111,8 @@ TEST(Communication, ARankOfTheGroupIsTranslated) {
 
 TEST(Communication, ABatchIsSeveralTransfers) {
   const CommunicationCall call =
-      Call("Distributed.batch_isend_irecv.0.forward",
-           R"({"input_args": [[{"op": "isend", "peer": 3, "tensor": {"Max": NaN, "Min": 0}},
+      MadeCall("Distributed.batch_isend_irecv.0.forward",
+               R"({"input_args": [[{"op": "isend", "peer": 3, "tensor": {"Max": NaN, "Min": 0}},
                           {"op": "irecv", "peer": 1, "tensor": {"Max": NaN, "Min": 0}}]],
           "output": [[{"op": "isend", "peer": 3, "tensor": {"Max": NaN, "Min": 0}},
                       {"op": "irecv", "peer": 1, "tensor": {"Max": 1, "Min": 0}}]]})");

@@ -11,7 +11,7 @@
 namespace msprobe::analysis::perf {
 namespace {
 
-using testing::MadeProfile;
+using test_support::MadeProfile;
 
 void Kernel(MadeProfile& made, std::string_view name, int64_t start_us, int64_t end_us,
             int64_t correlation, std::string_view category = "kernel") {

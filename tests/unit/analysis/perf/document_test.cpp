@@ -10,12 +10,12 @@
 namespace msprobe::analysis::perf {
 namespace {
 
+using test_support::MadeFinding;
+using test_support::MadeRank;
+using test_support::MadeRun;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
-using testing::MadeFinding;
-using testing::MadeRank;
-using testing::MadeRun;
 using ::testing::Not;
 using ::testing::StartsWith;
 

@@ -13,11 +13,11 @@
 namespace msprobe::analysis::perf {
 namespace {
 
+using test_support::MadeFinding;
+using test_support::MadeProfile;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::MadeFinding;
-using testing::MadeProfile;
 using ::testing::StartsWith;
 
 struct PreparedSide {

@@ -77,7 +77,7 @@ TEST(ParseGate, SaysWhatIsWrong) {
 }
 
 // Both sides' times in seconds, memory in GB.
-PairComparison Sides(double base_s, double comparison_s) {
+PairComparison SidesOf(double base_s, double comparison_s) {
   PairComparison comparison;
   const auto fill = [](double seconds, std::optional<TimeSplit>& split,
                        std::optional<OverallTimes>& times) {
@@ -97,7 +97,7 @@ GateOutcome Judged(std::string_view gate, const PairComparison& comparison) {
 }
 
 TEST(JudgeGate, LooksAtTheMetricItNames) {
-  const PairComparison grown = Sides(0.8, 1.6);
+  const PairComparison grown = SidesOf(0.8, 1.6);
   EXPECT_EQ(Judged("e2e>5%", grown).explanation,
             "e2e 800.000 -> 1600.000 ms: +100.0 %, allowed 5 %");
   EXPECT_EQ(Judged("computing>1ms", grown).explanation,
@@ -111,36 +111,36 @@ TEST(JudgeGate, LooksAtTheMetricItNames) {
 }
 
 TEST(JudgeGate, FailsOnlyAboveWhatIsAllowed) {
-  EXPECT_FALSE(Judged("e2e>100%", Sides(1, 2)).failed);
-  EXPECT_TRUE(Judged("e2e>99.9%", Sides(1, 2)).failed);
-  EXPECT_FALSE(Judged("e2e>1000ms", Sides(1, 2)).failed);
-  EXPECT_TRUE(Judged("e2e>999ms", Sides(1, 2)).failed);
-  EXPECT_FALSE(Judged("e2e>0%", Sides(1, 1)).failed);
-  EXPECT_FALSE(Judged("e2e>0%", Sides(2, 1)).failed);
+  EXPECT_FALSE(Judged("e2e>100%", SidesOf(1, 2)).failed);
+  EXPECT_TRUE(Judged("e2e>99.9%", SidesOf(1, 2)).failed);
+  EXPECT_FALSE(Judged("e2e>1000ms", SidesOf(1, 2)).failed);
+  EXPECT_TRUE(Judged("e2e>999ms", SidesOf(1, 2)).failed);
+  EXPECT_FALSE(Judged("e2e>0%", SidesOf(1, 1)).failed);
+  EXPECT_FALSE(Judged("e2e>0%", SidesOf(2, 1)).failed);
 }
 
 TEST(JudgeGate, FailsWhereASideDoesNotTellTheValue) {
   EXPECT_TRUE(Judged("e2e>5%", PairComparison()).failed);
   EXPECT_THAT(Judged("e2e>5%", PairComparison()).explanation,
               HasSubstr("neither side records times"));
-  EXPECT_THAT(Judged("e2e>5%", Sides(0, 1)).explanation,
+  EXPECT_THAT(Judged("e2e>5%", SidesOf(0, 1)).explanation,
               HasSubstr("the base does not record times"));
-  EXPECT_TRUE(Judged("computing>5%", Sides(1, 0)).failed);
-  PairComparison without_memory = Sides(1, 1);
+  EXPECT_TRUE(Judged("computing>5%", SidesOf(1, 0)).failed);
+  PairComparison without_memory = SidesOf(1, 1);
   without_memory.comparison_times->memory_gb = 0;
   EXPECT_TRUE(Judged("memory>5%", without_memory).failed);
   EXPECT_FALSE(Judged("e2e>5%", without_memory).failed);
 }
 
 TEST(JudgeGate, FailsWhereASideHasNoSuchThing) {
-  PairComparison silent = Sides(1, 1);
+  PairComparison silent = SidesOf(1, 1);
   silent.comparison_communicates = false;
   EXPECT_TRUE(Judged("communication>500%", silent).failed);
   EXPECT_THAT(Judged("communication>500%", silent).explanation,
               HasSubstr("the comparison does not hold a collective"));
   silent.base_communicates = false;
   EXPECT_TRUE(Judged("communication>500%", silent).failed);
-  PairComparison host = Sides(1, 1);
+  PairComparison host = SidesOf(1, 1);
   host.base_split->of_host = host.comparison_split->of_host = true;
   EXPECT_FALSE(Judged("e2e>5%", host).failed);
   EXPECT_THAT(Judged("computing>5%", host).explanation, HasSubstr("no device was profiled"));
@@ -152,7 +152,7 @@ TEST(JudgeGate, FailsWhereASideHasNoSuchThing) {
 }
 
 TEST(JudgeGate, PercentOfNothingFailsOnAnyGrowth) {
-  PairComparison comparison = Sides(1, 1);
+  PairComparison comparison = SidesOf(1, 1);
   comparison.base_split->communication = 0;
   const GateOutcome grown = Judged("communication>500%", comparison);
   EXPECT_TRUE(grown.failed);
@@ -176,7 +176,7 @@ TEST(JudgeGate, TakesOperatorsFromThoseThatWereWatched) {
 }
 
 TEST(JudgeGate, KeepsTheGateAsTyped) {
-  EXPECT_EQ(Judged(" e2e > 5% ", Sides(1, 1)).gate, "e2e > 5%");
+  EXPECT_EQ(Judged(" e2e > 5% ", SidesOf(1, 1)).gate, "e2e > 5%");
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace msprobe::analysis::perf {
 namespace {
 
-using testing::MadeProfile;
+using test_support::MadeProfile;
 
 std::string NameOf(MadeProfile& made, const HostTree& tree, uint32_t node) {
   return node == HostTree::kNone ? "" : std::string(made->texts[tree[node].name]);

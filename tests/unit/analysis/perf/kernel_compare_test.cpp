@@ -8,13 +8,13 @@
 namespace msprobe::analysis::perf {
 namespace {
 
+using test_support::MadeProfile;
+using test_support::Rows;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::MadeProfile;
-using testing::Rows;
 
-MadeProfile Npu() { return MadeProfile(profile::Device::kNpu); }
+MadeProfile NpuProfile() { return MadeProfile(profile::Device::kNpu); }
 
 void AddKernel(MadeProfile& made, std::string_view type, std::string_view shapes,
                double duration_us, std::string_view step = "1") {
@@ -32,13 +32,13 @@ void AddStatistic(MadeProfile& made, std::string_view type, double total_us) {
 }
 
 TEST(KernelCompare, GroupsByTypeThenShapesAndListsThePartnerlessLast) {
-  MadeProfile base = Npu();
+  MadeProfile base = NpuProfile();
   AddKernel(base, "MatMul", "a", 1.005);
   AddKernel(base, "Cast", "", 2);
   AddKernel(base, "MatMul", "b", 3);
   AddKernel(base, "MatMul", "a", 4);
   AddKernel(base, "N/A", "a", 99);
-  MadeProfile comparison = Npu();
+  MadeProfile comparison = NpuProfile();
   AddKernel(comparison, "New", "x", 7);
   AddKernel(comparison, "MatMul", "c", 5);
   AddKernel(comparison, "MatMul", "a", 10);
@@ -52,7 +52,7 @@ TEST(KernelCompare, GroupsByTypeThenShapesAndListsThePartnerlessLast) {
 }
 
 TEST(KernelCompare, TakesOnlyTheStep) {
-  MadeProfile made = Npu();
+  MadeProfile made = NpuProfile();
   AddKernel(made, "MatMul", "a", 1, "1");
   AddKernel(made, "MatMul", "a", 2, "2");
   PairOptions options;
@@ -68,7 +68,7 @@ TEST(KernelCompare, TakesOnlyTheStep) {
 }
 
 TEST(KernelCompare, NeedsTwoNpus) {
-  MadeProfile npu = Npu();
+  MadeProfile npu = NpuProfile();
   AddKernel(npu, "MatMul", "a", 1);
   MadeProfile gpu;
   std::vector<std::string> warnings;
@@ -77,11 +77,11 @@ TEST(KernelCompare, NeedsTwoNpus) {
 }
 
 TEST(KernelTypeCompare, SortsByRatioAndMakesDoWithOneSide) {
-  MadeProfile base = Npu();
+  MadeProfile base = NpuProfile();
   AddStatistic(base, "Same", 10);
   AddStatistic(base, "Gone", 4);
   AddStatistic(base, "Doubled", 10);
-  MadeProfile comparison = Npu();
+  MadeProfile comparison = NpuProfile();
   AddStatistic(comparison, "Same", 10);
   AddStatistic(comparison, "Doubled", 20);
   AddStatistic(comparison, "New", 1);
@@ -94,7 +94,7 @@ TEST(KernelTypeCompare, SortsByRatioAndMakesDoWithOneSide) {
                                              "2|Doubled|AI_CORE|10|5|10|0|2|20|10|20|0|2|2|2",
                                              "3|Same|AI_CORE|10|5|10|0|2|10|5|10|0|2|1|1",
                                              "4|Gone|AI_CORE|4|2|4|0|2|0|0|0|0|0|0|0"));
-  MadeProfile empty = Npu();
+  MadeProfile empty = NpuProfile();
   EXPECT_EQ(KernelCompare(*base, *empty, options, warnings).table.row_count(), 3U);
 }
 

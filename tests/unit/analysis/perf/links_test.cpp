@@ -8,8 +8,8 @@
 namespace msprobe::analysis::perf {
 namespace {
 
+using test_support::MadeProfile;
 using ::testing::ElementsAre;
-using testing::MadeProfile;
 
 TEST(KernelLinks, CollectKernelsByTheTimeOfTheirLaunch) {
   MadeProfile made;

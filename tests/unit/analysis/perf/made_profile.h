@@ -8,7 +8,7 @@
 #include "src/profile/profile.h"
 #include "tests/unit/support/table_rows.h"
 
-namespace msprobe::analysis::perf::testing {
+namespace msprobe::analysis::perf::test_support {
 
 class MadeProfile {
  public:
@@ -75,6 +75,6 @@ class MadeProfile {
   int64_t device_time_ = 1'000'000;
 };
 
-using msprobe::testing::Rows;
+using msprobe::test_support::Rows;
 
-}  // namespace msprobe::analysis::perf::testing
+}  // namespace msprobe::analysis::perf::test_support

@@ -9,7 +9,7 @@
 #include "src/analysis/perf/findings.h"
 #include "src/analysis/perf/result.h"
 
-namespace msprobe::analysis::perf::testing {
+namespace msprobe::analysis::perf::test_support {
 
 // A pair whose comparison takes `growth_ms` longer, all of it computing.
 inline RankSummary MadeRank(std::optional<int64_t> rank, double growth_ms) {
@@ -45,4 +45,4 @@ inline RunSummary MadeRun(std::vector<RankSummary> ranks) {
   return run;
 }
 
-}  // namespace msprobe::analysis::perf::testing
+}  // namespace msprobe::analysis::perf::test_support

@@ -10,15 +10,15 @@
 namespace msprobe::analysis::perf {
 namespace {
 
+using test_support::MadeProfile;
+using test_support::Rows;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::MadeProfile;
-using testing::Rows;
 
 // A net of two layers, each an operator of one kernel; a kernel of the net itself; the second
 // layer's backward pass on another thread.
-MadeProfile Net(double factor) {
+MadeProfile ModuleNet(double factor) {
   MadeProfile made;
   made.Python("nn.Module: Net_0", 0, 100);
   made.Python("nn.Module: Linear_0", 10, 20);
@@ -99,7 +99,7 @@ TEST(ModuleNames, ComeFromPaths) {
 }
 
 TEST(ModuleSide, SumsWhatModulesLaunchedThemselvesAndWithin) {
-  MadeProfile made = Net(1);
+  MadeProfile made = ModuleNet(1);
   const OperatorSide operators(*made, std::nullopt);
   const ModuleSide side(operators);
   ASSERT_EQ(side.modules().size(), 4U);
@@ -141,7 +141,7 @@ TEST(ModuleSide, CountsOptimizersAsModules) {
 }
 
 TEST(ModuleSide, KeepsWhatRunsOutsideOfModules) {
-  MadeProfile made = Net(1);
+  MadeProfile made = ModuleNet(1);
   made.Op("collate", 500, 520);
   made.Op("copy", 505, 510);
   made.Launch(505, "memcpy", 11);
@@ -153,8 +153,8 @@ TEST(ModuleSide, KeepsWhatRunsOutsideOfModules) {
 }
 
 TEST(ModuleDetails, ListModulesAndTheirOperators) {
-  MadeProfile base = Net(1);
-  MadeProfile comparison = Net(2);
+  MadeProfile base = ModuleNet(1);
+  MadeProfile comparison = ModuleNet(2);
   comparison->operators[1].call_stack = comparison.Text("model.py(8)");
   const Sides sides(base, comparison);
   std::vector<std::string> warnings;
@@ -162,7 +162,8 @@ TEST(ModuleDetails, ListModulesAndTheirOperators) {
   EXPECT_THAT(
       Rows(sheet.table),
       ElementsAre(
-          "1|nn.Module: Net|2|/ Net_0|TOTAL||7|307|TOTAL||7|607|300|0|1.9772|train.py(1): main|"
+          "1|nn.Module: Net|2|/ Net_0|TOTAL||7|307|TOTAL||7|607|300|0|1.9772|train.py(1): "
+          "main|"
           "train.py(1): main",
           "2|nn.Module: Net|2|/ Net_0|aten::add|add [duration: 7.0]\\n|7||aten::add|"
           "add [duration: 7.0]\\n|7|||0|1||",
@@ -205,8 +206,8 @@ TEST(ModuleDetails, PutModulesThatOnlyTheComparisonHasWhereTheyRan) {
 }
 
 TEST(ModuleStatistic, SumsModulesOfOnePath) {
-  MadeProfile base = Net(1);
-  MadeProfile comparison = Net(2);
+  MadeProfile base = ModuleNet(1);
+  MadeProfile comparison = ModuleNet(2);
   base.Python("nn.Module: Net_0", 1000, 1100);
   base.Python("nn.Module: Linear_0", 1010, 1020);
   base.Op("aten::linear", 1011, 1015);
@@ -226,7 +227,7 @@ TEST(ModuleStatistic, SumsModulesOfOnePath) {
 }
 
 TEST(CanCompareModules, OnlyWhereBothSidesHaveThemAndTheyAreWanted) {
-  MadeProfile with = Net(1);
+  MadeProfile with = ModuleNet(1);
   MadeProfile without;
   without.Python("train.py(1): main", 0, 10);
   const Sides both(with, with);

@@ -15,11 +15,11 @@
 namespace msprobe::analysis::perf {
 namespace {
 
+using test_support::MadeProfile;
+using test_support::Rows;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::MadeProfile;
-using testing::Rows;
 
 // Both sides, matched.
 struct Matched {

@@ -8,14 +8,14 @@
 namespace msprobe::analysis::perf {
 namespace {
 
+using test_support::MadeProfile;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::MadeProfile;
 
 // "base=comparison" per pair, "." for nothing.
-std::vector<std::string> Matched(MadeProfile& base, MadeProfile& comparison,
-                                 const PairOptions& options = {}) {
+std::vector<std::string> MatchedNames(MadeProfile& base, MadeProfile& comparison,
+                                      const PairOptions& options = {}) {
   const OperatorSide left(*base, options.base_step);
   const OperatorSide right(*comparison, options.comparison_step);
   std::vector<std::string> warnings;
@@ -43,18 +43,18 @@ MadeProfile Sequence(const std::vector<std::string>& names) {
 TEST(MatchOperators, PairsEqualNamesInOrder) {
   MadeProfile base = Sequence({"x", "y", "z"});
   MadeProfile comparison = Sequence({"x", "z", "w"});
-  EXPECT_THAT(Matched(base, comparison), ElementsAre("x=x", "y=.", "z=z", ".=w"));
+  EXPECT_THAT(MatchedNames(base, comparison), ElementsAre("x=x", "y=.", "z=z", ".=w"));
 }
 
 TEST(MatchOperators, RenamesOnBothSides) {
   MadeProfile base = Sequence({"fused", "x"});
   MadeProfile comparison = Sequence({"plain", "x"});
   PairOptions options;
-  EXPECT_THAT(Matched(base, comparison, options), ElementsAre(".=plain", "fused=.", "x=x"));
+  EXPECT_THAT(MatchedNames(base, comparison, options), ElementsAre(".=plain", "fused=.", "x=x"));
   options.operator_names["fused"] = "plain";
-  EXPECT_THAT(Matched(base, comparison, options), ElementsAre("fused=plain", "x=x"));
+  EXPECT_THAT(MatchedNames(base, comparison, options), ElementsAre("fused=plain", "x=x"));
   options.operator_names = {{"fused", "same"}, {"plain", "same"}};
-  EXPECT_THAT(Matched(base, comparison, options), ElementsAre("fused=plain", "x=x"));
+  EXPECT_THAT(MatchedNames(base, comparison, options), ElementsAre("fused=plain", "x=x"));
 }
 
 TEST(MatchOperators, GoesByShapesOnlyWhereAsked) {
@@ -62,27 +62,27 @@ TEST(MatchOperators, GoesByShapesOnlyWhereAsked) {
   MadeProfile comparison = Sequence({"x"});
   comparison->operators[0].shape_key = comparison.Text("5,5");
   PairOptions options;
-  EXPECT_THAT(Matched(base, comparison, options), ElementsAre("x=x"));
+  EXPECT_THAT(MatchedNames(base, comparison, options), ElementsAre("x=x"));
   options.use_input_shape = true;
-  EXPECT_EQ(Matched(base, comparison, options).size(), 2U);
+  EXPECT_EQ(MatchedNames(base, comparison, options).size(), 2U);
   comparison->operators[0].shape_key = comparison.Text("2,3");
-  EXPECT_THAT(Matched(base, comparison, options), ElementsAre("x=x"));
+  EXPECT_THAT(MatchedNames(base, comparison, options), ElementsAre("x=x"));
 }
 
 TEST(MatchOperators, PairsForwardAndBackwardStretchesByPosition) {
   // Without stretches x would be matched across the backward pass.
   MadeProfile base = Sequence({"x", "b1", "y"});
   MadeProfile comparison = Sequence({"y", "b1", "x"});
-  EXPECT_THAT(Matched(base, comparison), ElementsAre(".=y", "x=.", "b1=b1", ".=x", "y=."));
+  EXPECT_THAT(MatchedNames(base, comparison), ElementsAre(".=y", "x=.", "b1=b1", ".=x", "y=."));
 }
 
 TEST(MatchOperators, LeavesTheFirstStretchOfTheLongerSideAloneWhereTheyDiffer) {
   MadeProfile base = Sequence({"b0", "x", "b1"});
   MadeProfile comparison = Sequence({"x", "b1"});
-  EXPECT_THAT(Matched(base, comparison), ElementsAre("b0=.", "x=x", "b1=b1"));
+  EXPECT_THAT(MatchedNames(base, comparison), ElementsAre("b0=.", "x=x", "b1=b1"));
   // Of two equally long ones the comparison's.
   MadeProfile other = Sequence({"x", "b1", "y"});
-  EXPECT_THAT(Matched(base, other), ElementsAre(".=x", ".=b1", "b0=.", ".=y", "x=.", "b1=."));
+  EXPECT_THAT(MatchedNames(base, other), ElementsAre(".=x", ".=b1", "b0=.", ".=y", "x=.", "b1=."));
 }
 
 TEST(MatchOperators, ListsEverythingAloneWithoutDetails) {
@@ -90,7 +90,7 @@ TEST(MatchOperators, ListsEverythingAloneWithoutDetails) {
   MadeProfile comparison = Sequence({"x"});
   PairOptions options;
   options.details = false;
-  EXPECT_THAT(Matched(base, comparison, options), ElementsAre("x=.", "y=.", ".=x"));
+  EXPECT_THAT(MatchedNames(base, comparison, options), ElementsAre("x=.", "y=.", ".=x"));
 }
 
 TEST(MatchOperators, LooksIntoPairsWithTooManyKernels) {
@@ -110,9 +110,9 @@ TEST(MatchOperators, LooksIntoPairsWithTooManyKernels) {
   MadeProfile comparison = make("q");
   PairOptions options;
   options.max_kernels = 5;
-  EXPECT_THAT(Matched(base, comparison, options), ElementsAre("outer=outer", "small=small"));
+  EXPECT_THAT(MatchedNames(base, comparison, options), ElementsAre("outer=outer", "small=small"));
   options.max_kernels = 4;
-  EXPECT_THAT(Matched(base, comparison, options),
+  EXPECT_THAT(MatchedNames(base, comparison, options),
               ElementsAre(".=q", "p=.", "last=last", "small=small"));
 }
 
@@ -132,10 +132,10 @@ TEST(MatchOperators, SaysWhenTheSidesHaveNothingInCommon) {
 TEST(MatchOperators, SurvivesEmptySides) {
   MadeProfile empty;
   MadeProfile some = Sequence({"x", "b"});
-  EXPECT_THAT(Matched(empty, empty), IsEmpty());
-  EXPECT_THAT(Matched(some, empty), ElementsAre("x=.", "b=."));
+  EXPECT_THAT(MatchedNames(empty, empty), IsEmpty());
+  EXPECT_THAT(MatchedNames(some, empty), ElementsAre("x=.", "b=."));
   empty.BackwardThread("2");
-  EXPECT_THAT(Matched(empty, some), ElementsAre(".=x", ".=b"));
+  EXPECT_THAT(MatchedNames(empty, some), ElementsAre(".=x", ".=b"));
 }
 
 }  // namespace

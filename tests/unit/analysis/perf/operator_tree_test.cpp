@@ -10,9 +10,9 @@
 namespace msprobe::analysis::perf {
 namespace {
 
+using test_support::MadeProfile;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using testing::MadeProfile;
 
 std::vector<std::string> Names(const OperatorSide& side, std::span<const uint32_t> nodes) {
   std::vector<std::string> names;

@@ -31,7 +31,7 @@ void AddKernel(Profile& side, const char* name, int64_t stream, int64_t start_us
 }
 
 // Two kernels that overlap, and a collective that outlasts them.
-Profile Gpu(int64_t computing_stream = 7) {
+Profile GpuProfile(int64_t computing_stream = 7) {
   Profile side;
   side.device = profile::Device::kGpu;
   AddKernel(side, "sgemm", computing_stream, 100, 150);
@@ -48,7 +48,7 @@ OverallTimes Measure(const Profile& side, const PairOptions& options = {}) {
 }
 
 TEST(MeasureOverall, CountsTheMicrosecondsThatComputeAndThoseThatOnlyCommunicate) {
-  const OverallTimes times = Measure(Gpu());
+  const OverallTimes times = Measure(GpuProfile());
   EXPECT_DOUBLE_EQ(times.computing_s, 100e-6);
   EXPECT_DOUBLE_EQ(times.uncovered_s, 60e-6);
   EXPECT_DOUBLE_EQ(times.end_to_end_s, 160e-6);
@@ -89,7 +89,7 @@ TEST(MeasureOverall, FailsWhereNothingRanOnADevice) {
 }
 
 TEST(MeasureOverall, GivesAKernelTheKindOfItsOperator) {
-  Profile side = Gpu();
+  Profile side = GpuProfile();
   profile::Operator operation;
   operation.name = side.texts.Intern("aten::conv2d");
   operation.thread = side.texts.Intern("2");
@@ -114,9 +114,10 @@ TEST(MeasureOverall, SaysWhenTheOverlapAnalysisIsMissing) {
 }
 
 TEST(OverallSheet, LeavesOutWhatIsNothingOnBothSides) {
-  Profile slower = Gpu();
+  Profile slower = GpuProfile();
   AddKernel(slower, "relu", 7, 300, 340);
-  const report::FormattedTable sheet = OverallSheet(Measure(Gpu()), Measure(slower), PairOptions());
+  const report::FormattedTable sheet =
+      OverallSheet(Measure(GpuProfile()), Measure(slower), PairOptions());
   std::vector<std::string> rows;
   for (size_t row = 0; row < sheet.table.row_count(); ++row) {
     rows.emplace_back(sheet.table.row(row)[0].text());

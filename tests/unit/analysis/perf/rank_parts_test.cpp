@@ -13,10 +13,10 @@
 namespace msprobe::analysis::perf {
 namespace {
 
+using test_support::MadeRank;
+using test_support::MadeRun;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using testing::MadeRank;
-using testing::MadeRun;
 
 class RankPartsTest : public ::testing::Test {
  protected:
@@ -29,7 +29,7 @@ class RankPartsTest : public ::testing::Test {
     return CollectRanks(folder_.path(), Share(0), std::chrono::seconds(0), late_);
   }
 
-  msprobe::testing::TemporaryFolder folder_;
+  msprobe::test_support::TemporaryFolder folder_;
   std::vector<size_t> late_;
 };
 

@@ -11,11 +11,11 @@
 namespace msprobe::analysis::perf {
 namespace {
 
+using test_support::MadeFinding;
+using test_support::MadeRank;
+using test_support::MadeRun;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using testing::MadeFinding;
-using testing::MadeRank;
-using testing::MadeRun;
 
 nlohmann::json Written(const RunSummary& run, int exit_code = 0) {
   return nlohmann::json::parse(SummaryJson(run, exit_code));

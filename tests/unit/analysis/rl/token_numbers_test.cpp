@@ -15,7 +15,7 @@
 namespace msprobe::analysis::rl {
 namespace {
 
-using msprobe::testing::ViewOf;
+using msprobe::test_support::ViewOf;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const double kNan = std::nan("");

@@ -29,7 +29,7 @@ class TokenView : public ::testing::Test {
     const fs::path path = folder_ / fmt::format("data/{}/step{}/rank0/{}{}{}.npy", key, step, key,
                                                 member.empty() ? "" : ".", member);
     fs::create_directories(path.parent_path());
-    ASSERT_TRUE(WriteNpyFile(path, msprobe::testing::ViewOf(values, std::move(shape))).ok());
+    ASSERT_TRUE(WriteNpyFile(path, msprobe::test_support::ViewOf(values, std::move(shape))).ok());
   }
 
   SavedData Found() const {
@@ -44,7 +44,7 @@ class TokenView : public ::testing::Test {
     return CompareTokenKey(options.keys.at(0), options, data, data, pool, true);
   }
 
-  testing::TemporaryFolder folder_;
+  test_support::TemporaryFolder folder_;
   const double half_ = std::log(0.5);
   const double quarter_ = std::log(0.25);
 };
@@ -58,7 +58,7 @@ TEST_F(TokenView, NamesPlacePositionAndIdOfTheWorstTokens) {
   Save("id", 1, {21, 22}, {1, 2});
   const TokenComparison comparison = Compared({{{"a", "b"}}, "", "id", 20});
   const std::vector<std::string> rows =
-      testing::Rows(WorstTokensTable(comparison, Language::kEnglish));
+      test_support::Rows(WorstTokensTable(comparison, Language::kEnglish));
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_TRUE(rows[0].starts_with("0|0|0|0|1|0|")) << rows[0];
   EXPECT_TRUE(rows[0].ends_with("|0.5|0.25|0.25|13")) << rows[0];
@@ -80,7 +80,7 @@ TEST_F(TokenView, HasARowPerPlaceAndTellsWhatIsAlone) {
   Save("b", 2, {half_}, {1});
   const TokenComparison comparison = Compared({{{"a", "b"}}, "", "", 20});
   const std::vector<std::string> rows =
-      testing::Rows(TokenStepsTable(comparison, Language::kEnglish));
+      test_support::Rows(TokenStepsTable(comparison, Language::kEnglish));
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_TRUE(rows[0].starts_with("0|0|0|0|[2]|[2]|2|0|0.25|0.125|0.125|0.34657359")) << rows[0];
   EXPECT_EQ(rows[1], "1|0|0|0|[1]||||||||||||||only in the first run");
@@ -112,7 +112,7 @@ TEST_F(TokenView, GivesTheSameWhateverTheNumberOfThreads) {
     std::string all = answer.substr(answer.find("tokens of"));
     for (const report::Table& table : {WorstTokensTable(comparison, Language::kChinese),
                                        TokenStepsTable(comparison, Language::kChinese)}) {
-      for (const std::string& row : testing::Rows(table)) {
+      for (const std::string& row : test_support::Rows(table)) {
         all += row + "\n";
       }
     }
@@ -156,7 +156,7 @@ TEST_F(TokenView, LeavesIdsOfAnotherShapeEmptyAndSaysSo) {
   Save("id", 0, {1, 2, 3}, {3});
   const TokenComparison comparison = Compared({{{"a", "b"}}, "", "id", 20});
   const std::vector<std::string> rows =
-      testing::Rows(WorstTokensTable(comparison, Language::kEnglish));
+      test_support::Rows(WorstTokensTable(comparison, Language::kEnglish));
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_TRUE(rows[0].ends_with("|0.25|")) << rows[0];
   ASSERT_EQ(WarningsOf(comparison).size(), 1u);

@@ -15,10 +15,10 @@
 namespace msprobe::checkpoint {
 namespace {
 
-using io::testing::MindSporeValue;
-using msprobe::testing::TemporaryFolder;
+using io::test_support::MindSporeValue;
+using msprobe::test_support::TemporaryFolder;
+using test_support::ElementsOf;
 using ::testing::ElementsAre;
-using testing::ElementsOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 

@@ -15,12 +15,12 @@ namespace msprobe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using msprobe::testing::Slurp;
-using msprobe::testing::Spill;
-using msprobe::testing::TemporaryFolder;
+using msprobe::test_support::Slurp;
+using msprobe::test_support::Spill;
+using msprobe::test_support::TemporaryFolder;
+using test_support::ElementsOf;
+using test_support::FindParameter;
 using ::testing::ElementsAre;
-using testing::ElementsOf;
-using testing::FindParameter;
 using ::testing::HasSubstr;
 
 fs::path Golden() { return fs::path(MSPROBE_TEST_DATA) / "formats" / "dcp"; }
@@ -145,7 +145,7 @@ TEST(Distributed, APickleOfSomethingElseIsNoMetadata) {
 
 // Three layers of two values each.
 Parameter Stack(const std::string& name, const std::vector<float>& values, Shape shape) {
-  return MakeParameter(name, msprobe::testing::ViewOf(values, std::move(shape)), 0);
+  return MakeParameter(name, msprobe::test_support::ViewOf(values, std::move(shape)), 0);
 }
 
 TEST(StackedLayers, BecomeOneParameterPerLayer) {

@@ -12,11 +12,11 @@
 namespace msprobe::checkpoint {
 namespace {
 
-using msprobe::testing::Slurp;
-using msprobe::testing::TemporaryFolder;
+using msprobe::test_support::Slurp;
+using msprobe::test_support::TemporaryFolder;
+using test_support::ElementsOf;
+using test_support::FindParameter;
 using ::testing::ElementsAre;
-using testing::ElementsOf;
-using testing::FindParameter;
 using ::testing::HasSubstr;
 
 constexpr const char* kFirst = "model-00001-of-00002.safetensors";
@@ -34,7 +34,7 @@ std::string Safetensors(const std::vector<std::pair<std::string, int>>& tensors)
   }
   header += "}";
   std::string bytes;
-  io::testing::PutLittle<uint64_t>(bytes, header.size());
+  io::test_support::PutLittle<uint64_t>(bytes, header.size());
   return bytes + header + data;
 }
 

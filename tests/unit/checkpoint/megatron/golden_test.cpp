@@ -19,8 +19,8 @@ namespace msprobe::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::ElementsOf;
-using testing::FindParameter;
+using test_support::ElementsOf;
+using test_support::FindParameter;
 
 fs::path GoldenFolder() {
   const char* named = std::getenv("MSPROBE_GOLDEN");

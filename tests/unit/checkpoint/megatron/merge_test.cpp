@@ -12,9 +12,9 @@
 namespace msprobe::checkpoint {
 namespace {
 
-using msprobe::testing::ViewOf;
+using msprobe::test_support::ViewOf;
+using test_support::ElementsOf;
 using ::testing::ElementsAre;
-using testing::ElementsOf;
 
 bool Close(const std::vector<float>& a, const std::vector<float>& b) {
   return AreClose(ViewOf(a, {static_cast<int64_t>(a.size())}),

@@ -19,10 +19,10 @@
 namespace msprobe::checkpoint {
 namespace {
 
-using testing::ElementsOf;
-using testing::FindParameter;
-using testing::RankFileMaker;
-using testing::TestTensor;
+using test_support::ElementsOf;
+using test_support::FindParameter;
+using test_support::RankFileMaker;
+using test_support::TestTensor;
 
 enum class Cut { kRows, kGate, kColumns, kCopy };
 enum class Style { kCore, kTransformerEngine, kLegacy };
@@ -306,11 +306,11 @@ TEST(OpenMegatron, PutsRandomModelsTogetherAgain) {
     const Plan plan = RandomPlan(random);
     SCOPED_TRACE(Describe(plan));
     const Model model(plan, random);
-    const msprobe::testing::TemporaryFolder folder;
+    const msprobe::test_support::TemporaryFolder folder;
     for (int e = 0; e < plan.expert; ++e) {
       for (int p = 0; p < plan.pipeline; ++p) {
         for (int t = 0; t < plan.tensor; ++t) {
-          testing::WriteRank(folder, FolderOf(plan, t, p, e), MakeRank(plan, model, t, p, e));
+          test_support::WriteRank(folder, FolderOf(plan, t, p, e), MakeRank(plan, model, t, p, e));
         }
       }
     }

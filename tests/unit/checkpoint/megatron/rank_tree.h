@@ -17,7 +17,7 @@
 #include "tests/unit/io/test_bytes.h"
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::checkpoint::testing {
+namespace msprobe::checkpoint::test_support {
 
 struct TestTensor {
   Shape shape;
@@ -64,21 +64,21 @@ class RankFileMaker {
     for (const auto& [key, items] : dicts_) {
       pickle += Text(key) + "}(" + items + "u";
     }
-    std::vector<io::testing::TestMember> members = {
+    std::vector<io::test_support::TestMember> members = {
         {.name = "archive/data.pkl", .content = pickle + "u."}};
     members.insert(members.end(), storages_.begin(), storages_.end());
-    return io::testing::MakeZip(members);
+    return io::test_support::MakeZip(members);
   }
 
  private:
   static std::string Text(std::string_view text) {
     std::string out = "X";
-    io::testing::PutLittle(out, static_cast<uint32_t>(text.size()));
+    io::test_support::PutLittle(out, static_cast<uint32_t>(text.size()));
     return out += text;
   }
   static std::string Number(int64_t value) {
     std::string out = "J";
-    io::testing::PutLittle(out, static_cast<uint32_t>(value));
+    io::test_support::PutLittle(out, static_cast<uint32_t>(value));
     return out;
   }
   static std::string Numbers(const Shape& values) {
@@ -93,7 +93,7 @@ class RankFileMaker {
     const std::string key = std::to_string(storages_.size());
     std::string content;
     for (const float value : tensor.values) {
-      io::testing::PutLittle(content, std::bit_cast<uint32_t>(value));
+      io::test_support::PutLittle(content, std::bit_cast<uint32_t>(value));
     }
     storages_.push_back(
         {.name = "archive/data/" + key, .content = content, .wrong_crc = tensor.wrong_checksum});
@@ -115,7 +115,7 @@ class RankFileMaker {
 
   std::string arguments_;
   std::vector<std::pair<std::string, std::string>> dicts_;
-  std::vector<io::testing::TestMember> storages_;
+  std::vector<io::test_support::TestMember> storages_;
 };
 
 // A tensor of `shape` with first, first + 1, first + 2, ...
@@ -127,9 +127,9 @@ inline TestTensor Counting(Shape shape, float first = 0) {
 }
 
 // Places a rank file; `rank` is a folder such as "mp_rank_00_001".
-inline void WriteRank(const msprobe::testing::TemporaryFolder& folder, const std::string& rank,
+inline void WriteRank(const msprobe::test_support::TemporaryFolder& folder, const std::string& rank,
                       const RankFileMaker& file) {
   folder.Write(std::filesystem::path(rank) / "model_optim_rng.pt", file.Bytes());
 }
 
-}  // namespace msprobe::checkpoint::testing
+}  // namespace msprobe::checkpoint::test_support

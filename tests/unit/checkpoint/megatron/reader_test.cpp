@@ -13,15 +13,15 @@
 namespace msprobe::checkpoint {
 namespace {
 
-using msprobe::testing::TemporaryFolder;
-using testing::Counting;
+using msprobe::test_support::TemporaryFolder;
+using test_support::Counting;
+using test_support::ElementsOf;
+using test_support::FindParameter;
+using test_support::RankFileMaker;
+using test_support::TestTensor;
+using test_support::WriteRank;
 using ::testing::ElementsAre;
-using testing::ElementsOf;
-using testing::FindParameter;
 using ::testing::HasSubstr;
-using testing::RankFileMaker;
-using testing::TestTensor;
-using testing::WriteRank;
 using Floats = std::vector<float>;
 
 RankFileMaker Sized(int tensor, int pipeline, int expert = 1) {

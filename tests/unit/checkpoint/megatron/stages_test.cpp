@@ -11,7 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using Arguments = std::vector<std::pair<std::string, testing::TestArgument>>;
+using Arguments = std::vector<std::pair<std::string, test_support::TestArgument>>;
 
 struct Outcome {
   std::vector<int64_t> first_layers;
@@ -20,12 +20,12 @@ struct Outcome {
 
 Outcome Number(std::vector<std::optional<int64_t>> counts, int64_t stages,
                const Arguments& arguments) {
-  const msprobe::testing::TemporaryFolder folder;
-  testing::RankFileMaker maker;
+  const msprobe::test_support::TemporaryFolder folder;
+  test_support::RankFileMaker maker;
   for (const auto& [name, value] : arguments) {
     maker.Argument(name, value);
   }
-  maker.Tensor("model", "w", testing::Counting({1}));
+  maker.Tensor("model", "w", test_support::Counting({1}));
   const Result<TensorFile> file = TensorFile::Open(folder.Write("a.pt", maker.Bytes()));
   EXPECT_TRUE(file.ok()) << file.status().message();
   Outcome outcome;

@@ -10,7 +10,7 @@
 namespace msprobe::profile {
 namespace {
 
-Needs Everything() {
+Needs AllOfText() {
   Needs needs;
   needs.operators = needs.kernels = needs.flows = needs.python_calls = needs.memory = true;
   needs.communication = needs.overlap = needs.kernel_details = true;
@@ -97,7 +97,7 @@ class ReadAscendTextTest : public ::testing::Test {
   }
   std::filesystem::path output() const { return root() / "ASCEND_PROFILER_OUTPUT"; }
   std::filesystem::path root() const { return files_.folder() / "p_ascend_pt"; }
-  Profile Read(const Needs& needs = Everything()) const {
+  Profile Read(const Needs& needs = AllOfText()) const {
     Result<Profile> profile = ReadAscendText(root(), output(), needs);
     EXPECT_TRUE(profile.ok()) << profile.status().message();
     return profile.ok() ? *std::move(profile) : Profile();
@@ -149,7 +149,7 @@ TEST_F(ReadAscendTextTest, PutsCollectivesBehindTheKernels) {
   EXPECT_TRUE(last.is_communication);
   EXPECT_EQ(last.task_type, kNoText);
   EXPECT_EQ(last.shapes, kNoText);
-  Needs needs = Everything();
+  Needs needs = AllOfText();
   needs.communication = false;
   EXPECT_EQ(Read(needs).kernels.size(), 3U);
 }
@@ -257,7 +257,7 @@ TEST_F(ReadAscendTextTest, GoesOnWithoutTheCsvFiles) {
   EXPECT_EQ(profile.operators.size(), 2U);
   EXPECT_EQ(profile.warnings.size(), 5U);
   EXPECT_TRUE(Warns(profile, "kernel_details.csv does not exist"));
-  Needs needs = Everything();
+  Needs needs = AllOfText();
   needs.strict = true;
   EXPECT_FALSE(ReadAscendText(root(), output(), needs).ok());
 }
@@ -281,7 +281,7 @@ TEST_F(ReadAscendTextTest, LeavesTheTraceShutForKernelsAlone) {
   Needs needs;
   needs.kernel_details = true;
   EXPECT_EQ(Read(needs).kernel_details.size(), 2U);
-  EXPECT_FALSE(ReadAscendText(root(), output(), Everything()).ok());
+  EXPECT_FALSE(ReadAscendText(root(), output(), AllOfText()).ok());
 }
 
 TEST_F(ReadAscendTextTest, UsesTheCompleteEventsOfATraceThatBreaksOff) {
@@ -290,7 +290,7 @@ TEST_F(ReadAscendTextTest, UsesTheCompleteEventsOfATraceThatBreaksOff) {
   const Profile profile = Read();
   EXPECT_EQ(profile.operators.size(), 2U);
   EXPECT_TRUE(Warns(profile, "is truncated: its 14 complete events are used"));
-  Needs needs = Everything();
+  Needs needs = AllOfText();
   needs.strict = true;
   EXPECT_FALSE(ReadAscendText(root(), output(), needs).ok());
 }
@@ -324,7 +324,7 @@ TEST(ReadAscendTrace, TakesTheHostCallsOfAPyTorchWithoutKineto) {
   const std::filesystem::path trace = files.Write("cpu.pt.trace.json", R"([
     {"name": "aten::mm", "ph": "X", "ts": 177, "dur": 10, "tid": 1, "pid": "CPU functions"},
     {"name": "other", "ph": "X", "ts": 178, "dur": 1, "tid": 1, "pid": "1"}])");
-  const Result<Profile> profile = ReadAscendTrace(trace, Everything());
+  const Result<Profile> profile = ReadAscendTrace(trace, AllOfText());
   ASSERT_TRUE(profile.ok());
   ASSERT_EQ(profile->operators.size(), 1U);
   EXPECT_EQ(profile->texts[profile->operators[0].name], "aten::mm");
@@ -335,7 +335,7 @@ TEST(ReadAscendTrace, ReadsNothingBesideTheTrace) {
   const ProfileFiles files;
   const std::filesystem::path trace = files.Write("trace_view.json", kTrace);
   files.Write("kernel_details.csv", kKernelDetails);
-  const Result<Profile> profile = ReadAscendTrace(trace, Everything());
+  const Result<Profile> profile = ReadAscendTrace(trace, AllOfText());
   ASSERT_TRUE(profile.ok());
   EXPECT_EQ(profile->source, Source::kTrace);
   EXPECT_EQ(profile->device, Device::kNpu);

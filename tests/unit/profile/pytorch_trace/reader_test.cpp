@@ -10,7 +10,7 @@
 namespace msprobe::profile {
 namespace {
 
-std::filesystem::path Written(const std::string& events) {
+std::filesystem::path WrittenEvents(const std::string& events) {
   const ::testing::TestInfo* test = ::testing::UnitTest::GetInstance()->current_test_info();
   const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) /
                                      fmt::format("profile_gpu_{}.json", test->name());
@@ -18,14 +18,14 @@ std::filesystem::path Written(const std::string& events) {
   return path;
 }
 
-Needs Everything() {
+Needs AllOfTrace() {
   Needs needs;
   needs.operators = needs.kernels = needs.flows = needs.python_calls = needs.memory = true;
   return needs;
 }
 
-Profile Read(const std::string& events, const Needs& needs = Everything()) {
-  Result<Profile> profile = ReadPytorchTrace(Written(events), needs);
+Profile Read(const std::string& events, const Needs& needs = AllOfTrace()) {
+  Result<Profile> profile = ReadPytorchTrace(WrittenEvents(events), needs);
   EXPECT_TRUE(profile.ok()) << profile.status().message();
   return profile.ok() ? *std::move(profile) : Profile();
 }
@@ -54,7 +54,7 @@ TEST(ReadPytorchTrace, LinksOperatorsAndKernels) {
 }
 
 TEST(ReadPytorchTrace, TakesOnlyTheFlowsThatWereNamed) {
-  Needs needs = Everything();
+  Needs needs = AllOfTrace();
   needs.flow_category = "nosuch";
   EXPECT_TRUE(Read(kLaunch, needs).flows.empty());
   needs.flow_category = "ac2g";
@@ -75,9 +75,9 @@ TEST(ReadPytorchTrace, TakesTheLastEndsOfAFlowThatIsNumberedTwice) {
 
 TEST(ReadPytorchTrace, WhatHoldsNothingOfAProfileIsAnErrorThatSaysWhatItIs) {
   const auto message = [](const std::string& text) {
-    const std::filesystem::path path = Written("");
+    const std::filesystem::path path = WrittenEvents("");
     std::ofstream(path) << text;
-    const Result<Profile> profile = ReadPytorchTrace(path, Everything());
+    const Result<Profile> profile = ReadPytorchTrace(path, AllOfTrace());
     EXPECT_EQ(profile.status().code(), StatusCode::kBadFormat) << text;
     return profile.status().message();
   };
@@ -169,13 +169,13 @@ TEST(ReadPytorchTrace, SaysWhatIsMissing) {
 }
 
 TEST(ReadPytorchTrace, UsesWhatIsCompleteUnlessToldOtherwise) {
-  const std::filesystem::path path = Written(kLaunch);
+  const std::filesystem::path path = WrittenEvents(kLaunch);
   std::filesystem::resize_file(path, std::filesystem::file_size(path) - 20);
-  const Result<Profile> profile = ReadPytorchTrace(path, Everything());
+  const Result<Profile> profile = ReadPytorchTrace(path, AllOfTrace());
   ASSERT_TRUE(profile.ok());
   EXPECT_EQ(profile->operators.size(), 2U);
   EXPECT_NE(profile->warnings.back().find("is truncated"), std::string::npos);
-  Needs strict = Everything();
+  Needs strict = AllOfTrace();
   strict.strict = true;
   EXPECT_EQ(ReadPytorchTrace(path, strict).status().code(), StatusCode::kBadFormat);
 }
