@@ -14,6 +14,6 @@ if(MSPROBE_HARDENING AND NOT MSPROBE_SANITIZE)
   elseif(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
     add_compile_options(-fstack-clash-protection -mbranch-protection=standard)
   endif()
-  # Tables of addresses are filled at the start and then read-only; no page is writable and executable.
+  # All symbols are bound at the start and their tables read-only from then on; no page is writable and executable.
   add_link_options(LINKER:-z,relro LINKER:-z,now LINKER:-z,noexecstack)
 endif()

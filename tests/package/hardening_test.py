@@ -27,11 +27,11 @@ class Hardening(unittest.TestCase):
         self.assertTrue(files)
         self.assertEqual([path for path in files if not holds(path)], [], what)
 
-    def test_code_lies_at_an_address_of_chance(self):
+    def test_code_can_be_loaded_at_any_address(self):
         self.require("a shared object or a PIE", lambda path: re.search(r"Type:\s+DYN", readelf("-h", path)))
         self.require("no relocations in code", lambda path: "TEXTREL" not in readelf("-d", path))
 
-    def test_tables_of_addresses_are_read_only(self):
+    def test_relocated_tables_are_read_only(self):
         self.require("a read-only segment after relocation", lambda path: "GNU_RELRO" in readelf("-l", path))
         self.require("bound at the start", lambda path: re.search(r"BIND_NOW|FLAGS_1.*\bNOW\b", readelf("-d", path)))
 
@@ -39,7 +39,7 @@ class Hardening(unittest.TestCase):
         def holds(path):
             flags = re.findall(r"^\s+(?:LOAD|GNU_STACK)(?:\s+0x\w+){5}\s([R ][W ][E ])", readelf("-l", path), re.M)
             return len(flags) > 2 and not [flag for flag in flags if "W" in flag and "E" in flag]
-        self.require("no segment that is both", holds)
+        self.require("no segment that is writable and executable", holds)
 
     def test_overflows_of_buffers_are_noticed(self):
         self.require("stack protector", lambda path: "__stack_chk_fail" in symbols(path, defined=False))
