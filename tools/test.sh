@@ -2,7 +2,7 @@
 # Installs what the tests need, builds, and runs all of them; the last lines are ctest's summary.
 #
 #   tools/test.sh [--sanitizers] [--fuzz [SECONDS]] [--aarch64] [--torch2] [--packages] [--bench]
-#                 [--diagnosis] [--faults]
+#                 [--diagnosis] [--faults] [--frameworks [NAME...]]
 #
 #   --sanitizers       also builds with AddressSanitizer + UBSan, and with ThreadSanitizer, and runs the tests under both
 #   --fuzz [SECONDS]   also fuzzes every reader for so long each (default 60)
@@ -12,10 +12,12 @@
 #   --bench            also builds and runs the benchmarks
 #   --diagnosis        also counts how often compare names a planted fault: 1,000 cases, about an hour (tests/diagnosis)
 #   --faults           also makes every call into the system fail in turn: half an hour (tests/faults)
+#   --frameworks [NAME...]   also runs the tests with real frameworks, all or these (tests/frameworks); pip fetches them once
 #   MSPROBE_GOLDEN     folder with further golden cases (default ../shared/golden); used where it exists
 . "$(dirname "${BASH_SOURCE[0]}")/dev/common.sh"
 
-run_sanitizers=0 run_aarch64=0 run_torch2=0 run_packages=0 run_bench=0 run_diagnosis=0 run_faults=0 fuzz_seconds=0
+run_sanitizers=0 run_aarch64=0 run_torch2=0 run_packages=0 run_bench=0 run_diagnosis=0 run_faults=0 run_frameworks=0 fuzz_seconds=0
+frameworks=()
 while [ $# -gt 0 ]; do
   case $1 in
     --sanitizers) run_sanitizers=1 ;;
@@ -25,12 +27,16 @@ while [ $# -gt 0 ]; do
     --bench) run_bench=1 ;;
     --diagnosis) run_diagnosis=1 ;;
     --faults) run_faults=1 ;;
+    --frameworks)
+      run_frameworks=1
+      while [ $# -gt 1 ] && [[ $2 != -* ]]; do frameworks+=("$2"); shift; done
+      ;;
     --fuzz)
       fuzz_seconds=60
       if [[ ${2:-} =~ ^[0-9]+$ ]]; then fuzz_seconds=$2; shift; fi
       ;;
-    -h | --help) sed -n '2,15p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
-    *) fail "unknown argument $1" "known: --sanitizers --fuzz [SECONDS] --aarch64 --torch2 --packages --bench --diagnosis --faults" ;;
+    -h | --help) sed -n '2,16p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    *) fail "unknown argument $1" "known: --sanitizers --fuzz [SECONDS] --aarch64 --torch2 --packages --bench --diagnosis --faults --frameworks [NAME...]" ;;
   esac
   shift
 done
@@ -112,6 +118,14 @@ if [ "$run_faults" = 1 ]; then
   injected=(build/bin/msprobe "$(find build/tests/faults build/lib -name '*fault_injector.so' | head -1)")
   /usr/bin/python3 tests/faults/sweep.py "${injected[@]}" . || fail "a command does not stand a fault; tests/faults/README.md tells how to run one alone"
   /usr/bin/python3 tests/faults/capture_sweep.py "${injected[@]}" build/bin/fault_training || fail "the capture does not stand a fault"
+fi
+
+if [ "$run_frameworks" = 1 ]; then
+  configure release -DMSPROBE_TESTS=ON
+  build_preset release
+  say "testing with real frameworks"
+  /usr/bin/python3 tests/frameworks/run.py "${frameworks[@]}" \
+    || fail "a test with a real framework failed; again, one alone: tests/frameworks/run.py NAME/FILE_test.py"
 fi
 
 # Last, so that its summary closes the output.

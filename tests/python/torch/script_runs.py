@@ -17,7 +17,7 @@ def run_anew(folder, arguments, environment):
     return run.returncode, run.stdout.decode("utf-8", "replace")
 
 
-def run_forked(folder, arguments, environment):
+def run_forked(folder, arguments, environment, seconds=120):
     """The same in a copy of this process, which has imported PyTorch but computed nothing: the
     import takes longer than most scripts."""
     sys.stdout.flush()
@@ -25,13 +25,13 @@ def run_forked(folder, arguments, environment):
     path = os.path.join(folder, "output.txt")
     child = os.fork()
     if child == 0:
-        _become_script(folder, path, arguments, environment)
+        _become_script(folder, path, arguments, environment, seconds)
     _, status = os.waitpid(child, 0)
     with open(path, encoding="utf-8", errors="replace") as file:
         return os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status), file.read()
 
 
-def _become_script(folder, path, arguments, environment):
+def _become_script(folder, path, arguments, environment, seconds):
     status = 1
     try:
         os.chdir(folder)
@@ -41,7 +41,7 @@ def _become_script(folder, path, arguments, environment):
         os.environ.update(environment)
         sys.argv = ["script.py"] + arguments
         sys.path[0] = folder
-        signal.alarm(120)
+        signal.alarm(seconds)
         runpy.run_path("script.py", run_name="__main__")
         status = 0
     except SystemExit as end:

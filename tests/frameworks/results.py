@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""What tests with real frameworks found, and the table that docs/compatibility.md makes of it.
+
+usage: tests/frameworks/results.py [--check | --add FOLDER]
+
+Writes the table into docs/compatibility.md. --check: only says whether it stands there. --add: takes in what tests wrote that
+ran under MSPROBE_FRAMEWORK_RESULTS=FOLDER first.
+
+results/NAME-VERSION.json: {"framework": NAME, "version": VERSION, "rows": {SUBJECT: {CHECK: ANSWER}}}. ANSWER is "yes", "no" or
+"not run: " with the reason; a check that does not apply to a subject is absent.
+"""
+import collections
+import glob
+import json
+import os
+import re
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FOLDER = os.path.join(HERE, "results")
+PAGE = os.path.join(os.path.dirname(os.path.dirname(HERE)), "docs", "compatibility.md")
+BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
+CHECKS = ("harmless", "true", "leak-free", "leaves nothing", "fault named", "works")
+RANK = {"yes": 2, "not run": 1, "no": 0}
+
+
+Framework = collections.namedtuple("Framework", "name environment lock module quick title")
+
+
+def frameworks():
+    """The rows of frameworks.txt."""
+    found = []
+    with open(os.path.join(HERE, "frameworks.txt"), encoding="utf-8") as file:
+        for line in file:
+            fields = line.split("#")[0].split(None, 5)
+            if fields:
+                one = Framework(*fields)
+                found.append(one._replace(quick=one.quick == "quick", title=one.title.strip()))
+    return found
+
+
+def name_of(framework, version):
+    return "%s-%s.json" % (framework, version)
+
+
+def collect(folder):
+    """{(framework, version): {subject: {check: answer}}} of what test processes wrote. One "no" decides a cell."""
+    found = {}
+    for path in sorted(glob.glob(os.path.join(folder, "*.jsonl"))):
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                one = json.loads(line)
+                row = found.setdefault((one["framework"], one["version"]), {}).setdefault(one["subject"], {})
+                known = row.get(one["check"])
+                if known is None or rank(one["answer"]) < rank(known):
+                    row[one["check"]] = one["answer"]
+    return found
+
+
+def rank(answer):
+    return RANK[answer.partition(":")[0]]
+
+
+def load():
+    """The same of what is stored."""
+    found = {}
+    for path in sorted(glob.glob(os.path.join(FOLDER, "*.json"))):
+        with open(path, encoding="utf-8") as file:
+            one = json.load(file)
+        found[(one["framework"], one["version"])] = one["rows"]
+    return found
+
+
+def store(found):
+    """Takes rows in; rows that were not run stay."""
+    known = load()
+    os.makedirs(FOLDER, exist_ok=True)
+    for (framework, version), rows in found.items():
+        merged = known.get((framework, version), {})
+        for subject, row in rows.items():
+            merged.setdefault(subject, {}).update(row)
+        path = os.path.join(FOLDER, name_of(framework, version))
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            json.dump({"framework": framework, "version": version, "rows": merged}, file, indent=1, sort_keys=True)
+            file.write("\n")
+        os.replace(path + ".new", path)
+
+
+def worse(found):
+    """Sentences about cells that were better when they were stored."""
+    known = load()
+    for key, rows in found.items():
+        for subject, row in rows.items():
+            for check, answer in row.items():
+                before = known.get(key, {}).get(subject, {}).get(check)
+                if before is not None and rank(answer) < rank(before):
+                    yield "%s %s, %s, %s: %s, was %s" % (key + (subject, check, answer, before))
+
+
+def table():
+    lines = ["| framework | version | what | %s |" % " | ".join(CHECKS), "|---|---|---|" + "---|" * len(CHECKS)]
+    titles = {one.name: one.title for one in frameworks()}
+    for (framework, version), rows in sorted(load().items()):
+        for subject, row in sorted(rows.items()):
+            cells = [row.get(check, "–") for check in CHECKS]
+            lines.append("| %s | %s | %s | %s |" % (titles.get(framework, framework), version, subject,
+                                                           " | ".join(cells)))
+    return "\n".join(lines)
+
+
+def page_with_table():
+    with open(PAGE, encoding="utf-8") as file:
+        page = file.read()
+    return page, re.sub("(?<=%s\n).*?(?=%s)" % (re.escape(BEGIN), re.escape(END)), lambda _: table() + "\n", page,
+                        flags=re.DOTALL)
+
+
+def write_table():
+    _, page = page_with_table()
+    with open(PAGE + ".new", "w", encoding="utf-8") as file:
+        file.write(page)
+    os.replace(PAGE + ".new", PAGE)
+
+
+def main():
+    if sys.argv[1:] == ["--check"]:
+        before, after = page_with_table()
+        if before != after or BEGIN not in before:
+            sys.exit("error: the table of docs/compatibility.md is not that of tests/frameworks/results\n"
+                     "  hint: tests/frameworks/results.py")
+        return
+    if len(sys.argv) == 3 and sys.argv[1] == "--add":
+        store(collect(sys.argv[2]))
+    elif sys.argv[1:]:
+        sys.exit(__doc__)
+    write_table()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,346 @@
+"""What every framework's tests ask of a training: that a capture changes nothing, tells the truth, leaks nothing, leaves
+nothing, and names a planted fault. Answers go to the table of docs/compatibility.md (tests/frameworks/README.md).
+
+    class Llama(harness.TrainingCase):
+        framework = "transformers"          # its folder, a name of tests/frameworks/frameworks.txt
+        subject = "Llama, Trainer"          # a row of the table
+        script = "llama.py"                 # beside the test; see torch_training.py
+        fault = "model.layers.1.mlp"        # a module that computes wrong on request
+
+        def test_all(self):
+            self.check_everything()
+
+MSPROBE_HARMLESS=all: every observer for every training; otherwise a script may narrow them to self.usual.
+"""
+import contextlib
+import glob
+import importlib
+import json
+import math
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "torch"))
+from script_runs import run_forked  # noqa: E402
+
+MSPROBE = os.environ.get("MSPROBE") or shutil.which("msprobe")
+ALL = os.environ.get("MSPROBE_HARMLESS") == "all"
+
+# ---- what observes ----
+# api: the script's own process starts and stops it. launcher: an unmodified script under `msprobe dump` or `monitor run`.
+LEVELS = ("L0", "L1", "mix")
+TASKS = ("statistics", "statistics:md5", "tensor")
+API = (["dump:%s:%s" % (level, task) for level in LEVELS for task in TASKS]
+       + ["dump:debug:statistics", "dump:mix:structure", "dump:mix:overflow_check", "monitor",
+          "dump:mix:statistics monitor", "monitor dump:L1:tensor"])
+LAUNCHED = ["launch dump:%s:%s" % pair for pair in (("L0", "tensor"), ("L1", "statistics:md5"), ("mix", "statistics"))]
+LAUNCHED += ["launch monitor"]
+OBSERVERS = API + LAUNCHED
+USUAL = ["dump:mix:tensor", "dump:L0:statistics:md5", "dump:mix:statistics monitor", "launch dump:mix:statistics",
+         "launch monitor"]
+
+MONITOR = {"targets": {}, "xy_distribution": True, "wg_distribution": True, "mv_distribution": True,
+           "param_distribution": True, "step_interval": 1, "ops": ["norm", "min", "max", "mean", "nans"]}
+# Words of a capture that gave something up: a training that was not observed proves nothing.
+GAVE_UP = ("switched off", "reported once", "training continues", "nothing is captured")
+
+
+# ---- results ----
+
+def write_result(framework, version, subject, check, answer):
+    """answer: "yes", or why not. One file per test process; tests/frameworks/run.py collects them."""
+    folder = os.environ.get("MSPROBE_FRAMEWORK_RESULTS")
+    if not folder:
+        return
+    with open(os.path.join(folder, "%d.jsonl" % os.getpid()), "a", encoding="utf-8") as file:
+        file.write(json.dumps({"framework": framework, "version": version, "subject": subject, "check": check,
+                               "answer": answer}) + "\n")
+
+
+class FrameworkCase(unittest.TestCase):
+    framework = ""
+    module = ""   # what carries __version__, if it is not called like the framework
+    subject = ""
+    maxDiff = 4000
+
+    def version(self):
+        return importlib.import_module(self.module or self.framework).__version__.split("+")[0]
+
+    @contextlib.contextmanager
+    def checking(self, check, subject=""):
+        """What is inside decides the cell of this column of the table."""
+        try:
+            yield
+        except unittest.SkipTest as skip:
+            write_result(self.framework, self.version(), subject or self.subject, check, "not run: %s" % skip)
+            raise
+        except BaseException:
+            write_result(self.framework, self.version(), subject or self.subject, check, "no")
+            raise
+        write_result(self.framework, self.version(), subject or self.subject, check, "yes")
+
+    def folder(self):
+        folder = tempfile.mkdtemp(prefix="msprobe_framework_")
+        self.addCleanup(shutil.rmtree, folder, True)
+        return folder
+
+    def msprobe(self, *arguments, **options):
+        """stdout of the program; exit= the code that is expected."""
+        run = subprocess.run([MSPROBE] + list(arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             universal_newlines=True, timeout=300)
+        self.assertEqual(run.returncode, options.get("exit", 0), run.stdout + run.stderr)
+        return run.stdout
+
+
+class Observed:
+    """A finished run: the reports of its ranks, its folder and what it printed."""
+
+    def __init__(self, folder, output, reports):
+        self.folder = folder
+        self.output = output
+        self.reports = reports
+
+    def dump(self, step=0, rank=0):
+        """The folder of this step and rank."""
+        ranks = sorted(glob.glob(os.path.join(self.folder, "dump", "step%d" % step, "rank*")))
+        return ranks[rank]
+
+    def data(self, step=0, rank=0):
+        with open(os.path.join(self.dump(step, rank), "dump.json"), encoding="utf-8") as file:
+            return json.load(file)["data"]
+
+
+class TrainingCase(FrameworkCase):
+    script = ""
+    arguments = ()
+    processes = 1
+    imports = ("torch", "torch_training")   # loaded once for all runs that are forked
+    observers = OBSERVERS
+    usual = USUAL
+    fault = ""
+    # A substring of names that the witness sees and the dump does not hold, with the reason: {name: reason}.
+    unseen = {}
+    timeout = 600
+    environment = {}
+
+    @classmethod
+    def setUpClass(cls):
+        if cls.script:
+            sys.path[:0] = [os.path.join(HERE, cls.framework), HERE]
+            for name in cls.imports:
+                importlib.import_module(name)
+
+    # ---- running ----
+
+    def run_training(self, observers="", **asked):
+        """observers: names of OBSERVERS, "" or "witness"."""
+        folder = self.folder()
+        launched = observers.startswith("launch ")
+        asked = dict(asked, folder=folder, monitor=MONITOR, observers=[] if launched else observers.split())
+        environment = dict(self.environment, MSPROBE_RUN=json.dumps(asked), OMP_NUM_THREADS="1",
+                           PYTHONPATH=os.pathsep.join([HERE, os.path.join(HERE, self.framework),
+                                                       os.environ.get("PYTHONPATH", "")]))
+        if launched:
+            statuses, output = self._launch(observers.split()[1], folder, environment)
+        elif self.processes > 1:
+            statuses, output = self._run_several(folder, environment)
+        else:
+            statuses, output = self._fork(folder, environment)
+        self.assertEqual(set(statuses), {0}, output[-4000:])
+        if observers and observers != "witness":
+            for words in GAVE_UP:
+                self.assertNotIn(words, output)
+        reports = []
+        for rank in range(self.processes):
+            with open(os.path.join(folder, "report%d.json" % rank), encoding="utf-8") as file:
+                reports.append(json.load(file))
+        return Observed(folder, output, reports)
+
+    def _path(self):
+        return os.path.join(HERE, self.framework, self.script)
+
+    def _fork(self, folder, environment):
+        shutil.copy(self._path(), os.path.join(folder, "script.py"))
+        status, output = run_forked(folder, list(self.arguments), environment, self.timeout)
+        return [status], output
+
+    def _together(self):
+        """The command that starts the script in all its processes."""
+        if self.processes == 1:
+            return [sys.executable, self._path()] + list(self.arguments)
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = listener.getsockname()[1]
+        # -r and -t: their default of 0 is unreadable to PyTorch 1.13 under Python 3.11.
+        return [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", str(self.processes),
+                "--master_addr", "127.0.0.1", "--master_port", str(port), "-r", "1", "-t", "3",
+                "--log_dir", "logs", self._path()] + list(self.arguments)
+
+    def _launch(self, observer, folder, environment):
+        kind, *rest = observer.split(":")
+        config = os.path.join(folder, "config.json")
+        out = os.path.join(folder, "dump" if kind == "dump" else "monitor")
+        if kind == "dump":
+            level, task, *mode = rest
+            settings = {"task": task, "level": level, task: {"summary_mode": mode[0]} if mode else {},
+                        "dump_path": out}
+            command = [MSPROBE, "dump", "-c", config, "--"]
+        else:
+            settings = MONITOR
+            command = [MSPROBE, "monitor", "run", "-c", config, "-o", out, "--"]
+        with open(config, "w", encoding="utf-8") as file:
+            json.dump(settings, file)
+        return self._run(command + self._together(), folder, environment)
+
+    def _run_several(self, folder, environment):
+        return self._run(self._together(), folder, environment)
+
+    def _run(self, command, folder, environment):
+        run = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                             timeout=self.timeout, env=dict(os.environ, **environment))
+        return [run.returncode], run.stdout.decode("utf-8", "replace")
+
+    # ---- the checks ----
+
+    def check_harmless(self, observers=None):
+        """Losses, gradients, parameters, buffers, optimizer and random generators after each step, bit for bit."""
+        with self.checking("harmless"):
+            plain = [report["steps"] for report in self.run_training().reports]
+            self.assertTrue(all(plain), "no step was reported")
+            again = [report["steps"] for report in self.run_training().reports]
+            self.assertEqual(again, plain, "the training is not deterministic by itself")
+            for one in observers or (self.observers if ALL else self.usual):
+                run = self.run_training(one)
+                self.assertEqual([report["steps"] for report in run.reports], plain, one)
+                self.check_observed(one, run)
+
+    def check_observed(self, observers, run):
+        """There is a result to every observer."""
+        if "dump:" in observers and "debug" not in observers and "overflow_check" not in observers:
+            self.assertGreater(len(run.data()), 1, run.output)
+        if "monitor" in observers:
+            self.assertTrue(glob.glob(os.path.join(run.folder, "monitor", "**", "*.csv"), recursive=True), run.output)
+
+    def check_true(self, level="mix"):
+        """Statistics of a dump against float64: of what the framework's own hooks see, and of its own files."""
+        with self.checking("true"):
+            seen = [report["witness"] for report in self.run_training("witness", steps=1).reports]
+            run = self.run_training("dump:%s:tensor" % level, steps=1)
+            for rank in range(self.processes):
+                described = dict(tensors_of(run.data(rank=rank)))
+                self.assertGreater(len(seen[rank]), 3)
+                missing = [name for name in seen[rank]
+                           if name not in described and not any(part in name for part in self.unseen)]
+                self.assertEqual(missing[:20], [], "of %d" % len(seen[rank]))
+                for name, (shape, *numbers) in seen[rank].items():
+                    if name in described:
+                        self.assertEqual(described[name]["shape"], shape, name)
+                        self.assert_statistics(name, described[name], numbers)
+                self.check_files(run.dump(rank=rank), described)
+
+    def check_files(self, folder, described):
+        import torch_training
+        import torch
+        looked_at = 0
+        for name, one in described.items():
+            path = os.path.join(folder, "dump_tensor_data", one.get("data_name") or "")
+            if one.get("data_name"):
+                _, *numbers = torch_training.statistics(torch.load(path))
+                self.assert_statistics(name, one, numbers)
+                looked_at += 1
+        self.assertGreater(looked_at, 3)
+
+    def assert_statistics(self, name, described, numbers):
+        for key, expected in zip(("Max", "Min", "Mean", "Norm"), numbers):
+            actual = described.get(key)
+            if expected is None or isinstance(actual, (bool, type(None))):
+                continue
+            actual = float(actual)
+            if math.isnan(expected) or math.isinf(expected):
+                self.assertEqual(repr(actual), repr(expected), "%s %s" % (name, key))
+            else:
+                scale = max(abs(number) for number in numbers[:2] if number is not None) or 1.0
+                self.assertLessEqual(abs(actual - expected), 1e-6 * max(abs(expected), scale * 1e-2) + 1e-45,
+                                     "%s %s: %r, float64 says %r" % (name, key, actual, expected))
+
+    def check_leak_free(self, observers="dump:mix:statistics monitor", steps=200):
+        """Memory, descriptors and threads between a quarter of the steps and their end, beside the plain run."""
+        with self.checking("leak-free"):
+            marks = [steps // 4, steps]
+            growth = []
+            for one in ("", observers):
+                reports = self.run_training(one, steps=steps, measure=marks).reports
+                measured = [[report["resources"][str(mark)] for mark in marks] for report in reports]
+                growth.append([{key: after[key] - before[key] for key in after} for before, after in measured])
+            for plain, observed in zip(*growth):
+                self.assertEqual(observed["descriptors"], plain["descriptors"])
+                self.assertEqual(observed["threads"], plain["threads"])
+                self.assertLess(observed["memory"] - plain["memory"], 4 << 20, growth)
+
+    def check_leaves_nothing(self, observers=("dump:mix:tensor", "monitor")):
+        """Hooks, replaced functions and attributes after stop() and close()."""
+        with self.checking("leaves nothing"):
+            for one in observers:
+                for report in self.run_training(one, left=True).reports:
+                    self.assertEqual(report["left"], {}, one)
+                    self.assertEqual(report["threads"], ["MainThread"], one)
+
+    def check_fault_named(self, level="mix", task="tensor", name=""):
+        """compare leads to the module that was made to compute wrong."""
+        with self.checking("fault named"):
+            good = self.run_training("dump:%s:%s" % (level, task), steps=1)
+            bad = self.run_training("dump:%s:%s" % (level, task), steps=1, fault=self.fault)
+            out = self.folder()
+            self.msprobe("compare", os.path.join(bad.folder, "dump"), os.path.join(good.folder, "dump"), "-o", out)
+            with open(os.path.join(out, "summary.json"), encoding="utf-8") as file:
+                first = [pair["first_divergence"] for pair in json.load(file)["pairs"]]
+            self.assertEqual([one and one["layer"].split(" ")[0] for one in first],
+                             [name or self.fault] * len(first))
+
+    def check_everything(self):
+        """All checks, also after one has failed."""
+        failures = []
+        for check in (self.check_harmless, self.check_true, self.check_leak_free, self.check_leaves_nothing,
+                      self.check_fault_named):
+            try:
+                check()
+            except AssertionError as failure:
+                failures.append("%s: %s" % (check.__name__, failure))
+        if failures:
+            self.fail("\n\n".join(failures))
+
+
+def tensors_of(data):
+    """(name of a row, its description) of every tensor in the data of a dump.json."""
+    for call, entry in data.items():
+        if not isinstance(entry, dict):
+            continue
+        for part, value in entry.items():
+            if part in ("input_args", "input", "input_kwargs"):
+                yield from _inside("%s.input" % call, value)
+            elif part == "output":
+                yield from _inside("%s.output" % call, value)
+            elif part == "parameters":
+                yield from _inside("%s.parameters" % call, value)
+            elif isinstance(value, list) and call.endswith("parameters_grad"):
+                yield from _inside("%s.%s" % (call, part), value)
+
+
+def _inside(name, value):
+    if isinstance(value, dict):
+        if value.get("type") in ("torch.Tensor", "mindspore.Tensor") and "shape" in value:
+            yield name, value
+            return
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    else:
+        return
+    for key, item in items:
+        yield from _inside("%s.%s" % (name, key), item)
