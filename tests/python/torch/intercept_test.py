@@ -97,6 +97,52 @@ class Objects(ForkedCase):
         entry = dump.data()["Module.twice.Twice.backward.0"]
         self.assertEqual((entry["input"][0]["Max"], entry["output"][0]["Max"]), (1.0, 8.0))
 
+    def test_an_argument_that_is_returned_beside_a_result(self):
+        dump = self.run_code("""
+            import copy, json
+            class Biased(nn.Module):
+                def __init__(self): super().__init__(); self.l = nn.Linear(3, 3)
+                def forward(self, x, bias): return self.l(x) * bias + bias, bias
+            class Around(nn.Module):
+                def __init__(self): super().__init__(); self.l, self.inner = nn.Linear(3, 3), Biased()
+                def forward(self, x, bias): y, bias = self.inner(self.l(x), bias); return x + y, bias
+            class Pair(nn.Module):
+                def __init__(self): super().__init__(); self.l = nn.Linear(3, 3)
+                def forward(self, x): return self.l(x), x
+            class Top(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.a, self.b, self.pair = nn.Linear(3, 3), nn.Linear(3, 3), Pair()
+                    self.first, self.second, self.last = Biased(), Around(), Around()
+                def forward(self, x):
+                    y, h = self.pair(self.a(x))
+                    h, bias = y + h, self.b(x)
+                    for layer in (self.first, self.second, self.last): h, bias = layer(h, bias)
+                    return h
+            model, x = Top(), torch.randn(2, 3)
+            truth = {}
+            def norms(gradients): return [None if one is None else float(one.norm()) for one in gradients]
+            other = copy.deepcopy(model)
+            for name, module in other.named_modules():
+                if isinstance(module, (Biased, Around, Pair)):
+                    module.register_full_backward_hook(lambda module, of_inputs, of_outputs, name=name: truth.update(
+                        {name: [norms(of_outputs), norms(of_inputs)]}))
+            other(x).sum().backward()
+            debugger.start(model); model(x).sum().backward(); debugger.stop(); debugger.step()
+            json.dump(truth, open("truth.json", "w"))
+        """, level="L0")
+        with open(os.path.join(dump.folder, "truth.json")) as file:
+            truth = json.load(file)
+        self.assertEqual(len(truth), 6)
+        for name, ends in truth.items():
+            [entry] = [entry for key, entry in dump.data().items()
+                       if re.match(r"Module\.%s\.[A-Z][a-z]+\.backward\.0$" % re.escape(name), key)]
+            for side, expected in zip(("input", "output"), ends):
+                found = [0.0 if one is None else one["Norm"] for one in entry[side]]
+                self.assertEqual(len(found), len(expected))
+                for one, other in zip(found, expected):
+                    self.assertAlmostEqual(one, other or 0.0, 5, name)
+
     def test_the_gradient_of_a_result_leaves_out_what_the_call_does_with_it(self):
         for used, expected in (("y", None), ("y + w * 100", 100.0)):
             dump = self.run_code("""

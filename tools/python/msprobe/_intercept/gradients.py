@@ -9,7 +9,9 @@ Autograd cannot tell some things apart, and then neither can this:
 
 - a tensor given at several places has its gradient at the first of them, zero at the others;
 - a result that the call did not compute (its argument, or the result of a call inside it) shows the
-  gradient of that tensor in all its uses;
+  gradient of that tensor in all its uses; of an argument that is returned beside computed results,
+  what the call itself sent to it is taken away, and what nothing observed sends comes too late where
+  the call's other arguments were made later;
 - a view whose base was overwritten during the call has no gradient.
 
 Where one result of a call was computed from another one, what flows between them inside the call is
@@ -133,11 +135,14 @@ class _Point:
     """The boundaries that one tensor crossed without being computed anew, in the order of the
     forward pass. Gradients pass them in the opposite order."""
 
-    __slots__ = ("number", "steps")
+    __slots__ = ("number", "steps", "around", "index", "sent", "__weakref__")
 
-    def __init__(self, number):
+    def __init__(self, number, around=None, index=None):
         self.number = number
         self.steps = []  # (call, index of its result, or _END)
+        self.around = weakref.ref(around) if around else None  # the tensor is its argument
+        self.index = index
+        self.sent = None  # in this pass, by calls that ended before the gradient is known
 
     @guarded
     def of_node(self, gradients):
@@ -146,11 +151,23 @@ class _Point:
     __call__ = of_node
 
     def run(self, gradient):
-        for call, index in reversed(self.steps):
+        self.sent = None
+        shares = []
+        share = gradient
+        for call, index in self.steps:
+            shares.append(share)
+            if index != _END and share is not None:
+                share = call.passed_on(index, share)
+        for (call, index), share in zip(reversed(self.steps), reversed(shares)):
             if index == _END:
                 call.finish()
             else:
-                call.see_gradient(index, gradient)
+                call.see_gradient(index, share, gradient)
+
+    def known(self):
+        """What is known of the gradient while it is not complete."""
+        around = self.around and self.around()
+        return _sum_of(around.passed_through(self.index), self.sent) if around else self.sent
 
 
 class _NodeHook:
@@ -183,7 +200,7 @@ class CallGradients:
                  "_since", "_edges", "_tensors", "_versions", "_saved", "_places",
                  "_inside", "_inner", "_direct", "_nodes", "_results", "_outputs", "_parts",
                  "_open", "_of_outputs", "_of_inputs", "_of_inside", "_fired", "_arrived",
-                 "__weakref__")
+                 "_through", "_late", "__weakref__")
 
     def __init__(self, listener, nested=True):
         self.complete = True
@@ -193,7 +210,7 @@ class CallGradients:
         self._open = False
         self._inner = None
         self._nodes = self._results = self._outputs = 0
-        self._direct = self._inside = _NOTHING
+        self._direct = self._inside = self._through = self._late = _NOTHING
         self._edges = self._tensors = self._versions = self._saved = self._places = ()
 
     def attach(self, index, record, of_input):
@@ -256,13 +273,17 @@ class CallGradients:
         if self._overwritten(tensors):
             self._complete_or_not(tensors)
         self._results, self._outputs = len(results), len(outputs)
+        returned = {at for places in self._direct.values() for at in places}
+        if returned and self._nodes:
+            self._through, self._late = {}, set()
         for index in results:
             self._watch_output(index, outputs[index])
         # Something that is not used leaves nodes that never run: the call ends when the gradient
         # arrives at what made its arguments.
         if len(results) > 1 and self._nodes:
             for index in self._places:
-                self._end_at(tensors[index], edges[index][:2])
+                if index not in returned:
+                    self._end_at(tensors[index], edges[index][:2])
 
     def _find_unchanged(self, edges, outputs, results):
         """{place of a result: the places of the arguments that it is}"""
@@ -320,6 +341,8 @@ class CallGradients:
     def _watch_output(self, index, tensor):
         point = self._point_at(tensor, (tensor.grad_fn, tensor.output_nr), _boundary_of(tensor))
         point.steps.append((self, index))
+        if index in self._direct and self._nodes:
+            self._through[index] = weakref.ref(point)
         if self._nested:
             _thread.boundaries[id(tensor)] = _Boundary(tensor, self, index, point)
 
@@ -339,7 +362,7 @@ class CallGradients:
                 inner = known.call._inner = {}
             point = inner.get(known.index)
             if point is None:
-                point = inner[known.index] = _Point(0)
+                point = inner[known.index] = _Point(0, known.call, known.index)
             return point
         node, number = edge
         point = _Point(number)
@@ -353,8 +376,30 @@ class CallGradients:
 
     # ---- in the backward pass ----
 
-    def see_gradient(self, index, gradient):
-        """What arrives at a result."""
+    def passed_on(self, index, gradient):
+        """Of the gradient of a result that is an argument: what calls behind this one sent to it."""
+        if not self._open or index not in self._through:
+            return gradient
+        return _without(gradient, self._of_inputs[self._direct[index][0]])
+
+    def passed_through(self, at):
+        """The same while it is not complete, by the place of the argument; None: nothing is known."""
+        for index, point in self._through.items():
+            if at in self._direct[index]:
+                point = point()
+                return point.known() if point is not None else None
+        return None
+
+    def see_gradient(self, index, gradient, whole):
+        """What arrives at a result. `whole`: with what was taken away for calls behind this one."""
+        if index in self._late and not self._open:  # what was known of it has been told
+            self._late.discard(index)
+        elif gradient is not None or whole is None or self._open:
+            self._take(index, gradient)
+        for record in self.records_of_outputs.get(index, ()):
+            record(whole)
+
+    def _take(self, index, gradient):
         if self._open and index in self._arrived:  # of another pass
             self.finish()
         if not self._open:
@@ -368,13 +413,19 @@ class CallGradients:
             self._listener.begin()
         if index in self._of_inside:
             gradient = _without(gradient, self._of_inside.pop(index))
-        self._of_outputs[index] = gradient
         self._arrived.add(index)
+        if index in self._through:
+            # Whatever leads to the argument has been, and most of it was this call's.
+            self._of_outputs[index] = self.passed_on(index, gradient)
+            if gradient is not None:
+                for at in self._direct[index]:
+                    self._of_inputs[at] = gradient
+            self.finish()
+            return
+        self._of_outputs[index] = gradient
         for at in self._direct.get(index, ()):
             self._add(at, gradient, self._parts[at] + len(self._direct))
         self._end_if_known()
-        for record in self.records_of_outputs.get(index, ()):
-            record(gradient)
 
     def see_node(self, ways, inner_ways, gradients):
         """What a node of the call sends."""
@@ -403,6 +454,7 @@ class CallGradients:
             return
         self._open = False
         _unfinished.pop(id(self), None)
+        self._pass_through()
         of_outputs, of_inputs = self._of_outputs, self._of_inputs
         self._of_outputs = self._of_inputs = ()
         self._of_inside = self._arrived = _NOTHING
@@ -414,6 +466,25 @@ class CallGradients:
         for at, records in self.records_of_inputs.items():
             for record in records:
                 record(of_inputs[at])
+
+    def _pass_through(self):
+        """Arguments that are results, too, and get their gradient after the call has ended."""
+        for index, point in self._through.items():
+            point = point()
+            if index not in self._arrived and point is not None:
+                at = self._direct[index][0]
+                sent, behind = self._of_inputs[at], point.known()
+                self._late.add(index)
+                self._of_outputs[index] = behind
+                self._of_inputs[at] = _sum_of(behind, sent)
+                point.sent = _sum_of(point.sent, sent)
+
+
+def _sum_of(known, more):
+    """None: nothing."""
+    if known is None or more is None:
+        return known if more is None else more
+    return _sum(known, more, 2)
 
 
 def _sum(known, gradient, parts):
@@ -428,7 +499,9 @@ def _sum(known, gradient, parts):
 def _without(gradient, inside):
     """The gradient of a result without what other results of the same call sent to it; None where
     there is nothing else."""
-    if gradient is None or gradient is inside:
+    if gradient is None or inside is None:
+        return gradient
+    if gradient is inside:
         return None
     with runtime.own_work(), torch.no_grad():
         # While a CUDA graph is captured nothing can be asked of values.
