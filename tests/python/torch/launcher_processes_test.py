@@ -144,6 +144,10 @@ class Starts(Case):
         if sys.version_info >= (3, 11):
             self.captured(sys.executable, "-P", script)
 
+    def test_of_a_program_that_first_looks_whether_the_packages_are_there(self):
+        looking = "import importlib.util, sys; assert all(map(importlib.util.find_spec, ['torch', 'msprobe'])), 'missing'\n"
+        self.captured(sys.executable, self.write("looking.py", looking + self.TRAIN))
+
     def test_in_a_virtual_environment_whose_sitecustomize_fails(self):
         made = subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", "environment"],
                               cwd=self.folder, stderr=subprocess.PIPE)

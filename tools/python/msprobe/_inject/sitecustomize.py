@@ -8,6 +8,7 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+import _thread
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _PACKAGE = os.path.dirname(_FOLDER)
@@ -43,7 +44,6 @@ class _OwnPackage(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname, path, target=None):
         if fullname != "msprobe":
             return None
-        sys.meta_path.remove(self)
         return importlib.util.spec_from_file_location(
             fullname, os.path.join(_PACKAGE, "__init__.py"), submodule_search_locations=[_PACKAGE])
 
@@ -68,20 +68,30 @@ class _After(importlib.abc.Loader):
 
 
 class _Waiting(importlib.abc.MetaPathFinder):
+    """Until the framework is imported: that it is found does not mean so. Transformers looks whether
+    there is PyTorch long before anybody imports it."""
+
     def __init__(self, name, activator):
         self._name = name
         self._activator = activator
+        self._looking = set()  # threads
 
     def find_spec(self, fullname, path, target=None):
-        if fullname != self._name:
+        thread = _thread.get_ident()
+        if fullname != self._name or thread in self._looking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        self._looking.add(thread)
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._looking.discard(thread)
         if spec is not None and spec.loader is not None:
             spec.loader = _After(spec.loader, self._activate)
         return spec
 
     def _activate(self):
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
         _leave_trace(b"f")
         try:
             importlib.import_module(self._activator).activate()
