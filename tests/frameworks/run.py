@@ -89,6 +89,8 @@ def run_test(python, path, answers, quick):
                        PATH=os.path.dirname(python) + os.pathsep + os.environ["PATH"])
     if quick:
         environment["MSPROBE_QUICK"] = "1"
+    if python != PYTHON:
+        environment["MSPROBE_OTHER_PYTHON"] = PYTHON   # files of one version are read by another
     begin = time.monotonic()
     run = subprocess.run([python, path], cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return run.returncode, run.stdout.decode(errors="replace"), time.monotonic() - begin
