@@ -51,18 +51,6 @@ MONITOR = {"targets": {}, "xy_distribution": True, "wg_distribution": True, "mv_
 GAVE_UP = ("switched off", "reported once", "training continues", "nothing is captured")
 
 
-# ---- results ----
-
-def write_result(framework, version, subject, check, answer):
-    """answer: "yes", or why not. One file per test process; tests/frameworks/run.py collects them."""
-    folder = os.environ.get("MSPROBE_FRAMEWORK_RESULTS")
-    if not folder:
-        return
-    with open(os.path.join(folder, "%d.jsonl" % os.getpid()), "a", encoding="utf-8") as file:
-        file.write(json.dumps({"framework": framework, "version": version, "subject": subject, "check": check,
-                               "answer": answer}) + "\n")
-
-
 class FrameworkCase(unittest.TestCase):
     framework = ""
     module = ""   # what carries __version__, if it is not called like the framework
@@ -72,18 +60,26 @@ class FrameworkCase(unittest.TestCase):
     def version(self):
         return importlib.import_module(self.module or self.framework).__version__.split("+")[0]
 
+    def write_result(self, subject, check, answer):
+        """answer: "yes", "no", or "not run: " and why. One file per test process, tests/frameworks/results.py collects them."""
+        folder = os.environ.get("MSPROBE_FRAMEWORK_RESULTS")
+        if folder:
+            with open(os.path.join(folder, "%d.jsonl" % os.getpid()), "a", encoding="utf-8") as file:
+                file.write(json.dumps({"framework": self.framework, "version": self.version(), "subject": subject,
+                                       "check": check, "answer": answer}) + "\n")
+
     @contextlib.contextmanager
     def checking(self, check, subject=""):
         """What is inside decides the cell of this column of the table."""
+        answer = "no"
         try:
             yield
+            answer = "yes"
         except unittest.SkipTest as skip:
-            write_result(self.framework, self.version(), subject or self.subject, check, "not run: %s" % skip)
+            answer = "not run: %s" % skip
             raise
-        except BaseException:
-            write_result(self.framework, self.version(), subject or self.subject, check, "no")
-            raise
-        write_result(self.framework, self.version(), subject or self.subject, check, "yes")
+        finally:
+            self.write_result(subject or self.subject, check, answer)
 
     def folder(self):
         folder = tempfile.mkdtemp(prefix="msprobe_framework_")

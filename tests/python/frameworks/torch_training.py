@@ -263,6 +263,11 @@ class Run:
         for observer in self._observers:
             observer.watch(model, optimizer() if callable(optimizer) and not hasattr(optimizer, "step") else optimizer)
 
+    @property
+    def is_observed(self):
+        """Whether something of msprobe was started here."""
+        return any(not isinstance(one, Witness) for one in self._observers)
+
     def steps(self):
         for number in range(self.count):
             self.begin_step()
