@@ -8,7 +8,9 @@ import tempfile
 import textwrap
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from place import PLACE  # noqa: E402
+
 MSPROBE = os.environ.get("MSPROBE") or shutil.which("msprobe")
 
 SCRIPT = """
@@ -21,7 +23,8 @@ class Net(nn.Cell):
     def __init__(self):
         super().__init__()
         self.first, self.second = nn.Dense(3, 4), nn.Dense(4, 2)
-        self.second.bias.data += float(sys.argv[1]) if len(sys.argv) > 1 else 0
+        if len(sys.argv) > 1:
+            self.second.bias.set_data(self.second.bias + float(sys.argv[1]))
 
     def construct(self, x):
         return self.second(self.first(x))
@@ -37,17 +40,18 @@ class TrainOneStep(nn.Cell):
         self.optimizer(gradients)
         return loss
 
+ms.set_seed(3)
 net, x = Net(), ms.Tensor(np.ones((5, 3), "float32"))
 """
 IN_A_LOOP = """
-optimizer = nn.Optimizer(net.trainable_params())
+optimizer = nn.SGD(net.trainable_params(), 0.1)
 for _ in range(2):
     loss, gradients = ms.value_and_grad(lambda x: net(x).sum(), None, net.trainable_params())(x)
     optimizer(gradients)
     print(float(loss))
 """
 AS_ONE_CELL = """
-step = TrainOneStep(net, nn.Optimizer(net.trainable_params()))
+step = TrainOneStep(net, nn.SGD(net.trainable_params(), 0.1))
 for _ in range(2):
     print(float(step(x)))
 """
@@ -64,7 +68,7 @@ class Launcher(unittest.TestCase):
 
     def run_command(self, *command):
         environment = dict(os.environ)
-        environment["PYTHONPATH"] = os.path.join(HERE, "stand_in")
+        environment["PYTHONPATH"] = os.pathsep.join(PLACE)
         run = subprocess.run(command, cwd=self.folder, env=environment, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, timeout=120)
         self.assertEqual(run.returncode, 0, run.stderr.decode())
@@ -89,13 +93,13 @@ class Launcher(unittest.TestCase):
         for step in (0, 1):
             names = self.names(step)
             for name in ("Cell.first.Dense.forward.0", "Cell.second.Dense.backward.0",
-                         "Cell.first.Dense.parameters_grad", "Functional.assign.3.forward"):
+                         "Cell.first.Dense.parameters_grad"):
                 self.assertIn(name, names)
 
     def test_a_cell_that_does_it_all_is_a_step_per_call(self):
         self.assertEqual(self.capture(AS_ONE_CELL), ["step0", "step1"])
         self.assertIn("Cell.network.first.Dense.backward.0", self.names(1))
-        self.assertIn("Cell.optimizer.Optimizer.forward.0", self.names(1))
+        self.assertIn("Cell.optimizer.SGD.forward.0", self.names(1))
 
     def test_without_an_optimizer_every_forward_is_a_step(self):
         self.assertEqual(self.capture(INFERENCE), ["step0", "step1", "step2"])

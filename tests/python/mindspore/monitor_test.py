@@ -1,16 +1,17 @@
-"""The monitor of MindSpore programs; stand_in/ stands for MindSpore itself, which was not at hand."""
+"""The monitor of MindSpore programs: of the real one where it is installed, else of a stand-in."""
 import os
 import sys
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "torch"))
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "torch")]
 
 from monitor_case import MonitorCase  # noqa: E402
+from place import PLACE  # noqa: E402
 
 PROLOGUE = """
 import os, sys
-sys.path.insert(0, %r)
+sys.path[:0] = %r
 import numpy as np
 import mindspore as ms
 from mindspore import Parameter, Tensor, nn
@@ -23,11 +24,11 @@ class Net(nn.Cell):
     def construct(self, x):
         return self.second(self.act(self.first(x)))
 
-class Adam(nn.Optimizer):
+class Adam(nn.SGD):
     def __init__(self, parameters):
-        super().__init__(parameters)
-        self.state = Parameter(np.full((2,), 3.0, "float32"), "exp_avg.first.weight")
-        self._params["exp_avg.first.weight"] = self._params.pop("state")
+        super().__init__(parameters, 0.1)
+        self.state = Parameter(np.full((2,), 3.0, "float32"), "moment1.first.weight")
+        self._params["moment1.first.weight"] = self._params.pop("state")
 
 net = Net()
 optimizer = Adam(net.trainable_params())
@@ -35,7 +36,7 @@ step = ms.value_and_grad(lambda x: net(x).sum(), None, net.trainable_params())
 def train(times):
     for _ in range(times):
         optimizer(step(Tensor(np.ones((5, 3), "float32")))[1])
-""" % os.path.join(HERE, "stand_in")
+""" % PLACE
 ALL = dict(xy_distribution=True, wg_distribution=True, mv_distribution=True, param_distribution=True,
            ops=["norm", "max"])
 
@@ -56,7 +57,8 @@ class TrainerMon(MonitorCase):
         rows = {row["name"]: row for row in written.rows("grad_reduced_0-0.csv")}
         self.assertEqual(rows["second.bias"]["max"], "5.0")
         self.assertEqual(rows["second.bias"]["dtype"], "Float32")
-        self.assertEqual([row["max"] for row in written.rows("exp_avg_1-1.csv")], ["3.0"])
+        self.assertEqual([(row["name"], row["max"]) for row in written.rows("exp_avg_1-1.csv")],
+                         [("moment1.first.weight", "3.0")])
         self.assertNotEqual(written.rows("param_origin_1-1.csv"), written.rows("param_origin_0-0.csv"))
 
     def test_nothing_is_left_after_the_last_step(self):

@@ -1,6 +1,25 @@
 """What the hooks of all frameworks do alike when recording begins and ends."""
+from msprobe import _native
 from msprobe._intercept.collectives import PendingOutputs
 from msprobe._session import LEVELS_WITH_APIS, LEVELS_WITH_MODULES, Hooks
+
+
+class ApiBackward:
+    """One backward of a function, recorded in the step of its forward."""
+
+    __slots__ = ("_session", "_generation", "_name")
+
+    def __init__(self, session, name):
+        self._session = session
+        self._generation = session.generation
+        self._name = name
+
+    def begin(self):
+        """Nothing is told before its gradients are there."""
+
+    def end(self, of_outputs, of_inputs):
+        if self._session.step_open and self._session.generation == self._generation:
+            _native.api_backward(self._name, of_outputs, of_inputs)
 
 
 class CommonHooks(Hooks):

@@ -185,6 +185,17 @@ class Recording {
   msprobe_entry* piece_ = nullptr;
 };
 
+// Raises what an operation of the training failed with before, where it was reading its result that
+// told us: MindSpore runs operations later than they are called.
+bool RaiseOwed() {
+  PyObject* owed = Global().owed.get();
+  if (owed == nullptr || PyList_Size(owed) <= 0) return false;
+  const Ref error = Ref::Borrow(PyList_GetItem(owed, 0));
+  if (PyList_SetSlice(owed, 0, PyList_Size(owed), nullptr) != 0) PyErr_Clear();
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
+  return true;
+}
+
 // With gradients of inputs: inputs pass through a node whose gradients are theirs. Gives the new
 // (args, kwargs, hook or None); empty where the plain form is used.
 Ref PassInputs(const RecordedFunction& function, const std::string& base, PyObject* args,
@@ -213,6 +224,11 @@ PyObject* RecordCall(const RecordedFunction& function, int64_t number, ThreadSta
                      PyObject* args, PyObject* kwargs) {
   Recording recording(function, number, thread);
   recording.Before(args, kwargs);
+  if (RaiseOwed()) {
+    const ErrorAside aside;
+    recording.Failed();
+    return nullptr;
+  }
   const Ref passed = PassInputs(function, recording.base(), args, kwargs);
   PyObject* real_args = passed ? PyTuple_GetItem(passed.get(), 0) : args;
   PyObject* real_kwargs = passed ? PyTuple_GetItem(passed.get(), 1) : kwargs;
@@ -233,7 +249,7 @@ PyObject* RecordCall(const RecordedFunction& function, int64_t number, ThreadSta
       HookBackward(recording.base(), args, kwargs, result.get());
     }
   }
-  return result.release();
+  return RaiseOwed() ? nullptr : result.release();
 }
 
 void RecordLaterOutput(const std::string& name, PyObject* args, PyObject* kwargs) {

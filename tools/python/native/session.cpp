@@ -144,6 +144,7 @@ PyObject* Configure(PyObject* /*module*/, PyObject* args) {
       {"input_gradients", &state.input_gradients},
       {"unchanged", &state.unchanged},
       {"is_traced", &state.is_traced},
+      {"owed", &state.owed},
       {"later_output", &state.later_output},
       {"method_type", &state.method_type},
   };

@@ -89,7 +89,7 @@ void WriteConstruct(ThreadState& thread, std::string_view name, bool backward) {
   if (!state.constructs) return;
   std::vector<OpenCall>& stack = backward ? thread.backward : thread.forward;
   msprobe_text parent = Text("");
-  const bool has_parent = !stack.empty() || !state.any_module_called;
+  const bool has_parent = !stack.empty() || !(state.any_module_called || state.mindspore);
   if (!stack.empty()) parent = Text(stack.back().name);
   msprobe_capture_construct(state.capture, Text(name), has_parent ? &parent : nullptr);
   WriteOpenCalls(stack);

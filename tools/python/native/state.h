@@ -107,7 +107,7 @@ struct State {
   bool one_piece = false;   // overflow_check: both halves of a call are judged together
   bool gradients_of_inputs = false;
   bool mindspore = false;          // its dtypes, no is_recompute
-  bool any_module_called = false;  // in this step: parents are null from then on, "" before
+  bool any_module_called = false;  // in this step of PyTorch: parents are null from then on, "" before
   uint64_t generation = 1;         // grows with every step
   uint64_t step_records = 0;
 
@@ -121,6 +121,7 @@ struct State {
   Ref input_gradients;  // (args, kwargs, name, generation) -> (args, kwargs, closing hook)
   Ref is_traced;        // () -> whether the program is read by a tracer or compiler
   Ref unchanged;        // (tensor, name) -> whether its gradient is recorded elsewhere
+  Ref owed;             // list of errors of the training that reading a value brought to light
   Ref later_output;     // (handle, name, args, kwargs): output of a call that is under way
   Ref method_type;
   std::vector<std::string> own_folders;  // frames of these files are not shown in stacks

@@ -1,4 +1,4 @@
-"""Gradients at both ends of a call of PyTorch, observed at the nodes of the autograd graph.
+"""Gradients at both ends of a call, observed at the nodes of the autograd graph of any framework.
 
 Nothing is put in their way: arguments and results stay the objects they are, and no node is added.
 When a call ends, the graph is walked from its results back to the edges that lead to its arguments.
@@ -17,38 +17,16 @@ Autograd cannot tell some things apart, and then neither can this:
 Where one result of a call was computed from another one, what flows between them inside the call is
 taken away from the gradient of the latter: exactly where nothing else uses it, else by subtraction.
 """
-import contextlib
 import threading
 import weakref
 
-import torch
-
-from msprobe import _native
-from msprobe._intercept import runtime
 from msprobe._intercept.runtime import guarded
 
 # Nodes of one call that are looked at. One node costs about half a microsecond.
-_MOST_NODES = 50000
-# The number that the next node of this thread gets: what is below was made before. Not there
-# before PyTorch 2.
-_sequence_number = getattr(torch._C._autograd, "_get_sequence_nr", lambda: -1)
-_MAX_DEPTH = 50
+MOST_NODES = 50000
+MAX_DEPTH = 50
 _END = -1
 _NOTHING = {}  # shared, never filled
-
-
-def collect(value, found, depth=0):
-    """Appends the tensors in `value` that require a gradient, in order."""
-    if isinstance(value, torch.Tensor):
-        if value.requires_grad:
-            found.append(value)
-    elif depth < _MAX_DEPTH:
-        if isinstance(value, (list, tuple)):
-            for item in value:
-                collect(item, found, depth + 1)
-        elif isinstance(value, dict):
-            for item in value.values():
-                collect(item, found, depth + 1)
 
 
 class _Thread(threading.local):
@@ -167,7 +145,7 @@ class _Point:
     def known(self):
         """What is known of the gradient while it is not complete."""
         around = self.around and self.around()
-        return _sum_of(around.passed_through(self.index), self.sent) if around else self.sent
+        return around.sum_of(around.passed_through(self.index), self.sent) if around else self.sent
 
 
 class _NodeHook:
@@ -189,7 +167,7 @@ class _NodeHook:
 
 
 class CallGradients:
-    """One call, and who listens. `listener.begin()` runs when the first gradient of what came out is
+    """One call, and who listens: a framework's subclass says how its graph is read. `listener.begin()` runs when the first gradient of what came out is
     there, before anything that the call computed gets one; `listener.end(of_outputs, of_inputs,
     complete)` when those of what went in are known, lists with None where no gradient came. Both may
     run again: every backward pass does. `complete`: whether all gradients can be seen; it is known
@@ -221,13 +199,59 @@ class CallGradients:
             records = self.records_of_outputs = self.records_of_outputs or {}
         records.setdefault(index, []).append(record)
 
+    # ---- what a framework says ----
+
+    @staticmethod
+    def edge(tensor):
+        """(node that made it, which of the node's results it is). Nodes are compared with == and
+        kept in sets. The node is None where a leaf has none."""
+        raise NotImplementedError
+
+    @staticmethod
+    def is_leaf(node):
+        return node is None
+
+    @staticmethod
+    def watch_leaf(tensor, point):
+        """point.of_node((gradient,)) is called with the gradient of a leaf: (what is to be kept, the
+        handle to remove), or None where that cannot be had."""
+        raise NotImplementedError
+
+    @staticmethod
+    def sequence_number():
+        """The number that the next node of this thread gets: what is below was made before. -1 where
+        nobody knows."""
+        return -1
+
+    @staticmethod
+    def walk(results, targets, since):
+        """As _native.graph_walk, with at most MOST_NODES."""
+        raise NotImplementedError
+
+    @staticmethod
+    def is_view(tensor):
+        """Whether writing to another tensor may give it another node."""
+        return False
+
+    @staticmethod
+    def plus(known, gradient):
+        """A new tensor: their sum, or a copy of `gradient` where `known` is None. A copy, because
+        what autograd does with its own must not depend on who looks at it."""
+        raise NotImplementedError
+
+    @staticmethod
+    def minus(gradient, inside):
+        """A new tensor, or None where both are equal."""
+        raise NotImplementedError
+
     # ---- in the forward pass ----
 
     def see_inputs(self, tensors):
         """The call begins. `tensors`: what it is given, as far as it requires a gradient."""
         self._tensors = tensors
-        self._since = _sequence_number()
-        self._edges = [(tensor.grad_fn, tensor.output_nr, tensor) for tensor in tensors]
+        self._since = self.sequence_number()
+        edge = self.edge
+        self._edges = [(*edge(tensor), tensor) for tensor in tensors]
         self._versions = [tensor._version for tensor in tensors]
         self._places = _first_places(tensors)
         if not self._nested:
@@ -290,10 +314,9 @@ class CallGradients:
         found = None
         for index in results:
             tensor = outputs[index]
-            node = tensor.grad_fn
-            same = [at for at in self._places if edges[at][0] is node
-                    and (edges[at][1] == tensor.output_nr if node is not None
-                         else tensor is edges[at][2])]
+            node, number = self.edge(tensor)
+            same = [at for at in self._places if edges[at][0] == node
+                    and (edges[at][1] == number if node is not None else tensor is edges[at][2])]
             if same:
                 found = found or {}
                 found[index] = same
@@ -305,13 +328,13 @@ class CallGradients:
         the call made."""
         self._parts = [0] * len(edges)
         ends = {edge[0] for edge in edges}
-        computed = [at for at in computed
-                    if outputs[at].grad_fn is not None and outputs[at].grad_fn not in ends]
-        if not computed or not edges and len(computed) == 1:
+        made = [(at, (*self.edge(outputs[at]), outputs[at])) for at in computed]
+        made = [(at, edge) for at, edge in made if edge[0] is not None and edge[0] not in ends]
+        if not made or not edges and len(made) == 1:
             return 0
-        results = [(outputs[at].grad_fn, outputs[at].output_nr, outputs[at]) for at in computed]
-        found, self.complete = _native.graph_walk(results, [edges[at] for at in self._places],
-                                                  self._since, _MOST_NODES)
+        computed = [at for at, _ in made]
+        found, self.complete = self.walk([edge for _, edge in made],
+                                         [edges[at] for at in self._places], self._since)
         if not self.complete:
             return 0
         repeated = len(self._places) != len(edges)
@@ -334,12 +357,12 @@ class CallGradients:
     def _complete_or_not(self, tensors):
         """A view whose base was overwritten has another node since."""
         unchanged = {at for places in self._direct.values() for at in places}
-        if any(tensors[at]._is_view() and not self._parts[at] and at not in unchanged
+        if any(self.is_view(tensors[at]) and not self._parts[at] and at not in unchanged
                for at in self._places):
             self.complete = False
 
     def _watch_output(self, index, tensor):
-        point = self._point_at(tensor, (tensor.grad_fn, tensor.output_nr), _boundary_of(tensor))
+        point = self._point_at(tensor, self.edge(tensor), _boundary_of(tensor))
         point.steps.append((self, index))
         if index in self._direct and self._nodes:
             self._through[index] = weakref.ref(point)
@@ -350,8 +373,7 @@ class CallGradients:
         point = self._point_at(tensor, edge, _boundary_of(tensor))
         point.steps.append((self, _END))
 
-    @staticmethod
-    def _point_at(tensor, edge, known):
+    def _point_at(self, tensor, edge, known):
         """Where gradients of a tensor pass on their way to what made it."""
         if known is not None:
             if known.point is not None:
@@ -366,12 +388,12 @@ class CallGradients:
             return point
         node, number = edge
         point = _Point(number)
-        if node is not None:
+        if not self.is_leaf(node):
             node.register_prehook(point)
         else:
-            [node] = accumulators([tensor])
-            if node is not None:
-                _on_leaves.append((node, node.register_prehook(point)))
+            watched = self.watch_leaf(tensor, point)
+            if watched is not None:
+                _on_leaves.append(watched)
         return point
 
     # ---- in the backward pass ----
@@ -380,7 +402,7 @@ class CallGradients:
         """Of the gradient of a result that is an argument: what calls behind this one sent to it."""
         if not self._open or index not in self._through:
             return gradient
-        return _without(gradient, self._of_inputs[self._direct[index][0]])
+        return self._without(gradient, self._of_inputs[self._direct[index][0]])
 
     def passed_through(self, at):
         """The same while it is not complete, by the place of the argument; None: nothing is known."""
@@ -412,7 +434,7 @@ class CallGradients:
             _unfinished[id(self)] = self
             self._listener.begin()
         if index in self._of_inside:
-            gradient = _without(gradient, self._of_inside.pop(index))
+            gradient = self._without(gradient, self._of_inside.pop(index))
         self._arrived.add(index)
         if index in self._through:
             # Whatever leads to the argument has been, and most of it was this call's.
@@ -436,13 +458,30 @@ class CallGradients:
             self._add(at, gradients[position], self._parts[at] + len(self._direct))
         for position, at in inner_ways:
             if gradients[position] is not None:
-                self._of_inside[at] = _sum(self._of_inside.get(at), gradients[position],
-                                           self._inside[at])
+                self._of_inside[at] = self._sum(self._of_inside.get(at), gradients[position],
+                                                self._inside[at])
         self._end_if_known()
 
     def _add(self, at, gradient, parts):
         if gradient is not None:
-            self._of_inputs[at] = _sum(self._of_inputs[at], gradient, parts)
+            self._of_inputs[at] = self._sum(self._of_inputs[at], gradient, parts)
+
+    def _sum(self, known, gradient, parts):
+        """A gradient of several parts with one more of them."""
+        return gradient if known is None and parts == 1 else self.plus(known, gradient)
+
+    def sum_of(self, known, more):
+        """None: nothing."""
+        if known is None or more is None:
+            return known if more is None else more
+        return self._sum(known, more, 2)
+
+    def _without(self, gradient, inside):
+        """The gradient of a result without what other results of the same call sent to it; None
+        where there is nothing else."""
+        if gradient is None or inside is None:
+            return gradient
+        return None if gradient is inside else self.minus(gradient, inside)
 
     def _end_if_known(self):
         if self._fired == self._nodes and len(self._arrived) == self._results:
@@ -476,39 +515,8 @@ class CallGradients:
                 sent, behind = self._of_inputs[at], point.known()
                 self._late.add(index)
                 self._of_outputs[index] = behind
-                self._of_inputs[at] = _sum_of(behind, sent)
-                point.sent = _sum_of(point.sent, sent)
-
-
-def _sum_of(known, more):
-    """None: nothing."""
-    if known is None or more is None:
-        return known if more is None else more
-    return _sum(known, more, 2)
-
-
-def _sum(known, gradient, parts):
-    """A gradient of several parts with one more of them."""
-    if known is None and parts == 1:
-        return gradient
-    with runtime.own_work(), torch.no_grad():
-        # A copy: what autograd does with its own must not depend on who looks at it.
-        return gradient.clone() if known is None else known + gradient
-
-
-def _without(gradient, inside):
-    """The gradient of a result without what other results of the same call sent to it; None where
-    there is nothing else."""
-    if gradient is None or inside is None:
-        return gradient
-    if gradient is inside:
-        return None
-    with runtime.own_work(), torch.no_grad():
-        # While a CUDA graph is captured nothing can be asked of values.
-        asked = not (gradient.is_cuda and torch.cuda.is_current_stream_capturing())
-        if asked and torch.equal(gradient, inside):
-            return None
-        return gradient - inside
+                self._of_inputs[at] = self.sum_of(behind, sent)
+                point.sent = self.sum_of(point.sent, sent)
 
 
 def _first_places(tensors):
@@ -517,24 +525,3 @@ def _first_places(tensors):
     for index, tensor in enumerate(tensors):
         found.setdefault(id(tensor), index)
     return list(found.values())
-
-
-def accumulators(leaves):
-    """The nodes that add to the gradients of leaves, None where none can be had.
-
-    Nodes are numbered per thread, and where several threads ran the forward pass the numbers decide
-    in which order gradients are summed. So what has to be computed here is computed by a thread of
-    its own."""
-    found = [None] * len(leaves)
-
-    def find():
-        _native.inside(True)
-        with torch.enable_grad():
-            for index, leaf in enumerate(leaves):
-                with contextlib.suppress(Exception):
-                    found[index] = torch.Tensor.view_as(leaf, leaf).grad_fn.next_functions[0][0]
-
-    thread = threading.Thread(target=find, daemon=True)
-    thread.start()
-    thread.join()
-    return found

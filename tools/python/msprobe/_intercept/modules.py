@@ -116,4 +116,6 @@ class ModuleCalls:
             raise
         for subscriber, call in reversed(seen):
             result = ask(subscriber, self.unsubscribe, result, call.after, result)
+        if runtime.owed:
+            runtime.raise_owed()
         return result

@@ -75,6 +75,20 @@ def report(name, error):
     _native.report_error(_encoded(name), _encoded(described(error)))
 
 
+# ---- the training's own errors ----
+
+# Where operations run later than they are called, reading a value may bring the error of an earlier
+# one to light, which is told nobody else: it is raised into the training as soon as ours is done.
+owed = []
+
+
+def raise_owed():
+    if owed:
+        error = owed[0]
+        owed.clear()
+        raise error
+
+
 # ---- the guard ----
 
 def guard(tell):

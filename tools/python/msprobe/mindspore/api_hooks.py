@@ -80,7 +80,7 @@ class JitCalls(Slots):
         super().__init__(self._executors)
 
     def _executors(self):
-        api = _module("common.api")
+        api = _module("graph.api") or _module("common.api")  # the latter: before 2.9
         for name in ("_JitExecutor", "_MindsporeFunctionExecutor"):
             executor = getattr(api, name, None)
             if executor is not None:

@@ -3,7 +3,7 @@ import mindspore
 
 from msprobe import _modules, _native
 from msprobe._intercept.slots import Slot, Slots
-from msprobe.mindspore import gradients
+from msprobe.mindspore import gradients, values
 
 
 class CellHooks(_modules.ModuleHooks):
@@ -11,10 +11,6 @@ class CellHooks(_modules.ModuleHooks):
 
     word = "Cell"
     owner = mindspore.nn.Cell
-
-    def __init__(self, session, backward):
-        super().__init__(session)
-        self._backward = backward
 
     @staticmethod
     def named(root):
@@ -27,44 +23,11 @@ class CellHooks(_modules.ModuleHooks):
 
     @staticmethod
     def gradients_wanted():
-        return gradients.available()
+        return gradients.available() and values.gradients_are_recorded()
 
     def call_gradients(self, known, recorded):
-        # It is made when the call has begun: the calls inside it are its own.
-        call = gradients.CallGradients(self._backward, recorded.begin, recorded.end,
-                                       getattr(known.reference(), "inplace", False) is True)
-        self._backward.forward().append(call)
-        return call
-
-    def before(self, module, args, kwargs):
-        depth = len(self._backward.forward())
-        call = super().before(module, args, kwargs)
-        return None if call is None else _CellCall(call, self._backward, depth)
-
-    def gradients_expected(self):
-        return gradients.available()
-
-
-class _CellCall:
-    """A recorded call. When it ends, so do the calls inside it."""
-
-    __slots__ = ("args", "kwargs", "_call", "_backward", "_depth")
-
-    def __init__(self, call, backward, depth):
-        self.args, self.kwargs = call.args, call.kwargs
-        self._call = call
-        self._backward = backward
-        self._depth = depth
-
-    def after(self, result):
-        try:
-            return self._call.after(result)
-        finally:
-            del self._backward.forward()[self._depth:]
-
-    def failed(self):
-        self._call.failed()
-        del self._backward.forward()[self._depth:]
+        return gradients.of_call(recorded, lambda: self._session.say_once(
+            _native.LOG_WARNING, gradients.HIDDEN % known.base, subject=gradients.HIDDEN))
 
 
 class TorchModuleHooks(CellHooks):
@@ -72,8 +35,8 @@ class TorchModuleHooks(CellHooks):
 
     word = "Module"
 
-    def __init__(self, session, backward, torch):
-        super().__init__(session, backward)
+    def __init__(self, session, torch):
+        super().__init__(session)
         self.owner = torch.nn.Module
 
     @staticmethod

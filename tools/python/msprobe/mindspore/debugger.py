@@ -4,6 +4,7 @@ import os
 from mindspore.train import Callback
 
 from msprobe._debugger import Debugger
+from msprobe._intercept import runtime
 from msprobe._session import LEVELS_WITH_MODULES
 from msprobe.mindspore import values
 from msprobe.mindspore.hooks import MindSporeHooks
@@ -21,6 +22,16 @@ class PrecisionDebugger(Debugger):
     @staticmethod
     def _framework():
         return "mindtorch" if values.torch_on_mindspore() else "mindspore", MindSporeHooks()
+
+    @classmethod
+    def stop(cls):
+        super().stop()
+        runtime.raise_owed()
+
+    @classmethod
+    def step(cls):
+        super().step()
+        runtime.raise_owed()
 
 
 class MsprobeStep(Callback):

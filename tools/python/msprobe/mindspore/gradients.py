@@ -1,21 +1,12 @@
-"""Gradients at the two ends of a call.
-
-Tensors that went in pass through an identity whose gradient is that of this call alone; a hook on
-what came out tells its gradient. Which tensors get a gradient is not known beforehand: a call is
-recorded when all of its inputs have theirs, or when the backward pass has left it.
-Parameters stay what they are (an identity of one cannot be assigned to): their place is null here,
-their gradient is in parameters_grad.
-"""
-import threading
-
+"""Gradients of a call as the capture and the monitor record them."""
 import mindspore
-from mindspore import ops
 
-from msprobe import _native
+from msprobe._intercept import gradients
 from msprobe._intercept.runtime import guarded
-from msprobe.mindspore import values
+from msprobe.mindspore import graph, values
 
-_MAX_DEPTH = 50
+HIDDEN = ("%s, and perhaps others: the gradients of its inputs cannot be told apart in the graph of its "
+          "call: they are null")
 
 
 def available():
@@ -39,147 +30,123 @@ def watch(tensor, on_gradient):
 
 
 def collect(value, found, depth=0):
-    """Appends the tensors in `value`, in order. Containers of types of their own are not opened:
-    they could not be made anew."""
+    """Appends the tensors in `value`, in order."""
     if isinstance(value, values.tensor_types()):
         found.append(value)
-    elif depth < _MAX_DEPTH and type(value) in (list, tuple):
+    elif depth < gradients.MAX_DEPTH and isinstance(value, (list, tuple)):
         for item in value:
             collect(item, found, depth + 1)
-    elif depth < _MAX_DEPTH and type(value) is dict:
+    elif depth < gradients.MAX_DEPTH and isinstance(value, dict):
         for item in value.values():
             collect(item, found, depth + 1)
 
 
-def replace(value, replacements, depth=0):
-    """`value` with the collected tensors replaced, in the same order."""
-    if isinstance(value, values.tensor_types()):
-        return next(replacements)
-    if depth < _MAX_DEPTH and type(value) in (list, tuple):
-        return type(value)(replace(item, replacements, depth + 1) for item in value)
-    if depth < _MAX_DEPTH and type(value) is dict:
-        return {key: replace(item, replacements, depth + 1) for key, item in value.items()}
-    return value
-
-
-class Backward:
-    """The calls that the backward pass is in, outermost first, and those the forward is in."""
-
-    def __init__(self):
-        self.open = []
-        self._forward = threading.local()
-
-    def forward(self):
-        """The modules that run in this thread, outermost first."""
-        if not hasattr(self._forward, "calls"):
-            self._forward.calls = []
-        return self._forward.calls
-
-    def arrive_at(self, call):
-        """Something of `call` is computed: what is neither this call nor around it is over."""
-        around = set()
-        while call is not None:
-            around.add(id(call))
-            call = call.parent
-        while self.open and id(self.open[-1]) not in around:
-            self.open[-1].end()
-
-    def finish(self):
-        while self.open:
-            self.open[-1].end()
+def _wants_gradient(tensor):
+    return tensor._requires_grad and values.is_floating(tensor)
 
 
 class CallGradients:
-    """Both ends of one call. `on_begin()` runs when gradients reach what came out,
-    `on_end(of_outputs, of_inputs)` when the call is over."""
+    """Both ends of one call: recorded.begin(), then recorded.end(of_outputs, of_inputs). Every tensor
+    that goes in has a place, also one that gets no gradient; of the results those of a floating
+    type."""
 
-    def __init__(self, backward, on_begin, on_end, in_place=False):
-        self._backward = backward
-        self._in_place = in_place
-        self._on_begin = on_begin
-        self._on_end = on_end
-        forward = backward.forward()
-        self.parent = forward[-1] if forward else None
-        self._ended = False
-        self._passed = 0
-        self._waiting = 0
-        self._of_inputs = []
-        self._of_outputs = []
+    __slots__ = ("_recorded", "_on_hidden", "_inputs", "_input_places", "_outputs",
+                 "_output_places", "_call")
+
+    def __init__(self, recorded, on_hidden, nested=True):
+        self._recorded = recorded
+        self._on_hidden = on_hidden  # called when a gradient cannot be seen
+        self._call = graph.CallGradients(self, nested)
 
     def before(self, args, kwargs):
         tensors = []
         collect(args, tensors)
         collect(kwargs, tensors)
-        self._of_inputs = [None] * len(tensors)
-        if self._in_place:  # an identity would be overwritten in the tensor's place
-            return args, kwargs
-        before = _native.inside(True)
-        try:
-            passed = [self._pass(index, tensor) for index, tensor in enumerate(tensors)]
-        finally:
-            _native.inside(before)
-        if not self._passed:
-            return args, kwargs
-        replacements = iter(passed)
-        return replace(args, replacements), replace(kwargs, replacements)
+        self._inputs = len(tensors)
+        self._input_places = [place for place, tensor in enumerate(tensors)
+                              if _wants_gradient(tensor)]
+        self._call.see_inputs([tensors[place] for place in self._input_places])
+        return args, kwargs
 
-    def _pass(self, index, tensor):
-        if isinstance(tensor, mindspore.Parameter) or not values.is_floating(tensor):
-            return tensor
+    def after(self, output):
+        tensors = []
+        collect(output, tensors)
+        tensors = [tensor for tensor in tensors if values.is_floating(tensor)]
+        self._outputs = len(tensors)
+        self._output_places = [place for place, tensor in enumerate(tensors)
+                               if tensor._requires_grad and tensor._grad_node is not None]
+        call, self._call = self._call, None  # it holds this object as long as its graph lives
+        on_hidden, self._on_hidden = self._on_hidden, None
+        call.see_outputs([tensors[place] for place in self._output_places])
+        if not call.complete:
+            on_hidden()
+        return output
 
-        def hook(gradient):
-            self._one_input(index, single(gradient))
+    def abandon(self):
+        call, self._call = self._call, None
+        call.leave()
 
-        passed = ops.HookBackward(hook)(tensor)
-        if not isinstance(passed, type(tensor)) and not values.is_stub(tensor):
-            return tensor  # a class of its own, which the call may rely on
-        self._passed += 1
-        return passed
+    # ---- in the backward pass ----
+
+    def begin(self):
+        self._recorded.begin()
+
+    def end(self, of_outputs, of_inputs, complete):
+        self._recorded.end(_spread(of_outputs, self._output_places, self._outputs),
+                           _spread(of_inputs if complete else (), self._input_places,
+                                   self._inputs))
+
+
+def _spread(found, places, count):
+    spread = [None] * count
+    for place, gradient in zip(places, found):
+        spread[place] = gradient
+    return tuple(spread)
+
+
+class ResultGradients:
+    """In place of CallGradients where MindSpore (before 2.10) does not show its graph: gradients of
+    the results alone. To see those of the arguments would take a node of ours in the graph, which
+    changes the order of sums."""
+
+    __slots__ = ("_recorded", "_inputs", "_of_outputs", "_left")
+
+    def __init__(self, recorded, on_hidden, nested=True):
+        self._recorded = recorded
+        on_hidden()
+
+    def before(self, args, kwargs):
+        tensors = []
+        collect(args, tensors)
+        collect(kwargs, tensors)
+        self._inputs = len(tensors)
+        return args, kwargs
 
     def after(self, output):
         tensors = []
         collect(output, tensors)
         tensors = [tensor for tensor in tensors if values.is_floating(tensor)]
         self._of_outputs = [None] * len(tensors)
-        for index, tensor in enumerate(tensors):
-            watch(tensor, lambda gradient, at=index: self._one_output(at, gradient))
+        self._left = len(tensors)
+        for place, tensor in enumerate(tensors):
+            watch(tensor, lambda gradient, at=place: self._arrived(at, gradient))
         return output
 
     def abandon(self):
-        """The call ended in an exception."""
+        pass
 
     @guarded
-    def _one_output(self, index, gradient):
-        self._ended = False  # another backward pass, perhaps
-        self._begin()
-        self._of_outputs[index] = gradient
+    def _arrived(self, place, gradient):
+        if self._left == len(self._of_outputs):
+            self._recorded.begin()
+        self._of_outputs[place] = gradient
+        self._left -= 1
+        if self._left == 0:
+            self._left = len(self._of_outputs)
+            self._recorded.end(tuple(self._of_outputs), (None,) * self._inputs)
 
-    def _begin(self):
-        """A result may be that of the module around it as well, which is told later: it begins
-        first all the same."""
-        if self._ended or self in self._backward.open:
-            return
-        self._backward.arrive_at(self)
-        if self.parent is not None:
-            self.parent._begin()
-        self._waiting = self._passed
-        self._on_begin()
-        self._backward.open.append(self)
 
-    @guarded
-    def _one_input(self, index, gradient):
-        if self not in self._backward.open:
-            return  # the gradient came past the call's results
-        self._backward.arrive_at(self)
-        self._of_inputs[index] = gradient
-        self._waiting -= 1
-        if self._waiting == 0:
-            self.end()
-
-    def end(self):
-        self._ended = True
-        self._backward.open.remove(self)
-        of_outputs, of_inputs = tuple(self._of_outputs), tuple(self._of_inputs)
-        self._of_outputs = [None] * len(of_outputs)
-        self._of_inputs = [None] * len(of_inputs)
-        self._on_end(of_outputs, of_inputs)
+def of_call(recorded, on_hidden, nested=True):
+    """What watches the gradients at both ends of one call."""
+    kind = CallGradients if graph.is_readable() else ResultGradients
+    return kind(recorded, on_hidden, nested)

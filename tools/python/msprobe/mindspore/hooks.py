@@ -4,7 +4,8 @@ import sys
 import mindspore
 
 from msprobe import _native
-from msprobe._hooks import CommonHooks
+from msprobe._hooks import ApiBackward, CommonHooks
+from msprobe._intercept import gradients as graph_gradients
 from msprobe._session import LEVELS_WITH_APIS
 from msprobe.mindspore import gradients, ranks, values
 from msprobe.mindspore.api_hooks import ApiHooks, JitCalls, TorchApiHooks
@@ -15,6 +16,20 @@ def _is_static():
     return mindspore.get_context("mode") == mindspore.GRAPH_MODE
 
 
+class _PrimitiveBackward(ApiBackward):
+    """One backward of a Primitive. Its lists are those of the Python tools: gradients that came, those
+    of inputs from the last one to the first."""
+
+    __slots__ = ()
+
+    def end(self, of_outputs, of_inputs):
+        super().end(_present(of_outputs), _present(reversed(of_inputs)))
+
+
+def _present(gradients_of_call):
+    return tuple(gradient for gradient in gradients_of_call if gradient is not None)
+
+
 class MindSporeHooks(CommonHooks):
     gradients_of_inputs = True
     module_type = mindspore.nn.Cell
@@ -23,17 +38,16 @@ class MindSporeHooks(CommonHooks):
     def __init__(self):
         self._on_torch = values.torch_on_mindspore()
         super().__init__(TorchApiHooks() if self._on_torch else ApiHooks())
-        self._backward = gradients.Backward()
         self._primitives = PrimitiveHooks()
         self._jit = JitCalls()
 
     def attach(self, session):
         super().attach(session)
         if self._on_torch:
-            self.modules = TorchModuleHooks(session, self._backward, sys.modules["torch"])
+            self.modules = TorchModuleHooks(session, sys.modules["torch"])
             self.module_type, self.module_word = self.modules.owner, "torch.nn.Module"
         else:
-            self.modules = CellHooks(session, self._backward)
+            self.modules = CellHooks(session)
         if session.level == "L2":
             session.say_once(_native.LOG_WARNING, "level L2 is not captured from MindSpore: its own "
                                                  "dump (MINDSPORE_DUMP_CONFIG) records kernels")
@@ -70,15 +84,15 @@ class MindSporeHooks(CommonHooks):
         self._jit.put()
 
     def settle(self, session):
-        self._backward.finish()
+        graph_gradients.settle()
 
     def pause(self, session):
         super().pause(session)
         self._primitives.remove()
 
     def finish_step(self, session):
-        self._backward.finish()
         super().finish_step(session)
+        graph_gradients.let_go()
         self._jit.take()
 
     def remove(self, session):
@@ -100,17 +114,7 @@ class MindSporeHooks(CommonHooks):
 
     def _pass_inputs(self, args, kwargs, name):
         """For the extension: arguments that report their gradients, and what watches the result."""
-        session, generation = self._session, self._session.generation
-
-        def end(of_outputs, of_inputs):
-            if session.step_open and session.generation == generation:
-                _native.api_backward(name, of_outputs, of_inputs)
-
-        call = gradients.CallGradients(self._backward, lambda: None, end)
-        kwargs = kwargs or {}
-        # What is written to stays what it is.
-        written = {"out": kwargs["out"]} if "out" in kwargs else {}
-        passed_args, passed_kwargs = call.before(
-            args, {key: value for key, value in kwargs.items() if key not in written})
-        passed_kwargs.update(written)
+        kind = _PrimitiveBackward if name.startswith("Primitive.") else ApiBackward
+        call = gradients.of_call(kind(self._session, name), lambda: None, nested=False)
+        passed_args, passed_kwargs = call.before(args, kwargs or {})
         return passed_args, passed_kwargs, call.after

@@ -1,15 +1,27 @@
 """The training monitor for MindSpore in dynamic-graph mode: Cells, gradients, parameters, moments.
 
 Communication, module structure and stacks are PyTorch's alone. Moments are parameters of the
-optimizer whose names contain exp_avg_sq or exp_avg.
+optimizer, told by their names.
 """
 import mindspore
 
 from msprobe import _monitor, _native
+from msprobe._intercept import gradients as graph_gradients
 from msprobe._intercept import optimizer_steps
 from msprobe._intercept.modules import ModuleCalls
 from msprobe._intercept.runtime import log
 from msprobe.mindspore import gradients, ranks, values
+
+
+# What the names of moments contain: of mint.optim, nn.Adam, nn.AdamWeightDecay.
+_MOMENTS = {"exp_avg_sq": ("exp_avg_sq", "moment2.", "adam_v."),
+            "exp_avg": ("exp_avg", "moment1.", "adam_m.")}
+
+
+def _moment(name):
+    """exp_avg_sq, exp_avg, or None for a parameter that is no moment."""
+    return next((task for task, parts in _MOMENTS.items() if any(part in name for part in parts)),
+                None)
 
 
 class Parameter:
@@ -35,22 +47,40 @@ class _Cell:
 class _Call:
     """One call of a watched Cell."""
 
-    __slots__ = ("args", "kwargs", "_cells", "_known", "_given", "_depth", "_ends")
+    __slots__ = ("args", "kwargs", "_cells", "_known", "_gradients")
 
     def __init__(self, cells, known, args, kwargs):
+        self.args, self.kwargs = args, kwargs
         self._cells = cells
         self._known = known
-        self._given = args, kwargs
-        self._depth = len(cells.forward_calls())
-        self._ends, (self.args, self.kwargs) = cells.pass_inputs(known, args, kwargs)
+        self._gradients = cells.watch_gradients(known, args, kwargs)
 
     def after(self, output):
-        del self._cells.forward_calls()[self._depth:]
-        self._cells.record(self._known, *self._given, output)
-        return self._cells.pass_output(self._known, self._ends, output)
+        watched, self._gradients = self._gradients, None
+        self._cells.record(self._known, self.args, self.kwargs, output)
+        if watched is not None:
+            self._cells.watch_results(self._known, watched, output)
+        return output
 
     def failed(self):
-        del self._cells.forward_calls()[self._depth:]
+        if self._gradients is not None:
+            self._gradients.abandon()
+
+
+class _CellBackward:
+    """One backward of a watched Cell."""
+
+    __slots__ = ("_cells", "_known")
+
+    def __init__(self, cells, known):
+        self._cells = cells
+        self._known = known
+
+    def begin(self):
+        """Nothing is recorded before its gradients are there."""
+
+    def end(self, of_outputs, of_inputs):
+        self._cells.record_gradients(self._known, of_outputs, of_inputs)
 
 
 class Cells(_monitor.Collector):
@@ -61,7 +91,6 @@ class Cells(_monitor.Collector):
         settings = monitor.settings
         self._forward = settings["forward_only"] or not settings["backward_only"]
         self._backward = settings["backward_only"] or not settings["forward_only"]
-        self._calls = gradients.Backward()
         self._known = {}
         self.active = False
 
@@ -87,6 +116,7 @@ class Cells(_monitor.Collector):
 
     def stop(self):
         self.active = False
+        graph_gradients.let_go()
         ModuleCalls.of(mindspore.nn.Cell).unsubscribe(self)
 
     @property
@@ -94,34 +124,31 @@ class Cells(_monitor.Collector):
         return self._known
 
     def before_update(self, watched):
-        self._calls.finish()
+        graph_gradients.settle()
 
     def before(self, cell, args, kwargs):
         """For _intercept.modules."""
         return _Call(self, self._known[id(cell)], args, kwargs)
 
-    def forward_calls(self):
-        return self._calls.forward()
-
-    def pass_inputs(self, known, args, kwargs):
-        if not self._backward or not gradients.available():
-            return None, (args, kwargs)
+    def watch_gradients(self, known, args, kwargs):
+        if not self._backward or not gradients.available() or not values.gradients_are_recorded():
+            return None
         try:
-            ends = gradients.CallGradients(
-                self._calls, lambda: None,
-                lambda of_outputs, of_inputs: self._end(known, of_inputs, of_outputs))
-            self._calls.forward().append(ends)
-            return ends, ends.before(args, kwargs)
+            watched = gradients.of_call(_CellBackward(self, known), self._tell_hidden)
+            watched.before(args, kwargs)
+            return watched
         except Exception as error:  # training goes on
             self.monitor.failed("inputs of %s" % known.name, error)
-            return None, (args, kwargs)
+            return None
 
-    def pass_output(self, known, ends, output):
+    def watch_results(self, known, watched, output):
         try:
-            return output if ends is None else ends.after(output)
+            watched.after(output)
         except Exception as error:  # training goes on
             self.monitor.failed("output of %s" % known.name, error)
-            return output
+
+    def _tell_hidden(self):
+        self.monitor.say_once(_native.LOG_WARNING, gradients.HIDDEN % "monitor")
 
     @_monitor.guarded
     def record(self, known, args, kwargs, output):
@@ -131,7 +158,7 @@ class Cells(_monitor.Collector):
             self.engine.forward(known.slots[0], known.slots[1], micro_step, args, kwargs, output)
 
     @_monitor.guarded
-    def _end(self, known, of_inputs, of_outputs):
+    def record_gradients(self, known, of_outputs, of_inputs):
         if self.active:
             micro_step = known.backward
             known.backward = (micro_step + 1) % known.micro_steps
@@ -156,9 +183,9 @@ class ParameterTables(_monitor.Collector):
         moments = {"exp_avg": [], "exp_avg_sq": []}
         if settings["mv_distribution"]:
             for name, tensor in watched.optimizer.parameters_and_names():
-                task = "exp_avg_sq" if "exp_avg_sq" in name else "exp_avg"
+                task = _moment(name)
                 table = _native.TABLE_EXP_AVG_SQ if task == "exp_avg_sq" else _native.TABLE_EXP_AVG
-                if task in name:
+                if task is not None:
                     moments[task].append((slot(table, "0:" + name, task), tensor))
         self._lists[id(watched)] = (slots("wg_distribution", _native.TABLE_GRAD_REDUCED,
                                           "post_grad"),

@@ -5,9 +5,11 @@ import os
 def rank():
     """This process's rank, or -1 when it is not known."""
     try:
-        from mindspore.communication import get_rank
-        return int(get_rank())
-    except Exception:  # not initialised, or without a runtime for it
+        # Before communication is there, get_rank() is 0 in every process of some versions.
+        from mindspore.communication import GlobalComm, get_rank
+        if GlobalComm.INITED:
+            return int(get_rank())
+    except Exception:  # without a runtime for it
         pass
     try:
         if int(os.environ.get("RANK_SIZE", "1")) > 1:

@@ -18,10 +18,17 @@ def seed_all(seed=1234, mode=False, rm_dropout=True):
     functional dropouts and the dropout Cells keep everything."""
     _seed.check(seed, mode, rm_dropout)
     steps = [lambda: mindspore.set_seed(seed),
-             lambda: mindspore.set_context(deterministic="ON" if mode else "OFF")]
+             lambda: _set_deterministic(mode)]
     if rm_dropout:
         steps.append(_keep_everything)
     _seed.seed_all(seed, mode, *steps)
+
+
+def _set_deterministic(mode):
+    if hasattr(mindspore, "set_deterministic"):
+        mindspore.set_deterministic(mode)
+    else:
+        mindspore.set_context(deterministic="ON" if mode else "OFF")
 
 
 def _present(groups):

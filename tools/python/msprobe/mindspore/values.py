@@ -8,6 +8,7 @@ import mindspore
 import numpy
 
 from msprobe import _native, _plain_kinds
+from msprobe._intercept import runtime
 from msprobe._intercept.runtime import report
 
 # The names under which mindspore has its dtypes. bfloat16 and what is smaller has no counterpart
@@ -46,6 +47,7 @@ def dtypes():
     return {dtype: name for dtype, name in named if dtype is not None}
 
 
+_queue = None
 _names = dtypes()
 _dtype_types = tuple({type(dtype) for dtype in _names})
 _through_float32 = [dtype for dtype, name in _names.items() if name in _THROUGH_FLOAT32]
@@ -54,6 +56,21 @@ _through_float32 = [dtype for dtype, name in _names.items() if name in _THROUGH_
 def is_floating(tensor):
     """Whether a gradient can reach it."""
     return _names.get(tensor.dtype, "").startswith(("float", "bfloat", "hifloat", "complex"))
+
+
+def _executor():
+    """MindSpore's queue of operations, or None where this version has none of this name."""
+    for module in ("mindspore.graph.api", "mindspore.common.api"):
+        executor = getattr(sys.modules.get(module), "_pynative_executor", None)
+        if executor is not None:
+            return executor
+    return None
+
+
+def gradients_are_recorded():
+    """Whether operations make nodes; True where this version does not tell."""
+    return all(getattr(_queue, name)() for name in ("grad_flag", "enable_grad")
+               if hasattr(_queue, name))
 
 
 def _point_to_point():
@@ -79,11 +96,25 @@ def describe_tensor(tensor):
     """For the extension: (type, dtype, code, shape, requires_grad, array)."""
     array, code = None, _native.DTYPE_UNKNOWN
     try:
-        array = _array(tensor)
-        code = _native.DTYPE_CODES.get(array.dtype.name, _native.DTYPE_UNKNOWN)
+        if _wait():
+            array = _array(tensor)
+            code = _native.DTYPE_CODES.get(array.dtype.name, _native.DTYPE_UNKNOWN)
     except Exception as error:  # not initialised, or of a kind that the host does not know
         report("asnumpy", error)
     return "mindspore.Tensor", str(tensor.dtype), code, tuple(tensor.shape), -1, array
+
+
+def _wait():
+    """Operations run later than they are called. What fails in one is the training's error: it is
+    raised there as soon as possible, as it would have been where the training asks for a value.
+    Whether all went well."""
+    if _queue is not None:
+        try:
+            _queue.sync()
+        except Exception as error:
+            runtime.owed.append(error)
+            return False
+    return True
 
 
 def _array(tensor):
@@ -117,8 +148,10 @@ def configure():
     _native.configure("plain", plain)
     _native.configure("other_tensor", describe_tensor)
     _native.configure("method_type", types.MethodType)
-    # There is no public way to ask; a passage without gradients does nothing.
-    _native.configure("grad_enabled", lambda: True)
+    _native.configure("owed", runtime.owed)
+    global _queue
+    _queue = _executor()
+    _native.configure("grad_enabled", gradients_are_recorded)
     for name, code in _native.DTYPE_CODES.items():
         _native.dtype(name, name, code)  # arrays of numpy
     _native.hide_folder(os.fsencode(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep))

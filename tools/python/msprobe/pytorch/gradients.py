@@ -2,7 +2,7 @@
 import torch
 
 from msprobe import _native
-from msprobe._intercept import gradients
+from msprobe.pytorch import graph
 
 
 class CallGradients:
@@ -16,12 +16,12 @@ class CallGradients:
         self._recorded = recorded
         self._on_hidden = on_hidden  # called when a gradient cannot be seen
         self._forms = ()
-        self._call = gradients.CallGradients(self, nested)
+        self._call = graph.CallGradients(self, nested)
 
     def before(self, args, kwargs):
         tensors = []
-        gradients.collect(args, tensors)
-        gradients.collect(kwargs, tensors)
+        graph.collect(args, tensors)
+        graph.collect(kwargs, tensors)
         if len(tensors) > 1:
             self._forms = [(tensor.shape, tensor.dtype, tensor.device) for tensor in tensors]
         self._call.see_inputs(tensors)
@@ -29,7 +29,7 @@ class CallGradients:
 
     def after(self, output):
         tensors = []
-        gradients.collect(output, tensors)
+        graph.collect(output, tensors)
         call, self._call = self._call, None  # it holds this object as long as its graph lives
         on_hidden, self._on_hidden = self._on_hidden, None
         call.see_outputs(tensors)

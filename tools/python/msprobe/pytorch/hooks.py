@@ -4,7 +4,7 @@ import torch
 from msprobe import _native
 from msprobe._intercept.optimizer_steps import EveryStep
 from msprobe._intercept.slots import Slots
-from msprobe._hooks import CommonHooks
+from msprobe._hooks import ApiBackward, CommonHooks
 from msprobe._intercept import gradients
 from msprobe._intercept.runtime import guarded
 from msprobe.pytorch import distributed, patches, values
@@ -13,24 +13,6 @@ from msprobe.pytorch.device_statistics import DeviceStatistics
 from msprobe.pytorch.gradients import CallGradients
 from msprobe.pytorch.kernel_dump import KernelDump
 from msprobe.pytorch.module_hooks import ModuleHooks
-
-
-class _ApiBackward:
-    """One backward of a function, recorded in the step of its forward."""
-
-    __slots__ = ("_session", "_generation", "_name")
-
-    def __init__(self, session, name):
-        self._session = session
-        self._generation = session.generation
-        self._name = name
-
-    def begin(self):
-        """Nothing is told before its gradients are there."""
-
-    def end(self, of_outputs, of_inputs):
-        if self._session.step_open and self._session.generation == self._generation:
-            _native.api_backward(self._name, of_outputs, of_inputs)
 
 
 class TorchHooks(CommonHooks):
@@ -116,7 +98,7 @@ class TorchHooks(CommonHooks):
 
     def _pass_inputs(self, args, kwargs, name):
         """For the extension: arguments that report their gradients, and what watches the result."""
-        call = CallGradients(_ApiBackward(self._session, name), lambda: None, nested=False)
+        call = CallGradients(ApiBackward(self._session, name), lambda: None, nested=False)
         passed_args, passed_kwargs = call.before(args, kwargs or {})
         return passed_args, passed_kwargs, call.after
 

@@ -47,18 +47,24 @@ class Dense(Cell):
     def __init__(self, inputs, outputs):
         super().__init__()
         weight = numpy.linspace(-1, 1, inputs * outputs, dtype="float32")
-        self.weight = Parameter(weight.reshape(inputs, outputs), "weight")
+        self.weight = Parameter(weight.reshape(outputs, inputs), "weight")
         self.bias = Parameter(numpy.zeros(outputs, "float32"), "bias")
+        self.shape_op = ops.Shape()
+        self.matmul = ops.MatMul(False, True)
+        self.bias_add = ops.BiasAdd()
 
     def construct(self, x):
-        from mindspore import mint
-        return mint.nn.functional.linear(x, self.weight, self.bias)
+        self.shape_op(x)
+        return self.bias_add(self.matmul(x, self.weight), self.bias)
 
 
 class ReLU(Cell):
+    def __init__(self):
+        super().__init__()
+        self.relu = ops.ReLU()
+
     def construct(self, x):
-        from mindspore import mint
-        return mint.nn.functional.relu(x)
+        return self.relu(x)
 
 
 class Dropout(Cell):
@@ -71,9 +77,14 @@ class Dropout(Cell):
 
 
 class Optimizer(Cell):
-    def __init__(self, parameters):
+    def __init__(self, learning_rate, parameters):
         super().__init__()
         self.parameters = list(parameters)
+
+
+class SGD(Optimizer):
+    def __init__(self, params, learning_rate=0.1):
+        super().__init__(learning_rate, params)
 
     def construct(self, gradients):
         for parameter, gradient in zip(self.parameters, gradients):

@@ -1,9 +1,7 @@
 """Functions and Primitives."""
-import types
-
 import numpy
 
-from mindspore._tensor import Parameter, Tensor, record, values
+from mindspore._tensor import Parameter, Tensor, record, record_several, values
 
 
 class Primitive:
@@ -12,29 +10,38 @@ class Primitive:
 
 
 class MatMul(Primitive):
-    def __init__(self):
+    def __init__(self, transpose_a=False, transpose_b=False):
         super().__init__("MatMul")
+        self._transposed = transpose_b
 
     def __call__(self, x, y):
-        return matmul(x, y)
+        if not self._transposed:
+            return matmul(x, y)
+        return record([x, y], x.data @ y.data.T, lambda g: (g @ y.data, g.T @ x.data))
 
 
-class HookBackward(Primitive):
-    def __init__(self, hook):
-        super().__init__("HookBackward")
-        if not isinstance(hook, (types.FunctionType, types.MethodType)):
-            raise TypeError("a hook is a function")
-        self._hook = hook
+class BiasAdd(Primitive):
+    def __init__(self):
+        super().__init__("BiasAdd")
 
-    def __call__(self, tensor):
-        if not isinstance(tensor, Tensor):
-            raise TypeError("what is hooked is a Tensor")
+    def __call__(self, x, bias):
+        return x + bias
 
-        def backward(gradient):
-            answer = self._hook((Tensor(gradient, tensor.dtype),))
-            return (gradient if answer is None else answer.data,)
 
-        return record([tensor], tensor.data, backward)
+class ReLU(Primitive):
+    def __init__(self):
+        super().__init__("ReLU")
+
+    def __call__(self, x):
+        return record([x], numpy.maximum(x.data, 0), lambda g: (g * (x.data > 0),))
+
+
+class Shape(Primitive):
+    def __init__(self):
+        super().__init__("Shape")
+
+    def __call__(self, x):
+        return x.shape
 
 
 def matmul(x, y):
@@ -46,19 +53,22 @@ def relu(x):
     return record([x], numpy.maximum(x.data, 0), lambda g: (g * (x.data > 0),))
 
 
-def add(x, y):
-    return x + y
+def add(input, other):
+    return input + other
 
 
-def cast(x, dtype):
-    return x.astype(dtype)
+def cast(input, dtype):
+    return input.astype(dtype)
 
 
-def split(x, at):
-    first, second = numpy.split(x.data, [at])
-    zeros = numpy.zeros_like
-    return (record([x], first, lambda g: (numpy.concatenate([g, zeros(second)]),)),
-            record([x], second, lambda g: (numpy.concatenate([zeros(first), g]),)))
+def split(tensor, split_size_or_sections, axis=0):
+    at = numpy.cumsum(split_size_or_sections)[:-1]
+    return tuple(record_several([tensor], numpy.split(tensor.data, at, axis),
+                                lambda gradients: (numpy.concatenate(gradients, axis),)))
+
+
+def sub(x, y):
+    return x + y * -1
 
 
 def assign(variable, value):

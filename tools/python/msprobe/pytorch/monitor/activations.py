@@ -4,7 +4,7 @@ import torch
 from msprobe import _monitor, _native
 from msprobe._intercept import gradients
 from msprobe._intercept.modules import ModuleCalls
-from msprobe.pytorch import patches
+from msprobe.pytorch import graph, patches
 from msprobe.pytorch.monitor.features import LayerFeatures
 
 
@@ -66,7 +66,7 @@ class _Call:
                      if not isinstance(value, torch.nn.Parameter)]
             self._inputs = len(args) + len(named)
             self._input_places = [place for place, _ in found]
-            self._gradients = gradients.CallGradients(self)
+            self._gradients = graph.CallGradients(self)
             self._gradients.see_inputs([value for _, value in found])
 
     def failed(self):

@@ -1,6 +1,6 @@
 """Weight gradients before ranks exchange them: seen where autograd accumulates them."""
 from msprobe import _monitor, _native
-from msprobe._intercept.gradients import accumulators
+from msprobe.pytorch.graph import accumulators
 from msprobe.pytorch.monitor import buckets, optimizers
 
 

@@ -3,6 +3,27 @@ import functools
 import types
 
 
+class _PyNativeExecutor:
+    """The queue of operations: what fails in one is raised where somebody waits for it."""
+
+    def __init__(self):
+        self.failed = []
+
+    def sync(self):
+        if self.failed:
+            raise self.failed.pop()
+
+    def grad_flag(self):
+        from mindspore._tensor import Recording
+        return Recording.on
+
+    def enable_grad(self):
+        return True
+
+
+_pynative_executor = _PyNativeExecutor()
+
+
 class _JitExecutor:
     def __init__(self, fn, obj=None):
         self.fn, self.obj = fn, obj

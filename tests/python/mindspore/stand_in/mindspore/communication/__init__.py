@@ -1,16 +1,19 @@
 from mindspore.communication import comm_func
 
-_rank = None
+_rank = 0
+
+
+class GlobalComm:
+    INITED = False
 
 
 def init(rank=0):
     global _rank
     _rank = rank
+    GlobalComm.INITED = True
 
 
 def get_rank():
-    if _rank is None:
-        raise RuntimeError("the communication is not initialised")
     return _rank
 
 

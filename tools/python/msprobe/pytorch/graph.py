@@ -1,0 +1,78 @@
+"""How the autograd graph of PyTorch is read."""
+import contextlib
+import operator
+import threading
+
+import torch
+
+from msprobe import _native
+from msprobe._intercept import gradients, runtime
+
+
+def collect(value, found, depth=0):
+    """Appends the tensors in `value` that require a gradient, in order."""
+    if isinstance(value, torch.Tensor):
+        if value.requires_grad:
+            found.append(value)
+    elif depth < gradients.MAX_DEPTH:
+        if isinstance(value, (list, tuple)):
+            for item in value:
+                collect(item, found, depth + 1)
+        elif isinstance(value, dict):
+            for item in value.values():
+                collect(item, found, depth + 1)
+
+
+class CallGradients(gradients.CallGradients):
+    """One call of PyTorch, and who listens."""
+
+    __slots__ = ()
+
+    edge = staticmethod(operator.attrgetter("grad_fn", "output_nr"))
+    is_view = staticmethod(operator.methodcaller("_is_view"))
+    # Not there before PyTorch 2.
+    sequence_number = staticmethod(getattr(torch._C._autograd, "_get_sequence_nr", lambda: -1))
+
+    @staticmethod
+    def walk(results, targets, since):
+        return _native.graph_walk(results, targets, since, gradients.MOST_NODES)
+
+    @staticmethod
+    def watch_leaf(tensor, point):
+        [node] = accumulators([tensor])
+        return None if node is None else (node, node.register_prehook(point))
+
+    @staticmethod
+    def plus(known, gradient):
+        with runtime.own_work(), torch.no_grad():
+            return gradient.clone() if known is None else known + gradient
+
+    @staticmethod
+    def minus(gradient, inside):
+        with runtime.own_work(), torch.no_grad():
+            # While a CUDA graph is captured nothing can be asked of values.
+            asked = not (gradient.is_cuda and torch.cuda.is_current_stream_capturing())
+            if asked and torch.equal(gradient, inside):
+                return None
+            return gradient - inside
+
+
+def accumulators(leaves):
+    """The nodes that add to the gradients of leaves, None where none can be had.
+
+    Nodes are numbered per thread, and where several threads ran the forward pass the numbers decide
+    in which order gradients are summed. So what has to be computed here is computed by a thread of
+    its own."""
+    found = [None] * len(leaves)
+
+    def find():
+        _native.inside(True)
+        with torch.enable_grad():
+            for index, leaf in enumerate(leaves):
+                with contextlib.suppress(Exception):
+                    found[index] = torch.Tensor.view_as(leaf, leaf).grad_fn.next_functions[0][0]
+
+    thread = threading.Thread(target=find, daemon=True)
+    thread.start()
+    thread.join()
+    return found
