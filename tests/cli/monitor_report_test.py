@@ -78,7 +78,7 @@ def check_browser(folder, pictures=None):
     report(folder / "burst", "-o", folder / "burst.html")
     report(folder / "never", "-o", folder / "never.html")
     report(folder / "plain", folder / "scaled", "-o", folder / "scaled.html")
-    report(folder / "plain", folder / "burst", "-o", folder / "parting.html")
+    report(folder / "plain", folder / "burst", "-o", folder / "divergence.html")
     report(folder / "plain", folder / "plain", "-o", folder / "agree.html")
     whole = (folder / "one.html").read_text()
     (folder / "cut.html").write_text(re.sub('<script type="text/plain" id="a0_0">.*?</script>', "", whole))

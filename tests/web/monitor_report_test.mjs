@@ -160,9 +160,9 @@ check('does not call a run free of NaN that has some', async () => {
 });
 
 check('says first where two runs part', async () => {
-  const parting = await open('parting.html');
-  assert.match(await text(parting.page, '.finding'), /The runs diverge first\s+layers\.\d[^\n]* grad_reduced · norm\s+[\d.]+ → [\d.]+, rank 0, step 60/);
-  await parting.close();
+  const divergence = await open('divergence.html');
+  assert.match(await text(divergence.page, '.finding'), /The runs diverge first\s+layers\.\d[^\n]* grad_reduced · norm\s+[\d.]+ → [\d.]+, rank 0, step 60/);
+  await divergence.close();
   const agree = await open('agree.html');
   assert.match(await text(agree.page, '.findings'), /✓ The runs agree/);
   await agree.close();

@@ -371,7 +371,7 @@ std::vector<std::string> BadTensorFiles() {
   return files;
 }
 
-INSTANTIATE_TEST_SUITE_P(Museum, BadFile, ::testing::ValuesIn(BadTensorFiles()), TestName);
+INSTANTIATE_TEST_SUITE_P(Hostile, BadFile, ::testing::ValuesIn(BadTensorFiles()), TestName);
 
 TEST(BadArchives, MembersThatWouldLeaveTheFolderAreNotSafeToExtract) {
   for (const std::string name :

@@ -108,7 +108,7 @@ export class Run {
 export async function readRuns() {
   const listing = await unpackListing('listing', 1);
   const runs = listing.runs.map((run, i) => new Run(run, 'ab'[i]));
-  runs.parting = listing.parting;  // where two runs part: {compared, first: {table, op, step, name, ...} or null}; null for one run
+  runs.divergence = listing.divergence;  // where two runs diverge: {compared, first: {table, op, step, name, ...} or null}; null for one run
   return runs;
 }
 

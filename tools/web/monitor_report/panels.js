@@ -16,8 +16,8 @@ function statisticOf(run, { series, message }) {
 }
 
 // Where two runs part, as a finding; null where they do not, or where there is one run.
-function partingOf(runs) {
-  const first = runs.parting?.first;
+function divergenceOf(runs) {
+  const first = runs.divergence?.first;
   if (!first) return null;
   for (const run of runs) {
     const series = run.series.find((one) => run.tables[one.table] === first.table && one.name === first.name && one.stage === first.stage
@@ -50,7 +50,7 @@ function oddEvents(run) {
 
 // What a tired person should look at first: [{kind, words, run, series, op, step, rank, score?, count?, of?, values?}].
 export function findingsOf(runs) {
-  const findings = [partingOf(runs)].filter(Boolean);
+  const findings = [divergenceOf(runs)].filter(Boolean);
   for (const run of runs) {
     const earliest = run.nonFinite.reduce((best, one) => (best && best.step <= one.step ? best : one), null);
     if (earliest) {
@@ -81,7 +81,7 @@ export function Findings({ t, runs, findings, only, onShow }) {
     rank >= 0 && `${t('rank')} ${rank}`, step !== undefined && `${t('step')} ${step}`, others > 0 && t('and_others', showCount(others)),
   ].filter(Boolean).join(', ');
   return html`<section class="card findings"><h2>${t('findings')}</h2>
-    ${runs.parting && !runs.parting.first && html`<p class="calm">✓ ${t('runs_agree', showCount(runs.parting.compared))}</p>`}
+    ${runs.divergence && !runs.divergence.first && html`<p class="calm">✓ ${t('runs_agree', showCount(runs.divergence.compared))}</p>`}
     ${findings.length === 0 && html`<p class="calm">✓ ${t('nothing')}</p>`}
     <ul>${findings.map((one) => html`<li><button class="finding" onClick=${() => onShow(one)}>
       <i class=${`mark ${one.kind}`} /><span class="what">${t(one.words, showCount(one.count ?? 0))}</span>

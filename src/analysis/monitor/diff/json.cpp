@@ -61,7 +61,7 @@ std::string DiffJson(const DiffOptions& options, const DiffResult& result) {
     json.Member("table", line.table);
     json.Member("statistic", line.op);
     json.Member("compared", line.compared);
-    json.Member("parted", line.divergent);
+    json.Member("divergent", line.divergent);
     json.Member("unequal", line.unequal);
     json.Member("nan_in_both", line.nan);
     WriteDivergence("first", line.first, json);

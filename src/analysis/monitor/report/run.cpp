@@ -91,7 +91,7 @@ void WriteComparison(const std::optional<DiffResult>& diff, json::Writer& writer
       compared += line.compared;
     }
   }
-  writer.Key("parting");
+  writer.Key("divergence");
   if (compared == 0) {
     writer.Null();
     return;

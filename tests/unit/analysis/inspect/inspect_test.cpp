@@ -48,12 +48,12 @@ TEST(Inspect, GivesTheSameRowsForAnyNumberOfThreads) {
   }
 }
 
-// The museum of hostile files: whatever they claim, inspecting ends soon with rows or with a
+// The collection of hostile files: whatever they claim, inspecting ends soon with rows or with a
 // reason.
 TEST(Inspect, SurvivesTheHostileFiles) {
-  const fs::path museum = MSPROBE_TEST_DATA "/formats/bad";
+  const fs::path hostile = MSPROBE_TEST_DATA "/formats/bad";
   size_t seen = 0;
-  for (const fs::directory_entry& entry : fs::directory_iterator(museum)) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(hostile)) {
     if (entry.path().extension() == ".json") {
       continue;
     }
