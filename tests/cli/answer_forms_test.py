@@ -20,6 +20,8 @@ import unittest
 import xml.etree.ElementTree as xml
 from pathlib import Path
 
+from page_tests import has_pages
+
 MSPROBE = None
 REPOSITORY = None
 WIDTH = 60
@@ -173,16 +175,11 @@ class AnswerForms(unittest.TestCase):
     def each(self, check, of=lambda command: command.kind in ("", ALWAYS)):
         checked = 0
         for name, command in COMMANDS.items():
-            if of(command) and not (name == "monitor report" and not self.has_page()):
+            if of(command) and not (name == "monitor report" and not has_pages(MSPROBE)):
                 with self.subTest(command=name):
                     check(name)
                     checked += 1
         self.assertGreater(checked, 1)
-
-    def has_page(self):
-        """Whether this build was made with the pages for browsers."""
-        code, _, errors, _ = self.piped("monitor report")
-        return code == 0 or "page" not in errors
 
     def test_all_commands_are_here(self):
         def listed(*words):

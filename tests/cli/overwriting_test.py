@@ -16,6 +16,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from page_tests import has_pages
+
 MSPROBE, REPOSITORY = None, None
 AT_ONCE = 4
 
@@ -38,7 +40,7 @@ def commands():
     tables = str(data / "monitor/files/csv2tb/monitor_output")
     checkpoints = [str(data / "ckpt/special_base/a"), str(data / "ckpt/special_base/b")]
     packs = [str(example / "config_check/gpu.zip"), str(example / "config_check/npu.zip")]
-    return [
+    every = [
         Command("compare", ["compare"] + dumps + ["-q"], "-o", stamped=True, files=("--junit",)),
         Command("compare 26.x", ["compare", "-tp", dumps[0], "-gp", dumps[1], "-q"], "-o", stamped=True, files=("--junit",)),
         Command("perf_compare", ["perf_compare"] + perf + ["-q"], "-o", stamped=True, files=("--junit",)),
@@ -60,6 +62,7 @@ def commands():
         Command("monitor report", ["monitor", "report", tables, "-q"], "-o"),
         Command("doctor", ["doctor", "-q"], "--bundle"),
     ]
+    return every if has_pages(MSPROBE) else [command for command in every if command.name != "monitor report"]
 
 
 # The ending of a result that is one file; of others -o names a folder.

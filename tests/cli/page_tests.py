@@ -20,6 +20,12 @@ def skip(reason):
     sys.exit(SKIP)
 
 
+def has_pages(program):
+    """Whether `program` was built with its pages, as `doctor` tells it: they need packages that not every machine can fetch."""
+    told = subprocess.run([str(program), "doctor"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, check=False).stdout
+    return b"built without the page" not in told
+
+
 def run(program, *arguments, fails=False):
     """What the program says; skips the test where it was built without pages. `fails`: the exit code must say so."""
     done = subprocess.run([str(program), *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
