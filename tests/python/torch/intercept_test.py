@@ -400,6 +400,42 @@ class Tracers(ForkedCase):
         self.check("return str(torch.export.export(model, (x,)).graph)")
 
     @unittest.skipUnless(IS_TORCH_2, "of PyTorch 2")
+    def test_what_is_kept_from_the_compiler_does_not_end_its_work(self):
+        """Frameworks and compilers call such functions in the middle of what is compiled."""
+        said = self.run_code("""
+            import torch._dynamo
+            own = nn.Module.__call__
+            found = []
+            kept = torch._dynamo.disable(lambda: None)
+
+            def backend(graph, inputs):
+                found.append(nn.Module.__call__ is own)
+                kept()
+                found.append(nn.Module.__call__ is own)
+                return graph.forward
+
+            class Model(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.first, self.second = nn.Linear(2, 2), nn.Linear(2, 2)
+                def forward(self, x):
+                    x = self.first(x)
+                    kept()
+                    return self.second(x)
+
+            model = Model()
+            compiled = torch.compile(model, backend=backend)
+            for _ in range(2):
+                debugger.start(model=model)
+                found.append(nn.Module.__call__ is not own)
+                compiled(torch.ones(1, 2)).sum().backward()
+                found.append(nn.Module.__call__ is not own)
+                debugger.stop(); debugger.step()
+            print("right" if len(found) >= 8 and all(found) else found)
+            """).output
+        self.assertIn("right", said.splitlines(), said)
+
+    @unittest.skipUnless(IS_TORCH_2, "of PyTorch 2")
     def test_compiled_functions_are_compiled_once(self):
         for level in ("L1", "mix"):
             self.run_code("""

@@ -50,7 +50,7 @@ class Compilers:
     def __init__(self):
         self._slots = ()
         self._frames = None
-        self._compiled = False
+        self._inside = None  # whose call of what is compiled is under way
 
     def put(self):
         if not self._slots:
@@ -63,7 +63,7 @@ class Compilers:
         slots, self._slots = self._slots, ()
         for slot in slots:
             slot.take()
-        if self._frames is not None and not self._compiled:
+        if self._frames is not None and self._inside is None:
             self._frames.take()
             self._frames = None
 
@@ -100,16 +100,25 @@ class Compilers:
     def _around_frames(self, original):
         def set_eval_frame(callback):
             wanted = callback is not None and callback is not False
-            if wanted and not self._compiled:
-                self._compiled = True
+            caller = _caller(sys._getframe(1))
+            if wanted and self._inside is None:
+                self._inside = caller
                 runtime.leave_for_a_while()
             result = original(callback)
-            if not wanted and self._compiled:
-                self._compiled = False
+            # Others say None too, while they keep the compiler from reading them; it goes on then.
+            if not wanted and self._inside == caller:
+                self._inside = None
                 runtime.come_back()
             return result
 
         return set_eval_frame
+
+
+def _caller(frame):
+    """Who begins and ends: a running function, or a context manager."""
+    if frame.f_code.co_name in ("__enter__", "__exit__"):
+        return id(frame.f_locals.get("self"))
+    return id(frame)
 
 
 def _away_during(function):
