@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """What tests with real frameworks found, and the table that docs/compatibility.md makes of it.
 
-usage: tests/frameworks/results.py [--check | --add FOLDER]
+usage: tests/frameworks/results.py [--check | --add FOLDER | --against FOLDER]
 
 Writes the table into docs/compatibility.md. --check: only says whether it stands there. --add: takes in what tests wrote that
-ran under MSPROBE_FRAMEWORK_RESULTS=FOLDER first.
+ran under MSPROBE_FRAMEWORK_RESULTS=FOLDER first. --against: fails if such an answer is worse than the one that stands there.
 
 results/NAME-VERSION.json: {"framework": NAME, "version": VERSION, "rows": {SUBJECT: {CHECK: ANSWER}}}. ANSWER is "yes", "no" or
 "not run: " with the reason; a check that does not apply to a subject is absent.
@@ -128,6 +128,11 @@ def main():
         if before != after or BEGIN not in before:
             sys.exit("error: the table of docs/compatibility.md is not that of tests/frameworks/results\n"
                      "  hint: tests/frameworks/results.py")
+        return
+    if len(sys.argv) == 3 and sys.argv[1] == "--against":
+        found = list(worse(collect(sys.argv[2])))
+        if found:
+            sys.exit("error: worse than docs/compatibility.md says:\n" + "\n".join(found))
         return
     if len(sys.argv) == 3 and sys.argv[1] == "--add":
         store(collect(sys.argv[2]))

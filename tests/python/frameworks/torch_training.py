@@ -247,8 +247,7 @@ class Run:
         self._parameters = named_parameters or (lambda: [pair for one in models for pair in one.named_parameters()])
         if self._asked.get("fault"):
             plant_fault(models, self._asked["fault"])
-        if self._asked.get("left"):
-            before = hooks_of(model)
+        self._before = hooks_of(model)
         for text in self._asked.get("observers", []):
             kind, *rest = text.split(":")
             if kind == "dump":
@@ -258,8 +257,6 @@ class Run:
             elif kind == "witness":
                 self._witness = Witness()
                 self._observers.append(self._witness)
-        if self._asked.get("left"):
-            self._before = before
         for observer in self._observers:
             observer.watch(model, optimizer() if callable(optimizer) and not hasattr(optimizer, "step") else optimizer)
 
@@ -308,12 +305,10 @@ class Run:
         report = {"steps": self._steps, "resources": self._resources}
         if self._witness is not None:
             report["witness"] = self._witness.seen
-        if self._asked.get("left"):
-            after = hooks_of(self._model)
-            report["left"] = {place: [self._before.get(place), after.get(place)]
-                              for place in sorted(set(self._before) | set(after))
-                              if self._before.get(place) != after.get(place)}
-            report["threads"] = [one.name for one in threading.enumerate()]
+        after = hooks_of(self._model)
+        report["left"] = {place: [self._before.get(place), after.get(place)] for place in sorted(set(self._before) | set(after))
+                          if self._before.get(place) != after.get(place)}
+        report["threads"] = [one.name for one in threading.enumerate()]
         if self._folder:
             path = os.path.join(self._folder, "report%d.json" % self.rank)
             with open(path + ".new", "w", encoding="utf-8") as file:

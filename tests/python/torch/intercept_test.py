@@ -438,7 +438,7 @@ class Tracers(ForkedCase):
     @unittest.skipUnless(IS_TORCH_2, "of PyTorch 2")
     def test_compiled_functions_are_compiled_once(self):
         for level in ("L1", "mix"):
-            self.run_code("""
+            dump = self.run_code("""
                 seen = []
                 def backend(graph, inputs): seen.append(graph.code); return graph.forward
                 model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
@@ -449,6 +449,7 @@ class Tracers(ForkedCase):
                     if i % 2: debugger.stop(); debugger.step()
                 assert len(seen) == 1, seen
             """, level=level)
+            self.assertEqual(dump.output.count("compiled code runs"), 1, dump.output)
 
 
 class Patches(ForkedCase):

@@ -11,6 +11,7 @@ import types
 import torch
 from torch.utils import _python_dispatch
 
+from msprobe import _native
 from msprobe._intercept import runtime
 from msprobe._intercept.slots import Slot
 
@@ -103,6 +104,8 @@ class Compilers:
             caller = _caller(sys._getframe(1))
             if wanted and self._inside is None:
                 self._inside = caller
+                runtime.say_once(_native.LOG_WARNING, "compiled code runs: what happens inside it "
+                                 "cannot be seen, only calls around it")
                 runtime.leave_for_a_while()
             result = original(callback)
             # Others say None too, while they keep the compiler from reading them; it goes on then.

@@ -1,0 +1,51 @@
+"""Trainings in two processes, in each of PyTorch's ways of sharing a model or its data out."""
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import harness  # noqa: E402
+import torch  # noqa: E402
+from features_test import ALL, OBSERVERS, VERSION  # noqa: E402
+
+BLOCK = "blocks.1.mlp.0"
+# (what the table says, script's arguments, the first version that has it, checks, the module that gets a fault)
+ROWS = [
+    ("DDP, gradients as bucket views", "data_parallel", (1, 13), ALL, BLOCK),
+    ("DDP, static graph", "data_parallel_static_graph", (1, 13), ALL, BLOCK),
+    ("ZeroRedundancyOptimizer", "zero_redundancy", (1, 13), ALL, BLOCK),
+    ("FSDP1", "fsdp1 original", (2, 4), ALL, BLOCK),
+    ("FSDP1, flat parameters", "fsdp1 flat", (2, 4), ALL, BLOCK),
+    ("FSDP2, fully_shard", "fsdp2", (2, 6), ALL, BLOCK),
+    ("DTensor, tensor parallel", "tensor_parallel", (2, 6), ALL, BLOCK),
+    ("pipeline, GPipe", "pipeline ScheduleGPipe", (2, 6), ALL, "1.0"),
+    ("pipeline, 1F1B", "pipeline Schedule1F1B", (2, 6), ALL, "1.0"),
+    ("pipeline, interleaved 1F1B", "pipeline ScheduleInterleaved1F1B", (2, 6), ALL, "0.0"),
+]
+
+
+def case(subject, arguments, since, checks, fault):
+    class Way(harness.TrainingCase):
+        framework = "torch"
+        script = "distributed.py"
+        processes = 2
+        usual = OBSERVERS
+
+        def test_all(self):
+            if VERSION < since:
+                self.skipTest("PyTorch has it from %d.%d on" % since)
+            self.check_everything(checks)
+
+    Way.subject, Way.arguments, Way.fault = subject + ", 2 processes", tuple(arguments.split()), fault
+    Way.__qualname__ = Way.__name__ = "".join(word.capitalize() for word in arguments.replace("_", " ").split())
+    return Way
+
+
+for row in ROWS:
+    made = case(*row)
+    globals()[made.__name__] = made
+del made
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

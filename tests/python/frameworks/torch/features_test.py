@@ -1,0 +1,77 @@
+"""Features of PyTorch that change how a training computes, each in a training of its own."""
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import harness  # noqa: E402
+import torch  # noqa: E402
+
+VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
+BLOCK = "blocks.1.mlp.0"
+# The witness' hooks would end up inside of what is compiled.
+COMPILED = ("harmless", "leaves_nothing")
+ALL = ("harmless", "leaves_nothing", "true", "fault_named")
+# What sees most, and both together; MSPROBE_HARMLESS=all takes every observer.
+OBSERVERS = ["dump:mix:tensor", "monitor dump:L0:statistics:md5"]
+
+# (what the table says, script's arguments, the first version that has it, checks, the module that gets a fault)
+ROWS = [
+    ("torch.compile, aot_eager", "compiled aot_eager", (2, 0), COMPILED, ""),
+    ("torch.compile, inductor", "compiled inductor", (2, 0), COMPILED, ""),
+    ("torch.compile of blocks, inductor", "compiled_blocks inductor", (2, 2), COMPILED, ""),
+    ("torch.export", "exported", (2, 1), ALL, "0"),
+    ("scaled_dot_product_attention", "scaled_dot_product_attention", (2, 0), ALL, "blocks.1.out"),
+    ("flex_attention, eager", "flex_attention eager", (2, 6), ALL, "blocks.1.out"),
+    ("flex_attention, aot_eager", "flex_attention aot_eager", (2, 6), ALL, "blocks.1.out"),
+    ("nn.MultiheadAttention, fast path", "multihead_attention_fast_path", (1, 13), ALL, "0"),
+    ("activation checkpointing, reentrant", "activation_checkpointing reentrant", (1, 13), ALL, BLOCK),
+    ("activation checkpointing, not reentrant", "activation_checkpointing not", (1, 13), ALL, BLOCK),
+    ("torch.func", "functional_gradients", (2, 0), ALL, "0"),
+    ("AdamW, foreach", "optimizer foreach", (1, 13), ALL, BLOCK),
+    ("AdamW, fused", "optimizer fused", (2, 4), ALL, BLOCK),
+    ("SGD, foreach", "optimizer sgd", (1, 13), ALL, BLOCK),
+    ("LBFGS, closure", "optimizer lbfgs", (1, 13), ALL, BLOCK),
+    ("optimizer step in backward", "optimizer_in_backward", (2, 1), ALL, BLOCK),
+    ("autocast, bfloat16", "autocast bfloat16", (1, 13), ALL, "blocks.1.c_proj"),
+    ("autocast, float16, GradScaler", "autocast float16", (2, 6), ALL, "blocks.1.c_proj"),
+    ("float8_e4m3fn", "float8 float8_e4m3fn", (2, 1), ALL, "blocks.1.1"),
+    ("float8_e5m2", "float8 float8_e5m2", (2, 1), ALL, "blocks.1.1"),
+    ("subclass of Tensor", "tensor_subclass", (1, 13), ALL, "0"),
+    ("wrapper subclass of Tensor", "tensor_wrapper", (2, 1), ALL, "0"),
+    ("function and dispatch modes", "modes", (2, 0), ALL, BLOCK),
+    ("inference_mode", "inference", (1, 13), ALL, BLOCK),
+    ("static inputs", "static_inputs", (1, 13), ALL, BLOCK),
+    ("torch.profiler active", "profiled", (1, 13), ALL, BLOCK),
+]
+
+
+# Level L0 of a model that is compiled as a whole has nothing to record.
+OF_COMPILED = ["dump:mix:tensor", "monitor dump:L1:statistics"]
+
+
+def case(subject, arguments, since, checks, fault):
+    class Feature(harness.TrainingCase):
+        framework = "torch"
+        script = "features.py"
+        usual = OF_COMPILED if checks is COMPILED else OBSERVERS
+
+        def test_all(self):
+            if VERSION < since:
+                self.skipTest("PyTorch has it from %d.%d on" % since)
+            self.check_everything(checks)
+
+    Feature.subject, Feature.arguments, Feature.fault = subject, tuple(arguments.split()), fault
+    Feature.__qualname__ = Feature.__name__ = "".join(
+        word.capitalize() for word in arguments.replace("_", " ").split())
+    return Feature
+
+
+for row in ROWS:
+    made = case(*row)
+    globals()[made.__name__] = made
+del made
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
