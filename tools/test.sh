@@ -6,7 +6,7 @@
 #
 #   --sanitizers       also builds with AddressSanitizer + UBSan, and with ThreadSanitizer, and runs the tests under both
 #   --fuzz [SECONDS]   also fuzzes every reader for so long each (default 60)
-#   --aarch64          also cross-compiles for aarch64 and runs kernels and readers under qemu
+#   --aarch64          also cross-compiles for aarch64, runs the tests under qemu and compares results with this machine's
 #   --torch2           also runs the tests of the Python shim under PyTorch 2, in a Debian 13 root of its own (needs root)
 #   --packages         also makes the packages and uses each in bare Debian 12 and 13 roots (needs root)
 #   --bench            also builds and runs the benchmarks

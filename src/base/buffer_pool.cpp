@@ -3,12 +3,17 @@
 #include <utility>
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace msprobe::base {
 namespace {
 
 constexpr size_t kHugePageBytes = size_t{2} << 20U;
-constexpr size_t kPageBytes = 4096;
+
+size_t PageBytes() {
+  static const auto bytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));  // 64 KiB on some hosts
+  return bytes;
+}
 
 void Unmap(std::byte* memory, size_t capacity) { ::munmap(memory, capacity); }
 
@@ -60,7 +65,7 @@ BufferPool::Buffer BufferPool::Take(size_t bytes) {
       return buffer;
     }
   }
-  const size_t unit = bytes >= kHugePageBytes ? kHugePageBytes : kPageBytes;
+  const size_t unit = bytes >= kHugePageBytes ? kHugePageBytes : PageBytes();
   const size_t capacity = (bytes + unit - 1) / unit * unit;
   if (capacity < bytes || capacity == 0) {
     return buffer;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <complex>
 #include <cstring>
+#include <limits>
 
 #include "src/kernels/kernel_table.h"
 #include "src/tensor/float_bits.h"
@@ -120,16 +121,46 @@ void Widen(DType dtype, const std::byte* data, std::span<Out> out) {
   }
 }
 
+// What rounding took from value * value, exactly (Dekker 1971).
+double SquareError(double value, double square) {
+  const double scaled = value * 0x1.0000002p27;
+  const double high = scaled - (scaled - value);
+  const double low = value - high;
+  return ((high * high - square) + 2 * high * low) + low * low;
+}
+
 template <class T>
 void Magnitudes(const std::byte* data, std::span<double> out) {
   for (size_t i = 0; i < out.size(); ++i) {
     T parts[2];
     std::memcpy(parts, data + i * sizeof(parts), sizeof(parts));
-    out[i] = std::hypot(static_cast<double>(parts[0]), static_cast<double>(parts[1]));
+    out[i] = Hypotenuse(static_cast<double>(parts[0]), static_cast<double>(parts[1]));
   }
 }
 
 }  // namespace
+
+double Hypotenuse(double x, double y) {
+  x = std::fabs(x);
+  y = std::fabs(y);
+  if (std::isinf(x) || std::isinf(y)) {
+    return std::numeric_limits<double>::infinity();
+  }
+  const double large = std::max(x, y);
+  const double small = std::min(x, y);
+  if (std::isnan(x) || std::isnan(y) || small <= large * 0x1p-54) {
+    return x + y;
+  }
+  // Squares and their errors stay normal numbers.
+  const double scale = large > 0x1p500 ? 0x1p-600 : large < 0x1p-400 ? 0x1p600 : 1;
+  const double a = large * scale;
+  const double b = small * scale;
+  const double root = std::sqrt(a * a + b * b);
+  const double rest =
+      ((a * a - root * root) + b * b) +
+      ((SquareError(a, a * a) - SquareError(root, root * root)) + SquareError(b, b * b));
+  return (root + rest / (2 * root)) / scale;
+}
 
 void WidenToFloat(DType dtype, std::span<const std::byte> data, std::span<float> out) {
   Widen(dtype, data.data(), out);

@@ -14,6 +14,12 @@ namespace msprobe::kernels {
 void WidenToFloat(DType dtype, std::span<const std::byte> data, std::span<float> out);
 void WidenToDouble(DType dtype, std::span<const std::byte> data, std::span<double> out);
 
+// sqrt(x^2 + y^2) without overflow or underflow on the way; infinity where either side is infinite,
+// else NaN where either is. Within 0.51 units of the last digit, and the same bits everywhere,
+// which the C library's hypot does not promise (Borges, "An Improved Algorithm for hypot(a,b)",
+// 2019).
+double Hypotenuse(double x, double y);
+
 // Absolute values of complex64 or complex128 elements.
 void ComplexMagnitudes(DType dtype, std::span<const std::byte> data, std::span<double> out);
 

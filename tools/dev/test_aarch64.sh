@@ -1,36 +1,85 @@
 #!/usr/bin/env bash
-# Cross-compiles the rooms below for aarch64 and runs their unit tests under qemu.
+# Cross-compiles everything for aarch64, runs the unit tests under qemu, and holds what the program and the capture library write
+# against what this machine's write, byte by byte. What emulation cannot show: tests/aarch64/README.md.
 #
-#   tools/dev/test_aarch64.sh [ROOM...]      default: base tensor kernels json report io dump
+#   tools/dev/test_aarch64.sh [--torch] [ROOM...]
 #
-# The cross compiler and qemu come from tools/install_dependencies.sh aarch64, libraries from tools/dev/fetch_aarch64_libraries.sh.
+#   ROOM...    only the unit tests of these rooms, e.g. kernels analysis/compare
+#   --torch    also runs the tests of the Python shim, with Debian's PyTorch for arm64
+#
+# The cross compiler and qemu come from tools/install_dependencies.sh aarch64, everything else from
+# tools/dev/fetch_aarch64_libraries.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-rooms=("$@")
-[ $# -gt 0 ] || rooms=(base tensor kernels json report io dump)
+with_torch=0 rooms=()
+for word in "$@"; do
+  case $word in
+    --torch) with_torch=1 ;;
+    -h | --help) sed -n '2,11p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    -*) fail "unknown argument $word" "known: --torch ROOM..." ;;
+    *) rooms+=("$word") ;;
+  esac
+done
+
+export MSPROBE_GOLDEN=${MSPROBE_GOLDEN:-$(dirname "$repository")/shared/golden}
+# All that qemu knows, and one without what came after ARMv8.0.
+processors=(max cortex-a72)
+emulator=(qemu-aarch64 -L "$repository/build-aarch64-root")
 
 tools/install_dependencies.sh build test aarch64
-
-tools/dev/fetch_aarch64_libraries.sh
+fetched=()
+[ "$with_torch" = 0 ] || fetched=(--torch)
+tools/dev/fetch_aarch64_libraries.sh "${fetched[@]}"
 
 say "configuring for aarch64"
-cmake --preset aarch64 >/dev/null || fail "cmake could not configure the preset aarch64; its messages stand above"
+cmake --preset aarch64 -DMSPROBE_TESTS=ON >/dev/null || fail "cmake could not configure the preset aarch64; its messages stand above"
 
-targets=()
-pattern=
+targets=() pattern=
 for room in "${rooms[@]}"; do
-  flat=${room//\//_}
-  if ninja -C build-aarch64 -t query "${flat}_test" >/dev/null 2>&1; then
-    targets+=("${flat}_test")
-    pattern+="${pattern:+|}$room"
-  else
-    say "no tests of $room yet: left out"
-  fi
+  ninja -C build-aarch64 -t query "${room//\//_}_test" >/dev/null 2>&1 || fail "there are no unit tests of $room"
+  targets+=("${room//\//_}_test")
+  pattern+="${pattern:+|}$room"
 done
-[ ${#targets[@]} -gt 0 ] || fail "none of these rooms has unit tests: ${rooms[*]}"
-
-say "building ${targets[*]}"
+say "building for aarch64: ${targets[*]:-everything}"
 build_preset aarch64 "${targets[@]}"
-say "running them under qemu"
-ctest --test-dir build-aarch64 --parallel "$(nproc)" --output-on-failure --timeout 900 -R "^($pattern)\\." \
-  || fail "tests failed on aarch64; again, one alone: ctest --test-dir build-aarch64 --output-on-failure -R NAME"
+
+unit_tests() {
+  ctest --test-dir build-aarch64 --parallel "$(nproc)" --output-on-failure --no-label-summary --timeout 900 "$@" \
+    || fail "tests failed on aarch64; again, one alone: ctest --test-dir build-aarch64 --output-on-failure -R NAME"
+}
+if [ ${#rooms[@]} -gt 0 ]; then
+  say "running the unit tests of ${rooms[*]} under qemu"
+  unit_tests -R "^($pattern)\\."
+  exit 0
+fi
+say "running the unit tests under qemu"
+unit_tests
+# What may depend on the processor or on the size of its pages.
+say "again, with a processor of ARMv8.0 and pages of 64 KiB"
+QEMU_CPU=cortex-a72 QEMU_PAGESIZE=65536 unit_tests -R '^(kernels|tensor|base|io|capture|monitor)\.'
+
+say "building for this machine"
+cmake --preset release -DMSPROBE_TESTS=ON >/dev/null || fail "cmake could not configure the preset release; its messages stand above"
+build_preset release msprobe msprobe_capture_shared capture_program
+
+python=$(command -v /usr/bin/python3 || command -v python3)
+say "the linked files"
+linked=(build-aarch64/bin/msprobe build-aarch64/lib/libmsprobe_capture.so build-aarch64/python/msprobe/_native.abi3.so)
+for test in tests/package/hardening_test.py tests/aarch64/linked_files_test.py; do
+  "$python" "$test" "${linked[@]}" || fail "the linked files are not as promised"
+done
+
+for processor in "${processors[@]}"; do
+  say "what the capture library writes on both machines, processor $processor"
+  QEMU_CPU=$processor "$python" tests/aarch64/capture_files_test.py build build-aarch64 "${emulator[@]}" \
+    || fail "the capture library writes other files on aarch64"
+done
+
+say "importing the Python shim with Debian's Python for arm64"
+PYTHONPATH=build-aarch64/python "${emulator[@]}" build-aarch64-root/usr/bin/python3 -c '
+import platform, msprobe, msprobe._native
+print("imported by Python", platform.python_version(), "on", platform.machine())' || fail "the shim cannot be imported on aarch64"
+
+say "what the program writes on both machines: every test of the command line, and the golden cases"
+"$python" tests/aarch64/same_results.py build build-aarch64 --emulator "${emulator[*]}" --jobs "$(nproc)" \
+  || fail "the program gives other results on aarch64"

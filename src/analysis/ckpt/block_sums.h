@@ -27,7 +27,7 @@ struct BlockScratch {
 PairSums SumsOfBlock(const Box& box, int64_t first, int64_t count, const Tolerance& tolerance,
                      bool means, bool float32, BlockScratch& scratch);
 
-// The sums of products alone in long double, added to `sums`.
+// The sums of products alone, beyond the range of double, added to `sums`.
 void WideSumsOfBlock(const Box& box, int64_t first, int64_t count, BlockScratch& scratch,
                      WideSums& sums);
 

@@ -1,13 +1,13 @@
 #include "src/analysis/ckpt/layers.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <unordered_map>
 
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
+#include "src/kernels/convert.h"
 
 namespace msprobe::analysis::ckpt {
 namespace {
@@ -24,8 +24,8 @@ bool IsNumber(std::string_view part) {
 }
 
 void Merge(Layer& into, const Layer& next) {
-  into.difference = std::hypot(into.difference, next.difference);
-  into.length = std::hypot(into.length, next.length);
+  into.difference = kernels::Hypotenuse(into.difference, next.difference);
+  into.length = kernels::Hypotenuse(into.length, next.length);
   into.non_finite = into.non_finite || next.non_finite;
 }
 

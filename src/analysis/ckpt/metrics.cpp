@@ -124,10 +124,10 @@ PairMetrics ComputeMetrics(const PairSums& sums) {
   const kernels::ComparePartial& finite = sums.finite;
   const WideSums wide = sums.wide.value_or(WideSums{
       finite.dot, finite.npu_square_sum, finite.bench_square_sum, finite.difference_square_sum});
-  const auto norm = [](long double square_sum, uint64_t nan_count, uint64_t inf_count) {
+  const auto norm = [](const ExtendedFloat& square_sum, uint64_t nan_count, uint64_t inf_count) {
     return nan_count > 0   ? kNan
            : inf_count > 0 ? kInfinity
-                           : static_cast<double>(std::sqrt(square_sum));
+                           : static_cast<double>(SquareRoot(square_sum));
   };
   const uint64_t not_finite =
       sums.nan_count_a + sums.nan_count_b + sums.inf_count_a + sums.inf_count_b;
@@ -142,8 +142,8 @@ PairMetrics ComputeMetrics(const PairSums& sums) {
   } else if (wide.difference_square_sum == 0) {
     metrics.cosine = 1.0;
   } else if (wide.square_sum_a > 0 && wide.square_sum_b > 0) {
-    const long double cosine =
-        wide.dot / (std::sqrt(wide.square_sum_a) * std::sqrt(wide.square_sum_b));
+    const ExtendedFloat cosine =
+        wide.dot / (SquareRoot(wide.square_sum_a) * SquareRoot(wide.square_sum_b));
     metrics.cosine = std::clamp(static_cast<double>(cosine), -1.0, 1.0);
   }
   AddRatios(sums, metrics);

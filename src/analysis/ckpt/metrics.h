@@ -4,16 +4,17 @@
 #include <cstdint>
 #include <optional>
 
+#include "src/analysis/ckpt/extended_float.h"
 #include "src/kernels/compare.h"
 
 namespace msprobe::analysis::ckpt {
 
 // Sums of squares and products beyond the range of double.
 struct WideSums {
-  long double dot = 0;
-  long double square_sum_a = 0;
-  long double square_sum_b = 0;
-  long double difference_square_sum = 0;
+  ExtendedFloat dot = 0;
+  ExtendedFloat square_sum_a = 0;
+  ExtendedFloat square_sum_b = 0;
+  ExtendedFloat difference_square_sum = 0;
 };
 
 // Of a run of elements: as they are, or both sides taken as float32 first.

@@ -19,7 +19,7 @@ Value LoadAs(const std::byte* element) {
 
 // As the kernels: a bench of 0 is taken as the smallest step from 1.
 double RelativeError(const WideElement& a, const WideElement& b) {
-  constexpr long double kEpsilon = std::numeric_limits<double>::epsilon();
+  constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
   const WideElement divisor = b.magnitude() == 0 ? WideElement{kEpsilon, 0} : b;
   return static_cast<double>((a - b).magnitude() / divisor.magnitude());
 }
@@ -45,9 +45,9 @@ void AddNotFinite(const WideElement& a, const WideElement& b, PairSums& sums) {
 WideElement LoadWide(DType dtype, const std::byte* element) {
   switch (dtype) {
     case DType::kInt64:
-      return {static_cast<long double>(LoadAs<int64_t>(element)), 0};
+      return {static_cast<ExtendedFloat>(LoadAs<int64_t>(element)), 0};
     case DType::kUInt64:
-      return {static_cast<long double>(LoadAs<uint64_t>(element)), 0};
+      return {static_cast<ExtendedFloat>(LoadAs<uint64_t>(element)), 0};
     case DType::kComplex64:
       return {LoadAs<float>(element), LoadAs<float>(element + sizeof(float))};
     case DType::kComplex128:

@@ -3,24 +3,26 @@
 // floats.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 
+#include "src/analysis/ckpt/extended_float.h"
 #include "src/analysis/ckpt/metrics.h"
 #include "src/analysis/ckpt/options.h"
 #include "src/analysis/ckpt/refine.h"
 
 namespace msprobe::analysis::ckpt {
 
-// Of any dtype. long double holds all integers of 64 bits on the machines we build for.
+// Of any dtype.
 struct WideElement {
-  long double real = 0;
-  long double imaginary = 0;
+  ExtendedFloat real = 0;
+  ExtendedFloat imaginary = 0;
 
-  bool is_finite() const { return std::isfinite(real) && std::isfinite(imaginary); }
-  bool is_nan() const { return std::isnan(real) || std::isnan(imaginary); }
-  long double square() const { return real * real + imaginary * imaginary; }
-  long double magnitude() const { return imaginary == 0 ? std::fabs(real) : std::sqrt(square()); }
+  bool is_finite() const { return IsFinite(real) && IsFinite(imaginary); }
+  bool is_nan() const { return IsNan(real) || IsNan(imaginary); }
+  ExtendedFloat square() const { return real * real + imaginary * imaginary; }
+  ExtendedFloat magnitude() const {
+    return imaginary == 0 ? Magnitude(real) : SquareRoot(square());
+  }
   bool operator==(const WideElement& other) const = default;
   WideElement operator-(const WideElement& other) const {
     return {real - other.real, imaginary - other.imaginary};

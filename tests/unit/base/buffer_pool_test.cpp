@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace msprobe::base {
 namespace {
@@ -51,7 +52,9 @@ TEST(BufferPool, BuffersArePageAligned) {
   BufferPool pool(0);
   for (const size_t bytes : {size_t{1}, size_t{5000}, size_t{3} << 20U}) {
     BufferPool::Buffer buffer = pool.Take(bytes);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % 4096, 0U);
+    const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % page, 0U);
+    EXPECT_EQ(buffer.capacity() % page, 0U);
     EXPECT_EQ(buffer.bytes().size(), buffer.capacity());
   }
 }

@@ -54,5 +54,39 @@ TEST(ComplexMagnitudes, NeitherOverflowNorUnderflow) {
   EXPECT_DOUBLE_EQ(out[1], 5e-300);
 }
 
+TEST(Hypotenuse, IsExactWhereThereIsNothingToRound) {
+  for (const double unit : {1.0, 0x1p-1060, 0x1p1018}) {
+    EXPECT_EQ(Hypotenuse(3 * unit, -4 * unit), 5 * unit);
+    EXPECT_EQ(Hypotenuse(-20 * unit, 21 * unit), 29 * unit);
+    EXPECT_EQ(Hypotenuse(0, -7 * unit), 7 * unit);
+  }
+  EXPECT_EQ(Hypotenuse(0, 0), 0);
+  EXPECT_EQ(Hypotenuse(1e300, 1e-300), 1e300);
+}
+
+TEST(Hypotenuse, DiffersFromTheCLibraryByOneUnitOfTheLastDigitAtMost) {
+  std::mt19937_64 random(5);
+  for (int i = 0; i < 100'000; ++i) {
+    const auto draw = [&] {
+      return std::ldexp(static_cast<double>(random()), static_cast<int>(random() % 2000) - 1060);
+    };
+    const double x = draw();
+    const double y = i % 2 == 0 ? draw() : x * (static_cast<double>(random() % 1000) / 1000);
+    const double expected = std::hypot(x, y);
+    const double actual = Hypotenuse(x, y);
+    ASSERT_EQ(actual, Hypotenuse(-y, x));
+    ASSERT_TRUE(actual == expected || actual == std::nextafter(expected, actual))
+        << x << " " << y << ": " << actual << " and " << expected;
+  }
+}
+
+TEST(Hypotenuse, AnInfinityCountsMoreThanNan) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(Hypotenuse(std::nan(""), -kInfinity), kInfinity);
+  EXPECT_EQ(Hypotenuse(kInfinity, 1), kInfinity);
+  EXPECT_TRUE(std::isnan(Hypotenuse(std::nan(""), 1)));
+  EXPECT_EQ(Hypotenuse(1.7e308, 1.7e308), kInfinity);
+}
+
 }  // namespace
 }  // namespace msprobe::kernels

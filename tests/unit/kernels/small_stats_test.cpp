@@ -72,7 +72,7 @@ void ExpectAgrees(DType dtype, size_t count, Mix mix, double bound) {
   EXPECT_EQ(near.zero_count, expected.zeros);
   EXPECT_EQ(all.zero_count, expected.zeros);
   EXPECT_EQ(all.subnormal_count, expected.subnormals);
-  EXPECT_EQ(all.smallest_nonzero, expected.smallest);
+  EXPECT_DOUBLE_EQ(all.smallest_nonzero, expected.smallest);
   // What every pass tells is the same to the bit.
   EXPECT_EQ(std::bit_cast<uint64_t>(all.sum), std::bit_cast<uint64_t>(plain.sum));
   EXPECT_EQ(std::bit_cast<uint64_t>(near.square_sum), std::bit_cast<uint64_t>(plain.square_sum));

@@ -1,0 +1,107 @@
+"""Stands in for the program in a test: runs it and keeps what it said and what it wrote, without changing either.
+
+Only what is written below the temporary folder counts, which is where tests write. A program on a terminal is left alone.
+"""
+import itertools
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import threading
+
+PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+LARGEST_BYTES = 64 << 20
+
+
+def run(program, records, temporary, arguments):
+    """Does not return: ends as the program ends, by the same signal or exit code. `program`: its words."""
+    if any(os.isatty(number) for number in (0, 1, 2)):
+        os.execv(program[0], program + arguments)
+    places = touched_places(temporary, arguments)
+    before = look(places)
+    folder = new_folder(records)
+    code = run_program(program + arguments, folder)
+    written = [path for path, identity in look(places).items() if before.get(path) != identity]
+    kept = []
+    for number, path in enumerate(sorted(written)):
+        try:
+            if os.path.getsize(path) <= LARGEST_BYTES:
+                shutil.copyfile(path, os.path.join(folder, "file%d" % number))
+                kept.append(os.path.relpath(path, temporary))
+        except OSError:
+            pass  # removed meanwhile: another process of the test
+    with open(os.path.join(folder, "call.json"), "w", encoding="utf-8") as file:
+        json.dump({"arguments": arguments, "folder": os.getcwd(), "code": code, "files": kept}, file)
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+def touched_places(temporary, arguments):
+    """The folders of this test that the call knows of: first level below the temporary folder."""
+    places = set()
+    for text in [os.getcwd()] + [os.path.abspath(argument.rpartition("=")[2]) for argument in arguments]:
+        if text.startswith(temporary + "/"):
+            places.add(temporary + "/" + text[len(temporary) + 1:].split("/")[0])
+    return places or {temporary}
+
+
+def look(places):
+    """Identity of every regular file below: a file that is written again has another one."""
+    found = {}
+    for place in places:
+        for folder, _, names in os.walk(place):
+            for name in names:
+                path = os.path.join(folder, name)
+                try:
+                    about = os.lstat(path)
+                except OSError:
+                    continue
+                if stat.S_ISREG(about.st_mode):
+                    found[path] = (about.st_ino, about.st_size, about.st_mtime_ns)
+    return found
+
+
+def new_folder(records):
+    for number in itertools.count():
+        folder = os.path.join(records, "%05d" % number)
+        try:
+            os.makedirs(folder)
+            return folder
+        except FileExistsError:
+            continue
+
+
+def run_program(words, folder):
+    """The exit code, negative for a signal. Both streams are passed on as they come."""
+    child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    for number in PASSED_ON:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda received, _: child.send_signal(received))
+    threads = []
+    for stream, target, name in ((child.stdout, 1, "stdout"), (child.stderr, 2, "stderr")):
+        threads.append(threading.Thread(target=pass_on, args=(stream.fileno(), target, os.path.join(folder, name))))
+        threads[-1].start()
+    code = child.wait()
+    for thread in threads:
+        thread.join()
+    return code
+
+
+def pass_on(source, target, path):
+    with open(path, "wb") as kept:
+        while True:
+            data = os.read(source, 1 << 16)
+            if not data:
+                return
+            kept.write(data)
+            try:
+                at = 0
+                while at < len(data):
+                    at += os.write(target, data[at:])
+            except OSError:
+                target = os.open(os.devnull, os.O_WRONLY)  # nobody reads any more; what is said is kept all the same
