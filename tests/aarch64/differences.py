@@ -5,20 +5,28 @@ MASKS is the list: times, durations and rates, process numbers. Nothing that is 
 import io
 import re
 import sqlite3
+import sys
 import tempfile
 import zipfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
+import event_file  # noqa: E402
 
 MASKS = [(re.compile(pattern), replacement) for pattern, replacement in [
     # Stamps: in names of results, in texts, in the settings of workbooks.
-    (rb"(?<!\d)20\d{12}(?!\d)", b"<stamp>"),
+    (rb"(?<!\d)20\d{12}(?!\d)(_\d+(?=[._]))?", b"<stamp>"),  # and the number of a second one in one second
+    (rb"\b[A-Z][a-z]{2}[0-3]\d_[0-2]\d-[0-5]\d-[0-6]\d\b", b"<stamp>"),
+    (rb"(?<!\d)1[6-9]\d{17}(?!\d)", b"<nanoseconds>"),
+    (rb"tfevents\.\d+\.[\w.-]+\.\d+\.\d+", b"tfevents.<time>.<host>.<process>.<number>"),
     (rb"(?<!\d)20\d\d-?[01]\d-?[0-3]\d[T _][0-2]\d:?[0-5]\d:?[0-6]\d([.,]\d+)?(Z|[+-]\d\d:?\d\d)?", b"<time>"),
     # How long it took, and how fast that was.
-    (rb"\b\d+ min \d+ s\b", b"<duration>"),
-    (rb"\b[\d.]+ (s|ms|us)\b", b"<duration>"),
-    (rb"\b[\d.]+ [kMGT]?B/s", b"<rate>"),
-    (rb'"(\w*seconds|duration\w*|wall_time|started|finished|created)": ?"?[\d.e+-]+"?', rb'"\1": <duration>'),
+    # How long the call itself took: at the end of an answer, in its JSON, in a JUnit report.
+    (rb"\bin (\d+ min \d+ s|[\d.]+ (s|ms|us))(, [\d.]+ [kMGT]?B/s)?\)", b"in <duration>)"),
+    (rb'"(\w+_)?seconds": [\d.e+-]+', b'"seconds": <duration>'),
+    (rb' time="\d+\.\d+"', b' time="<duration>"'),
 ]]
-NAME_MASKS = MASKS[:2]
+NAME_MASKS = MASKS[:5]
 
 
 def mask_text(data):
@@ -42,6 +50,8 @@ def between(name, first, second):
         return between_archives(first, second)
     if first[:16] == second[:16] == b"SQLite format 3\0":
         return between_texts(database_text(first), database_text(second))
+    if ".tfevents." in name:
+        return between_texts(*(repr(event_file.parse_events(data)).encode() for data in (first, second)))
     return between_texts(first, second)
 
 

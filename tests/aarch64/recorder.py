@@ -1,6 +1,7 @@
 """Stands in for the program in a test: runs it and keeps what it said and what it wrote, without changing either.
 
-Only what is written below the temporary folder counts, which is where tests write. A program on a terminal is left alone.
+Only what is written below the temporary folder counts, which is where tests write. A program on a terminal, or on a device that refuses
+what it says, is left alone.
 """
 import itertools
 import json
@@ -18,7 +19,7 @@ LARGEST_BYTES = 64 << 20
 
 def run(program, records, temporary, arguments):
     """Does not return: ends as the program ends, by the same signal or exit code. `program`: its words."""
-    if any(os.isatty(number) for number in (0, 1, 2)):
+    if any(is_device(number) for number in (0, 1, 2)):
         os.execv(program[0], program + arguments)
     places = touched_places(temporary, arguments)
     before = look(places)
@@ -39,6 +40,14 @@ def run(program, records, temporary, arguments):
         signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
         os.kill(os.getpid(), -code)
     os._exit(code)
+
+
+def is_device(number):
+    try:
+        about = os.fstat(number)
+    except OSError:
+        return True  # closed: the program is to find it so
+    return stat.S_ISCHR(about.st_mode) and about.st_rdev != os.stat(os.devnull).st_rdev
 
 
 def touched_places(temporary, arguments):

@@ -46,7 +46,11 @@ def fields(message):
 
 def read_events(path, check_crc=True):
     """[(tag, step, value)] of an event file; an exception where its frame is wrong."""
-    data, at, events = path.read_bytes(), 0, []
+    return parse_events(path.read_bytes(), check_crc, path)
+
+
+def parse_events(data, check_crc=True, path="events"):
+    at, events = 0, []
     while at < len(data):
         size, size_crc = struct.unpack_from("<QI", data, at)
         message = data[at + 12:at + 12 + size]
