@@ -3,21 +3,13 @@
 # with under qemu, which is the C library and Python. Nothing outside the checkout is changed and no root is needed. Does nothing
 # when they are there.
 #
-#   tools/dev/fetch_aarch64_libraries.sh [--torch]
-#
-#   --torch    PyTorch into the root as well: 210 MB to fetch, 1.3 GB on disk
+#   tools/dev/fetch_aarch64_libraries.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # Header-only libraries serve every architecture and come with tools/install_dependencies.sh build; Python's headers do not.
 python=$(python3 -c 'import sys; print("libpython%d.%d-dev" % sys.version_info[:2])')
 linked=(libdeflate-dev zlib1g-dev libexpat1-dev libyaml-cpp-dev libpcre2-dev libsqlite3-dev libgtest-dev libgmock-dev "$python")
 run=(libc6 libstdc++6 python3 libsqlite3-0)
-case ${1:-} in
-  "") ;;
-  --torch) run+=(python3-torch python3-numpy) ;;
-  -h | --help) sed -n '2,8p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
-  *) fail "unknown argument $1" "known: --torch" ;;
-esac
 
 # has FOLDER PACKAGE...: whether the folder is complete and holds all of these.
 has() {

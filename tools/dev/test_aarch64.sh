@@ -2,24 +2,19 @@
 # Cross-compiles everything for aarch64, runs the unit tests under qemu, and holds what the program and the capture library write
 # against what this machine's write, byte by byte. What emulation cannot show: tests/aarch64/README.md.
 #
-#   tools/dev/test_aarch64.sh [--torch] [ROOM...]
+#   tools/dev/test_aarch64.sh [ROOM...]
 #
 #   ROOM...    only the unit tests of these rooms, e.g. kernels analysis/compare
-#   --torch    also runs the tests of the Python shim, with Debian's PyTorch for arm64
 #
 # The cross compiler and qemu come from tools/install_dependencies.sh aarch64, everything else from
 # tools/dev/fetch_aarch64_libraries.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-with_torch=0 rooms=()
-for word in "$@"; do
-  case $word in
-    --torch) with_torch=1 ;;
-    -h | --help) sed -n '2,11p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
-    -*) fail "unknown argument $word" "known: --torch ROOM..." ;;
-    *) rooms+=("$word") ;;
-  esac
-done
+rooms=("$@")
+case ${1:-} in
+  -h | --help) sed -n '2,10p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+  -*) fail "unknown argument $1" "known: ROOM..." ;;
+esac
 
 export MSPROBE_GOLDEN=${MSPROBE_GOLDEN:-$(dirname "$repository")/shared/golden}
 # All that qemu knows, and one without what came after ARMv8.0.
@@ -27,9 +22,7 @@ processors=(max cortex-a72)
 emulator=(qemu-aarch64 -L "$repository/build-aarch64-root")
 
 tools/install_dependencies.sh build test aarch64
-fetched=()
-[ "$with_torch" = 0 ] || fetched=(--torch)
-tools/dev/fetch_aarch64_libraries.sh "${fetched[@]}"
+tools/dev/fetch_aarch64_libraries.sh
 
 say "configuring for aarch64"
 cmake --preset aarch64 -DMSPROBE_TESTS=ON >/dev/null || fail "cmake could not configure the preset aarch64; its messages stand above"
