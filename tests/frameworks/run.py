@@ -73,11 +73,11 @@ def make_environment(folder, lock):
 # ---- tests ----
 
 def test_files(framework, wanted, quick):
-    """Files of tests of this framework. The tests of the shim are PyTorch's too, whatever its version."""
+    """Files of tests of this framework, with those of the shim for PyTorch or MindSpore, whatever its version."""
     folder = os.path.join(REPOSITORY, "tests", "python")
     found = sorted(glob.glob(os.path.join(folder, "frameworks", framework.name, "*_test.py")))
-    if framework.name == "torch" and not quick:
-        found += sorted(glob.glob(os.path.join(folder, "torch", "*_test.py")))
+    if not quick:  # those of the shim
+        found += sorted(glob.glob(os.path.join(folder, framework.name, "*_test.py")))
     return [path for path in found if not wanted or os.path.basename(path) in wanted]
 
 

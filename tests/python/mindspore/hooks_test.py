@@ -284,6 +284,16 @@ class Cells(MindSporeCase):
                          [[2, 4], [2]])
         self.assertEqual(gradients["bias"][0]["Max"], 5.0)
 
+    def test_gradients_that_are_not_computed_have_their_places(self):
+        data = self.run_code("""
+            net = Net()
+            debugger.start(net)
+            net(ones(5, 3))
+            debugger.stop(); debugger.step()
+        """, level="L0").data()
+        self.assertEqual(data["Cell.first.Dense.parameters_grad"],
+                         {"weight": [None], "bias": [None]})
+
     def test_backward_of_cells_names_gradients_in_their_direction(self):
         dump = self.run_code(STEP, level="L0")
         backward = [name for name in dump.names() if ".backward." in name]

@@ -25,6 +25,10 @@ class CellHooks(_modules.ModuleHooks):
     def gradients_wanted():
         return gradients.available() and values.gradients_are_recorded()
 
+    def gradients_expected(self):
+        """As the Python tool: gradients have their places, null, where none are computed, too."""
+        return gradients.available()
+
     def call_gradients(self, known, recorded):
         return gradients.of_call(recorded, lambda: self._session.say_once(
             _native.LOG_WARNING, gradients.HIDDEN % known.base, subject=gradients.HIDDEN))
