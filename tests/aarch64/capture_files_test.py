@@ -63,7 +63,7 @@ class CaptureFiles(unittest.TestCase):
         return run.stdout
 
     def files(self):
-        return {re.sub(r"\w+-\d\d-rank0", "rank0", str(path.relative_to(self.place))): path.read_bytes()
+        return {re.sub(r"[\w-]+-rank0-\w+", "rank0", str(path.relative_to(self.place))): path.read_bytes()
                 for path in sorted(self.place.rglob("*")) if path.is_file()}
 
     def require_equal(self, first, second, about):
