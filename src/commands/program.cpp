@@ -13,6 +13,7 @@
 #include "src/commands/monitor_command.h"
 #include "src/commands/nan_analyze_command.h"
 #include "src/commands/perf_compare_command.h"
+#include "src/commands/response_anomaly_command.h"
 #include "src/commands/rl_compare_command.h"
 #include "src/commands/show_command.h"
 
@@ -34,6 +35,7 @@ Program::Program() {
   commands_.push_back(std::make_unique<NanAnalyzeCommand>("nan_analyze"));
   commands_.push_back(std::make_unique<NanAnalyzeCommand>("overflow_check"));
   commands_.push_back(std::make_unique<PerfCompareCommand>());
+  commands_.push_back(std::make_unique<ResponseAnomalyCommand>());
   commands_.push_back(std::make_unique<RlCompareCommand>());
   commands_.push_back(std::make_unique<ShowCommand>());
 }

@@ -88,6 +88,7 @@ COMMANDS = {
     "overflow_check": Command("overflow_check -i {data}/nan_analyze/p2p_chain/step0 -o out", "origin", "FOUND"),
     "perf_compare": Command("perf_compare -d {data}/perf/npu_npu_all/comparison_ascend_pt -bp {data}/perf/npu_npu_all/base_ascend_pt "
                             "-o out", "e2e>0.001%", None),
+    "response_anomaly": Command("response_anomaly {data}/response_anomaly/toy/requests.jsonl -o out", "ill", "ILL"),
     "rl_compare": Command("rl_compare -a {data}/rl_compare/rl_collect/run_a -b {data}/rl_compare/rl_collect/run_b -o out", "different",
                           "DIFFERENT"),
     "show": Command("show {example}/npu/step0/rank/dump.json", None, None, ALWAYS),

@@ -131,6 +131,7 @@ class Docs(unittest.TestCase):
         for run in ("run_a", "run_b"):
             shutil.copytree(REPOSITORY / "tests/data/rl_compare/rl_collect" / run, folder / run)
         shutil.copytree(REPOSITORY / "tests/data/rl_tokens/run", folder / "rl_run")
+        shutil.copytree(REPOSITORY / "tests/data/response_anomaly/toy", folder / "responses")
         monitor_data.Run(modules=10, steps=40, ranks=2, drift=(3, 35), poison=(7, 1, 38)).write(folder / "watched_run")
         return folder, self.environment(folder)
 

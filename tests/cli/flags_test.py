@@ -165,7 +165,7 @@ class Tables(unittest.TestCase):
         examples = 0
         for command in self.commands:
             for example in command["examples"]:
-                line = re.split(r" [|>]|^source <\(|\)$", example["command"])
+                line = re.split(r" [|>] ?|^source <\(|\)$", example["command"])
                 words = shlex.split(next(part[part.index("msprobe "):] for part in line if part.startswith(("msprobe ", "mpirun "))))[1:]
                 if "--" in words:
                     words = words[:words.index("--")]

@@ -1,0 +1,141 @@
+#include "src/commands/response_anomaly_command.h"
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/analysis/response_anomaly/document.h"
+#include "src/analysis/response_anomaly/run.h"
+#include "src/base/files.h"
+#include "src/base/output_rule.h"
+#include "src/base/path_kind.h"
+#include "src/commands/common_flags.h"
+#include "src/commands/print.h"
+#include "src/report/writers.h"
+
+namespace msprobe::commands {
+namespace {
+
+namespace anomaly = analysis::response_anomaly;
+
+constexpr const char* kResponseAnomalyNotes =
+    R"(REQUESTS holds a JSON object per line: {"name": ..., "model": ..., "tokens": [id, ...],
+"topk_logprobs": [[[id, logprob], ...], ...]}, a list of candidates for every token.
+
+)";
+
+}  // namespace
+
+std::vector<Positional> ResponseAnomalyCommand::positionals() {
+  return {{.name = "REQUESTS",
+           .fills = &requests_,
+           .help = "File with a request per line; -: the standard input, judged as it comes"}};
+}
+
+std::vector<Flag> ResponseAnomalyCommand::flags() {
+  std::vector<Flag> flags = {
+      {.name = "--input",
+       .letter = "-i",
+       .type = "FILE",
+       .fills = &options_.input,
+       .group = Group::kInput,
+       .help = "File with a request per line, instead of REQUESTS"},
+      {.name = "--models",
+       .type = "FILE",
+       .fills = &options_.models,
+       .group = Group::kInput,
+       .help = "Known models, JSON: {\"name\": {\"eos\": id or [id, ...]}}"},
+      {.name = "--categories",
+       .type = "DIR",
+       .fills = &options_.categories,
+       .group = Group::kInput,
+       .help = "Categories of the tokens of a model, a file <name>_<vocabulary size>.json each",
+       .needs = "--models"},
+      {.name = "--config",
+       .type = "FILE",
+       .fills = &options_.config,
+       .group = Group::kMethod,
+       .help = "Windows and thresholds, YAML"},
+      {.name = "--lines",
+       .fills = &lines_,
+       .group = Group::kOutput,
+       .help = "Print a JSON object per request as soon as it is judged; the answer goes to stderr",
+       .excludes = "--json"},
+      OutputFolderFlag(output_, "Folder for the result files", {}),
+      FormatsFlag(formats_, {"csv", "jsonl", "html"}, "csv"),
+      ForceFlag(),
+  };
+  AddAnswerFlags(flags, answer_, anomaly::kGateLevels);
+  return flags;
+}
+
+std::vector<Example> ResponseAnomalyCommand::examples() const {
+  return {
+      {"msprobe response_anomaly requests.jsonl", "which responses are ill, and of what"},
+      {"msprobe response_anomaly requests.jsonl --models models.json --categories token_categories",
+       "the same, with the categories of the tokens"},
+      {"tail -f requests.jsonl | msprobe response_anomaly -i - --lines",
+       "beside a running service: an answer per request"},
+      {"msprobe response_anomaly requests.jsonl -o result --fail-on ill",
+       "in CI: exit code 1 if a response is ill"},
+  };
+}
+
+std::string ResponseAnomalyCommand::notes() const {
+  return kResponseAnomalyNotes + FailOnHelp(anomaly::kGateLevels);
+}
+
+// A row per request goes to <output>/response_anomaly.csv or .jsonl, the page beside them.
+Status ResponseAnomalyCommand::CheckResults(const Context& context, OwnForms& own) {
+  if (output_.empty()) {
+    return context.Given("--format") ? UsageError("--format is given, but no folder for the files")
+                                           .WithHint("give -o DIR as well")
+                                     : Status();
+  }
+  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(output_));
+  for (const std::string& format : formats_.empty() ? std::vector<std::string>{"csv"} : formats_) {
+    const std::filesystem::path file = output_ / ("response_anomaly." + format);
+    if (format == "html") {
+      own.page = file;
+      MSP_RETURN_IF_ERROR(CheckPage(file));
+    } else {
+      MSP_RETURN_IF_ERROR(base::CheckOutputFile(file));
+      options_.row_files.push_back(file);
+    }
+  }
+  return {};
+}
+
+Result<ExitCode> ResponseAnomalyCommand::Run(const Context& context) {
+  MSP_RETURN_IF_ERROR(TakePath(requests_, "REQUESTS", "--input", options_.input));
+  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
+  OwnForms own;
+  own.to_stderr = lines_;
+  MSP_RETURN_IF_ERROR(CheckResults(context, own));
+  if (!options_.categories.empty() && !base::IsFolder(options_.categories)) {
+    return NotFoundError(fmt::format("{} is not a folder", options_.categories.string()));
+  }
+  if (!output_.empty()) {
+    MSP_RETURN_IF_ERROR(base::CreateFolders(output_));
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  anomaly::OnRow on_row;
+  if (lines_) {
+    on_row = [](const anomaly::Row& row) -> Status {
+      report::Table table = anomaly::NewTable();
+      anomaly::AddRow(row, table);
+      MSP_RETURN_IF_ERROR(PrintUntrusted(report::JsonLinesText(table)));
+      return std::fflush(stdout) == 0 ? Status() : IoError("cannot write to the standard output");
+    };
+  }
+  MSP_ASSIGN_OR_RETURN(const anomaly::Findings findings, anomaly::Run(options_, on_row));
+  report::Document document = anomaly::MakeDocument(findings);
+  document.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return GiveAnswer(std::move(document), answer_, context, own);
+}
+
+}  // namespace msprobe::commands
