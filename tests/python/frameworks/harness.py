@@ -55,7 +55,12 @@ class FrameworkCase(unittest.TestCase):
     framework = ""
     module = ""   # what carries __version__, if it is not called like the framework
     subject = ""
+    quick = True   # whether continuous integration runs it (tests/frameworks/run.py --quick)
     maxDiff = 4000
+
+    def setUp(self):
+        if os.environ.get("MSPROBE_QUICK") and not self.quick:
+            self.skipTest("not of the quick part")
 
     def version(self):
         return importlib.import_module(self.module or self.framework).__version__.split("+")[0]
@@ -113,6 +118,7 @@ class Observed:
 
 
 class TrainingCase(FrameworkCase):
+    quick = False
     script = ""
     arguments = ()
     processes = 1
@@ -133,6 +139,7 @@ class TrainingCase(FrameworkCase):
                 importlib.import_module(name)
 
     def setUp(self):
+        super().setUp()
         self._runs = {}   # several checks look at the same run
 
     # ---- running ----

@@ -29,6 +29,23 @@ def rows(pattern):
 class Objects(ForkedCase):
     """Arguments and results are the objects that they are."""
 
+    def test_a_tensor_without_memory_of_its_own_is_described_without_values(self):
+        """Its address is its offset, as that of a DTensor on all ranks but the first."""
+        dump = self.run_code("""
+            class Wrapper(torch.Tensor):
+                @staticmethod
+                def __new__(cls):
+                    return torch.Tensor._make_wrapper_subclass(cls, (4, 3), (3, 1), 12)
+                @classmethod
+                def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+                    raise RuntimeError("nothing is computed with it")
+            model = nn.Sequential(nn.Identity())
+            debugger.start(model=model); model(Wrapper()); debugger.stop(); debugger.step()
+        """, task="tensor", level="L0")
+        [described] = dump.data()["Module.0.Identity.forward.0"]["output"]
+        self.assertEqual(described["shape"], [4, 3])
+        self.assertIsNone(described["Norm"])
+
     def test_attributes_of_tensors_stay(self):
         self.run_code("""
             class Scaled(nn.Module):

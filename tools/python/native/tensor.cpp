@@ -37,6 +37,8 @@ struct Names {
   PyObject* type = Interned("type");
   PyObject* index = Interned("index");
   PyObject* data_ptr = Interned("data_ptr");
+  PyObject* storage_offset = Interned("storage_offset");
+  PyObject* element_size = Interned("element_size");
   PyObject* requires_grad = Interned("requires_grad");
   PyObject* is_conj = Interned("is_conj");
   PyObject* is_neg = Interned("is_neg");
@@ -184,12 +186,36 @@ ValueLocation FindValues(PyObject* tensor, Fields* out) {
   return is_meta ? ValueLocation::kNowhere : ValueLocation::kDevice;
 }
 
+// Programs have their memory above this address, unless they were linked to a fixed one.
+constexpr uintptr_t kUsualMemory = uintptr_t{1} << 40;
+
+// Whether an address is nothing but an offset into a storage that is not there: the tensor is a wrapper around others
+// (DTensor), or its storage was freed (FSDP).
+bool IsBareOffset(PyObject* tensor, uintptr_t address) {
+  const Names& names = Known();
+  const Ref offset = CallMethod(tensor, names.storage_offset);
+  const Ref size = CallMethod(tensor, names.element_size);
+  const bool known = offset && size;
+  const uint64_t bytes = known ? PyLong_AsUnsignedLongLong(offset.get()) *
+                                     PyLong_AsUnsignedLongLong(size.get())
+                               : 0;
+  if (PyErr_Occurred() != nullptr || !known) {
+    PyErr_Clear();
+    return true;
+  }
+  return bytes == address;
+}
+
 // Address, strides and flags of values on the host.
 void ReadHostValues(PyObject* tensor, Fields* out) {
   const Names& names = Known();
   msprobe_tensor& described = out->tensor;
   const Ref address = CallMethod(tensor, names.data_ptr);
   described.data = address ? PyLong_AsVoidPtr(address.get()) : nullptr;
+  if (const auto at = reinterpret_cast<uintptr_t>(described.data);
+      at != 0 && at < kUsualMemory && IsBareOffset(tensor, at)) {
+    described.data = nullptr;
+  }
   const Ref steps = CallMethod(tensor, names.stride);
   if (!steps || !ReadNumbers(steps.get(), &out->strides) ||
       out->strides.size() != out->shape.size()) {

@@ -70,6 +70,7 @@ dist.destroy_process_group()
 @unittest.skipUnless(VERSION >= (2, 6), "FSDP2 is of PyTorch 2.6")
 class Checkpoints(harness.FrameworkCase):
     framework = "torch"
+    quick = False
 
     def write(self, how, *changed):
         """The folder of the checkpoint."""

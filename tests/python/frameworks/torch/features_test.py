@@ -20,7 +20,7 @@ ROWS = [
     ("torch.compile, aot_eager", "compiled aot_eager", (2, 0), COMPILED, ""),
     ("torch.compile, inductor", "compiled inductor", (2, 0), COMPILED, ""),
     ("torch.compile of blocks, inductor", "compiled_blocks inductor", (2, 2), COMPILED, ""),
-    ("torch.export", "exported", (2, 1), ALL, "0"),
+    ("torch.export", "exported", (2, 1), ("harmless", "leaves_nothing", "true"), ""),   # no module is called in it
     ("scaled_dot_product_attention", "scaled_dot_product_attention", (2, 0), ALL, "blocks.1.out"),
     ("flex_attention, eager", "flex_attention eager", (2, 6), ALL, "blocks.1.out"),
     ("flex_attention, aot_eager", "flex_attention aot_eager", (2, 6), ALL, "blocks.1.out"),
@@ -46,6 +46,7 @@ ROWS = [
 ]
 
 
+QUICK = ("compiled aot_eager", "modes")
 # Level L0 of a model that is compiled as a whole has nothing to record.
 OF_COMPILED = ["dump:mix:tensor", "monitor dump:L1:statistics"]
 
@@ -61,6 +62,7 @@ def case(subject, arguments, since, checks, fault):
                 self.skipTest("PyTorch has it from %d.%d on" % since)
             self.check_everything(checks)
 
+    Feature.quick = arguments in QUICK
     Feature.subject, Feature.arguments, Feature.fault = subject, tuple(arguments.split()), fault
     Feature.__qualname__ = Feature.__name__ = "".join(
         word.capitalize() for word in arguments.replace("_", " ").split())
