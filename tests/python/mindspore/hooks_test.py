@@ -374,6 +374,36 @@ class Cells(MindSporeCase):
         dump = self.run_code(code)
         self.assertEqual(dump.steps(), ["step0", "step1", "step2"])
 
+    def test_gradients_are_summed_in_the_order_of_a_plain_run(self):
+        # What is used by a residual and several times by the Cell beside it: a node of ours between
+        # would sum what the Cell sends first.
+        for level in ("L0", "mix"):
+            self.run_code("""
+                class Several(nn.Cell):
+                    def construct(self, x): return x * 1.1 + x * 0.3 + x * x
+
+                class Residual(nn.Cell):
+                    def __init__(self):
+                        super().__init__()
+                        self.first, self.several = nn.Dense(3, 4), Several()
+
+                    def construct(self, x):
+                        hidden = self.first(x)
+                        return (hidden + self.several(hidden)).sum()
+
+                net, generator = Residual(), np.random.RandomState(1)
+                net.first.weight.set_data(Tensor(generator.randn(4, 3).astype("float32")))
+                x = Tensor(generator.randn(50, 3).astype("float32"))
+                def gradients():
+                    _, found = ms.value_and_grad(net, None, net.trainable_params())(x)
+                    return [one.asnumpy().tobytes() for one in found]
+                plain = gradients()
+                debugger.start(net)
+                recorded = gradients()
+                debugger.stop(); debugger.step()
+                assert recorded == plain
+            """, level=level)
+
     def test_a_step_without_stop_records_its_gradients_too(self):
         dump = self.run_code(STEP.replace("debugger.stop(); ", ""), level="L0")
         self.assertIn("Cell.first.Dense.backward.0", dump.names())

@@ -59,6 +59,7 @@ class PrimitiveHooks:
     def __init__(self):
         self._patches = []
         self._roots = {}
+
     def add_model(self, model):
         for root in model if isinstance(model, (list, tuple)) else [model]:
             if id(root) in self._roots:

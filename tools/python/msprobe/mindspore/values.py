@@ -30,11 +30,6 @@ def tensor_types():
     return (mindspore.Tensor,) if lazy is None else (mindspore.Tensor, lazy)
 
 
-def is_stub(tensor):
-    lazy = _lazy_tensor_class()
-    return lazy is not None and isinstance(tensor, lazy)
-
-
 def torch_on_mindspore():
     """Whether the torch of this process is one whose tensors are MindSpore's."""
     torch_tensor = getattr(sys.modules.get("torch"), "Tensor", None)
@@ -97,7 +92,7 @@ def describe_tensor(tensor):
     array, code = None, _native.DTYPE_UNKNOWN
     try:
         if _wait():
-            array = _array(tensor)
+            array = array_of(tensor)
             code = _native.DTYPE_CODES.get(array.dtype.name, _native.DTYPE_UNKNOWN)
     except Exception as error:  # not initialised, or of a kind that the host does not know
         report("asnumpy", error)
@@ -117,7 +112,8 @@ def _wait():
     return True
 
 
-def _array(tensor):
+def array_of(tensor):
+    """Its values; of what numpy does not know, as float32."""
     if tensor.dtype in _through_float32:
         tensor = tensor.astype(mindspore.float32)
     return numpy.ascontiguousarray(tensor.asnumpy())
