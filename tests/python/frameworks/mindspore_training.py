@@ -230,8 +230,7 @@ class Run:
         self._model, self._optimizer = model, optimizer
         if self._asked.get("fault"):
             plant_fault(model, self._asked["fault"])
-        if self._asked.get("left"):
-            self._before = hooks_of(model)
+        self._before = hooks_of(model)
         for text in self._asked.get("observers", []):
             kind, *rest = text.split(":")
             if kind == "dump":
@@ -275,12 +274,10 @@ class Run:
         report = {"steps": self._steps, "resources": self._resources}
         if self._witness is not None:
             report["witness"] = self._witness.seen
-        if self._asked.get("left"):
-            after = hooks_of(self._model)
-            report["left"] = {place: [self._before.get(place), after.get(place)]
-                              for place in sorted(set(self._before) | set(after))
-                              if self._before.get(place) != after.get(place)}
-            report["threads"] = [one.name for one in threading.enumerate()]
+        after = hooks_of(self._model)
+        report["left"] = {place: [self._before.get(place), after.get(place)] for place in sorted(set(self._before) | set(after))
+                          if self._before.get(place) != after.get(place)}
+        report["threads"] = [one.name for one in threading.enumerate()]
         if self._folder:
             path = os.path.join(self._folder, "report0.json")
             with open(path + ".new", "w", encoding="utf-8") as file:
