@@ -160,6 +160,25 @@ class DeepSpeedStandIn(Adapter):
         self.assertEqual(adapter.gradient(named(weights[1])).tolist(), [2.0])
 
 
+class PlaceholdersStandIn(MonitorCase):
+    def test_parameters_whose_elements_are_elsewhere_while_they_are_watched(self):
+        written = self.run_code("""
+            model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            whole = model[0].weight.data
+            model[0].weight.data = torch.empty(0)
+            monitor = TrainerMon("config.json")
+            monitor.set_monitor(model, optimizer)
+            for step in range(2):
+                model[0].weight.data = whole
+                model(torch.ones(1, 2)).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        """, dict(wg_distribution=True))
+        self.assertNotIn("0.weight", [row["name"] for row in written.rows("grad_unreduced_1-1.csv")])
+        self.assertIn("1.weight", [row["name"] for row in written.rows("grad_unreduced_1-1.csv")])
+
+
 class BucketsStandIn(MonitorCase):
     def test_gradients_before_a_bucket_is_exchanged(self):
         written = self.run_code("""

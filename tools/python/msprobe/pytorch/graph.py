@@ -58,7 +58,9 @@ class CallGradients(gradients.CallGradients):
 
 
 def accumulators(leaves):
-    """The nodes that add to the gradients of leaves, None where none can be had.
+    """The nodes that add to the gradients of leaves, None where none can be had: not for a leaf
+    without elements, which may stand for one whose elements are elsewhere at the moment (ZeRO stage
+    3). Its node would keep that shape, and refuse the gradient.
 
     Nodes are numbered per thread, and where several threads ran the forward pass the numbers decide
     in which order gradients are summed. So what has to be computed here is computed by a thread of
@@ -69,6 +71,8 @@ def accumulators(leaves):
         _native.inside(True)
         with torch.enable_grad():
             for index, leaf in enumerate(leaves):
+                if not leaf.numel():
+                    continue
                 with contextlib.suppress(Exception):
                     found[index] = torch.Tensor.view_as(leaf, leaf).grad_fn.next_functions[0][0]
 
