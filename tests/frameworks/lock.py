@@ -26,11 +26,22 @@ def canonical(name):
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def resolve(python, requirements):
+def without_checksums(name):
+    """The lines of a file of requirements and of those it adds to. With a checksum in one of them pip asks for all."""
+    with open(os.path.join(HERE, name), encoding="utf-8") as file:
+        lines = [re.sub(r" --hash=\S+", "", line) for line in file]
+    bases = [match.group(1) for match in (re.match(r"-r +(\S+)$", line) for line in lines) if match]
+    return sum(map(without_checksums, bases), []) + [line for line in lines if not line.startswith("-r ")]
+
+
+def resolve(python, asked):
     """The `install` list of pip's report, from an empty environment."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([python, "-m", "venv", folder], check=True)
         report = os.path.join(folder, "report.json")
+        requirements = os.path.join(folder, "requirements.txt")
+        with open(requirements, "w", encoding="utf-8") as file:
+            file.writelines(without_checksums(asked))
         subprocess.run([os.path.join(folder, "bin", "python"), "-m", "pip", "install", "--quiet", "--dry-run",
                         "--only-binary", ":all:", "--report", report, "-r", requirements], check=True)
         with open(report, encoding="utf-8") as file:

@@ -1,0 +1,92 @@
+"""GPT of Megatron-core on the CPU: tensor or pipeline parallel over two processes, its DistributedDataParallel, its optimizer and
+its schedules.
+
+usage: gpt.py tensor|pipeline|virtual|data [distributed_optimizer] [bf16] [save=FOLDER]
+"""
+import sys
+
+import megatron_on_cpu  # noqa: F401  before anything of Megatron
+import torch
+from megatron.core import parallel_state, tensor_parallel
+from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
+from megatron.core.models.gpt import GPTModel
+from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
+from megatron.core.pipeline_parallel import get_forward_backward_func
+from megatron.core.tensor_parallel.random import initialize_rng_tracker
+from megatron.core.transformer.transformer_config import TransformerConfig
+
+from torch_training import Run
+
+VOCABULARY, LENGTH, BATCH, MICRO_BATCHES = 32, 8, 2, 2
+SIZES = {"tensor": dict(tensor_model_parallel_size=2), "pipeline": dict(pipeline_model_parallel_size=2),
+         "virtual": dict(pipeline_model_parallel_size=2, virtual_pipeline_model_parallel_size=2), "data": {}}
+
+
+def chunk(config, sizes, number, ddp):
+    stages = dict(pre_process=parallel_state.is_pipeline_first_stage(ignore_virtual=False, vp_stage=number),
+                  post_process=parallel_state.is_pipeline_last_stage(ignore_virtual=False, vp_stage=number))
+    model = GPTModel(config, get_gpt_layer_local_spec(), VOCABULARY, LENGTH, position_embedding_type="rope",
+                     share_embeddings_and_output_weights=False, vp_stage=number, **stages)
+    if config.bf16:
+        model = model.bfloat16()
+    return DistributedDataParallel(config, ddp, model)
+
+
+def main():
+    kind, *options = sys.argv[1:]
+    run = Run()
+    torch.distributed.init_process_group("gloo")
+    sizes = SIZES[kind]
+    parallel_state.initialize_model_parallel(**sizes)
+    initialize_rng_tracker(inference_rng_tracker=True)  # the other one needs CUDA's generators
+    bf16, sharded = "bf16" in options, "distributed_optimizer" in options
+    config = TransformerConfig(
+        num_layers=4, hidden_size=16, num_attention_heads=2, ffn_hidden_size=32, use_cpu_initialization=True,
+        pipeline_dtype=torch.bfloat16 if bf16 else torch.float32, bf16=bf16, hidden_dropout=0.0, attention_dropout=0.0,
+        gradient_accumulation_fusion=False, bias_activation_fusion=False, masked_softmax_fusion=False, bias_dropout_fusion=False,
+        apply_rope_fusion=False, normalization="LayerNorm", deallocate_pipeline_outputs=False, **sizes)
+    ddp = DistributedDataParallelConfig(use_distributed_optimizer=sharded, overlap_grad_reduce=False, check_for_nan_in_grad=False)
+    chunks = [chunk(config, sizes, number, ddp) for number in range(sizes.get("virtual_pipeline_model_parallel_size", 1))] \
+        if "virtual_pipeline_model_parallel_size" in sizes else [chunk(config, sizes, None, ddp)]
+    optimizer = get_megatron_optimizer(OptimizerConfig(optimizer="adam", lr=1e-3, bf16=bf16, use_distributed_optimizer=sharded,
+                                                       clip_grad=1.0, params_dtype=torch.bfloat16 if bf16 else torch.float32), chunks)
+    config.finalize_model_grads_func = finalize_model_grads
+    config.grad_scale_func = optimizer.scale_loss
+    run.watch(chunks, optimizer)
+
+    def forward_step(batches, model):
+        ids = next(batches)
+        positions = torch.arange(LENGTH).expand(BATCH, -1)
+        mask = torch.triu(torch.ones(LENGTH, LENGTH, dtype=torch.bool), 1)[None, None]
+        output = model(ids[:, :-1], positions, mask, labels=ids[:, 1:])
+
+        def loss_of(losses):
+            loss = losses.float().mean()
+            return loss, {"loss": loss.detach()}
+
+        return output, loss_of
+
+    def batches(seed):
+        generator = torch.Generator().manual_seed(seed)
+        while True:
+            yield torch.randint(0, VOCABULARY, (BATCH, LENGTH + 1), generator=generator)
+
+    pipelined = get_forward_backward_func()
+    for number in run.steps():
+        for model in chunks:
+            model.zero_grad_buffer()
+        optimizer.zero_grad()
+        seed = 100 * number + parallel_state.get_data_parallel_rank()
+        given = [batches(seed) for _ in chunks]
+        losses = pipelined(forward_step_func=forward_step, data_iterator=given if len(chunks) > 1 else given[0],
+                           model=chunks if len(chunks) > 1 else chunks[0], num_microbatches=MICRO_BATCHES, seq_length=LENGTH,
+                           micro_batch_size=BATCH, forward_only=False)
+        optimizer.step()
+        run.end_step([one["loss"] for one in losses])
+    run.close()
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+main()
