@@ -2,6 +2,7 @@
 #include <array>
 #include <exception>
 #include <map>
+#include <new>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -243,6 +244,8 @@ Result<Config> ParseYaml(std::string_view text, std::string file_name, internal:
   } catch (const YAML::Exception& error) {
     return BadFormatError(fmt::format("{}: line {} column {}: {}", file_name, error.mark.line + 1,
                                       error.mark.column + 1, error.msg));
+  } catch (const std::bad_alloc&) {  // not the file's fault
+    throw;
   } catch (const std::exception& error) {
     return BadFormatError(fmt::format("{}: not valid YAML ({})", file_name, error.what()));
   }
