@@ -4,7 +4,7 @@ nothing, and names a planted fault. Answers go to the table of docs/compatibilit
     class Llama(harness.TrainingCase):
         framework = "transformers"          # its folder, a name of tests/frameworks/frameworks.txt
         subject = "Llama, Trainer"          # a row of the table
-        script = "llama.py"                 # beside the test; see torch_training.py
+        script = "llama.py"                 # beside the test; see training.py
         fault = "model.layers.1.mlp"        # a module that computes wrong on request
 
         def test_all(self):
@@ -145,7 +145,7 @@ class TrainingCase(FrameworkCase):
     # ---- running ----
 
     def run_training(self, observers="", **asked):
-        """observers: names of OBSERVERS, "" or "witness". asked: what torch_training.Run reads from $MSPROBE_RUN."""
+        """observers: names of OBSERVERS, "" or "witness". asked: what training.TrainingRun reads from $MSPROBE_RUN."""
         key = observers, self.arguments, json.dumps(asked, sort_keys=True)
         if key not in self._runs:
             self._runs[key] = self._run_anew(observers, asked)

@@ -4,9 +4,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-import harness  # noqa: E402
-import torch  # noqa: E402
-from features_test import ALL, OBSERVERS, VERSION  # noqa: E402
+from features_test import ALL, case_of  # noqa: E402
 
 BLOCK = "blocks.1.mlp.0"
 WRAPPED = "_fsdp_wrapped_module.blocks.1._fsdp_wrapped_module.mlp.0"
@@ -25,25 +23,7 @@ ROWS = [
 ]
 
 
-def case(subject, arguments, since, checks, fault):
-    class Way(harness.TrainingCase):
-        framework = "torch"
-        script = "distributed.py"
-        processes = 2
-        usual = OBSERVERS
-
-        def test_all(self):
-            if VERSION < since:
-                self.skipTest("PyTorch has it from %d.%d on" % since)
-            self.check_everything(checks)
-
-    Way.subject, Way.arguments, Way.fault = subject + ", 2 processes", tuple(arguments.split()), fault
-    Way.__qualname__ = Way.__name__ = "".join(word.capitalize() for word in arguments.replace("_", " ").split())
-    return Way
-
-
-for row in ROWS:
-    made = case(*row)
+for made in [case_of(row, script="distributed.py", processes=2, subject=row[0] + ", 2 processes", __module__=__name__) for row in ROWS]:
     globals()[made.__name__] = made
 del made
 

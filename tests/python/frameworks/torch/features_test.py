@@ -51,26 +51,23 @@ QUICK = ("compiled aot_eager", "modes")
 OF_COMPILED = ["dump:mix:tensor", "monitor dump:L1:statistics"]
 
 
-def case(subject, arguments, since, checks, fault):
-    class Feature(harness.TrainingCase):
-        framework = "torch"
-        script = "features.py"
-        usual = OF_COMPILED if checks is COMPILED else OBSERVERS
+def case_of(row, **attributes):
+    """The test of a row of ROWS; attributes: those of harness.TrainingCase beyond what the row says."""
+    subject, arguments, since, checks, fault = row
 
-        def test_all(self):
-            if VERSION < since:
-                self.skipTest("PyTorch has it from %d.%d on" % since)
-            self.check_everything(checks)
+    def test_all(self):
+        if VERSION < since:
+            self.skipTest("PyTorch has it from %d.%d on" % since)
+        self.check_everything(checks)
 
-    Feature.quick = arguments in QUICK
-    Feature.subject, Feature.arguments, Feature.fault = subject, tuple(arguments.split()), fault
-    Feature.__qualname__ = Feature.__name__ = "".join(
-        word.capitalize() for word in arguments.replace("_", " ").split())
-    return Feature
+    name = "".join(word.capitalize() for word in arguments.replace("_", " ").split())
+    return type(name, (harness.TrainingCase,), dict(
+        {"framework": "torch", "subject": subject, "arguments": tuple(arguments.split()), "fault": fault, "usual": OBSERVERS,
+         "test_all": test_all, "__module__": __name__}, **attributes))
 
 
-for row in ROWS:
-    made = case(*row)
+for made in [case_of(row, script="features.py", quick=row[1] in QUICK, usual=OF_COMPILED if row[3] is COMPILED else OBSERVERS)
+             for row in ROWS]:
     globals()[made.__name__] = made
 del made
 
