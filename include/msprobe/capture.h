@@ -291,6 +291,11 @@ MSPROBE_API int msprobe_kernel_dump_end(msprobe_capture* capture) MSPROBE_NOEXCE
 MSPROBE_API void msprobe_capture_report_error(msprobe_capture* capture, msprobe_text name,
                                               msprobe_text text) MSPROBE_NOEXCEPT;
 
+/* A record could not even be handed over (no memory in the hook): the step is not complete, its
+ * manifest counts it under lost_records. What calls of this interface lose they count themselves.
+ */
+MSPROBE_API void msprobe_capture_lost_record(msprobe_capture* capture) MSPROBE_NOEXCEPT;
+
 /* One line on stderr in the style of all messages; level 0 debug ... 3 error (MSPROBE_LOG_LEVEL).
  */
 MSPROBE_API void msprobe_log(int level, msprobe_text text) MSPROBE_NOEXCEPT;

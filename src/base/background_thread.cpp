@@ -38,6 +38,9 @@ Result<std::thread> StartBackgroundThread(std::function<void()> body) {
     thread = std::thread(std::move(body));
   } catch (const std::system_error& error) {
     status = IoError(fmt::format("cannot start a thread: {}", error.what()));
+  } catch (...) {  // no memory for one; the mask is the caller's in any case
+    ::pthread_sigmask(SIG_SETMASK, &previous, nullptr);
+    throw;
   }
   ::pthread_sigmask(SIG_SETMASK, &previous, nullptr);
   if (!status.ok()) {

@@ -10,6 +10,7 @@
 namespace msprobe::base {
 
 // A thread that takes no signals: those of the training process are handled by its own threads.
+// std::bad_alloc passes.
 Result<std::thread> StartBackgroundThread(std::function<void()> body);
 
 // While it lives, a write beyond the process's file size limit fails with EFBIG in this thread

@@ -1,5 +1,6 @@
 #include "src/base/buffer_pool.h"
 
+#include <new>
 #include <utility>
 
 #include <sys/mman.h>
@@ -84,14 +85,15 @@ BufferPool::Buffer BufferPool::Take(size_t bytes) {
   return buffer;
 }
 
-void BufferPool::Return(Block block) {
-  {
+void BufferPool::Return(Block block) noexcept {
+  try {
     const std::lock_guard lock(mutex_);
     if (idle_bytes_ + block.capacity <= keep_bytes_) {
-      idle_bytes_ += block.capacity;
       idle_.push_back(block);
+      idle_bytes_ += block.capacity;
       return;
     }
+  } catch (const std::bad_alloc&) {  // no place among the idle ones
   }
   Unmap(block.memory, block.capacity);
 }

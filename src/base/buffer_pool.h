@@ -49,7 +49,7 @@ class BufferPool {
     std::byte* memory;
     size_t capacity;
   };
-  void Return(Block block);
+  void Return(Block block) noexcept;
 
   const size_t keep_bytes_;
   std::mutex mutex_;

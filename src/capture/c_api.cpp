@@ -74,6 +74,19 @@ int WithSession(msprobe_capture* capture, Body body) noexcept {
   });
 }
 
+// The same for calls that record something: where they end in an exception it is lost, and counted.
+template <typename Body>
+int WithRecord(msprobe_capture* capture, Body body) noexcept {
+  return WithSession(capture, [&](Session& session) -> Status {
+    try {
+      return body(session);
+    } catch (...) {
+      session.CountLostRecord();
+      throw;
+    }
+  });
+}
+
 // Stands for every entry that records nothing; nothing ever changes it.
 Entry& InactiveEntry() {
   static Entry entry;
@@ -107,6 +120,7 @@ msprobe_entry* BeginEntry(msprobe_capture* capture, Make make) noexcept {
       return Wrap(make(*capture->session));
     }
   } catch (...) {
+    capture->session->CountLostRecord();
     ConcludeException();
   }
   return Wrap(nullptr);
@@ -261,7 +275,7 @@ void msprobe_capture_get_totals(const msprobe_capture* capture,
 
 uint32_t msprobe_capture_enter(msprobe_capture* capture, msprobe_text name) noexcept {
   uint32_t bits = 0;
-  WithSession(capture, [&](Session& session) -> Status {
+  WithRecord(capture, [&](Session& session) -> Status {
     bits = BitsOf(session.Enter(View(name)));
     return {};
   });
@@ -270,7 +284,7 @@ uint32_t msprobe_capture_enter(msprobe_capture* capture, msprobe_text name) noex
 
 uint32_t msprobe_capture_leave(msprobe_capture* capture, msprobe_text name) noexcept {
   uint32_t bits = 0;
-  WithSession(capture, [&](Session& session) -> Status {
+  WithRecord(capture, [&](Session& session) -> Status {
     bits = BitsOf(session.Leave(View(name)));
     return {};
   });
@@ -279,7 +293,7 @@ uint32_t msprobe_capture_leave(msprobe_capture* capture, msprobe_text name) noex
 
 int msprobe_capture_wants_parameters_grad(msprobe_capture* capture, msprobe_text module) noexcept {
   int wanted = 0;
-  WithSession(capture, [&](Session& session) -> Status {
+  WithRecord(capture, [&](Session& session) -> Status {
     wanted = session.WantsParametersGrad(View(module)) ? 1 : 0;
     return {};
   });
@@ -288,7 +302,7 @@ int msprobe_capture_wants_parameters_grad(msprobe_capture* capture, msprobe_text
 
 int msprobe_capture_construct(msprobe_capture* capture, msprobe_text name,
                               const msprobe_text* parent) noexcept {
-  return WithSession(capture, [&](Session& session) {
+  return WithRecord(capture, [&](Session& session) {
     return session.SetConstruct(View(name),
                                 parent != nullptr ? std::optional(View(*parent)) : std::nullopt);
   });
@@ -296,7 +310,7 @@ int msprobe_capture_construct(msprobe_capture* capture, msprobe_text name,
 
 int msprobe_capture_stack(msprobe_capture* capture, const msprobe_frame* frames, size_t count,
                           uint32_t* id) noexcept {
-  return WithSession(capture, [&](Session& session) -> Status {
+  return WithRecord(capture, [&](Session& session) -> Status {
     if (id == nullptr || (count > 0 && frames == nullptr)) {
       return UsageError("msprobe_capture_stack needs frames, and a place for the id");
     }
@@ -311,7 +325,7 @@ int msprobe_capture_stack(msprobe_capture* capture, const msprobe_frame* frames,
 }
 
 int msprobe_capture_set_stack(msprobe_capture* capture, msprobe_text name, uint32_t id) noexcept {
-  return WithSession(capture, [&](Session& session) { return session.SetStack(View(name), id); });
+  return WithRecord(capture, [&](Session& session) { return session.SetStack(View(name), id); });
 }
 
 msprobe_entry* msprobe_entry_begin(msprobe_capture* capture, msprobe_text name) noexcept {
@@ -335,9 +349,14 @@ int msprobe_entry_commit(msprobe_entry* handle) noexcept {
     }
     const EngineTime time(engine);
     std::unique_ptr<Entry> owner(entry);
-    Status status = owner->Commit();
-    engine.entries.Return(std::move(owner));
-    return status;
+    try {
+      Status status = owner->Commit();
+      engine.entries.Return(std::move(owner));
+      return status;
+    } catch (...) {
+      step->CountLostRecord();
+      throw;
+    }
   });
 }
 
@@ -403,7 +422,7 @@ uint64_t msprobe_put_tensor_deferred(msprobe_entry* entry, const msprobe_tensor*
 
 int msprobe_fill_statistics(msprobe_capture* capture, uint64_t ticket,
                             const double* statistics) noexcept {
-  return WithSession(capture, [&](Session& session) -> Status {
+  return WithRecord(capture, [&](Session& session) -> Status {
     if (statistics == nullptr) {
       return UsageError("no statistics are given");
     }
@@ -462,6 +481,12 @@ void msprobe_capture_report_error(msprobe_capture* capture, msprobe_text name,
     session.ReportError(View(name), View(text));
     return {};
   });
+}
+
+void msprobe_capture_lost_record(msprobe_capture* capture) noexcept {
+  if (capture != nullptr && capture->session != nullptr && capture->session->InOwnProcess()) {
+    capture->session->CountLostRecord();
+  }
 }
 
 void msprobe_log(int level, msprobe_text text) noexcept {

@@ -15,11 +15,12 @@ ContentKey KeyOf(const TensorView& plain_view) {
 
 DuplicateTable::Answer DuplicateTable::Find(const ContentKey& key, const std::string& name,
                                             uint64_t ticket, Original& original) {
+  Original own = {name, ticket};  // before the table: an entry without its name is no use
   const std::lock_guard lock(mutex_);
   const auto [found, is_new] = states_.try_emplace(key);
   State& state = found->second;
   if (is_new) {
-    state.original = {name, ticket};
+    state.original = std::move(own);
     return Answer::kFirst;
   }
   if (!state.is_written) {

@@ -6,6 +6,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
@@ -21,6 +22,9 @@ constexpr size_t kAlignmentBytes = 64;
 constexpr size_t kSmallestRingBytes = size_t{1} << 20U;
 // Each copy under way costs the runtime two events, of which devices have some ten thousands.
 constexpr size_t kCopiesUnderWay = 1024;
+
+// Made when the library is loaded: where memory has run out, none is left for a message.
+const Result<std::span<const std::byte>> kNoMemoryForCopy = InternalError("no memory for the copy");
 
 // Copies end in the order in which they began: their memory is a ring.
 class Ring {
@@ -194,13 +198,17 @@ class DeviceCopies::Line {
   }
 
   static void Finish(Job& job) {
-    Status copied = job.copy->Wait();
-    job.copy.reset();
-    if (copied.ok()) {
-      job.deliver(std::span<const std::byte>(job.target, job.bytes));
-    } else {
-      job.deliver(std::move(copied));
+    try {
+      Status copied = job.copy->Wait();
+      if (copied.ok()) {
+        job.deliver(std::span<const std::byte>(job.target, job.bytes));
+      } else {
+        job.deliver(std::move(copied));
+      }
+    } catch (const std::bad_alloc&) {  // of Wait(): whether the bytes came, nobody knows
+      job.deliver(kNoMemoryForCopy);
     }
+    job.copy.reset();
     job.deliver = nullptr;
     job.own_memory = {};
   }

@@ -27,7 +27,7 @@ class DeviceCopies {
   // Gets the bytes, which are valid during the call, or why there are none. Runs on a thread of
   // this object, one at a time, in the order of Queue(). Must not call Queue() or Wait(), nor
   // throw.
-  using Deliver = std::function<void(Result<std::span<const std::byte>> bytes)>;
+  using Deliver = std::function<void(const Result<std::span<const std::byte>>& bytes)>;
 
   // `memory_bytes` of page-locked memory per device that is used; taken at its first copy, less
   // where that much cannot be had. A larger tensor travels alone, in memory of its own.

@@ -1,6 +1,8 @@
 #include "src/capture/device_tensor.h"
 
 #include <exception>
+#include <new>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -43,18 +45,25 @@ void DeliverDeviceTensor(DeviceTensor& tensor, const Result<std::span<const std:
     return;
   }
   const base::NoFileSizeSignal guard;
-  std::string trouble;
+  const char* trouble = nullptr;
   try {
     if (bytes.ok()) {
       Deliver(tensor, *bytes);
       return;
     }
-    trouble = bytes.status().message();
-  } catch (const std::exception& error) {
-    trouble = error.what();
+  } catch (const std::bad_alloc&) {
+    trouble = "no memory";
+  } catch (const std::exception&) {
+    trouble = "a defect in msprobe";
   }
   tensor.job.reset();
-  tensor.step->ReportError(tensor.entry_name, "a tensor could not be copied: " + trouble);
+  tensor.step->CountLostRecord();
+  try {
+    tensor.step->ReportError(tensor.entry_name,
+                             "a tensor could not be copied: " +
+                                 (trouble != nullptr ? trouble : bytes.status().message()));
+  } catch (const std::bad_alloc&) {  // it is counted
+  }
 }
 
 void PublishDeviceTensor(DeviceTensor& tensor) {

@@ -1,5 +1,6 @@
 #include "src/capture/entry.h"
 
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
@@ -325,8 +326,9 @@ Status Entry::Commit() {
     return {};
   }
   if (broken_) {
+    step_->CountLostRecord();
     Status status = InternalError("no memory to describe " + name_);
-    step_->ReportError(name_, status.message());
+    Report(status);
     Discard();
     return status;
   }
@@ -354,11 +356,18 @@ Status Entry::Commit() {
     }
   }
   Status status = std::move(first_error_);
-  if (!status.ok()) {
-    step_->ReportError(name_, status.message());
-  }
+  Report(status);
   Discard();
   return status;
+}
+
+void Entry::Report(const Status& status) {
+  try {
+    if (!status.ok()) {
+      step_->ReportError(name_, status.message());
+    }
+  } catch (const std::bad_alloc&) {  // what is lost is counted all the same
+  }
 }
 
 void Entry::CountOverflow() {
@@ -426,7 +435,7 @@ std::unique_ptr<Entry> EntryPool::Take() {
   return std::make_unique<Entry>();
 }
 
-void EntryPool::Return(std::unique_ptr<Entry> entry) {
+void EntryPool::Return(std::unique_ptr<Entry> entry) noexcept {
   const std::lock_guard lock(mutex_);
   if (idle_.size() < kKept) {
     idle_.push_back(std::move(entry));

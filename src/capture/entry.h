@@ -121,6 +121,7 @@ class Entry {
   void FinishValue();  // what is open is closed, what is missing becomes null
   void Complain(std::string_view what);
   void Fail(Status status);
+  void Report(const Status& status);
   uint64_t DescribeTensor(const TensorDescription& tensor, bool deferred);
   void PutTensorHead(const TensorDescription& tensor);
   // The values are there.
@@ -172,13 +173,14 @@ class Entry {
 // Entries that are used again: their buffers have grown to what calls need.
 class EntryPool {
  public:
+  EntryPool() { idle_.reserve(kKept); }
   std::unique_ptr<Entry> Take();
-  void Return(std::unique_ptr<Entry> entry);
+  void Return(std::unique_ptr<Entry> entry) noexcept;
 
  private:
   static constexpr size_t kKept = 64;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Entry>> idle_;
+  std::vector<std::unique_ptr<Entry>> idle_;  // has room for kKept
 };
 
 }  // namespace msprobe::capture

@@ -281,6 +281,7 @@ void Entry::PutDeviceValues(const TensorDescription& tensor, const TensorView& v
     device_tensors_.push_back(std::move(moving));
     last_device_source_ = source;
   } else {
+    step_->CountLostRecord();
     Fail(Status(queued).AddContext("a tensor at " + path_));
   }
 }

@@ -24,8 +24,11 @@ constexpr size_t kWakeAboveBytes = size_t{1} << 20U;
 
 LogWriter::LogWriter(int descriptor, base::Path path, std::function<void(const Status&)> on_trouble)
     : on_trouble_(std::move(on_trouble)), descriptor_(descriptor), path_(std::move(path)) {
-  if (Result<std::thread> thread = base::StartBackgroundThread([this] { Loop(); }); thread.ok()) {
-    thread_ = *std::move(thread);
+  try {
+    if (Result<std::thread> thread = base::StartBackgroundThread([this] { Loop(); }); thread.ok()) {
+      thread_ = *std::move(thread);
+    }
+  } catch (const std::bad_alloc&) {  // as where no thread can be had
   }
 }
 
@@ -40,11 +43,17 @@ bool LogWriter::Append(std::string_view records) {
       return false;
     }
     const size_t before = waiting_.size();
-    waiting_ += records;
+    try {
+      waiting_ += records;
+    } catch (const std::bad_alloc&) {
+      lost_bytes_ += records.size();
+      return false;
+    }
     wake = before < kWakeAboveBytes && waiting_.size() >= kWakeAboveBytes;
   }
   if (!thread_.joinable()) {
-    return Flush().ok();
+    FlushOrKeep();  // tried again with the next record, and at the end
+    return true;
   }
   if (wake) {
     wake_.notify_one();
@@ -62,16 +71,20 @@ void LogWriter::Loop() {
       continue;
     }
     lock.unlock();
-    bool failed = true;
-    try {
-      failed = !Flush().ok();
-    } catch (const std::bad_alloc&) {  // tried again, as on a full disk
-    }
+    const bool written = FlushOrKeep();
     lock.lock();
-    if (failed) {
+    if (!written) {
       // A full disk is not asked more often than this.
       wake_.wait_for(lock, kFlushInterval * 10, [this] { return closed_; });
     }
+  }
+}
+
+bool LogWriter::FlushOrKeep() noexcept {
+  try {
+    return Flush().ok();
+  } catch (const std::bad_alloc&) {  // as on a full disk
+    return false;
   }
 }
 
@@ -88,7 +101,10 @@ Status LogWriter::Flush() {
       return !std::exchange(told_, true);
     }();
     if (tell) {
-      on_trouble_(status);
+      try {
+        on_trouble_(status);
+      } catch (const std::bad_alloc&) {  // whoever counts what is lost, tells it
+      }
     }
   }
   return status;
@@ -123,7 +139,7 @@ Status LogWriter::WriteWaiting() {
   return status;
 }
 
-void LogWriter::Close() {
+void LogWriter::Close() noexcept {
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
@@ -132,14 +148,15 @@ void LogWriter::Close() {
   if (thread_.joinable()) {
     thread_.join();
   }
-  [[maybe_unused]] const Status status = Flush();  // told by Flush itself
+  FlushOrKeep();  // told by Flush itself
   const std::lock_guard io_lock(io_mutex_);
   if (descriptor_ >= 0) {
     ::close(std::exchange(descriptor_, -1));
   }
   const std::lock_guard lock(mutex_);
-  lost_bytes_ += writing_.size();
+  lost_bytes_ += writing_.size() + waiting_.size();
   writing_.clear();
+  waiting_.clear();
 }
 
 Status LogWriter::ReplaceStart(size_t start_bytes, std::string_view start,

@@ -31,12 +31,15 @@ class LogWriter {
   LogWriter& operator=(const LogWriter&) = delete;
   ~LogWriter();  // writes what waits
 
-  // Whole records, ready to be written. False when they are lost. Thread-safe, as all below.
+  // Whole records, ready to be written. False when they are lost: too much waits already, or there
+  // is no memory for them. Thread-safe, as all below.
   bool Append(std::string_view records);
-  // Returns when everything appended before is the system's.
+  // Returns when everything appended before is the system's. std::bad_alloc passes, and all that
+  // waits is kept.
   Status Flush();
-  // Appends nothing any more; ends the thread and closes the file (and gives up a lock on it).
-  void Close();
+  // Appends nothing any more; ends the thread and closes the file (and gives up a lock on it). What
+  // cannot be written now is lost.
+  void Close() noexcept;
 
   // Puts `start` in front of the records instead of the present start of `start_bytes` bytes, and
   // goes on at `new_path`. The lock moves with it.
@@ -48,7 +51,8 @@ class LogWriter {
 
  private:
   void Loop();
-  Status WriteWaiting();  // io_mutex_ held
+  bool FlushOrKeep() noexcept;  // false: all that waits is kept
+  Status WriteWaiting();        // io_mutex_ held
 
   const std::function<void(const Status&)> on_trouble_;
 

@@ -2,41 +2,50 @@
 
 #include <string>
 
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "msprobe/version.h"
 
 #include "src/capture/run_identity.h"
 #include "src/capture/step_folder.h"
-#include "src/json/document.h"
+#include "src/json/writer.h"
 
 namespace msprobe::capture {
 
 Status WriteManifest(const base::Path& folder, const Settings& settings, const Manifest& manifest) {
-  using Json = nlohmann::ordered_json;
-  const Json document = {{"complete", manifest.complete},
-                         {"version", MSPROBE_VERSION},
-                         {"task", TaskName(settings.task)},
-                         {"level", LevelName(settings.level)},
-                         {"framework", FrameworkName(settings.framework)},
-                         {"step", manifest.step},
-                         {"rank", manifest.rank ? Json(*manifest.rank) : Json()},
-                         {"process_id", ::getpid()},
-                         {"process", ProcessIdentity()},
-                         {"run", RunIdentity()},
-                         {"entries", manifest.entries},
-                         {"tensors", manifest.tensors},
-                         {"tensor_files", manifest.files.files},
-                         {"tensor_bytes", manifest.files.bytes},
-                         {"written_bytes", manifest.files.written_bytes},
-                         {"deduplicated_files", manifest.files.deduplicated},
-                         {"lost_files", manifest.files.lost},
-                         {"lost_record_bytes", manifest.lost_record_bytes},
-                         {"errors", manifest.errors},
-                         {"engine_seconds", manifest.engine_seconds},
-                         {"wall_seconds", manifest.wall_seconds}};
-  const std::string out = json::DocumentText(document, 1, json::Writer::NonFinite::kText) + '\n';
+  // Not as a tree: that library ends the process where memory runs out in the middle of one.
+  std::string out;
+  json::Writer json(out, 1, json::Writer::NonFinite::kText);
+  json.BeginObject();
+  json.Member("complete", manifest.complete);
+  json.Member("version", MSPROBE_VERSION);
+  json.Member("task", TaskName(settings.task));
+  json.Member("level", LevelName(settings.level));
+  json.Member("framework", FrameworkName(settings.framework));
+  json.Member("step", manifest.step);
+  json.Key("rank");
+  if (manifest.rank) {
+    json.Int(*manifest.rank);
+  } else {
+    json.Null();
+  }
+  json.Member("process_id", static_cast<int64_t>(::getpid()));
+  json.Member("process", ProcessIdentity());
+  json.Member("run", RunIdentity());
+  json.Member("entries", manifest.entries);
+  json.Member("tensors", manifest.tensors);
+  json.Member("tensor_files", manifest.files.files);
+  json.Member("tensor_bytes", manifest.files.bytes);
+  json.Member("written_bytes", manifest.files.written_bytes);
+  json.Member("deduplicated_files", manifest.files.deduplicated);
+  json.Member("lost_files", manifest.files.lost);
+  json.Member("lost_records", manifest.lost_records);
+  json.Member("lost_record_bytes", manifest.lost_record_bytes);
+  json.Member("errors", manifest.errors);
+  json.Member("engine_seconds", manifest.engine_seconds);
+  json.Member("wall_seconds", manifest.wall_seconds);
+  json.EndObject();
+  out += '\n';
   return base::WriteFileAtomically(folder / kManifestName, out, base::Existing::kReplace);
 }
 

@@ -21,6 +21,8 @@ struct Manifest {
   uint64_t tensors = 0;
   TensorFileCounts files;
   uint64_t errors = 0;
+  uint64_t lost_records =
+      0;  // calls, values and stacks that no memory, device or log was there for
   uint64_t lost_record_bytes = 0;
   double engine_seconds = 0;
   double wall_seconds = 0;

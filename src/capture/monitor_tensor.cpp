@@ -1,5 +1,6 @@
 #include "src/capture/monitor_tensor.h"
 
+#include <exception>
 #include <utility>
 
 #include "src/capture/c_api_edge.h"
@@ -12,17 +13,25 @@ Status MeasureOnDevice(const TensorDescription& tensor, TensorView view,
                        const monitor::MeasureRules& rules, LazyDeviceCopies& device_copies,
                        monitor::TensorNumbers& numbers) {
   Status outcome;
+  std::exception_ptr thrown;  // on the thread of the copies
   DeviceCopies& copies = device_copies.Get();
   MSP_RETURN_IF_ERROR(copies.Queue(SourceOf(tensor, view.extent_bytes),
-                                   [&](Result<std::span<const std::byte>> bytes) {
-                                     if (!bytes.ok()) {
-                                       outcome = std::move(bytes).status();
-                                       return;
+                                   [&](const Result<std::span<const std::byte>>& bytes) {
+                                     try {
+                                       if (!bytes.ok()) {
+                                         outcome = bytes.status();
+                                         return;
+                                       }
+                                       view.data = bytes->data();
+                                       numbers = monitor::Measure(view, rules);
+                                     } catch (...) {
+                                       thrown = std::current_exception();
                                      }
-                                     view.data = bytes->data();
-                                     numbers = monitor::Measure(view, rules);
                                    }));
   copies.Wait();
+  if (thrown != nullptr) {
+    std::rethrow_exception(thrown);
+  }
   return outcome;
 }
 

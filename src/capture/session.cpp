@@ -119,10 +119,18 @@ Status Session::FinishRecording() {
 
 Status Session::Step() {
   const std::lock_guard life(life_mutex_);
-  Status status = FinishRecording();
+  // Whatever becomes of the end of this step, the next one has a number of its own.
+  struct Advance {
+    Session& session;
+    ~Advance() {
+      const std::lock_guard lock(session.mutex_);
+      ++session.current_step_;
+    }
+  };
+  Status status;
   {
-    const std::lock_guard lock(mutex_);
-    ++current_step_;
+    const Advance advance{*this};
+    status = FinishRecording();
   }
   const std::lock_guard lock(engine_->filters_mutex);
   engine_->filters.NextStep();
@@ -219,6 +227,12 @@ void Session::ReportError(std::string_view name, std::string_view text) {
     running->ReportError(name, text);
   } else {
     base::LogWarning(fmt::format("{}: {}", name, text));
+  }
+}
+
+void Session::CountLostRecord() noexcept {
+  if (const std::shared_ptr<StepRecording> running = recording()) {
+    running->CountLostRecord();
   }
 }
 

@@ -50,6 +50,8 @@ class Session {
   Status SetStack(std::string_view name, uint32_t id);
   Status FillStatistics(uint64_t ticket, const std::array<double, 4>& values);
   void ReportError(std::string_view name, std::string_view text);
+  // A record that could not even be begun: the step that records now, if any, is not complete.
+  void CountLostRecord() noexcept;
   // Level L2 only.
   Status BeginKernelDump();
   Status EndKernelDump();

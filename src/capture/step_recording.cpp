@@ -1,6 +1,7 @@
 #include "src/capture/step_recording.h"
 
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
@@ -127,11 +128,15 @@ bool StepRecording::SavesTensors(std::string_view name) const {
 }
 
 bool StepRecording::Append(std::string_view records) {
-  if (closed_.load() || engine_->abandoned.load()) {
+  if (engine_->abandoned.load()) {
     return false;
   }
   ++change_count_;
-  return log_->Append(records);
+  if (closed_.load() || !log_->Append(records)) {
+    CountLostRecord();
+    return false;
+  }
+  return true;
 }
 
 void StepRecording::CountEntry(uint64_t tensors) {
@@ -273,19 +278,17 @@ Status StepRecording::MoveToRank(int64_t rank) {
   return WriteStart();
 }
 
-Status StepRecording::Finish() {
-  const base::NoFileSizeSignal guard;
+Status StepRecording::FinishJson() {
   engine_->device_copies.Wait();
   Status first = log_->Flush();
   closed_.store(true);
   if (Status json = WriteJson(); first.ok()) {
     first = std::move(json);
   }
-  const bool json_written = first.ok();
-  if (tensor_files_ != nullptr && !tensor_files_->WaitIdle(kPatience)) {
-    errors_->Report("tensor files", "the disk does not accept them; their writers are abandoned");
-    first = first.ok() ? IoError("tensor files are still being written") : first;
-  }
+  return first;
+}
+
+Status StepRecording::WriteLastManifest(bool json_written) {
   Manifest manifest;
   manifest.step = step();
   manifest.rank = rank();
@@ -293,12 +296,40 @@ Status StepRecording::Finish() {
   manifest.tensors = tensor_count_.load();
   manifest.files = tensor_files_ != nullptr ? tensor_files_->counts() : TensorFileCounts();
   manifest.errors = errors_->count();
+  manifest.lost_records = lost_record_count_.load();
   manifest.lost_record_bytes = log_->lost_bytes();
   manifest.engine_seconds = EngineSeconds(*engine_->totals) - engine_seconds_at_begin_;
   manifest.wall_seconds = SecondsNow() - begin_seconds_;
-  manifest.complete = first.ok() && manifest.files.lost == 0 && manifest.lost_record_bytes == 0;
-  if (Status written = WriteManifest(folder_.path(), settings(), manifest); first.ok()) {
-    first = std::move(written);
+  manifest.complete = json_written && manifest.files.lost == 0 && manifest.lost_records == 0 &&
+                      manifest.lost_record_bytes == 0;
+  return WriteManifest(folder_.path(), settings(), manifest);
+}
+
+Status StepRecording::Finish() {
+  const base::NoFileSizeSignal guard;
+  // Whatever fails, the rest is tried: files are waited for, the lock is given up.
+  Status first;
+  bool json_written = false;
+  bool out_of_memory = false;
+  try {
+    first = FinishJson();
+    json_written = first.ok();
+  } catch (const std::bad_alloc&) {
+    out_of_memory = true;
+  }
+  closed_.store(true);
+  bool complete = json_written;
+  try {
+    if (tensor_files_ != nullptr && !tensor_files_->WaitIdle(kPatience)) {
+      complete = false;
+      errors_->Report("tensor files", "the disk does not accept them; their writers are abandoned");
+      first = first.ok() ? IoError("tensor files are still being written") : std::move(first);
+    }
+    if (Status written = WriteLastManifest(complete); first.ok()) {
+      first = std::move(written);
+    }
+  } catch (const std::bad_alloc&) {  // without a manifest a step is not complete
+    out_of_memory = true;
   }
   // A log that could not be converted may still be wanted.
   if (json_written) {
@@ -306,6 +337,9 @@ Status StepRecording::Finish() {
   }
   log_->Close();
   ++engine_->totals->steps;
+  if (out_of_memory && first.ok()) {
+    return InternalError(fmt::format("no memory to finish step {}", step()));
+  }
   return first;
 }
 

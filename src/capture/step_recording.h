@@ -48,10 +48,12 @@ class StepRecording {
 
   // The following are thread-safe, and cheap.
 
-  // Records that belong together. False when they are lost: the step has ended, or the disk is
-  // full.
+  // Records that belong together. False when they are lost, which is counted: the step has ended,
+  // the disk is full, or there is no memory.
   bool Append(std::string_view records);
   Status LostError() const;  // why Append failed
+  // Something that was to be recorded will be missing: the step is not complete.
+  void CountLostRecord() noexcept { ++lost_record_count_; }
   void CountEntry(uint64_t tensors);
   void ReportError(std::string_view name, std::string_view text) { errors_->Report(name, text); }
 
@@ -89,6 +91,9 @@ class StepRecording {
   StepRecording(std::shared_ptr<Engine> engine, StepFolder folder);
   dump::LogHeader MakeHeader() const;
   void TellReplaced() const;
+  // The steps of Finish() that need memory.
+  Status FinishJson();
+  Status WriteLastManifest(bool json_written);
   Status WriteStart();
 
   const std::shared_ptr<Engine> engine_;
@@ -101,6 +106,7 @@ class StepRecording {
   bool start_outdated_ = false;  // dump_data_dir stands in it, and the folder has moved
   std::atomic<bool> closed_{false};
   std::atomic<uint64_t> tensor_count_{0};
+  std::atomic<uint64_t> lost_record_count_{0};
   std::atomic<uint64_t> change_count_{1};  // appends; compared with what the JSON files hold
   uint64_t written_change_count_ = 0;
   uint64_t name_count_ = 0;  // in the JSON files

@@ -19,6 +19,9 @@ bool IsAccepted(char c) {
          c == '.' || c == '-';
 }
 
+// Made when the library is loaded: where memory has run out, none is left for a message.
+const Status kNoMemoryForFile = InternalError("no memory to write it");
+
 }  // namespace
 
 std::string TensorFileName(std::string_view path, TensorFileKind kind) {
@@ -50,28 +53,48 @@ TensorFiles::TensorFiles(Options options, std::shared_ptr<Totals> totals, OnLost
 
 uint64_t TensorFiles::Announce(const std::string& name, size_t size_bytes) {
   const std::lock_guard lock(mutex_);
-  names_[name].latest_ticket = ++last_ticket_;
+  NameState& state = names_[name];  // nothing has changed where this throws
+  state.latest_ticket = ++last_ticket_;
   ++outstanding_;
   outstanding_bytes_ += size_bytes;
   return last_ticket_;
 }
 
-void TensorFiles::Lose(const std::string& name, size_t size_bytes, const Status& why) {
+void TensorFiles::Lose(const std::string& name, size_t size_bytes, const Status& why) noexcept {
   Finish(name, size_bytes, why);
 }
 
+void TensorFiles::LoseForMemory(const std::string& name, size_t size_bytes) noexcept {
+  Finish(name, size_bytes, kNoMemoryForFile);
+}
+
+void TensorFiles::LoseUnannounced() noexcept {
+  ++totals_->lost_files;
+  const std::lock_guard lock(mutex_);
+  ++counts_.lost;
+}
+
 void TensorFiles::Write(const std::string& name, uint64_t ticket, const TensorView& view,
-                        std::optional<uint32_t> data_crc32) {
-  if (options_.deduplicate && view.size_bytes() >= options_.deduplicate_from_bytes &&
-      view.is_plain()) {
-    WriteDeduplicated(name, ticket, view, data_crc32);
-  } else {
+                        std::optional<uint32_t> data_crc32) noexcept {
+  if (!options_.deduplicate || view.size_bytes() < options_.deduplicate_from_bytes ||
+      !view.is_plain()) {
     WriteAndFinish(name, ticket, view, data_crc32);
+    return;
+  }
+  try {
+    Status status;
+    if (WriteDeduplicated(name, ticket, view, data_crc32, status) == End::kOwn) {
+      Finish(name, view.size_bytes(), status);
+    }
+  } catch (const std::bad_alloc&) {
+    LoseForMemory(name, view.size_bytes());
   }
 }
 
-void TensorFiles::WriteDeduplicated(const std::string& name, uint64_t ticket,
-                                    const TensorView& view, std::optional<uint32_t> data_crc32) {
+TensorFiles::End TensorFiles::WriteDeduplicated(const std::string& name, uint64_t ticket,
+                                                const TensorView& view,
+                                                std::optional<uint32_t> data_crc32,
+                                                Status& status) {
   const ContentKey key = KeyOf(view);
   // An original that cannot be linked is forgotten, and this one takes its place.
   constexpr int kAttempts = 3;
@@ -79,11 +102,10 @@ void TensorFiles::WriteDeduplicated(const std::string& name, uint64_t ticket,
     DuplicateTable::Original original;
     switch (duplicates_.Find(key, name, ticket, original)) {
       case DuplicateTable::Answer::kLeft:
-        return;
+        return End::kLeft;
       case DuplicateTable::Answer::kKnown: {
         if (LinkFile(original, name, ticket, view.size_bytes())) {
-          Finish(name, view.size_bytes(), {});
-          return;
+          return End::kOwn;
         }
         for (const DuplicateTable::Waiting& waiting : duplicates_.Forget(key)) {
           WriteAndFinish(waiting.name, waiting.ticket, view, data_crc32);
@@ -91,26 +113,41 @@ void TensorFiles::WriteDeduplicated(const std::string& name, uint64_t ticket,
         break;
       }
       case DuplicateTable::Answer::kFirst: {
-        const Status status = WriteFile(name, ticket, view, data_crc32);
-        const auto left = status.ok() ? duplicates_.Written(key) : duplicates_.Forget(key);
-        Finish(name, view.size_bytes(), status);
-        for (const DuplicateTable::Waiting& waiting : left) {
-          if (LinkFile({name, ticket}, waiting.name, waiting.ticket, view.size_bytes())) {
+        const DuplicateTable::Original own = {name, ticket};
+        bool written = false;
+        try {
+          status = WriteFile(name, ticket, view, data_crc32);
+          written = status.ok();
+        } catch (const std::bad_alloc&) {
+          // Nobody else ends the names that were left with this one.
+          for (const DuplicateTable::Waiting& waiting : duplicates_.Forget(key)) {
+            WriteAndFinish(waiting.name, waiting.ticket, view, data_crc32);
+          }
+          throw;
+        }
+        for (const DuplicateTable::Waiting& waiting :
+             written ? duplicates_.Written(key) : duplicates_.Forget(key)) {
+          if (LinkFile(own, waiting.name, waiting.ticket, view.size_bytes())) {
             Finish(waiting.name, view.size_bytes(), {});
           } else {
             WriteAndFinish(waiting.name, waiting.ticket, view, data_crc32);
           }
         }
-        return;
+        return End::kOwn;
       }
     }
   }
-  WriteAndFinish(name, ticket, view, data_crc32);
+  status = WriteFile(name, ticket, view, data_crc32);
+  return End::kOwn;
 }
 
 void TensorFiles::WriteAndFinish(const std::string& name, uint64_t ticket, const TensorView& view,
-                                 std::optional<uint32_t> data_crc32) {
-  Finish(name, view.size_bytes(), WriteFile(name, ticket, view, data_crc32));
+                                 std::optional<uint32_t> data_crc32) noexcept {
+  try {
+    Finish(name, view.size_bytes(), WriteFile(name, ticket, view, data_crc32));
+  } catch (const std::bad_alloc&) {  // of WriteFile
+    LoseForMemory(name, view.size_bytes());
+  }
 }
 
 Status TensorFiles::WriteFile(const std::string& name, uint64_t ticket, const TensorView& view,
@@ -141,7 +178,16 @@ Status TensorFiles::WriteFile(const std::string& name, uint64_t ticket, const Te
 }
 
 bool TensorFiles::LinkFile(const DuplicateTable::Original& original, const std::string& name,
-                           uint64_t ticket, size_t size_bytes) {
+                           uint64_t ticket, size_t size_bytes) noexcept {
+  try {
+    return TryToLinkFile(original, name, ticket, size_bytes);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+bool TensorFiles::TryToLinkFile(const DuplicateTable::Original& original, const std::string& name,
+                                uint64_t ticket, size_t size_bytes) {
   const std::lock_guard lock(mutex_);
   if (!IsLatest(name, ticket)) {
     return true;
@@ -186,7 +232,8 @@ void TensorFiles::CountFile(const std::string& name, size_t size_bytes) {
   totals_->tensor_bytes += size_bytes;
 }
 
-void TensorFiles::Finish(const std::string& name, size_t size_bytes, const Status& status) {
+void TensorFiles::Finish(const std::string& name, size_t size_bytes,
+                         const Status& status) noexcept {
   if (!status.ok()) {
     ++totals_->lost_files;
     try {

@@ -62,12 +62,17 @@ class TensorFiles {
   TensorFileKind kind() const { return options_.kind; }
 
   // A file is going to come: the order of these calls decides which tensor stays under a name. Each
-  // is followed by one Write or Lose.
+  // is followed by one Write or Lose. Where there is no memory (std::bad_alloc) nothing is
+  // announced.
   uint64_t Announce(const std::string& name, size_t size_bytes);
-  // `data_crc32` where it is known. `view` is row-major for equal files to be found.
+  // `data_crc32` where it is known. `view` is row-major for equal files to be found. A file that
+  // there is no memory for is lost; nothing is thrown.
   void Write(const std::string& name, uint64_t ticket, const TensorView& view,
-             std::optional<uint32_t> data_crc32);
-  void Lose(const std::string& name, size_t size_bytes, const Status& why);
+             std::optional<uint32_t> data_crc32) noexcept;
+  void Lose(const std::string& name, size_t size_bytes, const Status& why) noexcept;
+  void LoseForMemory(const std::string& name, size_t size_bytes) noexcept;
+  // The same for one that could not even be announced.
+  void LoseUnannounced() noexcept;
 
   // Waits for everything announced. False when the disk seems to hang: nothing was finished for
   // longer than `patience` and SlowestWrite of what is on the way.
@@ -83,17 +88,25 @@ class TensorFiles {
     bool exists = false;
   };
 
-  void WriteDeduplicated(const std::string& name, uint64_t ticket, const TensorView& view,
-                         std::optional<uint32_t> data_crc32);
+  // How a file that was announced ended.
+  enum class End : uint8_t {
+    kLeft,  // another thread ends it
+    kOwn    // by its status
+  };
+  // Nothing of `name` is finished; what other threads left with it is.
+  End WriteDeduplicated(const std::string& name, uint64_t ticket, const TensorView& view,
+                        std::optional<uint32_t> data_crc32, Status& status);
   void WriteAndFinish(const std::string& name, uint64_t ticket, const TensorView& view,
-                      std::optional<uint32_t> data_crc32);
+                      std::optional<uint32_t> data_crc32) noexcept;
   // Nothing is written for a name that got a later tensor meanwhile; that is no error.
   Status WriteFile(const std::string& name, uint64_t ticket, const TensorView& view,
                    std::optional<uint32_t> data_crc32);
   // False when `original` holds other bytes by now, or cannot be linked.
   bool LinkFile(const DuplicateTable::Original& original, const std::string& name, uint64_t ticket,
-                size_t size_bytes);
-  void Finish(const std::string& name, size_t size_bytes, const Status& status);
+                size_t size_bytes) noexcept;
+  bool TryToLinkFile(const DuplicateTable::Original& original, const std::string& name,
+                     uint64_t ticket, size_t size_bytes);
+  void Finish(const std::string& name, size_t size_bytes, const Status& status) noexcept;
   bool IsLatest(const std::string& name, uint64_t ticket) const;  // mutex_ held
   void CountFile(const std::string& name, size_t size_bytes);     // mutex_ held
 

@@ -18,17 +18,14 @@ namespace {
 // Smaller tensors live on the heap, which keeps its pages; page-aligned buffers would waste memory.
 constexpr size_t kLargeFromBytes = size_t{64} << 10U;
 
-// Made when the library is loaded: where memory has run out, none is left for a message.
-const Status kNoMemory = InternalError("no memory to write it");
-
-void WriteJob(TensorJob& job) {
+TensorView ViewOfJob(TensorJob& job) {
   TensorView view;
   view.dtype = job.dtype;
   view.strides = ContiguousStrides(job.shape);
   view.shape = std::move(job.shape);
   view.data = job.memory.bytes().data();
   view.extent_bytes = job.memory.bytes().size();
-  job.files->Write(job.name, job.ticket, view, job.data_crc32);
+  return view;
 }
 
 }  // namespace
@@ -66,13 +63,15 @@ struct TensorWriters::State {
     moved.notify_all();
   }
 
-  static void WriteOrLose(TensorJob& job) {
-    const size_t size_bytes = job.memory.bytes().size();
+  static void WriteOrLose(TensorJob& job) noexcept {
+    TensorView view;
     try {
-      WriteJob(job);
+      view = ViewOfJob(job);
     } catch (const std::bad_alloc&) {
-      job.files->Lose(job.name, size_bytes, kNoMemory);
+      job.files->LoseForMemory(job.name, job.memory.bytes().size());
+      return;
     }
+    job.files->Write(job.name, job.ticket, view, job.data_crc32);
   }
 };
 
@@ -99,22 +98,29 @@ void TensorMemory::Release() {
   data_ = nullptr;
 }
 
-void TensorJob::Submit(TensorWriters& writers) {
-  ticket = files->Announce(name, memory.bytes().size());
+void TensorJob::Submit(TensorWriters& writers) noexcept {
+  try {
+    ticket = files->Announce(name, memory.bytes().size());
+  } catch (const std::bad_alloc&) {
+    files->LoseUnannounced();
+    return;
+  }
   writers.Submit(std::move(*this));
 }
 
 void WriteWithoutCopy(const TensorJob& job, const TensorView& view, bool may_write,
                       const TensorWriters& writers) {
   const size_t size_bytes = view.size_bytes();
-  const uint64_t ticket = job.files->Announce(job.name, size_bytes);
+  const Status why =
+      may_write ? Status()
+                : IoError(fmt::format("no room for a copy of {} (writer_memory_bytes is {})",
+                                      base::FormatBytes(size_bytes), writers.memory_bytes()));
+  const uint64_t ticket = job.files->Announce(job.name, size_bytes);  // from here on: no exception
   if (may_write) {
     job.files->Write(job.name, ticket, view, std::nullopt);
     return;
   }
-  job.files->Lose(job.name, size_bytes,
-                  IoError(fmt::format("no room for a copy of {} (writer_memory_bytes is {})",
-                                      base::FormatBytes(size_bytes), writers.memory_bytes())));
+  job.files->Lose(job.name, size_bytes, why);
 }
 
 TensorWriters::TensorWriters(size_t threads, uint64_t memory_bytes)
@@ -185,8 +191,9 @@ void TensorWriters::GiveBack(size_t counted_bytes) {
   state_->moved.notify_all();
 }
 
-void TensorWriters::EnsureThreads() {
+void TensorWriters::EnsureThreads() noexcept try {
   State& state = *state_;
+  state.threads.reserve(thread_limit_);  // a thread that has begun must find its place
   while (state.threads.size() < thread_limit_ && !state.start_failed &&
          state.threads.size() < state.queue.size()) {
     Result<std::thread> thread = base::StartBackgroundThread([shared = state_] { shared->Loop(); });
@@ -197,13 +204,22 @@ void TensorWriters::EnsureThreads() {
     ++state.running_threads;
     state.threads.push_back(*std::move(thread));
   }
+} catch (const std::bad_alloc&) {  // those that there are do the work, or the caller does
 }
 
-void TensorWriters::Submit(TensorJob job) {
+bool TensorWriters::Enqueue(TensorJob& job) noexcept {
+  try {
+    state_->queue.push_back(std::move(job));
+    return true;
+  } catch (const std::bad_alloc&) {  // the job is where it was
+    return false;
+  }
+}
+
+void TensorWriters::Submit(TensorJob job) noexcept {
   {
     const std::lock_guard lock(state_->mutex);
-    if (!state_->stopping) {
-      state_->queue.push_back(std::move(job));
+    if (!state_->stopping && Enqueue(job)) {
       EnsureThreads();
       if (!state_->threads.empty()) {
         state_->job_waits.notify_one();

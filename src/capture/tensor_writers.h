@@ -57,8 +57,9 @@ struct TensorJob {
   TensorMemory memory;  // row-major, little-endian
   std::optional<uint32_t> data_crc32;
 
-  // Announces the file and queues it.
-  void Submit(TensorWriters& writers);
+  // Announces the file and queues it. Nothing is thrown: without memory it is written at once, or
+  // lost.
+  void Submit(TensorWriters& writers) noexcept;
 };
 
 // For a tensor that no memory could be had for: written from where it lies when it `may_write` (the
@@ -81,7 +82,7 @@ class TensorWriters : public std::enable_shared_from_this<TensorWriters> {
   bool fits(size_t size_bytes) const { return size_bytes <= memory_bytes_; }
   uint64_t memory_bytes() const { return memory_bytes_; }
 
-  void Submit(TensorJob job);
+  void Submit(TensorJob job) noexcept;
 
   // Ends the threads once the queue is empty; those that hang in the system for longer than
   // `patience` are left to themselves.
@@ -93,7 +94,9 @@ class TensorWriters : public std::enable_shared_from_this<TensorWriters> {
 
   TensorMemory MakeMemory(size_t size_bytes);
   void GiveBack(size_t counted_bytes);
-  void EnsureThreads();  // mutex held
+  // Both: mutex held.
+  bool Enqueue(TensorJob& job) noexcept;  // false: no memory for its place
+  void EnsureThreads() noexcept;
 
   const size_t thread_limit_;
   const uint64_t memory_bytes_;

@@ -29,6 +29,7 @@ struct Counts {
   uint64_t written_bytes = 0;
   uint64_t deduplicated = 0;
   uint64_t lost_files = 0;
+  uint64_t lost_records = 0;
   uint64_t errors = 0;
   double engine_seconds = 0;
   double wall_seconds = 0;
@@ -60,6 +61,7 @@ bool AddManifest(const fs::path& file, Counts& counts) {
   AddNumber(manifest, "written_bytes", counts.written_bytes);
   AddNumber(manifest, "deduplicated_files", counts.deduplicated);
   AddNumber(manifest, "lost_files", counts.lost_files);
+  AddNumber(manifest, "lost_records", counts.lost_records);
   AddNumber(manifest, "errors", counts.errors);
   counts.engine_seconds += SecondsOf(manifest, "engine_seconds");
   counts.wall_seconds += SecondsOf(manifest, "wall_seconds");
@@ -175,6 +177,11 @@ report::Document DumpSummary::Answer() const {
     add("lost",
         fmt::format("{} that could not be written", base::Plural(counts.lost_files, "file")),
         counts.lost_files);
+  }
+  if (counts.lost_records > 0) {
+    add("lost records",
+        fmt::format("{}: no memory, or no device", base::FormatCount(counts.lost_records)),
+        counts.lost_records);
   }
   if (!incomplete.empty()) {
     add("incomplete", Named(incomplete), incomplete.size());

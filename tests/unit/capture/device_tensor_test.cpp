@@ -220,6 +220,9 @@ TEST(DeviceTensorsOfAStep, ThatCannotBeCopiedAreDescribedWithoutValues) {
     EXPECT_THAT(data, HasSubstr("\"Max\": 3.0"));
     EXPECT_THAT(test_support::Slurp(folder / "dump/step0/rank0/dump_error_info.log"),
                 HasSubstr("aclrtMemcpyAsync failed with 507018"));
+    const std::string manifest = test_support::Slurp(folder / "dump/step0/rank0/manifest.json");
+    EXPECT_THAT(manifest, HasSubstr("\"complete\": false"));
+    EXPECT_THAT(manifest, HasSubstr("\"lost_records\": 1,"));
   });
 }
 
@@ -239,6 +242,8 @@ TEST(DeviceTensorsOfAStep, OfADeviceThatIsLostDoNotEndTheTraining) {
     (void)msprobe_capture_step(capture.get());
     EXPECT_THAT(DataOf(folder / "dump/step0/rank0/dump.json"), HasSubstr("Torch.add.1.forward"));
     EXPECT_GE(capture.Totals().errors, 1U);
+    EXPECT_THAT(test_support::Slurp(folder / "dump/step0/rank0/manifest.json"),
+                HasSubstr("\"complete\": false"));
     fake::SynchronizeAll();
   });
 }

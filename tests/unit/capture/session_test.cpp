@@ -61,6 +61,26 @@ TEST(Session, MakesReadableFilesAtOnceAndTheManifestAtTheEnd) {
   EXPECT_EQ(ModeOf(rank / "dump_tensor_data/Torch.foo.0.forward.output.0.pt"), 0640U);
 }
 
+TEST(Session, IsNotCompleteInAStepThatLostARecord) {
+  const test_support::TemporaryFolder folder;
+  TestCapture capture(folder / "dump");
+  msprobe_capture_lost_record(capture.get());  // of no step
+  capture.Start(0);
+  RecordOne(capture, "Torch.foo.0.forward");
+  msprobe_capture_lost_record(capture.get());
+  capture.Step();
+  capture.Start(0);
+  RecordOne(capture, "Torch.foo.1.forward");
+  capture.Step();
+
+  const std::string first = test_support::Slurp(folder / "dump/step0/rank0/manifest.json");
+  EXPECT_THAT(first, HasSubstr("\"complete\": false"));
+  EXPECT_THAT(first, HasSubstr("\"lost_records\": 1,"));
+  const std::string second = test_support::Slurp(folder / "dump/step1/rank0/manifest.json");
+  EXPECT_THAT(second, HasSubstr("\"complete\": true"));
+  EXPECT_THAT(second, HasSubstr("\"lost_records\": 0,"));
+}
+
 TEST(Session, RecordsTheSelectedStepsAndThenIsFinished) {
   const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump", R"("step": [1, "3-4"])");

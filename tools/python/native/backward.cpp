@@ -1,6 +1,7 @@
 #include "tools/python/native/backward.h"
 
 #include "tools/python/native/describe.h"
+#include "tools/python/native/guard.h"
 #include "tools/python/native/state.h"
 
 namespace msprobe::python {
@@ -15,7 +16,7 @@ PyTypeObject* hook_type = nullptr;
 
 Hook* Self(PyObject* object) { return reinterpret_cast<Hook*>(object); }
 
-PyObject* CallHook(PyObject* object, PyObject* args, PyObject* /*kwargs*/) {
+void Record(PyObject* object, PyObject* args) {
   const State& state = Global();
   const Hook* hook = Self(object);
   if (hook->name != nullptr && state.step_open && hook->generation == state.generation &&
@@ -25,6 +26,16 @@ PyObject* CallHook(PyObject* object, PyObject* args, PyObject* /*kwargs*/) {
     WriteConstruct(thread, *hook->name, /*backward=*/true);
     msprobe_capture_enter(state.capture, Text(*hook->name));
     RecordGradients(*hook->name, PyTuple_GetItem(args, 1), PyTuple_GetItem(args, 0));
+  }
+}
+
+// Of the training's backward: what cannot be recorded is lost, and nothing raised.
+PyObject* CallHook(PyObject* object, PyObject* args, PyObject* /*kwargs*/) noexcept {
+  try {
+    Record(object, args);
+  } catch (...) {
+    PyErr_Clear();
+    CountLostRecord();
   }
   Py_RETURN_NONE;
 }
@@ -63,11 +74,11 @@ bool MakeBackwardHookType() {
 
 PyObject* MakeBackwardHook(std::string name) {
   auto* allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(hook_type, Py_tp_alloc));
-  PyObject* object = allocate(hook_type, 0);
-  if (object == nullptr) return nullptr;
-  Self(object)->name = new std::string(std::move(name));
-  Self(object)->generation = Global().generation;
-  return object;
+  Ref made(allocate(hook_type, 0));  // of zeros
+  if (!made) return nullptr;
+  Self(made.get())->name = new std::string(std::move(name));
+  Self(made.get())->generation = Global().generation;
+  return made.release();
 }
 
 void RecordGradients(const std::string& name, PyObject* input, PyObject* output) {

@@ -2,10 +2,11 @@
 
 #include <string>
 
-#include "tools/python/native/recorder.h"
 #include "tools/python/native/backward.h"
 #include "tools/python/native/describe.h"
 #include "tools/python/native/graph_walk.h"
+#include "tools/python/native/guard.h"
+#include "tools/python/native/recorder.h"
 #include "tools/python/native/slots.h"
 #include "tools/python/native/stack_walk.h"
 #include "tools/python/native/state.h"
@@ -335,27 +336,27 @@ PyObject* GetHostStatistics(PyObject* /*module*/, PyObject* args) {
 }
 
 PyMethodDef methods[] = {
-    {"module_enter", ModuleEnter, METH_VARARGS, nullptr},
-    {"module_backward_enter", ModuleBackwardEnter, METH_VARARGS, nullptr},
-    {"exchange", Exchange, METH_VARARGS, nullptr},
-    {"graph_walk", GraphWalk, METH_VARARGS, nullptr},
-    {"module_abandon", ModuleAbandon, METH_VARARGS, nullptr},
-    {"module_forward", ModuleForward, METH_VARARGS, nullptr},
-    {"module_backward", ModuleBackward, METH_VARARGS, nullptr},
-    {"api_backward", ApiBackward, METH_VARARGS, nullptr},
-    {"gradients_expected", GradientsExpected, METH_VARARGS, nullptr},
-    {"parameter_gradient", ParameterGradient, METH_VARARGS, nullptr},
-    {"save", Save, METH_VARARGS, nullptr},
-    {"save_pending", SavePending, METH_VARARGS, nullptr},
-    {"fill_pending", FillPending, METH_VARARGS, nullptr},
-    {"fill_statistics", FillStatistics, METH_VARARGS, nullptr},
-    {"later_output", LaterOutput, METH_VARARGS, nullptr},
-    {"open_parent", OpenParent, METH_VARARGS, nullptr},
-    {"close_parent", CloseParent, METH_VARARGS, nullptr},
-    {"recompute", Recompute, METH_VARARGS, nullptr},
-    {"is_recomputing", IsRecomputing, METH_NOARGS, nullptr},
-    {"inside", Inside, METH_VARARGS, nullptr},
-    {"host_statistics", GetHostStatistics, METH_VARARGS, nullptr},
+    {"module_enter", GuardedRecord<ModuleEnter>, METH_VARARGS, nullptr},
+    {"module_backward_enter", GuardedRecord<ModuleBackwardEnter>, METH_VARARGS, nullptr},
+    {"exchange", GuardedRecord<Exchange>, METH_VARARGS, nullptr},
+    {"graph_walk", GuardedRecord<GraphWalk>, METH_VARARGS, nullptr},
+    {"module_abandon", GuardedRecord<ModuleAbandon>, METH_VARARGS, nullptr},
+    {"module_forward", GuardedRecord<ModuleForward>, METH_VARARGS, nullptr},
+    {"module_backward", GuardedRecord<ModuleBackward>, METH_VARARGS, nullptr},
+    {"api_backward", GuardedRecord<ApiBackward>, METH_VARARGS, nullptr},
+    {"gradients_expected", GuardedRecord<GradientsExpected>, METH_VARARGS, nullptr},
+    {"parameter_gradient", GuardedRecord<ParameterGradient>, METH_VARARGS, nullptr},
+    {"save", GuardedRecord<Save>, METH_VARARGS, nullptr},
+    {"save_pending", GuardedRecord<SavePending>, METH_VARARGS, nullptr},
+    {"fill_pending", GuardedRecord<FillPending>, METH_VARARGS, nullptr},
+    {"fill_statistics", GuardedRecord<FillStatistics>, METH_VARARGS, nullptr},
+    {"later_output", GuardedRecord<LaterOutput>, METH_VARARGS, nullptr},
+    {"open_parent", GuardedRecord<OpenParent>, METH_VARARGS, nullptr},
+    {"close_parent", GuardedRecord<CloseParent>, METH_VARARGS, nullptr},
+    {"recompute", GuardedRecord<Recompute>, METH_VARARGS, nullptr},
+    {"is_recomputing", GuardedRecord<IsRecomputing>, METH_NOARGS, nullptr},
+    {"inside", GuardedRecord<Inside>, METH_VARARGS, nullptr},
+    {"host_statistics", GuardedRecord<GetHostStatistics>, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "tools/python/native/guard.h"
 #include "tools/python/native/recorder.h"
 #include "tools/python/native/state.h"
 
@@ -112,7 +113,7 @@ PyObject* Reduce(PyObject* object, PyObject* /*arguments*/) {
   return Py_BuildValue("(O((O)))", getter.get(), Self(object)->function.original);
 }
 
-PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
+PyObject* Make(PyTypeObject* type, PyObject* args) {
   PyObject* original = nullptr;
   const char* prefix = nullptr;
   const char* name = nullptr;
@@ -123,9 +124,9 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
     return nullptr;
   }
   auto* allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc));
-  PyObject* object = allocate(type, 0);
-  if (object == nullptr) return nullptr;
-  Api* api = Self(object);
+  Ref made(allocate(type, 0));  // of zeros
+  if (!made) return nullptr;
+  Api* api = Self(made.get());
   Py_INCREF(original);
   api->function.original = original;
   api->function.base = new std::string(std::string(prefix) + "." + name + ".");
@@ -140,7 +141,15 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
   api->function.in_place = spelled == "__setitem__" ||
                            (dunder && spelled[2] == 'i' && spelled != "__invert__") ||
                            (!dunder && !spelled.empty() && spelled.back() == '_');
-  return object;
+  return made.release();
+}
+
+PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) noexcept {
+  try {
+    return Make(type, args);
+  } catch (...) {
+    return RaiseCaught();
+  }
 }
 
 void Deallocate(PyObject* object) {

@@ -7,6 +7,7 @@
 
 #include "msprobe/monitor.h"
 
+#include "tools/python/native/guard.h"
 #include "tools/python/native/monitor_object.h"
 #include "tools/python/native/monitor_values.h"
 #include "tools/python/native/state.h"
@@ -239,22 +240,22 @@ PyObject* OnDevice(PyObject* self, PyObject* args) {
 // All methods, ended as Python wants it.
 std::vector<PyMethodDef> Methods() {
   std::vector<PyMethodDef> methods = {
-      {"close", Close, METH_NOARGS, nullptr},
-      {"after_fork", AfterFork, METH_NOARGS, nullptr},
-      {"settings", Settings, METH_NOARGS, nullptr},
-      {"set_ops", SetOps, METH_VARARGS, nullptr},
-      {"set_place", SetPlace, METH_VARARGS, nullptr},
-      {"output_folder", OutputFolder, METH_NOARGS, nullptr},
-      {"name_parameter", NameParameter, METH_VARARGS, nullptr},
-      {"name_module", NameModule, METH_VARARGS, nullptr},
-      {"name_feature_module", NameFeatureModule, METH_VARARGS, nullptr},
-      {"forget_names", ForgetNames, METH_NOARGS, nullptr},
-      {"begin", Begin, METH_VARARGS, nullptr},
-      {"end_step", EndStep, METH_NOARGS, nullptr},
-      {"current_step", CurrentStep, METH_NOARGS, nullptr},
-      {"flush", Flush, METH_NOARGS, nullptr},
-      {"write_file", WriteFile, METH_VARARGS, nullptr},
-      {"on_device", OnDevice, METH_VARARGS, nullptr},
+      {"close", Guarded<Close>, METH_NOARGS, nullptr},
+      {"after_fork", Guarded<AfterFork>, METH_NOARGS, nullptr},
+      {"settings", Guarded<Settings>, METH_NOARGS, nullptr},
+      {"set_ops", Guarded<SetOps>, METH_VARARGS, nullptr},
+      {"set_place", Guarded<SetPlace>, METH_VARARGS, nullptr},
+      {"output_folder", Guarded<OutputFolder>, METH_NOARGS, nullptr},
+      {"name_parameter", Guarded<NameParameter>, METH_VARARGS, nullptr},
+      {"name_module", Guarded<NameModule>, METH_VARARGS, nullptr},
+      {"name_feature_module", Guarded<NameFeatureModule>, METH_VARARGS, nullptr},
+      {"forget_names", Guarded<ForgetNames>, METH_NOARGS, nullptr},
+      {"begin", Guarded<Begin>, METH_VARARGS, nullptr},
+      {"end_step", Guarded<EndStep>, METH_NOARGS, nullptr},
+      {"current_step", Guarded<CurrentStep>, METH_NOARGS, nullptr},
+      {"flush", Guarded<Flush>, METH_NOARGS, nullptr},
+      {"write_file", Guarded<WriteFile>, METH_VARARGS, nullptr},
+      {"on_device", Guarded<OnDevice>, METH_VARARGS, nullptr},
   };
   const std::vector<PyMethodDef>& values = MonitorValueMethods();
   methods.insert(methods.end(), values.begin(), values.end());

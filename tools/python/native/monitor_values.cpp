@@ -4,6 +4,7 @@
 
 #include "msprobe/monitor.h"
 
+#include "tools/python/native/guard.h"
 #include "tools/python/native/monitor_object.h"
 #include "tools/python/native/state.h"
 #include "tools/python/native/tensor.h"
@@ -294,16 +295,16 @@ PyObject* Rows(PyObject* self, PyObject* args) {
 
 const std::vector<PyMethodDef>& MonitorValueMethods() {
   static const std::vector<PyMethodDef> kMethods = {
-      {"slot", Slot, METH_VARARGS, nullptr},
-      {"forward", Forward, METH_VARARGS, nullptr},
-      {"values", Values, METH_VARARGS, nullptr},
-      {"table", Table, METH_VARARGS, nullptr},
-      {"accumulate", Accumulate, METH_VARARGS, nullptr},
-      {"number", Number, METH_VARARGS, nullptr},
-      {"features", Features, METH_VARARGS, nullptr},
-      {"sign_agreement", SignAgreement, METH_VARARGS, nullptr},
-      {"fill", Fill, METH_VARARGS, nullptr},
-      {"rows", Rows, METH_VARARGS, nullptr},
+      {"slot", Guarded<Slot>, METH_VARARGS, nullptr},
+      {"forward", Guarded<Forward>, METH_VARARGS, nullptr},
+      {"values", Guarded<Values>, METH_VARARGS, nullptr},
+      {"table", Guarded<Table>, METH_VARARGS, nullptr},
+      {"accumulate", Guarded<Accumulate>, METH_VARARGS, nullptr},
+      {"number", Guarded<Number>, METH_VARARGS, nullptr},
+      {"features", Guarded<Features>, METH_VARARGS, nullptr},
+      {"sign_agreement", Guarded<SignAgreement>, METH_VARARGS, nullptr},
+      {"fill", Guarded<Fill>, METH_VARARGS, nullptr},
+      {"rows", Guarded<Rows>, METH_VARARGS, nullptr},
   };
   return kMethods;
 }

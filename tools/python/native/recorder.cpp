@@ -1,10 +1,12 @@
 #include "tools/python/native/recorder.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "tools/python/native/backward.h"
 #include "tools/python/native/describe.h"
+#include "tools/python/native/guard.h"
 #include "tools/python/native/stack_walk.h"
 
 namespace msprobe::python {
@@ -120,9 +122,13 @@ class Recording {
   Recording(const RecordedFunction& function, int64_t number, ThreadState& thread)
       : function_(function),
         thread_(thread),
-        guard_(thread),
         base_(*function.base + std::to_string(number) + "."),
         name_(base_ + "forward") {}
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+  ~Recording() {
+    if (piece_ != nullptr) msprobe_entry_discard(piece_);
+  }
 
   void Before(PyObject* args, PyObject* kwargs) {
     State& state = Global();
@@ -179,11 +185,21 @@ class Recording {
 
   const RecordedFunction& function_;
   ThreadState& thread_;
-  InsideGuard guard_;
   std::string base_;
   std::string name_;
   msprobe_entry* piece_ = nullptr;
 };
+
+// Runs one side of a recording.
+template <typename Body>
+void OrLost(Body body) noexcept {
+  try {
+    body();
+  } catch (...) {
+    PyErr_Clear();
+    CountLostRecord();
+  }
+}
 
 // Raises what an operation of the training failed with before, where it was reading its result that
 // told us: MindSpore runs operations later than they are called.
@@ -221,32 +237,41 @@ Ref PassInputs(const RecordedFunction& function, const std::string& base, PyObje
 }  // namespace
 
 PyObject* RecordCall(const RecordedFunction& function, int64_t number, ThreadState& thread,
-                     PyObject* args, PyObject* kwargs) {
-  Recording recording(function, number, thread);
-  recording.Before(args, kwargs);
+                     PyObject* args, PyObject* kwargs) noexcept {
+  const InsideGuard inside(thread);
+  std::optional<Recording> recording;
+  Ref passed;
+  // Where memory runs out, what was to be recorded is lost and counted; the call is made all the same.
+  OrLost([&] {
+    recording.emplace(function, number, thread);
+    recording->Before(args, kwargs);
+  });
   if (RaiseOwed()) {
     const ErrorAside aside;
-    recording.Failed();
+    if (recording) OrLost([&] { recording->Failed(); });
     return nullptr;
   }
-  const Ref passed = PassInputs(function, recording.base(), args, kwargs);
+  if (recording) {
+    OrLost([&] { passed = PassInputs(function, recording->base(), args, kwargs); });
+  }
   PyObject* real_args = passed ? PyTuple_GetItem(passed.get(), 0) : args;
   PyObject* real_kwargs = passed ? PyTuple_GetItem(passed.get(), 1) : kwargs;
   if (real_kwargs == Py_None) real_kwargs = nullptr;
   Ref result(PyObject_Call(function.original, real_args, real_kwargs));
+  if (!recording) return result.release();
   if (!result) {
     const ErrorAside aside;
-    recording.Failed();
+    OrLost([&] { recording->Failed(); });
     return nullptr;
   }
-  recording.After(args, kwargs, result.get());
+  OrLost([&] { recording->After(args, kwargs, result.get()); });
   if (function.asynchronous == kPlain) {
     if (passed) {
       // The Python side hooks the result too: both ends make one entry.
       const Ref done = Call(PyTuple_GetItem(passed.get(), 2), result.get());
-      if (!done) ReportPythonError(recording.base());
+      if (!done) ReportPythonError(recording->base());
     } else {
-      HookBackward(recording.base(), args, kwargs, result.get());
+      OrLost([&] { HookBackward(recording->base(), args, kwargs, result.get()); });
     }
   }
   return RaiseOwed() ? nullptr : result.release();

@@ -29,7 +29,7 @@ struct RecordedFunction {
 // Calls the original and records call `number` of it. The steps before and after the original never
 // raise; an error of the original passes through: null.
 PyObject* RecordCall(const RecordedFunction& function, int64_t number, ThreadState& thread,
-                     PyObject* args, PyObject* kwargs);
+                     PyObject* args, PyObject* kwargs) noexcept;
 
 // Records the output of a collective, once its handle has been waited for.
 void RecordLaterOutput(const std::string& name, PyObject* args, PyObject* kwargs);

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tools/python/native/guard.h"
 #include "tools/python/native/stack_walk.h"
 #include "tools/python/native/state.h"
 
@@ -243,25 +244,25 @@ PyObject* Version(PyObject* /*module*/, PyObject* /*unused*/) {
 }
 
 PyMethodDef methods[] = {
-    {"open", Open, METH_VARARGS, nullptr},
-    {"close", Close, METH_NOARGS, nullptr},
-    {"start", Start, METH_VARARGS, nullptr},
-    {"stop", Stop, METH_NOARGS, nullptr},
-    {"step", Step, METH_NOARGS, nullptr},
-    {"set_init_step", SetInitStep, METH_VARARGS, nullptr},
-    {"current_step", CurrentStep, METH_NOARGS, nullptr},
-    {"after_fork", AfterFork, METH_NOARGS, nullptr},
-    {"totals", Totals, METH_NOARGS, nullptr},
-    {"configure", Configure, METH_VARARGS, nullptr},
-    {"dtype", Dtype, METH_VARARGS, nullptr},
-    {"hide_folder", HideFolder, METH_VARARGS, nullptr},
-    {"switch", Switch, METH_VARARGS, nullptr},
-    {"report_error", ReportError, METH_VARARGS, nullptr},
-    {"log", Log, METH_VARARGS, nullptr},
-    {"device_wait", DeviceWait, METH_NOARGS, nullptr},
-    {"kernel_dump_begin", KernelDumpBegin, METH_NOARGS, nullptr},
-    {"kernel_dump_end", KernelDumpEnd, METH_NOARGS, nullptr},
-    {"version", Version, METH_NOARGS, nullptr},
+    {"open", Guarded<Open>, METH_VARARGS, nullptr},
+    {"close", Guarded<Close>, METH_NOARGS, nullptr},
+    {"start", Guarded<Start>, METH_VARARGS, nullptr},
+    {"stop", Guarded<Stop>, METH_NOARGS, nullptr},
+    {"step", Guarded<Step>, METH_NOARGS, nullptr},
+    {"set_init_step", Guarded<SetInitStep>, METH_VARARGS, nullptr},
+    {"current_step", Guarded<CurrentStep>, METH_NOARGS, nullptr},
+    {"after_fork", Guarded<AfterFork>, METH_NOARGS, nullptr},
+    {"totals", Guarded<Totals>, METH_NOARGS, nullptr},
+    {"configure", Guarded<Configure>, METH_VARARGS, nullptr},
+    {"dtype", Guarded<Dtype>, METH_VARARGS, nullptr},
+    {"hide_folder", Guarded<HideFolder>, METH_VARARGS, nullptr},
+    {"switch", Guarded<Switch>, METH_VARARGS, nullptr},
+    {"report_error", Guarded<ReportError>, METH_VARARGS, nullptr},
+    {"log", Guarded<Log>, METH_VARARGS, nullptr},
+    {"device_wait", Guarded<DeviceWait>, METH_NOARGS, nullptr},
+    {"kernel_dump_begin", Guarded<KernelDumpBegin>, METH_NOARGS, nullptr},
+    {"kernel_dump_end", Guarded<KernelDumpEnd>, METH_NOARGS, nullptr},
+    {"version", Guarded<Version>, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 

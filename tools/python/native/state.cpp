@@ -1,5 +1,7 @@
 #include "tools/python/native/state.h"
 
+#include "tools/python/native/guard.h"
+
 namespace msprobe::python {
 namespace {
 
@@ -63,24 +65,39 @@ Kind KindOf(PyObject* value) {
   return kind;
 }
 
-void ReportPythonError(std::string_view name) {
+namespace {
+
+void TakePythonError(std::string_view name) {
+  if (PyErr_ExceptionMatches(PyExc_MemoryError) != 0) CountLostRecord();
   PyObject* type = nullptr;
   PyObject* value = nullptr;
   PyObject* traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
   if (type == nullptr) return;
   PyErr_NormalizeException(&type, &value, &traceback);
+  const Ref owned_type(type);
+  const Ref owned_value(value);
+  const Ref owned_traceback(traceback);
   std::string text;
   if (const Ref type_name = Ref(PyObject_GetAttrString(type, "__name__")); type_name) {
     text = ToText(type_name.get());
   }
   if (value != nullptr) text += ": " + Spelled(value);
-  Py_XDECREF(type);
-  Py_XDECREF(value);
-  Py_XDECREF(traceback);
   PyErr_Clear();
   if (Global().capture != nullptr) {
     msprobe_capture_report_error(Global().capture, Text(name), Text(text));
+  }
+}
+
+}  // namespace
+
+void ReportPythonError(std::string_view name) noexcept {
+  if (PyErr_Occurred() == nullptr) return;
+  try {
+    TakePythonError(name);
+  } catch (...) {
+    PyErr_Clear();
+    CountLostRecord();
   }
 }
 

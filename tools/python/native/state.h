@@ -135,8 +135,9 @@ State& Global();
 // The kind of a value, asked once per type.
 Kind KindOf(PyObject* value);
 
-// Appends to dump_error_info.log what the pending Python error says, and clears it.
-void ReportPythonError(std::string_view name);
+// Appends to dump_error_info.log what the pending Python error says, and clears it. Where memory ran
+// out, a record is lost.
+void ReportPythonError(std::string_view name) noexcept;
 
 // Parents: what construct.json gets for an API call or a module call of this thread.
 void WriteConstruct(ThreadState& thread, std::string_view name, bool backward);
