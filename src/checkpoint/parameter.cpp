@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "src/io/dense_view.h"
+
 namespace msprobe::checkpoint {
 namespace {
 
@@ -171,7 +173,10 @@ Result<Parameter> Concatenate(std::span<const Parameter> parts, size_t axis) {
       joined.pieces.push_back(piece);
       joined.pieces.back().offset[axis] += joined.shape[axis];
     }
-    joined.shape[axis] += part.shape[axis];
+    if (__builtin_add_overflow(joined.shape[axis], part.shape[axis], &joined.shape[axis])) {
+      return Status(StatusCode::kBadFormat,
+                    fmt::format("parameter {}: the whole is larger than any memory", joined.name));
+    }
     if (&part != &parts.front()) {
       joined.notes.insert(joined.notes.end(), part.notes.begin(), part.notes.end());
     }
@@ -179,6 +184,8 @@ Result<Parameter> Concatenate(std::span<const Parameter> parts, size_t axis) {
       joined.status = part.status;
     }
   }
+  // Also of parts that cannot be read, whose sizes nothing bounds.
+  MSP_RETURN_IF_ERROR(io::DenseBytes(joined.shape, DTypeSize(joined.dtype)).status());
   SortByPlace(joined.pieces);
   return joined;
 }

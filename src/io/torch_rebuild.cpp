@@ -287,14 +287,16 @@ Status TensorRebuilder::RebuildStrided(std::span<const PickleId> arguments, bool
   if (!offset || *offset < 0) {
     return BadFormatError("a tensor's storage offset is not a count");
   }
-  MSP_ASSIGN_OR_RETURN(view.shape, ReadSizes(pickle_, arguments[2], "size"));
+  MSP_ASSIGN_OR_RETURN(Shape shape, ReadSizes(pickle_, arguments[2], "size"));
+  const size_t element_bytes = DTypeSize(view.dtype);
+  // A shape is a tensor's only when its elements can be counted, also where they cannot be read.
+  MSP_RETURN_IF_ERROR(DenseBytes(shape, element_bytes).status());
+  view.shape = std::move(shape);
   MSP_ASSIGN_OR_RETURN(view.strides, ReadSizes(pickle_, arguments[3], "stride"));
   if (view.shape.size() != view.strides.size()) {
     return BadFormatError(fmt::format("a tensor has {} sizes but {} strides", view.shape.size(),
                                       view.strides.size()));
   }
-  const size_t element_bytes = DTypeSize(view.dtype);
-  MSP_RETURN_IF_ERROR(DenseBytes(view.shape, element_bytes).status());
   if (arguments.size() > 4) {
     tensor.requires_grad = pickle_.AsInt(arguments[4]).value_or(0) != 0;
   }

@@ -14,6 +14,7 @@
 #include "src/analysis/perf/units.h"
 #include "src/analysis/perf/wait_findings.h"
 #include "src/analysis/perf/work_groups.h"
+#include "src/profile/common/time_sum.h"
 
 namespace msprobe::analysis::perf {
 namespace {
@@ -94,7 +95,8 @@ std::vector<Finding> HostFindings(const SideView& base, const SideView& comparis
     };
     for (const HostTree::Node& node : view.tree->nodes()) {
       if ((node.kind == Kind::kOperator || node.kind == Kind::kRuntime) && in_step(node.start)) {
-        by_name[node.name].first += node.self;
+        profile::Nanoseconds& sum = by_name[node.name].first;
+        sum = profile::SumOfTimes(sum, node.self);
         ++by_name[node.name].second;
       }
     }

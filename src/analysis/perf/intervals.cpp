@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/profile/common/time_sum.h"
+
 namespace msprobe::analysis::perf {
 
 using profile::Interval;
@@ -21,10 +23,10 @@ Nanoseconds OverlapTime(std::span<const Interval> within, std::span<const Interv
         break;
       }
       if (event.end >= outer.end) {
-        sum += outer.end - std::max(event.start, outer.start);
+        sum = profile::SumOfTimes(sum, outer.end - std::max(event.start, outer.start));
         break;
       }
-      sum += event.end - std::max(event.start, outer.start);
+      sum = profile::SumOfTimes(sum, event.end - std::max(event.start, outer.start));
       ++next;
     }
   }

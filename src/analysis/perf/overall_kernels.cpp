@@ -7,6 +7,7 @@
 #include <string>
 
 #include "src/analysis/perf/kernel_kinds.h"
+#include "src/profile/common/time_sum.h"
 
 namespace msprobe::analysis::perf {
 namespace {
@@ -152,7 +153,7 @@ void PutCombined(const Profile& side, const profile::KernelDetail& kernel, CoreT
   if (found == times.combined.end()) {
     found = times.combined.insert(found, CombinedKernel{std::string(name), 0, 0, 0, 0});
   }
-  const auto end = kernel.start + static_cast<Nanoseconds>(std::llround(kernel.duration_us * 1000));
+  const auto end = profile::SumOfTimes(kernel.start, profile::NanosecondsOf(kernel.duration_us));
   found->total_ms += kernel.duration_us;
   found->computing_ms +=
       std::max(OrZero(kernel.cube_us), OrZero(kernel.load_us)) + OrZero(kernel.vector_core_us);

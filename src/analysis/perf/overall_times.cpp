@@ -104,7 +104,7 @@ class ComputingStream {
 };
 
 // The whole microseconds that a kernel marks: those that begin inside of it.
-int64_t FirstMicrosecond(Nanoseconds at) { return (at + 1000) / 1000; }
+int64_t FirstMicrosecond(Nanoseconds at) { return at / 1000 + 1; }
 
 Result<OverallTimes> MeasureGpu(const Profile& side, const PairOptions& options) {
   const ComputingStream computing_stream(side);

@@ -16,6 +16,9 @@
 namespace msprobe::checkpoint {
 namespace {
 
+// Of a layer on one rank: many times what models have. Experts without elements cost memory, too.
+constexpr int64_t kMostExperts = 65'536;
+
 size_t AxisOf(Sharding sharding) { return sharding == Sharding::kColumns ? 1 : 0; }
 
 // One piece with all elements: a copy can be compared.
@@ -183,7 +186,8 @@ std::vector<Parameter> SplitGroupedExperts(const Parameter& grouped, int64_t exp
   // as E matrices [H, F], weight2 as E matrices [F, H].
   const size_t joined_axis = first ? 1 : 0;
   Shape each = grouped.shape;
-  if (each[joined_axis] % experts != 0 || (experts > each[joined_axis] && each[joined_axis] != 0)) {
+  if (experts > kMostExperts || each[joined_axis] % experts != 0 ||
+      (experts > each[joined_axis] && each[joined_axis] != 0)) {
     return {};
   }
   each[joined_axis] /= experts;

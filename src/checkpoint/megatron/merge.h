@@ -37,7 +37,7 @@ bool AreClose(const TensorView& a, const TensorView& b);
 
 // weight1 and weight2 of a layer of grouped experts, all experts of the rank in one matrix, as one
 // parameter per expert: "P.experts.weight1" becomes "P.experts.local_experts.N.linear_fc1.weight".
-// Empty when the name is another one or the shape cannot be divided.
+// Empty when the name is another one, the shape cannot be divided, or there are more than 65,536.
 std::vector<Parameter> SplitGroupedExperts(const Parameter& grouped, int64_t experts);
 
 }  // namespace msprobe::checkpoint

@@ -138,12 +138,12 @@ ModelKeys::ModelKeys(const TensorFile& file) {
     }
   }
   if (top.count("model") != 0) {
-    keys_.emplace_back("model");
+    stages_.emplace("model", 0);
     return;
   }
   for (std::string key = "model0"; top.count(key) != 0;
-       key = fmt::format("model{}", keys_.size())) {
-    keys_.push_back(key);
+       key = fmt::format("model{}", stages_.size())) {
+    stages_.emplace(key, static_cast<int64_t>(stages_.size()));
   }
 }
 
@@ -151,8 +151,8 @@ std::optional<int64_t> ModelKeys::VirtualStageOf(const NamedTensor& tensor) cons
   if (tensor.path.size() < 2 || !tensor.in_dicts || tensor.is_array) {
     return std::nullopt;
   }
-  const auto found = std::find(keys_.begin(), keys_.end(), tensor.path[0]);
-  return found != keys_.end() ? std::optional<int64_t>(found - keys_.begin()) : std::nullopt;
+  const auto found = stages_.find(tensor.path[0]);
+  return found != stages_.end() ? std::optional<int64_t>(found->second) : std::nullopt;
 }
 
 Result<MegatronRanks> OpenMegatronRanks(const Options& options, Checkpoint& checkpoint) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "msprobe/status.h"
@@ -43,7 +44,7 @@ class ModelKeys {
   std::optional<int64_t> VirtualStageOf(const NamedTensor& tensor) const;
 
  private:
-  std::vector<std::string> keys_;
+  std::unordered_map<std::string, int64_t> stages_;  // by key
 };
 
 }  // namespace msprobe::checkpoint

@@ -24,6 +24,10 @@ namespace {
 
 // The checksum of a small storage is looked at while opening; a large one would cost a second pass.
 constexpr uint64_t kVerifyUpToBytes = uint64_t{1} << 20U;
+// Parts of the pipeline, and experts that are split off one by one, of a whole checkpoint: both are
+// numbers in the arguments, which cost a file nothing.
+constexpr int64_t kMostPipelineParts = 1'000'000;
+constexpr size_t kMostSplitExperts = 1'000'000;
 
 // A tensor of one rank file.
 struct RankTensor {
@@ -60,20 +64,21 @@ class MegatronMerger {
     }
   }
 
-  void Run() {
+  Status Run() {
     CollectTensors();
-    NumberLayers();
+    MSP_RETURN_IF_ERROR(NumberLayers());
     NumberExperts();
     for (RankPlace place; place.expert < ranks_.sizes.expert; ++place.expert) {
       for (place.pipeline = 0; place.pipeline < ranks_.sizes.pipeline; ++place.pipeline) {
         MergeStage(place);
       }
     }
+    return {};
   }
 
  private:
   void CollectTensors();
-  void NumberLayers();
+  Status NumberLayers();
   void NumberExperts();
   void MergeStage(RankPlace place);
   void AddToGroup(std::vector<Group>& groups, std::unordered_map<std::string, size_t>& places,
@@ -91,6 +96,7 @@ class MegatronMerger {
   std::vector<io::ReadBudget> budgets_;           // per file: copies are read while merging
   std::vector<int64_t> first_layers_;             // per part of the pipeline
   int64_t experts_per_rank_ = 0;                  // 0: experts keep their numbers
+  size_t split_experts_ = 0;                      // so far
   struct Kept {
     size_t at;
     bool incomplete;
@@ -112,13 +118,18 @@ void MegatronMerger::CollectTensors() {
   }
 }
 
-void MegatronMerger::NumberLayers() {
+Status MegatronMerger::NumberLayers() {
   const ParallelSizes& sizes = ranks_.sizes;
   int64_t virtual_stages = 1;
   for (const std::vector<RankTensor>& tensors : tensors_) {
     for (const RankTensor& tensor : tensors) {
       virtual_stages = std::max(virtual_stages, tensor.virtual_stage + 1);
     }
+  }
+  if (virtual_stages > kMostPipelineParts / sizes.pipeline) {
+    return BadFormatError(
+        fmt::format("{}: {} pipeline stages of {} virtual stages are more than a model has",
+                    checkpoint_.path.native(), sizes.pipeline, virtual_stages));
   }
   StageLayers layers;
   layers.stages = sizes.pipeline;
@@ -146,6 +157,7 @@ void MegatronMerger::NumberLayers() {
   }
   first_layers_ =
       corrected_ ? FirstLayers(layers, ranks_.args, checkpoint_.warnings) : EvenFirstLayers(layers);
+  return {};
 }
 
 void MegatronMerger::NumberExperts() {
@@ -211,8 +223,9 @@ void MegatronMerger::MergeStage(RankPlace place) {
     for (const RankTensor& tensor : tensors_[*file]) {
       Parameter part = MakePart(*file, tensor);
       std::vector<Parameter> experts;
-      if (corrected_) {
+      if (corrected_ && split_experts_ < kMostSplitExperts) {
         experts = SplitGroupedExperts(part, experts_per_rank_);
+        split_experts_ += experts.size();
       }
       if (experts.empty()) {
         experts.push_back(std::move(part));
@@ -316,7 +329,7 @@ Result<Checkpoint> OpenMegatron(const std::filesystem::path& folder, const Optio
   MSP_ASSIGN_OR_RETURN(const MegatronRanks ranks, OpenMegatronRanks(options, checkpoint));
   checkpoint.facts = FactsFromArgs(ranks.args);
   checkpoint.iteration = found.iteration;
-  MegatronMerger(ranks, options, checkpoint).Run();
+  MSP_RETURN_IF_ERROR(MegatronMerger(ranks, options, checkpoint).Run());
   if (options.optimizer) {
     AddOptimizerStates(ranks, checkpoint);
   }

@@ -14,6 +14,9 @@ namespace {
 
 using Counts = std::vector<int64_t>;
 
+// Of one part of the pipeline: more than any model has, and parts can be added up without overflow.
+constexpr int64_t kMostLayers = 1'000'000'000;
+
 std::vector<int64_t> Starts(const Counts& counts) {
   std::vector<int64_t> starts(counts.size(), 0);
   std::exclusive_scan(counts.begin(), counts.end(), starts.begin(), int64_t{0});
@@ -42,7 +45,7 @@ Counts ListedCounts(const MegatronArgs& args) {
   }
   for (std::string_view part : base::Split(text, ',')) {
     const std::optional<int64_t> count = base::ParseInt(base::Trim(part));
-    if (!count || *count < 0) {
+    if (!count || *count < 0 || *count > kMostLayers) {
       return {};
     }
     counts.push_back(*count);
@@ -67,11 +70,11 @@ Counts SpreadCounts(const StageLayers& layers, const MegatronArgs& args, int64_t
   const int64_t virtual_stages = parts / layers.stages;
   const int64_t others = layers.stages - static_cast<int64_t>(first.has_value()) -
                          static_cast<int64_t>(last.has_value());
-  const int64_t own = first.value_or(0) + last.value_or(0);
-  if (first.value_or(0) < 0 || last.value_or(0) < 0 || others < 0 || own > total) {
+  if (first.value_or(0) < 0 || last.value_or(0) < 0 || others < 0 || first.value_or(0) > total ||
+      last.value_or(0) > total - first.value_or(0)) {
     return {};
   }
-  const int64_t rest = total - own;
+  const int64_t rest = total - first.value_or(0) - last.value_or(0);
   const int64_t other_parts = others * virtual_stages;
   if ((other_parts == 0 && rest != 0) || (other_parts > 0 && rest % other_parts != 0) ||
       first.value_or(0) % virtual_stages != 0 || last.value_or(0) % virtual_stages != 0) {

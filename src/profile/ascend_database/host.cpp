@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <tuple>
 
@@ -9,6 +10,7 @@
 
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
+#include "src/profile/common/time_sum.h"
 
 namespace msprobe::profile {
 namespace {
@@ -219,8 +221,11 @@ Status DatabaseHost::ReadMemory() {
   for (const Row& row : rows) {
     Allocation allocation;
     const double whole_us = std::floor(row.allocated_us);
-    const auto at = static_cast<Nanoseconds>(whole_us) * 1000 +
-                    std::llround((row.allocated_us - whole_us) * 1000);
+    // The last microsecond that 64 bits hold has become the next one as a double.
+    constexpr Nanoseconds kLastWholeUs = std::numeric_limits<Nanoseconds>::max() / 1000;
+    const Nanoseconds at =
+        SumOfTimes(std::min(static_cast<Nanoseconds>(whole_us), kLastWholeUs) * 1000,
+                   std::llround((row.allocated_us - whole_us) * 1000));
     allocation.at = at;
     if (row.is_driver) {
       // Never back: a row that ended early can hide earlier pairs from those behind it.

@@ -1,13 +1,13 @@
 #include "src/profile/common/trace_events.h"
 
 #include <bit>
-#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "src/base/number_text.h"
 #include "src/json/stream_reader.h"
+#include "src/profile/common/time_sum.h"
 
 namespace msprobe::profile {
 namespace {
@@ -288,16 +288,7 @@ std::optional<double> ArgumentValue::number() const {
   return kind == Kind::kNumber || kind == Kind::kText ? base::ParseDouble(text) : std::nullopt;
 }
 
-Nanoseconds TraceEvent::end() const {
-  Nanoseconds sum = 0;
-  const Nanoseconds begin = start.value_or(0);
-  const Nanoseconds length = duration.value_or(0);
-  if (__builtin_add_overflow(begin, length, &sum)) {
-    return length > 0 ? std::numeric_limits<Nanoseconds>::max()
-                      : std::numeric_limits<Nanoseconds>::min();
-  }
-  return sum;
-}
+Nanoseconds TraceEvent::end() const { return SumOfTimes(start.value_or(0), duration.value_or(0)); }
 
 Result<TraceOutcome> ForEachEvent(const std::filesystem::path& path,
                                   const std::function<bool(const TraceEvent&)>& visit) {

@@ -118,6 +118,19 @@ TEST(CheckTiling, NamesGapsOverlapsAndPiecesOutside) {
   EXPECT_NE(CheckTiling(outside).message().find("outside"), std::string::npos);
 }
 
+TEST(Concatenate, RefusesAWholeWhoseElementsCannotBeCounted) {
+  Parameter empty;
+  empty.name = "w";
+  empty.shape = {INT64_MAX, 0};
+  EXPECT_FALSE(Concatenate(std::vector<Parameter>(3, empty), 0).ok());
+  Parameter unreadable;
+  unreadable.name = "w";
+  unreadable.shape = {int64_t{1} << 40U, int64_t{1} << 20U};
+  unreadable.status = BadFormatError("no bytes");
+  EXPECT_TRUE(Concatenate(std::vector<Parameter>(1, unreadable), 0).ok());
+  EXPECT_FALSE(Concatenate(std::vector<Parameter>(4, unreadable), 0).ok());
+}
+
 TEST(CheckTiling, AMillionColumnsCostNoSquare) {
   const Matrix matrix(1, 1);
   Parameter parameter;

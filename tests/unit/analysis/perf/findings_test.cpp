@@ -74,6 +74,19 @@ MadeProfile Net(double us) {
   return made;
 }
 
+TEST(FindDifferences, HostTimesOfManyThreadsMayBeLongerThan64Bits) {
+  MadeProfile base;
+  MadeProfile comparison;
+  constexpr int64_t kLongUs = int64_t{1} << 52U;
+  for (const char* thread : {"1", "2", "3"}) {
+    base.Op("op", 0, 1, thread);
+    comparison.Op("op", 0, kLongUs, thread);
+  }
+  const std::vector<Finding> findings = Differences(base, comparison);
+  ASSERT_FALSE(findings.empty());
+  EXPECT_GT(findings[0].comparison, static_cast<double>(kLongUs) / 1000);
+}
+
 TEST(FindDifferences, DescendsBelowMarkedRangesToTheOperatorAndItsKernels) {
   MadeProfile base = Net(100);
   MadeProfile comparison = Net(250);

@@ -57,6 +57,13 @@ TEST(MeasureOverall, CountsTheMicrosecondsThatComputeAndThoseThatOnlyCommunicate
   EXPECT_EQ(times.vector_no_trans.count, 1);
 }
 
+TEST(MeasureOverall, AKernelAtTheEndOf64BitsIsMeasured) {
+  Profile side = GpuProfile();
+  side.kernels[0].end = INT64_MAX;
+  side.kernels[0].start = INT64_MAX - 50 * kUs;
+  EXPECT_NEAR(Measure(side).computing_s, 110e-6, 1e-9);
+}
+
 TEST(MeasureOverall, TakesStreamZeroForAStream) {
   Profile amd;
   amd.device = profile::Device::kGpu;

@@ -74,5 +74,17 @@ TEST(SplitGroupedExperts, LeavesOtherNamesAndShapesAlone) {
   EXPECT_TRUE(SplitGroupedExperts(grouped, int64_t{1} << 60U).empty());
 }
 
+TEST(SplitGroupedExperts, MakesNoMillionsOfExpertsOfATensorWithoutElements) {
+  const std::vector<float> none(1);
+  const Parameter empty = MakeParameter("a.experts.weight2", ViewOf(none, {0, 4}), 0);
+  EXPECT_TRUE(SplitGroupedExperts(empty, 3'000'000).empty());
+  Parameter unreadable;
+  unreadable.name = "a.experts.weight2";
+  unreadable.shape = {3'000'000, 4};
+  unreadable.status = BadFormatError("no bytes");
+  EXPECT_TRUE(SplitGroupedExperts(unreadable, 3'000'000).empty());
+  EXPECT_EQ(SplitGroupedExperts(empty, 8).size(), 8U);
+}
+
 }  // namespace
 }  // namespace msprobe::checkpoint

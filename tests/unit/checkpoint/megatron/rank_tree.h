@@ -29,7 +29,7 @@ struct TestTensor {
 };
 
 // None, a number, a switch or a text.
-using TestArgument = std::variant<std::monostate, int, bool, std::string>;
+using TestArgument = std::variant<std::monostate, int, bool, std::string, int64_t>;
 
 class RankFileMaker {
  public:
@@ -37,6 +37,9 @@ class RankFileMaker {
     arguments_ += Text(name);
     if (const int* number = std::get_if<int>(&value)) {
       arguments_ += Number(*number);
+    } else if (const int64_t* large = std::get_if<int64_t>(&value)) {
+      arguments_ += "\x8a\x08";
+      io::test_support::PutLittle(arguments_, static_cast<uint64_t>(*large));
     } else if (const bool* flag = std::get_if<bool>(&value)) {
       arguments_ += *flag ? "\x88" : "\x89";
     } else if (const std::string* text = std::get_if<std::string>(&value)) {

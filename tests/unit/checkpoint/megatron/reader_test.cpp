@@ -52,6 +52,34 @@ const Parameter& Get(const Checkpoint& checkpoint, std::string_view name) {
   return found != nullptr ? *found : kNone;
 }
 
+TEST(OpenMegatron, RefusesMoreStagesThanAModelHas) {
+  const TemporaryFolder folder;
+  RankFileMaker file = Sized(1, 1000);
+  for (int stage = 0; stage < 1001; ++stage) {
+    file.Tensor("model" + std::to_string(stage), "w", Counting({1}));
+  }
+  WriteRank(folder, "mp_rank_00_000", file);
+  Options options;
+  options.allow_missing_ranks = true;
+  const Result<Checkpoint> opened = OpenMegatron(folder.path(), options);
+  ASSERT_FALSE(opened.ok());
+  EXPECT_THAT(opened.status().message(), HasSubstr("1000 pipeline stages of 1001 virtual stages"));
+}
+
+TEST(OpenMegatron, ASharedShapeThatCannotBeCountedIsNoShape) {
+  const TemporaryFolder folder;
+  for (const char* rank : {"mp_rank_00", "mp_rank_01"}) {
+    // 2^30 to the power of three.
+    WriteRank(folder, rank,
+              Sized(2, 1).Tensor("model", "norm.weight",
+                                 {.shape = {1 << 30, 1 << 30, 1 << 30}, .values = {1}}));
+  }
+  const Checkpoint checkpoint = MustOpen(folder.path());
+  ASSERT_EQ(checkpoint.parameters.size(), 1U);
+  EXPECT_FALSE(checkpoint.parameters[0].status.ok());
+  EXPECT_TRUE(checkpoint.parameters[0].shape.empty());
+}
+
 TEST(OpenMegatron, FollowsTheTrackerToAnIterationAndToARelease) {
   const TemporaryFolder folder;
   WriteRank(folder, "iter_0000020/mp_rank_00", SmallRank(1, 1));

@@ -83,6 +83,20 @@ TEST(FirstLayers, SurvivesHostileArguments) {
   }
 }
 
+TEST(FirstLayers, NumbersThatDoNotFitIn64BitsTogetherAreNoCounts) {
+  const std::string huge = "9223372036854775807";
+  EXPECT_THAT(
+      Number({1, std::nullopt, std::nullopt}, 3, {{"num_layer_list", "1," + huge + "," + huge}})
+          .first_layers,
+      ElementsAre(0, 1, 2));
+  EXPECT_THAT(Number({1, std::nullopt, std::nullopt}, 3,
+                     {{"num_layers", 4},
+                      {"num_layers_in_first_pipeline_stage", INT64_MAX},
+                      {"num_layers_in_last_pipeline_stage", INT64_MAX}})
+                  .first_layers,
+              ElementsAre(0, 1, 2));
+}
+
 TEST(EvenFirstLayers, MeasuresTheFirstStageOnly) {
   EXPECT_THAT(EvenFirstLayers({{2, 3, 1, 2}, 2}), ElementsAre(0, 2, 4, 6));
   EXPECT_THAT(EvenFirstLayers({{0, 3}, 2}), ElementsAre(0, 1));

@@ -239,6 +239,13 @@ TEST_F(ReadAscendDatabaseTest, LeavesOutRowsOfImpossibleTimes) {
   EXPECT_TRUE(Warns(profile, "1 row of TASK without a usable time"));
 }
 
+TEST_F(ReadAscendDatabaseTest, TheLastTimeOf64BitsIsNoTimeBeforeAll) {
+  const Profile profile =
+      Read(std::string(kTables) + "INSERT INTO OP_MEMORY VALUES(1,64,9223372036854775807,NULL);");
+  ASSERT_EQ(profile.allocations.size(), 1U);
+  EXPECT_GT(profile.allocations[0].at, INT64_MAX - 1000);
+}
+
 TEST_F(ReadAscendDatabaseTest, SurvivesDamageAnywhere) {
   const std::filesystem::path path = Written(std::string(kTables) + kRows);
   std::ifstream stream(path, std::ios::binary);
