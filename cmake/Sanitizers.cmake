@@ -7,5 +7,6 @@ endif()
 
 # libFuzzer is guided by the branches an input reaches: the rooms must report them, not only the fuzz targets.
 if(MSPROBE_FUZZERS)
-  add_compile_options(-fsanitize=fuzzer-no-link)
+  # Line tables are all that reports and coverage need, and forty programs are linked.
+  add_compile_options(-fsanitize=fuzzer-no-link -gline-tables-only)
 endif()

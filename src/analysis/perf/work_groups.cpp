@@ -129,8 +129,8 @@ class Grouper {
   void End() {
     for (const auto& [key, tally] : tallies_) {
       WorkGroup& group = groups_[key.group];
-      const auto put = [&](Amounts& amounts, int64_t calls) {
-        amounts[side_].ms += tally.ms;
+      const auto put = [this, ms = tally.ms](Amounts& amounts, int64_t calls) {
+        amounts[side_].ms += ms;
         amounts[side_].calls += calls;
       };
       put(group.total, tally.calls);

@@ -15,7 +15,7 @@
 namespace msprobe::profile {
 namespace {
 
-constexpr std::string_view kModule = "nn.module:";
+constexpr std::string_view kModulePrefix = "nn.module:";
 // Columns of PYTORCH_API in the order of the query.
 enum Column : int { kStart, kEnd, kConnection, kName, kShapes, kType };
 
@@ -52,7 +52,8 @@ Status DatabaseHost::Read() {
         } else if (kind->second == "trace" && needs.python_calls) {
           const TextId name = tables_.Text(row, kName);
           const std::string_view text = profile.texts[name];
-          const bool is_module = base::AsciiLower(text.substr(0, kModule.size())) == kModule;
+          const bool is_module =
+              base::AsciiLower(text.substr(0, kModulePrefix.size())) == kModulePrefix;
           profile.python_calls.push_back({name, is_module, start, end});
         } else if (kind->second == "queue" && needs.memory && !row.IsNull(kConnection)) {
           QueuePair& pair = queue_[row.Integer(kConnection)];
