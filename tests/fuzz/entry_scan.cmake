@@ -1,1 +1,2 @@
-msprobe_fuzzer(entry_scan analysis/nan entry_scan_fuzz.cpp CORPUS "${CMAKE_CURRENT_SOURCE_DIR}/corpus/json")
+msprobe_fuzzer(entry_scan analysis/nan entry_scan_fuzz.cpp CORPUS "${CMAKE_CURRENT_SOURCE_DIR}/corpus/json"
+               READER dump/entry_scan.cpp dump/value_skip.cpp analysis/nan/bad_values.cpp)

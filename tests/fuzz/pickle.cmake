@@ -1,1 +1,2 @@
-msprobe_fuzzer(pickle io pickle_fuzz.cpp CORPUS "${CMAKE_SOURCE_DIR}/tests/data/formats/pt" "${CMAKE_SOURCE_DIR}/tests/data/formats/bad")
+msprobe_fuzzer(pickle io pickle_fuzz.cpp CORPUS "${CMAKE_SOURCE_DIR}/tests/data/formats/pt" "${CMAKE_SOURCE_DIR}/tests/data/formats/bad"
+               READER io/pickle_*.cpp io/torch_rebuild.cpp)

@@ -1,2 +1,3 @@
 msprobe_fuzzer(safetensors io safetensors_fuzz.cpp CORPUS "${CMAKE_SOURCE_DIR}/tests/data/formats/safetensors"
-               "${CMAKE_SOURCE_DIR}/tests/data/formats/bad")
+               "${CMAKE_SOURCE_DIR}/tests/data/formats/bad"
+               READER io/safetensors.cpp)

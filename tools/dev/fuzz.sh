@@ -1,29 +1,105 @@
 #!/usr/bin/env bash
 # Fuzzes every reader with libFuzzer, AddressSanitizer and UBSan, starting from the checked-in corpus.
 #
-#   tools/dev/fuzz.sh [SECONDS]    for each fuzzer, default 60
+#   tools/dev/fuzz.sh [SECONDS] [READER...]                   each for so long, default 60
+#   tools/dev/fuzz.sh --runs N [--seconds S] [READER...]      each until it has run N inputs, all calls counted; in this call for
+#                                                             at most S seconds each
+#   tools/dev/fuzz.sh --keep [READER...]                      minimises what was collected; small inputs go to tests/fuzz/corpus
+#   --no-build                                                takes the fuzzers as they were built last
 #
-# New inputs are collected in build-fuzz/corpus; a crashing input is kept in build-fuzz/crashes.
+# Everything is kept in build-fuzz, so that a call goes on where the last one stopped, however it ended: new inputs in corpus, what
+# made a reader fail in crashes, counts in results. tools/dev/fuzz_table.py makes the table of docs/security.md of them.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-seconds=${1:-60}
-
-cmake --preset fuzz >/dev/null || fail "cmake could not configure the preset fuzz" "tools/install_dependencies.sh build fuzz"
-say "building the preset fuzz"
-build_preset fuzz
-mkdir -p build-fuzz/crashes
-failed=()
-for fuzzer in build-fuzz/bin/fuzz_*; do
-  name=$(basename "$fuzzer")
-  name=${name#fuzz_}
-  seeds=()
-  while read -r folder; do
-    [ ! -d "$folder" ] || seeds+=("$folder")
-  done <"build-fuzz/seeds/$name"
-  mkdir -p "build-fuzz/corpus/$name"
-  say "fuzzing $name for $seconds s"
-  "$fuzzer" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -print_final_stats=1 -verbosity=0 \
-    -artifact_prefix="build-fuzz/crashes/$name-" "build-fuzz/corpus/$name" "${seeds[@]}" 2>&1 | tail -12 \
-    || failed+=("$name")
+seconds='' runs=0 keep=0 build=1
+readers=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --runs) runs=${2:?--runs needs a number}; shift ;;
+    --seconds) seconds=${2:?--seconds needs a number}; shift ;;
+    --keep) keep=1 ;;
+    --no-build) build=0 ;;
+    -h | --help) sed -n '2,12p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    -*) fail "unknown argument $1" "known: [SECONDS] --runs N --seconds S --keep --no-build [READER...]" ;;
+    *) if [[ $1 =~ ^[0-9]+$ ]]; then seconds=$1; else readers+=("$1"); fi ;;
+  esac
+  shift
 done
-[ ${#failed[@]} -eq 0 ] || fail "these fuzzers found something: ${failed[*]}" "inputs in build-fuzz/crashes"
+[[ $runs$seconds =~ ^[0-9]+$ ]] || fail "--runs and --seconds take numbers"
+
+if [ "$build" = 1 ]; then
+  cmake --preset fuzz >/dev/null || fail "cmake could not configure the preset fuzz" "tools/install_dependencies.sh build fuzz"
+  say "building the preset fuzz"
+  build_preset fuzz fuzzers
+fi
+if [ ${#readers[@]} -eq 0 ]; then
+  for fuzzer in build-fuzz/bin/fuzz_*; do readers+=("${fuzzer##*/fuzz_}"); done
+fi
+mkdir -p build-fuzz/crashes build-fuzz/results build-fuzz/logs
+# A read of one file may take 10 s and 2 GiB at most, leaks included.
+limits=(-rss_limit_mb=2048 -malloc_limit_mb=2048 -timeout=10)
+
+# inputs_of READER: the collected and the checked-in corpora.
+inputs_of() {
+  printf '%s\n' "build-fuzz/corpus/$1"
+  while read -r folder; do
+    [ ! -d "$folder" ] || printf '%s\n' "$folder"
+  done <"build-fuzz/seeds/$1"
+}
+
+# One slice: executions, seconds and findings are added to results/READER.
+fuzz() {
+  local name=$1 log=build-fuzz/logs/$1.log
+  shift
+  local status=0 executed took=$SECONDS
+  mapfile -t inputs < <(inputs_of "$name")
+  "build-fuzz/bin/fuzz_$name" "$@" "${limits[@]}" -print_final_stats=1 -artifact_prefix="build-fuzz/crashes/$name-" \
+    "${inputs[@]}" >"$log" 2>&1 || status=$?
+  executed=$(awk '/^stat::number_of_executed_units:/ { print $2 }' "$log")
+  printf '%s %s %s\n' "${executed:-0}" "$((SECONDS - took))" "$((status != 0))" >>"build-fuzz/results/$name"
+  return "$status"
+}
+
+executed_so_far() {
+  [ -f "build-fuzz/results/$1" ] || { echo 0; return; }
+  awk '{ sum += $1 } END { printf "%.0f\n", sum }' "build-fuzz/results/$1"
+}
+
+failed=()
+for name in "${readers[@]}"; do
+  [ -x "build-fuzz/bin/fuzz_$name" ] || fail "there is no fuzzer fuzz_$name" "$(ls build-fuzz/bin | sed -n 's/^fuzz_//p' | tr '\n' ' ')"
+  mkdir -p "build-fuzz/corpus/$name"
+  if [ "$keep" = 1 ]; then
+    mapfile -t inputs < <(inputs_of "$name")
+    rm -rf "build-fuzz/corpus.new"
+    mkdir -p build-fuzz/corpus.new
+    "build-fuzz/bin/fuzz_$name" -merge=1 "${limits[@]}" build-fuzz/corpus.new "${inputs[@]}" >"build-fuzz/logs/$name.log" 2>&1 \
+      || fail "merging the corpus of $name failed" "build-fuzz/logs/$name.log"
+    rm -rf "build-fuzz/corpus/$name"
+    mv build-fuzz/corpus.new "build-fuzz/corpus/$name"
+    # The smallest ones, 8 KiB in all: enough for a regression test, and a start for the next search.
+    target=tests/fuzz/corpus/$name
+    mkdir -p "$target"
+    find "build-fuzz/corpus/$name" -type f -printf '%s %p\n' | sort -n | awk '{ sum += $1 } sum <= 8192 && NR <= 24 { print $2 }' \
+      | while read -r input; do cp -n "$input" "$target/"; done
+    say "$name: $(find "build-fuzz/corpus/$name" -type f | wc -l) inputs"
+    continue
+  fi
+  if [ "$runs" = 0 ]; then
+    say "fuzzing $name for ${seconds:-60} s"
+    fuzz "$name" -max_total_time="${seconds:-60}" || failed+=("$name")
+  else
+    begin=$SECONDS
+    # Slices, so that an interrupted call loses little.
+    while missing=$((runs - $(executed_so_far "$name"))) && [ "$missing" -gt 0 ]; do
+      left=$((${seconds:-1000000000} - (SECONDS - begin)))
+      [ "$left" -gt 0 ] || break
+      fuzz "$name" -runs=$((missing < 2000000 ? missing : 2000000)) -max_total_time=$((left < 120 ? left : 120)) \
+        || { failed+=("$name"); break; }
+    done
+  fi
+  printf '%-20s %12s executions %6s a second  %s\n' "$name" "$(executed_so_far "$name")" \
+    "$(awk '{ n += $1; s += $2 } END { print s ? int(n / s) : n + 0 }' "build-fuzz/results/$name")" \
+    "$(grep -c . < <(find build-fuzz/crashes -name "$name-*")) findings"
+done
+[ ${#failed[@]} -eq 0 ] || fail "these fuzzers found something: ${failed[*]}" "inputs in build-fuzz/crashes, reports in build-fuzz/logs"
 say "fuzzing ended without findings"

@@ -46,7 +46,10 @@ LIMITS = [
         ("numbers in the metadata", "src/checkpoint/distributed/metadata.cpp", "kMostNumbers", ""),
         ("names in the metadata", "src/checkpoint/distributed/metadata.cpp", "kMostPathBytes", "B"),
         ("parameter that is dequantized", "src/checkpoint/common/state_dict.cpp", "kLimitBytes", "B"),
-        ("ranks", "src/checkpoint/megatron/args.cpp", "kMostRanks", "")]),
+        ("ranks", "src/checkpoint/megatron/args.cpp", "kMostRanks", ""),
+        ("parts of a pipeline, virtual stages counted", "src/checkpoint/megatron/reader.cpp", "kMostPipelineParts", ""),
+        ("experts of a layer that are told apart", "src/checkpoint/megatron/merge.cpp", "kMostExperts", ""),
+        ("experts of all layers that are told apart", "src/checkpoint/megatron/reader.cpp", "kMostSplitExperts", "")]),
     ("dump.json, stack.json, construct.json", [
         ("nesting", "src/json/stream_reader.h", "max_depth", ""),
         ("values of one call (the file is read as a stream and may have any size)", "src/json/value_tree.h", "kMaxNodes", "")]),

@@ -1,0 +1,20 @@
+// The user's rules for names of parameters.
+#include <cstdint>
+#include <cstdlib>
+
+#include "src/analysis/ckpt/mapping_rules.h"
+#include "tests/fuzz/input_folder.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace msprobe::analysis::ckpt;
+  const msprobe::Result<RuleSet> rules =
+      ParseRules(msprobe::fuzz::TextOf(data, size), "rules.yaml");
+  if (rules.ok()) {
+    for (const Rule& rule : rules->rules) {
+      if (rule.from.empty() || rule.to.empty()) {
+        std::abort();
+      }
+    }
+  }
+  return 0;
+}
