@@ -25,9 +25,10 @@ set(MSPROBE_ROOMS
   "commands:analysis/ckpt analysis/compare analysis/config_check analysis/inspect analysis/monitor analysis/nan analysis/perf analysis/response_anomaly analysis/rl capture device dump io json monitor report kernels tensor base"
 )
 
-# msprobe_room(<name> SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan says.
+# msprobe_room(<name> [RUNS_BRIEFLY] SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan
+# says. RUNS_BRIEFLY: no loop of this room takes a share of a command's time that people would notice (docs/performance.md).
 function(msprobe_room name)
-  cmake_parse_arguments(ROOM "" "" "SOURCES;DEPENDENCIES" ${ARGN})
+  cmake_parse_arguments(ROOM "RUNS_BRIEFLY" "" "SOURCES;DEPENDENCIES" ${ARGN})
   string(REPLACE "/" "_" target "msprobe_${name}")
   add_library(${target} STATIC ${ROOM_SOURCES})
   target_include_directories(${target} PUBLIC "${CMAKE_SOURCE_DIR}" "${CMAKE_SOURCE_DIR}/include"
@@ -48,6 +49,9 @@ function(msprobe_room name)
     message(FATAL_ERROR "room ${name} is not on the plan in cmake/Rooms.cmake")
   endif()
   target_link_libraries(${target} PUBLIC ${ROOM_DEPENDENCIES})
+  if(ROOM_RUNS_BRIEFLY)
+    msprobe_compile_quickly(${target})
+  endif()
   if(NOT name STREQUAL "kernels")  # flags of their own, and the hot loops of this program
     msprobe_compile_together(${target})
   endif()
