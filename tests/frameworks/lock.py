@@ -77,10 +77,10 @@ def main():
         with open(os.path.join(HERE, lock), encoding="utf-8") as file:
             known.update(canonical(line.split("==")[0]) for line in file if "==" in line)
     lines = [HEAD % (options.name, options.name)] + ["-r %s\n" % lock for lock in base]
-    found = {canonical(one["metadata"]["name"]): one for one in resolve(options.python, asked)}
+    found = {canonical(package["metadata"]["name"]): package for package in resolve(options.python, asked)}
     for name in sorted(set(found) - known):
-        one = found[name]
-        lines.append("%s==%s --hash=sha256:%s\n" % (name, one["metadata"]["version"], checksum(one["download_info"])))
+        package = found[name]
+        lines.append("%s==%s --hash=sha256:%s\n" % (name, package["metadata"]["version"], checksum(package["download_info"])))
     target = os.path.join(HERE, options.name + ".txt")
     with open(target + ".new", "w", encoding="utf-8") as file:
         file.writelines(lines)

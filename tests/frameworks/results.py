@@ -34,8 +34,8 @@ def frameworks():
         for line in file:
             fields = line.split("#")[0].split(None, 5)
             if fields:
-                one = Framework(*fields)
-                found.append(one._replace(quick=one.quick == "quick", title=one.title.strip()))
+                framework = Framework(*fields)
+                found.append(framework._replace(quick=framework.quick == "quick", title=framework.title.strip()))
     return found
 
 
@@ -49,11 +49,11 @@ def collect(folder):
     for path in sorted(glob.glob(os.path.join(folder, "*.jsonl"))):
         with open(path, encoding="utf-8") as file:
             for line in file:
-                one = json.loads(line)
-                row = found.setdefault((one["framework"], one["version"]), {}).setdefault(one["subject"], {})
-                known = row.get(one["check"])
-                if known is None or rank(one["answer"]) < rank(known):
-                    row[one["check"]] = one["answer"]
+                answer = json.loads(line)
+                row = found.setdefault((answer["framework"], answer["version"]), {}).setdefault(answer["subject"], {})
+                known = row.get(answer["check"])
+                if known is None or rank(answer["answer"]) < rank(known):
+                    row[answer["check"]] = answer["answer"]
     return found
 
 
@@ -66,8 +66,8 @@ def load():
     found = {}
     for path in sorted(glob.glob(os.path.join(FOLDER, "*.json"))):
         with open(path, encoding="utf-8") as file:
-            one = json.load(file)
-        found[(one["framework"], one["version"])] = one["rows"]
+            stored = json.load(file)
+        found[(stored["framework"], stored["version"])] = stored["rows"]
     return found
 
 
@@ -99,7 +99,7 @@ def worse(found):
 
 def table():
     lines = ["| framework | version | what | %s |" % " | ".join(CHECKS), "|---|---|---|" + "---|" * len(CHECKS)]
-    titles = {one.name: one.title for one in frameworks()}
+    titles = {framework.name: framework.title for framework in frameworks()}
     for (framework, version), rows in sorted(load().items()):
         for subject, row in sorted(rows.items()):
             cells = [row.get(check, "–") for check in CHECKS]

@@ -110,10 +110,10 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
-    known = {one.name: one for one in results.frameworks()}
+    known = {framework.name: framework for framework in results.frameworks()}
     if options.list:
-        for one in known.values():
-            print(one.name, one.environment, one.lock)
+        for framework in known.values():
+            print(framework.name, framework.environment, framework.lock)
         return 0
     asked = {}
     for text in options.names:
@@ -121,8 +121,8 @@ def main():
         if name not in known:
             sys.exit("error: no framework \"%s\"\n  known: %s" % (name, " ".join(known)))
         asked.setdefault(name, []).extend([file] if file else [])
-    chosen = [one for one in known.values()
-              if (one.name in asked if asked else True) and (one.quick or not options.quick)]
+    chosen = [framework for framework in known.values()
+              if (framework.name in asked if asked else True) and (framework.quick or not options.quick)]
     if not os.path.exists(os.path.join(REPOSITORY, "build", "python", "msprobe")):
         sys.exit("error: build/python is missing\n  hint: tools/test.sh builds it")
     base = os.environ.get("MSPROBE_FRAMEWORKS", os.path.join(REPOSITORY, "build-frameworks"))

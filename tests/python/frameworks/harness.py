@@ -225,14 +225,14 @@ class TrainingCase(FrameworkCase):
         with self.checking("harmless"):
             plain = [report["steps"] for report in self.run_training().reports]
             self.assertTrue(all(plain), "no step was reported")
-            for one in observers or (self.observers if ALL else self.usual):
-                run = self.run_training(one)
+            for observer in observers or (self.observers if ALL else self.usual):
+                run = self.run_training(observer)
                 seen = [report["steps"] for report in run.reports]
                 if seen != plain:
                     again = [report["steps"] for report in self._run_anew("", {}).reports]
                     self.assertEqual(again, plain, "the training is not deterministic by itself")
-                self.assertEqual(seen, plain, one)
-                self.check_observed(one, run)
+                self.assertEqual(seen, plain, observer)
+                self.check_observed(observer, run)
 
     def check_observed(self, observers, run):
         """There is a result to every observer."""
@@ -263,11 +263,11 @@ class TrainingCase(FrameworkCase):
         import torch_training
         import torch
         looked_at = 0
-        for name, one in described.items():
-            path = os.path.join(folder, "dump_tensor_data", one.get("data_name") or "")
-            if one.get("data_name"):
+        for name, tensor in described.items():
+            path = os.path.join(folder, "dump_tensor_data", tensor.get("data_name") or "")
+            if tensor.get("data_name"):
                 _, *numbers = torch_training.statistics(torch.load(path))
-                self.assert_statistics(name, one, numbers)
+                self.assert_statistics(name, tensor, numbers)
                 looked_at += 1
         self.assertGreater(looked_at, 3)
 
@@ -289,8 +289,8 @@ class TrainingCase(FrameworkCase):
         with self.checking("leak-free"):
             marks = [steps // 4, steps]
             growth = []
-            for one in ("", observers):
-                reports = self.run_training(one, steps=steps, measure=marks).reports
+            for observer in ("", observers):
+                reports = self.run_training(observer, steps=steps, measure=marks).reports
                 measured = [[report["resources"][str(mark)] for mark in marks] for report in reports]
                 growth.append([{key: after[key] - before[key] for key in after} for before, after in measured])
             for plain, observed in zip(*growth):
@@ -303,16 +303,16 @@ class TrainingCase(FrameworkCase):
         and others leave something themselves."""
         with self.checking("leaves nothing"):
             plain = self.run_training().reports
-            for one in observers or (self.observers if ALL else self.usual):
-                if one.startswith("launch "):   # nobody stops it before the script ends
+            for observer in observers or (self.observers if ALL else self.usual):
+                if observer.startswith("launch "):   # nobody stops it before the script ends
                     continue
-                for theirs, report in zip(plain, self.run_training(one).reports):
+                for theirs, report in zip(plain, self.run_training(observer).reports):
                     # What the framework itself replaces is a number that no two runs share.
                     left = {place: change for place, change in report["left"].items()
                             if change != theirs["left"].get(place)
                             and not (place in theirs["left"] and isinstance(change[1], int))}
-                    self.assertEqual(left, {}, one)
-                    self.assertEqual(sorted(report["threads"]), sorted(theirs["threads"]), one)
+                    self.assertEqual(left, {}, observer)
+                    self.assertEqual(sorted(report["threads"]), sorted(theirs["threads"]), observer)
 
     def check_fault_named(self, level="mix", task="tensor", name=""):
         """compare leads to the module that was made to compute wrong."""
@@ -323,7 +323,7 @@ class TrainingCase(FrameworkCase):
             self.msprobe("compare", os.path.join(bad.folder, "dump"), os.path.join(good.folder, "dump"), "-o", out)
             with open(os.path.join(out, "summary.json"), encoding="utf-8") as file:
                 first = [pair["first_divergence"] for pair in json.load(file)["pairs"]]
-            self.assertEqual([one and one["layer"].split(" ")[0] for one in first],
+            self.assertEqual([origin and origin["layer"].split(" ")[0] for origin in first],
                              [name or self.fault] * len(first))
 
     def check_everything(self, checks=("harmless", "true", "leak_free", "leaves_nothing", "fault_named")):

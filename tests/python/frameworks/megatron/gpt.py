@@ -83,7 +83,7 @@ def main():
                            model=chunks if len(chunks) > 1 else chunks[0], num_microbatches=MICRO_BATCHES, seq_length=LENGTH,
                            micro_batch_size=BATCH, forward_only=False)
         optimizer.step()
-        run.end_step([one["loss"] for one in losses])
+        run.end_step([part["loss"] for part in losses])
     run.close()
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()

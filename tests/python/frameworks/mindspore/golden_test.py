@@ -61,16 +61,16 @@ class Golden(harness.FrameworkCase):
             self.assertEqual([key for key in found if key != "data"], [key for key in expected if key != "data"])
             for key in ("task", "level", "framework"):
                 self.assertEqual(found[key], expected[key])
-            names = [[one for one in data["data"] if not is_elsewhere(one)] for data in (expected, found)]
+            names = [[call for call in data["data"] if not is_elsewhere(call)] for data in (expected, found)]
             self.assertEqual(names[1], names[0])
-            for one in expected["data"]:
-                if not is_elsewhere(one):
-                    self.assert_same(one, expected["data"][one], found["data"][one])
+            for call in expected["data"]:
+                if not is_elsewhere(call):
+                    self.assert_same(call, expected["data"][call], found["data"][call])
             parents = [{key: value for key, value in self.load(folder, "construct.json").items() if not is_elsewhere(key)}
                        for folder in (golden, actual)]
             self.assertEqual(parents[1], parents[0])
             if mode == "md5":  # of what the script itself gave
-                given = [[one["md5"] for one in data["data"]["Primitive.dense.Dense.0.forward"]["input_args"]]
+                given = [[argument["md5"] for argument in data["data"]["Primitive.dense.Dense.0.forward"]["input_args"]]
                          for data in (expected, found)]
                 self.assertEqual(given[1], given[0])
             if task == "tensor":

@@ -31,11 +31,11 @@ class MindSporeCase(harness.TrainingCase):
     def check_files(self, folder, described):
         import mindspore_training
         looked_at = 0
-        for name, one in described.items():
-            if one.get("data_name"):
-                array = numpy.load(os.path.join(folder, "dump_tensor_data", one["data_name"]))
+        for name, tensor in described.items():
+            if tensor.get("data_name"):
+                array = numpy.load(os.path.join(folder, "dump_tensor_data", tensor["data_name"]))
                 _, *numbers = mindspore_training.statistics(array)
-                self.assert_statistics(name, one, numbers)
+                self.assert_statistics(name, tensor, numbers)
                 looked_at += 1
         self.assertGreater(looked_at, 3)
 

@@ -34,7 +34,7 @@ class Attention(nn.Cell):
         return x.reshape(batch, length, self.heads, size // self.heads).transpose(0, 2, 1, 3)
 
     def construct(self, x):
-        q, k, v = (self.split(one(x)) for one in (self.q, self.k, self.v))
+        q, k, v = (self.split(dense(x)) for dense in (self.q, self.k, self.v))
         scores = mint.nn.functional.softmax(mint.matmul(q, k.transpose(0, 1, 3, 2)) / 2.0, dim=-1)
         return self.out(self.batch_matmul(scores, v).transpose(0, 2, 1, 3).reshape(x.shape))
 

@@ -39,11 +39,11 @@ class SafeTensors(harness.FrameworkCase):
     def test_every_dtype_is_read_as_from_a_pt_file(self):
         with self.checking("works", "files written by it"):
             folder = self.folder()
-            one, other, changed = (os.path.join(folder, name) for name in ("a.safetensors", "a.pt", "b.safetensors"))
+            first, other, changed = (os.path.join(folder, name) for name in ("a.safetensors", "a.pt", "b.safetensors"))
             tensors = self.tensors()
-            safetensors.torch.save_file(tensors, one, metadata={"format": "pt", "origin": "test"})
+            safetensors.torch.save_file(tensors, first, metadata={"format": "pt", "origin": "test"})
             torch.save(tensors, other)
-            code, output = self.compare(one, other)
+            code, output = self.compare(first, other)
             self.assertEqual(code, 0, output)
             for name in DTYPES:
                 altered = dict(tensors)
@@ -52,7 +52,7 @@ class SafeTensors(harness.FrameworkCase):
                 altered[key][2] = torch.zeros((), dtype=altered[key].dtype) if tensors[key][2] else torch.ones(
                     (), dtype=altered[key].dtype)
                 safetensors.torch.save_file(altered, changed)
-                code, output = self.compare(one, changed)
+                code, output = self.compare(first, changed)
                 self.assertEqual(code, 1, name + output)
                 self.assertIn(key, output)
 

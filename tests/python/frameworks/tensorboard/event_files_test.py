@@ -38,8 +38,8 @@ def scalars(folder):
         events.Reload()
         for tag in events.Tags()["scalars"]:
             values = found.setdefault(tag, {})
-            for one in events.Scalars(tag):
-                values[one.step] = one.value
+            for scalar in events.Scalars(tag):
+                values[scalar.step] = scalar.value
     return found
 
 

@@ -56,7 +56,7 @@ def zero_redundancy(run):
     from torch.distributed.optim import ZeroRedundancyOptimizer
     model = make_gpt()
     optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, lr=1e-2)
-    optimizer.state_dict = lambda: [one.state_dict() for one in [optimizer.optim]]
+    optimizer.state_dict = lambda: [inner.state_dict() for inner in [optimizer.optim]]
     train(run, model, nn.parallel.DistributedDataParallel(model), optimizer)
 
 
@@ -106,15 +106,15 @@ def pipeline(run, schedule):
     chunks = {"ScheduleGPipe": 1, "Schedule1F1B": 1, "ScheduleInterleaved1F1B": 2}[schedule]
     mine = [nn.Sequential(*layers[(run.rank + 2 * at) * 2 // chunks:(run.rank + 2 * at + 1) * 2 // chunks])
             for at in range(chunks)]
-    stages = [pipelining.PipelineStage(one, run.rank + 2 * at, 2 * chunks, torch.device("cpu"))
-              for at, one in enumerate(mine)]
+    stages = [pipelining.PipelineStage(chunk, run.rank + 2 * at, 2 * chunks, torch.device("cpu"))
+              for at, chunk in enumerate(mine)]
 
     def loss_of(output, target):
         return (output - target).square().mean()
 
     kind = getattr(pipelining, schedule)
     made = kind(stages[0] if chunks == 1 else stages, n_microbatches=4, loss_fn=loss_of)
-    optimizer = torch.optim.AdamW([one for part in mine for one in part.parameters()], lr=1e-2)
+    optimizer = torch.optim.AdamW([parameter for part in mine for parameter in part.parameters()], lr=1e-2)
     run.watch(mine[0] if chunks == 1 else mine, optimizer)
     generator = torch.Generator().manual_seed(5)
     for _ in run.steps():

@@ -68,7 +68,7 @@ def exported(run):
     """What torch.export made of a model, trained."""
     model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4))
     program = torch.export.export(model, (torch.randn(6, 8),))
-    train(run, program.module(), lambda one, x: one(x).square().mean(),
+    train(run, program.module(), lambda model, x: model(x).square().mean(),
           lambda generator: torch.randn(6, 8, generator=generator))
 
 
@@ -164,10 +164,10 @@ def functional_gradients(run):
     generator = torch.Generator().manual_seed(5)
     for _ in run.steps():
         x, y = torch.randn(4, 6, generator=generator), torch.randn(4, 1, generator=generator)
-        parameters = {name: one.detach() for name, one in model.named_parameters()}
+        parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
         of_samples = vmap(grad(loss_of), in_dims=(None, 0, 0))(parameters, x, y)
-        for name, one in model.named_parameters():
-            one.grad = of_samples[name].mean(0)
+        for name, parameter in model.named_parameters():
+            parameter.grad = of_samples[name].mean(0)
         optimizer.step()
         run.end_step(model(x), of_samples)
         optimizer.zero_grad()
@@ -204,14 +204,14 @@ def optimizer(run, how):
 def optimizer_in_backward(run):
     """Each parameter has an optimizer of its own, which steps as soon as its gradient is there."""
     model = Gpt()
-    optimizers = {one: torch.optim.SGD([one], lr=1e-2) for one in model.parameters()}
+    optimizers = {parameter: torch.optim.SGD([parameter], lr=1e-2) for parameter in model.parameters()}
 
     def step(parameter):
         optimizers[parameter].step()
         optimizers[parameter].zero_grad()
 
-    for one in model.parameters():
-        one.register_post_accumulate_grad_hook(step)
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(step)
     run.watch(model, optimizers[next(model.parameters())])
     generator = torch.Generator().manual_seed(5)
     for _ in run.steps():
@@ -284,7 +284,7 @@ class Tagged(torch.Tensor):
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
         result = super().__torch_function__(function, types, args, kwargs)
-        tags = [one.tag for one in args if isinstance(one, Tagged) and hasattr(one, "tag")]
+        tags = [argument.tag for argument in args if isinstance(argument, Tagged) and hasattr(argument, "tag")]
         if isinstance(result, Tagged) and tags:
             result.tag = tags[0]
         return result
@@ -326,7 +326,7 @@ class TwoParts(torch.Tensor):
         from torch.utils._pytree import tree_map
         if function is torch.ops.aten.detach.default:
             return TwoParts(args[0].high, args[0].low)
-        plain = tree_map(lambda one: one.high + one.low if isinstance(one, TwoParts) else one, (args, kwargs or {}))
+        plain = tree_map(lambda value: value.high + value.low if isinstance(value, TwoParts) else value, (args, kwargs or {}))
         return function(*plain[0], **plain[1])
 
 
@@ -339,7 +339,7 @@ def tensor_wrapper(run):
         x = torch.randn(6, 8, generator=generator)
         return TwoParts(x.bfloat16().float(), x - x.bfloat16().float())
 
-    train(run, model, lambda one, x: one(x).square().mean(), batch)
+    train(run, model, lambda model, x: model(x).square().mean(), batch)
 
 
 @feature
@@ -397,7 +397,7 @@ def static_inputs(run):
         optimizer.step()
         with torch.no_grad():
             result.copy_(loss)
-        addresses.add((ids.data_ptr(), result.data_ptr(), tuple(one.grad.data_ptr() for one in model.parameters())))
+        addresses.add((ids.data_ptr(), result.data_ptr(), tuple(parameter.grad.data_ptr() for parameter in model.parameters())))
         run.end_step(result, len(addresses))
     run.close()
 
@@ -413,8 +413,8 @@ def profiled(run):
     def around():
         with profiler:
             yield
-        names.append(sorted({one.key for one in profiler.key_averages()
-                             if one.key.startswith("aten::") and one.key not in MADE_BY_OBSERVERS}))
+        names.append(sorted({event.key for event in profiler.key_averages()
+                             if event.key.startswith("aten::") and event.key not in MADE_BY_OBSERVERS}))
         if "aten::addmm" not in names[-1]:
             raise RuntimeError("the profiler has seen nothing: %s" % names[-1])
 

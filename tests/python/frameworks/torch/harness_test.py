@@ -38,10 +38,10 @@ class Harness(harness.TrainingCase):
         self.check_true()
         right = harness.tensors_of
         try:
-            harness.tensors_of = lambda data: ((name, dict(one, Mean=one["Mean"] * 1.001 if one.get("Mean") else None))
-                                               for name, one in right(data))
+            harness.tensors_of = lambda data: ((name, dict(tensor, Mean=tensor["Mean"] * 1.001 if tensor.get("Mean") else None))
+                                               for name, tensor in right(data))
             self.assertIn("float64 says", self.found("none", "true"))
-            harness.tensors_of = lambda data: ((name, one) for name, one in right(data) if ".2." not in name)
+            harness.tensors_of = lambda data: ((name, tensor) for name, tensor in right(data) if ".2." not in name)
             self.assertIn("Module.2.Linear.forward.0.output.0", self.found("none", "true"))
         finally:
             harness.tensors_of = right

@@ -12,7 +12,7 @@ class Generate(harness.TrainingCase):
     script = "generate.py"
     imports = ("torch", "torch_training", "transformers", "transformers.generation", "families")
     usual = ["dump:mix:statistics", "dump:L0:tensor", "launch dump:L0:statistics"]
-    observers = [one for one in harness.OBSERVERS if "monitor" not in one] + usual[2:]
+    observers = [observer for observer in harness.OBSERVERS if "monitor" not in observer] + usual[2:]
 
     def check_kind(self, subject, fault, *arguments):
         self.subject, self.fault, self.arguments = subject, fault, arguments
