@@ -1,5 +1,7 @@
 // "<table>_<a>-<b>.csv" with the rows of the steps a to b.
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <map>
 #include <set>
@@ -81,8 +83,9 @@ class CsvWriter : public Writer {
       return {};
     }
     const int64_t first = batch.step / steps_per_file_ * steps_per_file_;
-    const std::string name =
-        fmt::format("{}_{}-{}.csv", batch.table, first, first + steps_per_file_ - 1);
+    // No step is beyond what 64 bits hold.
+    const int64_t last = first + std::min(steps_per_file_ - 1, INT64_MAX - first);
+    const std::string name = fmt::format("{}_{}-{}.csv", batch.table, first, last);
     const auto [found, is_new] = files_.try_emplace(name);
     File& file = found->second;
     // A header without rows is of no use: it goes where its rows go.

@@ -30,6 +30,7 @@ using json::ValueTree;
 
 constexpr std::string_view kEvents = "feed.jsonl";
 constexpr std::string_view kBytes = "feed.bin";
+constexpr size_t kMostAxes = 64;  // as in tensor files
 
 struct Measured {
   TensorNumbers numbers;
@@ -143,11 +144,18 @@ class Player {
     }
     auto needed = static_cast<int64_t>(DTypeSize(*dtype));
     bool fits = true;
+    bool empty = false;
     tree.ForEachChild(shape, [&](uint32_t child) {
       const int64_t size = tree[child].kind == ValueKind::kInt ? tree[child].integer : -1;
-      fits = fits && size >= 0 && !__builtin_mul_overflow(needed, size, &needed);
-      measured.shape.push_back(size);
+      empty = empty || size == 0;
+      // Of an empty tensor, too: strides are products of sizes.
+      fits = fits && size >= 0 && measured.shape.size() < kMostAxes &&
+             (size == 0 || !__builtin_mul_overflow(needed, size, &needed));
+      if (fits) {
+        measured.shape.push_back(size);
+      }
     });
+    needed = empty ? 0 : needed;
     const auto available = static_cast<int64_t>(bytes_.size());
     if (!fits || needed != size_bytes || offset > available || size_bytes > available - offset) {
       return BadFormatError(

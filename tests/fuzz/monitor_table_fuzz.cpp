@@ -16,7 +16,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!head.ok() || end == std::string_view::npos) {
     return 0;
   }
-  const auto rows = ReadTableRows(text.substr(end + 1), *head);
+  // What is read at a time ends with a line end.
+  const std::string_view lines = text.substr(end + 1, text.rfind('\n') - end);
+  const auto rows = ReadTableRows(lines, *head);
   if (rows.steps.size() != rows.name_of.size() || rows.steps.size() > rows.lines ||
       rows.values.size() != rows.steps.size() * head->ops.size() ||
       rows.diagnostics.size() > msprobe::analysis::monitor::internal::TableRows::kMostDiagnostics) {

@@ -199,10 +199,15 @@ std::vector<Start> OtherDictStarts(const Lines& lines) {
 }
 
 std::vector<Start> NamespaceStarts(const Lines& lines) {
+  constexpr std::string_view kNamespace = "Namespace(";
   std::vector<Start> starts;
   for (size_t i = lines.size(); i-- > 0 && starts.size() < kMostCandidates;) {
-    if (lines.raw(i).find("Namespace(") != std::string_view::npos) {
-      starts.push_back({i, lines[i].find("Namespace(")});
+    if (lines.raw(i).find(kNamespace) == std::string_view::npos) {
+      continue;
+    }
+    // What colours a terminal may take a letter of it along.
+    if (const size_t column = lines[i].find(kNamespace); column != std::string::npos) {
+      starts.push_back({i, column});
     }
   }
   return starts;

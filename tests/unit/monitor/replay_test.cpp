@@ -124,6 +124,22 @@ TEST(Replay, NamesTheLineOfABrokenFeed) {
               HasSubstr("never measured"));
 }
 
+TEST(Replay, TheLastStepOf64BitsHasATable) {
+  const TemporaryFolder folder;
+  Spill(folder / "config.json", R"({"targets": {}, "step_count_per_record": 1000})");
+  Spill(folder / "feed.bin", "12345678");
+  Spill(folder / "feed.jsonl",
+        R"({"event":"metrics","ops":["norm"],"eps":1e-8,"items":[{"tag":"0:a","offset":0,)"
+        R"("nbytes":8,"dtype":"torch.float32","shape":[2]}]})"
+        "\n"
+        R"({"event":"write","prefix":"actv","step":9223372036854775807,"tags":["0:a"]})"
+        "\n");
+  const auto totals =
+      Replay({.feed = folder.path(), .config = folder / "config.json", .output = folder / "out"});
+  ASSERT_TRUE(totals.ok()) << totals.status().message();
+  EXPECT_TRUE(fs::exists(folder / "out/actv_9223372036854775000-9223372036854775807.csv"));
+}
+
 TEST(Replay, RefusesTensorsBeyondTheEndOfTheBytes) {
   const auto item = [](std::string_view members) {
     return R"({"event":"metrics","ops":["norm"],"eps":1e-8,"items":[{"tag":"0:a/rank0/t",)" +
@@ -139,6 +155,13 @@ TEST(Replay, RefusesTensorsBeyondTheEndOfTheBytes) {
       ErrorOf(
           item(R"("offset":0,"nbytes":8,"dtype":"torch.float32","shape":[4611686018427387904,4])")),
       HasSubstr("not a tensor"));
+  // The sizes of an empty one are multiplied, too: for its strides.
+  EXPECT_THAT(
+      ErrorOf(item(
+          R"("offset":0,"nbytes":0,"dtype":"torch.float32","shape":[0,4611686018427387904,4])")),
+      HasSubstr("not a tensor"));
+  EXPECT_THAT(ErrorOf(item(R"("offset":0,"nbytes":0,"dtype":"torch.float32","shape":[2,0,3])")),
+              HasSubstr("no error"));
   EXPECT_THAT(ErrorOf(item(R"("offset":0,"nbytes":8,"dtype":"torch.float31","shape":[2])")),
               HasSubstr("no dtype"));
 }

@@ -156,8 +156,11 @@ void RunFollower::ReadFile(File& file, int64_t rank) {
   std::string text;
   while (stream && file.offset < size && !file.useless) {
     const size_t kept = text.size();  // the beginning of a line
-    text.resize(kept + kFollowedPieceBytes);
-    stream.read(text.data() + kept, static_cast<std::streamsize>(kFollowedPieceBytes));
+    // Most files gained a few lines; a byte more than there was finds the end.
+    const size_t known = file.offset + kept;
+    const size_t wanted = std::min(kFollowedPieceBytes, (known < size ? size - known : 0) + 1);
+    text.resize(kept + wanted);
+    stream.read(text.data() + kept, static_cast<std::streamsize>(wanted));
     text.resize(kept + static_cast<size_t>(stream.gcount()));
     bytes_read_ += static_cast<uint64_t>(stream.gcount());
     const size_t end = text.rfind('\n') + 1;  // 0 without one

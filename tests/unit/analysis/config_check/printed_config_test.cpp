@@ -131,6 +131,8 @@ TEST(PrintedConfig, ThatDoesNotEndIsAnError) {
   EXPECT_THAT(Config("x\n{'actor_rollout_ref': {'a': 1},\n 'b': 2\n"), HasSubstr("a.log line 2"));
   EXPECT_THAT(Config("nothing here"), HasSubstr("no printed configuration"));
   EXPECT_THAT(Config(""), HasSubstr("no printed configuration"));
+  // A colour whose end is the word's first letter.
+  EXPECT_THAT(Config("\x1b[36Namespace(lr=1)\n"), HasSubstr("no printed configuration"));
 }
 
 TEST(PrintedConfig, GivesWayToAnEarlierOneWhenItDoesNotEnd) {
