@@ -31,7 +31,7 @@ extern "C" {
 #endif
 
 /* Grows when a signature or a struct below changes; a shim refuses a library of another number. */
-#define MSPROBE_CAPTURE_ABI 1
+#define MSPROBE_CAPTURE_ABI 2
 MSPROBE_API int32_t msprobe_capture_abi(void) MSPROBE_NOEXCEPT;
 MSPROBE_API const char* msprobe_capture_version(void) MSPROBE_NOEXCEPT;
 
@@ -85,7 +85,28 @@ enum {
  */
 MSPROBE_API int msprobe_capture_start(msprobe_capture* capture, int64_t rank,
                                       int* outcome) MSPROBE_NOEXCEPT;
-/* Recording pauses; the JSON files of the step are written. */
+
+typedef struct msprobe_request {
+  msprobe_text id;
+  int64_t rows; /* of the flattened batch, 1 or more */
+} msprobe_request;
+/* The batch of the forward that the next start records: its requests in the order of their rows.
+ * Where the configuration names a request_id, tensors of as many rows as the batch has are cut to
+ * the rows of that request, and a step without it is not recorded (MSPROBE_START_OFF). Goes into
+ * the manifest. `count` 0: not known, which records everything. */
+MSPROBE_API int msprobe_capture_set_batch(msprobe_capture* capture, const msprobe_request* requests,
+                                          size_t count) MSPROBE_NOEXCEPT;
+
+/* The calling thread works for the capture until the end is told, in this library or in its own
+ * code: all of it counts for max_overhead_ms. May be nested. Without these, only the time inside of
+ * this library counts. */
+MSPROBE_API void msprobe_hook_begin(msprobe_capture* capture) MSPROBE_NOEXCEPT;
+MSPROBE_API void msprobe_hook_end(msprobe_capture* capture) MSPROBE_NOEXCEPT;
+
+/* Recording pauses; the JSON files of the step are written. Where the configuration sets
+ * max_overhead_ms or max_bytes_per_s, no call of this library waits for the disk, but for
+ * msprobe_capture_close: files are written in the background once the step is over, and start
+ * answers MSPROBE_START_OFF for a step that cannot be begun in time. */
 MSPROBE_API int msprobe_capture_stop(msprobe_capture* capture) MSPROBE_NOEXCEPT;
 /* Writes the JSON files and the manifest of the step, waits for its tensor files, counts the step
  * up. */
@@ -112,6 +133,9 @@ typedef struct msprobe_capture_totals {
   uint64_t lost_files;         /* could not be written */
   uint64_t errors;             /* records in dump_error_info.log */
   uint64_t engine_nanoseconds; /* spent inside this library on calling threads */
+  uint64_t dropped_records;    /* calls left out by max_overhead_ms or max_bytes_per_s */
+  uint64_t dropped_files;      /* tensor files, by the same */
+  uint64_t dropped_steps;      /* whole steps, by the same */
 } msprobe_capture_totals;
 MSPROBE_API void msprobe_capture_get_totals(const msprobe_capture* capture,
                                             msprobe_capture_totals* out) MSPROBE_NOEXCEPT;

@@ -42,21 +42,36 @@ struct msprobe_capture {
 
 namespace {
 
+// The hook that this thread is in, if it says so: its time counts, and what it calls does not count
+// twice.
+struct HookWork {
+  int depth = 0;
+  std::chrono::steady_clock::time_point begin;
+};
+thread_local HookWork hook_work;
+
+uint64_t NanosecondsSince(std::chrono::steady_clock::time_point begin) {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin)
+          .count());
+}
+
 // Adds the time of a scope to what the library took from its callers.
 class EngineTime {
  public:
-  explicit EngineTime(Engine& engine)
-      : totals_(engine.totals), begin_(std::chrono::steady_clock::now()) {}
+  explicit EngineTime(Engine& engine) : engine_(engine), begin_(std::chrono::steady_clock::now()) {}
   EngineTime(const EngineTime&) = delete;
   EngineTime& operator=(const EngineTime&) = delete;
   ~EngineTime() {
-    const auto spent = std::chrono::steady_clock::now() - begin_;
-    totals_->engine_nanoseconds +=
-        static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count());
+    const uint64_t spent = NanosecondsSince(begin_);
+    engine_.totals->engine_nanoseconds += spent;
+    if (hook_work.depth == 0) {
+      engine_.budget.AddNanoseconds(spent);
+    }
   }
 
  private:
-  const std::shared_ptr<msprobe::capture::Totals> totals_;
+  Engine& engine_;
   const std::chrono::steady_clock::time_point begin_;
 };
 
@@ -226,6 +241,40 @@ int msprobe_capture_start(msprobe_capture* capture, int64_t rank, int* outcome) 
   });
 }
 
+int msprobe_capture_set_batch(msprobe_capture* capture, const msprobe_request* requests,
+                              size_t count) noexcept {
+  return WithSession(capture, [&](Session& session) -> Status {
+    if (count > 0 && requests == nullptr) {
+      return UsageError("msprobe_capture_set_batch needs the requests");
+    }
+    std::vector<msprobe::capture::RequestRows> batch;
+    batch.reserve(count);
+    int64_t end = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const int64_t begin = end;
+      if (requests[i].rows <= 0 || __builtin_add_overflow(begin, requests[i].rows, &end)) {
+        return UsageError(fmt::format("request {} has {} rows; allowed: 1 or more",
+                                      View(requests[i].id), requests[i].rows));
+      }
+      batch.push_back({std::string(View(requests[i].id)), begin, end});
+    }
+    return session.SetBatch(std::move(batch));
+  });
+}
+
+void msprobe_hook_begin(msprobe_capture* /*capture*/) noexcept {
+  if (hook_work.depth++ == 0) {
+    hook_work.begin = std::chrono::steady_clock::now();
+  }
+}
+
+void msprobe_hook_end(msprobe_capture* capture) noexcept {
+  if (hook_work.depth > 0 && --hook_work.depth == 0 && capture != nullptr &&
+      capture->session != nullptr) {
+    capture->session->engine().budget.AddNanoseconds(NanosecondsSince(hook_work.begin));
+  }
+}
+
 int msprobe_capture_stop(msprobe_capture* capture) noexcept {
   return WithSession(capture, [](Session& session) { return session.Stop(); });
 }
@@ -270,6 +319,9 @@ void msprobe_capture_get_totals(const msprobe_capture* capture,
   out->deduplicated_files = totals.deduplicated_files.load();
   out->lost_files = totals.lost_files.load();
   out->errors = totals.errors.load();
+  out->dropped_records = totals.dropped_records.load();
+  out->dropped_files = totals.dropped_files.load();
+  out->dropped_steps = totals.dropped_steps.load();
   out->engine_nanoseconds = totals.engine_nanoseconds.load();
 }
 

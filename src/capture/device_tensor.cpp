@@ -24,7 +24,10 @@ void Deliver(DeviceTensor& tensor, std::span<const std::byte> bytes) {
     TensorWriters& writers = *tensor.step->engine().writers;
     const size_t size_bytes = view.size_bytes();
     TensorJob& job = *tensor.job;
-    job.memory = tensor.is_held ? writers.TryTake(size_bytes) : writers.Take(size_bytes, kPatience);
+    if (!job.memory) {
+      job.memory =
+          tensor.is_held ? writers.TryTake(size_bytes) : writers.Take(size_bytes, kPatience);
+    }
     tensor.request.copy_to = job.memory.data();
     tensor.values = ExamineTensor(view, tensor.request);
     job.data_crc32 = tensor.values.copy_crc32;
@@ -97,8 +100,10 @@ void PublishDeviceTensor(DeviceTensor& tensor) {
 }
 
 void PutChecksum(const TensorValues& values, json::Writer& json) {
-  if (values.xor64) {
-    json.Int(*values.xor64);
+  if (values.scalar) {
+    PutStatistic(*values.scalar, json);
+  } else if (values.xor64) {
+    json.Text(fmt::format("0x{:016x}", static_cast<uint64_t>(*values.xor64)));
   } else if (values.crc32) {
     json.Text(fmt::format("{:08x}", *values.crc32));
   } else {

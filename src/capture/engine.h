@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/capture/budget.h"
 #include "src/capture/device_copies.h"
 #include "src/capture/entry.h"
 #include "src/capture/filters.h"
@@ -59,12 +60,14 @@ inline std::string AbsolutePath(const std::string& path) {
 struct Engine {
   Engine(Settings given_settings, Filters given_filters)
       : settings(std::move(given_settings)),
+        budget(settings),
         filters(std::move(given_filters)),
         root(AbsolutePath(settings.dump_path)),
         writers(std::make_shared<TensorWriters>(static_cast<size_t>(settings.writer_threads),
                                                 settings.writer_memory_bytes)) {}
 
   const Settings settings;
+  Budget budget;
 
   std::mutex filters_mutex;
   Filters filters;  // under filters_mutex
@@ -82,6 +85,8 @@ struct Engine {
   std::atomic<int64_t> overflow_hits{0};
   std::atomic<bool> finished{false};
   std::atomic<bool> told_replaced{false};
+  // Left out because nothing may wait, since the last step that was not.
+  std::atomic<uint64_t> dropped_steps{0};
   // Looked for another run's dump, once; then every step of this capture is refused, or none.
   bool looked_for_other_runs = false;  // under the session's life mutex
   Status other_run;

@@ -299,7 +299,7 @@ uint64_t Entry::PutPending() {
   return ticket;
 }
 
-Status Entry::AppendRecords() {
+Result<bool> Entry::AppendRecords() {
   if (text_.size() > kLongestFragmentBytes) {
     return UnsupportedError(fmt::format("{} bytes of JSON for one call", text_.size()));
   }
@@ -315,10 +315,13 @@ Status Entry::AppendRecords() {
                        std::string_view(text_).substr(members_[i].begin, end - members_[i].begin),
                        records_);
   }
-  if (!records_.empty() && !step_->Append(records_)) {
-    return step_->LostError();
+  if (records_.empty()) {
+    return true;
   }
-  return {};
+  if (!step_->TakeRecordBytes(records_.size(), files_.size())) {
+    return false;
+  }
+  return step_->Append(records_) ? Result<bool>(true) : Result<bool>(step_->LostError());
 }
 
 Status Entry::Commit() {
@@ -338,8 +341,8 @@ Status Entry::Commit() {
   const bool is_overflow_check = step_->settings().task == Task::kOverflowCheck;
   const bool kept = !engine.finished.load() && (!is_overflow_check || overflowed_);
   if (kept) {
-    Status appended = AppendRecords();
-    if (appended.ok()) {
+    Result<bool> appended = AppendRecords();
+    if (appended.ok() && *appended) {
       SubmitFiles();
       for (const std::shared_ptr<DeviceTensor>& tensor : device_tensors_) {
         if (tensor->is_held) {
@@ -348,8 +351,8 @@ Status Entry::Commit() {
       }
       device_tensors_.clear();
       step_->CountEntry(tensor_count_);
-    } else {
-      Fail(std::move(appended));
+    } else if (!appended.ok()) {
+      Fail(std::move(appended).status());
     }
     if (is_overflow_check) {
       CountOverflow();

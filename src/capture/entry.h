@@ -16,6 +16,7 @@
 
 #include "src/capture/device_copies.h"
 #include "src/capture/device_tensor.h"
+#include "src/capture/tensor_description.h"
 #include "src/capture/tensor_values.h"
 #include "src/capture/tensor_writers.h"
 #include "src/device/device.h"
@@ -24,23 +25,6 @@
 namespace msprobe::capture {
 
 class StepRecording;
-
-// A tensor as the hooks describe it.
-struct TensorDescription {
-  std::string_view type;        // "torch.Tensor"
-  std::string_view dtype_text;  // as the framework spells it
-  std::optional<DType> dtype;   // not known: described without values
-  Shape shape;
-  Shape strides;               // in elements; empty with a shape: row-major
-  const void* data = nullptr;  // null: no values
-  std::optional<bool> requires_grad;
-  bool conjugated = false;
-  bool negated = false;
-  bool is_numpy = false;
-  device::Kind device = device::Kind::kHost;
-  int32_t device_index = 0;
-  device::Stream stream = nullptr;
-};
 
 // A view of the described memory, when it can be one; `dtype` is known.
 Result<TensorView> ViewOf(const TensorDescription& tensor);
@@ -122,7 +106,7 @@ class Entry {
   void Complain(std::string_view what);
   void Fail(Status status);
   void Report(const Status& status);
-  uint64_t DescribeTensor(const TensorDescription& tensor, bool deferred);
+  uint64_t DescribeTensor(const TensorDescription& given, bool deferred);
   void PutTensorHead(const TensorDescription& tensor);
   // The values are there.
   void PutHostValues(const TensorDescription& tensor, const TensorView& view,
@@ -135,11 +119,12 @@ class Entry {
   void PutRequiresGrad(const TensorDescription& tensor);
   void PutDataName(const std::string& name);
   bool WantsFile();
+  bool FitsBudget(size_t file_bytes);  // counts the file as dropped where not
   // The file of a tensor at the present path, without its memory.
   TensorJob MakeJob(const TensorView& view);
   // With memory for a copy; nullopt when no file is wanted, or it is dealt with already.
   std::optional<TensorJob> PrepareFile(const TensorView& view);
-  Status AppendRecords();
+  Result<bool> AppendRecords();  // false: the budget did not allow it
   void SubmitFiles();
   void CountOverflow();
   // Overflow check: waits for tensors of devices and looks at them.

@@ -98,16 +98,22 @@ uint64_t Entry::PutTensorDeferred(const TensorDescription& tensor) {
   return DescribeTensor(tensor, true);
 }
 
-uint64_t Entry::DescribeTensor(const TensorDescription& tensor, bool deferred) {
+uint64_t Entry::DescribeTensor(const TensorDescription& given, bool deferred) {
   if (!BeginValue()) {
     return 0;
   }
+  const bool is_narrowed = step_->has_slices();
+  std::optional<TensorDescription> part;
+  if (is_narrowed) {
+    step_->Narrow(part.emplace(given));
+  }
+  const TensorDescription& tensor = part ? *part : given;
   ++tensor_count_;
   const Settings& settings = step_->settings();
   const bool is_xor = settings.summary_mode == SummaryMode::kXor;
   const bool is_overflow_check = settings.task == Task::kOverflowCheck;
   // Whether it overflowed has to be known at the commit.
-  deferred &= !is_overflow_check && !is_xor && tensor.dtype.has_value();
+  deferred &= !is_overflow_check && !is_xor && !is_narrowed && tensor.dtype.has_value();
 
   std::optional<TensorView> view;
   bool is_empty = false;
@@ -188,8 +194,7 @@ void Entry::PutWithoutValues(const TensorDescription& tensor, bool is_empty) {
   }
   if (mode != SummaryMode::kStatistics) {
     TensorValues nothing;
-    nothing.crc32 = 0;
-    nothing.xor64 = mode == SummaryMode::kXor ? std::optional<int64_t>(0) : std::nullopt;
+    nothing.crc32 = mode == SummaryMode::kMd5 ? std::optional<uint32_t>(0) : std::nullopt;
     json_->Key("md5");
     PutChecksum(nothing, *json_);
   }
@@ -205,7 +210,7 @@ void Entry::PutWithoutValues(const TensorDescription& tensor, bool is_empty) {
 
 void Entry::PutHostValues(const TensorDescription& tensor, const TensorView& view,
                           const ValueRequest& request) {
-  const bool wants_file = WantsFile();
+  const bool wants_file = WantsFile() && FitsBudget(view.size_bytes());
   std::string name = wants_file ? TensorFileName(path_, step_->tensor_files()->kind()) : "";
   std::optional<TensorJob> job = wants_file ? PrepareFile(view) : std::nullopt;
   ValueRequest with_copy = request;
@@ -226,7 +231,7 @@ void Entry::PutHostValues(const TensorDescription& tensor, const TensorView& vie
     json_->Key("md5");
     PutChecksum(values, *json_);
   }
-  if (wants_file) {
+  if (job || (wants_file && !step_->engine().budget.exists())) {
     PutDataName(name);
   }
   if (request.extended) {
@@ -259,9 +264,12 @@ void Entry::PutDeviceValues(const TensorDescription& tensor, const TensorView& v
     json_->Key("md5");
     json_->Raw(dump::HoleText(moving->checksum_ticket));
   }
-  if (WantsFile()) {
-    moving->job = MakeJob(view);
-    PutDataName(moving->job->name);
+  if (WantsFile() && FitsBudget(view.size_bytes())) {
+    // Where nothing may wait, the memory is had at once, or there is no file.
+    moving->job = step_->engine().budget.exists() ? PrepareFile(view) : MakeJob(view);
+    if (moving->job) {
+      PutDataName(moving->job->name);
+    }
   }
   if (request.extended) {
     moving->extended_ticket = step_->TakeTickets(1);
@@ -312,11 +320,23 @@ TensorJob Entry::MakeJob(const TensorView& view) {
   return job;
 }
 
+bool Entry::FitsBudget(size_t file_bytes) {
+  if (step_->engine().budget.TakeFileBytes(file_bytes)) {
+    return true;
+  }
+  step_->CountDroppedFile();
+  return false;
+}
+
 std::optional<TensorJob> Entry::PrepareFile(const TensorView& view) {
   TensorWriters& writers = *step_->engine().writers;
   TensorJob job = MakeJob(view);
   const size_t size_bytes = view.size_bytes();
   job.memory = writers.TryTake(size_bytes);
+  if (!job.memory && step_->engine().budget.exists()) {
+    step_->CountDroppedFile();
+    return std::nullopt;
+  }
   const bool may_wait = step_->settings().task != Task::kOverflowCheck;
   if (!job.memory && may_wait && writers.fits(size_bytes)) {
     // What this piece holds back itself must not be waited for.

@@ -10,6 +10,7 @@
 
 #include "src/base/strings.h"
 #include "src/capture/name_pattern.h"
+#include "src/capture/risk_level.h"
 #include "src/dump/names.h"
 
 namespace msprobe::capture {
@@ -69,6 +70,8 @@ struct Filters::State {
   std::vector<std::string> open_modules;             // calls that opened a window of the list
   std::unordered_set<std::string> backward_modules;  // recorded in this step, if that matters
 
+  RiskLevel risk_level = RiskLevel::kAll;  // where nothing else selects calls of APIs
+
   bool Filtered() const { return has_scope || !list.empty(); }
 
   bool Selects(std::string_view name) {
@@ -78,7 +81,8 @@ struct Filters::State {
 
   // What is wanted of a call by the windows as they are now.
   Wanted Answer(std::string_view name, const dump::EntryName& parsed) {
-    if (!Selects(name)) {
+    if (!Selects(name) || (risk_level != RiskLevel::kAll && !parsed.is_module &&
+                           !IsAtRisk(risk_level, parsed.kind, parsed.subject))) {
       return {};
     }
     const bool backward = parsed.direction == dump::Direction::kBackward;
@@ -106,6 +110,10 @@ Result<Filters> Filters::Create(const Settings& settings) {
     state->has_scope = true;
     state->scope_begin = settings.scope[0];
     state->scope_end = settings.scope[1];
+  }
+  const bool has_apis = settings.level == Level::kL1 || settings.level == Level::kMix;
+  if (has_apis && !state->Filtered()) {
+    state->risk_level = settings.risk_level;
   }
   state->task = settings.task;
   state->module_windows = settings.level == Level::kMix && !settings.list.empty();
@@ -157,6 +165,8 @@ bool Filters::SavesTensors(std::string_view name) const {
   return state_->task == Task::kTensor || state_->task == Task::kOverflowCheck ||
          (state_->task == Task::kStatistics && AnyMatches(state_->tensor_list, name));
 }
+
+bool Filters::has_windows() const { return state_->Filtered(); }
 
 void Filters::NextStep() {
   // A module that raised never left.

@@ -61,6 +61,11 @@ bool LogWriter::Append(std::string_view records) {
   return true;
 }
 
+bool LogWriter::HasRoom(size_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  return waiting_.size() + bytes <= kMostWaitingBytes;
+}
+
 void LogWriter::Loop() {
   std::unique_lock lock(mutex_);
   while (!closed_) {

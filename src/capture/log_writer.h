@@ -34,6 +34,8 @@ class LogWriter {
   // Whole records, ready to be written. False when they are lost: too much waits already, or there
   // is no memory for them. Thread-safe, as all below.
   bool Append(std::string_view records);
+  // Whether so much more may wait.
+  bool HasRoom(size_t bytes) const;
   // Returns when everything appended before is the system's. std::bad_alloc passes, and all that
   // waits is kept.
   Status Flush();

@@ -11,6 +11,22 @@
 #include "src/json/writer.h"
 
 namespace msprobe::capture {
+namespace {
+
+void PutRequests(const std::vector<RequestRows>& requests, json::Writer& json) {
+  json.Key("requests");
+  json.BeginArray();
+  for (const RequestRows& rows : requests) {
+    json.BeginObject();
+    json.Member("id", rows.id);
+    json.Member("begin", rows.begin);
+    json.Member("end", rows.end);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+}  // namespace
 
 Status WriteManifest(const base::Path& folder, const Settings& settings, const Manifest& manifest) {
   // Not as a tree: that library ends the process where memory runs out in the middle of one.
@@ -41,9 +57,25 @@ Status WriteManifest(const base::Path& folder, const Settings& settings, const M
   json.Member("lost_files", manifest.files.lost);
   json.Member("lost_records", manifest.lost_records);
   json.Member("lost_record_bytes", manifest.lost_record_bytes);
+  json.Member("dropped_records", manifest.dropped_records);
+  json.Member("dropped_files", manifest.dropped_files);
+  json.Member("dropped_steps", manifest.dropped_steps);
   json.Member("errors", manifest.errors);
   json.Member("engine_seconds", manifest.engine_seconds);
   json.Member("wall_seconds", manifest.wall_seconds);
+  if (settings.risk_level != RiskLevel::kAll) {
+    json.Member("risk_level", RiskLevelName(settings.risk_level));
+  }
+  if (!settings.slices.empty()) {
+    json.Key("slice");
+    PutSlices(settings.slices, json);
+  }
+  if (!settings.request_id.empty()) {
+    json.Member("request_id", settings.request_id);
+  }
+  if (!manifest.requests.empty()) {
+    PutRequests(manifest.requests, json);
+  }
   json.EndObject();
   out += '\n';
   return base::WriteFileAtomically(folder / kManifestName, out, base::Existing::kReplace);

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "msprobe/status.h"
 
 #include "src/base/files.h"
+#include "src/capture/request_rows.h"
 #include "src/capture/settings.h"
 #include "src/capture/tensor_files.h"
 
@@ -24,6 +26,10 @@ struct Manifest {
   uint64_t lost_records =
       0;  // calls, values and stacks that no memory, device or log was there for
   uint64_t lost_record_bytes = 0;
+  uint64_t dropped_records = 0;  // of calls, by the budget: that is no failure
+  uint64_t dropped_files = 0;    // the same
+  uint64_t dropped_steps = 0;    // before this one
+  std::vector<RequestRows> requests;
   double engine_seconds = 0;
   double wall_seconds = 0;
 };

@@ -1,6 +1,8 @@
 #include "src/capture/session.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <exception>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,6 +12,29 @@
 #include "src/capture/kernel_dump.h"
 
 namespace msprobe::capture {
+namespace {
+
+// Steps whose files are on their way; further ones are dropped.
+constexpr size_t kMostUnfinishedSteps = 8;
+
+void WriteInBackground(StepRecording& recording) {
+  try {
+    if (const Status status = recording.Finish(); !status.ok()) {
+      base::LogWarning(fmt::format("step {}: {}", recording.step(), status.message()));
+    }
+  } catch (const std::exception&) {  // no memory: without a manifest the step is not complete
+  }
+}
+
+}  // namespace
+
+struct Session::BeginningStep {
+  std::mutex mutex;
+  std::condition_variable done;
+  std::optional<Result<std::shared_ptr<StepRecording>>> result;
+  bool is_given_up = false;  // nobody waits for it any more
+  bool is_over = false;      // whether somebody does or not
+};
 
 Result<std::unique_ptr<Session>> Session::Open(Settings settings) {
   MSP_ASSIGN_OR_RETURN(Filters filters, Filters::Create(settings));
@@ -25,7 +50,13 @@ Session::Session(std::shared_ptr<Engine> engine, std::string settings_json)
     : engine_(std::move(engine)),
       settings_json_(std::move(settings_json)),
       stacks_(std::make_unique<Stacks>()),
-      process_id_(::getpid()) {}
+      process_id_(::getpid()),
+      has_windows_(engine_->filters.has_windows()) {
+  if (engine_->budget.exists()) {
+    begins_ = std::make_unique<TaskThread>(1);
+    ends_ = std::make_unique<TaskThread>(kMostUnfinishedSteps);
+  }
+}
 
 Session::~Session() {
   if (const Status status = Close(); !status.ok()) {
@@ -67,24 +98,127 @@ Result<Session::Outcome> Session::Start(std::optional<int64_t> rank) {
     kernels_wanted_.store(true);
     return Outcome::kOn;
   }
+  std::optional<std::vector<TensorSlice>> slices = SlicesOfBatch();
+  if (!slices) {
+    return Outcome::kOff;
+  }
   if (const std::shared_ptr<StepRecording> running = recording()) {
+    running->SetBatch(std::exchange(batch_, {}), *std::move(slices));
     if (rank && running->rank() != rank) {
       MSP_RETURN_IF_ERROR(running->MoveToRank(*rank), "moving the step to rank ",
                           std::to_string(*rank));
     }
     return Outcome::kOn;
   }
-  MSP_ASSIGN_OR_RETURN(std::shared_ptr<StepRecording> begun,
-                       StepRecording::Begin(engine_, step, rank));
+  engine_->budget.BeginStep();
+  MSP_ASSIGN_OR_RETURN(std::shared_ptr<StepRecording> begun, BeginRecording(step, rank));
+  if (begun == nullptr) {
+    return Outcome::kOff;
+  }
+  begun->SetBatch(std::exchange(batch_, {}), *std::move(slices));
   const std::lock_guard lock(mutex_);
   recording_ = std::move(begun);
   return Outcome::kOn;
 }
 
+Status Session::SetBatch(std::vector<RequestRows> requests) {
+  int64_t end = 0;
+  for (const RequestRows& rows : requests) {
+    if (rows.begin != end || rows.end <= rows.begin) {
+      return UsageError(fmt::format("the rows of request {} do not follow those before", rows.id));
+    }
+    end = rows.end;
+  }
+  const std::lock_guard life(life_mutex_);
+  batch_ = std::move(requests);
+  return {};
+}
+
+std::optional<std::vector<TensorSlice>> Session::SlicesOfBatch() {
+  std::vector<TensorSlice> slices = engine_->settings.slices;
+  const std::string& wanted = engine_->settings.request_id;
+  if (wanted.empty() || batch_.empty()) {
+    return slices;
+  }
+  std::optional<TensorSlice> rows = RowsOf(batch_, wanted);
+  if (!rows) {
+    batch_.clear();
+    if (!std::exchange(told_missing_request_, true)) {
+      base::LogInfo(
+          fmt::format("request {} is not in this step's batch: steps without it are not "
+                      "recorded",
+                      wanted));
+    }
+    return std::nullopt;
+  }
+  slices.push_back(*rows);
+  return slices;
+}
+
+Result<std::shared_ptr<StepRecording>> Session::BeginRecording(int64_t step,
+                                                               std::optional<int64_t> rank) {
+  if (begins_ == nullptr) {
+    return StepRecording::Begin(engine_, step, rank);
+  }
+  Result<std::shared_ptr<StepRecording>> begun = BeginWithinBudget(step, rank);
+  if (begun.ok() && *begun == nullptr) {
+    ++engine_->dropped_steps;
+    ++engine_->totals->dropped_steps;
+  }
+  return begun;
+}
+
+Result<std::shared_ptr<StepRecording>> Session::BeginWithinBudget(int64_t step,
+                                                                  std::optional<int64_t> rank) {
+  auto beginning = std::make_shared<BeginningStep>();
+  const auto begin = [engine = engine_, step, rank, beginning] {
+    Result<std::shared_ptr<StepRecording>> begun = [&]() -> Result<std::shared_ptr<StepRecording>> {
+      try {
+        return StepRecording::Begin(engine, step, rank);
+      } catch (const std::exception& error) {
+        return InternalError(error.what());
+      }
+    }();
+    std::unique_lock lock(beginning->mutex);
+    if (!beginning->is_given_up) {
+      beginning->result = std::move(begun);
+      beginning->is_over = true;
+      beginning->done.notify_one();
+      return;
+    }
+    lock.unlock();
+    if (begun.ok()) {
+      (*begun)->CountDroppedCall();  // an empty dump that says why
+      WriteInBackground(**begun);
+    }
+    lock.lock();
+    beginning->is_over = true;
+  };
+  const bool last_is_over = [&] {
+    if (last_beginning_ == nullptr) {
+      return true;
+    }
+    const std::lock_guard lock(last_beginning_->mutex);
+    return last_beginning_->is_over;
+  }();
+  if (!last_is_over || !ends_->has_room() || !begins_->Post(begin)) {
+    return std::shared_ptr<StepRecording>();
+  }
+  last_beginning_ = beginning;
+  std::unique_lock lock(beginning->mutex);
+  if (!beginning->done.wait_for(lock, engine_->budget.patience(),
+                                [&] { return beginning->result.has_value(); })) {
+    beginning->is_given_up = true;
+    return std::shared_ptr<StepRecording>();
+  }
+  return *std::move(beginning->result);
+}
+
 Status Session::Stop() {
   const std::lock_guard life(life_mutex_);
   const std::shared_ptr<StepRecording> running = recording();
-  return running != nullptr ? running->WriteJson() : Status();
+  // A program that must not wait gets its JSON files when the step is over.
+  return running != nullptr && ends_ == nullptr ? running->WriteJson() : Status();
 }
 
 Status Session::BeginKernelDump() {
@@ -114,7 +248,18 @@ Status Session::FinishRecording() {
     running = std::move(recording_);
     recording_ = nullptr;
   }
-  return running != nullptr ? running->Finish() : Status();
+  if (ends_ == nullptr || running == nullptr) {
+    return running != nullptr ? running->Finish() : Status();
+  }
+  {
+    const std::lock_guard lock(open_calls_mutex_);
+    open_calls_.clear();
+  }
+  running->NoteEnd();
+  if (!ends_->Post([running] { WriteInBackground(*running); })) {
+    return running->Finish();  // there is no thread
+  }
+  return {};
 }
 
 Status Session::Step() {
@@ -158,6 +303,8 @@ bool Session::InOwnProcess() const { return ::getpid() == process_id_; }
 Status Session::Close() {
   const std::lock_guard life(life_mutex_);
   Status status = FinishRecording();
+  begins_.reset();
+  ends_.reset();
   engine_->writers->Shutdown(kPatience);
   return status;
 }
@@ -180,12 +327,50 @@ Wanted Session::Ask(std::string_view name, Wanted (Filters::*question)(std::stri
   return wanted;
 }
 
-Wanted Session::Enter(std::string_view name) { return Ask(name, &Filters::Enter); }
-Wanted Session::Leave(std::string_view name) { return Ask(name, &Filters::Leave); }
+bool Session::IsOutOfTime(StepRecording& recording, std::string_view name) {
+  if (engine_->budget.has_time()) {
+    const std::lock_guard lock(open_calls_mutex_);
+    open_calls_.emplace(name);
+    return false;
+  }
+  recording.CountDroppedCall();
+  return true;
+}
+
+Wanted Session::Enter(std::string_view name) {
+  if (!engine_->budget.exists()) {
+    return Ask(name, &Filters::Enter);
+  }
+  const std::shared_ptr<StepRecording> running = recording();
+  // Only windows need to know of every call.
+  if (running != nullptr && !has_windows_ && !engine_->budget.has_time()) {
+    running->CountDroppedCall();
+    return {};
+  }
+  const Wanted wanted = Ask(name, &Filters::Enter);
+  const bool any = wanted.input || wanted.output;
+  return running != nullptr && any && IsOutOfTime(*running, name) ? Wanted() : wanted;
+}
+
+Wanted Session::Leave(std::string_view name) {
+  if (!engine_->budget.exists()) {
+    return Ask(name, &Filters::Leave);
+  }
+  const bool began_in_time = [&] {
+    const std::lock_guard lock(open_calls_mutex_);
+    return open_calls_.erase(std::string(name)) > 0;
+  }();
+  const bool left_out = !began_in_time && !engine_->budget.has_time();
+  if (left_out && !has_windows_) {
+    return {};
+  }
+  const Wanted wanted = Ask(name, &Filters::Leave);
+  return left_out ? Wanted() : wanted;
+}
 
 bool Session::WantsParametersGrad(std::string_view module) {
   if (recording() == nullptr || engine_->finished.load() ||
-      engine_->settings.task == Task::kStructure) {
+      engine_->settings.task == Task::kStructure || !engine_->budget.has_time()) {
     return false;
   }
   const std::lock_guard lock(engine_->filters_mutex);
@@ -194,7 +379,8 @@ bool Session::WantsParametersGrad(std::string_view module) {
 
 Status Session::SetConstruct(std::string_view name, std::optional<std::string_view> parent) {
   const std::shared_ptr<StepRecording> running = recording();
-  return running != nullptr ? running->SetConstruct(name, parent) : Status();
+  return running != nullptr && engine_->budget.has_time() ? running->SetConstruct(name, parent)
+                                                          : Status();
 }
 
 uint32_t Session::RegisterStack(const std::vector<dump::LogFrame>& frames) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include <sys/types.h>
@@ -18,6 +19,7 @@
 #include "src/capture/engine.h"
 #include "src/capture/stacks.h"
 #include "src/capture/step_recording.h"
+#include "src/capture/task_thread.h"
 
 namespace msprobe::capture {
 
@@ -32,6 +34,8 @@ class Session {
 
   enum class Outcome { kOff, kOn, kFinished };
   Result<Outcome> Start(std::optional<int64_t> rank);
+  // The requests in the batch of the next Start, in the order of their rows.
+  Status SetBatch(std::vector<RequestRows> requests);
   Status Stop();
   Status Step();
   Status SetInitStep(int64_t step);
@@ -69,10 +73,19 @@ class Session {
   Engine& engine() const { return *engine_; }
 
  private:
+  struct BeginningStep;  // the folder of a step while another thread makes it
   Session(std::shared_ptr<Engine> engine, std::string settings_json);
   bool IsSelected(int64_t step) const;
   bool IsRankSelected(std::optional<int64_t> rank);
-  Status FinishRecording();  // life_mutex_ held
+  Status FinishRecording();  // life_mutex_ held, as by the three that follow
+  // What is recorded of the batch; nullopt: it is not the request's.
+  std::optional<std::vector<TensorSlice>> SlicesOfBatch();
+  Result<std::shared_ptr<StepRecording>> BeginRecording(int64_t step, std::optional<int64_t> rank);
+  // The same for a program that must not wait: null when the step is dropped.
+  Result<std::shared_ptr<StepRecording>> BeginWithinBudget(int64_t step,
+                                                           std::optional<int64_t> rank);
+  // Whether a call that begins is left out because the step has had its time.
+  bool IsOutOfTime(StepRecording& recording, std::string_view name);
   Wanted Ask(std::string_view name, Wanted (Filters::*question)(std::string_view));
 
   std::shared_ptr<Engine> engine_;
@@ -85,10 +98,21 @@ class Session {
   std::atomic<bool> kernels_wanted_{false};  // level L2, in a step that is selected
   bool kernels_dumped_ = false;              // right now
   std::optional<int64_t> rank_;              // of the last start
+  std::vector<RequestRows> batch_;           // of the next start
+  bool told_missing_request_ = false;
+  std::shared_ptr<BeginningStep> last_beginning_;
+  const bool has_windows_;  // of the filters
+
+  std::mutex open_calls_mutex_;                 // only with a budget
+  std::unordered_set<std::string> open_calls_;  // began while there was time
 
   mutable std::mutex mutex_;  // of the two below; short
   std::shared_ptr<StepRecording> recording_;
   int64_t current_step_ = 0;
+
+  // Only with a budget: work that touches the disk. Last, so that it ends first.
+  std::unique_ptr<TaskThread> begins_;
+  std::unique_ptr<TaskThread> ends_;
 };
 
 }  // namespace msprobe::capture

@@ -115,14 +115,87 @@ Status ReadOverflowLimit(const SettingsReader& reader, int64_t& limit) {
   return {};
 }
 
+Status ReadSliceItem(const Config& config, const ConfigValue& item, size_t index,
+                     TensorSlice& slice) {
+  const std::string key = fmt::format("slice item {}", index + 1);
+  constexpr std::string_view kRule =
+      "allowed: an object of the integers dim and size (0 or more), begin and end";
+  if (item.kind != ConfigKind::kObject) {
+    return config.ErrorAt(item, key, fmt::format("is {}; {}", ShownValue(item), kRule));
+  }
+  for (const auto& [name, value] : item.members) {
+    const bool known = name == "dim" || name == "size" || name == "begin" || name == "end";
+    const bool natural = name == "dim" || name == "size";
+    if (value.kind == ConfigKind::kNull && known) {
+      continue;
+    }
+    if (!known || value.kind != ConfigKind::kInt || (natural && value.integer < 0)) {
+      return config.ErrorAt(
+          value, key,
+          known ? fmt::format("{} is {}; {}", name, ShownValue(value), kRule)
+                : fmt::format("has no key \"{}\"; {}", base::Printable(name), kRule));
+    }
+    if (name == "dim") {
+      slice.dimension = value.integer;
+    } else if (name == "size") {
+      slice.size = value.integer;
+    } else if (name == "begin") {
+      slice.begin = value.integer;
+    } else {
+      slice.end = value.integer;
+    }
+  }
+  return {};
+}
+
+Status ReadSlices(const SettingsReader& reader, const Config& config,
+                  std::vector<TensorSlice>& slices) {
+  const ConfigValue* value = reader.Find("slice");
+  if (value == nullptr) {
+    return {};
+  }
+  if (value->kind != ConfigKind::kList) {
+    return reader.Error(*value, "slice",
+                        fmt::format("is {}; allowed: a list of objects such as "
+                                    "{{\"dim\": 0, \"begin\": 0, \"end\": 4}}",
+                                    ShownValue(*value)));
+  }
+  slices.clear();
+  for (size_t i = 0; i < value->items.size(); ++i) {
+    MSP_RETURN_IF_ERROR(ReadSliceItem(config, value->items[i], i, slices.emplace_back()));
+  }
+  return {};
+}
+
+// A program that must not wait.
+Status ReadBudget(const SettingsReader& reader, Settings& settings) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  if (const ConfigValue* value = reader.Find("max_overhead_ms")) {
+    const bool number = value->kind == ConfigKind::kInt || value->kind == ConfigKind::kFloat;
+    if (!number || !(value->number > 0)) {
+      return reader.Error(
+          *value, "max_overhead_ms",
+          fmt::format("is {}; allowed: milliseconds, more than 0", ShownValue(*value)));
+    }
+    settings.max_overhead_ms = value->number;
+  }
+  if (reader.Find("max_bytes_per_s") != nullptr) {
+    MSP_RETURN_IF_ERROR(
+        reader.Int("max_bytes_per_s", 1, kMost, settings.max_bytes_per_s.emplace()));
+  }
+  return {};
+}
+
 // Keys that a section and the top level share.
-Status ReadTaskKeys(const SettingsReader& reader, Settings& settings) {
+Status ReadTaskKeys(const SettingsReader& reader, const Config& config, Settings& settings) {
   MSP_RETURN_IF_ERROR(ReadScope(reader, settings.scope));
   MSP_RETURN_IF_ERROR(reader.TextList("list", settings.list));
   MSP_RETURN_IF_ERROR(reader.TextList("tensor_list", settings.tensor_list));
   MSP_RETURN_IF_ERROR(ReadDataMode(reader, settings.data_mode));
   MSP_RETURN_IF_ERROR(ReadSummaryMode(reader, settings.summary_mode));
   MSP_RETURN_IF_ERROR(reader.Choose("precision", kPrecisions, settings.precision));
+  MSP_RETURN_IF_ERROR(ReadSlices(reader, config, settings.slices));
+  MSP_RETURN_IF_ERROR(reader.Text("request_id", settings.request_id));
   return ReadOverflowLimit(reader, settings.overflow_nums);
 }
 
@@ -147,7 +220,7 @@ Status ReadDumpPath(const SettingsReader& reader, std::string& dump_path) {
   return {};
 }
 
-Status ReadTopLevel(const SettingsReader& reader, Settings& settings) {
+Status ReadTopLevel(const SettingsReader& reader, const Config& config, Settings& settings) {
   MSP_RETURN_IF_ERROR(ReadDumpPath(reader, settings.dump_path));
   MSP_RETURN_IF_ERROR(reader.NumberSet("rank", settings.ranks));
   MSP_RETURN_IF_ERROR(reader.NumberSet("step", settings.steps));
@@ -167,7 +240,12 @@ Status ReadTopLevel(const SettingsReader& reader, Settings& settings) {
   settings.deduplicate_from_bytes = static_cast<uint64_t>(from_bytes);
   settings.writer_memory_bytes = static_cast<uint64_t>(memory_bytes);
   MSP_RETURN_IF_ERROR(reader.Int("writer_threads", 1, kMostWriterThreads, settings.writer_threads));
-  return ReadTaskKeys(reader, settings);
+  if (reader.Find("dump_enable") != nullptr) {
+    MSP_RETURN_IF_ERROR(reader.Bool("dump_enable", settings.dump_enable.emplace()));
+  }
+  MSP_RETURN_IF_ERROR(reader.Choose("risk_level", kRiskLevels, settings.risk_level));
+  MSP_RETURN_IF_ERROR(ReadBudget(reader, settings));
+  return ReadTaskKeys(reader, config, settings);
 }
 
 // Keys that only older programs act upon: checked, and named when they ask for something.
@@ -209,7 +287,7 @@ Status ReadSection(const Config& file, Settings& settings) {
   }
   const SettingsReader reader(file, *section, name);
   MSP_RETURN_IF_ERROR(CheckSectionKeys(reader, *section, file.root, settings.task));
-  MSP_RETURN_IF_ERROR(ReadTaskKeys(reader, settings));
+  MSP_RETURN_IF_ERROR(ReadTaskKeys(reader, file, settings));
   return ReadIdleKeys(reader, settings);
 }
 
@@ -262,6 +340,16 @@ Status CheckTogether(Settings& settings) {
                     TaskName(settings.task), LevelName(settings.level)));
     settings.tensor_list.clear();
   }
+  const bool records_tensors = settings.task == Task::kStatistics || settings.task == Task::kTensor;
+  if ((!settings.slices.empty() || !settings.request_id.empty()) &&
+      (!records_tensors || settings.level == Level::kL2 || settings.level == Level::kDebug)) {
+    settings.warnings.push_back(
+        fmt::format("slice and request_id belong to the tasks statistics and tensor at the levels "
+                    "L0, L1 and mix, and are ignored for task {} at level {}",
+                    TaskName(settings.task), LevelName(settings.level)));
+    settings.slices.clear();
+    settings.request_id.clear();
+  }
   if (settings.level == Level::kDebug) {
     // Only what the script saves is recorded, and all of it.
     settings.list.clear();
@@ -286,6 +374,7 @@ Result<Config> ParseOverrides(std::string_view text, std::string_view name) {
 std::string_view TaskName(Task task) { return NameOf(kTasks, task); }
 std::string_view LevelName(Level level) { return NameOf(kLevels, level); }
 std::string_view FrameworkName(Framework framework) { return NameOf(kFrameworks, framework); }
+std::string_view RiskLevelName(RiskLevel level) { return NameOf(kRiskLevels, level); }
 
 Result<Settings> LoadSettings(const base::Path& config_path, std::string_view overrides_json,
                               Framework framework, std::string_view overrides_name) {
@@ -312,9 +401,9 @@ Result<Settings> LoadSettings(const base::Path& config_path, std::string_view ov
   // The section that counts is that of the task that wins.
   MSP_RETURN_IF_ERROR(ReadTask(file_reader, settings.task));
   MSP_RETURN_IF_ERROR(ReadTask(override_reader, settings.task));
-  MSP_RETURN_IF_ERROR(ReadTopLevel(file_reader, settings));
+  MSP_RETURN_IF_ERROR(ReadTopLevel(file_reader, file, settings));
   MSP_RETURN_IF_ERROR(ReadSection(file, settings));
-  MSP_RETURN_IF_ERROR(ReadTopLevel(override_reader, settings));
+  MSP_RETURN_IF_ERROR(ReadTopLevel(override_reader, overrides, settings));
   MSP_RETURN_IF_ERROR(CheckTogether(settings), file.file);
   return settings;
 }

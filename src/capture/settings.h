@@ -10,6 +10,7 @@
 #include "msprobe/status.h"
 
 #include "src/base/files.h"
+#include "src/json/writer.h"
 
 namespace msprobe::capture {
 
@@ -24,6 +25,17 @@ enum class Precision { kHigh, kLow };
 // node as older dumps have it.
 enum class ApiBackward { kInputs, kLastNode };
 
+// Which API calls are recorded where neither scope nor list selects any.
+enum class RiskLevel { kAll, kFocus, kCore };
+
+// A part of every tensor: [begin, end) along one dimension, counted from its end where negative.
+struct TensorSlice {
+  int64_t dimension = 0;
+  std::optional<int64_t> size;  // only of tensors that are as long as this
+  int64_t begin = 0;
+  std::optional<int64_t> end;  // none: to the last element
+};
+
 struct DataMode {
   bool forward = true;
   bool backward = true;
@@ -35,6 +47,7 @@ struct DataMode {
 std::string_view TaskName(Task task);
 std::string_view LevelName(Level level);
 std::string_view FrameworkName(Framework framework);
+std::string_view RiskLevelName(RiskLevel level);
 
 struct Settings {
   Task task = Task::kStatistics;
@@ -52,6 +65,12 @@ struct Settings {
   DataMode data_mode;
   SummaryMode summary_mode = SummaryMode::kStatistics;
   int64_t overflow_nums = 1;  // -1: never stop
+  RiskLevel risk_level = RiskLevel::kAll;
+  std::vector<TensorSlice> slices;
+  std::string request_id;  // of the rows of a batch, only those of this request; empty: all
+
+  // Given: the configuration is read again while the program runs, and says whether to record.
+  std::optional<bool> dump_enable;
 
   // Ours.
   Precision precision = Precision::kHigh;
@@ -63,10 +82,14 @@ struct Settings {
   uint64_t deduplicate_from_bytes = 65536;
   uint64_t writer_memory_bytes = uint64_t{1} << 30U;  // tensor bytes waiting for the disk
   int64_t writer_threads = 2;
+  // What a program that must not wait allows. Given, everything beyond is dropped and counted.
+  std::optional<double> max_overhead_ms;  // of a step
+  std::optional<int64_t> max_bytes_per_s;
 
   // What was given but changes nothing, or was changed to make sense: for the user's eyes.
   std::vector<std::string> warnings;
 
+  bool has_budget() const { return max_overhead_ms.has_value() || max_bytes_per_s.has_value(); }
   bool saves_tensors() const {
     return task == Task::kTensor || task == Task::kOverflowCheck || !tensor_list.empty();
   }
@@ -82,5 +105,7 @@ Result<Settings> LoadSettings(const base::Path& config_path, std::string_view ov
 
 // All keys with their values, as one JSON object; a file holding it means the same settings.
 std::string SettingsJson(const Settings& settings);
+// As the value of the key "slice".
+void PutSlices(const std::vector<TensorSlice>& slices, json::Writer& writer);
 
 }  // namespace msprobe::capture

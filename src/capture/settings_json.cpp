@@ -24,6 +24,23 @@ std::vector<std::string> DataModeWords(const DataMode& mode) {
 
 }  // namespace
 
+void PutSlices(const std::vector<TensorSlice>& slices, json::Writer& writer) {
+  writer.BeginArray();
+  for (const TensorSlice& slice : slices) {
+    writer.BeginObject();
+    writer.Member("dim", slice.dimension);
+    if (slice.size) {
+      writer.Member("size", *slice.size);
+    }
+    writer.Member("begin", slice.begin);
+    if (slice.end) {
+      writer.Member("end", *slice.end);
+    }
+    writer.EndObject();
+  }
+  writer.EndArray();
+}
+
 std::string SettingsJson(const Settings& settings) {
   std::string text;
   json::Writer writer(text, -1);
@@ -35,12 +52,19 @@ std::string SettingsJson(const Settings& settings) {
   writer.Member("step", settings.steps);
   writer.Member("async_dump", settings.async_dump);
   writer.Member("enable_dataloader", settings.enable_dataloader);
+  if (settings.dump_enable) {
+    writer.Member("dump_enable", *settings.dump_enable);
+  }
+  writer.Member("risk_level", NameOf(kRiskLevels, settings.risk_level));
   writer.Member("scope", settings.scope);
   writer.Member("list", settings.list);
   writer.Member("tensor_list", settings.tensor_list);
   writer.Member("data_mode", DataModeWords(settings.data_mode));
   writer.Member("summary_mode", NameOf(kSummaryModes, settings.summary_mode));
   writer.Member("overflow_nums", settings.overflow_nums);
+  writer.Key("slice");
+  PutSlices(settings.slices, writer);
+  writer.Member("request_id", settings.request_id);
   writer.Member("precision", NameOf(kPrecisions, settings.precision));
   writer.Member("api_backward", NameOf(kApiBackwards, settings.api_backward));
   writer.Member("extra_info", settings.extra_info);
@@ -50,6 +74,12 @@ std::string SettingsJson(const Settings& settings) {
   writer.Member("deduplicate_from_bytes", settings.deduplicate_from_bytes);
   writer.Member("writer_memory_bytes", settings.writer_memory_bytes);
   writer.Member("writer_threads", settings.writer_threads);
+  if (settings.max_overhead_ms) {
+    writer.Member("max_overhead_ms", *settings.max_overhead_ms);
+  }
+  if (settings.max_bytes_per_s) {
+    writer.Member("max_bytes_per_s", *settings.max_bytes_per_s);
+  }
   writer.EndObject();
   return text;
 }

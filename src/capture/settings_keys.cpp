@@ -22,14 +22,10 @@ struct ForeignKey {
 };
 constexpr std::string_view kNewerKey =
     "newer versions of the Python tool have this key, this program does not";
-constexpr std::array<ForeignKey, 8> kForeignKeys = {
+constexpr std::array<ForeignKey, 4> kForeignKeys = {
     {{"seed", "call seed_all(seed=...) in the training script"},
      {"is_deterministic", "call seed_all(mode=True) in the training script"},
-     {"dump_enable", kNewerKey},
-     {"risk_level", kNewerKey},
      {"custom_op_namespaces", kNewerKey},
-     {"slice", kNewerKey},
-     {"request_id", kNewerKey},
      {"diff_nums", kNewerKey}}};
 
 using Keys = std::vector<std::string>;
@@ -42,6 +38,8 @@ const Keys& CommonKeys() {
                             "level",
                             "enable_dataloader",
                             "async_dump",
+                            "dump_enable",
+                            "risk_level",
                             "precision",
                             "api_backward",
                             "extra_info",
@@ -50,24 +48,28 @@ const Keys& CommonKeys() {
                             "deduplicate",
                             "deduplicate_from_bytes",
                             "writer_memory_bytes",
-                            "writer_threads"};
+                            "writer_threads",
+                            "max_overhead_ms",
+                            "max_bytes_per_s"};
   return keys;
 }
 
 // Of any section; they may stand at top level too.
 const Keys& TaskKeys() {
-  static const Keys keys = {"scope",     "list",         "tensor_list",
-                            "data_mode", "summary_mode", "overflow_nums"};
+  static const Keys keys = {"scope",        "list",          "tensor_list", "data_mode",
+                            "summary_mode", "overflow_nums", "slice",       "request_id"};
   return keys;
 }
 
 const Keys& SectionKeys(Task task) {
-  static const Keys statistics = {"scope",        "list",   "tensor_list", "data_mode",
-                                  "summary_mode", "device", "precision"};
+  static const Keys statistics = {"scope",  "list",      "tensor_list", "data_mode", "summary_mode",
+                                  "device", "precision", "slice",       "request_id"};
   static const Keys tensor = {"scope",
                               "list",
                               "data_mode",
                               "summary_mode",
+                              "slice",
+                              "request_id",
                               "file_format",
                               "online_run_ut",
                               "nfs_path",

@@ -29,6 +29,8 @@ inline constexpr std::array<Choice<SummaryMode>, 3> kSummaryModes = {
     {{"statistics", SummaryMode::kStatistics},
      {"md5", SummaryMode::kMd5},
      {"xor", SummaryMode::kXor}}};
+inline constexpr std::array<Choice<RiskLevel>, 3> kRiskLevels = {
+    {{"ALL", RiskLevel::kAll}, {"FOCUS", RiskLevel::kFocus}, {"CORE", RiskLevel::kCore}}};
 inline constexpr std::array<Choice<Precision>, 2> kPrecisions = {
     {{"high", Precision::kHigh}, {"low", Precision::kLow}}};
 inline constexpr std::array<Choice<ApiBackward>, 2> kApiBackwards = {

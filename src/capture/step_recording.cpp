@@ -33,7 +33,11 @@ StepRecording::StepRecording(std::shared_ptr<Engine> engine, StepFolder folder)
       folder_(std::move(folder)),
       errors_(std::make_shared<ErrorLog>(folder_.path() / kErrorLogName, engine_->totals)),
       begin_seconds_(SecondsNow()),
-      engine_seconds_at_begin_(EngineSeconds(*engine_->totals)) {}
+      engine_seconds_at_begin_(EngineSeconds(*engine_->totals)),
+      dropped_steps_(engine_->dropped_steps.exchange(0)),
+      slices_(engine_->settings.slices) {
+  has_slices_.store(!slices_.empty());
+}
 
 Result<std::shared_ptr<StepRecording>> StepRecording::Begin(std::shared_ptr<Engine> engine,
                                                             int64_t step,
@@ -80,7 +84,10 @@ Result<std::shared_ptr<StepRecording>> StepRecording::Begin(std::shared_ptr<Engi
   dump::AppendLogStart(recording->MakeHeader(), start);
   recording->start_bytes_ = start.size();
   recording->log_->Append(start);
-  MSP_RETURN_IF_ERROR(recording->WriteJson());
+  // Where nothing may wait, they are written with the step's own.
+  if (!recording->engine_->budget.exists()) {
+    MSP_RETURN_IF_ERROR(recording->WriteJson());
+  }
   return recording;
 }
 
@@ -137,6 +144,35 @@ bool StepRecording::Append(std::string_view records) {
     return false;
   }
   return true;
+}
+
+bool StepRecording::TakeRecordBytes(size_t bytes, size_t files) {
+  // Written twice: to the log, and to the JSON files that are made of it.
+  Budget& budget = engine_->budget;
+  if (!budget.exists() || (log_->HasRoom(bytes) && budget.TakeRecordBytes(2 * bytes))) {
+    return true;
+  }
+  CountDropped(1, files);
+  return false;
+}
+
+void StepRecording::CountDropped(uint64_t records, uint64_t files) {
+  dropped_records_ += records;
+  dropped_files_ += files;
+  engine_->totals->dropped_records += records;
+  engine_->totals->dropped_files += files;
+}
+
+void StepRecording::SetBatch(std::vector<RequestRows> requests, std::vector<TensorSlice> slices) {
+  const std::lock_guard lock(mutex_);
+  requests_ = std::move(requests);
+  slices_ = std::move(slices);
+  has_slices_.store(!slices_.empty());
+}
+
+void StepRecording::Narrow(TensorDescription& tensor) const {
+  const std::lock_guard lock(mutex_);
+  TakeSlices(slices_, tensor);
 }
 
 void StepRecording::CountEntry(uint64_t tensors) {
@@ -250,6 +286,11 @@ Status StepRecording::WriteJson() {
   return start;
 }
 
+void StepRecording::NoteEnd() {
+  end_seconds_ = SecondsNow();
+  engine_seconds_at_end_ = EngineSeconds(*engine_->totals);
+}
+
 Status StepRecording::WriteStart() {
   std::string start;
   dump::AppendLogStart(MakeHeader(), start);
@@ -298,8 +339,18 @@ Status StepRecording::WriteLastManifest(bool json_written) {
   manifest.errors = errors_->count();
   manifest.lost_records = lost_record_count_.load();
   manifest.lost_record_bytes = log_->lost_bytes();
-  manifest.engine_seconds = EngineSeconds(*engine_->totals) - engine_seconds_at_begin_;
-  manifest.wall_seconds = SecondsNow() - begin_seconds_;
+  manifest.dropped_records = dropped_records_.load();
+  manifest.dropped_files = dropped_files_.load();
+  manifest.dropped_steps = dropped_steps_;
+  {
+    const std::lock_guard lock(mutex_);
+    manifest.requests = requests_;
+  }
+  if (!end_seconds_) {
+    NoteEnd();
+  }
+  manifest.engine_seconds = engine_seconds_at_end_ - engine_seconds_at_begin_;
+  manifest.wall_seconds = *end_seconds_ - begin_seconds_;
   manifest.complete = json_written && manifest.files.lost == 0 && manifest.lost_records == 0 &&
                       manifest.lost_record_bytes == 0;
   return WriteManifest(folder_.path(), settings(), manifest);

@@ -19,6 +19,7 @@
 #include "src/capture/engine.h"
 #include "src/capture/error_log.h"
 #include "src/capture/log_writer.h"
+#include "src/capture/request_rows.h"
 #include "src/capture/step_folder.h"
 #include "src/capture/tensor_files.h"
 #include "src/capture/tensor_values.h"
@@ -51,6 +52,11 @@ class StepRecording {
   // Records that belong together. False when they are lost, which is counted: the step has ended,
   // the disk is full, or there is no memory.
   bool Append(std::string_view records);
+  // Whether records of this size fit into the budget; the call that they are about is counted as
+  // dropped where not, with the files that it would have had.
+  bool TakeRecordBytes(size_t bytes, size_t files);
+  void CountDroppedCall() { CountDropped(1, 0); }
+  void CountDroppedFile() { CountDropped(0, 1); }
   Status LostError() const;  // why Append failed
   // Something that was to be recorded will be missing: the step is not complete.
   void CountLostRecord() noexcept { ++lost_record_count_; }
@@ -66,12 +72,19 @@ class StepRecording {
   Status FillStatistics(uint64_t ticket, const std::array<double, 4>& values);
   Status FillStatistics(uint64_t ticket, const Statistics& statistics);
 
+  // The batch of the forward that comes, and the parts of tensors that are recorded in it.
+  void SetBatch(std::vector<RequestRows> requests, std::vector<TensorSlice> slices);
+  bool has_slices() const { return has_slices_.load(std::memory_order_relaxed); }
+  void Narrow(TensorDescription& tensor) const;
+
   Status SetConstruct(std::string_view name, std::optional<std::string_view> parent);
   // `id` as in Stacks; its frames are recorded with its first name in this step.
   Status SetStack(std::string_view name, uint32_t id, const std::vector<dump::LogFrame>& frames);
 
   // The following are called by one thread at a time.
 
+  // Notes that the step is over, where its files are written later.
+  void NoteEnd();
   // Brings the JSON files up to date.
   Status WriteJson();
   Status MoveToRank(int64_t rank);
@@ -94,6 +107,7 @@ class StepRecording {
   // The steps of Finish() that need memory.
   Status FinishJson();
   Status WriteLastManifest(bool json_written);
+  void CountDropped(uint64_t records, uint64_t files);
   Status WriteStart();
 
   const std::shared_ptr<Engine> engine_;
@@ -102,16 +116,24 @@ class StepRecording {
   std::shared_ptr<TensorFiles> tensor_files_;
   const double begin_seconds_;
   const double engine_seconds_at_begin_;
+  std::optional<double> end_seconds_;
+  double engine_seconds_at_end_ = 0;
   size_t start_bytes_ = 0;       // of the log's start
   bool start_outdated_ = false;  // dump_data_dir stands in it, and the folder has moved
   std::atomic<bool> closed_{false};
   std::atomic<uint64_t> tensor_count_{0};
   std::atomic<uint64_t> lost_record_count_{0};
+  std::atomic<uint64_t> dropped_records_{0};
+  std::atomic<uint64_t> dropped_files_{0};
+  const uint64_t dropped_steps_;
+  std::atomic<bool> has_slices_{false};
   std::atomic<uint64_t> change_count_{1};  // appends; compared with what the JSON files hold
   uint64_t written_change_count_ = 0;
   uint64_t name_count_ = 0;  // in the JSON files
 
-  mutable std::mutex mutex_;  // of the three below
+  mutable std::mutex mutex_;  // of the five below
+  std::vector<RequestRows> requests_;
+  std::vector<TensorSlice> slices_;
   std::unordered_map<uint64_t, PendingPlace> places_;
   std::unordered_map<uint64_t, DeferredStatistics> deferred_;
   std::vector<bool> recorded_stacks_;  // by id

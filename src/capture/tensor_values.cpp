@@ -146,6 +146,15 @@ Statistics ScalarOf(const TensorView& view, const kernels::TensorStats& stats,
                           rules);
 }
 
+kernels::StatsPartial StatsOfWhole(const TensorView& view) {
+  kernels::StatsPartial total;
+  tensor::ForEachBlock(view, tensor::kSumBlockElements, GatheredBytes(),
+                       [&](std::span<const std::byte> block, size_t) {
+                         kernels::MergeStats(total, kernels::StatsOfBlock(view.dtype, block));
+                       });
+  return total;
+}
+
 }  // namespace
 
 StatisticValue StatisticValue::Bool(bool value) {
@@ -333,11 +342,11 @@ TensorValues ExamineTensor(const TensorView& view, const ValueRequest& request) 
   }
   if (request.xor64) {
     values.xor64 = static_cast<int64_t>(folded);
-    if (is_scalar && IsInteger(info.kind)) {
-      const StatisticValue value = IntegerValue(view);
-      values.xor64 = value.kind == StatisticValue::Kind::kInteger
-                         ? value.integer
-                         : static_cast<int64_t>(value.natural);
+    if (is_scalar && info.kind != DTypeKind::kComplex) {
+      const kernels::TensorStats stats = kernels::FinishStats(StatsOfWhole(view));
+      values.scalar = info.kind == DTypeKind::kBool ? StatisticValue::Bool(stats.max != 0)
+                      : IsInteger(info.kind)        ? IntegerValue(view)
+                                                    : StatisticValue::Float(stats.max);
     }
   }
   return values;

@@ -57,7 +57,8 @@ struct TensorValues {
   Statistics statistics;
   std::optional<uint32_t> crc32;
   std::optional<int64_t> xor64;
-  std::optional<uint32_t> copy_crc32;  // of the bytes as copied, where that came for free
+  std::optional<StatisticValue> scalar;  // in place of the XOR, of tensors without dimensions
+  std::optional<uint32_t> copy_crc32;    // of the bytes as copied, where that came for free
   // Only with `extended`.
   kernels::TensorStats counts;
   double finite_max = 0;  // NaN: no element is finite

@@ -16,6 +16,9 @@ struct Totals {
   std::atomic<uint64_t> deduplicated_files{0};
   std::atomic<uint64_t> lost_files{0};
   std::atomic<uint64_t> errors{0};
+  std::atomic<uint64_t> dropped_records{0};
+  std::atomic<uint64_t> dropped_files{0};
+  std::atomic<uint64_t> dropped_steps{0};
   std::atomic<uint64_t> engine_nanoseconds{0};
 };
 

@@ -30,6 +30,9 @@ struct Counts {
   uint64_t deduplicated = 0;
   uint64_t lost_files = 0;
   uint64_t lost_records = 0;
+  uint64_t dropped_records = 0;
+  uint64_t dropped_files = 0;
+  uint64_t dropped_steps = 0;
   uint64_t errors = 0;
   double engine_seconds = 0;
   double wall_seconds = 0;
@@ -62,6 +65,9 @@ bool AddManifest(const fs::path& file, Counts& counts) {
   AddNumber(manifest, "deduplicated_files", counts.deduplicated);
   AddNumber(manifest, "lost_files", counts.lost_files);
   AddNumber(manifest, "lost_records", counts.lost_records);
+  AddNumber(manifest, "dropped_records", counts.dropped_records);
+  AddNumber(manifest, "dropped_files", counts.dropped_files);
+  AddNumber(manifest, "dropped_steps", counts.dropped_steps);
   AddNumber(manifest, "errors", counts.errors);
   counts.engine_seconds += SecondsOf(manifest, "engine_seconds");
   counts.wall_seconds += SecondsOf(manifest, "wall_seconds");
@@ -182,6 +188,15 @@ report::Document DumpSummary::Answer() const {
     add("lost records",
         fmt::format("{}: no memory, or no device", base::FormatCount(counts.lost_records)),
         counts.lost_records);
+  }
+  if (const uint64_t dropped = counts.dropped_records + counts.dropped_files + counts.dropped_steps;
+      dropped > 0) {
+    add("left out",
+        fmt::format("{}, {}, {}: beyond max_overhead_ms or max_bytes_per_s",
+                    base::Plural(counts.dropped_records, "call"),
+                    base::Plural(counts.dropped_files, "file"),
+                    base::Plural(counts.dropped_steps, "step")),
+        dropped);
   }
   if (!incomplete.empty()) {
     add("incomplete", Named(incomplete), incomplete.size());

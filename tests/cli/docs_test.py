@@ -140,7 +140,8 @@ class Docs(unittest.TestCase):
         (folder / "bin").mkdir()
         (folder / "bin/msprobe").symlink_to(MSPROBE)
         (folder / "bin/python3").symlink_to(sys.executable)
-        return dict(os.environ, PATH="%s:%s" % (folder / "bin", os.environ["PATH"]), LC_ALL="C.UTF-8", TERM="dumb")
+        return dict(os.environ, PATH="%s:%s" % (folder / "bin", os.environ["PATH"]), LC_ALL="C.UTF-8", TERM="dumb",
+                    PYTHONPATH=str(MSPROBE.parent.parent / "python"))  # as if the wheel were installed
 
     def check_tool(self, command):
         script, *flags = shlex.split(command)

@@ -218,6 +218,48 @@ TEST(CaptureSettings, OwnKeysAreChecked) {
   });
 }
 
+TEST(CaptureSettings, KeysOfServicesAreChecked) {
+  EXPECT_FALSE(Good("").has_budget());
+  EXPECT_FALSE(Good("").dump_enable.has_value());
+  EXPECT_EQ(Good("").risk_level, RiskLevel::kAll);
+  EXPECT_EQ(Good(R"("dump_enable": false)").dump_enable, false);
+  EXPECT_EQ(Good(R"("risk_level": "FOCUS")").risk_level, RiskLevel::kFocus);
+  EXPECT_EQ(Good(R"("max_overhead_ms": 2)").max_overhead_ms, 2.0);
+  EXPECT_TRUE(Good(R"("max_bytes_per_s": 1)").has_budget());
+  const Settings settings = StatisticsSettings(
+      R"("slice": [{"begin": 2}, {"dim": 1, "size": 8, "begin": -3, "end": -1}])");
+  ASSERT_EQ(settings.slices.size(), 2U);
+  EXPECT_EQ(settings.slices[0].dimension, 0);
+  EXPECT_FALSE(settings.slices[0].size.has_value());
+  EXPECT_EQ(settings.slices[1].size, 8);
+  EXPECT_EQ(settings.slices[1].begin, -3);
+  EXPECT_EQ(settings.slices[1].end, -1);
+  EXPECT_EQ(StatisticsSettings(R"("request_id": "chatcmpl-1")").request_id, "chatcmpl-1");
+  CheckRows({
+      {R"("dump_enable": 1)", R"(key "dump_enable": is 1; allowed: true, false)"},
+      {R"("risk_level": "HIGH")", R"(is "HIGH"; allowed: ALL, FOCUS, CORE)"},
+      {R"("max_overhead_ms": 0)", "is 0; allowed: milliseconds, more than 0"},
+      {R"("max_overhead_ms": "2")", "allowed: milliseconds"},
+      {R"("max_bytes_per_s": 0)", "is 0; allowed: integers from 1 to"},
+      {R"("slice": {"dim": 0})", "is an object; allowed: a list of objects"},
+      {R"("slice": [3])", R"(key "slice item 1": is 3; allowed: an object)"},
+      {R"("slice": [{}, {"dim": -1}])", R"(key "slice item 2": dim is -1; allowed)"},
+      {R"("slice": [{"begin": 0.5}])", "begin is 0.5; allowed"},
+      {R"("slice": [{"start": 1}])", R"(has no key "start"; allowed)"},
+      {R"("request_id": 7)", R"(key "request_id": is 7)"},
+  });
+}
+
+TEST(CaptureSettings, PartsOfTensorsBelongToTheTasksThatRecordThem) {
+  for (const char* members : {R"("task": "structure", "level": "mix", "slice": [{"end": 1}])",
+                              R"("task": "overflow_check", "request_id": "a")",
+                              R"("level": "debug", "request_id": "a")"}) {
+    const Settings settings = Good(members);
+    EXPECT_TRUE(settings.slices.empty() && settings.request_id.empty()) << members;
+    EXPECT_EQ(settings.warnings.size(), 1U) << members;
+  }
+}
+
 // ---- keys that are not known ----
 
 TEST(CaptureSettings, UnknownKeysNameTheNearestOne) {
@@ -234,8 +276,7 @@ TEST(CaptureSettings, UnknownKeysNameTheNearestOne) {
       {R"("statistics": {"level": "L0"})", "it belongs to the top level"},
       {R"("seed": 1)", "call seed_all(seed=...)"},
       {R"("is_deterministic": true)", "call seed_all(mode=True)"},
-      {R"("dump_enable": true)", "newer versions of the Python tool"},
-      {R"("risk_level": "ALL")", "newer versions of the Python tool"},
+      {R"("custom_op_namespaces": ["_C_ascend"])", "newer versions of the Python tool"},
   });
 }
 
@@ -463,6 +504,9 @@ TEST(CaptureSettings, AreWrittenInAFormThatIsReadTheSame) {
           "statistics": {"scope": ["Torch.add.0.forward", "Torch.add.2.forward"],
                          "list": ["add", "name-regex(m.l)"], "tensor_list": ["\u4f60"],
                          "data_mode": ["output", "backward"], "summary_mode": "xor"})~",
+      R"("dump_enable": false, "risk_level": "CORE", "max_overhead_ms": 0.5, "max_bytes_per_s": 7,
+         "statistics": {"slice": [{"dim": 1, "size": 4, "begin": -2, "end": 9}, {}],
+                        "request_id": "a"})",
       R"("task": "overflow_check", "overflow_check": {"overflow_nums": -1})",
       R"("task": "structure")",
       R"("level": "debug", "summary_mode": "md5")"};
@@ -472,14 +516,16 @@ TEST(CaptureSettings, AreWrittenInAFormThatIsReadTheSame) {
     ASSERT_TRUE(again.ok()) << text << ": " << again.status().message();
     EXPECT_EQ(SettingsJson(*again), text);
   }
-  EXPECT_EQ(SettingsJson(Good("")),
-            R"({"task": "statistics", "level": "L1", "dump_path": "out", "rank": [], "step": [], )"
-            R"("async_dump": false, "enable_dataloader": false, "scope": [], "list": [], )"
-            R"("tensor_list": [], "data_mode": ["all"], "summary_mode": "statistics", )"
-            R"("overflow_nums": 1, "precision": "high", "api_backward": "last_node", )"
-            R"("extra_info": true, "extended_statistics": false, "strict_json": false, )"
-            R"("deduplicate": true, "deduplicate_from_bytes": 65536, )"
-            R"("writer_memory_bytes": 1073741824, "writer_threads": 2})");
+  EXPECT_EQ(
+      SettingsJson(Good("")),
+      R"({"task": "statistics", "level": "L1", "dump_path": "out", "rank": [], "step": [], )"
+      R"("async_dump": false, "enable_dataloader": false, "risk_level": "ALL", )"
+      R"("scope": [], "list": [], )"
+      R"("tensor_list": [], "data_mode": ["all"], "summary_mode": "statistics", )"
+      R"("overflow_nums": 1, "slice": [], "request_id": "", "precision": "high", "api_backward": "last_node", )"
+      R"("extra_info": true, "extended_statistics": false, "strict_json": false, )"
+      R"("deduplicate": true, "deduplicate_from_bytes": 65536, )"
+      R"("writer_memory_bytes": 1073741824, "writer_threads": 2})");
 }
 
 }  // namespace

@@ -243,7 +243,11 @@ TEST(TensorValues, HaveTheXorOfTheirWords) {
   EXPECT_EQ(ExamineTensor(ViewOf<int64_t>(DType::kInt64, {5, 3, -1}, {3}), request).xor64,
             5 ^ 3 ^ -1);
   EXPECT_EQ(ExamineTensor(ViewOf<uint8_t>(DType::kUInt8, {1, 2, 3}, {3}), request).xor64, 0x030201);
-  EXPECT_EQ(ExamineTensor(ViewOf<int32_t>(DType::kInt32, {-4}, {}), request).xor64, -4);
+  EXPECT_FALSE(ExamineTensor(ViewOf<uint8_t>(DType::kUInt8, {1}, {1}), request).scalar.has_value());
+  // Of a tensor without dimensions, its value.
+  EXPECT_EQ(ExamineTensor(ViewOf<int32_t>(DType::kInt32, {-4}, {}), request).scalar->integer, -4);
+  EXPECT_EQ(ExamineTensor(ViewOf<float>(DType::kFloat32, {0.5F}, {}), request).scalar->number, 0.5);
+  EXPECT_TRUE(ExamineTensor(ViewOf<uint8_t>(DType::kBool, {1}, {}), request).scalar->truth);
 }
 
 TEST(TensorValues, ReducedElsewhereAreSpelledByTheSameRules) {

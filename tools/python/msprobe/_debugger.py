@@ -56,11 +56,13 @@ class Debugger:
     # ---- steps ----
 
     @classmethod
-    def start(cls, model=None, token_range=None):
-        """Recording begins or goes on. Levels L0 and mix need the model at their first start."""
+    def start(cls, model=None, token_range=None, rank_id=None, scheduled_tokens=None):
+        """Recording begins or goes on. Levels L0 and mix need the model at their first start.
+        `rank_id` takes the place of the process group's rank; `scheduled_tokens` ({request id: number
+        of tokens}) says whose rows the forward's batch holds, in their order."""
         debugger = cls._existing()
         debugger._started_by_script = True
-        debugger._session.start(model, token_range)
+        debugger._session.start(model, token_range, rank_id, scheduled_tokens)
 
     @classmethod
     def stop(cls):

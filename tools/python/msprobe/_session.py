@@ -5,10 +5,12 @@ place. Nothing here raises into the training once a step runs: errors are told, 
 """
 import json
 import os
+import threading
 
 from msprobe import _native
 from msprobe._intercept import runtime
-from msprobe._intercept.runtime import report
+from msprobe._intercept.runtime import log, report
+from msprobe._live_config import LiveConfig, differences
 
 LEVELS_WITH_APIS = ("L1", "mix")
 LEVELS_WITH_MODULES = ("L0", "mix")
@@ -37,7 +39,8 @@ class Hooks:
         return tensor.register_hook(on_gradient)
 
     def attach(self, session):
-        """Once, when the session is open: what the hooks need to know of it."""
+        """When the session is open, and again when its settings have changed: what the hooks need to
+        know of it."""
 
     def install(self, session, model, token_range):
         """Puts the hooks in place."""
@@ -58,17 +61,37 @@ class Hooks:
         """Everything is as it was before the first start."""
 
 
+def _batch_problem(scheduled_tokens):
+    if not isinstance(scheduled_tokens, dict):
+        return "it is a dict of request ids and numbers of tokens, not %s" % (
+            type(scheduled_tokens).__name__)
+    for request, count in scheduled_tokens.items():
+        if not isinstance(request, str):
+            return "request ids are texts, not %r" % (request,)
+        if isinstance(count, bool) or not isinstance(count, int) or count <= 0:
+            return "request %s has %r tokens" % (request, count)
+    return None
+
+
+def _without_switch(settings):
+    return {key: value for key, value in settings.items() if key != "dump_enable"}
+
+
 class Session:
     """The capture of this process."""
 
     def __init__(self, framework, hooks, config_path, overrides):
-        text = _native.open(
-            os.fsencode(config_path) if config_path else "",
-            json.dumps(overrides) if overrides else "", framework)
-        self.settings = json.loads(text)
+        self._overrides = json.dumps(overrides) if overrides else ""
+        self._framework = framework
+        self._take(_native.open(os.fsencode(config_path) if config_path else "",
+                                self._overrides, framework))
         self.hooks = hooks
-        self.level = self.settings["level"]
-        self.task = self.settings["task"]
+        # False while dump_enable says so.
+        self.enabled = self.settings.get("dump_enable", True)
+        self._live = (LiveConfig(config_path, self._peek)
+                      if config_path and "dump_enable" in self.settings else None)
+        self._usable = True  # what the file holds now
+        self._outdated = False  # other keys than dump_enable have changed
         self.recording = False
         self.step_open = False
         self.generation = 0
@@ -76,10 +99,72 @@ class Session:
         self.model = None
         self.apis_off = False
         self._installed = False
+        self._rank_id = None  # given to start in place of the framework's
         self.say_once = runtime.Told().once
         self._closed = False
         runtime.at_exit(self.close)
         runtime.after_fork(self._after_fork)
+
+    def _take(self, settings):
+        self.settings = json.loads(settings)
+        self.level = self.settings["level"]
+        self.task = self.settings["task"]
+        self.has_budget = ("max_overhead_ms" in self.settings
+                           or "max_bytes_per_s" in self.settings)
+
+    # ---- settings that change while the program runs ----
+
+    def _peek(self, path):
+        return json.loads(_native.settings_of(os.fsencode(path), self._overrides, self._framework))
+
+    def _look_again(self):
+        """Takes over what has changed in the file of the configuration: dump_enable at once, all other
+        keys between steps."""
+        if self._live is None or self._closed:
+            return
+        if self._live.changed():
+            settings = self._live.read()
+            self._usable = settings is not None
+            if settings is not None:
+                was_enabled = self.enabled
+                # Without the key, what it said last holds.
+                self.enabled = settings.get("dump_enable", self.enabled)
+                self._outdated = _without_switch(settings) != _without_switch(self.settings)
+                log(_native.LOG_INFO, "the configuration has changed (%s): capture %s %s" % (
+                    differences(self.settings, settings),
+                    "is" if self.enabled != was_enabled else "stays",
+                    "on" if self.enabled else "off"))
+                self.settings["dump_enable"] = self.enabled
+        if self._outdated and self._usable and not self.step_open:
+            self._reopen()
+
+    def _reopen(self):
+        self._outdated = False
+        had_budget = self.has_budget
+        try:
+            settings = _native.reopen(os.fsencode(self._live.path), self._overrides, self._framework)
+        except (RuntimeError, ValueError) as error:  # it has changed once more
+            log(_native.LOG_WARNING, "the configuration is not taken over: %s" % error)
+            return
+        self.finished = True
+        self._remove_hooks()
+        self.finished = False
+        self._take(settings)
+        self.hooks.attach(self)
+        self._close_former(in_background=had_budget)
+
+    @staticmethod
+    def _close_former(in_background):
+        """Files of earlier steps may be on their way still."""
+        if in_background:
+            threading.Thread(target=_native.close_retired, name="msprobe files").start()
+        else:
+            _native.close_retired()
+
+    def _remove_hooks(self):
+        self._set_off()
+        self._quietly("start", self.hooks.remove, self)
+        self._installed = False
 
     # ---- states ----
 
@@ -90,18 +175,31 @@ class Session:
             self.level in LEVELS_WITH_APIS and not self.apis_off,
             self.level in LEVELS_WITH_MODULES,
             self.task == "overflow_check",
-            self.hooks.gradients_of_inputs or self.settings.get("api_backward") == "inputs")
+            self.hooks.gradients_of_inputs or self.settings.get("api_backward") == "inputs",
+            self.has_budget)
 
-    def start(self, model=None, token_range=None):
-        if self.level == "debug" or self.finished or self._closed:
+    def start(self, model=None, token_range=None, rank_id=None, scheduled_tokens=None):
+        if self._closed:
+            return
+        self._quietly("start", self._look_again)
+        if self.level == "debug" or self.finished:
             return
         if model is not None:
             self.hooks.check_model(model)
             self.model = model
+        if rank_id is not None and (isinstance(rank_id, bool) or not isinstance(rank_id, int)
+                                    or rank_id < 0):
+            raise ValueError("rank_id is an integer from 0 on, not %r" % (rank_id,))
+        if not self.enabled or not self._usable:
+            if self._installed and not self.step_open:
+                self._remove_hooks()
+            return
+        self._rank_id = rank_id
         if self.model is None and (self.level in LEVELS_WITH_MODULES or token_range is not None):
             raise ValueError("level %s%s needs the model: start(model)" % (
                 self.level, " with token_range" if token_range is not None else ""))
         self._check_token_range(token_range)
+        self._tell_batch(scheduled_tokens)
         if not self._begin_step():
             self.hooks.remove(self)
             self._installed = False
@@ -114,9 +212,24 @@ class Session:
         except Exception as error:
             report("start", error)
 
+    def _tell_batch(self, scheduled_tokens):
+        """The requests in the batch of the next forward, in the order of their tokens."""
+        if scheduled_tokens is None:
+            if self.settings.get("request_id"):
+                self.say_once(_native.LOG_WARNING, "request_id is given, but start() is not told the "
+                                                   "batch (scheduled_tokens): all of it is recorded")
+            return
+        problem = _batch_problem(scheduled_tokens)
+        if problem:
+            self.say_once(_native.LOG_WARNING, "scheduled_tokens is not used, and the whole batch is "
+                                               "recorded: " + problem)
+            return
+        _native.set_batch([(request.encode("utf-8", "backslashreplace"), int(count))
+                           for request, count in scheduled_tokens.items()])
+
     def _begin_step(self):
         """Whether the engine records the step that begins or goes on."""
-        rank = self.hooks.rank()
+        rank = self.hooks.rank() if self._rank_id is None else self._rank_id
         if rank < 0 and self.settings.get("rank") and self.level != "debug":
             self.say_once(_native.LOG_WARNING,
                           "the configuration selects ranks, but this process does not know its "
@@ -180,6 +293,7 @@ class Session:
         self.switch()
         self.generation += 1
         self._quietly("step", _native.step)
+        self._quietly("step", self._look_again)
 
     def set_init_step(self, step):
         if isinstance(step, bool) or not isinstance(step, int) or step < 0:
@@ -190,7 +304,7 @@ class Session:
         """At level debug: whether save() records in this step. Begins the step when needed."""
         if self.level != "debug" or self.task not in ("tensor", "statistics"):
             return False
-        if self.finished or self._closed:
+        if self.finished or self._closed or not self.enabled or not self._usable:
             return False
         if self.step_open:
             return True

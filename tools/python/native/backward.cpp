@@ -82,6 +82,7 @@ PyObject* MakeBackwardHook(std::string name) {
 }
 
 void RecordGradients(const std::string& name, PyObject* input, PyObject* output) {
+  const HookTime time;
   State& state = Global();
   ++state.step_records;
   const uint32_t wanted = msprobe_capture_leave(state.capture, Text(name));

@@ -36,6 +36,7 @@ PyObject* ModuleEnter(PyObject* /*module*/, PyObject* args) {
       !Ready()) {
     return nullptr;
   }
+  const HookTime time;
   const std::string_view name = View(data, length);
   ThreadState& thread = ThisThread();
   OpenModuleCall(thread.forward, std::string(name));
@@ -96,6 +97,7 @@ PyObject* ModuleForward(PyObject* /*module*/, PyObject* args) {
       !Ready()) {
     return nullptr;
   }
+  const HookTime time;
   State& state = Global();
   const std::string_view name = View(data, length);
   ThreadState& thread = ThisThread();

@@ -131,14 +131,15 @@ class Recording {
   }
 
   void Before(PyObject* args, PyObject* kwargs) {
+    const HookTime time;
     State& state = Global();
     ++state.step_records;
     WriteConstruct(thread_, name_, /*backward=*/false);
     const uint32_t wanted = msprobe_capture_enter(state.capture, Text(name_));
-    if ((wanted & MSPROBE_WANT_INPUT) != 0 || state.one_piece) {
+    if ((wanted & MSPROBE_WANT_INPUT) != 0) {
       piece_ = msprobe_entry_begin(state.capture, Text(name_));
-      if ((wanted & MSPROBE_WANT_INPUT) != 0) DescribeInputs(piece_, name_, args, kwargs);
-      if (!state.one_piece) {
+      DescribeInputs(piece_, name_, args, kwargs);
+      if (!state.one_piece && !state.has_budget) {
         PutRecompute(piece_, thread_);
         CommitPiece();
       }
@@ -151,6 +152,7 @@ class Recording {
   }
 
   void After(PyObject* args, PyObject* kwargs, PyObject* result) {
+    const HookTime time;
     State& state = Global();
     const uint32_t wanted = msprobe_capture_leave(state.capture, Text(name_));
     if ((wanted & MSPROBE_WANT_STACK) != 0) RecordStack(name_);

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "tools/python/native/guard.h"
 #include "tools/python/native/stack_walk.h"
@@ -17,8 +18,8 @@ bool Ready() {
   return false;
 }
 
-// open(config_path, overrides, framework) -> settings as JSON text
-PyObject* Open(PyObject* /*module*/, PyObject* args) {
+// A capture of the arguments (config_path, overrides, framework); false with a Python error.
+bool OpenCapture(PyObject* args, msprobe_capture** capture) {
   const char* path = nullptr;
   const char* overrides = nullptr;
   const char* framework = nullptr;
@@ -27,22 +28,39 @@ PyObject* Open(PyObject* /*module*/, PyObject* args) {
   Py_ssize_t framework_length = 0;
   if (PyArg_ParseTuple(args, "s#s#s#", &path, &path_length, &overrides, &overrides_length,
                        &framework, &framework_length) == 0) {
-    return nullptr;
+    return false;
   }
+  const int code =
+      msprobe_capture_open(Argument(path, path_length), Argument(overrides, overrides_length),
+                           Argument(framework, framework_length), capture);
+  if (code != MSPROBE_OK) {
+    Fail(code);
+    return false;
+  }
+  Global().mindspore = std::string_view(framework) != "pytorch";
+  return true;
+}
+
+// open(config_path, overrides, framework) -> settings as JSON text
+PyObject* Open(PyObject* /*module*/, PyObject* args) {
   State& state = Global();
   if (state.capture != nullptr) {
     PyErr_SetString(PyExc_RuntimeError, "a capture is open already");
     return nullptr;
   }
-  const int code =
-      msprobe_capture_open(Argument(path, path_length), Argument(overrides, overrides_length),
-                           Argument(framework, framework_length), &state.capture);
-  if (code != MSPROBE_OK) {
-    state.capture = nullptr;
-    return Fail(code);
-  }
-  state.mindspore = std::string_view(framework) != "pytorch";
-  return PyUnicode_FromString(msprobe_capture_settings(state.capture));
+  msprobe_capture* capture = nullptr;
+  if (!OpenCapture(args, &capture)) return nullptr;
+  state.capture = capture;
+  return PyUnicode_FromString(msprobe_capture_settings(capture));
+}
+
+// settings_of(config_path, overrides, framework) -> settings as JSON text, of a capture that is not used
+PyObject* SettingsOf(PyObject* /*module*/, PyObject* args) {
+  msprobe_capture* capture = nullptr;
+  if (!OpenCapture(args, &capture)) return nullptr;
+  PyObject* text = PyUnicode_FromString(msprobe_capture_settings(capture));
+  msprobe_capture_close(capture);
+  return text;
 }
 
 void NextStep() {
@@ -54,7 +72,36 @@ void NextStep() {
   ForgetStacks();
 }
 
-PyObject* Close(PyObject* /*module*/, PyObject* /*unused*/) {
+// reopen(config_path, overrides, framework) -> settings as JSON text: another capture in place of the
+// present one, which stays where that fails, and else waits for close_retired.
+PyObject* Reopen(PyObject* /*module*/, PyObject* args) {
+  State& state = Global();
+  if (!Ready()) return nullptr;
+  msprobe_capture* capture = nullptr;
+  if (!OpenCapture(args, &capture)) return nullptr;
+  msprobe_capture_set_init_step(capture, msprobe_capture_current_step(state.capture));
+  state.retired.push_back(std::exchange(state.capture, capture));
+  state.recording = state.step_open = state.apis = state.constructs = false;
+  NextStep();
+  return PyUnicode_FromString(msprobe_capture_settings(capture));
+}
+
+// close_retired(): waits for the files of captures that others took the place of.
+PyObject* CloseRetired(PyObject* /*module*/, PyObject* /*unused*/) {
+  State& state = Global();
+  while (!state.retired.empty()) {
+    msprobe_capture* capture = state.retired.back();
+    state.retired.pop_back();
+    WithoutLock([capture] {
+      msprobe_capture_close(capture);
+      return MSPROBE_OK;
+    });
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* Close(PyObject* module, PyObject* unused) {
+  Py_XDECREF(CloseRetired(module, unused));
   State& state = Global();
   state.recording = state.step_open = state.apis = state.constructs = false;
   if (msprobe_capture* capture = std::exchange(state.capture, nullptr); capture != nullptr) {
@@ -76,6 +123,27 @@ PyObject* Start(PyObject* /*module*/, PyObject* args) {
   const int code =
       WithoutLock([&] { return msprobe_capture_start(Global().capture, rank, &outcome); });
   return code == MSPROBE_OK ? PyLong_FromLong(outcome) : Fail(code);
+}
+
+// set_batch([(id, rows), ...]): the requests in the batch that the next start records.
+PyObject* SetBatch(PyObject* /*module*/, PyObject* args) {
+  PyObject* list = nullptr;
+  if (PyArg_ParseTuple(args, "O!", &PyList_Type, &list) == 0 || !Ready()) return nullptr;
+  std::vector<std::string> ids;
+  std::vector<int64_t> rows;
+  for (Py_ssize_t i = 0; i < PyList_Size(list); ++i) {
+    const char* id = nullptr;
+    Py_ssize_t length = 0;
+    long long count = 0;
+    if (PyArg_ParseTuple(PyList_GetItem(list, i), "s#L", &id, &length, &count) == 0) return nullptr;
+    ids.emplace_back(id, static_cast<size_t>(length));
+    rows.push_back(count);
+  }
+  std::vector<msprobe_request> requests;
+  for (size_t i = 0; i < ids.size(); ++i) requests.push_back({Text(ids[i]), rows[i]});
+  const int code = msprobe_capture_set_batch(Global().capture, requests.data(), requests.size());
+  if (code != MSPROBE_OK) return Fail(code);
+  Py_RETURN_NONE;
 }
 
 PyObject* Stop(PyObject* /*module*/, PyObject* /*unused*/) {
@@ -120,13 +188,16 @@ PyObject* Totals(PyObject* /*module*/, PyObject* /*unused*/) {
   msprobe_capture_totals totals = {};
   msprobe_capture_get_totals(Global().capture, &totals);
   const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
-  return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsK}", "steps", number(totals.steps), "entries",
+  return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsKsK}", "steps", number(totals.steps), "entries",
                        number(totals.entries), "tensors", number(totals.tensors), "tensor_files",
                        number(totals.tensor_files), "tensor_bytes", number(totals.tensor_bytes),
                        "written_bytes", number(totals.written_bytes), "deduplicated_files",
                        number(totals.deduplicated_files), "lost_files", number(totals.lost_files),
                        "errors", number(totals.errors), "engine_nanoseconds",
-                       number(totals.engine_nanoseconds));
+                       number(totals.engine_nanoseconds), "dropped_records",
+                       number(totals.dropped_records), "dropped_files",
+                       number(totals.dropped_files), "dropped_steps",
+                       number(totals.dropped_steps));
 }
 
 // configure(name, callable or object): what the hooks need from the Python side.
@@ -178,11 +249,11 @@ PyObject* HideFolder(PyObject* /*module*/, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-// switch(recording, step_open, apis, constructs, one_piece, gradients_of_inputs)
+// switch(recording, step_open, apis, constructs, one_piece, gradients_of_inputs, has_budget)
 PyObject* Switch(PyObject* /*module*/, PyObject* args) {
-  int flags[6] = {};
-  if (PyArg_ParseTuple(args, "pppppp", &flags[0], &flags[1], &flags[2], &flags[3], &flags[4],
-                       &flags[5]) == 0) {
+  int flags[7] = {};
+  if (PyArg_ParseTuple(args, "ppppppp", &flags[0], &flags[1], &flags[2], &flags[3], &flags[4],
+                       &flags[5], &flags[6]) == 0) {
     return nullptr;
   }
   State& state = Global();
@@ -192,6 +263,7 @@ PyObject* Switch(PyObject* /*module*/, PyObject* args) {
   state.constructs = flags[3] != 0;
   state.one_piece = flags[4] != 0;
   state.gradients_of_inputs = flags[5] != 0;
+  state.has_budget = flags[6] != 0;
   Py_RETURN_NONE;
 }
 
@@ -246,6 +318,10 @@ PyObject* Version(PyObject* /*module*/, PyObject* /*unused*/) {
 PyMethodDef methods[] = {
     {"open", Guarded<Open>, METH_VARARGS, nullptr},
     {"close", Guarded<Close>, METH_NOARGS, nullptr},
+    {"settings_of", Guarded<SettingsOf>, METH_VARARGS, nullptr},
+    {"reopen", Guarded<Reopen>, METH_VARARGS, nullptr},
+    {"close_retired", Guarded<CloseRetired>, METH_NOARGS, nullptr},
+    {"set_batch", Guarded<SetBatch>, METH_VARARGS, nullptr},
     {"start", Guarded<Start>, METH_VARARGS, nullptr},
     {"stop", Guarded<Stop>, METH_NOARGS, nullptr},
     {"step", Guarded<Step>, METH_NOARGS, nullptr},

@@ -99,12 +99,15 @@ struct Counter {
 
 struct State {
   msprobe_capture* capture = nullptr;
+  std::vector<msprobe_capture*> retired;  // another one took their place; still to be closed
 
   bool recording = false;   // start() to stop(): forwards, modules, parameters
   bool step_open = false;   // start() to step(): gradients of recorded APIs too
   bool apis = false;        // APIs are recorded (levels L1 and mix)
   bool constructs = false;  // construct.json is wanted (levels L0 and mix)
   bool one_piece = false;   // overflow_check: both halves of a call are judged together
+  bool has_budget = false;  // both halves of a call are recorded or left out together, and hooks tell
+                            // how long they take
   bool gradients_of_inputs = false;
   bool mindspore = false;          // its dtypes, no is_recompute
   bool any_module_called = false;  // in this step of PyTorch: parents are null from then on, "" before
@@ -131,6 +134,22 @@ struct State {
   std::unordered_map<std::string, Counter> counters;
 };
 State& Global();
+
+// While it lives, this thread works for the capture.
+class HookTime {
+ public:
+  HookTime() : capture_(Global().has_budget ? Global().capture : nullptr) {
+    if (capture_ != nullptr) msprobe_hook_begin(capture_);
+  }
+  ~HookTime() {
+    if (capture_ != nullptr) msprobe_hook_end(capture_);
+  }
+  HookTime(const HookTime&) = delete;
+  HookTime& operator=(const HookTime&) = delete;
+
+ private:
+  msprobe_capture* const capture_;
+};
 
 // The kind of a value, asked once per type.
 Kind KindOf(PyObject* value);

@@ -28,7 +28,8 @@ class TorchHooks(CommonHooks):
         settings = session.settings
         self._device = DeviceStatistics(
             session.task in ("tensor", "overflow_check") or bool(settings.get("tensor_list"))
-            or settings.get("summary_mode") not in (None, "statistics"))
+            or settings.get("summary_mode") not in (None, "statistics")
+            or bool(settings.get("slice")) or bool(settings.get("request_id")))
         self._clip = Slots(lambda: patches.clip_places(session))
         self._optimizer = EveryStep(self._optimizer_begins, self._optimizer_ends)
         self._optimizer_open = []
