@@ -11,6 +11,8 @@
 namespace msprobe::dump {
 namespace {
 
+constexpr std::string_view kLastMicroStep = "megatron_micro_step_number";
+
 Status ReadMembers(const std::filesystem::path& path, std::string_view text,
                    MemberStream::Visit visit) {
   if (text.empty()) {
@@ -103,18 +105,39 @@ Result<ConstructFile> ConstructFile::Read(const std::filesystem::path& path) {
       path, file.text(),
       [&construct](std::string_view key, const EntryTree& value) -> Result<bool> {
         const Node& top = value[0];
-        const Node* parent = top.kind == NodeKind::kList && top.child_count > 0 ? &value[1] : &top;
-        if (parent->kind == NodeKind::kText || parent->kind == NodeKind::kNull) {
-          construct.parent_of_name_.insert_or_assign(std::string(key), std::string(parent->text));
+        if (key == kLastMicroStep && top.kind == NodeKind::kInt) {
+          construct.last_micro_step_ = top.integer;
+          return true;
+        }
+        const bool is_list = top.kind == NodeKind::kList && top.child_count > 0;
+        const Node& parent = is_list ? value[1] : top;
+        if (parent.kind != NodeKind::kText && parent.kind != NodeKind::kNull) {
+          return true;
+        }
+        const auto [known, added] =
+            construct.place_of_name_.try_emplace(std::string(key), construct.members_.size());
+        if (added) {
+          construct.members_.emplace_back().name = key;
+        }
+        Member& member = construct.members_[known->second];
+        member.parent = parent.text;
+        member.micro_step.reset();
+        if (is_list && top.child_count > 1 && value[parent.end].kind == NodeKind::kInt) {
+          member.micro_step = value[parent.end].integer;
         }
         return true;
       }));
   return construct;
 }
 
+const ConstructFile::Member* ConstructFile::Find(std::string_view name) const {
+  const auto found = place_of_name_.find(name);
+  return found == place_of_name_.end() ? nullptr : &members_[found->second];
+}
+
 std::string_view ConstructFile::ParentOf(std::string_view name) const {
-  const auto found = parent_of_name_.find(name);
-  return found == parent_of_name_.end() ? std::string_view() : std::string_view(found->second);
+  const Member* member = Find(name);
+  return member == nullptr ? std::string_view() : std::string_view(member->parent);
 }
 
 }  // namespace msprobe::dump

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -35,17 +36,30 @@ class StackFile {
   bool grouped_layout_ = false;
 };
 
-// {"<name>": "<parent name>" | null | ""}. In newer dumps a value may be a list whose first item is
-// the parent. Members with values of other kinds are notes, not names, and left out.
+// {"<name>": "<parent name>" | null | ""}. In newer dumps a value may be a list: the parent and the
+// number of the micro step. Members with values of other kinds are notes, not names, and left out.
 class ConstructFile {
  public:
+  struct Member {
+    std::string name;
+    std::string parent;  // empty: none
+    std::optional<int64_t> micro_step;
+  };
+
   static Result<ConstructFile> Read(const std::filesystem::path& path);
   // The parent's full name; empty when there is none.
   std::string_view ParentOf(std::string_view name) const;
-  bool empty() const { return parent_of_name_.empty(); }
+  const Member* Find(std::string_view name) const;  // null: not there
+  bool empty() const { return members_.empty(); }
+  // In the file's order; a name that stands there twice has its first place and its last parent.
+  const std::vector<Member>& members() const { return members_; }
+  // The note "megatron_micro_step_number": the last micro step.
+  std::optional<int64_t> last_micro_step() const { return last_micro_step_; }
 
  private:
-  std::unordered_map<std::string, std::string, TextHash, std::equal_to<>> parent_of_name_;
+  std::vector<Member> members_;
+  std::unordered_map<std::string, uint32_t, TextHash, std::equal_to<>> place_of_name_;
+  std::optional<int64_t> last_micro_step_;
 };
 
 }  // namespace msprobe::dump

@@ -51,6 +51,7 @@ def commands():
         Command("config_check -c", ["config_check", "-q", "-c"] + packs, "-o"),
         Command("config_check -c of checkpoints", ["config_check", "-q", "-c"] + checkpoints, "-o"),
         Command("config_check -vc", ["config_check", "-q", "-vc", "npu.log", "gpu.txt"], "-o"),
+        Command("graph", ["graph"] + [folder + "/step0" for folder in dumps] + ["-q"], "-o", stamped=True, files=("--junit",)),
         Command("response_anomaly", ["response_anomaly", str(data / "response_anomaly/toy/requests.jsonl"), "-q", "--format", "csv,jsonl"],
                 "-o"),
         Command("rl_compare", ["rl_compare", "-a", str(data / "rl_compare/rl_collect/run_a"), "-b",

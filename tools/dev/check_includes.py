@@ -23,7 +23,7 @@ THIRD_PARTY_HOMES = {
     "spdlog/": ["src/base/log.cpp"],
     "hwy/": ["src/kernels/"],
     "libdeflate.h": ["src/kernels/", "src/io/"],
-    "sqlite3.h": ["src/profile/", "src/analysis/monitor/store/linked_sqlite.cpp"],
+    "sqlite3.h": ["src/profile/", "src/analysis/graph/database.cpp", "src/analysis/monitor/store/linked_sqlite.cpp"],
     "zlib.h": ["src/io/", "src/profile/", "src/report/"],
     "expat.h": ["src/report/"],
     "rapidjson/": ["src/json/"],

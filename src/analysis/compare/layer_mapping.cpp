@@ -81,12 +81,10 @@ std::string TranslatePath(const LayerRules& rules, const TypeOfPath& types, std:
   return translated;
 }
 
-constexpr uint32_t kNoEntry = UINT32_MAX;
-
 // The bench entry beside each NPU entry: the k-th call under a path with the k-th under the
 // translated path.
-std::vector<uint32_t> PairEntries(const LayerRules& rules, const std::vector<EntryScope>& npu,
-                                  const std::vector<EntryScope>& bench) {
+std::vector<uint32_t> PairScopes(const LayerRules& rules, const std::vector<EntryScope>& npu,
+                                 const std::vector<EntryScope>& bench) {
   std::unordered_map<std::string, std::vector<uint32_t>> bench_entries;
   for (size_t i = 0; i < bench.size(); ++i) {
     if (!bench[i].path.empty()) {
@@ -97,7 +95,7 @@ std::vector<uint32_t> PairEntries(const LayerRules& rules, const std::vector<Ent
   const TypeOfPath types = TypesOf(npu);
   std::unordered_map<std::string_view, std::string> translations;
   std::unordered_map<std::string, size_t> calls_seen;
-  std::vector<uint32_t> partners(npu.size(), kNoEntry);
+  std::vector<uint32_t> partners(npu.size(), kNoPartnerEntry);
   for (size_t i = 0; i < npu.size(); ++i) {
     if (npu[i].path.empty()) {
       continue;
@@ -177,14 +175,22 @@ LayerRules::Step LayerRules::Translate(std::string_view type_name,
   return {segments[from], 1};
 }
 
-Status MapRowsByLayer(const std::filesystem::path& file, bool grouped_frames, const Side& npu,
-                      const Side& bench, RowMapping& mapping) {
+Result<std::vector<uint32_t>> PairEntriesByLayer(const std::filesystem::path& file,
+                                                 bool grouped_frames, const Side& npu,
+                                                 const Side& bench,
+                                                 std::vector<std::string>& warnings) {
   MSP_ASSIGN_OR_RETURN(const LayerRules rules, LayerRules::Load(file));
   MSP_ASSIGN_OR_RETURN(const std::vector<EntryScope> npu_scopes,
-                       LoadScopes(npu, grouped_frames, mapping.warnings));
+                       LoadScopes(npu, grouped_frames, warnings));
   MSP_ASSIGN_OR_RETURN(const std::vector<EntryScope> bench_scopes,
-                       LoadScopes(bench, grouped_frames, mapping.warnings));
-  const std::vector<uint32_t> partners = PairEntries(rules, npu_scopes, bench_scopes);
+                       LoadScopes(bench, grouped_frames, warnings));
+  return PairScopes(rules, npu_scopes, bench_scopes);
+}
+
+Status MapRowsByLayer(const std::filesystem::path& file, bool grouped_frames, const Side& npu,
+                      const Side& bench, RowMapping& mapping) {
+  MSP_ASSIGN_OR_RETURN(const std::vector<uint32_t> partners,
+                       PairEntriesByLayer(file, grouped_frames, npu, bench, mapping.warnings));
 
   std::unordered_set<std::string_view> bench_rows;
   bench_rows.reserve(bench.rows.size());
@@ -198,7 +204,7 @@ Status MapRowsByLayer(const std::filesystem::path& file, bool grouped_frames, co
     std::string_view target = kNoPartner;
     const std::string_view entry_name = npu.entries[row.entry].name;
     const uint32_t partner = partners[row.entry];
-    if (partner != kNoEntry && row.name.starts_with(entry_name)) {
+    if (partner != kNoPartnerEntry && row.name.starts_with(entry_name)) {
       candidate = bench.entries[partner].name;
       candidate += row.name.substr(entry_name.size());
       if (const auto found = bench_rows.find(candidate); found != bench_rows.end()) {

@@ -65,4 +65,14 @@ class LayerRules {
   std::unordered_map<std::string, std::vector<Rule>> rules_;
 };
 
+inline constexpr uint32_t kNoPartnerEntry = UINT32_MAX;
+
+// The bench entry that stands at the same place of the model as each NPU entry, by the rules of
+// `file` (empty: none); reads construct.json and stack.json beside both dumps. `grouped_frames`:
+// use frames of the newer stack layout, too.
+Result<std::vector<uint32_t>> PairEntriesByLayer(const std::filesystem::path& file,
+                                                 bool grouped_frames, const Side& npu,
+                                                 const Side& bench,
+                                                 std::vector<std::string>& warnings);
+
 }  // namespace msprobe::analysis::compare

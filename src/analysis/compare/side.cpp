@@ -142,7 +142,7 @@ class RowBuilder {
   void Walk(const EntryTree& tree, uint32_t index, int depth, RowState state) {
     const Node& node = tree[index];
     if (node.kind == NodeKind::kNull) {
-      AddNullRow(state);
+      AddNullRow(index, state);
       return;
     }
     if (IsFalseLike(node)) {
@@ -152,7 +152,7 @@ class RowBuilder {
       return;
     }
     if (depth > kMaxDepth) {
-      SideRow& row = AddNullRow(state);
+      SideRow& row = AddNullRow(index, state);
       row.problem = "Nested more than 10 levels deep: not compared.";
       return;
     }
@@ -217,8 +217,9 @@ class RowBuilder {
     return side_.rows.back();
   }
 
-  SideRow& AddNullRow(RowState state) {
+  SideRow& AddNullRow(uint32_t index, RowState state) {
     SideRow& row = AddRow(path_, state);
+    row.leaf = index;
     row.dtype = kNoneText;
     row.shape = kNoneText;
     row.data_name = kNoFile;
@@ -293,6 +294,8 @@ class RowBuilder {
                               ? std::string_view(path_)
                               : data_name.substr(0, dot),
                           state);
+    row.leaf = index;
+    row.type = side_.Intern(type);
     row.data_name = data_name.empty() ? kNoFile : side_.Keep(data_name);
     row.requires_grad = RequiresGradOf(tree, index);
     const uint32_t dtype = tree.Find(index, "dtype");

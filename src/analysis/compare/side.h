@@ -49,11 +49,13 @@ struct SideRow {
   std::string_view name;   // "Functional.conv2d.0.forward.input.0"
   std::string_view dtype;  // "torch.float32", "<class 'int'>", "None"
   std::string_view shape;  // "[2, 3]", "None"
+  std::string_view type;   // "torch.Tensor", "int", "slice"; empty for null
   std::array<StatValue, kStatCount> stats;
   std::string_view data_name;  // tensor file, "-1" when there is none
   std::string_view
       md5;             // checksum text; of scalars the CRC-32 of their Python text; "N/A" for null
   uint32_t entry = 0;  // index into Side::entries
+  uint32_t leaf = 0;   // of the entry's tree: the node that the row was made of
   dump::RowState state = dump::RowState::kInput;
   // Why the row is shown but not compared (unknown name form, nested too deep); empty when nothing
   // is wrong.

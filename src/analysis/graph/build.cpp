@@ -1,0 +1,425 @@
+#include "src/analysis/graph/build.h"
+
+#include <algorithm>
+#include <charconv>
+#include <unordered_map>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "src/analysis/graph/node_names.h"
+#include "src/analysis/graph/stack_lines.h"
+#include "src/base/strings.h"
+
+namespace msprobe::analysis::graph {
+namespace {
+
+constexpr std::string_view kCollectionName = "Apis_Between_Modules";
+constexpr std::string_view kGradients = ".parameters_grad";
+constexpr size_t kShortestCollection = 2;
+
+const std::vector<std::string>& NoForwardStack() {
+  static const std::vector<std::string> kLines = {
+      "This backward node cannot find the forward node and cannot retrieve stack information."};
+  return kLines;
+}
+
+std::string Joined(std::string_view before, std::string_view direction, std::string_view number) {
+  return fmt::format("{}.{}.{}", before, direction, number);
+}
+
+// The name without its last `count` fields; empty when it has no more than them.
+std::string_view WithoutFields(std::string_view name, size_t count) {
+  for (; count > 0; --count) {
+    const size_t dot = name.rfind('.');
+    if (dot == std::string_view::npos) {
+      return {};
+    }
+    name = name.substr(0, dot);
+  }
+  return name;
+}
+
+bool IsNumber(std::string_view field) {
+  return !field.empty() && std::all_of(field.begin(), field.end(), base::IsDigit);
+}
+
+class GraphBuilder {
+ public:
+  GraphBuilder(const RankDump& dump, const BuildOptions& options,
+               std::vector<std::string>& warnings)
+      : dump_(dump),
+        construct_(dump.construct()),
+        options_(options),
+        is_26_(options.edition == Edition::k26),
+        warnings_(warnings) {}
+
+  Graph Build() {
+    for (const dump::ConstructFile::Member& member : construct_.members()) {
+      const std::string parent = ParentOf(member);
+      // A merged dump names the root; a node below itself has no parent.
+      const bool has_parent = !parent.empty() && parent != member.name && parent != kRootName;
+      const uint32_t above = has_parent ? NodeOf(parent) : kRoot;
+      const uint32_t node = NodeOf(member.name);
+      if (node != kRoot && graph_.nodes[node].parent == kNone) {
+        graph_.Attach(node, above);
+      }
+    }
+    AttachLost();
+    if (is_26_) {
+      MoveRecomputed();
+    }
+    Collect();
+    AddGradients();
+    CountMicroSteps();
+    return std::move(graph_);
+  }
+
+ private:
+  // The parent that construct.json names, or the one that it lacks.
+  std::string ParentOf(const dump::ConstructFile::Member& member) const {
+    const std::string_view name = member.name;
+    const std::optional<NumberedDirection> backward = ParseBackward(name);
+    if (!member.parent.empty()) {
+      return is_26_ && backward ? InPlaceParent(member, *backward) : member.parent;
+    }
+    if (backward) {
+      const std::string_view parent =
+          construct_.ParentOf(Joined(backward->before, "forward", backward->number));
+      return KnownBackward(parent).value_or("");
+    }
+    if (name.ends_with(".backward")) {
+      const std::string forward = base::ReplaceAll(name, "backward", "forward");
+      const std::string parent =
+          base::ReplaceAll(construct_.ParentOf(forward), "forward", "backward");
+      return construct_.Find(parent) != nullptr ? parent : "";
+    }
+    return "";
+  }
+
+  std::optional<std::string> KnownBackward(std::string_view forward_name) const {
+    const std::optional<NumberedDirection> forward = ParseForward(forward_name);
+    if (!forward) {
+      return std::nullopt;
+    }
+    std::string name = Joined(forward->before, "backward", forward->number);
+    return construct_.Find(name) != nullptr ? std::optional(std::move(name)) : std::nullopt;
+  }
+
+  // Layers that work in place name the wrong parent: a module's parent has the beginning of its
+  // name. Otherwise the forward call knows.
+  std::string InPlaceParent(const dump::ConstructFile::Member& member,
+                            const NumberedDirection& backward) const {
+    const std::string_view prefix = WithoutFields(member.name, 4);
+    const std::string_view parent_prefix = WithoutFields(member.parent, 3);
+    if (prefix.empty() || parent_prefix.empty() || prefix == parent_prefix) {
+      return member.parent;
+    }
+    const dump::ConstructFile::Member* forward =
+        construct_.Find(Joined(backward.before, "forward", backward.number));
+    if (forward == nullptr) {
+      return member.parent;
+    }
+    return KnownBackward(forward->parent).value_or(forward->parent);
+  }
+
+  uint32_t NodeOf(std::string_view name) {
+    const uint32_t known = graph_.Find(name);
+    return known != kNone ? known : MakeNode(name, TypeOfName(name, options_.edition));
+  }
+
+  uint32_t MakeNode(std::string_view name, NodeType type) {
+    const uint32_t index = graph_.Add(name, type);
+    graph_.nodes[index].stack = StackOf(name);
+    graph_.nodes[index].entry = dump_.FindEntry(name);
+    return index;
+  }
+
+  StackLines StackOf(std::string_view name) const {
+    const std::vector<std::string>* lines = dump_.stacks().Find(name);
+    if (lines != nullptr && !lines->empty()) {
+      return options_.complete_stacks ? StackLines(*lines) : ShortStack(name, *lines);
+    }
+    if (name.find("backward") == std::string_view::npos) {
+      return {};
+    }
+    std::string forward;
+    if (const std::optional<NumberedDirection> backward = ParseBackward(name);
+        backward && IsModuleName(name)) {
+      forward = Joined(backward->before, "forward", "0");
+    } else {
+      forward = base::ReplaceAll(name, "backward", "forward");
+    }
+    const uint32_t twin = graph_.Find(forward);
+    return twin != kNone ? graph_.nodes[twin].stack : StackLines(NoForwardStack());
+  }
+
+  // Parents that construct.json names but does not list belong to the root, and so does what hangs
+  // on nothing but itself.
+  void AttachLost() {
+    const auto count = static_cast<uint32_t>(graph_.nodes.size());
+    for (uint32_t node = 1; node < count; ++node) {
+      if (graph_.nodes[node].parent == kNone) {
+        graph_.Attach(node, kRoot);
+      }
+    }
+    std::vector<bool> reached(count);
+    const auto reach = [this, &reached](uint32_t from) {
+      std::vector<uint32_t> open = {from};
+      reached[from] = true;
+      while (!open.empty()) {
+        const uint32_t node = open.back();
+        open.pop_back();
+        for (const uint32_t child : graph_.nodes[node].children) {
+          if (!reached[child]) {
+            reached[child] = true;
+            open.push_back(child);
+          }
+        }
+      }
+    };
+    reach(kRoot);
+    for (uint32_t node = 1; node < count; ++node) {
+      if (!reached[node]) {
+        Move(node, kRoot);
+        reach(node);
+        warnings_.push_back(fmt::format("{}: the parents of {} form a circle; it stands at the top",
+                                        dump_.folder().string(), graph_.nodes[node].name));
+      }
+    }
+  }
+
+  void Move(uint32_t node, uint32_t parent) {
+    std::vector<uint32_t>& siblings = graph_.nodes[graph_.nodes[node].parent].children;
+    siblings.erase(std::find(siblings.begin(), siblings.end(), node));
+    graph_.Attach(node, parent);
+  }
+
+  // Module names that look like a module inside of another one.
+  static bool LooksNested(std::string_view name) {
+    const std::vector<std::string_view> fields = base::Split(name, '.');
+    switch (fields.size()) {
+      case 6:
+        return !IsNumber(fields[1]);
+      case 7:
+        return !(IsNumber(fields[1]) && IsNumber(fields[3]));
+      default:
+        return fields.size() > 7;
+    }
+  }
+
+  bool IsRecomputed(uint32_t index) const {
+    const Node& node = graph_.nodes[index];
+    if (node.type != NodeType::kModule || !LooksNested(node.name)) {
+      return false;
+    }
+    const std::optional<NumberedDirection> forward = ParseForward(node.name);
+    const std::optional<NumberedDirection> backward = ParseBackward(node.name);
+    if (!forward && !backward) {
+      return false;
+    }
+    const NumberedDirection& parts = forward ? *forward : *backward;
+    const uint32_t twin =
+        graph_.Find(Joined(parts.before, forward ? "backward" : "forward", parts.number));
+    if (twin == kNone || graph_.nodes[twin].parent != kRoot) {
+      return false;
+    }
+    const uint32_t recorded = forward ? index : twin;
+    return dump_.side().framework == compare::Framework::kMindSpore ||
+           ShowsRecomputation(graph_.nodes[recorded].stack);
+  }
+
+  // Modules of the second computation stand at the top, because the module around them is not
+  // computed again. They belong below the backward of the module that the first computation stood
+  // in.
+  void MoveRecomputed() {
+    std::vector<uint32_t> recomputed;
+    for (const uint32_t child : graph_.nodes[kRoot].children) {
+      if (IsRecomputed(child)) {
+        recomputed.push_back(child);
+      }
+    }
+    if (recomputed.empty()) {
+      return;
+    }
+    const std::unordered_set<uint32_t> is_recomputed(recomputed.begin(), recomputed.end());
+    std::unordered_map<std::string_view, std::vector<uint32_t>> first_computations;
+    for (uint32_t node = 1; node < graph_.nodes.size(); ++node) {
+      if (const auto forward = ParseForward(graph_.nodes[node].name);
+          forward && !is_recomputed.contains(node)) {
+        first_computations[forward->before].push_back(node);
+      }
+    }
+    struct Used {
+      size_t forward = 0;
+      size_t backward = 0;
+    };
+    std::unordered_map<std::string_view, Used> used;
+    for (const uint32_t node : recomputed) {
+      const std::optional<NumberedDirection> forward = ParseForward(graph_.nodes[node].name);
+      const std::string_view before =
+          forward ? forward->before : ParseBackward(graph_.nodes[node].name)->before;
+      Used& places = used[before];
+      size_t& place = forward ? places.forward : places.backward;
+      const auto found = first_computations.find(before);
+      if (found == first_computations.end() || place >= found->second.size()) {
+        continue;
+      }
+      const uint32_t above = graph_.nodes[found->second[place++]].parent;
+      const std::optional<NumberedDirection> parent =
+          above == kNone ? std::nullopt : ParseForward(graph_.nodes[above].name);
+      const uint32_t target =
+          parent ? graph_.Find(Joined(parent->before, "backward", parent->number)) : kNone;
+      if (target != kNone && !IsBelow(target, node)) {
+        Move(node, target);
+      }
+    }
+  }
+
+  bool IsBelow(uint32_t node, uint32_t above) const {
+    for (; node != kNone; node = graph_.nodes[node].parent) {
+      if (node == above) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void Collect() {
+    const std::vector<uint32_t> children = graph_.nodes[kRoot].children;
+    std::vector<uint32_t> kept;
+    size_t collections = 0;
+    for (size_t i = 0; i < children.size();) {
+      size_t end = i;
+      while (end < children.size() && graph_.nodes[children[end]].type == NodeType::kApi) {
+        ++end;
+      }
+      if (end - i < kShortestCollection) {
+        end = std::max(end, i + 1);
+        kept.insert(kept.end(), children.begin() + i, children.begin() + end);
+      } else {
+        // A call may have that name: the next number that is free.
+        std::string name;
+        do {
+          name = fmt::format("{}.{}", kCollectionName, collections++);
+        } while (graph_.Find(name) != kNone);
+        const uint32_t collection = graph_.Add(name, NodeType::kCollection);
+        graph_.nodes[collection].parent = kRoot;
+        for (size_t at = i; at < end; ++at) {
+          graph_.Attach(children[at], collection);
+        }
+        kept.push_back(collection);
+      }
+      i = end;
+    }
+    graph_.nodes[kRoot].children = std::move(kept);
+  }
+
+  // "<module>.parameters_grad", with a number in 26.x.
+  std::optional<std::string_view> GradientsOf(std::string_view entry) const {
+    if (entry.ends_with(kGradients)) {
+      return entry.substr(0, entry.size() - kGradients.size());
+    }
+    const size_t dot = entry.rfind('.');
+    if (is_26_ && dot != std::string_view::npos && IsNumber(entry.substr(dot + 1)) &&
+        entry.substr(0, dot).ends_with(kGradients)) {
+      return entry.substr(0, dot - kGradients.size());
+    }
+    return std::nullopt;
+  }
+
+  // Below the last backward of their module. Those without one are not part of the tree.
+  void AddGradients() {
+    std::unordered_map<std::string_view, uint64_t> last_backward;
+    for (const Node& node : graph_.nodes) {
+      if (const auto backward = ParseBackward(node.name)) {
+        uint64_t number = 0;
+        std::from_chars(backward->number.data(), backward->number.data() + backward->number.size(),
+                        number);
+        uint64_t& last = last_backward[backward->before];
+        last = std::max(last, number);
+      }
+    }
+    for (const compare::SideEntry& entry : dump_.side().entries) {
+      const std::optional<std::string_view> module = GradientsOf(entry.name);
+      if (!module || graph_.Find(entry.name) != kNone) {
+        continue;
+      }
+      const auto last = last_backward.find(*module);
+      const uint32_t above = graph_.Find(
+          fmt::format("{}.backward.{}", *module, last == last_backward.end() ? 0 : last->second));
+      if (above != kNone) {
+        const uint32_t node = graph_.Add(entry.name, NodeType::kModule);
+        graph_.nodes[node].entry = dump_.FindEntry(entry.name);
+        graph_.Attach(node, above);
+      }
+    }
+  }
+
+  void CountMicroSteps() {
+    if (is_26_ && construct_.last_micro_step()) {
+      TakeMicroSteps();
+      return;
+    }
+    int64_t counter = 0;
+    bool after_backward = false;
+    for (const uint32_t child : graph_.nodes[kRoot].children) {
+      Node& node = graph_.nodes[child];
+      if (node.type == NodeType::kModule) {
+        if (node.name.find(".forward.") == std::string_view::npos) {
+          after_backward = true;
+        } else if (after_backward) {
+          ++counter;
+          after_backward = false;
+        }
+      }
+      node.micro_step = counter;
+    }
+    graph_.micro_step_count = counter + 1;
+    if (is_26_) {
+      Inherit();
+    }
+  }
+
+  // As construct.json counts them.
+  void TakeMicroSteps() {
+    for (Node& node : graph_.nodes) {
+      if (const dump::ConstructFile::Member* member = construct_.Find(node.name)) {
+        node.micro_step = member->micro_step;
+      }
+    }
+    for (const uint32_t child : graph_.nodes[kRoot].children) {
+      Node& node = graph_.nodes[child];
+      if (!node.micro_step && !node.children.empty()) {
+        node.micro_step = graph_.nodes[node.children.front()].micro_step;
+      }
+    }
+    graph_.micro_step_count = *construct_.last_micro_step() + 1;
+    Inherit();
+  }
+
+  void Inherit() {
+    for (const uint32_t index : graph_.LevelOrder()) {
+      Node& node = graph_.nodes[index];
+      if (!node.micro_step && index != kRoot) {
+        node.micro_step = graph_.nodes[node.parent].micro_step;
+      }
+    }
+  }
+
+  const RankDump& dump_;
+  const dump::ConstructFile& construct_;
+  const BuildOptions& options_;
+  const bool is_26_;
+  std::vector<std::string>& warnings_;
+  Graph graph_;
+};
+
+}  // namespace
+
+Graph BuildGraph(const RankDump& dump, const BuildOptions& options,
+                 std::vector<std::string>& warnings) {
+  return GraphBuilder(dump, options, warnings).Build();
+}
+
+}  // namespace msprobe::analysis::graph

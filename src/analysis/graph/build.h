@@ -1,0 +1,27 @@
+// From construct.json to the tree.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/graph/model.h"
+#include "src/analysis/graph/options.h"
+#include "src/analysis/graph/rank_dump.h"
+
+namespace msprobe::analysis::graph {
+
+struct BuildOptions {
+  Edition edition = Edition::k26;  // whose tree it becomes
+  bool complete_stacks = true;     // false: the one line of each stack that calls the module or API
+};
+
+// The tree of a rank; borrows its texts from `dump`. Modules that were computed a second time stand
+// below the module whose backward pass asked for them (26.x). Runs of calls between modules are
+// gathered in collections. A node that only a cycle of parents reaches becomes a child of the root,
+// with a warning.
+Graph BuildGraph(const RankDump& dump, const BuildOptions& options,
+                 std::vector<std::string>& warnings);
+
+}  // namespace msprobe::analysis::graph

@@ -1,0 +1,319 @@
+#include "src/analysis/graph/database.h"
+
+#include <unordered_map>
+
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include "src/analysis/graph/items.h"
+#include "src/dump/layout.h"
+#include "src/json/writer.h"
+
+namespace msprobe::analysis::graph {
+namespace {
+
+constexpr const char* kTables = R"(
+CREATE TABLE tb_nodes(
+  id TEXT PRIMARY KEY, graph_id TEXT NOT NULL, node_order INTEGER NOT NULL, node_name TEXT NOT NULL,
+  node_type TEXT NOT NULL, up_node TEXT, sub_nodes TEXT, precision_index INTEGER,
+  overflow_level TEXT, micro_step_id INTEGER NOT NULL, matched_node_link TEXT, stack_id TEXT,
+  parallel_merge_info TEXT, matched_distributed TEXT, modified INTEGER NOT NULL, input_data TEXT,
+  output_data TEXT, data_source TEXT, dump_data_dir TEXT, step INTEGER NOT NULL,
+  rank INTEGER NOT NULL, is_distributed INTEGER);
+CREATE TABLE tb_config(
+  id TEXT PRIMARY KEY, graph_type TEXT NOT NULL, task TEXT, tool_tip TEXT, micro_steps INTEGER,
+  overflow_check INTEGER, node_colors TEXT NOT NULL, rank_list TEXT NOT NULL,
+  step_list TEXT NOT NULL);
+CREATE TABLE tb_stack(id TEXT PRIMARY KEY, stack_info TEXT);
+)";
+
+constexpr const char* kIndices = R"(
+CREATE INDEX index1 ON tb_nodes(step, rank, data_source, up_node, node_order);
+CREATE INDEX index2 ON tb_nodes(step, rank, data_source, node_name);
+CREATE INDEX index3 ON tb_nodes(step, rank, data_source, node_order);
+CREATE INDEX index4 ON tb_nodes(step, rank, node_order);
+CREATE INDEX index5 ON tb_nodes(step, rank, micro_step_id, node_order);
+CREATE INDEX index6 ON tb_nodes(step, rank, modified, matched_node_link);
+CREATE INDEX index7 ON tb_nodes(is_distributed);
+)";
+
+// The values of a row outlive the statement's run.
+class RowBinder {
+ public:
+  explicit RowBinder(sqlite3_stmt* statement) : statement_(statement) {}
+
+  void Text(std::string_view text) {
+    sqlite3_bind_text(statement_, ++column_, text.empty() ? "" : text.data(),
+                      static_cast<int>(text.size()), SQLITE_STATIC);
+  }
+  void Int(int64_t value) { sqlite3_bind_int64(statement_, ++column_, value); }
+  void Real(double value) { sqlite3_bind_double(statement_, ++column_, value); }
+  void Null() { sqlite3_bind_null(statement_, ++column_); }
+
+ private:
+  sqlite3_stmt* statement_;
+  int column_ = 0;
+};
+
+std::string NumberList(const std::vector<int64_t>& numbers) {
+  std::string text;
+  json::Writer json(text, -1);
+  json.BeginArray();
+  for (const int64_t number : numbers) {
+    json.Int(number);
+  }
+  json.EndArray();
+  return text;
+}
+
+std::string ColorsText(const DatabaseConfig& config) {
+  if (!config.is_comparison) {
+    return "null";
+  }
+  std::string text;
+  json::Writer json(text, -1);
+  json.BeginObject();
+  for (const ColorClass& color : ColorsOf(config.mode, Edition::k26)) {
+    json.Key(color.color);
+    json.BeginObject();
+    json.Key("value");
+    json.BeginArray();
+    if (color.range) {
+      json.Raw(IndexText(color.range->first));
+      json.Raw(IndexText(color.range->second));
+    }
+    json.EndArray();
+    json.Member("description", color.description);
+    json.Member("accuracy_level", color.level);
+    json.EndObject();
+  }
+  json.EndObject();
+  return text;
+}
+
+// Equal stacks of one graph share a row.
+class StackTable {
+ public:
+  // The number of the stack, and whether it is a new one; `text` is its JSON then.
+  std::pair<size_t, bool> Number(std::span<const std::string> stack, std::string& text) {
+    text.clear();
+    json::Writer json(text, -1);
+    json.BeginArray();
+    for (const std::string& line : stack) {
+      json.Text(line);
+    }
+    json.EndArray();
+    const auto [known, added] = numbers_.try_emplace(text, numbers_.size());
+    return {known->second, added};
+  }
+
+ private:
+  std::unordered_map<std::string, size_t> numbers_;
+};
+
+// Where the tensors lie: beside the json, wherever they were recorded.
+std::string TensorFolder(const RankDump& dump) {
+  const auto& recorded = dump.side().header.dump_data_dir;
+  if (!recorded || recorded->empty()) {
+    return {};
+  }
+  if (std::filesystem::path(*recorded).parent_path() == dump.folder()) {
+    return *recorded;
+  }
+  return (dump.folder() / dump::kTensorFolderName).string();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Database>> Database::Create(const std::filesystem::path& path) {
+  std::unique_ptr<Database> database(new Database(path));
+  if (sqlite3_open_v2(path.c_str(), &database->database_,
+                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr) != SQLITE_OK) {
+    return database->Failure("cannot open the database");
+  }
+  MSP_RETURN_IF_ERROR(
+      database->Execute("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; "
+                        "PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=-65536; BEGIN;"));
+  MSP_RETURN_IF_ERROR(database->Execute(kTables));
+  MSP_RETURN_IF_ERROR(
+      database->Prepare("INSERT INTO tb_nodes VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                        &database->node_));
+  MSP_RETURN_IF_ERROR(database->Prepare("INSERT INTO tb_stack VALUES(?,?)", &database->stack_));
+  return database;
+}
+
+Database::~Database() {
+  sqlite3_finalize(node_);
+  sqlite3_finalize(stack_);
+  sqlite3_close(database_);
+}
+
+Status Database::Failure(std::string_view what) const {
+  return IoError(fmt::format("{}: {}: {}", path_.string(), what,
+                             database_ == nullptr ? "out of memory" : sqlite3_errmsg(database_)))
+      .WithHint("check the space in the output folder");
+}
+
+Status Database::Execute(const char* sql) {
+  return sqlite3_exec(database_, sql, nullptr, nullptr, nullptr) == SQLITE_OK
+             ? Status()
+             : Failure("cannot write the database");
+}
+
+Status Database::Prepare(const char* sql, sqlite3_stmt** statement) {
+  return sqlite3_prepare_v2(database_, sql, -1, statement, nullptr) == SQLITE_OK
+             ? Status()
+             : Failure("cannot write the database");
+}
+
+Status Database::Step(sqlite3_stmt* statement) {
+  const bool done = sqlite3_step(statement) == SQLITE_DONE;
+  Status status = done ? Status() : Failure("cannot write the database");
+  sqlite3_reset(statement);
+  return status;
+}
+
+Status Database::Add(const RankView& view, const std::vector<RankView>& all, bool with_levels) {
+  MSP_RETURN_IF_ERROR(AddSide(view, /*is_npu=*/true, all, with_levels));
+  return view.bench ? AddSide(view, /*is_npu=*/false, all, with_levels) : Status();
+}
+
+Status Database::AddSide(const RankView& view, bool is_npu, const std::vector<RankView>& all,
+                         bool with_levels) {
+  const SideView& side = is_npu ? view.npu : *view.bench;
+  const SideView* other = !view.bench ? nullptr : is_npu ? &*view.bench : &view.npu;
+  const std::string_view source = is_npu ? "NPU" : "Bench";
+  const std::string graph_id = fmt::format("{}_{}_{}", source, view.step, view.rank);
+  const std::string tensors = TensorFolder(*side.dump);
+  ItemWriter items(*side.dump, Edition::k26, view.mode == compare::CompareMode::kMd5);
+  StackTable stacks;
+  std::string id;
+  std::string children;
+  std::string link;
+  std::string partners;
+  std::string inputs;
+  std::string outputs;
+  std::string stack;
+  std::string stack_id;
+  std::string merge_info;
+  int64_t order = 0;
+  for (const uint32_t index : side.graph.PostOrder()) {
+    const Node& node = side.graph.nodes[index];
+    MSP_RETURN_IF_ERROR(items.Open(node.entry));
+    const auto fill = [](std::string& text, const auto& write) {
+      text.clear();
+      json::Writer json(text, -1);
+      write(json);
+    };
+    ComparedRows compared;
+    if (is_npu && view.result && node.match != kNone) {
+      compared = {&view.bench->dump->side(), &*view.result};
+    }
+    fill(inputs, [&](json::Writer& json) { items.Write(/*outputs=*/false, compared, json); });
+    fill(outputs, [&](json::Writer& json) { items.Write(/*outputs=*/true, compared, json); });
+    fill(link, [&](json::Writer& json) {
+      WriteMatchedLink(other == nullptr ? side.graph : other->graph,
+                       other == nullptr ? kNone : node.match, json);
+    });
+    children.clear();
+    if (!node.children.empty()) {
+      fill(children, [&](json::Writer& json) {
+        json.BeginArray();
+        for (const uint32_t child : node.children) {
+          json.Text(side.graph.nodes[child].name);
+        }
+        json.EndArray();
+      });
+    }
+    const auto found = side.partners.find(index);
+    fill(partners, [&](json::Writer& json) {
+      if (found == side.partners.end()) {
+        json.BeginObject();
+        json.EndObject();
+      } else {
+        WritePartners(found->second, all, is_npu, with_levels, json);
+      }
+    });
+    const auto [stack_number, is_new] = stacks.Number(node.stack, stack);
+    stack_id = fmt::format("{}_{}", graph_id, stack_number);
+    if (is_new) {
+      RowBinder row(stack_);
+      row.Text(stack_id);
+      row.Text(stack);
+      MSP_RETURN_IF_ERROR(Step(stack_));
+    }
+    const NodeScore& score = side.scores[index];
+    id = fmt::format("{}_{}", graph_id, node.name);
+    const std::string type = std::to_string(static_cast<int>(node.type));
+    RowBinder row(node_);
+    row.Text(id);
+    row.Text(graph_id);
+    row.Int(order++);
+    row.Text(node.name);
+    row.Text(type);
+    row.Text(node.parent == kNone ? std::string_view() : side.graph.nodes[node.parent].name);
+    row.Text(children);
+    if (score.precision) {
+      row.Real(*score.precision);
+    } else {
+      row.Null();
+    }
+    if (score.level.empty()) {
+      row.Null();
+    } else {
+      row.Text(score.level);
+    }
+    row.Int(node.micro_step.value_or(0));
+    row.Text(link);
+    row.Text(stack_id);
+    row.Text(merge_info);
+    row.Text(partners);
+    row.Int(0);
+    row.Text(inputs);
+    row.Text(outputs);
+    row.Text(source);
+    row.Text(tensors);
+    row.Int(view.step);
+    row.Int(view.rank);
+    row.Int(IsCommunicationName(node.name) ? 1 : 0);
+    MSP_RETURN_IF_ERROR(Step(node_));
+  }
+  return {};
+}
+
+Status Database::Finish(const DatabaseConfig& config) {
+  sqlite3_stmt* statement = nullptr;
+  MSP_RETURN_IF_ERROR(Prepare("INSERT INTO tb_config VALUES(?,?,?,?,?,?,?,?,?)", &statement));
+  const std::string tip = ToolTip(config.mode);
+  const std::string colors = ColorsText(config);
+  const std::string ranks = NumberList(config.ranks);
+  const std::string steps = NumberList(config.steps);
+  RowBinder row(statement);
+  row.Text("1");
+  row.Text(config.is_comparison ? "compare" : "build");
+  row.Text(config.is_comparison ? TaskName(config.mode) : std::string_view());
+  if (config.is_comparison) {
+    row.Text(tip);
+  } else {
+    row.Null();
+  }
+  row.Int(config.micro_steps);
+  row.Int(config.overflow_check ? 1 : 0);
+  row.Text(colors);
+  row.Text(ranks);
+  row.Text(steps);
+  const Status status = Step(statement);
+  sqlite3_finalize(statement);
+  MSP_RETURN_IF_ERROR(status);
+  MSP_RETURN_IF_ERROR(Execute(kIndices));
+  MSP_RETURN_IF_ERROR(Execute("COMMIT"));
+  for (sqlite3_stmt** prepared : {&node_, &stack_}) {
+    sqlite3_finalize(*prepared);
+    *prepared = nullptr;
+  }
+  const bool closed = sqlite3_close(database_) == SQLITE_OK;
+  database_ = closed ? nullptr : database_;
+  return closed ? Status() : Failure("cannot close the database");
+}
+
+}  // namespace msprobe::analysis::graph

@@ -1,0 +1,60 @@
+// .vis.db: the graphs of all ranks and steps in one SQLite file, as the 26.x line writes it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/graph/rank_view.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace msprobe::analysis::graph {
+
+// The table tb_config.
+struct DatabaseConfig {
+  bool is_comparison = false;
+  std::optional<compare::CompareMode> mode;  // of a comparison
+  int64_t micro_steps = 1;
+  bool overflow_check = false;
+  std::vector<int64_t> ranks;  // rising
+  std::vector<int64_t> steps;
+};
+
+// Everything is written in one transaction without a journal; the file is nothing until Finish().
+class Database {
+ public:
+  static Result<std::unique_ptr<Database>> Create(const std::filesystem::path& path);
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+  ~Database();
+
+  // Both sides of one rank. `all`: the views of the step.
+  Status Add(const RankView& view, const std::vector<RankView>& all, bool with_levels);
+  // The configuration and the indices.
+  Status Finish(const DatabaseConfig& config);
+
+ private:
+  explicit Database(std::filesystem::path path) : path_(std::move(path)) {}
+  Status Failure(std::string_view what) const;
+  Status Execute(const char* sql);
+  Status Prepare(const char* sql, sqlite3_stmt** statement);
+  Status Step(sqlite3_stmt* statement);
+  Status AddSide(const RankView& view, bool is_npu, const std::vector<RankView>& all,
+                 bool with_levels);
+
+  const std::filesystem::path path_;
+  sqlite3* database_ = nullptr;
+  sqlite3_stmt* node_ = nullptr;
+  sqlite3_stmt* stack_ = nullptr;
+};
+
+}  // namespace msprobe::analysis::graph

@@ -1,0 +1,152 @@
+#include "src/analysis/graph/document.h"
+
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/base/strings.h"
+
+namespace msprobe::analysis::graph {
+namespace {
+
+using base::FormatCount;
+using base::Plural;
+using report::Item;
+using report::List;
+using report::ListKind;
+using report::Standing;
+using report::Tone;
+
+constexpr size_t kBriefRanks = 8;
+
+struct Totals {
+  uint64_t nodes = 0;
+  uint64_t bench_nodes = 0;
+  uint64_t matched = 0;
+  uint64_t judged = 0;
+  uint64_t warned = 0;
+  uint64_t failed = 0;
+  uint64_t overflowing = 0;
+
+  bool has_unmatched() const { return matched != nodes || matched != bench_nodes; }
+};
+
+Totals TotalsOf(const Answer& answer) {
+  Totals totals;
+  for (const RankSummary& rank : answer.ranks) {
+    totals.nodes += rank.nodes;
+    totals.bench_nodes += rank.bench_nodes;
+    totals.matched += rank.matched;
+    totals.judged += rank.passed + rank.warned + rank.failed;
+    totals.warned += rank.warned;
+    totals.failed += rank.failed;
+    totals.overflowing += rank.overflowing;
+  }
+  return totals;
+}
+
+report::Verdict MakeGraphVerdict(const Answer& answer, const Totals& totals) {
+  report::Verdict verdict;
+  verdict.unit = "nodes";
+  const auto say = [&verdict](std::string_view word, Tone tone, uint64_t number,
+                              const std::string& text, Standing standing) {
+    verdict.word = word;
+    verdict.text = fmt::format("{}: {}", word, text);
+    verdict.tone = tone;
+    verdict.number = static_cast<double>(number);
+    verdict.standing = standing;
+  };
+  const std::string graphs = Plural(answer.ranks.size(), "graph");
+  if (!answer.is_comparison) {
+    say("BUILT", Tone::kStrong, totals.nodes,
+        fmt::format("{} of {}", graphs, Plural(totals.nodes, "node")), Standing::kClean);
+  } else if (totals.failed > 0) {
+    say("DIFFERENT", Tone::kBad, totals.failed,
+        fmt::format("{} of {} are judged errors", FormatCount(totals.failed),
+                    Plural(totals.judged, "node with values")),
+        Standing::kFindings);
+  } else if (totals.has_unmatched()) {
+    say("DIFFERENT IN STRUCTURE", Tone::kCaution, totals.nodes - totals.matched,
+        fmt::format("{} of {} have a partner among {}", FormatCount(totals.matched),
+                    Plural(totals.nodes, "node"), FormatCount(totals.bench_nodes)),
+        Standing::kFindings);
+  } else if (totals.warned > 0) {
+    say("WARNINGS", Tone::kCaution, totals.warned,
+        fmt::format("{} of {} are judged warnings", FormatCount(totals.warned),
+                    Plural(totals.judged, "node with values")),
+        Standing::kFindings);
+  } else if (answer.mode && totals.judged == 0) {
+    say("NOTHING COMPARED", Tone::kBad, 0, "no node has values on both sides",
+        Standing::kNothingCompared);
+  } else {
+    say("SAME", Tone::kGood, totals.matched,
+        answer.mode ? fmt::format("all {} pass", Plural(totals.judged, "node with values"))
+                    : fmt::format("all {} have a partner", Plural(totals.nodes, "node")),
+        Standing::kClean);
+  }
+  if (answer.incomplete) {
+    verdict.standing = Standing::kIncomplete;
+  }
+  return verdict;
+}
+
+std::string TextOfRank(const Answer& answer, const RankSummary& rank) {
+  std::string text = Plural(rank.nodes, "node");
+  if (answer.is_comparison) {
+    text += fmt::format(", {} matched with {}", FormatCount(rank.matched),
+                        FormatCount(rank.bench_nodes));
+    if (answer.mode) {
+      text += fmt::format(": {} pass, {} warning, {} error", FormatCount(rank.passed),
+                          FormatCount(rank.warned), FormatCount(rank.failed));
+    }
+  }
+  if (rank.overflowing > 0) {
+    text += fmt::format(", {} with NaN or infinity", FormatCount(rank.overflowing));
+  }
+  return text;
+}
+
+}  // namespace
+
+report::Document MakeDocument(const Answer& answer) {
+  report::Document document;
+  document.command = "graph";
+  const Totals totals = TotalsOf(answer);
+  document.verdict = MakeGraphVerdict(answer, totals);
+  document.levels = report::OutcomesOf(kGateLevels);
+  report::SetFound(document.levels, "error", totals.failed > 0);
+  report::SetFound(document.levels, "unmatched", answer.is_comparison && totals.has_unmatched());
+  List ranks = {ListKind::kNamed, {}, {.items = kBriefRanks}};
+  for (const RankSummary& rank : answer.ranks) {
+    const std::string name = fmt::format("step {} rank {}", rank.step, rank.rank);
+    Item item = {name, TextOfRank(answer, rank),
+                 rank.failed > 0   ? Tone::kBad
+                 : rank.warned > 0 ? Tone::kCaution
+                                   : Tone::kPlain};
+    if (!rank.first_failed.empty()) {
+      item.details.push_back({"first error", rank.first_failed});
+    }
+    ranks.items.push_back(std::move(item));
+    report::TestCase test;
+    test.name = name;
+    test.outcome = rank.failed > 0 ? report::CaseOutcome::kFailed : report::CaseOutcome::kPassed;
+    test.level = "error";
+    test.type = rank.failed > 0 ? "different" : "";
+    test.message = rank.failed > 0 ? fmt::format("{} nodes are judged errors, first {}",
+                                                 rank.failed, rank.first_failed)
+                                   : std::string();
+    document.cases.push_back(std::move(test));
+  }
+  document.sections.emplace_back().blocks.emplace_back(std::move(ranks));
+  for (const std::filesystem::path& file : answer.files) {
+    document.files.push_back({file});
+  }
+  document.warnings = answer.warnings;
+  document.bytes = answer.size_bytes;
+  document.seconds = answer.seconds;
+  document.deed = answer.is_comparison ? "compared" : "read";
+  return document;
+}
+
+}  // namespace msprobe::analysis::graph

@@ -1,0 +1,153 @@
+#include "src/analysis/graph/inputs.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/base/files.h"
+#include "src/dump/layout.h"
+
+namespace msprobe::analysis::graph {
+namespace {
+
+namespace fs = std::filesystem;
+
+enum class FolderKind : uint8_t { kRank, kStep, kDump };
+
+constexpr std::string_view kKindNames[] = {"a rank's folder", "a step with folders of ranks",
+                                           "a dump with folders of steps"};
+
+using NumberedFolders = std::map<int64_t, fs::path>;
+
+struct Folder {
+  FolderKind kind = FolderKind::kRank;
+  NumberedFolders parts;  // ranks or steps
+};
+
+Result<Folder> LookInto(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    return NotFoundError(fmt::format("{} is not a folder", path.string()))
+        .WithHint("name the folder of a rank, of a step or of a whole dump");
+  }
+  MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(path));
+  if (names.empty()) {
+    return NotFoundError(fmt::format("{} is empty", path.string()));
+  }
+  std::vector<std::string> folders;
+  std::copy_if(names.begin(), names.end(), std::back_inserter(folders),
+               [&](const std::string& name) { return fs::is_directory(path / name, error); });
+  Folder folder;
+  if (folders.empty() ||
+      std::find(names.begin(), names.end(), dump::kTensorFolderName) != names.end() ||
+      fs::exists(path / dump::kDumpFileName, error)) {
+    return folder;
+  }
+  if (folders.size() == 1 && (folders[0] == "rank" || dump::ParseProcessName(folders[0]).valid)) {
+    folder.kind = FolderKind::kStep;
+    folder.parts.emplace(0, path / folders[0]);
+    return folder;
+  }
+  const auto take = [&](auto parse, FolderKind kind) {
+    NumberedFolders parts;
+    for (const std::string& name : folders) {
+      const dump::NumberedName numbered = parse(name);
+      if (!numbered.valid || !numbered.number) {
+        return false;
+      }
+      parts.emplace(*numbered.number, path / name);
+    }
+    folder.kind = kind;
+    folder.parts = std::move(parts);
+    return true;
+  };
+  if (take(dump::ParseRankName, FolderKind::kStep) ||
+      take(dump::ParseStepName, FolderKind::kDump)) {
+    return folder;
+  }
+  return NotFoundError(fmt::format("{} holds folders with other names than rank<N> or step<N>: {}",
+                                   path.string(), folders.front()))
+      .WithHint("name the folder of a rank, of a step or of a whole dump, with nothing else in it");
+}
+
+// What both sides have; for a build what the only side has.
+std::vector<std::pair<int64_t, std::pair<fs::path, fs::path>>> Common(
+    const NumberedFolders& npu, const NumberedFolders& bench, bool with_bench,
+    std::vector<std::string>& warnings) {
+  std::vector<std::pair<int64_t, std::pair<fs::path, fs::path>>> common;
+  for (const auto& [number, path] : npu) {
+    const auto other = bench.find(number);
+    if (with_bench && other == bench.end()) {
+      warnings.push_back(fmt::format("{} is left out: the bench side has none", path.string()));
+      continue;
+    }
+    common.push_back({number, {path, with_bench ? other->second : fs::path()}});
+  }
+  for (const auto& [number, path] : bench) {
+    if (!npu.contains(number)) {
+      warnings.push_back(fmt::format("{} is left out: the NPU side has none", path.string()));
+    }
+  }
+  return common;
+}
+
+class Planner {
+ public:
+  explicit Planner(bool with_bench) : with_bench_(with_bench) {}
+
+  Status Plan(const fs::path& npu_path, const fs::path& bench_path, int64_t step, bool below_step) {
+    MSP_ASSIGN_OR_RETURN(const Folder npu, LookInto(npu_path));
+    Folder bench;
+    if (with_bench_) {
+      MSP_ASSIGN_OR_RETURN(bench, LookInto(bench_path));
+      if (bench.kind != npu.kind) {
+        return MismatchError(fmt::format(
+            "the directory structures of npu_path and bench_path are inconsistent: {} is {}, {} is "
+            "{}",
+            npu_path.string(), kKindNames[static_cast<size_t>(npu.kind)], bench_path.string(),
+            kKindNames[static_cast<size_t>(bench.kind)]));
+      }
+    }
+    if (below_step && npu.kind == FolderKind::kDump) {
+      return NotFoundError(fmt::format("{} holds steps below a step", npu_path.string()));
+    }
+    if (npu.kind == FolderKind::kRank) {
+      plan_.ranks.push_back({step, 0, npu_path, bench_path});
+      return {};
+    }
+    const auto parts = Common(npu.parts, bench.parts, with_bench_, plan_.warnings);
+    if (parts.empty()) {
+      return MismatchError(fmt::format("{} and {} have no {} in common", npu_path.string(),
+                                       bench_path.string(),
+                                       npu.kind == FolderKind::kStep ? "rank" : "step"));
+    }
+    for (const auto& [number, paths] : parts) {
+      if (npu.kind == FolderKind::kStep) {
+        plan_.has_ranks = true;
+        plan_.ranks.push_back({step, number, paths.first, paths.second});
+      } else {
+        plan_.has_steps = true;
+        MSP_RETURN_IF_ERROR(Plan(paths.first, paths.second, number, /*below_step=*/true));
+      }
+    }
+    return {};
+  }
+
+  InputPlan Take() { return std::move(plan_); }
+
+ private:
+  const bool with_bench_;
+  InputPlan plan_;
+};
+
+}  // namespace
+
+Result<InputPlan> FindInputs(const fs::path& npu, const fs::path& bench) {
+  Planner planner(!bench.empty());
+  MSP_RETURN_IF_ERROR(planner.Plan(npu, bench, 0, /*below_step=*/false));
+  return planner.Take();
+}
+
+}  // namespace msprobe::analysis::graph

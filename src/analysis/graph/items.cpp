@@ -1,0 +1,305 @@
+#include "src/analysis/graph/items.h"
+
+#include <array>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "src/analysis/compare/line26/judge.h"
+#include "src/base/number_text.h"
+#include "src/base/strings.h"
+#include "src/dump/statistic_keys.h"
+#include "src/json/value_text.h"
+
+namespace msprobe::analysis::graph {
+namespace {
+
+using compare::CompareMode;
+using compare::Metric;
+using compare::MetricKind;
+using compare::SideRow;
+using dump::EntryTree;
+using dump::NodeKind;
+
+constexpr std::string_view kNull = "null";
+constexpr std::string_view kProcessGroup = "torch.ProcessGroup";
+constexpr size_t kDecimals = 6;
+constexpr size_t kLongestNumber = 20;  // digits on each side of the point
+
+constexpr std::array<std::string_view, 8> kStatisticCells = {
+    "Max diff",       "Min diff",       "Mean diff",       "L2norm diff",
+    "MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr", "NormRelativeErr"};
+constexpr std::array<std::string_view, 6> kRealCells = {"Cosine",
+                                                        "EucDist",
+                                                        "MaxAbsErr",
+                                                        "MaxRelativeErr",
+                                                        "One Thousandth Err Ratio",
+                                                        "Five Thousandths Err Ratio"};
+
+bool IsStatisticKey(std::string_view key) { return base::IsOneOf(key, dump::kStatisticKeys); }
+
+// The number of digits before and behind the point of "12.5" or "12.5%"; {0, 0} for other texts.
+std::pair<size_t, size_t> DigitsAround(std::string_view text) {
+  if (text.ends_with('%')) {
+    text.remove_suffix(1);
+  }
+  const size_t point = text.find('.');
+  if (point == std::string_view::npos || point == 0 || point > kLongestNumber ||
+      text.size() - point - 1 == 0 || text.size() - point - 1 > kLongestNumber) {
+    return {};
+  }
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (i != point && !base::IsDigit(text[i])) {
+      return {};
+    }
+  }
+  return {point, text.size() - point - 1};
+}
+
+bool HasDType(const EntryTree& tree, uint32_t leaf) {
+  const uint32_t dtype = tree.Find(leaf, "dtype");
+  return dtype != EntryTree::kNone && tree[dtype].kind == NodeKind::kText &&
+         !tree[dtype].text.empty();
+}
+
+}  // namespace
+
+bool IsOutput(const SideRow& row) {
+  return row.name.find(".output.") != std::string_view::npos &&
+         row.name.find(".input.") == std::string_view::npos;
+}
+
+std::string IndexText(double value) {
+  return value == static_cast<int64_t>(value) ? std::to_string(static_cast<int64_t>(value))
+                                              : base::PythonFloatRepr(value);
+}
+
+Status ItemWriter::Open(uint32_t entry) {
+  entry_ = entry;
+  if (entry == kNone) {
+    return {};
+  }
+  is_batch_ = dump_.side().entries[entry].name.find("batch_isend_irecv") != std::string_view::npos;
+  MSP_ASSIGN_OR_RETURN(tree_, dump_.ReadEntry(entry));
+  return {};
+}
+
+void ItemWriter::Write(bool outputs, const ComparedRows& compared, json::Writer& json) {
+  json.BeginObject();
+  if (entry_ != kNone) {
+    const compare::SideEntry& entry = dump_.side().entries[entry_];
+    for (uint32_t i = entry.first_row; i < entry.first_row + entry.row_count; ++i) {
+      const SideRow& row = dump_.side().rows[i];
+      if (IsOutput(row) == outputs && row.leaf < tree_.size()) {
+        WriteItem(row, compared, i, json);
+      }
+    }
+  }
+  json.EndObject();
+}
+
+void ItemWriter::WriteItem(const SideRow& row, const ComparedRows& compared, uint32_t index,
+                           json::Writer& json) {
+  const uint32_t leaf = row.leaf;
+  json.Key(row.name);
+  json.BeginObject();
+  const bool is_leaf = tree_[leaf].kind == NodeKind::kObject && row.problem.find("Nested") != 0;
+  if (is_leaf && row.type == kProcessGroup && !HasDType(tree_, leaf)) {
+    WriteProcessGroup(leaf, row, json);
+  } else if (!is_leaf || row.stats[compare::kMax].kind == compare::StatKind::kNone) {
+    json.Member("value", kNull);
+  } else {
+    WriteFields(leaf, row, json);
+    if (compared.result != nullptr) {
+      WriteCells(row, compared, index, json);
+    }
+  }
+  json.EndObject();
+}
+
+void ItemWriter::WriteProcessGroup(uint32_t leaf, const SideRow& row, json::Writer& json) {
+  for (const std::string_view key : {"type", "group_ranks", "group_id"}) {
+    const uint32_t child = tree_.Find(leaf, key);
+    if (child != EntryTree::kNone) {
+      json.Member(key, TextOf(child));
+    }
+  }
+  json.Member("data_name", row.data_name);
+}
+
+void ItemWriter::WriteFields(uint32_t leaf, const SideRow& row, json::Writer& json) {
+  constexpr std::string_view kBatchKeys[] = {"op", "peer", "tag", "group_id"};
+  const bool is_tensor = HasDType(tree_, leaf);
+  uint32_t value = EntryTree::kNone;
+  bool has_requires_grad = false;
+  bool has_data_name = false;
+  bool has_checksum = false;
+  bool has_dtype = false;
+  bool has_shape = false;
+  tree_.ForEachChild(leaf, [&](uint32_t child) {
+    const std::string_view key = tree_[child].key;
+    if (key == "value") {
+      value = child;
+    }
+    const bool dropped =
+        key == "full_op_name" || key == (edition_ == Edition::k8 ? "requires_grad" : "state") ||
+        (key == "md5" && !with_checksums_) || (is_batch_ && base::IsOneOf(key, kBatchKeys)) ||
+        (!is_tensor && (IsStatisticKey(key) || key == "dtype" || key == "shape"));
+    if (dropped) {
+      return;
+    }
+    has_requires_grad = has_requires_grad || key == "requires_grad";
+    has_data_name = has_data_name || key == "data_name";
+    has_checksum = has_checksum || key == "md5";
+    has_dtype = has_dtype || key == "dtype";
+    has_shape = has_shape || key == "shape";
+    json.Member(key, TextOf(child));
+  });
+  if (!has_data_name) {
+    json.Member("data_name", row.data_name);
+  }
+  if (edition_ == Edition::k26 && !has_requires_grad) {
+    json.Member("requires_grad", kNull);
+  }
+  for (const std::string_view key : dump::kStatisticKeys) {
+    if (!is_tensor) {
+      json.Member(key, value == EntryTree::kNone ? kNull : TextOf(value));
+    } else if (tree_.Find(leaf, key) == EntryTree::kNone) {
+      json.Member(key, kNull);
+    }
+  }
+  if (!has_dtype) {
+    json.Member("dtype", TextOfText(row.dtype));
+  }
+  if (!has_shape && !is_tensor) {
+    json.Member("shape", TextOfText(row.shape));
+  }
+  if (with_checksums_ && !has_checksum) {
+    json.Member("md5", row.md5);
+  }
+}
+
+void ItemWriter::WriteCells(const SideRow& row, const ComparedRows& compared, uint32_t index,
+                            json::Writer& json) {
+  const compare::RowResult& result = compared.result->rows[index];
+  const SideRow* bench = result.pair.bench < compared.bench->rows.size()
+                             ? &compared.bench->rows[result.pair.bench]
+                             : nullptr;
+  const bool is_26 = edition_ == Edition::k26;
+  switch (compared.result->mode) {
+    case CompareMode::kStatistics:
+      for (size_t i = 0; i < kStatisticCells.size(); ++i) {
+        const size_t stat = i % compare::kStatCount;
+        const bool is_integer = i < compare::kStatCount && bench != nullptr &&
+                                row.stats[stat].kind == compare::StatKind::kInteger &&
+                                bench->stats[stat].kind == compare::StatKind::kInteger;
+        json.Member(kStatisticCells[i], TextOfMetric(result.metrics[i], is_integer));
+      }
+      break;
+    case CompareMode::kRealData:
+      for (size_t i = 0; i < kRealCells.size(); ++i) {
+        json.Member(kRealCells[i], TextOfMetric(result.metrics[i], false));
+      }
+      break;
+    case CompareMode::kMd5:
+      if (!is_26) {
+        json.Member("Result", compare::VerdictText(result.verdict));
+      }
+      break;
+  }
+  if (is_26) {
+    json.Member("Requires_grad Consistent",
+                bench == nullptr || row.requires_grad == bench->requires_grad ? "True" : "False");
+    json.Member("Result", compare::ResultWord(result.verdict));
+    json.Member("Err_message", TextOfText(result.message));
+  }
+}
+
+std::string_view ItemWriter::TextOf(uint32_t node) {
+  const dump::Node& value = tree_[node];
+  switch (value.kind) {
+    case NodeKind::kNull:
+      return kNull;
+    case NodeKind::kBool:
+      return value.boolean ? "True" : "False";
+    case NodeKind::kInt:
+      text_.clear();
+      fmt::format_to(std::back_inserter(text_), "{}", value.integer);
+      return text_;
+    case NodeKind::kFloat:
+      return TextOfFloat(value.number);
+    case NodeKind::kText:
+      return TextOfText(value.text);
+    default:
+      text_.clear();
+      json::AppendPythonRepr(tree_, node, text_);
+      return text_;
+  }
+}
+
+std::string_view ItemWriter::TextOfFloat(double value) {
+  constexpr size_t kLongestRepr = 50;
+  text_.clear();
+  base::AppendPythonFloatRepr(value, text_);
+  const bool has_exponent = text_.find('e') != std::string::npos;
+  if (edition_ == Edition::k26 || text_.find_first_of("naif") != std::string::npos) {
+    return text_;
+  }
+  if (has_exponent) {
+    if (text_.size() < kLongestRepr) {
+      text_.clear();
+      fmt::format_to(std::back_inserter(text_), "{:.6e}", value);
+    }
+    return text_;
+  }
+  if (text_.size() - text_.find('.') - 1 > kDecimals) {
+    const std::string rounded = fmt::format("{:.{}f}", value, kDecimals);
+    double number = value;
+    std::from_chars(rounded.data(), rounded.data() + rounded.size(), number);
+    text_.clear();
+    base::AppendPythonFloatRepr(number, text_);
+    if (text_.find('e') != std::string::npos) {
+      text_ = fmt::format("{}", number);
+    }
+  }
+  return text_;
+}
+
+std::string_view ItemWriter::TextOfText(std::string_view text) {
+  if (text.empty() || text == " ") {
+    return text.empty() ? text : kNull;
+  }
+  if (text.find('\'') != std::string_view::npos || text.find("None") != std::string_view::npos) {
+    scratch_ = base::ReplaceAll(base::ReplaceAll(text, "'", ""), "None", kNull);
+    text = scratch_;
+  }
+  const auto [before, behind] = DigitsAround(text);
+  if (behind <= kDecimals) {
+    return text;
+  }
+  const bool is_percent = text.ends_with('%');
+  double number = 0;
+  std::from_chars(text.data(), text.data() + before + 1 + behind, number);
+  text_ = fmt::format("{:.{}f}{}", number, kDecimals, is_percent ? "%" : "");
+  return text_;
+}
+
+std::string_view ItemWriter::TextOfMetric(const Metric& metric, bool is_integer) {
+  switch (metric.kind) {
+    case MetricKind::kNumber:
+      if (is_integer) {
+        text_ = fmt::format("{:.0f}", metric.number);
+        return text_;
+      }
+      return TextOfFloat(metric.number);
+    case MetricKind::kPercent:
+      scratch_.clear();
+      base::AppendPythonFloatRepr(metric.number, scratch_);
+      scratch_ += '%';
+      return TextOfText(scratch_);
+    default:
+      return metric.text;
+  }
+}
+
+}  // namespace msprobe::analysis::graph

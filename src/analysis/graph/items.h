@@ -1,0 +1,63 @@
+// The inputs and outputs of a node as the files hold them: an object per tensor or argument, every
+// value a text.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/analysis/compare/pair_result.h"
+#include "src/analysis/graph/options.h"
+#include "src/analysis/graph/rank_dump.h"
+#include "src/json/writer.h"
+
+namespace msprobe::analysis::graph {
+
+// Whether a row is one of a node's outputs; parameters and gradients are among its inputs.
+bool IsOutput(const compare::SideRow& row);
+
+// The comparison of a node's rows; null pointers where nothing was compared.
+struct ComparedRows {
+  const compare::Side* bench = nullptr;
+  const compare::PairResult* result = nullptr;  // rows by index of the NPU side's rows
+};
+
+// Writes the items of one entry after the other. Not thread-safe.
+class ItemWriter {
+ public:
+  // `with_checksums`: the comparison is one of checksums.
+  ItemWriter(const RankDump& dump, Edition edition, bool with_checksums)
+      : dump_(dump), edition_(edition), with_checksums_(with_checksums) {}
+
+  // Reads the entry from its file again; kNone: no items at all.
+  Status Open(uint32_t entry);
+  // {"<item>": {"<field>": "<text>"}} of the inputs or the outputs.
+  void Write(bool outputs, const ComparedRows& compared, json::Writer& json);
+  const dump::EntryTree& tree() const { return tree_; }
+
+ private:
+  void WriteItem(const compare::SideRow& row, const ComparedRows& compared, uint32_t index,
+                 json::Writer& json);
+  void WriteProcessGroup(uint32_t leaf, const compare::SideRow& row, json::Writer& json);
+  void WriteFields(uint32_t leaf, const compare::SideRow& row, json::Writer& json);
+  void WriteCells(const compare::SideRow& row, const ComparedRows& compared, uint32_t index,
+                  json::Writer& json);
+  std::string_view TextOf(uint32_t node);
+  std::string_view TextOfFloat(double value);
+  std::string_view TextOfText(std::string_view text);
+  std::string_view TextOfMetric(const compare::Metric& metric, bool is_integer);
+
+  const RankDump& dump_;
+  const Edition edition_;
+  const bool with_checksums_;
+  uint32_t entry_ = kNone;
+  bool is_batch_ = false;  // of point-to-point calls
+  dump::EntryTree tree_;
+  std::string text_;
+  std::string scratch_;
+};
+
+// A number as Python's float has it.
+std::string IndexText(double value);
+
+}  // namespace msprobe::analysis::graph

@@ -1,0 +1,39 @@
+// What is asked of a graph: one dump as a tree of modules and calls, or two beside each other.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "src/analysis/compare/options.h"
+
+namespace msprobe::analysis::graph {
+
+using compare::Edition;
+
+// How the ranks of one side share the model; 1 everywhere: they do not.
+struct Parallelism {
+  uint64_t rank_count = 1;
+  uint64_t tensor = 1;
+  uint64_t pipeline = 1;
+  uint64_t virtual_pipeline = 1;
+  std::string order = "tp-cp-ep-dp-pp";  // which ranks are neighbours, innermost first
+};
+
+struct Options {
+  std::filesystem::path npu_path;
+  std::filesystem::path bench_path;  // empty: build only
+  std::filesystem::path output = "./output";
+  compare::MappingFlag layer_mapping;
+  bool overflow_check = false;
+  bool fuzzy = false;
+  // 8.1.1's file holds one line of each stack without it; that of the 26.x line all of them.
+  bool complete_stacks = false;
+  bool write_vis = true;       // <name>.vis, JSON as 8.1.1 writes it: a file per step and rank
+  bool write_database = true;  // <name>.vis.db, SQLite as the 26.x line writes it: one file
+  size_t threads = 0;
+  bool quiet = false;
+};
+
+}  // namespace msprobe::analysis::graph

@@ -1,0 +1,60 @@
+#include "src/analysis/graph/rank_dump.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/dump/layout.h"
+
+namespace msprobe::analysis::graph {
+
+Result<RankDump> RankDump::Load(const std::filesystem::path& folder) {
+  RankDump dump;
+  dump.folder_ = folder;
+  MSP_ASSIGN_OR_RETURN(dump.side_, compare::LoadSide(folder / dump::kDumpFileName));
+  auto construct = dump::ConstructFile::Read(folder / dump::kConstructFileName);
+  if (!construct.ok()) {
+    return std::move(construct).status().WithHint(
+        "a graph needs the construct.json that dumps of level L0 or mix write beside dump.json");
+  }
+  dump.construct_ = *std::move(construct);
+  if (dump.construct_.empty()) {
+    return BadFormatError(fmt::format("{} names no call, so that there is no graph",
+                                      (folder / dump::kConstructFileName).string()))
+        .WithHint("dump with level L0 or mix: L1 alone records no modules");
+  }
+  MSP_ASSIGN_OR_RETURN(dump.stacks_, dump::StackFile::Read(folder / dump::kStackFileName));
+  MSP_RETURN_IF_ERROR(dump.FindPlaces());
+  dump.entry_of_name_.reserve(dump.side_.entries.size());
+  for (uint32_t entry = 0; entry < dump.side_.entries.size(); ++entry) {
+    dump.entry_of_name_[dump.side_.entries[entry].name] = entry;
+  }
+  return dump;
+}
+
+Status RankDump::FindPlaces() {
+  const std::filesystem::path path = folder_ / dump::kDumpFileName;
+  places_.reserve(side_.entries.size());
+  const auto scanned =
+      dump::ScanEntries(path, [this](const dump::ScannedEntry& entry, const auto& /*so_far*/) {
+        places_.push_back({entry.offset, entry.text.size()});
+        return true;
+      });
+  MSP_RETURN_IF_ERROR(scanned.status());
+  if (places_.size() != side_.entries.size()) {
+    return IoError(fmt::format("{} changed while it was being read", path.string()));
+  }
+  MSP_ASSIGN_OR_RETURN(access_, dump::EntryAccess::Open(path));
+  return {};
+}
+
+uint32_t RankDump::FindEntry(std::string_view name) const {
+  const auto found = entry_of_name_.find(name);
+  return found == entry_of_name_.end() ? kNone : found->second;
+}
+
+Result<dump::EntryTree> RankDump::ReadEntry(uint32_t entry) const {
+  return access_->Read(places_[entry].offset, places_[entry].bytes);
+}
+
+}  // namespace msprobe::analysis::graph

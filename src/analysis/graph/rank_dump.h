@@ -1,0 +1,56 @@
+// One rank of one side as it was recorded: its values, its module tree, its stacks.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/compare/side.h"
+#include "src/dump/entry_scan.h"
+#include "src/dump/stack_file.h"
+
+namespace msprobe::analysis::graph {
+
+inline constexpr uint32_t kNone = UINT32_MAX;
+
+class RankDump {
+ public:
+  // Reads dump.json, construct.json and stack.json of a folder; all three must be there, and
+  // construct.json must name something.
+  static Result<RankDump> Load(const std::filesystem::path& folder);
+
+  const std::filesystem::path& folder() const { return folder_; }
+  const compare::Side& side() const { return side_; }
+  compare::Side& side() { return side_; }
+  const dump::ConstructFile& construct() const { return construct_; }
+  const dump::StackFile& stacks() const { return stacks_; }
+
+  uint32_t FindEntry(std::string_view name) const;  // index into side().entries, or kNone
+  // The entry as it stands in the file: what SideRow::leaf counts in.
+  Result<dump::EntryTree> ReadEntry(uint32_t entry) const;
+
+ private:
+  struct Place {
+    uint64_t offset = 0;
+    uint64_t bytes = 0;
+  };
+
+  RankDump() = default;
+  Status FindPlaces();
+
+  std::filesystem::path folder_;
+  compare::Side side_;
+  dump::ConstructFile construct_;
+  dump::StackFile stacks_;
+  std::vector<Place> places_;  // by entry
+  std::optional<dump::EntryAccess> access_;
+  std::unordered_map<std::string_view, uint32_t> entry_of_name_;
+};
+
+}  // namespace msprobe::analysis::graph

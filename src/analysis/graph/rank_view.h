@@ -1,0 +1,63 @@
+// One rank of one step, ready to be written: the trees of both sides by the rules of one edition,
+// and all that is known of their nodes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "src/analysis/compare/pair_result.h"
+#include "src/analysis/graph/communication.h"
+#include "src/analysis/graph/model.h"
+#include "src/analysis/graph/options.h"
+#include "src/analysis/graph/rank_dump.h"
+#include "src/analysis/graph/scores.h"
+#include "src/json/writer.h"
+
+namespace msprobe::analysis::graph {
+
+struct SideView {
+  const RankDump* dump = nullptr;
+  Graph graph;
+  std::vector<NodeScore> scores;  // one per node
+  PartnersOfNodes partners;
+};
+
+struct RankView {
+  int64_t step = 0;
+  int64_t rank = 0;
+  SideView npu;
+  std::optional<SideView> bench;
+  std::optional<compare::CompareMode> mode;   // of a comparison; none: of structures
+  std::optional<compare::PairResult> result;  // where values were compared
+};
+
+// "summary", "md5", "all", "structure".
+std::string_view TaskName(std::optional<compare::CompareMode> mode);
+
+// A class of nodes by their figure.
+struct ColorClass {
+  std::string_view color;
+  std::optional<std::pair<double, double>> range;  // none: nodes without partner
+  std::string_view description;
+  std::string_view level;  // 26.x: "pass", "warning", "error", "unmatched node"
+};
+std::vector<ColorClass> ColorsOf(std::optional<compare::CompareMode> mode, Edition edition);
+
+// What the columns of the comparison mean, as the text of a JSON object.
+std::string ToolTip(std::optional<compare::CompareMode> mode);
+
+// Of a node: the names from the root down to its partner; a JSON array.
+void WriteMatchedLink(const Graph& other, uint32_t match, json::Writer& json);
+
+// {"communications_type", "nodes_info": {"<rank>": ["<figure>", "<node>"]}}, or a list of these.
+// `all` are the views of the step, `is_npu` tells the side. With `with_levels` the figure is the
+// level of overflow.
+void WritePartners(const std::vector<Partners>& partners, const std::vector<RankView>& all,
+                   bool is_npu, bool with_levels, json::Writer& json);
+
+}  // namespace msprobe::analysis::graph

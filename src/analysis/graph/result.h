@@ -1,0 +1,39 @@
+// What building or comparing graphs came to.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/analysis/compare/pair_result.h"
+
+namespace msprobe::analysis::graph {
+
+// One rank of one step.
+struct RankSummary {
+  int64_t step = 0;
+  int64_t rank = 0;
+  uint64_t nodes = 0;        // of the NPU side
+  uint64_t bench_nodes = 0;  // 0: build
+  uint64_t matched = 0;      // NPU nodes with a partner
+  uint64_t passed = 0;       // of those with values, by the rules of 26.x
+  uint64_t warned = 0;
+  uint64_t failed = 0;
+  uint64_t overflowing = 0;  // nodes with a level of overflow
+  std::string first_failed;  // in the order of the tree; empty: none
+};
+
+struct Answer {
+  bool is_comparison = false;
+  std::optional<compare::CompareMode> mode;  // of a comparison; none: of structures
+  std::vector<RankSummary> ranks;            // by step, then rank
+  std::vector<std::filesystem::path> files;
+  std::vector<std::string> warnings;
+  bool incomplete = false;  // a rank could not be read
+  uint64_t size_bytes = 0;  // of the dumps
+  double seconds = 0;
+};
+
+}  // namespace msprobe::analysis::graph

@@ -1,0 +1,50 @@
+// How far apart matched nodes are: the comparison of their rows, and the figure that colours them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/compare/pair_result.h"
+#include "src/analysis/graph/model.h"
+#include "src/analysis/graph/options.h"
+#include "src/base/thread_pool.h"
+
+namespace msprobe::analysis::graph {
+
+// What the task of both dumps allows; nullopt: the structure alone. kMismatch when they differ.
+Result<std::optional<compare::CompareMode>> ModeOf(const compare::Side& npu,
+                                                   const compare::Side& bench);
+
+struct NodeScore {
+  // 8.1.1: 0 good to 1 bad; of checksums 1 equal and 0 different. 26.x: 0 pass, 0.5 warning, 1
+  // error.
+  std::optional<double> precision;
+  bool sums_differ = false;  // a checksum does
+  std::string_view level;    // of overflow: "medium", "high", "critical"; empty: none, or not asked
+};
+
+// Ranks given as arguments (src, dst, ...) are places in 26.x, texts that are not compared, and
+// numbers in 8.1.1. Turns those of a side into what `edition` takes them for.
+void SetPlaces(compare::Side& side, Edition edition);
+
+// Pairs the rows of matched nodes by position within inputs, parameters, outputs and gradients, and
+// compares them. Rows of the result stand beside those of the NPU side. Appends a row to `bench`
+// for surplus rows of the NPU side to stand beside. `known`: a result of the same sides whose
+// metrics of tensors need not be computed again; may be null.
+compare::PairResult CompareNodes(const RankDump& npu_dump, RankDump& bench_dump, const Graph& npu,
+                                 const Graph& bench, compare::CompareMode mode, Edition edition,
+                                 const compare::PairResult* known, base::ThreadPool& pool,
+                                 bool quiet);
+
+// By node of the NPU side. `result` must be that of CompareNodes with the same edition.
+std::vector<NodeScore> ScoreNodes(const RankDump& npu_dump, const Graph& npu,
+                                  const compare::PairResult& result);
+
+// Sets the levels of one side's nodes.
+Status JudgeOverflow(const RankDump& dump, const Graph& graph, std::vector<NodeScore>& scores);
+
+}  // namespace msprobe::analysis::graph

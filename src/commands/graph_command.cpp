@@ -1,0 +1,180 @@
+#include "src/commands/graph_command.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/analysis/graph/document.h"
+#include "src/analysis/graph/run.h"
+#include "src/base/log.h"
+#include "src/base/output_rule.h"
+#include "src/commands/common_flags.h"
+#include "src/json/config.h"
+
+namespace msprobe::commands {
+namespace {
+
+namespace graph = analysis::graph;
+
+constexpr std::string_view kGraphNotes =
+    "DUMP is the folder of a rank, of a step (rank<N>) or of a whole dump (step<N>) of level L0 or "
+    "mix; BENCH is the same of the side that is right. The viewer of the Python tool reads the "
+    "results: of 8.1.1 the .vis files, of the 26.x line the .vis.db file.\n\n";
+
+}  // namespace
+
+std::string_view GraphCommand::summary() const {
+  return name_ == "graph" ? "Show a dump as a tree of modules and calls, or two side by side"
+                          : "Another name of graph";
+}
+
+std::vector<Positional> GraphCommand::positionals() {
+  return {{.name = "DUMP", .fills = &dump_, .help = "Dump to show: the side under test"},
+          {.name = "BENCH", .fills = &bench_, .help = "Dump to compare it with"}};
+}
+
+std::vector<Flag> GraphCommand::flags() {
+  std::vector<Flag> flags = {
+      {.name = "--input-path",
+       .letter = "-i",
+       .type = "FILE",
+       .fills = &config_,
+       .group = Group::kInput,
+       .help = "JSON file with npu_path and, to compare, bench_path; instead of DUMP",
+       .since = kPython811},
+      {.name = "--target-path",
+       .aliases = {"-tp"},
+       .type = "DIR",
+       .fills = &target_,
+       .group = Group::kInput,
+       .help = "The same as DUMP",
+       .since = kPython26},
+      {.name = "--golden-path",
+       .aliases = {"-gp"},
+       .type = "DIR",
+       .fills = &golden_,
+       .group = Group::kInput,
+       .help = "The same as BENCH",
+       .since = kPython26},
+      {.name = "--layer-mapping",
+       .aliases = {"-lm"},
+       .type = "FILE",
+       .fills = &options_.layer_mapping.file,
+       .arguments = kOneOrNone,
+       .group = Group::kMethod,
+       .help =
+           "Pair nodes by their place in the model; the YAML file with other names of layers is "
+           "optional",
+       .since = kPython811},
+      {.name = "--overflow-check",
+       .aliases = {"-oc"},
+       .fills = &options_.overflow_check,
+       .group = Group::kMethod,
+       .help = "Mark nodes with NaN or infinity: critical, high, medium",
+       .since = kPython811},
+      {.name = "--fuzzy-match",
+       .letter = "-f",
+       .aliases = {"-fm"},
+       .fills = &options_.fuzzy,
+       .group = Group::kMethod,
+       .help = "Pair the calls of a module by their order, whatever their numbers",
+       .since = kPython811},
+      {.name = "--complete-stack",
+       .aliases = {"-cs"},
+       .fills = &options_.complete_stacks,
+       .group = Group::kOutput,
+       .help = "Keep all lines of the call stacks in .vis files; .vis.db has them always",
+       .since = kPython811},
+      OutputFolderFlag(output_, "Folder for the result files", {"--output_path"}),
+      FormatsFlag(formats_, {"vis", "db"}, "vis,db"),
+      {.name = "--is-print-compare-log",
+       .aliases = {"-tensor_log"},
+       .fills = &is_print_compare_log_,
+       .group = Group::kOutput,
+       .help = "Accepted; the rows stand in the results instead of the log",
+       .since = kPython26,
+       .hidden = true},
+      {.name = "--is-print-progress-log",
+       .aliases = {"-progress_log"},
+       .fills = &is_print_progress_log_,
+       .group = Group::kOutput,
+       .help = "Accepted; progress is shown anyway",
+       .since = kPython26,
+       .hidden = true},
+      ForceFlag(),
+      ThreadsFlag(options_.threads),
+  };
+  AddAnswerFlags(flags, answer_, graph::kGateLevels);
+  return flags;
+}
+
+std::vector<Example> GraphCommand::examples() const {
+  return {
+      {"msprobe graph dump/step0 -o graph", "the graph of every rank of a step"},
+      {"msprobe graph npu_dump bench_dump -o graph", "two dumps beside each other"},
+      {"msprobe -f pytorch graph -i compare.json -o graph -oc",
+       "as the Python tool 8.1.1 is called"},
+      {"msprobe graph_visualize -tp npu_dump -gp bench_dump -o graph -fm", "as that of 26.x is"},
+  };
+}
+
+std::string GraphCommand::notes() const {
+  return std::string(kGraphNotes) + FailOnHelp(graph::kGateLevels);
+}
+
+Status GraphCommand::ReadConfig() {
+  static const std::vector<std::string> known_keys = {"npu_path", "bench_path",
+                                                      "is_print_compare_log"};
+  MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadJsonConfig(config_));
+  const json::ConfigValue& root = config.root;
+  if (root.kind != json::ConfigKind::kObject) {
+    return config.ErrorAt(root, "", "the file must hold an object with npu_path");
+  }
+  if (const Status unknown = config.CheckKeys(root, known_keys); !unknown.ok()) {
+    base::LogWarning(unknown.message() + "; ignored");
+  }
+  MSP_ASSIGN_OR_RETURN(options_.npu_path, config.RequiredText(root, "npu_path"));
+  MSP_ASSIGN_OR_RETURN(const std::string bench, config.Text(root, "bench_path", ""));
+  options_.bench_path = bench;
+  return config.Bool(root, "is_print_compare_log", true).status();
+}
+
+Status GraphCommand::CheckFlags(const Context& context) {
+  const int ways = (dump_.empty() ? 0 : 1) + (config_.empty() ? 0 : 1) + (target_.empty() ? 0 : 1);
+  if (ways != 1) {
+    return UsageError(ways == 0 ? "no dump to show" : "give only one of DUMP, -i and -tp")
+        .WithHint("msprobe graph DUMP [BENCH] -o DIR");
+  }
+  if (!bench_.empty() && !golden_.empty()) {
+    return UsageError("give only one of BENCH and -gp");
+  }
+  if (!config_.empty()) {
+    if (!bench_.empty() || !golden_.empty()) {
+      return UsageError("with -i the other side is bench_path of that file");
+    }
+    MSP_RETURN_IF_ERROR(ReadConfig());
+  } else {
+    options_.npu_path = dump_.empty() ? target_ : dump_;
+    options_.bench_path = bench_.empty() ? golden_ : bench_;
+  }
+  options_.layer_mapping.given = context.Given("--layer-mapping");
+  if (!formats_.empty()) {
+    options_.write_vis = std::find(formats_.begin(), formats_.end(), "vis") != formats_.end();
+    options_.write_database = std::find(formats_.begin(), formats_.end(), "db") != formats_.end();
+  }
+  if (!output_.empty()) {
+    options_.output = output_;
+  }
+  return base::CheckOutputFolder(options_.output);
+}
+
+Result<ExitCode> GraphCommand::Run(const Context& context) {
+  MSP_RETURN_IF_ERROR(CheckFlags(context));
+  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
+  options_.quiet = context.quiet || answer_.json;
+  MSP_ASSIGN_OR_RETURN(const graph::Answer answer, graph::Run(options_));
+  report::Document document = graph::MakeDocument(answer);
+  document.command = name_;
+  return GiveAnswer(std::move(document), answer_, context);
+}
+
+}  // namespace msprobe::commands

@@ -1,0 +1,120 @@
+#include "src/analysis/graph/build.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/analysis/graph/small_dump.h"
+
+namespace msprobe::analysis::graph {
+namespace {
+
+Graph BuildOf(const RankDump& dump, Edition edition, std::vector<std::string>* warnings = nullptr) {
+  std::vector<std::string> own;
+  BuildOptions options;
+  options.edition = edition;
+  return BuildGraph(dump, options, warnings == nullptr ? own : *warnings);
+}
+
+TEST(BuildGraph, ABackwardCallWithoutParentStandsBelowTheBackwardOfItsForwardsParent) {
+  const test_support::TemporaryFolder scratch;
+  const RankDump dump = LoadDump(scratch, "a", R"(
+      "Module.a.A.forward.0": null,
+      "Functional.linear.0.forward": "Module.a.A.forward.0",
+      "Module.a.A.backward.0": null,
+      "Module.a.b.B.forward.0": "Module.a.A.forward.0",
+      "Module.a.b.B.backward.0": null,
+      "Functional.linear.0.backward": null)");
+  const Graph graph = BuildOf(dump, Edition::k8);
+  EXPECT_EQ(ParentNameOf(graph, "Module.a.b.B.backward.0"), "Module.a.A.backward.0");
+  EXPECT_EQ(ParentNameOf(graph, "Functional.linear.0.backward"), "Module.a.A.backward.0");
+  EXPECT_EQ(ParentNameOf(graph, "Module.a.A.backward.0"), kRootName);
+}
+
+TEST(BuildGraph, RunsOfCallsBetweenModulesAreGathered) {
+  const test_support::TemporaryFolder scratch;
+  const RankDump dump = LoadDump(scratch, "a", R"(
+      "Torch.add.0.forward": "", "Torch.add.1.forward": null,
+      "Module.a.A.forward.0": null,
+      "Torch.add.2.forward": null)");
+  const Graph graph = BuildOf(dump, Edition::k26);
+  EXPECT_EQ(ParentNameOf(graph, "Torch.add.1.forward"), "Apis_Between_Modules.0");
+  EXPECT_EQ(ParentNameOf(graph, "Torch.add.2.forward"), kRootName);
+  EXPECT_EQ(graph.Find("Apis_Between_Modules.1"), kNone);
+  EXPECT_EQ(graph.nodes[kRoot].children.size(), 3U);
+}
+
+TEST(BuildGraph, ACallThatIsNamedLikeACollectionKeepsItsName) {
+  const test_support::TemporaryFolder scratch;
+  const RankDump dump = LoadDump(scratch, "a", R"(
+      "Apis_Between_Modules.0": null, "Torch.add.0.forward": null, "Torch.add.1.forward": null)");
+  const Graph graph = BuildOf(dump, Edition::k26);
+  EXPECT_EQ(ParentNameOf(graph, "Torch.add.1.forward"), "Apis_Between_Modules.1");
+  EXPECT_EQ(graph.nodes.size(), 5U);
+}
+
+TEST(BuildGraph, ParentsInACircleAreBrokenWithAWarning) {
+  const test_support::TemporaryFolder scratch;
+  const RankDump dump = LoadDump(scratch, "a", R"(
+      "Module.a.A.forward.0": "Module.b.B.forward.0",
+      "Module.b.B.forward.0": "Module.a.A.forward.0",
+      "Module.c.C.forward.0": "Module.c.C.forward.0")");
+  std::vector<std::string> warnings;
+  const Graph graph = BuildOf(dump, Edition::k26, &warnings);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_NE(warnings[0].find("circle"), std::string::npos);
+  EXPECT_EQ(graph.PostOrder().size(), graph.nodes.size());
+  EXPECT_EQ(ParentNameOf(graph, "Module.c.C.forward.0"), kRootName);
+}
+
+TEST(BuildGraph, AParentThatIsNotListedStandsAtTheTop) {
+  const test_support::TemporaryFolder scratch;
+  const RankDump dump =
+      LoadDump(scratch, "a", R"("Torch.add.0.forward": "Module.gone.G.forward.0")");
+  const Graph graph = BuildOf(dump, Edition::k8);
+  EXPECT_EQ(ParentNameOf(graph, "Torch.add.0.forward"), "Module.gone.G.forward.0");
+  EXPECT_EQ(ParentNameOf(graph, "Module.gone.G.forward.0"), kRootName);
+}
+
+TEST(BuildGraph, GradientsStandBelowTheLastBackwardOfTheirModule) {
+  const test_support::TemporaryFolder scratch;
+  const RankDump dump = LoadDump(
+      scratch, "a",
+      R"("Module.a.A.backward.0": null, "Module.a.A.backward.10": null, "Module.a.A.backward.9": null)",
+      R"("Module.a.A.parameters_grad": {"weight": [null]}, "Module.b.B.parameters_grad": {"w": [null]},
+         "Module.a.A.parameters_grad.3": {"weight": [null]})");
+  EXPECT_EQ(ParentNameOf(BuildOf(dump, Edition::k8), "Module.a.A.parameters_grad"),
+            "Module.a.A.backward.10");
+  EXPECT_EQ(ParentNameOf(BuildOf(dump, Edition::k8), "Module.a.A.parameters_grad.3"), "not there");
+  const Graph newer = BuildOf(dump, Edition::k26);
+  EXPECT_EQ(ParentNameOf(newer, "Module.a.A.parameters_grad.3"), "Module.a.A.backward.10");
+  EXPECT_EQ(ParentNameOf(newer, "Module.b.B.parameters_grad"), "not there");
+}
+
+TEST(BuildGraph, MicroStepsAreCountedByForwardsAfterBackwards) {
+  const test_support::TemporaryFolder scratch;
+  const RankDump dump = LoadDump(scratch, "a", R"(
+      "Module.a.A.forward.0": null, "Module.a.A.backward.0": null,
+      "Module.a.A.forward.1": null, "Torch.add.0.forward": "Module.a.A.forward.1")");
+  const Graph older = BuildOf(dump, Edition::k8);
+  EXPECT_EQ(older.micro_step_count, 2);
+  EXPECT_EQ(older.nodes[older.Find("Module.a.A.forward.1")].micro_step, 1);
+  EXPECT_EQ(older.nodes[older.Find("Torch.add.0.forward")].micro_step, std::nullopt);
+  const Graph newer = BuildOf(dump, Edition::k26);
+  EXPECT_EQ(newer.nodes[newer.Find("Torch.add.0.forward")].micro_step, 1);
+}
+
+TEST(BuildGraph, MegatronTellsItsMicroStepsItself) {
+  const test_support::TemporaryFolder scratch;
+  const RankDump dump = LoadDump(scratch, "a", R"(
+      "Module.a.A.forward.0": [null, 2], "Torch.add.0.forward": ["Module.a.A.forward.0", 2],
+      "megatron_micro_step_number": 3)");
+  const Graph graph = BuildOf(dump, Edition::k26);
+  EXPECT_EQ(graph.micro_step_count, 4);
+  EXPECT_EQ(graph.nodes[graph.Find("Torch.add.0.forward")].micro_step, 2);
+  EXPECT_EQ(graph.Find("megatron_micro_step_number"), kNone);
+}
+
+}  // namespace
+}  // namespace msprobe::analysis::graph
