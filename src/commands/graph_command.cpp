@@ -78,6 +78,55 @@ std::vector<Flag> GraphCommand::flags() {
        .group = Group::kMethod,
        .help = "Pair the calls of a module by their order, whatever their numbers",
        .since = kPython811},
+      {.name = "--rank-size",
+       .type = "N",
+       .fills = &rank_size_,
+       .bounds = kPositive,
+       .arguments = {.least = 1, .most = 2},
+       .group = Group::kMethod,
+       .help = "Merge the ranks of DUMP (and of BENCH, the second number), which share a model",
+       .since = kPython26},
+      {.name = "--tp",
+       .type = "N",
+       .fills = &tensor_,
+       .bounds = kPositive,
+       .arguments = {.least = 1, .most = 2},
+       .group = Group::kMethod,
+       .help = "Ranks that share each layer, with --rank-size",
+       .since = kPython26,
+       .needs = "--rank-size"},
+      {.name = "--pp",
+       .type = "N",
+       .fills = &pipeline_,
+       .bounds = kPositive,
+       .arguments = {.least = 1, .most = 2},
+       .group = Group::kMethod,
+       .help = "Stages of the pipeline, with --rank-size",
+       .since = kPython26,
+       .needs = "--rank-size"},
+      {.name = "--vpp",
+       .type = "N",
+       .fills = &virtual_pipeline_,
+       .bounds = kPositive,
+       .group = Group::kMethod,
+       .help = "Parts of the model per stage; only 1",
+       .since = kPython26,
+       .needs = "--rank-size"},
+      {.name = "--order",
+       .type = "TEXT",
+       .fills = &order_,
+       .group = Group::kMethod,
+       .help = "Which ranks are neighbours, innermost first, with --rank-size",
+       .default_text = "tp-cp-ep-dp-pp",
+       .since = kPython26,
+       .needs = "--rank-size"},
+      {.name = "--file-type",
+       .type = "NAME",
+       .fills = &file_type_,
+       .values = {"db", "json"},
+       .group = Group::kOutput,
+       .help = "json: write the merged dump instead of its graph, with --rank-size",
+       .since = kPython26},
       {.name = "--complete-stack",
        .aliases = {"-cs"},
        .fills = &options_.complete_stacks,
@@ -138,6 +187,38 @@ Status GraphCommand::ReadConfig() {
   return config.Bool(root, "is_print_compare_log", true).status();
 }
 
+Status GraphCommand::CheckParallelism() {
+  if (rank_size_.empty()) {
+    return {};
+  }
+  const size_t sides = options_.bench_path.empty() ? 1 : 2;
+  if (rank_size_.size() != sides || tensor_.size() != sides || pipeline_.size() != sides) {
+    return UsageError(sides == 1
+                          ? "to merge ranks, --rank-size, --tp and --pp take a number each"
+                          : "to merge the ranks of two dumps, --rank-size, --tp and --pp take "
+                            "two numbers each: of DUMP and of BENCH");
+  }
+  if (virtual_pipeline_ != 1) {
+    return UnsupportedError("virtual pipelines (--vpp above 1) cannot be merged yet");
+  }
+  const auto sizes = [this](size_t side) {
+    graph::Parallelism parallelism;
+    parallelism.rank_count = static_cast<uint64_t>(rank_size_[side]);
+    parallelism.tensor = static_cast<uint64_t>(tensor_[side]);
+    parallelism.pipeline = static_cast<uint64_t>(pipeline_[side]);
+    if (!order_.empty()) {
+      parallelism.order = order_;
+    }
+    return parallelism;
+  };
+  options_.npu_parallelism = sizes(0);
+  if (sides == 2) {
+    options_.bench_parallelism = sizes(1);
+  }
+  options_.export_merged = sides == 1 && file_type_ == "json";
+  return {};
+}
+
 Status GraphCommand::CheckFlags(const Context& context) {
   const int ways = (dump_.empty() ? 0 : 1) + (config_.empty() ? 0 : 1) + (target_.empty() ? 0 : 1);
   if (ways != 1) {
@@ -156,6 +237,7 @@ Status GraphCommand::CheckFlags(const Context& context) {
     options_.npu_path = dump_.empty() ? target_ : dump_;
     options_.bench_path = bench_.empty() ? golden_ : bench_;
   }
+  MSP_RETURN_IF_ERROR(CheckParallelism());
   options_.layer_mapping.given = context.Given("--layer-mapping");
   if (!formats_.empty()) {
     options_.write_vis = std::find(formats_.begin(), formats_.end(), "vis") != formats_.end();

@@ -27,6 +27,7 @@ class GraphCommand final : public Command {
 
  private:
   Status ReadConfig();
+  Status CheckParallelism();
   Status CheckFlags(const Context& context);
 
   const std::string_view name_;
@@ -37,6 +38,12 @@ class GraphCommand final : public Command {
   std::filesystem::path golden_;
   std::filesystem::path output_;
   std::vector<std::string> formats_;
+  std::vector<int64_t> rank_size_;
+  std::vector<int64_t> tensor_;
+  std::vector<int64_t> pipeline_;
+  int64_t virtual_pipeline_ = 1;
+  std::string order_;
+  std::string file_type_;
   bool is_print_compare_log_ = false;
   bool is_print_progress_log_ = false;
   analysis::graph::Options options_;

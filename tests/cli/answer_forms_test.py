@@ -73,7 +73,8 @@ COMMANDS = {
     "dump": Command("dump --dump_path d -- echo hello", None, None, LAUNCH, package),
     "dump --check": Command("dump --check {repository}/config/dump_example.json", None, None),
     "dump recover": Command("dump recover d", None, "RECOVERED", prepare=interrupted),
-    "graph": Command("graph {example}/npu/step0 {example}/bench/step0 -o out", "error", "DIFFERENT"),
+    "graph": Command("graph {data}/graph/compare_shape_dtype_arity_zero/npu {data}/graph/compare_shape_dtype_arity_zero/bench -o out",
+                     "error", "DIFFERENT"),
     "graph_visualize": Command("graph_visualize -tp {example}/npu/step0 -o out", None, "BUILT"),
     "merge_result": Command("merge_result -i {data}/compare/pt_merge_statistics/results -o out "
                             "-config {data}/compare/pt_merge_statistics/config.yaml", None, "MERGED"),

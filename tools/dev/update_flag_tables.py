@@ -28,7 +28,7 @@ from pathlib import Path
 FLAGS = re.compile(r"(<!-- flags of (msprobe[\w ]*) -->\n).*?(<!-- end of flags -->)", re.S)
 COMMANDS = re.compile(r"(<!-- commands -->\n).*?(<!-- end of commands -->)", re.S)
 # Other names of a command; their pages refer to it and repeat no table.
-OTHER_NAMES = {"msprobe data2db", "msprobe overflow_check"}
+OTHER_NAMES = {"msprobe data2db", "msprobe graph_visualize", "msprobe overflow_check"}
 
 
 def is_group(command):

@@ -7,6 +7,7 @@
 
 #include "src/analysis/graph/items.h"
 #include "src/dump/layout.h"
+#include "src/json/value_text.h"
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::graph {
@@ -234,6 +235,13 @@ Status Database::AddSide(const RankView& view, bool is_npu, const std::vector<Ra
         WritePartners(found->second, all, is_npu, with_levels, json);
       }
     });
+    merge_info.clear();
+    if (node.entry != kNone && items.tree()[0].kind == dump::NodeKind::kObject) {
+      const uint32_t info = items.tree().Find(0, "parallel_merge_info");
+      if (info != dump::EntryTree::kNone) {
+        fill(merge_info, [&](json::Writer& json) { json::WriteTree(items.tree(), info, json); });
+      }
+    }
     const auto [stack_number, is_new] = stacks.Number(node.stack, stack);
     stack_id = fmt::format("{}_{}", graph_id, stack_number);
     if (is_new) {

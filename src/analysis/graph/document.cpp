@@ -46,6 +46,8 @@ Totals TotalsOf(const Answer& answer) {
   return totals;
 }
 
+std::string Judged(const Totals& totals) { return Plural(totals.judged, "node") + " with values"; }
+
 report::Verdict MakeGraphVerdict(const Answer& answer, const Totals& totals) {
   report::Verdict verdict;
   verdict.unit = "nodes";
@@ -63,8 +65,7 @@ report::Verdict MakeGraphVerdict(const Answer& answer, const Totals& totals) {
         fmt::format("{} of {}", graphs, Plural(totals.nodes, "node")), Standing::kClean);
   } else if (totals.failed > 0) {
     say("DIFFERENT", Tone::kBad, totals.failed,
-        fmt::format("{} of {} are judged errors", FormatCount(totals.failed),
-                    Plural(totals.judged, "node with values")),
+        fmt::format("{} of {} are judged errors", FormatCount(totals.failed), Judged(totals)),
         Standing::kFindings);
   } else if (totals.has_unmatched()) {
     say("DIFFERENT IN STRUCTURE", Tone::kCaution, totals.nodes - totals.matched,
@@ -73,15 +74,14 @@ report::Verdict MakeGraphVerdict(const Answer& answer, const Totals& totals) {
         Standing::kFindings);
   } else if (totals.warned > 0) {
     say("WARNINGS", Tone::kCaution, totals.warned,
-        fmt::format("{} of {} are judged warnings", FormatCount(totals.warned),
-                    Plural(totals.judged, "node with values")),
+        fmt::format("{} of {} are judged warnings", FormatCount(totals.warned), Judged(totals)),
         Standing::kFindings);
   } else if (answer.mode && totals.judged == 0) {
     say("NOTHING COMPARED", Tone::kBad, 0, "no node has values on both sides",
         Standing::kNothingCompared);
   } else {
-    say("SAME", Tone::kGood, totals.matched,
-        answer.mode ? fmt::format("all {} pass", Plural(totals.judged, "node with values"))
+    say("PASS", Tone::kGood, totals.matched,
+        answer.mode ? fmt::format("all {} pass the rules of 26.x", Judged(totals))
                     : fmt::format("all {} have a partner", Plural(totals.nodes, "node")),
         Standing::kClean);
   }
@@ -141,6 +141,10 @@ report::Document MakeDocument(const Answer& answer) {
   document.sections.emplace_back().blocks.emplace_back(std::move(ranks));
   for (const std::filesystem::path& file : answer.files) {
     document.files.push_back({file});
+  }
+  if (answer.mode) {
+    document.next.push_back(
+        "msprobe compare of the same dumps finds where they part, below these rules as well");
   }
   document.warnings = answer.warnings;
   document.bytes = answer.size_bytes;

@@ -154,6 +154,9 @@ class Matcher {
   }
 
   bool SameShapes(uint32_t npu, uint32_t bench, bool as_far_as_both_go) const {
+    if (options_.ignore_shapes) {
+      return true;
+    }
     for (const bool outputs : {false, true}) {
       const auto n = RowsOf(npu_dump_, npu_.nodes[npu].entry, outputs);
       const auto b = RowsOf(bench_dump_, bench_.nodes[bench].entry, outputs);

@@ -11,6 +11,7 @@ namespace msprobe::analysis::graph {
 
 struct MatchOptions {
   Edition edition = Edition::k26;
+  bool ignore_shapes = false;
   bool fuzzy = false;  // calls below matched modules pair by their order, whatever their numbers
   // The bench call beside each NPU call; null: no mapping. Others keep their own names.
   const std::unordered_map<std::string_view, std::string_view>* mapping = nullptr;

@@ -17,8 +17,9 @@ struct Parallelism {
   uint64_t rank_count = 1;
   uint64_t tensor = 1;
   uint64_t pipeline = 1;
-  uint64_t virtual_pipeline = 1;
   std::string order = "tp-cp-ep-dp-pp";  // which ranks are neighbours, innermost first
+
+  bool is_parallel() const { return tensor > 1 || pipeline > 1; }
 };
 
 struct Options {
@@ -26,6 +27,11 @@ struct Options {
   std::filesystem::path bench_path;  // empty: build only
   std::filesystem::path output = "./output";
   compare::MappingFlag layer_mapping;
+  // The ranks of a side are parts of one model and are merged first; a comparison is fuzzy then,
+  // and shapes do not count. Both or neither in a comparison.
+  std::optional<Parallelism> npu_parallelism;
+  std::optional<Parallelism> bench_parallelism;
+  bool export_merged = false;  // write the merged dump instead of its graph
   bool overflow_check = false;
   bool fuzzy = false;
   // 8.1.1's file holds one line of each stack without it; that of the 26.x line all of them.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <set>
 #include <unordered_map>
@@ -15,14 +16,17 @@
 #include "src/analysis/graph/database.h"
 #include "src/analysis/graph/inputs.h"
 #include "src/analysis/graph/match.h"
+#include "src/analysis/graph/merge.h"
 #include "src/analysis/graph/rank_view.h"
 #include "src/analysis/graph/vis_file.h"
 #include "src/base/files.h"
+#include "src/base/interrupt.h"
 #include "src/base/output_rule.h"
 #include "src/base/partial_file.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
+#include "src/dump/layout.h"
 
 namespace msprobe::analysis::graph {
 namespace {
@@ -39,6 +43,24 @@ struct LoadedRank {
   std::vector<std::string> warnings;
 };
 
+// A folder that is there as long as the run.
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(std::filesystem::path path)
+      : path_(std::move(path)), slot_(base::RemoveOnInterrupt(path_.string())) {}
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+    base::ForgetOnInterrupt(slot_);
+  }
+
+ private:
+  const std::filesystem::path path_;
+  const int slot_;
+};
+
 class GraphRun {
  public:
   explicit GraphRun(const Options& options) : options_(options), pool_(options.threads) {
@@ -48,10 +70,15 @@ class GraphRun {
   Result<Answer> Run() {
     const Clock::time_point start = Clock::now();
     MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
-    MSP_ASSIGN_OR_RETURN(plan_, FindInputs(options_.npu_path, options_.bench_path));
-    answer_.warnings = plan_.warnings;
-    MSP_ASSIGN_OR_RETURN(stamp_, base::RunStamp::Take(options_.output, base::TimestampNow()));
-    if (options_.write_database) {
+    if (options_.npu_parallelism) {
+      MSP_ASSIGN_OR_RETURN(stamp_, base::RunStamp::Take(options_.output, base::TimestampNow()));
+      MSP_RETURN_IF_ERROR(MergeInputs());
+    } else {
+      MSP_ASSIGN_OR_RETURN(plan_, FindInputs(options_.npu_path, options_.bench_path));
+      MSP_ASSIGN_OR_RETURN(stamp_, base::RunStamp::Take(options_.output, base::TimestampNow()));
+    }
+    AppendTo(answer_.warnings, plan_.warnings);
+    if (writes_database()) {
       MSP_RETURN_IF_ERROR(OpenDatabase());
     }
     for (size_t first = 0; first < plan_.ranks.size();) {
@@ -70,6 +97,86 @@ class GraphRun {
   }
 
  private:
+  bool writes_database() const { return options_.write_database && !options_.export_merged; }
+  bool writes_vis() const { return options_.write_vis && !options_.export_merged; }
+
+  bool is_merged() const { return options_.npu_parallelism.has_value(); }
+
+  struct MergedStep {
+    int64_t step = 0;
+    std::vector<std::filesystem::path> folders;  // of data-parallel groups
+  };
+
+  // One model per data-parallel group. `below`: where the folders of steps are made.
+  Result<std::vector<MergedStep>> MergeSide(const std::filesystem::path& path,
+                                            const Parallelism& sizes,
+                                            const std::filesystem::path& below) {
+    MSP_ASSIGN_OR_RETURN(const InputPlan inputs, FindInputs(path, {}));
+    std::map<int64_t, std::vector<std::filesystem::path>> ranks;
+    for (const RankFolders& rank : inputs.ranks) {
+      ranks[rank.step].push_back(rank.npu);
+    }
+    plan_.has_steps = plan_.has_steps || inputs.has_steps;
+    std::vector<MergedStep> steps;
+    for (const auto& [step, folders] : ranks) {
+      MSP_RETURN_IF_ERROR(CheckParallelism(sizes, folders.size()));
+      MergedStep& merged = steps.emplace_back();
+      merged.step = step;
+      merged.folders = folders;
+      if (sizes.is_parallel()) {
+        const MergedParameters parameters =
+            options_.export_merged ? MergedParameters::kOfFirstRank : MergedParameters::kMerged;
+        MSP_ASSIGN_OR_RETURN(merged.folders,
+                             MergeRanks(folders, sizes, parameters,
+                                        below / fmt::format("step{}", step), answer_.warnings));
+      }
+    }
+    return steps;
+  }
+
+  Status MergeInputs() {
+    const std::filesystem::path below =
+        options_.export_merged ? options_.output : options_.output / (".merged_" + stamp_.text());
+    if (!options_.export_merged) {
+      merged_.emplace(below);
+    }
+    MSP_ASSIGN_OR_RETURN(const std::vector<MergedStep> npu,
+                         MergeSide(options_.npu_path, *options_.npu_parallelism,
+                                   options_.export_merged ? below : below / "npu"));
+    std::vector<MergedStep> bench;
+    if (answer_.is_comparison) {
+      MSP_ASSIGN_OR_RETURN(
+          bench, MergeSide(options_.bench_path, *options_.bench_parallelism, below / "bench"));
+    }
+    for (const MergedStep& step : npu) {
+      const auto other = std::find_if(bench.begin(), bench.end(), [&step](const MergedStep& found) {
+        return found.step == step.step;
+      });
+      if (answer_.is_comparison && other == bench.end()) {
+        plan_.warnings.push_back(
+            fmt::format("step {} is left out: the bench side has none", step.step));
+        continue;
+      }
+      if (answer_.is_comparison && other->folders.size() != step.folders.size()) {
+        return MismatchError(fmt::format("step {}: {} models on the NPU side, {} on the bench side",
+                                         step.step, step.folders.size(), other->folders.size()))
+            .WithHint("both sides need the same number of data-parallel groups");
+      }
+      plan_.has_ranks = plan_.has_ranks || step.folders.size() > 1;
+      for (size_t group = 0; group < step.folders.size(); ++group) {
+        plan_.ranks.push_back(
+            {step.step, static_cast<int64_t>(group), step.folders[group],
+             answer_.is_comparison ? other->folders[group] : std::filesystem::path()});
+      }
+      if (options_.export_merged) {
+        for (const std::filesystem::path& folder : step.folders) {
+          answer_.files.push_back(folder / dump::kDumpFileName);
+        }
+      }
+    }
+    return plan_.ranks.empty() ? MismatchError("both sides have no step in common") : Status();
+  }
+
   std::string Kind() const { return answer_.is_comparison ? "compare" : "build"; }
 
   Status OpenDatabase() {
@@ -101,7 +208,7 @@ class GraphRun {
     // The pairs by the rules of 26.x hold nearly all of those of 8.1.1, so that its tensors are
     // read for both.
     std::vector<RankView> views26;
-    if (options_.write_database || answer_.is_comparison) {
+    if (writes_database() || answer_.is_comparison || !writes_vis()) {
       MSP_ASSIGN_OR_RETURN(views26, MakeViews(ranks, Edition::k26, {}));
       for (const RankView& view : views26) {
         if (database_) {
@@ -110,7 +217,7 @@ class GraphRun {
       }
     }
     std::vector<RankView> views8;
-    if (options_.write_vis) {
+    if (writes_vis()) {
       MSP_ASSIGN_OR_RETURN(views8, MakeViews(ranks, Edition::k8, views26));
       MSP_RETURN_IF_ERROR(WriteVisFiles(views8));
     }
@@ -218,7 +325,7 @@ class GraphRun {
             known.empty() || !known[place].result ? nullptr : &*known[place].result;
         view.result =
             CompareNodes(*ranks[place].npu, *ranks[place].bench, view.npu.graph, view.bench->graph,
-                         *view.mode, edition, metrics, pool_, options_.quiet);
+                         {*view.mode, edition, is_merged(), options_.quiet}, metrics, pool_);
         view.npu.scores = ScoreNodes(*ranks[place].npu, view.npu.graph, *view.result);
       }
     }
@@ -258,7 +365,8 @@ class GraphRun {
     view.bench->scores.resize(view.bench->graph.nodes.size());
     MatchOptions match;
     match.edition = edition;
-    match.fuzzy = options_.fuzzy;
+    match.fuzzy = options_.fuzzy || is_merged();
+    match.ignore_shapes = is_merged();
     match.mapping = rank.mapping ? &*rank.mapping : nullptr;
     MatchNodes(*rank.npu, *rank.bench, match, view.npu.graph, view.bench->graph);
   }
@@ -351,6 +459,7 @@ class GraphRun {
   Answer answer_;
   InputPlan plan_;
   base::RunStamp stamp_;
+  std::optional<TemporaryFolder> merged_;
   std::filesystem::path database_path_;
   std::optional<base::PartialFile> partial_;
   std::unique_ptr<Database> database_;

@@ -257,12 +257,12 @@ void SetPlaces(Side& side, Edition edition) {
 }
 
 PairResult CompareNodes(const RankDump& npu_dump, RankDump& bench_dump, const Graph& npu,
-                        const Graph& bench, CompareMode mode, Edition edition,
-                        const PairResult* known, base::ThreadPool& pool, bool quiet) {
+                        const Graph& bench, const ScoreOptions& options, const PairResult* known,
+                        base::ThreadPool& pool) {
   const Side& npu_side = npu_dump.side();
   PairResult result;
-  result.mode = mode;
-  result.edition = edition;
+  result.mode = options.mode;
+  result.edition = options.edition;
   result.rows.resize(npu_side.rows.size());
   for (uint32_t i = 0; i < result.rows.size(); ++i) {
     result.rows[i].pair = {i, compare::kNoRow, compare::MatchOutcome::kNoBenchRow};
@@ -287,7 +287,7 @@ PairResult CompareNodes(const RankDump& npu_dump, RankDump& bench_dump, const Gr
       }
     }
   }
-  CompareRows(npu_side, bench_dump.side(), known, pool, quiet, result);
+  CompareRows(npu_side, bench_dump.side(), known, pool, options.quiet, result);
   if (!surplus.empty()) {
     SideRow nothing;
     nothing.name = nothing.dtype = nothing.shape = nothing.md5 = kSurplus;
@@ -296,11 +296,13 @@ PairResult CompareNodes(const RankDump& npu_dump, RankDump& bench_dump, const Gr
     bench_dump.side().rows.push_back(nothing);
     for (const uint32_t row : surplus) {
       result.rows[row].metrics.fill(Metric::Text(kSurplusCell));
-      result.rows[row].pair.bench = edition == Edition::k26 ? place : compare::kNoRow;
+      result.rows[row].pair.bench = options.edition == Edition::k26 ? place : compare::kNoRow;
     }
   }
-  if (edition == Edition::k26) {
-    compare::JudgeCalls(npu_side, bench_dump.side(), {}, result);
+  if (options.edition == Edition::k26) {
+    compare::JudgeRules rules;
+    rules.ignore_shapes = options.ignore_shapes;
+    compare::JudgeCalls(npu_side, bench_dump.side(), rules, result);
   }
   return result;
 }

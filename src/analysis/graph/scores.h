@@ -19,6 +19,13 @@ namespace msprobe::analysis::graph {
 Result<std::optional<compare::CompareMode>> ModeOf(const compare::Side& npu,
                                                    const compare::Side& bench);
 
+struct ScoreOptions {
+  compare::CompareMode mode = compare::CompareMode::kStatistics;
+  Edition edition = Edition::k26;
+  bool ignore_shapes = false;
+  bool quiet = false;
+};
+
 struct NodeScore {
   // 8.1.1: 0 good to 1 bad; of checksums 1 equal and 0 different. 26.x: 0 pass, 0.5 warning, 1
   // error.
@@ -36,9 +43,8 @@ void SetPlaces(compare::Side& side, Edition edition);
 // for surplus rows of the NPU side to stand beside. `known`: a result of the same sides whose
 // metrics of tensors need not be computed again; may be null.
 compare::PairResult CompareNodes(const RankDump& npu_dump, RankDump& bench_dump, const Graph& npu,
-                                 const Graph& bench, compare::CompareMode mode, Edition edition,
-                                 const compare::PairResult* known, base::ThreadPool& pool,
-                                 bool quiet);
+                                 const Graph& bench, const ScoreOptions& options,
+                                 const compare::PairResult* known, base::ThreadPool& pool);
 
 // By node of the NPU side. `result` must be that of CompareNodes with the same edition.
 std::vector<NodeScore> ScoreNodes(const RankDump& npu_dump, const Graph& npu,

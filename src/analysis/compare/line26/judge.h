@@ -15,6 +15,8 @@ struct JudgeRules {
   // Training against inference: requires_grad plays no part, fused projections may differ in dtype
   // and shape, axes of size 1 do not count.
   TrainingBackend backend = TrainingBackend::kNone;
+  // Each side is split over ranks in its own way.
+  bool ignore_shapes = false;
 };
 
 // Sets verdict (kPass, kWarning; an error is kNo, or kDifferent for checksums), fill (yellow, red)

@@ -1,0 +1,308 @@
+#include "src/analysis/graph/merged_dump.h"
+
+#include <unordered_map>
+
+#include "src/analysis/graph/build.h"
+#include "src/base/files.h"
+#include "src/dump/layout.h"
+#include "src/json/value_text.h"
+#include "src/json/writer.h"
+
+namespace msprobe::analysis::graph {
+namespace {
+
+using compare::SideRow;
+using dump::EntryTree;
+using dump::NodeKind;
+
+constexpr std::string_view kMergedParametersKey = "parameters";
+
+void PutStatistic(json::Writer& json, const compare::StatValue& value) {
+  switch (value.kind) {
+    case compare::StatKind::kInteger:
+      json.Int(value.integer);
+      break;
+    case compare::StatKind::kNumber:
+      json.Float(value.number);
+      break;
+    case compare::StatKind::kBool:
+      json.Bool(value.boolean);
+      break;
+    case compare::StatKind::kText:
+      json.Text(value.text);
+      break;
+    case compare::StatKind::kNone:
+      json.Null();
+      break;
+  }
+}
+
+// The members of one entry.
+class EntryWriter {
+ public:
+  EntryWriter(const MergedContent& content, MergedParameters parameters, json::Writer& json)
+      : content_(content), parameters_(parameters), json_(json) {}
+
+  Status Write() {
+    MSP_ASSIGN_OR_RETURN(const EntryTree tree, content_.dump->ReadEntry(content_.entry));
+    if (tree[0].kind != NodeKind::kObject) {
+      json::WriteTree(tree, 0, json_);
+      return {};
+    }
+    json_.BeginObject();
+    Status status;
+    tree.ForEachChild(0, [&](uint32_t member) {
+      const std::string_view key = tree[member].key;
+      const bool dropped =
+          content_.bare &&
+          (key == kMergedParametersKey || (key == "input_kwargs" && tree[member].child_count == 0));
+      if (dropped || !status.ok()) {
+        return;
+      }
+      json_.Key(key);
+      const auto other = content_.parts.find(std::string(key.substr(0, key.find('_'))));
+      if (other == content_.parts.end()) {
+        WritePart(*content_.dump, content_.entry, tree, member);
+      } else {
+        status = WriteOther(other->second.first, other->second.second, key);
+      }
+    });
+    MSP_RETURN_IF_ERROR(std::move(status));
+    if (!content_.info.empty()) {
+      json_.Member("parallel_merge_info", content_.info);
+    }
+    json_.EndObject();
+    return {};
+  }
+
+ private:
+  Status WriteOther(const RankDump* dump, uint32_t entry, std::string_view key) {
+    MSP_ASSIGN_OR_RETURN(const EntryTree tree, dump->ReadEntry(entry));
+    const uint32_t member = tree.Find(0, key);
+    if (member == EntryTree::kNone) {
+      json_.Null();
+    } else {
+      WritePart(*dump, entry, tree, member);
+    }
+    return {};
+  }
+
+  void WritePart(const RankDump& dump, uint32_t entry, const EntryTree& tree, uint32_t member) {
+    rows_.clear();
+    const compare::SideEntry& range = dump.side().entries[entry];
+    for (uint32_t row = 0; row < range.row_count; ++row) {
+      rows_.emplace(dump.side().rows[range.first_row + row].leaf, row);
+    }
+    WriteNode(dump.side().rows.data() + range.first_row, tree, member);
+  }
+
+  // As deep as the parser allows.
+  void WriteNode(const SideRow* rows, const EntryTree& tree, uint32_t node) {
+    if (const auto row = rows_.find(node);
+        row != rows_.end() && tree[node].kind == NodeKind::kObject) {
+      WriteLeaf(rows[row->second], row->second, tree, node);
+      return;
+    }
+    if (tree[node].kind == NodeKind::kObject) {
+      json_.BeginObject();
+      tree.ForEachChild(node, [&](uint32_t child) {
+        json_.Key(tree[child].key);
+        WriteNode(rows, tree, child);
+      });
+      json_.EndObject();
+    } else if (tree[node].kind == NodeKind::kList) {
+      json_.BeginArray();
+      tree.ForEachChild(node, [&](uint32_t child) { WriteNode(rows, tree, child); });
+      json_.EndArray();
+    } else {
+      json::WriteTree(tree, node, json_);
+    }
+  }
+
+  void WriteLeaf(const SideRow& row, uint32_t row_index, const EntryTree& tree, uint32_t node) {
+    const auto changed = content_.changed.find(row_index);
+    const bool keeps =
+        row.state == dump::RowState::kParameters && parameters_ == MergedParameters::kOfFirstRank;
+    json_.BeginObject();
+    tree.ForEachChild(node, [&](uint32_t child) {
+      json_.Key(tree[child].key);
+      if (changed != content_.changed.end() && !keeps) {
+        for (size_t stat = 0; stat < compare::kStatCount; ++stat) {
+          if (tree[child].key == dump::kStatisticKeys[stat]) {
+            PutStatistic(json_, changed->second[stat]);
+            return;
+          }
+        }
+      }
+      json::WriteTree(tree, child, json_);
+    });
+    // What is no number is told as a text.
+    if (!row.is_tensor && row.stats[compare::kMax].kind == compare::StatKind::kText) {
+      for (size_t stat = 0; stat < compare::kStatCount; ++stat) {
+        if (tree.Find(node, dump::kStatisticKeys[stat]) == EntryTree::kNone) {
+          json_.Member(dump::kStatisticKeys[stat], row.stats[stat].text);
+        }
+      }
+    }
+    json_.EndObject();
+  }
+
+  const MergedContent& content_;
+  const MergedParameters parameters_;
+  json::Writer& json_;
+  std::unordered_map<uint32_t, uint32_t> rows_;  // rows by leaf
+};
+
+Status WriteConstruct(const MergedModel& model, const std::vector<uint32_t>& order,
+                      const std::filesystem::path& path) {
+  std::string text;
+  json::Writer json(text, 1);
+  json.BeginObject();
+  for (const uint32_t index : order) {
+    const Node& node = model.graph.nodes[index];
+    if (index != kRoot) {
+      json.Member(node.name, model.graph.nodes[node.parent].name);
+    }
+  }
+  json.EndObject();
+  return base::WriteFileAtomically(path, text);
+}
+
+Status WriteStacks(const MergedModel& model, const std::vector<uint32_t>& order,
+                   const std::filesystem::path& path) {
+  struct Stack {
+    std::vector<std::string> names;
+    std::span<const std::string> lines;
+  };
+  std::vector<Stack> stacks;
+  std::unordered_map<std::string, size_t> known;
+  for (const uint32_t index : order) {
+    const Node& node = model.graph.nodes[index];
+    if (node.stack.empty()) {
+      continue;
+    }
+    std::string key;
+    for (const std::string& line : node.stack) {
+      key += line;
+      key += '\0';
+    }
+    const auto [place, added] = known.try_emplace(std::move(key), stacks.size());
+    if (added) {
+      stacks.push_back({{}, node.stack});
+    }
+    stacks[place->second].names.emplace_back(node.name);
+  }
+  std::string text;
+  json::Writer json(text, 1);
+  json.BeginObject();
+  for (size_t i = 0; i < stacks.size(); ++i) {
+    json.Key(std::to_string(i));
+    json.BeginArray();
+    json.BeginArray();
+    for (const std::string& name : stacks[i].names) {
+      json.Text(name);
+    }
+    json.EndArray();
+    json.BeginArray();
+    for (const std::string& line : stacks[i].lines) {
+      json.Text(line);
+    }
+    json.EndArray();
+    json.EndArray();
+  }
+  json.EndObject();
+  return base::WriteFileAtomically(path, text);
+}
+
+}  // namespace
+
+const SideRow& MergedContent::Row(uint32_t row) const {
+  return dump->side().rows[dump->side().entries[entry].first_row + row];
+}
+
+std::string_view MergedContent::ItemName(uint32_t row) const {
+  const std::string_view name = Row(row).name;
+  const std::string_view own = dump->side().entries[entry].name;
+  return name.size() > own.size() && name.starts_with(own) ? name.substr(own.size() + 1) : name;
+}
+
+Statistics MergedContent::StatisticsOf(uint32_t row) const {
+  const auto found = changed.find(row);
+  return found == changed.end() ? Row(row).stats : found->second;
+}
+
+std::optional<Statistics> MergedContent::Find(std::string_view item) const {
+  for (uint32_t row = 0; row < RowCount(); ++row) {
+    if (ItemName(row) == item) {
+      return StatisticsOf(row);
+    }
+  }
+  return std::nullopt;
+}
+
+void MergedContent::TakeFrom(const MergedContent& other, const std::string& part) {
+  parts[part] = {other.dump, other.entry};
+  for (uint32_t row = 0; row < RowCount(); ++row) {
+    if (ItemName(row).starts_with(part + ".")) {
+      changed[row] = other.StatisticsOf(row);
+    }
+  }
+}
+
+MergedModel MergedModel::Of(const RankDump& dump, std::vector<std::string>& warnings) {
+  MergedModel model;
+  model.graph = BuildGraph(dump, {}, warnings);
+  for (const Node& node : model.graph.nodes) {
+    MergedContent& content = model.contents.emplace_back();
+    content.dump = &dump;
+    content.entry = node.entry;
+  }
+  return model;
+}
+
+Status WriteMergedDump(const MergedModel& model, MergedParameters parameters,
+                       const std::filesystem::path& folder) {
+  MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
+  const std::vector<uint32_t> order = model.graph.PostOrder();
+  std::string text;
+  json::Writer json(text, 1);
+  MSP_ASSIGN_OR_RETURN(base::AtomicFile file,
+                       base::AtomicFile::Create(folder / dump::kDumpFileName));
+  const dump::DumpHeader& header = model.contents.front().dump->side().header;
+  json.BeginObject();
+  const auto optional_text = [&json](std::string_view key,
+                                     const std::optional<std::string>& value) {
+    json.Key(key);
+    if (value) {
+      json.Text(*value);
+    } else {
+      json.Null();
+    }
+  };
+  optional_text("task", header.task);
+  optional_text("level", header.level);
+  optional_text("framework", header.framework);
+  optional_text("dump_data_dir", std::nullopt);  // tensors are not merged
+  json.Member("is_merged", true);
+  json.Key("data");
+  json.BeginObject();
+  for (const uint32_t index : order) {
+    if (model.contents[index].entry != kNone) {
+      json.Key(model.graph.nodes[index].name);
+      MSP_RETURN_IF_ERROR(EntryWriter(model.contents[index], parameters, json).Write());
+    }
+    constexpr size_t kFlushBytes = size_t{1} << 20U;
+    if (text.size() > kFlushBytes) {
+      MSP_RETURN_IF_ERROR(file.Write(text));
+      text.clear();
+    }
+  }
+  json.EndObject();
+  json.EndObject();
+  MSP_RETURN_IF_ERROR(file.Write(text));
+  MSP_RETURN_IF_ERROR(file.Commit());
+  MSP_RETURN_IF_ERROR(WriteConstruct(model, order, folder / dump::kConstructFileName));
+  return WriteStacks(model, order, folder / dump::kStackFileName);
+}
+
+}  // namespace msprobe::analysis::graph

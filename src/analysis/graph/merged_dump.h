@@ -1,0 +1,54 @@
+// Inside of the room: a dump made of several ranks, in memory and as files.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/graph/merge.h"
+#include "src/analysis/graph/model.h"
+#include "src/analysis/graph/rank_dump.h"
+
+namespace msprobe::analysis::graph {
+
+using Statistics = std::array<compare::StatValue, compare::kStatCount>;
+
+// The values of one node: an entry of one rank, with some statistics changed.
+struct MergedContent {
+  const RankDump* dump = nullptr;
+  uint32_t entry = kNone;
+  std::map<uint32_t, Statistics> changed;  // by row of the entry
+  std::vector<std::string> info;           // how they were made
+  bool bare = false;                       // inputs and outputs only
+  // The part of another rank's entry, by member of the entry: "output".
+  std::map<std::string, std::pair<const RankDump*, uint32_t>> parts;
+
+  uint32_t RowCount() const { return dump->side().entries[entry].row_count; }
+  const compare::SideRow& Row(uint32_t row) const;
+  std::string_view ItemName(uint32_t row) const;  // "input.0", "parameters.weight"
+  Statistics StatisticsOf(uint32_t row) const;
+  std::optional<Statistics> Find(std::string_view item) const;
+  // Rows of that part are those of `other` from now on; both have the same rows.
+  void TakeFrom(const MergedContent& other, const std::string& part);
+};
+
+struct MergedModel {
+  Graph graph;
+  std::vector<MergedContent> contents;  // by node
+
+  static MergedModel Of(const RankDump& dump, std::vector<std::string>& warnings);
+};
+
+// dump.json, construct.json and stack.json, nodes in post-order.
+Status WriteMergedDump(const MergedModel& model, MergedParameters parameters,
+                       const std::filesystem::path& folder);
+
+}  // namespace msprobe::analysis::graph
