@@ -34,6 +34,8 @@ PYTHON_SPELLINGS = {
     "monitor csv2db": ["--monitor_path DIR", "--db DIR", "--process_num 2"],
     "monitor csv2tb": ["--monitor_path DIR", "--time_start T", "--time_end T", "--process_num 2", "--data_type_list actv", "--output_dirpath DIR"],
     "nan_analyze": ["-i DIR", "--input_path DIR", "-o DIR", "--output_path DIR"],
+    "graph": ["-i FILE", "--input_path FILE", "-o DIR", "--output_path DIR", "-lm", "--layer_mapping FILE", "-oc", "--overflow_check", "-f",
+              "--fuzzy_match", "-cs", "--complete_stack"],
     "overflow_check": ["-i DIR", "--input_path DIR", "-o DIR", "--output_path DIR"],
     "perf_compare": ["-d P", "--profiling_path P", "-bp P", "--benchmark_profiling_path P", "-o DIR", "--output_path DIR", "--debug",
                      "--enable_profiling_compare", "--enable_operator_compare", "--enable_memory_compare", "--enable_communication_compare",
