@@ -35,8 +35,8 @@ if [ ${#readers[@]} -eq 0 ]; then
   for fuzzer in build-fuzz/bin/fuzz_*; do readers+=("${fuzzer##*/fuzz_}"); done
 fi
 mkdir -p build-fuzz/crashes build-fuzz/results build-fuzz/logs
-# A read of one file may take 10 s and 2 GiB at most, leaks included.
-limits=(-rss_limit_mb=2048 -malloc_limit_mb=2048 -timeout=10)
+# A read of one file may take 25 s and 2 GiB at most, leaks included. Short inputs reach what long ones do, and more of them are run.
+limits=(-rss_limit_mb=2048 -malloc_limit_mb=2048 -timeout=25 -max_len=16384)
 
 # inputs_of READER: the collected and the checked-in corpora.
 inputs_of() {
