@@ -71,8 +71,9 @@ TEST(OpenMegatron, ASharedShapeThatCannotBeCountedIsNoShape) {
   for (const char* rank : {"mp_rank_00", "mp_rank_01"}) {
     // 2^30 to the power of three.
     WriteRank(folder, rank,
-              Sized(2, 1).Tensor("model", "norm.weight",
-                                 {.shape = {1 << 30, 1 << 30, 1 << 30}, .values = {1}}));
+              Sized(2, 1).Tensor(
+                  "model", "norm.weight",
+                  {.shape = {1 << 30, 1 << 30, 1 << 30}, .values = {1}, .expanded = true}));
   }
   const Checkpoint checkpoint = MustOpen(folder.path());
   ASSERT_EQ(checkpoint.parameters.size(), 1U);
