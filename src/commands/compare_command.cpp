@@ -154,7 +154,9 @@ std::vector<Example> CompareCommand::examples() const {
 
 std::string CompareCommand::notes() const {
   return kCompareNotes + FailOnHelp(analysis::compare::kGateLevels) +
-         "\nEvery level also fails if less than half of a side could be compared.";
+         "\nEvery level also fails if less than half of a side could be compared, or a tensor file "
+         "could "
+         "not be read.";
 }
 
 Status CompareCommand::FillOptions(const Context& context) {

@@ -66,6 +66,12 @@ report::Verdict MakeVerdict(const RunSummary& summary, const std::optional<size_
       say("AGREE IN PART", Tone::kCaution, totals.agreeing,
           "what could be matched agrees, but not everything has a partner");
       break;
+    case PairVerdict::kUnreadable:
+      say("AGREE IN PART", Tone::kCaution, totals.agreeing,
+          fmt::format("what could be read agrees, but {} a tensor file that could not be read",
+                      totals.unreadable == 1 ? "1 row has"
+                                             : FormatCount(totals.unreadable) + " rows have"));
+      break;
     case PairVerdict::kUnequalBits:
       say("NOT BIT-EQUAL", Tone::kCaution, totals.agreeing - totals.identical,
           fmt::format("{} of {}, but by no more than rounding noise according to the statistics",
@@ -288,6 +294,12 @@ Section MakeCounts(const RunSummary& summary) {
                     FormatCount(totals.npu_only), FormatCount(totals.bench_only),
                     FormatCount(totals.shape_mismatch), FormatCount(totals.dtype_mismatch)),
         unmatched);
+  }
+  if (totals.unreadable > 0) {
+    add("unreadable",
+        fmt::format("{} with a tensor file that could not be read",
+                    Plural(totals.unreadable, "row")),
+        totals.unreadable);
   }
   DivergenceReport calls;
   for (const PairSummary& pair : summary.pairs) {

@@ -128,6 +128,12 @@ std::vector<report::TestCase> CasesOf(const RunSummary& summary) {
       test.type = PairVerdictName(verdict);
       test.message = FailureMessage(pair, verdict);
       test.details = Details(pair);
+    } else if (verdict == PairVerdict::kUnreadable) {
+      test.outcome = CaseOutcome::kFailed;
+      test.type = PairVerdictName(verdict);
+      test.message =
+          fmt::format("{} rows with a tensor file that could not be read", pair.counts.unreadable);
+      test.details = Details(pair);
     } else if (MostlyUnmatched(pair)) {
       const RowCounts& counts = pair.counts;
       test.outcome = CaseOutcome::kFailed;
@@ -149,7 +155,8 @@ std::vector<report::TestCase> CasesOf(const RunSummary& summary) {
 
 std::vector<report::LevelOutcome> LevelsOf(const RunSummary& summary) {
   std::vector<report::LevelOutcome> levels = report::OutcomesOf(kGateLevels);
-  const bool all = summary.pairs.empty() ||
+  // What was not read is not known to agree.
+  const bool all = summary.pairs.empty() || summary.totals.unreadable > 0 ||
                    std::any_of(summary.pairs.begin(), summary.pairs.end(), MostlyUnmatched);
   report::SetFound(levels, "error", all || HasErrors(summary));
   report::SetFound(levels, "warning", all || HasWarnings(summary));

@@ -21,6 +21,8 @@ std::string_view PairVerdictName(PairVerdict verdict) {
       return "not bit-equal";
     case PairVerdict::kUnmatched:
       return "unmatched";
+    case PairVerdict::kUnreadable:
+      return "unreadable";
     case PairVerdict::kNothingCompared:
       return "nothing compared";
     case PairVerdict::kDrifts:
@@ -46,6 +48,9 @@ PairVerdict VerdictOf(const PairSummary& pair) {
   }
   if (counts.agreeing == 0) {
     return PairVerdict::kNothingCompared;
+  }
+  if (counts.unreadable > 0) {
+    return PairVerdict::kUnreadable;
   }
   if (counts.npu_only + counts.bench_only + counts.shape_mismatch + counts.dtype_mismatch > 0) {
     return PairVerdict::kUnmatched;

@@ -17,15 +17,16 @@ enum class PairVerdict : uint8_t {
   kUnequalBits,  // checksums: not bit-equal; how far apart they cannot say, the statistics beside
                  // them say noise
   kUnmatched,    // matched rows agree, but rows stand alone
+  kUnreadable,   // what could be read agrees, but tensor files could not be
   kNothingCompared,  // no row has values on both sides
   kDrifts,           // rows are further apart than noise, but no call is an origin: noise piled up
   kDiffers,          // the divergence has an origin
   kFailed,           // could not be compared
 };
-inline constexpr size_t kPairVerdictCount = 8;
+inline constexpr size_t kPairVerdictCount = 9;
 
-// "identical", "agree", "not bit-equal", "unmatched", "nothing compared", "drift", "differ",
-// "failed".
+// "identical", "agree", "not bit-equal", "unmatched", "unreadable", "nothing compared", "drift",
+// "differ", "failed".
 std::string_view PairVerdictName(PairVerdict verdict);
 
 PairVerdict VerdictOf(const PairSummary& pair);

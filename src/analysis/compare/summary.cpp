@@ -25,6 +25,7 @@ RowCounts CountRows(const ComparedPair& pair) {
   counts.bench_only = pair.result.bench_only_count;
   counts.shape_mismatch = pair.result.shape_mismatch_count;
   counts.dtype_mismatch = pair.result.dtype_mismatch_count;
+  counts.unreadable = pair.result.unreadable_count;
   for (size_t i = 0; i < pair.result.rows.size(); ++i) {
     const RowResult& row = pair.result.rows[i];
     counts.red += row.fill == report::Fill::kRed ? 1 : 0;
@@ -71,6 +72,7 @@ void RowCounts::Add(const RowCounts& other) {
   drifting += other.drifting;
   differing += other.differing;
   not_compared += other.not_compared;
+  unreadable += other.unreadable;
   red += other.red;
   yellow += other.yellow;
   for (size_t i = 0; i < kVerdictCount; ++i) {

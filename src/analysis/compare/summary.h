@@ -30,6 +30,7 @@ struct RowCounts {
   uint64_t drifting = 0;      // further apart than noise, but errors before them explain it
   uint64_t differing = 0;     // further apart, at or behind an origin
   uint64_t not_compared = 0;  // matched, but without values to compare
+  uint64_t unreadable = 0;    // of a tensor file that could not be read; counted above, too
   uint64_t red = 0;
   uint64_t yellow = 0;
   std::array<uint64_t, kVerdictCount> by_verdict{};  // indexed by Verdict

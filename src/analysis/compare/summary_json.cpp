@@ -72,6 +72,7 @@ Json CountsJson(const RowCounts& counts) {
           {"drifting", counts.drifting},
           {"differing", counts.differing},
           {"not_compared", counts.not_compared},
+          {"unreadable", counts.unreadable},
           {"red", counts.red},
           {"yellow", counts.yellow},
           {"verdicts", std::move(verdicts)}};

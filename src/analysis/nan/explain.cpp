@@ -204,8 +204,9 @@ std::string_view NextStep(const StepAnswer& answer) {
     return "";
   }
   if (answer.outcome == Outcome::kPartial) {
-    return "The warnings name the truncated or damaged dump: capture that step again; bad values "
-           "may come after its end.";
+    return "The warnings name the dump that is truncated, damaged or not readable: capture that "
+           "step "
+           "again; bad values may be in what is missing.";
   }
   if (answer.outcome == Outcome::kNothing) {
     return "Dump with \"task\": \"statistics\" or \"tensor\"; checksums say nothing about values.";

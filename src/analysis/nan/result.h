@@ -54,6 +54,7 @@ struct StepAnswer {
   std::vector<std::string> warnings;
   LevelSummary levels;  // only with Options::levels
   std::vector<std::filesystem::path> files;
+  uint64_t unread_ranks = 0;  // left out, because they could not be read
   uint64_t operator_count = 0;
   uint64_t size_bytes = 0;
   double seconds = 0;

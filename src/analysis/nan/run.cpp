@@ -36,6 +36,7 @@ Status LoadRanks(const StepFolder& folder, const Options& options, base::ThreadP
     if (!rank.ok()) {
       answer.warnings.push_back(fmt::format("rank {} is left out: {}", folder.ranks[place].rank,
                                             rank.status().message()));
+      ++answer.unread_ranks;
       if (first_error.ok()) {
         first_error = rank.status();
       }
@@ -61,6 +62,7 @@ void Choose(const Options& options, StepAnswer& answer) {
                                     [](const RankDump& rank) { return rank.has_statistics; });
   if (answer.outcome == Outcome::kGood) {
     const bool whole =
+        answer.unread_ranks == 0 &&
         std::all_of(answer.ranks.begin(), answer.ranks.end(), [](const RankDump& rank) {
           return rank.operator_count > 0 && !rank.truncated && rank.damaged == 0;
         });

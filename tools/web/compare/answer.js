@@ -2,7 +2,7 @@
 import { FileLink, html } from '../common/html.js';
 import { showCount } from '../common/numbers.js';
 
-const TONES = { identical: 'good', agree: 'good', 'not bit-equal': 'caution', unmatched: 'caution', 'nothing compared': 'bad', drift: 'caution', differ: 'bad', failed: 'bad' };
+const TONES = { identical: 'good', agree: 'good', 'not bit-equal': 'caution', unmatched: 'caution', unreadable: 'caution', 'nothing compared': 'bad', drift: 'caution', differ: 'bad', failed: 'bad' };
 export const toneOf = (verdict) => TONES[verdict] ?? '';
 
 export const showError = (error) => (error === null || error === undefined || Number.isNaN(error) ? '–'

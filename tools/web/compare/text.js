@@ -4,11 +4,12 @@ import { translatorOf } from '../common/text.js';
 export const translator = translatorOf({
   en: {
     title: 'Comparison', against: 'against', calls: 'calls', rows: 'tensors', pairs: 'pairs', one_pair: 'pair', differ: 'differ', drift: 'drift',
-    verdict_identical: 'IDENTICAL', verdict_agree: 'AGREE', 'verdict_not bit-equal': 'NOT BIT-EQUAL', verdict_unmatched: 'AGREE IN PART',
+    verdict_identical: 'IDENTICAL', verdict_agree: 'AGREE', 'verdict_not bit-equal': 'NOT BIT-EQUAL', verdict_unmatched: 'AGREE IN PART', verdict_unreadable: 'AGREE IN PART',
     'verdict_nothing compared': 'NOTHING COMPARED', verdict_drift: 'DRIFT', verdict_differ: 'DIFFERENT', verdict_failed: 'FAILED',
     text_identical: 'all {0} compared tensors are equal', text_agree: 'all {0} compared tensors are equal up to rounding noise',
     'text_not bit-equal': 'checksums differ, but by no more than rounding noise according to the statistics',
     text_unmatched: 'what could be matched agrees, but not everything has a partner',
+    text_unreadable: 'what could be read agrees, but tensor files could not be read',
     'text_nothing compared': 'no tensor has values on both sides', text_failed: '{0} pairs could not be compared',
     text_drift: '{0} tensors are beyond rounding noise, explained by accumulated rounding; no single call is the origin',
     text_differ: 'it starts with {0}', text_differ_rows: '{0} tensors are beyond rounding noise',
@@ -41,11 +42,12 @@ export const translator = translatorOf({
   },
   zh: {
     title: '精度比对', against: '对比', calls: '次调用', rows: '个张量', pairs: '对', one_pair: '对', differ: '不同', drift: '漂移',
-    verdict_identical: '完全一致', verdict_agree: '一致', 'verdict_not bit-equal': '比特不等', verdict_unmatched: '部分一致',
+    verdict_identical: '完全一致', verdict_agree: '一致', 'verdict_not bit-equal': '比特不等', verdict_unmatched: '部分一致', verdict_unreadable: '部分一致',
     'verdict_nothing compared': '未能比对', verdict_drift: '漂移', verdict_differ: '不同', verdict_failed: '失败',
     text_identical: '所比对的 {0} 个张量全部相等', text_agree: '所比对的 {0} 个张量在舍入误差内相等',
     'text_not bit-equal': '校验和不同；从统计量看不超过舍入误差',
     text_unmatched: '能匹配的部分一致，但并非全部都有对应项',
+    text_unreadable: '能读取的部分一致，但有张量文件无法读取',
     'text_nothing compared': '没有任何张量在两侧都有数值', text_failed: '{0} 对无法比对',
     text_drift: '{0} 个张量的差异超过噪声，但可由累积的舍入误差解释；没有单一的起点',
     text_differ: '起点：{0}', text_differ_rows: '{0} 个张量的差异超过噪声',

@@ -127,6 +127,22 @@ TEST(Gate, FailsWhereMostRowsOfASideStandAloneAndTheJunitReportAgrees) {
 
 TEST(Gate, FailsWhereThereIsNoPairAtAll) { EXPECT_TRUE(ReportGateFails(RunSummary(), "error")); }
 
+TEST(Verdict, AnUnreadableTensorFileIsNotAgreementAndFailsEveryGate) {
+  PairSummary pair = PairOf(0, 0);
+  pair.counts.unreadable = 1;
+  EXPECT_EQ(VerdictOf(pair), PairVerdict::kUnreadable);
+  const RunSummary summary = Summary({pair, PairOf(1, 0)});
+  EXPECT_THAT(ScreenReport(summary, report::ScreenOptions()),
+              StartsWith("AGREE IN PART: what could be read agrees, but 1 row has"));
+  for (const char* level : {"error", "warning", "different", "drift"}) {
+    EXPECT_TRUE(ReportGateFails(summary, level)) << level;
+  }
+  EXPECT_THAT(SummaryJson(summary, 0), HasSubstr("\"unreadable\": 1,"));
+  pair = PairOf(0, 3);
+  pair.counts.unreadable = 1;
+  EXPECT_EQ(VerdictOf(pair), PairVerdict::kDiffers);  // what was found counts more
+}
+
 TEST(LeadingPair, IsTheRankWhoseOriginIsItsOwn) {
   PairSummary receiver = PairOf(0, 90);
   receiver.divergence.first_origin->from_other_rank = true;
