@@ -19,6 +19,7 @@
 #include "src/base/mapped_files.h"
 #include "src/base/new_folders.h"
 #include "src/base/output_rule.h"
+#include "src/base/unfinished.h"
 
 namespace msprobe::base {
 namespace {
@@ -298,6 +299,7 @@ Result<FileBytes> FileBytes::Open(const Path& path, std::vector<std::byte>* scra
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : folder_(std::exchange(other.folder_, -1)),
       descriptor_(std::exchange(other.descriptor_, -1)),
+      lock_(std::exchange(other.lock_, -1)),
       exists_(std::exchange(other.exists_, false)),
       cleanup_slot_(std::exchange(other.cleanup_slot_, -1)),
       existing_(other.existing_),
@@ -310,6 +312,7 @@ AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
     Discard();
     folder_ = std::exchange(other.folder_, -1);
     descriptor_ = std::exchange(other.descriptor_, -1);
+    lock_ = std::exchange(other.lock_, -1);
     exists_ = std::exchange(other.exists_, false);
     cleanup_slot_ = std::exchange(other.cleanup_slot_, -1);
     existing_ = other.existing_;
@@ -330,6 +333,9 @@ void AtomicFile::Discard() {
   if (exists_) {
     ::unlinkat(folder_, temporary_name_.c_str(), 0);
     exists_ = false;
+  }
+  if (lock_ >= 0) {
+    ::close(std::exchange(lock_, -1));
   }
   if (folder_ >= 0) {
     ::close(std::exchange(folder_, -1));
@@ -352,6 +358,7 @@ Result<AtomicFile> AtomicFile::Create(const Path& final_path, Existing existing)
   if (file.folder_ < 0) {
     return SystemError("create", final_path, errno);
   }
+  RemoveAbandonedIn(file.folder_);
   // Another host or container may have the same process number, and a killed run leaves its file.
   constexpr int kAttempts = 1000;
   int error = EEXIST;
@@ -361,9 +368,13 @@ Result<AtomicFile> AtomicFile::Create(const Path& final_path, Existing existing)
     file.cleanup_slot_ = RemoveOnInterrupt(fmt::format("{}/{}", folder, file.temporary_name_));
     file.descriptor_ = ::openat(file.folder_, file.temporary_name_.c_str(),
                                 O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kFileMode);
-    if (file.descriptor_ >= 0) {
+    if (file.descriptor_ >= 0 && MarkUnfinished(file.descriptor_)) {
       file.exists_ = true;
       return file;
+    }
+    if (file.descriptor_ >= 0) {  // taken for a leftover before it was marked
+      ::close(std::exchange(file.descriptor_, -1));
+      errno = EEXIST;
     }
     error = errno;
     ForgetOnInterrupt(std::exchange(file.cleanup_slot_, -1));
@@ -417,6 +428,9 @@ Status AtomicFile::Reserve(uint64_t bytes) {
 }
 
 Status AtomicFile::Close() {
+  if (descriptor_ >= 0 && lock_ < 0) {
+    lock_ = ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
+  }
   // close() can report a delayed write error (network file systems, quotas).
   if (descriptor_ >= 0 && ::close(std::exchange(descriptor_, -1)) != 0) {
     return SystemError("write", final_path_, errno);

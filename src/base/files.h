@@ -101,6 +101,7 @@ class AtomicFile {
 
   int folder_ = -1;
   int descriptor_ = -1;
+  int lock_ = -1;        // a copy of it that keeps the lock from Close() to the rename
   bool exists_ = false;  // under the temporary name
   int cleanup_slot_ = -1;
   Existing existing_ = Existing::kRefuse;

@@ -19,6 +19,7 @@
 #include "src/base/interrupt.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
+#include "src/base/unfinished.h"
 
 namespace msprobe::base {
 namespace {
@@ -165,6 +166,7 @@ Status CheckOutputFolder(const Path& folder) {
                                   S_ISREG(there.st_mode) ? "a file" : KindName(there.st_mode)))
         .WithHint("name a folder");
   }
+  RemoveAbandoned(folder);  // also where the results that are there are refused
   return {};
 }
 

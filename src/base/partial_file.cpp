@@ -12,6 +12,7 @@
 #include "src/base/files.h"
 #include "src/base/interrupt.h"
 #include "src/base/output_rule.h"
+#include "src/base/unfinished.h"
 
 namespace msprobe::base {
 
@@ -24,16 +25,19 @@ PartialFile::PartialFile(std::filesystem::path path) : path_(std::move(path)) {
 PartialFile::~PartialFile() {
   std::error_code error;
   std::filesystem::remove(path_, error);
+  if (descriptor_ >= 0) {
+    ::close(descriptor_);
+  }
   ForgetOnInterrupt(slot_);
 }
 
-Status PartialFile::Create() const {
-  const int fd = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
-  if (fd < 0) {
+Status PartialFile::Create() {
+  RemoveAbandoned(path_.has_parent_path() ? path_.parent_path() : std::filesystem::path("."));
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
+  if (descriptor_ < 0 || !MarkUnfinished(descriptor_)) {
     return IoError(fmt::format("cannot create {}: {}", path_.string(), std::strerror(errno)))
         .WithHint("check the space in the folder and its permissions");
   }
-  ::close(fd);
   return {};
 }
 

@@ -18,7 +18,7 @@ class PartialFile {
   ~PartialFile();
 
   // Makes the file, empty: never through a link that somebody else has put there meanwhile.
-  Status Create() const;
+  Status Create();
   const std::filesystem::path& path() const { return path_; }
   // By the rule of this process for files that exist (output_rule.h).
   Status RenameTo(const std::filesystem::path& target);
@@ -26,6 +26,7 @@ class PartialFile {
  private:
   const std::filesystem::path path_;
   int slot_ = -1;
+  int descriptor_ = -1;  // for its lock (unfinished.h)
 };
 
 }  // namespace msprobe::base

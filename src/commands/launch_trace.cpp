@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <system_error>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "src/base/files.h"
+#include "src/base/unfinished.h"
 
 namespace msprobe::commands {
 namespace {
@@ -24,8 +26,9 @@ LaunchTrace::LaunchTrace() {
     return;
   }
   std::string path = (folder / "msprobe-launch-XXXXXX").string();
-  if (const int descriptor = ::mkstemp(path.data()); descriptor >= 0) {
-    ::close(descriptor);
+  base::RemoveAbandoned(folder, base::Leftovers::kOfLaunchers);
+  descriptor_ = ::mkostemp(path.data(), O_CLOEXEC);
+  if (descriptor_ >= 0 && base::MarkUnfinished(descriptor_)) {
     path_ = std::move(path);
   }
 }
@@ -33,6 +36,9 @@ LaunchTrace::LaunchTrace() {
 LaunchTrace::~LaunchTrace() {
   if (!path_.empty()) {
     ::unlink(path_.c_str());
+  }
+  if (descriptor_ >= 0) {
+    ::close(descriptor_);
   }
 }
 

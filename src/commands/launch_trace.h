@@ -29,6 +29,7 @@ class LaunchTrace {
 
  private:
   std::string path_;
+  int descriptor_ = -1;  // for its lock
 };
 
 // What a user can do about it; empty when nothing is known. `framework` as the flag -f spells it.

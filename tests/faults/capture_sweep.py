@@ -173,7 +173,7 @@ class CaptureSweep:
         good = self.good_run()
         with concurrent.futures.ThreadPoolExecutor(len(self.cores)) as pool:
             for call in calls:
-                fails = [one for one in sweep.HOWS[call] if one != "stop"]  # SIGTERM is the training's own
+                fails = [one for one in sweep.HOWS[call] if one not in ("stop", "kill")]  # SIGTERM is the training's own
                 hows = [how] if how else (fails[-2:] if quick else fails) + KILLS.get(call, [])
                 numbers = sweep.Sweep.numbers(good["counts"].get(call, 0), quick)
                 for one in hows:

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -277,6 +278,43 @@ class Races(unittest.TestCase):
         self.call(*words, plan=plan, wanted=0)
         self.assertEqual([name for name in os.listdir(str(self.folder / "out")) if name.endswith("_1.xlsx")], [])
         self.assertEqual([name for name in self.leftovers() if name.endswith(".reserved")], [])
+
+    def test_a_command_removes_what_killed_ones_left(self):
+        places = commands.make_places(REPOSITORY, self.folder / "inputs")
+        lines = {line.name: line for line in commands.all_lines()}
+        for name, call in (("config_check -c", "rename"), ("config_check -c", "write"), ("monitor csv2db", "rename"), ("compare", "write"),
+                           ("ckpt_compare csv", "rename"), ("show -o csv", "rename"), ("show -o csv", "write")):
+            with self.subTest(name=name, call=call):
+                shutil.rmtree(str(self.folder / "out"), ignore_errors=True)
+                (self.folder / "out").mkdir()
+                words = [MSPROBE] + commands.words_of(lines[name], places)
+                self.call(*words, plan={"program": "msprobe", "call": call, "at": 1, "last": 1, "how": "kill"}, wanted=-9)
+                self.assertTrue(self.leftovers(self.folder / "out"))
+                self.call(*words)
+                self.assertEqual(self.leftovers(self.folder / "out"), [])
+
+    def test_a_launcher_removes_what_killed_ones_left(self):
+        there = self.folder / "temporary"
+        there.mkdir()
+        given = {"TMPDIR": str(there), "MSPROBE_PYTHON_PATH": str(REPOSITORY / "tools/python")}
+        words = [MSPROBE, "dump", "-o", "dump", "--"]
+        launcher = subprocess.Popen([str(word) for word in words + ["sleep", "100"]], cwd=str(self.folder), env=dict(os.environ, **given))
+        try:
+            deadline = time.monotonic() + 20
+            while not list(there.iterdir()) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            self.assertEqual(len(list(there.iterdir())), 1)
+            self.call(*words, "true", environment=given)
+            self.assertEqual(len(list(there.iterdir())), 1)  # that of a living one stays
+        finally:
+            children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(launcher.pid)], stdout=subprocess.PIPE, check=False).stdout.split()
+            launcher.kill()
+            launcher.wait()
+            for child in children:
+                os.kill(int(child), signal.SIGKILL)
+        self.assertEqual(len(list(there.iterdir())), 1)
+        self.call(*words, "true", environment=given)
+        self.assertEqual(list(there.iterdir()), [])
 
     # ---- time ----
 

@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <deque>
 #include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/analysis/config_check/result_json.h"
@@ -17,6 +21,7 @@
 #include "src/base/output_rule.h"
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
+#include "src/base/unfinished.h"
 #include "src/report/sheet_parts.h"
 #include "src/report/writers.h"
 
@@ -67,10 +72,28 @@ class StagingFolder {
   ~StagingFolder() {
     std::error_code error;
     fs::remove_all(path_, error);
+    if (descriptor_ >= 0) {
+      ::close(descriptor_);
+    }
     if (created_output_) {
       fs::remove(output_, error);  // only when it is empty
     }
     base::ForgetOnInterrupt(cleanup_slot_);
+  }
+
+  // Makes it, marked as one that somebody works in.
+  Status Create() {
+    MSP_RETURN_IF_ERROR(base::CreateFolders(output_));
+    base::RemoveAbandoned(output_);
+    const bool is_new = ::mkdir(path_.c_str(), 0750) == 0;
+    if (is_new) {
+      descriptor_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    }
+    if (!is_new || (descriptor_ >= 0 && !base::MarkUnfinished(descriptor_))) {
+      return IoError(fmt::format("cannot create {}: {}", path_.string(),
+                                 std::strerror(is_new ? EBUSY : errno)));
+    }
+    return {};
   }
 
   const fs::path& path() const { return path_; }
@@ -80,6 +103,7 @@ class StagingFolder {
   const fs::path output_;
   const fs::path path_;
   const int cleanup_slot_;
+  int descriptor_ = -1;  // for its lock
 };
 
 Status MoveInto(const fs::path& from, const fs::path& target) {
@@ -173,7 +197,8 @@ Status WriteResultFolder(const CompareOptions& options, const PackPair& packs, C
   if (error) {
     return IoError(fmt::format("no absolute path for {}", options.output_folder.string()));
   }
-  const StagingFolder staging(folder);
+  StagingFolder staging(folder);
+  MSP_RETURN_IF_ERROR(staging.Create());
   MSP_RETURN_IF_ERROR(packs.bench.Extract(staging.path() / kPackFolders[0]));
   MSP_RETURN_IF_ERROR(packs.cmp.Extract(staging.path() / kPackFolders[1]));
   run.output_folder = folder;

@@ -1,0 +1,171 @@
+#include "src/base/unfinished.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+namespace msprobe::base {
+namespace {
+
+// A process that writes into more folders than this looks through some of them again.
+constexpr size_t kMostKnownFolders = 4096;
+
+bool HasDigits(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// Whether `name` is `begin`, something, `end`.
+bool IsBetween(std::string_view name, std::string_view begin, std::string_view end) {
+  return name.size() > begin.size() + end.size() && name.starts_with(begin) && name.ends_with(end);
+}
+
+// "NAME.4711.partial"
+bool IsPartial(std::string_view name) {
+  constexpr std::string_view kEnd = ".partial";
+  if (!IsBetween(name, ".", kEnd)) {
+    return false;
+  }
+  name.remove_suffix(kEnd.size());
+  const size_t dot = name.rfind('.');
+  return dot > 0 && HasDigits(name.substr(dot + 1));
+}
+
+bool IsTemporaryFile(std::string_view name, Leftovers kind) {
+  if (kind == Leftovers::kOfLaunchers) {
+    constexpr std::string_view kBegin = "msprobe-launch-";
+    return name.starts_with(kBegin) && name.size() == kBegin.size() + 6;
+  }
+  return IsBetween(name, ".msprobe-", ".tmp") || IsBetween(name, ".msprobe-", ".reserved") ||
+         IsPartial(name);
+}
+
+bool IsTemporaryFolder(std::string_view name, Leftovers kind) {
+  constexpr std::string_view kBegin = ".config_check.";
+  return kind == Leftovers::kOfResults && name.starts_with(kBegin) &&
+         HasDigits(name.substr(kBegin.size()));
+}
+
+// Elsewhere another host may write, whose locks are not seen here.
+bool IsOfThisMachine(int folder) {
+  constexpr std::array<uint64_t, 8> kLocal = {
+      0xEF53,      // ext2, ext3, ext4
+      0x58465342,  // xfs
+      0x9123683E,  // btrfs
+      0x01021994,  // tmpfs
+      0x794C7630,  // overlayfs
+      0xF2F52010,  // f2fs
+      0x2FC12FC1,  // zfs
+      0x858458F6,  // ramfs
+  };
+  struct statfs system {};
+  return ::fstatfs(folder, &system) == 0 &&
+         std::find(kLocal.begin(), kLocal.end(), static_cast<uint32_t>(system.f_type)) !=
+             kLocal.end();
+}
+
+bool IsFirstLook(int folder) {
+  static std::mutex mutex;
+  static std::set<std::pair<dev_t, ino_t>> known;
+  struct stat there {};
+  if (::fstat(folder, &there) != 0) {
+    return false;
+  }
+  const std::lock_guard lock(mutex);
+  if (known.size() >= kMostKnownFolders) {
+    known.clear();
+  }
+  return known.emplace(there.st_dev, there.st_ino).second;
+}
+
+// The open folder, by a path that stays its own whatever happens to its name.
+Path PathOf(int folder) { return "/proc/self/fd/" + std::to_string(folder); }
+
+void RemoveIfAbandoned(int folder, const std::string& name, bool is_folder) {
+  const int descriptor =
+      ::openat(folder, name.c_str(),
+               O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (is_folder ? O_DIRECTORY : 0));
+  if (descriptor < 0) {
+    return;
+  }
+  struct stat opened {};
+  struct stat named {};
+  if (::fstat(descriptor, &opened) == 0 && opened.st_uid == ::geteuid() &&
+      (is_folder ? S_ISDIR(opened.st_mode) : S_ISREG(opened.st_mode)) &&
+      ::flock(descriptor, LOCK_EX | LOCK_NB) == 0 &&
+      // Its name may be another's by now.
+      ::fstatat(folder, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+      named.st_ino == opened.st_ino && named.st_dev == opened.st_dev) {
+    if (is_folder) {
+      std::error_code ignored;
+      std::filesystem::remove_all(PathOf(folder) / name, ignored);
+    } else {
+      ::unlinkat(folder, name.c_str(), 0);
+    }
+  }
+  ::close(descriptor);
+}
+
+}  // namespace
+
+bool MarkUnfinished(int descriptor) {
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    return errno != EWOULDBLOCK;
+  }
+  struct stat there {};
+  return ::fstat(descriptor, &there) != 0 || there.st_nlink > 0;
+}
+
+void RemoveAbandonedIn(int folder, Leftovers kind) noexcept {
+  // The descriptor may be good for names only.
+  const int readable = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (readable < 0) {
+    return;
+  }
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(readable), &::closedir);
+  if (entries == nullptr) {
+    ::close(readable);
+    return;
+  }
+  try {
+    if (!IsOfThisMachine(readable) || !IsFirstLook(readable)) {
+      return;
+    }
+    std::vector<std::pair<std::string, bool>> found;
+    while (const dirent* const entry = ::readdir(entries.get())) {
+      const bool is_folder = IsTemporaryFolder(entry->d_name, kind);
+      if (is_folder || IsTemporaryFile(entry->d_name, kind)) {
+        found.emplace_back(entry->d_name, is_folder);
+      }
+    }
+    for (const auto& [name, is_folder] : found) {
+      RemoveIfAbandoned(readable, name, is_folder);
+    }
+  } catch (const std::bad_alloc&) {  // the next one removes them
+  }
+}
+
+void RemoveAbandoned(const Path& folder, Leftovers kind) noexcept {
+  const int descriptor = ::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor >= 0) {
+    RemoveAbandonedIn(descriptor, kind);
+    ::close(descriptor);
+  }
+}
+
+}  // namespace msprobe::base
