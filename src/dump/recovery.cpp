@@ -78,12 +78,13 @@ Result<Recovery> RecoverRankFolder(const base::Path& rank_folder) {
   }
   Recovery recovery;
   MSP_ASSIGN_OR_RETURN(recovery.nothing_recorded, RemoveLogWithoutHeader(rank_folder));
-  if (!recovery.nothing_recorded) {
-    MSP_ASSIGN_OR_RETURN(recovery.conversion, ConvertRecordLog(rank_folder));
-  }
+  // Before anything is written here, as a writer removes what it finds unfinished without counting.
   for (const base::Path& folder : {rank_folder, rank_folder / kTensorFolderName}) {
     MSP_ASSIGN_OR_RETURN(const uint64_t removed, RemoveUnfinished(folder));
     recovery.removed_files += removed;
+  }
+  if (!recovery.nothing_recorded) {
+    MSP_ASSIGN_OR_RETURN(recovery.conversion, ConvertRecordLog(rank_folder));
   }
   if (recovery.nothing_recorded) {
     return recovery;
