@@ -213,6 +213,9 @@ HIDDEN int lstat(const char* path, struct stat* result) noexcept {
   return static_cast<int>(::syscall(SYS_newfstatat, AT_FDCWD, path, result, AT_SYMLINK_NOFOLLOW));
 }
 HIDDEN int fstat(int file, struct stat* result) noexcept { return static_cast<int>(::syscall(SYS_fstat, file, result)); }
+HIDDEN int fstatat(int folder, const char* path, struct stat* result, int flags) noexcept {
+  return static_cast<int>(::syscall(SYS_newfstatat, folder, path, result, flags));
+}
 HIDDEN int stat64(const char* path, struct stat64* result) noexcept {
   return static_cast<int>(::syscall(SYS_newfstatat, AT_FDCWD, path, result, 0));
 }

@@ -32,9 +32,9 @@ SECONDS = 20  # a run that takes longer hangs
 HOWS = {
     "open": ["EIO", "EACCES", "EMFILE+", "ENOSPC"],
     "read": ["EIO", "EIO+", "EINTR", "short", "short+"],
-    "write": ["EIO", "ENOSPC+", "EINTR", "short", "short+", "stop", "kill"],
+    "write": ["EIO", "ENOSPC+", "EINTR", "short", "short+", "stop"],
     "map": ["ENOMEM", "ENODEV+"],
-    "rename": ["EIO", "ENOSPC+", "EINVAL+", "stop", "kill"],
+    "rename": ["EIO", "ENOSPC+", "EINVAL+", "stop"],
     "sync": ["EIO", "EINVAL+"],
     "folder": ["EACCES", "ENOSPC+"],
     "list": ["EIO", "EMFILE+"],
@@ -56,6 +56,8 @@ QUICK_FIRST, QUICK_SPREAD = 1, 1
 ACCEPTED = [
     ("devices", "open read", "another answer", "the name of the processor and the limits of the container are left out where they cannot be read"),
     ("dump( --check)?", "stat", "exit code 2: .*dump_path", "a dump_path that cannot be used is a wrong configuration"),
+    ("config_check -c", "open list memory", r"left over: \.config_check|\.config_check\S* is too much",
+     "a folder cannot be emptied by a process that can open nothing, or that gets no memory for its names; the next command does it"),
 ]
 
 # Names that nothing is left under.
@@ -154,7 +156,16 @@ class Sweep:
             plan = dict(faults, program="msprobe", clock="frozen", process=4242, report=str(report))
             (folder / "plan").write_text("".join("%s %s\n" % pair for pair in plan.items()))
             os.sched_setaffinity(0, {core} if one_core else set(self.cores))
-            code, out, errors = self.start(line, folder, work)
+            ended = subprocess.Popen([self.msprobe] + commands.words_of(line, self.places), cwd=str(work), stdin=subprocess.DEVNULL,
+                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                     env=self.environment(FAULT_PLAN=str(folder / "plan")))
+            try:
+                out, errors = ended.communicate(timeout=SECONDS)
+                code = ended.returncode
+            except subprocess.TimeoutExpired:
+                ended.kill()
+                out, errors = ended.communicate()
+                code = "hang"
             counts, hits = {}, 0
             if report.exists():
                 for words in map(str.split, report.read_text().splitlines()):
@@ -168,31 +179,12 @@ class Sweep:
                 tree["lost " + path] = "lost"
             done = Done(code, *(text.decode("utf-8", "replace").replace(str(work), "WORK") for text in (out, errors)), tree, counts, hits, work)
             done.whole = {path: is_whole(work / path) for path, digest in tree.items() if digest not in ("", "lost")}
-            done.stale = self.leftovers_of_the_next(line, folder, work, tree)
             if keep:
                 shutil.rmtree(keep, ignore_errors=True)
                 shutil.copytree(str(work), keep)
             return done
         finally:
             self.folders.put(place)
-
-    def start(self, line, folder, work):
-        ended = subprocess.Popen([self.msprobe] + commands.words_of(line, self.places), cwd=str(work), stdin=subprocess.DEVNULL,
-                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment(FAULT_PLAN=str(folder / "plan")))
-        try:
-            out, errors = ended.communicate(timeout=SECONDS)
-            return ended.returncode, out, errors
-        except subprocess.TimeoutExpired:
-            ended.kill()
-            return ("hang",) + ended.communicate()
-
-    def leftovers_of_the_next(self, line, folder, work, tree):
-        """What is left over even when the command has run again, without a fault."""
-        if not any(UNFINISHED.search(path) for path in tree):
-            return set()
-        (folder / "plan").write_text("program msprobe\nclock frozen\nprocess 4242\n")
-        self.start(line, folder, work)
-        return {path for path in outcome_of_tree(str(work), {}) if UNFINISHED.search(path)}
 
     @staticmethod
     def says(done):
@@ -214,8 +206,8 @@ class Sweep:
         wrong = []
         if done.code == "hang":
             return ["hangs"]
-        if (how, done.code) in (("stop", -15), ("kill", -9)):
-            return self.judge_files(call, good, done, killed=how == "kill")
+        if how == "stop" and done.code == -15:
+            return self.judge_files(call, good, done)
         if done.code < 0:
             return ["killed by signal %d" % -done.code]
         allowed = {0, good.code, 3}
@@ -244,15 +236,13 @@ class Sweep:
         return any(re.fullmatch(names, line.name) and call in calls.split() and re.search(texts, text) for names, calls, texts, _ in ACCEPTED)
 
     @staticmethod
-    def judge_files(call, good, done, killed=False):
+    def judge_files(call, good, done):
         """What is wrong with the files of a run that did not do all of its work."""
         wrong = []
         for path, digest in done.tree.items():
             if UNFINISHED.search(path):
-                # A name that cannot be removed stays. What a process leaves that is killed, or that can open nothing and gets no memory to
-                # empty a folder, goes with the next command.
-                excused = killed or call in ("open", "list", "memory") and ".config_check" in path
-                if call != "remove" and (path in done.stale or not excused):
+                # A name that cannot be removed stays.
+                if call != "remove":
                     wrong.append("left over: " + re.sub(r"\d+", "N", path.split("/")[1] if path.startswith("out/") else path))
             elif path not in good.tree:
                 wrong.append("too much: " + path)
@@ -275,7 +265,7 @@ class Sweep:
 
     def cases(self, line, good, calls, how, quick, startup):
         for call in calls:
-            for one in [how] if how else HOWS[call][-3:] if quick else HOWS[call]:
+            for one in [how] if how else HOWS[call][-2:] if quick else HOWS[call]:
                 skip = startup if call == "memory" else 0
                 for number in self.numbers(good.counts.get(call, 0), quick, skip):
                     yield call, one, number
