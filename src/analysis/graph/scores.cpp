@@ -160,12 +160,10 @@ double VerdictScore(const NodeRows& node) {
 }
 
 double ScoreOf(const NodeRows& node, std::string_view name) {
-  const bool is_26 = node.result.edition == Edition::k26;
-  const bool equal_is_one = !is_26 && node.result.mode == CompareMode::kMd5;
   if (ReturnsRawMemory(name)) {
-    return equal_is_one || (is_26 && node.result.mode == CompareMode::kMd5) ? 1 : 0;
+    return node.result.mode == CompareMode::kMd5 ? 1 : 0;
   }
-  if (is_26) {
+  if (node.result.edition == Edition::k26) {
     return VerdictScore(node);
   }
   switch (node.result.mode) {
