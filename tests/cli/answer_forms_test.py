@@ -4,23 +4,20 @@ colours, as JSON and as a JUnit report. And the plan behind it: one place render
 
 usage: answer_forms_test.py MSPROBE REPOSITORY [TEST...]
 """
-import fcntl
 import json
 import os
-import pty
 import re
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
 import unicodedata
 import unittest
 import xml.etree.ElementTree as xml
 from pathlib import Path
 
 from page_tests import has_pages
+from terminals import run_on_terminal
 
 MSPROBE = None
 REPOSITORY = None
@@ -158,23 +155,10 @@ class AnswerForms(unittest.TestCase):
 
     def on_terminal(self, name, *more, **environment):
         """What a terminal of WIDTH columns gets on the standard output."""
-        master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, WIDTH, 0, 0))
-        process = subprocess.Popen(self.words(name, *more), cwd=self.scratch(name), env=self.environment(**environment),
-                                   stdin=subprocess.DEVNULL, stdout=slave, stderr=subprocess.DEVNULL)
-        os.close(slave)
-        text = b""
-        while True:
-            try:
-                read = os.read(master, 65536)
-            except OSError:
-                break
-            if not read:
-                break
-            text += read
-        os.close(master)
-        self.assertEqual(process.wait(timeout=120), 0)
-        return text.decode("utf-8").replace("\r\n", "\n")
+        status, text = run_on_terminal(self.words(name, *more), columns=WIDTH, cwd=self.scratch(name), env=self.environment(**environment),
+                                       stderr=subprocess.DEVNULL)
+        self.assertEqual(status, 0)
+        return text
 
     def each(self, check, of=lambda command: command.kind in ("", ALWAYS)):
         checked = 0

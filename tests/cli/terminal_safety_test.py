@@ -8,7 +8,6 @@ import csv
 import io
 import json
 import os
-import pty
 import sqlite3
 import struct
 import subprocess
@@ -18,6 +17,7 @@ import unicodedata
 import unittest
 
 from page_tests import has_pages
+from terminals import run_on_terminal
 
 MSPROBE = None
 # Title of the window, colour, 8-bit control, bidirectional override, zero width, separator of lines, carriage return.
@@ -76,22 +76,9 @@ class Case(unittest.TestCase):
 
     def on_terminal(self, *arguments, shows="a?]0;title?b?[31m?1mc?d?e?f?g"):
         """What a command writes to a terminal; `shows`: how the hostile name stands in it."""
-        master, slave = pty.openpty()
-        run = subprocess.Popen([MSPROBE] + list(arguments), cwd=self.folder, stdin=subprocess.DEVNULL, stdout=slave, stderr=slave,
-                               env=dict(os.environ, LC_ALL="C.UTF-8", TERM="xterm", NO_COLOR="1"))
-        os.close(slave)
-        output = b""
-        while True:
-            try:
-                block = os.read(master, 65536)
-            except OSError:  # nobody has the other end any more
-                break
-            if not block:
-                break
-            output += block
-        run.wait(60)
-        os.close(master)
-        text = output.decode("utf-8").replace("\r\n", "\n")
+        status, text = run_on_terminal([MSPROBE] + list(arguments), cwd=self.folder,
+                                       env=dict(os.environ, LC_ALL="C.UTF-8", TERM="xterm", NO_COLOR="1"))
+        self.assertGreaterEqual(status, 0, text)
         text = text.replace("\r\x1b[K", "")  # a line of progress that is wiped off
         self.assertIn(shows, text.replace("\n", ""), arguments)
         for character in text:
