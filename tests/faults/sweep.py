@@ -64,8 +64,8 @@ ACCEPTED = [
 UNFINISHED = re.compile(r"(^|/)\.(msprobe|config_check)|\.tmp$|\.partial$|\.reserved$")
 
 
-# How long a run took stands in some results.
-TIMES = re.compile(rb'"\w*seconds": [0-9.e-]+| time="[0-9.]+"')
+# How long a run took stands in some results, and how much of the disk others have left in that of `doctor`.
+FROM_RUN_TO_RUN = re.compile(rb'"\w*seconds": [0-9.e-]+| time="[0-9.]+"|[0-9.]+ [kMGT]B free')
 
 
 def digest_of(data, folder):
@@ -76,7 +76,7 @@ def digest_of(data, folder):
                 data = b"".join(name.encode() + archive.read(name) for name in archive.namelist())
         except zipfile.BadZipFile:
             pass
-    return hashlib.sha1(TIMES.sub(b"", data.replace(folder, b""))).hexdigest()
+    return hashlib.sha1(FROM_RUN_TO_RUN.sub(b"", data.replace(folder, b""))).hexdigest()
 
 
 def outcome_of_tree(folder, before):
@@ -193,8 +193,8 @@ class Sweep:
 
     @staticmethod
     def plain(text):
-        """Without what differs from run to run: times and the process."""
-        return re.sub(r"\d+(\.\d+)? ?(ms|s|us|min)\b|\d+ (MB|kB|GB)/s|\"seconds\": [0-9.e-]+", "T", text)
+        """Without what differs from run to run: times, the process and the free disk."""
+        return re.sub(r"\d+(\.\d+)? [kMGT]B free|\d+(\.\d+)? ?(ms|s|us|min)\b|\d+ (MB|kB|GB)/s|\"seconds\": [0-9.e-]+", "T", text)
 
     @staticmethod
     def names(line):
