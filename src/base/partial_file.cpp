@@ -33,8 +33,10 @@ PartialFile::~PartialFile() {
 
 Status PartialFile::Create() {
   RemoveAbandoned(path_.has_parent_path() ? path_.parent_path() : std::filesystem::path("."));
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
-  if (descriptor_ < 0 || !MarkUnfinished(descriptor_)) {
+  descriptor_ = MakeUnfinished([this] {
+    return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
+  });
+  if (descriptor_ < 0) {
     return IoError(fmt::format("cannot create {}: {}", path_.string(), std::strerror(errno)))
         .WithHint("check the space in the folder and its permissions");
   }

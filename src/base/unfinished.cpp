@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -10,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -129,6 +131,30 @@ bool MarkUnfinished(int descriptor) {
   }
   struct stat there {};
   return ::fstat(descriptor, &there) != 0 || there.st_nlink > 0;
+}
+
+int MakeUnfinished(const std::function<int()>& make) {
+  // Whoever looks for leftovers holds one for some microseconds, and its name is free after that.
+  constexpr int kAttempts = 1000;
+  constexpr std::chrono::milliseconds kPause(1);
+  int error = EBUSY;
+  bool was_taken = false;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const int descriptor = make();
+    if (descriptor >= 0 && MarkUnfinished(descriptor)) {
+      return descriptor;
+    }
+    error = descriptor < 0 ? errno : EBUSY;
+    if (descriptor >= 0) {
+      was_taken = true;
+      ::close(descriptor);
+    } else if (!was_taken || error != EEXIST) {
+      break;
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+  errno = error;
+  return -1;
 }
 
 void RemoveAbandonedIn(int folder, Leftovers kind) noexcept {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "src/base/files.h"
 
@@ -13,6 +14,11 @@ namespace msprobe::base {
 // and all copies of it are closed. False when somebody who looks for leftovers was faster and has
 // removed it: make another one. True where there are no locks, too.
 bool MarkUnfinished(int descriptor);
+
+// A marked file or folder. `make` makes it under a name that must not exist and gives its
+// descriptor, or -1 with errno. It is called again when somebody who looks for leftovers was
+// faster. The caller closes the descriptor. -1 with errno when it cannot be made.
+int MakeUnfinished(const std::function<int()>& make);
 
 enum class Leftovers : uint8_t {
   kOfResults,   // in a folder for results

@@ -25,10 +25,13 @@ LaunchTrace::LaunchTrace() {
   if (failure) {
     return;
   }
-  std::string path = (folder / "msprobe-launch-XXXXXX").string();
+  std::string path;
   base::RemoveAbandoned(folder, base::Leftovers::kOfLaunchers);
-  descriptor_ = ::mkostemp(path.data(), O_CLOEXEC);
-  if (descriptor_ >= 0 && base::MarkUnfinished(descriptor_)) {
+  descriptor_ = base::MakeUnfinished([&] {
+    path = (folder / "msprobe-launch-XXXXXX").string();
+    return ::mkostemp(path.data(), O_CLOEXEC);
+  });
+  if (descriptor_ >= 0) {
     path_ = std::move(path);
   }
 }

@@ -85,13 +85,13 @@ class StagingFolder {
   Status Create() {
     MSP_RETURN_IF_ERROR(base::CreateFolders(output_));
     base::RemoveAbandoned(output_);
-    const bool is_new = ::mkdir(path_.c_str(), 0750) == 0;
-    if (is_new) {
-      descriptor_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    }
-    if (!is_new || (descriptor_ >= 0 && !base::MarkUnfinished(descriptor_))) {
-      return IoError(fmt::format("cannot create {}: {}", path_.string(),
-                                 std::strerror(is_new ? EBUSY : errno)));
+    descriptor_ = base::MakeUnfinished([this] {
+      return ::mkdir(path_.c_str(), 0750) == 0
+                 ? ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
+                 : -1;
+    });
+    if (descriptor_ < 0) {
+      return IoError(fmt::format("cannot create {}: {}", path_.string(), std::strerror(errno)));
     }
     return {};
   }

@@ -1,5 +1,6 @@
 #include "src/base/unfinished.h"
 
+#include <cerrno>
 #include <csignal>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/unit/support/child_process.h"
@@ -109,6 +111,59 @@ TEST(UnfinishedFiles, RemovedBeforeTheyWereMarkedAreMadeAnew) {
   ASSERT_EQ(::unlink(path.c_str()), 0);
   EXPECT_FALSE(MarkUnfinished(descriptor));
   ::close(descriptor);
+
+  int made = 0;
+  const int again = MakeUnfinished([&] {
+    const int fresh = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
+    if (++made == 1) {
+      ::unlink(path.c_str());
+    }
+    return fresh;
+  });
+  EXPECT_GE(again, 0);
+  EXPECT_EQ(made, 2);
+  EXPECT_EQ(NamesIn(folder.path()).size(), 1U);
+  errno = 0;
+  EXPECT_LT(MakeUnfinished([&] { return ::open(path.c_str(), O_CREAT | O_EXCL, 0640); }), 0);
+  EXPECT_EQ(errno, EEXIST);
+  ::close(again);
+}
+
+// Many that make files and look for leftovers in one folder at once: nobody loses its file.
+TEST(UnfinishedFiles, AreMadeWhileOthersLookForLeftovers) {
+  const TemporaryFolder folder;
+  constexpr int kProcesses = 4;
+  constexpr int kFiles = 200;
+  std::vector<pid_t> children;
+  for (int child = 0; child < kProcesses; ++child) {
+    children.push_back(::fork());
+    if (children.back() == 0) {
+      int lost = 0;
+      for (int file = 0; file < kFiles; ++file) {
+        // A process looks once: each of these is another.
+        const pid_t looking = ::fork();
+        if (looking == 0) {
+          RemoveAbandoned(folder.path());
+          ::_exit(0);
+        }
+        const std::string name = "." + std::to_string(file) + "." + std::to_string(::getpid());
+        const Path path = folder / (name + ".partial");
+        const int descriptor = MakeUnfinished(
+            [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640); });
+        int ended = 0;
+        ::waitpid(looking, &ended, 0);
+        lost += descriptor < 0 || ::unlink(path.c_str()) != 0 ? 1 : 0;
+        ::close(descriptor);
+      }
+      ::_exit(lost == 0 ? 0 : 1);
+    }
+  }
+  for (const pid_t child : children) {
+    int ended = 0;
+    ASSERT_EQ(::waitpid(child, &ended, 0), child);
+    EXPECT_EQ(ended, 0);
+  }
+  EXPECT_TRUE(NamesIn(folder.path()).empty());
 }
 
 }  // namespace
