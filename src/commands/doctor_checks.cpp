@@ -33,7 +33,11 @@ namespace {
 namespace fs = std::filesystem;
 
 // One line per answer: a name, a tab, and "ok" or "no", a tab, what was seen. Errors are one line.
+// Not asked is the working folder, which `python3 -c` would look into first: nothing in it is run,
+// and a folder called torch is no PyTorch.
 constexpr const char* kQuestions = R"(import importlib, sys
+if sys.path[:1] == [""]:
+    del sys.path[0]
 def tell(name, ok, text):
     print("%s\t%s\t%s" % (name, "ok" if ok else "no", " ".join(str(text).split())), flush=True)
 tell("python", sys.version_info >= (3, 8), "%d.%d.%d, %s" % (*sys.version_info[:3], sys.executable))
@@ -45,6 +49,9 @@ for name in ("torch", "mindspore", "msprobe", "msprobe._native", "msprobe.pytorc
     except BaseException as error:
         tell(name, False, "%s: %s" % (type(error).__name__, error))
     else:
+        if getattr(module, "__file__", None) is None:  # a folder without a package in it
+            tell(name, False, "absent")
+            continue
         tell(name, True, getattr(module, "__version__", getattr(module, "__file__", "")))
 )";
 
