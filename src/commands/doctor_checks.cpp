@@ -106,7 +106,7 @@ Check Pages() {
   if (available.ok()) {
     return {"pages for browsers (--format html)", Health::kWorks, "built in", ""};
   }
-  return {"pages for browsers (--format html)", Health::kBroken, available.message(),
+  return {"pages for browsers (--format html)", Health::kAbsent, available.message(),
           available.hint()};
 }
 

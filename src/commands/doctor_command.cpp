@@ -1,5 +1,6 @@
 #include "src/commands/doctor_command.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -54,7 +55,9 @@ report::Document DocumentOfChecks(const std::vector<Check>& checks) {
     list.items.push_back(std::move(item));
     if (check.health == Health::kBroken) {
       ++broken;
-      if (!check.remedy.empty()) {
+      // What two checks ask for is done once.
+      if (!check.remedy.empty() && std::find(document.next.begin(), document.next.end(),
+                                             check.remedy) == document.next.end()) {
         document.next.push_back(check.remedy);
       }
     }
