@@ -1,5 +1,7 @@
 #include "src/capture/entry.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <new>
 #include <utility>
 
@@ -341,6 +343,7 @@ Status Entry::Commit() {
   const bool is_overflow_check = step_->settings().task == Task::kOverflowCheck;
   const bool kept = !engine.finished.load() && (!is_overflow_check || overflowed_);
   if (kept) {
+    PutIsNan();
     Result<bool> appended = AppendRecords();
     if (appended.ok() && *appended) {
       SubmitFiles();
@@ -356,6 +359,8 @@ Status Entry::Commit() {
     }
     if (is_overflow_check) {
       CountOverflow();
+    } else if (nan_count_ + infinity_count_ > 0) {
+      step_->CountNonFinite(name_, nan_count_, infinity_count_);
     }
   }
   Status status = std::move(first_error_);
@@ -384,6 +389,38 @@ void Entry::CountOverflow() {
   if (wanted >= 0 && hits >= wanted && !engine.finished.exchange(true)) {
     base::LogInfo(
         fmt::format("overflow check: {} of {} hits are recorded; capture ends", hits, wanted));
+  }
+}
+
+bool Entry::IsJudged() const {
+  if (step_->settings().task != Task::kNanCheck) {
+    return false;
+  }
+  // Of a call, what it computed; all of parameters_grad.
+  return member_count_ == 0 || (!members_[member_count_ - 1].key.starts_with("input") &&
+                                members_[member_count_ - 1].key != "parameters");
+}
+
+void Entry::Judge(const TensorValues& values) {
+  const kernels::TensorStats& counts = values.counts;
+  nan_count_ += counts.nan_count;
+  infinity_count_ += counts.positive_inf_count + counts.negative_inf_count;
+  has_unseen_values_ |= counts.element_count == 0;
+}
+
+void Entry::PutIsNan() {
+  const auto end = members_.begin() + static_cast<std::ptrdiff_t>(member_count_);
+  if (step_->settings().task != Task::kNanCheck ||
+      std::none_of(members_.begin(), end, [](const Member& m) { return m.key == "output"; })) {
+    return;
+  }
+  PutMember("is_nan", "");
+  if (nan_count_ + infinity_count_ > 0) {
+    PutInt(1);
+  } else if (has_unseen_values_) {
+    PutNull();
+  } else {
+    PutInt(0);
   }
 }
 
@@ -416,6 +453,9 @@ void Entry::Discard() {
   ticket_ = 0;
   saves_tensors_.reset();
   overflowed_ = false;
+  nan_count_ = 0;
+  infinity_count_ = 0;
+  has_unseen_values_ = false;
   broken_ = false;
   tensor_count_ = 0;
   files_.clear();

@@ -127,6 +127,11 @@ class Entry {
   Result<bool> AppendRecords();  // false: the budget did not allow it
   void SubmitFiles();
   void CountOverflow();
+  // Task nan_check: whether what is described now is looked at, what was found in it, and the
+  // member is_nan.
+  bool IsJudged() const;
+  void Judge(const TensorValues& values);
+  void PutIsNan();
   // Overflow check: waits for tensors of devices and looks at them.
   void CollectDeviceTensors();
 
@@ -147,6 +152,9 @@ class Entry {
   uint64_t ticket_ = 0;
   std::optional<bool> saves_tensors_;
   bool overflowed_ = false;
+  uint64_t nan_count_ = 0;  // task nan_check: of the elements that were looked at
+  uint64_t infinity_count_ = 0;
+  bool has_unseen_values_ = false;
   bool broken_ = false;
   uint64_t tensor_count_ = 0;
   std::vector<TensorJob> files_;

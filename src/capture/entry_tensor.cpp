@@ -113,7 +113,10 @@ uint64_t Entry::DescribeTensor(const TensorDescription& given, bool deferred) {
   const bool is_xor = settings.summary_mode == SummaryMode::kXor;
   const bool is_overflow_check = settings.task == Task::kOverflowCheck;
   // Whether it overflowed has to be known at the commit.
-  deferred &= !is_overflow_check && !is_xor && !is_narrowed && tensor.dtype.has_value();
+  const bool is_nan_check = settings.task == Task::kNanCheck;
+  const bool is_judged = IsJudged();
+  deferred &=
+      !is_overflow_check && !is_nan_check && !is_xor && !is_narrowed && tensor.dtype.has_value();
 
   std::optional<TensorView> view;
   bool is_empty = false;
@@ -131,10 +134,14 @@ uint64_t Entry::DescribeTensor(const TensorDescription& given, bool deferred) {
   ValueRequest request;
   request.rules = step_->statistic_rules();
   request.rules.is_numpy = tensor.is_numpy;
-  request.statistics = !deferred && (!is_xor || is_overflow_check);
+  request.statistics = !deferred && (!is_xor || is_overflow_check) && (!is_nan_check || is_judged);
   request.extended = settings.extended_statistics && request.statistics && !is_xor;
   request.crc32 = settings.summary_mode == SummaryMode::kMd5;
   request.xor64 = is_xor;
+  if (is_nan_check) {
+    request.rules.precision = Precision::kHigh;  // of what is there, not of a cast of it
+    has_unseen_values_ |= is_judged && !view && !is_empty;
+  }
 
   const uint64_t ticket =
       deferred && !is_empty
@@ -182,7 +189,7 @@ void Entry::PutDataName(const std::string& name) {
 
 void Entry::PutWithoutValues(const TensorDescription& tensor, bool is_empty) {
   const SummaryMode mode = step_->settings().summary_mode;
-  if (mode != SummaryMode::kXor) {
+  if (mode != SummaryMode::kXor && step_->settings().task != Task::kNanCheck) {
     for (const std::string_view key : dump::kStatisticKeys) {
       json_->Key(key);
       json_->Null();
@@ -219,8 +226,12 @@ void Entry::PutHostValues(const TensorDescription& tensor, const TensorView& vie
   if (request.statistics || request.crc32 || request.xor64 || job) {
     values = ExamineTensor(view, with_copy);
   }
+  const bool is_nan_check = step_->settings().task == Task::kNanCheck;
+  if (is_nan_check && request.statistics) {
+    Judge(values);
+  }
   overflowed_ |= values.overflowed();
-  if (request.statistics && !request.xor64) {
+  if (request.statistics && !request.xor64 && !is_nan_check) {
     for (size_t i = 0; i < dump::kStatisticCount; ++i) {
       json_->Key(dump::kStatisticKeys[i]);
       PutStatistic(values.statistics[i], *json_);
@@ -251,10 +262,11 @@ void Entry::PutDeviceValues(const TensorDescription& tensor, const TensorView& v
   moving->entry_name = name_;
   moving->view = view;
   moving->request = request;
-  moving->is_held = step_->settings().task == Task::kOverflowCheck;
+  const Task task = step_->settings().task;
+  moving->is_held = task == Task::kOverflowCheck || task == Task::kNanCheck;
   if (deferred_ticket != 0) {
     PutHoles(deferred_ticket);
-  } else if (!request.xor64) {
+  } else if (!request.xor64 && task != Task::kNanCheck) {
     moving->statistics_ticket = step_->TakeTickets(dump::kStatisticCount);
     PutHoles(moving->statistics_ticket);
   }
@@ -299,8 +311,15 @@ void Entry::CollectDeviceTensors() {
     return;
   }
   step_->engine().device_copies.Get().Wait();
+  const bool is_nan_check = step_->settings().task == Task::kNanCheck;
   for (const std::shared_ptr<DeviceTensor>& tensor : device_tensors_) {
     overflowed_ |= tensor->values.overflowed();
+    if (is_nan_check && tensor->request.statistics) {
+      Judge(tensor->values);
+    }
+  }
+  if (is_nan_check) {
+    return;
   }
   const Result<bool> saturated =
       TakeDeviceOverflow(device::Registry::OfThisProcess(), last_device_source_);

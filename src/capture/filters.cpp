@@ -163,7 +163,8 @@ bool Filters::WantsParametersGrad(std::string_view module) {
 
 bool Filters::SavesTensors(std::string_view name) const {
   return state_->task == Task::kTensor || state_->task == Task::kOverflowCheck ||
-         (state_->task == Task::kStatistics && AnyMatches(state_->tensor_list, name));
+         ((state_->task == Task::kStatistics || state_->task == Task::kNanCheck) &&
+          AnyMatches(state_->tensor_list, name));
 }
 
 bool Filters::has_windows() const { return state_->Filtered(); }

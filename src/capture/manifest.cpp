@@ -63,6 +63,12 @@ Status WriteManifest(const base::Path& folder, const Settings& settings, const M
   json.Member("errors", manifest.errors);
   json.Member("engine_seconds", manifest.engine_seconds);
   json.Member("wall_seconds", manifest.wall_seconds);
+  if (settings.task == Task::kNanCheck) {
+    json.Member("non_finite_calls", manifest.non_finite_calls);
+    if (!manifest.first_non_finite.empty()) {
+      json.Member("first_non_finite", manifest.first_non_finite);
+    }
+  }
   if (settings.risk_level != RiskLevel::kAll) {
     json.Member("risk_level", RiskLevelName(settings.risk_level));
   }

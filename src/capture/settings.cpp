@@ -31,7 +31,7 @@ Status ReadTask(const SettingsReader& reader, Task& task) {
       if (value->kind == ConfigKind::kText && value->text == foreign) {
         return reader.Error(*value, "task",
                             fmt::format("is \"{}\", which is not supported; allowed: statistics, "
-                                        "tensor, structure, overflow_check",
+                                        "tensor, structure, overflow_check, nan_check",
                                         foreign));
       }
     }
@@ -317,6 +317,25 @@ Status CheckKernelLevel(Settings& settings) {
   return {};
 }
 
+// Outputs are looked at, as calls are recorded.
+Status CheckNanCheck(Settings& settings) {
+  if (settings.level == Level::kL2 || settings.level == Level::kDebug) {
+    return UsageError(fmt::format("task nan_check at level {}; allowed: level L0, L1 or mix",
+                                  LevelName(settings.level)));
+  }
+  if (!settings.data_mode.output) {
+    return UsageError(
+        "task nan_check without outputs, which are what it looks at; allowed: a data_mode that "
+        "holds \"output\", or neither \"input\" nor \"output\"");
+  }
+  if (settings.summary_mode != SummaryMode::kStatistics) {
+    settings.warnings.emplace_back(
+        "summary_mode is ignored: task nan_check records neither statistics nor checksums");
+    settings.summary_mode = SummaryMode::kStatistics;
+  }
+  return {};
+}
+
 Status CheckTogether(Settings& settings) {
   if (settings.dump_path.empty()) {
     return UsageError("key \"dump_path\": is missing or empty; allowed: the folder to write to");
@@ -332,11 +351,14 @@ Status CheckTogether(Settings& settings) {
         "task structure needs level L0 or mix, not {}: taken as mix", LevelName(settings.level)));
     settings.level = Level::kMix;
   }
-  if (!settings.tensor_list.empty() &&
-      (settings.task != Task::kStatistics || settings.level == Level::kDebug)) {
+  if (settings.task == Task::kNanCheck) {
+    MSP_RETURN_IF_ERROR(CheckNanCheck(settings));
+  }
+  const bool has_list = settings.task == Task::kStatistics || settings.task == Task::kNanCheck;
+  if (!settings.tensor_list.empty() && (!has_list || settings.level == Level::kDebug)) {
     settings.warnings.push_back(
-        fmt::format("tensor_list belongs to task statistics at the levels L0, L1 and mix, and is "
-                    "ignored for task {} at level {}",
+        fmt::format("tensor_list belongs to the tasks statistics and nan_check at the levels L0, "
+                    "L1 and mix, and is ignored for task {} at level {}",
                     TaskName(settings.task), LevelName(settings.level)));
     settings.tensor_list.clear();
   }

@@ -14,7 +14,7 @@
 
 namespace msprobe::capture {
 
-enum class Task { kStatistics, kTensor, kStructure, kOverflowCheck };
+enum class Task { kStatistics, kTensor, kStructure, kOverflowCheck, kNanCheck };
 enum class Level { kL0, kL1, kL2, kMix, kDebug };
 enum class Framework { kPyTorch, kMindSpore, kMindTorch };
 enum class SummaryMode { kStatistics, kMd5, kXor };

@@ -79,6 +79,7 @@ const Keys& SectionKeys(Task task) {
                               "online_run_ut_recompute"};
   static const Keys overflow = {"overflow_nums", "check_mode", "scope", "list", "data_mode"};
   static const Keys structure = {"scope", "list", "data_mode"};
+  static const Keys nan_check = {"scope", "list", "tensor_list", "data_mode"};
   switch (task) {
     case Task::kStatistics:
       return statistics;
@@ -86,6 +87,8 @@ const Keys& SectionKeys(Task task) {
       return tensor;
     case Task::kOverflowCheck:
       return overflow;
+    case Task::kNanCheck:
+      return nan_check;
     case Task::kStructure:
       break;
   }

@@ -17,9 +17,8 @@ using json::SettingsReader;
 using json::ShownValue;
 
 // The sections of these are other programs' business; their task cannot be captured.
-inline constexpr std::array<std::string_view, 7> kForeignTasks = {
-    "free_benchmark", "run_ut",    "grad_probe", "acc_check",
-    "exception_dump", "nan_check", "monitor"};
+inline constexpr std::array<std::string_view, 6> kForeignTasks = {
+    "free_benchmark", "run_ut", "grad_probe", "acc_check", "exception_dump", "monitor"};
 
 // Of the whole file, or of the arguments of a call, which hold no sections.
 Status CheckTopLevelKeys(const SettingsReader& reader, const json::ConfigValue& root,

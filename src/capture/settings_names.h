@@ -12,10 +12,11 @@ namespace msprobe::capture {
 using json::Choice;
 using json::NameOf;
 
-inline constexpr std::array<Choice<Task>, 4> kTasks = {{{"statistics", Task::kStatistics},
+inline constexpr std::array<Choice<Task>, 5> kTasks = {{{"statistics", Task::kStatistics},
                                                         {"tensor", Task::kTensor},
                                                         {"structure", Task::kStructure},
-                                                        {"overflow_check", Task::kOverflowCheck}}};
+                                                        {"overflow_check", Task::kOverflowCheck},
+                                                        {"nan_check", Task::kNanCheck}}};
 inline constexpr std::array<Choice<Level>, 5> kLevels = {{{"L0", Level::kL0},
                                                           {"L1", Level::kL1},
                                                           {"mix", Level::kMix},

@@ -127,7 +127,7 @@ bool StepRecording::SavesTensors(std::string_view name) const {
   if (tensor_files_ == nullptr) {
     return false;
   }
-  if (settings().task != Task::kStatistics) {
+  if (settings().task != Task::kStatistics && settings().task != Task::kNanCheck) {
     return true;
   }
   const std::lock_guard lock(engine_->filters_mutex);
@@ -179,6 +179,21 @@ void StepRecording::CountEntry(uint64_t tensors) {
   ++engine_->totals->entries;
   tensor_count_ += tensors;
   engine_->totals->tensors += tensors;
+}
+
+void StepRecording::CountNonFinite(std::string_view name, uint64_t nans, uint64_t infinities) {
+  if (non_finite_calls_.fetch_add(1) == 0) {
+    const std::lock_guard lock(mutex_);
+    first_non_finite_ = name;
+  }
+  // What follows from the first one is seldom news.
+  constexpr int64_t kToldCalls = 5;
+  const int64_t told = engine_->overflow_hits.fetch_add(1) + 1;
+  if (told <= kToldCalls) {
+    base::LogWarning(fmt::format("step {}: {} gave {} NaN and {} infinities{}", step(), name, nans,
+                                 infinities,
+                                 told == kToldCalls ? "; later calls are only recorded" : ""));
+  }
 }
 
 uint64_t StepRecording::TakeTickets(size_t count) { return engine_->next_ticket.fetch_add(count); }
@@ -342,9 +357,11 @@ Status StepRecording::WriteLastManifest(bool json_written) {
   manifest.dropped_records = dropped_records_.load();
   manifest.dropped_files = dropped_files_.load();
   manifest.dropped_steps = dropped_steps_;
+  manifest.non_finite_calls = non_finite_calls_.load();
   {
     const std::lock_guard lock(mutex_);
     manifest.requests = requests_;
+    manifest.first_non_finite = first_non_finite_;
   }
   if (!end_seconds_) {
     NoteEnd();

@@ -61,6 +61,8 @@ class StepRecording {
   // Something that was to be recorded will be missing: the step is not complete.
   void CountLostRecord() noexcept { ++lost_record_count_; }
   void CountEntry(uint64_t tensors);
+  // Task nan_check: a call whose results are not finite, which is told.
+  void CountNonFinite(std::string_view name, uint64_t nans, uint64_t infinities);
   void ReportError(std::string_view name, std::string_view text) { errors_->Report(name, text); }
 
   // Places for values that come later. Tickets are numbered through all steps.
@@ -125,13 +127,15 @@ class StepRecording {
   std::atomic<uint64_t> lost_record_count_{0};
   std::atomic<uint64_t> dropped_records_{0};
   std::atomic<uint64_t> dropped_files_{0};
+  std::atomic<uint64_t> non_finite_calls_{0};
   const uint64_t dropped_steps_;
   std::atomic<bool> has_slices_{false};
   std::atomic<uint64_t> change_count_{1};  // appends; compared with what the JSON files hold
   uint64_t written_change_count_ = 0;
   uint64_t name_count_ = 0;  // in the JSON files
 
-  mutable std::mutex mutex_;  // of the five below
+  mutable std::mutex mutex_;  // of the six below
+  std::string first_non_finite_;
   std::vector<RequestRows> requests_;
   std::vector<TensorSlice> slices_;
   std::unordered_map<uint64_t, PendingPlace> places_;

@@ -11,7 +11,7 @@ std::string_view SectionName(std::string_view key) {
   if (key == "input_args" || key == "input_kwargs") {
     return "input";
   }
-  return key == "is_recompute" ? std::string_view() : key;
+  return key == "is_recompute" || key == "is_nan" ? std::string_view() : key;
 }
 
 bool IsLeaf(const EntryTree& tree, uint32_t index) {

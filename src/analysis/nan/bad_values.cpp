@@ -115,6 +115,8 @@ class FactsReader final : public json::Handler {
       is_buffer_ = false;
       if (key == "is_recompute") {
         role_ = Role::kRecompute;
+      } else if (key == "is_nan") {
+        role_ = Role::kIsNan;
       }
       return true;
     }
@@ -132,7 +134,7 @@ class FactsReader final : public json::Handler {
   }
 
  private:
-  enum class Role : uint8_t { kOther, kMax, kMin, kConstant, kRecompute };
+  enum class Role : uint8_t { kOther, kMax, kMin, kConstant, kRecompute, kIsNan };
 
   // In front of every value.
   void Start() {
@@ -153,7 +155,10 @@ class FactsReader final : public json::Handler {
 
   bool Number(double value) {
     Start();
-    if (depth_ >= 2 && (role_ == Role::kMax || role_ == Role::kMin)) {
+    if (role_ == Role::kIsNan) {
+      // A dump of nan_check has no statistics; which kind of value it was is not told.
+      facts_.output |= depth_ == 1 && value != 0 ? kNan : BadValues{0};
+    } else if (depth_ >= 2 && (role_ == Role::kMax || role_ == Role::kMin)) {
       tensor_depth_ = depth_;
       (role_ == Role::kMax ? maximum_ : minimum_) = value;
     } else if (role_ == Role::kConstant &&

@@ -46,7 +46,7 @@ class ValueLister {
       return {};
     }
     tree_.ForEachChild(0, [&](uint32_t section) {
-      if (tree_[section].key != "is_recompute") {
+      if (tree_[section].key != "is_recompute" && tree_[section].key != "is_nan") {
         List(section);
       }
     });

@@ -160,7 +160,8 @@ INSTANTIATE_TEST_SUITE_P(Of, DeviceTensors,
                                            R"("task": "statistics", "summary_mode": "xor")",
                                            R"("task": "statistics", "extended_statistics": true)",
                                            R"("task": "tensor")", R"("task": "structure")",
-                                           R"("task": "overflow_check", "overflow_nums": -1)"));
+                                           R"("task": "overflow_check", "overflow_nums": -1)",
+                                           R"("task": "nan_check")"));
 
 TEST(DeviceTensorsOfAStep, HoldWhatWasComputedAndNotWhatComesAfter) {
   InAProcessWithDevices([] {

@@ -100,13 +100,14 @@ TEST(CaptureSettings, HaveDefaultsForEverythingButThePath) {
 TEST(CaptureSettings, TaskIsOneOfFourOrTheDefault) {
   EXPECT_EQ(Good(R"("task": "tensor")").task, Task::kTensor);
   EXPECT_EQ(Good(R"("task": "overflow_check")").task, Task::kOverflowCheck);
+  EXPECT_EQ(Good(R"("task": "nan_check")").task, Task::kNanCheck);
   EXPECT_EQ(Good(R"("task": "structure", "level": "L0")").task, Task::kStructure);
   EXPECT_EQ(Good(R"("task": "statistics")").task, Task::kStatistics);
   EXPECT_EQ(Good(R"("task": null)").task, Task::kStatistics);
   EXPECT_EQ(Good(R"("task": "")").task, Task::kStatistics);
   CheckRows({
       {R"("task": "tensors")",
-       R"(config.json line 1: key "task": is "tensors"; allowed: statistics, tensor, structure, overflow_check | did you mean "tensor"?)"},
+       R"(config.json line 1: key "task": is "tensors"; allowed: statistics, tensor, structure, overflow_check, nan_check | did you mean "tensor"?)"},
       {R"("task": 1)", R"(key "task": is 1; allowed: statistics)"},
       {R"("task": "free_benchmark")", "which is not supported"},
       {R"("task": "run_ut")", "which is not supported"},
@@ -439,6 +440,21 @@ TEST(CaptureSettings, TensorListIsOfTaskStatistics) {
   const Settings settings = Good(R"("task": "tensor", "tensor_list": ["b"])");
   EXPECT_THAT(settings.tensor_list, IsEmpty());
   EXPECT_THAT(settings.warnings, ElementsAre(HasSubstr("ignored for task tensor")));
+}
+
+TEST(CaptureSettings, NanChecksLookAtOutputsOfCalls) {
+  const Settings settings =
+      Good(R"("task": "nan_check", "nan_check": {"tensor_list": ["b"]}, "summary_mode": "md5")");
+  EXPECT_THAT(settings.tensor_list, ElementsAre("b"));
+  EXPECT_EQ(settings.summary_mode, SummaryMode::kStatistics);
+  EXPECT_THAT(settings.warnings, ElementsAre(HasSubstr("summary_mode is ignored")));
+  CheckRows({
+      {R"("task": "nan_check", "data_mode": ["output", "forward"])", ""},
+      {R"("task": "nan_check", "data_mode": ["input"])", "task nan_check without outputs"},
+      {R"("task": "nan_check", "level": "L2")", "allowed: level L0, L1 or mix"},
+      {R"("task": "nan_check", "nan_check": {"overflow_nums": 1})",
+       "has no effect for task nan_check"},
+  });
 }
 
 TEST(CaptureSettings, StructureIsOfModulesOrMixed) {

@@ -40,6 +40,14 @@ TEST(BadValues, ReadsEverySpelling) {
             0);
 }
 
+TEST(BadValues, TakesIsNanForTheResult) {
+  EXPECT_EQ(Facts(R"({"output": [{"dtype": "torch.float32"}], "is_nan": 1})").output, kNan);
+  for (const char* good : {"0", "null", "true", "[1]", R"({"is_nan": 1})"}) {
+    const std::string entry = std::string(R"({"output": [], "is_nan": )") + good + "}";
+    EXPECT_EQ(Facts(entry).output, 0) << good;
+  }
+}
+
 TEST(BadValues, LooksIntoNestedListsAndMaps) {
   EXPECT_EQ(Facts(R"({"input_args": [[{"a": {"Max": NaN, "Min": 0}}]]})").first_input, kNan);
   EXPECT_EQ(Facts(R"({"input_kwargs": {"x": [{"Max": NaN, "Min": 0}]}})").other_inputs, kNan);

@@ -27,7 +27,7 @@ class TorchHooks(CommonHooks):
         self.modules = ModuleHooks(session)
         settings = session.settings
         self._device = DeviceStatistics(
-            session.task in ("tensor", "overflow_check") or bool(settings.get("tensor_list"))
+            session.task in ("tensor", "overflow_check", "nan_check") or bool(settings.get("tensor_list"))
             or settings.get("summary_mode") not in (None, "statistics")
             or bool(settings.get("slice")) or bool(settings.get("request_id")))
         self._clip = Slots(lambda: patches.clip_places(session))
