@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the k-th call into the system fail, for every k, for every command, and judges what the command makes of it.
 
-usage: sweep.py MSPROBE INJECTOR REPOSITORY [--quick] [--command NAME]... [--call FAMILY]... [--how HOW] [--at K] [--list]
+usage: sweep.py MSPROBE INJECTOR REPOSITORY [--quick] [--command NAME]... [--call FAMILY]... [--how HOW] [--at K] [--table FILE]
 
 See README.md beside it for the rules and for running one case alone.
 """
@@ -132,7 +132,7 @@ class Sweep:
             self.folders.put((self.root / ("scratch%d" % number), self.cores[number]))
         self.breaches = collections.OrderedDict()  # (command, call, how, what) -> [k...]
         self.runs = 0
-        self.tried = collections.Counter()
+        self.tried = collections.OrderedDict()  # command -> {family: runs}
 
     def environment(self, **more):
         kept = {key: value for key, value in os.environ.items()
@@ -282,6 +282,7 @@ class Sweep:
         return done, self.judge(line, call, how, good, done)
 
     def sweep(self, line, calls, how, quick, startup, pool):
+        self.tried[line.name] = collections.Counter()
         good = self.run(line)
         if good.code != 0:
             if "page" not in good.errors:  # a build without Node has none
@@ -299,9 +300,18 @@ class Sweep:
         futures = [(case, pool.submit(self.one, line, good, *case)) for case in cases]
         for (call, one, number), future in futures:
             _, wrong = future.result()
-            self.tried[call] += 1
+            self.tried[line.name][call] += 1
             for what in wrong:
                 self.breaches.setdefault((line.name, call, one, what), []).append(number)
+
+    def table(self):
+        """Markdown: how often which family of calls failed in which command, and how many kinds of breach that showed."""
+        families = [call for call in HOWS if any(counts[call] for counts in self.tried.values())]
+        yield "| command | %s | breaches |" % " | ".join("`%s`" % call for call in families)
+        yield "|---" * (len(families) + 2) + "|"
+        for name, counts in self.tried.items():
+            found = sum(key[0] == name for key in self.breaches)
+            yield "| %s | %s | %d |" % (name, " | ".join(str(counts[call] or "") for call in families), found)
 
     def close(self):
         shutil.rmtree(str(self.root), ignore_errors=True)
@@ -318,7 +328,7 @@ def main():
     parser.add_argument("--how")
     parser.add_argument("--at", type=int)
     parser.add_argument("--keep")
-    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--table", metavar="FILE", help="writes there how often which calls failed, as Markdown")
     options = parser.parse_args()
     sweep = Sweep(options.msprobe, options.injector, options.repository)
     lines = [line for line in commands.all_lines() if not options.command or line.name in options.command]
@@ -343,7 +353,8 @@ def main():
                     shown = ",".join(map(str, numbers[:6])) + ("... (%d)" % len(numbers) if len(numbers) > 6 else "")
                     print("  %s %s at %s: %s" % (call, how, shown, what), flush=True)
         print("%d runs, %d kinds of breach" % (sweep.runs, len(sweep.breaches)))
-        print("calls:", dict(sweep.tried))
+        if options.table:
+            Path(options.table).write_text("\n".join(sweep.table()) + "\n")
         return 1 if sweep.breaches else 0
     finally:
         sweep.close()
