@@ -71,7 +71,7 @@ class CaptureFiles(unittest.TestCase):
         self.assertEqual(sorted(first[1]), sorted(second[1]), about)
         self.assertTrue(first[1])
         for name in first[1]:
-            data, other = (without_what_is_its_own(name, one[1][name]) for one in (first, second))
+            data, other = (without_what_is_its_own(name, item[1][name]) for item in (first, second))
             with self.subTest(about=about, file=name):
                 self.assertIsNone(differences.between(name, data, other))
         print("%s: %d files, %d bytes, and %d bytes of text" % (about, len(first[1]), sum(map(len, first[1].values())), len(first[0])))

@@ -55,7 +55,7 @@ def tests_of_build(build):
     listing = json.loads(subprocess.run(["ctest", "--test-dir", str(build), "--show-only=json-v1"], stdout=subprocess.PIPE, check=True).stdout)
     for test in listing["tests"]:
         if program in test.get("command", []) and not any(re.match(pattern, test["name"]) for pattern, _ in LEFT_OUT):
-            variables = next((one["value"] for one in test.get("properties", []) if one["name"] == "ENVIRONMENT"), [])
+            variables = next((item["value"] for item in test.get("properties", []) if item["name"] == "ENVIRONMENT"), [])
             yield Test(test["name"], test["command"], dict(text.split("=", 1) for text in variables), True)
 
 
@@ -147,7 +147,7 @@ def compare_calls(where, first, second, result):
         reason = differences.between(stream, (folder / stream).read_bytes(), (other_folder / stream).read_bytes())
         if reason:
             result.add(where, "%s: %s" % (stream, reason))
-    files, others = (named_files(*one) for one in (first, second))
+    files, others = (named_files(*item) for item in (first, second))
     for name in sorted(files.keys() | others.keys()):
         if name not in files or name not in others:
             # What no argument names was written by the shell, or by the next in a pipe: just before or just after the program's end.

@@ -260,7 +260,7 @@ class AnswerForms(unittest.TestCase):
                 if form == ("--json",):
                     answer = self.parsed(out)
                     self.assertEqual(answer["exit_code"], expected)
-                    self.assertEqual([one["found"] for one in answer["levels"] if one["word"] == level], [True] if level else [])
+                    self.assertEqual([item["found"] for item in answer["levels"] if item["word"] == level], [True] if level else [])
         self.each(check, of=lambda command: True)
 
     def test_every_file_that_was_written_is_named(self):
@@ -270,12 +270,12 @@ class AnswerForms(unittest.TestCase):
             named = [str((folder / file).resolve()) for file in json.loads(out)["files"]]
             for path in sorted(files_of(folder) - self.before):
                 path = str(folder / path)
-                self.assertTrue(any(path == one or path.startswith(one + "/") for one in named), "%s is not among %s" % (path, named))
+                self.assertTrue(any(path == item or path.startswith(item + "/") for item in named), "%s is not among %s" % (path, named))
             _, text, _, folder = self.piped(name, *junit)
             for path in sorted(files_of(folder) - self.before):
                 holders = [str(path), str(folder / path)] + [str(parent) + "/" for parent in (folder / path).parents]
                 holders += [str(parent) + "/" for parent in path.parents]
-                self.assertTrue(any("\n  %s\n" % one in text for one in holders), "%s: %s" % (path, text))
+                self.assertTrue(any("\n  %s\n" % item in text for item in holders), "%s: %s" % (path, text))
         self.each(check)
 
     def test_the_junit_report_tells_the_same(self):

@@ -53,8 +53,8 @@ def perf_page(folder, name):
     plan = kineto_trace.Plan(steps=2, layers=4, seed=7)
     slower = dataclasses.replace(plan, factors={"aten::mm": 1.8})
     (folder / name).mkdir()
-    for side, one in (("base", plan), ("comparison", slower)):
-        kineto_trace.write(one, folder / name / (side + ".json"))
+    for side, item in (("base", plan), ("comparison", slower)):
+        kineto_trace.write(item, folder / name / (side + ".json"))
     said = page_tests.run(MSPROBE, "perf_compare", "-d", folder / name / "comparison.json", "-bp", folder / name / "base.json", "-o", folder / name / "out",
                           "--format", "html")
     page, = (folder / name / "out").glob("*.html")

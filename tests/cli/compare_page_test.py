@@ -46,7 +46,7 @@ class Dumps:
         arguments = [self.tensor(before) for _ in range(3)]
         output = self.tensor(behind)
         for side in (0, 1):
-            self.data[side][name] = {"input_args": [one[side] for one in arguments], "input_kwargs": {"dim": {"type": "int", "value": -1}},
+            self.data[side][name] = {"input_args": [item[side] for item in arguments], "input_kwargs": {"dim": {"type": "int", "value": -1}},
                                      "output": [output[side]]}
         self.construct[name] = parent
         self.stacks.setdefault(frame, []).append(name)

@@ -63,8 +63,8 @@ def parse_events(data, check_crc=True, path="events"):
             if number == 2:
                 step = content
             elif number == 5:
-                for _, one in fields(content):
-                    for inner, part in fields(one):
+                for _, item in fields(content):
+                    for inner, part in fields(item):
                         if inner == 1:
                             tag = part.decode()
                         elif inner == 2:

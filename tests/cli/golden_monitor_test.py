@@ -113,15 +113,15 @@ def alerts_are_read(msprobe, case, score):
 
 
 def is_analysed(msprobe, case, score):
-    for one in sorted(path.parent for path in case.glob("*/expected.json")):
-        for name, wanted in json.loads((one / "expected.json").read_text()).items():
+    for item in sorted(path.parent for path in case.glob("*/expected.json")):
+        for name, wanted in json.loads((item / "expected.json").read_text()).items():
             with tempfile.TemporaryDirectory(prefix="msprobe_golden_") as scratch:
-                run(msprobe, ["analyse", "-d", str(one / "anomaly_detected"), "-o", scratch] + wanted["flags"], score)
+                run(msprobe, ["analyse", "-d", str(item / "anomaly_detected"), "-o", scratch] + wanted["flags"], score)
                 text = (Path(scratch) / "anomaly_analyse.json").read_text()
                 keys = list(json.loads(text))
-                score.count(keys == wanted["keys"], "%s %s: %s" % (one.name, name, keys[:3]), len(keys))
+                score.count(keys == wanted["keys"], "%s %s: %s" % (item.name, name, keys[:3]), len(keys))
                 if name == "default":
-                    score.count(text == (one / "expected_default_anomaly_analyse.json").read_text(), "%s: the file differs" % one.name)
+                    score.count(text == (item / "expected_default_anomaly_analyse.json").read_text(), "%s: the file differs" % item.name)
 
 
 def becomes_events(msprobe, case, score):
@@ -166,7 +166,7 @@ def becomes_a_store(msprobe, case, score):
 
 def decoder_agrees(_, case, score):
     """Holds the decoder of this file against decoded.json; the writer is tried in tests/unit/monitor and with PyTorch."""
-    wanted = [(one["tag"], one["step"], one["value"]) for one in json.loads((case / "decoded.json").read_text()) if "tag" in one]
+    wanted = [(item["tag"], item["step"], item["value"]) for item in json.loads((case / "decoded.json").read_text()) if "tag" in item]
     for path in case.glob("output/*/events*"):
         score.count(read_events(path) == wanted, "events differ", len(wanted))
 

@@ -28,7 +28,7 @@ def acceptable_answers(case):
         answers.append(json.loads((case / "truth.json").read_text()))
     if (case / "any_of.json").exists():
         answers += json.loads((case / "any_of.json").read_text())
-    return [sorted((one["rank"], one["op_name"]) for one in answer) for answer in answers]
+    return [sorted((item["rank"], item["op_name"]) for item in answer) for answer in answers]
 
 
 def score_layout(case, answer, score):

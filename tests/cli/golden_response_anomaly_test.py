@@ -28,11 +28,11 @@ def run_case(msprobe, case, score):
         with open(Path(scratch) / "response_anomaly.csv", encoding="utf-8-sig", newline="") as file:
             rows = list(csv.DictReader(file))
     expected = json.loads((case / "expected.json").read_text())
-    score.count([line["name"] for line in lines] == [one["name"] for one in expected], "other requests")
-    for one, line, row in zip(expected, lines, rows):
+    score.count([line["name"] for line in lines] == [item["name"] for item in expected], "other requests")
+    for item, line, row in zip(expected, lines, rows):
         for key in ("is_ill", "ill_type"):
-            score.count(line[key] == one[key], "%s: %s is %r, not %r" % (one["name"], key, line[key], one[key]))
-            score.count(row[key] == str(line[key]).upper(), "%s: %s is %s in the table" % (one["name"], key, row[key]))
+            score.count(line[key] == item[key], "%s: %s is %r, not %r" % (item["name"], key, line[key], item[key]))
+            score.count(row[key] == str(line[key]).upper(), "%s: %s is %s in the table" % (item["name"], key, row[key]))
 
 
 if __name__ == "__main__":

@@ -512,7 +512,7 @@ def check(msprobe, seed, folder):
     rng = random.Random(seed * 31)
     kinds = sorted({place[0] for place in clean.places})
     nothing = rng.random() < 0.06
-    kind = rng.choice([one for one in kinds for _ in range(6 if one == "call" else 1)])
+    kind = rng.choice([element for element in kinds for _ in range(6 if element == "call" else 1)])
     fault = None if nothing else rng.choice([place for place in clean.places if place[0] == kind])
     world = World(seed, fault).run()
     world.write(folder / "step0")
@@ -521,7 +521,7 @@ def check(msprobe, seed, folder):
     if ended.returncode != 0:
         return "exit status %d: %s" % (ended.returncode, ended.stderr.decode())
     answer = json.loads(ended.stdout.decode())
-    found = [(one["rank"], one["op_name"], one["kind"]) for one in answer["origins"] if one["reported"]]
+    found = [(element["rank"], element["op_name"], element["kind"]) for element in answer["origins"] if element["reported"]]
     if nothing:
         return None if answer["outcome"] == "good" else "found %s where nothing is wrong" % found
     accepted, expected_kind = truth_of(world)

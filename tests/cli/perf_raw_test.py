@@ -78,9 +78,9 @@ class Raw:
         call = self.calls.get(event["args"]["correlation"])
         if call is None:
             return None, "earlier_ms" if event["args"]["correlation"] < min(self.calls) else "unknown_ms"
-        inside = [one for one in self.operators if one["tid"] == call["tid"] and one["ts"] <= call["ts"] < one["ts"] + one["dur"]]
+        inside = [item for item in self.operators if item["tid"] == call["tid"] and item["ts"] <= call["ts"] < item["ts"] + item["dur"]]
         if inside:
-            return max(inside, key=lambda one: (one["ts"], -one["dur"])), None
+            return max(inside, key=lambda item: (item["ts"], -item["dur"])), None
         if "GraphLaunch" in call["name"]:
             return None, "graphs_ms"
         return None, "copies_ms" if is_copy(event) else "outside_ms"

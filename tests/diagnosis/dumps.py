@@ -107,27 +107,27 @@ def _load(path):
     return torch.load(path, map_location="cpu").double()
 
 
-def same_bits(one, other, a, b):
+def same_bits(element, other, a, b):
     """Whether row a of step `one` and row b of step `other` are bit-equal as far as the dumps tell."""
     if not a.is_tensor or not b.is_tensor:
         return a.value == b.value or repr(a.value) == repr(b.value)
     for key in ("dtype", "shape", "Max", "Min", "Mean", "Norm", "md5"):
         if repr(a.value.get(key)) != repr(b.value.get(key)):
             return False
-    paths = one.path(a), other.path(b)
+    paths = element.path(a), other.path(b)
     if all(os.path.exists(path) for path in paths) and not filecmp.cmp(*paths, shallow=False):
         x, y = _load(paths[0]), _load(paths[1])
         return bool(((x == y) | ((x != x) & (y != y))).all())
     return True
 
 
-def distance(one, other, a, b):
+def distance(element, other, a, b):
     """Relative distance of two rows, as large as the dumps can show it."""
     if not a.is_tensor or not b.is_tensor:
-        return 0.0 if same_bits(one, other, a, b) else math.inf
+        return 0.0 if same_bits(element, other, a, b) else math.inf
     if a.value.get("shape") != b.value.get("shape"):
         return math.inf
-    paths = one.path(a), other.path(b)
+    paths = element.path(a), other.path(b)
     if all(os.path.exists(path) for path in paths):
         x, y = _load(paths[0]), _load(paths[1])
         finite = x.isfinite() & y.isfinite()
@@ -161,13 +161,13 @@ class Dump:
         return self._steps[number]
 
 
-def differing_rows(one, other, entry):
+def differing_rows(element, other, entry):
     """{section: [(row, row of the other side or None)]} of what is not bit-equal."""
     found = {"input": [], "parameters": [], "output": []}
     partners = {(row.section, row.name): row for row in other.rows(entry)}
-    for row in one.rows(entry):
+    for row in element.rows(entry):
         partner = partners.pop((row.section, row.name), None)
-        if partner is None or not same_bits(one, other, row, partner):
+        if partner is None or not same_bits(element, other, row, partner):
             found[row.section].append((row, partner))
     for row in partners.values():
         found[row.section].append((row, None))
@@ -176,8 +176,8 @@ def differing_rows(one, other, entry):
 
 def inputs_are_bit_equal(npu_folder, bench_folder, number, entry):
     """Whether a call's inputs and parameters are bit-equal in both dumps."""
-    one, other = Dump(npu_folder).step(number), Dump(bench_folder).step(number)
-    if entry not in one.data or entry not in other.data:
+    element, other = Dump(npu_folder).step(number), Dump(bench_folder).step(number)
+    if entry not in element.data or entry not in other.data:
         return False
-    rows = differing_rows(one, other, entry)
+    rows = differing_rows(element, other, entry)
     return not rows["input"] and not rows["parameters"]

@@ -37,14 +37,14 @@ class FirstDifference:
 
 def first_difference(npu, clean):
     for number in clean.numbers():
-        one, other = npu.step(number), clean.step(number)
-        for entry in one.order:
+        item, other = npu.step(number), clean.step(number)
+        for entry in item.order:
             if entry not in other.data:
-                return FirstDifference(one, number, entry)
-            rows = differing_rows(one, other, entry)
+                return FirstDifference(item, number, entry)
+            rows = differing_rows(item, other, entry)
             if any(rows.values()):
-                return FirstDifference(one, number, entry, rows)
-        missing = [entry for entry in other.order if entry not in one.data]
+                return FirstDifference(item, number, entry, rows)
+        missing = [entry for entry in other.order if entry not in item.data]
         if missing:
             return FirstDifference(other, number, missing[0])
     return None
@@ -60,13 +60,13 @@ def _base(entry):
 _WINDOWS = ((12, 60), (6, 8), (3, 4))
 
 
-def unmatched_calls(one, other, first, is_cast=False):
+def unmatched_calls(item, other, first, is_cast=False):
     """{call: the step that has it} of the first gap, which only one of two steps fills; {}: they have the same calls.
 
     Where calls repeat, names alone leave open which one is missing; the gap is where values first
     differ. Casts stand on both sides of a call (is_cast): two gaps.
     """
-    sides = [[entry for entry in side.order if ".forward" in entry] for side in (one, other)]
+    sides = [[entry for entry in side.order if ".forward" in entry] for side in (item, other)]
     bases = [[_base(entry) for entry in side] for side in sides]
     if bases[0] == bases[1]:
         return {}
@@ -74,13 +74,13 @@ def unmatched_calls(one, other, first, is_cast=False):
     if place is not None and not is_cast:
         for window, longest in _WINDOWS:
             for length in range(1, longest):
-                for more, step in ((0, one), (1, other)):
+                for more, step in ((0, item), (1, other)):
                     behind = bases[more][place + length:place + length + window]
                     if behind and behind == bases[1 - more][place:place + window]:
                         return {entry: step for entry in sides[more][place:place + length]}
     for tag, a, b, c, d in difflib.SequenceMatcher(None, *bases, autojunk=False).get_opcodes():
         if tag != "equal":
-            return dict([(entry, other) for entry in sides[1][c:d]] + [(entry, one) for entry in sides[0][a:b]])
+            return dict([(entry, other) for entry in sides[1][c:d]] + [(entry, item) for entry in sides[0][a:b]])
     return {}
 
 
@@ -222,15 +222,15 @@ def _is_leaf(step, entry):
 
 def _structural(case, npu, clean, bench, first):
     """Calls or dtypes differ: these need no threshold."""
-    one, other = npu.step(first.number), clean.step(first.number)
+    item, other = npu.step(first.number), clean.step(first.number)
     fault = case["faults"][0]
-    unmatched = unmatched_calls(one, other, first, fault["kind"] == "dtype")
+    unmatched = unmatched_calls(item, other, first, fault["kind"] == "dtype")
     if fault["kind"] == "dtype":
-        calls = {entry for entry in one.order
-                 if ".forward" in entry and entry in other.data and _inside(one, entry, fault["module"])
-                 and _has_other_dtypes(one, other, entry)}
-        calls |= {parent for entry in calls for parent in one.parents(entry)[:1]
-                  if _inside(one, parent, fault["module"])}
+        calls = {entry for entry in item.order
+                 if ".forward" in entry and entry in other.data and _inside(item, entry, fault["module"])
+                 and _has_other_dtypes(item, other, entry)}
+        calls |= {parent for entry in calls for parent in item.parents(entry)[:1]
+                  if _inside(item, parent, fault["module"])}
         if calls or unmatched:
             answers = _pairs(sorted(calls | set(unmatched)), ["dtype"])
             return Truth(first.number, answers + ([] if calls else _pairs(sorted(unmatched), ["unmatched"])),
@@ -242,15 +242,15 @@ def _structural(case, npu, clean, bench, first):
         return Truth(first.number, answers, effect=math.inf, background=0.0)
     if first.missing:
         return Truth(hidden="calls differ, but no call is missing")
-    calls = _same_place(one, other, first)
+    calls = _same_place(item, other, first)
     if first.inputs or first.parameters:
         return _weigh(case, npu, clean, bench, first, first.inputs or first.parameters,
-                      _pairs(calls, ["input"]) + _around(one, other, first))
+                      _pairs(calls, ["input"]) + _around(item, other, first))
     return _weigh(case, npu, clean, bench, first, first.outputs, _pairs(calls, ["computation"]))
 
 
-def _has_other_dtypes(one, other, entry):
-    mine, theirs = ({(row.section, row.name): row.dtype for row in side.rows(entry)} for side in (one, other))
+def _has_other_dtypes(item, other, entry):
+    mine, theirs = ({(row.section, row.name): row.dtype for row in side.rows(entry)} for side in (item, other))
     return any(mine[key] != theirs[key] for key in mine if key in theirs)
 
 
@@ -267,7 +267,7 @@ _SHOWN_BY_CHECKSUMS = ("strided", "shuffled")
 
 def _weigh(case, npu, clean, bench, first, rows, answers):
     """Whether the effect stands out from the noise and from the background."""
-    one, other, third = npu.step(first.number), clean.step(first.number), bench.step(first.number)
+    item, other, third = npu.step(first.number), clean.step(first.number), bench.step(first.number)
     effect = background = floor = 0.0
     third_rows = {}
     if first.entry in third.data:
@@ -276,7 +276,7 @@ def _weigh(case, npu, clean, bench, first, rows, answers):
         if b is None:
             effect = math.inf
             continue
-        effect = max(effect, distance(one, other, a, b))
+        effect = max(effect, distance(item, other, a, b))
         c = third_rows.get((b.section, b.name))
         if c is not None:
             background = max(background, distance(other, third, b, c))

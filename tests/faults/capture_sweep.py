@@ -136,7 +136,7 @@ class CaptureSweep:
                     wrong.append("a tensor file cannot be read: " + sweep.Sweep.first_line(errors))
         return wrong
 
-    def one(self, call, how, number, good):
+    def run_case(self, call, how, number, good):
         folder = self.folders.get()
         try:
             return self.judge(folder, call, how, self.train(folder, **sweep.Sweep.faults(call, how, number)), good)
@@ -173,15 +173,15 @@ class CaptureSweep:
         good = self.good_run()
         with concurrent.futures.ThreadPoolExecutor(len(self.cores)) as pool:
             for call in calls:
-                fails = [one for one in sweep.HOWS[call] if one not in ("stop", "kill")]  # SIGTERM is the training's own
+                fails = [way for way in sweep.HOWS[call] if way not in ("stop", "kill")]  # SIGTERM is the training's own
                 hows = [how] if how else (fails[-2:] if quick else fails) + KILLS.get(call, [])
                 numbers = sweep.Sweep.numbers(good["counts"].get(call, 0), quick)
-                for one in hows:
-                    futures = [(number, pool.submit(self.one, call, one, number, good)) for number in numbers]
+                for way in hows:
+                    futures = [(number, pool.submit(self.run_case, call, way, number, good)) for number in numbers]
                     for number, future in futures:
-                        self.tried[call, "kill" if one in ("kill", "torn") else "fail"] += 1
+                        self.tried[call, "kill" if way in ("kill", "torn") else "fail"] += 1
                         for what in future.result():
-                            self.breaches.setdefault((call, one, what), []).append(number)
+                            self.breaches.setdefault((call, way, what), []).append(number)
                 self.tell(call)
 
     def tell(self, call):

@@ -59,7 +59,7 @@ def make_places(repository, folder):
 
 
 def all_lines():
-    lines = [Line(name, one.words, one.prepare, script=name in ("dump", "monitor run")) for name, one in ANSWERS.items()]
+    lines = [Line(name, item.words, item.prepare, script=name in ("dump", "monitor run")) for name, item in ANSWERS.items()]
     return lines + MORE
 
 

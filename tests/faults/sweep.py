@@ -265,10 +265,10 @@ class Sweep:
 
     def cases(self, line, good, calls, how, quick, startup):
         for call in calls:
-            for one in [how] if how else HOWS[call][-2:] if quick else HOWS[call]:
+            for way in [how] if how else HOWS[call][-2:] if quick else HOWS[call]:
                 skip = startup if call == "memory" else 0
                 for number in self.numbers(good.counts.get(call, 0), quick, skip):
-                    yield call, one, number
+                    yield call, way, number
 
     @staticmethod
     def faults(call, how, number):
@@ -276,7 +276,7 @@ class Sweep:
         code = word if word in ("short", "stop", "kill", "torn") else str(getattr(errno, word))
         return {"call": call, "at": number, "last": 0 if how.endswith("+") else number, "how": code}
 
-    def one(self, line, good, call, how, number):
+    def run_case(self, line, good, call, how, number):
         done = self.run(line, one_core=call != "thread", **self.faults(call, how, number))
         self.runs += 1
         return done, self.judge(line, call, how, good, done)
@@ -297,12 +297,12 @@ class Sweep:
             raise SystemExit("%s leaves %s" % (line.name, sorted(good.tree)))
         good.counts["thread"] = self.run(line, one_core=False).counts.get("thread", 0)
         cases = list(self.cases(line, good, calls, how, quick, startup))
-        futures = [(case, pool.submit(self.one, line, good, *case)) for case in cases]
-        for (call, one, number), future in futures:
+        futures = [(case, pool.submit(self.run_case, line, good, *case)) for case in cases]
+        for (call, way, number), future in futures:
             _, wrong = future.result()
             self.tried[line.name][call] += 1
             for what in wrong:
-                self.breaches.setdefault((line.name, call, one, what), []).append(number)
+                self.breaches.setdefault((line.name, call, way, what), []).append(number)
 
     def table(self):
         """Markdown: how often which family of calls failed in which command, and how many kinds of breach that showed."""

@@ -110,7 +110,7 @@ check('shows how much of the communication is hidden on both sides', async () =>
   const section = page.locator('section', { hasText: 'Communication and what hides it' });
   assert.deepEqual(await section.locator('.bar-label').allInnerTexts(), ['base', 'comparison']);
   const said = await section.locator('.bar').first().getAttribute('aria-label');
-  const [hidden, transfer, waiting] = [...said.matchAll(/ ([\d.]+) ms/g)].map((one) => Number(one[1]));
+  const [hidden, transfer, waiting] = [...said.matchAll(/ ([\d.]+) ms/g)].map((entry) => Number(entry[1]));
   assert.match(said, /hidden by computing [\d.]+ ms, transfer not hidden [\d.]+ ms, waiting not hidden [\d.]+ ms/);
   const time = page.locator('section', { hasText: 'What the time consists of' }).locator('.bar').first();
   const seen = Number((await time.getAttribute('aria-label')).match(/communication not hidden ([\d.]+)/)[1]);

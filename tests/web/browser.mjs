@@ -78,8 +78,8 @@ export async function fitsTheWindow(page) {
 // What can be reached by keyboard tells what it is: by its text, its label, or the label around it.
 export async function everythingHasAName(page) {
   const nameless = await page.evaluate(() => [...document.querySelectorAll('a, button, input, select, summary, [tabindex="0"]')]
-    .filter((one) => !one.hidden && !(one.textContent.trim() || one.getAttribute('aria-label') || one.getAttribute('aria-hidden') || one.closest('label'))
-      || (['INPUT', 'SELECT'].includes(one.tagName) && !one.getAttribute('aria-label') && !one.closest('label')?.textContent.trim())).map((one) => one.outerHTML.slice(0, 120)));
+    .filter((item) => !item.hidden && !(item.textContent.trim() || item.getAttribute('aria-label') || item.getAttribute('aria-hidden') || item.closest('label'))
+      || (['INPUT', 'SELECT'].includes(item.tagName) && !item.getAttribute('aria-label') && !item.closest('label')?.textContent.trim())).map((item) => item.outerHTML.slice(0, 120)));
   assert.deepEqual(nameless, []);
 }
 
@@ -88,7 +88,7 @@ export async function headerIsReadable(page) {
   const trouble = await page.evaluate(() => {
     const title = document.querySelector('h1');
     if (title.scrollWidth > title.clientWidth) return `the title is cut: ${title.innerText}`;
-    const boxes = [...document.querySelectorAll('header h1, header .run, header .facts, header button')].map((one) => [one.innerText, one.getBoundingClientRect()]);
+    const boxes = [...document.querySelectorAll('header h1, header .run, header .facts, header button')].map((item) => [item.innerText, item.getBoundingClientRect()]);
     for (const [name, a] of boxes) {
       if (a.left < 0 || a.right > innerWidth + 0.5) return `${name} sticks out`;
       for (const [other, b] of boxes) {

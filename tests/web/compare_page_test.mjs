@@ -25,7 +25,7 @@ check('shows calls as a tree, and every tensor of a call with both sides', async
   assert.match(await text(page, '#details .call-title'), /Module\.blocks\.0\.mlp\.fc1\.Linear\.forward\.0/);
   await page.waitForSelector('#details .tensor');
   const tensors = await page.locator('#details .tensor').allInnerTexts();
-  assert.ok(tensors.some((one) => /parameters\.weight/.test(one) && /differs/.test(one) && /under test/i.test(one) && /reference/i.test(one)), tensors.join('\n'));
+  assert.ok(tensors.some((entry) => /parameters\.weight/.test(entry) && /differs/.test(entry) && /under test/i.test(entry) && /reference/i.test(entry)), tensors.join('\n'));
   assert.match(await text(page, '#details summary'), /call stack \(\d+\)/);
   // Closed and opened again from the keyboard; the arrow to the left leads to the module around it.
   await page.focus('#tree');
@@ -48,7 +48,7 @@ check('lists tensors: searched, sorted, only what differs', async () => {
   await page.fill('#search', 'fc1 weight');
   await settled(page);
   const shown = await page.locator('#tensors .item').allInnerTexts();
-  assert.ok(shown.length > 0 && shown.every((one) => /fc1/.test(one) && /weight/.test(one)), shown.join());
+  assert.ok(shown.length > 0 && shown.every((entry) => /fc1/.test(entry) && /weight/.test(entry)), shown.join());
   await page.fill('#search', '');
   await page.click('[data-sort=relative]');
   await settled(page);

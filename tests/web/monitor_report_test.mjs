@@ -23,7 +23,7 @@ check('tells what the run is and what stands out', async () => {
   const findings = await page.locator('.finding').allInnerTexts();
   assert.match(findings[0], /not finite\s+layers\.9\.mlp\.fc1\.output\s+actv · norm\s+rank 3, step 160/);
   assert.match(findings[1], /First alert\s+layers\.7\.mlp\.fc1\.output\s+actv · norm\s+rank 0, step 122/);
-  assert.ok(findings.some((one) => /Largest deviation/.test(one) && /layers\.7\.mlp\.fc1/.test(one)), findings.join());
+  assert.ok(findings.some((item) => /Largest deviation/.test(item) && /layers\.7\.mlp\.fc1/.test(item)), findings.join());
   await close();
 });
 
@@ -144,7 +144,7 @@ check('opens a finding with its own statistic and its own rank', async () => {
 check('tells one event in all gradients in one line', async () => {
   const { page, close } = await open('burst.html');
   const findings = await page.locator('.finding').allInnerTexts();
-  const events = findings.filter((one) => /step 60/.test(one));
+  const events = findings.filter((item) => /step 60/.test(item));
   assert.equal(events.length, 1, findings.join('\n'));
   assert.match(events[0], /together[\s\S]*grad_reduced[\s\S]*10 of 10 series/);
   assert.match(await text(page, 'header .facts'), /\b1 rank\b/);
@@ -218,7 +218,7 @@ check('lists modules of the second run only, marked, with their curves', async (
   assert.equal(await text(page, '#found'), '61 of 61');
   assert.match(await text(page, '#only'), /2 series of A, 2 of B/);  // in either table
   await page.selectOption('#sort', 'only');
-  const shown = (await page.locator('.module').allInnerTexts()).slice(0, 3).map((one) => one.replace(/\s+/g, ' ').trim());
+  const shown = (await page.locator('.module').allInnerTexts()).slice(0, 3).map((item) => item.replace(/\s+/g, ' ').trim());
   assert.match(shown[0], /^layers\.5\.adapter\.output only B/);
   assert.match(shown[1], /^layers\.5\.norm\.output only A/);
   assert.doesNotMatch(shown[2], /only/);

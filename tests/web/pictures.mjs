@@ -20,9 +20,9 @@ async function reduceColours(png) {
   const distance = (a, b) => [16, 8, 0].reduce((sum, shift) => sum + (((a >> shift) & 255) - ((b >> shift) & 255)) ** 2, 0);
   const colours = [...counts].sort((a, b) => b[1] - a[1]).map(([colour]) => colour);
   const kept = colours.slice(0, 128);
-  const nearest = colours.map((colour) => kept.reduce((least, one) => Math.min(least, distance(colour, one)), Infinity));
+  const nearest = colours.map((colour) => kept.reduce((least, item) => Math.min(least, distance(colour, item)), Infinity));
   while (kept.length < 256) {
-    const farthest = nearest.reduce((best, one, i) => (one > nearest[best] ? i : best), 0);
+    const farthest = nearest.reduce((best, item, i) => (item > nearest[best] ? i : best), 0);
     if (nearest[farthest] === 0) break;
     kept.push(colours[farthest]);
     colours.forEach((colour, i) => { nearest[i] = Math.min(nearest[i], distance(colour, colours[farthest])); });

@@ -34,5 +34,5 @@ with tempfile.TemporaryDirectory() as folder:
     arguments = TrainingArguments(output_dir=folder, max_steps=2, per_device_train_batch_size=2, gradient_accumulation_steps=2,
                                   logging_steps=1, save_strategy="no", report_to=[], use_cpu=True, disable_tqdm=True)
     trainer = Trainer(model, arguments, train_dataset=[dict(input_ids=ids, labels=ids) for ids in words], callbacks=callbacks)
-    trainer.remove_callback(next(one for one in trainer.callback_handler.callbacks if type(one).__name__ == "PrinterCallback"))
+    trainer.remove_callback(next(item for item in trainer.callback_handler.callbacks if type(item).__name__ == "PrinterCallback"))
     trainer.train()

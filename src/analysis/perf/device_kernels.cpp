@@ -83,7 +83,7 @@ class Collector {
       }
       std::vector<size_t>& candidates = places[uint64_t{key[0]} << 32U | key[1]];
       auto found = std::find_if(candidates.begin(), candidates.end(),
-                                [&](size_t one) { return owned[one].first == key; });
+                                [&](size_t entry) { return owned[entry].first == key; });
       if (found == candidates.end()) {
         // Kernels of very many shapes are not told apart by them.
         constexpr size_t kMostShapes = 64;

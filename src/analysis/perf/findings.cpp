@@ -125,9 +125,9 @@ std::vector<Finding> MemoryFindings(const SideView& base, const SideView& compar
       if (tree.allocations(node).empty()) {
         continue;
       }
-      const auto is_operator = [&](uint32_t one) {
-        return operators.operation(one).kind == profile::CallKind::kOperator &&
-               !IsAnnotationName(operators.name(one));
+      const auto is_operator = [&](uint32_t call) {
+        return operators.operation(call).kind == profile::CallKind::kOperator &&
+               !IsAnnotationName(operators.name(call));
       };
       uint32_t caller = node;
       while (!is_operator(caller) && tree[caller].parent != kNoNode) {

@@ -63,9 +63,9 @@ report::FormattedTable MemoryStatistic(const OperatorSide& base, const OperatorS
   const auto sum_up = [&queue](const OperatorSide& side, std::span<const uint32_t> nodes) {
     Allocated total;
     for (const uint32_t node : nodes) {
-      const Allocated one = AllocatedBy(side, node, queue);
-      total.mb += one.mb;
-      total.ms += one.ms;
+      const Allocated allocated = AllocatedBy(side, node, queue);
+      total.mb += allocated.mb;
+      total.ms += allocated.ms;
     }
     return total;
   };

@@ -61,13 +61,13 @@ struct KeyRows {
 LocatedFiles WithNumbersOnly(const LocatedFiles& files) {
   LocatedFiles numbered;
   for (const auto& [location, path] : files) {
-    ArrayLocation one = location;
+    ArrayLocation location_of_number = location;
     const std::optional<int64_t> number =
         location.member.find_first_not_of("0123456789") == std::string::npos
             ? base::ParseInt(location.member)
             : std::nullopt;
-    one.member = std::to_string(number.value_or(0));
-    numbered.insert_or_assign(std::move(one), path);
+    location_of_number.member = std::to_string(number.value_or(0));
+    numbered.insert_or_assign(std::move(location_of_number), path);
   }
   return numbered;
 }

@@ -396,7 +396,7 @@ class Cells(MindSporeCase):
                 x = Tensor(generator.randn(50, 3).astype("float32"))
                 def gradients():
                     _, found = ms.value_and_grad(net, None, net.trainable_params())(x)
-                    return [one.asnumpy().tobytes() for one in found]
+                    return [item.asnumpy().tobytes() for item in found]
                 plain = gradients()
                 debugger.start(net)
                 recorded = gradients()

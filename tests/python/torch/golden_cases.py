@@ -174,8 +174,8 @@ class Comparison:
         elif isinstance(expected, list) and isinstance(actual, list):
             if len(expected) != len(actual):
                 self._differ(entry, place, expected, actual)
-            for index, (one, other) in enumerate(zip(expected, actual)):
-                self._values(entry, _join(place, index), one, other)
+            for index, (item, other) in enumerate(zip(expected, actual)):
+                self._values(entry, _join(place, index), item, other)
         elif type(expected) is not type(actual) or not _same(expected, actual):
             self._differ(entry, place, expected, actual)
 
@@ -192,14 +192,14 @@ class Comparison:
                 self._differ(entry, _join(place, key), expected[key], actual[key])
 
     def _close(self, key, expected, actual, loosely=False):
-        one, other = expected[key], actual[key]
-        if isinstance(one, bool) or isinstance(other, bool) or one is None or other is None:
-            return one is other
+        item, other = expected[key], actual[key]
+        if isinstance(item, bool) or isinstance(other, bool) or item is None or other is None:
+            return item is other
         if key == "Norm" and expected["shape"] == []:
-            one = abs(one)
-        if _same(one, other):
+            item = abs(item)
+        if _same(item, other):
             return True
-        if not (math.isfinite(one) and math.isfinite(other)):
+        if not (math.isfinite(item) and math.isfinite(other)):
             return False
         relative = max(self.relative, 5e-4) if loosely else self.relative
         if "bfloat16" in expected["dtype"]:
@@ -210,9 +210,9 @@ class Comparison:
         # A mean is a sum of values of either sign: its error is one of the largest of them.
         largest = max([abs(expected[name]) for name in ("Max", "Min")
                        if isinstance(expected[name], (int, float))
-                       and math.isfinite(expected[name])] + [abs(one)])
-        scale = largest if key == "Mean" else max(abs(one), abs(other))
-        return abs(one - other) <= relative * scale + self.noise
+                       and math.isfinite(expected[name])] + [abs(item)])
+        scale = largest if key == "Mean" else max(abs(item), abs(other))
+        return abs(item - other) <= relative * scale + self.noise
 
     def constructs(self, expected, actual):
         # What was taken out of the other set (see its README) had put parents in early.
@@ -232,13 +232,13 @@ class Comparison:
 
     def stacks(self, expected, actual, own_scripts):
         """The same names; and of each the frames that lie in the script itself."""
-        one, other = _frames_by_name(expected), _frames_by_name(actual)
-        for name in list(one) + list(other):
-            if (name in one) != (name in other) and not self._ends_scope(name):
-                self._differ("stack.json", name, name in one, name in other)
-        for name in one:
+        item, other = _frames_by_name(expected), _frames_by_name(actual)
+        for name in list(item) + list(other):
+            if (name in item) != (name in other) and not self._ends_scope(name):
+                self._differ("stack.json", name, name in item, name in other)
+        for name in item:
             if own_scripts and name in other:
-                frames = [_script_frame(frame) for frame in one[name]]
+                frames = [_script_frame(frame) for frame in item[name]]
                 own_frames = [_script_frame(frame) for frame in other[name]]
                 if [frame for frame in frames if frame] != [frame for frame in own_frames if frame]:
                     self._differ("stack.json", name, frames, own_frames)
@@ -261,10 +261,10 @@ def _script_frame(frame):
                                                      "dist.py") else None
 
 
-def _same(one, other):
-    if isinstance(one, float) and isinstance(other, float):
-        return one == other or (math.isnan(one) and math.isnan(other))
-    return one == other
+def _same(item, other):
+    if isinstance(item, float) and isinstance(other, float):
+        return item == other or (math.isnan(item) and math.isnan(other))
+    return item == other
 
 
 def _join(place, key):

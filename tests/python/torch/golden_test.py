@@ -81,29 +81,29 @@ class Golden(unittest.TestCase):
         self.assertEqual(steps, own_steps)
         comparison = golden_cases.Comparison(case.name, same_build=not IS_TORCH_2)
         for step in steps:
-            one, other = os.path.join(recorded, step), os.path.join(ours, step)
+            item, other = os.path.join(recorded, step), os.path.join(ours, step)
             for name, compare in (("dump.json", comparison.dumps),
                                   ("debug.json", comparison.dumps),
                                   ("construct.json", comparison.constructs)):
-                path = os.path.join(one, name)
+                path = os.path.join(item, name)
                 if os.path.exists(path):
                     compare(golden_cases.load(path),
                             golden_cases.load(os.path.join(other, name)))
                 else:
                     self.assertFalse(os.path.exists(os.path.join(other, name)), name)
-            if os.path.exists(os.path.join(one, "stack.json")):
-                comparison.stacks(golden_cases.load(os.path.join(one, "stack.json")),
+            if os.path.exists(os.path.join(item, "stack.json")):
+                comparison.stacks(golden_cases.load(os.path.join(item, "stack.json")),
                                   golden_cases.load(os.path.join(other, "stack.json")),
                                   own_scripts and not IS_TORCH_2)
-            self.compare_files(one, other, case.name)
+            self.compare_files(item, other, case.name)
         if comparison.found:
             self.fail("%d differences\n%s" % (len(comparison.found),
                                               "\n".join(comparison.found[:40])))
 
-    def compare_files(self, one, other, case):
-        names = {name for name in os.listdir(os.path.join(one, "dump_tensor_data"))
+    def compare_files(self, item, other, case):
+        names = {name for name in os.listdir(os.path.join(item, "dump_tensor_data"))
                  if not golden_cases.is_absent(case, ".".join(name.split(".")[:4]))} \
-            if os.path.isdir(os.path.join(one, "dump_tensor_data")) else set()
+            if os.path.isdir(os.path.join(item, "dump_tensor_data")) else set()
         folder = os.path.join(other, "dump_tensor_data")
         own_names = set(os.listdir(folder)) if os.path.isdir(folder) else set()
         more = {name for name in own_names - names

@@ -92,8 +92,8 @@ class Monitor:
 
 def observers(text, folder):
     made = []
-    for one in text.split("+"):
-        kind, *rest = one.split(":")
+    for entry in text.split("+"):
+        kind, *rest = entry.split(":")
         if kind == "dump":
             made.append(Dump(rest[0], rest[1], folder, *rest[2:]))
         elif kind == "monitor":

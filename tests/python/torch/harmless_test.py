@@ -27,11 +27,11 @@ DUMPS = ["dump:%s:%s" % (level, task) for level in ("L0", "L1", "mix")
          for task in ("statistics", "statistics:md5", "tensor")]
 USUAL = ["dump:L0:statistics:md5", "dump:mix:tensor", "dump:mix:statistics+monitor",
          "monitor+dump:L1:statistics"]
-OBSERVERS = USUAL + [one for one in DUMPS + ["monitor", "monitor+dump:mix:tensor",
+OBSERVERS = USUAL + [item for item in DUMPS + ["monitor", "monitor+dump:mix:tensor",
                                              "dump:L0:statistics+monitor",
                                              "monitor+dump:L0:statistics",
                                              "dump:mix:statistics+monitor+monitor"]
-                     if one not in USUAL and ALL]
+                     if item not in USUAL and ALL]
 TRAININGS = {  # what is trained under it
     "plain": list(MODELS),
     # Layer and group norms refuse mixed types under CPU autocast of PyTorch 1.13.
@@ -73,9 +73,9 @@ class Harmless(unittest.TestCase):
 
     def compare(self, variant, names, observers=OBSERVERS):
         plain = self.hashes(self.start("none", variant, names), names)
-        for one in observers:
-            with self.subTest(observers=one):
-                self.assertEqual(self.hashes(self.start(one, variant, names), names), plain)
+        for item in observers:
+            with self.subTest(observers=item):
+                self.assertEqual(self.hashes(self.start(item, variant, names), names), plain)
 
     def test_of_every_family(self):
         self.compare("plain", TRAININGS["plain"])
@@ -96,9 +96,9 @@ class Harmless(unittest.TestCase):
             return [self.hashes(run, names) for run in runs]
 
         plain = both("none")
-        for one in OBSERVERS if ALL else USUAL[2:3]:
-            with self.subTest(observers=one):
-                self.assertEqual(both(one), plain)
+        for item in OBSERVERS if ALL else USUAL[2:3]:
+            with self.subTest(observers=item):
+                self.assertEqual(both(item), plain)
 
     @unittest.skipUnless(IS_TORCH_2, "torch.compile is of PyTorch 2")
     def test_compiled(self):

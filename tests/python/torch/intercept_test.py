@@ -138,7 +138,7 @@ class Objects(ForkedCase):
                     return h
             model, x = Top(), torch.randn(2, 3)
             truth = {}
-            def norms(gradients): return [None if one is None else float(one.norm()) for one in gradients]
+            def norms(gradients): return [None if item is None else float(item.norm()) for item in gradients]
             other = copy.deepcopy(model)
             for name, module in other.named_modules():
                 if isinstance(module, (Biased, Around, Pair)):
@@ -155,10 +155,10 @@ class Objects(ForkedCase):
             [entry] = [entry for key, entry in dump.data().items()
                        if re.match(r"Module\.%s\.[A-Z][a-z]+\.backward\.0$" % re.escape(name), key)]
             for side, expected in zip(("input", "output"), ends):
-                found = [0.0 if one is None else one["Norm"] for one in entry[side]]
+                found = [0.0 if element is None else element["Norm"] for element in entry[side]]
                 self.assertEqual(len(found), len(expected))
-                for one, other in zip(found, expected):
-                    self.assertAlmostEqual(one, other or 0.0, 5, name)
+                for element, other in zip(found, expected):
+                    self.assertAlmostEqual(element, other or 0.0, 5, name)
 
     def test_the_gradient_of_a_result_leaves_out_what_the_call_does_with_it(self):
         for used, expected in (("y", None), ("y + w * 100", 100.0)):
@@ -191,7 +191,7 @@ class Objects(ForkedCase):
                 model(torch.ones(2, 2)).sum().backward(); optimizer.step(); optimizer.zero_grad()
                 debugger.stop(); debugger.step()
             monitor.close()
-            left = {type(one).__name__ for one in gc.get_objects() if type(one).__module__.startswith("msprobe")}
+            left = {type(item).__name__ for item in gc.get_objects() if type(item).__module__.startswith("msprobe")}
             assert not left & {"CallGradients", "_Boundary", "_Point", "_Call"}, left
         """, prologue=PROLOGUE + MONITOR)
 
@@ -577,9 +577,9 @@ class Doubled(SeenCall):
 kinds = {"capture": Capture, "monitor": Monitor, "check": Check}
 before = nn.Module.__call__, F.linear
 steps = [0]
-def differs(one, other):
-    if not isinstance(one, dict): return one, other
-    return list(one) == list(other), {key: (one.get(key), other.get(key)) for key in {**one, **other} if one.get(key) != other.get(key)}
+def differs(mine, other):
+    if not isinstance(mine, dict): return mine, other
+    return list(mine) == list(other), {key: (mine.get(key), other.get(key)) for key in {**mine, **other} if mine.get(key) != other.get(key)}
 def run(coming, going):
     at, made = steps[0], {name: kinds[name]() for name in coming}
     if "capture" in made: steps[0] += 1
@@ -593,13 +593,13 @@ def run(coming, going):
     assert nn.Module.__call__ is before[0] and F.linear is before[1], (coming, going)
     return {name: made[name].seen(at) for name in coming}, loss.item()
 alone = {name: run([name], [name]) for name in kinds}
-for one in kinds:
+for mine in kinds:
     for other in kinds:
-        if one == other: continue
-        for going in ([one, other], [other, one]):
-            seen, loss = run([one, other], going)
-            for name in (one, other):
-                assert seen[name] == alone[name][0][name], (one, other, going, differs(seen[name], alone[name][0][name]))
+        if mine == other: continue
+        for going in ([mine, other], [other, mine]):
+            seen, loss = run([mine, other], going)
+            for name in (mine, other):
+                assert seen[name] == alone[name][0][name], (mine, other, going, differs(seen[name], alone[name][0][name]))
                 assert loss == alone[name][1]
 # One that changes what others see.
 plain = model(torch.ones(2, 2)).sum().item()

@@ -98,7 +98,7 @@ class MegatronStandIn(Adapter):
                             optimizer=types.SimpleNamespace(state={shards[0]: moments(1.0, 2.0)}))
         everything = [named(tensor) for tensor in (first, middle, last, absent)]
         adapter.refresh(everything)
-        gradients = [adapter.gradient(one) for one in everything]
+        gradients = [adapter.gradient(item) for item in everything]
         self.assertEqual([None if gradient is None else gradient.tolist() for gradient in gradients],
                          [[20.0, 30.0], [40.0], [50.0], None])
         self.assertEqual(adapter.state(everything[0])["exp_avg"].tolist(), [1.0, 2.0])

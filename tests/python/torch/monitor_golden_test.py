@@ -174,9 +174,9 @@ class Recorded(MonitorCase):
         scalars = [(step, tag, value) for tag, step, value in read_events(Path(folder, name))]
         expected = [(event.get("step", 0), event["tag"], float(event["value"])) for event in recorded]
         self.assertEqual([scalar[:2] for scalar in scalars], [scalar[:2] for scalar in expected])
-        for scalar, one in zip(scalars, expected):
+        for scalar, item in zip(scalars, expected):
             if SAME_NUMBERS:
-                self.assertTrue(scalar[2] == one[2] or math.isnan(scalar[2]) and math.isnan(one[2]), (scalar, one))
+                self.assertTrue(scalar[2] == item[2] or math.isnan(scalar[2]) and math.isnan(item[2]), (scalar, item))
 
     def test_alerts_by_the_rules_of_the_python_tool(self):
         if not SAME_NUMBERS:

@@ -55,13 +55,13 @@ class Steps(ForkedMonitorCase):
     def test_only_the_optimizer_of_the_monitor_counts(self):
         written = self.run_code("""
             first, second = nn.Linear(2, 1), nn.Linear(2, 1)
-            one, other = [torch.optim.SGD(model.parameters(), lr=0.1) for model in (first, second)]
+            mine, other = [torch.optim.SGD(model.parameters(), lr=0.1) for model in (first, second)]
             monitor = TrainerMon("config.json")
-            monitor.set_monitor(first, one)
+            monitor.set_monitor(first, mine)
             for step in range(3):
                 second(torch.ones(1, 2)).sum().backward(); other.step()
                 second(torch.ones(1, 2)).sum().backward(); other.step()
-                first(torch.ones(1, 2)).sum().backward(); one.step()
+                first(torch.ones(1, 2)).sum().backward(); mine.step()
         """, ALL)
         self.assertEqual(sorted(written.tables()), sorted(
             "%s_%d-%d.csv" % (name, step, step) for step in range(3)

@@ -26,11 +26,11 @@ class ResponseAnomaly(unittest.TestCase):
 
     def test_the_verdicts_are_those_of_the_python_tool(self):
         recorded = requests()
-        models = [one["model"] if i % 2 else {"model_name": one["model"]} for i, one in enumerate(recorded)]
-        verdicts = self.analyze([as_dicts(one["topk_logprobs"]) for one in recorded], [one["tokens"] for one in recorded], models,
+        models = [item["model"] if i % 2 else {"model_name": item["model"]} for i, item in enumerate(recorded)]
+        verdicts = self.analyze([as_dicts(item["topk_logprobs"]) for item in recorded], [item["tokens"] for item in recorded], models,
                                 **self.files)
         expected = json.loads((CASE / "expected.json").read_text())
-        self.assertEqual(verdicts, [[one["is_ill"], one["ill_type"]] for one in expected])
+        self.assertEqual(verdicts, [[item["is_ill"], item["ill_type"]] for item in expected])
 
     def test_no_request_needs_as_many_candidates_as_the_one_before(self):
         many, few = [{1: -0.1, 2: -3.0, 3: -4.0}] * 5, [{1: -0.1}] * 5

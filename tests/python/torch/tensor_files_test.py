@@ -46,8 +46,8 @@ for number in range(count):
     found, wanted = torch.load(path, weights_only=True), expected[number]
     assert type(found) is torch.Tensor, (path, type(found))
     assert found.dtype == wanted.dtype and found.shape == wanted.shape, (path, found.dtype, found.shape)
-    raw = [one.detach().contiguous().clone().flatten() for one in (found, wanted)]
-    raw = [bytes(one.view(torch.uint8).numpy()) if one.numel() else b"" for one in raw]
+    raw = [item.detach().contiguous().clone().flatten() for item in (found, wanted)]
+    raw = [bytes(item.view(torch.uint8).numpy()) if item.numel() else b"" for item in raw]
     assert raw[0] == raw[1], path
 print("loaded", count)
 """

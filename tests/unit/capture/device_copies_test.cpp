@@ -59,20 +59,20 @@ class DeviceCopiesOfTensors : public FakeVendor {
 
  private:
   void Receive(const Result<std::span<const std::byte>>& result) {
-    Delivered one;
+    Delivered item;
     if (result.ok()) {
-      one.bytes = result->size();
+      item.bytes = result->size();
       if (!result->empty()) {
-        one.value = static_cast<int>(result->front());
+        item.value = static_cast<int>(result->front());
         for (const std::byte each : *result) {
-          one.value = static_cast<int>(each) == one.value ? one.value : -2;
+          item.value = static_cast<int>(each) == item.value ? item.value : -2;
         }
       }
     } else {
-      one.error = result.status().message();
+      item.error = result.status().message();
     }
     const std::lock_guard lock(mutex_);
-    delivered_.push_back(one);
+    delivered_.push_back(item);
   }
 
   Variable library_{"MSPROBE_ACL_LIB", FAKE_ACL};

@@ -11,12 +11,12 @@ namespace msprobe::io {
 namespace {
 
 TEST(ReadBudget, RefusesViewsThatRepeatAFewBytesWithoutEnd) {
-  const float one = 1.0F;
+  const float item = 1.0F;
   TensorView view;
   view.shape = {int64_t{1} << 31, int64_t{1} << 31};
   view.strides = {0, 0};
-  view.data = reinterpret_cast<const std::byte*>(&one);
-  view.extent_bytes = sizeof(one);
+  view.data = reinterpret_cast<const std::byte*>(&item);
+  view.extent_bytes = sizeof(item);
   ReadBudget budget(1000);
   const Status status = budget.Take(view);
   EXPECT_EQ(status.code(), StatusCode::kUnsupported);

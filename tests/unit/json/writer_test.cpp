@@ -100,13 +100,13 @@ TEST(Writer, EscapesEverythingOutsidePrintableAscii) {
 
 TEST(Writer, EscapesAByteAlikeWhereverItStands) {
   for (int byte = 0; byte < 0x80; ++byte) {
-    const std::string one(1, static_cast<char>(byte));
-    const std::string alone = Quoted(one);
+    const std::string item(1, static_cast<char>(byte));
+    const std::string alone = Quoted(item);
     const std::string spelled = alone.substr(1, alone.size() - 2);
     for (size_t place = 0; place < 20; ++place) {
       const std::string before(place, 'a');
       const std::string after(19 - place, '~');
-      ASSERT_EQ(Quoted(before + one + after), '"' + before + spelled + after + '"')
+      ASSERT_EQ(Quoted(before + item + after), '"' + before + spelled + after + '"')
           << byte << " at " << place;
     }
   }

@@ -25,9 +25,9 @@ std::vector<std::string> Found(const std::filesystem::path& path) {
   EXPECT_TRUE(found.ok()) << found.status().message();
   std::vector<std::string> names;
   if (found.ok()) {
-    for (const RankPath& one : *found) {
-      names.push_back((one.rank.has_value() ? std::to_string(*one.rank) : std::string("-")) + " " +
-                      one.path.filename().string());
+    for (const RankPath& item : *found) {
+      names.push_back((item.rank.has_value() ? std::to_string(*item.rank) : std::string("-")) +
+                      " " + item.path.filename().string());
     }
   }
   return names;
@@ -132,10 +132,10 @@ TEST(ReadProfile, ChoosesByRank) {
   const ProfileFiles files;
   files.Write("rank0.pt.trace.json", kGpuTrace);
   files.Write("rank1.pt.trace.json", kGpuTrace);
-  const Result<Profile> one = ReadProfile(files.folder(), Operators(), 1);
-  ASSERT_TRUE(one.ok()) << Error(one);
-  EXPECT_EQ(one->rank, 1);
-  EXPECT_EQ(one->path.filename(), "rank1.pt.trace.json");
+  const Result<Profile> item = ReadProfile(files.folder(), Operators(), 1);
+  ASSERT_TRUE(item.ok()) << Error(item);
+  EXPECT_EQ(item->rank, 1);
+  EXPECT_EQ(item->path.filename(), "rank1.pt.trace.json");
   EXPECT_NE(Error(ReadProfile(files.folder(), Operators(), 5)).find("ranks 0, 1, not 5"),
             std::string::npos);
   EXPECT_NE(Error(ReadProfile(files.folder(), Operators())).find("ranks 0, 1"), std::string::npos);

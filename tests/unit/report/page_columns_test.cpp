@@ -63,10 +63,10 @@ TEST(PageColumns, TellTextsFromNumbers) {
 
 TEST(PageColumns, DifferencesOfCloseNumbersAreSmall) {
   CellCodes codes;
-  const uint32_t one = codes.Number(1.0);
-  EXPECT_EQ(DifferenceOfCodes(one, one), 0U);
-  EXPECT_EQ(DifferenceOfCodes(one + 1, one), 2U);
-  EXPECT_EQ(DifferenceOfCodes(one, one + 1), 1U);
+  const uint32_t item = codes.Number(1.0);
+  EXPECT_EQ(DifferenceOfCodes(item, item), 0U);
+  EXPECT_EQ(DifferenceOfCodes(item + 1, item), 2U);
+  EXPECT_EQ(DifferenceOfCodes(item, item + 1), 1U);
   // Across zero, too: the smallest numbers of both signs are neighbours.
   EXPECT_LE(DifferenceOfCodes(codes.Number(-0.0), codes.Number(0.0)), 2U);
 }

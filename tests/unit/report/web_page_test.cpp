@@ -108,9 +108,9 @@ TEST_F(WebPage, GivesTheSameBytesForEveryNumberOfThreads) {
     blocks.push_back(
         Block("b" + std::to_string(i), std::string(static_cast<size_t>(i) * 1000, 'a')));
   }
-  const std::string one = Write(blocks, 1);
-  EXPECT_EQ(Write(blocks, 3), one);
-  EXPECT_EQ(Write(blocks, 8), one);
+  const std::string item = Write(blocks, 1);
+  EXPECT_EQ(Write(blocks, 3), item);
+  EXPECT_EQ(Write(blocks, 8), item);
 }
 
 TEST_F(WebPage, RefusesNamesThatAreNotPlain) {

@@ -133,11 +133,11 @@ TEST(WriteXlsx, GivesTheSameBytesWithEveryNumberOfThreads) {
         Cell::Number(static_cast<double>(i) / 7.0)};
     table.AddRow(row, i % 11 == 0 ? Fill::kYellow : Fill::kNone);
   }
-  const std::string one = Write({&table}, {}, 1);
-  EXPECT_GT(one.size(), 100000U);
-  EXPECT_EQ(one, Write({&table}, {}, 2));
-  EXPECT_EQ(one, Write({&table}, {}, 7));
-  EXPECT_THAT(BookMember(one, "xl/worksheets/sheet1.xml"), HasSubstr("<row r=\"60001\">"));
+  const std::string item = Write({&table}, {}, 1);
+  EXPECT_GT(item.size(), 100000U);
+  EXPECT_EQ(item, Write({&table}, {}, 2));
+  EXPECT_EQ(item, Write({&table}, {}, 7));
+  EXPECT_THAT(BookMember(item, "xl/worksheets/sheet1.xml"), HasSubstr("<row r=\"60001\">"));
 }
 
 TEST(WriteXlsx, RefusesMoreColumnsThanASheetHas) {

@@ -32,7 +32,7 @@ export function App({ data: answer }) {
     <main id="main">
       <section class="card answer"><p class="verdict">${word && html`<span class="pill ${answer.tone}">${word}</span> `}<span class="headline">${rest.trim().replaceAll(' -> ', ' → ')}</span></p>
         ${answer.next.map((text) => html`<p class="next"><b>${t('next')}</b> ${text}</p>`)}
-        ${[['notes', answer.notes], ['warnings', answer.warnings]].map(([key, list]) => list.length > 0 && html`<div class="notes" role="note"><b>${t(key)}</b><ul>${list.map((one) => html`<li>${one}</li>`)}</ul></div>`)}</section>
+        ${[['notes', answer.notes], ['warnings', answer.warnings]].map(([key, list]) => list.length > 0 && html`<div class="notes" role="note"><b>${t(key)}</b><ul>${list.map((item) => html`<li>${item}</li>`)}</ul></div>`)}</section>
       ${answer.sections.map((section) => html`<section class="card"><h2>${section.title || t('answer')} ${section.hint && html`<span class="muted">${section.hint}</span>`}</h2>${section.blocks.map(draw)}</section>`)}
     </main></div>`;
 }

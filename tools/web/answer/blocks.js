@@ -72,9 +72,9 @@ export function TreeBlock({ t, block: { nodes, unit } }) {
     const rows = [];
     const stack = [...children.roots].reverse().map((node) => ({ node, depth: 0 }));
     while (stack.length > 0) {
-      const one = stack.pop();
-      rows.push(one);
-      if (open.has(one.node)) for (const child of [...children[one.node]].reverse()) stack.push({ node: child, depth: one.depth + 1 });
+      const item = stack.pop();
+      rows.push(item);
+      if (open.has(item.node)) for (const child of [...children[item.node]].reverse()) stack.push({ node: child, depth: item.depth + 1 });
     }
     return rows;
   }, [children, open, query]);
@@ -85,11 +85,11 @@ export function TreeBlock({ t, block: { nodes, unit } }) {
     return after;
   });
   const onKey = (event) => {
-    const one = list[current];
-    if (!one || !['ArrowRight', 'ArrowLeft'].includes(event.key)) return false;
-    if (event.key === 'ArrowRight') turn(one.node, true);
-    else if (open.has(one.node) && children[one.node].length > 0) turn(one.node, false);
-    else setCurrent(Math.max(0, list.findIndex(({ node }) => node === nodes[one.node][0])));
+    const item = list[current];
+    if (!item || !['ArrowRight', 'ArrowLeft'].includes(event.key)) return false;
+    if (event.key === 'ArrowRight') turn(item.node, true);
+    else if (open.has(item.node) && children[item.node].length > 0) turn(item.node, false);
+    else setCurrent(Math.max(0, list.findIndex(({ node }) => node === nodes[item.node][0])));
     return true;
   };
   const signed = (value) => `${value > 0 ? '+' : ''}${showShort(value)}`;

@@ -63,7 +63,7 @@ function LoadedTable({ t, id, table, rows, given }) {
   // Words of the rows; what is the first column's again need not be searched again, and nobody remembers digits.
   const search = useMemo(() => new SearchIndex(rows.map((row) => row.filter((cell, i) => typeof cell === 'string' && (i === 1 || cell !== row[1])).join(' '))), [rows]);
   const { shown: kept, constant } = useMemo(() => sortOut(table, rows), [rows]);
-  const columns = useMemo(() => kept.map((one) => columnOf(one, rows, table.amounts)), [kept]);
+  const columns = useMemo(() => kept.map((item) => columnOf(item, rows, table.amounts)), [kept]);
   const marked = useMemo(() => rows.reduce((count, [fill]) => count + (fill > 0 ? 1 : 0), 0), [rows]);
   const fits = useMemo(() => {
     const found = search.match(query);

@@ -66,7 +66,7 @@ function onlyFitting(order, fits) {
 // for all. Searching does not sort again.
 export function useShownRows(count, columns, sort, fits) {
   const order = useMemo(() => {
-    const column = sort && columns.find((one) => one.id === sort.id);
+    const column = sort && columns.find((item) => item.id === sort.id);
     return column ? orderOf(count, column, sort.descending) : inOrder(count);
   }, [count, columns, sort]);
   return useMemo(() => (fits ? onlyFitting(order, fits) : order), [order, fits]);

@@ -19,8 +19,8 @@ export function pointsOf({ found }) {
   return list;
 }
 
-function Point({ t, one, first, onShow }) {
-  const { point } = one;
+function Point({ t, item, first, onShow }) {
+  const { point } = item;
   const lines = [
     ['error', t('in_out', showError(point.input_error), showError(point.output_error))],
     point.layer && ['layer', html`<bdi>${point.layer}</bdi>`],
@@ -29,7 +29,7 @@ function Point({ t, one, first, onShow }) {
     point.reason && ['why', html`${point.reason} <span class="muted">(${t('confidence', t(point.confidence))})</span>`],
   ].filter(Boolean);
   return html`<li class=${first ? 'point first' : 'point'}>
-    <div class="point-head"><span class="pill ${first ? 'bad' : ''}">${t(one.label)}</span>
+    <div class="point-head"><span class="pill ${first ? 'bad' : ''}">${t(item.label)}</span>
       <button class="link" onClick=${() => onShow(point)} title=${t('show')}><bdi>${point.row}</bdi></button></div>
     <dl>${lines.map(([key, value]) => html`<dt>${t(key)}</dt><dd>${value}</dd>`)}</dl>
     ${point.stack?.length > 0 && html`<details><summary>${t('stack')} (${point.stack.length})</summary><pre>${point.stack.map((frame) => frame.trimEnd()).join('\n')}</pre></details>`}</li>`;
@@ -38,20 +38,20 @@ function Point({ t, one, first, onShow }) {
 export function Answer({ t, run, pair, index, files, onShow }) {
   const { totals } = run;
   const leading = run.leading === null ? null : run.pairs[run.leading];
-  const count = { identical: totals.identical, agree: totals.agreeing, drift: totals.drifting, differ: totals.differing, failed: run.pairs.filter((one) => one.error).length }[run.verdict];
+  const count = { identical: totals.identical, agree: totals.agreeing, drift: totals.drifting, differ: totals.differing, failed: run.pairs.filter((item) => item.error).length }[run.verdict];
   const text = run.verdict === 'differ' && leading ? t('text_differ', leading.origin) + (run.pairs.length > 1 ? ` (${leading.name})` : '')
     : run.verdict === 'differ' ? t('text_differ_rows', showCount(count)) : t(`text_${run.verdict}`, showCount(count ?? 0));
   const points = pair ? pointsOf(pair) : [];
   const first = pair?.found.first_divergence;
-  const hint = run.pairs.map((one) => one.hint).find(Boolean);
+  const hint = run.pairs.map((item) => item.hint).find(Boolean);
   const next = first && t(first.kind === 'input' && first.from_other_rank ? 'next_input_rank' : `next_${first.kind}`);
   return html`<section class="card answer" aria-label=${t('where')}>
     <p class="verdict"><span class="pill ${toneOf(run.verdict)}">${t(`verdict_${run.verdict}`)}</span> <span class="headline">${text}</span></p>
     ${hint && html`<p>${hint}</p>`}
-    ${run.pairs.filter((one) => one.error).slice(0, 5).map((one) => html`<p class="bad-text">${one.name}: ${one.error}</p>`)}
+    ${run.pairs.filter((item) => item.error).slice(0, 5).map((item) => html`<p class="bad-text">${item.name}: ${item.error}</p>`)}
     <${Counts} t=${t} counts=${run.totals} />
     ${points.length > 0 && html`<h2>${run.pairs.length > 1 ? t('where_of', run.pairs[index].name) : t('where')}</h2>
-      <ul class="points">${points.map((one, i) => html`<${Point} t=${t} one=${one} first=${i === 0 && first} onShow=${onShow} />`)}</ul>`}
+      <ul class="points">${points.map((item, i) => html`<${Point} t=${t} item=${item} first=${i === 0 && first} onShow=${onShow} />`)}</ul>`}
     ${next && html`<p class="next"><b>${t('next')}</b> ${next}</p>`}
     ${pair?.found.amplifiers.length > 0 && html`<details><summary>${t('amplifiers')} (${pair.found.amplifiers.length})</summary>
       <div class="wide"><table><thead><tr>${['factor', 'in', 'out', 'name', 'layer'].map((key) => html`<th>${t(key)}</th>`)}</tr></thead>

@@ -34,7 +34,7 @@ function PairMap({ t, run, index, onPick, themeTurns }) {
     return tone === 'good' ? `${base}88` : base + Math.round(110 + 145 * Math.sqrt(Math.min(1, share))).toString(16);
   };
   const name = (number) => (number < 0 ? t('whole') : String(number));
-  const picked = [...map.at].find(([, one]) => one === index)?.[0].split(' ').map(Number) ?? null;
+  const picked = [...map.at].find(([, item]) => item === index)?.[0].split(' ').map(Number) ?? null;
   return html`<section class="card"><h2>${t('pair_map')} <span class="muted">${t('pair_map_hint')}</span></h2>
     <${GridMap} id="pairs" label=${t('pair_map')} rows=${map.ranks.map((rank) => `${t('rank')} ${name(rank)}`)} columns=${map.steps.map(name)} corner=${t('step')}
       colourOf=${colour} picked=${picked} dependencies=${[themeTurns]} onPick=${(r, c) => onPick(map.at.get(`${r} ${c}`))}
@@ -80,23 +80,23 @@ export function App({ data: run }) {
   useEffect(() => { document.title = `${t(`verdict_${run.verdict}`)} · msprobe compare`; }, [t]);
 
   const tree = useMemo(() => pair && new CallTree(pair), [pair]);
-  const marks = useMemo(() => (pair ? pointsOf(pair).slice(0, 1).map(({ point }) => pair.callByName(point.call)).filter((one) => one >= 0) : []), [pair]);
-  const selectCall = (one) => { setCall(one); setRow(-1); };
-  const selectRow = (one) => { setCall(pair.callOf[one]); setRow(one); };
+  const marks = useMemo(() => (pair ? pointsOf(pair).slice(0, 1).map(({ point }) => pair.callByName(point.call)).filter((item) => item >= 0) : []), [pair]);
+  const selectCall = (item) => { setCall(item); setRow(-1); };
+  const selectRow = (item) => { setCall(pair.callOf[item]); setRow(item); };
   const showPoint = (point) => {
-    const one = pair.callByName(point.call);
-    if (one < 0) return;
+    const item = pair.callByName(point.call);
+    if (item < 0) return;
     setQuery('');
     let wanted = -1;
-    for (let i = pair.firstRow[one]; i < pair.firstRow[one + 1]; i++) if (pair.nameOfRow(i) === point.row) wanted = i;
-    setCall(one);
+    for (let i = pair.firstRow[item]; i < pair.firstRow[item + 1]; i++) if (pair.nameOfRow(i) === point.row) wanted = i;
+    setCall(item);
     setRow(wanted);
     document.getElementById('details')?.scrollIntoView({ block: 'nearest' });
   };
-  const total = (what) => run.pairs.reduce((sum, one) => sum + what(one), 0);
+  const total = (what) => run.pairs.reduce((sum, item) => sum + what(item), 0);
   const facts = [
     ...(run.pairs.length > 1 ? [{ value: showCount(run.pairs.length), text: t('pairs') }] : []),
-    { value: showCount(total((one) => one.calls)), text: t('calls') }, { value: showCount(run.totals.rows), text: t('rows') },
+    { value: showCount(total((item) => item.calls)), text: t('calls') }, { value: showCount(run.totals.rows), text: t('rows') },
     { value: showCount(run.totals.differing), text: t('differ'), kind: run.totals.differing > 0 ? 'alert' : '' },
     ...(run.totals.drifting > 0 ? [{ value: showCount(run.totals.drifting), text: t('drift') }] : []),
   ];

@@ -32,7 +32,7 @@ export function CallTreeView({ t, pair, tree, query, onlyDiffering, selected, on
     for (let node = 0; node < pair.callCount; node++) if (fits[node] && !(onlyDiffering && pair.worst[node] < ALONE)) found.push({ node, depth: 0 });
     return found;
   }, [tree, open, query, onlyDiffering]);
-  const current = useMemo(() => (currentNode >= 0 ? list.findIndex((one) => one.node === currentNode) : -1), [currentNode, list]);
+  const current = useMemo(() => (currentNode >= 0 ? list.findIndex((item) => item.node === currentNode) : -1), [currentNode, list]);
   const setCurrent = (i) => setCurrentNode(list[i]?.node ?? -1);
 
   const isRecorded = (node) => node < pair.callCount;
@@ -46,15 +46,15 @@ export function CallTreeView({ t, pair, tree, query, onlyDiffering, selected, on
     if (isRecorded(node)) onSelect(node); else turn(node);
   };
   const onKey = (event) => {
-    const one = list[current];
-    if (!one) return false;
+    const item = list[current];
+    if (!item) return false;
     if (event.key === 'ArrowRight') {
-      if (!open.has(one.node)) turn(one.node, true); else if (tree.children[one.node].length > 0) setCurrent(current + 1);
+      if (!open.has(item.node)) turn(item.node, true); else if (tree.children[item.node].length > 0) setCurrent(current + 1);
       return true;
     }
     if (event.key === 'ArrowLeft') {
-      if (open.has(one.node) && tree.children[one.node].length > 0) turn(one.node, false);
-      else if (tree.parents[one.node] >= 0) setCurrentNode(tree.parents[one.node]);
+      if (open.has(item.node) && tree.children[item.node].length > 0) turn(item.node, false);
+      else if (tree.parents[item.node] >= 0) setCurrentNode(tree.parents[item.node]);
       return true;
     }
     return false;

@@ -92,7 +92,7 @@ export class Pair {
   }
 
   callByName(name) {
-    this.numberOf ??= new Map(this.names.slice(0, this.callCount).map((one, i) => [one, i]));
+    this.numberOf ??= new Map(this.names.slice(0, this.callCount).map((item, i) => [item, i]));
     return this.numberOf.get(name) ?? -1;
   }
 

@@ -16,9 +16,9 @@ function Tensor({ t, run, pair, row, marked }) {
   const { npu, bench, metrics, message, relative, absolute } = pair.figuresOf(row);
   const verdict = run.row_verdicts[pair.verdictOf(row)];
   const part = pair.parts[pair.part[row]];
-  const type = (side) => [side.dtype, side.shape].filter((one) => one && one !== 'None').join(' ');
+  const type = (side) => [side.dtype, side.shape].filter((item) => item && item !== 'None').join(' ');
   const others = bench && type(bench) !== type(npu) ? ` → ${type(bench)}` : '';
-  const any = [...npu.stats, ...(bench?.stats ?? [])].some((one) => one !== null);
+  const any = [...npu.stats, ...(bench?.stats ?? [])].some((item) => item !== null);
   return html`<div class=${marked ? 'tensor marked' : 'tensor'} id=${marked ? 'marked' : undefined}>
     <div class="tensor-head"><b><bdi>${part}</bdi></b><span class="muted">${type(npu)}${others}</span><${Standing} t=${t} standing=${pair.standing[row]} />
       ${relative !== null && html`<span>${t('relative')} ${showError(relative)} · ${t('absolute')} ${showError(absolute)}</span>`}

@@ -55,7 +55,7 @@ export class CallTree {
       let at = i;
       while (at >= 0 && state[at] === 0) { state[at] = 1; way.push(at); at = this.parents[at]; }
       if (at >= 0 && state[at] === 1) this.parents[at] = -1;
-      for (const one of way) state[one] = 2;
+      for (const item of way) state[item] = 2;
     }
   }
 
@@ -98,11 +98,11 @@ export class CallTree {
     const list = [];
     const stack = [...this.roots].reverse().map((node) => ({ node, depth: 0 }));
     while (stack.length > 0) {
-      const one = stack.pop();
-      if (onlyDiffering && this.worst[one.node] < DRIFTS && this.worst[one.node] !== 3) continue;
-      list.push(one);
-      if (!open.has(one.node)) continue;
-      for (let k = this.children[one.node].length - 1; k >= 0; k--) stack.push({ node: this.children[one.node][k], depth: one.depth + 1 });
+      const item = stack.pop();
+      if (onlyDiffering && this.worst[item.node] < DRIFTS && this.worst[item.node] !== 3) continue;
+      list.push(item);
+      if (!open.has(item.node)) continue;
+      for (let k = this.children[item.node].length - 1; k >= 0; k--) stack.push({ node: this.children[item.node][k], depth: item.depth + 1 });
     }
     return list;
   }
@@ -113,6 +113,6 @@ export class CallTree {
     if (!path) return [short, [call, direction].filter(Boolean).join(' · ')];
     const parent = this.parents[node] >= 0 && !alone ? this.parts[this.parents[node]].path : '';
     const rest = parent && path.startsWith(`${parent}.`) ? path.slice(parent.length + 1) : path;
-    return [rest, [about, direction, call].filter((one) => one !== undefined && one !== '').join(' · ')];
+    return [rest, [about, direction, call].filter((item) => item !== undefined && item !== '').join(' · ')];
   }
 }

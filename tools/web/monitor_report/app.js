@@ -35,14 +35,14 @@ function useTable(runs, table, op) {
 export function App({ data: runs }) {
   const [run] = runs;
   const [t, otherLanguage] = useLanguage(translator);
-  const tables = useMemo(() => unique(runs.flatMap((one) => one.tables)), [runs]);
+  const tables = useMemo(() => unique(runs.flatMap((item) => item.tables)), [runs]);
   const findings = useMemo(() => findingsOf(runs), [runs]);
   const only = useMemo(() => (runs.length > 1 ? countOnly(runs) : [0, 0]), [runs]);
   // Where something stands out, rather than at the beginning.
   const [table, setTable] = useState(() => (findings[0] ? findings[0].run.tables[findings[0].series.table] : tables[0]));
   // Tables differ in their statistics: the chosen one where there is one, else the table's first.
   const [chosenOp, setOp] = useState(null);
-  const ops = useMemo(() => unique(runs.flatMap((one) => one.opsOf(table))), [runs, table]);
+  const ops = useMemo(() => unique(runs.flatMap((item) => item.opsOf(table))), [runs, table]);
   const op = ops.includes(chosenOp) ? chosenOp : ops[0];
   const [how, setHow] = useState('median');
   const [chosenLog, setLog] = useState(null);  // null: what suits the curves
@@ -58,9 +58,9 @@ export function App({ data: runs }) {
   useEffect(() => { document.title = `${run.name} · msprobe`; }, [run]);
   useEffect(() => { if (data) performance.mark('msprobe-drawn'); }, [data]);
 
-  const ranks = useMemo(() => unique(runs.flatMap((one) => one.ranks)).sort((a, b) => a - b), [runs]);
-  const first = Math.min(...runs.map((one) => one.firstStep));
-  const last = Math.max(...runs.map((one) => one.lastStep));
+  const ranks = useMemo(() => unique(runs.flatMap((item) => item.ranks)).sort((a, b) => a - b), [runs]);
+  const first = Math.min(...runs.map((item) => item.firstStep));
+  const last = Math.max(...runs.map((item) => item.lastStep));
   const setZoom = useCallback((range) => setZoomState(range && range[0] <= first && range[1] >= last ? null : range), [first, last]);
   const [low, high] = zoom ?? [first, last];
 
@@ -81,7 +81,7 @@ export function App({ data: runs }) {
   const shownKeys = pickedModules.map((module) => module.key);
 
   const focused = pickedModules.find((module) => module.key === focus) ?? pickedModules[0];
-  const toggle = (key) => setPicked(shownKeys.includes(key) ? shownKeys.filter((one) => one !== key) : [...shownKeys.slice(-(MOST_PICKED - 1)), key]);
+  const toggle = (key) => setPicked(shownKeys.includes(key) ? shownKeys.filter((item) => item !== key) : [...shownKeys.slice(-(MOST_PICKED - 1)), key]);
   const choose = (key) => { setFocus(key); toggle(key); };
   const pick = (key) => (shownKeys.includes(key) ? setFocus(key) : choose(key));
   // A finding opens with its own statistic and its own rank.
@@ -97,9 +97,9 @@ export function App({ data: runs }) {
 
   const log = chosenLog ?? pickedModules.some(({ main, other }) => other && dwarfs(main.column, other.column));
   const alertsOfPicked = useMemo(() => unique(pickedModules.flatMap(({ main: { run: from, series } }) =>
-    from.alerts.filter((one) => one.series === series.index).map((one) => one.step))), [pickedModules]);
-  const alertSteps = useMemo(() => runs.flatMap((one) => one.alertSteps), [runs]);
-  const notFiniteSteps = useMemo(() => unique(runs.flatMap((one) => one.nonFinite.map((found) => found.step))), [runs]);
+    from.alerts.filter((item) => item.series === series.index).map((item) => item.step))), [pickedModules]);
+  const alertSteps = useMemo(() => runs.flatMap((item) => item.alertSteps), [runs]);
+  const notFiniteSteps = useMemo(() => unique(runs.flatMap((item) => item.nonFinite.map((found) => found.step))), [runs]);
 
   const heat = useMemo(() => {
     if (!data) return null;
@@ -130,20 +130,20 @@ export function App({ data: runs }) {
   const to = data ? Math.max(from + 1, lowerBound(data.steps, high + 1e-9)) : 0;
   const hows = [['median', t('median')], ['largest', t('largest')], ['spread', t('spread')],
     ...(ranks.length > 1 ? [['each', t('each_rank')]] : []), ...ranks.map((rank) => [rank, t('one_rank', rank)])];
-  const total = (what) => runs.reduce((sum, one) => sum + what(one), 0);
-  const notFiniteCount = total((one) => one.nonFinite.reduce((sum, found) => sum + found.count, 0));
+  const total = (what) => runs.reduce((sum, item) => sum + what(item), 0);
+  const notFiniteCount = total((item) => item.nonFinite.reduce((sum, found) => sum + found.count, 0));
   const plural = (count, what) => ({ value: showCount(count), text: t(count === 1 ? `one_${what}` : what) });
-  const alertCount = total((one) => one.alertCount);
+  const alertCount = total((item) => item.alertCount);
   const facts = [
     { value: `${first}–${last}`, text: t('steps') }, plural(ranks.length, 'ranks'), plural(run.series.length, 'series'),
-    plural(total((one) => one.rows), 'rows'), { ...plural(alertCount, 'alerts'), kind: alertCount > 0 ? 'alert' : '' },
+    plural(total((item) => item.rows), 'rows'), { ...plural(alertCount, 'alerts'), kind: alertCount > 0 ? 'alert' : '' },
     { value: showCount(notFiniteCount), text: t('not_finite'), kind: notFiniteCount > 0 ? 'nan' : '' },
   ];
   const colours = [['deviation', t('deviation')], ['values', t('values')], ...(runs.length > 1 ? [['ratio', t('ratio')]] : [])];
   const note = colour === 'deviation' ? t('deviation_hint') : colour === 'ratio' ? t('ratio_hint') : '';
 
   return html`<div class="page">
-    <${Header} t=${t} title=${t('title')} onLanguage=${otherLanguage} marked=${total((one) => one.warnings.length) > 0}
+    <${Header} t=${t} title=${t('title')} onLanguage=${otherLanguage} marked=${total((item) => item.warnings.length) > 0}
       name=${html`<bdi>${run.name}</bdi>${runs.length > 1 ? html` <span class="muted">${t('compared_with')}</span> <bdi>${runs[1].name}</bdi>` : ''}`}
       facts=${facts} about=${html`<${About} t=${t} runs=${runs} />`} />
     <div class="columns">

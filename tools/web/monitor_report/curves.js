@@ -24,15 +24,15 @@ const fade = (colour, share) => colour + Math.round(share * 255).toString(16).pa
 function linesOf({ run, series, column }, { steps, how, colour, overlay }) {
   const name = overlay ? `${series.label} · ${sideOf(run)}` : series.label;
   const dash = run.side === 'b' ? [6, 4] : undefined;
-  const one = (reduction) => {
+  const item = (reduction) => {
     const reduced = reduceToSteps(series, column, steps, reduction);
     return { name, colour, dash, reduced, line: withGaps(reduced), marks: notFinite(reduced, steps) };
   };
   if (how === 'each') {
     const { parts } = series.grid;
-    return parts.map((part, i) => ({ ...one(part.rank), rank: part.rank, colour: fade(colour, 1 - (0.6 * i) / Math.max(parts.length - 1, 1)) }));
+    return parts.map((part, i) => ({ ...item(part.rank), rank: part.rank, colour: fade(colour, 1 - (0.6 * i) / Math.max(parts.length - 1, 1)) }));
   }
-  const main = one(how);
+  const main = item(how);
   if (how === 'median' && series.grid.parts.length > 1) {
     main.low = withGaps(reduceToSteps(series, column, steps, 'lowest'));
     main.high = withGaps(reduceToSteps(series, column, steps, 'highest'));

@@ -60,9 +60,9 @@ export class Run {
 
   // The stage and the micro step are told where there are several.
   #nameSeries(listed) {
-    const stages = new Set(listed.map((one) => one[1]));
+    const stages = new Set(listed.map((item) => item[1]));
     const microSteps = this.tables.map(() => new Set());
-    for (const one of listed) microSteps[one[0]].add(one[3]);
+    for (const item of listed) microSteps[item[0]].add(item[3]);
     return listed.map(([table, stage, name, microStep, grid], index) => {
       const micro = microStep >= 0 && microSteps[table].size > 1 ? ` · ${microStep}` : '';
       const label = `${stages.size > 1 ? `${stage}:` : ''}${name}${micro}`;

@@ -9,14 +9,14 @@ export const sideOf = (run) => run.side.toUpperCase();
 
 // Two lists in model order as one: what only the second has stands behind what it follows there.
 function inBothOrders(first, second) {
-  const known = new Set(first.map((one) => one.key));
+  const known = new Set(first.map((item) => item.key));
   const behind = new Map();
   let before = null;
-  for (const one of second) {
-    if (known.has(one.key)) before = one.key;
-    else behind.set(before, [...(behind.get(before) ?? []), one]);
+  for (const item of second) {
+    if (known.has(item.key)) before = item.key;
+    else behind.set(before, [...(behind.get(before) ?? []), item]);
   }
-  return [...(behind.get(null) ?? []), ...first.flatMap((one) => [one, ...(behind.get(one.key) ?? [])])];
+  return [...(behind.get(null) ?? []), ...first.flatMap((item) => [item, ...(behind.get(item.key) ?? [])])];
 }
 
 // `columns`: per run what its load() gave. Returns [{key, label, main, other, only}]:
@@ -26,7 +26,7 @@ export function joinModules(runs, table, columns) {
   const [first, second] = runs.map((run, i) => (run.byTable[run.tables.indexOf(table)] ?? [])
     .filter((series) => columns[i].has(series.index))
     .map((series) => ({ key: series.key, run, series, column: columns[i].get(series.index) })));
-  const ofSecond = new Map((second ?? []).map((one) => [one.key, one]));
+  const ofSecond = new Map((second ?? []).map((item) => [item.key, item]));
   return inBothOrders(first, second ?? []).map((main) => {
     const other = main.run === runs[0] ? ofSecond.get(main.key) : undefined;
     const { key, series: { label } } = main;
@@ -45,18 +45,18 @@ export const scoreOf = ({ main: { run, series } }, op) => run.scores[run.ops.ind
 export function firstPicks(runs, modules, op) {
   const keys = new Set(modules.map((module) => module.key));
   const broken = runs.flatMap((run) => run.nonFinite.map(({ step, series }) => ({ step, key: run.series[series].key })))
-    .sort((a, b) => a.step - b.step).filter((one) => keys.has(one.key)).slice(0, 1);
+    .sort((a, b) => a.step - b.step).filter((item) => keys.has(item.key)).slice(0, 1);
   const worst = modules.filter(({ main }) => !main.run.neverNumbers.has(main.series.index))
     .sort((a, b) => scoreOf(b, op) - scoreOf(a, op)).slice(0, broken.length > 0 ? 1 : 3);
-  return unique([...broken, ...worst].map((one) => one.key));
+  return unique([...broken, ...worst].map((item) => item.key));
 }
 
 // What the list shows beside a module.
 export function badgesOf(runs, op) {
   const found = new Map(runs.map((run) => {
     const alerts = new Map();
-    for (const one of run.alerts) if (one.series >= 0) alerts.set(one.series, (alerts.get(one.series) ?? 0) + 1);
-    return [run, { alerts, broken: new Set(run.nonFinite.map((one) => one.series)) }];
+    for (const item of run.alerts) if (item.series >= 0) alerts.set(item.series, (alerts.get(item.series) ?? 0) + 1);
+    return [run, { alerts, broken: new Set(run.nonFinite.map((item) => item.series)) }];
   }));
   const most = Math.log2(1 + 1000);
   return (module) => {

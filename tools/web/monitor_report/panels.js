@@ -20,8 +20,8 @@ function divergenceOf(runs) {
   const first = runs.divergence?.first;
   if (!first) return null;
   for (const run of runs) {
-    const series = run.series.find((one) => run.tables[one.table] === first.table && one.name === first.name && one.stage === first.stage
-      && (one.microStep === first.micro_step || one.microStep < 0));
+    const series = run.series.find((item) => run.tables[item.table] === first.table && item.name === first.name && item.stage === first.stage
+      && (item.microStep === first.micro_step || item.microStep < 0));
     if (series) return { kind: 'part', words: 'runs_part', run, series, op: first.op, step: first.step, rank: first.rank, values: [first.a, first.b] };
   }
   return null;
@@ -33,18 +33,18 @@ function oddEvents(run) {
   const judged = run.series.map((series) => {
     const op = run.tableOps[series.table][0];
     return { series, op, score: run.scores[op]?.[series.index] ?? 0, peak: run.peaks.get(`${series.index} ${op}`) };
-  }).filter((one) => one.score > FAR * 10 && one.peak);
+  }).filter((item) => item.score > FAR * 10 && item.peak);
   const events = new Map();
-  for (const one of judged) {
-    const key = `${one.series.table} ${one.peak.step}`;
-    events.set(key, [...(events.get(key) ?? []), one]);
+  for (const item of judged) {
+    const key = `${item.series.table} ${item.peak.step}`;
+    events.set(key, [...(events.get(key) ?? []), item]);
   }
   return [...events.values()].flatMap((members) => {
     members.sort((a, b) => b.score - a.score);
     const [{ series, op, score, peak }] = members;
-    const one = { kind: 'odd', words: 'far_off', run, series, op: run.ops[op], ...peak, score };
-    return members.length < SEVERAL ? members.map((member) => ({ ...one, series: member.series, ...member.peak, score: member.score }))
-      : [{ ...one, words: 'many_far_off', count: members.length, of: run.byTable[series.table].length }];
+    const item = { kind: 'odd', words: 'far_off', run, series, op: run.ops[op], ...peak, score };
+    return members.length < SEVERAL ? members.map((member) => ({ ...item, series: member.series, ...member.peak, score: member.score }))
+      : [{ ...item, words: 'many_far_off', count: members.length, of: run.byTable[series.table].length }];
   }).sort((a, b) => b.score - a.score);
 }
 
@@ -52,13 +52,13 @@ function oddEvents(run) {
 export function findingsOf(runs) {
   const findings = [divergenceOf(runs)].filter(Boolean);
   for (const run of runs) {
-    const earliest = run.nonFinite.reduce((best, one) => (best && best.step <= one.step ? best : one), null);
+    const earliest = run.nonFinite.reduce((best, item) => (best && best.step <= item.step ? best : item), null);
     if (earliest) {
       const { series, op, step, rank } = earliest;
-      const count = new Set(run.nonFinite.map((one) => one.series)).size;
+      const count = new Set(run.nonFinite.map((item) => item.series)).size;
       findings.push({ kind: 'nan', words: 'first_not_finite', run, series: run.series[series], op: run.ops[op], step, rank, others: count - 1 });
     }
-    const alert = run.alerts.find((one) => one.series >= 0);
+    const alert = run.alerts.find((item) => item.series >= 0);
     if (alert) {
       const { series, step, rank } = alert;
       findings.push({ kind: 'alert', words: 'first_alert', run, series: run.series[series], op: statisticOf(run, alert), step, rank });
@@ -83,26 +83,26 @@ export function Findings({ t, runs, findings, only, onShow }) {
   return html`<section class="card findings"><h2>${t('findings')}</h2>
     ${runs.divergence && !runs.divergence.first && html`<p class="calm">✓ ${t('runs_agree', showCount(runs.divergence.compared))}</p>`}
     ${findings.length === 0 && html`<p class="calm">✓ ${t('nothing')}</p>`}
-    <ul>${findings.map((one) => html`<li><button class="finding" onClick=${() => onShow(one)}>
-      <i class=${`mark ${one.kind}`} /><span class="what">${t(one.words, showCount(one.count ?? 0))}</span>
-      <span class="where">${sideName(runs, one.words === 'runs_part' ? null : one.run)}<bdi>${one.series.label}</bdi> <span class="muted">${one.run.tables[one.series.table]}${one.op ? ` · ${one.op}` : ''}</span></span>
-      <span class="detail">${detailOf(one)}</span></button></li>`)}</ul>
+    <ul>${findings.map((item) => html`<li><button class="finding" onClick=${() => onShow(item)}>
+      <i class=${`mark ${item.kind}`} /><span class="what">${t(item.words, showCount(item.count ?? 0))}</span>
+      <span class="where">${sideName(runs, item.words === 'runs_part' ? null : item.run)}<bdi>${item.series.label}</bdi> <span class="muted">${item.run.tables[item.series.table]}${item.op ? ` · ${item.op}` : ''}</span></span>
+      <span class="detail">${detailOf(item)}</span></button></li>`)}</ul>
     ${only.some((count) => count > 0) && html`<p class="hint" id="only">${t('only_counts', ...only.map(showCount))}</p>`}
   </section>`;
 }
 
 export function Alerts({ t, runs, low, high, onShow }) {
-  const all = runs.flatMap((run) => run.alerts.filter((one) => one.step >= low && one.step <= high).map((one) => ({ run, ...one })));
+  const all = runs.flatMap((run) => run.alerts.filter((item) => item.step >= low && item.step <= high).map((item) => ({ run, ...item })));
   all.sort((a, b) => a.step - b.step);
-  const count = runs.reduce((sum, run) => sum + run.alertSteps.reduce((part, one) => part + (one.step >= low && one.step <= high ? one.count : 0), 0), 0);
+  const count = runs.reduce((sum, run) => sum + run.alertSteps.reduce((part, item) => part + (item.step >= low && item.step <= high ? item.count : 0), 0), 0);
   const shown = all.slice(0, MOST_SHOWN);
   return html`<section class="card"><h2>${t('alerts')} <span class="muted">${t('in_range')}: ${showCount(count)}</span></h2>
     ${shown.length === 0 ? html`<p class="hint">${t('alerts_none')}</p>` : html`<div class="alert-table"><table id="alerts"><thead><tr>
       <th>${t('step')}</th><th>${t('rank')}</th><th>${t('module')}</th><th>${t('message')}</th></tr></thead>
-      <tbody lang="">${shown.map((one) => html`<tr tabindex="0" class=${one.series >= 0 ? 'link' : ''} onClick=${() => one.series >= 0 && onShow({ ...one, op: statisticOf(one.run, one) })}
-        onKeyDown=${(event) => event.key === 'Enter' && one.series >= 0 && onShow({ ...one, op: statisticOf(one.run, one) })}>
-        <td data-label=${t('step')}>${one.step}</td><td data-label=${t('rank')}>${sideName(runs, one.run)}${one.rank}</td>
-        <td><bdi>${one.series >= 0 ? one.run.series[one.series].label : one.tag}</bdi></td><td class="message">${one.message}</td></tr>`)}</tbody></table></div>
+      <tbody lang="">${shown.map((item) => html`<tr tabindex="0" class=${item.series >= 0 ? 'link' : ''} onClick=${() => item.series >= 0 && onShow({ ...item, op: statisticOf(item.run, item) })}
+        onKeyDown=${(event) => event.key === 'Enter' && item.series >= 0 && onShow({ ...item, op: statisticOf(item.run, item) })}>
+        <td data-label=${t('step')}>${item.step}</td><td data-label=${t('rank')}>${sideName(runs, item.run)}${item.rank}</td>
+        <td><bdi>${item.series >= 0 ? item.run.series[item.series].label : item.tag}</bdi></td><td class="message">${item.message}</td></tr>`)}</tbody></table></div>
       ${count > shown.length && html`<p class="hint">${t('show_first', showCount(shown.length), showCount(count))}</p>`}`}
   </section>`;
 }

@@ -132,12 +132,12 @@ TEST(ComparePairs, GivesTheSameBitsOnAnyNumberOfThreads) {
   Memory memory;
   const Parameter a = memory.Floats("w", {2000, 1000}, Noise(2000000, 8));
   const Parameter b = memory.Floats("w", {2000, 1000}, Noise(2000000, 9));
-  const PairResult one = Compare(a, b, {}, 1);
+  const PairResult item = Compare(a, b, {}, 1);
   for (const size_t threads : {2, 3, 7}) {
     const PairResult more = Compare(a, b, {}, threads);
-    EXPECT_EQ(more.sums.finite.dot, one.sums.finite.dot);
-    EXPECT_EQ(more.sums.finite.npu_square_sum, one.sums.finite.npu_square_sum);
-    EXPECT_EQ(more.sums.finite.difference_square_sum, one.sums.finite.difference_square_sum);
+    EXPECT_EQ(more.sums.finite.dot, item.sums.finite.dot);
+    EXPECT_EQ(more.sums.finite.npu_square_sum, item.sums.finite.npu_square_sum);
+    EXPECT_EQ(more.sums.finite.difference_square_sum, item.sums.finite.difference_square_sum);
   }
 }
 
@@ -240,9 +240,9 @@ TEST(ComparePairs, SpreadsNanAndCountsIt) {
 }
 
 TEST(ComparePairs, TellsAnInfinityOnOneSideFromOneOnBoth) {
-  const PairResult one = CompareFloats({kInfinity, 1}, {1, 1});
-  EXPECT_EQ(*one.metrics.l2, static_cast<double>(kInfinity));
-  EXPECT_TRUE(std::isnan(*one.metrics.cosine));
+  const PairResult item = CompareFloats({kInfinity, 1}, {1, 1});
+  EXPECT_EQ(*item.metrics.l2, static_cast<double>(kInfinity));
+  EXPECT_TRUE(std::isnan(*item.metrics.cosine));
   const PairResult same = CompareFloats({kInfinity, 1}, {kInfinity, 1});
   EXPECT_TRUE(std::isnan(*same.metrics.l2));
   EXPECT_EQ(same.outcome, Outcome::kIdentical);
@@ -258,9 +258,9 @@ TEST(ComparePairs, KeepsTheNormOfASideWhosePartnersAreNotFinite) {
 }
 
 TEST(ComparePairs, OverflowsWhereFloat32SquaresDo) {
-  const PairResult one = CompareFloats({1e20F, 1}, {1, 1}, Float32());
-  EXPECT_EQ(*one.metrics.l2, static_cast<double>(kInfinity));
-  EXPECT_EQ(*one.metrics.cosine, 0.0);
+  const PairResult item = CompareFloats({1e20F, 1}, {1, 1}, Float32());
+  EXPECT_EQ(*item.metrics.l2, static_cast<double>(kInfinity));
+  EXPECT_EQ(*item.metrics.cosine, 0.0);
   const PairResult both = CompareFloats({1e20F, 1}, {1e20F, 1}, Float32());
   EXPECT_EQ(*both.metrics.l2, 0.0);
   EXPECT_TRUE(std::isnan(*both.metrics.cosine));

@@ -163,11 +163,11 @@ TEST(ComparePair, GivesTheSameTableWithOneThreadAndWithSixteen) {
     SaveTensor(pair.folder().path() / "npu" / name, i);
     SaveTensor(pair.folder().path() / "bench" / name, i + 1);
   }
-  const Result<ComparedPair> one = pair.Compare(1);
+  const Result<ComparedPair> item = pair.Compare(1);
   const Result<ComparedPair> many = pair.Compare(16);
-  ASSERT_TRUE(one.ok() && many.ok());
-  EXPECT_EQ(TableText(*one), TableText(*many));
-  EXPECT_EQ(one->result.compared_bytes, 2u * 40 * 4000);
+  ASSERT_TRUE(item.ok() && many.ok());
+  EXPECT_EQ(TableText(*item), TableText(*many));
+  EXPECT_EQ(item->result.compared_bytes, 2u * 40 * 4000);
 }
 
 TEST(ComparePair, MarksARowWhoseFileIsBrokenAndComparesTheOthers) {

@@ -35,15 +35,15 @@ TEST(Inspect, GivesTheSameRowsForAnyNumberOfThreads) {
   options.path = MSPROBE_TEST_DATA "/dump/cnn_tensor_mix/dump/step0/rank/dump_tensor_data";
   options.statistics = true;
   options.threads = 1;
-  const auto one = inspect::Run(options);
+  const auto item = inspect::Run(options);
   options.threads = 5;
   const auto five = inspect::Run(options);
-  ASSERT_TRUE(one.ok() && five.ok());
-  ASSERT_EQ(one->table.row_count(), five->table.row_count());
-  ASSERT_GT(one->table.row_count(), 20U);
-  for (size_t row = 0; row < one->table.row_count(); ++row) {
-    for (const std::string& column : one->table.columns()) {
-      ASSERT_EQ(At(one->table, row, column), At(five->table, row, column)) << row << " " << column;
+  ASSERT_TRUE(item.ok() && five.ok());
+  ASSERT_EQ(item->table.row_count(), five->table.row_count());
+  ASSERT_GT(item->table.row_count(), 20U);
+  for (size_t row = 0; row < item->table.row_count(); ++row) {
+    for (const std::string& column : item->table.columns()) {
+      ASSERT_EQ(At(item->table, row, column), At(five->table, row, column)) << row << " " << column;
     }
   }
 }

@@ -18,12 +18,12 @@ class Ranks {
   }
 
   Operator& Compute(size_t rank, std::string_view name, BadValues input, BadValues output) {
-    Operator one;
-    one.name = ranks_[rank].names->Keep(name);
-    one.index = static_cast<uint32_t>(ranks_[rank].operator_count++);
-    one.input = input;
-    one.output = output;
-    ranks_[rank].operators.push_back(one);
+    Operator item;
+    item.name = ranks_[rank].names->Keep(name);
+    item.index = static_cast<uint32_t>(ranks_[rank].operator_count++);
+    item.input = input;
+    item.output = output;
+    ranks_[rank].operators.push_back(item);
     return ranks_[rank].operators.back();
   }
 
@@ -33,8 +33,8 @@ class Ranks {
   void Collective(size_t rank, std::string_view api, BadValues data, BadValues output,
                   int64_t root = -1) {
     RankDump& dump = ranks_[rank];
-    Operator& one = Compute(rank, "Distributed." + std::string(api), data, output);
-    one.call = static_cast<uint32_t>(dump.calls.size());
+    Operator& item = Compute(rank, "Distributed." + std::string(api), data, output);
+    item.call = static_cast<uint32_t>(dump.calls.size());
     Channel channel;
     channel.api = api;
     channel.root = root;
@@ -47,14 +47,14 @@ class Ranks {
 
   void Transfers(size_t rank, std::vector<Transfer> transfers) {
     RankDump& dump = ranks_[rank];
-    Operator& one = Compute(rank, "Distributed.p2p", 0, 0);
-    one.call = static_cast<uint32_t>(dump.calls.size());
+    Operator& item = Compute(rank, "Distributed.p2p", 0, 0);
+    item.call = static_cast<uint32_t>(dump.calls.size());
     Call call;
     call.first_transfer = static_cast<uint32_t>(dump.transfers.size());
     call.transfer_count = static_cast<uint32_t>(transfers.size());
     for (const Transfer& transfer : transfers) {
-      one.input |= transfer.data;
-      one.output |= transfer.output;
+      item.input |= transfer.data;
+      item.output |= transfer.output;
       dump.transfers.push_back(transfer);
     }
     dump.calls.push_back(call);

@@ -71,8 +71,8 @@ TEST(NestedIntervals, PlaceMarkersInTheInnermost) {
   const std::vector<profile::Nanoseconds> markers = {-1, 0, 10, 50, 51, 100, 101};
   const NestedIntervals tree(intervals, markers);
   std::vector<std::pair<uint32_t, uint32_t>> placed;
-  for (const auto& one : tree.placed()) {
-    placed.emplace_back(one.marker, one.node);
+  for (const auto& item : tree.placed()) {
+    placed.emplace_back(item.marker, item.node);
   }
   using Pair = std::pair<uint32_t, uint32_t>;
   EXPECT_THAT(placed, ElementsAre(Pair(1, 0), Pair(2, 1), Pair(3, 1), Pair(4, 0), Pair(5, 0)));
@@ -235,8 +235,8 @@ TEST(CanCompareModules, OnlyWhereBothSidesHaveThemAndTheyAreWanted) {
   PairOptions options;
   options.modules = false;
   EXPECT_FALSE(CanCompareModules(both.base, both.comparison, options));
-  const Sides one(with, without);
-  EXPECT_FALSE(CanCompareModules(one.base, one.comparison, {}));
+  const Sides item(with, without);
+  EXPECT_FALSE(CanCompareModules(item.base, item.comparison, {}));
 }
 
 }  // namespace

@@ -118,10 +118,10 @@ TEST_F(TokenView, GivesTheSameWhateverTheNumberOfThreads) {
     }
     return all;
   };
-  const std::string one = text(1);
-  EXPECT_EQ(std::count(one.begin(), one.end(), '\n'), 4 + 33 + 12);
-  EXPECT_EQ(text(4), one);
-  EXPECT_EQ(text(7), one);
+  const std::string item = text(1);
+  EXPECT_EQ(std::count(item.begin(), item.end(), '\n'), 4 + 33 + 12);
+  EXPECT_EQ(text(4), item);
+  EXPECT_EQ(text(7), item);
 }
 
 TEST_F(TokenView, UsesALoneMaskForEveryMember) {

@@ -129,9 +129,9 @@ TEST(OpenCheckpoint, AFolderWithOneTensorFileIsThatFile) {
   const TemporaryFolder folder;
   folder.Write("net.ckpt", MindSporeValue("w", {1}, "Int8", "x"));
   folder.Write("log.txt", "nothing");
-  const Result<Checkpoint> one = OpenCheckpoint(folder.path(), Options());
-  ASSERT_TRUE(one.ok()) << one.status().message();
-  EXPECT_EQ(one->path.filename(), "net.ckpt");
+  const Result<Checkpoint> item = OpenCheckpoint(folder.path(), Options());
+  ASSERT_TRUE(item.ok()) << item.status().message();
+  EXPECT_EQ(item->path.filename(), "net.ckpt");
   folder.Write("other.ckpt", MindSporeValue("w", {1}, "Int8", "x"));
   const Result<Checkpoint> two = OpenCheckpoint(folder.path(), Options());
   ASSERT_FALSE(two.ok());

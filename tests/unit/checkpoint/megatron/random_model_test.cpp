@@ -197,11 +197,12 @@ void AddExperts(RankFileMaker& file, const std::string& key, const Plan& plan,
   }
   for (size_t i = 0; i < first.size(); ++i) {
     const bool engine = plan.experts == Experts::kGroupedEngine;
-    const std::string one = engine ? fmt::format("{}linear_fc1.weight{}", prefix, i)
-                                   : fmt::format("{}local_experts.{}.linear_fc1.weight", prefix, i);
+    const std::string item = engine
+                                 ? fmt::format("{}linear_fc1.weight{}", prefix, i)
+                                 : fmt::format("{}local_experts.{}.linear_fc1.weight", prefix, i);
     const std::string two = engine ? fmt::format("{}linear_fc2.weight{}", prefix, i)
                                    : fmt::format("{}local_experts.{}.linear_fc2.weight", prefix, i);
-    file.Tensor(key, Styled(one, plan.style, plan.experts), first[i]);
+    file.Tensor(key, Styled(item, plan.style, plan.experts), first[i]);
     file.Tensor(key, Styled(two, plan.style, plan.experts), second[i]);
   }
 }

@@ -105,7 +105,7 @@ class ModuleCalls:
             if self._subscribers is not subscribers:  # one begins with this very call
                 known = subscribers[:done]
                 subscribers = known + tuple(other for other in self._subscribers
-                                            if all(other is not one for one in known))
+                                            if all(other is not item for item in known))
         if not seen:
             return original(module, *args, **kwargs)
         try:

@@ -148,7 +148,7 @@ def record(inputs, data, backward, dtype=None):
 def record_several(inputs, data, backward, dtype=None):
     """The results of an operation; backward(their gradients) gives those of its inputs."""
     dtype = dtype or next((item.dtype for item in inputs if isinstance(item, Tensor)), None)
-    results = [Tensor(one, dtype) for one in data]
+    results = [Tensor(entry, dtype) for entry in data]
     if Recording.on and any(isinstance(item, Tensor) and item._requires_grad for item in inputs):
         edges = [(item.node, item._output_index) if isinstance(item, Tensor) and item._requires_grad
                  else None for item in inputs]
@@ -178,15 +178,15 @@ def _walk_back(result):
     arrived = {result.node: {result._output_index: numpy.ones_like(result.data)}}
     leaves = {}
     for node in sorted((node for node in nodes if node.leaf is None), key=lambda node: -node.number):
-        given = [numpy.zeros(one.shape, one.dtype.host) if index not in arrived.get(node, {})
-                 else _run_hooks(one, arrived[node][index]) for index, one in enumerate(node.results)]
+        given = [numpy.zeros(entry.shape, entry.dtype.host) if index not in arrived.get(node, {})
+                 else _run_hooks(entry, arrived[node][index]) for index, entry in enumerate(node.results)]
         for hook in list(node.before):
-            hook(tuple(Tensor(one) for one in given))
+            hook(tuple(Tensor(entry) for entry in given))
         sent = [None if edge is None else numpy.asarray(gradient)
                 for edge, gradient in zip(node.edges, node.backward(given))]
         for hook in list(node.after):
-            hook(tuple(None if one is None else Tensor(one) for one in sent),
-                 tuple(Tensor(one) for one in given))
+            hook(tuple(None if entry is None else Tensor(entry) for entry in sent),
+                 tuple(Tensor(entry) for entry in given))
         for edge, gradient in zip(node.edges, sent):
             if edge is None:
                 continue

@@ -79,9 +79,9 @@ class TrainerMon(_monitor.Monitor):
         start_iteration = self.count("start_iteration", start_iteration, 0)
         self._quietly(self._place_groups, tp_group, dp_group)
         several = optimizer if isinstance(optimizer, (list, tuple)) else [optimizer]
-        for index, one in enumerate(several):
+        for index, entry in enumerate(several):
             # The modules belong to the first; the parameters to whoever updates them.
-            self._quietly(self._watch_one, models, one, grad_acc_steps, tp_group, dp_group,
+            self._quietly(self._watch_one, models, entry, grad_acc_steps, tp_group, dp_group,
                           start_iteration, index == 0, len(several) > 1)
 
     def monitor_gnorm_with_ad(self, model, optimizer=None, grad_acc_steps=1, tp_group=None,
