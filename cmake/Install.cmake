@@ -12,7 +12,8 @@ file(GENERATE OUTPUT "${CMAKE_BINARY_DIR}/install_manual.cmake" INPUT "${CMAKE_B
 install(SCRIPT "${CMAKE_BINARY_DIR}/install_manual.cmake")
 
 install(FILES README.md README.zh.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
-install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+# Whoever ran the examples may have left compiled files beside them.
+install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" PATTERN "__pycache__" EXCLUDE)
 
 # Licences of what is linked in ask for their texts; ours comes first. Debian keeps them beside its packages.
 set(MSPROBE_COPYRIGHT "${CMAKE_BINARY_DIR}/copyright")
