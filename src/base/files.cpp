@@ -438,6 +438,22 @@ Status AtomicFile::Close() {
   return {};
 }
 
+Status AtomicFile::TakeAccessOf(const Path& other) {
+  struct stat facts = {};
+  if (::stat(other.c_str(), &facts) != 0) {
+    return SystemError("read", other, errno);
+  }
+  // A change of the owner takes the right to read away from others: first the owner.
+  if (::fchown(descriptor_, facts.st_uid, facts.st_gid) != 0 && errno != EPERM) {
+    return SystemError("change", final_path_, errno);
+  }
+  constexpr mode_t kPermissions = 0777;
+  if (::fchmod(descriptor_, facts.st_mode & kPermissions) != 0) {
+    return SystemError("change", final_path_, errno);
+  }
+  return {};
+}
+
 Status AtomicFile::Commit() {
   MSP_RETURN_IF_ERROR(CheckMappedFiles());
   MSP_RETURN_IF_ERROR(Close());

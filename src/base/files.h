@@ -92,6 +92,9 @@ class AtomicFile {
   uint64_t size_bytes() const { return size_bytes_; }
   // Asks for room in advance, which speeds large files up; an error only when there is none.
   Status Reserve(uint64_t bytes);
+  // Its mode becomes that of `other`, and its owner too where this process may say so: for a file
+  // that takes the place of another.
+  Status TakeAccessOf(const Path& other);
   // Closes the file under its temporary name, which can take long; Commit() does it otherwise.
   Status Close();
   Status Commit();

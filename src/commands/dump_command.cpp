@@ -188,6 +188,7 @@ std::vector<Example> DumpCommand::examples() const {
       {"msprobe dump --output dump --level mix -- python3 train.py",
        "flags override the configuration"},
       {"msprobe dump recover dump", "make dump.json from the records of a killed run"},
+      {"msprobe dump ctl on config.json", "capture from the next step on, in a program that runs"},
   };
 }
 

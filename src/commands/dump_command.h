@@ -7,6 +7,7 @@
 
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
+#include "src/commands/dump_ctl_command.h"
 #include "src/commands/dump_recover_command.h"
 
 namespace msprobe::commands {
@@ -21,7 +22,7 @@ class DumpCommand final : public Command {
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
-  std::vector<Command*> subcommands() const override { return {&recover_}; }
+  std::vector<Command*> subcommands() const override { return {&recover_, &ctl_}; }
   Result<ExitCode> Run(const Context& context) override;
 
  private:
@@ -41,6 +42,7 @@ class DumpCommand final : public Command {
   std::vector<std::string> program_;
   bool example_ = false;
   mutable DumpRecoverCommand recover_;
+  mutable DumpCtlCommand ctl_;
   AnswerFlags answer_;
 };
 

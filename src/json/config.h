@@ -3,6 +3,7 @@
 // key and the nearest valid key.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -29,6 +30,9 @@ struct ConfigValue {
   std::vector<std::pair<std::string, ConfigValue>>
       members;   // in file order; a duplicate key is an error
   int line = 0;  // 1-based
+  // JSON: bytes of the text up to the end of the word of true, false and null, or behind the
+  // opening bracket; 0 for all else.
+  size_t end = 0;
   // Of YAML data only: text to us, but a date or bytes to YAML; and what the key of this member
   // would be if it were a value.
   bool is_typed_text = false;
@@ -68,6 +72,12 @@ Result<Config> LoadJsonConfig(const std::filesystem::path& path);
 Result<Config> LoadYamlConfig(const std::filesystem::path& path);
 Result<Config> ParseJsonConfig(std::string_view text, std::string file_name);
 Result<Config> ParseYamlConfig(std::string_view text, std::string file_name);
+
+// The text of a JSON config whose top-level member `key` is `value` then. Nothing else in it
+// changes, comments included; a member that is not there becomes the first one. Fails where the
+// text is no object, or the member neither true, false nor null.
+Result<std::string> WithFlag(std::string_view text, std::string file_name, std::string_view key,
+                             bool value);
 
 // YAML that somebody else's program reads, as PyYAML would: "<<" merges, a key given twice keeps
 // its last value, "1:30" is 90, dates and bytes are kept as text. The same for JSON.

@@ -74,11 +74,16 @@ class JsonTree {
   JsonTree(std::string_view text, std::string_view strict, internal::TreeUse use)
       : text_(text), strict_(strict), builder_(use) {}
 
-  bool null() { return Add({}); }
+  bool null() {
+    ConfigValue scalar;
+    scalar.end = counter_.taken;
+    return Add(std::move(scalar));
+  }
   bool boolean(bool value) {
     ConfigValue scalar;
     scalar.kind = ConfigKind::kBool;
     scalar.boolean = value;
+    scalar.end = counter_.taken;
     return Add(std::move(scalar));
   }
   bool number_integer(Json::number_integer_t value) {
@@ -168,7 +173,7 @@ class JsonTree {
       return Fail(counter_.taken - 1,
                   fmt::format("more than {} nested levels", internal::kConfigDepth));
     }
-    return builder_.Begin(kind, counter_.line);
+    return builder_.Begin(kind, counter_.line, counter_.taken);
   }
 
   bool Fail(size_t offset, std::string_view what) {
@@ -235,6 +240,46 @@ Result<Config> ParseJsonConfig(std::string_view text, std::string file_name) {
 
 Result<Config> ParseJsonData(std::string_view text, std::string file_name) {
   return ParseJson(text, std::move(file_name), internal::TreeUse::kData);
+}
+
+Result<std::string> WithFlag(std::string_view text, std::string file_name, std::string_view key,
+                             bool value) {
+  MSP_ASSIGN_OR_RETURN(const Config config, ParseJsonConfig(text, std::move(file_name)));
+  if (config.root.kind != ConfigKind::kObject) {
+    return config.ErrorAt(
+        config.root, "",
+        fmt::format("must be an object, not {}", ConfigKindName(config.root.kind)));
+  }
+  const std::string_view word = value ? "true" : "false";
+  std::string changed(text.substr(0, config.root.end));
+  const ConfigValue* const member = config.root.Find(key);
+  if (member == nullptr) {
+    // As the member behind it is indented.
+    const std::string_view rest = text.substr(config.root.end);
+    const size_t blanks = std::min(rest.find_first_not_of(kBlanks), rest.size());
+    changed += rest.substr(0, config.root.members.empty() ? 0 : blanks);
+    changed += fmt::format("\"{}\": {}", key, word);
+    changed += config.root.members.empty() ? "" : blanks == 0 ? ", " : ",";
+    changed += rest;
+  } else if (member->kind == ConfigKind::kBool || member->kind == ConfigKind::kNull) {
+    const std::string_view before = member->kind == ConfigKind::kNull ? "null"
+                                    : member->boolean                 ? "true"
+                                                                      : "false";
+    changed = text.substr(0, member->end - before.size());
+    changed += word;
+    changed += text.substr(member->end);
+  } else {
+    return config.ErrorAt(
+        *member, key, fmt::format("must be true or false, not {}", ConfigKindName(member->kind)));
+  }
+  // What was not meant to change must not: comments and blanks are not in the tree.
+  MSP_ASSIGN_OR_RETURN(const Config after, ParseJsonConfig(changed, config.file));
+  const ConfigValue* const set = after.root.Find(key);
+  if (set == nullptr || set->kind != ConfigKind::kBool || set->boolean != value ||
+      after.root.members.size() != config.root.members.size() + (member == nullptr ? 1 : 0)) {
+    return InternalError(fmt::format("{}: key {} cannot be set in it", config.file, key));
+  }
+  return changed;
 }
 
 Result<Config> LoadJsonConfig(const std::filesystem::path& path) {

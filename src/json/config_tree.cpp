@@ -78,7 +78,7 @@ bool TreeBuilder::PlaceMerged(Level& level, ConfigValue value) {
   return true;
 }
 
-bool TreeBuilder::Begin(ConfigKind kind, int line) {
+bool TreeBuilder::Begin(ConfigKind kind, int line, size_t end) {
   if (failed() || !Count(1, line)) {
     return false;
   }
@@ -88,6 +88,7 @@ bool TreeBuilder::Begin(ConfigKind kind, int line) {
   Level& level = open_.emplace_back();
   level.value.kind = kind;
   level.value.line = line;
+  level.value.end = end;
   return true;
 }
 

@@ -26,8 +26,8 @@ class TreeBuilder {
   explicit TreeBuilder(TreeUse use = TreeUse::kSettings) : use_(use) {}
 
   // All return false once something is wrong; status() then names the line.
-  bool Add(ConfigValue value);  // a scalar, or a finished subtree
-  bool Begin(ConfigKind kind, int line);
+  bool Add(ConfigValue value);                            // a scalar, or a finished subtree
+  bool Begin(ConfigKind kind, int line, size_t end = 0);  // `end`: ConfigValue::end
   bool Key(std::string key, int line, ConfigKind kind = ConfigKind::kText);
   // The next value is an object, or a list of them, whose members stand in for missing ones here.
   bool MergeKey(int line);

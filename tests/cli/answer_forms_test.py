@@ -47,6 +47,10 @@ def interrupted(places, folder):
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
+def switch(places, folder):
+    (folder / "c.json").write_text('{"dump_path": "d", "dump_enable": false}')
+
+
 def package(places, folder):
     (folder / "py/msprobe/_inject").mkdir(parents=True)
     (folder / "py/msprobe/_inject/sitecustomize.py").touch()
@@ -69,6 +73,7 @@ COMMANDS = {
     "doctor": Command("doctor", "any", "BROKEN", ALWAYS),
     "dump": Command("dump --dump_path d -- echo hello", None, None, LAUNCH, package),
     "dump --check": Command("dump --check {repository}/config/dump_example.json", None, None),
+    "dump ctl": Command("dump ctl on c.json", None, "ON", prepare=switch),
     "dump recover": Command("dump recover d", None, "RECOVERED", prepare=interrupted),
     "graph": Command("graph {data}/graph/compare_shape_dtype_arity_zero/npu {data}/graph/compare_shape_dtype_arity_zero/bench -o out",
                      "error", "DIFFERENT"),

@@ -215,7 +215,7 @@ class Suggestions(unittest.TestCase):
     def test_commands(self):
         for typed, meant in (("comapre", "compare"), ("cmp", "compare or monitor diff"), ("diff", "compare or monitor diff"),
                              ("analyze", "nan_analyze or monitor analyse"), ("analyse", "nan_analyze or monitor analyse"),
-                             ("report", "monitor report"), ("top", "monitor top"), ("csv2tb", "monitor csv2tb"), ("recover", "dump recover"),
+                             ("report", "monitor report"), ("top", "monitor top"), ("csv2tb", "monitor csv2tb"), ("recover", "dump recover"), ("disable", "dump ctl"),
                              ("nan-analyze", "nan_analyze"), ("SHOW", "show"), ("perf", "perf_compare"), ("repotr", "monitor report"),
                              ("ckpt-compare", "ckpt_compare")):
             self.assertIn("did you mean %s?" % meant, self.hint(typed, "a", "b"), typed)

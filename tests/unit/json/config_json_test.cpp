@@ -247,6 +247,35 @@ TEST(JsonConfig, ListsTheValidKeysWhenNoneIsNear) {
   EXPECT_EQ(config.CheckKeys(config.root, valid).hint(), "valid keys: npu_path, bench_path");
 }
 
+std::string WithOn(std::string_view text) {
+  const Result<std::string> changed = WithFlag(text, "a.json", "on", true);
+  return changed.ok() ? *changed : changed.status().message();
+}
+
+TEST(JsonConfig, SetsAFlagAndChangesNothingElse) {
+  EXPECT_EQ(WithOn(R"({"a": [1, {"on": false}], "on":false})"),
+            R"({"a": [1, {"on": false}], "on":true})");
+  EXPECT_EQ(WithOn("{ // {\n\"on\" : null /* false */,}\n"),
+            "{ // {\n\"on\" : true /* false */,}\n");
+  EXPECT_EQ(WithOn(R"({"on": true})"), R"({"on": true})");
+  EXPECT_EQ(WithOn("\xEF\xBB\xBF{\"on\":false}"), "\xEF\xBB\xBF{\"on\":true}");
+  EXPECT_EQ(WithOn(R"({"o\u006e": false})"), R"({"o\u006e": true})");
+}
+
+TEST(JsonConfig, AddsAFlagAsTheFirstMember) {
+  EXPECT_EQ(WithOn("{}"), R"({"on": true})");
+  EXPECT_EQ(WithOn("// {\n{\n}"), "// {\n{\"on\": true\n}");
+  EXPECT_EQ(WithOn(R"({"a": 1})"), R"({"on": true, "a": 1})");
+  EXPECT_EQ(WithOn("{\n\t\"a\": 1\n}"), "{\n\t\"on\": true,\n\t\"a\": 1\n}");
+  EXPECT_EQ(WithOn("{ // first\n  \"a\": 1}"), "{ \"on\": true, // first\n  \"a\": 1}");
+}
+
+TEST(JsonConfig, SetsNoFlagWhereNoneCanBe) {
+  EXPECT_EQ(WithOn("[]"), "a.json line 1: must be an object, not a list");
+  EXPECT_THAT(WithOn(R"({"on": 1})"), HasSubstr("must be true or false, not an integer"));
+  EXPECT_THAT(WithOn(R"({"on": )"), HasSubstr("a.json"));
+}
+
 TEST(JsonConfig, LoadsFilesAndNamesTheMissingOne) {
   const std::filesystem::path path =
       std::filesystem::path(::testing::TempDir()) / "config_json_test.json";
