@@ -1,0 +1,107 @@
+#include "src/analysis/graph/load.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/analysis/compare/layer_mapping.h"
+#include "src/analysis/graph/rank_view.h"
+#include "src/analysis/graph/scores.h"
+#include "src/base/progress.h"
+
+namespace msprobe::analysis::graph {
+namespace {
+
+void AppendWarnings(const std::vector<std::string>& more, std::vector<std::string>& all) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+void MapNames(const Options& options, LoadedRank& rank, std::vector<std::string>& warnings) {
+  const compare::Side& npu = rank.npu->side();
+  const compare::Side& bench = rank.bench->side();
+  const auto partners = compare::PairEntriesByLayer(options.layer_mapping.file,
+                                                    /*grouped_frames=*/false, npu, bench, warnings);
+  if (!partners.ok()) {
+    warnings.push_back("no layer mapping is used: " + partners.status().message());
+    return;
+  }
+  rank.mapping.emplace();
+  for (size_t entry = 0; entry < partners->size(); ++entry) {
+    const uint32_t partner = (*partners)[entry];
+    if (partner != compare::kNoPartnerEntry) {
+      rank.mapping->emplace(npu.entries[entry].name, bench.entries[partner].name);
+    }
+  }
+}
+
+Status LoadRank(const Options& options, LoadedRank& rank, std::vector<std::string>& warnings) {
+  MSP_ASSIGN_OR_RETURN(rank.npu, RankDump::Load(rank.folders.npu));
+  AppendWarnings(rank.npu->side().warnings, warnings);
+  if (rank.folders.bench.empty()) {
+    return {};
+  }
+  MSP_ASSIGN_OR_RETURN(rank.bench, RankDump::Load(rank.folders.bench));
+  AppendWarnings(rank.bench->side().warnings, warnings);
+  MSP_ASSIGN_OR_RETURN(rank.mode, ModeOf(rank.npu->side(), rank.bench->side()));
+  if (rank.npu->side().framework != rank.bench->side().framework && !options.layer_mapping.given) {
+    return MismatchError(fmt::format("{} and {} were recorded with different frameworks",
+                                     rank.folders.npu.string(), rank.folders.bench.string()))
+        .WithHint("-lm pairs the layers of two frameworks");
+  }
+  if (options.layer_mapping.given) {
+    MapNames(options, rank, warnings);
+  }
+  return {};
+}
+
+}  // namespace
+
+uint64_t LoadedStep::SizeBytes() const {
+  uint64_t bytes = 0;
+  for (const LoadedRank& rank : ranks) {
+    bytes += rank.npu->side().header.size_bytes;
+    bytes += rank.bench ? rank.bench->side().header.size_bytes : 0;
+  }
+  return bytes;
+}
+
+Result<LoadedStep> LoadStep(std::span<const RankFolders> folders, const Options& options,
+                            base::ThreadPool& pool) {
+  std::vector<LoadedRank> loaded(folders.size());
+  std::vector<Status> statuses(folders.size());
+  std::vector<std::vector<std::string>> warnings(folders.size());
+  base::Progress progress("reading", folders.size(), "ranks", options.quiet);
+  pool.ParallelFor(folders.size(), [&](size_t place, size_t /*worker*/) {
+    loaded[place].folders = folders[place];
+    statuses[place] = LoadRank(options, loaded[place], warnings[place]);
+    progress.Add();
+  });
+  LoadedStep step;
+  Status first_error;
+  for (size_t place = 0; place < loaded.size(); ++place) {
+    LoadedRank& rank = loaded[place];
+    AppendWarnings(warnings[place], step.warnings);
+    if (!statuses[place].ok()) {
+      first_error = first_error.ok() ? statuses[place] : first_error;
+      step.warnings.push_back(fmt::format("step {} rank {} is left out: {}", rank.folders.step,
+                                          rank.folders.rank, statuses[place].message()));
+      continue;
+    }
+    if (!step.ranks.empty() && step.ranks.front().mode != rank.mode) {
+      const LoadedRank& first = step.ranks.front();
+      return MismatchError(fmt::format("the ranks of step {} were dumped with different tasks: "
+                                       "rank {} is of task {}, rank {} of {}",
+                                       rank.folders.step, first.folders.rank, TaskName(first.mode),
+                                       rank.folders.rank, TaskName(rank.mode)))
+          .WithHint("name the folders of ranks of one task at a time");
+    }
+    step.ranks.push_back(std::move(rank));
+  }
+  if (step.ranks.empty()) {
+    return first_error;
+  }
+  step.incomplete = !first_error.ok();
+  return step;
+}
+
+}  // namespace msprobe::analysis::graph
