@@ -62,7 +62,14 @@ CLI::Option* AddPositional(CLI::App& app, const Positional& positional) {
       ->allow_extra_args(positional.takes_rest);
 }
 
-void FillNode(Node& node, GeneralValues& general) {
+// What no argument names takes no part: most of the program's flags are another command's.
+bool IsNamed(const Command& command, const std::vector<std::string>& arguments) {
+  return std::any_of(arguments.begin(), arguments.end(), [&](const std::string& argument) {
+    return !argument.empty() && (argument == command.name() || argument == command.alias());
+  });
+}
+
+void FillNode(Node& node, GeneralValues& general, const std::vector<std::string>& arguments) {
   node.app->set_help_flag();  // a row of the table like the others
   node.app->allow_extras();   // told by us, all of them and in their order
   node.flags = AllFlags(*node.command, general);
@@ -76,6 +83,9 @@ void FillNode(Node& node, GeneralValues& general) {
   const std::vector<Command*> subcommands = node.command->subcommands();
   node.app->require_subcommand(0, 1);
   for (Command* const command : subcommands) {
+    if (!IsNamed(*command, arguments)) {
+      continue;
+    }
     CLI::App* const app = node.app->add_subcommand(std::string(command->name()));
     if (!command->alias().empty()) {
       app->alias(std::string(command->alias()));
@@ -83,7 +93,7 @@ void FillNode(Node& node, GeneralValues& general) {
     node.below.push_back(std::make_unique<Node>());
     node.below.back()->command = command;
     node.below.back()->app = app;
-    FillNode(*node.below.back(), general);
+    FillNode(*node.below.back(), general, arguments);
   }
 }
 
@@ -305,7 +315,7 @@ ParsedLine ParseArguments(Command& program, const std::vector<std::string>& argu
   Node root;
   root.command = &program;
   root.app = &app;
-  FillNode(root, line.general);
+  FillNode(root, line.general, arguments);
   std::vector<std::string> reversed = WithoutLongNamesOfOneDash(root, arguments);
   std::reverse(reversed.begin(), reversed.end());  // CLI11 takes the last first
   Status parsed;
