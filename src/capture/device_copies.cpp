@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
-#include <exception>
 #include <map>
 #include <mutex>
 #include <new>
@@ -14,6 +13,8 @@
 #include <fmt/format.h>
 #include <sys/types.h>
 #include <unistd.h>
+
+#include "src/base/background_thread.h"
 
 namespace msprobe::capture {
 namespace {
@@ -159,9 +160,13 @@ class DeviceCopies::Line {
       return {};
     }
     try {
-      worker_ = std::thread([this] { WorkerLoop(); });
-    } catch (const std::exception& error) {  // of the standard library
-      return InternalError(fmt::format("cannot start a thread for copies: {}", error.what()));
+      Result<std::thread> worker = base::StartBackgroundThread([this] { WorkerLoop(); });
+      if (!worker.ok()) {
+        return InternalError(fmt::format("no copies from devices: {}", worker.status().message()));
+      }
+      worker_ = *std::move(worker);
+    } catch (const std::bad_alloc&) {
+      return InternalError("no copies from devices: no memory for a thread");
     }
     return {};
   }

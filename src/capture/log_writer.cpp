@@ -27,6 +27,7 @@ LogWriter::LogWriter(int descriptor, base::Path path, std::function<void(const S
   try {
     if (Result<std::thread> thread = base::StartBackgroundThread([this] { Loop(); }); thread.ok()) {
       thread_ = *std::move(thread);
+      has_thread_ = true;
     }
   } catch (const std::bad_alloc&) {  // as where no thread can be had
   }
@@ -38,7 +39,7 @@ bool LogWriter::Append(std::string_view records) {
   bool wake = false;
   {
     const std::lock_guard lock(mutex_);
-    if (closed_ || waiting_.size() + records.size() > kMostWaitingBytes) {
+    if (appends_ended_ || closed_ || waiting_.size() + records.size() > kMostWaitingBytes) {
       lost_bytes_ += records.size();
       return false;
     }
@@ -51,7 +52,7 @@ bool LogWriter::Append(std::string_view records) {
     }
     wake = before < kWakeAboveBytes && waiting_.size() >= kWakeAboveBytes;
   }
-  if (!thread_.joinable()) {
+  if (!has_thread_) {
     FlushOrKeep();  // tried again with the next record, and at the end
     return true;
   }
@@ -59,6 +60,11 @@ bool LogWriter::Append(std::string_view records) {
     wake_.notify_one();
   }
   return true;
+}
+
+void LogWriter::EndAppends() {
+  const std::lock_guard lock(mutex_);
+  appends_ended_ = true;
 }
 
 bool LogWriter::HasRoom(size_t bytes) const {

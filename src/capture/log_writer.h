@@ -34,6 +34,8 @@ class LogWriter {
   // Whole records, ready to be written. False when they are lost: too much waits already, or there
   // is no memory for them. Thread-safe, as all below.
   bool Append(std::string_view records);
+  // From now on Append takes nothing more: the next Flush is the last that is needed.
+  void EndAppends();
   // Whether so much more may wait.
   bool HasRoom(size_t bytes) const;
   // Returns when everything appended before is the system's. std::bad_alloc passes, and all that
@@ -68,7 +70,9 @@ class LogWriter {
   std::string waiting_;
   uint64_t lost_bytes_ = 0;
   bool told_ = false;
+  bool appends_ended_ = false;
   bool closed_ = false;
+  bool has_thread_ = false;  // never changes once made; thread_ is for Close alone
   std::thread thread_;
 };
 

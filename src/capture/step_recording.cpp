@@ -31,6 +31,7 @@ double EngineSeconds(const Totals& totals) {
 StepRecording::StepRecording(std::shared_ptr<Engine> engine, StepFolder folder)
     : engine_(std::move(engine)),
       folder_(std::move(folder)),
+      step_(folder_.place().step),
       errors_(std::make_shared<ErrorLog>(folder_.path() / kErrorLogName, engine_->totals)),
       begin_seconds_(SecondsNow()),
       engine_seconds_at_begin_(EngineSeconds(*engine_->totals)),
@@ -138,11 +139,12 @@ bool StepRecording::Append(std::string_view records) {
   if (engine_->abandoned.load()) {
     return false;
   }
-  ++change_count_;
   if (closed_.load() || !log_->Append(records)) {
     CountLostRecord();
     return false;
   }
+  // Behind it: WriteJson, which may be running, must not take it for written before it is there.
+  ++change_count_;
   return true;
 }
 
@@ -336,8 +338,9 @@ Status StepRecording::MoveToRank(int64_t rank) {
 
 Status StepRecording::FinishJson() {
   engine_->device_copies.Wait();
-  Status first = log_->Flush();
   closed_.store(true);
+  log_->EndAppends();  // a thread may have seen closed_ as it was before
+  Status first = log_->Flush();
   if (Status json = WriteJson(); first.ok()) {
     first = std::move(json);
   }

@@ -36,7 +36,7 @@ class StepRecording {
   StepRecording(const StepRecording&) = delete;
   StepRecording& operator=(const StepRecording&) = delete;
 
-  int64_t step() const { return folder_.place().step; }
+  int64_t step() const { return step_; }
   std::optional<int64_t> rank() const { return folder_.place().rank; }
   const base::Path& folder() const { return folder_.path(); }
   Engine& engine() const { return *engine_; }
@@ -114,6 +114,7 @@ class StepRecording {
 
   const std::shared_ptr<Engine> engine_;
   StepFolder folder_;
+  const int64_t step_;  // for all threads; the rest of folder_ may move to another rank
   const std::shared_ptr<ErrorLog> errors_;
   std::shared_ptr<TensorFiles> tensor_files_;
   const double begin_seconds_;

@@ -1,4 +1,4 @@
-"""Writes small files that unfold to gigabytes into the current folder: for faults.test."""
+"""Writes small files that unfold to gigabytes into the current folder: for memory_limits.test."""
 import struct
 import zipfile
 

@@ -1,13 +1,13 @@
 #include "src/device/acl/chunk_assembler.h"
 
 #include <cstring>
-#include <exception>
 #include <new>
 #include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "src/base/background_thread.h"
 #include "src/base/strings.h"
 
 namespace msprobe::device {
@@ -17,10 +17,15 @@ ChunkAssembler::ChunkAssembler(const KernelDumpOptions& options)
 
 Status ChunkAssembler::Start() {
   try {
-    worker_ = std::make_unique<std::thread>([this] { WorkerLoop(); });
-  } catch (const std::exception& error) {  // of the standard library: no thread, no memory
-    return InternalError(
-        fmt::format("cannot start a thread for the kernel dump: {}", error.what()));
+    auto worker = std::make_unique<std::thread>();
+    Result<std::thread> thread = base::StartBackgroundThread([this] { WorkerLoop(); });
+    if (!thread.ok()) {
+      return InternalError(fmt::format("no kernel dump: {}", thread.status().message()));
+    }
+    *worker = *std::move(thread);
+    worker_ = std::move(worker);
+  } catch (const std::bad_alloc&) {
+    return InternalError("no kernel dump: no memory for a thread");
   }
   return {};
 }

@@ -1,5 +1,7 @@
 #include "src/capture/device_copies.h"
 
+#include <atomic>
+#include <csignal>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -90,6 +92,24 @@ TEST_F(DeviceCopiesOfTensors, ArriveInTheOrderInWhichTheyWereQueued) {
   copies_->Wait();
   EXPECT_THAT(values(), ElementsAre(1, 2, 3));
   EXPECT_EQ(delivered()[2].bytes, 70000);
+}
+
+TEST_F(DeviceCopiesOfTensors, ArriveOnAThreadThatTakesNoSignalsOfTheTraining) {
+  const DeviceBytes source(1000, 1);
+  std::atomic<bool> takes_interrupts{true};
+  std::atomic<bool> takes_file_size_signals{true};
+  ASSERT_TRUE(copies_
+                  ->Queue({device::Kind::kAcl, 0, source.address(), source.size(), nullptr},
+                          [&](const Result<std::span<const std::byte>>&) {
+                            sigset_t blocked;
+                            ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+                            takes_interrupts = ::sigismember(&blocked, SIGINT) == 0;
+                            takes_file_size_signals = ::sigismember(&blocked, SIGXFSZ) == 0;
+                          })
+                  .ok());
+  copies_->Wait();
+  EXPECT_FALSE(takes_interrupts);
+  EXPECT_FALSE(takes_file_size_signals);
 }
 
 TEST_F(DeviceCopiesOfTensors, HoldWhatTheirStreamProducesAndNotWhatComesAfter) {

@@ -42,17 +42,17 @@ void InAProcessWithDevices(const std::function<void()>& body) {
 }
 
 // A float tensor in the memory of device 0, and what produces it.
-class DeviceTensor {
+class TensorOnDevice {
  public:
-  DeviceTensor(const std::vector<float>& values, std::vector<int64_t> shape)
+  TensorOnDevice(const std::vector<float>& values, std::vector<int64_t> shape)
       : count_(values.size()),
         shape_(std::move(shape)),
         memory_(fake::DeviceAllocate(values.size() * sizeof(float))) {
     Set(values);
   }
-  DeviceTensor(const DeviceTensor&) = delete;
-  DeviceTensor& operator=(const DeviceTensor&) = delete;
-  ~DeviceTensor() { fake::DeviceFree(memory_); }
+  TensorOnDevice(const TensorOnDevice&) = delete;
+  TensorOnDevice& operator=(const TensorOnDevice&) = delete;
+  ~TensorOnDevice() { fake::DeviceFree(memory_); }
 
   void Set(const std::vector<float>& values) {
     const size_t bytes = count_ * sizeof(float);
@@ -89,7 +89,7 @@ void RecordOnHost(const fs::path& dump, std::string_view settings, std::vector<f
 
 void RecordOnDevice(const fs::path& dump, std::string_view settings,
                     const std::vector<float>& values, const std::vector<int64_t>& shape) {
-  const DeviceTensor tensor(values, shape);
+  const TensorOnDevice tensor(values, shape);
   TestCapture capture(dump, settings);
   capture.Start(0);
   EXPECT_EQ(capture.Record("Torch.add.0.forward", tensor.description()), MSPROBE_OK)
@@ -140,7 +140,7 @@ TEST_P(DeviceTensors, ThatAreViewsAreToo) {
     const std::vector<float> values = SomeValues(600);
     const std::vector<int64_t> shape = {10, 7};
     const std::vector<int64_t> strides = {2, 25};  // a transposed view with gaps
-    const DeviceTensor on_device(values, shape);
+    const TensorOnDevice on_device(values, shape);
     for (const char* place : {"host", "device"}) {
       msprobe_tensor tensor = place == std::string("host") ? FloatTensor(values.data(), shape)
                                                            : on_device.description();
@@ -167,7 +167,7 @@ TEST(DeviceTensorsOfAStep, HoldWhatWasComputedAndNotWhatComesAfter) {
   InAProcessWithDevices([] {
     const TemporaryFolder folder;
     RecordOnHost(folder / "host", R"("task": "tensor")", std::vector<float>(50000, 2), {50000});
-    DeviceTensor tensor(std::vector<float>(50000, 1), {50000});
+    TensorOnDevice tensor(std::vector<float>(50000, 1), {50000});
     fake::Gate kernel;
     fake::Stream* const stream = fake::NewStream();
     fake::Run(stream, [&] {
@@ -189,7 +189,7 @@ TEST(DeviceTensorsOfAStep, MayBeMoreThanTheMemoryForCopies) {
   InAProcessWithDevices([] {
     const TemporaryFolder folder;
     const std::vector<float> values = SomeValues(1'000'000);
-    const DeviceTensor tensor(values, {1000, 1000});
+    const TensorOnDevice tensor(values, {1000, 1000});
     TestCapture capture(folder / "dump");
     capture.Start(0);
     for (int i = 0; i < 100; ++i) {
@@ -206,7 +206,7 @@ TEST(DeviceTensorsOfAStep, MayBeMoreThanTheMemoryForCopies) {
 TEST(DeviceTensorsOfAStep, ThatCannotBeCopiedAreDescribedWithoutValues) {
   InAProcessWithDevices([] {
     const TemporaryFolder folder;
-    const DeviceTensor tensor({1, 2, 3}, {3});
+    const TensorOnDevice tensor({1, 2, 3}, {3});
     TestCapture capture(folder / "dump", R"("task": "tensor")");
     capture.Start(0);
     {
@@ -230,7 +230,7 @@ TEST(DeviceTensorsOfAStep, ThatCannotBeCopiedAreDescribedWithoutValues) {
 TEST(DeviceTensorsOfAStep, OfADeviceThatIsLostDoNotEndTheTraining) {
   InAProcessWithDevices([] {
     const TemporaryFolder folder;
-    const DeviceTensor tensor({1, 2, 3}, {3});
+    const TensorOnDevice tensor({1, 2, 3}, {3});
     TestCapture capture(folder / "dump", R"("task": "tensor")");
     capture.Start(0);
     fake::Gate reading;
@@ -252,7 +252,7 @@ TEST(DeviceTensorsOfAStep, OfADeviceThatIsLostDoNotEndTheTraining) {
 TEST(DeviceTensorsOfAStep, WithoutALibraryAreDescribedWithoutValues) {
   InAProcessWithDevices([] {
     const TemporaryFolder folder;
-    const DeviceTensor tensor({1, 2, 3}, {3});
+    const TensorOnDevice tensor({1, 2, 3}, {3});
     ::unsetenv("MSPROBE_ACL_LIB");
     TestCapture capture(folder / "dump");
     capture.Start(0);
@@ -266,7 +266,7 @@ TEST(DeviceTensorsOfAStep, WithoutALibraryAreDescribedWithoutValues) {
 TEST(DeviceTensorsOfAStep, AreLeftToTheParentOfAFork) {
   InAProcessWithDevices([] {
     const TemporaryFolder folder;
-    const DeviceTensor tensor({1, 2, 3}, {3});
+    const TensorOnDevice tensor({1, 2, 3}, {3});
     TestCapture capture(folder / "dump");
     capture.Start(0);
     capture.Record("Torch.add.0.forward", tensor.description());
@@ -289,7 +289,7 @@ TEST(DeviceTensorsOfAStep, AreLeftToTheParentOfAFork) {
 TEST(DeviceTensorsOfAStep, AreKeptWhenTheHardwareSawAnOverflow) {
   InAProcessWithDevices([] {
     const TemporaryFolder folder;
-    const DeviceTensor tensor({1, 65504, 3}, {3});
+    const TensorOnDevice tensor({1, 65504, 3}, {3});
     device::Runtime& runtime = device::Registry::OfThisProcess().Get(device::Kind::kAcl);
     ASSERT_TRUE(runtime.SetOverflowMode(0, device::OverflowMode::kSaturation).ok());
     TestCapture capture(folder / "dump", R"("task": "overflow_check", "overflow_nums": -1)");
@@ -364,7 +364,7 @@ TEST(DeviceTensor, IsCopiedForTheMonitorBehindTheWorkThatProducesIt) {
         msprobe_monitor_open(Text(""), Text(R"({"ops": ["max"]})"), Text("pytorch"), &monitor),
         MSPROBE_OK);
     ASSERT_EQ(msprobe_monitor_begin(monitor, 0, nullptr), MSPROBE_OK);
-    const DeviceTensor tensor({1, 7, 3}, {3});
+    const TensorOnDevice tensor({1, 7, 3}, {3});
     const msprobe_tensor description = tensor.description();
     const uint32_t slot =
         msprobe_monitor_slot(monitor, MSPROBE_MONITOR_GRAD_REDUCED, Text("0:w"), Text("post_grad"));

@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class EntryTest : public ::testing::Test {
+class EntryOfAStep : public ::testing::Test {
  protected:
   std::string Finish() {
     capture_.Step();
@@ -25,9 +25,7 @@ class EntryTest : public ::testing::Test {
   TestCapture capture_{folder_ / "dump"};
 };
 
-using Entry = EntryTest;
-
-TEST_F(Entry, StandsInDumpJsonAsPythonWouldSpellIt) {
+TEST_F(EntryOfAStep, StandsInDumpJsonAsPythonWouldSpellIt) {
   capture_.Start();
   msprobe_entry* const entry = capture_.Begin("Torch.foo.0.forward");
   msprobe_put_member(entry, Text("input_args"), Text("input"));
@@ -82,7 +80,7 @@ TEST_F(Entry, StandsInDumpJsonAsPythonWouldSpellIt) {
  })");
 }
 
-TEST_F(Entry, DescribesATensorWithItsStatistics) {
+TEST_F(EntryOfAStep, DescribesATensorWithItsStatistics) {
   const std::vector<float> values = {0, 1, 2, 3, 4, 5};
   const std::vector<int64_t> shape = {2, 3};
   capture_.Start();
@@ -110,7 +108,7 @@ TEST_F(Entry, DescribesATensorWithItsStatistics) {
  })");
 }
 
-TEST_F(Entry, KeepsThePlaceOfTheFirstPieceAndTheValueOfTheLast) {
+TEST_F(EntryOfAStep, KeepsThePlaceOfTheFirstPieceAndTheValueOfTheLast) {
   capture_.Start();
   for (const int value : {1, 2}) {
     for (const char* name : {"A.a.0.forward", "B.b.0.forward"}) {
@@ -135,7 +133,7 @@ TEST_F(Entry, KeepsThePlaceOfTheFirstPieceAndTheValueOfTheLast) {
  })");
 }
 
-TEST_F(Entry, IsInvisibleUntilItsCommit) {
+TEST_F(EntryOfAStep, IsInvisibleUntilItsCommit) {
   capture_.Start();
   msprobe_entry* const dropped = capture_.Begin("Torch.dropped.0.forward");
   msprobe_put_member(dropped, Text("output"), Text("output"));
@@ -144,7 +142,7 @@ TEST_F(Entry, IsInvisibleUntilItsCommit) {
   EXPECT_EQ(Finish(), "{}");
 }
 
-TEST_F(Entry, StaysValidJsonWhateverIsCalled) {
+TEST_F(EntryOfAStep, StaysValidJsonWhateverIsCalled) {
   capture_.Start();
   msprobe_entry* const entry = capture_.Begin("Torch.bad.0.forward");
   msprobe_close(entry);  // there is no open container
@@ -180,7 +178,7 @@ TEST_F(Entry, StaysValidJsonWhateverIsCalled) {
               HasSubstr("[ERROR] Torch.bad.0.forward: there is no open container"));
 }
 
-TEST_F(Entry, CutsValuesThatNestWithoutEnd) {
+TEST_F(EntryOfAStep, CutsValuesThatNestWithoutEnd) {
   capture_.Start();
   msprobe_entry* const entry = capture_.Begin("Torch.deep.0.forward");
   msprobe_put_member(entry, Text("input_args"), Text("input"));
@@ -199,7 +197,7 @@ TEST_F(Entry, CutsValuesThatNestWithoutEnd) {
   EXPECT_THAT(data, HasSubstr("\"is_recompute\": false"));
 }
 
-TEST_F(Entry, IsUsableWhereNothingIsRecorded) {
+TEST_F(EntryOfAStep, IsUsableWhereNothingIsRecorded) {
   msprobe_entry* const entry = capture_.Begin("Torch.foo.0.forward");  // before any start
   ASSERT_NE(entry, nullptr);
   msprobe_put_member(entry, Text("output"), Text("output"));
@@ -211,7 +209,7 @@ TEST_F(Entry, IsUsableWhereNothingIsRecorded) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "dump"));
 }
 
-TEST_F(Entry, MayComeBetweenStopAndStep) {
+TEST_F(EntryOfAStep, MayComeBetweenStopAndStep) {
   capture_.Start();
   EXPECT_EQ(msprobe_capture_stop(capture_.get()), MSPROBE_OK);
   EXPECT_EQ(DataOf(folder_ / "dump/step0/rank/dump.json"), "{}");
@@ -220,7 +218,7 @@ TEST_F(Entry, MayComeBetweenStopAndStep) {
   EXPECT_THAT(Finish(), HasSubstr("Torch.foo.0.backward"));
 }
 
-TEST_F(Entry, IsToldWhenItComesTooLate) {
+TEST_F(EntryOfAStep, IsToldWhenItComesTooLate) {
   capture_.Start();
   msprobe_entry* const entry = capture_.Begin("Torch.foo.0.forward");
   msprobe_put_member(entry, Text("output"), Text("output"));
@@ -230,7 +228,7 @@ TEST_F(Entry, IsToldWhenItComesTooLate) {
   EXPECT_THAT(msprobe_last_error(), HasSubstr("step 0 has ended"));
 }
 
-TEST_F(Entry, FillsStatisticsThatComeLater) {
+TEST_F(EntryOfAStep, FillsStatisticsThatComeLater) {
   const std::vector<float> values = {1, 2};
   const std::vector<int64_t> shape = {2};
   capture_.Start();

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <csignal>
 #include <mutex>
 #include <string>
 
@@ -74,6 +75,22 @@ TEST_F(AclDump, WithoutASinkLeavesTheFilesToTheRuntime) {
   ASSERT_TRUE(dump().End().ok());
   EXPECT_THAT(DumpCalls(), ElementsAre("aclInit", "aclmdlInitDump", "aclmdlSetDump",
                                        "aclrtSynchronizeDevice", "aclmdlFinalizeDump"));
+}
+
+TEST_F(AclDump, GivesItsFilesOnAThreadThatTakesNoSignalsOfTheTraining) {
+  bool takes_interrupts = true;
+  bool takes_file_size_signals = true;
+  options_.sink = [&](const KernelDumpFile&) {
+    sigset_t blocked;
+    ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+    takes_interrupts = ::sigismember(&blocked, SIGINT) == 0;
+    takes_file_size_signals = ::sigismember(&blocked, SIGXFSZ) == 0;
+  };
+  ASSERT_TRUE(dump().Begin(options_).ok());
+  ASSERT_TRUE(fake::EmitChunk("/d/a", "x", true));
+  ASSERT_TRUE(dump().End().ok());
+  EXPECT_FALSE(takes_interrupts);
+  EXPECT_FALSE(takes_file_size_signals);
 }
 
 TEST_F(AclDump, MayFollowAnother) {
