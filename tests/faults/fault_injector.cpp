@@ -9,10 +9,15 @@
 //   at       the first call that is hit, counted from 1 over all threads; nothing is hit without it
 //   last     the last call that is hit (default: only that one); 0: from there on every one
 //   how      an errno as a number; "short": half of the bytes; "kill": SIGKILL before the call;
-//   "torn": SIGKILL after half of the bytes report   a file that gets a line for each call that was
-//   hit, and how many calls of each family there were process  the number that the process takes
-//   itself for: it stands in names of files clock    "frozen": the time of day stands still;
-//   "back": each look at it is a minute earlier than the one before
+//            "torn": SIGKILL after half of the bytes
+//   report   a file that gets a line for each call that was hit, and how many calls of each family
+//            there were
+//   process  the number that the process takes itself for: it stands in names of files
+//   clock    "frozen": the time of day stands still; "back": each look at it is a minute earlier
+//            than the one before
+//   caller   allocations count only from within a library whose path contains this
+//
+// A program that runs on chooses calls by itself, again and again: fault_refuse_memory().
 //
 // It uses nothing of the C++ library, so that it changes nothing in programs that bring their own.
 #include <atomic>
@@ -88,6 +93,7 @@ int wanted_errno = EIO;
 int report = -1;
 int clock_kind = 0;  // 1: frozen, 2: back
 int told_process = 0;
+char caller[64];  // empty: all of them
 std::atomic<long> counts[kFamilies];
 std::atomic<long> looks_at_clock;
 
@@ -159,6 +165,22 @@ Hit Count(Family family, bool has_bytes = false) {
   errno = wanted_errno;
   return {true, how};
 }
+
+// Whether an allocation that returns to `place` fails.
+bool IsRefused(const void* place) {
+  if (!armed) {
+    return false;
+  }
+  if (caller[0] != '\0') {
+    Dl_info library{};
+    if (::dladdr(place, &library) == 0 || library.dli_fname == nullptr ||
+        std::strstr(library.dli_fname, caller) == nullptr) {
+      return false;
+    }
+  }
+  return Count(kMemory).is;
+}
+#define REFUSED IsRefused(__builtin_return_address(0))
 
 template <typename Function>
 Function Next(const char* name) {
@@ -244,6 +266,9 @@ __attribute__((constructor)) void Arm() {
   }
   if (const char* const process = Planned("process")) {
     told_process = std::atoi(process);
+  }
+  if (const char* const part = Planned("caller")) {
+    std::strncpy(caller, part, sizeof(caller) - 1);
   }
   if (const char* const clock = Planned("clock")) {
     clock_kind = std::strcmp(clock, "frozen") == 0 ? 1 : 2;
@@ -530,25 +555,36 @@ EXPORTED pid_t getpid() noexcept {
   return told_process != 0 ? told_process : static_cast<pid_t>(::syscall(SYS_getpid));
 }
 
-EXPORTED void* malloc(size_t bytes) noexcept {
-  return Count(kMemory).is ? nullptr : __libc_malloc(bytes);
-}
+EXPORTED void* malloc(size_t bytes) noexcept { return REFUSED ? nullptr : __libc_malloc(bytes); }
 EXPORTED void* calloc(size_t count, size_t bytes) noexcept {
-  return Count(kMemory).is ? nullptr : __libc_calloc(count, bytes);
+  return REFUSED ? nullptr : __libc_calloc(count, bytes);
 }
 EXPORTED void* realloc(void* old, size_t bytes) noexcept {
-  return Count(kMemory).is ? nullptr : __libc_realloc(old, bytes);
+  return REFUSED ? nullptr : __libc_realloc(old, bytes);
 }
 EXPORTED void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
-  return Count(kMemory).is ? nullptr : __libc_memalign(alignment, bytes);
+  return REFUSED ? nullptr : __libc_memalign(alignment, bytes);
 }
 EXPORTED int posix_memalign(void** out, size_t alignment, size_t bytes) noexcept {
-  void* const memory = Count(kMemory).is ? nullptr : __libc_memalign(alignment, bytes);
+  void* const memory = REFUSED ? nullptr : __libc_memalign(alignment, bytes);
   if (memory == nullptr) {
     return ENOMEM;
   }
   *out = memory;
   return 0;
+}
+
+// From now on the allocations from `first` to `last` fail (0: to the end); returns how many there
+// were since the last call. Counted from 1; `first` 0: none fails.
+EXPORTED long fault_refuse_memory(long first, long last) noexcept {
+  wanted_family = -1;
+  const long counted = counts[kMemory].exchange(0);
+  first_hit = first;
+  last_hit = last;
+  wanted_errno = ENOMEM;
+  how = kErrno;
+  wanted_family = first > 0 ? kMemory : -1;
+  return counted;
 }
 
 // ---- the standard output; the standard error may fail as it likes ----

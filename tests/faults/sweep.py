@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes the k-th call into the system fail, for every k, for every command, and judges what the command makes of it.
 
-usage: sweep.py MSPROBE INJECTOR REPOSITORY [--quick] [--command NAME]... [--call FAMILY]... [--how HOW] [--at K] [--table FILE]
+usage: sweep.py MSPROBE INJECTOR REPOSITORY [--quick] [--command NAME]... [--call FAMILY]... [--how HOW] [--at K] [--record FILE]
+       sweep.py --table FILE...
 
 See README.md beside it for the rules and for running one case alone.
 """
@@ -48,6 +49,10 @@ HOWS = {
     "spawn": ["EAGAIN", "ENOMEM+"],
     "print": ["ENOSPC", "ENOSPC+"],
 }
+# Where the process may end by SIGKILL: in front of every call that changes a file, and in the middle of those that write.
+KILLS = {call: ["kill"] for call in ("open", "rename", "folder", "remove", "close", "size", "lock", "sync")}
+KILLS["write"] = ["kill", "torn"]
+QUICK_KILLS = {"write": ["torn"], "rename": ["kill"]}
 # Where the numbers of calls go into the thousands: all of the first, then so many over the rest.
 FIRST, SPREAD = 400, 400
 QUICK_FIRST, QUICK_SPREAD = 1, 1
@@ -56,8 +61,9 @@ QUICK_FIRST, QUICK_SPREAD = 1, 1
 ACCEPTED = [
     ("devices", "open read", "another answer", "the name of the processor and the limits of the container are left out where they cannot be read"),
     ("dump( --check)?", "stat", "exit code 2: .*dump_path", "a dump_path that cannot be used is a wrong configuration"),
-    ("config_check -c", "open list memory", r"left over: \.config_check|\.config_check\S* is too much",
-     "a folder cannot be emptied by a process that can open nothing, or that gets no memory for its names; the next command does it"),
+    ("config_check -c", "open list memory", r"left over: \.config_check",
+     "where the comparison fails, too: a folder cannot be emptied by a process that can open nothing, or that gets no memory for its "
+     "names; the next command does it"),
 ]
 
 # Names that nothing is left under.
@@ -132,7 +138,6 @@ class Sweep:
             self.folders.put((self.root / ("scratch%d" % number), self.cores[number]))
         self.breaches = collections.OrderedDict()  # (command, call, how, what) -> [k...]
         self.runs = 0
-        self.tried = collections.OrderedDict()  # command -> {family: runs}
 
     def environment(self, **more):
         kept = {key: value for key, value in os.environ.items()
@@ -142,7 +147,7 @@ class Sweep:
         return kept
 
     def run(self, line, keep=False, one_core=True, **faults):
-        """One run in a scratch folder of its own."""
+        """One run in a scratch folder of its own; one that was killed has what came after it as `again`."""
         place = self.folders.get()
         folder, core = place
         try:
@@ -152,39 +157,50 @@ class Sweep:
             if line.prepare:
                 line.prepare(self.places, work)
             before = outcome_of_tree(str(work), {})
-            report = folder / "report"
-            plan = dict(faults, program="msprobe", clock="frozen", process=4242, report=str(report))
-            (folder / "plan").write_text("".join("%s %s\n" % pair for pair in plan.items()))
-            os.sched_setaffinity(0, {core} if one_core else set(self.cores))
-            ended = subprocess.Popen([self.msprobe] + commands.words_of(line, self.places), cwd=str(work), stdin=subprocess.DEVNULL,
-                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                     env=self.environment(FAULT_PLAN=str(folder / "plan")))
-            try:
-                out, errors = ended.communicate(timeout=SECONDS)
-                code = ended.returncode
-            except subprocess.TimeoutExpired:
-                ended.kill()
-                out, errors = ended.communicate()
-                code = "hang"
-            counts, hits = {}, 0
-            if report.exists():
-                for words in map(str.split, report.read_text().splitlines()):
-                    if words[0] == "hit":
-                        hits += 1
-                    elif words[0] == "calls":
-                        counts[words[1]] = int(words[2])
-            tree = outcome_of_tree(str(work), before)
-            lost = [path for path in before if not (work / path).exists()]
-            for path in lost:
-                tree["lost " + path] = "lost"
-            done = Done(code, *(text.decode("utf-8", "replace").replace(str(work), "WORK") for text in (out, errors)), tree, counts, hits, work)
-            done.whole = {path: is_whole(work / path) for path, digest in tree.items() if digest not in ("", "lost")}
+            words = commands.words_of(line, self.places)
+            done = self.run_in(folder, core if one_core else None, words, before, faults)
+            done.again = None
+            if done.code == -9 and faults.get("how") in ("kill", "torn"):
+                done.again = self.run_in(folder, core if one_core else None, words, before, {})
+                if done.again.code != 0 and line.forces:
+                    done.again = self.run_in(folder, core if one_core else None, [*words, "--force"], before, {})
             if keep:
                 shutil.rmtree(keep, ignore_errors=True)
                 shutil.copytree(str(work), keep)
             return done
         finally:
             self.folders.put(place)
+
+    def run_in(self, folder, core, words, before, faults):
+        """One run in a folder that may hold what another has left; `before`: what is no result."""
+        work, report = folder / "work", folder / "report"
+        report.unlink(missing_ok=True)
+        plan = dict(faults, program="msprobe", clock="frozen", process=4242, report=str(report))
+        (folder / "plan").write_text("".join("%s %s\n" % pair for pair in plan.items()))
+        os.sched_setaffinity(0, set(self.cores) if core is None else {core})
+        ended = subprocess.Popen([self.msprobe] + words, cwd=str(work), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, env=self.environment(FAULT_PLAN=str(folder / "plan")))
+        try:
+            out, errors = ended.communicate(timeout=SECONDS)
+            code = ended.returncode
+        except subprocess.TimeoutExpired:
+            ended.kill()
+            out, errors = ended.communicate()
+            code = "hang"
+        counts, hits = {}, 0
+        if report.exists():
+            for told in map(str.split, report.read_text().splitlines()):
+                if told[0] == "hit":
+                    hits += 1
+                elif told[0] == "calls":
+                    counts[told[1]] = int(told[2])
+        tree = outcome_of_tree(str(work), before)
+        for path in before:
+            if not (work / path).exists():
+                tree["lost " + path] = "lost"
+        done = Done(code, *(text.decode("utf-8", "replace").replace(str(work), "/WORK") for text in (out, errors)), tree, counts, hits, work)
+        done.whole = {path: is_whole(work / path) for path, digest in tree.items() if digest not in ("", "lost")}
+        return done
 
     @staticmethod
     def says(done):
@@ -208,6 +224,8 @@ class Sweep:
             return ["hangs"]
         if how == "stop" and done.code == -15:
             return self.judge_files(call, good, done)
+        if how in ("kill", "torn") and done.code == -9:
+            return [text for text in self.judge_kill(good, done) if not self.is_accepted(line, call, how, text)]
         if done.code < 0:
             return ["killed by signal %d" % -done.code]
         allowed = {0, good.code, 3}
@@ -250,6 +268,17 @@ class Sweep:
                 wrong.append("not complete: " + path)
         return wrong
 
+    def judge_kill(self, good, done):
+        """What is wrong with what a kill left, and with the same command run once more."""
+        # What is under a temporary name is for the next run.
+        wrong = [text for text in self.judge_files("remove", good, done) if not text.startswith("too much: ")]
+        again = done.again
+        if again.code != good.code:
+            wrong.append("run again: exit code %s: %s" % (again.code, self.first_line(again.errors)))
+        wrong += ["run again, %s" % text for text in self.judge_files("none", good, again) if not text.startswith("too much: ")]
+        wrong += ["run again, %s is missing" % path for path in sorted(good.tree) if path not in again.tree]
+        return sorted(set(wrong))
+
     @staticmethod
     def first_line(errors):
         lines = [text for text in errors.splitlines() if text.startswith("error")] or errors.splitlines() or [""]
@@ -265,7 +294,9 @@ class Sweep:
 
     def cases(self, line, good, calls, how, quick, startup):
         for call in calls:
-            for way in [how] if how else HOWS[call][-2:] if quick else HOWS[call]:
+            hows = HOWS[call][-2:] if quick else HOWS[call]
+            kills = QUICK_KILLS if quick else KILLS
+            for way in [how] if how else hows + kills.get(call, []):
                 skip = startup if call == "memory" else 0
                 for number in self.numbers(good.counts.get(call, 0), quick, skip):
                     yield call, way, number
@@ -282,17 +313,18 @@ class Sweep:
         return done, self.judge(line, call, how, good, done)
 
     def sweep(self, line, calls, how, quick, startup, pool):
-        self.tried[line.name] = collections.Counter()
+        """All cases of a command; how many there were, as {column of the table: runs}."""
+        tried = collections.Counter()
         good = self.run(line)
         if good.code != 0:
             if "page" not in good.errors:  # a build without Node has none
                 self.breaches[(line.name, "none", "none", "exit code %s without faults: %s" % (good.code, good.errors))] = [0]
-            return
+            return tried
         again = self.run(line)
         if (good.tree, self.plain(good.out), good.code) != (again.tree, self.plain(again.out), again.code):
             differ = [path for path in set(good.tree) | set(again.tree) if good.tree.get(path) != again.tree.get(path)]
             self.breaches[(line.name, "none", "none", "two runs without faults differ: %s" % (differ or "answer"))] = [0]
-            return
+            return tried
         if any(UNFINISHED.search(path) for path in good.tree):
             raise SystemExit("%s leaves %s" % (line.name, sorted(good.tree)))
         good.counts["thread"] = self.run(line, one_core=False).counts.get("thread", 0)
@@ -300,24 +332,55 @@ class Sweep:
         futures = [(case, pool.submit(self.run_case, line, good, *case)) for case in cases]
         for (call, way, number), future in futures:
             _, wrong = future.result()
-            self.tried[line.name][call] += 1
+            tried[column_of(call, way)] += 1
             for what in wrong:
                 self.breaches.setdefault((line.name, call, way, what), []).append(number)
-
-    def table(self):
-        """Markdown: how often which family of calls failed in which command, and how many kinds of breach that showed."""
-        families = [call for call in HOWS if any(counts[call] for counts in self.tried.values())]
-        yield "| command | %s | breaches |" % " | ".join("`%s`" % call for call in families)
-        yield "|---" * (len(families) + 2) + "|"
-        for name, counts in self.tried.items():
-            found = sum(key[0] == name for key in self.breaches)
-            yield "| %s | %s | %d |" % (name, " | ".join(str(counts[call] or "") for call in families), found)
+        return tried
 
     def close(self):
         shutil.rmtree(str(self.root), ignore_errors=True)
 
 
+def column_of(call, how):
+    """The column of the table that a case counts in."""
+    return "kill" if how in ("kill", "torn") else call
+
+
+def record(file, line, tried, breaches):
+    """Adds a command's numbers to a file, as a line {command, runs: {column: count}, breaches: {column: count}}."""
+    wrong = {(column_of(call, how), how, number) for (_, call, how, _), numbers in breaches for number in numbers}
+    counted = collections.Counter(column for column, _, _ in wrong)
+    with open(file, "a", encoding="utf-8") as out:
+        out.write(json.dumps({"command": line.name, "runs": tried, "breaches": counted}) + "\n")
+
+
+def table(files):
+    """The recorded numbers in Markdown: runs of each command and family, breaches in brackets. The last record of a command and a
+    family counts."""
+    runs, wrong = collections.defaultdict(dict), collections.Counter()
+    for file in files:
+        for told in map(json.loads, open(file, encoding="utf-8")):
+            runs[told["command"]].update(told["runs"])
+            for column in [*told["runs"], *told["breaches"]]:
+                wrong[told["command"], column] = told["breaches"].get(column, 0)
+    columns = [column for column in [*HOWS, "kill"] if any(column in own for own in runs.values())]
+    lines = ["| command | " + " | ".join(columns) + " | all |", "|---|" + "---:|" * (len(columns) + 1)]
+
+    def cell(count, breaches):
+        return ("{:,}".format(count) if count else "") + (" (%d)" % breaches if breaches else "")
+
+    for name, own in runs.items():
+        cells = [cell(own.get(column, 0), wrong[name, column]) for column in columns]
+        lines.append("| `%s` | %s | %s |" % (name, " | ".join(cells), cell(sum(own.values()), sum(wrong[name, column] for column in [*columns, "none"]))))
+    sums = [cell(sum(own.get(column, 0) for own in runs.values()), sum(wrong[name, column] for name in runs)) for column in columns]
+    lines.append("| all | %s | %s |" % (" | ".join(sums), cell(sum(sum(own.values()) for own in runs.values()), sum(wrong.values()))))
+    return "\n".join(lines)
+
+
 def main():
+    if sys.argv[1:2] == ["--table"]:
+        print(table(sys.argv[2:]))
+        return 0
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("msprobe")
     parser.add_argument("injector")
@@ -328,7 +391,7 @@ def main():
     parser.add_argument("--how")
     parser.add_argument("--at", type=int)
     parser.add_argument("--keep")
-    parser.add_argument("--table", metavar="FILE", help="writes there how often which calls failed, as Markdown")
+    parser.add_argument("--record")
     options = parser.parse_args()
     sweep = Sweep(options.msprobe, options.injector, options.repository)
     lines = [line for line in commands.all_lines() if not options.command or line.name in options.command]
@@ -347,14 +410,14 @@ def main():
         with concurrent.futures.ThreadPoolExecutor(len(sweep.cores)) as pool:
             for line in lines:
                 before = len(sweep.breaches)
-                sweep.sweep(line, calls, options.how, options.quick, 0 if line.name == "help" else startup - 500, pool)
+                tried = sweep.sweep(line, calls, options.how, options.quick, 0 if line.name == "help" else startup - 500, pool)
                 print("%-36s %7d runs so far" % (line.name, sweep.runs), flush=True)
+                if options.record:
+                    record(options.record, line, tried, list(sweep.breaches.items())[before:])
                 for (name, call, how, what), numbers in list(sweep.breaches.items())[before:]:
                     shown = ",".join(map(str, numbers[:6])) + ("... (%d)" % len(numbers) if len(numbers) > 6 else "")
                     print("  %s %s at %s: %s" % (call, how, shown, what), flush=True)
         print("%d runs, %d kinds of breach" % (sweep.runs, len(sweep.breaches)))
-        if options.table:
-            Path(options.table).write_text("\n".join(sweep.table()) + "\n")
         return 1 if sweep.breaches else 0
     finally:
         sweep.close()

@@ -40,6 +40,17 @@ bool Exists(const fs::path& path) {
   return fs::symlink_status(path, error).type() != fs::file_type::not_found;
 }
 
+// The same where it matters that nobody knows.
+Result<bool> IsThere(const fs::path& path) {
+  std::error_code error;
+  const fs::file_type type = fs::symlink_status(path, error).type();
+  if (type == fs::file_type::none) {
+    return IoError(fmt::format("cannot look at {}: {}", path.string(), error.message()))
+        .WithHint("name another folder with -o");
+  }
+  return type != fs::file_type::not_found;
+}
+
 // The first thing in a pack's folder that no pack holds; empty when it is an extracted pack.
 std::string FindForeign(const fs::path& folder) {
   std::error_code error;
@@ -71,7 +82,10 @@ class StagingFolder {
   StagingFolder& operator=(const StagingFolder&) = delete;
   ~StagingFolder() {
     std::error_code error;
-    fs::remove_all(path_, error);
+    // All results have left it, or nothing came into it: then no folder has to be opened for this.
+    if (::rmdir(path_.c_str()) != 0) {
+      fs::remove_all(path_, error);
+    }
     if (descriptor_ >= 0) {
       ::close(descriptor_);
     }
@@ -161,13 +175,15 @@ Status WriteWorkbook(const fs::path& path, const CompareRun& run) {
 Status CheckResultFolder(const CompareOptions& options) {
   const fs::path& folder = options.output_folder;
   MSP_RETURN_IF_ERROR(base::CheckOutputFolder(folder));
-  if (!Exists(folder)) {
+  MSP_ASSIGN_OR_RETURN(const bool exists, IsThere(folder));
+  if (!exists) {
     return {};
   }
   std::string earlier;
   for (const std::string_view name :
        {kPackFolders[0], kPackFolders[1], kWorkbook, kJsonFile, kPage}) {
-    if (Exists(folder / name)) {
+    MSP_ASSIGN_OR_RETURN(const bool is_there, IsThere(folder / name));
+    if (is_there) {
       earlier += fmt::format("{}{}", earlier.empty() ? "" : ", ", name);
     }
   }
@@ -176,7 +192,8 @@ Status CheckResultFolder(const CompareOptions& options) {
         .WithHint("--force replaces them and nothing else; or choose another folder with -o");
   }
   for (const std::string_view name : kPackFolders) {
-    if (!Exists(folder / name)) {
+    MSP_ASSIGN_OR_RETURN(const bool is_there, IsThere(folder / name));
+    if (!is_there) {
       continue;
     }
     if (const std::string foreign = FindForeign(folder / name); !foreign.empty()) {

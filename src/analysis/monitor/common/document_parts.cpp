@@ -29,6 +29,14 @@ report::Verdict Written(std::string text, uint64_t number, std::string_view unit
   return verdict;
 }
 
+void TellUnread(size_t files, report::Verdict& verdict) {
+  if (files > 0) {
+    verdict.text += fmt::format("; {} could not be read", base::Plural(files, "table"));
+    verdict.tone = report::Tone::kBad;
+    verdict.standing = report::Standing::kIncomplete;
+  }
+}
+
 report::TestCase CaseOf(std::string name, std::string level, uint64_t count,
                         std::string_view noun) {
   report::TestCase test;

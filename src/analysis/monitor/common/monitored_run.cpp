@@ -282,6 +282,22 @@ void CollectWarnings(const std::vector<OpenTable>& tables, const std::vector<Pie
   }
 }
 
+// How many files are not read to their end; an error where that is all of them.
+Result<size_t> CountUnread(const std::vector<OpenTable>& tables) {
+  const auto is_unread = [](const OpenTable& table) { return !table.diagnostic.empty(); };
+  const auto unread = static_cast<size_t>(std::count_if(tables.begin(), tables.end(), is_unread));
+  const bool nothing = std::all_of(tables.begin(), tables.end(), [](const OpenTable& table) {
+    return !table.diagnostic.empty() && table.rows.empty();
+  });
+  if (unread > 0 && nothing) {
+    return IoError(tables.front().diagnostic)
+        .WithHint(fmt::format("none of {} could be read: check their permissions, the limits of "
+                              "the process (ulimit -n, -v) and the disk",
+                              base::Plural(tables.size(), "table")));
+  }
+  return unread;
+}
+
 // Alerts lie beside the folders of the ranks; of a single folder only its own rank's count.
 void ReadAlerts(const fs::path& root, bool is_single, MonitoredRun& run, Warnings& warnings) {
   std::error_code error;
@@ -345,6 +361,7 @@ Result<MonitoredRun> ReadMonitoredRun(const fs::path& root, const ReadOptions& o
     pieces[i].rows = internal::ReadTableRows(pieces[i].text, tables[pieces[i].table].head);
   });
   CollectWarnings(tables, pieces, warnings);
+  MSP_ASSIGN_OR_RETURN(run.unread_files, CountUnread(tables));
   for (const OpenTable& table : tables) {
     std::vector<std::string>& ops = run.ops[table.file.table];
     for (const std::string& op : table.head.ops) {

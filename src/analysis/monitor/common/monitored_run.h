@@ -47,6 +47,7 @@ struct MonitoredRun {
   std::map<std::string, std::vector<std::string>, std::less<>> ops;
   // Lines that could not be read, files that were cut: "path:line: why", at most 20 and a count.
   std::vector<std::string> warnings;
+  size_t unread_files = 0;  // of which nothing or only the beginning could be read
   uint64_t rows = 0;
 };
 
@@ -56,8 +57,9 @@ struct ReadOptions {
   std::vector<std::string> ops;     // empty: all that are numbers
   size_t threads = 0;               // 0: one per core
 };
-// All folders at once on the threads of the process; a broken row is a warning, not the end. The
-// last line of a file without a line end is of a writer at work or dead: left out, not warned.
+// All folders at once on the threads of the process; a broken row is a warning, not the end, and so
+// is a file that cannot be read unless there is no other (kIo). The last line of a file without a
+// line end is of a writer at work or dead: left out, not warned.
 Result<MonitoredRun> ReadMonitoredRun(const std::filesystem::path& root,
                                       const ReadOptions& options = {});
 

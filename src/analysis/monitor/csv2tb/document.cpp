@@ -16,6 +16,7 @@ report::Document MakeDocument(const Csv2TbResult& result) {
       fmt::format("{} of {} in {}", base::Plural(result.scalars, "number"),
                   base::Plural(result.ranks, "rank"), base::Plural(result.files, "event file")),
       result.scalars, "numbers");
+  internal::TellUnread(result.unread_files, document.verdict);
   document.sections.push_back(
       internal::FiguresSection({{"ranks", static_cast<double>(result.ranks)},
                                 {"files", static_cast<double>(result.files)}}));

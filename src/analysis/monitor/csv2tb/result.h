@@ -14,6 +14,7 @@ struct Csv2TbResult {
   size_t ranks = 0;
   size_t files = 0;
   uint64_t scalars = 0;
+  size_t unread_files = 0;  // tables of the run that are left out or end early
   std::vector<std::string> warnings;
 };
 

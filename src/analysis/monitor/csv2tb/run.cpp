@@ -5,7 +5,9 @@
 #include <cstring>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -15,6 +17,7 @@
 #include "src/base/output_rule.h"
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
+#include "src/base/unfinished.h"
 #include "src/monitor/event_file.h"
 #include "src/monitor/layer_features.h"
 #include "src/monitor/output_folder.h"
@@ -94,12 +97,42 @@ Status ClearEvents(const fs::path& folder) {
   return {};
 }
 
+constexpr std::string_view kDefaultFolder = "-csv2tensorboard_by_step";
+
+std::vector<fs::path> FoldersIn(const fs::path& folder) {
+  std::vector<fs::path> folders;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (std::error_code unknown; at->symlink_status(unknown).type() == fs::file_type::directory) {
+      folders.push_back(at->path());
+    }
+  }
+  return folders;
+}
+
+// What killed conversions left unfinished in the folders of ranks and tables, whichever of them are
+// written now.
+void RemoveAbandonedEvents(const fs::path& output) {
+  for (const fs::path& rank : FoldersIn(output)) {
+    if (rank.filename().native().starts_with("rank")) {
+      for (const fs::path& table : FoldersIn(rank)) {
+        base::RemoveAbandoned(table);
+      }
+    }
+  }
+}
+
 // <run>/<now>-csv2tensorboard_by_step, with a number behind it where another run made that.
 Result<fs::path> MakeDefaultFolder(const fs::path& run) {
   constexpr int kMostTries = 1000;
+  for (const fs::path& folder : FoldersIn(run)) {
+    if (folder.filename().native().find(kDefaultFolder) != std::string::npos) {
+      RemoveAbandonedEvents(folder);
+    }
+  }
   const std::string name =
       msprobe::monitor::StampOf(static_cast<int64_t>(msprobe::monitor::WallTimeNow())) +
-      "-csv2tensorboard_by_step";
+      std::string(kDefaultFolder);
   for (int i = 0; i < kMostTries; ++i) {
     fs::path folder = run / (i == 0 ? name : fmt::format("{}_{}", name, i));
     if (::mkdir(folder.c_str(), 0750) == 0) {
@@ -158,6 +191,7 @@ Result<Csv2TbResult> RunCsv2Tb(const Csv2TbOptions& options) {
   MSP_ASSIGN_OR_RETURN(MonitoredRun run, ReadMonitoredRun(options.run, read));
   Csv2TbResult result;
   result.warnings = std::move(run.warnings);
+  result.unread_files = run.unread_files;
   if (options.output.empty()) {
     MSP_ASSIGN_OR_RETURN(result.output, MakeDefaultFolder(options.run));
   } else {
@@ -165,6 +199,7 @@ Result<Csv2TbResult> RunCsv2Tb(const Csv2TbOptions& options) {
     MSP_RETURN_IF_ERROR(base::CheckOutputFolder(result.output));
     MSP_RETURN_IF_ERROR(base::CreateFolders(result.output));
   }
+  RemoveAbandonedEvents(result.output);
 
   std::vector<EventFile> files;
   std::set<int32_t> all_ranks;

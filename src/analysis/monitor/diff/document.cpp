@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/monitor/common/document_parts.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::monitor {
@@ -55,7 +56,7 @@ Totals TotalsOf(const DiffResult& result) {
 report::Verdict MakeVerdict(const DiffResult& result) {
   report::Verdict verdict;
   const Totals totals = TotalsOf(result);
-  const bool whole = result.only_a + result.only_b == 0;
+  const bool whole = result.only_a + result.only_b == 0 && result.unread_files == 0;
   const std::string all = fmt::format("{} of {}", Plural(totals.compared, "value"),
                                       Plural(result.lines.size(), "statistic"));
   if (const DiffLine* const first = result.first()) {
@@ -158,6 +159,7 @@ report::Document MakeDocument(const DiffResult& result) {
   report::Document document;
   document.command = "monitor diff";
   document.verdict = MakeVerdict(result);
+  internal::TellUnread(result.unread_files, document.verdict);
   document.levels = report::OutcomesOf(kDiffLevels);
   report::SetFound(document.levels, "different", result.first() != nullptr);
   document.cases = CasesOf(result);

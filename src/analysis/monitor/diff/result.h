@@ -38,7 +38,8 @@ struct DiffResult {
   bool reduced = false;
   size_t ranks_a = 0;
   size_t ranks_b = 0;
-  uint64_t only_a = 0;  // rows without a partner
+  size_t unread_files = 0;  // tables of both runs that are left out or end early
+  uint64_t only_a = 0;      // rows without a partner
   uint64_t only_b = 0;
   std::vector<std::string> notes;  // what could not be compared, and why
   std::vector<std::string> warnings;

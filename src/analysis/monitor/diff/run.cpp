@@ -212,6 +212,7 @@ Result<DiffResult> RunDiff(const DiffOptions& options) {
   MSP_ASSIGN_OR_RETURN(MonitoredRun run_a, ReadMonitoredRun(options.a, read));
   MSP_ASSIGN_OR_RETURN(MonitoredRun run_b, ReadMonitoredRun(options.b, read));
   DiffResult result;
+  result.unread_files = run_a.unread_files + run_b.unread_files;
   result.warnings = std::move(run_a.warnings);
   result.warnings.insert(result.warnings.end(), run_b.warnings.begin(), run_b.warnings.end());
   const std::set<int32_t> ranks_a = RanksOf(run_a);

@@ -21,6 +21,7 @@ report::Document MakeDocument(const ReportResult& outcome, const std::filesystem
       outcome.rows, "rows");
   document.verdict.standing = outcome.alerts + outcome.non_finite > 0 ? report::Standing::kFindings
                                                                       : report::Standing::kClean;
+  internal::TellUnread(outcome.unread_files, document.verdict);
   document.levels = report::OutcomesOf(kReportLevels);
   report::SetFound(document.levels, "not_finite", outcome.non_finite > 0);
   report::SetFound(document.levels, "alert", outcome.alerts > 0);

@@ -1,6 +1,7 @@
 // What the page shows, in figures.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ struct ReportResult {
   uint64_t rows = 0;
   uint64_t alerts = 0;
   uint64_t non_finite = 0;  // numbers
+  size_t unread_files = 0;  // tables that are left out or end early
   std::vector<std::string> warnings;
   uint64_t size_bytes = 0;
 };

@@ -217,6 +217,7 @@ Result<ReportResult> RunReport(const ReportOptions& options) {
           .WithHint("a monitored run has files such as actv_0-0.csv in <stamp>-rank<R>-<id>/");
     }
     outcome.rows += run.rows;
+    outcome.unread_files += run.unread_files;
     outcome.alerts += run.alerts.size();
   }
   base::ThreadPool pool(0);

@@ -118,6 +118,7 @@ Result<StoreResult> RunCsv2Db(const StoreOptions& options) {
   MSP_ASSIGN_OR_RETURN(MonitoredRun run, ReadMonitoredRun(options.data, read));
   StoreResult result;
   result.warnings = std::move(run.warnings);
+  result.unread_files = run.unread_files;
   MSP_ASSIGN_OR_RETURN(result.file,
                        WriteStoreFile(options.output, kMonitorStoreName,
                                       [&](msprobe::monitor::TrendStore& store) -> Status {

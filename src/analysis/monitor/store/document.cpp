@@ -13,9 +13,11 @@ report::Document MakeDocument(std::span<const StoreResult> stores) {
   report::Document document;
   document.command = "monitor csv2db";
   uint64_t rows = 0;
+  size_t unread_files = 0;
   std::vector<std::string> texts;
   for (const StoreResult& store : stores) {
     rows += store.rows;
+    unread_files += store.unread_files;
     texts.push_back(fmt::format("{}: {} of {} and {}", store.file.filename().string(),
                                 base::Plural(store.rows, "row"), base::Plural(store.names, "name"),
                                 base::Plural(store.ranks, "rank")));
@@ -28,6 +30,7 @@ report::Document MakeDocument(std::span<const StoreResult> stores) {
     document.warnings.insert(document.warnings.end(), store.warnings.begin(), store.warnings.end());
   }
   document.verdict = internal::Written(base::Join(texts, "; "), rows, "rows");
+  internal::TellUnread(unread_files, document.verdict);
   return document;
 }
 

@@ -14,6 +14,7 @@ struct StoreResult {
   uint64_t rows = 0;
   size_t names = 0;
   size_t ranks = 0;
+  size_t unread_files = 0;  // tables of the run that are left out or end early
   std::vector<std::string> warnings;
 };
 

@@ -1,3 +1,6 @@
+#include <filesystem>
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "src/analysis/monitor/store/run.h"
@@ -32,6 +35,27 @@ TEST(RunCsv2Db, GivesTablesWithStatisticsOfTheirOwnColumnsOfTheirOwn) {
             "4|attention_hook|-|1.9|0.62|-|-|-|-;5|attention_hook|-|1.95|0.61|-|-|-|-;"
             "4|linear_hook|-|-|-|5.5|0.92|-|-;4|moe_router_weight_hook|-|-|-|-|-|0.03|-;"
             "4|moe_router_logit_hook|-|-|-|-|-|-|1.3;5|moe_router_logit_hook|-|-|-|-|-|-|1.35");
+}
+
+TEST(RunCsv2Db, FailsWhereNoTableCanBeReadAndCountsThoseThatCannot) {
+  const TemporaryFolder files;
+  const std::string folder = "run/Nov21_09-58-35-rank0-1a197c9e/";
+  files.Write(folder + "actv_0-0.csv", std::string(size_t{2} << 20U, 'x'));
+  StoreOptions options;
+  options.data = files / "run";
+  options.output = files / "store";
+  const Result<StoreResult> none = RunCsv2Db(options);
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.status().code(), StatusCode::kIo);
+  EXPECT_NE(none.status().message().find("actv_0-0.csv"), std::string::npos);
+  EXPECT_NE(none.status().hint().find("1 table"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(options.output / "monitor_data.trend.db"));
+
+  files.Write(folder + "grad_reduced_0-0.csv", "vpp_stage,name,step,norm\n0,w,0,1.5\n");
+  const Result<StoreResult> some = RunCsv2Db(options);
+  ASSERT_TRUE(some.ok()) << some.status().message();
+  EXPECT_EQ(some->rows, 1U);
+  EXPECT_EQ(some->unread_files, 1U);
 }
 
 }  // namespace
