@@ -276,7 +276,9 @@ class Sweep:
         if again.code != good.code:
             wrong.append("run again: exit code %s: %s" % (again.code, self.first_line(again.errors)))
         wrong += ["run again, %s" % text for text in self.judge_files("none", good, again) if not text.startswith("too much: ")]
-        wrong += ["run again, %s is missing" % path for path in sorted(good.tree) if path not in again.tree]
+        # Results of one second get numbers.
+        made = {re.sub(r"_\d(?=\.)", "", path) for path in again.tree} | set(again.tree)
+        wrong += ["run again, %s is missing" % path for path in sorted(good.tree) if path not in made]
         return sorted(set(wrong))
 
     @staticmethod
