@@ -52,7 +52,6 @@ HOWS = {
 # Where the process may end by SIGKILL: in front of every call that changes a file, and in the middle of those that write.
 KILLS = {call: ["kill"] for call in ("open", "rename", "folder", "remove", "close", "size", "lock", "sync")}
 KILLS["write"] = ["kill", "torn"]
-QUICK_KILLS = {"write": ["torn"], "rename": ["kill"]}
 # Where the numbers of calls go into the thousands: all of the first, then so many over the rest.
 FIRST, SPREAD = 400, 400
 QUICK_FIRST, QUICK_SPREAD = 1, 1
@@ -60,7 +59,7 @@ QUICK_FIRST, QUICK_SPREAD = 1, 1
 # What is as it should be all the same: commands, families of calls, what is said of it, and why.
 ACCEPTED = [
     ("devices", "open read", "another answer", "the name of the processor and the limits of the container are left out where they cannot be read"),
-    ("dump( --check)?", "stat", "exit code 2: .*dump_path", "a dump_path that cannot be used is a wrong configuration"),
+    ("dump( --check| ctl)?", "stat", "exit code 2: .*dump_path", "a dump_path that cannot be used is a wrong configuration"),
     ("config_check -c", "open list memory", r"left over: \.config_check",
      "where the comparison fails, too: a folder cannot be emptied by a process that can open nothing, or that gets no memory for its "
      "names; the next command does it"),
@@ -297,7 +296,7 @@ class Sweep:
     def cases(self, line, good, calls, how, quick, startup):
         for call in calls:
             hows = HOWS[call][-2:] if quick else HOWS[call]
-            kills = QUICK_KILLS if quick else KILLS
+            kills = {} if quick else KILLS
             for way in [how] if how else hows + kills.get(call, []):
                 skip = startup if call == "memory" else 0
                 for number in self.numbers(good.counts.get(call, 0), quick, skip):
