@@ -39,11 +39,17 @@ def chunks_of(model):
     return model if isinstance(model, (list, tuple)) else [model]
 
 
+def is_readable(value):
+    """Whether this is a tensor with one shape and values: nested ones have no shape, those within torch.func's transformations no values."""
+    return isinstance(value, torch.Tensor) and not value.is_nested and not (
+        hasattr(torch._C, "_functorch") and torch._C._functorch.is_functorch_wrapped_tensor(value))
+
+
 class Witness(training.Witness):
     """Inputs and outputs of modules, gradients of parameters."""
 
     def __init__(self):
-        super().__init__(lambda value: statistics(value) if isinstance(value, torch.Tensor) else None)
+        super().__init__(lambda value: statistics(value) if is_readable(value) else None)
 
     def watch(self, model, optimizer):
         for number, chunk in enumerate(chunks_of(model)):

@@ -47,6 +47,9 @@ ROWS = [
 
 
 QUICK = ("compiled aot_eager", "modes")
+# Without an optimizer there is nothing to monitor.
+INFERENCE = ("flex_attention eager", "flex_attention aot_eager", "multihead_attention_fast_path", "inference")
+OF_INFERENCE = ["dump:mix:tensor", "dump:L0:statistics:md5"]
 # Level L0 of a model that is compiled as a whole has nothing to record.
 OF_COMPILED = ["dump:mix:tensor", "monitor dump:L1:statistics"]
 
@@ -66,7 +69,12 @@ def case_of(row, **attributes):
          "test_all": test_all, "__module__": __name__}, **attributes))
 
 
-for made in [case_of(row, script="features.py", quick=row[1] in QUICK, usual=OF_COMPILED if row[3] is COMPILED else OBSERVERS)
+def usual_of(row):
+    return OF_COMPILED if row[3] is COMPILED else OF_INFERENCE if row[1] in INFERENCE else OBSERVERS
+
+
+for made in [case_of(row, script="features.py", quick=row[1] in QUICK, usual=usual_of(row),
+                     observers=[observer for observer in harness.OBSERVERS if row[1] not in INFERENCE or "monitor" not in observer])
              for row in ROWS]:
     globals()[made.__name__] = made
 del made
