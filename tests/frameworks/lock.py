@@ -4,7 +4,8 @@
 usage: tests/frameworks/lock.py NAME [--python PYTHON]
 
 pip resolves (`pip install --dry-run --report`), for this processor and the interpreter given, by default Debian's. If NAME.in
-begins with a line `-r OTHER.txt`, the packages of that lock file keep their versions, and only further ones are written.
+begins with a line `-r OTHER.txt`, the packages of that lock file keep their versions, and only further ones are written. Lines
+`--no-binary NAME` are copied: all other packages are wheels.
 """
 import argparse
 import hashlib
@@ -71,12 +72,15 @@ def main():
     options = parser.parse_args()
     asked = os.path.join(HERE, options.name + ".in")
     with open(asked, encoding="utf-8") as file:
-        base = re.findall(r"^-r +(\S+)$", file.read(), re.MULTILINE)
+        text = file.read()
+    base = re.findall(r"^-r +(\S+)$", text, re.MULTILINE)
+    # `--no-binary NAME`: what is published as source only
+    chosen = re.findall(r"^--no-binary +\S+\n", text, re.MULTILINE)
     known = set()
     for lock in base:
         with open(os.path.join(HERE, lock), encoding="utf-8") as file:
             known.update(canonical(line.split("==")[0]) for line in file if "==" in line)
-    lines = [HEAD % (options.name, options.name)] + ["-r %s\n" % lock for lock in base]
+    lines = [HEAD % (options.name, options.name)] + ["-r %s\n" % lock for lock in base] + chosen
     found = {canonical(package["metadata"]["name"]): package for package in resolve(options.python, asked)}
     for name in sorted(set(found) - known):
         package = found[name]
@@ -85,7 +89,7 @@ def main():
     with open(target + ".new", "w", encoding="utf-8") as file:
         file.writelines(lines)
     os.replace(target + ".new", target)
-    print("%s: %d packages" % (os.path.relpath(target), len(lines) - 1 - len(base)))
+    print("%s: %d packages" % (os.path.relpath(target), len(lines) - 1 - len(base) - len(chosen)))
 
 
 main()

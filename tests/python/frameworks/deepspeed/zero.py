@@ -1,0 +1,38 @@
+"""Trains a small GPT with DeepSpeed's engine in two processes, optimizer, gradients or parameters shared out.
+
+usage: zero.py STAGE [bf16]
+"""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "torch"))
+import deepspeed  # noqa: E402
+import torch  # noqa: E402
+from harmless_models import Gpt, next_token_loss, tokens  # noqa: E402
+from torch_training import Run  # noqa: E402
+
+
+def main(stage, *options):
+    run = Run()
+    deepspeed.init_distributed("gloo")
+    torch.manual_seed(11)
+    model = Gpt()
+    model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
+    engine, optimizer, _, _ = deepspeed.initialize(
+        model=model, optimizer=torch.optim.AdamW(model.parameters(), lr=1e-2),
+        config={"train_micro_batch_size_per_gpu": 2, "gradient_clipping": 1.0, "bf16": {"enabled": "bf16" in options},
+                "zero_optimization": {"stage": int(stage)}, "zero_allow_untested_optimizer": True})
+    # At stage 3 a parameter outside of a call is empty, and this rank's part of it is an attribute.
+    run.watch(engine.module, optimizer, lambda: [(name, getattr(parameter, "ds_tensor", parameter))
+                                                 for name, parameter in engine.module.named_parameters()])
+    generator = torch.Generator().manual_seed(5 + run.rank)
+    for _ in run.steps():
+        loss = next_token_loss(engine, tokens(generator))
+        engine.backward(loss)
+        engine.step()
+        run.end_step(loss, optimizer=optimizer.optimizer)
+    run.close()
+    torch.distributed.destroy_process_group()
+
+
+main(*sys.argv[1:])
