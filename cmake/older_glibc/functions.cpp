@@ -120,10 +120,10 @@ pthread_once_t thread_objects_once = PTHREAD_ONCE_INIT;
 void DestroyThreadObjects(void* first) {
   auto* next = static_cast<ThreadObject*>(first);
   while (next != nullptr) {
-    ThreadObject* const item = next;
-    next = item->next;
-    item->destroy(item->object);
-    std::free(item);
+    ThreadObject* const current = next;
+    next = current->next;
+    current->destroy(current->object);
+    std::free(current);
   }
 }
 
@@ -240,12 +240,12 @@ HIDDEN int _dl_find_object(void* address, dl_find_object* result) noexcept {
 // may be somebody's training. Here the object is then not destroyed.
 HIDDEN int __cxa_thread_atexit_impl(Destructor destroy, void* object, void* /*file*/) {
   ::pthread_once(&thread_objects_once, &MakeThreadObjects);
-  auto* const item = static_cast<ThreadObject*>(std::malloc(sizeof(ThreadObject)));
-  if (item == nullptr) {
+  auto* const added = static_cast<ThreadObject*>(std::malloc(sizeof(ThreadObject)));
+  if (added == nullptr) {
     return -1;
   }
-  *item = {destroy, object, static_cast<ThreadObject*>(::pthread_getspecific(thread_objects))};
-  return ::pthread_setspecific(thread_objects, item);
+  *added = {destroy, object, static_cast<ThreadObject*>(::pthread_getspecific(thread_objects))};
+  return ::pthread_setspecific(thread_objects, added);
 }
 
 // 2.28: another name of fcntl on 64 bits, and a call of the kernel.

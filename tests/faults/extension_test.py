@@ -8,6 +8,7 @@ One training; in each of its steps another allocation fails that the extension, 
 import ctypes
 import json
 import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -15,18 +16,17 @@ from pathlib import Path
 TASKS = [("statistics", "mix"), ("tensor", "L1")]
 
 
-def start_anew(injector):
-    """This program again, with the injector before every library."""
-    folder = tempfile.mkdtemp(prefix="msprobe_extension_")
-    plan = Path(folder, "plan")
-    plan.write_text("program %s\ncaller /msprobe/\n" % Path(sys.executable).name)
-    os.chdir(folder)
-    os.execve(sys.executable, [sys.executable, os.path.abspath(__file__), *sys.argv[1:]],
-              dict(os.environ, LD_PRELOAD=injector, FAULT_PLAN=str(plan), MSPROBE_FAULT_FOLDER=folder))
+def run_anew(injector, arguments, case):
+    """This program again, in a folder of its own and with the injector before every library; its exit code."""
+    with tempfile.TemporaryDirectory(prefix="msprobe_extension_") as folder:
+        plan = Path(folder, "plan")
+        plan.write_text("program %s\ncaller /msprobe/\n" % Path(sys.executable).name)
+        return subprocess.run([sys.executable, os.path.abspath(__file__), injector, *arguments], check=False, cwd=folder,
+                              env=dict(os.environ, LD_PRELOAD=injector, FAULT_PLAN=str(plan), MSPROBE_FAULT_TASK=" ".join(case))).returncode
 
 
 def main():
-    injector = os.path.abspath(sys.argv[1])
+    injector = sys.argv[1]
     places = int(sys.argv[2]) if len(sys.argv) > 2 else 150
     try:
         import torch
@@ -101,14 +101,9 @@ def main():
 
 
 if __name__ == "__main__":
-    if "MSPROBE_FAULT_FOLDER" not in os.environ:
-        import subprocess
-        for case in TASKS:
-            ended = subprocess.run([sys.executable, os.path.abspath(__file__), *sys.argv[1:]], check=False,
-                                   env=dict(os.environ, MSPROBE_FAULT_TASK=" ".join(case), MSPROBE_FAULT_FOLDER=""))
-            if ended.returncode != 0:
-                sys.exit(ended.returncode)
-        sys.exit(0)
-    if not os.environ["MSPROBE_FAULT_FOLDER"]:
-        start_anew(os.path.abspath(sys.argv[1]))
-    sys.exit(main())
+    if "MSPROBE_FAULT_TASK" in os.environ:
+        sys.exit(main())
+    for task_and_level in TASKS:
+        code = run_anew(os.path.abspath(sys.argv[1]), sys.argv[2:], task_and_level)
+        if code != 0:
+            sys.exit(code)

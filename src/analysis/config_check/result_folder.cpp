@@ -100,9 +100,14 @@ class StagingFolder {
     MSP_RETURN_IF_ERROR(base::CreateFolders(output_));
     base::RemoveAbandoned(output_);
     descriptor_ = base::MakeUnfinished([this] {
-      return ::mkdir(path_.c_str(), 0750) == 0
-                 ? ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
-                 : -1;
+      while (::mkdir(path_.c_str(), 0750) == 0) {
+        const int made = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        if (made >= 0 || errno != ENOENT) {
+          return made;
+        }
+        // Taken for a leftover before it could even be opened.
+      }
+      return -1;
     });
     if (descriptor_ < 0) {
       return IoError(fmt::format("cannot create {}: {}", path_.string(), std::strerror(errno)));

@@ -61,13 +61,13 @@ struct KeyRows {
 LocatedFiles WithNumbersOnly(const LocatedFiles& files) {
   LocatedFiles numbered;
   for (const auto& [location, path] : files) {
-    ArrayLocation location_of_number = location;
+    ArrayLocation numbered_location = location;
     const std::optional<int64_t> number =
         location.member.find_first_not_of("0123456789") == std::string::npos
             ? base::ParseInt(location.member)
             : std::nullopt;
-    location_of_number.member = std::to_string(number.value_or(0));
-    numbered.insert_or_assign(std::move(location_of_number), path);
+    numbered_location.member = std::to_string(number.value_or(0));
+    numbered.insert_or_assign(std::move(numbered_location), path);
   }
   return numbered;
 }
