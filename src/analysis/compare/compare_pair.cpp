@@ -228,6 +228,13 @@ Result<ComparedPair> ComparePair(const Options& options, const PairInput& input,
   MSP_RETURN_IF_ERROR(LoadSides(options, input, pool, pair));
   MSP_RETURN_IF_ERROR(LoadStack(options, pair));
   LoadConstruct(pair);
+  pair.timings.load_seconds = load_watch.seconds();
+  MSP_RETURN_IF_ERROR(CompareLoaded(options, input, pool, previous, pair));
+  return pair;
+}
+
+Status CompareLoaded(const Options& options, const PairInput& input, base::ThreadPool& pool,
+                     const StepRecord* previous, ComparedPair& pair) {
   MSP_ASSIGN_OR_RETURN(pair.result.mode, DetectMode(pair.npu, pair.bench));
   if (options.line26) {
     MSP_RETURN_IF_ERROR(CheckFrameworks(pair));
@@ -235,8 +242,6 @@ Result<ComparedPair> ComparePair(const Options& options, const PairInput& input,
       pair.result.mode = CompareMode::kStatistics;
     }
   }
-  pair.timings.load_seconds = load_watch.seconds();
-
   const base::Stopwatch compare_watch;
   pair.result.edition = options.edition();
   MSP_ASSIGN_OR_RETURN(MatchResult matches, MatchRows(options, pair));
@@ -275,7 +280,7 @@ Result<ComparedPair> ComparePair(const Options& options, const PairInput& input,
        {&pair.npu.warnings, &pair.bench.warnings, &pair.mapping.warnings}) {
     pair.warnings.insert(pair.warnings.end(), more->begin(), more->end());
   }
-  return pair;
+  return {};
 }
 
 }  // namespace msprobe::analysis::compare

@@ -51,4 +51,10 @@ Result<CompareMode> DetectMode(const Side& npu, const Side& bench);
 Result<ComparedPair> ComparePair(const Options& options, const PairInput& input,
                                  base::ThreadPool& pool, const StepRecord* previous = nullptr);
 
+// The part of ComparePair behind reading: `pair` holds both sides, and stacks and construct.json
+// where there are any; fills the rest but for timings.load_seconds. Leaves both sides as they are.
+// Uses `pool` for tensors only.
+Status CompareLoaded(const Options& options, const PairInput& input, base::ThreadPool& pool,
+                     const StepRecord* previous, ComparedPair& pair);
+
 }  // namespace msprobe::analysis::compare

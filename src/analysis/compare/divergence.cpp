@@ -443,6 +443,22 @@ std::string_view OriginKindName(OriginKind kind) {
   return "computation";
 }
 
+std::string_view RowStandingName(RowStanding standing) {
+  switch (standing) {
+    case RowStanding::kNotCompared:
+      return "not compared";
+    case RowStanding::kIdentical:
+      return "identical";
+    case RowStanding::kAgrees:
+      return "agrees";
+    case RowStanding::kDrifts:
+      return "drifts";
+    case RowStanding::kDiffers:
+      return "differs";
+  }
+  return "not compared";
+}
+
 std::string_view ConfidenceName(Confidence confidence) {
   switch (confidence) {
     case Confidence::kLow:

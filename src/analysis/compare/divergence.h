@@ -68,8 +68,19 @@ enum class RowStanding : uint8_t {
   kDiffers,
 };
 
+// "not compared", "identical", "agrees", "drifts", "differs".
+std::string_view RowStandingName(RowStanding standing);
+
+// What it made of a call of the NPU side.
+struct CallStanding {
+  RowStanding standing = RowStanding::kNotCompared;  // the worst of its rows
+  double input_error = 0;                            // as of DivergencePoint
+  double output_error = 0;
+};
+
 struct DivergenceReport {
-  std::vector<RowStanding> rows;  // by result row
+  std::vector<RowStanding> rows;    // by result row
+  std::vector<CallStanding> calls;  // by entry of the NPU side
   std::array<std::optional<DivergencePoint>, kOriginKindCount>
       first_of_kind;                            // indexed by OriginKind
   std::optional<DivergencePoint> first_origin;  // the earliest of them: what to look at first

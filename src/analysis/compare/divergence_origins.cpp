@@ -393,8 +393,21 @@ void Walk::ProposeHarmlessUnmatchedCall() {
   Propose(std::move(candidate));
 }
 
+void Walk::NoteCallStandings() {
+  report_.calls.resize(states_.size());
+  for (size_t entry = 0; entry < states_.size(); ++entry) {
+    report_.calls[entry].input_error = states_[entry].input_error;
+    report_.calls[entry].output_error = states_[entry].output_error;
+  }
+  for (size_t row = 0; row < report_.rows.size(); ++row) {
+    RowStanding& worst = report_.calls[npu_.rows[result_.rows[row].pair.npu].entry].standing;
+    worst = std::max(worst, report_.rows[row]);
+  }
+}
+
 DivergenceOutput Walk::Finish() {
   ProposeHarmlessUnmatchedCall();
+  NoteCallStandings();
   const Candidate* earliest = nullptr;
   for (size_t kind = 0; kind < kOriginKindCount; ++kind) {
     if (firsts_[kind]) {

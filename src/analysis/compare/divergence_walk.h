@@ -190,6 +190,8 @@ class Walk {
   // told.
   void ProposeHarmlessUnmatchedCall();
 
+  void NoteCallStandings();
+
   DivergenceOutput Finish();
 
   // Of one call: what it was given comes before what it made of it.

@@ -41,7 +41,7 @@ Standing StandingOf(const RunSummary& summary) {
 }
 
 // The first line: what a tired reader needs.
-report::Verdict MakeVerdict(const RunSummary& summary, const std::optional<size_t>& leading) {
+report::Verdict MakeRunVerdict(const RunSummary& summary, const std::optional<size_t>& leading) {
   report::Verdict verdict;
   verdict.standing = StandingOf(summary);
   verdict.unit = "rows";
@@ -163,7 +163,7 @@ Item PointItem(std::string_view label, const DivergencePoint& point, CompareMode
   return item;
 }
 
-Section MakeOrigins(const PairSummary& pair, bool name_pair) {
+Section MakeOriginsOf(const PairSummary& pair, bool name_pair) {
   const DivergenceReport& report = pair.divergence;
   Section section{
       name_pair ? fmt::format("Where it starts, {}", PairName(pair)) : "Where it starts", {}};
@@ -337,7 +337,7 @@ Section MakeCounts(const RunSummary& summary) {
   return section;
 }
 
-std::string_view NextStep(const RunSummary& summary, const std::optional<size_t>& leading) {
+std::string_view NextStepOf(const RunSummary& summary, const std::optional<size_t>& leading) {
   if (!leading) {
     return VerdictOf(summary) == PairVerdict::kDrifts
                ? "Rounding alone may explain this. Look at the amplifiers first, or raise the "
@@ -382,26 +382,42 @@ std::string_view NextStep(const RunSummary& summary, const std::optional<size_t>
   return "";
 }
 
+const PairSummary* DetailedPair(const RunSummary& summary) {
+  const std::optional<size_t> leading = LeadingPair(summary);
+  return leading              ? &summary.pairs[*leading]
+         : summary.worst_pair ? &summary.pairs[*summary.worst_pair]
+                              : nullptr;
+}
+
 }  // namespace
+
+report::Verdict MakeVerdict(const RunSummary& summary) {
+  return MakeRunVerdict(summary, LeadingPair(summary));
+}
+
+Section MakeOrigins(const RunSummary& summary) {
+  const PairSummary* const pair = DetailedPair(summary);
+  return pair == nullptr ? Section() : MakeOriginsOf(*pair, summary.pairs.size() > 1);
+}
+
+std::string_view NextStep(const RunSummary& summary) {
+  return NextStepOf(summary, LeadingPair(summary));
+}
 
 report::Document MakeDocument(const RunSummary& summary) {
   report::Document document;
   document.command = "compare";
-  const std::optional<size_t> leading = LeadingPair(summary);
-  document.verdict = MakeVerdict(summary, leading);
+  document.verdict = MakeVerdict(summary);
   document.levels = LevelsOf(summary);
   document.cases = CasesOf(summary);
   document.sections.push_back(MakeRemarks(summary, document.verdict));
-  const PairSummary* detailed = leading              ? &summary.pairs[*leading]
-                                : summary.worst_pair ? &summary.pairs[*summary.worst_pair]
-                                                     : nullptr;
-  if (detailed != nullptr) {
-    document.sections.push_back(MakeOrigins(*detailed, summary.pairs.size() > 1));
+  if (const PairSummary* const detailed = DetailedPair(summary)) {
+    document.sections.push_back(MakeOrigins(summary));
     document.sections.push_back(MakeAmplifiers(detailed->divergence));
   }
   document.sections.push_back(MakePairs(summary));
   document.sections.push_back(MakeCounts(summary));
-  if (const std::string_view next = NextStep(summary, leading); !next.empty()) {
+  if (const std::string_view next = NextStep(summary); !next.empty()) {
     document.next.emplace_back(next);
   }
   if (!summary.page.empty()) {

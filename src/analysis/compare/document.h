@@ -20,6 +20,13 @@ inline constexpr std::array<report::GateLevel, 4> kGateLevels = {
      {"drift", "also accumulated rounding beyond the noise of the dtype",
       /*includes_previous=*/true, /*on_request=*/true}}};
 
+// The parts of it that an answer of another command has, too.
+report::Verdict MakeVerdict(const RunSummary& summary);
+// Of the pair to look at first; no blocks when no pair has anything to tell.
+report::Section MakeOrigins(const RunSummary& summary);
+// What to do about it; empty: nothing.
+std::string_view NextStep(const RunSummary& summary);
+
 report::Document MakeDocument(const RunSummary& summary);
 // Also what the 26.x command line asks for, and the warnings of the run.
 report::Document MakeDocument(const Options& options, const Comparison& run);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
+#include "src/analysis/compare/run_verdict.h"
 #include "src/analysis/graph/items.h"
 #include "src/dump/layout.h"
 #include "src/json/value_text.h"
@@ -28,6 +29,19 @@ CREATE TABLE tb_config(
 CREATE TABLE tb_stack(id TEXT PRIMARY KEY, stack_info TEXT);
 )";
 
+// Beside the tables of the 26.x line, whose viewer asks for its own by name.
+constexpr const char* kDivergenceTables = R"(
+CREATE TABLE msprobe_rank(
+  step INTEGER NOT NULL, rank INTEGER NOT NULL, verdict TEXT NOT NULL, first_node TEXT, title TEXT,
+  is_leading INTEGER NOT NULL, npu_path TEXT NOT NULL, bench_path TEXT NOT NULL);
+CREATE TABLE msprobe_divergence(
+  step INTEGER NOT NULL, rank INTEGER NOT NULL, data_source TEXT NOT NULL, node_name TEXT NOT NULL,
+  standing TEXT NOT NULL, input_error REAL, output_error REAL, origin TEXT, confidence TEXT,
+  reason TEXT);
+)";
+constexpr const char* kDivergenceIndex =
+    "CREATE INDEX msprobe_index1 ON msprobe_divergence(step, rank, data_source, node_name);";
+
 constexpr const char* kIndices = R"(
 CREATE INDEX index1 ON tb_nodes(step, rank, data_source, up_node, node_order);
 CREATE INDEX index2 ON tb_nodes(step, rank, data_source, node_name);
@@ -50,6 +64,9 @@ class RowBinder {
   void Int(int64_t value) { sqlite3_bind_int64(statement_, ++column_, value); }
   void Real(double value) { sqlite3_bind_double(statement_, ++column_, value); }
   void Null() { sqlite3_bind_null(statement_, ++column_); }
+  void TextOrNull(std::string_view text) { text.empty() ? Null() : Text(text); }
+  // NaN is kept as NULL.
+  void RealOrNull(const std::optional<double>& value) { value ? Real(*value) : Null(); }
 
  private:
   sqlite3_stmt* statement_;
@@ -126,7 +143,8 @@ std::string TensorFolder(const RankDump& dump) {
 
 }  // namespace
 
-Result<std::unique_ptr<Database>> Database::Create(const std::filesystem::path& path) {
+Result<std::unique_ptr<Database>> Database::Create(const std::filesystem::path& path,
+                                                   bool is_comparison) {
   std::unique_ptr<Database> database(new Database(path));
   if (sqlite3_open_v2(path.c_str(), &database->database_,
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr) != SQLITE_OK) {
@@ -140,12 +158,18 @@ Result<std::unique_ptr<Database>> Database::Create(const std::filesystem::path& 
       database->Prepare("INSERT INTO tb_nodes VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                         &database->node_));
   MSP_RETURN_IF_ERROR(database->Prepare("INSERT INTO tb_stack VALUES(?,?)", &database->stack_));
+  if (is_comparison) {
+    MSP_RETURN_IF_ERROR(database->Execute(kDivergenceTables));
+    MSP_RETURN_IF_ERROR(database->Prepare(
+        "INSERT INTO msprobe_divergence VALUES(?,?,?,?,?,?,?,?,?,?)", &database->divergence_));
+  }
   return database;
 }
 
 Database::~Database() {
   sqlite3_finalize(node_);
   sqlite3_finalize(stack_);
+  sqlite3_finalize(divergence_);
   sqlite3_close(database_);
 }
 
@@ -285,8 +309,72 @@ Status Database::AddSide(const RankView& view, bool is_npu, const std::vector<Ra
     row.Int(view.rank);
     row.Int(IsCommunicationName(node.name) ? 1 : 0);
     MSP_RETURN_IF_ERROR(Step(node_));
+    MSP_RETURN_IF_ERROR(AddDivergence(view, index, is_npu));
   }
   return {};
+}
+
+Status Database::AddDivergence(const RankView& view, uint32_t index, bool is_npu) {
+  if (divergence_ == nullptr) {
+    return {};
+  }
+  const SideView& side = is_npu ? view.npu : *view.bench;
+  const Node& node = side.graph.nodes[index];
+  NodeDivergence known;
+  if (is_npu && !view.divergence.empty()) {
+    known = view.divergence[index];
+  }
+  const bool is_compared = known.standing != compare::RowStanding::kNotCompared;
+  if (node.match != kNone && !is_compared && known.point == nullptr) {
+    return {};
+  }
+  RowBinder row(divergence_);
+  row.Int(view.step);
+  row.Int(view.rank);
+  row.Text(is_npu ? "NPU" : "Bench");
+  row.Text(node.name);
+  row.Text(node.match == kNone && !is_compared ? "unmatched"
+                                               : compare::RowStandingName(known.standing));
+  row.RealOrNull(known.input_error);
+  row.RealOrNull(known.output_error);
+  row.TextOrNull(known.origin);
+  row.TextOrNull(known.point == nullptr ? std::string_view()
+                                        : compare::ConfidenceName(known.point->confidence));
+  if (known.point != nullptr) {
+    row.Text(known.point->reason);
+  } else if (node.match == kNone) {
+    row.Text(WhyUnmatched(is_npu ? *view.bench : view.npu, node));
+  } else {
+    row.Null();
+  }
+  return Step(divergence_);
+}
+
+Status Database::AddRanks(const DatabaseConfig& config) {
+  sqlite3_stmt* statement = nullptr;
+  MSP_RETURN_IF_ERROR(Prepare("INSERT INTO msprobe_rank VALUES(?,?,?,?,?,?,?,?)", &statement));
+  Status status;
+  for (const RankVerdict& rank : config.pairs) {
+    if (rank.comparison == nullptr || !status.ok()) {
+      continue;
+    }
+    const std::optional<compare::DivergencePoint>& origin =
+        rank.comparison->divergence.first_origin;
+    const std::string title = origin ? compare::PointTitle(*origin) : std::string();
+    RowBinder row(statement);
+    row.Int(rank.step);
+    row.Int(rank.rank);
+    row.Text(compare::PairVerdictName(compare::VerdictOf(*rank.comparison)));
+    row.TextOrNull(origin ? std::string_view(origin->entry_name) : std::string_view());
+    row.TextOrNull(title);
+    row.Int(rank.comparison == config.leading ? 1 : 0);
+    row.Text(rank.comparison->npu_path);
+    row.Text(rank.comparison->bench_path);
+    status = Step(statement);
+  }
+  sqlite3_finalize(statement);
+  MSP_RETURN_IF_ERROR(std::move(status));
+  return Execute(kDivergenceIndex);
 }
 
 Status Database::Finish(const DatabaseConfig& config) {
@@ -314,8 +402,11 @@ Status Database::Finish(const DatabaseConfig& config) {
   sqlite3_finalize(statement);
   MSP_RETURN_IF_ERROR(status);
   MSP_RETURN_IF_ERROR(Execute(kIndices));
+  if (divergence_ != nullptr) {
+    MSP_RETURN_IF_ERROR(AddRanks(config));
+  }
   MSP_RETURN_IF_ERROR(Execute("COMMIT"));
-  for (sqlite3_stmt** prepared : {&node_, &stack_}) {
+  for (sqlite3_stmt** prepared : {&node_, &stack_, &divergence_}) {
     sqlite3_finalize(*prepared);
     *prepared = nullptr;
   }

@@ -19,7 +19,14 @@ struct sqlite3_stmt;
 
 namespace msprobe::analysis::graph {
 
-// The table tb_config.
+// What `compare` says of a rank; null: nothing.
+struct RankVerdict {
+  int64_t step = 0;
+  int64_t rank = 0;
+  const compare::PairSummary* comparison = nullptr;
+};
+
+// The tables tb_config and msprobe_rank.
 struct DatabaseConfig {
   bool is_comparison = false;
   std::optional<compare::CompareMode> mode;  // of a comparison
@@ -27,12 +34,15 @@ struct DatabaseConfig {
   bool overflow_check = false;
   std::vector<int64_t> ranks;  // rising
   std::vector<int64_t> steps;
+  std::vector<RankVerdict> pairs;
+  const compare::PairSummary* leading = nullptr;  // the one of them to look at first
 };
 
 // Everything is written in one transaction without a journal; the file is nothing until Finish().
 class Database {
  public:
-  static Result<std::unique_ptr<Database>> Create(const std::filesystem::path& path);
+  static Result<std::unique_ptr<Database>> Create(const std::filesystem::path& path,
+                                                  bool is_comparison);
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
   ~Database();
@@ -51,10 +61,14 @@ class Database {
   Status AddSide(const RankView& view, bool is_npu, const std::vector<RankView>& all,
                  bool with_levels);
 
+  Status AddDivergence(const RankView& view, uint32_t node, bool is_npu);
+  Status AddRanks(const DatabaseConfig& config);
+
   const std::filesystem::path path_;
   sqlite3* database_ = nullptr;
   sqlite3_stmt* node_ = nullptr;
   sqlite3_stmt* stack_ = nullptr;
+  sqlite3_stmt* divergence_ = nullptr;  // null in a build
 };
 
 }  // namespace msprobe::analysis::graph

@@ -1,10 +1,15 @@
 #include "src/analysis/graph/document.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "src/analysis/compare/document.h"
+#include "src/analysis/compare/document_cases.h"
+#include "src/analysis/compare/run_verdict.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::graph {
@@ -85,10 +90,61 @@ report::Verdict MakeGraphVerdict(const Answer& answer, const Totals& totals) {
                     : fmt::format("all {} have a partner", Plural(totals.nodes, "node")),
         Standing::kClean);
   }
+  return verdict;
+}
+
+// Nodes are judged by the rules of 26.x, the run by the walk of `compare`, which sees below those
+// rules and says where it starts. What the rules find where the walk finds nothing is told.
+report::Verdict MakeVerdict(const Answer& answer, const Totals& totals) {
+  report::Verdict verdict = MakeGraphVerdict(answer, totals);
+  if (answer.comparison) {
+    switch (compare::VerdictOf(*answer.comparison)) {
+      case compare::PairVerdict::kUnequalBits:
+      case compare::PairVerdict::kUnreadable:
+      case compare::PairVerdict::kDrifts:
+      case compare::PairVerdict::kDiffers:
+      case compare::PairVerdict::kFailed:
+        verdict = compare::MakeVerdict(*answer.comparison);
+        break;
+      default:
+        if (verdict.standing == Standing::kClean) {
+          verdict = compare::MakeVerdict(*answer.comparison);
+        }
+    }
+  }
   if (answer.incomplete) {
     verdict.standing = Standing::kIncomplete;
   }
   return verdict;
+}
+
+const compare::PairSummary* PairOf(const Answer& answer, const RankSummary& rank) {
+  return rank.pair ? &answer.comparison->pairs[*rank.pair] : nullptr;
+}
+
+bool IsDifferent(const compare::RunSummary& comparison) {
+  const std::vector<report::LevelOutcome> levels = compare::LevelsOf(comparison);
+  return std::any_of(levels.begin(), levels.end(), [](const report::LevelOutcome& level) {
+    return level.word == "different" && level.found;
+  });
+}
+
+report::TestCase CaseOf(const Answer& answer, const RankSummary& rank) {
+  report::TestCase test;
+  if (const compare::PairSummary* const pair = PairOf(answer, rank)) {
+    compare::RunSummary alone;
+    alone.pairs.push_back(*pair);
+    test = compare::CasesOf(alone).front();
+  }
+  test.name = fmt::format("step {} rank {}", rank.step, rank.rank);
+  if (rank.failed > 0 && test.outcome == report::CaseOutcome::kPassed) {
+    test.outcome = report::CaseOutcome::kFailed;
+    test.level = "error";
+    test.type = "different";
+    test.message =
+        fmt::format("{} nodes are judged errors, first {}", rank.failed, rank.first_failed);
+  }
+  return test;
 }
 
 std::string TextOfRank(const Answer& answer, const RankSummary& rank) {
@@ -113,10 +169,12 @@ report::Document MakeDocument(const Answer& answer) {
   report::Document document;
   document.command = "graph";
   const Totals totals = TotalsOf(answer);
-  document.verdict = MakeGraphVerdict(answer, totals);
+  document.verdict = MakeVerdict(answer, totals);
   document.levels = report::OutcomesOf(kGateLevels);
   report::SetFound(document.levels, "error", totals.failed > 0);
   report::SetFound(document.levels, "unmatched", answer.is_comparison && totals.has_unmatched());
+  report::SetFound(document.levels, "different",
+                   answer.comparison ? IsDifferent(*answer.comparison) : totals.failed > 0);
   List ranks = {ListKind::kNamed, {}, {.items = kBriefRanks}};
   for (const RankSummary& rank : answer.ranks) {
     const std::string name = fmt::format("step {} rank {}", rank.step, rank.rank);
@@ -127,24 +185,25 @@ report::Document MakeDocument(const Answer& answer) {
     if (!rank.first_failed.empty()) {
       item.details.push_back({"first error", rank.first_failed});
     }
+    if (const compare::PairSummary* const pair = PairOf(answer, rank);
+        pair != nullptr && pair->divergence.first_origin) {
+      item.details.push_back(
+          {"starts with", "starts with " + compare::PointTitle(*pair->divergence.first_origin)});
+    }
     ranks.items.push_back(std::move(item));
-    report::TestCase test;
-    test.name = name;
-    test.outcome = rank.failed > 0 ? report::CaseOutcome::kFailed : report::CaseOutcome::kPassed;
-    test.level = "error";
-    test.type = rank.failed > 0 ? "different" : "";
-    test.message = rank.failed > 0 ? fmt::format("{} nodes are judged errors, first {}",
-                                                 rank.failed, rank.first_failed)
-                                   : std::string();
-    document.cases.push_back(std::move(test));
+    document.cases.push_back(CaseOf(answer, rank));
+  }
+  if (answer.comparison) {
+    document.sections.push_back(compare::MakeOrigins(*answer.comparison));
   }
   document.sections.emplace_back().blocks.emplace_back(std::move(ranks));
   for (const std::filesystem::path& file : answer.files) {
     document.files.push_back({file});
   }
-  if (answer.mode) {
-    document.next.push_back(
-        "msprobe compare of the same dumps finds where they part, below these rules as well");
+  if (answer.comparison) {
+    if (const std::string_view next = compare::NextStep(*answer.comparison); !next.empty()) {
+      document.next.emplace_back(next);
+    }
   }
   document.warnings = answer.warnings;
   document.bytes = answer.size_bytes;

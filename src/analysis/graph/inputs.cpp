@@ -72,27 +72,6 @@ Result<Folder> LookInto(const fs::path& path) {
       .WithHint("name the folder of a rank, of a step or of a whole dump, with nothing else in it");
 }
 
-// What both sides have; for a build what the only side has.
-std::vector<std::pair<int64_t, std::pair<fs::path, fs::path>>> Common(
-    const NumberedFolders& npu, const NumberedFolders& bench, bool with_bench,
-    std::vector<std::string>& warnings) {
-  std::vector<std::pair<int64_t, std::pair<fs::path, fs::path>>> common;
-  for (const auto& [number, path] : npu) {
-    const auto other = bench.find(number);
-    if (with_bench && other == bench.end()) {
-      warnings.push_back(fmt::format("{} is left out: the bench side has none", path.string()));
-      continue;
-    }
-    common.push_back({number, {path, with_bench ? other->second : fs::path()}});
-  }
-  for (const auto& [number, path] : bench) {
-    if (!npu.contains(number)) {
-      warnings.push_back(fmt::format("{} is left out: the NPU side has none", path.string()));
-    }
-  }
-  return common;
-}
-
 class Planner {
  public:
   explicit Planner(bool with_bench) : with_bench_(with_bench) {}
@@ -117,7 +96,7 @@ class Planner {
       plan_.ranks.push_back({step, 0, npu_path, bench_path});
       return {};
     }
-    const auto parts = Common(npu.parts, bench.parts, with_bench_, plan_.warnings);
+    const auto parts = Common(npu.parts, bench.parts);
     if (parts.empty()) {
       return MismatchError(fmt::format("{} and {} have no {} in common", npu_path.string(),
                                        bench_path.string(),
@@ -138,6 +117,30 @@ class Planner {
   InputPlan Take() { return std::move(plan_); }
 
  private:
+  // What both sides have; for a build what the only side has.
+  std::vector<std::pair<int64_t, std::pair<fs::path, fs::path>>> Common(
+      const NumberedFolders& npu, const NumberedFolders& bench) {
+    std::vector<std::pair<int64_t, std::pair<fs::path, fs::path>>> common;
+    for (const auto& [number, path] : npu) {
+      const auto other = bench.find(number);
+      if (with_bench_ && other == bench.end()) {
+        plan_.npu_only.push_back(path.string());
+        plan_.warnings.push_back(
+            fmt::format("{} is left out: the bench side has none", path.string()));
+        continue;
+      }
+      common.push_back({number, {path, with_bench_ ? other->second : fs::path()}});
+    }
+    for (const auto& [number, path] : bench) {
+      if (!npu.contains(number)) {
+        plan_.bench_only.push_back(path.string());
+        plan_.warnings.push_back(
+            fmt::format("{} is left out: the NPU side has none", path.string()));
+      }
+    }
+    return common;
+  }
+
   const bool with_bench_;
   InputPlan plan_;
 };

@@ -18,10 +18,12 @@ struct RankFolders {
 };
 
 struct InputPlan {
-  std::vector<RankFolders> ranks;  // by step, then rank
-  bool has_steps = false;          // the paths name whole dumps
-  bool has_ranks = false;          // or steps
-  std::vector<std::string> warnings;
+  std::vector<RankFolders> ranks;     // by step, then rank
+  bool has_steps = false;             // the paths name whole dumps
+  bool has_ranks = false;             // or steps
+  std::vector<std::string> npu_only;  // folders without a partner, which are left out
+  std::vector<std::string> bench_only;
+  std::vector<std::string> warnings;  // these, too
 };
 
 // A path is the folder of a rank, of a step (rank<N>, or a sole "rank" or "proc<pid>") or of a

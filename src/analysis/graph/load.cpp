@@ -16,6 +16,12 @@ void AppendWarnings(const std::vector<std::string>& more, std::vector<std::strin
   all.insert(all.end(), more.begin(), more.end());
 }
 
+// So that they are told once, whoever looks at the side later.
+void TakeWarnings(compare::Side& side, std::vector<std::string>& warnings) {
+  AppendWarnings(side.warnings, warnings);
+  side.warnings.clear();
+}
+
 void MapNames(const Options& options, LoadedRank& rank, std::vector<std::string>& warnings) {
   const compare::Side& npu = rank.npu->side();
   const compare::Side& bench = rank.bench->side();
@@ -36,12 +42,12 @@ void MapNames(const Options& options, LoadedRank& rank, std::vector<std::string>
 
 Status LoadRank(const Options& options, LoadedRank& rank, std::vector<std::string>& warnings) {
   MSP_ASSIGN_OR_RETURN(rank.npu, RankDump::Load(rank.folders.npu));
-  AppendWarnings(rank.npu->side().warnings, warnings);
+  TakeWarnings(rank.npu->side(), warnings);
   if (rank.folders.bench.empty()) {
     return {};
   }
   MSP_ASSIGN_OR_RETURN(rank.bench, RankDump::Load(rank.folders.bench));
-  AppendWarnings(rank.bench->side().warnings, warnings);
+  TakeWarnings(rank.bench->side(), warnings);
   MSP_ASSIGN_OR_RETURN(rank.mode, ModeOf(rank.npu->side(), rank.bench->side()));
   if (rank.npu->side().framework != rank.bench->side().framework && !options.layer_mapping.given) {
     return MismatchError(fmt::format("{} and {} were recorded with different frameworks",

@@ -12,6 +12,7 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/compare/pair_result.h"
+#include "src/analysis/compare/summary.h"
 #include "src/analysis/graph/inputs.h"
 #include "src/analysis/graph/options.h"
 #include "src/analysis/graph/rank_dump.h"
@@ -27,6 +28,10 @@ struct LoadedRank {
   std::optional<RankDump> bench;             // of a comparison
   std::optional<compare::CompareMode> mode;  // of a comparison; none: of structures
   std::optional<NameMapping> mapping;        // where layers are paired by their place
+  // What `compare` says of both sides (divergence.h), and the figures of their tensors; none: it
+  // was not asked.
+  std::optional<compare::PairSummary> comparison;
+  std::vector<compare::RowResult> tensors;  // by row of the NPU side; empty but for real data
 };
 
 struct LoadedStep {

@@ -29,7 +29,9 @@ class RankDump {
   const compare::Side& side() const { return side_; }
   compare::Side& side() { return side_; }
   const dump::ConstructFile& construct() const { return construct_; }
+  dump::ConstructFile& construct() { return construct_; }
   const dump::StackFile& stacks() const { return stacks_; }
+  dump::StackFile& stacks() { return stacks_; }
 
   uint32_t FindEntry(std::string_view name) const;  // index into side().entries, or kNone
   // The entry as it stands in the file: what SideRow::leaf counts in.

@@ -100,6 +100,13 @@ std::string ToolTip(std::optional<CompareMode> mode) {
   return text;
 }
 
+std::string_view WhyUnmatched(const SideView& other, const Node& node) {
+  return other.graph.Find(node.name) == kNone
+             ? "the other side has no node of this name"
+             : "the other side's node of this name stands elsewhere, or has other inputs or "
+               "outputs";
+}
+
 void WriteMatchedLink(const Graph& other, uint32_t match, json::Writer& json) {
   json.BeginArray();
   if (match != kNone) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/analysis/compare/pair_result.h"
+#include "src/analysis/compare/summary.h"
 #include "src/analysis/graph/communication.h"
 #include "src/analysis/graph/model.h"
 #include "src/analysis/graph/options.h"
@@ -27,13 +28,26 @@ struct SideView {
   PartnersOfNodes partners;
 };
 
+// What the walk of `compare` says of a node.
+struct NodeDivergence {
+  compare::RowStanding standing = compare::RowStanding::kNotCompared;  // the worst of its rows
+  std::optional<double> input_error;                                   // relative; may be infinite
+  std::optional<double> output_error;                                  // both none: not compared
+  // Where the runs part: "parameter", "input", "computation", "optimizer", "dtype", "unmatched
+  // call"; also "drift" and "first unequal". Empty: not here.
+  std::string_view origin;
+  const compare::DivergencePoint* point = nullptr;  // of the origin
+};
+
 struct RankView {
   int64_t step = 0;
   int64_t rank = 0;
   SideView npu;
   std::optional<SideView> bench;
-  std::optional<compare::CompareMode> mode;   // of a comparison; none: of structures
-  std::optional<compare::PairResult> result;  // where values were compared
+  std::optional<compare::CompareMode> mode;          // of a comparison; none: of structures
+  std::optional<compare::PairResult> result;         // where values were compared
+  const compare::PairSummary* comparison = nullptr;  // null: no walk was taken
+  std::vector<NodeDivergence> divergence;  // by node of the NPU side; empty without a walk
 };
 
 // "summary", "md5", "all", "structure".
@@ -50,6 +64,9 @@ std::vector<ColorClass> ColorsOf(std::optional<compare::CompareMode> mode, Editi
 
 // What the columns of the comparison mean, as the text of a JSON object.
 std::string ToolTip(std::optional<compare::CompareMode> mode);
+
+// Why a node has no partner among those of the other side, in a sentence.
+std::string_view WhyUnmatched(const SideView& other, const Node& node);
 
 // Of a node: the names from the root down to its partner; a JSON array.
 void WriteMatchedLink(const Graph& other, uint32_t match, json::Writer& json);

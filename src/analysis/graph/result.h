@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/analysis/compare/pair_result.h"
+#include "src/analysis/compare/summary.h"
 
 namespace msprobe::analysis::graph {
 
@@ -21,14 +22,17 @@ struct RankSummary {
   uint64_t passed = 0;       // of those with values, by the rules of 26.x
   uint64_t warned = 0;
   uint64_t failed = 0;
-  uint64_t overflowing = 0;  // nodes with a level of overflow
-  std::string first_failed;  // in the order of the tree; empty: none
+  uint64_t overflowing = 0;    // nodes with a level of overflow
+  std::string first_failed;    // in the order of the tree; empty: none
+  std::optional<size_t> pair;  // its place in Answer::comparison
 };
 
 struct Answer {
   bool is_comparison = false;
   std::optional<compare::CompareMode> mode;  // of a comparison; none: of structures
   std::vector<RankSummary> ranks;            // by step, then rank
+  // What `compare` says of the same dumps; none: a build, structures alone, or merged ranks.
+  std::optional<compare::RunSummary> comparison;
   std::vector<std::filesystem::path> files;
   std::vector<std::string> warnings;
   bool incomplete = false;  // a rank could not be read

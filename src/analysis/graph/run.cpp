@@ -14,7 +14,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "src/analysis/compare/run_verdict.h"
 #include "src/analysis/graph/database.h"
+#include "src/analysis/graph/divergence.h"
 #include "src/analysis/graph/inputs.h"
 #include "src/analysis/graph/load.h"
 #include "src/analysis/graph/merged_inputs.h"
@@ -58,6 +60,9 @@ class GraphRun {
       MSP_RETURN_IF_ERROR(RunStep({plan_.ranks.data() + first, end - first}));
       first = end;
     }
+    if (answer_.comparison) {
+      compare::FinishSummary(*answer_.comparison);
+    }
     if (database_) {
       MSP_RETURN_IF_ERROR(FinishDatabase());
     }
@@ -92,7 +97,8 @@ class GraphRun {
     partial_.emplace(options_.output /
                      fmt::format(".{}.{}.partial", database_path_.filename().string(), ::getpid()));
     MSP_RETURN_IF_ERROR(partial_->Create());
-    MSP_ASSIGN_OR_RETURN(database_, Database::Create(partial_->path()));
+    MSP_ASSIGN_OR_RETURN(
+        database_, Database::Create(partial_->path(), /*is_comparison=*/answer_.is_comparison));
     return {};
   }
 
@@ -104,6 +110,15 @@ class GraphRun {
     config.overflow_check = options_.overflow_check;
     config.ranks.assign(ranks_.begin(), ranks_.end());
     config.steps.assign(steps_.begin(), steps_.end());
+    for (const RankSummary& rank : answer_.ranks) {
+      config.pairs.push_back(
+          {rank.step, rank.rank, rank.pair ? &answer_.comparison->pairs[*rank.pair] : nullptr});
+    }
+    if (answer_.comparison) {
+      if (const auto leading = compare::LeadingPair(*answer_.comparison)) {
+        config.leading = &answer_.comparison->pairs[*leading];
+      }
+    }
     MSP_RETURN_IF_ERROR(database_->Finish(config));
     MSP_RETURN_IF_ERROR(partial_->RenameTo(database_path_));
     answer_.files.push_back(database_path_);
@@ -112,6 +127,7 @@ class GraphRun {
 
   Status RunStep(std::span<const RankFolders> folders) {
     MSP_ASSIGN_OR_RETURN(LoadedStep step, LoadStep(folders, options_, pool_));
+    walks_.Take(step, options_, pool_);
     AppendTo(answer_.warnings, step.warnings);
     if (!answer_.ranks.empty() && answer_.mode != step.ranks.front().mode) {
       return MismatchError(
@@ -123,12 +139,10 @@ class GraphRun {
     answer_.mode = step.ranks.front().mode;
     answer_.size_bytes += step.SizeBytes();
     answer_.incomplete = answer_.incomplete || step.incomplete;
-    // The pairs by the rules of 26.x hold nearly all of those of 8.1.1, so that its tensors are
-    // read for both.
     std::vector<RankView> views26;
     if (writes_database() || answer_.is_comparison || !writes_vis()) {
       MSP_ASSIGN_OR_RETURN(views26,
-                           MakeViews(step, Edition::k26, {}, options_, pool_, answer_.warnings));
+                           MakeViews(step, Edition::k26, options_, pool_, answer_.warnings));
       for (const RankView& view : views26) {
         if (database_) {
           MSP_RETURN_IF_ERROR(database_->Add(view, views26, options_.overflow_check));
@@ -137,8 +151,7 @@ class GraphRun {
     }
     std::vector<RankView> views8;
     if (writes_vis()) {
-      MSP_ASSIGN_OR_RETURN(
-          views8, MakeViews(step, Edition::k8, views26, options_, pool_, answer_.warnings));
+      MSP_ASSIGN_OR_RETURN(views8, MakeViews(step, Edition::k8, options_, pool_, answer_.warnings));
       MSP_RETURN_IF_ERROR(WriteVisFiles(views8));
     }
     for (const RankView& view : views26.empty() ? views8 : views26) {
@@ -147,7 +160,28 @@ class GraphRun {
       steps_.insert(view.step);
       micro_steps_ = std::max(micro_steps_, view.npu.graph.micro_step_count);
     }
+    KeepComparisons(step);
     return {};
+  }
+
+  // Behind the rows and calls of the summaries is all that the views have shown of them.
+  void KeepComparisons(LoadedStep& step) {
+    const size_t first = answer_.ranks.size() - step.ranks.size();
+    for (size_t place = 0; place < step.ranks.size(); ++place) {
+      std::optional<compare::PairSummary>& comparison = step.ranks[place].comparison;
+      if (!comparison) {
+        continue;
+      }
+      if (!answer_.comparison) {
+        answer_.comparison.emplace();
+        answer_.comparison->npu_only = plan_.npu_only;
+        answer_.comparison->bench_only = plan_.bench_only;
+      }
+      comparison->divergence.rows = {};
+      comparison->divergence.calls = {};
+      answer_.ranks[first + place].pair = answer_.comparison->pairs.size();
+      answer_.comparison->pairs.push_back(*std::move(comparison));
+    }
   }
 
   std::filesystem::path VisPath(const RankView& view) const {
@@ -206,6 +240,7 @@ class GraphRun {
   base::ThreadPool pool_;
   Answer answer_;
   InputPlan plan_;
+  DivergenceWalks walks_;
   base::RunStamp stamp_;
   std::optional<TemporaryFolder> merged_;
   std::filesystem::path database_path_;

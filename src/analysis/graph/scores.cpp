@@ -176,7 +176,7 @@ double ScoreOf(const NodeRows& node, std::string_view name) {
   }
 }
 
-void CompareRows(const Side& npu, const Side& bench, const PairResult* known,
+void CompareRows(const Side& npu, const Side& bench, std::span<const RowResult> known,
                  base::ThreadPool& pool, bool quiet, PairResult& result) {
   if (result.mode != CompareMode::kRealData) {
     for (RowResult& row : result.rows) {
@@ -197,11 +197,15 @@ void CompareRows(const Side& npu, const Side& bench, const PairResult* known,
   PairResult unknown;
   unknown.mode = result.mode;
   for (RowResult& row : result.rows) {
-    if (known != nullptr && known->rows[row.pair.npu].pair.bench == row.pair.bench) {
-      const compare::RowPair pair = row.pair;
-      row = known->rows[row.pair.npu];
-      row.pair = pair;
-    } else if (row.pair.bench != compare::kNoRow) {
+    if (row.pair.bench == compare::kNoRow) {
+      continue;
+    }
+    if (!known.empty() && known[row.pair.npu].pair.bench == row.pair.bench) {
+      const RowResult& read = known[row.pair.npu];
+      row.metrics = read.metrics;
+      row.verdict = read.verdict;
+      row.distance = read.distance;
+    } else {
       unknown.rows.push_back(row);
     }
   }
@@ -255,8 +259,8 @@ void SetPlaces(Side& side, Edition edition) {
 }
 
 PairResult CompareNodes(const RankDump& npu_dump, RankDump& bench_dump, const Graph& npu,
-                        const Graph& bench, const ScoreOptions& options, const PairResult* known,
-                        base::ThreadPool& pool) {
+                        const Graph& bench, const ScoreOptions& options,
+                        std::span<const RowResult> known, base::ThreadPool& pool) {
   const Side& npu_side = npu_dump.side();
   PairResult result;
   result.mode = options.mode;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -40,11 +41,11 @@ void SetPlaces(compare::Side& side, Edition edition);
 
 // Pairs the rows of matched nodes by position within inputs, parameters, outputs and gradients, and
 // compares them. Rows of the result stand beside those of the NPU side. Appends a row to `bench`
-// for surplus rows of the NPU side to stand beside. `known`: a result of the same sides whose
-// metrics of tensors need not be computed again; may be null.
+// for surplus rows of the NPU side to stand beside. `known`: by row of the NPU side, metrics of
+// tensors that need not be read again; those of other bench rows are left alone.
 compare::PairResult CompareNodes(const RankDump& npu_dump, RankDump& bench_dump, const Graph& npu,
                                  const Graph& bench, const ScoreOptions& options,
-                                 const compare::PairResult* known, base::ThreadPool& pool);
+                                 std::span<const compare::RowResult> known, base::ThreadPool& pool);
 
 // By node of the NPU side. `result` must be that of CompareNodes with the same edition.
 std::vector<NodeScore> ScoreNodes(const RankDump& npu_dump, const Graph& npu,

@@ -4,6 +4,7 @@
 
 #include "src/analysis/graph/build.h"
 #include "src/analysis/graph/communication.h"
+#include "src/analysis/graph/divergence.h"
 #include "src/analysis/graph/match.h"
 #include "src/analysis/graph/scores.h"
 
@@ -39,6 +40,26 @@ void BuildView(const Options& options, LoadedRank& rank, Edition edition, RankVi
   match.ignore_shapes = is_merged;
   match.mapping = rank.mapping ? &*rank.mapping : nullptr;
   MatchNodes(*rank.npu, *rank.bench, match, view.npu.graph, view.bench->graph);
+  if (rank.comparison) {
+    view.comparison = &*rank.comparison;
+    view.divergence = DivergenceOf(view.npu.graph, *rank.comparison);
+  }
+}
+
+// So that the other edition need not read them again.
+void RememberTensors(const compare::PairResult& result, std::vector<compare::RowResult>& tensors) {
+  if (result.mode != compare::CompareMode::kRealData) {
+    return;
+  }
+  tensors.resize(result.rows.size());
+  for (size_t row = 0; row < result.rows.size(); ++row) {
+    const compare::RowResult& read = result.rows[row];
+    if (read.metrics[compare::kMaxAbsErr].kind == compare::MetricKind::kNumber) {
+      tensors[row].pair = read.pair;
+      tensors[row].metrics = read.metrics;
+      tensors[row].distance = read.distance;
+    }
+  }
 }
 
 Status AddLevels(const LoadedRank& rank, RankView& view) {
@@ -74,8 +95,7 @@ Status AddPartners(std::vector<RankView>& views, Edition edition) {
 
 }  // namespace
 
-Result<std::vector<RankView>> MakeViews(LoadedStep& step, Edition edition,
-                                        const std::vector<RankView>& known, const Options& options,
+Result<std::vector<RankView>> MakeViews(LoadedStep& step, Edition edition, const Options& options,
                                         base::ThreadPool& pool,
                                         std::vector<std::string>& all_warnings) {
   std::vector<LoadedRank>& ranks = step.ranks;
@@ -89,11 +109,11 @@ Result<std::vector<RankView>> MakeViews(LoadedStep& step, Edition edition,
     RankView& view = views[place];
     all_warnings.insert(all_warnings.end(), warnings[place].begin(), warnings[place].end());
     if (view.bench && view.mode) {
-      const compare::PairResult* metrics =
-          known.empty() || !known[place].result ? nullptr : &*known[place].result;
-      view.result = CompareNodes(
-          *ranks[place].npu, *ranks[place].bench, view.npu.graph, view.bench->graph,
-          {*view.mode, edition, options.npu_parallelism.has_value(), options.quiet}, metrics, pool);
+      view.result =
+          CompareNodes(*ranks[place].npu, *ranks[place].bench, view.npu.graph, view.bench->graph,
+                       {*view.mode, edition, options.npu_parallelism.has_value(), options.quiet},
+                       ranks[place].tensors, pool);
+      RememberTensors(*view.result, ranks[place].tensors);
       view.npu.scores = ScoreNodes(*ranks[place].npu, view.npu.graph, *view.result);
     }
   }

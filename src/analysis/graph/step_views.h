@@ -13,10 +13,8 @@
 
 namespace msprobe::analysis::graph {
 
-// One view per rank by the rules of `edition`; the views borrow from `step`. `known`: the views of
-// the other edition, whose tensors need not be read again, or none.
-Result<std::vector<RankView>> MakeViews(LoadedStep& step, Edition edition,
-                                        const std::vector<RankView>& known, const Options& options,
+// One view per rank by the rules of `edition`; the views borrow from `step`.
+Result<std::vector<RankView>> MakeViews(LoadedStep& step, Edition edition, const Options& options,
                                         base::ThreadPool& pool, std::vector<std::string>& warnings);
 
 }  // namespace msprobe::analysis::graph

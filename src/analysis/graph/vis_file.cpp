@@ -2,6 +2,10 @@
 
 #include <string>
 
+#include <fmt/format.h>
+
+#include "src/analysis/compare/run_verdict.h"
+#include "src/analysis/graph/divergence.h"
 #include "src/analysis/graph/items.h"
 #include "src/base/files.h"
 #include "src/json/writer.h"
@@ -95,8 +99,11 @@ class VisWriter {
                      other == nullptr ? kNone : node.match, json_);
     json_.Key("suggestions");
     json_.BeginObject();
-    if (other != nullptr && is_npu && node.match == kNone) {
+    if (other != nullptr && node.match == kNone) {
       json_.Member("unmatched", WhyUnmatched(*other, node));
+    }
+    if (is_npu && !view_.divergence.empty()) {
+      WriteDivergence(view_.divergence[index]);
     }
     json_.EndObject();
     json_.Key("stack_info");
@@ -117,12 +124,17 @@ class VisWriter {
     return {};
   }
 
-  static std::string_view WhyUnmatched(const SideView& other, const Node& node) {
-    const uint32_t same_name = other.graph.Find(node.name);
-    if (same_name == kNone) {
-      return "the bench side has no node of this name";
+  void WriteDivergence(const NodeDivergence& node) {
+    if (node.standing == compare::RowStanding::kDrifts ||
+        node.standing == compare::RowStanding::kDiffers) {
+      json_.Member("divergence", fmt::format("{}: error {} in, {} out (relative)",
+                                             compare::RowStandingName(node.standing),
+                                             compare::ErrorText(node.input_error.value_or(0)),
+                                             compare::ErrorText(node.output_error.value_or(0))));
     }
-    return "the bench side's node of this name stands elsewhere, or has other inputs or outputs";
+    if (node.point != nullptr) {
+      json_.Member("origin", OriginText(node));
+    }
   }
 
   void WriteData(const SideView& side, uint32_t index) {
