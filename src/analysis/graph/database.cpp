@@ -1,5 +1,9 @@
 #include "src/analysis/graph/database.h"
 
+#include <algorithm>
+#include <array>
+#include <map>
+#include <span>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -7,6 +11,7 @@
 
 #include "src/analysis/compare/run_verdict.h"
 #include "src/analysis/graph/items.h"
+#include "src/base/ordered_work.h"
 #include "src/dump/layout.h"
 #include "src/json/value_text.h"
 #include "src/json/writer.h"
@@ -112,21 +117,156 @@ std::string ColorsText(const DatabaseConfig& config) {
 // Equal stacks of one graph share a row.
 class StackTable {
  public:
-  // The number of the stack, and whether it is a new one; `text` is its JSON then.
-  std::pair<size_t, bool> Number(std::span<const std::string> stack, std::string& text) {
-    text.clear();
-    json::Writer json(text, -1);
+  struct Place {
+    size_t number = 0;
+    bool is_new = false;  // its text is new_text()
+  };
+
+  Place Number(std::span<const std::string> stack) {
+    // Most stacks are shared in memory already.
+    const auto [seen, is_unseen] = seen_.try_emplace({stack.data(), stack.size()}, 0);
+    if (!is_unseen) {
+      return {seen->second, false};
+    }
+    text_.clear();
+    json::Writer json(text_, -1);
     json.BeginArray();
     for (const std::string& line : stack) {
       json.Text(line);
     }
     json.EndArray();
-    const auto [known, added] = numbers_.try_emplace(text, numbers_.size());
+    const auto [known, added] = numbers_.try_emplace(text_, numbers_.size());
+    seen->second = known->second;
     return {known->second, added};
+  }
+  std::string_view new_text() const { return text_; }
+
+ private:
+  std::map<std::pair<const std::string*, size_t>, size_t> seen_;
+  std::unordered_map<std::string, size_t> numbers_;
+  std::string text_;
+};
+
+// The texts of a node's row that have to be made.
+enum RowText : uint8_t {
+  kIdText,
+  kChildrenText,
+  kLinkText,
+  kMergeInfoText,
+  kPartnersText,
+  kInputsText,
+  kOutputsText,
+};
+constexpr size_t kRowTexts = 7;
+
+struct RowTexts {
+  uint32_t node = 0;
+  std::array<uint32_t, kRowTexts> ends{};  // in RowBlock::text
+};
+
+struct RowBlock {
+  std::string text;  // of all rows, one text after the other
+  std::vector<RowTexts> rows;
+
+  std::string_view Text(size_t row, RowText which) const {
+    const uint32_t begin = which > 0 ? rows[row].ends[which - 1]
+                           : row > 0 ? rows[row - 1].ends[kRowTexts - 1]
+                                     : 0;
+    return std::string_view(text).substr(begin, rows[row].ends[which] - begin);
+  }
+};
+
+// Of one side, for one thread.
+class RowFormatter {
+ public:
+  RowFormatter(const RankView& view, bool is_npu, const std::vector<RankView>& all,
+               bool with_levels, std::string_view graph_id)
+      : view_(view),
+        side_(is_npu ? view.npu : *view.bench),
+        other_(!view.bench ? nullptr
+               : is_npu    ? &*view.bench
+                           : &view.npu),
+        is_npu_(is_npu),
+        all_(all),
+        with_levels_(with_levels),
+        graph_id_(graph_id),
+        items_(*side_.dump, Edition::k26, view.mode == compare::CompareMode::kMd5) {}
+
+  Status Format(std::span<const uint32_t> nodes, RowBlock& block) {
+    block.text.clear();
+    block.rows.clear();
+    for (const uint32_t node : nodes) {
+      block.rows.emplace_back().node = node;
+      MSP_RETURN_IF_ERROR(FormatRow(block));
+    }
+    return {};
   }
 
  private:
-  std::unordered_map<std::string, size_t> numbers_;
+  Status FormatRow(RowBlock& block) {
+    RowTexts& row = block.rows.back();
+    const Node& node = side_.graph.nodes[row.node];
+    MSP_RETURN_IF_ERROR(items_.Open(node.entry));
+    const auto end = [&](RowText which) {
+      row.ends[which] = static_cast<uint32_t>(block.text.size());
+    };
+    const auto fill = [&](RowText which, const auto& write) {
+      json::Writer json(block.text, -1);
+      write(json);
+      end(which);
+    };
+    ComparedRows compared;
+    if (is_npu_ && view_.result && node.match != kNone) {
+      compared = {&view_.bench->dump->side(), &*view_.result};
+    }
+    block.text += graph_id_;
+    block.text += '_';
+    block.text += node.name;
+    end(kIdText);
+    if (node.children.empty()) {
+      end(kChildrenText);
+    } else {
+      fill(kChildrenText, [&](json::Writer& json) {
+        json.BeginArray();
+        for (const uint32_t child : node.children) {
+          json.Text(side_.graph.nodes[child].name);
+        }
+        json.EndArray();
+      });
+    }
+    fill(kLinkText, [&](json::Writer& json) {
+      WriteMatchedLink(other_ == nullptr ? side_.graph : other_->graph,
+                       other_ == nullptr ? kNone : node.match, json);
+    });
+    const uint32_t info = node.entry != kNone && items_.tree()[0].kind == dump::NodeKind::kObject
+                              ? items_.tree().Find(0, "parallel_merge_info")
+                              : dump::EntryTree::kNone;
+    if (info == dump::EntryTree::kNone) {
+      end(kMergeInfoText);
+    } else {
+      fill(kMergeInfoText, [&](json::Writer& json) { json::WriteTree(items_.tree(), info, json); });
+    }
+    fill(kPartnersText, [&](json::Writer& json) {
+      if (const auto found = side_.partners.find(row.node); found != side_.partners.end()) {
+        WritePartners(found->second, all_, is_npu_, with_levels_, json);
+      } else {
+        json.BeginObject();
+        json.EndObject();
+      }
+    });
+    fill(kInputsText, [&](json::Writer& json) { items_.Write(/*outputs=*/false, compared, json); });
+    fill(kOutputsText, [&](json::Writer& json) { items_.Write(/*outputs=*/true, compared, json); });
+    return {};
+  }
+
+  const RankView& view_;
+  const SideView& side_;
+  const SideView* const other_;  // null: build only
+  const bool is_npu_;
+  const std::vector<RankView>& all_;
+  const bool with_levels_;
+  const std::string_view graph_id_;
+  ItemWriter items_;
 };
 
 // Where the tensors lie: beside the json, wherever they were recorded.
@@ -147,12 +287,16 @@ Result<std::unique_ptr<Database>> Database::Create(const std::filesystem::path& 
                                                    bool is_comparison) {
   std::unique_ptr<Database> database(new Database(path));
   if (sqlite3_open_v2(path.c_str(), &database->database_,
-                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr) != SQLITE_OK) {
+                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+                      nullptr) != SQLITE_OK) {
     return database->Failure("cannot open the database");
   }
   MSP_RETURN_IF_ERROR(
-      database->Execute("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; "
-                        "PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=-65536; BEGIN;"));
+      // A row with all its values fits into a large page, so that the indices, which need what
+      // stands behind the values, are made without going through them.
+      database->Execute("PRAGMA page_size=65536; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; "
+                        "PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=-65536; "
+                        "PRAGMA mmap_size=0x7fffffff0000; BEGIN;"));
   MSP_RETURN_IF_ERROR(database->Execute(kTables));
   MSP_RETURN_IF_ERROR(
       database->Prepare("INSERT INTO tb_nodes VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
@@ -198,120 +342,78 @@ Status Database::Step(sqlite3_stmt* statement) {
   return status;
 }
 
-Status Database::Add(const RankView& view, const std::vector<RankView>& all, bool with_levels) {
-  MSP_RETURN_IF_ERROR(AddSide(view, /*is_npu=*/true, all, with_levels));
-  return view.bench ? AddSide(view, /*is_npu=*/false, all, with_levels) : Status();
+Status Database::Add(const RankView& view, const std::vector<RankView>& all, bool with_levels,
+                     base::ThreadPool& pool) {
+  MSP_RETURN_IF_ERROR(AddSide(view, /*is_npu=*/true, all, with_levels, pool));
+  return view.bench ? AddSide(view, /*is_npu=*/false, all, with_levels, pool) : Status();
 }
 
 Status Database::AddSide(const RankView& view, bool is_npu, const std::vector<RankView>& all,
-                         bool with_levels) {
+                         bool with_levels, base::ThreadPool& pool) {
   const SideView& side = is_npu ? view.npu : *view.bench;
-  const SideView* other = !view.bench ? nullptr : is_npu ? &*view.bench : &view.npu;
   const std::string_view source = is_npu ? "NPU" : "Bench";
   const std::string graph_id = fmt::format("{}_{}_{}", source, view.step, view.rank);
   const std::string tensors = TensorFolder(*side.dump);
-  ItemWriter items(*side.dump, Edition::k26, view.mode == compare::CompareMode::kMd5);
+  std::vector<RowFormatter> formatters;
+  formatters.reserve(pool.thread_count());
+  for (size_t thread = 0; thread < pool.thread_count(); ++thread) {
+    formatters.emplace_back(view, is_npu, all, with_levels, graph_id);
+  }
   StackTable stacks;
-  std::string id;
-  std::string children;
-  std::string link;
-  std::string partners;
-  std::string inputs;
-  std::string outputs;
-  std::string stack;
   std::string stack_id;
-  std::string merge_info;
   int64_t order = 0;
-  for (const uint32_t index : side.graph.PostOrder()) {
+  const auto insert = [&](const RowBlock& block, size_t place) -> Status {
+    const uint32_t index = block.rows[place].node;
     const Node& node = side.graph.nodes[index];
-    MSP_RETURN_IF_ERROR(items.Open(node.entry));
-    const auto fill = [](std::string& text, const auto& write) {
-      text.clear();
-      json::Writer json(text, -1);
-      write(json);
-    };
-    ComparedRows compared;
-    if (is_npu && view.result && node.match != kNone) {
-      compared = {&view.bench->dump->side(), &*view.result};
-    }
-    fill(inputs, [&](json::Writer& json) { items.Write(/*outputs=*/false, compared, json); });
-    fill(outputs, [&](json::Writer& json) { items.Write(/*outputs=*/true, compared, json); });
-    fill(link, [&](json::Writer& json) {
-      WriteMatchedLink(other == nullptr ? side.graph : other->graph,
-                       other == nullptr ? kNone : node.match, json);
-    });
-    children.clear();
-    if (!node.children.empty()) {
-      fill(children, [&](json::Writer& json) {
-        json.BeginArray();
-        for (const uint32_t child : node.children) {
-          json.Text(side.graph.nodes[child].name);
-        }
-        json.EndArray();
-      });
-    }
-    const auto found = side.partners.find(index);
-    fill(partners, [&](json::Writer& json) {
-      if (found == side.partners.end()) {
-        json.BeginObject();
-        json.EndObject();
-      } else {
-        WritePartners(found->second, all, is_npu, with_levels, json);
-      }
-    });
-    merge_info.clear();
-    if (node.entry != kNone && items.tree()[0].kind == dump::NodeKind::kObject) {
-      const uint32_t info = items.tree().Find(0, "parallel_merge_info");
-      if (info != dump::EntryTree::kNone) {
-        fill(merge_info, [&](json::Writer& json) { json::WriteTree(items.tree(), info, json); });
-      }
-    }
-    const auto [stack_number, is_new] = stacks.Number(node.stack, stack);
-    stack_id = fmt::format("{}_{}", graph_id, stack_number);
-    if (is_new) {
+    const StackTable::Place stack = stacks.Number(node.stack);
+    stack_id = fmt::format("{}_{}", graph_id, stack.number);
+    if (stack.is_new) {
       RowBinder row(stack_);
       row.Text(stack_id);
-      row.Text(stack);
+      row.Text(stacks.new_text());
       MSP_RETURN_IF_ERROR(Step(stack_));
     }
     const NodeScore& score = side.scores[index];
-    id = fmt::format("{}_{}", graph_id, node.name);
     const std::string type = std::to_string(static_cast<int>(node.type));
     RowBinder row(node_);
-    row.Text(id);
+    row.Text(block.Text(place, kIdText));
     row.Text(graph_id);
     row.Int(order++);
     row.Text(node.name);
     row.Text(type);
     row.Text(node.parent == kNone ? std::string_view() : side.graph.nodes[node.parent].name);
-    row.Text(children);
-    if (score.precision) {
-      row.Real(*score.precision);
-    } else {
-      row.Null();
-    }
-    if (score.level.empty()) {
-      row.Null();
-    } else {
-      row.Text(score.level);
-    }
+    row.Text(block.Text(place, kChildrenText));
+    row.RealOrNull(score.precision);
+    row.TextOrNull(score.level);
     row.Int(node.micro_step.value_or(0));
-    row.Text(link);
+    row.Text(block.Text(place, kLinkText));
     row.Text(stack_id);
-    row.Text(merge_info);
-    row.Text(partners);
+    row.Text(block.Text(place, kMergeInfoText));
+    row.Text(block.Text(place, kPartnersText));
     row.Int(0);
-    row.Text(inputs);
-    row.Text(outputs);
+    row.Text(block.Text(place, kInputsText));
+    row.Text(block.Text(place, kOutputsText));
     row.Text(source);
     row.Text(tensors);
     row.Int(view.step);
     row.Int(view.rank);
     row.Int(IsCommunicationName(node.name) ? 1 : 0);
     MSP_RETURN_IF_ERROR(Step(node_));
-    MSP_RETURN_IF_ERROR(AddDivergence(view, index, is_npu));
-  }
-  return {};
+    return AddDivergence(view, index, is_npu);
+  };
+  const std::vector<uint32_t> nodes = side.graph.PostOrder();
+  return base::MakeInOrder<RowBlock>(
+      pool, (nodes.size() + kBlockNodes - 1) / kBlockNodes,
+      [&](size_t number, size_t worker, RowBlock& block) {
+        const std::span<const uint32_t> rest = std::span(nodes).subspan(number * kBlockNodes);
+        return formatters[worker].Format(rest.first(std::min(rest.size(), kBlockNodes)), block);
+      },
+      [&](RowBlock& block) -> Status {
+        for (size_t place = 0; place < block.rows.size(); ++place) {
+          MSP_RETURN_IF_ERROR(insert(block, place));
+        }
+        return {};
+      });
 }
 
 Status Database::AddDivergence(const RankView& view, uint32_t index, bool is_npu) {
@@ -354,22 +456,19 @@ Status Database::AddRanks(const DatabaseConfig& config) {
   sqlite3_stmt* statement = nullptr;
   MSP_RETURN_IF_ERROR(Prepare("INSERT INTO msprobe_rank VALUES(?,?,?,?,?,?,?,?)", &statement));
   Status status;
-  for (const RankVerdict& rank : config.pairs) {
-    if (rank.comparison == nullptr || !status.ok()) {
-      continue;
+  for (const RankVerdict& rank : config.verdicts) {
+    if (!status.ok()) {
+      break;
     }
-    const std::optional<compare::DivergencePoint>& origin =
-        rank.comparison->divergence.first_origin;
-    const std::string title = origin ? compare::PointTitle(*origin) : std::string();
     RowBinder row(statement);
     row.Int(rank.step);
     row.Int(rank.rank);
-    row.Text(compare::PairVerdictName(compare::VerdictOf(*rank.comparison)));
-    row.TextOrNull(origin ? std::string_view(origin->entry_name) : std::string_view());
-    row.TextOrNull(title);
-    row.Int(rank.comparison == config.leading ? 1 : 0);
-    row.Text(rank.comparison->npu_path);
-    row.Text(rank.comparison->bench_path);
+    row.Text(rank.verdict);
+    row.TextOrNull(rank.first_node);
+    row.TextOrNull(rank.title);
+    row.Int(rank.is_leading ? 1 : 0);
+    row.Text(rank.npu_path);
+    row.Text(rank.bench_path);
     status = Step(statement);
   }
   sqlite3_finalize(statement);

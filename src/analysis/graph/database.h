@@ -13,17 +13,23 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/graph/rank_view.h"
+#include "src/base/thread_pool.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
 
 namespace msprobe::analysis::graph {
 
-// What `compare` says of a rank; null: nothing.
+// What `compare` says of a rank: a row of msprobe_rank.
 struct RankVerdict {
   int64_t step = 0;
   int64_t rank = 0;
-  const compare::PairSummary* comparison = nullptr;
+  std::string_view verdict;
+  std::string first_node;  // where the runs part; empty: nowhere
+  std::string title;
+  bool is_leading = false;  // to look at first
+  std::string npu_path;
+  std::string bench_path;
 };
 
 // The tables tb_config and msprobe_rank.
@@ -34,8 +40,7 @@ struct DatabaseConfig {
   bool overflow_check = false;
   std::vector<int64_t> ranks;  // rising
   std::vector<int64_t> steps;
-  std::vector<RankVerdict> pairs;
-  const compare::PairSummary* leading = nullptr;  // the one of them to look at first
+  std::vector<RankVerdict> verdicts;
 };
 
 // Everything is written in one transaction without a journal; the file is nothing until Finish().
@@ -48,7 +53,8 @@ class Database {
   ~Database();
 
   // Both sides of one rank. `all`: the views of the step.
-  Status Add(const RankView& view, const std::vector<RankView>& all, bool with_levels);
+  Status Add(const RankView& view, const std::vector<RankView>& all, bool with_levels,
+             base::ThreadPool& pool);
   // The configuration and the indices.
   Status Finish(const DatabaseConfig& config);
 
@@ -59,7 +65,7 @@ class Database {
   Status Prepare(const char* sql, sqlite3_stmt** statement);
   Status Step(sqlite3_stmt* statement);
   Status AddSide(const RankView& view, bool is_npu, const std::vector<RankView>& all,
-                 bool with_levels);
+                 bool with_levels, base::ThreadPool& pool);
 
   Status AddDivergence(const RankView& view, uint32_t node, bool is_npu);
   Status AddRanks(const DatabaseConfig& config);

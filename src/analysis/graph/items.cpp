@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -239,7 +240,22 @@ std::string_view ItemWriter::TextOf(uint32_t node) {
 
 std::string_view ItemWriter::TextOfFloat(double value) {
   constexpr size_t kLongestRepr = 50;
+  // Digits of this size are the shortest ones of the rounded number, too.
+  constexpr double kLeast = 1e-3;
+  constexpr double kMost = 1e8;
   text_.clear();
+  if (const double size = std::fabs(value);
+      edition_ == Edition::k8 && size >= kLeast && size < kMost) {
+    std::array<char, 40> digits;
+    char* end = std::to_chars(digits.data(), digits.data() + digits.size(), value,
+                              std::chars_format::fixed, static_cast<int>(kDecimals))
+                    .ptr;
+    while (end[-1] == '0' && end[-2] != '.') {
+      --end;
+    }
+    text_.assign(digits.data(), end);
+    return text_;
+  }
   base::AppendPythonFloatRepr(value, text_);
   const bool has_exponent = text_.find('e') != std::string::npos;
   if (edition_ == Edition::k26 || text_.find_first_of("naif") != std::string::npos) {

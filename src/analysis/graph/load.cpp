@@ -40,13 +40,12 @@ void MapNames(const Options& options, LoadedRank& rank, std::vector<std::string>
   }
 }
 
-Status LoadRank(const Options& options, LoadedRank& rank, std::vector<std::string>& warnings) {
-  MSP_ASSIGN_OR_RETURN(rank.npu, RankDump::Load(rank.folders.npu));
+// What both sides are for each other; they are read.
+Status JoinSides(const Options& options, LoadedRank& rank, std::vector<std::string>& warnings) {
   TakeWarnings(rank.npu->side(), warnings);
-  if (rank.folders.bench.empty()) {
+  if (!rank.bench) {
     return {};
   }
-  MSP_ASSIGN_OR_RETURN(rank.bench, RankDump::Load(rank.folders.bench));
   TakeWarnings(rank.bench->side(), warnings);
   MSP_ASSIGN_OR_RETURN(rank.mode, ModeOf(rank.npu->side(), rank.bench->side()));
   if (rank.npu->side().framework != rank.bench->side().framework && !options.layer_mapping.given) {
@@ -57,6 +56,11 @@ Status LoadRank(const Options& options, LoadedRank& rank, std::vector<std::strin
   if (options.layer_mapping.given) {
     MapNames(options, rank, warnings);
   }
+  return {};
+}
+
+Status LoadSide(const std::filesystem::path& folder, std::optional<RankDump>& side) {
+  MSP_ASSIGN_OR_RETURN(side, RankDump::Load(folder));
   return {};
 }
 
@@ -74,23 +78,32 @@ uint64_t LoadedStep::SizeBytes() const {
 Result<LoadedStep> LoadStep(std::span<const RankFolders> folders, const Options& options,
                             base::ThreadPool& pool) {
   std::vector<LoadedRank> loaded(folders.size());
-  std::vector<Status> statuses(folders.size());
-  std::vector<std::vector<std::string>> warnings(folders.size());
-  base::Progress progress("reading", folders.size(), "ranks", options.quiet);
-  pool.ParallelFor(folders.size(), [&](size_t place, size_t /*worker*/) {
-    loaded[place].folders = folders[place];
-    statuses[place] = LoadRank(options, loaded[place], warnings[place]);
+  const size_t sides = options.bench_path.empty() ? 1 : 2;
+  std::vector<Status> statuses(folders.size() * sides);
+  base::Progress progress("reading", statuses.size(), "dumps", options.quiet);
+  pool.ParallelFor(statuses.size(), [&](size_t item, size_t /*worker*/) {
+    LoadedRank& rank = loaded[item / sides];
+    const RankFolders& found = folders[item / sides];
+    const bool is_npu = item % sides == 0;
+    statuses[item] = LoadSide(is_npu ? found.npu : found.bench, is_npu ? rank.npu : rank.bench);
     progress.Add();
   });
   LoadedStep step;
   Status first_error;
   for (size_t place = 0; place < loaded.size(); ++place) {
     LoadedRank& rank = loaded[place];
-    AppendWarnings(warnings[place], step.warnings);
-    if (!statuses[place].ok()) {
-      first_error = first_error.ok() ? statuses[place] : first_error;
+    rank.folders = folders[place];
+    Status status = std::move(statuses[place * sides]);
+    if (status.ok() && sides == 2) {
+      status = std::move(statuses[place * sides + 1]);
+    }
+    if (status.ok()) {
+      status = JoinSides(options, rank, step.warnings);
+    }
+    if (!status.ok()) {
+      first_error = first_error.ok() ? status : first_error;
       step.warnings.push_back(fmt::format("step {} rank {} is left out: {}", rank.folders.step,
-                                          rank.folders.rank, statuses[place].message()));
+                                          rank.folders.rank, status.message()));
       continue;
     }
     if (!step.ranks.empty() && step.ranks.front().mode != rank.mode) {

@@ -50,6 +50,9 @@ struct RankView {
   std::vector<NodeDivergence> divergence;  // by node of the NPU side; empty without a walk
 };
 
+// A thread formats so many nodes at a time.
+inline constexpr size_t kBlockNodes = 64;
+
 // "summary", "md5", "all", "structure".
 std::string_view TaskName(std::optional<compare::CompareMode> mode);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <optional>
 #include <set>
@@ -57,14 +58,17 @@ class GraphRun {
       while (end < plan_.ranks.size() && plan_.ranks[end].step == plan_.ranks[first].step) {
         ++end;
       }
-      MSP_RETURN_IF_ERROR(RunStep({plan_.ranks.data() + first, end - first}));
+      MSP_RETURN_IF_ERROR(
+          RunStep({plan_.ranks.data() + first, end - first}, end == plan_.ranks.size()));
       first = end;
     }
     if (answer_.comparison) {
       compare::FinishSummary(*answer_.comparison);
     }
-    if (database_) {
-      MSP_RETURN_IF_ERROR(FinishDatabase());
+    if (finishing_.valid()) {
+      MSP_RETURN_IF_ERROR(finishing_.get());
+      MSP_RETURN_IF_ERROR(partial_->RenameTo(database_path_));
+      answer_.files.push_back(database_path_);
     }
     answer_.seconds = std::chrono::duration<double>(Clock::now() - start).count();
     return std::move(answer_);
@@ -102,7 +106,8 @@ class GraphRun {
     return {};
   }
 
-  Status FinishDatabase() {
+  // The indices are made while the .vis files of the last step are written.
+  void StartToFinishDatabase() {
     DatabaseConfig config;
     config.is_comparison = answer_.is_comparison;
     config.mode = answer_.mode;
@@ -110,22 +115,39 @@ class GraphRun {
     config.overflow_check = options_.overflow_check;
     config.ranks.assign(ranks_.begin(), ranks_.end());
     config.steps.assign(steps_.begin(), steps_.end());
-    for (const RankSummary& rank : answer_.ranks) {
-      config.pairs.push_back(
-          {rank.step, rank.rank, rank.pair ? &answer_.comparison->pairs[*rank.pair] : nullptr});
-    }
+    std::optional<size_t> leading;
     if (answer_.comparison) {
-      if (const auto leading = compare::LeadingPair(*answer_.comparison)) {
-        config.leading = &answer_.comparison->pairs[*leading];
+      leading = compare::LeadingPair(*answer_.comparison);
+    }
+    for (const RankSummary& rank : answer_.ranks) {
+      if (rank.pair) {
+        config.verdicts.push_back(
+            VerdictOf(rank, answer_.comparison->pairs[*rank.pair], rank.pair == leading));
       }
     }
-    MSP_RETURN_IF_ERROR(database_->Finish(config));
-    MSP_RETURN_IF_ERROR(partial_->RenameTo(database_path_));
-    answer_.files.push_back(database_path_);
-    return {};
+    const bool beside = pool_.thread_count() > 1;
+    finishing_ =
+        std::async(beside ? std::launch::async | std::launch::deferred : std::launch::deferred,
+                   [this, config = std::move(config)] { return database_->Finish(config); });
   }
 
-  Status RunStep(std::span<const RankFolders> folders) {
+  static RankVerdict VerdictOf(const RankSummary& rank, const compare::PairSummary& comparison,
+                               bool is_leading) {
+    RankVerdict verdict;
+    verdict.step = rank.step;
+    verdict.rank = rank.rank;
+    verdict.verdict = compare::PairVerdictName(compare::VerdictOf(comparison));
+    if (const auto& origin = comparison.divergence.first_origin) {
+      verdict.first_node = origin->entry_name;
+      verdict.title = compare::PointTitle(*origin);
+    }
+    verdict.is_leading = is_leading;
+    verdict.npu_path = comparison.npu_path;
+    verdict.bench_path = comparison.bench_path;
+    return verdict;
+  }
+
+  Status RunStep(std::span<const RankFolders> folders, bool is_last) {
     MSP_ASSIGN_OR_RETURN(LoadedStep step, LoadStep(folders, options_, pool_));
     walks_.Take(step, options_, pool_);
     AppendTo(answer_.warnings, step.warnings);
@@ -145,30 +167,43 @@ class GraphRun {
                            MakeViews(step, Edition::k26, options_, pool_, answer_.warnings));
       for (const RankView& view : views26) {
         if (database_) {
-          MSP_RETURN_IF_ERROR(database_->Add(view, views26, options_.overflow_check));
+          MSP_RETURN_IF_ERROR(database_->Add(view, views26, options_.overflow_check, pool_));
         }
       }
     }
-    std::vector<RankView> views8;
-    if (writes_vis()) {
-      MSP_ASSIGN_OR_RETURN(views8, MakeViews(step, Edition::k8, options_, pool_, answer_.warnings));
-      MSP_RETURN_IF_ERROR(WriteVisFiles(views8));
+    const bool judged_by_26 = !views26.empty();
+    if (judged_by_26) {
+      Summarize(views26, step);
     }
-    for (const RankView& view : views26.empty() ? views8 : views26) {
-      answer_.ranks.push_back(Summarize(view));
+    if (database_ && is_last) {
+      StartToFinishDatabase();
+    }
+    if (writes_vis()) {
+      MSP_ASSIGN_OR_RETURN(const std::vector<RankView> views8,
+                           MakeViews(step, Edition::k8, options_, pool_, answer_.warnings));
+      MSP_RETURN_IF_ERROR(WriteVisFiles(views8));
+      if (!judged_by_26) {
+        Summarize(views8, step);
+      }
+    }
+    return {};
+  }
+
+  void Summarize(const std::vector<RankView>& views, const LoadedStep& step) {
+    for (const RankView& view : views) {
+      answer_.ranks.push_back(SummaryOf(view));
       ranks_.insert(view.rank);
       steps_.insert(view.step);
       micro_steps_ = std::max(micro_steps_, view.npu.graph.micro_step_count);
     }
     KeepComparisons(step);
-    return {};
   }
 
-  // Behind the rows and calls of the summaries is all that the views have shown of them.
-  void KeepComparisons(LoadedStep& step) {
+  // Without rows and calls, which stand in the files.
+  void KeepComparisons(const LoadedStep& step) {
     const size_t first = answer_.ranks.size() - step.ranks.size();
     for (size_t place = 0; place < step.ranks.size(); ++place) {
-      std::optional<compare::PairSummary>& comparison = step.ranks[place].comparison;
+      const std::optional<compare::PairSummary>& comparison = step.ranks[place].comparison;
       if (!comparison) {
         continue;
       }
@@ -177,10 +212,11 @@ class GraphRun {
         answer_.comparison->npu_only = plan_.npu_only;
         answer_.comparison->bench_only = plan_.bench_only;
       }
-      comparison->divergence.rows = {};
-      comparison->divergence.calls = {};
       answer_.ranks[first + place].pair = answer_.comparison->pairs.size();
-      answer_.comparison->pairs.push_back(*std::move(comparison));
+      compare::DivergenceReport& kept =
+          answer_.comparison->pairs.emplace_back(*comparison).divergence;
+      kept.rows = {};
+      kept.calls = {};
     }
   }
 
@@ -196,19 +232,14 @@ class GraphRun {
   }
 
   Status WriteVisFiles(const std::vector<RankView>& views) {
-    std::vector<Status> statuses(views.size());
-    pool_.ParallelFor(views.size(), [&](size_t place, size_t /*worker*/) {
-      statuses[place] =
-          WriteVisFile(VisPath(views[place]), views[place], views, options_.overflow_check);
-    });
-    for (size_t place = 0; place < views.size(); ++place) {
-      MSP_RETURN_IF_ERROR(std::move(statuses[place]));
-      answer_.files.push_back(VisPath(views[place]));
+    for (const RankView& view : views) {
+      MSP_RETURN_IF_ERROR(WriteVisFile(VisPath(view), view, views, options_.overflow_check, pool_));
+      answer_.files.push_back(VisPath(view));
     }
     return {};
   }
 
-  static RankSummary Summarize(const RankView& view) {
+  static RankSummary SummaryOf(const RankView& view) {
     RankSummary summary;
     summary.step = view.step;
     summary.rank = view.rank;
@@ -246,6 +277,7 @@ class GraphRun {
   std::filesystem::path database_path_;
   std::optional<base::PartialFile> partial_;
   std::unique_ptr<Database> database_;
+  std::future<Status> finishing_;  // of the database
   int64_t micro_steps_ = 1;
   std::set<int64_t> ranks_;
   std::set<int64_t> steps_;

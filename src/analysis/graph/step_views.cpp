@@ -11,29 +11,25 @@
 namespace msprobe::analysis::graph {
 namespace {
 
-void BuildView(const Options& options, LoadedRank& rank, Edition edition, RankView& view,
+void BuildSide(const Options& options, RankDump& dump, Edition edition, SideView& view,
                std::vector<std::string>& warnings) {
+  SetPlaces(dump.side(), edition);
+  BuildOptions build;
+  build.edition = edition;
+  build.complete_stacks = options.complete_stacks || edition == Edition::k26;
+  view.dump = &dump;
+  view.graph = BuildGraph(dump, build, warnings);
+  view.scores.resize(view.graph.nodes.size());
+}
+
+void JoinViews(const Options& options, const LoadedRank& rank, Edition edition, RankView& view) {
   const bool is_merged = options.npu_parallelism.has_value();
   view.step = rank.folders.step;
   view.rank = rank.folders.rank;
   view.mode = rank.mode;
-  SetPlaces(rank.npu->side(), edition);
-  if (rank.bench) {
-    SetPlaces(rank.bench->side(), edition);
-  }
-  BuildOptions build;
-  build.edition = edition;
-  build.complete_stacks = options.complete_stacks || edition == Edition::k26;
-  view.npu.dump = &*rank.npu;
-  view.npu.graph = BuildGraph(*rank.npu, build, warnings);
-  view.npu.scores.resize(view.npu.graph.nodes.size());
   if (!rank.bench) {
     return;
   }
-  view.bench.emplace();
-  view.bench->dump = &*rank.bench;
-  view.bench->graph = BuildGraph(*rank.bench, build, warnings);
-  view.bench->scores.resize(view.bench->graph.nodes.size());
   MatchOptions match;
   match.edition = edition;
   match.fuzzy = options.fuzzy || is_merged;
@@ -100,14 +96,30 @@ Result<std::vector<RankView>> MakeViews(LoadedStep& step, Edition edition, const
                                         std::vector<std::string>& all_warnings) {
   std::vector<LoadedRank>& ranks = step.ranks;
   std::vector<RankView> views(ranks.size());
-  std::vector<std::vector<std::string>> warnings(ranks.size());
+  std::vector<std::vector<std::string>> warnings(ranks.size() * 2);
   std::vector<Status> statuses(ranks.size());
-  pool.ParallelFor(ranks.size(), [&](size_t place, size_t /*worker*/) {
-    BuildView(options, ranks[place], edition, views[place], warnings[place]);
+  for (size_t place = 0; place < ranks.size(); ++place) {
+    if (ranks[place].bench) {
+      views[place].bench.emplace();
+    }
+  }
+  pool.ParallelFor(warnings.size(), [&](size_t item, size_t /*worker*/) {
+    LoadedRank& rank = ranks[item / 2];
+    RankView& view = views[item / 2];
+    if (item % 2 == 0) {
+      BuildSide(options, *rank.npu, edition, view.npu, warnings[item]);
+    } else if (rank.bench) {
+      BuildSide(options, *rank.bench, edition, *view.bench, warnings[item]);
+    }
   });
+  pool.ParallelFor(ranks.size(), [&](size_t place, size_t /*worker*/) {
+    JoinViews(options, ranks[place], edition, views[place]);
+  });
+  for (const std::vector<std::string>& more : warnings) {
+    all_warnings.insert(all_warnings.end(), more.begin(), more.end());
+  }
   for (size_t place = 0; place < ranks.size(); ++place) {
     RankView& view = views[place];
-    all_warnings.insert(all_warnings.end(), warnings[place].begin(), warnings[place].end());
     if (view.bench && view.mode) {
       view.result =
           CompareNodes(*ranks[place].npu, *ranks[place].bench, view.npu.graph, view.bench->graph,

@@ -1,0 +1,86 @@
+// Blocks of work that are made side by side and taken one after the other, in their order: texts
+// that are formatted by all threads and written into one file.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/base/thread_pool.h"
+
+namespace msprobe::base {
+
+// Calls make(number, worker, block) for every number in [0, count) on the threads of `pool`, and
+// take(block) for the results in rising order, one at a time, on any of these threads, while others
+// are still made. Blocks are used again: `make` finds what an earlier block has left in it. No more
+// than two blocks per thread exist, however slow taking is. Both return a Status; the first error
+// in the order of the calls stops the work and is returned.
+template <typename Block, typename Make, typename Take>
+Status MakeInOrder(ThreadPool& pool, size_t count, const Make& make, const Take& take) {
+  struct Slot {
+    Block block;
+    Status status;
+    bool is_ready = false;
+  };
+  std::vector<Slot> slots(pool.thread_count() * 2);
+  std::mutex mutex;
+  std::condition_variable moved_on;
+  size_t next = 0;  // the block to be taken
+  bool is_taking = false;
+  Status error;
+  bool stopped = false;
+  const auto work = [&](size_t number, size_t worker) {
+    Slot& slot = slots[number % slots.size()];
+    {
+      std::unique_lock lock(mutex);
+      // Numbers are handed out in rising order, so that who makes the next one never waits.
+      moved_on.wait(lock, [&] { return stopped || number < next + slots.size(); });
+      if (stopped) {
+        return;
+      }
+    }
+    Status made = make(number, worker, slot.block);
+    std::unique_lock lock(mutex);
+    slot.status = std::move(made);
+    slot.is_ready = true;
+    if (is_taking) {
+      return;
+    }
+    is_taking = true;
+    while (!stopped && next < count && slots[next % slots.size()].is_ready) {
+      Slot& first = slots[next % slots.size()];
+      Status status = std::move(first.status);
+      if (status.ok()) {
+        lock.unlock();
+        status = take(first.block);
+        lock.lock();
+      }
+      first.is_ready = false;
+      ++next;
+      if (!status.ok()) {
+        error = std::move(status);
+        stopped = true;
+      }
+      moved_on.notify_all();
+    }
+    is_taking = false;
+  };
+  pool.ParallelFor(count, [&](size_t number, size_t worker) {
+    try {
+      work(number, worker);
+    } catch (...) {
+      // Memory ran out: nobody may wait for this block.
+      const std::lock_guard lock(mutex);
+      stopped = true;
+      moved_on.notify_all();
+      throw;
+    }
+  });
+  return error;
+}
+
+}  // namespace msprobe::base
