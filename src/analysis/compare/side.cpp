@@ -119,6 +119,12 @@ class RowBuilder {
     return {};
   }
 
+  // An entry that is left out tells how the dump was made all the same.
+  Status PassEntry(const EntryTree& tree) {
+    DetectMd5(tree);
+    return {};
+  }
+
   Framework seen_framework() const { return seen_framework_; }
 
  private:
@@ -453,7 +459,7 @@ Result<Side> LoadSide(const std::filesystem::path& json_path, const SideOptions&
                        dump::ReadDumpFile(json_path, read_options,
                                           [&](std::string_view name, const EntryTree& entry) {
                                             return options.keep_entry && !options.keep_entry(name)
-                                                       ? OkStatus()
+                                                       ? builder.PassEntry(entry)
                                                        : builder.AddEntry(name, entry);
                                           }));
   side.framework = side.header.framework == "pytorch"     ? Framework::kPyTorch

@@ -1,11 +1,13 @@
 #include "src/analysis/graph/communication.h"
 
+#include <cmath>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "src/analysis/graph/items.h"
 #include "src/analysis/graph/node_names.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
@@ -54,42 +56,38 @@ const auto* FindApi(const Table& table, std::string_view api) {
   return static_cast<decltype(&table[0])>(nullptr);
 }
 
-// A transfer or a part of a collective, as one rank tells it.
-struct Call {
-  uint32_t node = kNone;
-  std::string partner_key;      // of a point-to-point call: what the other side is called
-  std::optional<int64_t> peer;  // its rank
-  std::vector<int64_t> group;   // of a collective
-  std::optional<int64_t> root;  // of a one-to-many collective
-  std::string_view kind;
-  bool is_point_to_point = false;
-};
-
 std::string_view Opposite(std::string_view kind) {
   return kind == kSend ? kReceive : kind == kReceive ? kSend : kBoth;
 }
 
-class RankCalls {
- public:
-  explicit RankCalls(const RankGraph& rank) : rank_(rank) {}
+std::string StatText(const compare::StatValue& value) {
+  std::string text = std::to_string(static_cast<int>(value.kind));
+  if (value.is_numeric()) {
+    base::AppendPythonFloatRepr(value.number, text);
+  } else {
+    text += value.text;
+  }
+  return text;
+}
 
-  Status Read() {
-    for (uint32_t node = 0; node < rank_.graph->nodes.size(); ++node) {
-      const Node& call = rank_.graph->nodes[node];
+class CallReader {
+ public:
+  CallReader(int64_t rank, const RankDump& dump, const Graph& graph,
+             const std::vector<NodeScore>& scores, bool with_levels)
+      : dump_(dump), graph_(graph), scores_(scores), with_levels_(with_levels) {
+    found_.rank = rank;
+  }
+
+  Result<RankCommunications> Read() {
+    for (uint32_t node = 0; node < graph_.nodes.size(); ++node) {
+      const Node& call = graph_.nodes[node];
       if (call.entry != kNone && IsCommunicationName(call.name)) {
-        MSP_ASSIGN_OR_RETURN(const EntryTree tree, rank_.dump->ReadEntry(call.entry));
+        MSP_ASSIGN_OR_RETURN(const EntryTree tree, dump_.ReadEntry(call.entry));
         Add(node, call, tree);
       }
     }
-    return {};
+    return std::move(found_);
   }
-
-  const std::vector<std::pair<std::string, Call>>& calls() const { return calls_; }
-  const Call* Find(const std::string& key) const {
-    const auto found = index_.find(key);
-    return found == index_.end() ? nullptr : &calls_[found->second].second;
-  }
-  const RankGraph& rank() const { return rank_; }
 
  private:
   void Add(uint32_t node, const Node& call, const EntryTree& tree) {
@@ -103,9 +101,37 @@ class RankCalls {
     }
   }
 
+  CommunicationCall CallOf(uint32_t node) const {
+    CommunicationCall call;
+    const NodeScore& score = scores_[node];
+    call.node.name = graph_.nodes[node].name;
+    call.node.figure = "Nan";
+    if (with_levels_) {
+      call.node.figure = score.level.empty() ? call.node.figure : std::string(score.level);
+    } else if (score.precision) {
+      call.node.figure = IndexText(*score.precision);
+    }
+    const compare::Side& side = dump_.side();
+    const compare::SideEntry& entry = side.entries[graph_.nodes[node].entry];
+    for (uint32_t i = entry.first_row; i < entry.first_row + entry.row_count; ++i) {
+      const SideRow& row = side.rows[i];
+      if (row.name.ends_with(".output.0")) {
+        call.first_output = fmt::format("{} {}", row.dtype, row.shape);
+        for (const compare::StatValue& stat : row.stats) {
+          call.first_output += ' ' + StatText(stat);
+          if (stat.is_numeric() && std::isnan(stat.number)) {
+            call.first_output += fmt::format(" of {}", found_.rank);  // NaN equals nothing
+          }
+        }
+        break;
+      }
+    }
+    return call;
+  }
+
   // The row whose name ends with an argument's.
   const SideRow* RowOf(const Node& call, std::string_view argument) const {
-    const compare::Side& side = rank_.dump->side();
+    const compare::Side& side = dump_.side();
     const compare::SideEntry& entry = side.entries[call.entry];
     for (uint32_t i = entry.first_row; i < entry.first_row + entry.row_count; ++i) {
       if (side.rows[i].name.size() == call.name.size() + argument.size() &&
@@ -133,12 +159,11 @@ class RankCalls {
       return;
     }
     const size_t count = ++counts_[fmt::format("{}rank{}", transfer.api, *peer)];
-    Call call;
-    call.node = node;
+    CommunicationCall call = CallOf(node);
     call.is_point_to_point = true;
     call.peer = peer;
     call.kind = transfer.kind;
-    call.partner_key = fmt::format("{}rank{}_{}", transfer.counterpart, rank_.rank, count);
+    call.partner_key = fmt::format("{}rank{}_{}", transfer.counterpart, found_.rank, count);
     Keep(fmt::format("{}rank{}_{}", transfer.api, *peer, count), std::move(call));
   }
 
@@ -165,13 +190,12 @@ class RankCalls {
       const std::string_view group = dump::LeafText(tree, item, "group_id");
       const int64_t other = tree[peer].integer;
       const size_t count = ++counts_[fmt::format("{}_rank{}_{}", op, other, group)];
-      Call call;
-      call.node = node;
+      CommunicationCall call = CallOf(node);
       call.is_point_to_point = true;
       call.peer = other;
       call.kind = transfer->kind;
       call.partner_key =
-          fmt::format("{}_rank{}_{}_{}", transfer->counterpart, rank_.rank, group, count);
+          fmt::format("{}_rank{}_{}_{}", transfer->counterpart, found_.rank, group, count);
       Keep(fmt::format("{}_rank{}_{}_{}", op, other, group, count), std::move(call));
     });
   }
@@ -182,8 +206,7 @@ class RankCalls {
         tree[group->leaf].kind != NodeKind::kObject) {
       return;
     }
-    Call call;
-    call.node = node;
+    CommunicationCall call = CallOf(node);
     const uint32_t ranks = tree.Find(group->leaf, "group_ranks");
     if (ranks == EntryTree::kNone || tree[ranks].kind != NodeKind::kList) {
       return;
@@ -206,45 +229,34 @@ class RankCalls {
     Keep(fmt::format("{}_{}", key, ++counts_[key]), std::move(call));
   }
 
-  void Keep(std::string key, Call call) {
-    index_.emplace(key, calls_.size());
-    calls_.emplace_back(std::move(key), std::move(call));
+  void Keep(std::string key, CommunicationCall call) {
+    call.key = std::move(key);
+    found_.calls.push_back(std::move(call));
   }
 
-  const RankGraph rank_;
-  std::vector<std::pair<std::string, Call>> calls_;
-  std::unordered_map<std::string, size_t> index_;
+  const RankDump& dump_;
+  const Graph& graph_;
+  const std::vector<NodeScore>& scores_;
+  const bool with_levels_;
+  RankCommunications found_;
   std::unordered_map<std::string, size_t> counts_;
 };
 
-// Whether the first outputs of two calls tell the same.
-bool SameFirstOutput(const RankGraph& a, uint32_t a_node, const RankGraph& b, uint32_t b_node) {
-  const auto first_output = [](const RankGraph& rank, uint32_t node) -> const SideRow* {
-    const compare::Side& side = rank.dump->side();
-    const compare::SideEntry& entry = side.entries[rank.graph->nodes[node].entry];
-    for (uint32_t i = entry.first_row; i < entry.first_row + entry.row_count; ++i) {
-      if (side.rows[i].name.ends_with(".output.0")) {
-        return &side.rows[i];
-      }
-    }
-    return nullptr;
-  };
-  const SideRow* x = first_output(a, a_node);
-  const SideRow* y = first_output(b, b_node);
-  if (x == nullptr || y == nullptr) {
-    return x == y;
-  }
-  if (x->dtype != y->dtype || x->shape != y->shape) {
-    return false;
-  }
-  for (size_t i = 0; i < compare::kStatCount; ++i) {
-    if (x->stats[i].kind != y->stats[i].kind || x->stats[i].number != y->stats[i].number ||
-        x->stats[i].text != y->stats[i].text) {
-      return false;
+class CallIndex {
+ public:
+  explicit CallIndex(const RankCommunications& rank) {
+    for (const CommunicationCall& call : rank.calls) {
+      calls_.emplace(call.key, &call);
     }
   }
-  return true;
-}
+  const CommunicationCall* Find(const std::string& key) const {
+    const auto found = calls_.find(key);
+    return found == calls_.end() ? nullptr : found->second;
+  }
+
+ private:
+  std::unordered_map<std::string_view, const CommunicationCall*> calls_;
+};
 
 }  // namespace
 
@@ -252,49 +264,58 @@ bool IsCommunicationName(std::string_view node_name) {
   return node_name.starts_with("Distributed");
 }
 
-Result<std::vector<PartnersOfNodes>> FindPartners(std::span<const RankGraph> ranks,
-                                                  Edition edition) {
-  std::vector<RankCalls> all;
+Result<RankCommunications> ReadCommunications(int64_t rank, const RankDump& dump,
+                                              const Graph& graph,
+                                              const std::vector<NodeScore>& scores,
+                                              bool with_levels) {
+  return CallReader(rank, dump, graph, scores, with_levels).Read();
+}
+
+std::vector<PartnersOfNodes> FindPartners(std::span<const RankCommunications> ranks,
+                                          Edition edition) {
+  std::vector<PartnersOfNodes> found(ranks.size());
+  if (ranks.size() < 2) {
+    return found;
+  }
+  std::vector<CallIndex> all;
   all.reserve(ranks.size());
   std::unordered_map<int64_t, size_t> place_of_rank;
-  for (const RankGraph& rank : ranks) {
+  for (const RankCommunications& rank : ranks) {
     place_of_rank.emplace(rank.rank, all.size());
-    MSP_RETURN_IF_ERROR(all.emplace_back(rank).Read());
+    all.emplace_back(rank);
   }
-  std::vector<PartnersOfNodes> found(ranks.size());
-  for (size_t place = 0; place < all.size(); ++place) {
-    const RankGraph& own = all[place].rank();
-    for (const auto& [key, call] : all[place].calls()) {
+  for (size_t place = 0; place < ranks.size(); ++place) {
+    const int64_t own = ranks[place].rank;
+    for (const CommunicationCall& call : ranks[place].calls) {
       if (call.is_point_to_point) {
         const auto other = place_of_rank.find(*call.peer);
-        const Call* partner =
+        const CommunicationCall* partner =
             other == place_of_rank.end() ? nullptr : all[other->second].Find(call.partner_key);
         if (partner != nullptr &&
-            (edition == Edition::k26 ||
-             SameFirstOutput(own, call.node, all[other->second].rank(), partner->node))) {
-          found[place][call.node].push_back({call.kind, {{*call.peer, partner->node}}});
+            (edition == Edition::k26 || call.first_output == partner->first_output)) {
+          found[place][call.node.name].push_back({call.kind, {{*call.peer, partner->node}}});
         }
         continue;
       }
-      if (call.root && *call.root != own.rank) {
+      if (call.root && *call.root != own) {
         continue;  // told by that rank
       }
       Partners partners = {call.kind, {}};
       for (const int64_t rank : call.group) {
         const auto other = place_of_rank.find(rank);
-        if (rank == own.rank || other == place_of_rank.end()) {
+        if (rank == own || other == place_of_rank.end()) {
           continue;
         }
-        if (const Call* partner = all[other->second].Find(key)) {
+        if (const CommunicationCall* partner = all[other->second].Find(call.key)) {
           partners.nodes.emplace(rank, partner->node);
           if (call.root) {
-            found[other->second][partner->node].push_back(
-                {Opposite(call.kind), {{own.rank, call.node}}});
+            found[other->second][partner->node.name].push_back(
+                {Opposite(call.kind), {{own, call.node}}});
           }
         }
       }
       if (!partners.nodes.empty()) {
-        found[place][call.node].push_back(std::move(partners));
+        found[place][call.node.name].push_back(std::move(partners));
       }
     }
   }

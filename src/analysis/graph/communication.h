@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "msprobe/status.h"
@@ -13,29 +15,55 @@
 #include "src/analysis/graph/model.h"
 #include "src/analysis/graph/options.h"
 #include "src/analysis/graph/rank_dump.h"
+#include "src/analysis/graph/scores.h"
 
 namespace msprobe::analysis::graph {
 
-// One end of a communication, and the other ends.
-struct Partners {
-  std::string_view kind;              // "send", "receive", "send_receive"
-  std::map<int64_t, uint32_t> nodes;  // by rank: the node of that rank's graph
+// A node at the other end of a communication, as the files tell it.
+struct PartnerNode {
+  std::string figure;  // its precision, or its level of overflow; "Nan": none
+  std::string name;
 };
 
-// Of one rank: by node; several where one call makes several transfers.
-using PartnersOfNodes = std::map<uint32_t, std::vector<Partners>>;
+// The other ends of a communication.
+struct Partners {
+  std::string_view kind;                 // "send", "receive", "send_receive"
+  std::map<int64_t, PartnerNode> nodes;  // by rank
+};
 
-struct RankGraph {
+// Of one rank: by name of the node; several where one call makes several transfers.
+using PartnersOfNodes = std::unordered_map<std::string, std::vector<Partners>>;
+
+// A transfer or a part of a collective, as one rank tells it. Texts are its own, so that it outlives
+// the rank's dump.
+struct CommunicationCall {
+  std::string key;          // equal for the parts of a collective, and what partner_key names
+  std::string partner_key;  // of a point-to-point call: what the other side is called
+  PartnerNode node;
+  std::string first_output;     // type, shape and statistics
+  std::optional<int64_t> peer;  // of a point-to-point call: the other rank
+  std::vector<int64_t> group;   // of a collective
+  std::optional<int64_t> root;  // of a one-to-many collective
+  std::string_view kind;
+  bool is_point_to_point = false;
+};
+
+struct RankCommunications {
   int64_t rank = 0;
-  const RankDump* dump = nullptr;
-  const Graph* graph = nullptr;
+  std::vector<CommunicationCall> calls;  // in the order of the nodes
 };
 
 bool IsCommunicationName(std::string_view node_name);
 
+// The calls of one rank. `scores`: by node. With `with_levels` figures are levels of overflow.
+Result<RankCommunications> ReadCommunications(int64_t rank, const RankDump& dump,
+                                              const Graph& graph,
+                                              const std::vector<NodeScore>& scores,
+                                              bool with_levels);
+
 // By rank, in the order given. Calls are told apart by their kind, their group and how often it was
 // called before. By the rules of 8.1.1 a send and its receive must also tell the same values.
-Result<std::vector<PartnersOfNodes>> FindPartners(std::span<const RankGraph> ranks,
-                                                  Edition edition);
+std::vector<PartnersOfNodes> FindPartners(std::span<const RankCommunications> ranks,
+                                          Edition edition);
 
 }  // namespace msprobe::analysis::graph

@@ -179,16 +179,13 @@ struct RowBlock {
 // Of one side, for one thread.
 class RowFormatter {
  public:
-  RowFormatter(const RankView& view, bool is_npu, const std::vector<RankView>& all,
-               bool with_levels, std::string_view graph_id)
+  RowFormatter(const RankView& view, bool is_npu, std::string_view graph_id)
       : view_(view),
         side_(is_npu ? view.npu : *view.bench),
         other_(!view.bench ? nullptr
                : is_npu    ? &*view.bench
                            : &view.npu),
         is_npu_(is_npu),
-        all_(all),
-        with_levels_(with_levels),
         graph_id_(graph_id),
         items_(*side_.dump, Edition::k26, view.mode == compare::CompareMode::kMd5) {}
 
@@ -247,8 +244,8 @@ class RowFormatter {
       fill(kMergeInfoText, [&](json::Writer& json) { json::WriteTree(items_.tree(), info, json); });
     }
     fill(kPartnersText, [&](json::Writer& json) {
-      if (const auto found = side_.partners.find(row.node); found != side_.partners.end()) {
-        WritePartners(found->second, all_, is_npu_, with_levels_, json);
+      if (const auto found = side_.partners.find(std::string(node.name)); found != side_.partners.end()) {
+        WritePartners(found->second, json);
       } else {
         json.BeginObject();
         json.EndObject();
@@ -263,8 +260,6 @@ class RowFormatter {
   const SideView& side_;
   const SideView* const other_;  // null: build only
   const bool is_npu_;
-  const std::vector<RankView>& all_;
-  const bool with_levels_;
   const std::string_view graph_id_;
   ItemWriter items_;
 };
@@ -342,14 +337,12 @@ Status Database::Step(sqlite3_stmt* statement) {
   return status;
 }
 
-Status Database::Add(const RankView& view, const std::vector<RankView>& all, bool with_levels,
-                     base::ThreadPool& pool) {
-  MSP_RETURN_IF_ERROR(AddSide(view, /*is_npu=*/true, all, with_levels, pool));
-  return view.bench ? AddSide(view, /*is_npu=*/false, all, with_levels, pool) : Status();
+Status Database::Add(const RankView& view, base::ThreadPool& pool) {
+  MSP_RETURN_IF_ERROR(AddSide(view, /*is_npu=*/true, pool));
+  return view.bench ? AddSide(view, /*is_npu=*/false, pool) : Status();
 }
 
-Status Database::AddSide(const RankView& view, bool is_npu, const std::vector<RankView>& all,
-                         bool with_levels, base::ThreadPool& pool) {
+Status Database::AddSide(const RankView& view, bool is_npu, base::ThreadPool& pool) {
   const SideView& side = is_npu ? view.npu : *view.bench;
   const std::string_view source = is_npu ? "NPU" : "Bench";
   const std::string graph_id = fmt::format("{}_{}_{}", source, view.step, view.rank);
@@ -357,7 +350,7 @@ Status Database::AddSide(const RankView& view, bool is_npu, const std::vector<Ra
   std::vector<RowFormatter> formatters;
   formatters.reserve(pool.thread_count());
   for (size_t thread = 0; thread < pool.thread_count(); ++thread) {
-    formatters.emplace_back(view, is_npu, all, with_levels, graph_id);
+    formatters.emplace_back(view, is_npu, graph_id);
   }
   StackTable stacks;
   std::string stack_id;

@@ -52,9 +52,8 @@ class Database {
   Database& operator=(const Database&) = delete;
   ~Database();
 
-  // Both sides of one rank. `all`: the views of the step.
-  Status Add(const RankView& view, const std::vector<RankView>& all, bool with_levels,
-             base::ThreadPool& pool);
+  // Both sides of one rank.
+  Status Add(const RankView& view, base::ThreadPool& pool);
   // The configuration and the indices.
   Status Finish(const DatabaseConfig& config);
 
@@ -64,8 +63,7 @@ class Database {
   Status Execute(const char* sql);
   Status Prepare(const char* sql, sqlite3_stmt** statement);
   Status Step(sqlite3_stmt* statement);
-  Status AddSide(const RankView& view, bool is_npu, const std::vector<RankView>& all,
-                 bool with_levels, base::ThreadPool& pool);
+  Status AddSide(const RankView& view, bool is_npu, base::ThreadPool& pool);
 
   Status AddDivergence(const RankView& view, uint32_t node, bool is_npu);
   Status AddRanks(const DatabaseConfig& config);

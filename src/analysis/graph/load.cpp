@@ -59,12 +59,21 @@ Status JoinSides(const Options& options, LoadedRank& rank, std::vector<std::stri
   return {};
 }
 
-Status LoadSide(const std::filesystem::path& folder, std::optional<RankDump>& side) {
-  MSP_ASSIGN_OR_RETURN(side, RankDump::Load(folder));
+Status LoadDump(const std::filesystem::path& folder, const RankDump::KeepEntry& keep_entry,
+                std::optional<RankDump>& side) {
+  MSP_ASSIGN_OR_RETURN(side, RankDump::Load(folder, keep_entry));
   return {};
 }
 
 }  // namespace
+
+Status TasksDiffer(const LoadedRank& rank, const LoadedRank& other) {
+  return MismatchError(fmt::format("the ranks of step {} were dumped with different tasks: rank {} "
+                                   "is of task {}, rank {} of {}",
+                                   rank.folders.step, rank.folders.rank, TaskName(rank.mode),
+                                   other.folders.rank, TaskName(other.mode)))
+      .WithHint("name the folders of ranks of one task at a time");
+}
 
 uint64_t LoadedStep::SizeBytes() const {
   uint64_t bytes = 0;
@@ -76,7 +85,7 @@ uint64_t LoadedStep::SizeBytes() const {
 }
 
 Result<LoadedStep> LoadStep(std::span<const RankFolders> folders, const Options& options,
-                            base::ThreadPool& pool) {
+                            const RankDump::KeepEntry& keep_entry, base::ThreadPool& pool) {
   std::vector<LoadedRank> loaded(folders.size());
   const size_t sides = options.bench_path.empty() ? 1 : 2;
   std::vector<Status> statuses(folders.size() * sides);
@@ -85,11 +94,10 @@ Result<LoadedStep> LoadStep(std::span<const RankFolders> folders, const Options&
     LoadedRank& rank = loaded[item / sides];
     const RankFolders& found = folders[item / sides];
     const bool is_npu = item % sides == 0;
-    statuses[item] = LoadSide(is_npu ? found.npu : found.bench, is_npu ? rank.npu : rank.bench);
+    statuses[item] = LoadDump(is_npu ? found.npu : found.bench, keep_entry, is_npu ? rank.npu : rank.bench);
     progress.Add();
   });
   LoadedStep step;
-  Status first_error;
   for (size_t place = 0; place < loaded.size(); ++place) {
     LoadedRank& rank = loaded[place];
     rank.folders = folders[place];
@@ -101,25 +109,16 @@ Result<LoadedStep> LoadStep(std::span<const RankFolders> folders, const Options&
       status = JoinSides(options, rank, step.warnings);
     }
     if (!status.ok()) {
-      first_error = first_error.ok() ? status : first_error;
+      step.first_error = step.first_error.ok() ? status : step.first_error;
       step.warnings.push_back(fmt::format("step {} rank {} is left out: {}", rank.folders.step,
                                           rank.folders.rank, status.message()));
       continue;
     }
     if (!step.ranks.empty() && step.ranks.front().mode != rank.mode) {
-      const LoadedRank& first = step.ranks.front();
-      return MismatchError(fmt::format("the ranks of step {} were dumped with different tasks: "
-                                       "rank {} is of task {}, rank {} of {}",
-                                       rank.folders.step, first.folders.rank, TaskName(first.mode),
-                                       rank.folders.rank, TaskName(rank.mode)))
-          .WithHint("name the folders of ranks of one task at a time");
+      return TasksDiffer(step.ranks.front(), rank);
     }
     step.ranks.push_back(std::move(rank));
   }
-  if (step.ranks.empty()) {
-    return first_error;
-  }
-  step.incomplete = !first_error.ok();
   return step;
 }
 

@@ -34,17 +34,21 @@ struct LoadedRank {
   std::vector<compare::RowResult> tensors;  // by row of the NPU side; empty but for real data
 };
 
+// Ranks of one step.
 struct LoadedStep {
-  std::vector<LoadedRank> ranks;  // those that could be read, by number
-  bool incomplete = false;        // others could not; the warnings name them
+  std::vector<LoadedRank> ranks;  // those that could be read, by number; perhaps none
+  Status first_error;             // why others could not; the warnings name them
   std::vector<std::string> warnings;
 
   uint64_t SizeBytes() const;
 };
 
-// `folders`: of one step. Not ok when no rank can be read, and kMismatch when the ranks of a
-// comparison were dumped with different tasks: one result cannot hold figures of two kinds.
+// `keep_entry`: as of RankDump::Load. kMismatch when the ranks of a comparison were dumped with
+// different tasks: one result cannot hold figures of two kinds.
 Result<LoadedStep> LoadStep(std::span<const RankFolders> folders, const Options& options,
-                            base::ThreadPool& pool);
+                            const RankDump::KeepEntry& keep_entry, base::ThreadPool& pool);
+
+// The error of ranks of different tasks in one step.
+Status TasksDiffer(const LoadedRank& rank, const LoadedRank& other);
 
 }  // namespace msprobe::analysis::graph

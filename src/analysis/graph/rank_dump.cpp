@@ -8,10 +8,13 @@
 
 namespace msprobe::analysis::graph {
 
-Result<RankDump> RankDump::Load(const std::filesystem::path& folder) {
+Result<RankDump> RankDump::Load(const std::filesystem::path& folder,
+                                const KeepEntry& keep_entry) {
   RankDump dump;
   dump.folder_ = folder;
-  MSP_ASSIGN_OR_RETURN(dump.side_, compare::LoadSide(folder / dump::kDumpFileName));
+  compare::SideOptions options;
+  options.keep_entry = keep_entry;
+  MSP_ASSIGN_OR_RETURN(dump.side_, compare::LoadSide(folder / dump::kDumpFileName, options));
   auto construct = dump::ConstructFile::Read(folder / dump::kConstructFileName);
   if (!construct.ok()) {
     return std::move(construct).status().WithHint(
@@ -24,7 +27,7 @@ Result<RankDump> RankDump::Load(const std::filesystem::path& folder) {
         .WithHint("dump with level L0 or mix: L1 alone records no modules");
   }
   MSP_ASSIGN_OR_RETURN(dump.stacks_, dump::StackFile::Read(folder / dump::kStackFileName));
-  MSP_RETURN_IF_ERROR(dump.FindPlaces());
+  MSP_RETURN_IF_ERROR(dump.FindPlaces(keep_entry));
   dump.entry_of_name_.reserve(dump.side_.entries.size());
   for (uint32_t entry = 0; entry < dump.side_.entries.size(); ++entry) {
     dump.entry_of_name_[dump.side_.entries[entry].name] = entry;
@@ -32,12 +35,14 @@ Result<RankDump> RankDump::Load(const std::filesystem::path& folder) {
   return dump;
 }
 
-Status RankDump::FindPlaces() {
+Status RankDump::FindPlaces(const KeepEntry& keep_entry) {
   const std::filesystem::path path = folder_ / dump::kDumpFileName;
   places_.reserve(side_.entries.size());
   const auto scanned =
-      dump::ScanEntries(path, [this](const dump::ScannedEntry& entry, const auto& /*so_far*/) {
-        places_.push_back({entry.offset, entry.text.size()});
+      dump::ScanEntries(path, [&](const dump::ScannedEntry& entry, const auto& /*so_far*/) {
+        if (!keep_entry || keep_entry(entry.name)) {
+          places_.push_back({entry.offset, entry.text.size()});
+        }
         return true;
       });
   MSP_RETURN_IF_ERROR(scanned.status());

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,8 +23,10 @@ inline constexpr uint32_t kNone = UINT32_MAX;
 class RankDump {
  public:
   // Reads dump.json, construct.json and stack.json of a folder; all three must be there, and
-  // construct.json must name something.
-  static Result<RankDump> Load(const std::filesystem::path& folder);
+  // construct.json must name something. `keep_entry`: which entries to read; null: all.
+  using KeepEntry = std::function<bool(std::string_view name)>;
+  static Result<RankDump> Load(const std::filesystem::path& folder,
+                               const KeepEntry& keep_entry = nullptr);
 
   const std::filesystem::path& folder() const { return folder_; }
   const compare::Side& side() const { return side_; }
@@ -44,7 +47,7 @@ class RankDump {
   };
 
   RankDump() = default;
-  Status FindPlaces();
+  Status FindPlaces(const KeepEntry& keep_entry);
 
   std::filesystem::path folder_;
   compare::Side side_;

@@ -1,7 +1,5 @@
 #include "src/analysis/graph/rank_view.h"
 
-#include <algorithm>
-
 #include "src/analysis/graph/items.h"
 
 namespace msprobe::analysis::graph {
@@ -117,28 +115,17 @@ void WriteMatchedLink(const Graph& other, uint32_t match, json::Writer& json) {
   json.EndArray();
 }
 
-void WritePartners(const std::vector<Partners>& partners, const std::vector<RankView>& all,
-                   bool is_npu, bool with_levels, json::Writer& json) {
-  const auto write = [&](const Partners& group) {
+void WritePartners(const std::vector<Partners>& partners, json::Writer& json) {
+  const auto write = [&json](const Partners& group) {
     json.BeginObject();
     json.Member("communications_type", group.kind);
     json.Key("nodes_info");
     json.BeginObject();
     for (const auto& [rank, node] : group.nodes) {
-      const auto view = std::find_if(all.begin(), all.end(),
-                                     [r = rank](const RankView& v) { return v.rank == r; });
-      const SideView& side = is_npu ? view->npu : *view->bench;
-      const NodeScore& score = side.scores[node];
-      std::string figure = "Nan";
-      if (with_levels) {
-        figure = score.level.empty() ? figure : std::string(score.level);
-      } else if (score.precision) {
-        figure = IndexText(*score.precision);
-      }
       json.Key(std::to_string(rank));
       json.BeginArray();
-      json.Text(figure);
-      json.Text(side.graph.nodes[node].name);
+      json.Text(node.figure);
+      json.Text(node.name);
       json.EndArray();
     }
     json.EndObject();

@@ -75,9 +75,6 @@ std::string_view WhyUnmatched(const SideView& other, const Node& node);
 void WriteMatchedLink(const Graph& other, uint32_t match, json::Writer& json);
 
 // {"communications_type", "nodes_info": {"<rank>": ["<figure>", "<node>"]}}, or a list of these.
-// `all` are the views of the step, `is_npu` tells the side. With `with_levels` the figure is the
-// level of overflow.
-void WritePartners(const std::vector<Partners>& partners, const std::vector<RankView>& all,
-                   bool is_npu, bool with_levels, json::Writer& json);
+void WritePartners(const std::vector<Partners>& partners, json::Writer& json);
 
 }  // namespace msprobe::analysis::graph

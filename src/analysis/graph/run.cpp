@@ -1,6 +1,7 @@
 #include "src/analysis/graph/run.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <future>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "src/analysis/compare/run_verdict.h"
+#include "src/analysis/graph/communication.h"
 #include "src/analysis/graph/database.h"
 #include "src/analysis/graph/divergence.h"
 #include "src/analysis/graph/inputs.h"
@@ -27,6 +29,8 @@
 #include "src/base/output_rule.h"
 #include "src/base/partial_file.h"
 #include "src/base/thread_pool.h"
+#include "src/dump/entry_scan.h"
+#include "src/dump/layout.h"
 
 namespace msprobe::analysis::graph {
 namespace {
@@ -147,43 +151,156 @@ class GraphRun {
     return verdict;
   }
 
+  // So many ranks are in memory at a time: enough for all threads.
+  size_t MostRanks() const { return std::max<size_t>(pool_.thread_count(), 2); }
+
+  bool makes_26() const { return writes_database() || answer_.is_comparison || !writes_vis(); }
+
+  struct StepState {
+    bool is_whole = true;  // all ranks are in memory at once
+    StepPartners partners26;
+    StepPartners partners8;
+    std::optional<std::pair<RankFolders, std::optional<compare::CompareMode>>> mode;  // of a rank
+    Status first_error;
+  };
+
   Status RunStep(std::span<const RankFolders> folders, bool is_last) {
-    MSP_ASSIGN_OR_RETURN(LoadedStep step, LoadStep(folders, options_, pool_));
-    walks_.Take(step, options_, pool_);
-    AppendTo(answer_.warnings, step.warnings);
-    if (!answer_.ranks.empty() && answer_.mode != step.ranks.front().mode) {
-      return MismatchError(
-                 fmt::format("step {} was dumped with task {}, the steps before it with {}",
-                             folders.front().step, TaskName(step.ranks.front().mode),
-                             TaskName(answer_.mode)))
-          .WithHint("name the folders of steps of one task at a time");
+    StepState state;
+    state.is_whole = folders.size() <= MostRanks();
+    if (!state.is_whole) {
+      MSP_RETURN_IF_ERROR(FindAllPartners(folders, state));
     }
-    answer_.mode = step.ranks.front().mode;
-    answer_.size_bytes += step.SizeBytes();
-    answer_.incomplete = answer_.incomplete || step.incomplete;
-    std::vector<RankView> views26;
-    if (writes_database() || answer_.is_comparison || !writes_vis()) {
-      MSP_ASSIGN_OR_RETURN(views26,
-                           MakeViews(step, Edition::k26, options_, pool_, answer_.warnings));
-      for (const RankView& view : views26) {
-        if (database_) {
-          MSP_RETURN_IF_ERROR(database_->Add(view, views26, options_.overflow_check, pool_));
-        }
+    for (size_t first = 0; first < folders.size(); first += MostRanks()) {
+      const size_t count = std::min(MostRanks(), folders.size() - first);
+      MSP_RETURN_IF_ERROR(RunRanks(folders.subspan(first, count),
+                                   is_last && first + count == folders.size(), state));
+    }
+    if (!state.mode) {
+      return state.first_error;
+    }
+    if (database_ && is_last && !finishing_.valid()) {
+      StartToFinishDatabase();
+    }
+    return {};
+  }
+
+  // Who communicates with whom is known when all ranks are: of more ranks than are kept in memory
+  // the communications are read beforehand. Layers are paired by all of their calls.
+  Status FindAllPartners(std::span<const RankFolders> folders, StepState& state) {
+    if (!AnyCommunicates(folders)) {
+      return {};
+    }
+    const RankDump::KeepEntry keep =
+        options_.layer_mapping.given ? RankDump::KeepEntry() : IsCommunicationName;
+    StepCommunications found26;
+    StepCommunications found8;
+    std::vector<std::string> told_later;
+    for (size_t first = 0; first < folders.size(); first += MostRanks()) {
+      MSP_ASSIGN_OR_RETURN(
+          LoadedStep step,
+          LoadStep(folders.subspan(first, std::min(MostRanks(), folders.size() - first)), options_,
+                   keep, pool_));
+      const auto read = [&](Edition edition, StepCommunications& found) -> Status {
+        MSP_ASSIGN_OR_RETURN(const std::vector<RankView> views,
+                             MakeViews(step, edition, options_, pool_, told_later));
+        return AddCommunications(views, options_.overflow_check, found);
+      };
+      if (makes_26()) {
+        MSP_RETURN_IF_ERROR(read(Edition::k26, found26));
+      }
+      if (writes_vis()) {
+        MSP_RETURN_IF_ERROR(read(Edition::k8, found8));
       }
     }
-    const bool judged_by_26 = !views26.empty();
-    if (judged_by_26) {
-      Summarize(views26, step);
+    state.partners26 = PartnersOf(found26, Edition::k26);
+    state.partners8 = PartnersOf(found8, Edition::k8);
+    return {};
+  }
+
+  // Goes through the names alone. What cannot be read is told when it is loaded.
+  bool AnyCommunicates(std::span<const RankFolders> folders) {
+    std::atomic<bool> found = false;
+    pool_.ParallelFor(folders.size(), [&](size_t place, size_t /*worker*/) {
+      for (const std::filesystem::path& folder : {folders[place].npu, folders[place].bench}) {
+        if (!folder.empty() && !found) {
+          const auto scanned = dump::ScanEntries(
+              folder / dump::kDumpFileName,
+              [&found](const dump::ScannedEntry& entry, const auto& /*so_far*/) {
+                if (IsCommunicationName(entry.name)) {
+                  found = true;
+                }
+                return !found;
+              });
+          static_cast<void>(scanned);
+        }
+      }
+    });
+    return found;
+  }
+
+  Status CheckModes(const LoadedStep& step, StepState& state) {
+    const LoadedRank& rank = step.ranks.front();
+    if (state.mode && state.mode->second != rank.mode) {
+      LoadedRank first;
+      first.folders = state.mode->first;
+      first.mode = state.mode->second;
+      return TasksDiffer(first, rank);
+    }
+    if (!answer_.ranks.empty() && answer_.mode != rank.mode) {
+      return MismatchError(
+                 fmt::format("step {} was dumped with task {}, the steps before it with {}",
+                             rank.folders.step, TaskName(rank.mode), TaskName(answer_.mode)))
+          .WithHint("name the folders of steps of one task at a time");
+    }
+    state.mode.emplace(rank.folders, rank.mode);
+    answer_.mode = rank.mode;
+    return {};
+  }
+
+  Status RunRanks(std::span<const RankFolders> folders, bool is_last, StepState& state) {
+    MSP_ASSIGN_OR_RETURN(LoadedStep step, LoadStep(folders, options_, nullptr, pool_));
+    walks_.Take(step, options_, pool_);
+    AppendTo(answer_.warnings, step.warnings);
+    if (!step.first_error.ok()) {
+      answer_.incomplete = true;
+      state.first_error = state.first_error.ok() ? step.first_error : state.first_error;
+    }
+    if (step.ranks.empty()) {
+      return {};
+    }
+    MSP_RETURN_IF_ERROR(CheckModes(step, state));
+    answer_.size_bytes += step.SizeBytes();
+    const auto views_of = [&](Edition edition,
+                              StepPartners& partners) -> Result<std::vector<RankView>> {
+      MSP_ASSIGN_OR_RETURN(std::vector<RankView> views,
+                           MakeViews(step, edition, options_, pool_, answer_.warnings));
+      if (state.is_whole) {
+        StepCommunications found;
+        MSP_RETURN_IF_ERROR(AddCommunications(views, options_.overflow_check, found));
+        partners = PartnersOf(found, edition);
+      }
+      SetPartners(partners, views);
+      return views;
+    };
+    if (makes_26()) {
+      MSP_ASSIGN_OR_RETURN(const std::vector<RankView> views,
+                           views_of(Edition::k26, state.partners26));
+      for (const RankView& view : views) {
+        if (database_) {
+          MSP_RETURN_IF_ERROR(database_->Add(view, pool_));
+        }
+      }
+      Summarize(views, step);
     }
     if (database_ && is_last) {
       StartToFinishDatabase();
     }
     if (writes_vis()) {
-      MSP_ASSIGN_OR_RETURN(const std::vector<RankView> views8,
-                           MakeViews(step, Edition::k8, options_, pool_, answer_.warnings));
-      MSP_RETURN_IF_ERROR(WriteVisFiles(views8));
-      if (!judged_by_26) {
-        Summarize(views8, step);
+      MSP_ASSIGN_OR_RETURN(const std::vector<RankView> views,
+                           views_of(Edition::k8, state.partners8));
+      MSP_RETURN_IF_ERROR(WriteVisFiles(views));
+      if (!makes_26()) {
+        Summarize(views, step);
       }
     }
     return {};
@@ -233,7 +350,7 @@ class GraphRun {
 
   Status WriteVisFiles(const std::vector<RankView>& views) {
     for (const RankView& view : views) {
-      MSP_RETURN_IF_ERROR(WriteVisFile(VisPath(view), view, views, options_.overflow_check, pool_));
+      MSP_RETURN_IF_ERROR(WriteVisFile(VisPath(view), view, options_.overflow_check, pool_));
       answer_.files.push_back(VisPath(view));
     }
     return {};

@@ -66,29 +66,6 @@ Status AddLevels(const LoadedRank& rank, RankView& view) {
   return {};
 }
 
-Status AddPartners(std::vector<RankView>& views, Edition edition) {
-  if (views.size() < 2) {
-    return {};
-  }
-  std::vector<RankGraph> npu;
-  std::vector<RankGraph> bench;
-  for (const RankView& view : views) {
-    npu.push_back({view.rank, view.npu.dump, &view.npu.graph});
-    if (view.bench) {
-      bench.push_back({view.rank, view.bench->dump, &view.bench->graph});
-    }
-  }
-  MSP_ASSIGN_OR_RETURN(std::vector<PartnersOfNodes> npu_partners, FindPartners(npu, edition));
-  MSP_ASSIGN_OR_RETURN(std::vector<PartnersOfNodes> bench_partners, FindPartners(bench, edition));
-  for (size_t place = 0; place < views.size(); ++place) {
-    views[place].npu.partners = std::move(npu_partners[place]);
-    if (views[place].bench) {
-      views[place].bench->partners = std::move(bench_partners[place]);
-    }
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<std::vector<RankView>> MakeViews(LoadedStep& step, Edition edition, const Options& options,
@@ -137,8 +114,48 @@ Result<std::vector<RankView>> MakeViews(LoadedStep& step, Edition edition, const
   for (Status& status : statuses) {
     MSP_RETURN_IF_ERROR(std::move(status));
   }
-  MSP_RETURN_IF_ERROR(AddPartners(views, edition));
   return views;
+}
+
+Status AddCommunications(const std::vector<RankView>& views, bool with_levels,
+                         StepCommunications& found) {
+  for (const RankView& view : views) {
+    const auto add = [&](const SideView& side, std::vector<RankCommunications>& ranks) -> Status {
+      MSP_ASSIGN_OR_RETURN(RankCommunications calls,
+                           ReadCommunications(view.rank, *side.dump, side.graph, side.scores,
+                                              with_levels));
+      ranks.push_back(std::move(calls));
+      return {};
+    };
+    MSP_RETURN_IF_ERROR(add(view.npu, found.npu));
+    if (view.bench) {
+      MSP_RETURN_IF_ERROR(add(*view.bench, found.bench));
+    }
+  }
+  return {};
+}
+
+StepPartners PartnersOf(const StepCommunications& found, Edition edition) {
+  StepPartners partners;
+  const auto find = [edition](const std::vector<RankCommunications>& ranks,
+                              std::map<int64_t, PartnersOfNodes>& of_rank) {
+    std::vector<PartnersOfNodes> of_place = FindPartners(ranks, edition);
+    for (size_t place = 0; place < ranks.size(); ++place) {
+      of_rank[ranks[place].rank] = std::move(of_place[place]);
+    }
+  };
+  find(found.npu, partners.npu);
+  find(found.bench, partners.bench);
+  return partners;
+}
+
+void SetPartners(StepPartners& partners, std::vector<RankView>& views) {
+  for (RankView& view : views) {
+    view.npu.partners = std::move(partners.npu[view.rank]);
+    if (view.bench) {
+      view.bench->partners = std::move(partners.bench[view.rank]);
+    }
+  }
 }
 
 }  // namespace msprobe::analysis::graph

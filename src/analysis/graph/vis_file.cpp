@@ -21,16 +21,13 @@ constexpr size_t kNodeDepth = 3;  // of a comparison: the file, the side, its no
 // The nodes of a side as text, for one thread.
 class NodeWriter {
  public:
-  NodeWriter(const RankView& view, const std::vector<RankView>& all, const SideView& side,
-             bool with_levels)
+  NodeWriter(const RankView& view, const SideView& side)
       : view_(view),
-        all_(all),
         side_(side),
         other_(!view.bench          ? nullptr
                : &side == &view.npu ? &*view.bench
                                     : &view.npu),
         is_npu_(&side == &view.npu),
-        with_levels_(with_levels),
         items_(*side.dump, Edition::k8, view.mode == compare::CompareMode::kMd5) {}
 
   // Members of the object that holds the nodes; a comma stands in front of all but the first.
@@ -90,9 +87,9 @@ class NodeWriter {
       json.Member("micro_step_id", *node.micro_step);
     }
     WriteData(index, json);
-    if (const auto partners = side_.partners.find(index); partners != side_.partners.end()) {
+    if (const auto partners = side_.partners.find(std::string(node.name)); partners != side_.partners.end()) {
       json.Key("matched_distributed");
-      WritePartners(partners->second, all_, is_npu_, with_levels_, json);
+      WritePartners(partners->second, json);
     }
     json.EndObject();
     return {};
@@ -130,21 +127,18 @@ class NodeWriter {
   }
 
   const RankView& view_;
-  const std::vector<RankView>& all_;
   const SideView& side_;
   const SideView* const other_;  // null: build only
   const bool is_npu_;
-  const bool with_levels_;
   ItemWriter items_;
 };
 
 class VisWriter {
  public:
-  VisWriter(base::AtomicFile& file, const RankView& view, const std::vector<RankView>& all,
-            bool with_levels, base::ThreadPool& pool)
+  VisWriter(base::AtomicFile& file, const RankView& view, bool with_levels,
+            base::ThreadPool& pool)
       : file_(file),
         view_(view),
-        all_(all),
         with_levels_(with_levels),
         pool_(pool),
         json_(text_, kIndent) {}
@@ -199,7 +193,7 @@ class VisWriter {
     std::vector<NodeWriter> writers;
     writers.reserve(pool_.thread_count());
     for (size_t thread = 0; thread < pool_.thread_count(); ++thread) {
-      writers.emplace_back(view_, all_, side, with_levels_);
+      writers.emplace_back(view_, side);
     }
     const size_t count = side.graph.nodes.size();
     return base::MakeInOrder<std::string>(
@@ -235,7 +229,6 @@ class VisWriter {
 
   base::AtomicFile& file_;
   const RankView& view_;
-  const std::vector<RankView>& all_;
   const bool with_levels_;
   base::ThreadPool& pool_;
   std::string text_;
@@ -245,9 +238,9 @@ class VisWriter {
 }  // namespace
 
 Status WriteVisFile(const std::filesystem::path& path, const RankView& view,
-                    const std::vector<RankView>& all, bool with_levels, base::ThreadPool& pool) {
+                    bool with_levels, base::ThreadPool& pool) {
   MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
-  MSP_RETURN_IF_ERROR(VisWriter(file, view, all, with_levels, pool).Write());
+  MSP_RETURN_IF_ERROR(VisWriter(file, view, with_levels, pool).Write());
   return file.Commit();
 }
 

@@ -11,8 +11,7 @@
 
 namespace msprobe::analysis::graph {
 
-// `all`: the views of the step, where the other ends of communications are looked up.
 Status WriteVisFile(const std::filesystem::path& path, const RankView& view,
-                    const std::vector<RankView>& all, bool with_levels, base::ThreadPool& pool);
+                    bool with_levels, base::ThreadPool& pool);
 
 }  // namespace msprobe::analysis::graph
