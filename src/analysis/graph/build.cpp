@@ -17,6 +17,9 @@ namespace {
 constexpr std::string_view kCollectionName = "Apis_Between_Modules";
 constexpr std::string_view kGradients = ".parameters_grad";
 constexpr size_t kShortestCollection = 2;
+// A node is written with all that it stands in: deeper than any model, and no file is made that
+// grows with the square of a hostile depth.
+constexpr uint32_t kMostLevels = 1000;
 
 const std::vector<std::string>& NoForwardStack() {
   static const std::vector<std::string> kLines = {
@@ -69,6 +72,7 @@ class GraphBuilder {
     if (is_26_) {
       MoveRecomputed();
     }
+    LimitDepth();
     Collect();
     AddGradients();
     CountMicroSteps();
@@ -195,6 +199,36 @@ class GraphBuilder {
     graph_.Attach(node, parent);
   }
 
+  // What stands deeper than the limit begins a new tree at the top.
+  void LimitDepth() {
+    std::vector<uint32_t> depth(graph_.nodes.size(), 0);
+    std::vector<uint32_t> order = {kRoot};
+    order.reserve(graph_.nodes.size());
+    std::vector<uint32_t> too_deep;
+    for (size_t at = 0; at < order.size(); ++at) {
+      const uint32_t node = order[at];
+      const bool at_limit = depth[node] == kMostLevels;
+      for (const uint32_t child : graph_.nodes[node].children) {
+        depth[child] = at_limit ? 1 : depth[node] + 1;
+        order.push_back(child);
+      }
+      if (at_limit) {
+        std::vector<uint32_t> children;
+        children.swap(graph_.nodes[node].children);
+        too_deep.insert(too_deep.end(), children.begin(), children.end());
+      }
+    }
+    for (const uint32_t node : too_deep) {
+      graph_.Attach(node, kRoot);
+    }
+    if (!too_deep.empty()) {
+      warnings_.push_back(
+          fmt::format("{}: {} more than {} modules deep; they stand at the top, the first is {}",
+                      dump_.folder().string(), base::Plural(too_deep.size(), "node"),
+                      base::FormatCount(kMostLevels), graph_.nodes[too_deep.front()].name));
+    }
+  }
+
   // Module names that look like a module inside of another one.
   static bool LooksNested(std::string_view name) {
     const std::vector<std::string_view> fields = base::Split(name, '.');
@@ -271,9 +305,12 @@ class GraphBuilder {
       const uint32_t target =
           parent ? graph_.Find(Joined(parent->before, "backward", parent->number)) : kNone;
       if (target != kNone && !IsBelow(target, node)) {
-        Move(node, target);
+        graph_.Attach(node, target);
       }
     }
+    // All at once: there may be very many of them.
+    std::erase_if(graph_.nodes[kRoot].children,
+                  [this](uint32_t child) { return graph_.nodes[child].parent != kRoot; });
   }
 
   bool IsBelow(uint32_t node, uint32_t above) const {

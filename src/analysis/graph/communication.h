@@ -34,8 +34,8 @@ struct Partners {
 // Of one rank: by name of the node; several where one call makes several transfers.
 using PartnersOfNodes = std::unordered_map<std::string, std::vector<Partners>>;
 
-// A transfer or a part of a collective, as one rank tells it. Texts are its own, so that it outlives
-// the rank's dump.
+// A transfer or a part of a collective, as one rank tells it. Texts are its own, so that it
+// outlives the rank's dump.
 struct CommunicationCall {
   std::string key;          // equal for the parts of a collective, and what partner_key names
   std::string partner_key;  // of a point-to-point call: what the other side is called

@@ -244,7 +244,8 @@ class RowFormatter {
       fill(kMergeInfoText, [&](json::Writer& json) { json::WriteTree(items_.tree(), info, json); });
     }
     fill(kPartnersText, [&](json::Writer& json) {
-      if (const auto found = side_.partners.find(std::string(node.name)); found != side_.partners.end()) {
+      if (const auto found = side_.partners.find(std::string(node.name));
+          found != side_.partners.end()) {
         WritePartners(found->second, json);
       } else {
         json.BeginObject();
@@ -291,7 +292,7 @@ Result<std::unique_ptr<Database>> Database::Create(const std::filesystem::path& 
       // stands behind the values, are made without going through them.
       database->Execute("PRAGMA page_size=65536; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; "
                         "PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=-65536; "
-                        "PRAGMA mmap_size=0x7fffffff0000; BEGIN;"));
+                        "PRAGMA mmap_size=0x10000000; BEGIN;"));
   MSP_RETURN_IF_ERROR(database->Execute(kTables));
   MSP_RETURN_IF_ERROR(
       database->Prepare("INSERT INTO tb_nodes VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",

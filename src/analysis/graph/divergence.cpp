@@ -95,8 +95,8 @@ RankWalk WalkRank(const compare::Options& options, LoadedRank& rank,
 
 void DivergenceWalks::Take(LoadedStep& step, const Options& options, base::ThreadPool& pool) {
   // Merged statistics are estimates: what rounding explains of them nobody knows.
-  if (options.bench_path.empty() || options.npu_parallelism ||
-      step.ranks.empty() || !step.ranks.front().mode) {
+  if (options.bench_path.empty() || options.npu_parallelism || step.ranks.empty() ||
+      !step.ranks.front().mode) {
     return;
   }
   const compare::Options compared = CompareOptionsOf(options);

@@ -37,7 +37,14 @@ constexpr std::array<std::string_view, 6> kRealCells = {"Cosine",
                                                         "One Thousandth Err Ratio",
                                                         "Five Thousandths Err Ratio"};
 
-bool IsStatisticKey(std::string_view key) { return base::IsOneOf(key, dump::kStatisticKeys); }
+// Its place in kStatisticKeys; kStatCount: none.
+size_t StatisticOf(std::string_view key) {
+  size_t place = 0;
+  while (place < compare::kStatCount && dump::kStatisticKeys[place] != key) {
+    ++place;
+  }
+  return place;
+}
 
 // The number of digits before and behind the point of "12.5" or "12.5%"; {0, 0} for other texts.
 std::pair<size_t, size_t> DigitsAround(std::string_view text) {
@@ -137,15 +144,21 @@ void ItemWriter::WriteFields(uint32_t leaf, const SideRow& row, json::Writer& js
   bool has_checksum = false;
   bool has_dtype = false;
   bool has_shape = false;
+  std::array<bool, compare::kStatCount> has_statistic{};
   tree_.ForEachChild(leaf, [&](uint32_t child) {
     const std::string_view key = tree_[child].key;
     if (key == "value") {
       value = child;
     }
+    const size_t statistic = StatisticOf(key);
+    const bool is_statistic = statistic < compare::kStatCount;
+    if (is_statistic) {
+      has_statistic[statistic] = true;
+    }
     const bool dropped =
         key == "full_op_name" || key == (edition_ == Edition::k8 ? "requires_grad" : "state") ||
         (key == "md5" && !with_checksums_) || (is_batch_ && base::IsOneOf(key, kBatchKeys)) ||
-        (!is_tensor && (IsStatisticKey(key) || key == "dtype" || key == "shape"));
+        (!is_tensor && (is_statistic || key == "dtype" || key == "shape"));
     if (dropped) {
       return;
     }
@@ -162,11 +175,11 @@ void ItemWriter::WriteFields(uint32_t leaf, const SideRow& row, json::Writer& js
   if (edition_ == Edition::k26 && !has_requires_grad) {
     json.Member("requires_grad", kNull);
   }
-  for (const std::string_view key : dump::kStatisticKeys) {
+  for (size_t i = 0; i < compare::kStatCount; ++i) {
     if (!is_tensor) {
-      json.Member(key, value == EntryTree::kNone ? kNull : TextOf(value));
-    } else if (tree_.Find(leaf, key) == EntryTree::kNone) {
-      json.Member(key, kNull);
+      json.Member(dump::kStatisticKeys[i], value == EntryTree::kNone ? kNull : TextOf(value));
+    } else if (!has_statistic[i]) {
+      json.Member(dump::kStatisticKeys[i], kNull);
     }
   }
   if (!has_dtype) {

@@ -94,7 +94,8 @@ Result<LoadedStep> LoadStep(std::span<const RankFolders> folders, const Options&
     LoadedRank& rank = loaded[item / sides];
     const RankFolders& found = folders[item / sides];
     const bool is_npu = item % sides == 0;
-    statuses[item] = LoadDump(is_npu ? found.npu : found.bench, keep_entry, is_npu ? rank.npu : rank.bench);
+    statuses[item] =
+        LoadDump(is_npu ? found.npu : found.bench, keep_entry, is_npu ? rank.npu : rank.bench);
     progress.Add();
   });
   LoadedStep step;

@@ -8,8 +8,7 @@
 
 namespace msprobe::analysis::graph {
 
-Result<RankDump> RankDump::Load(const std::filesystem::path& folder,
-                                const KeepEntry& keep_entry) {
+Result<RankDump> RankDump::Load(const std::filesystem::path& folder, const KeepEntry& keep_entry) {
   RankDump dump;
   dump.folder_ = folder;
   compare::SideOptions options;

@@ -223,14 +223,14 @@ class GraphRun {
     pool_.ParallelFor(folders.size(), [&](size_t place, size_t /*worker*/) {
       for (const std::filesystem::path& folder : {folders[place].npu, folders[place].bench}) {
         if (!folder.empty() && !found) {
-          const auto scanned = dump::ScanEntries(
-              folder / dump::kDumpFileName,
-              [&found](const dump::ScannedEntry& entry, const auto& /*so_far*/) {
-                if (IsCommunicationName(entry.name)) {
-                  found = true;
-                }
-                return !found;
-              });
+          const auto scanned =
+              dump::ScanEntries(folder / dump::kDumpFileName,
+                                [&found](const dump::ScannedEntry& entry, const auto& /*so_far*/) {
+                                  if (IsCommunicationName(entry.name)) {
+                                    found = true;
+                                  }
+                                  return !found;
+                                });
           static_cast<void>(scanned);
         }
       }

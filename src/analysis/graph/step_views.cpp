@@ -121,9 +121,9 @@ Status AddCommunications(const std::vector<RankView>& views, bool with_levels,
                          StepCommunications& found) {
   for (const RankView& view : views) {
     const auto add = [&](const SideView& side, std::vector<RankCommunications>& ranks) -> Status {
-      MSP_ASSIGN_OR_RETURN(RankCommunications calls,
-                           ReadCommunications(view.rank, *side.dump, side.graph, side.scores,
-                                              with_levels));
+      MSP_ASSIGN_OR_RETURN(
+          RankCommunications calls,
+          ReadCommunications(view.rank, *side.dump, side.graph, side.scores, with_levels));
       ranks.push_back(std::move(calls));
       return {};
     };

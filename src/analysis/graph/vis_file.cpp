@@ -87,7 +87,8 @@ class NodeWriter {
       json.Member("micro_step_id", *node.micro_step);
     }
     WriteData(index, json);
-    if (const auto partners = side_.partners.find(std::string(node.name)); partners != side_.partners.end()) {
+    if (const auto partners = side_.partners.find(std::string(node.name));
+        partners != side_.partners.end()) {
       json.Key("matched_distributed");
       WritePartners(partners->second, json);
     }
@@ -135,13 +136,8 @@ class NodeWriter {
 
 class VisWriter {
  public:
-  VisWriter(base::AtomicFile& file, const RankView& view, bool with_levels,
-            base::ThreadPool& pool)
-      : file_(file),
-        view_(view),
-        with_levels_(with_levels),
-        pool_(pool),
-        json_(text_, kIndent) {}
+  VisWriter(base::AtomicFile& file, const RankView& view, bool with_levels, base::ThreadPool& pool)
+      : file_(file), view_(view), with_levels_(with_levels), pool_(pool), json_(text_, kIndent) {}
 
   Status Write() {
     json_.BeginObject();
@@ -237,8 +233,8 @@ class VisWriter {
 
 }  // namespace
 
-Status WriteVisFile(const std::filesystem::path& path, const RankView& view,
-                    bool with_levels, base::ThreadPool& pool) {
+Status WriteVisFile(const std::filesystem::path& path, const RankView& view, bool with_levels,
+                    base::ThreadPool& pool) {
   MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
   MSP_RETURN_IF_ERROR(VisWriter(file, view, with_levels, pool).Write());
   return file.Commit();

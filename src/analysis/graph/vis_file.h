@@ -11,7 +11,7 @@
 
 namespace msprobe::analysis::graph {
 
-Status WriteVisFile(const std::filesystem::path& path, const RankView& view,
-                    bool with_levels, base::ThreadPool& pool);
+Status WriteVisFile(const std::filesystem::path& path, const RankView& view, bool with_levels,
+                    base::ThreadPool& pool);
 
 }  // namespace msprobe::analysis::graph
