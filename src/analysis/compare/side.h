@@ -111,7 +111,7 @@ struct SideOptions {
   // With k26 arguments named src, dst, group_src and group_dst and process groups are texts, and a
   // P2POp is one row.
   Edition edition = Edition::k8;
-  // Entries to leave out; called in file order. Null: none.
+  // Which entries to keep; called in file order. Null: all.
   std::function<bool(std::string_view entry_name)> keep_entry;
 };
 Result<Side> LoadSide(const std::filesystem::path& json_path, const SideOptions& options = {});

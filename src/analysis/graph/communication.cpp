@@ -1,5 +1,6 @@
 #include "src/analysis/graph/communication.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <unordered_map>
@@ -242,22 +243,6 @@ class CallReader {
   std::unordered_map<std::string, size_t> counts_;
 };
 
-class CallIndex {
- public:
-  explicit CallIndex(const RankCommunications& rank) {
-    for (const CommunicationCall& call : rank.calls) {
-      calls_.emplace(call.key, &call);
-    }
-  }
-  const CommunicationCall* Find(const std::string& key) const {
-    const auto found = calls_.find(key);
-    return found == calls_.end() ? nullptr : found->second;
-  }
-
- private:
-  std::unordered_map<std::string_view, const CommunicationCall*> calls_;
-};
-
 }  // namespace
 
 bool IsCommunicationName(std::string_view node_name) {
@@ -271,52 +256,60 @@ Result<RankCommunications> ReadCommunications(int64_t rank, const RankDump& dump
   return CallReader(rank, dump, graph, scores, with_levels).Read();
 }
 
-std::vector<PartnersOfNodes> FindPartners(std::span<const RankCommunications> ranks,
-                                          Edition edition) {
-  std::vector<PartnersOfNodes> found(ranks.size());
-  if (ranks.size() < 2) {
+PartnerFinder::PartnerFinder(std::vector<RankCommunications> ranks, Edition edition)
+    : ranks_(std::move(ranks)), calls_(ranks_.size()), edition_(edition) {
+  for (size_t place = 0; place < ranks_.size(); ++place) {
+    place_of_rank_.emplace(ranks_[place].rank, place);
+    for (const CommunicationCall& call : ranks_[place].calls) {
+      calls_[place].emplace(call.key, &call);
+    }
+  }
+}
+
+const CommunicationCall* PartnerFinder::Find(int64_t rank, std::string_view key) const {
+  const auto place = place_of_rank_.find(rank);
+  if (place == place_of_rank_.end()) {
+    return nullptr;
+  }
+  const auto found = calls_[place->second].find(key);
+  return found == calls_[place->second].end() ? nullptr : found->second;
+}
+
+PartnersOfNodes PartnerFinder::Of(int64_t rank) const {
+  PartnersOfNodes found;
+  const auto place = place_of_rank_.find(rank);
+  if (place == place_of_rank_.end() || ranks_.size() < 2) {
     return found;
   }
-  std::vector<CallIndex> all;
-  all.reserve(ranks.size());
-  std::unordered_map<int64_t, size_t> place_of_rank;
-  for (const RankCommunications& rank : ranks) {
-    place_of_rank.emplace(rank.rank, all.size());
-    all.emplace_back(rank);
-  }
-  for (size_t place = 0; place < ranks.size(); ++place) {
-    const int64_t own = ranks[place].rank;
-    for (const CommunicationCall& call : ranks[place].calls) {
-      if (call.is_point_to_point) {
-        const auto other = place_of_rank.find(*call.peer);
-        const CommunicationCall* partner =
-            other == place_of_rank.end() ? nullptr : all[other->second].Find(call.partner_key);
-        if (partner != nullptr &&
-            (edition == Edition::k26 || call.first_output == partner->first_output)) {
-          found[place][call.node.name].push_back({call.kind, {{*call.peer, partner->node}}});
-        }
-        continue;
+  const auto contains = [](const std::vector<int64_t>& group, int64_t number) {
+    return std::find(group.begin(), group.end(), number) != group.end();
+  };
+  for (const CommunicationCall& call : ranks_[place->second].calls) {
+    if (call.is_point_to_point) {
+      const CommunicationCall* partner = Find(*call.peer, call.partner_key);
+      if (partner != nullptr &&
+          (edition_ == Edition::k26 || call.first_output == partner->first_output)) {
+        found[call.node.name].push_back({call.kind, {{*call.peer, partner->node}}});
       }
-      if (call.root && *call.root != own) {
-        continue;  // told by that rank
+      continue;
+    }
+    if (call.root && *call.root != rank) {
+      // The one rank tells who belongs to it.
+      const CommunicationCall* root = Find(*call.root, call.key);
+      if (root != nullptr && root->root == call.root && contains(root->group, rank)) {
+        found[call.node.name].push_back({Opposite(root->kind), {{*call.root, root->node}}});
       }
-      Partners partners = {call.kind, {}};
-      for (const int64_t rank : call.group) {
-        const auto other = place_of_rank.find(rank);
-        if (rank == own || other == place_of_rank.end()) {
-          continue;
-        }
-        if (const CommunicationCall* partner = all[other->second].Find(call.key)) {
-          partners.nodes.emplace(rank, partner->node);
-          if (call.root) {
-            found[other->second][partner->node.name].push_back(
-                {Opposite(call.kind), {{own, call.node}}});
-          }
-        }
+      continue;
+    }
+    Partners partners = {call.kind, {}};
+    for (const int64_t other : call.group) {
+      const CommunicationCall* partner = other == rank ? nullptr : Find(other, call.key);
+      if (partner != nullptr) {
+        partners.nodes.emplace(other, partner->node);
       }
-      if (!partners.nodes.empty()) {
-        found[place][call.node.name].push_back(std::move(partners));
-      }
+    }
+    if (!partners.nodes.empty()) {
+      found[call.node.name].push_back(std::move(partners));
     }
   }
   return found;

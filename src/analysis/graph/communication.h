@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -61,9 +60,26 @@ Result<RankCommunications> ReadCommunications(int64_t rank, const RankDump& dump
                                               const std::vector<NodeScore>& scores,
                                               bool with_levels);
 
-// By rank, in the order given. Calls are told apart by their kind, their group and how often it was
+// Who communicates with whom, for one rank after the other: of many ranks a collective names all of
+// the others at each of them. Calls are told apart by their kind, their group and how often it was
 // called before. By the rules of 8.1.1 a send and its receive must also tell the same values.
-std::vector<PartnersOfNodes> FindPartners(std::span<const RankCommunications> ranks,
-                                          Edition edition);
+class PartnerFinder {
+ public:
+  PartnerFinder(std::vector<RankCommunications> ranks, Edition edition);
+  PartnerFinder(PartnerFinder&&) = default;
+  PartnerFinder& operator=(PartnerFinder&&) = default;
+
+  PartnersOfNodes Of(int64_t rank) const;  // empty for a rank that is not known
+
+ private:
+  using CallIndex = std::unordered_map<std::string_view, const CommunicationCall*>;
+
+  const CommunicationCall* Find(int64_t rank, std::string_view key) const;
+
+  std::vector<RankCommunications> ranks_;
+  std::vector<CallIndex> calls_;  // by rank: by their key
+  std::unordered_map<int64_t, size_t> place_of_rank_;
+  Edition edition_ = Edition::k26;
+};
 
 }  // namespace msprobe::analysis::graph

@@ -205,15 +205,15 @@ class GraphRun {
                              MakeViews(step, edition, options_, pool_, told_later));
         return AddCommunications(views, options_.overflow_check, found);
       };
-      if (makes_26()) {
+      if (writes_database()) {
         MSP_RETURN_IF_ERROR(read(Edition::k26, found26));
       }
       if (writes_vis()) {
         MSP_RETURN_IF_ERROR(read(Edition::k8, found8));
       }
     }
-    state.partners26 = PartnersOf(found26, Edition::k26);
-    state.partners8 = PartnersOf(found8, Edition::k8);
+    state.partners26 = PartnersOf(std::move(found26), Edition::k26);
+    state.partners8 = PartnersOf(std::move(found8), Edition::k8);
     return {};
   }
 
@@ -277,9 +277,9 @@ class GraphRun {
       if (state.is_whole) {
         StepCommunications found;
         MSP_RETURN_IF_ERROR(AddCommunications(views, options_.overflow_check, found));
-        partners = PartnersOf(found, edition);
+        partners = PartnersOf(std::move(found), edition);
       }
-      SetPartners(partners, views);
+      SetPartners(partners, pool_, views);
       return views;
     };
     if (makes_26()) {

@@ -135,27 +135,25 @@ Status AddCommunications(const std::vector<RankView>& views, bool with_levels,
   return {};
 }
 
-StepPartners PartnersOf(const StepCommunications& found, Edition edition) {
+StepPartners PartnersOf(StepCommunications found, Edition edition) {
   StepPartners partners;
-  const auto find = [edition](const std::vector<RankCommunications>& ranks,
-                              std::map<int64_t, PartnersOfNodes>& of_rank) {
-    std::vector<PartnersOfNodes> of_place = FindPartners(ranks, edition);
-    for (size_t place = 0; place < ranks.size(); ++place) {
-      of_rank[ranks[place].rank] = std::move(of_place[place]);
-    }
-  };
-  find(found.npu, partners.npu);
-  find(found.bench, partners.bench);
+  partners.npu.emplace(std::move(found.npu), edition);
+  partners.bench.emplace(std::move(found.bench), edition);
   return partners;
 }
 
-void SetPartners(StepPartners& partners, std::vector<RankView>& views) {
-  for (RankView& view : views) {
-    view.npu.partners = std::move(partners.npu[view.rank]);
-    if (view.bench) {
-      view.bench->partners = std::move(partners.bench[view.rank]);
-    }
+void SetPartners(const StepPartners& partners, base::ThreadPool& pool,
+                 std::vector<RankView>& views) {
+  if (!partners.npu) {
+    return;
   }
+  pool.ParallelFor(views.size(), [&](size_t place, size_t /*worker*/) {
+    RankView& view = views[place];
+    view.npu.partners = partners.npu->Of(view.rank);
+    if (view.bench) {
+      view.bench->partners = partners.bench->Of(view.rank);
+    }
+  });
 }
 
 }  // namespace msprobe::analysis::graph

@@ -1,8 +1,7 @@
 // From the dumps of a step to what its files hold: trees, matches, figures, partners across ranks.
 #pragma once
 
-#include <cstdint>
-#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,13 +28,12 @@ struct StepCommunications {
 Status AddCommunications(const std::vector<RankView>& views, bool with_levels,
                          StepCommunications& found);
 
-// By number of the rank.
 struct StepPartners {
-  std::map<int64_t, PartnersOfNodes> npu;
-  std::map<int64_t, PartnersOfNodes> bench;
+  std::optional<PartnerFinder> npu;  // none: nobody communicates
+  std::optional<PartnerFinder> bench;
 };
-StepPartners PartnersOf(const StepCommunications& found, Edition edition);
-// Hands those of the ranks that `views` show over.
-void SetPartners(StepPartners& partners, std::vector<RankView>& views);
+StepPartners PartnersOf(StepCommunications found, Edition edition);
+void SetPartners(const StepPartners& partners, base::ThreadPool& pool,
+                 std::vector<RankView>& views);
 
 }  // namespace msprobe::analysis::graph

@@ -1,0 +1,2 @@
+msprobe_fuzzer(graph analysis/graph graph_fuzz.cpp CORPUS "${CMAKE_CURRENT_SOURCE_DIR}/corpus/graph"
+               READER analysis/graph/build.cpp analysis/graph/match.cpp analysis/graph/communication.cpp analysis/graph/items.cpp)
