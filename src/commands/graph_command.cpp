@@ -134,7 +134,7 @@ std::vector<Flag> GraphCommand::flags() {
        .help = "Keep all lines of the call stacks in .vis files; .vis.db has them always",
        .since = kPython811},
       OutputFolderFlag(output_, "Folder for the result files", {"--output_path"}),
-      FormatsFlag(formats_, {"vis", "db"}, "vis,db"),
+      FormatsFlag(formats_, {"vis", "db", "explorer", "trace"}, "vis,db"),
       {.name = "--is-print-compare-log",
        .aliases = {"-tensor_log"},
        .fills = &is_print_compare_log_,
@@ -240,8 +240,13 @@ Status GraphCommand::CheckFlags(const Context& context) {
   MSP_RETURN_IF_ERROR(CheckParallelism());
   options_.layer_mapping.given = context.Given("--layer-mapping");
   if (!formats_.empty()) {
-    options_.write_vis = std::find(formats_.begin(), formats_.end(), "vis") != formats_.end();
-    options_.write_database = std::find(formats_.begin(), formats_.end(), "db") != formats_.end();
+    const auto asked = [this](std::string_view format) {
+      return std::find(formats_.begin(), formats_.end(), format) != formats_.end();
+    };
+    options_.write_vis = asked("vis");
+    options_.write_database = asked("db");
+    options_.write_explorer = asked("explorer");
+    options_.write_trace = asked("trace");
   }
   if (!output_.empty()) {
     options_.output = output_;

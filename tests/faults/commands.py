@@ -33,7 +33,7 @@ MORE = [
     Line("show --stats", "show {example}/npu/step0/rank/dump_tensor_data --stats --format csv -o out/rows.csv"),
     Line("doctor --bundle", "doctor --bundle out/bundle.zip"),
     Line("nan_analyze --json", "nan_analyze -i {data}/nan_analyze/p2p_chain/step0 -o out --json --junit out/report.xml"),
-    Line("graph -oc", "graph {data}/graph/compare_two_ranks/npu {data}/graph/compare_two_ranks/bench -o out -oc --junit out/report.xml"),
+    Line("graph -oc", "graph {data}/graph/compare_two_ranks/npu {data}/graph/compare_two_ranks/bench -o out -oc --format vis,db,explorer,trace --junit out/report.xml"),
     Line("response_anomaly --lines", "response_anomaly {data}/response_anomaly/toy/requests.jsonl --models "
          "{data}/response_anomaly/toy/mtype_config.json --categories {data}/response_anomaly/toy/token2category "
          "--config {data}/response_anomaly/toy/config.yaml --lines -o out --format csv,jsonl"),

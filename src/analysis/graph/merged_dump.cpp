@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "src/analysis/graph/build.h"
+#include "src/analysis/graph/rank_view.h"
 #include "src/base/files.h"
 #include "src/dump/layout.h"
 #include "src/json/value_text.h"
@@ -291,7 +292,7 @@ Status WriteMergedDump(const MergedModel& model, MergedParameters parameters,
       json.Key(model.graph.nodes[index].name);
       MSP_RETURN_IF_ERROR(EntryWriter(model.contents[index], parameters, json).Write());
     }
-    constexpr size_t kFlushBytes = size_t{1} << 20U;
+
     if (text.size() > kFlushBytes) {
       MSP_RETURN_IF_ERROR(file.Write(text));
       text.clear();

@@ -36,8 +36,10 @@ struct Options {
   bool fuzzy = false;
   // 8.1.1's file holds one line of each stack without it; that of the 26.x line all of them.
   bool complete_stacks = false;
-  bool write_vis = true;       // <name>.vis, JSON as 8.1.1 writes it: a file per step and rank
-  bool write_database = true;  // <name>.vis.db, SQLite as the 26.x line writes it: one file
+  bool write_vis = true;        // <name>.vis, JSON as 8.1.1 writes it: a file per step and rank
+  bool write_database = true;   // <name>.vis.db, SQLite as the 26.x line writes it: one file
+  bool write_explorer = false;  // <name>.explorer.json for Model Explorer, a file as of .vis
+  bool write_trace = false;     // <name>.trace.json for Perfetto, likewise
   size_t threads = 0;
   bool quiet = false;
 };

@@ -53,6 +53,9 @@ struct RankView {
 // A thread formats so many nodes at a time.
 inline constexpr size_t kBlockNodes = 64;
 
+// Text of a file is written when there is so much of it.
+inline constexpr size_t kFlushBytes = size_t{1} << 20U;
+
 // "summary", "md5", "all", "structure".
 std::string_view TaskName(std::optional<compare::CompareMode> mode);
 

@@ -10,6 +10,8 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,11 +22,13 @@
 #include "src/analysis/graph/communication.h"
 #include "src/analysis/graph/database.h"
 #include "src/analysis/graph/divergence.h"
+#include "src/analysis/graph/explorer_file.h"
 #include "src/analysis/graph/inputs.h"
 #include "src/analysis/graph/load.h"
 #include "src/analysis/graph/merged_inputs.h"
 #include "src/analysis/graph/rank_view.h"
 #include "src/analysis/graph/step_views.h"
+#include "src/analysis/graph/trace_file.h"
 #include "src/analysis/graph/vis_file.h"
 #include "src/base/output_rule.h"
 #include "src/base/partial_file.h"
@@ -81,6 +85,8 @@ class GraphRun {
  private:
   bool writes_database() const { return options_.write_database && !options_.export_merged; }
   bool writes_vis() const { return options_.write_vis && !options_.export_merged; }
+  bool writes_explorer() const { return options_.write_explorer && !options_.export_merged; }
+  bool writes_trace() const { return options_.write_trace && !options_.export_merged; }
 
   Status MergeRanksOfModels() {
     if (!options_.export_merged) {
@@ -154,7 +160,10 @@ class GraphRun {
   // So many ranks are in memory at a time: enough for all threads.
   size_t MostRanks() const { return std::max<size_t>(pool_.thread_count(), 2); }
 
-  bool makes_26() const { return writes_database() || answer_.is_comparison || !writes_vis(); }
+  bool makes_26() const {
+    return writes_database() || writes_explorer() || writes_trace() || answer_.is_comparison ||
+           !writes_vis();
+  }
 
   struct StepState {
     bool is_whole = true;  // all ranks are in memory at once
@@ -290,6 +299,7 @@ class GraphRun {
           MSP_RETURN_IF_ERROR(database_->Add(view, pool_));
         }
       }
+      MSP_RETURN_IF_ERROR(WriteForOthers(views));
       Summarize(views, step);
     }
     if (database_ && is_last) {
@@ -337,7 +347,7 @@ class GraphRun {
     }
   }
 
-  std::filesystem::path VisPath(const RankView& view) const {
+  std::filesystem::path FilePath(const RankView& view, std::string_view ending) const {
     std::string name = Kind();
     if (plan_.has_steps) {
       name += fmt::format("_step{}", view.step);
@@ -345,13 +355,35 @@ class GraphRun {
     if (plan_.has_ranks || plan_.has_steps) {
       name += fmt::format("_rank{}", view.rank);
     }
-    return options_.output / fmt::format("{}_{}.vis", name, stamp_.text());
+    return options_.output / fmt::format("{}_{}.{}", name, stamp_.text(), ending);
+  }
+
+  // A file per rank and viewer, side by side.
+  Status WriteForOthers(const std::vector<RankView>& views) {
+    for (const auto& [is_asked, ending, write] :
+         {std::tuple(writes_explorer(), "explorer.json", &WriteExplorerFile),
+          std::tuple(writes_trace(), "trace.json", &WriteTraceFile)}) {
+      if (!is_asked) {
+        continue;
+      }
+      std::vector<Status> statuses(views.size());
+      pool_.ParallelFor(views.size(),
+                        [&, place_of = ending, to_file = write](size_t place, size_t /*worker*/) {
+                          statuses[place] = to_file(FilePath(views[place], place_of), views[place]);
+                        });
+      for (size_t place = 0; place < views.size(); ++place) {
+        MSP_RETURN_IF_ERROR(std::move(statuses[place]));
+        answer_.files.push_back(FilePath(views[place], ending));
+      }
+    }
+    return {};
   }
 
   Status WriteVisFiles(const std::vector<RankView>& views) {
     for (const RankView& view : views) {
-      MSP_RETURN_IF_ERROR(WriteVisFile(VisPath(view), view, options_.overflow_check, pool_));
-      answer_.files.push_back(VisPath(view));
+      MSP_RETURN_IF_ERROR(
+          WriteVisFile(FilePath(view, "vis"), view, options_.overflow_check, pool_));
+      answer_.files.push_back(FilePath(view, "vis"));
     }
     return {};
   }
