@@ -6,6 +6,7 @@
 
 #include "src/analysis/compare/formula_text.h"
 #include "src/base/strings.h"
+#include "src/dump/entry_scan.h"
 #include "src/dump/layout.h"
 #include "src/json/value_text.h"
 #include "src/kernels/crc32.h"
@@ -447,6 +448,38 @@ std::string_view Side::Intern(std::string_view text) {
   return found != interned_.end() ? *found : *interned_.insert(arena_->Keep(text)).first;
 }
 
+namespace {
+
+Status SkimSide(const SideOptions& options, RowBuilder& builder, Side& side) {
+  Status failed;
+  const auto visit = [&](const dump::ScannedEntry& entry, const auto& /*so_far*/) {
+    const bool keep = options.keep_entry(entry.name);
+    if (!keep && (side.has_md5 || entry.text.find("\"md5\"") == std::string_view::npos)) {
+      return true;
+    }
+    const Result<EntryTree> tree = json::ParseValueTree(entry.text);
+    failed = !tree.ok() ? tree.status()
+             : keep     ? builder.AddEntry(entry.name, *tree)
+                        : builder.PassEntry(*tree);
+    return failed.ok();
+  };
+  MSP_ASSIGN_OR_RETURN(const dump::EntryScanOutcome outcome,
+                       dump::ScanEntries(side.json_path, visit));
+  MSP_RETURN_IF_ERROR(std::move(failed), "cannot read ", side.json_path.string());
+  if (outcome.truncated) {
+    return BadFormatError(fmt::format("{} ends early", side.json_path.string()));
+  }
+  side.header.task = outcome.task;
+  side.header.framework = outcome.framework;
+  side.header.has_data = outcome.has_data;
+  side.header.recovery = outcome.recovery;
+  side.header.entry_count = outcome.entry_count;
+  side.header.size_bytes = outcome.size_bytes;
+  return {};
+}
+
+}  // namespace
+
 Result<Side> LoadSide(const std::filesystem::path& json_path, const SideOptions& options) {
   Side side;
   side.json_path = json_path;
@@ -455,13 +488,17 @@ Result<Side> LoadSide(const std::filesystem::path& json_path, const SideOptions&
   RowBuilder builder(side, options.edition);
   dump::ReadOptions read_options;
   read_options.allow_truncated = options.allow_truncated;
-  MSP_ASSIGN_OR_RETURN(side.header,
-                       dump::ReadDumpFile(json_path, read_options,
-                                          [&](std::string_view name, const EntryTree& entry) {
-                                            return options.keep_entry && !options.keep_entry(name)
-                                                       ? builder.PassEntry(entry)
-                                                       : builder.AddEntry(name, entry);
-                                          }));
+  if (options.skim && options.keep_entry) {
+    MSP_RETURN_IF_ERROR(SkimSide(options, builder, side));
+  } else {
+    MSP_ASSIGN_OR_RETURN(side.header,
+                         dump::ReadDumpFile(json_path, read_options,
+                                            [&](std::string_view name, const EntryTree& entry) {
+                                              return options.keep_entry && !options.keep_entry(name)
+                                                         ? builder.PassEntry(entry)
+                                                         : builder.AddEntry(name, entry);
+                                            }));
+  }
   side.framework = side.header.framework == "pytorch"     ? Framework::kPyTorch
                    : side.header.framework == "mindspore" ? Framework::kMindSpore
                                                           : builder.seen_framework();

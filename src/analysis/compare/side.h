@@ -113,6 +113,9 @@ struct SideOptions {
   Edition edition = Edition::k8;
   // Which entries to keep; called in file order. Null: all.
   std::function<bool(std::string_view entry_name)> keep_entry;
+  // With keep_entry: what is left out is not decoded, so that its errors are not found, and of the
+  // header only task and framework are read. A file that ends early is an error.
+  bool skim = false;
 };
 Result<Side> LoadSide(const std::filesystem::path& json_path, const SideOptions& options = {});
 

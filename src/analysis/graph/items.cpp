@@ -78,8 +78,9 @@ bool IsOutput(const SideRow& row) {
 }
 
 std::string IndexText(double value) {
-  return value == static_cast<int64_t>(value) ? std::to_string(static_cast<int64_t>(value))
-                                              : base::PythonFloatRepr(value);
+  return value == static_cast<double>(static_cast<int64_t>(value))
+             ? std::to_string(static_cast<int64_t>(value))
+             : base::PythonFloatRepr(value);
 }
 
 Status ItemWriter::Open(uint32_t entry) {

@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "src/analysis/graph/merge.h"
 #include "src/base/interrupt.h"
+#include "src/base/number_text.h"
+#include "src/base/strings.h"
+#include "src/dump/entry_scan.h"
 #include "src/dump/layout.h"
+#include "src/dump/statistic_keys.h"
 
 namespace msprobe::analysis::graph {
 namespace {
@@ -50,6 +55,83 @@ Result<MergedSide> MergeSide(const fs::path& path, const Parallelism& sizes,
   return side;
 }
 
+// What the first call with tensors was given: the statistics of its inputs. Empty: no call tells.
+Result<std::string> FirstInputs(const fs::path& folder) {
+  std::string text;
+  Status failed;
+  const auto scanned = dump::ScanEntries(
+      folder / dump::kDumpFileName, [&](const dump::ScannedEntry& entry, const auto& /*so_far*/) {
+        const Result<dump::EntryTree> tree = json::ParseValueTree(entry.text);
+        if (!tree.ok()) {
+          failed = tree.status();
+          return false;
+        }
+        const uint32_t inputs = tree->Find(0, "input_args");
+        for (uint32_t node = inputs; inputs != dump::EntryTree::kNone && node < (*tree)[inputs].end;
+             ++node) {
+          if (tree->Find(node, "dtype") == dump::EntryTree::kNone) {
+            continue;
+          }
+          for (const std::string_view key : dump::kStatisticKeys) {
+            const uint32_t value = tree->Find(node, key);
+            const bool is_number =
+                value != dump::EntryTree::kNone && ((*tree)[value].kind == dump::NodeKind::kInt ||
+                                                    (*tree)[value].kind == dump::NodeKind::kFloat);
+            // Merged statistics are floats where those of a rank may be integers.
+            text += is_number ? base::PythonFloatRepr((*tree)[value].number) : "-";
+            text += ' ';
+          }
+        }
+        return text.empty();
+      });
+  MSP_RETURN_IF_ERROR(scanned.status());
+  MSP_RETURN_IF_ERROR(std::move(failed));
+  return text;
+}
+
+using GroupPair = std::pair<size_t, size_t>;  // places of the NPU and of the bench side
+
+// Which data-parallel groups were fed the same. As many on both sides are one after the other.
+Result<std::vector<GroupPair>> PairGroups(const MergedStep& npu, const MergedStep& bench,
+                                          std::vector<std::string>& warnings) {
+  std::vector<GroupPair> pairs;
+  if (npu.folders.size() == bench.folders.size()) {
+    for (size_t group = 0; group < npu.folders.size(); ++group) {
+      pairs.emplace_back(group, group);
+    }
+    return pairs;
+  }
+  std::multimap<std::string, size_t> fed;
+  for (size_t group = 0; group < bench.folders.size(); ++group) {
+    MSP_ASSIGN_OR_RETURN(std::string inputs, FirstInputs(bench.folders[group]));
+    if (!inputs.empty()) {
+      fed.emplace(std::move(inputs), group);
+    }
+  }
+  for (size_t group = 0; group < npu.folders.size(); ++group) {
+    MSP_ASSIGN_OR_RETURN(const std::string inputs, FirstInputs(npu.folders[group]));
+    if (const auto found = fed.find(inputs); found != fed.end()) {
+      pairs.emplace_back(group, found->second);
+      fed.erase(found);
+    }
+  }
+  if (pairs.empty()) {
+    return MismatchError(
+               fmt::format("step {}: {} on the NPU side, {} on the bench side, and no two "
+                           "of them were fed the same",
+                           npu.step, base::Plural(npu.folders.size(), "model"),
+                           base::Plural(bench.folders.size(), "model")))
+        .WithHint(
+            "give both runs the same global batch in the same order, so that at least the "
+            "first data-parallel group sees the same samples");
+  }
+  warnings.push_back(fmt::format(
+      "step {}: {} on the NPU side, {} on the bench side; {} fed the same and compared", npu.step,
+      base::Plural(npu.folders.size(), "model"), base::Plural(bench.folders.size(), "model"),
+      pairs.size() == 1 ? "1 pair was" : fmt::format("{} pairs were", pairs.size())));
+  return pairs;
+}
+
 }  // namespace
 
 TemporaryFolder::TemporaryFolder(fs::path path)
@@ -85,15 +167,12 @@ Result<MergedInputs> MergeInputs(const Options& options, const fs::path& below) 
           fmt::format("step {} is left out: the bench side has none", step.step));
       continue;
     }
-    if (with_bench && other->folders.size() != step.folders.size()) {
-      return MismatchError(fmt::format("step {}: {} models on the NPU side, {} on the bench side",
-                                       step.step, step.folders.size(), other->folders.size()))
-          .WithHint("both sides need the same number of data-parallel groups");
-    }
+    MSP_ASSIGN_OR_RETURN(const std::vector<GroupPair> pairs,
+                         PairGroups(step, with_bench ? *other : step, plan.warnings));
     plan.has_ranks = plan.has_ranks || step.folders.size() > 1;
-    for (size_t group = 0; group < step.folders.size(); ++group) {
+    for (const auto& [group, partner] : pairs) {
       plan.ranks.push_back({step.step, static_cast<int64_t>(group), step.folders[group],
-                            with_bench ? other->folders[group] : fs::path()});
+                            with_bench ? other->folders[partner] : fs::path()});
     }
     if (options.export_merged) {
       for (const fs::path& folder : step.folders) {

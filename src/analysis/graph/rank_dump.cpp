@@ -13,6 +13,7 @@ Result<RankDump> RankDump::Load(const std::filesystem::path& folder, const KeepE
   dump.folder_ = folder;
   compare::SideOptions options;
   options.keep_entry = keep_entry;
+  options.skim = true;
   MSP_ASSIGN_OR_RETURN(dump.side_, compare::LoadSide(folder / dump::kDumpFileName, options));
   auto construct = dump::ConstructFile::Read(folder / dump::kConstructFileName);
   if (!construct.ok()) {
