@@ -118,7 +118,7 @@ class GraphRun {
 
   // The indices are made while the .vis files of the last step are written.
   void StartToFinishDatabase() {
-    DatabaseConfig config;
+    DatabaseConfig& config = config_;
     config.is_comparison = answer_.is_comparison;
     config.mode = answer_.mode;
     config.micro_steps = micro_steps_;
@@ -138,7 +138,9 @@ class GraphRun {
     const bool beside = pool_.thread_count() > 1;
     finishing_ =
         std::async(beside ? std::launch::async | std::launch::deferred : std::launch::deferred,
-                   [this, config = std::move(config)] { return database_->Finish(config); });
+                   // Where no thread is to be had, the library calls what it has moved away from
+                   // already: nothing but a pointer stands in it.
+                   [this] { return database_->Finish(config_); });
   }
 
   static RankVerdict VerdictOf(const RankSummary& rank, const compare::PairSummary& comparison,
@@ -426,7 +428,8 @@ class GraphRun {
   std::filesystem::path database_path_;
   std::optional<base::PartialFile> partial_;
   std::unique_ptr<Database> database_;
-  std::future<Status> finishing_;  // of the database
+  DatabaseConfig config_;
+  std::future<Status> finishing_;  // of the database; reads config_
   int64_t micro_steps_ = 1;
   std::set<int64_t> ranks_;
   std::set<int64_t> steps_;
