@@ -63,6 +63,7 @@ struct Engine {
         budget(settings),
         filters(std::move(given_filters)),
         root(AbsolutePath(settings.dump_path)),
+        bench_root(AbsolutePath(settings.bench_path)),
         writers(std::make_shared<TensorWriters>(static_cast<size_t>(settings.writer_threads),
                                                 settings.writer_memory_bytes)) {}
 
@@ -74,6 +75,7 @@ struct Engine {
 
   // dump_path whatever working directory the training changes to.
   const std::string root;
+  const std::string bench_root;  // empty: none
 
   const std::shared_ptr<TensorWriters> writers;
   const std::shared_ptr<Totals> totals = std::make_shared<Totals>();
@@ -81,7 +83,8 @@ struct Engine {
   EntryPool entries;
 
   std::atomic<uint64_t> next_ticket{1};
-  // Overflow check: hits so far; recording ends with the last one wanted.
+  // Calls that overflow, are not finite or differ, whichever is looked for; recording ends with the
+  // last one wanted.
   std::atomic<int64_t> overflow_hits{0};
   std::atomic<bool> finished{false};
   std::atomic<bool> told_replaced{false};

@@ -344,6 +344,7 @@ Status Entry::Commit() {
   const bool kept = !engine.finished.load() && (!is_overflow_check || overflowed_);
   if (kept) {
     PutIsNan();
+    const std::optional<BenchStep::Answer> compared = KeepIfDiffers();
     Result<bool> appended = AppendRecords();
     if (appended.ok() && *appended) {
       SubmitFiles();
@@ -359,6 +360,8 @@ Status Entry::Commit() {
     }
     if (is_overflow_check) {
       CountOverflow();
+    } else if (compared) {
+      step_->CountCompared(name_, *compared);
     } else if (nan_count_ + infinity_count_ > 0) {
       step_->CountNonFinite(name_, nan_count_, infinity_count_);
     }
@@ -367,6 +370,51 @@ Status Entry::Commit() {
   Report(status);
   Discard();
   return status;
+}
+
+void Entry::NoteChecked(const TensorDescription& tensor, std::optional<uint32_t> crc32) {
+  if (!step_->settings().searches_differences() || member_count_ == 0) {
+    return;
+  }
+  const std::string_view member = members_[member_count_ - 1].key;
+  if (CheckedCall::IsInput(member)) {
+    checked_.inputs.push_back({{tensor.shape.begin(), tensor.shape.end()}, crc32});
+  } else if (CheckedCall::IsOutput(member)) {
+    checked_.outputs.push_back({{tensor.shape.begin(), tensor.shape.end()}, crc32});
+  }
+}
+
+std::optional<std::pair<bool, size_t>> Entry::LastChecked() const {
+  if (!step_->settings().searches_differences() || member_count_ == 0) {
+    return std::nullopt;
+  }
+  const std::string_view member = members_[member_count_ - 1].key;
+  if (CheckedCall::IsInput(member)) {
+    return std::pair(true, checked_.inputs.size() - 1);
+  }
+  return CheckedCall::IsOutput(member)
+             ? std::optional(std::pair(false, checked_.outputs.size() - 1))
+             : std::nullopt;
+}
+
+std::optional<BenchStep::Answer> Entry::KeepIfDiffers() {
+  const std::shared_ptr<const BenchStep> bench = step_->bench();
+  if (bench == nullptr) {
+    return std::nullopt;
+  }
+  const BenchStep::Answer answer = bench->Judge(name_, checked_);
+  const bool differs = answer.outcome == BenchStep::Outcome::kDiffers;
+  if (!differs) {
+    files_.clear();
+    for (const std::shared_ptr<DeviceTensor>& tensor : device_tensors_) {
+      tensor->job.reset();
+    }
+  } else if (unkept_files_ > 0) {
+    step_->CountLostRecord();
+    Fail(IoError(fmt::format("no room for copies of {} of its tensors (writer_memory_bytes is {})",
+                             unkept_files_, step_->settings().writer_memory_bytes)));
+  }
+  return answer;
 }
 
 void Entry::Report(const Status& status) {
@@ -456,6 +504,10 @@ void Entry::Discard() {
   nan_count_ = 0;
   infinity_count_ = 0;
   has_unseen_values_ = false;
+  checked_.inputs.clear();
+  checked_.outputs.clear();
+  checked_on_device_.clear();
+  unkept_files_ = 0;
   broken_ = false;
   tensor_count_ = 0;
   files_.clear();

@@ -9,11 +9,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "msprobe/status.h"
 #include "msprobe/tensor_view.h"
 
+#include "src/capture/bench_step.h"
 #include "src/capture/device_copies.h"
 #include "src/capture/device_tensor.h"
 #include "src/capture/tensor_description.h"
@@ -132,6 +134,11 @@ class Entry {
   bool IsJudged() const;
   void Judge(const TensorValues& values);
   void PutIsNan();
+  // Search for differences: what the earlier dump says of this call, whose files are kept only
+  // where it differs.
+  void NoteChecked(const TensorDescription& tensor, std::optional<uint32_t> crc32);
+  std::optional<std::pair<bool, size_t>> LastChecked() const;  // where NoteChecked put it
+  std::optional<BenchStep::Answer> KeepIfDiffers();            // nullopt: there is no search
   // Overflow check: waits for tensors of devices and looks at them.
   void CollectDeviceTensors();
 
@@ -155,6 +162,10 @@ class Entry {
   uint64_t nan_count_ = 0;  // task nan_check: of the elements that were looked at
   uint64_t infinity_count_ = 0;
   bool has_unseen_values_ = false;
+  CheckedCall checked_;  // search for differences
+  // For each of device_tensors_, whose checksum comes later: its place in checked_.
+  std::vector<std::optional<std::pair<bool, size_t>>> checked_on_device_;  // is input, number
+  uint64_t unkept_files_ = 0;  // no memory was there to keep them until it is known
   bool broken_ = false;
   uint64_t tensor_count_ = 0;
   std::vector<TensorJob> files_;

@@ -161,6 +161,7 @@ uint64_t Entry::DescribeTensor(const TensorDescription& given, bool deferred) {
   } else if (ticket != 0) {
     PutHoles(ticket);
     PutRequiresGrad(tensor);
+    NoteChecked(tensor, std::nullopt);
   } else {
     PutWithoutValues(tensor, is_empty);
   }
@@ -196,6 +197,7 @@ void Entry::PutWithoutValues(const TensorDescription& tensor, bool is_empty) {
     }
   }
   PutRequiresGrad(tensor);
+  NoteChecked(tensor, is_empty ? std::optional<uint32_t>(0) : std::nullopt);
   if (!is_empty) {
     return;
   }
@@ -231,6 +233,7 @@ void Entry::PutHostValues(const TensorDescription& tensor, const TensorView& vie
     Judge(values);
   }
   overflowed_ |= values.overflowed();
+  NoteChecked(tensor, values.crc32);
   if (request.statistics && !request.xor64 && !is_nan_check) {
     for (size_t i = 0; i < dump::kStatisticCount; ++i) {
       json_->Key(dump::kStatisticKeys[i]);
@@ -263,7 +266,8 @@ void Entry::PutDeviceValues(const TensorDescription& tensor, const TensorView& v
   moving->view = view;
   moving->request = request;
   const Task task = step_->settings().task;
-  moving->is_held = task == Task::kOverflowCheck || task == Task::kNanCheck;
+  const bool searches = step_->settings().searches_differences();
+  moving->is_held = task == Task::kOverflowCheck || task == Task::kNanCheck || searches;
   if (deferred_ticket != 0) {
     PutHoles(deferred_ticket);
   } else if (!request.xor64 && task != Task::kNanCheck) {
@@ -297,7 +301,11 @@ void Entry::PutDeviceValues(const TensorDescription& tensor, const TensorView& v
       source, [moving](const Result<std::span<const std::byte>>& bytes) {
         DeliverDeviceTensor(*moving, bytes);
       });
+  if (searches) {
+    NoteChecked(tensor, std::nullopt);
+  }
   if (queued.ok()) {
+    checked_on_device_.push_back(LastChecked());
     device_tensors_.push_back(std::move(moving));
     last_device_source_ = source;
   } else {
@@ -311,14 +319,19 @@ void Entry::CollectDeviceTensors() {
     return;
   }
   step_->engine().device_copies.Get().Wait();
-  const bool is_nan_check = step_->settings().task == Task::kNanCheck;
-  for (const std::shared_ptr<DeviceTensor>& tensor : device_tensors_) {
-    overflowed_ |= tensor->values.overflowed();
-    if (is_nan_check && tensor->request.statistics) {
-      Judge(tensor->values);
+  const Task task = step_->settings().task;
+  for (size_t i = 0; i < device_tensors_.size(); ++i) {
+    const DeviceTensor& tensor = *device_tensors_[i];
+    overflowed_ |= tensor.values.overflowed();
+    if (task == Task::kNanCheck && tensor.request.statistics) {
+      Judge(tensor.values);
+    }
+    if (const auto& place = checked_on_device_[i]) {
+      (place->first ? checked_.inputs : checked_.outputs)[place->second].crc32 =
+          tensor.values.crc32;
     }
   }
-  if (is_nan_check) {
+  if (task != Task::kOverflowCheck) {
     return;
   }
   const Result<bool> saturated =
@@ -354,6 +367,11 @@ std::optional<TensorJob> Entry::PrepareFile(const TensorView& view) {
   job.memory = writers.TryTake(size_bytes);
   if (!job.memory && step_->engine().budget.exists()) {
     step_->CountDroppedFile();
+    return std::nullopt;
+  }
+  const bool searches = step_->settings().searches_differences();
+  if (searches && !job.memory) {
+    ++unkept_files_;  // which matters where the call differs
     return std::nullopt;
   }
   const bool may_wait = step_->settings().task != Task::kOverflowCheck;

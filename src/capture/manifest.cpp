@@ -69,6 +69,14 @@ Status WriteManifest(const base::Path& folder, const Settings& settings, const M
       json.Member("first_non_finite", manifest.first_non_finite);
     }
   }
+  if (settings.searches_differences()) {
+    json.Member("bench_path", settings.bench_path);
+    json.Member("compared_calls", manifest.compared_calls);
+    json.Member("differing_calls", manifest.differing_calls);
+    if (!manifest.first_difference.empty()) {
+      json.Member("first_difference", manifest.first_difference);
+    }
+  }
   if (settings.risk_level != RiskLevel::kAll) {
     json.Member("risk_level", RiskLevelName(settings.risk_level));
   }

@@ -31,6 +31,9 @@ struct Manifest {
   uint64_t dropped_steps = 0;     // before this one
   uint64_t non_finite_calls = 0;  // task nan_check
   std::string first_non_finite;   // the first of them
+  uint64_t compared_calls = 0;    // bench_path: with the same inputs
+  uint64_t differing_calls = 0;   // of these, with another output
+  std::string first_difference;
   std::vector<RequestRows> requests;
   double engine_seconds = 0;
   double wall_seconds = 0;

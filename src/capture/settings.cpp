@@ -196,6 +196,12 @@ Status ReadTaskKeys(const SettingsReader& reader, const Config& config, Settings
   MSP_RETURN_IF_ERROR(reader.Choose("precision", kPrecisions, settings.precision));
   MSP_RETURN_IF_ERROR(ReadSlices(reader, config, settings.slices));
   MSP_RETURN_IF_ERROR(reader.Text("request_id", settings.request_id));
+  MSP_RETURN_IF_ERROR(reader.Text("bench_path", settings.bench_path));
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  MSP_RETURN_IF_ERROR(reader.Int("diff_nums", -1, kMost, settings.diff_nums));
+  if (settings.diff_nums == 0) {
+    settings.diff_nums = 1;
+  }
   return ReadOverflowLimit(reader, settings.overflow_nums);
 }
 
@@ -336,6 +342,33 @@ Status CheckNanCheck(Settings& settings) {
   return {};
 }
 
+// A search for differences from an earlier dump.
+Status CheckBench(const Settings& settings) {
+  constexpr std::string_view kKey = "key \"bench_path\": ";
+  if (settings.task != Task::kTensor || settings.summary_mode != SummaryMode::kMd5 ||
+      settings.level == Level::kL2 || settings.level == Level::kDebug) {
+    return UsageError(
+        fmt::format("{}belongs to task tensor with summary_mode md5 at the levels "
+                    "L0, L1 and mix, not to task {} with summary_mode {} at level {}",
+                    kKey, TaskName(settings.task), NameOf(kSummaryModes, settings.summary_mode),
+                    LevelName(settings.level)));
+  }
+  if (settings.async_dump || settings.has_budget()) {
+    return UsageError(
+        fmt::format("{}is given beside {}; each call is compared before the next one", kKey,
+                    settings.async_dump ? "async_dump" : "max_overhead_ms or max_bytes_per_s"));
+  }
+  std::error_code error;
+  if (!std::filesystem::is_directory(settings.bench_path, error)) {
+    return UsageError(fmt::format("{}{} is no folder; allowed: the dump_path of an earlier run",
+                                  kKey, settings.bench_path));
+  }
+  if (std::filesystem::equivalent(settings.bench_path, settings.dump_path, error)) {
+    return UsageError(fmt::format("{}is {}, which this run writes to", kKey, settings.bench_path));
+  }
+  return {};
+}
+
 Status CheckTogether(Settings& settings) {
   if (settings.dump_path.empty()) {
     return UsageError("key \"dump_path\": is missing or empty; allowed: the folder to write to");
@@ -350,6 +383,9 @@ Status CheckTogether(Settings& settings) {
     settings.warnings.push_back(fmt::format(
         "task structure needs level L0 or mix, not {}: taken as mix", LevelName(settings.level)));
     settings.level = Level::kMix;
+  }
+  if (settings.searches_differences()) {
+    MSP_RETURN_IF_ERROR(CheckBench(settings));
   }
   if (settings.task == Task::kNanCheck) {
     MSP_RETURN_IF_ERROR(CheckNanCheck(settings));

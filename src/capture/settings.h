@@ -65,6 +65,8 @@ struct Settings {
   DataMode data_mode;
   SummaryMode summary_mode = SummaryMode::kStatistics;
   int64_t overflow_nums = 1;  // -1: never stop
+  std::string bench_path;     // an earlier dump, in which differences are looked for; empty: none
+  int64_t diff_nums = 1;      // stop after so many calls that differ; -1: never
   RiskLevel risk_level = RiskLevel::kAll;
   std::vector<TensorSlice> slices;
   std::string request_id;  // of the rows of a batch, only those of this request; empty: all
@@ -89,6 +91,7 @@ struct Settings {
   // What was given but changes nothing, or was changed to make sense: for the user's eyes.
   std::vector<std::string> warnings;
 
+  bool searches_differences() const { return !bench_path.empty(); }
   bool has_budget() const { return max_overhead_ms.has_value() || max_bytes_per_s.has_value(); }
   bool saves_tensors() const {
     return task == Task::kTensor || task == Task::kOverflowCheck || !tensor_list.empty();

@@ -62,6 +62,10 @@ std::string SettingsJson(const Settings& settings) {
   writer.Member("data_mode", DataModeWords(settings.data_mode));
   writer.Member("summary_mode", NameOf(kSummaryModes, settings.summary_mode));
   writer.Member("overflow_nums", settings.overflow_nums);
+  if (settings.searches_differences()) {
+    writer.Member("bench_path", settings.bench_path);
+    writer.Member("diff_nums", settings.diff_nums);
+  }
   writer.Key("slice");
   PutSlices(settings.slices, writer);
   writer.Member("request_id", settings.request_id);

@@ -22,11 +22,10 @@ struct ForeignKey {
 };
 constexpr std::string_view kNewerKey =
     "newer versions of the Python tool have this key, this program does not";
-constexpr std::array<ForeignKey, 4> kForeignKeys = {
+constexpr std::array<ForeignKey, 3> kForeignKeys = {
     {{"seed", "call seed_all(seed=...) in the training script"},
      {"is_deterministic", "call seed_all(mode=True) in the training script"},
-     {"custom_op_namespaces", kNewerKey},
-     {"diff_nums", kNewerKey}}};
+     {"custom_op_namespaces", kNewerKey}}};
 
 using Keys = std::vector<std::string>;
 
@@ -56,27 +55,18 @@ const Keys& CommonKeys() {
 
 // Of any section; they may stand at top level too.
 const Keys& TaskKeys() {
-  static const Keys keys = {"scope",        "list",          "tensor_list", "data_mode",
-                            "summary_mode", "overflow_nums", "slice",       "request_id"};
+  static const Keys keys = {"scope",         "list",  "tensor_list", "data_mode",  "summary_mode",
+                            "overflow_nums", "slice", "request_id",  "bench_path", "diff_nums"};
   return keys;
 }
 
 const Keys& SectionKeys(Task task) {
   static const Keys statistics = {"scope",  "list",      "tensor_list", "data_mode", "summary_mode",
                                   "device", "precision", "slice",       "request_id"};
-  static const Keys tensor = {"scope",
-                              "list",
-                              "data_mode",
-                              "summary_mode",
-                              "slice",
-                              "request_id",
-                              "file_format",
-                              "online_run_ut",
-                              "nfs_path",
-                              "tls_path",
-                              "host",
-                              "port",
-                              "online_run_ut_recompute"};
+  static const Keys tensor = {
+      "scope",      "list",       "data_mode", "summary_mode", "slice",
+      "request_id", "bench_path", "diff_nums", "file_format",  "online_run_ut",
+      "nfs_path",   "tls_path",   "host",      "port",         "online_run_ut_recompute"};
   static const Keys overflow = {"overflow_nums", "check_mode", "scope", "list", "data_mode"};
   static const Keys structure = {"scope", "list", "data_mode"};
   static const Keys nan_check = {"scope", "list", "tensor_list", "data_mode"};

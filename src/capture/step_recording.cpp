@@ -9,6 +9,7 @@
 
 #include "src/base/background_thread.h"
 #include "src/base/log.h"
+#include "src/base/strings.h"
 #include "src/capture/manifest.h"
 #include "src/capture/run_identity.h"
 #include "src/dump/dump_json_writer.h"
@@ -24,6 +25,18 @@ double SecondsNow() {
 
 double EngineSeconds(const Totals& totals) {
   return static_cast<double>(totals.engine_nanoseconds.load()) * 1e-9;
+}
+
+// The innermost lines of a stack.
+std::string CallerText(const std::vector<dump::LogFrame>& frames) {
+  constexpr size_t kShownFrames = 4;
+  std::string text;
+  for (size_t i = 0; i < frames.size() && i < kShownFrames; ++i) {
+    text += fmt::format("{}{}:{} ({})", i == 0 ? "; called from " : ", from ",
+                        base::Printable(frames[i].file), frames[i].line,
+                        base::Printable(frames[i].function));
+  }
+  return text;
 }
 
 }  // namespace
@@ -61,6 +74,7 @@ Result<std::shared_ptr<StepRecording>> StepRecording::Begin(std::shared_ptr<Engi
         base::LogHint("records wait in memory until there is room, and are lost if there is none");
       });
   recording->TellReplaced();
+  MSP_RETURN_IF_ERROR(recording->LoadBench());
   if (!recording->folder_.tensor_path().empty()) {
     TensorFiles::Options options;
     options.folder = recording->folder_.tensor_path();
@@ -198,6 +212,73 @@ void StepRecording::CountNonFinite(std::string_view name, uint64_t nans, uint64_
   }
 }
 
+Status StepRecording::LoadBench() {
+  if (!settings().searches_differences()) {
+    return {};
+  }
+  MSP_ASSIGN_OR_RETURN(std::shared_ptr<const BenchStep> bench,
+                       BenchStep::Load(engine_->bench_root, step(), rank()));
+  const std::lock_guard lock(mutex_);
+  bench_ = std::move(bench);
+  return {};
+}
+
+std::shared_ptr<const BenchStep> StepRecording::bench() const {
+  if (!settings().searches_differences()) {
+    return nullptr;
+  }
+  const std::lock_guard lock(mutex_);
+  return bench_;
+}
+
+std::string StepRecording::CallerOf(std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  std::string forward(name);
+  if (const size_t at = forward.rfind(".backward"); at != std::string::npos) {
+    forward.replace(at, std::string_view(".backward").size(), ".forward");
+  }
+  const auto id = stack_of_.find(forward);
+  const auto text =
+      id == stack_of_.end() ? caller_of_stack_.end() : caller_of_stack_.find(id->second);
+  return text == caller_of_stack_.end() ? std::string() : text->second;
+}
+
+void StepRecording::CountCompared(std::string_view name, const BenchStep::Answer& answer) {
+  const bool differs = answer.outcome == BenchStep::Outcome::kDiffers;
+  if (differs || answer.outcome == BenchStep::Outcome::kEqual) {
+    ++compared_calls_;
+  }
+  if (!differs) {
+    return;
+  }
+  if (differing_calls_.fetch_add(1) == 0) {
+    const std::lock_guard lock(mutex_);
+    first_difference_ = name;
+  }
+  constexpr int64_t kToldCalls = 20;
+  const int64_t found = engine_->overflow_hits.fetch_add(1) + 1;
+  if (found <= kToldCalls) {
+    base::LogWarning(fmt::format(
+        "step {}: {} differs: with the same inputs as in {} its output {} is another{}{}", step(),
+        name, bench()->folder().string(), answer.output, CallerOf(name),
+        found == kToldCalls ? "; later calls are only recorded" : ""));
+  }
+  const int64_t wanted = settings().diff_nums;
+  if (wanted >= 0 && found >= wanted && !engine_->finished.exchange(true)) {
+    base::LogInfo(
+        fmt::format("search for differences: {} of {} are recorded; capture ends", found, wanted));
+  }
+}
+
+void StepRecording::TellDifferences() const {
+  if (settings().searches_differences() && differing_calls_.load() == 0) {
+    base::LogInfo(fmt::format(
+        "step {}: no call differs from {}: {} had the same inputs, and the "
+        "same outputs",
+        step(), bench()->folder().string(), base::Plural(compared_calls_.load(), "call")));
+  }
+}
+
 uint64_t StepRecording::TakeTickets(size_t count) { return engine_->next_ticket.fetch_add(count); }
 
 uint64_t StepRecording::AddPlace(PendingPlace place) {
@@ -275,6 +356,12 @@ Status StepRecording::SetStack(std::string_view name, uint32_t id,
     recorded_stacks_.resize(size_t{id} + 1);
   }
   const bool is_new = !recorded_stacks_[id];
+  if (bench_ != nullptr) {
+    stack_of_.insert_or_assign(std::string(name), id);
+    if (is_new) {
+      caller_of_stack_.insert_or_assign(id, CallerText(frames));
+    }
+  }
   if (is_new) {
     dump::AppendStack(id, frames, records);
   }
@@ -328,6 +415,7 @@ Status StepRecording::MoveToRank(int64_t rank) {
   MSP_RETURN_IF_ERROR(log_->Flush());
   MSP_RETURN_IF_ERROR(folder_.MoveTo(rank));
   TellReplaced();
+  MSP_RETURN_IF_ERROR(LoadBench());
   errors_->SetPath(folder_.path() / kErrorLogName);
   if (tensor_files_ != nullptr) {
     tensor_files_->SetFolder(folder_.tensor_path());
@@ -361,10 +449,13 @@ Status StepRecording::WriteLastManifest(bool json_written) {
   manifest.dropped_files = dropped_files_.load();
   manifest.dropped_steps = dropped_steps_;
   manifest.non_finite_calls = non_finite_calls_.load();
+  manifest.compared_calls = compared_calls_.load();
+  manifest.differing_calls = differing_calls_.load();
   {
     const std::lock_guard lock(mutex_);
     manifest.requests = requests_;
     manifest.first_non_finite = first_non_finite_;
+    manifest.first_difference = first_difference_;
   }
   if (!end_seconds_) {
     NoteEnd();
@@ -383,6 +474,7 @@ Status StepRecording::Finish() {
   bool json_written = false;
   bool out_of_memory = false;
   try {
+    TellDifferences();
     first = FinishJson();
     json_written = first.ok();
   } catch (const std::bad_alloc&) {

@@ -16,6 +16,7 @@
 #include "msprobe/dtype.h"
 #include "msprobe/status.h"
 
+#include "src/capture/bench_step.h"
 #include "src/capture/engine.h"
 #include "src/capture/error_log.h"
 #include "src/capture/log_writer.h"
@@ -65,6 +66,11 @@ class StepRecording {
   void CountNonFinite(std::string_view name, uint64_t nans, uint64_t infinities);
   void ReportError(std::string_view name, std::string_view text) { errors_->Report(name, text); }
 
+  // Search for differences: the earlier dump, null where there is none; what a call was found to
+  // be, which is told and may end the capture.
+  std::shared_ptr<const BenchStep> bench() const;
+  void CountCompared(std::string_view name, const BenchStep::Answer& answer);
+
   // Places for values that come later. Tickets are numbered through all steps.
   uint64_t TakeTickets(size_t count);  // the first of them
   uint64_t AddPlace(PendingPlace place);
@@ -106,6 +112,9 @@ class StepRecording {
   StepRecording(std::shared_ptr<Engine> engine, StepFolder folder);
   dump::LogHeader MakeHeader() const;
   void TellReplaced() const;
+  Status LoadBench();
+  void TellDifferences() const;
+  std::string CallerOf(std::string_view name) const;  // "; called from a.py:3"
   // The steps of Finish() that need memory.
   Status FinishJson();
   Status WriteLastManifest(bool json_written);
@@ -129,14 +138,20 @@ class StepRecording {
   std::atomic<uint64_t> dropped_records_{0};
   std::atomic<uint64_t> dropped_files_{0};
   std::atomic<uint64_t> non_finite_calls_{0};
+  std::atomic<uint64_t> compared_calls_{0};  // with the same inputs as in the earlier dump
+  std::atomic<uint64_t> differing_calls_{0};
   const uint64_t dropped_steps_;
   std::atomic<bool> has_slices_{false};
   std::atomic<uint64_t> change_count_{1};  // appends; compared with what the JSON files hold
   uint64_t written_change_count_ = 0;
   uint64_t name_count_ = 0;  // in the JSON files
 
-  mutable std::mutex mutex_;  // of the six below
+  mutable std::mutex mutex_;  // of the ten below
   std::string first_non_finite_;
+  std::string first_difference_;
+  std::shared_ptr<const BenchStep> bench_;
+  std::unordered_map<std::string, uint32_t> stack_of_;         // with bench_ alone
+  std::unordered_map<uint32_t, std::string> caller_of_stack_;  // the same
   std::vector<RequestRows> requests_;
   std::vector<TensorSlice> slices_;
   std::unordered_map<uint64_t, PendingPlace> places_;

@@ -1,4 +1,4 @@
-"""risk_level, xor and slice give what the 26.x Python tool gives: its own dumps are the expectation (MSPROBE_GOLDEN)."""
+"""risk_level, xor, slice and the search for differences give what the 26.x Python tool gives: its own dumps are the expectation (MSPROBE_GOLDEN)."""
 import json
 import os
 import shutil
@@ -25,18 +25,21 @@ def without_flag(entry):
 @unittest.skipUnless(os.path.isdir(GOLDEN), "the golden folder is not here (MSPROBE_GOLDEN)")
 @unittest.skipUnless(torch.__version__.startswith("1.13"), "its dumps are of PyTorch 1.13")
 class AsTheNewerPythonTool(ForkedCase):
-    def check(self, case, **keys):
+    def check(self, case, script="model.py", folder=None, arguments=(), **keys):
         with open(os.path.join(GOLDEN, case, "config.json")) as file:
             configuration = dict(json.load(file), dump_path="./dump", **keys)
-        folder = self.folder()
-        shutil.copy(os.path.join(GOLDEN, "scripts", "model.py"), os.path.join(folder, "model.py"))
+        folder = folder or self.folder()
+        shutil.copy(os.path.join(GOLDEN, "scripts", script), os.path.join(folder, script))
         task = configuration.pop("task")
         section = configuration.pop(task)
         dump = self.run_code("""
-            import runpy, sys
-            sys.argv = ["model.py", "config.json"]
-            runpy.run_path("model.py")
-            """, prologue="", task=task, section=section, folder=folder, level=configuration.pop("level"),
+            import functools, runpy, sys
+            import msprobe.pytorch
+            # Dropout stays, as newer versions of the Python tool have it.
+            msprobe.pytorch.seed_all = functools.partial(msprobe.pytorch.seed_all, rm_dropout=False)
+            sys.argv = [%r, "config.json"] + %r
+            runpy.run_path(%r)
+            """ % (script, list(arguments), script), prologue="", task=task, section=section, folder=folder, level=configuration.pop("level"),
             **{key: value for key, value in configuration.items() if key != "dump_path"})
         steps = sorted(os.listdir(os.path.join(GOLDEN, case, "expected")))
         self.assertEqual(dump.steps(), steps)
@@ -76,6 +79,19 @@ class AsTheNewerPythonTool(ForkedCase):
 
     def test_xor_has_the_same_words(self):
         self.check("stat_xor")
+
+    def test_the_search_for_differences_saves_the_first_call_and_ends(self):
+        folder = self.folder()
+        self.check("dc_base", "diff.py", folder, ["0"])
+        os.rename(os.path.join(folder, "dump"), os.path.join(folder, "base"))
+        dump = self.check("dc_one", "diff.py", folder, ["1"])
+        with open(os.path.join(GOLDEN, "dc_one", "expected", "step0", "tensor_files.txt")) as file:
+            self.assertEqual(dump.files(), sorted(file.read().split()))
+        with open(os.path.join(GOLDEN, "dc_one", "expected", "step0", "stack.json")) as file:
+            expected = [names for names, lines in json.load(file).values()]
+        recorded = [name for names, lines in dump.load("stack.json").values() for name in names]
+        self.assertLessEqual({name for names in expected for name in names}, set(recorded))
+        self.assertEqual(dump.load("manifest.json")["first_difference"], "Functional.dropout.0.forward")
 
     def test_slices_are_the_same_parts(self):
         dump = self.check("tensor_slice")

@@ -185,6 +185,24 @@ TEST(DeviceTensorsOfAStep, HoldWhatWasComputedAndNotWhatComesAfter) {
   });
 }
 
+TEST(DeviceTensorsOfAStep, AreComparedWithAnEarlierDump) {
+  InAProcessWithDevices([] {
+    const TemporaryFolder folder;
+    std::vector<float> values = SomeValues(100);
+    RecordOnHost(folder / "base", R"("task": "statistics", "summary_mode": "md5")", values, {100});
+    const std::string search =
+        fmt::format(R"("task": "tensor", "summary_mode": "md5", "bench_path": "{}")",
+                    (folder / "base").string());
+    const char* const file = "step0/rank0/dump_tensor_data/Torch.add.0.forward.output.0.pt";
+    RecordOnDevice(folder / "same", search, values, {100});
+    EXPECT_FALSE(std::filesystem::exists(folder / "same" / file));
+    values[7] += 1;
+    RecordOnDevice(folder / "other", search, values, {100});
+    EXPECT_TRUE(std::filesystem::exists(folder / "other" / file));
+    EXPECT_THAT(DataOf(folder / "other/step0/rank0/dump.json"), HasSubstr("\"md5\""));
+  });
+}
+
 TEST(DeviceTensorsOfAStep, MayBeMoreThanTheMemoryForCopies) {
   InAProcessWithDevices([] {
     const TemporaryFolder folder;

@@ -442,6 +442,31 @@ TEST(CaptureSettings, TensorListIsOfTaskStatistics) {
   EXPECT_THAT(settings.warnings, ElementsAre(HasSubstr("ignored for task tensor")));
 }
 
+TEST(CaptureSettings, ASearchForDifferencesNeedsChecksumsAndAFolder) {
+  const auto tensor = [](std::string_view members) {
+    return fmt::format(R"("task": "tensor", "tensor": {{{}}})", members);
+  };
+  const Settings settings =
+      Good(tensor(R"("summary_mode": "md5", "bench_path": "/tmp", "diff_nums": 0)"));
+  EXPECT_EQ(settings.bench_path, "/tmp");
+  EXPECT_EQ(settings.diff_nums, 1);
+  EXPECT_FALSE(Good(tensor(R"("summary_mode": "md5")")).searches_differences());
+  EXPECT_EQ(
+      Good(tensor(R"("summary_mode": "md5", "bench_path": "/tmp", "diff_nums": -1)")).diff_nums,
+      -1);
+  CheckRows({
+      {tensor(R"("bench_path": "/tmp")"), "belongs to task tensor with summary_mode md5"},
+      {R"("bench_path": "/tmp", "summary_mode": "md5")", "not to task statistics"},
+      {tensor(R"("summary_mode": "md5", "bench_path": "/nowhere")"), "/nowhere is no folder"},
+      {tensor(R"("summary_mode": "md5", "diff_nums": -2)"), "is -2; allowed: integers from -1"},
+      {tensor(R"("summary_mode": "md5", "bench_path": "/tmp")") + R"(, "max_overhead_ms": 1)",
+       "is given beside max_overhead_ms"},
+      {tensor(R"("summary_mode": "md5", "bench_path": "/tmp", "list": ["a"])") +
+           R"(, "async_dump": true)",
+       "is given beside async_dump"},
+  });
+}
+
 TEST(CaptureSettings, NanChecksLookAtOutputsOfCalls) {
   const Settings settings =
       Good(R"("task": "nan_check", "nan_check": {"tensor_list": ["b"]}, "summary_mode": "md5")");

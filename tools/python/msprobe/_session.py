@@ -174,7 +174,7 @@ class Session:
             self.recording, self.step_open,
             self.level in LEVELS_WITH_APIS and not self.apis_off,
             self.level in LEVELS_WITH_MODULES,
-            self.task == "overflow_check",
+            self.task == "overflow_check" or bool(self.settings.get("bench_path")),
             self.hooks.gradients_of_inputs or self.settings.get("api_backward") == "inputs",
             self.has_budget)
 
