@@ -117,9 +117,12 @@ PyObject* ModuleForward(PyObject* /*module*/, PyObject* args) {
       msprobe_put_member(entry, Text("is_recompute"), Text(""));
       msprobe_put_bool(entry, thread.recompute > 0 ? 1 : 0);
     }
+    // First the stack: what is said of the call may name it.
+    if ((wanted & MSPROBE_WANT_STACK) != 0) RecordStack(name);
     msprobe_entry_commit(entry);
+  } else if ((wanted & MSPROBE_WANT_STACK) != 0) {
+    RecordStack(name);
   }
-  if ((wanted & MSPROBE_WANT_STACK) != 0) RecordStack(name);
   CloseModuleCall(thread.forward, name);
   Py_RETURN_NONE;
 }
@@ -318,14 +321,23 @@ PyObject* Recompute(PyObject* /*module*/, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-// inside(flag) -> what it was: whether APIs of this thread run unrecorded.
+// inside(True) -> what it was, to be given back: whether APIs of this thread run unrecorded, and
+// modes of the training that were put aside.
 PyObject* Inside(PyObject* /*module*/, PyObject* args) {
-  int flag = 0;
-  if (PyArg_ParseTuple(args, "p", &flag) == 0) return nullptr;
+  PyObject* wanted = nullptr;
+  if (PyArg_ParseTuple(args, "O", &wanted) == 0) return nullptr;
   ThreadState& thread = ThisThread();
-  const bool before = thread.inside;
-  thread.inside = flag != 0;
-  return PyBool_FromLong(before ? 1 : 0);
+  Ref before = Ref::Borrow(thread.inside ? Py_True : Py_False);
+  if (PyTuple_Check(wanted)) {  // (what it was, modes)
+    thread.inside = PyTuple_GetItem(wanted, 0) == Py_True;
+    ModesAside::PutBack(PyTuple_GetItem(wanted, 1));
+    return before.release();
+  }
+  thread.inside = wanted == Py_True;
+  if (!thread.inside) return before.release();
+  ModesAside modes;
+  const Ref token = modes.Release();
+  return token ? PyTuple_Pack(2, before.get(), token.get()) : before.release();
 }
 
 // host_statistics(tensor, keeps_half) -> (max, min, mean, norm), or None without values on the host

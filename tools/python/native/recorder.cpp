@@ -101,6 +101,7 @@ void HookBackward(const std::string& base, PyObject* args, PyObject* kwargs, PyO
   const Names& names = Known();
   PyObject* tensor = FirstTensor(result);
   if (tensor == nullptr) return;
+  const ModesAside modes;
   const Ref wanted = Attribute(tensor, names.requires_grad);
   if (wanted && wanted.get() == Py_True && GradEnabled()) {
     if (IsArgument(tensor, args, kwargs) && HookBoundary(base, tensor)) return;
@@ -225,6 +226,7 @@ Ref PassInputs(const RecordedFunction& function, const std::string& base, PyObje
   }
   const std::string name = base + "backward";
   const Ref text(PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
+  const ModesAside modes;
   Ref passed(PyObject_CallFunctionObjArgs(state.input_gradients.get(), args,
                                           kwargs == nullptr ? Py_None : kwargs, text.get(),
                                           nullptr));
@@ -270,6 +272,7 @@ PyObject* RecordCall(const RecordedFunction& function, int64_t number, ThreadSta
   if (function.asynchronous == kPlain) {
     if (passed) {
       // The Python side hooks the result too: both ends make one entry.
+      const ModesAside modes;
       const Ref done = Call(PyTuple_GetItem(passed.get(), 2), result.get());
       if (!done) ReportPythonError(recording->base());
     } else {
@@ -282,6 +285,7 @@ PyObject* RecordCall(const RecordedFunction& function, int64_t number, ThreadSta
 void RecordLaterOutput(const std::string& name, PyObject* args, PyObject* kwargs) {
   ThreadState& thread = ThisThread();
   const InsideGuard guard(thread);
+  const ModesAside modes;
   msprobe_entry* entry = msprobe_entry_begin(Global().capture, Text(name));
   PutCollectiveOutput(entry, name, args, kwargs == Py_None ? nullptr : kwargs);
   msprobe_entry_commit(entry);

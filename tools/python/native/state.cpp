@@ -132,4 +132,24 @@ void CloseModuleCall(std::vector<OpenCall>& stack, std::string_view name) {
   stack.resize(found - 1);
 }
 
+ModesAside::ModesAside() noexcept {
+  const State& state = Global();
+  if (!state.modes_enabled) return;
+  const Ref enabled(PyObject_CallObject(state.modes_enabled.get(), nullptr));
+  if (enabled.get() == Py_True) {
+    token_ = Ref(PyObject_CallObject(state.modes_aside.get(), nullptr));
+  }
+  if (PyErr_Occurred() != nullptr) PyErr_Clear();  // they see what we do
+}
+
+ModesAside::~ModesAside() {
+  if (token_) PutBack(token_.get());
+}
+
+void ModesAside::PutBack(PyObject* token) noexcept {
+  const ErrorAside aside;
+  const Ref done = Call(Global().modes_back.get(), token);
+  if (!done) PyErr_Clear();
+}
+
 }  // namespace msprobe::python

@@ -105,7 +105,7 @@ struct State {
   bool step_open = false;   // start() to step(): gradients of recorded APIs too
   bool apis = false;        // APIs are recorded (levels L1 and mix)
   bool constructs = false;  // construct.json is wanted (levels L0 and mix)
-  bool one_piece = false;   // overflow_check: both halves of a call are judged together
+  bool one_piece = false;   // both halves of a call are judged together (overflow_check, bench_path)
   bool has_budget = false;  // both halves of a call are recorded or left out together, and hooks tell
                             // how long they take
   bool gradients_of_inputs = false;
@@ -126,6 +126,9 @@ struct State {
   Ref unchanged;        // (tensor, name) -> whether its gradient is recorded elsewhere
   Ref owed;             // list of errors of the training that reading a value brought to light
   Ref later_output;     // (handle, name, args, kwargs): output of a call that is under way
+  Ref modes_enabled;    // () -> whether a mode of the training sees the framework's functions
+  Ref modes_aside;      // () -> what modes_back takes; from then on none sees them
+  Ref modes_back;
   Ref method_type;
   std::vector<std::string> own_folders;  // frames of these files are not shown in stacks
 
@@ -134,6 +137,23 @@ struct State {
   std::unordered_map<std::string, Counter> counters;
 };
 State& Global();
+
+// While it lives, modes of the training that see every function of the framework do not see what
+// this thread reads of tensors. Nothing happens where there are none. May be nested.
+class ModesAside {
+ public:
+  ModesAside() noexcept;
+  ~ModesAside();
+  ModesAside(const ModesAside&) = delete;
+  ModesAside& operator=(const ModesAside&) = delete;
+
+  // What PutBack takes, where modes were put aside: they stay there.
+  Ref Release() { return std::move(token_); }
+  static void PutBack(PyObject* token) noexcept;
+
+ private:
+  Ref token_;
+};
 
 // While it lives, this thread works for the capture.
 class HookTime {
@@ -149,6 +169,7 @@ class HookTime {
 
  private:
   msprobe_capture* const capture_;
+  const ModesAside modes_;
 };
 
 // The kind of a value, asked once per type.

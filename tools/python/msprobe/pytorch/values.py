@@ -86,10 +86,37 @@ def dtypes():
     return {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
 
 
+def _attend_modes():
+    """Modes that see every function of the framework (TorchFunctionMode, the default device) must not
+    see what the capture reads of tensors."""
+    c = torch._C
+    names = ("_len_torch_function_stack", "_pop_torch_function_stack", "_push_on_torch_function_stack",
+             "_is_torch_function_mode_enabled")
+    if not all(hasattr(c, name) for name in names):
+        return  # before 1.13 there are none that could be put aside
+    if hasattr(c, "_set_torch_function_mode"):
+        # 1.13: one object stands for all of them.
+        stand_in = torch.overrides._TorchFunctionStackMode
+        _native.configure("modes_aside", lambda: c._set_torch_function_mode(None) or True)
+        _native.configure("modes_back", lambda token: c._set_torch_function_mode(stand_in()))
+    else:
+        def aside():
+            return [c._pop_torch_function_stack() for _ in range(c._len_torch_function_stack())]
+
+        def back(modes):
+            for mode in reversed(modes):
+                c._push_on_torch_function_stack(mode)
+
+        _native.configure("modes_aside", aside)
+        _native.configure("modes_back", back)
+    _native.configure("modes_enabled", c._is_torch_function_mode_enabled)
+
+
 @functools.lru_cache(maxsize=None)
 def configure():
     """Done once per process: gives the extension what it needs to describe PyTorch's values."""
     compilers.attend()
+    _attend_modes()
     _native.configure("classify", classify)
     _native.configure("plain", plain)
     _native.configure("grad_enabled", torch.is_grad_enabled)
