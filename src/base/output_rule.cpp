@@ -66,11 +66,20 @@ int NumberInName(std::string_view name, std::string_view time) {
 
 constexpr int kTaken = -2;
 
-bool IsStillNamed(int descriptor, const std::string& path) {
+enum class Name : uint8_t { kOurs, kOfAnother, kUnknown };
+
+// Whether the file that is open still has its name; kUnknown with errno.
+Name WhoseName(int descriptor, const std::string& path) {
   struct stat opened {};
   struct stat named {};
-  return ::fstat(descriptor, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 &&
-         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+  if (::fstat(descriptor, &opened) != 0) {
+    return Name::kUnknown;
+  }
+  if (::lstat(path.c_str(), &named) != 0) {
+    return errno == ENOENT ? Name::kOfAnother : Name::kUnknown;
+  }
+  return opened.st_ino == named.st_ino && opened.st_dev == named.st_dev ? Name::kOurs
+                                                                        : Name::kOfAnother;
 }
 
 // The descriptor of a reservation that is now ours, locked where locks exist; kTaken when another
@@ -89,11 +98,17 @@ int Reserve(const std::string& path) {
   }
   const bool locked = ::flock(fd, LOCK_EX | LOCK_NB) == 0;
   const bool has_no_locks = !locked && errno != EWOULDBLOCK;
-  if ((locked && IsStillNamed(fd, path)) || (is_new && has_no_locks)) {
+  const Name name = locked ? WhoseName(fd, path) : Name::kOfAnother;
+  if (name == Name::kOurs || (is_new && has_no_locks)) {
     return fd;
   }
+  const int error = errno;
+  if (name == Name::kUnknown && is_new) {
+    ::unlink(path.c_str());  // nobody else has taken it: made a moment ago, and locked
+  }
   ::close(fd);
-  return kTaken;
+  errno = error;
+  return name == Name::kUnknown ? -1 : kTaken;
 }
 
 bool IsTaken(const std::vector<std::string>& names, std::string_view time, int number) {
