@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/compare/compare_pair.h"
+#include "src/analysis/graph/scores.h"
 #include "src/dump/layout.h"
 
 namespace msprobe::analysis::graph {
@@ -36,27 +37,6 @@ compare::PairInput InputOf(const LoadedRank& rank) {
   return input;
 }
 
-// Metrics of tensors that were read, for the figures of nodes. Those that could not be are read
-// again there: the reason belongs to their row.
-std::vector<compare::RowResult> TensorsOf(const compare::ComparedPair& pair) {
-  std::vector<compare::RowResult> rows;
-  if (pair.result.mode != CompareMode::kRealData) {
-    return rows;
-  }
-  rows.resize(pair.npu.rows.size());
-  for (const compare::RowResult& row : pair.result.rows) {
-    compare::RowResult& kept = rows[row.pair.npu];
-    const bool was_read = row.metrics[compare::kMaxAbsErr].kind == compare::MetricKind::kNumber;
-    if (was_read && kept.pair.bench == compare::kNoRow) {
-      kept.pair = row.pair;
-      kept.metrics = row.metrics;
-      kept.distance = row.distance;
-      kept.verdict = row.verdict;
-    }
-  }
-  return rows;
-}
-
 struct RankWalk {
   Status status;
   compare::StepRecord record;
@@ -79,7 +59,7 @@ RankWalk WalkRank(const compare::Options& options, LoadedRank& rank,
   pair.construct = std::move(rank.npu->construct());
   walk.status = compare::CompareLoaded(options, planned.input, pool, previous, pair);
   if (walk.status.ok()) {
-    rank.tensors = TensorsOf(pair);
+    KeepReadTensors(pair.result, pair.npu.rows.size(), rank.tensors);
     rank.comparison = compare::SummarizePair(planned, pair);
     walk.record = std::move(pair.record);
     walk.warnings = std::move(pair.warnings);

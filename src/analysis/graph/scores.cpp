@@ -258,6 +258,22 @@ void SetPlaces(Side& side, Edition edition) {
   }
 }
 
+void KeepReadTensors(const PairResult& result, size_t npu_rows, std::vector<RowResult>& known) {
+  if (result.mode != CompareMode::kRealData) {
+    return;
+  }
+  known.resize(npu_rows);
+  for (const RowResult& row : result.rows) {
+    if (row.metrics[compare::kMaxAbsErr].kind == compare::MetricKind::kNumber) {
+      RowResult& kept = known[row.pair.npu];
+      kept.pair = row.pair;
+      kept.metrics = row.metrics;
+      kept.distance = row.distance;
+      kept.verdict = row.verdict;
+    }
+  }
+}
+
 PairResult CompareNodes(const RankDump& npu_dump, RankDump& bench_dump, const Graph& npu,
                         const Graph& bench, const ScoreOptions& options,
                         std::span<const RowResult> known, base::ThreadPool& pool) {

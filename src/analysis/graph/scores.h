@@ -47,6 +47,11 @@ compare::PairResult CompareNodes(const RankDump& npu_dump, RankDump& bench_dump,
                                  const Graph& bench, const ScoreOptions& options,
                                  std::span<const compare::RowResult> known, base::ThreadPool& pool);
 
+// Keeps in `known` what `result` holds of tensors that were read; npu_rows: of the NPU side. Those
+// that could not be are read again: the reason belongs to their row. Nothing but for real data.
+void KeepReadTensors(const compare::PairResult& result, size_t npu_rows,
+                     std::vector<compare::RowResult>& known);
+
 // By node of the NPU side. `result` must be that of CompareNodes with the same edition.
 std::vector<NodeScore> ScoreNodes(const RankDump& npu_dump, const Graph& npu,
                                   const compare::PairResult& result);

@@ -42,22 +42,6 @@ void JoinViews(const Options& options, const LoadedRank& rank, Edition edition, 
   }
 }
 
-// So that the other edition need not read them again.
-void RememberTensors(const compare::PairResult& result, std::vector<compare::RowResult>& tensors) {
-  if (result.mode != compare::CompareMode::kRealData) {
-    return;
-  }
-  tensors.resize(result.rows.size());
-  for (size_t row = 0; row < result.rows.size(); ++row) {
-    const compare::RowResult& read = result.rows[row];
-    if (read.metrics[compare::kMaxAbsErr].kind == compare::MetricKind::kNumber) {
-      tensors[row].pair = read.pair;
-      tensors[row].metrics = read.metrics;
-      tensors[row].distance = read.distance;
-    }
-  }
-}
-
 Status AddLevels(const LoadedRank& rank, RankView& view) {
   MSP_RETURN_IF_ERROR(JudgeOverflow(*rank.npu, view.npu.graph, view.npu.scores));
   if (view.bench) {
@@ -102,7 +86,8 @@ Result<std::vector<RankView>> MakeViews(LoadedStep& step, Edition edition, const
           CompareNodes(*ranks[place].npu, *ranks[place].bench, view.npu.graph, view.bench->graph,
                        {*view.mode, edition, options.npu_parallelism.has_value(), options.quiet},
                        ranks[place].tensors, pool);
-      RememberTensors(*view.result, ranks[place].tensors);
+      // So that the other edition need not read them again.
+      KeepReadTensors(*view.result, view.result->rows.size(), ranks[place].tensors);
       view.npu.scores = ScoreNodes(*ranks[place].npu, view.npu.graph, *view.result);
     }
   }
