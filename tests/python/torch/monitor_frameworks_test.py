@@ -88,6 +88,18 @@ class MegatronStandIn(Adapter):
         self.assertEqual(self.first_moment(adapter, lows[1]), [1.0])
         self.assertEqual(self.first_moment(adapter, lows[0]), [0.0])
 
+    def test_a_chain_of_optimizers_of_float32(self):
+        weights = [parameter(1.0), parameter(2.0)]
+        members = []
+        for index, weight in enumerate(weights):
+            members.append(type("FP32Optimizer", (), {})())
+            members[-1].optimizer = types.SimpleNamespace(state={weight: moments(float(index))})
+        # A chain's own state is a mapping without get(), by member and parameter.
+        own_state = type("ChainState", (), {"__len__": lambda self: len(weights)})()
+        adapter = self.make("ChainedOptimizer", chained_optimizers=members, state=own_state)
+        self.assertEqual([self.first_moment(adapter, weight) for weight in weights], [[0.0], [1.0]])
+        self.assertIsNone(self.first_moment(adapter, parameter(3.0)))
+
     def test_shards_of_a_distributed_optimizer(self):
         first, middle, last, absent = parameter(1.0, 2.0, 3.0), parameter(4.0), parameter(5.0, 6.0), parameter(7.0)
         for tensor in (first, middle, last, absent):

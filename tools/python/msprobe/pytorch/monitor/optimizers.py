@@ -36,7 +36,8 @@ def make(watched):
 
 
 class Generic:
-    """A state per parameter, looked up by the parameter itself."""
+    """A state per parameter, looked up by the parameter itself, in an optimizer or in those that it chains: what a chain calls its
+    state is another mapping, by the number of the member as well."""
 
     def __init__(self, watched):
         self.watched = watched
@@ -49,7 +50,17 @@ class Generic:
         return own_gradient(parameter.tensor, self.watched.main_gradients)
 
     def state(self, parameter):
-        return _state_of(self.optimizer, parameter.tensor)
+        return self._state_by(parameter.tensor)
+
+    def members(self):
+        return getattr(self.optimizer, "chained_optimizers", None) or [self.optimizer]
+
+    def _state_by(self, key):
+        for member in self.members():
+            state = _state_of(member, key)
+            if state is not None:
+                return state
+        return None
 
 
 def _state_of(optimizer, key):
@@ -63,10 +74,7 @@ def _state_of(optimizer, key):
 
 
 class _Members(Generic):
-    """An optimizer, or those that it chains."""
-
-    def members(self):
-        return getattr(self.optimizer, "chained_optimizers", None) or [self.optimizer]
+    """Optimizers that update other tensors than the parameters of the model."""
 
     def _pairs(self, low_name, high_name):
         """{parameter of the model: the one the optimizer updates}, of groups in lists."""
@@ -78,13 +86,6 @@ class _Members(Generic):
                 for low, high in zip(low_group, high_group):
                     pairs[low] = high
         return pairs
-
-    def _state_by(self, key):
-        for member in self.members():
-            state = _state_of(member, key)
-            if state is not None:
-                return state
-        return None
 
 
 def _needed(optimizer, name):
