@@ -23,7 +23,8 @@ set(MSPROBE_ROOMS
   "profile:io json report base"
   "analysis/perf:profile report json base"
   "analysis/monitor:dump monitor report json base"
-  "commands:analysis/ckpt analysis/compare analysis/config_check analysis/graph analysis/inspect analysis/monitor analysis/nan analysis/perf analysis/response_anomaly analysis/rl capture device dump io json monitor report kernels tensor base"
+  "analysis/accuracy:dump io kernels json report tensor base"
+  "commands:analysis/accuracy analysis/ckpt analysis/compare analysis/config_check analysis/graph analysis/inspect analysis/monitor analysis/nan analysis/perf analysis/response_anomaly analysis/rl capture device dump io json monitor report kernels tensor base"
 )
 
 # msprobe_room(<name> [RUNS_BRIEFLY] SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan

@@ -1,5 +1,6 @@
 #include "src/commands/program.h"
 
+#include "src/commands/api_precision_compare_command.h"
 #include "src/commands/ckpt_compare_command.h"
 #include "src/commands/compare_command.h"
 #include "src/commands/completion_command.h"
@@ -22,6 +23,7 @@ namespace msprobe::commands {
 
 // The list of all commands, in the order that help shows.
 Program::Program() {
+  commands_.push_back(std::make_unique<ApiPrecisionCompareCommand>());
   commands_.push_back(std::make_unique<CkptCompareCommand>());
   commands_.push_back(std::make_unique<CompareCommand>());
   commands_.push_back(std::make_unique<CompletionCommand>(*this));

@@ -133,17 +133,24 @@ void AppendCell(const Cell& cell, const Spelling& spelling, std::string& out) {
   }
 }
 
-void AppendHeader(const Table& table, const Spelling& spelling, std::string& out) {
-  for (size_t column = 0; column < table.columns().size(); ++column) {
-    if (column > 0) {
+template <typename Texts>
+void AppendTexts(const Texts& texts, const Spelling& spelling, std::string& out) {
+  bool is_first = true;
+  for (const std::string_view text : texts) {
+    if (!is_first) {
       out += ',';
     }
-    AppendText(table.columns()[column], out);
+    is_first = false;
+    AppendText(text, out);
   }
   out += spelling.line_end;
 }
 
-void AppendCsvRow(const Table& table, size_t row, const Spelling& spelling, std::string& out) {
+void AppendHeader(const Table& table, const Spelling& spelling, std::string& out) {
+  AppendTexts(table.columns(), spelling, out);
+}
+
+void AppendTableRow(const Table& table, size_t row, const Spelling& spelling, std::string& out) {
   const std::span<const Cell> cells = table.row(row);
   for (size_t column = 0; column < cells.size(); ++column) {
     if (column > 0) {
@@ -160,7 +167,7 @@ Status WriteRows(const std::filesystem::path& path, const Table& table, size_t f
   MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
   AppendHeader(table, spelling, out);
   for (size_t row = first; row < end; ++row) {
-    AppendCsvRow(table, row, spelling, out);
+    AppendTableRow(table, row, spelling, out);
     if (out.size() >= kFlushBytes) {
       MSP_RETURN_IF_ERROR(file.Write(out));
       out.clear();
@@ -171,6 +178,10 @@ Status WriteRows(const std::filesystem::path& path, const Table& table, size_t f
 }
 
 }  // namespace
+
+void AppendCsvRow(std::span<const std::string_view> cells, std::string& out) {
+  AppendTexts(cells, kSpreadsheet, out);
+}
 
 Status WriteCsv(const std::filesystem::path& path, const Table& table) {
   return WriteRows(path, table, 0, table.row_count(), kSpreadsheet,
@@ -197,7 +208,7 @@ std::string CsvText(const Table& table) {
   std::string out;
   AppendHeader(table, kSpreadsheet, out);
   for (size_t row = 0; row < table.row_count(); ++row) {
-    AppendCsvRow(table, row, kSpreadsheet, out);
+    AppendTableRow(table, row, kSpreadsheet, out);
   }
   return out;
 }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "msprobe/status.h"
@@ -37,6 +38,8 @@ Status WriteXlsx(const std::filesystem::path& path, std::span<const Table* const
 Status WriteCsv(const std::filesystem::path& path, const Table& table);
 // The same for a pipe: without the byte order mark.
 std::string CsvText(const Table& table);
+// A row of such a file by itself, for files that grow row by row; rows may differ in length.
+void AppendCsvRow(std::span<const std::string_view> cells, std::string& out);
 
 // As pandas writes a table: UTF-8 without byte order mark, line ends of one character, numbers with
 // the fewest digits that read back the same. Beyond `rows_per_part` rows the files are

@@ -59,6 +59,8 @@ def package(places, folder):
 
 COMMANDS = {
     "compare": Command("compare {example}/npu {example}/bench -o out", "different", "DIFFERENT"),
+    "api_precision_compare": Command("api_precision_compare {data}/accuracy/precision_compare/npu.csv "
+                                     "{data}/accuracy/precision_compare/gpu.csv -o out", "error", "LESS ACCURATE"),
     "ckpt_compare": Command("ckpt_compare {data}/ckpt/single_vs_tp2pp2/a {data}/ckpt/single_vs_tp2pp2/b -o out/similarity.json",
                             "different", "DIFFERENT"),
     "config_check -c": Command("config_check -c {example}/config_check/gpu.zip {example}/config_check/npu.zip -o out", "error",

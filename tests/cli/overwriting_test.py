@@ -39,12 +39,14 @@ def commands():
     perf = ["-d", str(data / "perf/match_quirk_0/comparison.json"), "-bp", str(data / "perf/match_quirk_0/base.json")]
     tables = str(data / "monitor/files/csv2tb/monitor_output")
     checkpoints = [str(data / "ckpt/special_base/a"), str(data / "ckpt/special_base/b")]
+    accuracy = [str(data / "accuracy/precision_compare" / (side + ".csv")) for side in ("npu", "gpu")]
     packs = [str(example / "config_check/gpu.zip"), str(example / "config_check/npu.zip")]
     every = [
         Command("compare", ["compare"] + dumps + ["-q"], "-o", stamped=True, files=("--junit",)),
         Command("compare 26.x", ["compare", "-tp", dumps[0], "-gp", dumps[1], "-q"], "-o", stamped=True, files=("--junit",)),
         Command("perf_compare", ["perf_compare"] + perf + ["-q"], "-o", stamped=True, files=("--junit",)),
         Command("nan_analyze", ["nan_analyze", "-i", str(data / "nan_analyze/p2p_chain/step0"), "-q"], "-o", stamped=True),
+        Command("api_precision_compare", ["api_precision_compare"] + accuracy + ["-q"], "-o", stamped=True, files=("--junit",)),
         Command("merge_result", ["merge_result", "-i", "ranks", "-config", "merge.yaml", "-q"], "-o", stamped=True),
         Command("ckpt_compare", ["ckpt_compare"] + checkpoints + ["-q", "--format", "csv,xlsx,json"], "-o", files=("--unmatched",)),
         Command("config_check -d", ["config_check", "-q", "-d", "train.sh"], "-o"),

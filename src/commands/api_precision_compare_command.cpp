@@ -1,0 +1,93 @@
+#include "src/commands/api_precision_compare_command.h"
+
+#include "src/analysis/accuracy/precision_compare/document.h"
+#include "src/analysis/accuracy/precision_compare/run.h"
+#include "src/base/output_rule.h"
+#include "src/commands/accuracy_flags.h"
+#include "src/commands/common_flags.h"
+
+namespace msprobe::commands {
+namespace {
+
+namespace accuracy = analysis::accuracy;
+
+constexpr const char* kPrecisionNotes =
+    R"(NPU and GPU are accuracy_checking_details_*.csv of `msprobe run_ut` or `acc_check` of the same dump on both devices. An NPU passes
+where its errors against the CPU are no larger than those of the GPU, or within the fixed limits of the operator.
+
+)";
+
+}  // namespace
+
+std::vector<Positional> ApiPrecisionCompareCommand::positionals() {
+  return {{.name = "NPU", .fills = &npu_, .help = "Details file of the NPU"},
+          {.name = "GPU", .fills = &gpu_, .help = "Details file of the GPU"}};
+}
+
+std::vector<Flag> ApiPrecisionCompareCommand::flags() {
+  std::vector<Flag> flags = {
+      {.name = "--npu-csv-path",
+       .aliases = {"-npu"},
+       .type = "FILE",
+       .fills = &options_.npu_file,
+       .group = Group::kInput,
+       .help = "Details file of the NPU, instead of NPU",
+       .since = kPython811},
+      {.name = "--gpu-csv-path",
+       .aliases = {"-gpu"},
+       .type = "FILE",
+       .fills = &options_.gpu_file,
+       .group = Group::kInput,
+       .help = "Details file of the GPU, instead of GPU",
+       .since = kPython811},
+      StandardVersionFlag(version_),
+      StandardsFileFlag(options_.standards_file),
+      {.name = "--strict",
+       .fills = &options_.strict,
+       .group = Group::kMethod,
+       .help = "Also judge, and put into the files, what the Python tool leaves out: outputs that "
+               "the GPU's file lacks, empty tensors of any shape, cells without a number"},
+      OutputFolderFlag(options_.output, "Folder for both result files", {"--out_path"}),
+      LanguageFlag(language_),
+      {.name = "--top",
+       .type = "N",
+       .fills = &worst_,
+       .bounds = {.least = 0, .most = 1000},
+       .group = Group::kOutput,
+       .help = "Number of outputs to name, those furthest beyond their limits first"},
+      ForceFlag(),
+  };
+  AddAnswerFlags(flags, answer_, accuracy::kPrecisionGateLevels);
+  return flags;
+}
+
+std::vector<Example> ApiPrecisionCompareCommand::examples() const {
+  return {
+      {"msprobe api_precision_compare npu_details.csv gpu_details.csv -o result",
+       "which operators of the NPU are less accurate than those of the GPU"},
+      {"msprobe -f pytorch api_precision_compare -npu npu_details.csv -gpu gpu_details.csv -o "
+       "result",
+       "the Python tool's command line"},
+      {"msprobe api_precision_compare npu_details.csv gpu_details.csv --standard-version 26 "
+       "--fail-on error",
+       "by the limits of 26.x; exit code 1 if an operator misses them"},
+  };
+}
+
+std::string ApiPrecisionCompareCommand::notes() const {
+  return kPrecisionNotes + FailOnHelp(accuracy::kPrecisionGateLevels);
+}
+
+Result<ExitCode> ApiPrecisionCompareCommand::Run(const Context& context) {
+  MSP_RETURN_IF_ERROR(TakePath(npu_, "NPU", "-npu", options_.npu_file));
+  MSP_RETURN_IF_ERROR(TakePath(gpu_, "GPU", "-gpu", options_.gpu_file));
+  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
+  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
+  options_.version = StandardVersionOf(version_);
+  options_.english = language_ == "en";
+  options_.worst = worst_;
+  MSP_ASSIGN_OR_RETURN(const accuracy::PrecisionComparison comparison, accuracy::Run(options_));
+  return GiveAnswer(accuracy::MakeDocument(comparison), answer_, context);
+}
+
+}  // namespace msprobe::commands
