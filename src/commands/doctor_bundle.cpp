@@ -70,7 +70,7 @@ void Collect(const fs::path& folder, const std::string& prefix, int depth, Colle
 
 }  // namespace
 
-Result<BundleMember> RunAgain(const std::vector<std::string>& arguments) {
+Result<base::ChildEnd> RunThisProgram(const std::vector<std::string>& arguments) {
   std::error_code failure;
   base::ChildOptions options;
   options.program = {fs::read_symlink("/proc/self/exe", failure).string()};
@@ -80,7 +80,11 @@ Result<BundleMember> RunAgain(const std::vector<std::string>& arguments) {
   options.program.insert(options.program.end(), arguments.begin(), arguments.end());
   constexpr std::chrono::hours kPatience{24};  // comparisons of clusters take their time
   options.patience = kPatience;
-  MSP_ASSIGN_OR_RETURN(const base::ChildEnd end, base::RunChild(options));
+  return base::RunChild(options);
+}
+
+Result<BundleMember> RunAgain(const std::vector<std::string>& arguments) {
+  MSP_ASSIGN_OR_RETURN(const base::ChildEnd end, RunThisProgram(arguments));
   std::string text = fmt::format("$ msprobe {}\n", base::Join(arguments, " "));
   text += end.output;
   text += end.cut ? "\n(output truncated)\n" : "\n";

@@ -8,6 +8,8 @@
 
 #include "msprobe/status.h"
 
+#include "src/base/child_process.h"
+
 namespace msprobe::commands {
 
 struct BundleMember {
@@ -15,7 +17,9 @@ struct BundleMember {
   std::string text;
 };
 
-// Runs this program with `arguments`: its output and exit code.
+// Runs this program with `arguments`.
+Result<base::ChildEnd> RunThisProgram(const std::vector<std::string>& arguments);
+// The same as a member: output and exit code.
 Result<BundleMember> RunAgain(const std::vector<std::string>& arguments);
 
 // The logs and manifests of a dump or monitor folder and of what is below it, by their known names

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include "src/base/output_rule.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
+#include "src/commands/doctor_ascend.h"
 #include "src/commands/doctor_bundle.h"
 #include "src/commands/doctor_checks.h"
 #include "src/report/document.h"
@@ -20,6 +22,10 @@ namespace {
 constexpr const char* kDoctorNotes =
     R"(Nothing is changed. Frameworks are looked up in the python3 on PATH, which is the one your scripts use. A framework that
 is merely absent is not a failure.
+
+--ascend also makes the experiments of docs/hardware.md on the Ascend devices of this machine, a few seconds per device, and
+a minute more where python3 has torch_npu: a small network is captured, and one of its calls is dumped by the runtime.
+Please send the report that it writes, msprobe_ascend.zip unless --bundle names another file.
 
 --bundle writes an error report as one zip: the output of this command, versions, the environment variables that affect
 a run (except those whose names suggest keys or passwords), the output and exit code of the command after --, and the
@@ -38,9 +44,8 @@ std::string_view WordOf(Health health) {
   return health == Health::kWorks ? "ok" : health == Health::kAbsent ? "absent" : "BROKEN";
 }
 
-report::Document DocumentOfChecks(const std::vector<Check>& checks) {
-  report::Document document;
-  document.command = "doctor";
+// Adds what `checks` found to the document, and gives the number of broken ones.
+size_t AddChecks(const std::vector<Check>& checks, std::string title, report::Document& document) {
   report::List list{report::ListKind::kFacts, {}};
   size_t broken = 0;
   for (const Check& check : checks) {
@@ -62,17 +67,36 @@ report::Document DocumentOfChecks(const std::vector<Check>& checks) {
       }
     }
   }
+  document.sections.push_back({std::move(title), {}});
+  document.sections.back().blocks.emplace_back(std::move(list));
+  return broken;
+}
+
+report::Document MakeDoctorDocument(const std::vector<Check>& checks,
+                                    const std::optional<AscendExamination>& ascend) {
+  report::Document document;
+  document.command = "doctor";
+  size_t broken = AddChecks(checks, "", document);
+  size_t count = checks.size();
+  if (ascend) {
+    broken += AddChecks(ascend->checks, "Experiments with Ascend devices", document);
+    count += ascend->checks.size();
+  }
   document.verdict.word = broken == 0 ? "OK" : "BROKEN";
-  document.verdict.text = broken == 0
-                              ? "OK: everything that is installed works"
-                              : fmt::format("BROKEN: {} of {} do not work", broken, checks.size());
+  document.verdict.text = broken == 0 ? "OK: everything that is installed works"
+                                      : fmt::format("BROKEN: {} of {} do not work", broken, count);
   document.verdict.tone = broken == 0 ? report::Tone::kGood : report::Tone::kBad;
   document.verdict.standing = broken == 0 ? report::Standing::kClean : report::Standing::kFindings;
   document.levels = report::OutcomesOf(kDoctorLevels);
   report::SetFound(document.levels, "any", broken != 0);
   document.verdict.number = static_cast<double>(broken);
   document.verdict.unit = "checks";
-  document.sections.emplace_back().blocks.emplace_back(std::move(list));
+  if (ascend && !ascend->tried && broken == 0) {
+    document.verdict.word = "NOT TRIED";
+    document.verdict.text = "NOT TRIED: no Ascend device answers here; everything else works";
+    document.verdict.tone = report::Tone::kCaution;
+    document.verdict.standing = report::Standing::kNothingCompared;
+  }
   return document;
 }
 
@@ -89,6 +113,10 @@ std::vector<Positional> DoctorCommand::positionals() {
 
 std::vector<Flag> DoctorCommand::flags() {
   std::vector<Flag> flags = {
+      {.name = "--ascend",
+       .fills = &ascend_,
+       .group = Group::kInput,
+       .help = "Also try on Ascend devices what only hardware can confirm, and write a report"},
       {.name = "--bundle",
        .type = "FILE",
        .fills = &bundle_,
@@ -113,6 +141,7 @@ std::vector<Example> DoctorCommand::examples() const {
        "an error report of a failing command"},
       {"msprobe doctor --bundle report.zip --logs dump",
        "an error report of a capture that went wrong"},
+      {"msprobe doctor --ascend", "try msprobe on this machine's Ascend devices"},
   };
 }
 
@@ -126,10 +155,18 @@ Result<ExitCode> DoctorCommand::Run(const Context& context) {
         .WithHint("msprobe doctor --bundle report.zip -- COMMAND");
   }
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
+  if (ascend_ && bundle_.empty()) {
+    bundle_ = "msprobe_ascend.zip";
+  }
   if (!bundle_.empty()) {
     MSP_RETURN_IF_ERROR(base::CheckOutputFile(bundle_));
   }
-  report::Document document = DocumentOfChecks(ExamineMachine());
+  const std::vector<Check> checks = ExamineMachine();
+  std::optional<AscendExamination> ascend;
+  if (ascend_) {
+    ascend = ExamineAscend();
+  }
+  report::Document document = MakeDoctorDocument(checks, ascend);
   if (!bundle_.empty()) {
     std::vector<BundleMember> members = {
         {"doctor.json", report::RenderJson(document)},
@@ -137,6 +174,10 @@ Result<ExitCode> DoctorCommand::Run(const Context& context) {
     MSP_ASSIGN_OR_RETURN(std::vector<BundleMember> logs, CollectLogs(logs_));
     members.insert(members.end(), std::make_move_iterator(logs.begin()),
                    std::make_move_iterator(logs.end()));
+    if (ascend) {
+      members.insert(members.end(), std::make_move_iterator(ascend->members.begin()),
+                     std::make_move_iterator(ascend->members.end()));
+    }
     if (!command_.empty()) {
       MSP_ASSIGN_OR_RETURN(BundleMember said, RunAgain(command_));
       members.push_back(std::move(said));

@@ -24,6 +24,7 @@ class DoctorCommand final : public Command {
 
  private:
   std::vector<std::string> command_;
+  bool ascend_ = false;
   std::filesystem::path bundle_;
   std::vector<std::filesystem::path> logs_;
   AnswerFlags answer_;

@@ -96,6 +96,16 @@ class Copy {
   virtual Status Wait() = 0;
 };
 
+// Memory of a device that queued work fills: what an examination of a runtime copies from.
+// Destruction waits for the device.
+class Scratch {
+ public:
+  virtual ~Scratch() = default;
+  virtual const void* address() const = 0;
+  // Queues setting every byte to `value` on a stream, and returns without waiting for it.
+  virtual Status Fill(uint8_t value, Stream stream) = 0;
+};
+
 // What a device does with results beyond the largest number of their type.
 enum class OverflowMode : uint8_t { kSaturation = 0, kInfNan = 1, kUndefined = 2 };
 
@@ -152,6 +162,9 @@ class Runtime {
   virtual Status ResetOverflow(int32_t device, Stream stream) = 0;
   virtual Result<OverflowMode> GetOverflowMode(int32_t device) = 0;
   virtual Status SetOverflowMode(int32_t device, OverflowMode mode) = 0;
+
+  // kUnsupported where the runtime cannot fill memory.
+  virtual Result<std::unique_ptr<Scratch>> AllocateScratch(int32_t device, size_t bytes);
 
   // kUnsupported where the runtime has no dump of its own.
   virtual Result<KernelDump*> GetKernelDump() = 0;

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "src/device/acl/acl_device.h"
 #include "src/device/cuda/cuda_device.h"
 #include "src/device/device.h"
@@ -29,6 +31,10 @@ HostBuffer::~HostBuffer() {
   if (memory_ != nullptr) {
     runtime_->FreeHost(device_, memory_);
   }
+}
+
+Result<std::unique_ptr<Scratch>> Runtime::AllocateScratch(int32_t /*device*/, size_t /*bytes*/) {
+  return UnsupportedError(fmt::format("memory of {} devices is not filled", KindName(kind())));
 }
 
 Registry::Registry(Loading loading) {

@@ -13,7 +13,7 @@ namespace msprobe::device {
 namespace {
 
 // In the order of AclFeature.
-constexpr std::array<std::string_view, 13> kAclFeatureNames = {
+constexpr std::array<std::string_view, 14> kAclFeatureNames = {
     "runtime",
     "copies from the device",
     "error texts of the runtime",
@@ -24,6 +24,7 @@ constexpr std::array<std::string_view, 13> kAclFeatureNames = {
     "check for streams that record a graph",
     "overflow status",
     "saturation mode",
+    "memory that doctor --ascend fills",
     "kernel dump",
     "kernel dump into memory",
     "way back from a kernel dump into memory",

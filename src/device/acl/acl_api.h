@@ -49,6 +49,7 @@ enum class AclFeature : uint8_t {
   kGraphCapture,
   kOverflow,
   kOverflowMode,
+  kScratch,
   kKernelDump,
   kDumpCallback,
   kDumpUnregister,
@@ -90,6 +91,8 @@ enum class AclFeature : uint8_t {
   X(kOverflow, aclrtResetOverflowStatus, int(void* stream))                                    \
   X(kOverflowMode, aclrtGetDeviceSatMode, int(int* mode))                                      \
   X(kOverflowMode, aclrtSetDeviceSatMode, int(int mode))                                       \
+  X(kScratch, aclrtMemsetAsync,                                                                \
+    int(void* memory, size_t memory_bytes, int32_t value, size_t bytes, void* stream))         \
   X(kKernelDump, aclmdlInitDump, int())                                                        \
   X(kKernelDump, aclmdlSetDump, int(const char* config_path))                                  \
   X(kKernelDump, aclmdlFinalizeDump, int())

@@ -281,6 +281,43 @@ Status AclRuntime::SetOverflowMode(int32_t device, OverflowMode mode) {
   return MSPROBE_ACL_CALL(api_, aclrtSetDeviceSatMode, static_cast<int>(mode));
 }
 
+class AclRuntime::AclScratch final : public Scratch {
+ public:
+  AclScratch(AclRuntime& runtime, int32_t device, void* memory, size_t bytes)
+      : runtime_(runtime), device_(device), memory_(memory), bytes_(bytes) {}
+  AclScratch(const AclScratch&) = delete;
+  AclScratch& operator=(const AclScratch&) = delete;
+  ~AclScratch() override {
+    const Result<Scope> scope = runtime_.Enter(device_);
+    if (scope.ok()) {
+      (void)runtime_.api_.aclrtSynchronizeDevice();
+      (void)runtime_.api_.aclrtFree(memory_);
+    }
+  }
+
+  const void* address() const override { return memory_; }
+  Status Fill(uint8_t value, Stream stream) override {
+    MSP_ASSIGN_OR_RETURN(const Scope scope, runtime_.Enter(device_));
+    return MSPROBE_ACL_CALL(runtime_.api_, aclrtMemsetAsync, memory_, bytes_, value, bytes_,
+                            stream);
+  }
+
+ private:
+  AclRuntime& runtime_;
+  const int32_t device_;
+  void* const memory_;
+  const size_t bytes_;
+};
+
+Result<std::unique_ptr<Scratch>> AclRuntime::AllocateScratch(int32_t device, size_t bytes) {
+  MSP_ASSIGN_OR_RETURN(const Scope scope, Enter(device));
+  MSP_RETURN_IF_ERROR(api_.Require(AclFeature::kScratch));
+  MSP_RETURN_IF_ERROR(api_.Require(AclFeature::kOverflow));  // it brings aclrtMalloc
+  void* memory = nullptr;
+  MSP_RETURN_IF_ERROR(MSPROBE_ACL_CALL(api_, aclrtMalloc, &memory, bytes, kAclMallocNormalOnly));
+  return std::unique_ptr<Scratch>(std::make_unique<AclScratch>(*this, device, memory, bytes));
+}
+
 Result<KernelDump*> AclRuntime::GetKernelDump() {
   MSP_RETURN_IF_ERROR(CheckProcess());
   MSP_RETURN_IF_ERROR(Ready());

@@ -25,10 +25,12 @@ class AclRuntime final : public StreamedRuntime {
   Status ResetOverflow(int32_t device, Stream stream) override;
   Result<OverflowMode> GetOverflowMode(int32_t device) override;
   Status SetOverflowMode(int32_t device, OverflowMode mode) override;
+  Result<std::unique_ptr<Scratch>> AllocateScratch(int32_t device, size_t bytes) override;
   Result<KernelDump*> GetKernelDump() override;
 
  private:
   friend class AclKernelDump;
+  class AclScratch;
 
   Result<Scope> EnterDevice(int32_t device) override;
   void LeaveDevice(void* restore) override;

@@ -314,6 +314,18 @@ FAKE_EXPORT int aclrtSetDeviceSatMode(int mode) {
   return 0;
 }
 
+FAKE_EXPORT int aclrtMemsetAsync(void* memory, size_t memory_bytes, int32_t value, size_t bytes,
+                                 void* stream) {
+  BEGIN();
+  std::byte* const inside = bytes <= memory_bytes ? fake::Inside(memory, bytes) : nullptr;
+  if (inside == nullptr) {
+    return Checked(false, __func__);
+  }
+  fake::Run(static_cast<fake::Stream*>(stream),
+            [inside, value, bytes] { std::memset(inside, value, bytes); });
+  return 0;
+}
+
 FAKE_EXPORT int acldumpRegCallback(fake::ChunkCallback callback, int32_t flag) {
   BEGIN(false);
   if (flag != 0) {
