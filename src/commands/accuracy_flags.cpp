@@ -1,5 +1,13 @@
 #include "src/commands/accuracy_flags.h"
 
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "src/base/strings.h"
+#include "src/commands/python_package.h"
+
 namespace msprobe::commands {
 
 Flag StandardVersionFlag(std::string& version) {
@@ -30,6 +38,71 @@ Flag LanguageFlag(std::string& language) {
           .values = {"zh", "en"},
           .group = Group::kOutput,
           .help = "Language of column names and messages in the files"};
+}
+
+std::vector<Flag> WorkerFlags(analysis::accuracy::CheckOptions& options) {
+  return {
+      {.name = "--device",
+       .letter = "-d",
+       .type = "ID",
+       .fills = &options.device_ids,
+       .bounds = kNotNegative,
+       .arguments = {.least = 1, .most = kUnlimited},
+       .help = "Numbers of the devices",
+       .since = kPython811},
+      {.name = "--device-type",
+       .type = "NAME",
+       .fills = &options.device,
+       .values = {"auto", "npu", "cuda", "cpu"},
+       .help = "Kind of the devices; auto: the first of NPU, GPU and CPU that is there"},
+      {.name = "--python",
+       .type = "FILE",
+       .fills = &options.pythons,
+       .help = "Python with PyTorch, which runs the operators; of several the first that has it",
+       .default_text = "python3, or else /usr/bin/python3"},
+      {.name = "--reference",
+       .type = "FILE",
+       .fills = &options.reference_file,
+       .help = "Python file with references of custom operators"},
+      {.name = "--time-limit",
+       .type = "SECONDS",
+       .fills = &options.time_limit_s,
+       .bounds = {.least = 0.01, .most = 1e6},
+       .help = "For one call; a slower one costs its row, and its worker is started again"}};
+}
+
+Status PrepareChecks(const Context& context, analysis::accuracy::CheckOptions& options) {
+  if (context.framework == "mindspore") {
+    return UnsupportedError("operators of MindSpore cannot be checked by this version");
+  }
+  if (std::set<int64_t>(options.device_ids.begin(), options.device_ids.end()).size() !=
+      options.device_ids.size()) {
+    return UsageError("-d names a device twice");
+  }
+  std::error_code failure;
+  if (std::filesystem::is_directory(options.dump, failure)) {
+    options.dump /= "dump.json";
+  }
+  if (options.dump.extension() != ".json") {
+    return UsageError(fmt::format("{} is no .json file", base::Printable(options.dump.string())))
+        .WithHint("give the dump.json of a rank");
+  }
+  for (std::filesystem::path* path : {&options.reference_file, &options.error_data_folder}) {
+    if (!path->empty() && !std::filesystem::exists(*path, failure)) {
+      return NotFoundError(fmt::format("there is no {}", base::Printable(path->string())));
+    }
+  }
+  if (!options.reference_file.empty()) {
+    options.reference_file = std::filesystem::absolute(options.reference_file, failure);
+  }
+  // Where no operator can be run nothing is lost without it.
+  const Result<std::filesystem::path> folder = FindPythonFolder();
+  if (folder.ok()) {
+    options.worker_script = *folder / "msprobe" / "_accuracy" / "worker.py";
+  } else {
+    options.no_worker_script = folder.status().message();
+  }
+  return {};
 }
 
 }  // namespace msprobe::commands

@@ -17,12 +17,15 @@
 #include "src/commands/perf_compare_command.h"
 #include "src/commands/response_anomaly_command.h"
 #include "src/commands/rl_compare_command.h"
+#include "src/commands/run_overflow_check_command.h"
+#include "src/commands/run_ut_command.h"
 #include "src/commands/show_command.h"
 
 namespace msprobe::commands {
 
 // The list of all commands, in the order that help shows.
 Program::Program() {
+  commands_.push_back(std::make_unique<RunUtCommand>("acc_check"));
   commands_.push_back(std::make_unique<ApiPrecisionCompareCommand>());
   commands_.push_back(std::make_unique<CkptCompareCommand>());
   commands_.push_back(std::make_unique<CompareCommand>());
@@ -37,11 +40,15 @@ Program::Program() {
   commands_.push_back(std::make_unique<HelpCommand>(*this));
   commands_.push_back(std::make_unique<MergeResultCommand>());
   commands_.push_back(std::make_unique<MonitorCommand>());
+  commands_.push_back(std::make_unique<RunUtCommand>("multi_acc_check"));
+  commands_.push_back(std::make_unique<RunUtCommand>("multi_run_ut"));
   commands_.push_back(std::make_unique<NanAnalyzeCommand>("nan_analyze"));
   commands_.push_back(std::make_unique<NanAnalyzeCommand>("overflow_check"));
   commands_.push_back(std::make_unique<PerfCompareCommand>());
   commands_.push_back(std::make_unique<ResponseAnomalyCommand>());
   commands_.push_back(std::make_unique<RlCompareCommand>());
+  commands_.push_back(std::make_unique<RunOverflowCheckCommand>());
+  commands_.push_back(std::make_unique<RunUtCommand>("run_ut"));
   commands_.push_back(std::make_unique<ShowCommand>());
 }
 

@@ -59,6 +59,11 @@ def package(places, folder):
 
 COMMANDS = {
     "compare": Command("compare {example}/npu {example}/bench -o out", "different", "DIFFERENT"),
+    "acc_check": Command("acc_check {data}/accuracy/not_run/dump.json -o out", "skip", "NOTHING CHECKED"),
+    "multi_acc_check": Command("multi_acc_check {data}/accuracy/not_run -o out", "skip", "NOTHING CHECKED"),
+    "multi_run_ut": Command("multi_run_ut {data}/accuracy/not_run -o out", "skip", "NOTHING CHECKED"),
+    "run_overflow_check": Command("run_overflow_check {data}/accuracy/not_run", "skip", "NOTHING CHECKED"),
+    "run_ut": Command("run_ut {data}/accuracy/not_run -o out", "skip", "NOTHING CHECKED"),
     "api_precision_compare": Command("api_precision_compare {data}/accuracy/precision_compare/npu.csv "
                                      "{data}/accuracy/precision_compare/gpu.csv -o out", "error", "LESS ACCURATE"),
     "ckpt_compare": Command("ckpt_compare {data}/ckpt/single_vs_tp2pp2/a {data}/ckpt/single_vs_tp2pp2/b -o out/similarity.json",
@@ -246,7 +251,8 @@ class AnswerForms(unittest.TestCase):
             self.assertEqual(answer["tool"], "msprobe")
             self.assertTrue(COMMANDS[name].words.startswith(answer["command"]), answer["command"])
             self.assertRegex(answer["verdict"]["word"], r"^[A-Z][A-Z -]+$")
-            self.assertIn(answer["verdict"]["standing"], ("clean", "findings"))
+            nothing = str(COMMANDS[name].first).startswith("NOTHING")
+            self.assertIn(answer["verdict"]["standing"], ("nothing_compared",) if nothing else ("clean", "findings"))
             for file in answer["files"]:
                 self.assertTrue((folder / file).exists(), file)
             if COMMANDS[name].kind in ("", ALWAYS):

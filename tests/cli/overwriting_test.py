@@ -47,6 +47,10 @@ def commands():
         Command("perf_compare", ["perf_compare"] + perf + ["-q"], "-o", stamped=True, files=("--junit",)),
         Command("nan_analyze", ["nan_analyze", "-i", str(data / "nan_analyze/p2p_chain/step0"), "-q"], "-o", stamped=True),
         Command("api_precision_compare", ["api_precision_compare"] + accuracy + ["-q"], "-o", stamped=True, files=("--junit",)),
+        Command("acc_check", ["acc_check", str(data / "accuracy/not_run"), "-q"], "-o", stamped=True, files=("--junit",)),
+        Command("multi_acc_check", ["multi_acc_check", str(data / "accuracy/not_run"), "-q"], "-o", stamped=True, files=("--junit",)),
+        Command("multi_run_ut", ["multi_run_ut", str(data / "accuracy/not_run"), "-q"], "-o", stamped=True, files=("--junit",)),
+        Command("run_ut", ["run_ut", str(data / "accuracy/not_run"), "-q"], "-o", stamped=True, files=("--junit",)),
         Command("merge_result", ["merge_result", "-i", "ranks", "-config", "merge.yaml", "-q"], "-o", stamped=True),
         Command("ckpt_compare", ["ckpt_compare"] + checkpoints + ["-q", "--format", "csv,xlsx,json"], "-o", files=("--unmatched",)),
         Command("config_check -d", ["config_check", "-q", "-d", "train.sh"], "-o"),
@@ -124,7 +128,7 @@ class Overwriting(unittest.TestCase):
         covered = {command.arguments[0] for command in commands()}
         # Of these, dump is held by tests/python and by tests/unit/capture, overflow_check is nan_analyze, devices and completion write nothing, help
         # writes man pages (tests/cli/flags_test.py).
-        self.assertEqual(known - covered - {"dump", "devices", "graph_visualize", "overflow_check", "completion", "help"}, set())
+        self.assertEqual(known - covered - {"dump", "devices", "run_overflow_check", "graph_visualize", "overflow_check", "completion", "help"}, set())
 
     def test_nothing_that_exists_is_replaced_without_force(self):
         for command in commands():

@@ -7,6 +7,9 @@
 namespace msprobe::analysis::accuracy {
 
 std::string CountsText(const OutcomeCounts& counts) {
+  if (counts.total() == 0) {
+    return "none";
+  }
   std::string text = base::FormatCount(counts.total()) + ":";
   for (const Outcome outcome :
        {Outcome::kPass, Outcome::kWarning, Outcome::kError, Outcome::kSkip}) {

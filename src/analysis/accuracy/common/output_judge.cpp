@@ -34,7 +34,7 @@ constexpr std::string_view kOnlyHere = "; inf and NaN are the same on both sides
 constexpr double kZero = 0x1p-52;
 constexpr int64_t kLeastDropoutElements = 100;
 constexpr double kDropoutShare = 0.1;
-constexpr size_t kMostDepth = 10;
+constexpr size_t kMostOutputDepth = 10;
 
 std::string TorchDType(DType dtype) { return fmt::format("torch.{}", DTypeName(dtype)); }
 
@@ -216,7 +216,7 @@ class OutputsJudge {
         }
         [[fallthrough]];
       case Kind::kList:
-        if (options_.strict && depth < kMostDepth) {
+        if (options_.strict && depth < kMostOutputDepth) {
           JudgeItems(bench, device, depth);
           return;
         }

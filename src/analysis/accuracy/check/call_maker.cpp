@@ -1,0 +1,276 @@
+#include "src/analysis/accuracy/check/call_maker.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/analysis/accuracy/check/api_lists.h"
+#include "src/analysis/accuracy/check/tensor_record.h"
+#include "src/base/strings.h"
+#include "src/json/value_text.h"
+
+namespace msprobe::analysis::accuracy {
+namespace {
+
+using json::ValueKind;
+using json::ValueTree;
+
+// Bits of a call's frame.
+constexpr unsigned kWithGradients = 1;
+constexpr unsigned kDetached = 2;
+constexpr unsigned kBackward = 4;
+constexpr unsigned kUnknown = 8;
+
+// Words of the results.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kNoBackward = {
+    {{"repeat_interleave", "This API does not have backward input data, skip backward."},
+     {"masked_select", "This API does not support backward ut, skip backward."}}};
+constexpr std::string_view kOutArgument =
+    "function with out=... arguments don't support automatic differentiation, skip backward.";
+
+// Of operators with several outputs: the one whose gradient is known.
+constexpr std::array<std::pair<std::string_view, int64_t>, 2> kGradientIndex = {
+    {{"topk", 0}, {"npu_fusion_attention", 0}}};
+
+int64_t GradientIndexOf(std::string_view api) {
+  for (const auto& [name, index] : kGradientIndex) {
+    if (name == api) {
+      return index;
+    }
+  }
+  return -1;
+}
+
+uint32_t ChildCount(const ValueTree& tree, uint32_t place) {
+  return place == ValueTree::kNone || tree[place].kind != ValueKind::kList
+             ? 0
+             : tree[place].child_count;
+}
+
+// The dtype of the first output, where it is one of floats.
+std::string OutputDType(const ValueTree& record) {
+  const uint32_t outputs = record.Find(0, "output");
+  if (ChildCount(record, outputs) == 0 || record[outputs + 1].kind != ValueKind::kObject) {
+    return {};
+  }
+  const uint32_t dtype = record.Find(outputs + 1, "dtype");
+  if (dtype == ValueTree::kNone) {
+    return {};
+  }
+  constexpr std::array<std::string_view, 4> kFloats = {"torch.bfloat16", "torch.float16",
+                                                       "torch.float32", "torch.float64"};
+  const std::string_view text = record[dtype].text;
+  return base::IsOneOf(text, kFloats) ? std::string(text.substr(6)) : std::string();
+}
+
+// FNV-1a, 32 bits.
+uint32_t HashOf(std::string_view text) {
+  uint32_t hash = 2166136261U;
+  for (const char c : text) {
+    hash = (hash ^ static_cast<uint8_t>(c)) * 16777619U;
+  }
+  return hash;
+}
+
+// An argument without the keys that `left_out` names, as text.
+std::string TextWithout(const ValueTree& tree, uint32_t place,
+                        std::span<const std::string_view> left_out) {
+  std::string text;
+  tree.ForEachChild(place, [&](uint32_t item) {
+    if (!base::IsOneOf(tree[item].key, left_out)) {
+      text += fmt::format("{}={};", tree[item].key, json::CompactText(tree, item));
+    }
+  });
+  return text;
+}
+
+}  // namespace
+
+std::optional<std::string> CallMaker::WhyNot(const DumpCall& call) const {
+  const std::optional<OperatorName> name = ParseOperatorName(call.name);
+  const ApiLists& lists = standards_.apis();
+  if (!name || base::IsOneOf(name->type, lists.types_never_run)) {
+    return fmt::format("API {} not support for {}. SKIP.", call.name,
+                       options_.version == StandardVersion::k26 ? "acc_check" : "run ut");
+  }
+  if (base::IsOneOf(name->api, lists.never_run) || base::IsOneOf(name->api, options_.black_list) ||
+      (!options_.white_list.empty() && !base::IsOneOf(name->api, options_.white_list))) {
+    return fmt::format("API {} in black list or not in white list. SKIP.", name->api);
+  }
+  return std::nullopt;
+}
+
+CallMaker::Precision CallMaker::PrecisionOf(std::string_view api, const std::set<DType>& dtypes,
+                                            const ValueTree& record) const {
+  Precision precision;
+  if (dtypes.empty()) {
+    return precision;
+  }
+  const bool keeps = base::IsOneOf(api, standards_.apis().keep_dtype);
+  if (dtypes.size() > 1) {
+    precision.raised = keeps ? "" : "float32";
+    for (const DType dtype : dtypes) {
+      if (dtype != DType::kFloat32) {
+        precision.autocast = DTypeName(dtype);
+      }
+    }
+    return precision;
+  }
+  const DType only = *dtypes.begin();
+  const bool stays = only == DType::kFloat32 && base::IsOneOf(api, standards_.apis().hf32_inputs);
+  if (!keeps && !stays) {
+    precision.raised = only == DType::kFloat32 ? "float64" : "float32";
+  }
+  const std::string output = OutputDType(record);
+  if (!output.empty() && output != DTypeName(only)) {
+    precision.autocast = output;
+  }
+  return precision;
+}
+
+Result<MadeCall> CallMaker::Make(const DumpCall& call, TorchGenerator& stream, SharedMemory& memory,
+                                 bool overflow) const {
+  MSP_ASSIGN_OR_RETURN(const ValueTree record,
+                       records_.Read(call.forward.offset, call.forward.bytes));
+  if (record[0].kind != ValueKind::kObject) {
+    return BadFormatError("the record of the call is no object");
+  }
+  TorchGenerator own(HashOf(call.name));
+  TorchGenerator& generator = options_.seed_per_operator ? own : stream;
+  const OperatorName name = *ParseOperatorName(call.name);
+  const uint32_t keyword_place = record.Find(0, "input_kwargs");
+  const bool has_out = keyword_place != ValueTree::kNone &&
+                       record[keyword_place].kind == ValueKind::kObject &&
+                       record.Find(keyword_place, "out") != ValueTree::kNone;
+  MakeOptions make;
+  make.tensor_folder = dump_.tensor_folder;
+  make.hf32 = base::IsOneOf(name.api, standards_.apis().hf32_inputs) && !overflow;
+  make.with_gradients = !has_out && !overflow;
+
+  // Keywords are drawn first.
+  ArgumentMaker keywords(name.api, make, generator, memory);
+  FrameWriter keyword_values;
+  MSP_RETURN_IF_ERROR(keywords.Keywords(record, keyword_place, keyword_values));
+  ArgumentMaker arguments(name.api, make, generator, memory);
+  FrameWriter argument_values;
+  MSP_RETURN_IF_ERROR(arguments.Positional(record, record.Find(0, "input_args"), argument_values));
+  std::set<DType> dtypes = arguments.float_dtypes();
+  dtypes.insert(keywords.float_dtypes().begin(), keywords.float_dtypes().end());
+
+  unsigned flags = make.with_gradients ? kWithGradients : 0U;
+  flags |= base::IsOneOf(name.api, standards_.apis().keep_attached) ? 0U : kDetached;
+  std::string message;
+  bool backward = call.backward.has_value() && make.with_gradients;
+  if (!overflow) {
+    for (const auto& [api, text] : kNoBackward) {
+      if (api == name.api) {
+        message += text;
+        backward = false;
+      }
+    }
+    message += has_out ? kOutArgument : "";
+  }
+  if (!IsKnownApi(name.type, name.api, options_.version)) {
+    flags |= kUnknown;
+    backward = false;
+    message = options_.version == StandardVersion::k26 ? "'NoneType' object is not subscriptable"
+                                                       : "'NoneType' object is not callable";
+  }
+
+  FrameWriter gradient_values;
+  std::string gradient_raised;
+  MadeCall made;
+  const int64_t index = GradientIndexOf(name.api);
+  size_t gradient_count = 0;
+  if (backward) {
+    MSP_ASSIGN_OR_RETURN(const ValueTree gradient_record,
+                         records_.Read(call.backward->offset, call.backward->bytes));
+    const uint32_t list = gradient_record.Find(0, "input");
+    const uint32_t recorded = ChildCount(gradient_record, list);
+    // Where nobody knows the output of the gradient, the Python tool draws none.
+    const bool is_drawn =
+        index >= 0 || (recorded <= 1 && ChildCount(record, record.Find(0, "output")) <= 1);
+    TorchGenerator aside = generator;
+    ArgumentMaker maker(name.api, make, is_drawn || options_.strict ? generator : aside, memory);
+    uint32_t item = list + 1;
+    for (uint32_t i = 0; i < recorded && (i == 0 || options_.strict); ++i) {
+      MSP_RETURN_IF_ERROR(maker.Gradient(gradient_record, item, gradient_values));
+      item = gradient_record[item].end;
+      ++gradient_count;
+    }
+    if (maker.float_dtypes().size() == 1) {
+      gradient_raised = PrecisionOf(name.api, maker.float_dtypes(), gradient_record).raised;
+    }
+    made.gradients = maker.leaves();
+    flags |= gradient_count > 0 ? kBackward : 0U;
+  }
+  Precision precision;
+  if (!overflow) {
+    precision = PrecisionOf(name.api, dtypes, record);
+  }
+  made.has_float8_input = arguments.has_float8() || keywords.has_float8();
+  if (made.has_float8_input && !overflow) {
+    precision.raised = "float32";
+  }
+  made.arguments = arguments.leaves();
+  made.keywords = keywords.leaves();
+
+  FrameWriter frame(FrameKind::kCall);
+  frame.Text(name.type);
+  frame.Text(name.api);
+  frame.Byte(static_cast<uint8_t>(flags));
+  frame.Text(precision.raised);
+  frame.Text(precision.autocast);
+  frame.Text(gradient_raised);
+  frame.Integer(index);
+  frame.Text(message);
+  frame.Append(argument_values);
+  frame.Append(keyword_values);
+  frame.Tag(frame_tag::kList);
+  frame.Count(gradient_count);
+  frame.Append(gradient_values);
+  made.frame = frame.Finish();
+  return made;
+}
+
+Result<std::vector<bool>> RepeatedCalls(const DumpCalls& dump, const dump::EntryAccess& records,
+                                        bool strict) {
+  constexpr std::array<std::string_view, 4> kStatistics = {"Max", "Min", "Mean", "Norm"};
+  // The Python tool compares means and norms, and does not look at what is no object.
+  const std::span<const std::string_view> left_out =
+      std::span(kStatistics).first(strict ? kStatistics.size() : 2);
+  std::vector<bool> repeated(dump.calls.size());
+  std::set<std::string> seen;
+  for (size_t i = 0; i < dump.calls.size(); ++i) {
+    const DumpCall& call = dump.calls[i];
+    MSP_ASSIGN_OR_RETURN(const ValueTree record,
+                         records.Read(call.forward.offset, call.forward.bytes));
+    std::string key = call.name.substr(0, call.name.rfind('.'));
+    const auto add = [&](uint32_t place, bool in_arguments) {
+      if (place == ValueTree::kNone) {
+        return;
+      }
+      record.ForEachChild(place, [&](uint32_t item) {
+        const bool is_object = record[item].kind == ValueKind::kObject;
+        if (is_object && (in_arguments || strict)) {
+          key += fmt::format("|{}:{}", record[item].key, TextWithout(record, item, left_out));
+        } else if (!in_arguments || strict) {
+          key += fmt::format("|{}:{}", record[item].key, json::CompactText(record, item));
+        } else {
+          key += '|';
+        }
+      });
+    };
+    add(record.Find(0, "input_args"), true);
+    key += "||";
+    add(record.Find(0, "input_kwargs"), false);
+    repeated[i] = !seen.insert(std::move(key)).second;
+  }
+  return repeated;
+}
+
+}  // namespace msprobe::analysis::accuracy

@@ -1,0 +1,62 @@
+// One recorded call as a frame for the worker; or why it is not run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/accuracy/check/arguments.h"
+#include "src/analysis/accuracy/check/dump_calls.h"
+#include "src/analysis/accuracy/check/options.h"
+#include "src/analysis/accuracy/check/shared_memory.h"
+#include "src/analysis/accuracy/common/operator_name.h"
+#include "src/analysis/accuracy/common/standards.h"
+#include "src/dump/entry_scan.h"
+
+namespace msprobe::analysis::accuracy {
+
+struct MadeCall {
+  std::string frame;
+  bool has_float8_input = false;
+  // In the memory of the call.
+  std::vector<ArgumentMaker::Leaf> arguments;
+  std::vector<ArgumentMaker::Leaf> keywords;
+  std::vector<ArgumentMaker::Leaf> gradients;
+};
+
+class CallMaker {
+ public:
+  CallMaker(const CheckOptions& options, const Standards& standards, const DumpCalls& dump,
+            const dump::EntryAccess& records)
+      : options_(options), standards_(standards), dump_(dump), records_(records) {}
+
+  // Why the call is not even made; nullopt: it is. The words are for the results.
+  std::optional<std::string> WhyNot(const DumpCall& call) const;
+
+  // Draws from `generator`, or reads files, into `memory`. An error is the reason in the results.
+  // `overflow`: forward only, in the recorded dtypes on both sides.
+  Result<MadeCall> Make(const DumpCall& call, TorchGenerator& generator, SharedMemory& memory,
+                        bool overflow) const;
+
+ private:
+  struct Precision {
+    std::string raised;
+    std::string autocast;
+  };
+  Precision PrecisionOf(std::string_view api, const std::set<DType>& dtypes,
+                        const json::ValueTree& record) const;
+
+  const CheckOptions& options_;
+  const Standards& standards_;
+  const DumpCalls& dump_;
+  const dump::EntryAccess& records_;
+};
+
+// Indices of calls that are like an earlier one of the same operator, which `-f` leaves out.
+Result<std::vector<bool>> RepeatedCalls(const DumpCalls& dump, const dump::EntryAccess& records,
+                                        bool strict);
+
+}  // namespace msprobe::analysis::accuracy

@@ -1,0 +1,243 @@
+#include "src/analysis/accuracy/check/document.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/base/strings.h"
+
+namespace msprobe::analysis::accuracy {
+namespace {
+
+using base::Plural;
+using report::Cell;
+using report::Section;
+using report::Standing;
+using report::Tone;
+
+uint64_t CountOf(const Check& check, Outcome outcome) {
+  return static_cast<uint64_t>(
+      std::count_if(check.operators.begin(), check.operators.end(),
+                    [&](const CheckedOperator& checked) { return checked.outcome() == outcome; }));
+}
+
+report::Verdict CheckVerdict(const Check& check) {
+  const uint64_t errors = CountOf(check, Outcome::kError);
+  const uint64_t skipped = CountOf(check, Outcome::kSkip);
+  const uint64_t judged = check.operators.size() - skipped;
+  report::Verdict verdict;
+  verdict.unit = "operators";
+  verdict.number = static_cast<double>(errors);
+  const std::string all = Plural(judged, "operator");
+  if (judged == 0 && check.finished_before > 0 && check.operators.empty()) {
+    verdict.word = "DONE";
+    verdict.text = "DONE: all operators were checked by the run before";
+    verdict.tone = Tone::kGood;
+  } else if (judged == 0) {
+    verdict.word = "NOTHING CHECKED";
+    verdict.text = "NOTHING CHECKED: no operator could be run";
+    verdict.tone = Tone::kBad;
+    verdict.standing = Standing::kNothingCompared;
+  } else if (errors > 0) {
+    verdict.word = "INACCURATE";
+    verdict.text = fmt::format("INACCURATE: {} of {} differ from the CPU", errors, all);
+    verdict.tone = Tone::kBad;
+    verdict.standing = Standing::kFindings;
+  } else {
+    verdict.word = "ACCURATE";
+    verdict.text = fmt::format("ACCURATE: {} agree with the CPU", all);
+    verdict.tone = Tone::kGood;
+  }
+  if (judged > 0 && skipped > 0) {
+    verdict.text += fmt::format("; {} could not be checked", skipped);
+  }
+  if (check.truncated) {
+    verdict.standing = Standing::kIncomplete;
+  }
+  return verdict;
+}
+
+// Errors first, by their size; then warnings.
+std::vector<const CheckedOperator*> WorstOf(const Check& check) {
+  std::vector<const CheckedOperator*> worst;
+  for (const CheckedOperator& checked : check.operators) {
+    if (checked.outcome() == Outcome::kError || checked.outcome() == Outcome::kWarning) {
+      worst.push_back(&checked);
+    }
+  }
+  const auto size = [](const CheckedOperator* checked) {
+    return std::isnan(checked->max_abs) ? HUGE_VAL : checked->max_abs;
+  };
+  std::stable_sort(worst.begin(), worst.end(),
+                   [&](const CheckedOperator* a, const CheckedOperator* b) {
+                     const bool a_error = a->outcome() == Outcome::kError;
+                     const bool b_error = b->outcome() == Outcome::kError;
+                     return a_error != b_error ? a_error : size(a) > size(b);
+                   });
+  worst.resize(std::min(worst.size(), check.worst));
+  return worst;
+}
+
+void AddCases(const Check& check, report::Document& document) {
+  for (const CheckedOperator& checked : check.operators) {
+    report::TestCase& test = document.cases.emplace_back();
+    test.name = checked.name;
+    test.message = checked.message;
+    const Outcome outcome = checked.outcome();
+    if (outcome == Outcome::kPass) {
+      continue;
+    }
+    test.outcome = report::CaseOutcome::kFailed;
+    test.level = outcome == Outcome::kSkip    ? "skip"
+                 : outcome == Outcome::kError ? "error"
+                                              : "warning";
+    test.type = outcome == Outcome::kSkip ? "not run" : "differs from the CPU";
+  }
+}
+
+}  // namespace
+
+report::Document MakeDocument(const Check& check, std::string_view command) {
+  report::Document document;
+  document.command = command;
+  document.verdict = CheckVerdict(check);
+  document.levels = report::OutcomesOf(kCheckGateLevels);
+  report::SetFound(document.levels, "error", CountOf(check, Outcome::kError) > 0);
+  report::SetFound(document.levels, "warning", CountOf(check, Outcome::kWarning) > 0);
+  report::SetFound(document.levels, "skip", CountOf(check, Outcome::kSkip) > 0);
+  if (const std::vector<const CheckedOperator*> worst = WorstOf(check); !worst.empty()) {
+    report::Table table("worst", {"Operator", "Forward", "Backward", "Max error", "Why"});
+    for (const CheckedOperator* checked : worst) {
+      const Cell cells[] = {table.KeepText(base::Printable(checked->name)),
+                            Cell::Text(OutcomeText(checked->forward)),
+                            Cell::Text(checked->has_backward ? OutcomeText(checked->backward) : ""),
+                            table.KeepText(fmt::format("{:.3g}", checked->max_abs)),
+                            table.KeepText(base::Printable(checked->message))};
+      table.AddRow(cells);
+    }
+    Section section{"Operators that differ most", {}};
+    report::DataTable data{std::move(table)};
+    data.amounts = {3};
+    data.names_rows = true;
+    section.blocks.emplace_back(std::move(data));
+    document.sections.push_back(std::move(section));
+  }
+  report::List facts{report::ListKind::kFacts, {}};
+  facts.items.push_back({"forward", CountsText(check.forward)});
+  facts.items.push_back({"backward", CountsText(check.backward)});
+  if (!check.framework.empty()) {
+    facts.items.push_back({"device", fmt::format("{}, {}", check.device, check.framework)});
+  }
+  facts.items.push_back({"limits", check.limits});
+  if (check.finished_before > 0) {
+    facts.items.push_back({"before", Plural(check.finished_before, "operator") +
+                                         " of the run that this one goes on with"});
+  }
+  if (check.left_out > 0) {
+    facts.items.push_back({"left out", Plural(check.left_out, "call") + " like an earlier one"});
+  }
+  Section totals{"Totals", {}};
+  totals.blocks.emplace_back(std::move(facts));
+  document.sections.push_back(std::move(totals));
+  AddCases(check, document);
+  const auto explained = static_cast<uint64_t>(
+      std::count_if(check.operators.begin(), check.operators.end(), [](const CheckedOperator& c) {
+        return c.outcome() == Outcome::kError && c.only_equal_non_finite;
+      }));
+  document.warnings = check.warnings;
+  if (explained > 0) {
+    document.warnings.push_back(fmt::format(
+        "{} only because of inf or NaN that are the same on both sides; --strict leaves those out",
+        explained == 1 ? "1 operator is an error"
+                       : fmt::format("{} operators are errors", explained)));
+  }
+  if (check.restarts > 0) {
+    document.warnings.push_back(
+        fmt::format("a worker had to be started again {} because of an operator; its row says why",
+                    check.restarts == 1 ? "once" : fmt::format("{} times", check.restarts)));
+  }
+  if (check.truncated) {
+    document.warnings.emplace_back(
+        "the dump ends early: only the calls that are whole in it were checked");
+  }
+  for (const std::filesystem::path& file : check.files) {
+    document.files.push_back({file});
+  }
+  if (CountOf(check, Outcome::kError) > 0) {
+    document.next.emplace_back("compare with a GPU: msprobe api_precision_compare NPU GPU");
+  }
+  document.deed = "checked";
+  document.seconds = check.seconds;
+  return document;
+}
+
+report::Document MakeDocument(const OverflowCheck& check) {
+  report::Document document;
+  document.command = "run_overflow_check";
+  uint64_t checked = 0;
+  uint64_t abnormal = 0;
+  uint64_t any = 0;
+  report::List list{report::ListKind::kNamed, {}};
+  report::List skipped{report::ListKind::kNamed, {}};
+  for (const OverflowCheck::Call& call : check.calls) {
+    checked += call.skipped ? 0 : 1;
+    abnormal += call.abnormal ? 1 : 0;
+    any += !call.skipped && !call.message.empty() ? 1 : 0;
+    if (!call.message.empty()) {
+      (call.skipped ? skipped : list)
+          .items.push_back({base::Printable(call.name), base::Printable(call.message),
+                            call.abnormal ? Tone::kBad : Tone::kPlain});
+    }
+  }
+  report::Verdict& verdict = document.verdict;
+  verdict.number = static_cast<double>(abnormal);
+  verdict.unit = "operators";
+  if (checked == 0) {
+    verdict.word = "NOTHING CHECKED";
+    verdict.text = "NOTHING CHECKED: no operator could be run";
+    verdict.tone = Tone::kBad;
+    verdict.standing = Standing::kNothingCompared;
+  } else if (abnormal > 0) {
+    verdict.word = "ABNORMAL";
+    verdict.text = fmt::format("ABNORMAL: {} of {} overflow on one side only", abnormal,
+                               Plural(checked, "operator"));
+    verdict.tone = Tone::kBad;
+    verdict.standing = Standing::kFindings;
+  } else {
+    verdict.word = "NORMAL";
+    verdict.text =
+        fmt::format("NORMAL: {}, of which {} on the CPU as well", Plural(checked, "operator"),
+                    any == 1 ? "1 overflows" : fmt::format("{} overflow", any));
+    verdict.tone = Tone::kGood;
+  }
+  document.levels = report::OutcomesOf(kOverflowGateLevels);
+  report::SetFound(document.levels, "abnormal", abnormal > 0);
+  report::SetFound(document.levels, "any", any > 0);
+  report::SetFound(document.levels, "skip", checked < check.calls.size());
+  for (const OverflowCheck::Call& call : check.calls) {
+    report::TestCase& test = document.cases.emplace_back();
+    test.name = call.name;
+    test.message = call.message;
+    if (!call.message.empty()) {
+      test.outcome = report::CaseOutcome::kFailed;
+      test.level = call.skipped ? "skip" : call.abnormal ? "abnormal" : "any";
+      test.type = call.skipped ? "not run" : "overflow";
+    }
+  }
+  if (!list.items.empty()) {
+    Section section{"Overflows", {}};
+    section.blocks.emplace_back(std::move(list));
+    document.sections.push_back(std::move(section));
+  }
+  if (!skipped.items.empty()) {
+    Section section{"Not checked", {}};
+    section.blocks.emplace_back(std::move(skipped));
+    document.sections.push_back(std::move(section));
+  }
+  document.warnings = check.warnings;
+  return document;
+}
+
+}  // namespace msprobe::analysis::accuracy

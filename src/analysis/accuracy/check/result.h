@@ -1,0 +1,56 @@
+// What a check of a dump's operators came to.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "src/analysis/accuracy/common/outcome.h"
+
+namespace msprobe::analysis::accuracy {
+
+struct CheckedOperator {
+  std::string name;
+  Outcome forward = Outcome::kPass;
+  Outcome backward = Outcome::kPass;
+  bool has_backward = false;
+  std::string message;  // the first one that tells something, one line
+  double max_abs = 0;   // largest absolute error of all outputs that have one
+  bool only_equal_non_finite = false;
+
+  // The worse one; skipped only where nothing was judged.
+  Outcome outcome() const;
+};
+
+struct Check {
+  std::vector<CheckedOperator> operators;  // of this run, in file order
+  OutcomeCounts forward;
+  OutcomeCounts backward;
+  uint64_t finished_before = 0;  // of a resumed run
+  uint64_t left_out = 0;         // like an earlier call
+  uint64_t restarts = 0;         // of workers
+  std::string framework;         // "PyTorch 2.13.0"
+  std::string device;            // "npu:0"
+  std::string limits;
+  bool truncated = false;  // the dump ends early
+  size_t worst = 10;       // operators to name
+  std::vector<std::string> warnings;
+  std::vector<std::filesystem::path> files;
+  double seconds = 0;
+};
+
+// msprobe run_overflow_check: whether the CPU overflows where the device does.
+struct OverflowCheck {
+  struct Call {
+    std::string name;
+    bool skipped = false;
+    bool abnormal = false;
+    std::string message;  // why it was skipped; what was found
+  };
+  std::vector<Call> calls;
+  std::string device;
+  std::vector<std::string> warnings;
+};
+
+}  // namespace msprobe::analysis::accuracy

@@ -1,0 +1,487 @@
+#include "src/analysis/accuracy/check/run.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/analysis/accuracy/check/api_lists.h"
+#include "src/analysis/accuracy/check/call_maker.h"
+#include "src/analysis/accuracy/check/dump_calls.h"
+#include "src/analysis/accuracy/check/error_data.h"
+#include "src/analysis/accuracy/check/result_files.h"
+#include "src/analysis/accuracy/check/worker.h"
+#include "src/analysis/accuracy/common/float_metrics.h"
+#include "src/analysis/accuracy/common/output_judge.h"
+#include "src/base/progress.h"
+#include "src/base/stopwatch.h"
+#include "src/base/strings.h"
+#include "src/base/thread_pool.h"
+
+namespace msprobe::analysis::accuracy {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Everything about one operator that goes into the files and the answer.
+struct FinishedCall {
+  std::vector<DetailRow> details;
+  std::vector<std::string> result;
+  CheckedOperator checked;
+};
+
+std::string FirstLine(std::string_view text) {
+  for (const std::string_view line : base::Split(text, '\n')) {
+    if (!base::Trim(line).empty()) {
+      return std::string(base::Trim(line));
+    }
+  }
+  return {};
+}
+
+FinishedCall SkippedCall(const std::string& name, const std::string& why,
+                         const CheckOptions& options) {
+  FinishedCall finished;
+  finished.details.push_back(
+      BlankDetailRow(name + ".forward.output.0", Outcome::kSkip, why, options.version));
+  finished.result = {name, "SKIP", "SKIP", why};
+  finished.checked.name = name;
+  finished.checked.forward = Outcome::kSkip;
+  finished.checked.backward = Outcome::kSkip;
+  finished.checked.message = FirstLine(why);
+  return finished;
+}
+
+WorkerOptions WorkerOptionsOf(const CheckOptions& options, const std::string& python, size_t number,
+                              size_t workers) {
+  WorkerOptions worker;
+  worker.python = python;
+  worker.script = options.worker_script;
+  worker.reference_file = options.reference_file;
+  worker.device = options.device;
+  worker.device_id = options.device_ids[number % options.device_ids.size()];
+  worker.jit_compile = options.jit_compile;
+  worker.strict = options.strict;
+  worker.threads = workers > 1 ? std::max<size_t>(1, base::UsableCores() / workers) : 0;
+  worker.time_limit = std::chrono::milliseconds(static_cast<int64_t>(options.time_limit_s * 1000));
+  return worker;
+}
+
+using WorkerPointer = std::unique_ptr<Worker>;
+
+// The first of `workers`, running. An error tells of every Python why it cannot be used.
+Result<WorkerPointer> StartFirst(const CheckOptions& options, size_t workers, std::string& python) {
+  if (options.worker_script.empty()) {
+    return NotFoundError(options.no_worker_script)
+        .WithHint("set MSPROBE_PYTHON_PATH to the folder that holds the package msprobe");
+  }
+  Status first_error;
+  for (const std::string& candidate : options.pythons) {
+    auto worker = std::make_unique<Worker>(WorkerOptionsOf(options, candidate, 0, workers));
+    Status status = worker->Start();
+    if (status.ok()) {
+      python = candidate;
+      return worker;
+    }
+    if (first_error.ok()) {
+      first_error = std::move(status);
+    } else if (status.message() != first_error.message()) {
+      first_error.AddContext(status.message() + "; before that");
+    }
+  }
+  return first_error;
+}
+
+// One queue of calls for all workers; rows are written in the order of the queue.
+class Checking {
+ public:
+  Checking(const CheckOptions& options, const Standards& standards, const DumpCalls& dump,
+           const CallMaker& maker, std::vector<size_t> queue, ResultFiles& files)
+      : options_(options),
+        standards_(standards),
+        dump_(dump),
+        queue_(std::move(queue)),
+        files_(files),
+        maker_(maker),
+        finished_(queue_.size()),
+        progress_("checking", queue_.size(), "operators", options.quiet) {}
+
+  // `first` is running; up to `workers` are used.
+  Status Run(WorkerPointer first, const std::string& python, size_t workers, Check& check) {
+    std::vector<WorkerPointer> processes;
+    processes.push_back(std::move(first));
+    for (size_t i = 1; i < std::min(workers, queue_.size()); ++i) {
+      processes.push_back(std::make_unique<Worker>(WorkerOptionsOf(options_, python, i, workers)));
+    }
+    // The system ends a worker with the thread that started it.
+    std::vector<std::thread> threads;
+    for (size_t i = 1; i < processes.size(); ++i) {
+      threads.emplace_back([this, &processes, i] { Serve(*processes[i]); });
+    }
+    Serve(*processes[0]);
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    check.framework = processes[0]->greeting().framework;
+    check.device = processes[0]->greeting().device;
+    for (const WorkerPointer& process : processes) {
+      check.restarts += process->starts() > 1 ? process->starts() - 1 : 0;
+    }
+    for (std::optional<FinishedCall>& call : finished_) {
+      if (call) {
+        check.operators.push_back(std::move(call->checked));
+      }
+    }
+    return std::move(status_);
+  }
+
+ private:
+  void Fail(Status status) {
+    const std::lock_guard lock(mutex_);
+    if (status_.ok()) {
+      status_ = std::move(status);
+    }
+    stopped_ = true;
+  }
+
+  void Serve(Worker& worker) {
+    while (!stopped_) {
+      std::unique_lock lock(mutex_);
+      if (next_ == queue_.size()) {
+        return;
+      }
+      const DumpCall& upcoming = dump_.calls[queue_[next_]];
+      if (const std::optional<std::string> why = maker_.WhyNot(upcoming); why) {
+        const size_t place = next_++;
+        lock.unlock();
+        Finish(place, SkippedCall(upcoming.name, *why, options_));
+        continue;
+      }
+      lock.unlock();
+      if (Status status = worker.Start(); !status.ok()) {
+        Fail(std::move(status));
+        return;
+      }
+      lock.lock();
+      if (next_ == queue_.size()) {
+        return;
+      }
+      const size_t place = next_++;
+      const DumpCall& call = dump_.calls[queue_[place]];
+      if (const std::optional<std::string> why = maker_.WhyNot(call); why) {
+        lock.unlock();
+        Finish(place, SkippedCall(call.name, *why, options_));
+        continue;
+      }
+      // What is drawn depends on all that was drawn before.
+      const bool is_drawn = dump_.tensor_folder.empty() && !options_.seed_per_operator;
+      if (!is_drawn) {
+        lock.unlock();
+      }
+      worker.arguments().Clear();
+      Result<MadeCall> made = maker_.Make(call, generator_, worker.arguments(), false);
+      if (is_drawn) {
+        lock.unlock();
+      }
+      Finish(place, made.ok() ? CheckCall(call, *made, worker)
+                              : SkippedCall(call.name, made.status().message(), options_));
+    }
+  }
+
+  FinishedCall CheckCall(const DumpCall& call, const MadeCall& made, Worker& worker) {
+    const Result<WorkerAnswer> answer = worker.Call(made.frame);
+    if (!answer.ok()) {
+      return SkippedCall(call.name, answer.status().message(), options_);
+    }
+    if (answer->failed) {
+      SaveFailed(call, made, worker, *answer);
+      return SkippedCall(call.name, answer->message, options_);
+    }
+    OutputJudgeOptions judge;
+    judge.version = options_.version;
+    judge.decimals = options_.decimals;
+    judge.strict = options_.strict;
+    judge.has_float8_input = made.has_float8_input;
+    Result<JudgedOutputs> forward =
+        JudgeOutputs(call.name, "forward", answer->bench, answer->device, standards_, judge);
+    if (!forward.ok()) {
+      return SkippedCall(call.name, forward.status().message(), options_);
+    }
+    FinishedCall finished;
+    finished.checked.name = call.name;
+    finished.checked.forward = forward->outcome;
+    finished.checked.max_abs = forward->max_abs;
+    finished.checked.only_equal_non_finite = forward->only_equal_non_finite;
+    finished.details = std::move(forward->rows);
+    const bool small = options_.version == StandardVersion::k26;
+    finished.result = {call.name, std::string(OutcomeText(forward->outcome, small)),
+                       std::string(kBlank)};
+    if (!answer->message.empty()) {
+      finished.details.push_back(BlankDetailRow(call.name + ".backward.output.0", Outcome::kSkip,
+                                                answer->message, options_.version));
+      finished.result[2] = OutcomeText(Outcome::kSkip);
+      finished.result.push_back(answer->message);
+      finished.checked.has_backward = true;
+      finished.checked.backward = Outcome::kSkip;
+      finished.checked.message = FirstLine(answer->message);
+    } else if (answer->has_gradients) {
+      Result<JudgedOutputs> backward = JudgeOutputs(call.name, "backward", answer->bench_gradients,
+                                                    answer->device_gradients, standards_, judge);
+      if (!backward.ok()) {
+        return SkippedCall(call.name, backward.status().message(), options_);
+      }
+      finished.result[2] = OutcomeText(backward->outcome, small);
+      finished.checked.has_backward = true;
+      finished.checked.backward = backward->outcome;
+      finished.checked.max_abs = std::max(finished.checked.max_abs, backward->max_abs);
+      finished.checked.only_equal_non_finite =
+          (forward->only_equal_non_finite || forward->outcome != Outcome::kError) &&
+          (backward->only_equal_non_finite || backward->outcome != Outcome::kError);
+      for (DetailRow& row : backward->rows) {
+        finished.details.push_back(std::move(row));
+      }
+    }
+    for (const DetailRow& row : finished.details) {
+      if (finished.checked.message.empty() && row.outcome == Outcome::kError) {
+        finished.checked.message = FirstLine(row.cells[detail_column::kMessage]);
+      }
+    }
+    if (finished.checked.forward != Outcome::kPass ||
+        (finished.checked.has_backward && finished.checked.backward != Outcome::kPass)) {
+      SaveFailed(call, made, worker, *answer);
+    }
+    return finished;
+  }
+
+  void SaveFailed(const DumpCall& call, const MadeCall& made, Worker& worker,
+                  const WorkerAnswer& answer) {
+    if (!options_.save_error_data) {
+      return;
+    }
+    const fs::path folder =
+        options_.error_data_folder / fmt::format("ut_error_data{}", files_.time());
+    if (Status status = SaveErrorData(folder, call.name, made, worker.arguments(), answer);
+        !status.ok()) {
+      const std::lock_guard lock(mutex_);
+      warnings_.push_back(fmt::format("{}: {}", call.name, status.message()));
+    }
+  }
+
+  // Rows appear when all before them are there.
+  void Finish(size_t place, FinishedCall call) {
+    const std::lock_guard lock(writing_);
+    finished_[place] = std::move(call);
+    for (; written_ < finished_.size() && finished_[written_]; ++written_) {
+      FinishedCall& next = *finished_[written_];
+      if (Status status = files_.Append(next.details, next.result); !status.ok()) {
+        Fail(std::move(status));
+        return;
+      }
+      next.details = {};
+      next.result = {};
+    }
+    progress_.Add();
+  }
+
+ public:
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+ private:
+  const CheckOptions& options_;
+  const Standards& standards_;
+  const DumpCalls& dump_;
+  const std::vector<size_t> queue_;
+  ResultFiles& files_;
+  const CallMaker& maker_;
+  TorchGenerator generator_;
+  std::mutex mutex_;  // of the queue, the generator and the status
+  size_t next_ = 0;
+  Status status_;
+  std::atomic<bool> stopped_{false};
+  std::mutex writing_;  // of what is below
+  std::vector<std::optional<FinishedCall>> finished_;
+  size_t written_ = 0;
+  base::Progress progress_;
+  std::vector<std::string> warnings_;
+};
+
+Status CheckLists(const CheckOptions& options) {
+  for (const auto& [name, list] : {std::pair{"white_list", &options.white_list},
+                                   std::pair{"black_list", &options.black_list}}) {
+    std::vector<std::string> unknown;
+    for (const std::string& api : *list) {
+      if (!IsKnownAnywhere(api)) {
+        unknown.push_back(base::Printable(api));
+      }
+    }
+    if (!unknown.empty() && options.reference_file.empty()) {
+      return UsageError(fmt::format("Invalid api in {}: [{}]", name, base::Join(unknown, ", ")));
+    }
+  }
+  return {};
+}
+
+// Whether a value of a returned structure is inf or NaN; nullopt where there is nothing to look at.
+std::optional<bool> Overflows(const OutputValue& value) {
+  switch (value.kind) {
+    case OutputValue::Kind::kTensor: {
+      const DTypeKind kind = GetDTypeInfo(value.tensor.dtype).kind;
+      if (kind != DTypeKind::kFloat || value.tensor.element_count() == 0) {
+        return false;
+      }
+      FloatMetricsOptions measured;
+      measured.with_standard = false;
+      return MeasureFloats(value.tensor, value.tensor, Standards::BuiltIn().limits(), measured)
+          .has_equal_non_finite;
+    }
+    case OutputValue::Kind::kList:
+    case OutputValue::Kind::kDict: {
+      bool any = false;
+      for (const OutputValue& item : value.items) {
+        any = any || Overflows(item).value_or(false);
+      }
+      return any;
+    }
+    case OutputValue::Kind::kScalar:
+      if (value.type == "bool") {
+        return std::nullopt;
+      }
+      return value.text == "inf" || value.text == "-inf" || value.text == "nan";
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+Outcome CheckedOperator::outcome() const {
+  if (!has_backward || forward == Outcome::kSkip) {
+    return forward;
+  }
+  if (forward == Outcome::kError || backward == Outcome::kError) {
+    return Outcome::kError;
+  }
+  return backward == Outcome::kWarning ? backward : forward;
+}
+
+Result<Check> Run(const CheckOptions& options) {
+  const base::Stopwatch watch;
+  MSP_RETURN_IF_ERROR(CheckLists(options));
+  Standards standards = Standards::BuiltIn();
+  if (!options.standards_file.empty()) {
+    MSP_ASSIGN_OR_RETURN(standards, Standards::Load(options.standards_file));
+  }
+  MSP_ASSIGN_OR_RETURN(const DumpCalls dump, ReadDumpCalls(options.dump));
+  MSP_ASSIGN_OR_RETURN(const dump::EntryAccess records, dump::EntryAccess::Open(options.dump));
+  Check check;
+  check.warnings = dump.warnings;
+  check.truncated = dump.truncated;
+  check.worst = options.worst;
+  check.limits = fmt::format("{}, {}", options.version == StandardVersion::k26 ? "26.x" : "8.1.1",
+                             standards.source());
+  std::vector<bool> repeated(dump.calls.size());
+  if (options.filter) {
+    MSP_ASSIGN_OR_RETURN(repeated, RepeatedCalls(dump, records, options.strict));
+  }
+  // Before there are any files; a dump without a call that can be run needs none.
+  const size_t workers = std::max<size_t>(1, std::min(options.workers, dump.calls.size()));
+  const CallMaker maker(options, standards, dump, records);
+  std::string python = options.pythons.front();
+  auto first = std::make_unique<Worker>(WorkerOptionsOf(options, python, 0, workers));
+  if (std::any_of(dump.calls.begin(), dump.calls.end(),
+                  [&](const DumpCall& call) { return !maker.WhyNot(call); })) {
+    MSP_ASSIGN_OR_RETURN(first, StartFirst(options, workers, python));
+  }
+  MSP_ASSIGN_OR_RETURN(ResultFiles files, options.resumed_file.empty()
+                                              ? ResultFiles::Create(options.output, options.english)
+                                              : ResultFiles::Resume(options.resumed_file));
+  std::vector<size_t> queue;
+  for (size_t i = 0; i < dump.calls.size(); ++i) {
+    if (repeated[i]) {
+      ++check.left_out;
+    } else if (files.finished().contains(dump.calls[i].name)) {
+      ++check.finished_before;
+    } else {
+      queue.push_back(i);
+    }
+  }
+  Checking checking(options, standards, dump, maker, std::move(queue), files);
+  MSP_RETURN_IF_ERROR(checking.Run(std::move(first), python, workers, check));
+  for (const std::string& warning : checking.warnings()) {
+    check.warnings.push_back(warning);
+  }
+  for (const CheckedOperator& checked : check.operators) {
+    check.forward.Add(checked.forward);
+    if (checked.has_backward) {
+      check.backward.Add(checked.backward);
+    }
+  }
+  check.files = {files.result_path(), files.details_path()};
+  check.seconds = watch.seconds();
+  return check;
+}
+
+Result<OverflowCheck> RunOverflowCheck(const CheckOptions& options) {
+  const Standards& standards = Standards::BuiltIn();
+  MSP_ASSIGN_OR_RETURN(const DumpCalls dump, ReadDumpCalls(options.dump));
+  MSP_ASSIGN_OR_RETURN(const dump::EntryAccess records, dump::EntryAccess::Open(options.dump));
+  const CallMaker maker(options, standards, dump, records);
+  TorchGenerator generator;
+  std::string python;
+  WorkerPointer worker;
+  OverflowCheck check;
+  check.warnings = dump.warnings;
+  base::Progress progress("checking", dump.calls.size(), "operators", options.quiet);
+  for (const DumpCall& call : dump.calls) {
+    progress.Add();
+    const std::optional<OperatorName> name = ParseOperatorName(call.name);
+    OverflowCheck::Call& row = check.calls.emplace_back();
+    row.name = call.name;
+    row.skipped = true;
+    if (const std::optional<std::string> why = maker.WhyNot(call); why) {
+      row.message = *why;
+      continue;
+    }
+    if (name->type == "NPU") {
+      row.message = "operators of type NPU have no partner on the CPU";
+      continue;
+    }
+    if (worker == nullptr) {
+      MSP_ASSIGN_OR_RETURN(worker, StartFirst(options, 1, python));
+      check.device = worker->greeting().device;
+    }
+    MSP_RETURN_IF_ERROR(worker->Start());
+    worker->arguments().Clear();
+    const Result<MadeCall> made = maker.Make(call, generator, worker->arguments(), true);
+    if (!made.ok()) {
+      row.message = made.status().message();
+      continue;
+    }
+    const Result<WorkerAnswer> answer = worker->Call(made->frame);
+    if (!answer.ok() || answer->failed) {
+      row.message = FirstLine(answer.ok() ? answer->message : answer.status().message());
+      continue;
+    }
+    const std::optional<bool> bench = Overflows(answer->bench);
+    const std::optional<bool> device = Overflows(answer->device);
+    if (!bench || !device) {
+      row.message = "there is no output that could overflow";
+      continue;
+    }
+    row.skipped = false;
+    row.abnormal = *bench != *device;
+    row.message = *bench || *device ? fmt::format("The {} overflow is a{} overflow.", call.name,
+                                                  row.abnormal ? "n abnormal" : " normal")
+                                    : "";
+  }
+  return check;
+}
+
+}  // namespace msprobe::analysis::accuracy

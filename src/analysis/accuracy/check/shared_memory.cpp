@@ -1,0 +1,105 @@
+#include "src/analysis/accuracy/check/shared_memory.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace msprobe::analysis::accuracy {
+namespace {
+
+constexpr uint64_t kAlignment = 64;
+constexpr uint64_t kFirstBytes = uint64_t{1} << 20U;
+
+Status MemoryError(std::string_view what) {
+  return IoError(
+      fmt::format("cannot share memory with the worker: {}: {}", what, std::strerror(errno)));
+}
+
+}  // namespace
+
+Result<SharedMemory> SharedMemory::Create() {
+  SharedMemory memory;
+  memory.descriptor_ = ::memfd_create("msprobe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (memory.descriptor_ < 0) {
+    return MemoryError("memfd_create");
+  }
+  // Pages that one side reads must not be taken away by the other.
+  if (::fcntl(memory.descriptor_, F_ADD_SEALS, F_SEAL_SHRINK) != 0) {
+    return MemoryError("F_SEAL_SHRINK");
+  }
+  return memory;
+}
+
+SharedMemory::SharedMemory(SharedMemory&& other) noexcept { *this = std::move(other); }
+
+SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
+  if (this != &other) {
+    Release();
+    descriptor_ = std::exchange(other.descriptor_, -1);
+    data_ = std::exchange(other.data_, nullptr);
+    mapped_ = std::exchange(other.mapped_, 0);
+    used_ = std::exchange(other.used_, 0);
+  }
+  return *this;
+}
+
+SharedMemory::~SharedMemory() { Release(); }
+
+void SharedMemory::Release() {
+  if (data_ != nullptr) {
+    ::munmap(data_, mapped_);
+  }
+  if (descriptor_ >= 0) {
+    ::close(descriptor_);
+  }
+}
+
+Status SharedMemory::Map(uint64_t bytes) {
+  void* data = data_ == nullptr
+                   ? ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0)
+                   : ::mremap(data_, mapped_, bytes, MREMAP_MAYMOVE);
+  if (data == MAP_FAILED) {
+    return MemoryError(fmt::format("{} bytes", bytes));
+  }
+  data_ = static_cast<std::byte*>(data);
+  mapped_ = bytes;
+  return {};
+}
+
+Result<uint64_t> SharedMemory::Take(uint64_t bytes) {
+  const uint64_t offset = (used_ + kAlignment - 1) / kAlignment * kAlignment;
+  const uint64_t end = offset + bytes;
+  if (end > mapped_) {
+    const uint64_t size = std::max({end, mapped_ * 2, kFirstBytes});
+    // Asks for the pages now: writing to a hole in a full memory file system ends the process.
+    const int failure = ::posix_fallocate(descriptor_, 0, static_cast<off_t>(size));
+    if (failure != 0) {
+      errno = failure;
+      return MemoryError(fmt::format("{} bytes", size));
+    }
+    MSP_RETURN_IF_ERROR(Map(size));
+  }
+  used_ = end;
+  return offset;
+}
+
+Result<std::span<const std::byte>> SharedMemory::Whole() {
+  struct stat state = {};
+  if (::fstat(descriptor_, &state) != 0) {
+    return MemoryError("fstat");
+  }
+  const auto size = static_cast<uint64_t>(state.st_size);
+  if (size > mapped_) {
+    MSP_RETURN_IF_ERROR(Map(size));
+  }
+  return std::span<const std::byte>(data_, std::min(size, mapped_));
+}
+
+}  // namespace msprobe::analysis::accuracy

@@ -1,0 +1,77 @@
+// The process that runs operators: Python with a framework, started once and spoken to in frames.
+// What it does to itself costs the call that it was given and nothing else.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/accuracy/check/frames.h"
+#include "src/analysis/accuracy/check/shared_memory.h"
+
+namespace msprobe::analysis::accuracy {
+
+struct WorkerOptions {
+  std::string python;
+  std::filesystem::path script;
+  std::filesystem::path reference_file;
+  std::string device = "auto";
+  int64_t device_id = 0;
+  bool jit_compile = false;
+  bool strict = false;
+  size_t threads = 0;  // of the framework on the CPU; 0: as it likes
+  std::chrono::milliseconds time_limit{300'000};
+};
+
+class Worker {
+ public:
+  explicit Worker(WorkerOptions options) : options_(std::move(options)) {}
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  ~Worker() { Stop(); }
+
+  // Starts the process if there is none, and waits until it has its framework. An error says which
+  // Python, and what it could not import.
+  Status Start();
+
+  // Memory for the arguments of the next call. Clear() it before.
+  SharedMemory& arguments() { return arguments_; }
+
+  // Sends a whole frame and waits for the answer, whose tensors are valid until the next call. An
+  // error means that the process is gone: it crashed, was too slow, or said what it must not.
+  Result<WorkerAnswer> Call(const std::string& frame);
+
+  const WorkerGreeting& greeting() const { return greeting_; }
+  uint64_t starts() const { return starts_; }
+
+ private:
+  using Deadline = std::chrono::steady_clock::time_point;
+
+  Status Spawn();
+  Status Send(std::string_view bytes, Deadline deadline);
+  Status Receive(char* out, size_t bytes, Deadline deadline);
+  Status ReceiveFrame(FrameKind kind, Deadline deadline);  // into payload_
+  // Ends the process and tells why the call failed.
+  Status Give(Status why);
+  void Stop();
+  // The end of what it wrote to its standard error.
+  std::string LastWords() const;
+
+  const WorkerOptions options_;
+  pid_t process_ = -1;
+  int socket_ = -1;
+  int errors_ = -1;  // a file in memory that takes its standard output and error
+  SharedMemory arguments_;
+  SharedMemory results_;
+  WorkerGreeting greeting_;
+  std::string payload_;
+  uint64_t starts_ = 0;
+};
+
+}  // namespace msprobe::analysis::accuracy

@@ -1,0 +1,72 @@
+#include "src/commands/run_overflow_check_command.h"
+
+#include "src/analysis/accuracy/check/document.h"
+#include "src/analysis/accuracy/check/run.h"
+#include "src/base/strings.h"
+#include "src/commands/accuracy_flags.h"
+#include "src/commands/common_flags.h"
+
+namespace msprobe::commands {
+namespace {
+
+namespace accuracy = analysis::accuracy;
+
+constexpr const char* kOverflowNotes =
+    R"(Every recorded call is run forward on the device and on the CPU, in the recorded dtypes. An overflow on both sides is normal: the
+inputs make it.
+
+)";
+
+}  // namespace
+
+std::vector<Positional> RunOverflowCheckCommand::positionals() {
+  return {{.name = "DUMP", .fills = &dump_, .help = "dump.json of a rank, or its folder"}};
+}
+
+std::vector<Flag> RunOverflowCheckCommand::flags() {
+  std::vector<Flag> flags = {
+      {.name = "--api-info-file",
+       .aliases = {"-api_info"},
+       .type = "FILE",
+       .fills = &options_.dump,
+       .group = Group::kInput,
+       .help = "dump.json, instead of DUMP",
+       .since = kPython811},
+      {.name = "--jit-compile",
+       .letter = "-j",
+       .type = "BOOL",
+       .fills = &jit_compile_,
+       .arguments = kOneOrNone,
+       .help = "Compile operators of NPUs while running",
+       .default_text = "off",
+       .since = kPython811},
+  };
+  for (Flag& flag : WorkerFlags(options_)) {
+    flags.push_back(std::move(flag));
+  }
+  AddAnswerFlags(flags, answer_, accuracy::kOverflowGateLevels);
+  return flags;
+}
+
+std::vector<Example> RunOverflowCheckCommand::examples() const {
+  return {{"msprobe run_overflow_check dump/step0/rank/dump.json",
+           "which operators overflow on one side only"},
+          {"msprobe -f pytorch run_overflow_check -api_info dump.json", "the Python tool's line"}};
+}
+
+std::string RunOverflowCheckCommand::notes() const {
+  return kOverflowNotes + FailOnHelp(accuracy::kOverflowGateLevels);
+}
+
+Result<ExitCode> RunOverflowCheckCommand::Run(const Context& context) {
+  MSP_RETURN_IF_ERROR(TakePath(dump_, "DUMP", "-api_info", options_.dump));
+  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
+  MSP_RETURN_IF_ERROR(PrepareChecks(context, options_));
+  const std::string jit = base::AsciiLower(jit_compile_);
+  options_.jit_compile = context.Given("--jit-compile") && jit != "false" && jit != "0";
+  options_.quiet = context.quiet || answer_.json;
+  MSP_ASSIGN_OR_RETURN(const accuracy::OverflowCheck check, accuracy::RunOverflowCheck(options_));
+  return GiveAnswer(accuracy::MakeDocument(check), answer_, context);
+}
+
+}  // namespace msprobe::commands

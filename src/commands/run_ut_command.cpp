@@ -1,0 +1,163 @@
+#include "src/commands/run_ut_command.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "src/analysis/accuracy/check/document.h"
+#include "src/analysis/accuracy/check/run.h"
+#include "src/base/output_rule.h"
+#include "src/base/strings.h"
+#include "src/base/thread_pool.h"
+#include "src/commands/accuracy_flags.h"
+#include "src/commands/common_flags.h"
+#include "src/commands/run_ut_config.h"
+
+namespace msprobe::commands {
+namespace {
+
+namespace accuracy = analysis::accuracy;
+
+constexpr const char* kRunUtNotes =
+    R"(Needs a Python with PyTorch (--python); it runs the operators and nothing else. DUMP has level L1 or mix. With task tensor the recorded
+inputs are used, with statistics they are drawn between the recorded minima and maxima.
+
+)";
+
+}  // namespace
+
+std::string_view RunUtCommand::summary() const {
+  return is_multi_ ? "Check every operator of a dump against the CPU, with several workers"
+                   : "Check every operator of a dump against the CPU";
+}
+
+std::vector<Positional> RunUtCommand::positionals() {
+  return {{.name = "DUMP", .fills = &dump_, .help = "dump.json of a rank, or its folder"}};
+}
+
+std::vector<Flag> RunUtCommand::flags() {
+  std::vector<Flag> flags = {
+      {.name = "--api-info-file",
+       .aliases = {"-api_info"},
+       .type = "FILE",
+       .fills = &options_.dump,
+       .group = Group::kInput,
+       .help = "dump.json, instead of DUMP",
+       .since = kPython811},
+      {.name = "--config-path",
+       .aliases = {"-config"},
+       .type = "FILE",
+       .fills = &config_,
+       .group = Group::kInput,
+       .help = "Configuration: white_list, black_list, error_data_path",
+       .since = kPython811},
+      {.name = "--result-csv-path",
+       .aliases = {"-csv_path"},
+       .type = "FILE",
+       .fills = &options_.resumed_file,
+       .group = Group::kInput,
+       .help = "Result file of a run that was interrupted: go on with it",
+       .since = kPython811},
+      {.name = "--filter-api",
+       .letter = "-f",
+       .fills = &options_.filter,
+       .group = Group::kSelection,
+       .help = "Leave out calls that are like an earlier one of the same operator",
+       .since = kPython811},
+  };
+  for (Flag& flag : WorkerFlags(options_)) {
+    flags.push_back(std::move(flag));
+  }
+  flags.push_back({.name = "--jit-compile",
+                   .letter = "-j",
+                   .fills = &options_.jit_compile,
+                   .help = "Compile operators of NPUs while running",
+                   .since = kPython811});
+  if (is_multi_) {
+    flags.push_back({.name = "--num-splits",
+                     .letter = "-n",
+                     .type = "N",
+                     .fills = &splits_,
+                     .bounds = {.least = 1, .most = 64},
+                     .help = "Number of workers, which take the devices of -d in turn",
+                     .since = kPython811});
+  }
+  flags.push_back(StandardVersionFlag(version_));
+  flags.push_back(StandardsFileFlag(options_.standards_file));
+  flags.push_back({.name = "--strict",
+                   .fills = &options_.strict,
+                   .help =
+                       "Also judge what the Python tool cannot: nested outputs, all integer and "
+                       "complex dtypes, gradients of all outputs and keywords, equal inf and NaN"});
+  flags.push_back({.name = "--seed-per-operator",
+                   .fills = &options_.seed_per_operator,
+                   .help =
+                       "Draw the inputs of a call from its name alone, so that lists, filters and "
+                       "resumed runs do not change them"});
+  flags.push_back(
+      OutputFolderFlag(options_.output, "Folder for both result files", {"--out_path"}));
+  flags.push_back({.name = "--save-error-data",
+                   .aliases = {"-save_error_data"},
+                   .fills = &options_.save_error_data,
+                   .group = Group::kOutput,
+                   .help = "Save all tensors of operators that do not pass, as .pt",
+                   .since = kPython811});
+  flags.push_back(LanguageFlag(language_));
+  flags.push_back({.name = "--top",
+                   .type = "N",
+                   .fills = &worst_,
+                   .bounds = {.least = 0, .most = 1000},
+                   .group = Group::kOutput,
+                   .help = "Number of operators to name, those that differ most first"});
+  flags.push_back(ForceFlag());
+  AddAnswerFlags(flags, answer_, accuracy::kCheckGateLevels);
+  return flags;
+}
+
+std::vector<Example> RunUtCommand::examples() const {
+  const std::string command = fmt::format("msprobe {}", name_);
+  std::vector<Example> examples = {
+      {command + " dump/step0/rank/dump.json -o result",
+       "which operators of this device differ from the CPU"},
+      {fmt::format("msprobe {}{} -api_info dump.json -o result", is_26_ ? "" : "-f pytorch ",
+                   name_),
+       "the Python tool's command line"},
+      {command + " dump.json -csv_path result/accuracy_checking_result_20250101093000.csv",
+       "go on with a run that was interrupted"},
+      {command + " dump.json --reference my_refs.py --fail-on error",
+       "with references for custom operators; exit code 1 if an operator differs"}};
+  if (is_multi_) {
+    examples.push_back({command + " dump.json -n 8 -d 0 1 2 3", "8 workers on 4 devices"});
+  }
+  return examples;
+}
+
+std::string RunUtCommand::notes() const {
+  return kRunUtNotes + FailOnHelp(accuracy::kCheckGateLevels);
+}
+
+Result<ExitCode> RunUtCommand::Run(const Context& context) {
+  if (dump_.empty() && options_.dump.empty()) {
+    return UsageError("Please provide api_info_file for offline run ut.")
+        .WithHint(fmt::format("msprobe {} dump.json", name_));
+  }
+  MSP_RETURN_IF_ERROR(TakePath(dump_, "DUMP", "-api_info", options_.dump));
+  MSP_RETURN_IF_ERROR(PrepareChecks(context, options_));
+  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
+  if (!config_.empty()) {
+    MSP_RETURN_IF_ERROR(ReadRunUtConfig(config_, is_26_ ? "acc_check" : "run_ut", options_));
+  }
+  if (options_.resumed_file.empty()) {
+    MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
+  }
+  options_.version = StandardVersionOf(version_);
+  options_.english = language_ == "en";
+  options_.worst = worst_;
+  options_.workers = is_multi_ ? splits_ : 1;
+  options_.quiet = context.quiet || answer_.json;
+  MSP_ASSIGN_OR_RETURN(const accuracy::Check check, accuracy::Run(options_));
+  return GiveAnswer(accuracy::MakeDocument(check, name_), answer_, context);
+}
+
+}  // namespace msprobe::commands

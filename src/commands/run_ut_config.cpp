@@ -1,0 +1,71 @@
+#include "src/commands/run_ut_config.h"
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "src/base/strings.h"
+#include "src/json/config.h"
+#include "src/json/settings_reader.h"
+
+namespace msprobe::commands {
+namespace {
+
+namespace accuracy = analysis::accuracy;
+
+constexpr int64_t kMostDecimals = 20;
+
+Status ReadSection(const json::Config& config, const json::ConfigValue& object,
+                   std::string_view section, bool is_yaml, accuracy::CheckOptions& options) {
+  std::vector<std::string> keys = {"white_list", "black_list", "error_data_path",
+                                   "is_online",  "nfs_path",   "host",
+                                   "port",       "rank_list",  "tls_path"};
+  if (is_yaml) {
+    keys.insert(keys.end(), {"precision", "quantization_api_list"});
+  }
+  MSP_RETURN_IF_ERROR(config.CheckKeys(object, keys));
+  const json::SettingsReader settings(config, object, section);
+  MSP_RETURN_IF_ERROR(settings.TextList("white_list", options.white_list));
+  MSP_RETURN_IF_ERROR(settings.TextList("black_list", options.black_list));
+  std::string folder = options.error_data_folder.string();
+  MSP_RETURN_IF_ERROR(settings.Text("error_data_path", folder));
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) {
+    return UsageError(fmt::format("{}: error_data_path names no folder: {}", config.file,
+                                  base::Printable(folder)));
+  }
+  options.error_data_folder = folder;
+  int64_t decimals = options.decimals;
+  MSP_RETURN_IF_ERROR(settings.Int("precision", 0, kMostDecimals, decimals));
+  options.decimals = static_cast<int>(decimals);
+  bool online = false;
+  MSP_RETURN_IF_ERROR(settings.Bool("is_online", online));
+  if (online) {
+    return UnsupportedError(
+               fmt::format("{}: is_online: this version checks dumps only", config.file))
+        .WithHint("dump the training with task \"tensor\" and check the dump");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status ReadRunUtConfig(const std::filesystem::path& path, std::string_view section,
+                       accuracy::CheckOptions& options) {
+  const std::string ending = base::AsciiLower(path.extension().string());
+  if (ending == ".yaml" || ending == ".yml") {
+    MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadYamlConfig(path));
+    return ReadSection(config, config.root, "", true, options);
+  }
+  MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadJsonConfig(path));
+  if (const json::ConfigValue* object = config.root.Find(section); object != nullptr) {
+    if (object->kind != json::ConfigKind::kObject) {
+      return config.ErrorAt(*object, section, "must be an object");
+    }
+    return ReadSection(config, *object, section, false, options);
+  }
+  return {};
+}
+
+}  // namespace msprobe::commands
