@@ -6,7 +6,7 @@ usage: docs_test.py MSPROBE REPOSITORY [TEST...]
 Every ```console block of README*.md, CONTRIBUTING.md and docs/ is run: the lines behind "$ " in bash, one after another, in a
 scratch folder that all blocks of one document share and that holds docs/example as docs/example, npu_dump and bench_dump, and
 small checkpoints of tests/data/ckpt as gpu_ckpt, npu_ckpt and incomplete_ckpt, small profiles as
-before_ascend_pt, after_ascend_pt and gpu.pt.trace.json, and a step of tests/data/nan_analyze as nan_dump, two runs of tests/data/rl_compare as run_a and run_b, that of tests/data/rl_tokens as rl_run, two files of tests/data/accuracy as npu_details.csv and gpu_details.csv. The lines below a command are its expected output
+before_ascend_pt, after_ascend_pt and gpu.pt.trace.json, and a step of tests/data/nan_analyze as nan_dump, two runs of tests/data/rl_compare as run_a and run_b, that of tests/data/rl_tokens as rl_run, two files of tests/data/accuracy as npu_details.csv and gpu_details.csv and a dump as operators_dump. The lines below a command are its expected output
 (stdout and stderr); times, rates, stamps and absolute paths are made equal before the comparison, and a line "..." stands for any
 number of lines. The pages of docs/how-to find docs/example alone: they run as written in any clone. A command without lines below it must only succeed; "$ echo $?" shows the exit code of one that need not. Commands of tools/ must exist and know their flags; they are not run, except that the output
 shown for tools/quickstart.sh must be that of the comparison in it.
@@ -134,6 +134,7 @@ class Docs(unittest.TestCase):
         shutil.copytree(REPOSITORY / "tests/data/response_anomaly/toy", folder / "responses")
         for side in ("npu", "gpu"):
             shutil.copy(REPOSITORY / "tests/data/accuracy/precision_compare" / (side + ".csv"), folder / (side + "_details.csv"))
+        shutil.copytree(REPOSITORY / "tests/data/accuracy/run_ut_statistics", folder / "operators_dump")
         monitor_data.Run(modules=10, steps=40, ranks=2, drift=(3, 35), poison=(7, 1, 38)).write(folder / "watched_run")
         return folder, self.environment(folder)
 

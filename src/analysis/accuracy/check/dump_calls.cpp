@@ -69,7 +69,7 @@ Result<DumpCalls> ReadDumpCalls(const std::filesystem::path& path) {
   read.framework = scanned.framework.value_or("");
   read.truncated = scanned.truncated;
   if (read.calls.empty()) {
-    read.warnings.emplace_back("the dump holds no call");
+    read.warnings.emplace_back("the dump holds no call of an operator; dump with level L1 or mix");
   }
   dump::ReadOptions options;
   options.allow_truncated = true;
