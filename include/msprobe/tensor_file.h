@@ -1,6 +1,6 @@
 // Any file that holds tensors (.pt zip and legacy, TorchScript, .npy, .npz, .safetensors, MindSpore
-// .ckpt, ATB .bin), opened by content, read without executing anything in it. Opening is lazy:
-// tensor bytes stay in the mapped file until somebody looks at them.
+// .ckpt, ATB .bin, kernel dumps of Ascend), opened by content, read without executing anything in
+// it. Opening is lazy: tensor bytes stay in the mapped file until somebody looks at them.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,8 @@ enum class TensorFileFormat {
   kNpz,
   kSafetensors,
   kMindSpore,
-  kAtb
+  kAtb,
+  kKernelDump  // of an Ascend device, in its layouts
 };
 std::string_view TensorFileFormatName(TensorFileFormat format);  // "PyTorch zip", ...
 

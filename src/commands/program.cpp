@@ -2,6 +2,7 @@
 
 #include "src/commands/api_precision_compare_command.h"
 #include "src/commands/ckpt_compare_command.h"
+#include "src/commands/code_mapping_command.h"
 #include "src/commands/compare_command.h"
 #include "src/commands/completion_command.h"
 #include "src/commands/config_check_command.h"
@@ -14,6 +15,7 @@
 #include "src/commands/merge_result_command.h"
 #include "src/commands/monitor_command.h"
 #include "src/commands/nan_analyze_command.h"
+#include "src/commands/parse_command.h"
 #include "src/commands/perf_compare_command.h"
 #include "src/commands/response_anomaly_command.h"
 #include "src/commands/rl_compare_command.h"
@@ -28,6 +30,7 @@ Program::Program() {
   commands_.push_back(std::make_unique<RunUtCommand>("acc_check"));
   commands_.push_back(std::make_unique<ApiPrecisionCompareCommand>());
   commands_.push_back(std::make_unique<CkptCompareCommand>());
+  commands_.push_back(std::make_unique<CodeMappingCommand>());
   commands_.push_back(std::make_unique<CompareCommand>());
   commands_.push_back(std::make_unique<CompletionCommand>(*this));
   commands_.push_back(std::make_unique<ConfigCheckCommand>());
@@ -44,6 +47,7 @@ Program::Program() {
   commands_.push_back(std::make_unique<RunUtCommand>("multi_run_ut"));
   commands_.push_back(std::make_unique<NanAnalyzeCommand>("nan_analyze"));
   commands_.push_back(std::make_unique<NanAnalyzeCommand>("overflow_check"));
+  commands_.push_back(std::make_unique<ParseCommand>());
   commands_.push_back(std::make_unique<PerfCompareCommand>());
   commands_.push_back(std::make_unique<ResponseAnomalyCommand>());
   commands_.push_back(std::make_unique<RlCompareCommand>());

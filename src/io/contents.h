@@ -25,6 +25,7 @@ struct TensorFileContents {
   // What the views borrow from beside the file's own bytes.
   std::vector<ZipBytes> inflated;
   std::vector<Pickle> pickles;
+  std::vector<std::vector<std::byte>> unpacked;  // elements that take less than a byte in the file
 
   // A stored member whose checksum nobody has looked at yet; in order of address once the file is
   // open.
@@ -51,6 +52,8 @@ Status ReadSafetensors(std::span<const std::byte> bytes, TensorFileContents& con
 Status ReadMindSpore(std::span<const std::byte> bytes, const TensorFile::Options& options,
                      TensorFileContents& contents);
 Status ReadAtb(std::span<const std::byte> bytes, TensorFileContents& contents);
+Status ReadKernelDumpTensors(std::span<const std::byte> bytes, const TensorFile::Options& options,
+                             TensorFileContents& contents);
 // Whether the first bytes can be those of a MindSpore checkpoint, which has no magic number.
 bool LooksLikeMindSpore(std::span<const std::byte> bytes);
 

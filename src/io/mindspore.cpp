@@ -18,6 +18,7 @@
 #include "src/io/byte_order.h"
 #include "src/io/contents.h"
 #include "src/io/dense_view.h"
+#include "src/io/protobuf_fields.h"
 
 namespace msprobe::io {
 namespace {
@@ -27,96 +28,17 @@ namespace {
 constexpr size_t kMostTensors = 1'000'000;
 constexpr size_t kMostScalars = 10'000;
 constexpr size_t kLongestScalar = 200;
-constexpr size_t kLongestVarint = 10;
 // "crc_num" and a number of ten bytes at the end of files saved with crc_check.
 constexpr std::string_view kChecksumTag = "crc_num";
 constexpr size_t kChecksumBytes = 17;
 constexpr std::string_view kTextType = "str";
 
-enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kCounted = 2, kFixed32 = 5 };
+constexpr std::string_view kMindSporeHint =
+    "the file is encrypted, damaged or not a MindSpore checkpoint";
 
-struct Field {
-  uint32_t number = 0;
-  uint32_t wire_type = kVarint;
-  uint64_t integer = 0;   // of kVarint
-  std::string_view text;  // of kCounted; shorter than announced when `truncated`
-  bool truncated = false;
-};
-
-// Walks the fields of one message.
-class FieldReader {
- public:
-  // `offset` of the message in the file, for messages.
-  FieldReader(std::string_view message, uint64_t offset) : message_(message), offset_(offset) {}
-
-  bool AtEnd() const { return at_ == message_.size(); }
-  bool ends_inside_number() const { return ends_inside_number_; }
-  uint64_t offset() const { return offset_ + at_; }
-
-  // A counted field that reaches beyond the message is cut and marked: the file may be truncated.
-  Status Next(Field* field) {
-    const uint64_t begin = offset();
-    uint64_t key = 0;
-    MSP_RETURN_IF_ERROR(Varint(&key));
-    field->number = static_cast<uint32_t>(std::min<uint64_t>(key >> 3U, UINT32_MAX));
-    field->wire_type = static_cast<uint32_t>(key & 7U);
-    field->truncated = false;
-    if (field->number == 0) {
-      return Bad(begin, "no field has the number 0");
-    }
-    switch (field->wire_type) {
-      case kVarint:
-        return Varint(&field->integer);
-      case kFixed64:
-        return Take(8, field);
-      case kFixed32:
-        return Take(4, field);
-      case kCounted: {
-        uint64_t count = 0;
-        MSP_RETURN_IF_ERROR(Varint(&count));
-        return Take(count, field);
-      }
-      default:
-        return Bad(begin, fmt::format("wire type {} is not used in checkpoints", key & 7U));
-    }
-  }
-
-  Status Varint(uint64_t* value) {
-    *value = 0;
-    const uint64_t begin = offset();
-    for (size_t i = 0; i < kLongestVarint; ++i) {
-      if (AtEnd()) {
-        ends_inside_number_ = true;
-        return Bad(begin, "the file ends inside a number");
-      }
-      const auto byte = static_cast<uint8_t>(message_[at_++]);
-      // Bits beyond the 64th are dropped, as every Protocol Buffers reader does.
-      *value |= static_cast<uint64_t>(byte & 0x7FU) << (7 * i);
-      if ((byte & 0x80U) == 0) {
-        return {};
-      }
-    }
-    return Bad(begin, "a number of more than 10 bytes");
-  }
-
-  static Status Bad(uint64_t offset, std::string_view what) {
-    return BadFormatError(fmt::format("{} at byte {}", what, offset))
-        .WithHint("the file is encrypted, damaged or not a MindSpore checkpoint");
-  }
-
- private:
-  Status Take(uint64_t count, Field* field) {
-    field->text = message_.substr(at_, count);
-    field->truncated = field->text.size() < count;
-    at_ += field->text.size();
-    return {};
-  }
-
-  std::string_view message_;
-  uint64_t offset_;
-  size_t at_ = 0;
-  bool ends_inside_number_ = false;
-};
+Status BadAt(uint64_t offset, std::string_view what) {
+  return BadFormatError(fmt::format("{} at byte {}", what, offset)).WithHint(kMindSporeHint);
+}
 
 struct Value {
   std::string_view tag;
@@ -143,13 +65,12 @@ Status AddDim(uint64_t dim, uint64_t offset, Shape& dims) {
 
 // A truncated part may only be what the end of the file cuts off.
 Status CheckCut(const Field& field, bool may_be_cut, uint64_t offset) {
-  return field.truncated && !may_be_cut
-             ? FieldReader::Bad(offset, "a length beyond the message around it")
-             : Status();
+  return field.truncated && !may_be_cut ? BadAt(offset, "a length beyond the message around it")
+                                        : Status();
 }
 
 Status ReadTensor(std::string_view file, std::string_view message, Value& value) {
-  FieldReader reader(message, OffsetIn(file, message));
+  FieldReader reader(message, OffsetIn(file, message), kMindSporeHint);
   Field field;
   while (!reader.AtEnd()) {
     const uint64_t offset = reader.offset();
@@ -162,7 +83,7 @@ Status ReadTensor(std::string_view file, std::string_view message, Value& value)
     if (field.number == 1 && field.wire_type == kVarint) {
       MSP_RETURN_IF_ERROR(AddDim(field.integer, offset, value.dims));
     } else if (field.number == 1 && field.wire_type == kCounted) {
-      FieldReader packed(field.text, OffsetIn(file, field.text));
+      FieldReader packed = reader.Inner(field);
       while (!packed.AtEnd()) {
         uint64_t dim = 0;
         MSP_RETURN_IF_ERROR(packed.Varint(&dim));
@@ -178,7 +99,7 @@ Status ReadTensor(std::string_view file, std::string_view message, Value& value)
 }
 
 Status ReadValue(std::string_view file, std::string_view message, Value& value) {
-  FieldReader reader(message, OffsetIn(file, message));
+  FieldReader reader(message, OffsetIn(file, message), kMindSporeHint);
   Field field;
   while (!reader.AtEnd()) {
     const uint64_t offset = reader.offset();
@@ -375,12 +296,12 @@ class Listing {
 bool LooksLikeMindSpore(std::span<const std::byte> bytes) {
   // Value 1 of a checkpoint begins with its tag.
   const std::string_view text = AsText(bytes.data(), bytes.size());
-  FieldReader reader(text, 0);
+  FieldReader reader(text, 0, kMindSporeHint);
   Field value;
   if (!text.starts_with('\n') || !reader.Next(&value).ok() || !value.text.starts_with('\n')) {
     return false;
   }
-  FieldReader inner(value.text, 0);
+  FieldReader inner = reader.Inner(value);
   Field tag;
   return inner.Next(&tag).ok() && !tag.text.empty();
 }
@@ -394,7 +315,7 @@ Status ReadMindSpore(std::span<const std::byte> bytes, const TensorFile::Options
     file.remove_suffix(kChecksumBytes);
   }
   Listing listing(options, contents);
-  FieldReader reader(file, 0);
+  FieldReader reader(file, 0, kMindSporeHint);
   Field field;
   while (!reader.AtEnd()) {
     const uint64_t offset = reader.offset();
@@ -417,11 +338,11 @@ Status ReadMindSpore(std::span<const std::byte> bytes, const TensorFile::Options
     if (!value.tag.empty()) {
       MSP_RETURN_IF_ERROR(listing.Add(std::move(value)));
     } else if (!value.truncated) {
-      return FieldReader::Bad(offset, "a value without a name");
+      return BadAt(offset, "a value without a name");
     }
   }
   if (listing.empty()) {
-    return FieldReader::Bad(0, "no parameter");
+    return BadAt(0, "no parameter");
   }
   listing.Finish();
   return {};

@@ -11,6 +11,7 @@
 #include "src/base/strings.h"
 #include "src/io/byte_order.h"
 #include "src/io/contents.h"
+#include "src/io/kernel_dump/dump_file.h"
 #include "src/io/npy.h"
 
 namespace msprobe {
@@ -27,7 +28,7 @@ constexpr size_t kLegacyMagicWithin = 32;
 constexpr std::string_view kAtbMagic = "$Version=";
 constexpr std::string_view kPickleSuffix = "/data.pkl";
 constexpr std::string_view kReadable =
-    ".pt, .npy, .npz, .safetensors, MindSpore .ckpt and ATB .bin files can be read";
+    ".pt, .npy, .npz, .safetensors, MindSpore .ckpt, ATB .bin files and kernel dumps can be read";
 
 // The member P/data.pkl with the shortest folder name: deeper ones belong to something inside.
 const ZipEntry* FindDataPickle(const ZipArchive& archive) {
@@ -110,6 +111,8 @@ Status ReadTensorBytes(std::span<const std::byte> bytes, const TensorFile::Optio
     status = ReadPtLegacy(bytes, contents);
   } else if (text.starts_with(kAtbMagic)) {
     status = ReadAtb(bytes, contents);
+  } else if (kernel_dump::LooksLikeKernelDump(bytes)) {
+    status = ReadKernelDumpTensors(bytes, options, contents);
   } else if (LooksLikeMindSpore(bytes)) {
     status = ReadMindSpore(bytes, options, contents);
   } else if (text.size() > 8 && text[8] == '{') {
@@ -189,6 +192,8 @@ std::string_view TensorFileFormatName(TensorFileFormat format) {
       return "MindSpore checkpoint";
     case TensorFileFormat::kAtb:
       return "ATB dump";
+    case TensorFileFormat::kKernelDump:
+      return "kernel dump";
   }
   return "";
 }

@@ -1,0 +1,259 @@
+#include "src/analysis/kernel_dump/array_compare.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <ctime>
+#include <limits>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "msprobe/tensor_file.h"
+
+#include "src/analysis/kernel_dump/float_text.h"
+#include "src/analysis/kernel_dump/statistics.h"
+#include "src/base/files.h"
+#include "src/base/path_kind.h"
+#include "src/kernels/convert.h"
+#include "src/report/writers.h"
+#include "src/tensor/element_blocks.h"
+
+namespace msprobe::analysis::kernel_dump {
+namespace {
+
+constexpr std::string_view kArraySuffix = ".npy";
+
+// The elements of a file as numbers, block by block; zeros behind its end.
+template <typename Number>
+class NumberReader {
+ public:
+  explicit NumberReader(const TensorView& view)
+      : reader_(view, scratch_),
+        dtype_(view.dtype),
+        count_(static_cast<size_t>(view.element_count())) {}
+
+  std::span<const Number> Read(size_t first, size_t count) {
+    numbers_.assign(count, 0);
+    if (first < count_) {
+      const size_t here = std::min(count, count_ - first);
+      const std::span<const std::byte> block = reader_.Read(first, here);
+      const std::span<Number> out = std::span(numbers_).first(here);
+      if constexpr (std::is_same_v<Number, float>) {
+        kernels::WidenToFloat(dtype_, block, out);
+      } else {
+        kernels::WidenToDouble(dtype_, block, out);
+      }
+    }
+    return numbers_;
+  }
+
+ private:
+  std::vector<std::byte> scratch_;
+  tensor::BlockReader reader_;
+  DType dtype_;
+  size_t count_;
+  std::vector<Number> numbers_;
+};
+
+Result<ArrayPair::Side> DescribeSide(const std::filesystem::path& path, const TensorView& view) {
+  const kernels::TensorStats stats = StatisticsOf(view);
+  return ArrayPair::Side{path, view.shape, view.dtype, stats.max, stats.min, stats.mean};
+}
+
+// The machine epsilon by which zeros of the right side are moved, so that ratios to them exist.
+double EpsilonOf(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return 0x1p-10;
+    case DType::kFloat32:
+    case DType::kBFloat16:  // read as float32
+      return 0x1p-23;
+    default:
+      return std::numeric_limits<double>::epsilon();
+  }
+}
+
+Result<BatchRow> CompareFiles(const std::filesystem::path& left_path,
+                              const std::filesystem::path& right_path) {
+  MSP_ASSIGN_OR_RETURN(const TensorFile left_file, TensorFile::Open(left_path));
+  MSP_ASSIGN_OR_RETURN(const TensorFile right_file, TensorFile::Open(right_path));
+  MSP_ASSIGN_OR_RETURN(const NamedTensor* left, left_file.Single());
+  MSP_ASSIGN_OR_RETURN(const NamedTensor* right, right_file.Single());
+  if (left->view.shape != right->view.shape || left->view.dtype != right->view.dtype) {
+    return MismatchError(fmt::format("{} is {} of {}, {} is {} of {}", left_path.string(),
+                                     ShapeText(left->view.shape), DTypeName(left->view.dtype),
+                                     right_path.string(), ShapeText(right->view.shape),
+                                     DTypeName(right->view.dtype)));
+  }
+  BatchRow row;
+  row.left = left_path.string();
+  row.right = right_path.string();
+  row.dtype = left->view.dtype;
+  row.left_mean = StatisticsOf(left->view).mean;
+  row.right_mean = StatisticsOf(right->view).mean;
+  const double epsilon = EpsilonOf(row.dtype);
+  NumberReader<double> left_numbers(left->view);
+  NumberReader<double> right_numbers(right->view);
+  const auto count = static_cast<size_t>(left->view.element_count());
+  row.same_bytes = true;
+  for (size_t first = 0; first < count; first += tensor::kCopyBlockElements) {
+    const size_t here = std::min(tensor::kCopyBlockElements, count - first);
+    const std::span<const double> a = left_numbers.Read(first, here);
+    const std::span<const double> b = right_numbers.Read(first, here);
+    row.same_bytes = row.same_bytes && std::memcmp(a.data(), b.data(), here * sizeof(double)) == 0;
+    for (size_t i = 0; i < here; ++i) {
+      const double difference = std::fabs(a[i] - b[i]);
+      const double ratio = difference / std::fabs(b[i] == 0 ? b[i] + epsilon : b[i]);
+      // NaN wins, as with NumPy's max.
+      row.max_absolute =
+          std::isnan(difference) ? difference : std::max(difference, row.max_absolute);
+      row.max_relative = std::isnan(ratio) ? ratio : std::max(ratio, row.max_relative);
+    }
+  }
+  return row;
+}
+
+Result<std::vector<std::string>> FoldersIn(const std::filesystem::path& folder) {
+  MSP_ASSIGN_OR_RETURN(std::vector<std::string> names, base::ListFolder(folder));
+  std::erase_if(names, [&](const std::string& name) { return !base::IsFolder(folder / name); });
+  return names;
+}
+
+Result<std::vector<std::string>> ArraysIn(const std::filesystem::path& folder) {
+  MSP_ASSIGN_OR_RETURN(std::vector<std::string> names, base::ListFolder(folder));
+  std::erase_if(names, [&](const std::string& name) { return !name.ends_with(kArraySuffix); });
+  return names;
+}
+
+Status SameCount(const std::filesystem::path& left, size_t left_count,
+                 const std::filesystem::path& right, size_t right_count, std::string_view what) {
+  return left_count == right_count
+             ? Status()
+             : MismatchError(fmt::format("{} has {} {}, {} has {}", left.string(), left_count, what,
+                                         right.string(), right_count));
+}
+
+}  // namespace
+
+Result<ArrayPair> CompareArrays(const ArrayCompareOptions& options) {
+  MSP_ASSIGN_OR_RETURN(const TensorFile left_file, TensorFile::Open(options.left));
+  MSP_ASSIGN_OR_RETURN(const TensorFile right_file, TensorFile::Open(options.right));
+  MSP_ASSIGN_OR_RETURN(const NamedTensor* left, left_file.Single());
+  MSP_ASSIGN_OR_RETURN(const NamedTensor* right, right_file.Single());
+  ArrayPair pair;
+  MSP_ASSIGN_OR_RETURN(pair.left, DescribeSide(options.left, left->view));
+  MSP_ASSIGN_OR_RETURN(pair.right, DescribeSide(options.right, right->view));
+  pair.elements =
+      static_cast<uint64_t>(std::max(left->view.element_count(), right->view.element_count()));
+  NumberReader<float> left_numbers(left->view);
+  NumberReader<float> right_numbers(right->view);
+  double dot = 0;
+  double left_square = 0;
+  double right_square = 0;
+  for (uint64_t first = 0; first < pair.elements; first += tensor::kCopyBlockElements) {
+    const size_t here = std::min<uint64_t>(tensor::kCopyBlockElements, pair.elements - first);
+    const std::span<const float> a = left_numbers.Read(first, here);
+    const std::span<const float> b = right_numbers.Read(first, here);
+    for (size_t i = 0; i < here; ++i) {
+      const double x = static_cast<double>(a[i]);
+      const double y = static_cast<double>(b[i]);
+      dot += x * y;
+      left_square += x * x;
+      right_square += y * y;
+      const ElementPair element = {first + i, a[i], b[i]};
+      const double difference = std::fabs(x - y);
+      // Not "above": NaN is an error, equal infinities are none.
+      if (!(difference <= options.atol + options.rtol * std::fabs(y)) && !(x == y)) {
+        ++pair.errors;
+        if (pair.first_errors.size() < options.shown) {
+          pair.first_errors.push_back(element);
+        }
+      }
+      if (pair.first.size() < options.shown) {
+        pair.first.push_back(element);
+      }
+    }
+  }
+  pair.all_close = pair.errors == 0;
+  pair.cosine = dot / (std::sqrt(left_square) * std::sqrt(right_square));
+  return pair;
+}
+
+bool HoldsOnlyArrays(const std::filesystem::path& folder) {
+  std::error_code error;
+  bool any = false;
+  for (auto entry = std::filesystem::recursive_directory_iterator(
+           folder, std::filesystem::directory_options::skip_permission_denied, error);
+       !error && entry != std::filesystem::recursive_directory_iterator(); entry.increment(error)) {
+    if (entry->is_regular_file(error)) {
+      if (entry->path().extension() != kArraySuffix) {
+        return false;
+      }
+      any = true;
+    }
+  }
+  return any && !error;
+}
+
+Result<BatchComparison> CompareArrayFolders(const std::filesystem::path& left,
+                                            const std::filesystem::path& right,
+                                            const std::filesystem::path& output) {
+  BatchComparison comparison;
+  MSP_ASSIGN_OR_RETURN(const std::vector<std::string> left_ops, FoldersIn(left));
+  MSP_ASSIGN_OR_RETURN(const std::vector<std::string> right_ops, FoldersIn(right));
+  MSP_RETURN_IF_ERROR(SameCount(left, left_ops.size(), right, right_ops.size(), "operators"));
+  for (size_t op = 0; op < left_ops.size(); ++op) {
+    if (left_ops[op] != right_ops[op]) {
+      return MismatchError(fmt::format("operator {} of {} has no partner in {}, which has {}",
+                                       left_ops[op], left.string(), right.string(), right_ops[op]));
+    }
+    const std::filesystem::path left_op = left / left_ops[op];
+    const std::filesystem::path right_op = right / right_ops[op];
+    MSP_ASSIGN_OR_RETURN(const std::vector<std::string> left_times, FoldersIn(left_op));
+    MSP_ASSIGN_OR_RETURN(const std::vector<std::string> right_times, FoldersIn(right_op));
+    MSP_RETURN_IF_ERROR(
+        SameCount(left_op, left_times.size(), right_op, right_times.size(), "calls"));
+    for (size_t time = 0; time < left_times.size(); ++time) {
+      const std::filesystem::path left_call = left_op / left_times[time];
+      const std::filesystem::path right_call = right_op / right_times[time];
+      MSP_ASSIGN_OR_RETURN(const std::vector<std::string> left_files, ArraysIn(left_call));
+      MSP_ASSIGN_OR_RETURN(const std::vector<std::string> right_files, ArraysIn(right_call));
+      MSP_RETURN_IF_ERROR(
+          SameCount(left_call, left_files.size(), right_call, right_files.size(), "arrays"));
+      for (size_t i = 0; i < left_files.size(); ++i) {
+        MSP_ASSIGN_OR_RETURN(BatchRow row,
+                             CompareFiles(left_call / left_files[i], right_call / right_files[i]));
+        comparison.rows.push_back(std::move(row));
+      }
+    }
+  }
+  if (comparison.rows.empty()) {
+    return NotFoundError(
+               fmt::format("no pair of arrays in {} and {}", left.string(), right.string()))
+        .WithHint("folders of `cad` are expected: <operator>/<time>/*.npy");
+  }
+  using report::Cell;
+  report::Table table("batch_compare", {"NPU File Name", "Bench File Name", "Mean", "Bench Mean",
+                                        "Md5 Consistency", "Max Abs Error", "Max Relative Error"});
+  for (const BatchRow& row : comparison.rows) {
+    const DType wide = DType::kFloat64;
+    const std::array<Cell, 7> cells = {table.KeepText(row.left),
+                                       table.KeepText(row.right),
+                                       table.KeepText(NumpyMeanText(row.dtype, row.left_mean)),
+                                       table.KeepText(NumpyMeanText(row.dtype, row.right_mean)),
+                                       Cell::Text(row.same_bytes ? "True" : "False"),
+                                       table.KeepText(NumpyText(wide, row.max_absolute)),
+                                       table.KeepText(NumpyText(wide, row.max_relative))};
+    table.AddRow(cells);
+  }
+  MSP_RETURN_IF_ERROR(base::CreateFolders(output));
+  MSP_ASSIGN_OR_RETURN(
+      const std::vector<std::filesystem::path> files,
+      report::WriteCsvParts(output / fmt::format("batch_compare_{}", std::time(nullptr)), table));
+  comparison.table = files.front();
+  return comparison;
+}
+
+}  // namespace msprobe::analysis::kernel_dump

@@ -1,0 +1,83 @@
+#include "src/analysis/kernel_dump/array_text.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "msprobe/tensor_file.h"
+
+#include "src/analysis/kernel_dump/float_text.h"
+#include "src/analysis/kernel_dump/statistics.h"
+#include "src/base/files.h"
+#include "src/kernels/convert.h"
+#include "src/tensor/element_blocks.h"
+
+namespace msprobe::analysis::kernel_dump {
+namespace {
+
+constexpr size_t kRows = 16;
+constexpr size_t kPerRow = 8;
+
+}  // namespace
+
+std::string TupleText(const Shape& shape) {
+  return shape.size() == 1 ? fmt::format("({},)", shape[0])
+                           : fmt::format("({})", fmt::join(shape, ", "));
+}
+
+std::string ArrayFacts(const Shape& shape, DType dtype, double max, double min, double mean) {
+  return fmt::format("[Shape: {}] [Dtype: {}] [Max: {}] [Min: {}] [Mean: {}]", TupleText(shape),
+                     DTypeName(dtype), NumpyText(dtype, max), NumpyText(dtype, min),
+                     NumpyMeanText(dtype, mean));
+}
+
+Status WriteArrayText(const std::filesystem::path& path, const TensorView& view) {
+  MSP_ASSIGN_OR_RETURN(base::AtomicFile file,
+                       base::AtomicFile::Create(path, base::Existing::kReplace));
+  std::vector<std::byte> scratch;
+  std::vector<double> numbers;
+  std::string text;
+  MSP_RETURN_IF_ERROR(tensor::ForEachBlock(view, tensor::kCopyBlockElements, scratch,
+                                           [&](std::span<const std::byte> block, size_t) {
+                                             numbers.resize(block.size() / DTypeSize(view.dtype));
+                                             kernels::WidenToDouble(view.dtype, block, numbers);
+                                             text.clear();
+                                             for (const double number : numbers) {
+                                               text += NumpyText(view.dtype, number);
+                                               text += '\n';
+                                             }
+                                             return file.Write(text);
+                                           }));
+  return file.Commit();
+}
+
+Result<ArrayView> ViewArray(const std::filesystem::path& path) {
+  MSP_ASSIGN_OR_RETURN(const TensorFile file, TensorFile::Open(path));
+  MSP_ASSIGN_OR_RETURN(const NamedTensor* tensor, file.Single());
+  const TensorView& view = tensor->view;
+  const kernels::TensorStats stats = StatisticsOf(view);
+  ArrayView result;
+  result.facts = ArrayFacts(view.shape, view.dtype, stats.max, stats.min, stats.mean);
+  result.table = report::Table("array", {"Index", "Data"});
+  std::vector<std::byte> scratch;
+  tensor::BlockReader reader(view, scratch);
+  const auto count = static_cast<size_t>(view.element_count());
+  const size_t shown = std::min(count, kRows * kPerRow);
+  std::vector<double> numbers(shown);
+  kernels::WidenToDouble(view.dtype, reader.Read(0, shown), numbers);
+  for (size_t first = 0; first < shown; first += kPerRow) {
+    std::string row;
+    for (size_t i = first; i < std::min(shown, first + kPerRow); ++i) {
+      row += fmt::format("{}{}", row.empty() ? "" : " ", NumpyText(view.dtype, numbers[i]));
+    }
+    result.table.AddRow(std::vector<report::Cell>{
+        report::Cell::Integer(static_cast<int64_t>(first)), result.table.KeepText(row)});
+  }
+  result.text_file = path.string() + ".txt";
+  MSP_RETURN_IF_ERROR(WriteArrayText(result.text_file, view));
+  return result;
+}
+
+}  // namespace msprobe::analysis::kernel_dump

@@ -1,0 +1,70 @@
+// From a dump of a MindSpore graph to lines of code: the graph's IR text says which scope each
+// operator has and which lines it came from; names of dump files hold the scope.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+namespace msprobe::analysis::kernel_dump {
+
+struct IrNode {
+  std::string scope;       // "Default/net/Add-op0"
+  std::string code_stack;  // lines "In file net.py:18, ...", outermost first
+};
+
+// Nodes of an IR file by the text that dump names hold of them: the scope with '_' for '/'. Where
+// two nodes have one scope the first counts. A node without code lines of its own, a gradient,
+// takes those of the forward node whose unique_id it names as forward_unique_id.
+using IrNodes = std::map<std::string, IrNode, std::less<>>;
+
+// Reads line by line: memory is that of the nodes.
+Result<IrNodes> ReadIr(const std::filesystem::path& file);
+
+// Finds all scopes that occur in a name, in one pass (A. V. Aho, M. J. Corasick, Efficient String
+// Matching, 1975).
+class ScopeFinder {
+ public:
+  explicit ScopeFinder(const IrNodes& nodes);
+
+  struct Found {
+    std::string code_stack;  // of all scopes, in order of their place in the name, then of length
+    std::string scope_name;
+  };
+  Found Find(std::string_view op_name) const;
+
+ private:
+  struct State {
+    std::map<char, uint32_t> next;
+    uint32_t fail = 0;
+    uint32_t report = 0;           // the next state on the way of `fail` that ends a scope
+    const IrNode* node = nullptr;  // of the scope that ends here
+    uint32_t length = 0;
+  };
+  std::vector<State> states_;
+};
+
+struct CodeMappingOptions {
+  std::filesystem::path ir;
+  std::filesystem::path dump_data;  // folder or one .npy file
+  std::filesystem::path output;     // folder of code_mapping_<time>.csv
+};
+
+struct CodeMapping {
+  uint64_t scopes = 0;                       // in the IR
+  uint64_t rows = 0;                         // dump files, or rows of statistic.csv
+  uint64_t mapped = 0;                       // of them with at least one scope
+  std::vector<std::filesystem::path> files;  // written: the csv, or the tables rewritten in place
+};
+
+// With .npy files: a table of them. Without: every statistic.csv below the folder gets the columns
+// Code Stack and Scope Name, which take the place of older ones; the file is replaced as a whole.
+// kNotFound when there is neither.
+Result<CodeMapping> MapCode(const CodeMappingOptions& options);
+
+}  // namespace msprobe::analysis::kernel_dump

@@ -1,0 +1,127 @@
+#include "src/analysis/kernel_dump/dump_files.h"
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/base/csv_tokenizer.h"
+#include "src/base/files.h"
+#include "src/base/path_kind.h"
+#include "src/base/strings.h"
+
+namespace msprobe::analysis::kernel_dump {
+namespace {
+
+namespace kd = io::kernel_dump;
+constexpr uint64_t kLargestMapping = uint64_t{64} << 20U;
+constexpr size_t kDeepestFolder = 64;
+
+bool IsOther(std::string_view name) {
+  for (const std::string_view suffix : {".csv", ".json", ".txt", ".npy", ".npz", ".log", ".md"}) {
+    if (name.ends_with(suffix)) {
+      return true;
+    }
+  }
+  return name.starts_with('.');
+}
+
+class Search {
+ public:
+  Search(const std::string& filter, uint64_t& left_out, std::vector<DumpPath>& found)
+      : filter_(filter), left_out_(left_out), found_(found) {}
+
+  Status Folder(const std::filesystem::path& folder, const std::string& below, size_t depth) {
+    if (depth == kDeepestFolder) {
+      return UnsupportedError(
+          fmt::format("{}: folders more than {} deep", folder.string(), kDeepestFolder));
+    }
+    MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(folder));
+    std::map<std::string, std::string> mapping;
+    if (std::binary_search(names.begin(), names.end(), kd::kNameMappingFile)) {
+      Result<std::map<std::string, std::string>> read =
+          ReadNameMapping(folder / kd::kNameMappingFile);
+      if (!read.ok()) {
+        base::NoteUnseen(read.status());
+      } else {
+        mapping = *std::move(read);
+      }
+    }
+    for (const std::string& name : names) {
+      const std::filesystem::path path = folder / name;
+      std::error_code error;
+      const auto kind = std::filesystem::symlink_status(path, error).type();
+      if (kind == std::filesystem::file_type::directory) {
+        MSP_RETURN_IF_ERROR(Folder(path, below + name + "/", depth + 1));
+      } else if (kind != std::filesystem::file_type::regular || IsOther(name)) {
+        ++left_out_;
+      } else {
+        const auto known = mapping.find(name);
+        Add(path, known != mapping.end() ? known->second : name, below);
+      }
+    }
+    return {};
+  }
+
+  void Add(const std::filesystem::path& path, const std::string& name, const std::string& below) {
+    if (!filter_.empty() && !base::GlobMatch(filter_, name)) {
+      return;
+    }
+    found_.push_back({path, name, below, kd::ParseDumpFileName(name)});
+  }
+
+ private:
+  const std::string& filter_;
+  uint64_t& left_out_;
+  std::vector<DumpPath>& found_;
+};
+
+}  // namespace
+
+Result<std::map<std::string, std::string>> ReadNameMapping(const std::filesystem::path& file) {
+  MSP_ASSIGN_OR_RETURN(const std::string text, base::ReadTextFile(file, kLargestMapping));
+  std::map<std::string, std::string> mapping;
+  base::CsvTokenizer rows(
+      base::WithoutByteOrderMark(text),
+      {base::CsvDialect::RowEnd::kEveryLineFeed, base::CsvDialect::AfterQuote::kJoined, 3});
+  for (;;) {
+    const base::CsvTokenizer::Row row = rows.Next();
+    if (row == base::CsvTokenizer::Row::kEnd) {
+      return mapping;
+    }
+    if (row == base::CsvTokenizer::Row::kFields && rows.fields().size() >= 2) {
+      const std::string_view replaced = base::Trim(rows.fields()[0]);
+      const std::string_view name = base::Trim(rows.fields()[1]);
+      if (kd::IsReplacedName(replaced) && name.find('/') == std::string_view::npos) {
+        mapping.emplace(replaced, name);
+      }
+    }
+  }
+}
+
+Result<std::vector<DumpPath>> FindDumpFiles(const std::filesystem::path& input,
+                                            const std::string& filter, uint64_t& left_out) {
+  std::vector<DumpPath> found;
+  Search search(filter, left_out, found);
+  if (base::IsFolder(input)) {
+    MSP_RETURN_IF_ERROR(search.Folder(input, "", 0));
+  } else if (base::IsRegularFile(input)) {
+    // A single file that has been given a number for its name: the mapping tells.
+    std::string name = input.filename().string();
+    const std::filesystem::path mapping = input.parent_path() / kd::kNameMappingFile;
+    if (kd::IsReplacedName(name) && base::IsRegularFile(mapping)) {
+      if (Result<std::map<std::string, std::string>> known = ReadNameMapping(mapping); known.ok()) {
+        if (const auto entry = known->find(name); entry != known->end()) {
+          name = entry->second;
+        }
+      }
+    }
+    search.Add(input, name, "");
+  } else {
+    return NotFoundError(fmt::format("{}: no such file or directory", input.string()));
+  }
+  return found;
+}
+
+}  // namespace msprobe::analysis::kernel_dump

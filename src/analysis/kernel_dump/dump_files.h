@@ -1,0 +1,32 @@
+// Which files of a folder are dumps of a device, and what they are called.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/io/kernel_dump/file_name.h"
+
+namespace msprobe::analysis::kernel_dump {
+
+struct DumpPath {
+  std::filesystem::path path;
+  std::string name;    // of the file, or what mapping.csv beside it says the name was
+  std::string folder;  // below the folder that was given, "" or "0/"
+  std::optional<io::kernel_dump::DumpFileName> parsed;
+};
+
+// All regular files below `input`, or the file itself, whose names fit `filter` (a shell pattern;
+// empty: all), sorted by path. Symbolic links are not followed below the folder. Tables and
+// mappings (.csv, .json, .txt, .npy) are counted in `left_out` only.
+Result<std::vector<DumpPath>> FindDumpFiles(const std::filesystem::path& input,
+                                            const std::string& filter, uint64_t& left_out);
+
+// Lines "new,old" of a mapping.csv. Lines of another form are left out.
+Result<std::map<std::string, std::string>> ReadNameMapping(const std::filesystem::path& file);
+
+}  // namespace msprobe::analysis::kernel_dump

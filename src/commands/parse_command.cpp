@@ -1,0 +1,148 @@
+#include "src/commands/parse_command.h"
+
+#include <chrono>
+#include <utility>
+
+#include <unistd.h>
+
+#include "src/analysis/kernel_dump/document.h"
+#include "src/analysis/kernel_dump/run.h"
+#include "src/base/output_rule.h"
+#include "src/commands/common_flags.h"
+#include "src/commands/parse_shell.h"
+#include "src/commands/parse_tools.h"
+
+namespace msprobe::commands {
+namespace {
+
+namespace dumps = analysis::kernel_dump;
+
+constexpr const char* kParseNotes =
+    R"(Without a dump, `msprobe parse` reads commands line by line: at a terminal with a prompt and a history,
+otherwise from the standard input. They are the commands below; `exit` or the end of the input ends it. Exit code 3: one of them failed.)";
+
+dumps::ArrayFile KindOf(std::string_view word) {
+  return word == "npy"   ? dumps::ArrayFile::kNpy
+         : word == "bin" ? dumps::ArrayFile::kBin
+                         : dumps::ArrayFile::kPt;
+}
+
+}  // namespace
+
+ParseCommand::ParseCommand() : tools_(ParseTools()) {}
+
+std::vector<Command*> ParseCommand::subcommands() const {
+  std::vector<Command*> commands;
+  for (const std::unique_ptr<Command>& tool : tools_) {
+    commands.push_back(tool.get());
+  }
+  return commands;
+}
+
+std::vector<Positional> ParseCommand::positionals() {
+  return {{.name = "DUMP",
+           .fills = &dump_,
+           .help = "A dump file, or a folder of them, which is read to the bottom"}};
+}
+
+std::vector<Flag> ParseCommand::flags() {
+  std::vector<Flag> flags = {
+      {.name = "--dump-path",
+       .letter = "-d",
+       .type = "PATH",
+       .fills = &dump_by_flag_,
+       .group = Group::kInput,
+       .help = "The same as DUMP",
+       .since = kPython26},
+      {.name = "--filter",
+       .type = "PATTERN",
+       .fills = &options_.filter,
+       .group = Group::kSelection,
+       .help = "Files whose names fit: \"MatMul.*\""},
+      {.name = "--input",
+       .type = "N",
+       .fills = &options_.input,
+       .bounds = kNotNegative,
+       .group = Group::kSelection,
+       .help = "The input with this number alone"},
+      {.name = "--output-number",
+       .type = "N",
+       .fills = &options_.output_number,
+       .bounds = kNotNegative,
+       .group = Group::kSelection,
+       .help = "The output with this number alone"},
+      {.name = "--layout",
+       .type = "NAME",
+       .fills = &options_.format,
+       .help = "Layout of the arrays: ND, NCHW, NHWC, HWCN, CHWN, NCDHW, NDHWC, DHWCN or DHWNC",
+       .default_text = "that of the device",
+       .excludes = "--to-original"},
+      {.name = "--to-original",
+       .fills = &options_.to_original,
+       .help = "Every tensor in the layout and shape that the framework knows"},
+      {.name = "--shape",
+       .letter = "-s",
+       .type = "N,N,...",
+       .fills = &shape_,
+       .bounds = kNotNegative,
+       .separator = ',',
+       .help = "Shape to cut the padding down to",
+       .default_text = "what the file tells",
+       .needs = "--layout"},
+      {.name = "--type",
+       .letter = "-t",
+       .type = "NAME",
+       .fills = &kind_,
+       .values = {"npy", "pt", "bin"},
+       .group = Group::kOutput,
+       .help = "What to write",
+       .since = kPython26},
+      OutputFolderFlag(options_.output, "Folder for the arrays", {"--output_path"}),
+      {.name = "--index",
+       .fills = &options_.index,
+       .group = Group::kOutput,
+       .help = "Also write parse_index.csv: what was made of which tensor"},
+      ForceFlag(),
+      ThreadsFlag(options_.threads),
+  };
+  AddAnswerFlags(flags, answer_);
+  return flags;
+}
+
+std::vector<Example> ParseCommand::examples() const {
+  return {
+      {"msprobe parse dump/step0 -t npy -o arrays", "all dumps of a step, in the device's layouts"},
+      {"msprobe parse dump/step0 --to-original -t npy -o arrays --index",
+       "the same as the framework sees them, with a table"},
+      {"msprobe parse overflow -d dump/step0", "which operator overflowed"},
+      {"echo 'dc -n dump/step0 -f ND' | msprobe -f pytorch parse", "commands from a script"},
+  };
+}
+
+std::string ParseCommand::notes() const { return kParseNotes; }
+
+Result<ExitCode> ParseCommand::Run(const Context& context) {
+  if (dump_.empty() && dump_by_flag_.empty()) {
+    return RunParseShell(context);
+  }
+  std::filesystem::path dump = dump_by_flag_;
+  MSP_RETURN_IF_ERROR(TakePath(dump_, "DUMP", "--dump-path", dump));
+  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
+  options_.inputs = {dump};
+  options_.kind = KindOf(kind_);
+  if (options_.output.empty()) {
+    options_.output = "./output";
+  }
+  if (!shape_.empty()) {
+    options_.shape = shape_;
+  }
+  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
+  const auto begin = std::chrono::steady_clock::now();
+  MSP_ASSIGN_OR_RETURN(const dumps::Findings findings, dumps::Run(options_));
+  report::Document document = dumps::MakeDocument(findings, options_.output);
+  document.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return GiveAnswer(std::move(document), answer_, context);
+}
+
+}  // namespace msprobe::commands

@@ -1,0 +1,439 @@
+#include "src/commands/parse_tools.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "msprobe/tensor_file.h"
+
+#include "src/analysis/kernel_dump/array_text.h"
+#include "src/analysis/kernel_dump/call_record.h"
+#include "src/analysis/kernel_dump/dump_files.h"
+#include "src/analysis/kernel_dump/run.h"
+#include "src/base/files.h"
+#include "src/base/log.h"
+#include "src/base/path_kind.h"
+#include "src/base/strings.h"
+#include "src/commands/common_flags.h"
+#include "src/commands/print.h"
+#include "src/report/writers.h"
+
+namespace msprobe::commands {
+namespace {
+
+namespace dumps = analysis::kernel_dump;
+
+constexpr const char* kResults = "./parse_data";
+
+Flag VendorToolFlag(std::filesystem::path& path, std::vector<std::string> aliases) {
+  return {.name = "--msaccucmp_path",
+          .aliases = std::move(aliases),
+          .type = "FILE",
+          .fills = &path,
+          .group = Group::kInput,
+          .help = "Accepted and not used: nothing of the vendor's package is needed",
+          .since = kPython811,
+          .hidden = true};
+}
+
+Flag ResultsFlag(std::filesystem::path& folder, std::string help, std::string default_text,
+                 std::string_view since = kPython811) {
+  return {.name = "--output_path",
+          .letter = "-o",
+          .aliases = {"-out"},
+          .type = "DIR",
+          .fills = &folder,
+          .group = Group::kOutput,
+          .help = std::move(help),
+          .default_text = std::move(default_text),
+          .since = since};
+}
+
+Status TellFailures(const dumps::Findings& findings) {
+  for (const dumps::FileResult& file : findings.files) {
+    if (!file.status.ok()) {
+      base::LogError(
+          fmt::format("{}: {}", file.path.string(), base::Printable(file.status.message())));
+    }
+    for (const dumps::Converted& part : file.parts) {
+      if (!part.status.ok()) {
+        base::LogError(fmt::format("{}, {}: {}", file.path.string(), part.what,
+                                   base::Printable(part.status.message())));
+      }
+    }
+    for (const std::string& warning : file.warnings) {
+      base::LogWarning(base::Printable(fmt::format("{}: {}", file.path.string(), warning)));
+    }
+  }
+  return {};
+}
+
+// Names of what was written, and how many; kFailed when something was not.
+Result<ExitCode> TellConverted(const dumps::Findings& findings, const Context& context) {
+  std::string text;
+  for (const dumps::FileResult& file : findings.files) {
+    for (const dumps::Converted& part : file.parts) {
+      if (part.status.ok()) {
+        text += part.path.string() + "\n";
+      }
+    }
+  }
+  if (!context.quiet) {
+    MSP_RETURN_IF_ERROR(PrintUntrusted(text));
+  }
+  MSP_RETURN_IF_ERROR(TellFailures(findings));
+  return findings.failed_files() > 0 ? ExitCode::kFailed : ExitCode::kDone;
+}
+
+std::string TableText(const report::Table& table, const Context& context) {
+  return report::TerminalTable(table, {.width = context.width, .color = context.color, .digits = 6});
+}
+
+report::Table ElementTable(const std::vector<dumps::ElementPair>& elements) {
+  report::Table table("elements", {"Index", "Left", "Right", "Diff"});
+  for (const dumps::ElementPair& element : elements) {
+    table.AddRow(std::vector<report::Cell>{
+        report::Cell::Integer(static_cast<int64_t>(element.index)),
+        report::Cell::Number(static_cast<double>(element.left)),
+        report::Cell::Number(static_cast<double>(element.right)),
+        report::Cell::Number(static_cast<double>(element.left - element.right))});
+  }
+  return table;
+}
+
+Status SaveAsText(const std::filesystem::path& path, const std::filesystem::path& text) {
+  MSP_ASSIGN_OR_RETURN(const TensorFile file, TensorFile::Open(path));
+  MSP_ASSIGN_OR_RETURN(const NamedTensor* tensor, file.Single());
+  return dumps::WriteArrayText(text, tensor->view);
+}
+
+std::string SideText(std::string_view title, const dumps::ArrayPair::Side& side, bool saved) {
+  std::string text = fmt::format("{}:\n ├─ NpyFile: {}\n", title, side.path.string());
+  if (saved) {
+    text += fmt::format(" ├─ TxtFile: {}.txt\n", side.path.string());
+  }
+  return text + fmt::format(" └─ NpySpec: {}\n", dumps::ArrayFacts(side.shape, side.dtype, side.max,
+                                                                   side.min, side.mean));
+}
+
+}  // namespace
+
+std::vector<Flag> ParseCadCommand::flags() {
+  return {{.name = "--my_dump_path",
+           .letter = "-m",
+           .type = "DIR",
+           .fills = &dumps_,
+           .group = Group::kInput,
+           .help = "Folder of kernel dumps",
+           .since = kPython811,
+           .required = true},
+          VendorToolFlag(vendor_tool_, {"-asc"}),
+          ResultsFlag(output_, "Folder for the arrays",
+                      std::string(kResults) + "/batch_dump_convert/<time>"),
+          ForceFlag()};
+}
+
+std::vector<Example> ParseCadCommand::examples() const {
+  return {{"msprobe parse cad -m dump/step0 -out arrays",
+           "arrays/<operator>/<time>/*.npy, which vc compares"}};
+}
+
+Result<ExitCode> ParseCadCommand::Run(const Context& context) {
+  const std::filesystem::path output =
+      output_.empty()
+          ? std::filesystem::path(kResults) / "batch_dump_convert" / base::TimestampNow()
+          : output_;
+  uint64_t left_out = 0;
+  MSP_ASSIGN_OR_RETURN(const std::vector<dumps::DumpPath> found,
+                       dumps::FindDumpFiles(dumps_, "", left_out));
+  dumps::Findings all;
+  for (const dumps::DumpPath& dump : found) {
+    if (!dump.parsed) {
+      continue;
+    }
+    dumps::Options options;
+    options.inputs = {dump.path};
+    options.output = output / dump.parsed->op_name / std::to_string(dump.parsed->timestamp);
+    MSP_ASSIGN_OR_RETURN(dumps::Findings findings, dumps::Run(options));
+    std::move(findings.files.begin(), findings.files.end(), std::back_inserter(all.files));
+  }
+  if (all.files.empty()) {
+    return NotFoundError(fmt::format("{}: no kernel dump", dumps_.string()));
+  }
+  return TellConverted(all, context);
+}
+
+std::vector<Flag> ParseCnCommand::flags() {
+  return {{.name = "--my_dump_path",
+           .letter = "-m",
+           .type = "FILE",
+           .fills = &options_.left,
+           .group = Group::kInput,
+           .help = "The .npy file under test",
+           .since = kPython811,
+           .required = true},
+          {.name = "--golden_dump_path",
+           .letter = "-g",
+           .type = "FILE",
+           .fills = &options_.right,
+           .group = Group::kInput,
+           .help = "The .npy file to compare it with",
+           .since = kPython811,
+           .required = true},
+          {.name = "--print",
+           .letter = "-p",
+           .type = "N",
+           .fills = &options_.shown,
+           .bounds = kPositive,
+           .group = Group::kOutput,
+           .help = "Elements to show of the errors, and from the first on",
+           .since = kPython811},
+          {.name = "--save",
+           .letter = "-s",
+           .fills = &save_,
+           .group = Group::kOutput,
+           .help = "Also write the elements of both to text files beside them",
+           .since = kPython811},
+          {.name = "--atol",
+           .aliases = {"-al"},
+           .type = "X",
+           .fills = &options_.atol,
+           .bounds = kNotNegative,
+           .help = "Difference that counts as equal",
+           .since = kPython811},
+          {.name = "--rtol",
+           .aliases = {"-rl"},
+           .type = "X",
+           .fills = &options_.rtol,
+           .bounds = kNotNegative,
+           .help = "The same relative to the second file",
+           .since = kPython811}};
+}
+
+std::vector<Example> ParseCnCommand::examples() const {
+  return {{"msprobe parse cn -m npu.npy -g gpu.npy -p 5", "the first five elements that differ"}};
+}
+
+Result<ExitCode> ParseCnCommand::Run(const Context& context) {
+  MSP_ASSIGN_OR_RETURN(const dumps::ArrayPair pair, dumps::CompareArrays(options_));
+  if (pair.left.shape != pair.right.shape) {
+    base::LogWarning(fmt::format("shapes differ, {} and {}; the shorter one goes on with zeros",
+                                 ShapeText(pair.left.shape), ShapeText(pair.right.shape)));
+  }
+  if (save_) {
+    for (const std::filesystem::path& path : {options_.left, options_.right}) {
+      MSP_RETURN_IF_ERROR(SaveAsText(path, path.string() + ".txt"));
+    }
+  }
+  std::string text = "Error Item Table\n" + TableText(ElementTable(pair.first_errors), context);
+  text += "Top Item Table\n" + TableText(ElementTable(pair.first), context);
+  text += SideText("Left", pair.left, save_) + SideText("Right", pair.right, save_);
+  text += fmt::format(
+      "NumCnt:   {}\nAllClose: {}\nCosSim:   {:.6g}\nErrorPer: {:.6g}  (rl= {}, al= {})\n",
+      pair.elements, pair.all_close ? "True" : "False", pair.cosine, pair.error_ratio(),
+      options_.rtol, options_.atol);
+  MSP_RETURN_IF_ERROR(Print(text));
+  return ExitCode::kDone;
+}
+
+std::vector<Flag> ParseDcCommand::flags() {
+  return {{.name = "--name",
+           .letter = "-n",
+           .aliases = {"-d", "--dump_path"},
+           .type = "PATH",
+           .fills = &dump_,
+           .group = Group::kInput,
+           .help = "Kernel dump, or a folder of them",
+           .since = kPython811,
+           .required = true},
+          {.name = "--format",
+           .letter = "-f",
+           .type = "NAME",
+           .fills = &options_.format,
+           .help = "Layout of the arrays: ND, NCHW, NHWC, HWCN, NCDHW, ...",
+           .default_text = "that of the device",
+           .since = kPython811},
+          VendorToolFlag(vendor_tool_, {"-cmp_path"}),
+          ResultsFlag(options_.output, "Folder for the arrays",
+                      std::string(kResults) + "/dump_convert"),
+          ForceFlag()};
+}
+
+std::vector<Example> ParseDcCommand::examples() const {
+  return {{"msprobe parse dc -n MatMul.x.4.1.1700000000001004 -f ND -out arrays",
+           "matrices of a MatMul as plain rows and columns"}};
+}
+
+Result<ExitCode> ParseDcCommand::Run(const Context& context) {
+  options_.inputs = {dump_};
+  if (options_.output.empty()) {
+    options_.output = std::filesystem::path(kResults) / "dump_convert";
+  }
+  MSP_ASSIGN_OR_RETURN(const dumps::Findings findings, dumps::Run(options_));
+  return TellConverted(findings, context);
+}
+
+std::vector<Flag> ParseOverflowCommand::flags() {
+  return {{.name = "--dump_path",
+           .letter = "-d",
+           .type = "DIR",
+           .fills = &options_.dumps,
+           .group = Group::kInput,
+           .help = "Folder with overflow records (Opdebug.*) and kernel dumps",
+           .since = kPython811,
+           .required = true},
+          {.name = "--top_num",
+           .letter = "-n",
+           .type = "N",
+           .fills = &options_.most,
+           .bounds = kNotNegative,
+           .help = "How many records to look at, from the first one on; 0: all",
+           .since = kPython811},
+          ResultsFlag(options_.output, "Folder of overflow_summary_<time>.txt", "none"),
+          ForceFlag()};
+}
+
+std::vector<Example> ParseOverflowCommand::examples() const {
+  return {
+      {"msprobe parse overflow -d dump/step0 -n 5", "the first five operators that overflowed"}};
+}
+
+Result<ExitCode> ParseOverflowCommand::Run(const Context& context) {
+  MSP_ASSIGN_OR_RETURN(const dumps::OverflowFindings findings, dumps::FindOverflows(options_));
+  MSP_RETURN_IF_ERROR(PrintUntrusted(dumps::OverflowSummary(findings)));
+  for (const dumps::Overflow& overflow : findings.overflows) {
+    if (overflow.dump.empty()) {
+      base::LogWarning(fmt::format("{}: task {} of stream {} overflowed, and its dump is not there",
+                                   overflow.record.string(), overflow.task_id, overflow.stream_id));
+    }
+  }
+  for (const auto& [path, status] : findings.unreadable) {
+    base::LogError(fmt::format("{}: {}", path.string(), status.message()));
+  }
+  if (!findings.summary.empty() && !context.quiet) {
+    MSP_RETURN_IF_ERROR(Print(findings.summary.string() + "\n"));
+  }
+  return findings.unreadable.empty() ? ExitCode::kDone : ExitCode::kFailed;
+}
+
+std::vector<Flag> ParsePkCommand::flags() {
+  return {{.name = "--file",
+           .letter = "-f",
+           .type = "FILE",
+           .fills = &file_,
+           .group = Group::kInput,
+           .help = "Record of calls, a JSON list in each line (.pkl)",
+           .since = kPython811,
+           .required = true},
+          {.name = "--name",
+           .letter = "-n",
+           .type = "TEXT",
+           .fills = &call_,
+           .group = Group::kSelection,
+           .help = "How the name of the call begins",
+           .since = kPython811,
+           .required = true}};
+}
+
+std::vector<Example> ParsePkCommand::examples() const {
+  return {{"msprobe parse pk -f api_stack_dump.pkl -n Functional_conv2d_1",
+           "where the call was made, and its tensors"}};
+}
+
+Result<ExitCode> ParsePkCommand::Run(const Context&) {
+  MSP_ASSIGN_OR_RETURN(const std::vector<std::string> lines, dumps::DescribeCalls(file_, call_));
+  MSP_RETURN_IF_ERROR(PrintUntrusted(base::Join(lines, "\n") + "\n"));
+  return ExitCode::kDone;
+}
+
+std::vector<Flag> ParsePtCommand::flags() {
+  return {{.name = "--name",
+           .letter = "-n",
+           .type = "FILE",
+           .fills = &file_,
+           .group = Group::kInput,
+           .help = "A .npy file",
+           .since = kPython811,
+           .required = true}};
+}
+
+std::vector<Example> ParsePtCommand::examples() const {
+  return {
+      {"msprobe parse pt -n arrays/MatMul.x.4.1.17.output.0.npy", "its range and first elements"}};
+}
+
+Result<ExitCode> ParsePtCommand::Run(const Context& context) {
+  MSP_ASSIGN_OR_RETURN(const dumps::ArrayView view, dumps::ViewArray(file_));
+  MSP_RETURN_IF_ERROR(
+      Print(fmt::format("{}\nPath: {}\nTextFile: {}\n{}", view.facts, file_.string(),
+                        view.text_file.string(), TableText(view.table, context))));
+  return ExitCode::kDone;
+}
+
+std::vector<Flag> ParseVcCommand::flags() {
+  return {{.name = "--my_dump_path",
+           .letter = "-m",
+           .type = "DIR",
+           .fills = &target_,
+           .group = Group::kInput,
+           .help = "Folder under test, as cad makes it",
+           .since = kPython811,
+           .required = true},
+          {.name = "--golden_dump_path",
+           .letter = "-g",
+           .type = "DIR",
+           .fills = &golden_,
+           .group = Group::kInput,
+           .help = "Folder to compare it with",
+           .since = kPython811,
+           .required = true},
+          VendorToolFlag(vendor_tool_, {"-cmp_path"}),
+          ResultsFlag(output_, "Folder for batch_compare_<time>.csv",
+                      std::string(kResults) + "/batch_compare_result"),
+          ForceFlag()};
+}
+
+std::vector<Example> ParseVcCommand::examples() const {
+  return {{"msprobe parse vc -m npu_arrays -g gpu_arrays", "one row per pair of arrays"}};
+}
+
+Result<ExitCode> ParseVcCommand::Run(const Context& context) {
+  for (const std::filesystem::path& folder : {target_, golden_}) {
+    if (!base::IsFolder(folder)) {
+      return NotFoundError(fmt::format("{}: no such folder", folder.string()));
+    }
+    if (!dumps::HoldsOnlyArrays(folder)) {
+      return UnsupportedError(fmt::format("{} holds other files than arrays", folder.string()))
+          .WithHint("cad converts kernel dumps first: parse cad -m DUMPS -out ARRAYS");
+    }
+  }
+  const std::filesystem::path output =
+      output_.empty() ? std::filesystem::path(kResults) / "batch_compare_result" : output_;
+  MSP_ASSIGN_OR_RETURN(const dumps::BatchComparison comparison,
+                       dumps::CompareArrayFolders(target_, golden_, output));
+  if (!context.quiet) {
+    const auto differing =
+        std::count_if(comparison.rows.begin(), comparison.rows.end(),
+                      [](const dumps::BatchRow& row) { return !row.same_bytes; });
+    MSP_RETURN_IF_ERROR(Print(fmt::format("{} compared, {} differ\n{}\n",
+                                          base::Plural(comparison.rows.size(), "pair"), differing,
+                                          comparison.table.string())));
+  }
+  return ExitCode::kDone;
+}
+
+std::vector<std::unique_ptr<Command>> ParseTools() {
+  std::vector<std::unique_ptr<Command>> tools;
+  tools.push_back(std::make_unique<ParseCadCommand>());
+  tools.push_back(std::make_unique<ParseCnCommand>());
+  tools.push_back(std::make_unique<ParseDcCommand>());
+  tools.push_back(std::make_unique<ParseOverflowCommand>());
+  tools.push_back(std::make_unique<ParsePkCommand>());
+  tools.push_back(std::make_unique<ParsePtCommand>());
+  tools.push_back(std::make_unique<ParseVcCommand>());
+  return tools;
+}
+
+}  // namespace msprobe::commands

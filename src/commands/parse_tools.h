@@ -1,0 +1,132 @@
+// The small commands of `msprobe parse`, typed behind it or at its prompt: conversions of kernel
+// dumps, arrays side by side, old call records.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/analysis/kernel_dump/array_compare.h"
+#include "src/analysis/kernel_dump/options.h"
+#include "src/analysis/kernel_dump/overflow.h"
+#include "src/commands/command.h"
+
+namespace msprobe::commands {
+
+// cad: every dump of a folder, as arrays in <output>/<operator>/<time>/.
+class ParseCadCommand final : public Command {
+ public:
+  std::string_view name() const override { return "cad"; }
+  std::string_view summary() const override {
+    return "Convert all kernel dumps of a folder, a folder per operator and call";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Example> examples() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  std::filesystem::path dumps_;
+  std::filesystem::path output_;
+  std::filesystem::path vendor_tool_;
+};
+
+// cn: two arrays, element by element.
+class ParseCnCommand final : public Command {
+ public:
+  std::string_view name() const override { return "cn"; }
+  std::string_view summary() const override { return "Compare two .npy files element by element"; }
+  std::vector<Flag> flags() override;
+  std::vector<Example> examples() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  analysis::kernel_dump::ArrayCompareOptions options_;
+  bool save_ = false;
+};
+
+// dc: a dump or a folder of them, in a chosen layout.
+class ParseDcCommand final : public Command {
+ public:
+  std::string_view name() const override { return "dc"; }
+  std::string_view summary() const override {
+    return "Convert a kernel dump, or a folder of them, to .npy in a chosen layout";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Example> examples() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  std::filesystem::path dump_;
+  analysis::kernel_dump::Options options_;
+  std::filesystem::path vendor_tool_;
+};
+
+// overflow: the kernels that overflow records name.
+class ParseOverflowCommand final : public Command {
+ public:
+  std::string_view name() const override { return "overflow"; }
+  std::string_view summary() const override {
+    return "Name the operators of a dump folder that overflowed first";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Example> examples() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  analysis::kernel_dump::OverflowOptions options_;
+};
+
+// pk: calls of an old record.
+class ParsePkCommand final : public Command {
+ public:
+  std::string_view name() const override { return "pk"; }
+  std::string_view summary() const override {
+    return "Show the stack and the tensors of a call in a .pkl record of old dumps";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Example> examples() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  std::filesystem::path file_;
+  std::string call_;
+};
+
+// pt: one array.
+class ParsePtCommand final : public Command {
+ public:
+  std::string_view name() const override { return "pt"; }
+  std::string_view summary() const override {
+    return "Show a .npy file: shape, range, first elements; all of them go to a text file";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Example> examples() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  std::filesystem::path file_;
+};
+
+// vc: two folders of converted dumps.
+class ParseVcCommand final : public Command {
+ public:
+  std::string_view name() const override { return "vc"; }
+  std::string_view summary() const override {
+    return "Compare two folders of converted kernel dumps array by array";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Example> examples() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  std::filesystem::path target_;
+  std::filesystem::path golden_;
+  std::filesystem::path output_;
+  std::filesystem::path vendor_tool_;
+};
+
+// All of them, in the order of their names.
+std::vector<std::unique_ptr<Command>> ParseTools();
+
+}  // namespace msprobe::commands
