@@ -88,7 +88,8 @@ Result<ExitCode> TellConverted(const dumps::Findings& findings, const Context& c
 }
 
 std::string TableText(const report::Table& table, const Context& context) {
-  return report::TerminalTable(table, {.width = context.width, .color = context.color, .digits = 6});
+  return report::TerminalTable(table,
+                               {.width = context.width, .color = context.color, .digits = 6});
 }
 
 report::Table ElementTable(const std::vector<dumps::ElementPair>& elements) {

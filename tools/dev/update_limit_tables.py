@@ -41,6 +41,14 @@ LIMITS = [
         ("header", "src/io/safetensors.cpp", "kLongestSafetensorsHeader", "B"),
         ("nesting of the header", "src/io/safetensors.cpp", "kMaxHeaderDepth", "")]),
     ("ATB .bin", [("header", "src/io/atb.cpp", "kLongestAtbHeader", "B")]),
+    ("kernel dumps", [
+        ("header", "src/io/kernel_dump/dump_file.h", "kLongestKernelDumpHeader", "B"),
+        ("tensors and buffers", "src/io/kernel_dump/dump_file.h", "kMostKernelTensors", ""),
+        ("elements that are unpacked, of one tensor", "src/analysis/kernel_dump/run.cpp", "kUnpackLimit", "B"),
+        ("levels of folders", "src/analysis/kernel_dump/dump_files.cpp", "kDeepestFolder", "")]),
+    ("graph texts of MindSpore", [
+        ("line that is looked at", "src/analysis/kernel_dump/ir_file.cpp", "kLongestIrLine", "B"),
+        ("nodes", "src/analysis/kernel_dump/ir_file.cpp", "kMostIrNodes", "")]),
     ("MindSpore .ckpt", [("tensors", "src/io/mindspore.cpp", "kMostTensors", "")]),
     ("distributed and Megatron checkpoints", [
         ("numbers in the metadata", "src/checkpoint/distributed/metadata.cpp", "kMostNumbers", ""),

@@ -1,0 +1,4 @@
+msprobe_fuzzer(kernel_dump io kernel_dump_fuzz.cpp CORPUS "${CMAKE_CURRENT_SOURCE_DIR}/corpus/kernel_dump"
+               READER io/kernel_dump/*.cpp io/protobuf_fields.cpp)
+msprobe_fuzzer(code_mapping analysis/kernel_dump code_mapping_fuzz.cpp CORPUS "${CMAKE_CURRENT_SOURCE_DIR}/corpus/code_mapping"
+               READER analysis/kernel_dump/ir_file.cpp analysis/kernel_dump/scope_finder.cpp)
