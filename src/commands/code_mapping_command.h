@@ -1,9 +1,11 @@
 // msprobe code_mapping: lines of code of a MindSpore graph's dump.
 #pragma once
 
+#include <filesystem>
 #include <vector>
 
 #include "src/analysis/kernel_dump/code_mapping.h"
+#include "src/commands/answer.h"
 #include "src/commands/command.h"
 
 namespace msprobe::commands {
@@ -15,12 +17,15 @@ class CodeMappingCommand final : public Command {
     return "Find the lines of code behind the dump of a MindSpore graph";
   }
   std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
+  std::filesystem::path dump_;
   analysis::kernel_dump::CodeMappingOptions options_;
+  AnswerFlags answer_;
 };
 
 }  // namespace msprobe::commands

@@ -47,8 +47,9 @@ std::vector<Positional> ParseCommand::positionals() {
 
 std::vector<Flag> ParseCommand::flags() {
   std::vector<Flag> flags = {
-      {.name = "--dump-path",
+      {.name = "--input",
        .letter = "-d",
+       .aliases = {"--dump_path"},
        .type = "PATH",
        .fills = &dump_by_flag_,
        .group = Group::kInput,
@@ -59,7 +60,7 @@ std::vector<Flag> ParseCommand::flags() {
        .fills = &options_.filter,
        .group = Group::kSelection,
        .help = "Files whose names fit: \"MatMul.*\""},
-      {.name = "--input",
+      {.name = "--input-number",
        .type = "N",
        .fills = &options_.input,
        .bounds = kNotNegative,
@@ -126,7 +127,7 @@ Result<ExitCode> ParseCommand::Run(const Context& context) {
     return RunParseShell(context);
   }
   std::filesystem::path dump = dump_by_flag_;
-  MSP_RETURN_IF_ERROR(TakePath(dump_, "DUMP", "--dump-path", dump));
+  MSP_RETURN_IF_ERROR(TakePath(dump_, "DUMP", "--input", dump));
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   options_.inputs = {dump};
   options_.kind = KindOf(kind_);

@@ -28,7 +28,7 @@ namespace dumps = analysis::kernel_dump;
 constexpr const char* kResults = "./parse_data";
 
 Flag VendorToolFlag(std::filesystem::path& path, std::vector<std::string> aliases) {
-  return {.name = "--msaccucmp_path",
+  return {.name = "--msaccucmp-path",
           .aliases = std::move(aliases),
           .type = "FILE",
           .fills = &path,
@@ -40,9 +40,9 @@ Flag VendorToolFlag(std::filesystem::path& path, std::vector<std::string> aliase
 
 Flag ResultsFlag(std::filesystem::path& folder, std::string help, std::string default_text,
                  std::string_view since = kPython811) {
-  return {.name = "--output_path",
+  return {.name = "--output",
           .letter = "-o",
-          .aliases = {"-out"},
+          .aliases = {"-out", "--output_path"},
           .type = "DIR",
           .fills = &folder,
           .group = Group::kOutput,
@@ -121,15 +121,18 @@ std::string SideText(std::string_view title, const dumps::ArrayPair::Side& side,
 
 }  // namespace
 
+std::vector<Positional> ParseCadCommand::positionals() {
+  return {{.name = "DUMPS", .fills = &argument_, .help = "Folder of kernel dumps"}};
+}
+
 std::vector<Flag> ParseCadCommand::flags() {
-  return {{.name = "--my_dump_path",
+  return {{.name = "--my-dump-path",
            .letter = "-m",
            .type = "DIR",
            .fills = &dumps_,
            .group = Group::kInput,
            .help = "Folder of kernel dumps",
-           .since = kPython811,
-           .required = true},
+           .since = kPython811},
           VendorToolFlag(vendor_tool_, {"-asc"}),
           ResultsFlag(output_, "Folder for the arrays",
                       std::string(kResults) + "/batch_dump_convert/<time>"),
@@ -142,6 +145,7 @@ std::vector<Example> ParseCadCommand::examples() const {
 }
 
 Result<ExitCode> ParseCadCommand::Run(const Context& context) {
+  MSP_RETURN_IF_ERROR(TakePath(argument_, "DUMPS", "--my-dump-path", dumps_));
   const std::filesystem::path output =
       output_.empty()
           ? std::filesystem::path(kResults) / "batch_dump_convert" / base::TimestampNow()
@@ -166,23 +170,26 @@ Result<ExitCode> ParseCadCommand::Run(const Context& context) {
   return TellConverted(all, context);
 }
 
+std::vector<Positional> ParseCnCommand::positionals() {
+  return {{.name = "FILE", .fills = &left_, .help = "The .npy file under test"},
+          {.name = "REFERENCE", .fills = &right_, .help = "The .npy file to compare it with"}};
+}
+
 std::vector<Flag> ParseCnCommand::flags() {
-  return {{.name = "--my_dump_path",
+  return {{.name = "--my-dump-path",
            .letter = "-m",
            .type = "FILE",
            .fills = &options_.left,
            .group = Group::kInput,
            .help = "The .npy file under test",
-           .since = kPython811,
-           .required = true},
-          {.name = "--golden_dump_path",
+           .since = kPython811},
+          {.name = "--golden-dump-path",
            .letter = "-g",
            .type = "FILE",
            .fills = &options_.right,
            .group = Group::kInput,
            .help = "The .npy file to compare it with",
-           .since = kPython811,
-           .required = true},
+           .since = kPython811},
           {.name = "--print",
            .letter = "-p",
            .type = "N",
@@ -218,6 +225,8 @@ std::vector<Example> ParseCnCommand::examples() const {
 }
 
 Result<ExitCode> ParseCnCommand::Run(const Context& context) {
+  MSP_RETURN_IF_ERROR(TakePath(left_, "FILE", "--my-dump-path", options_.left));
+  MSP_RETURN_IF_ERROR(TakePath(right_, "REFERENCE", "--golden-dump-path", options_.right));
   MSP_ASSIGN_OR_RETURN(const dumps::ArrayPair pair, dumps::CompareArrays(options_));
   if (pair.left.shape != pair.right.shape) {
     base::LogWarning(fmt::format("shapes differ, {} and {}; the shorter one goes on with zeros",
@@ -239,6 +248,10 @@ Result<ExitCode> ParseCnCommand::Run(const Context& context) {
   return ExitCode::kDone;
 }
 
+std::vector<Positional> ParseDcCommand::positionals() {
+  return {{.name = "DUMP", .fills = &argument_, .help = "Kernel dump, or a folder of them"}};
+}
+
 std::vector<Flag> ParseDcCommand::flags() {
   return {{.name = "--name",
            .letter = "-n",
@@ -247,13 +260,12 @@ std::vector<Flag> ParseDcCommand::flags() {
            .fills = &dump_,
            .group = Group::kInput,
            .help = "Kernel dump, or a folder of them",
-           .since = kPython811,
-           .required = true},
+           .since = kPython811},
           {.name = "--format",
            .letter = "-f",
            .type = "NAME",
            .fills = &options_.format,
-           .help = "Layout of the arrays: ND, NCHW, NHWC, HWCN, NCDHW, ...",
+           .help = "Layout of the arrays: ND, NCHW, NHWC, HWCN, NCDHW and others",
            .default_text = "that of the device",
            .since = kPython811},
           VendorToolFlag(vendor_tool_, {"-cmp_path"}),
@@ -268,6 +280,7 @@ std::vector<Example> ParseDcCommand::examples() const {
 }
 
 Result<ExitCode> ParseDcCommand::Run(const Context& context) {
+  MSP_RETURN_IF_ERROR(TakePath(argument_, "DUMP", "--name", dump_));
   options_.inputs = {dump_};
   if (options_.output.empty()) {
     options_.output = std::filesystem::path(kResults) / "dump_convert";
@@ -276,16 +289,22 @@ Result<ExitCode> ParseDcCommand::Run(const Context& context) {
   return TellConverted(findings, context);
 }
 
+std::vector<Positional> ParseOverflowCommand::positionals() {
+  return {{.name = "DUMPS",
+           .fills = &argument_,
+           .help = "Folder with overflow records and kernel dumps"}};
+}
+
 std::vector<Flag> ParseOverflowCommand::flags() {
-  return {{.name = "--dump_path",
+  return {{.name = "--input",
            .letter = "-d",
+           .aliases = {"--dump_path"},
            .type = "DIR",
            .fills = &options_.dumps,
            .group = Group::kInput,
            .help = "Folder with overflow records (Opdebug.*) and kernel dumps",
-           .since = kPython811,
-           .required = true},
-          {.name = "--top_num",
+           .since = kPython811},
+          {.name = "--top-num",
            .letter = "-n",
            .type = "N",
            .fills = &options_.most,
@@ -302,6 +321,7 @@ std::vector<Example> ParseOverflowCommand::examples() const {
 }
 
 Result<ExitCode> ParseOverflowCommand::Run(const Context& context) {
+  MSP_RETURN_IF_ERROR(TakePath(argument_, "DUMPS", "--input", options_.dumps));
   MSP_ASSIGN_OR_RETURN(const dumps::OverflowFindings findings, dumps::FindOverflows(options_));
   MSP_RETURN_IF_ERROR(PrintUntrusted(dumps::OverflowSummary(findings)));
   for (const dumps::Overflow& overflow : findings.overflows) {
@@ -319,6 +339,10 @@ Result<ExitCode> ParseOverflowCommand::Run(const Context& context) {
   return findings.unreadable.empty() ? ExitCode::kDone : ExitCode::kFailed;
 }
 
+std::vector<Positional> ParsePkCommand::positionals() {
+  return {{.name = "FILE", .fills = &argument_, .help = "Record of calls"}};
+}
+
 std::vector<Flag> ParsePkCommand::flags() {
   return {{.name = "--file",
            .letter = "-f",
@@ -326,8 +350,7 @@ std::vector<Flag> ParsePkCommand::flags() {
            .fills = &file_,
            .group = Group::kInput,
            .help = "Record of calls, a JSON list in each line (.pkl)",
-           .since = kPython811,
-           .required = true},
+           .since = kPython811},
           {.name = "--name",
            .letter = "-n",
            .type = "TEXT",
@@ -344,9 +367,14 @@ std::vector<Example> ParsePkCommand::examples() const {
 }
 
 Result<ExitCode> ParsePkCommand::Run(const Context&) {
+  MSP_RETURN_IF_ERROR(TakePath(argument_, "FILE", "--file", file_));
   MSP_ASSIGN_OR_RETURN(const std::vector<std::string> lines, dumps::DescribeCalls(file_, call_));
   MSP_RETURN_IF_ERROR(PrintUntrusted(base::Join(lines, "\n") + "\n"));
   return ExitCode::kDone;
+}
+
+std::vector<Positional> ParsePtCommand::positionals() {
+  return {{.name = "FILE", .fills = &argument_, .help = "A .npy file"}};
 }
 
 std::vector<Flag> ParsePtCommand::flags() {
@@ -356,8 +384,7 @@ std::vector<Flag> ParsePtCommand::flags() {
            .fills = &file_,
            .group = Group::kInput,
            .help = "A .npy file",
-           .since = kPython811,
-           .required = true}};
+           .since = kPython811}};
 }
 
 std::vector<Example> ParsePtCommand::examples() const {
@@ -366,6 +393,7 @@ std::vector<Example> ParsePtCommand::examples() const {
 }
 
 Result<ExitCode> ParsePtCommand::Run(const Context& context) {
+  MSP_RETURN_IF_ERROR(TakePath(argument_, "FILE", "--name", file_));
   MSP_ASSIGN_OR_RETURN(const dumps::ArrayView view, dumps::ViewArray(file_));
   MSP_RETURN_IF_ERROR(
       Print(fmt::format("{}\nPath: {}\nTextFile: {}\n{}", view.facts, file_.string(),
@@ -373,23 +401,26 @@ Result<ExitCode> ParsePtCommand::Run(const Context& context) {
   return ExitCode::kDone;
 }
 
+std::vector<Positional> ParseVcCommand::positionals() {
+  return {{.name = "FOLDER", .fills = &left_, .help = "Folder under test, as cad makes it"},
+          {.name = "REFERENCE", .fills = &right_, .help = "Folder to compare it with"}};
+}
+
 std::vector<Flag> ParseVcCommand::flags() {
-  return {{.name = "--my_dump_path",
+  return {{.name = "--my-dump-path",
            .letter = "-m",
            .type = "DIR",
            .fills = &target_,
            .group = Group::kInput,
            .help = "Folder under test, as cad makes it",
-           .since = kPython811,
-           .required = true},
-          {.name = "--golden_dump_path",
+           .since = kPython811},
+          {.name = "--golden-dump-path",
            .letter = "-g",
            .type = "DIR",
            .fills = &golden_,
            .group = Group::kInput,
            .help = "Folder to compare it with",
-           .since = kPython811,
-           .required = true},
+           .since = kPython811},
           VendorToolFlag(vendor_tool_, {"-cmp_path"}),
           ResultsFlag(output_, "Folder for batch_compare_<time>.csv",
                       std::string(kResults) + "/batch_compare_result"),
@@ -401,6 +432,8 @@ std::vector<Example> ParseVcCommand::examples() const {
 }
 
 Result<ExitCode> ParseVcCommand::Run(const Context& context) {
+  MSP_RETURN_IF_ERROR(TakePath(left_, "FOLDER", "--my-dump-path", target_));
+  MSP_RETURN_IF_ERROR(TakePath(right_, "REFERENCE", "--golden-dump-path", golden_));
   for (const std::filesystem::path& folder : {target_, golden_}) {
     if (!base::IsFolder(folder)) {
       return NotFoundError(fmt::format("{}: no such folder", folder.string()));

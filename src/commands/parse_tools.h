@@ -22,10 +22,12 @@ class ParseCadCommand final : public Command {
     return "Convert all kernel dumps of a folder, a folder per operator and call";
   }
   std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
+  std::filesystem::path argument_;
   std::filesystem::path dumps_;
   std::filesystem::path output_;
   std::filesystem::path vendor_tool_;
@@ -37,10 +39,13 @@ class ParseCnCommand final : public Command {
   std::string_view name() const override { return "cn"; }
   std::string_view summary() const override { return "Compare two .npy files element by element"; }
   std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
+  std::filesystem::path left_;
+  std::filesystem::path right_;
   analysis::kernel_dump::ArrayCompareOptions options_;
   bool save_ = false;
 };
@@ -53,10 +58,12 @@ class ParseDcCommand final : public Command {
     return "Convert a kernel dump, or a folder of them, to .npy in a chosen layout";
   }
   std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
+  std::filesystem::path argument_;
   std::filesystem::path dump_;
   analysis::kernel_dump::Options options_;
   std::filesystem::path vendor_tool_;
@@ -70,10 +77,12 @@ class ParseOverflowCommand final : public Command {
     return "Name the operators of a dump folder that overflowed first";
   }
   std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
+  std::filesystem::path argument_;
   analysis::kernel_dump::OverflowOptions options_;
 };
 
@@ -85,10 +94,12 @@ class ParsePkCommand final : public Command {
     return "Show the stack and the tensors of a call in a .pkl record of old dumps";
   }
   std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
+  std::filesystem::path argument_;
   std::filesystem::path file_;
   std::string call_;
 };
@@ -101,10 +112,12 @@ class ParsePtCommand final : public Command {
     return "Show a .npy file: shape, range, first elements; all of them go to a text file";
   }
   std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
+  std::filesystem::path argument_;
   std::filesystem::path file_;
 };
 
@@ -116,10 +129,13 @@ class ParseVcCommand final : public Command {
     return "Compare two folders of converted kernel dumps array by array";
   }
   std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
+  std::filesystem::path left_;
+  std::filesystem::path right_;
   std::filesystem::path target_;
   std::filesystem::path golden_;
   std::filesystem::path output_;

@@ -58,6 +58,7 @@ def package(places, folder):
 
 
 COMMANDS = {
+    "code_mapping": Command("code_mapping {data}/kernel_dump/code_mapping/dump --ir {data}/kernel_dump/code_mapping/ir.txt -o out", None, "MAPPED"),
     "compare": Command("compare {example}/npu {example}/bench -o out", "different", "DIFFERENT"),
     "acc_check": Command("acc_check {data}/accuracy/not_run/dump.json -o out", "skip", "NOTHING CHECKED"),
     "multi_acc_check": Command("multi_acc_check {data}/accuracy/not_run -o out", "skip", "NOTHING CHECKED"),
@@ -98,6 +99,7 @@ COMMANDS = {
     "monitor top": Command("monitor top {same}", None, None, PICTURE),
     "nan_analyze": Command("nan_analyze -i {data}/nan_analyze/p2p_chain/step0 -o out", "origin", "FOUND"),
     "overflow_check": Command("overflow_check -i {data}/nan_analyze/p2p_chain/step0 -o out", "origin", "FOUND"),
+    "parse": Command("parse {data}/kernel_dump/dumps -o out", None, "CONVERTED"),
     "perf_compare": Command("perf_compare -d {data}/perf/npu_npu_all/comparison_ascend_pt -bp {data}/perf/npu_npu_all/base_ascend_pt "
                             "-o out", "e2e>0.001%", None),
     "response_anomaly": Command("response_anomaly {data}/response_anomaly/toy/requests.jsonl -o out", "ill", "ILL"),

@@ -119,6 +119,7 @@ class Docs(unittest.TestCase):
             return folder, self.environment(folder)
         shutil.copytree(example / "npu", folder / "npu_dump")
         shutil.copytree(example / "bench", folder / "bench_dump")
+        shutil.copytree(REPOSITORY / "tests/data/kernel_dump", folder / "kernel_dump")
         checkpoints = REPOSITORY / "tests/data/ckpt"
         shutil.copytree(checkpoints / "single_vs_tp2pp2/a", folder / "gpu_ckpt")
         shutil.copytree(checkpoints / "single_vs_tp2pp2/b", folder / "npu_ckpt")

@@ -39,7 +39,7 @@ THIRD_PARTY_HOMES = {
     "gtest/": [],
     "gmock/": [],
     "benchmark/": [],
-    "dlfcn.h": ["src/device/", "src/monitor/sqlite_api.cpp"],
+    "dlfcn.h": ["src/commands/line_editor.cpp", "src/device/", "src/monitor/sqlite_api.cpp"],
 }
 COMMENT = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(?P<comment>//[^\n]*)', re.S)
 # A file of this repository: sources and pages by any part of their path, other files by their path from the root.

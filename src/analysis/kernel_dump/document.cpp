@@ -74,7 +74,7 @@ Section Layouts(const Findings& findings) {
   }
   Section section;
   if (!counts.empty()) {
-    List list{ListKind::kFacts, {}};
+    List list{ListKind::kAligned, {}};
     for (const auto& [layout, count] : counts) {
       list.items.push_back({layout, Plural(count, "tensor")});
     }
@@ -107,6 +107,31 @@ report::Document MakeDocument(const Findings& findings, const std::filesystem::p
   }
   document.bytes = findings.bytes;
   document.deed = "converted";
+  return document;
+}
+
+report::Document MakeDocument(const CodeMapping& mapping) {
+  report::Document document;
+  document.command = "code_mapping";
+  document.verdict.unit = "rows";
+  document.verdict.number = static_cast<double>(mapping.mapped);
+  const std::string counts =
+      fmt::format("{} of {} have lines of code ({} in the graph)", FormatCount(mapping.mapped),
+                  Plural(mapping.rows, "row"), Plural(mapping.scopes, "scope"));
+  if (mapping.mapped == 0) {
+    document.verdict.word = "NOTHING MAPPED";
+    document.verdict.tone = Tone::kBad;
+    document.verdict.standing = Standing::kNothingCompared;
+    document.next.emplace_back("Is the text of the graph of the same run as the dump?");
+  } else {
+    document.verdict.word = "MAPPED";
+    document.verdict.tone = Tone::kGood;
+  }
+  document.verdict.text = fmt::format("{}: {}", document.verdict.word, counts);
+  for (const std::filesystem::path& file : mapping.files) {
+    document.files.push_back({file});
+  }
+  document.deed = "mapped";
   return document;
 }
 

@@ -288,6 +288,10 @@ Result<Findings> Run(const Options& options) {
   });
   for (const FileResult& file : findings.files) {
     findings.bytes += file.bytes;
+    for (const Converted& part : file.parts) {
+      // A result that exists: the command line is wrong, not the dump.
+      MSP_RETURN_IF_ERROR(part.status.code() == StatusCode::kUsage ? part.status : Status());
+    }
   }
   if (options.index) {
     MSP_ASSIGN_OR_RETURN(std::filesystem::path index, WriteIndex(options.output, findings));

@@ -11,8 +11,9 @@
 
 namespace msprobe::analysis::kernel_dump {
 
-// kNotFound when there is nothing to convert. A file or tensor that cannot be read is told in the
-// findings, and the others go on. Results do not depend on the number of threads.
+// kNotFound when there is nothing to convert, kUsage when a result exists that may not be replaced.
+// A file or tensor that cannot be read is told in the findings, and the others go on. Results do
+// not depend on the number of threads.
 Result<Findings> Run(const Options& options);
 
 // Names of the files of Run: of `dump` ("MatMul.x.4.1.17...") what is converted of it.
