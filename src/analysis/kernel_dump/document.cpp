@@ -95,7 +95,7 @@ report::Document MakeDocument(const Findings& findings, const std::filesystem::p
   if (findings.failed_files() > 0) {
     document.sections.push_back(Failures(findings));
   }
-  document.files.push_back({output});
+  document.files.push_back({output / ""});  // a folder
   for (const std::filesystem::path& file : findings.written_beside) {
     document.files.push_back({file});
   }
