@@ -180,6 +180,8 @@ class Runner:
         if outputs is None:
             return message + MULTIPLE, (bench, device, [], [])
         for output, gradient, on_bench in outputs:
+            if gradient is None:
+                raise RuntimeError("the gradient of the output was not recorded")
             if on_bench and gradient_raised and gradient.dtype in RAISED:
                 gradient = gradient.to(dtype_named(gradient_raised))
             output.backward(gradient.clone() if on_bench else gradient.clone().to(self.device), retain_graph=len(outputs) > 2)
@@ -202,9 +204,11 @@ class Runner:
         return chosen or None
 
     def _autocast(self, dtype):
-        if not dtype:
+        kind = self.device.split(":")[0]
+        # CPUs know it for bfloat16 alone, by all versions of PyTorch.
+        if not dtype or (kind == "cpu" and dtype != "bfloat16"):
             return contextlib.nullcontext()
-        return torch.autocast(self.device.split(":")[0], dtype=dtype_named(dtype))
+        return torch.autocast(kind, dtype=dtype_named(dtype))
 
     def _prepare(self, args, kwargs, flags, raised, device):
         def one(value, detached):
