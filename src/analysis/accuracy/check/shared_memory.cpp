@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include <fcntl.h>
@@ -10,6 +13,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "src/base/strings.h"
 
 namespace msprobe::analysis::accuracy {
 namespace {
@@ -24,8 +29,9 @@ Status MemoryError(std::string_view what) {
 
 }  // namespace
 
-Result<SharedMemory> SharedMemory::Create() {
+Result<SharedMemory> SharedMemory::Create(uint64_t limit_bytes) {
   SharedMemory memory;
+  memory.limit_ = limit_bytes;
   memory.descriptor_ = ::memfd_create("msprobe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (memory.descriptor_ < 0) {
     return MemoryError("memfd_create");
@@ -43,6 +49,7 @@ SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
   if (this != &other) {
     Release();
     descriptor_ = std::exchange(other.descriptor_, -1);
+    limit_ = other.limit_;
     data_ = std::exchange(other.data_, nullptr);
     mapped_ = std::exchange(other.mapped_, 0);
     used_ = std::exchange(other.used_, 0);
@@ -77,7 +84,12 @@ Result<uint64_t> SharedMemory::Take(uint64_t bytes) {
   const uint64_t offset = (used_ + kAlignment - 1) / kAlignment * kAlignment;
   const uint64_t end = offset + bytes;
   if (end > mapped_) {
-    const uint64_t size = std::max({end, mapped_ * 2, kFirstBytes});
+    if (end < bytes || end > limit_) {
+      return IoError(fmt::format("the inputs of this call need {}, more than there is memory",
+                                 base::FormatBytes(end)));
+    }
+    const uint64_t size =
+        std::min(std::max({end, mapped_ * 2, kFirstBytes}), std::max(end, limit_));
     // Asks for the pages now: writing to a hole in a full memory file system ends the process.
     const int failure = ::posix_fallocate(descriptor_, 0, static_cast<off_t>(size));
     if (failure != 0) {
@@ -88,6 +100,18 @@ Result<uint64_t> SharedMemory::Take(uint64_t bytes) {
   }
   used_ = end;
   return offset;
+}
+
+uint64_t AvailableMemory() {
+  std::ifstream information("/proc/meminfo");
+  for (std::string key; information >> key;) {
+    uint64_t kilobytes = 0;
+    if (key == "MemAvailable:" && information >> kilobytes && kilobytes > 0) {
+      return kilobytes * 1024;
+    }
+  }
+  return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) / 2;
 }
 
 Result<std::span<const std::byte>> SharedMemory::Whole() {

@@ -11,7 +11,9 @@ namespace msprobe::analysis::accuracy {
 
 class SharedMemory {
  public:
-  static Result<SharedMemory> Create();
+  // More than `limit_bytes` is an error and not the end of the process, or of others on the
+  // machine.
+  static Result<SharedMemory> Create(uint64_t limit_bytes);
   SharedMemory() = default;
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&& other) noexcept;
@@ -35,9 +37,13 @@ class SharedMemory {
   void Release();
 
   int descriptor_ = -1;
+  uint64_t limit_ = 0;
   std::byte* data_ = nullptr;
   uint64_t mapped_ = 0;
   uint64_t used_ = 0;
 };
+
+// What the machine can give now without pushing out others.
+uint64_t AvailableMemory();
 
 }  // namespace msprobe::analysis::accuracy

@@ -88,8 +88,9 @@ Status Worker::Start() {
 }
 
 Status Worker::Spawn() {
-  MSP_ASSIGN_OR_RETURN(arguments_, SharedMemory::Create());
-  MSP_ASSIGN_OR_RETURN(results_, SharedMemory::Create());
+  // The worker copies what it is given, in wider dtypes.
+  MSP_ASSIGN_OR_RETURN(arguments_, SharedMemory::Create(AvailableMemory() / 4));
+  MSP_ASSIGN_OR_RETURN(results_, SharedMemory::Create(0));
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return IoError(fmt::format("cannot start a worker: {}", std::strerror(errno)));
