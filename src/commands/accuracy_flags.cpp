@@ -72,9 +72,7 @@ std::vector<Flag> WorkerFlags(analysis::accuracy::CheckOptions& options) {
 }
 
 Status PrepareChecks(const Context& context, analysis::accuracy::CheckOptions& options) {
-  if (context.framework == "mindspore") {
-    return UnsupportedError("operators of MindSpore cannot be checked by this version");
-  }
+  options.mindspore = context.framework == "mindspore";
   if (std::set<int64_t>(options.device_ids.begin(), options.device_ids.end()).size() !=
       options.device_ids.size()) {
     return UsageError("-d names a device twice");

@@ -4,6 +4,7 @@ The Python tool's cases (tests/data/accuracy, and $MSPROBE_GOLDEN where somebody
 """
 import csv
 import glob
+import importlib.util
 import json
 import os
 import shutil
@@ -19,6 +20,11 @@ try:
 except ImportError:
     print("PyTorch is not installed: skipped")
     sys.exit(77)
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 GOLDEN = os.environ.get("MSPROBE_GOLDEN", os.path.join(os.path.dirname(REPOSITORY), "shared", "golden"))
@@ -315,6 +321,60 @@ class AccuracyCheck(unittest.TestCase):
         self.call("run_ut", path, "-o", "e", "-q", "--lang", "en")
         self.assertEqual(self.results("e", "details")[0][4], "Cosine")
         self.assertEqual(json.loads(self.call("run_ut", path, "-o", "j", "--json"))["exit_code"], 0)
+
+    # MindSpore: with recorded outputs nothing but PyTorch is needed.
+
+    def mindspore_dump(self, change=0.0):
+        os.makedirs(self.path("dump_tensor_data"), exist_ok=True)
+        x = torch.linspace(-1, 1, 12).reshape(3, 4)
+        y = torch.linspace(0.5, 2, 20).reshape(4, 5)
+
+        def saved(name, value):
+            value = value.detach().contiguous()
+            numpy.save(self.path("dump_tensor_data/%s.npy" % name), value.numpy())
+            return {"type": "mindspore.Tensor", "dtype": str(value.dtype)[6:].capitalize(), "shape": list(value.shape), "Max": 1.0,
+                    "Min": 0.0, "Mean": 0.5, "Norm": 1.0, "data_name": name + ".npy"}
+
+        def record(name, args, outputs):
+            return {"input_args": [saved("%s.input.%d" % (name, i), a) for i, a in enumerate(args)], "input_kwargs": {},
+                    "output": [saved("%s.output.%d" % (name, i), o) for i, o in enumerate(outputs)]}
+        ones = torch.ones(3, 5)
+        data = {"Mint.matmul.0.forward": record("Mint.matmul.0.forward", [x, y], [x @ y]),
+                "Mint.matmul.0.backward": {"input": [saved("g", ones)], "output": [saved("gx", ones @ y.T), saved("gy", x.T @ ones + change)]},
+                "MintFunctional.relu.0.forward": record("MintFunctional.relu.0.forward", [x], [torch.relu(x) + change]),
+                "Mint.topk.0.forward": dict(record("Mint.topk.0.forward", [x], torch.topk(x, 2)), input_args=[
+                    saved("k", x), {"type": "int", "value": 2}]),
+                "Functional.add.0.forward": record("Functional.add.0.forward", [x, x], [x + x]),
+                "Mint.exp.0.forward": record("Mint.exp.0.forward", [x], [torch.exp(x)[:2]])}
+        return self.dump(data, task="tensor", framework="mindspore", dump_data_dir="dump_tensor_data")
+
+    def test_recorded_operators_of_mindspore(self):
+        if numpy is None:
+            self.skipTest("NumPy is not here")
+        self.call("-f", "mindspore", "run_ut", "-api_info", self.mindspore_dump(), "-o", "good", "-q")
+        good = {row[0]: row[1:] for row in self.results("good")[1:]}
+        self.assertEqual({name: row[:2] for name, row in good.items()},
+                         {"Mint.matmul.0": ["pass", "pass"], "MintFunctional.relu.0": ["pass", " "], "Mint.topk.0": ["pass", " "],
+                          "Mint.exp.0": ["error", " "]})
+        self.assertEqual(good["Mint.exp.0"][2], "two inputs are not valid for computing cosine similarity, skip comparing "
+                         "two inputs are not valid for computing max absolute difference, skip comparing ")
+        details = self.results("good", "details")
+        self.assertEqual(details[0], ["API Name", "Bench Dtype", "Tested Dtype", "Shape", "Cosine", "MaxAbsErr", "MaxRelativeErr", "Status",
+                                      "Message"])
+        self.assertEqual([row[0] for row in details[1:4]], ["Mint.matmul.0.forward.output.0", "Mint.matmul.0.backward.output.0",
+                                                            "Mint.matmul.0.backward.output.1"])
+        self.assertEqual([row[1:4] for row in details if row[0] == "Mint.topk.0.forward.output.1"], [["Int64", "Int64", "(3, 2)"]])
+        self.call("multi_acc_check", self.mindspore_dump(change=0.01), "-o", "bad", "-q", "-save_error_data", "--fail-on", "error", code=1)
+        bad = {row[0]: row[1:] for row in self.results("bad")[1:]}
+        self.assertEqual([bad[name][:2] for name in ("Mint.matmul.0", "MintFunctional.relu.0")], [["pass", "error"], ["error", " "]])
+        self.assertEqual(bad["MintFunctional.relu.0"][2], "max absolute difference is greater than threshold: 0.001 ")
+        self.assertTrue(os.path.exists(self.path("bad/error_data/MintFunctional.relu.0.forward.output.bench.0.pt")))
+
+    def test_operators_of_mindspore_need_it_where_nothing_is_recorded(self):
+        if importlib.util.find_spec("mindspore") is not None:
+            self.skipTest("MindSpore is here")
+        path = self.dump({"Mint.exp.0.forward": forward(tensor())}, framework="mindspore")
+        self.assertIn("No module named 'mindspore'", self.call("run_ut", path, "-o", "none", code=3))
 
     def test_overflows(self):
         data = {"Torch.exp.0.forward": forward(tensor(low=1000.0, high=1000.0)), "Torch.abs.0.forward": forward(tensor()),

@@ -101,6 +101,32 @@ Status ArgumentMaker::Gradient(const ValueTree& tree, uint32_t place, FrameWrite
   return Value(tree, place, 0, out);
 }
 
+Status ArgumentMaker::Read(const ValueTree& tree, uint32_t list, std::vector<Leaf>& out) {
+  if (list == ValueTree::kNone || tree[list].kind != ValueKind::kList) {
+    return BadFormatError("the record has no list of outputs");
+  }
+  Status status;
+  // Lists within the list are taken as one.
+  for (uint32_t item = list + 1; item < tree[list].end && status.ok();) {
+    const bool is_list = tree[item].kind == ValueKind::kList;
+    if (IsTensorRecord(tree, item)) {
+      const std::string_view name = FileOf(tree, item);
+      if (name.empty()) {
+        return NotFoundError("the record of an output names no file");
+      }
+      Result<Leaf> leaf = Load(options_.tensor_folder / std::filesystem::path(name).filename());
+      if (!leaf.ok()) {
+        return std::move(leaf).status();
+      }
+      out.push_back(*std::move(leaf));
+    } else if (!is_list) {
+      out.emplace_back();
+    }
+    item = is_list ? item + 1 : tree[item].end;
+  }
+  return status;
+}
+
 Status ArgumentMaker::Value(const ValueTree& tree, uint32_t place, size_t depth, FrameWriter& out) {
   if (depth > kMostListDepth) {
     return BadFormatError(fmt::format("lists are nested deeper than {} levels", kMostListDepth));
@@ -240,9 +266,7 @@ Status ArgumentMaker::Object(const ValueTree& tree, uint32_t place, size_t depth
 
 Status ArgumentMaker::Tensor(const ValueTree& tree, uint32_t place, FrameWriter& out) {
   MSP_ASSIGN_OR_RETURN(TensorRecord record, ReadTensorRecord(tree, place));
-  const bool flagged = is_gradient_ || tree.Find(place, "requires_grad") == ValueTree::kNone
-                           ? is_gradient_
-                           : record.requires_grad;
+  const bool flagged = is_gradient_ || options_.for_mindspore || record.requires_grad;
   Leaf leaf;
   if (options_.tensor_folder.empty()) {
     MSP_ASSIGN_OR_RETURN(leaf, Draw(std::move(record)));
@@ -255,7 +279,7 @@ Status ArgumentMaker::Tensor(const ValueTree& tree, uint32_t place, FrameWriter&
     MSP_ASSIGN_OR_RETURN(leaf,
                          Load(options_.tensor_folder / std::filesystem::path(name).filename()));
   }
-  if (!is_gradient_) {
+  if (!is_gradient_ && !options_.for_mindspore) {
     MSP_ASSIGN_OR_RETURN(leaf, Converted(leaf));
   }
   if (options_.hf32 && leaf.dtype == DType::kFloat32 && !is_gradient_ && !is_keyword_) {
@@ -279,6 +303,17 @@ Status ArgumentMaker::Tensor(const ValueTree& tree, uint32_t place, FrameWriter&
 }
 
 Result<ArgumentMaker::Leaf> ArgumentMaker::Draw(TensorRecord record) {
+  if (options_.for_mindspore) {
+    Leaf drawn;
+    drawn.is_tensor = true;
+    drawn.dtype = record.dtype.value_or(DType::kFloat32);
+    drawn.shape = record.shape;
+    MSP_ASSIGN_OR_RETURN(
+        drawn.offset,
+        memory_.Take(static_cast<uint64_t>(ElementCount(drawn.shape)) * DTypeSize(drawn.dtype)));
+    MSP_RETURN_IF_ERROR(DrawUniformTensor(record, memory_.at(drawn.offset)));
+    return drawn;
+  }
   const bool is_first = position_ == 0 && !is_keyword_ && !is_gradient_;
   if (api_ == "cross_entropy" && position_ == 1 && !is_keyword_ && !is_gradient_ && record.least &&
       record.least->number <= 0) {

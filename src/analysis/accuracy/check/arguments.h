@@ -22,6 +22,7 @@ struct MakeOptions {
   std::filesystem::path tensor_folder;
   bool hf32 = false;  // float32 values lose 12 bits, as NPUs' convolutions take them
   bool with_gradients = true;
+  bool for_mindspore = false;  // drawn as its checker does; all floats have gradients
 };
 
 // Draws or reads, and encodes. One object per call, because what it learns is about that call.
@@ -49,6 +50,8 @@ class ArgumentMaker {
     uint64_t offset = 0;
   };
   const std::vector<Leaf>& leaves() const { return leaves_; }
+  // Tensors of a list that are read and not sent: outputs that the dump holds.
+  Status Read(const json::ValueTree& tree, uint32_t list, std::vector<Leaf>& out);
 
  private:
   Status Value(const json::ValueTree& tree, uint32_t place, size_t depth, FrameWriter& out);

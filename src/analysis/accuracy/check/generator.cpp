@@ -278,4 +278,50 @@ Status DrawTensor(const TensorRecord& record, TorchGenerator& generator, std::by
   return Drawing(record, generator, out).Draw();
 }
 
+Status DrawUniformTensor(const TensorRecord& record, std::byte* out) {
+  constexpr uint32_t kSeed = 42;
+  const auto count = static_cast<size_t>(ElementCount(record.shape));
+  if (count == 0) {
+    return {};
+  }
+  if (!record.dtype || GetDTypeInfo(*record.dtype).kind == DTypeKind::kComplex) {
+    return UnsupportedError("tensors of this dtype cannot be drawn: " + record.dtype_text);
+  }
+  if (!record.least || !record.most || std::isnan(record.least->number) ||
+      std::isnan(record.most->number)) {
+    return BadFormatError("the record of a tensor has no minimum and maximum");
+  }
+  const DType dtype = *record.dtype;
+  const DTypeKind kind = GetDTypeInfo(dtype).kind;
+  const FloatKind* known = FloatKindOf(dtype);
+  const auto bounded = [&](double value) {
+    if (!std::isinf(value)) {
+      return value;
+    }
+    return std::copysign(known != nullptr ? known->largest : kLimitOfInt64, value);
+  };
+  const double least = bounded(record.least->number);
+  const double most = bounded(record.most->number);
+  TorchGenerator generator(kSeed);
+  for (size_t i = 0; i < count; ++i) {
+    // 53 bits of two draws, as NumPy takes them.
+    const uint32_t high = generator.Draw32() >> 5U;
+    const uint32_t low = generator.Draw32() >> 6U;
+    const double unit = (double{67108864} * high + low) / 9007199254740992.0;
+    std::byte* place = out + i * DTypeSize(dtype);
+    if (kind == DTypeKind::kBool) {
+      *place = std::byte{unit > 0.5 ? uint8_t{1} : uint8_t{0}};
+      continue;
+    }
+    const double value = least + (most - least) * unit;
+    if (kind == DTypeKind::kFloat) {
+      StoreFloat(dtype, value, place);
+    } else {
+      const double inside = std::fabs(value) < kLimitOfInt64 ? value : 0;
+      StoreInteger(dtype, static_cast<int64_t>(inside), place);
+    }
+  }
+  return {};
+}
+
 }  // namespace msprobe::analysis::accuracy

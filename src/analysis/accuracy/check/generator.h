@@ -60,4 +60,8 @@ struct TensorRecord {
 // the words that go into the results, when the record cannot be drawn.
 Status DrawTensor(const TensorRecord& record, TorchGenerator& generator, std::byte* out);
 
+// The same for MindSpore's checker: NumPy's RandomState(42).uniform(least, most), made anew for
+// each tensor; infinite bounds are those of the dtype, truth values are true in half of the cases.
+Status DrawUniformTensor(const TensorRecord& record, std::byte* out);
+
 }  // namespace msprobe::analysis::accuracy

@@ -35,6 +35,7 @@ struct CheckOptions {
   std::filesystem::path worker_script;   // msprobe/_accuracy/worker.py; empty: not found,
   std::string no_worker_script;          // and why
   std::filesystem::path reference_file;  // custom operators; empty: none
+  bool mindspore = false;                // whatever the dump says of its framework
   std::string device = "auto";           // "cpu", "cuda", "npu"
   std::vector<int64_t> device_ids = {0};
   size_t workers = 1;

@@ -98,7 +98,9 @@ ResultFiles::~ResultFiles() {
   }
 }
 
-Result<ResultFiles> ResultFiles::Create(const fs::path& folder, bool english) {
+Result<ResultFiles> ResultFiles::Create(const fs::path& folder,
+                                        std::span<const std::string_view> result_header,
+                                        std::span<const std::string_view> details_header) {
   ResultFiles files;
   MSP_ASSIGN_OR_RETURN(files.stamp_, base::RunStamp::Take(folder, base::TimestampNow()));
   files.time_ = files.stamp_.text();
@@ -106,12 +108,8 @@ Result<ResultFiles> ResultFiles::Create(const fs::path& folder, bool english) {
   files.details_path_ = folder / fmt::format("{}{}.csv", kDetailsStem, files.time_);
   std::string result(base::kByteOrderMark);
   std::string details(base::kByteOrderMark);
-  report::AppendCsvRow(kResultColumns, result);
-  std::vector<std::string_view> header;
-  for (const ColumnName& column : kDetailColumns) {
-    header.push_back(column.In(english));
-  }
-  report::AppendCsvRow(header, details);
+  report::AppendCsvRow(result_header, result);
+  report::AppendCsvRow(details_header, details);
   MSP_RETURN_IF_ERROR(base::WriteFileAtomically(files.result_path_, result));
   MSP_RETURN_IF_ERROR(base::WriteFileAtomically(files.details_path_, details));
   MSP_RETURN_IF_ERROR(files.Open());
@@ -169,11 +167,11 @@ Status ResultFiles::Open() {
   return {};
 }
 
-Status ResultFiles::Append(const std::vector<DetailRow>& details,
+Status ResultFiles::Append(const std::vector<std::vector<std::string>>& details,
                            const std::vector<std::string>& result) {
   std::string text;
-  for (const DetailRow& row : details) {
-    const std::vector<std::string_view> cells(row.cells.begin(), row.cells.end());
+  for (const std::vector<std::string>& row : details) {
+    const std::vector<std::string_view> cells(row.begin(), row.end());
     report::AppendCsvRow(cells, text);
   }
   MSP_RETURN_IF_ERROR(WriteAll(details_, text, details_path_));

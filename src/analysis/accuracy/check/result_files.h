@@ -4,21 +4,23 @@
 
 #include <filesystem>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "msprobe/status.h"
 
-#include "src/analysis/accuracy/common/output_judge.h"
 #include "src/base/output_rule.h"
 
 namespace msprobe::analysis::accuracy {
 
 class ResultFiles {
  public:
-  // Files of a new run in `folder`, with headers.
-  static Result<ResultFiles> Create(const std::filesystem::path& folder, bool english);
+  // Files of a new run in `folder`, with these headers.
+  static Result<ResultFiles> Create(const std::filesystem::path& folder,
+                                    std::span<const std::string_view> result_header,
+                                    std::span<const std::string_view> details_header);
   // Goes on with the files of an earlier run: `result_file` is accuracy_checking_result_<time>.csv,
   // the details stand beside it. What a killed run left half-written is cut off.
   static Result<ResultFiles> Resume(const std::filesystem::path& result_file);
@@ -34,7 +36,8 @@ class ResultFiles {
   const std::string& time() const { return time_; }
 
   // All rows of one operator; its details first. `result` has three cells or four.
-  Status Append(const std::vector<DetailRow>& details, const std::vector<std::string>& result);
+  Status Append(const std::vector<std::vector<std::string>>& details,
+                const std::vector<std::string>& result);
 
  private:
   ResultFiles() = default;

@@ -16,7 +16,9 @@
 #include "src/analysis/accuracy/check/call_maker.h"
 #include "src/analysis/accuracy/check/dump_calls.h"
 #include "src/analysis/accuracy/check/error_data.h"
+#include "src/analysis/accuracy/check/mindspore.h"
 #include "src/analysis/accuracy/check/result_files.h"
+#include "src/analysis/accuracy/check/start_worker.h"
 #include "src/analysis/accuracy/check/worker.h"
 #include "src/analysis/accuracy/common/float_metrics.h"
 #include "src/analysis/accuracy/common/output_judge.h"
@@ -57,46 +59,6 @@ FinishedCall SkippedCall(const std::string& name, const std::string& why,
   finished.checked.backward = Outcome::kSkip;
   finished.checked.message = FirstLine(why);
   return finished;
-}
-
-WorkerOptions WorkerOptionsOf(const CheckOptions& options, const std::string& python, size_t number,
-                              size_t workers) {
-  WorkerOptions worker;
-  worker.python = python;
-  worker.script = options.worker_script;
-  worker.reference_file = options.reference_file;
-  worker.device = options.device;
-  worker.device_id = options.device_ids[number % options.device_ids.size()];
-  worker.jit_compile = options.jit_compile;
-  worker.strict = options.strict;
-  worker.threads = workers > 1 ? std::max<size_t>(1, base::UsableCores() / workers) : 0;
-  worker.time_limit = std::chrono::milliseconds(static_cast<int64_t>(options.time_limit_s * 1000));
-  return worker;
-}
-
-using WorkerPointer = std::unique_ptr<Worker>;
-
-// The first of `workers`, running. An error tells of every Python why it cannot be used.
-Result<WorkerPointer> StartFirst(const CheckOptions& options, size_t workers, std::string& python) {
-  if (options.worker_script.empty()) {
-    return NotFoundError(options.no_worker_script)
-        .WithHint("set MSPROBE_PYTHON_PATH to the folder that holds the package msprobe");
-  }
-  Status first_error;
-  for (const std::string& candidate : options.pythons) {
-    auto worker = std::make_unique<Worker>(WorkerOptionsOf(options, candidate, 0, workers));
-    Status status = worker->Start();
-    if (status.ok()) {
-      python = candidate;
-      return worker;
-    }
-    if (first_error.ok()) {
-      first_error = std::move(status);
-    } else if (status.message() != first_error.message()) {
-      first_error.AddContext(status.message() + "; before that");
-    }
-  }
-  return first_error;
 }
 
 // One queue of calls for all workers; rows are written in the order of the queue.
@@ -280,7 +242,11 @@ class Checking {
     finished_[place] = std::move(call);
     for (; written_ < finished_.size() && finished_[written_]; ++written_) {
       FinishedCall& next = *finished_[written_];
-      if (Status status = files_.Append(next.details, next.result); !status.ok()) {
+      std::vector<std::vector<std::string>> rows;
+      for (DetailRow& row : next.details) {
+        rows.emplace_back(row.cells.begin(), row.cells.end());
+      }
+      if (Status status = files_.Append(rows, next.result); !status.ok()) {
         Fail(std::move(status));
         return;
       }
@@ -380,6 +346,9 @@ Result<Check> Run(const CheckOptions& options) {
   }
   MSP_ASSIGN_OR_RETURN(const DumpCalls dump, ReadDumpCalls(options.dump));
   MSP_ASSIGN_OR_RETURN(const dump::EntryAccess records, dump::EntryAccess::Open(options.dump));
+  if (options.mindspore || dump.framework == "mindspore" || dump.framework == "mindtorch") {
+    return RunMindSpore(options, standards, dump, records);
+  }
   Check check;
   check.warnings = dump.warnings;
   check.truncated = dump.truncated;
@@ -399,9 +368,14 @@ Result<Check> Run(const CheckOptions& options) {
                   [&](const DumpCall& call) { return !maker.WhyNot(call); })) {
     MSP_ASSIGN_OR_RETURN(first, StartFirst(options, workers, python));
   }
-  MSP_ASSIGN_OR_RETURN(ResultFiles files, options.resumed_file.empty()
-                                              ? ResultFiles::Create(options.output, options.english)
-                                              : ResultFiles::Resume(options.resumed_file));
+  std::vector<std::string_view> details_header;
+  for (const ColumnName& column : kDetailColumns) {
+    details_header.push_back(column.In(options.english));
+  }
+  MSP_ASSIGN_OR_RETURN(ResultFiles files,
+                       options.resumed_file.empty()
+                           ? ResultFiles::Create(options.output, kResultColumns, details_header)
+                           : ResultFiles::Resume(options.resumed_file));
   std::vector<size_t> queue;
   for (size_t i = 0; i < dump.calls.size(); ++i) {
     if (repeated[i]) {

@@ -1,5 +1,6 @@
 #include "src/analysis/accuracy/check/generator.h"
 
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <random>
@@ -89,6 +90,26 @@ TEST_F(GoldenGenerator, GoesOnFromTensorToTensor) {
   std::memcpy(&half, drawn(3).data() + 2, 2);
   EXPECT_EQ(half, 0x2380);  // 0.0146484375
   EXPECT_EQ(middle(3), 0.0146484375);
+}
+
+TEST(UniformTensor, IsThatOfNumPy) {
+  TensorRecord record;
+  record.dtype = DType::kFloat64;
+  record.shape = {3};
+  record.least = RecordedNumber{true, 0, 0};
+  record.most = RecordedNumber{true, 1, 1};
+  std::array<double, 3> drawn = {};
+  ASSERT_TRUE(DrawUniformTensor(record, reinterpret_cast<std::byte*>(drawn.data())).ok());
+  // numpy.random.RandomState(42).uniform(0, 1, 3)
+  EXPECT_EQ(drawn[0], 0.3745401188473625);
+  EXPECT_EQ(drawn[1], 0.9507143064162014);
+  EXPECT_EQ(drawn[2], 0.7319939418311051);
+  std::array<uint8_t, 3> truth = {};
+  record.dtype = DType::kBool;
+  ASSERT_TRUE(DrawUniformTensor(record, reinterpret_cast<std::byte*>(truth.data())).ok());
+  EXPECT_EQ(truth, (std::array<uint8_t, 3>{0, 1, 1}));
+  record.dtype = DType::kComplex64;
+  EXPECT_FALSE(DrawUniformTensor(record, nullptr).ok());
 }
 
 TEST(TensorRecord, RefusesShapesThatCannotBe) {

@@ -18,9 +18,11 @@ using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-DetailRow RowOf(const std::string& name, const std::string& message = "") {
-  return BlankDetailRow(name, Outcome::kPass, message, StandardVersion::k811);
+std::vector<std::string> RowOf(const std::string& name, const std::string& message = "") {
+  return {name, "pass", message};
 }
+
+constexpr std::string_view kHeader[] = {"API name", "Status", "Message"};
 
 std::string TextOf(const fs::path& path) {
   const Result<std::string> text = base::ReadTextFile(path, 1U << 20U);
@@ -36,7 +38,7 @@ TEST(ResultFiles, GoOnAfterTheLastWholeOperator) {
   fs::path result;
   fs::path details;
   {
-    Result<ResultFiles> files = ResultFiles::Create(folder.path(), false);
+    Result<ResultFiles> files = ResultFiles::Create(folder.path(), kHeader, kHeader);
     ASSERT_TRUE(files.ok()) << files.status().message();
     result = files->result_path();
     details = files->details_path();
@@ -45,8 +47,7 @@ TEST(ResultFiles, GoOnAfterTheLastWholeOperator) {
                              {"Torch.exp.0", "pass", " "})
                     .ok());
     ASSERT_TRUE(files
-                    ->Append({BlankDetailRow("Torch.a.b.c.0.forward.output.0", Outcome::kSkip, "no",
-                                             StandardVersion::k811)},
+                    ->Append({RowOf("Torch.a.b.c.0.forward.output.0")},
                              {"Torch.a.b.c.0", "SKIP", "SKIP", "no"})
                     .ok());
   }

@@ -74,11 +74,14 @@ class Runner:
         self.device, self._synchronise = choose_device(device, number, jit)
         self._strict = strict
         self._own = {}
+        self._load_references(references)
+        keep_everything()
+
+    def _load_references(self, references):
         if references:
             self._own = runpy.run_path(references).get("operators")
             if not isinstance(self._own, dict):
                 raise TypeError("%s defines no dict named operators" % references)
-        keep_everything()
 
     def take_memory(self, arguments, results):
         self._arguments, self._results = arguments, results
@@ -154,8 +157,11 @@ class Runner:
         import torch_npu
         return getattr(torch_npu, api)
 
+    def _reader(self, payload):
+        return frames.Reader(payload, self._read_tensor, dtype_named, numpy_scalar)
+
     def _run(self, payload):
-        reader = frames.Reader(payload, self._read_tensor, dtype_named, numpy_scalar)
+        reader = self._reader(payload)
         kind, api, flags = reader.text(), reader.text(), reader.byte()
         raised, autocast, gradient_raised, index = reader.text(), reader.text(), reader.text(), reader.unpack(frames.I64)
         message = reader.text()

@@ -39,8 +39,12 @@ def main():
 
     device, device_id, jit, strict, references = sys.argv[1:6]
     try:
-        import operators
-        runner = operators.Runner(device, int(device_id), jit == "jit", strict == "strict", references)
+        if device in ("mindspore", "recorded"):
+            import mindspore_operators
+            runner = mindspore_operators.Runner(device, references)
+        else:
+            import operators
+            runner = operators.Runner(device, int(device_id), jit == "jit", strict == "strict", references)
     except BaseException as error:  # pylint: disable=broad-except
         where = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
         place = "" if not where or isinstance(error, ImportError) else " (%s, line %d)" % (where[-1].filename, where[-1].lineno)
