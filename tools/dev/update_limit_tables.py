@@ -75,6 +75,13 @@ LIMITS = [
         ("columns", "src/analysis/monitor/common/table_rows.cpp", "kMostColumns", ""),
         ("name with line breaks", "src/base/csv_tokenizer.h", "kMostContinuedBytes", "B"),
         ("nesting of anomaly.json", "src/analysis/monitor/common/anomaly_reader.cpp", "kMostDepth", "")]),
+    ("answers of the worker of run_ut", [
+        ("frame", "src/analysis/accuracy/check/frames.h", "kMostFrameBytes", "B"),
+        ("nesting", "src/analysis/accuracy/check/frames.cpp", "kMostFrameDepth", ""),
+        ("axes of a tensor", "src/analysis/accuracy/check/frames.cpp", "kMostAxes", "")]),
+    ("inputs that run_ut makes", [
+        ("tensor", "src/analysis/accuracy/check/tensor_record.cpp", "kMostTensorBytes", "B"),
+        ("nesting of arguments", "src/analysis/accuracy/check/arguments.cpp", "kMostListDepth", "")]),
     ("workbooks (.xlsx) and .csv results", [
         ("member of a workbook, or .csv file", "src/report/readers.h", "member_bytes", "B"),
         ("all members of a workbook", "src/report/readers.h", "total_bytes", "B"),

@@ -322,6 +322,46 @@ class AccuracyCheck(unittest.TestCase):
         self.assertEqual(self.results("e", "details")[0][4], "Cosine")
         self.assertEqual(json.loads(self.call("run_ut", path, "-o", "j", "--json"))["exit_code"], 0)
 
+    # References of fused operators, against plain loops or PyTorch's own.
+
+    def test_formulas(self):
+        sys.path.insert(0, os.path.join(REPOSITORY, "tools/python/msprobe/_accuracy"))
+        self.addCleanup(sys.path.pop, 0)
+        import npu_formulas
+        torch.manual_seed(3)
+        x = torch.randn(2, 4, 8, dtype=torch.float64)
+        self.assertTrue(torch.allclose(npu_formulas.npu_fast_gelu(x), x * torch.sigmoid(1.702 * x)))
+        norm, scale = npu_formulas.npu_rms_norm(x, torch.full((8,), 2.0, dtype=torch.float64))
+        self.assertTrue(torch.allclose(norm.pow(2).mean(-1), torch.full((2, 4), 4.0, dtype=torch.float64), atol=1e-4))
+        self.assertEqual(scale.shape, (2, 4, 1))
+        swiglu = npu_formulas.npu_swiglu(x)
+        self.assertTrue(torch.allclose(swiglu, x[..., :4] * torch.sigmoid(x[..., :4]) * x[..., 4:]))
+        cosine, sine = torch.cos(x), torch.sin(x)
+        rotated = torch.cat((-x[..., 4:], x[..., :4]), -1)
+        self.assertTrue(torch.allclose(npu_formulas.npu_rotary_mul(x, cosine, sine), cosine * x + sine * rotated))
+
+        q, k, v = (torch.randn(2, heads, 5, 3, dtype=torch.float64) for heads in (4, 2, 2))  # batch, heads, length, width
+
+        def by_loops(sees):
+            out = torch.zeros_like(q)
+            for b in range(2):
+                for n in range(4):
+                    for i in range(5):
+                        seen = [j for j in range(5) if sees(i, j)]
+                        weights = torch.softmax(torch.stack([0.5 * (q[b, n, i] @ k[b, n // 2, j]) for j in seen]), 0)
+                        out[b, n, i] = sum(w * v[b, n // 2, j] for w, j in zip(weights, seen))
+            return out
+        mask = torch.tensor([[j > i + 1 for j in range(5)] for i in range(5)])
+        cases = [({}, lambda i, j: True), ({"atten_mask": mask}, lambda i, j: j <= i + 1),
+                 ({"sparse_mode": 2}, lambda i, j: j <= i), ({"sparse_mode": 4, "pre_tockens": 2, "next_tockens": 0}, lambda i, j: i - 2 <= j <= i)]
+        orders = {"BNSD": lambda t: t, "BSND": lambda t: t.permute(0, 2, 1, 3), "BSH": lambda t: t.permute(0, 2, 1, 3).flatten(2),
+                  "SBH": lambda t: t.permute(2, 0, 1, 3).flatten(2)}
+        for more, sees in cases:
+            expected = by_loops(sees)
+            for layout, order in orders.items():
+                got = npu_formulas.npu_fusion_attention(order(q), order(k), order(v), 4, layout, scale=0.5, **more)[0]
+                self.assertTrue(torch.allclose(got, order(expected)), (layout, more))
+
     # MindSpore: with recorded outputs nothing but PyTorch is needed.
 
     def mindspore_dump(self, change=0.0):
