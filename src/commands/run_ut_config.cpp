@@ -39,6 +39,9 @@ Status ReadSection(const json::Config& config, const json::ConfigValue& object,
   int64_t decimals = options.decimals;
   MSP_RETURN_IF_ERROR(settings.Int("precision", 0, kMostDecimals, decimals));
   options.decimals = static_cast<int>(decimals);
+  if (settings.Find("quantization_api_list") != nullptr) {
+    MSP_RETURN_IF_ERROR(settings.TextList("quantization_api_list", options.quantised.emplace()));
+  }
   bool online = false;
   MSP_RETURN_IF_ERROR(settings.Bool("is_online", online));
   if (online) {

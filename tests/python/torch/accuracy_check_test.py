@@ -39,7 +39,7 @@ def abort(x): os.abort()
 def hang(x): time.sleep(1000)
 def twice(x): return x * 2
 def loud(x):
-    print("a word on the way")
+    print("a word on the way" * 200000)
     return x
 
 operators = {"my_leave": leave, "my_abort": abort, "my_hang": hang, "loud": loud,
@@ -242,6 +242,14 @@ class AccuracyCheck(unittest.TestCase):
         self.path("precision.yaml", "precision: 3\n")
         self.check({"Torch.exp.0.forward": forward(tensor())}, "-config", self.path("precision.yaml"), output="p")
         self.assertEqual(self.results("p", "details")[1][4], "1.000")
+
+    def test_quantised_operators_may_differ_by_one(self):
+        refs = self.path("quant.py", "operators = {'round': {'reference': lambda x: x.int(), 'device': lambda x: x.int() + 1}}")
+        data = {"Torch.round.0.forward": forward(tensor())}
+        words = ("--reference", refs, "-config", self.path("quant.yaml", "quantization_api_list: [round]\n"))
+        self.assertEqual(self.check(data, "--reference", refs, command="acc_check", output="a")["Torch.round.0"][0], "error")
+        self.assertEqual(self.check(data, *words, command="acc_check", output="b")["Torch.round.0"][0], "pass")
+        self.assertIn("Max abs error is 1.00", self.results("b", "details")[1][-1])
 
     def test_error_data(self):
         data = {"Custom.my_twice.0.forward": forward(tensor(), scale=tensor(shape=(2,)))}

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct CheckOptions {
   bool filter = false;  // leaves out calls that are like an earlier one
   std::vector<std::string> white_list;
   std::vector<std::string> black_list;
+  // Operators whose integer outputs may differ by one, by the rules of 26.x; nullopt: the built-in
+  // ones.
+  std::optional<std::vector<std::string>> quantised;
   int decimals = kDefaultDecimals;
 
   StandardVersion version = StandardVersion::k811;

@@ -344,6 +344,9 @@ Result<Check> Run(const CheckOptions& options) {
   if (!options.standards_file.empty()) {
     MSP_ASSIGN_OR_RETURN(standards, Standards::Load(options.standards_file));
   }
+  if (options.quantised) {
+    standards.SetQuantised(*options.quantised);
+  }
   MSP_ASSIGN_OR_RETURN(const DumpCalls dump, ReadDumpCalls(options.dump));
   MSP_ASSIGN_OR_RETURN(const dump::EntryAccess records, dump::EntryAccess::Open(options.dump));
   if (options.mindspore || dump.framework == "mindspore" || dump.framework == "mindtorch") {

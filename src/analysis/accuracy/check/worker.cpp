@@ -32,6 +32,7 @@ constexpr int kFirstFree = 10;
 
 constexpr std::chrono::seconds kStartLimit{300};  // for imports on slow file systems
 constexpr size_t kLastWordsBytes = 2000;
+constexpr off_t kMostWordsBytes = off_t{1} << 20U;  // that are kept from call to call
 
 int LeftMs(Clock::time_point deadline) {
   const auto left =
@@ -190,6 +191,7 @@ Status Worker::ReceiveFrame(FrameKind kind, Deadline deadline) {
 }
 
 Result<WorkerAnswer> Worker::Call(const std::string& frame) {
+  ForgetWords();
   const Clock::time_point deadline = Clock::now() + options_.time_limit;
   Status status = Send(frame, deadline);
   if (status.ok()) {
@@ -237,6 +239,12 @@ Status Worker::Give(Status why) {
   }
   Stop();
   return DeviceError(std::move(reason));
+}
+
+void Worker::ForgetWords() {
+  if (::lseek(errors_, 0, SEEK_CUR) > kMostWordsBytes && ::ftruncate(errors_, 0) == 0) {
+    ::lseek(errors_, 0, SEEK_SET);  // of the worker as well: both have one file description
+  }
 }
 
 std::string Worker::LastWords() const {

@@ -60,6 +60,8 @@ class Worker {
   // Ends the process and tells why the call failed.
   Status Give(Status why);
   void Stop();
+  // Of operators that print much: only the last words are wanted.
+  void ForgetWords();
   // The end of what it wrote to its standard error.
   std::string LastWords() const;
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "msprobe/dtype.h"
@@ -99,6 +100,7 @@ class Standards {
 
   const Limits& limits() const { return limits_; }
   const ApiLists& apis() const { return apis_; }
+  void SetQuantised(std::vector<std::string> apis) { apis_.quantised = std::move(apis); }
   // Where the limits come from: "built in", or the file's name.
   const std::string& source() const { return source_; }
 
