@@ -134,7 +134,7 @@ std::vector<Flag> GraphCommand::flags() {
        .help = "Keep all lines of the call stacks in .vis files; .vis.db has them always",
        .since = kPython811},
       OutputFolderFlag(output_, "Folder for the result files", {"--output_path"}),
-      FormatsFlag(formats_, {"vis", "db", "explorer", "trace"}, "vis,db"),
+      FormatsFlag(formats_, {"vis", "db", "html", "explorer", "trace"}, "vis,db"),
       {.name = "--is-print-compare-log",
        .aliases = {"-tensor_log"},
        .fills = &is_print_compare_log_,
@@ -160,6 +160,8 @@ std::vector<Example> GraphCommand::examples() const {
   return {
       {"msprobe graph dump/step0 -o graph", "the graph of every rank of a step"},
       {"msprobe graph npu_dump bench_dump -o graph", "two dumps beside each other"},
+      {"msprobe graph npu_dump bench_dump -o graph --format html",
+       "the same as a page for browsers"},
       {"msprobe -f pytorch graph -i compare.json -o graph -oc",
        "as the Python tool 8.1.1 is called"},
       {"msprobe graph_visualize -tp npu_dump -gp bench_dump -o graph -fm", "as that of 26.x is"},
@@ -247,6 +249,7 @@ Status GraphCommand::CheckFlags(const Context& context) {
     options_.write_database = asked("db");
     options_.write_explorer = asked("explorer");
     options_.write_trace = asked("trace");
+    options_.write_page = asked("html");
   }
   if (!output_.empty()) {
     options_.output = output_;

@@ -7,7 +7,7 @@
 
 build=${1:-build}
 [ -x "$build/bin/msprobe" ] || fail "there is no $build/bin/msprobe" "tools/dev/screenshots.sh BUILD_FOLDER"
-for page in compare_page answer_page monitor_report; do
+for page in compare_page graph_page answer_page monitor_report; do
   say "pictures of $page"
   python3 "tests/cli/${page}_test.py" "$build/bin/msprobe" . screenshots docs/images
 done

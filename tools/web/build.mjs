@@ -13,6 +13,7 @@ import { fileURLToPath } from 'node:url';
 const PAGES = {
   monitor_report: { title: 'msprobe monitor report', uses: ['uplot', 'preact', 'htm'] },
   answer: { title: 'msprobe', uses: ['preact', 'htm'] },
+  graph: { title: 'msprobe graph', uses: ['preact', 'htm'] },
   compare: { title: 'msprobe compare', uses: ['uplot', 'preact', 'htm'] },
 };
 

@@ -40,6 +40,7 @@ struct Options {
   bool write_database = true;   // <name>.vis.db, SQLite as the 26.x line writes it: one file
   bool write_explorer = false;  // <name>.explorer.json for Model Explorer, a file as of .vis
   bool write_trace = false;     // <name>.trace.json for Perfetto, likewise
+  bool write_page = false;      // <name>.html for browsers: one file
   size_t threads = 0;
   bool quiet = false;
 };

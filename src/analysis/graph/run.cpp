@@ -23,6 +23,7 @@
 #include "src/analysis/graph/database.h"
 #include "src/analysis/graph/divergence.h"
 #include "src/analysis/graph/explorer_file.h"
+#include "src/analysis/graph/graph_page.h"
 #include "src/analysis/graph/inputs.h"
 #include "src/analysis/graph/load.h"
 #include "src/analysis/graph/merged_inputs.h"
@@ -61,6 +62,10 @@ class GraphRun {
     if (writes_database()) {
       MSP_RETURN_IF_ERROR(OpenDatabase());
     }
+    if (options_.write_page && !options_.export_merged) {
+      MSP_RETURN_IF_ERROR(GraphPage::Available());
+      page_.emplace(pool_);
+    }
     for (size_t first = 0; first < plan_.ranks.size();) {
       size_t end = first;
       while (end < plan_.ranks.size() && plan_.ranks[end].step == plan_.ranks[first].step) {
@@ -77,6 +82,13 @@ class GraphRun {
       MSP_RETURN_IF_ERROR(finishing_.get());
       MSP_RETURN_IF_ERROR(partial_->RenameTo(database_path_));
       answer_.files.push_back(database_path_);
+    }
+    if (page_) {
+      const std::filesystem::path path =
+          options_.output / fmt::format("{}_{}.html", Kind(), stamp_.text());
+      MSP_RETURN_IF_ERROR(page_->Write(path, answer_));
+      AppendTo(answer_.warnings, page_->notes());
+      answer_.files.push_back(path);
     }
     answer_.seconds = std::chrono::duration<double>(Clock::now() - start).count();
     return std::move(answer_);
@@ -163,8 +175,8 @@ class GraphRun {
   size_t MostRanks() const { return std::max<size_t>(pool_.thread_count(), 2); }
 
   bool makes_26() const {
-    return writes_database() || writes_explorer() || writes_trace() || answer_.is_comparison ||
-           !writes_vis();
+    return writes_database() || writes_explorer() || writes_trace() || page_ ||
+           answer_.is_comparison || !writes_vis();
   }
 
   struct StepState {
@@ -300,6 +312,9 @@ class GraphRun {
         if (database_) {
           MSP_RETURN_IF_ERROR(database_->Add(view, pool_));
         }
+        if (page_) {
+          page_->Add(view);
+        }
       }
       MSP_RETURN_IF_ERROR(WriteForOthers(views));
       Summarize(views, step);
@@ -427,6 +442,7 @@ class GraphRun {
   std::optional<TemporaryFolder> merged_;
   std::filesystem::path database_path_;
   std::optional<base::PartialFile> partial_;
+  std::optional<GraphPage> page_;  // where one is asked for
   std::unique_ptr<Database> database_;
   DatabaseConfig config_;
   std::future<Status> finishing_;  // of the database; reads config_

@@ -1,9 +1,8 @@
 // The answer: the verdict, where it starts and why, what to do next.
 import { FileLink, html } from '../common/html.js';
 import { showCount } from '../common/numbers.js';
+import { toneOf } from '../common/verdicts.js';
 
-const TONES = { identical: 'good', agree: 'good', 'not bit-equal': 'caution', unmatched: 'caution', unreadable: 'caution', 'nothing compared': 'bad', drift: 'caution', differ: 'bad', failed: 'bad' };
-export const toneOf = (verdict) => TONES[verdict] ?? '';
 
 export const showError = (error) => (error === null || error === undefined || Number.isNaN(error) ? '–'
   : typeof error === 'string' ? error : !Number.isFinite(error) ? 'NaN/Inf' : error === 0 ? '0' : error.toExponential(1).replace('e', 'e'));

@@ -1,11 +1,11 @@
 // Every word of the page, in both languages. {0}, {1}: what stands there differs.
 import { translatorOf } from '../common/text.js';
+import { VERDICT_WORDS } from '../common/verdicts.js';
 
 export const translator = translatorOf({
   en: {
+    ...VERDICT_WORDS.en,
     title: 'Comparison', against: 'against', calls: 'calls', rows: 'tensors', pairs: 'pairs', one_pair: 'pair', differ: 'differ', drift: 'drift',
-    verdict_identical: 'IDENTICAL', verdict_agree: 'AGREE', 'verdict_not bit-equal': 'NOT BIT-EQUAL', verdict_unmatched: 'AGREE IN PART', verdict_unreadable: 'AGREE IN PART',
-    'verdict_nothing compared': 'NOTHING COMPARED', verdict_drift: 'DRIFT', verdict_differ: 'DIFFERENT', verdict_failed: 'FAILED',
     text_identical: 'all {0} compared tensors are equal', text_agree: 'all {0} compared tensors are equal up to rounding noise',
     'text_not bit-equal': 'checksums differ, but by no more than rounding noise according to the statistics',
     text_unmatched: 'what could be matched agrees, but not everything has a partner',
@@ -41,9 +41,8 @@ export const translator = translatorOf({
     digits: 'Statistics are float32 (7 digits), errors have 3 digits; the table of the same run holds all digits.', notes: 'What is not in this page', tables: 'Tables beside this page:',
   },
   zh: {
+    ...VERDICT_WORDS.zh,
     title: '精度比对', against: '对比', calls: '次调用', rows: '个张量', pairs: '对', one_pair: '对', differ: '不同', drift: '漂移',
-    verdict_identical: '完全一致', verdict_agree: '一致', 'verdict_not bit-equal': '比特不等', verdict_unmatched: '部分一致', verdict_unreadable: '部分一致',
-    'verdict_nothing compared': '未能比对', verdict_drift: '漂移', verdict_differ: '不同', verdict_failed: '失败',
     text_identical: '所比对的 {0} 个张量全部相等', text_agree: '所比对的 {0} 个张量在舍入误差内相等',
     'text_not bit-equal': '校验和不同；从统计量看不超过舍入误差',
     text_unmatched: '能匹配的部分一致，但并非全部都有对应项',
