@@ -6,6 +6,15 @@
 
 namespace msprobe::analysis::accuracy {
 
+std::string FirstLine(std::string_view text) {
+  for (const std::string_view line : base::Split(text, '\n')) {
+    if (!base::Trim(line).empty()) {
+      return std::string(base::Trim(line));
+    }
+  }
+  return {};
+}
+
 std::string CountsText(const OutcomeCounts& counts) {
   if (counts.total() == 0) {
     return "none";

@@ -17,6 +17,9 @@ inline constexpr std::string_view OutcomeText(Outcome outcome, bool small_warnin
                                                        : kTexts[static_cast<size_t>(outcome)];
 }
 
+// The first line of a message that says something.
+std::string FirstLine(std::string_view text);
+
 struct OutcomeCounts;
 // "113: 60 pass, 51 error, 2 SKIP"
 std::string CountsText(const OutcomeCounts& counts);
