@@ -5,6 +5,7 @@
 #include <cmath>
 #include <exception>
 #include <fstream>
+#include <new>
 #include <system_error>
 
 #include <sched.h>
@@ -57,9 +58,15 @@ void EndThreads(std::mutex& mutex, std::condition_variable& wake, bool& stopping
 ThreadPool::ThreadPool(size_t threads) {
   const size_t wanted = threads == 0 ? UsableCores() : threads;
   for (size_t worker = 1; worker < wanted; ++worker) {
+    bool is_made = true;
     try {
       workers_.emplace_back([this, worker] { WorkerLoop(worker); });
     } catch (const std::system_error&) {
+      is_made = false;
+    } catch (const std::bad_alloc&) {
+      is_made = false;
+    }
+    if (!is_made) {
       // What there is left should go to the work and not to stacks: the caller does it alone.
       EndThreads(mutex_, wake_, stopping_, workers_);
       break;

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include "tests/unit/base/failing_new.h"
 #include "tests/unit/support/child_process.h"
 
 namespace msprobe::base {
@@ -111,6 +112,18 @@ TEST(ThreadPool, TheCallerDoesTheWorkWhereNoThreadsCanBeHad) {
     return pool.thread_count() == 1 && calls == 1000 ? 0 : 2;
   });
   EXPECT_EQ(end.exit_code, 0);
+}
+
+TEST(ThreadPool, TheCallerDoesTheWorkWhereMemoryEndsWhileThreadsAreMade) {
+  for (int number = 0; number < 30; ++number) {
+    test_support::g_allocations_left = number;
+    ThreadPool pool(8);
+    test_support::g_allocations_left = -1;
+    EXPECT_TRUE(pool.thread_count() == 1 || pool.thread_count() == 8);
+    std::atomic<int> calls{0};
+    pool.ParallelFor(100, [&](size_t, size_t) { ++calls; });
+    EXPECT_EQ(calls, 100) << number;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,23 @@
+#include "tests/unit/base/failing_new.h"
+
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace msprobe::test_support {
+
+thread_local int g_allocations_left = -1;
+
+}  // namespace msprobe::test_support
+
+void* operator new(size_t size) {
+  int& left = msprobe::test_support::g_allocations_left;
+  const bool fails = left >= 0 && left-- == 0;
+  void* const memory = fails ? nullptr : std::malloc(size == 0 ? 1 : size);
+  if (memory == nullptr) {
+    throw std::bad_alloc();
+  }
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t /*size*/) noexcept { std::free(memory); }
