@@ -12,6 +12,7 @@
 #include "src/base/strings.h"
 #include "src/json/stream_reader.h"
 #include "src/json/value_tree.h"
+#include "src/json/writer.h"
 
 namespace msprobe::analysis::monitor {
 namespace {
@@ -59,6 +60,14 @@ std::optional<msprobe::monitor::Anomaly> ReadEntry(const json::ValueTree& tree, 
     entry.group_mates.push_back(tree[child].integer);
   });
   return good ? std::optional(std::move(entry)) : std::nullopt;
+}
+
+// Keys that are written alike are one key: bytes that are no UTF-8 and an escaped half of a
+// surrogate pair may be.
+std::string WrittenKey(std::string_view key) {
+  std::string text;
+  json::Writer(text, -1).Text(key);
+  return text;
 }
 
 // Members of the outermost object, each as a tree that is then forgotten.
@@ -134,7 +143,7 @@ class EntryReader : public json::Handler {
   void Finish() {
     std::optional<msprobe::monitor::Anomaly> entry = ReadEntry(builder_.tree(), key_);
     if (entry.has_value()) {
-      const auto [place, is_new] = places_.emplace(entry->key, file_.entries.size());
+      const auto [place, is_new] = places_.emplace(WrittenKey(entry->key), file_.entries.size());
       if (is_new) {
         file_.entries.push_back(*std::move(entry));
       } else {
@@ -150,7 +159,7 @@ class EntryReader : public json::Handler {
   const std::string& name_;
   AnomalyFile& file_;
   json::ValueTreeBuilder builder_;
-  std::unordered_map<std::string, size_t> places_;
+  std::unordered_map<std::string, size_t> places_;  // by written key
   std::string key_;
   int depth_ = 0;
   bool is_object_ = false;

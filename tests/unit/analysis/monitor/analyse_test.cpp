@@ -55,6 +55,16 @@ TEST(RunAnalyse, PutsParametersWhereTheyComeAboutOnRequest) {
   EXPECT_EQ(Keys(Analyse(files, causal)), (std::vector<std::string>{"a", "g", "c", "p"}));
 }
 
+TEST(RunAnalyse, TakesKeysThatAreWrittenAlikeForOne) {
+  const TemporaryFolder files;
+  // A byte that is no UTF-8, and the half of a surrogate pair that stands for it.
+  files.Write("rank0/anomaly.json",
+              "{" + Entry("a\xbc", "actv", 1) + ", " + Entry("a\\udcbc", "actv", 2) + "}");
+  const AnalyseResult result = Analyse(files);
+  ASSERT_EQ(result.top.size(), 1U);
+  EXPECT_EQ(result.top[0].step, 2);  // the last of a key counts, as in Python
+}
+
 TEST(RunAnalyse, KeepsTheStepsAskedFor) {
   const TemporaryFolder files;
   files.Write("rank0/anomaly.json",
