@@ -76,6 +76,11 @@ void RemoveFiles() {
 extern "C" void RemoveFilesAndDie(int signal_number) {
   RemoveFiles();
   std::signal(signal_number, SIG_DFL);
+  // Blocked, it would wait: ThreadSanitizer's runtime blocks all signals while a handler runs.
+  sigset_t itself;
+  sigemptyset(&itself);
+  sigaddset(&itself, signal_number);
+  ::pthread_sigmask(SIG_UNBLOCK, &itself, nullptr);
   std::raise(signal_number);
   // The first process of a container is not ended by its own signals: then as a shell tells of
   // them.

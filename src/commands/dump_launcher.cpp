@@ -45,7 +45,9 @@ class PassingSignalsOn {
   PassingSignalsOn() {
     struct sigaction action = {};
     action.sa_sigaction = &PassOn;
-    action.sa_flags = SA_SIGINFO | SA_RESTART;
+    // Not SA_RESTART: ThreadSanitizer's runtime calls handlers when a system call has returned, and
+    // waiting for the program would go on instead.
+    action.sa_flags = SA_SIGINFO;
     ::sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < kPassedOn.size(); ++i) {
       ::sigaction(kPassedOn[i], nullptr, &before_[i]);

@@ -35,6 +35,20 @@ TEST_P(InterruptSignal, EndsTheProcessAndRemovesTheHalfWrittenFile) {
   EXPECT_EQ(folder.EntryCount(), 0U);
 }
 
+TEST(Interrupt, EndsAProcessBySignalWhoseHandlerRunsWithSignalsBlocked) {
+  const ChildEnd end = RunInChild([] {
+    InstallInterruptCleanup();
+    struct sigaction action {};
+    ::sigaction(SIGTERM, nullptr, &action);
+    sigfillset(&action.sa_mask);
+    action.sa_flags = 0;
+    ::sigaction(SIGTERM, &action, nullptr);
+    std::raise(SIGTERM);
+    return 2;
+  });
+  EXPECT_EQ(end.signal, SIGTERM);
+}
+
 INSTANTIATE_TEST_SUITE_P(Interrupt, InterruptSignal, ::testing::Values(SIGINT, SIGTERM, SIGHUP));
 
 // Whose signals do nothing by default.
