@@ -58,7 +58,7 @@ bool IsTemporaryFile(std::string_view name, Leftovers kind) {
 }
 
 bool IsTemporaryFolder(std::string_view name, Leftovers kind) {
-  constexpr std::string_view kBegin = ".config_check.";
+  constexpr std::string_view kBegin = ".msprobe-staging.";
   return kind == Leftovers::kOfResults && name.starts_with(kBegin) &&
          HasDigits(name.substr(kBegin.size()));
 }

@@ -16,8 +16,6 @@ struct CsvRules {
   // A finite number too large to be rounded becomes inf, as the Python tool has it; otherwise it
   // stays what it is.
   bool compat = false;
-  // Of the writer: files that are there already are replaced instead of continued.
-  bool replaces_files = false;
 };
 
 // "vpp_stage,name,step[,micro_step],<ops...>\n"

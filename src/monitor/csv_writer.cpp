@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,7 +14,6 @@
 #include <unistd.h>
 
 #include "src/base/log.h"
-#include "src/base/output_rule.h"
 #include "src/monitor/csv_text.h"
 #include "src/monitor/writer.h"
 
@@ -199,20 +197,12 @@ class CsvWriter : public Writer {
     constexpr int kFlags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
     // Nearly every file is new; of such there is nothing to be asked.
     int descriptor = OpenInFolder(name, kFlags | O_EXCL);
-    bool may_hold_rows = false;
-    if (descriptor < 0 && errno == EEXIST) {
-      const bool replaces = rules_.replaces_files && !opened_.contains(name);
-      if (replaces) {
-        MSP_RETURN_IF_ERROR(base::CheckOutputFile(folder_ / name));
-      }
-      descriptor = OpenInFolder(name, replaces ? kFlags | O_TRUNC : kFlags);
-      may_hold_rows = !replaces;
+    const bool may_hold_rows = descriptor < 0 && errno == EEXIST;
+    if (may_hold_rows) {
+      descriptor = OpenInFolder(name, kFlags);
     }
     if (descriptor < 0) {
       return CannotWrite(folder_ / name);
-    }
-    if (rules_.replaces_files) {
-      opened_.insert(name);
     }
     Status status = may_hold_rows ? GoOn(name, descriptor, file) : Status();
     if (!status.ok()) {
@@ -274,7 +264,6 @@ class CsvWriter : public Writer {
   const CsvRules rules_;
   const int64_t steps_per_file_;
   std::map<std::string, File, std::less<>> files_;
-  std::set<std::string, std::less<>> opened_;  // with replaces_files
   std::vector<std::string> spare_texts_;
   size_t waiting_bytes_ = 0;
   int folder_descriptor_ = -1;

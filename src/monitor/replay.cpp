@@ -13,6 +13,7 @@
 #include "src/base/files.h"
 #include "src/base/number_text.h"
 #include "src/base/path_kind.h"
+#include "src/base/staging_folder.h"
 #include "src/base/strings.h"
 #include "src/json/value_tree.h"
 #include "src/monitor/measure.h"
@@ -259,11 +260,14 @@ Result<ReplayTotals> Replay(const ReplayOptions& options) {
   const fs::path events_path = folder / kEvents;
   MSP_ASSIGN_OR_RETURN(const base::FileBytes events, base::FileBytes::Open(events_path));
   MSP_ASSIGN_OR_RETURN(const base::FileBytes bytes, base::FileBytes::Open(folder / kBytes));
-  MSP_RETURN_IF_ERROR(base::CreateFolders(options.output));
-  const CsvRules rules{
-      .digits = settings.digits, .compat = settings.compat, .replaces_files = true};
-  Player player(settings, bytes.bytes(),
-                MakeCsvWriter(options.output, rules, settings.steps_per_file));
+  // Tables grow step by step, and what a training leaves is of use: here they are results, that are
+  // there as a whole or not at all.
+  base::StagingFolder staging(options.output);
+  MSP_RETURN_IF_ERROR(staging.Create());
+  Player player(
+      settings, bytes.bytes(),
+      MakeCsvWriter(staging.path(), {.digits = settings.digits, .compat = settings.compat},
+                    settings.steps_per_file));
   std::string_view rest = events.text();
   for (uint64_t number = 1; !rest.empty(); ++number) {
     const size_t end = std::min(rest.find('\n'), rest.size());
@@ -277,6 +281,7 @@ Result<ReplayTotals> Replay(const ReplayOptions& options) {
     MSP_RETURN_IF_ERROR(player.Play(tree), place);
   }
   MSP_RETURN_IF_ERROR(player.Finish());
+  MSP_RETURN_IF_ERROR(staging.MoveFiles());
   return player.totals();
 }
 

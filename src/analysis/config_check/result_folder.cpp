@@ -3,25 +3,20 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <deque>
 #include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "src/analysis/config_check/result_json.h"
 #include "src/base/files.h"
-#include "src/base/interrupt.h"
 #include "src/base/output_rule.h"
+#include "src/base/staging_folder.h"
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
-#include "src/base/unfinished.h"
 #include "src/report/sheet_parts.h"
 #include "src/report/writers.h"
 
@@ -69,61 +64,6 @@ std::string FindForeign(const fs::path& folder) {
   }
   return error ? folder.string() : std::string();
 }
-
-// Packs are extracted here first, so that a failure leaves nothing behind.
-class StagingFolder {
- public:
-  explicit StagingFolder(const fs::path& folder)
-      : created_output_(!Exists(folder)),
-        output_(folder),
-        path_(folder / fmt::format(".config_check.{}", ::getpid())),
-        cleanup_slot_(base::RemoveOnInterrupt(path_.string())) {}
-  StagingFolder(const StagingFolder&) = delete;
-  StagingFolder& operator=(const StagingFolder&) = delete;
-  ~StagingFolder() {
-    std::error_code error;
-    // All results have left it, or nothing came into it: then no folder has to be opened for this.
-    if (::rmdir(path_.c_str()) != 0) {
-      fs::remove_all(path_, error);
-    }
-    if (descriptor_ >= 0) {
-      ::close(descriptor_);
-    }
-    if (created_output_) {
-      fs::remove(output_, error);  // only when it is empty
-    }
-    base::ForgetOnInterrupt(cleanup_slot_);
-  }
-
-  // Makes it, marked as one that somebody works in.
-  Status Create() {
-    MSP_RETURN_IF_ERROR(base::CreateFolders(output_));
-    base::RemoveAbandoned(output_);
-    descriptor_ = base::MakeUnfinished([this] {
-      while (::mkdir(path_.c_str(), 0750) == 0) {
-        const int made = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-        if (made >= 0 || errno != ENOENT) {
-          return made;
-        }
-        // Taken for a leftover before it could even be opened.
-      }
-      return -1;
-    });
-    if (descriptor_ < 0) {
-      return IoError(fmt::format("cannot create {}: {}", path_.string(), std::strerror(errno)));
-    }
-    return {};
-  }
-
-  const fs::path& path() const { return path_; }
-
- private:
-  const bool created_output_;
-  const fs::path output_;
-  const fs::path path_;
-  const int cleanup_slot_;
-  int descriptor_ = -1;  // for its lock
-};
 
 Status MoveInto(const fs::path& from, const fs::path& target) {
   std::error_code error;
@@ -219,7 +159,8 @@ Status WriteResultFolder(const CompareOptions& options, const PackPair& packs, C
   if (error) {
     return IoError(fmt::format("no absolute path for {}", options.output_folder.string()));
   }
-  StagingFolder staging(folder);
+  // Packs are extracted here first, so that a failure leaves nothing behind.
+  base::StagingFolder staging(folder);
   MSP_RETURN_IF_ERROR(staging.Create());
   MSP_RETURN_IF_ERROR(packs.bench.Extract(staging.path() / kPackFolders[0]));
   MSP_RETURN_IF_ERROR(packs.cmp.Extract(staging.path() / kPackFolders[1]));

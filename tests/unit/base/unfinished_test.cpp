@@ -70,9 +70,9 @@ TEST(UnfinishedFiles, OfLivingProcessesStay) {
 
 TEST(UnfinishedFiles, AreToldFromOtherFilesByTheirNames) {
   const TemporaryFolder folder;
-  const std::vector<std::string> others = {".hidden.tmp",       ".msprobe-notes",
-                                           "model.12.partial",  ".trend.db.x.partial",
-                                           ".config_check.old", "a.tmp"};
+  const std::vector<std::string> others = {".hidden.tmp",          ".msprobe-notes",
+                                           "model.12.partial",     ".trend.db.x.partial",
+                                           ".msprobe-staging.old", "a.tmp"};
   for (const std::string& name : others) {
     Spill(folder / name, "kept");
   }
@@ -80,8 +80,8 @@ TEST(UnfinishedFiles, AreToldFromOtherFilesByTheirNames) {
   Spill(folder / ".msprobe-20261123.reserved", "");
   Spill(folder / ".trend.db.7.partial", "");
   Spill(folder / "msprobe-launch-aaaaaa", "");
-  ASSERT_TRUE(CreateFolders(folder / ".config_check.7/bench").ok());
-  Spill(folder / ".config_check.7/bench/file", "");
+  ASSERT_TRUE(CreateFolders(folder / ".msprobe-staging.7/bench").ok());
+  Spill(folder / ".msprobe-staging.7/bench/file", "");
   RemoveAbandoned(folder.path());
   std::vector<std::string> left = others;
   left.emplace_back("msprobe-launch-aaaaaa");  // of another kind of folder

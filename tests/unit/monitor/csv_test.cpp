@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "src/base/number_text.h"
-#include "src/base/output_rule.h"
 #include "src/monitor/csv_text.h"
 #include "src/monitor/writer.h"
 #include "tests/unit/support/child_process.h"
@@ -175,18 +174,6 @@ TEST(CsvWriter, WritesWhatADiskRefusedAsSoonAsItTakesIt) {
   std::filesystem::create_directory(folder / "gone");
   EXPECT_TRUE(writer->EndStep(1).ok());
   EXPECT_EQ(Slurp(folder / "gone/actv_0-0.csv"), "vpp_stage,name,step,min\n0,a,0,1.0\n");
-}
-
-TEST(CsvWriter, ReplacesAFileOnceAndContinuesItThen) {
-  const TemporaryFolder folder;
-  Spill(folder / "actv_0-0.csv", "vpp_stage,name,step,norm\n0,b,0,2.0\n");
-  base::SetExistingFiles(base::Existing::kReplace);
-  const auto writer = MakeCsvWriter(folder.path(), {.replaces_files = true}, 1);
-  for (const double number : {1.0, 2.0}) {
-    EXPECT_TRUE(writer->Write(ColumnOf({number})).ok());
-    EXPECT_TRUE(writer->EndStep(0).ok());
-  }
-  EXPECT_EQ(Slurp(folder / "actv_0-0.csv"), "vpp_stage,name,step,min\n0,a,0,1.0\n0,a,0,2.0\n");
 }
 
 TEST(CsvWriter, FollowsNoLinkAtTheNameOfAFile) {

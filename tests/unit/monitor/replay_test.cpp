@@ -106,6 +106,41 @@ TEST(Replay, ReplacesTablesOfAnEarlierOne) {
   EXPECT_EQ(Slurp(output / "actv_0-0.csv"), first);
 }
 
+TEST(Replay, WritesAllTablesOrNone) {
+  const TemporaryFolder folder;
+  Spill(folder / "config.json", R"({"targets": {}})");
+  Spill(folder / "feed.bin", "12345678");
+  const std::string good =
+      R"({"event":"metrics","ops":["norm"],"eps":1e-8,"items":[{"tag":"0:a","offset":0,)"
+      R"("nbytes":8,"dtype":"torch.float32","shape":[2]}]})"
+      "\n"
+      R"({"event":"write","prefix":"actv","step":0,"tags":["0:a"]})"
+      "\n"
+      R"({"event":"write","prefix":"actv","step":1,"tags":["0:a"]})"
+      "\n";
+  const auto replay = [&] {
+    return Replay(
+        {.feed = folder.path(), .config = folder / "config.json", .output = folder / "out"});
+  };
+  // The first step has ended before the feed breaks.
+  Spill(folder / "feed.jsonl", good + "{}\n");
+  EXPECT_FALSE(replay().ok());
+  EXPECT_FALSE(fs::exists(folder / "out"));
+  // A table that may not be replaced: the other one is not written beside it.
+  Spill(folder / "feed.jsonl", good);
+  msprobe::base::SetExistingFiles(msprobe::base::Existing::kRefuse);
+  fs::create_directory(folder / "out");
+  Spill(folder / "out/actv_1-1.csv", "earlier");
+  EXPECT_FALSE(replay().ok());
+  EXPECT_EQ(Slurp(folder / "out/actv_1-1.csv"), "earlier");
+  EXPECT_FALSE(fs::exists(folder / "out/actv_0-0.csv"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "out"), fs::directory_iterator()), 1);
+  fs::remove(folder / "out/actv_1-1.csv");
+  ASSERT_TRUE(replay().ok());
+  EXPECT_TRUE(fs::exists(folder / "out/actv_0-0.csv"));
+  EXPECT_TRUE(fs::exists(folder / "out/actv_1-1.csv"));
+}
+
 std::string ErrorOf(std::string_view events) {
   const TemporaryFolder folder;
   Spill(folder / "feed.jsonl", events);
