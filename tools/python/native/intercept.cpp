@@ -35,6 +35,17 @@ bool IsTraced() {
   return answer.get() == Py_True;
 }
 
+// Somebody else makes the call, and others of his own. What runs inside is not looked at.
+PyObject* CallTwice(const Api* api, ThreadState& thread, PyObject* args, PyObject* kwargs) {
+  const InsideGuard inside(thread);
+  const std::string name = *api->function.base + std::to_string(api->counter->next++);
+  const Ref who = Ref::Borrow(Global().twice.get());  // it may be put away meanwhile
+  return PyObject_CallFunction(who.get(), "Os#OOO", api->function.original, name.data(),
+                               static_cast<Py_ssize_t>(name.size()),
+                               api->function.in_place ? Py_True : Py_False, args,
+                               kwargs == nullptr ? Py_None : kwargs);
+}
+
 PyObject* CallApi(PyObject* object, PyObject* args, PyObject* kwargs) {
   const Api* api = Self(object);
   const State& state = Global();
@@ -42,6 +53,12 @@ PyObject* CallApi(PyObject* object, PyObject* args, PyObject* kwargs) {
     ThreadState& thread = ThisThread();
     if (!thread.inside && !IsOfAutograd(api, args) && !IsTraced())
       return RecordCall(api->function, api->counter->next++, thread, args, kwargs);
+  }
+  if (state.twice) {
+    ThreadState& thread = ThisThread();
+    if (!thread.inside && !IsOfAutograd(api, args) && !IsTraced()) {
+      return CallTwice(api, thread, args, kwargs);
+    }
   }
   return PyObject_Call(api->function.original, args, kwargs);
 }

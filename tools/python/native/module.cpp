@@ -4,6 +4,7 @@
 #include "tools/python/native/calls.h"
 #include "tools/python/native/constants.h"
 #include "tools/python/native/monitor.h"
+#include "tools/python/native/perturb.h"
 #include "tools/python/native/python_api.h"
 #include "tools/python/native/session.h"
 
@@ -40,6 +41,8 @@ PyMODINIT_FUNC PyInit__native() {
   Ref module(PyModule_Create(&definition));
   if (!module || PyModule_AddFunctions(module.get(), SessionMethods()) != 0 ||
       PyModule_AddFunctions(module.get(), CallMethods()) != 0 ||
+      PyModule_AddFunctions(module.get(), PerturbMethods()) != 0 ||
+      !AddPerturbConstants(module.get()) ||
       !AddConstants(module.get()) || !AddType(module.get(), "Api", MakeApiType()) ||
       !AddType(module.get(), "Monitor", MakeMonitorType()) || !MakeBackwardHookType()) {
     return nullptr;

@@ -129,6 +129,7 @@ struct State {
   Ref modes_enabled;    // () -> whether a mode of the training sees the framework's functions
   Ref modes_aside;      // () -> what modes_back takes; from then on none sees them
   Ref modes_back;
+  Ref twice;            // (original, name, in_place, args, kwargs) -> result: makes the calls of APIs
   Ref method_type;
   std::vector<std::string> own_folders;  // frames of these files are not shown in stacks
 

@@ -4,6 +4,8 @@ import torch
 from msprobe import _native
 from msprobe._debugger import Debugger
 from msprobe._intercept.runtime import log
+from msprobe.pytorch.free_benchmark.session import FreeBenchmark
+from msprobe.pytorch.free_benchmark.settings import task_of
 from msprobe.pytorch.hooks import TorchHooks
 
 
@@ -24,6 +26,17 @@ class PrecisionDebugger(Debugger):
     @staticmethod
     def _framework():
         return "pytorch", TorchHooks()
+
+    def _open(self, config_path, overrides):
+        if task_of(config_path, overrides) != "free_benchmark":
+            super()._open(config_path, overrides)
+            return
+        try:
+            self._session = self._hooks = FreeBenchmark(config_path, overrides)
+        except Exception:
+            type(self)._instance = None
+            raise
+        self._started_by_script = False
 
 
 def module_dump(module, dump_name):

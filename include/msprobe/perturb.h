@@ -1,0 +1,87 @@
+/* Is an operator stable? Changes its input a little and compares two of its results: what
+ * `free_benchmark` asks at every call. Lives in libmsprobe_capture.so and keeps the promises, texts
+ * and errors of msprobe/capture.h. No capture is needed; all functions may be called by any thread.
+ *
+ * Tensors are those of the host (msprobe_tensor of msprobe/capture.h), of any strides.
+ */
+#ifndef MSPROBE_PERTURB_H_
+#define MSPROBE_PERTURB_H_
+
+/* NOLINTBEGIN(modernize-*,readability-identifier-naming): this is C. */
+
+#include "msprobe/capture.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How a tensor is changed. p: bfloat16 1e-4, float16 1e-6, float32 1e-8, float64 1e-16. */
+enum {
+  MSPROBE_ADD_NOISE = 0,         /* where(|x| > sqrt(p), x + p, x) */
+  MSPROBE_BIT_NOISE = 1,         /* the lowest bit of the mantissa of normal numbers flipped */
+  MSPROBE_CHANGE_VALUE = 2,      /* the first and the last element (or row) swapped */
+  MSPROBE_NO_CHANGE = 3,         /* the same values */
+  MSPROBE_IMPROVE_PRECISION = 4, /* float16 and bfloat16 as float32 */
+  MSPROBE_ULP_NOISE = 5          /* `ulps` units in the last place away from zero */
+};
+
+/* Writes the changed tensor, row-major, to `out` of `out_bytes` bytes: the size of `input`, or
+ * twice that for halves whose precision is improved. *changed: 1, or 0 where there was nothing to
+ * change and `out` holds the values as they are. `ulps`: from 1 on. */
+MSPROBE_API int msprobe_perturb(const msprobe_tensor* input, int mode, uint32_t ulps, void* out,
+                                size_t out_bytes, int* changed) MSPROBE_NOEXCEPT;
+
+typedef struct msprobe_ratio {
+  double ratio; /* max(max r, 1 / min r), r = |original| / |perturbed| over a lower bound */
+  double mean_ratio;
+  uint64_t exceeding_count; /* elements apart by more than the threshold */
+  uint64_t worst_index;     /* row-major */
+  uint64_t born_count;      /* NaN or infinite in the changed result alone */
+  uint64_t gone_count;      /* in the original one alone */
+  int sign_changes;         /* 1: large values of opposite sign; the ratio says little then */
+  int consistent;           /* 1: 1/threshold <= ratio <= threshold and no sign changes */
+} msprobe_ratio;
+
+enum {
+  MSPROBE_PERTURB_BACKWARD = 1, /* gradients: values below 1e-3 count as 1e-3 */
+  MSPROBE_PERTURB_COMPAT = 2    /* as the Python tool where the default is better */
+};
+
+/* `threshold`: from 1 on; 0: by the dtype of `original`, float16 1.002, bfloat16 1.004,
+ * else 1.0002. Both tensors have the same number of elements. */
+MSPROBE_API int msprobe_compare_ratios(const msprobe_tensor* original,
+                                       const msprobe_tensor* perturbed, double threshold,
+                                       uint32_t flags, msprobe_ratio* result) MSPROBE_NOEXCEPT;
+
+typedef struct msprobe_cpu_agreement {
+  int consistent;
+  int computed; /* 0: the CPU's result has NaN or infinities; the numbers below are 0 */
+  double absolute_error;
+  double relative_error;
+  double error_balance;
+  uint64_t born_count; /* NaN or infinite on the device alone */
+} msprobe_cpu_agreement;
+
+/* Flags: MSPROBE_PERTURB_COMPAT. Nothing is written into either tensor. */
+MSPROBE_API int msprobe_compare_with_cpu(const msprobe_tensor* actual, const msprobe_tensor* golden,
+                                         uint32_t flags,
+                                         msprobe_cpu_agreement* result) MSPROBE_NOEXCEPT;
+
+/* Preheating: 1 where call `number` (from 1 on) of a function that is called `calls` times per step
+ * is sampled in this step; see `preheat_step` and `max_sample` of the configuration. */
+MSPROBE_API int msprobe_preheat_samples(int64_t number, int64_t calls, int64_t preheat_step,
+                                        int64_t max_sample, int64_t step) MSPROBE_NOEXCEPT;
+/* The threshold (2.05 at first) after the samples of a step: ratios of calls that agree with the
+ * CPU, and of those that do not. *adapts becomes 0 when it is settled. `least`: it does not go
+ * below. */
+MSPROBE_API int msprobe_preheat_adapt(double* threshold, int* adapts, const double* consistent,
+                                      size_t consistent_count, const double* inconsistent,
+                                      size_t inconsistent_count, double least) MSPROBE_NOEXCEPT;
+
+#ifdef __cplusplus
+}
+#endif
+
+/* NOLINTEND(modernize-*,readability-identifier-naming) */
+
+#endif /* MSPROBE_PERTURB_H_ */

@@ -1,0 +1,201 @@
+#include "src/perturb/ratio.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "src/kernels/convert.h"
+#include "src/perturb/perturbation.h"
+#include "src/tensor/element_blocks.h"
+#include "src/tensor/float_bits.h"
+
+namespace msprobe::perturb {
+namespace {
+
+constexpr double kBackwardBound = 1e-3;
+constexpr double kOtherNoise = 1e-8;
+constexpr double kMebibyte = 1048576.0;
+constexpr int kMebibytesOfChunk = 4;  // as a power of two
+constexpr size_t kMostChunks = 128;
+
+// The type of arithmetic of a dtype, and its rounding.
+template <typename Number>
+struct Plain {
+  using Value = Number;
+  static Value Round(Value value) { return value; }
+  static constexpr Value kLargest = std::numeric_limits<Number>::max();
+};
+struct Half : Plain<float> {
+  static float Round(float value) { return tensor::Float16ToFloat(tensor::FloatToFloat16(value)); }
+  static constexpr float kLargest = 65504.0F;
+};
+struct Brain : Plain<float> {
+  static float Round(float value) {
+    return tensor::BFloat16ToFloat(tensor::FloatToBFloat16(value));
+  }
+  static constexpr float kLargest = 0x1.FEp127F;
+};
+
+void Widen(DType dtype, std::span<const std::byte> data, std::span<float> out) {
+  kernels::WidenToFloat(dtype, data, out);
+}
+void Widen(DType dtype, std::span<const std::byte> data, std::span<double> out) {
+  kernels::WidenToDouble(dtype, data, out);
+}
+
+// Of a run of elements.
+struct Extremes {
+  double largest = 0;
+  double smallest = std::numeric_limits<double>::infinity();
+  uint64_t largest_index = 0;
+  uint64_t smallest_index = 0;
+  double sum = 0;
+  uint64_t summed = 0;
+  bool sign_changes = false;
+  bool any_nan = false;
+
+  // The ratio and whose it is.
+  std::pair<double, uint64_t> Worst() const {
+    if (largest == 0 && std::isinf(smallest)) return {1, 0};  // no elements
+    const double inverse = smallest == 0 ? std::numeric_limits<double>::infinity() : 1 / smallest;
+    return inverse > largest ? std::pair(inverse, smallest_index)
+                             : std::pair(largest, largest_index);
+  }
+};
+
+template <typename Format>
+class RatioWalk {
+ public:
+  using Value = typename Format::Value;
+
+  RatioWalk(const RatioRules& rules, double bound, RatioResult& counts)
+      : rules_(rules),
+        bound_(Format::Round(static_cast<Value>(bound))),
+        flips_below_(-static_cast<double>(bound) * bound),
+        counts_(counts) {}
+
+  void Add(std::span<const Value> original, std::span<const Value> perturbed, size_t first,
+           Extremes& extremes) {
+    for (size_t i = 0; i < original.size(); ++i) {
+      const Value o = Format::Round(original[i]);
+      const Value p = perturbed[i];
+      const double product = static_cast<double>(o) * static_cast<double>(p);
+      extremes.sign_changes |= product < flips_below_;
+      extremes.any_nan |= std::isnan(product);
+      const Value o_size = Floor(std::abs(o));
+      const Value p_size = Floor(std::abs(p));
+      Value r = Format::Round(o_size / p_size);
+      if (std::isnan(r)) r = 1;
+      if (std::isinf(r)) r = Format::kLargest;
+      const auto ratio = static_cast<double>(r);
+      if (ratio > extremes.largest) {
+        extremes.largest = ratio;
+        extremes.largest_index = first + i;
+      }
+      if (ratio < extremes.smallest) {
+        extremes.smallest = ratio;
+        extremes.smallest_index = first + i;
+      }
+      const double apart = ratio >= 1 ? ratio : 1 / ratio;
+      counts_.exceeding_count += apart > rules_.threshold ? 1 : 0;
+      const bool o_finite = std::isfinite(o);
+      const bool p_finite = std::isfinite(p);
+      counts_.born_count += o_finite && !p_finite ? 1 : 0;
+      counts_.gone_count += !o_finite && p_finite ? 1 : 0;
+      if (o_finite && p_finite) {
+        extremes.sum += apart;
+        ++extremes.summed;
+      }
+    }
+  }
+
+ private:
+  // NaN stays NaN.
+  Value Floor(Value size) const { return size < bound_ ? bound_ : size; }
+
+  const RatioRules& rules_;
+  const Value bound_;
+  const double flips_below_;
+  RatioResult& counts_;
+};
+
+size_t ChunkCount(const TensorView& tensor) {
+  const double mebibytes = static_cast<double>(tensor.size_bytes()) / kMebibyte;
+  if (tensor.shape.empty() || mebibytes < 1) return 1;
+  const int power = static_cast<int>(std::log2(mebibytes)) - kMebibytesOfChunk;
+  return power <= 0 ? 1 : std::min(kMostChunks, size_t{1} << std::min(power, 7));
+}
+
+template <typename Format>
+RatioResult Compare(const TensorView& original, const TensorView& perturbed, double bound,
+                    const RatioRules& rules) {
+  using Value = typename Format::Value;
+  RatioResult result;
+  RatioWalk<Format> walk(rules, bound, result);
+  std::vector<std::byte> scratch[2];
+  tensor::BlockReader originals(original, scratch[0]);
+  tensor::BlockReader perturbeds(perturbed, scratch[1]);
+  std::vector<Value> o(tensor::kCopyBlockElements);
+  std::vector<Value> p(tensor::kCopyBlockElements);
+  const auto count = static_cast<size_t>(original.element_count());
+  const size_t chunks = rules.compat ? ChunkCount(original) : 1;
+  const size_t chunk_elements = std::max<size_t>((count + chunks - 1) / chunks, 1);
+  double sum = 0;
+  uint64_t summed = 0;
+  for (size_t begin = 0; begin < count && !result.sign_changes; begin += chunk_elements) {
+    Extremes extremes;
+    const size_t end = std::min(count, begin + chunk_elements);
+    for (size_t first = begin; first < end; first += tensor::kCopyBlockElements) {
+      const size_t elements = std::min(tensor::kCopyBlockElements, end - first);
+      Widen(original.dtype, originals.Read(first, elements), std::span(o.data(), elements));
+      Widen(perturbed.dtype, perturbeds.Read(first, elements), std::span(p.data(), elements));
+      walk.Add({o.data(), elements}, {p.data(), elements}, first, extremes);
+    }
+    std::tie(result.ratio, result.worst_index) = extremes.Worst();
+    result.sign_changes = extremes.sign_changes && !(rules.compat && extremes.any_nan);
+    sum += extremes.sum;
+    summed += extremes.summed;
+  }
+  result.mean_ratio = summed == 0 ? 1 : sum / static_cast<double>(summed);
+  return result;
+}
+
+}  // namespace
+
+double DefaultThreshold(DType original) {
+  switch (original) {
+    case DType::kFloat16:
+      return 1.002;
+    case DType::kBFloat16:
+      return 1.004;
+    default:
+      return 1.0002;
+  }
+}
+
+Result<RatioResult> CompareRatios(const TensorView& original, const TensorView& perturbed,
+                                  const RatioRules& rules) {
+  if (original.element_count() != perturbed.element_count()) {
+    return MismatchError("both results of an operator have the same number of elements, not " +
+                         ShapeText(original.shape) + " and " + ShapeText(perturbed.shape));
+  }
+  const double bound = rules.backward
+                           ? kBackwardBound
+                           : std::sqrt(SmallestNoise(perturbed.dtype).value_or(kOtherNoise));
+  switch (perturbed.dtype) {
+    case DType::kFloat64:
+      return Compare<Plain<double>>(original, perturbed, bound, rules);
+    case DType::kFloat16:
+      return Compare<Half>(original, perturbed, bound, rules);
+    case DType::kBFloat16:
+      return Compare<Brain>(original, perturbed, bound, rules);
+    default:
+      return Compare<Plain<float>>(original, perturbed, bound, rules);
+  }
+}
+
+}  // namespace msprobe::perturb

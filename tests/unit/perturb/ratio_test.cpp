@@ -1,0 +1,90 @@
+#include "src/perturb/ratio.h"
+
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "src/perturb/cpu_agreement.h"
+#include "tests/unit/support/view_of.h"
+
+namespace msprobe::perturb {
+namespace {
+
+using test_support::ViewOf;
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+RatioResult Ratios(const std::vector<float>& original, const std::vector<float>& perturbed,
+                   bool compat = false) {
+  const Shape shape = {static_cast<int64_t>(original.size())};
+  RatioRules rules;
+  rules.compat = compat;
+  Result<RatioResult> result =
+      CompareRatios(ViewOf(original, shape), ViewOf(perturbed, shape), rules);
+  EXPECT_TRUE(result.ok());
+  return *result;
+}
+
+TEST(Ratio, EveryElementOfALargeTensorCounts) {
+  constexpr size_t kElements = size_t{16} << 20U;  // 64 MiB: four chunks of the Python tool
+  const std::vector<float> original(kElements, 2.0F);
+  for (const size_t at : {size_t{10}, kElements - 10}) {
+    std::vector<float> perturbed = original;
+    perturbed[at] = 2.2F;
+    const RatioResult result = Ratios(original, perturbed);
+    EXPECT_NEAR(result.ratio, 1.1, 1e-6);
+    EXPECT_EQ(result.worst_index, at);
+    EXPECT_EQ(result.exceeding_count, 1U);
+    EXPECT_FALSE(result.consistent(1.0002));
+    EXPECT_EQ(Ratios(original, perturbed, true).consistent(1.0002), at == 10);
+  }
+}
+
+TEST(Ratio, BirthsOfNanAndInfinitiesAreCounted) {
+  const RatioResult result = Ratios({1, kNan, 2, kNan}, {kNan, 1, 2, kNan});
+  EXPECT_EQ(result.born_count, 1U);
+  EXPECT_EQ(result.gone_count, 1U);
+  EXPECT_EQ(result.ratio, 1);
+  EXPECT_EQ(result.mean_ratio, 1);
+}
+
+TEST(Ratio, ANanHidesNoChangeOfSign) {
+  EXPECT_TRUE(Ratios({1, 1}, {kNan, -1}).sign_changes);
+  EXPECT_FALSE(Ratios({1, 1}, {kNan, -1}, true).sign_changes);
+}
+
+TEST(Ratio, OtherNumbersOfElementsAreRefused) {
+  const std::vector<float> values = {1, 2};
+  EXPECT_FALSE(CompareRatios(ViewOf(values, {2}), ViewOf(values, {1}), {}).ok());
+}
+
+CpuAgreement WithCpu(const std::vector<float>& actual, const std::vector<float>& golden,
+                     bool compat) {
+  const Shape shape = {static_cast<int64_t>(actual.size())};
+  Result<CpuAgreement> result =
+      CompareWithCpu(ViewOf(actual, shape), ViewOf(golden, shape), compat);
+  EXPECT_TRUE(result.ok());
+  return *result;
+}
+
+TEST(CpuAgreement, ABiasOfEitherSignCounts) {
+  // Within the limit of single errors of float16, beyond that of the mean.
+  const std::vector<uint16_t> half(4, 0x3C00 - 1);  // the number below 1
+  const std::vector<float> golden(4, 1.0F);
+  for (const bool compat : {false, true}) {
+    const Result<CpuAgreement> result =
+        CompareWithCpu(ViewOf(half, {4}, DType::kFloat16), ViewOf(golden, {4}), compat);
+    ASSERT_TRUE(result.ok());
+    EXPECT_LT(*result->error_balance, -1e-4);
+    EXPECT_EQ(result->consistent, compat);
+  }
+}
+
+TEST(CpuAgreement, ANanOfTheDeviceAloneCounts) {
+  EXPECT_FALSE(WithCpu({kNan, 1}, {1, 1}, false).consistent);
+  EXPECT_EQ(WithCpu({kNan, 1}, {1, 1}, false).born_count, 1U);
+  EXPECT_TRUE(WithCpu({kNan, 1}, {1, 1}, true).consistent);
+}
+
+}  // namespace
+}  // namespace msprobe::perturb

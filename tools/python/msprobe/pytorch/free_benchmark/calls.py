@@ -1,0 +1,123 @@
+"""One call and its second run."""
+import contextlib
+
+import torch
+
+from msprobe._intercept.runtime import own_work
+from msprobe.pytorch.free_benchmark.perturbation import (mapped, on_host, position_of,
+                                                         tensors_in)
+
+# Functions that write into arguments their names do not tell of. What else does so is found at its
+# first call.
+_WRITERS = {"Functional.batch_norm", "Functional.instance_norm", "Functional.embedding",
+            "Functional.embedding_bag", "Torch.batch_norm", "Torch.instance_norm"}
+_writers = set(_WRITERS)
+# What these give is whatever lies in memory.
+_UNINITIALISED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided",
+                  "empty_permuted", "resize_", "resize_as_"}
+
+
+class Skipped(Exception):
+    """There is no second run; why."""
+
+
+def is_out_of_memory(error):
+    return isinstance(error, MemoryError) or "out of memory" in str(error)
+
+
+def _versions(tensors):
+    """How often each was written, or None where that is not counted (inference mode)."""
+    try:
+        return [tensor._version for tensor in tensors]
+    except RuntimeError:
+        return None
+
+
+def _copy(tensor):
+    return tensor.detach().clone()
+
+
+class RandomState:
+    """Of the host, and of the devices that the tensors are on."""
+
+    def __init__(self, tensors):
+        self._host = torch.get_rng_state()
+        self._devices = []
+        for device in {tensor.device for tensor in tensors if not on_host(tensor)}:
+            module = getattr(torch, device.type, None)
+            if hasattr(module, "get_rng_state"):
+                self._devices.append((module, device, module.get_rng_state(device)))
+
+    def put(self):
+        torch.set_rng_state(self._host)
+        for module, device, state in self._devices:
+            module.set_rng_state(state, device)
+
+
+@contextlib.contextmanager
+def second_run(state, autocasts, gradients=False):
+    """In this block a call runs once more: unseen, with the random numbers it had, and everything as
+    it was afterwards."""
+    with own_work():
+        after = RandomState([])
+        after._devices = [(module, device, module.get_rng_state(device))
+                          for module, device, _ in state._devices]
+        state.put()
+        try:
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(torch.enable_grad() if gradients else torch.no_grad())
+                if not autocasts:
+                    for kind in ("cpu", "cuda"):
+                        if _casts(kind):
+                            stack.enter_context(torch.autocast(kind, enabled=False))
+                yield
+        finally:
+            after.put()
+
+
+def _casts(kind):
+    return torch.is_autocast_cpu_enabled() if kind == "cpu" else torch.is_autocast_enabled()
+
+
+class Call:
+    """A call before it is made: copies of what it may write, and the state of random numbers."""
+
+    def __init__(self, settings, function, in_place, args, kwargs):
+        self._settings = settings
+        self._function = function
+        self.args = args
+        self.kwargs = kwargs
+        if function.rpartition(".")[2] in _UNINITIALISED:
+            raise Skipped("its result is not initialised")
+        if position_of(args) is None:
+            raise Skipped("no argument is a floating tensor")
+        with own_work():
+            self._tensors = tensors_in(args, kwargs)
+            self._versions = _versions(self._tensors)
+            self.writes = (in_place or function in _writers or bool(kwargs.get("inplace")) or
+                           kwargs.get("out") is not None or self._versions is None)
+            if self.writes:
+                with torch.no_grad():
+                    self.args, self.kwargs = mapped(args, _copy), mapped(kwargs, _copy)
+            self.state = RandomState(self._tensors)
+
+    def made(self):
+        """After the call: raises Skipped where what it was given is there no more."""
+        if not self.writes and _versions(self._tensors) != self._versions:
+            _writers.add(self._function)
+            raise Skipped("it writes into its arguments, which was not known before its first call")
+
+    def unchanged_since(self):
+        """Whether the arguments still hold what the call was given."""
+        return self.writes or _versions(self._tensors) == self._versions
+
+    def again(self, original, perturbation):
+        """The result of the second run."""
+        kwargs = dict(self.kwargs)
+        if "inplace" in kwargs and not self.writes:
+            kwargs["inplace"] = False
+        with second_run(self.state, self._settings.mode not in ("improve_precision", "to_cpu")):
+            changed = perturbation.applied(self.args, kwargs)
+            if changed is None:
+                raise Skipped("nothing to change")
+            return original(*changed[0], **changed[1])

@@ -1,0 +1,141 @@
+"""Arguments of a call, changed a little."""
+import math
+
+import torch
+
+from msprobe import _native
+
+_MOST_DEPTH = 10
+_NOISE = {torch.bfloat16: 1e-4, torch.float16: 1e-6, torch.float32: 1e-8, torch.float64: 1e-16}
+_BITS = {torch.bfloat16: torch.int16, torch.float16: torch.int16, torch.float32: torch.int32,
+         torch.float64: torch.int64}
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+def mapped(value, change, depth=0):
+    """The structure of lists, tuples and dicts with change(tensor) in place of every tensor."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if depth > _MOST_DEPTH:
+        raise ValueError("arguments are nested deeper than %d levels" % _MOST_DEPTH)
+    if isinstance(value, dict):
+        return {key: mapped(item, change, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [mapped(item, change, depth + 1) for item in value]
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*items)
+        return items if type(value) is list else tuple(items)
+    return value
+
+
+def tensors_in(*values):
+    found = []
+    mapped(values, lambda tensor: found.append(tensor) or tensor)
+    return found
+
+
+def on_host(tensor):
+    return tensor.device.type == "cpu"
+
+
+def position_of(args):
+    """Of the argument to change: the first floating tensor, list, tuple or dict."""
+    for position, value in enumerate(args):
+        if isinstance(value, torch.Tensor):
+            if value.is_floating_point() and not value.is_meta:
+                return position
+        elif isinstance(value, (list, tuple, dict)):
+            return position
+    return None
+
+
+class Perturbation:
+    """Changes arguments as the settings say."""
+
+    def __init__(self, settings):
+        self._mode = settings.mode
+        self._ulps = settings.noise_ulps
+
+    def applied(self, args, kwargs):
+        """(args, kwargs) of the second run, or None where there is none: nothing to cast."""
+        if self._mode == "improve_precision":
+            cast = []
+
+            def widen(tensor):
+                if tensor.dtype not in _HALVES:
+                    return tensor
+                cast.append(True)
+                return tensor.detach().float()
+
+            changed = mapped(args, widen), mapped(kwargs, widen)
+            return changed if cast else None
+        if self._mode == "to_cpu":
+            return mapped(args, _to_cpu), mapped(kwargs, _to_cpu)
+        position = position_of(args)
+        if position is None:
+            return None
+        if self._mode != "no_change":
+            args = args[:position] + (self.first_changed(args[position]),) + args[position + 1:]
+        return args, kwargs
+
+    def first_changed(self, value):
+        """The structure with its first tensor that can be changed in another version."""
+        state = {"done": False}
+
+        def change(tensor):
+            if state["done"] or not tensor.is_floating_point() or tensor.is_meta:
+                return tensor
+            changed = self.of_tensor(tensor.detach())
+            state["done"] = changed is not None
+            return tensor if changed is None else changed
+
+        return mapped(value, change)
+
+    def of_tensor(self, tensor):
+        """A changed copy, or None where the tensor is not to be changed."""
+        if tensor.layout is not torch.strided or tensor.dtype not in _NOISE:
+            return None
+        if not on_host(tensor):
+            return _on_device(tensor, self._mode, self._ulps)
+        mode = {"add_noise": _native.PERTURB_ULP_NOISE if self._ulps else _native.PERTURB_ADD_NOISE,
+                "bit_noise": _native.PERTURB_BIT_NOISE,
+                "change_value": _native.PERTURB_CHANGE_VALUE}[self._mode]
+        out = torch.empty(tensor.shape, dtype=tensor.dtype)
+        return out if _native.perturb(tensor, out, mode, self._ulps or 1) else None
+
+
+def _to_cpu(tensor):
+    copy = tensor.detach().cpu()
+    if copy.dtype in _HALVES:
+        return copy.float()
+    return copy.clone() if copy.data_ptr() == tensor.data_ptr() else copy
+
+
+def _on_device(tensor, mode, ulps):
+    """The rules of src/perturb/perturbation.h where the tensor lies."""
+    if mode == "change_value":
+        return _ends_swapped(tensor)
+    size = tensor.abs()
+    noise = _NOISE[tensor.dtype]
+    if tensor.numel() == 0 or bool(size.max() < noise):
+        return None
+    if mode == "add_noise" and not ulps:
+        return torch.where(size > math.sqrt(noise), tensor + noise, tensor)
+    bits = tensor.contiguous().view(_BITS[tensor.dtype])
+    tiny = torch.finfo(tensor.dtype).tiny
+    if ulps:
+        moved = (bits + ulps).view(tensor.dtype)
+        return torch.where((size >= tiny) & torch.isfinite(moved) & torch.isfinite(tensor), moved, tensor)
+    return torch.where(size > tiny, (bits ^ 1).view(tensor.dtype), tensor)
+
+
+def _ends_swapped(tensor):
+    shape = tensor.shape
+    if tensor.dim() == 0 or shape[0] < 1:
+        return None
+    if shape[0] < 2 if tensor.dim() == 1 else shape[1] < 1 or (shape[0] < 2 and shape[1] < 2):
+        return None
+    first, last = ((0,), (-1,)) if tensor.dim() == 1 else ((0, 0), (-1, -1))
+    changed = tensor.clone()
+    changed[first], changed[last] = tensor[last], tensor[first]
+    return changed

@@ -1,0 +1,189 @@
+#include "tools/python/native/perturb.h"
+
+#include <utility>
+#include <vector>
+
+#include "msprobe/perturb.h"
+
+#include "tools/python/native/guard.h"
+#include "tools/python/native/state.h"
+#include "tools/python/native/tensor.h"
+
+namespace msprobe::python {
+namespace {
+
+PyObject* RaiseLast() {
+  PyErr_SetString(PyExc_RuntimeError, msprobe_last_error());
+  return nullptr;
+}
+
+// Calls use(first, second) with both tensors described; false with a Python error.
+template <typename Use>
+bool UseTensors(PyObject* first, PyObject* second, Use use) {
+  bool second_described = false;
+  const bool described = UseTensor(first, [&](const msprobe_tensor& left, bool /*on_device*/) {
+    second_described = UseTensor(
+        second, [&](const msprobe_tensor& right, bool /*on_device*/) { use(left, right); });
+  });
+  return described && second_described;
+}
+
+// perturb(tensor, out, mode, ulps) -> whether `out`, a plain tensor of the same elements, was changed
+PyObject* Perturb(PyObject* /*module*/, PyObject* args) {
+  PyObject* tensor = nullptr;
+  PyObject* out = nullptr;
+  int mode = 0;
+  unsigned int ulps = 1;
+  if (PyArg_ParseTuple(args, "OOiI", &tensor, &out, &mode, &ulps) == 0) return nullptr;
+  const InsideGuard inside(ThisThread());
+  const ModesAside modes;
+  const Ref address(PyObject_CallMethod(out, "data_ptr", nullptr));
+  const Ref count(PyObject_CallMethod(out, "numel", nullptr));
+  const Ref width(PyObject_CallMethod(out, "element_size", nullptr));
+  if (!address || !count || !width) return nullptr;
+  void* memory = PyLong_AsVoidPtr(address.get());
+  const size_t bytes = PyLong_AsSize_t(count.get()) * PyLong_AsSize_t(width.get());
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  int code = MSPROBE_ERROR_USAGE;
+  int changed = 0;
+  if (!UseTensor(tensor, [&](const msprobe_tensor& described, bool /*on_device*/) {
+        code = msprobe_perturb(&described, mode, ulps, memory, bytes, &changed);
+      })) {
+    return nullptr;
+  }
+  return code == MSPROBE_OK ? PyBool_FromLong(changed) : RaiseLast();
+}
+
+// compare_ratios(original, perturbed, threshold, flags) -> (ratio, mean, exceeding, worst index, born,
+// gone, sign changes, consistent)
+PyObject* CompareRatios(PyObject* /*module*/, PyObject* args) {
+  PyObject* original = nullptr;
+  PyObject* perturbed = nullptr;
+  double threshold = 0;
+  unsigned int flags = 0;
+  if (PyArg_ParseTuple(args, "OOdI", &original, &perturbed, &threshold, &flags) == 0) {
+    return nullptr;
+  }
+  const InsideGuard inside(ThisThread());
+  const ModesAside modes;
+  msprobe_ratio result = {};
+  int code = MSPROBE_ERROR_USAGE;
+  if (!UseTensors(original, perturbed, [&](const msprobe_tensor& o, const msprobe_tensor& p) {
+        code = msprobe_compare_ratios(&o, &p, threshold, flags, &result);
+      })) {
+    return nullptr;
+  }
+  if (code != MSPROBE_OK) return RaiseLast();
+  return Py_BuildValue("(ddKKKKOO)", result.ratio, result.mean_ratio,
+                       static_cast<unsigned long long>(result.exceeding_count),
+                       static_cast<unsigned long long>(result.worst_index),
+                       static_cast<unsigned long long>(result.born_count),
+                       static_cast<unsigned long long>(result.gone_count),
+                       result.sign_changes != 0 ? Py_True : Py_False,
+                       result.consistent != 0 ? Py_True : Py_False);
+}
+
+// compare_with_cpu(actual, golden, flags) -> (consistent, born)
+PyObject* CompareWithCpu(PyObject* /*module*/, PyObject* args) {
+  PyObject* actual = nullptr;
+  PyObject* golden = nullptr;
+  unsigned int flags = 0;
+  if (PyArg_ParseTuple(args, "OOI", &actual, &golden, &flags) == 0) return nullptr;
+  const InsideGuard inside(ThisThread());
+  const ModesAside modes;
+  msprobe_cpu_agreement result = {};
+  int code = MSPROBE_ERROR_USAGE;
+  if (!UseTensors(actual, golden, [&](const msprobe_tensor& a, const msprobe_tensor& g) {
+        code = msprobe_compare_with_cpu(&a, &g, flags, &result);
+      })) {
+    return nullptr;
+  }
+  if (code != MSPROBE_OK) return RaiseLast();
+  return Py_BuildValue("(OK)", result.consistent != 0 ? Py_True : Py_False,
+                       static_cast<unsigned long long>(result.born_count));
+}
+
+// preheat_samples(number, calls, preheat_step, max_sample, step) -> bool
+PyObject* PreheatSamples(PyObject* /*module*/, PyObject* args) {
+  long long numbers[5] = {};
+  if (PyArg_ParseTuple(args, "LLLLL", &numbers[0], &numbers[1], &numbers[2], &numbers[3],
+                       &numbers[4]) == 0) {
+    return nullptr;
+  }
+  return PyBool_FromLong(
+      msprobe_preheat_samples(numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]));
+}
+
+bool ReadNumbers(PyObject* list, std::vector<double>& numbers) {
+  for (Py_ssize_t i = 0; i < PyList_Size(list); ++i) {
+    numbers.push_back(PyFloat_AsDouble(PyList_GetItem(list, i)));
+  }
+  return PyErr_Occurred() == nullptr;
+}
+
+// preheat_adapt(threshold, adapts, consistent, inconsistent, least) -> (threshold, adapts)
+PyObject* PreheatAdapt(PyObject* /*module*/, PyObject* args) {
+  double threshold = 0;
+  int adapts = 0;
+  PyObject* good = nullptr;
+  PyObject* bad = nullptr;
+  double least = 0;
+  if (PyArg_ParseTuple(args, "dpO!O!d", &threshold, &adapts, &PyList_Type, &good, &PyList_Type,
+                       &bad, &least) == 0) {
+    return nullptr;
+  }
+  std::vector<double> consistent;
+  std::vector<double> inconsistent;
+  if (!ReadNumbers(good, consistent) || !ReadNumbers(bad, inconsistent)) return nullptr;
+  if (msprobe_preheat_adapt(&threshold, &adapts, consistent.data(), consistent.size(),
+                            inconsistent.data(), inconsistent.size(), least) != MSPROBE_OK) {
+    return RaiseLast();
+  }
+  return Py_BuildValue("(dO)", threshold, adapts != 0 ? Py_True : Py_False);
+}
+
+// twice(who) or twice(None): who(original, name, in_place, args, kwargs) makes the calls of APIs from
+// now on, in place of the capture. `name`: "Functional.linear.3".
+PyObject* Twice(PyObject* /*module*/, PyObject* args) {
+  PyObject* who = nullptr;
+  if (PyArg_ParseTuple(args, "O", &who) == 0) return nullptr;
+  Global().twice = who == Py_None ? Ref() : Ref::Borrow(who);
+  Py_RETURN_NONE;
+}
+
+// restart_counts(): calls are numbered from 0 again.
+PyObject* RestartCounts(PyObject* /*module*/, PyObject* /*unused*/) {
+  for (auto& [name, counter] : Global().counters) counter.next = 0;
+  Py_RETURN_NONE;
+}
+
+PyMethodDef methods[] = {
+    {"perturb", Guarded<Perturb>, METH_VARARGS, nullptr},
+    {"compare_ratios", Guarded<CompareRatios>, METH_VARARGS, nullptr},
+    {"compare_with_cpu", Guarded<CompareWithCpu>, METH_VARARGS, nullptr},
+    {"preheat_samples", Guarded<PreheatSamples>, METH_VARARGS, nullptr},
+    {"preheat_adapt", Guarded<PreheatAdapt>, METH_VARARGS, nullptr},
+    {"twice", Guarded<Twice>, METH_VARARGS, nullptr},
+    {"restart_counts", Guarded<RestartCounts>, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+PyMethodDef* PerturbMethods() { return methods; }
+
+bool AddPerturbConstants(PyObject* module) {
+  const std::pair<const char*, long> constants[] = {
+      {"PERTURB_ADD_NOISE", MSPROBE_ADD_NOISE},
+      {"PERTURB_BIT_NOISE", MSPROBE_BIT_NOISE},
+      {"PERTURB_CHANGE_VALUE", MSPROBE_CHANGE_VALUE},
+      {"PERTURB_ULP_NOISE", MSPROBE_ULP_NOISE},
+      {"PERTURB_BACKWARD", MSPROBE_PERTURB_BACKWARD},
+      {"PERTURB_COMPAT", MSPROBE_PERTURB_COMPAT}};
+  for (const auto& [name, value] : constants) {
+    if (PyModule_AddIntConstant(module, name, value) != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace msprobe::python
