@@ -15,15 +15,24 @@
 #include "src/base/files.h"
 #include "src/base/interrupt.h"
 #include "src/base/output_rule.h"
-#include "src/base/path_kind.h"
 #include "src/base/unfinished.h"
 
 namespace msprobe::base {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+// Known not to be there: what cannot be looked at is not ours.
+bool IsMissing(const fs::path& path) {
+  std::error_code error;
+  return fs::symlink_status(path, error).type() == fs::file_type::not_found;
+}
+
+}  // namespace
+
 StagingFolder::StagingFolder(const fs::path& output)
-    : created_output_(!Exists(output)),
+    : created_output_(IsMissing(output)),
       output_(output),
       path_(output / fmt::format(".msprobe-staging.{}", ::getpid())),
       cleanup_slot_(RemoveOnInterrupt(path_.string())) {}

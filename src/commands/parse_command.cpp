@@ -138,6 +138,8 @@ Result<ExitCode> ParseCommand::Run(const Context& context) {
     options_.shape = shape_;
   }
   MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
+  // Told once, not of every tensor.
+  MSP_RETURN_IF_ERROR(base::CheckWritable(options_.output));
   const auto begin = std::chrono::steady_clock::now();
   MSP_ASSIGN_OR_RETURN(const dumps::Findings findings, dumps::Run(options_));
   report::Document document = dumps::MakeDocument(findings, options_.output);

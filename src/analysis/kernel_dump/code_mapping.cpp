@@ -55,6 +55,9 @@ Status CollectFiles(const std::filesystem::path& folder, size_t depth,
       arrays.push_back(path);
     } else if (kind == std::filesystem::file_type::regular && name == kStatisticFile) {
       tables.push_back(path);
+    } else if (kind == std::filesystem::file_type::none) {
+      base::NoteUnseen(
+          IoError(fmt::format("cannot look at {}: {}", path.string(), error.message())));
     }
   }
   return {};
@@ -71,6 +74,7 @@ std::string OpNameOf(
     if (known == mappings.end()) {
       Result<std::map<std::string, std::string>> read =
           ReadNameMapping(folder / io::kernel_dump::kNameMappingFile);
+      base::NoteUnseen(read.status());
       known =
           mappings
               .emplace(folder, read.ok() ? *std::move(read) : std::map<std::string, std::string>())

@@ -54,6 +54,9 @@ class Search {
       const auto kind = std::filesystem::symlink_status(path, error).type();
       if (kind == std::filesystem::file_type::directory) {
         MSP_RETURN_IF_ERROR(Folder(path, below + name + "/", depth + 1));
+      } else if (kind == std::filesystem::file_type::none) {
+        base::NoteUnseen(
+            IoError(fmt::format("cannot look at {}: {}", path.string(), error.message())));
       } else if (kind != std::filesystem::file_type::regular || IsOther(name)) {
         ++left_out_;
       } else {
