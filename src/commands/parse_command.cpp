@@ -3,11 +3,13 @@
 #include <chrono>
 #include <utility>
 
-#include <unistd.h>
+#include <fmt/format.h>
 
 #include "src/analysis/kernel_dump/document.h"
 #include "src/analysis/kernel_dump/run.h"
+#include "src/base/log.h"
 #include "src/base/output_rule.h"
+#include "src/base/strings.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/parse_shell.h"
 #include "src/commands/parse_tools.h"
@@ -142,6 +144,12 @@ Result<ExitCode> ParseCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(base::CheckWritable(options_.output));
   const auto begin = std::chrono::steady_clock::now();
   MSP_ASSIGN_OR_RETURN(const dumps::Findings findings, dumps::Run(options_));
+  // The answer may go to a file, or nowhere: what failed is told where errors are looked for.
+  if (const uint64_t failed = findings.failed_files(); failed > 0) {
+    base::LogError(
+        fmt::format("{} could not be converted whole; the answer names each tensor and why",
+                    base::Plural(failed, "file")));
+  }
   report::Document document = dumps::MakeDocument(findings, options_.output);
   document.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
