@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <limits>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -18,6 +21,8 @@ namespace {
 constexpr int kPageLevel = 6;
 constexpr int kPageWindow = -15;
 constexpr int kPageMemoryLevel = 8;
+
+constexpr size_t kHeadBytes = 4096;  // a shell has its title within them
 
 bool Deflate(std::string_view plain, std::string& out) {
   z_stream stream{};
@@ -109,6 +114,30 @@ Result<uint64_t> WriteWebPage(const std::filesystem::path& path, std::string_vie
   const uint64_t size_bytes = file.size_bytes();
   MSP_RETURN_IF_ERROR(file.Commit());
   return size_bytes;
+}
+
+std::string PageBeside(const std::filesystem::path& path, std::string_view title) {
+  const std::string wanted = fmt::format("<title>{}</title>", title);
+  std::pair<std::filesystem::file_time_type, std::string> latest(
+      std::filesystem::file_time_type::min(), "");
+  std::error_code failed;  // what cannot be looked at is no page to lead to
+  std::filesystem::directory_iterator folder(path.parent_path(), failed);
+  for (; !failed && folder != std::filesystem::directory_iterator(); folder.increment(failed)) {
+    std::error_code unknown;
+    if (folder->path().extension() != ".html" || folder->path().filename() == path.filename() ||
+        !folder->is_regular_file(unknown)) {
+      continue;
+    }
+    std::string head(kHeadBytes, '\0');
+    std::ifstream file(folder->path(), std::ios::binary);
+    file.read(head.data(), static_cast<std::streamsize>(head.size()));
+    head.resize(static_cast<size_t>(file.gcount()));
+    const auto time = folder->last_write_time(unknown);
+    if (!unknown && head.find(wanted) != std::string::npos) {
+      latest = std::max(latest, {time, folder->path().filename().string()});
+    }
+  }
+  return latest.second;
 }
 
 }  // namespace msprobe::report

@@ -36,4 +36,8 @@ inline constexpr std::string_view kPageDataMark = "<!--msprobe:data-->";
 Result<uint64_t> WriteWebPage(const std::filesystem::path& path, std::string_view shell,
                               std::span<const std::string> packed);
 
+// The name of the page with this title that was written last into the folder of `path`, other than
+// `path` itself, so that pages of one run lead to each other; empty: there is none.
+std::string PageBeside(const std::filesystem::path& path, std::string_view title);
+
 }  // namespace msprobe::report

@@ -110,6 +110,10 @@ def check_browser(folder, pictures=None):
     page_tests.browser_tools(REPOSITORY)
     example = REPOSITORY / "docs/example"
     graph(folder, "example", example / "npu/step0", example / "bench/step0")
+    # compare's page first: that of graph finds it, and tells it the way back
+    page_tests.run(MSPROBE, "compare", example / "npu/step0", example / "bench/step0", "-o", folder / "beside", "--format", "html")
+    page_tests.run(MSPROBE, "graph", example / "npu/step0", example / "bench/step0", "-o", folder / "beside", "--format", "html")
+    beside, = (page for page in (folder / "beside").glob("compare_*.html") if "compare_result" not in page.name)
     graph(folder, "one", example / "npu/step0")
     cnn = REPOSITORY / "tests/data/dump/cnn_tensor_mix/dump/step0/rank"
     graph(folder, "cnn", cnn, cnn)
@@ -127,7 +131,7 @@ def check_browser(folder, pictures=None):
     graph(folder, "wide", *pair(folder, "wide", wide, wide))
     large = Model(6000)
     graph(folder, "large", *pair(folder, "large", large, large.apart(2000)))
-    page_tests.drive(REPOSITORY, "graph_page_test.mjs", folder, pictures, large={"nodes": 24_002})
+    page_tests.drive(REPOSITORY, "graph_page_test.mjs", folder, pictures, large={"nodes": 24_002}, beside="beside/" + beside.name)
 
 
 if __name__ == "__main__":

@@ -116,6 +116,30 @@ check('tells nodes without partner, of either side, and why', async () => {
   await other.close();
 });
 
+check('leads to the same call in the page of compare, and back, and nowhere else', async () => {
+  const { page, close } = await open(facts.beside);
+  await press(page, 'Home', 'ArrowDown', 'ArrowDown');
+  const name = await selected(page);
+  await page.click('#details .beside');
+  await page.waitForURL(/compare_result_/);
+  await page.waitForFunction(() => document.querySelector('#details .beside'));
+  assert.equal(await text(page, '.call-title'), name);
+  await page.click('#details .beside');
+  await page.waitForURL((url) => !url.href.split('#')[0].includes('compare_result_'));
+  await page.waitForFunction(() => performance.getEntriesByName('msprobe-drawn').length > 0);
+  await settled(page);
+  assert.equal(await selected(page), name);
+  await close();
+  for (const other of ['https://elsewhere/a.html', '../a.html', 'javascript:x.html', 'a.txt']) {
+    const hostile = await open(`${facts.beside}#step=0&rank=0&call=none&page=${encodeURIComponent(other)}`);
+    assert.match(await hostile.page.getAttribute('#details .beside', 'href'), /^\.\/compare_result_\w+\.html#/);
+    await hostile.close();
+  }
+  const alone = await open('example.html');
+  assert.equal(await alone.page.locator('.beside').count(), 0);
+  await alone.close();
+});
+
 check('shows one dump without a comparison', async () => {
   const { page, close } = await open('one.html');
   assert.equal(await text(page, '.verdict .pill'), 'ONE DUMP');

@@ -78,7 +78,7 @@ void GraphPage::Add(const RankView& view) {
   }
 }
 
-std::string GraphPage::Listing(const Answer& answer) const {
+std::string GraphPage::Listing(const Answer& answer, const std::string& compare_page) const {
   std::string text;
   json::Writer writer(text, -1, json::Writer::NonFinite::kText);
   writer.BeginObject();
@@ -92,6 +92,7 @@ std::string GraphPage::Listing(const Answer& answer) const {
     leading = compare::LeadingPair(*answer.comparison);
   }
   writer.Member("notes", notes_);
+  writer.Member("compare_page", compare_page);
   writer.Key("ranks");
   writer.BeginArray();
   for (size_t i = 0; i < answer.ranks.size() && i < count_; ++i) {
@@ -134,7 +135,10 @@ Status GraphPage::Write(const std::filesystem::path& path, const Answer& answer)
         base::Plural(without, "rank"), base::FormatBytes(kMostBytes)));
   }
   std::vector<std::string> elements;
-  elements.push_back(report::PackBlock({"run", [&](std::string& out) { out += Listing(answer); }}));
+  const std::string compare_page =
+      answer.is_comparison ? report::PageBeside(path, "msprobe compare") : std::string();
+  elements.push_back(
+      report::PackBlock({"run", [&](std::string& out) { out += Listing(answer, compare_page); }}));
   const auto take = [&elements](Elements& some) {
     std::move(some.texts.begin(), some.texts.end(), std::back_inserter(elements));
     some.texts.clear();

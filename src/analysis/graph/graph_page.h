@@ -44,7 +44,7 @@ class GraphPage {
     uint64_t bytes = 0;
   };
 
-  std::string Listing(const Answer& answer) const;
+  std::string Listing(const Answer& answer, const std::string& compare_page) const;
 
   base::ThreadPool& pool_;
   size_t count_ = 0;

@@ -1,6 +1,8 @@
 #include "src/report/web_page.h"
 
+#include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -111,6 +113,26 @@ TEST_F(WebPage, GivesTheSameBytesForEveryNumberOfThreads) {
   const std::string item = Write(blocks, 1);
   EXPECT_EQ(Write(blocks, 3), item);
   EXPECT_EQ(Write(blocks, 8), item);
+}
+
+TEST_F(WebPage, KnowsTheLatestPageBesideIt) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "page_beside";
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(PageBeside(folder / "own.html", "a"), "");
+  std::filesystem::create_directories(folder / "folder.html");
+  const auto write = [&](const std::string& name, const std::string& title, int hours) {
+    std::ofstream(folder / name) << "<title>" << title << "</title>";
+    std::filesystem::last_write_time(
+        folder / name, std::filesystem::file_time_type::clock::now() - std::chrono::hours(hours));
+  };
+  write("own.html", "a", 0);
+  write("old.html", "a", 9);
+  write("late.html", "a", 1);
+  write("other.html", "a b", 0);
+  write("late.txt", "a", 0);
+  EXPECT_EQ(PageBeside(folder / "own.html", "a"), "late.html");
+  EXPECT_EQ(PageBeside(folder / "own.html", "c"), "");
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(WebPage, RefusesNamesThatAreNotPlain) {

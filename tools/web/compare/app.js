@@ -3,6 +3,7 @@ import { useEffect, useMemo, useState } from 'preact/hooks';
 import { GridMap } from '../common/grid_map.js';
 import { html, Tabs } from '../common/html.js';
 import { showCount } from '../common/numbers.js';
+import { asked, askedIndex } from '../common/page_beside.js';
 import { Header, shortPaths, useLanguage, useThemeTurns } from '../common/page.js';
 import { toneOf } from '../common/verdicts.js';
 import { Answer, pointsOf } from './answer.js';
@@ -47,7 +48,7 @@ function PairMap({ t, run, index, onPick, themeTurns }) {
 export function App({ data: run }) {
   const [t, otherLanguage] = useLanguage(translator);
   const themeTurns = useThemeTurns();
-  const firstShown = run.leading ?? run.pairs.findIndex((_, i) => run.hasRows(i));
+  const firstShown = run.hasRows(askedIndex(run.pairs)) ? askedIndex(run.pairs) : run.leading ?? run.pairs.findIndex((_, i) => run.hasRows(i));
   const [index, setIndex] = useState(Math.max(0, firstShown));
   const [pair, setPair] = useState(null);
   const [call, setCall] = useState(-1);
@@ -67,7 +68,8 @@ export function App({ data: run }) {
       if (!wanted) return;
       const first = loaded.found.first_divergence ?? loaded.found.first_drift ?? loaded.found.first_unequal_bits;
       setPair(loaded);
-      setCall(first ? loaded.callByName(first.call) : -1);
+      const called = askedIndex(run.pairs) === index ? loaded.callByName(asked().call) : -1;
+      setCall(called >= 0 ? called : first ? loaded.callByName(first.call) : -1);
     });
     return () => { wanted = false; };
   }, [index]);
@@ -119,7 +121,7 @@ export function App({ data: run }) {
           <span class="muted" id="found" role="status">${count}</span></div>
         ${view === 'tree' ? html`<${CallTreeView} t=${t} pair=${pair} tree=${tree} query=${query} onlyDiffering=${onlyDiffering} selected=${call} onSelect=${selectCall} />`
         : html`<${TensorTable} t=${t} run=${run} pair=${pair} query=${query} onlyDiffering=${onlyDiffering} selectedRow=${row} onSelectRow=${selectRow} onCount=${setFound} />`}</section>
-        <section class="card"><${Details} t=${t} run=${run} pair=${pair} call=${call} markedRow=${row} /></section></div>
+        <section class="card"><${Details} t=${t} run=${run} about=${shown} pair=${pair} call=${call} markedRow=${row} /></section></div>
       ${pair.benchOnly.length > 0 && html`<section class="card"><details><summary>${t('bench_only', showCount(shown.counts.bench_only))}${
         shown.counts.bench_only > pair.benchOnly.length ? ` ${t('first_of', showCount(pair.benchOnly.length))}` : ''}</summary>
         <pre class="names">${pair.benchOnly.join('\n')}</pre></details></section>`}`}

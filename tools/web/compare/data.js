@@ -152,7 +152,7 @@ export class Run {
     this.loaded = new Map();
   }
 
-  hasRows(index) { return this.pairs[index].rows_shown > 0; }
+  hasRows(index) { return this.pairs[index]?.rows_shown > 0; }
 
   load(index) {
     if (!this.loaded.has(index)) this.loaded.set(index, this.#load(index));

@@ -1,6 +1,7 @@
 // One call: where it was made, and each of its tensors with the figures of both sides.
 import { useEffect, useState } from 'preact/hooks';
 import { html } from '../common/html.js';
+import { BesideLink } from '../common/page_beside.js';
 import { showNumber } from '../common/numbers.js';
 import { showError } from './answer.js';
 import { Standing } from './calls.js';
@@ -34,7 +35,7 @@ function Tensor({ t, run, pair, row, marked }) {
     ${message && html`<div class="message">${message}</div>`}</div>`;
 }
 
-export function Details({ t, run, pair, call, markedRow }) {
+export function Details({ t, run, about, pair, call, markedRow }) {
   const [loaded, setLoaded] = useState(pair.loaded ?? null);
   useEffect(() => {
     let wanted = true;
@@ -51,6 +52,7 @@ export function Details({ t, run, pair, call, markedRow }) {
   const stack = pair.stackOfCall(call);
   return html`<div class="details" id="details" tabindex="0" role="region" aria-label=${t('details')}>
     <h3 class="call-title"><bdi>${pair.names[call]}</bdi></h3>
+    <${BesideLink} written=${run.graph_page} step=${about.step} rank=${about.rank} call=${pair.names[call]}>${t('in_graph')}<//>
     ${stack?.line && html`<p><code>${stack.line}</code></p>`}
     ${stack && html`<details><summary>${t('stack')} (${stack.frames.length})</summary><pre>${stack.frames.map((frame) => frame.trimEnd()).join('\n')}</pre></details>`}
     ${loaded ? rows.map((row) => html`<${Tensor} key=${row} t=${t} run=${run} pair=${pair} row=${row} marked=${row === markedRow} />`) : html`<p class="hint">${t('loading')}</p>`}

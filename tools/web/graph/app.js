@@ -2,6 +2,7 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { Choice, html, Tabs } from '../common/html.js';
 import { showCount } from '../common/numbers.js';
+import { asked, askedIndex } from '../common/page_beside.js';
 import { Header, shortPaths, useLanguage, useThemeTurns } from '../common/page.js';
 import { toneOf } from '../common/verdicts.js';
 import { ERROR_STEPS, palette } from './colours.js';
@@ -34,7 +35,7 @@ function Legend({ t, by, themeTurns }) {
 export function App({ data: run }) {
   const [t, otherLanguage] = useLanguage(translator);
   const themeTurns = useThemeTurns();
-  const [index, setIndex] = useState(() => Math.max(0, run.ranks.findIndex((rank) => rank.is_leading)));
+  const [index, setIndex] = useState(() => Math.max(0, askedIndex(run.ranks) >= 0 ? askedIndex(run.ranks) : run.ranks.findIndex((rank) => rank.is_leading)));
   const [rank, setRank] = useState(null);
   const [open, setOpen] = useState(() => new Set([0]));
   const [selected, setSelected] = useState({ node: -1, bench: -1 });
@@ -62,7 +63,8 @@ export function App({ data: run }) {
       if (!wanted) return;
       // The first two levels, or the way to where the runs part.
       const first = new Set([0, ...loaded.npu.children[0].slice(0, 200)]);
-      const origin = originOf(loaded);
+      const called = askedIndex(run.ranks) === index ? loaded.nodeByName(asked().call) : -1;
+      const origin = called >= 0 ? called : originOf(loaded);
       if (origin >= 0) for (const above of loaded.npu.pathOf(origin).slice(0, -1)) first.add(above);
       setOpen(first);
       setSelected({ node: origin >= 0 ? origin : 0, bench: partnerOf(loaded, origin >= 0 ? origin : 0) });
@@ -126,6 +128,6 @@ export function App({ data: run }) {
         ${rank ? html`<${TreeCanvas} t=${t} rank=${rank} rows=${rows} selected=${selected} origin=${originOf(rank)} by=${by} themeTurns=${themeTurns} request=${request}
           onSelect=${({ node, bench }) => setSelected({ node, bench })} onToggle=${toggle} onKey=${onKey} />` : html`<p class="hint">${t('loading')}</p>`}
         <${Legend} t=${t} by=${by} themeTurns=${themeTurns} /></section>
-        <section class="card details-card">${rank && html`<${Details} t=${t} rank=${rank} selected=${selected} onShow=${(node) => show(rank, node)} />`}</section></div>
+        <section class="card details-card">${rank && html`<${Details} t=${t} run=${run} about=${about} rank=${rank} selected=${selected} onShow=${(node) => show(rank, node)} />`}</section></div>
     </main></div>`;
 }

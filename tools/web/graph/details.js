@@ -1,6 +1,7 @@
 // What is known of one node: how it stands and why, its place, its tensors on both sides, its stack, what receives its results.
 import { useEffect, useState } from 'preact/hooks';
 import { html } from '../common/html.js';
+import { BesideLink } from '../common/page_beside.js';
 import { showNumber } from '../common/numbers.js';
 import { FIGURES, LEVELS, STANDINGS } from './data.js';
 import { shortName } from './rows.js';
@@ -53,7 +54,7 @@ function Consumers({ t, rank, node, onShow }) {
     <${NodeLink} rank=${rank} node=${other} onShow=${onShow} />`)}${found.length > MOST_CONSUMERS ? ` … ${found.length - MOST_CONSUMERS}` : ''}</p>`;
 }
 
-export function Details({ t, rank, selected, onShow }) {
+export function Details({ t, run, about, rank, selected, onShow }) {
   const { node, bench } = selected;
   const side = node >= 0 ? rank.npu : rank.bench;
   const at = node >= 0 ? node : bench;
@@ -78,6 +79,7 @@ export function Details({ t, rank, selected, onShow }) {
     ${path.length > 0 && html`<p class="crumbs">${path.map((above, i) => html`${i > 0 ? ' › ' : ''}${node >= 0
       ? html`<${NodeLink} rank=${rank} node=${above} onShow=${onShow} />` : side.names[above]}`)}</p>`}
     ${facts.length > 0 && html`<dl>${facts.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`}
+    ${rank.bench && node >= 0 && html`<p><${BesideLink} written=${run.compare_page} step=${about.step} rank=${about.rank} call=${side.names[at]}>${t('in_compare')}<//></p>`}
     <h3>${t('tensors')}</h3><${TensorTable} t=${t} rank=${rank} node=${node} bench=${bench} />
     ${node >= 0 && html`<${Consumers} t=${t} rank=${rank} node=${node} onShow=${onShow} />`}
     ${partners && html`<h3>${t('partners')}</h3><pre>${JSON.stringify(partners, null, 1)}</pre>`}

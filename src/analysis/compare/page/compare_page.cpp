@@ -68,7 +68,7 @@ void ComparePage::Add(size_t index, const PairSummary& summary, const ComparedPa
   }
 }
 
-std::string ComparePage::Listing(const RunSummary& summary) const {
+std::string ComparePage::Listing(const RunSummary& summary, const std::string& graph_page) const {
   std::vector<uint64_t> rows_shown(summary.pairs.size());
   for (const auto& [place, columns] : kept_) {
     rows_shown[std::get<size_t>(place)] = columns.rows;
@@ -90,6 +90,7 @@ std::string ComparePage::Listing(const RunSummary& summary) const {
   writer.Member("npu_only", summary.npu_only);
   writer.Member("bench_only", summary.bench_only);
   writer.Member("notes", notes_);
+  writer.Member("graph_page", graph_page);
   writer.Key("pairs");
   writer.BeginArray();
   for (size_t i = 0; i < summary.pairs.size(); ++i) {
@@ -147,8 +148,9 @@ Status ComparePage::Write(const std::filesystem::path& path, const RunSummary& s
     }
   }
   std::vector<std::string> elements;
+  const std::string graph_page = report::PageBeside(path, "msprobe graph");
   elements.push_back(
-      report::PackBlock({"run", [&](std::string& out) { out += Listing(summary); }}));
+      report::PackBlock({"run", [&](std::string& out) { out += Listing(summary, graph_page); }}));
   for (auto& [place, columns] : kept_) {
     std::move(columns.elements.begin(), columns.elements.end(), std::back_inserter(elements));
     columns.elements.clear();

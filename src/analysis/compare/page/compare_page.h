@@ -41,7 +41,7 @@ class ComparePage {
   // What is not clean comes first, by step; then origins of a rank's own.
   using Place = std::tuple<bool, int64_t, bool, bool, size_t>;
 
-  std::string Listing(const RunSummary& summary) const;
+  std::string Listing(const RunSummary& summary, const std::string& graph_page) const;
 
   base::ThreadPool& pool_;
   std::map<Place, PairColumns> kept_;  // the most important first
