@@ -83,6 +83,7 @@ COMMANDS = {
     "dump --check": Command("dump --check {repository}/config/dump_example.json", None, None),
     "dump ctl": Command("dump ctl on c.json", None, "ON", prepare=switch),
     "dump recover": Command("dump recover d", None, "RECOVERED", prepare=interrupted),
+    "free_benchmark": Command("free_benchmark -c watch.json -o d -- echo hello", None, None, LAUNCH, package),
     "graph": Command("graph {data}/graph/compare_shape_dtype_arity_zero/npu {data}/graph/compare_shape_dtype_arity_zero/bench -o out",
                      "error", "DIFFERENT"),
     "graph_visualize": Command("graph_visualize -tp {example}/npu/step0 -o out", None, "BUILT"),
