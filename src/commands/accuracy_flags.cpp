@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/commands/python_package.h"
 
@@ -78,7 +79,7 @@ Status PrepareChecks(const Context& context, analysis::accuracy::CheckOptions& o
     return UsageError("-d names a device twice");
   }
   std::error_code failure;
-  if (std::filesystem::is_directory(options.dump, failure)) {
+  if (base::IsFolder(options.dump)) {
     options.dump /= "dump.json";
   }
   if (options.dump.extension() != ".json") {
@@ -86,7 +87,7 @@ Status PrepareChecks(const Context& context, analysis::accuracy::CheckOptions& o
         .WithHint("give the dump.json of a rank");
   }
   for (std::filesystem::path* path : {&options.reference_file, &options.error_data_folder}) {
-    if (!path->empty() && !std::filesystem::exists(*path, failure)) {
+    if (!path->empty() && !base::Exists(*path)) {
       return NotFoundError(fmt::format("there is no {}", base::Printable(path->string())));
     }
   }

@@ -113,7 +113,8 @@ Status ZipWriter::AddDeflated(std::string_view name, std::string_view content) {
   const std::unique_ptr<libdeflate_compressor, void (*)(libdeflate_compressor*)> compressor(
       libdeflate_alloc_compressor(kLevel), libdeflate_free_compressor);
   if (compressor == nullptr) {
-    return InternalError(fmt::format("cannot compress {}: out of memory", name));
+    return InternalError(fmt::format("cannot compress {}: out of memory", name))
+        .WithHint("free memory, or raise the limit of the shell or container");
   }
   std::string compressed(libdeflate_deflate_compress_bound(compressor.get(), content.size()), '\0');
   compressed.resize(libdeflate_deflate_compress(compressor.get(), content.data(), content.size(),

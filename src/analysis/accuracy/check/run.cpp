@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -75,7 +76,11 @@ class Checking {
     // The system ends a worker with the thread that started it.
     std::vector<std::thread> threads;
     for (size_t i = 1; i < processes.size(); ++i) {
-      threads.emplace_back([this, &processes, i] { Serve(*processes[i]); });
+      try {
+        threads.emplace_back([this, &processes, i] { Serve(*processes[i]); });
+      } catch (const std::system_error&) {
+        break;  // no more threads are to be had: those that run do the work
+      }
     }
     Serve(*processes[0]);
     for (std::thread& thread : threads) {

@@ -9,6 +9,9 @@
 
 namespace msprobe::analysis::accuracy {
 
+// A file in memory alone, closed with the process; -1 with errno. `flags`: of memfd_create.
+int NewMemoryFile(const char* name, unsigned flags);
+
 class SharedMemory {
  public:
   // More than `limit_bytes` is an error and not the end of the process, or of others on the

@@ -96,7 +96,7 @@ Status Worker::Spawn() {
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return IoError(fmt::format("cannot start a worker: {}", std::strerror(errno)));
   }
-  errors_ = ::memfd_create("msprobe_errors", MFD_CLOEXEC);
+  errors_ = NewMemoryFile("msprobe_errors", MFD_CLOEXEC);
   const int given[3] = {::fcntl(ends[1], F_DUPFD_CLOEXEC, kFirstFree),
                         ::fcntl(arguments_.descriptor(), F_DUPFD_CLOEXEC, kFirstFree),
                         ::fcntl(results_.descriptor(), F_DUPFD_CLOEXEC, kFirstFree)};
