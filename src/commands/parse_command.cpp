@@ -146,9 +146,12 @@ Result<ExitCode> ParseCommand::Run(const Context& context) {
   MSP_ASSIGN_OR_RETURN(const dumps::Findings findings, dumps::Run(options_));
   // The answer may go to a file, or nowhere: what failed is told where errors are looked for.
   if (const uint64_t failed = findings.failed_files(); failed > 0) {
-    base::LogError(
-        fmt::format("{} could not be converted whole; the answer names each tensor and why",
-                    base::Plural(failed, "file")));
+    base::LogError(base::Printable(findings.FirstFailure()));
+    if (failed > 1) {
+      base::LogHint(
+          fmt::format("{} could not be converted whole; the answer names each tensor and why",
+                      base::Plural(failed, "file")));
+    }
   }
   report::Document document = dumps::MakeDocument(findings, options_.output);
   document.seconds =

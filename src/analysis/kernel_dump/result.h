@@ -41,6 +41,8 @@ struct Findings {
   uint64_t converted() const;
   uint64_t failed_parts() const;
   uint64_t failed_files() const;  // with at least one failure
+  // Of the first failure, with the path of its file; empty when there is none.
+  std::string FirstFailure() const;
 };
 
 }  // namespace msprobe::analysis::kernel_dump

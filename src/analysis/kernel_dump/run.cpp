@@ -244,6 +244,20 @@ uint64_t Findings::failed_parts() const {
   return count;
 }
 
+std::string Findings::FirstFailure() const {
+  for (const FileResult& file : files) {
+    if (!file.status.ok()) {
+      return fmt::format("{}: {}", file.path.string(), file.status.message());
+    }
+    for (const Converted& part : file.parts) {
+      if (!part.status.ok()) {
+        return fmt::format("{}, {}: {}", file.path.string(), part.what, part.status.message());
+      }
+    }
+  }
+  return {};
+}
+
 uint64_t Findings::failed_files() const {
   return static_cast<uint64_t>(
       std::count_if(files.begin(), files.end(), [](const FileResult& file) {
