@@ -8,7 +8,7 @@ set(MSPROBE_ROOMS
   "report:io json base"
   "io:kernels json tensor base"
   "dump:io json kernels tensor base"
-  "analysis/compare:dump io kernels json report tensor base"
+  "analysis/compare:analysis/kernel_dump dump io kernels json report tensor base"
   "analysis/inspect:dump io kernels report tensor base"
   "device:tensor base"
   "monitor:json kernels tensor base"

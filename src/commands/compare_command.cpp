@@ -28,7 +28,8 @@ std::vector<Positional> CompareCommand::positionals() {
   return {
       {.name = "NPU_PATH",
        .fills = &npu_path_,
-       .help = "The dump under test: a dump.json, a rank, a step or a whole dump folder"},
+       .help = "The dump under test: a dump.json, a rank, a step or a whole dump folder; or kernel "
+               "dumps"},
       {.name = "BENCH_PATH", .fills = &bench_path_, .help = "Reference dump, of the same kind"}};
 }
 
@@ -50,6 +51,11 @@ std::vector<Flag> CompareCommand::flags() {
        .fills = &options_.name_filter,
        .group = Group::kSelection,
        .help = "Only NPU rows whose name matches, e.g. 'Module.*.output.*'"},
+      {.name = "--call",
+       .type = "NAME",
+       .fills = &options_.kernel_call,
+       .group = Group::kSelection,
+       .help = "Kernel dumps against the dump of a call: the call, if several have such tensors"},
       {.name = "--fuzzy-match",
        .letter = "-f",
        .aliases = {"-fm"},

@@ -153,6 +153,10 @@ Result<MatchResult> MatchRows(const Options& options, ComparedPair& pair) {
   if (options.line26 && options.line26->backend != TrainingBackend::kNone) {
     return MatchTrainingWithInference(options, pair.npu, pair.bench, pair.result);
   }
+  if (!pair.mapping.keys.empty() && !options.data_mapping.given) {
+    return options.fuzzy ? MatchFuzzily(pair.npu, pair.bench, pair.mapping)
+                         : MatchExactly(pair.npu, pair.bench, pair.mapping);
+  }
   MSP_ASSIGN_OR_RETURN(pair.mapping, options.line26
                                          ? BuildRowMapping26(options, pair.npu, pair.bench)
                                          : BuildRowMapping(options, pair.npu, pair.bench));
@@ -162,7 +166,7 @@ Result<MatchResult> MatchRows(const Options& options, ComparedPair& pair) {
 
 Status CompareTensors(const Options& options, base::ThreadPool& pool, ComparedPair& pair) {
   if (!options.line26) {
-    CompareRealData(pair.npu, pair.bench, pool, options.quiet, pair.result);
+    CompareRealData(pair.npu, pair.bench, pool, options.quiet, pair.result, pair.loader);
     return OkStatus();
   }
   MSP_ASSIGN_OR_RETURN(

@@ -11,6 +11,7 @@
 #include "src/analysis/compare/mapping.h"
 #include "src/analysis/compare/options.h"
 #include "src/analysis/compare/pair_result.h"
+#include "src/analysis/compare/real_data.h"
 #include "src/analysis/compare/side.h"
 #include "src/base/thread_pool.h"
 #include "src/dump/stack_file.h"
@@ -41,7 +42,10 @@ struct ComparedPair {
   DivergenceReport divergence;
   StepRecord record;  // what this step leaves to the next one
   std::vector<std::string> warnings;
+  std::string call;  // of kernels: the call that they belong to, in a sentence; may be empty
   PairTimings timings;
+  // How tensors are read otherwise than from the rows' files; null afterwards.
+  const TensorLoader* loader = nullptr;
 };
 
 // The mode follows from both sides' task; kMismatch when they cannot be compared.
@@ -51,9 +55,9 @@ Result<CompareMode> DetectMode(const Side& npu, const Side& bench);
 Result<ComparedPair> ComparePair(const Options& options, const PairInput& input,
                                  base::ThreadPool& pool, const StepRecord* previous = nullptr);
 
-// The part of ComparePair behind reading: `pair` holds both sides, and stacks and construct.json
-// where there are any; fills the rest but for timings.load_seconds. Leaves both sides as they are.
-// Uses `pool` for tensors only.
+// The part of ComparePair behind reading: `pair` holds both sides, stacks and construct.json where
+// there are any, and a mapping where it is not to be made of the options; fills the rest but for
+// timings.load_seconds. Leaves both sides as they are. Uses `pool` for tensors only.
 Status CompareLoaded(const Options& options, const PairInput& input, base::ThreadPool& pool,
                      const StepRecord* previous, ComparedPair& pair);
 

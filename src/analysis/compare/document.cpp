@@ -389,6 +389,19 @@ const PairSummary* DetailedPair(const RunSummary& summary) {
                               : nullptr;
 }
 
+void AddSentences(const char* title, const std::vector<std::string>& sentences,
+                  report::Document& document) {
+  if (sentences.empty()) {
+    return;
+  }
+  List list{ListKind::kSentences, {}};
+  for (const std::string& sentence : sentences) {
+    list.items.push_back({"", sentence});
+  }
+  document.sections.push_back({title, {}});
+  document.sections.back().blocks.emplace_back(std::move(list));
+}
+
 }  // namespace
 
 report::Verdict MakeVerdict(const RunSummary& summary) {
@@ -442,14 +455,8 @@ report::Document MakeDocument(const Options& options, const Comparison& run) {
   for (const std::filesystem::path& file : run.files) {
     document.files.push_back({file, "first difference"});
   }
-  if (!run.answers.empty()) {
-    List list{ListKind::kSentences, {}};
-    for (const std::string& answer : run.answers) {
-      list.items.push_back({"", answer});
-    }
-    document.sections.push_back({"First difference", {}});
-    document.sections.back().blocks.emplace_back(std::move(list));
-  }
+  AddSentences("First difference", run.answers, document);
+  AddSentences("Kernels and calls", run.calls, document);
   return document;
 }
 

@@ -61,6 +61,8 @@ struct Options {
 
   std::optional<std::vector<int64_t>> rank_ids;  // present: MindSpore static-graph kernel compare
   std::vector<int64_t> step_ids;
+  // Kernel dumps against the dump of a call: its name; empty: the one whose tensors fit.
+  std::string kernel_call;
   bool common_folders = false;  // MindSpore npy folder compare
   std::vector<std::pair<std::string, std::string>> common_map;
 

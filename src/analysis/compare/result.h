@@ -16,6 +16,7 @@ struct Comparison {
   RunSummary summary;
   std::vector<std::string> warnings;
   std::vector<std::string> answers;          // of -da: one line per step
+  std::vector<std::string> calls;            // of kernel dumps: the calls they belong to
   std::vector<std::string> log_lines;        // of -tensor_log
   std::vector<std::filesystem::path> files;  // of -da, beside those of the pairs
 };

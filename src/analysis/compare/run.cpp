@@ -8,6 +8,7 @@
 
 #include "src/analysis/compare/common_folders.h"
 #include "src/analysis/compare/graph_folders.h"
+#include "src/analysis/compare/kernel/kernel_compare.h"
 #include "src/analysis/compare/line26/atb_compare.h"
 #include "src/analysis/compare/line26/difference_run.h"
 #include "src/analysis/compare/line26/plan26.h"
@@ -54,6 +55,8 @@ class Runner {
     const bool atb = options_.line26 && options_.line26->atb;
     if (options_.rank_ids || options_.common_folders || atb) {
       MSP_RETURN_IF_ERROR(RunFolders());
+    } else if (LeadsToKernelDumps(options_.npu_path) || LeadsToKernelDumps(options_.bench_path)) {
+      MSP_RETURN_IF_ERROR(RunKernels());
     } else {
       MSP_RETURN_IF_ERROR(RunPairs());
     }
@@ -82,18 +85,49 @@ class Runner {
         if (plan.pairs.size() == 1 || !ConcernsThisPairOnly(status.code())) {
           return status;
         }
-        summary.npu_path = planned.input.npu_json.string();
-        summary.bench_path = planned.input.bench_json.string();
-        summary.step = planned.input.step;
-        summary.rank = planned.input.rank;
-        summary.is_debug = planned.is_debug;
-        summary.error = status.message();
-        run_.warnings.push_back(status.message());
+        NoteFailure(planned, status, summary);
       }
       run_.summary.pairs.push_back(std::move(summary));
       progress.Add();
     }
     return difference_run_ ? difference_run_->Finish(run_.answers, run_.files) : OkStatus();
+  }
+
+  void NoteFailure(const PlannedPair& planned, const Status& status, PairSummary& summary) {
+    summary.npu_path = planned.input.npu_json.string();
+    summary.bench_path = planned.input.bench_json.string();
+    summary.step = planned.input.step;
+    summary.rank = planned.input.rank;
+    summary.is_debug = planned.is_debug;
+    summary.error = status.message();
+    run_.warnings.push_back(status.message());
+  }
+
+  // Where a side is a dump of kernels.
+  Status RunKernels() {
+    if (options_.line26) {
+      return UnsupportedError("the command line of 26.x does not compare kernel dumps in this mode")
+          .WithHint("msprobe compare NPU_PATH BENCH_PATH");
+    }
+    MSP_ASSIGN_OR_RETURN(const KernelPlan plan, PlanKernels(options_));
+    run_.summary.npu_only = plan.npu_only;
+    run_.summary.bench_only = plan.bench_only;
+    for (const KernelPlan::Pair& planned : plan.pairs) {
+      PairSummary summary;
+      Result<ComparedPair> pair = CompareKernels(options_, planned, pool_);
+      if (pair.ok()) {
+        if (!pair->call.empty()) {
+          run_.calls.push_back(pair->call);
+        }
+        MSP_RETURN_IF_ERROR(FinishPair(planned.planned, *pair, summary));
+      } else if (plan.pairs.size() == 1 || !ConcernsThisPairOnly(pair.status().code())) {
+        return std::move(pair).status();
+      } else {
+        NoteFailure(planned.planned, pair.status(), summary);
+      }
+      run_.summary.pairs.push_back(std::move(summary));
+    }
+    return {};
   }
 
   Status RunPair(const PlannedPair& planned, PairSummary& summary) {
@@ -105,6 +139,11 @@ class Runner {
     MSP_ASSIGN_OR_RETURN(ComparedPair pair, ComparePair(options_, planned.input, pool_,
                                                         follows ? &before->second : nullptr));
     records_[lane] = std::move(pair.record);
+    return FinishPair(planned, pair, summary);
+  }
+
+  // Writes the files of a pair and sums it up.
+  Status FinishPair(const PlannedPair& planned, ComparedPair& pair, PairSummary& summary) {
     const base::Stopwatch write_watch;
     std::vector<fs::path> files;
     if (!options_.line26 || !options_.line26->statistics_only) {
