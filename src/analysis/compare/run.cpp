@@ -18,6 +18,7 @@
 #include "src/analysis/compare/summary_json.h"
 #include "src/base/files.h"
 #include "src/base/output_rule.h"
+#include "src/base/path_kind.h"
 #include "src/base/progress.h"
 #include "src/base/stopwatch.h"
 #include "src/base/strings.h"
@@ -57,6 +58,9 @@ class Runner {
       MSP_RETURN_IF_ERROR(RunFolders());
     } else if (LeadsToKernelDumps(options_.npu_path) || LeadsToKernelDumps(options_.bench_path)) {
       MSP_RETURN_IF_ERROR(RunKernels());
+    } else if (!options_.kernel_call.empty() && base::Exists(options_.npu_path)) {
+      return UsageError("--call needs kernel dumps")
+          .WithHint("the kernel dump comes first, the dump of the call second");
     } else {
       MSP_RETURN_IF_ERROR(RunPairs());
     }

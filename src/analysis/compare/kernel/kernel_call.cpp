@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -9,8 +10,12 @@
 
 #include <fmt/format.h>
 
+#include "msprobe/dtype.h"
+#include "msprobe/tensor_view.h"
+
 #include "src/analysis/compare/code_line.h"
 #include "src/analysis/compare/distance.h"
+#include "src/base/number_text.h"
 #include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
@@ -21,19 +26,31 @@ namespace {
 
 constexpr size_t kMostNames = 5;  // in a message
 
-// "[1, 3, 1, 4]" and "[3, 4]" are one tensor to a kernel.
-std::string WithoutOnes(std::string_view shape) {
-  std::string text;
-  if (shape.size() < 2) {
-    return std::string(shape);
+// "[2, 3]" of a row; nothing for what is no list of sizes.
+std::optional<Shape> ShapeOf(std::string_view text) {
+  if (text.size() < 2 || text.front() != '[' || text.back() != ']') {
+    return std::nullopt;
   }
-  for (const std::string_view part : base::Split(shape.substr(1, shape.size() - 2), ',')) {
-    const std::string_view size = base::Trim(part);
-    if (size != "1" && !size.empty()) {
-      text += fmt::format("{},", size);
+  Shape shape;
+  text = text.substr(1, text.size() - 2);
+  for (const std::string_view part : base::Split(text, ',')) {
+    const std::optional<int64_t> size = base::ParseInt(base::Trim(part));
+    if (size && *size >= 0) {
+      shape.push_back(*size);
+    } else if (!base::Trim(text).empty()) {
+      return std::nullopt;
     }
   }
-  return text;
+  return shape;
+}
+
+// "[1, 3, 1, 4]" and "[3, 4]" are one tensor to a kernel.
+std::optional<Shape> WithoutOnes(std::string_view text) {
+  std::optional<Shape> shape = ShapeOf(text);
+  if (shape) {
+    std::erase(*shape, 1);
+  }
+  return shape;
 }
 
 bool IsOutputRow(const SideRow& row) { return row.state == dump::RowState::kOutput; }
@@ -81,13 +98,16 @@ class CallFinder {
   }
 
  private:
-  // Of equally near ones the first kernel that read an input, the last one that wrote an output.
+  // Of equally near ones the one of the same dtype, then the first kernel that read an input, the
+  // last one that wrote an output.
   uint32_t Nearest(const SideRow& row, const std::vector<bool>& used, double& nearest) const {
-    const std::string shape = WithoutOnes(row.shape);
+    const std::optional<Shape> shape = WithoutOnes(row.shape);
+    const std::optional<DType> dtype = ParseDType(row.dtype);
+    bool found_dtype = false;
     uint32_t found = kNoRow;
     for (uint32_t i = 0; i < kernels_.rows.size(); ++i) {
       const SideRow& kernel = kernels_.rows[i];
-      if (used[i] || IsOutputRow(kernel) != IsOutputRow(row) || shapes_[i] != shape) {
+      if (used[i] || IsOutputRow(kernel) != IsOutputRow(row) || !shape || shapes_[i] != shape) {
         continue;
       }
       const Distance distance = StatisticsDistance(kernel, row);
@@ -95,9 +115,13 @@ class CallFinder {
         continue;
       }
       const double far = distance.nonfinite_differs ? HUGE_VAL : distance.relative;
-      if (found == kNoRow || far < nearest || (far == nearest && IsOutputRow(row))) {
+      const bool same_dtype = ParseDType(kernel.dtype) == dtype;
+      const bool as_good = far == nearest && (same_dtype > found_dtype ||
+                                              (same_dtype == found_dtype && IsOutputRow(row)));
+      if (found == kNoRow || far < nearest || as_good) {
         found = i;
         nearest = far;
+        found_dtype = same_dtype;
       }
     }
     return found;
@@ -105,7 +129,7 @@ class CallFinder {
 
   const Side& kernels_;
   const Side& calls_;
-  std::vector<std::string> shapes_;  // by kernel row
+  std::vector<std::optional<Shape>> shapes_;  // by kernel row
 };
 
 // Statistics that were computed elsewhere differ by roundings; other tensors by far more.
@@ -156,8 +180,10 @@ Result<CallMatch> ChooseCall(const Options& options, const Side& kernels, const 
   return std::move(fitting.front());
 }
 
-// Keeps the rows of `match`, which are in ascending order.
-void KeepRows(const CallMatch& match, Side& kernels) {
+// Keeps the rows of `match`, which are in ascending order, and lets them have the shapes and the
+// spelling of dtypes that the rows of the call have.
+void KeepRows(const CallMatch& match, const Side& calls, KernelSide& side) {
+  Side& kernels = side.side;
   std::vector<SideRow> kept;
   kept.reserve(match.rows.size());
   auto next = match.rows.begin();
@@ -165,7 +191,15 @@ void KeepRows(const CallMatch& match, Side& kernels) {
     const uint32_t end = entry.first_row + entry.row_count;
     entry.first_row = static_cast<uint32_t>(kept.size());
     for (; next != match.rows.end() && next->first < end; ++next) {
-      kept.push_back(kernels.rows[next->first]);
+      SideRow& row = kept.emplace_back(kernels.rows[next->first]);
+      const SideRow& of_call = calls.rows[next->second];
+      if (row.shape != of_call.shape) {
+        side.shapes[{row.entry, row.leaf}] = *ShapeOf(of_call.shape);
+        row.shape = kernels.Intern(of_call.shape);
+      }
+      if (ParseDType(row.dtype) == ParseDType(of_call.dtype)) {
+        row.dtype = kernels.Intern(of_call.dtype);
+      }
     }
     entry.row_count = static_cast<uint32_t>(kept.size()) - entry.first_row;
   }
@@ -198,7 +232,7 @@ Status LoadCallOfKernels(const Options& options, const std::filesystem::path& js
   MSP_ASSIGN_OR_RETURN(compared.bench, LoadSide(json, side_options));
   // One entry is left, whose rows have moved to the front.
   const uint32_t first = calls.entries[match.entry].first_row;
-  KeepRows(match, kernels.side);
+  KeepRows(match, calls, kernels);
   compared.mapping.by_key_only = true;
   for (const auto& [kernel, row] : match.rows) {
     compared.mapping.keys.push_back(compared.bench.rows[row - first].name);

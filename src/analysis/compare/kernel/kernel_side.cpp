@@ -1,14 +1,14 @@
 #include "src/analysis/compare/kernel/kernel_side.h"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <map>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/array_pair.h"
+#include "src/analysis/kernel_dump/statistics.h"
 #include "src/base/files.h"
 #include "src/base/mapped_files.h"
 #include "src/base/number_text.h"
@@ -73,7 +73,9 @@ struct TensorFacts {
   bool is_output = false;
   size_t number = 0;
   Status status;
-  ArraySummary summary;
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  kernels::TensorStats stats;
 };
 
 struct KernelFacts {
@@ -92,7 +94,9 @@ void ReadTensors(const std::vector<kd::DumpedTensor>& tensors, bool are_outputs,
     tensor.number = i;
     const Result<tensor::TensorBuffer> buffer = ReadPlainly(tensors[i]);
     if (buffer.ok()) {
-      tensor.summary = SummarizeArray(buffer->view());
+      tensor.dtype = buffer->view().dtype;
+      tensor.shape = buffer->view().shape;
+      tensor.stats = kernel_dump::StatisticsOf(buffer->view());
     } else {
       tensor.status = buffer.status();
     }
@@ -116,14 +120,6 @@ std::string WithoutDots(std::string text) {
   return text;
 }
 
-std::string ShapeList(const Shape& shape) {
-  std::vector<std::string> sizes;
-  for (const int64_t size : shape) {
-    sizes.push_back(std::to_string(size));
-  }
-  return fmt::format("[{}]", base::Join(sizes, ", "));
-}
-
 void AddRow(const std::string& entry_name, const TensorFacts& tensor, uint32_t entry, uint32_t slot,
             Side& side) {
   SideRow row;
@@ -135,19 +131,18 @@ void AddRow(const std::string& entry_name, const TensorFacts& tensor, uint32_t e
   row.api_name = row.name.substr(0, entry_name.size() + 1);
   row.is_tensor = true;
   row.type = "tensor";
-  row.data_name = "-1";
+  row.data_name = row.name;  // KernelTensors reads it, or says why it cannot be read
   row.dtype = "None";
   row.shape = "None";
   row.md5 = kNotApplicable;
   if (tensor.status.ok()) {
-    row.dtype = DTypeName(tensor.summary.dtype);
-    row.shape = side.Intern(ShapeList(tensor.summary.shape));
-    row.data_name = row.name;
-    for (size_t i = 0; i < kStatCount; ++i) {
-      if (!std::isnan(tensor.summary.stats[i])) {
-        row.stats[i].kind = StatKind::kNumber;
-        row.stats[i].number = tensor.summary.stats[i];
-      }
+    row.dtype = DTypeName(tensor.dtype);
+    row.shape = side.Intern(ShapeText(tensor.shape));
+    const std::array<double, kStatCount> stats = {tensor.stats.max, tensor.stats.min,
+                                                  tensor.stats.mean, tensor.stats.norm};
+    for (size_t i = 0; i < kStatCount && tensor.stats.element_count > 0; ++i) {
+      row.stats[i].kind = StatKind::kNumber;
+      row.stats[i].number = stats[i];
     }
   } else {
     row.problem = side.Keep(tensor.status.message());
@@ -225,11 +220,14 @@ KernelSide LoadKernelSide(const KernelRun& run, base::ThreadPool& pool) {
   side.header.has_data = true;
   std::map<std::string, uint64_t> occurrences;
   for (size_t i = 0; i < kernels.size(); ++i) {
-    const KernelFacts& kernel = kernels[i];
+    KernelFacts& kernel = kernels[i];
     if (!kernel.status.ok()) {
       side.warnings.push_back(
           fmt::format("{}: {}", run.files[i].path.string(), kernel.status.message()));
-      continue;
+      // A row that says so: of a kernel that nobody can read nothing is equal.
+      kernel.tensors.resize(1);
+      kernel.tensors[0].is_output = true;
+      kernel.tensors[0].status = kernel.status;
     }
     for (const std::string& warning : kernel.warnings) {
       side.warnings.push_back(fmt::format("{}: {}", run.files[i].path.string(), warning));
@@ -264,7 +262,18 @@ Result<std::optional<tensor::TensorBuffer>> KernelTensors::Load(bool of_npu,
   }
   MSP_ASSIGN_OR_RETURN(tensor::TensorBuffer buffer, ReadPlainly(*dumped), path.string());
   MSP_RETURN_IF_ERROR(base::CheckMappedFile(file.bytes()));
-  return std::optional(std::move(buffer));
+  const auto wanted = side->shapes.find({row.entry, row.leaf});
+  if (wanted == side->shapes.end()) {
+    return std::optional(std::move(buffer));
+  }
+  TensorView view = buffer.view();
+  if (view.element_count() != msprobe::ElementCount(wanted->second)) {
+    return MismatchError(fmt::format("{} changed while it was read", path.string()));
+  }
+  view.shape = wanted->second;
+  view.strides = ContiguousStrides(view.shape);
+  MSP_ASSIGN_OR_RETURN(tensor::TensorBuffer reshaped, tensor::MakeContiguous(view, kUnpackedLimit));
+  return std::optional(std::move(reshaped));
 }
 
 }  // namespace msprobe::analysis::compare

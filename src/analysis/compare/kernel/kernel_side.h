@@ -4,12 +4,13 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
+#include <map>
 #include <optional>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "msprobe/status.h"
+#include "msprobe/tensor_view.h"
 
 #include "src/analysis/compare/real_data.h"
 #include "src/analysis/compare/side.h"
@@ -36,6 +37,8 @@ Result<std::vector<KernelRun>> FindKernelRuns(const std::filesystem::path& path)
 struct KernelSide {
   Side side;                                 // header.task is "tensor"
   std::vector<std::filesystem::path> files;  // by SideRow::entry
+  // Rows that are read in another shape of as many elements, by SideRow::entry and leaf.
+  std::map<std::pair<uint32_t, uint32_t>, Shape> shapes;
 };
 
 // Entries are called {op type}.{op name}.{n}.forward, n counting the kernels of that type and name
