@@ -45,11 +45,24 @@ def is_readable(value):
         hasattr(torch._C, "_functorch") and torch._C._functorch.is_functorch_wrapped_tensor(value))
 
 
+def part_of_rank(value):
+    """A DTensor as what this rank holds of it, which is what a dump describes."""
+    return value.to_local() if hasattr(value, "to_local") else value
+
+
+def accumulated(parameter, gradient):
+    """What .grad becomes with the gradient of one more backward pass."""
+    before = parameter.grad
+    if before is None or type(before) is not type(gradient) or before.shape != gradient.shape:
+        return gradient
+    return before + gradient
+
+
 class Witness(training.Witness):
     """Inputs and outputs of modules, gradients of parameters."""
 
     def __init__(self):
-        super().__init__(lambda value: statistics(value) if is_readable(value) else None)
+        super().__init__(lambda value: statistics(part_of_rank(value)) if is_readable(value) else None)
 
     def watch(self, model, optimizer):
         for number, chunk in enumerate(chunks_of(model)):
@@ -64,7 +77,8 @@ class Witness(training.Witness):
         for key, parameter in module.named_parameters(recurse=False):
             if parameter.requires_grad:
                 self._handles.append(parameter.register_hook(
-                    lambda gradient, key=key: self.put("%s.parameters_grad" % name, {key: (gradient,)})))
+                    lambda gradient, key=key, parameter=parameter: self.put(
+                        "%s.parameters_grad" % name, {key: (accumulated(parameter, gradient),)})))
 
 
 class Run(training.TrainingRun):
