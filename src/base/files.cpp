@@ -112,6 +112,9 @@ Result<bool> MakeFolder(const Path& path) {
     if (is_there && S_ISDIR(found.st_mode)) {
       return false;
     }
+    if (!is_there && error == EEXIST && errno != ENOENT) {
+      return SystemError("look at", path, errno);
+    }
     // Another process may have removed it before it was looked at.
     if (is_there || error != EEXIST || attempt == kAttempts) {
       return SystemError("create folder", path, error);

@@ -146,7 +146,7 @@ std::string Rate(double steps_per_second) {
 }
 
 std::string Age(const FollowedRank& rank, const TopView& view) {
-  if (rank.last_step < 0) {
+  if (rank.last_step < 0 || rank.last_write == std::filesystem::file_time_type::min()) {
     return "-";
   }
   const double seconds = std::chrono::duration<double>(view.now - rank.last_write).count();

@@ -214,9 +214,10 @@ class Sweep:
         return re.sub(r"\d+(\.\d+)? [kMGT]B free|\d+(\.\d+)? ?(ms|s|us|min)\b|\d+ (MB|kB|GB)/s|\"seconds\": [0-9.e-]+", "T", text)
 
     @staticmethod
-    def names(line):
-        """What a message may call by its name: the files and programs of the command line."""
-        return ["py"] + [re.escape(word) for word in line.words.split() if not word.startswith(("-", "{"))]
+    def names(line, good):
+        """What a message may call by its name: the files and programs of the command line, and the results."""
+        given = [word for word in line.words.split() if not word.startswith(("-", "{"))]
+        return ["py"] + [re.escape(word) for word in given + [path.split("/")[0] for path in good.tree]]
 
     def judge(self, line, call, how, good, done):
         """What is wrong with a run, as short sentences."""
@@ -246,7 +247,7 @@ class Sweep:
             elif not done.errors.strip():
                 wrong.append("exit code %d without a message" % done.code)
             elif not re.search(r"/|hint:|standard output", done.errors) and not any(re.search(r"\b%s\b" % word, done.errors)
-                                                                                    for word in self.names(line)):
+                                                                                    for word in self.names(line, good)):
                 wrong.append("no path and no remedy: " + self.first_line(done.errors))
         return sorted(set(text for text in wrong if not self.is_accepted(line, call, how, text)))
 

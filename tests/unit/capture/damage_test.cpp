@@ -1,6 +1,7 @@
 // Killed processes, full disks, missing rights: the training process goes on, and what was captured
 // before stays readable.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -69,6 +70,11 @@ TEST(KilledCapture, LosesOnlyTheLastMoments) {
     if (child == 0) {
       RecordForEver(folder / "dump", committed_at, kMost);
     }
+    // A slow machine may need longer than that to begin; a child that never does fails below.
+    auto* const count = reinterpret_cast<std::atomic<uint64_t>*>(committed_at);
+    for (int i = 0; i < 600 && count->load() == 0; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     ::kill(child, SIGKILL);
     const uint64_t killed_at = MicrosecondsNow();
@@ -83,6 +89,7 @@ TEST(KilledCapture, LosesOnlyTheLastMoments) {
     ASSERT_TRUE(log.ok()) << log.status().message();
     const size_t saved = log->entries.size();
     const uint64_t committed = committed_at[0];
+    ASSERT_GT(committed, 0U);
     ASSERT_LT(saved, kMost);
     for (size_t i = 0; i < saved; ++i) {
       ASSERT_EQ(log->entries[i].name, "Torch.a." + std::to_string(i) + ".forward");

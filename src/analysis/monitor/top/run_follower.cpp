@@ -147,9 +147,12 @@ void RunFollower::ReadFile(File& file, int64_t rank) {
     return;
   }
   const fs::file_time_type written = fs::last_write_time(file.table.path, error);
-  if (!error) {
+  const bool has_time = !error;
+  if (has_time) {
     FollowedRank& state = ranks_[rank];
     state.last_write = std::max(state.last_write, written);
+  } else {
+    Report(file, error.message());
   }
   std::ifstream stream(file.table.path, std::ios::binary);
   stream.seekg(static_cast<std::streamoff>(file.offset));
@@ -174,6 +177,9 @@ void RunFollower::ReadFile(File& file, int64_t rank) {
   }
   if (!stream.is_open() || stream.bad()) {
     Report(file, fmt::format("cannot read {}", file.table.path.string()));
+  }
+  if (!has_time) {
+    return;
   }
   std::unique_ptr<RankTimes>& times = times_[rank];
   if (times == nullptr) {

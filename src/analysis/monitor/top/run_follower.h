@@ -40,7 +40,8 @@ struct FollowedSeries {
 
 struct FollowedRank {
   int64_t last_step = -1;  // -1: no row yet
-  std::filesystem::file_time_type last_write;
+  // min(): not known. The epoch of this clock is no beginning: it may lie in the future.
+  std::filesystem::file_time_type last_write = std::filesystem::file_time_type::min();
   double steps_per_second = 0;  // 0: not known yet
   uint64_t alerts = 0;
   uint64_t non_finite = 0;

@@ -199,6 +199,17 @@ TEST_F(RunFollowing, TakesAlertsAsTheyComeAndSpeedFromTheClock) {
   EXPECT_THAT(Picture(run), HasSubstr("step 3 rank 0: Rule X reports"));
 }
 
+TEST_F(RunFollowing, SaysHowOldTheLastRowIs) {
+  const std::string file = std::string(kFirstRank) + "param_origin_0-99.csv";
+  Append(file, std::string(kFollowedHead) + "0,w,0,1.5,0\n");
+  RunFollower run(OptionsFor(files_.path()));
+  Look(run);
+  EXPECT_EQ(run.ranks().at(0).last_write, std::filesystem::last_write_time(files_.path() / file));
+  TopView view;
+  view.now = run.ranks().at(0).last_write + std::chrono::seconds(42);
+  EXPECT_THAT(Picture(run, view), HasSubstr("42.00 s"));
+}
+
 TEST_F(RunFollowing, ShowsTheWorstFirstAndNothingThatSteersTheTerminal) {
   std::string rows = kFollowedHead;
   for (int step = 0; step < 12; ++step) {
