@@ -15,6 +15,17 @@
 extern "C" {
 #endif
 
+/* The configuration of free_benchmark, every default filled in and every rule checked, as one JSON
+ * object. `config_path` empty: defaults; `overrides_json` empty, or one object of top-level keys
+ * that win over the file. *json is valid until the next such call of this thread. */
+MSPROBE_API int msprobe_free_benchmark_settings(msprobe_text config_path,
+                                                msprobe_text overrides_json,
+                                                const char** json) MSPROBE_NOEXCEPT;
+
+/* The task that a configuration names, "" where it names none. Valid as the text above. */
+MSPROBE_API int msprobe_configured_task(msprobe_text config_path,
+                                        const char** task) MSPROBE_NOEXCEPT;
+
 /* How a tensor is changed. p: bfloat16 1e-4, float16 1e-6, float32 1e-8, float64 1e-16. */
 enum {
   MSPROBE_ADD_NOISE = 0,         /* where(|x| > sqrt(p), x + p, x) */
@@ -22,7 +33,8 @@ enum {
   MSPROBE_CHANGE_VALUE = 2,      /* the first and the last element (or row) swapped */
   MSPROBE_NO_CHANGE = 3,         /* the same values */
   MSPROBE_IMPROVE_PRECISION = 4, /* float16 and bfloat16 as float32 */
-  MSPROBE_ULP_NOISE = 5          /* `ulps` units in the last place away from zero */
+  MSPROBE_ULP_NOISE = 5,         /* `ulps` units in the last place away from zero */
+  MSPROBE_RANDOM_NOISE = 6       /* one unit up, down or none, by lot; `ulps` is the seed */
 };
 
 /* Writes the changed tensor, row-major, to `out` of `out_bytes` bytes: the size of `input`, or
@@ -66,6 +78,23 @@ typedef struct msprobe_cpu_agreement {
 MSPROBE_API int msprobe_compare_with_cpu(const msprobe_tensor* actual, const msprobe_tensor* golden,
                                          uint32_t flags,
                                          msprobe_cpu_agreement* result) MSPROBE_NOEXCEPT;
+
+typedef struct msprobe_distance {
+  double relative_error; /* |actual - reference| / |reference|, norms of all elements; infinite
+                          * where the reference is zero and the actual tensor is not */
+  double largest_error;  /* max |a - r| */
+  uint64_t different_count;
+  uint64_t nonfinite_count; /* NaN or infinite on one side alone: left out of the numbers above */
+} msprobe_distance;
+
+/* Two tensors of the same number of elements, in double precision. */
+MSPROBE_API int msprobe_measure_distance(const msprobe_tensor* actual,
+                                         const msprobe_tensor* reference,
+                                         msprobe_distance* result) MSPROBE_NOEXCEPT;
+
+/* The one tensor of a file (.pt, .npy, ...) into `out`, a plain tensor of the same dtype and number
+ * of elements. Nothing in the file is executed. */
+MSPROBE_API int msprobe_read_tensor(msprobe_text path, const msprobe_tensor* out) MSPROBE_NOEXCEPT;
 
 /* Preheating: 1 where call `number` (from 1 on) of a function that is called `calls` times per step
  * is sampled in this step; see `preheat_step` and `max_sample` of the configuration. */

@@ -1,14 +1,19 @@
 // The C interface of msprobe/perturb.h over the room perturb.
 #include <span>
+#include <string>
 
 #include "msprobe/perturb.h"
+#include "msprobe/tensor_file.h"
 
 #include "src/capture/c_api_edge.h"
+#include "src/capture/free_benchmark_settings.h"
 #include "src/capture/monitor_tensor.h"
 #include "src/perturb/cpu_agreement.h"
+#include "src/perturb/distance.h"
 #include "src/perturb/perturbation.h"
 #include "src/perturb/preheat.h"
 #include "src/perturb/ratio.h"
+#include "src/tensor/tensor_buffer.h"
 
 using msprobe::OkStatus;
 using msprobe::Status;
@@ -20,10 +25,40 @@ namespace perturb = msprobe::perturb;
 
 extern "C" {
 
+int msprobe_free_benchmark_settings(msprobe_text config_path, msprobe_text overrides_json,
+                                    const char** json) noexcept {
+  thread_local std::string text;
+  return Guarded([&]() -> Status {
+    if (json == nullptr) {
+      return UsageError("msprobe_free_benchmark_settings needs a place for the result");
+    }
+    MSP_ASSIGN_OR_RETURN(const msprobe::capture::FreeBenchmarkSettings settings,
+                         msprobe::capture::LoadFreeBenchmarkSettings(
+                             std::string(msprobe::capture::View(config_path)),
+                             msprobe::capture::View(overrides_json)));
+    text = msprobe::capture::FreeBenchmarkJson(settings);
+    *json = text.c_str();
+    return OkStatus();
+  });
+}
+
+int msprobe_configured_task(msprobe_text config_path, const char** task) noexcept {
+  thread_local std::string text;
+  return Guarded([&]() -> Status {
+    if (task == nullptr) {
+      return UsageError("msprobe_configured_task needs a place for the result");
+    }
+    MSP_ASSIGN_OR_RETURN(
+        text, msprobe::capture::ConfiguredTask(std::string(msprobe::capture::View(config_path))));
+    *task = text.c_str();
+    return OkStatus();
+  });
+}
+
 int msprobe_perturb(const msprobe_tensor* input, int mode, uint32_t ulps, void* out,
                     size_t out_bytes, int* changed) noexcept {
   return Guarded([&]() -> Status {
-    if (mode < MSPROBE_ADD_NOISE || mode > MSPROBE_ULP_NOISE || changed == nullptr) {
+    if (mode < MSPROBE_ADD_NOISE || mode > MSPROBE_RANDOM_NOISE || changed == nullptr) {
       return UsageError("msprobe_perturb needs a mode, and a place for what it did");
     }
     MSP_ASSIGN_OR_RETURN(const TensorView view, HostView(input));
@@ -81,6 +116,42 @@ int msprobe_compare_with_cpu(const msprobe_tensor* actual, const msprobe_tensor*
     result->relative_error = found.relative_error.value_or(0);
     result->error_balance = found.error_balance.value_or(0);
     result->born_count = found.born_count;
+    return OkStatus();
+  });
+}
+
+int msprobe_measure_distance(const msprobe_tensor* actual, const msprobe_tensor* reference,
+                             msprobe_distance* result) noexcept {
+  return Guarded([&]() -> Status {
+    if (result == nullptr) {
+      return UsageError("msprobe_measure_distance needs a place for the result");
+    }
+    MSP_ASSIGN_OR_RETURN(const TensorView left, HostView(actual));
+    MSP_ASSIGN_OR_RETURN(const TensorView right, HostView(reference));
+    MSP_ASSIGN_OR_RETURN(const perturb::Distance found, perturb::MeasureDistance(left, right));
+    *result = {found.relative_error, found.largest_error, found.different_count,
+               found.nonfinite_count};
+    return OkStatus();
+  });
+}
+
+int msprobe_read_tensor(msprobe_text path, const msprobe_tensor* out) noexcept {
+  return Guarded([&]() -> Status {
+    MSP_ASSIGN_OR_RETURN(const TensorView place, HostView(out));
+    const std::string name(msprobe::capture::View(path));
+    MSP_ASSIGN_OR_RETURN(const msprobe::TensorFile file, msprobe::TensorFile::Open(name));
+    MSP_ASSIGN_OR_RETURN(const msprobe::NamedTensor* stored, file.Single(), name);
+    const TensorView& view = stored->view;
+    if (!place.is_plain() || view.data == nullptr || view.dtype != place.dtype ||
+        view.element_count() != place.element_count()) {
+      return msprobe::MismatchError(name + " does not hold " +
+                                    std::string(msprobe::DTypeName(place.dtype)) + " " +
+                                    msprobe::ShapeText(place.shape));
+    }
+    // The caller's own memory, which a view is not meant to write to.
+    msprobe::tensor::CopyElements(
+        view, 0, view.element_count(),
+        const_cast<std::byte*>(place.data));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
     return OkStatus();
   });
 }

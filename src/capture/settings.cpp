@@ -11,7 +11,6 @@
 #include "src/capture/filters.h"
 #include "src/capture/settings_keys.h"
 #include "src/capture/settings_names.h"
-#include "src/capture/step_folder.h"
 #include "src/json/config.h"
 #include "src/json/settings_reader.h"
 
@@ -29,10 +28,14 @@ Status ReadTask(const SettingsReader& reader, Task& task) {
   if (const ConfigValue* value = reader.Find("task")) {
     for (const std::string_view foreign : kForeignTasks) {
       if (value->kind == ConfigKind::kText && value->text == foreign) {
-        return reader.Error(*value, "task",
-                            fmt::format("is \"{}\", which is not supported; allowed: statistics, "
-                                        "tensor, structure, overflow_check, nan_check",
-                                        foreign));
+        Status error =
+            reader.Error(*value, "task",
+                         fmt::format("is \"{}\", which is not supported; allowed: statistics, "
+                                     "tensor, structure, overflow_check, nan_check",
+                                     foreign));
+        return foreign == "free_benchmark"
+                   ? std::move(error).WithHint("msprobe free_benchmark -c FILE -- PROGRAM runs it")
+                   : error;
       }
     }
   }
@@ -203,27 +206,6 @@ Status ReadTaskKeys(const SettingsReader& reader, const Config& config, Settings
     settings.diff_nums = 1;
   }
   return ReadOverflowLimit(reader, settings.overflow_nums);
-}
-
-Status ReadDumpPath(const SettingsReader& reader, std::string& dump_path) {
-  const ConfigValue* value = reader.Find("dump_path");
-  MSP_RETURN_IF_ERROR(reader.Text("dump_path", dump_path));
-  if (value == nullptr) {
-    return {};
-  }
-  if (dump_path.empty()) {
-    return {};  // told when all sources have been read
-  }
-  if (const Status place = CheckPlace({dump_path, 0, std::nullopt}); !place.ok()) {
-    return reader.Error(*value, "dump_path", place.message()).WithHint(place.hint());
-  }
-  std::error_code ignored;
-  if (std::filesystem::exists(dump_path, ignored) &&
-      !std::filesystem::is_directory(dump_path, ignored)) {
-    return reader.Error(*value, "dump_path",
-                        fmt::format("is {}, which is not a directory", ShownValue(*value)));
-  }
-  return {};
 }
 
 Status ReadTopLevel(const SettingsReader& reader, const Config& config, Settings& settings) {

@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
+#include "src/capture/step_folder.h"
 
 namespace msprobe::capture {
 namespace {
@@ -144,6 +148,27 @@ Status CheckSectionKeys(const SettingsReader& reader, const ConfigValue& section
       return reader.Error(value, key,
                           fmt::format("is also given at the top level, in line {}", twin->line));
     }
+  }
+  return {};
+}
+
+Status ReadDumpPath(const SettingsReader& reader, std::string& dump_path) {
+  const ConfigValue* value = reader.Find("dump_path");
+  MSP_RETURN_IF_ERROR(reader.Text("dump_path", dump_path));
+  if (value == nullptr) {
+    return {};
+  }
+  if (dump_path.empty()) {
+    return {};  // told when all sources have been read
+  }
+  if (const Status place = CheckPlace({dump_path, 0, std::nullopt}); !place.ok()) {
+    return reader.Error(*value, "dump_path", place.message()).WithHint(place.hint());
+  }
+  std::error_code ignored;
+  if (std::filesystem::exists(dump_path, ignored) &&
+      !std::filesystem::is_directory(dump_path, ignored)) {
+    return reader.Error(*value, "dump_path",
+                        fmt::format("is {}, which is not a directory", ShownValue(*value)));
   }
   return {};
 }

@@ -1,8 +1,9 @@
 // Inside of the room: which keys a configuration may hold, and where. Everything else is an error
-// that names the nearest one.
+// that names the nearest one. And the key that the configurations of all tasks have.
 #pragma once
 
 #include <array>
+#include <string>
 #include <string_view>
 
 #include "msprobe/status.h"
@@ -27,5 +28,8 @@ Status CheckTopLevelKeys(const SettingsReader& reader, const json::ConfigValue& 
 // Of the section of `task`; none may stand in `root` as well.
 Status CheckSectionKeys(const SettingsReader& reader, const json::ConfigValue& section,
                         const json::ConfigValue& root, Task task);
+
+// Where to write: a folder, or a place where one can be made. Empty where it is not given.
+Status ReadDumpPath(const SettingsReader& reader, std::string& dump_path);
 
 }  // namespace msprobe::capture

@@ -12,6 +12,7 @@
 #include "src/base/log.h"
 #include "src/base/output_rule.h"
 #include "src/base/strings.h"
+#include "src/capture/free_benchmark_settings.h"
 #include "src/capture/run_identity.h"
 #include "src/capture/settings.h"
 #include "src/capture/settings_names.h"
@@ -57,30 +58,60 @@ std::string NumbersText(const std::vector<int64_t>& numbers) {
   return base::Join(ranges, ", ");
 }
 
-// What a configuration means.
-report::Document DocumentOfSettings(const base::Path& file, const capture::Settings& settings) {
-  report::List facts{report::ListKind::kFacts, {}};
-  const auto add = [&facts](std::string_view what, const std::string& text) {
+class Facts {
+ public:
+  void Add(std::string_view what, const std::string& text) {
     if (!text.empty()) {
-      facts.items.push_back({std::string(what), text});
+      list_.items.push_back({std::string(what), text});
     }
-  };
-  add("task", std::string(capture::TaskName(settings.task)));
-  add("level", std::string(capture::LevelName(settings.level)));
-  add("steps", NumbersText(settings.steps));
-  add("ranks", NumbersText(settings.ranks));
-  add("scope", base::Join(settings.scope, " to "));
-  add("list", base::Join(settings.list, ", "));
-  add("saved", base::Join(settings.tensor_list, ", "));
-  add("writes to", (base::Path(settings.dump_path) / "step<N>" / "rank<M>").string());
-  report::Document document;
-  document.command = "dump";
-  document.verdict.word = "RIGHT";
-  document.verdict.tone = report::Tone::kGood;
-  document.verdict.text = fmt::format("{} is right:", file.string());
-  document.sections.emplace_back().blocks.emplace_back(std::move(facts));
+  }
+  // What a configuration means, which is right.
+  report::Document Answer(const base::Path& file) && {
+    report::Document document;
+    document.command = "dump";
+    document.verdict.word = "RIGHT";
+    document.verdict.tone = report::Tone::kGood;
+    document.verdict.text = fmt::format("{} is right:", file.string());
+    document.sections.emplace_back().blocks.emplace_back(std::move(list_));
+    return document;
+  }
+
+ private:
+  report::List list_{report::ListKind::kFacts, {}};
+};
+
+report::Document DocumentOfSettings(const base::Path& file, const capture::Settings& settings) {
+  Facts facts;
+  facts.Add("task", std::string(capture::TaskName(settings.task)));
+  facts.Add("level", std::string(capture::LevelName(settings.level)));
+  facts.Add("steps", NumbersText(settings.steps));
+  facts.Add("ranks", NumbersText(settings.ranks));
+  facts.Add("scope", base::Join(settings.scope, " to "));
+  facts.Add("list", base::Join(settings.list, ", "));
+  facts.Add("saved", base::Join(settings.tensor_list, ", "));
+  facts.Add("writes to", (base::Path(settings.dump_path) / "step<N>" / "rank<M>").string());
+  report::Document document = std::move(facts).Answer(file);
   document.warnings = settings.warnings;
   return document;
+}
+
+report::Document DocumentOfFreeBenchmark(const base::Path& file,
+                                         const capture::FreeBenchmarkSettings& settings) {
+  Facts facts;
+  facts.Add("task", "free_benchmark");
+  facts.Add("second run", settings.pert_mode);
+  facts.Add("stage", settings.fuzz_stage);
+  facts.Add("handler", settings.handler_type);
+  facts.Add("steps", NumbersText(settings.steps));
+  facts.Add("ranks", NumbersText(settings.ranks));
+  facts.Add("calls", !settings.scope.empty() ? base::Join(settings.scope, ", ")
+                     : !settings.list.empty()
+                         ? "with " + base::Join(settings.list, ", ") + " in their names"
+                         : "all");
+  facts.Add(
+      "writes to",
+      (base::Path(settings.dump_path) / "step<N>" / "rank<M>" / "free_benchmark.csv").string());
+  return std::move(facts).Answer(file);
 }
 
 // Why there may be less than was asked for; empty where the script went well.
@@ -212,6 +243,13 @@ std::string DumpCommand::OverridesJson() const {
 }
 
 Result<ExitCode> DumpCommand::Check(const Context& context) const {
+  MSP_ASSIGN_OR_RETURN(const std::string task, capture::ConfiguredTask(checked_file_));
+  if (task == "free_benchmark" && task_.empty()) {
+    MSP_ASSIGN_OR_RETURN(
+        const capture::FreeBenchmarkSettings settings,
+        capture::LoadFreeBenchmarkSettings(checked_file_, OverridesJson(), kFlags));
+    return GiveAnswer(DocumentOfFreeBenchmark(checked_file_, settings), answer_, context);
+  }
   MSP_ASSIGN_OR_RETURN(
       const capture::Settings settings,
       capture::LoadSettings(checked_file_, OverridesJson(), FrameworkOf(context), kFlags));

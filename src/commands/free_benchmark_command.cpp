@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/base/log.h"
+#include "src/capture/free_benchmark_settings.h"
 #include "src/commands/dump_launcher.h"
 #include "src/json/writer.h"
 
@@ -76,12 +77,16 @@ Result<ExitCode> FreeBenchmarkCommand::Run(const Context& context) {
     overrides.Member("dump_path", std::filesystem::absolute(dump_path_, ignored).string());
   }
   overrides.EndObject();
+  // What is wrong with the configuration is said here, once, and not by every process of a run.
+  MSP_ASSIGN_OR_RETURN(
+      const capture::FreeBenchmarkSettings settings,
+      capture::LoadFreeBenchmarkSettings(config_file_, options.overrides_json, "the flags"));
   options.program = program_;
   options.config_file = config_file_;
   options.framework = "pytorch";
   options.quiet = context.quiet;
   options.output_to_stderr = answer_.json;
-  options.output_folder = dump_path_.empty() ? "." : dump_path_;
+  options.output_folder = settings.dump_path;
   MSP_ASSIGN_OR_RETURN(const ProgramEnd end, RunWithCapture(options));
   if (end.progress == LaunchProgress::kNoPython ||
       (end.progress == LaunchProgress::kPython && end.exit_code == 0 && end.signal == 0)) {

@@ -20,6 +20,8 @@ constexpr const char* kShowNotes = R"(PATH is one of
   a .pt, .npy, .npz, .safetensors  one row per tensor: name, dtype, shape, bytes
   or a checkpoint
   a folder of such files           one row per tensor in all files
+  a free_benchmark.csv, or the     one row per unstable function, the worst first
+  folder that holds such tables
 
 Nothing in a file is ever executed, and neither PyTorch nor MindSpore is needed. If a tensor cannot be read, its row is
 marked and shows the reason. Exit code 3 means that nothing could be read.)";
@@ -29,7 +31,9 @@ marked and shows the reason. Exit code 3 means that nothing could be read.)";
 std::vector<Positional> ShowCommand::positionals() {
   return {{.name = "PATH",
            .fills = &options_.path,
-           .help = "A dump folder, a dump.json, a tensor file or a folder of tensor files",
+           .help =
+               "A dump folder, a dump.json, a tensor file, a folder of tensor files, or a table of "
+               "free_benchmark",
            .required = true}};
 }
 
@@ -80,6 +84,7 @@ std::vector<Example> ShowCommand::examples() const {
        "maximum, minimum, mean, norm and the number of NaN, infinities and zeros of every tensor"},
       {"msprobe show dump/step0/rank0/dump_tensor_data --stats --format csv -o tensors.csv",
        "the same for every tensor file of a dump, for a spreadsheet"},
+      {"msprobe show unstable", "the tables of free_benchmark as a ranking of functions"},
       {"msprobe show checkpoint.pt --format json | jq 'select(.NaN > 0)'",
        "JSON lines for other programs"},
   };

@@ -123,6 +123,30 @@ bool AddUlps(std::span<std::byte> elements, uint32_t ulps) {
   return any;
 }
 
+// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): bits of a counter, each as good as a coin.
+uint64_t Mixed(uint64_t value) {
+  value += 0x9E3779B97F4A7C15U;
+  value = (value ^ (value >> 30U)) * 0xBF58476D1CE4E5B9U;
+  value = (value ^ (value >> 27U)) * 0x94D049BB133111EBU;
+  return value ^ (value >> 31U);
+}
+
+template <typename Format>
+bool AddRandomUnits(std::span<std::byte> elements, uint32_t seed) {
+  using Bits = typename Format::Bits;
+  bool any = false;
+  uint64_t counter = static_cast<uint64_t>(seed) << 32U;
+  ForEachElement<Format>(elements, [&](Bits bits) {
+    const Bits magnitude = bits & static_cast<Bits>(~kSign<Format>);
+    const uint64_t lot = Mixed(counter++) % 3;
+    // Neither zeros and subnormals, nor what would become infinite or subnormal.
+    if (magnitude <= Format::kSmallestNormal || magnitude >= Format::kExponent - 1U) return bits;
+    any = true;
+    return static_cast<Bits>(bits + lot - 1U);
+  });
+  return any;
+}
+
 bool SwapEnds(const TensorView& input, std::span<std::byte> elements) {
   const Shape& shape = input.shape;
   if (shape.empty() || shape[0] < 1) return false;
@@ -147,6 +171,8 @@ bool Change(const TensorView& input, Mode mode, std::span<std::byte> elements, u
       return SwapEnds(input, elements);
     case Mode::kUlpNoise:
       return AddUlps<Format>(elements, ulps);
+    case Mode::kRandomNoise:
+      return AddRandomUnits<Format>(elements, ulps);
     case Mode::kNoChange:
       return true;
     case Mode::kImprovePrecision:

@@ -18,6 +18,7 @@ enum class Mode : uint8_t {
   kNoChange,          // the same values
   kImprovePrecision,  // float16 and bfloat16 as float32
   kUlpNoise,          // normal numbers away from zero by a number of units in the last place
+  kRandomNoise,       // normal numbers one unit up, one down or not at all, by lot
 };
 
 // bfloat16 1e-4, float16 1e-6, float32 1e-8, float64 1e-16; nothing for other dtypes.
@@ -28,7 +29,8 @@ DType PerturbedDType(DType dtype, Mode mode);
 
 // Writes the changed tensor to `out`, row-major, of PerturbedDType and the shape of `input`. False:
 // there was nothing to change (not floating, empty, all values below the noise, nothing to swap, no
-// wider type), and `out` holds the values as they are. `ulps`: of kUlpNoise, from 1 on.
+// wider type), and `out` holds the values as they are. `ulps`: of kUlpNoise, from 1
+// on; of kRandomNoise the seed, from 1 on: the same one gives the same noise on every machine.
 Result<bool> Perturb(const TensorView& input, Mode mode, std::span<std::byte> out,
                      uint32_t ulps = 1);
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "src/capture/filters.h"
+#include "src/capture/free_benchmark_settings.h"
 #include "src/capture/settings.h"
 #include "tests/fuzz/input_folder.h"
 
@@ -12,6 +13,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text = msprobe::fuzz::TextOf(data, size);
   if (text.empty()) {
     return 0;  // no overrides
+  }
+  if (const auto twice = LoadFreeBenchmarkSettings({}, text); twice.ok()) {
+    static_cast<void>(FreeBenchmarkJson(*twice));
   }
   for (const Framework framework : {Framework::kPyTorch, Framework::kMindSpore}) {
     const msprobe::Result<Settings> settings = LoadSettings({}, text, framework);

@@ -10,7 +10,8 @@ namespace msprobe::analysis::inspect {
 
 struct Options {
   // A dump folder (whole, step or rank), a dump.json or debug.json, a file of tensors (.pt, .npy,
-  // .npz, .safetensors), or a folder of such files.
+  // .npz, .safetensors), a folder of such files, a free_benchmark.csv, or a folder of
+  // those.
   std::filesystem::path path;
   bool statistics = false;  // of every tensor, computed from its elements
   std::string name_filter;  // glob on the first column; empty: everything

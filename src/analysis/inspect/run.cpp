@@ -10,6 +10,7 @@
 #include "src/analysis/inspect/dump_contents.h"
 #include "src/analysis/inspect/dump_overview.h"
 #include "src/analysis/inspect/tensor_contents.h"
+#include "src/analysis/inspect/unstable_calls.h"
 #include "src/base/files.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
@@ -40,6 +41,10 @@ Result<Contents> InspectFolder(const Options& options) {
     if (!names.empty()) {
       return InspectTensorFolder(options, names);
     }
+    const std::vector<fs::path> tables = UnstableCallsFilesIn(options.path);
+    if (!tables.empty()) {
+      return RankUnstableCalls(options, tables);
+    }
   }
   return std::move(layout).status();
 }
@@ -52,6 +57,9 @@ Result<Contents> InspectAny(const Options& options) {
   }
   if (fs::is_directory(status)) {
     return InspectFolder(options);
+  }
+  if (IsUnstableCallsFile(options.path)) {
+    return RankUnstableCalls(options, {options.path});
   }
   MSP_ASSIGN_OR_RETURN(const bool is_json, LooksLikeJson(options.path));
   return is_json ? InspectDumpFile(options) : InspectTensorFile(options);

@@ -179,6 +179,21 @@ debugger.stop(); debugger.step()
         """, pert_mode="no_change", list=["Torch.abs"], every_n_calls=4, max_calls_per_api=3)
 
 
+class Large(Case):
+    def test_tensors_that_are_read_without_the_interpreter_s_lock(self):
+        """Both are described before it is let go."""
+        dump = self.run_task("""
+            x, y = torch.rand(2000, 2000), torch.rand(2000, 2000)
+            debugger.start()
+            torch.mul(x, y)
+            torch.exp(x)
+            (x.requires_grad_() * y).sum().backward()
+            debugger.stop(); debugger.step()
+            assert debugger._session._checked >= 3, debugger._session._checked
+        """, pert_mode="change_value", list=["mul", "exp"])
+        self.assertIn("Torch.exp.0.forward", [row["api_name"] for row in self.rows(dump)])
+
+
 class Fix(Case):
     def test_the_second_result_takes_the_place_of_the_first(self):
         self.run_task("""
@@ -214,9 +229,9 @@ class Failures(Case):
     def test_what_is_wrong_in_the_configuration_is_said(self):
         for section, words in (
                 ({"pert_mode": "noise"}, "pert_mode"), ({"fuzz_device": "cpu"}, "to_cpu"),
-                ({"scope": ["a"], "list": ["b"]}, "scope and list"),
-                ({"handler_type": "fix", "pert_mode": "add_noise"}, "handler_type fix"),
-                ({"preheat_step": 0}, "preheat_step"), ({"unknown": 1}, "unknown")):
+                ({"scope": ["a"], "list": ["b"]}, "beside scope"),
+                ({"handler_type": "fix", "pert_mode": "add_noise"}, 'handler_type": is "fix"'),
+                ({"if_preheat": True, "preheat_step": 0}, "preheat_step"), ({"unknown": 1}, "unknown")):
             dump = self.run_task("", ends_well=False, **section)
             self.assertIn("ValueError", dump.output)
             self.assertIn(words, dump.output)

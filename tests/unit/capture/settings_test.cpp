@@ -109,7 +109,7 @@ TEST(CaptureSettings, TaskIsOneOfFourOrTheDefault) {
       {R"("task": "tensors")",
        R"(config.json line 1: key "task": is "tensors"; allowed: statistics, tensor, structure, overflow_check, nan_check | did you mean "tensor"?)"},
       {R"("task": 1)", R"(key "task": is 1; allowed: statistics)"},
-      {R"("task": "free_benchmark")", "which is not supported"},
+      {R"("task": "free_benchmark")", "msprobe free_benchmark -c FILE"},
       {R"("task": "run_ut")", "which is not supported"},
       {R"("task": "grad_probe")", "which is not supported"},
       {R"("task": "acc_check")", "which is not supported"},

@@ -1,5 +1,6 @@
 #include "src/perturb/perturbation.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -39,6 +40,24 @@ TEST(Perturbation, NoiseOfTheDtypeVanishesInLargeValuesButUlpsDoNot) {
 TEST(Perturbation, UlpsNeverMakeInfinities) {
   const std::vector<float> values = {std::numeric_limits<float>::max()};
   EXPECT_EQ(Changed(ViewOf(values, {1}), Mode::kUlpNoise, false, 5), values);
+}
+
+TEST(Perturbation, RandomNoiseMovesByOneUnitAtMostTheSameWayForTheSameSeed) {
+  std::vector<float> values(30000, -1.5F);
+  values[0] = 0;
+  values[1] = std::numeric_limits<float>::infinity();
+  values[2] = std::numeric_limits<float>::max();
+  const std::vector<float> moved = Changed(ViewOf(values, {30000}), Mode::kRandomNoise, true, 7);
+  size_t counts[3] = {};
+  for (size_t i = 3; i < values.size(); ++i) {
+    const int32_t units = std::bit_cast<int32_t>(moved[i]) - std::bit_cast<int32_t>(values[i]);
+    ASSERT_TRUE(units >= -1 && units <= 1);
+    ++counts[units + 1];
+  }
+  for (const size_t count : counts) EXPECT_NEAR(static_cast<double>(count), 10000, 400);
+  EXPECT_TRUE(std::equal(moved.begin(), moved.begin() + 3, values.begin()));
+  EXPECT_EQ(Changed(ViewOf(values, {30000}), Mode::kRandomNoise, true, 7), moved);
+  EXPECT_NE(Changed(ViewOf(values, {30000}), Mode::kRandomNoise, true, 8), moved);
 }
 
 TEST(Perturbation, RowsAreSwappedInStridedTensorsToo) {

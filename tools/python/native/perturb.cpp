@@ -6,6 +6,7 @@
 #include "msprobe/perturb.h"
 
 #include "tools/python/native/guard.h"
+#include "tools/python/native/python_api.h"
 #include "tools/python/native/state.h"
 #include "tools/python/native/tensor.h"
 
@@ -15,17 +16,6 @@ namespace {
 PyObject* RaiseLast() {
   PyErr_SetString(PyExc_RuntimeError, msprobe_last_error());
   return nullptr;
-}
-
-// Calls use(first, second) with both tensors described; false with a Python error.
-template <typename Use>
-bool UseTensors(PyObject* first, PyObject* second, Use use) {
-  bool second_described = false;
-  const bool described = UseTensor(first, [&](const msprobe_tensor& left, bool /*on_device*/) {
-    second_described = UseTensor(
-        second, [&](const msprobe_tensor& right, bool /*on_device*/) { use(left, right); });
-  });
-  return described && second_described;
 }
 
 // perturb(tensor, out, mode, ulps) -> whether `out`, a plain tensor of the same elements, was changed
@@ -81,6 +71,45 @@ PyObject* CompareRatios(PyObject* /*module*/, PyObject* args) {
                        static_cast<unsigned long long>(result.gone_count),
                        result.sign_changes != 0 ? Py_True : Py_False,
                        result.consistent != 0 ? Py_True : Py_False);
+}
+
+// measure_distance(actual, reference) -> (relative error, largest error, different, not finite on one
+// side alone)
+PyObject* MeasureDistance(PyObject* /*module*/, PyObject* args) {
+  PyObject* actual = nullptr;
+  PyObject* reference = nullptr;
+  if (PyArg_ParseTuple(args, "OO", &actual, &reference) == 0) return nullptr;
+  const InsideGuard inside(ThisThread());
+  const ModesAside modes;
+  msprobe_distance result = {};
+  int code = MSPROBE_ERROR_USAGE;
+  if (!UseTensors(actual, reference, [&](const msprobe_tensor& a, const msprobe_tensor& r) {
+        code = msprobe_measure_distance(&a, &r, &result);
+      })) {
+    return nullptr;
+  }
+  if (code != MSPROBE_OK) return RaiseLast();
+  return Py_BuildValue("(ddKK)", result.relative_error, result.largest_error,
+                       static_cast<unsigned long long>(result.different_count),
+                       static_cast<unsigned long long>(result.nonfinite_count));
+}
+
+// read_tensor(path, out): the one tensor of a file into a plain tensor of the host
+PyObject* ReadTensor(PyObject* /*module*/, PyObject* args) {
+  const char* path = nullptr;
+  Py_ssize_t length = 0;
+  PyObject* out = nullptr;
+  if (PyArg_ParseTuple(args, "s#O", &path, &length, &out) == 0) return nullptr;
+  const InsideGuard inside(ThisThread());
+  const ModesAside modes;
+  int code = MSPROBE_ERROR_USAGE;
+  if (!UseTensor(out, [&](const msprobe_tensor& place, bool /*on_device*/) {
+        code = msprobe_read_tensor(Argument(path, length), &place);
+      })) {
+    return nullptr;
+  }
+  if (code != MSPROBE_OK) return RaiseLast();
+  Py_RETURN_NONE;
 }
 
 // compare_with_cpu(actual, golden, flags) -> (consistent, born)
@@ -142,6 +171,31 @@ PyObject* PreheatAdapt(PyObject* /*module*/, PyObject* args) {
   return Py_BuildValue("(dO)", threshold, adapts != 0 ? Py_True : Py_False);
 }
 
+// free_benchmark_settings(config_path, overrides) -> settings as JSON text
+PyObject* FreeBenchmarkSettings(PyObject* /*module*/, PyObject* args) {
+  const char* path = nullptr;
+  const char* overrides = nullptr;
+  Py_ssize_t path_length = 0;
+  Py_ssize_t overrides_length = 0;
+  if (PyArg_ParseTuple(args, "s#s#", &path, &path_length, &overrides, &overrides_length) == 0) {
+    return nullptr;
+  }
+  const char* json = nullptr;
+  const int code = msprobe_free_benchmark_settings(
+      Argument(path, path_length), Argument(overrides, overrides_length), &json);
+  return code == MSPROBE_OK ? PyUnicode_FromString(json) : Fail(code);
+}
+
+// configured_task(config_path) -> the task that a configuration names, "" where it names none
+PyObject* ConfiguredTask(PyObject* /*module*/, PyObject* args) {
+  const char* path = nullptr;
+  Py_ssize_t length = 0;
+  if (PyArg_ParseTuple(args, "s#", &path, &length) == 0) return nullptr;
+  const char* task = nullptr;
+  const int code = msprobe_configured_task(Argument(path, length), &task);
+  return code == MSPROBE_OK ? PyUnicode_FromString(task) : Fail(code);
+}
+
 // twice(who) or twice(None): who(original, name, in_place, args, kwargs) makes the calls of APIs from
 // now on, in place of the capture. `name`: "Functional.linear.3".
 PyObject* Twice(PyObject* /*module*/, PyObject* args) {
@@ -158,8 +212,12 @@ PyObject* RestartCounts(PyObject* /*module*/, PyObject* /*unused*/) {
 }
 
 PyMethodDef methods[] = {
+    {"free_benchmark_settings", Guarded<FreeBenchmarkSettings>, METH_VARARGS, nullptr},
+    {"configured_task", Guarded<ConfiguredTask>, METH_VARARGS, nullptr},
     {"perturb", Guarded<Perturb>, METH_VARARGS, nullptr},
     {"compare_ratios", Guarded<CompareRatios>, METH_VARARGS, nullptr},
+    {"measure_distance", Guarded<MeasureDistance>, METH_VARARGS, nullptr},
+    {"read_tensor", Guarded<ReadTensor>, METH_VARARGS, nullptr},
     {"compare_with_cpu", Guarded<CompareWithCpu>, METH_VARARGS, nullptr},
     {"preheat_samples", Guarded<PreheatSamples>, METH_VARARGS, nullptr},
     {"preheat_adapt", Guarded<PreheatAdapt>, METH_VARARGS, nullptr},
@@ -178,6 +236,7 @@ bool AddPerturbConstants(PyObject* module) {
       {"PERTURB_BIT_NOISE", MSPROBE_BIT_NOISE},
       {"PERTURB_CHANGE_VALUE", MSPROBE_CHANGE_VALUE},
       {"PERTURB_ULP_NOISE", MSPROBE_ULP_NOISE},
+      {"PERTURB_RANDOM_NOISE", MSPROBE_RANDOM_NOISE},
       {"PERTURB_BACKWARD", MSPROBE_PERTURB_BACKWARD},
       {"PERTURB_COMPAT", MSPROBE_PERTURB_COMPAT}};
   for (const auto& [name, value] : constants) {

@@ -355,21 +355,40 @@ void PutOtherTensor(msprobe_entry* entry, std::string_view name, PyObject* tenso
   }
 }
 
+namespace {
+
+// False with a Python error.
+bool DescribeAny(PyObject* tensor, Fields* fields, bool* on_device) {
+  if (KindOf(tensor) == Kind::kOtherTensor) return ReadOtherTensor(tensor, fields);
+  const Ref dtype = Attribute(tensor, Known().dtype);
+  if (!dtype) return false;
+  ReadDescription(tensor, DtypeOf(dtype.get()), fields);
+  const ValueLocation location = FindValues(tensor, fields);
+  if (location == ValueLocation::kHost) ReadHostValues(tensor, fields);
+  *on_device = location == ValueLocation::kDevice;
+  return true;
+}
+
+}  // namespace
+
 bool UseTensor(PyObject* tensor,
                const std::function<void(const msprobe_tensor&, bool on_device)>& use) {
   Fields fields;
   bool on_device = false;
-  if (KindOf(tensor) == Kind::kOtherTensor) {
-    if (!ReadOtherTensor(tensor, &fields)) return false;
-  } else {
-    const Ref dtype = Attribute(tensor, Known().dtype);
-    if (!dtype) return false;
-    ReadDescription(tensor, DtypeOf(dtype.get()), &fields);
-    const ValueLocation location = FindValues(tensor, &fields);
-    if (location == ValueLocation::kHost) ReadHostValues(tensor, &fields);
-    on_device = location == ValueLocation::kDevice;
-  }
+  if (!DescribeAny(tensor, &fields, &on_device)) return false;
   Read(fields, [&](const msprobe_tensor& described) { use(described, on_device); });
+  return true;
+}
+
+bool UseTensors(PyObject* first, PyObject* second,
+                const std::function<void(const msprobe_tensor&, const msprobe_tensor&)>& use) {
+  Fields left;
+  Fields right;
+  bool on_device = false;
+  if (!DescribeAny(first, &left, &on_device) || !DescribeAny(second, &right, &on_device)) {
+    return false;
+  }
+  Read(left, [&](const msprobe_tensor& described) { use(described, right.tensor); });
   return true;
 }
 

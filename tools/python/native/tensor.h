@@ -27,4 +27,8 @@ PyObject* HostStatistics(PyObject* tensor, bool keeps_half);
 bool UseTensor(PyObject* tensor,
                const std::function<void(const msprobe_tensor&, bool on_device)>& use);
 
+// The same of two tensors, both described before `use` runs.
+bool UseTensors(PyObject* first, PyObject* second,
+                const std::function<void(const msprobe_tensor&, const msprobe_tensor&)>& use);
+
 }  // namespace msprobe::python

@@ -53,7 +53,8 @@ class Backward:
                 changed = self._perturbation.of_tensor(value.detach())
                 if changed is not None:
                     args[position] = _marked(changed)
-                    break
+                    if not self._perturbation._all:
+                        break
         return tuple(args), kwargs, gradient
 
     def _of(self, args, kwargs, gradient):

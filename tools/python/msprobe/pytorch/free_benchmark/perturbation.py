@@ -55,6 +55,7 @@ class Perturbation:
     def __init__(self, settings):
         self._mode = settings.mode
         self._ulps = settings.noise_ulps
+        self._all = settings.all_inputs
 
     def applied(self, args, kwargs):
         """(args, kwargs) of the second run, or None where there is none: nothing to cast."""
@@ -74,19 +75,22 @@ class Perturbation:
         position = position_of(args)
         if position is None:
             return None
-        if self._mode != "no_change":
-            args = args[:position] + (self.first_changed(args[position]),) + args[position + 1:]
-        return args, kwargs
+        if self._mode == "no_change":
+            return args, kwargs
+        if self._all:
+            return self.changed(args), self.changed(kwargs)
+        return args[:position] + (self.changed(args[position]),) + args[position + 1:], kwargs
 
-    def first_changed(self, value):
-        """The structure with its first tensor that can be changed in another version."""
+    def changed(self, value):
+        """The structure with its first tensor that can be changed in another version, or with all of
+        them."""
         state = {"done": False}
 
         def change(tensor):
             if state["done"] or not tensor.is_floating_point() or tensor.is_meta:
                 return tensor
             changed = self.of_tensor(tensor.detach())
-            state["done"] = changed is not None
+            state["done"] = changed is not None and not self._all
             return tensor if changed is None else changed
 
         return mapped(value, change)

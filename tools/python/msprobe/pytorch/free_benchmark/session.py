@@ -12,7 +12,7 @@ from msprobe.pytorch.free_benchmark.comparison import Comparison
 from msprobe.pytorch.free_benchmark.perturbation import Perturbation
 from msprobe.pytorch.free_benchmark.preheat import Preheat
 from msprobe.pytorch.free_benchmark.rows import Rows
-from msprobe.pytorch.free_benchmark.settings import Settings, holds, last_of
+from msprobe.pytorch.free_benchmark.settings import Settings
 
 _LEAST = {torch.float16: 1.002, torch.bfloat16: 1.004}
 _SHOWN = 10
@@ -69,12 +69,11 @@ class FreeBenchmark:
     def start(self, model=None, token_range=None, rank_id=None, scheduled_tokens=None):
         if self.finished:
             return
-        if self._step > last_of(self._settings.steps):
+        if self._step > self._settings.last_step:
             self.close()
             return
         rank = distributed.rank() if rank_id is None else rank_id
-        if not holds(self._settings.steps, self._step) or (
-                rank >= 0 and not holds(self._settings.ranks, rank)):
+        if not self._settings.has_step(self._step) or not self._settings.has_rank(rank):
             return
         if self._rows is None:
             self._rows = Rows(self._settings.dump_path, self._step, rank, self._settings.mode,
@@ -264,6 +263,7 @@ class _ToCpu:
 
     mode = "to_cpu"
     noise_ulps = 0
+    all_inputs = False
 
 
 class _OfCpu:

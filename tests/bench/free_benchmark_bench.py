@@ -1,0 +1,91 @@
+"""What free_benchmark costs: CPU seconds per training step of a small GPT on one thread, a process per mode.
+
+usage: free_benchmark_bench.py [--peer FOLDER] [--steps N] [--dtype float32|bfloat16]
+
+The model is that of the published figures of the Python tool: 2 layers, width 128, 4 heads, 64 tokens, batch 4, 512 words, SGD.
+PYTHONPATH leads to msprobe; --peer: a folder that takes its place, in which the Python tool is installed. Both run this script.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MODES = [("forward", names, mode) for names in ([], ["softmax"])
+         for mode in ("no_change", "add_noise", "bit_noise", "change_value", "improve_precision", "to_cpu")]
+MODES += [("backward", [], mode) for mode in ("no_change", "add_noise", "to_cpu")]
+MODES += [("backward", ["softmax"], "add_noise")]
+
+
+def train(section, steps, dtype):
+    import torch
+    import torch.nn.functional as F
+    sys.path.insert(0, os.path.join(os.path.dirname(HERE), "python"))
+    from models import TinyGPT
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    model = TinyGPT(512, 128, 4, 2, 64).to(getattr(torch, dtype))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    debugger = None
+    if section:
+        from msprobe.pytorch import PrecisionDebugger
+        with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
+            json.dump({"task": "free_benchmark", "dump_path": tempfile.mkdtemp(), "rank": [], "step": [], "level": "L1",
+                       "free_benchmark": section}, file)
+        debugger = PrecisionDebugger(file.name)
+    seconds = []
+    for _ in range(steps + 2):
+        words = torch.randint(0, 512, (4, 65))
+        begin = time.process_time()
+        if debugger:
+            debugger.start()
+        loss = F.cross_entropy(model(words[:, :-1]).flatten(0, 1), words[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        if debugger:
+            debugger.stop()
+        optimizer.step()
+        if debugger:
+            debugger.step()
+        seconds.append(time.process_time() - begin)
+    return statistics.median(seconds[2:])
+
+
+def measure(place, section, given):
+    environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHONPATH=place)
+    run = subprocess.run([sys.executable, os.path.abspath(__file__), "--worker", json.dumps(section), "--steps", str(given.steps),
+                          "--dtype", given.dtype], env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    lines = run.stdout.decode().split()
+    return float(lines[-1]) if run.returncode == 0 else float("nan")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peer")
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.worker is not None:
+        print(train(json.loads(given.worker), given.steps, given.dtype))
+        return
+    places = [os.environ.get("PYTHONPATH", "")] + ([given.peer] if given.peer else [])
+    plain = [measure(place, {}, given) for place in places]
+    print("| stage | list | mode | msprobe | %s" % ("Python tool | ratio of what is added |" if given.peer else ""))
+    print("plain step, %s: %s ms" % (given.dtype, " / ".join("%.1f" % (value * 1e3) for value in plain)))
+    for stage, names, mode in MODES:
+        section = {"scope": [], "list": names, "fuzz_device": "cpu" if mode == "to_cpu" else "npu", "pert_mode": mode,
+                   "handler_type": "check", "fuzz_level": "L1", "fuzz_stage": stage, "if_preheat": False}
+        times = [measure(place, section, given) for place in places]
+        cells = ["%.1f ms (x%.2f)" % (value * 1e3, value / base) for value, base in zip(times, plain)]
+        if given.peer:
+            cells.append("%.1f" % ((times[1] - plain[1]) / max(times[0] - plain[0], 1e-9)))
+        print("| %s | %s | %s | %s |" % (stage, json.dumps(names), mode, " | ".join(cells)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
