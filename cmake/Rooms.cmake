@@ -9,6 +9,7 @@ set(MSPROBE_ROOMS
   "io:kernels json tensor base"
   "dump:io json kernels tensor base"
   "analysis/compare:analysis/kernel_dump dump io kernels json report tensor base"
+  "analysis/isolate:dump report base"
   "analysis/inspect:dump io kernels report tensor base"
   "device:tensor base"
   "monitor:json kernels tensor base"
@@ -26,7 +27,7 @@ set(MSPROBE_ROOMS
   "analysis/perf:profile report json base"
   "analysis/monitor:dump monitor report json base"
   "analysis/accuracy:dump io kernels json report tensor base"
-  "commands:analysis/accuracy analysis/ckpt analysis/compare analysis/config_check analysis/graph analysis/inspect analysis/kernel_dump analysis/monitor analysis/nan analysis/perf analysis/response_anomaly analysis/rl capture device dump io json monitor report kernels tensor base"
+  "commands:analysis/accuracy analysis/ckpt analysis/compare analysis/config_check analysis/graph analysis/inspect analysis/isolate analysis/kernel_dump analysis/monitor analysis/nan analysis/perf analysis/response_anomaly analysis/rl capture device dump io json monitor report kernels tensor base"
 )
 
 # msprobe_room(<name> [RUNS_BRIEFLY] SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan

@@ -13,6 +13,7 @@
 #include "src/commands/free_benchmark_command.h"
 #include "src/commands/graph_command.h"
 #include "src/commands/help_command.h"
+#include "src/commands/isolate_command.h"
 #include "src/commands/merge_result_command.h"
 #include "src/commands/monitor_command.h"
 #include "src/commands/nan_analyze_command.h"
@@ -43,6 +44,7 @@ Program::Program() {
   commands_.push_back(std::make_unique<GraphCommand>("graph"));
   commands_.push_back(std::make_unique<GraphCommand>("graph_visualize"));
   commands_.push_back(std::make_unique<HelpCommand>(*this));
+  commands_.push_back(std::make_unique<IsolateCommand>());
   commands_.push_back(std::make_unique<MergeResultCommand>());
   commands_.push_back(std::make_unique<MonitorCommand>());
   commands_.push_back(std::make_unique<RunUtCommand>("multi_acc_check"));

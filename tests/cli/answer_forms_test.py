@@ -54,6 +54,7 @@ def switch(places, folder):
 def package(places, folder):
     (folder / "py/msprobe/_inject").mkdir(parents=True)
     (folder / "py/msprobe/_inject/sitecustomize.py").touch()
+    (folder / "twice.json").write_text('{"task": "free_benchmark"}')
     (folder / "watch.json").write_text('{"targets": {"": {"input": "tuple[1]:0"}}}')
 
 
@@ -83,10 +84,11 @@ COMMANDS = {
     "dump --check": Command("dump --check {repository}/config/dump_example.json", None, None),
     "dump ctl": Command("dump ctl on c.json", None, "ON", prepare=switch),
     "dump recover": Command("dump recover d", None, "RECOVERED", prepare=interrupted),
-    "free_benchmark": Command("free_benchmark -c watch.json -o d -- echo hello", None, None, LAUNCH, package),
+    "free_benchmark": Command("free_benchmark -c twice.json -o d -- echo hello", None, None, LAUNCH, package),
     "graph": Command("graph {data}/graph/compare_shape_dtype_arity_zero/npu {data}/graph/compare_shape_dtype_arity_zero/bench -o out",
                      "error", "DIFFERENT"),
     "graph_visualize": Command("graph_visualize -tp {example}/npu/step0 -o out", None, "BUILT"),
+    "isolate": Command("isolate -r {example}/bench -o d -- echo hello", None, "NOTHING JUDGED", LAUNCH, package),
     "merge_result": Command("merge_result -i {data}/compare/pt_merge_statistics/results -o out "
                             "-config {data}/compare/pt_merge_statistics/config.yaml", None, "MERGED"),
     "monitor analyse": Command("monitor analyse -d {data}/monitor/files/anomaly_analyse/pp_order/anomaly_detected -o out", "alert", "Top"),

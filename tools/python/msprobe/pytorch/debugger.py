@@ -7,6 +7,7 @@ from msprobe._intercept.runtime import log
 from msprobe.pytorch.free_benchmark.session import FreeBenchmark
 from msprobe.pytorch.free_benchmark.settings import task_of
 from msprobe.pytorch.hooks import TorchHooks
+from msprobe.pytorch.isolate.session import Isolation
 
 
 class PrecisionDebugger(Debugger):
@@ -28,15 +29,36 @@ class PrecisionDebugger(Debugger):
         return "pytorch", TorchHooks()
 
     def _open(self, config_path, overrides):
-        if task_of(config_path, overrides) != "free_benchmark":
+        task = task_of(config_path, overrides)
+        if task == "free_benchmark":
+            self._open_other(lambda: FreeBenchmark(config_path, overrides))
+        elif task == "isolate":
+            self._open_other(lambda: Isolation(overrides["reference"], overrides["dump_path"],
+                                               overrides.get("step")))
+        else:
             super()._open(config_path, overrides)
-            return
+
+    def _open_other(self, session):
+        """A session that takes the place of a capture and of its hooks."""
         try:
-            self._session = self._hooks = FreeBenchmark(config_path, overrides)
+            self._session = self._hooks = session()
         except Exception:
             type(self)._instance = None
             raise
         self._started_by_script = False
+
+    @classmethod
+    def isolate(cls, reference, output="./isolated", step=None):
+        """In place of PrecisionDebugger(...): the debugger whose start(model), stop() and step() run
+        one step on the values of `reference`, the dump_path of a good run with tensors of modules
+        (task tensor, level L0 or mix), and judge each module alone. Rows go to
+        `output`/step<N>/rank<R>/isolate.csv. `step`: which one; the first of the reference unless
+        given. Parameters, buffers and random state are then as before the step."""
+        debugger = cls.__new__(cls)
+        if debugger._session is None:
+            debugger._open(None, {"task": "isolate", "reference": reference, "dump_path": output,
+                                  "step": step})
+        return debugger
 
 
 def module_dump(module, dump_name):
