@@ -27,6 +27,9 @@ def train(section, steps, dtype):
     sys.path.insert(0, os.path.join(os.path.dirname(HERE), "python"))
     from models import TinyGPT
     torch.set_num_threads(1)
+    # Without one the Python tool writes no rows with PyTorch 2.
+    torch.distributed.init_process_group("gloo", init_method="file://" + os.path.join(tempfile.mkdtemp(), "meet"), rank=0,
+                                         world_size=1)
     torch.manual_seed(1)
     model = TinyGPT(512, 128, 4, 2, 64).to(getattr(torch, dtype))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

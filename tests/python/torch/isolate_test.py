@@ -202,6 +202,17 @@ class Launched(Case):
         _, told = self.msprobe("isolate", "-r", "thin", "-o", "more", *command, status=3)
         self.assertIn("holds statistics only, and modules cannot run on those", told)
 
+    def test_ranks_of_a_distributed_run_have_tables_of_their_own(self):
+        command = ["--", sys.executable, os.path.join(HERE, "plain_script.py"), "--processes", "2"]
+        self.msprobe("dump", "--task", "tensor", "--level", "L0", "-o", "good", *command)
+        os.remove(self.path("rendezvous"))
+        _, told = self.msprobe("isolate", "-r", "good", "-o", "out", *command, "--perturb", "blocks.0.mlp.fc1")
+        self.assertRegex(told, r"(?m)^msprobe: GUILTY: 1 of \d+ modules computes wrong")
+        for rank in ("rank0", "rank1"):
+            guilty = {(row["module"], row["cause"]) for row in self.rows(rank=rank)
+                      if row["verdict"] == "guilty" and row["direction"] == "forward"}
+            self.assertEqual(guilty, {("module.blocks.0.mlp.fc1", "parameter weight differs")})
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -153,7 +153,7 @@ class Isolation:
             return
         if self.judging:
             self._finish(complete=False)
-        elif self.rows is None:
+        elif self.rows is None and self.model is not None:  # else a process that starts others
             log(_native.LOG_WARNING, "isolate: the script ended before step %d of the reference"
                 % self._wanted)
         self.finished = True
