@@ -129,6 +129,12 @@ def step(debugger, seed=1, change=lambda net: None):
         self.assertEqual(self.guilty(), set())
         self.assertEqual({row["module"] for row in self.rows()} - {"the model"}, {"a", "b", "act", "drop", "both"})
 
+    def test_the_same_random_numbers_are_drawn_whatever_the_layout(self):
+        code = self.MODEL.replace("self.b(self.drop(x))", "self.b(self.drop(x.transpose(0, 1).contiguous().transpose(0, 1)))")
+        self.run_code(code + "step(PrecisionDebugger(dump_path='good', task='tensor', level='L0'))\n")
+        self.run_code(code + "step(PrecisionDebugger.isolate('good', 'out'))\n")
+        self.assertEqual({row["verdict"] for row in self.rows()}, {"good"})
+
     def test_random_numbers_are_no_fault(self):
         self.record()
         self.run_code(self.MODEL + "step(PrecisionDebugger.isolate('good', 'out'), seed=2)\n")

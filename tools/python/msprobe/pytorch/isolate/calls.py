@@ -20,6 +20,12 @@ class _Edge(torch.autograd.Function):
         return ctx.gradient(gradient), None, None
 
 
+def _laid_out_as(tensor, value):
+    """A value where a tensor is, with its strides: in their order random numbers are drawn."""
+    with own_work(), torch.no_grad():
+        return torch.empty_like(tensor.detach()).copy_(value)
+
+
 class Call:
     """For _intercept.modules. `frame`: this call among those that run; `parent`: whose code made the
     inputs."""
@@ -59,7 +65,7 @@ class Call:
             value = self._session.reference.read(described)
             if value is None:
                 continue
-            value = value.to(tensor.device)
+            value = _laid_out_as(tensor, value)
             verdict = judge.judge(tensor, value)
             self._session.rows.add(self._parent.known, self._name, "forward",
                                    "what it gives to %s" % self._known.name, verdict,
@@ -116,7 +122,7 @@ class Call:
             value = session.reference.read(described)
             if value is None or id(tensor) in other:
                 continue
-            value = value.to(tensor.device)
+            value = _laid_out_as(tensor, value)
             verdict = judge.judge(tensor, value, self._noise)
             session.rows.add(self._known, self._name, "forward", "output %d" % position, verdict,
                              self._frame.cause)
