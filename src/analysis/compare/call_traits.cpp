@@ -59,6 +59,9 @@ constexpr std::array<std::string_view, 9> kCastNames = {
 constexpr std::array<std::string_view, 6> kUninitialisedNames = {
     "empty", "empty_like", "empty_strided", "empty_with_format", "new_empty", "new_empty_strided",
 };
+constexpr std::array<std::string_view, 7> kPartingNames = {
+    "chunk", "unsafe_chunk", "split", "unsafe_split", "split_with_sizes", "tensor_split", "narrow",
+};
 constexpr std::array<std::string_view, 13> kReceivingNames = {
     "recv",
     "irecv",
@@ -127,6 +130,11 @@ bool IsRandomCall(const dump::EntryName& call) {
 
 bool IsUninitialisedCall(const dump::EntryName& call) {
   return !call.is_module && base::IsOneOf(call.subject, kUninitialisedNames);
+}
+
+bool IsPartingCall(const dump::EntryName& call) {
+  return !call.is_module && call.direction == dump::Direction::kForward &&
+         base::IsOneOf(call.subject, kPartingNames);
 }
 
 bool IsCommunicationCall(const dump::EntryName& call) {

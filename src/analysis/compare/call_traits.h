@@ -31,6 +31,9 @@ bool IsRandomCall(const dump::EntryName& call);
 // Its output is memory as found.
 bool IsUninitialisedCall(const dump::EntryName& call);
 
+// Its outputs are parts of its input, with the same memory: nothing is computed or copied.
+bool IsPartingCall(const dump::EntryName& call);
+
 // Exchanges data with other ranks.
 bool IsCommunicationCall(const dump::EntryName& call);
 

@@ -116,6 +116,9 @@ void Walk::Visit(uint32_t entry) {
     ++report_.agreeing_entry_count;
     RememberDiffering(FamilyOfEntry(entry));
     StandAll(RowStanding::kAgrees);
+  } else if (PartsWhatIsNotUsed(name)) {
+    ++report_.agreeing_entry_count;
+    StandAll(RowStanding::kAgrees);
   } else {
     record_identical_ = false;
     Analyse(entry);
@@ -129,6 +132,15 @@ void Walk::Visit(uint32_t entry) {
   seen_output_ = seen_output_ || !outputs_.empty();
   seen_backward_ = seen_backward_ || name.direction == Direction::kBackward;
   RecordParameters(entry);
+}
+
+bool Walk::PartsWhatIsNotUsed(const EntryName& name) const {
+  return IsPartingCall(name) &&
+         std::any_of(inputs_.begin(), inputs_.end(), [&](const RowView& input) {
+           return !input.distance.identical && !input.stored &&
+                  (!input.agrees || !std::isfinite(input.distance.relative)) &&
+                  !known_.IsKnown(input.prints);
+         });
 }
 
 void Walk::PassUnmatchedCalls(uint32_t entry) {

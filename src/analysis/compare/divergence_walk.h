@@ -95,6 +95,10 @@ class Walk {
 
   double LargestRelative(const RowView& view) const;
 
+  // Sharded training (FSDP) cuts memory into parts before a collective fills it: what it held
+  // does not matter. What is used of it is an input of the call that uses it.
+  bool PartsWhatIsNotUsed(const dump::EntryName& name) const;
+
   void Analyse(uint32_t entry);
 
   static double LargestError(const std::vector<RowView>& rows);

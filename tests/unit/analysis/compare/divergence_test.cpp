@@ -287,6 +287,37 @@ TEST_F(FindDivergenceInSmallDumps, WhatAReceiveBufferHeldBeforeDoesNotMatter) {
   EXPECT_FALSE(report.first_origin);
 }
 
+TEST_F(FindDivergenceInSmallDumps, PartsOfMemoryThatACollectiveFillsDoNotMatter) {
+  const auto dump = [](double garbage, double result) {
+    return Call("Torch.chunk.0.forward", Leaf(garbage), Leaf(garbage)) + "," +
+           Call("Tensor.narrow.0.forward", Leaf(garbage), Leaf(garbage)) + "," +
+           Call("Distributed.all_gather_into_tensor.0.forward", Leaf(garbage), Leaf(2)) + "," +
+           Call("Torch.exp.0.forward", Leaf(2), Leaf(result));
+  };
+  EXPECT_FALSE(Find(dump(77, 7), dump(5, 7)).first_origin);
+  const DivergenceReport report = Find(dump(77, 8), dump(5, 7));
+  ASSERT_TRUE(report.first_origin);
+  EXPECT_EQ(report.first_origin->entry_name, "Torch.exp.0.forward");
+  EXPECT_EQ(report.first_origin->kind, OriginKind::kComputation);
+}
+
+TEST_F(FindDivergenceInSmallDumps, APartThatIsUsedEntersWhereItIsUsed) {
+  const auto dump = [](double fed, double result) {
+    return Call("Torch.chunk.0.forward", Leaf(fed), Leaf(fed)) + "," +
+           Call("Torch.sin.0.forward", Leaf(fed), Leaf(result));
+  };
+  const DivergenceReport report = Find(dump(2, 4), dump(1, 3));
+  ASSERT_TRUE(report.first_origin);
+  EXPECT_EQ(report.first_origin->kind, OriginKind::kInput);
+  EXPECT_EQ(report.first_origin->row_name, "Torch.sin.0.forward.input.0");
+  // What a recorded call computed is no foreign memory.
+  const auto computed = [](double value) {
+    return Call("Torch.exp.0.forward", Leaf(1), Leaf(value)) + "," +
+           Call("Torch.chunk.0.forward", Leaf(value), Leaf(value));
+  };
+  EXPECT_EQ(Find(computed(4), computed(3)).diverging_entry_count, 2U);
+}
+
 TEST_F(FindDivergenceInSmallDumps, ATensorMetAgainUnderAnotherShapeIsNotANewOrigin) {
   // Views are not recorded: the second call takes the first one's output in another shape.
   const auto dump = [](double value) {
