@@ -38,6 +38,8 @@ struct Names {
   PyObject* index = Interned("index");
   PyObject* data_ptr = Interned("data_ptr");
   PyObject* storage_offset = Interned("storage_offset");
+  PyObject* local_tensor = Interned("_local_tensor");
+  PyObject* trigger_wait = Interned("trigger_wait");
   PyObject* element_size = Interned("element_size");
   PyObject* requires_grad = Interned("requires_grad");
   PyObject* is_conj = Interned("is_conj");
@@ -229,6 +231,22 @@ void ReadHostValues(PyObject* tensor, Fields* out) {
   if (IsTrue(CallMethod(tensor, names.is_neg))) described.flags |= MSPROBE_TENSOR_NEGATED;
 }
 
+// What a wrapper without memory of its own holds on this rank: the part of a DTensor, or the result of a collective that
+// is waited for, as by any other use of it. Empty for other tensors.
+Ref HeldTensor(PyObject* tensor) {
+  const Names& names = Known();
+  Ref held = Attribute(tensor, names.local_tensor);
+  if (!held) {
+    PyErr_Clear();
+    const Ref waits = Attribute(tensor, names.trigger_wait);
+    if (waits) held = Ref(PyObject_CallFunctionObjArgs(waits.get(), nullptr));
+  }
+  const bool is_tensor = held && held.get() != tensor && Attribute(held.get(), names.dtype);
+  PyErr_Clear();
+  if (!is_tensor) return {};
+  return held;
+}
+
 // A tensor of another framework; false with a Python error when it cannot be described.
 bool ReadOtherTensor(PyObject* tensor, Fields* out) {
   const State& state = Global();
@@ -265,9 +283,11 @@ bool ReadOtherTensor(PyObject* tensor, Fields* out) {
   return true;
 }
 
-}  // namespace
+// A DTensor whose part is still under way.
+constexpr int kDeepestWrapper = 2;
 
-void PutTensor(msprobe_entry* entry, std::string_view name, PyObject* tensor) {
+void PutHeld(msprobe_entry* entry, std::string_view name, PyObject* tensor, int depth,
+             bool requires_grad) {
   const Ref dtype = Attribute(tensor, Known().dtype);
   if (!dtype) {
     ReportPythonError(name);
@@ -276,8 +296,18 @@ void PutTensor(msprobe_entry* entry, std::string_view name, PyObject* tensor) {
   }
   Fields fields;
   ReadDescription(tensor, DtypeOf(dtype.get()), &fields);
+  requires_grad = requires_grad || fields.tensor.requires_grad == 1;
+  fields.tensor.requires_grad = requires_grad ? 1 : 0;
   const ValueLocation location = FindValues(tensor, &fields);
   if (location == ValueLocation::kHost) ReadHostValues(tensor, &fields);
+  const bool may_wrap = location == ValueLocation::kDevice ||
+                        (location == ValueLocation::kHost && fields.tensor.data == nullptr);
+  if (may_wrap && depth < kDeepestWrapper) {
+    if (const Ref held = HeldTensor(tensor)) {
+      PutHeld(entry, name, held.get(), depth + 1, requires_grad);
+      return;
+    }
+  }
   if (location == ValueLocation::kDevice) {
     if (PutDeviceTensor(entry, tensor, &fields.tensor)) return;
     ReportPythonError(name);
@@ -285,6 +315,12 @@ void PutTensor(msprobe_entry* entry, std::string_view name, PyObject* tensor) {
     fields.tensor.strides = nullptr;
   }
   Put(entry, fields);
+}
+
+}  // namespace
+
+void PutTensor(msprobe_entry* entry, std::string_view name, PyObject* tensor) {
+  PutHeld(entry, name, tensor, 0, false);
 }
 
 void PutArray(msprobe_entry* entry, std::string_view name, PyObject* array) {
