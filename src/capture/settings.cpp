@@ -232,6 +232,7 @@ Status ReadTopLevel(const SettingsReader& reader, const Config& config, Settings
     MSP_RETURN_IF_ERROR(reader.Bool("dump_enable", settings.dump_enable.emplace()));
   }
   MSP_RETURN_IF_ERROR(reader.Choose("risk_level", kRiskLevels, settings.risk_level));
+  MSP_RETURN_IF_ERROR(reader.TextList("custom_op_namespaces", settings.custom_op_namespaces));
   MSP_RETURN_IF_ERROR(ReadBudget(reader, settings));
   return ReadTaskKeys(reader, config, settings);
 }

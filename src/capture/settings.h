@@ -68,6 +68,9 @@ struct Settings {
   std::string bench_path;     // an earlier dump, in which differences are looked for; empty: none
   int64_t diff_nums = 1;      // stop after so many calls that differ; -1: never
   RiskLevel risk_level = RiskLevel::kAll;
+  // torch.ops.NAMESPACE whose operators are recorded as calls of the API; here those of
+  // vLLM-Ascend.
+  std::vector<std::string> custom_op_namespaces = {"_C_ascend"};
   std::vector<TensorSlice> slices;
   std::string request_id;  // of the rows of a batch, only those of this request; empty: all
 

@@ -56,6 +56,7 @@ std::string SettingsJson(const Settings& settings) {
     writer.Member("dump_enable", *settings.dump_enable);
   }
   writer.Member("risk_level", NameOf(kRiskLevels, settings.risk_level));
+  writer.Member("custom_op_namespaces", settings.custom_op_namespaces);
   writer.Member("scope", settings.scope);
   writer.Member("list", settings.list);
   writer.Member("tensor_list", settings.tensor_list);

@@ -24,12 +24,9 @@ struct ForeignKey {
   std::string_view key;
   std::string_view hint;
 };
-constexpr std::string_view kNewerKey =
-    "newer versions of the Python tool have this key, this program does not";
-constexpr std::array<ForeignKey, 3> kForeignKeys = {
+constexpr std::array<ForeignKey, 2> kForeignKeys = {
     {{"seed", "call seed_all(seed=...) in the training script"},
-     {"is_deterministic", "call seed_all(mode=True) in the training script"},
-     {"custom_op_namespaces", kNewerKey}}};
+     {"is_deterministic", "call seed_all(mode=True) in the training script"}}};
 
 using Keys = std::vector<std::string>;
 
@@ -43,6 +40,7 @@ const Keys& CommonKeys() {
                             "async_dump",
                             "dump_enable",
                             "risk_level",
+                            "custom_op_namespaces",
                             "precision",
                             "api_backward",
                             "extra_info",

@@ -227,6 +227,8 @@ TEST(CaptureSettings, KeysOfServicesAreChecked) {
   EXPECT_EQ(Good(R"("risk_level": "FOCUS")").risk_level, RiskLevel::kFocus);
   EXPECT_EQ(Good(R"("max_overhead_ms": 2)").max_overhead_ms, 2.0);
   EXPECT_TRUE(Good(R"("max_bytes_per_s": 1)").has_budget());
+  EXPECT_THAT(Good("").custom_op_namespaces, ElementsAre("_C_ascend"));
+  EXPECT_THAT(Good(R"("custom_op_namespaces": [])").custom_op_namespaces, ElementsAre());
   const Settings settings = StatisticsSettings(
       R"("slice": [{"begin": 2}, {"dim": 1, "size": 8, "begin": -3, "end": -1}])");
   ASSERT_EQ(settings.slices.size(), 2U);
@@ -248,6 +250,8 @@ TEST(CaptureSettings, KeysOfServicesAreChecked) {
       {R"("slice": [{"begin": 0.5}])", "begin is 0.5; allowed"},
       {R"("slice": [{"start": 1}])", R"(has no key "start"; allowed)"},
       {R"("request_id": 7)", R"(key "request_id": is 7)"},
+      {R"("custom_op_namespaces": "mine")", R"(key "custom_op_namespaces": is "mine")"},
+      {R"("custom_op_namespaces": ["mine", 3])", R"(key "custom_op_namespaces")"},
   });
 }
 
@@ -277,7 +281,6 @@ TEST(CaptureSettings, UnknownKeysNameTheNearestOne) {
       {R"("statistics": {"level": "L0"})", "it belongs to the top level"},
       {R"("seed": 1)", "call seed_all(seed=...)"},
       {R"("is_deterministic": true)", "call seed_all(mode=True)"},
-      {R"("custom_op_namespaces": ["_C_ascend"])", "newer versions of the Python tool"},
   });
 }
 
@@ -545,7 +548,7 @@ TEST(CaptureSettings, AreWrittenInAFormThatIsReadTheSame) {
           "statistics": {"scope": ["Torch.add.0.forward", "Torch.add.2.forward"],
                          "list": ["add", "name-regex(m.l)"], "tensor_list": ["\u4f60"],
                          "data_mode": ["output", "backward"], "summary_mode": "xor"})~",
-      R"("dump_enable": false, "risk_level": "CORE", "max_overhead_ms": 0.5, "max_bytes_per_s": 7,
+      R"("dump_enable": false, "risk_level": "CORE", "custom_op_namespaces": ["a", "b"], "max_overhead_ms": 0.5, "max_bytes_per_s": 7,
          "statistics": {"slice": [{"dim": 1, "size": 4, "begin": -2, "end": 9}, {}],
                         "request_id": "a"})",
       R"("task": "overflow_check", "overflow_check": {"overflow_nums": -1})",
@@ -560,7 +563,7 @@ TEST(CaptureSettings, AreWrittenInAFormThatIsReadTheSame) {
   EXPECT_EQ(
       SettingsJson(Good("")),
       R"({"task": "statistics", "level": "L1", "dump_path": "out", "rank": [], "step": [], )"
-      R"("async_dump": false, "enable_dataloader": false, "risk_level": "ALL", )"
+      R"("async_dump": false, "enable_dataloader": false, "risk_level": "ALL", "custom_op_namespaces": ["_C_ascend"], )"
       R"("scope": [], "list": [], )"
       R"("tensor_list": [], "data_mode": ["all"], "summary_mode": "statistics", )"
       R"("overflow_nums": 1, "slice": [], "request_id": "", "precision": "high", "api_backward": "last_node", )"

@@ -9,10 +9,22 @@ from msprobe._intercept import functions
 from msprobe._intercept.collectives import RecordedCollective, StandIn
 from msprobe._intercept.functions import (ALWAYS_HANDLE, COLLECTIVE, RETURN_HANDLES,
                                           async_position, load_names)
+from msprobe.pytorch import custom_operators
 
 
 class ApiHooks(functions.Functions):
-    """All functions of the list that this PyTorch has, and those a user registered."""
+    """All functions of the list that this PyTorch has, those a user registered, and operators of the
+    namespaces that the configuration names."""
+
+    def __init__(self):
+        super().__init__()
+        self._namespaces = ()
+
+    def record_operators(self, namespaces):
+        """From the next install on."""
+        if list(namespaces) != list(self._namespaces):
+            self._namespaces = namespaces
+            self._slots = None
 
     def categories(self):
         names = load_names("pytorch")
@@ -36,6 +48,7 @@ class ApiHooks(functions.Functions):
         return dotted if prefix == "MindSpeed" else attribute
 
     def further_slots(self):
+        yield from custom_operators.slots(self._namespaces)
         distributed = sys.modules.get("torch.distributed")
         c10d = sys.modules.get("torch.distributed.distributed_c10d")
         if distributed is None or c10d is None or not distributed.is_available():

@@ -26,6 +26,7 @@ class TorchHooks(CommonHooks):
         super().attach(session)
         self.modules = ModuleHooks(session)
         settings = session.settings
+        self.apis.record_operators(settings["custom_op_namespaces"])
         self._device = DeviceStatistics(
             session.task in ("tensor", "overflow_check", "nan_check") or bool(settings.get("tensor_list"))
             or settings.get("summary_mode") not in (None, "statistics")
