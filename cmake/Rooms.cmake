@@ -21,13 +21,14 @@ set(MSPROBE_ROOMS
   "analysis/kernel_dump:io json kernels report tensor base"
   "analysis/nan:dump json report base"
   "analysis/graph:analysis/compare analysis/nan dump json report base"
+  "analysis/recheck:dump io kernels json report tensor base"
   "analysis/response_anomaly:report json base"
   "analysis/rl:io kernels report tensor base"
   "profile:io json report base"
   "analysis/perf:profile report json base"
   "analysis/monitor:dump monitor report json base"
   "analysis/accuracy:dump io kernels json report tensor base"
-  "commands:analysis/accuracy analysis/ckpt analysis/compare analysis/config_check analysis/graph analysis/inspect analysis/isolate analysis/kernel_dump analysis/monitor analysis/nan analysis/perf analysis/response_anomaly analysis/rl capture device dump io json monitor report kernels tensor base"
+  "commands:analysis/accuracy analysis/ckpt analysis/compare analysis/config_check analysis/graph analysis/inspect analysis/isolate analysis/kernel_dump analysis/monitor analysis/nan analysis/perf analysis/recheck analysis/response_anomaly analysis/rl capture device dump io json monitor report kernels tensor base"
 )
 
 # msprobe_room(<name> [RUNS_BRIEFLY] SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan

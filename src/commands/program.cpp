@@ -19,6 +19,7 @@
 #include "src/commands/nan_analyze_command.h"
 #include "src/commands/parse_command.h"
 #include "src/commands/perf_compare_command.h"
+#include "src/commands/recheck_command.h"
 #include "src/commands/response_anomaly_command.h"
 #include "src/commands/rl_compare_command.h"
 #include "src/commands/run_overflow_check_command.h"
@@ -53,6 +54,7 @@ Program::Program() {
   commands_.push_back(std::make_unique<NanAnalyzeCommand>("overflow_check"));
   commands_.push_back(std::make_unique<ParseCommand>());
   commands_.push_back(std::make_unique<PerfCompareCommand>());
+  commands_.push_back(std::make_unique<RecheckCommand>());
   commands_.push_back(std::make_unique<ResponseAnomalyCommand>());
   commands_.push_back(std::make_unique<RlCompareCommand>());
   commands_.push_back(std::make_unique<RunOverflowCheckCommand>());

@@ -1,5 +1,7 @@
 #include "src/dump/leaves.h"
 
+#include <fmt/format.h>
+
 #include "src/dump/names.h"
 
 namespace msprobe::dump {
@@ -75,6 +77,13 @@ void LeafWalker::ForEach(std::string_view entry_name, const EntryTree& tree, con
       ++index;
     }
   }
+}
+
+Status CheckDataName(std::string_view data_name) {
+  if (data_name.find('/') != std::string_view::npos || data_name == "..") {
+    return BadFormatError(fmt::format("the data_name \"{}\" is not a plain file name", data_name));
+  }
+  return OkStatus();
 }
 
 }  // namespace msprobe::dump

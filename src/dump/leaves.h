@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "msprobe/status.h"
+
 #include "src/dump/entry_tree.h"
 
 namespace msprobe::dump {
@@ -35,5 +37,9 @@ class LeafWalker {
 bool IsTensorLeaf(const EntryTree& tree, uint32_t index);
 // The text under a key of a leaf; empty when absent or something else.
 std::string_view LeafText(const EntryTree& tree, uint32_t index, std::string_view key);
+
+// The data_name of a tensor: a dump names files of its own folder; anything else is damage or an
+// attack.
+Status CheckDataName(std::string_view data_name);
 
 }  // namespace msprobe::dump

@@ -86,6 +86,18 @@ using CompareFunction = void (*)(const std::byte* npu, const std::byte* bench, s
                                  const RelativeRule& rule, CompareLanes& lanes);
 using WidenFunction = void (*)(const std::byte* data, size_t count, float* out);
 
+// A tile of a matrix product: c[i * columns + j] += sum over p in rising order of a[p * rows + i] *
+// b[p * columns + j], for the rows and columns of the tile. Panels are packed and aligned to 64
+// bytes. Products of two float32 numbers are exact in double, so that with these a fused and an
+// unfused multiplication give the same bits.
+using ProductFunction = void (*)(size_t depth, const double* a, const double* b, double* c);
+struct ProductTile {
+  size_t rows = 0;
+  size_t columns = 0;
+  ProductFunction add = nullptr;
+};
+inline constexpr size_t kMaxTileElements = 8 * 24;
+
 struct KernelTable {
   std::string_view name;  // "avx512", "avx2", "sse4", "neon", "plain"
   StatsFunction stats_float32, stats_float16, stats_bfloat16, stats_float64;
@@ -97,6 +109,7 @@ struct KernelTable {
   CompareFunction compare_float32, compare_bfloat16, compare_float16, compare_widened_float16,
       compare_float64;
   WidenFunction widen_float16;
+  ProductTile product;
 };
 
 // What this processor can run, best first; the last one is the plain implementation.

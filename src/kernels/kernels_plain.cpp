@@ -44,6 +44,19 @@ void WidenFloat16(const std::byte* data, size_t count, float* out) {
   }
 }
 
+constexpr size_t kTileRows = 4;
+constexpr size_t kTileColumns = 4;
+
+void AddProduct(size_t depth, const double* a, const double* b, double* c) {
+  for (size_t p = 0; p < depth; ++p) {
+    for (size_t i = 0; i < kTileRows; ++i) {
+      for (size_t j = 0; j < kTileColumns; ++j) {
+        c[i * kTileColumns + j] += a[p * kTileRows + i] * b[p * kTileColumns + j];
+      }
+    }
+  }
+}
+
 constexpr KernelTable kPlainTable = {
     .name = "plain",
     .stats_float32 = Stats<Float32Element>,
@@ -68,6 +81,7 @@ constexpr KernelTable kPlainTable = {
     .compare_widened_float16 = Compare<Float32Element, Float16Relative>,
     .compare_float64 = Compare<Float64Element, Float64Relative>,
     .widen_float16 = WidenFloat16,
+    .product = {kTileRows, kTileColumns, AddProduct},
 };
 
 }  // namespace

@@ -545,6 +545,39 @@ void WidenFloat16(const std::byte* data, size_t count, float* out) {
   }
 }
 
+// Rows and vectors of a tile fill the registers: 24 sums of 32 registers, 12 of 16.
+constexpr size_t kTileRows = kDoubles == 8 ? 8 : 4;
+constexpr size_t kTileVectors = 3;
+constexpr size_t kTileColumns = kTileVectors * kDoubles;
+static_assert(kTileRows * kTileColumns <= kMaxTileElements);
+
+void AddProduct(size_t depth, const double* a, const double* b, double* c) {
+  constexpr DoubleTag d;
+  Doubles sums[kTileRows][kTileVectors];
+  for (size_t i = 0; i < kTileRows; ++i) {
+    for (size_t j = 0; j < kTileVectors; ++j) {
+      sums[i][j] = hn::LoadU(d, c + i * kTileColumns + j * kDoubles);
+    }
+  }
+  for (size_t p = 0; p < depth; ++p) {
+    Doubles right[kTileVectors];
+    for (size_t j = 0; j < kTileVectors; ++j) {
+      right[j] = hn::Load(d, b + p * kTileColumns + j * kDoubles);
+    }
+    for (size_t i = 0; i < kTileRows; ++i) {
+      const Doubles left = hn::Set(d, a[p * kTileRows + i]);
+      for (size_t j = 0; j < kTileVectors; ++j) {
+        sums[i][j] = hn::MulAdd(left, right[j], sums[i][j]);
+      }
+    }
+  }
+  for (size_t i = 0; i < kTileRows; ++i) {
+    for (size_t j = 0; j < kTileVectors; ++j) {
+      hn::StoreU(sums[i][j], d, c + i * kTileColumns + j * kDoubles);
+    }
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 
 const KernelTable MSPROBE_KERNEL_TABLE = {
@@ -575,6 +608,7 @@ const KernelTable MSPROBE_KERNEL_TABLE = {
                                                          HWY_NAMESPACE::VectorFloat16Relative>,
     .compare_float64 = HWY_NAMESPACE::CompareFloat64,
     .widen_float16 = HWY_NAMESPACE::WidenFloat16,
+    .product = {HWY_NAMESPACE::kTileRows, HWY_NAMESPACE::kTileColumns, HWY_NAMESPACE::AddProduct},
 };
 
 }  // namespace msprobe::kernels::internal

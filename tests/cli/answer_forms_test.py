@@ -105,6 +105,7 @@ COMMANDS = {
     "parse": Command("parse {data}/kernel_dump/dumps -o out", None, "CONVERTED"),
     "perf_compare": Command("perf_compare -d {data}/perf/npu_npu_all/comparison_ascend_pt -bp {data}/perf/npu_npu_all/base_ascend_pt "
                             "-o out", "e2e>0.001%", None),
+    "recheck": Command("recheck {data}/recheck/npu {data}/recheck/bench -o out", "beyond", "WRONG"),
     "response_anomaly": Command("response_anomaly {data}/response_anomaly/toy/requests.jsonl -o out", "ill", "ILL"),
     "rl_compare": Command("rl_compare -a {data}/rl_compare/rl_collect/run_a -b {data}/rl_compare/rl_collect/run_b -o out", "different",
                           "DIFFERENT"),

@@ -59,6 +59,7 @@ def commands():
         Command("config_check -vc", ["config_check", "-q", "-vc", "npu.log", "gpu.txt"], "-o"),
         Command("graph", ["graph"] + [folder + "/step0" for folder in dumps] + ["-q", "--format", "vis,db,explorer,trace"], "-o", stamped=True,
                 files=("--junit",)),
+        Command("recheck", ["recheck", str(data / "recheck/npu"), "-q", "--format", "csv,xlsx"], "-o", stamped=True, files=("--junit",)),
         Command("response_anomaly", ["response_anomaly", str(data / "response_anomaly/toy/requests.jsonl"), "-q", "--format", "csv,jsonl"],
                 "-o"),
         Command("code_mapping", ["code_mapping", str(data / "kernel_dump/code_mapping/dump"), "--ir", str(data / "kernel_dump/code_mapping/ir.txt"), "-q"],

@@ -12,6 +12,7 @@
 #include "src/analysis/compare/distance.h"
 #include "src/analysis/compare/real_metrics.h"
 #include "src/base/progress.h"
+#include "src/dump/leaves.h"
 
 namespace msprobe::analysis::compare {
 namespace {
@@ -29,7 +30,7 @@ struct OpenTensor {
 
 Result<OpenTensor> OpenSide(const Side& side, std::string_view data_name,
                             std::vector<std::byte>* scratch) {
-  MSP_RETURN_IF_ERROR(CheckDataName(data_name));
+  MSP_RETURN_IF_ERROR(dump::CheckDataName(data_name));
   TensorFile::Options options;
   options.scratch = scratch;
   OpenTensor open;
@@ -201,13 +202,6 @@ class RealDataComparison {
 };
 
 }  // namespace
-
-Status CheckDataName(std::string_view data_name) {
-  if (data_name.find('/') != std::string_view::npos || data_name == "..") {
-    return BadFormatError(fmt::format("the data_name \"{}\" is not a plain file name", data_name));
-  }
-  return OkStatus();
-}
 
 void CompareRealData(const Side& npu, const Side& bench, base::ThreadPool& pool, bool quiet,
                      PairResult& result, const TensorLoader* loader) {

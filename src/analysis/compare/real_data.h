@@ -22,9 +22,6 @@ class TensorLoader {
                                                            const SideRow& row) const = 0;
 };
 
-// A dump names files of its own folder; anything else is damage or an attack.
-Status CheckDataName(std::string_view data_name);
-
 // Fills metrics, verdict, message and distance of every row of `result`. A file that cannot be read
 // marks its row. The values do not depend on the number of threads. Memory: two blocks per thread
 // besides mapped files.

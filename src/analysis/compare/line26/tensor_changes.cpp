@@ -12,6 +12,7 @@
 #include "src/base/files.h"
 #include "src/base/path_kind.h"
 #include "src/base/strings.h"
+#include "src/dump/leaves.h"
 #include "src/json/config.h"
 #include "src/kernels/convert.h"
 #include "src/tensor/float_bits.h"
@@ -39,7 +40,7 @@ Result<TensorBuffer> ReadTensor(const std::filesystem::path& path) {
 }
 
 Result<TensorBuffer> ReadRowTensor(const Side& side, std::string_view data_name) {
-  MSP_RETURN_IF_ERROR(CheckDataName(data_name));
+  MSP_RETURN_IF_ERROR(dump::CheckDataName(data_name));
   return ReadTensor(side.tensor_folder / data_name);
 }
 

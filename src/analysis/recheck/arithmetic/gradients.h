@@ -1,0 +1,25 @@
+// Gradients of taped results.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "src/analysis/recheck/arithmetic/arithmetic.h"
+
+namespace msprobe::analysis::recheck {
+
+struct Gradients {
+  // Of every tensor that was passed; in the shape of the tensor.
+  std::unordered_map<const Tensor*, Value> of;
+  // What single steps passed on, before it was summed over what was broadcast, and with the
+  // gradients of other steps: hooks of autograd see these.
+  std::vector<Value> passed;
+  // In the order in which they became known, results first.
+  std::vector<const Tensor*> order;
+};
+
+// `results` and the gradients that reach them; null: none.
+Gradients FollowGradients(const Arithmetic& arithmetic, const std::vector<Value>& results,
+                          const std::vector<Value>& gradients);
+
+}  // namespace msprobe::analysis::recheck

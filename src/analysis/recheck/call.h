@@ -1,0 +1,88 @@
+// One call of a dump with everything that was recorded of it: what an operator recomputes from.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/recheck/arithmetic/value.h"
+#include "src/dump/entry_tree.h"
+
+namespace msprobe::analysis::recheck {
+
+// A tensor as it was captured.
+struct CapturedTensor {
+  std::string name;  // "output.0", "input.1", "parameters.weight"
+  DType dtype = DType::kFloat32;
+  Value value;  // null where it could not be read; `problem` tells why
+  std::string problem;
+  uint32_t position = 0;  // among the items of its list; nested ones count on
+};
+
+// Reads arguments by their position and by their name. An argument that is missing, or not of the
+// type asked for, is a problem of the call: what is returned then only serves to go on, and null
+// values make everything behind them null. The first problem is kept.
+class Call {
+ public:
+  // Trees must outlive the call; `backward` and `parameters_of` may be null. Tensor files lie in
+  // `folder`.
+  Call(const dump::EntryTree& forward, std::filesystem::path folder)
+      : forward_(forward), folder_(std::move(folder)) {}
+
+  bool failed() const { return !problem_.empty(); }
+  const std::string& problem() const { return problem_; }
+  Value Fail(std::string reason);
+
+  // ---- arguments of the forward call ----
+  size_t ArgumentCount() const;                            // positional ones
+  bool Has(size_t position, std::string_view name) const;  // given, and not None
+  Value Tensor(size_t position, std::string_view name);
+  Value OptionalTensor(size_t position, std::string_view name);
+  std::vector<Value> Tensors(size_t position, std::string_view name);  // of a list, or one tensor
+  // A tensor, or a number as Arithmetic::Scalar makes it of one.
+  bool IsTensor(size_t position, std::string_view name) const;
+  double Number(size_t position, std::string_view name, std::optional<double> otherwise = {});
+  int64_t Int(size_t position, std::string_view name, std::optional<int64_t> otherwise = {});
+  bool Bool(size_t position, std::string_view name, bool otherwise);
+  std::string Text(size_t position, std::string_view name, std::string_view otherwise);
+  // An int, a list of ints, or, with `spread`, all positional ints from `position` on.
+  std::vector<int64_t> Ints(size_t position, std::string_view name, bool spread = false);
+  Value Parameter(std::string_view name);  // of a module; null when it has none
+  bool HasParameters() const;
+  std::optional<DType> DTypeOf(const Value& argument) const;
+  // The node of an argument, kNone when it is missing or None; and its tree.
+  uint32_t Find(size_t position, std::string_view name) const;
+  const dump::EntryTree& tree() const { return forward_; }
+
+  // ---- results ----
+  // Every tensor below a member ("output", "input") of an entry, in order.
+  std::vector<CapturedTensor> ReadAll(const dump::EntryTree& entry, std::string_view member);
+  const std::vector<CapturedTensor>& outputs();
+  // Wants gradients of every floating argument from now on.
+  void WantGradients() { wants_gradients_ = true; }
+  // Tensors that were asked for, in the order of their first use.
+  const std::vector<Value>& used() const { return used_; }
+  // Elements of all tensors that were read.
+  const uint64_t* loaded() const { return &loaded_; }
+
+ private:
+  CapturedTensor Read(const dump::EntryTree& tree, uint32_t index, std::string name) const;
+  Value Argument(uint32_t index, std::string_view name);
+
+  const dump::EntryTree& forward_;
+  const std::filesystem::path folder_;
+  std::string problem_;
+  bool wants_gradients_ = false;
+  mutable uint64_t loaded_ = 0;
+  std::map<uint32_t, CapturedTensor> arguments_;  // by node of the forward entry
+  std::optional<std::vector<CapturedTensor>> outputs_;
+  std::vector<Value> used_;
+};
+
+}  // namespace msprobe::analysis::recheck

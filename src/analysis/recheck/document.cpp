@@ -1,0 +1,210 @@
+#include "src/analysis/recheck/document.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/base/strings.h"
+
+namespace msprobe::analysis::recheck {
+namespace {
+
+using base::FormatCount;
+using base::Plural;
+using report::Cell;
+using report::List;
+using report::ListKind;
+using report::Section;
+using report::Standing;
+using report::Tone;
+
+constexpr size_t kBriefCalls = 10;
+constexpr size_t kBriefReasons = 6;
+
+std::string RatioText(double ratio) {
+  return std::isinf(ratio) ? "inf" : fmt::format("{:.3g}", ratio);
+}
+
+std::string SideText(WrongSide side) {
+  switch (side) {
+    case WrongSide::kDump:
+      return "the dump";
+    case WrongSide::kBench:
+      return "the bench";
+    case WrongSide::kBoth:
+      return "both sides";
+    case WrongSide::kNone:
+    case WrongSide::kUnknown:
+      break;
+  }
+  return "one side; the other cannot be checked";
+}
+
+report::Verdict MakeVerdict(const Answer& answer) {
+  report::Verdict verdict;
+  verdict.unit = "calls";
+  verdict.number = static_cast<double>(answer.beyond);
+  const uint64_t checked = answer.within + answer.beyond;
+  if (checked == 0) {
+    verdict.word = "NOTHING CHECKED";
+    verdict.text = answer.calls.empty()
+                       ? "NOTHING CHECKED: there is no such call"
+                       : fmt::format("NOTHING CHECKED: none of {} can be recomputed",
+                                     Plural(answer.not_checkable, "call"));
+    verdict.tone = Tone::kBad;
+    verdict.standing = Standing::kNothingCompared;
+  } else if (answer.beyond == 0) {
+    verdict.word = "WITHIN BOUNDS";
+    verdict.text =
+        fmt::format("WITHIN BOUNDS: {} recomputed, all as exact as their arithmetic allows",
+                    Plural(checked, "call"));
+    verdict.tone = Tone::kGood;
+  } else {
+    const auto first =
+        std::find_if(answer.calls.begin(), answer.calls.end(),
+                     [](const CheckedCall& call) { return call.verdict() == Verdict::kBeyond; });
+    verdict.word = "WRONG";
+    verdict.text = fmt::format("WRONG: {} of {} beyond what rounding explains, {} first",
+                               FormatCount(answer.beyond), Plural(checked, "call"),
+                               base::Printable(first->name));
+    if (answer.has_bench) {
+      verdict.text += fmt::format(" ({})", SideText(first->wrong_side()));
+    }
+    verdict.tone = Tone::kBad;
+    verdict.standing = Standing::kFindings;
+  }
+  return verdict;
+}
+
+Section BeyondSection(const Answer& answer) {
+  std::vector<std::string> columns = {"Call",     "Ratio", "Tensor", "Element",
+                                      "Captured", "Exact", "Bound"};
+  if (answer.has_bench) {
+    columns.insert(columns.begin() + 1, "Wrong");
+  }
+  report::Table table("beyond", std::move(columns));
+  for (const CheckedCall& call : answer.calls) {
+    for (const std::optional<CallVerdict>& side : call.sides) {
+      if (!side || side->verdict != Verdict::kBeyond) {
+        continue;
+      }
+      const Judgement* worst = side->worst();
+      std::vector<Cell> cells = {table.KeepText(base::Printable(call.name)),
+                                 table.KeepText(RatioText(side->ratio)),
+                                 table.KeepText(base::Printable(worst->tensor)),
+                                 table.KeepText(worst->element),
+                                 table.KeepText(fmt::format("{:.9g}", worst->captured)),
+                                 table.KeepText(fmt::format("{:.9g}", worst->exact)),
+                                 table.KeepText(fmt::format("{:.2g}", worst->bound))};
+      if (answer.has_bench) {
+        cells.insert(cells.begin() + 1, Cell::Text(WrongSideName(call.wrong_side())));
+      }
+      table.AddRow(cells);
+    }
+  }
+  Section section{"Beyond their bounds, in order of execution", {}};
+  section.blocks.emplace_back(
+      report::DataTable{.table = std::move(table), .brief = {kBriefCalls}, .names_rows = true});
+  return section;
+}
+
+// Calls that are as exact as 16-bit arithmetic allows, and less exact than sums in float32 are.
+Section RoundedSection(const Answer& answer) {
+  std::map<std::string, uint64_t> counts;
+  for (const CheckedCall& call : answer.calls) {
+    if (call.verdict() == Verdict::kWithin && call.rounds_every_step()) {
+      for (const std::optional<CallVerdict>& side : call.sides) {
+        if (side && side->rounds_every_step) {
+          ++counts[side->operation + ", " + side->reason];
+          break;
+        }
+      }
+    }
+  }
+  Section section{"Less exact than sums in float32", {}};
+  List list{ListKind::kAligned, {}, {kBriefReasons}};
+  for (const auto& [what, count] : counts) {
+    list.items.push_back({Plural(count, "call"), base::Printable(what)});
+  }
+  section.blocks.emplace_back(std::move(list));
+  return section;
+}
+
+// Why calls cannot be checked, the most frequent reason first.
+Section UncheckedSection(const Answer& answer) {
+  std::map<std::string, uint64_t> counts;
+  for (const CheckedCall& call : answer.calls) {
+    if (call.verdict() == Verdict::kNotCheckable) {
+      ++counts[call.checked().reason];
+    }
+  }
+  std::vector<std::pair<std::string, uint64_t>> reasons(counts.begin(), counts.end());
+  std::stable_sort(reasons.begin(), reasons.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  Section section{"Not checkable", {}};
+  List list{ListKind::kAligned, {}, {kBriefReasons}};
+  for (const auto& [reason, count] : reasons) {
+    list.items.push_back({Plural(count, "call"), base::Printable(reason)});
+  }
+  section.blocks.emplace_back(std::move(list));
+  return section;
+}
+
+std::vector<report::TestCase> CasesOf(const Answer& answer) {
+  std::vector<report::TestCase> cases;
+  for (const CheckedCall& call : answer.calls) {
+    if (call.verdict() != Verdict::kBeyond) {
+      continue;
+    }
+    report::TestCase& test = cases.emplace_back();
+    test.name = call.name;
+    test.outcome = report::CaseOutcome::kFailed;
+    test.level = "beyond";
+    test.type = "beyond its bound";
+    test.message = fmt::format("{} times what rounding explains", RatioText(call.checked().ratio));
+  }
+  if (cases.empty() && answer.within > 0) {
+    cases.push_back({fmt::format("all {}", Plural(answer.within, "call"))});
+  }
+  return cases;
+}
+
+}  // namespace
+
+report::Document MakeDocument(const Answer& answer) {
+  report::Document document;
+  document.command = "recheck";
+  document.verdict = MakeVerdict(answer);
+  document.levels = report::OutcomesOf(kGateLevels);
+  report::SetFound(document.levels, "beyond", answer.beyond > 0);
+  report::SetFound(document.levels, "unchecked", answer.not_checkable > 0);
+  if (answer.beyond > 0) {
+    document.sections.push_back(BeyondSection(answer));
+    document.next.emplace_back(
+        answer.has_bench
+            ? "The side that is called wrong computed that call wrong, given its own inputs: "
+              "look at its kernel, its dtype and its flags."
+            : "That call is wrong given its own inputs: look at its kernel, its dtype and "
+              "its flags.");
+  }
+  if (answer.round_every_step > 0) {
+    document.sections.push_back(RoundedSection(answer));
+  }
+  if (answer.not_checkable > 0) {
+    document.sections.push_back(UncheckedSection(answer));
+  }
+  for (const std::filesystem::path& file : answer.files) {
+    document.files.push_back({file});
+  }
+  document.warnings = answer.warnings;
+  document.cases = CasesOf(answer);
+  document.bytes = answer.size_bytes;
+  document.seconds = answer.seconds;
+  document.deed = "rechecked";
+  return document;
+}
+
+}  // namespace msprobe::analysis::recheck

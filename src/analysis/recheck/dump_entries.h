@@ -1,0 +1,49 @@
+// The calls of one rank of a dump, each with its place in the file: an entry is read when it is
+// looked at, so that memory does not grow with the dump.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/dump/entry_scan.h"
+
+namespace msprobe::analysis::recheck {
+
+class DumpEntries {
+ public:
+  // `json_path` is the dump.json. Entries that are no calls (debug, parameters_grad) are known by
+  // their names, but not listed.
+  static Result<DumpEntries> Open(const std::filesystem::path& json_path);
+
+  const std::vector<std::string>& calls() const { return calls_; }  // in file order
+  const std::string& task() const { return task_; }
+  bool truncated() const { return truncated_; }
+  std::filesystem::path tensor_folder() const;
+  uint64_t size_bytes() const { return size_bytes_; }
+
+  bool Has(std::string_view name) const { return places_.find(name) != places_.end(); }
+  // kNotFound where there is no entry of this name.
+  Result<dump::EntryTree> Read(std::string_view name) const;
+
+ private:
+  struct Place {
+    uint64_t offset = 0;
+    uint64_t bytes = 0;
+  };
+  std::filesystem::path json_path_;
+  std::vector<std::string> calls_;
+  std::map<std::string, Place, std::less<>> places_;
+  std::string task_;
+  bool truncated_ = false;
+  uint64_t size_bytes_ = 0;
+  std::optional<dump::EntryAccess> access_;
+};
+
+}  // namespace msprobe::analysis::recheck

@@ -1,0 +1,56 @@
+// The operators that can be recomputed: one list, one function each. A function reads the arguments
+// of the call, computes what exact arithmetic gives, with bounds, and returns the results in the
+// order of the call's outputs (null: nothing to say about this one). Formulas are those of the
+// frameworks' documentation.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/analysis/recheck/arithmetic/arithmetic.h"
+#include "src/analysis/recheck/call.h"
+#include "src/dump/names.h"
+
+namespace msprobe::analysis::recheck {
+
+using Values = std::vector<Value>;
+using Recompute = Values (*)(Call& call, const Arithmetic& arithmetic);
+
+enum class Rounds : uint8_t {
+  kOnce,   // 16-bit types: computed in float32, rounded at the end
+  kSteps,  // may be made of several calls, each of which rounds to the storage type
+};
+
+struct Operator {
+  // Every name that means this operator, separated by blanks: of functions (torch, Tensor,
+  // functional, aten, mint), without underscores around them; classes of primitives in lower case.
+  std::string_view names;
+  Recompute recompute = nullptr;
+  Rounds rounds = Rounds::kOnce;
+};
+
+// The list, sorted by family.
+const std::vector<Operator>& AllOperators();
+// Null: not known. Of modules the class decides, and only where the dump tells all that is needed.
+const Operator* FindOperator(const dump::EntryName& call);
+// "__iadd__" and "add_" are "add"; "matmul.MatMul" is "matmul".
+std::string PlainOperatorName(const dump::EntryName& call);
+
+// The lists of the families.
+using OperatorList = std::vector<Operator>;
+OperatorList ElementwiseOperators();
+OperatorList ComparisonOperators();
+OperatorList ActivationOperators();
+OperatorList ContractionOperators();
+OperatorList NormalizationOperators();
+OperatorList ReductionOperators();
+OperatorList LossOperators();
+OperatorList MoveOperators();
+OperatorList CreationOperators();
+OperatorList ConvolutionOperators();
+OperatorList PoolingOperators();
+OperatorList SelectionOperators();
+OperatorList ModuleOperators();  // names are classes
+
+}  // namespace msprobe::analysis::recheck

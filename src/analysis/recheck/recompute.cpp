@@ -1,0 +1,317 @@
+#include "src/analysis/recheck/recompute.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/analysis/recheck/arithmetic/gradients.h"
+#include "src/analysis/recheck/operators/operators.h"
+#include "src/dump/names.h"
+
+namespace msprobe::analysis::recheck {
+namespace {
+
+CallVerdict NotCheckable(std::string operation, std::string reason) {
+  CallVerdict verdict;
+  verdict.operation = std::move(operation);
+  verdict.reason = std::move(reason);
+  return verdict;
+}
+
+// The type that results are stored in: of the first floating tensor.
+DType StorageOf(const std::vector<CapturedTensor>& tensors, DType otherwise) {
+  const auto found = std::find_if(tensors.begin(), tensors.end(), [](const CapturedTensor& tensor) {
+    return IsFloat(tensor.dtype);
+  });
+  return found == tensors.end() ? otherwise : found->dtype;
+}
+
+void Conclude(CallVerdict& verdict) {
+  bool any = false;
+  for (const Judgement& tensor : verdict.tensors) {
+    if (tensor.verdict == Verdict::kNotCheckable) {
+      if (verdict.reason.empty()) {
+        verdict.reason = tensor.reason;
+      }
+      continue;
+    }
+    any = true;
+    verdict.ratio = std::max(verdict.ratio, tensor.ratio);
+    if (tensor.verdict == Verdict::kBeyond) {
+      verdict.verdict = Verdict::kBeyond;
+    }
+  }
+  if (any && verdict.verdict != Verdict::kBeyond) {
+    verdict.verdict = Verdict::kWithin;
+  }
+  if (verdict.verdict == Verdict::kWithin) {
+    verdict.reason.clear();  // of tensors beside the ones that were judged
+  } else if (verdict.verdict == Verdict::kBeyond) {
+    verdict.reason = verdict.worst()->reason;
+  } else if (verdict.reason.empty()) {
+    verdict.reason = "it has no tensor that can be recomputed";
+  }
+}
+
+// A gradient that a hook may have seen, in the shape in which it was captured.
+struct Candidate {
+  Value gradient;
+  bool is_certain = true;  // its elements are in the captured order
+};
+
+Judgement BestOf(const CapturedTensor& captured, const std::vector<Candidate>& candidates,
+                 const Rounding& rounding) {
+  Judgement best;
+  best.tensor = captured.name;
+  best.reason = captured.value == nullptr
+                    ? captured.problem
+                    : "it is the gradient of an inner step that is not recomputed";
+  if (captured.value == nullptr) {
+    return best;
+  }
+  for (const Candidate& candidate : candidates) {
+    Judgement judgement = Judge(captured, candidate.gradient, rounding);
+    if (judgement.verdict == Verdict::kNotCheckable ||
+        (judgement.verdict == Verdict::kBeyond && !candidate.is_certain)) {
+      continue;
+    }
+    if (best.verdict == Verdict::kNotCheckable || judgement.ratio < best.ratio) {
+      best = std::move(judgement);
+    }
+  }
+  return best;
+}
+
+// Gradients of the steps of a call that a hook may have seen.
+std::vector<Candidate> Candidates(const Arithmetic& arithmetic, const Values& results,
+                                  const Gradients& gradients, const Values& incoming,
+                                  const CapturedTensor& captured) {
+  std::vector<Candidate> candidates;
+  const auto add = [&](const Value& gradient) {
+    if (gradient == nullptr || captured.value == nullptr ||
+        gradient->size() != captured.value->size()) {
+      return;
+    }
+    const Shape& own = gradient->shape;
+    const Shape& wanted = captured.value->shape;
+    if (own == wanted) {
+      candidates.push_back({gradient});
+      return;
+    }
+    // The node worked on a view: leading dims as one, or a transposed matrix.
+    const bool same_rows = !own.empty() && !wanted.empty() && own.back() == wanted.back();
+    candidates.push_back({arithmetic.Reshape(gradient, wanted), same_rows});
+    if (own.size() == 2 && wanted.size() == 2) {
+      candidates.push_back({arithmetic.Reshape(arithmetic.Permute(gradient, {1, 0}), wanted)});
+    }
+  };
+  for (const Tensor* tensor : gradients.order) {
+    // That of a result comes in, and does not go out.
+    if (std::none_of(results.begin(), results.end(),
+                     [&](const Value& result) { return result.get() == tensor; })) {
+      add(gradients.of.at(tensor));
+    }
+  }
+  for (const Value& gradient : gradients.passed) {
+    add(gradient);
+  }
+  for (const Value& gradient : incoming) {
+    if (gradient != nullptr && captured.value != nullptr &&
+        gradient->shape != captured.value->shape) {
+      add(gradient);
+    }
+  }
+  return candidates;
+}
+
+}  // namespace
+
+const Judgement* CallVerdict::worst() const {
+  const Judgement* worst = nullptr;
+  for (const Judgement& tensor : tensors) {
+    if (tensor.verdict != Verdict::kNotCheckable &&
+        (worst == nullptr || tensor.ratio > worst->ratio)) {
+      worst = &tensor;
+    }
+  }
+  return worst;
+}
+
+namespace {
+
+// An operator, or why there is none.
+struct Request {
+  const Operator* operation = nullptr;
+  std::string name;  // "linear"
+  std::string problem;
+};
+
+Request RequestFor(const RecordedCall& recorded) {
+  const dump::EntryName name = dump::ParseEntryName(recorded.name);
+  Request asked{FindOperator(name),
+                name.is_module ? std::string(name.class_name) : PlainOperatorName(name),
+                {}};
+  if (asked.operation == nullptr) {
+    asked.problem =
+        name.is_module ? "modules of this class are not known" : "the operator is not known";
+    if (!name.is_module) {
+      asked.name.clear();
+    }
+  } else if (recorded.forward == nullptr) {
+    asked.problem = "its forward call is not in the dump";
+  }
+  return asked;
+}
+
+CallVerdict ForwardWith(Call& call, const Request& asked, const Rounding& rounding,
+                        base::ThreadPool& pool) {
+  const Arithmetic arithmetic(rounding, pool, false, call.loaded());
+  const Values results = asked.operation->recompute(call, arithmetic);
+  if (call.failed() || !arithmetic.problem().empty()) {
+    return NotCheckable(asked.name, call.failed() ? call.problem() : arithmetic.problem());
+  }
+  CallVerdict verdict;
+  verdict.operation = asked.name;
+  if (results.size() > call.outputs().size()) {
+    Judgement judgement;
+    judgement.verdict = Verdict::kBeyond;
+    judgement.ratio = std::numeric_limits<double>::infinity();
+    judgement.tensor = "output";
+    judgement.reason =
+        fmt::format("it has {} outputs instead of {}", call.outputs().size(), results.size());
+    verdict.tensors.push_back(std::move(judgement));
+  }
+  for (size_t i = 0; i < results.size() && i < call.outputs().size(); ++i) {
+    if (results[i] != nullptr) {
+      verdict.tensors.push_back(Judge(call.outputs()[i], results[i], rounding));
+    }
+  }
+  Conclude(verdict);
+  return verdict;
+}
+
+CallVerdict BackwardWith(Call& call, const Request& asked,
+                         const std::vector<CapturedTensor>& incoming,
+                         const std::vector<CapturedTensor>& outgoing, const Rounding& rounding,
+                         base::ThreadPool& pool) {
+  const Arithmetic arithmetic(rounding, pool, true, call.loaded());
+  const Values results = asked.operation->recompute(call, arithmetic);
+  if (call.failed() || !arithmetic.problem().empty()) {
+    return NotCheckable(asked.name, call.failed() ? call.problem() : arithmetic.problem());
+  }
+  for (const Value& result : results) {
+    if (result != nullptr && result->pass_gradient == nullptr) {
+      return NotCheckable(
+          asked.name, result->wants_gradient
+                          ? "it hands its input on, so that the gradient is of the call before it"
+                          : "its gradients are not recomputed");
+    }
+  }
+  Values seeds(results.size());
+  for (const CapturedTensor& gradient : incoming) {
+    if (gradient.value == nullptr) {
+      return NotCheckable(asked.name, gradient.problem);
+    }
+    if (gradient.position >= seeds.size() || results[gradient.position] == nullptr) {
+      return NotCheckable(asked.name, "a gradient comes in for an output that is not known");
+    }
+    if (gradient.value->shape != results[gradient.position]->shape) {
+      return NotCheckable(asked.name, "a gradient that comes in has not the output's shape");
+    }
+    seeds[gradient.position] = gradient.value;
+  }
+  const Gradients gradients = FollowGradients(arithmetic, results, seeds);
+  if (!arithmetic.problem().empty()) {
+    return NotCheckable(asked.name, arithmetic.problem());
+  }
+  CallVerdict verdict;
+  verdict.operation = asked.name;
+  for (const CapturedTensor& captured : outgoing) {
+    verdict.tensors.push_back(
+        BestOf(captured, Candidates(arithmetic, results, gradients, seeds, captured), rounding));
+  }
+  Conclude(verdict);
+  return verdict;
+}
+
+// Rounding of a 16-bit type that reaches every step reaches all elements of a tensor alike: where
+// of this many elements fewer than one in a hundred are off, it is not what happened.
+constexpr uint64_t kManyElements = 1000;
+constexpr uint64_t kOneIn = 100;
+
+bool MayBeSteps(const CallVerdict& verdict) {
+  return std::none_of(verdict.tensors.begin(), verdict.tensors.end(), [](const Judgement& tensor) {
+    return tensor.verdict == Verdict::kBeyond && tensor.elements >= kManyElements &&
+           tensor.beyond * kOneIn < tensor.elements;
+  });
+}
+
+// As if its steps were computed in float32, and where that does not explain a result of a 16-bit
+// type, as if each of them rounded to that type.
+template <typename With>
+CallVerdict WithEitherRounding(const Request& asked, DType storage, Accumulation accumulation,
+                               const With& with) {
+  const bool steps = asked.operation->rounds == Rounds::kSteps;
+  CallVerdict verdict = with(Rounding::Of(storage, steps));
+  const Rounding loose = Rounding::Of(storage, true);
+  if (verdict.verdict != Verdict::kBeyond || accumulation == Accumulation::kFloat32 || steps ||
+      loose.unit == Rounding::Of(storage, false).unit || !MayBeSteps(verdict)) {
+    return verdict;
+  }
+  CallVerdict second = with(loose);
+  if (second.verdict != Verdict::kWithin) {
+    return verdict;
+  }
+  second.rounds_every_step = true;
+  second.reason = fmt::format("only if its steps round to {}", GetDTypeInfo(storage).name);
+  return second;
+}
+
+}  // namespace
+
+CallVerdict RecheckForward(const RecordedCall& recorded, Accumulation accumulation,
+                           base::ThreadPool& pool) {
+  const Request asked = RequestFor(recorded);
+  if (!asked.problem.empty()) {
+    return NotCheckable(asked.name, asked.problem);
+  }
+  Call call(*recorded.forward, recorded.tensor_folder);
+  if (call.outputs().empty()) {
+    return NotCheckable(asked.name, "it has no tensor as output");
+  }
+  return WithEitherRounding(
+      asked, StorageOf(call.outputs(), call.outputs()[0].dtype), accumulation,
+      [&](const Rounding& rounding) { return ForwardWith(call, asked, rounding, pool); });
+}
+
+CallVerdict RecheckBackward(const RecordedCall& recorded, Accumulation accumulation,
+                            base::ThreadPool& pool) {
+  const Request asked = RequestFor(recorded);
+  if (!asked.problem.empty()) {
+    return NotCheckable(asked.name, asked.problem);
+  }
+  Call call(*recorded.forward, recorded.tensor_folder);
+  call.WantGradients();
+  const std::vector<CapturedTensor> incoming = call.ReadAll(*recorded.backward, "input");
+  std::vector<CapturedTensor> outgoing = call.ReadAll(*recorded.backward, "output");
+  if (recorded.parameters_grad != nullptr) {
+    recorded.parameters_grad->ForEachChild(0, [&](uint32_t child) {
+      const std::string_view key = (*recorded.parameters_grad)[child].key;
+      for (CapturedTensor& tensor : call.ReadAll(*recorded.parameters_grad, key)) {
+        tensor.name = fmt::format("parameters_grad.{}", key);
+        outgoing.push_back(std::move(tensor));
+      }
+    });
+  }
+  if (outgoing.empty()) {
+    return NotCheckable(asked.name, "no gradient goes out of it");
+  }
+  return WithEitherRounding(asked, StorageOf(outgoing, outgoing[0].dtype), accumulation,
+                            [&](const Rounding& rounding) {
+                              return BackwardWith(call, asked, incoming, outgoing, rounding, pool);
+                            });
+}
+
+}  // namespace msprobe::analysis::recheck

@@ -1,0 +1,47 @@
+// One captured call, recomputed and judged.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/analysis/recheck/judge.h"
+#include "src/analysis/recheck/options.h"
+#include "src/base/thread_pool.h"
+#include "src/dump/entry_tree.h"
+
+namespace msprobe::analysis::recheck {
+
+struct CallVerdict {
+  Verdict verdict = Verdict::kNotCheckable;
+  double ratio = 0;                // of the worst tensor; 0 where nothing was judged
+  std::vector<Judgement> tensors;  // in the order of the outputs
+  std::string reason;              // not checkable, or a shape that is wrong: why
+  // It is within its bound only if its steps round to the 16-bit type of its tensors.
+  bool rounds_every_step = false;
+  std::string operation;  // "linear"; empty when the operator is not known
+
+  // The tensor that decides: the one of the largest ratio. Null where nothing was judged.
+  const Judgement* worst() const;
+};
+
+// Trees of a dump's entries. `backward` and `parameters_grad` may be null.
+struct RecordedCall {
+  std::string_view name;  // of the entry that is rechecked: "Functional.linear.3.forward"
+  const dump::EntryTree* forward = nullptr;
+  const dump::EntryTree* backward = nullptr;
+  const dump::EntryTree* parameters_grad = nullptr;
+  std::filesystem::path tensor_folder;
+};
+
+// Outputs of the forward call.
+CallVerdict RecheckForward(const RecordedCall& call, Accumulation accumulation,
+                           base::ThreadPool& pool);
+// Gradients that go out of the backward call, from those that come in and the forward call's
+// inputs; of a module also those of its parameters. Autograd's hooks see the gradients of the last
+// node of a call: each is held against the gradients of all steps of the call that have its shape.
+CallVerdict RecheckBackward(const RecordedCall& call, Accumulation accumulation,
+                            base::ThreadPool& pool);
+
+}  // namespace msprobe::analysis::recheck

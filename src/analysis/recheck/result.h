@@ -1,0 +1,49 @@
+// What a recheck came to.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/analysis/recheck/recompute.h"
+
+namespace msprobe::analysis::recheck {
+
+// Of two dumps, which of them computed a call wrong.
+enum class WrongSide : uint8_t { kNone, kDump, kBench, kBoth, kUnknown };
+std::string_view WrongSideName(WrongSide side);  // "none", "dump", "bench", "both", "unknown"
+
+struct CheckedCall {
+  std::string name;
+  std::optional<int64_t> step;
+  std::optional<int64_t> rank;
+  // Of the dump, and of the bench; nullopt where that side has no such call.
+  std::array<std::optional<CallVerdict>, 2> sides;
+
+  // kUnknown where a side that is not beyond could not be checked.
+  WrongSide wrong_side() const;
+  Verdict verdict() const;         // of the dump's side; with one side alone, of that
+  bool rounds_every_step() const;  // one of its sides
+  const CallVerdict& checked() const { return *(sides[0] ? sides[0] : sides[1]); }
+};
+
+struct Answer {
+  bool has_bench = false;
+  bool has_tensors = false;        // one rank at least has tensor files
+  std::vector<CheckedCall> calls;  // by step and rank, in file order
+  // Of the dump's side, or of either where there are two.
+  uint64_t within = 0;
+  uint64_t beyond = 0;
+  uint64_t not_checkable = 0;
+  uint64_t round_every_step = 0;  // within, but only if their steps round to a 16-bit type
+  std::vector<std::string> warnings;
+  std::vector<std::filesystem::path> files;
+  uint64_t size_bytes = 0;
+  double seconds = 0;
+};
+
+}  // namespace msprobe::analysis::recheck

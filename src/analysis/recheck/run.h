@@ -1,0 +1,22 @@
+// A whole recheck: from the folders of one or two dumps to the answer and its table.
+#pragma once
+
+#include <optional>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/recheck/dump_entries.h"
+#include "src/analysis/recheck/options.h"
+#include "src/analysis/recheck/result.h"
+
+namespace msprobe::analysis::recheck {
+
+// Steps and ranks of two dumps are paired by their numbers. A rank that cannot be read is a warning
+// as long as another one can be. Memory: the tensors of one call, and what is computed from them.
+Result<Answer> Run(const Options& options);
+
+// One call of one rank; the name's direction tells which half.
+Result<CallVerdict> RecheckCall(const DumpEntries& entries, std::string_view name,
+                                Accumulation accumulation, base::ThreadPool& pool);
+
+}  // namespace msprobe::analysis::recheck

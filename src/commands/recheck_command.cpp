@@ -1,0 +1,94 @@
+#include "src/commands/recheck_command.h"
+
+#include <utility>
+
+#include "src/analysis/recheck/document.h"
+#include "src/analysis/recheck/run.h"
+#include "src/base/output_rule.h"
+#include "src/commands/common_flags.h"
+
+namespace msprobe::commands {
+namespace {
+
+namespace recheck = analysis::recheck;
+
+constexpr const char* kRecheckNotes =
+    R"(Each call is recomputed from the inputs that were captured with it: an error that came in with them is not its own.
+A call is wrong if it is further from the exact result than its dtype, the length of its sums in any order, and the
+documented errors of its functions allow.
+
+)";
+
+}  // namespace
+
+std::vector<Positional> RecheckCommand::positionals() {
+  return {
+      {.name = "DUMP", .fills = &options_.dump, .help = "Dump of task tensor", .required = true},
+      {.name = "BENCH",
+       .fills = &options_.bench,
+       .help = "A second dump of the same model: tells per call which side is wrong"}};
+}
+
+std::vector<Flag> RecheckCommand::flags() {
+  std::vector<Flag> flags = {
+      {.name = "--calls",
+       .type = "TEXT,...",
+       .fills = &options_.calls,
+       .separator = ',',
+       .group = Group::kSelection,
+       .help = "Only calls whose names contain one of these"},
+      {.name = "--direction",
+       .type = "NAME",
+       .fills = &direction_,
+       .values = {"forward", "backward", "both"},
+       .group = Group::kSelection,
+       .help = "Which halves of the calls to recompute"},
+      {.name = "--accumulation",
+       .type = "NAME",
+       .fills = &accumulation_,
+       .values = {"any", "float32"},
+       .group = Group::kMethod,
+       .help = "What calls on 16-bit tensors may round their steps to: any is float32 or the type "
+               "itself"},
+      OutputFolderFlag(options_.output, "Folder for a table with a row per call",
+                       {"--output_path"}),
+      FormatsFlag(options_.formats, {"csv", "xlsx"}, "csv"),
+      ForceFlag(),
+      ThreadsFlag(options_.threads),
+  };
+  AddAnswerFlags(flags, answer_, recheck::kGateLevels);
+  return flags;
+}
+
+std::vector<Example> RecheckCommand::examples() const {
+  return {
+      {"msprobe recheck npu_dump", "which calls computed something else than they should"},
+      {"msprobe recheck npu_dump gpu_dump", "the same of both sides: which of the two is wrong?"},
+      {"msprobe recheck npu_dump --calls matmul,softmax -o result", "some calls, with a table"},
+      {"msprobe recheck npu_dump --fail-on beyond -q", "in CI: exit code 1 if a call is wrong"},
+  };
+}
+
+std::string RecheckCommand::notes() const {
+  return kRecheckNotes + FailOnHelp(recheck::kGateLevels);
+}
+
+Result<ExitCode> RecheckCommand::Run(const Context& context) {
+  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
+  if (options_.output.empty() && context.Given("--format")) {
+    return UsageError("--format is given, but no folder for the table")
+        .WithHint("give -o DIR as well");
+  }
+  if (!options_.output.empty()) {
+    MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
+  }
+  options_.accumulation =
+      accumulation_ == "any" ? recheck::Accumulation::kAny : recheck::Accumulation::kFloat32;
+  options_.forward = direction_ != "backward";
+  options_.backward = direction_ != "forward";
+  options_.quiet = context.quiet || answer_.json;
+  MSP_ASSIGN_OR_RETURN(const recheck::Answer answer, recheck::Run(options_));
+  return GiveAnswer(recheck::MakeDocument(answer), answer_, context);
+}
+
+}  // namespace msprobe::commands

@@ -1,0 +1,136 @@
+#include "src/kernels/matrix_product.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "src/kernels/kernel_table.h"
+
+namespace msprobe::kernels {
+namespace {
+
+using internal::kMaxTileElements;
+using internal::ProductTile;
+
+constexpr size_t kBlockDepth = 256;  // a panel of b stays in the L1 cache
+constexpr size_t kBlockRows = 96;    // a block of a stays in the L2 cache
+constexpr size_t kBlockColumns =
+    960;  // a block of b stays in the L3 cache; a multiple of all tiles
+constexpr size_t kAlignment = 64;
+// Below this many multiplications the work is not worth waking a thread.
+constexpr size_t kOneThreadBelow = size_t{1} << 18U;
+
+struct FreePanel {
+  void operator()(double* panel) const { std::free(panel); }
+};
+using Panel = std::unique_ptr<double[], FreePanel>;
+
+Panel MakePanel(size_t elements) {
+  const size_t bytes = (elements * sizeof(double) + kAlignment - 1) / kAlignment * kAlignment;
+  void* memory = std::aligned_alloc(kAlignment, std::max(bytes, kAlignment));
+  if (memory == nullptr) {
+    throw std::bad_alloc();
+  }
+  return Panel(static_cast<double*>(memory));
+}
+
+size_t RoundUp(size_t value, size_t step) { return (value + step - 1) / step * step; }
+
+// `lines` rows of a (or columns of b), `width` at a time side by side, filled up with zeros.
+void Pack(const double* data, size_t line_stride, size_t depth_stride, size_t lines, size_t depth,
+          size_t width, double* out) {
+  for (size_t first = 0; first < lines; first += width) {
+    const size_t count = std::min(width, lines - first);
+    const double* base = data + first * line_stride;
+    for (size_t p = 0; p < depth; ++p) {
+      const double* source = base + p * depth_stride;
+      for (size_t i = 0; i < count; ++i) {
+        out[i] = source[i * line_stride];
+      }
+      for (size_t i = count; i < width; ++i) {
+        out[i] = 0;
+      }
+      out += width;
+    }
+  }
+}
+
+struct Block {
+  size_t rows, columns, depth;  // of this block
+  const double* a;              // packed
+  const double* b;
+  double* c;  // of its first element
+  size_t c_stride;
+};
+
+void AddBlock(const ProductTile& tile, const Block& block) {
+  alignas(kAlignment) double sums[kMaxTileElements];
+  for (size_t j = 0; j < block.columns; j += tile.columns) {
+    const size_t columns = std::min(tile.columns, block.columns - j);
+    for (size_t i = 0; i < block.rows; i += tile.rows) {
+      const size_t rows = std::min(tile.rows, block.rows - i);
+      double* c = block.c + i * block.c_stride + j;
+      std::fill(sums, sums + tile.rows * tile.columns, 0.0);
+      for (size_t r = 0; r < rows; ++r) {
+        std::copy(c + r * block.c_stride, c + r * block.c_stride + columns,
+                  sums + r * tile.columns);
+      }
+      tile.add(block.depth, block.a + i * block.depth, block.b + j * block.depth, sums);
+      for (size_t r = 0; r < rows; ++r) {
+        std::copy(sums + r * tile.columns, sums + r * tile.columns + columns,
+                  c + r * block.c_stride);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void MultiplyMatrices(size_t rows, size_t columns, size_t depth, const MatrixView& a,
+                      const MatrixView& b, double* c, base::ThreadPool& pool) {
+  std::fill(c, c + rows * columns, 0.0);
+  if (rows == 0 || columns == 0 || depth == 0) {
+    return;
+  }
+  const ProductTile tile = internal::ActiveTable().product;
+  const size_t block_columns = std::min(kBlockColumns, RoundUp(columns, tile.columns));
+  const Panel packed_b = MakePanel(block_columns * kBlockDepth);
+  std::vector<Panel> packed_a(pool.thread_count());
+  const auto each = [&](size_t count, const auto& body) {
+    if (rows * columns * depth < kOneThreadBelow || count == 1) {
+      for (size_t item = 0; item < count; ++item) {
+        body(item, 0);
+      }
+    } else {
+      pool.ParallelFor(count, body);
+    }
+  };
+  for (size_t first_column = 0; first_column < columns; first_column += block_columns) {
+    const size_t wide = std::min(block_columns, columns - first_column);
+    for (size_t first_depth = 0; first_depth < depth; first_depth += kBlockDepth) {
+      const size_t deep = std::min(kBlockDepth, depth - first_depth);
+      each((wide + tile.columns - 1) / tile.columns, [&](size_t panel, size_t) {
+        const size_t at = panel * tile.columns;
+        Pack(b.data + first_depth * b.row_stride + (first_column + at) * b.column_stride,
+             b.column_stride, b.row_stride, std::min(tile.columns, wide - at), deep, tile.columns,
+             packed_b.get() + at * deep);
+      });
+      each((rows + kBlockRows - 1) / kBlockRows, [&](size_t number, size_t worker) {
+        const size_t first_row = number * kBlockRows;
+        const size_t high = std::min(kBlockRows, rows - first_row);
+        Panel& panel = packed_a[worker];
+        if (panel == nullptr) {
+          panel = MakePanel(RoundUp(kBlockRows, tile.rows) * kBlockDepth);
+        }
+        Pack(a.data + first_row * a.row_stride + first_depth * a.column_stride, a.row_stride,
+             a.column_stride, high, deep, tile.rows, panel.get());
+        AddBlock(tile, {high, wide, deep, panel.get(), packed_b.get(),
+                        c + first_row * columns + first_column, columns});
+      });
+    }
+  }
+}
+
+}  // namespace msprobe::kernels

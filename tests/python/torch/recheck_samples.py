@@ -1,0 +1,203 @@
+"""Runs the sample inputs of PyTorch's own operator tests under capture, forward and backward, and can plant a fault into every operator on the way.
+
+usage: recheck_samples.py OUTPUT [--operators NAME,...] [--samples N] [--dtypes NAME,...] [--fault KIND]
+
+The samples are PyTorch's installed `op_db`, used as data. OUTPUT becomes a dump; with --fault, OUTPUT.planted.json lists the calls whose results were
+changed.
+"""
+import argparse
+import functools
+import json
+import sys
+import types
+import unittest
+import warnings
+
+import torch
+
+# Operators whose installed implementation is wrong or leaves values undefined: what they compute is not evidence.
+LEFT_OUT = {"empty_like", "new_empty", "new_empty_strided", "empty", "jiterator_unary", "jiterator_binary", "jiterator_4inputs_with_extra_args",
+            "jiterator_binary_return_by_ref", "jiterator_2inputs_2outputs", "resize_", "resize_as_"}
+
+
+def changed(result, change):
+    """The first floating tensor of a result, changed; None where the change would not show."""
+    out = result[0] if isinstance(result, (tuple, list)) else result
+    if not isinstance(out, torch.Tensor) or not out.is_floating_point() or out.numel() == 0 or not bool(torch.isfinite(out).all()):
+        return None
+    wrong = change(out.detach().clone())
+    if wrong is None:
+        return None
+    # A change that is as small as the rounding of 16-bit types is no fault.
+    if float((wrong.double() - out.detach().double()).abs().max()) <= 0.25 * float(out.detach().double().abs().max()):
+        return None
+    return wrong
+
+
+def wrong_element(out):
+    flat = out.reshape(-1)
+    flat[out.numel() // 2] = flat.abs().max() * -1.5 - 1
+    return out
+
+
+def missing_scale(out):
+    return out * 2.5
+
+
+def swapped_axes(out):
+    return out.transpose(-1, -2).reshape(out.shape) if out.dim() >= 2 else None
+
+
+def window_off_by_one(out):
+    return torch.roll(out, 1, -1) if out.dim() >= 1 else None
+
+
+def stale_tile(out):
+    flat = out.reshape(-1)
+    tile = max(1, out.numel() // 4)
+    flat[:tile] = flat[-tile:].clone()
+    return out
+
+
+CHANGES = {"wrong element": wrong_element, "missing scale": missing_scale, "swapped axes": swapped_axes, "window off by one": window_off_by_one,
+           "stale tile": stale_tile}
+
+
+def in_bfloat16(function, *arguments, **named):
+    """As a kernel would that adds up in bfloat16."""
+    narrow = [a.bfloat16() if isinstance(a, torch.Tensor) and a.dtype == torch.float32 else a for a in arguments]
+    named = {key: a.bfloat16() if isinstance(a, torch.Tensor) and a.dtype == torch.float32 else a for key, a in named.items()}
+    return function(*narrow, **named)
+
+
+def with_wrong_epsilon(function, *arguments, **named):
+    """eps of layer_norm and its like, ten times too large."""
+    arguments = list(arguments)
+    if "eps" in named:
+        named["eps"] = named["eps"] * 10 + 1e-4
+    elif len(arguments) > 4:
+        arguments[4] = arguments[4] * 10 + 1e-4
+    else:
+        named["eps"] = 1e-4
+    return function(*arguments, **named)
+
+
+RECOMPUTED = {"accumulation in bfloat16": (in_bfloat16, {"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "sum", "mean", "layer_norm"}),
+              "wrong eps": (with_wrong_epsilon, {"layer_norm", "group_norm", "instance_norm"})}
+KINDS = [*CHANGES, *RECOMPUTED]
+# Copies and views are not recomputed by kernels: nothing to plant.
+FAULTY = {"add", "sub", "mul", "div", "exp", "log", "sigmoid", "tanh", "gelu", "silu", "relu", "softmax", "log_softmax", "matmul", "mm", "bmm", "addmm",
+          "baddbmm", "einsum", "linear", "layer_norm", "group_norm", "instance_norm", "sum", "mean", "cat", "sqrt", "rsqrt", "where", "mse_loss",
+          "cross_entropy", "embedding", "pow", "permute", "transpose", "conv1d", "conv2d", "conv_transpose2d", "max_pool2d", "avg_pool2d",
+          "adaptive_avg_pool2d", "sort", "topk", "gather", "index_select", "scatter", "scatter_add", "index_add", "max"}
+
+
+class Planting:
+    """Faulty functions in the place of PyTorch's, before capture wraps them."""
+
+    def __init__(self, kind):
+        self.kind, self.is_on, self.calls = kind, False, {}
+        for prefix, module in (("Torch", torch), ("Functional", torch.nn.functional)):
+            for name in sorted(FAULTY):
+                if hasattr(module, name):
+                    setattr(module, name, self.faulty(f"{prefix}.{name}", name, getattr(module, name)))
+
+    def faulty(self, called, name, function):
+        @functools.wraps(function)
+        def call(*arguments, **named):
+            result = function(*arguments, **named)
+            if not self.is_on:
+                return result
+            wrong = None
+            if self.kind in CHANGES:
+                wrong = changed(result, CHANGES[self.kind])
+            elif name in RECOMPUTED[self.kind][1] and isinstance(result, torch.Tensor) and result.dtype == torch.float32 and result.numel():
+                recomputed = RECOMPUTED[self.kind][0](function, *arguments, **named).float()
+                off = (recomputed.double() - result.double()).abs()
+                # Where bfloat16 happens to be as good as float32 nothing went wrong.
+                if bool(torch.isfinite(off).all()) and bool((off > 1e-3 * result.double().abs().max()).any()):
+                    wrong = recomputed.detach()
+            self.calls.setdefault(called, []).append(wrong is not None)
+            return result if wrong is None else wrong
+        return call
+
+    def names(self):
+        return [f"{called}.{index}.forward" for called, planted in self.calls.items() for index, is_planted in enumerate(planted) if is_planted]
+
+
+def tensors_of(value):
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors_of(item)
+    elif isinstance(value, dict):
+        yield from tensors_of(list(value.values()))
+
+
+def run(info, sample, with_gradients):
+    result = info.op(sample.input, *sample.args, **sample.kwargs)
+    outputs = [t for t in tensors_of(result) if t.requires_grad and t.is_floating_point()]
+    inputs = [t for t in tensors_of([sample.input, sample.args, sample.kwargs]) if t.requires_grad]
+    if with_gradients and outputs and inputs:
+        torch.autograd.grad(outputs, inputs, [torch.randn_like(t) for t in outputs], allow_unused=True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("output")
+    parser.add_argument("--operators", default="")
+    parser.add_argument("--samples", type=int, default=1000000)
+    parser.add_argument("--dtypes", default="float32,float64,bfloat16,float16")
+    parser.add_argument("--fault", choices=KINDS)
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.manual_seed(0)
+    planting = Planting(given.fault) if given.fault else None
+    from msprobe.pytorch import PrecisionDebugger
+    config = given.output + ".config.json"
+    with open(config, "w", encoding="utf-8") as file:
+        json.dump({"task": "tensor", "dump_path": given.output, "level": "L1", "rank": [], "step": [], "tensor": {}}, file)
+    debugger = PrecisionDebugger(config_path=config)
+    debugger.start()  # op_db remembers functions: those that capture has wrapped
+    stand_in = types.ModuleType("expecttest")  # what the module imports to test itself
+    stand_in.TestCase, stand_in.ACCEPT = unittest.TestCase, False
+    sys.modules.setdefault("expecttest", stand_in)
+    from torch.testing._internal.common_methods_invocations import op_db
+    debugger.stop()
+    wanted = set(filter(None, given.operators.split(",")))
+    count, raised = 0, {}
+    for info in op_db:
+        name = info.name.split(".")[-1]
+        if name in LEFT_OUT or (wanted and name not in wanted):
+            continue
+        for dtype in (getattr(torch, word) for word in given.dtypes.split(",")):
+            if not info.supports_dtype(dtype, "cpu"):
+                continue
+            gradients = not planting and info.supports_autograd and dtype in info.supported_backward_dtypes("cpu")
+            try:
+                samples = list(info.sample_inputs("cpu", dtype, requires_grad=gradients))
+            except Exception as error:  # samples that need what is not installed
+                raised[info.name] = str(error)
+                continue
+            for sample in samples[::max(1, len(samples) // given.samples)][:given.samples]:
+                debugger.start()
+                if planting:
+                    planting.is_on = True
+                try:
+                    run(info, sample, gradients)
+                    count += 1
+                except Exception as error:  # samples that PyTorch itself refuses
+                    raised[info.name] = str(error)
+                if planting:
+                    planting.is_on = False
+                debugger.stop()
+    debugger.step()
+    if planting:
+        with open(given.output + ".planted.json", "w", encoding="utf-8") as file:
+            json.dump(planting.names(), file)
+    print(f"{count} samples, {len(raised)} operators raised")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""msprobe recheck against this PyTorch: correct implementations are never called wrong, planted faults are.
+
+The quick part takes a few samples of frequent operators; MSPROBE_RECHECK=whole takes all samples of all operators (minutes).
+"""
+import csv
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+try:
+    import torch  # noqa: F401  pylint: disable=unused-import
+    import numpy  # noqa: F401  pylint: disable=unused-import
+except ImportError:
+    print("PyTorch and NumPy are not installed: skipped")
+    sys.exit(77)
+
+MSPROBE = os.environ["MSPROBE"]
+IS_WHOLE = os.environ.get("MSPROBE_RECHECK") == "whole"
+SAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recheck_samples.py")
+FREQUENT = ("add,sub,mul,div,exp,log,sigmoid,tanh,gelu,silu,relu,softmax,log_softmax,matmul,mm,bmm,addmm,linear,layer_norm,group_norm,sum,mean,cat,"
+            "where,mse_loss,cross_entropy,embedding,pow,permute,einsum,conv1d,conv2d,conv_transpose2d,max_pool2d,avg_pool2d,sort,topk,gather,scatter_add,max")
+KINDS = ["wrong element", "missing scale", "swapped axes", "window off by one", "stale tile", "accumulation in bfloat16", "wrong eps"]
+
+
+class Recheck(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="msprobe_recheck_")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def rows(self, *flags, environment=None):
+        """{call: row} of a capture of samples and its recheck."""
+        dump, result = os.path.join(self.folder, "dump"), os.path.join(self.folder, "result")
+        ended = subprocess.run([sys.executable, SAMPLES, dump, *flags], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+                               env=dict(os.environ, **(environment or {})))
+        if "cannot import" in ended.stdout or "No module named" in ended.stdout:
+            self.skipTest("this PyTorch has not the samples of its tests installed: " + ended.stdout.splitlines()[-1])
+        self.assertEqual(ended.returncode, 0, ended.stdout)
+        subprocess.run([MSPROBE, "recheck", dump, "-o", result, "-q"], check=True)
+        [file] = glob.glob(result + "/*.csv")
+        with open(file, encoding="utf-8-sig", newline="") as lines:
+            return {row["Call"]: row for row in csv.DictReader(lines)}
+
+    def assert_no_false_alarms(self, *flags, environment=None, at_least=0):
+        rows = self.rows(*flags, environment=environment)
+        wrong = [(row["Call"], row["Ratio"], row["Tensor"], row["Element"], row["Captured"], row["Exact"]) for row in rows.values() if row["Verdict"] == "beyond"]
+        self.assertEqual(wrong, [])
+        self.assertGreater(sum(row["Verdict"] == "within" for row in rows.values()), at_least)
+
+    def test_correct_implementations_are_within_their_bounds(self):
+        if IS_WHOLE:
+            self.assert_no_false_alarms(at_least=15000)
+        else:
+            self.assert_no_false_alarms("--operators", FREQUENT, "--samples", "3", at_least=700)
+
+    @unittest.skipUnless(IS_WHOLE, "takes minutes")
+    def test_so_are_those_of_other_instruction_sets_and_threads(self):
+        for capability in ("default", "avx2", "avx512"):
+            for threads in ("1", "2"):
+                with self.subTest(capability=capability, threads=threads):
+                    self.setUp()
+                    self.assert_no_false_alarms("--samples", "6", environment={"ATEN_CPU_CAPABILITY": capability, "OMP_NUM_THREADS": threads}, at_least=9000)
+
+    def test_planted_faults_are_called(self):
+        """99 of 100 of each kind, of calls that can be checked."""
+        for kind in KINDS if IS_WHOLE else ["wrong element", "accumulation in bfloat16", "wrong eps"]:
+            with self.subTest(kind=kind):
+                self.setUp()
+                few = [] if IS_WHOLE else ["--samples", "3", "--operators", FREQUENT]
+                rows = self.rows("--dtypes", "float32", "--fault", kind, *few)
+                with open(os.path.join(self.folder, "dump.planted.json"), encoding="utf-8") as file:
+                    planted = [name for name in json.load(file) if name in rows and rows[name]["Verdict"] != "not checkable"]
+                called = [name for name in planted if rows[name]["Verdict"] == "beyond"]
+                self.assertGreater(len(planted), 1)
+                missed = [(name, rows[name]["Verdict"], rows[name]["Ratio"]) for name in planted if name not in called]
+                print(f"{kind}: {len(called)} of {len(planted)}", missed[:20])
+                self.assertLessEqual(len(missed), len(planted) // 100, missed)
+
+
+if __name__ == "__main__":
+    unittest.main()
