@@ -15,6 +15,7 @@
 #include <hwy/highway.h>
 
 #include "src/kernels/kernel_table.h"
+#include "src/kernels/matrix_product-inl.h"
 #include "src/kernels/scalar_steps.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -542,39 +543,6 @@ void WidenFloat16(const std::byte* data, size_t count, float* out) {
   constexpr FloatTag d;
   for (size_t i = 0; i < count; i += kFloats) {
     hn::StoreU(Float16Source::Load(data + i * Float16Source::kBytes), d, out + i);
-  }
-}
-
-// Rows and vectors of a tile fill the registers: 24 sums of 32 registers, 12 of 16.
-constexpr size_t kTileRows = kDoubles == 8 ? 8 : 4;
-constexpr size_t kTileVectors = 3;
-constexpr size_t kTileColumns = kTileVectors * kDoubles;
-static_assert(kTileRows * kTileColumns <= kMaxTileElements);
-
-void AddProduct(size_t depth, const double* a, const double* b, double* c) {
-  constexpr DoubleTag d;
-  Doubles sums[kTileRows][kTileVectors];
-  for (size_t i = 0; i < kTileRows; ++i) {
-    for (size_t j = 0; j < kTileVectors; ++j) {
-      sums[i][j] = hn::LoadU(d, c + i * kTileColumns + j * kDoubles);
-    }
-  }
-  for (size_t p = 0; p < depth; ++p) {
-    Doubles right[kTileVectors];
-    for (size_t j = 0; j < kTileVectors; ++j) {
-      right[j] = hn::Load(d, b + p * kTileColumns + j * kDoubles);
-    }
-    for (size_t i = 0; i < kTileRows; ++i) {
-      const Doubles left = hn::Set(d, a[p * kTileRows + i]);
-      for (size_t j = 0; j < kTileVectors; ++j) {
-        sums[i][j] = hn::MulAdd(left, right[j], sums[i][j]);
-      }
-    }
-  }
-  for (size_t i = 0; i < kTileRows; ++i) {
-    for (size_t j = 0; j < kTileVectors; ++j) {
-      hn::StoreU(sums[i][j], d, c + i * kTileColumns + j * kDoubles);
-    }
   }
 }
 

@@ -47,6 +47,7 @@ OperatorList NormalizationOperators();
 OperatorList ReductionOperators();
 OperatorList LossOperators();
 OperatorList MoveOperators();
+OperatorList CopyOperators();
 OperatorList CreationOperators();
 OperatorList ConvolutionOperators();
 OperatorList PoolingOperators();

@@ -24,8 +24,8 @@ std::vector<Operator> Functions() {
   for (const OperatorList& family :
        {ElementwiseOperators(), ComparisonOperators(), ActivationOperators(),
         ContractionOperators(), NormalizationOperators(), ReductionOperators(), LossOperators(),
-        MoveOperators(), CreationOperators(), ConvolutionOperators(), PoolingOperators(),
-        SelectionOperators()}) {
+        MoveOperators(), CopyOperators(), CreationOperators(), ConvolutionOperators(),
+        PoolingOperators(), SelectionOperators()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;
