@@ -106,7 +106,12 @@ def pipeline(run, schedule):
     chunks = {"ScheduleGPipe": 1, "Schedule1F1B": 1, "ScheduleInterleaved1F1B": 2}[schedule]
     mine = [nn.Sequential(*layers[(run.rank + 2 * at) * 2 // chunks:(run.rank + 2 * at + 1) * 2 // chunks])
             for at in range(chunks)]
-    stages = [pipelining.PipelineStage(chunk, run.rank + 2 * at, 2 * chunks, torch.device("cpu"))
+    # Shapes are given: to find them out, a stage would run its modules on memory as found.
+    def shape(requires_grad):
+        return torch.zeros(2, width, requires_grad=requires_grad)
+
+    stages = [pipelining.PipelineStage(chunk, run.rank + 2 * at, 2 * chunks, torch.device("cpu"),
+                                       input_args=(shape(run.rank + 2 * at > 0),), output_args=shape(True))
               for at, chunk in enumerate(mine)]
 
     def loss_of(output, target):

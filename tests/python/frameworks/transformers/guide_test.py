@@ -1,38 +1,19 @@
-"""The examples of docs/how-to/frameworks.md, executed with the real frameworks."""
+"""The guide's examples with Transformers."""
 import os
 import sys
 import unittest
-from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-REPOSITORY = HERE.parents[3]
-sys.path[:0] = [str(HERE.parent), str(REPOSITORY / "tests/cli")]
-import docs_test  # noqa: E402
-import harness  # noqa: E402
-
-docs_test.REPOSITORY = REPOSITORY
-docs_test.MSPROBE = Path(harness.MSPROBE)
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+import guide  # noqa: E402
 
 
-class Guide(harness.FrameworkCase):
+class Guide(guide.GuideCase):
     framework = "transformers"
+    environment = {"TRANSFORMERS_VERBOSITY": "error"}
 
     def test_examples_print_what_the_guide_shows(self):
-        page = REPOSITORY / "docs/how-to/frameworks.md"
-        docs = docs_test.Docs("test_commands_stand_in_executed_blocks")  # for its methods alone
-        docs.setUp()
-        self.addCleanup(docs.doCleanups)
-        folder, environment = docs.prepare("docs_how-to_frameworks.md")
-        # A link would hide the virtual environment from Python.
-        (folder / "bin/python3").unlink()
-        (folder / "bin/python3").write_text('#!/bin/sh\nexec %s "$@"\n' % sys.executable)
-        (folder / "bin/python3").chmod(0o755)
-        environment.update(PYTHONWARNINGS="ignore", TRANSFORMERS_VERBOSITY="error", DS_ACCELERATOR="cpu")
-        blocks = docs_test.console_blocks(page)
-        self.assertGreater(len(blocks), 2)
-        with self.checking("works", "the examples of the guide"):
-            for number, steps in blocks:
-                docs.check_block(steps, folder, environment, "%s:%d" % (page.name, number))
+        others = guide.is_about("^Megatron", "^DeepSpeed")
+        self.check_sections(lambda heading: not others(heading), 3)
 
 
 if __name__ == "__main__":
