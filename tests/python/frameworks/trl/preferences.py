@@ -74,7 +74,7 @@ def main():
         model.save_pretrained(folder)  # TRL loads the reference model from where the model came from
         model = transformers.AutoModelForCausalLM.from_pretrained(folder)
         if os.environ.get("RL_FAULT"):
-            model.model.layers[1].input_layernorm.variance_epsilon = 0.5
+            model.lm_head.weight.data *= 8   # the policy chooses other words; the reference model is loaded from the folder
         common = dict(output_dir=folder, max_steps=run.count, per_device_train_batch_size=4, save_strategy="no", report_to=[],
                       use_cpu=True, bf16=False, disable_tqdm=True, logging_strategy="no", learning_rate=1e-3, seed=11)
         if kind == "dpo":
