@@ -143,6 +143,29 @@ def run(info, sample, with_gradients):
         torch.autograd.grad(outputs, inputs, [torch.randn_like(t) for t in outputs], allow_unused=True)
 
 
+def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False):
+    """F.scaled_dot_product_attention of PyTorch 1.13, which has it under another name."""
+    return torch.nn.functional._scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, False, is_causal)[0]
+
+
+def attention_samples(dtype):
+    """(arguments, named arguments) of calls."""
+    for shape in ((2, 3, 5, 8), (4, 6, 16), (1, 2, 40, 32)):
+        length = shape[-2]
+        for named in ({}, {"is_causal": True}, {"attn_mask": torch.rand(length, length).gt(0.3) | torch.eye(length).bool()},
+                      {"attn_mask": torch.randn(length, length, dtype=dtype)}):
+            yield [torch.randn(*shape, dtype=dtype, requires_grad=True) for _ in range(3)], named
+
+
+def run_attention(debugger, dtypes):
+    """Not in op_db under the name that dumps have."""
+    for dtype in dtypes:
+        for arguments, named in attention_samples(dtype):
+            debugger.start()
+            torch.nn.functional.scaled_dot_product_attention(*arguments, **named).float().sum().backward()
+            debugger.stop()
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("output")
@@ -153,6 +176,8 @@ def main():
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
+    if not hasattr(torch.nn.functional, "scaled_dot_product_attention") and hasattr(torch.nn.functional, "_scaled_dot_product_attention"):
+        torch.nn.functional.scaled_dot_product_attention = attention
     planting = Planting(given.fault) if given.fault else None
     from msprobe.pytorch import PrecisionDebugger
     config = given.output + ".config.json"
@@ -192,6 +217,9 @@ def main():
                 if planting:
                     planting.is_on = False
                 debugger.stop()
+    if not planting and (not wanted or "scaled_dot_product_attention" in wanted):
+        # In float16 it is not there on a CPU.
+        run_attention(debugger, [getattr(torch, word) for word in given.dtypes.split(",") if word != "float16"])
     debugger.step()
     if planting:
         with open(given.output + ".planted.json", "w", encoding="utf-8") as file:

@@ -22,7 +22,8 @@ MSPROBE = os.environ["MSPROBE"]
 IS_WHOLE = os.environ.get("MSPROBE_RECHECK") == "whole"
 SAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recheck_samples.py")
 FREQUENT = ("add,sub,mul,div,exp,log,sigmoid,tanh,gelu,silu,relu,softmax,log_softmax,matmul,mm,bmm,addmm,linear,layer_norm,group_norm,sum,mean,cat,"
-            "where,mse_loss,cross_entropy,embedding,pow,permute,einsum,conv1d,conv2d,conv_transpose2d,max_pool2d,avg_pool2d,sort,topk,gather,scatter_add,max")
+            "where,mse_loss,cross_entropy,embedding,pow,permute,einsum,conv1d,conv2d,conv_transpose2d,max_pool2d,avg_pool2d,sort,topk,gather,scatter_add,max,var,std,logsumexp,vector_norm,"
+            "scaled_dot_product_attention")
 KINDS = ["wrong element", "missing scale", "swapped axes", "window off by one", "stale tile", "accumulation in bfloat16", "wrong eps"]
 
 

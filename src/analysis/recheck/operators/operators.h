@@ -52,6 +52,8 @@ OperatorList CreationOperators();
 OperatorList ConvolutionOperators();
 OperatorList PoolingOperators();
 OperatorList SelectionOperators();
+OperatorList AttentionOperators();
+OperatorList MomentOperators();
 OperatorList ModuleOperators();  // names are classes
 
 }  // namespace msprobe::analysis::recheck

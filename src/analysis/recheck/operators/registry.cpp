@@ -25,7 +25,7 @@ std::vector<Operator> Functions() {
        {ElementwiseOperators(), ComparisonOperators(), ActivationOperators(),
         ContractionOperators(), NormalizationOperators(), ReductionOperators(), LossOperators(),
         MoveOperators(), CopyOperators(), CreationOperators(), ConvolutionOperators(),
-        PoolingOperators(), SelectionOperators()}) {
+        PoolingOperators(), SelectionOperators(), AttentionOperators(), MomentOperators()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;
