@@ -14,7 +14,8 @@ set(MSPROBE_ROOMS
   "device:tensor base"
   "monitor:json kernels tensor base"
   "perturb:kernels tensor base"
-  "capture:dump io kernels device monitor perturb json tensor base"
+  "grad_probe:io kernels json tensor base"
+  "capture:dump io kernels device monitor perturb grad_probe json tensor base"
   "checkpoint:io kernels json tensor base"
   "analysis/ckpt:checkpoint io kernels json report tensor base"
   "analysis/config_check:io json report base"
@@ -23,12 +24,13 @@ set(MSPROBE_ROOMS
   "analysis/graph:analysis/compare analysis/nan dump json report base"
   "analysis/recheck:dump io kernels json report tensor base"
   "analysis/response_anomaly:report json base"
+  "analysis/grad:io report kernels tensor base"
   "analysis/rl:io kernels report tensor base"
   "profile:io json report base"
   "analysis/perf:profile report json base"
   "analysis/monitor:dump monitor report json base"
   "analysis/accuracy:dump io kernels json report tensor base"
-  "commands:analysis/accuracy analysis/ckpt analysis/compare analysis/config_check analysis/graph analysis/inspect analysis/isolate analysis/kernel_dump analysis/monitor analysis/nan analysis/perf analysis/recheck analysis/response_anomaly analysis/rl capture device dump io json monitor report kernels tensor base"
+  "commands:analysis/accuracy analysis/ckpt analysis/compare analysis/config_check analysis/grad analysis/graph analysis/inspect analysis/isolate analysis/kernel_dump analysis/monitor analysis/nan analysis/perf analysis/recheck analysis/response_anomaly analysis/rl capture device dump io json monitor report kernels tensor base"
 )
 
 # msprobe_room(<name> [RUNS_BRIEFLY] SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan

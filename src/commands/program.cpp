@@ -11,6 +11,7 @@
 #include "src/commands/doctor_command.h"
 #include "src/commands/dump_command.h"
 #include "src/commands/free_benchmark_command.h"
+#include "src/commands/grad_compare_command.h"
 #include "src/commands/graph_command.h"
 #include "src/commands/help_command.h"
 #include "src/commands/isolate_command.h"
@@ -42,6 +43,7 @@ Program::Program() {
   commands_.push_back(std::make_unique<DoctorCommand>());
   commands_.push_back(std::make_unique<DumpCommand>());
   commands_.push_back(std::make_unique<FreeBenchmarkCommand>());
+  commands_.push_back(std::make_unique<GradCompareCommand>());
   commands_.push_back(std::make_unique<GraphCommand>("graph"));
   commands_.push_back(std::make_unique<GraphCommand>("graph_visualize"));
   commands_.push_back(std::make_unique<HelpCommand>(*this));

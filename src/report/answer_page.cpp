@@ -226,6 +226,35 @@ void AnswerPage::AddBars(const std::vector<std::string>& names, const std::vecto
   }));
 }
 
+void AnswerPage::AddCurves(const Curves& curves) {
+  const size_t most = std::max<size_t>(1, kMostCurveValues / curves.positions.size());
+  const size_t count = std::min(curves.items.size(), most);
+  sections_.back().blocks.push_back(JsonText([&](Writer& writer) {
+    writer.BeginObject();
+    writer.Member("kind", "curves");
+    writer.Member("unit", curves.unit);
+    writer.Member("axis", curves.axis);
+    writer.Member("positions", curves.positions);
+    writer.Key("curves");
+    writer.BeginArray();
+    for (size_t i = 0; i < count; ++i) {
+      writer.BeginArray();
+      writer.Text(curves.items[i].label);
+      for (const double value : curves.items[i].values) {
+        PutFigure(value, writer);
+      }
+      writer.EndArray();
+    }
+    writer.EndArray();
+    writer.EndObject();
+  }));
+  if (count < curves.items.size()) {
+    notes_.push_back(fmt::format("{}: the page holds the first {} of {}; --json holds all",
+                                 sections_.back().title, base::FormatCount(count),
+                                 base::Plural(curves.items.size(), "curve")));
+  }
+}
+
 void AnswerPage::AddTree(const std::vector<Node>& nodes, std::string_view unit) {
   sections_.back().blocks.push_back(JsonText([&](Writer& writer) {
     writer.BeginObject();

@@ -1,5 +1,5 @@
-// An answer as one file for browsers: the verdict, facts, and below them tables, trees, maps and
-// bars. Built piece by piece; tools/web/answer draws it.
+// An answer as one file for browsers: the verdict, facts, and below them tables, trees, maps, bars
+// and curves. Built piece by piece; tools/web/answer draws it.
 #pragma once
 
 #include <cstdint>
@@ -55,6 +55,10 @@ class AnswerPage {
   // Stacked bars of one scale.
   void AddBars(const std::vector<std::string>& names, const std::vector<Bar>& bars,
                std::string_view unit);
+
+  // Lines over positions. Curves beyond kMostCurveValues values in all are left out with a note.
+  static constexpr size_t kMostCurveValues = 500'000;
+  void AddCurves(const Curves& curves);
 
   struct Node {
     int64_t parent = -1;  // a node before it

@@ -1,5 +1,5 @@
-// What a command answers, whole and without a form: a verdict, sections of facts, tables and bars,
-// what to do next, the files that were written. Analyses make documents and cut nothing; render.h
+// What a command answers, whole and without a form: a verdict, sections of facts, tables, bars
+// and curves, what to do next, the files that were written. Analyses make documents and cut nothing; render.h
 // makes terminal text, JSON, JUnit and HTML of them, so that no form can know more than another.
 // A document knows no width and no colour: how important something is stands in its tone and in the
 // order of its list, how much of a list is enough for a first look in `brief`.
@@ -112,7 +112,19 @@ struct Bars {
   Brief brief = {};
 };
 
-using Block = std::variant<List, Text, DataTable, Bars>;
+struct Curve {
+  std::string label;
+  std::vector<double> values;  // one per position; NaN: a gap
+};
+struct Curves {
+  std::string unit;                    // what the values are
+  std::string axis;                    // what the positions are: "step"
+  std::vector<std::string> positions;  // from left to right
+  std::vector<Curve> items;            // the ones to look at first in front
+  Brief brief = {};
+};
+
+using Block = std::variant<List, Text, DataTable, Bars, Curves>;
 
 struct Section {
   std::string title;  // may be empty for the one behind the verdict

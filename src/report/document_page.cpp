@@ -29,6 +29,11 @@ struct BlockAdder {
     }
     page.AddBars({bars.unit}, shown, bars.unit);
   }
+  void operator()(const Curves& curves) const {
+    if (!curves.items.empty() && !curves.positions.empty()) {
+      page.AddCurves(curves);
+    }
+  }
 };
 
 // Whether anything of a section would be seen.

@@ -118,6 +118,18 @@ Json ToJson(const Bars& bars) {
   return {{"kind", "bars"}, {"unit", bars.unit}, {"items", std::move(items)}};
 }
 
+Json ToJson(const Curves& curves) {
+  Json items = Json::array();
+  for (const Curve& curve : curves.items) {
+    items.push_back({{"label", curve.label}, {"numbers", curve.values}});
+  }
+  return {{"kind", "curves"},
+          {"unit", curves.unit},
+          {"axis", curves.axis},
+          {"positions", curves.positions},
+          {"items", std::move(items)}};
+}
+
 Json ToJson(const Verdict& verdict) {
   Json json = {{"word", verdict.word}, {"text", verdict.text}};
   if (verdict.number) {

@@ -90,6 +90,9 @@ class TerminalRenderer {
     if (const Bars* const bars = std::get_if<Bars>(&block)) {
       return !bars->items.empty() && bars->brief.items > 0;
     }
+    if (const Curves* const curves = std::get_if<Curves>(&block)) {
+      return !curves->items.empty() && !curves->positions.empty() && curves->brief.items > 0;
+    }
     return true;
   }
 
@@ -271,6 +274,37 @@ class TerminalRenderer {
       screen_.Raw(line + "\n");
     }
     PutRest(bars.brief, bars.items.size());
+  }
+
+  // A line per curve: where it begins, its lowest point and its end.
+  void Put(const Curves& curves, bool /*first*/) {
+    const size_t shown = std::min(curves.items.size(), curves.brief.items);
+    for (size_t i = 0; i < shown; ++i) {
+      const std::vector<double>& values = curves.items[i].values;
+      std::string text;
+      const auto point = [&](std::string_view what, size_t at) {
+        text += fmt::format("{}{} {} at {} {}", text.empty() ? "" : ", ", what,
+                            NumberText(values[at], 4), curves.axis,
+                            Printable(curves.positions[at]));
+      };
+      const auto is_number = [](double value) { return !std::isnan(value); };
+      const auto first = std::find_if(values.begin(), values.end(), is_number);
+      if (first == values.end()) {
+        text = "no values";
+      } else {
+        size_t lowest = static_cast<size_t>(first - values.begin());
+        size_t last = lowest;
+        point("first", lowest);
+        for (size_t at = lowest; at < values.size(); ++at) {
+          lowest = values[at] < values[lowest] ? at : lowest;
+          last = is_number(values[at]) ? at : last;
+        }
+        point("lowest", lowest);
+        point("last", last);
+      }
+      screen_.Labelled(Ink::kNone, "  " + Printable(curves.items[i].label) + ":", text, 6);
+    }
+    PutRest(curves.brief, curves.items.size());
   }
 
   void PutRest(const Brief& brief, size_t all) {

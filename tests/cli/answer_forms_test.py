@@ -85,6 +85,7 @@ COMMANDS = {
     "dump ctl": Command("dump ctl on c.json", None, "ON", prepare=switch),
     "dump recover": Command("dump recover d", None, "RECOVERED", prepare=interrupted),
     "free_benchmark": Command("free_benchmark -c twice.json -o d -- echo hello", None, None, LAUNCH, package),
+    "grad_compare": Command("grad_compare {data}/grad_probe/compare/a {data}/grad_probe/compare/b -o out", "diverged", "DIVERGED"),
     "graph": Command("graph {data}/graph/compare_shape_dtype_arity_zero/npu {data}/graph/compare_shape_dtype_arity_zero/bench -o out",
                      "error", "DIFFERENT"),
     "graph_visualize": Command("graph_visualize -tp {example}/npu/step0 -o out", None, "BUILT"),

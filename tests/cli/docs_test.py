@@ -6,7 +6,7 @@ usage: docs_test.py MSPROBE REPOSITORY [TEST...]
 Every ```console block of README*.md, CONTRIBUTING.md and docs/ is run: the lines behind "$ " in bash, one after another, in a
 scratch folder that all blocks of one document share and that holds docs/example as docs/example, npu_dump and bench_dump, and
 small checkpoints of tests/data/ckpt as gpu_ckpt, npu_ckpt and incomplete_ckpt, small profiles as
-before_ascend_pt, after_ascend_pt and gpu.pt.trace.json, and a step of tests/data/nan_analyze as nan_dump, two runs of tests/data/rl_compare as run_a and run_b, that of tests/data/rl_tokens as rl_run, two files of tests/data/accuracy as npu_details.csv and gpu_details.csv and a dump as operators_dump, those of tests/data/recheck as npu_tensors and bench_tensors. The lines below a command are its expected output
+before_ascend_pt, after_ascend_pt and gpu.pt.trace.json, and a step of tests/data/nan_analyze as nan_dump, two runs of tests/data/rl_compare as run_a and run_b, those of tests/data/grad_probe as grad_npu and grad_gpu, that of tests/data/rl_tokens as rl_run, two files of tests/data/accuracy as npu_details.csv and gpu_details.csv and a dump as operators_dump, those of tests/data/recheck as npu_tensors and bench_tensors. The lines below a command are its expected output
 (stdout and stderr); times, rates, stamps and absolute paths are made equal before the comparison, and a line "..." stands for any
 number of lines. The pages of docs/how-to find docs/example alone: they run as written in any clone. A command without lines below it must only succeed; "$ echo $?" shows the exit code of one that need not. Commands of tools/ must exist and know their flags; they are not run, except that the output
 shown for tools/quickstart.sh must be that of the comparison in it.
@@ -136,6 +136,8 @@ class Docs(unittest.TestCase):
             shutil.copytree(REPOSITORY / "tests/data/recheck" / side, folder / (side + "_tensors"))
         for run in ("run_a", "run_b"):
             shutil.copytree(REPOSITORY / "tests/data/rl_compare/rl_collect" / run, folder / run)
+        shutil.copytree(REPOSITORY / "tests/data/grad_probe/compare/a", folder / "grad_npu")
+        shutil.copytree(REPOSITORY / "tests/data/grad_probe/compare/b", folder / "grad_gpu")
         shutil.copytree(REPOSITORY / "tests/data/rl_tokens/run", folder / "rl_run")
         shutil.copytree(REPOSITORY / "tests/data/response_anomaly/toy", folder / "responses")
         for side in ("npu", "gpu"):

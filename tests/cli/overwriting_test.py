@@ -57,6 +57,8 @@ def commands():
         Command("config_check -c", ["config_check", "-q", "-c"] + packs, "-o"),
         Command("config_check -c of checkpoints", ["config_check", "-q", "-c"] + checkpoints, "-o"),
         Command("config_check -vc", ["config_check", "-q", "-vc", "npu.log", "gpu.txt"], "-o"),
+        Command("grad_compare", ["grad_compare", str(data / "grad_probe/compare/a"), str(data / "grad_probe/compare/b"), "-q"], "-o",
+                files=("--junit",)),
         Command("graph", ["graph"] + [folder + "/step0" for folder in dumps] + ["-q", "--format", "vis,db,explorer,trace"], "-o", stamped=True,
                 files=("--junit",)),
         Command("recheck", ["recheck", str(data / "recheck/npu"), "-q", "--format", "csv,xlsx"], "-o", stamped=True, files=("--junit",)),

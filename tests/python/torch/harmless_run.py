@@ -1,7 +1,8 @@
 """Trains models with or without us, and prints a hash of everything after every step.
 
 usage: harmless_run.py OBSERVERS VARIANT FOLDER MODEL...
-OBSERVERS: none, or what observes, joined by + in the order of its start: dump:LEVEL:TASK[:md5], monitor
+OBSERVERS: none, or what observes, joined by + in the order of its start: dump:LEVEL:TASK[:md5], monitor,
+           grad_probe:LEVEL
 VARIANT: plain, amp, accumulate, compile:BACKEND:raw, compile:BACKEND:compiled, ddp
 """
 import hashlib
@@ -68,6 +69,30 @@ class Dump:
         pass
 
 
+class GradProbe:
+    """The signs of all gradients before every step of an optimizer."""
+
+    def __init__(self, level, folder):
+        from msprobe.pytorch import PrecisionDebugger
+        path = os.path.join(folder, "grad_probe.json")
+        with open(path, "w") as file:
+            json.dump({"task": "grad_probe", "dump_path": os.path.join(folder, "grad"),
+                       "grad_probe": {"grad_level": level}}, file)
+        self._debugger = PrecisionDebugger(path)
+
+    def watch(self, model, optimizer):
+        self._debugger.monitor(model)
+
+    def begin(self):
+        pass
+
+    def end(self):
+        pass
+
+    def close(self):
+        self._debugger.stop()
+
+
 class Monitor:
     def __init__(self, folder):
         os.environ["MONITOR_OUTPUT_DIR"] = os.path.join(folder, "monitor")
@@ -96,6 +121,8 @@ def observers(text, folder):
         kind, *rest = entry.split(":")
         if kind == "dump":
             made.append(Dump(rest[0], rest[1], folder, *rest[2:]))
+        elif kind == "grad_probe":
+            made.append(GradProbe(rest[0], folder))
         elif kind == "monitor":
             made.append(Monitor(folder))
     return made

@@ -26,7 +26,7 @@ ALL = os.environ.get("MSPROBE_HARMLESS") == "all"
 DUMPS = ["dump:%s:%s" % (level, task) for level in ("L0", "L1", "mix")
          for task in ("statistics", "statistics:md5", "tensor")]
 USUAL = ["dump:L0:statistics:md5", "dump:mix:tensor", "dump:mix:statistics+monitor",
-         "monitor+dump:L1:statistics"]
+         "monitor+dump:L1:statistics", "grad_probe:L2"]
 OBSERVERS = USUAL + [item for item in DUMPS + ["monitor", "monitor+dump:mix:tensor",
                                              "dump:L0:statistics+monitor",
                                              "monitor+dump:L0:statistics",

@@ -1,5 +1,6 @@
 """The face to a training script, as far as it is the same for every framework."""
 from msprobe import _native
+from msprobe._grad_probe import GradProbe, is_wanted as is_grad_probe
 from msprobe._intercept.runtime import guarded, log, report
 from msprobe._session import Session
 
@@ -26,10 +27,18 @@ class Debugger:
         """Opens the capture; what is not None wins over the file."""
         self._open(config_path, {key: value for key, value in given.items() if value is not None})
 
+    @staticmethod
+    def _grad_probe(config_path, overrides):
+        """The session of the task grad_probe."""
+        raise NotImplementedError
+
     def _open(self, config_path, overrides):
-        framework, hooks = self._framework()
         try:
-            self._session = Session(framework, hooks, config_path, overrides)
+            if is_grad_probe(config_path, overrides):
+                self._session = hooks = self._grad_probe(config_path, overrides)
+            else:
+                framework, hooks = self._framework()
+                self._session = Session(framework, hooks, config_path, overrides)
         except Exception:
             type(self)._instance = None
             raise
@@ -84,9 +93,13 @@ class Debugger:
 
     @classmethod
     def monitor(cls, model=None):
-        """Gradient probes are a task of their own."""
-        cls._existing()
-        log(_native.LOG_WARNING, "monitor() belongs to the task grad_probe, which is not recorded")
+        """Task grad_probe: the gradients of this model (MindSpore: of this optimizer) are written before
+        each step of an optimizer."""
+        session = cls._existing()._session
+        if isinstance(session, GradProbe):
+            session.monitor(model)
+        else:
+            log(_native.LOG_WARNING, "monitor() belongs to the task grad_probe: nothing is watched")
 
     # ---- single values ----
 

@@ -3,6 +3,8 @@
 #include "tools/python/native/backward.h"
 #include "tools/python/native/calls.h"
 #include "tools/python/native/constants.h"
+#include "tools/python/native/dispatch.h"
+#include "tools/python/native/grad_probe.h"
 #include "tools/python/native/monitor.h"
 #include "tools/python/native/perturb.h"
 #include "tools/python/native/python_api.h"
@@ -41,6 +43,9 @@ PyMODINIT_FUNC PyInit__native() {
   Ref module(PyModule_Create(&definition));
   if (!module || PyModule_AddFunctions(module.get(), SessionMethods()) != 0 ||
       PyModule_AddFunctions(module.get(), CallMethods()) != 0 ||
+      PyModule_AddFunctions(module.get(), GradProbeMethods()) != 0 ||
+      PyModule_AddFunctions(module.get(), DispatchMethods()) != 0 ||
+      !AddDispatchConstants(module.get()) ||
       PyModule_AddFunctions(module.get(), PerturbMethods()) != 0 ||
       !AddPerturbConstants(module.get()) ||
       !AddConstants(module.get()) || !AddType(module.get(), "Api", MakeApiType()) ||

@@ -3,6 +3,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { html } from '../common/html.js';
 import { Header, shortPaths, useLanguage, useThemeTurns } from '../common/page.js';
 import { BarsBlock, FilesBlock, ListBlock, MapBlock, TreeBlock } from './blocks.js';
+import { CurvesBlock } from './curves_block.js';
 import { TableBlock } from './table_block.js';
 import { translator } from './text.js';
 
@@ -21,6 +22,7 @@ export function App({ data: answer }) {
     if (block.kind === 'files') return html`<${FilesBlock} t=${t} block=${block} />`;
     if (block.kind === 'table') return html`<${TableBlock} t=${t} id=${`table${block.table}`} table=${answer.tables[block.table]} query=${wanted} />`;
     if (block.kind === 'bars') return html`<${BarsBlock} t=${t} block=${block} />`;
+    if (block.kind === 'curves') return html`<${CurvesBlock} t=${t} block=${block} />`;
     if (block.kind === 'tree') return html`<${TreeBlock} t=${t} block=${block} />`;
     return html`<${MapBlock} t=${t} block=${block} themeTurns=${themeTurns} onSearch=${(text) => setWanted({ text })} />`;
   };

@@ -7,6 +7,7 @@ from msprobe._debugger import Debugger
 from msprobe._intercept import runtime
 from msprobe._session import LEVELS_WITH_MODULES
 from msprobe.mindspore import values
+from msprobe.mindspore.grad_probe import MindSporeGradProbe
 from msprobe.mindspore.hooks import MindSporeHooks
 
 
@@ -22,6 +23,10 @@ class PrecisionDebugger(Debugger):
     @staticmethod
     def _framework():
         return "mindtorch" if values.torch_on_mindspore() else "mindspore", MindSporeHooks()
+
+    @staticmethod
+    def _grad_probe(config_path, overrides):
+        return MindSporeGradProbe(config_path, overrides)
 
     @classmethod
     def stop(cls):

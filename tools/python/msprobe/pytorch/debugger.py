@@ -6,6 +6,7 @@ from msprobe._debugger import Debugger
 from msprobe._intercept.runtime import log
 from msprobe.pytorch.free_benchmark.session import FreeBenchmark
 from msprobe.pytorch.free_benchmark.settings import task_of
+from msprobe.pytorch.grad_probe import TorchGradProbe
 from msprobe.pytorch.hooks import TorchHooks
 from msprobe.pytorch.isolate.session import Isolation
 
@@ -27,6 +28,10 @@ class PrecisionDebugger(Debugger):
     @staticmethod
     def _framework():
         return "pytorch", TorchHooks()
+
+    @staticmethod
+    def _grad_probe(config_path, overrides):
+        return TorchGradProbe(config_path, overrides)
 
     def _open(self, config_path, overrides):
         task = task_of(config_path, overrides)

@@ -1,0 +1,27 @@
+// What the task grad_probe left in a folder: which ranks and steps, and the names of parameters.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+namespace msprobe::analysis::grad {
+
+using NumberedFolders = std::map<int64_t, std::filesystem::path>;
+
+// Folders <word><digits> directly below `folder`, by number.
+Result<NumberedFolders> FindNumbered(const std::filesystem::path& folder, std::string_view word);
+
+// Files of directions in the folder of a step by the name of their parameter: .npy, or .pt where
+// there is no .npy.
+Result<std::map<std::string, std::string>> FindDirections(const std::filesystem::path& step);
+
+// The column param_name of grad_summary_<step>.csv.
+Result<std::vector<std::string>> ReadParameterNames(const std::filesystem::path& table);
+
+}  // namespace msprobe::analysis::grad

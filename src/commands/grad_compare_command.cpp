@@ -1,0 +1,97 @@
+#include "src/commands/grad_compare_command.h"
+
+#include <fmt/format.h>
+
+#include "src/analysis/grad/document.h"
+#include "src/analysis/grad/run.h"
+#include "src/base/output_rule.h"
+#include "src/base/path_kind.h"
+#include "src/base/stopwatch.h"
+#include "src/base/strings.h"
+#include "src/commands/common_flags.h"
+
+namespace msprobe::commands {
+namespace {
+
+namespace grad = analysis::grad;
+
+constexpr const char* kGradCompareNotes =
+    R"(RUN and REFERENCE are folders that the task grad_probe wrote with grad_level L1 or L2.
+A step stands out when fewer signs agree than --min-similarity at the first step, or when the share
+has dropped by more than --max-drop since the step before.
+
+)";
+
+}  // namespace
+
+std::vector<Positional> GradCompareCommand::positionals() {
+  return {{.name = "RUN",
+           .fills = &options_.first,
+           .help = "Folder of the run under test",
+           .required = true},
+          {.name = "REFERENCE",
+           .fills = &options_.second,
+           .help = "Folder of the reference run",
+           .required = true}};
+}
+
+std::vector<Flag> GradCompareCommand::flags() {
+  std::vector<Flag> flags = {
+      {.name = "--min-similarity",
+       .type = "SHARE",
+       .fills = &options_.min_similarity,
+       .bounds = {.least = 0, .most = 1},
+       .group = Group::kMethod,
+       .help = "Share of equal signs below which the first step stands out"},
+      {.name = "--max-drop",
+       .type = "SHARE",
+       .fills = &options_.max_drop,
+       .bounds = {.least = 0, .most = 1},
+       .group = Group::kMethod,
+       .help = "Drop of that share from one step to the next above which a step stands out"},
+      OutputFolderFlag(options_.output, "Folder for the result files", {}),
+      FormatsFlag(formats_, {"csv", "html"}, "csv"),
+      ForceFlag(),
+      ThreadsFlag(options_.threads),
+  };
+  AddAnswerFlags(flags, answer_, grad::kGateLevels);
+  return flags;
+}
+
+std::vector<Example> GradCompareCommand::examples() const {
+  return {
+      {"msprobe grad_compare grad_npu grad_gpu -o result",
+       "result/rank<R>/similarities.csv: a row per parameter, a column per step"},
+      {"msprobe grad_compare grad_npu grad_gpu -o result --format csv,html",
+       "also a page with the curve of every parameter"},
+      {"msprobe grad_compare grad_npu grad_gpu --fail-on diverged",
+       "in CI: exit code 1 if a step stands out"},
+  };
+}
+
+std::string GradCompareCommand::notes() const {
+  return kGradCompareNotes + FailOnHelp(grad::kGateLevels);
+}
+
+Result<ExitCode> GradCompareCommand::Run(const Context& context) {
+  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
+  for (const std::filesystem::path* folder : {&options_.first, &options_.second}) {
+    if (!base::IsFolder(*folder)) {
+      return NotFoundError(fmt::format("{} is not a folder", folder->string()));
+    }
+  }
+  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
+  OwnForms own;
+  if (base::IsOneOf("html", formats_)) {
+    own.page = options_.output / "grad_compare.html";
+    MSP_RETURN_IF_ERROR(CheckPage(own.page));
+  }
+  options_.quiet = context.quiet;
+  const base::Stopwatch watch;
+  MSP_ASSIGN_OR_RETURN(const grad::Comparison comparison, grad::Run(options_));
+  report::Document document = grad::MakeDocument(comparison);
+  document.seconds = watch.seconds();
+  return GiveAnswer(std::move(document), answer_, context, own);
+}
+
+}  // namespace msprobe::commands

@@ -1,0 +1,78 @@
+#include "src/grad_probe/summary_row.h"
+
+#include <fmt/format.h>
+
+#include "src/base/number_text.h"
+
+namespace msprobe::grad_probe {
+namespace {
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+constexpr std::string_view kLineEnd = "\r\n";
+
+void AppendCell(std::string_view text, std::string& out) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
+    out += text;
+    return;
+  }
+  out += '"';
+  for (const char c : text) {
+    out.append(c == '"' ? 2 : 1, c);
+  }
+  out += '"';
+}
+
+}  // namespace
+
+std::string HeaderLine(Level level, std::span<const Bound> bounds) {
+  std::string line(kByteOrderMark);
+  line += "param_name";
+  if (level == Level::kL0) {
+    line += ",MD5";
+  }
+  if (level == Level::kL2) {
+    std::string before = "(-inf, ";
+    for (const Bound& bound : bounds) {
+      line += ',';
+      AppendCell(before + bound.text + "]", line);
+      before = "(" + bound.text + ", ";
+    }
+    line += ',';
+    AppendCell(before + "inf)", line);
+    line += ",=0";
+  }
+  line += ",max,min,norm,shape";
+  line += kLineEnd;
+  return line;
+}
+
+void AppendRow(std::string_view name, const Numbers& numbers, const Shape& shape, Level level,
+               std::string& out) {
+  AppendCell(name, out);
+  if (level == Level::kL0) {
+    out += fmt::format(",{:08x}", numbers.crc32);
+  }
+  const auto share = [&](uint64_t count) {
+    out += ',';
+    base::AppendPythonFloatRepr(numbers.element_count == 0
+                                    ? 0
+                                    : static_cast<double>(count) /
+                                          static_cast<double>(numbers.element_count),
+                                out);
+  };
+  if (level == Level::kL2) {
+    for (const uint64_t count : numbers.intervals) {
+      share(count);
+    }
+    share(numbers.zero_count);
+  }
+  for (const double value : {numbers.max, numbers.min, numbers.norm}) {
+    out += ',';
+    base::AppendPythonFloatRepr(value, out);
+  }
+  out += ',';
+  AppendCell(ShapeText(shape), out);
+  out += kLineEnd;
+}
+
+}  // namespace msprobe::grad_probe

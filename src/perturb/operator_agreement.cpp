@@ -1,0 +1,189 @@
+#include "src/perturb/operator_agreement.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "src/kernels/convert.h"
+#include "src/tensor/element_blocks.h"
+
+namespace msprobe::perturb {
+namespace {
+
+constexpr double kEpsilon = 0x1p-23;
+constexpr double kSmallBelow = 1;
+constexpr uint64_t kFewElements = 100;
+constexpr double kMostZerosApart = 0.1;
+
+// The largest finite number of a floating dtype of the device.
+double LargestOf(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return 65504;
+    case DType::kBFloat16:
+    case DType::kFloat32:
+      return static_cast<double>(std::numeric_limits<float>::max());
+    default:
+      return std::numeric_limits<double>::max();
+  }
+}
+
+void SetLimits(DType dtype, OperatorAgreement& agreement) {
+  const bool half = dtype == DType::kFloat16;
+  const bool brain = dtype == DType::kBFloat16;
+  agreement.error_balance_limit = half ? 0x1p-10 : brain ? 0x1p-7 : 0x1p-14;
+  agreement.error_limit = half ? 0x1p-11 : brain ? 0x1p-8 : 0x1p-14;
+}
+
+// Both as runs of doubles, block by block; use(device, cpu, first).
+template <typename Use>
+void ForEachPair(const TensorView& device, const TensorView& cpu, const Use& use) {
+  std::vector<std::byte> scratch[2];
+  tensor::BlockReader devices(device, scratch[0]);
+  tensor::BlockReader cpus(cpu, scratch[1]);
+  std::vector<double> d(tensor::kCopyBlockElements);
+  std::vector<double> c(tensor::kCopyBlockElements);
+  const auto count = static_cast<size_t>(device.element_count());
+  for (size_t first = 0; first < count; first += tensor::kCopyBlockElements) {
+    const size_t elements = std::min(tensor::kCopyBlockElements, count - first);
+    kernels::WidenToDouble(device.dtype, devices.Read(first, elements), {d.data(), elements});
+    kernels::WidenToDouble(cpu.dtype, cpus.Read(first, elements), {c.data(), elements});
+    use(std::span<const double>(d.data(), elements), std::span<const double>(c.data(), elements),
+        first);
+  }
+}
+
+// 64-bit integers do not fit into doubles: bytes, where the dtype is the same.
+bool AreEqual(const TensorView& device, const TensorView& cpu) {
+  bool equal = true;
+  if (device.dtype == cpu.dtype) {
+    std::vector<std::byte> scratch[2];
+    tensor::BlockReader devices(device, scratch[0]);
+    tensor::BlockReader cpus(cpu, scratch[1]);
+    const auto count = static_cast<size_t>(device.element_count());
+    for (size_t first = 0; first < count && equal; first += tensor::kCopyBlockElements) {
+      const size_t elements = std::min(tensor::kCopyBlockElements, count - first);
+      const std::span<const std::byte> d = devices.Read(first, elements);
+      const std::span<const std::byte> c = cpus.Read(first, elements);
+      equal = std::memcmp(d.data(), c.data(), d.size()) == 0;
+    }
+    return equal;
+  }
+  ForEachPair(device, cpu, [&](std::span<const double> d, std::span<const double> c, size_t) {
+    equal = equal && std::equal(d.begin(), d.end(), c.begin());
+  });
+  return equal;
+}
+
+OperatorAgreement ByZeros(const TensorView& device, const TensorView& cpu,
+                          OperatorAgreement agreement) {
+  uint64_t zeros[2] = {};
+  ForEachPair(device, cpu, [&](std::span<const double> d, std::span<const double> c, size_t) {
+    zeros[0] += static_cast<uint64_t>(std::count(d.begin(), d.end(), 0.0));
+    zeros[1] += static_cast<uint64_t>(std::count(c.begin(), c.end(), 0.0));
+  });
+  const auto count = static_cast<uint64_t>(device.element_count());
+  const uint64_t apart = std::max(zeros[0], zeros[1]) - std::min(zeros[0], zeros[1]);
+  agreement.reason = AgreementReason::kZeros;
+  agreement.passed = count < kFewElements || static_cast<double>(apart) <
+                                                 kMostZerosApart * static_cast<double>(count);
+  return agreement;
+}
+
+OperatorAgreement ByErrors(const TensorView& device, const TensorView& cpu,
+                           OperatorAgreement agreement) {
+  const double largest = LargestOf(device.dtype);
+  bool cpu_finite = true;
+  bool device_finite = true;
+  double balance = 0;
+  const auto raise = [](double error, uint64_t at, double& most, std::optional<uint64_t>& index) {
+    if (!index || error > most) {
+      most = error;
+      index = at;
+    }
+  };
+  ForEachPair(device, cpu, [&](std::span<const double> d, std::span<const double> c,
+                               size_t first) {
+    for (size_t i = 0; i < d.size(); ++i) {
+      cpu_finite = cpu_finite && std::abs(c[i]) <= largest;
+      device_finite = device_finite && std::isfinite(d[i]);
+      const double apart = d[i] - c[i];
+      const double size = std::abs(c[i]);
+      if (size < kSmallBelow) {
+        balance += apart;
+        continue;
+      }
+      const double scale = size + kEpsilon;
+      balance += apart / scale;
+      raise(std::abs(apart), first + i, agreement.max_absolute_error,
+            agreement.max_absolute_index);
+      raise(std::abs(apart) / scale, first + i, agreement.max_relative_error,
+            agreement.max_relative_index);
+    }
+  });
+  if (!cpu_finite || !device_finite) {
+    OperatorAgreement without;
+    SetLimits(device.dtype, without);
+    without.reason =
+        cpu_finite ? AgreementReason::kDeviceNotFinite : AgreementReason::kCpuNotFinite;
+    without.passed = !cpu_finite;
+    return without;
+  }
+  agreement.reason = AgreementReason::kMeasured;
+  agreement.error_balance = balance / static_cast<double>(device.element_count());
+  agreement.passed = std::abs(agreement.error_balance) <= agreement.error_balance_limit &&
+                     agreement.max_absolute_error <= agreement.error_limit &&
+                     agreement.max_relative_error <= agreement.error_limit;
+  return agreement;
+}
+
+// Complex elements as pairs of their parts.
+TensorView AsReal(TensorView view, std::vector<std::byte>& parts) {
+  const DType dtype = view.dtype;
+  parts.resize(view.size_bytes());
+  tensor::CopyElements(view, 0, view.element_count(), parts.data());
+  TensorView real;
+  real.dtype = dtype == DType::kComplex64 ? DType::kFloat32 : DType::kFloat64;
+  real.shape = std::move(view.shape);
+  real.shape.push_back(2);
+  real.strides = ContiguousStrides(real.shape);
+  real.data = parts.data();
+  real.extent_bytes = parts.size();
+  return real;
+}
+
+}  // namespace
+
+Result<OperatorAgreement> CompareOperator(const TensorView& device, const TensorView& cpu,
+                                          bool counts_zeros) {
+  const DTypeKind kind = GetDTypeInfo(device.dtype).kind;
+  if (kind == DTypeKind::kComplex && GetDTypeInfo(cpu.dtype).kind == DTypeKind::kComplex) {
+    std::vector<std::byte> parts[2];
+    const TensorView real_device = AsReal(device, parts[0]);
+    return CompareOperator(real_device, AsReal(cpu, parts[1]), counts_zeros);
+  }
+  OperatorAgreement agreement;
+  SetLimits(device.dtype, agreement);
+  if (device.element_count() != cpu.element_count()) {
+    agreement.reason = AgreementReason::kShapes;
+    agreement.passed = false;
+    return agreement;
+  }
+  if (device.element_count() == 0) {
+    return agreement;
+  }
+  if (counts_zeros) {
+    return ByZeros(device, cpu, agreement);
+  }
+  if (kind != DTypeKind::kFloat) {
+    agreement.passed = AreEqual(device, cpu);
+    return agreement;
+  }
+  return ByErrors(device, cpu, agreement);
+}
+
+}  // namespace msprobe::perturb
