@@ -27,14 +27,15 @@ enum {
 /* d = device - cpu, b = cpu. */
 typedef struct msprobe_operator_agreement {
   int32_t passed;
-  int32_t reason;       /* MSPROBE_AGREEMENT_... */
-  double error_balance; /* mean of (d where |b| < 1, else d / (|b| + 2^-23)), signed */
-  double max_absolute_error; /* of elements with |b| >= 1, 0 without one */
-  double max_relative_error; /* |d| / (|b| + 2^-23) of the same */
+  int32_t reason;             /* MSPROBE_AGREEMENT_... */
+  double error_balance;       /* mean of (d where |b| < 1, else d / (|b| + 2^-23)), signed */
+  double max_absolute_error;  /* of elements with |b| >= 1, 0 without one */
+  double max_relative_error;  /* |d| / (|b| + 2^-23) of the same */
   int64_t max_absolute_index; /* row-major; -1 without an element with |b| >= 1 */
   int64_t max_relative_index;
-  double error_balance_limit; /* by the dtype of `device`: float16 2^-10, bfloat16 2^-7, else 2^-14 */
-  double error_limit;         /* float16 2^-11, bfloat16 2^-8, else 2^-14 */
+  double
+      error_balance_limit; /* by the dtype of `device`: float16 2^-10, bfloat16 2^-7, else 2^-14 */
+  double error_limit;      /* float16 2^-11, bfloat16 2^-8, else 2^-14 */
 } msprobe_operator_agreement;
 
 /* `cpu`: of any dtype, in higher precision. `counts_zeros`: of dropout only the number of zeros
@@ -44,8 +45,7 @@ MSPROBE_API int msprobe_compare_operator(const msprobe_tensor* device, const msp
                                          msprobe_operator_agreement* result) MSPROBE_NOEXCEPT;
 
 /* A tensor as a .npy file, which appears when complete; bfloat16 and smaller as float32. */
-MSPROBE_API int msprobe_write_npy(msprobe_text path,
-                                  const msprobe_tensor* tensor) MSPROBE_NOEXCEPT;
+MSPROBE_API int msprobe_write_npy(msprobe_text path, const msprobe_tensor* tensor) MSPROBE_NOEXCEPT;
 
 #ifdef __cplusplus
 }

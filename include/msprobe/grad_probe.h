@@ -15,8 +15,8 @@
 extern "C" {
 #endif
 
-/* 1 where the task of this configuration (as for msprobe_capture_open) is grad_probe. 0 also where it
- * cannot be read: whoever opens it next says why. */
+/* 1 where the task of this configuration (as for msprobe_capture_open) is grad_probe. 0 also where
+ * it cannot be read: whoever opens it next says why. */
 MSPROBE_API int msprobe_is_grad_probe(msprobe_text config_path,
                                       msprobe_text overrides_json) MSPROBE_NOEXCEPT;
 
@@ -35,9 +35,9 @@ MSPROBE_API void msprobe_grad_probe_after_fork(msprobe_grad_probe* probe) MSPROB
 MSPROBE_API const char* msprobe_grad_probe_parameter(const msprobe_grad_probe* probe,
                                                      size_t index) MSPROBE_NOEXCEPT;
 
-/* MSPROBE_START_ON where the step of this rank (below 0: not known, which is 0 and always selected) is
- * selected: its folders are made. MSPROBE_START_OFF where it is not, MSPROBE_START_FINISHED where no
- * later one is either. */
+/* MSPROBE_START_ON where the step of this rank (below 0: not known, which is 0 and always selected)
+ * is selected: its folders are made. MSPROBE_START_OFF where it is not, MSPROBE_START_FINISHED
+ * where no later one is either. */
 MSPROBE_API int msprobe_grad_probe_begin_step(msprobe_grad_probe* probe, int64_t rank, int64_t step,
                                               int* outcome) MSPROBE_NOEXCEPT;
 /* A gradient of the step in progress: read before the call returns; its signs are written in the

@@ -9,28 +9,30 @@
 
 #include "src/base/background_thread.h"
 #include "src/io/tensor_output.h"
+#include "src/io/zip_writer.h"
 
 namespace msprobe::grad_probe {
 namespace {
 
-struct Waiting {
-  base::Path path;
-  std::string head;
-  std::vector<std::byte> data;
-
-  uint64_t bytes() const { return head.size() + data.size(); }
-};
-
-Status Write(const Waiting& file) {
+Status Write(const NewFile& file) {
   const base::NoFileSizeSignal no_signal;
   MSP_ASSIGN_OR_RETURN(base::AtomicFile out,
                        base::AtomicFile::Create(file.path, base::Existing::kReplace));
-  MSP_RETURN_IF_ERROR(io::WriteParts(out, file.head, file.data, {}));
+  if (file.shape_member.empty()) {
+    MSP_RETURN_IF_ERROR(io::WriteParts(out, file.head, file.data, {}));
+    return out.Commit();
+  }
+  io::ZipWriter zip(out);
+  std::string bits = file.head;
+  bits.append(reinterpret_cast<const char*>(file.data.data()), file.data.size());
+  MSP_RETURN_IF_ERROR(zip.AddStored("bits.npy", bits));
+  MSP_RETURN_IF_ERROR(zip.AddStored("shape.npy", file.shape_member));
+  MSP_RETURN_IF_ERROR(zip.Finish());
   return out.Commit();
 }
 
 // Memory that runs out is an error like a full disk.
-Status TryWrite(const Waiting& file) {
+Status TryWrite(const NewFile& file) {
   try {
     return Write(file);
   } catch (const std::bad_alloc&) {
@@ -46,7 +48,7 @@ struct FileQueue::State {
   const uint64_t most_waiting_bytes;
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<Waiting> files;
+  std::deque<NewFile> files;
   uint64_t waiting_bytes = 0;  // with the file that is being written
   bool ends = false;
   bool writes = false;
@@ -66,7 +68,7 @@ struct FileQueue::State {
       if (files.empty()) {
         return;
       }
-      const Waiting file = std::move(files.front());
+      const NewFile file = std::move(files.front());
       files.pop_front();
       writes = true;
       lock.unlock();
@@ -97,8 +99,7 @@ FileQueue::~FileQueue() {
   }
 }
 
-void FileQueue::Add(base::Path path, std::string head, std::vector<std::byte> data) {
-  Waiting file{std::move(path), std::move(head), std::move(data)};
+void FileQueue::Add(NewFile file) {
   State& state = *state_;
   std::unique_lock lock(state.mutex);
   if (!state.thread.joinable()) {

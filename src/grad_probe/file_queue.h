@@ -15,6 +15,16 @@
 
 namespace msprobe::grad_probe {
 
+struct NewFile {
+  base::Path path;
+  std::string head;  // bytes in front of `data`
+  std::vector<std::byte> data;
+  // Not empty: a .npz with `head` and `data` as its member bits.npy, and this as shape.npy.
+  std::string shape_member = {};
+
+  uint64_t bytes() const { return head.size() + data.size() + shape_member.size(); }
+};
+
 class FileQueue {
  public:
   // `most_waiting_bytes`: of what waits; whoever adds beyond it waits for the disk.
@@ -25,7 +35,7 @@ class FileQueue {
 
   // The file appears when complete, in place of an earlier one. Where no thread can be had it is
   // written at once.
-  void Add(base::Path path, std::string head, std::vector<std::byte> data);
+  void Add(NewFile file);
 
   // Waits until everything is written; the first error since the last call.
   Status Flush();

@@ -31,9 +31,9 @@ void CountIntervals(std::span<const Value> values, std::span<const Bound> bounds
   if (bounds.size() > kCountedBounds) {
     for (const Value value : values) {
       // The first bound that is not below; NaN is at most none of them.
-      const auto at = std::partition_point(
-          bounds.begin(), bounds.end(),
-          [&](const Bound& bound) { return !(static_cast<double>(value) <= bound.value); });
+      const auto at = std::partition_point(bounds.begin(), bounds.end(), [&](const Bound& bound) {
+        return !(static_cast<double>(value) <= bound.value);
+      });
       ++intervals[static_cast<size_t>(at - bounds.begin())];
     }
     return;
@@ -71,25 +71,25 @@ Result<Numbers> Measure(const TensorView& gradient, Level level, std::span<const
       CountIntervals(block, bounds, numbers.intervals);
     }
   };
-  tensor::ForEachBlock(
-      gradient, tensor::kSumBlockElements, scratch.gathered,
-      [&](std::span<const std::byte> block, size_t first) {
-        kernels::MergeStats(total, kernels::StatsOfBlock(dtype, block));
-        const size_t count = block.size() / DTypeSize(dtype);
-        if (dtype == DType::kFloat64 && level != Level::kL0) {
-          scratch.doubles.resize(count);
-          kernels::WidenToDouble(dtype, block, scratch.doubles);
-          use(std::span<const double>(scratch.doubles), first);
-          return;
-        }
-        scratch.floats.resize(count);
-        kernels::WidenToFloat(dtype, block, scratch.floats);
-        if (level == Level::kL0) {
-          numbers.crc32 = kernels::Crc32(std::as_bytes(std::span(scratch.floats)), numbers.crc32);
-        } else {
-          use(std::span<const float>(scratch.floats), first);
-        }
-      });
+  tensor::ForEachBlock(gradient, tensor::kSumBlockElements, scratch.gathered,
+                       [&](std::span<const std::byte> block, size_t first) {
+                         kernels::MergeStats(total, kernels::StatsOfBlock(dtype, block));
+                         const size_t count = block.size() / DTypeSize(dtype);
+                         if (dtype == DType::kFloat64 && level != Level::kL0) {
+                           scratch.doubles.resize(count);
+                           kernels::WidenToDouble(dtype, block, scratch.doubles);
+                           use(std::span<const double>(scratch.doubles), first);
+                           return;
+                         }
+                         scratch.floats.resize(count);
+                         kernels::WidenToFloat(dtype, block, scratch.floats);
+                         if (level == Level::kL0) {
+                           numbers.crc32 = kernels::Crc32(std::as_bytes(std::span(scratch.floats)),
+                                                          numbers.crc32);
+                         } else {
+                           use(std::span<const float>(scratch.floats), first);
+                         }
+                       });
   const kernels::TensorStats stats = kernels::FinishStats(total);
   const bool is_half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
   const auto rounded = [&](double value) {

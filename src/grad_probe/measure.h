@@ -16,7 +16,8 @@ namespace msprobe::grad_probe {
 
 struct Numbers {
   uint64_t element_count = 0;
-  // NaN where an element is NaN, and of no elements. Rounded to the dtype of a half, else to float32.
+  // NaN where an element is NaN, and of no elements. Rounded to the dtype of a half, else to
+  // float32.
   double max = 0;
   double min = 0;
   double norm = 0;  // sqrt(sum of squares)
@@ -27,8 +28,8 @@ struct Numbers {
   std::vector<uint64_t> intervals;
 };
 
-// `signs`: levels L1 and L2, a byte per element, 1 where it is above 0; null otherwise. Only floating
-// dtypes (kUnsupported else).
+// `signs`: levels L1 and L2, a byte per element, 1 where it is above 0; null otherwise. Only
+// floating dtypes (kUnsupported else).
 Result<Numbers> Measure(const TensorView& gradient, Level level, std::span<const Bound> bounds,
                         std::byte* signs);
 

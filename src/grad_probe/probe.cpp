@@ -11,15 +11,26 @@
 #include "src/grad_probe/measure.h"
 #include "src/grad_probe/summary_row.h"
 #include "src/io/npy.h"
+#include "src/kernels/signs.h"
 
 namespace msprobe::grad_probe {
 namespace {
 
 constexpr uint64_t kMostWaitingBytes = uint64_t{1} << 28U;
-constexpr std::string_view kSignsEnding = ".npy";
 
 bool Holds(const std::vector<int64_t>& numbers, int64_t number) {
   return numbers.empty() || std::binary_search(numbers.begin(), numbers.end(), number);
+}
+
+std::string HeaderOf(DType dtype, const Shape& shape) {
+  return io::FormatNpyHeader(GetDTypeInfo(dtype).numpy_descr, shape);
+}
+
+// The shape as an array of int64, little-endian as all that is written.
+std::string ShapeMember(const Shape& shape) {
+  std::string member = HeaderOf(DType::kInt64, {static_cast<int64_t>(shape.size())});
+  member.append(reinterpret_cast<const char*>(shape.data()), shape.size() * sizeof(int64_t));
+  return member;
 }
 
 }  // namespace
@@ -43,8 +54,8 @@ Status Probe::BeginStep(int64_t rank, int64_t step) {
   std::error_code error;
   std::filesystem::remove(table, error);
   if (error) {
-    return IoError(fmt::format("cannot remove {} of an earlier run: {}", table.string(),
-                               error.message()));
+    return IoError(
+        fmt::format("cannot remove {} of an earlier run: {}", table.string(), error.message()));
   }
   table_ = table;
   return {};
@@ -56,28 +67,37 @@ Status Probe::Put(std::string_view name, const TensorView& gradient) {
   }
   const bool has_signs = settings_.level != Level::kL0;
   std::vector<std::byte> signs(has_signs ? static_cast<size_t>(gradient.element_count()) : 0);
-  MSP_ASSIGN_OR_RETURN(const Numbers numbers,
-                       Measure(gradient, settings_.level, settings_.bounds,
-                               has_signs ? signs.data() : nullptr),
-                       name);
+  MSP_ASSIGN_OR_RETURN(
+      const Numbers numbers,
+      Measure(gradient, settings_.level, settings_.bounds, has_signs ? signs.data() : nullptr),
+      name);
   AppendRow(name, numbers, gradient.shape, settings_.level, rows_);
   if (!has_signs) {
     return {};
   }
-  std::string file_name = base::ReplaceAll(name, "/", "_") + std::string(kSignsEnding);
+  const bool is_packed = settings_.sign_format == SignFormat::kPacked;
+  std::string file_name = base::ReplaceAll(name, "/", "_") + (is_packed ? ".npz" : ".npy");
   if (file_name.size() > base::kLongestNameBytes) {
-    return IoError(fmt::format("the signs of {} are not written: its name is too long for a file",
-                               name));
+    return IoError(
+        fmt::format("the signs of {} are not written: its name is too long for a file", name));
   }
-  files_.Add(signs_folder_ / std::move(file_name),
-             io::FormatNpyHeader(GetDTypeInfo(DType::kBool).numpy_descr, gradient.shape),
-             std::move(signs));
+  NewFile file{signs_folder_ / std::move(file_name), {}, {}};
+  if (is_packed) {
+    file.data.resize((signs.size() + 7) / 8);
+    kernels::PackFlags(signs, file.data);
+    file.head = HeaderOf(DType::kUInt8, {static_cast<int64_t>(file.data.size())});
+    file.shape_member = ShapeMember(gradient.shape);
+  } else {
+    file.head = HeaderOf(DType::kBool, gradient.shape);
+    file.data = std::move(signs);
+  }
+  files_.Add(std::move(file));
   return {};
 }
 
 Status Probe::EndStep() {
   if (!table_.empty()) {
-    files_.Add(std::exchange(table_, {}), std::exchange(rows_, {}), {});
+    files_.Add({std::exchange(table_, {}), std::exchange(rows_, {}), {}});
   }
   return files_.TakeError();
 }

@@ -1,7 +1,9 @@
 // The gradients of one process, step by step:
 //
 //   <dump_path>/rank<R>/grad_summary_<step>.csv
-//   <dump_path>/rank<R>/step<step>/<parameter>.npy    levels L1 and L2: bool, above 0 or not
+//   <dump_path>/rank<R>/step<step>/<parameter>.npy    levels L1 and L2: bool, above 0 or not;
+//                                  <parameter>.npz    or as bits: `bits` of uint8 as numpy.packbits
+//                                                     has them, `shape` of int64
 #pragma once
 
 #include <cstdint>

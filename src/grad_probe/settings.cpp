@@ -23,6 +23,8 @@ using json::SettingsReader;
 constexpr std::string_view kTask = "grad_probe";
 constexpr std::array<json::Choice<Level>, 3> kLevels = {
     {{"L0", Level::kL0}, {"L1", Level::kL1}, {"L2", Level::kL2}}};
+constexpr std::array<json::Choice<SignFormat>, 2> kSignFormats = {
+    {{"npy", SignFormat::kNpy}, {"packed", SignFormat::kPacked}}};
 constexpr double kLargestBound = 0x1p63;
 constexpr size_t kMostBounds = 4096;
 
@@ -55,9 +57,9 @@ Status ReadBounds(const SettingsReader& reader, std::vector<Bound>& bounds) {
                                     json::ShownValue(*value)));
   }
   if (value->items.size() > kMostBounds) {
-    return reader.Error(*value, "bounds",
-                        fmt::format("has {} numbers; at most {} are allowed", value->items.size(),
-                                    kMostBounds));
+    return reader.Error(
+        *value, "bounds",
+        fmt::format("has {} numbers; at most {} are allowed", value->items.size(), kMostBounds));
   }
   bounds.clear();
   double before = -std::numeric_limits<double>::infinity();
@@ -68,9 +70,9 @@ Status ReadBounds(const SettingsReader& reader, std::vector<Bound>& bounds) {
                           fmt::format("holds {}; allowed: numbers", json::ShownValue(item)));
     }
     if (!(item.number >= -kLargestBound && item.number < kLargestBound)) {
-      return reader.Error(item, "bounds",
-                          fmt::format("holds {}; allowed: numbers that fit into 64 bits",
-                                      json::ShownValue(item)));
+      return reader.Error(
+          item, "bounds",
+          fmt::format("holds {}; allowed: numbers that fit into 64 bits", json::ShownValue(item)));
     }
     if (!(item.number > before)) {
       return reader.Error(item, "bounds",
@@ -89,6 +91,7 @@ Status ReadSection(const Config& config, const ConfigValue& object, std::string_
   const SettingsReader reader(config, object, name);
   MSP_RETURN_IF_ERROR(reader.Choose("grad_level", kLevels, settings.level));
   MSP_RETURN_IF_ERROR(reader.TextList("param_list", settings.parameters));
+  MSP_RETURN_IF_ERROR(reader.Choose("sign_format", kSignFormats, settings.sign_format));
   return ReadBounds(reader, settings.bounds);
 }
 
@@ -107,7 +110,7 @@ Status ReadSource(const Config& config, Settings& settings) {
   if (section->kind != ConfigKind::kObject) {
     return reader.Error(*section, kTask, "is " + json::ShownValue(*section) + ", not an object");
   }
-  const std::string keys[] = {"grad_level", "param_list", "bounds"};
+  const std::string keys[] = {"grad_level", "param_list", "bounds", "sign_format"};
   MSP_RETURN_IF_ERROR(config.CheckKeys(*section, keys));
   return ReadSection(config, *section, kTask, settings);
 }

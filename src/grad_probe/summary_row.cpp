@@ -54,11 +54,11 @@ void AppendRow(std::string_view name, const Numbers& numbers, const Shape& shape
   }
   const auto share = [&](uint64_t count) {
     out += ',';
-    base::AppendPythonFloatRepr(numbers.element_count == 0
-                                    ? 0
-                                    : static_cast<double>(count) /
-                                          static_cast<double>(numbers.element_count),
-                                out);
+    base::AppendPythonFloatRepr(
+        numbers.element_count == 0
+            ? 0
+            : static_cast<double>(count) / static_cast<double>(numbers.element_count),
+        out);
   };
   if (level == Level::kL2) {
     for (const uint64_t count : numbers.intervals) {

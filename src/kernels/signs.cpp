@@ -45,6 +45,35 @@ uint64_t CountOfRuns(std::span<const Value> values, Value bound) {
 
 }  // namespace
 
+void PackFlags(std::span<const std::byte> flags, std::span<std::byte> out) {
+  // Each byte's highest bit is moved to a place of its own in the highest byte of the product.
+  constexpr uint64_t kGather = 0x0002040810204081U;
+  size_t at = 0;
+  for (size_t i = 0; at < flags.size(); ++i, at += kWordBytes) {
+    const size_t bytes = std::min(kWordBytes, flags.size() - at);
+    uint64_t word = TrueBytes(LoadWord(flags.data() + at, bytes));
+    word = __builtin_bswap64(word);
+    out[i] = static_cast<std::byte>((word * kGather) >> 56U);
+  }
+}
+
+uint64_t CountDifferentBits(std::span<const std::byte> a, std::span<const std::byte> b,
+                            size_t count) {
+  uint64_t different = 0;
+  const size_t whole = count / 8;
+  size_t at = 0;
+  for (; at < whole; at += kWordBytes) {
+    const size_t bytes = std::min(kWordBytes, whole - at);
+    different += static_cast<uint64_t>(
+        std::popcount(LoadWord(a.data() + at, bytes) ^ LoadWord(b.data() + at, bytes)));
+  }
+  if (count % 8 != 0) {
+    const auto apart = std::to_integer<uint32_t>(a[whole] ^ b[whole]) >> (8 - count % 8);
+    different += static_cast<uint64_t>(std::popcount(apart));
+  }
+  return different;
+}
+
 void PutPositive(std::span<const float> values, std::span<std::byte> out) { PutFlags(values, out); }
 void PutPositive(std::span<const double> values, std::span<std::byte> out) {
   PutFlags(values, out);

@@ -89,8 +89,8 @@ OperatorAgreement ByZeros(const TensorView& device, const TensorView& cpu,
   const auto count = static_cast<uint64_t>(device.element_count());
   const uint64_t apart = std::max(zeros[0], zeros[1]) - std::min(zeros[0], zeros[1]);
   agreement.reason = AgreementReason::kZeros;
-  agreement.passed = count < kFewElements || static_cast<double>(apart) <
-                                                 kMostZerosApart * static_cast<double>(count);
+  agreement.passed = count < kFewElements ||
+                     static_cast<double>(apart) < kMostZerosApart * static_cast<double>(count);
   return agreement;
 }
 
@@ -106,8 +106,7 @@ OperatorAgreement ByErrors(const TensorView& device, const TensorView& cpu,
       index = at;
     }
   };
-  ForEachPair(device, cpu, [&](std::span<const double> d, std::span<const double> c,
-                               size_t first) {
+  ForEachPair(device, cpu, [&](std::span<const double> d, std::span<const double> c, size_t first) {
     for (size_t i = 0; i < d.size(); ++i) {
       cpu_finite = cpu_finite && std::abs(c[i]) <= largest;
       device_finite = device_finite && std::isfinite(d[i]);
@@ -119,8 +118,7 @@ OperatorAgreement ByErrors(const TensorView& device, const TensorView& cpu,
       }
       const double scale = size + kEpsilon;
       balance += apart / scale;
-      raise(std::abs(apart), first + i, agreement.max_absolute_error,
-            agreement.max_absolute_index);
+      raise(std::abs(apart), first + i, agreement.max_absolute_error, agreement.max_absolute_index);
       raise(std::abs(apart) / scale, first + i, agreement.max_relative_error,
             agreement.max_relative_index);
     }

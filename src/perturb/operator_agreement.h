@@ -35,9 +35,9 @@ struct OperatorAgreement {
   double error_limit = 0;          // float16 2^-11, bfloat16 2^-8, others 2^-14
 };
 
-// Fails where |error balance| or one of the errors exceeds its limit; by exact equality where `device`
-// is not floating. `counts_zeros`: random zeros, whose number alone must agree, within a tenth of at
-// least 100 elements. Complex elements count as two numbers each.
+// Fails where |error balance| or one of the errors exceeds its limit; by exact equality where
+// `device` is not floating. `counts_zeros`: random zeros, whose number alone must agree, within a
+// tenth of at least 100 elements. Complex elements count as two numbers each.
 Result<OperatorAgreement> CompareOperator(const TensorView& device, const TensorView& cpu,
                                           bool counts_zeros);
 

@@ -1,8 +1,8 @@
 // What a command answers, whole and without a form: a verdict, sections of facts, tables, bars
-// and curves, what to do next, the files that were written. Analyses make documents and cut nothing; render.h
-// makes terminal text, JSON, JUnit and HTML of them, so that no form can know more than another.
-// A document knows no width and no colour: how important something is stands in its tone and in the
-// order of its list, how much of a list is enough for a first look in `brief`.
+// and curves, what to do next, the files that were written. Analyses make documents and cut
+// nothing; render.h makes terminal text, JSON, JUnit and HTML of them, so that no form can know
+// more than another. A document knows no width and no colour: how important something is stands in
+// its tone and in the order of its list, how much of a list is enough for a first look in `brief`.
 #pragma once
 
 #include <cstddef>

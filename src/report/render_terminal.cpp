@@ -283,9 +283,9 @@ class TerminalRenderer {
       const std::vector<double>& values = curves.items[i].values;
       std::string text;
       const auto point = [&](std::string_view what, size_t at) {
-        text += fmt::format("{}{} {} at {} {}", text.empty() ? "" : ", ", what,
-                            NumberText(values[at], 4), curves.axis,
-                            Printable(curves.positions[at]));
+        text +=
+            fmt::format("{}{} {} at {} {}", text.empty() ? "" : ", ", what,
+                        NumberText(values[at], 4), curves.axis, Printable(curves.positions[at]));
       };
       const auto is_number = [](double value) { return !std::isnan(value); };
       const auto first = std::find_if(values.begin(), values.end(), is_number);

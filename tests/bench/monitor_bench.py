@@ -6,7 +6,7 @@ usage: tests/bench/monitor_bench.py [--quick] [--model tiny|medium]... [--mode M
 Needs a built shim (PYTHONPATH is set to build/python unless it is set) and a Python with PyTorch. Every mode runs in a
 process of its own on one thread. Every second step is measured by the monitor: steps with and without it stand in turns, so
 that a busy machine slows both; given are the medians of both, the first steps not counted, what the writer thread takes per
-measured step added to the former. "idle": a model whose steps are never selected, in turns with one that has no monitor.
+measured step added to the former. "grad L0" to "grad L2": the task grad_probe in place of the monitor. "idle": a model whose steps are never selected, in turns with one that has no monitor.
 "writer" is the share of a core, were every step measured. Where an ext4 has no journal and
 thousands of files were deleted within minutes, the kernel takes ten times as long to create one: --folder may lead elsewhere.
 """
@@ -36,6 +36,9 @@ MODES = {
     "all, 6 ops": (ALL, (4.1, 1.20)),
     "all, norm": (dict(ALL, ops=["norm"]), (3.0, 1.12)),
     "features": (dict(recording_l2_features=True, l2_targets={"linear_hook": []}), ("-", "-")),
+    "grad L0": (dict(grad_level="L0"), ("-", "-")),
+    "grad L1": (dict(grad_level="L1"), ("-", "-")),
+    "grad L2": (dict(grad_level="L2"), ("-", "-")),
     "idle": (dict(ALL, start_step=10**9), (1.42, 1.02)),
 }
 UNCOUNTED_STEPS = 2
@@ -98,7 +101,14 @@ def run_worker(arguments):
         other = make_model(torch, **shape)
         turns[1] = (other, torch.optim.Adam(other.parameters(), lr=1e-3))
     keys = MODES[arguments.worker][0]
-    if keys is not None:
+    if keys is not None and "grad_level" in keys:
+        path = os.path.join(arguments.folder, "config.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(dict(task="grad_probe", dump_path=os.path.join(arguments.folder, "grad"), grad_probe=keys,
+                           step=list(range(0, 200, 2))), file)
+        from msprobe.pytorch import PrecisionDebugger
+        PrecisionDebugger(path).monitor(model)
+    elif keys is not None:
         os.environ["MONITOR_OUTPUT_DIR"] = arguments.folder
         path = os.path.join(arguments.folder, "config.json")
         with open(path, "w", encoding="utf-8") as file:
@@ -124,7 +134,7 @@ def run_worker(arguments):
     time.sleep(0.2)  # for the writer
     others = (time.process_time() - time.thread_time() - begin_all) / (UNCOUNTED_STEPS + steps) * 2
     written = sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(arguments.folder)
-                  for name in names if name.endswith(".csv"))
+                  for name in names if name.endswith((".csv", ".npy")))
     print(json.dumps(dict(on=statistics.median(own[True]), off=statistics.median(own[False]), writer=others,
                           bytes=2 * written / (UNCOUNTED_STEPS + steps),
                           modules=len(list(model.modules())), parameters=sum(p.numel() for p in model.parameters()))))

@@ -37,9 +37,8 @@ bool IsIdentical(const Comparison& comparison) {
 const RankComparison* FirstMarked(const Comparison& comparison) {
   const RankComparison* first = nullptr;
   for (const RankComparison& rank : comparison.ranks) {
-    if (rank.summary.marked &&
-        (first == nullptr ||
-         rank.steps[*rank.summary.marked] < first->steps[*first->summary.marked])) {
+    if (rank.summary.marked && (first == nullptr || rank.steps[*rank.summary.marked] <
+                                                        first->steps[*first->summary.marked])) {
       first = &rank;
     }
   }
@@ -49,9 +48,9 @@ const RankComparison* FirstMarked(const Comparison& comparison) {
 size_t MarkedParameters(const Comparison& comparison) {
   size_t marked = 0;
   for (const RankComparison& rank : comparison.ranks) {
-    marked += static_cast<size_t>(
-        std::count_if(rank.parameters.begin(), rank.parameters.end(),
-                      [](const Row& row) { return row.marked.has_value(); }));
+    marked +=
+        static_cast<size_t>(std::count_if(rank.parameters.begin(), rank.parameters.end(),
+                                          [](const Row& row) { return row.marked.has_value(); }));
   }
   return marked;
 }
@@ -59,9 +58,8 @@ size_t MarkedParameters(const Comparison& comparison) {
 std::string MarkText(const RankComparison& rank, const Options& options) {
   const size_t step = *rank.summary.marked;
   const double similarity = rank.summary.steps[step]->similarity();
-  const std::string where =
-      fmt::format("rank {}, step {}: {} of the signs agree", rank.rank, rank.steps[step],
-                  Percent(similarity));
+  const std::string where = fmt::format("rank {}, step {}: {} of the signs agree", rank.rank,
+                                        rank.steps[step], Percent(similarity));
   for (size_t before = step; before-- > 0;) {
     const std::optional<Agreement>& earlier = rank.summary.steps[before];
     if (earlier && earlier->elements > 0) {
@@ -103,8 +101,7 @@ report::Verdict MakeVerdict(const Comparison& comparison) {
     say("NOTHING COMPARED", Tone::kBad, Standing::kNothingCompared,
         "no gradient has a partner with elements");
   } else if (const RankComparison* const first = FirstMarked(comparison)) {
-    say("DIVERGED", Tone::kBad, Standing::kFindings,
-        MarkText(*first, comparison.options) + failed);
+    say("DIVERGED", Tone::kBad, Standing::kFindings, MarkText(*first, comparison.options) + failed);
   } else if (comparison.failed > 0) {
     say("INCOMPLETE", Tone::kCaution, Standing::kFindings,
         fmt::format("{}, of the others at least {} of the signs agree in every step",
@@ -114,10 +111,9 @@ report::Verdict MakeVerdict(const Comparison& comparison) {
   } else {
     const size_t parameters = MarkedParameters(comparison);
     say("AGREE", Tone::kGood, parameters > 0 ? Standing::kFindings : Standing::kClean,
-        fmt::format("at least {} of the signs agree in every step{}", Percent(lowest),
-                    parameters == 0 ? ""
-                                    : fmt::format("; {} stand out",
-                                                  Plural(parameters, "parameter"))));
+        fmt::format(
+            "at least {} of the signs agree in every step{}", Percent(lowest),
+            parameters == 0 ? "" : fmt::format("; {} stand out", Plural(parameters, "parameter"))));
   }
   return verdict;
 }
@@ -223,10 +219,10 @@ std::vector<report::TestCase> CasesOf(const Comparison& comparison) {
       if (row.marked || missing) {
         test.outcome = report::CaseOutcome::kFailed;
         test.level = test.type = "parameter";
-        test.message =
-            row.marked ? fmt::format("step {}: {} of the signs agree", rank.steps[*row.marked],
-                                     Percent(row.steps[*row.marked]->similarity()))
-                       : "not compared in every step";
+        test.message = row.marked
+                           ? fmt::format("step {}: {} of the signs agree", rank.steps[*row.marked],
+                                         Percent(row.steps[*row.marked]->similarity()))
+                           : "not compared in every step";
       }
     }
   }

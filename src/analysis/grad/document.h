@@ -10,8 +10,9 @@ namespace msprobe::analysis::grad {
 
 inline constexpr std::array<report::GateLevel, 2> kGateLevels = {
     {{"diverged", "a step where too few signs of all parameters together agree"},
-     {"parameter", "a step where too few signs of one parameter agree, or a gradient that could "
-                   "not be compared"}}};
+     {"parameter",
+      "a step where too few signs of one parameter agree, or a gradient that could "
+      "not be compared"}}};
 
 report::Document MakeDocument(const Comparison& comparison);
 

@@ -36,7 +36,7 @@ Result<NumberedFolders> FindNumbered(const fs::path& folder, std::string_view wo
 Result<std::map<std::string, std::string>> FindDirections(const fs::path& step) {
   MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(step));
   std::map<std::string, std::string> found;
-  for (const std::string_view ending : {".npy", ".pt"}) {
+  for (const std::string_view ending : {".npy", ".npz", ".pt"}) {
     for (const std::string& name : names) {
       if (name.ends_with(ending)) {
         found.emplace(name.substr(0, name.size() - ending.size()), name);

@@ -17,8 +17,8 @@ using NumberedFolders = std::map<int64_t, std::filesystem::path>;
 // Folders <word><digits> directly below `folder`, by number.
 Result<NumberedFolders> FindNumbered(const std::filesystem::path& folder, std::string_view word);
 
-// Files of directions in the folder of a step by the name of their parameter: .npy, or .pt where
-// there is no .npy.
+// Files of directions in the folder of a step by the name of their parameter: .npy, else .npz
+// (bits), else .pt.
 Result<std::map<std::string, std::string>> FindDirections(const std::filesystem::path& step);
 
 // The column param_name of grad_summary_<step>.csv.

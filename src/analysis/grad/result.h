@@ -23,8 +23,8 @@ struct Agreement {
   }
 };
 
-// One row of similarities.csv: an agreement per step of the rank, none where the parameter could not
-// be compared.
+// One row of similarities.csv: an agreement per step of the rank, none where the parameter could
+// not be compared.
 struct Row {
   std::string name;
   std::vector<std::optional<Agreement>> steps;

@@ -7,9 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "msprobe/tensor_file.h"
-
 #include "src/analysis/grad/probe_folder.h"
+#include "src/analysis/grad/sign_file.h"
 #include "src/base/files.h"
 #include "src/base/number_text.h"
 #include "src/base/output_rule.h"
@@ -19,7 +18,6 @@
 #include "src/base/thread_pool.h"
 #include "src/kernels/signs.h"
 #include "src/report/writers.h"
-#include "src/tensor/element_blocks.h"
 
 namespace msprobe::analysis::grad {
 namespace {
@@ -46,43 +44,29 @@ struct Job {
 
 struct Scratch {
   std::vector<std::byte> files[2];
-  std::vector<std::byte> blocks[2];
+  SignFile::Scratch blocks[2];
 };
 
 Status CompareFiles(Job& job, Scratch& scratch) {
-  const fs::path* const paths[] = {&job.first, &job.second};
-  std::optional<TensorFile> files[2];
-  const NamedTensor* tensors[2] = {};
-  for (size_t i = 0; i < 2; ++i) {
-    TensorFile::Options options;
-    options.scratch = &scratch.files[i];
-    MSP_ASSIGN_OR_RETURN(files[i], TensorFile::Open(*paths[i], options));
-    MSP_ASSIGN_OR_RETURN(tensors[i], files[i]->Single());
-    MSP_RETURN_IF_ERROR(Status(tensors[i]->status));
-    if (tensors[i]->view.dtype != DType::kBool) {
-      return BadFormatError(fmt::format("{} holds {}, not bool", paths[i]->string(),
-                                        DTypeName(tensors[i]->view.dtype)));
-    }
-    job.bytes += files[i]->size_bytes();
+  MSP_ASSIGN_OR_RETURN(const SignFile first, SignFile::Open(job.first, scratch.files[0]));
+  MSP_ASSIGN_OR_RETURN(const SignFile second, SignFile::Open(job.second, scratch.files[1]));
+  job.bytes = first.size_bytes() + second.size_bytes();
+  if (first.shape() != second.shape()) {
+    return MismatchError(fmt::format("shapes {} and {} differ", ShapeText(first.shape()),
+                                     ShapeText(second.shape())));
   }
-  const TensorView& first = tensors[0]->view;
-  const TensorView& second = tensors[1]->view;
-  if (first.shape != second.shape) {
-    return MismatchError(fmt::format("shapes {} and {} differ", ShapeText(first.shape),
-                                     ShapeText(second.shape)));
-  }
-  const auto count = static_cast<size_t>(first.element_count());
-  tensor::BlockReader first_reader(first, scratch.blocks[0]);
-  tensor::BlockReader second_reader(second, scratch.blocks[1]);
+  const bool as_bits = first.is_packed() || second.is_packed();
+  const auto count = static_cast<size_t>(ElementCount(first.shape()));
   uint64_t different = 0;
-  for (size_t at = 0; at < count; at += tensor::kSumBlockElements) {
-    const size_t part = std::min(tensor::kSumBlockElements, count - at);
-    different += kernels::CountDifferentFlags(first_reader.Read(at, part),
-                                              second_reader.Read(at, part));
-    for (size_t i = 0; i < 2; ++i) {
-      files[i]->ReleasePages(tensors[i]->view, static_cast<int64_t>(at),
-                             static_cast<int64_t>(part));
-    }
+  for (size_t at = 0; at < count; at += SignFile::kBlockElements) {
+    const size_t part = std::min(SignFile::kBlockElements, count - at);
+    different += as_bits
+                     ? kernels::CountDifferentBits(first.Bits(at, part, scratch.blocks[0]),
+                                                   second.Bits(at, part, scratch.blocks[1]), part)
+                     : kernels::CountDifferentFlags(first.Flags(at, part, scratch.blocks[0]),
+                                                    second.Flags(at, part, scratch.blocks[1]));
+    first.Release(at, part);
+    second.Release(at, part);
   }
   *job.result = Agreement{count - different, count};
   return {};
@@ -242,9 +226,9 @@ class Comparer {
     comparison_.warnings.insert(comparison_.warnings.end(), failures_.begin(),
                                 failures_.begin() + static_cast<ptrdiff_t>(told));
     if (told < failures_.size()) {
-      comparison_.warnings.push_back(fmt::format(
-          "{} more could not be compared: empty cells in similarities.csv",
-          base::Plural(failures_.size() - told, "gradient")));
+      comparison_.warnings.push_back(
+          fmt::format("{} more could not be compared: empty cells in similarities.csv",
+                      base::Plural(failures_.size() - told, "gradient")));
     }
   }
 

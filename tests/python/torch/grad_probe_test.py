@@ -145,6 +145,26 @@ optimizer.step()
         self.assertEqual(len(self.table(dump)), 4)
 
 
+class Packed(Case):
+    def test_bits_hold_the_same_signs_in_an_eighth_of_the_room_and_compare_with_bytes(self):
+        import numpy
+        plain = self.probe(GRADIENTS)
+        packed = self.probe(GRADIENTS, {"sign_format": "packed"})
+        names = sorted(os.listdir(plain.path("rank0", "step0")))
+        self.assertEqual(sorted(os.listdir(packed.path("rank0", "step0"))), [name[:-1] + "z" for name in names])
+        for name in names:
+            flags = numpy.load(plain.path("rank0", "step0", name))
+            file = numpy.load(packed.path("rank0", "step0", name[:-1] + "z"))
+            self.assertEqual(tuple(file["shape"]), flags.shape)
+            self.assertEqual(numpy.unpackbits(file["bits"], count=flags.size).reshape(flags.shape).astype(bool).tolist(), flags.tolist())
+        for first, second in ((plain, packed), (packed, plain), (packed, packed)):
+            output = os.path.join(self.folder(), "result")
+            said = subprocess.run([os.environ["MSPROBE"], "grad_compare", first.path(), second.path(), "-o", output, "--fail-on", "parameter"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+            self.assertEqual(said.returncode, 0, said.stdout)
+            self.assertIn(b"IDENTICAL", said.stdout)
+
+
 class Defects(Case):
     def test_gradients_without_elements_sparse_ones_and_views_have_rows(self):
         dump = self.probe("""

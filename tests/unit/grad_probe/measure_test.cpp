@@ -41,14 +41,14 @@ TEST(GradProbeMeasure, CountsAndSignsAreThoseOfAPlainLoopForEveryDtypeAndLength)
   for (int i = -40; i < 40; ++i) {
     many.push_back({static_cast<double>(i) / 16, ""});
   }
-  for (const DType dtype :
-       {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16}) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16}) {
     for (const std::vector<Bound>& bounds :
          {BoundsOf({}), BoundsOf({0}), BoundsOf({-1, 0, 1}), many}) {
       for (const size_t count : {size_t{0}, size_t{1}, size_t{7}, size_t{257}, size_t{70000}}) {
         std::vector<std::byte> bytes(count * DTypeSize(dtype));
         for (std::byte& byte : bytes) {
-          byte = static_cast<std::byte>(random());  // every bit pattern: NaN, infinities, subnormals
+          byte =
+              static_cast<std::byte>(random());  // every bit pattern: NaN, infinities, subnormals
         }
         if (count > 3) {
           std::memset(bytes.data(), 0, 2 * DTypeSize(dtype));

@@ -22,8 +22,8 @@ TensorView ViewOf(DType dtype, const std::vector<Value>& values) {
 
 OperatorAgreement Compare(const std::vector<float>& device, const std::vector<double>& cpu,
                           bool counts_zeros = false) {
-  const Result<OperatorAgreement> found = CompareOperator(
-      ViewOf(DType::kFloat32, device), ViewOf(DType::kFloat64, cpu), counts_zeros);
+  const Result<OperatorAgreement> found =
+      CompareOperator(ViewOf(DType::kFloat32, device), ViewOf(DType::kFloat64, cpu), counts_zeros);
   EXPECT_TRUE(found.ok());
   return found.ok() ? *found : OperatorAgreement();
 }
@@ -71,8 +71,8 @@ TEST(OperatorAgreement, WhatTheDtypeOfTheDeviceCannotHoldIsNoErrorOfTheDevice) {
 TEST(OperatorAgreement, AHalfIsHeldAgainstLimitsOfItsOwnDtype) {
   const std::vector<uint16_t> device = {0x3C01};  // float16 1 + 2^-10
   const std::vector<float> cpu = {1.0F + 0x1p-11F};
-  const Result<OperatorAgreement> found = CompareOperator(
-      ViewOf(DType::kFloat16, device), ViewOf(DType::kFloat32, cpu), false);
+  const Result<OperatorAgreement> found =
+      CompareOperator(ViewOf(DType::kFloat16, device), ViewOf(DType::kFloat32, cpu), false);
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(found->error_limit, 0x1p-11);
   EXPECT_TRUE(found->passed);
@@ -109,8 +109,8 @@ TEST(OperatorAgreement, OfDropoutTheNumberOfZerosCounts) {
 TEST(OperatorAgreement, ComplexElementsCountAsTheirParts) {
   const std::vector<float> device = {1.0F, 2.0F};
   const std::vector<double> cpu = {1.0, 2.5};
-  const Result<OperatorAgreement> found = CompareOperator(
-      ViewOf(DType::kComplex64, device), ViewOf(DType::kComplex128, cpu), false);
+  const Result<OperatorAgreement> found =
+      CompareOperator(ViewOf(DType::kComplex64, device), ViewOf(DType::kComplex128, cpu), false);
   ASSERT_TRUE(found.ok());
   EXPECT_FALSE(found->passed);
   EXPECT_EQ(found->max_absolute_index, 1U);
