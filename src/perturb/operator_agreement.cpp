@@ -15,7 +15,7 @@ namespace msprobe::perturb {
 namespace {
 
 constexpr double kEpsilon = 0x1p-23;
-constexpr double kSmallBelow = 1;
+constexpr double kLargeFrom = 1;
 constexpr uint64_t kFewElements = 100;
 constexpr double kMostZerosApart = 0.1;
 
@@ -112,7 +112,7 @@ OperatorAgreement ByErrors(const TensorView& device, const TensorView& cpu,
       device_finite = device_finite && std::isfinite(d[i]);
       const double apart = d[i] - c[i];
       const double size = std::abs(c[i]);
-      if (size < kSmallBelow) {
+      if (size < kLargeFrom) {
         balance += apart;
         continue;
       }
