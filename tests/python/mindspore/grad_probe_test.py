@@ -26,6 +26,8 @@ class Net(nn.Cell):
         return self.second(self.first(x))
 
 net = Net()
+for path, parameter in net.parameters_and_names():
+    parameter.name = path  # as the real one has it
 optimizer = nn.SGD(net.trainable_params(), 0.1)
 step = ms.value_and_grad(lambda x: net(x).sum(), None, net.trainable_params())
 def train(times):
