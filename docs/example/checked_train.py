@@ -30,4 +30,4 @@ with ApproximateGelu():
         with check:
             loss.backward()
         optimizer.step()
-print("checked", check.checked, "failed", check.failed)
+print("checked", check.checked, "failed", check.failed, flush=True)
