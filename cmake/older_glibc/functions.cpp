@@ -72,6 +72,7 @@ asm(".macro use_older name, version=" FIRST_VERSION
     "use_older pthread_sigmask\n"
     "use_older __pthread_key_create\n"
     "use_older exp\n"
+    "use_older exp2\n"
     "use_older hypot\n"
     "use_older log\n"
     "use_older log2\n"
