@@ -99,6 +99,9 @@ CapturedTensor Call::Read(const EntryTree& tree, uint32_t index, std::string nam
   Result<Value> loaded = LoadTensor(folder_ / file);
   if (!loaded.ok()) {
     tensor.problem = fmt::format("{}: {}", tensor.name, loaded.status().message());
+    if (unreadable_.empty() && loaded.status().code() != StatusCode::kUnsupported) {
+      unreadable_ = tensor.problem;
+    }
   } else if ((*loaded)->shape != shape) {
     tensor.problem = fmt::format("{} is {} in the dump and {} in its file", tensor.name,
                                  ShapeText(shape), ShapeText((*loaded)->shape));

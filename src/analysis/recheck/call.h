@@ -70,6 +70,8 @@ class Call {
   const std::vector<Value>& used() const { return used_; }
   // Elements of all tensors that were read.
   const uint64_t* loaded() const { return &loaded_; }
+  // Why the first tensor file that could not be read could not; empty where all could.
+  const std::string& unreadable() const { return unreadable_; }
 
  private:
   CapturedTensor Read(const dump::EntryTree& tree, uint32_t index, std::string name) const;
@@ -80,6 +82,7 @@ class Call {
   std::string problem_;
   bool wants_gradients_ = false;
   mutable uint64_t loaded_ = 0;
+  mutable std::string unreadable_;
   std::map<uint32_t, CapturedTensor> arguments_;  // by node of the forward entry
   std::optional<std::vector<CapturedTensor>> outputs_;
   std::vector<Value> used_;

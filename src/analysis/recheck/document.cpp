@@ -179,8 +179,9 @@ report::Document MakeDocument(const Answer& answer) {
   document.command = "recheck";
   document.verdict = MakeVerdict(answer);
   document.levels = report::OutcomesOf(kGateLevels);
-  report::SetFound(document.levels, "beyond", answer.beyond > 0);
-  report::SetFound(document.levels, "unchecked", answer.not_checkable > 0);
+  // What could not be read may be anything: no gate passes beside it.
+  report::SetFound(document.levels, "beyond", answer.beyond > 0 || answer.unreadable > 0);
+  report::SetFound(document.levels, "unchecked", answer.not_checkable > 0 || answer.unreadable > 0);
   if (answer.beyond > 0) {
     document.sections.push_back(BeyondSection(answer));
     document.next.emplace_back(

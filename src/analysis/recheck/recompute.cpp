@@ -281,9 +281,11 @@ CallVerdict RecheckForward(const RecordedCall& recorded, Accumulation accumulati
   if (call.outputs().empty()) {
     return NotCheckable(asked.name, "it has no tensor as output");
   }
-  return WithEitherRounding(
+  CallVerdict verdict = WithEitherRounding(
       asked, StorageOf(call.outputs(), call.outputs()[0].dtype), accumulation,
       [&](const Rounding& rounding) { return ForwardWith(call, asked, rounding, pool); });
+  verdict.unreadable = call.unreadable();
+  return verdict;
 }
 
 CallVerdict RecheckBackward(const RecordedCall& recorded, Accumulation accumulation,
@@ -308,10 +310,12 @@ CallVerdict RecheckBackward(const RecordedCall& recorded, Accumulation accumulat
   if (outgoing.empty()) {
     return NotCheckable(asked.name, "no gradient goes out of it");
   }
-  return WithEitherRounding(asked, StorageOf(outgoing, outgoing[0].dtype), accumulation,
-                            [&](const Rounding& rounding) {
-                              return BackwardWith(call, asked, incoming, outgoing, rounding, pool);
-                            });
+  CallVerdict verdict = WithEitherRounding(
+      asked, StorageOf(outgoing, outgoing[0].dtype), accumulation, [&](const Rounding& rounding) {
+        return BackwardWith(call, asked, incoming, outgoing, rounding, pool);
+      });
+  verdict.unreadable = call.unreadable();
+  return verdict;
 }
 
 }  // namespace msprobe::analysis::recheck

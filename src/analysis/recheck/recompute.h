@@ -20,7 +20,8 @@ struct CallVerdict {
   std::string reason;              // not checkable, or a shape that is wrong: why
   // It is within its bound only if its steps round to the 16-bit type of its tensors.
   bool rounds_every_step = false;
-  std::string operation;  // "linear"; empty when the operator is not known
+  std::string unreadable;  // a tensor file of it that could not be read, and why; empty: none
+  std::string operation;   // "linear"; empty when the operator is not known
 
   // The tensor that decides: the one of the largest ratio. Null where nothing was judged.
   const Judgement* worst() const;

@@ -40,6 +40,7 @@ struct Answer {
   uint64_t beyond = 0;
   uint64_t not_checkable = 0;
   uint64_t round_every_step = 0;  // within, but only if their steps round to a 16-bit type
+  uint64_t unreadable = 0;        // calls of which a tensor file could not be read
   std::vector<std::string> warnings;
   std::vector<std::filesystem::path> files;
   uint64_t size_bytes = 0;

@@ -17,6 +17,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Calls whose files cannot be read are told one by one up to here; all of them stand in the table.
+constexpr uint64_t kToldOneByOne = 5;
+
 bool IsWanted(const Options& options, const std::string& name) {
   const dump::Direction direction = dump::ParseEntryName(name).direction;
   if (direction == dump::Direction::kForward ? !options.forward : !options.backward) {
@@ -86,8 +89,10 @@ class RankCheck {
           } else {
             CallVerdict unread;
             unread.reason = verdict.status().message();
+            unread.unreadable = unread.reason;
             call.sides[side] = std::move(unread);
           }
+          TellUnreadable(name, call.sides[side]->unreadable);
         }
         ++side;
       }
@@ -109,6 +114,12 @@ class RankCheck {
   }
 
  private:
+  void TellUnreadable(const std::string& call, const std::string& why) {
+    if (!why.empty() && ++answer_.unreadable <= kToldOneByOne) {
+      answer_.warnings.push_back(fmt::format("{}: {}", call, why));
+    }
+  }
+
   const Options& options_;
   base::ThreadPool& pool_;
   Answer& answer_;
@@ -242,6 +253,10 @@ Result<Answer> Run(const Options& options) {
                fmt::format("{} holds no tensors: calls cannot be recomputed from statistics",
                            options.dump.string()))
         .WithHint("capture the step again with \"task\": \"tensor\"");
+  }
+  if (answer.unreadable > kToldOneByOne) {
+    answer.warnings.push_back(fmt::format("of {} more calls a tensor file could not be read",
+                                          answer.unreadable - kToldOneByOne));
   }
   answer.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   MSP_RETURN_IF_ERROR(WriteTables(options, pool, answer));

@@ -102,7 +102,7 @@ class Call:
         self._session.leave(self._frame)
         if self._described is None:
             return result
-        handed_on = self._session.guarded(self._known, self._name, self._handed_on, result)
+        handed_on = self._session.judged_or_none(self._known, self._name, self._handed_on, result)
         return result if handed_on is None else handed_on
 
     def _handed_on(self, result):
@@ -192,7 +192,7 @@ class _Gradient:
 
     def __call__(self, gradient):
         session = self._call._session
-        value = session.guarded(self._culprit.known, self._call._name, self._judged, gradient)
+        value = session.judged_or_none(self._culprit.known, self._call._name, self._judged, gradient)
         return gradient if value is None else value
 
     def _judged(self, gradient):

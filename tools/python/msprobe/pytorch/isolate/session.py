@@ -249,7 +249,7 @@ class Isolation:
         mark = self._random_numbers()
         parent.look(mark)
         frame = Frame(known, mark)
-        call = self.guarded(known, "%s.forward.%d" % (known.base, number), Call, self, frame, module,
+        call = self.judged_or_none(known, "%s.forward.%d" % (known.base, number), Call, self, frame, module,
                             number, parent, args, kwargs)
         if call is not None:
             self._inside.append(frame)
@@ -275,7 +275,7 @@ class Isolation:
         finally:
             self._unseen = False
 
-    def guarded(self, known, call, function, *arguments):
+    def judged_or_none(self, known, call, function, *arguments):
         """None where it fails; the training goes on in any case."""
         try:
             return function(*arguments)
@@ -299,10 +299,10 @@ class _ParameterGradient:
         self._came = False
 
     def __call__(self, gradient):
-        self._session.guarded(self._known, self._known.base, self._add, gradient)
+        self._session.judged_or_none(self._known, self._known.base, self._add, gradient)
 
     def judge_safely(self):
-        self._session.guarded(self._known, self._known.base, self._judge)
+        self._session.judged_or_none(self._known, self._known.base, self._judge)
 
     def _add(self, gradient):
         with own_work(), torch.no_grad():
