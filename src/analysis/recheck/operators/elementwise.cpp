@@ -244,6 +244,21 @@ Values Remainder(Call& call, const Arithmetic& m) {
       m.rounding().stored.unit == 0 ? 0 : -1)};
 }
 
+// Of a value and a bound that are equal either may have the gradient.
+bool IsTiedWithBound(Call& call, const Arithmetic& m, const Value& x, const Value& bound) {
+  const Value ties = m.taping()
+                         ? m.Zip(
+                               x, bound, [](double a, double b) { return Term(a == b ? 1 : 0); },
+                               nullptr, nullptr, 0)
+                         : nullptr;
+  if (ties == nullptr ||
+      std::find(ties->value.begin(), ties->value.end(), 1.0) == ties->value.end()) {
+    return false;
+  }
+  call.Fail("gradients of values that equal a bound may go to either");
+  return true;
+}
+
 Values Clamp(Call& call, const Arithmetic& m) {
   Value x = call.Tensor(0, "input");
   for (const bool is_max : {false, true}) {
@@ -252,6 +267,10 @@ Values Clamp(Call& call, const Arithmetic& m) {
       continue;
     }
     const Value limit = Operand(call, m, is_max ? 2 : 1, name);
+    if (limit != nullptr && call.IsTensor(is_max ? 2 : 1, name) &&
+        IsTiedWithBound(call, m, x, limit)) {
+      return {nullptr};
+    }
     const auto inside = [is_max](double value, double bound) {
       return std::isnan(value) || (is_max ? value <= bound : value >= bound);
     };
