@@ -133,8 +133,9 @@ def main():
         python = options.python or os.path.join(folder, "bin", "python")
         reason = "" if options.python else make_environment(folder, framework.lock)
         if not reason:
+            own = os.path.join(REPOSITORY, "tests", "python", "frameworks", framework.name)
             found = subprocess.run([python, "-c", "import " + framework.module], stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT)
+                                   stderr=subprocess.STDOUT, env=dict(os.environ, PYTHONPATH=own))
             if found.returncode != 0:
                 reason = last_line(found.stdout.decode(errors="replace"))
         if reason:

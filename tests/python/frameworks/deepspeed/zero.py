@@ -11,6 +11,20 @@ import torch  # noqa: E402
 from harmless_models import Gpt, next_token_loss, tokens  # noqa: E402
 from torch_training import Run  # noqa: E402
 
+# In elements. By default a bucket holds 500 million: every call that cuts a piece from it has it as its argument, whole.
+BUCKETS = {"reduce_bucket_size": 2000, "allgather_bucket_size": 2000, "stage3_prefetch_bucket_size": 2000,
+           "stage3_param_persistence_threshold": 100}
+
+
+class States:
+    """What the optimizer within DeepSpeed's holds. At stage 3 its own state_dict() does not find the parameters of it."""
+
+    def __init__(self, optimizer):
+        self._optimizer = optimizer
+
+    def state_dict(self):
+        return list(self._optimizer.state.values())
+
 
 def main(stage, *options):
     run = Run()
@@ -21,7 +35,7 @@ def main(stage, *options):
     engine, optimizer, _, _ = deepspeed.initialize(
         model=model, optimizer=torch.optim.AdamW(model.parameters(), lr=1e-2),
         config={"train_micro_batch_size_per_gpu": 2, "gradient_clipping": 1.0, "bf16": {"enabled": "bf16" in options},
-                "zero_optimization": {"stage": int(stage)}, "zero_allow_untested_optimizer": True})
+                "zero_optimization": dict(BUCKETS, stage=int(stage)), "zero_allow_untested_optimizer": True})
     # At stage 3 a parameter outside of a call is empty, and this rank's part of it is an attribute.
     run.watch(engine.module, optimizer, lambda: [(name, getattr(parameter, "ds_tensor", parameter))
                                                  for name, parameter in engine.module.named_parameters()])
@@ -30,7 +44,7 @@ def main(stage, *options):
         loss = next_token_loss(engine, tokens(generator))
         engine.backward(loss)
         engine.step()
-        run.end_step(loss, optimizer=optimizer.optimizer)
+        run.end_step(loss, optimizer=States(optimizer.optimizer))
     run.close()
     torch.distributed.destroy_process_group()
 
