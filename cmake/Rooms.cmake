@@ -20,7 +20,8 @@ set(MSPROBE_ROOMS
   "analysis/ckpt:checkpoint io kernels json report tensor base"
   "analysis/config_check:io json report base"
   "analysis/kernel_dump:io json kernels report tensor base"
-  "analysis/nan:dump json report base"
+  "analysis/overflow:analysis/compare analysis/kernel_dump dump io kernels report tensor base"
+  "analysis/nan:analysis/overflow dump json report base"
   "analysis/graph:analysis/compare analysis/nan dump json report base"
   "analysis/recheck:dump io kernels json report tensor base"
   "analysis/response_anomaly:report json base"
@@ -30,7 +31,7 @@ set(MSPROBE_ROOMS
   "analysis/perf:profile report json base"
   "analysis/monitor:dump monitor report json base"
   "analysis/accuracy:dump io kernels json report tensor base"
-  "commands:analysis/accuracy analysis/ckpt analysis/compare analysis/config_check analysis/grad analysis/graph analysis/inspect analysis/isolate analysis/kernel_dump analysis/monitor analysis/nan analysis/perf analysis/recheck analysis/response_anomaly analysis/rl capture device dump io json monitor report kernels tensor base"
+  "commands:analysis/accuracy analysis/ckpt analysis/compare analysis/config_check analysis/grad analysis/graph analysis/inspect analysis/isolate analysis/kernel_dump analysis/monitor analysis/nan analysis/overflow analysis/perf analysis/recheck analysis/response_anomaly analysis/rl capture device dump io json monitor report kernels tensor base"
 )
 
 # msprobe_room(<name> [RUNS_BRIEFLY] SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan

@@ -12,6 +12,8 @@
 #include "src/analysis/kernel_dump/call_record.h"
 #include "src/analysis/kernel_dump/dump_files.h"
 #include "src/analysis/kernel_dump/run.h"
+#include "src/analysis/overflow/document.h"
+#include "src/analysis/overflow/run.h"
 #include "src/base/files.h"
 #include "src/base/log.h"
 #include "src/base/path_kind.h"
@@ -24,6 +26,7 @@ namespace msprobe::commands {
 namespace {
 
 namespace dumps = analysis::kernel_dump;
+namespace overflow = analysis::overflow;
 
 constexpr const char* kResults = "./parse_data";
 
@@ -296,47 +299,51 @@ std::vector<Positional> ParseOverflowCommand::positionals() {
 }
 
 std::vector<Flag> ParseOverflowCommand::flags() {
-  return {{.name = "--input",
-           .letter = "-d",
-           .aliases = {"--dump_path"},
-           .type = "DIR",
-           .fills = &options_.dumps,
-           .group = Group::kInput,
-           .help = "Folder with overflow records (Opdebug.*) and kernel dumps",
-           .since = kPython811},
-          {.name = "--top-num",
-           .letter = "-n",
-           .type = "N",
-           .fills = &options_.most,
-           .bounds = kNotNegative,
-           .help = "How many records to look at, from the first one on; 0: all",
-           .since = kPython811},
-          ResultsFlag(options_.output, "Folder of overflow_summary_<time>.txt", "none"),
-          ForceFlag()};
+  std::vector<Flag> flags = {
+      {.name = "--input",
+       .letter = "-d",
+       .aliases = {"--dump_path"},
+       .type = "DIR",
+       .fills = &options_.dumps,
+       .group = Group::kInput,
+       .help = "Folder with overflow records (Opdebug.*) and kernel dumps",
+       .since = kPython811},
+      {.name = "--calls",
+       .type = "DUMP",
+       .fills = &options_.calls,
+       .group = Group::kInput,
+       .help = "Dump of the API calls of the same step, to find the call of the kernel",
+       .default_text = "the one beside the records"},
+      {.name = "--ir",
+       .type = "FILE",
+       .fills = &options_.ir,
+       .group = Group::kInput,
+       .help = "Text of the MindSpore graph that ran, to find the lines of code of the operator"},
+      {.name = "--top-num",
+       .letter = "-n",
+       .type = "N",
+       .fills = &options_.most,
+       .bounds = kNotNegative,
+       .help = "How many records to look at, from the first one on; 0: all",
+       .since = kPython811},
+      ResultsFlag(options_.output, "Folder of overflow_summary_<time>.txt", "none"), ForceFlag()};
+  AddAnswerFlags(flags, answer_, overflow::kGateLevels);
+  return flags;
 }
 
 std::vector<Example> ParseOverflowCommand::examples() const {
-  return {
-      {"msprobe parse overflow -d dump/step0 -n 5", "the first five operators that overflowed"}};
+  return {{"msprobe parse overflow dump/step0", "the kernel that overflowed, and its line of code"},
+          {"msprobe parse overflow -d dump/step0 -n 5 -o out",
+           "the first five, also as overflow_summary_<time>.txt"}};
 }
+
+std::string ParseOverflowCommand::notes() const { return FailOnHelp(overflow::kGateLevels); }
 
 Result<ExitCode> ParseOverflowCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(TakePath(argument_, "DUMPS", "--input", options_.dumps));
-  MSP_ASSIGN_OR_RETURN(const dumps::OverflowFindings findings, dumps::FindOverflows(options_));
-  MSP_RETURN_IF_ERROR(PrintUntrusted(dumps::OverflowSummary(findings)));
-  for (const dumps::Overflow& overflow : findings.overflows) {
-    if (overflow.dump.empty()) {
-      base::LogWarning(fmt::format("{}: task {} of stream {} overflowed, and its dump is not there",
-                                   overflow.record.string(), overflow.task_id, overflow.stream_id));
-    }
-  }
-  for (const auto& [path, status] : findings.unreadable) {
-    base::LogError(fmt::format("{}: {}", path.string(), status.message()));
-  }
-  if (!findings.summary.empty() && !context.quiet) {
-    MSP_RETURN_IF_ERROR(Print(findings.summary.string() + "\n"));
-  }
-  return findings.unreadable.empty() ? ExitCode::kDone : ExitCode::kFailed;
+  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
+  MSP_ASSIGN_OR_RETURN(const overflow::Findings findings, overflow::Run(options_));
+  return GiveAnswer(overflow::MakeDocument(findings), answer_, context);
 }
 
 std::vector<Positional> ParsePkCommand::positionals() {

@@ -9,7 +9,8 @@
 
 #include "src/analysis/kernel_dump/array_compare.h"
 #include "src/analysis/kernel_dump/options.h"
-#include "src/analysis/kernel_dump/overflow.h"
+#include "src/analysis/overflow/options.h"
+#include "src/commands/answer.h"
 #include "src/commands/command.h"
 
 namespace msprobe::commands {
@@ -74,16 +75,18 @@ class ParseOverflowCommand final : public Command {
  public:
   std::string_view name() const override { return "overflow"; }
   std::string_view summary() const override {
-    return "Name the operators of a dump folder that overflowed first";
+    return "Name the operator that overflowed first on a device, its call and its line of code";
   }
   std::vector<Flag> flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
+  std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
   std::filesystem::path argument_;
-  analysis::kernel_dump::OverflowOptions options_;
+  analysis::overflow::Options options_;
+  AnswerFlags answer_;
 };
 
 // pk: calls of an old record.

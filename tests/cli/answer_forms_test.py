@@ -104,6 +104,7 @@ COMMANDS = {
     "nan_analyze": Command("nan_analyze -i {data}/nan_analyze/p2p_chain/step0 -o out", "origin", "FOUND"),
     "overflow_check": Command("overflow_check -i {data}/nan_analyze/p2p_chain/step0 -o out", "origin", "FOUND"),
     "parse": Command("parse {data}/kernel_dump/dumps -o out", None, "CONVERTED"),
+    "parse overflow": Command("parse overflow {data}/kernel_dump/dumps -o out", "overflow", "OVERFLOW"),
     "perf_compare": Command("perf_compare -d {data}/perf/npu_npu_all/comparison_ascend_pt -bp {data}/perf/npu_npu_all/base_ascend_pt "
                             "-o out", "e2e>0.001%", None),
     "recheck": Command("recheck {data}/recheck/npu {data}/recheck/bench -o out", "beyond", "WRONG"),

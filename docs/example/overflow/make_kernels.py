@@ -2,6 +2,7 @@
 """Writes what a device would have dumped below route.py: one file per kernel of the forward pass, and an overflow record.
 
 usage: make_kernels.py FOLDER
+       make_kernels.py --graph FOLDER     only what overflows, as an operator of a MindSpore graph
 
 No device is needed: the numbers are those of the script, put into the files and layouts that docs/formats/kernel_dumps.md describes.
 """
@@ -67,7 +68,8 @@ def write(folder, name, op_name, inputs, outputs):
 
 
 def main():
-    folder = Path(sys.argv[1])
+    as_graph = sys.argv[1] == "--graph"
+    folder = Path(sys.argv[-1])
     folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(3)
     router = Router()
@@ -89,7 +91,10 @@ def main():
         ("SoftmaxV2", "softmax", [(wide, ND)], [(chosen, ND)]),
     ]
     for i, (op_type, op_name, inputs, outputs) in enumerate(kernels):
-        name = "%s.%s.%d.%d.%d" % (op_type, op_name, FIRST_TASK + i, STREAM, BEGIN + 40 * i)
+        if as_graph and op_type != "Mul":
+            continue
+        op_name = "Default/network-Router/Mul-op3" if as_graph else op_name
+        name = "%s.%s.%d.%d.%d" % (op_type, op_name.replace("/", "_"), FIRST_TASK + i, STREAM, BEGIN + 40 * i)
         write(folder, name, op_name, inputs, outputs)
         if op_type == "Mul":
             task, context, core = FIRST_TASK + i, 65535, 3

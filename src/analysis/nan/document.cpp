@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/nan/explain.h"
+#include "src/analysis/overflow/document.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::nan {
@@ -25,6 +26,7 @@ constexpr size_t kBriefValues = 8;
 constexpr size_t kBriefFrames = 4;
 constexpr size_t kBriefChain = 12;
 constexpr size_t kBriefConsequences = 8;
+constexpr size_t kBriefOverflows = 4;
 constexpr size_t kMarkdownWarnings = 8;
 
 std::string OperatorText(const StepAnswer& answer, const Consequence& consequence) {
@@ -38,6 +40,11 @@ Item OperatorItem(const StepAnswer& answer, const Consequence& consequence) {
           OperatorText(answer, consequence)};
 }
 
+bool DeviceOverflowed(const StepAnswer& answer) {
+  return std::any_of(answer.device.overflows.begin(), answer.device.overflows.end(),
+                     [](const overflow::Overflow& noted) { return noted.overflowed(); });
+}
+
 report::Verdict MakeVerdict(const Answer& whole) {
   const StepAnswer& answer = whole.step;
   report::Verdict verdict;
@@ -48,6 +55,11 @@ report::Verdict MakeVerdict(const Answer& whole) {
     case Outcome::kGood:
       verdict.word = "GOOD";
       verdict.tone = Tone::kGood;
+      if (DeviceOverflowed(answer)) {
+        verdict.text += "; but a device noted an overflow";
+        verdict.tone = Tone::kCaution;
+        verdict.standing = Standing::kFindings;
+      }
       break;
     case Outcome::kFound:
       verdict.word = "FOUND";
@@ -165,6 +177,19 @@ Section AlsoSection(const StepAnswer& answer) {
   return section;
 }
 
+// What the devices noted themselves, the first ones.
+Section DeviceSection(const StepAnswer& answer) {
+  Section section{"Overflows that the device noted", {}};
+  List list{ListKind::kBullets, {}, {kBriefOverflows}};
+  for (const overflow::Overflow& noted : answer.device.overflows) {
+    if (noted.overflowed()) {
+      list.items.push_back({"", overflow::Sentence(noted)});
+    }
+  }
+  section.blocks.emplace_back(std::move(list));
+  return section;
+}
+
 Section LevelsSection(const StepAnswer& answer) {
   List list{ListKind::kFacts, {}};
   for (const Level level : {Level::kCritical, Level::kHigh, Level::kMedium}) {
@@ -230,7 +255,8 @@ report::Document MakeDocument(const Answer& whole, bool with_levels) {
   document.verdict = MakeVerdict(whole);
   document.levels = report::OutcomesOf(kGateLevels);
   report::SetFound(document.levels, "origin", answer.outcome == Outcome::kFound);
-  report::SetFound(document.levels, "any", answer.outcome != Outcome::kGood);
+  report::SetFound(document.levels, "any",
+                   answer.outcome != Outcome::kGood || DeviceOverflowed(answer));
   document.cases = CasesOf(answer);
   for (const Finding& finding : answer.findings) {
     document.sections.push_back(FindingSection(answer, finding));
@@ -239,6 +265,9 @@ report::Document MakeDocument(const Answer& whole, bool with_levels) {
     document.sections.push_back(ChainSection(answer));
     document.sections.push_back(ConsequencesSection(answer));
     document.sections.push_back(AlsoSection(answer));
+  }
+  if (DeviceOverflowed(answer)) {
+    document.sections.push_back(DeviceSection(answer));
   }
   if (with_levels) {
     document.sections.push_back(LevelsSection(answer));
@@ -282,6 +311,12 @@ std::string MarkdownAnswer(const Answer& whole) {
       for (const internal::ValueLine& value : values) {
         text += fmt::format("| {} | {} |\n", value.name, base::ReplaceAll(value.text, "|", "\\|"));
       }
+    }
+  }
+  if (DeviceOverflowed(answer)) {
+    text += "\n## Overflows that the device noted\n\n";
+    for (const overflow::Overflow& noted : answer.device.overflows) {
+      text += noted.overflowed() ? fmt::format("- {}\n", overflow::Sentence(noted)) : "";
     }
   }
   const std::vector<internal::ChainLine> chain = internal::ChainLines(answer);

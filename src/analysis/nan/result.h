@@ -12,6 +12,7 @@
 #include "src/analysis/nan/propagation.h"
 #include "src/analysis/nan/rank_dump.h"
 #include "src/analysis/nan/search.h"
+#include "src/analysis/overflow/result.h"
 #include "src/dump/entry_tree.h"
 
 namespace msprobe::analysis::nan {
@@ -52,6 +53,8 @@ struct StepAnswer {
   std::vector<Origin> reported;  // of the search, same order as the findings
   Propagation propagation;
   std::vector<std::string> warnings;
+  // What the devices noted of their kernels, where such records lie beside the ranks.
+  overflow::Findings device;
   LevelSummary levels;  // only with Options::levels
   std::vector<std::filesystem::path> files;
   uint64_t unread_ranks = 0;  // left out, because they could not be read

@@ -187,6 +187,20 @@ std::string AnswerJson(const Answer& whole, int exit_code) {
   json.EndArray();
   json.Member("matched_communications", answer.search.matched_events);
   json.Member("unmatched_calls", answer.search.unmatched_calls);
+  json.Key("device_overflows");
+  json.BeginArray();
+  for (const overflow::Overflow& noted : answer.device.overflows) {
+    json.BeginObject();
+    json.Member("op_type", noted.op_type);
+    json.Member("op_name", noted.op_name);
+    json.Member("stream_id", noted.stream_id);
+    json.Member("task_id", noted.task_id);
+    json.Member("call", noted.call ? noted.call->name : std::string());
+    json.Member("code", noted.call ? noted.call->code_line : std::string());
+    json.Member("record", noted.record.string());
+    json.EndObject();
+  }
+  json.EndArray();
   json.Member("warnings", answer.warnings);
   json.Key("files");
   json.BeginArray();

@@ -10,9 +10,11 @@
 #include "src/analysis/nan/finding.h"
 #include "src/analysis/nan/rank_folders.h"
 #include "src/analysis/nan/result_files.h"
+#include "src/analysis/overflow/run.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
+#include "src/dump/layout.h"
 
 namespace msprobe::analysis::nan {
 namespace {
@@ -111,11 +113,42 @@ Result<StepAnswer> AnalyzeStep(const StepFolder& folder, const Options& options,
     answer.warnings.push_back(std::move(warning));
   }
   Choose(options, answer);
+  NoteOverflows(answer);
   if (options.levels) {
     MSP_ASSIGN_OR_RETURN(answer.levels, JudgeRanks(answer.ranks, pool));
   }
   answer.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return answer;
+}
+
+constexpr int64_t kMostRecords = 16;  // of a step; later ones follow from them
+
+// The records of a step's devices lie beside its ranks: step0/<time>/<device>/.
+void NoteOverflows(StepAnswer& answer) {
+  std::filesystem::path folder = answer.folder;
+  const std::string name = std::filesystem::absolute(folder).lexically_normal().filename().string();
+  if (dump::ParseRankName(name).valid) {
+    folder = folder / "..";
+  }
+  if (!overflow::HoldsRecords(folder)) {
+    return;
+  }
+  overflow::Options options;
+  options.dumps = folder;
+  options.calls = answer.folder;
+  options.most = kMostRecords;
+  Result<overflow::Findings> findings = overflow::Run(options);
+  if (!findings.ok()) {
+    answer.warnings.push_back(findings.status().message());
+    return;
+  }
+  answer.device = *std::move(findings);
+  for (const auto& [path, status] : answer.device.unreadable) {
+    answer.warnings.push_back(fmt::format("{}: {}", path.string(), status.message()));
+  }
+  for (const std::string& warning : answer.device.warnings) {
+    answer.warnings.push_back(warning);
+  }
 }
 
 }  // namespace

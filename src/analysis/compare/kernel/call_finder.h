@@ -1,0 +1,53 @@
+// Which tensors of a call are which tensors of kernels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/tensor_view.h"
+
+#include "src/analysis/compare/side.h"
+
+namespace msprobe::analysis::compare {
+
+// Statistics that were computed elsewhere differ by roundings; those of other tensors by far more.
+inline constexpr double kSameTensor = 1e-3;
+
+// The tensors of one call, and the kernel rows that stand for them.
+struct CallMatch {
+  struct Row {
+    uint32_t kernel = 0;  // indices into Side::rows
+    uint32_t call = 0;
+    double distance = 0;  // relative, of the statistics
+  };
+  uint32_t entry = 0;     // of the call
+  std::vector<Row> rows;  // by kernel row
+  size_t tensors = 0;     // of the call
+  bool has_output = false;
+  double farthest = 0;  // the largest distance
+};
+
+// Each tensor of a call has the kernel tensor beside it that has its shape (axes of size 1 aside)
+// and direction and the nearest statistics. Of equally near ones the one of the same dtype, then
+// the first kernel that read an input, the last one that wrote an output.
+class CallFinder {
+ public:
+  // Both must outlive this.
+  CallFinder(const Side& kernels, const Side& calls);
+  CallMatch Match(uint32_t entry) const;  // an index into calls.entries
+
+ private:
+  uint32_t Nearest(const SideRow& row, const std::vector<bool>& used, double& nearest) const;
+
+  const Side& kernels_;
+  const Side& calls_;
+  std::vector<std::optional<Shape>> shapes_;  // without ones, by kernel row
+};
+
+// "[2, 3]" of a row; nothing for what is no list of sizes.
+std::optional<Shape> ShapeOfText(std::string_view text);
+
+}  // namespace msprobe::analysis::compare

@@ -1,0 +1,85 @@
+// Which operators overflowed, and what is known of each.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "msprobe/dtype.h"
+#include "msprobe/status.h"
+#include "msprobe/tensor_view.h"
+
+#include "src/kernels/stats.h"
+
+namespace msprobe::analysis::overflow {
+
+// A tensor of the kernel, in the layout of the device.
+struct KernelTensor {
+  bool is_output = false;
+  size_t number = 0;
+  std::string file;  // "<dump>.input.0.npy", as `parse` calls it
+  std::string format;
+  Shape shape;
+  kernels::TensorStats stats;
+  DType dtype = DType::kFloat32;
+  Status status;  // not ok: it cannot be read
+
+  std::string name() const;       // "output.0"
+  uint64_t bad_elements() const;  // NaN and infinities
+};
+
+// What the tensors of the kernel say.
+enum class Origin : uint8_t {
+  kUnknown,    // there is no dump of the kernel, or nothing of it can be read
+  kMade,       // its inputs are finite, an output is not
+  kPassedOn,   // an input was not finite
+  kSaturated,  // all finite; an output holds the largest number of its dtype
+  kInside,     // all finite: what overflowed stayed inside of the kernel
+};
+
+// The call of the framework that ran the kernel.
+struct Call {
+  std::string name;  // "Torch.mul.0.forward"
+  std::filesystem::path dump;  // the dump.json
+  std::string code_line;           // "route.py:17 in forward: ..."; empty: not recorded
+  std::vector<std::string> stack;  // innermost frame first
+  size_t found = 0;                // tensors of the kernel that are tensors of the call
+  size_t tensors = 0;              // of the kernel
+  std::vector<std::string> others;  // calls that fit as well, later ones
+};
+
+struct Overflow {
+  std::filesystem::path record;
+  uint64_t timestamp = 0;  // microseconds since 1970
+  uint64_t task_id = 0;
+  uint64_t stream_id = 0;
+  std::string unit;  // "AI Core"
+  std::optional<uint64_t> core_id;
+  std::vector<uint64_t> status;
+  bool has_many_statuses = false;
+  // The kernel with the same task and stream, the earliest one; empty where it was not dumped.
+  std::filesystem::path dump;
+  std::string op_type;
+  std::string op_name;
+  std::vector<KernelTensor> tensors;  // inputs, then outputs
+  Origin origin = Origin::kUnknown;
+  std::optional<Call> call;
+  std::string graph_scope;  // of the graph's operator, when a graph was given
+  std::string graph_code;   // its lines of code
+
+  bool overflowed() const;  // a status that is not zero
+};
+
+struct Findings {
+  std::vector<Overflow> overflows;  // in order of time
+  uint64_t records = 0;             // overflow records in the folder
+  std::vector<std::pair<std::filesystem::path, Status>> unreadable;
+  std::vector<std::string> warnings;
+  std::filesystem::path calls;    // the dump that kernels were looked up in; empty: none
+  std::filesystem::path summary;  // the file, when one was asked for
+};
+
+}  // namespace msprobe::analysis::overflow
