@@ -326,7 +326,8 @@ std::vector<Flag> ParseOverflowCommand::flags() {
        .bounds = kNotNegative,
        .help = "How many records to look at, from the first one on; 0: all",
        .since = kPython811},
-      ResultsFlag(options_.output, "Folder of overflow_summary_<time>.txt", "none"), ForceFlag()};
+      ResultsFlag(options_.output, "Folder of overflow_summary_<time>.txt", "none"),
+      ForceFlag()};
   AddAnswerFlags(flags, answer_, overflow::kGateLevels);
   return flags;
 }

@@ -15,6 +15,7 @@
 #include "msprobe/status.h"
 #include "msprobe/tensor_view.h"
 
+#include "src/analysis/compare/folder_counts.h"
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/real_metrics.h"
 #include "src/analysis/compare/side.h"
@@ -32,12 +33,7 @@ struct FolderTable {
   bool is_csv = false;           // a .csv without time stamp, else .xlsx
   bool styled_header = false;
   report::Table table;
-  // Of the rows, where the comparison tells: compared at all, of those equal, and of those apart by
-  // more than the noise of the dtype.
-  uint64_t compared = 0;
-  uint64_t identical = 0;
-  uint64_t differing = 0;
-  std::string first_differing;  // the first such row in a sentence; empty: none
+  FolderCounts counts;  // all zero where the comparison tells none
 };
 
 struct FolderComparison {

@@ -76,7 +76,7 @@ Result<FoldersByRankStep> FindKernelFolders(const std::filesystem::path& root,
     }
     KernelFolder kernel_folder;
     const std::optional<RankStep> rank_step = RankStepOf(folder.path.string(), kernel_folder.place);
-    if (rank_step && Wanted(*options.rank_ids, rank_step->first) &&
+    if (rank_step && (!options.rank_ids || Wanted(*options.rank_ids, rank_step->first)) &&
         Wanted(options.step_ids, rank_step->second)) {
       kernel_folder.folder = std::move(folder);
       found[*rank_step].push_back(std::move(kernel_folder));
@@ -118,7 +118,8 @@ std::vector<std::pair<const Folder*, const Folder*>> PairFolders(
 }
 
 Status AppendFolderPair(const Folder& npu, const Folder& bench, base::ThreadPool& pool,
-                        std::optional<Table>& table, std::vector<std::string>& warnings) {
+                        std::optional<Table>& table, FolderCounts& counts,
+                        std::vector<std::string>& warnings) {
   const KernelFolderKind kind = KindOf(npu);
   if (kind == KernelFolderKind::kNeither) {
     return MismatchError(npu.path.string() + ": holds neither .npy files nor a " +
@@ -134,8 +135,9 @@ Status AppendFolderPair(const Folder& npu, const Folder& bench, base::ThreadPool
     return MismatchError(npu.path.string() +
                          ": tensors and statistics cannot share one result table");
   }
-  return kind == KernelFolderKind::kArrays ? AppendArrayRows(npu, bench, pool, *table, warnings)
-                                           : AppendStatisticRows(npu, bench, *table);
+  return kind == KernelFolderKind::kArrays
+             ? AppendArrayRows(npu, bench, pool, *table, counts, warnings)
+             : AppendStatisticRows(npu, bench, *table, counts);
 }
 
 Table CopyRows(const Table& table, size_t first, size_t count) {
@@ -169,10 +171,17 @@ std::vector<std::pair<size_t, size_t>> HalveRows(size_t row_count, size_t limit)
   return parts;
 }
 
+bool HoldsGraphKernels(const std::filesystem::path& folder) {
+  const Result<FoldersByRankStep> found = FindKernelFolders(folder, Options());
+  return found.ok() && std::any_of(found->begin(), found->end(), [](const auto& of_step) {
+           return std::any_of(of_step.second.begin(), of_step.second.end(),
+                              [](const KernelFolder& kernels) {
+                                return KindOf(kernels.folder) != KernelFolderKind::kNeither;
+                              });
+         });
+}
+
 Result<FolderComparison> CompareGraphFolders(const Options& options, base::ThreadPool& pool) {
-  if (!options.rank_ids) {
-    return InternalError("kernel dumps are compared without a list of ranks");
-  }
   MSP_ASSIGN_OR_RETURN(const FoldersByRankStep npu, FindKernelFolders(options.npu_path, options));
   MSP_ASSIGN_OR_RETURN(const FoldersByRankStep bench,
                        FindKernelFolders(options.bench_path, options));
@@ -184,10 +193,11 @@ Result<FolderComparison> CompareGraphFolders(const Options& options, base::Threa
       continue;
     }
     std::optional<Table> table;
+    FolderCounts counts;
     for (const auto& [npu_folder, bench_folder] :
          PairFolders(rank_step, npu_folders, bench_folders->second, comparison.warnings)) {
       const Status status =
-          AppendFolderPair(*npu_folder, *bench_folder, pool, table, comparison.warnings);
+          AppendFolderPair(*npu_folder, *bench_folder, pool, table, counts, comparison.warnings);
       if (!status.ok()) {
         comparison.warnings.push_back(Describe(rank_step) + ": " + status.message());
       }
@@ -206,10 +216,12 @@ Result<FolderComparison> CompareGraphFolders(const Options& options, base::Threa
       slice.name_end = "_slice_" + std::to_string(i);
       slice.styled_header = true;
       slice.table = CopyRows(*table, parts[i].first, parts[i].second);
+      slice.counts = std::exchange(counts, {});  // of all slices, told once
       comparison.tables.push_back(std::move(slice));
     }
     if (parts.size() == 1) {
       result.table = *std::move(table);
+      result.counts = std::move(counts);
       comparison.tables.push_back(std::move(result));
     }
   }

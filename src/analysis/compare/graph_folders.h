@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -15,9 +16,12 @@
 namespace msprobe::analysis::compare {
 
 // Compares every (rank, step) that both options.npu_path and options.bench_path hold, filtered by
-// options.rank_ids and step_ids, in rising order. Tables are named compare_result_<rank>_<step>. A
-// pair that cannot be compared is a warning; none at all an error.
+// options.rank_ids (not given: all) and step_ids, in rising order. Tables are named
+// compare_result_<rank>_<step>. A pair that cannot be compared is a warning; none at all an error.
 Result<FolderComparison> CompareGraphFolders(const Options& options, base::ThreadPool& pool);
+
+// Whether there is such a folder, of whatever rank and step.
+bool HoldsGraphKernels(const std::filesystem::path& folder);
 
 // (first row, row count) of each part of a table that is halved until no part exceeds `limit` rows.
 std::vector<std::pair<size_t, size_t>> HalveRows(size_t row_count, size_t limit);

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "src/analysis/compare/array_pair.h"
 #include "src/analysis/compare/result_table.h"
@@ -230,8 +232,20 @@ std::vector<KernelPair> PairKernels(const std::vector<KernelKey>& npu,
   return pairs;
 }
 
+void CountInOrder(std::vector<KernelOutcome> outcomes, FolderCounts& counts) {
+  std::stable_sort(outcomes.begin(), outcomes.end(),
+                   [](const KernelOutcome& a, const KernelOutcome& b) {
+                     return std::pair(TimeOrder(a.key->time), std::string_view(a.key->key)) <
+                            std::pair(TimeOrder(b.key->time), std::string_view(b.key->key));
+                   });
+  for (const KernelOutcome& outcome : outcomes) {
+    counts.Add(outcome.distance, outcome.noise, outcome.key->key);
+  }
+}
+
 Status AppendArrayRows(const Folder& npu, const Folder& bench, base::ThreadPool& pool,
-                       report::Table& table, std::vector<std::string>& warnings) {
+                       report::Table& table, FolderCounts& counts,
+                       std::vector<std::string>& warnings) {
   MSP_ASSIGN_OR_RETURN(const KernelFiles npu_files, ListKernelFiles(npu, warnings));
   MSP_ASSIGN_OR_RETURN(const KernelFiles bench_files, ListKernelFiles(bench, warnings));
   const std::vector<KernelPair> pairs = PairKernels(npu_files.keys, bench_files.keys);
@@ -244,10 +258,24 @@ Status AppendArrayRows(const Folder& npu, const Folder& bench, base::ThreadPool&
     results[i] = CompareArrays(path_of(npu_files, pairs[i].npu),
                                path_of(bench_files, pairs[i].bench), scratch[worker]);
   });
+  std::vector<KernelOutcome> outcomes;
   for (size_t i = 0; i < pairs.size(); ++i) {
     AppendArrayRow(path_of(npu_files, pairs[i].npu).string(),
                    path_of(bench_files, pairs[i].bench).string(), results[i], table);
+    const std::optional<ArraySummary>& n = results[i].npu;
+    const std::optional<ArraySummary>& b = results[i].bench;
+    if (pairs[i].npu == kNoKernel || pairs[i].bench == kNoKernel) {
+      ++(pairs[i].npu == kNoKernel ? counts.bench_only : counts.npu_only);
+    } else if (!n || !b) {
+      ++counts.unreadable;
+    } else if (n->shape != b->shape || n->dtype != b->dtype) {
+      ++counts.mismatched;
+    } else {
+      outcomes.push_back({&npu_files.keys[pairs[i].npu], results[i].result.distance,
+                          FolderNoise(n->dtype, b->dtype)});
+    }
   }
+  CountInOrder(std::move(outcomes), counts);
   return OkStatus();
 }
 

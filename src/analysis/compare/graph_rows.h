@@ -9,6 +9,7 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/compare/array_pair.h"
+#include "src/analysis/compare/folder_counts.h"
 #include "src/base/thread_pool.h"
 #include "src/report/table.h"
 
@@ -23,10 +24,12 @@ KernelFolderKind KindOf(const Folder& folder);
 std::vector<std::string> KernelColumns(KernelFolderKind kind);
 
 // Append one row per kernel tensor of either side: those with an NPU side first. `table` has the
-// columns of the kind.
+// columns of the kind. `counts` are counted on.
 Status AppendArrayRows(const Folder& npu, const Folder& bench, base::ThreadPool& pool,
-                       report::Table& table, std::vector<std::string>& warnings);
-Status AppendStatisticRows(const Folder& npu, const Folder& bench, report::Table& table);
+                       report::Table& table, FolderCounts& counts,
+                       std::vector<std::string>& warnings);
+Status AppendStatisticRows(const Folder& npu, const Folder& bench, report::Table& table,
+                           FolderCounts& counts);
 
 // A tensor by what identifies it in both runs, and when it was written.
 struct KernelKey {
@@ -39,6 +42,16 @@ struct KernelPair {
   size_t npu = kNoKernel;
   size_t bench = kNoKernel;
 };
+// A row with values on both sides.
+struct KernelOutcome {
+  const KernelKey* key = nullptr;
+  Distance distance;
+  double noise = 0;
+};
+// Counts them in the order in which the kernels ran, so that the first differing one is the first
+// that ran.
+void CountInOrder(std::vector<KernelOutcome> outcomes, FolderCounts& counts);
+
 // Pairs the n-th of a key in time with the n-th of that key on the other side. NPU rows in their
 // order, then what only the bench side has in its order.
 std::vector<KernelPair> PairKernels(const std::vector<KernelKey>& npu,

@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "src/analysis/compare/graph_rows.h"
 #include "src/base/number_text.h"
@@ -196,12 +197,28 @@ void AppendStatisticRow(const StatisticRows& npu, const StatisticRows& bench,
 
 }  // namespace
 
-Status AppendStatisticRows(const Folder& npu, const Folder& bench, report::Table& table) {
+Status AppendStatisticRows(const Folder& npu, const Folder& bench, report::Table& table,
+                           FolderCounts& counts) {
   MSP_ASSIGN_OR_RETURN(const StatisticRows npu_rows, ReadStatistics(npu));
   MSP_ASSIGN_OR_RETURN(const StatisticRows bench_rows, ReadStatistics(bench));
+  std::vector<KernelOutcome> outcomes;
   for (const KernelPair& pair : PairKernels(npu_rows.keys, bench_rows.keys)) {
     AppendStatisticRow(npu_rows, bench_rows, pair, table);
+    if (pair.npu == kNoKernel || pair.bench == kNoKernel) {
+      ++(pair.npu == kNoKernel ? counts.bench_only : counts.npu_only);
+    } else if (npu_rows.shapes[pair.npu] != bench_rows.shapes[pair.bench] ||
+               npu_rows.dtypes[pair.npu] != bench_rows.dtypes[pair.bench]) {
+      ++counts.mismatched;
+    } else {
+      std::array<double, kStatCount> n{};
+      std::array<double, kStatCount> b{};
+      std::copy(npu_rows.stats[pair.npu].begin(), npu_rows.stats[pair.npu].end(), n.begin());
+      std::copy(bench_rows.stats[pair.bench].begin(), bench_rows.stats[pair.bench].end(),
+                b.begin());
+      outcomes.push_back({&npu_rows.keys[pair.npu], FolderDistance(n, b), kTextNoise});
+    }
   }
+  CountInOrder(std::move(outcomes), counts);
   return OkStatus();
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/compare/common_folders.h"
+#include "src/analysis/compare/folder_kind.h"
 #include "src/analysis/compare/graph_folders.h"
 #include "src/analysis/compare/kernel/kernel_compare.h"
 #include "src/analysis/compare/line26/atb_compare.h"
@@ -53,17 +54,15 @@ class Runner {
     if (options_.line26 && options_.line26->first_difference) {
       difference_run_.emplace(options_.output_folder, run_.stamp.text());
     }
-    const bool atb = options_.line26 && options_.line26->atb;
-    if (options_.rank_ids || options_.common_folders || atb) {
-      MSP_RETURN_IF_ERROR(RunFolders());
-    } else if (LeadsToKernelDumps(options_.npu_path) || LeadsToKernelDumps(options_.bench_path)) {
-      MSP_RETURN_IF_ERROR(RunKernels());
-    } else if (!options_.kernel_call.empty() && base::Exists(options_.npu_path)) {
+    const FolderKind kind = FolderKindOf(options_);
+    if (kind != FolderKind::kKernels && !options_.kernel_call.empty() &&
+        base::Exists(options_.npu_path)) {
       return UsageError("--call needs kernel dumps")
           .WithHint("the kernel dump comes first, the dump of the call second");
-    } else {
-      MSP_RETURN_IF_ERROR(RunPairs());
     }
+    MSP_RETURN_IF_ERROR(kind == FolderKind::kCalls     ? RunPairs()
+                        : kind == FolderKind::kKernels ? RunKernels()
+                                                       : RunFolders(kind));
     FinishSummary(run_.summary);
     run_.summary.seconds = watch_.seconds();
     run_.summary.threads = pool_.thread_count();
@@ -109,10 +108,6 @@ class Runner {
 
   // Where a side is a dump of kernels.
   Status RunKernels() {
-    if (options_.line26) {
-      return UnsupportedError("the command line of 26.x does not compare kernel dumps in this mode")
-          .WithHint("msprobe compare NPU_PATH BENCH_PATH");
-    }
     MSP_ASSIGN_OR_RETURN(const KernelPlan plan, PlanKernels(options_));
     run_.summary.npu_only = plan.npu_only;
     run_.summary.bench_only = plan.bench_only;
@@ -185,11 +180,11 @@ class Runner {
     return {};
   }
 
-  // MindSpore folders without a dump.json: tables only.
-  Status RunFolders() {
-    const auto compare = options_.rank_ids         ? CompareGraphFolders
-                         : options_.common_folders ? CompareCommonFolders
-                                                   : CompareAtb;
+  // Folders without a dump.json: tables only.
+  Status RunFolders(FolderKind kind) {
+    const auto compare = kind == FolderKind::kGraph    ? CompareGraphFolders
+                         : kind == FolderKind::kCommon ? CompareCommonFolders
+                                                       : CompareAtb;
     MSP_ASSIGN_OR_RETURN(FolderComparison comparison, compare(options_, pool_));
     for (const FolderTable& table : comparison.tables) {
       const fs::path folder = options_.output_folder / table.folder;
@@ -198,12 +193,17 @@ class Runner {
       summary.npu_path = (options_.npu_path / table.folder).string();
       summary.bench_path = (options_.bench_path / table.folder).string();
       summary.counts.rows = table.table.row_count();
-      summary.counts.matched = table.compared;
-      summary.counts.identical = table.identical;
-      summary.counts.agreeing = table.compared - table.differing;
-      summary.counts.differing = table.differing;
-      if (!table.first_differing.empty()) {
-        run_.answers.push_back("First differing row: " + table.first_differing);
+      const FolderCounts& counts = table.counts;
+      summary.counts.matched = counts.compared;
+      summary.counts.identical = counts.identical;
+      summary.counts.agreeing = counts.compared - counts.differing;
+      summary.counts.differing = counts.differing;
+      summary.counts.npu_only = counts.npu_only;
+      summary.counts.bench_only = counts.bench_only;
+      summary.counts.shape_mismatch = counts.mismatched;
+      summary.counts.unreadable = counts.unreadable;
+      if (!counts.first_differing.empty()) {
+        run_.answers.push_back("First differing row: " + counts.first_differing);
       }
       if (table.is_csv) {
         summary.files.push_back(folder / (table.name + ".csv"));

@@ -80,8 +80,9 @@ Result<CallLookup> CallLookup::Open(const fs::path& path, std::optional<int64_t>
     lookup.ranks_.push_back(std::move(loaded));
   }
   if (lookup.ranks_.empty()) {
-    return NotFoundError(other_steps ? fmt::format("{} has no calls of step {}", path.string(), *step)
-                                     : fmt::format("no rank of {} can be read", path.string()));
+    return NotFoundError(other_steps
+                             ? fmt::format("{} has no calls of step {}", path.string(), *step)
+                             : fmt::format("no rank of {} can be read", path.string()));
   }
   return lookup;
 }
@@ -113,8 +114,8 @@ std::optional<Call> CallLookup::Find(const kernel_dump::DumpPath& kernel,
         best->others.push_back(name);
         continue;
       }
-      if (best && (likeness.found < best->found ||
-                   (likeness.found == best->found && best_is_own))) {
+      if (best &&
+          (likeness.found < best->found || (likeness.found == best->found && best_is_own))) {
         continue;
       }
       best_is_own = is_own;

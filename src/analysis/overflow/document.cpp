@@ -130,8 +130,9 @@ void AddCall(const Overflow& overflow, List& facts) {
       std::vector<std::string> others = call.others;
       const bool more = others.size() > kMostOthers;
       others.resize(std::min(others.size(), kMostOthers));
-      text += fmt::format("; so are they of {}{}", Printable(base::Join(others, ", ")),
-                          more ? fmt::format(" and {} more", call.others.size() - kMostOthers) : "");
+      text +=
+          fmt::format("; so are they of {}{}", Printable(base::Join(others, ", ")),
+                      more ? fmt::format(" and {} more", call.others.size() - kMostOthers) : "");
     }
     facts.items.push_back({"call", std::move(text)});
     if (!call.code_line.empty()) {
@@ -139,8 +140,7 @@ void AddCall(const Overflow& overflow, List& facts) {
     }
   }
   if (!overflow.graph_scope.empty()) {
-    facts.items.push_back(
-        {"scope", Printable(base::ReplaceAll(overflow.graph_scope, "\n", ", "))});
+    facts.items.push_back({"scope", Printable(base::ReplaceAll(overflow.graph_scope, "\n", ", "))});
   }
   if (!overflow.graph_code.empty()) {
     Item code{"graph code", {}};
@@ -156,8 +156,8 @@ Section SectionOf(size_t number, const Overflow& overflow) {
   Section section{fmt::format("{}. {}", number, known ? KernelName(overflow) : TaskText(overflow)),
                   {}};
   List facts{ListKind::kFacts, {}};
-  facts.items.push_back({"made", OriginText(overflow),
-                         overflow.origin == Origin::kMade ? Tone::kBad : Tone::kPlain});
+  facts.items.push_back(
+      {"made", OriginText(overflow), overflow.origin == Origin::kMade ? Tone::kBad : Tone::kPlain});
   AddCall(overflow, facts);
   facts.items.push_back({"ran as", TaskText(overflow)});
   facts.items.push_back({"unit", UnitText(overflow)});
@@ -191,16 +191,16 @@ const Overflow* Leading(const Findings& findings) {
   if (made != findings.overflows.end()) {
     return &*made;
   }
-  const auto first =
-      std::find_if(findings.overflows.begin(), findings.overflows.end(),
-                   [](const Overflow& overflow) { return overflow.overflowed(); });
+  const auto first = std::find_if(findings.overflows.begin(), findings.overflows.end(),
+                                  [](const Overflow& overflow) { return overflow.overflowed(); });
   return first == findings.overflows.end() ? nullptr : &*first;
 }
 
 report::Verdict MakeVerdict(const Findings& findings) {
   report::Verdict verdict;
-  const auto overflowed = std::count_if(findings.overflows.begin(), findings.overflows.end(),
-                                        [](const Overflow& overflow) { return overflow.overflowed(); });
+  const auto overflowed =
+      std::count_if(findings.overflows.begin(), findings.overflows.end(),
+                    [](const Overflow& overflow) { return overflow.overflowed(); });
   verdict.number = static_cast<double>(overflowed);
   verdict.unit = "records";
   const std::string seen = fmt::format("{} of {}", FormatCount(findings.overflows.size()),
@@ -240,7 +240,8 @@ std::string NextStep(const Findings& findings) {
            "the calls, or at earlier records with -n 0.";
   }
   if (findings.calls.empty()) {
-    return "To get the call and the line of code, dump the calls of the same step (level L1 or mix) "
+    return "To get the call and the line of code, dump the calls of the same step (level L1 or "
+           "mix) "
            "and name that dump: --calls DUMP; of a MindSpore graph its text: --ir FILE.";
   }
   return "Look at the range of its inputs: scale them down before this call, or compute it in a "
@@ -272,8 +273,7 @@ report::Document MakeDocument(const Findings& findings) {
     document.sections.push_back(SectionOf(i + 1, findings.overflows[i]));
   }
   if (findings.records > findings.overflows.size() + findings.unreadable.size()) {
-    const uint64_t more =
-        findings.records - findings.overflows.size() - findings.unreadable.size();
+    const uint64_t more = findings.records - findings.overflows.size() - findings.unreadable.size();
     document.sections.push_back({"Also", {}});
     document.sections.back().blocks.emplace_back(
         report::Text{fmt::format("{} later; -n 0 looks at all", Plural(more, "record"))});

@@ -11,7 +11,7 @@ struct Options {
   // Dump of the API calls above the kernels: a dump.json, a rank, a step or a whole dump. Empty:
   // the one that lies beside the records, if there is one.
   std::filesystem::path calls;
-  std::filesystem::path ir;      // text of the MindSpore graph that the kernels belong to; may be empty
+  std::filesystem::path ir;  // text of the MindSpore graph that the kernels belong to; may be empty
   std::filesystem::path output;  // folder of overflow_summary_<time>.txt; empty: none
   int64_t most = 1;              // records that are looked at, from the first one on; 0: all
 };

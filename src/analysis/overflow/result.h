@@ -42,12 +42,12 @@ enum class Origin : uint8_t {
 
 // The call of the framework that ran the kernel.
 struct Call {
-  std::string name;  // "Torch.mul.0.forward"
-  std::filesystem::path dump;  // the dump.json
-  std::string code_line;           // "route.py:17 in forward: ..."; empty: not recorded
-  std::vector<std::string> stack;  // innermost frame first
-  size_t found = 0;                // tensors of the kernel that are tensors of the call
-  size_t tensors = 0;              // of the kernel
+  std::string name;                 // "Torch.mul.0.forward"
+  std::filesystem::path dump;       // the dump.json
+  std::string code_line;            // "route.py:17 in forward: ..."; empty: not recorded
+  std::vector<std::string> stack;   // innermost frame first
+  size_t found = 0;                 // tensors of the kernel that are tensors of the call
+  size_t tensors = 0;               // of the kernel
   std::vector<std::string> others;  // calls that fit as well, later ones
 };
 

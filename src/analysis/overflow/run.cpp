@@ -337,11 +337,12 @@ std::string SummaryText(const Findings& findings) {
     text += fmt::format(" [timestamp:{}]\n", overflow.timestamp);
     for (const KernelTensor& tensor : overflow.tensors) {
       text += fmt::format(" {}\n", tensor.file);
-      text += tensor.status.ok()
-                  ? fmt::format(" -[Format: {}] {}\n", tensor.format,
-                                kernel_dump::ArrayFacts(tensor.shape, tensor.dtype, tensor.stats.max,
-                                           tensor.stats.min, tensor.stats.mean))
-                  : fmt::format(" -[{}]\n", tensor.status.message());
+      text +=
+          tensor.status.ok()
+              ? fmt::format(" -[Format: {}] {}\n", tensor.format,
+                            kernel_dump::ArrayFacts(tensor.shape, tensor.dtype, tensor.stats.max,
+                                                    tensor.stats.min, tensor.stats.mean))
+              : fmt::format(" -[{}]\n", tensor.status.message());
     }
   }
   return text;

@@ -57,7 +57,8 @@ CallMatch CallFinder::Match(uint32_t entry) const {
   return match;
 }
 
-uint32_t CallFinder::Nearest(const SideRow& row, const std::vector<bool>& used, double& nearest) const {
+uint32_t CallFinder::Nearest(const SideRow& row, const std::vector<bool>& used,
+                             double& nearest) const {
   const std::optional<Shape> shape = WithoutOnes(row.shape);
   const std::optional<DType> dtype = ParseDType(row.dtype);
   bool found_dtype = false;

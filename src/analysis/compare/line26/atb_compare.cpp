@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <optional>
 #include <span>
@@ -17,6 +18,7 @@
 
 #include "msprobe/tensor_file.h"
 
+#include "src/analysis/compare/folder_counts.h"
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/real_metrics.h"
 #include "src/base/number_text.h"
@@ -35,6 +37,7 @@ namespace fs = std::filesystem;
 using report::Cell;
 
 constexpr const char* kStatisticFile = "statistic.csv";
+constexpr std::string_view kPathColumn = "Tensor Path";  // the last one
 constexpr std::string_view kDumpFolder = "atb_dump_data";
 // Of a tensor path, the parts from atb_dump_data on that the round folder stands for.
 constexpr size_t kRoundParts = 4;
@@ -218,25 +221,6 @@ std::array<std::string, kStatCount> StatTexts(const TensorView& view) {
   return texts;
 }
 
-// What rounding alone may cause: a few units in the last place of the coarser dtype.
-double NoiseOf(DType a, DType b) {
-  constexpr double kUnits = 16;
-  const auto epsilon = [](DType dtype) {
-    switch (dtype) {
-      case DType::kFloat16:
-        return 0x1p-10;
-      case DType::kBFloat16:
-        return 0x1p-7;
-      case DType::kFloat8E4M3FN:
-      case DType::kFloat8E5M2:
-        return 0x1p-2;
-      default:
-        return 0x1p-23;
-    }
-  };
-  return kUnits * std::max(epsilon(a), epsilon(b));
-}
-
 std::string AtbMetricText(const Metric& metric) {
   return metric.kind == MetricKind::kText ? std::string(base::Trim(metric.text))
                                           : base::PythonFloatRepr(metric.number);
@@ -269,7 +253,7 @@ TensorRow CompareTensorRow(const Round& target, const Record& t, const Round& go
     row.metrics[i] = AtbMetricText(metrics.metrics[i]);
   }
   row.distance = metrics.distance;
-  row.noise = NoiseOf(n->view().dtype, b->view().dtype);
+  row.noise = FolderNoise(n->view().dtype, b->view().dtype);
   return row;
 }
 
@@ -281,17 +265,16 @@ struct StatisticRow {
 
 StatisticRow CompareStatisticRow(const Record& t, const Record& g) {
   StatisticRow row;
+  std::array<double, kStatCount> target{};
+  std::array<double, kStatCount> golden{};
   for (size_t i = 0; i < kStatCount; ++i) {
     const std::optional<double> n = base::ParseDouble(t.cells[kMaximum + i]);
     const std::optional<double> b = base::ParseDouble(g.cells[kMaximum + i]);
+    const bool known = n && b;
+    target[i] = known ? *n : std::numeric_limits<double>::quiet_NaN();
+    golden[i] = known ? *b : std::numeric_limits<double>::quiet_NaN();
     row.difference[i] = row.relative[i] = kNotApplicable;
-    if (!n || !b) {
-      continue;
-    }
-    const double difference = *n - *b;
-    row.distance.comparable = true;
-    row.distance.nonfinite_differs =
-        row.distance.nonfinite_differs || std::isfinite(*n) != std::isfinite(*b);
+    const double difference = target[i] - golden[i];
     if (std::isnan(difference)) {
       continue;
     }
@@ -301,13 +284,8 @@ StatisticRow CompareStatisticRow(const Record& t, const Record& g) {
     } else if (*b != 0) {
       row.relative[i] = base::PythonFloatRepr(std::fabs(difference / *b * 100));
     }
-    const double scale = std::max(std::fabs(*n), std::fabs(*b));
-    row.distance.relative =
-        std::max(row.distance.relative, scale > 0 ? std::fabs(difference) / scale : 0.0);
-    row.distance.absolute = std::max(row.distance.absolute, std::fabs(difference));
   }
-  row.distance.identical =
-      row.distance.comparable && row.distance.absolute == 0 && !row.distance.nonfinite_differs;
+  row.distance = FolderDistance(target, golden);
   return row;
 }
 
@@ -338,24 +316,17 @@ std::vector<std::string> AtbColumns(bool tensors) {
   return columns;
 }
 
-void CountRow(const Distance& distance, double noise, const std::string& key, FolderTable& out) {
-  if (!distance.comparable) {
-    return;
-  }
-  ++out.compared;
-  if (distance.identical) {
-    ++out.identical;
-  } else if (distance.nonfinite_differs || !(distance.relative <= noise)) {
-    if (out.differing++ == 0) {
-      out.first_differing =
-          distance.nonfinite_differs
-              ? fmt::format("{}: NaN or infinity on one side only", key)
-              : fmt::format("{}: apart by {:.1e} of its size", key, distance.relative);
-    }
-  }
-}
-
 }  // namespace
+
+bool IsAtbRound(const fs::path& folder) {
+  constexpr size_t kHeaderBytes = 4096;
+  std::string header(kHeaderBytes, '\0');
+  std::ifstream file(folder / kStatisticFile, std::ios::binary);
+  file.read(header.data(), static_cast<std::streamsize>(header.size()));
+  header.resize(static_cast<size_t>(file.gcount()));
+  const std::string_view line = std::string_view(header).substr(0, header.find('\n'));
+  return base::Split(line, ',').size() == kColumnCount && base::Trim(line).ends_with(kPathColumn);
+}
 
 Result<FolderComparison> CompareAtb(const Options& options, base::ThreadPool& pool) {
   FolderComparison comparison;
@@ -369,22 +340,27 @@ Result<FolderComparison> CompareAtb(const Options& options, base::ThreadPool& po
         .WithHint("dump both sides with the same task");
   }
   std::vector<std::pair<const Record*, const Record*>> pairs;
+  FolderCounts counts;
   for (const Record& record : target.records) {
     const auto found = golden.by_key.find(record.key);
     if (found != golden.by_key.end()) {
       pairs.emplace_back(&record, &golden.records[found->second]);
+    } else {
+      ++counts.npu_only;
     }
   }
   if (pairs.empty()) {
     return MismatchError(fmt::format("{} and {} have no tensor of one name", target.folder.string(),
                                      golden.folder.string()));
   }
+  counts.bench_only = golden.records.size() - pairs.size();
   const bool tensors = target.has_tensors;
   std::vector<TensorRow> rows(tensors ? pairs.size() : 0);
   pool.ParallelFor(rows.size(), [&](size_t i, size_t) {
     rows[i] = CompareTensorRow(target, *pairs[i].first, golden, *pairs[i].second);
   });
   FolderTable out;
+  out.counts = counts;
   out.name = tensors ? "atb_tensor_compare_result" : "atb_stats_compare_result";
   out.table = report::Table("Sheet", AtbColumns(tensors));
   std::vector<Cell> cells;
@@ -406,8 +382,9 @@ Result<FolderComparison> CompareAtb(const Options& options, base::ThreadPool& po
         add(rows[i].target[stat]);
         add(rows[i].golden[stat]);
       }
-      CountRow(rows[i].distance, rows[i].noise, t->key, out);
+      out.counts.Add(rows[i].distance, rows[i].noise, t->key);
       if (!rows[i].problem.empty()) {
+        ++out.counts.unreadable;
         comparison.warnings.push_back(fmt::format("{}: {}", t->key, rows[i].problem));
       }
     } else {
@@ -422,8 +399,7 @@ Result<FolderComparison> CompareAtb(const Options& options, base::ThreadPool& po
         add(t->cells[kMaximum + stat]);
         add(g->cells[kMaximum + stat]);
       }
-      // The csv holds six digits or so.
-      CountRow(row.distance, 1e-4, t->key, out);
+      out.counts.Add(row.distance, kTextNoise, t->key);
     }
     out.table.AddRow(cells);
   }

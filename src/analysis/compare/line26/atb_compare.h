@@ -2,6 +2,8 @@
 // tensors of every operator.
 #pragma once
 
+#include <filesystem>
+
 #include "msprobe/status.h"
 
 #include "src/analysis/compare/array_pair.h"
@@ -15,5 +17,8 @@ namespace msprobe::analysis::compare {
 // where the dumps hold no tensors, else metrics of the tensors. kMismatch when the two are of
 // different kinds or have no row in common.
 Result<FolderComparison> CompareAtb(const Options& options, base::ThreadPool& pool);
+
+// Whether the folder holds a statistic.csv of such a round.
+bool IsAtbRound(const std::filesystem::path& folder);
 
 }  // namespace msprobe::analysis::compare
