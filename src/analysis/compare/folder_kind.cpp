@@ -3,6 +3,7 @@
 #include "src/analysis/compare/graph_folders.h"
 #include "src/analysis/compare/kernel/kernel_side.h"
 #include "src/analysis/compare/line26/atb_compare.h"
+#include "src/analysis/compare/tensor_folder.h"
 #include "src/dump/layout.h"
 
 namespace msprobe::analysis::compare {
@@ -30,8 +31,11 @@ FolderKind FolderKindOf(const Options& options) {
   if (IsAtbRound(options.npu_path) && IsAtbRound(options.bench_path)) {
     return FolderKind::kAtb;
   }
-  return HoldsGraphKernels(options.npu_path) && HoldsGraphKernels(options.bench_path)
-             ? FolderKind::kGraph
+  if (HoldsGraphKernels(options.npu_path) && HoldsGraphKernels(options.bench_path)) {
+    return FolderKind::kGraph;
+  }
+  return HoldsTensorFiles(options.npu_path) && HoldsTensorFiles(options.bench_path)
+             ? FolderKind::kTensors
              : FolderKind::kCalls;
 }
 

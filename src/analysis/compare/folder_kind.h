@@ -12,10 +12,12 @@ enum class FolderKind : uint8_t {
   kKernels,  // kernel dumps, or kernel dumps and the calls above them
   kAtb,      // execution rounds of the Ascend Transformer Boost
   kGraph,    // kernels of a MindSpore graph as .npy files or a statistic.csv
+  kTensors,  // a .pt file per tensor, of a captured ACL graph
   kCommon,   // .npy files of single-point saves
 };
 
-// What options ask for; else by the files there. ATB rounds and graphs must be on both sides.
+// What options ask for; else by the files there. ATB rounds, graphs and tensor files must be
+// on both sides.
 FolderKind FolderKindOf(const Options& options);
 
 }  // namespace msprobe::analysis::compare

@@ -17,6 +17,7 @@
 #include "src/analysis/compare/page/compare_page.h"
 #include "src/analysis/compare/result_files.h"
 #include "src/analysis/compare/summary_json.h"
+#include "src/analysis/compare/tensor_folder.h"
 #include "src/base/files.h"
 #include "src/base/output_rule.h"
 #include "src/base/path_kind.h"
@@ -62,6 +63,7 @@ class Runner {
     }
     MSP_RETURN_IF_ERROR(kind == FolderKind::kCalls     ? RunPairs()
                         : kind == FolderKind::kKernels ? RunKernels()
+                        : kind == FolderKind::kTensors ? RunTensorFolders()
                                                        : RunFolders(kind));
     FinishSummary(run_.summary);
     run_.summary.seconds = watch_.seconds();
@@ -112,20 +114,38 @@ class Runner {
     run_.summary.npu_only = plan.npu_only;
     run_.summary.bench_only = plan.bench_only;
     for (const KernelPlan::Pair& planned : plan.pairs) {
-      PairSummary summary;
-      Result<ComparedPair> pair = CompareKernels(options_, planned, pool_);
-      if (pair.ok()) {
-        if (!pair->call.empty()) {
-          run_.calls.push_back(pair->call);
-        }
-        MSP_RETURN_IF_ERROR(FinishPair(planned.planned, *pair, summary));
-      } else if (plan.pairs.size() == 1 || !ConcernsThisPairOnly(pair.status().code())) {
-        return std::move(pair).status();
-      } else {
-        NoteFailure(planned.planned, pair.status(), summary);
-      }
-      run_.summary.pairs.push_back(std::move(summary));
+      MSP_RETURN_IF_ERROR(TakePair(planned.planned, CompareKernels(options_, planned, pool_),
+                                   plan.pairs.size() == 1));
     }
+    return {};
+  }
+
+  // A file per tensor.
+  Status RunTensorFolders() {
+    MSP_ASSIGN_OR_RETURN(PairingPlan plan, PlanTensorFolders(options_));
+    run_.summary.npu_only = std::move(plan.npu_only);
+    run_.summary.bench_only = std::move(plan.bench_only);
+    for (const PlannedPair& planned : plan.pairs) {
+      MSP_RETURN_IF_ERROR(TakePair(planned, CompareTensorFolders(options_, planned, pool_),
+                                   plan.pairs.size() == 1));
+    }
+    return {};
+  }
+
+  // The only pair must succeed; one of several may fail alone.
+  Status TakePair(const PlannedPair& planned, Result<ComparedPair> pair, bool is_only) {
+    PairSummary summary;
+    if (pair.ok()) {
+      if (!pair->call.empty()) {
+        run_.calls.push_back(pair->call);
+      }
+      MSP_RETURN_IF_ERROR(FinishPair(planned, *pair, summary));
+    } else if (is_only || !ConcernsThisPairOnly(pair.status().code())) {
+      return std::move(pair).status();
+    } else {
+      NoteFailure(planned, pair.status(), summary);
+    }
+    run_.summary.pairs.push_back(std::move(summary));
     return {};
   }
 
