@@ -98,29 +98,6 @@ void Choose(const Options& options, StepAnswer& answer) {
   }
 }
 
-Result<StepAnswer> AnalyzeStep(const StepFolder& folder, const Options& options,
-                               base::ThreadPool& pool) {
-  const Clock::time_point start = Clock::now();
-  StepAnswer answer;
-  answer.folder = folder.folder;
-  answer.step = folder.step;
-  answer.warnings = folder.warnings;
-  MSP_RETURN_IF_ERROR(LoadRanks(folder, options, pool, answer));
-  const Matching matching = MatchCalls(answer.ranks);
-  answer.search = Search(answer.ranks, matching, {options.mask_aware});
-  CompareRecomputed(answer.ranks, answer.search);
-  for (std::string& warning : answer.search.warnings) {
-    answer.warnings.push_back(std::move(warning));
-  }
-  Choose(options, answer);
-  NoteOverflows(answer);
-  if (options.levels) {
-    MSP_ASSIGN_OR_RETURN(answer.levels, JudgeRanks(answer.ranks, pool));
-  }
-  answer.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  return answer;
-}
-
 constexpr int64_t kMostRecords = 16;  // of a step; later ones follow from them
 
 // The records of a step's devices lie beside its ranks: step0/<time>/<device>/.
@@ -149,6 +126,29 @@ void NoteOverflows(StepAnswer& answer) {
   for (const std::string& warning : answer.device.warnings) {
     answer.warnings.push_back(warning);
   }
+}
+
+Result<StepAnswer> AnalyzeStep(const StepFolder& folder, const Options& options,
+                               base::ThreadPool& pool) {
+  const Clock::time_point start = Clock::now();
+  StepAnswer answer;
+  answer.folder = folder.folder;
+  answer.step = folder.step;
+  answer.warnings = folder.warnings;
+  MSP_RETURN_IF_ERROR(LoadRanks(folder, options, pool, answer));
+  const Matching matching = MatchCalls(answer.ranks);
+  answer.search = Search(answer.ranks, matching, {options.mask_aware});
+  CompareRecomputed(answer.ranks, answer.search);
+  for (std::string& warning : answer.search.warnings) {
+    answer.warnings.push_back(std::move(warning));
+  }
+  Choose(options, answer);
+  NoteOverflows(answer);
+  if (options.levels) {
+    MSP_ASSIGN_OR_RETURN(answer.levels, JudgeRanks(answer.ranks, pool));
+  }
+  answer.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return answer;
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ Findings FindIn(const fs::path& dumps, const fs::path& calls = {}, int64_t most 
   options.dumps = dumps;
   options.calls = calls;
   options.most = most;
-  Result<Findings> findings = Run(options);
+  Result<Findings> findings = overflow::Run(options);
   EXPECT_TRUE(findings.ok()) << findings.status().message();
   return findings.ok() ? *std::move(findings) : Findings();
 }
@@ -61,14 +61,14 @@ TEST(Overflow, TheSummaryIsThatOfThePythonTool) {
   options.dumps = kDumps;
   options.output = scratch / "out";
   options.most = 5;
-  const Result<Findings> findings = Run(options);
+  const Result<Findings> findings = overflow::Run(options);
   ASSERT_TRUE(findings.ok()) << findings.status().message();
   // Means of float32 aside: the Python tool adds them up in float32.
   const std::regex mean(R"(\[Dtype: float32\](.*) \[Mean: [^\]]*\])");
   EXPECT_EQ(std::regex_replace(Slurp(findings->summary), mean, "$1"),
             std::regex_replace(Slurp(kDumps / "../overflow_summary.txt"), mean, "$1"));
   options.dumps = kDumps / "../atb";
-  EXPECT_EQ(Run(options).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(overflow::Run(options).status().code(), StatusCode::kNotFound);
 }
 
 TEST(Overflow, ARecordLeadsToItsKernelTheCallAndTheLineOfCode) {
@@ -102,10 +102,10 @@ TEST(Overflow, TheDumpOfTheCallsMayLieElsewhere) {
   Options options;
   options.dumps = scene.step();
   options.calls = scene.folder / "nowhere";
-  EXPECT_EQ(Run(options).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(overflow::Run(options).status().code(), StatusCode::kNotFound);
   options.calls.clear();
   options.ir = scene.folder / "nowhere";
-  EXPECT_FALSE(Run(options).ok());
+  EXPECT_FALSE(overflow::Run(options).ok());
 }
 
 TEST(Overflow, AGraphTellsTheLinesOfItsOperators) {
@@ -119,7 +119,7 @@ TEST(Overflow, AGraphTellsTheLinesOfItsOperators) {
                                   "      # Fullname with scope: (Default/net/Conv2D_5hd)\n"
                                   "      # In file net.py:18, 12~25/        c = ops.conv2d(b, a)/\n"
                                   "}\n");
-  const Result<Findings> findings = Run(options);
+  const Result<Findings> findings = overflow::Run(options);
   ASSERT_TRUE(findings.ok()) << findings.status().message();
   EXPECT_EQ(findings->overflows[0].graph_scope, "Default/net/Conv2D_5hd");
   EXPECT_THAT(findings->overflows[0].graph_code, HasSubstr("net.py:18"));
