@@ -19,9 +19,11 @@ constexpr const char* kShowNotes = R"(PATH is one of
   a dump.json or debug.json        one row per argument, result and parameter, with the recorded statistics
   a .pt, .npy, .npz, .safetensors  one row per tensor: name, dtype, shape, bytes
   or a checkpoint
+  a kernel dump or ATB tensor      the same of what an Ascend device wrote
   a folder of such files           one row per tensor in all files
   a free_benchmark.csv, or the     one row per unstable function, the worst first
   folder that holds such tables
+  another .csv                     its rows
 
 Nothing in a file is ever executed, and neither PyTorch nor MindSpore is needed. If a tensor cannot be read, its row is
 marked and shows the reason. Exit code 3 means that nothing could be read.)";

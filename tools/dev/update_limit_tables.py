@@ -45,7 +45,8 @@ LIMITS = [
         ("header", "src/io/kernel_dump/dump_file.h", "kLongestKernelDumpHeader", "B"),
         ("tensors and buffers", "src/io/kernel_dump/dump_file.h", "kMostKernelTensors", ""),
         ("elements that are unpacked, of one tensor", "src/analysis/kernel_dump/run.cpp", "kUnpackLimit", "B"),
-        ("levels of folders", "src/analysis/kernel_dump/dump_files.cpp", "kDeepestFolder", "")]),
+        ("levels of folders", "src/analysis/kernel_dump/dump_files.cpp", "kDeepestFolder", ""),
+        ("table of statistics of a device", "src/analysis/kernel_dump/device_statistics.h", "kLargestStatistics", "B")]),
     ("graph texts of MindSpore", [
         ("line that is looked at", "src/analysis/kernel_dump/ir_file.cpp", "kLongestIrLine", "B"),
         ("nodes", "src/analysis/kernel_dump/ir_file.cpp", "kMostIrNodes", "")]),

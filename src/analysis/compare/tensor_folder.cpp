@@ -195,8 +195,7 @@ Result<ComparedPair> CompareTensorFolders(const Options& options, const PlannedP
   MSP_ASSIGN_OR_RETURN(compared.npu, LoadTensorFolder(planned.input.npu_json, pool));
   MSP_ASSIGN_OR_RETURN(compared.bench, LoadTensorFolder(planned.input.bench_json, pool));
   compared.timings.load_seconds = load_watch.seconds();
-  MSP_RETURN_IF_ERROR(
-      CompareLoaded(options, planned.input, pool, /*previous=*/nullptr, compared));
+  MSP_RETURN_IF_ERROR(CompareLoaded(options, planned.input, pool, /*previous=*/nullptr, compared));
   return compared;
 }
 

@@ -9,6 +9,7 @@
 #include "src/analysis/inspect/cells.h"
 #include "src/analysis/inspect/dump_contents.h"
 #include "src/analysis/inspect/dump_overview.h"
+#include "src/analysis/inspect/table_contents.h"
 #include "src/analysis/inspect/tensor_contents.h"
 #include "src/analysis/inspect/unstable_calls.h"
 #include "src/base/files.h"
@@ -60,6 +61,9 @@ Result<Contents> InspectAny(const Options& options) {
   }
   if (IsUnstableCallsFile(options.path)) {
     return RankUnstableCalls(options, {options.path});
+  }
+  if (options.path.extension() == ".csv") {
+    return InspectTable(options);
   }
   MSP_ASSIGN_OR_RETURN(const bool is_json, LooksLikeJson(options.path));
   return is_json ? InspectDumpFile(options) : InspectTensorFile(options);

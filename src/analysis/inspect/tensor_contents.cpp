@@ -17,6 +17,7 @@
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/dump/statistic_keys.h"
+#include "src/io/kernel_dump/file_name.h"
 #include "src/io/read_budget.h"
 
 namespace msprobe::analysis::inspect {
@@ -252,7 +253,8 @@ bool HasTensorFileName(const fs::path& name) {
   const std::string extension = name.extension().string();
   constexpr std::array<std::string_view, 7> kKnown = {".pt",          ".pth", ".npy", ".npz",
                                                       ".safetensors", ".bin", ".ckpt"};
-  return std::find(kKnown.begin(), kKnown.end(), extension) != kKnown.end();
+  return std::find(kKnown.begin(), kKnown.end(), extension) != kKnown.end() ||
+         io::kernel_dump::ParseDumpFileName(name.filename().string()).has_value();
 }
 
 namespace {

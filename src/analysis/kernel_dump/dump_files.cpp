@@ -17,9 +17,11 @@ namespace {
 namespace kd = io::kernel_dump;
 constexpr uint64_t kLargestMapping = uint64_t{64} << 20U;
 constexpr size_t kDeepestFolder = 64;
+constexpr std::string_view kTableSuffix = ".csv";
 
 bool IsOther(std::string_view name) {
-  for (const std::string_view suffix : {".csv", ".json", ".txt", ".npy", ".npz", ".log", ".md"}) {
+  for (const std::string_view suffix :
+       {".csv", ".json", ".txt", ".npy", ".npz", ".pt", ".log", ".md"}) {
     if (name.ends_with(suffix)) {
       return true;
     }
@@ -29,8 +31,9 @@ bool IsOther(std::string_view name) {
 
 class Search {
  public:
-  Search(const std::string& filter, uint64_t& left_out, std::vector<DumpPath>& found)
-      : filter_(filter), left_out_(left_out), found_(found) {}
+  Search(const std::string& filter, uint64_t& left_out, std::vector<DumpPath>* statistics,
+         std::vector<DumpPath>& found)
+      : filter_(filter), left_out_(left_out), statistics_(statistics), found_(found) {}
 
   Status Folder(const std::filesystem::path& folder, const std::string& below, size_t depth) {
     if (depth == kDeepestFolder) {
@@ -57,6 +60,8 @@ class Search {
       } else if (kind == std::filesystem::file_type::none) {
         base::NoteUnseen(
             IoError(fmt::format("cannot look at {}: {}", path.string(), error.message())));
+      } else if (kind == std::filesystem::file_type::regular && TakeStatistics(path, name, below)) {
+        continue;
       } else if (kind != std::filesystem::file_type::regular || IsOther(name)) {
         ++left_out_;
       } else {
@@ -65,6 +70,21 @@ class Search {
       }
     }
     return {};
+  }
+
+  // Whether it is the table of a kernel, and wanted.
+  bool TakeStatistics(const std::filesystem::path& path, const std::string& name,
+                      const std::string& below) {
+    if (statistics_ == nullptr || !name.ends_with(kTableSuffix)) {
+      return false;
+    }
+    const std::string stem = name.substr(0, name.size() - kTableSuffix.size());
+    std::optional<kd::DumpFileName> parsed = kd::ParseDumpFileName(stem);
+    if (!parsed || (!filter_.empty() && !base::GlobMatch(filter_, stem))) {
+      return false;
+    }
+    statistics_->push_back({path, stem, below, std::move(parsed)});
+    return true;
   }
 
   void Add(const std::filesystem::path& path, const std::string& name, const std::string& below) {
@@ -77,6 +97,7 @@ class Search {
  private:
   const std::string& filter_;
   uint64_t& left_out_;
+  std::vector<DumpPath>* statistics_;
   std::vector<DumpPath>& found_;
 };
 
@@ -104,14 +125,18 @@ Result<std::map<std::string, std::string>> ReadNameMapping(const std::filesystem
 }
 
 Result<std::vector<DumpPath>> FindDumpFiles(const std::filesystem::path& input,
-                                            const std::string& filter, uint64_t& left_out) {
+                                            const std::string& filter, uint64_t& left_out,
+                                            std::vector<DumpPath>* statistics) {
   std::vector<DumpPath> found;
-  Search search(filter, left_out, found);
+  Search search(filter, left_out, statistics, found);
   if (base::IsFolder(input)) {
     MSP_RETURN_IF_ERROR(search.Folder(input, "", 0));
   } else if (base::IsRegularFile(input)) {
     // A single file that has been given a number for its name: the mapping tells.
     std::string name = input.filename().string();
+    if (search.TakeStatistics(input, name, "")) {
+      return found;
+    }
     const std::filesystem::path mapping = input.parent_path() / kd::kNameMappingFile;
     if (kd::IsReplacedName(name) && base::IsRegularFile(mapping)) {
       if (Result<std::map<std::string, std::string>> known = ReadNameMapping(mapping); known.ok()) {

@@ -21,10 +21,13 @@ struct DumpPath {
 };
 
 // All regular files below `input`, or the file itself, whose names fit `filter` (a shell pattern;
-// empty: all), sorted by path. Symbolic links are not followed below the folder. Tables and
-// mappings (.csv, .json, .txt, .npy) are counted in `left_out` only.
+// empty: all), sorted by path. Symbolic links are not followed below the folder. Tables, arrays and
+// mappings (.csv, .json, .txt, .npy, .pt) are counted in `left_out` only.
+// With `statistics`, tables called {name of a dump}.csv go there, without the suffix in their
+// names, and are not counted as left out.
 Result<std::vector<DumpPath>> FindDumpFiles(const std::filesystem::path& input,
-                                            const std::string& filter, uint64_t& left_out);
+                                            const std::string& filter, uint64_t& left_out,
+                                            std::vector<DumpPath>* statistics = nullptr);
 
 // Lines "new,old" of a mapping.csv. Lines of another form are left out.
 Result<std::map<std::string, std::string>> ReadNameMapping(const std::filesystem::path& file);

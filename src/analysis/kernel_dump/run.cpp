@@ -11,6 +11,7 @@
 #include "msprobe/tensor_file.h"
 
 #include "src/analysis/kernel_dump/array_writer.h"
+#include "src/analysis/kernel_dump/device_statistics.h"
 #include "src/analysis/kernel_dump/dump_files.h"
 #include "src/analysis/kernel_dump/index_file.h"
 #include "src/base/files.h"
@@ -278,12 +279,13 @@ Result<Findings> Run(const Options& options) {
   }
   Findings findings;
   std::vector<DumpPath> dumps;
+  std::vector<DumpPath> statistics;
   for (const std::filesystem::path& input : options.inputs) {
     MSP_ASSIGN_OR_RETURN(std::vector<DumpPath> found,
-                         FindDumpFiles(input, options.filter, findings.left_out));
+                         FindDumpFiles(input, options.filter, findings.left_out, &statistics));
     std::move(found.begin(), found.end(), std::back_inserter(dumps));
   }
-  if (dumps.empty()) {
+  if (dumps.empty() && statistics.empty()) {
     return NotFoundError(fmt::format("{}: no dump file",
                                      options.inputs.empty() ? "" : options.inputs[0].string()))
         .WithHint(
@@ -292,7 +294,8 @@ Result<Findings> Run(const Options& options) {
   }
   findings.files.resize(dumps.size());
   base::ThreadPool pool(
-      std::min(options.threads == 0 ? base::UsableCores() : options.threads, dumps.size()));
+      std::clamp<size_t>(options.threads == 0 ? base::UsableCores() : options.threads, 1,
+                         std::max<size_t>(dumps.size(), 1)));
   base::Progress progress("converting", dumps.size(), "files", false);
   pool.ParallelFor(dumps.size(), [&](size_t item, size_t) {
     FileResult& result = findings.files[item];
@@ -307,6 +310,7 @@ Result<Findings> Run(const Options& options) {
       MSP_RETURN_IF_ERROR(part.status.code() == StatusCode::kUsage ? part.status : Status());
     }
   }
+  MSP_RETURN_IF_ERROR(MergeDeviceStatistics(options.output, statistics, findings));
   if (options.index) {
     MSP_ASSIGN_OR_RETURN(std::filesystem::path index, WriteIndex(options.output, findings));
     findings.written_beside.push_back(std::move(index));
