@@ -1,13 +1,11 @@
 #include "src/analysis/overflow/document.h"
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <utility>
 #include <vector>
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "src/analysis/kernel_dump/float_text.h"
 #include "src/base/strings.h"
@@ -85,11 +83,15 @@ std::string OriginText(const Overflow& overflow) {
 
 std::string TimeText(uint64_t microseconds) {
   constexpr uint64_t kSecond = 1000000;
-  if (microseconds / kSecond > 253402300799U) {  // after the year 9999: no time
+  constexpr uint64_t kYear10000 = 253402300800;
+  const uint64_t seconds = microseconds / kSecond;
+  std::tm time{};
+  const auto since_1970 = static_cast<std::time_t>(seconds);
+  if (seconds >= kYear10000 || ::gmtime_r(&since_1970, &time) == nullptr) {
     return std::to_string(microseconds);
   }
-  return fmt::format("{:%Y-%m-%d %H:%M:%S}.{:06} UTC",
-                     fmt::gmtime(static_cast<std::time_t>(microseconds / kSecond)),
+  return fmt::format("{}-{:02}-{:02} {:02}:{:02}:{:02}.{:06} UTC", time.tm_year + 1900,
+                     time.tm_mon + 1, time.tm_mday, time.tm_hour, time.tm_min, time.tm_sec,
                      microseconds % kSecond);
 }
 
