@@ -45,50 +45,81 @@ Likeness LikenessOf(const compare::CallMatch& match, const compare::Side& kernel
 
 }  // namespace
 
-Result<CallLookup> CallLookup::Open(const fs::path& path, std::optional<int64_t> step,
-                                    std::vector<std::string>& warnings) {
+Result<CallLookup> CallLookup::Open(const fs::path& path, std::optional<int64_t> step) {
   MSP_ASSIGN_OR_RETURN(const dump::DumpLayout layout, dump::FindDump(path));
   CallLookup lookup;
-  bool other_steps = false;
   for (const dump::RankFolder& rank : layout.ranks) {
-    if (step && rank.step && *rank.step != *step) {
-      other_steps = true;
-      continue;
+    const bool other_step = step && rank.step && *rank.step != *step;
+    if (!other_step && (layout.is_single_file || rank.has_dump)) {
+      RankCalls& calls = lookup.ranks_.emplace_back();
+      calls.rank = rank.rank;
+      calls.json = rank.folder / (layout.is_single_file ? layout.single_file_name
+                                                        : std::string(dump::kDumpFileName));
     }
-    if (!layout.is_single_file && !rank.has_dump) {
-      continue;
-    }
-    const fs::path json = rank.folder / (layout.is_single_file ? layout.single_file_name
-                                                               : std::string(dump::kDumpFileName));
-    compare::SideOptions options;
-    options.allow_truncated = true;
-    Result<compare::Side> calls = compare::LoadSide(json, options);
-    if (!calls.ok()) {
-      warnings.push_back(calls.status().message());
-      continue;
-    }
-    RankCalls loaded{rank.rank, *std::move(calls), std::nullopt};
-    const fs::path stack = rank.folder / dump::kStackFileName;
-    if (base::Exists(stack)) {
-      Result<dump::StackFile> frames = dump::StackFile::Read(stack);
-      if (frames.ok()) {
-        loaded.stack = *std::move(frames);
-      } else {
-        warnings.push_back(frames.status().message() + "; lines of code are left out");
-      }
-    }
-    lookup.ranks_.push_back(std::move(loaded));
   }
   if (lookup.ranks_.empty()) {
-    return NotFoundError(other_steps
-                             ? fmt::format("{} has no calls of step {}", path.string(), *step)
-                             : fmt::format("no rank of {} can be read", path.string()));
+    return NotFoundError(fmt::format("{} has no calls{}", path.string(),
+                                     step ? fmt::format(" of step {}", *step) : ""));
   }
   return lookup;
 }
 
+void CallLookup::Read(RankCalls& rank, std::vector<std::string>& warnings) {
+  rank.is_read = true;
+  compare::SideOptions options;
+  options.allow_truncated = true;
+  Result<compare::Side> calls = compare::LoadSide(rank.json, options);
+  if (!calls.ok()) {
+    warnings.push_back(calls.status().message());
+    return;
+  }
+  rank.calls = *std::move(calls);
+  const fs::path path = rank.json.parent_path() / dump::kStackFileName;
+  if (!base::Exists(path)) {
+    return;
+  }
+  Result<dump::StackFile> stack = dump::StackFile::Read(path);
+  if (stack.ok()) {
+    rank.stack = *std::move(stack);
+  } else {
+    warnings.push_back(stack.status().message() + "; lines of code are left out");
+  }
+}
+
+std::vector<CallLookup::RankCalls*> CallLookup::RanksOf(std::optional<int64_t> device,
+                                                        std::vector<std::string>& warnings) {
+  constexpr size_t kFewRanks = 8;
+  std::vector<RankCalls*> ranks;
+  for (RankCalls& rank : ranks_) {
+    if (rank.rank && rank.rank == device) {
+      ranks = {&rank};
+      break;
+    }
+    ranks.push_back(&rank);
+  }
+  if (ranks.size() > kFewRanks) {
+    if (!told_many_ranks_) {
+      warnings.push_back(
+          fmt::format("which of {} ranks ran the kernels is not known: no rank has the number of "
+                      "their device; --calls names one",
+                      ranks.size()));
+    }
+    told_many_ranks_ = true;
+    return {};
+  }
+  for (RankCalls* rank : ranks) {
+    if (!rank->is_read) {
+      Read(*rank, warnings);
+    }
+  }
+  std::erase_if(ranks, [](const RankCalls* rank) { return !rank->calls; });
+  return ranks;
+}
+
 std::optional<Call> CallLookup::Find(const kernel_dump::DumpPath& kernel,
-                                     std::optional<int64_t> device) const {
+                                     std::optional<int64_t> device,
+                                     std::vector<std::string>& warnings) {
+  const std::vector<RankCalls*> ranks = RanksOf(device, warnings);
   base::ThreadPool pool(1);  // for one file
   compare::KernelRun run;
   run.path = kernel.path.parent_path();
@@ -98,29 +129,20 @@ std::optional<Call> CallLookup::Find(const kernel_dump::DumpPath& kernel,
     return std::nullopt;
   }
   std::optional<Call> best;
-  bool best_is_own = false;
-  for (const RankCalls& rank : ranks_) {
-    const bool is_own = rank.rank && rank.rank == device;
-    const compare::CallFinder finder(side.side, rank.calls);
-    for (uint32_t entry = 0; entry < rank.calls.entries.size(); ++entry) {
-      const compare::CallMatch match = finder.Match(entry);
-      const Likeness likeness = LikenessOf(match, side.side);
-      const std::string name(rank.calls.entries[entry].name);
-      if (!likeness.tells) {
+  for (const RankCalls* rank : ranks) {
+    const compare::CallFinder finder(side.side, *rank->calls);
+    for (uint32_t entry = 0; entry < rank->calls->entries.size(); ++entry) {
+      const Likeness likeness = LikenessOf(finder.Match(entry), side.side);
+      if (!likeness.tells || (best && likeness.found < best->found)) {
         continue;
       }
-      const bool as_good = best && likeness.found == best->found && is_own == best_is_own;
-      if (as_good) {
+      const std::string name(rank->calls->entries[entry].name);
+      if (best && likeness.found == best->found) {
         best->others.push_back(name);
         continue;
       }
-      if (best &&
-          (likeness.found < best->found || (likeness.found == best->found && best_is_own))) {
-        continue;
-      }
-      best_is_own = is_own;
-      best = Call{name, rank.calls.json_path, {}, {}, likeness.found, side.side.rows.size(), {}};
-      if (const auto* frames = rank.stack ? rank.stack->Find(name) : nullptr) {
+      best = Call{name, rank->json, {}, {}, likeness.found, side.side.rows.size(), {}};
+      if (const auto* frames = rank->stack ? rank->stack->Find(name) : nullptr) {
         best->stack = *frames;
         best->code_line = compare::UserCodeLine(*frames);
       }

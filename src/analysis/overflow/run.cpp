@@ -217,7 +217,7 @@ class Lookups {
     }
     // Of the step of the first record; records of other steps have no calls.
     lookups.step_ = StepOf(records.front()->path);
-    Result<CallLookup> calls = CallLookup::Open(findings.calls, lookups.step_, findings.warnings);
+    Result<CallLookup> calls = CallLookup::Open(findings.calls, lookups.step_);
     if (calls.ok()) {
       lookups.calls_ = *std::move(calls);
     } else if (!options.calls.empty()) {
@@ -229,9 +229,9 @@ class Lookups {
     return lookups;
   }
 
-  void Add(const DumpPath& kernel, Overflow& overflow) {
+  void Add(const DumpPath& kernel, Overflow& overflow, std::vector<std::string>& warnings) {
     if (calls_ && StepOf(kernel.path) == step_) {
-      overflow.call = calls_->Find(kernel, DeviceOf(kernel.path));
+      overflow.call = calls_->Find(kernel, DeviceOf(kernel.path), warnings);
     }
     if (scopes_) {
       const kernel_dump::ScopeFinder::Found found =
@@ -310,7 +310,7 @@ Result<Findings> Run(const Options& options) {
     Result<Overflow> overflow = ReadRecord(*records[i], dumps, &kernel, findings.warnings);
     if (overflow.ok()) {
       if (kernel != nullptr) {
-        lookups.Add(*kernel, *overflow);
+        lookups.Add(*kernel, *overflow, findings.warnings);
       }
       findings.overflows.push_back(*std::move(overflow));
     } else {

@@ -108,6 +108,22 @@ TEST(Overflow, TheDumpOfTheCallsMayLieElsewhere) {
   EXPECT_FALSE(overflow::Run(options).ok());
 }
 
+TEST(Overflow, OfManyRanksTheOneWithTheNumberOfTheDeviceIsRead) {
+  const OverflowScene scene;
+  fs::rename(scene.step() / "rank", scene.step() / "rank0");
+  for (int rank = 1; rank < 12; ++rank) {
+    scene.folder.Write("step0/rank" + std::to_string(rank) + "/dump.json", "no JSON");
+  }
+  Findings findings = FindIn(scene.step());
+  EXPECT_TRUE(findings.overflows[0].call);
+  EXPECT_THAT(findings.warnings, ::testing::IsEmpty());
+  fs::rename(scene.step() / "rank0", scene.step() / "rank12");
+  fs::rename(scene.step() / "20251120100000/0", scene.step() / "20251120100000/99");
+  findings = FindIn(scene.step());
+  EXPECT_FALSE(findings.overflows[0].call);
+  EXPECT_THAT(findings.warnings, ::testing::ElementsAre(HasSubstr("which of 12 ranks")));
+}
+
 TEST(Overflow, AGraphTellsTheLinesOfItsOperators) {
   const OverflowScene scene;
   Options options;
