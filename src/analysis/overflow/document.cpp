@@ -198,6 +198,29 @@ const Overflow* Leading(const Findings& findings) {
   return first == findings.overflows.end() ? nullptr : &*first;
 }
 
+// A case per record; it fails where the operator overflowed.
+std::vector<report::TestCase> CasesOf(const Findings& findings) {
+  std::vector<report::TestCase> cases;
+  for (const Overflow& overflow : findings.overflows) {
+    report::TestCase& test = cases.emplace_back();
+    test.name = Printable(overflow.record.filename().string());
+    if (overflow.overflowed()) {
+      test.outcome = report::CaseOutcome::kFailed;
+      test.level = "overflow";
+      test.type = overflow.unit;
+      test.message = Sentence(overflow);
+      test.details = OriginText(overflow);
+    }
+  }
+  for (const auto& [path, status] : findings.unreadable) {
+    report::TestCase& test = cases.emplace_back();
+    test.name = Printable(path.filename().string());
+    test.outcome = report::CaseOutcome::kError;
+    test.message = Printable(status.message());
+  }
+  return cases;
+}
+
 report::Verdict MakeVerdict(const Findings& findings) {
   report::Verdict verdict;
   const auto overflowed =
@@ -280,6 +303,7 @@ report::Document MakeDocument(const Findings& findings) {
     document.sections.back().blocks.emplace_back(
         report::Text{fmt::format("{} later; -n 0 looks at all", Plural(more, "record"))});
   }
+  document.cases = CasesOf(findings);
   if (std::string next = NextStep(findings); !next.empty()) {
     document.next.push_back(std::move(next));
   }
