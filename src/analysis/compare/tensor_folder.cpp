@@ -11,6 +11,7 @@
 #include "msprobe/tensor_file.h"
 
 #include "src/analysis/compare/array_pair.h"
+#include "src/analysis/compare/name_pairs.h"
 #include "src/base/stopwatch.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
@@ -194,6 +195,7 @@ Result<ComparedPair> CompareTensorFolders(const Options& options, const PlannedP
   ComparedPair compared;
   MSP_ASSIGN_OR_RETURN(compared.npu, LoadTensorFolder(planned.input.npu_json, pool));
   MSP_ASSIGN_OR_RETURN(compared.bench, LoadTensorFolder(planned.input.bench_json, pool));
+  PairRowsByName(compared);
   compared.timings.load_seconds = load_watch.seconds();
   MSP_RETURN_IF_ERROR(CompareLoaded(options, planned.input, pool, /*previous=*/nullptr, compared));
   return compared;

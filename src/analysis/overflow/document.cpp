@@ -187,9 +187,10 @@ Section SectionOf(size_t number, const Overflow& overflow) {
 
 // The one to look at first: what made bad values itself.
 const Overflow* Leading(const Findings& findings) {
-  const auto made =
-      std::find_if(findings.overflows.begin(), findings.overflows.end(),
-                   [](const Overflow& overflow) { return overflow.origin == Origin::kMade; });
+  const auto made = std::find_if(findings.overflows.begin(), findings.overflows.end(),
+                                 [](const Overflow& overflow) {
+                                   return overflow.overflowed() && overflow.origin == Origin::kMade;
+                                 });
   if (made != findings.overflows.end()) {
     return &*made;
   }
@@ -264,7 +265,7 @@ std::string NextStep(const Findings& findings) {
     return "Its inputs were bad already: look at what ran before it, with nan_analyze on a dump of "
            "the calls, or at earlier records with -n 0.";
   }
-  if (findings.calls.empty()) {
+  if (findings.calls.empty() && leading->graph_code.empty()) {
     return "To get the call and the line of code, dump the calls of the same step (level L1 or "
            "mix) "
            "and name that dump: --calls DUMP; of a MindSpore graph its text: --ir FILE.";

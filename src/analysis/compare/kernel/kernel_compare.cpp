@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/compare/kernel/kernel_call.h"
+#include "src/analysis/compare/name_pairs.h"
 #include "src/base/stopwatch.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
@@ -121,13 +122,12 @@ Result<ComparedPair> CompareKernels(const Options& options, const KernelPlan::Pa
     MSP_RETURN_IF_ERROR(LoadCallOfKernels(options, pair.planned.input.bench_json, npu, compared));
   } else {
     bench = LoadKernelSide(pair.bench, pool);
-    compared.mapping.by_key_only = true;
-    for (const SideRow& row : npu.side.rows) {
-      compared.mapping.keys.push_back(row.name);
-    }
     compared.bench = std::move(bench->side);
   }
   compared.npu = std::move(npu.side);
+  if (bench) {
+    PairRowsByName(compared);
+  }
   compared.timings.load_seconds = load_watch.seconds();
   const KernelTensors tensors(&npu, bench ? &*bench : nullptr);
   compared.loader = &tensors;

@@ -123,6 +123,21 @@ TEST(KernelCompare, WhatCannotBeReadIsNeverEqual) {
   EXPECT_EQ(VerdictOfKernels(alone), PairVerdict::kNothingCompared);
 }
 
+TEST(KernelCompare, AnotherShapeIsNotEqual) {
+  const KernelScene scene;
+  const std::string name = "Relu.Relu_no_orig.7.1.1700000000001007";
+  std::string bytes = Slurp(scene.copy(name));
+  // The shape [2, 3] as a field of two packed sizes; [3, 2] has as many elements.
+  const size_t shape = bytes.find(std::string("\x0a\x02\x02\x03", 4));
+  ASSERT_NE(shape, std::string::npos);
+  bytes.replace(shape, 4, "\x0a\x02\x03\x02");
+  Spill(scene.copy(name), bytes);
+  const Result<Comparison> run = scene.Compare(scene.folder / "dumps", kDumps);
+  EXPECT_EQ(VerdictOfKernels(run), PairVerdict::kUnmatched);
+  EXPECT_EQ(run->summary.totals.npu_only, 1U);
+  EXPECT_EQ(run->summary.totals.bench_only, 1U);
+}
+
 TEST(KernelCompare, KernelsBelongToTheCallWhoseTensorsTheyHold) {
   const KernelScene scene;
   const Result<Comparison> run = scene.Compare(kKernels, kOverflow, "Torch.mul.0.forward");
