@@ -1,0 +1,99 @@
+#include "src/kernels/transpose.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+namespace msprobe::kernels {
+namespace {
+
+// Vectors of 16 bytes, which every 64-bit machine has.
+typedef uint8_t Vector8 __attribute__((vector_size(16)));
+typedef uint16_t Vector16 __attribute__((vector_size(16)));
+typedef uint32_t Vector32 __attribute__((vector_size(16)));
+typedef uint64_t Vector64 __attribute__((vector_size(16)));
+
+// Elements of both in turn, of the lower or the upper halves.
+template <bool kUpper, typename Vector, size_t... kPlace>
+Vector Zip(Vector a, Vector b, std::index_sequence<kPlace...>) {
+  constexpr size_t kCount = sizeof...(kPlace);
+  constexpr size_t kFirst = kUpper ? kCount / 2 : 0;
+  return __builtin_shufflevector(a, b,
+                                 static_cast<int>(kFirst + kPlace / 2 + (kPlace % 2) * kCount)...);
+}
+
+// A square of as many rows as a vector has elements. Zipping row i with row i + n / 2 moves the
+// highest bit of a row's number to the lowest bit of the column's; after log2(n) times all bits
+// have changed places.
+template <typename Element, typename Vector>
+inline void TransposeSquare(const std::byte* from, int64_t from_stride, std::byte* to,
+                            int64_t to_stride) {
+  constexpr auto kSize = static_cast<int64_t>(sizeof(Element));
+  constexpr size_t kCount = sizeof(Vector) / sizeof(Element);
+  constexpr auto kPlaces = std::make_index_sequence<kCount>();
+  std::array<Vector, kCount> rows;
+  for (size_t i = 0; i < kCount; ++i) {
+    std::memcpy(&rows[i], from + static_cast<int64_t>(i) * from_stride * kSize, sizeof(Vector));
+  }
+  for (size_t step = 1; step < kCount; step *= 2) {
+    std::array<Vector, kCount> zipped;
+    for (size_t i = 0; i < kCount / 2; ++i) {
+      zipped[2 * i] = Zip<false>(rows[i], rows[i + kCount / 2], kPlaces);
+      zipped[2 * i + 1] = Zip<true>(rows[i], rows[i + kCount / 2], kPlaces);
+    }
+    rows = zipped;
+  }
+  for (size_t i = 0; i < kCount; ++i) {
+    std::memcpy(to + static_cast<int64_t>(i) * to_stride * kSize, &rows[i], sizeof(Vector));
+  }
+}
+
+template <typename Element, typename Vector>
+void Transpose(const std::byte* from_bytes, int64_t from_stride, std::byte* to_bytes,
+               int64_t to_stride, int64_t rows, int64_t columns) {
+  constexpr auto kCount = static_cast<int64_t>(sizeof(Vector) / sizeof(Element));
+  constexpr auto kSize = static_cast<int64_t>(sizeof(Element));
+  if (rows < kCount || columns < kCount) {
+    for (int64_t c = 0; c < columns; ++c) {
+      for (int64_t r = 0; r < rows; ++r) {
+        std::memcpy(to_bytes + (c * to_stride + r) * kSize,
+                    from_bytes + (r * from_stride + c) * kSize, sizeof(Element));
+      }
+    }
+    return;
+  }
+  // The last square of a row and of a column reaches back over elements that are copied already.
+  for (int64_t row = 0; row < rows; row += kCount) {
+    const int64_t r = std::min(row, rows - kCount);
+    for (int64_t column = 0; column < columns; column += kCount) {
+      const int64_t c = std::min(column, columns - kCount);
+      TransposeSquare<Element, Vector>(from_bytes + (r * from_stride + c) * kSize, from_stride,
+                                       to_bytes + (c * to_stride + r) * kSize, to_stride);
+    }
+  }
+}
+
+}  // namespace
+
+void TransposeMatrix(size_t element_bytes, const std::byte* from, int64_t from_stride,
+                     std::byte* to, int64_t to_stride, int64_t rows, int64_t columns) {
+  switch (element_bytes) {
+    case 1:
+      return Transpose<uint8_t, Vector8>(from, from_stride, to, to_stride, rows, columns);
+    case 2:
+      return Transpose<uint16_t, Vector16>(from, from_stride, to, to_stride, rows, columns);
+    case 4:
+      return Transpose<uint32_t, Vector32>(from, from_stride, to, to_stride, rows, columns);
+    case 8:
+      return Transpose<uint64_t, Vector64>(from, from_stride, to, to_stride, rows, columns);
+    default:
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t c = 0; c < columns; ++c) {
+          std::memcpy(to + (c * to_stride + r) * 16, from + (r * from_stride + c) * 16, 16);
+        }
+      }
+  }
+}
+
+}  // namespace msprobe::kernels
