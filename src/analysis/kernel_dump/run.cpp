@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -57,7 +58,6 @@ class FileConversion {
       result_.op_type = dump_.parsed->op_type;
       result_.op_name = dump_.parsed->op_name;
     }
-    MSP_RETURN_IF_ERROR(base::CreateFolders(options_.output / dump_.folder));
     MSP_RETURN_IF_ERROR(file.text().starts_with(kAtbMagic) ? ConvertAtb()
                                                            : ConvertDump(file.bytes()));
     return base::CheckMappedFile(file.bytes());
@@ -291,6 +291,13 @@ Result<Findings> Run(const Options& options) {
         .WithHint(
             "a kernel dump is called {op_type}.{op_name}.{task_id}.{stream_id}.{timestamp}, "
             "an ATB dump {name}.bin");
+  }
+  // Once each: looking at every level of a path costs more than a small file.
+  std::set<std::string> folders;
+  for (const DumpPath& dump : dumps) {
+    if (folders.insert(dump.folder).second) {
+      MSP_RETURN_IF_ERROR(base::CreateFolders(options.output / dump.folder));
+    }
   }
   findings.files.resize(dumps.size());
   base::ThreadPool pool(
