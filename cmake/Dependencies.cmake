@@ -30,6 +30,8 @@ msprobe_dependency(yaml_cpp yaml-cpp/yaml.h yaml-cpp)
 msprobe_dependency(xxhash xxhash.h)
 msprobe_dependency(pcre2 pcre2.h pcre2-8)
 msprobe_dependency(sqlite sqlite3.h sqlite3)
+# The parts without TLS.
+msprobe_dependency(libevent event2/http.h event_extra event_core)
 
 # Debian ships no archive of fmt and spdlog. What is no template of fmt is compiled here, once; spdlog, which one file
 # includes, stays header-only. Both ways the binary is self-contained.

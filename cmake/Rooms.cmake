@@ -22,16 +22,18 @@ set(MSPROBE_ROOMS
   "analysis/kernel_dump:io json kernels report tensor base"
   "analysis/overflow:analysis/compare analysis/kernel_dump dump io kernels report tensor base"
   "analysis/nan:analysis/overflow dump json report base"
-  "analysis/graph:analysis/compare analysis/nan dump json report base"
+  "analysis/graph:analysis/compare analysis/nan database dump json report base"
   "analysis/recheck:dump io kernels json report tensor base"
   "analysis/response_anomaly:report json base"
   "analysis/grad:io report kernels tensor base"
   "analysis/rl:io kernels report tensor base"
-  "profile:io json report base"
+  "database:base"
+  "profile:database io json report base"
   "analysis/perf:profile report json base"
   "analysis/monitor:dump monitor report json base"
   "analysis/accuracy:dump io kernels json report tensor base"
-  "commands:analysis/accuracy analysis/ckpt analysis/compare analysis/config_check analysis/grad analysis/graph analysis/inspect analysis/isolate analysis/kernel_dump analysis/monitor analysis/nan analysis/overflow analysis/perf analysis/recheck analysis/response_anomaly analysis/rl capture device dump io json monitor report kernels tensor base"
+  "serve:analysis/graph report json base"
+  "commands:analysis/accuracy analysis/ckpt analysis/compare analysis/config_check analysis/grad analysis/graph analysis/inspect analysis/isolate analysis/kernel_dump analysis/monitor analysis/nan analysis/overflow analysis/perf analysis/recheck analysis/response_anomaly analysis/rl capture device dump io json monitor report serve kernels tensor base"
 )
 
 # msprobe_room(<name> [RUNS_BRIEFLY] SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan

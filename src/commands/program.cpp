@@ -25,6 +25,7 @@
 #include "src/commands/rl_compare_command.h"
 #include "src/commands/run_overflow_check_command.h"
 #include "src/commands/run_ut_command.h"
+#include "src/commands/serve_command.h"
 #include "src/commands/show_command.h"
 
 namespace msprobe::commands {
@@ -61,6 +62,7 @@ Program::Program() {
   commands_.push_back(std::make_unique<RlCompareCommand>());
   commands_.push_back(std::make_unique<RunOverflowCheckCommand>());
   commands_.push_back(std::make_unique<RunUtCommand>("run_ut"));
+  commands_.push_back(std::make_unique<ServeCommand>());
   commands_.push_back(std::make_unique<ShowCommand>());
 }
 

@@ -67,6 +67,50 @@ void AppendBase85(std::string_view bytes, std::string& out) {
   }
 }
 
+// The way back; what is no digit counts as the first one.
+std::string FromBase85(std::string_view text) {
+  std::array<uint32_t, 256> digit_of{};
+  for (uint32_t i = 0; i < kBase; ++i) {
+    digit_of[static_cast<unsigned char>(kDigits[i])] = i;
+  }
+  std::string bytes;
+  bytes.reserve(text.size() / 5 * 4 + 4);
+  for (size_t i = 0; i < text.size(); i += 5) {
+    const size_t count = std::min<size_t>(5, text.size() - i);
+    uint32_t group = 0;
+    for (size_t k = 0; k < 5; ++k) {
+      group = group * kBase +
+              (k < count ? digit_of[static_cast<unsigned char>(text[i + k])] : kBase - 1);
+    }
+    for (size_t k = 0; k + 1 < count; ++k) {
+      bytes += static_cast<char>(group >> (24U - 8U * k));
+    }
+  }
+  return bytes;
+}
+
+bool Inflate(std::string_view packed, size_t most_bytes, std::string& plain) {
+  z_stream stream{};
+  if (packed.size() > std::numeric_limits<uInt>::max() ||
+      inflateInit2(&stream, kPageWindow) != Z_OK) {
+    return false;
+  }
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
+  stream.avail_in = static_cast<uInt>(packed.size());
+  int state = Z_OK;
+  while (state == Z_OK && plain.size() < most_bytes) {
+    const size_t before = plain.size();
+    const size_t more = std::min(most_bytes - before, std::max<size_t>(before, kHeadBytes));
+    plain.resize(before + more);
+    stream.next_out = reinterpret_cast<Bytef*>(plain.data() + before);
+    stream.avail_out = static_cast<uInt>(more);
+    state = inflate(&stream, Z_NO_FLUSH);
+    plain.resize(before + more - stream.avail_out);
+  }
+  inflateEnd(&stream);
+  return state == Z_STREAM_END;
+}
+
 bool IsPlainId(std::string_view id) {
   return !id.empty() && std::all_of(id.begin(), id.end(), [](char letter) {
     return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') || letter == '_';
@@ -93,6 +137,21 @@ std::vector<std::string> PackBlocks(std::span<const PageBlock> blocks, base::Thr
   pool.ParallelFor(blocks.size(),
                    [&](size_t item, size_t) { packed[item] = PackBlock(blocks[item]); });
   return packed;
+}
+
+Result<std::string> UnpackBlock(std::string_view page, std::string_view id, size_t most_bytes) {
+  const std::string begin = fmt::format("<script type=\"text/plain\" id=\"{}\">", id);
+  const size_t at = page.find(begin);
+  const size_t end = at == std::string_view::npos ? at : page.find("</script>", at);
+  if (end == std::string_view::npos) {
+    return NotFoundError(fmt::format("the page has no whole part \"{}\"", id));
+  }
+  std::string plain;
+  if (!Inflate(FromBase85(page.substr(at + begin.size(), end - at - begin.size())), most_bytes,
+               plain)) {
+    return BadFormatError(fmt::format("the page's part \"{}\" is damaged", id));
+  }
+  return plain;
 }
 
 Result<uint64_t> WriteWebPage(const std::filesystem::path& path, std::string_view shell,

@@ -32,6 +32,10 @@ std::vector<std::string> PackBlocks(std::span<const PageBlock> blocks, base::Thr
 // Where the blocks go; the shell has it once.
 inline constexpr std::string_view kPageDataMark = "<!--msprobe:data-->";
 
+// The plain bytes of block `id` in the text of a page, or of its beginning. kNotFound: no such
+// block, or it is not whole; kBadFormat: damaged, or more than `most_bytes`.
+Result<std::string> UnpackBlock(std::string_view page, std::string_view id, size_t most_bytes);
+
 // Returns the size of the file.
 Result<uint64_t> WriteWebPage(const std::filesystem::path& path, std::string_view shell,
                               std::span<const std::string> packed);

@@ -1,4 +1,4 @@
-// What tests of pages share: a real Chromium that opens files as a user does, from file://. Their first argument is a JSON file
+// What tests of pages share: a real Chromium that opens files as a user does, from file://, or the address of a server. Their first argument is a JSON file
 // with what they need to know: folder (of the pages), chromium, modules (with playwright-core), pictures (a folder, or null).
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -14,16 +14,18 @@ export const browser = await chromium.launch({
 });
 
 // A page and what it should not do: ask the network, fail, run what stood in a name.
-export async function open(name, { scheme = 'light', width = 1440, height = 1200, locale = 'en-US' } = {}) {
+export async function open(name, { scheme = 'light', width = 1440, height = 1200, locale = 'en-US', drawn = true } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: scheme, locale });
   const page = await context.newPage();
   const trouble = [];
   page.on('pageerror', (error) => trouble.push(`error: ${error.message}`));
   // Reading pixels back is the tests' doing.
   page.on('console', (message) => ['error', 'warning'].includes(message.type()) && !message.text().includes('getImageData') && trouble.push(message.text()));
-  page.on('request', (request) => !request.url().startsWith('file://') && trouble.push(`request: ${request.url()}`));
-  await page.goto(`file://${join(facts.folder, name)}`);
-  await page.waitForFunction(() => performance.getEntriesByName('msprobe-drawn').length > 0);
+  const address = name.startsWith('http:') ? name : `file://${join(facts.folder, name)}`;
+  const allowed = name.startsWith('http:') ? facts.server : 'file://';
+  page.on('request', (request) => !request.url().startsWith(allowed) && trouble.push(`request: ${request.url()}`));
+  await page.goto(address);
+  if (drawn) await page.waitForFunction(() => performance.getEntriesByName('msprobe-drawn').length > 0);
   await settled(page);
   return { page, trouble, close: async () => { assert.deepEqual(trouble, []); await context.close(); } };
 }

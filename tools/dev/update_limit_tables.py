@@ -95,8 +95,18 @@ LIMITS = [
         ("nesting of an event", "src/profile/common/trace_events.cpp", "kDeepest", ""),
         ("JSON files beside a profile", "src/profile/ascend_text/json_files.cpp", "kMetadataLimitBytes", "B"),
         ("columns of .csv files", "src/profile/ascend_text/csv_rows.h", "kMostColumns", ""),
-        ("value in a database", "src/profile/ascend_database/sqlite_file.cpp", "kLongestValueBytes", "B"),
-        ("tables in a database", "src/profile/ascend_database/sqlite_file.cpp", "kMostTables", "")]),
+        ("value in a database", "src/database/sqlite_file.cpp", "kLongestValueBytes", "B"),
+        ("tables in a database", "src/database/sqlite_file.cpp", "kMostTables", "")]),
+    (".vis.db that is served (values and tables as of profiles)", [
+        ("nodes of one side of a rank", "src/analysis/graph/stored_graph.h", "kMostNodes", ""),
+        ("ranks of all steps", "src/analysis/graph/stored_graph.h", "kMostRanks", ""),
+        ("tensors and arguments of one side of a rank", "src/analysis/graph/stored_graph.h", "kMostRows", "")]),
+    ("requests to serve", [
+        ("line and headers", "src/serve/http_server.h", "kMostHeaderBytes", "B"),
+        ("connections", "src/serve/http_server.h", "kMostConnections", ""),
+        ("seconds until it has arrived", "src/serve/http_server.h", "kRequestSeconds", ""),
+        ("files that are listed", "src/serve/folder.h", "kMostFiles", ""),
+        ("levels of folders", "src/serve/folder.h", "kMostLevels", "")]),
     ("packs of config_check", [
         ("size", "src/analysis/config_check/pack.cpp", "kMaxPackBytes", "B"),
         ("member", "src/analysis/config_check/pack.cpp", "kMaxMemberBytes", "B"),

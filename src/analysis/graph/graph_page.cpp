@@ -23,7 +23,6 @@ extern const std::string_view kGraphPage;  // empty: not built
 namespace msprobe::analysis::graph {
 namespace {
 
-constexpr int64_t kGraphPageFormat = 1;  // what tools/web/graph expects
 constexpr uint64_t kRoomForShell = 400'000;
 
 uint64_t BytesOf(const std::vector<std::string>& elements) {
@@ -45,6 +44,8 @@ Status GraphPage::Available() {
   }
   return {};
 }
+
+std::string_view GraphPage::Shell() { return resources::kGraphPage; }
 
 void GraphPage::Add(const RankView& view) {
   const size_t index = count_++;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -16,6 +17,8 @@
 #include "src/base/thread_pool.h"
 
 namespace msprobe::analysis::graph {
+
+inline constexpr int64_t kGraphPageFormat = 1;  // what tools/web/graph expects
 
 // Takes the views as they come. The trees of all ranks are kept, their tensors for those ranks to
 // look at first, up to a size that a browser opens at once; the rest is told in the page and in
@@ -29,6 +32,8 @@ class GraphPage {
 
   // kUnsupported when this build was made without the page.
   static Status Available();
+  // The page without data.
+  static std::string_view Shell();
 
   // `view`: by the rules of 26.x.
   void Add(const RankView& view);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -15,93 +14,12 @@
 
 #include "src/analysis/compare/side.h"
 #include "src/analysis/graph/divergence.h"
+#include "src/analysis/graph/page_codes.h"
 #include "src/json/writer.h"
 #include "src/report/page_columns.h"
 
 namespace msprobe::analysis::graph {
 namespace {
-
-// Bits of a node's code: how it stands, its figure and its level of overflow.
-constexpr uint32_t kFigureShift = 4;
-constexpr uint32_t kLevelShift = 8;
-constexpr int kErrorBits = 12;  // of the fraction of errors, which are looked at by size
-
-using Columns = std::vector<std::pair<std::string, std::vector<uint32_t>>>;
-
-void AddColumnBlocks(const std::string& id, Columns columns,
-                     std::vector<report::PageBlock>& blocks) {
-  for (auto& [name, values] : columns) {
-    blocks.push_back({fmt::format("{}_{}", id, name),
-                      [kept = std::make_shared<std::vector<uint32_t>>(std::move(values))](
-                          std::string& out) { report::AppendPlanes(*kept, out); }});
-  }
-}
-
-uint32_t StandingCode(compare::RowStanding standing) {
-  switch (standing) {
-    case compare::RowStanding::kNotCompared:
-      return 0;
-    case compare::RowStanding::kIdentical:
-      return 1;
-    case compare::RowStanding::kAgrees:
-      return 2;
-    case compare::RowStanding::kDrifts:
-      return 4;
-    case compare::RowStanding::kDiffers:
-      return 5;
-  }
-  return 0;
-}
-
-// 1 pass, 2 warning, 3 error by the rules of 26.x; 0: none.
-uint32_t FigureCode(const NodeScore& score) {
-  return score.precision ? 1 + static_cast<uint32_t>(std::lround(*score.precision * 2)) : 0;
-}
-
-uint32_t LevelCode(std::string_view level) {
-  return level == "medium" ? 1U : level == "high" ? 2U : level == "critical" ? 3U : 0U;
-}
-
-// Stacks that repeat, each kept once as numbers of its lines.
-class StackList {
- public:
-  // 1 and up; 0: none.
-  uint32_t Add(std::span<const std::string> lines) {
-    if (lines.empty()) {
-      return 0;
-    }
-    std::string key;
-    std::vector<uint32_t> frames;
-    for (const std::string& line : lines) {
-      frames.push_back(lines_.Add(line));
-      key += fmt::format("{},", frames.back());
-    }
-    const auto [known, is_new] = number_of_.try_emplace(key, stacks_.size() + 1);
-    if (is_new) {
-      stacks_.push_back(std::move(frames));
-    }
-    return static_cast<uint32_t>(known->second);
-  }
-
-  void Write(json::Writer& writer) const {
-    writer.Member("frames", lines_.texts());
-    writer.Key("stacks");
-    writer.BeginArray();
-    for (const std::vector<uint32_t>& stack : stacks_) {
-      writer.BeginArray();
-      for (const uint32_t frame : stack) {
-        writer.Int(frame);
-      }
-      writer.EndArray();
-    }
-    writer.EndArray();
-  }
-
- private:
-  report::TextList lines_;
-  std::vector<std::vector<uint32_t>> stacks_;
-  std::unordered_map<std::string, size_t> number_of_;
-};
 
 Columns TreeColumns(const SideView& side, const std::string& prefix, StackList& stacks) {
   const Graph& graph = side.graph;
@@ -207,8 +125,8 @@ std::vector<report::PageBlock> TreeBlocks(const RankView& view, const std::strin
   std::vector<uint32_t> out(count, report::CellCodes::kNothing);
   report::CellCodes cells;
   for (size_t i = 0; i < count; ++i) {
-    codes[i] = FigureCode(view.npu.scores[i]) << kFigureShift | LevelCode(view.npu.scores[i].level)
-                                                                    << kLevelShift;
+    codes[i] = FigureCode(view.npu.scores[i].precision) << kFigureShift |
+               LevelCode(view.npu.scores[i].level) << kLevelShift;
     if (i < view.divergence.size()) {
       const NodeDivergence& divergence = view.divergence[i];
       codes[i] |= StandingCode(divergence.standing);

@@ -94,7 +94,7 @@ Status DatabaseDevice::ReadInfos() {
       needs.overlap) {
     MSP_RETURN_IF_ERROR(tables_.ForEachRow(
         "COMPUTE_TASK_INFO", {"globalTaskId", "name", "?taskType", "?opType", "?inputShapes"},
-        [&](const SqliteRow& row) {
+        [&](const database::SqliteRow& row) {
           const int64_t id = row.Integer(0);
           compute_.push_back({id, tables_.Text(row, 1), tables_.Text(row, 2), tables_.Text(row, 3),
                               tables_.Text(row, 4)});
@@ -104,7 +104,7 @@ Status DatabaseDevice::ReadInfos() {
   if (needs.communication && tables_.HasTable("COMMUNICATION_TASK_INFO")) {
     MSP_RETURN_IF_ERROR(tables_.ForEachRow(
         "COMMUNICATION_TASK_INFO", {"globalTaskId", "taskType", "?planeId", "opId"},
-        [&](const SqliteRow& row) {
+        [&](const database::SqliteRow& row) {
           const int64_t id = row.Integer(0);
           const TextId plane = tables_.profile().texts.Intern(row.Text(2));
           communication_.push_back({id, tables_.Text(row, 1), plane, row.Integer(3)});
@@ -121,7 +121,7 @@ Status DatabaseDevice::ReadTasks() {
   uint64_t without_time = 0;
   MSP_RETURN_IF_ERROR(tables_.ForEachRow(
       "TASK", {"globalTaskId", "startNs", "endNs", "?connectionId", "?taskType"},
-      [&](const SqliteRow& row) {
+      [&](const database::SqliteRow& row) {
         const auto found = tasks_.find(row.Integer(0));
         if (found == tasks_.end() || !tables_.InStep(row.Integer(1))) {
           return;
@@ -159,7 +159,7 @@ Status DatabaseDevice::ReadMeasurements() {
     return {};  // recorded only on demand
   }
   return tables_.ForEachRow(
-      "TASK_PMU_INFO", {"globalTaskId", "name", "value"}, [&](const SqliteRow& row) {
+      "TASK_PMU_INFO", {"globalTaskId", "name", "value"}, [&](const database::SqliteRow& row) {
         const auto found = tasks_.find(row.Integer(0));
         if (found == tasks_.end()) {
           return;
@@ -226,7 +226,7 @@ Status DatabaseDevice::ReadCollectives() {
   Profile& profile = tables_.profile();
   return tables_.ForEachRow(
       "COMMUNICATION_OP", {"opName", "startNs", "endNs", "?opId", "?opType"},
-      [&](const SqliteRow& row) {
+      [&](const database::SqliteRow& row) {
         const Interval time = {row.Integer(1), row.Integer(2), 0};
         if (!IsUsableTime(time.start, time.end) || !tables_.InStep(time.start)) {
           return;

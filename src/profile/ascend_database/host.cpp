@@ -32,11 +32,11 @@ Status DatabaseHost::Read() {
   std::unordered_map<int64_t, std::string> kinds;
   MSP_RETURN_IF_ERROR(tables_.ForEachRow(
       "ENUM_API_TYPE", {"id", "name"},
-      [&](const SqliteRow& row) { kinds[row.Integer(0)] = std::string(row.Text(1)); }));
+      [&](const database::SqliteRow& row) { kinds[row.Integer(0)] = std::string(row.Text(1)); }));
   MSP_RETURN_IF_ERROR(ReadConnections());
   MSP_RETURN_IF_ERROR(tables_.ForEachRow(
       "PYTORCH_API", {"startNs", "endNs", "?connectionId", "name", "?inputShapes", "type"},
-      [&](const SqliteRow& row) {
+      [&](const database::SqliteRow& row) {
         const Nanoseconds start = row.Integer(kStart);
         const Nanoseconds end = row.Integer(kEnd);
         if (!IsUsableTime(start, end)) {
@@ -79,15 +79,16 @@ Status DatabaseHost::Read() {
 
 Status DatabaseHost::ReadConnections() {
   MSP_RETURN_IF_ERROR(tables_.ForEachRow(
-      "CONNECTION_IDS", {"id", "connectionId"},
-      [&](const SqliteRow& row) { connection_ids_.emplace_back(row.Integer(0), row.Integer(1)); }));
+      "CONNECTION_IDS", {"id", "connectionId"}, [&](const database::SqliteRow& row) {
+        connection_ids_.emplace_back(row.Integer(0), row.Integer(1));
+      }));
   std::stable_sort(connection_ids_.begin(), connection_ids_.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   return {};
 }
 
 // A call is listed once for each of its connections.
-void DatabaseHost::AddOperators(const SqliteRow& row) {
+void DatabaseHost::AddOperators(const database::SqliteRow& row) {
   Profile& profile = tables_.profile();
   Operator added;
   added.name = tables_.Text(row, kName);
@@ -200,7 +201,8 @@ Status DatabaseHost::ReadMemory() {
   Profile& profile = tables_.profile();
   std::vector<Row> rows;
   MSP_RETURN_IF_ERROR(tables_.ForEachRow(
-      "OP_MEMORY", {"name", "size", "allocationTime", "releaseTime"}, [&](const SqliteRow& row) {
+      "OP_MEMORY", {"name", "size", "allocationTime", "releaseTime"},
+      [&](const database::SqliteRow& row) {
         const std::optional<int64_t> allocated = row.IntegerOrNone(2);
         if (!allocated.has_value() || *allocated < 0 || !tables_.InStep(*allocated)) {
           return;

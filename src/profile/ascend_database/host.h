@@ -32,7 +32,7 @@ class DatabaseHost {
   };
 
   Status ReadConnections();
-  void AddOperators(const SqliteRow& row);
+  void AddOperators(const database::SqliteRow& row);
   void LinkForwardBackward();
   std::vector<QueuePair> QueueByDequeue() const;
 

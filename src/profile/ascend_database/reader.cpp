@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 
 #include "src/base/path_kind.h"
+#include "src/database/sqlite_file.h"
 #include "src/profile/ascend_database/device.h"
 #include "src/profile/ascend_database/host.h"
-#include "src/profile/ascend_database/sqlite_file.h"
 #include "src/profile/ascend_database/tables.h"
 
 namespace msprobe::profile {
@@ -22,7 +22,7 @@ Status ReadReserved(DatabaseTables& tables) {
   double most_bytes = 0;
   MSP_RETURN_IF_ERROR(tables.ForEachRow(
       "MEMORY_RECORD", {"totalReserved"},
-      [&](const SqliteRow& row) { most_bytes = std::max(most_bytes, row.Number(0)); }));
+      [&](const database::SqliteRow& row) { most_bytes = std::max(most_bytes, row.Number(0)); }));
   tables.profile().memory_used_gb = most_bytes / kBytesPerGb;
   return {};
 }
@@ -60,7 +60,7 @@ Result<Profile> ReadAscendDatabase(const std::filesystem::path& file, const Need
   profile.path = file;
   profile.device = Device::kNpu;
   profile.source = Source::kDatabase;
-  MSP_ASSIGN_OR_RETURN(const SqliteFile database, SqliteFile::Open(file));
+  MSP_ASSIGN_OR_RETURN(const database::SqliteFile database, database::SqliteFile::Open(file));
   DatabaseTables tables(database, needs, profile);
   MSP_RETURN_IF_ERROR(tables.Load());
   DatabaseDevice device(tables);

@@ -11,12 +11,13 @@
 namespace msprobe::profile {
 
 Status DatabaseTables::Load() {
-  MSP_RETURN_IF_ERROR(ForEachRow("STRING_IDS", {"id", "value"}, [&](const SqliteRow& row) {
-    texts_[row.Integer(0)] = profile_.texts.Intern(row.Text(1));
-  }));
+  MSP_RETURN_IF_ERROR(
+      ForEachRow("STRING_IDS", {"id", "value"}, [&](const database::SqliteRow& row) {
+        texts_[row.Integer(0)] = profile_.texts.Intern(row.Text(1));
+      }));
   if (HasTable("STEP_TIME")) {
     MSP_RETURN_IF_ERROR(
-        ForEachRow("STEP_TIME", {"id", "startNs", "endNs"}, [&](const SqliteRow& row) {
+        ForEachRow("STEP_TIME", {"id", "startNs", "endNs"}, [&](const database::SqliteRow& row) {
           profile_.steps.push_back(
               {std::to_string(row.Integer(0)), row.Integer(1), row.Integer(2)});
         }));
@@ -41,7 +42,7 @@ Status DatabaseTables::Load() {
 
 Status DatabaseTables::ForEachRow(std::string_view table,
                                   std::initializer_list<std::string_view> columns,
-                                  const std::function<void(const SqliteRow&)>& visit) {
+                                  const std::function<void(const database::SqliteRow&)>& visit) {
   Status status = file_.ForEachRow(table, columns, visit);
   if (status.ok() || needs_.strict) {
     return status;
@@ -50,7 +51,7 @@ Status DatabaseTables::ForEachRow(std::string_view table,
   return {};
 }
 
-TextId DatabaseTables::Text(const SqliteRow& row, int column) {
+TextId DatabaseTables::Text(const database::SqliteRow& row, int column) {
   if (row.IsNull(column)) {
     return kNoText;
   }

@@ -10,26 +10,26 @@
 
 #include "msprobe/status.h"
 
-#include "src/profile/ascend_database/sqlite_file.h"
+#include "src/database/sqlite_file.h"
 #include "src/profile/profile.h"
 
 namespace msprobe::profile {
 
 class DatabaseTables {
  public:
-  DatabaseTables(const SqliteFile& file, const Needs& needs, Profile& profile)
+  DatabaseTables(const database::SqliteFile& file, const Needs& needs, Profile& profile)
       : file_(file), needs_(needs), profile_(profile) {}
 
   // Texts and steps. Fails where the step that is needed is none of them.
   Status Load();
-  // As SqliteFile's. Tables and columns that are missing, and tables that break off, are told as
-  // warnings, or are errors when the needs are strict.
+  // As database::SqliteFile's. Tables and columns that are missing, and tables that break off, are
+  // told as warnings, or are errors when the needs are strict.
   Status ForEachRow(std::string_view table, std::initializer_list<std::string_view> columns,
-                    const std::function<void(const SqliteRow&)>& visit);
+                    const std::function<void(const database::SqliteRow&)>& visit);
   bool HasTable(std::string_view table) const { return file_.HasTable(table); }
 
   // A column of numbers of texts; kNoText for null and for numbers that mean nothing.
-  TextId Text(const SqliteRow& row, int column);
+  TextId Text(const database::SqliteRow& row, int column);
   // True for everything when no step is needed.
   bool InStep(Nanoseconds start) const {
     return !step_.has_value() || (step_->start <= start && start <= step_->end);
@@ -39,7 +39,7 @@ class DatabaseTables {
   Profile& profile() { return profile_; }
 
  private:
-  const SqliteFile& file_;
+  const database::SqliteFile& file_;
   const Needs& needs_;
   Profile& profile_;
   std::unordered_map<int64_t, TextId> texts_;

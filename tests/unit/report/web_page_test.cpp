@@ -146,5 +146,27 @@ TEST_F(WebPage, NamesTheFileThatCannotBeWritten) {
   EXPECT_NE(size.status().message().find("/proc/none/report.html"), std::string::npos);
 }
 
+TEST_F(WebPage, ABlockIsReadBack) {
+  std::string many;
+  for (int i = 0; i < 100'000; ++i) {
+    many += std::to_string(i * 7919 % 1009);
+  }
+  for (const std::string& bytes :
+       {std::string(), std::string("a"), std::string("\0\xff<", 3), many}) {
+    const std::string page = Write({Block("one", "x"), Block("two", bytes)});
+    const Result<std::string> read = UnpackBlock(page, "two", many.size());
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_EQ(*read, bytes);
+  }
+  const std::string page = Write({Block("two", many)});
+  EXPECT_EQ(UnpackBlock(page, "three", many.size()).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(UnpackBlock(page, "two", many.size() - 1).status().code(), StatusCode::kBadFormat);
+  EXPECT_EQ(UnpackBlock(page.substr(0, page.size() / 2), "two", many.size()).status().code(),
+            StatusCode::kNotFound);
+  std::string damaged = page;
+  damaged.replace(page.size() / 2, 40, 40, '!');
+  EXPECT_EQ(UnpackBlock(damaged, "two", many.size()).status().code(), StatusCode::kBadFormat);
+}
+
 }  // namespace
 }  // namespace msprobe::report

@@ -26,11 +26,13 @@ export async function unpack(id) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-export const unpackJson = async (id) => JSON.parse(new TextDecoder().decode(await unpack(id)));
+export const jsonOf = (bytes) => JSON.parse(new TextDecoder().decode(bytes));
+export const unpackJson = async (id) => jsonOf(await unpack(id));
 
 // A listing of a format that this page reads.
-export async function unpackListing(id, format) {
-  const listing = await unpackJson(id);
+export const unpackListing = async (id, format) => checkedListing(await unpackJson(id), format);
+
+export function checkedListing(listing, format) {
   if (listing.format !== format) throw new Error(`the data are of format ${listing.format}, this page reads ${format}`);
   return listing;
 }

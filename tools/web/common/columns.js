@@ -2,8 +2,9 @@
 import { unpack } from './blocks.js';
 
 // One column of 32-bit values.
-export async function readColumn(id, count) {
-  const bytes = await unpack(id);
+export const readColumn = async (id, count) => columnOf(await unpack(id), count);
+
+export function columnOf(bytes, count) {
   const values = new Uint32Array(count);
   for (let plane = 0; plane < bytes[0]; plane++) {
     const from = 1 + plane * count;

@@ -3,7 +3,7 @@
 // #step=0&rank=0&call=NAME&page=FILE
 import { html } from './html.js';
 
-const IN_THIS_FOLDER = /^[^/\\:]+\.html$/;
+const IN_THIS_FOLDER = /^[^/\\:]+\.(?:html|vis\.db)$/;
 
 // What the address asks for: {step, rank, call, page}; null: nothing.
 export function asked() {

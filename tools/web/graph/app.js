@@ -13,12 +13,12 @@ import { translator } from './text.js';
 import { TreeCanvas } from './tree_canvas.js';
 
 function Answer({ t, run, rank, about, onShow }) {
-  const unmatched = rank ? about.nodes - about.matched : 0;
+  const unmatched = rank ? about.nodes - about.matched : undefined;
   return html`<section class="card"><p class="verdict">${run.is_comparison
     ? html`<span class=${`pill ${toneOf(about.verdict)}`}>${t(`verdict_${about.verdict ?? 'none'}`)}</span> ${about.title
       ? html`<span>${t('starts')} <button class="link" id="to_origin" onClick=${onShow}>${about.title}</button></span>` : ''}`
     : html`<span class="pill">${t('built')}</span>`}</p>
-    <div class="facts">${[[about.nodes, t('nodes')], ...(run.is_comparison ? [[about.matched, t('matched')], [unmatched, t('unmatched')], [about.failed, t('errors_count')], [about.warned, t('warnings_count')]] : []),
+    <div class="facts">${[[about.nodes, t('nodes')], ...(run.is_comparison ? [[about.matched, t('matched')], [unmatched, t('unmatched')], [about.failed, t('errors_count')], [about.warned, t('warnings_count')]].filter(([value]) => value >= 0) : []),
       ...(about.overflowing > 0 ? [[about.overflowing, t('overflowing')]] : [])].map(([value, text]) => html`<span><b>${showCount(value)}</b> ${text}</span>`)}</div>
     ${run.notes.length > 0 && html`<div class="notes"><ul>${run.notes.map((note) => html`<li>${note}</li>`)}</ul></div>`}</section>`;
 }

@@ -1,8 +1,8 @@
 // The graphs inside of this page, as src/analysis/graph/page_columns.cpp writes them: the list of ranks at once, the trees of a rank
-// when it is looked at, its tensors when somebody opens a node. Where they come from is one object with two functions, so that a
-// server can hand out the same parts one by one.
-import { unpackJson, unpackListing } from '../common/blocks.js';
-import { asFloats, cellOf, isNothing, readColumn } from '../common/columns.js';
+// when it is looked at, then its tensors. Where they come from is one object with two functions: this file, or `msprobe serve`, which hands
+// out the same parts one by one.
+import { checkedListing, jsonOf, unpackJson } from '../common/blocks.js';
+import { asFloats, cellOf, columnOf, isNothing, readColumn } from '../common/columns.js';
 import { SearchIndex } from '../common/search.js';
 
 // How a node stands, worst last; ALONE: it has no partner.
@@ -15,6 +15,15 @@ export const LEVELS = ['', 'medium', 'high', 'critical'];
 const TYPES = { 0: 'module', 1: 'call', 9: 'collection' };
 
 const embedded = { json: unpackJson, column: readColumn };
+
+// Of the server that this page came from: its address with a part's name behind '?'.
+async function ask(name) {
+  const answer = await fetch(`?${name}`);
+  const bytes = new Uint8Array(await answer.arrayBuffer());
+  if (!answer.ok) throw new Error(new TextDecoder().decode(bytes));
+  return bytes;
+}
+const served = { json: async (name) => jsonOf(await ask(name)), column: async (name, count) => columnOf(await ask(name), count) };
 
 class Side {
   constructor(names, columns, words) {
@@ -219,6 +228,7 @@ export class Run {
     const id = `g${index}`;
     const about = this.ranks[index];
     const listing = await this.source.json(id);
+    Object.assign(about, listing.counts);  // of a served graph they are known now
     const names = (prefix) => ['parent', 'place', 'type', 'micro', 'stack'].map((name) => `${prefix}_${name}`);
     const wanted = [...names('n').map((name) => [name, listing.nodes]), ...['code', 'in', 'out'].map((name) => [name, listing.nodes])];
     if (listing.bench_names) wanted.push(...names('b').map((name) => [name, listing.bench_nodes]), ['match', listing.nodes]);
@@ -227,4 +237,7 @@ export class Run {
   }
 }
 
-export const readRun = async () => new Run(await unpackListing('run', 1), embedded);
+export async function readRun() {
+  const source = document.querySelector('meta[name="msprobe-parts"]') ? served : embedded;
+  return new Run(checkedListing(await source.json('run'), 1), source);
+}

@@ -1,4 +1,4 @@
-// Inside of the room: reading tables of an untrusted SQLite file. It is opened
+// Reading tables of an untrusted SQLite file. It is opened
 // read-only and never changed, no journal or lock is touched, and nothing its schema defines
 // (views, triggers, generated columns) is run.
 #pragma once
@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "msprobe/status.h"
@@ -18,7 +19,7 @@
 struct sqlite3;
 struct sqlite3_stmt;
 
-namespace msprobe::profile {
+namespace msprobe::database {
 
 // The columns of the current row, in the order in which they were asked for.
 class SqliteRow {
@@ -35,6 +36,12 @@ class SqliteRow {
 
  private:
   sqlite3_stmt* statement_;
+};
+
+// Rows whose `column` holds this value.
+struct Condition {
+  std::string_view column;
+  std::variant<int64_t, std::string_view> value;
 };
 
 class SqliteFile {
@@ -55,6 +62,15 @@ class SqliteFile {
   Status ForEachRow(std::string_view table, std::initializer_list<std::string_view> columns,
                     const std::function<void(const SqliteRow&)>& visit) const;
 
+  // Only rows of which all conditions hold, by rising `order_by` (empty: in any order); indices of
+  // the file are used. An error of `visit` ends it. Missing columns as above.
+  Status ForEachMatch(std::string_view table, std::initializer_list<std::string_view> columns,
+                      std::initializer_list<Condition> conditions, std::string_view order_by,
+                      const std::function<Status(const SqliteRow&)>& visit) const;
+  Result<int64_t> Count(std::string_view table, std::initializer_list<Condition> conditions) const;
+
+  const std::string& path() const { return path_; }
+
  private:
   SqliteFile() = default;
   struct Table {
@@ -63,6 +79,15 @@ class SqliteFile {
   };
   const Table* Find(std::string_view table) const;
   Status LoadTables();
+  // "SELECT <columns> FROM <table>"; a column that is not there fails, or is NULL behind a '?'.
+  Result<std::string> Select(std::string_view table,
+                             std::initializer_list<std::string_view> columns) const;
+  Status Visit(const std::string& query, std::string_view table,
+               std::initializer_list<Condition> conditions,
+               const std::function<Status(const SqliteRow&)>& visit) const;
+  // " WHERE ..." with a place for each value.
+  Result<std::string> Where(std::string_view table,
+                            std::initializer_list<Condition> conditions) const;
   Status Failure(std::string_view what) const;
 
   std::string path_;
@@ -70,4 +95,4 @@ class SqliteFile {
   std::vector<Table> tables_;
 };
 
-}  // namespace msprobe::profile
+}  // namespace msprobe::database

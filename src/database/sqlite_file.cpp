@@ -1,4 +1,4 @@
-#include "src/profile/ascend_database/sqlite_file.h"
+#include "src/database/sqlite_file.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,7 +8,7 @@
 
 #include "src/base/strings.h"
 
-namespace msprobe::profile {
+namespace msprobe::database {
 namespace {
 
 constexpr int kLongestValueBytes = 16 << 20;
@@ -102,7 +102,7 @@ Status SqliteFile::Failure(std::string_view what) const {
   return BadFormatError(
              fmt::format("{} {}: {}", path_, what,
                          database_ == nullptr ? "out of memory" : sqlite3_errmsg(database_)))
-      .WithHint("copy it again, or let the profiler export it again");
+      .WithHint("copy it again, or let the program that wrote it write it again");
 }
 
 Status SqliteFile::LoadTables() {
@@ -166,9 +166,8 @@ std::vector<std::string> SqliteFile::Missing(
   return missing;
 }
 
-Status SqliteFile::ForEachRow(std::string_view table,
-                              std::initializer_list<std::string_view> columns,
-                              const std::function<void(const SqliteRow&)>& visit) const {
+Result<std::string> SqliteFile::Select(std::string_view table,
+                                       std::initializer_list<std::string_view> columns) const {
   const Table* found = Find(table);
   if (found == nullptr) {
     return NotFoundError(fmt::format("{} has no table {}", path_, table));
@@ -184,19 +183,89 @@ Status SqliteFile::ForEachRow(std::string_view table,
     query += missing ? "NULL," : Quoted(column) + ",";
   }
   query.back() = ' ';
-  // An index that holds all columns would give the rows in its own order.
-  query += "FROM " + Quoted(found->name) + " NOT INDEXED";
+  return query + "FROM " + Quoted(found->name);
+}
+
+Result<std::string> SqliteFile::Where(std::string_view table,
+                                      std::initializer_list<Condition> conditions) const {
+  std::string text;
+  for (const Condition& condition : conditions) {
+    if (!Missing(table, {condition.column}).empty()) {
+      return NotFoundError(
+          fmt::format("{}: table {} has no column {}", path_, table, condition.column));
+    }
+    text += fmt::format("{}{} = ?", text.empty() ? " WHERE " : " AND ", Quoted(condition.column));
+  }
+  return text;
+}
+
+Status SqliteFile::Visit(const std::string& query, std::string_view table,
+                         std::initializer_list<Condition> conditions,
+                         const std::function<Status(const SqliteRow&)>& visit) const {
   sqlite3_stmt* raw = nullptr;
   int code = sqlite3_prepare_v2(database_, query.c_str(), -1, &raw, nullptr);
   const Statement statement(raw);
   if (code != SQLITE_OK) {
     return Failure(fmt::format("table {} cannot be read", table));
   }
+  int place = 0;
+  for (const Condition& condition : conditions) {
+    ++place;
+    if (const auto* text = std::get_if<std::string_view>(&condition.value)) {
+      sqlite3_bind_text(raw, place, text->data(), static_cast<int>(text->size()), SQLITE_STATIC);
+    } else {
+      sqlite3_bind_int64(raw, place, std::get<int64_t>(condition.value));
+    }
+  }
   const SqliteRow row(raw);
   while ((code = sqlite3_step(raw)) == SQLITE_ROW) {
-    visit(row);
+    MSP_RETURN_IF_ERROR(visit(row));
   }
   return code == SQLITE_DONE ? Status() : Failure(fmt::format("table {} is truncated", table));
 }
 
-}  // namespace msprobe::profile
+Status SqliteFile::ForEachRow(std::string_view table,
+                              std::initializer_list<std::string_view> columns,
+                              const std::function<void(const SqliteRow&)>& visit) const {
+  MSP_ASSIGN_OR_RETURN(const std::string query, Select(table, columns));
+  // An index that holds all columns would give the rows in its own order.
+  return Visit(query + " NOT INDEXED", table, {}, [&visit](const SqliteRow& row) {
+    visit(row);
+    return Status();
+  });
+}
+
+Status SqliteFile::ForEachMatch(std::string_view table,
+                                std::initializer_list<std::string_view> columns,
+                                std::initializer_list<Condition> conditions,
+                                std::string_view order_by,
+                                const std::function<Status(const SqliteRow&)>& visit) const {
+  MSP_ASSIGN_OR_RETURN(std::string query, Select(table, columns));
+  MSP_ASSIGN_OR_RETURN(const std::string where, Where(table, conditions));
+  query += where;
+  if (!order_by.empty()) {
+    if (!Missing(table, {order_by}).empty()) {
+      return NotFoundError(fmt::format("{}: table {} has no column {}", path_, table, order_by));
+    }
+    query += " ORDER BY " + Quoted(order_by);
+  }
+  return Visit(query, table, conditions, visit);
+}
+
+Result<int64_t> SqliteFile::Count(std::string_view table,
+                                  std::initializer_list<Condition> conditions) const {
+  const Table* found = Find(table);
+  if (found == nullptr) {
+    return NotFoundError(fmt::format("{} has no table {}", path_, table));
+  }
+  MSP_ASSIGN_OR_RETURN(const std::string where, Where(table, conditions));
+  int64_t count = 0;
+  MSP_RETURN_IF_ERROR(Visit("SELECT count(*) FROM " + Quoted(found->name) + where, table,
+                            conditions, [&count](const SqliteRow& row) {
+                              count = row.Integer(0);
+                              return Status();
+                            }));
+  return count;
+}
+
+}  // namespace msprobe::database

@@ -1,0 +1,95 @@
+#include "src/commands/serve_command.h"
+
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "src/base/log.h"
+#include "src/commands/print.h"
+#include "src/serve/access.h"
+#include "src/serve/folder.h"
+#include "src/serve/http_server.h"
+#include "src/serve/site.h"
+
+namespace msprobe::commands {
+namespace {
+
+constexpr double kMostPort = 65535;
+
+constexpr const char* kServeNotes =
+    R"(The address that is printed holds a secret that is new with every start; whoever knows it can read the graphs (.vis.db) and pages
+(.html) of the folder and of those below it, and nothing else. Nothing is written. Ctrl-C or SIGTERM ends it.
+
+From another computer use a tunnel, then open the printed address there:
+  ssh -L 8080:127.0.0.1:8080 HOST msprobe serve results --port 8080)";
+
+bool IsLoopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
+}
+
+// What stands for the host in an address that people open.
+std::string NameInAddress(const std::string& host) {
+  std::array<char, 256> own{};
+  if ((host == "0.0.0.0" || host == "::") && ::gethostname(own.data(), own.size() - 1) == 0) {
+    return own.data();
+  }
+  return host.find(':') == std::string::npos ? host : "[" + host + "]";
+}
+
+}  // namespace
+
+std::vector<Positional> ServeCommand::positionals() {
+  return {{.name = "DIR",
+           .fills = &folder_,
+           .help = "The folder with results of msprobe graph and compare; folders below it count",
+           .required = true}};
+}
+
+std::vector<Flag> ServeCommand::flags() {
+  return {
+      {.name = "--port",
+       .type = "N",
+       .fills = &port_,
+       .bounds = {.least = 0, .most = kMostPort},
+       .group = Group::kMethod,
+       .help = "Port to listen on; 0: any free one"},
+      {.name = "--host",
+       .type = "ADDRESS",
+       .fills = &host_,
+       .group = Group::kMethod,
+       .help = "Address to listen on; another one than this computer's own lets others in, "
+               "unencrypted"},
+  };
+}
+
+std::vector<Example> ServeCommand::examples() const {
+  return {
+      {"msprobe serve results", "print an address for the browser of this computer"},
+      {"msprobe serve results --port 8080", "the same on a port that is known, for a tunnel"},
+  };
+}
+
+std::string ServeCommand::notes() const { return kServeNotes; }
+
+Result<ExitCode> ServeCommand::Run(const Context& /*context*/) {
+  MSP_ASSIGN_OR_RETURN(serve::Folder folder, serve::Folder::Open(folder_));
+  MSP_ASSIGN_OR_RETURN(serve::HttpServer server,
+                       serve::HttpServer::Listen(host_, static_cast<uint16_t>(port_)));
+  if (!IsLoopback(host_)) {
+    base::LogWarning(
+        fmt::format("--host {}: other computers can connect, and what they read is not encrypted; "
+                    "whoever sees the address can read the results. A tunnel (ssh -L) is safer",
+                    host_));
+  }
+  const std::string token = serve::NewToken();
+  MSP_RETURN_IF_ERROR(
+      Print(fmt::format("http://{}:{}/{}/\n", NameInAddress(host_), server.port(), token)));
+  serve::Site site(std::move(folder), token, host_);
+  MSP_RETURN_IF_ERROR(
+      server.Serve([&site](const serve::Request& request) { return site.Answer(request); }));
+  return ExitCode::kDone;
+}
+
+}  // namespace msprobe::commands

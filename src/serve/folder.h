@@ -1,0 +1,81 @@
+// The folder that is served. Nothing outside of it is opened: every name of a path is opened in the
+// folder in front of it, and none that is a symbolic link.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+namespace msprobe::serve {
+
+enum class FileKind : uint8_t { kGraph, kPage };  // .vis.db, .html
+
+// By the end of its name; none for all other files, which are not served.
+std::optional<FileKind> KindOf(std::string_view name);
+
+// An open regular file; closes it.
+class OpenFile {
+ public:
+  explicit OpenFile(int descriptor);
+  OpenFile(OpenFile&& other) noexcept;
+  OpenFile& operator=(OpenFile&& other) noexcept;
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  ~OpenFile();
+
+  int descriptor() const { return descriptor_; }
+  int Release();  // the caller closes it
+  uint64_t size_bytes() const { return size_bytes_; }
+  // Another one for every other content, as far as times tell.
+  const std::string& identity() const { return identity_; }
+  // The first bytes of it.
+  std::string Head(size_t most_bytes) const;
+
+ private:
+  int descriptor_;
+  uint64_t size_bytes_ = 0;
+  std::string identity_;
+};
+
+class Folder {
+ public:
+  static constexpr int kMostLevels = 6;
+  static constexpr size_t kMostFiles = 2000;
+
+  struct Entry {
+    std::string path;  // from the folder, with '/'
+    FileKind kind = FileKind::kGraph;
+    int64_t changed = 0;  // seconds since 1970
+  };
+  struct Listing {
+    std::vector<Entry> entries;  // by path
+    bool is_whole = true;        // false: there are more than kMostFiles
+  };
+
+  static Result<Folder> Open(const std::filesystem::path& path);
+  Folder(Folder&& other) noexcept;
+  Folder& operator=(Folder&&) = delete;
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder();
+
+  const std::filesystem::path& path() const { return path_; }  // absolute, without links
+
+  // None for what is not there, not regular, reached by a link, or no name of a file ("..").
+  std::optional<OpenFile> OpenRegular(std::string_view path) const;
+  Listing List() const;
+
+ private:
+  Folder(std::filesystem::path path, int descriptor)
+      : path_(std::move(path)), descriptor_(descriptor) {}
+
+  std::filesystem::path path_;
+  int descriptor_;
+};
+
+}  // namespace msprobe::serve

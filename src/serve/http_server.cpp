@@ -1,0 +1,254 @@
+#include "src/serve/http_server.h"
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <map>
+#include <utility>
+
+#include <arpa/inet.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <event2/listener.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+namespace msprobe::serve {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Connection {
+  Clock::time_point since;
+  bool has_asked = false;  // its whole request is here
+};
+
+std::string HeaderOf(evhttp_request* request, const char* name) {
+  const char* value = evhttp_find_header(evhttp_request_get_input_headers(request), name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+// Nothing is kept by browsers, guessed, embedded or told to others.
+void AddHeaders(evhttp_request* request, const Response& response) {
+  evkeyvalq* headers = evhttp_request_get_output_headers(request);
+  const auto add = [headers](const char* name, const std::string& value) {
+    evhttp_add_header(headers, name, value.c_str());
+  };
+  add("Content-Type", response.type);
+  add("Content-Security-Policy", response.policy);
+  add("Cache-Control", "no-store");
+  add("X-Content-Type-Options", "nosniff");
+  add("X-Frame-Options", "DENY");
+  add("Referrer-Policy", "no-referrer");
+  add("Cross-Origin-Resource-Policy", "same-origin");
+  add("Cross-Origin-Opener-Policy", "same-origin");
+  add("Connection", "close");
+  if (!response.location.empty()) {
+    add("Location", response.location);
+  }
+}
+
+void AddBody(evbuffer* buffer, Response& response) {
+  if (auto* text = std::get_if<std::string>(&response.body)) {
+    evbuffer_add(buffer, text->data(), text->size());
+  } else if (auto* shared = std::get_if<std::shared_ptr<const std::string>>(&response.body)) {
+    auto* kept = new std::shared_ptr<const std::string>(*shared);
+    evbuffer_add_reference(
+        buffer, (*kept)->data(), (*kept)->size(),
+        [](const void* /*data*/, size_t /*size*/, void* extra) {
+          delete static_cast<std::shared_ptr<const std::string>*>(extra);
+        },
+        kept);
+  } else {
+    auto& file = std::get<OpenFile>(response.body);
+    const auto size = static_cast<ev_off_t>(file.size_bytes());
+    if (size > 0) {
+      evbuffer_add_file(buffer, file.Release(), 0, size);  // closes it
+    }
+  }
+}
+
+const char* ReasonOf(int status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 302:
+      return "Found";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 422:
+      return "Unprocessable Content";
+    default:
+      return "Error";
+  }
+}
+
+}  // namespace
+
+struct HttpServer::State {
+  event_base* base = nullptr;
+  evhttp* http = nullptr;
+  uint16_t port = 0;
+  std::function<Response(const Request&)> answer;
+  evconnlistener* listener = nullptr;  // of `http`
+  // One that is freed stays, without callbacks, until it is dropped here.
+  std::map<bufferevent*, Connection> connections;
+
+  ~State() {
+    for (const auto& [events, connection] : connections) {
+      bufferevent_decref(events);
+    }
+    if (http != nullptr) {
+      evhttp_free(http);
+    }
+    if (base != nullptr) {
+      event_base_free(base);
+    }
+  }
+
+  // Somebody connects.
+  static bufferevent* OnConnection(event_base* base, void* self_pointer) {
+    auto* self = static_cast<State*>(self_pointer);
+    self->DropClosed();
+    bufferevent* events = bufferevent_socket_new(base, -1, 0);
+    if (events != nullptr) {
+      bufferevent_incref(events);
+      self->connections[events].since = Clock::now();
+    }
+    if (self->connections.size() >= kMostConnections) {
+      evconnlistener_disable(self->listener);  // further ones wait in the system's queue
+    }
+    return events;
+  }
+
+  void DropClosed() {
+    for (auto it = connections.begin(); it != connections.end();) {
+      bufferevent_event_cb told = nullptr;
+      bufferevent_getcb(it->first, nullptr, nullptr, &told, nullptr);
+      if (told == nullptr) {
+        bufferevent_decref(it->first);
+        it = connections.erase(it);
+      } else {
+        ++it;
+      }
+    }
+  }
+
+  static void OnRequest(evhttp_request* request, void* self_pointer) {
+    auto* self = static_cast<State*>(self_pointer);
+    if (const auto found = self->connections.find(
+            evhttp_connection_get_bufferevent(evhttp_request_get_connection(request)));
+        found != self->connections.end()) {
+      found->second.has_asked = true;
+    }
+    Request asked;
+    const evhttp_uri* uri = evhttp_request_get_evhttp_uri(request);
+    const char* path = uri == nullptr ? nullptr : evhttp_uri_get_path(uri);
+    const char* query = uri == nullptr ? nullptr : evhttp_uri_get_query(uri);
+    if (path != nullptr) {
+      size_t size = 0;
+      if (char* decoded = evhttp_uridecode(path, /*decode_plus=*/0, &size); decoded != nullptr) {
+        asked.path.assign(decoded, size);
+        std::free(decoded);
+      }
+    }
+    asked.query = query == nullptr ? "" : query;
+    asked.headers = {HeaderOf(request, "Host"), HeaderOf(request, "Origin"),
+                     HeaderOf(request, "Sec-Fetch-Site"), HeaderOf(request, "Sec-Fetch-Mode"),
+                     HeaderOf(request, "Sec-Fetch-Dest")};
+    Response response = self->answer(asked);
+    AddHeaders(request, response);
+    evbuffer* body = evbuffer_new();
+    if (evhttp_request_get_command(request) != EVHTTP_REQ_HEAD) {
+      AddBody(body, response);
+    }
+    evhttp_send_reply(request, response.status, ReasonOf(response.status), body);
+    evbuffer_free(body);
+  }
+
+  // Ends connections whose requests take too long: a byte now and then keeps none open.
+  static void OnTick(evutil_socket_t /*socket*/, short /*what*/, void* self_pointer) {
+    auto* self = static_cast<State*>(self_pointer);
+    self->DropClosed();
+    const Clock::time_point latest = Clock::now() - std::chrono::seconds(kRequestSeconds);
+    for (const auto& [events, connection] : self->connections) {
+      if (!connection.has_asked && connection.since < latest) {
+        ::shutdown(bufferevent_getfd(events), SHUT_RDWR);  // reads as the end of it
+      }
+    }
+    if (self->connections.size() < kMostConnections) {
+      evconnlistener_enable(self->listener);
+    }
+  }
+
+  static void OnSignal(evutil_socket_t /*signal*/, short /*what*/, void* self_pointer) {
+    event_base_loopbreak(static_cast<State*>(self_pointer)->base);
+  }
+};
+
+HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+HttpServer::HttpServer(HttpServer&&) noexcept = default;
+HttpServer::~HttpServer() = default;
+
+uint16_t HttpServer::port() const { return state_->port; }
+
+Result<HttpServer> HttpServer::Listen(const std::string& host, uint16_t port) {
+  auto state = std::make_unique<State>();
+  state->base = event_base_new();
+  state->http = state->base == nullptr ? nullptr : evhttp_new(state->base);
+  if (state->http == nullptr) {
+    return IoError("cannot wait for connections: the system gives no event queue")
+        .WithHint("check ulimit -n");
+  }
+  evhttp_set_allowed_methods(state->http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
+  evhttp_set_max_headers_size(state->http, static_cast<ev_ssize_t>(kMostHeaderBytes));
+  evhttp_set_max_body_size(state->http, 0);
+  evhttp_set_timeout(state->http, kIdleSeconds);
+  evhttp_set_default_content_type(state->http, nullptr);
+  evhttp_set_bevcb(state->http, &State::OnConnection, state.get());
+  evhttp_set_gencb(state->http, &State::OnRequest, state.get());
+  evhttp_bound_socket* bound = evhttp_bind_socket_with_handle(state->http, host.c_str(), port);
+  if (bound == nullptr) {
+    return IoError(fmt::format("cannot listen on {} port {}: {}", host, port,
+                               evutil_socket_error_to_string(EVUTIL_SOCKET_ERROR())))
+        .WithHint("another --port, or 0 for any free one; --host must be an address of this host");
+  }
+  state->listener = evhttp_bound_socket_get_listener(bound);
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (::getsockname(evhttp_bound_socket_get_fd(bound), reinterpret_cast<sockaddr*>(&address),
+                    &size) == 0) {
+    state->port =
+        ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&address)->sin6_port
+                                            : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
+  }
+  return HttpServer(std::move(state));
+}
+
+Status HttpServer::Serve(std::function<Response(const Request&)> answer) {
+  State& state = *state_;
+  std::signal(SIGPIPE, SIG_IGN);  // of clients that went away
+  state.answer = std::move(answer);
+  const timeval second{1, 0};
+  event* tick = event_new(state.base, -1, EV_PERSIST, &State::OnTick, &state);
+  event* interrupt = evsignal_new(state.base, SIGINT, &State::OnSignal, &state);
+  event* terminate = evsignal_new(state.base, SIGTERM, &State::OnSignal, &state);
+  const bool ready = tick != nullptr && interrupt != nullptr && terminate != nullptr &&
+                     event_add(tick, &second) == 0 && event_add(interrupt, nullptr) == 0 &&
+                     event_add(terminate, nullptr) == 0;
+  const bool served = ready && event_base_dispatch(state.base) >= 0;
+  for (event* made : {tick, interrupt, terminate}) {
+    if (made != nullptr) {
+      event_free(made);
+    }
+  }
+  return served ? Status()
+                : IoError("the event queue of the system broke").WithHint("start it again");
+}
+
+}  // namespace msprobe::serve

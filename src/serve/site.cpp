@@ -1,0 +1,321 @@
+#include "src/serve/site.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "src/analysis/graph/graph_page.h"
+#include "src/base/strings.h"
+#include "src/json/value_tree.h"
+#include "src/report/web_page.h"
+
+namespace msprobe::serve {
+namespace {
+
+using analysis::graph::GraphPage;
+using analysis::graph::PageParts;
+using analysis::graph::StoredGraph;
+
+constexpr std::string_view kFiles = "files/";
+constexpr size_t kPageHeadBytes = size_t{4} << 20U;      // where a page's listing is looked for
+constexpr size_t kMostListingBytes = size_t{64} << 20U;  // of it, unpacked
+constexpr std::string_view kPolicyBegin = "<meta http-equiv=\"Content-Security-Policy\" content=\"";
+
+// A page from the folder may be anybody's: it keeps its script and styles, and reaches neither this
+// server nor another one. The policy inside of our own pages is stricter.
+constexpr const char* kForeignPagePolicy =
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; sandbox allow-scripts";
+
+struct PartName {
+  size_t rank = 0;
+  bool of_tensors = false;
+};
+
+// "g3", "g3_n_parent": trees; "g3_tensors", "g3_t_...", "g3_u_...", "g3_error": tensors.
+std::optional<PartName> ParsePartName(std::string_view part) {
+  PartName name;
+  if (!part.starts_with('g')) {
+    return std::nullopt;
+  }
+  const auto [end, failed] = std::from_chars(part.data() + 1, part.data() + part.size(), name.rank);
+  if (failed != std::errc()) {
+    return std::nullopt;
+  }
+  const std::string_view rest = part.substr(static_cast<size_t>(end - part.data()));
+  if (!rest.empty() && !rest.starts_with('_')) {
+    return std::nullopt;
+  }
+  name.of_tensors =
+      rest == "_tensors" || rest == "_error" || rest.starts_with("_t_") || rest.starts_with("_u_");
+  return name;
+}
+
+std::string_view TextOf(const json::ValueTree& tree, uint32_t object, std::string_view key) {
+  if (object == json::ValueTree::kNone || tree[object].kind != json::ValueKind::kObject) {
+    return {};
+  }
+  const uint32_t child = tree.Find(object, key);
+  return child == json::ValueTree::kNone ? std::string_view() : tree[child].text;
+}
+
+// Where the runs part, out of the listing of a page of graph or compare.
+std::string TitleIn(const json::ValueTree& tree) {
+  for (const std::string_view key : {"ranks", "pairs"}) {
+    const uint32_t items = tree.Find(0, key);
+    if (items == json::ValueTree::kNone) {
+      continue;
+    }
+    const uint32_t leading = tree.Find(0, "leading");
+    int64_t place = 0;
+    std::string title;
+    tree.ForEachChild(items, [&](uint32_t item) {
+      if (tree[item].kind != json::ValueKind::kObject) {
+        return;
+      }
+      const uint32_t mark = tree.Find(item, "is_leading");
+      const bool is_leading = mark != json::ValueTree::kNone ? tree[mark].boolean
+                                                             : leading != json::ValueTree::kNone &&
+                                                                   tree[leading].integer == place;
+      if (is_leading && title.empty()) {
+        title = TextOf(tree, item, "title");
+      }
+      ++place;
+    });
+    return title;
+  }
+  return {};
+}
+
+void DescribeGraph(const std::filesystem::path& path, IndexLine& line) {
+  const Result<StoredGraph> graph = StoredGraph::Open(path);
+  if (!graph.ok()) {
+    line.is_broken = true;
+    line.text = graph.status().message();
+    return;
+  }
+  line.verdict = graph->verdict();
+  int64_t nodes = 0;
+  for (const StoredGraph::Rank& rank : graph->ranks()) {
+    nodes += rank.nodes;
+  }
+  const StoredGraph::Rank* leading = graph->leading();
+  line.text = fmt::format("{}{} of {}, {}",
+                          leading == nullptr || leading->title.empty()
+                              ? std::string()
+                              : fmt::format("it starts with {}; ", leading->title),
+                          graph->is_comparison() ? "comparison" : "graph",
+                          base::Plural(graph->ranks().size(), "rank"),
+                          base::Plural(static_cast<uint64_t>(nodes), "node"));
+}
+
+void DescribePage(const OpenFile& file, IndexLine& line) {
+  const std::string head = file.Head(kPageHeadBytes);
+  const size_t title = head.find("<title>");
+  const size_t end = title == std::string::npos ? title : head.find("</title>", title);
+  line.text = end == std::string::npos
+                  ? "a page"
+                  : head.substr(title + 7, std::min<size_t>(end - title - 7, 200));
+  const Result<std::string> listing = report::UnpackBlock(head, "run", kMostListingBytes);
+  if (!listing.ok()) {
+    return;
+  }
+  const Result<json::ValueTree> tree = json::ParseValueTree(*listing);
+  if (tree.ok() && (*tree)[0].kind == json::ValueKind::kObject) {
+    line.verdict = TextOf(*tree, 0, "verdict");
+    if (const std::string where = TitleIn(*tree); !where.empty()) {
+      line.text = fmt::format("it starts with {}; {}", where, line.text);
+    }
+  }
+}
+
+}  // namespace
+
+Site::Site(Folder folder, std::string token, std::string listened_host)
+    : folder_(std::move(folder)),
+      token_(std::move(token)),
+      listened_host_(std::move(listened_host)) {}
+
+Response Site::Error(int status, std::string_view title, const Status& why) {
+  const std::string nonce = NewToken();
+  Response response;
+  response.status = status;
+  response.policy = PolicyOf(nonce);
+  response.body = ErrorPage(title, why.message(), why.hint(), nonce);
+  return response;
+}
+
+Response Site::Answer(const Request& request) {
+  if (const std::string_view refused = WhyRefused(request.headers, listened_host_);
+      !refused.empty()) {
+    return Error(403, "Refused", NotFoundError(std::string(refused)));
+  }
+  std::string_view rest = request.path;
+  if (!rest.empty()) {
+    rest.remove_prefix(1);
+  }
+  const size_t slash = rest.find('/');
+  if (!IsSameToken(rest.substr(0, slash), token_)) {
+    return Error(403, "Refused",
+                 NotFoundError("the address lacks the token of this server, or has another one")
+                     .WithHint("use the address that msprobe serve printed when it started"));
+  }
+  if (slash == std::string_view::npos) {
+    Response response;
+    response.status = 302;
+    response.location = "/" + token_ + "/";
+    return response;
+  }
+  rest.remove_prefix(slash + 1);
+  if (rest.empty()) {
+    return List();
+  }
+  if (rest.starts_with(kFiles)) {
+    rest.remove_prefix(kFiles.size());
+    if (const std::optional<FileKind> kind = KindOf(rest)) {
+      const std::string path(rest);
+      if (std::optional<OpenFile> file = folder_.OpenRegular(path)) {
+        return *kind == FileKind::kGraph ? Graph(path, *file, request.query)
+                                         : Page(*std::move(file));
+      }
+    }
+  }
+  return Error(
+      404, "Not found",
+      NotFoundError("no graph (.vis.db) or page (.html) of the served folder has this name"));
+}
+
+IndexLine Site::LineOf(const Folder::Entry& entry, const OpenFile& file) {
+  const std::string key = entry.path + "\n" + file.identity();
+  if (const auto known = lines_.find(key); known != lines_.end()) {
+    return known->second;
+  }
+  IndexLine line;
+  line.path = entry.path;
+  line.changed = entry.changed;
+  if (entry.kind == FileKind::kGraph) {
+    DescribeGraph(folder_.path() / entry.path, line);
+  } else {
+    DescribePage(file, line);
+  }
+  if (lines_.size() >= 2 * Folder::kMostFiles) {
+    lines_.clear();
+  }
+  return lines_[key] = line;
+}
+
+Response Site::List() {
+  const Folder::Listing listing = folder_.List();
+  std::vector<IndexLine> lines;
+  for (const Folder::Entry& entry : listing.entries) {
+    if (const std::optional<OpenFile> file = folder_.OpenRegular(entry.path)) {
+      lines.push_back(LineOf(entry, *file));
+    }
+  }
+  const std::string nonce = NewToken();
+  Response response;
+  response.policy = PolicyOf(nonce);
+  response.body = IndexPage(folder_.path().string(), lines, listing.is_whole, nonce);
+  return response;
+}
+
+Response Site::Page(OpenFile file) {
+  Response response;
+  response.policy = kForeignPagePolicy;
+  response.body = std::move(file);
+  return response;
+}
+
+Response Site::Shell(const std::string& path, const OpenFile& file) {
+  // What is no graph is told in words, before a script asks for its parts.
+  if (Status available = GraphPage::Available(); !available.ok()) {
+    return Error(422, "No page", available);
+  }
+  if (const Result<Bytes> listing = Part(path, file, "run"); !listing.ok()) {
+    return Error(422, "This graph cannot be read", listing.status());
+  }
+  const std::string_view shell = GraphPage::Shell();
+  const size_t begin = shell.find(kPolicyBegin);
+  const size_t end = begin == std::string_view::npos ? begin : shell.find("\">", begin);
+  const size_t mark = shell.find(report::kPageDataMark);
+  if (end == std::string_view::npos || mark == std::string_view::npos || mark < end) {
+    return Error(422, "No page",
+                 InternalError("the page's shell has no policy or no place for data"));
+  }
+  Response response;
+  response.policy =
+      fmt::format("{}; connect-src 'self'; frame-ancestors 'none'",
+                  shell.substr(begin + kPolicyBegin.size(), end - begin - kPolicyBegin.size()));
+  // The policy of the page itself allows no connection; the one of the answer is in its place.
+  response.body = fmt::format("{}{}<meta name=\"msprobe-parts\" content=\"?\">{}",
+                              shell.substr(0, begin), shell.substr(end + 2, mark - end - 2),
+                              shell.substr(mark + report::kPageDataMark.size()));
+  return response;
+}
+
+Response Site::Graph(const std::string& path, const OpenFile& file, std::string_view part) {
+  if (part.empty()) {
+    return Shell(path, file);
+  }
+  Result<Bytes> bytes = Part(path, file, part);
+  Response response;
+  if (!bytes.ok()) {
+    response.status = bytes.status().code() == StatusCode::kNotFound ? 404 : 422;
+    response.type = "text/plain; charset=utf-8";
+    response.body = bytes.status().message();
+    return response;
+  }
+  response.type = "application/octet-stream";
+  response.body = *std::move(bytes);
+  return response;
+}
+
+Result<Site::Bytes> Site::Part(const std::string& path, const OpenFile& file,
+                               std::string_view part) {
+  const std::optional<PartName> name = ParsePartName(part);
+  if (!name && part != "run") {
+    return NotFoundError(fmt::format("{} has no part of this name", path));
+  }
+  const std::string key =
+      fmt::format("{}\n{}\n{}", path, file.identity(),
+                  !name ? "run" : fmt::format("{} {}", name->rank, name->of_tensors));
+  auto known = std::find_if(cache_.begin(), cache_.end(),
+                            [&key](const Cached& cached) { return cached.key == key; });
+  if (known == cache_.end()) {
+    const std::filesystem::path whole = folder_.path() / path;
+    MSP_ASSIGN_OR_RETURN(const StoredGraph graph, StoredGraph::Open(whole));
+    PageParts parts;
+    if (!name) {
+      parts["run"] = graph.Listing(report::PageBeside(whole, "msprobe compare"));
+    } else if (name->rank >= graph.ranks().size()) {
+      return NotFoundError(fmt::format("{} has no part of this name", path));
+    } else if (name->of_tensors) {
+      MSP_ASSIGN_OR_RETURN(parts, graph.Tensors(name->rank));
+    } else {
+      MSP_ASSIGN_OR_RETURN(parts, graph.Tree(name->rank));
+    }
+    Cached& added = cache_.emplace_front();
+    added.key = key;
+    for (auto& [part_name, bytes] : parts) {
+      added.bytes += bytes.size();
+      added.parts[part_name] = std::make_shared<const std::string>(std::move(bytes));
+    }
+    known = cache_.begin();
+  }
+  cache_.splice(cache_.begin(), cache_, known);
+  uint64_t total = 0;
+  for (auto kept = cache_.begin(); kept != cache_.end();) {
+    total += kept->bytes;
+    kept =
+        kept != cache_.begin() && total > kMostCachedBytes ? cache_.erase(kept) : std::next(kept);
+  }
+  const auto found = cache_.front().parts.find(part);
+  if (found == cache_.front().parts.end()) {
+    return NotFoundError(fmt::format("{} has no part of this name", path));
+  }
+  return found->second;
+}
+
+}  // namespace msprobe::serve

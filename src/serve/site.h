@@ -1,0 +1,56 @@
+// What is at which address of a served folder:
+//   /<token>/                          the list
+//   /<token>/files/<path>.vis.db       the page of a graph, whose script asks for
+//   /<token>/files/<path>.vis.db?g0    its parts (docs/formats/graph_page.md), made when asked for
+//   /<token>/files/<path>.html         a page as it lies in the folder
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "src/analysis/graph/stored_graph.h"
+#include "src/serve/folder.h"
+#include "src/serve/http_server.h"
+#include "src/serve/index_page.h"
+
+namespace msprobe::serve {
+
+class Site {
+ public:
+  // Parts that are kept for the next question; those of the latest rank in any case.
+  static constexpr uint64_t kMostCachedBytes = uint64_t{512} << 20U;
+
+  Site(Folder folder, std::string token, std::string listened_host);
+
+  Response Answer(const Request& request);
+
+ private:
+  using Bytes = std::shared_ptr<const std::string>;
+  // Trees or tensors of a rank of a file.
+  struct Cached {
+    std::string key;
+    std::map<std::string, Bytes, std::less<>> parts;
+    uint64_t bytes = 0;
+  };
+
+  Response List();
+  Response Graph(const std::string& path, const OpenFile& file, std::string_view part);
+  Response Shell(const std::string& path, const OpenFile& file);
+  Response Page(OpenFile file);
+  Response Error(int status, std::string_view title, const Status& why);
+  IndexLine LineOf(const Folder::Entry& entry, const OpenFile& file);
+  Result<Bytes> Part(const std::string& path, const OpenFile& file, std::string_view part);
+
+  const Folder folder_;
+  const std::string token_;
+  const std::string listened_host_;
+  std::list<Cached> cache_;                 // the latest first
+  std::map<std::string, IndexLine> lines_;  // by path and content of the file
+};
+
+}  // namespace msprobe::serve

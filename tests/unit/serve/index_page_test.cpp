@@ -1,0 +1,38 @@
+#include "src/serve/index_page.h"
+
+#include <gtest/gtest.h>
+
+namespace msprobe::serve {
+namespace {
+
+TEST(IndexPage, NamesOfFilesAreTextAndAddresses) {
+  IndexLine line;
+  line.path = "a/<script>\"&' ?#%.html";
+  line.verdict = "differ";
+  line.text = "it starts with <b>";
+  const std::string page = IndexPage("/x<y", {line}, true, "0123");
+  EXPECT_EQ(page.find("<script>"), std::string::npos);
+  EXPECT_NE(page.find("a/&lt;script&gt;&quot;&amp;&#39; ?#%.html"), std::string::npos);
+  EXPECT_NE(page.find("href=\"files/a/%3Cscript%3E%22%26%27%20%3F%23%25.html\""),
+            std::string::npos);
+  EXPECT_NE(page.find("it starts with &lt;b&gt;"), std::string::npos);
+  EXPECT_NE(page.find("<td class=\"bad\">differ</td>"), std::string::npos);
+  EXPECT_NE(page.find("<style nonce=\"0123\">"), std::string::npos);
+}
+
+TEST(IndexPage, AnEmptyFolderTellsWhatBelongsThere) {
+  EXPECT_NE(IndexPage("/x", {}, true, "0").find("msprobe graph"), std::string::npos);
+}
+
+TEST(IndexPage, WhatIsLeftOutIsTold) {
+  EXPECT_NE(IndexPage("/x", {IndexLine{}}, false, "0").find("holds more files"), std::string::npos);
+}
+
+TEST(IndexPage, AnErrorIsTextWithItsHint) {
+  const std::string page = ErrorPage("No", "cannot <read>", "try again", "0");
+  EXPECT_NE(page.find("cannot &lt;read&gt;"), std::string::npos);
+  EXPECT_NE(page.find("try again"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace msprobe::serve
