@@ -1,6 +1,7 @@
 #include "src/commands/serve_command.h"
 
 #include <array>
+#include <cstdio>
 #include <utility>
 
 #include <fmt/format.h>
@@ -86,6 +87,7 @@ Result<ExitCode> ServeCommand::Run(const Context& /*context*/) {
   const std::string token = serve::NewToken();
   MSP_RETURN_IF_ERROR(
       Print(fmt::format("http://{}:{}/{}/\n", NameInAddress(host_), server.port(), token)));
+  std::fflush(stdout);  // whoever started this in the background waits for the address
   serve::Site site(std::move(folder), token, host_);
   MSP_RETURN_IF_ERROR(
       server.Serve([&site](const serve::Request& request) { return site.Answer(request); }));

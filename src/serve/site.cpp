@@ -262,10 +262,13 @@ Response Site::Graph(const std::string& path, const OpenFile& file, std::string_
   Result<Bytes> bytes = Part(path, file, part);
   Response response;
   if (!bytes.ok()) {
-    response.status = bytes.status().code() == StatusCode::kNotFound ? 404 : 422;
+    response.status = 422;
     response.type = "text/plain; charset=utf-8";
     response.body = bytes.status().message();
     return response;
+  }
+  if (*bytes == nullptr) {
+    return Error(404, "Not found", NotFoundError(fmt::format("{} has no part of this name", path)));
   }
   response.type = "application/octet-stream";
   response.body = *std::move(bytes);
@@ -276,7 +279,7 @@ Result<Site::Bytes> Site::Part(const std::string& path, const OpenFile& file,
                                std::string_view part) {
   const std::optional<PartName> name = ParsePartName(part);
   if (!name && part != "run") {
-    return NotFoundError(fmt::format("{} has no part of this name", path));
+    return Bytes();
   }
   const std::string key =
       fmt::format("{}\n{}\n{}", path, file.identity(),
@@ -290,7 +293,7 @@ Result<Site::Bytes> Site::Part(const std::string& path, const OpenFile& file,
     if (!name) {
       parts["run"] = graph.Listing(report::PageBeside(whole, "msprobe compare"));
     } else if (name->rank >= graph.ranks().size()) {
-      return NotFoundError(fmt::format("{} has no part of this name", path));
+      return Bytes();
     } else if (name->of_tensors) {
       MSP_ASSIGN_OR_RETURN(parts, graph.Tensors(name->rank));
     } else {
@@ -312,10 +315,7 @@ Result<Site::Bytes> Site::Part(const std::string& path, const OpenFile& file,
         kept != cache_.begin() && total > kMostCachedBytes ? cache_.erase(kept) : std::next(kept);
   }
   const auto found = cache_.front().parts.find(part);
-  if (found == cache_.front().parts.end()) {
-    return NotFoundError(fmt::format("{} has no part of this name", path));
-  }
-  return found->second;
+  return found == cache_.front().parts.end() ? Bytes() : found->second;
 }
 
 }  // namespace msprobe::serve

@@ -44,6 +44,7 @@ class Site {
   Response Page(OpenFile file);
   Response Error(int status, std::string_view title, const Status& why);
   IndexLine LineOf(const Folder::Entry& entry, const OpenFile& file);
+  // Null: it has no part of this name.
   Result<Bytes> Part(const std::string& path, const OpenFile& file, std::string_view part);
 
   const Folder folder_;

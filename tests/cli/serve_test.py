@@ -135,7 +135,8 @@ def meaning(part):
         for node in range(many):
             of_node = {}
             for i in range(at, at + rows[node]):
-                of_node[tensors["words"][columns[0][i]]] = ([tensors["words"][columns[k][i]] for k in (1, 2, 3)], [cell(columns[k][i], tensors["texts"]) for k in (4, 5, 6, 7)])
+                # A database writes no quotes: "<class int>".
+                of_node[tensors["words"][columns[0][i]]] = ([tensors["words"][columns[k][i]].replace("'", "") for k in (1, 2, 3)], [cell(columns[k][i], tensors["texts"]) for k in (4, 5, 6, 7)])
             at += rows[node]
             stack = listing["stacks"][stacks[node] - 1] if stacks[node] else []
             found[prefix, own[node]] = {
@@ -304,6 +305,7 @@ class ServeTest(unittest.TestCase):
     def test_damaged_and_foreign_databases_are_told(self):
         damaged = self.folder / "damaged"
         damaged.mkdir()
+        self.addCleanup(shutil.rmtree, damaged)
         whole = self.whole.read_bytes()
         (damaged / "empty.vis.db").write_bytes(b"")
         (damaged / "text.vis.db").write_text("hello " * 1000)
@@ -334,11 +336,11 @@ class ServeTest(unittest.TestCase):
             self.assertEqual(status, 422, (file.name, page[:300]))
             self.assertIn(file.name.encode(), page)
         self.assertEqual({file.name for file in damaged.iterdir() if not file.name.endswith(".vis.db")}, set())
-        shutil.rmtree(damaged)
 
     def test_trees_that_are_none_end(self):
         strange = self.folder / "strange"
         strange.mkdir()
+        self.addCleanup(shutil.rmtree, strange)
         shutil.copy(self.whole, strange / "cycle.vis.db")
         with sqlite3.connect(strange / "cycle.vis.db") as other:
             other.execute("UPDATE tb_nodes SET up_node = node_name")
@@ -349,7 +351,6 @@ class ServeTest(unittest.TestCase):
         parents = column(self.server.ask(address + "?g0_n_parent")[1], listing["nodes"])
         self.assertTrue(all(parent <= node for node, parent in enumerate(parents)))
         self.assertEqual(self.server.ask(address + "?g0_tensors")[0], 200)
-        shutil.rmtree(strange)
 
     def test_signals_end_it_and_errors_are_told_at_the_start(self):
         for number in (signal.SIGINT, signal.SIGTERM):
