@@ -132,10 +132,10 @@ class Overwriting(unittest.TestCase):
         section = text[text.index("Subcommands:"):].split("\n\n")[0].splitlines()[1:]
         known = {line.split()[0] for line in section if line.startswith("  ") and line[2] != " "}
         covered = {command.arguments[0] for command in commands()}
-        # Of these, dump is held by tests/python and by tests/unit/capture, overflow_check is nan_analyze, devices and completion write nothing, help
+        # Of these, dump is held by tests/python and by tests/unit/capture, overflow_check is nan_analyze, devices, completion and serve write nothing, help
         # writes man pages (tests/cli/flags_test.py); free_benchmark numbers its tables (tests/python/torch/free_benchmark_test.py),
         # isolate is held by tests/cli/isolate.test.
-        self.assertEqual(known - covered - {"dump", "free_benchmark", "isolate", "devices", "run_overflow_check", "graph_visualize", "overflow_check", "completion", "help"}, set())
+        self.assertEqual(known - covered - {"dump", "free_benchmark", "isolate", "devices", "run_overflow_check", "graph_visualize", "overflow_check", "completion", "help", "serve"}, set())
 
     def test_nothing_that_exists_is_replaced_without_force(self):
         for command in commands():
