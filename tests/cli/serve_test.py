@@ -135,8 +135,10 @@ def meaning(part):
         for node in range(many):
             of_node = {}
             for i in range(at, at + rows[node]):
-                # A database writes no quotes: "<class int>".
-                of_node[tensors["words"][columns[0][i]]] = ([tensors["words"][columns[k][i]].replace("'", "") for k in (1, 2, 3)], [cell(columns[k][i], tensors["texts"]) for k in (4, 5, 6, 7)])
+                # A database writes no quotes, "<class int>", and of what has no statistics nothing.
+                statistics = [cell(columns[k][i], tensors["texts"]) for k in (4, 5, 6, 7)]
+                known = statistics != [None] * 4
+                of_node[tensors["words"][columns[0][i]]] = ([tensors["words"][columns[k][i]].replace("'", "") if known else "" for k in (1, 2, 3)], statistics)
             at += rows[node]
             stack = listing["stacks"][stacks[node] - 1] if stacks[node] else []
             found[prefix, own[node]] = {
@@ -316,7 +318,7 @@ class ServeTest(unittest.TestCase):
         changes = {
             "views": "DROP TABLE tb_config; CREATE VIEW tb_config AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM n) SELECT x AS graph_type FROM n",
             "config": "DELETE FROM tb_config", "ranks": "UPDATE tb_config SET rank_list = 'x'", "no_nodes": "UPDATE tb_config SET rank_list = '[7]'",
-            "column": "ALTER TABLE tb_nodes DROP COLUMN micro_step_id", "many": "UPDATE tb_config SET rank_list = '%s', step_list = rank_list" % list(range(1000))}
+            "column": "ALTER TABLE tb_nodes DROP COLUMN micro_step_id", "many": "UPDATE tb_config SET rank_list = '{0}', step_list = '{0}'".format(list(range(1000)))}
         for name, statements in changes.items():
             shutil.copy(self.whole, damaged / (name + ".vis.db"))
             with sqlite3.connect(damaged / (name + ".vis.db")) as other:
