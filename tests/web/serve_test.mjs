@@ -22,7 +22,7 @@ check('the list leads to a graph, which opens where the runs part', async () => 
 check('tensors, stacks and receivers come from the database', async () => {
   const { page, close } = await open(facts.graph);
   await page.waitForSelector('#details table');
-  assert.match(await text(page, '#details table'), /parameters\.weight[\s\S]*0\.001000166/i);
+  assert.match(await text(page, '#details table'), /parameters\.weight[\s\S]*0\.2496245[\s\S]*0\.2493751/i);
   assert.match(await text(page, '#details pre'), /models\.py, line 43/);
   await page.waitForSelector('.node-list .link');
   await page.click('.node-list .link');
@@ -39,7 +39,7 @@ check('a graph and the page of compare beside it lead to each other', async () =
   await page.click('a.beside');
   await drawn(page);
   await settled(page);
-  assert.match(decodeURIComponent(page.url()), /compare_\d+\.html#.*page=compare_\d+\.vis\.db/);
+  assert.match(decodeURIComponent(page.url()), /compare_result_\d+\.html#.*page=compare_\d+\.vis\.db/);
   await page.waitForSelector('a.beside');
   await page.click('a.beside');
   await page.waitForURL(/vis\.db#/);
