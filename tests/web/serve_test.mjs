@@ -39,7 +39,7 @@ check('a graph and the page of compare beside it lead to each other', async () =
   await page.click('a.beside');
   await drawn(page);
   await settled(page);
-  assert.match(decodeURIComponent(page.url()), /compare_result_\d+\.html#.*page=compare_\d+\.vis\.db/);
+  assert.match(decodeURIComponent(page.url()), /compare_result_[\d_]+\.html#.*page=compare_[\d_]+\.vis\.db/);
   await page.waitForSelector('a.beside');
   await page.click('a.beside');
   await page.waitForURL(/vis\.db#/);
