@@ -7,6 +7,14 @@
 #include "src/dump/layout.h"
 
 namespace msprobe::analysis::compare {
+namespace {
+
+// What could not be looked at may be anything: that error is told, and nothing else is guessed.
+bool IsUnreadable(const Result<dump::DumpLayout>& found) {
+  return !found.ok() && found.status().code() == StatusCode::kIo;
+}
+
+}  // namespace
 
 FolderKind FolderKindOf(const Options& options) {
   if (options.rank_ids) {
@@ -18,8 +26,10 @@ FolderKind FolderKindOf(const Options& options) {
   if (options.line26) {
     return options.line26->atb ? FolderKind::kAtb : FolderKind::kCalls;
   }
-  const bool calls_here = dump::FindDump(options.npu_path).ok();
-  if (calls_here && dump::FindDump(options.bench_path).ok()) {
+  const Result<dump::DumpLayout> npu = dump::FindDump(options.npu_path);
+  const Result<dump::DumpLayout> bench = dump::FindDump(options.bench_path);
+  const bool calls_here = npu.ok();
+  if ((npu.ok() && bench.ok()) || IsUnreadable(npu) || IsUnreadable(bench)) {
     return FolderKind::kCalls;
   }
   if (LeadsToKernelDumps(options.npu_path) || LeadsToKernelDumps(options.bench_path)) {
