@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "tests/unit/support/temporary_folder.h"
+
 namespace msprobe::serve {
 namespace {
 
@@ -14,7 +16,6 @@ namespace fs = std::filesystem;
 class FolderTest : public testing::Test {
  protected:
   void SetUp() override {
-    fs::remove_all(base_);
     fs::create_directories(base_ / "in/deep/er");
     for (const char* name : {"secret.html", "in/a.html", "in/b.txt", "in/deep/c.vis.db",
                              "in/deep/er/d.html", "in/.hidden.html"}) {
@@ -25,9 +26,9 @@ class FolderTest : public testing::Test {
     fs::create_symlink("deep", base_ / "in/beside");
     ASSERT_EQ(::mkfifo((base_ / "in/pipe.html").c_str(), 0600), 0);
   }
-  void TearDown() override { fs::remove_all(base_); }
 
-  const fs::path base_ = fs::path(testing::TempDir()) / "served_folder";
+  const test_support::TemporaryFolder temporary_;
+  const fs::path base_ = temporary_.path();
 };
 
 TEST_F(FolderTest, ListsWhatItServesAndFollowsNoLink) {
