@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <map>
+#include <new>
 #include <utility>
 
 #include <arpa/inet.h>
@@ -83,6 +84,8 @@ const char* ReasonOf(int status) {
       return "Not Found";
     case 422:
       return "Unprocessable Content";
+    case 503:
+      return "Service Unavailable";
     default:
       return "Error";
   }
@@ -161,7 +164,15 @@ struct HttpServer::State {
     asked.headers = {HeaderOf(request, "Host"), HeaderOf(request, "Origin"),
                      HeaderOf(request, "Sec-Fetch-Site"), HeaderOf(request, "Sec-Fetch-Mode"),
                      HeaderOf(request, "Sec-Fetch-Dest")};
-    Response response = self->answer(asked);
+    Response response;
+    try {
+      response = self->answer(asked);
+    } catch (const std::bad_alloc&) {  // may not pass through the library, which is of C
+      response = Response();
+      response.status = 503;
+      response.type = "text/plain; charset=utf-8";
+      response.body = std::string("this answer needs more memory than there is");
+    }
     AddHeaders(request, response);
     evbuffer* body = evbuffer_new();
     if (evhttp_request_get_command(request) != EVHTTP_REQ_HEAD) {
