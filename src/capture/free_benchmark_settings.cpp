@@ -146,25 +146,11 @@ Status ReadFuzzTop(const SettingsReader& reader, FreeBenchmarkSettings& settings
 Result<FreeBenchmarkSettings> LoadFreeBenchmarkSettings(const base::Path& config_path,
                                                         std::string_view overrides_json,
                                                         std::string_view overrides_name) {
-  Config file{"the defaults", ConfigValue()};
-  file.root.kind = ConfigKind::kObject;
-  if (!config_path.empty()) {
-    MSP_ASSIGN_OR_RETURN(file, json::LoadJsonConfig(config_path));
-  }
-  MSP_ASSIGN_OR_RETURN(const Config overrides,
-                       json::ParseJsonConfig(overrides_json.empty() ? "{}" : overrides_json,
-                                             std::string(overrides_name)));
-  for (const Config* config : {&std::as_const(file), &overrides}) {
-    if (config->root.kind != ConfigKind::kObject) {
-      return config->ErrorAt(
-          config->root, "",
-          fmt::format("is {}; allowed: one object of keys", ShownValue(config->root)));
-    }
-  }
+  MSP_ASSIGN_OR_RETURN(const GivenConfigs given, ReadGivenConfigs(config_path, "the defaults",
+                                                                  overrides_json, overrides_name));
+  const Config& file = given.file;
   const SettingsReader file_reader(file, file.root, "");
-  const SettingsReader override_reader(overrides, overrides.root, "");
-  MSP_RETURN_IF_ERROR(CheckTopLevelKeys(file_reader, file.root, true));
-  MSP_RETURN_IF_ERROR(CheckTopLevelKeys(override_reader, overrides.root, false));
+  const SettingsReader override_reader(given.overrides, given.overrides.root, "");
   FreeBenchmarkSettings settings;
   MSP_RETURN_IF_ERROR(ReadFuzzTop(file_reader, settings));
   if (const ConfigValue* section = file_reader.Find(kFreeBenchmark)) {

@@ -406,10 +406,6 @@ Status CheckTogether(Settings& settings) {
   return Filters::Create(settings).status();
 }
 
-Result<Config> ParseOverrides(std::string_view text, std::string_view name) {
-  return json::ParseJsonConfig(text.empty() ? "{}" : text, std::string(name));
-}
-
 }  // namespace
 
 std::string_view TaskName(Task task) { return NameOf(kTasks, task); }
@@ -419,24 +415,15 @@ std::string_view RiskLevelName(RiskLevel level) { return NameOf(kRiskLevels, lev
 
 Result<Settings> LoadSettings(const base::Path& config_path, std::string_view overrides_json,
                               Framework framework, std::string_view overrides_name) {
-  Config file{overrides_json.empty() ? "the defaults" : std::string(overrides_name), ConfigValue()};
-  file.root.kind = ConfigKind::kObject;
-  if (!config_path.empty()) {
-    MSP_ASSIGN_OR_RETURN(file, json::LoadJsonConfig(config_path));
-  }
-  MSP_ASSIGN_OR_RETURN(const Config overrides, ParseOverrides(overrides_json, overrides_name));
-  for (const Config* config : {&std::as_const(file), &overrides}) {
-    if (config->root.kind != ConfigKind::kObject) {
-      return config->ErrorAt(
-          config->root, "",
-          fmt::format("is {}; allowed: one object of keys", ShownValue(config->root)));
-    }
-  }
+  MSP_ASSIGN_OR_RETURN(
+      const GivenConfigs given,
+      ReadGivenConfigs(config_path,
+                       overrides_json.empty() ? "the defaults" : std::string(overrides_name),
+                       overrides_json, overrides_name));
+  const Config& file = given.file;
+  const Config& overrides = given.overrides;
   const SettingsReader file_reader(file, file.root, "");
   const SettingsReader override_reader(overrides, overrides.root, "");
-  MSP_RETURN_IF_ERROR(CheckTopLevelKeys(file_reader, file.root, true));
-  MSP_RETURN_IF_ERROR(CheckTopLevelKeys(override_reader, overrides.root, false));
-
   Settings settings;
   settings.framework = framework;
   // The section that counts is that of the task that wins.

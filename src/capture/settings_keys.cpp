@@ -101,8 +101,7 @@ Status UnknownKey(const SettingsReader& reader, const ConfigValue& value, std::s
   return std::move(error).WithHint(fmt::format("valid here: {}", base::Join(valid, ", ")));
 }
 
-}  // namespace
-
+// Of the whole file, or of the arguments of a call, which hold no sections.
 Status CheckTopLevelKeys(const SettingsReader& reader, const ConfigValue& root,
                          bool sections_allowed) {
   Keys valid = CommonKeys();
@@ -126,6 +125,33 @@ Status CheckTopLevelKeys(const SettingsReader& reader, const ConfigValue& root,
     }
   }
   return {};
+}
+
+}  // namespace
+
+Result<GivenConfigs> ReadGivenConfigs(const base::Path& config_path, std::string nameless_file,
+                                      std::string_view overrides_json,
+                                      std::string_view overrides_name) {
+  GivenConfigs given{{std::move(nameless_file), ConfigValue()}, {}};
+  given.file.root.kind = ConfigKind::kObject;
+  if (!config_path.empty()) {
+    MSP_ASSIGN_OR_RETURN(given.file, json::LoadJsonConfig(config_path));
+  }
+  MSP_ASSIGN_OR_RETURN(given.overrides,
+                       json::ParseJsonConfig(overrides_json.empty() ? "{}" : overrides_json,
+                                             std::string(overrides_name)));
+  for (const json::Config* config : {&given.file, &given.overrides}) {
+    if (config->root.kind != ConfigKind::kObject) {
+      return config->ErrorAt(
+          config->root, "",
+          fmt::format("is {}; allowed: one object of keys", ShownValue(config->root)));
+    }
+  }
+  MSP_RETURN_IF_ERROR(
+      CheckTopLevelKeys(SettingsReader(given.file, given.file.root, ""), given.file.root, true));
+  MSP_RETURN_IF_ERROR(CheckTopLevelKeys(SettingsReader(given.overrides, given.overrides.root, ""),
+                                        given.overrides.root, false));
+  return given;
 }
 
 Status CheckSectionKeys(const SettingsReader& reader, const ConfigValue& section,

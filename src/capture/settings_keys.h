@@ -17,13 +17,21 @@ namespace msprobe::capture {
 using json::SettingsReader;
 using json::ShownValue;
 
-// The sections of these are other programs' business; their task cannot be captured.
+// Sections that the capture leaves to those who read them; their task is none that it records.
 inline constexpr std::array<std::string_view, 6> kForeignTasks = {
     "free_benchmark", "run_ut", "grad_probe", "acc_check", "exception_dump", "monitor"};
 
-// Of the whole file, or of the arguments of a call, which hold no sections.
-Status CheckTopLevelKeys(const SettingsReader& reader, const json::ConfigValue& root,
-                         bool sections_allowed);
+// A configuration file, and what the flags or the arguments of a call set above it.
+struct GivenConfigs {
+  json::Config file;
+  json::Config overrides;
+};
+
+// Both are objects whose top-level keys are known; only the file may hold sections. Without a path
+// the file is an empty object called `nameless_file` in messages.
+Result<GivenConfigs> ReadGivenConfigs(const base::Path& config_path, std::string nameless_file,
+                                      std::string_view overrides_json,
+                                      std::string_view overrides_name);
 
 // Of the section of `task`; none may stand in `root` as well.
 Status CheckSectionKeys(const SettingsReader& reader, const json::ConfigValue& section,

@@ -33,6 +33,7 @@
 #include "src/analysis/graph/vis_file.h"
 #include "src/base/output_rule.h"
 #include "src/base/partial_file.h"
+#include "src/base/strings.h"
 #include "src/base/thread_pool.h"
 #include "src/dump/entry_scan.h"
 #include "src/dump/layout.h"

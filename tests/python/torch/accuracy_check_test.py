@@ -131,7 +131,7 @@ class AccuracyCheck(unittest.TestCase):
     def test_real_data_give_the_files_of_the_python_tool(self):
         case = os.path.join(GOLDEN, "accuracy_checker/run_ut_real_data")
         if not os.path.isdir(case):
-            self.skipTest("no further cases here")
+            self.skipTest("the recorded case is not here: MSPROBE_GOLDEN leads to none")
         expected = [case + "/expected/accuracy_checking_%s.csv" % kind for kind in ("result", "details")]
         for number, command in enumerate((("run_ut",), ("multi_run_ut", "-n", "3"))):
             output = "out%d" % number

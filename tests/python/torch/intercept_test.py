@@ -406,17 +406,17 @@ class Tracers(ForkedCase):
         self.check("from torch.fx.experimental.proxy_tensor import make_fx; "
                    "return make_fx(lambda x: F.relu(x) * 2 + torch.sigmoid(x))(x).code")
 
-    @unittest.skipUnless(IS_TORCH_2, "of PyTorch 2")
+    @unittest.skipUnless(IS_TORCH_2, "what it compiles or exports with is of PyTorch 2")
     def test_fake_tensors(self):
         self.check("from torch._subclasses.fake_tensor import FakeTensorMode\n"
                    "            mode = FakeTensorMode()\n"
                    "            with mode: return tuple(F.relu(torch.empty(3, 4)).shape)")
 
-    @unittest.skipUnless(IS_TORCH_2, "of PyTorch 2")
+    @unittest.skipUnless(IS_TORCH_2, "what it compiles or exports with is of PyTorch 2")
     def test_torch_export(self):
         self.check("return str(torch.export.export(model, (x,)).graph)")
 
-    @unittest.skipUnless(IS_TORCH_2, "of PyTorch 2")
+    @unittest.skipUnless(IS_TORCH_2, "what it compiles or exports with is of PyTorch 2")
     def test_what_is_kept_from_the_compiler_does_not_end_its_work(self):
         """Frameworks and compilers call such functions in the middle of what is compiled."""
         said = self.run_code("""
@@ -452,7 +452,7 @@ class Tracers(ForkedCase):
             """).output
         self.assertIn("right", said.splitlines(), said)
 
-    @unittest.skipUnless(IS_TORCH_2, "of PyTorch 2")
+    @unittest.skipUnless(IS_TORCH_2, "what it compiles or exports with is of PyTorch 2")
     def test_compiled_functions_are_compiled_once(self):
         for level in ("L1", "mix"):
             dump = self.run_code("""

@@ -89,7 +89,10 @@ class Debugger:
 
     @classmethod
     def set_init_step(cls, step):
-        cls._existing()._session.set_init_step(step)
+        session = cls._existing()._session
+        if isinstance(step, bool) or not isinstance(step, int) or step < 0:
+            raise ValueError("the first step is an integer from 0 on, not %r" % (step,))
+        session.set_init_step(step)
 
     @classmethod
     def monitor(cls, model=None):

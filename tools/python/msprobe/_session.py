@@ -296,8 +296,6 @@ class Session:
         self._quietly("step", self._look_again)
 
     def set_init_step(self, step):
-        if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-            raise ValueError("the first step is an integer from 0 on, not %r" % (step,))
         _native.set_init_step(step)
 
     def ready_to_save(self):

@@ -114,19 +114,36 @@ Value WithStatistics(const Arithmetic& m, const Value& x, const Value& mean, con
   return m.Multiply(distance, inverse);
 }
 
+// What norms over channels are given; all but the input may be null.
+struct ChannelNorm {
+  Value x;
+  Value mean;
+  Value variance;
+  Value weight;
+  Value bias;
+  double epsilon = 1e-5;
+};
+
+// Whether all of it was captured, in shapes that fit.
+bool ReadChannelNorm(Call& call, size_t least_dims, ChannelNorm& of) {
+  of.x = call.Tensor(0, "input");
+  of.mean = call.OptionalTensor(1, "running_mean");
+  of.variance = call.OptionalTensor(2, "running_var");
+  of.weight = call.OptionalTensor(3, "weight");
+  of.bias = call.OptionalTensor(4, "bias");
+  of.epsilon = call.Number(7, "eps", of.epsilon);
+  return !call.failed() && of.x->shape.size() >= least_dims && FitsChannels(call, of.x, of.mean) &&
+         FitsChannels(call, of.x, of.variance) && FitsChannels(call, of.x, of.weight) &&
+         FitsChannels(call, of.x, of.bias);
+}
+
 Values BatchNorm(Call& call, const Arithmetic& m) {
-  const Value x = call.Tensor(0, "input");
-  const Value mean = call.OptionalTensor(1, "running_mean");
-  const Value variance = call.OptionalTensor(2, "running_var");
-  const Value weight = call.OptionalTensor(3, "weight");
-  const Value bias = call.OptionalTensor(4, "bias");
+  ChannelNorm of;
   const bool training = call.Bool(5, "training", false);
-  const double epsilon = call.Number(7, "eps", 1e-5);
-  if (call.failed() || x->shape.size() < 2 || !FitsChannels(call, x, mean) ||
-      !FitsChannels(call, x, variance) || !FitsChannels(call, x, weight) ||
-      !FitsChannels(call, x, bias)) {
+  if (!ReadChannelNorm(call, 2, of)) {
     return {call.Fail("batch_norm of unusual shapes")};
   }
+  const auto& [x, mean, variance, weight, bias, epsilon] = of;
   Value normal;
   if (training || mean == nullptr || variance == nullptr) {
     std::vector<int64_t> order = {1, 0};
@@ -143,18 +160,12 @@ Values BatchNorm(Call& call, const Arithmetic& m) {
 }
 
 Values InstanceNorm(Call& call, const Arithmetic& m) {
-  const Value x = call.Tensor(0, "input");
-  const Value mean = call.OptionalTensor(1, "running_mean");
-  const Value variance = call.OptionalTensor(2, "running_var");
-  const Value weight = call.OptionalTensor(3, "weight");
-  const Value bias = call.OptionalTensor(4, "bias");
+  ChannelNorm of;
   const bool own = call.Bool(5, "use_input_stats", true);
-  const double epsilon = call.Number(7, "eps", 1e-5);
-  if (call.failed() || x->shape.size() < 3 || !FitsChannels(call, x, mean) ||
-      !FitsChannels(call, x, variance) || !FitsChannels(call, x, weight) ||
-      !FitsChannels(call, x, bias) || (!own && (mean == nullptr || variance == nullptr))) {
+  if (!ReadChannelNorm(call, 3, of) || (!own && (of.mean == nullptr || of.variance == nullptr))) {
     return {call.Fail("instance_norm of unusual shapes")};
   }
+  const auto& [x, mean, variance, weight, bias, epsilon] = of;
   const Value normal =
       own ? m.Reshape(m.Normalize(Rows(m, x, x->shape.size() - 2), epsilon, false), x->shape)
           : WithStatistics(m, x, mean, variance, epsilon);
