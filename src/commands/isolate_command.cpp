@@ -82,7 +82,9 @@ std::string IsolateCommand::notes() const {
 Status IsolateCommand::ClearOutput() const {
   MSP_RETURN_IF_ERROR(base::CheckOutputFolder(output_).AddContext("--output"));
   for (const bool unfinished : {false, true}) {
-    for (const std::filesystem::path& table : isolate::TablesIn(output_, unfinished)) {
+    MSP_ASSIGN_OR_RETURN(const std::vector<std::filesystem::path> tables,
+                         isolate::TablesIn(output_, unfinished));
+    for (const std::filesystem::path& table : tables) {
       MSP_RETURN_IF_ERROR(base::CheckOutputFile(table));
       std::error_code error;
       std::filesystem::remove(table, error);

@@ -170,6 +170,24 @@ Result<DumpLayout> FindInFile(const fs::path& path) {
   return layout;
 }
 
+// Step folders hold rank folders: two levels below the top.
+constexpr int kStepLevels = 2;
+
+Status AddFilesOfSteps(const fs::path& folder, int levels,
+                       const std::function<bool(const fs::path&)>& is_wanted,
+                       std::vector<fs::path>& files) {
+  MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(folder));
+  for (const std::string& name : names) {
+    const fs::path path = folder / name;
+    if (levels > 0 && (ParseStepName(name).valid || ParseRankName(name).valid) && IsFolder(path)) {
+      MSP_RETURN_IF_ERROR(AddFilesOfSteps(path, levels - 1, is_wanted, files));
+    } else if (is_wanted(path)) {
+      files.push_back(path);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 NumberedName ParseRankName(std::string_view name) {
@@ -207,6 +225,16 @@ Result<DumpLayout> FindDump(const fs::path& path) {
         return std::tuple(a.step, a.rank, a.process) < std::tuple(b.step, b.rank, b.process);
       });
   return layout;
+}
+
+Result<std::vector<fs::path>> FilesOfSteps(const fs::path& folder,
+                                           const std::function<bool(const fs::path&)>& is_wanted) {
+  std::vector<fs::path> files;
+  Status status = AddFilesOfSteps(folder, kStepLevels, is_wanted, files);
+  if (!status.ok() && status.code() != StatusCode::kNotFound) {
+    return status;
+  }
+  return files;
 }
 
 }  // namespace msprobe::dump

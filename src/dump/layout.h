@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,6 +45,12 @@ struct DumpLayout {
 // kNotFound with what was expected and what is there instead when nothing of the kind is found;
 // folders with other names are ignored, and so are rank folders without such a file.
 Result<DumpLayout> FindDump(const std::filesystem::path& path);
+
+// Files of `folder` and of the step and rank folders below it that are wanted, in order of their
+// names; none where there is no such folder. An error where one of them cannot be listed.
+Result<std::vector<std::filesystem::path>> FilesOfSteps(
+    const std::filesystem::path& folder,
+    const std::function<bool(const std::filesystem::path&)>& is_wanted);
 
 // What a folder's name says: "rank3" -> valid, 3; "rank" -> valid without a number; "ranking",
 // "step" -> not valid.

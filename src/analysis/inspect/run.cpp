@@ -42,7 +42,7 @@ Result<Contents> InspectFolder(const Options& options) {
     if (!names.empty()) {
       return InspectTensorFolder(options, names);
     }
-    const std::vector<fs::path> tables = UnstableCallsFilesIn(options.path);
+    MSP_ASSIGN_OR_RETURN(const std::vector<fs::path> tables, UnstableCallsFilesIn(options.path));
     if (!tables.empty()) {
       return RankUnstableCalls(options, tables);
     }

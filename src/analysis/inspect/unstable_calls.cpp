@@ -8,7 +8,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -197,22 +196,6 @@ bool IsTableName(std::string_view name) {
          (name.starts_with("free_benchmark_") && name.ends_with(".csv"));
 }
 
-// What is in a folder, and in the step and rank folders below it.
-void FindTables(const fs::path& folder, int depth, std::vector<fs::path>& files) {
-  const Result<std::vector<std::string>> names = base::ListFolder(folder);
-  if (!names.ok()) return;
-  for (const std::string& name : *names) {
-    const fs::path path = folder / name;
-    std::error_code ignored;
-    if (IsTableName(name) && IsUnstableCallsFile(path)) {
-      files.push_back(path);
-    } else if (depth > 0 && (dump::ParseStepName(name).valid || dump::ParseRankName(name).valid) &&
-               fs::is_directory(path, ignored)) {
-      FindTables(path, depth - 1, files);
-    }
-  }
-}
-
 // Rows up to the last whole line: the last one of a run that was killed may be cut off.
 Result<report::Table> ReadWholeLines(const fs::path& file, bool& is_cut) {
   MSP_ASSIGN_OR_RETURN(const base::FileBytes bytes, base::FileBytes::Open(file));
@@ -233,10 +216,10 @@ bool IsUnstableCallsFile(const fs::path& path) {
   return text == kPytorchHeader || text == kMindsporeHeader;
 }
 
-std::vector<fs::path> UnstableCallsFilesIn(const fs::path& folder) {
-  std::vector<fs::path> files;
-  FindTables(folder, 2, files);
-  return files;
+Result<std::vector<fs::path>> UnstableCallsFilesIn(const fs::path& folder) {
+  return dump::FilesOfSteps(folder, [](const fs::path& path) {
+    return IsTableName(path.filename().string()) && IsUnstableCallsFile(path);
+  });
 }
 
 Result<Contents> RankUnstableCalls(const Options& options, const std::vector<fs::path>& files) {

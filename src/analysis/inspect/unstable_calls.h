@@ -16,7 +16,8 @@ bool IsUnstableCallsFile(const std::filesystem::path& path);
 
 // The tables of a folder, of a step, or of a rank: step<N>/rank<M>/free_benchmark.csv, also those
 // with a number ("free_benchmark_2.csv"); empty where there are none.
-std::vector<std::filesystem::path> UnstableCallsFilesIn(const std::filesystem::path& folder);
+Result<std::vector<std::filesystem::path>> UnstableCallsFilesIn(
+    const std::filesystem::path& folder);
 
 // A row per function, the least stable one first. A line that is no row is a marked row, and so is
 // a file that cannot be read.

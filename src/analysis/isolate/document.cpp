@@ -1,5 +1,6 @@
 #include "src/analysis/isolate/document.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <string>
@@ -69,13 +70,16 @@ report::DataTable GuiltyTable(const std::vector<Guilty>& guilty) {
   return rows;
 }
 
-// The commonest reasons first in the order in which they came.
+// The commonest reasons first.
 List Reasons(const std::vector<NotJudged>& not_judged) {
   std::map<std::string, uint64_t> counts;
   for (const NotJudged& item : not_judged) ++counts[item.why];
   List reasons{ListKind::kNamed, {}};
   reasons.brief.items = kShownReasons;
-  for (const auto& [why, count] : counts) {
+  std::vector<std::pair<std::string, uint64_t>> sorted(counts.begin(), counts.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  for (const auto& [why, count] : sorted) {
     reasons.items.push_back({base::Plural(count, "call"), why});
   }
   return reasons;
@@ -88,7 +92,8 @@ report::Document MakeDocument(const Verdicts& verdicts) {
   document.command = "isolate";
   document.verdict = MakeVerdict(verdicts);
   document.levels = report::OutcomesOf(kGateLevels);
-  report::SetFound(document.levels, "guilty", !verdicts.guilty.empty());
+  // A table that cannot be read may hold a guilty module: no gate passes beside it.
+  report::SetFound(document.levels, "guilty", !verdicts.guilty.empty() || verdicts.unreadable > 0);
   document.warnings = verdicts.warnings;
   for (const auto& path : verdicts.unfinished) {
     document.warnings.push_back(

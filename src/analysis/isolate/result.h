@@ -38,6 +38,7 @@ struct Verdicts {
   std::vector<std::string> random_modules;
   std::vector<std::filesystem::path> tables;
   std::vector<std::filesystem::path> unfinished;  // of steps that did not come to their end
+  uint64_t unreadable = 0;                        // tables
   std::vector<std::string> warnings;
 };
 

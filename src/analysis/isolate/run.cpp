@@ -6,12 +6,10 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "src/base/files.h"
 #include "src/base/number_text.h"
 #include "src/dump/layout.h"
 #include "src/report/readers.h"
@@ -108,40 +106,27 @@ class Collection {
   std::map<std::string, Guilty> guilty_;
 };
 
-void FindTables(const fs::path& folder, std::string_view wanted, int depth,
-                std::vector<fs::path>& found) {
-  const Result<std::vector<std::string>> names = base::ListFolder(folder);
-  if (!names.ok()) return;
-  for (const std::string& name : *names) {
-    std::error_code ignored;
-    if (name == wanted) {
-      found.push_back(folder / name);
-    } else if (depth > 0 && (dump::ParseStepName(name).valid || dump::ParseRankName(name).valid) &&
-               fs::is_directory(folder / name, ignored)) {
-      FindTables(folder / name, wanted, depth - 1, found);
-    }
-  }
-}
-
 }  // namespace
 
-std::vector<fs::path> TablesIn(const fs::path& folder, bool unfinished) {
-  std::vector<fs::path> found;
-  FindTables(folder, unfinished ? kUnfinishedName : kTableName, 2, found);
-  return found;
+Result<std::vector<fs::path>> TablesIn(const fs::path& folder, bool unfinished) {
+  return dump::FilesOfSteps(folder, [unfinished](const fs::path& path) {
+    return path.filename() == (unfinished ? kUnfinishedName : kTableName);
+  });
 }
 
 Result<Verdicts> Run(const Options& options) {
   Collection collection;
   Status first_error;
-  for (const fs::path& path : TablesIn(options.output)) {
+  MSP_ASSIGN_OR_RETURN(const std::vector<fs::path> tables, TablesIn(options.output));
+  for (const fs::path& path : tables) {
     if (Status status = collection.Add(path); !status.ok()) {
       collection.result().warnings.push_back(status.message());
+      ++collection.result().unreadable;
       if (first_error.ok()) first_error = std::move(status);
     }
   }
   if (!first_error.ok() && collection.result().tables.empty()) return first_error;
-  collection.result().unfinished = TablesIn(options.output, true);
+  MSP_ASSIGN_OR_RETURN(collection.result().unfinished, TablesIn(options.output, true));
   return std::move(collection).Finish();
 }
 

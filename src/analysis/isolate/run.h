@@ -16,7 +16,7 @@ namespace msprobe::analysis::isolate {
 Result<Verdicts> Run(const Options& options);
 
 // isolate.csv of all steps and ranks below a folder, or with `unfinished` isolate.csv.part.
-std::vector<std::filesystem::path> TablesIn(const std::filesystem::path& folder,
-                                            bool unfinished = false);
+Result<std::vector<std::filesystem::path>> TablesIn(const std::filesystem::path& folder,
+                                                    bool unfinished = false);
 
 }  // namespace msprobe::analysis::isolate

@@ -144,5 +144,21 @@ TEST_F(FindDumpTest, RefusesMissingPathsAndOtherFiles) {
   EXPECT_EQ(FindDump(folder_.Write("a.pt", "")).status().code(), StatusCode::kNotFound);
 }
 
+TEST(FilesOfSteps, AreThoseOfTheFolderItsStepsAndTheirRanks) {
+  const TemporaryFolder folder;
+  for (const char* name : {"t.csv", "step1/t.csv", "step1/rank0/t.csv", "step1/rank0/other",
+                           "step1/rank0/step2/t.csv", "elsewhere/t.csv"}) {
+    folder.Write(name, "");
+  }
+  const auto is_table = [](const fs::path& path) { return path.filename() == "t.csv"; };
+  const Result<std::vector<fs::path>> files = FilesOfSteps(folder.path(), is_table);
+  ASSERT_TRUE(files.ok()) << files.status().message();
+  EXPECT_THAT(*files, ::testing::UnorderedElementsAre(folder / "t.csv", folder / "step1/t.csv",
+                                                      folder / "step1/rank0/t.csv"));
+  EXPECT_TRUE(FilesOfSteps(folder / "none", is_table)->empty());
+  const Result<std::vector<fs::path>> of_file = FilesOfSteps(folder / "t.csv", is_table);
+  EXPECT_EQ(of_file.status().code(), StatusCode::kIo);
+}
+
 }  // namespace
 }  // namespace msprobe::dump
