@@ -46,21 +46,6 @@ fs::path Named(const fs::path& path) {
   return absolute.has_filename() ? absolute : absolute.parent_path();
 }
 
-// Numbers of a rank folder as its name and its parent's tell them.
-RankFolder NumberByNames(const fs::path& folder) {
-  RankFolder rank;
-  rank.folder = folder;
-  const fs::path named = Named(folder);
-  const NumberedName own = ParseRankName(named.filename().string());
-  rank.rank = own.number;
-  const NumberedName process = ParseProcessName(named.filename().string());
-  rank.process = process.number;
-  // dump.json right in a step folder: no rank level at all.
-  const fs::path step = own.valid || process.valid ? named.parent_path() : named;
-  rank.step = ParseStepName(step.filename().string()).number;
-  return rank;
-}
-
 bool LooksForDump(RankFolder& rank) {
   const internal::LeftLog log = internal::FindLeftLog(rank.folder);
   rank.has_dump =
@@ -201,6 +186,20 @@ NumberedName ParseStepName(std::string_view name) { return ParseNumbered(name, "
 
 NumberedName ParseProcessName(std::string_view name) { return ParseNumbered(name, "proc"); }
 
+RankFolder NumberByNames(const fs::path& folder) {
+  RankFolder rank;
+  rank.folder = folder;
+  const fs::path named = Named(folder);
+  const NumberedName own = ParseRankName(named.filename().string());
+  rank.rank = own.number;
+  const NumberedName process = ParseProcessName(named.filename().string());
+  rank.process = process.number;
+  // dump.json right in a step folder: no rank level at all.
+  const fs::path step = own.valid || process.valid ? named.parent_path() : named;
+  rank.step = ParseStepName(step.filename().string()).number;
+  return rank;
+}
+
 Result<DumpLayout> FindDump(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
@@ -218,6 +217,8 @@ Result<DumpLayout> FindDump(const fs::path& path) {
   MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(path));
   MSP_ASSIGN_OR_RETURN(layout.ranks, FindRanks(path, names));
   if (layout.ranks.empty()) {
+    // What could not be looked at may have been it: that is no other kind of folder.
+    MSP_RETURN_IF_ERROR(base::CheckUnseenPaths());
     return NothingFound(path, names);
   }
   std::stable_sort(

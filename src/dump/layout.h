@@ -46,6 +46,9 @@ struct DumpLayout {
 // folders with other names are ignored, and so are rank folders without such a file.
 Result<DumpLayout> FindDump(const std::filesystem::path& path);
 
+// Step, rank and process as the folder's name and its parent's tell them; nothing is looked at.
+RankFolder NumberByNames(const std::filesystem::path& folder);
+
 // Files of `folder` and of the step and rank folders below it that are wanted, in order of their
 // names; none where there is no such folder. An error where one of them cannot be listed.
 Result<std::vector<std::filesystem::path>> FilesOfSteps(

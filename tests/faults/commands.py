@@ -28,6 +28,10 @@ def train_script(_places, folder):
 MORE = [
     Line("compare --junit", "compare {example}/npu {example}/bench -o out --junit out/report.xml"),
     Line("compare, values", "compare {example}/npu/step0/rank/dump.json {example}/bench/step0/rank/dump.json -o out"),
+    Line("compare, kernels", "compare {data}/kernel_dump/dumps {data}/kernel_dump/dumps -o out"),
+    Line("compare, graphs", "compare {data}/compare/ms_graph_npy/npu {data}/compare/ms_graph_npy/bench -o out"),
+    Line("compare, ATB", "compare {data}/compare26/atb_tensor/target/atb_dump_data/data/0_200/0 "
+         "{data}/compare26/atb_tensor/golden/atb_dump_data/data/0_100/0 -o out"),
     Line("ckpt_compare csv", "ckpt_compare {data}/ckpt/special_base/a {data}/ckpt/special_base/b -o out/table --format csv,xlsx,json"),
     Line("show -o csv", "show {example}/npu/step0/rank/dump.json --format csv -o out/rows.csv"),
     Line("show --stats", "show {example}/npu/step0/rank/dump_tensor_data --stats --format csv -o out/rows.csv"),

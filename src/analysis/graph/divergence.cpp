@@ -29,11 +29,9 @@ compare::Options CompareOptionsOf(const Options& options) {
 // The names of the folders say which step and rank it is, as they do for `compare`.
 compare::PairInput InputOf(const LoadedRank& rank) {
   compare::PairInput input = {rank.npu->side().json_path, rank.bench->side().json_path, {}, {}};
-  if (const auto layout = dump::FindDump(rank.folders.npu);
-      layout.ok() && layout->ranks.size() == 1) {
-    input.step = layout->ranks.front().step;
-    input.rank = layout->ranks.front().rank;
-  }
+  const dump::RankFolder names = dump::NumberByNames(input.npu_json.parent_path());
+  input.step = names.step;
+  input.rank = names.rank;
   return input;
 }
 
