@@ -8,7 +8,7 @@ set(MSPROBE_ROOMS
   "report:io json base"
   "io:kernels json tensor base"
   "dump:io json kernels tensor base"
-  "analysis/compare:analysis/kernel_dump dump io kernels json report tensor base"
+  "analysis/compare:analysis/kernel_dump analysis/recheck dump io kernels json report tensor base"
   "analysis/isolate:dump report base"
   "analysis/inspect:dump io kernels report tensor base"
   "device:tensor base"

@@ -30,6 +30,17 @@ inline constexpr size_t kOriginKindCount = 6;
 // "parameter", "input", "computation", "optimizer", "dtype", "unmatched call".
 std::string_view OriginKindName(OriginKind kind);
 
+// Which side computed a call wrong, by its own inputs.
+enum class WrongSide : uint8_t { kNpu, kBench, kBoth, kNeither, kUnknown };
+// "npu", "bench", "both", "neither", "unknown".
+std::string_view WrongSideName(WrongSide side);
+
+// What recomputing a call on both sides came to.
+struct SideOpinion {
+  WrongSide side = WrongSide::kUnknown;
+  std::string reason;  // "the NPU side, off by ...; the bench is ...", without a full stop
+};
+
 // How sure an origin is: by how far it is beyond what inputs and rounding explain.
 enum class Confidence : uint8_t { kLow, kMedium, kHigh, kCertain };
 std::string_view ConfidenceName(Confidence confidence);  // "low", "medium", "high", "certain"
@@ -45,9 +56,10 @@ struct DivergencePoint {
   double explained_error = 0;  // computation: the output_error that inputs and rounding explain
   double amplification = 0;    // output_error over max(input_error, noise of the dtype)
   Confidence confidence = Confidence::kMedium;
-  std::string reason;      // the rule that made this call an origin, with its figures
-  std::string entry_name;  // "Functional.linear.2.forward"
-  std::string row_name;    // "Functional.linear.2.forward.input.1"
+  std::string reason;            // the rule that made this call an origin, with its figures
+  std::string entry_name;        // "Functional.linear.2.forward"
+  std::string bench_entry_name;  // its partner, by name or by the order of calls; empty: none
+  std::string row_name;          // "Functional.linear.2.forward.input.1"
   std::string
       layer;  // "blocks.0.mlp.fc1 (Linear)"; empty when neither name nor construct.json tells
   std::string parent_module;  // from construct.json; empty if unknown
@@ -56,7 +68,8 @@ struct DivergencePoint {
   bool from_other_rank =
       false;                    // the output of a communication call: look at the other ranks first
   bool is_saved_value = false;  // of a debug.json: a value without a call
-  std::vector<std::string> stack;  // frames as recorded; empty if unknown
+  std::vector<std::string> stack;         // frames as recorded; empty if unknown
+  std::optional<SideOpinion> wrong_side;  // of a computation whose tensors were captured
 };
 
 // What the walk made of a result row.

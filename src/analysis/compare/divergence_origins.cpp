@@ -349,6 +349,11 @@ DivergencePoint Walk::PointOf(const Candidate& candidate) const {
   point.entry_name = candidate.other_call.empty() ? std::string(npu_.entries[candidate.entry].name)
                                                   : candidate.other_call;
   point.row_name = npu_.rows[result_.rows[candidate.row].pair.npu].name;
+  if (candidate.other_call.empty()) {
+    if (const SideRow* partner = views_.View(candidate.row).bench; partner != nullptr) {
+      point.bench_entry_name = input_.bench.entries[partner->entry].name;
+    }
+  }
   point.note = candidate.note;
   point.from_other_rank = candidate.from_other_rank;
   point.is_saved_value = candidate.is_saved_value;

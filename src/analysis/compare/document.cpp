@@ -156,6 +156,9 @@ Item PointItem(std::string_view label, const DivergencePoint& point, CompareMode
   if (!point.note.empty()) {
     item.details.push_back({"note", point.note});
   }
+  if (point.wrong_side) {
+    item.details.push_back({"wrong", "wrong: " + point.wrong_side->reason});
+  }
   if (!point.reason.empty()) {
     item.details.push_back({"why", fmt::format("why: {} ({} confidence)", point.reason,
                                                ConfidenceName(point.confidence))});
@@ -337,6 +340,30 @@ Section MakeCounts(const RunSummary& summary) {
   return section;
 }
 
+// What to do about a computation, by which side computed it wrong.
+std::string_view AfterRecheck(WrongSide side) {
+  switch (side) {
+    case WrongSide::kNpu:
+      return "The NPU side computed this call wrong from its own inputs: look at its kernel, its "
+             "precision mode and its flags there. msprobe recheck lists all calls that are wrong.";
+    case WrongSide::kBench:
+      return "The bench computed this call wrong from its own inputs: it is no reference for what "
+             "follows. Look at its kernel, its precision mode and its flags. msprobe recheck lists "
+             "all calls that are wrong.";
+    case WrongSide::kBoth:
+      return "Both sides computed this call wrong from their own inputs: look at what they have in "
+             "common, such as a library or a setting. msprobe recheck lists all calls that are "
+             "wrong.";
+    case WrongSide::kNeither:
+      return "Both sides computed this call right from what they were given: compare its arguments "
+             "on both sides, and the precision that was asked for.";
+    case WrongSide::kUnknown:
+      break;
+  }
+  return "Same inputs, other outputs: run this call alone on both machines with the dumped "
+         "tensors, and check its kernel, its precision mode and its determinism.";
+}
+
 std::string_view NextStepOf(const RunSummary& summary, const std::optional<size_t>& leading) {
   if (!leading) {
     return VerdictOf(summary) == PairVerdict::kDrifts
@@ -375,9 +402,7 @@ std::string_view NextStepOf(const RunSummary& summary, const std::optional<size_
         return "Saved values show that the runs had already diverged here, not where: dump the "
                "calls before this one (level L1 or mix) and compare again.";
       }
-      return "Same inputs, other outputs: run this call alone on both machines with the dumped "
-             "tensors, and check its "
-             "kernel, its precision mode and its determinism.";
+      return AfterRecheck(origin.wrong_side ? origin.wrong_side->side : WrongSide::kUnknown);
   }
   return "";
 }

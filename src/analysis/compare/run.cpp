@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -18,6 +19,7 @@
 #include "src/analysis/compare/result_files.h"
 #include "src/analysis/compare/summary_json.h"
 #include "src/analysis/compare/tensor_folder.h"
+#include "src/analysis/compare/wrong_side.h"
 #include "src/base/files.h"
 #include "src/base/output_rule.h"
 #include "src/base/path_kind.h"
@@ -158,6 +160,9 @@ class Runner {
     MSP_ASSIGN_OR_RETURN(ComparedPair pair, ComparePair(options_, planned.input, pool_,
                                                         follows ? &before->second : nullptr));
     records_[lane] = std::move(pair.record);
+    if (!planned.is_debug && rechecked_.count(lane) == 0 && NameWrongSide(pair, pool_)) {
+      rechecked_.insert(lane);
+    }
     return FinishPair(planned, pair, summary);
   }
 
@@ -246,6 +251,7 @@ class Runner {
   const base::Stopwatch watch_;
   std::map<std::pair<int64_t, bool>, StepRecord>
       records_;  // of the last step, by rank and whether it is a debug.json
+  std::set<std::pair<int64_t, bool>> rechecked_;  // later steps of a rank follow from its first
   Comparison run_;
   std::optional<DifferenceRun> difference_run_;
   std::optional<ComparePage> page_;

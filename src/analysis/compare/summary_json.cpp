@@ -36,6 +36,7 @@ Json PathTexts(const std::vector<std::filesystem::path>& paths) {
 }
 
 Json ToJson(const DivergencePoint& point) {
+  const std::optional<SideOpinion>& opinion = point.wrong_side;
   return {{"kind", OriginKindName(point.kind)},
           {"call", point.entry_name},
           {"row", point.row_name},
@@ -51,6 +52,8 @@ Json ToJson(const DivergencePoint& point) {
           {"amplification", point.amplification},
           {"confidence", ConfidenceName(point.confidence)},
           {"reason", point.reason},
+          {"wrong_side", opinion ? Json(WrongSideName(opinion->side)) : Json()},
+          {"wrong_side_reason", opinion ? Json(opinion->reason) : Json()},
           {"stack", point.stack}};
 }
 

@@ -25,6 +25,7 @@ function Point({ t, item, first, onShow }) {
     point.layer && ['layer', html`<bdi>${point.layer}</bdi>`],
     point.code && ['code', html`<code>${point.code}</code>`],
     point.note && ['note', point.note],
+    point.wrong_side && ['wrong', html`<b>${t(`wrong_${point.wrong_side}`)}</b> <span class="muted">(${point.wrong_side_reason})</span>`],
     point.reason && ['why', html`${point.reason} <span class="muted">(${t('confidence', t(point.confidence))})</span>`],
   ].filter(Boolean);
   return html`<li class=${first ? 'point first' : 'point'}>
@@ -43,7 +44,8 @@ export function Answer({ t, run, pair, index, files, onShow }) {
   const points = pair ? pointsOf(pair) : [];
   const first = pair?.found.first_divergence;
   const hint = run.pairs.map((item) => item.hint).find(Boolean);
-  const next = first && t(first.kind === 'input' && first.from_other_rank ? 'next_input_rank' : `next_${first.kind}`);
+  const next = first && t(first.kind === 'input' && first.from_other_rank ? 'next_input_rank'
+    : first.wrong_side && first.wrong_side !== 'unknown' ? `next_wrong_${first.wrong_side}` : `next_${first.kind}`);
   return html`<section class="card answer" aria-label=${t('where')}>
     <p class="verdict"><span class="pill ${toneOf(run.verdict)}">${t(`verdict_${run.verdict}`)}</span> <span class="headline">${text}</span></p>
     ${hint && html`<p>${hint}</p>`}
