@@ -62,6 +62,28 @@ constexpr std::array<std::string_view, 6> kUninitialisedNames = {
 constexpr std::array<std::string_view, 7> kPartingNames = {
     "chunk", "unsafe_chunk", "split", "unsafe_split", "split_with_sizes", "tensor_split", "narrow",
 };
+constexpr std::array<std::string_view, 15> kDescribingNames = {
+    "size",
+    "stride",
+    "dim",
+    "ndimension",
+    "numel",
+    "nelement",
+    "element_size",
+    "itemsize",
+    "storage_offset",
+    "data_ptr",
+    "is_floating_point",
+    "is_complex",
+    "is_contiguous",
+    "get_device",
+    "is_signed",
+};
+// Their first argument is filled; what it held takes no part.
+constexpr std::array<std::string_view, 10> kFillingNames = {
+    "zero_",   "fill_",        "copy_",   "normal_",    "uniform_",
+    "random_", "exponential_", "cauchy_", "bernoulli_", "geometric_",
+};
 constexpr std::array<std::string_view, 13> kReceivingNames = {
     "recv",
     "irecv",
@@ -137,15 +159,25 @@ bool IsPartingCall(const dump::EntryName& call) {
          base::IsOneOf(call.subject, kPartingNames);
 }
 
+bool IsDescribingCall(const dump::EntryName& call) {
+  return !call.is_module && call.direction == dump::Direction::kForward &&
+         base::IsOneOf(call.subject, kDescribingNames);
+}
+
 bool IsCommunicationCall(const dump::EntryName& call) {
   return call.kind == "Distributed" || call.kind == "MintDistributed";
 }
 
 bool IsReceiveBuffer(const dump::EntryName& call, std::string_view argument) {
+  const std::string_view position = BelowSection(argument);
+  if (!call.is_module && call.direction == dump::Direction::kForward &&
+      (position == "out" || position.starts_with("out.") ||
+       (position == "0" && base::IsOneOf(call.subject, kFillingNames)))) {
+    return true;
+  }
   if (!IsCommunicationCall(call) || !base::IsOneOf(call.subject, kReceivingNames)) {
     return false;
   }
-  const std::string_view position = BelowSection(argument);
   // gather(tensor, gather_list): the list is filled; everywhere else the first argument is.
   const char filled = call.subject == "gather" ? '1' : '0';
   if (!position.empty() && position[0] == filled && (position.size() == 1 || position[1] == '.')) {

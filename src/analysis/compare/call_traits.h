@@ -34,10 +34,14 @@ bool IsUninitialisedCall(const dump::EntryName& call);
 // Its outputs are parts of its input, with the same memory: nothing is computed or copied.
 bool IsPartingCall(const dump::EntryName& call);
 
+// Tells a tensor's shape, layout or place and looks at none of its values.
+bool IsDescribingCall(const dump::EntryName& call);
+
 // Exchanges data with other ranks.
 bool IsCommunicationCall(const dump::EntryName& call);
 
-// The argument is a buffer that a communication call fills: what it held before does not matter.
+// The argument is a buffer that the call fills (one that receives, `out=`, the tensor of `copy_`):
+// what it held before does not matter.
 bool IsReceiveBuffer(const dump::EntryName& call, std::string_view argument);
 
 }  // namespace msprobe::analysis::compare

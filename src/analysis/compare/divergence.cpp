@@ -7,6 +7,7 @@
 #include "src/analysis/compare/call_traits.h"
 #include "src/analysis/compare/distance.h"
 #include "src/analysis/compare/divergence_walk.h"
+#include "src/analysis/compare/operator_family.h"
 
 namespace msprobe::analysis::compare {
 
@@ -73,6 +74,7 @@ void Walk::Visit(uint32_t entry) {
   outputs_.clear();
   bool compared = false;
   bool identical = true;
+  moves_memory_ = false;
   for (auto it = views_.Begin(entry); it != views_.End(entry); ++it) {
     RowView view = views_.View(*it);
     if (!view.distance.comparable) {
@@ -86,6 +88,10 @@ void Walk::Visit(uint32_t entry) {
     compared = true;
     identical = identical && view.distance.identical;
     const bool is_input = IsInput(*view.npu) || view.npu->state == RowState::kParameters;
+    if (IsAsFound(name, view) && !view.distance.identical) {
+      Stand(view, RowStanding::kAgrees);
+      continue;
+    }
     if (is_input && !view.agrees && IsReceiveBuffer(name, argument)) {
       known_.Remember(view.prints);
       Stand(view, RowStanding::kAgrees);
@@ -114,10 +120,13 @@ void Walk::Visit(uint32_t entry) {
     StandAll(RowStanding::kIdentical);
   } else if (IsUninitialisedCall(name)) {
     ++report_.agreeing_entry_count;
-    RememberDiffering(FamilyOfEntry(entry));
+    RememberRows();  // what memory held is no error that later calls may have been given
     StandAll(RowStanding::kAgrees);
-  } else if (PartsWhatIsNotUsed(name)) {
+  } else if (LeavesUnused(name)) {
     ++report_.agreeing_entry_count;
+    for (const std::vector<RowView>* rows : {&inputs_, &outputs_}) {
+      std::for_each(rows->begin(), rows->end(), [&](const RowView& row) { memory_.Note(row); });
+    }
     StandAll(RowStanding::kAgrees);
   } else {
     record_identical_ = false;
@@ -134,8 +143,30 @@ void Walk::Visit(uint32_t entry) {
   RecordParameters(entry);
 }
 
-bool Walk::PartsWhatIsNotUsed(const EntryName& name) const {
-  return IsPartingCall(name) &&
+bool Walk::IsAsFound(const EntryName& name, const RowView& row) {
+  const bool is_input = IsInput(*row.npu);
+  if (IsUninitialisedCall(name)) {
+    if (!is_input) {
+      memory_.Note(row);
+    }
+    return false;
+  }
+  if (name.is_module || name.direction != Direction::kForward || row.stored) {
+    return false;
+  }
+  if (!IsPartingCall(name) && !IsDescribingCall(name) && FamilyOf(name) != OperatorFamily::kExact) {
+    return false;
+  }
+  const bool found = is_input ? memory_.Holds(row) : moves_memory_ && row.npu->is_tensor;
+  if (found) {
+    moves_memory_ = true;
+    memory_.Note(row);
+  }
+  return found;
+}
+
+bool Walk::LeavesUnused(const EntryName& name) const {
+  return (IsPartingCall(name) || IsDescribingCall(name)) &&
          std::any_of(inputs_.begin(), inputs_.end(), [&](const RowView& input) {
            return !input.distance.identical && !input.stored &&
                   (!input.agrees || !std::isfinite(input.distance.relative)) &&
@@ -391,6 +422,10 @@ void Walk::RememberRecent(OperatorFamily family) {
 
 void Walk::RememberDiffering(OperatorFamily family) {
   RememberRecent(family);
+  RememberRows();
+}
+
+void Walk::RememberRows() {
   for (const std::vector<RowView>* rows : {&inputs_, &outputs_}) {
     for (const RowView& row : *rows) {
       if (row.distance.identical) {

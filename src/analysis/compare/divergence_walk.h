@@ -20,6 +20,7 @@
 #include "src/analysis/compare/divergence.h"
 #include "src/analysis/compare/error_bound.h"
 #include "src/analysis/compare/execution_order.h"
+#include "src/analysis/compare/memory_as_found.h"
 #include "src/analysis/compare/row_views.h"
 
 namespace msprobe::analysis::compare {
@@ -95,9 +96,13 @@ class Walk {
 
   double LargestRelative(const RowView& view) const;
 
-  // Sharded training (FSDP) cuts memory into parts before a collective fills it: what it held
-  // does not matter. What is used of it is an input of the call that uses it.
-  bool PartsWhatIsNotUsed(const dump::EntryName& name) const;
+  // Whether this row of a call is memory as found, or was moved from there: no difference. What is
+  // used of it is an input of the call that uses it. Rows of a call are to be asked in their order.
+  bool IsAsFound(const dump::EntryName& name, const RowView& row);
+
+  // Sharded training (FSDP) cuts memory into parts, and asks for its layout, before a collective
+  // fills it: of memory that was there before the capture only the difference shows.
+  bool LeavesUnused(const dump::EntryName& name) const;
 
   void Analyse(uint32_t entry);
 
@@ -110,6 +115,7 @@ class Walk {
   bool HasOrigin() const;
 
   void RememberDiffering(OperatorFamily family);
+  void RememberRows();
   void RememberRecent(OperatorFamily family);
 
   // Parts of a bias may differ by chance (JudgeUpdate) while statistics hardly do. The call that
@@ -211,8 +217,10 @@ class Walk {
   const CallAlignment alignment_;
   const RowViews views_;
   Containment containment_;
-  DifferingRows parameters_;                // differing rows of the section "parameters"
-  DifferingRows known_;                     // differing rows met so far
+  DifferingRows parameters_;  // differing rows of the section "parameters"
+  DifferingRows known_;       // differing rows met so far
+  MemoryAsFound memory_;
+  bool moves_memory_ = false;               // the call being visited was given memory as found
   std::shared_ptr<DifferingRows> carried_;  // rows that are not identical, for the next step
   std::vector<EntryState> states_;          // by entry
   std::vector<ModuleState> modules_;        // by ExecutionPlan::module_of

@@ -318,6 +318,76 @@ TEST_F(FindDivergenceInSmallDumps, APartThatIsUsedEntersWhereItIsUsed) {
   EXPECT_EQ(Find(computed(4), computed(3)).diverging_entry_count, 2U);
 }
 
+TEST_F(FindDivergenceInSmallDumps, ACallThatOnlyDescribesATensorIsNoOrigin) {
+  // The result of a collective that is under way is asked for its layout before it is there.
+  const auto dump = [](double under_way, double result) {
+    return Call("Tensor.stride.0.forward", Leaf(under_way), R"({"type": "int", "value": 1})") +
+           "," + Call("Torch.exp.0.forward", Leaf(2), Leaf(result));
+  };
+  EXPECT_FALSE(Find(dump(77, 7), dump(5, 7)).first_origin);
+  const DivergenceReport report = Find(dump(77, 8), dump(5, 7));
+  ASSERT_TRUE(report.first_origin);
+  EXPECT_EQ(report.first_origin->entry_name, "Torch.exp.0.forward");
+}
+
+TEST_F(FindDivergenceInSmallDumps, MemoryAsFoundIsFollowedThroughViewsWhileACollectiveFillsIt) {
+  // On one side the gathered weight has arrived when the calls are seen, on the other not yet.
+  const auto dump = [](double found, double narrowed, double viewed, double result) {
+    return Call("Torch.empty.0.forward", R"({"type": "int", "value": 3})", Leaf(found)) + "," +
+           Call("Tensor.narrow.0.forward", Leaf(narrowed), Leaf(narrowed)) + "," +
+           Call("Tensor.to.0.forward", Leaf(viewed), Leaf(viewed)) + "," +
+           Call("Torch.exp.0.forward", Leaf(2), Leaf(result));
+  };
+  EXPECT_FALSE(Find(dump(5, 5, 5, 7), dump(77, 3, 3, 7)).first_origin);
+  EXPECT_FALSE(Find(dump(5, 5, 3, 7), dump(77, 3, 3, 7)).first_origin);
+  EXPECT_FALSE(Find(dump(5, 5, 3, 7), dump(77, 77, 77, 7)).first_origin);
+  const DivergenceReport report = Find(dump(5, 5, 5, 8), dump(77, 3, 3, 7));
+  ASSERT_TRUE(report.first_origin);
+  EXPECT_EQ(report.first_origin->entry_name, "Torch.exp.0.forward");
+  EXPECT_EQ(report.first_origin->kind, OriginKind::kComputation);
+}
+
+TEST_F(FindDivergenceInSmallDumps, APartOfMemoryAsFoundIsNotComputedByTheCutting) {
+  // The whole is equal by chance, its part has arrived on one side only.
+  const auto dump = [](double part) {
+    return Call("Torch.empty.0.forward", R"({"type": "int", "value": 3})", Leaf(9)) + "," +
+           Call("Tensor.narrow.0.forward", Leaf(9), Leaf(part));
+  };
+  EXPECT_FALSE(Find(dump(1), dump(2)).first_origin);
+}
+
+TEST_F(FindDivergenceInSmallDumps, WhatMemoryHeldIsNoMeasureForLaterErrors) {
+  const auto dump = [](double found, double fed) {
+    return Call("Torch.exp.0.forward", Leaf(1), Leaf(fed > 3 ? 2.0000001 : 2)) + "," +
+           Call("Torch.empty.0.forward", R"({"type": "int", "value": 3})", Leaf(found)) + "," +
+           Call("Torch.sin.0.forward", Leaf(fed), Leaf(fed));
+  };
+  const DivergenceReport report = Find(dump(1e30, 4), dump(1, 3));
+  ASSERT_TRUE(report.first_origin);
+  EXPECT_EQ(report.first_origin->entry_name, "Torch.sin.0.forward");
+}
+
+TEST_F(FindDivergenceInSmallDumps, MemoryAsFoundThatIsUsedEntersWhereItIsUsed) {
+  const auto dump = [](double value, double result) {
+    return Call("Torch.empty.0.forward", R"({"type": "int", "value": 3})", Leaf(9)) + "," +
+           Call("Tensor.view.0.forward", Leaf(value), Leaf(value)) + "," +
+           Call("Torch.sin.0.forward", Leaf(value), Leaf(result));
+  };
+  const DivergenceReport report = Find(dump(9, 4), dump(1, 3));
+  ASSERT_TRUE(report.first_origin);
+  EXPECT_EQ(report.first_origin->kind, OriginKind::kInput);
+  EXPECT_EQ(report.first_origin->row_name, "Torch.sin.0.forward.input.0");
+}
+
+TEST_F(FindDivergenceInSmallDumps, WhatATensorHeldBeforeItIsFilledDoesNotMatter) {
+  const auto dump = [](double held) {
+    return Call("Tensor.zero_.0.forward", Leaf(held), Leaf(0)) + "," +
+           R"("Torch.cat.0.forward": {"input_args": [)" + Leaf(2) +
+           R"(], "input_kwargs": {"out": )" + Leaf(held + 1) + R"(}, "output": [)" + Leaf(2) + "]}";
+  };
+  EXPECT_FALSE(Find(dump(77), dump(5)).first_origin);
+}
+
 TEST_F(FindDivergenceInSmallDumps, ATensorMetAgainUnderAnotherShapeIsNotANewOrigin) {
   // Views are not recorded: the second call takes the first one's output in another shape.
   const auto dump = [](double value) {
