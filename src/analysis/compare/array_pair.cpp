@@ -11,6 +11,7 @@
 
 #include "src/base/files.h"
 #include "src/base/number_text.h"
+#include "src/base/path_kind.h"
 #include "src/kernels/stats.h"
 #include "src/tensor/element_blocks.h"
 #include "src/tensor/float_bits.h"
@@ -148,6 +149,7 @@ ArrayPair CompareArrays(const std::filesystem::path& npu, const std::filesystem:
   for (const OpenedArray* array : {&npu_array, &bench_array}) {
     if (!array->problem.empty()) {
       problem += array->problem + ". ";
+      pair.unreadable = true;
     }
   }
   if (npu_array.view != nullptr) {
@@ -159,6 +161,23 @@ ArrayPair CompareArrays(const std::filesystem::path& npu, const std::filesystem:
   pair.result = pair.npu && pair.bench ? ComputeRealMetrics(*npu_array.view, *bench_array.view)
                                        : UniformRealMetrics("unsupported", std::move(problem));
   return pair;
+}
+
+std::optional<double> NoiseOrCount(const ArrayPair& pair, bool has_npu, bool has_bench,
+                                   FolderCounts& counts) {
+  counts.unreadable += pair.unreadable ? 1 : 0;
+  if (!has_npu || !has_bench) {
+    ++(has_npu ? counts.npu_only : counts.bench_only);
+    return std::nullopt;
+  }
+  if (!pair.npu || !pair.bench) {
+    return std::nullopt;
+  }
+  if (pair.npu->shape != pair.bench->shape || pair.npu->dtype != pair.bench->dtype) {
+    ++counts.mismatched;
+    return std::nullopt;
+  }
+  return FolderNoise(pair.npu->dtype, pair.bench->dtype);
 }
 
 std::string NumpyShapeText(const Shape& shape) {
@@ -195,6 +214,10 @@ Result<std::vector<Folder>> WalkFolders(const std::filesystem::path& root, int m
     for (const std::string& name : names) {
       std::error_code error;
       const auto type = std::filesystem::symlink_status(current.path / name, error).type();
+      if (type == std::filesystem::file_type::none) {
+        base::NoteUnseen(
+            IoError("cannot look at " + (current.path / name).string() + ": " + error.message()));
+      }
       if (type == std::filesystem::file_type::directory) {
         folder.has_subfolders = true;
         if (current.depth < max_depth) {

@@ -33,7 +33,7 @@ struct FolderTable {
   bool is_csv = false;           // a .csv without time stamp, else .xlsx
   bool styled_header = false;
   report::Table table;
-  FolderCounts counts;  // all zero where the comparison tells none
+  FolderCounts counts;
 };
 
 struct FolderComparison {
@@ -57,6 +57,7 @@ struct ArrayPair {
   std::optional<ArraySummary> bench;
   // With both sides: the full chain of checks and the six metrics of the real-data comparison.
   RealMetrics result;
+  bool unreadable = false;  // a file that is there could not be read
 };
 
 // Reads both files (an empty path: that side has none). Small files go through the two scratch
@@ -67,6 +68,11 @@ struct ArrayScratch {
 };
 ArrayPair CompareArrays(const std::filesystem::path& npu, const std::filesystem::path& bench,
                         ArrayScratch& scratch);
+
+// Counts what keeps the two from being compared (no file, unreadable, another shape or dtype); else
+// what rounding alone may cause.
+std::optional<double> NoiseOrCount(const ArrayPair& pair, bool has_npu, bool has_bench,
+                                   FolderCounts& counts);
 
 // "(3, 4)", "(3,)", "()".
 std::string NumpyShapeText(const Shape& shape);

@@ -121,9 +121,14 @@ void AppendRow(const Job& job, report::Table& table) {
   table.AddRow(cells);
 }
 
+// Rows of the NPU side; what only the bench side has is counted.
 void AddJobs(const Options& options, const Groups& npu, const Groups& bench,
-             const std::string& folder, size_t table, std::vector<Job>& jobs,
-             std::vector<std::string>& warnings) {
+             const std::string& folder, FolderComparison& comparison, std::vector<Job>& jobs) {
+  size_t partners = 0;
+  size_t bench_files = 0;
+  for (const auto& [group, files] : bench) {
+    bench_files += files.size();
+  }
   std::map<std::string, std::string> bench_names(options.common_map.begin(),
                                                  options.common_map.end());
   for (const auto& [group, files] : npu) {
@@ -132,19 +137,21 @@ void AddJobs(const Options& options, const Groups& npu, const Groups& bench,
     const auto partner = bench.find(bench_group);
     const size_t partner_count = partner == bench.end() ? 0 : partner->second.size();
     if (partner_count != files.size()) {
-      warnings.push_back(
+      comparison.warnings.push_back(
           fmt::format("{}: group {} has {} files on the NPU side and {} on the bench side", folder,
                       group, files.size(), partner_count));
     }
     for (size_t i = 0; i < files.size(); ++i) {
       Job job;
-      job.table = table;
+      job.table = comparison.tables.size() - 1;
       job.name = fmt::format("{}_{}", group, i);
       job.npu = files[i];
       job.bench = i < partner_count ? partner->second[i] : fs::path();
+      partners += job.bench.empty() ? 0 : 1;
       jobs.push_back(std::move(job));
     }
   }
+  comparison.tables.back().counts.bench_only = bench_files - std::min(partners, bench_files);
 }
 
 }  // namespace
@@ -172,9 +179,8 @@ Result<FolderComparison> CompareCommonFolders(const Options& options, base::Thre
     result.name = "result";
     result.is_csv = true;
     result.table = report::Table("result", FolderColumns());
-    AddJobs(options, npu, bench, folder.path.string(), comparison.tables.size(), jobs,
-            comparison.warnings);
     comparison.tables.push_back(std::move(result));
+    AddJobs(options, npu, bench, folder.path.string(), comparison, jobs);
   }
   if (comparison.tables.empty()) {
     return MismatchError(options.npu_path.string() + " and " + options.bench_path.string() +
@@ -185,7 +191,11 @@ Result<FolderComparison> CompareCommonFolders(const Options& options, base::Thre
     jobs[i].result = CompareArrays(jobs[i].npu, jobs[i].bench, scratch[worker]);
   });
   for (const Job& job : jobs) {
-    AppendRow(job, comparison.tables[job.table].table);
+    FolderTable& table = comparison.tables[job.table];
+    AppendRow(job, table.table);
+    if (const auto noise = NoiseOrCount(job.result, true, !job.bench.empty(), table.counts)) {
+      table.counts.Add(job.result.result.distance, *noise, job.name);
+    }
   }
   return comparison;
 }

@@ -262,17 +262,9 @@ Status AppendArrayRows(const Folder& npu, const Folder& bench, base::ThreadPool&
   for (size_t i = 0; i < pairs.size(); ++i) {
     AppendArrayRow(path_of(npu_files, pairs[i].npu).string(),
                    path_of(bench_files, pairs[i].bench).string(), results[i], table);
-    const std::optional<ArraySummary>& n = results[i].npu;
-    const std::optional<ArraySummary>& b = results[i].bench;
-    if (pairs[i].npu == kNoKernel || pairs[i].bench == kNoKernel) {
-      ++(pairs[i].npu == kNoKernel ? counts.bench_only : counts.npu_only);
-    } else if (!n || !b) {
-      ++counts.unreadable;
-    } else if (n->shape != b->shape || n->dtype != b->dtype) {
-      ++counts.mismatched;
-    } else {
-      outcomes.push_back({&npu_files.keys[pairs[i].npu], results[i].result.distance,
-                          FolderNoise(n->dtype, b->dtype)});
+    if (const std::optional<double> noise = NoiseOrCount(results[i], pairs[i].npu != kNoKernel,
+                                                         pairs[i].bench != kNoKernel, counts)) {
+      outcomes.push_back({&npu_files.keys[pairs[i].npu], results[i].result.distance, *noise});
     }
   }
   CountInOrder(std::move(outcomes), counts);

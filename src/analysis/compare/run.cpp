@@ -228,7 +228,11 @@ class Runner {
       summary.counts.shape_mismatch = counts.mismatched;
       summary.counts.unreadable = counts.unreadable;
       if (!counts.first_differing.empty()) {
-        run_.answers.push_back("First differing row: " + counts.first_differing);
+        const std::string where = comparison.tables.size() == 1 ? std::string()
+                                  : table.folder.empty()        ? " of " + table.name
+                                                                : " of " + table.folder.string();
+        run_.answers.push_back(
+            fmt::format("First differing row{}: {}", where, counts.first_differing));
       }
       if (table.is_csv) {
         summary.files.push_back(folder / (table.name + ".csv"));
