@@ -11,7 +11,7 @@ except ImportError:
     print("PyTorch is not installed: skipped")
     sys.exit(77)
 
-from msprobe.pytorch.monitor import optimizers, parameters
+from msprobe.pytorch.monitor import optimizers, parameters, wrappers
 
 from monitor_case import MonitorCase
 
@@ -170,6 +170,41 @@ class DeepSpeedStandIn(Adapter):
         adapter.optimizer.get_param_id = lambda tensor: 0 if tensor is weights[0] else 1
         self.assertEqual(self.first_moment(adapter, weights[1]), [3.0, 4.0])
         self.assertEqual(adapter.gradient(named(weights[1])).tolist(), [2.0])
+
+
+class WrappersAround(unittest.TestCase):
+    """What a framework has put around an optimizer of PyTorch is found among all objects."""
+
+    def wrapper(self, class_name, optimizer, **attributes):
+        made = type(class_name, (), {})()
+        vars(made).update(attributes, optimizer=optimizer)
+        return made
+
+    def found(self, optimizer, *tensors):
+        return [(id(wrapper), inner) for wrapper, inner in wrappers.around([optimizer], {id(tensor) for tensor in tensors})]
+
+    def test_flat_pieces_lead_to_the_wrapper_that_has_the_parameters(self):
+        weight = parameter(1.0, 2.0)
+        inner = torch.optim.Adam([parameter(0.0)])
+        wrapper = self.wrapper("DeepSpeedZeroOptimizer", inner, bit16_groups=[[weight]])
+        self.assertEqual(self.found(inner, weight), [(id(wrapper), [inner])])
+        self.assertEqual(self.found(inner, parameter(1.0)), [])  # another model's
+
+    def test_the_outermost_of_several_is_taken(self):
+        weights = [parameter(1.0), parameter(2.0)]
+        inner = [torch.optim.Adam([parameter(0.0)]) for _ in weights]
+        members = [self.wrapper("Float16OptimizerWithFloat16Params", optimizer, float16_groups=[[weight]])
+                   for optimizer, weight in zip(inner, weights)]
+        chain = type("ChainedOptimizer", (), {})()
+        chain.chained_optimizers = members
+        for optimizer in inner:
+            self.assertEqual(self.found(optimizer, *weights), [(id(chain), [optimizer])])
+
+    def test_other_classes_are_left_alone(self):
+        weight = parameter(1.0)
+        inner = torch.optim.Adam([parameter(0.0)])
+        kept = self.wrapper("MyOwnOptimizer", inner, groups=[[weight]])
+        self.assertEqual(self.found(kept.optimizer, weight), [])
 
 
 class PlaceholdersStandIn(MonitorCase):

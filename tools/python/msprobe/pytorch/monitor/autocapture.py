@@ -1,8 +1,8 @@
 """The monitor of a PyTorch script that knows nothing of msprobe.
 
 Optimizers are noticed when they are made. When a module that is called from outside any module has
-parameters of one of them, both are watched, from this very call on. Configuration:
-MSPROBE_MONITOR_CONFIG.
+parameters of one of them, or of what a framework has put around it, both are watched, from this very
+call on. Configuration: MSPROBE_MONITOR_CONFIG.
 """
 import os
 import weakref
@@ -11,6 +11,7 @@ import torch
 
 from msprobe import _native
 from msprobe._intercept.runtime import log
+from msprobe.pytorch.monitor import wrappers
 from msprobe.pytorch.monitor.trainer_mon import TrainerMon
 from msprobe.pytorch.watch import ModelWatch
 
@@ -59,25 +60,37 @@ class _Watch(ModelWatch):
 
     def _watch_with_its_optimizers(self, module):
         own = {id(parameter) for parameter in module.parameters()}
-        found = []
-        for reference in self._made:
-            optimizer = reference()
-            if optimizer is not None and any(id(parameter) in own
-                                             for group in optimizer.param_groups
-                                             for parameter in group["params"]):
-                found.append((reference, optimizer))
+        made = [optimizer for optimizer in (reference() for reference in self._made)
+                if optimizer is not None]
+        # Optimizers inside another one (a wrapper's own) step with it.
+        around = wrappers.around([optimizer for optimizer in made
+                                  if not _updates_only(optimizer, own)], own)
+        inner = {id(optimizer) for _, within in around for optimizer in within}
+        found = [wrapper for wrapper, _ in around]
+        found += [optimizer for optimizer in made
+                  if id(optimizer) not in inner and not own.isdisjoint(_parameters(optimizer))]
         if not found:
             return
-        # Optimizers inside another one (a wrapper's own) step with it.
+        taken = inner | {id(optimizer) for optimizer in found}
         self._made = [reference for reference in self._made
-                      if all(reference is not known for known, _ in found)]
+                      if reference() is not None and id(reference()) not in taken]
         if self.monitor is None:
             self.monitor = TrainerMon._for_launcher(self._config_path)
         if not self._made:
             self._resting = True
             self.leave_calls()
-        self.monitor.set_monitor(module, [optimizer for _, optimizer in found],
-                                 grad_acc_steps=self._micro_steps)
+        self.monitor.set_monitor(module, found, grad_acc_steps=self._micro_steps)
+
+
+def _parameters(optimizer):
+    """{id} of what the optimizer updates."""
+    return {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+
+
+def _updates_only(optimizer, own):
+    """Whether it updates some of these parameters and no other. Within ZeRO stage 3 it has none between steps."""
+    parameters = _parameters(optimizer)
+    return bool(parameters) and parameters <= own
 
 
 def activate():

@@ -286,3 +286,6 @@ _ADAPTERS = {
     "DeepSpeedZeroOptimizer": DeepSpeedStage12,
     "DeepSpeedZeroOptimizer_Stage3": DeepSpeedStage3,
 }
+
+# Classes that frameworks put around an optimizer of PyTorch.
+WRAPPERS = frozenset(_ADAPTERS) | {"ChainedOptimizer"}
