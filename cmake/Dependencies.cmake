@@ -33,6 +33,11 @@ msprobe_dependency(sqlite sqlite3.h sqlite3)
 # The parts without TLS.
 msprobe_dependency(libevent event2/http.h event_extra event_core)
 
+# Declarations alone: the library is opened while running. Debian keeps its configuration in the architecture's own folder.
+msprobe_dependency(openssl openssl/ssl.h)
+find_path(MSPROBE_openssl_CONFIGURATION openssl/opensslconf.h REQUIRED)
+target_include_directories(msprobe_dep_openssl SYSTEM INTERFACE "${MSPROBE_openssl_CONFIGURATION}")
+
 # Debian ships no archive of fmt and spdlog. What is no template of fmt is compiled here, once; spdlog, which one file
 # includes, stays header-only. Both ways the binary is self-contained.
 add_library(msprobe_fmt STATIC "${CMAKE_SOURCE_DIR}/cmake/fmt_library.cpp")

@@ -15,7 +15,8 @@ set(MSPROBE_ROOMS
   "monitor:json kernels tensor base"
   "perturb:kernels tensor base"
   "grad_probe:io kernels json tensor base"
-  "capture:dump io kernels device monitor perturb grad_probe json tensor base"
+  "online:kernels tensor base"
+  "capture:online dump io kernels device monitor perturb grad_probe json tensor base"
   "checkpoint:io kernels json tensor base"
   "analysis/ckpt:checkpoint io kernels json report tensor base"
   "analysis/config_check:io json report base"
@@ -31,9 +32,9 @@ set(MSPROBE_ROOMS
   "profile:database io json report base"
   "analysis/perf:profile report json base"
   "analysis/monitor:dump monitor report json base"
-  "analysis/accuracy:dump io kernels json report tensor base"
+  "analysis/accuracy:online dump io kernels json report tensor base"
   "serve:analysis/graph report json base"
-  "commands:analysis/accuracy analysis/ckpt analysis/compare analysis/config_check analysis/grad analysis/graph analysis/inspect analysis/isolate analysis/kernel_dump analysis/monitor analysis/nan analysis/overflow analysis/perf analysis/recheck analysis/response_anomaly analysis/rl capture device dump io json monitor report serve kernels tensor base"
+  "commands:analysis/accuracy analysis/ckpt analysis/compare analysis/config_check analysis/grad analysis/graph analysis/inspect analysis/isolate analysis/kernel_dump analysis/monitor analysis/nan analysis/overflow analysis/perf analysis/recheck analysis/response_anomaly analysis/rl capture device dump io json monitor online report serve kernels tensor base"
 )
 
 # msprobe_room(<name> [RUNS_BRIEFLY] SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan

@@ -16,6 +16,7 @@
 #include "src/capture/device_copies.h"
 #include "src/capture/entry.h"
 #include "src/capture/filters.h"
+#include "src/capture/online_calls.h"
 #include "src/capture/settings.h"
 #include "src/capture/tensor_writers.h"
 #include "src/capture/totals.h"
@@ -65,7 +66,8 @@ struct Engine {
         root(AbsolutePath(settings.dump_path)),
         bench_root(AbsolutePath(settings.bench_path)),
         writers(std::make_shared<TensorWriters>(static_cast<size_t>(settings.writer_threads),
-                                                settings.writer_memory_bytes)) {}
+                                                settings.writer_memory_bytes)),
+        online(settings.online ? std::make_unique<OnlineCalls>(settings) : nullptr) {}
 
   const Settings settings;
   Budget budget;
@@ -78,6 +80,7 @@ struct Engine {
   const std::string bench_root;  // empty: none
 
   const std::shared_ptr<TensorWriters> writers;
+  const std::unique_ptr<OnlineCalls> online;  // null: calls are written, not sent
   const std::shared_ptr<Totals> totals = std::make_shared<Totals>();
   LazyDeviceCopies device_copies;
   EntryPool entries;

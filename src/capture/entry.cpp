@@ -340,6 +340,13 @@ Status Entry::Commit() {
   FinishValue();
   CollectDeviceTensors();
   Engine& engine = step_->engine();
+  if (step_->online() != nullptr) {
+    SendOnline();
+    Status status = std::move(first_error_);
+    Report(status);
+    Discard();
+    return status;
+  }
   const bool is_overflow_check = step_->settings().task == Task::kOverflowCheck;
   const bool kept = !engine.finished.load() && (!is_overflow_check || overflowed_);
   if (kept) {
@@ -508,6 +515,7 @@ void Entry::Discard() {
   checked_.outputs.clear();
   checked_on_device_.clear();
   unkept_files_ = 0;
+  is_incomplete_ = false;
   broken_ = false;
   tensor_count_ = 0;
   files_.clear();

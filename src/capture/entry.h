@@ -139,6 +139,10 @@ class Entry {
   void NoteChecked(const TensorDescription& tensor, std::optional<uint32_t> crc32);
   std::optional<std::pair<bool, size_t>> LastChecked() const;  // where NoteChecked put it
   std::optional<BenchStep::Answer> KeepIfDiffers();            // nullopt: there is no search
+  // Calls that are sent to a checker (entry_online.cpp).
+  void PutOnlineTensor(const TensorDescription& tensor, const std::optional<TensorView>& view,
+                       bool is_empty);
+  void SendOnline();
   // Overflow check: waits for tensors of devices and looks at them.
   void CollectDeviceTensors();
 
@@ -166,6 +170,7 @@ class Entry {
   // For each of device_tensors_, whose checksum comes later: its place in checked_.
   std::vector<std::optional<std::pair<bool, size_t>>> checked_on_device_;  // is input, number
   uint64_t unkept_files_ = 0;  // no memory was there to keep them until it is known
+  bool is_incomplete_ = false;  // online: there was no room for one of its tensors
   bool broken_ = false;
   uint64_t tensor_count_ = 0;
   std::vector<TensorJob> files_;

@@ -131,6 +131,11 @@ uint64_t Entry::DescribeTensor(const TensorDescription& given, bool deferred) {
     }
   }
 
+  if (step_->online() != nullptr) {
+    PutOnlineTensor(tensor, view, is_empty);
+    return 0;
+  }
+
   ValueRequest request;
   request.rules = step_->statistic_rules();
   request.rules.is_numpy = tensor.is_numpy;

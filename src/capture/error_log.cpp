@@ -36,8 +36,10 @@ void ErrorLog::Report(std::string_view name, std::string_view text) {
   if (!told.exchange(true)) {
     base::LogWarning(fmt::format("{}: {}", name, text));
     const std::lock_guard lock(mutex_);
-    base::LogHint(
-        fmt::format("training continues; this and later errors are written to {}", path_.string()));
+    base::LogHint(path_.empty() ? "training continues; later errors are only counted"
+                                : fmt::format("training continues; this and later errors are "
+                                              "written to {}",
+                                              path_.string()));
   }
   Note(name, text);
 }
@@ -49,7 +51,7 @@ void ErrorLog::Note(std::string_view name, std::string_view text) {
   {
     const std::lock_guard lock(mutex_);
     path = path_;
-    if (++count_ > kMostLines) {
+    if (++count_ > kMostLines || path_.empty()) {
       return;
     }
   }

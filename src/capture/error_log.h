@@ -17,6 +17,7 @@ class ErrorLog {
   // A trouble that repeats with every call must not fill the disk.
   static constexpr uint64_t kMostLines = 10000;
 
+  // An empty path: there is no file, and errors are counted.
   ErrorLog(base::Path path, std::shared_ptr<Totals> totals);
 
   // Neither fails. The first report of the process is also a warning on stderr, notes are not.

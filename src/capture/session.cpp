@@ -111,6 +111,9 @@ Result<Session::Outcome> Session::Start(std::optional<int64_t> rank) {
     return Outcome::kOn;
   }
   engine_->budget.BeginStep();
+  if (engine_->online != nullptr) {
+    engine_->online->BeginStep();
+  }
   MSP_ASSIGN_OR_RETURN(std::shared_ptr<StepRecording> begun, BeginRecording(step, rank));
   if (begun == nullptr) {
     return Outcome::kOff;
@@ -305,6 +308,9 @@ Status Session::Close() {
   Status status = FinishRecording();
   begins_.reset();
   ends_.reset();
+  if (engine_->online != nullptr) {
+    engine_->online->Close();
+  }
   engine_->writers->Shutdown(kPatience);
   return status;
 }
@@ -320,7 +326,8 @@ Wanted Session::Ask(std::string_view name, Wanted (Filters::*question)(std::stri
   }
   const std::lock_guard lock(engine_->filters_mutex);
   Wanted wanted = (engine_->filters.*question)(name);
-  if (engine_->settings.task == Task::kStructure) {
+  if (engine_->settings.task == Task::kStructure ||
+      (engine_->online != nullptr && !OnlineCalls::IsSent(name))) {
     wanted.input = false;
     wanted.output = false;
   }
@@ -370,7 +377,8 @@ Wanted Session::Leave(std::string_view name) {
 
 bool Session::WantsParametersGrad(std::string_view module) {
   if (recording() == nullptr || engine_->finished.load() ||
-      engine_->settings.task == Task::kStructure || !engine_->budget.has_time()) {
+      engine_->settings.task == Task::kStructure || engine_->online != nullptr ||
+      !engine_->budget.has_time()) {
     return false;
   }
   const std::lock_guard lock(engine_->filters_mutex);
@@ -452,6 +460,9 @@ std::unique_ptr<Session> Session::AfterFork(std::unique_ptr<Session> parents) {
   Session* const old = parents.release();
   Engine& old_engine = *old->engine_;
   old_engine.abandoned.store(true);
+  if (old_engine.online != nullptr) {
+    old_engine.online->AbandonAfterFork();
+  }
   if (old->recording_ != nullptr) {
     old->recording_->AbandonAfterFork();
   }

@@ -21,6 +21,8 @@ using json::Config;
 using json::ConfigKind;
 using json::ConfigValue;
 
+constexpr int64_t kMostPort = 65535;
+constexpr int64_t kMostOnlineWaitMs = 86'400'000;  // a day
 constexpr int64_t kLeastWriterMemory = int64_t{1} << 20U;
 constexpr int64_t kMostWriterThreads = 64;
 
@@ -189,6 +191,28 @@ Status ReadBudget(const SettingsReader& reader, Settings& settings) {
   return {};
 }
 
+// The checker that calls are sent to. The keys count only where online_run_ut is true.
+Status ReadOnline(const SettingsReader& reader, Settings& settings) {
+  bool wanted = settings.online.has_value();
+  MSP_RETURN_IF_ERROR(reader.Bool("online_run_ut", wanted));
+  if (!wanted) {
+    settings.online.reset();
+    return {};
+  }
+  online::Endpoint endpoint = settings.online.value_or(online::Endpoint{{}, {}, -1, "./"});
+  std::string folder = endpoint.folder.string();
+  std::string tls_folder = endpoint.tls_folder.string();
+  MSP_RETURN_IF_ERROR(reader.Text("nfs_path", folder));
+  MSP_RETURN_IF_ERROR(reader.Text("tls_path", tls_folder));
+  MSP_RETURN_IF_ERROR(reader.Text("host", endpoint.host));
+  MSP_RETURN_IF_ERROR(reader.Int("port", -1, kMostPort, endpoint.port));
+  endpoint.folder = folder;
+  endpoint.tls_folder = tls_folder;
+  settings.online = std::move(endpoint);
+  MSP_RETURN_IF_ERROR(reader.Bool("online_run_ut_recompute", settings.online_recompute));
+  return reader.Int("online_wait_ms", 0, kMostOnlineWaitMs, settings.online_wait_ms);
+}
+
 // Keys that a section and the top level share.
 Status ReadTaskKeys(const SettingsReader& reader, const Config& config, Settings& settings) {
   MSP_RETURN_IF_ERROR(ReadScope(reader, settings.scope));
@@ -200,6 +224,7 @@ Status ReadTaskKeys(const SettingsReader& reader, const Config& config, Settings
   MSP_RETURN_IF_ERROR(ReadSlices(reader, config, settings.slices));
   MSP_RETURN_IF_ERROR(reader.Text("request_id", settings.request_id));
   MSP_RETURN_IF_ERROR(reader.Text("bench_path", settings.bench_path));
+  MSP_RETURN_IF_ERROR(ReadOnline(reader, settings));
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   MSP_RETURN_IF_ERROR(reader.Int("diff_nums", -1, kMost, settings.diff_nums));
   if (settings.diff_nums == 0) {
@@ -258,12 +283,6 @@ Status ReadIdleKeys(const SettingsReader& reader, Settings& settings) {
           "{}.{} is for MindSpore's static graphs, which are not captured: it has no effect",
           TaskName(settings.task), key));
     }
-  }
-  bool online = false;
-  MSP_RETURN_IF_ERROR(reader.Bool("online_run_ut", online));
-  if (online) {
-    return reader.Error(*reader.Find("online_run_ut"), "online_run_ut",
-                        "is true, but tensors are never sent to other machines; allowed: false");
   }
   return {};
 }
@@ -352,6 +371,33 @@ Status CheckBench(const Settings& settings) {
   return {};
 }
 
+// A checker takes calls of the API with both sides.
+Status CheckOnline(Settings& settings) {
+  constexpr std::string_view kKey = "key \"online_run_ut\": ";
+  if (settings.task != Task::kTensor || settings.framework != Framework::kPyTorch ||
+      (settings.level != Level::kL1 && settings.level != Level::kMix)) {
+    return UsageError(fmt::format(
+        "{}is true for {} at level {} and task {}; allowed: PyTorch, level L1 or mix, task tensor",
+        kKey, FrameworkName(settings.framework), LevelName(settings.level),
+        TaskName(settings.task)));
+  }
+  if (settings.searches_differences() || settings.async_dump || !settings.slices.empty() ||
+      !settings.request_id.empty()) {
+    return UsageError(fmt::format(
+        "{}is true beside bench_path, async_dump, slice or request_id; a checker takes whole calls",
+        kKey));
+  }
+  if (Status usable = online::CheckEndpoint(*settings.online, online::Side::kTraining);
+      !usable.ok()) {
+    return std::move(usable).AddContext("online_run_ut");
+  }
+  settings.data_mode = DataMode();
+  settings.data_mode.backward = false;
+  settings.summary_mode = SummaryMode::kStatistics;
+  settings.extra_info = false;
+  return {};
+}
+
 Status CheckTogether(Settings& settings) {
   if (settings.dump_path.empty()) {
     return UsageError("key \"dump_path\": is missing or empty; allowed: the folder to write to");
@@ -366,6 +412,9 @@ Status CheckTogether(Settings& settings) {
     settings.warnings.push_back(fmt::format(
         "task structure needs level L0 or mix, not {}: taken as mix", LevelName(settings.level)));
     settings.level = Level::kMix;
+  }
+  if (settings.online) {
+    MSP_RETURN_IF_ERROR(CheckOnline(settings));
   }
   if (settings.searches_differences()) {
     MSP_RETURN_IF_ERROR(CheckBench(settings));

@@ -11,6 +11,7 @@
 
 #include "src/base/files.h"
 #include "src/json/writer.h"
+#include "src/online/endpoint.h"
 
 namespace msprobe::capture {
 
@@ -73,6 +74,11 @@ struct Settings {
   std::vector<std::string> custom_op_namespaces = {"_C_ascend"};
   std::vector<TensorSlice> slices;
   std::string request_id;  // of the rows of a batch, only those of this request; empty: all
+
+  // Given: calls are sent to a checker while the program runs, and nothing is written.
+  std::optional<online::Endpoint> online;
+  bool online_recompute = false;  // calls of the backward pass are not sent
+  int64_t online_wait_ms = 60'000;  // of a step, in which calls may wait for room
 
   // Given: the configuration is read again while the program runs, and says whether to record.
   std::optional<bool> dump_enable;

@@ -67,6 +67,15 @@ std::string SettingsJson(const Settings& settings) {
     writer.Member("bench_path", settings.bench_path);
     writer.Member("diff_nums", settings.diff_nums);
   }
+  if (settings.online) {
+    writer.Member("online_run_ut", true);
+    writer.Member("nfs_path", settings.online->folder.string());
+    writer.Member("host", settings.online->host);
+    writer.Member("port", settings.online->port);
+    writer.Member("tls_path", settings.online->tls_folder.string());
+    writer.Member("online_run_ut_recompute", settings.online_recompute);
+    writer.Member("online_wait_ms", settings.online_wait_ms);
+  }
   writer.Key("slice");
   PutSlices(settings.slices, writer);
   writer.Member("request_id", settings.request_id);

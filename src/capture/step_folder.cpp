@@ -232,6 +232,12 @@ Result<StepFolder> StepFolder::Claim(StepPlace place, bool with_tensors) {
   return folder;
 }
 
+StepFolder StepFolder::Nowhere(StepPlace place) {
+  StepFolder folder;
+  folder.place_ = std::move(place);
+  return folder;
+}
+
 Status StepFolder::MoveTo(int64_t rank) {
   StepPlace place = place_;
   place.rank = rank;

@@ -45,6 +45,9 @@ class StepFolder {
   // refused. `with_tensors`: dump_tensor_data
   // too.
   static Result<StepFolder> Claim(StepPlace place, bool with_tensors);
+  // Of a step that writes nothing: no folder is made, and path() is empty.
+  static StepFolder Nowhere(StepPlace place);
+  void SetRank(int64_t rank) { place_.rank = rank; }  // of such a step
   // Whether there was an earlier dump.
   bool replaced() const { return replaced_; }
 

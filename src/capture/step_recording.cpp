@@ -45,7 +45,8 @@ StepRecording::StepRecording(std::shared_ptr<Engine> engine, StepFolder folder)
     : engine_(std::move(engine)),
       folder_(std::move(folder)),
       step_(folder_.place().step),
-      errors_(std::make_shared<ErrorLog>(folder_.path() / kErrorLogName, engine_->totals)),
+      errors_(std::make_shared<ErrorLog>(
+          folder_.path().empty() ? base::Path() : folder_.path() / kErrorLogName, engine_->totals)),
       begin_seconds_(SecondsNow()),
       engine_seconds_at_begin_(EngineSeconds(*engine_->totals)),
       dropped_steps_(engine_->dropped_steps.exchange(0)),
@@ -58,6 +59,9 @@ Result<std::shared_ptr<StepRecording>> StepRecording::Begin(std::shared_ptr<Engi
                                                             std::optional<int64_t> rank) {
   const Settings& settings = engine->settings;
   const StepPlace place = {engine->root, step, rank};
+  if (settings.online) {
+    return BeginOnline(std::move(engine), place);
+  }
   if (!std::exchange(engine->looked_for_other_runs, true)) {
     engine->other_run = CheckOtherRuns(place);
   }
@@ -104,6 +108,13 @@ Result<std::shared_ptr<StepRecording>> StepRecording::Begin(std::shared_ptr<Engi
     MSP_RETURN_IF_ERROR(recording->WriteJson());
   }
   return recording;
+}
+
+Result<std::shared_ptr<StepRecording>> StepRecording::BeginOnline(std::shared_ptr<Engine> engine,
+                                                                  StepPlace place) {
+  MSP_RETURN_IF_ERROR(engine->online->Begin(place.rank.value_or(0)));
+  return std::shared_ptr<StepRecording>(
+      new StepRecording(std::move(engine), StepFolder::Nowhere(std::move(place))));
 }
 
 // Once per capture: a run again has as many folders to replace as it has steps.
@@ -153,6 +164,9 @@ bool StepRecording::Append(std::string_view records) {
   if (engine_->abandoned.load()) {
     return false;
   }
+  if (log_ == nullptr) {
+    return true;
+  }
   if (closed_.load() || !log_->Append(records)) {
     CountLostRecord();
     return false;
@@ -165,7 +179,7 @@ bool StepRecording::Append(std::string_view records) {
 bool StepRecording::TakeRecordBytes(size_t bytes, size_t files) {
   // Written twice: to the log, and to the JSON files that are made of it.
   Budget& budget = engine_->budget;
-  if (!budget.exists() || (log_->HasRoom(bytes) && budget.TakeRecordBytes(2 * bytes))) {
+  if (!budget.exists() || log_ == nullptr || (log_->HasRoom(bytes) && budget.TakeRecordBytes(2 * bytes))) {
     return true;
   }
   CountDropped(1, files);
@@ -374,6 +388,9 @@ Status StepRecording::SetStack(std::string_view name, uint32_t id,
 }
 
 Status StepRecording::WriteJson() {
+  if (log_ == nullptr) {
+    return {};
+  }
   const base::NoFileSizeSignal guard;
   engine_->device_copies.Wait();
   // Tried again where it failed: what else was recorded is written in any case.
@@ -407,6 +424,10 @@ Status StepRecording::WriteStart() {
 }
 
 Status StepRecording::MoveToRank(int64_t rank) {
+  if (log_ == nullptr) {
+    folder_.SetRank(rank);
+    return {};
+  }
   const base::NoFileSizeSignal guard;
   engine_->device_copies.Wait();
   if (tensor_files_ != nullptr && !tensor_files_->WaitIdle(kPatience)) {
@@ -468,6 +489,12 @@ Status StepRecording::WriteLastManifest(bool json_written) {
 }
 
 Status StepRecording::Finish() {
+  if (log_ == nullptr) {
+    engine_->device_copies.Wait();
+    closed_.store(true);
+    ++engine_->totals->steps;
+    return {};
+  }
   const base::NoFileSizeSignal guard;
   // Whatever fails, the rest is tried: files are waited for, the lock is given up.
   Status first;
@@ -506,7 +533,11 @@ Status StepRecording::Finish() {
   return first;
 }
 
-void StepRecording::AbandonAfterFork() { ::close(log_->descriptor_after_fork()); }
+void StepRecording::AbandonAfterFork() {
+  if (log_ != nullptr) {
+    ::close(log_->descriptor_after_fork());
+  }
+}
 
 json::Writer::NonFinite StepRecording::non_finite() const {
   return settings().strict_json ? json::Writer::NonFinite::kText : json::Writer::NonFinite::kPython;

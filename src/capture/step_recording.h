@@ -44,6 +44,8 @@ class StepRecording {
   const Settings& settings() const { return engine_->settings; }
   StatisticRules statistic_rules() const;
   json::Writer::NonFinite non_finite() const;
+  // Null when calls are not sent to a checker; where they are, nothing is written.
+  OnlineCalls* online() const { return engine_->online.get(); }
   // Null when no tensor is saved.
   const std::shared_ptr<TensorFiles>& tensor_files() const { return tensor_files_; }
   bool SavesTensors(std::string_view name) const;
@@ -110,6 +112,8 @@ class StepRecording {
   };
 
   StepRecording(std::shared_ptr<Engine> engine, StepFolder folder);
+  static Result<std::shared_ptr<StepRecording>> BeginOnline(std::shared_ptr<Engine> engine,
+                                                            StepPlace place);
   dump::LogHeader MakeHeader() const;
   void TellReplaced() const;
   Status LoadBench();
@@ -158,7 +162,7 @@ class StepRecording {
   std::unordered_map<uint64_t, DeferredStatistics> deferred_;
   std::vector<bool> recorded_stacks_;  // by id
 
-  std::unique_ptr<LogWriter> log_;
+  std::unique_ptr<LogWriter> log_;  // null: nothing is written
 };
 
 }  // namespace msprobe::capture

@@ -184,6 +184,21 @@ TensorMemory TensorWriters::Take(size_t size_bytes, std::chrono::seconds patienc
   return MakeMemory(size_bytes);
 }
 
+TensorMemory TensorWriters::TakeWithin(size_t size_bytes, std::chrono::milliseconds patience) {
+  if (size_bytes > memory_bytes_) {
+    return {};
+  }
+  {
+    std::unique_lock lock(state_->mutex);
+    if (!state_->moved.wait_for(
+            lock, patience, [&] { return state_->used_bytes <= memory_bytes_ - size_bytes; })) {
+      return {};
+    }
+    state_->used_bytes += size_bytes;
+  }
+  return MakeMemory(size_bytes);
+}
+
 void TensorWriters::GiveBack(size_t counted_bytes) {
   const std::lock_guard lock(state_->mutex);
   state_->used_bytes -= counted_bytes;

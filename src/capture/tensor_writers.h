@@ -79,6 +79,8 @@ class TensorWriters : public std::enable_shared_from_this<TensorWriters> {
   TensorMemory TryTake(size_t size_bytes);
   // Waits for writers to make room; empty as above, and when nothing moved for `patience`.
   TensorMemory Take(size_t size_bytes, std::chrono::seconds patience);
+  // Waits no longer than `patience`; empty as above, and when there is no room by then.
+  TensorMemory TakeWithin(size_t size_bytes, std::chrono::milliseconds patience);
   bool fits(size_t size_bytes) const { return size_bytes <= memory_bytes_; }
   uint64_t memory_bytes() const { return memory_bytes_; }
 

@@ -82,7 +82,7 @@ Status PrepareChecks(const Context& context, analysis::accuracy::CheckOptions& o
   if (base::IsFolder(options.dump)) {
     options.dump /= "dump.json";
   }
-  if (options.dump.extension() != ".json") {
+  if (!options.dump.empty() && options.dump.extension() != ".json") {
     return UsageError(fmt::format("{} is no .json file", base::Printable(options.dump.string())))
         .WithHint("give the dump.json of a rank");
   }

@@ -7,12 +7,16 @@
 
 #include "src/analysis/accuracy/check/document.h"
 #include "src/analysis/accuracy/check/run.h"
+#include "src/analysis/accuracy/online/document.h"
+#include "src/analysis/accuracy/online/run.h"
+#include "src/base/log.h"
 #include "src/base/output_rule.h"
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
 #include "src/commands/accuracy_flags.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/run_ut_config.h"
+#include "src/commands/stop_signals.h"
 
 namespace msprobe::commands {
 namespace {
@@ -50,7 +54,8 @@ std::vector<Flag> RunUtCommand::flags() {
        .type = "FILE",
        .fills = &config_,
        .group = Group::kInput,
-       .help = "Configuration: white_list, black_list, error_data_path",
+       .help = "Configuration: white_list, black_list, error_data_path; is_online and where the "
+               "calls of a running training come from",
        .since = kPython811},
       {.name = "--result-csv-path",
        .aliases = {"-csv_path"},
@@ -126,7 +131,9 @@ std::vector<Example> RunUtCommand::examples() const {
       {command + " dump.json -csv_path result/accuracy_checking_result_20250101093000.csv",
        "go on with a run that was interrupted"},
       {command + " dump.json --reference my_refs.py --fail-on error",
-       "with references for custom operators; exit code 1 if an operator differs"}};
+       "with references for custom operators; exit code 1 if an operator differs"},
+      {command + " -config checker.json -d 0 1 -o result",
+       "with is_online: check a training while it runs, on two devices"}};
   if (is_multi_) {
     examples.push_back({command + " dump.json -n 8 -d 0 1 2 3", "8 workers on 4 devices"});
   }
@@ -138,6 +145,14 @@ std::string RunUtCommand::notes() const {
 }
 
 Result<ExitCode> RunUtCommand::Run(const Context& context) {
+  std::optional<OnlineConfig> online;
+  if (!config_.empty()) {
+    MSP_RETURN_IF_ERROR(
+        ReadRunUtConfig(config_, is_26_ ? "acc_check" : "run_ut", options_, online));
+  }
+  if (online) {
+    return RunOnline(*online, context);
+  }
   if (dump_.empty() && options_.dump.empty()) {
     return UsageError("Please provide api_info_file for offline run ut.")
         .WithHint(fmt::format("msprobe {} dump.json", name_));
@@ -145,18 +160,51 @@ Result<ExitCode> RunUtCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(TakePath(dump_, "DUMP", "-api_info", options_.dump));
   MSP_RETURN_IF_ERROR(PrepareChecks(context, options_));
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
-  if (!config_.empty()) {
-    MSP_RETURN_IF_ERROR(ReadRunUtConfig(config_, is_26_ ? "acc_check" : "run_ut", options_));
-  }
   if (options_.resumed_file.empty()) {
     MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
   }
+  TakeFlags(context);
+  options_.workers = is_multi_ ? splits_ : 1;
+  MSP_ASSIGN_OR_RETURN(const accuracy::Check check, accuracy::Run(options_));
+  return GiveAnswer(accuracy::MakeDocument(check, name_), answer_, context);
+}
+
+void RunUtCommand::TakeFlags(const Context& context) {
   options_.version = StandardVersionOf(version_);
   options_.english = language_ == "en";
   options_.worst = worst_;
-  options_.workers = is_multi_ ? splits_ : 1;
   options_.quiet = context.quiet || answer_.json;
-  MSP_ASSIGN_OR_RETURN(const accuracy::Check check, accuracy::Run(options_));
+}
+
+Result<ExitCode> RunUtCommand::RunOnline(const OnlineConfig& online, const Context& context) {
+  for (const auto& [given, flag] :
+       {std::pair{!dump_.empty() || !options_.dump.empty(), "a dump"},
+        std::pair{!options_.resumed_file.empty(), "-csv_path"},
+        std::pair{options_.filter, "-f"},
+        std::pair{options_.save_error_data, "-save_error_data"}}) {
+    if (given) {
+      return UsageError(fmt::format("{} is given, and is_online in {}: calls come from a training",
+                                    flag, config_.string()));
+    }
+  }
+  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
+  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
+  MSP_RETURN_IF_ERROR(PrepareChecks(context, options_));
+  TakeFlags(context);
+  if (!online.endpoint.is_folder() && online.endpoint.tls_folder.empty()) {
+    base::LogWarning(fmt::format("tls_path is empty: whoever reaches {} can send calls, and what "
+                                 "they send is not encrypted",
+                                 online.endpoint.text()));
+  }
+  const StopSignals signals;
+  accuracy::OnlineOptions wanted;
+  // A worker for each device, or as many as are asked for.
+  options_.workers = is_multi_ ? splits_ : options_.device_ids.size();
+  wanted.check = options_;
+  wanted.endpoint = online.endpoint;
+  wanted.ranks = online.ranks;
+  wanted.is_stopped = &StopSignals::HaveCome;
+  MSP_ASSIGN_OR_RETURN(const accuracy::OnlineCheck check, accuracy::Run(wanted));
   return GiveAnswer(accuracy::MakeDocument(check, name_), answer_, context);
 }
 

@@ -9,6 +9,7 @@
 #include "src/analysis/accuracy/check/options.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
+#include "src/commands/run_ut_config.h"
 
 namespace msprobe::commands {
 
@@ -29,6 +30,10 @@ class RunUtCommand final : public Command {
   Result<ExitCode> Run(const Context& context) override;
 
  private:
+  void TakeFlags(const Context& context);
+  // Operators of a training while it runs, until it ends or Ctrl-C.
+  Result<ExitCode> RunOnline(const OnlineConfig& online, const Context& context);
+
   const std::string_view name_;
   const bool is_multi_;
   const bool is_26_;

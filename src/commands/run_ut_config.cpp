@@ -15,9 +15,35 @@ namespace {
 namespace accuracy = analysis::accuracy;
 
 constexpr int64_t kMostDecimals = 20;
+constexpr int64_t kMostCheckerPort = 65535;
+
+// The keys count only where is_online is true.
+Status ReadOnline(const json::Config& config, const json::SettingsReader& settings, bool is_yaml,
+                  std::optional<OnlineConfig>& online) {
+  bool wanted = false;
+  MSP_RETURN_IF_ERROR(settings.Bool("is_online", wanted));
+  if (!wanted) {
+    return {};
+  }
+  OnlineConfig& found = online.emplace();
+  std::string folder;
+  std::string tls_folder = "./";
+  MSP_RETURN_IF_ERROR(settings.Text("nfs_path", folder));
+  MSP_RETURN_IF_ERROR(settings.Text("tls_path", tls_folder));
+  MSP_RETURN_IF_ERROR(settings.Text("host", found.endpoint.host));
+  MSP_RETURN_IF_ERROR(settings.Int("port", -1, kMostCheckerPort, found.endpoint.port));
+  if (is_yaml) {
+    found.ranks = {0};
+  }
+  MSP_RETURN_IF_ERROR(settings.NumberSet("rank_list", found.ranks));
+  found.endpoint.folder = folder;
+  found.endpoint.tls_folder = tls_folder;
+  return online::CheckEndpoint(found.endpoint, online::Side::kChecker).AddContext(config.file);
+}
 
 Status ReadSection(const json::Config& config, const json::ConfigValue& object,
-                   std::string_view section, bool is_yaml, accuracy::CheckOptions& options) {
+                   std::string_view section, bool is_yaml, accuracy::CheckOptions& options,
+                   std::optional<OnlineConfig>& online) {
   std::vector<std::string> keys = {"white_list", "black_list", "error_data_path",
                                    "is_online",  "nfs_path",   "host",
                                    "port",       "rank_list",  "tls_path"};
@@ -42,31 +68,25 @@ Status ReadSection(const json::Config& config, const json::ConfigValue& object,
   if (settings.Find("quantization_api_list") != nullptr) {
     MSP_RETURN_IF_ERROR(settings.TextList("quantization_api_list", options.quantised.emplace()));
   }
-  bool online = false;
-  MSP_RETURN_IF_ERROR(settings.Bool("is_online", online));
-  if (online) {
-    return UnsupportedError(
-               fmt::format("{}: is_online: this version checks dumps only", config.file))
-        .WithHint("dump the training with task \"tensor\" and check the dump");
-  }
-  return {};
+  return ReadOnline(config, settings, is_yaml, online);
 }
 
 }  // namespace
 
 Status ReadRunUtConfig(const std::filesystem::path& path, std::string_view section,
-                       accuracy::CheckOptions& options) {
+                       accuracy::CheckOptions& options,
+                       std::optional<OnlineConfig>& online) {
   const std::string ending = base::AsciiLower(path.extension().string());
   if (ending == ".yaml" || ending == ".yml") {
     MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadYamlConfig(path));
-    return ReadSection(config, config.root, "", true, options);
+    return ReadSection(config, config.root, "", true, options, online);
   }
   MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadJsonConfig(path));
   if (const json::ConfigValue* object = config.root.Find(section); object != nullptr) {
     if (object->kind != json::ConfigKind::kObject) {
       return config.ErrorAt(*object, section, "must be an object");
     }
-    return ReadSection(config, *object, section, false, options);
+    return ReadSection(config, *object, section, false, options, online);
   }
   return {};
 }

@@ -24,6 +24,7 @@ THIRD_PARTY_HOMES = {
     "hwy/": ["src/kernels/"],
     "libdeflate.h": ["src/kernels/", "src/io/"],
     "sqlite3.h": ["src/database/", "src/analysis/graph/database.cpp", "src/analysis/monitor/store/linked_sqlite.cpp"],
+    "openssl/": ["src/online/openssl_library.h"],
     "event2/": ["src/serve/http_server.cpp"],
     "zlib.h": ["src/io/", "src/profile/", "src/report/"],
     "expat.h": ["src/report/"],
@@ -40,7 +41,8 @@ THIRD_PARTY_HOMES = {
     "gtest/": [],
     "gmock/": [],
     "benchmark/": [],
-    "dlfcn.h": ["src/commands/line_editor.cpp", "src/device/", "src/monitor/sqlite_api.cpp"],
+    "dlfcn.h": ["src/commands/line_editor.cpp", "src/device/", "src/monitor/sqlite_api.cpp",
+                "src/online/openssl_library.cpp"],
 }
 COMMENT = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(?P<comment>//[^\n]*)', re.S)
 # A file of this repository: sources and pages by any part of their path, other files by their path from the root.

@@ -8,7 +8,7 @@
 
 # Header-only libraries serve every architecture and come with tools/install_dependencies.sh build; Python's headers do not.
 python=$(python3 -c 'import sys; print("libpython%d.%d-dev" % sys.version_info[:2])')
-linked=(libdeflate-dev zlib1g-dev libexpat1-dev libyaml-cpp-dev libpcre2-dev libsqlite3-dev libevent-dev libgtest-dev libgmock-dev "$python")
+linked=(libdeflate-dev zlib1g-dev libexpat1-dev libyaml-cpp-dev libpcre2-dev libsqlite3-dev libevent-dev libssl-dev libgtest-dev libgmock-dev "$python")
 run=(libc6 libstdc++6 python3 libsqlite3-0)
 
 # has FOLDER PACKAGE...: whether the folder is complete and holds all of these.

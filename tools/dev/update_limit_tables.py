@@ -107,6 +107,16 @@ LIMITS = [
         ("seconds until it has arrived", "src/serve/http_server.h", "kRequestSeconds", ""),
         ("files that are listed", "src/serve/folder.h", "kMostFiles", ""),
         ("levels of folders", "src/serve/folder.h", "kMostLevels", "")]),
+    ("calls of a running training", [
+        ("payload of a frame with a call", "src/online/frame.h", "kMostPayloadBytes", "B"),
+        ("payload of any other frame", "src/online/frame.h", "kMostPlainPayloadBytes", "B"),
+        ("name of a call or tensor", "src/online/frame.h", "kMostCallNameBytes", "B"),
+        ("record of a call", "src/online/frame.h", "kMostRecordBytes", "B"),
+        ("tensors of a call", "src/online/frame.h", "kMostCallTensors", ""),
+        ("axes of a tensor", "src/online/frame.h", "kMostTensorAxes", ""),
+        ("nesting of outputs", "src/analysis/accuracy/online/judge_call.cpp", "kMostReceivedDepth", ""),
+        ("connections", "src/online/receiver.h", "kMostConnections", ""),
+        ("trainings", "src/online/inbox.cpp", "kMostSessions", "")]),
     ("packs of config_check", [
         ("size", "src/analysis/config_check/pack.cpp", "kMaxPackBytes", "B"),
         ("member", "src/analysis/config_check/pack.cpp", "kMaxMemberBytes", "B"),

@@ -174,7 +174,8 @@ class Session:
             self.recording, self.step_open,
             self.level in LEVELS_WITH_APIS and not self.apis_off,
             self.level in LEVELS_WITH_MODULES,
-            self.task == "overflow_check" or bool(self.settings.get("bench_path")),
+            self.task == "overflow_check" or bool(self.settings.get("bench_path"))
+            or self.settings.get("online_run_ut", False),
             self.hooks.gradients_of_inputs or self.settings.get("api_backward") == "inputs",
             self.has_budget)
 

@@ -105,7 +105,7 @@ struct State {
   bool step_open = false;   // start() to step(): gradients of recorded APIs too
   bool apis = false;        // APIs are recorded (levels L1 and mix)
   bool constructs = false;  // construct.json is wanted (levels L0 and mix)
-  bool one_piece = false;   // both halves of a call are judged together (overflow_check, bench_path)
+  bool one_piece = false;   // both halves of a call are judged together (overflow_check, bench_path, online_run_ut)
   bool has_budget = false;  // both halves of a call are recorded or left out together, and hooks tell
                             // how long they take
   bool gradients_of_inputs = false;

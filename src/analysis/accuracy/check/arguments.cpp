@@ -114,7 +114,7 @@ Status ArgumentMaker::Read(const ValueTree& tree, uint32_t list, std::vector<Lea
       if (name.empty()) {
         return NotFoundError("the record of an output names no file");
       }
-      Result<Leaf> leaf = Load(options_.tensor_folder / std::filesystem::path(name).filename());
+      Result<Leaf> leaf = Load(name);
       if (!leaf.ok()) {
         return std::move(leaf).status();
       }
@@ -268,16 +268,14 @@ Status ArgumentMaker::Tensor(const ValueTree& tree, uint32_t place, FrameWriter&
   MSP_ASSIGN_OR_RETURN(TensorRecord record, ReadTensorRecord(tree, place));
   const bool flagged = is_gradient_ || options_.for_mindspore || record.requires_grad;
   Leaf leaf;
-  if (options_.tensor_folder.empty()) {
+  if (options_.tensor_folder.empty() && options_.source == nullptr) {
     MSP_ASSIGN_OR_RETURN(leaf, Draw(std::move(record)));
   } else {
     const std::string_view name = FileOf(tree, place);
     if (name.empty()) {
       return NotFoundError("the record of a tensor names no file");
     }
-    // The dump says names, not paths.
-    MSP_ASSIGN_OR_RETURN(leaf,
-                         Load(options_.tensor_folder / std::filesystem::path(name).filename()));
+    MSP_ASSIGN_OR_RETURN(leaf, Load(name));
   }
   if (!is_gradient_ && !options_.for_mindspore) {
     MSP_ASSIGN_OR_RETURN(leaf, Converted(leaf));
@@ -334,7 +332,14 @@ Result<ArgumentMaker::Leaf> ArgumentMaker::Draw(TensorRecord record) {
   return leaf;
 }
 
-Result<ArgumentMaker::Leaf> ArgumentMaker::Load(const std::filesystem::path& path) {
+Result<ArgumentMaker::Leaf> ArgumentMaker::Load(std::string_view name) {
+  if (options_.source != nullptr) {
+    MSP_ASSIGN_OR_RETURN(const TensorView view, (*options_.source)(name));
+    return Copied(view);
+  }
+  // The dump says names, not paths.
+  const std::filesystem::path path =
+      options_.tensor_folder / std::filesystem::path(name).filename();
   if (path.extension() != ".pt" && path.extension() != ".npy") {
     return UnsupportedError(
         fmt::format("{} is neither .pt nor .npy", base::Printable(path.filename().string())));
@@ -342,7 +347,10 @@ Result<ArgumentMaker::Leaf> ArgumentMaker::Load(const std::filesystem::path& pat
   MSP_ASSIGN_OR_RETURN(const TensorFile file, TensorFile::Open(path));
   MSP_ASSIGN_OR_RETURN(const NamedTensor* tensor, file.Single());
   MSP_RETURN_IF_ERROR(tensor->status);
-  const TensorView& view = tensor->view;
+  return Copied(tensor->view);
+}
+
+Result<ArgumentMaker::Leaf> ArgumentMaker::Copied(const TensorView& view) {
   Leaf leaf;
   leaf.is_tensor = true;
   leaf.dtype = view.dtype;

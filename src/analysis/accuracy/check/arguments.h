@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "msprobe/status.h"
+#include "msprobe/tensor_view.h"
 
 #include "src/analysis/accuracy/check/frames.h"
 #include "src/analysis/accuracy/check/generator.h"
@@ -17,9 +19,13 @@
 
 namespace msprobe::analysis::accuracy {
 
+// The tensor that a record names, from elsewhere than a file. Borrowed for the call.
+using TensorSource = std::function<Result<TensorView>(std::string_view name)>;
+
 struct MakeOptions {
   // Of a dump with real data: where its tensors lie; empty: they are drawn.
   std::filesystem::path tensor_folder;
+  const TensorSource* source = nullptr;  // in place of the folder
   bool hf32 = false;  // float32 values lose 12 bits, as NPUs' convolutions take them
   bool with_gradients = true;
   bool for_mindspore = false;  // drawn as its checker does; all floats have gradients
@@ -60,7 +66,9 @@ class ArgumentMaker {
   Status Tensor(const json::ValueTree& tree, uint32_t place, FrameWriter& out);
   // Bytes of the tensor in the shared memory; dtype and shape as they are there.
   Result<Leaf> Draw(TensorRecord record);
-  Result<Leaf> Load(const std::filesystem::path& path);
+  // By the name that the record tells.
+  Result<Leaf> Load(std::string_view name);
+  Result<Leaf> Copied(const TensorView& view);
   Result<Leaf> Converted(const Leaf& leaf);
 
   const std::string_view api_;

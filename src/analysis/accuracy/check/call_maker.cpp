@@ -90,11 +90,11 @@ std::string TextWithout(const ValueTree& tree, uint32_t place,
 
 }  // namespace
 
-std::optional<std::string> CallMaker::WhyNot(const DumpCall& call) const {
-  const std::optional<OperatorName> name = ParseOperatorName(call.name);
+std::optional<std::string> CallMaker::WhyNot(std::string_view call_name) const {
+  const std::optional<OperatorName> name = ParseOperatorName(call_name);
   const ApiLists& lists = standards_.apis();
   if (!name || base::IsOneOf(name->type, lists.types_never_run)) {
-    return fmt::format("API {} not support for {}. SKIP.", call.name,
+    return fmt::format("API {} not support for {}. SKIP.", call_name,
                        options_.version == StandardVersion::k26 ? "acc_check" : "run ut");
   }
   if (base::IsOneOf(name->api, lists.never_run) || base::IsOneOf(name->api, options_.black_list) ||
@@ -135,19 +135,35 @@ CallMaker::Precision CallMaker::PrecisionOf(std::string_view api, const std::set
 Result<MadeCall> CallMaker::Make(const DumpCall& call, TorchGenerator& stream, SharedMemory& memory,
                                  bool overflow) const {
   MSP_ASSIGN_OR_RETURN(const ValueTree record,
-                       records_.Read(call.forward.offset, call.forward.bytes));
+                       records_->Read(call.forward.offset, call.forward.bytes));
+  return MakeFrom(call.name, record, call.backward, nullptr, stream, memory, overflow);
+}
+
+Result<MadeCall> CallMaker::MakeReceived(const std::string& name, const ValueTree& record,
+                                         const TensorSource& tensors, SharedMemory& memory) const {
+  TorchGenerator nothing_is_drawn;
+  return MakeFrom(name, record, std::nullopt, &tensors, nothing_is_drawn, memory, false);
+}
+
+Result<MadeCall> CallMaker::MakeFrom(const std::string& call_name, const ValueTree& record,
+                                     const std::optional<RecordPlace>& gradients,
+                                     const TensorSource* tensors, TorchGenerator& stream,
+                                     SharedMemory& memory, bool overflow) const {
   if (record[0].kind != ValueKind::kObject) {
     return BadFormatError("the record of the call is no object");
   }
-  TorchGenerator own(HashOf(call.name));
+  TorchGenerator own(HashOf(call_name));
   TorchGenerator& generator = options_.seed_per_operator ? own : stream;
-  const OperatorName name = *ParseOperatorName(call.name);
+  const OperatorName name = *ParseOperatorName(call_name);
   const uint32_t keyword_place = record.Find(0, "input_kwargs");
   const bool has_out = keyword_place != ValueTree::kNone &&
                        record[keyword_place].kind == ValueKind::kObject &&
                        record.Find(keyword_place, "out") != ValueTree::kNone;
   MakeOptions make;
-  make.tensor_folder = dump_.tensor_folder;
+  make.source = tensors;
+  if (tensors == nullptr) {
+    make.tensor_folder = dump_->tensor_folder;
+  }
   make.hf32 = base::IsOneOf(name.api, standards_.apis().hf32_inputs) && !overflow;
   make.with_gradients = !has_out && !overflow;
 
@@ -164,7 +180,7 @@ Result<MadeCall> CallMaker::Make(const DumpCall& call, TorchGenerator& stream, S
   unsigned flags = make.with_gradients ? kWithGradients : 0U;
   flags |= base::IsOneOf(name.api, standards_.apis().keep_attached) ? 0U : kDetached;
   std::string message;
-  bool backward = call.backward.has_value() && make.with_gradients;
+  bool backward = gradients.has_value() && make.with_gradients;
   if (!overflow) {
     for (const auto& [api, text] : kNoBackward) {
       if (api == name.api) {
@@ -188,7 +204,7 @@ Result<MadeCall> CallMaker::Make(const DumpCall& call, TorchGenerator& stream, S
   size_t gradient_count = 0;
   if (backward) {
     MSP_ASSIGN_OR_RETURN(const ValueTree gradient_record,
-                         records_.Read(call.backward->offset, call.backward->bytes));
+                         records_->Read(gradients->offset, gradients->bytes));
     const uint32_t list = gradient_record.Find(0, "input");
     const uint32_t recorded = ChildCount(gradient_record, list);
     // Where nobody knows the output of the gradient, the Python tool draws none.

@@ -31,17 +31,29 @@ class CallMaker {
  public:
   CallMaker(const CheckOptions& options, const Standards& standards, const DumpCalls& dump,
             const dump::EntryAccess& records)
-      : options_(options), standards_(standards), dump_(dump), records_(records) {}
+      : options_(options), standards_(standards), dump_(&dump), records_(&records) {}
+  // Of calls that come without a dump: only MakeReceived can be called.
+  CallMaker(const CheckOptions& options, const Standards& standards)
+      : options_(options), standards_(standards) {}
 
   // Why the call is not even made; nullopt: it is. The words are for the results.
-  std::optional<std::string> WhyNot(const DumpCall& call) const;
+  std::optional<std::string> WhyNot(const DumpCall& call) const { return WhyNot(call.name); }
+  std::optional<std::string> WhyNot(std::string_view call_name) const;
 
   // Draws from `generator`, or reads files, into `memory`. An error is the reason in the results.
   // `overflow`: forward only, in the recorded dtypes on both sides.
   Result<MadeCall> Make(const DumpCall& call, TorchGenerator& generator, SharedMemory& memory,
                         bool overflow) const;
+  // Forward only, of a call whose record and tensors are here.
+  Result<MadeCall> MakeReceived(const std::string& name, const json::ValueTree& record,
+                                const TensorSource& tensors, SharedMemory& memory) const;
 
  private:
+  // `tensors`: where those of the record are; null: as the dump says.
+  Result<MadeCall> MakeFrom(const std::string& call_name, const json::ValueTree& record,
+                            const std::optional<RecordPlace>& gradients,
+                            const TensorSource* tensors, TorchGenerator& stream,
+                            SharedMemory& memory, bool overflow) const;
   struct Precision {
     std::string raised;
     std::string autocast;
@@ -51,8 +63,8 @@ class CallMaker {
 
   const CheckOptions& options_;
   const Standards& standards_;
-  const DumpCalls& dump_;
-  const dump::EntryAccess& records_;
+  const DumpCalls* dump_ = nullptr;  // with records_
+  const dump::EntryAccess* records_ = nullptr;
 };
 
 // Indices of calls that are like an earlier one of the same operator, which `-f` leaves out.

@@ -26,18 +26,6 @@ constexpr std::string_view kDetailsStem = "accuracy_checking_details_";
 constexpr uint64_t kMostResultBytes = uint64_t{4} << 30U;
 constexpr size_t kTimeDigits = 14;
 
-Status WriteAll(int descriptor, std::string_view text, const fs::path& path) {
-  while (!text.empty()) {
-    const ssize_t count = ::write(descriptor, text.data(), text.size());
-    if (count < 0 && errno != EINTR) {
-      return IoError(
-          fmt::format("cannot write {}: {}", base::Printable(path.string()), std::strerror(errno)));
-    }
-    text.remove_prefix(count > 0 ? static_cast<size_t>(count) : 0);
-  }
-  return {};
-}
-
 // accuracy_checking_result_<14 digits>.csv, possibly with _<n> behind the digits.
 bool HasResultName(const std::string& name) {
   if (!name.starts_with(kResultStem) || !name.ends_with(".csv")) {
@@ -67,6 +55,18 @@ size_t EndOfLastRow(std::string_view text, const auto& wanted) {
 }
 
 }  // namespace
+
+Status WriteWhole(int descriptor, std::string_view text, const fs::path& path) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(descriptor, text.data(), text.size());
+    if (count < 0 && errno != EINTR) {
+      return IoError(
+          fmt::format("cannot write {}: {}", base::Printable(path.string()), std::strerror(errno)));
+    }
+    text.remove_prefix(count > 0 ? static_cast<size_t>(count) : 0);
+  }
+  return {};
+}
 
 size_t WholeRows(std::string_view text) {
   // Rows end with a line end outside of quotes.
@@ -174,11 +174,11 @@ Status ResultFiles::Append(const std::vector<std::vector<std::string>>& details,
     const std::vector<std::string_view> cells(row.begin(), row.end());
     report::AppendCsvRow(cells, text);
   }
-  MSP_RETURN_IF_ERROR(WriteAll(details_, text, details_path_));
+  MSP_RETURN_IF_ERROR(WriteWhole(details_, text, details_path_));
   text.clear();
   const std::vector<std::string_view> cells(result.begin(), result.end());
   report::AppendCsvRow(cells, text);
-  return WriteAll(result_, text, result_path_);
+  return WriteWhole(result_, text, result_path_);
 }
 
 }  // namespace msprobe::analysis::accuracy

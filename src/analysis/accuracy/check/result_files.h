@@ -52,6 +52,9 @@ class ResultFiles {
   std::set<std::string, std::less<>> finished_;
 };
 
+// All of `text` behind what the open file has.
+Status WriteWhole(int descriptor, std::string_view text, const std::filesystem::path& path);
+
 // The bytes of `text` up to and with its last whole row.
 size_t WholeRows(std::string_view text);
 

@@ -273,6 +273,8 @@ class Checking {
   std::vector<std::string> warnings_;
 };
 
+}  // namespace
+
 Status CheckLists(const CheckOptions& options) {
   for (const auto& [name, list] : {std::pair{"white_list", &options.white_list},
                                    std::pair{"black_list", &options.black_list}}) {
@@ -288,8 +290,6 @@ Status CheckLists(const CheckOptions& options) {
   }
   return {};
 }
-
-}  // namespace
 
 Outcome CheckedOperator::outcome() const {
   if (!has_backward || forward == Outcome::kSkip) {

@@ -13,6 +13,9 @@ namespace msprobe::analysis::accuracy {
 // workers; they do not depend on it.
 Result<Check> Run(const CheckOptions& options);
 
+// Whether every name of the white and black list is one of an operator.
+Status CheckLists(const CheckOptions& options);
+
 // Forward only, in the recorded dtypes on both sides; writes no file.
 Result<OverflowCheck> RunOverflowCheck(const CheckOptions& options);
 

@@ -29,6 +29,11 @@ struct OutcomeCounts {
   std::array<uint64_t, 4> counts = {};
 
   void Add(Outcome outcome) { ++counts[static_cast<size_t>(outcome)]; }
+  void Add(const OutcomeCounts& other) {
+    for (size_t i = 0; i < counts.size(); ++i) {
+      counts[i] += other.counts[i];
+    }
+  }
   uint64_t Of(Outcome outcome) const { return counts[static_cast<size_t>(outcome)]; }
   uint64_t total() const { return counts[0] + counts[1] + counts[2] + counts[3]; }
   uint64_t judged() const { return total() - Of(Outcome::kSkip); }

@@ -65,11 +65,14 @@ class Comparison {
   Comparison(const PrecisionOptions& options, const Standards& standards)
       : options_(options),
         standards_(standards),
-        judge_{options.version, options.english, options.strict} {
+        judge_{options.version, options.english, options.strict} {}
+
+  void AddHeaders() {
     std::vector<std::string_view> header;
     for (const ColumnName& column : kPrecisionColumns) {
-      header.push_back(column.In(options.english));
+      header.push_back(column.In(options_.english));
     }
+    details_ = results_ = base::kByteOrderMark;
     report::AppendCsvRow(header, details_);
     report::AppendCsvRow(kPrecisionResultColumns, results_);
   }
@@ -96,6 +99,19 @@ class Comparison {
         out_.worst.begin(), out_.worst.end(),
         [](const WorstOutput& a, const WorstOutput& b) { return a.excess > b.excess; });
     out_.worst.resize(std::min(out_.worst.size(), options_.worst));
+    return std::move(out_);
+  }
+
+  // Rows of one operator.
+  PrecisionComparison CompareRows(std::span<const DetailCells> npu,
+                                  std::span<const DetailCells> gpu) {
+    for (const DetailCells& cells : npu) {
+      const auto partner = std::find_if(gpu.begin(), gpu.end(), [&](const DetailCells& row) {
+        return row[detail_column::kApiName] == cells[detail_column::kApiName];
+      });
+      Take(cells, partner == gpu.end() ? std::optional<DetailCells>() : *partner);
+    }
+    EndOperator();
     return std::move(out_);
   }
 
@@ -221,8 +237,8 @@ class Comparison {
   const Standards& standards_;
   const JudgeOptions judge_;
   PrecisionComparison out_;
-  std::string details_{base::kByteOrderMark};
-  std::string results_{base::kByteOrderMark};
+  std::string details_;
+  std::string results_;
   std::string_view whole_;
   std::string_view api_;
   std::string_view last_dtype_;
@@ -239,6 +255,19 @@ Result<DetailsFile> ReadSide(const fs::path& path, std::string_view side) {
 
 }  // namespace
 
+ComparedOperator CompareOperator(std::span<const DetailCells> npu,
+                                 std::span<const DetailCells> gpu, const Standards& standards,
+                                 const PrecisionOptions& options) {
+  Comparison comparison(options, standards);
+  const PrecisionComparison found = comparison.CompareRows(npu, gpu);
+  ComparedOperator compared{comparison.details(), comparison.results(), Outcome::kSkip, {}};
+  if (!found.judged.empty()) {
+    compared.outcome = found.judged.front().outcome;
+    compared.reason = found.worst.empty() ? found.judged.front().reason : found.worst.front().reason;
+  }
+  return compared;
+}
+
 Result<PrecisionComparison> Run(const PrecisionOptions& options) {
   Standards standards = Standards::BuiltIn();
   if (!options.standards_file.empty()) {
@@ -247,6 +276,7 @@ Result<PrecisionComparison> Run(const PrecisionOptions& options) {
   MSP_ASSIGN_OR_RETURN(const DetailsFile npu, ReadSide(options.npu_file, "NPU"));
   MSP_ASSIGN_OR_RETURN(const DetailsFile gpu, ReadSide(options.gpu_file, "GPU"));
   Comparison comparison(options, standards);
+  comparison.AddHeaders();
   PrecisionComparison answer = comparison.Compare(npu, gpu);
   answer.limits = fmt::format("{}, {}", options.version == StandardVersion::k26 ? "26.x" : "8.1.1",
                               standards.source());

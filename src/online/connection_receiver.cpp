@@ -1,0 +1,286 @@
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <exception>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "src/base/background_thread.h"
+#include "src/base/log.h"
+#include "src/base/strings.h"
+#include "src/online/channel.h"
+#include "src/online/payload_memory.h"
+#include "src/online/receiver.h"
+#include "src/online/socket.h"
+
+namespace msprobe::online {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kAcceptSlice{200};
+constexpr size_t kPieceBytes = size_t{1} << 20U;
+
+// One training's connection.
+class Visit {
+ public:
+  Visit(Wire wire, Inbox& inbox) : wire_(std::move(wire)), inbox_(inbox) {}
+  ~Visit() {
+    if (session_) {
+      inbox_.Absent(*session_);
+    }
+  }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+
+  // Until the session or the check is over.
+  Status Serve() {
+    while (!inbox_.is_closed()) {
+      MSP_ASSIGN_OR_RETURN(const std::optional<FrameHeader> header, NextHeader());
+      if (!header) {
+        MSP_RETURN_IF_ERROR(TellTaken());
+        continue;
+      }
+      if (header->kind == FrameKind::kHello) {
+        MSP_RETURN_IF_ERROR(TakeHello(*header));
+        continue;
+      }
+      if (!session_ || header->session != *session_) {
+        return BadFormatError("a frame of a session that has not begun in this connection");
+      }
+      if (header->kind == FrameKind::kCall) {
+        MSP_RETURN_IF_ERROR(TakeCall(*header));
+      } else if (header->kind == FrameKind::kEnd) {
+        MSP_ASSIGN_OR_RETURN(const auto payload, Payload(*header));
+        MSP_ASSIGN_OR_RETURN(const End end, ReadEnd(*payload));
+        inbox_.End(*session_, end);
+        return TellTaken();
+      } else {
+        return BadFormatError("a training sent a frame that only a checker sends");
+      }
+    }
+    return {};
+  }
+
+ private:
+  // nullopt: nothing has come for a while.
+  Result<std::optional<FrameHeader>> NextHeader() {
+    std::array<std::byte, kFrameHeaderBytes> bytes;
+    // Where nobody has said hello, nobody is waited for long.
+    const auto patience = session_ ? kNewsSeconds : kConnectSeconds;
+    const Deadline deadline = Clock::now() + patience;
+    size_t count = 0;
+    while (count == 0 && Clock::now() < deadline && !inbox_.is_closed()) {
+      MSP_ASSIGN_OR_RETURN(count, wire_.Read(bytes, Clock::now() + kAcceptSlice));
+    }
+    if (count == 0) {
+      if (!session_) {
+        return IoError("somebody connected and said nothing");
+      }
+      return std::optional<FrameHeader>();
+    }
+    MSP_RETURN_IF_ERROR(
+        wire_.ReadAll(std::span(bytes).subspan(count), Clock::now() + kReadSeconds));
+    MSP_ASSIGN_OR_RETURN(const FrameHeader header, ReadFrameHeader(bytes));
+    return std::optional(header);
+  }
+
+  Result<std::shared_ptr<const std::vector<std::byte>>> Payload(const FrameHeader& header) {
+    MSP_ASSIGN_OR_RETURN(auto payload,
+                         ReadPayload(header.payload_bytes, [this](std::span<std::byte> part) {
+                           return ReadWhile(part);
+                         }));
+    MSP_RETURN_IF_ERROR(CheckPayload(header, *payload));
+    return payload;
+  }
+
+  // As long as something comes.
+  Status ReadWhile(std::span<std::byte> part) {
+    while (!part.empty()) {
+      MSP_ASSIGN_OR_RETURN(const size_t count, wire_.Read(part, Clock::now() + kReadSeconds));
+      if (count == 0) {
+        return IoError("a frame does not come to its end");
+      }
+      part = part.subspan(count);
+    }
+    return {};
+  }
+
+  Status Send(const Frame& frame) {
+    const std::span<const char> head(frame.head);
+    return wire_.WriteAll(std::as_bytes(head), Clock::now() + kReadSeconds);
+  }
+  Status TellTaken() {
+    return session_ ? Send(TakenFrame(*session_, inbox_.taken(*session_))) : OkStatus();
+  }
+
+  Status TakeHello(const FrameHeader& header) {
+    MSP_ASSIGN_OR_RETURN(const auto payload, Payload(header));
+    MSP_ASSIGN_OR_RETURN(const Hello hello, ReadHello(*payload));
+    if (session_) {
+      return BadFormatError("a second session in one connection");
+    }
+    const Result<uint64_t> taken = inbox_.Begin(header.session, hello, header.sequence);
+    if (!taken.ok()) {
+      MSP_RETURN_IF_ERROR(Send(RefusedFrame(header.session, taken.status().message())));
+      return taken.status();
+    }
+    session_ = header.session;
+    return TellTaken();
+  }
+
+  Status TakeCall(const FrameHeader& header) {
+    for (;;) {
+      const Result<bool> reserved =
+          inbox_.Reserve(header.payload_bytes, Clock::now() + kNewsSeconds);
+      if (!reserved.ok()) {
+        return PassOver(header, reserved.status());
+      }
+      if (*reserved) {
+        break;
+      }
+      if (inbox_.is_closed()) {
+        return {};
+      }
+      MSP_RETURN_IF_ERROR(TellTaken());  // it is slow, not gone
+    }
+    const auto payload = Payload(header);
+    Result<Call> call = payload.ok() ? ReadCall(**payload) : payload.status();
+    if (!call.ok()) {
+      inbox_.Release(header.payload_bytes);
+      if (!payload.ok()) {
+        return payload.status();  // sent again in the next connection
+      }
+      TellLeftOut(call.status());
+      inbox_.LeaveOut(*session_, header.sequence);
+      return TellTaken();
+    }
+    call->memory = *payload;
+    MSP_RETURN_IF_ERROR(
+        inbox_.Put(*session_, header.sequence, *std::move(call), header.payload_bytes));
+    return TellTaken();
+  }
+
+  // A call that is larger than all room: its bytes are read and forgotten.
+  Status PassOver(const FrameHeader& header, const Status& why) {
+    TellLeftOut(why);
+    std::vector<std::byte> piece(kPieceBytes);
+    for (uint64_t left = header.payload_bytes; left > 0;) {
+      const auto part = std::span(piece).first(std::min<uint64_t>(left, piece.size()));
+      MSP_RETURN_IF_ERROR(ReadWhile(part));
+      left -= part.size();
+    }
+    inbox_.LeaveOut(*session_, header.sequence);
+    return TellTaken();
+  }
+
+  static void TellLeftOut(const Status& why) {
+    base::LogWarning(fmt::format("a call is left out: {}", base::Printable(why.message())));
+  }
+
+  Wire wire_;
+  Inbox& inbox_;
+  std::optional<uint64_t> session_;
+};
+
+class ConnectionReceiver final : public Receiver {
+ public:
+  ConnectionReceiver(Listener listener, std::optional<TlsContext> tls, Inbox& inbox)
+      : listener_(std::move(listener)), tls_(std::move(tls)), inbox_(inbox) {}
+  ~ConnectionReceiver() override {
+    stopped_.store(true);
+    if (accepting_.joinable()) {
+      accepting_.join();
+    }
+    for (Guest& guest : guests_) {
+      guest.thread.join();
+    }
+  }
+
+  Status Start() {
+    MSP_ASSIGN_OR_RETURN(accepting_, base::StartBackgroundThread([this] { Accept(); }));
+    return {};
+  }
+  uint16_t port() const override { return listener_.port; }
+
+ private:
+  struct Guest {
+    std::thread thread;
+    std::atomic<bool> is_over{false};
+  };
+
+  void Accept() {
+    while (!stopped_.load() && !inbox_.is_closed()) {
+      for (auto guest = guests_.begin(); guest != guests_.end();) {
+        if (guest->is_over.load()) {
+          guest->thread.join();
+          guest = guests_.erase(guest);
+        } else {
+          ++guest;
+        }
+      }
+      if (guests_.size() >= kMostConnections) {
+        std::this_thread::sleep_for(kAcceptSlice);  // further ones wait in the system's queue
+        continue;
+      }
+      Result<Socket> socket = AcceptOne(listener_, Clock::now() + kAcceptSlice);
+      if (!socket.ok() || socket->descriptor() < 0) {
+        continue;
+      }
+      Guest& guest = guests_.emplace_back();
+      auto shared = std::make_shared<Socket>(*std::move(socket));
+      Result<std::thread> thread = base::StartBackgroundThread([this, &guest, shared] {
+        try {
+          Welcome(std::move(*shared));
+        } catch (const std::exception&) {  // no memory for this one
+        }
+        guest.is_over.store(true);
+      });
+      if (thread.ok()) {
+        guest.thread = *std::move(thread);
+      } else {
+        guests_.pop_back();
+      }
+    }
+  }
+
+  void Welcome(Socket socket) {
+    Result<Wire> wire = Wire::Accept(std::move(socket), tls_ ? &*tls_ : nullptr,
+                                     Clock::now() + kConnectSeconds);
+    Status status = wire.ok() ? Visit(*std::move(wire), inbox_).Serve() : wire.status();
+    if (!status.ok() && !inbox_.is_closed()) {
+      base::LogWarning(
+          fmt::format("a connection has ended: {}", base::Printable(status.message())));
+    }
+  }
+
+  const Listener listener_;
+  const std::optional<TlsContext> tls_;
+  Inbox& inbox_;
+  std::atomic<bool> stopped_{false};
+  std::list<Guest> guests_;  // of the accepting thread, while it runs
+  std::thread accepting_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Receiver>> ReceiveConnections(const Endpoint& endpoint, Inbox& inbox) {
+  std::optional<TlsContext> tls;
+  if (!endpoint.tls_folder.empty()) {
+    MSP_ASSIGN_OR_RETURN(TlsContext made, TlsContext::Create(endpoint.tls_folder, Side::kChecker));
+    tls.emplace(std::move(made));
+  }
+  MSP_ASSIGN_OR_RETURN(Listener listener, Listen(endpoint.host, endpoint.port));
+  auto receiver =
+      std::make_unique<ConnectionReceiver>(std::move(listener), std::move(tls), inbox);
+  MSP_RETURN_IF_ERROR(receiver->Start());
+  return std::unique_ptr<Receiver>(std::move(receiver));
+}
+
+}  // namespace msprobe::online

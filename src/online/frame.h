@@ -1,0 +1,84 @@
+// What a training and its checker say to each other: typed frames of checked sizes, the same over a
+// connection and in files of a shared folder. docs/formats/online_frames.md has the layout.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/online/call.h"
+
+namespace msprobe::online {
+
+inline constexpr uint32_t kFrameMagic = 0x4F50534D;  // "MSPO"
+inline constexpr uint16_t kFrameVersion = 1;
+inline constexpr size_t kFrameHeaderBytes = 40;
+inline constexpr uint64_t kMostPayloadBytes = uint64_t{1} << 38U;
+inline constexpr uint64_t kMostPlainPayloadBytes = uint64_t{64} << 10U;  // of all but calls
+inline constexpr uint32_t kMostCallNameBytes = 4096;
+inline constexpr uint32_t kMostRecordBytes = uint32_t{64} << 20U;
+inline constexpr uint32_t kMostCallTensors = uint32_t{1} << 16U;
+inline constexpr uint8_t kMostTensorAxes = 64;
+inline constexpr uint64_t kTensorAlignment = 64;  // of tensors' bytes within the payload
+
+enum class FrameKind : uint16_t {
+  kHello = 1,    // training: a session begins, or goes on after a lost connection
+  kCall = 2,     // training
+  kEnd = 3,      // training: nothing follows
+  kTaken = 4,    // checker: everything up to `sequence` is taken
+  kRefused = 5,  // checker: why it takes nothing from this session
+};
+
+struct FrameHeader {
+  FrameKind kind = FrameKind::kHello;
+  uint64_t session = 0;   // drawn by the training's process
+  uint64_t sequence = 0;  // calls count from 1; of others, the last one before
+  uint64_t payload_bytes = 0;
+  uint32_t crc32 = 0;  // of the payload
+};
+// `bytes`: kFrameHeaderBytes of them. An error when they are no header of this version, or the
+// payload is larger than one of its kind can be.
+Result<FrameHeader> ReadFrameHeader(std::span<const std::byte> bytes);
+
+// A frame that is about to be sent: bytes of its own, then those that it borrows.
+struct Frame {
+  std::string head;
+  std::vector<std::span<const std::byte>> data;
+
+  uint64_t size_bytes() const;
+};
+
+struct Hello {
+  int64_t rank = 0;
+  std::string framework;  // "pytorch"
+};
+struct End {
+  uint64_t sent_calls = 0;
+  uint64_t dropped_calls = 0;
+  uint64_t dropped_bytes = 0;
+};
+
+Frame HelloFrame(uint64_t session, uint64_t sequence, const Hello& hello);
+// Borrows the bytes of the call's tensors. An error where the call has more of anything than a
+// frame may.
+Result<Frame> CallFrame(uint64_t session, uint64_t sequence, const Call& call);
+Frame EndFrame(uint64_t session, uint64_t sequence, const End& end);
+Frame TakenFrame(uint64_t session, uint64_t sequence);
+Frame RefusedFrame(uint64_t session, std::string_view why);
+
+// The payloads. Every size and count is checked against the bytes that are there; tensors of a call
+// borrow from `payload`, its record is text that nobody has looked at.
+Result<Hello> ReadHello(std::span<const std::byte> payload);
+Result<Call> ReadCall(std::span<const std::byte> payload);
+Result<End> ReadEnd(std::span<const std::byte> payload);
+Result<std::string> ReadRefused(std::span<const std::byte> payload);
+// The payload is what the header says of it.
+Status CheckPayload(const FrameHeader& header, std::span<const std::byte> payload);
+
+}  // namespace msprobe::online

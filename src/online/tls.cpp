@@ -1,0 +1,218 @@
+#include "src/online/tls.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include "src/base/strings.h"
+#include "src/online/openssl_library.h"
+#include "src/online/socket.h"
+
+namespace msprobe::online {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPasswordVariable = "MSPROBE_TLS_PASSWORD";
+
+// Nobody is asked on a terminal that belongs to a training.
+int TakePassword(char* buffer, int size, int /*writing*/, void* /*user*/) {
+  const char* password = std::getenv(kPasswordVariable);
+  const size_t length = password == nullptr ? 0 : std::strlen(password);
+  if (length == 0 || size <= 0 || length >= static_cast<size_t>(size)) {
+    return 0;
+  }
+  std::memcpy(buffer, password, length);
+  return static_cast<int>(length);
+}
+
+std::string LastError(const OpenSsl& library) {
+  const unsigned long code = library.ERR_get_error();
+  if (code == 0) {
+    return "no reason is known";
+  }
+  std::array<char, 256> text{};
+  library.ERR_error_string_n(code, text.data(), text.size());
+  library.ERR_clear_error();
+  const std::string_view whole = text.data();
+  const size_t colon = whole.rfind(':');
+  return std::string(colon == std::string_view::npos ? whole : whole.substr(colon + 1));
+}
+
+}  // namespace
+
+struct TlsContext::State {
+  const OpenSsl* library = nullptr;
+  SSL_CTX* context = nullptr;
+  Side side = Side::kTraining;
+
+  ~State() {
+    if (context != nullptr) {
+      library->SSL_CTX_free(context);
+    }
+  }
+};
+
+struct TlsStream::State {
+  const OpenSsl* library = nullptr;
+  SSL* ssl = nullptr;
+  int socket = -1;
+  bool is_broken = false;
+
+  ~State() {
+    if (ssl != nullptr) {
+      if (!is_broken) {
+        library->ERR_clear_error();
+        library->SSL_shutdown(ssl);  // says goodbye, and waits for nobody
+      }
+      library->SSL_free(ssl);
+    }
+  }
+
+  // Runs `step`, which returns what OpenSSL returned, until it has done something, the deadline has
+  // come (0) or the connection is over.
+  template <typename Step>
+  Result<size_t> Try(const char* what, Deadline deadline, Step step) {
+    for (;;) {
+      library->ERR_clear_error();
+      errno = 0;
+      const int done = step();
+      if (done > 0) {
+        return static_cast<size_t>(done);
+      }
+      const int error = library->SSL_get_error(ssl, done);
+      if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) {
+        MSP_ASSIGN_OR_RETURN(
+            const bool is_ready,
+            WaitForSocket(socket, error == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, deadline));
+        if (!is_ready) {
+          return 0;
+        }
+        continue;
+      }
+      const int number = errno;
+      is_broken = true;
+      if (error == SSL_ERROR_ZERO_RETURN) {
+        return IoError("the other side has closed the connection");
+      }
+      const long verified = library->SSL_get_verify_result(ssl);
+      std::string why = verified != X509_V_OK
+                            ? fmt::format("the certificate of the other side: {}",
+                                          library->X509_verify_cert_error_string(verified))
+                        : error == SSL_ERROR_SYSCALL && number != 0 ? std::strerror(number)
+                        : error == SSL_ERROR_SYSCALL ? "the other side has closed the connection"
+                                                     : LastError(*library);
+      return IoError(fmt::format("{}: {}", what, why));
+    }
+  }
+};
+
+TlsContext::TlsContext(std::unique_ptr<State> state) : state_(std::move(state)) {}
+TlsContext::TlsContext(TlsContext&&) noexcept = default;
+TlsContext::~TlsContext() = default;
+TlsStream::TlsStream(std::unique_ptr<State> state) : state_(std::move(state)) {}
+TlsStream::TlsStream(TlsStream&&) noexcept = default;
+TlsStream::~TlsStream() = default;
+
+Result<TlsContext> TlsContext::Create(const fs::path& folder, Side side) {
+  MSP_ASSIGN_OR_RETURN(const OpenSsl* library, OpenSslOfThisHost());
+  auto state = std::make_unique<State>();
+  state->library = library;
+  state->side = side;
+  state->context = library->SSL_CTX_new(side == Side::kTraining ? library->TLS_client_method()
+                                                                : library->TLS_server_method());
+  SSL_CTX* const context = state->context;
+  if (context == nullptr) {
+    return IoError(fmt::format("TLS cannot begin: {}", LastError(*library)));
+  }
+  if (library->SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, nullptr) != 1) {
+    return UnsupportedError("this host's OpenSSL knows no TLS 1.3");
+  }
+  library->SSL_CTX_ctrl(context, SSL_CTRL_MODE,
+                        SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER,
+                        nullptr);
+  // Sessions are not resumed: every connection shows its certificates.
+  library->SSL_CTX_ctrl(context, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, nullptr);
+  library->SSL_CTX_set_num_tickets(context, 0);
+  library->SSL_CTX_set_default_passwd_cb(context, TakePassword);
+  const std::string role = side == Side::kTraining ? "client" : "server";
+  const fs::path certificate = folder / (role + ".crt");
+  const fs::path key = folder / (role + ".key");
+  const fs::path authority = folder / "ca.crt";
+  const auto failed = [&](const fs::path& path) {
+    return UsageError(fmt::format("tls_path: {} cannot be used: {}",
+                                  base::Printable(path.string()), LastError(*library)));
+  };
+  if (library->SSL_CTX_use_certificate_chain_file(context, certificate.c_str()) != 1) {
+    return failed(certificate);
+  }
+  if (library->SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) != 1) {
+    return failed(key).WithHint(
+        fmt::format("the password of a key is taken from {}", kPasswordVariable));
+  }
+  if (library->SSL_CTX_check_private_key(context) != 1) {
+    return failed(key);
+  }
+  if (library->SSL_CTX_load_verify_locations(context, authority.c_str(), nullptr) != 1) {
+    return failed(authority);
+  }
+  std::error_code ignored;
+  if (const fs::path revoked = folder / "crl.pem"; fs::exists(revoked, ignored)) {
+    X509_STORE* store = library->SSL_CTX_get_cert_store(context);
+    X509_LOOKUP* lookup = library->X509_STORE_add_lookup(store, library->X509_LOOKUP_file());
+    if (lookup == nullptr ||
+        library->X509_load_crl_file(lookup, revoked.c_str(), SSL_FILETYPE_PEM) < 1) {
+      return failed(revoked);
+    }
+    library->X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK);
+  }
+  library->SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  return TlsContext(std::move(state));
+}
+
+Result<TlsStream> TlsContext::Begin(int socket, Deadline deadline) const {
+  auto state = std::make_unique<TlsStream::State>();
+  state->library = state_->library;
+  state->socket = socket;
+  state->ssl = state_->library->SSL_new(state_->context);
+  if (state->ssl == nullptr || state_->library->SSL_set_fd(state->ssl, socket) != 1) {
+    return IoError(fmt::format("TLS cannot begin: {}", LastError(*state_->library)));
+  }
+  MSP_ASSIGN_OR_RETURN(const size_t done,
+                       state->Try("TLS", deadline, [library = state_->library, ssl = state->ssl,
+                                                    side = state_->side] {
+                         return side == Side::kTraining ? library->SSL_connect(ssl)
+                                                        : library->SSL_accept(ssl);
+                       }));
+  if (done == 0) {
+    state->is_broken = true;
+    return IoError("TLS: the other side does not answer");
+  }
+  return TlsStream(std::move(state));
+}
+
+Result<size_t> TlsStream::Read(std::span<std::byte> bytes, Deadline deadline) {
+  const int size = static_cast<int>(std::min<size_t>(bytes.size(), INT_MAX));
+  return state_->Try("TLS", deadline, [this, &bytes, size] {
+    return state_->library->SSL_read(state_->ssl, bytes.data(), size);
+  });
+}
+
+Result<size_t> TlsStream::Write(std::span<const std::byte> bytes, Deadline deadline) {
+  const int size = static_cast<int>(std::min<size_t>(bytes.size(), INT_MAX));
+  return state_->Try("TLS", deadline, [this, &bytes, size] {
+    return state_->library->SSL_write(state_->ssl, bytes.data(), size);
+  });
+}
+
+
+
+}  // namespace msprobe::online

@@ -1,0 +1,231 @@
+"""A training that sends its calls to `msprobe run_ut -config` on another host while it runs: over TLS, plain TCP and a shared folder;
+and what checkers that die, lag or speak nonsense do to it, which is nothing.
+"""
+import csv
+import glob
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+try:
+    import torch  # noqa: F401
+except ImportError:
+    print("PyTorch is not installed: skipped")
+    sys.exit(77)
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MSPROBE = os.environ["MSPROBE"]
+
+TRAINING = '''
+import hashlib, json, os, sys
+import torch
+import torch.nn.functional as F
+torch.set_num_threads(1)
+torch.manual_seed(7)
+config, steps = sys.argv[1], int(sys.argv[2])
+debugger = None
+if config != "none":
+    from msprobe.pytorch import PrecisionDebugger
+    debugger = PrecisionDebugger(config)
+WRONG = len(sys.argv) > 3
+weight = torch.randn(16, 8, requires_grad=True)
+bias = torch.zeros(16, requires_grad=True)
+optimizer = torch.optim.SGD([weight, bias], lr=0.1)
+for step in range(steps):
+    data = torch.randn(4, 8)
+    if debugger:
+        debugger.start()
+    hidden = F.linear(data, weight, bias)
+    hidden = F.layer_norm(hidden, (16,))
+    hidden = torch.nn.functional.gelu(hidden)
+    first, second = torch.split(hidden, 8, dim=1)
+    hidden = F.dropout(torch.cat([first, second], dim=1), 0.1)
+    loss = torch.softmax(hidden, dim=-1).pow(2).sum() + torch.abs(hidden).mean()
+    loss.backward()
+    if debugger:
+        debugger.stop()
+    optimizer.step()
+    optimizer.zero_grad()
+    if debugger:
+        debugger.step()
+digest = hashlib.sha256()
+for tensor in (weight, bias):
+    digest.update(tensor.detach().numpy().tobytes())
+print("bits", digest.hexdigest())
+'''
+
+
+def rows(path):
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        return list(csv.reader(file))
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def make_certificates(folder):
+    """ca.crt, and keys and certificates of both sides, signed by it; False where there is no openssl."""
+    if shutil.which("openssl") is None:
+        return False
+
+    def openssl(*words):
+        subprocess.run(("openssl",) + words, cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    os.makedirs(folder)
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=test authority",
+            "-keyout", "ca.key", "-out", "ca.crt")
+    for role in ("client", "server"):
+        openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=" + role,
+                "-keyout", role + ".key", "-out", role + ".csr")
+        openssl("x509", "-req", "-in", role + ".csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
+                "-out", role + ".crt")
+    return True
+
+
+class Checker:
+    """A running `msprobe run_ut -config`."""
+
+    def __init__(self, folder, name="result", ranks=(0,), extra=(), **keys):
+        self.folder = folder
+        self.output = os.path.join(folder, name)
+        config = os.path.join(folder, name + ".json")
+        with open(config, "w", encoding="utf-8") as file:
+            json.dump({"task": "run_ut", "run_ut": dict({"is_online": True, "rank_list": list(ranks)}, **keys)}, file)
+        self.log = os.path.join(folder, name + ".log")
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen([MSPROBE, "run_ut", "-config", config, "-o", self.output, "--python", sys.executable,
+                                             *extra], stdout=log, stderr=subprocess.STDOUT, cwd=folder)
+        end = time.monotonic() + 120
+        while "waiting for calls" not in self.text():
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise AssertionError(self.text())
+            time.sleep(0.05)
+
+    def text(self):
+        with open(self.log, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def wait(self, code=0, seconds=120):
+        status = self.process.wait(timeout=seconds)
+        if status != code:
+            raise AssertionError("exit status %d\n%s" % (status, self.text()))
+        return self.text()
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def files(self, kind, rank=0):
+        return sorted(glob.glob(os.path.join(self.output, "%s_*_rank%d.csv" % (kind, rank))))
+
+    def result(self, kind, rank=0):
+        (path,) = self.files(kind, rank)
+        return rows(path)[1:]
+
+
+class OnlineCheck(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = tempfile.mkdtemp(prefix="msprobe_online_")
+        cls.certificates = os.path.join(cls.shared, "tls")
+        cls.has_certificates = make_certificates(cls.certificates)
+        cls.script = os.path.join(cls.shared, "train.py")
+        with open(cls.script, "w", encoding="utf-8") as file:
+            file.write(TRAINING)
+        cls.bits = {steps: cls.run_training("none", steps)[0] for steps in (1, 2)}
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.shared)
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="msprobe_online_")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    @classmethod
+    def run_training(cls, config, steps, seconds=120, environment=None):
+        """(digest of the parameters, everything that was printed, seconds)"""
+        begin = time.monotonic()
+        ended = subprocess.run([sys.executable, cls.script, config, str(steps)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               universal_newlines=True, timeout=seconds, check=False, cwd=os.path.dirname(config) or cls.shared,
+                               env=dict(os.environ, **(environment or {})))
+        if ended.returncode != 0:
+            raise AssertionError(ended.stdout)
+        return ended.stdout.rsplit("bits ", 1)[1].split()[0], ended.stdout, time.monotonic() - begin
+
+    def config(self, name="training.json", **keys):
+        path = os.path.join(self.folder, name)
+        top = {key: keys.pop(key) for key in list(keys) if key in ("writer_memory_bytes", "step", "level")}
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(dict({"task": "tensor", "dump_path": os.path.join(self.folder, "dump"), "rank": [], "step": [], "level": "L1",
+                            "tensor": dict({"scope": [], "list": [], "online_run_ut": True}, **keys)}, **top), file)
+        return path
+
+    def checker(self, *args, **keys):
+        checker = Checker(self.folder, *args, **keys)
+        self.addCleanup(checker.end)
+        return checker
+
+    def train(self, config, steps=1, **more):
+        """Runs the training and holds its parameters against those of one that nobody watched."""
+        bits, printed, seconds = self.run_training(config, steps, **more)
+        self.assertEqual(bits, self.bits[steps], printed)
+        return printed, seconds
+
+    def assert_checked(self, checker, steps):
+        """Every call of the training has a row in the files of rank 0."""
+        two_way = [row[0] for row in checker.result("accuracy_checking_result")]
+        three_way = [row[0] for row in checker.result("api_precision_compare_result")]
+        wanted = ["Functional.linear.0", "Functional.layer_norm.0", "Functional.gelu.0", "Torch.split.0", "Torch.cat.0",
+                  "Functional.dropout.0", "Torch.softmax.0", "Torch.abs.0"]
+        for name in wanted:
+            self.assertEqual((two_way + three_way).count(name), steps, (name, two_way, three_way))
+        outcomes = {row[0]: row[1] for kind in ("accuracy_checking_result", "api_precision_compare_result")
+                    for row in checker.result(kind)}
+        self.assertEqual(outcomes["Functional.linear.0"], "pass")
+        self.assertEqual(outcomes["Torch.cat.0"], "pass")
+        self.assertEqual(outcomes["Functional.dropout.0"], "SKIP")
+        self.assertIn("Functional.linear.0", three_way)
+        self.assertIn("Torch.abs.0", two_way)
+        self.assertNotIn("error", outcomes.values(), outcomes)
+        details = [row[0] for row in checker.result("api_precision_compare_details")]
+        self.assertIn("Functional.linear.0.forward.output.0", details)
+
+    def test_calls_go_through_a_shared_folder(self):
+        shared = os.path.join(self.folder, "nfs")
+        os.makedirs(shared)
+        printed, _ = self.train(self.config(nfs_path=shared), steps=2)
+        names = sorted(os.listdir(shared))
+        self.assertTrue(all(name.startswith("rank0.") for name in names), names)
+        self.assertIn("went to folder", printed)
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "dump")), "nothing is written but what is sent")
+        # The checker may come later than the training.
+        checker = self.checker(nfs_path=shared)
+        self.assertIn("ACCURATE", checker.wait())
+        self.assert_checked(checker, 2)
+        self.assertEqual(os.listdir(shared), [])
+
+    def test_calls_go_over_a_connection(self):
+        port = free_port()
+        checker = self.checker(host="127.0.0.1", port=port, tls_path="")
+        self.assertIn("not encrypted", checker.text())
+        printed, _ = self.train(self.config(host="127.0.0.1", port=port, tls_path=""), steps=2)
+        self.assertIn("calls went to 127.0.0.1", printed)
+        self.assertIn("ACCURATE", checker.wait())
+        self.assert_checked(checker, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
