@@ -169,7 +169,7 @@ class Entry {
   CheckedCall checked_;  // search for differences
   // For each of device_tensors_, whose checksum comes later: its place in checked_.
   std::vector<std::optional<std::pair<bool, size_t>>> checked_on_device_;  // is input, number
-  uint64_t unkept_files_ = 0;  // no memory was there to keep them until it is known
+  uint64_t unkept_files_ = 0;   // no memory was there to keep them until it is known
   bool is_incomplete_ = false;  // online: there was no room for one of its tensors
   bool broken_ = false;
   uint64_t tensor_count_ = 0;

@@ -47,8 +47,7 @@ void Entry::PutOnlineTensor(const TensorDescription& tensor, const std::optional
   for (const std::shared_ptr<DeviceTensor>& moving : device_tensors_) {
     held_bytes += moving->view.size_bytes();
   }
-  job.memory =
-      step_->online()->Take(*step_->engine().writers, view->size_bytes(), held_bytes);
+  job.memory = step_->online()->Take(*step_->engine().writers, view->size_bytes(), held_bytes);
   if (!job.memory) {
     is_incomplete_ = true;
     return;
@@ -120,8 +119,8 @@ void Entry::SendOnline() {
   auto tensors = std::make_shared<SentTensors>(std::move(files_));
   files_.clear();
   for (TensorJob& job : *tensors) {
-    call.tensors.push_back({std::move(job.name), job.dtype, std::move(job.shape),
-                            job.memory.bytes()});
+    call.tensors.push_back(
+        {std::move(job.name), job.dtype, std::move(job.shape), job.memory.bytes()});
   }
   call.memory = std::move(tensors);
   online.Send(std::move(call));

@@ -18,8 +18,8 @@ OnlineCalls::OnlineCalls(const Settings& settings)
       most_waiting_(settings.has_budget() ? 0 : settings.online_wait_ms * 1'000'000) {}
 
 bool OnlineCalls::IsSent(std::string_view name) {
-  return name.ends_with(".forward") && !name.starts_with("Module.") &&
-         !name.starts_with("Cell.") && !name.starts_with("Distributed.");
+  return name.ends_with(".forward") && !name.starts_with("Module.") && !name.starts_with("Cell.") &&
+         !name.starts_with("Distributed.");
 }
 
 Status OnlineCalls::Begin(int64_t rank) {

@@ -1,5 +1,5 @@
-// Calls that go to a checker on another host instead of to files: memory for their tensors, within a
-// bound, and the sender. What finds no room is dropped and counted; the training goes on.
+// Calls that go to a checker on another host instead of to files: memory for their tensors, within
+// a bound, and the sender. What finds no room is dropped and counted; the training goes on.
 #pragma once
 
 #include <atomic>

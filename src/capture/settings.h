@@ -77,7 +77,7 @@ struct Settings {
 
   // Given: calls are sent to a checker while the program runs, and nothing is written.
   std::optional<online::Endpoint> online;
-  bool online_recompute = false;  // calls of the backward pass are not sent
+  bool online_recompute = false;    // calls of the backward pass are not sent
   int64_t online_wait_ms = 60'000;  // of a step, in which calls may wait for room
 
   // Given: the configuration is read again while the program runs, and says whether to record.

@@ -179,7 +179,8 @@ bool StepRecording::Append(std::string_view records) {
 bool StepRecording::TakeRecordBytes(size_t bytes, size_t files) {
   // Written twice: to the log, and to the JSON files that are made of it.
   Budget& budget = engine_->budget;
-  if (!budget.exists() || log_ == nullptr || (log_->HasRoom(bytes) && budget.TakeRecordBytes(2 * bytes))) {
+  if (!budget.exists() || log_ == nullptr ||
+      (log_->HasRoom(bytes) && budget.TakeRecordBytes(2 * bytes))) {
     return true;
   }
   CountDropped(1, files);

@@ -190,8 +190,8 @@ TensorMemory TensorWriters::TakeWithin(size_t size_bytes, std::chrono::milliseco
   }
   {
     std::unique_lock lock(state_->mutex);
-    if (!state_->moved.wait_for(
-            lock, patience, [&] { return state_->used_bytes <= memory_bytes_ - size_bytes; })) {
+    if (!state_->moved.wait_for(lock, patience,
+                                [&] { return state_->used_bytes <= memory_bytes_ - size_bytes; })) {
       return {};
     }
     state_->used_bytes += size_bytes;

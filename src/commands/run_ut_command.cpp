@@ -179,8 +179,7 @@ void RunUtCommand::TakeFlags(const Context& context) {
 Result<ExitCode> RunUtCommand::RunOnline(const OnlineConfig& online, const Context& context) {
   for (const auto& [given, flag] :
        {std::pair{!dump_.empty() || !options_.dump.empty(), "a dump"},
-        std::pair{!options_.resumed_file.empty(), "-csv_path"},
-        std::pair{options_.filter, "-f"},
+        std::pair{!options_.resumed_file.empty(), "-csv_path"}, std::pair{options_.filter, "-f"},
         std::pair{options_.save_error_data, "-save_error_data"}}) {
     if (given) {
       return UsageError(fmt::format("{} is given, and is_online in {}: calls come from a training",
@@ -192,9 +191,10 @@ Result<ExitCode> RunUtCommand::RunOnline(const OnlineConfig& online, const Conte
   MSP_RETURN_IF_ERROR(PrepareChecks(context, options_));
   TakeFlags(context);
   if (!online.endpoint.is_folder() && online.endpoint.tls_folder.empty()) {
-    base::LogWarning(fmt::format("tls_path is empty: whoever reaches {} can send calls, and what "
-                                 "they send is not encrypted",
-                                 online.endpoint.text()));
+    base::LogWarning(
+        fmt::format("tls_path is empty: whoever reaches {} can send calls, and what "
+                    "they send is not encrypted",
+                    online.endpoint.text()));
   }
   const StopSignals signals;
   accuracy::OnlineOptions wanted;

@@ -74,8 +74,7 @@ Status ReadSection(const json::Config& config, const json::ConfigValue& object,
 }  // namespace
 
 Status ReadRunUtConfig(const std::filesystem::path& path, std::string_view section,
-                       accuracy::CheckOptions& options,
-                       std::optional<OnlineConfig>& online) {
+                       accuracy::CheckOptions& options, std::optional<OnlineConfig>& online) {
   const std::string ending = base::AsciiLower(path.extension().string());
   if (ending == ".yaml" || ending == ".yml") {
     MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadYamlConfig(path));

@@ -1,4 +1,5 @@
-// Ctrl-C and termination as a wish to end with an answer, for commands that run until somebody says so.
+// Ctrl-C and termination as a wish to end with an answer, for commands that run until somebody says
+// so.
 #pragma once
 
 #include <csignal>

@@ -39,13 +39,12 @@ inline constexpr std::chrono::seconds kNewsSeconds{5};
 inline constexpr std::chrono::seconds kSilenceSeconds{30};
 inline constexpr std::chrono::seconds kConnectSeconds{10};
 
-// Connects, greets, and learns what was taken in an earlier connection of this session. `taken`: the
-// last call that is not sent again.
-// `descriptor` is that of the socket while it is open, and -1 else.
+// Connects, greets, and learns what was taken in an earlier connection of this session. `taken`:
+// the last call that is not sent again. `descriptor` is that of the socket while it is open, and -1
+// else.
 Result<std::unique_ptr<Channel>> OpenSocketChannel(const Endpoint& endpoint, const TlsContext* tls,
                                                    uint64_t session, uint64_t taken,
-                                                   const Hello& hello,
-                                                   std::atomic<int>& descriptor,
+                                                   const Hello& hello, std::atomic<int>& descriptor,
                                                    const GoOn& go_on);
 // `most_bytes`: of files that nobody has taken yet.
 Result<std::unique_ptr<Channel>> OpenFolderChannel(const Endpoint& endpoint, uint64_t session,

@@ -92,10 +92,9 @@ class Visit {
   }
 
   Result<std::shared_ptr<const std::vector<std::byte>>> Payload(const FrameHeader& header) {
-    MSP_ASSIGN_OR_RETURN(auto payload,
-                         ReadPayload(header.payload_bytes, [this](std::span<std::byte> part) {
-                           return ReadWhile(part);
-                         }));
+    MSP_ASSIGN_OR_RETURN(
+        auto payload, ReadPayload(header.payload_bytes,
+                                  [this](std::span<std::byte> part) { return ReadWhile(part); }));
     MSP_RETURN_IF_ERROR(CheckPayload(header, *payload));
     return payload;
   }
@@ -251,8 +250,8 @@ class ConnectionReceiver final : public Receiver {
   }
 
   void Welcome(Socket socket) {
-    Result<Wire> wire = Wire::Accept(std::move(socket), tls_ ? &*tls_ : nullptr,
-                                     Clock::now() + kConnectSeconds);
+    Result<Wire> wire =
+        Wire::Accept(std::move(socket), tls_ ? &*tls_ : nullptr, Clock::now() + kConnectSeconds);
     Status status = wire.ok() ? Visit(*std::move(wire), inbox_).Serve() : wire.status();
     if (!status.ok() && !inbox_.is_closed()) {
       base::LogWarning(
@@ -277,8 +276,7 @@ Result<std::unique_ptr<Receiver>> ReceiveConnections(const Endpoint& endpoint, I
     tls.emplace(std::move(made));
   }
   MSP_ASSIGN_OR_RETURN(Listener listener, Listen(endpoint.host, endpoint.port));
-  auto receiver =
-      std::make_unique<ConnectionReceiver>(std::move(listener), std::move(tls), inbox);
+  auto receiver = std::make_unique<ConnectionReceiver>(std::move(listener), std::move(tls), inbox);
   MSP_RETURN_IF_ERROR(receiver->Start());
   return std::unique_ptr<Receiver>(std::move(receiver));
 }

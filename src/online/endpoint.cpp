@@ -44,8 +44,8 @@ Status CheckEndpoint(const Endpoint& endpoint, Side side) {
   if (endpoint.is_folder()) {
     std::error_code ignored;
     if (!fs::is_directory(endpoint.folder, ignored)) {
-      return UsageError(fmt::format("nfs_path: {} is no folder",
-                                    base::Printable(endpoint.folder.string())));
+      return UsageError(
+          fmt::format("nfs_path: {} is no folder", base::Printable(endpoint.folder.string())));
     }
     if (::access(endpoint.folder.c_str(), R_OK | W_OK | X_OK) != 0) {
       return UsageError(fmt::format("nfs_path: {} cannot be read and written",

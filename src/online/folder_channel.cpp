@@ -33,9 +33,9 @@ class FolderChannel final : public Channel {
       }
       MSP_ASSIGN_OR_RETURN([[maybe_unused]] const uint64_t taken, Taken(kLookEvery));
     }
-    MSP_ASSIGN_OR_RETURN(const FrameHeader header,
-                         ReadFrameHeader(std::as_bytes(std::span(frame.head)).first(
-                             kFrameHeaderBytes)));
+    MSP_ASSIGN_OR_RETURN(
+        const FrameHeader header,
+        ReadFrameHeader(std::as_bytes(std::span(frame.head)).first(kFrameHeaderBytes)));
     const std::string name = FolderFileName({rank_, session_, sequence, header.kind});
     MSP_RETURN_IF_ERROR(Write(frame, name));
     if (header.kind == FrameKind::kCall) {
@@ -50,8 +50,7 @@ class FolderChannel final : public Channel {
     for (;;) {
       const uint64_t before = taken_;
       struct stat found = {};
-      while (!waiting_.empty() &&
-             ::lstat((folder_ / waiting_.front().name).c_str(), &found) != 0) {
+      while (!waiting_.empty() && ::lstat((folder_ / waiting_.front().name).c_str(), &found) != 0) {
         taken_ = waiting_.front().sequence;
         waiting_bytes_ -= waiting_.front().bytes;
         waiting_.pop_front();
@@ -72,9 +71,8 @@ class FolderChannel final : public Channel {
 
   Status Write(const Frame& frame, const std::string& name) const {
     const base::NoFileSizeSignal guard;
-    MSP_ASSIGN_OR_RETURN(
-        base::AtomicFile file,
-        base::AtomicFile::Create(folder_ / name, base::Existing::kReplace));
+    MSP_ASSIGN_OR_RETURN(base::AtomicFile file,
+                         base::AtomicFile::Create(folder_ / name, base::Existing::kReplace));
     MSP_RETURN_IF_ERROR(file.Write(frame.head));
     for (const std::span<const std::byte> part : frame.data) {
       MSP_RETURN_IF_ERROR(file.Write(part));
@@ -95,8 +93,7 @@ class FolderChannel final : public Channel {
 
 Result<std::unique_ptr<Channel>> OpenFolderChannel(const Endpoint& endpoint, uint64_t session,
                                                    const Hello& hello, uint64_t most_bytes) {
-  auto channel =
-      std::make_unique<FolderChannel>(endpoint.folder, session, hello.rank, most_bytes);
+  auto channel = std::make_unique<FolderChannel>(endpoint.folder, session, hello.rank, most_bytes);
   MSP_RETURN_IF_ERROR(channel->Send(HelloFrame(session, 0, hello), 0, [] { return true; }));
   return std::unique_ptr<Channel>(std::move(channel));
 }

@@ -15,7 +15,7 @@ namespace msprobe::online {
 struct FolderFile {
   int64_t rank = 0;
   uint64_t session = 0;
-  uint64_t sequence = 0;  // of calls
+  uint64_t sequence = 0;              // of calls
   FrameKind kind = FrameKind::kCall;  // hello, call or end
 };
 

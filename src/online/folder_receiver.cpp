@@ -74,9 +74,8 @@ class FrameFile {
   }
   Result<std::shared_ptr<const std::vector<std::byte>>> Payload(const FrameHeader& header) const {
     MSP_ASSIGN_OR_RETURN(auto payload,
-                         ReadPayload(header.payload_bytes, [this](std::span<std::byte> part) {
-                           return Read(part);
-                         }));
+                         ReadPayload(header.payload_bytes,
+                                     [this](std::span<std::byte> part) { return Read(part); }));
     MSP_RETURN_IF_ERROR(CheckPayload(header, *payload));
     return payload;
   }
@@ -96,15 +95,15 @@ class FolderReceiver final : public Receiver {
   }
 
   Status Start() {
-    MSP_ASSIGN_OR_RETURN(thread_, base::StartBackgroundThread([this] {
-                           try {
-                             Loop();
-                           } catch (const std::exception& error) {
-                             base::LogWarning(fmt::format("{}: {}", folder_.string(),
-                                                          error.what()));
-                             inbox_.Close();
-                           }
-                         }));
+    MSP_ASSIGN_OR_RETURN(
+        thread_, base::StartBackgroundThread([this] {
+          try {
+            Loop();
+          } catch (const std::exception& error) {
+            base::LogWarning(fmt::format("{}: {}", folder_.string(), error.what()));
+            inbox_.Close();
+          }
+        }));
     return {};
   }
 
@@ -207,8 +206,7 @@ class FolderReceiver final : public Receiver {
       if (hello.rank != file.rank) {
         return BadFormatError("it is of another rank than its name says");
       }
-      MSP_ASSIGN_OR_RETURN([[maybe_unused]] const uint64_t taken,
-                           inbox_.Begin(session, hello, 0));
+      MSP_ASSIGN_OR_RETURN([[maybe_unused]] const uint64_t taken, inbox_.Begin(session, hello, 0));
       inbox_.Absent(session);  // there is no connection: what comes shows that it is there
       return {};
     };
@@ -241,8 +239,8 @@ class FolderReceiver final : public Receiver {
         inbox_.Release(header.payload_bytes);
         return std::move(call).status();
       }
-      MSP_RETURN_IF_ERROR(inbox_.Put(file.session, progress.calls + 1, *std::move(call),
-                                     header.payload_bytes));
+      MSP_RETURN_IF_ERROR(
+          inbox_.Put(file.session, progress.calls + 1, *std::move(call), header.payload_bytes));
       ++progress.calls;
       return {};
     };

@@ -248,8 +248,8 @@ Result<FrameHeader> ReadFrameHeader(std::span<const std::byte> bytes) {
 
 Status CheckPayload(const FrameHeader& header, std::span<const std::byte> payload) {
   if (payload.size() != header.payload_bytes) {
-    return BadFormatError(fmt::format("a frame of {} bytes instead of {}", payload.size(),
-                                      header.payload_bytes));
+    return BadFormatError(
+        fmt::format("a frame of {} bytes instead of {}", payload.size(), header.payload_bytes));
   }
   if (kernels::Crc32(payload) != header.crc32) {
     return BadFormatError("a frame whose checksum is another: it was damaged on its way");

@@ -65,9 +65,8 @@ Result<bool> Inbox::Reserve(uint64_t bytes, Clock::time_point deadline) {
                                         base::FormatBytes(options_.most_bytes)));
   }
   std::unique_lock lock(mutex_);
-  const bool has_room = changed_.wait_until(lock, deadline, [&] {
-    return is_closed_ || used_bytes_ <= options_.most_bytes - bytes;
-  });
+  const bool has_room = changed_.wait_until(
+      lock, deadline, [&] { return is_closed_ || used_bytes_ <= options_.most_bytes - bytes; });
   if (is_closed_ || !has_room) {
     return false;
   }
@@ -167,10 +166,10 @@ bool Inbox::is_over() const {
   if (is_closed_) {
     return true;
   }
-  const bool all_finished =
-      !sessions_.empty() &&
-      std::all_of(sessions_.begin(), sessions_.end(),
-                  [this](const auto& entry) { return IsFinished(entry.second); });
+  const bool all_finished = !sessions_.empty() && std::all_of(sessions_.begin(), sessions_.end(),
+                                                              [this](const auto& entry) {
+                                                                return IsFinished(entry.second);
+                                                              });
   if (!all_finished) {
     return false;
   }

@@ -1,5 +1,5 @@
-// The checker's side: calls of all ranks, in a queue of bounded bytes between those who receive them
-// and those who judge them. A full queue makes receivers wait, and with them the senders.
+// The checker's side: calls of all ranks, in a queue of bounded bytes between those who receive
+// them and those who judge them. A full queue makes receivers wait, and with them the senders.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@
 namespace msprobe::online {
 
 struct InboxOptions {
-  std::vector<int64_t> ranks;  // that are expected; empty: whoever comes
+  std::vector<int64_t> ranks;                // that are expected; empty: whoever comes
   uint64_t most_bytes = uint64_t{1} << 30U;  // of calls that wait, or are on their way in
   // A session without a connection for so long has ended.
   std::chrono::seconds absence{600};
@@ -31,8 +31,8 @@ struct InboxOptions {
 
 // What is known of a rank.
 struct RankNews {
-  uint64_t calls = 0;    // taken
-  uint64_t dropped = 0;  // by the training
+  uint64_t calls = 0;     // taken
+  uint64_t dropped = 0;   // by the training
   uint64_t left_out = 0;  // that could not be read, or are too large
   bool has_ended = false;
 };
@@ -85,7 +85,7 @@ class Inbox {
  private:
   using Clock = std::chrono::steady_clock;
   struct Session {
-    int64_t rank = 0;        // that it said hello with
+    int64_t rank = 0;         // that it said hello with
     std::set<int64_t> ranks;  // of its calls, too: a process may learn its rank late
     uint64_t taken = 0;
     size_t connections = 0;

@@ -22,7 +22,8 @@ constexpr std::array<LibraryNames, 2> kLibraries = {
 // Null where one is missing.
 bool FillFunctions(void* ssl, void* crypto, OpenSsl& functions, std::string& missing) {
   const auto fill = [&](void* library, const char* name, auto& function) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
+    function =
+        reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
     if (function == nullptr) {
       missing = name;
     }

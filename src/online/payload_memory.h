@@ -1,4 +1,5 @@
-// Memory for the payload of a frame: it grows with what has come, so that a lying header takes none.
+// Memory for the payload of a frame: it grows with what has come, so that a lying header takes
+// none.
 #pragma once
 
 #include <algorithm>

@@ -216,8 +216,8 @@ Status Sender::Turn(Channel& channel) {
   }
   if (call) {
     const Result<Frame> frame = CallFrame(session_, sequence, *call);
-    const Status sent = frame.ok() ? channel.Send(*frame, sequence, [this] { return MaySend(); })
-                                   : OkStatus();
+    const Status sent =
+        frame.ok() ? channel.Send(*frame, sequence, [this] { return MaySend(); }) : OkStatus();
     MSP_RETURN_IF_ERROR(sent);
     const std::lock_guard lock(mutex_);
     if (next_ >= items_.size()) {
@@ -239,9 +239,9 @@ Status Sender::Turn(Channel& channel) {
       last_progress_ = Clock::now();
     }
   }
-  MSP_ASSIGN_OR_RETURN(const uint64_t taken,
-                       channel.Taken(call || !waits_for_news ? std::chrono::milliseconds(0)
-                                                             : kNewsWait));
+  MSP_ASSIGN_OR_RETURN(
+      const uint64_t taken,
+      channel.Taken(call || !waits_for_news ? std::chrono::milliseconds(0) : kNewsWait));
   Acknowledge(taken);
   return {};
 }
@@ -261,10 +261,11 @@ void Sender::Acknowledge(uint64_t taken) {
 
 void Sender::Lose(const Channel& channel, const Status& why) {
   if (MaySend() && !std::exchange(told_failure_, true)) {
-    base::LogWarning(fmt::format("online check: {} is lost: {}", options_.endpoint.text(),
-                                 why.message()));
-    base::LogHint("training continues; it is tried again, and calls that find no room are dropped "
-                  "and counted");
+    base::LogWarning(
+        fmt::format("online check: {} is lost: {}", options_.endpoint.text(), why.message()));
+    base::LogHint(
+        "training continues; it is tried again, and calls that find no room are dropped "
+        "and counted");
   }
   const std::lock_guard lock(mutex_);
   is_connected_ = false;
@@ -281,8 +282,8 @@ void Sender::SayGoodbye(Channel& channel) {
     const std::lock_guard lock(mutex_);
     end = {counts_.taken_calls, counts_.dropped_calls, counts_.dropped_bytes};
   }
-  Status status = channel.Send(EndFrame(session_, last_sequence_, end), 0,
-                               [this] { return MaySend(); });
+  Status status =
+      channel.Send(EndFrame(session_, last_sequence_, end), 0, [this] { return MaySend(); });
   if (status.ok() && !channel.is_durable()) {
     // It answers, so that nothing is lost with the connection.
     const Result<uint64_t> taken = channel.Taken(kStallSeconds);

@@ -209,8 +209,8 @@ Result<Listener> Listen(const std::string& host, int64_t port) {
   sockaddr_in address = AddressOf(host, port);
   if (::bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
       ::listen(descriptor, kBacklog) != 0) {
-    return SocketError(what, errno).WithHint(
-        "host is an address of this computer, and port one that nobody else listens on");
+    return SocketError(what, errno)
+        .WithHint("host is an address of this computer, and port one that nobody else listens on");
   }
   socklen_t size = sizeof(address);
   ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size);

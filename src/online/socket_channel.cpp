@@ -115,9 +115,9 @@ class SocketChannel final : public Channel {
       taken_ = std::max(taken_, header.sequence);
       is_greeted_ = any = true;
       last_news_ = Clock::now();
-      received_.erase(received_.begin(),
-                      received_.begin() + static_cast<std::ptrdiff_t>(kFrameHeaderBytes +
-                                                                      payload.size()));
+      received_.erase(
+          received_.begin(),
+          received_.begin() + static_cast<std::ptrdiff_t>(kFrameHeaderBytes + payload.size()));
     }
     return any;
   }
@@ -135,12 +135,10 @@ class SocketChannel final : public Channel {
 
 Result<std::unique_ptr<Channel>> OpenSocketChannel(const Endpoint& endpoint, const TlsContext* tls,
                                                    uint64_t session, uint64_t taken,
-                                                   const Hello& hello,
-                                                   std::atomic<int>& descriptor,
+                                                   const Hello& hello, std::atomic<int>& descriptor,
                                                    const GoOn& go_on) {
   MSP_ASSIGN_OR_RETURN(
-      Wire wire,
-      Wire::Connect(endpoint.host, endpoint.port, tls, Clock::now() + kConnectSeconds));
+      Wire wire, Wire::Connect(endpoint.host, endpoint.port, tls, Clock::now() + kConnectSeconds));
   auto channel = std::make_unique<SocketChannel>(std::move(wire), session, descriptor);
   MSP_RETURN_IF_ERROR(channel->Greet(hello, taken, go_on));
   return std::unique_ptr<Channel>(std::move(channel));

@@ -133,7 +133,8 @@ Result<TlsContext> TlsContext::Create(const fs::path& folder, Side side) {
   if (context == nullptr) {
     return IoError(fmt::format("TLS cannot begin: {}", LastError(*library)));
   }
-  if (library->SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, nullptr) != 1) {
+  if (library->SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, nullptr) !=
+      1) {
     return UnsupportedError("this host's OpenSSL knows no TLS 1.3");
   }
   library->SSL_CTX_ctrl(context, SSL_CTRL_MODE,
@@ -148,8 +149,8 @@ Result<TlsContext> TlsContext::Create(const fs::path& folder, Side side) {
   const fs::path key = folder / (role + ".key");
   const fs::path authority = folder / "ca.crt";
   const auto failed = [&](const fs::path& path) {
-    return UsageError(fmt::format("tls_path: {} cannot be used: {}",
-                                  base::Printable(path.string()), LastError(*library)));
+    return UsageError(fmt::format("tls_path: {} cannot be used: {}", base::Printable(path.string()),
+                                  LastError(*library)));
   };
   if (library->SSL_CTX_use_certificate_chain_file(context, certificate.c_str()) != 1) {
     return failed(certificate);
@@ -186,12 +187,12 @@ Result<TlsStream> TlsContext::Begin(int socket, Deadline deadline) const {
   if (state->ssl == nullptr || state_->library->SSL_set_fd(state->ssl, socket) != 1) {
     return IoError(fmt::format("TLS cannot begin: {}", LastError(*state_->library)));
   }
-  MSP_ASSIGN_OR_RETURN(const size_t done,
-                       state->Try("TLS", deadline, [library = state_->library, ssl = state->ssl,
-                                                    side = state_->side] {
-                         return side == Side::kTraining ? library->SSL_connect(ssl)
-                                                        : library->SSL_accept(ssl);
-                       }));
+  MSP_ASSIGN_OR_RETURN(
+      const size_t done,
+      state->Try(
+          "TLS", deadline, [library = state_->library, ssl = state->ssl, side = state_->side] {
+            return side == Side::kTraining ? library->SSL_connect(ssl) : library->SSL_accept(ssl);
+          }));
   if (done == 0) {
     state->is_broken = true;
     return IoError("TLS: the other side does not answer");
@@ -212,7 +213,5 @@ Result<size_t> TlsStream::Write(std::span<const std::byte> bytes, Deadline deadl
     return state_->library->SSL_write(state_->ssl, bytes.data(), size);
   });
 }
-
-
 
 }  // namespace msprobe::online

@@ -1,6 +1,6 @@
-// TLS 1.3 with certificates on both sides, by the host's OpenSSL, which is opened when it is needed:
-// a training process that has an OpenSSL of its own keeps it, and what the host's distribution
-// repairs in the library holds for us too.
+// TLS 1.3 with certificates on both sides, by the host's OpenSSL, which is opened when it is
+// needed: a training process that has an OpenSSL of its own keeps it, and what the host's
+// distribution repairs in the library holds for us too.
 #pragma once
 
 #include <chrono>
@@ -28,7 +28,6 @@ class TlsStream {
   // is over.
   Result<size_t> Read(std::span<std::byte> bytes, Deadline deadline);
   Result<size_t> Write(std::span<const std::byte> bytes, Deadline deadline);
-
 
  private:
   friend class TlsContext;

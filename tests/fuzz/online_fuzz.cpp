@@ -1,5 +1,5 @@
-// A stream of frames as a checker and a training read them: headers, payloads of every kind whatever the checksum says, and the names of
-// files in a shared folder.
+// A stream of frames as a checker and a training read them: headers, payloads of every kind
+// whatever the checksum says, and the names of files in a shared folder.
 #include <cstdint>
 #include <cstdlib>
 #include <span>
@@ -32,8 +32,7 @@ void SendAgain(const FrameHeader& header, const Call& call) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::span<const std::byte> rest(reinterpret_cast<const std::byte*>(data), size);
-  if (const auto file =
-          ParseFolderFileName({reinterpret_cast<const char*>(data), size}); file) {
+  if (const auto file = ParseFolderFileName({reinterpret_cast<const char*>(data), size}); file) {
     if (FolderFileName(*file) != std::string_view(reinterpret_cast<const char*>(data), size)) {
       std::abort();
     }

@@ -226,6 +226,152 @@ class OnlineCheck(unittest.TestCase):
         self.assertIn("ACCURATE", checker.wait())
         self.assert_checked(checker, 2)
 
+    def test_calls_go_over_tls_while_the_launcher_runs_an_unmodified_script(self):
+        if not self.has_certificates:
+            self.skipTest("the command openssl is not installed")
+        port = free_port()
+        checker = self.checker(host="127.0.0.1", port=port, tls_path=self.certificates)
+        config = self.config(host="127.0.0.1", port=port, tls_path=self.certificates)
+        ended = subprocess.run([MSPROBE, "dump", "-c", config, "--", sys.executable, self.script, "none", "1"], stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, universal_newlines=True, timeout=120, check=False, cwd=self.folder)
+        self.assertEqual(ended.returncode, 0, ended.stdout)
+        self.assertIn(self.bits[1], ended.stdout)
+        self.assertIn("SENT: calls went to", ended.stdout)
+        self.assertIn("(TLS)", ended.stdout)
+        checker.wait()
+        names = [row[0] for row in checker.result("api_precision_compare_result")]
+        self.assertIn("Functional.linear.0", names)
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "dump")))
+
+    def test_wrong_results_of_the_training_are_found(self):
+        """The call that is sent holds what the training computed, whatever it was: here another linear."""
+        shared = os.path.join(self.folder, "nfs")
+        os.makedirs(shared)
+        script = os.path.join(self.folder, "wrong.py")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write("import torch, torch.nn.functional as F\n"
+                       "right = F.linear\n"
+                       "F.linear = lambda *values: right(*values) * 1.5\n"
+                       "from msprobe.pytorch import PrecisionDebugger\n"
+                       "debugger = PrecisionDebugger('training.json')\n"
+                       "debugger.start()\n"
+                       "x = torch.randn(64, 8)\n"
+                       "F.linear(x, torch.randn(4, 8)); torch.abs(x)\n"
+                       "debugger.stop(); debugger.step()\n")
+        self.config(nfs_path=shared)
+        subprocess.run([sys.executable, script], check=True, cwd=self.folder, timeout=120)
+        checker = self.checker(nfs_path=shared, extra=("--fail-on", "error"))
+        text = checker.wait(code=1)
+        self.assertIn("INACCURATE: 1 of 2 calls", text)
+        self.assertIn("step 0 rank 0 Functional.linear.0", text)
+
+    # What checkers can do to a training.
+
+    def test_nobody_is_there(self):
+        printed, seconds = self.train(self.config(host="127.0.0.1", port=free_port(), tls_path=""), steps=2)
+        self.assertIn("cannot be reached", printed)
+        self.assertIn("dropped", printed)
+        self.assertLess(seconds, 60)
+
+    def test_a_checker_that_says_and_takes_nothing(self):
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(8)
+            _, seconds = self.train(self.config(host="127.0.0.1", port=listener.getsockname()[1], tls_path="",
+                                                writer_memory_bytes=1 << 20), steps=2)
+        self.assertLess(seconds, 60)
+
+    def test_a_checker_that_speaks_nonsense(self):
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(8)
+
+            def answer():
+                try:
+                    while True:
+                        guest, _ = listener.accept()
+                        guest.sendall(b"MSPO" + bytes(range(256)) * 4)
+                        guest.close()
+                except OSError:
+                    pass  # the test is over
+
+            threading.Thread(target=answer, daemon=True).start()
+            printed, seconds = self.train(self.config(host="127.0.0.1", port=listener.getsockname()[1], tls_path=""), steps=2)
+            listener.shutdown(socket.SHUT_RDWR)
+        self.assertIn("cannot be reached", printed)
+        self.assertLess(seconds, 60)
+
+    def test_a_checker_that_is_killed_and_one_that_takes_its_place(self):
+        shared = os.path.join(self.folder, "nfs")
+        os.makedirs(shared)
+        first = self.checker("first", nfs_path=shared)
+        self.train(self.config(nfs_path=shared), steps=2)
+        first.process.send_signal(signal.SIGKILL)
+        first.process.wait()
+        second = self.checker("second", ranks=(), nfs_path=shared)
+        if glob.glob(os.path.join(shared, "*.start")):
+            second.wait()
+        else:  # the first one had taken everything
+            second.process.send_signal(signal.SIGINT)
+            second.wait()
+        self.assertEqual(os.listdir(shared), [])
+
+    def test_ctrl_c_ends_the_check_with_its_answer(self):
+        port = free_port()
+        checker = self.checker(ranks=(0, 1), host="127.0.0.1", port=port, tls_path="")
+        self.train(self.config(host="127.0.0.1", port=port, tls_path=""))
+        end = time.monotonic() + 60
+        while len(checker.result("api_precision_compare_result")) < 5 and time.monotonic() < end:
+            time.sleep(0.1)
+        checker.process.send_signal(signal.SIGINT)
+        text = checker.wait()
+        self.assertIn("ACCURATE", text)
+        self.assertIn("stopped before the trainings had ended", text)
+        self.assertEqual(len(checker.files("api_precision_compare_result", rank=1)), 1)
+
+    def test_two_hosts_with_delay_and_loss_between_them(self):
+        """Two network namespaces; the kernel delays and loses packets."""
+        if not self.has_certificates:
+            self.skipTest("the command openssl is not installed")
+        mark = "mp%d" % os.getpid()
+        names = [mark + "a", mark + "b"]
+
+        def network(*words):
+            return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False).returncode == 0
+
+        if shutil.which("ip") is None or os.getuid() != 0 or not network("ip", "netns", "add", names[0]):
+            self.skipTest("network namespaces need root, the command ip, and a kernel that allows them")
+        self.addCleanup(network, "ip", "netns", "del", names[0])
+        self.assertTrue(network("ip", "netns", "add", names[1]))
+        self.addCleanup(network, "ip", "netns", "del", names[1])
+        if not network("ip", "link", "add", mark, "netns", names[0], "type", "veth", "peer", "name", mark, "netns", names[1]):
+            self.skipTest("this kernel has no veth")
+        for number, name in enumerate(names, 1):
+            self.assertTrue(network("ip", "-n", name, "addr", "add", "10.9.8.%d/24" % number, "dev", mark))
+            self.assertTrue(network("ip", "-n", name, "link", "set", mark, "up"))
+            if not network("tc", "-n", name, "qdisc", "add", "dev", mark, "root", "netem", "delay", "20ms", "5ms", "loss", "5%"):
+                self.skipTest("this kernel cannot delay and lose packets (tc netem)")
+
+        config = os.path.join(self.folder, "checker.json")
+        with open(config, "w", encoding="utf-8") as file:
+            json.dump({"run_ut": {"is_online": True, "host": "10.9.8.2", "port": 31000, "tls_path": self.certificates, "rank_list": [0]}},
+                      file)
+        output = os.path.join(self.folder, "result")
+        checker = subprocess.Popen(["ip", "netns", "exec", names[1], MSPROBE, "run_ut", "-config", config, "-o", output, "--python",
+                                    sys.executable], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+        self.addCleanup(checker.kill)
+        training = self.config(host="10.9.8.2", port=31000, tls_path=self.certificates)
+        ended = subprocess.run(["ip", "netns", "exec", names[0], sys.executable, self.script, training, "2"], stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, universal_newlines=True, timeout=120, check=False, cwd=self.folder)
+        self.assertEqual(ended.returncode, 0, ended.stdout)
+        self.assertIn(self.bits[2], ended.stdout)
+        answer, _ = checker.communicate(timeout=120)
+        self.assertEqual(checker.returncode, 0, answer)
+        self.assertIn("ACCURATE", answer)
+        self.assertNotIn("dropped", answer)
+        (path,) = glob.glob(os.path.join(output, "api_precision_compare_result_*_rank0.csv"))
+        self.assertEqual([row[0] for row in rows(path)].count("Functional.linear.0"), 2)
+
 
 if __name__ == "__main__":
     unittest.main()

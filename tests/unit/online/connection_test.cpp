@@ -40,15 +40,16 @@ bool Eventually(Condition condition) {
 }
 
 bool RunOpenSsl(const std::filesystem::path& folder, const std::string& words) {
-  return std::system(("cd '" + folder.string() + "' && openssl " + words + " 2>/dev/null").c_str()) ==
-         0;
+  return std::system(
+             ("cd '" + folder.string() + "' && openssl " + words + " 2>/dev/null").c_str()) == 0;
 }
 
 // An authority, and keys and certificates of both sides; false where there is no openssl.
 bool MakeCertificates(const TemporaryFolder& folder) {
   const std::string key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
-  bool made = RunOpenSsl(folder.path(), "req -x509 " + key +
-                                            " -days 2 -subj /CN=authority -keyout ca.key -out ca.crt");
+  bool made =
+      RunOpenSsl(folder.path(),
+                 "req -x509 " + key + " -days 2 -subj /CN=authority -keyout ca.key -out ca.crt");
   for (const std::string role : {"client", "server"}) {
     made = made &&
            RunOpenSsl(folder.path(), "req " + key + " -subj /CN=" + role + " -keyout " + role +
@@ -228,7 +229,8 @@ TEST(OnlineConnection, ACheckerThatSpeaksNonsenseIsLeft) {
   const Listener listener = *Listen("127.0.0.1", 0);
   auto sender = StartSender(LocalEndpoint(listener.port), milliseconds(100));
   sender->Queue(CallOf("a", {1}));
-  AnswerWith(listener, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+  AnswerWith(listener,
+             "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
   std::string other = TakenFrame(1234, 99).head;  // a frame, but of another session
   AnswerWith(listener, other);
   AnswerWith(listener, HelloFrame(1, 0, {0, "pytorch"}).head);  // what only a training says

@@ -40,8 +40,8 @@ std::vector<std::string> NamesIn(const TemporaryFolder& folder) {
 void Send(const TemporaryFolder& folder, int calls, int64_t rank = 0) {
   auto sender = *Sender::Start(OptionsOf(folder, rank));
   for (int i = 0; i < calls; ++i) {
-    EXPECT_TRUE(sender->Queue(
-        CallOf("Torch.abs." + std::to_string(i), {static_cast<float>(i)}, rank)));
+    EXPECT_TRUE(
+        sender->Queue(CallOf("Torch.abs." + std::to_string(i), {static_cast<float>(i)}, rank)));
   }
   sender->Close();
   EXPECT_EQ(sender->counts().taken_calls, static_cast<uint64_t>(calls));
@@ -72,12 +72,11 @@ TEST(OnlineFolder, CallsOfAllRanksArriveInOrderAndTheFolderIsEmptyThen) {
   Inbox inbox(options);
   const auto receiver = *ReceiveFolder(OptionsOf(folder).endpoint, inbox);
   std::vector<std::string> names = TakeAll(inbox);
-  std::stable_sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
-    return a[0] < b[0];
-  });
-  EXPECT_EQ(names, (std::vector<std::string>{"0 Torch.abs.0 0", "0 Torch.abs.1 1",
-                                             "0 Torch.abs.2 2", "1 Torch.abs.0 0",
-                                             "1 Torch.abs.1 1"}));
+  std::stable_sort(names.begin(), names.end(),
+                   [](const std::string& a, const std::string& b) { return a[0] < b[0]; });
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"0 Torch.abs.0 0", "0 Torch.abs.1 1", "0 Torch.abs.2 2",
+                                      "1 Torch.abs.0 0", "1 Torch.abs.1 1"}));
   inbox.Close();
   EXPECT_TRUE(NamesIn(folder).empty());
 }

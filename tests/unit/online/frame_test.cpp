@@ -104,12 +104,12 @@ TEST(OnlineFrame, HeadersThatCannotBeAreRefused) {
     std::memcpy(bytes.data() + at, &value, size);
     return ReadFrameHeader(bytes);
   };
-  EXPECT_FALSE(with(0, 0x46464646, 4).ok());                   // another magic
-  EXPECT_FALSE(with(4, kFrameVersion + 1, 2).ok());            // another version
-  EXPECT_FALSE(with(6, 0, 2).ok());                            // no kind
-  EXPECT_FALSE(with(6, 6, 2).ok());                            // a later kind
-  EXPECT_FALSE(with(24, kMostPayloadBytes + 1, 8).ok());       // too large
-  EXPECT_FALSE(with(36, 1, 4).ok());                           // reserved
+  EXPECT_FALSE(with(0, 0x46464646, 4).ok());              // another magic
+  EXPECT_FALSE(with(4, kFrameVersion + 1, 2).ok());       // another version
+  EXPECT_FALSE(with(6, 0, 2).ok());                       // no kind
+  EXPECT_FALSE(with(6, 6, 2).ok());                       // a later kind
+  EXPECT_FALSE(with(24, kMostPayloadBytes + 1, 8).ok());  // too large
+  EXPECT_FALSE(with(36, 1, 4).ok());                      // reserved
   EXPECT_TRUE(with(24, kMostPayloadBytes, 8).ok());
   std::vector<std::byte> hello = BytesOf(HelloFrame(1, 0, {0, "pytorch"}));
   const uint64_t large = kMostPlainPayloadBytes + 1;

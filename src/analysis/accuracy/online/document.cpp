@@ -35,8 +35,8 @@ report::Verdict OnlineVerdict(const OnlineCheck& check) {
   const std::string judged = Plural(calls.judged(), "call");
   if (errors > 0) {
     verdict.word = "INACCURATE";
-    verdict.text = fmt::format("INACCURATE: {} of {} of the training miss their standard", errors,
-                               judged);
+    verdict.text =
+        fmt::format("INACCURATE: {} of {} of the training miss their standard", errors, judged);
     verdict.tone = Tone::kBad;
     verdict.standing = Standing::kFindings;
   } else {
@@ -136,9 +136,9 @@ report::Document MakeDocument(const OnlineCheck& check, std::string_view command
                       rank, Plural(found.dropped, "call")));
     }
     if (found.left_out > 0) {
-      document.warnings.push_back(
-          fmt::format("rank {}: {} left out, because they could not be read or are too large", rank,
-                      found.left_out == 1 ? "1 call was" : fmt::format("{} calls were", found.left_out)));
+      document.warnings.push_back(fmt::format(
+          "rank {}: {} left out, because they could not be read or are too large", rank,
+          found.left_out == 1 ? "1 call was" : fmt::format("{} calls were", found.left_out)));
     }
     if (!found.has_ended) {
       document.warnings.push_back(fmt::format(

@@ -157,8 +157,8 @@ std::vector<DetailCells> CellsOf(const std::vector<DetailRow>& rows) {
 
 JudgedCall CallJudge::Skipped(const std::string& name, const std::string& why) const {
   JudgedCall judged;
-  judged.details = CsvRows(
-      {BlankDetailRow(name + ".forward.output.0", Outcome::kSkip, why, options_.version)});
+  judged.details =
+      CsvRows({BlankDetailRow(name + ".forward.output.0", Outcome::kSkip, why, options_.version)});
   judged.result = CsvRow({name, "SKIP", std::string(kBlank), why});
   judged.message = FirstLine(why);
   return judged;
@@ -210,18 +210,17 @@ Result<JudgedCall> CallJudge::TryToJudge(const online::Call& call, Worker& worke
   const bool is_two_way = standard == Standard::kAbsolute || standard == Standard::kBinary ||
                           standard == Standard::kThousandth;
   JudgedCall judged;
-  MSP_ASSIGN_OR_RETURN(
-      const JudgedOutputs training,
-      JudgeOutputs(call.name, "forward", is_two_way ? answer.device : answer.bench, outputs,
-                   standards_, judge));
+  MSP_ASSIGN_OR_RETURN(const JudgedOutputs training,
+                       JudgeOutputs(call.name, "forward", is_two_way ? answer.device : answer.bench,
+                                    outputs, standards_, judge));
   judged.max_abs = training.max_abs;
   if (is_two_way) {
     judged.outcome = training.outcome;
     judged.details = CsvRows(training.rows);
-    judged.result = CsvRow({call.name,
-                            std::string(OutcomeText(training.outcome,
-                                                    options_.version == StandardVersion::k26)),
-                            std::string(kBlank)});
+    judged.result = CsvRow(
+        {call.name,
+         std::string(OutcomeText(training.outcome, options_.version == StandardVersion::k26)),
+         std::string(kBlank)});
     for (const DetailRow& row : training.rows) {
       if (judged.message.empty() && row.outcome == Outcome::kError) {
         judged.message = FirstLine(row.cells[detail_column::kMessage]);
@@ -229,9 +228,8 @@ Result<JudgedCall> CallJudge::TryToJudge(const online::Call& call, Worker& worke
     }
     return judged;
   }
-  MSP_ASSIGN_OR_RETURN(
-      const JudgedOutputs here,
-      JudgeOutputs(call.name, "forward", answer.bench, answer.device, standards_, judge));
+  MSP_ASSIGN_OR_RETURN(const JudgedOutputs here, JudgeOutputs(call.name, "forward", answer.bench,
+                                                              answer.device, standards_, judge));
   PrecisionOptions precision;
   precision.version = options_.version;
   precision.english = options_.english;

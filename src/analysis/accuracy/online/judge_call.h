@@ -17,8 +17,8 @@ namespace msprobe::analysis::accuracy {
 
 // Rows as CSV, for the files of the call's rank.
 struct JudgedCall {
-  std::string details;  // accuracy_checking_details: the training against this device,
-  std::string result;   // or why a call was not judged
+  std::string details;            // accuracy_checking_details: the training against this device,
+  std::string result;             // or why a call was not judged
   std::string precision_details;  // api_precision_compare: both devices against the CPU,
   std::string precision_result;   // by the ratio of their errors
   Outcome outcome = Outcome::kSkip;

@@ -1,4 +1,5 @@
-// The four result files of a rank. They grow call by call, so that what was checked survives a kill.
+// The four result files of a rank. They grow call by call, so that what was checked survives a
+// kill.
 #pragma once
 
 #include <array>
@@ -16,7 +17,8 @@ namespace msprobe::analysis::accuracy {
 
 class RankFiles {
  public:
-  // accuracy_checking_{result,details}_<time>_rank<r>.csv and api_precision_compare_{result,details}_<time>_rank<r>.csv
+  // accuracy_checking_{result,details}_<time>_rank<r>.csv and
+  // api_precision_compare_{result,details}_<time>_rank<r>.csv
   static Result<RankFiles> Create(const std::filesystem::path& folder, const std::string& time,
                                   int64_t rank, bool english);
   RankFiles(RankFiles&& other) noexcept

@@ -143,9 +143,9 @@ class OnlineChecking {
     rank->counts.Add(judged.outcome);
     if (judged.outcome != Outcome::kPass) {
       if (operators_.size() < OnlineCheck::kMostKept) {
-        operators_.push_back({fmt::format("step {} rank {} {}", taken.call.step, taken.call.rank,
-                                          taken.call.name),
-                              judged.outcome, judged.message, judged.max_abs});
+        operators_.push_back(
+            {fmt::format("step {} rank {} {}", taken.call.step, taken.call.rank, taken.call.name),
+             judged.outcome, judged.message, judged.max_abs});
       } else {
         ++left_out_;
       }
@@ -192,8 +192,8 @@ Result<OnlineCheck> Run(const OnlineOptions& options) {
                        StartFirst(check_options, check_options.workers, python));
   workers.push_back(std::move(first));
   for (size_t i = 1; i < check_options.workers; ++i) {
-    workers.push_back(std::make_unique<Worker>(
-        WorkerOptionsOf(check_options, python, i, check_options.workers)));
+    workers.push_back(
+        std::make_unique<Worker>(WorkerOptionsOf(check_options, python, i, check_options.workers)));
   }
   MSP_ASSIGN_OR_RETURN(const base::RunStamp stamp,
                        base::RunStamp::Take(check_options.output, base::TimestampNow()));

@@ -255,15 +255,15 @@ Result<DetailsFile> ReadSide(const fs::path& path, std::string_view side) {
 
 }  // namespace
 
-ComparedOperator CompareOperator(std::span<const DetailCells> npu,
-                                 std::span<const DetailCells> gpu, const Standards& standards,
-                                 const PrecisionOptions& options) {
+ComparedOperator CompareOperator(std::span<const DetailCells> npu, std::span<const DetailCells> gpu,
+                                 const Standards& standards, const PrecisionOptions& options) {
   Comparison comparison(options, standards);
   const PrecisionComparison found = comparison.CompareRows(npu, gpu);
   ComparedOperator compared{comparison.details(), comparison.results(), Outcome::kSkip, {}};
   if (!found.judged.empty()) {
     compared.outcome = found.judged.front().outcome;
-    compared.reason = found.worst.empty() ? found.judged.front().reason : found.worst.front().reason;
+    compared.reason =
+        found.worst.empty() ? found.judged.front().reason : found.worst.front().reason;
   }
   return compared;
 }

@@ -23,8 +23,7 @@ struct ComparedOperator {
   Outcome outcome = Outcome::kSkip;
   std::string reason;  // of an error, the first one, in English
 };
-ComparedOperator CompareOperator(std::span<const DetailCells> npu,
-                                 std::span<const DetailCells> gpu, const Standards& standards,
-                                 const PrecisionOptions& options);
+ComparedOperator CompareOperator(std::span<const DetailCells> npu, std::span<const DetailCells> gpu,
+                                 const Standards& standards, const PrecisionOptions& options);
 
 }  // namespace msprobe::analysis::accuracy
