@@ -90,7 +90,11 @@ report::Document DocumentOfSettings(const base::Path& file, const capture::Setti
   facts.Add("scope", base::Join(settings.scope, " to "));
   facts.Add("list", base::Join(settings.list, ", "));
   facts.Add("saved", base::Join(settings.tensor_list, ", "));
-  facts.Add("writes to", (base::Path(settings.dump_path) / "step<N>" / "rank<M>").string());
+  if (settings.online) {
+    facts.Add("sends to", settings.online->text());
+  } else {
+    facts.Add("writes to", (base::Path(settings.dump_path) / "step<N>" / "rank<M>").string());
+  }
   report::Document document = std::move(facts).Answer(file);
   document.warnings = settings.warnings;
   return document;

@@ -180,7 +180,9 @@ class FolderReceiver final : public Receiver {
       progress.last = sequence;
       any = true;
     }
-    if (files.end && files.start && IsWanted()) {
+    const bool has_next =
+        !files.calls.empty() && files.calls.rbegin()->first > progress.last.value_or(0);
+    if (files.end && files.start && !has_next && IsWanted()) {
       any |= TakeEnd(*files.start, *files.end, progress);
     }
     return any;
@@ -270,7 +272,10 @@ class FolderReceiver final : public Receiver {
     const auto read = [&]() -> Status {
       const FrameFile opened(path);
       MSP_ASSIGN_OR_RETURN(const FrameHeader header, HeaderOf(opened, file));
-      is_early = header.sequence > progress.last.value_or(0);
+      // Where nothing was seen of it, an earlier checker may have taken all of its calls.
+      const bool all_taken =
+          !progress.last && Clock::now() - progress.since > kEarlierCallsPatience;
+      is_early = !all_taken && header.sequence > progress.last.value_or(0);
       if (is_early) {
         return {};  // calls are still to appear
       }

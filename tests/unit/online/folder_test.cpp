@@ -116,6 +116,26 @@ TEST(OnlineFolder, ADamagedFileIsLeftOutAndTheOthersAreTaken) {
   EXPECT_TRUE(left[0].ends_with(".refused") && left[1].ends_with(".refused"));
 }
 
+TEST(OnlineFolder, ACheckerThatIsStartedAgainGoesOnWithWhatIsLeft) {
+  for (const int left : {1, 0}) {
+    const TemporaryFolder folder;
+    Send(folder, 3);
+    for (const std::string& name : NamesIn(folder)) {  // what an earlier one took
+      if (name.ends_with("00000001.call") || name.ends_with("00000002.call") ||
+          (left == 0 && name.ends_with("00000003.call"))) {
+        std::filesystem::remove(folder / name);
+      }
+    }
+    InboxOptions options;
+    options.ranks = {0};
+    Inbox inbox(options);
+    const auto receiver = *ReceiveFolder(OptionsOf(folder).endpoint, inbox);
+    EXPECT_EQ(TakeAll(inbox).size(), static_cast<size_t>(left));
+    inbox.Close();
+    EXPECT_TRUE(NamesIn(folder).empty());
+  }
+}
+
 TEST(OnlineFolder, ALinkIsNotFollowed) {
   const TemporaryFolder folder;
   const TemporaryFolder elsewhere;
