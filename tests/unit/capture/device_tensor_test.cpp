@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -392,6 +393,35 @@ TEST(DeviceTensor, IsCopiedForTheMonitorBehindTheWorkThatProducesIt) {
     ASSERT_EQ(msprobe_monitor_rows(monitor, MSPROBE_MONITOR_GRAD_REDUCED, &rows), MSPROBE_OK);
     EXPECT_THAT(rows, HasSubstr("\"max\": 7.0"));
     msprobe_monitor_close(monitor);
+  });
+}
+
+TEST(DeviceTensor, OfACallThatIsSentToACheckerArrivesWhole) {
+  InAProcessWithDevices([] {
+    const TemporaryFolder folder;
+    const TemporaryFolder shared;
+    const std::vector<float> values = {1, -2, 3.5F, 4};
+    const TensorOnDevice tensor(values, {4});
+    {
+      TestCapture capture(
+          folder / "dump",
+          fmt::format(R"("task": "tensor", "online_run_ut": true, "nfs_path": "{}")",
+                      shared.path().string()));
+      ASSERT_EQ(capture.Start(0), MSPROBE_START_ON);
+      EXPECT_EQ(capture.Record("Torch.abs.0.forward", tensor.description()), MSPROBE_OK)
+          << msprobe_last_error();
+      capture.Step();
+    }
+    int calls = 0;
+    for (const auto& entry : fs::directory_iterator(shared.path())) {
+      if (entry.path().extension() == ".call") {
+        ++calls;
+        const std::string bytes = test_support::Slurp(entry.path());
+        const std::string_view wanted(reinterpret_cast<const char*>(values.data()), 16);
+        EXPECT_TRUE(bytes.ends_with(wanted));
+      }
+    }
+    EXPECT_EQ(calls, 1);
   });
 }
 
