@@ -344,7 +344,9 @@ Result<ExitCode> ParseOverflowCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(TakePath(argument_, "DUMPS", "--input", options_.dumps));
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   MSP_ASSIGN_OR_RETURN(const overflow::Findings findings, overflow::Run(options_));
-  return GiveAnswer(overflow::MakeDocument(findings), answer_, context);
+  report::Document document = overflow::MakeDocument(findings);
+  document.command = title_;
+  return GiveAnswer(std::move(document), answer_, context);
 }
 
 std::vector<Positional> ParsePkCommand::positionals() {

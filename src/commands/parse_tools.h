@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/analysis/kernel_dump/array_compare.h"
@@ -73,6 +74,8 @@ class ParseDcCommand final : public Command {
 // overflow: the kernels that overflow records name.
 class ParseOverflowCommand final : public Command {
  public:
+  // `title`: how it was called, for its answer. It has a second name, in msaccucmp.
+  explicit ParseOverflowCommand(std::string title = "parse overflow") : title_(std::move(title)) {}
   std::string_view name() const override { return "overflow"; }
   std::string_view summary() const override {
     return "Name the operator that overflowed first on a device, its call and its line of code";
@@ -84,6 +87,7 @@ class ParseOverflowCommand final : public Command {
   Result<ExitCode> Run(const Context& context) override;
 
  private:
+  const std::string title_;
   std::filesystem::path argument_;
   analysis::overflow::Options options_;
   AnswerFlags answer_;

@@ -17,6 +17,7 @@
 #include "src/commands/isolate_command.h"
 #include "src/commands/merge_result_command.h"
 #include "src/commands/monitor_command.h"
+#include "src/commands/msaccucmp_command.h"
 #include "src/commands/nan_analyze_command.h"
 #include "src/commands/parse_command.h"
 #include "src/commands/perf_compare_command.h"
@@ -51,6 +52,7 @@ Program::Program() {
   commands_.push_back(std::make_unique<IsolateCommand>());
   commands_.push_back(std::make_unique<MergeResultCommand>());
   commands_.push_back(std::make_unique<MonitorCommand>());
+  commands_.push_back(std::make_unique<MsaccucmpCommand>());
   commands_.push_back(std::make_unique<RunUtCommand>("multi_acc_check"));
   commands_.push_back(std::make_unique<RunUtCommand>("multi_run_ut"));
   commands_.push_back(std::make_unique<NanAnalyzeCommand>("nan_analyze"));

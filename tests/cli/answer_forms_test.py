@@ -103,6 +103,15 @@ COMMANDS = {
     "monitor top": Command("monitor top {same}", None, None, PICTURE),
     "nan_analyze": Command("nan_analyze -i {data}/nan_analyze/p2p_chain/step0 -o out", "origin", "FOUND"),
     "overflow_check": Command("overflow_check -i {data}/nan_analyze/p2p_chain/step0 -o out", "origin", "FOUND"),
+    "msaccucmp compare": Command("msaccucmp compare -m {data}/kernel_dump/nano/mine/Add.net_Add_1.1.1.1700000000001001 "
+                                 "-g {data}/kernel_dump/nano/golden/Add.net_Add_1.1.1.1700000000001001 -out out", "different", "DIFFERENT"),
+    "msaccucmp compare -op": Command("msaccucmp compare -m {data}/kernel_dump/nano/mine -g {data}/kernel_dump/nano/golden -op net_Add_1 "
+                                     "-out out", "different", "DIFFERENT"),
+    "msaccucmp convert": Command("msaccucmp convert -d {data}/kernel_dump/dumps -out out", None, "CONVERTED"),
+    "msaccucmp file_compare": Command("msaccucmp file_compare -m {data}/kernel_dump/nano/expected_arrays/Add.net_Add_1.1.1.1700000000001001.input.0.npy "
+                                      "-g {data}/kernel_dump/nano/expected_arrays/Add.net_Add_1.1.1.1700000000001001.input.1.npy -out out",
+                                      "different", "DIFFERENT"),
+    "msaccucmp overflow": Command("msaccucmp overflow -d {data}/kernel_dump/dumps -out out", "overflow", "OVERFLOW"),
     "parse": Command("parse {data}/kernel_dump/dumps -o out", None, "CONVERTED"),
     "parse overflow": Command("parse overflow {data}/kernel_dump/dumps -o out", "overflow", "OVERFLOW"),
     "perf_compare": Command("perf_compare -d {data}/perf/npu_npu_all/comparison_ascend_pt -bp {data}/perf/npu_npu_all/base_ascend_pt "

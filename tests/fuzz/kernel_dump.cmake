@@ -2,3 +2,6 @@ msprobe_fuzzer(kernel_dump io kernel_dump_fuzz.cpp CORPUS "${CMAKE_CURRENT_SOURC
                READER io/kernel_dump/*.cpp io/protobuf_fields.cpp)
 msprobe_fuzzer(code_mapping analysis/kernel_dump code_mapping_fuzz.cpp CORPUS "${CMAKE_CURRENT_SOURCE_DIR}/corpus/code_mapping"
                READER analysis/kernel_dump/ir_file.cpp analysis/kernel_dump/scope_finder.cpp)
+msprobe_fuzzer(kernel_compare analysis/compare kernel_compare_fuzz.cpp CORPUS "${CMAKE_CURRENT_SOURCE_DIR}/corpus/kernel_compare"
+               READER analysis/compare/kernel/*.cpp analysis/compare/line26/atb_compare.cpp analysis/compare/graph_*.cpp
+                      analysis/compare/tensor_folder.cpp analysis/kernel_dump/vector_*.cpp)

@@ -44,6 +44,7 @@ LIMITS = [
     ("kernel dumps", [
         ("header", "src/io/kernel_dump/dump_file.h", "kLongestKernelDumpHeader", "B"),
         ("tensors and buffers", "src/io/kernel_dump/dump_file.h", "kMostKernelTensors", ""),
+        ("tensor in plain rows, of a comparison", "src/analysis/kernel_dump/plain_tensor.h", "kMostPlainBytes", "B"),
         ("elements that are unpacked, of one tensor", "src/analysis/kernel_dump/run.cpp", "kUnpackLimit", "B"),
         ("levels of folders", "src/analysis/kernel_dump/dump_files.cpp", "kDeepestFolder", ""),
         ("table of statistics of a device", "src/analysis/kernel_dump/device_statistics.h", "kLargestStatistics", "B")]),

@@ -13,10 +13,10 @@
 #include "msprobe/tensor_file.h"
 
 #include "src/analysis/kernel_dump/float_text.h"
+#include "src/analysis/kernel_dump/number_reader.h"
 #include "src/analysis/kernel_dump/statistics.h"
 #include "src/base/files.h"
 #include "src/base/path_kind.h"
-#include "src/kernels/convert.h"
 #include "src/report/writers.h"
 #include "src/tensor/element_blocks.h"
 
@@ -24,38 +24,6 @@ namespace msprobe::analysis::kernel_dump {
 namespace {
 
 constexpr std::string_view kArraySuffix = ".npy";
-
-// The elements of a file as numbers, block by block; zeros behind its end.
-template <typename Number>
-class NumberReader {
- public:
-  explicit NumberReader(const TensorView& view)
-      : reader_(view, scratch_),
-        dtype_(view.dtype),
-        count_(static_cast<size_t>(view.element_count())) {}
-
-  std::span<const Number> Read(size_t first, size_t count) {
-    numbers_.assign(count, 0);
-    if (first < count_) {
-      const size_t here = std::min(count, count_ - first);
-      const std::span<const std::byte> block = reader_.Read(first, here);
-      const std::span<Number> out = std::span(numbers_).first(here);
-      if constexpr (std::is_same_v<Number, float>) {
-        kernels::WidenToFloat(dtype_, block, out);
-      } else {
-        kernels::WidenToDouble(dtype_, block, out);
-      }
-    }
-    return numbers_;
-  }
-
- private:
-  std::vector<std::byte> scratch_;
-  tensor::BlockReader reader_;
-  DType dtype_;
-  size_t count_;
-  std::vector<Number> numbers_;
-};
 
 Result<ArrayPair::Side> DescribeSide(const std::filesystem::path& path, const TensorView& view) {
   const kernels::TensorStats stats = StatisticsOf(view);

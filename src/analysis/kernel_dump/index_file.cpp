@@ -1,5 +1,6 @@
 #include "src/analysis/kernel_dump/index_file.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -48,12 +49,16 @@ Result<std::filesystem::path> WriteFailedList(const std::filesystem::path& folde
                                               const Findings& findings) {
   std::string text;
   for (const FileResult& file : findings.files) {
-    bool failed = !file.status.ok();
+    std::string parts;
     for (const Converted& part : file.parts) {
-      failed |= !part.status.ok();
+      if (!part.status.ok()) {
+        std::string what = part.what;
+        std::replace(what.begin(), what.end(), '.', ':');
+        parts += "," + what;
+      }
     }
-    if (failed) {
-      text += file.path.string() + "\n";
+    if (!file.status.ok() || !parts.empty()) {
+      text += file.path.string() + parts + "\n";
     }
   }
   std::filesystem::path path = folder / "convert_failed_file_list.txt";

@@ -13,7 +13,8 @@ namespace msprobe::analysis::kernel_dump {
 Result<std::filesystem::path> WriteIndex(const std::filesystem::path& folder,
                                          const Findings& findings);
 
-// The names of files that failed, as the Python tool lists them in convert_failed_file_list.txt.
+// <folder>/convert_failed_file_list.txt: a line per file that could not be converted whole, its
+// path and what of it failed, ",input:0,output:1". Returns its path.
 Result<std::filesystem::path> WriteFailedList(const std::filesystem::path& folder,
                                               const Findings& findings);
 

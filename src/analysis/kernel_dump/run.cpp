@@ -184,12 +184,23 @@ class FileConversion {
     return WriteConverted(part.path, options_.kind, plain.view, layout);
   }
 
-  // With the shape in it where a layout was asked for, as the Python tool names its files.
+  // options.h has the forms. The shape stands where a layout was asked for, as in the Python tool.
   std::string NameOf(const Converted& part, bool with_shape, DType dtype) const {
     const std::string stem = fmt::format("{}.{}", dump_.name, part.what);
+    if (options_.names == ArrayNames::kMindSpore && dump_.parsed) {
+      const std::string_view rest = std::string_view(stem).substr(dump_.parsed->op_type.size() +
+                                                                  dump_.parsed->op_name.size() + 1);
+      const std::string_view path = result_.op_name;
+      return fmt::format("{}.{}{}.{}.{}", dump_.parsed->op_type,
+                         base::ReplaceAll(path.substr(path.rfind('/') + 1), ".", "_"), rest,
+                         part.format, SuffixOf(options_.kind));
+    }
     if (options_.kind == ArrayFile::kBin) {
-      return fmt::format("{}.{}.{}.{}.bin", stem, SizesText(part.shape, "_"), DTypeName(dtype),
-                         part.format);
+      const bool counts = options_.names == ArrayNames::kVendor && !with_shape;
+      return fmt::format(
+          "{}.{}.{}.{}.bin", stem,
+          counts ? fmt::format("{}", ElementCount(part.shape)) : SizesText(part.shape, "_"),
+          DTypeName(dtype), part.format);
     }
     if (with_shape && !options_.to_original) {
       return fmt::format("{}.{}.{}", stem, SizesText(part.shape, "x"), SuffixOf(options_.kind));

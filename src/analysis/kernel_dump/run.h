@@ -16,8 +16,4 @@ namespace msprobe::analysis::kernel_dump {
 // not depend on the number of threads.
 Result<Findings> Run(const Options& options);
 
-// Names of the files of Run: of `dump` ("MatMul.x.4.1.17...") what is converted of it.
-//   layout of the device   <dump>.input.0.npy
-//   another one            <dump>.input.0.2x3x4.npy, <dump>.input.0.2_3_4.<dtype>.<FORMAT>.bin
-
 }  // namespace msprobe::analysis::kernel_dump

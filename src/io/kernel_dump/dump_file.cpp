@@ -34,9 +34,10 @@ struct TensorFields {
   uint32_t size;
   uint32_t original_shape;
   uint32_t sub_format;
+  uint32_t address;
 };
-constexpr TensorFields kInputFields = {5, 6, 7};
-constexpr TensorFields kOutputFields = {6, 7, 8};
+constexpr TensorFields kInputFields = {5, 6, 7, 8};
+constexpr TensorFields kOutputFields = {6, 7, 8, 9};
 
 Status Bad(std::string_view what) {
   return BadFormatError(fmt::format("kernel dump: {}", what)).WithHint(kHeaderHint);
@@ -103,6 +104,8 @@ Result<DumpedTensor> ReadTensor(FieldReader reader, const TensorFields& fields) 
       MSP_ASSIGN_OR_RETURN(tensor.original_shape, ReadShape(reader.Inner(field)));
     } else if (field.wire_type == kVarint && field.number == fields.sub_format) {
       tensor.sub_format = static_cast<int32_t>(field.integer);
+    } else if (field.wire_type == kVarint && field.number == fields.address) {
+      tensor.address = field.integer;
     }
   }
   return tensor;

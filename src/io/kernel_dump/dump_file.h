@@ -32,6 +32,7 @@ struct DumpedTensor {
   std::optional<Shape> shape;            // on the device; absent where the file tells none
   std::optional<Shape> original_shape;   // of the framework
   uint64_t size_bytes = 0;               // as the header says
+  std::optional<uint64_t> address;       // in the memory of the device; absent where not told
   std::span<const std::byte> data = {};  // borrowed from the file
   Status status = {};                    // not ok: there is no data; the others can be read
 

@@ -98,6 +98,7 @@ Result<DumpedTensor> ReadNanoTensor(HeadReader& reader, bool is_output) {
   uint64_t offset = 0;
   uint32_t list_bytes = 0;
   MSP_RETURN_IF_ERROR(reader.Read(&address));
+  tensor.address = address;
   MSP_RETURN_IF_ERROR(reader.Read(&offset));
   MSP_RETURN_IF_ERROR(reader.Read(&tensor.size_bytes));
   MSP_RETURN_IF_ERROR(reader.Read(&list_bytes));

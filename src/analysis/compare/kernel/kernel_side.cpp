@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/kernel_dump/plain_tensor.h"
 #include "src/analysis/kernel_dump/statistics.h"
 #include "src/base/files.h"
 #include "src/base/mapped_files.h"
@@ -16,8 +17,6 @@
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
 #include "src/io/kernel_dump/dump_file.h"
-#include "src/io/kernel_dump/format.h"
-#include "src/io/kernel_dump/layout.h"
 
 namespace msprobe::analysis::compare {
 namespace {
@@ -25,7 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 namespace kd = io::kernel_dump;
 
-constexpr uint64_t kUnpackedLimit = uint64_t{4} << 30U;
 constexpr std::string_view kStepFolder = "step";
 
 // Only names that the runtime gives; other files in a folder are none of ours.
@@ -38,27 +36,6 @@ std::optional<int64_t> NumberOf(std::string_view text) {
   return value && *value >= 0 && text.find_first_not_of("0123456789") == std::string_view::npos
              ? value
              : std::nullopt;
-}
-
-// The tensor as the framework knows it where the file tells how, else as it lies on the device.
-Result<tensor::TensorBuffer> ReadPlainly(const kd::DumpedTensor& dumped) {
-  MSP_ASSIGN_OR_RETURN(const kd::PlainTensor plain, kd::ToPlain(dumped, kUnpackedLimit));
-  if (plain.is_opaque) {
-    return UnsupportedError("elements of a type that cannot be read");
-  }
-  const TensorView& view = plain.view;
-  if (!kd::IsPlainFormat(dumped.format) && dumped.original_shape) {
-    const Shape& original = *dumped.original_shape;
-    const uint32_t to = kd::NaturalPlainFormat(dumped.format, original.size());
-    const Result<kd::Layout> layout =
-        kd::FindLayout({dumped.format, to, dumped.groups(), &view.shape, &original});
-    if (layout.ok()) {
-      tensor::TensorBuffer buffer(view.dtype, layout->plain_shape);
-      kd::ToPlainRows(*layout, DTypeSize(view.dtype), view.bytes(), buffer.mutable_bytes());
-      return buffer;
-    }
-  }
-  return tensor::MakeContiguous(view, kUnpackedLimit);
 }
 
 const kd::DumpedTensor* TensorOf(const kd::KernelDump& dump, size_t slot) {
@@ -92,7 +69,7 @@ void ReadTensors(const std::vector<kd::DumpedTensor>& tensors, bool are_outputs,
     TensorFacts& tensor = facts.tensors.emplace_back();
     tensor.is_output = are_outputs;
     tensor.number = i;
-    const Result<tensor::TensorBuffer> buffer = ReadPlainly(tensors[i]);
+    const Result<tensor::TensorBuffer> buffer = kernel_dump::ReadPlainTensor(tensors[i]);
     if (buffer.ok()) {
       tensor.dtype = buffer->view().dtype;
       tensor.shape = buffer->view().shape;
@@ -260,7 +237,8 @@ Result<std::optional<tensor::TensorBuffer>> KernelTensors::Load(bool of_npu,
   if (dumped == nullptr) {
     return MismatchError(fmt::format("{} changed while it was read", path.string()));
   }
-  MSP_ASSIGN_OR_RETURN(tensor::TensorBuffer buffer, ReadPlainly(*dumped), path.string());
+  MSP_ASSIGN_OR_RETURN(tensor::TensorBuffer buffer, kernel_dump::ReadPlainTensor(*dumped),
+                       path.string());
   MSP_RETURN_IF_ERROR(base::CheckMappedFile(file.bytes()));
   const auto wanted = side->shapes.find({row.entry, row.leaf});
   if (wanted == side->shapes.end()) {
@@ -272,7 +250,8 @@ Result<std::optional<tensor::TensorBuffer>> KernelTensors::Load(bool of_npu,
   }
   view.shape = wanted->second;
   view.strides = ContiguousStrides(view.shape);
-  MSP_ASSIGN_OR_RETURN(tensor::TensorBuffer reshaped, tensor::MakeContiguous(view, kUnpackedLimit));
+  MSP_ASSIGN_OR_RETURN(tensor::TensorBuffer reshaped,
+                       tensor::MakeContiguous(view, kernel_dump::kMostPlainBytes));
   return std::optional(std::move(reshaped));
 }
 

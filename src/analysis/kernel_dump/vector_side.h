@@ -1,0 +1,59 @@
+// One side of a comparison of kernel dumps: operators, and their tensors one by one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "msprobe/status.h"
+#include "msprobe/tensor_file.h"
+#include "msprobe/tensor_view.h"
+
+#include "src/base/mapped_files.h"
+#include "src/io/kernel_dump/dump_file.h"
+#include "src/tensor/tensor_buffer.h"
+
+namespace msprobe::analysis::kernel_dump {
+
+// An operator that ran once: a kernel dump, or arrays of its outputs.
+struct VectorOperator {
+  std::string name;     // as in the name of the file
+  std::string op_type;  // empty where there are only arrays
+  uint64_t time = 0;
+  std::filesystem::path dump;                      // empty: arrays
+  std::map<size_t, std::filesystem::path> arrays;  // by the number of the output
+};
+
+// In the order of time. kNotFound when there is neither a dump nor an array with such a name.
+Result<std::vector<VectorOperator>> FindVectorOperators(const std::filesystem::path& path);
+
+// The files of an operator, open. Its tensors borrow from it.
+class OpenOperator {
+ public:
+  static Result<OpenOperator> Open(const VectorOperator& op);
+
+  // How many inputs or outputs it has; of arrays, up to the last one.
+  size_t count(bool outputs) const;
+  bool has(bool outputs, size_t number) const;
+  bool is_dump() const { return is_dump_; }
+  // The tensor of a kernel dump; null of arrays.
+  const io::kernel_dump::DumpedTensor* dumped(bool outputs, size_t number) const;
+
+  // In the layout and shape that the framework knows, where the file tells them; of an
+  // array the array.
+  Result<tensor::TensorBuffer> AsFrameworkKnows(bool outputs, size_t number) const;
+  // Whether the bytes that were read are those of the file: it may have been cut meanwhile.
+  Status Check() const;
+
+ private:
+  bool is_dump_ = false;
+  base::FileBytes file_;
+  io::kernel_dump::KernelDump dump_;
+  std::map<size_t, TensorFile> arrays_;
+};
+
+}  // namespace msprobe::analysis::kernel_dump
