@@ -410,14 +410,14 @@ def main():
             print("wrong:", wrong)
             return 1 if wrong else 0
         # Before a command is chosen all of them do the same: that part is swept once.
-        startup = sweep.run(next(line for line in commands.all_lines() if line.name == "help")).counts.get("memory")
+        startup = sweep.run(commands.Line("version", "--version")).counts.get("memory")
         if startup is None:
             parser.error("no call of %s was counted: %s must be the injector, and the program's file must be named msprobe" %
                          (options.msprobe, options.injector))
         with concurrent.futures.ThreadPoolExecutor(len(sweep.cores)) as pool:
             for line in lines:
                 before = len(sweep.breaches)
-                tried = sweep.sweep(line, calls, options.how, options.quick, 0 if line.name == "help" else startup - 500, pool)
+                tried = sweep.sweep(line, calls, options.how, options.quick, 0 if line.name == "help" else startup - 100, pool)
                 print("%-36s %7d runs so far" % (line.name, sweep.runs), flush=True)
                 if options.record:
                     record(options.record, line, tried, list(sweep.breaches.items())[before:])
