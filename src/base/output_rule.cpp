@@ -215,8 +215,7 @@ Result<RunStamp> RunStamp::Take(const Path& folder, const std::string& time) {
   for (int number = 0; number < kMostRunsOfASecond; ++number) {
     RunStamp stamp;
     stamp.text_ = number == 0 ? time : fmt::format("{}_{}", time, number);
-    const std::string reservation =
-        fmt::format("{}/.msprobe-{}.reserved", folder.string(), stamp.text_);
+    std::string reservation = fmt::format("{}/.msprobe-{}.reserved", folder.string(), stamp.text_);
     stamp.cleanup_slot_ = RemoveOnInterrupt(reservation);
     stamp.descriptor_ = Reserve(reservation);
     if (stamp.descriptor_ == kTaken) {
@@ -227,7 +226,7 @@ Result<RunStamp> RunStamp::Take(const Path& folder, const std::string& time) {
       return IoError(fmt::format("cannot write to {}: {}", folder.string(), std::strerror(error)))
           .WithHint("choose another folder with -o");
     }
-    stamp.reservation_ = reservation;
+    stamp.reservation_ = std::move(reservation);  // a copy may fail, and leave the file
     // Looked at behind the reservation: a run that has ended since left its files.
     MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFolder(folder));
     if (!IsTaken(names, time, number)) {

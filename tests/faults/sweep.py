@@ -58,8 +58,9 @@ QUICK_FIRST, QUICK_SPREAD = 1, 1
 
 # What is as it should be all the same: commands, families of calls, what is said of it, and why.
 ACCEPTED = [
-    ("devices", "open read", "another answer", "the name of the processor and the limits of the container are left out where they cannot be read"),
-    ("dump( --check| ctl)?|free_benchmark", "stat", "exit code 2: .*dump_path", "a dump_path that cannot be used is a wrong configuration"),
+    ("devices", "open read memory", "another answer",
+     "the name of the processor and the limits of the container are left out where they cannot be read"),
+    ("dump( --check| ctl)?|free_benchmark|isolate|monitor run", "stat memory", "exit code 2: .*dump_path", "a dump_path that cannot be used is a wrong configuration"),
     ("(multi_)?(acc_check|run_ut)", "write", "not complete: out/accuracy_checking_",
      "both tables grow operator by operator; a run that goes on with them (-csv_path) cuts the unfinished row"),
     ("config_check -c|monitor replay", "open list memory", r"left over: \.msprobe-staging",
