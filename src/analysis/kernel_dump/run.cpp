@@ -65,7 +65,9 @@ class FileConversion {
 
  private:
   std::filesystem::path OutputPath(const std::string& name) const {
-    return options_.output / dump_.folder / name;
+    // Without an empty folder between: libstdc++ 12 destroys a component twice where memory ends
+    // while something is put behind a path that ends with a slash.
+    return dump_.folder.empty() ? options_.output / name : options_.output / dump_.folder / name;
   }
 
   // A file like any other of tensors: one tensor, no layout.
