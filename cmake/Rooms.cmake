@@ -33,8 +33,9 @@ set(MSPROBE_ROOMS
   "analysis/perf:profile report json base"
   "analysis/monitor:dump monitor report json base"
   "analysis/accuracy:online dump io kernels json report tensor base"
+  "analysis/repro:analysis/accuracy analysis/recheck dump io kernels json report tensor base"
   "serve:analysis/graph report json base"
-  "commands:analysis/accuracy analysis/ckpt analysis/compare analysis/config_check analysis/grad analysis/graph analysis/inspect analysis/isolate analysis/kernel_dump analysis/monitor analysis/nan analysis/overflow analysis/perf analysis/recheck analysis/response_anomaly analysis/rl capture device dump io json monitor online report serve kernels tensor base"
+  "commands:analysis/accuracy analysis/ckpt analysis/compare analysis/config_check analysis/grad analysis/graph analysis/inspect analysis/isolate analysis/kernel_dump analysis/monitor analysis/nan analysis/overflow analysis/perf analysis/recheck analysis/repro analysis/response_anomaly analysis/rl capture device dump io json monitor online report serve kernels tensor base"
 )
 
 # msprobe_room(<name> [RUNS_BRIEFLY] SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan

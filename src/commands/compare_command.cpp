@@ -8,9 +8,11 @@
 #include "src/analysis/compare/document.h"
 #include "src/analysis/compare/run.h"
 #include "src/base/log.h"
+#include "src/base/output_rule.h"
 #include "src/base/path_kind.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/compare_config.h"
+#include "src/commands/compare_repro.h"
 
 namespace msprobe::commands {
 namespace {
@@ -135,6 +137,11 @@ std::vector<Flag> CompareCommand::flags() {
        .group = Group::kOutput,
        .help = "Do not write the advisor's text file",
        .since = kPython811},
+      {.name = "--repro",
+       .type = "DIR",
+       .fills = &repro_folder_,
+       .group = Group::kOutput,
+       .help = "Also write the first diverging call alone to this folder, as msprobe repro does"},
       ForceFlag(),
       ThreadsFlag(options_.threads),
   };
@@ -241,6 +248,9 @@ Status CompareCommand::CheckPaths() const {
 Result<ExitCode> CompareCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(FillOptions(context));
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
+  if (!repro_folder_.empty()) {
+    MSP_RETURN_IF_ERROR(base::CheckOutputFolder(repro_folder_));
+  }
   MSP_ASSIGN_OR_RETURN(const analysis::compare::Comparison run, analysis::compare::Run(options_));
   for (const std::string& line : run.log_lines) {
     base::LogInfo(line);
@@ -250,6 +260,10 @@ Result<ExitCode> CompareCommand::Run(const Context& context) {
   MSP_ASSIGN_OR_RETURN(std::filesystem::path summary,
                        analysis::compare::WriteSummary(options_, run, static_cast<int>(code)));
   document.files.push_back({std::move(summary), "summary"});
+  if (!repro_folder_.empty()) {
+    MSP_RETURN_IF_ERROR(
+        WriteFirstDivergence(run.summary, repro_folder_, options_.threads, document));
+  }
   return GiveAnswer(std::move(document), answer_, context);
 }
 

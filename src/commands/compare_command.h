@@ -39,6 +39,7 @@ class CompareCommand final : public Command {
   std::filesystem::path target_path_;  // -tp
   std::filesystem::path golden_path_;  // -gp
   std::filesystem::path output_folder_ = "./output";
+  std::filesystem::path repro_folder_;
   std::vector<std::string> formats_;
   AnswerFlags answer_;
   bool compare_only_ = false;

@@ -19,9 +19,11 @@
 #include "src/commands/monitor_command.h"
 #include "src/commands/msaccucmp_command.h"
 #include "src/commands/nan_analyze_command.h"
+#include "src/commands/op_generate_command.h"
 #include "src/commands/parse_command.h"
 #include "src/commands/perf_compare_command.h"
 #include "src/commands/recheck_command.h"
+#include "src/commands/repro_command.h"
 #include "src/commands/response_anomaly_command.h"
 #include "src/commands/rl_compare_command.h"
 #include "src/commands/run_overflow_check_command.h"
@@ -57,9 +59,11 @@ Program::Program() {
   commands_.push_back(std::make_unique<RunUtCommand>("multi_run_ut"));
   commands_.push_back(std::make_unique<NanAnalyzeCommand>("nan_analyze"));
   commands_.push_back(std::make_unique<NanAnalyzeCommand>("overflow_check"));
+  commands_.push_back(std::make_unique<OpGenerateCommand>());
   commands_.push_back(std::make_unique<ParseCommand>());
   commands_.push_back(std::make_unique<PerfCompareCommand>());
   commands_.push_back(std::make_unique<RecheckCommand>());
+  commands_.push_back(std::make_unique<ReproCommand>());
   commands_.push_back(std::make_unique<ResponseAnomalyCommand>());
   commands_.push_back(std::make_unique<RlCompareCommand>());
   commands_.push_back(std::make_unique<RunOverflowCheckCommand>());

@@ -51,6 +51,11 @@ def switch(places, folder):
     (folder / "c.json").write_text('{"dump_path": "d", "dump_enable": false}')
 
 
+def op_configuration(places, folder):
+    dump = places["data"] / "recheck/npu/step0/rank/dump.json"
+    (folder / "op.json").write_text('{"dump_json_path": "%s", "api_name": "Functional.gelu.0", "extract_api_path": "gelu.json"}' % dump)
+
+
 def package(places, folder):
     (folder / "py/msprobe/_inject").mkdir(parents=True)
     (folder / "py/msprobe/_inject/sitecustomize.py").touch()
@@ -112,11 +117,13 @@ COMMANDS = {
                                       "-g {data}/kernel_dump/nano/expected_arrays/Add.net_Add_1.1.1.1700000000001001.input.1.npy -out out",
                                       "different", "DIFFERENT"),
     "msaccucmp overflow": Command("msaccucmp overflow -d {data}/kernel_dump/dumps -out out", "overflow", "OVERFLOW"),
+    "op_generate": Command("op_generate -i op.json -o .", None, "WRITTEN", prepare=op_configuration),
     "parse": Command("parse {data}/kernel_dump/dumps -o out", None, "CONVERTED"),
     "parse overflow": Command("parse overflow {data}/kernel_dump/dumps -o out", "overflow", "OVERFLOW"),
     "perf_compare": Command("perf_compare -d {data}/perf/npu_npu_all/comparison_ascend_pt -bp {data}/perf/npu_npu_all/base_ascend_pt "
                             "-o out", "e2e>0.001%", None),
     "recheck": Command("recheck {data}/recheck/npu {data}/recheck/bench -o out", "beyond", "WRONG"),
+    "repro": Command("repro {data}/recheck/npu Functional.gelu.0 --minimise -o out", None, "WRITTEN"),
     "response_anomaly": Command("response_anomaly {data}/response_anomaly/toy/requests.jsonl -o out", "ill", "ILL"),
     "rl_compare": Command("rl_compare -a {data}/rl_compare/rl_collect/run_a -b {data}/rl_compare/rl_collect/run_b -o out", "different",
                           "DIFFERENT"),

@@ -62,6 +62,7 @@ def commands():
         Command("graph", ["graph"] + [folder + "/step0" for folder in dumps] + ["-q", "--format", "vis,db,explorer,trace"], "-o", stamped=True,
                 files=("--junit",)),
         Command("recheck", ["recheck", str(data / "recheck/npu"), "-q", "--format", "csv,xlsx"], "-o", stamped=True, files=("--junit",)),
+        Command("repro", ["repro", str(data / "recheck/npu"), "Functional.gelu.0", "-q"], "-o"),
         Command("response_anomaly", ["response_anomaly", str(data / "response_anomaly/toy/requests.jsonl"), "-q", "--format", "csv,jsonl"],
                 "-o"),
         Command("code_mapping", ["code_mapping", str(data / "kernel_dump/code_mapping/dump"), "--ir", str(data / "kernel_dump/code_mapping/ir.txt"), "-q"],

@@ -30,24 +30,7 @@ Result<Value> LoadTensor(const std::filesystem::path& path) {
   if (tensor->quantization != nullptr) {
     return UnsupportedError("a quantised tensor");
   }
-  const DTypeInfo& info = GetDTypeInfo(tensor->view.dtype);
-  if (info.kind == DTypeKind::kComplex) {
-    return UnsupportedError("complex numbers");
-  }
-  std::vector<double> values(static_cast<size_t>(tensor->view.element_count()));
-  std::vector<std::byte> scratch;
-  tensor::ForEachBlock(tensor->view, tensor::kCopyBlockElements, scratch,
-                       [&](std::span<const std::byte> block, size_t first) {
-                         const size_t count = block.size() / info.size_bytes;
-                         kernels::WidenToDouble(tensor->view.dtype, block,
-                                                std::span(values).subspan(first, count));
-                       });
-  if (info.size_bytes == 8 && info.kind != DTypeKind::kFloat &&
-      std::any_of(values.begin(), values.end(),
-                  [](double value) { return std::fabs(value) > kLargestExact; })) {
-    return UnsupportedError("integers beyond 2^53");
-  }
-  return MakeValue(tensor->view.shape, std::move(values));
+  return ValueOf(tensor->view);
 }
 
 Shape ShapeOf(const EntryTree& tree, uint32_t index) {
@@ -64,6 +47,34 @@ uint32_t ValueNode(const EntryTree& tree, uint32_t index) {
 }
 
 }  // namespace
+
+TensorSource TensorsOf(std::filesystem::path folder) {
+  return [folder = std::move(folder)](std::string_view data_name) -> Result<Value> {
+    MSP_RETURN_IF_ERROR(dump::CheckDataName(data_name));
+    return LoadTensor(folder / data_name);
+  };
+}
+
+Result<Value> ValueOf(const TensorView& view) {
+  const DTypeInfo& info = GetDTypeInfo(view.dtype);
+  if (info.kind == DTypeKind::kComplex) {
+    return UnsupportedError("complex numbers");
+  }
+  std::vector<double> values(static_cast<size_t>(view.element_count()));
+  std::vector<std::byte> scratch;
+  tensor::ForEachBlock(view, tensor::kCopyBlockElements, scratch,
+                       [&](std::span<const std::byte> block, size_t first) {
+                         const size_t count = block.size() / info.size_bytes;
+                         kernels::WidenToDouble(view.dtype, block,
+                                                std::span(values).subspan(first, count));
+                       });
+  if (info.size_bytes == 8 && info.kind != DTypeKind::kFloat &&
+      std::any_of(values.begin(), values.end(),
+                  [](double value) { return std::fabs(value) > kLargestExact; })) {
+    return UnsupportedError("integers beyond 2^53");
+  }
+  return MakeValue(view.shape, std::move(values));
+}
 
 Value Call::Fail(std::string reason) {
   if (problem_.empty()) {
@@ -92,11 +103,7 @@ CapturedTensor Call::Read(const EntryTree& tree, uint32_t index, std::string nam
     }
     return tensor;
   }
-  if (const Status status = dump::CheckDataName(file); !status.ok()) {
-    tensor.problem = status.message();
-    return tensor;
-  }
-  Result<Value> loaded = LoadTensor(folder_ / file);
+  Result<Value> loaded = tensors_(file);
   if (!loaded.ok()) {
     tensor.problem = fmt::format("{}: {}", tensor.name, loaded.status().message());
     if (unreadable_.empty() && loaded.status().code() != StatusCode::kUnsupported) {
@@ -307,6 +314,33 @@ std::optional<DType> Call::DTypeOf(const Value& argument) const {
     }
   }
   return std::nullopt;
+}
+
+size_t Call::PeerCount() {
+  if (!peers_ && !failed()) {
+    Result<PeerCalls> peers =
+        peer_source_ ? peer_source_()
+                     : Result<PeerCalls>(NotFoundError("the dumps of the other ranks are needed"));
+    if (!peers.ok()) {
+      Fail(peers.status().message());
+      return 0;
+    }
+    peers_ = *std::move(peers);
+  }
+  return peers_ ? peers_->trees.size() : 0;
+}
+
+Value Call::PeerTensor(size_t peer, size_t position, std::string_view name) {
+  if (peer >= PeerCount()) {
+    return nullptr;
+  }
+  Call other(peers_->trees[peer], peers_->tensors[peer]);
+  const Value tensor = other.Tensor(position, name);
+  loaded_ += *other.loaded();
+  if (unreadable_.empty()) {
+    unreadable_ = other.unreadable();
+  }
+  return tensor != nullptr ? tensor : Fail(other.problem());
 }
 
 std::vector<CapturedTensor> Call::ReadAll(const EntryTree& entry, std::string_view member) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "msprobe/status.h"
+#include "msprobe/tensor_view.h"
 
 #include "src/analysis/recheck/arithmetic/value.h"
 #include "src/dump/entry_tree.h"
@@ -25,15 +27,30 @@ struct CapturedTensor {
   uint32_t position = 0;  // among the items of its list; nested ones count on
 };
 
+// The values of a tensor, by the data_name of its leaf.
+using TensorSource = std::function<Result<Value>(std::string_view data_name)>;
+// Files of a dump's folder of tensors.
+TensorSource TensorsOf(std::filesystem::path folder);
+// Its elements as doubles. kUnsupported: complex numbers, integers beyond 2^53.
+Result<Value> ValueOf(const TensorView& view);
+
+// The same communication on all ranks of its group, in the group's order.
+struct PeerCalls {
+  std::vector<dump::EntryTree> trees;  // forward entries
+  std::vector<TensorSource> tensors;
+  size_t own = 0;              // which of them this call is
+  bool group_is_told = false;  // false: taken to be all ranks of the dump
+};
+using PeerSource = std::function<Result<PeerCalls>()>;
+
 // Reads arguments by their position and by their name. An argument that is missing, or not of the
 // type asked for, is a problem of the call: what is returned then only serves to go on, and null
 // values make everything behind them null. The first problem is kept.
 class Call {
  public:
-  // Trees must outlive the call; `backward` and `parameters_of` may be null. Tensor files lie in
-  // `folder`.
-  Call(const dump::EntryTree& forward, std::filesystem::path folder)
-      : forward_(forward), folder_(std::move(folder)) {}
+  // The tree must outlive the call.
+  Call(const dump::EntryTree& forward, TensorSource tensors)
+      : forward_(forward), tensors_(std::move(tensors)) {}
 
   bool failed() const { return !problem_.empty(); }
   const std::string& problem() const { return problem_; }
@@ -60,6 +77,14 @@ class Call {
   uint32_t Find(size_t position, std::string_view name) const;
   const dump::EntryTree& tree() const { return forward_; }
 
+  // ---- communication: the same call on all ranks of its group ----
+  // Where they come from; without it there are none.
+  void SetPeers(PeerSource peers) { peer_source_ = std::move(peers); }
+  size_t PeerCount();  // 0 with a problem of the call where they are not in the dump
+  size_t OwnPlace() const { return peers_ ? peers_->own : 0; }
+  bool GroupIsTold() const { return peers_ && peers_->group_is_told; }
+  Value PeerTensor(size_t peer, size_t position, std::string_view name);
+
   // ---- results ----
   // Every tensor below a member ("output", "input") of an entry, in order.
   std::vector<CapturedTensor> ReadAll(const dump::EntryTree& entry, std::string_view member);
@@ -78,7 +103,7 @@ class Call {
   Value Argument(uint32_t index, std::string_view name);
 
   const dump::EntryTree& forward_;
-  const std::filesystem::path folder_;
+  const TensorSource tensors_;
   std::string problem_;
   bool wants_gradients_ = false;
   mutable uint64_t loaded_ = 0;
@@ -86,6 +111,8 @@ class Call {
   std::map<uint32_t, CapturedTensor> arguments_;  // by node of the forward entry
   std::optional<std::vector<CapturedTensor>> outputs_;
   std::vector<Value> used_;
+  PeerSource peer_source_;
+  std::optional<PeerCalls> peers_;
 };
 
 }  // namespace msprobe::analysis::recheck

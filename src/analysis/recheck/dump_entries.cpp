@@ -27,6 +27,7 @@ Result<DumpEntries> DumpEntries::Open(const std::filesystem::path& json_path) {
         fmt::format("{} holds no calls: it has no object \"data\"", json_path.string()));
   }
   entries.task_ = outcome.task.value_or("");
+  entries.framework_ = outcome.framework.value_or("");
   entries.truncated_ = outcome.truncated;
   entries.size_bytes_ = outcome.size_bytes;
   MSP_ASSIGN_OR_RETURN(entries.access_, dump::EntryAccess::Open(json_path));

@@ -24,6 +24,7 @@ class DumpEntries {
 
   const std::vector<std::string>& calls() const { return calls_; }  // in file order
   const std::string& task() const { return task_; }
+  const std::string& framework() const { return framework_; }  // may be empty
   bool truncated() const { return truncated_; }
   std::filesystem::path tensor_folder() const;
   uint64_t size_bytes() const { return size_bytes_; }
@@ -41,6 +42,7 @@ class DumpEntries {
   std::vector<std::string> calls_;
   std::map<std::string, Place, std::less<>> places_;
   std::string task_;
+  std::string framework_;
   bool truncated_ = false;
   uint64_t size_bytes_ = 0;
   std::optional<dump::EntryAccess> access_;

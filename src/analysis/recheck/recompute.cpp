@@ -277,7 +277,8 @@ CallVerdict RecheckForward(const RecordedCall& recorded, Accumulation accumulati
   if (!asked.problem.empty()) {
     return NotCheckable(asked.name, asked.problem);
   }
-  Call call(*recorded.forward, recorded.tensor_folder);
+  Call call(*recorded.forward, recorded.tensors);
+  call.SetPeers(recorded.peers);
   if (call.outputs().empty()) {
     return NotCheckable(asked.name, "it has no tensor as output");
   }
@@ -294,7 +295,7 @@ CallVerdict RecheckBackward(const RecordedCall& recorded, Accumulation accumulat
   if (!asked.problem.empty()) {
     return NotCheckable(asked.name, asked.problem);
   }
-  Call call(*recorded.forward, recorded.tensor_folder);
+  Call call(*recorded.forward, recorded.tensors);
   call.WantGradients();
   const std::vector<CapturedTensor> incoming = call.ReadAll(*recorded.backward, "input");
   std::vector<CapturedTensor> outgoing = call.ReadAll(*recorded.backward, "output");

@@ -1,7 +1,6 @@
 // One captured call, recomputed and judged.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,7 +32,8 @@ struct RecordedCall {
   const dump::EntryTree* forward = nullptr;
   const dump::EntryTree* backward = nullptr;
   const dump::EntryTree* parameters_grad = nullptr;
-  std::filesystem::path tensor_folder;
+  TensorSource tensors;
+  PeerSource peers = {};  // of communication; may be empty
 };
 
 // Outputs of the forward call.

@@ -1,13 +1,16 @@
 #include "src/analysis/recheck/run.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <map>
 #include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "src/analysis/recheck/result_table.h"
+#include "src/analysis/recheck/step_ranks.h"
 #include "src/base/progress.h"
 #include "src/dump/layout.h"
 #include "src/dump/names.h"
@@ -61,8 +64,9 @@ class RankCheck {
   RankCheck(const Options& options, base::ThreadPool& pool, Answer& answer)
       : options_(options), pool_(pool), answer_(answer) {}
 
+  // `ranks`: of the step, of both sides; may be null.
   void Check(const dump::RankFolder& place, const std::optional<DumpEntries>& dump,
-             const std::optional<DumpEntries>& bench) {
+             const std::optional<DumpEntries>& bench, const std::array<StepRanks*, 2>& ranks) {
     std::vector<std::string> names;
     std::set<std::string_view> seen;
     for (const std::optional<DumpEntries>* side : {&dump, &bench}) {
@@ -83,7 +87,12 @@ class RankCheck {
       size_t side = 0;
       for (const std::optional<DumpEntries>* entries : {&dump, &bench}) {
         if (*entries && (*entries)->Has(name)) {
-          Result<CallVerdict> verdict = RecheckCall(**entries, name, options_.accumulation, pool_);
+          PeerSource peers;
+          if (ranks[side] != nullptr && place.rank) {
+            peers = [&, side] { return ranks[side]->PeersOf(*place.rank, name); };
+          }
+          Result<CallVerdict> verdict =
+              RecheckCall(**entries, name, options_.accumulation, pool_, peers);
           if (verdict.ok()) {
             call.sides[side] = *std::move(verdict);
           } else {
@@ -123,6 +132,31 @@ class RankCheck {
   const Options& options_;
   base::ThreadPool& pool_;
   Answer& answer_;
+};
+
+// The ranks of the step that was asked for last.
+class RanksOfSteps {
+ public:
+  explicit RanksOfSteps(const dump::DumpLayout& layout) : layout_(layout) {}
+
+  StepRanks* Of(const std::optional<int64_t>& step) {
+    if (!ranks_ || step_ != step) {
+      std::map<int64_t, std::filesystem::path> files;
+      for (const dump::RankFolder& rank : layout_.ranks) {
+        if (rank.step == step && rank.rank && rank.has_dump) {
+          files[*rank.rank] = rank.folder / dump::kDumpFileName;
+        }
+      }
+      ranks_.emplace(std::move(files));
+      step_ = step;
+    }
+    return &*ranks_;
+  }
+
+ private:
+  const dump::DumpLayout& layout_;
+  std::optional<StepRanks> ranks_;
+  std::optional<int64_t> step_;
 };
 
 std::filesystem::path FileOf(const dump::DumpLayout& layout) {
@@ -179,11 +213,13 @@ Verdict CheckedCall::verdict() const {
 }
 
 Result<CallVerdict> RecheckCall(const DumpEntries& entries, std::string_view name,
-                                Accumulation accumulation, base::ThreadPool& pool) {
+                                Accumulation accumulation, base::ThreadPool& pool,
+                                const PeerSource& peers) {
   const dump::EntryName parsed = dump::ParseEntryName(name);
   RecordedCall call;
   call.name = name;
-  call.tensor_folder = entries.tensor_folder();
+  call.tensors = TensorsOf(entries.tensor_folder());
+  call.peers = peers;
   dump::EntryTree forward;
   dump::EntryTree backward;
   dump::EntryTree parameters_grad;
@@ -222,6 +258,8 @@ Result<Answer> Run(const Options& options) {
   }
   const bool single = dump.ranks.size() == 1 && bench.ranks.size() == 1;
   RankCheck check(options, pool, answer);
+  RanksOfSteps dump_ranks(dump);
+  RanksOfSteps bench_ranks(bench);
   bool any = false;
   for (const dump::RankFolder& rank : dump.ranks) {
     if (!rank.has_dump && !dump.is_single_file) {
@@ -241,7 +279,7 @@ Result<Answer> Run(const Options& options) {
         OpenRank(partner == bench.ranks.end() ? nullptr : &*partner,
                  bench.ranks.empty() ? std::filesystem::path() : FileOf(bench), answer));
     any = any || left || right;
-    check.Check(rank, left, right);
+    check.Check(rank, left, right, {dump_ranks.Of(rank.step), bench_ranks.Of(rank.step)});
   }
   if (!any) {
     return NotFoundError(

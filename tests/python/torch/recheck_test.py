@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,11 +20,14 @@ except ImportError:
     print("PyTorch and NumPy are not installed: skipped")
     sys.exit(77)
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from recheck_samples import CHANGES, changed  # noqa: E402  pylint: disable=wrong-import-position
+
 MSPROBE = os.environ["MSPROBE"]
 IS_WHOLE = os.environ.get("MSPROBE_RECHECK") == "whole"
 SAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recheck_samples.py")
 FREQUENT = ("add,sub,mul,div,exp,log,sigmoid,tanh,gelu,silu,relu,softmax,log_softmax,matmul,mm,bmm,addmm,linear,layer_norm,group_norm,sum,mean,cat,"
-            "where,mse_loss,cross_entropy,embedding,pow,permute,einsum,conv1d,conv2d,conv_transpose2d,max_pool2d,avg_pool2d,sort,topk,gather,scatter_add,max,var,std,logsumexp,vector_norm,"
+            "where,mse_loss,cross_entropy,embedding,pow,permute,einsum,conv1d,conv2d,conv_transpose2d,max_pool2d,avg_pool2d,interpolate,sort,topk,gather,scatter_add,max,var,std,logsumexp,vector_norm,"
             "scaled_dot_product_attention")
 KINDS = ["wrong element", "missing scale", "swapped axes", "window off by one", "stale tile", "accumulation in bfloat16", "wrong eps"]
 
@@ -36,14 +40,19 @@ class Recheck(unittest.TestCase):
 
     def rows(self, *flags, environment=None):
         """{call: row} of a capture of samples and its recheck."""
-        dump, result = os.path.join(self.folder, "dump"), os.path.join(self.folder, "result")
+        dump = os.path.join(self.folder, "dump")
         ended = subprocess.run([sys.executable, SAMPLES, dump, *flags], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
                                env=dict(os.environ, **(environment or {})))
         last = ended.stdout.splitlines()[-1:] or [""]
         if re.search("cannot import|No module named", last[0]) and "msprobe" not in last[0]:
             self.skipTest("the samples of PyTorch's own tests cannot be imported here: " + last[0])
         self.assertEqual(ended.returncode, 0, ended.stdout)
-        subprocess.run([MSPROBE, "recheck", dump, "-o", result, "-q"], check=True)
+        return self.recheck()
+
+    def recheck(self, *flags):
+        """{call: row}"""
+        dump, result = os.path.join(self.folder, "dump"), tempfile.mkdtemp(dir=self.folder)
+        subprocess.run([MSPROBE, "recheck", dump, "-o", result, "-q", *flags], check=True)
         [file] = glob.glob(result + "/*.csv")
         with open(file, encoding="utf-8-sig", newline="") as lines:
             return {row["Call"]: row for row in csv.DictReader(lines)}
@@ -81,6 +90,31 @@ class Recheck(unittest.TestCase):
                 self.assertGreater(len(planted), 1)
                 missed = [(name, rows[name]["Verdict"], rows[name]["Ratio"]) for name in planted if name not in called]
                 print(f"{kind}: {len(called)} of {len(planted)}", missed[:20])
+                self.assertLessEqual(len(missed), len(planted) // 100, missed)
+
+    def test_planted_faults_in_gradients_are_called(self):
+        """99 of 100 of each kind, of gradients that can be checked: captured ones are changed behind the capture."""
+        few = [] if IS_WHOLE else ["--samples", "2", "--operators", FREQUENT]
+        rows = self.rows("--dtypes", "float32", *few)
+        [data] = glob.glob(self.folder + "/dump/step0/rank*/dump_tensor_data")
+        right = os.path.join(self.folder, "right")
+        os.rename(data, right)
+        for kind, change in CHANGES.items():
+            with self.subTest(kind=kind):
+                shutil.rmtree(data, ignore_errors=True)
+                shutil.copytree(right, data)
+                planted = []
+                for name, row in rows.items():
+                    file = os.path.join(data, f"{name}.{row['Tensor']}.pt")
+                    if name.endswith(".backward") and row["Verdict"] == "within" and os.path.exists(file):
+                        wrong = changed(torch.load(file), change)
+                        if wrong is not None:
+                            torch.save(wrong, file)
+                            planted.append(name)
+                judged = self.recheck("--direction", "backward")
+                missed = [(name, judged[name]["Verdict"], judged[name]["Ratio"]) for name in planted if judged[name]["Verdict"] != "beyond"]
+                print(f"{kind} in a gradient: {len(planted) - len(missed)} of {len(planted)}", missed[:20])
+                self.assertGreater(len(planted), 20)
                 self.assertLessEqual(len(missed), len(planted) // 100, missed)
 
 

@@ -51,6 +51,8 @@ OperatorList CopyOperators();
 OperatorList CreationOperators();
 OperatorList ConvolutionOperators();
 OperatorList PoolingOperators();
+OperatorList CollectiveOperators();
+OperatorList InterpolationOperators();
 OperatorList SelectionOperators();
 OperatorList AttentionOperators();
 OperatorList MomentOperators();

@@ -25,7 +25,8 @@ std::vector<Operator> Functions() {
        {ElementwiseOperators(), ComparisonOperators(), ActivationOperators(),
         ContractionOperators(), NormalizationOperators(), ReductionOperators(), LossOperators(),
         MoveOperators(), CopyOperators(), CreationOperators(), ConvolutionOperators(),
-        PoolingOperators(), SelectionOperators(), AttentionOperators(), MomentOperators()}) {
+        PoolingOperators(), InterpolationOperators(), SelectionOperators(), AttentionOperators(),
+        MomentOperators(), CollectiveOperators()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;

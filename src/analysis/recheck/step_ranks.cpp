@@ -1,0 +1,102 @@
+#include "src/analysis/recheck/step_ranks.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "src/base/strings.h"
+#include "src/dump/names.h"
+
+namespace msprobe::analysis::recheck {
+namespace {
+
+// The ranks below the key "group_ranks", wherever it stands.
+std::vector<int64_t> GroupOf(const dump::EntryTree& tree) {
+  std::vector<int64_t> ranks;
+  for (uint32_t index = 0; index < tree.size(); ++index) {
+    if (tree[index].key == "group_ranks" && tree[index].kind == dump::NodeKind::kList) {
+      tree.ForEachChild(index, [&](uint32_t rank) { ranks.push_back(tree[rank].integer); });
+      return ranks;
+    }
+  }
+  return ranks;
+}
+
+}  // namespace
+
+Result<StepRanks::Rank*> StepRanks::Open(int64_t rank) {
+  const auto file = files_.find(rank);
+  if (file == files_.end()) {
+    return NotFoundError(fmt::format("rank {} of its group is not in the dump", rank));
+  }
+  std::optional<Rank>& opened = ranks_[rank];
+  if (!opened) {
+    MSP_ASSIGN_OR_RETURN(DumpEntries entries, DumpEntries::Open(file->second));
+    opened.emplace(Rank{std::move(entries), {}});
+  }
+  return &*opened;
+}
+
+Result<const std::vector<StepRanks::CallInGroup>*> StepRanks::CallsOf(Rank& rank,
+                                                                      std::string_view api) {
+  const auto known = rank.calls.find(api);
+  if (known != rank.calls.end()) {
+    return &known->second;
+  }
+  std::vector<CallInGroup> calls;
+  for (const std::string& name : rank.entries.calls()) {
+    const dump::EntryName parsed = dump::ParseEntryName(name);
+    if (parsed.kind == "Distributed" && parsed.subject == api &&
+        parsed.direction == dump::Direction::kForward) {
+      MSP_ASSIGN_OR_RETURN(const dump::EntryTree tree, rank.entries.Read(name), name);
+      calls.push_back({name, GroupOf(tree)});
+    }
+  }
+  return &rank.calls.emplace(std::string(api), std::move(calls)).first->second;
+}
+
+Result<PeerCalls> StepRanks::PeersOf(int64_t rank, std::string_view name) {
+  const std::string_view api = dump::ParseEntryName(name).subject;
+  MSP_ASSIGN_OR_RETURN(Rank * own, Open(rank));
+  MSP_ASSIGN_OR_RETURN(const std::vector<CallInGroup>* calls, CallsOf(*own, api));
+  const auto call = std::find_if(calls->begin(), calls->end(),
+                                 [&](const CallInGroup& other) { return other.name == name; });
+  if (call == calls->end()) {
+    return NotFoundError("the call is not in its own dump");
+  }
+  const Group group = call->group;
+  const auto earlier = std::count_if(
+      calls->begin(), call, [&](const CallInGroup& other) { return other.group == group; });
+  Group ranks = group;
+  if (ranks.empty()) {  // the group of all ranks
+    for (const auto& [other, file] : files_) {
+      ranks.push_back(other);
+    }
+  }
+  PeerCalls peers;
+  peers.group_is_told = !group.empty();
+  for (const int64_t other : ranks) {
+    MSP_ASSIGN_OR_RETURN(Rank * peer, Open(other));
+    MSP_ASSIGN_OR_RETURN(const std::vector<CallInGroup>* its_calls, CallsOf(*peer, api));
+    int64_t skipped = 0;
+    const auto partner =
+        std::find_if(its_calls->begin(), its_calls->end(), [&](const CallInGroup& candidate) {
+          return candidate.group == group && skipped++ == earlier;
+        });
+    if (partner == its_calls->end()) {
+      return NotFoundError(fmt::format("rank {} of its group did not record this call", other));
+    }
+    if (other == rank) {
+      peers.own = peers.trees.size();
+    }
+    MSP_ASSIGN_OR_RETURN(dump::EntryTree tree, peer->entries.Read(partner->name), partner->name);
+    peers.trees.push_back(std::move(tree));
+    peers.tensors.push_back(TensorsOf(peer->entries.tensor_folder()));
+  }
+  if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) {
+    return NotFoundError("the rank is none of its group");
+  }
+  return peers;
+}
+
+}  // namespace msprobe::analysis::recheck

@@ -1,0 +1,359 @@
+#include "src/analysis/repro/minimise.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/analysis/repro/reductions.h"
+#include "src/base/strings.h"
+
+namespace msprobe::analysis::repro {
+namespace {
+
+// Ways in which the dims of other tensors may belong to a dim of the wrong one: the likely ones.
+constexpr size_t kMostWays = 32;
+constexpr size_t kWaysOfHalves = 4;
+constexpr int kMostRounds = 4;
+// Blocks of one tensor that are tried to be zero, per round.
+constexpr int kMostZeroBlocks = 64;
+
+// "[3, 2]" as numbers.
+std::vector<int64_t> PlaceOf(const std::string& element) {
+  std::vector<int64_t> place;
+  for (size_t at = 0; at < element.size();) {
+    if (element[at] < '0' || element[at] > '9') {
+      ++at;
+      continue;
+    }
+    int64_t number = 0;
+    at = static_cast<size_t>(
+        std::from_chars(element.data() + at, element.data() + element.size(), number).ptr -
+        element.data());
+    place.push_back(number);
+  }
+  return place;
+}
+
+bool SameNumber(double a, double b, double slack) {
+  return a == b || (std::isnan(a) && std::isnan(b)) || std::fabs(a - b) <= slack;
+}
+
+// For each of the other tensors the dim that belongs to the one that is cut; nullopt: none.
+using Way = std::vector<std::optional<size_t>>;
+
+class Minimiser {
+ public:
+  Minimiser(CapturedCall& call, const recheck::CallVerdict& verdict, uint64_t attempts,
+            base::ThreadPool& pool)
+      : call_(call), wrong_(*verdict.worst()), most_attempts_(attempts), pool_(pool) {
+    place_ = PlaceOf(wrong_.element);
+    beyond_ = wrong_.beyond;
+  }
+
+  Minimised Run() {
+    found_.elements_before = call_.element_count();
+    for (int round = 0; round < kMostRounds; ++round) {
+      const size_t steps = found_.steps.size();
+      ForgetResults();
+      CutWrongTensor();
+      DropArguments();
+      CutOthers();
+      DropFirstDims();
+      if (found_.steps.size() == steps) {
+        break;
+      }
+    }
+    ZeroValues();
+    found_.elements_after = call_.element_count();
+    for (const TensorLeaf& leaf : Live()) {
+      if (ElementCount(leaf.shape) > 1) {
+        found_.kept.push_back(fmt::format("{} {}", leaf.name, ShapeText(leaf.shape)));
+      }
+    }
+    return std::move(found_);
+  }
+
+ private:
+  // Takes a candidate that shows the same fault.
+  bool Try(CapturedCall candidate, const std::string& step) {
+    if (found_.attempts >= most_attempts_) {
+      found_.ran_out = true;
+      return false;
+    }
+    ++found_.attempts;
+    const Result<recheck::CallVerdict> verdict = Recheck(candidate, pool_);
+    if (!verdict.ok() || verdict->verdict != recheck::Verdict::kBeyond) {
+      return false;
+    }
+    const recheck::Judgement& worst = *verdict->worst();
+    if (!worst.reason.empty() || worst.tensor != wrong_.tensor || worst.beyond > beyond_ ||
+        !SameNumber(worst.captured, wrong_.captured, 0) ||
+        !SameNumber(worst.exact, wrong_.exact, wrong_.bound / 100)) {
+      return false;
+    }
+    place_ = PlaceOf(worst.element);
+    beyond_ = worst.beyond;
+    call_ = std::move(candidate);
+    if (!step.empty()) {
+      found_.steps.push_back(step);
+    }
+    return true;
+  }
+
+  // Leaves whose values are there, one for each tensor.
+  std::vector<TensorLeaf> Live() const {
+    std::vector<TensorLeaf> live;
+    std::set<std::string> seen;
+    for (TensorLeaf& leaf : LeavesOf(call_)) {
+      if (!leaf.data_name.empty() && seen.insert(leaf.data_name).second) {
+        live.push_back(std::move(leaf));
+      }
+    }
+    return live;
+  }
+
+  bool IsWrong(const TensorLeaf& leaf) const {
+    return leaf.is_result && leaf.name == wrong_.tensor;
+  }
+
+  bool IsArgument(const TensorLeaf& leaf) const {
+    return leaf.entry == call_.forward_name() && !leaf.name.starts_with("output");
+  }
+
+  void ForgetResults() {
+    for (const TensorLeaf& leaf : Live()) {
+      const bool is_result = leaf.is_result || leaf.name.starts_with("output");
+      if (is_result && !IsWrong(leaf)) {
+        Try(WithoutValues(call_, leaf), fmt::format("{} is left out", leaf.name));
+      }
+    }
+  }
+
+  std::vector<Way> WaysFor(const TensorLeaf& wrong, size_t dim,
+                           const std::vector<TensorLeaf>& others) const {
+    const int64_t size = wrong.shape[dim];
+    std::vector<Way> ways = {{}};
+    for (const TensorLeaf& other : others) {
+      std::vector<std::optional<size_t>> fitting;
+      for (size_t e = 0; e < other.shape.size(); ++e) {
+        if (other.shape[e] == size) {
+          fitting.emplace_back(e);
+        }
+      }
+      // Aligned from the right as in broadcasting, from the left as batches are, otherwise.
+      const auto rank = [&](const std::optional<size_t>& e) {
+        return other.shape.size() - *e == wrong.shape.size() - dim ? 0 : *e == dim ? 1 : 2;
+      };
+      std::stable_sort(fitting.begin(), fitting.end(),
+                       [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+      fitting.emplace_back(std::nullopt);
+      std::vector<Way> longer;
+      for (const std::optional<size_t>& choice : fitting) {
+        for (const Way& way : ways) {
+          longer.push_back(way);
+          longer.back().push_back(choice);
+        }
+      }
+      ways = std::move(longer);
+      if (ways.size() > kMostWays * kMostWays) {
+        ways.resize(kMostWays * kMostWays);
+      }
+    }
+    ways.resize(std::min(ways.size(), kMostWays));
+    return ways;
+  }
+
+  bool TryCut(const TensorLeaf& wrong, size_t dim, const std::vector<TensorLeaf>& others,
+              const Way& way, int64_t begin, int64_t end) {
+    std::vector<Cut> cuts = {{wrong.data_name, dim, begin, end}};
+    std::string with;
+    for (size_t i = 0; i < way.size(); ++i) {
+      if (way[i]) {
+        cuts.push_back({others[i].data_name, *way[i], begin, end});
+        with += fmt::format(", {} dim {}", others[i].name, *way[i]);
+      }
+    }
+    const int64_t size = wrong.shape[dim];
+    const std::string step =
+        fmt::format("{} dim {}{}: {} to {}", wrong.name, dim, with, size, end - begin);
+    if (Try(WithCuts(call_, cuts, false, size, end - begin), step)) {
+      return true;
+    }
+    return size != 1 && HasNumber(size) &&
+           Try(WithCuts(call_, cuts, true, size, end - begin), step + ", and in the arguments");
+  }
+
+  // Whether an argument is this integer, or holds it.
+  bool HasNumber(int64_t number) const {
+    for (const char* member : {"input_args", "input_kwargs"}) {
+      if (call_.forward().contains(member)) {
+        const Json flat = call_.forward()[member].flatten();
+        for (const auto& [place, value] : flat.items()) {
+          if (value.is_number_integer() && value.get<int64_t>() == number &&
+              place.find("/shape/") == std::string::npos) {
+            return true;
+          }
+        }
+      }
+    }
+    return false;
+  }
+
+  void CutWrongTensor() {
+    for (size_t dim = 0; dim < place_.size(); ++dim) {
+      while (CutDim(dim)) {
+      }
+    }
+  }
+
+  // The wrong element alone, or the half of the dim that it is in.
+  bool CutDim(size_t dim) {
+    std::vector<TensorLeaf> others = Live();
+    const auto at = std::find_if(others.begin(), others.end(),
+                                 [&](const TensorLeaf& leaf) { return IsWrong(leaf); });
+    if (at == others.end() || dim >= at->shape.size() || at->shape.size() != place_.size() ||
+        at->shape[dim] < 2) {
+      return false;
+    }
+    const TensorLeaf wrong = *at;
+    others.erase(at);
+    const int64_t size = wrong.shape[dim];
+    const int64_t index = place_[dim];
+    const std::vector<Way> ways = WaysFor(wrong, dim, others);
+    for (const Way& way : ways) {
+      if (TryCut(wrong, dim, others, way, index, index + 1)) {
+        return true;
+      }
+    }
+    const int64_t middle = size / 2;
+    for (size_t i = 0; i < std::min(ways.size(), kWaysOfHalves) && size > 2; ++i) {
+      if (index < middle ? TryCut(wrong, dim, others, ways[i], 0, middle)
+                         : TryCut(wrong, dim, others, ways[i], middle, size)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void DropArguments() {
+    const Json& forward = call_.forward();
+    std::vector<std::pair<Json::json_pointer, std::string>> places;
+    const Json::json_pointer root = Json::json_pointer() / call_.forward_name();
+    if (forward.contains("input_kwargs") && forward["input_kwargs"].is_object()) {
+      for (const auto& [key, value] : forward["input_kwargs"].items()) {
+        places.emplace_back(root / "input_kwargs" / key, key);
+      }
+    }
+    if (forward.contains("input_args") && forward["input_args"].is_array()) {
+      for (size_t i = forward["input_args"].size(); i-- > 0;) {
+        places.emplace_back(root / "input_args" / i, fmt::format("argument {}", i));
+      }
+    }
+    for (const auto& [place, name] : places) {
+      const Json& holder = call_.entries[place.parent_pointer()];
+      const bool is_last =
+          !holder.is_array() || place == place.parent_pointer() / (holder.size() - 1);
+      // None stands for a tensor that is not given, and for nothing else.
+      if (is_last || IsTensorRecord(call_.entries[place])) {
+        Try(WithoutArgument(call_, place), fmt::format("{} is left out", base::Printable(name)));
+      }
+    }
+  }
+
+  // Dims of inputs that the wrong element does not reach: rows of a table that is looked up.
+  void CutOthers() {
+    for (const TensorLeaf& first : Live()) {
+      for (size_t dim = 0; dim < first.shape.size() && IsArgument(first); ++dim) {
+        while (HalveInput(first.data_name, dim)) {
+        }
+      }
+    }
+  }
+
+  bool HalveInput(const std::string& data_name, size_t dim) {
+    for (const TensorLeaf& leaf : Live()) {
+      if (leaf.data_name == data_name && dim < leaf.shape.size() && leaf.shape[dim] > 1) {
+        const int64_t size = leaf.shape[dim];
+        const int64_t middle = size / 2;
+        return TryCut(leaf, dim, {}, {}, 0, middle) || TryCut(leaf, dim, {}, {}, middle, size);
+      }
+    }
+    return false;
+  }
+
+  void DropFirstDims() {
+    while (place_.size() > 1 &&
+           Try(WithoutFirstDim(call_, place_.size()), "first dims of size 1 are left out")) {
+    }
+  }
+
+  void ZeroValues() {
+    for (const TensorLeaf& leaf : Live()) {
+      int blocks = kMostZeroBlocks;
+      if (!leaf.is_result) {
+        const int64_t zeroed = Zero(leaf.data_name, 0, ElementCount(leaf.shape), blocks);
+        if (zeroed > 0) {
+          found_.steps.push_back(fmt::format(
+              "{} of {} are 0", base::Plural(static_cast<uint64_t>(zeroed), "value"), leaf.name));
+        }
+      }
+    }
+  }
+
+  // How many of them became 0.
+  int64_t Zero(const std::string& data_name, int64_t begin, int64_t end, int& blocks) {
+    if (begin >= end || blocks-- <= 0 || AreZero(data_name, begin, end)) {
+      return 0;
+    }
+    if (Try(WithZeros(call_, data_name, begin, end), "")) {
+      return end - begin;
+    }
+    const int64_t middle = begin + (end - begin) / 2;
+    return middle == begin
+               ? 0
+               : Zero(data_name, begin, middle, blocks) + Zero(data_name, middle, end, blocks);
+  }
+
+  bool AreZero(const std::string& data_name, int64_t begin, int64_t end) const {
+    const TensorView view = call_.tensors.at(data_name)->view();
+    const size_t size = DTypeSize(view.dtype);
+    const auto bytes = view.bytes().subspan(static_cast<size_t>(begin) * size,
+                                            static_cast<size_t>(end - begin) * size);
+    return std::all_of(bytes.begin(), bytes.end(),
+                       [](std::byte byte) { return byte == std::byte{0}; });
+  }
+
+  CapturedCall& call_;
+  const recheck::Judgement wrong_;  // the element that stays wrong
+  const uint64_t most_attempts_;
+  base::ThreadPool& pool_;
+  std::vector<int64_t> place_;  // where it is now
+  uint64_t beyond_ = 0;         // elements that are beyond their bounds now
+  Minimised found_;
+};
+
+}  // namespace
+
+std::string ReasonAgainst(const recheck::CallVerdict& verdict) {
+  switch (verdict.verdict) {
+    case recheck::Verdict::kWithin:
+      return "the call is within its error bound: there is no fault to keep";
+    case recheck::Verdict::kNotCheckable:
+      return "the call cannot be rechecked: " + verdict.reason;
+    case recheck::Verdict::kBeyond:
+      break;
+  }
+  return verdict.worst()->reason.empty() ? "" : "what is wrong is no element: " + verdict.reason;
+}
+
+Minimised Minimise(CapturedCall& call, const recheck::CallVerdict& verdict, uint64_t attempts,
+                   base::ThreadPool& pool) {
+  return Minimiser(call, verdict, attempts, pool).Run();
+}
+
+}  // namespace msprobe::analysis::repro

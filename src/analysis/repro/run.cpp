@@ -1,0 +1,181 @@
+#include "src/analysis/repro/run.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/analysis/recheck/dump_entries.h"
+#include "src/analysis/repro/captured_call.h"
+#include "src/analysis/repro/readme.h"
+#include "src/analysis/repro/script.h"
+#include "src/base/files.h"
+#include "src/base/output_rule.h"
+#include "src/base/stopwatch.h"
+#include "src/base/strings.h"
+#include "src/dump/layout.h"
+#include "src/dump/names.h"
+
+namespace msprobe::analysis::repro {
+namespace {
+
+constexpr const char* kDumpFolder = "dump";
+constexpr const char* kRecheckScript =
+    "#!/bin/sh\n"
+    "# Recomputes the call from its inputs and judges its results.\n"
+    "exec msprobe recheck \"$(dirname \"$0\")/dump\" \"$@\"\n";
+
+// The entries that a name may mean, the first to be preferred where neither is wrong.
+std::vector<std::string> HalvesOf(const std::string& call) {
+  const dump::EntryName name = dump::ParseEntryName(call);
+  if (name.direction != dump::Direction::kNone) {
+    return {call};
+  }
+  // Numbers of modules stand behind the direction: "Module.net.fc.Linear.0" has none yet.
+  if (call.starts_with("Module.") || call.starts_with("Cell.")) {
+    const size_t dot = call.rfind('.');
+    const std::string front = call.substr(0, dot);
+    const std::string back = call.substr(dot);
+    return {front + ".forward" + back, front + ".backward" + back};
+  }
+  return {call + ".forward", call + ".backward"};
+}
+
+struct Place {
+  recheck::DumpEntries entries;
+  std::filesystem::path json;
+  std::vector<std::string> names;  // halves of the call that are there
+};
+
+Result<Place> FindCall(const Options& options, std::vector<std::string>& warnings) {
+  MSP_ASSIGN_OR_RETURN(const dump::DumpLayout layout, dump::FindDump(options.dump));
+  const std::vector<std::string> halves = HalvesOf(options.call);
+  std::set<std::string> alike;
+  size_t read = 0;
+  for (const dump::RankFolder& rank : layout.ranks) {
+    if ((!rank.has_dump && !layout.is_single_file) || (options.step && rank.step != options.step) ||
+        (options.rank && rank.rank != options.rank)) {
+      continue;
+    }
+    const std::filesystem::path json =
+        rank.folder / (layout.is_single_file ? layout.single_file_name : dump::kDumpFileName);
+    Result<recheck::DumpEntries> entries = recheck::DumpEntries::Open(json);
+    if (!entries.ok()) {
+      warnings.push_back(
+          fmt::format("{} is left out: {}", json.string(), entries.status().message()));
+      continue;
+    }
+    ++read;
+    std::vector<std::string> names;
+    std::copy_if(halves.begin(), halves.end(), std::back_inserter(names),
+                 [&](const std::string& half) { return entries->Has(half); });
+    if (!names.empty()) {
+      return Place{*std::move(entries), json, std::move(names)};
+    }
+    const std::string_view subject = dump::ParseEntryName(halves[0]).subject;
+    for (const std::string& name : entries->calls()) {
+      if (alike.size() < 5 && dump::ParseEntryName(name).subject == subject) {
+        alike.insert(name);
+      }
+    }
+  }
+  if (read == 0 && warnings.empty() && (options.step || options.rank)) {
+    return NotFoundError(
+               fmt::format("{} has no such step and rank", base::Printable(options.dump.string())))
+        .WithHint("msprobe show lists what is in a folder");
+  }
+  if (read == 0) {
+    return NotFoundError(
+               fmt::format("{} holds no dump.json that can be read", options.dump.string()))
+        .WithHint("msprobe show lists what is in a folder");
+  }
+  const std::vector<std::string> names(alike.begin(), alike.end());
+  return NotFoundError(fmt::format("{} has no call {}", options.dump.string(), options.call))
+      .WithHint(names.empty() ? std::string("msprobe show lists the calls of a dump")
+                              : "it has " + base::Printable(base::Join(names, ", ")));
+}
+
+// A name that cannot lead out of the folder where it is put.
+std::string FolderName(const std::string& call) {
+  std::string name = call;
+  std::replace_if(
+      name.begin(), name.end(),
+      [](char letter) {
+        return !((letter >= '0' && letter <= '9') || (letter >= 'a' && letter <= 'z') ||
+                 (letter >= 'A' && letter <= 'Z') || letter == '.' || letter == '_');
+      },
+      '_');
+  return name.substr(0, 200) + "_repro";
+}
+
+std::vector<std::string> TensorTexts(const CapturedCall& call) {
+  std::vector<std::string> texts;
+  for (const TensorLeaf& leaf : LeavesOf(call)) {
+    const Json& record = call.entries[leaf.place];
+    texts.push_back(
+        fmt::format("{}{}: {} {}{}", leaf.entry == call.name ? "" : "forward ",
+                    base::Printable(leaf.name), base::Printable(record["dtype"].get<std::string>()),
+                    ShapeText(leaf.shape), leaf.data_name.empty() ? ", without values" : ""));
+  }
+  return texts;
+}
+
+}  // namespace
+
+Result<Answer> Run(const Options& options) {
+  const base::Stopwatch watch;
+  base::ThreadPool pool(options.threads);
+  Answer answer;
+  MSP_ASSIGN_OR_RETURN(const Place place, FindCall(options, answer.warnings));
+  std::optional<CapturedCall> call;
+  for (const std::string& name : place.names) {
+    MSP_ASSIGN_OR_RETURN(CapturedCall half, ReadCall(place.entries, name), name);
+    MSP_ASSIGN_OR_RETURN(recheck::CallVerdict verdict, Recheck(half, pool), name);
+    if (!call || (answer.verdict.verdict != recheck::Verdict::kBeyond &&
+                  verdict.verdict == recheck::Verdict::kBeyond)) {
+      call = std::move(half);
+      answer.verdict = std::move(verdict);
+    }
+  }
+  answer.call = call->name;
+  answer.dump_json = place.json;
+  if (call->tensors.empty()) {
+    return NotFoundError(fmt::format("{} holds no tensors of {}", place.json.string(), call->name))
+        .WithHint("capture the step again with \"task\": \"tensor\"");
+  }
+  answer.folder =
+      options.output.empty() ? std::filesystem::path(FolderName(call->name)) : options.output;
+  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(answer.folder));
+  const std::filesystem::path dump_json = answer.folder / kDumpFolder / dump::kDumpFileName;
+  MSP_RETURN_IF_ERROR(
+      base::CheckOutputFiles(std::array{dump_json, answer.folder / "README.md",
+                                        answer.folder / "run.py", answer.folder / "recheck.sh"}));
+  if (options.minimise) {
+    answer.no_minimum = ReasonAgainst(answer.verdict);
+    if (answer.no_minimum.empty()) {
+      answer.minimised = Minimise(*call, answer.verdict, options.attempts, pool);
+      MSP_ASSIGN_OR_RETURN(answer.verdict, Recheck(*call, pool));
+    }
+  }
+  answer.tensors = TensorTexts(*call);
+  answer.elements = call->element_count();
+  MSP_RETURN_IF_ERROR(WriteDump(*call, answer.folder / kDumpFolder));
+  const auto write = [&](const char* name, const std::string& text) {
+    answer.files.push_back(answer.folder / name);
+    return base::WriteFileAtomically(answer.files.back(), text);
+  };
+  if (const Result<std::string> script = MakeScript(*call); script.ok()) {
+    MSP_RETURN_IF_ERROR(write("run.py", *script));
+  } else {
+    answer.no_script = script.status().message();
+  }
+  MSP_RETURN_IF_ERROR(write("recheck.sh", kRecheckScript));
+  MSP_RETURN_IF_ERROR(write("README.md", MakeReadme(answer)));
+  answer.files.push_back(dump_json);
+  answer.seconds = watch.seconds();
+  return answer;
+}
+
+}  // namespace msprobe::analysis::repro

@@ -1,0 +1,86 @@
+#include "src/analysis/repro/script.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "src/analysis/accuracy/check/api_lists.h"
+#include "src/analysis/repro/python_literal.h"
+#include "src/base/strings.h"
+#include "src/dump/names.h"
+
+namespace msprobe::resources {
+extern const std::string_view kReproScript;  // run_call.py.in
+}
+
+namespace msprobe::analysis::repro {
+namespace {
+
+Result<std::string> Arguments(const Json& values, bool with_gradients) {
+  const bool is_list = values.is_array();
+  std::string text;
+  for (const auto& [key, value] : values.items()) {
+    MSP_ASSIGN_OR_RETURN(const std::string one, PythonArgument(value, with_gradients),
+                         (is_list ? "argument " : "keyword argument ") + base::Printable(key));
+    text += is_list ? fmt::format("\n        {},", one)
+                    : fmt::format("\n        {}: {},", PythonText(key), one);
+  }
+  const std::string_view brackets = is_list ? "[]" : "{}";
+  return text.empty() ? std::string(brackets)
+                      : fmt::format("{}{}\n    {}", brackets[0], text, brackets[1]);
+}
+
+}  // namespace
+
+Result<std::string> FunctionOf(std::string_view entry_name) {
+  const dump::EntryName name = dump::ParseEntryName(entry_name);
+  if (name.is_module) {
+    return UnsupportedError("a dump does not tell how a module was made; capture with level L1");
+  }
+  const std::string_view module = name.kind == "Functional" ? "torch.nn.functional"
+                                  : name.kind == "Tensor"   ? "torch.Tensor"
+                                  : name.kind == "Torch"    ? "torch"
+                                  : name.kind == "NPU"      ? "torch_npu"
+                                                            : "";
+  const bool is_known = name.kind == "NPU" ? accuracy::IsKnownAnywhere(name.subject)
+                                           : accuracy::IsKnownApi(name.kind, name.subject,
+                                                                  accuracy::StandardVersion::k811);
+  if (module.empty() || !is_known) {
+    return UnsupportedError(fmt::format("{}.{} is none of PyTorch's operators",
+                                        base::Printable(name.kind), base::Printable(name.subject)));
+  }
+  return fmt::format("{}.{}", module, name.subject);
+}
+
+Result<std::string> MakeScript(const CapturedCall& call) {
+  if (call.framework == "mindspore") {
+    return UnsupportedError("it is a call of MindSpore");
+  }
+  MSP_ASSIGN_OR_RETURN(const std::string function, FunctionOf(call.name));
+  const Json& forward = call.forward();
+  if (!forward.contains("input_args") || !forward["input_args"].is_array()) {
+    return UnsupportedError("its record has no list of arguments");
+  }
+  const bool has_keywords = forward.contains("input_kwargs") && forward["input_kwargs"].is_object();
+  MSP_ASSIGN_OR_RETURN(const std::string args,
+                       Arguments(forward["input_args"], call.is_backward()));
+  MSP_ASSIGN_OR_RETURN(
+      const std::string kwargs,
+      Arguments(has_keywords ? forward["input_kwargs"] : Json::object(), call.is_backward()));
+  // The name is one of our list, with numbers: nothing in it needs to be escaped. Arguments come
+  // last, so that nothing in them is taken for a place to fill.
+  std::string script(resources::kReproScript);
+  for (const auto& [mark, text] : {
+           std::pair<std::string_view, std::string>("@NAME@", call.name),
+           {"@FUNCTION@", function},
+           {"@FORWARD@", PythonText(call.forward_name())},
+           {"@BACKWARD@", call.is_backward() ? PythonText(call.name) : "None"},
+       }) {
+    script = base::ReplaceAll(script, mark, text);
+  }
+  script = base::ReplaceFirst(script, "@KWARGS@", kwargs);
+  return base::ReplaceFirst(script, "@ARGS@", args);
+}
+
+}  // namespace msprobe::analysis::repro

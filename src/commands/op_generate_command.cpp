@@ -1,0 +1,86 @@
+#include "src/commands/op_generate_command.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/commands/common_flags.h"
+
+namespace msprobe::commands {
+namespace {
+
+namespace repro = analysis::repro;
+
+constexpr const char* kOpGenerateNotes =
+    R"(The configuration is JSON: dump_json_path, api_name (Functional.softmax.0), extract_api_path, propagation (forward or
+backward), data_mode (random_data or real_data), random_seed, iter_times. The script draws its inputs by the ranges of
+the dump or reads them, and needs PyTorch only. msprobe repro writes a call with the tensors that were captured.
+)";
+
+report::Document DocumentOf(const repro::OpGenerateAnswer& answer) {
+  report::Document document;
+  document.command = "op_generate";
+  document.verdict.word = "WRITTEN";
+  document.verdict.text =
+      fmt::format("WRITTEN: {} {}, to {}", answer.api, answer.propagation, answer.script.string());
+  document.verdict.tone = report::Tone::kStrong;
+  document.files.push_back({answer.script});
+  if (answer.was_extracted) {
+    document.files.push_back({answer.extracted, "its entries"});
+  }
+  document.next.push_back(fmt::format(
+      "python3 {} on the machine with the device; its exit code is 1 if a result is not "
+      "accurate.",
+      answer.script.string()));
+  return document;
+}
+
+}  // namespace
+
+std::vector<Flag> OpGenerateCommand::flags() {
+  std::vector<Flag> flags = {
+      {.name = "--config-input",
+       .letter = "-i",
+       .type = "FILE",
+       .fills = &options_.config,
+       .group = Group::kInput,
+       .help = "JSON file that names the dump and the API",
+       .since = kPython811},
+      {.name = "--api-output-path",
+       .letter = "-o",
+       .aliases = {"--output"},
+       .type = "DIR",
+       .fills = &options_.output,
+       .group = Group::kOutput,
+       .help = "Existing folder for the script",
+       .since = kPython811},
+      ForceFlag(),
+  };
+  AddAnswerFlags(flags, answer_, {});
+  return flags;
+}
+
+std::vector<Example> OpGenerateCommand::examples() const {
+  return {
+      {"msprobe op_generate -i softmax.json -o scripts", "scripts/Functional.softmax.0.forward.py"},
+      {"msprobe -f pytorch op_generate -i softmax.json -o scripts",
+       "the Python tool's command line"}};
+}
+
+std::string OpGenerateCommand::notes() const { return kOpGenerateNotes; }
+
+Result<ExitCode> OpGenerateCommand::Run(const Context& context) {
+  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
+  if (options_.config.empty() || options_.output.empty()) {
+    return UsageError(options_.config.empty() ? "no configuration is given" : "no folder is given")
+        .WithHint("msprobe op_generate -i CONFIG.json -o FOLDER");
+  }
+  if (context.framework == "mindspore") {
+    return UsageError("scripts are written for APIs of PyTorch only")
+        .WithHint("msprobe run_ut checks the APIs of a MindSpore dump");
+  }
+  MSP_ASSIGN_OR_RETURN(const repro::OpGenerateAnswer answer, repro::OpGenerate(options_));
+  return GiveAnswer(DocumentOf(answer), answer_, context);
+}
+
+}  // namespace msprobe::commands

@@ -1,0 +1,158 @@
+// Communication over the dumps of all ranks of a step, made on the spot.
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "msprobe/tensor_file.h"
+
+#include "src/analysis/recheck/run.h"
+#include "tests/unit/support/temporary_folder.h"
+
+namespace msprobe::analysis::recheck {
+namespace {
+
+using test_support::TemporaryFolder;
+using ::testing::HasSubstr;
+
+// The dumps of all ranks, call by call.
+class Ranks {
+ public:
+  explicit Ranks(size_t count) : calls_(count) {}
+
+  std::string Leaf(size_t rank, const std::string& file, const std::vector<float>& values) const {
+    TensorView view;
+    view.dtype = DType::kFloat32;
+    view.shape = {static_cast<int64_t>(values.size())};
+    view.strides = {1};
+    view.data = reinterpret_cast<const std::byte*>(values.data());
+    const std::filesystem::path data = Folder(rank) / "dump_tensor_data";
+    std::filesystem::create_directories(data);
+    EXPECT_TRUE(WriteNpyFile(data / file, view).ok());
+    return "{\"type\": \"torch.Tensor\", \"dtype\": \"torch.float32\", \"shape\": [" +
+           std::to_string(values.size()) + "], \"data_name\": \"" + file + "\"}";
+  }
+
+  void Add(size_t rank, const std::string& name, const std::string& arguments,
+           const std::string& keywords, const std::string& output) {
+    std::string& text = calls_[rank];
+    text += (text.empty() ? "" : ", ") + ("\"" + name + "\": {\"input_args\": [" + arguments) +
+            "], \"input_kwargs\": {" + keywords + "}, \"output\": [" + output + "]}";
+  }
+
+  Answer Check() const {
+    for (size_t rank = 0; rank < calls_.size(); ++rank) {
+      folder_.Write("step0/rank" + std::to_string(rank) + "/dump.json",
+                    "{\"task\": \"tensor\", \"data\": {" + calls_[rank] + "}}");
+    }
+    Options options;
+    options.dump = folder_.path();
+    options.threads = 1;
+    options.quiet = true;
+    Result<Answer> answer = Run(options);
+    EXPECT_TRUE(answer.ok()) << answer.status().message();
+    return answer.ok() ? *std::move(answer) : Answer();
+  }
+
+  std::filesystem::path Folder(size_t rank) const {
+    return folder_ / ("step0/rank" + std::to_string(rank));
+  }
+
+ private:
+  TemporaryFolder folder_;
+  std::vector<std::string> calls_;
+};
+
+constexpr std::string_view kGroup =
+    R"("group": {"type": "torch.ProcessGroup", "group_ranks": [0, 1]})";
+
+// One all_reduce; rank 1 got `wrong` more than the sum.
+Answer AllReduced(float wrong, const std::string& keywords, std::vector<float> result) {
+  Ranks ranks(2);
+  const std::vector<std::vector<float>> inputs = {{1, 2.5F, -3}, {10, 0.25F, 3.5F}};
+  for (size_t rank = 0; rank < 2; ++rank) {
+    std::vector<float> out = result;
+    out[1] += rank == 1 ? wrong : 0;
+    ranks.Add(rank, "Distributed.all_reduce.0.forward", ranks.Leaf(rank, "in.npy", inputs[rank]),
+              keywords, ranks.Leaf(rank, "out.npy", out));
+  }
+  return ranks.Check();
+}
+
+TEST(Collectives, ASumOverRanksIsRecomputedFromAllOfThem) {
+  const Answer answer = AllReduced(0, std::string(kGroup), {11, 2.75F, 0.5F});
+  EXPECT_EQ(answer.within, 2U);
+  EXPECT_EQ(answer.beyond, 0U);
+}
+
+TEST(Collectives, ARankThatGotSomethingElseIsWrong) {
+  const Answer answer = AllReduced(0.01F, std::string(kGroup), {11, 2.75F, 0.5F});
+  EXPECT_EQ(answer.within, 1U);
+  ASSERT_EQ(answer.beyond, 1U);
+  EXPECT_EQ(answer.calls[1].verdict(), Verdict::kBeyond);
+  EXPECT_EQ(answer.calls[1].rank, 1);
+}
+
+TEST(Collectives, OtherReductionsAreKnown) {
+  const std::string group = std::string(kGroup) + ", ";
+  const auto operation = [&](const char* name) {
+    return group + R"("op": {"type": "torch.distributed.ReduceOp", "value": "RedOpType.)" + name +
+           "\"}";
+  };
+  EXPECT_EQ(AllReduced(0, operation("MAX"), {10, 2.5F, 3.5F}).within, 2U);
+  EXPECT_EQ(AllReduced(0, operation("MIN"), {1, 0.25F, -3}).within, 2U);
+  EXPECT_EQ(AllReduced(0, operation("AVG"), {5.5F, 1.375F, 0.25F}).within, 2U);
+  EXPECT_EQ(AllReduced(0, operation("BXOR"), {1, 1, 1}).not_checkable, 2U);
+  EXPECT_EQ(AllReduced(1e-6F, operation("MAX"), {10, 2.5F, 3.5F}).beyond, 1U);
+}
+
+// Without the group nobody knows whether all of its ranks were captured.
+TEST(Collectives, AGroupThatIsNotToldIsNeverCalledWrong) {
+  EXPECT_EQ(AllReduced(0, "", {11, 2.75F, 0.5F}).within, 2U);
+  EXPECT_EQ(AllReduced(0, "", {21, 7, 0}).not_checkable, 2U);
+}
+
+TEST(Collectives, ARankThatIsMissingIsTold) {
+  const Answer answer = AllReduced(
+      0, R"("group": {"type": "torch.ProcessGroup", "group_ranks": [0, 1, 2]})", {11, 2.75F, 0.5F});
+  ASSERT_EQ(answer.not_checkable, 2U);
+  EXPECT_THAT(answer.calls[0].checked().reason,
+              HasSubstr("rank 2 of its group is not in the dump"));
+}
+
+// Calls pair within their group, whatever their numbers are.
+TEST(Collectives, CallsOfAGroupPairInTheirOrder) {
+  const std::string alone = R"("group": {"type": "torch.ProcessGroup", "group_ranks": [1]})";
+  Ranks ranks(2);
+  ranks.Add(1, "Distributed.all_reduce.0.forward", ranks.Leaf(1, "a.npy", {7}), alone,
+            ranks.Leaf(1, "b.npy", {7}));
+  ranks.Add(1, "Distributed.all_reduce.1.forward", ranks.Leaf(1, "c.npy", {2}), std::string(kGroup),
+            ranks.Leaf(1, "d.npy", {5}));
+  ranks.Add(0, "Distributed.all_reduce.0.forward", ranks.Leaf(0, "e.npy", {3}), std::string(kGroup),
+            ranks.Leaf(0, "f.npy", {5}));
+  const Answer answer = ranks.Check();
+  EXPECT_EQ(answer.within, 3U);
+}
+
+TEST(Collectives, GatheredAndScatteredPartsStandInTheOrderOfTheGroup) {
+  Ranks ranks(2);
+  const std::vector<std::vector<float>> inputs = {{1, 2}, {3, 4}};
+  for (size_t rank = 0; rank < 2; ++rank) {
+    const std::string input = ranks.Leaf(rank, "in.npy", inputs[rank]);
+    ranks.Add(rank, "Distributed.all_gather_into_tensor.0.forward",
+              ranks.Leaf(rank, "buffer.npy", {0, 0, 0, 0}) + ", " + input, std::string(kGroup),
+              ranks.Leaf(rank, "all.npy", {1, 2, 3, 4}));
+    ranks.Add(rank, "Distributed.reduce_scatter_tensor.0.forward",
+              ranks.Leaf(rank, "part.npy", {0}) + ", " + input, std::string(kGroup),
+              ranks.Leaf(rank, "sum.npy", {rank == 0 ? 4.0F : 6.5F}));
+  }
+  const Answer answer = ranks.Check();
+  EXPECT_EQ(answer.within, 3U);
+  EXPECT_EQ(answer.beyond, 1U);  // 6 is the sum that rank 1 should have got
+}
+
+}  // namespace
+}  // namespace msprobe::analysis::recheck

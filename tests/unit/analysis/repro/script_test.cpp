@@ -1,0 +1,36 @@
+#include "src/analysis/repro/script.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/analysis/repro/captured.h"
+
+namespace msprobe::analysis::repro {
+namespace {
+
+using test_support::CallOf;
+using ::testing::HasSubstr;
+
+TEST(ReproScript, CallsTheFunctionWithItsArguments) {
+  const Result<std::string> script = MakeScript(CallOf("Functional.layer_norm.0.backward"));
+  ASSERT_TRUE(script.ok()) << script.status().message();
+  EXPECT_THAT(*script, HasSubstr("return torch.nn.functional.layer_norm(*args, **kwargs)"));
+  EXPECT_THAT(*script, HasSubstr("FORWARD = \"Functional.layer_norm.0.forward\"\n"
+                                 "BACKWARD = \"Functional.layer_norm.0.backward\"\n"));
+  EXPECT_THAT(*script,
+              HasSubstr("load(\"Functional.layer_norm.0.forward.input.0.pt\", True, device),\n"
+                        "        [8],\n"));
+}
+
+TEST(ReproScript, NamesNoFunctionThatIsNoOperator) {
+  CapturedCall call = CallOf("Functional.gelu.0.forward");
+  call.entries["Torch.load.0.forward"] = call.forward();
+  call.name = "Torch.load.0.forward";
+  EXPECT_THAT(MakeScript(call).status().message(), HasSubstr("none of PyTorch's operators"));
+  call.entries["Module.act.GELU.forward.0"] = call.forward();
+  call.name = "Module.act.GELU.forward.0";
+  EXPECT_THAT(MakeScript(call).status().message(), HasSubstr("how a module was made"));
+}
+
+}  // namespace
+}  // namespace msprobe::analysis::repro
