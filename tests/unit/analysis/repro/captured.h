@@ -1,4 +1,4 @@
-// Calls of tests/data/recheck, whose wrong one is a GELU of shape [4, 8].
+// Calls of the folder recheck of `data`, whose wrong one is a GELU of shape [4, 8].
 #pragma once
 
 #include <cstring>
@@ -12,9 +12,10 @@
 
 namespace msprobe::analysis::repro::test_support {
 
-inline CapturedCall CallOf(const std::string& name, const std::string& side = "bench") {
+inline CapturedCall CallOf(const std::string& data, const std::string& name,
+                           const std::string& side = "bench") {
   const Result<recheck::DumpEntries> entries =
-      recheck::DumpEntries::Open(MSPROBE_TEST_DATA "/recheck/" + side + "/step0/rank/dump.json");
+      recheck::DumpEntries::Open(data + "/recheck/" + side + "/step0/rank/dump.json");
   EXPECT_TRUE(entries.ok()) << entries.status().message();
   Result<CapturedCall> call = ReadCall(*entries, name);
   EXPECT_TRUE(call.ok()) << call.status().message();

@@ -54,14 +54,14 @@ Outcome MinimiseIt(CapturedCall call, uint64_t attempts = kManyAttempts) {
 }
 
 TEST(Minimise, LeavesOneElementOfAnElementwiseCall) {
-  const Outcome outcome = MinimiseIt(CallOf("Functional.gelu.0.forward", "npu"));
+  const Outcome outcome = MinimiseIt(CallOf(MSPROBE_TEST_DATA, "Functional.gelu.0.forward", "npu"));
   EXPECT_EQ(outcome.minimised.elements_before, 64U);
   EXPECT_EQ(outcome.minimised.elements_after, 2U);
   EXPECT_FALSE(outcome.minimised.ran_out);
 }
 
 TEST(Minimise, KeepsWhatASumNeeds) {
-  CapturedCall call = CallOf("Functional.linear.0.forward");
+  CapturedCall call = CallOf(MSPROBE_TEST_DATA, "Functional.linear.0.forward");
   Spoil(call, "Functional.linear.0.forward.output.0.pt", 2 * 8 + 3, 9.0F);
   const Outcome outcome = MinimiseIt(std::move(call));
   // One row times one column and one bias: the six terms of the sum all count.
@@ -72,14 +72,14 @@ TEST(Minimise, KeepsWhatASumNeeds) {
 }
 
 TEST(Minimise, KeepsTheDimThatIsNormalised) {
-  CapturedCall call = CallOf("Functional.softmax.0.forward");
+  CapturedCall call = CallOf(MSPROBE_TEST_DATA, "Functional.softmax.0.forward");
   Spoil(call, "Functional.softmax.0.forward.output.0.pt", 5, 2.0F);
   const Outcome outcome = MinimiseIt(std::move(call));
   EXPECT_EQ(ElementCount(ShapeOf(outcome.call, "Functional.softmax.0.forward.output.0.pt")), 4);
 }
 
 TEST(Minimise, LeavesTheOtherGradientsOfABackwardCallOut) {
-  CapturedCall call = CallOf("Torch.matmul.0.backward");
+  CapturedCall call = CallOf(MSPROBE_TEST_DATA, "Torch.matmul.0.backward");
   Spoil(call, "Torch.matmul.0.backward.output.1.pt", 1, 7.0F);
   const Outcome outcome = MinimiseIt(std::move(call));
   EXPECT_EQ(outcome.call.tensors.count("Torch.matmul.0.backward.output.0.pt"), 0U);
@@ -87,15 +87,17 @@ TEST(Minimise, LeavesTheOtherGradientsOfABackwardCallOut) {
 }
 
 TEST(Minimise, StopsWhereItsAttemptsEnd) {
-  const Outcome outcome = MinimiseIt(CallOf("Functional.gelu.0.forward", "npu"), 1);
+  const Outcome outcome =
+      MinimiseIt(CallOf(MSPROBE_TEST_DATA, "Functional.gelu.0.forward", "npu"), 1);
   EXPECT_TRUE(outcome.minimised.ran_out);
   EXPECT_EQ(outcome.minimised.attempts, 1U);
 }
 
 TEST(Minimise, NeedsAFaultOfAnElement) {
-  EXPECT_THAT(ReasonAgainst(VerdictOf(CallOf("Functional.gelu.0.forward"))),
+  EXPECT_THAT(ReasonAgainst(VerdictOf(CallOf(MSPROBE_TEST_DATA, "Functional.gelu.0.forward"))),
               HasSubstr("no fault to keep"));
-  EXPECT_EQ(ReasonAgainst(VerdictOf(CallOf("Functional.gelu.0.forward", "npu"))), "");
+  EXPECT_EQ(ReasonAgainst(VerdictOf(CallOf(MSPROBE_TEST_DATA, "Functional.gelu.0.forward", "npu"))),
+            "");
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ using test_support::CallOf;
 using ::testing::HasSubstr;
 
 TEST(ReproScript, CallsTheFunctionWithItsArguments) {
-  const Result<std::string> script = MakeScript(CallOf("Functional.layer_norm.0.backward"));
+  const Result<std::string> script =
+      MakeScript(CallOf(MSPROBE_TEST_DATA, "Functional.layer_norm.0.backward"));
   ASSERT_TRUE(script.ok()) << script.status().message();
   EXPECT_THAT(*script, HasSubstr("return torch.nn.functional.layer_norm(*args, **kwargs)"));
   EXPECT_THAT(*script, HasSubstr("FORWARD = \"Functional.layer_norm.0.forward\"\n"
@@ -23,7 +24,7 @@ TEST(ReproScript, CallsTheFunctionWithItsArguments) {
 }
 
 TEST(ReproScript, NamesNoFunctionThatIsNoOperator) {
-  CapturedCall call = CallOf("Functional.gelu.0.forward");
+  CapturedCall call = CallOf(MSPROBE_TEST_DATA, "Functional.gelu.0.forward");
   call.entries["Torch.load.0.forward"] = call.forward();
   call.name = "Torch.load.0.forward";
   EXPECT_THAT(MakeScript(call).status().message(), HasSubstr("none of PyTorch's operators"));
