@@ -52,6 +52,7 @@ def switch(places, folder):
 
 
 def op_configuration(places, folder):
+    (folder / "scripts").mkdir()
     dump = places["data"] / "recheck/npu/step0/rank/dump.json"
     (folder / "op.json").write_text('{"dump_json_path": "%s", "api_name": "Functional.gelu.0", "extract_api_path": "gelu.json"}' % dump)
 
@@ -117,7 +118,7 @@ COMMANDS = {
                                       "-g {data}/kernel_dump/nano/expected_arrays/Add.net_Add_1.1.1.1700000000001001.input.1.npy -out out",
                                       "different", "DIFFERENT"),
     "msaccucmp overflow": Command("msaccucmp overflow -d {data}/kernel_dump/dumps -out out", "overflow", "OVERFLOW"),
-    "op_generate": Command("op_generate -i op.json -o .", None, "WRITTEN", prepare=op_configuration),
+    "op_generate": Command("op_generate -i op.json -o scripts", None, "WRITTEN", prepare=op_configuration),
     "parse": Command("parse {data}/kernel_dump/dumps -o out", None, "CONVERTED"),
     "parse overflow": Command("parse overflow {data}/kernel_dump/dumps -o out", "overflow", "OVERFLOW"),
     "perf_compare": Command("perf_compare -d {data}/perf/npu_npu_all/comparison_ascend_pt -bp {data}/perf/npu_npu_all/base_ascend_pt "

@@ -13,6 +13,7 @@
 #include "src/analysis/repro/python_literal.h"
 #include "src/analysis/repro/script.h"
 #include "src/base/files.h"
+#include "src/base/output_rule.h"
 #include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/dump/leaves.h"
@@ -212,6 +213,9 @@ Result<OpGenerateAnswer> OpGenerate(const OpGenerateOptions& options) {
   const std::string forward_name = asked.api + ".forward";
   MSP_ASSIGN_OR_RETURN(const std::string function, FunctionOf(forward_name));
   const bool has_dump = !asked.dump.empty();
+  const std::filesystem::path script_path =
+      options.output / fmt::format("{}.{}.py", asked.api, asked.propagation);
+  MSP_RETURN_IF_ERROR(base::CheckOutputFile(script_path));
   MSP_ASSIGN_OR_RETURN(const Json entries, has_dump ? Extract(asked) : ReadExtracted(asked));
   MSP_ASSIGN_OR_RETURN(const Json forward, EntryOf(entries, forward_name, asked.extracted));
   Json gradients = Json::array();
@@ -250,7 +254,7 @@ Result<OpGenerateAnswer> OpGenerate(const OpGenerateOptions& options) {
   answer.propagation = asked.propagation;
   answer.was_extracted = has_dump;
   answer.extracted = asked.extracted;
-  answer.script = options.output / fmt::format("{}.{}.py", asked.api, asked.propagation);
+  answer.script = script_path;
   MSP_RETURN_IF_ERROR(base::WriteFileAtomically(answer.script, script));
   return answer;
 }
