@@ -286,8 +286,16 @@ class Minimiser {
     return false;
   }
 
+  // Where all tensors have the same shape, so that no dim means something of its own.
+  bool HaveOneShape() const {
+    const std::vector<TensorLeaf> live = Live();
+    return std::all_of(live.begin(), live.end(), [&](const TensorLeaf& leaf) {
+      return leaf.shape == live[0].shape && !leaf.shape.empty() && leaf.shape[0] == 1;
+    });
+  }
+
   void DropFirstDims() {
-    while (place_.size() > 1 &&
+    while (place_.size() > 1 && HaveOneShape() &&
            Try(WithoutFirstDim(call_, place_.size()), "first dims of size 1 are left out")) {
     }
   }

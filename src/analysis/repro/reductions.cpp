@@ -85,6 +85,8 @@ CapturedCall WithoutArgument(const CapturedCall& call, const Json::json_pointer&
   Json& holder = smaller.entries[place.parent_pointer()];
   if (holder.is_object()) {
     holder.erase(place.back());
+  } else if (place == place.parent_pointer() / (holder.size() - 1)) {
+    holder.erase(holder.size() - 1);
   } else {
     smaller.entries[place] = Json();
   }
