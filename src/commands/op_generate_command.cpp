@@ -37,23 +37,22 @@ report::Document DocumentOf(const repro::OpGenerateAnswer& answer) {
 
 }  // namespace
 
+std::vector<Positional> OpGenerateCommand::positionals() {
+  return {{.name = "CONFIG",
+           .fills = &options_.config,
+           .help = "JSON file that names the dump and the API"}};
+}
+
 std::vector<Flag> OpGenerateCommand::flags() {
   std::vector<Flag> flags = {
       {.name = "--config-input",
        .letter = "-i",
        .type = "FILE",
-       .fills = &options_.config,
+       .fills = &config_flag_,
        .group = Group::kInput,
-       .help = "JSON file that names the dump and the API",
+       .help = "The same as CONFIG",
        .since = kPython811},
-      {.name = "--api-output-path",
-       .letter = "-o",
-       .aliases = {"--output"},
-       .type = "DIR",
-       .fills = &options_.output,
-       .group = Group::kOutput,
-       .help = "Existing folder for the script",
-       .since = kPython811},
+      OutputFolderFlag(options_.output, "Existing folder for the script", {"--api_output_path"}),
       ForceFlag(),
   };
   AddAnswerFlags(flags, answer_, {});
@@ -71,9 +70,13 @@ std::string OpGenerateCommand::notes() const { return kOpGenerateNotes; }
 
 Result<ExitCode> OpGenerateCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
-  if (options_.config.empty() || options_.output.empty()) {
-    return UsageError(options_.config.empty() ? "no configuration is given" : "no folder is given")
-        .WithHint("msprobe op_generate -i CONFIG.json -o FOLDER");
+  if (config_flag_.empty() == options_.config.empty() || options_.output.empty()) {
+    return UsageError(options_.output.empty() ? "no folder for the script is given"
+                                              : "one configuration is needed")
+        .WithHint("msprobe op_generate CONFIG.json -o FOLDER");
+  }
+  if (options_.config.empty()) {
+    options_.config = config_flag_;
   }
   if (context.framework == "mindspore") {
     return UsageError("scripts are written for APIs of PyTorch only")

@@ -1,6 +1,7 @@
 // msprobe op_generate: a script that runs one API of a dump on a device and on the CPU.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ class OpGenerateCommand final : public Command {
   std::string_view summary() const override {
     return "Write a script that runs one API on a device and on the CPU, and compares the results";
   }
+  std::vector<Positional> positionals() override;
   std::vector<Flag> flags() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -23,6 +25,7 @@ class OpGenerateCommand final : public Command {
 
  private:
   analysis::repro::OpGenerateOptions options_;
+  std::filesystem::path config_flag_;  // -i
   AnswerFlags answer_;
 };
 

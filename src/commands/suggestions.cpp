@@ -65,6 +65,7 @@ constexpr std::array kCommandSynonyms = std::to_array<Synonym>({
     {"watch", "monitor top"},
     {"train", "monitor run"},
     {"launch", "monitor run"},
+    {"report", "monitor report"},
     {"html", "monitor report"},
     {"dashboard", "monitor report"},
     {"tensorboard", "monitor csv2tb"},

@@ -218,7 +218,7 @@ class Suggestions(unittest.TestCase):
         for typed, meant in (("comapre", "compare"), ("cmp", "compare or monitor diff"), ("diff", "compare or monitor diff"),
                              ("analyze", "nan_analyze or monitor analyse"), ("analyse", "nan_analyze or monitor analyse"),
                              ("report", "monitor report"), ("top", "monitor top"), ("csv2tb", "monitor csv2tb"), ("recover", "dump recover"), ("disable", "dump ctl"),
-                             ("nan-analyze", "nan_analyze"), ("SHOW", "show"), ("perf", "perf_compare"), ("repotr", "monitor report"),
+                             ("nan-analyze", "nan_analyze"), ("SHOW", "show"), ("perf", "perf_compare"),
                              ("ckpt-compare", "ckpt_compare")):
             self.assertIn("did you mean %s?" % meant, self.hint(typed, "a", "b"), typed)
         self.assertIn("msprobe has: acc_check, api_precision_compare, ", self.hint("zzzzzzzzzzz"))
