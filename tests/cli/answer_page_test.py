@@ -91,7 +91,8 @@ def document_pages(folder):
     hostile, = (folder / "hostile_nan").glob("anomaly_analyze_*.html")
     said = run(MSPROBE, "rl_compare", "-a", data / "rl_compare/rl_collect/run_a", "-b", data / "rl_compare/rl_collect/run_b", "-f", "html,csv", "-o", folder / "rl")
     assert "rl_compare.html" in said and (folder / "rl/reward.csv").is_file(), said
-    pages = {"config_check": folder / "packs/result.html", "nan_analyze": found, "hostile": hostile, "rl_compare": folder / "rl/rl_compare.html"}
+    run(MSPROBE, "grad_compare", data / "grad_probe/compare/a", data / "grad_probe/compare/b", "--format", "csv,html", "-o", folder / "grad")
+    pages = {"grad_compare": folder / "grad/grad_compare.html", "config_check": folder / "packs/result.html", "nan_analyze": found, "hostile": hostile, "rl_compare": folder / "rl/rl_compare.html"}
     for name, page in pages.items():
         shutil.copy(page, folder / (name + ".html"))
     return pages

@@ -58,7 +58,7 @@ check('shows what got slower as a tree down to kernels, and both sides as bars',
 });
 
 check('fits phones, tablets and desks, light and dark, in both languages', async () => {
-  for (const name of ['ckpt.html', 'perf.html', 'config_check.html', 'nan_analyze.html', 'rl_compare.html']) {
+  for (const name of ['ckpt.html', 'perf.html', 'config_check.html', 'nan_analyze.html', 'rl_compare.html', 'grad_compare.html']) {
     for (const width of [390, 800, 1400]) {
       const dark = width === 800;
       const { page, close } = await open(name, { width, height: 900, scheme: dark ? 'dark' : 'light', locale: dark ? 'zh-CN' : 'en-US' });
@@ -89,6 +89,19 @@ check('shows answers of commands that have no page of their own kind', async () 
   assert.equal(await text(runs.page, '.verdict .pill'), 'DIFFERENT');
   assert.match(await text(runs.page, '#table0 .item:has-text("log_prob")'), /0\.0005000234[\s\S]*step 0, rank 0/);
   await runs.close();
+  const gradients = await open('grad_compare.html');
+  assert.equal(await text(gradients.page, '.verdict .pill'), 'DIVERGED');
+  assert.match(await text(gradients.page, '.headline'), /step 0: 96\.19 % of the signs agree/);
+  assert.match(await text(gradients.page, '#table0 .item'), /b\.0\.qkv\.bias/);
+  const lines = () => gradients.page.locator('svg.curves polyline, svg.curves path').count();
+  const drawn = await lines();
+  assert.ok(drawn > 0, 'no curve is drawn');
+  await gradients.page.focus('.curves-block [role=group]');
+  await gradients.page.keyboard.press('ArrowRight');
+  assert.match(await text(gradients.page, '.curves-block [role=status]'), /step 1: summary 0\.956/);
+  await gradients.page.locator('.curve-names button', { hasText: 'summary' }).click();
+  assert.ok(await lines() < drawn, 'a curve goes when its name is clicked');
+  await gradients.close();
   const hostile = await open('hostile.html');
   assert.match(await hostile.page.innerText('main'), /<img src=x onerror=window\.hurt=1>/);
   assert.equal(await hostile.page.locator('img').count(), 0);
