@@ -48,7 +48,7 @@ class InPlace(Case):
                 debugger.stop(); debugger.step()
                 assert x.tolist() == [24.0, 7.0], x
                 assert out.tolist() == [72.0, 39.0], out
-                assert debugger._session._checked >= 5, debugger._session._skipped
+                assert debugger._session._checked >= 5, debugger._session._attempts.skipped
             """, pert_mode=mode, fuzz_device=device)
 
     def test_updates_of_an_optimizer_are_no_false_alarms(self):
@@ -180,7 +180,7 @@ FRAGILE = """
         debugger.stop(); debugger.step()
         assert len(seen) == 4, seen
         assert debugger._session._checked == 2, debugger._session._checked
-        print(debugger._session._skipped)
+        print(debugger._session._attempts.skipped)
 """
 
 

@@ -73,7 +73,7 @@ assert len(expected) == len(got)
 for index, (left, right) in enumerate(zip(expected, got)):
     assert torch.equal(left, right), index
 debugger._session.close()
-assert debugger._session._checked > 10, debugger._session._skipped
+assert debugger._session._checked > 10, debugger._session._attempts.skipped
 """, **section)
         self.assertNotIn("is not checked", dump.output)
         return dump
@@ -149,6 +149,31 @@ debugger.stop(); debugger.step()
             self.assertEqual([(row["api_name"], row["step"]) for row in rows],
                              [("Torch.exp.0.backward", str(step))])
 
+    def test_gradients_of_what_updates_running_statistics(self):
+        dump = self.run_task("""
+            for step in range(2):
+                debugger.start()
+                norm = nn.BatchNorm1d(4)
+                embedding = nn.Embedding(9, 4)
+                x = embedding(torch.tensor([[1, 2], [3, 4], [5, 6]])).flatten(0, 1)
+                (norm(x) ** 2 * torch.rand(6, 4)).sum().backward()
+                assert int(norm.num_batches_tracked) == 1
+                debugger.stop(); debugger.step()
+            debugger._session.close()
+            assert debugger._session._checked == 4, debugger._session._checked
+            assert not debugger._session._attempts.skipped, debugger._session._attempts.skipped
+        """, pert_mode="change_value", fuzz_stage="backward", list=["batch_norm", "embedding"])
+        self.assertIn("Functional.batch_norm.0.backward",
+                      [row["api_name"] for row in self.rows(dump, 1)])
+        self.run_task("""
+            debugger.start()
+            weight = torch.full((3, 4), 2.0, requires_grad=True)
+            F.embedding(torch.tensor([1, 2]), weight, max_norm=1.0).sum().backward()
+            debugger.stop(); debugger.step()
+            debugger._session.close()
+            assert debugger._session._checked == 0
+        """, pert_mode="change_value", fuzz_stage="backward", list=["embedding"])
+
     def test_a_nan_of_the_second_run_alone_is_a_row_unless_compat(self):
         code = """
             debugger.start()
@@ -221,7 +246,7 @@ class Failures(Case):
             assert place.fragile(torch.ones(1)).item() == 2
             assert place.fragile(torch.ones(1)).item() == 2
             debugger.stop(); debugger.step()
-            print(debugger._session._skipped)
+            print(debugger._session._attempts.skipped)
         """, pert_mode="no_change", list=["Mine"])
         self.assertIn("memory ran out", dump.output)
         self.assertIn("the second run failed", dump.output)

@@ -3,15 +3,19 @@ import contextlib
 
 import torch
 
-from msprobe._intercept.runtime import own_work
+from msprobe import _native
+from msprobe._intercept.runtime import described, log, own_work, say_once
 from msprobe.pytorch.free_benchmark.perturbation import (mapped, on_host, position_of,
                                                          tensors_in)
 
-# Functions that write into arguments their names do not tell of. What else does so is found at its
-# first call.
-_WRITERS = {"Functional.batch_norm", "Functional.instance_norm", "Functional.embedding",
-            "Functional.embedding_bag", "Torch.batch_norm", "Torch.instance_norm"}
-_writers = set(_WRITERS)
+# Statistics that a function updates beside its result: where they stand. No gradient passes through.
+_STATISTICS = {"Functional.batch_norm": (1, 2), "Functional.instance_norm": (1, 2),
+               "Torch.batch_norm": (3, 4), "Torch.instance_norm": (3, 4)}
+_STATISTICS_NAMES = ("running_mean", "running_var")
+# These write into their weights where max_norm, at this place, is given.
+_RENORMS = {"Functional.embedding": 3, "Functional.embedding_bag": 3}
+# Functions that write into arguments their names do not tell of, as was found at their first call.
+_writers = set()
 # What these give is whatever lies in memory.
 _UNINITIALISED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided",
                   "empty_permuted", "resize_", "resize_as_"}
@@ -25,6 +29,38 @@ def is_out_of_memory(error):
     return isinstance(error, MemoryError) or "out of memory" in str(error)
 
 
+class Attempts:
+    """Work beside the training, which goes on whatever becomes of it."""
+
+    def __init__(self, failed):
+        self._failed = failed  # what a message says of a call: "is not checked"
+        self.skipped = {}  # why: how many
+
+    def make(self, name, function, *arguments):
+        """function(*arguments), or None where it fails."""
+        try:
+            return function(*arguments)
+        except Skipped as reason:
+            self._count(str(reason))
+        except Exception as error:
+            if is_out_of_memory(error):
+                self._count("memory ran out")
+                if torch.cuda.is_available():
+                    torch.cuda.empty_cache()
+            else:
+                self._count("the second run failed")
+                say_once(_native.LOG_WARNING, "%s %s: %s" % (name, self._failed, described(error)),
+                         subject=("failed", self._failed, name.rpartition(".")[0]))
+        return None
+
+    def tell(self, what):
+        for reason, count in sorted(self.skipped.items()):
+            log(_native.LOG_INFO, "  %s: %d calls (%s)" % (what, count, reason))
+
+    def _count(self, reason):
+        self.skipped[reason] = self.skipped.get(reason, 0) + 1
+
+
 def _versions(tensors):
     """How often each was written, or None where that is not counted (inference mode)."""
     try:
@@ -35,6 +71,13 @@ def _versions(tensors):
 
 def _copy(tensor):
     return tensor.detach().clone()
+
+
+def _renorms(function, args, kwargs):
+    place = _RENORMS.get(function)
+    if place is None:
+        return False
+    return (args[place] if len(args) > place else kwargs.get("max_norm")) is not None
 
 
 class RandomState:
@@ -92,14 +135,34 @@ class Call:
         if position_of(args) is None:
             raise Skipped("no argument is a floating tensor")
         with own_work():
-            self._tensors = tensors_in(args, kwargs)
+            self.state = RandomState(tensors_in(args, kwargs))
+            self._tensors = self._set_statistics_aside(function)
             self._versions = _versions(self._tensors)
             self.writes = (in_place or function in _writers or bool(kwargs.get("inplace")) or
-                           kwargs.get("out") is not None or self._versions is None)
+                           kwargs.get("out") is not None or _renorms(function, args, kwargs) or
+                           self._versions is None)
             if self.writes:
                 with torch.no_grad():
                     self.args, self.kwargs = mapped(args, _copy), mapped(kwargs, _copy)
-            self.state = RandomState(self._tensors)
+
+    def _set_statistics_aside(self, function):
+        """The call will update them: later runs have copies. Gives all other tensors."""
+        places = _STATISTICS.get(function)
+        if places is None:
+            return tensors_in(self.args, self.kwargs)
+        others = []
+
+        def aside(value, is_statistic):
+            if is_statistic:
+                return mapped(value, _copy)
+            others.extend(tensors_in(value))
+            return value
+
+        with torch.no_grad():
+            self.args = tuple(aside(value, place in places) for place, value in enumerate(self.args))
+            self.kwargs = {name: aside(value, name in _STATISTICS_NAMES)
+                           for name, value in self.kwargs.items()}
+        return others
 
     def made(self):
         """After the call: raises Skipped where what it was given is there no more."""

@@ -3,11 +3,11 @@ import torch
 
 from msprobe import _native
 from msprobe._intercept import runtime
-from msprobe._intercept.runtime import described, log, own_work, say_once
+from msprobe._intercept.runtime import log, own_work
 from msprobe.pytorch import distributed, values
 from msprobe.pytorch.api_hooks import ApiHooks
 from msprobe.pytorch.free_benchmark.backward import Backward
-from msprobe.pytorch.free_benchmark.calls import Call, Skipped, is_out_of_memory
+from msprobe.pytorch.free_benchmark.calls import Attempts, Call, Skipped
 from msprobe.pytorch.free_benchmark.comparison import Comparison
 from msprobe.pytorch.free_benchmark.perturbation import Perturbation
 from msprobe.pytorch.free_benchmark.preheat import Preheat
@@ -42,7 +42,7 @@ class FreeBenchmark:
         self._preheat = Preheat(self._settings) if self._settings.preheats else None
         self._made = {}  # function: its selected calls in this step
         self._checked = 0
-        self._skipped = {}  # why: how many
+        self._attempts = Attempts("is not checked")
         self._unstable = {}  # function: [how many calls, largest ratio]
         values.configure()
         runtime.at_exit(self.close)
@@ -128,11 +128,11 @@ class FreeBenchmark:
         if not self._selects(name):
             return original(*args, **kwargs)
         function = name.rpartition(".")[0]
-        call = self._guarded(name, Call, self._settings, function, in_place, args, kwargs)
+        call = self._attempts.make(name, Call, self._settings, function, in_place, args, kwargs)
         result = original(*args, **kwargs)
         if call is not None:
             check = self._check_forward if self._settings.stage == "forward" else self._check_backward
-            self._guarded(name, check, function, name, call, original, result)
+            self._attempts.make(name, check, function, name, call, original, result)
         return result
 
     def _selects(self, name):
@@ -146,26 +146,6 @@ class FreeBenchmark:
         self._made[function] = number + 1
         limit = settings.max_calls_per_api * settings.every_n_calls
         return number % settings.every_n_calls == 0 and (not limit or number < limit)
-
-    def _guarded(self, name, function, *arguments):
-        """None where it fails; the training goes on in any case."""
-        try:
-            return function(*arguments)
-        except Skipped as reason:
-            self._count(str(reason))
-        except Exception as error:
-            if is_out_of_memory(error):
-                self._count("memory ran out")
-                if torch.cuda.is_available():
-                    torch.cuda.empty_cache()
-            else:
-                self._count("the second run failed")
-                say_once(_native.LOG_WARNING, "%s is not checked: %s" % (name, described(error)),
-                         subject=("failed", name.rpartition(".")[0]))
-        return None
-
-    def _count(self, reason):
-        self._skipped[reason] = self._skipped.get(reason, 0) + 1
 
     def _check_forward(self, function, name, call, original, result):
         if self._preheat is not None and self._preheat.counts_only(function):
@@ -211,7 +191,7 @@ class FreeBenchmark:
 
         def found(backward, gradient):
             if generation == self.generation and self._rows is not None:
-                self._guarded(name, self._compare_gradients, function, name, backward, gradient)
+                self._attempts.make(name, self._compare_gradients, function, name, backward, gradient)
 
         Backward(call, original, self._perturbation).watch(result, found)
 
@@ -252,8 +232,7 @@ class FreeBenchmark:
             log(_native.LOG_INFO, "  %s: %d calls, largest ratio %.6g" % (function, count, ratio))
         if len(ranking) > _SHOWN:
             log(_native.LOG_INFO, "  and %d more functions" % (len(ranking) - _SHOWN))
-        for reason, count in sorted(self._skipped.items()):
-            log(_native.LOG_INFO, "  not checked: %d calls (%s)" % (count, reason))
+        self._attempts.tell("not checked")
 
 
 class _ToCpu:
