@@ -34,7 +34,9 @@ enum {
   MSPROBE_NO_CHANGE = 3,         /* the same values */
   MSPROBE_IMPROVE_PRECISION = 4, /* float16 and bfloat16 as float32 */
   MSPROBE_ULP_NOISE = 5,         /* `ulps` units in the last place away from zero */
-  MSPROBE_RANDOM_NOISE = 6       /* one unit up, down or none, by lot; `ulps` is the seed */
+  MSPROBE_RANDOM_NOISE = 6,      /* one unit up, down or none, by lot; `ulps` is the seed */
+  MSPROBE_STOCHASTIC_ROUNDING =
+      7 /* the same with one half for none: src/perturb/stochastic_rounding.h */
 };
 
 /* Writes the changed tensor, row-major, to `out` of `out_bytes` bytes: the size of `input`, or
@@ -91,6 +93,20 @@ typedef struct msprobe_distance {
 MSPROBE_API int msprobe_measure_distance(const msprobe_tensor* actual,
                                          const msprobe_tensor* reference,
                                          msprobe_distance* result) MSPROBE_NOEXCEPT;
+
+typedef struct msprobe_noise_floor {
+  double digits;   /* significant decimal digits, at least these with probability 0.95 */
+  double relative; /* half the width of the interval that holds one result with probability 0.95,
+                    * over the mean; norms of all elements; infinite where the mean alone is zero */
+  uint64_t nonfinite_count; /* NaN or infinite in some of the results alone: digits is 0 then */
+} msprobe_noise_floor;
+
+/* Of `count` (2 or more) results of one call with inputs rounded by lot; each result is rounded by
+ * lot as well, in a copy. One floating dtype and number of elements for all. The formula stands in
+ * src/perturb/noise_floor.h. */
+MSPROBE_API int msprobe_measure_noise_floor(const msprobe_tensor* results, size_t count,
+                                            uint64_t seed,
+                                            msprobe_noise_floor* result) MSPROBE_NOEXCEPT;
 
 /* The one tensor of a file (.pt, .npy, ...) into `out`, a plain tensor of the same dtype and number
  * of elements. Nothing in the file is executed. */

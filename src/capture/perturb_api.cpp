@@ -1,6 +1,7 @@
 // The C interface of msprobe/perturb.h over the room perturb.
 #include <span>
 #include <string>
+#include <vector>
 
 #include "msprobe/perturb.h"
 #include "msprobe/tensor_file.h"
@@ -10,6 +11,7 @@
 #include "src/capture/monitor_tensor.h"
 #include "src/perturb/cpu_agreement.h"
 #include "src/perturb/distance.h"
+#include "src/perturb/noise_floor.h"
 #include "src/perturb/perturbation.h"
 #include "src/perturb/preheat.h"
 #include "src/perturb/ratio.h"
@@ -58,7 +60,7 @@ int msprobe_configured_task(msprobe_text config_path, const char** task) noexcep
 int msprobe_perturb(const msprobe_tensor* input, int mode, uint32_t ulps, void* out,
                     size_t out_bytes, int* changed) noexcept {
   return Guarded([&]() -> Status {
-    if (mode < MSPROBE_ADD_NOISE || mode > MSPROBE_RANDOM_NOISE || changed == nullptr) {
+    if (mode < MSPROBE_ADD_NOISE || mode > MSPROBE_STOCHASTIC_ROUNDING || changed == nullptr) {
       return UsageError("msprobe_perturb needs a mode, and a place for what it did");
     }
     MSP_ASSIGN_OR_RETURN(const TensorView view, HostView(input));
@@ -131,6 +133,24 @@ int msprobe_measure_distance(const msprobe_tensor* actual, const msprobe_tensor*
     MSP_ASSIGN_OR_RETURN(const perturb::Distance found, perturb::MeasureDistance(left, right));
     *result = {found.relative_error, found.largest_error, found.different_count,
                found.nonfinite_count};
+    return OkStatus();
+  });
+}
+
+int msprobe_measure_noise_floor(const msprobe_tensor* results, size_t count, uint64_t seed,
+                                msprobe_noise_floor* result) noexcept {
+  return Guarded([&]() -> Status {
+    if (results == nullptr || result == nullptr) {
+      return UsageError("msprobe_measure_noise_floor needs results, and a place for the floor");
+    }
+    std::vector<TensorView> views;
+    for (size_t i = 0; i < count; ++i) {
+      MSP_ASSIGN_OR_RETURN(views.emplace_back(), HostView(&results[i]));
+    }
+    MSP_ASSIGN_OR_RETURN(const perturb::NoiseFloor found, perturb::MeasureNoiseFloor(views, seed));
+    result->digits = found.digits;
+    result->relative = found.relative;
+    result->nonfinite_count = found.nonfinite_count;
     return OkStatus();
   });
 }

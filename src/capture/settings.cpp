@@ -25,6 +25,7 @@ constexpr int64_t kMostPort = 65535;
 constexpr int64_t kMostOnlineWaitMs = 86'400'000;  // a day
 constexpr int64_t kLeastWriterMemory = int64_t{1} << 20U;
 constexpr int64_t kMostWriterThreads = 64;
+constexpr int64_t kMostRepeats = 64;  // as many results of a call are in memory at a time
 
 Status ReadTask(const SettingsReader& reader, Task& task) {
   if (const ConfigValue* value = reader.Find("task")) {
@@ -172,6 +173,23 @@ Status ReadSlices(const SettingsReader& reader, const Config& config,
   return {};
 }
 
+// How often calls are repeated: never, or often enough for a deviation.
+Status ReadRepeat(const SettingsReader& reader, int64_t& repeat) {
+  const ConfigValue* value = reader.Find("repeat");
+  if (value == nullptr) {
+    return {};
+  }
+  if (value->kind != ConfigKind::kInt ||
+      (value->integer != 0 && (value->integer < 2 || value->integer > kMostRepeats))) {
+    return reader.Error(*value, "repeat",
+                        fmt::format("is {}; allowed: 0 (never), or a number of repetitions from 2 "
+                                    "to {}",
+                                    ShownValue(*value), kMostRepeats));
+  }
+  repeat = value->integer;
+  return {};
+}
+
 // A program that must not wait.
 Status ReadBudget(const SettingsReader& reader, Settings& settings) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
@@ -241,6 +259,7 @@ Status ReadTopLevel(const SettingsReader& reader, const Config& config, Settings
   MSP_RETURN_IF_ERROR(reader.Bool("enable_dataloader", settings.enable_dataloader));
   MSP_RETURN_IF_ERROR(reader.Bool("async_dump", settings.async_dump));
   MSP_RETURN_IF_ERROR(reader.Choose("api_backward", kApiBackwards, settings.api_backward));
+  MSP_RETURN_IF_ERROR(ReadRepeat(reader, settings.repeat));
   MSP_RETURN_IF_ERROR(reader.Bool("extra_info", settings.extra_info));
   MSP_RETURN_IF_ERROR(reader.Bool("extended_statistics", settings.extended_statistics));
   MSP_RETURN_IF_ERROR(reader.Bool("strict_json", settings.strict_json));
@@ -398,6 +417,34 @@ Status CheckOnline(Settings& settings) {
   return {};
 }
 
+// Calls that are made again for their noise.
+Status CheckRepeat(const Settings& settings) {
+  constexpr std::string_view kKey = "key \"repeat\": ";
+  const bool has_calls = settings.level == Level::kL1 || settings.level == Level::kMix;
+  const bool has_values = settings.task == Task::kStatistics || settings.task == Task::kTensor;
+  if (settings.framework != Framework::kPyTorch) {
+    return UsageError(fmt::format("{}repeats calls of PyTorch, not of {}", kKey,
+                                  FrameworkName(settings.framework)));
+  }
+  if (!has_calls || !has_values) {
+    return UsageError(
+        fmt::format("{}belongs to the tasks statistics and tensor at the levels L1 and "
+                    "mix, not to task {} at level {}",
+                    kKey, TaskName(settings.task), LevelName(settings.level)));
+  }
+  if (settings.online) {
+    return UsageError(
+        fmt::format("{}is given beside online_run_ut, whose checker runs the calls", kKey));
+  }
+  if (settings.searches_differences() || settings.has_budget()) {
+    return UsageError(fmt::format("{}is given beside {}", kKey,
+                                  settings.searches_differences()
+                                      ? "bench_path, which compares the calls as they are"
+                                      : "max_overhead_ms or max_bytes_per_s, and costs more"));
+  }
+  return {};
+}
+
 Status CheckTogether(Settings& settings) {
   if (settings.dump_path.empty()) {
     return UsageError("key \"dump_path\": is missing or empty; allowed: the folder to write to");
@@ -421,6 +468,9 @@ Status CheckTogether(Settings& settings) {
   }
   if (settings.task == Task::kNanCheck) {
     MSP_RETURN_IF_ERROR(CheckNanCheck(settings));
+  }
+  if (settings.repeat != 0) {
+    MSP_RETURN_IF_ERROR(CheckRepeat(settings));
   }
   const bool has_list = settings.task == Task::kStatistics || settings.task == Task::kNanCheck;
   if (!settings.tensor_list.empty() && (!has_list || settings.level == Level::kDebug)) {

@@ -86,6 +86,7 @@ struct Settings {
   // Ours.
   Precision precision = Precision::kHigh;
   ApiBackward api_backward = ApiBackward::kLastNode;
+  int64_t repeat = 0;                // so often a recorded call is repeated for its noise floor
   bool extra_info = true;            // stack.json and construct.json
   bool extended_statistics = false;  // NaN, Inf, -Inf and zero counts, finite Max and Min
   bool strict_json = false;          // non-finite numbers as texts

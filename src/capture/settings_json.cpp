@@ -81,6 +81,9 @@ std::string SettingsJson(const Settings& settings) {
   writer.Member("request_id", settings.request_id);
   writer.Member("precision", NameOf(kPrecisions, settings.precision));
   writer.Member("api_backward", NameOf(kApiBackwards, settings.api_backward));
+  if (settings.repeat != 0) {
+    writer.Member("repeat", settings.repeat);
+  }
   writer.Member("extra_info", settings.extra_info);
   writer.Member("extended_statistics", settings.extended_statistics);
   writer.Member("strict_json", settings.strict_json);

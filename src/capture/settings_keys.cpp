@@ -43,6 +43,7 @@ const Keys& CommonKeys() {
                             "custom_op_namespaces",
                             "precision",
                             "api_backward",
+                            "repeat",
                             "extra_info",
                             "extended_statistics",
                             "strict_json",

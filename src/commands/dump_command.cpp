@@ -89,6 +89,9 @@ report::Document DocumentOfSettings(const base::Path& file, const capture::Setti
   facts.Add("ranks", NumbersText(settings.ranks));
   facts.Add("scope", base::Join(settings.scope, " to "));
   facts.Add("list", base::Join(settings.list, ", "));
+  facts.Add("repeats", settings.repeat == 0
+                           ? std::string()
+                           : fmt::format("every call {} times, for its noise", settings.repeat));
   facts.Add("saved", base::Join(settings.tensor_list, ", "));
   if (settings.online) {
     facts.Add("sends to", settings.online->text());
@@ -190,6 +193,14 @@ std::vector<Flag> DumpCommand::flags() {
        .values = NamesOf(capture::kLevels),
        .group = Group::kSelection,
        .help = "Overrides level in the config file"},
+      {.name = "--repeat",
+       .type = "N",
+       .fills = &repeat_,
+       .bounds = {.least = 0, .most = 64},
+       .group = Group::kMethod,
+       .help = "Make every recorded call N times more, rounded by lot, and record how many of its "
+               "digits are significant",
+       .default_text = "that of the config file, or never"},
       {.name = "--output",
        .letter = "-o",
        .aliases = {"--dump_path"},
@@ -223,6 +234,8 @@ std::vector<Example> DumpCommand::examples() const {
        "without a configuration: the dump goes to ./msprobe_dump"},
       {"msprobe dump --output dump --level mix -- python3 train.py",
        "flags override the configuration"},
+      {"msprobe dump --repeat 5 -o dump -- python3 train.py",
+       "with the noise floor of every call, which compare then uses"},
       {"msprobe dump recover dump", "make dump.json from the records of a killed run"},
       {"msprobe dump ctl on config.json", "capture from the next step on, in a program that runs"},
   };
@@ -242,6 +255,10 @@ std::string DumpCommand::OverridesJson() const {
       writer.Member(key, value);
       any = true;
     }
+  }
+  if (repeat_ != 0) {
+    writer.Member("repeat", repeat_);
+    any = true;
   }
   writer.EndObject();
   return any ? text : std::string();

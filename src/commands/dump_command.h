@@ -38,6 +38,7 @@ class DumpCommand final : public Command {
   std::string task_;
   std::string level_;
   std::string dump_path_;
+  int64_t repeat_ = 0;
   bool replaces_ = false;
   std::vector<std::string> program_;
   bool example_ = false;

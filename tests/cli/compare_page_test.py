@@ -133,6 +133,12 @@ def check_browser(folder, pictures=None):
             apart = 4 if step > 1 or (step == 1 and rank == 2) else None
             Dumps(40, seed=step * 4 + rank, from_layer=apart).make().write(sides(folder / "ranks", "step%d" % step, "rank%d" % rank))
     compare(folder / "ranks", "ranks")
+    # Calls were repeated at the reference side: their own noise is known.
+    repeated = Dumps(24, from_layer=3).make()
+    for entry in repeated.data[1].values():
+        entry["noise_floor"] = {"repeats": 5, "output": {"0": {"digits": 4.2, "noise": 1e-4}}}
+    repeated.write(sides(folder / "repeated"))
+    compare(folder / "repeated", "repeated")
     Dumps(20, seed=3).make().write(sides(folder / "same"))
     compare(folder / "same", "same")
     large = Dumps(20_000, from_layer=3000, noise=1e-7).make()

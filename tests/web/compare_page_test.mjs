@@ -41,6 +41,20 @@ check('shows calls as a tree, and every tensor of a call with both sides', async
   await close();
 });
 
+check('measures by the own noise of a call where it was recorded', async () => {
+  const { page, close } = await open('repeated.html');
+  assert.match(await text(page, '.point'), /apart by [\d.]+ x this call's own noise \(4\.2 significant digits\)/);
+  await page.waitForSelector('#details .tensor');
+  const tensors = await page.locator('#details .tensor').allInnerTexts();
+  assert.match(tensors.at(-1), /output[\s\S]*\d × own noise/);
+  assert.doesNotMatch(tensors[0], /own noise/);
+  await close();
+  const plain = await open('example.html');
+  await plain.page.waitForSelector('#details .tensor');
+  assert.doesNotMatch(await plain.page.innerText('main'), /own noise/);
+  await plain.close();
+});
+
 check('lists tensors: searched, sorted, only what differs', async () => {
   const { page, close } = await open('example.html');
   await page.click('[data-key=tensors]');

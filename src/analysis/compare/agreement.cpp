@@ -22,6 +22,8 @@ constexpr double kWideUnits = 16;
 constexpr double kNarrowUnits = 2;
 // Sides that round to different dtypes drift apart by one rounding per call.
 constexpr double kMixedUnits = 4;
+// Below so many units nothing is proven by a call's own noise either.
+constexpr double kOwnLeastUnits = 2;
 constexpr double kHalfSmallest = 0x1p-24;  // the spacing of float16 below 2^-14
 // ||rounded - exact|| / ||exact|| of one rounding to nearest: at most epsilon / 2 / sqrt(3) over
 // many elements with the least favourable mantissas, with a little room for short tensors.
@@ -136,7 +138,26 @@ double Agreement::Epsilon(const SideRow& row) {
   return epsilon;
 }
 
+double OwnNoise(const SideRow& npu, const SideRow& bench) {
+  if (npu.own_noise < 0 && bench.own_noise < 0) {
+    return 0;
+  }
+  const double n = npu.own_noise < 0 ? bench.own_noise : npu.own_noise;
+  const double b = bench.own_noise < 0 ? npu.own_noise : bench.own_noise;
+  return std::sqrt(n * n + b * b);
+}
+
 double Agreement::Noise(const SideRow& npu, const SideRow& bench) {
+  const bool is_recorded = npu.own_noise >= 0 || bench.own_noise >= 0;
+  if (!is_recorded || Epsilon(npu) != Epsilon(bench)) {
+    return DTypeNoise(npu, bench);
+  }
+  // What was rounded once on either side is a unit apart at most, and so are statistics.
+  const double least = kOwnLeastUnits * std::max(Epsilon(npu), kEpsilonFloat32);
+  return std::max({OwnNoise(npu, bench), least, options_.relative_tolerance});
+}
+
+double Agreement::DTypeNoise(const SideRow& npu, const SideRow& bench) {
   const double n = Epsilon(npu);
   const double b = Epsilon(bench);
   const double coarser = std::max({n, b, kEpsilonFloat32});

@@ -31,9 +31,11 @@ class Agreement {
   bool Agrees(const SideRow& npu, const SideRow& bench, const Distance& distance,
               Provenance provenance, double largest_relative = 0);
 
-  // The relative distance that rounding alone may cause in a computed row of these dtypes,
-  // tolerances included.
+  // The relative distance that rounding alone may cause in a computed row, tolerances included:
+  // what repetitions of the call told (OwnNoise), or else what its dtypes let expect.
   double Noise(const SideRow& npu, const SideRow& bench);
+  // By the dtypes alone.
+  double DTypeNoise(const SideRow& npu, const SideRow& bench);
 
   // True when the two sides round to different floating dtypes, so that noise accumulates from call
   // to call.
@@ -63,6 +65,10 @@ class Agreement {
   };
   std::vector<KnownDType> known_;  // the few dtype texts of a dump
 };
+
+// How far two results of a call may be apart by what repetitions of it told, at either side or
+// both: the root of the sum of both squares; 0 where neither is recorded.
+double OwnNoise(const SideRow& npu, const SideRow& bench);
 
 // The largest relative error of any element, which real data metrics hold; 0 where there is none.
 double LargestRelativeOf(const RowResult& row, CompareMode mode);

@@ -266,7 +266,7 @@ bool Walk::Cancels(uint32_t entry, const RowView& output, const CallOperands& op
   // Kernels of 16 bits sum in float32: what they leave is the rounding of the gradients.
   const double epsilon = CoarserEpsilon(output);
   double error = epsilon > kNarrowFrom ? kHiddenNarrowUnits * epsilon
-                                       : agreement_.Noise(*output.npu, *output.bench);
+                                       : agreement_.DTypeNoise(*output.npu, *output.bench);
   for (const Operand& gradient : operands.inputs) {
     error = std::max(error, gradient.error);
   }

@@ -33,7 +33,21 @@ bool IsOfSigns(const SideRow& gradient) {
   return !(RootMeanSquare(gradient) < 0.9 * largest);
 }
 
+double FewerDigits(const SideRow& npu, const SideRow& bench) {
+  return npu.digits < 0     ? std::max(0.0F, bench.digits)
+         : bench.digits < 0 ? npu.digits
+                            : std::min(npu.digits, bench.digits);
+}
+
 }  // namespace
+
+std::string Walk::OwnNoiseText(const Candidate& candidate, double distance) {
+  if (!(candidate.own_noise > 0) || !std::isfinite(distance)) {
+    return {};
+  }
+  return fmt::format("; apart by {:.3g} x this call's own noise ({:.1f} significant digits)",
+                     distance / candidate.own_noise, candidate.digits);
+}
 
 void Walk::ProposeDType(uint32_t entry, const EntryState& state) {
   if (firsts_[static_cast<size_t>(OriginKind::kDType)]) {
@@ -207,6 +221,7 @@ void Walk::Compute(uint32_t entry, const EntryState& state, const RowView& outpu
   candidate.reason = fmt::format(
       "inputs and parameters are {}; rounding explains {:.1e} of the output's error",
       inputs_equal ? "equal" : fmt::format("at most {:.1e} apart", state.input_error), explained);
+  candidate.reason += OwnNoiseText(candidate, output.distance.relative);
   if (name.is_debug) {
     if (!first) {
       return;
@@ -317,6 +332,10 @@ Walk::Candidate Walk::CandidateOf(OriginKind kind, uint32_t entry, const EntrySt
   candidate.output_error = state.output_error;
   const double noise = row.bench == nullptr ? 1.0 : agreement_.Noise(*row.npu, *row.bench);
   candidate.amplification = state.output_error / std::max(state.input_error, noise);
+  if (row.bench != nullptr) {
+    candidate.own_noise = OwnNoise(*row.npu, *row.bench);
+    candidate.digits = FewerDigits(*row.npu, *row.bench);
+  }
   candidate.place = place_;
   return candidate;
 }
@@ -343,6 +362,8 @@ DivergencePoint Walk::PointOf(const Candidate& candidate) const {
   point.input_error = candidate.input_error;
   point.output_error = candidate.output_error;
   point.explained_error = candidate.explained_error;
+  point.own_noise = candidate.own_noise;
+  point.digits = candidate.digits;
   point.amplification = candidate.amplification;
   point.confidence = candidate.confidence;
   point.reason = candidate.reason;

@@ -64,6 +64,8 @@ class Walk {
     double output_error = 0;
     double explained_error = 0;
     double amplification = 0;
+    double own_noise = 0;
+    double digits = 0;
     Confidence confidence = Confidence::kMedium;
     std::string reason;
     std::string note;
@@ -185,6 +187,8 @@ class Walk {
 
   void NoteUnequalBits(uint32_t entry, const EntryState& state);
 
+  // What repetitions of the call say about `distance`; empty where none are recorded.
+  static std::string OwnNoiseText(const Candidate& candidate, double distance);
   Candidate CandidateOf(OriginKind kind, uint32_t entry, const EntryState& state,
                         const RowView& row);
 

@@ -1,6 +1,7 @@
 #include "src/analysis/compare/side.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -111,6 +112,7 @@ class RowBuilder {
     } else {
       side_.warnings.push_back(fmt::format("{}: the entry is not an object; skipped", name));
     }
+    ReadNoiseFloor(name, tree, entry.first_row);
     entry.row_count = static_cast<uint32_t>(side_.rows.size()) - entry.first_row;
     std::stable_sort(side_.rows.begin() + entry.first_row, side_.rows.end(),
                      [](const SideRow& a, const SideRow& b) {
@@ -188,6 +190,37 @@ class RowBuilder {
       const Segment segment(path_, tree[child].key);
       Walk(tree, child, depth + 1, state);
     });
+  }
+
+  // {"repeats": 5, "output": {"0": {"digits": 6.9, "noise": 3e-07}}}, a key for the place of each.
+  void ReadNoiseFloor(std::string_view name, const EntryTree& tree, uint32_t first_row) {
+    if (tree[0].kind != NodeKind::kObject) {
+      return;
+    }
+    const uint32_t floor = tree.Find(0, "noise_floor");
+    if (floor == EntryTree::kNone || tree[floor].kind != NodeKind::kObject) {
+      return;
+    }
+    const uint32_t outputs = tree.Find(floor, "output");
+    if (outputs == EntryTree::kNone || tree[outputs].kind != NodeKind::kObject) {
+      return;
+    }
+    const std::string prefix = fmt::format("{}.output.", name);
+    for (size_t i = first_row; i < side_.rows.size(); ++i) {
+      SideRow& row = side_.rows[i];
+      const uint32_t place = row.is_tensor && row.name.starts_with(prefix)
+                                 ? tree.Find(outputs, row.name.substr(prefix.size()))
+                                 : EntryTree::kNone;
+      if (place == EntryTree::kNone || tree[place].kind != NodeKind::kObject) {
+        continue;
+      }
+      const StatValue noise = ToStat(tree, tree.Find(place, "noise"));
+      const StatValue digits = ToStat(tree, tree.Find(place, "digits"));
+      if (noise.is_numeric() && std::isfinite(noise.number) && noise.number >= 0) {
+        row.own_noise = static_cast<float>(noise.number);
+        row.digits = digits.is_numeric() ? static_cast<float>(digits.number) : -1;
+      }
+    }
   }
 
   // One row, of the tensor sent or received.

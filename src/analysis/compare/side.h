@@ -64,6 +64,11 @@ struct SideRow {
   RequiresGrad requires_grad = RequiresGrad::kAbsent;
   uint32_t point_to_point = 0;  // index into Side::point_to_point plus 1; 0: none
   std::string_view api_name;    // dump::RowName::api_name
+  // What repetitions of the call told of this output (`msprobe dump --repeat`): half the width of
+  // the interval that holds its results, relative to them, and how many digits are significant.
+  // Negative where nothing is recorded.
+  float own_noise = -1;
+  float digits = -1;
 };
 
 // What is given to a call; everything else is what it made of it.

@@ -209,6 +209,17 @@ TEST(CaptureSettings, OwnKeysAreChecked) {
   EXPECT_EQ(settings.writer_memory_bytes, 1048576U);
   EXPECT_EQ(settings.writer_threads, 8);
   CheckRows({
+      {R"("repeat": 1)",
+       "key \"repeat\": is 1; allowed: 0 (never), or a number of repetitions from 2 to 64"},
+      {R"("repeat": 65)", "allowed: 0 (never), or a number of repetitions from 2 to 64"},
+      {R"("repeat": 5.5)", "allowed: 0 (never), or a number of repetitions from 2 to 64"},
+      {R"("repeat": 0)", ""},
+      {R"("repeat": 5)", ""},
+      {R"("repeat": 5, "level": "L0")",
+       "belongs to the tasks statistics and tensor at the levels L1 and mix"},
+      {R"("repeat": 5, "task": "nan_check")", "not to task nan_check at level L1"},
+      {R"("repeat": 5, "max_overhead_ms": 3)",
+       "is given beside max_overhead_ms or max_bytes_per_s"},
       {R"("precision": "exact")", R"(key "precision": is "exact"; allowed: high, low)"},
       {R"("api_backward": "node")", R"(is "node"; allowed: last_node, inputs)"},
       {R"("deduplicate_from_bytes": -1)", "is -1; allowed: integers from 0 to"},

@@ -89,7 +89,10 @@ void RecordGradients(const std::string& name, PyObject* input, PyObject* output)
   if ((wanted & (MSPROBE_WANT_INPUT | MSPROBE_WANT_OUTPUT)) == 0) return;
   msprobe_entry* entry = msprobe_entry_begin(state.capture, Text(name));
   if ((wanted & MSPROBE_WANT_INPUT) != 0) PutGradients(entry, "input", name, input);
-  if ((wanted & MSPROBE_WANT_OUTPUT) != 0) PutGradients(entry, "output", name, output);
+  if ((wanted & MSPROBE_WANT_OUTPUT) != 0) {
+    PutGradients(entry, "output", name, output);
+    if (state.repeats) state.gradients.insert(name);
+  }
   msprobe_entry_commit(entry);
 }
 

@@ -1,5 +1,7 @@
 #include "tools/python/native/perturb.h"
 
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -92,6 +94,77 @@ PyObject* MeasureDistance(PyObject* /*module*/, PyObject* args) {
   return Py_BuildValue("(ddKK)", result.relative_error, result.largest_error,
                        static_cast<unsigned long long>(result.different_count),
                        static_cast<unsigned long long>(result.nonfinite_count));
+}
+
+// measure_noise_floor(results, seed) -> (digits, relative noise, elements not finite in some alone)
+PyObject* MeasureNoiseFloor(PyObject* /*module*/, PyObject* args) {
+  PyObject* results = nullptr;
+  unsigned long long seed = 0;
+  if (PyArg_ParseTuple(args, "O!K", &PyList_Type, &results, &seed) == 0) return nullptr;
+  const InsideGuard inside(ThisThread());
+  const ModesAside modes;
+  msprobe_noise_floor floor = {};
+  int code = MSPROBE_ERROR_USAGE;
+  if (!UseAllTensors(results, [&](std::span<const msprobe_tensor> described) {
+        code = msprobe_measure_noise_floor(described.data(), described.size(), seed, &floor);
+      })) {
+    return nullptr;
+  }
+  if (code != MSPROBE_OK) return RaiseLast();
+  return Py_BuildValue("(ddK)", floor.digits, floor.relative,
+                       static_cast<unsigned long long>(floor.nonfinite_count));
+}
+
+// has_gradients(name) -> whether the outputs of a backward are recorded in this step
+PyObject* HasGradients(PyObject* /*module*/, PyObject* args) {
+  const char* name = nullptr;
+  Py_ssize_t length = 0;
+  if (PyArg_ParseTuple(args, "s#", &name, &length) == 0) return nullptr;
+  return PyBool_FromLong(
+      Global().gradients.contains(std::string(name, static_cast<size_t>(length))) ? 1 : 0);
+}
+
+// record_noise_floor(name, repeats, [(path, digits, relative noise)]): beside what is recorded of a
+// call: "path" is where an output stands, as in the names of rows ("0", "1.values").
+PyObject* RecordNoiseFloor(PyObject* /*module*/, PyObject* args) {
+  const char* name = nullptr;
+  Py_ssize_t length = 0;
+  int repeats = 0;
+  PyObject* outputs = nullptr;
+  if (PyArg_ParseTuple(args, "s#iO!", &name, &length, &repeats, &PyList_Type, &outputs) == 0) {
+    return nullptr;
+  }
+  msprobe_capture* capture = Global().capture;
+  if (capture == nullptr) Py_RETURN_NONE;
+  msprobe_entry* entry = msprobe_entry_begin(capture, Argument(name, length));
+  msprobe_put_member(entry, Text("noise_floor"), Text(""));
+  msprobe_open_object(entry, MSPROBE_NOT_IN_FILE_NAME);
+  msprobe_put_key(entry, Text("repeats"));
+  msprobe_put_int(entry, repeats);
+  msprobe_put_key(entry, Text("output"));
+  msprobe_open_object(entry, MSPROBE_NOT_IN_FILE_NAME);
+  for (Py_ssize_t i = 0; i < PyList_Size(outputs); ++i) {
+    const char* path = nullptr;
+    Py_ssize_t path_length = 0;
+    double digits = 0;
+    double noise = 0;
+    if (PyArg_ParseTuple(PyList_GetItem(outputs, i), "s#dd", &path, &path_length, &digits, &noise) ==
+        0) {
+      msprobe_entry_discard(entry);
+      return nullptr;
+    }
+    msprobe_put_key(entry, Argument(path, path_length));
+    msprobe_open_object(entry, MSPROBE_NOT_IN_FILE_NAME);
+    msprobe_put_key(entry, Text("digits"));
+    msprobe_put_float(entry, digits);
+    msprobe_put_key(entry, Text("noise"));
+    msprobe_put_float(entry, noise);
+    msprobe_close(entry);
+  }
+  msprobe_close(entry);
+  msprobe_close(entry);
+  msprobe_entry_commit(entry);
+  Py_RETURN_NONE;
 }
 
 // read_tensor(path, out): the one tensor of a file into a plain tensor of the host
@@ -217,6 +290,9 @@ PyMethodDef methods[] = {
     {"perturb", Guarded<Perturb>, METH_VARARGS, nullptr},
     {"compare_ratios", Guarded<CompareRatios>, METH_VARARGS, nullptr},
     {"measure_distance", Guarded<MeasureDistance>, METH_VARARGS, nullptr},
+    {"measure_noise_floor", Guarded<MeasureNoiseFloor>, METH_VARARGS, nullptr},
+    {"has_gradients", Guarded<HasGradients>, METH_VARARGS, nullptr},
+    {"record_noise_floor", GuardedRecord<RecordNoiseFloor>, METH_VARARGS, nullptr},
     {"read_tensor", Guarded<ReadTensor>, METH_VARARGS, nullptr},
     {"compare_with_cpu", Guarded<CompareWithCpu>, METH_VARARGS, nullptr},
     {"preheat_samples", Guarded<PreheatSamples>, METH_VARARGS, nullptr},
@@ -237,6 +313,7 @@ bool AddPerturbConstants(PyObject* module) {
       {"PERTURB_CHANGE_VALUE", MSPROBE_CHANGE_VALUE},
       {"PERTURB_ULP_NOISE", MSPROBE_ULP_NOISE},
       {"PERTURB_RANDOM_NOISE", MSPROBE_RANDOM_NOISE},
+      {"PERTURB_STOCHASTIC_ROUNDING", MSPROBE_STOCHASTIC_ROUNDING},
       {"PERTURB_BACKWARD", MSPROBE_PERTURB_BACKWARD},
       {"PERTURB_COMPAT", MSPROBE_PERTURB_COMPAT}};
   for (const auto& [name, value] : constants) {

@@ -137,6 +137,7 @@ class Recording {
     ++state.step_records;
     WriteConstruct(thread_, name_, /*backward=*/false);
     const uint32_t wanted = msprobe_capture_enter(state.capture, Text(name_));
+    wanted_ = wanted;
     if ((wanted & MSPROBE_WANT_INPUT) != 0) {
       piece_ = msprobe_entry_begin(state.capture, Text(name_));
       DescribeInputs(piece_, name_, args, kwargs);
@@ -156,6 +157,7 @@ class Recording {
     const HookTime time;
     State& state = Global();
     const uint32_t wanted = msprobe_capture_leave(state.capture, Text(name_));
+    wanted_ = wanted;
     if ((wanted & MSPROBE_WANT_STACK) != 0) RecordStack(name_);
     const bool later = (wanted & MSPROBE_WANT_OUTPUT) != 0 && state.later_output &&
                        ReturnsHandle(function_, args, kwargs, result);
@@ -181,6 +183,30 @@ class Recording {
     }
   }
 
+  // Before the call: what will repeat it, if it is recorded and calls are to be repeated.
+  void PrepareRepeats(PyObject* args, PyObject* kwargs) {
+    const State& state = Global();
+    if (!state.repeats || state.repeats.get() == Py_None || (wanted_ & (MSPROBE_WANT_INPUT | MSPROBE_WANT_OUTPUT)) == 0 ||
+        function_.asynchronous != kPlain) {
+      return;
+    }
+    const std::string name = base_.substr(0, base_.size() - 1);
+    repeats_ = Ref(PyObject_CallFunction(state.repeats.get(), "Os#OOO", function_.original,
+                                         name.data(), static_cast<Py_ssize_t>(name.size()),
+                                         function_.in_place ? Py_True : Py_False, args,
+                                         kwargs == nullptr ? Py_None : kwargs));
+    if (!repeats_) ReportPythonError(name_);
+    if (repeats_.get() == Py_None) repeats_ = Ref();
+  }
+
+  // After it, when everything else of it is recorded.
+  void Repeat(PyObject* result) {
+    if (!repeats_ || (wanted_ & MSPROBE_WANT_OUTPUT) == 0) return;
+    const HookTime time;
+    const Ref done = Call(repeats_.get(), result);
+    if (!done) ReportPythonError(name_);
+  }
+
   const std::string& base() const { return base_; }
 
  private:
@@ -191,6 +217,8 @@ class Recording {
   std::string base_;
   std::string name_;
   msprobe_entry* piece_ = nullptr;
+  uint32_t wanted_ = 0;  // as answered last
+  Ref repeats_;
 };
 
 // Runs one side of a recording.
@@ -249,6 +277,7 @@ PyObject* RecordCall(const RecordedFunction& function, int64_t number, ThreadSta
   OrLost([&] {
     recording.emplace(function, number, thread);
     recording->Before(args, kwargs);
+    recording->PrepareRepeats(args, kwargs);
   });
   if (RaiseOwed()) {
     const ErrorAside aside;
@@ -279,6 +308,7 @@ PyObject* RecordCall(const RecordedFunction& function, int64_t number, ThreadSta
       OrLost([&] { HookBackward(recording->base(), args, kwargs, result.get()); });
     }
   }
+  OrLost([&] { recording->Repeat(result.get()); });
   return RaiseOwed() ? nullptr : result.release();
 }
 

@@ -69,6 +69,7 @@ void NextStep() {
   state.any_module_called = false;
   state.step_records = 0;
   for (auto& [unused, counter] : state.counters) counter.next = 0;
+  state.gradients.clear();
   ForgetStacks();
 }
 
@@ -221,6 +222,7 @@ PyObject* Configure(PyObject* /*module*/, PyObject* args) {
       {"modes_back", &state.modes_back},
       {"owed", &state.owed},
       {"later_output", &state.later_output},
+      {"repeats", &state.repeats},
       {"method_type", &state.method_type},
   };
   for (const auto& [known, place] : places) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -130,12 +131,14 @@ struct State {
   Ref modes_aside;      // () -> what modes_back takes; from then on none sees them
   Ref modes_back;
   Ref twice;            // (original, name, in_place, args, kwargs) -> result: makes the calls of APIs
+  Ref repeats;          // (original, name, in_place, args, kwargs) -> (result) or None: repeats a call
   Ref method_type;
   std::vector<std::string> own_folders;  // frames of these files are not shown in stacks
 
   std::unordered_map<PyTypeObject*, Kind> kinds;
   std::unordered_map<PyObject*, DtypeEntry> dtypes;
   std::unordered_map<std::string, Counter> counters;
+  std::unordered_set<std::string> gradients;  // entries of this step, while calls are repeated
 };
 State& Global();
 

@@ -428,6 +428,25 @@ bool UseTensors(PyObject* first, PyObject* second,
   return true;
 }
 
+bool UseAllTensors(PyObject* tensors,
+                   const std::function<void(std::span<const msprobe_tensor>)>& use) {
+  std::vector<Fields> fields(static_cast<size_t>(PyList_Size(tensors)));
+  std::vector<msprobe_tensor> described;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    bool on_device = false;
+    if (!DescribeAny(PyList_GetItem(tensors, static_cast<Py_ssize_t>(i)), &fields[i], &on_device)) {
+      return false;
+    }
+    described.push_back(fields[i].tensor);
+  }
+  if (fields.empty()) {
+    use({});
+  } else {
+    Read(fields[0], [&](const msprobe_tensor& /*first*/) { use(described); });
+  }
+  return true;
+}
+
 PyObject* HostStatistics(PyObject* tensor, bool keeps_half) {
   const int rounding = keeps_half ? MSPROBE_ROUND_TO_OWN_HALF : MSPROBE_ROUND_TO_FLOAT32;
   double values[4] = {};

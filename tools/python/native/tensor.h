@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 
 #include "tools/python/native/python_api.h"
 
@@ -14,6 +15,10 @@ void PutTensor(msprobe_entry* entry, std::string_view name, PyObject* tensor);
 void PutOtherTensor(msprobe_entry* entry, std::string_view name, PyObject* tensor);
 // A numpy array.
 void PutArray(msprobe_entry* entry, std::string_view name, PyObject* array);
+
+// The same of all tensors of a list.
+bool UseAllTensors(PyObject* tensors,
+                   const std::function<void(std::span<const msprobe_tensor>)>& use);
 
 // (max, min, mean, norm) of a tensor as numbers of float32, those of halves rounded to their own
 // type with `keeps_half`; None when it has no values on the host. A new reference; null with a

@@ -142,6 +142,7 @@ export class Pair {
     return {
       npu, bench, metrics, message: loaded.message[row] ? this.words[loaded.message[row] - 1] : '',
       relative: cellOf(this.relativeCodes[row], texts), absolute: cellOf(loaded.absolute[row], texts),
+      ownNoise: loaded.own_noise ? cellOf(loaded.own_noise[row], texts) : null,
     };
   }
 }

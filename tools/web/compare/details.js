@@ -14,7 +14,7 @@ const show = (value) => (typeof value === 'string' ? value : showNumber(value));
 const difference = (a, b) => (typeof a === 'number' && typeof b === 'number' ? showNumber(Number((a - b).toPrecision(5))) : '');
 
 function Tensor({ t, run, pair, row, marked }) {
-  const { npu, bench, metrics, message, relative, absolute } = pair.figuresOf(row);
+  const { npu, bench, metrics, message, relative, absolute, ownNoise } = pair.figuresOf(row);
   const verdict = run.row_verdicts[pair.verdictOf(row)];
   const part = pair.parts[pair.part[row]];
   const type = (side) => [side.dtype, side.shape].filter((item) => item && item !== 'None').join(' ');
@@ -23,6 +23,7 @@ function Tensor({ t, run, pair, row, marked }) {
   return html`<div class=${marked ? 'tensor marked' : 'tensor'} id=${marked ? 'marked' : undefined}>
     <div class="tensor-head"><b><bdi>${part}</bdi></b><span class="muted">${type(npu)}${others}</span><${Standing} t=${t} standing=${pair.standing[row]} />
       ${relative !== null && html`<span>${t('relative')} ${showError(relative)} · ${t('absolute')} ${showError(absolute)}</span>`}
+      ${ownNoise > 0 && typeof relative === 'number' && html`<span>${t('times_noise', showNumber(Number((relative / ownNoise).toPrecision(2))))}</span>`}
       ${verdict && html`<span class=${['pill', 'pill caution', 'pill bad'][pair.fillOf(row)]} title=${t('table_verdict')}>${t('table_verdict')} ${verdict}</span>`}</div>
     ${bench && bench.name !== npu.name && html`<div class="muted">→ <bdi>${bench.name}</bdi></div>`}
     ${!bench && html`<div class="muted">${t('no_partner')}</div>`}

@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "src/analysis/compare/agreement.h"
 #include "src/analysis/compare/code_line.h"
 #include "src/analysis/compare/execution_order.h"
 #include "src/analysis/compare/run_verdict.h"
@@ -160,6 +161,17 @@ class ColumnMaker {
     AddColumn(columns, "absolute", [&](const RowResult& row, uint32_t) {
       return code(row.distance, row.distance.absolute);
     });
+    // Only of dumps whose calls were repeated.
+    const auto noise = [&](const RowResult& row) {
+      const SideRow* const bench = BenchRow(row);
+      return bench == nullptr ? 0 : OwnNoise(NpuRow(row), *bench);
+    };
+    if (std::any_of(rows_.begin(), rows_.end(),
+                    [&](uint32_t row) { return noise(pair_.result.rows[row]) > 0; })) {
+      AddColumn(columns, "own_noise", [&](const RowResult& row, uint32_t) {
+        return noise(row) > 0 ? cells_.Number(noise(row), kErrorBits) : CellCodes::kNothing;
+      });
+    }
   }
 
   void AddTexts(Columns& columns) {

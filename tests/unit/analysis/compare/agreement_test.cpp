@@ -189,5 +189,45 @@ TEST(Agreement, TolerancesRaiseTheFloor) {
   EXPECT_FALSE(Agrees(npu, bench, Provenance::kComputed, CompareMode::kStatistics, absolute));
 }
 
+TEST(Agreement, UsesACallsOwnNoiseInPlaceOfThatOfItsDtype) {
+  const SideRow bench = Tensor("torch.float32", 2, -4, 0, 32);
+  SideRow near = Tensor("torch.float32", 2, -4, 0, 32 * (1 + 1e-6));
+  SideRow far = Tensor("torch.float32", 2, -4, 0, 32 * (1 + 1e-3));
+  EXPECT_TRUE(Agrees(near, bench, Provenance::kComputed));
+  EXPECT_FALSE(Agrees(far, bench, Provenance::kComputed));
+  near.own_noise = 1e-7F;
+  far.own_noise = 1e-2F;
+  EXPECT_FALSE(Agrees(near, bench, Provenance::kComputed));
+  EXPECT_TRUE(Agrees(far, bench, Provenance::kComputed));
+}
+
+TEST(Agreement, OwnNoiseOfBothSidesAddsUpAndOneStandsForTheOther) {
+  SideRow npu = Tensor("torch.float32", 2, -4, 0, 32);
+  SideRow bench = npu;
+  EXPECT_EQ(OwnNoise(npu, bench), 0);
+  bench.own_noise = 3e-3F;
+  EXPECT_NEAR(OwnNoise(npu, bench), 3e-3 * std::sqrt(2.0), 1e-9);
+  npu.own_noise = 4e-3F;
+  EXPECT_NEAR(OwnNoise(npu, bench), 5e-3, 1e-9);
+}
+
+TEST(Agreement, OwnNoiseIsNeverBelowTwoUnits) {
+  SideRow npu = Tensor("torch.bfloat16", 2, -4, 0, 32);
+  SideRow bench = npu;
+  npu.own_noise = bench.own_noise = 0;
+  Options options;
+  EXPECT_DOUBLE_EQ(Agreement(options, CompareMode::kStatistics).Noise(npu, bench), 0x1p-6);
+}
+
+TEST(Agreement, OwnNoiseSaysNothingBetweenDtypes) {
+  SideRow npu = Tensor("torch.bfloat16", 2, -4, 0, 32);
+  SideRow bench = Tensor("torch.float32", 2, -4, 0, 32);
+  Options options;
+  Agreement agreement(options, CompareMode::kStatistics);
+  const double plain = agreement.Noise(npu, bench);
+  bench.own_noise = 1e-7F;
+  EXPECT_DOUBLE_EQ(agreement.Noise(npu, bench), plain);
+}
+
 }  // namespace
 }  // namespace msprobe::analysis::compare

@@ -124,5 +124,29 @@ TEST(LoadSide, SeesChecksumsTwoLevelsDeep) {
           .has_md5);
 }
 
+TEST(LoadSide, ReadsTheNoiseFloorOfOutputs) {
+  const Side side = SideFromEntries(
+      R"("Torch.f.0.forward": {"input_args": [)" + TensorText(1) + R"(], "output": [)" +
+      TensorText(2) + ", " + TensorText(3) +
+      R"(], "noise_floor": {"repeats": 5, "output": {"1": {"digits": 3.5, "noise": 0.001}}}})");
+  ASSERT_EQ(side.rows.size(), 3U);
+  EXPECT_LT(side.rows[0].own_noise, 0);
+  EXPECT_LT(side.rows[1].own_noise, 0);
+  EXPECT_FLOAT_EQ(side.rows[2].own_noise, 0.001F);
+  EXPECT_FLOAT_EQ(side.rows[2].digits, 3.5F);
+}
+
+TEST(LoadSide, TakesNoNonsenseForANoiseFloor) {
+  for (const char* floor :
+       {"5", "[]", R"({"output": 3})", R"({"output": {"0": 1}})",
+        R"({"output": {"0": {"noise": "a"}}})", R"({"output": {"0": {"noise": -1}}})",
+        R"({"output": {"0": {"noise": NaN}}})", R"({"output": {"0": {"digits": 3}}})"}) {
+    const Side side = SideFromEntries(R"("Torch.f.0.forward": {"output": [)" + TensorText(2) +
+                                      R"(], "noise_floor": )" + floor + "}");
+    ASSERT_EQ(side.rows.size(), 1U) << floor;
+    EXPECT_LT(side.rows[0].own_noise, 0) << floor;
+  }
+}
+
 }  // namespace
 }  // namespace msprobe::analysis::compare

@@ -13,6 +13,7 @@ from msprobe.pytorch.device_statistics import DeviceStatistics
 from msprobe.pytorch.gradients import CallGradients
 from msprobe.pytorch.kernel_dump import KernelDump
 from msprobe.pytorch.module_hooks import ModuleHooks
+from msprobe.pytorch.repeat.repeats import Repeats
 
 
 class TorchHooks(CommonHooks):
@@ -40,6 +41,8 @@ class TorchHooks(CommonHooks):
         _native.configure("input_gradients", self._pass_inputs)
         _native.configure("unchanged", self._attach_unchanged)
         _native.configure("device_tensor", self._device.describe)
+        self._repeats = Repeats(session) if settings.get("repeat") else None
+        _native.configure("repeats", self._repeats)
 
     def rank(self):
         return distributed.rank()
@@ -70,6 +73,8 @@ class TorchHooks(CommonHooks):
 
     def finish_step(self, session):
         super().finish_step(session)
+        if self._repeats is not None:
+            self._repeats.finish_step()
         gradients.let_go()
         patches.recompute.release(self)
         self._optimizer_open.clear()
@@ -79,6 +84,10 @@ class TorchHooks(CommonHooks):
 
     def remove(self, session):
         super().remove(session)
+        if session.finished and self._repeats is not None:
+            self._repeats.finish_step()
+            self._repeats.tell()
+            self._repeats = None
         self._optimizer.take()
         patches.recompute.release(self)
 
