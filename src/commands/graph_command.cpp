@@ -108,8 +108,10 @@ std::vector<Flag> GraphCommand::flags() {
        .type = "N",
        .fills = &virtual_pipeline_,
        .bounds = kPositive,
+       .arguments = {.least = 1, .most = 2},
        .group = Group::kMethod,
-       .help = "Parts of the model per stage; only 1",
+       .help = "Parts of the model on each rank of a pipeline, with --rank-size",
+       .default_text = "1",
        .since = kPython26,
        .needs = "--rank-size"},
       {.name = "--order",
@@ -200,14 +202,25 @@ Status GraphCommand::CheckParallelism() {
                           : "to merge the ranks of two dumps, --rank-size, --tp and --pp take "
                             "two numbers each: of DUMP and of BENCH");
   }
-  if (virtual_pipeline_ != 1) {
-    return UnsupportedError("virtual pipelines (--vpp above 1) cannot be merged yet");
+  if (virtual_pipeline_.size() > sides) {
+    return UsageError("--vpp takes one number, or one of each dump");
+  }
+  const bool has_pipeline =
+      std::any_of(pipeline_.begin(), pipeline_.end(), [](int64_t stages) { return stages > 1; });
+  if (virtual_pipeline_.size() == 1 && virtual_pipeline_.front() > 1 && !has_pipeline) {
+    return UsageError("--vpp above 1 needs --pp above 1");
   }
   const auto sizes = [this](size_t side) {
     graph::Parallelism parallelism;
     parallelism.rank_count = static_cast<uint64_t>(rank_size_[side]);
     parallelism.tensor = static_cast<uint64_t>(tensor_[side]);
     parallelism.pipeline = static_cast<uint64_t>(pipeline_[side]);
+    // One number is that of the sides that have a pipeline.
+    if (virtual_pipeline_.size() == rank_size_.size()) {
+      parallelism.virtual_pipeline = static_cast<uint64_t>(virtual_pipeline_[side]);
+    } else if (virtual_pipeline_.size() == 1 && parallelism.pipeline > 1) {
+      parallelism.virtual_pipeline = static_cast<uint64_t>(virtual_pipeline_.front());
+    }
     if (!order_.empty()) {
       parallelism.order = order_;
     }

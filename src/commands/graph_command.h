@@ -41,7 +41,7 @@ class GraphCommand final : public Command {
   std::vector<int64_t> rank_size_;
   std::vector<int64_t> tensor_;
   std::vector<int64_t> pipeline_;
-  int64_t virtual_pipeline_ = 1;
+  std::vector<int64_t> virtual_pipeline_;  // one, or one of each side
   std::string order_;
   std::string file_type_;
   bool is_print_compare_log_ = false;

@@ -17,6 +17,7 @@
 #include "src/analysis/graph/merged_dump.h"
 #include "src/analysis/graph/node_names.h"
 #include "src/analysis/graph/scores.h"
+#include "src/analysis/graph/stage_merge.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
 
@@ -26,7 +27,6 @@ namespace {
 using compare::SideRow;
 using compare::StatValue;
 
-constexpr double kSameShare = 1e-6;  // of Mean and Norm
 constexpr std::string_view kColumn = ".ColumnParallelLinear.";
 constexpr std::string_view kRow = ".RowParallelLinear.";
 
@@ -40,24 +40,6 @@ bool IsBackwardOf(std::string_view name, std::string_view kind) {
 std::string NumberText(const StatValue& value) {
   return value.kind == compare::StatKind::kInteger ? std::to_string(value.integer)
                                                    : base::PythonFloatRepr(value.number);
-}
-
-bool IsNumeric(const Statistics& stats) {
-  return std::all_of(stats.begin(), stats.end(),
-                     [](const StatValue& value) { return value.is_numeric(); });
-}
-
-bool SameStatistics(const Statistics& a, const Statistics& b) {
-  for (size_t i = 0; i < a.size(); ++i) {
-    const bool exact = i == compare::kMax || i == compare::kMin;
-    const double scale = std::max(std::abs(a[i].number), std::abs(b[i].number));
-    const bool same = exact ? a[i].number == b[i].number
-                            : std::abs(a[i].number - b[i].number) <= kSameShare * scale;
-    if (!same && !(std::isnan(a[i].number) && std::isnan(b[i].number))) {
-      return false;
-    }
-  }
-  return true;
 }
 
 std::string Listed(std::span<const Statistics> values, size_t stat, std::string_view behind,
@@ -258,174 +240,6 @@ class TensorMerge {
   std::string reduced_from_;
 };
 
-// "<before>.layers.<number>.<behind>"
-struct LayerName {
-  std::string_view before;
-  std::string_view word;
-  int64_t number = 0;
-  std::string_view behind;
-};
-
-std::optional<LayerName> ParseLayer(std::string_view name) {
-  for (const std::string_view word : {".layers.", ".layer."}) {
-    const size_t at = name.find(word);
-    if (at == std::string_view::npos) {
-      continue;
-    }
-    const std::string_view rest = name.substr(at + word.size());
-    LayerName layer = {name.substr(0, at), word, 0, {}};
-    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), layer.number);
-    if (error == std::errc() && end != rest.data() + rest.size() && *end == '.') {
-      layer.behind = rest.substr(static_cast<size_t>(end - rest.data()));
-      return layer;
-    }
-  }
-  return std::nullopt;
-}
-
-// A pipeline stage into the model of the stages before it.
-class StageMerge {
- public:
-  StageMerge(MergedModel& whole, MergedModel& stage, int64_t rank)
-      : whole_(whole), stage_(stage), rank_(rank) {}
-
-  void Run() {
-    NumberLayers();
-    target_.assign(stage_.graph.nodes.size(), kNone);
-    target_[kRoot] = kRoot;
-    for (const uint32_t node : stage_.graph.LevelOrder()) {
-      if (node != kRoot) {
-        Place(node);
-      }
-    }
-  }
-
- private:
-  // Stages count their layers from 0: those of later stages are moved up. Layers that are numbered
-  // through, or the same everywhere, keep their numbers.
-  void NumberLayers() {
-    std::map<std::string, std::set<int64_t>> earlier;
-    for (const Node& node : whole_.graph.nodes) {
-      if (const auto layer = ParseLayer(node.name)) {
-        earlier[std::string(layer->before)].insert(layer->number);
-      }
-    }
-    std::map<std::string, std::set<int64_t>> own;
-    std::set<std::string> differing;
-    for (uint32_t node = 0; node < stage_.graph.nodes.size(); ++node) {
-      const auto layer = ParseLayer(stage_.graph.nodes[node].name);
-      if (!layer) {
-        continue;
-      }
-      own[std::string(layer->before)].insert(layer->number);
-      const uint32_t same = whole_.graph.Find(stage_.graph.nodes[node].name);
-      if (same != kNone && !SameRows(same, node, "input.") && !SameRows(same, node, "output.")) {
-        differing.insert(std::string(layer->before));
-      }
-    }
-    for (const std::string& before : differing) {
-      offsets_[before] = *earlier[before].rbegin() + 1 - *own[before].begin();
-    }
-  }
-
-  bool SameRows(uint32_t whole, uint32_t stage, std::string_view part) const {
-    const MergedContent& a = whole_.contents[whole];
-    const MergedContent& b = stage_.contents[stage];
-    if (a.entry == kNone || b.entry == kNone || a.RowCount() != b.RowCount()) {
-      return a.entry == b.entry;
-    }
-    for (uint32_t row = 0; row < a.RowCount(); ++row) {
-      if (a.ItemName(row).starts_with(part) && a.Row(row).is_tensor) {
-        const Statistics x = a.StatisticsOf(row);
-        const Statistics y = b.StatisticsOf(row);
-        if (IsNumeric(x) && IsNumeric(y) && !SameStatistics(x, y)) {
-          return false;
-        }
-      }
-    }
-    return true;
-  }
-
-  std::string NameOf(const Node& node) const {
-    if (node.type == NodeType::kApi) {
-      // "Torch.matmul.0.forward" -> "Torch.matmul_rank1.0.forward"
-      const size_t first = node.name.find('.');
-      const size_t second = first == node.name.npos ? first : node.name.find('.', first + 1);
-      const size_t at = std::min(second, node.name.size());
-      return fmt::format("{}_rank{}{}", node.name.substr(0, at), rank_, node.name.substr(at));
-    }
-    if (node.type == NodeType::kCollection) {
-      return fmt::format("Apis_Between_Modules_Rank{}.{}", rank_,
-                         node.name.substr(node.name.rfind('.') + 1));
-    }
-    const auto layer = ParseLayer(node.name);
-    const auto offset = layer ? offsets_.find(std::string(layer->before)) : offsets_.end();
-    return offset == offsets_.end() ? std::string(node.name)
-                                    : fmt::format("{}{}{}{}", layer->before, layer->word,
-                                                  layer->number + offset->second, layer->behind);
-  }
-
-  void Place(uint32_t index) {
-    const Node& node = stage_.graph.nodes[index];
-    const uint32_t above = target_[node.parent];
-    const std::string_view api = ApiOf(node.name);
-    // What one stage receives is what the one before it sends.
-    const bool is_join = node.name.starts_with("Distributed") && (api == "recv" || api == "irecv");
-    if (above == kNone || is_join) {
-      return;
-    }
-    const std::string name = NameOf(node);
-    uint32_t target = whole_.graph.Find(name);
-    if (target == kNone) {
-      target = whole_.graph.Add(name, node.type);
-      whole_.graph.nodes[target].stack = node.stack;
-      whole_.contents.push_back(stage_.contents[index]);
-      whole_.contents.back().bare = true;
-      Insert(target, above);
-    } else {
-      TakeFromStage(target, index);
-    }
-    target_[index] = target;
-  }
-
-  // The backward pass begins with the last stage.
-  void Insert(uint32_t node, uint32_t above) {
-    whole_.graph.Attach(node, above);
-    const bool backward =
-        above != kRoot && whole_.graph.nodes[above].name.find(".backward.") != std::string::npos;
-    if (backward && stage_.graph.Find(whole_.graph.nodes[above].name) != kNone) {
-      std::vector<uint32_t>& children = whole_.graph.nodes[above].children;
-      const size_t place = inserted_[above]++;
-      children.pop_back();
-      children.insert(children.begin() + static_cast<ptrdiff_t>(place), node);
-    }
-  }
-
-  // A module around all stages: its input is the first stage's, its output the last one's.
-  void TakeFromStage(uint32_t target, uint32_t index) {
-    const std::string_view name = whole_.graph.nodes[target].name;
-    const bool backward = name.find(".backward.") != std::string_view::npos;
-    if (whole_.graph.nodes[target].type != NodeType::kModule ||
-        stage_.contents[index].entry == kNone || whole_.contents[target].entry == kNone) {
-      return;
-    }
-    const bool same_input = SameRows(target, index, "input.");
-    const bool same_output = SameRows(target, index, "output.");
-    if (!backward && same_input && !same_output) {
-      whole_.contents[target].TakeFrom(stage_.contents[index], "output");
-    } else if (backward && same_output && !same_input) {
-      whole_.contents[target].TakeFrom(stage_.contents[index], "input");
-    }
-  }
-
-  MergedModel& whole_;
-  MergedModel& stage_;
-  const int64_t rank_;
-  std::map<std::string, int64_t> offsets_;  // by what stands in front of ".layers."
-  std::vector<uint32_t> target_;            // nodes of the whole, by those of the stage
-  std::map<uint32_t, size_t> inserted_;
-};
-
 // Numbers of the ranks that differ in one kind of parallelism only: by group, then place in it.
 std::vector<std::vector<int64_t>> GroupsOf(const Parallelism& sizes, std::string_view kind) {
   std::map<std::string_view, uint64_t> size_of = {
@@ -453,6 +267,43 @@ std::vector<std::vector<int64_t>> GroupsOf(const Parallelism& sizes, std::string
   return groups;
 }
 
+// Parts of virtual pipelines follow each other as a sample passes them: the first part of every
+// rank, then the second one of every rank.
+Result<MergedModel> MergePipeline(std::vector<MergedModel>& stages,
+                                  const std::vector<int64_t>& group, const Parallelism& sizes,
+                                  const std::vector<std::filesystem::path>& folders) {
+  if (sizes.virtual_pipeline == 1) {
+    MergedModel whole = std::move(stages.front());
+    for (size_t place = 1; place < group.size(); ++place) {
+      MergeStage(whole, stages[place],
+                 {.rank = group[place], .is_first_rank = false, .chunk = std::nullopt});
+    }
+    return whole;
+  }
+  for (size_t place = 0; place < group.size(); ++place) {
+    const int64_t chunks = CountChunks(stages[place]);
+    if (static_cast<uint64_t>(chunks) != sizes.virtual_pipeline) {
+      return MismatchError(
+                 fmt::format("{}: the model has {} by its names (Module.0., Module.1.), not {}",
+                             folders[static_cast<size_t>(group[place])].string(),
+                             base::Plural(static_cast<uint64_t>(chunks), "part"),
+                             sizes.virtual_pipeline))
+          .WithHint("--vpp is the number of parts of the model on each rank of the pipeline");
+    }
+  }
+  MergedModel whole;
+  whole.contents.resize(1);  // of the root
+  for (uint64_t chunk = 0; chunk < sizes.virtual_pipeline; ++chunk) {
+    for (size_t place = 0; place < group.size(); ++place) {
+      MergeStage(whole, stages[place],
+                 {.rank = group[place],
+                  .is_first_rank = place == 0,
+                  .chunk = static_cast<int64_t>(chunk)});
+    }
+  }
+  return whole;
+}
+
 }  // namespace
 
 Status CheckParallelism(const Parallelism& sizes, size_t rank_folders) {
@@ -466,6 +317,9 @@ Status CheckParallelism(const Parallelism& sizes, size_t rank_folders) {
       sizes.rank_count % (sizes.tensor * sizes.pipeline) != 0) {
     return usage(fmt::format("{} ranks cannot be divided by --tp {} and --pp {}", sizes.rank_count,
                              sizes.tensor, sizes.pipeline));
+  }
+  if (sizes.virtual_pipeline > 1 && sizes.pipeline == 1) {
+    return UsageError("--vpp above 1 needs --pp above 1");
   }
   std::set<std::string_view> kinds;
   for (const std::string_view part : base::Split(sizes.order, '-')) {
@@ -497,11 +351,11 @@ Result<std::vector<std::filesystem::path>> MergeRanks(
   // Pipelines first: the model of a pipeline has the number of its first rank.
   std::map<int64_t, MergedModel> pipelines;
   for (const std::vector<int64_t>& group : GroupsOf(sizes, "pp")) {
-    MergedModel whole = MergedModel::Of(dumps[static_cast<size_t>(group.front())], warnings);
-    for (size_t place = 1; place < group.size(); ++place) {
-      MergedModel stage = MergedModel::Of(dumps[static_cast<size_t>(group[place])], warnings);
-      StageMerge(whole, stage, group[place]).Run();
+    std::vector<MergedModel> stages;
+    for (const int64_t rank : group) {
+      stages.push_back(MergedModel::Of(dumps[static_cast<size_t>(rank)], warnings));
     }
+    MSP_ASSIGN_OR_RETURN(MergedModel whole, MergePipeline(stages, group, sizes, ranks));
     pipelines.emplace(group.front(), std::move(whole));
   }
   std::vector<std::filesystem::path> folders;

@@ -1,5 +1,7 @@
 #include "src/analysis/graph/merged_dump.h"
 
+#include <algorithm>
+#include <cmath>
 #include <unordered_map>
 
 #include "src/analysis/graph/build.h"
@@ -17,6 +19,7 @@ using dump::EntryTree;
 using dump::NodeKind;
 
 constexpr std::string_view kMergedParametersKey = "parameters";
+constexpr double kSameShare = 1e-6;  // of Mean and Norm
 
 void PutStatistic(json::Writer& json, const compare::StatValue& value) {
   switch (value.kind) {
@@ -216,6 +219,24 @@ Status WriteStacks(const MergedModel& model, const std::vector<uint32_t>& order,
 }
 
 }  // namespace
+
+bool IsNumeric(const Statistics& stats) {
+  return std::all_of(stats.begin(), stats.end(),
+                     [](const compare::StatValue& value) { return value.is_numeric(); });
+}
+
+bool SameStatistics(const Statistics& a, const Statistics& b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    const bool exact = i == compare::kMax || i == compare::kMin;
+    const double scale = std::max(std::abs(a[i].number), std::abs(b[i].number));
+    const bool same = exact ? a[i].number == b[i].number
+                            : std::abs(a[i].number - b[i].number) <= kSameShare * scale;
+    if (!same && !(std::isnan(a[i].number) && std::isnan(b[i].number))) {
+      return false;
+    }
+  }
+  return true;
+}
 
 const SideRow& MergedContent::Row(uint32_t row) const {
   return dump->side().rows[dump->side().entries[entry].first_row + row];

@@ -21,6 +21,11 @@ namespace msprobe::analysis::graph {
 
 using Statistics = std::array<compare::StatValue, compare::kStatCount>;
 
+// Whether all of them are numbers.
+bool IsNumeric(const Statistics& stats);
+// Equal, but for what another order of adding up makes of Mean and Norm.
+bool SameStatistics(const Statistics& a, const Statistics& b);
+
 // The values of one node: an entry of one rank, with some statistics changed.
 struct MergedContent {
   const RankDump* dump = nullptr;

@@ -17,6 +17,7 @@ struct Parallelism {
   uint64_t rank_count = 1;
   uint64_t tensor = 1;
   uint64_t pipeline = 1;
+  uint64_t virtual_pipeline = 1;         // parts of the model on each rank of a pipeline
   std::string order = "tp-cp-ep-dp-pp";  // which ranks are neighbours, innermost first
 
   bool is_parallel() const { return tensor > 1 || pipeline > 1; }
