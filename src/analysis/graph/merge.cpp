@@ -292,7 +292,7 @@ Result<MergedModel> MergePipeline(std::vector<MergedModel>& stages,
     }
   }
   MergedModel whole;
-  whole.contents.resize(1);  // of the root
+  whole.contents.push_back(stages.front().contents.front());  // of the root
   for (uint64_t chunk = 0; chunk < sizes.virtual_pipeline; ++chunk) {
     for (size_t place = 0; place < group.size(); ++place) {
       MergeStage(whole, stages[place],

@@ -184,7 +184,7 @@ class StageMerge {
     const uint32_t above = target_[node.parent];
     const std::string_view api = ApiOf(node.name);
     // What one stage receives is what the one before it sends.
-    const bool is_join = !place_.is_first() && node.name.starts_with("Distributed") &&
+    const bool is_join = (place_.chunk || !place_.is_first()) && node.name.starts_with("Distributed") &&
                          (api == "recv" || api == "irecv");
     if (above == kNone || is_join) {
       return;
