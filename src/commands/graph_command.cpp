@@ -114,6 +114,15 @@ std::vector<Flag> GraphCommand::flags() {
        .default_text = "1",
        .since = kPython26,
        .needs = "--rank-size"},
+      {.name = "--cp",
+       .type = "N",
+       .fills = &context_,
+       .bounds = kPositive,
+       .arguments = {.least = 1, .most = 2},
+       .group = Group::kMethod,
+       .help = "Ranks that share a sequence, with --rank-size",
+       .default_text = "what the calls of attention modules tell",
+       .needs = "--rank-size"},
       {.name = "--order",
        .type = "TEXT",
        .fills = &order_,
@@ -202,6 +211,10 @@ Status GraphCommand::CheckParallelism() {
                           : "to merge the ranks of two dumps, --rank-size, --tp and --pp take "
                             "two numbers each: of DUMP and of BENCH");
   }
+  if (!context_.empty() && context_.size() != sides) {
+    return UsageError(sides == 1 ? "--cp takes one number"
+                                 : "--cp takes two numbers: of DUMP and of BENCH");
+  }
   if (virtual_pipeline_.size() > sides) {
     return UsageError("--vpp takes one number, or one of each dump");
   }
@@ -220,6 +233,9 @@ Status GraphCommand::CheckParallelism() {
       parallelism.virtual_pipeline = static_cast<uint64_t>(virtual_pipeline_[side]);
     } else if (virtual_pipeline_.size() == 1 && parallelism.pipeline > 1) {
       parallelism.virtual_pipeline = static_cast<uint64_t>(virtual_pipeline_.front());
+    }
+    if (!context_.empty()) {
+      parallelism.context = static_cast<uint64_t>(context_[side]);
     }
     if (!order_.empty()) {
       parallelism.order = order_;

@@ -42,6 +42,7 @@ class GraphCommand final : public Command {
   std::vector<int64_t> tensor_;
   std::vector<int64_t> pipeline_;
   std::vector<int64_t> virtual_pipeline_;  // one, or one of each side
+  std::vector<int64_t> context_;           // one of each side, or none
   std::string order_;
   std::string file_type_;
   bool is_print_compare_log_ = false;

@@ -14,7 +14,6 @@
 namespace msprobe::analysis::graph {
 namespace {
 
-constexpr std::string_view kCollectionName = "Apis_Between_Modules";
 constexpr std::string_view kGradients = ".parameters_grad";
 constexpr size_t kShortestCollection = 2;
 // A node is written with all that it stands in: deeper than any model, and no file is made that
@@ -73,7 +72,9 @@ class GraphBuilder {
       MoveRecomputed();
     }
     LimitDepth();
-    Collect();
+    if (options_.collect) {
+      Collect();
+    }
     AddGradients();
     CountMicroSteps();
     return std::move(graph_);

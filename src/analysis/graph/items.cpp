@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/compare/line26/judge.h"
+#include "src/analysis/graph/node_names.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
 #include "src/dump/statistic_keys.h"
@@ -23,7 +24,6 @@ using dump::EntryTree;
 using dump::NodeKind;
 
 constexpr std::string_view kNull = "null";
-constexpr std::string_view kProcessGroup = "torch.ProcessGroup";
 constexpr size_t kDecimals = 6;
 constexpr size_t kLongestNumber = 20;  // digits on each side of the point
 
@@ -156,10 +156,17 @@ void ItemWriter::WriteFields(uint32_t leaf, const SideRow& row, json::Writer& js
     if (is_statistic) {
       has_statistic[statistic] = true;
     }
-    const bool dropped =
-        key == "full_op_name" || key == (edition_ == Edition::k8 ? "requires_grad" : "state") ||
-        (key == "md5" && !with_checksums_) || (is_batch_ && base::IsOneOf(key, kBatchKeys)) ||
-        (!is_tensor && (is_statistic || key == "dtype" || key == "shape"));
+    const bool is_26 = edition_ == Edition::k26;
+    if (is_26 && key == kShapeKey && tree_.Find(leaf, kLocalShapeKey) != EntryTree::kNone) {
+      json.Member(key, TextOf(tree_.Find(leaf, kLocalShapeKey)));  // as the 26.x line has it
+      has_shape = true;
+      return;
+    }
+    const bool dropped = key == "full_op_name" || (is_26 && key == kLocalShapeKey) ||
+                         key == (edition_ == Edition::k8 ? "requires_grad" : "state") ||
+                         (key == "md5" && !with_checksums_) ||
+                         (is_batch_ && base::IsOneOf(key, kBatchKeys)) ||
+                         (!is_tensor && (is_statistic || key == "dtype" || key == kShapeKey));
     if (dropped) {
       return;
     }
@@ -167,7 +174,7 @@ void ItemWriter::WriteFields(uint32_t leaf, const SideRow& row, json::Writer& js
     has_data_name = has_data_name || key == "data_name";
     has_checksum = has_checksum || key == "md5";
     has_dtype = has_dtype || key == "dtype";
-    has_shape = has_shape || key == "shape";
+    has_shape = has_shape || key == kShapeKey;
     json.Member(key, TextOf(child));
   });
   if (!has_data_name) {

@@ -13,6 +13,10 @@
 
 namespace msprobe::analysis::graph {
 
+// Of a leaf of a merged dump whose "shape" is that of the whole: the shape of a part.
+inline constexpr std::string_view kShapeKey = "shape";
+inline constexpr std::string_view kLocalShapeKey = "local_shape";
+
 // Whether a row is one of a node's outputs; parameters and gradients are among its inputs.
 bool IsOutput(const compare::SideRow& row);
 

@@ -1,5 +1,5 @@
-// Ranks that share a model by tensor and pipeline parallelism, made into the dump that one rank
-// would have written.
+// Ranks that share a model by tensor, context and pipeline parallelism, made into the dump that one
+// rank would have written.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,20 @@
 
 namespace msprobe::analysis::graph {
 
-// kUsage when the sizes contradict each other or the number of ranks.
-Status CheckParallelism(const Parallelism& sizes, size_t rank_folders);
-
-// What the parameters of the merged dump tell.
-enum class MergedParameters : uint8_t {
-  kOfFirstRank,  // as the Python tool exports them
-  kMerged,
+// What a merged dump is for.
+enum class MergedFor : uint8_t {
+  kExport,  // as the 26.x line exports it: parameters are those of the first rank, shapes of a part
+  kGraph,   // parameters are merged; shapes are those of the whole, "local_shape" that of a part
 };
 
 // `ranks`: the folders of all ranks of a step, by number. Writes dump.json, construct.json and
 // stack.json of every data-parallel group to target/rank<g>, whole or not at all, and returns these
 // folders. Statistics of tensor-parallel ranks that differ become those of the whole (largest,
-// smallest, average, root of the sum of squares; each entry's "parallel_merge_info" tells how),
-// pipeline stages become one model with layers numbered through.
+// smallest, average, root of the sum of squares; each entry's "parallel_merge_info" tells how), and
+// so do those of ranks that have parts of a sequence; pipeline stages become one model with layers
+// numbered through. Calls between modules stay, each rank's for itself.
 Result<std::vector<std::filesystem::path>> MergeRanks(
-    const std::vector<std::filesystem::path>& ranks, const Parallelism& sizes,
-    MergedParameters parameters, const std::filesystem::path& target,
-    std::vector<std::string>& warnings);
+    const std::vector<std::filesystem::path>& ranks, const Parallelism& sizes, MergedFor purpose,
+    const std::filesystem::path& target, std::vector<std::string>& warnings);
 
 }  // namespace msprobe::analysis::graph

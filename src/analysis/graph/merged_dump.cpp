@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "src/analysis/graph/build.h"
+#include "src/analysis/graph/items.h"
 #include "src/analysis/graph/rank_view.h"
 #include "src/base/files.h"
 #include "src/dump/layout.h"
@@ -18,7 +19,7 @@ using compare::SideRow;
 using dump::EntryTree;
 using dump::NodeKind;
 
-constexpr std::string_view kMergedParametersKey = "parameters";
+constexpr std::string_view kMergedForKey = "parameters";
 constexpr double kSameShare = 1e-6;  // of Mean and Norm
 
 void PutStatistic(json::Writer& json, const compare::StatValue& value) {
@@ -41,11 +42,18 @@ void PutStatistic(json::Writer& json, const compare::StatValue& value) {
   }
 }
 
+// "input.0" of "Torch.add.0.forward.input.0"
+std::string_view ItemOf(const SideRow& row, const compare::SideEntry& entry) {
+  const std::string_view name = row.name;
+  const std::string_view own = entry.name;
+  return name.size() > own.size() && name.starts_with(own) ? name.substr(own.size() + 1) : name;
+}
+
 // The members of one entry.
 class EntryWriter {
  public:
-  EntryWriter(const MergedContent& content, MergedParameters parameters, json::Writer& json)
-      : content_(content), parameters_(parameters), json_(json) {}
+  EntryWriter(const MergedContent& content, MergedFor purpose, json::Writer& json)
+      : content_(content), purpose_(purpose), json_(json) {}
 
   Status Write() {
     MSP_ASSIGN_OR_RETURN(const EntryTree tree, content_.dump->ReadEntry(content_.entry));
@@ -59,16 +67,16 @@ class EntryWriter {
       const std::string_view key = tree[member].key;
       const bool dropped =
           content_.bare &&
-          (key == kMergedParametersKey || (key == "input_kwargs" && tree[member].child_count == 0));
+          (key == kMergedForKey || (key == "input_kwargs" && tree[member].child_count == 0));
       if (dropped || !status.ok()) {
         return;
       }
-      json_.Key(key);
+      json_.Key(content_.bare && key == "input" ? "input_args" : key);
       const auto other = content_.parts.find(std::string(key.substr(0, key.find('_'))));
       if (other == content_.parts.end()) {
-        WritePart(*content_.dump, content_.entry, tree, member);
+        WritePart(content_.dump->side(), content_.entry, tree, member);
       } else {
-        status = WriteOther(other->second.first, other->second.second, key);
+        status = WriteOther(*other->second.first, other->second.second, key);
       }
     });
     MSP_RETURN_IF_ERROR(std::move(status));
@@ -80,56 +88,64 @@ class EntryWriter {
   }
 
  private:
-  Status WriteOther(const RankDump* dump, uint32_t entry, std::string_view key) {
-    MSP_ASSIGN_OR_RETURN(const EntryTree tree, dump->ReadEntry(entry));
+  Status WriteOther(const RankDump& dump, uint32_t entry, std::string_view key) {
+    MSP_ASSIGN_OR_RETURN(const EntryTree tree, dump.ReadEntry(entry));
     const uint32_t member = tree.Find(0, key);
     if (member == EntryTree::kNone) {
       json_.Null();
     } else {
-      WritePart(*dump, entry, tree, member);
+      WritePart(dump.side(), entry, tree, member);
     }
     return {};
   }
 
-  void WritePart(const RankDump& dump, uint32_t entry, const EntryTree& tree, uint32_t member) {
+  // The entry of this or of another rank, whose rows are those of the same item here.
+  void WritePart(const compare::Side& side, uint32_t entry, const EntryTree& tree,
+                 uint32_t member) {
     rows_.clear();
-    const compare::SideEntry& range = dump.side().entries[entry];
+    const compare::SideEntry& range = side.entries[entry];
     for (uint32_t row = 0; row < range.row_count; ++row) {
-      rows_.emplace(dump.side().rows[range.first_row + row].leaf, row);
+      const SideRow& about = side.rows[range.first_row + row];
+      const std::optional<uint32_t> own =
+          &side == &content_.dump->side() ? row : content_.RowOf(ItemOf(about, range));
+      rows_.emplace(about.leaf, WrittenRow{&about, own});
     }
-    WriteNode(dump.side().rows.data() + range.first_row, tree, member);
+    WriteNode(tree, member);
   }
 
   // As deep as the parser allows.
-  void WriteNode(const SideRow* rows, const EntryTree& tree, uint32_t node) {
+  void WriteNode(const EntryTree& tree, uint32_t node) {
     if (const auto row = rows_.find(node);
         row != rows_.end() && tree[node].kind == NodeKind::kObject) {
-      WriteLeaf(rows[row->second], row->second, tree, node);
+      WriteLeaf(*row->second.row, row->second.own, tree, node);
       return;
     }
     if (tree[node].kind == NodeKind::kObject) {
       json_.BeginObject();
       tree.ForEachChild(node, [&](uint32_t child) {
         json_.Key(tree[child].key);
-        WriteNode(rows, tree, child);
+        WriteNode(tree, child);
       });
       json_.EndObject();
     } else if (tree[node].kind == NodeKind::kList) {
       json_.BeginArray();
-      tree.ForEachChild(node, [&](uint32_t child) { WriteNode(rows, tree, child); });
+      tree.ForEachChild(node, [&](uint32_t child) { WriteNode(tree, child); });
       json_.EndArray();
     } else {
       json::WriteTree(tree, node, json_);
     }
   }
 
-  void WriteLeaf(const SideRow& row, uint32_t row_index, const EntryTree& tree, uint32_t node) {
-    const auto changed = content_.changed.find(row_index);
-    const bool keeps =
-        row.state == dump::RowState::kParameters && parameters_ == MergedParameters::kOfFirstRank;
+  void WriteLeaf(const SideRow& row, std::optional<uint32_t> own, const EntryTree& tree,
+                 uint32_t node) {
+    const auto changed = own ? content_.changed.find(*own) : content_.changed.end();
+    const bool keeps = row.state == dump::RowState::kParameters && purpose_ == MergedFor::kExport;
     json_.BeginObject();
     tree.ForEachChild(node, [&](uint32_t child) {
       json_.Key(tree[child].key);
+      if (tree[child].key == kShapeKey && WriteShape(own)) {
+        json_.Key(kLocalShapeKey);
+      }
       if (changed != content_.changed.end() && !keeps) {
         for (size_t stat = 0; stat < compare::kStatCount; ++stat) {
           if (tree[child].key == dump::kStatisticKeys[stat]) {
@@ -147,14 +163,38 @@ class EntryWriter {
           json_.Member(dump::kStatisticKeys[stat], row.stats[stat].text);
         }
       }
+      if (content_.bare && purpose_ == MergedFor::kExport) {
+        json_.Member("dtype", row.type);
+        json_.Key("shape");
+        json_.BeginArray();
+        json_.EndArray();
+      }
     }
     json_.EndObject();
   }
 
   const MergedContent& content_;
-  const MergedParameters parameters_;
+  const MergedFor purpose_;
   json::Writer& json_;
-  std::unordered_map<uint32_t, uint32_t> rows_;  // rows by leaf
+  // The shape of the whole, where it is known.
+  bool WriteShape(std::optional<uint32_t> own) {
+    const auto whole = own ? content_.shapes.find(*own) : content_.shapes.end();
+    if (whole == content_.shapes.end() || purpose_ == MergedFor::kExport) {
+      return false;
+    }
+    json_.BeginArray();
+    for (const int64_t size : whole->second) {
+      json_.Int(size);
+    }
+    json_.EndArray();
+    return true;
+  }
+
+  struct WrittenRow {
+    const SideRow* row;
+    std::optional<uint32_t> own;  // the row of content_ that tells its statistics; none: unchanged
+  };
+  std::unordered_map<uint32_t, WrittenRow> rows_;  // by leaf
 };
 
 Status WriteConstruct(const MergedModel& model, const std::vector<uint32_t>& order,
@@ -242,10 +282,13 @@ const SideRow& MergedContent::Row(uint32_t row) const {
   return dump->side().rows[dump->side().entries[entry].first_row + row];
 }
 
+const SideRow& MergedContent::Source(uint32_t row) const {
+  const auto other = taken.find(row);
+  return other == taken.end() ? Row(row) : *other->second;
+}
+
 std::string_view MergedContent::ItemName(uint32_t row) const {
-  const std::string_view name = Row(row).name;
-  const std::string_view own = dump->side().entries[entry].name;
-  return name.size() > own.size() && name.starts_with(own) ? name.substr(own.size() + 1) : name;
+  return ItemOf(Row(row), dump->side().entries[entry]);
 }
 
 Statistics MergedContent::StatisticsOf(uint32_t row) const {
@@ -253,36 +296,47 @@ Statistics MergedContent::StatisticsOf(uint32_t row) const {
   return found == changed.end() ? Row(row).stats : found->second;
 }
 
-std::optional<Statistics> MergedContent::Find(std::string_view item) const {
+std::optional<uint32_t> MergedContent::RowOf(std::string_view item) const {
   for (uint32_t row = 0; row < RowCount(); ++row) {
     if (ItemName(row) == item) {
-      return StatisticsOf(row);
+      return row;
     }
   }
   return std::nullopt;
 }
 
+std::optional<Statistics> MergedContent::Find(std::string_view item) const {
+  const std::optional<uint32_t> row = RowOf(item);
+  return row ? std::optional(StatisticsOf(*row)) : std::nullopt;
+}
+
 void MergedContent::TakeFrom(const MergedContent& other, const std::string& part) {
   parts[part] = {other.dump, other.entry};
   for (uint32_t row = 0; row < RowCount(); ++row) {
-    if (ItemName(row).starts_with(part + ".")) {
-      changed[row] = other.StatisticsOf(row);
+    if (!ItemName(row).starts_with(part + ".")) {
+      continue;
+    }
+    if (const std::optional<uint32_t> source = other.RowOf(ItemName(row))) {
+      changed[row] = other.StatisticsOf(*source);
+      taken[row] = &other.Source(*source);
     }
   }
 }
 
-MergedModel MergedModel::Of(const RankDump& dump, std::vector<std::string>& warnings) {
+MergedModel MergedModel::Of(const RankDump& dump, int64_t rank,
+                            std::vector<std::string>& warnings) {
   MergedModel model;
   model.graph = BuildGraph(dump, {}, warnings);
   for (const Node& node : model.graph.nodes) {
     MergedContent& content = model.contents.emplace_back();
     content.dump = &dump;
     content.entry = node.entry;
+    content.rank = rank;
   }
   return model;
 }
 
-Status WriteMergedDump(const MergedModel& model, MergedParameters parameters,
+Status WriteMergedDump(const MergedModel& model, MergedFor purpose,
                        const std::filesystem::path& folder) {
   MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
   const std::vector<uint32_t> order = model.graph.PostOrder();
@@ -311,7 +365,7 @@ Status WriteMergedDump(const MergedModel& model, MergedParameters parameters,
   for (const uint32_t index : order) {
     if (model.contents[index].entry != kNone) {
       json.Key(model.graph.nodes[index].name);
-      MSP_RETURN_IF_ERROR(EntryWriter(model.contents[index], parameters, json).Write());
+      MSP_RETURN_IF_ERROR(EntryWriter(model.contents[index], purpose, json).Write());
     }
 
     if (text.size() > kFlushBytes) {

@@ -30,18 +30,27 @@ bool SameStatistics(const Statistics& a, const Statistics& b);
 struct MergedContent {
   const RankDump* dump = nullptr;
   uint32_t entry = kNone;
+  int64_t rank = 0;                        // that recorded it
   std::map<uint32_t, Statistics> changed;  // by row of the entry
   std::vector<std::string> info;           // how they were made
-  bool bare = false;                       // inputs and outputs only
+  // Of rows that the latest merge made of several: the shapes of all parts.
+  std::map<uint32_t, std::vector<std::string_view>> part_shapes;
+  std::map<uint32_t, std::vector<int64_t>> shapes;  // of the whole, by row, where that is known
+  bool bare = false;  // of a later rank of a pipeline: inputs and outputs only
   // The part of another rank's entry, by member of the entry: "output".
   std::map<std::string, std::pair<const RankDump*, uint32_t>> parts;
+  std::map<uint32_t, const compare::SideRow*> taken;  // rows of those parts, by row here
 
   uint32_t RowCount() const { return dump->side().entries[entry].row_count; }
   const compare::SideRow& Row(uint32_t row) const;
+  // The same, or what stands in its place since TakeFrom.
+  const compare::SideRow& Source(uint32_t row) const;
   std::string_view ItemName(uint32_t row) const;  // "input.0", "parameters.weight"
   Statistics StatisticsOf(uint32_t row) const;
+  std::optional<uint32_t> RowOf(std::string_view item) const;
   std::optional<Statistics> Find(std::string_view item) const;
-  // Rows of that part are those of `other` from now on; both have the same rows.
+  // That part is written as it stands in `other` from now on; rows here of the same name have its
+  // statistics.
   void TakeFrom(const MergedContent& other, const std::string& part);
 };
 
@@ -49,11 +58,11 @@ struct MergedModel {
   Graph graph;
   std::vector<MergedContent> contents;  // by node
 
-  static MergedModel Of(const RankDump& dump, std::vector<std::string>& warnings);
+  static MergedModel Of(const RankDump& dump, int64_t rank, std::vector<std::string>& warnings);
 };
 
 // dump.json, construct.json and stack.json, nodes in post-order.
-Status WriteMergedDump(const MergedModel& model, MergedParameters parameters,
+Status WriteMergedDump(const MergedModel& model, MergedFor purpose,
                        const std::filesystem::path& folder);
 
 }  // namespace msprobe::analysis::graph

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/graph/merge.h"
+#include "src/analysis/graph/rank_groups.h"
 #include "src/base/interrupt.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
@@ -31,8 +32,8 @@ struct MergedSide {
 };
 
 // `below`: where the folders of steps are made.
-Result<MergedSide> MergeSide(const fs::path& path, const Parallelism& sizes,
-                             MergedParameters parameters, const fs::path& below,
+Result<MergedSide> MergeSide(const fs::path& path, const Parallelism& sizes, bool merges,
+                             MergedFor purpose, const fs::path& below,
                              std::vector<std::string>& warnings) {
   MSP_ASSIGN_OR_RETURN(const InputPlan inputs, FindInputs(path, {}));
   std::map<int64_t, std::vector<fs::path>> ranks;
@@ -46,10 +47,10 @@ Result<MergedSide> MergeSide(const fs::path& path, const Parallelism& sizes,
     MergedStep& merged = side.steps.emplace_back();
     merged.step = step;
     merged.folders = folders;
-    if (sizes.is_parallel()) {
+    if (merges) {
       MSP_ASSIGN_OR_RETURN(
           merged.folders,
-          MergeRanks(folders, sizes, parameters, below / fmt::format("step{}", step), warnings));
+          MergeRanks(folders, sizes, purpose, below / fmt::format("step{}", step), warnings));
     }
   }
   return side;
@@ -123,7 +124,8 @@ Result<std::vector<GroupPair>> PairGroups(const MergedStep& npu, const MergedSte
                            base::Plural(bench.folders.size(), "model")))
         .WithHint(
             "give both runs the same global batch in the same order, so that at least the "
-            "first data-parallel group sees the same samples");
+            "first data-parallel group sees the same samples; if ranks share a sequence, --cp "
+            "says how many");
   }
   warnings.push_back(fmt::format(
       "step {}: {} on the NPU side, {} on the bench side; {} fed the same and compared", npu.step,
@@ -147,15 +149,16 @@ Result<MergedInputs> MergeInputs(const Options& options, const fs::path& below) 
   MergedInputs inputs;
   InputPlan& plan = inputs.plan;
   const bool with_bench = !options.bench_path.empty();
-  const MergedParameters parameters =
-      options.export_merged ? MergedParameters::kOfFirstRank : MergedParameters::kMerged;
-  MSP_ASSIGN_OR_RETURN(const MergedSide npu,
-                       MergeSide(options.npu_path, *options.npu_parallelism, parameters,
-                                 options.export_merged ? below : below / "npu", plan.warnings));
+  const MergedFor purpose = options.export_merged ? MergedFor::kExport : MergedFor::kGraph;
+  MSP_ASSIGN_OR_RETURN(
+      const MergedSide npu,
+      MergeSide(options.npu_path, *options.npu_parallelism, options.merges(), purpose,
+                options.export_merged ? below : below / "npu", plan.warnings));
   MergedSide bench;
   if (with_bench) {
-    MSP_ASSIGN_OR_RETURN(bench, MergeSide(options.bench_path, *options.bench_parallelism,
-                                          parameters, below / "bench", plan.warnings));
+    MSP_ASSIGN_OR_RETURN(
+        bench, MergeSide(options.bench_path, *options.bench_parallelism, options.merges(), purpose,
+                         below / "bench", plan.warnings));
   }
   plan.has_steps = npu.has_steps || bench.has_steps;
   for (const MergedStep& step : npu.steps) {

@@ -32,10 +32,10 @@ struct MergedInputs {
   std::vector<std::filesystem::path> exported;  // the dump.json of every group, when asked for
 };
 
-// `below`: an empty folder for the merged dumps, or the output folder when they are the result. Of
-// a side that is not parallel nothing is written. kUsage for sizes that contradict the number of
-// ranks, kMismatch when the sides have no step in common, or
-// different numbers of groups of which no two were fed the same.
+// `below`: an empty folder for the merged dumps, or the output folder when they are the result.
+// Where neither side has several ranks nothing is written. kUsage for sizes that contradict the
+// number of ranks, kMismatch when the sides have no step in common, or different numbers of groups
+// of which no two were fed the same.
 Result<MergedInputs> MergeInputs(const Options& options, const std::filesystem::path& below);
 
 }  // namespace msprobe::analysis::graph

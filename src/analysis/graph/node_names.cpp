@@ -40,7 +40,7 @@ NodeType TypeOfName(std::string_view name, Edition edition) {
       (edition == Edition::k26 && starts("MindSpeed"))) {
     return NodeType::kApi;
   }
-  return NodeType::kModule;
+  return name.starts_with(kCollectionName) ? NodeType::kCollection : NodeType::kModule;
 }
 
 bool IsModuleName(std::string_view name) {

@@ -11,6 +11,13 @@
 
 namespace msprobe::analysis::graph {
 
+// Collections of calls between modules: "Apis_Between_Modules.0", and in merged dumps
+// "Apis_Between_Modules_Rank1.0" and "Apis_Between_Modules_All_Ranks.0".
+inline constexpr std::string_view kCollectionName = "Apis_Between_Modules";
+
+// The dtype of rows that are groups of ranks.
+inline constexpr std::string_view kProcessGroup = "torch.ProcessGroup";
+
 NodeType TypeOfName(std::string_view name, Edition edition);
 // Names that modules, optimizers and clipping have: one stack line per module is told by its name.
 bool IsModuleName(std::string_view name);

@@ -18,9 +18,8 @@ struct Parallelism {
   uint64_t tensor = 1;
   uint64_t pipeline = 1;
   uint64_t virtual_pipeline = 1;         // parts of the model on each rank of a pipeline
+  std::optional<uint64_t> context;       // ranks that share a sequence; none: what the calls tell
   std::string order = "tp-cp-ep-dp-pp";  // which ranks are neighbours, innermost first
-
-  bool is_parallel() const { return tensor > 1 || pipeline > 1; }
 };
 
 struct Options {
@@ -44,6 +43,12 @@ struct Options {
   bool write_page = false;      // <name>.html for browsers: one file
   size_t threads = 0;
   bool quiet = false;
+
+  // Whether there is something to merge; both sides become merged dumps then.
+  bool merges() const {
+    return npu_parallelism && (npu_parallelism->rank_count > 1 ||
+                               (bench_parallelism && bench_parallelism->rank_count > 1));
+  }
 };
 
 }  // namespace msprobe::analysis::graph

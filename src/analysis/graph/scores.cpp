@@ -176,21 +176,38 @@ double ScoreOf(const NodeRows& node, std::string_view name) {
   }
 }
 
+// What a thread does at a time.
+constexpr size_t kBlockItems = 2048;
+
+size_t BlocksOf(size_t count) { return (count + kBlockItems - 1) / kBlockItems; }
+
+// body(first, end, block) for blocks of [0, count).
+template <typename Body>
+void ForBlocks(base::ThreadPool& pool, size_t count, const Body& body) {
+  pool.ParallelFor(BlocksOf(count), [&](size_t block, size_t /*worker*/) {
+    const size_t first = block * kBlockItems;
+    body(first, std::min(count, first + kBlockItems), block);
+  });
+}
+
 void CompareRows(const Side& npu, const Side& bench, std::span<const RowResult> known,
                  base::ThreadPool& pool, bool quiet, PairResult& result) {
   if (result.mode != CompareMode::kRealData) {
-    for (RowResult& row : result.rows) {
-      if (row.pair.bench == compare::kNoRow) {
-        continue;
+    ForBlocks(pool, result.rows.size(), [&](size_t first, size_t end, size_t /*block*/) {
+      for (size_t i = first; i < end; ++i) {
+        RowResult& row = result.rows[i];
+        if (row.pair.bench == compare::kNoRow) {
+          continue;
+        }
+        const SideRow& n = npu.rows[row.pair.npu];
+        const SideRow& b = bench.rows[row.pair.bench];
+        if (result.mode == CompareMode::kStatistics) {
+          compare::CompareStatistics(n, b, row);
+        } else {
+          compare::CompareChecksums(n, b, row);
+        }
       }
-      const SideRow& n = npu.rows[row.pair.npu];
-      const SideRow& b = bench.rows[row.pair.bench];
-      if (result.mode == CompareMode::kStatistics) {
-        compare::CompareStatistics(n, b, row);
-      } else {
-        compare::CompareChecksums(n, b, row);
-      }
-    }
+    });
     return;
   }
   // Each pair of tensors is read once.
@@ -285,25 +302,32 @@ PairResult CompareNodes(const RankDump& npu_dump, RankDump& bench_dump, const Gr
   for (uint32_t i = 0; i < result.rows.size(); ++i) {
     result.rows[i].pair = {i, compare::kNoRow, compare::MatchOutcome::kNoBenchRow};
   }
-  std::vector<uint32_t> surplus;
-  for (const Node& node : npu.nodes) {
-    if (node.entry == kNone || node.match == kNone) {
-      continue;
-    }
-    const uint32_t bench_entry = bench.nodes[node.match].entry;
-    const auto npu_groups = GroupsOf(npu_side, node.entry);
-    const auto bench_groups = bench_entry == kNone ? std::array<Span, kGroupCount>()
-                                                   : GroupsOf(bench_dump.side(), bench_entry);
-    for (size_t group = 0; group < kGroupCount; ++group) {
-      uint32_t partner = bench_groups[group].begin;
-      for (uint32_t i = npu_groups[group].begin; i < npu_groups[group].end; ++i, ++partner) {
-        if (partner < bench_groups[group].end) {
-          result.rows[i].pair = {i, partner, compare::MatchOutcome::kMatched};
-        } else {
-          surplus.push_back(i);
+  std::vector<std::vector<uint32_t>> surplus_of_block(BlocksOf(npu.nodes.size()));
+  ForBlocks(pool, npu.nodes.size(), [&](size_t first, size_t end, size_t block) {
+    for (size_t at = first; at < end; ++at) {
+      const Node& node = npu.nodes[at];
+      if (node.entry == kNone || node.match == kNone) {
+        continue;
+      }
+      const uint32_t bench_entry = bench.nodes[node.match].entry;
+      const auto npu_groups = GroupsOf(npu_side, node.entry);
+      const auto bench_groups = bench_entry == kNone ? std::array<Span, kGroupCount>()
+                                                     : GroupsOf(bench_dump.side(), bench_entry);
+      for (size_t group = 0; group < kGroupCount; ++group) {
+        uint32_t partner = bench_groups[group].begin;
+        for (uint32_t i = npu_groups[group].begin; i < npu_groups[group].end; ++i, ++partner) {
+          if (partner < bench_groups[group].end) {
+            result.rows[i].pair = {i, partner, compare::MatchOutcome::kMatched};
+          } else {
+            surplus_of_block[block].push_back(i);
+          }
         }
       }
     }
+  });
+  std::vector<uint32_t> surplus;
+  for (const std::vector<uint32_t>& more : surplus_of_block) {
+    surplus.insert(surplus.end(), more.begin(), more.end());
   }
   CompareRows(npu_side, bench_dump.side(), known, pool, options.quiet, result);
   if (!surplus.empty()) {
@@ -326,21 +350,23 @@ PairResult CompareNodes(const RankDump& npu_dump, RankDump& bench_dump, const Gr
 }
 
 std::vector<NodeScore> ScoreNodes(const RankDump& npu_dump, const Graph& npu,
-                                  const PairResult& result) {
+                                  const PairResult& result, base::ThreadPool& pool) {
   std::vector<NodeScore> scores(npu.nodes.size());
-  for (size_t i = 0; i < npu.nodes.size(); ++i) {
-    const Node& node = npu.nodes[i];
-    if (node.match == kNone || node.entry == kNone) {
-      continue;
+  ForBlocks(pool, npu.nodes.size(), [&](size_t first, size_t end, size_t /*block*/) {
+    for (size_t i = first; i < end; ++i) {
+      const Node& node = npu.nodes[i];
+      if (node.match == kNone || node.entry == kNone) {
+        continue;
+      }
+      const compare::SideEntry& entry = npu_dump.side().entries[node.entry];
+      if (entry.row_count > 0) {
+        const Span rows = {entry.first_row, entry.first_row + entry.row_count};
+        const NodeRows node_rows = {npu_dump.side(), result, rows};
+        scores[i].precision = ScoreOf(node_rows, node.name);
+        scores[i].sums_differ = result.mode == CompareMode::kMd5 && SumsDiffer(node_rows);
+      }
     }
-    const compare::SideEntry& entry = npu_dump.side().entries[node.entry];
-    if (entry.row_count > 0) {
-      const Span rows = {entry.first_row, entry.first_row + entry.row_count};
-      const NodeRows node_rows = {npu_dump.side(), result, rows};
-      scores[i].precision = ScoreOf(node_rows, node.name);
-      scores[i].sums_differ = result.mode == CompareMode::kMd5 && SumsDiffer(node_rows);
-    }
-  }
+  });
   const bool best_is_one = result.edition == Edition::k8 && result.mode == CompareMode::kMd5;
   for (size_t i = 0; i < npu.nodes.size(); ++i) {
     const Node& node = npu.nodes[i];

@@ -54,7 +54,7 @@ void KeepReadTensors(const compare::PairResult& result, size_t npu_rows,
 
 // By node of the NPU side. `result` must be that of CompareNodes with the same edition.
 std::vector<NodeScore> ScoreNodes(const RankDump& npu_dump, const Graph& npu,
-                                  const compare::PairResult& result);
+                                  const compare::PairResult& result, base::ThreadPool& pool);
 
 // Sets the levels of one side's nodes.
 Status JudgeOverflow(const RankDump& dump, const Graph& graph, std::vector<NodeScore>& scores);

@@ -11,9 +11,10 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/graph/build.h"
+#include "src/analysis/graph/communication.h"
+#include "src/analysis/graph/merged_collections.h"
 #include "src/analysis/graph/node_names.h"
-#include "src/analysis/graph/scores.h"
+#include "src/base/strings.h"
 
 namespace msprobe::analysis::graph {
 namespace {
@@ -160,16 +161,8 @@ class StageMerge {
     if (place_.is_first_rank && node.type != NodeType::kModule) {
       return std::string(node.name);
     }
-    if (node.type == NodeType::kApi) {
-      // "Torch.matmul.0.forward" -> "Torch.matmul_rank1.0.forward"
-      const size_t first = node.name.find('.');
-      const size_t second = first == node.name.npos ? first : node.name.find('.', first + 1);
-      const size_t at = std::min(second, node.name.size());
-      return fmt::format("{}_rank{}{}", node.name.substr(0, at), place_.rank, node.name.substr(at));
-    }
-    if (node.type == NodeType::kCollection) {
-      return fmt::format("Apis_Between_Modules_Rank{}.{}", place_.rank,
-                         node.name.substr(node.name.rfind('.') + 1));
+    if (node.type != NodeType::kModule) {
+      return NameWithRank(node.name, place_.rank);
     }
     const std::string own = OwnName(node);
     const auto layer = ParseLayer(own);
@@ -182,10 +175,10 @@ class StageMerge {
   void Place(uint32_t index) {
     const Node& node = stage_.graph.nodes[index];
     const uint32_t above = target_[node.parent];
-    const std::string_view api = ApiOf(node.name);
-    // What one stage receives is what the one before it sends.
-    const bool is_join = (place_.chunk || !place_.is_first()) && node.name.starts_with("Distributed") &&
-                         (api == "recv" || api == "irecv");
+    // What stages send to each other joins them; of the first rank it is kept.
+    constexpr std::string_view kJoins[] = {"send", "recv", "isend", "irecv", "batch_isend_irecv"};
+    const bool is_join = !place_.is_first_rank && node.parent == kRoot &&
+                         IsCommunicationName(node.name) && base::IsOneOf(ApiOf(node.name), kJoins);
     if (above == kNone || is_join) {
       return;
     }
@@ -195,7 +188,7 @@ class StageMerge {
       target = whole_.graph.Add(name, node.type);
       whole_.graph.nodes[target].stack = node.stack;
       whole_.contents.push_back(stage_.contents[index]);
-      whole_.contents.back().bare = !place_.is_first();
+      whole_.contents.back().bare = !place_.is_first_rank;
       Insert(target, above);
     } else {
       TakeFromStage(target, index);
@@ -216,7 +209,16 @@ class StageMerge {
     }
   }
 
-  // A module around all stages: its input is the first stage's, its output the last one's.
+  // Whether other modules are inside, so that it goes on from stage to stage.
+  bool HoldsModules(uint32_t index) const {
+    const std::vector<uint32_t>& children = stage_.graph.nodes[index].children;
+    return std::any_of(children.begin(), children.end(), [this](uint32_t child) {
+      return wanted_[child] && stage_.graph.nodes[child].type == NodeType::kModule;
+    });
+  }
+
+  // A module around all stages: its input is the first stage's, its output the last one's. What it
+  // is given within a later stage, if that was recorded, is a value in between.
   void TakeFromStage(uint32_t target, uint32_t index) {
     const std::string_view name = whole_.graph.nodes[target].name;
     const bool backward = name.find(".backward.") != std::string_view::npos;
@@ -226,9 +228,10 @@ class StageMerge {
     }
     const bool same_input = SameRows(target, index, "input.");
     const bool same_output = SameRows(target, index, "output.");
-    if (!backward && same_input && !same_output) {
+    const bool is_around = HoldsModules(index);
+    if (!backward && !same_output && (same_input || is_around)) {
       whole_.contents[target].TakeFrom(stage_.contents[index], "output");
-    } else if (backward && same_output && !same_input) {
+    } else if (backward && !same_input && (same_output || is_around)) {
       whole_.contents[target].TakeFrom(stage_.contents[index], "input");
     }
   }

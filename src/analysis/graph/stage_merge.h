@@ -11,11 +11,9 @@ namespace msprobe::analysis::graph {
 
 // One of the stages of a pipeline, of which virtual pipelines have several on each rank.
 struct StagePlace {
-  int64_t rank = 0;
+  int64_t rank = 0;              // that stands in the names of its calls
   bool is_first_rank = false;    // of the pipeline: its calls keep their names
   std::optional<int64_t> chunk;  // the part of the rank's model, "Module.<chunk>."; none: all of it
-
-  bool is_first() const { return is_first_rank && chunk.value_or(0) == 0; }
 };
 
 // Puts a stage behind those that `whole` holds. Layers of later stages are numbered on, their calls

@@ -16,6 +16,7 @@ void BuildSide(const Options& options, RankDump& dump, Edition edition, SideView
   SetPlaces(dump.side(), edition);
   BuildOptions build;
   build.edition = edition;
+  build.collect = !options.merges();
   build.complete_stacks = options.complete_stacks || edition == Edition::k26;
   view.dump = &dump;
   view.graph = BuildGraph(dump, build, warnings);
@@ -88,7 +89,7 @@ Result<std::vector<RankView>> MakeViews(LoadedStep& step, Edition edition, const
                        ranks[place].tensors, pool);
       // So that the other edition need not read them again.
       KeepReadTensors(*view.result, view.result->rows.size(), ranks[place].tensors);
-      view.npu.scores = ScoreNodes(*ranks[place].npu, view.npu.graph, *view.result);
+      view.npu.scores = ScoreNodes(*ranks[place].npu, view.npu.graph, *view.result, pool);
     }
   }
   if (options.overflow_check) {

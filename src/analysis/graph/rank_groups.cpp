@@ -1,0 +1,355 @@
+#include "src/analysis/graph/rank_groups.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/analysis/graph/communication.h"
+#include "src/analysis/graph/node_names.h"
+#include "src/base/number_text.h"
+#include "src/base/strings.h"
+
+namespace msprobe::analysis::graph {
+namespace {
+
+using Groups = std::vector<std::vector<int64_t>>;
+
+// Where a sequence is shared, its parts meet in these modules only.
+constexpr std::string_view kAttentionWords[] = {"attention", "attn"};
+constexpr int kMostParents = 1000;
+
+// "[0, 2]"; empty: something else.
+std::vector<int64_t> ParseRanks(std::string_view text) {
+  std::vector<int64_t> ranks;
+  if (text.size() < 2 || text.front() != '[' || text.back() != ']') {
+    return {};
+  }
+  for (const std::string_view part : base::Split(text.substr(1, text.size() - 2), ',')) {
+    const std::optional<int64_t> rank = base::ParseInt(base::Trim(part));
+    if (!rank) {
+      return {};
+    }
+    ranks.push_back(*rank);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+// Ranks that a chain of links joins.
+class Components {
+ public:
+  explicit Components(size_t ranks) : above_(ranks) { std::iota(above_.begin(), above_.end(), 0); }
+
+  void Join(int64_t a, int64_t b) {
+    if (IsRank(a) && IsRank(b)) {
+      above_[static_cast<size_t>(Top(a))] = Top(b);
+    }
+  }
+
+  Groups All() {
+    std::map<int64_t, std::vector<int64_t>> groups;
+    for (size_t rank = 0; rank < above_.size(); ++rank) {
+      groups[Top(static_cast<int64_t>(rank))].push_back(static_cast<int64_t>(rank));
+    }
+    Groups all;
+    for (auto& [top, ranks] : groups) {
+      all.push_back(std::move(ranks));
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+
+ private:
+  bool IsRank(int64_t rank) const { return rank >= 0 && static_cast<size_t>(rank) < above_.size(); }
+
+  int64_t Top(int64_t rank) {
+    while (above_[static_cast<size_t>(rank)] != rank) {
+      int64_t& above = above_[static_cast<size_t>(rank)];
+      above = above_[static_cast<size_t>(above)];
+      rank = above;
+    }
+    return rank;
+  }
+
+  std::vector<int64_t> above_;
+};
+
+bool AreAllOf(const Groups& groups, uint64_t size) {
+  return std::all_of(groups.begin(), groups.end(),
+                     [size](const auto& group) { return group.size() == size; });
+}
+
+// What the calls of all ranks tell.
+class RecordedGroups {
+ public:
+  explicit RecordedGroups(const std::vector<RankDump>& dumps)
+      : reducing_(dumps.size()), sending_(dumps.size()), attending_(dumps.size()) {
+    for (size_t rank = 0; rank < dumps.size(); ++rank) {
+      Read(dumps[rank], static_cast<int64_t>(rank));
+    }
+  }
+
+  Groups Reducing() { return reducing_.All(); }
+  Groups Sending() { return sending_.All(); }
+  // Leaves out what tensor parallelism exchanges.
+  Groups Attending(const Groups& tensor) {
+    std::set<std::vector<int64_t>> known(tensor.begin(), tensor.end());
+    for (const std::vector<int64_t>& ranks : attention_groups_) {
+      if (!known.contains(ranks)) {
+        for (const int64_t rank : ranks) {
+          attending_.Join(ranks.front(), rank);
+        }
+      }
+    }
+    return attending_.All();
+  }
+
+ private:
+  void Read(const RankDump& dump, int64_t rank) {
+    bool has_reduced = false;
+    for (uint32_t index = 0; index < dump.side().entries.size(); ++index) {
+      const compare::SideEntry& entry = dump.side().entries[index];
+      if (!IsCommunicationName(entry.name)) {
+        continue;
+      }
+      const bool attends = IsInAttention(dump.construct(), entry.name);
+      const bool is_between = dump.construct().ParentOf(entry.name).empty();
+      for (uint32_t i = 0; i < entry.row_count; ++i) {
+        const compare::SideRow& row = dump.side().rows[entry.first_row + i];
+        if (row.dtype != kProcessGroup) {
+          continue;
+        }
+        const std::vector<int64_t> ranks = ParseRanks(row.stats[compare::kMax].text);
+        if (ranks.size() > 1 && attends) {
+          attention_groups_.insert(ranks);
+        }
+        if (!ranks.empty() && !has_reduced && IsReduction(entry.name)) {
+          has_reduced = true;
+          for (const int64_t other : ranks) {
+            reducing_.Join(ranks.front(), other);
+          }
+        }
+      }
+      for (const int64_t peer : PeersOf(dump, index)) {
+        if (attends) {
+          attending_.Join(rank, peer);
+        } else if (is_between) {
+          sending_.Join(rank, peer);
+        }
+      }
+    }
+  }
+
+  static bool IsReduction(std::string_view name) {
+    return name.find("reduce_scatter") != name.npos || name.find("all_reduce") != name.npos;
+  }
+
+  static bool IsInAttention(const dump::ConstructFile& construct, std::string_view name) {
+    for (int i = 0; i < kMostParents && !name.empty(); ++i) {
+      const std::string lower = base::AsciiLower(name);
+      for (const std::string_view word : kAttentionWords) {
+        if (lower.find(word) != std::string::npos) {
+          return true;
+        }
+      }
+      name = construct.ParentOf(name);
+    }
+    return false;
+  }
+
+  // The other ends of a call between two ranks, or of a batch of them.
+  static std::vector<int64_t> PeersOf(const RankDump& dump, uint32_t index) {
+    const compare::SideEntry& entry = dump.side().entries[index];
+    std::vector<int64_t> peers;
+    for (uint32_t i = 0; i < entry.row_count; ++i) {
+      const compare::SideRow& row = dump.side().rows[entry.first_row + i];
+      if (row.name.ends_with(".input.dst") || row.name.ends_with(".input.src")) {
+        if (const auto peer = base::ParseInt(row.stats[compare::kMax].text)) {
+          peers.push_back(*peer);
+        }
+      }
+    }
+    if (ApiOf(entry.name) == "batch_isend_irecv") {
+      if (const Result<dump::EntryTree> tree = dump.ReadEntry(index); tree.ok()) {
+        for (uint32_t node = 0; node < tree->size(); ++node) {
+          if ((*tree)[node].key == "peer" && (*tree)[node].kind == dump::NodeKind::kInt) {
+            peers.push_back((*tree)[node].integer);
+          }
+        }
+      }
+    }
+    return peers;
+  }
+
+  Components reducing_;
+  Components sending_;    // between modules
+  Components attending_;  // inside of attention
+  std::set<std::vector<int64_t>> attention_groups_;
+};
+
+// Ranks that differ in one kind of parallelism only.
+Groups GroupsOf(const Parallelism& sizes, uint64_t context, std::string_view kind) {
+  std::map<std::string_view, uint64_t> size_of = {
+      {"tp", sizes.tensor},
+      {"pp", sizes.pipeline},
+      {"cp", context},
+      {"dp", sizes.rank_count / (sizes.tensor * sizes.pipeline * context)}};
+  uint64_t stride = 1;
+  for (const std::string_view part : base::Split(sizes.order, '-')) {
+    if (part == kind) {
+      break;
+    }
+    const auto found = size_of.find(part);
+    stride *= found == size_of.end() ? 1 : found->second;
+  }
+  const uint64_t size = size_of[kind];
+  Groups groups;
+  for (uint64_t rank = 0; rank < sizes.rank_count; ++rank) {
+    if (rank / stride % size == 0) {
+      std::vector<int64_t>& group = groups.emplace_back();
+      for (uint64_t place = 0; place < size; ++place) {
+        group.push_back(static_cast<int64_t>(rank + place * stride));
+      }
+    }
+  }
+  return groups;
+}
+
+// Whether the ranks of each group of one kind are, place by place, in the same groups of the other.
+bool MakeAGrid(const Groups& a, const Groups& b) {
+  std::map<int64_t, size_t> group_of;
+  for (size_t group = 0; group < b.size(); ++group) {
+    for (const int64_t rank : b[group]) {
+      group_of[rank] = group;
+    }
+  }
+  std::map<std::vector<size_t>, size_t> seen;  // how many groups cross the same groups
+  for (const std::vector<int64_t>& ranks : a) {
+    std::vector<size_t> crossed;
+    for (const int64_t rank : ranks) {
+      crossed.push_back(group_of[rank]);
+    }
+    if (std::set<size_t>(crossed.begin(), crossed.end()).size() != ranks.size()) {
+      return false;
+    }
+    ++seen[crossed];
+  }
+  return std::all_of(seen.begin(), seen.end(), [&b](const auto& crossing) {
+    return crossing.second == b[crossing.first.front()].size();
+  });
+}
+
+std::string Listed(const std::vector<int64_t>& ranks) {
+  return fmt::format("[{}]", fmt::join(ranks, ", "));
+}
+
+}  // namespace
+
+Status CheckParallelism(const Parallelism& sizes, size_t rank_folders) {
+  const auto usage = [](std::string text) { return UsageError("--rank_size: " + std::move(text)); };
+  if (sizes.rank_count != rank_folders) {
+    return usage(
+        fmt::format("{} ranks were asked for, but {} are there", sizes.rank_count, rank_folders));
+  }
+  const uint64_t context = sizes.context.value_or(1);
+  for (const uint64_t size : {sizes.tensor, sizes.pipeline, context}) {
+    if (size == 0 || size > sizes.rank_count) {
+      return usage(fmt::format("{} ranks cannot be divided by {}", sizes.rank_count, size));
+    }
+  }
+  if (sizes.rank_count % (sizes.tensor * sizes.pipeline) != 0) {
+    return usage(fmt::format("{} ranks cannot be divided by --tp {} and --pp {}", sizes.rank_count,
+                             sizes.tensor, sizes.pipeline));
+  }
+  if (sizes.rank_count % (sizes.tensor * sizes.pipeline * context) != 0) {
+    return usage(fmt::format("{} ranks cannot be divided by --tp {}, --pp {} and --cp {}",
+                             sizes.rank_count, sizes.tensor, sizes.pipeline, context));
+  }
+  if (sizes.virtual_pipeline > 1 && sizes.pipeline == 1) {
+    return UsageError("--vpp above 1 needs --pp above 1");
+  }
+  std::set<std::string_view> kinds;
+  for (const std::string_view part : base::Split(sizes.order, '-')) {
+    constexpr std::string_view kKinds[] = {"tp", "cp", "ep", "dp", "pp"};
+    if (!base::IsOneOf(part, kKinds) || !kinds.insert(part).second) {
+      return UsageError(
+          fmt::format("--order: \"{}\" is none of tp, cp, ep, dp and pp, or stands "
+                      "there twice",
+                      part));
+    }
+  }
+  if (!kinds.contains("tp") || !kinds.contains("pp") || !kinds.contains("dp")) {
+    return UsageError("--order must name tp, dp and pp");
+  }
+  if (context > 1 && !kinds.contains("cp")) {
+    return UsageError("with --cp, --order must name cp");
+  }
+  return {};
+}
+
+RankGroups FindRankGroups(const std::vector<RankDump>& dumps, const Parallelism& sizes,
+                          std::vector<std::string>& warnings) {
+  RecordedGroups recorded(dumps);
+  Groups tensor = recorded.Reducing();
+  Groups pipeline = recorded.Sending();
+  const bool tells_tensor = sizes.tensor > 1 && AreAllOf(tensor, sizes.tensor);
+  const bool tells_pipeline = sizes.pipeline > 1 && AreAllOf(pipeline, sizes.pipeline);
+  const uint64_t asked = sizes.context.value_or(1);
+  Groups context = recorded.Attending(tells_tensor ? tensor : GroupsOf(sizes, asked, "tp"));
+  const uint64_t found = context.front().size();
+  const bool tells_context = found > 1 && AreAllOf(context, found) &&
+                             sizes.rank_count % (sizes.tensor * sizes.pipeline * found) == 0;
+  const uint64_t size = sizes.context.value_or(tells_context ? found : 1);
+
+  RankGroups groups = {GroupsOf(sizes, size, "pp"), GroupsOf(sizes, size, "tp"),
+                       GroupsOf(sizes, size, "cp")};
+  RankGroups told = groups;
+  if (tells_tensor) {
+    told.tensor = std::move(tensor);
+  }
+  if (tells_pipeline) {
+    told.pipeline = std::move(pipeline);
+  }
+  if (tells_context && size == found) {
+    told.context = context;
+  }
+  const bool fits = MakeAGrid(told.tensor, told.pipeline) &&
+                    MakeAGrid(told.pipeline, told.tensor) && MakeAGrid(told.context, told.tensor) &&
+                    MakeAGrid(told.context, told.pipeline);
+  for (const auto& [name, by_order, by_calls] :
+       {std::tuple("tensor", &groups.tensor, &told.tensor),
+        std::tuple("pipeline", &groups.pipeline, &told.pipeline),
+        std::tuple("context", &groups.context, &told.context)}) {
+    if (fits && *by_order != *by_calls) {
+      warnings.push_back(fmt::format(
+          "the calls tell of {} parallelism between ranks {}, not {} as --order {} says; theirs is "
+          "taken",
+          name, Listed(by_calls->front()), Listed(by_order->front()), sizes.order));
+    }
+  }
+  if (fits) {
+    groups = std::move(told);
+  }
+  if (!sizes.context && !tells_context && found > 1) {
+    warnings.push_back(fmt::format(
+        "ranks {} exchange values inside of attention modules, but not all ranks do so in groups "
+        "of that size: they are not taken for parts of a sequence; --cp N says how many are",
+        Listed(context.front())));
+  }
+  if (!sizes.context && size > 1) {
+    warnings.push_back(fmt::format(
+        "ranks {} exchange values inside of attention modules: they are taken for parts "
+        "of a sequence and merged, as with --cp {}; --cp 1 keeps them apart",
+        Listed(groups.context.front()), size));
+  }
+  return groups;
+}
+
+}  // namespace msprobe::analysis::graph

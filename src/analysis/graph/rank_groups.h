@@ -1,0 +1,34 @@
+// Which ranks share a model, and how.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/graph/options.h"
+#include "src/analysis/graph/rank_dump.h"
+
+namespace msprobe::analysis::graph {
+
+// Numbers of ranks: by group, then place in it. Every rank is in one group of each kind; where a
+// kind is not used, alone.
+struct RankGroups {
+  std::vector<std::vector<int64_t>> pipeline;  // from the first stage on
+  std::vector<std::vector<int64_t>> tensor;
+  std::vector<std::vector<int64_t>> context;
+};
+
+// kUsage when the sizes contradict each other or the number of ranks.
+Status CheckParallelism(const Parallelism& sizes, size_t rank_folders);
+
+// What the recorded calls tell comes first: ranks whose first reduction is one, ranks that send to
+// each other between modules, ranks that exchange values inside of attention modules. Where that
+// does not make groups of the sizes asked for, `sizes.order` says it. Warnings tell of groups that
+// are not those of the order, and of context parallelism that nobody asked for. `dumps`: one per
+// rank, at least one; their SetPlaces is done.
+RankGroups FindRankGroups(const std::vector<RankDump>& dumps, const Parallelism& sizes,
+                          std::vector<std::string>& warnings);
+
+}  // namespace msprobe::analysis::graph

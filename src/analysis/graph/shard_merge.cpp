@@ -1,0 +1,342 @@
+#include "src/analysis/graph/shard_merge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/analysis/graph/communication.h"
+#include "src/base/number_text.h"
+#include "src/base/strings.h"
+
+namespace msprobe::analysis::graph {
+namespace {
+
+using compare::StatValue;
+
+constexpr std::string_view kColumn = ".ColumnParallelLinear.";
+constexpr std::string_view kRow = ".RowParallelLinear.";
+
+bool IsForwardOf(std::string_view name, std::string_view kind) {
+  return name.find(kind) != std::string_view::npos && name.find(".forward") != name.npos;
+}
+bool IsBackwardOf(std::string_view name, std::string_view kind) {
+  return name.find(kind) != std::string_view::npos && name.find(".backward") != name.npos;
+}
+
+std::string NumberText(const StatValue& value) {
+  return value.kind == compare::StatKind::kInteger ? std::to_string(value.integer)
+                                                   : base::PythonFloatRepr(value.number);
+}
+
+std::string Listed(std::span<const Statistics> values, size_t stat, std::string_view behind,
+                   std::string_view between) {
+  std::string text;
+  for (const Statistics& value : values) {
+    text += text.empty() ? "" : between;
+    text += NumberText(value[stat]);
+    text += behind;
+  }
+  return text;
+}
+
+// The statistics of the whole tensor, and how they were made.
+Statistics Combine(std::span<const Statistics> values, std::string_view item,
+                   std::vector<std::string>& info) {
+  Statistics whole = values.front();
+  double sum = 0;
+  double squares = 0;
+  for (const Statistics& value : values) {
+    if (value[compare::kMax].number > whole[compare::kMax].number) {
+      whole[compare::kMax] = value[compare::kMax];
+    }
+    if (value[compare::kMin].number < whole[compare::kMin].number) {
+      whole[compare::kMin] = value[compare::kMin];
+    }
+    sum += value[compare::kMean].number;
+    squares += value[compare::kNorm].number * value[compare::kNorm].number;
+  }
+  const auto set = [&whole](size_t stat, double number) {
+    whole[stat].kind = compare::StatKind::kNumber;
+    whole[stat].number = number;
+  };
+  set(compare::kMean, sum / static_cast<double>(values.size()));
+  set(compare::kNorm, std::sqrt(squares));
+  info.push_back(fmt::format("The Max value merging method for {} is: max({}) = {}", item,
+                             Listed(values, compare::kMax, "", ", "),
+                             NumberText(whole[compare::kMax])));
+  info.push_back(fmt::format("The Min value merging method for {} is: min({}) = {}", item,
+                             Listed(values, compare::kMin, "", ", "),
+                             NumberText(whole[compare::kMin])));
+  info.push_back(fmt::format("The Mean value merging method for {} is: ({}) / {} = {}", item,
+                             Listed(values, compare::kMean, "", " + "), values.size(),
+                             NumberText(whole[compare::kMean])));
+  info.push_back(fmt::format("The Norm value merging method for {} is: ({}) ** 0.5 = {}", item,
+                             Listed(values, compare::kNorm, " ** 2", " + "),
+                             NumberText(whole[compare::kNorm])));
+  return whole;
+}
+
+// Nodes that not every rank has with the same tensors: they stay as the first rank recorded them.
+struct MissingNodes {
+  uint64_t count = 0;
+  std::string first;
+  int64_t rank = 0;
+
+  void Warn(std::vector<std::string>& warnings) const {
+    if (count > 0) {
+      warnings.push_back(
+          fmt::format("{} of rank {} cannot be merged, as other ranks have no such tensors there: "
+                      "{}, which stands as that rank recorded it, is the first",
+                      base::Plural(count, "node"), rank, first));
+    }
+  }
+};
+
+// The same node of all ranks; empty: one lacks it.
+std::vector<const MergedContent*> PartsOf(std::span<MergedModel> shards, uint32_t node,
+                                          MissingNodes& missing) {
+  const MergedContent& content = shards.front().contents[node];
+  const std::string_view name = shards.front().graph.nodes[node].name;
+  std::vector<const MergedContent*> parts = {&content};
+  for (size_t place = 1; place < shards.size(); ++place) {
+    const MergedModel& shard = shards[place];
+    const uint32_t other = shard.graph.Find(name);
+    if (other == kNone || shard.contents[other].entry == kNone ||
+        shard.contents[other].RowCount() != content.RowCount()) {
+      if (missing.count++ == 0) {
+        missing.first = name;
+        missing.rank = content.rank;
+      }
+      return {};
+    }
+    parts.push_back(&shard.contents[other]);
+  }
+  return parts;
+}
+
+// The rows of one node, merged one after the other.
+class MergedRows {
+ public:
+  MergedRows(MergedContent& content, const std::vector<const MergedContent*>& parts,
+             std::string_view parallelism)
+      : content_(content), parts_(parts), parallelism_(parallelism) {}
+
+  // Whether the row is a tensor whose statistics all ranks tell.
+  bool Read(uint32_t row) {
+    row_ = row;
+    values_.clear();
+    for (const MergedContent* part : parts_) {
+      values_.push_back(part->StatisticsOf(row));
+    }
+    return content_.Source(row).is_tensor && std::all_of(values_.begin(), values_.end(), IsNumeric);
+  }
+
+  bool Differ() const {
+    return std::any_of(values_.begin() + 1, values_.end(), [this](const Statistics& value) {
+      return !SameStatistics(values_.front(), value);
+    });
+  }
+
+  void Combine() {
+    changed_[row_] = graph::Combine(values_, content_.ItemName(row_), info_);
+    for (const MergedContent* part : parts_) {
+      part_shapes_[row_].push_back(part->Source(row_).shape);
+    }
+  }
+
+  void Replace(const Statistics& stats, std::string source) {
+    changed_[row_] = stats;
+    replaced_from_ = std::move(source);
+  }
+
+  void Note(std::string text) { notes_.push_back(std::move(text)); }
+
+  void Finish() {
+    if (!changed_.empty()) {
+      std::vector<std::string> ranks;
+      for (const MergedContent* part : parts_) {
+        ranks.push_back(std::to_string(part->rank));
+      }
+      content_.info.push_back(fmt::format(
+          "This data is the merged data after {}, and the data is merged from rank [{}].",
+          parallelism_, base::Join(ranks, ", ")));
+      content_.info.insert(content_.info.end(), info_.begin(), info_.end());
+      if (!replaced_from_.empty()) {
+        content_.info.push_back(
+            fmt::format("The output of this data is merged from {}", replaced_from_));
+      }
+    }
+    content_.info.insert(content_.info.end(), notes_.begin(), notes_.end());
+    for (const auto& [row, stats] : changed_) {
+      content_.changed[row] = stats;
+    }
+    content_.part_shapes = std::move(part_shapes_);
+  }
+
+ private:
+  MergedContent& content_;
+  const std::vector<const MergedContent*>& parts_;
+  const std::string_view parallelism_;
+  uint32_t row_ = 0;
+  std::vector<Statistics> values_;  // of that row, by rank
+  std::map<uint32_t, Statistics> changed_;
+  std::map<uint32_t, std::vector<std::string_view>> part_shapes_;
+  std::vector<std::string> info_;
+  std::vector<std::string> notes_;
+  std::string replaced_from_;
+};
+
+// Tensor-parallel ranks into the first of them.
+class TensorMerge {
+ public:
+  explicit TensorMerge(std::span<MergedModel> shards) : shards_(shards), whole_(shards.front()) {}
+
+  MissingNodes Run() {
+    const std::vector<uint32_t> order = whole_.graph.PostOrder();
+    FindSplitRegions(order);
+    for (size_t place = 0; place < order.size(); ++place) {
+      const uint32_t node = order[place];
+      const std::string_view name = whole_.graph.nodes[node].name;
+      if (whole_.contents[node].entry != kNone && !IsCommunicationName(name)) {
+        MergeNode(node, split_[place]);
+      }
+    }
+    return missing_;
+  }
+
+ private:
+  // From a ColumnParallelLinear to the next RowParallelLinear each rank has a part of the tensors,
+  // equal or not.
+  void FindSplitRegions(const std::vector<uint32_t>& order) {
+    split_.assign(order.size(), false);
+    constexpr size_t kNowhere = SIZE_MAX;
+    size_t begin = kNowhere;
+    for (size_t place = 0; place < order.size(); ++place) {
+      const Node& node = whole_.graph.nodes[order[place]];
+      if (begin == kNowhere && IsForwardOf(node.name, kColumn)) {
+        begin = place;
+        while (begin > 0 && whole_.graph.nodes[order[begin - 1]].parent == order[place]) {
+          --begin;
+        }
+      } else if (begin != kNowhere && IsForwardOf(node.name, kRow)) {
+        for (; begin <= place; ++begin) {
+          split_[begin] = true;
+        }
+        begin = kNowhere;
+      }
+    }
+  }
+
+  // Whether a row is the same on all ranks by the way these layers work.
+  bool IsShared(uint32_t node, std::string_view item) const {
+    const std::string_view name = whole_.graph.nodes[node].name;
+    const uint32_t above = whole_.graph.nodes[node].parent;
+    const bool in_column = IsForwardOf(name, kColumn) ||
+                           (above != kNone && IsForwardOf(whole_.graph.nodes[above].name, kColumn));
+    return (in_column && item == "input.0") ||
+           (IsForwardOf(name, kRow) && (item.starts_with("output.") || item == "parameters.bias"));
+  }
+
+  void MergeNode(uint32_t node, bool is_split) {
+    const std::vector<const MergedContent*> parts = PartsOf(shards_, node, missing_);
+    if (parts.empty()) {
+      return;
+    }
+    MergedContent& content = whole_.contents[node];
+    const std::optional<Statistics> reduced = ReducedOutput(node);
+    MergedRows rows(content, parts, "tensor parallelism(TP)");
+    for (uint32_t row = 0; row < content.RowCount(); ++row) {
+      const std::string_view item = content.ItemName(row);
+      if (!rows.Read(row)) {
+        continue;
+      }
+      if (reduced && item == "output.0") {
+        rows.Replace(*reduced, fmt::format("{}.output.0", reduced_from_));
+      } else if (rows.Differ() || (is_split && !IsShared(node, item))) {
+        rows.Combine();
+      }
+    }
+    rows.Finish();
+  }
+
+  // Where a call's output is a part of a sum, the sum that the collective behind it made.
+  std::optional<Statistics> ReducedOutput(uint32_t node) {
+    const uint32_t above = whole_.graph.nodes[node].parent;
+    if (above == kNone || whole_.graph.nodes[node].type != NodeType::kApi) {
+      return std::nullopt;
+    }
+    const std::string_view layer = whole_.graph.nodes[above].name;
+    if (!IsForwardOf(layer, kRow) && !IsBackwardOf(layer, kColumn)) {
+      return std::nullopt;
+    }
+    const MergedContent& content = whole_.contents[node];
+    const std::optional<Statistics> own = content.Find("output.0");
+    const std::vector<uint32_t>& siblings = whole_.graph.nodes[above].children;
+    for (auto at = std::find(siblings.begin(), siblings.end(), node); at != siblings.end(); ++at) {
+      const std::string_view name = whole_.graph.nodes[*at].name;
+      if (whole_.contents[*at].entry == kNone ||
+          (name.find("all_reduce") == name.npos && name.find("reduce_scatter") == name.npos)) {
+        continue;
+      }
+      // reduce_scatter is given the buffer for its output first.
+      const std::string_view input =
+          name.find("reduce_scatter") == name.npos ? "input.0" : "input.1";
+      const std::optional<Statistics> given = whole_.contents[*at].Find(input);
+      const std::optional<Statistics> made = whole_.contents[*at].Find("output.0");
+      if (own && given && made && IsNumeric(*own) && IsNumeric(*given) &&
+          SameStatistics(*own, *given)) {
+        reduced_from_ = name;
+        return made;
+      }
+    }
+    return std::nullopt;
+  }
+
+  const std::span<MergedModel> shards_;
+  MergedModel& whole_;
+  std::vector<bool> split_;  // by place in the order
+  std::string_view reduced_from_;
+  MissingNodes missing_;
+};
+
+}  // namespace
+
+void MergeTensorShards(std::span<MergedModel> shards, std::vector<std::string>& warnings) {
+  TensorMerge(shards).Run().Warn(warnings);
+}
+
+void MergeSequenceParts(std::span<MergedModel> parts, std::vector<std::string>& warnings) {
+  MissingNodes missing;
+  MergedModel& whole = parts.front();
+  for (const uint32_t node : whole.graph.PostOrder()) {
+    MergedContent& content = whole.contents[node];
+    if (content.entry == kNone || IsCommunicationName(whole.graph.nodes[node].name)) {
+      continue;
+    }
+    const std::vector<const MergedContent*> all = PartsOf(parts, node, missing);
+    if (all.empty()) {
+      continue;
+    }
+    MergedRows rows(content, all, "context parallelism(CP)");
+    for (uint32_t row = 0; row < content.RowCount(); ++row) {
+      if (!rows.Read(row) || !rows.Differ()) {
+        continue;
+      }
+      if (content.Row(row).state == dump::RowState::kParametersGrad) {
+        rows.Note(fmt::format("{} is that of rank {}: a part of a sum over the sequence",
+                              content.ItemName(row), content.rank));
+      } else {
+        rows.Combine();
+      }
+    }
+    rows.Finish();
+  }
+  missing.Warn(warnings);
+}
+
+}  // namespace msprobe::analysis::graph
