@@ -98,11 +98,11 @@ class RecordedGroups {
 
   Groups Reducing() { return reducing_.All(); }
   Groups Sending() { return sending_.All(); }
-  // Leaves out what tensor parallelism exchanges.
+  // Leaves out what tensor parallelism exchanges: it also adds up parts of sums there.
   Groups Attending(const Groups& tensor) {
     std::set<std::vector<int64_t>> known(tensor.begin(), tensor.end());
     for (const std::vector<int64_t>& ranks : attention_groups_) {
-      if (!known.contains(ranks)) {
+      if (!known.contains(ranks) && !summing_groups_.contains(ranks)) {
         for (const int64_t rank : ranks) {
           attending_.Join(ranks.front(), rank);
         }
@@ -128,7 +128,7 @@ class RecordedGroups {
         }
         const std::vector<int64_t> ranks = ParseRanks(row.stats[compare::kMax].text);
         if (ranks.size() > 1 && attends) {
-          attention_groups_.insert(ranks);
+          (IsReduction(entry.name) ? summing_groups_ : attention_groups_).insert(ranks);
         }
         if (!ranks.empty() && !has_reduced && IsReduction(entry.name)) {
           has_reduced = true;
@@ -192,6 +192,7 @@ class RecordedGroups {
   Components sending_;    // between modules
   Components attending_;  // inside of attention
   std::set<std::vector<int64_t>> attention_groups_;
+  std::set<std::vector<int64_t>> summing_groups_;  // in attention
 };
 
 // Ranks that differ in one kind of parallelism only.
