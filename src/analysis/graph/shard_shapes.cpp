@@ -154,7 +154,10 @@ class ShapeJoiner {
     // What tensor parallelism divided before is whole already.
     const auto joined = content.shapes.find(row);
     Shape shape = joined == content.shapes.end() ? first : joined->second;
-    shape[dimension] = shape[dimension] / std::max<int64_t>(first[dimension], 1) * size;
+    const int64_t before = shape[dimension] / std::max<int64_t>(first[dimension], 1);
+    if (__builtin_mul_overflow(before, size, &shape[dimension])) {
+      return false;
+    }
     content.shapes[row] = std::move(shape);
     dimensions_.emplace(KeyOf(content, row), dimension);
     content.part_shapes.erase(parts);
