@@ -19,7 +19,7 @@ using compare::SideRow;
 using dump::EntryTree;
 using dump::NodeKind;
 
-constexpr std::string_view kMergedForKey = "parameters";
+constexpr std::string_view kParametersKey = "parameters";
 constexpr double kSameShare = 1e-6;  // of Mean and Norm
 
 void PutStatistic(json::Writer& json, const compare::StatValue& value) {
@@ -66,8 +66,8 @@ class EntryWriter {
     tree.ForEachChild(0, [&](uint32_t member) {
       const std::string_view key = tree[member].key;
       const bool dropped =
-          content_.bare &&
-          (key == kMergedForKey || (key == "input_kwargs" && tree[member].child_count == 0));
+          content_.bare && purpose_ == MergedFor::kExport &&
+          (key == kParametersKey || (key == "input_kwargs" && tree[member].child_count == 0));
       if (dropped || !status.ok()) {
         return;
       }

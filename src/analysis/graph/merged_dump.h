@@ -36,7 +36,8 @@ struct MergedContent {
   // Of rows that the latest merge made of several: the shapes of all parts.
   std::map<uint32_t, std::vector<std::string_view>> part_shapes;
   std::map<uint32_t, std::vector<int64_t>> shapes;  // of the whole, by row, where that is known
-  bool bare = false;  // of a later rank of a pipeline: inputs and outputs only
+  // Of a later rank of a pipeline: the 26.x line exports its inputs and outputs only.
+  bool bare = false;
   // The part of another rank's entry, by member of the entry: "output".
   std::map<std::string, std::pair<const RankDump*, uint32_t>> parts;
   std::map<uint32_t, const compare::SideRow*> taken;  // rows of those parts, by row here
