@@ -6,7 +6,7 @@
 #     FOLDER  keeps the generated dumps (default: a temporary one); about 7 GB. SMALL=1: the small pair only, 60 MB
 #     TOOL    the program `msprobe` of the Python tool, 26.x: timed once on the small pair
 #
-# Needs build/bin/msprobe; makes it if absent. Figures are the median of five runs on two threads (of 500,000 nodes: of three), the
+# Needs build/bin/msprobe with its pages (tools/dev/build_web.sh); makes it if absent. Figures are the median of five runs on two threads (of 500,000 nodes: of three), the
 # dumps in the page cache.
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
@@ -24,6 +24,15 @@ line() {  # nodes, ranks, what
       $4 / 1000, $5}'
 }
 
+# How a browser gets on with the page that was written last; nothing where there is none.
+watch() {
+  local modules=${MSPROBE_WEB_MODULES:-$PWD/build-web/node_modules} chromium
+  chromium=$(command -v chromium) && command -v node >/dev/null && [ -d "$modules/playwright-core" ] || return 0
+  printf '{"folder": "%s", "pages": ["%s"], "chromium": "%s", "modules": "%s", "pictures": null}' \
+    "$data/out" "$(basename "$data"/out/*.html)" "$chromium" "$modules" >"$data/facts.json"
+  node tests/web/graph_times.mjs "$data/facts.json" | grep -v passed
+}
+
 report() {  # nodes, ranks, runs
   local folder=$data/graph_$1 format
   [ -d "$folder" ] || python3 tests/bench/make_graph_dumps.py "$folder" --nodes "$1" --ranks "$2"
@@ -32,6 +41,7 @@ report() {  # nodes, ranks, runs
       measure "$msprobe" graph "$folder/npu" "$folder/bench" -o "$data/out" --format "$format" --threads 2 -q
     done | sort -n | sed -n "$((($3 + 1) / 2))p" | line "$1" "$2" "$format"
   done
+  watch
 }
 
 echo "load before: $(cut -d' ' -f1-3 /proc/loadavg)"

@@ -62,6 +62,21 @@ export async function searchTime(page, selector, words) {
   return times.sort((a, b) => a - b)[2];
 }
 
+// Frames a second while `step`, a function (of the element that scrolls, number of the frame) as a text, acts in each of 90 of them.
+export const framesASecond = (page, step) => page.evaluate(`(async () => {
+  const box = document.getElementById('tree');
+  const act = ${step};
+  const begin = performance.now();
+  for (let i = 0; i < 90; i++) {
+    act(box, i);
+    await new Promise((done) => requestAnimationFrame(done));
+  }
+  return 90000 / (performance.now() - begin);
+})()`);
+// The trees of a graph scrolled, and made smaller and larger.
+export const kPanGraph = '(box, i) => { box.scrollTop += 2111; }';
+export const kZoomGraph = "(box, i) => { document.getElementById(i % 12 < 6 ? 'zoom_out' : 'zoom_in').click(); }";
+
 // What a page promises of itself holds on a quiet machine (MSPROBE_WEB_LIMITS=1); a busy one is no fault of the page.
 export const LIMIT_FACTOR = process.env.MSPROBE_WEB_LIMITS ? 1 : 20;
 

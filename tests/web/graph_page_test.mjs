@@ -1,7 +1,7 @@
 // The page of `msprobe graph --format html` in a real Chromium, from file://, as a user meets it. Started by
 // tests/cli/graph_page_test.py, which writes the dumps; its facts tell what is true of them.
 import assert from 'node:assert/strict';
-import { check, everythingHasAName, facts, fitsTheWindow, headerIsReadable, LIMIT_FACTOR, open, runChecks, searchTime, settled, tellTimes, text } from './browser.mjs';
+import { check, everythingHasAName, facts, fitsTheWindow, framesASecond, headerIsReadable, kPanGraph, kZoomGraph, LIMIT_FACTOR, open, runChecks, searchTime, settled, tellTimes, text } from './browser.mjs';
 import { takePicture } from './pictures.mjs';
 
 const selected = (page) => text(page, '#tree [role=status]');
@@ -206,24 +206,8 @@ check('is quick with 24,000 nodes', async () => {
   await page.click('#open_all');
   await settled(page);
   assert.equal(await rows(page), facts.large.nodes);
-  // Frames while the trees are scrolled, and while they are made smaller and larger.
-  const frames = (step) => page.evaluate(`(async () => {
-    const box = document.getElementById('tree');
-    const act = ${step};
-    let longest = 0;
-    const begin = performance.now();
-    let last = begin;
-    for (let i = 0; i < 90; i++) {
-      act(box, i);
-      await new Promise((done) => requestAnimationFrame(done));
-      const now = performance.now();
-      longest = Math.max(longest, now - last);
-      last = now;
-    }
-    return [90000 / (performance.now() - begin), longest];
-  })()`);
-  const [panning] = await frames('(box, i) => { box.scrollTop += 2111; }');
-  const [zooming] = await frames("(box, i) => { document.getElementById(i % 12 < 6 ? 'zoom_out' : 'zoom_in').click(); }");
+  const panning = await framesASecond(page, kPanGraph);
+  const zooming = await framesASecond(page, kZoomGraph);
   times.search = await searchTime(page, '#search', 'op1 59');
   tellTimes(times);
   console.log(`  panning ${panning.toFixed(0)} frames a second, zooming ${zooming.toFixed(0)}`);
