@@ -296,7 +296,8 @@ namespace {
 void TellSent(const online::Endpoint& checker, report::Document& document) {
   document.verdict.word = "SENT";
   document.verdict.text = fmt::format(
-      "SENT: calls went to {} while the program ran; the checker has the answer", checker.text());
+      "SENT: what was captured went to {} while the program ran; the checker has the answer",
+      checker.text());
   document.verdict.tone = report::Tone::kGood;
   document.verdict.standing = report::Standing::kClean;
   document.verdict.number = 1;
