@@ -173,7 +173,7 @@ Result<Answer> Run(const Options& options) {
   }
   MSP_RETURN_IF_ERROR(write("recheck.sh", kRecheckScript));
   MSP_RETURN_IF_ERROR(write("README.md", MakeReadme(answer)));
-  answer.files.push_back(answer.folder / kDumpFolder);
+  answer.files.push_back(answer.folder / fmt::format("{}/", kDumpFolder));
   answer.seconds = watch.seconds();
   return answer;
 }
