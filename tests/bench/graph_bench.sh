@@ -47,7 +47,8 @@ report() {  # nodes, ranks, runs
 echo "load before: $(cut -d' ' -f1-3 /proc/loadavg)"
 report 24010 1 5
 if [ -n "$tool" ]; then
-  measure "$tool" graph_visualize -tp "$data/graph_24010/npu" -gp "$data/graph_24010/bench" -o "$data/out" | line 24010 1 "Python tool"
+  # In a session of its own: the tool ends whatever is in its process group.
+  measure setsid --wait "$tool" graph_visualize -tp "$data/graph_24010/npu" -gp "$data/graph_24010/bench" -o "$data/out" | line 24010 1 "Python tool"
 fi
 [ -n "${SMALL:-}" ] || report 500000 64 3
 rm -rf "$data/out"
