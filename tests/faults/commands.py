@@ -18,7 +18,7 @@ class Line:
         self.script = script  # runs somebody else's program: its exit code counts
         self.judges = judges
         # Elsewhere the results of many runs stand beside each other, or nothing is written.
-        self.forces = re.search(r" (-o|--output|--output_dirpath|--db|--bundle) ", words) is not None
+        self.forces = re.search(r" (-o|-out|--output|--output_dirpath|--db|--bundle) ", words) is not None
 
 
 def train_script(_places, folder):

@@ -63,7 +63,7 @@ ACCEPTED = [
     ("dump( --check| ctl)?|free_benchmark|isolate|monitor run", "stat memory", "exit code 2: .*dump_path", "a dump_path that cannot be used is a wrong configuration"),
     ("msaccucmp compare", "open read map stat list memory", "exit code 11",
      "the vendor's code where no tensor could be compared: the answer names the file and what is wrong with it"),
-    ("msaccucmp convert", "open read write map stat list memory rename folder", r"too much: out/convert_failed_file_list\.txt",
+    ("msaccucmp convert", "open read write close map stat list memory rename folder", r"too much: out/convert_failed_file_list\.txt",
      "it names the files that could not be converted"),
     ("(multi_)?(acc_check|run_ut)", "write", "not complete: out/accuracy_checking_",
      "both tables grow operator by operator; a run that goes on with them (-csv_path) cuts the unfinished row"),
