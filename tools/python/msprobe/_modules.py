@@ -322,10 +322,8 @@ class _ParameterGradient:
         self._parameter = weakref.ref(parameter)
 
     @guarded
-    def on_gradient(self, gradient):
+    def __call__(self, gradient):
         self._hooks.record_parameter_gradient(self._known, self._name, self._parameter(), gradient)
-
-    __call__ = on_gradient
 
 
 class _Backward:

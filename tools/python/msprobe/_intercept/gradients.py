@@ -123,10 +123,8 @@ class _Point:
         self.sent = None  # in this pass, by calls that ended before the gradient is known
 
     @guarded
-    def of_node(self, gradients):
+    def __call__(self, gradients):
         self.run(gradients[self.number])
-
-    __call__ = of_node
 
     def run(self, gradient):
         self.sent = None
@@ -160,10 +158,8 @@ class _NodeHook:
         self.inner_ways = inner_ways
 
     @guarded
-    def of_node(self, gradients, _):
+    def __call__(self, gradients, _):
         self.call.see_node(self.ways, self.inner_ways, gradients)
-
-    __call__ = of_node
 
 
 class CallGradients:
@@ -213,7 +209,7 @@ class CallGradients:
 
     @staticmethod
     def watch_leaf(tensor, point):
-        """point.of_node((gradient,)) is called with the gradient of a leaf: (what is to be kept, the
+        """point((gradient,)) is called with the gradient of a leaf: (what is to be kept, the
         handle to remove), or None where that cannot be had."""
         raise NotImplementedError
 

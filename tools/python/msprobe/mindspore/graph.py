@@ -69,7 +69,7 @@ class CallGradients(gradients.CallGradients):
     @staticmethod
     def watch_leaf(tensor, point):
         def hook(gradient):
-            point.of_node((gradient,))
+            point((gradient,))
             return gradient
 
         return tensor, tensor.register_hook(hook)
