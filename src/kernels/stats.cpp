@@ -10,6 +10,7 @@
 #include "src/kernels/convert.h"
 #include "src/kernels/kernel_table.h"
 #include "src/tensor/element_blocks.h"
+#include "src/tensor/float_format.h"
 
 namespace msprobe::kernels {
 namespace {
@@ -48,30 +49,6 @@ constexpr StatsLoops kFloat64Loops = {&KernelTable::stats_float64, &KernelTable:
                                       &KernelTable::small_float64, &KernelTable::non_finite_float64,
                                       8};
 
-// 0: the type has no subnormals.
-double SmallestNormal(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat64:
-    case DType::kComplex128:
-      return 0x1p-1022;
-    case DType::kFloat32:
-    case DType::kBFloat16:
-    case DType::kComplex64:
-      return 0x1p-126;
-    case DType::kFloat16:
-    case DType::kFloat8E5M2:
-      return 0x1p-14;
-    case DType::kFloat8E4M3FN:
-      return 0x1p-6;
-    case DType::kFloat8E4M3FNUZ:
-      return 0x1p-7;
-    case DType::kFloat8E5M2FNUZ:
-      return 0x1p-15;
-    default:
-      return 0;
-  }
-}
-
 struct Run {
   StatsLanes lanes{.max = -kInfinity, .min = kInfinity};
   NonFiniteCounts counts{.max = -kInfinity, .min = kInfinity};
@@ -86,7 +63,8 @@ SmallRule RuleFor(DType dtype, double zero_below) {
   if (zero_below != 0) {
     rule.zero_below_bits = zero_below > 0 ? std::bit_cast<Bits>(static_cast<Value>(zero_below)) : 0;
   }
-  rule.normal_bits = std::bit_cast<Bits>(static_cast<Value>(SmallestNormal(dtype)));
+  rule.normal_bits =
+      std::bit_cast<Bits>(static_cast<Value>(tensor::FormatOf(tensor::PartOf(dtype)).normal));
   return rule;
 }
 

@@ -9,25 +9,10 @@
 #include "src/perturb/stochastic_rounding.h"
 #include "src/perturb/student.h"
 #include "src/tensor/element_blocks.h"
+#include "src/tensor/float_format.h"
 
 namespace msprobe::perturb {
 namespace {
-
-// The distance from 1 to the next number; 0 where it is no dtype that can be rounded by lot.
-double EpsilonOf(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat64:
-      return 0x1p-52;
-    case DType::kFloat32:
-      return 0x1p-23;
-    case DType::kFloat16:
-      return 0x1p-10;
-    case DType::kBFloat16:
-      return 0x1p-7;
-    default:
-      return 0;
-  }
-}
 
 struct Sums {
   double mean_squares = 0;       // of |mean|^2
@@ -66,8 +51,8 @@ void AddBlock(std::span<const double> values, size_t count, size_t elements, Sum
 Result<NoiseFloor> MeasureNoiseFloor(std::span<const TensorView> results, uint64_t seed) {
   if (results.size() < 2) return UsageError("noise is measured over two results or more");
   const DType dtype = results[0].dtype;
-  const double epsilon = EpsilonOf(dtype);
-  if (epsilon == 0)
+  const double unit = tensor::FormatOf(dtype).unit;
+  if (unit == 0 || DTypeSize(dtype) < 2)
     return UsageError("noise is measured of float16, bfloat16, float32 and float64");
   const auto total = static_cast<size_t>(results[0].element_count());
   for (const TensorView& result : results) {
@@ -104,7 +89,7 @@ Result<NoiseFloor> MeasureNoiseFloor(std::span<const TensorView> results, uint64
                    : mean > 0     ? t * deviation / mean
                                   : std::numeric_limits<double>::infinity();
   if (all.nonfinite_count != 0 || std::isinf(floor.relative)) return floor;
-  const double most = -std::log10(epsilon / 2);
+  const double most = -std::log10(unit);
   floor.digits =
       deviation == 0 ? most : std::clamp(std::log10(std::sqrt(count) / floor.relative), 0.0, most);
   return floor;

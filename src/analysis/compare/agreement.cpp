@@ -9,6 +9,7 @@
 
 #include "src/analysis/compare/distance.h"
 #include "src/tensor/float_bits.h"
+#include "src/tensor/float_format.h"
 
 namespace msprobe::analysis::compare {
 namespace {
@@ -31,28 +32,8 @@ constexpr double kOneRounding = 0.3;
 // Room for the float32 division behind the largest relative error.
 constexpr double kHalfUnitRoom = 1.0001;
 
-double EpsilonOf(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat64:
-    case DType::kComplex128:
-      return 0x1p-52;
-    case DType::kFloat32:
-    case DType::kComplex64:
-      return kEpsilonFloat32;
-    case DType::kFloat16:
-      return kEpsilonFloat16;
-    case DType::kBFloat16:
-      return kEpsilonBFloat16;
-    case DType::kFloat8E4M3FN:
-    case DType::kFloat8E4M3FNUZ:
-      return 0x1p-3;
-    case DType::kFloat8E5M2:
-    case DType::kFloat8E5M2FNUZ:
-      return 0x1p-2;
-    default:
-      return 0;
-  }
-}
+// The distance from 1 to the next number; 0 where the dtype does not round.
+double EpsilonOf(DType dtype) { return 2 * tensor::FormatOf(tensor::PartOf(dtype)).unit; }
 
 // To the format whose epsilon it is; what has none, and the 8-bit ones, stays as it is.
 double RoundToFormatOf(double epsilon, double value) {

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "src/tensor/float_format.h"
+
 namespace msprobe::analysis::compare {
 
 void FolderCounts::Add(const Distance& distance, double noise, std::string_view name) {
@@ -27,17 +29,7 @@ void FolderCounts::Add(const Distance& distance, double noise, std::string_view 
 double FolderNoise(DType npu, DType bench) {
   constexpr double kUnits = 16;
   const auto epsilon = [](DType dtype) {
-    switch (dtype) {
-      case DType::kFloat16:
-        return 0x1p-10;
-      case DType::kBFloat16:
-        return 0x1p-7;
-      case DType::kFloat8E4M3FN:
-      case DType::kFloat8E5M2:
-        return 0x1p-2;
-      default:
-        return 0x1p-23;
-    }
+    return std::max(2 * tensor::FormatOf(dtype).unit, 2 * tensor::FormatOf(DType::kFloat32).unit);
   };
   return kUnits * std::max(epsilon(npu), epsilon(bench));
 }

@@ -14,16 +14,13 @@
 
 #include "msprobe/dtype.h"
 
+#include "src/tensor/float_format.h"
+
 namespace msprobe::analysis::recheck {
 
-// Of a floating dtype; integers and bool: unit and tiny are 0.
-struct FloatFormat {
-  double unit = 0;    // unit roundoff u, 2^-24 for float32
-  double tiny = 0;    // the smallest positive (subnormal) number
-  double normal = 0;  // the smallest normal number
-  double largest = std::numeric_limits<double>::infinity();
-};
-FloatFormat FormatOf(DType dtype);
+using tensor::FloatFormat;
+using tensor::FormatOf;
+
 bool IsFloat(DType dtype);
 
 // The arithmetic of one call.
