@@ -1,11 +1,11 @@
 #include "src/analysis/accuracy/check/document.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "src/analysis/accuracy/check/common_answer.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::accuracy {
@@ -59,27 +59,6 @@ report::Verdict CheckVerdict(const Check& check) {
   return verdict;
 }
 
-// Errors first, by their size; then warnings.
-std::vector<const CheckedOperator*> WorstOf(const Check& check) {
-  std::vector<const CheckedOperator*> worst;
-  for (const CheckedOperator& checked : check.operators) {
-    if (checked.outcome() == Outcome::kError || checked.outcome() == Outcome::kWarning) {
-      worst.push_back(&checked);
-    }
-  }
-  const auto size = [](const CheckedOperator* checked) {
-    return std::isnan(checked->max_abs) ? HUGE_VAL : checked->max_abs;
-  };
-  std::stable_sort(worst.begin(), worst.end(),
-                   [&](const CheckedOperator* a, const CheckedOperator* b) {
-                     const bool a_error = a->outcome() == Outcome::kError;
-                     const bool b_error = b->outcome() == Outcome::kError;
-                     return a_error != b_error ? a_error : size(a) > size(b);
-                   });
-  worst.resize(std::min(worst.size(), check.worst));
-  return worst;
-}
-
 void AddCases(const Check& check, report::Document& document) {
   for (const CheckedOperator& checked : check.operators) {
     report::TestCase& test = document.cases.emplace_back();
@@ -89,11 +68,7 @@ void AddCases(const Check& check, report::Document& document) {
     if (outcome == Outcome::kPass) {
       continue;
     }
-    test.outcome = report::CaseOutcome::kFailed;
-    test.level = outcome == Outcome::kSkip    ? "skip"
-                 : outcome == Outcome::kError ? "error"
-                                              : "warning";
-    test.type = outcome == Outcome::kSkip ? "not run" : "differs from the CPU";
+    MarkFailed(outcome, "not run", "differs from the CPU", test);
   }
 }
 
@@ -107,7 +82,8 @@ report::Document MakeDocument(const Check& check, std::string_view command) {
   report::SetFound(document.levels, "error", CountOf(check, Outcome::kError) > 0);
   report::SetFound(document.levels, "warning", CountOf(check, Outcome::kWarning) > 0);
   report::SetFound(document.levels, "skip", CountOf(check, Outcome::kSkip) > 0);
-  if (const std::vector<const CheckedOperator*> worst = WorstOf(check); !worst.empty()) {
+  if (const auto worst = WorstOf(check.operators, &CheckedOperator::outcome, check.worst);
+      !worst.empty()) {
     report::Table table("worst", {"Operator", "Forward", "Backward", "Max error", "Why"});
     for (const CheckedOperator* checked : worst) {
       const Cell cells[] = {table.KeepText(base::Printable(checked->name)),
@@ -154,9 +130,7 @@ report::Document MakeDocument(const Check& check, std::string_view command) {
                        : fmt::format("{} operators are errors", explained)));
   }
   if (check.restarts > 0) {
-    document.warnings.push_back(
-        fmt::format("a worker had to be started again {} because of an operator; its row says why",
-                    check.restarts == 1 ? "once" : fmt::format("{} times", check.restarts)));
+    document.warnings.push_back(RestartWarning(check.restarts));
   }
   if (check.truncated) {
     document.warnings.emplace_back(

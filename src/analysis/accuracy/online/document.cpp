@@ -1,11 +1,10 @@
 #include "src/analysis/accuracy/online/document.h"
 
-#include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "src/analysis/accuracy/check/common_answer.h"
 #include "src/analysis/accuracy/check/document.h"
 #include "src/base/strings.h"
 
@@ -51,22 +50,8 @@ report::Verdict OnlineVerdict(const OnlineCheck& check) {
 }
 
 void AddWorst(const OnlineCheck& check, report::Document& document) {
-  std::vector<const OnlineOperator*> worst;
-  for (const OnlineOperator& checked : check.operators) {
-    if (checked.outcome == Outcome::kError || checked.outcome == Outcome::kWarning) {
-      worst.push_back(&checked);
-    }
-  }
-  const auto size = [](const OnlineOperator* checked) {
-    return std::isnan(checked->max_abs) ? HUGE_VAL : checked->max_abs;
-  };
-  std::stable_sort(worst.begin(), worst.end(),
-                   [&](const OnlineOperator* a, const OnlineOperator* b) {
-                     const bool a_error = a->outcome == Outcome::kError;
-                     const bool b_error = b->outcome == Outcome::kError;
-                     return a_error != b_error ? a_error : size(a) > size(b);
-                   });
-  worst.resize(std::min(worst.size(), check.worst));
+  const std::vector<const OnlineOperator*> worst =
+      WorstOf(check.operators, &OnlineOperator::outcome, check.worst);
   if (worst.empty()) {
     return;
   }
@@ -122,11 +107,7 @@ report::Document MakeDocument(const OnlineCheck& check, std::string_view command
     report::TestCase& test = document.cases.emplace_back();
     test.name = checked.name;
     test.message = checked.message;
-    test.outcome = report::CaseOutcome::kFailed;
-    test.level = checked.outcome == Outcome::kSkip    ? "skip"
-                 : checked.outcome == Outcome::kError ? "error"
-                                                      : "warning";
-    test.type = checked.outcome == Outcome::kSkip ? "not judged" : "misses its standard";
+    MarkFailed(checked.outcome, "not judged", "misses its standard", test);
   }
   document.warnings = check.warnings;
   for (const auto& [rank, found] : check.ranks) {
@@ -149,9 +130,7 @@ report::Document MakeDocument(const OnlineCheck& check, std::string_view command
     document.warnings.emplace_back("the check was stopped before the trainings had ended");
   }
   if (check.restarts > 0) {
-    document.warnings.push_back(
-        fmt::format("a worker had to be started again {} because of an operator; its row says why",
-                    check.restarts == 1 ? "once" : fmt::format("{} times", check.restarts)));
+    document.warnings.push_back(RestartWarning(check.restarts));
   }
   for (const std::filesystem::path& file : check.files) {
     document.files.push_back({file});
