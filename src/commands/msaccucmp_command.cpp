@@ -27,18 +27,6 @@ constexpr const char* kConvertNotes =
     R"(Exit codes beyond 0, 2 and 3 are those of msaccucmp.py, that of the last failure: 11 damaged dump,
 12 no such tensor, 22 layout, 23 shape. convert_failed_file_list.txt names what failed.)";
 
-Flag FolderFlag(std::filesystem::path& folder, std::string help, std::string default_text) {
-  return {.name = "--output",
-          .letter = "-o",
-          .aliases = {"-out"},
-          .type = "DIR",
-          .fills = &folder,
-          .group = Group::kOutput,
-          .help = std::move(help),
-          .default_text = std::move(default_text),
-          .since = kPython26};
-}
-
 VendorCode LastFailure(const dumps::Findings& findings) {
   VendorCode code = VendorCode::kDone;
   for (const dumps::FileResult& file : findings.files) {
@@ -239,26 +227,27 @@ std::vector<Positional> MsaccucmpFileCompareCommand::positionals() {
 }
 
 std::vector<Flag> MsaccucmpFileCompareCommand::flags() {
-  std::vector<Flag> flags = {{
-                                 .name = "--my-dump-path",
-                                 .letter = "-m",
-                                 .type = "FILE",
-                                 .fills = &mine_,
-                                 .group = Group::kInput,
-                                 .help = "The .npy file under test",
-                                 .since = kPython26,
-                             },
-                             {
-                                 .name = "--golden-dump-path",
-                                 .letter = "-g",
-                                 .type = "FILE",
-                                 .fills = &golden_,
-                                 .group = Group::kInput,
-                                 .help = "The reference",
-                                 .since = kPython26,
-                             },
-                             FolderFlag(output_, "Folder of file_result_<time>.txt", "."),
-                             ForceFlag()};
+  std::vector<Flag> flags = {
+      {
+          .name = "--my-dump-path",
+          .letter = "-m",
+          .type = "FILE",
+          .fills = &mine_,
+          .group = Group::kInput,
+          .help = "The .npy file under test",
+          .since = kPython26,
+      },
+      {
+          .name = "--golden-dump-path",
+          .letter = "-g",
+          .type = "FILE",
+          .fills = &golden_,
+          .group = Group::kInput,
+          .help = "The reference",
+          .since = kPython26,
+      },
+      ResultsFlag(output_, "Folder of file_result_<time>.txt", ".", kPython26),
+      ForceFlag()};
   AddAnswerFlags(flags, answer_, dumps::kVectorGateLevels);
   return flags;
 }
@@ -280,6 +269,7 @@ Result<ExitCode> MsaccucmpFileCompareCommand::Run(const Context& context) {
     output_ = ".";
   }
   MSP_RETURN_IF_ERROR(base::CheckOutputFolder(output_));
+  MSP_RETURN_IF_ERROR(base::CheckWritable(output_));
   const base::Stopwatch watch;
   MSP_ASSIGN_OR_RETURN(const dumps::FileComparison comparison,
                        dumps::CompareArrayFiles(mine_, golden_, output_));

@@ -40,7 +40,7 @@ Flag NotOurs(std::string_view name, std::vector<std::string> aliases, std::strin
           .hidden = true};
 }
 
-// "0,MaxAbsoluteError"; "all". An unknown name is told and left out, unless nothing is left.
+// "0,MaxAbsoluteError"; none for "all". kUsage for an unknown name.
 Result<std::vector<dumps::Measure>> MeasuresOf(const std::string& text) {
   std::vector<dumps::Measure> measures;
   if (text == "all") {
@@ -267,6 +267,7 @@ Result<ExitCode> MsaccucmpCompareCommand::Run(const Context& context) {
     options_.output = ".";
   }
   MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
+  MSP_RETURN_IF_ERROR(base::CheckWritable(options_.output));
   if (!elements_.op_name.empty()) {
     return CompareOperator(context);
   }

@@ -41,19 +41,6 @@ Flag VendorToolFlag(std::filesystem::path& path, std::vector<std::string> aliase
           .hidden = true};
 }
 
-Flag ResultsFlag(std::filesystem::path& folder, std::string help, std::string default_text,
-                 std::string_view since = kPython811) {
-  return {.name = "--output",
-          .letter = "-o",
-          .aliases = {"-out", "--output_path"},
-          .type = "DIR",
-          .fills = &folder,
-          .group = Group::kOutput,
-          .help = std::move(help),
-          .default_text = std::move(default_text),
-          .since = since};
-}
-
 Status TellFailures(const dumps::Findings& findings) {
   for (const dumps::FileResult& file : findings.files) {
     if (!file.status.ok()) {
@@ -123,6 +110,19 @@ std::string SideText(std::string_view title, const dumps::ArrayPair::Side& side,
 }
 
 }  // namespace
+
+Flag ResultsFlag(std::filesystem::path& folder, std::string help, std::string default_text,
+                 std::string_view since) {
+  return {.name = "--output",
+          .letter = "-o",
+          .aliases = {"-out", "--output_path"},
+          .type = "DIR",
+          .fills = &folder,
+          .group = Group::kOutput,
+          .help = std::move(help),
+          .default_text = std::move(default_text),
+          .since = since};
+}
 
 std::vector<Positional> ParseCadCommand::positionals() {
   return {{.name = "DUMPS", .fills = &argument_, .help = "Folder of kernel dumps"}};

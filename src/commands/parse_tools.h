@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,11 @@
 #include "src/commands/command.h"
 
 namespace msprobe::commands {
+
+// The folder of results, under every name that the Python tools have for it. `since`: which of them
+// brought the flag.
+Flag ResultsFlag(std::filesystem::path& folder, std::string help, std::string default_text,
+                 std::string_view since = kPython811);
 
 // cad: every dump of a folder, as arrays in <output>/<operator>/<time>/.
 class ParseCadCommand final : public Command {

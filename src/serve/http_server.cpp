@@ -142,13 +142,7 @@ struct HttpServer::State {
     }
   }
 
-  static void OnRequest(evhttp_request* request, void* self_pointer) {
-    auto* self = static_cast<State*>(self_pointer);
-    if (const auto found = self->connections.find(
-            evhttp_connection_get_bufferevent(evhttp_request_get_connection(request)));
-        found != self->connections.end()) {
-      found->second.has_asked = true;
-    }
+  static Request Asked(evhttp_request* request) {
     Request asked;
     const evhttp_uri* uri = evhttp_request_get_evhttp_uri(request);
     const char* path = uri == nullptr ? nullptr : evhttp_uri_get_path(uri);
@@ -164,9 +158,19 @@ struct HttpServer::State {
     asked.headers = {HeaderOf(request, "Host"), HeaderOf(request, "Origin"),
                      HeaderOf(request, "Sec-Fetch-Site"), HeaderOf(request, "Sec-Fetch-Mode"),
                      HeaderOf(request, "Sec-Fetch-Dest")};
+    return asked;
+  }
+
+  static void OnRequest(evhttp_request* request, void* self_pointer) {
+    auto* self = static_cast<State*>(self_pointer);
+    if (const auto found = self->connections.find(
+            evhttp_connection_get_bufferevent(evhttp_request_get_connection(request)));
+        found != self->connections.end()) {
+      found->second.has_asked = true;
+    }
     Response response;
     try {
-      response = self->answer(asked);
+      response = self->answer(Asked(request));
     } catch (const std::bad_alloc&) {  // may not pass through the library, which is of C
       response = Response();
       response.status = 503;

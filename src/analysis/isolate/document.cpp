@@ -29,6 +29,14 @@ report::Verdict MakeVerdict(const Verdicts& verdicts) {
     verdict.text = "NOTHING JUDGED: no call of a module was held against the reference";
     verdict.tone = report::Tone::kCaution;
     verdict.standing = report::Standing::kNothingCompared;
+  } else if (verdicts.guilty.empty() && verdicts.unreadable > 0) {
+    verdict.word = "CLEAN IN PART";
+    verdict.text = fmt::format(
+        "CLEAN IN PART: none of {} that could be read computes wrong by itself, but {} could not "
+        "be read",
+        base::Plural(verdicts.modules, "module"), base::Plural(verdicts.unreadable, "table"));
+    verdict.tone = report::Tone::kCaution;
+    verdict.standing = report::Standing::kFindings;
   } else if (verdicts.guilty.empty()) {
     verdict.word = "CLEAN";
     verdict.text = fmt::format("CLEAN: none of {} computes wrong by itself",

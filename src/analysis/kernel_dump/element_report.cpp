@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 
 #include "src/analysis/kernel_dump/array_writer.h"
 #include "src/analysis/kernel_dump/number_reader.h"
+#include "src/analysis/kernel_dump/vector_measures.h"
 #include "src/analysis/kernel_dump/vector_side.h"
 #include "src/base/files.h"
 
@@ -154,8 +156,8 @@ Status Walk(const ElementReportOptions& options, const std::string& stem, const 
   PartWriter parts(options, stem);
   NumberReader<double> mine_numbers(mine);
   NumberReader<double> golden_numbers(golden);
-  constexpr double kFar = std::numeric_limits<double>::infinity();
-  report.least_absolute = report.least_relative = kFar;
+  std::optional<double> least_absolute;
+  std::optional<double> least_relative;
   for (uint64_t first = 0; first < report.elements; first += tensor::kCopyBlockElements) {
     const size_t here = std::min<uint64_t>(tensor::kCopyBlockElements, report.elements - first);
     const std::span<const double> m = mine_numbers.Read(first, here);
@@ -163,12 +165,13 @@ Status Walk(const ElementReportOptions& options, const std::string& stem, const 
     for (size_t i = 0; i < here; ++i) {
       ElementDifference element{first + i, m[i], g[i], std::fabs(m[i] - g[i]), 0};
       if (g[i] != 0) {
-        element.relative = element.absolute / std::fabs(g[i]);
-        report.least_relative = std::min(report.least_relative, element.relative);
-        report.most_relative = std::max(report.most_relative, element.relative);
+        // fabs: the sign of a NaN is the machine's.
+        element.relative = std::fabs(element.absolute / g[i]);
+        least_relative = SmallerOrNaN(least_relative.value_or(element.relative), element.relative);
+        report.most_relative = LargerOrNaN(report.most_relative, element.relative);
       }
-      report.least_absolute = std::min(report.least_absolute, element.absolute);
-      report.most_absolute = std::max(report.most_absolute, element.absolute);
+      least_absolute = SmallerOrNaN(least_absolute.value_or(element.absolute), element.absolute);
+      report.most_absolute = LargerOrNaN(report.most_absolute, element.absolute);
       absolute.Add(element);
       relative.Add(element);
       if (!options.only_farthest) {
@@ -177,9 +180,8 @@ Status Walk(const ElementReportOptions& options, const std::string& stem, const 
     }
   }
   MSP_RETURN_IF_ERROR(parts.Finish());
-  for (double* least : {&report.least_absolute, &report.least_relative}) {
-    *least = *least == kFar ? 0 : *least;
-  }
+  report.least_absolute = least_absolute.value_or(0);
+  report.least_relative = least_relative.value_or(0);
   report.files.insert(report.files.end(), parts.paths().begin(), parts.paths().end());
   report.by_absolute = absolute.Take();
   report.by_relative = relative.Take();
@@ -214,6 +216,7 @@ Result<ElementReport> ReportElements(const ElementReportOptions& options) {
                                      options.number, options.op_name, ShapeText(left.view().shape),
                                      ShapeText(right.view().shape)));
   }
+  MSP_RETURN_IF_ERROR(CheckMeasurable(left.view(), right.view()));
   ElementReport report;
   report.shape = left.view().shape;
   report.elements = static_cast<uint64_t>(left.view().element_count());

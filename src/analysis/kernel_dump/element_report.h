@@ -28,7 +28,7 @@ struct ElementDifference {
   double mine = 0;
   double golden = 0;
   double absolute = 0;
-  double relative = 0;  // to golden; NaN where that is 0
+  double relative = 0;  // to golden; 0 where that is 0
 };
 
 struct ElementReport {
@@ -48,7 +48,7 @@ struct ElementReport {
 //   <name>_<first element>.csv                          all elements, in parts
 //   <name>_absolute_error_topn.csv, <name>_relative_error_topn.csv, <name>_summary.txt
 // kNotFound when a side has no such operator, kUsage for a tensor that it does not have, kMismatch
-// for shapes that differ. Memory is that of both tensors.
+// for shapes that differ, kUnsupported for complex elements. Memory is that of both tensors.
 Result<ElementReport> ReportElements(const ElementReportOptions& options);
 
 }  // namespace msprobe::analysis::kernel_dump

@@ -28,8 +28,8 @@ Result<FileComparison> CompareArrayFiles(const std::filesystem::path& mine,
                                   golden.string(), ShapeText(right->view.shape)));
     return comparison;
   }
-  if (IsComplexType(left->view.dtype) || IsComplexType(right->view.dtype)) {
-    comparison.status = UnsupportedError("these measures are not defined for complex numbers");
+  comparison.status = CheckMeasurable(left->view, right->view);
+  if (!comparison.status.ok()) {
     return comparison;
   }
   comparison.measures = MeasureVectors(left->view, right->view);

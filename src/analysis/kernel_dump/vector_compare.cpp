@@ -165,9 +165,7 @@ class PairComparison {
       return MismatchError(fmt::format("the shapes differ, {} and {}", ShapeText(left.shape),
                                        ShapeText(right.shape)));
     }
-    if (IsComplexType(left.dtype) || IsComplexType(right.dtype)) {
-      return UnsupportedError("these measures are not defined for complex numbers");
-    }
+    MSP_RETURN_IF_ERROR(CheckMeasurable(left, right));
     row.measures = MeasureVectors(left, right);
     if (row.measures->elements == 0) {
       row.reasons.emplace_back("This tensor has no elements.");

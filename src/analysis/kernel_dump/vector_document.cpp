@@ -1,5 +1,6 @@
 #include "src/analysis/kernel_dump/vector_document.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -47,9 +48,12 @@ report::Verdict MakeVerdict(const VectorFindings& findings) {
   const std::string rest = findings.failed() == 0 ? ""
                                                   : fmt::format("; {} could not be compared",
                                                                 Plural(findings.failed(), "row"));
-  if (findings.compared() == 0) {
+  if (std::none_of(findings.rows.begin(), findings.rows.end(), [](const VectorRow& row) {
+        return row.measures && row.measures->elements > 0;
+      })) {
     verdict.word = "NOTHING COMPARED";
-    verdict.text = fmt::format("NOTHING COMPARED: no tensor has a partner{}", rest);
+    verdict.text =
+        fmt::format("NOTHING COMPARED: no two tensors with elements could be compared{}", rest);
     verdict.tone = Tone::kBad;
     verdict.standing = Standing::kNothingCompared;
     return verdict;
@@ -147,7 +151,7 @@ report::Document MakeDocument(const ElementReportOptions& options, const Element
   document.command = "msaccucmp compare";
   document.verdict.unit = "elements";
   document.verdict.number = static_cast<double>(report.elements);
-  const bool differs = report.most_absolute > 0;
+  const bool differs = report.most_absolute != 0;  // NaN differs
   document.verdict.word = report.elements == 0 ? "NOTHING COMPARED"
                           : differs            ? "DIFFERENT"
                                                : "EQUAL";

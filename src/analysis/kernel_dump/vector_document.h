@@ -11,7 +11,9 @@
 namespace msprobe::analysis::kernel_dump {
 
 inline constexpr std::array<report::GateLevel, 1> kVectorGateLevels = {
-    {{"different", "a tensor beyond the limits of one of the measures, or without a partner"}}};
+    {{"different",
+      "a tensor beyond the limits of one of the measures, or without a partner; with -op, any "
+      "element that differs"}}};
 
 report::Document MakeDocument(const VectorFindings& findings);
 report::Document MakeDocument(const FileComparison& comparison);

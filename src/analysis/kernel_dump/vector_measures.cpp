@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "msprobe/dtype.h"
+
 #include "src/analysis/kernel_dump/number_reader.h"
 #include "src/base/number_text.h"
 #include "src/tensor/element_blocks.h"
@@ -23,10 +25,6 @@ constexpr std::array<std::string_view, kMeasureCount> kNames = {
 constexpr double kLeastShare = 0x1p-23;  // of float32, in which the vendor's tool counts
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// NaN wins, as with NumPy's max.
-double LargerOf(double a, double b) { return std::isnan(b) || b > a ? b : a; }
-double SmallerOf(double a, double b) { return std::isnan(b) || b < a ? b : a; }
-
 struct SideSums {
   double sum = 0;
   double squares = 0;
@@ -38,9 +36,8 @@ struct SideSums {
   void Add(double x) {
     sum += x;
     squares += x * x;
-    // std::max keeps what it has beside NaN, LargerOf does not.
-    least = std::isnan(least) ? least : SmallerOf(least, x);
-    most = std::isnan(most) ? most : LargerOf(most, x);
+    least = SmallerOrNaN(least, x);
+    most = LargerOrNaN(most, x);
   }
   // Moved and scaled to [0, 1].
   double Share(double x) const {
@@ -87,6 +84,15 @@ std::optional<Measure> FindMeasure(std::string_view text) {
   return std::nullopt;
 }
 
+Status CheckMeasurable(const TensorView& mine, const TensorView& golden) {
+  for (const DType dtype : {mine.dtype, golden.dtype}) {
+    if (GetDTypeInfo(dtype).kind == DTypeKind::kComplex) {
+      return UnsupportedError("these measures are not defined for complex numbers");
+    }
+  }
+  return {};
+}
+
 VectorMeasures MeasureVectors(const TensorView& mine, const TensorView& golden) {
   VectorMeasures measures;
   measures.elements = static_cast<uint64_t>(mine.element_count());
@@ -110,10 +116,10 @@ VectorMeasures MeasureVectors(const TensorView& mine, const TensorView& golden) 
     const double difference = std::fabs(x - y);
     absolute += difference;
     squares += difference * difference;
-    max_absolute = std::isnan(max_absolute) ? max_absolute : LargerOf(max_absolute, difference);
+    max_absolute = LargerOrNaN(max_absolute, difference);
     const double ratio = y == 0 ? 0 : difference / std::fabs(y);
     relative += ratio;
-    max_relative = std::isnan(max_relative) ? max_relative : LargerOf(max_relative, ratio);
+    max_relative = LargerOrNaN(max_relative, ratio);
   });
   const auto count = static_cast<double>(measures.elements);
   measures.means = {m.sum / count, g.sum / count};

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "msprobe/dtype.h"
+#include "msprobe/status.h"
 #include "msprobe/tensor_view.h"
 
 namespace msprobe::analysis::kernel_dump {
@@ -56,10 +57,12 @@ struct VectorMeasures {
   double value(Measure measure) const { return values[static_cast<size_t>(measure)]; }
 };
 
-// Elements that have no measures: they are no single numbers.
-inline bool IsComplexType(DType dtype) {
-  return dtype == DType::kComplex64 || dtype == DType::kComplex128;
-}
+// kUnsupported for complex elements: they are no single numbers.
+Status CheckMeasurable(const TensorView& mine, const TensorView& golden);
+
+// NaN wins, as with NumPy's max and min.
+inline double LargerOrNaN(double a, double b) { return std::isnan(a) || a >= b ? a : b; }
+inline double SmallerOrNaN(double a, double b) { return std::isnan(a) || a <= b ? a : b; }
 
 // Both must have as many elements. The result does not depend on how they lie.
 VectorMeasures MeasureVectors(const TensorView& mine, const TensorView& golden);

@@ -59,7 +59,11 @@ Result<std::vector<VectorOperator>> FindArrays(const fs::path& folder) {
     VectorOperator& op = found[{name->op_name, name->time}];
     op.name = name->op_name;
     op.time = name->time;
-    op.arrays[name->output] = entry->path();
+    // Of the same array in two folders the first by name, whatever the order of the file system.
+    fs::path& array = op.arrays[name->output];
+    if (array.empty() || entry->path() < array) {
+      array = entry->path();
+    }
   }
   if (error) {
     return IoError(fmt::format("cannot list {}: {}", folder.string(), error.message()));
