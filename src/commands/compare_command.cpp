@@ -250,6 +250,7 @@ Result<ExitCode> CompareCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   if (!repro_folder_.empty()) {
     MSP_RETURN_IF_ERROR(base::CheckOutputFolder(repro_folder_));
+    MSP_RETURN_IF_ERROR(base::CheckOutputFile(repro_folder_ / "README.md"));
   }
   MSP_ASSIGN_OR_RETURN(const analysis::compare::Comparison run, analysis::compare::Run(options_));
   for (const std::string& line : run.log_lines) {
@@ -260,11 +261,14 @@ Result<ExitCode> CompareCommand::Run(const Context& context) {
   MSP_ASSIGN_OR_RETURN(std::filesystem::path summary,
                        analysis::compare::WriteSummary(options_, run, static_cast<int>(code)));
   document.files.push_back({std::move(summary), "summary"});
+  Status written;
   if (!repro_folder_.empty()) {
-    MSP_RETURN_IF_ERROR(
-        WriteFirstDivergence(run.summary, repro_folder_, options_.threads, document));
+    written = WriteFirstDivergence(run.summary, repro_folder_, options_.threads, document);
   }
-  return GiveAnswer(std::move(document), answer_, context);
+  // The comparison is told in any case, and what could not be written behind it.
+  MSP_ASSIGN_OR_RETURN(const ExitCode given, GiveAnswer(std::move(document), answer_, context));
+  MSP_RETURN_IF_ERROR(written);
+  return given;
 }
 
 }  // namespace msprobe::commands

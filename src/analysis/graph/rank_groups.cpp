@@ -321,9 +321,10 @@ RankGroups FindRankGroups(const std::vector<RankDump>& dumps, const Parallelism&
   if (tells_context && size == found) {
     told.context = context;
   }
-  const bool fits = MakeAGrid(told.tensor, told.pipeline) &&
-                    MakeAGrid(told.pipeline, told.tensor) && MakeAGrid(told.context, told.tensor) &&
-                    MakeAGrid(told.context, told.pipeline);
+  const bool fits =
+      MakeAGrid(told.tensor, told.pipeline) && MakeAGrid(told.pipeline, told.tensor) &&
+      MakeAGrid(told.tensor, told.context) && MakeAGrid(told.context, told.tensor) &&
+      MakeAGrid(told.pipeline, told.context) && MakeAGrid(told.context, told.pipeline);
   for (const auto& [name, by_order, by_calls] :
        {std::tuple("tensor", &groups.tensor, &told.tensor),
         std::tuple("pipeline", &groups.pipeline, &told.pipeline),

@@ -1,6 +1,7 @@
 #include "src/analysis/recheck/step_ranks.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -37,19 +38,23 @@ Result<StepRanks::Rank*> StepRanks::Open(int64_t rank) {
   return &*opened;
 }
 
-Result<const std::vector<StepRanks::CallInGroup>*> StepRanks::CallsOf(Rank& rank,
-                                                                      std::string_view api) {
+Result<const StepRanks::CallsOfApi*> StepRanks::CallsOf(Rank& rank, std::string_view api) {
   const auto known = rank.calls.find(api);
   if (known != rank.calls.end()) {
     return &known->second;
   }
-  std::vector<CallInGroup> calls;
+  CallsOfApi calls;
+  std::map<Group, int64_t> counts;
   for (const std::string& name : rank.entries.calls()) {
     const dump::EntryName parsed = dump::ParseEntryName(name);
     if (parsed.kind == "Distributed" && parsed.subject == api &&
         parsed.direction == dump::Direction::kForward) {
       MSP_ASSIGN_OR_RETURN(const dump::EntryTree tree, rank.entries.Read(name), name);
-      calls.push_back({name, GroupOf(tree)});
+      Group group = GroupOf(tree);
+      const int64_t number = counts[group]++;
+      const Place place = {std::move(group), number};
+      calls.names.emplace(place, name);
+      calls.places.emplace(name, place);
     }
   }
   return &rank.calls.emplace(std::string(api), std::move(calls)).first->second;
@@ -58,15 +63,16 @@ Result<const std::vector<StepRanks::CallInGroup>*> StepRanks::CallsOf(Rank& rank
 Result<PeerCalls> StepRanks::PeersOf(int64_t rank, std::string_view name) {
   const std::string_view api = dump::ParseEntryName(name).subject;
   MSP_ASSIGN_OR_RETURN(Rank * own, Open(rank));
-  MSP_ASSIGN_OR_RETURN(const std::vector<CallInGroup>* calls, CallsOf(*own, api));
-  const auto call = std::find_if(calls->begin(), calls->end(),
-                                 [&](const CallInGroup& other) { return other.name == name; });
-  if (call == calls->end()) {
+  MSP_ASSIGN_OR_RETURN(const CallsOfApi* calls, CallsOf(*own, api));
+  const auto call = calls->places.find(name);
+  if (call == calls->places.end()) {
     return NotFoundError("the call is not in its own dump");
   }
-  const Group group = call->group;
-  const auto earlier = std::count_if(
-      calls->begin(), call, [&](const CallInGroup& other) { return other.group == group; });
+  const Place& place = call->second;
+  const Group& group = place.first;
+  if (std::set<int64_t>(group.begin(), group.end()).size() != group.size()) {
+    return BadFormatError("a rank stands twice in its group");
+  }
   Group ranks = group;
   if (ranks.empty()) {  // the group of all ranks
     for (const auto& [other, file] : files_) {
@@ -77,19 +83,16 @@ Result<PeerCalls> StepRanks::PeersOf(int64_t rank, std::string_view name) {
   peers.group_is_told = !group.empty();
   for (const int64_t other : ranks) {
     MSP_ASSIGN_OR_RETURN(Rank * peer, Open(other));
-    MSP_ASSIGN_OR_RETURN(const std::vector<CallInGroup>* its_calls, CallsOf(*peer, api));
-    int64_t skipped = 0;
-    const auto partner =
-        std::find_if(its_calls->begin(), its_calls->end(), [&](const CallInGroup& candidate) {
-          return candidate.group == group && skipped++ == earlier;
-        });
-    if (partner == its_calls->end()) {
+    MSP_ASSIGN_OR_RETURN(const CallsOfApi* its_calls, CallsOf(*peer, api));
+    const auto partner = its_calls->names.find(place);
+    if (partner == its_calls->names.end()) {
       return NotFoundError(fmt::format("rank {} of its group did not record this call", other));
     }
     if (other == rank) {
       peers.own = peers.trees.size();
     }
-    MSP_ASSIGN_OR_RETURN(dump::EntryTree tree, peer->entries.Read(partner->name), partner->name);
+    MSP_ASSIGN_OR_RETURN(dump::EntryTree tree, peer->entries.Read(partner->second),
+                         partner->second);
     peers.trees.push_back(std::move(tree));
     peers.tensors.push_back(TensorsOf(peer->entries.tensor_folder()));
   }

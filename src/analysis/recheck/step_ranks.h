@@ -28,18 +28,19 @@ class StepRanks {
   Result<PeerCalls> PeersOf(int64_t rank, std::string_view name);
 
  private:
-  using Group = std::vector<int64_t>;  // empty: not in the dump
-  struct CallInGroup {
-    std::string name;
-    Group group;
+  using Group = std::vector<int64_t>;       // empty: not in the dump
+  using Place = std::pair<Group, int64_t>;  // which of the calls of a group, from 0
+  struct CallsOfApi {
+    std::map<std::string, Place, std::less<>> places;  // by name
+    std::map<Place, std::string> names;
   };
   struct Rank {
     DumpEntries entries;
-    std::map<std::string, std::vector<CallInGroup>, std::less<>> calls;  // by API, once asked for
+    std::map<std::string, CallsOfApi, std::less<>> calls;  // by API, once asked for
   };
 
   Result<Rank*> Open(int64_t rank);
-  Result<const std::vector<CallInGroup>*> CallsOf(Rank& rank, std::string_view api);
+  Result<const CallsOfApi*> CallsOf(Rank& rank, std::string_view api);
 
   std::map<int64_t, std::filesystem::path> files_;
   std::map<int64_t, std::optional<Rank>> ranks_;

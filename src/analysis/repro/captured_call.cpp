@@ -145,7 +145,6 @@ Result<CapturedCall> ReadCall(const recheck::DumpEntries& dump, const std::strin
       return BadFormatError(fmt::format("{} is no object", entry));
     }
   }
-  Status status;
   for (auto& [entry, value] : call.entries.items()) {
     Walk(value, Json::json_pointer() / entry, "",
          [&](const Json& leaf, const Json::json_pointer& place, const std::string&) {

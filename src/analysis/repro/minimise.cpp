@@ -81,8 +81,7 @@ class Minimiser {
  private:
   // Takes a candidate that shows the same fault.
   bool Try(CapturedCall candidate, const std::string& step) {
-    if (found_.attempts >= most_attempts_) {
-      found_.ran_out = true;
+    if (IsUsedUp()) {
       return false;
     }
     ++found_.attempts;
@@ -103,6 +102,12 @@ class Minimiser {
       found_.steps.push_back(step);
     }
     return true;
+  }
+
+  // Asked before a candidate is made, too: it is a copy of tensors.
+  bool IsUsedUp() {
+    found_.ran_out = found_.ran_out || found_.attempts >= most_attempts_;
+    return found_.attempts >= most_attempts_;
   }
 
   // Leaves whose values are there, one for each tensor.
@@ -170,6 +175,9 @@ class Minimiser {
 
   bool TryCut(const TensorLeaf& wrong, size_t dim, const std::vector<TensorLeaf>& others,
               const Way& way, int64_t begin, int64_t end) {
+    if (IsUsedUp()) {
+      return false;
+    }
     std::vector<Cut> cuts = {{wrong.data_name, dim, begin, end}};
     std::string with;
     for (size_t i = 0; i < way.size(); ++i) {
@@ -184,7 +192,7 @@ class Minimiser {
     if (Try(WithCuts(call_, cuts, false, size, end - begin), step)) {
       return true;
     }
-    return size != 1 && HasNumber(size) &&
+    return size != 1 && HasNumber(size) && !IsUsedUp() &&
            Try(WithCuts(call_, cuts, true, size, end - begin), step + ", and in the arguments");
   }
 
@@ -315,7 +323,7 @@ class Minimiser {
 
   // How many of them became 0.
   int64_t Zero(const std::string& data_name, int64_t begin, int64_t end, int& blocks) {
-    if (begin >= end || blocks-- <= 0 || AreZero(data_name, begin, end)) {
+    if (begin >= end || blocks-- <= 0 || AreZero(data_name, begin, end) || IsUsedUp()) {
       return 0;
     }
     if (Try(WithZeros(call_, data_name, begin, end), "")) {

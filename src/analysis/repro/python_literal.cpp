@@ -47,7 +47,9 @@ Result<std::string> Items(const Json& list, bool with_gradients) {
 }
 
 Result<std::string> TensorText(const Json& record, bool with_gradients) {
-  const std::string file = record.value("data_name", "-1");
+  const auto named = record.find("data_name");
+  const std::string file =
+      named != record.end() && named->is_string() ? named->get<std::string>() : "-1";
   if (file.empty() || file == "-1") {
     return UnsupportedError("the values of an input were not saved");
   }

@@ -38,6 +38,10 @@ Result<std::string> FunctionOf(std::string_view entry_name) {
   if (name.is_module) {
     return UnsupportedError("a dump does not tell how a module was made; capture with level L1");
   }
+  if (!name.class_name.empty()) {  // which only modules have: it may hold anything
+    return UnsupportedError(
+        fmt::format("{} is not named as an API is", base::Printable(entry_name)));
+  }
   const std::string_view module = name.kind == "Functional" ? "torch.nn.functional"
                                   : name.kind == "Tensor"   ? "torch.Tensor"
                                   : name.kind == "Torch"    ? "torch"

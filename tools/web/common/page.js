@@ -60,7 +60,7 @@ export function Header({ t, title, name, facts, onLanguage, about, marked }) {
 
 function Dialog({ t, onClose, children }) {
   const button = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => {  // before anybody can press a key
     const before = document.activeElement;
     button.current.focus();
     return () => before?.focus();
