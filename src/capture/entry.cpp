@@ -516,6 +516,7 @@ void Entry::Discard() {
   checked_on_device_.clear();
   unkept_files_ = 0;
   is_incomplete_ = false;
+  online_bytes_ = 0;
   broken_ = false;
   tensor_count_ = 0;
   files_.clear();

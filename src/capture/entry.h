@@ -171,6 +171,7 @@ class Entry {
   std::vector<std::optional<std::pair<bool, size_t>>> checked_on_device_;  // is input, number
   uint64_t unkept_files_ = 0;   // no memory was there to keep them until it is known
   bool is_incomplete_ = false;  // online: there was no room for one of its tensors
+  uint64_t online_bytes_ = 0;   // of all its tensors, with room or without
   bool broken_ = false;
   uint64_t tensor_count_ = 0;
   std::vector<TensorJob> files_;

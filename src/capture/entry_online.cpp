@@ -11,14 +11,6 @@ namespace {
 // The tensors of a call that is sent, which live as long as somebody borrows from them.
 using SentTensors = std::vector<TensorJob>;
 
-uint64_t BytesOf(const std::vector<TensorJob>& jobs) {
-  uint64_t bytes = 0;
-  for (const TensorJob& job : jobs) {
-    bytes += job.memory.bytes().size();
-  }
-  return bytes;
-}
-
 }  // namespace
 
 void Entry::PutOnlineTensor(const TensorDescription& tensor, const std::optional<TensorView>& view,
@@ -36,16 +28,14 @@ void Entry::PutOnlineTensor(const TensorDescription& tensor, const std::optional
   job.shape = tensor.shape;
   PutDataName(job.name);
   json_->EndObject();
+  const uint64_t held_bytes = online_bytes_;
+  online_bytes_ += view ? view->size_bytes() : 0;
   if (is_incomplete_) {
     return;
   }
   if (!view) {
     files_.push_back(std::move(job));
     return;
-  }
-  uint64_t held_bytes = BytesOf(files_);
-  for (const std::shared_ptr<DeviceTensor>& moving : device_tensors_) {
-    held_bytes += moving->view.size_bytes();
   }
   job.memory = step_->online()->Take(*step_->engine().writers, view->size_bytes(), held_bytes);
   if (!job.memory) {
@@ -100,7 +90,7 @@ void Entry::SendOnline() {
     return;  // the call failed, or was asked for by somebody else
   }
   if (is_incomplete_) {
-    online.Drop(BytesOf(files_));
+    online.Drop(online_bytes_);
     return;
   }
   online::Call call;

@@ -43,6 +43,9 @@ bool OnlineCalls::MayWait() const {
 }
 
 TensorMemory OnlineCalls::Take(TensorWriters& writers, size_t bytes, size_t held_bytes) {
+  if (const online::Sender* sender = sender_.load(); sender == nullptr || sender->is_refused()) {
+    return {};  // nothing is copied for nobody
+  }
   TensorMemory memory = writers.TryTake(bytes);
   // What a call holds itself must not be waited for.
   const bool can_fit = writers.fits(bytes) && held_bytes <= writers.memory_bytes() - bytes;

@@ -1,6 +1,7 @@
 #include "src/commands/stop_signals.h"
 
 #include <atomic>
+#include <utility>
 
 namespace msprobe::commands {
 namespace {
@@ -22,15 +23,18 @@ StopSignals::StopSignals() {
   action.sa_handler = RememberStop;
   ::sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART;
-  ::sigaction(SIGINT, nullptr, &earlier_interrupt);
-  ::sigaction(SIGTERM, nullptr, &earlier_terminate);
-  ::sigaction(SIGINT, &action, &interrupt_);
-  ::sigaction(SIGTERM, &action, &terminate_);
+  for (const auto& [signal, earlier] :
+       {std::pair(SIGINT, &earlier_interrupt), std::pair(SIGTERM, &earlier_terminate)}) {
+    ::sigaction(signal, nullptr, earlier);
+    if (earlier->sa_handler != SIG_IGN) {  // of a job in the background of a script
+      ::sigaction(signal, &action, nullptr);
+    }
+  }
 }
 
 StopSignals::~StopSignals() {
-  ::sigaction(SIGINT, &interrupt_, nullptr);
-  ::sigaction(SIGTERM, &terminate_, nullptr);
+  ::sigaction(SIGINT, &earlier_interrupt, nullptr);
+  ::sigaction(SIGTERM, &earlier_terminate, nullptr);
 }
 
 bool StopSignals::HaveCome() { return stop_wanted.load(); }

@@ -16,10 +16,6 @@ class StopSignals {
   ~StopSignals();
 
   static bool HaveCome();
-
- private:
-  struct sigaction interrupt_ = {};
-  struct sigaction terminate_ = {};
 };
 
 }  // namespace msprobe::commands

@@ -25,6 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kAcceptSlice{200};
+constexpr std::chrono::milliseconds kRefusedPause{10};
 constexpr size_t kPieceBytes = size_t{1} << 20U;
 
 // One training's connection.
@@ -230,6 +231,7 @@ class ConnectionReceiver final : public Receiver {
       }
       Result<Socket> socket = AcceptOne(listener_, Clock::now() + kAcceptSlice);
       if (!socket.ok() || socket->descriptor() < 0) {
+        std::this_thread::sleep_for(kRefusedPause);  // where descriptors have run out, all is ready
         continue;
       }
       Guest& guest = guests_.emplace_back();

@@ -213,7 +213,9 @@ class FolderReceiver final : public Receiver {
       return {};
     };
     if (const Status status = read(); !status.ok()) {
-      LeaveOut(path, status);
+      if (IsWanted()) {  // else the check is over, and the file stays for the next one
+        LeaveOut(path, status);
+      }
       return false;
     }
     sessions_.emplace(session, Progress());

@@ -61,6 +61,9 @@ bool Sender::Queue(Call call) noexcept {
     const bool has_room = !is_refused_ && !closing_since_ && items_.size() < kMostWaitingCalls &&
                           waiting_record_bytes_ + record_bytes <= kMostWaitingRecordBytes;
     if (has_room) {
+      if (items_.empty()) {
+        last_progress_ = Clock::now();  // what was idle did not stall
+      }
       try {
         items_.push_back({std::move(call), record_bytes, tensor_bytes, 0});
         waiting_record_bytes_ += record_bytes;
@@ -79,6 +82,11 @@ void Sender::CountDropped(uint64_t bytes) noexcept {
   const std::lock_guard lock(mutex_);
   ++counts_.dropped_calls;
   counts_.dropped_bytes += bytes;
+}
+
+bool Sender::is_refused() const {
+  const std::lock_guard lock(mutex_);
+  return is_refused_;
 }
 
 bool Sender::is_moving() const {
@@ -195,7 +203,7 @@ std::unique_ptr<Channel> Sender::Connect() {
 }
 
 Status Sender::Turn(Channel& channel) {
-  std::optional<Call> call;
+  const Call* call = nullptr;  // only this thread takes items away
   uint64_t sequence = 0;
   bool waits_for_news = false;
   {
@@ -211,18 +219,15 @@ Status Sender::Turn(Channel& channel) {
         item.sequence = last_sequence_ + 1;
       }
       sequence = item.sequence;
-      call = item.call;  // shares the tensors' memory
+      call = &item.call;
     }
   }
-  if (call) {
+  if (call != nullptr) {
     const Result<Frame> frame = CallFrame(session_, sequence, *call);
     const Status sent =
         frame.ok() ? channel.Send(*frame, sequence, [this] { return MaySend(); }) : OkStatus();
     MSP_RETURN_IF_ERROR(sent);
     const std::lock_guard lock(mutex_);
-    if (next_ >= items_.size()) {
-      return {};
-    }
     Item& item = items_[next_];
     if (!frame.ok()) {  // too large in some way: it is as if it had not been queued
       ++counts_.dropped_calls;
@@ -233,15 +238,16 @@ Status Sender::Turn(Channel& channel) {
     }
     last_sequence_ = std::max(last_sequence_, sequence);
     ++next_;
+    last_progress_ = Clock::now();  // the channel takes bytes
     if (channel.is_durable()) {
       item.call = {};  // its memory is free
+      waiting_record_bytes_ -= std::exchange(item.record_bytes, 0);
       ++counts_.taken_calls;
-      last_progress_ = Clock::now();
     }
   }
   MSP_ASSIGN_OR_RETURN(
       const uint64_t taken,
-      channel.Taken(call || !waits_for_news ? std::chrono::milliseconds(0) : kNewsWait));
+      channel.Taken(call != nullptr || !waits_for_news ? std::chrono::milliseconds(0) : kNewsWait));
   Acknowledge(taken);
   return {};
 }

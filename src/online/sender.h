@@ -59,6 +59,8 @@ class Sender {
   // False: there is no room for it, and it is counted as dropped.
   bool Queue(Call call) noexcept;
   void CountDropped(uint64_t bytes) noexcept;
+  // Nothing will be sent any more: the checker does not want it.
+  bool is_refused() const;
   // Whether it makes sense to wait for room: the checker is there, and takes calls.
   bool is_moving() const;
   SenderCounts counts() const;

@@ -77,6 +77,18 @@ torch.tan(x * 0.78).sum().backward()
         self.assertAlmostEqual(found["Torch.tan.0.forward", "0"], 4.5, delta=1)
         self.assertLess(found["Torch.tan.0.backward", "0"], found["Torch.tan.0.forward", "0"])
 
+    def test_a_backward_is_repeated_with_the_autocast_of_its_forward(self):
+        found = self.digits("""
+layer = nn.Linear(32, 32)
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    y = layer(torch.rand(8, 32, requires_grad=True))
+y.float().sum().backward()
+""")
+        for name in ("Functional.linear.0.forward", "Functional.linear.0.backward"):
+            digits = [value for (call, _), value in found.items() if call == name]
+            self.assertTrue(digits, found)
+            self.assertLess(max(digits), 2.5)  # those of bfloat16: seven bits and the hidden one
+
     def test_outputs_are_named_as_rows_are(self):
         found = self.digits("""
 x = torch.rand(4, 6)

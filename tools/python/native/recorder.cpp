@@ -186,7 +186,7 @@ class Recording {
   // Before the call: what will repeat it, if it is recorded and calls are to be repeated.
   void PrepareRepeats(PyObject* args, PyObject* kwargs) {
     const State& state = Global();
-    if (!state.repeats || state.repeats.get() == Py_None || (wanted_ & (MSPROBE_WANT_INPUT | MSPROBE_WANT_OUTPUT)) == 0 ||
+    if (!state.repeats || (wanted_ & (MSPROBE_WANT_INPUT | MSPROBE_WANT_OUTPUT)) == 0 ||
         function_.asynchronous != kPlain) {
       return;
     }

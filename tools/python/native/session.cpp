@@ -227,7 +227,7 @@ PyObject* Configure(PyObject* /*module*/, PyObject* args) {
   };
   for (const auto& [known, place] : places) {
     if (std::string_view(known) != name) continue;
-    *place = Ref::Borrow(value);
+    *place = value == Py_None ? Ref() : Ref::Borrow(value);
     Py_RETURN_NONE;
   }
   PyErr_Format(PyExc_ValueError, "nothing here is called %s", name);

@@ -49,29 +49,25 @@ Result<RankFiles> RankFiles::Create(const std::filesystem::path& folder, const s
   for (size_t i = 0; i < kStems.size(); ++i) {
     files.paths_[i] = folder / fmt::format("{}_{}_rank{}.csv", kStems[i], time, rank);
     MSP_RETURN_IF_ERROR(base::WriteFileAtomically(files.paths_[i], headers[i]));
-    files.descriptors_[i] =
-        ::open(files.paths_[i].c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
-    if (files.descriptors_[i] < 0) {
-      return IoError(fmt::format("cannot open {}: {}", base::Printable(files.paths_[i].string()),
-                                 std::strerror(errno)));
-    }
   }
   return files;
-}
-
-RankFiles::~RankFiles() {
-  for (const int descriptor : descriptors_) {
-    if (descriptor >= 0) {
-      ::close(descriptor);
-    }
-  }
 }
 
 Status RankFiles::Append(const JudgedCall& judged) {
   const std::array<std::string_view, 4> rows = {judged.details, judged.result,
                                                 judged.precision_details, judged.precision_result};
   for (size_t i = 0; i < rows.size(); ++i) {
-    MSP_RETURN_IF_ERROR(WriteWhole(descriptors_[i], rows[i], paths_[i]));
+    if (rows[i].empty()) {
+      continue;
+    }
+    const int descriptor = ::open(paths_[i].c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
+    if (descriptor < 0) {
+      return IoError(fmt::format("cannot open {}: {}", base::Printable(paths_[i].string()),
+                                 std::strerror(errno)));
+    }
+    const Status written = WriteWhole(descriptor, rows[i], paths_[i]);
+    ::close(descriptor);
+    MSP_RETURN_IF_ERROR(written);
   }
   return {};
 }

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "msprobe/status.h"
 
@@ -21,20 +20,15 @@ class RankFiles {
   // api_precision_compare_{result,details}_<time>_rank<r>.csv
   static Result<RankFiles> Create(const std::filesystem::path& folder, const std::string& time,
                                   int64_t rank, bool english);
-  RankFiles(RankFiles&& other) noexcept
-      : paths_(std::move(other.paths_)),
-        descriptors_(std::exchange(other.descriptors_, {-1, -1, -1, -1})) {}
-  RankFiles& operator=(RankFiles&&) = delete;
-  ~RankFiles();
 
   const std::array<std::filesystem::path, 4>& paths() const { return paths_; }
+  // Opens what it writes to: no descriptors are kept, however many ranks there are.
   Status Append(const JudgedCall& judged);
 
  private:
   RankFiles() = default;
 
   std::array<std::filesystem::path, 4> paths_;
-  std::array<int, 4> descriptors_ = {-1, -1, -1, -1};
 };
 
 }  // namespace msprobe::analysis::accuracy

@@ -64,6 +64,13 @@ class OnlineChecking {
     for (std::thread& thread : threads) {
       thread.join();
     }
+    // Where the check was stopped: behind a call that was cut off.
+    for (auto& [number, rank] : ranks_) {
+      for (const auto& [place, judged] : rank.waiting) {
+        const Status written = rank.files.Append(judged);
+        status_ = status_.ok() ? written : std::move(status_);
+      }
+    }
     return std::move(status_);
   }
 
@@ -87,15 +94,11 @@ class OnlineChecking {
   }
 
  private:
-  struct Finished {
-    JudgedCall judged;
-    std::string name;
-  };
   struct Rank {
     explicit Rank(RankFiles opened) : files(std::move(opened)) {}
     RankFiles files;
     OutcomeCounts counts;
-    std::map<uint64_t, Finished> waiting;  // for the rows of earlier calls
+    std::map<uint64_t, JudgedCall> waiting;  // for the rows of earlier calls
     uint64_t written = 0;
   };
 
@@ -152,11 +155,11 @@ class OnlineChecking {
         ++left_out_;
       }
     }
-    rank->waiting.emplace(taken.number, Finished{std::move(judged), taken.call.name});
+    rank->waiting.emplace(taken.number, std::move(judged));
     for (auto next = rank->waiting.begin();
          next != rank->waiting.end() && next->first == rank->written;
          next = rank->waiting.erase(next)) {
-      MSP_RETURN_IF_ERROR(rank->files.Append(next->second.judged));
+      MSP_RETURN_IF_ERROR(rank->files.Append(next->second));
       ++rank->written;
     }
     return {};

@@ -1,5 +1,7 @@
 """The gradients of a call, computed twice more when they are due: once as they were, once of changed
 inputs. The hook is on the result and goes with it: nothing stays on parameters."""
+import contextlib
+
 import torch
 
 from msprobe._intercept.runtime import own_work
@@ -72,7 +74,8 @@ class Backward:
             kwargs = dict(mapped(kwargs, torch.Tensor.detach))
             if "inplace" in kwargs:
                 kwargs["inplace"] = False
-            result = self._original(*args, **kwargs)
+            with self._call.autocasting() if autocasts else contextlib.nullcontext():
+                result = self._original(*args, **kwargs)
             return torch.autograd.grad(result, leaves, gradient.to(result.dtype), allow_unused=True)
 
 

@@ -118,6 +118,10 @@ def second_run(state, autocasts, gradients=False):
             after.put()
 
 
+def _cast_dtype(kind):
+    return torch.get_autocast_cpu_dtype() if kind == "cpu" else torch.get_autocast_gpu_dtype()
+
+
 def _casts(kind):
     return torch.is_autocast_cpu_enabled() if kind == "cpu" else torch.is_autocast_enabled()
 
@@ -130,6 +134,7 @@ class Call:
         self._function = function
         self.args = args
         self.kwargs = kwargs
+        self._autocasts = [(kind, _cast_dtype(kind)) for kind in ("cpu", "cuda") if _casts(kind)]
         if function.rpartition(".")[2] in _UNINITIALISED:
             raise Skipped("its result is not initialised")
         if position_of(args) is None:
@@ -163,6 +168,15 @@ class Call:
             self.kwargs = {name: aside(value, name in _STATISTICS_NAMES)
                            for name, value in self.kwargs.items()}
         return others
+
+    @contextlib.contextmanager
+    def autocasting(self):
+        """Autocast as the call had it, for a run in its backward, which stands outside of that block. Casts
+        of weights are not kept: the training makes its own."""
+        with contextlib.ExitStack() as stack:
+            for kind, dtype in self._autocasts:
+                stack.enter_context(torch.autocast(kind, dtype=dtype, cache_enabled=False))
+            yield
 
     def made(self):
         """After the call: raises Skipped where what it was given is there no more."""

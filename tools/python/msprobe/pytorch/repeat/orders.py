@@ -33,7 +33,7 @@ def other_threads():
 
 def _permutation(length, seed, tensor):
     """Random numbers of its own: those of the training stay as they are."""
-    order = torch.randperm(length, generator=torch.Generator().manual_seed(seed))
+    order = torch.randperm(length, generator=torch.Generator().manual_seed(seed), device="cpu")
     return order.to(tensor.device)
 
 

@@ -133,7 +133,8 @@ class Repeats:
             args, kwargs = mapped(call.args, leaf), mapped(call.kwargs, leaf)
             if "inplace" in kwargs:
                 kwargs["inplace"] = False
-            result = original(*args, **kwargs)
+            with call.autocasting():
+                result = original(*args, **kwargs)
             node = _first_tensor(result).grad_fn
             found = []
             node.register_hook(lambda of_inputs, _: found.append(of_inputs))

@@ -54,7 +54,7 @@ class Rounding:
         seed = zlib.crc32(b"%d" % len(self._known), self.seed) or 1
         if not on_host(tensor):
             return _on_device(tensor, seed)
-        plain = torch.empty(tensor.shape, dtype=tensor.dtype)
+        plain = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
         _native.perturb(tensor, plain, _native.PERTURB_STOCHASTIC_ROUNDING, seed)
         # Functions may look at strides.
         return plain if tensor.is_contiguous() else torch.empty_like(tensor).copy_(plain)
