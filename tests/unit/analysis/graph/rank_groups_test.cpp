@@ -91,6 +91,23 @@ TEST(FindRankGroups, WhoMeetsInAttentionSharesASequenceUnlessToldOtherwise) {
   EXPECT_TRUE(warnings.empty());
 }
 
+// Every sequence crosses both tensor groups, but not at the same place: no grid, so the order says.
+TEST(FindRankGroups, GroupsThatMakeNoGridAreIgnored) {
+  const TemporaryFolder scratch;
+  std::vector<RankDump> dumps;
+  for (const char* ranks : {"[0, 3]", "[1, 2]", "[1, 2]", "[0, 3]"}) {
+    dumps.push_back(Loaded(scratch, static_cast<int64_t>(dumps.size()), kInAttention,
+                           InGroup("Distributed.all_gather.0.forward", ranks)));
+  }
+  Parallelism sizes;
+  sizes.rank_count = 4;
+  sizes.tensor = 2;
+  std::vector<std::string> warnings;
+  const RankGroups groups = FindRankGroups(dumps, sizes, warnings);
+  EXPECT_EQ(groups.tensor, (Groups{{0, 1}, {2, 3}}));
+  EXPECT_NE(groups.context, (Groups{{0, 3}, {1, 2}}));
+}
+
 TEST(FindRankGroups, GroupsOfHostileRanksAreIgnored) {
   const TemporaryFolder scratch;
   std::vector<RankDump> dumps;

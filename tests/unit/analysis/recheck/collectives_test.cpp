@@ -123,6 +123,13 @@ TEST(Collectives, ARankThatIsMissingIsTold) {
               HasSubstr("rank 2 of its group is not in the dump"));
 }
 
+TEST(Collectives, ARankThatStandsTwiceInItsGroupIsTold) {
+  const Answer answer = AllReduced(
+      0, R"("group": {"type": "torch.ProcessGroup", "group_ranks": [0, 0]})", {11, 2.75F, 0.5F});
+  ASSERT_EQ(answer.not_checkable, 2U);
+  EXPECT_THAT(answer.calls[0].checked().reason, HasSubstr("a rank stands twice in its group"));
+}
+
 // Calls pair within their group, whatever their numbers are.
 TEST(Collectives, CallsOfAGroupPairInTheirOrder) {
   const std::string alone = R"("group": {"type": "torch.ProcessGroup", "group_ranks": [1]})";

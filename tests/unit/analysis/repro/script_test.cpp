@@ -33,5 +33,12 @@ TEST(ReproScript, NamesNoFunctionThatIsNoOperator) {
   EXPECT_THAT(MakeScript(call).status().message(), HasSubstr("how a module was made"));
 }
 
+// A name that ends as those of modules do may hold anything between.
+TEST(ReproScript, NoPartOfANameBecomesCode) {
+  EXPECT_THAT(FunctionOf("Functional.gelu.\"\"\"\nexec('1')#.forward.0").status().message(),
+              HasSubstr("is not named as an API is"));
+  EXPECT_TRUE(FunctionOf("Functional.gelu.0.forward").ok());
+}
+
 }  // namespace
 }  // namespace msprobe::analysis::repro
