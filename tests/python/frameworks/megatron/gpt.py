@@ -1,13 +1,17 @@
 """GPT of Megatron-core on the CPU: tensor or pipeline parallel over two processes, its DistributedDataParallel, its optimizer and
 its schedules.
 
-usage: gpt.py tensor|pipeline|virtual|data [distributed_optimizer] [bf16] [save=FOLDER]
+usage: gpt.py tensor|pipeline|virtual|data [distributed_optimizer] [bf16] [save=FOLDER] [changed=PARAMETER] [shards=KIND]
+
+save: Megatron's own distributed checkpoint after the last step, of the optimizer too if there was a step. changed: adds 1 to one
+element of this parameter first. shards: how the distributed optimizer's state is cut, one of Megatron's words for it.
 """
+import os
 import sys
 
 import megatron_on_cpu  # noqa: F401  before anything of Megatron
 import torch
-from megatron.core import parallel_state, tensor_parallel
+from megatron.core import dist_checkpointing, parallel_state
 from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
 from megatron.core.models.gpt import GPTModel
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
@@ -33,8 +37,25 @@ def chunk(config, sizes, number, ddp):
     return DistributedDataParallel(config, ddp, model)
 
 
+def save(folder, chunks, optimizer, changed="", shards="fully_reshardable"):
+    """As Megatron's training saves: tensors of all ranks together, the rest in common.pt."""
+    for name, parameter in chunks[0].module.named_parameters():
+        if name == changed:
+            with torch.no_grad():
+                parameter.view(-1)[3] += 1
+    os.makedirs(folder, exist_ok=True)
+    torch.distributed.barrier()
+    # One chunk alone is "model", several are "model0", "model1".
+    state = {"model%s" % (number if len(chunks) > 1 else ""): part.module.sharded_state_dict()
+             for number, part in enumerate(chunks)}
+    if optimizer is not None:
+        state["optimizer"] = optimizer.sharded_state_dict(state, metadata={"distrib_optim_sharding_type": shards})
+    dist_checkpointing.save(dict(state, iteration=5), folder)
+
+
 def main():
     kind, *options = sys.argv[1:]
+    named = dict(option.split("=", 1) for option in options if "=" in option)
     run = Run()
     torch.distributed.init_process_group("gloo")
     sizes = SIZES[kind]
@@ -85,8 +106,11 @@ def main():
         optimizer.step()
         run.end_step([part["loss"] for part in losses])
     run.close()
+    if "save" in named:
+        save(named.pop("save"), chunks, optimizer if run.count else None, **named)
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
 
 
-main()
+if __name__ == "__main__":   # writers of checkpoints are processes that import this file
+    main()

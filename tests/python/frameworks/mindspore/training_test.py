@@ -51,6 +51,28 @@ class Transformer(MindSporeCase):
         self.check_everything()
 
 
+class Bfloat16(MindSporeCase):
+    subject = "transformer, bfloat16 between blocks"
+    script = "transformer.py"
+    arguments = ("bfloat16",)
+    fault = "narrow.store"
+
+    def test_all(self):
+        self.usual = ["dump:mix:statistics:md5", "dump:L0:tensor", "dump:L1:statistics monitor"]
+        self.check_everything(("harmless", "true", "leaves_nothing", "fault_named"))
+
+
+class Jit(MindSporeCase):
+    subject = "transformer, its loss compiled by jit"
+    script = "transformer.py"
+    arguments = ("jit",)
+    fault = "blocks.1.mlp.0"
+
+    def test_all(self):
+        self.usual = ["dump:mix:tensor", "dump:L0:statistics monitor"]
+        self.check_everything(("harmless", "leaves_nothing", "fault_named"))
+
+
 class Recompute(MindSporeCase):
     subject = "transformer, recompute"
     script = "transformer.py"

@@ -1,5 +1,5 @@
 """Trains a small transformer as MindSpore's users write one: RMSNorm, residuals, a CellList, mint and ops, dropout,
-a block that is recomputed, Adam.   usage: transformer.py [recompute]"""
+a block that is recomputed, bfloat16, a compiled function, Adam.   usage: transformer.py [recompute|bfloat16|jit]"""
 import os
 import sys
 
@@ -52,9 +52,22 @@ class Block(nn.Cell):
         return x + self.dropout(self.mlp(self.norm_2(x)))
 
 
-class Model(nn.Cell):
+class Narrow(nn.Cell):
+    """Computes in bfloat16, with operators that MindSpore has for it on a CPU: none that sums."""
+
     def __init__(self):
         super().__init__()
+        self.store = nn.Identity()
+
+    def construct(self, x):
+        x = self.store(x.astype(ms.bfloat16))
+        return x * x + x
+
+
+class Model(nn.Cell):
+    def __init__(self, narrow):
+        super().__init__()
+        self.narrow = Narrow() if narrow else None
         self.embedding = nn.Embedding(13, 8)
         self.blocks = nn.CellList([Block(8) for _ in range(3)])
         self.norm = nn.LayerNorm((8,))
@@ -64,12 +77,14 @@ class Model(nn.Cell):
         x = self.embedding(tokens)
         for block in self.blocks:
             x = block(x)
+            if self.narrow is not None:
+                x = self.narrow(x).astype(ms.float32)
         return self.head(self.norm(x))
 
 
 def main(variant=""):
     run = Run()
-    model = Model()
+    model = Model(narrow=variant == "bfloat16")
     model.set_train()
     if variant == "recompute":
         model.blocks[1].recompute()
@@ -77,8 +92,14 @@ def main(variant=""):
     run.watch(model, optimizer)
     cross_entropy = nn.CrossEntropyLoss()
 
+    def loss_of(logits, targets):
+        return cross_entropy(logits.reshape(-1, 13), targets.reshape(-1))
+
+    if variant == "jit":
+        loss_of = ms.jit(loss_of)
+
     def forward(tokens, targets):
-        return cross_entropy(model(tokens).reshape(-1, 13), targets.reshape(-1))
+        return loss_of(model(tokens), targets)
 
     step = ms.value_and_grad(forward, None, optimizer.parameters)
     generator = np.random.RandomState(5)
