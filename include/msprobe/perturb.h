@@ -17,9 +17,10 @@ extern "C" {
 
 /* The configuration of free_benchmark, every default filled in and every rule checked, as one JSON
  * object. `config_path` empty: defaults; `overrides_json` empty, or one object of top-level keys
- * that win over the file. *json is valid until the next such call of this thread. */
+ * that win over the file; `framework`: "pytorch", "mindspore" or "mindtorch". *json is valid until
+ * the next such call of this thread. */
 MSPROBE_API int msprobe_free_benchmark_settings(msprobe_text config_path,
-                                                msprobe_text overrides_json,
+                                                msprobe_text overrides_json, msprobe_text framework,
                                                 const char** json) MSPROBE_NOEXCEPT;
 
 /* The task that a configuration names, "" where it names none. Valid as the text above. */
@@ -58,7 +59,9 @@ typedef struct msprobe_ratio {
 
 enum {
   MSPROBE_PERTURB_BACKWARD = 1, /* gradients: values below 1e-3 count as 1e-3 */
-  MSPROBE_PERTURB_COMPAT = 2    /* as the Python tool where the default is better */
+  MSPROBE_PERTURB_COMPAT = 2,   /* as the Python tool where the default is better */
+  MSPROBE_PERTURB_QUOTIENTS = 4 /* ratios as for MindSpore: quotients of values beyond the bound,
+                                 * with their signs; 8 where one is negative */
 };
 
 /* `threshold`: from 1 on; 0: by the dtype of `original`, float16 1.002, bfloat16 1.004,

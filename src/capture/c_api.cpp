@@ -184,20 +184,10 @@ int msprobe_capture_open(msprobe_text config_path, msprobe_text overrides_json,
       return UsageError("msprobe_capture_open needs a place for the capture");
     }
     *out = nullptr;
-    std::optional<Framework> known;
-    for (const Framework candidate :
-         {Framework::kPyTorch, Framework::kMindSpore, Framework::kMindTorch}) {
-      if (msprobe::capture::FrameworkName(candidate) == View(framework)) {
-        known = candidate;
-      }
-    }
-    if (!known) {
-      return UsageError(fmt::format("no framework is called \"{}\"", View(framework)))
-          .WithHint("pytorch, mindspore, mindtorch");
-    }
+    MSP_ASSIGN_OR_RETURN(const Framework known, msprobe::capture::FrameworkOf(View(framework)));
     MSP_ASSIGN_OR_RETURN(Settings settings,
                          msprobe::capture::LoadSettings(msprobe::base::Path(View(config_path)),
-                                                        View(overrides_json), *known));
+                                                        View(overrides_json), known));
     auto capture = std::make_unique<msprobe_capture>();
     MSP_ASSIGN_OR_RETURN(capture->session, Session::Open(std::move(settings)));
     capture->settings_json = capture->session->settings_json();

@@ -72,7 +72,8 @@ Status CheckFuzzKeys(const SettingsReader& reader, const ConfigValue& section) {
 }
 
 // Keys that do not go together; the complaint stands at the one that can be changed most easily.
-Status CheckFuzzKeysTogether(const SettingsReader& reader, const FreeBenchmarkSettings& settings) {
+Status CheckFuzzKeysTogether(const SettingsReader& reader, Framework framework,
+                             const FreeBenchmarkSettings& settings) {
   const auto complain = [&reader](std::string_view key, std::string_view other,
                                   std::string_view what) {
     const ConfigValue* value = reader.Find(key);
@@ -85,6 +86,12 @@ Status CheckFuzzKeysTogether(const SettingsReader& reader, const FreeBenchmarkSe
   if (!settings.scope.empty() && !settings.list.empty()) {
     return complain("list", "scope",
                     "is given beside scope; allowed: one of both, the other empty or left out");
+  }
+  if (settings.pert_mode == "to_cpu" && framework != Framework::kPyTorch) {
+    return complain("pert_mode", "",
+                    "is \"to_cpu\", which MindSpore does not have: a process runs on one kind of "
+                    "device; allowed: add_noise, bit_noise, change_value, improve_precision, "
+                    "no_change");
   }
   if (settings.pert_mode == "to_cpu" && settings.fuzz_device != "cpu") {
     return complain("pert_mode", "", "is \"to_cpu\", which needs \"fuzz_device\": \"cpu\"");
@@ -112,7 +119,8 @@ Status CheckFuzzKeysTogether(const SettingsReader& reader, const FreeBenchmarkSe
   return {};
 }
 
-Status ReadFuzzSection(const SettingsReader& reader, FreeBenchmarkSettings& settings) {
+Status ReadFuzzSection(const SettingsReader& reader, Framework framework,
+                       FreeBenchmarkSettings& settings) {
   MSP_RETURN_IF_ERROR(TextOrList(reader, "scope", settings.scope));
   MSP_RETURN_IF_ERROR(TextOrList(reader, "list", settings.list));
   MSP_RETURN_IF_ERROR(ChooseText(reader, "pert_mode", kPerturbModes, settings.pert_mode));
@@ -130,7 +138,7 @@ Status ReadFuzzSection(const SettingsReader& reader, FreeBenchmarkSettings& sett
   MSP_RETURN_IF_ERROR(reader.Int("noise_ulps", 1, kMostCount, settings.noise_ulps));
   MSP_RETURN_IF_ERROR(reader.Int("every_n_calls", 1, kMostCount, settings.every_n_calls));
   MSP_RETURN_IF_ERROR(reader.Int("max_calls_per_api", 1, kMostCount, settings.max_calls_per_api));
-  return CheckFuzzKeysTogether(reader, settings);
+  return CheckFuzzKeysTogether(reader, framework, settings);
 }
 
 Status ReadFuzzTop(const SettingsReader& reader, FreeBenchmarkSettings& settings) {
@@ -145,6 +153,7 @@ Status ReadFuzzTop(const SettingsReader& reader, FreeBenchmarkSettings& settings
 
 Result<FreeBenchmarkSettings> LoadFreeBenchmarkSettings(const base::Path& config_path,
                                                         std::string_view overrides_json,
+                                                        Framework framework,
                                                         std::string_view overrides_name) {
   MSP_ASSIGN_OR_RETURN(const GivenConfigs given, ReadGivenConfigs(config_path, "the defaults",
                                                                   overrides_json, overrides_name));
@@ -156,7 +165,7 @@ Result<FreeBenchmarkSettings> LoadFreeBenchmarkSettings(const base::Path& config
   if (const ConfigValue* section = file_reader.Find(kFreeBenchmark)) {
     const SettingsReader reader(file, *section, kFreeBenchmark);
     MSP_RETURN_IF_ERROR(CheckFuzzKeys(reader, *section));
-    MSP_RETURN_IF_ERROR(ReadFuzzSection(reader, settings));
+    MSP_RETURN_IF_ERROR(ReadFuzzSection(reader, framework, settings));
   }
   MSP_RETURN_IF_ERROR(ReadFuzzTop(override_reader, settings));
   if (settings.dump_path.empty()) {

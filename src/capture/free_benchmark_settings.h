@@ -10,6 +10,7 @@
 #include "msprobe/status.h"
 
 #include "src/base/files.h"
+#include "src/capture/settings.h"
 
 namespace msprobe::capture {
 
@@ -38,9 +39,10 @@ struct FreeBenchmarkSettings {
 
 // `config_path` empty: defaults. `overrides_json` empty, or one object of top-level keys that win
 // over the file. Errors name file, line, key path, value and what is allowed; of what no file says,
-// `overrides_name`.
+// `overrides_name`. MindSpore has no to_cpu.
 Result<FreeBenchmarkSettings> LoadFreeBenchmarkSettings(
     const base::Path& config_path, std::string_view overrides_json,
+    Framework framework = Framework::kPyTorch,
     std::string_view overrides_name = "the arguments of the call");
 
 // As one JSON object, every key at its top.

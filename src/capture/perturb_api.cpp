@@ -28,16 +28,18 @@ namespace perturb = msprobe::perturb;
 extern "C" {
 
 int msprobe_free_benchmark_settings(msprobe_text config_path, msprobe_text overrides_json,
-                                    const char** json) noexcept {
+                                    msprobe_text framework, const char** json) noexcept {
   thread_local std::string text;
   return Guarded([&]() -> Status {
     if (json == nullptr) {
       return UsageError("msprobe_free_benchmark_settings needs a place for the result");
     }
+    MSP_ASSIGN_OR_RETURN(const msprobe::capture::Framework known,
+                         msprobe::capture::FrameworkOf(msprobe::capture::View(framework)));
     MSP_ASSIGN_OR_RETURN(const msprobe::capture::FreeBenchmarkSettings settings,
                          msprobe::capture::LoadFreeBenchmarkSettings(
                              std::string(msprobe::capture::View(config_path)),
-                             msprobe::capture::View(overrides_json)));
+                             msprobe::capture::View(overrides_json), known));
     text = msprobe::capture::FreeBenchmarkJson(settings);
     *json = text.c_str();
     return OkStatus();
@@ -86,6 +88,7 @@ int msprobe_compare_ratios(const msprobe_tensor* original, const msprobe_tensor*
     perturb::RatioRules rules;
     rules.backward = (flags & MSPROBE_PERTURB_BACKWARD) != 0;
     rules.compat = (flags & MSPROBE_PERTURB_COMPAT) != 0;
+    rules.quotients = (flags & MSPROBE_PERTURB_QUOTIENTS) != 0;
     rules.threshold = threshold != 0 ? threshold : perturb::DefaultThreshold(left.dtype);
     MSP_ASSIGN_OR_RETURN(const perturb::RatioResult found,
                          perturb::CompareRatios(left, right, rules));

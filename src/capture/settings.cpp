@@ -510,6 +510,16 @@ Status CheckTogether(Settings& settings) {
 std::string_view TaskName(Task task) { return NameOf(kTasks, task); }
 std::string_view LevelName(Level level) { return NameOf(kLevels, level); }
 std::string_view FrameworkName(Framework framework) { return NameOf(kFrameworks, framework); }
+
+Result<Framework> FrameworkOf(std::string_view name) {
+  for (const Framework framework :
+       {Framework::kPyTorch, Framework::kMindSpore, Framework::kMindTorch}) {
+    if (FrameworkName(framework) == name) return framework;
+  }
+  return UsageError(fmt::format("no framework is called \"{}\"", name))
+      .WithHint("pytorch, mindspore, mindtorch");
+}
+
 std::string_view RiskLevelName(RiskLevel level) { return NameOf(kRiskLevels, level); }
 
 Result<Settings> LoadSettings(const base::Path& config_path, std::string_view overrides_json,

@@ -48,6 +48,8 @@ struct DataMode {
 std::string_view TaskName(Task task);
 std::string_view LevelName(Level level);
 std::string_view FrameworkName(Framework framework);
+// Of its name; the error says which there are.
+Result<Framework> FrameworkOf(std::string_view name);
 std::string_view RiskLevelName(RiskLevel level);
 
 struct Settings {

@@ -267,9 +267,9 @@ std::string DumpCommand::OverridesJson() const {
 Result<ExitCode> DumpCommand::Check(const Context& context) const {
   MSP_ASSIGN_OR_RETURN(const std::string task, capture::ConfiguredTask(checked_file_));
   if (task == "free_benchmark" && task_.empty()) {
-    MSP_ASSIGN_OR_RETURN(
-        const capture::FreeBenchmarkSettings settings,
-        capture::LoadFreeBenchmarkSettings(checked_file_, OverridesJson(), kFlags));
+    MSP_ASSIGN_OR_RETURN(const capture::FreeBenchmarkSettings settings,
+                         capture::LoadFreeBenchmarkSettings(checked_file_, OverridesJson(),
+                                                            FrameworkOf(context), kFlags));
     return GiveAnswer(DocumentOfFreeBenchmark(checked_file_, settings), answer_, context);
   }
   MSP_ASSIGN_OR_RETURN(

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kNotes =
     R"(Rows go to <output>/step<N>/rank<R>/free_benchmark.csv. The exit code is that of the script; messages of msprobe go to stderr.
-A script can also control it itself: from msprobe.pytorch import PrecisionDebugger.)";
+A script can also control it itself: from msprobe.pytorch (or msprobe.mindspore) import PrecisionDebugger.)";
 
 }  // namespace
 
@@ -55,20 +55,22 @@ std::vector<Example> FreeBenchmarkCommand::examples() const {
        "the outermost model and its steps are found while the script runs"},
       {"msprobe free_benchmark -c config.json -o unstable -- torchrun --nproc-per-node 8 train.py",
        "every process of a distributed run"},
+      {"msprobe -f mindspore free_benchmark -c config.json -- python3 train.py",
+       "a script of MindSpore in dynamic-graph mode"},
   };
 }
 
 std::string FreeBenchmarkCommand::notes() const { return kNotes; }
 
 Result<ExitCode> FreeBenchmarkCommand::Run(const Context& context) {
-  if (context.framework == "mindspore") {
-    return UsageError("free_benchmark runs scripts of PyTorch only");
-  }
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(config_file_, ignored)) {
     return NotFoundError(fmt::format("{} is not a file", config_file_.string()))
         .WithHint("--config takes a JSON file with dump_path and a section free_benchmark");
   }
+  const capture::Framework framework = context.framework == "mindspore"
+                                           ? capture::Framework::kMindSpore
+                                           : capture::Framework::kPyTorch;
   LaunchOptions options;
   json::Writer overrides(options.overrides_json, -1);
   overrides.BeginObject();
@@ -78,12 +80,12 @@ Result<ExitCode> FreeBenchmarkCommand::Run(const Context& context) {
   }
   overrides.EndObject();
   // What is wrong with the configuration is said here, once, and not by every process of a run.
-  MSP_ASSIGN_OR_RETURN(
-      const capture::FreeBenchmarkSettings settings,
-      capture::LoadFreeBenchmarkSettings(config_file_, options.overrides_json, "the flags"));
+  MSP_ASSIGN_OR_RETURN(const capture::FreeBenchmarkSettings settings,
+                       capture::LoadFreeBenchmarkSettings(config_file_, options.overrides_json,
+                                                          framework, "the flags"));
   options.program = program_;
   options.config_file = config_file_;
-  options.framework = "pytorch";
+  options.framework = capture::FrameworkName(framework);
   options.quiet = context.quiet;
   options.output_to_stderr = answer_.json;
   options.output_folder = settings.dump_path;

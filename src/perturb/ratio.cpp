@@ -5,6 +5,7 @@
 #include <limits>
 #include <span>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -123,6 +124,88 @@ class RatioWalk {
   RatioResult& counts_;
 };
 
+// The same by quotients; see RatioRules.
+template <typename Format>
+class QuotientWalk {
+ public:
+  using Value = typename Format::Value;
+
+  QuotientWalk(const RatioRules& rules, double bound, RatioResult& result)
+      : rules_(rules), bound_(Format::Round(static_cast<Value>(bound))), result_(result) {}
+
+  void Add(std::span<const Value> original, std::span<const Value> perturbed, size_t first) {
+    for (size_t i = 0; i < original.size(); ++i) {
+      const Value o = Format::Round(original[i]);
+      const Value p = perturbed[i];
+      const double o_over_p = Quotient(o, p, over_perturbed_);
+      const double p_over_o = Quotient(p, o, over_original_);
+      negative_ |= o_over_p < 0;
+      const double apart = std::max(o_over_p, p_over_o);
+      if (apart > largest_) {
+        largest_ = apart;
+        result_.worst_index = first + i;
+      }
+      result_.exceeding_count += apart > rules_.threshold || o_over_p < 0 ? 1 : 0;
+      const bool o_finite = std::isfinite(o);
+      const bool p_finite = std::isfinite(p);
+      result_.born_count += o_finite && !p_finite ? 1 : 0;
+      result_.gone_count += !o_finite && p_finite ? 1 : 0;
+      if (o_finite && p_finite) {
+        sum_ += std::abs(apart);
+        ++summed_;
+      }
+    }
+  }
+
+  void Finish() {
+    result_.sign_changes = negative_;
+    result_.mean_ratio = summed_ == 0 ? 1 : sum_ / static_cast<double>(summed_);
+    if (negative_) {
+      result_.ratio = kNegativeQuotient;
+    } else if (summed_ != 0 || largest_ != 0) {
+      result_.ratio =
+          std::max(over_perturbed_.Largest(rules_.compat), over_original_.Largest(rules_.compat));
+    }
+    if constexpr (std::is_same_v<Value, double>) {
+      result_.ratio = static_cast<float>(result_.ratio);
+    }
+  }
+
+ private:
+  struct Side {
+    double largest = -std::numeric_limits<double>::infinity();
+    bool any_infinite = false;
+
+    double Largest(bool compat) const {
+      return (compat && any_infinite) || std::isinf(largest) ? 1 : largest;
+    }
+  };
+
+  double Quotient(Value over, Value under, Side& side) const {
+    if (!(std::abs(under) > bound_)) {
+      side.largest = std::max(side.largest, 1.0);
+      return 1;
+    }
+    const auto quotient = static_cast<double>(Format::Round(over / under));
+    if (!std::isfinite(quotient)) {
+      side.any_infinite |= std::isinf(quotient);
+      return 1;
+    }
+    side.largest = std::max(side.largest, quotient);
+    return quotient;
+  }
+
+  const RatioRules& rules_;
+  const Value bound_;
+  RatioResult& result_;
+  Side over_perturbed_;
+  Side over_original_;
+  bool negative_ = false;
+  double largest_ = 0;
+  double sum_ = 0;
+  uint64_t summed_ = 0;
+};
+
 size_t ChunkCount(const TensorView& tensor) {
   const double mebibytes = static_cast<double>(tensor.size_bytes()) / kMebibyte;
   if (tensor.shape.empty() || mebibytes < 1) return 1;
@@ -131,8 +214,31 @@ size_t ChunkCount(const TensorView& tensor) {
 }
 
 template <typename Format>
+RatioResult CompareQuotients(const TensorView& original, const TensorView& perturbed, double bound,
+                             const RatioRules& rules) {
+  using Value = typename Format::Value;
+  RatioResult result;
+  QuotientWalk<Format> walk(rules, bound, result);
+  std::vector<std::byte> scratch[2];
+  tensor::BlockReader originals(original, scratch[0]);
+  tensor::BlockReader perturbeds(perturbed, scratch[1]);
+  std::vector<Value> o(tensor::kCopyBlockElements);
+  std::vector<Value> p(tensor::kCopyBlockElements);
+  const auto count = static_cast<size_t>(original.element_count());
+  for (size_t first = 0; first < count; first += tensor::kCopyBlockElements) {
+    const size_t elements = std::min(tensor::kCopyBlockElements, count - first);
+    Widen(original.dtype, originals.Read(first, elements), std::span(o.data(), elements));
+    Widen(perturbed.dtype, perturbeds.Read(first, elements), std::span(p.data(), elements));
+    walk.Add({o.data(), elements}, {p.data(), elements}, first);
+  }
+  walk.Finish();
+  return result;
+}
+
+template <typename Format>
 RatioResult Compare(const TensorView& original, const TensorView& perturbed, double bound,
                     const RatioRules& rules) {
+  if (rules.quotients) return CompareQuotients<Format>(original, perturbed, bound, rules);
   using Value = typename Format::Value;
   RatioResult result;
   RatioWalk<Format> walk(rules, bound, result);

@@ -16,7 +16,14 @@ struct RatioRules {
   // As the Python tool: of a tensor of 32 MiB and more, cut into chunks, the last chunk alone gives
   // the ratio, and a NaN hides changes of sign in its chunk.
   bool compat = false;
+  // The rule of the Python tool's MindSpore part: quotients o / p where |p| exceeds the bound and
+  // p / o where |o| does, else 1, with their signs; those of float64 rounded to float32. A negative
+  // o / p is a change of sign, whose ratio is kNegativeQuotient. Quotients that are NaN or infinite
+  // do not count; with `compat` an infinite one makes the largest of its kind 1.
+  bool quotients = false;
 };
+
+inline constexpr double kNegativeQuotient = 8;
 
 struct RatioResult {
   // max(max r, 1 / min r) over r = max(|o|, bound) / max(|p|, bound), in the arithmetic of the

@@ -66,10 +66,13 @@ struct Function {
   std::set<std::string> dtypes;
 };
 
-// "Torch.exp" of "Torch.exp.1.forward".
+// "Torch.exp" of "Torch.exp.1.forward", and of "Torch.exp.1", as MindSpore's rows name calls.
 std::string_view FunctionOf(std::string_view call) {
   const size_t direction = call.rfind('.');
   if (direction == std::string_view::npos || direction == 0) return {};
+  const std::string_view last = call.substr(direction + 1);
+  if (last.find_first_not_of("0123456789") == std::string_view::npos)
+    return call.substr(0, direction);
   const size_t number = call.rfind('.', direction - 1);
   return number == std::string_view::npos ? std::string_view() : call.substr(0, number);
 }

@@ -50,6 +50,18 @@ TEST(FreeBenchmarkSettings, AreWhatWasGivenAndArgumentsWin) {
   EXPECT_EQ(json["preheat_step"], 3);
 }
 
+TEST(FreeBenchmarkSettings, OfMindSporeHaveNoToCpu) {
+  const TemporaryFolder folder;
+  const auto settings = LoadFreeBenchmarkSettings(
+      folder.Write("config.json",
+                   "{\"dump_path\": \"out\",\n\"free_benchmark\": {\"pert_mode\": \"to_cpu\", "
+                   "\"fuzz_device\": \"cpu\"}}"),
+      "", Framework::kMindSpore);
+  ASSERT_FALSE(settings.ok());
+  EXPECT_THAT(settings.status().message(), HasSubstr("config.json line 2"));
+  EXPECT_THAT(settings.status().message(), HasSubstr("which MindSpore does not have"));
+}
+
 TEST(FreeBenchmarkSettings, NameWhatIsWrongByPlaceAndSayWhatIsAllowed) {
   const std::pair<const char*, const char*> rows[] = {
       {R"("pert_mode": "noise")", R"(is "noise"; allowed: add_noise, change_value)"},

@@ -1,5 +1,6 @@
 #include "src/perturb/ratio.h"
 
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -51,6 +52,60 @@ TEST(Ratio, BirthsOfNanAndInfinitiesAreCounted) {
 TEST(Ratio, ANanHidesNoChangeOfSign) {
   EXPECT_TRUE(Ratios({1, 1}, {kNan, -1}).sign_changes);
   EXPECT_FALSE(Ratios({1, 1}, {kNan, -1}, true).sign_changes);
+}
+
+RatioResult Quotients(const std::vector<float>& original, const std::vector<float>& perturbed,
+                      bool compat = false) {
+  const Shape shape = {static_cast<int64_t>(original.size())};
+  RatioRules rules;
+  rules.quotients = true;
+  rules.compat = compat;
+  Result<RatioResult> result =
+      CompareRatios(ViewOf(original, shape), ViewOf(perturbed, shape), rules);
+  EXPECT_TRUE(result.ok());
+  return *result;
+}
+
+TEST(Quotient, IsTheLargerOfBothWaysRound) {
+  EXPECT_EQ(Quotients({1, 2, 3}, {1, 1, 3}).ratio, 2);
+  const RatioResult result = Quotients({1, 1, 3}, {1, 4, 3});
+  EXPECT_EQ(result.ratio, 4);
+  EXPECT_EQ(result.worst_index, 1U);
+  EXPECT_EQ(result.exceeding_count, 1U);
+  EXPECT_EQ(result.mean_ratio, 2);
+}
+
+TEST(Quotient, SmallValuesCountOnlyOverLargeOnes) {
+  EXPECT_EQ(Quotients({1e-5F, 1}, {2e-5F, 1}).ratio, 1);   // both below 1e-4
+  EXPECT_EQ(Quotients({1e-5F, 1}, {-2e-5F, 1}).ratio, 1);  // nor do their signs count
+  EXPECT_EQ(Quotients({5e-5F, 1}, {1, 1}).ratio, 1);       // 1 / 5e-5 is not taken
+}
+
+TEST(Quotient, ANegativeOneIsEight) {
+  const RatioResult result = Quotients({1, 2}, {1, -2});
+  EXPECT_TRUE(result.sign_changes);
+  EXPECT_EQ(result.ratio, 8);
+  EXPECT_FALSE(result.consistent(1e9));
+}
+
+TEST(Quotient, NanAndInfinitiesDoNotHideTheOthers) {
+  const RatioResult result = Quotients({1, 1, 2}, {kNan, 1, 1});
+  EXPECT_EQ(result.ratio, 2);
+  EXPECT_EQ(result.born_count, 1U);
+  EXPECT_EQ(Quotients({kNan, 1, 2}, {1, 1, 1}, true).ratio, 2);
+  EXPECT_EQ(Quotients({INFINITY, 1, 2}, {1, 1, 1}).ratio, 2);
+  EXPECT_EQ(Quotients({INFINITY, 1, 2}, {1, 1, 1}, true).ratio, 1);  // as in the Python tool
+  EXPECT_EQ(Quotients({}, {}).ratio, 1);
+}
+
+TEST(Quotient, OfDoublesIsRoundedToFloat) {
+  const std::vector<double> original = {1.00000001};
+  const std::vector<double> perturbed = {1};
+  RatioRules rules;
+  rules.quotients = true;
+  const auto result = CompareRatios(ViewOf(original, {1}), ViewOf(perturbed, {1}), rules);
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->ratio, 1);
 }
 
 TEST(Ratio, OtherNumbersOfElementsAreRefused) {

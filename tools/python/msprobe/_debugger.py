@@ -1,5 +1,6 @@
 """The face to a training script, as far as it is the same for every framework."""
 from msprobe import _native
+from msprobe._free_benchmark.settings import task_of
 from msprobe._grad_probe import GradProbe, is_wanted as is_grad_probe
 from msprobe._intercept.runtime import guarded, log, report
 from msprobe._session import Session
@@ -32,7 +33,15 @@ class Debugger:
         """The session of the task grad_probe."""
         raise NotImplementedError
 
+    @staticmethod
+    def _free_benchmark(config_path, overrides):
+        """The session of the task free_benchmark."""
+        raise NotImplementedError
+
     def _open(self, config_path, overrides):
+        if task_of(config_path, overrides) == "free_benchmark":
+            self._open_other(lambda: self._free_benchmark(config_path, overrides))
+            return
         try:
             if is_grad_probe(config_path, overrides):
                 self._session = hooks = self._grad_probe(config_path, overrides)
@@ -47,6 +56,15 @@ class Debugger:
         self._saved_in = -1
         self._started_by_script = False
         hooks.attach(self._session)
+
+    def _open_other(self, session):
+        """A session that takes the place of a capture and of its hooks."""
+        try:
+            self._session = self._hooks = session()
+        except Exception:
+            type(self)._instance = None
+            raise
+        self._started_by_script = False
 
     @classmethod
     def _for_launcher(cls, config_path, overrides):

@@ -244,18 +244,22 @@ PyObject* PreheatAdapt(PyObject* /*module*/, PyObject* args) {
   return Py_BuildValue("(dO)", threshold, adapts != 0 ? Py_True : Py_False);
 }
 
-// free_benchmark_settings(config_path, overrides) -> settings as JSON text
+// free_benchmark_settings(config_path, overrides, framework) -> settings as JSON text
 PyObject* FreeBenchmarkSettings(PyObject* /*module*/, PyObject* args) {
   const char* path = nullptr;
   const char* overrides = nullptr;
   Py_ssize_t path_length = 0;
   Py_ssize_t overrides_length = 0;
-  if (PyArg_ParseTuple(args, "s#s#", &path, &path_length, &overrides, &overrides_length) == 0) {
+  const char* framework = nullptr;
+  Py_ssize_t framework_length = 0;
+  if (PyArg_ParseTuple(args, "s#s#s#", &path, &path_length, &overrides, &overrides_length, &framework,
+                       &framework_length) == 0) {
     return nullptr;
   }
   const char* json = nullptr;
   const int code = msprobe_free_benchmark_settings(
-      Argument(path, path_length), Argument(overrides, overrides_length), &json);
+      Argument(path, path_length), Argument(overrides, overrides_length),
+      Argument(framework, framework_length), &json);
   return code == MSPROBE_OK ? PyUnicode_FromString(json) : Fail(code);
 }
 
@@ -315,7 +319,8 @@ bool AddPerturbConstants(PyObject* module) {
       {"PERTURB_RANDOM_NOISE", MSPROBE_RANDOM_NOISE},
       {"PERTURB_STOCHASTIC_ROUNDING", MSPROBE_STOCHASTIC_ROUNDING},
       {"PERTURB_BACKWARD", MSPROBE_PERTURB_BACKWARD},
-      {"PERTURB_COMPAT", MSPROBE_PERTURB_COMPAT}};
+      {"PERTURB_COMPAT", MSPROBE_PERTURB_COMPAT},
+      {"PERTURB_QUOTIENTS", MSPROBE_PERTURB_QUOTIENTS}};
   for (const auto& [name, value] : constants) {
     if (PyModule_AddIntConstant(module, name, value) != 0) return false;
   }

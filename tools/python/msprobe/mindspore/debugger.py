@@ -7,6 +7,7 @@ from msprobe._debugger import Debugger
 from msprobe._intercept import runtime
 from msprobe._session import LEVELS_WITH_MODULES
 from msprobe.mindspore import values
+from msprobe.mindspore.free_benchmark.session import FreeBenchmark
 from msprobe.mindspore.grad_probe import MindSporeGradProbe
 from msprobe.mindspore.hooks import MindSporeHooks
 
@@ -27,6 +28,10 @@ class PrecisionDebugger(Debugger):
     @staticmethod
     def _grad_probe(config_path, overrides):
         return MindSporeGradProbe(config_path, overrides)
+
+    @staticmethod
+    def _free_benchmark(config_path, overrides):
+        return FreeBenchmark(config_path, overrides)
 
     @classmethod
     def stop(cls):

@@ -68,13 +68,18 @@ def gradients_are_recorded():
                if hasattr(_queue, name))
 
 
+def is_differentiating():
+    """Whether a function runs whose gradients are computed next; True where this version does not tell."""
+    return _queue is None or not hasattr(_queue, "grad_flag") or _queue.grad_flag()
+
+
 def _point_to_point():
     return getattr(sys.modules.get("mindspore.mint.distributed"), "P2POp", None)
 
 
 def classify(value_type):
     """The kind of a type; asked once for each."""
-    if issubclass(value_type, tensor_types()):
+    if issubclass(value_type, tensor_types() + (HostTensor,)):
         return _native.KIND_OTHER_TENSOR
     if issubclass(value_type, _dtype_types):
         return _native.KIND_DTYPE
@@ -89,9 +94,11 @@ def classify(value_type):
 
 def describe_tensor(tensor):
     """For the extension: (type, dtype, code, shape, requires_grad, array)."""
+    if isinstance(tensor, HostTensor):
+        return tensor.described
     array, code = None, _native.DTYPE_UNKNOWN
     try:
-        if _wait():
+        if wait():
             array = array_of(tensor)
             code = _native.DTYPE_CODES.get(array.dtype.name, _native.DTYPE_UNKNOWN)
     except Exception as error:  # not initialised, or of a kind that the host does not know
@@ -99,7 +106,13 @@ def describe_tensor(tensor):
     return "mindspore.Tensor", str(tensor.dtype), code, tuple(tensor.shape), -1, array
 
 
-def _wait():
+def wait_for_own():
+    """Raises what has failed in operations since the last wait()."""
+    if _queue is not None:
+        _queue.sync()
+
+
+def wait():
     """Operations run later than they are called. What fails in one is the training's error: it is
     raised there as soon as possible, as it would have been where the training asks for a value.
     Whether all went well."""
@@ -110,6 +123,22 @@ def _wait():
             runtime.owed.append(error)
             return False
     return True
+
+
+class HostTensor:
+    """The values of a tensor on the host, in its own dtype where numpy has it: bfloat16 is one there in
+    newer versions. For the extension; the caller has waited for what computes them."""
+
+    def __init__(self, tensor):
+        array = None
+        if tensor.dtype in _through_float32:
+            try:
+                array = tensor.asnumpy()
+            except TypeError:  # before this version's numpy knew it
+                pass
+        self.array = array_of(tensor) if array is None else numpy.ascontiguousarray(array)
+        code = _native.DTYPE_CODES.get(self.array.dtype.name, _native.DTYPE_UNKNOWN)
+        self.described = ("mindspore.Tensor", str(tensor.dtype), code, tuple(tensor.shape), -1, self.array)
 
 
 def array_of(tensor):

@@ -5,7 +5,6 @@ from msprobe import _native
 from msprobe._debugger import Debugger
 from msprobe._intercept.runtime import log
 from msprobe.pytorch.free_benchmark.session import FreeBenchmark
-from msprobe.pytorch.free_benchmark.settings import task_of
 from msprobe.pytorch.grad_probe import TorchGradProbe
 from msprobe.pytorch.hooks import TorchHooks
 from msprobe.pytorch.isolate.session import Isolation
@@ -33,24 +32,16 @@ class PrecisionDebugger(Debugger):
     def _grad_probe(config_path, overrides):
         return TorchGradProbe(config_path, overrides)
 
+    @staticmethod
+    def _free_benchmark(config_path, overrides):
+        return FreeBenchmark(config_path, overrides)
+
     def _open(self, config_path, overrides):
-        task = task_of(config_path, overrides)
-        if task == "free_benchmark":
-            self._open_other(lambda: FreeBenchmark(config_path, overrides))
-        elif task == "isolate":
+        if overrides and overrides.get("task") == "isolate":
             self._open_other(lambda: Isolation(overrides["reference"], overrides["dump_path"],
                                                overrides.get("step")))
         else:
             super()._open(config_path, overrides)
-
-    def _open_other(self, session):
-        """A session that takes the place of a capture and of its hooks."""
-        try:
-            self._session = self._hooks = session()
-        except Exception:
-            type(self)._instance = None
-            raise
-        self._started_by_script = False
 
     @classmethod
     def isolate(cls, reference, output="./isolated", step=None):

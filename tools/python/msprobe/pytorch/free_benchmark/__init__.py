@@ -6,12 +6,11 @@ second one runs on copies, without gradients, and random numbers go on as they w
 
 | file | what |
 | --- | --- |
-| settings | the section free_benchmark of a configuration, checked |
-| session | start, stop, step: when calls are made twice, and where rows go |
+| session | what is done with a call |
 | calls | one call and its second run |
 | backward | the same for gradients |
 | perturbation | changed arguments |
-| comparison | two results, as verdicts |
-| preheat | thresholds that adapt in the first steps |
-| rows | free_benchmark.csv |
+| comparison | results against each other |
+
+What is the same for every framework is in msprobe._free_benchmark.
 """

@@ -3,8 +3,8 @@ import contextlib
 
 import torch
 
-from msprobe import _native
-from msprobe._intercept.runtime import described, log, own_work, say_once
+from msprobe._free_benchmark.attempts import Skipped
+from msprobe._intercept.runtime import own_work
 from msprobe.pytorch.free_benchmark.perturbation import (mapped, on_host, position_of,
                                                          tensors_in)
 
@@ -21,44 +21,9 @@ _UNINITIALISED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empt
                   "empty_permuted", "resize_", "resize_as_"}
 
 
-class Skipped(Exception):
-    """There is no second run; why."""
-
-
-def is_out_of_memory(error):
-    return isinstance(error, MemoryError) or "out of memory" in str(error)
-
-
-class Attempts:
-    """Work beside the training, which goes on whatever becomes of it."""
-
-    def __init__(self, failed):
-        self._failed = failed  # what a message says of a call: "is not checked"
-        self.skipped = {}  # why: how many
-
-    def make(self, name, function, *arguments):
-        """function(*arguments), or None where it fails."""
-        try:
-            return function(*arguments)
-        except Skipped as reason:
-            self._count(str(reason))
-        except Exception as error:
-            if is_out_of_memory(error):
-                self._count("memory ran out")
-                if torch.cuda.is_available():
-                    torch.cuda.empty_cache()
-            else:
-                self._count("the second run failed")
-                say_once(_native.LOG_WARNING, "%s %s: %s" % (name, self._failed, described(error)),
-                         subject=("failed", self._failed, name.rpartition(".")[0]))
-        return None
-
-    def tell(self, what):
-        for reason, count in sorted(self.skipped.items()):
-            log(_native.LOG_INFO, "  %s: %d calls (%s)" % (what, count, reason))
-
-    def _count(self, reason):
-        self.skipped[reason] = self.skipped.get(reason, 0) + 1
+def free_memory():
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def _versions(tensors):

@@ -4,28 +4,17 @@ import math
 import torch
 
 from msprobe import _native
+from msprobe._free_benchmark import structures
 
-_MOST_DEPTH = 10
 _NOISE = {torch.bfloat16: 1e-4, torch.float16: 1e-6, torch.float32: 1e-8, torch.float64: 1e-16}
 _BITS = {torch.bfloat16: torch.int16, torch.float16: torch.int16, torch.float32: torch.int32,
          torch.float64: torch.int64}
 _HALVES = (torch.float16, torch.bfloat16)
 
 
-def mapped(value, change, depth=0):
+def mapped(value, change):
     """The structure of lists, tuples and dicts with change(tensor) in place of every tensor."""
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    if depth > _MOST_DEPTH:
-        raise ValueError("arguments are nested deeper than %d levels" % _MOST_DEPTH)
-    if isinstance(value, dict):
-        return {key: mapped(item, change, depth + 1) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        items = [mapped(item, change, depth + 1) for item in value]
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return type(value)(*items)
-        return items if type(value) is list else tuple(items)
-    return value
+    return structures.mapped(value, torch.Tensor, change)
 
 
 def tensors_in(*values):

@@ -1,151 +1,53 @@
-"""When calls are made twice, what becomes of the verdicts, and what is told at the end."""
+"""free_benchmark for PyTorch: what is done with a call, forward and backward."""
 import torch
 
-from msprobe import _native
-from msprobe._intercept import runtime
-from msprobe._intercept.runtime import log, own_work
+from msprobe._free_benchmark import session
+from msprobe._free_benchmark.attempts import Skipped
+from msprobe._free_benchmark.preheat import Preheat
+from msprobe._free_benchmark.rows import Form
+from msprobe._free_benchmark.settings import Settings
+from msprobe._free_benchmark.structures import paired
+from msprobe._intercept.runtime import own_work
 from msprobe.pytorch import distributed, values
 from msprobe.pytorch.api_hooks import ApiHooks
 from msprobe.pytorch.free_benchmark.backward import Backward
-from msprobe.pytorch.free_benchmark.calls import Attempts, Call, Skipped
+from msprobe.pytorch.free_benchmark.calls import Call, free_memory
 from msprobe.pytorch.free_benchmark.comparison import Comparison
 from msprobe.pytorch.free_benchmark.perturbation import Perturbation
-from msprobe.pytorch.free_benchmark.preheat import Preheat
-from msprobe.pytorch.free_benchmark.rows import Rows
-from msprobe.pytorch.free_benchmark.settings import Settings
 
 _LEAST = {torch.float16: 1.002, torch.bfloat16: 1.004}
-_SHOWN = 10
 
 
-class FreeBenchmark:
-    """A session of PrecisionDebugger in place of a capture. Also what such a session calls its hooks:
-    a framework has no others here."""
-
-    level = "L1"
-    task = "free_benchmark"
+class FreeBenchmark(session.FreeBenchmark):
+    form = Form("pert_mode", rank_of_one="0", says_direction=True)
+    rank = staticmethod(distributed.rank)
+    free_memory = staticmethod(free_memory)
 
     def __init__(self, config_path, overrides):
-        self._settings = Settings(config_path, overrides)
-        self.settings = {}
-        self.finished = False
-        self.generation = 0
-        self.model = None
-        self.step_open = False
-        self.recording = False
-        self.apis = ApiHooks()
-        self._keeps_apis = False
-        self._step = 0
-        self._rows = None
+        super().__init__(Settings(config_path, overrides, "pytorch"), ApiHooks())
         self._perturbation = Perturbation(self._settings)
         self._comparison = Comparison(self._settings)
         self._preheat = Preheat(self._settings) if self._settings.preheats else None
-        self._made = {}  # function: its selected calls in this step
-        self._checked = 0
-        self._attempts = Attempts("is not checked")
-        self._unstable = {}  # function: [how many calls, largest ratio]
         values.configure()
-        runtime.at_exit(self.close)
-        runtime.after_fork(self._after_fork)
-
-    # ---- what a debugger asks of a session and its hooks ----
-
-    def attach(self, session):
-        """Nothing more to know."""
 
     def tensor_types(self):
         return (torch.Tensor,)
 
-    def check_model(self, model):
-        """Models are not needed."""
-
-    def ready_to_save(self):
-        return False
-
-    def keep_apis(self, session):
-        self._keeps_apis = True
-        self.apis.install()
-
-    def start(self, model=None, token_range=None, rank_id=None, scheduled_tokens=None):
-        if self.finished:
-            return
-        if self._step > self._settings.last_step:
-            self.close()
-            return
-        rank = distributed.rank() if rank_id is None else rank_id
-        if not self._settings.has_step(self._step) or not self._settings.has_rank(rank):
-            return
-        if self._rows is None:
-            self._rows = Rows(self._settings.dump_path, self._step, rank, self._settings.mode,
-                              self._settings.stage)
-        self.recording = self.step_open = True
-        self.apis.install()
-        _native.twice(self._call)
-
-    def stop(self):
-        if self.recording:
-            self.recording = False
-            _native.twice(None)
-            if not self._keeps_apis:
-                self.apis.remove()
-
     def step(self):
-        self.stop()
-        self.step_open = False
-        self.generation += 1
-        if self._rows is not None:
-            self._rows.close()
-            self._rows = None
-        self._made.clear()
         if self._preheat is not None:
             self._preheat.next_step()
-        _native.restart_counts()
-        self._step += 1
-
-    def set_init_step(self, step):
-        self._step = step
-
-    def _after_fork(self):
-        self.finished = True
-        self.recording = self.step_open = False
-        _native.twice(None)
-
-    def close(self):
-        if self.finished:
-            return
-        self.stop()
-        self.finished = True
-        self.apis.remove()
-        if self._rows is not None:
-            self._rows.close()
-        self._tell()
+        super().step()
 
     # ---- one call ----
 
-    def _call(self, original, name, in_place, args, kwargs):
-        """For the extension: makes the call, and looks at it once more."""
-        kwargs = {} if kwargs is None else kwargs
-        if not self._selects(name):
-            return original(*args, **kwargs)
-        function = name.rpartition(".")[0]
-        call = self._attempts.make(name, Call, self._settings, function, in_place, args, kwargs)
-        result = original(*args, **kwargs)
-        if call is not None:
-            check = self._check_forward if self._settings.stage == "forward" else self._check_backward
-            self._attempts.make(name, check, function, name, call, original, result)
-        return result
+    def before(self, function, in_place, args, kwargs):
+        return Call(self._settings, function, in_place, args, kwargs)
 
-    def _selects(self, name):
-        settings = self._settings
-        if not settings.selects("%s.%s" % (name, settings.stage)):
-            return False
-        if settings.every_n_calls == 1 and not settings.max_calls_per_api:
-            return True
-        function = name.rpartition(".")[0]
-        number = self._made.get(function, 0)
-        self._made[function] = number + 1
-        limit = settings.max_calls_per_api * settings.every_n_calls
-        return number % settings.every_n_calls == 0 and (not limit or number < limit)
+    def check(self, function, name, call, original, result):
+        if self._settings.stage == "forward":
+            self._check_forward(function, name, call, original, result)
+        else:
+            self._check_backward(function, name, call, original, result)
 
     def _check_forward(self, function, name, call, original, result):
         if self._preheat is not None and self._preheat.counts_only(function):
@@ -160,9 +62,9 @@ class FreeBenchmark:
                 return
             if self._settings.mode == "to_cpu":
                 if not self._comparison.with_cpu(result, perturbed):
-                    self._unstable_call(function, name + ".forward", [_OfCpu(result)])
+                    self.unstable_call(function, name, [_OfCpu(result)])
                 return
-            self._judge(function, name + ".forward", call, original, result, perturbed)
+            self._judge(function, name, call, original, result, perturbed)
 
     def _judge(self, function, name, call, original, result, perturbed):
         first = next((value for value in (result if isinstance(result, (list, tuple)) else [result])
@@ -175,7 +77,7 @@ class FreeBenchmark:
                         default=1.0)
             self._preheat.record(function, dtype, ratio, self._agrees(call, original, result),
                                  _LEAST.get(dtype, 1.0002))
-        self._unstable_call(function, name, [verdict for verdict in verdicts if not verdict.consistent])
+        self.unstable_call(function, name, verdicts)
 
     def _agrees(self, call, original, result):
         golden = call.again(original, Perturbation(_ToCpu))
@@ -206,33 +108,7 @@ class FreeBenchmark:
                 verdicts = [] if self._comparison.with_cpu(plain, changed) else [_OfCpu(plain)]
             else:
                 verdicts = self._comparison.by_ratio(plain, changed)
-            self._unstable_call(function, name + ".backward",
-                                [verdict for verdict in verdicts if not verdict.consistent])
-
-    def _unstable_call(self, function, name, verdicts):
-        for verdict in verdicts:
-            self._rows.add(name, verdict)
-        if verdicts:
-            entry = self._unstable.setdefault(function, [0, 1.0])
-            entry[0] += 1
-            entry[1] = max([entry[1]] + [verdict.ratio for verdict in verdicts
-                                         if isinstance(verdict.ratio, float)])
-
-    # ---- the end ----
-
-    def _tell(self):
-        calls = sum(count for count, _ in self._unstable.values())
-        if self._settings.handler == "fix":
-            log(_native.LOG_INFO, "free_benchmark: %d results were replaced" % self._checked)
-        else:
-            log(_native.LOG_INFO, "free_benchmark (%s, %s): %d calls checked, %d unstable" % (
-                self._settings.mode, self._settings.stage, self._checked, calls))
-        ranking = sorted(self._unstable.items(), key=lambda item: (-item[1][1], -item[1][0]))
-        for function, (count, ratio) in ranking[:_SHOWN]:
-            log(_native.LOG_INFO, "  %s: %d calls, largest ratio %.6g" % (function, count, ratio))
-        if len(ranking) > _SHOWN:
-            log(_native.LOG_INFO, "  and %d more functions" % (len(ranking) - _SHOWN))
-        self._attempts.tell("not checked")
+            self.unstable_call(function, name, verdicts)
 
 
 class _ToCpu:
@@ -259,21 +135,8 @@ class _OfCpu:
 def _replace(result, perturbed):
     """Puts the second result in the place of the first, unless their forms differ."""
     pairs = []
-    if not _paired(result, perturbed, pairs):
+    if not paired(result, perturbed, torch.Tensor, pairs):
         return False
     for tensor, other in pairs:
         tensor.data = other.to(tensor.dtype).to(tensor.device)
     return True
-
-
-def _paired(result, perturbed, pairs):
-    if isinstance(result, torch.Tensor):
-        pairs.append((result, perturbed))
-        return isinstance(perturbed, torch.Tensor) and result.shape == perturbed.shape
-    if isinstance(result, dict):
-        return (isinstance(perturbed, dict) and result.keys() == perturbed.keys() and
-                all(_paired(value, perturbed[key], pairs) for key, value in result.items()))
-    if isinstance(result, (list, tuple)):
-        return (isinstance(perturbed, (list, tuple)) and len(result) == len(perturbed) and
-                all(_paired(value, other, pairs) for value, other in zip(result, perturbed)))
-    return False

@@ -1,7 +1,7 @@
 """One call of an operator: its arguments on the CPU as they were, and the call made again there."""
 import torch
 
-from msprobe.pytorch.free_benchmark.calls import is_out_of_memory
+from msprobe._free_benchmark.attempts import is_out_of_memory
 
 _HIGHER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.float32: torch.float64,
            torch.complex64: torch.complex128}

@@ -8,10 +8,10 @@ import time
 import torch
 
 from msprobe import _native
+from msprobe._free_benchmark.attempts import is_out_of_memory
 from msprobe._intercept import runtime
 from msprobe._intercept.runtime import described, log, own_work
 from msprobe.pytorch import distributed, values
-from msprobe.pytorch.free_benchmark.calls import is_out_of_memory
 from msprobe.pytorch.online_dispatch.calls import Call, Skipped, on_host, tensors_of
 from msprobe.pytorch.online_dispatch.operators import Operator, known
 from msprobe.pytorch.online_dispatch.results import Results, Verdict

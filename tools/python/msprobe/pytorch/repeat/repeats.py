@@ -5,9 +5,10 @@ import zlib
 import torch
 
 from msprobe import _native
+from msprobe._free_benchmark.attempts import Attempts, Skipped
 from msprobe._intercept.runtime import guarded, log
 from msprobe.pytorch import graph
-from msprobe.pytorch.free_benchmark.calls import Attempts, Call, Skipped, second_run
+from msprobe.pytorch.free_benchmark.calls import Call, free_memory, second_run
 from msprobe.pytorch.free_benchmark.perturbation import mapped, on_host
 from msprobe.pytorch.repeat.orders import order_of, other_threads
 from msprobe.pytorch.repeat.rounding import Rounding, can_round
@@ -23,7 +24,7 @@ class Repeats:
         self._session = session
         self._count = session.settings["repeat"]
         self._of_inputs = session.settings["api_backward"] == "inputs"
-        self._attempts = Attempts("has no noise floor")
+        self._attempts = Attempts("has no noise floor", free_memory)
         self._measured = 0
         self._late = []  # floors of gradients: whether these are recorded is known at the end
 

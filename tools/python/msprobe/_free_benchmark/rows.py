@@ -1,16 +1,22 @@
 """free_benchmark.csv of a step, and beside it what its columns have no room for. A row is written
 when it is found: a killed run has all rows up to its end."""
+import collections
 import csv
 import io
+import math
 import os
 
 from msprobe import _native
 from msprobe._intercept.runtime import say_once
 
-_HEADER = ("rank", "pert_mode", "stage", "step", "api_name", "max_rel", "dtype", "shape",
-           "output_index")
+_HEADER = ("stage", "step", "api_name", "max_rel", "dtype", "shape", "output_index")
 _DETAILS = ("rank", "step", "api_name", "output_index", "elements", "mean_ratio", "exceeding",
             "worst_index", "nonfinite_perturbed_only", "nonfinite_original_only")
+
+
+# How the rows of a framework look: the column of the mode, the rank where there is one process alone,
+# and whether names of calls end in the direction.
+Form = collections.namedtuple("Form", "mode_column rank_of_one says_direction")
 
 
 class _Table:
@@ -43,19 +49,24 @@ class _Table:
 class Rows:
     """Of one step and rank; files exist from the first row on."""
 
-    def __init__(self, dump_path, step, rank, mode, stage):
-        self._folder = os.path.join(dump_path, "step%d" % step,
+    def __init__(self, settings, step, rank, form):
+        self._folder = os.path.join(settings.dump_path, "step%d" % step,
                                     "rank" if rank < 0 else "rank%d" % rank)
-        self._rank = max(rank, 0)
+        self._form = form
+        self._rank = form.rank_of_one if rank < 0 else rank
         self._step = step
-        self._mode = mode
-        self._stage = stage
+        self._mode = settings.mode
+        self._stage = settings.stage
         self._tables = None
 
     def add(self, name, verdict):
+        """`name`: without its direction."""
         if self._tables is None:
-            self._tables = (_Table(self._folder, "free_benchmark", _HEADER),
+            self._tables = (_Table(self._folder, "free_benchmark",
+                                   ("rank", self._form.mode_column) + _HEADER),
                             _Table(self._folder, "free_benchmark_details", _DETAILS))
+        if self._form.says_direction:
+            name = "%s.%s" % (name, self._stage)
         original = verdict.original
         index = "" if verdict.index is None else verdict.index
         shape = getattr(original, "shape", None)
@@ -64,7 +75,7 @@ class Rows:
                                "" if shape is None else str(shape), index))
         if verdict.details is not None:
             mean, exceeding, worst, born, gone = verdict.details
-            self._tables[1].write((self._rank, self._step, name, index, original.numel(), mean,
+            self._tables[1].write((self._rank, self._step, name, index, math.prod(shape), mean,
                                    exceeding, worst, born, gone))
 
     def close(self):

@@ -19,10 +19,10 @@ def task_of(config_path, overrides):
 class Settings:
     """Raises ValueError with file, line, key and what it may hold."""
 
-    def __init__(self, config_path, overrides):
+    def __init__(self, config_path, overrides, framework):
         values = json.loads(_native.free_benchmark_settings(
             os.fsencode(config_path) if config_path else "",
-            json.dumps(overrides) if overrides else ""))
+            json.dumps(overrides) if overrides else "", framework))
         self.dump_path = values["dump_path"]
         self.ranks = frozenset(values["rank"])
         self.steps = frozenset(values["step"])
