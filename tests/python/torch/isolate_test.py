@@ -152,6 +152,16 @@ step(PrecisionDebugger.isolate('good', 'out'), change=other)
         self.assertEqual(self.guilty(), set())
         self.assertTrue(any(float(row["error"]) > 0 for row in self.rows() if row["module"] == "a"))
 
+    def test_gradients_of_an_earlier_step_that_are_set_to_zero_behind_the_forward_do_not_count(self):
+        model = self.MODEL.replace("debugger.start(net)", "for p in net.parameters(): p.grad = torch.ones_like(p)\n    debugger.start(net)")
+        model = model.replace('net(x, scale=2.0)["y"].square().sum().backward()',
+                              'loss = net(x, scale=2.0)["y"].square().sum(); net.zero_grad(); loss.backward()')
+        self.assertEqual(model.count("zero_grad") + model.count("ones_like"), 2)
+        self.run_code(model + "step(PrecisionDebugger(dump_path='good', task='tensor', level='L0'))\n")
+        self.run_code(model + "step(PrecisionDebugger.isolate('good', 'out'))\n")
+        self.assertEqual(self.guilty(), set())
+        self.assertTrue(any(row["what"].startswith("gradient of weight") for row in self.rows()))
+
     def test_a_module_that_the_reference_does_not_have_is_not_judged(self):
         self.record()
         self.run_code(self.MODEL + """

@@ -292,8 +292,8 @@ class _ParameterGradient:
         self._known = known
         self._name = name
         self._described = described
-        with own_work(), torch.no_grad():
-            self._sum = None if parameter.grad is None else parameter.grad.detach().clone()
+        self._parameter = parameter
+        self._sum = None
         self._came = False
 
     def __call__(self, gradient):
@@ -305,7 +305,9 @@ class _ParameterGradient:
     def _add(self, gradient):
         with own_work(), torch.no_grad():
             gradient = gradient.detach()
-            self._sum = gradient.clone() if self._sum is None else self._sum + gradient
+            if not self._came:  # a script may set them to zero as late as this
+                self._sum = self._parameter.grad
+            self._sum = gradient.clone() if self._sum is None else self._sum.detach() + gradient
         self._came = True
 
     def _judge(self):
