@@ -14,7 +14,7 @@ import torch  # noqa: E402,F401  the scripts are forked: it is loaded once
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "golden", "free_benchmark")
-TRAININGS = (("gpt", "float32"), ("cnn", "float32"), ("gpt", "bfloat16"))
+TRAININGS = (("gpt", "float32"), ("cnn", "float32"))
 
 
 class Rows(harness.FrameworkCase):
@@ -59,7 +59,7 @@ class Rows(harness.FrameworkCase):
             for stage in ("forward", "backward"):
                 for net, dtype in TRAININGS:
                     compared += self.check(net, dtype, stage, "change_value")
-            self.assertGreater(compared, 200)
+            self.assertGreater(compared, 150)
 
 
 def is_left_out(row):
