@@ -12,9 +12,10 @@ declare -A packages=(
   [build]="g++ cmake ninja-build libcli11-dev libfmt-dev libspdlog-dev rapidjson-dev nlohmann-json3-dev libyaml-cpp-dev libhwy-dev
     zlib1g-dev libdeflate-dev libexpat1-dev libxxhash-dev libpcre2-dev libsqlite3-dev libevent-dev libssl-dev python3-dev"
   # Unit tests; what we write is judged by implementations that are not ours: openpyxl for workbooks, nlohmann for JSON.
-  # The Python shim is tried with the real PyTorch, work shared out over processes with a real mpirun.
+  # The Python shim is tried with the real PyTorch, work shared out over processes with a real mpirun, recheck on the data of
+  # ONNX's operator tests.
   [test]="libgtest-dev libgmock-dev python3 python3-openpyxl python3-torch python3-numpy python3-mpmath
-    python3-pip python3-venv openmpi-bin openssl iproute2"
+    python3-pip python3-venv openmpi-bin openssl iproute2 libonnx-testdata"
   # What tools/dev/build_web.sh makes the page of `msprobe monitor report` with, and a browser to try it in. A command that is
   # there under another package's name (PACKAGE:COMMAND) will do.
   [page]="nodejs:node npm:npm ca-certificates"

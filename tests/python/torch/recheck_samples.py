@@ -96,7 +96,7 @@ class Planting:
     """Faulty functions in the place of PyTorch's, before capture wraps them."""
 
     def __init__(self, kind):
-        self.kind, self.is_on, self.calls = kind, False, {}
+        self.kind, self.is_on, self.depth, self.calls = kind, False, 0, {}
         for prefix, module in (("Torch", torch), ("Functional", torch.nn.functional)):
             for name in sorted(FAULTY):
                 if hasattr(module, name):
@@ -105,21 +105,31 @@ class Planting:
     def faulty(self, called, name, function):
         @functools.wraps(function)
         def call(*arguments, **named):
-            result = function(*arguments, **named)
-            if not self.is_on:
-                return result
-            wrong = None
-            if self.kind in CHANGES:
-                wrong = changed(result, CHANGES[self.kind])
-            elif name in RECOMPUTED[self.kind][1] and isinstance(result, torch.Tensor) and result.dtype == torch.float32 and result.numel():
-                recomputed = RECOMPUTED[self.kind][0](function, *arguments, **named).float()
-                off = (recomputed.double() - result.double()).abs()
-                # Where bfloat16 happens to be as good as float32 nothing went wrong.
-                if bool(torch.isfinite(off).all()) and bool((off > 1e-3 * result.double().abs().max()).any()):
-                    wrong = recomputed.detach()
-            self.calls.setdefault(called, []).append(wrong is not None)
+            # Only the outermost call is captured: F.relu calls torch.relu, and axes that are swapped twice are right again.
+            if not self.is_on or self.depth:
+                return function(*arguments, **named)
+            planted = self.calls.setdefault(called, [])
+            planted.append(False)  # capture counts calls that raise, too
+            self.depth += 1
+            try:
+                result = function(*arguments, **named)
+                wrong = self.fault(function, name, result, arguments, named)
+            finally:
+                self.depth -= 1
+            planted[-1] = wrong is not None
             return result if wrong is None else wrong
         return call
+
+    def fault(self, function, name, result, arguments, named):
+        """What the call gives instead; None where nothing is planted."""
+        if self.kind in CHANGES:
+            return changed(result, CHANGES[self.kind])
+        if name not in RECOMPUTED[self.kind][1] or not isinstance(result, torch.Tensor) or result.dtype != torch.float32 or not result.numel():
+            return None
+        recomputed = RECOMPUTED[self.kind][0](function, *arguments, **named).float()
+        off = (recomputed.double() - result.double()).abs()
+        # Where bfloat16 happens to be as good as float32 nothing went wrong.
+        return recomputed.detach() if bool(torch.isfinite(off).all()) and bool((off > 1e-3 * result.double().abs().max()).any()) else None
 
     def names(self):
         return [f"{called}.{index}.forward" for called, planted in self.calls.items() for index, is_planted in enumerate(planted) if is_planted]
@@ -205,8 +215,8 @@ def main():
             except Exception as error:  # samples that need what is not installed
                 raised[info.name] = str(error)
                 continue
+            debugger.start()
             for sample in samples[::max(1, len(samples) // given.samples)][:given.samples]:
-                debugger.start()
                 if planting:
                     planting.is_on = True
                 try:
@@ -216,7 +226,7 @@ def main():
                     raised[info.name] = str(error)
                 if planting:
                     planting.is_on = False
-                debugger.stop()
+            debugger.stop()
     if not planting and (not wanted or "scaled_dot_product_attention" in wanted):
         # In float16 it is not there on a CPU.
         run_attention(debugger, [getattr(torch, word) for word in given.dtypes.split(",") if word != "float16"])

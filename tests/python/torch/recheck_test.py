@@ -25,6 +25,7 @@ from recheck_samples import CHANGES, changed  # noqa: E402  pylint: disable=wron
 
 MSPROBE = os.environ["MSPROBE"]
 IS_WHOLE = os.environ.get("MSPROBE_RECHECK") == "whole"
+NETS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "bench", "recheck_devices.py")
 SAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recheck_samples.py")
 FREQUENT = ("add,sub,mul,div,exp,log,sigmoid,tanh,gelu,silu,relu,softmax,log_softmax,matmul,mm,bmm,addmm,linear,layer_norm,group_norm,sum,mean,cat,"
             "where,mse_loss,cross_entropy,embedding,pow,permute,einsum,conv1d,conv2d,conv_transpose2d,max_pool2d,avg_pool2d,interpolate,sort,topk,gather,scatter_add,max,var,std,logsumexp,vector_norm,"
@@ -76,6 +77,17 @@ class Recheck(unittest.TestCase):
                 with self.subTest(capability=capability, threads=threads):
                     self.setUp()
                     self.assert_no_false_alarms("--samples", "6", environment={"ATEN_CPU_CAPABILITY": capability, "OMP_NUM_THREADS": threads}, at_least=9000)
+
+    def test_training_steps_are_within_their_bounds_and_a_wrong_step_of_the_optimizer_is_not(self):
+        """A convolutional net with SGD, a GPT with AdamW and a BERT-like encoder with Adam."""
+        subprocess.run([sys.executable, NETS, "train", self.folder], check=True, stdout=subprocess.DEVNULL, env=dict(os.environ, OMP_NUM_THREADS="1"))
+        rows = self.recheck()
+        self.assertEqual([name for name, row in rows.items() if row["Verdict"] == "beyond"], [])
+        new_parameter = "Tensor.addcdiv_.0.forward"
+        self.assertEqual(rows[new_parameter]["Verdict"], "within")
+        [file] = glob.glob(f"{self.folder}/dump/step5/rank*/dump_tensor_data/{new_parameter}.output.0.pt")
+        torch.save(torch.load(file) * (1 + 1e-5), file)
+        self.assertEqual([name for name, row in self.recheck().items() if row["Verdict"] == "beyond"], [new_parameter])
 
     def test_planted_faults_are_called(self):
         """99 of 100 of each kind, of calls that can be checked."""
