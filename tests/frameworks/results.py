@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""What tests with real frameworks found, and the table that docs/compatibility.md makes of it.
+"""What tests with real frameworks found, and the tables that docs/compatibility.md makes of it.
 
 usage: tests/frameworks/results.py [--check | --add FOLDER | --against FOLDER]
 
-Writes the table into docs/compatibility.md. --check: only says whether it stands there. --add: takes in what tests wrote that
-ran under MSPROBE_FRAMEWORK_RESULTS=FOLDER first. --against: fails if such an answer is worse than the one that stands there.
+Writes the tables into docs/compatibility.md. --check: only says whether they stand there, without an empty cell. --add: first
+takes in what tests wrote that ran under MSPROBE_FRAMEWORK_RESULTS=FOLDER. --against: fails if such an answer is worse than the one
+that stands there.
 
 results/NAME-VERSION.json: {"framework": NAME, "version": VERSION, "rows": {SUBJECT: {CHECK: ANSWER}}}. ANSWER is "yes", "no" or
-"not run: " with the reason; a check that does not apply to a subject is absent.
+"not run: " with the reason. A training has an answer to each of CHECKS; what does not train has one to "works".
 """
 import collections
 import glob
@@ -20,7 +21,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 FOLDER = os.path.join(HERE, "results")
 PAGE = os.path.join(os.path.dirname(os.path.dirname(HERE)), "docs", "compatibility.md")
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
-CHECKS = ("harmless", "true", "leak-free", "leaves nothing", "fault named", "works")
+CHECKS = ("harmless", "true", "leak-free", "leaves nothing", "fault named")   # of a training
+WORKS = ("works",)
 RANK = {"yes": 2, "not run": 1, "no": 0}
 
 
@@ -97,22 +99,35 @@ def worse(found):
                     yield "%s %s, %s, %s: %s, was %s" % (key + (subject, check, answer, before))
 
 
-def table():
-    lines = ["| framework | version | what | %s |" % " | ".join(CHECKS), "|---|---|---|" + "---|" * len(CHECKS)]
+def rows_of(works):
+    """(title of the framework, version, subject, its row): those of trainings, or those that work."""
     titles = {framework.name: framework.title for framework in frameworks()}
     for (framework, version), rows in sorted(load().items()):
         for subject, row in sorted(rows.items()):
-            cells = [row.get(check, "–") for check in CHECKS]
-            lines.append("| %s | %s | %s | %s |" % (titles.get(framework, framework), version, subject,
-                                                           " | ".join(cells)))
+            if ("works" in row) == works:
+                yield titles.get(framework, framework), version, subject, row
+
+
+def table(checks):
+    lines = ["| framework | version | what | %s |" % " | ".join(checks), "|---|---|---|" + "---|" * len(checks)]
+    for *named, row in rows_of(works=checks == WORKS):
+        lines.append("| %s |" % " | ".join(named + [row.get(check, "–") for check in checks]))
     return "\n".join(lines)
+
+
+def empty_cells():
+    """Sentences about checks of a training that were neither run nor left out with a reason."""
+    for title, version, subject, row in rows_of(works=False):
+        missing = [check for check in CHECKS if check not in row]
+        if missing:
+            yield "%s %s, %s: no answer to %s" % (title, version, subject, ", ".join(missing))
 
 
 def page_with_table():
     with open(PAGE, encoding="utf-8") as file:
         page = file.read()
-    return page, re.sub("(?<=%s\n).*?(?=%s)" % (re.escape(BEGIN), re.escape(END)), lambda _: table() + "\n", page,
-                        flags=re.DOTALL)
+    tables = "%s\n\n%s\n" % (table(CHECKS), table(WORKS))
+    return page, re.sub("(?<=%s\n).*?(?=%s)" % (re.escape(BEGIN), re.escape(END)), lambda _: tables, page, flags=re.DOTALL)
 
 
 def write_table():
@@ -126,8 +141,12 @@ def main():
     if sys.argv[1:] == ["--check"]:
         before, after = page_with_table()
         if before != after or BEGIN not in before:
-            sys.exit("error: the table of docs/compatibility.md is not that of tests/frameworks/results\n"
+            sys.exit("error: the tables of docs/compatibility.md are not those of tests/frameworks/results\n"
                      "  hint: tests/frameworks/results.py")
+        empty = list(empty_cells())
+        if empty:
+            sys.exit("error: docs/compatibility.md has empty cells\n  hint: tests/frameworks/run.py --update NAME\n"
+                     + "\n".join(empty))
         return
     if len(sys.argv) == 3 and sys.argv[1] == "--against":
         found = list(worse(collect(sys.argv[2])))

@@ -14,11 +14,13 @@ MSPROBE_HARMLESS=all: every observer for every training; otherwise a script may 
 """
 import collections
 import contextlib
+import csv
 import glob
 import importlib
 import json
 import math
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -48,6 +50,7 @@ USUAL = ["dump:mix:tensor", "dump:L0:statistics:md5", "dump:mix:statistics monit
 
 MONITOR = {"targets": {}, "xy_distribution": True, "wg_distribution": True, "mv_distribution": True,
            "param_distribution": True, "step_interval": 1, "ops": ["norm", "min", "max", "mean", "nans"]}
+CHECKS = ("harmless", "true", "leak-free", "leaves nothing", "fault named")   # of a training, one column each
 # Words of a capture that gave something up: a training that was not observed proves nothing.
 GAVE_UP = ("switched off", "reported once", "training continues", "nothing is captured")
 
@@ -130,6 +133,10 @@ class TrainingCase(FrameworkCase):
     named_as = ""   # see check_fault_named
     # A substring of names that the witness sees and the dump does not hold, with the reason: {name: reason}.
     unseen = {}
+    not_asked = {}   # checks that cannot be asked of this training, with the reason: {"true": reason}
+    notes = False   # whether the script also notes what the monitor is to say
+    measured = "dump:mix:statistics monitor"   # what must not leak
+    not_quick = ("leak-free",)   # checks that continuous integration leaves out
     timeout = 600
     environment = {}
 
@@ -261,6 +268,41 @@ class TrainingCase(FrameworkCase):
                         self.assert_statistics(name, described[name], numbers)
                 self.check_files(run.dump(rank=rank), described)
 
+    def check_monitor(self):
+        """Rows of the monitor against float64: of what the framework itself gives out as gradients, moments and parameters."""
+        run = self.run_training("monitor", steps=3, note=True)
+        noted = [report["noted"] for report in run.reports]
+        self.assertTrue(noted[0])
+        for table, step in ((table, step) for table in noted[0] for step in noted[0][table]):
+            rows = [self.rows_of_monitor(run, rank, table, step) for rank in range(self.processes)]
+            expected = [of_rank[table][step] for of_rank in noted]
+            self.assertEqual(set().union(*rows), set().union(*expected), "%s, step %s" % (table, step))
+            for name in set().union(*expected):
+                self.assert_monitored([of_rank.get(name) for of_rank in rows], [of_rank.get(name) for of_rank in expected],
+                                      "%s, %s, step %s" % (table, name, step))
+
+    def rows_of_monitor(self, run, rank, table, step):
+        """{stage and name: (number of elements, largest, smallest, mean, norm)}"""
+        path, = glob.glob(os.path.join(run.folder, "monitor", "*rank%d-*" % rank, "%s_%s-%s.csv" % (table, step, step)))
+        with open(path, newline="", encoding="utf-8") as file:
+            return {"%s:%s" % (row["vpp_stage"], row["name"]): (math.prod(json.loads(row["shape"])),) + tuple(
+                float(row[key]) for key in ("max", "min", "mean", "norm")) for row in csv.DictReader(file)}
+
+    def assert_monitored(self, rows, expected, place):
+        """A rank's row is of the whole tensor that it noted, or of the part that it keeps: then all ranks' are of the whole."""
+        whole = next(statistics for statistics in expected if statistics)
+        size = math.prod(whole[0])
+        pairs = [(row, of_rank) for row, of_rank in zip(rows, expected) if row]
+        if pairs[0][0][0] != size:
+            sizes, largest, smallest, means, norms = zip(*[row for row, _ in pairs if row[0]])
+            self.assertEqual(sum(sizes), size, place)
+            mean = sum(share * mean for share, mean in zip(sizes, means)) / size
+            pairs = [((size, max(largest), min(smallest), mean, math.hypot(*norms)), whole)]
+        for (_, *seen), (_, *numbers) in pairs:
+            for key, actual, number in zip(("max", "min", "mean", "norm"), seen, numbers):   # written with six decimals
+                self.assertLessEqual(abs(actual - number), 2e-6 * max(abs(number), 1), "%s, %s: %r, float64 says %r"
+                                     % (place, key, actual, number))
+
     def check_files(self, folder, described):
         import torch_training
         import torch
@@ -286,12 +328,12 @@ class TrainingCase(FrameworkCase):
                 self.assertLessEqual(abs(actual - expected), 1e-6 * max(abs(expected), scale * 1e-2) + 1e-45,
                                      "%s %s: %r, float64 says %r" % (name, key, actual, expected))
 
-    def check_leak_free(self, observers="dump:mix:statistics monitor", steps=200):
+    def check_leak_free(self, observers="", steps=200):
         """Memory, descriptors and threads between a quarter of the steps and their end, beside the plain run."""
         with self.checking("leak-free"):
             marks = [steps // 4, steps]
             growth = []
-            for observer in ("", observers):
+            for observer in ("", observers or self.measured):
                 reports = self.run_training(observer, steps=steps, measure=marks).reports
                 measured = [[report["resources"][str(mark)] for mark in marks] for report in reports]
                 growth.append([{key: after[key] - before[key] for key in after} for before, after in measured])
@@ -332,12 +374,23 @@ class TrainingCase(FrameworkCase):
             self.assertEqual([origin and origin["layer"].split(" ")[0] for origin in first],
                              name if isinstance(name, list) else [name] * len(first))
 
-    def check_everything(self, checks=("harmless", "true", "leak_free", "leaves_nothing", "fault_named")):
-        """These checks, also after one has failed."""
+    def check_everything(self):
+        """All checks, also after one has failed."""
         failures = []
-        for name in checks:
+        if self.notes:
             try:
-                getattr(self, "check_" + name)()
+                with self.checking("works", self.subject + ": rows of the monitor against float64"):
+                    self.check_monitor()
+            except AssertionError as failure:
+                failures.append("monitor: %s" % failure)
+        for name in CHECKS:
+            if name in self.not_asked:
+                self.write_result(self.subject, name, "not run: " + self.not_asked[name])
+                continue
+            if os.environ.get("MSPROBE_QUICK") and name in self.not_quick:
+                continue
+            try:
+                getattr(self, "check_" + re.sub("[ -]", "_", name))()
             except AssertionError as failure:
                 failures.append("%s: %s" % (name, failure))
         if failures:

@@ -102,6 +102,13 @@ class Run(training.TrainingRun):
         """The optimizer itself, where the script gave a function that makes it later."""
         return optimizer() if callable(optimizer) and not hasattr(optimizer, "step") else optimizer
 
+    def note(self, table, named):
+        """What the monitor is to say in this table of the step that is running: named() gives {name of a row: its tensor}."""
+        if self._asked.get("note"):
+            rows = self._noted.setdefault(table, {}).setdefault(str(self._done), {})
+            for name, tensor in named().items():
+                rows[name] = statistics(tensor)
+
     def end_step(self, *losses, optimizer=None):
         """After the optimizer's step, before gradients are set to zero."""
         self.finish_step(lambda: self._state(losses, self.made(optimizer or self._optimizer)))

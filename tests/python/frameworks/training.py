@@ -185,6 +185,7 @@ class TrainingRun:
         self._model = self._optimizer = None
         self._steps = []
         self._resources = {}
+        self._noted = {}
         self._before = {}
         self._done = 0
         self.prepare()
@@ -245,6 +246,8 @@ class TrainingRun:
         before, after = self._before, self.hooks_of(self._model)
         report["left"] = {place: [before.get(place), after.get(place)] for place in sorted(set(before) | set(after))
                           if before.get(place) != after.get(place)}
+        if self._noted:
+            report["noted"] = self._noted
         report["threads"] = [thread.name for thread in threading.enumerate()]
         if self._folder:
             path = os.path.join(self._folder, "report%d.json" % self.rank)

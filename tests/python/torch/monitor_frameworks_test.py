@@ -171,6 +171,14 @@ class DeepSpeedStandIn(Adapter):
         self.assertEqual(self.first_moment(adapter, weights[1]), [3.0, 4.0])
         self.assertEqual(adapter.gradient(named(weights[1])).tolist(), [2.0])
 
+    def test_the_value_of_a_parameter_at_stage_3_is_the_part_beside_it(self):
+        adapter = self.make("DeepSpeedZeroOptimizer_Stage3")
+        empty, gathered = parameter(), parameter(1.0, 2.0)
+        for tensor in (empty, gathered):
+            tensor.ds_tensor = torch.tensor([5.0])
+        self.assertEqual(adapter.value(named(empty)).tolist(), [5.0])
+        self.assertEqual(adapter.value(named(gathered)).tolist(), [1.0, 2.0])
+
 
 class WrappersAround(unittest.TestCase):
     """What a framework has put around an optimizer of PyTorch is found among all objects."""

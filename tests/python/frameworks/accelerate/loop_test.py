@@ -16,11 +16,12 @@ class Loop(harness.TrainingCase):
     usual = ["dump:mix:tensor", "dump:L0:statistics monitor", "launch dump:mix:statistics", "launch monitor"]
 
     def test_everything(self):
-        self.check_everything(("harmless", "leaves_nothing", "fault_named"))
+        self.check_everything()
 
     def test_with_autocast(self):
         self.subject, self.arguments = "Accelerator, bfloat16 autocast", ("bf16",)
-        self.check_harmless(["dump:mix:statistics monitor"])
+        self.usual = ["dump:mix:statistics monitor"]
+        self.check_everything()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import deepspeed  # noqa: E402
 import torch  # noqa: E402
 from harmless_models import Gpt, next_token_loss, tokens  # noqa: E402
+from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_grad, safe_get_full_optimizer_state  # noqa: E402
 from torch_training import Run  # noqa: E402
 
 # In elements. By default a bucket holds 500 million: every call that cuts a piece from it has it as its argument, whole.
@@ -39,11 +40,19 @@ def main(stage, *options):
     # At stage 3 a parameter outside of a call is empty, and this rank's part of it is an attribute.
     run.watch(engine.module, optimizer, lambda: [(name, getattr(parameter, "ds_tensor", parameter))
                                                  for name, parameter in engine.module.named_parameters()])
+
+    def whole(get, *names):
+        return lambda: {"0:" + name: get(parameter, *names) for name, parameter in engine.module.named_parameters()}
+
     generator = torch.Generator().manual_seed(5 + run.rank)
-    for _ in run.steps():
+    for number in run.steps():
         loss = next_token_loss(engine, tokens(generator))
         engine.backward(loss)
+        run.note("grad_reduced", whole(safe_get_full_grad))
+        if number:
+            run.note("exp_avg", whole(safe_get_full_optimizer_state, "exp_avg"))
         engine.step()
+        run.note("param_updated", whole(safe_get_full_fp32_param if stage == "3" else lambda parameter: parameter))
         run.end_step(loss, optimizer=States(optimizer.optimizer))
     run.close()
     torch.distributed.destroy_process_group()

@@ -13,6 +13,7 @@ class Zero(harness.TrainingCase):
     processes = 2
     imports = ("torch",)
     fault = "blocks.1.mlp.0"
+    notes = True
     usual = ["dump:mix:tensor", "monitor dump:L0:statistics:md5", "launch dump:mix:statistics", "launch monitor"]
     # Kernels are neither compiled nor needed; LOCAL_SIZE says how many processes share this machine.
     environment = {"DS_ACCELERATOR": "cpu", "LOCAL_SIZE": "2", "PYTHONWARNINGS": "ignore"}
@@ -20,7 +21,7 @@ class Zero(harness.TrainingCase):
     def check_stage(self, stage, *options):
         self.arguments = (str(stage),) + options
         self.subject = ", ".join(("ZeRO, stage %d, 2 processes" % stage,) + options)
-        self.check_everything(("harmless", "leaves_nothing", "fault_named"))
+        self.check_everything()
 
     def test_optimizer_states_are_shared_out(self):
         self.check_stage(1, "bf16")

@@ -7,6 +7,7 @@ save: Megatron's own distributed checkpoint after the last step, of the optimize
 element of this parameter first. shards: how the distributed optimizer's state is cut, one of Megatron's words for it.
 """
 import os
+import re
 import sys
 
 import megatron_on_cpu  # noqa: F401  before anything of Megatron
@@ -53,6 +54,54 @@ def save(folder, chunks, optimizer, changed="", shards="fully_reshardable"):
     dist_checkpointing.save(dict(state, iteration=5), folder)
 
 
+class Parameters:
+    """Of all chunks, under the names of the monitor: with what the optimizer gets and keeps of each, whole."""
+
+    def __init__(self, chunks, optimizer):
+        leading = re.compile(r"module\.(decoder\.|embedding\.|output_layer\.)?(layers\.)?")
+        self._named = {"%d:%s" % (number, leading.sub("", name, 1)): parameter
+                       for number, chunk in enumerate(chunks) for name, parameter in chunk.named_parameters()}
+        self._optimizer = optimizer.chained_optimizers[0]
+
+    def values(self):
+        return self._named
+
+    def gradients(self):
+        return {name: self._whole(parameter, parameter.main_grad) for name, parameter in self._named.items()}
+
+    def moments(self):
+        return {name: self._whole(parameter, self._states(parameter)) for name, parameter in self._named.items()}
+
+    def _states(self, parameter):
+        if not self._is_shared_out:
+            return self._optimizer.optimizer.state[parameter]["exp_avg"]
+        if self._range(parameter) is None:
+            return None
+        return self._optimizer._get_main_param_and_optimizer_states(parameter)["exp_avg"]
+
+    @property
+    def _is_shared_out(self):
+        return hasattr(self._optimizer, "gbuf_ranges")
+
+    def _range(self, parameter):
+        """The elements of this rank; None without one."""
+        if parameter not in self._optimizer.model_param_gbuf_map:
+            return None
+        return self._optimizer._get_model_param_range_map(parameter)["param"]
+
+    def _whole(self, parameter, tensor):
+        """The parts of all ranks together: only a rank's own part of a gradient is complete."""
+        if not self._is_shared_out:
+            return tensor
+        made = torch.zeros(parameter.numel(), dtype=torch.float64)
+        mine = self._range(parameter)
+        if mine is not None:
+            flat = tensor.detach().reshape(-1)
+            made[mine.start:mine.end] = flat if flat.numel() == mine.size else flat[mine.start:mine.end]
+        torch.distributed.all_reduce(made)
+        return made
+
+
 def main():
     kind, *options = sys.argv[1:]
     named = dict(option.split("=", 1) for option in options if "=" in option)
@@ -75,6 +124,7 @@ def main():
     config.finalize_model_grads_func = finalize_model_grads
     config.grad_scale_func = optimizer.scale_loss
     run.watch(chunks, optimizer)
+    parameters = Parameters(chunks, optimizer)
 
     def forward_step(batches, model):
         ids = next(batches)
@@ -103,7 +153,11 @@ def main():
         losses = pipelined(forward_step_func=forward_step, data_iterator=given if len(chunks) > 1 else given[0],
                            model=chunks if len(chunks) > 1 else chunks[0], num_microbatches=MICRO_BATCHES, seq_length=LENGTH,
                            micro_batch_size=BATCH, forward_only=False)
+        run.note("grad_reduced", parameters.gradients)
+        if number:
+            run.note("exp_avg", parameters.moments)
         optimizer.step()
+        run.note("param_updated", parameters.values)
         run.end_step([part["loss"] for part in losses])
     run.close()
     if "save" in named:

@@ -14,22 +14,26 @@ class Gpt(harness.TrainingCase):
     processes = 2
     imports = ("torch",)
     environment = {"PYTHONWARNINGS": "ignore"}
+    notes = True
+    usual = ["dump:mix:statistics monitor", "launch monitor"]
 
-    def check_kind(self, subject, *arguments, observers=("dump:mix:statistics monitor",)):
+    def check_kind(self, subject, *arguments, layer=1, received=False):
+        """received: the second rank is told to have received what differs."""
         self.subject, self.arguments = subject, arguments
-        self.check_harmless(harness.OBSERVERS if harness.ALL else list(observers))
+        self.fault = "module.decoder.layers.%d.mlp.linear_fc1" % layer
+        self.named_as = ["0." + self.fault, "" if received else "0." + self.fault]
+        self.check_everything()
 
     def test_tensor_parallel(self):
-        self.check_kind("GPT, tensor parallel 2", "tensor", observers=(
-            "dump:mix:tensor", "monitor", "launch dump:mix:statistics", "launch monitor"))
-        self.fault = "module.decoder.layers.1.mlp.linear_fc1"
-        self.check_fault_named(name="0." + self.fault)
+        self.usual = ["dump:mix:tensor", "monitor", "launch dump:mix:statistics", "launch monitor"]
+        self.check_kind("GPT, tensor parallel 2", "tensor")
 
     def test_pipeline_parallel(self):
-        self.check_kind("GPT, pipeline parallel 2", "pipeline")
+        self.check_kind("GPT, pipeline parallel 2", "pipeline", received=True)
 
     def test_virtual_pipeline(self):
-        self.check_kind("GPT, pipeline parallel 2, two chunks of the model each: start(model=[chunks])", "virtual")
+        self.check_kind("GPT, pipeline parallel 2, two chunks of the model each: start(model=[chunks])", "virtual",
+                        layer=0, received=True)
 
     def test_distributed_optimizer(self):
         self.check_kind("GPT, data parallel 2, distributed optimizer, bfloat16", "data", "distributed_optimizer", "bf16")

@@ -12,16 +12,12 @@ class Lora(harness.TrainingCase):
     script = "lora.py"
     imports = ("torch", "torch_training", "transformers", "peft")
     subject = "LoRA, Llama"
-    fault = "base_model.model.model.layers.1.mlp.down_proj.lora_B.default"
+    # Not lora_B: it is zero at first, and what it computes is wrong from the second step on.
+    fault = "base_model.model.model.layers.1.mlp.down_proj.lora_A.default"
     usual = ["dump:mix:tensor", "dump:L0:statistics monitor", "launch dump:mix:statistics", "launch monitor"]
 
     def test_everything(self):
-        self.check_everything(("harmless", "true", "leaves_nothing"))
-
-    def test_a_fault(self):
-        # lora_B is zero at first: what it computes is wrong from the second step on
-        self.fault = "base_model.model.model.layers.1.mlp.down_proj.lora_A.default"
-        self.check_fault_named()
+        self.check_everything()
 
 
 if __name__ == "__main__":

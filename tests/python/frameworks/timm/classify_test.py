@@ -15,12 +15,12 @@ class Classify(harness.TrainingCase):
 
     def test_vision_transformer(self):
         self.subject, self.arguments, self.fault = "ViT", ("vit_tiny_patch16_224",), "blocks.1.mlp.fc1"
-        self.check_everything(("harmless", "true", "leaves_nothing", "fault_named"))
+        self.check_everything()
 
     def test_residual_network(self):
         self.subject, self.arguments, self.fault = "ResNet-18", ("resnet18",), "layer2.0.conv2"
         self.usual = ["dump:mix:statistics monitor"]
-        self.check_everything(("harmless", "true", "fault_named"))
+        self.check_everything()
 
 
 if __name__ == "__main__":

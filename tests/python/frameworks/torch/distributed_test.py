@@ -8,7 +8,7 @@ from features_test import ALL, case_of  # noqa: E402
 
 BLOCK = "blocks.1.mlp.0"
 WRAPPED = "_fsdp_wrapped_module.blocks.1._fsdp_wrapped_module.mlp.0"
-# (what the table says, script's arguments, the first version that has it, checks, the module that gets a fault)
+# (what the table says, script's arguments, the first version that has it, checks that are not asked, the module that gets a fault)
 ROWS = [
     ("DDP, gradients as bucket views", "data_parallel", (1, 13), ALL, BLOCK),
     ("DDP, static graph", "data_parallel_static_graph", (1, 13), ALL, BLOCK),

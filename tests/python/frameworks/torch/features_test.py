@@ -9,18 +9,19 @@ import torch  # noqa: E402
 
 VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 BLOCK = "blocks.1.mlp.0"
-# The witness' hooks would end up inside of what is compiled.
-COMPILED = ("harmless", "leaves_nothing")
-ALL = ("harmless", "leaves_nothing", "true", "fault_named")
+ALL = {}   # every check
+COMPILED = {"true": "hooks to compare with would be compiled too", "fault named": "no module is called in what is compiled"}
+EXPORTED = {"fault named": "no module is called in what is exported"}
 # What sees most, and both together; MSPROBE_HARMLESS=all takes every observer.
 OBSERVERS = ["dump:mix:tensor", "monitor dump:L0:statistics:md5"]
 
-# (what the table says, script's arguments, the first version that has it, checks, the module that gets a fault)
+# (what the table says, script's arguments, the first version that has it, checks that are not asked and why, the module that
+# gets a fault)
 ROWS = [
     ("torch.compile, aot_eager", "compiled aot_eager", (2, 0), COMPILED, ""),
     ("torch.compile, inductor", "compiled inductor", (2, 0), COMPILED, ""),
     ("torch.compile of blocks, inductor", "compiled_blocks inductor", (2, 2), COMPILED, ""),
-    ("torch.export", "exported", (2, 1), ("harmless", "leaves_nothing", "true"), ""),   # no module is called in it
+    ("torch.export", "exported", (2, 1), EXPORTED, ""),
     ("scaled_dot_product_attention", "scaled_dot_product_attention", (2, 0), ALL, "blocks.1.out"),
     ("flex_attention, eager", "flex_attention eager", (2, 6), ALL, "blocks.1.out"),
     ("flex_attention, aot_eager", "flex_attention aot_eager", (2, 6), ALL, "blocks.1.out"),
@@ -60,24 +61,28 @@ OFF_THE_FAST_PATH = {name: "not called on the fast path" for name in (".self_att
 
 def case_of(row, **attributes):
     """The test of a row of ROWS; attributes: those of harness.TrainingCase beyond what the row says."""
-    subject, arguments, since, checks, fault = row
+    subject, arguments, since, not_asked, fault = row
 
     def test_all(self):
         if VERSION < since:
             self.skipTest("PyTorch has it from %d.%d on" % since)
-        self.check_everything(checks)
+        self.check_everything()
 
     name = "".join(word.capitalize() for word in arguments.replace("_", " ").split())
     return type(name, (harness.TrainingCase,), dict(
         {"framework": "torch", "subject": subject, "arguments": tuple(arguments.split()), "fault": fault, "usual": OBSERVERS,
-         "test_all": test_all, "__module__": __name__}, **attributes))
+         "not_asked": not_asked, "test_all": test_all, "__module__": __name__}, **attributes))
 
 
 def usual_of(row):
     return OF_COMPILED if row[3] is COMPILED else OF_INFERENCE if row[1] in INFERENCE else OBSERVERS
 
 
-for made in [case_of(row, script="features.py", quick=row[1] in QUICK, usual=usual_of(row),
+def measured_of(row):
+    return "dump:mix:statistics" if row[1] in INFERENCE else harness.TrainingCase.measured
+
+
+for made in [case_of(row, script="features.py", quick=row[1] in QUICK, usual=usual_of(row), measured=measured_of(row),
                      unseen=OFF_THE_FAST_PATH if row[1] == "multihead_attention_fast_path" else {},
                      observers=[observer for observer in harness.OBSERVERS if row[1] not in INFERENCE or "monitor" not in observer])
              for row in ROWS]:

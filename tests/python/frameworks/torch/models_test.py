@@ -13,7 +13,7 @@ class Gpt(harness.TrainingCase):
     script = "train.py"
     arguments = ("nano_gpt",)
     fault = "blocks.1.mlp.0"
-    quick = True
+    quick, not_quick = True, ()
 
     def test_all(self):
         self.check_everything()

@@ -25,16 +25,13 @@ class Llama(Family):
 
 
 class Others(Family):
-    checks = ("harmless", "true", "leaves_nothing", "fault_named")
-
-    def check_family(self, subject, fault, *arguments, checks=checks):
+    def check_family(self, subject, fault, *arguments):
         self.subject, self.fault, self.arguments = subject, fault, arguments
-        self.check_everything(checks)
+        self.check_everything()
 
     def test_accumulated_gradients_and_checkpointing_under_autocast(self):
         self.check_family("Trainer, Llama, accumulated gradients, activation checkpointing, bfloat16 autocast",
-                          "model.layers.1.mlp.down_proj", "llama", "accumulating", "checkpointing", "bf16",
-                          checks=("harmless", "leaves_nothing", "fault_named"))
+                          "model.layers.1.mlp.down_proj", "llama", "accumulating", "checkpointing", "bf16")
 
     def test_gpt2(self):
         self.check_family("Trainer, GPT-2", "transformer.h.1.ln_2", "gpt2")

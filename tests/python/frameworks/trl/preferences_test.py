@@ -17,11 +17,13 @@ class Preferences(harness.TrainingCase):
 
     def test_direct_preference_optimization(self):
         self.subject, self.arguments, self.fault = "DPOTrainer", ("dpo",), "model.layers.1.mlp.up_proj"
-        self.check_everything(("harmless", "leaves_nothing", "fault_named"))
+        self.check_everything()
 
     def test_group_relative_policy_optimization(self):
         self.subject, self.arguments = "GRPOTrainer, generation in its steps", ("grpo",)
-        self.check_harmless(["dump:mix:statistics monitor", "launch dump:mix:statistics"])
+        self.fault = "model.layers.1.mlp.up_proj"
+        self.usual = ["dump:mix:statistics monitor", "launch dump:mix:statistics"]
+        self.check_everything()
 
     def test_key_data_of_two_runs(self):
         self.arguments = ("grpo",)

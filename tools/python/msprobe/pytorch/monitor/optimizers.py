@@ -52,6 +52,10 @@ class Generic:
     def state(self, parameter):
         return self._state_by(parameter.tensor)
 
+    def value(self, parameter):
+        """What this rank holds of the parameter itself."""
+        return parameter.tensor.detach()
+
     def members(self):
         return getattr(self.optimizer, "chained_optimizers", None) or [self.optimizer]
 
@@ -264,6 +268,11 @@ class DeepSpeedStage3(_DeepSpeed):
             return None
         gradients = self.optimizer.averaged_gradients.get(place[0])
         return None if gradients is None else gradients[place[1]]
+
+    def value(self, parameter):
+        """Between calls of its module a parameter is empty; DeepSpeed keeps this rank's part of it beside it."""
+        part = getattr(parameter.tensor, "ds_tensor", None)
+        return super().value(parameter) if part is None or parameter.tensor.numel() else part.detach()
 
     def state(self, parameter):
         place = self.position(parameter)

@@ -164,4 +164,4 @@ class ParameterTables(_monitor.Collector):
 
 
 def _values(watched):
-    return [parameter.tensor.detach() for parameter in watched.parameters]
+    return [watched.adapter.value(parameter) for parameter in watched.parameters]
