@@ -1,5 +1,6 @@
 #include "src/json/writer.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -101,7 +102,27 @@ bool ArePlain(const char* bytes) {
   return (below & kHighBits) == 0;
 }
 
+bool AllPlain(std::string_view text) {
+  constexpr size_t kWord = sizeof(uint64_t);
+  if (text.size() < kWord) {
+    return std::all_of(text.begin(), text.end(),
+                       [](char c) { return kPlain[static_cast<unsigned char>(c)]; });
+  }
+  for (size_t at = 0; at + kWord < text.size(); at += kWord) {
+    if (!ArePlain(text.data() + at)) {
+      return false;
+    }
+  }
+  return ArePlain(text.data() + text.size() - kWord);  // some bytes are looked at twice
+}
+
 void AppendQuoted(std::string_view text, bool strict, std::string& out) {
+  if (AllPlain(text)) {
+    const size_t begin = out.size();
+    out.append(text.size() + 2, '"');
+    text.copy(out.data() + begin + 1, text.size());
+    return;
+  }
   out += '"';
   size_t copied = 0;
   size_t at = 0;
