@@ -88,9 +88,10 @@ void Join(std::map<int64_t, Merged>& models, const std::vector<std::vector<int64
 
 }  // namespace
 
-Result<std::vector<std::filesystem::path>> MergeRanks(
-    const std::vector<std::filesystem::path>& ranks, const Parallelism& sizes, MergedFor purpose,
-    const std::filesystem::path& target, std::vector<std::string>& warnings) {
+Result<MergedRanks> MergeRanks(const std::vector<std::filesystem::path>& ranks,
+                               const Parallelism& sizes, MergedFor purpose,
+                               const std::filesystem::path& target,
+                               std::vector<std::string>& warnings) {
   std::vector<RankDump> dumps;
   dumps.reserve(ranks.size());
   for (const std::filesystem::path& folder : ranks) {
@@ -129,21 +130,25 @@ Result<std::vector<std::filesystem::path>> MergeRanks(
     models.emplace(group.front(), Merged{std::move(whole), std::move(collections)});
   }
   Join(models, groups.tensor, [&](std::vector<MergedModel>& shards) {
-    MergeTensorShards(shards, warnings);
+    MergeTensorShards(shards, groups.HaveOtherExperts(groups.tensor), warnings);
     JoinTensorShapes(shards.front());
   });
   Join(models, groups.context, [&](std::vector<MergedModel>& parts) {
-    MergeSequenceParts(parts, warnings);
+    MergeSequenceParts(parts, groups.HaveOtherExperts(groups.context), warnings);
     JoinSequenceShapes(parts.front());
   });
-  std::vector<std::filesystem::path> folders;
+  MergedRanks result;
+  std::vector<std::filesystem::path>& folders = result.folders;
+  if (!groups.expert.empty()) {
+    result.expert_ranks = groups.expert.front().size();
+  }
   for (auto& [rank, merged] : models) {
     AttachCollections(merged.model, std::move(merged.collections), rank);
     const std::filesystem::path folder = target / fmt::format("rank{}", folders.size());
     MSP_RETURN_IF_ERROR(WriteMergedDump(merged.model, purpose, folder));
     folders.push_back(folder);
   }
-  return folders;
+  return result;
 }
 
 }  // namespace msprobe::analysis::graph

@@ -29,6 +29,7 @@ struct MergedStep {
 struct MergedSide {
   std::vector<MergedStep> steps;
   bool has_steps = false;
+  uint64_t expert_ranks = 1;  // MergedRanks::expert_ranks
 };
 
 // `below`: where the folders of steps are made.
@@ -49,8 +50,10 @@ Result<MergedSide> MergeSide(const fs::path& path, const Parallelism& sizes, boo
     merged.folders = folders;
     if (merges) {
       MSP_ASSIGN_OR_RETURN(
-          merged.folders,
+          MergedRanks found,
           MergeRanks(folders, sizes, purpose, below / fmt::format("step{}", step), warnings));
+      merged.folders = std::move(found.folders);
+      side.expert_ranks = std::max(side.expert_ranks, found.expert_ranks);
     }
   }
   return side;
@@ -159,6 +162,12 @@ Result<MergedInputs> MergeInputs(const Options& options, const fs::path& below) 
     MSP_ASSIGN_OR_RETURN(
         bench, MergeSide(options.bench_path, *options.bench_parallelism, options.merges(), purpose,
                          below / "bench", plan.warnings));
+  }
+  if (with_bench && npu.expert_ranks != bench.expert_ranks) {
+    plan.warnings.push_back(fmt::format(
+        "experts are shared by {} of the NPU side and by {} of the bench side: experts of one name "
+        "may be other ones, and what is told of them says nothing",
+        base::Plural(npu.expert_ranks, "rank"), base::Plural(bench.expert_ranks, "rank")));
   }
   plan.has_steps = npu.has_steps || bench.has_steps;
   for (const MergedStep& step : npu.steps) {

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -23,6 +24,8 @@ using Groups = std::vector<std::vector<int64_t>>;
 
 // Where a sequence is shared, its parts meet in these modules only.
 constexpr std::string_view kAttentionWords[] = {"attention", "attn"};
+// Where tokens go to the experts of other ranks.
+constexpr std::string_view kMixtureWords[] = {"moe", "expert"};
 constexpr int kMostParents = 1000;
 
 // "[0, 2]"; empty: something else.
@@ -90,7 +93,10 @@ bool AreAllOf(const Groups& groups, uint64_t size) {
 class RecordedGroups {
  public:
   explicit RecordedGroups(const std::vector<RankDump>& dumps)
-      : reducing_(dumps.size()), sending_(dumps.size()), attending_(dumps.size()) {
+      : reducing_(dumps.size()),
+        sending_(dumps.size()),
+        attending_(dumps.size()),
+        dispatching_(dumps.size()) {
     for (size_t rank = 0; rank < dumps.size(); ++rank) {
       Read(dumps[rank], static_cast<int64_t>(rank));
     }
@@ -98,6 +104,11 @@ class RecordedGroups {
 
   Groups Reducing() { return reducing_.All(); }
   Groups Sending() { return sending_.All(); }
+  Groups Dispatching() {
+    Groups groups = dispatching_.All();
+    std::erase_if(groups, [](const std::vector<int64_t>& ranks) { return ranks.size() == 1; });
+    return groups;
+  }
   // Leaves out what tensor parallelism exchanges: it also adds up parts of sums there.
   Groups Attending(const Groups& tensor) {
     std::set<std::vector<int64_t>> known(tensor.begin(), tensor.end());
@@ -119,7 +130,9 @@ class RecordedGroups {
       if (!IsCommunicationName(entry.name)) {
         continue;
       }
-      const bool attends = IsInAttention(dump.construct(), entry.name);
+      const bool attends = IsInside(dump.construct(), entry.name, kAttentionWords);
+      const bool dispatches = !attends && entry.name.find("all_to_all") != entry.name.npos &&
+                              IsInside(dump.construct(), entry.name, kMixtureWords);
       const bool is_between = dump.construct().ParentOf(entry.name).empty();
       for (uint32_t i = 0; i < entry.row_count; ++i) {
         const compare::SideRow& row = dump.side().rows[entry.first_row + i];
@@ -129,6 +142,11 @@ class RecordedGroups {
         const std::vector<int64_t> ranks = ParseRanks(row.stats[compare::kMax].text);
         if (ranks.size() > 1 && attends) {
           (IsReduction(entry.name) ? summing_groups_ : attention_groups_).insert(ranks);
+        }
+        if (dispatches) {
+          for (const int64_t other : ranks) {
+            dispatching_.Join(ranks.front(), other);
+          }
         }
         if (!ranks.empty() && !has_reduced && IsReduction(entry.name)) {
           has_reduced = true;
@@ -151,10 +169,12 @@ class RecordedGroups {
     return name.find("reduce_scatter") != name.npos || name.find("all_reduce") != name.npos;
   }
 
-  static bool IsInAttention(const dump::ConstructFile& construct, std::string_view name) {
+  // Whether a call stands in a module that one of these words names.
+  static bool IsInside(const dump::ConstructFile& construct, std::string_view name,
+                       std::span<const std::string_view> words) {
     for (int i = 0; i < kMostParents && !name.empty(); ++i) {
       const std::string lower = base::AsciiLower(name);
-      for (const std::string_view word : kAttentionWords) {
+      for (const std::string_view word : words) {
         if (lower.find(word) != std::string::npos) {
           return true;
         }
@@ -189,8 +209,9 @@ class RecordedGroups {
   }
 
   Components reducing_;
-  Components sending_;    // between modules
-  Components attending_;  // inside of attention
+  Components sending_;      // between modules
+  Components attending_;    // inside of attention
+  Components dispatching_;  // inside of MoE modules
   std::set<std::vector<int64_t>> attention_groups_;
   std::set<std::vector<int64_t>> summing_groups_;  // in attention
 };
@@ -253,6 +274,22 @@ std::string Listed(const std::vector<int64_t>& ranks) {
 
 }  // namespace
 
+bool RankGroups::HaveOtherExperts(const std::vector<std::vector<int64_t>>& joined) const {
+  std::map<int64_t, size_t> place;  // of a rank: its group of experts
+  for (size_t group = 0; group < expert.size(); ++group) {
+    for (const int64_t rank : expert[group]) {
+      place[rank] = group;
+    }
+  }
+  return std::any_of(joined.begin(), joined.end(), [&place](const std::vector<int64_t>& ranks) {
+    std::set<size_t> seen;
+    return std::any_of(ranks.begin(), ranks.end(), [&](int64_t rank) {
+      const auto found = place.find(rank);
+      return found != place.end() && !seen.insert(found->second).second;
+    });
+  });
+}
+
 Status CheckParallelism(const Parallelism& sizes, size_t rank_folders) {
   const auto usage = [](std::string text) { return UsageError("--rank_size: " + std::move(text)); };
   if (sizes.rank_count != rank_folders) {
@@ -310,7 +347,7 @@ RankGroups FindRankGroups(const std::vector<RankDump>& dumps, const Parallelism&
   const uint64_t size = sizes.context.value_or(tells_context ? found : 1);
 
   RankGroups groups = {GroupsOf(sizes, size, "pp"), GroupsOf(sizes, size, "tp"),
-                       GroupsOf(sizes, size, "cp")};
+                       GroupsOf(sizes, size, "cp"), recorded.Dispatching()};
   RankGroups told = groups;
   if (tells_tensor) {
     told.tensor = std::move(tensor);
@@ -350,6 +387,13 @@ RankGroups FindRankGroups(const std::vector<RankDump>& dumps, const Parallelism&
         "ranks {} exchange values inside of attention modules: they are taken for parts "
         "of a sequence and merged, as with --cp {}; --cp 1 keeps them apart",
         Listed(groups.context.front()), size));
+  }
+  if (!groups.expert.empty()) {
+    warnings.push_back(fmt::format(
+        "ranks {} exchange tokens inside of MoE modules (expert parallelism): experts are not "
+        "joined, as a dump does not tell which ones a rank has; they stand under the numbers that "
+        "their rank counts them by",
+        Listed(groups.expert.front())));
   }
   return groups;
 }

@@ -97,6 +97,60 @@ struct MissingNodes {
   }
 };
 
+// "Module.layers.0.mlp.experts.local_experts.1.MLP.forward.0", and the calls inside of it. Shared
+// experts are the same on all ranks.
+bool IsOfExperts(const Graph& graph, uint32_t node) {
+  for (; node != kNone; node = graph.nodes[node].parent) {
+    for (const std::string_view field : base::Split(graph.nodes[node].name, '.')) {
+      const std::string lower = base::AsciiLower(field);
+      if (lower.find("expert") != std::string::npos) {
+        return lower.find("shared") == std::string::npos;
+      }
+    }
+  }
+  return false;
+}
+
+// Nodes of experts that other ranks do not have.
+class KeptExperts {
+ public:
+  explicit KeptExperts(bool keeps) : keeps_(keeps) {}
+
+  // Whether the node stays as it is; it is given a note then.
+  bool Keep(MergedModel& whole, uint32_t node) {
+    if (!keeps_ || !IsOfExperts(whole.graph, node)) {
+      return false;
+    }
+    MergedContent& content = whole.contents[node];
+    const std::string note = fmt::format(
+        "This data is that of rank {} alone: other ranks have other experts of this name.",
+        content.rank);
+    if (content.info.empty() || content.info.back() != note) {  // by another kind of parallelism
+      content.info.push_back(note);
+    }
+    if (count_++ == 0) {
+      first_ = whole.graph.nodes[node].name;
+      rank_ = content.rank;
+    }
+    return true;
+  }
+
+  void Warn(std::vector<std::string>& warnings) const {
+    if (count_ > 0) {
+      warnings.push_back(fmt::format(
+          "{} of experts stand as rank {} recorded them, as the ranks that share the other layers "
+          "have other experts each: {} is the first",
+          base::Plural(count_, "node"), rank_, first_));
+    }
+  }
+
+ private:
+  const bool keeps_;
+  uint64_t count_ = 0;
+  std::string first_;
+  int64_t rank_ = 0;
+};
+
 // The same node of all ranks; empty: one lacks it.
 std::vector<const MergedContent*> PartsOf(std::span<MergedModel> shards, uint32_t node,
                                           MissingNodes& missing) {
@@ -194,9 +248,10 @@ class MergedRows {
 // Tensor-parallel ranks into the first of them.
 class TensorMerge {
  public:
-  explicit TensorMerge(std::span<MergedModel> shards) : shards_(shards), whole_(shards.front()) {}
+  TensorMerge(std::span<MergedModel> shards, bool keeps_experts)
+      : shards_(shards), whole_(shards.front()), experts_(keeps_experts) {}
 
-  MissingNodes Run() {
+  void Run(std::vector<std::string>& warnings) {
     const std::vector<uint32_t> order = whole_.graph.PostOrder();
     FindSplitRegions(order);
     for (size_t place = 0; place < order.size(); ++place) {
@@ -206,7 +261,8 @@ class TensorMerge {
         MergeNode(node, split_[place]);
       }
     }
-    return missing_;
+    missing_.Warn(warnings);
+    experts_.Warn(warnings);
   }
 
  private:
@@ -243,6 +299,9 @@ class TensorMerge {
   }
 
   void MergeNode(uint32_t node, bool is_split) {
+    if (experts_.Keep(whole_, node)) {
+      return;
+    }
     const std::vector<const MergedContent*> parts = PartsOf(shards_, node, missing_);
     if (parts.empty()) {
       return;
@@ -302,20 +361,25 @@ class TensorMerge {
   std::vector<bool> split_;  // by place in the order
   std::string_view reduced_from_;
   MissingNodes missing_;
+  KeptExperts experts_;
 };
 
 }  // namespace
 
-void MergeTensorShards(std::span<MergedModel> shards, std::vector<std::string>& warnings) {
-  TensorMerge(shards).Run().Warn(warnings);
+void MergeTensorShards(std::span<MergedModel> shards, bool keeps_experts,
+                       std::vector<std::string>& warnings) {
+  TensorMerge(shards, keeps_experts).Run(warnings);
 }
 
-void MergeSequenceParts(std::span<MergedModel> parts, std::vector<std::string>& warnings) {
+void MergeSequenceParts(std::span<MergedModel> parts, bool keeps_experts,
+                        std::vector<std::string>& warnings) {
   MissingNodes missing;
+  KeptExperts experts(keeps_experts);
   MergedModel& whole = parts.front();
   for (const uint32_t node : whole.graph.PostOrder()) {
     MergedContent& content = whole.contents[node];
-    if (content.entry == kNone || IsCommunicationName(whole.graph.nodes[node].name)) {
+    if (content.entry == kNone || IsCommunicationName(whole.graph.nodes[node].name) ||
+        experts.Keep(whole, node)) {
       continue;
     }
     const std::vector<const MergedContent*> all = PartsOf(parts, node, missing);
@@ -337,6 +401,7 @@ void MergeSequenceParts(std::span<MergedModel> parts, std::vector<std::string>& 
     rows.Finish();
   }
   missing.Warn(warnings);
+  experts.Warn(warnings);
 }
 
 }  // namespace msprobe::analysis::graph
