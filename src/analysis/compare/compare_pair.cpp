@@ -1,5 +1,7 @@
 #include "src/analysis/compare/compare_pair.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "src/analysis/compare/highlight.h"
@@ -149,33 +151,34 @@ void DropFilteredRows(const Options& options, const Side& npu, MatchResult& matc
   }
 }
 
-Result<MatchResult> MatchRows(const Options& options, ComparedPair& pair) {
-  if (options.line26 && options.line26->backend != TrainingBackend::kNone) {
-    return MatchTrainingWithInference(options, pair.npu, pair.bench, pair.result);
+Result<MatchResult> MatchSides(const Options& options, const Side& npu, const Side& bench,
+                               RowMapping& mapping) {
+  if (mapping.keys.empty() || options.data_mapping.given) {
+    MSP_ASSIGN_OR_RETURN(mapping, options.line26 ? BuildRowMapping26(options, npu, bench)
+                                                 : BuildRowMapping(options, npu, bench));
   }
-  if (!pair.mapping.keys.empty() && !options.data_mapping.given) {
-    return options.fuzzy ? MatchFuzzily(pair.npu, pair.bench, pair.mapping)
-                         : MatchExactly(pair.npu, pair.bench, pair.mapping);
-  }
-  MSP_ASSIGN_OR_RETURN(pair.mapping, options.line26
-                                         ? BuildRowMapping26(options, pair.npu, pair.bench)
-                                         : BuildRowMapping(options, pair.npu, pair.bench));
-  return options.fuzzy ? MatchFuzzily(pair.npu, pair.bench, pair.mapping)
-                       : MatchExactly(pair.npu, pair.bench, pair.mapping);
+  return options.fuzzy ? MatchFuzzily(npu, bench, mapping) : MatchExactly(npu, bench, mapping);
 }
 
-Status CompareTensors(const Options& options, base::ThreadPool& pool, ComparedPair& pair) {
+Result<MatchResult> MatchRows(const Options& options, ComparedPair& pair) {
+  return options.line26 && options.line26->backend != TrainingBackend::kNone
+             ? MatchTrainingWithInference(options, pair.npu, pair.bench, pair.result)
+             : MatchSides(options, pair.npu, pair.bench, pair.mapping);
+}
+
+Status CompareTensors(const Options& options, const PairSides& sides, base::ThreadPool& pool,
+                      PairFindings& findings) {
   if (!options.line26) {
-    CompareRealData(pair.npu, pair.bench, pool, options.quiet, pair.result, pair.loader);
+    CompareRealData(sides.npu, sides.bench, pool, options.quiet, findings.result, findings.loader);
     return OkStatus();
   }
   MSP_ASSIGN_OR_RETURN(
       const TensorChanges changes,
-      TensorChanges::Prepare(options, pair.npu, pair.bench, pair.result, pair.warnings));
-  CompareRealData(pair.npu, pair.bench, pool, options.quiet, pair.result,
+      TensorChanges::Prepare(options, sides.npu, sides.bench, findings.result, findings.warnings));
+  CompareRealData(sides.npu, sides.bench, pool, options.quiet, findings.result,
                   changes.empty() ? nullptr : &changes);
   const std::vector<std::string> failures = changes.Failures();
-  pair.warnings.insert(pair.warnings.end(), failures.begin(), failures.end());
+  findings.warnings.insert(findings.warnings.end(), failures.begin(), failures.end());
   return OkStatus();
 }
 
@@ -187,6 +190,44 @@ Status CheckFrameworks(const ComparedPair& pair) {
         .WithHint("the MindSpore dump must be the target (-tp)");
   }
   return OkStatus();
+}
+
+Status CompareMatched(const Options& options, const PairSides& sides, MatchResult matches,
+                      base::ThreadPool& pool, PairFindings& findings) {
+  PairResult& result = findings.result;
+  DropFilteredRows(options, sides.npu, matches);
+  result.bench_only_count = matches.bench_only_count;
+  result.rows.resize(matches.pairs.size());
+  for (size_t i = 0; i < matches.pairs.size(); ++i) {
+    result.rows[i].pair = matches.pairs[i];
+  }
+  if (result.mode == CompareMode::kRealData) {
+    MSP_RETURN_IF_ERROR(CompareTensors(options, sides, pool, findings));
+  } else {
+    CompareRows(sides.npu, sides.bench, result);
+  }
+  CountOutcomes(result);
+  return {};
+}
+
+// The walk over the calls, and what is to be told of the sides.
+void TakeWalk(const Options& options, const PairInput& input, const PairSides& sides,
+              const StepRecord* previous, PairFindings& findings) {
+  DivergenceOutput divergence =
+      FindDivergence({options, sides.npu, sides.bench, findings.result, sides.stack,
+                      sides.construct, input.step, previous});
+  findings.divergence = std::move(divergence.report);
+  findings.record = std::move(divergence.record);
+  if (findings.result.unreadable_count > 0) {
+    findings.warnings.push_back(
+        fmt::format("{} without metrics, for a tensor file that cannot be read; the first: {}",
+                    base::Plural(findings.result.unreadable_count, "row"),
+                    base::Trim(findings.result.first_unreadable)));
+  }
+  for (const std::vector<std::string>* more :
+       {&sides.npu.warnings, &sides.bench.warnings, &std::as_const(findings.mapping.warnings)}) {
+    findings.warnings.insert(findings.warnings.end(), more->begin(), more->end());
+  }
 }
 
 }  // namespace
@@ -249,18 +290,9 @@ Status CompareLoaded(const Options& options, const PairInput& input, base::Threa
   const base::Stopwatch compare_watch;
   pair.result.edition = options.edition();
   MSP_ASSIGN_OR_RETURN(MatchResult matches, MatchRows(options, pair));
-  DropFilteredRows(options, pair.npu, matches);
-  pair.result.bench_only_count = matches.bench_only_count;
-  pair.result.rows.resize(matches.pairs.size());
-  for (size_t i = 0; i < matches.pairs.size(); ++i) {
-    pair.result.rows[i].pair = matches.pairs[i];
-  }
-  if (pair.result.mode == CompareMode::kRealData) {
-    MSP_RETURN_IF_ERROR(CompareTensors(options, pool, pair));
-  } else {
-    CompareRows(pair.npu, pair.bench, pair.result);
-  }
-  CountOutcomes(pair.result);
+  const PairSides sides = {pair.npu, pair.bench, pair.stack ? &*pair.stack : nullptr,
+                           pair.construct ? &*pair.construct : nullptr};
+  MSP_RETURN_IF_ERROR(CompareMatched(options, sides, std::move(matches), pool, pair));
   AddRowNotes(options, pair.npu, pair.bench, pair.result);
   if (options.line26) {
     JudgeCalls(pair.npu, pair.bench, {options.line26->strict, options.line26->backend},
@@ -268,22 +300,20 @@ Status CompareLoaded(const Options& options, const PairInput& input, base::Threa
   } else {
     HighlightRows(pair.npu, pair.bench, pair.result);
   }
-  DivergenceOutput divergence = FindDivergence(
-      {options, pair.npu, pair.bench, pair.result, pair.stack ? &*pair.stack : nullptr,
-       pair.construct ? &*pair.construct : nullptr, input.step, previous});
-  pair.divergence = std::move(divergence.report);
-  pair.record = std::move(divergence.record);
+  TakeWalk(options, input, sides, previous, pair);
   pair.timings.compare_seconds = compare_watch.seconds();
-  if (pair.result.unreadable_count > 0) {
-    pair.warnings.push_back(
-        fmt::format("{} without metrics, for a tensor file that cannot be read; the first: {}",
-                    base::Plural(pair.result.unreadable_count, "row"),
-                    base::Trim(pair.result.first_unreadable)));
-  }
-  for (const std::vector<std::string>* more :
-       {&pair.npu.warnings, &pair.bench.warnings, &pair.mapping.warnings}) {
-    pair.warnings.insert(pair.warnings.end(), more->begin(), more->end());
-  }
+  return {};
+}
+
+Status FindDifferences(const Options& options, const PairInput& input, const PairSides& sides,
+                       base::ThreadPool& pool, const StepRecord* previous, PairFindings& findings) {
+  MSP_ASSIGN_OR_RETURN(findings.result.mode, DetectMode(sides.npu, sides.bench));
+  const base::Stopwatch compare_watch;
+  MSP_ASSIGN_OR_RETURN(MatchResult matches,
+                       MatchSides(options, sides.npu, sides.bench, findings.mapping));
+  MSP_RETURN_IF_ERROR(CompareMatched(options, sides, std::move(matches), pool, findings));
+  TakeWalk(options, input, sides, previous, findings);
+  findings.timings.compare_seconds = compare_watch.seconds();
   return {};
 }
 

@@ -31,21 +31,33 @@ struct PairTimings {
   double write_seconds = 0;
 };
 
-struct ComparedPair {
-  Side npu;
-  Side bench;
+// What a comparison finds.
+struct PairFindings {
   RowMapping mapping;
   PairResult result;
-  std::optional<dump::StackFile> stack;  // of the NPU side
-  bool show_stack_column = false;
-  std::optional<dump::ConstructFile> construct;  // of the NPU side
   DivergenceReport divergence;
   StepRecord record;  // what this step leaves to the next one
   std::vector<std::string> warnings;
-  std::string call;  // of kernels: the call that they belong to, in a sentence; may be empty
   PairTimings timings;
   // How tensors are read otherwise than from the rows' files; null afterwards.
   const TensorLoader* loader = nullptr;
+};
+
+struct ComparedPair : PairFindings {
+  Side npu;
+  Side bench;
+  std::optional<dump::StackFile> stack;  // of the NPU side
+  bool show_stack_column = false;
+  std::optional<dump::ConstructFile> construct;  // of the NPU side
+  std::string call;  // of kernels: the call that they belong to, in a sentence; may be empty
+};
+
+// The same of sides that others hold.
+struct PairSides {
+  const Side& npu;
+  const Side& bench;
+  const dump::StackFile* stack = nullptr;  // of the NPU side
+  const dump::ConstructFile* construct = nullptr;
 };
 
 // The mode follows from both sides' task; kMismatch when they cannot be compared.
@@ -60,5 +72,11 @@ Result<ComparedPair> ComparePair(const Options& options, const PairInput& input,
 // timings.load_seconds. Leaves both sides as they are. Uses `pool` for tensors only.
 Status CompareLoaded(const Options& options, const PairInput& input, base::ThreadPool& pool,
                      const StepRecord* previous, ComparedPair& pair);
+
+// The same without what only a table shows: rows get no notes, no colours and, by the rules of
+// 26.x, no verdicts. For the rules of 8.1.1 and sides that were read; several pairs may be compared
+// at a time.
+Status FindDifferences(const Options& options, const PairInput& input, const PairSides& sides,
+                       base::ThreadPool& pool, const StepRecord* previous, PairFindings& findings);
 
 }  // namespace msprobe::analysis::compare

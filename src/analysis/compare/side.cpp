@@ -61,13 +61,52 @@ bool IsFalseLike(const Node& node) {
 }
 
 bool HasPart(std::string_view name, std::string_view part) {
-  for (std::string_view piece : base::Split(name, '.')) {
-    if (piece == part) {
+  for (size_t at = name.find(part); at != name.npos; at = name.find(part, at + 1)) {
+    const size_t end = at + part.size();
+    if ((at == 0 || name[at - 1] == '.') && (end == name.size() || name[end] == '.')) {
       return true;
     }
   }
   return false;
 }
+
+// The members of a leaf that a row is made of; of equal keys the last one, as EntryTree::Find.
+struct LeafMembers {
+  uint32_t data_name = EntryTree::kNone;
+  uint32_t requires_grad = EntryTree::kNone;
+  uint32_t dtype = EntryTree::kNone;
+  uint32_t shape = EntryTree::kNone;
+  uint32_t value = EntryTree::kNone;
+  uint32_t md5 = EntryTree::kNone;
+  std::array<uint32_t, kStatCount> stats = {EntryTree::kNone, EntryTree::kNone, EntryTree::kNone,
+                                            EntryTree::kNone};
+
+  LeafMembers(const EntryTree& tree, uint32_t index) {
+    tree.ForEachChild(index, [&](uint32_t child) {
+      const std::string_view key = tree[child].key;
+      uint32_t* const member = key == "dtype"           ? &dtype
+                               : key == "shape"         ? &shape
+                               : key == "requires_grad" ? &requires_grad
+                               : key == "data_name"     ? &data_name
+                               : key == "value"         ? &value
+                               : key == "md5"           ? &md5
+                                                        : Statistic(key);
+      if (member != nullptr) {
+        *member = child;
+      }
+    });
+  }
+
+ private:
+  uint32_t* Statistic(std::string_view key) {
+    for (size_t i = 0; i < kStatCount; ++i) {
+      if (key == dump::kStatisticKeys[i]) {
+        return &stats[i];
+      }
+    }
+    return nullptr;
+  }
+};
 
 // The order of the rows of one entry in the table.
 int StateOrder(RowState state) {
@@ -177,7 +216,8 @@ class RowBuilder {
       });
       return;
     }
-    if (edition_ == Edition::k26 && TextMember(tree, index, "class_type") == kPointToPointClass) {
+    if (edition_ == Edition::k26 &&
+        TextOf(tree, tree.Find(index, "class_type")) == kPointToPointClass) {
       AddPointToPoint(tree, index, depth, state);
       return;
     }
@@ -267,20 +307,19 @@ class RowBuilder {
     return row;
   }
 
-  std::string_view TextMember(const EntryTree& tree, uint32_t index, std::string_view key) {
-    const uint32_t child = tree.Find(index, key);
-    return child != EntryTree::kNone && tree[child].kind == NodeKind::kText ? tree[child].text
-                                                                            : std::string_view();
+  // Empty where there is no such member, or it is no text.
+  static std::string_view TextOf(const EntryTree& tree, uint32_t member) {
+    return member != EntryTree::kNone && tree[member].kind == NodeKind::kText ? tree[member].text
+                                                                              : std::string_view();
   }
 
   // A checksum is a text; single values of newer dumps stand there as the numbers they are.
-  std::string_view ChecksumMember(const EntryTree& tree, uint32_t index) {
-    const uint32_t child = tree.Find(index, "md5");
-    if (child == EntryTree::kNone || tree[child].kind == NodeKind::kText ||
-        edition_ == Edition::k8 || tree[child].kind == NodeKind::kNull) {
-      return TextMember(tree, index, "md5");
+  std::string_view ChecksumOf(const EntryTree& tree, uint32_t member) {
+    if (member == EntryTree::kNone || tree[member].kind == NodeKind::kText ||
+        edition_ == Edition::k8 || tree[member].kind == NodeKind::kNull) {
+      return TextOf(tree, member);
     }
-    return side_.Keep(json::PythonStr(tree, child));
+    return side_.Keep(json::PythonStr(tree, member));
   }
 
   StatValue ToStat(const EntryTree& tree, uint32_t index) {
@@ -327,7 +366,8 @@ class RowBuilder {
                         : type.starts_with("torch")   ? Framework::kPyTorch
                                                       : Framework::kUnknown;
     }
-    const std::string_view data_name = TextMember(tree, index, "data_name");
+    const LeafMembers members(tree, index);
+    const std::string_view data_name = TextOf(tree, members.data_name);
     // The file names the row, so that a dump can rename rows.
     const size_t dot = data_name.rfind('.');
     SideRow& row = AddRow(data_name.empty() || dot == std::string_view::npos || dot == 0
@@ -337,22 +377,22 @@ class RowBuilder {
     row.leaf = index;
     row.type = side_.Intern(type);
     row.data_name = data_name.empty() ? kNoFile : side_.Keep(data_name);
-    row.requires_grad = RequiresGradOf(tree, index);
-    const uint32_t dtype = tree.Find(index, "dtype");
-    const uint32_t value = tree.Find(index, "value");
+    row.requires_grad = RequiresGradOf(tree, members.requires_grad);
+    const uint32_t dtype = members.dtype;
+    const uint32_t value = members.value;
     if (dtype != EntryTree::kNone && !IsFalseLike(tree[dtype])) {
       row.is_tensor = true;
       row.dtype = side_.Intern(json::PythonStr(tree, dtype));
-      const uint32_t shape = tree.Find(index, "shape");
-      row.shape =
-          shape == EntryTree::kNone ? kNoneText : side_.Intern(json::PythonStr(tree, shape));
+      row.shape = members.shape == EntryTree::kNone
+                      ? kNoneText
+                      : side_.Intern(json::PythonStr(tree, members.shape));
       for (size_t i = 0; i < kStatCount; ++i) {
-        row.stats[i] = ToStat(tree, tree.Find(index, dump::kStatisticKeys[i]));
+        row.stats[i] = ToStat(tree, members.stats[i]);
       }
     } else {
       FillValueLeaf(tree, index, type, value, row);
     }
-    const std::string_view md5 = ChecksumMember(tree, index);
+    const std::string_view md5 = ChecksumOf(tree, members.md5);
     if (edition_ == Edition::k26 && AddPlaceTexts(tree, index, type, value, row)) {
       return;
     }
@@ -369,8 +409,7 @@ class RowBuilder {
     }
   }
 
-  static RequiresGrad RequiresGradOf(const EntryTree& tree, uint32_t index) {
-    const uint32_t child = tree.Find(index, "requires_grad");
+  static RequiresGrad RequiresGradOf(const EntryTree& tree, uint32_t child) {
     if (child == EntryTree::kNone) {
       return RequiresGrad::kAbsent;
     }

@@ -19,7 +19,7 @@ std::string FrameworkName(Framework framework) {
   return "";
 }
 
-RowCounts CountRows(const ComparedPair& pair) {
+RowCounts CountRows(const PairFindings& pair) {
   RowCounts counts;
   counts.rows = pair.result.rows.size();
   counts.bench_only = pair.result.bench_only_count;
@@ -80,22 +80,23 @@ void RowCounts::Add(const RowCounts& other) {
   }
 }
 
-PairSummary SummarizePair(const PlannedPair& plan, const ComparedPair& pair) {
+PairSummary SummarizePair(const PlannedPair& plan, const Side& npu, const Side& bench,
+                          const PairFindings& findings) {
   PairSummary summary;
-  summary.npu_path = pair.npu.json_path.string();
-  summary.bench_path = pair.bench.json_path.string();
+  summary.npu_path = npu.json_path.string();
+  summary.bench_path = bench.json_path.string();
   summary.step = plan.input.step;
   summary.rank = plan.input.rank;
   summary.is_debug = plan.is_debug;
-  summary.task = pair.npu.header.task.value_or("");
-  summary.level = pair.npu.header.level.value_or("");
-  summary.npu_framework = FrameworkName(pair.npu.framework);
-  summary.bench_framework = FrameworkName(pair.bench.framework);
-  summary.mode = pair.result.mode;
-  summary.counts = CountRows(pair);
-  summary.compared_bytes = pair.result.compared_bytes;
-  summary.divergence = pair.divergence;
-  summary.timings = pair.timings;
+  summary.task = npu.header.task.value_or("");
+  summary.level = npu.header.level.value_or("");
+  summary.npu_framework = FrameworkName(npu.framework);
+  summary.bench_framework = FrameworkName(bench.framework);
+  summary.mode = findings.result.mode;
+  summary.counts = CountRows(findings);
+  summary.compared_bytes = findings.result.compared_bytes;
+  summary.divergence = findings.divergence;
+  summary.timings = findings.timings;
   return summary;
 }
 

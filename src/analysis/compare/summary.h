@@ -70,7 +70,11 @@ struct RunSummary {
   size_t threads = 0;
 };
 
-PairSummary SummarizePair(const PlannedPair& plan, const ComparedPair& pair);
+PairSummary SummarizePair(const PlannedPair& plan, const Side& npu, const Side& bench,
+                          const PairFindings& findings);
+inline PairSummary SummarizePair(const PlannedPair& plan, const ComparedPair& pair) {
+  return SummarizePair(plan, pair.npu, pair.bench, pair);
+}
 
 // Sums up the pairs: totals, failed and worst.
 void FinishSummary(RunSummary& summary);

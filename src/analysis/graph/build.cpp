@@ -57,6 +57,7 @@ class GraphBuilder {
         warnings_(warnings) {}
 
   Graph Build() {
+    graph_.Reserve(construct_.members().size() + 1);
     for (const dump::ConstructFile::Member& member : construct_.members()) {
       const std::string parent = ParentOf(member);
       // A merged dump names the root; a node below itself has no parent.

@@ -244,9 +244,8 @@ class RowFormatter {
       fill(kMergeInfoText, [&](json::Writer& json) { json::WriteTree(items_.tree(), info, json); });
     }
     fill(kPartnersText, [&](json::Writer& json) {
-      if (const auto found = side_.partners.find(std::string(node.name));
-          found != side_.partners.end()) {
-        WritePartners(found->second, json);
+      if (const std::vector<Partners>* partners = side_.PartnersOf(node)) {
+        WritePartners(*partners, json);
       } else {
         json.BeginObject();
         json.EndObject();

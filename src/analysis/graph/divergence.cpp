@@ -35,77 +35,70 @@ compare::PairInput InputOf(const LoadedRank& rank) {
   return input;
 }
 
-struct RankWalk {
-  Status status;
-  compare::StepRecord record;
-  std::vector<std::string> warnings;
-};
-
-RankWalk WalkRank(const compare::Options& options, LoadedRank& rank,
-                  const compare::StepRecord* previous, base::ThreadPool& pool) {
-  RankWalk walk;
-  compare::PlannedPair planned;
-  planned.input = InputOf(rank);
-  if (previous != nullptr &&
-      !(previous->step && planned.input.step && *previous->step + 1 == *planned.input.step)) {
-    previous = nullptr;
-  }
-  compare::ComparedPair pair;
-  pair.npu = std::move(rank.npu->side());
-  pair.bench = std::move(rank.bench->side());
-  pair.stack = std::move(rank.npu->stacks());
-  pair.construct = std::move(rank.npu->construct());
-  walk.status = compare::CompareLoaded(options, planned.input, pool, previous, pair);
-  if (walk.status.ok()) {
-    KeepReadTensors(pair.result, pair.npu.rows.size(), rank.tensors);
-    rank.comparison = compare::SummarizePair(planned, pair);
-    walk.record = std::move(pair.record);
-    walk.warnings = std::move(pair.warnings);
-  }
-  rank.npu->side() = std::move(pair.npu);
-  rank.bench->side() = std::move(pair.bench);
-  rank.npu->stacks() = *std::move(pair.stack);
-  rank.npu->construct() = *std::move(pair.construct);
-  return walk;
-}
-
 }  // namespace
 
-void DivergenceWalks::Take(LoadedStep& step, const Options& options, base::ThreadPool& pool) {
+void DivergenceWalks::Begin(LoadedStep& step, const Options& options, base::ThreadPool& pool) {
+  step_ = &step;
+  options_ = CompareOptionsOf(options);
+  walks_.clear();
+  to_take_ = 0;
   // Merged statistics are estimates: what rounding explains of them nobody knows.
   if (options.bench_path.empty() || options.npu_parallelism || step.ranks.empty() ||
       !step.ranks.front().mode) {
     return;
   }
-  const compare::Options compared = CompareOptionsOf(options);
-  std::vector<RankWalk> walks(step.ranks.size());
-  const auto take = [&](size_t place, base::ThreadPool& threads) {
-    LoadedRank& rank = step.ranks[place];
-    const auto before = records_.find(rank.folders.rank);
-    walks[place] =
-        WalkRank(compared, rank, before == records_.end() ? nullptr : &before->second, threads);
-  };
-  if (step.ranks.front().mode == CompareMode::kRealData) {
-    for (size_t place = 0; place < walks.size(); ++place) {
-      take(place, pool);
-    }
-  } else {
-    pool.ParallelFor(walks.size(), [&](size_t place, size_t /*worker*/) {
-      base::ThreadPool alone(1);
-      take(place, alone);
-    });
+  walks_.resize(step.ranks.size());
+  if (step.ranks.front().mode != CompareMode::kRealData) {
+    to_take_ = walks_.size();
+    return;
   }
-  for (size_t place = 0; place < walks.size(); ++place) {
-    const RankFolders& folders = step.ranks[place].folders;
-    RankWalk& walk = walks[place];
+  for (size_t place = 0; place < walks_.size(); ++place) {
+    Walk(place, pool);
+  }
+}
+
+void DivergenceWalks::Take(size_t item) {
+  base::ThreadPool alone(1);
+  Walk(item, alone);
+}
+
+void DivergenceWalks::Walk(size_t place, base::ThreadPool& pool) {
+  LoadedRank& rank = step_->ranks[place];
+  RankWalk& walk = walks_[place];
+  compare::PlannedPair planned;
+  planned.input = InputOf(rank);
+  const auto before = records_.find(rank.folders.rank);
+  const bool follows = before != records_.end() && before->second.step && planned.input.step &&
+                       *before->second.step + 1 == *planned.input.step;
+  const compare::PairSides sides = {rank.npu->side(), rank.bench->side(), &rank.npu->stacks(),
+                                    &rank.npu->construct()};
+  compare::PairFindings findings;
+  walk.status = compare::FindDifferences(options_, planned.input, sides, pool,
+                                         follows ? &before->second : nullptr, findings);
+  if (walk.status.ok()) {
+    KeepReadTensors(findings.result, sides.npu.rows.size(), rank.tensors);
+    rank.comparison = compare::SummarizePair(planned, sides.npu, sides.bench, findings);
+    walk.record = std::move(findings.record);
+    walk.warnings = std::move(findings.warnings);
+  }
+}
+
+std::vector<std::string> DivergenceWalks::Finish() {
+  std::vector<std::string> warnings;
+  for (size_t place = 0; place < walks_.size(); ++place) {
+    const RankFolders& folders = step_->ranks[place].folders;
+    RankWalk& walk = walks_[place];
     if (walk.status.ok()) {
       records_[folders.rank] = std::move(walk.record);
     } else {
-      step.warnings.push_back(fmt::format("step {} rank {}: where the runs part is not told: {}",
-                                          folders.step, folders.rank, walk.status.message()));
+      warnings.push_back(fmt::format("step {} rank {}: where the runs part is not told: {}",
+                                     folders.step, folders.rank, walk.status.message()));
     }
-    step.warnings.insert(step.warnings.end(), walk.warnings.begin(), walk.warnings.end());
+    warnings.insert(warnings.end(), walk.warnings.begin(), walk.warnings.end());
   }
+  walks_.clear();
+  to_take_ = 0;
+  return warnings;
 }
 
 std::vector<NodeDivergence> DivergenceOf(const Graph& npu, const compare::PairSummary& comparison) {

@@ -19,11 +19,29 @@ namespace msprobe::analysis::graph {
 // rank starts from.
 class DivergenceWalks {
  public:
-  // Sets LoadedRank::comparison and ::tensors of the ranks that have values. The sides must be as
-  // they were read. A rank that `compare` refuses is a warning.
-  void Take(LoadedStep& step, const Options& options, base::ThreadPool& pool);
+  // Which ranks of `step` have values to walk through. The sides must be as they were read, and
+  // stay so until Finish. `step` and `options` must outlive it.
+  void Begin(LoadedStep& step, const Options& options, base::ThreadPool& pool);
+  // Items of work that are left for any thread: each is to be taken once, before Finish. Tensors
+  // are read by all threads of the pool, so that such walks are taken in Begin.
+  size_t count() const { return to_take_; }
+  void Take(size_t item);
+  // Returns the warnings; a rank that `compare` refuses is one.
+  std::vector<std::string> Finish();
 
  private:
+  struct RankWalk {
+    Status status;
+    compare::StepRecord record;
+    std::vector<std::string> warnings;
+  };
+
+  void Walk(size_t place, base::ThreadPool& pool);
+
+  LoadedStep* step_ = nullptr;
+  compare::Options options_;
+  std::vector<RankWalk> walks_;  // by rank of the step; empty: none is taken
+  size_t to_take_ = 0;
   std::map<int64_t, compare::StepRecord> records_;  // of the last step, by rank
 };
 

@@ -8,6 +8,7 @@
 
 #include "src/analysis/compare/line26/judge.h"
 #include "src/analysis/graph/node_names.h"
+#include "src/base/fixed_number.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
 #include "src/dump/statistic_keys.h"
@@ -24,7 +25,7 @@ using dump::EntryTree;
 using dump::NodeKind;
 
 constexpr std::string_view kNull = "null";
-constexpr size_t kDecimals = 6;
+constexpr int kDecimals = 6;
 constexpr size_t kLongestNumber = 20;  // digits on each side of the point
 
 constexpr std::array<std::string_view, 8> kStatisticCells = {
@@ -72,11 +73,6 @@ bool HasDType(const EntryTree& tree, uint32_t leaf) {
 
 }  // namespace
 
-bool IsOutput(const SideRow& row) {
-  return row.name.find(".output.") != std::string_view::npos &&
-         row.name.find(".input.") == std::string_view::npos;
-}
-
 std::string IndexText(double value) {
   return value == static_cast<double>(static_cast<int64_t>(value))
              ? std::to_string(static_cast<int64_t>(value))
@@ -99,7 +95,7 @@ void ItemWriter::Write(bool outputs, const ComparedRows& compared, json::Writer&
     const compare::SideEntry& entry = dump_.side().entries[entry_];
     for (uint32_t i = entry.first_row; i < entry.first_row + entry.row_count; ++i) {
       const SideRow& row = dump_.side().rows[i];
-      if (IsOutput(row) == outputs && row.leaf < tree_.size()) {
+      if (dump_.IsOutput(i) == outputs && row.leaf < tree_.size()) {
         WriteItem(row, compared, i, json);
       }
     }
@@ -245,8 +241,7 @@ std::string_view ItemWriter::TextOf(uint32_t node) {
     case NodeKind::kBool:
       return value.boolean ? "True" : "False";
     case NodeKind::kInt:
-      text_.clear();
-      fmt::format_to(std::back_inserter(text_), "{}", value.integer);
+      text_ = std::to_string(value.integer);
       return text_;
     case NodeKind::kFloat:
       return TextOfFloat(value.number);
@@ -267,14 +262,10 @@ std::string_view ItemWriter::TextOfFloat(double value) {
   text_.clear();
   if (const double size = std::fabs(value);
       edition_ == Edition::k8 && size >= kLeast && size < kMost) {
-    std::array<char, 40> digits;
-    char* end = std::to_chars(digits.data(), digits.data() + digits.size(), value,
-                              std::chars_format::fixed, static_cast<int>(kDecimals))
-                    .ptr;
-    while (end[-1] == '0' && end[-2] != '.') {
-      --end;
+    base::AppendFixed(value, kDecimals, text_);
+    while (text_.ends_with('0') && text_[text_.size() - 2] != '.') {
+      text_.pop_back();
     }
-    text_.assign(digits.data(), end);
     return text_;
   }
   base::AppendPythonFloatRepr(value, text_);
@@ -289,8 +280,9 @@ std::string_view ItemWriter::TextOfFloat(double value) {
     }
     return text_;
   }
-  if (text_.size() - text_.find('.') - 1 > kDecimals) {
-    const std::string rounded = fmt::format("{:.{}f}", value, kDecimals);
+  if (text_.size() - text_.find('.') - 1 > size_t{kDecimals}) {
+    std::string rounded;
+    base::AppendFixed(value, kDecimals, rounded);
     double number = value;
     std::from_chars(rounded.data(), rounded.data() + rounded.size(), number);
     text_.clear();
@@ -311,13 +303,15 @@ std::string_view ItemWriter::TextOfText(std::string_view text) {
     text = scratch_;
   }
   const auto [before, behind] = DigitsAround(text);
-  if (behind <= kDecimals) {
+  if (behind <= size_t{kDecimals}) {
     return text;
   }
   const bool is_percent = text.ends_with('%');
   double number = 0;
   std::from_chars(text.data(), text.data() + before + 1 + behind, number);
-  text_ = fmt::format("{:.{}f}{}", number, kDecimals, is_percent ? "%" : "");
+  text_.clear();
+  base::AppendFixed(number, kDecimals, text_);
+  text_ += is_percent ? "%" : "";
   return text_;
 }
 
@@ -325,7 +319,8 @@ std::string_view ItemWriter::TextOfMetric(const Metric& metric, bool is_integer)
   switch (metric.kind) {
     case MetricKind::kNumber:
       if (is_integer) {
-        text_ = fmt::format("{:.0f}", metric.number);
+        text_.clear();
+        base::AppendFixed(metric.number, 0, text_);
         return text_;
       }
       return TextOfFloat(metric.number);

@@ -17,9 +17,6 @@ namespace msprobe::analysis::graph {
 inline constexpr std::string_view kShapeKey = "shape";
 inline constexpr std::string_view kLocalShapeKey = "local_shape";
 
-// Whether a row is one of a node's outputs; parameters and gradients are among its inputs.
-bool IsOutput(const compare::SideRow& row);
-
 // The comparison of a node's rows; null pointers where nothing was compared.
 struct ComparedRows {
   const compare::Side* bench = nullptr;

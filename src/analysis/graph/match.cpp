@@ -145,7 +145,7 @@ class Matcher {
     if (entry != kNone) {
       const compare::SideEntry& range = dump.side().entries[entry];
       for (uint32_t i = range.first_row; i < range.first_row + range.row_count; ++i) {
-        if (IsOutput(dump.side().rows[i]) == outputs) {
+        if (dump.IsOutput(i) == outputs) {
           rows.push_back(&dump.side().rows[i]);
         }
       }

@@ -7,6 +7,11 @@ namespace msprobe::analysis::graph {
 
 Graph::Graph() { Add(kRootName, NodeType::kModule); }
 
+void Graph::Reserve(size_t count) {
+  nodes.reserve(count);
+  index_of_name_.reserve(count);
+}
+
 uint32_t Graph::Find(std::string_view name) const {
   const auto found = index_of_name_.find(name);
   return found == index_of_name_.end() ? kNone : found->second;

@@ -35,6 +35,7 @@ class Graph {
  public:
   Graph();
 
+  void Reserve(size_t count);                  // room for so many nodes
   uint32_t Find(std::string_view name) const;  // kNone: not there
   // A name that is not there yet.
   uint32_t Add(std::string_view name, NodeType type);

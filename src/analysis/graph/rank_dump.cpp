@@ -32,6 +32,11 @@ Result<RankDump> RankDump::Load(const std::filesystem::path& folder, const KeepE
   for (uint32_t entry = 0; entry < dump.side_.entries.size(); ++entry) {
     dump.entry_of_name_[dump.side_.entries[entry].name] = entry;
   }
+  dump.is_output_.reserve(dump.side_.rows.size());
+  for (const compare::SideRow& row : dump.side_.rows) {
+    dump.is_output_.push_back(row.name.find(".output.") != std::string_view::npos &&
+                              row.name.find(".input.") == std::string_view::npos);
+  }
   return dump;
 }
 

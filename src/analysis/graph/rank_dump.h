@@ -36,6 +36,10 @@ class RankDump {
   const dump::StackFile& stacks() const { return stacks_; }
   dump::StackFile& stacks() { return stacks_; }
 
+  // Whether a row, of those that were read, is one of its node's outputs; parameters and gradients
+  // are among the inputs.
+  bool IsOutput(uint32_t row) const { return is_output_[row]; }
+
   uint32_t FindEntry(std::string_view name) const;  // index into side().entries, or kNone
   // The entry as it stands in the file: what SideRow::leaf counts in.
   Result<dump::EntryTree> ReadEntry(uint32_t entry) const;
@@ -53,7 +57,8 @@ class RankDump {
   compare::Side side_;
   dump::ConstructFile construct_;
   dump::StackFile stacks_;
-  std::vector<Place> places_;  // by entry
+  std::vector<bool> is_output_;  // by row
+  std::vector<Place> places_;    // by entry
   std::optional<dump::EntryAccess> access_;
   std::unordered_map<std::string_view, uint32_t> entry_of_name_;
 };

@@ -36,6 +36,14 @@ constexpr Explanation kRealTips[] = {
 
 }  // namespace
 
+const std::vector<Partners>* SideView::PartnersOf(const Node& node) const {
+  if (partners.empty()) {
+    return nullptr;
+  }
+  const auto found = partners.find(std::string(node.name));
+  return found == partners.end() ? nullptr : &found->second;
+}
+
 std::string_view TaskName(std::optional<CompareMode> mode) {
   if (!mode) {
     return "structure";

@@ -26,6 +26,8 @@ struct SideView {
   Graph graph;
   std::vector<NodeScore> scores;  // one per node
   PartnersOfNodes partners;
+
+  const std::vector<Partners>* PartnersOf(const Node& node) const;  // null: it has none
 };
 
 // What the walk of `compare` says of a node.

@@ -226,7 +226,7 @@ class GraphRun {
                    keep, pool_));
       const auto read = [&](Edition edition, StepCommunications& found) -> Status {
         MSP_ASSIGN_OR_RETURN(const std::vector<RankView> views,
-                             MakeViews(step, edition, options_, pool_, told_later));
+                             MakeViews(step, edition, options_, /*beside=*/{}, pool_, told_later));
         return AddCommunications(views, options_.overflow_check, found);
       };
       if (writes_database()) {
@@ -283,8 +283,8 @@ class GraphRun {
 
   Status RunRanks(std::span<const RankFolders> folders, bool is_last, StepState& state) {
     MSP_ASSIGN_OR_RETURN(LoadedStep step, LoadStep(folders, options_, nullptr, pool_));
-    walks_.Take(step, options_, pool_);
     AppendTo(answer_.warnings, step.warnings);
+    walks_.Begin(step, options_, pool_);
     if (!step.first_error.ok()) {
       answer_.incomplete = true;
       state.first_error = state.first_error.ok() ? step.first_error : state.first_error;
@@ -296,8 +296,13 @@ class GraphRun {
     answer_.size_bytes += step.SizeBytes();
     const auto views_of = [&](Edition edition,
                               StepPartners& partners) -> Result<std::vector<RankView>> {
+      // The walks are taken while the first trees are made.
+      const WorkBeside walks = {walks_.count(), [this](size_t item) { walks_.Take(item); }};
+      std::vector<std::string> warnings;
       MSP_ASSIGN_OR_RETURN(std::vector<RankView> views,
-                           MakeViews(step, edition, options_, pool_, answer_.warnings));
+                           MakeViews(step, edition, options_, walks, pool_, warnings));
+      AppendTo(answer_.warnings, walks_.Finish());
+      AppendTo(answer_.warnings, warnings);
       if (state.is_whole) {
         StepCommunications found;
         MSP_RETURN_IF_ERROR(AddCommunications(views, options_.overflow_check, found));

@@ -81,22 +81,22 @@ bool HasMaximum(const SideRow& row) {
 
 // One node's rows on the NPU side.
 struct NodeRows {
-  const Side& side;
+  const RankDump& dump;
   const PairResult& result;
   Span rows;
 
   template <typename Visit>
   void ForEach(const Visit& visit) const {
     for (uint32_t i = rows.begin; i < rows.end; ++i) {
-      visit(side.rows[i], result.rows[i]);
+      visit(i, dump.side().rows[i], result.rows[i]);
     }
   }
 };
 
 double StatisticsScore(const NodeRows& node) {
   double worst = 0;
-  node.ForEach([&](const SideRow& row, const RowResult& result) {
-    if (!IsOutput(row) || !HasMaximum(row)) {
+  node.ForEach([&](uint32_t index, const SideRow& row, const RowResult& result) {
+    if (!node.dump.IsOutput(index) || !HasMaximum(row)) {
       return;
     }
     if (HasNonFiniteExtreme(row)) {
@@ -111,7 +111,7 @@ double StatisticsScore(const NodeRows& node) {
 
 bool SumsDiffer(const NodeRows& node) {
   bool differ = false;
-  node.ForEach([&](const SideRow& row, const RowResult& result) {
+  node.ForEach([&](uint32_t /*index*/, const SideRow& row, const RowResult& result) {
     differ = differ || (HasMaximum(row) && result.verdict != compare::Verdict::kPass);
   });
   return differ;
@@ -125,8 +125,9 @@ struct Ratio {
 
 Ratio SmallestRatio(const NodeRows& node, bool outputs) {
   Ratio ratio;
-  node.ForEach([&](const SideRow& row, const RowResult& result) {
-    if (IsOutput(row) != outputs || !HasMaximum(row) || row.shape.empty() || row.shape == "[]") {
+  node.ForEach([&](uint32_t index, const SideRow& row, const RowResult& result) {
+    if (node.dump.IsOutput(index) != outputs || !HasMaximum(row) || row.shape.empty() ||
+        row.shape == "[]") {
       return;
     }
     ratio.bad = ratio.bad || HasNonFiniteExtreme(row);
@@ -152,7 +153,7 @@ double RealScore(const NodeRows& node) {
 
 double VerdictScore(const NodeRows& node) {
   double worst = 0;
-  node.ForEach([&](const SideRow& /*row*/, const RowResult& result) {
+  node.ForEach([&](uint32_t /*index*/, const SideRow& /*row*/, const RowResult& result) {
     const std::string_view word = compare::ResultWord(result.verdict);
     worst = std::max(worst, word == "error" ? 1.0 : word == "warning" ? 0.5 : 0.0);
   });
@@ -361,7 +362,7 @@ std::vector<NodeScore> ScoreNodes(const RankDump& npu_dump, const Graph& npu,
       const compare::SideEntry& entry = npu_dump.side().entries[node.entry];
       if (entry.row_count > 0) {
         const Span rows = {entry.first_row, entry.first_row + entry.row_count};
-        const NodeRows node_rows = {npu_dump.side(), result, rows};
+        const NodeRows node_rows = {npu_dump, result, rows};
         scores[i].precision = ScoreOf(node_rows, node.name);
         scores[i].sums_differ = result.mode == CompareMode::kMd5 && SumsDiffer(node_rows);
       }

@@ -11,9 +11,8 @@
 namespace msprobe::analysis::graph {
 namespace {
 
-void BuildSide(const Options& options, RankDump& dump, Edition edition, SideView& view,
+void BuildSide(const Options& options, const RankDump& dump, Edition edition, SideView& view,
                std::vector<std::string>& warnings) {
-  SetPlaces(dump.side(), edition);
   BuildOptions build;
   build.edition = edition;
   build.collect = !options.merges();
@@ -54,7 +53,7 @@ Status AddLevels(const LoadedRank& rank, RankView& view) {
 }  // namespace
 
 Result<std::vector<RankView>> MakeViews(LoadedStep& step, Edition edition, const Options& options,
-                                        base::ThreadPool& pool,
+                                        const WorkBeside& beside, base::ThreadPool& pool,
                                         std::vector<std::string>& all_warnings) {
   std::vector<LoadedRank>& ranks = step.ranks;
   std::vector<RankView> views(ranks.size());
@@ -65,13 +64,24 @@ Result<std::vector<RankView>> MakeViews(LoadedStep& step, Edition edition, const
       views[place].bench.emplace();
     }
   }
-  pool.ParallelFor(warnings.size(), [&](size_t item, size_t /*worker*/) {
-    LoadedRank& rank = ranks[item / 2];
+  pool.ParallelFor(beside.count + warnings.size(), [&](size_t item, size_t /*worker*/) {
+    if (item < beside.count) {
+      beside.run(item);
+      return;
+    }
+    item -= beside.count;
+    const LoadedRank& rank = ranks[item / 2];
     RankView& view = views[item / 2];
     if (item % 2 == 0) {
       BuildSide(options, *rank.npu, edition, view.npu, warnings[item]);
     } else if (rank.bench) {
       BuildSide(options, *rank.bench, edition, *view.bench, warnings[item]);
+    }
+  });
+  pool.ParallelFor(warnings.size(), [&](size_t item, size_t /*worker*/) {
+    std::optional<RankDump>& dump = item % 2 == 0 ? ranks[item / 2].npu : ranks[item / 2].bench;
+    if (dump) {
+      SetPlaces(dump->side(), edition);
     }
   });
   pool.ParallelFor(ranks.size(), [&](size_t place, size_t /*worker*/) {

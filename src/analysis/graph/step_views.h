@@ -1,6 +1,8 @@
 // From the dumps of a step to what its files hold: trees, matches, figures, partners across ranks.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,9 +17,17 @@
 
 namespace msprobe::analysis::graph {
 
-// One view per rank by the rules of `edition`, without partners; the views borrow from `step`.
+// Work of others that any thread can do beside the making of trees: run(item), each item once.
+struct WorkBeside {
+  size_t count = 0;
+  std::function<void(size_t item)> run;
+};
+
+// One view per rank by the rules of `edition`, without partners; the views borrow from `step`. The
+// sides stay as they are until `beside`, which may take what the views tell of, is done.
 Result<std::vector<RankView>> MakeViews(LoadedStep& step, Edition edition, const Options& options,
-                                        base::ThreadPool& pool, std::vector<std::string>& warnings);
+                                        const WorkBeside& beside, base::ThreadPool& pool,
+                                        std::vector<std::string>& warnings);
 
 // The communications of a step, by rank.
 struct StepCommunications {

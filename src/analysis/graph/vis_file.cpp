@@ -87,10 +87,9 @@ class NodeWriter {
       json.Member("micro_step_id", *node.micro_step);
     }
     WriteData(index, json);
-    if (const auto partners = side_.partners.find(std::string(node.name));
-        partners != side_.partners.end()) {
+    if (const std::vector<Partners>* partners = side_.PartnersOf(node)) {
       json.Key("matched_distributed");
-      WritePartners(partners->second, json);
+      WritePartners(*partners, json);
     }
     json.EndObject();
     return {};
