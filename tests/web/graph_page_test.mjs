@@ -219,4 +219,5 @@ check('is quick with 24,000 nodes', async () => {
 await runChecks(async () => {
   await takePicture('graph.png', 'example.html', { width: 1440, height: 900 });
   await takePicture('graph_dark.png', 'ranks.html', { width: 1440, height: 900, scheme: 'dark' });
+  await takePicture('graph_cnn.png', 'cnn.html', { width: 1440, height: 640 });
 });
