@@ -248,6 +248,9 @@ Status CompareCommand::CheckPaths() const {
 Result<ExitCode> CompareCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(FillOptions(context));
   MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
+  if (mode_ == "offline_data") {
+    return CompareOfflineData(context);
+  }
   if (!repro_folder_.empty()) {
     MSP_RETURN_IF_ERROR(base::CheckOutputFolder(repro_folder_));
     MSP_RETURN_IF_ERROR(base::CheckOutputFile(repro_folder_ / "README.md"));

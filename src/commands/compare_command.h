@@ -31,6 +31,8 @@ class CompareCommand final : public Command {
   // Flags of that command line next to another way of naming the dumps.
   Status RefuseLine26Flags(const Context& context) const;
   Status CheckPaths() const;
+  // -m offline_data: kernel dumps by the vendor's measures.
+  Result<ExitCode> CompareOfflineData(const Context& context);
 
   analysis::compare::Options options_;
   std::filesystem::path config_file_;  // -i
@@ -51,6 +53,8 @@ class CompareCommand final : public Command {
   std::vector<std::string> valid_rows_;  // NAME=keyword
   std::vector<int64_t> rank_ids_;
   std::vector<int64_t> step_ids_;
+  // Of --mode offline_data: of the network, of the quantised one, of the one without fusion.
+  std::vector<std::filesystem::path> fusion_rules_ = std::vector<std::filesystem::path>(3);
 };
 
 }  // namespace msprobe::commands

@@ -9,8 +9,11 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/kernel_dump/vector_compare.h"
+#include "src/analysis/kernel_dump/vector_document.h"
 #include "src/base/log.h"
 #include "src/base/path_kind.h"
+#include "src/base/stopwatch.h"
 #include "src/commands/compare_command.h"
 
 namespace msprobe::commands {
@@ -52,7 +55,7 @@ void CompareCommand::AddLine26Flags(std::vector<Flag>& flags) {
        .fills = &mode_,
        .values = {"auto", "atb", "torchair", "offline_data", "offline_model"},
        .group = Group::kLine26,
-       .help = "Kind of dumps; kinds other than auto and atb are not supported",
+       .help = "Kind of dumps; offline_model, which runs models, is not supported",
        .since = kPython26},
       {.name = "--xlsx",
        .fills = &write_xlsx_,
@@ -76,7 +79,7 @@ void CompareCommand::AddLine26Flags(std::vector<Flag>& flags) {
        .fills = &rank_ids_,
        .separator = ',',
        .group = Group::kLine26,
-       .help = "MindSpore static-graph kernel dumps: these ranks",
+       .help = "MindSpore static-graph kernel dumps: these ranks; with -m torchair: this one",
        .since = kPython26},
       {.name = "--step",
        .type = "N,N",
@@ -121,6 +124,20 @@ void CompareCommand::AddLine26Flags(std::vector<Flag>& flags) {
                "the argument whose sum is their number"},
   };
   flags.insert(flags.end(), rows.begin(), rows.end());
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kRules = {
+      {{"--fusion-rule-file", "-fr"},
+       {"--quant-fusion-rule-file", "-qfr"},
+       {"--close-fusion-rule-file", "-cfr"}}};
+  for (size_t i = 0; i < kRules.size(); ++i) {
+    flags.push_back({.name = kRules[i].first,
+                     .aliases = {std::string(kRules[i].second)},
+                     .type = "FILE",
+                     .fills = &fusion_rules_[i],
+                     .group = Group::kLine26,
+                     .help = "Of -m offline_data; accepted and not read: operators pair by name",
+                     .since = kPython26,
+                     .hidden = true});
+  }
 }
 
 Status CompareCommand::RefuseLine26Flags(const Context& context) const {
@@ -137,16 +154,16 @@ Status CompareCommand::RefuseLine26Flags(const Context& context) const {
 }
 
 Status CompareCommand::FillLine26(const Context& context) {
-  if (mode_ == "torchair" || mode_ == "offline_data" || mode_ == "offline_model") {
-    return UnsupportedError(fmt::format("-m {} is not built into this program", mode_))
-        .WithHint(mode_ == "offline_model"
-                      ? "it runs models with CANN and ONNX Runtime; use the Python tool for it"
-                      : "parse the kernel dumps to .npy, then compare the folders");
+  if (mode_ == "offline_model") {
+    return UnsupportedError("-m offline_model is not built into this program")
+        .WithHint(
+            "it runs models with CANN and ONNX Runtime; of dumps that exist: -m offline_data");
   }
-  if (mode_ == "atb") {
+  if (mode_ != "auto") {
     for (const std::string_view flag : kAutoFlags) {
-      if (const auto typed = context.typed.find(flag); typed != context.typed.end()) {
-        return UsageError(fmt::format("{} cannot be used with -m atb", typed->second));
+      const auto typed = context.typed.find(flag);
+      if (typed != context.typed.end() && !(mode_ == "torchair" && flag == "--rank")) {
+        return UsageError(fmt::format("{} cannot be used with -m {}", typed->second, mode_));
       }
     }
   }
@@ -169,7 +186,12 @@ Status CompareCommand::FillLine26(const Context& context) {
     }
     line26_.valid_rows.emplace_back(text.substr(0, at), text.substr(at + 1));
   }
-  if (context.Given("--rank")) {
+  if (mode_ == "torchair" && context.Given("--rank")) {
+    if (rank_ids_.size() != 1) {
+      return UsageError("--rank with -m torchair is one number");
+    }
+    line26_.torchair_rank = rank_ids_.front();
+  } else if (context.Given("--rank")) {
     options_.rank_ids = rank_ids_;
     options_.step_ids = step_ids_;
   }
@@ -183,10 +205,38 @@ Status CompareCommand::FillLine26(const Context& context) {
     line26_.postprocess.clear();
   }
   line26_.atb = mode_ == "atb";
+  line26_.torchair = mode_ == "torchair";
   options_.line26 = line26_;
   options_.write_xlsx = write_xlsx_ || line26_.atb;
   options_.write_csv = !options_.write_xlsx;
   return {};
+}
+
+Result<ExitCode> CompareCommand::CompareOfflineData(const Context& context) {
+  namespace dumps = analysis::kernel_dump;
+  for (const std::filesystem::path& rules : fusion_rules_) {
+    if (!rules.empty()) {
+      base::LogWarning(fmt::format(
+          "{} is not read: operators pair by their names, fused ones stay without a partner",
+          rules.string()));
+    }
+  }
+  dumps::VectorOptions options;
+  options.mine = options_.npu_path;
+  options.golden = options_.bench_path;
+  options.output = options_.output_folder;
+  const base::Stopwatch watch;
+  MSP_ASSIGN_OR_RETURN(const dumps::VectorFindings findings, dumps::CompareVectors(options));
+  report::Document document = dumps::MakeDocument(findings);
+  document.command = "compare";
+  document.levels = {};
+  for (const std::string& word : answer_.fail_on) {
+    // Any of compare's levels asks for at least this.
+    document.levels.push_back(
+        {.word = word, .found = findings.FirstBad() != nullptr || findings.failed() > 0});
+  }
+  document.seconds = watch.seconds();
+  return GiveAnswer(std::move(document), answer_, context);
 }
 
 }  // namespace msprobe::commands

@@ -123,6 +123,7 @@ class Docs(unittest.TestCase):
         shutil.copytree(example / "npu", folder / "npu_dump")
         shutil.copytree(example / "bench", folder / "bench_dump")
         shutil.copytree(REPOSITORY / "tests/data/kernel_dump", folder / "kernel_dump")
+        shutil.copytree(REPOSITORY / "tests/data/torchair", folder / "torchair")
         checkpoints = REPOSITORY / "tests/data/ckpt"
         shutil.copytree(checkpoints / "single_vs_tp2pp2/a", folder / "gpu_ckpt")
         shutil.copytree(checkpoints / "single_vs_tp2pp2/b", folder / "npu_ckpt")

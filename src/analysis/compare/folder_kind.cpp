@@ -17,6 +17,9 @@ bool IsUnreadable(const Result<dump::DumpLayout>& found) {
 }  // namespace
 
 FolderKind FolderKindOf(const Options& options) {
+  if (options.line26 && options.line26->torchair) {
+    return FolderKind::kTorchair;
+  }
   if (options.rank_ids) {
     return FolderKind::kGraph;
   }

@@ -25,7 +25,9 @@ enum class TrainingBackend : uint8_t { kNone, kFsdp, kMegatron };
 
 // What only the command line of the 26.x line asks for: compare -tp TARGET -gp GOLDEN.
 struct Line26Options {
-  bool atb = false;  // -m atb: both paths are execution rounds of ATB dumps
+  bool atb = false;                      // -m atb: both paths are execution rounds of ATB dumps
+  bool torchair = false;                 // -m torchair: a dump of GE, and one of GE or FX
+  std::optional<int64_t> torchair_rank;  // of its ranks this one only
   // Judge and pair more carefully than the Python tool does; docs/commands/compare.md lists what
   // changes.
   bool strict = false;

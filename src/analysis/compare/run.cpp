@@ -15,6 +15,7 @@
 #include "src/analysis/compare/line26/difference_run.h"
 #include "src/analysis/compare/line26/plan26.h"
 #include "src/analysis/compare/line26/row_log.h"
+#include "src/analysis/compare/line26/torchair_compare.h"
 #include "src/analysis/compare/page/compare_page.h"
 #include "src/analysis/compare/result_files.h"
 #include "src/analysis/compare/summary_json.h"
@@ -207,9 +208,10 @@ class Runner {
 
   // Folders without a dump.json: tables only.
   Status RunFolders(FolderKind kind) {
-    const auto compare = kind == FolderKind::kGraph    ? CompareGraphFolders
-                         : kind == FolderKind::kCommon ? CompareCommonFolders
-                                                       : CompareAtb;
+    const auto compare = kind == FolderKind::kGraph      ? CompareGraphFolders
+                         : kind == FolderKind::kCommon   ? CompareCommonFolders
+                         : kind == FolderKind::kTorchair ? CompareTorchair
+                                                         : CompareAtb;
     MSP_ASSIGN_OR_RETURN(FolderComparison comparison, compare(options_, pool_));
     for (const FolderTable& table : comparison.tables) {
       const fs::path folder = options_.output_folder / table.folder;

@@ -1,0 +1,322 @@
+#include "src/analysis/compare/line26/torchair_compare.h"
+
+#include <algorithm>
+#include <ctime>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include "src/analysis/compare/line26/torchair_files.h"
+#include "src/analysis/compare/line26/torchair_metrics.h"
+#include "src/analysis/compare/real_metrics.h"
+#include "src/base/number_text.h"
+#include "src/base/strings.h"
+
+namespace msprobe::analysis::compare {
+namespace {
+
+using kernel_dump::OpenOperator;
+using kernel_dump::VectorOperator;
+using report::Cell;
+
+// Where one tensor of a row lies.
+struct TensorPlace {
+  const VectorOperator* op = nullptr;  // of GE
+  std::filesystem::path array;         // of FX
+  bool is_output = false;
+  size_t number = 0;
+
+  std::string Text() const {
+    return op == nullptr ? array.string()
+                         : fmt::format("{},{},{}", op->dump.string(),
+                                       is_output ? "outputs" : "inputs", number);
+  }
+  Result<tensor::TensorBuffer> Read() const {
+    VectorOperator source;
+    if (op == nullptr) {
+      source.arrays[number] = array;
+    }
+    MSP_ASSIGN_OR_RETURN(const OpenOperator open, OpenOperator::Open(op == nullptr ? source : *op));
+    const bool outputs = op == nullptr || is_output;
+    if (!open.has(outputs, number)) {
+      return NotFoundError("the file has no such tensor");
+    }
+    MSP_ASSIGN_OR_RETURN(tensor::TensorBuffer buffer, open.AsFrameworkKnows(outputs, number));
+    MSP_RETURN_IF_ERROR(open.Check());
+    return buffer;
+  }
+};
+
+struct TorchairRow {
+  int64_t token = 0;
+  TensorPlace golden;
+  TensorPlace mine;
+};
+
+// One rank of both sides.
+class RankPairing {
+ public:
+  RankPairing(const TorchairSide& mine, const TorchairSide& golden, const TorchairRank& mine_rank,
+              const TorchairRank& golden_rank)
+      : mine_(mine), golden_(golden), golden_rank_(golden_rank), mine_rank_(mine_rank) {
+    for (const GeKernel& kernel : golden_rank.kernels) {
+      kernels_[{kernel.token, kernel.op.name}] = &kernel.op;
+    }
+  }
+
+  std::vector<TorchairRow> Rows(FolderCounts& counts) {
+    for (const GeKernel& kernel : mine_rank_.kernels) {
+      const size_t before = rows_.size();
+      AddKernel(kernel);
+      counts.npu_only += rows_.size() == before ? 1U : 0U;
+    }
+    return std::move(rows_);
+  }
+
+ private:
+  void AddKernel(const GeKernel& kernel) {
+    const Result<OpenOperator> open = OpenOperator::Open(kernel.op);
+    // What cannot be read has a row all the same, of its first output.
+    const size_t inputs = open.ok() ? open->count(false) : 0;
+    const size_t outputs = open.ok() ? open->count(true) : 1;
+    if (golden_.is_ge()) {
+      AddBesideKernels(kernel, inputs, outputs);
+      return;
+    }
+    const bool converts = kernel.op.op_type == "Cast" || kernel.op.op_type == "TransData";
+    if (!SplitFused(mine_.graph, kernel.op.name).empty()) {
+      AddBesideCalls(kernel, inputs, outputs);
+    } else if (converts && inputs > 0 && outputs > 0) {
+      Add(kernel, {&kernel.op, {}, false, 0}, true, 0);
+    }
+  }
+
+  void Add(const GeKernel& kernel, TensorPlace golden, bool is_output, size_t number) {
+    rows_.push_back({kernel.token, std::move(golden), {&kernel.op, {}, is_output, number}});
+  }
+
+  const VectorOperator* FindKernel(const GeKernel& kernel, const std::string& name) const {
+    const auto found = kernels_.find({kernel.token, name});
+    return found == kernels_.end() ? nullptr : found->second;
+  }
+
+  void AddBesideKernels(const GeKernel& kernel, size_t inputs, size_t outputs) {
+    const VectorOperator* first = FindKernel(kernel, kernel.op.name);
+    const VectorOperator* last = first;
+    if (first == nullptr) {
+      std::vector<std::string> names;
+      SplitFused(golden_.graph, kernel.op.name, &names);
+      if (!names.empty()) {
+        first = FindKernel(kernel, names.front());
+        last = FindKernel(kernel, names.back());
+      }
+    }
+    for (size_t i = 0; first != nullptr && i < inputs; ++i) {
+      Add(kernel, {first, {}, false, i}, false, i);
+    }
+    for (size_t i = 0; last != nullptr && i < outputs; ++i) {
+      Add(kernel, {last, {}, true, i}, true, i);
+    }
+  }
+
+  void AddBesideCalls(const GeKernel& kernel, size_t inputs, size_t outputs) {
+    const std::vector<const GeNode*> parts = SplitFused(mine_.graph, kernel.op.name);
+    const auto call_of = [](const GeNode& node) {
+      const auto named = std::find_if(node.outputs.begin(), node.outputs.end(),
+                                      [](const FxOutput& output) { return !output.call.empty(); });
+      return named == node.outputs.end() ? std::string() : named->call;
+    };
+    const auto add = [&](const std::string& call, bool is_output, size_t fx, size_t ge) {
+      const auto found = golden_rank_.arrays.find({kernel.token, call, is_output, fx});
+      if (!call.empty() && found != golden_rank_.arrays.end()) {
+        Add(kernel, {nullptr, found->second, is_output, fx}, is_output, ge);
+      }
+    };
+    for (size_t i = 0; i < inputs; ++i) {
+      add(call_of(*parts.front()), false, i, i);
+    }
+    const GeNode& last = *parts.back();
+    for (size_t i = 0; i < outputs; ++i) {
+      const bool told = i < last.outputs.size() && !last.outputs[i].call.empty();
+      add(told ? last.outputs[i].call : call_of(last), true, told ? last.outputs[i].number : i, i);
+    }
+  }
+
+  const TorchairSide& mine_;
+  const TorchairSide& golden_;
+  const TorchairRank& golden_rank_;
+  const TorchairRank& mine_rank_;
+  std::map<std::pair<int64_t, std::string>, const VectorOperator*> kernels_;
+  std::vector<TorchairRow> rows_;
+};
+
+struct SideCells {
+  std::string dtype;
+  std::string shape;
+  std::array<std::string, 3> stats;  // max, min, mean
+};
+
+struct ComparedRow {
+  SideCells golden;
+  SideCells mine;
+  std::optional<TorchairMetrics> metrics;
+  std::string reason;
+  Status status;
+  Distance distance;
+  double noise = 0;
+};
+
+SideCells CellsOf(const TensorView& view) {
+  const ArraySummary summary = SummarizeArray(view);
+  SideCells cells;
+  cells.dtype = fmt::format("torch.{}", DTypeName(view.dtype));
+  cells.shape = ShapeText(view.shape);
+  for (size_t i = 0; i < cells.stats.size(); ++i) {
+    cells.stats[i] =
+        base::PythonFloatRepr(static_cast<double>(static_cast<float>(summary.stats[i])));
+  }
+  return cells;
+}
+
+ComparedRow CompareTorchairRow(const TorchairRow& row) {
+  ComparedRow out;
+  const Result<tensor::TensorBuffer> golden = row.golden.Read();
+  const Result<tensor::TensorBuffer> mine = row.mine.Read();
+  if (golden.ok()) {
+    out.golden = CellsOf(golden->view());
+  }
+  if (mine.ok()) {
+    out.mine = CellsOf(mine->view());
+  }
+  if (!golden.ok() || !mine.ok()) {
+    out.status = golden.ok() ? mine.status() : golden.status();
+    out.reason = out.status.message();
+    return out;
+  }
+  TensorView a = golden->view();
+  TensorView b = mine->view();
+  if (a.element_count() != b.element_count() || a.element_count() == 0) {
+    out.reason = "data shape doesn't match.";
+    out.status = MismatchError(out.reason);
+    return out;
+  }
+  for (TensorView* view : {&a, &b}) {
+    view->shape = {view->element_count()};
+    view->strides = {1};
+  }
+  out.metrics = MeasureTorchair(a, b);
+  if (!out.metrics->golden_finite) {
+    out.reason = "golden_data includes NAN or inf.";
+  }
+  if (!out.metrics->mine_finite) {
+    out.reason += "my_data includes NAN or inf.";
+  }
+  out.distance = ComputeRealMetrics(b, a, Edition::k26).distance;
+  out.noise = FolderNoise(b.dtype, a.dtype);
+  return out;
+}
+
+std::vector<std::string> ReportColumns() {
+  std::vector<std::string> columns = {"token_id", "data_id"};
+  for (const char* side : {"golden", "my"}) {
+    columns.push_back(fmt::format("{}_data_path", side));
+    for (const char* fact : {"op_type", "dtype", "shape", "max_value", "min_value", "mean_value"}) {
+      columns.push_back(fmt::format("{}_{}", side, fact));
+    }
+  }
+  columns.insert(columns.end(), kTorchairMetrics.begin(), kTorchairMetrics.end());
+  columns.emplace_back("cmp_fail_reason");
+  return columns;
+}
+
+void AddReportRow(const TorchairRow& row, const ComparedRow& compared, size_t id,
+                  report::Table& table) {
+  std::vector<Cell> cells = {Cell::Integer(row.token), Cell::Integer(static_cast<int64_t>(id))};
+  for (const auto& [place, facts] :
+       {std::pair(&row.golden, &compared.golden), std::pair(&row.mine, &compared.mine)}) {
+    cells.push_back(table.KeepText(place->Text()));
+    cells.push_back(table.KeepText(place->op == nullptr ? "" : place->op->op_type));
+    cells.push_back(table.KeepText(facts->dtype));
+    cells.push_back(table.KeepText(facts->shape));
+    for (const std::string& stat : facts->stats) {
+      cells.push_back(table.KeepText(stat));
+    }
+  }
+  const bool has_values =
+      compared.metrics && compared.metrics->golden_finite && compared.metrics->mine_finite;
+  for (size_t i = 0; i < kTorchairMetricCount; ++i) {
+    cells.push_back(has_values ? table.KeepText(base::PythonFloatRepr(compared.metrics->values[i]))
+                               : Cell());
+  }
+  cells.push_back(table.KeepText(base::Printable(compared.reason)));
+  table.AddRow(cells);
+}
+
+FolderTable MakeTable(const std::vector<TorchairRow>& rows, std::optional<int64_t> rank,
+                      FolderCounts counts, base::ThreadPool& pool) {
+  FolderTable out;
+  out.counts = counts;
+  out.is_csv = true;
+  out.name =
+      fmt::format("msprobe_cmp_report{}_{:%Y%m%d%H%M%S}", rank ? fmt::format("_rank{}", *rank) : "",
+                  fmt::gmtime(std::time(nullptr)));
+  out.table = report::Table("report", ReportColumns());
+  std::vector<ComparedRow> compared(rows.size());
+  pool.ParallelFor(rows.size(),
+                   [&](size_t i, size_t) { compared[i] = CompareTorchairRow(rows[i]); });
+  for (size_t i = 0; i < rows.size(); ++i) {
+    AddReportRow(rows[i], compared[i], i, out.table);
+    if (compared[i].status.ok()) {
+      out.counts.Add(compared[i].distance, compared[i].noise, rows[i].mine.Text());
+    } else if (compared[i].status.code() == StatusCode::kMismatch) {
+      ++out.counts.mismatched;
+    } else {
+      ++out.counts.unreadable;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<FolderComparison> CompareTorchair(const Options& options, base::ThreadPool& pool) {
+  MSP_ASSIGN_OR_RETURN(const TorchairSide mine, ReadTorchairSide(options.npu_path));
+  MSP_ASSIGN_OR_RETURN(const TorchairSide golden, ReadTorchairSide(options.bench_path));
+  if (!mine.is_ge()) {
+    return NotFoundError(fmt::format("{} holds no dynamo_original_graph_<n>.txt, which names the "
+                                     "operators of a dump of GE",
+                                     options.npu_path.string()))
+        .WithHint("the dump of GE comes first, one of GE or FX second");
+  }
+  FolderComparison comparison;
+  for (const auto& [rank, mine_rank] : mine.ranks) {
+    const auto partner = golden.ranks.find(rank);
+    const std::optional<int64_t>& asked = options.line26->torchair_rank;
+    if ((asked && rank != asked) || partner == golden.ranks.end()) {
+      if (!asked) {
+        comparison.warnings.push_back(fmt::format(
+            "rank {} of {} is not in {}", rank ? std::to_string(*rank) : "without a number",
+            options.npu_path.string(), options.bench_path.string()));
+      }
+      continue;
+    }
+    FolderCounts counts;
+    const std::vector<TorchairRow> rows =
+        RankPairing(mine, golden, mine_rank, partner->second).Rows(counts);
+    if (!rows.empty()) {
+      comparison.tables.push_back(MakeTable(rows, rank, counts, pool));
+    }
+  }
+  if (comparison.tables.empty()) {
+    return MismatchError(fmt::format("{} and {} have no tensor in common",
+                                     options.npu_path.string(), options.bench_path.string()))
+        .WithHint("operators pair by the names in the text of the graph, tokens by their numbers");
+  }
+  return comparison;
+}
+
+}  // namespace msprobe::analysis::compare
