@@ -149,6 +149,7 @@ Status RenameWithin(int folder, const std::string& from, const std::string& to, 
     if (errno == EEXIST) {
       return CheckReplaceable(path, existing);
     }
+    MSP_RETURN_IF_ERROR(CheckReplaceable(path, existing));  // neither call is known there
   }
   if (::renameat(folder, from.c_str(), folder, to.c_str()) != 0) {
     return SystemError("rename into", path, errno);
@@ -460,7 +461,9 @@ Status AtomicFile::TakeAccessOf(const Path& other) {
 Status AtomicFile::Commit() {
   MSP_RETURN_IF_ERROR(CheckMappedFiles());
   MSP_RETURN_IF_ERROR(Close());
-  MSP_RETURN_IF_ERROR(CheckReplaceable(final_path_, existing_));
+  if (existing_ == Existing::kReplace) {  // the system refuses otherwise
+    MSP_RETURN_IF_ERROR(CheckReplaceable(final_path_, existing_));
+  }
   MSP_RETURN_IF_ERROR(RenameWithin(folder_, temporary_name_, final_path_.filename().native(),
                                    final_path_, existing_));
   exists_ = false;

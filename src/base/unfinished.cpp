@@ -123,6 +123,32 @@ void RemoveIfAbandoned(int folder, const std::string& name, bool is_folder) {
   ::close(descriptor);
 }
 
+void RemoveLeftovers(int folder, Leftovers kind) {
+  // The descriptor may be good for names only.
+  const int readable = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (readable < 0) {
+    return;
+  }
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(readable), &::closedir);
+  if (entries == nullptr) {
+    ::close(readable);
+    return;
+  }
+  if (!IsOfThisMachine(readable)) {
+    return;
+  }
+  std::vector<std::pair<std::string, bool>> found;
+  while (const dirent* const entry = ::readdir(entries.get())) {
+    const bool is_folder = IsTemporaryFolder(entry->d_name, kind);
+    if (is_folder || IsTemporaryFile(entry->d_name, kind)) {
+      found.emplace_back(entry->d_name, is_folder);
+    }
+  }
+  for (const auto& [name, is_folder] : found) {
+    RemoveIfAbandoned(readable, name, is_folder);
+  }
+}
+
 }  // namespace
 
 bool MarkUnfinished(int descriptor) {
@@ -158,29 +184,9 @@ int MakeUnfinished(const std::function<int()>& make) {
 }
 
 void RemoveAbandonedIn(int folder, Leftovers kind) noexcept {
-  // The descriptor may be good for names only.
-  const int readable = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (readable < 0) {
-    return;
-  }
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(readable), &::closedir);
-  if (entries == nullptr) {
-    ::close(readable);
-    return;
-  }
   try {
-    if (!IsOfThisMachine(readable) || !IsFirstLook(readable)) {
-      return;
-    }
-    std::vector<std::pair<std::string, bool>> found;
-    while (const dirent* const entry = ::readdir(entries.get())) {
-      const bool is_folder = IsTemporaryFolder(entry->d_name, kind);
-      if (is_folder || IsTemporaryFile(entry->d_name, kind)) {
-        found.emplace_back(entry->d_name, is_folder);
-      }
-    }
-    for (const auto& [name, is_folder] : found) {
-      RemoveIfAbandoned(readable, name, is_folder);
+    if (IsFirstLook(folder)) {  // for most files nothing is opened
+      RemoveLeftovers(folder, kind);
     }
   } catch (const std::bad_alloc&) {  // the next one removes them
   }

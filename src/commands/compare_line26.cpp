@@ -1,4 +1,5 @@
 // The command line of the 26.x line, `compare -tp TARGET -gp GOLDEN`: its flags and their checks.
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <span>
@@ -124,19 +125,25 @@ void CompareCommand::AddLine26Flags(std::vector<Flag>& flags) {
                "the argument whose sum is their number"},
   };
   flags.insert(flags.end(), rows.begin(), rows.end());
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kRules = {
-      {{"--fusion-rule-file", "-fr"},
-       {"--quant-fusion-rule-file", "-qfr"},
-       {"--close-fusion-rule-file", "-cfr"}}};
+  struct RuleFlag {
+    std::string_view name;
+    const char* alias;
+    const char* help;
+  };
+  constexpr std::array<RuleFlag, 3> kRules = {
+      {{"--fusion-rule-file", "-fr",
+        "With -m offline_data: graph of the compiled model as JSON, which names what its "
+        "operators were fused from"},
+       {"--quant-fusion-rule-file", "-qfr", "The same of the quantised model"},
+       {"--close-fusion-rule-file", "-cfr", "The same of the golden model, if it is compiled"}}};
   for (size_t i = 0; i < kRules.size(); ++i) {
-    flags.push_back({.name = kRules[i].first,
-                     .aliases = {std::string(kRules[i].second)},
+    flags.push_back({.name = kRules[i].name,
+                     .aliases = {kRules[i].alias},
                      .type = "FILE",
                      .fills = &fusion_rules_[i],
                      .group = Group::kLine26,
-                     .help = "Of -m offline_data; accepted and not read: operators pair by name",
-                     .since = kPython26,
-                     .hidden = true});
+                     .help = kRules[i].help,
+                     .since = kPython26});
   }
 }
 
@@ -158,6 +165,11 @@ Status CompareCommand::FillLine26(const Context& context) {
     return UnsupportedError("-m offline_model is not built into this program")
         .WithHint(
             "it runs models with CANN and ONNX Runtime; of dumps that exist: -m offline_data");
+  }
+  if (mode_ != "offline_data" &&
+      std::any_of(fusion_rules_.begin(), fusion_rules_.end(),
+                  [](const std::filesystem::path& file) { return !file.empty(); })) {
+    return UsageError("-fr, -qfr and -cfr need -m offline_data");
   }
   if (mode_ != "auto") {
     for (const std::string_view flag : kAutoFlags) {
@@ -214,17 +226,15 @@ Status CompareCommand::FillLine26(const Context& context) {
 
 Result<ExitCode> CompareCommand::CompareOfflineData(const Context& context) {
   namespace dumps = analysis::kernel_dump;
-  for (const std::filesystem::path& rules : fusion_rules_) {
-    if (!rules.empty()) {
-      base::LogWarning(fmt::format(
-          "{} is not read: operators pair by their names, fused ones stay without a partner",
-          rules.string()));
-    }
-  }
   dumps::VectorOptions options;
   options.mine = options_.npu_path;
   options.golden = options_.bench_path;
   options.output = options_.output_folder;
+  for (size_t i = 0; i < fusion_rules_.size(); ++i) {
+    if (!fusion_rules_[i].empty()) {
+      (i < 2 ? options.fusion_rules : options.golden_fusion_rules).push_back(fusion_rules_[i]);
+    }
+  }
   const base::Stopwatch watch;
   MSP_ASSIGN_OR_RETURN(const dumps::VectorFindings findings, dumps::CompareVectors(options));
   report::Document document = dumps::MakeDocument(findings);

@@ -45,6 +45,12 @@ constexpr std::string_view kKernelConfig =
  "tensor": {"scope": [], "list": ["Functional.linear.0.forward"]}}
 )";
 
+// The same call above its kernels.
+constexpr std::string_view kCallConfig =
+    R"({"task": "tensor", "level": "L1", "rank": [], "step": [0],
+ "tensor": {"scope": [], "list": ["Functional.linear.0.forward"], "data_mode": ["all"]}}
+)";
+
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -144,6 +150,15 @@ class NetworkProbe {
           files > 0 ? base::Plural(files, "file")
                     : "none: the dump was switched on and off, and nothing was written");
       Step("reading the kernel dump", "kernel_show.txt", {"show", kernels});
+      Step("plain tensors of the kernel dump", "kernel_parse.txt",
+           {"parse", kernels, "--to-original", "-t", "npy", "-o", (folder_ / "arrays").string()});
+      const std::string call = (folder_ / "call").string();
+      if (Step("tensors of the same call", "call_dump.txt",
+               {"dump", "-o", call, "-c", (folder_ / "call.json").string(), "--", "python3", probe,
+                "npu"})) {
+        Step("kernels against their call", "kernel_compare.txt",
+             {"compare", kernels, call, "-o", (folder_ / "kernel_result").string()});
+      }
     }
   }
 
@@ -164,7 +179,8 @@ class NetworkProbe {
 
   Status WriteInputs() {
     MSP_RETURN_IF_ERROR(base::WriteFileAtomically(folder_ / "probe.py", kProbe));
-    return base::WriteFileAtomically(folder_ / "kernels.json", kKernelConfig);
+    MSP_RETURN_IF_ERROR(base::WriteFileAtomically(folder_ / "kernels.json", kKernelConfig));
+    return base::WriteFileAtomically(folder_ / "call.json", kCallConfig);
   }
 
   void Add(std::string what, Health health, std::string finding, std::string remedy = "") {

@@ -108,24 +108,22 @@ std::vector<Flag> MsaccucmpCompareCommand::flags() {
        .type = "FILE",
        .fills = &fusion_rules_[0],
        .group = Group::kInput,
-       .help = "Accepted and not read: operators pair by name",
-       .since = kPython26,
-       .hidden = true},
+       .help = "Graph of the compiled model as JSON: which operators of the reference its own ones "
+               "were fused from",
+       .since = kPython26},
       {.name = "--quant-fusion-rule-file",
        .type = "FILE",
        .fills = &fusion_rules_[1],
        .group = Group::kInput,
-       .help = "The same",
-       .since = kPython26,
-       .hidden = true},
+       .help = "The same of the quantised model, behind the other",
+       .since = kPython26},
       {.name = "--close-fusion-rule-file",
        .aliases = {"-cf"},
        .type = "FILE",
        .fills = &fusion_rules_[2],
        .group = Group::kInput,
-       .help = "The same",
-       .since = kPython26,
-       .hidden = true},
+       .help = "The same of the reference, where it is a compiled model, too",
+       .since = kPython26},
       {.name = "--op-name",
        .aliases = {"-op"},
        .type = "NAME",
@@ -209,8 +207,12 @@ std::vector<Flag> MsaccucmpCompareCommand::flags() {
       NotOurs("--advisor", {"-advisor"}, "", static_cast<bool*>(nullptr),
               "Accepted: the answer tells it"),
       NotOurs("--version", {"-v"}, "N", &ignored_, "Accepted: files tell their own version"),
-      NotOurs("--ffts", {"-ffts"}, "", static_cast<bool*>(nullptr),
-              "Accepted: files are always compared one by one"),
+      {.name = "--ffts",
+       .aliases = {"-ffts"},
+       .fills = &options_.thread_by_thread,
+       .group = Group::kSelection,
+       .help = "Compare the threads that FFTS+ ran one by one, and not put together",
+       .since = kPython26},
   };
   AddAnswerFlags(flags, answer_, dumps::kVectorGateLevels);
   return flags;
@@ -232,15 +234,8 @@ Status MsaccucmpCompareCommand::CheckFlags(const Context& context) const {
     if (const auto typed = context.typed.find(flag); typed != context.typed.end()) {
       return UnsupportedError(fmt::format("{} is not built in", typed->second))
           .WithHint(
-              "rules of fusion are not read, and measures and conversions written in Python not "
-              "run; every operator is compared with all measures without the flag");
-    }
-  }
-  for (const std::filesystem::path& rules : fusion_rules_) {
-    if (!rules.empty()) {
-      base::LogWarning(fmt::format(
-          "{} is not read: operators pair by their names, fused ones stay without a partner",
-          rules.string()));
+              "measures and conversions written in Python are not run, and nothing is counted in "
+              "rules of fusion; every operator is compared with all measures without the flag");
     }
   }
   return {};
@@ -268,7 +263,15 @@ Result<ExitCode> MsaccucmpCompareCommand::Run(const Context& context) {
   }
   MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
   MSP_RETURN_IF_ERROR(base::CheckWritable(options_.output));
+  for (size_t i = 0; i < fusion_rules_.size(); ++i) {
+    if (!fusion_rules_[i].empty()) {
+      (i < 2 ? options_.fusion_rules : options_.golden_fusion_rules).push_back(fusion_rules_[i]);
+    }
+  }
   if (!elements_.op_name.empty()) {
+    if (!options_.fusion_rules.empty() || !options_.golden_fusion_rules.empty()) {
+      base::LogWarning("--op-name pairs by name; rules of fusion are for whole comparisons");
+    }
     return CompareOperator(context);
   }
   const base::Stopwatch watch;

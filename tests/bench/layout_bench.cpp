@@ -33,6 +33,10 @@ const std::vector<LayoutCase>& LayoutCases() {
       {"NC1HWC0_f16", kNC1HWC0, kNCHW, {32, 16, 112, 112, 16}, {32, 256, 112, 112}, 2},
       {"NC1HWC0_to_NHWC_f16", kNC1HWC0, kNHWC, {32, 16, 112, 112, 16}, {32, 112, 112, 256}, 2},
       {"FRACTAL_Z_f16", kFractalZ, kNCHW, {9 * 128, 128, 16, 16}, {2048, 2048, 3, 3}, 2},
+      {"FRACTAL_Z_f32", kFractalZ, kNCHW, {9 * 64, 128, 16, 16}, {2048, 1024, 3, 3}, 4},
+      {"FRACTAL_Z_int8", kFractalZ, kNCHW, {9 * 64, 128, 16, 32}, {2048, 2048, 3, 3}, 1},
+      {"FRACTAL_Z_1x1_f16", kFractalZ, kNCHW, {256, 256, 16, 16}, {4096, 4096, 1, 1}, 2},
+      {"FRACTAL_Z_7x7_f16", kFractalZ, kNCHW, {49 * 64, 32, 16, 16}, {512, 1024, 7, 7}, 2},
       {"NDC1HWC0_f16", kNDC1HWC0, kNCDHW, {4, 16, 8, 56, 56, 16}, {4, 128, 16, 56, 56}, 2},
   };
   return cases;

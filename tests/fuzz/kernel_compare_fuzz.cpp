@@ -95,6 +95,26 @@ void CompareByMeasures(std::string_view input) {
   sides.Clear();
 }
 
+// The two halves of the input are the files of two threads of FFTS+.
+void CompareThreads(std::string_view input) {
+  namespace dumps = msprobe::analysis::kernel_dump;
+  static const Sides sides("Add.net_Add.1.1.1700000000000001.4.0.0.0");
+  for (const char* side : {"mine/", "golden/"}) {
+    sides.folder.Write(side + sides.name, input.substr(0, input.size() / 2));
+    sides.folder.Write(std::string(side) + "Add.net_Add.1.1.1700000000000001.4.0.1.0",
+                       input.substr(input.size() / 2));
+  }
+  const msprobe::Result<dumps::VectorFindings> findings =
+      dumps::CompareVectors({.mine = sides.mine,
+                             .golden = sides.golden,
+                             .output = sides.options.output_folder,
+                             .threads = 1});
+  if (!findings.ok()) {
+    std::abort();
+  }
+  sides.Clear();
+}
+
 void CompareRounds(std::string_view input) {
   static const Sides sides("statistic.csv");
   sides.WriteBoth(input);
@@ -125,7 +145,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > kMostBytes) {
     return 0;
   }
-  switch (msprobe::fuzz::TakeChoice(input, 5)) {
+  switch (msprobe::fuzz::TakeChoice(input, 6)) {
     case 0:
       CompareKernelFiles(input);
       break;
@@ -137,6 +157,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 3:
       CompareGraphs(input);
+      break;
+    case 5:
+      CompareThreads(input);
       break;
     default:
       CompareTensorFiles(input);

@@ -47,10 +47,19 @@ LIMITS = [
         ("tensor in plain rows, of a comparison", "src/analysis/kernel_dump/plain_tensor.h", "kMostPlainBytes", "B"),
         ("elements that are unpacked, of one tensor", "src/analysis/kernel_dump/run.cpp", "kUnpackLimit", "B"),
         ("levels of folders", "src/analysis/kernel_dump/dump_files.cpp", "kDeepestFolder", ""),
+        ("threads of FFTS+ that are put together", "src/analysis/kernel_dump/thread_slices.h", "kMostThreads", ""),
+        ("their inputs, and their outputs", "src/analysis/kernel_dump/thread_slices.h", "kMostSlicedTensors", ""),
         ("table of statistics of a device", "src/analysis/kernel_dump/device_statistics.h", "kLargestStatistics", "B")]),
     ("graph texts of MindSpore", [
         ("line that is looked at", "src/analysis/kernel_dump/ir_file.cpp", "kLongestIrLine", "B"),
         ("nodes", "src/analysis/kernel_dump/ir_file.cpp", "kMostIrNodes", "")]),
+    ("graphs of compiled models (rules of fusion)", [
+        ("operators", "src/analysis/kernel_dump/fusion_rules.h", "kMostFusionOperators", ""),
+        ("inputs and outputs of all", "src/analysis/kernel_dump/fusion_rules.h", "kMostFusionTensors", ""),
+        ("values of one operator (the file is read as a stream and may have any size)", "src/json/value_tree.h", "kMaxNodes", "")]),
+    ("graph texts of torchair", [
+        ("nesting", "src/analysis/compare/line26/ge_graph.h", "kDeepestGeGraph", ""),
+        ("operators", "src/analysis/compare/line26/ge_graph.h", "kMostGeNodes", "")]),
     ("MindSpore .ckpt", [("tensors", "src/io/mindspore.cpp", "kMostTensors", "")]),
     ("distributed and Megatron checkpoints", [
         ("numbers in the metadata", "src/checkpoint/distributed/metadata.cpp", "kMostNumbers", ""),

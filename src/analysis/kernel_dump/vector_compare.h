@@ -17,10 +17,14 @@
 namespace msprobe::analysis::kernel_dump {
 
 struct VectorOptions {
-  std::filesystem::path mine;          // kernel dumps, read to the bottom, or one of them
-  std::filesystem::path golden;        // the same, or arrays called {op_name}.{output}.{time}.npy
-  std::filesystem::path output;        // folder, made when missing
+  std::filesystem::path mine;    // kernel dumps, read to the bottom, or one of them
+  std::filesystem::path golden;  // the same, or arrays called {op_name}.{output}.{time}.npy
+  std::filesystem::path output;  // folder, made when missing
+  // Graphs of compiled models (fusion_rules.h): what `mine` was fused from, and what `golden` was.
+  std::vector<std::filesystem::path> fusion_rules = {};
+  std::vector<std::filesystem::path> golden_fusion_rules = {};
   std::vector<Measure> measures = {};  // columns, in this order; none: all
+  bool thread_by_thread = false;       // of FFTS+: threads are not put together
   bool overflow = false;  // a column that tells float16 tensors at the end of their range
   size_t threads = 0;     // 0: all cores
 };
@@ -54,7 +58,8 @@ struct VectorFindings {
   const VectorRow* FirstBad() const;  // null: all are within IsGood
 };
 
-// Operators of one name pair in the order in which they ran, their tensors by direction and number.
+// Operators of one name pair in the order in which they ran, their tensors by direction and number;
+// tensors of fused operators with the output that they are in the model before.
 // Tensors are compared as the framework knows them, without padding. kNotFound when a side has
 // nothing to compare.
 Result<VectorFindings> CompareVectors(const VectorOptions& options);

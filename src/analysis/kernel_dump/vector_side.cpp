@@ -1,8 +1,11 @@
 #include "src/analysis/kernel_dump/vector_side.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -75,15 +78,71 @@ Result<std::vector<VectorOperator>> FindArrays(const fs::path& folder) {
   return operators;
 }
 
+// An operator that FFTS+ ran as threads, by type, name, task and stream, and which time it was.
+using ThreadedRun = std::tuple<std::string, std::string, uint64_t, uint64_t, size_t>;
+constexpr uint64_t kFftsPlus = 4;  // the kind of a task
+
+// Of each run the threads, by number.
+std::map<ThreadedRun, std::map<uint64_t, size_t>> ThreadsOf(const std::vector<DumpPath>& dumps) {
+  std::map<ThreadedRun, std::map<uint64_t, size_t>> runs;
+  for (size_t i = 0; i < dumps.size(); ++i) {
+    const std::optional<kd::DumpFileName>& name = dumps[i].parsed;
+    if (name && name->task_type == kFftsPlus && name->thread_id && !name->is_overflow()) {
+      ThreadedRun run(name->op_type, name->op_name, name->task_id, name->stream_id.value_or(0), 0);
+      while (!runs[run].emplace(*name->thread_id, i).second) {
+        ++std::get<4>(run);
+      }
+    }
+  }
+  return runs;
+}
+
+bool CanBeJoined(const VectorOperator& op) { return OpenOperator::Open(op).ok(); }
+
+// The first thread of each run that can be put together, with the paths of the others; those of
+// `joined` stand for no operator of their own.
+std::map<size_t, std::vector<fs::path>> JoinThreads(const std::vector<DumpPath>& dumps,
+                                                    std::set<size_t>& joined) {
+  std::map<size_t, std::vector<fs::path>> further;
+  for (const auto& [run, threads] : ThreadsOf(dumps)) {
+    VectorOperator op;
+    op.dump = dumps[threads.begin()->second].path;
+    for (auto thread = std::next(threads.begin()); thread != threads.end(); ++thread) {
+      op.further.push_back(dumps[thread->second].path);
+    }
+    if (!op.further.empty() && op.further.size() < kMostThreads && CanBeJoined(op)) {
+      further[threads.begin()->second] = std::move(op.further);
+      for (auto thread = std::next(threads.begin()); thread != threads.end(); ++thread) {
+        joined.insert(thread->second);
+      }
+    }
+  }
+  return further;
+}
+
 }  // namespace
 
-Result<std::vector<VectorOperator>> FindVectorOperators(const fs::path& path) {
+Result<std::vector<VectorOperator>> FindVectorOperators(const fs::path& path, bool join_threads) {
   uint64_t left_out = 0;
   MSP_ASSIGN_OR_RETURN(std::vector<DumpPath> dumps, FindDumpFiles(path, "", left_out));
+  std::sort(dumps.begin(), dumps.end(), [](const DumpPath& a, const DumpPath& b) {
+    const uint64_t left = a.parsed ? a.parsed->timestamp : 0;
+    const uint64_t right = b.parsed ? b.parsed->timestamp : 0;
+    return std::tie(left, a.path) < std::tie(right, b.path);
+  });
+  std::set<size_t> joined;
+  std::map<size_t, std::vector<fs::path>> further;
+  if (join_threads) {
+    further = JoinThreads(dumps, joined);
+  }
   std::vector<VectorOperator> operators;
-  for (DumpPath& dump : dumps) {
-    if (dump.parsed && !dump.parsed->is_overflow()) {
+  for (size_t i = 0; i < dumps.size(); ++i) {
+    DumpPath& dump = dumps[i];
+    if (dump.parsed && !dump.parsed->is_overflow() && joined.count(i) == 0) {
       VectorOperator& op = operators.emplace_back();
+      if (const auto threads = further.find(i); threads != further.end()) {
+        op.further = std::move(threads->second);
+      }
       op.name = dump.parsed->op_name;
       op.op_type = dump.parsed->op_type;
       op.time = dump.parsed->timestamp;
@@ -115,14 +174,37 @@ Result<OpenOperator> OpenOperator::Open(const VectorOperator& op) {
     return open;
   }
   open.is_dump_ = true;
-  MSP_ASSIGN_OR_RETURN(open.file_, base::FileBytes::Open(op.dump));
-  MSP_ASSIGN_OR_RETURN(open.dump_, kd::ReadKernelDump(open.file_.bytes()), op.dump.string());
+  MSP_RETURN_IF_ERROR(open.OpenThread(op.dump));
+  for (const std::filesystem::path& path : op.further) {
+    MSP_RETURN_IF_ERROR(open.OpenThread(path));
+  }
+  if (!op.further.empty()) {
+    std::vector<const kd::KernelDump*> dumps;
+    for (const Thread& thread : open.threads_) {
+      dumps.push_back(&thread.dump);
+    }
+    open.slices_ = FindThreadSlices(dumps);
+    if (!open.slices_) {
+      return MismatchError(
+          fmt::format("{} and the files of {} other threads do not make up an "
+                      "operator",
+                      op.dump.string(), op.further.size()));
+    }
+  }
   return open;
+}
+
+Status OpenOperator::OpenThread(const std::filesystem::path& path) {
+  Thread thread;
+  MSP_ASSIGN_OR_RETURN(thread.file, base::FileBytes::Open(path));
+  MSP_ASSIGN_OR_RETURN(thread.dump, kd::ReadKernelDump(thread.file.bytes()), path.string());
+  threads_.push_back(std::move(thread));
+  return {};
 }
 
 size_t OpenOperator::count(bool outputs) const {
   if (is_dump_) {
-    return outputs ? dump_.outputs.size() : dump_.inputs.size();
+    return outputs ? threads_[0].dump.outputs.size() : threads_[0].dump.inputs.size();
   }
   return outputs && !arrays_.empty() ? arrays_.rbegin()->first + 1 : 0;
 }
@@ -135,10 +217,25 @@ const kd::DumpedTensor* OpenOperator::dumped(bool outputs, size_t number) const 
   if (!is_dump_ || number >= count(outputs)) {
     return nullptr;
   }
-  return outputs ? &dump_.outputs[number] : &dump_.inputs[number];
+  return outputs ? &threads_[0].dump.outputs[number] : &threads_[0].dump.inputs[number];
+}
+
+bool OpenOperator::is_joined(bool outputs, size_t number) const {
+  return slices_ && number < count(outputs) && slices_->of(outputs, number).is_cut;
 }
 
 Result<tensor::TensorBuffer> OpenOperator::AsFrameworkKnows(bool outputs, size_t number) const {
+  if (is_joined(outputs, number)) {
+    std::vector<tensor::TensorBuffer> parts;
+    std::vector<TensorView> views;
+    for (const Thread& thread : threads_) {
+      MSP_ASSIGN_OR_RETURN(
+          parts.emplace_back(),
+          ReadPlainTensor(outputs ? thread.dump.outputs[number] : thread.dump.inputs[number]));
+      views.push_back(parts.back().view());
+    }
+    return PutTogether(slices_->of(outputs, number), views);
+  }
   if (is_dump_) {
     return ReadPlainTensor(*dumped(outputs, number));
   }
@@ -147,7 +244,10 @@ Result<tensor::TensorBuffer> OpenOperator::AsFrameworkKnows(bool outputs, size_t
 }
 
 Status OpenOperator::Check() const {
-  return is_dump_ ? base::CheckMappedFile(file_.bytes()) : Status();
+  for (const Thread& thread : threads_) {
+    MSP_RETURN_IF_ERROR(base::CheckMappedFile(thread.file.bytes()));
+  }
+  return {};
 }
 
 }  // namespace msprobe::analysis::kernel_dump

@@ -13,6 +13,7 @@
 #include "msprobe/tensor_file.h"
 #include "msprobe/tensor_view.h"
 
+#include "src/analysis/kernel_dump/thread_slices.h"
 #include "src/base/mapped_files.h"
 #include "src/io/kernel_dump/dump_file.h"
 #include "src/tensor/tensor_buffer.h"
@@ -25,11 +26,15 @@ struct VectorOperator {
   std::string op_type;  // empty where there are only arrays
   uint64_t time = 0;
   std::filesystem::path dump;                      // empty: arrays
+  std::vector<std::filesystem::path> further;      // of FFTS+: the dumps of its other threads
   std::map<size_t, std::filesystem::path> arrays;  // by the number of the output
 };
 
 // In the order of time. kNotFound when there is neither a dump nor an array with such a name.
-Result<std::vector<VectorOperator>> FindVectorOperators(const std::filesystem::path& path);
+// Threads of FFTS+ whose files tell how they share their tensors are one operator where
+// `join_threads` says so; others are an operator each.
+Result<std::vector<VectorOperator>> FindVectorOperators(const std::filesystem::path& path,
+                                                        bool join_threads = true);
 
 // The files of an operator, open. Its tensors borrow from it.
 class OpenOperator {
@@ -43,6 +48,9 @@ class OpenOperator {
   // The tensor of a kernel dump; null of arrays.
   const io::kernel_dump::DumpedTensor* dumped(bool outputs, size_t number) const;
 
+  // Whether it is put together out of the parts that several threads have.
+  bool is_joined(bool outputs, size_t number) const;
+
   // In the layout and shape that the framework knows, where the file tells them; of an
   // array the array.
   Result<tensor::TensorBuffer> AsFrameworkKnows(bool outputs, size_t number) const;
@@ -50,9 +58,15 @@ class OpenOperator {
   Status Check() const;
 
  private:
+  struct Thread {
+    base::FileBytes file;
+    io::kernel_dump::KernelDump dump;
+  };
+  Status OpenThread(const std::filesystem::path& path);
+
   bool is_dump_ = false;
-  base::FileBytes file_;
-  io::kernel_dump::KernelDump dump_;
+  std::vector<Thread> threads_;  // of a dump: one, or those of FFTS+
+  std::optional<ThreadSlices> slices_;
   std::map<size_t, TensorFile> arrays_;
 };
 

@@ -35,9 +35,10 @@ struct TensorFields {
   uint32_t original_shape;
   uint32_t sub_format;
   uint32_t address;
+  uint32_t origin;  // 0: inputs have none
 };
-constexpr TensorFields kInputFields = {5, 6, 7, 8};
-constexpr TensorFields kOutputFields = {6, 7, 8, 9};
+constexpr TensorFields kInputFields = {5, 6, 7, 8, 0};
+constexpr TensorFields kOutputFields = {6, 7, 8, 9, 4};
 
 Status Bad(std::string_view what) {
   return BadFormatError(fmt::format("kernel dump: {}", what)).WithHint(kHeaderHint);
@@ -85,6 +86,20 @@ Result<Shape> ReadShape(FieldReader reader) {
   return shape;
 }
 
+Result<std::optional<OriginalOutput>> ReadOrigin(FieldReader reader) {
+  OriginalOutput origin;
+  Field field;
+  while (!reader.AtEnd()) {
+    MSP_RETURN_IF_ERROR(NextWhole(reader, &field));
+    if (field.wire_type == kCounted && field.number == 1) {
+      origin.op = field.text;
+    } else if (field.wire_type == kVarint && field.number == 2) {
+      origin.output = static_cast<uint32_t>(std::min<uint64_t>(field.integer, UINT32_MAX));
+    }
+  }
+  return origin.op.empty() ? std::nullopt : std::optional(std::move(origin));
+}
+
 Result<DumpedTensor> ReadTensor(FieldReader reader, const TensorFields& fields) {
   DumpedTensor tensor;
   tensor.format = 0;
@@ -106,6 +121,8 @@ Result<DumpedTensor> ReadTensor(FieldReader reader, const TensorFields& fields) 
       tensor.sub_format = static_cast<int32_t>(field.integer);
     } else if (field.wire_type == kVarint && field.number == fields.address) {
       tensor.address = field.integer;
+    } else if (field.wire_type == kCounted && field.number == fields.origin) {
+      MSP_ASSIGN_OR_RETURN(tensor.origin, ReadOrigin(reader.Inner(field)));
     }
   }
   return tensor;

@@ -25,6 +25,12 @@ namespace msprobe::io::kernel_dump {
 inline constexpr uint64_t kLongestKernelDumpHeader = uint64_t{64} << 20U;
 inline constexpr size_t kMostKernelTensors = 65536;
 
+// What an output of a fused operator is in the model before its fusion.
+struct OriginalOutput {
+  std::string op;  // with the framework's slashes
+  uint32_t output = 0;
+};
+
 struct DumpedTensor {
   uint32_t data_type = 0;                // data_type.h
   uint32_t format = 2;                   // format.h
@@ -33,6 +39,7 @@ struct DumpedTensor {
   std::optional<Shape> original_shape;   // of the framework
   uint64_t size_bytes = 0;               // as the header says
   std::optional<uint64_t> address;       // in the memory of the device; absent where not told
+  std::optional<OriginalOutput> origin;  // of an output
   std::span<const std::byte> data = {};  // borrowed from the file
   Status status = {};                    // not ok: there is no data; the others can be read
 

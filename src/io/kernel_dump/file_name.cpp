@@ -69,6 +69,14 @@ std::optional<DumpFileName> ParseDumpFileName(std::string_view text) {
   return name;
 }
 
+std::string InFileNames(std::string_view op_name) {
+  std::string text(op_name);
+  std::replace_if(
+      text.begin(), text.end(),
+      [](char c) { return c == '/' || c == '.' || c == '\\' || c == ' '; }, '_');
+  return text;
+}
+
 bool IsReplacedName(std::string_view name) {
   const std::string_view stem = name.substr(0, name.find('.'));
   return !stem.empty() && std::all_of(stem.begin(), stem.end(), base::IsDigit);

@@ -27,6 +27,9 @@ struct DumpFileName {
 // Nothing for other names. Numbers that do not fit are no numbers.
 std::optional<DumpFileName> ParseDumpFileName(std::string_view name);
 
+// The name of an operator as names of files have it: '_' for '/', '.', '\' and blanks.
+std::string InFileNames(std::string_view op_name);
+
 // Names that are too long for the file system are replaced by digits, and a line
 // "<digits>,<name>" of mapping.csv in the same folder tells the real one.
 bool IsReplacedName(std::string_view name);

@@ -2,14 +2,19 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "src/io/kernel_dump/layout.h"
+#include "src/io/kernel_dump/row_groups.h"
 #include "src/kernels/transpose.h"
 
 namespace msprobe::io::kernel_dump {
 namespace {
+
+// Plain tensors of this size leave the caches: they are written past them.
+constexpr size_t kStreamedBytes = size_t{16} << 20U;
 
 int64_t RoundUp(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
@@ -145,10 +150,13 @@ class BlockCopy {
 };
 
 // Neighbours that no block divides and that lie in each other's order on the device, H and W of
-// most layouts, are one axis to a copy.
+// most layouts, are one axis to a copy; those of one index are none.
 std::vector<BlockedAxis> JoinedAxes(const Layout& layout) {
   std::vector<BlockedAxis> joined;
   for (const BlockedAxis& axis : layout.axes) {
+    if (axis.extent == 1 && axis.block == 1) {
+      continue;
+    }
     if (!joined.empty() && joined.back().block == 1 && axis.block == 1 &&
         joined.back().outer_stride == axis.extent * axis.outer_stride) {
       joined.back().extent *= axis.extent;
@@ -335,6 +343,12 @@ void ToPlainRows(const Layout& layout, size_t element_bytes, std::span<const std
                  std::span<std::byte> plain) {
   if (layout.groups > 1) {
     std::fill(plain.begin(), plain.end(), std::byte{0});
+  }
+  if (plain.size() >= kStreamedBytes) {
+    if (const std::optional<RowGroups> groups = FindRowGroups(layout, element_bytes)) {
+      CopyRowGroups(*groups, element_bytes, device.data(), plain.data());
+      return;
+    }
   }
   Copy<true>(layout, element_bytes, device.data(), plain.data());
 }

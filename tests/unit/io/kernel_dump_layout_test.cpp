@@ -1,6 +1,7 @@
 // Conversions of layouts against plain loops over the index formulas of Ascend's formats.
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 
 #include "src/io/kernel_dump/format.h"
 #include "src/io/kernel_dump/layout.h"
+#include "src/io/kernel_dump/row_groups.h"
 
 namespace msprobe::io::kernel_dump {
 namespace {
@@ -195,6 +197,75 @@ TEST(KernelDumpLayout, GroupedWeightsAgreeWithTheirFormula) {
                    co * k + ci % k;
           });
   }
+}
+
+// The copy of large tensors, of small ones with rows, blocks and windows of many sizes, at every
+// place of a cache line; behind the tensor nothing is written.
+void CheckRowGroups(const LayoutRequest& request, size_t element_bytes, size_t shift,
+                    const Place& place) {
+  const Result<Layout> layout = FindLayout(request);
+  ASSERT_TRUE(layout.ok()) << layout.status().message();
+  const std::optional<RowGroups> groups = FindRowGroups(*layout, element_bytes);
+  ASSERT_TRUE(groups.has_value()) << ShapeText(*request.device);
+  std::mt19937 random(static_cast<unsigned>(shift));
+  std::vector<std::byte> device(static_cast<size_t>(ElementCount(*request.device)) * element_bytes);
+  for (std::byte& byte : device) {
+    byte = static_cast<std::byte>(random());
+  }
+  const int64_t count = ElementCount(layout->plain_shape);
+  std::vector<std::byte> plain(static_cast<size_t>(count) * element_bytes + 256, std::byte{0x5A});
+  std::vector<std::byte> expected = plain;
+  Shape index(layout->plain_shape.size(), 0);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t rest = i;
+    for (size_t axis = index.size(); axis-- > 0;) {
+      index[axis] = rest % layout->plain_shape[axis];
+      rest /= layout->plain_shape[axis];
+    }
+    std::memcpy(expected.data() + shift + static_cast<size_t>(i) * element_bytes,
+                device.data() + static_cast<size_t>(place(index)) * element_bytes, element_bytes);
+  }
+  CopyRowGroups(*groups, element_bytes, device.data(), plain.data() + shift);
+  EXPECT_EQ(plain, expected) << ShapeText(*request.device) << ", " << element_bytes << " bytes";
+}
+
+TEST(KernelDumpLayout, RowsInGroupsAgreeWithTheFormula) {
+  std::mt19937 random(13);
+  const auto pick = [&](int64_t most) { return static_cast<int64_t>(random() % most) + 1; };
+  for (const size_t element_bytes : {1U, 2U, 4U, 8U, 16U}) {
+    for (int trial = 0; trial < 24; ++trial) {
+      const int64_t c0 = std::vector<int64_t>{4, 8, 16, 32}[static_cast<size_t>(trial % 4)];
+      const int64_t n = 15 + pick(150);
+      const int64_t c = c0 + pick(90);
+      const int64_t h = 1 + pick(4);
+      const int64_t w = pick(5);
+      const int64_t n1 = Blocks(n, 16);
+      const Shape device = {Blocks(c, c0) * h * w, n1, 16, c0};
+      const Shape nchw = {n, c, h, w};
+      CheckRowGroups({format::kFractalZ, format::kNCHW, 1, &device, &nchw}, element_bytes,
+                     random() % 128, [&](const Shape& i) {
+                       return (((i[1] / c0 * h + i[2]) * w + i[3]) * n1 * 16 + i[0]) * c0 +
+                              i[1] % c0;
+                     });
+    }
+    const auto columns = static_cast<int64_t>(4096 / element_bytes) + pick(300);
+    const int64_t rows = 15 + pick(40);
+    const int64_t h1 = Blocks(rows, 16);
+    const Shape matrices = {2, Blocks(columns, 16), h1, 16, 16};
+    const Shape plain = {2, rows, columns};
+    CheckRowGroups({format::kFractalNZ, format::kND, 1, &matrices, &plain}, element_bytes,
+                   random() % 128, [&](const Shape& i) {
+                     return ((i[0] * matrices[1] + i[2] / 16) * h1 * 16 + i[1]) * 16 + i[2] % 16;
+                   });
+  }
+}
+
+TEST(KernelDumpLayout, LargeTensorsAreCopiedAsSmallOnes) {
+  const Shape device = {9 * 64, 70, 16, 16};
+  const Shape nchw = {1107, 1009, 3, 3};
+  Check({format::kFractalZ, format::kNCHW, 1, &device, &nchw}, [](const Shape& i) {
+    return (((i[1] / 16 * 3 + i[2]) * 3 + i[3]) * 70 * 16 + i[0]) * 16 + i[1] % 16;
+  });
 }
 
 TEST(KernelDumpLayout, PlainOrdersAreTransposed) {

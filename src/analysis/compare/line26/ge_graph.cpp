@@ -8,20 +8,13 @@
 #include <fmt/format.h>
 
 #include "src/base/number_text.h"
+#include "src/io/kernel_dump/file_name.h"
 
 namespace msprobe::analysis::compare {
 namespace {
 
 constexpr std::string_view kFxAttribute = "_fx_tensor_name";
 constexpr std::string_view kOutputMark = ".OUTPUT.";
-
-std::string FileName(std::string_view name) {
-  std::string text(name);
-  std::replace_if(
-      text.begin(), text.end(),
-      [](char c) { return c == '/' || c == '.' || c == '\\' || c == ' '; }, '_');
-  return text;
-}
 
 FxOutput ParseFxName(std::string_view text, size_t number) {
   const size_t mark = text.rfind(kOutputMark);
@@ -100,7 +93,7 @@ class Reader {
       if (graph_.size() == kMostGeNodes) {
         return Bad("too many operators");
       }
-      graph_[FileName(name_)].outputs = std::move(outputs_);
+      graph_[io::kernel_dump::InFileNames(name_)].outputs = std::move(outputs_);
     }
     blocks_.pop_back();
     ++at_;
@@ -150,6 +143,24 @@ class Reader {
   std::vector<FxOutput> outputs_;
 };
 
+// The longest name that `text` starts with. Names are sorted: what stands in front of the place of
+// `text` is such a name, or shares its longest common start with it, which is the next to look for.
+GeGraph::const_iterator LongestStart(const GeGraph& graph, std::string_view text) {
+  while (true) {
+    auto place = graph.upper_bound(text);
+    if (place == graph.begin()) {
+      return graph.end();
+    }
+    --place;
+    const std::string_view name = place->first;
+    if (text.starts_with(name)) {
+      return place;
+    }
+    const auto parting = std::mismatch(text.begin(), text.end(), name.begin(), name.end());
+    text = text.substr(0, static_cast<size_t>(parting.first - text.begin()));
+  }
+}
+
 }  // namespace
 
 Status ReadGeGraph(std::string_view text, GeGraph& graph) { return Reader(text, graph).Read(); }
@@ -158,11 +169,7 @@ std::vector<const GeNode*> SplitFused(const GeGraph& graph, std::string_view fus
                                       std::vector<std::string>* names) {
   std::vector<const GeNode*> parts;
   while (!fused.empty()) {
-    size_t length = fused.size();
-    auto found = graph.end();
-    for (; length > 0 && found == graph.end(); --length) {
-      found = graph.find(fused.substr(0, length));
-    }
+    const auto found = LongestStart(graph, fused);
     if (found == graph.end()) {
       return {};
     }

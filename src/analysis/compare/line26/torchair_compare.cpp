@@ -1,20 +1,22 @@
 #include "src/analysis/compare/line26/torchair_compare.h"
 
 #include <algorithm>
-#include <ctime>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include "src/analysis/compare/line26/torchair_files.h"
 #include "src/analysis/compare/line26/torchair_metrics.h"
 #include "src/analysis/compare/real_metrics.h"
+#include "src/analysis/kernel_dump/number_reader.h"
+#include "src/analysis/kernel_dump/vector_measures.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
+#include "src/tensor/element_blocks.h"
 
 namespace msprobe::analysis::compare {
 namespace {
@@ -64,7 +66,7 @@ class RankPairing {
               const TorchairRank& golden_rank)
       : mine_(mine), golden_(golden), golden_rank_(golden_rank), mine_rank_(mine_rank) {
     for (const GeKernel& kernel : golden_rank.kernels) {
-      kernels_[{kernel.token, kernel.op.name}] = &kernel.op;
+      kernels_[{kernel.token, kernel.op.name}].push_back(&kernel.op);
     }
   }
 
@@ -84,7 +86,7 @@ class RankPairing {
     const size_t inputs = open.ok() ? open->count(false) : 0;
     const size_t outputs = open.ok() ? open->count(true) : 1;
     if (golden_.is_ge()) {
-      AddBesideKernels(kernel, inputs, outputs);
+      AddBesideKernels(kernel, turns_[{kernel.token, kernel.op.name}]++, inputs, outputs);
       return;
     }
     const bool converts = kernel.op.op_type == "Cast" || kernel.op.op_type == "TransData";
@@ -99,20 +101,22 @@ class RankPairing {
     rows_.push_back({kernel.token, std::move(golden), {&kernel.op, {}, is_output, number}});
   }
 
-  const VectorOperator* FindKernel(const GeKernel& kernel, const std::string& name) const {
+  // The run of `name` in the kernel's token that is number `turn`; null when there is none.
+  const VectorOperator* FindKernel(const GeKernel& kernel, const std::string& name,
+                                   size_t turn) const {
     const auto found = kernels_.find({kernel.token, name});
-    return found == kernels_.end() ? nullptr : found->second;
+    return found == kernels_.end() || turn >= found->second.size() ? nullptr : found->second[turn];
   }
 
-  void AddBesideKernels(const GeKernel& kernel, size_t inputs, size_t outputs) {
-    const VectorOperator* first = FindKernel(kernel, kernel.op.name);
+  void AddBesideKernels(const GeKernel& kernel, size_t turn, size_t inputs, size_t outputs) {
+    const VectorOperator* first = FindKernel(kernel, kernel.op.name, turn);
     const VectorOperator* last = first;
     if (first == nullptr) {
       std::vector<std::string> names;
       SplitFused(golden_.graph, kernel.op.name, &names);
       if (!names.empty()) {
-        first = FindKernel(kernel, names.front());
-        last = FindKernel(kernel, names.back());
+        first = FindKernel(kernel, names.front(), turn);
+        last = FindKernel(kernel, names.back(), turn);
       }
     }
     for (size_t i = 0; first != nullptr && i < inputs; ++i) {
@@ -150,7 +154,10 @@ class RankPairing {
   const TorchairSide& golden_;
   const TorchairRank& golden_rank_;
   const TorchairRank& mine_rank_;
-  std::map<std::pair<int64_t, std::string>, const VectorOperator*> kernels_;
+  using KernelKey = std::pair<int64_t, std::string>;  // token, name
+  // A loop runs a kernel more than once per token.
+  std::map<KernelKey, std::vector<const VectorOperator*>> kernels_;
+  std::map<KernelKey, size_t> turns_;
   std::vector<TorchairRow> rows_;
 };
 
@@ -170,15 +177,31 @@ struct ComparedRow {
   double noise = 0;
 };
 
+// Statistics of float32, whatever the dtype is; none of what has no elements or is complex.
 SideCells CellsOf(const TensorView& view) {
-  const ArraySummary summary = SummarizeArray(view);
   SideCells cells;
   cells.dtype = fmt::format("torch.{}", DTypeName(view.dtype));
   cells.shape = ShapeText(view.shape);
-  for (size_t i = 0; i < cells.stats.size(); ++i) {
-    cells.stats[i] =
-        base::PythonFloatRepr(static_cast<double>(static_cast<float>(summary.stats[i])));
+  const auto count = static_cast<size_t>(view.element_count());
+  if (count == 0 || !kernel_dump::CheckMeasurable(view, view).ok()) {
+    return cells;
   }
+  kernel_dump::NumberReader<float> numbers(view);
+  double largest = -INFINITY;
+  double smallest = INFINITY;
+  double sum = 0;
+  for (size_t first = 0; first < count; first += tensor::kCopyBlockElements) {
+    for (const float number :
+         numbers.Read(first, std::min(tensor::kCopyBlockElements, count - first))) {
+      const auto value = static_cast<double>(number);
+      largest = kernel_dump::LargerOrNaN(largest, value);
+      smallest = kernel_dump::SmallerOrNaN(smallest, value);
+      sum += value;
+    }
+  }
+  const auto mean = static_cast<float>(sum / static_cast<double>(count));
+  cells.stats = {base::PythonFloatRepr(largest), base::PythonFloatRepr(smallest),
+                 base::PythonFloatRepr(static_cast<double>(mean))};
   return cells;
 }
 
@@ -199,9 +222,17 @@ ComparedRow CompareTorchairRow(const TorchairRow& row) {
   }
   TensorView a = golden->view();
   TensorView b = mine->view();
-  if (a.element_count() != b.element_count() || a.element_count() == 0) {
+  if (a.element_count() != b.element_count()) {
     out.reason = "data shape doesn't match.";
     out.status = MismatchError(out.reason);
+    return out;
+  }
+  out.status = kernel_dump::CheckMeasurable(b, a);
+  if (out.status.ok() && a.element_count() == 0) {
+    out.status = UnsupportedError("no elements to compare");
+  }
+  if (!out.status.ok()) {
+    out.reason = out.status.message();
     return out;
   }
   for (TensorView* view : {&a, &b}) {
@@ -260,10 +291,7 @@ FolderTable MakeTable(const std::vector<TorchairRow>& rows, std::optional<int64_
                       FolderCounts counts, base::ThreadPool& pool) {
   FolderTable out;
   out.counts = counts;
-  out.is_csv = true;
-  out.name =
-      fmt::format("msprobe_cmp_report{}_{:%Y%m%d%H%M%S}", rank ? fmt::format("_rank{}", *rank) : "",
-                  fmt::gmtime(std::time(nullptr)));
+  out.name = fmt::format("msprobe_cmp_report{}", rank ? fmt::format("_rank{}", *rank) : "");
   out.table = report::Table("report", ReportColumns());
   std::vector<ComparedRow> compared(rows.size());
   pool.ParallelFor(rows.size(),
@@ -281,6 +309,15 @@ FolderTable MakeTable(const std::vector<TorchairRow>& rows, std::optional<int64_
   return out;
 }
 
+std::string RankName(std::optional<int64_t> rank) {
+  return rank ? fmt::format("rank {}", *rank) : "what is in no folder of a rank";
+}
+
+std::string LonelyRank(std::optional<int64_t> rank, const std::filesystem::path& here,
+                       const std::filesystem::path& there) {
+  return fmt::format("{} of {} is not in {}", RankName(rank), here.string(), there.string());
+}
+
 }  // namespace
 
 Result<FolderComparison> CompareTorchair(const Options& options, base::ThreadPool& pool) {
@@ -293,23 +330,37 @@ Result<FolderComparison> CompareTorchair(const Options& options, base::ThreadPoo
         .WithHint("the dump of GE comes first, one of GE or FX second");
   }
   FolderComparison comparison;
+  const std::optional<int64_t>& asked = options.line26->torchair_rank;
+  bool found = false;
   for (const auto& [rank, mine_rank] : mine.ranks) {
-    const auto partner = golden.ranks.find(rank);
-    const std::optional<int64_t>& asked = options.line26->torchair_rank;
-    if ((asked && rank != asked) || partner == golden.ranks.end()) {
-      if (!asked) {
-        comparison.warnings.push_back(fmt::format(
-            "rank {} of {} is not in {}", rank ? std::to_string(*rank) : "without a number",
-            options.npu_path.string(), options.bench_path.string()));
-      }
+    if (asked && rank != asked) {
       continue;
     }
+    const auto partner = golden.ranks.find(rank);
+    if (partner == golden.ranks.end()) {
+      comparison.warnings.push_back(LonelyRank(rank, options.npu_path, options.bench_path));
+      continue;
+    }
+    found = true;
     FolderCounts counts;
     const std::vector<TorchairRow> rows =
         RankPairing(mine, golden, mine_rank, partner->second).Rows(counts);
-    if (!rows.empty()) {
-      comparison.tables.push_back(MakeTable(rows, rank, counts, pool));
+    if (rows.empty()) {
+      comparison.warnings.push_back(
+          fmt::format("{}: none of {} kernels has a partner", RankName(rank), counts.npu_only));
+      continue;
     }
+    comparison.tables.push_back(MakeTable(rows, rank, counts, pool));
+  }
+  for (const auto& [rank, unused] : golden.ranks) {
+    if (mine.ranks.count(rank) == 0 && !asked) {
+      comparison.warnings.push_back(LonelyRank(rank, options.bench_path, options.npu_path));
+    }
+  }
+  if (asked && !found) {
+    return NotFoundError(fmt::format("rank {} is not in both of {} and {}", *asked,
+                                     options.npu_path.string(), options.bench_path.string()))
+        .WithHint("ranks are the folders worldsize<W>_global_rank<R>");
   }
   if (comparison.tables.empty()) {
     return MismatchError(fmt::format("{} and {} have no tensor in common",

@@ -69,7 +69,6 @@ std::optional<FxKey> ParseArrayName(std::string_view name) {
 // Every graph and array below a folder.
 Status ReadTree(const fs::path& folder, TorchairSide& side) {
   std::error_code error;
-  std::map<std::optional<int64_t>, TorchairRank> ranks;
   for (auto entry = fs::recursive_directory_iterator(
            folder, fs::directory_options::skip_permission_denied, error);
        !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
@@ -85,7 +84,11 @@ Status ReadTree(const fs::path& folder, TorchairSide& side) {
     } else if (std::optional<FxKey> key = ParseArrayName(name)) {
       const FolderPlace place = PlaceOf(path.parent_path().lexically_relative(folder));
       key->token = place.token.value_or(1) - 1;
-      side.ranks[place.rank].arrays[*std::move(key)] = path;
+      // Of a call that was dumped twice the first by name, whatever the order of the file system.
+      fs::path& array = side.ranks[place.rank].arrays[*std::move(key)];
+      if (array.empty() || path < array) {
+        array = path;
+      }
     }
   }
   return error ? IoError(fmt::format("cannot list {}: {}", folder.string(), error.message()))

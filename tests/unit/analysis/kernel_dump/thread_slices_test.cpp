@@ -1,0 +1,143 @@
+// Operators that FFTS+ ran as threads, each with a part of the tensors.
+#include "src/analysis/kernel_dump/thread_slices.h"
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/analysis/kernel_dump/vector_compare.h"
+#include "src/base/files.h"
+#include "tests/unit/support/temporary_folder.h"
+
+namespace msprobe::analysis::kernel_dump {
+namespace {
+
+namespace fs = std::filesystem;
+using test_support::TemporaryFolder;
+
+std::string Varint(uint64_t value) {
+  std::string text;
+  for (; value >= 0x80; value >>= 7U) {
+    text.push_back(static_cast<char>(value | 0x80U));
+  }
+  text.push_back(static_cast<char>(value));
+  return text;
+}
+std::string Number(uint32_t field, uint64_t value) { return Varint(field << 3U) + Varint(value); }
+std::string Counted(uint32_t field, const std::string& text) {
+  return Varint(field << 3U | 2U) + Varint(text.size()) + text;
+}
+
+// A tensor of float32.
+std::string Tensor(uint32_t field, uint32_t size_field, const Shape& shape, uint64_t format) {
+  std::string sizes;
+  for (const int64_t size : shape) {
+    sizes += Varint(static_cast<uint64_t>(size));
+  }
+  return Counted(field, Number(1, 1) + Number(2, format) + Counted(3, Counted(1, sizes)) +
+                            Number(size_field, static_cast<uint64_t>(ElementCount(shape)) * 4));
+}
+
+struct ThreadFile {
+  std::string slices;  // what the attribute says
+  Shape input;
+  Shape output;
+  std::vector<float> values;
+  uint64_t format = 2;
+};
+
+void WriteThread(const fs::path& path, const ThreadFile& of) {
+  const std::string header = Tensor(3, 6, of.output, of.format) + Tensor(4, 5, of.input, 2) +
+                             Counted(7, Counted(1, "ffts") + Counted(2, of.slices));
+  std::string length(8, '\0');
+  length[0] = static_cast<char>(header.size() & 0xFF);
+  length[1] = static_cast<char>(header.size() >> 8);
+  fs::create_directories(path.parent_path());
+  ASSERT_TRUE(base::WriteFileAtomically(
+                  path, length + header +
+                            std::string(reinterpret_cast<const char*>(of.values.data()),
+                                        of.values.size() * sizeof(float)))
+                  .ok());
+}
+
+// Two threads: the input is whole in both, of an output of 3 x 2 one has the first two columns of
+// row 0 and 1, the other row 2.
+std::string Slices(const std::string& second_row_begins = "2", const std::string& threads = "2") {
+  return R"({"threadMode": 1, "slice_instance_num": )" + threads +
+         R"(, "inputCutList": [0], "outputCutList": [1], "input_tensor_slice": [[[]], [[]]],
+            "output_tensor_slice": [[[{"lower": 0, "higher": 2}, {"lower": 0, "higher": 2}]],
+                                    [[{"lower": )" +
+         second_row_begins + R"(, "higher": 3}, {"lower": 0, "higher": 2}]]]})";
+}
+
+void WriteThreads(const fs::path& folder, const std::string& slices, uint64_t format = 2,
+                  float last = 6) {
+  WriteThread(folder / "Add.net_add.3.1.1700000000000002.4.0.0.0",
+              {slices, {1}, {2, 2}, {9, 1, 2, 3, 4}, format});
+  WriteThread(folder / "Add.net_add.3.1.1700000000000001.4.1.1.0",
+              {slices, {1}, {1, 2}, {9, 5, last}, format});
+}
+
+std::vector<std::string> Lines(const VectorOptions& options) {
+  const Result<VectorFindings> findings = CompareVectors(options);
+  EXPECT_TRUE(findings.ok()) << findings.status().message();
+  std::vector<std::string> lines;
+  for (const VectorRow& row : findings.ok() ? findings->rows : std::vector<VectorRow>()) {
+    lines.push_back(row.tensor + " " + ShapeText(row.shape) + " " +
+                    (row.measures ? MeasureText(*row.measures, Measure::kMaxAbsolute) : "none"));
+  }
+  return lines;
+}
+
+TEST(ThreadSlices, ThreadsAreOneOperatorWhoseTensorsArePutTogether) {
+  const TemporaryFolder scratch;
+  WriteThreads(scratch / "mine", Slices());
+  WriteThread(scratch / "golden/Add.net_add.1.1.1700000000000001",
+              {"{}", {1}, {3, 2}, {9, 1, 2, 3, 4, 5, 7}});
+  EXPECT_THAT(
+      Lines({.mine = scratch / "mine", .golden = scratch / "golden", .output = scratch / "out"}),
+      ::testing::ElementsAre("net_add:input:0 [1] 0.000000", "net_add:output:0 [3, 2] 1.000000"));
+}
+
+TEST(ThreadSlices, EachTimeThatThreadsRanIsAnOperator) {
+  const TemporaryFolder scratch;
+  for (const char* side : {"mine", "golden"}) {
+    WriteThreads(scratch / side, Slices());
+    WriteThreads(scratch / side / "later", Slices(), 2, std::string(side) == "mine" ? 6 : 8);
+  }
+  EXPECT_THAT(
+      Lines({.mine = scratch / "mine", .golden = scratch / "golden", .output = scratch / "out"}),
+      ::testing::ElementsAre("net_add:input:0 [1] 0.000000", "net_add:output:0 [3, 2] 0.000000",
+                             "net_add:input:0 [1] 0.000000", "net_add:output:0 [3, 2] 2.000000"));
+}
+
+TEST(ThreadSlices, StayApartOnRequestAndWherePartsDoNotFit) {
+  const TemporaryFolder scratch;
+  const std::vector<std::string> apart = {
+      "net_add:input:0 [1] 0.000000", "net_add:output:0 [1, 2] 0.000000",
+      "net_add:input:0 [1] 0.000000", "net_add:output:0 [2, 2] 0.000000"};
+  WriteThreads(scratch / "whole", Slices());
+  EXPECT_EQ(Lines({.mine = scratch / "whole",
+                   .golden = scratch / "whole",
+                   .output = scratch / "a",
+                   .thread_by_thread = true}),
+            apart);
+  size_t number = 0;
+  for (const std::string& slices :
+       {Slices("1"), Slices("3"), Slices("2", "3"), Slices("-9223372036854775808"),
+        std::string("{"), std::string("[]"), std::string("{}")}) {
+    const fs::path folder = scratch / std::to_string(number++);
+    WriteThreads(folder, slices);
+    EXPECT_EQ(Lines({.mine = folder, .golden = folder, .output = scratch / "b"}), apart) << slices;
+  }
+  // Parts of a device's own layout are no parts of the tensor.
+  WriteThreads(scratch / "blocked", Slices(), 29);
+  EXPECT_EQ(
+      Lines({.mine = scratch / "blocked", .golden = scratch / "blocked", .output = scratch / "c"}),
+      apart);
+}
+
+}  // namespace
+}  // namespace msprobe::analysis::kernel_dump
