@@ -19,24 +19,24 @@ using test_support::TemporaryFolder;
 using ::testing::HasSubstr;
 
 // Messages of less than 128 bytes each.
-std::string Number(int field, int value) {
+std::string ByteField(int field, int value) {
   return {static_cast<char>(field << 3), static_cast<char>(value)};
 }
-std::string Counted(int field, const std::string& text) {
+std::string TextField(int field, const std::string& text) {
   return std::string{static_cast<char>(field << 3 | 2), static_cast<char>(text.size())} + text;
 }
 
 // Two float32 numbers.
-std::string Tensor(int field, int size_field, const std::string& origin = "", int output = 0) {
-  std::string message = Number(1, 1) + Number(2, 2) + Counted(3, Counted(1, "\x02"));
+std::string PairTensor(int field, int size_field, const std::string& origin = "", int output = 0) {
+  std::string message = ByteField(1, 1) + ByteField(2, 2) + TextField(3, TextField(1, "\x02"));
   if (!origin.empty()) {
-    message += Counted(4, Counted(1, origin) + Number(2, output));
+    message += TextField(4, TextField(1, origin) + ByteField(2, output));
   }
-  return Counted(field, message + Number(size_field, 8));
+  return TextField(field, message + ByteField(size_field, 8));
 }
-std::string Input() { return Tensor(4, 5); }
-std::string Output(const std::string& origin = "", int output = 0) {
-  return Tensor(3, 6, origin, output);
+std::string PairInput() { return PairTensor(4, 5); }
+std::string PairOutput(const std::string& origin = "", int output = 0) {
+  return PairTensor(3, 6, origin, output);
 }
 
 std::string BytesOf(const std::vector<float>& values) {
@@ -71,7 +71,7 @@ constexpr const char* kGraph = R"({"graph": [{"op": [
   {"name": "pool", "input": ["net/conv1net/relu1:1"],
    "attr": [{"key": "_datadump_original_op_names", "value": {"list": {"s": ["pool", "cast"]}}}]}]}]})";
 
-VectorFindings Compare(const VectorOptions& options) {
+VectorFindings CompareFused(const VectorOptions& options) {
   Result<VectorFindings> findings = CompareVectors(options);
   EXPECT_TRUE(findings.ok()) << findings.status().message();
   return findings.ok() ? *std::move(findings) : VectorFindings();
@@ -91,11 +91,11 @@ std::vector<std::string> Lines(const VectorFindings& findings) {
 TEST(FusedOperators, AreHeldAgainstTheOriginThatTheirFileTells) {
   const TemporaryFolder scratch;
   WriteDump(scratch / "mine/Conv2D.net_conv1net_relu1.1.1.1700000000000001",
-            Input() + Output("net/relu1"), {1, 2, 3, 4});
+            PairInput() + PairOutput("net/relu1"), {1, 2, 3, 4});
   WriteArray(scratch / "golden/net_conv1.0.1700000000000001.npy", {9, 9});
   WriteArray(scratch / "golden/net_relu1.0.1700000000000002.npy", {3, 4.5});
-  const VectorFindings findings =
-      Compare({.mine = scratch / "mine", .golden = scratch / "golden", .output = scratch / "out"});
+  const VectorFindings findings = CompareFused(
+      {.mine = scratch / "mine", .golden = scratch / "golden", .output = scratch / "out"});
   EXPECT_THAT(Lines(findings),
               ::testing::ElementsAre("net_conv1net_relu1:output:0 > net_relu1, 0.500000",
                                      "* > net_conv1, none"));
@@ -105,11 +105,11 @@ TEST(FusedOperators, AreHeldAgainstTheOriginThatTheirFileTells) {
 TEST(FusedOperators, OfTwoCompiledModelsPairByName) {
   const TemporaryFolder scratch;
   for (const char* side : {"mine", "golden"}) {
-    WriteDump(scratch / side / "Conv2D.fused.1.1.1700000000000001", Output("relu"), {1, 2});
-    WriteDump(scratch / side / "Relu.relu.2.1.1700000000000002", Output(), {7, 7});
+    WriteDump(scratch / side / "Conv2D.fused.1.1.1700000000000001", PairOutput("relu"), {1, 2});
+    WriteDump(scratch / side / "Relu.relu.2.1.1700000000000002", PairOutput(), {7, 7});
   }
-  const VectorFindings findings =
-      Compare({.mine = scratch / "mine", .golden = scratch / "golden", .output = scratch / "out"});
+  const VectorFindings findings = CompareFused(
+      {.mine = scratch / "mine", .golden = scratch / "golden", .output = scratch / "out"});
   EXPECT_THAT(Lines(findings), ::testing::ElementsAre("fused:output:0 > fused, 0.000000",
                                                       "relu:output:0 > relu, 0.000000"));
 }
@@ -118,16 +118,17 @@ TEST(FusedOperators, RulesTellTheOriginsOfInputsAndOutputs) {
   const TemporaryFolder scratch;
   ASSERT_TRUE(base::WriteFileAtomically(scratch / "graph.json", kGraph).ok());
   WriteDump(scratch / "mine/Conv2D.net_conv1net_relu1.1.1.1700000000000001",
-            Input() + Output() + Output(), {1, 2, 3, 4, 5, 6});
-  WriteDump(scratch / "mine/Pooling.pool.2.1.1700000000000002", Input() + Output(), {5, 6, 8, 8});
+            PairInput() + PairOutput() + PairOutput(), {1, 2, 3, 4, 5, 6});
+  WriteDump(scratch / "mine/Pooling.pool.2.1.1700000000000002", PairInput() + PairOutput(),
+            {5, 6, 8, 8});
   WriteArray(scratch / "golden/data.0.1700000000000001.npy", {1, 2});
   WriteArray(scratch / "golden/net_relu1.0.1700000000000002.npy", {3, 4});
   WriteArray(scratch / "golden/net_conv1.1.1700000000000003.npy", {5, 7});
   WriteArray(scratch / "golden/cast.0.1700000000000004.npy", {8, 8});
-  const VectorFindings findings = Compare({.mine = scratch / "mine",
-                                           .golden = scratch / "golden",
-                                           .output = scratch / "out",
-                                           .fusion_rules = {scratch / "graph.json"}});
+  const VectorFindings findings = CompareFused({.mine = scratch / "mine",
+                                                .golden = scratch / "golden",
+                                                .output = scratch / "out",
+                                                .fusion_rules = {scratch / "graph.json"}});
   EXPECT_THAT(Lines(findings),
               ::testing::ElementsAre("net_conv1net_relu1:input:0 > data, 0.000000",
                                      "net_conv1net_relu1:output:0 > net_relu1, 0.000000",
@@ -140,13 +141,13 @@ TEST(FusedOperators, RulesTellTheOriginsOfInputsAndOutputs) {
 TEST(FusedOperators, RulesOfTheReferenceTellWhereTheOriginIsInIt) {
   const TemporaryFolder scratch;
   ASSERT_TRUE(base::WriteFileAtomically(scratch / "graph.json", kGraph).ok());
-  WriteDump(scratch / "mine/Relu.alone.1.1.1700000000000001", Output("net/conv1", 1), {5, 6});
-  WriteDump(scratch / "golden/Conv2D.net_conv1net_relu1.1.1.1700000000000001", Output() + Output(),
-            {3, 4, 5, 6});
-  const VectorFindings findings = Compare({.mine = scratch / "mine",
-                                           .golden = scratch / "golden",
-                                           .output = scratch / "out",
-                                           .golden_fusion_rules = {scratch / "graph.json"}});
+  WriteDump(scratch / "mine/Relu.alone.1.1.1700000000000001", PairOutput("net/conv1", 1), {5, 6});
+  WriteDump(scratch / "golden/Conv2D.net_conv1net_relu1.1.1.1700000000000001",
+            PairOutput() + PairOutput(), {3, 4, 5, 6});
+  const VectorFindings findings = CompareFused({.mine = scratch / "mine",
+                                                .golden = scratch / "golden",
+                                                .output = scratch / "out",
+                                                .golden_fusion_rules = {scratch / "graph.json"}});
   EXPECT_THAT(Lines(findings),
               ::testing::ElementsAre("alone:output:0 > net_conv1net_relu1, 0.000000"));
 }

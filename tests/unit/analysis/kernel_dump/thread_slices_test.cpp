@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using test_support::TemporaryFolder;
 
-std::string Varint(uint64_t value) {
+std::string VarintText(uint64_t value) {
   std::string text;
   for (; value >= 0x80; value >>= 7U) {
     text.push_back(static_cast<char>(value | 0x80U));
@@ -25,19 +25,22 @@ std::string Varint(uint64_t value) {
   text.push_back(static_cast<char>(value));
   return text;
 }
-std::string Number(uint32_t field, uint64_t value) { return Varint(field << 3U) + Varint(value); }
-std::string Counted(uint32_t field, const std::string& text) {
-  return Varint(field << 3U | 2U) + Varint(text.size()) + text;
+std::string VarintField(uint32_t field, uint64_t value) {
+  return VarintText(field << 3U) + VarintText(value);
+}
+std::string BytesField(uint32_t field, const std::string& text) {
+  return VarintText(field << 3U | 2U) + VarintText(text.size()) + text;
 }
 
 // A tensor of float32.
-std::string Tensor(uint32_t field, uint32_t size_field, const Shape& shape, uint64_t format) {
+std::string FloatTensor(uint32_t field, uint32_t size_field, const Shape& shape, uint64_t format) {
   std::string sizes;
   for (const int64_t size : shape) {
-    sizes += Varint(static_cast<uint64_t>(size));
+    sizes += VarintText(static_cast<uint64_t>(size));
   }
-  return Counted(field, Number(1, 1) + Number(2, format) + Counted(3, Counted(1, sizes)) +
-                            Number(size_field, static_cast<uint64_t>(ElementCount(shape)) * 4));
+  return BytesField(
+      field, VarintField(1, 1) + VarintField(2, format) + BytesField(3, BytesField(1, sizes)) +
+                 VarintField(size_field, static_cast<uint64_t>(ElementCount(shape)) * 4));
 }
 
 struct ThreadFile {
@@ -49,8 +52,9 @@ struct ThreadFile {
 };
 
 void WriteThread(const fs::path& path, const ThreadFile& of) {
-  const std::string header = Tensor(3, 6, of.output, of.format) + Tensor(4, 5, of.input, 2) +
-                             Counted(7, Counted(1, "ffts") + Counted(2, of.slices));
+  const std::string header = FloatTensor(3, 6, of.output, of.format) +
+                             FloatTensor(4, 5, of.input, 2) +
+                             BytesField(7, BytesField(1, "ffts") + BytesField(2, of.slices));
   std::string length(8, '\0');
   length[0] = static_cast<char>(header.size() & 0xFF);
   length[1] = static_cast<char>(header.size() >> 8);
@@ -80,7 +84,7 @@ void WriteThreads(const fs::path& folder, const std::string& slices, uint64_t fo
               {slices, {1}, {1, 2}, {9, 5, last}, format});
 }
 
-std::vector<std::string> Lines(const VectorOptions& options) {
+std::vector<std::string> RowsOf(const VectorOptions& options) {
   const Result<VectorFindings> findings = CompareVectors(options);
   EXPECT_TRUE(findings.ok()) << findings.status().message();
   std::vector<std::string> lines;
@@ -97,7 +101,7 @@ TEST(ThreadSlices, ThreadsAreOneOperatorWhoseTensorsArePutTogether) {
   WriteThread(scratch / "golden/Add.net_add.1.1.1700000000000001",
               {"{}", {1}, {3, 2}, {9, 1, 2, 3, 4, 5, 7}});
   EXPECT_THAT(
-      Lines({.mine = scratch / "mine", .golden = scratch / "golden", .output = scratch / "out"}),
+      RowsOf({.mine = scratch / "mine", .golden = scratch / "golden", .output = scratch / "out"}),
       ::testing::ElementsAre("net_add:input:0 [1] 0.000000", "net_add:output:0 [3, 2] 1.000000"));
 }
 
@@ -108,7 +112,7 @@ TEST(ThreadSlices, EachTimeThatThreadsRanIsAnOperator) {
     WriteThreads(scratch / side / "later", Slices(), 2, std::string(side) == "mine" ? 6 : 8);
   }
   EXPECT_THAT(
-      Lines({.mine = scratch / "mine", .golden = scratch / "golden", .output = scratch / "out"}),
+      RowsOf({.mine = scratch / "mine", .golden = scratch / "golden", .output = scratch / "out"}),
       ::testing::ElementsAre("net_add:input:0 [1] 0.000000", "net_add:output:0 [3, 2] 0.000000",
                              "net_add:input:0 [1] 0.000000", "net_add:output:0 [3, 2] 2.000000"));
 }
@@ -119,10 +123,10 @@ TEST(ThreadSlices, StayApartOnRequestAndWherePartsDoNotFit) {
       "net_add:input:0 [1] 0.000000", "net_add:output:0 [1, 2] 0.000000",
       "net_add:input:0 [1] 0.000000", "net_add:output:0 [2, 2] 0.000000"};
   WriteThreads(scratch / "whole", Slices());
-  EXPECT_EQ(Lines({.mine = scratch / "whole",
-                   .golden = scratch / "whole",
-                   .output = scratch / "a",
-                   .thread_by_thread = true}),
+  EXPECT_EQ(RowsOf({.mine = scratch / "whole",
+                    .golden = scratch / "whole",
+                    .output = scratch / "a",
+                    .thread_by_thread = true}),
             apart);
   size_t number = 0;
   for (const std::string& slices :
@@ -130,12 +134,12 @@ TEST(ThreadSlices, StayApartOnRequestAndWherePartsDoNotFit) {
         std::string("{"), std::string("[]"), std::string("{}")}) {
     const fs::path folder = scratch / std::to_string(number++);
     WriteThreads(folder, slices);
-    EXPECT_EQ(Lines({.mine = folder, .golden = folder, .output = scratch / "b"}), apart) << slices;
+    EXPECT_EQ(RowsOf({.mine = folder, .golden = folder, .output = scratch / "b"}), apart) << slices;
   }
   // Parts of a device's own layout are no parts of the tensor.
   WriteThreads(scratch / "blocked", Slices(), 29);
   EXPECT_EQ(
-      Lines({.mine = scratch / "blocked", .golden = scratch / "blocked", .output = scratch / "c"}),
+      RowsOf({.mine = scratch / "blocked", .golden = scratch / "blocked", .output = scratch / "c"}),
       apart);
 }
 
