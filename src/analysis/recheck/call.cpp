@@ -330,17 +330,45 @@ size_t Call::PeerCount() {
   return peers_ ? peers_->trees.size() : 0;
 }
 
-Value Call::PeerTensor(size_t peer, size_t position, std::string_view name) {
+size_t Call::PlaceOf(int64_t rank) {
+  if (PeerCount() == 0) {
+    return 0;
+  }
+  const auto place = std::find(peers_->ranks.begin(), peers_->ranks.end(), rank);
+  if (place == peers_->ranks.end()) {
+    Fail(fmt::format("rank {} is none of its group", rank));
+    return 0;
+  }
+  return static_cast<size_t>(place - peers_->ranks.begin());
+}
+
+template <typename Reader>
+auto Call::OfPeer(size_t peer, const Reader& read) -> decltype(read(*this)) {
   if (peer >= PeerCount()) {
-    return nullptr;
+    return {};
   }
   Call other(peers_->trees[peer], peers_->tensors[peer]);
-  const Value tensor = other.Tensor(position, name);
+  auto found = read(other);
   loaded_ += *other.loaded();
   if (unreadable_.empty()) {
     unreadable_ = other.unreadable();
   }
-  return tensor != nullptr ? tensor : Fail(other.problem());
+  if (other.failed()) {
+    Fail(other.problem());
+  }
+  return found;
+}
+
+Value Call::PeerTensor(size_t peer, size_t position, std::string_view name) {
+  return OfPeer(peer, [&](Call& other) { return other.Tensor(position, name); });
+}
+
+std::vector<Value> Call::PeerTensors(size_t peer, size_t position, std::string_view name) {
+  return OfPeer(peer, [&](Call& other) { return other.Tensors(position, name); });
+}
+
+std::vector<int64_t> Call::PeerInts(size_t peer, size_t position, std::string_view name) {
+  return OfPeer(peer, [&](Call& other) { return other.Ints(position, name); });
 }
 
 std::vector<CapturedTensor> Call::ReadAll(const EntryTree& entry, std::string_view member) {

@@ -38,6 +38,7 @@ Result<Value> ValueOf(const TensorView& view);
 struct PeerCalls {
   std::vector<dump::EntryTree> trees;  // forward entries
   std::vector<TensorSource> tensors;
+  std::vector<int64_t> ranks;
   size_t own = 0;              // which of them this call is
   bool group_is_told = false;  // false: taken to be all ranks of the dump
 };
@@ -83,7 +84,11 @@ class Call {
   size_t PeerCount();  // 0 with a problem of the call where they are not in the dump
   size_t OwnPlace() const { return peers_ ? peers_->own : 0; }
   bool GroupIsTold() const { return peers_ && peers_->group_is_told; }
+  // The place of a rank in the group; a problem of the call, and 0, where it is none of it.
+  size_t PlaceOf(int64_t rank);
   Value PeerTensor(size_t peer, size_t position, std::string_view name);
+  std::vector<Value> PeerTensors(size_t peer, size_t position, std::string_view name);
+  std::vector<int64_t> PeerInts(size_t peer, size_t position, std::string_view name);
 
   // ---- results ----
   // Every tensor below a member ("output", "input") of an entry, in order.
@@ -101,6 +106,9 @@ class Call {
  private:
   CapturedTensor Read(const dump::EntryTree& tree, uint32_t index, std::string name) const;
   Value Argument(uint32_t index, std::string_view name);
+  // What `read` finds in the same call on another rank.
+  template <typename Reader>
+  auto OfPeer(size_t peer, const Reader& read) -> decltype(read(*this));
 
   const dump::EntryTree& forward_;
   const TensorSource tensors_;

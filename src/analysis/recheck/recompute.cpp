@@ -84,9 +84,15 @@ Judgement BestOf(const CapturedTensor& captured, const std::vector<Candidate>& c
   return best;
 }
 
+Shape WithoutOnes(Shape shape) {
+  std::erase(shape, 1);
+  return shape;
+}
+
 // Gradients of the steps of a call that a hook may have seen.
 std::vector<Candidate> Candidates(const Arithmetic& arithmetic, const Values& results,
                                   const Gradients& gradients, const Values& incoming,
+                                  const std::vector<CapturedTensor>& outgoing,
                                   const CapturedTensor& captured) {
   std::vector<Candidate> candidates;
   const auto add = [&](const Value& gradient) {
@@ -100,9 +106,11 @@ std::vector<Candidate> Candidates(const Arithmetic& arithmetic, const Values& re
       candidates.push_back({gradient});
       return;
     }
-    // The node worked on a view: leading dims as one, or a transposed matrix.
-    const bool same_rows = !own.empty() && !wanted.empty() && own.back() == wanted.back();
-    candidates.push_back({arithmetic.Reshape(gradient, wanted), same_rows});
+    // The node worked on a view: dims of 1 more or less, leading dims as one, or a transposed
+    // matrix.
+    const bool same_order = WithoutOnes(own) == WithoutOnes(wanted) ||
+                            (!own.empty() && !wanted.empty() && own.back() == wanted.back());
+    candidates.push_back({arithmetic.Reshape(gradient, wanted), same_order});
     if (own.size() == 2 && wanted.size() == 2) {
       candidates.push_back({arithmetic.Reshape(arithmetic.Permute(gradient, {1, 0}), wanted)});
     }
@@ -114,8 +122,14 @@ std::vector<Candidate> Candidates(const Arithmetic& arithmetic, const Values& re
       add(gradients.of.at(tensor));
     }
   }
-  for (const Value& gradient : gradients.passed) {
-    add(gradient);
+  for (const auto& [gradient, parent] : gradients.passed) {
+    // Who saw the sum over what was broadcast did not see what was summed.
+    if (gradient->shape == parent ||
+        std::none_of(outgoing.begin(), outgoing.end(), [&](const CapturedTensor& other) {
+          return other.value != nullptr && other.value->shape == parent;
+        })) {
+      add(gradient);
+    }
   }
   for (const Value& gradient : incoming) {
     if (gradient != nullptr && captured.value != nullptr &&
@@ -229,8 +243,8 @@ CallVerdict BackwardWith(Call& call, const Request& asked,
   CallVerdict verdict;
   verdict.operation = asked.name;
   for (const CapturedTensor& captured : outgoing) {
-    verdict.tensors.push_back(
-        BestOf(captured, Candidates(arithmetic, results, gradients, seeds, captured), rounding));
+    verdict.tensors.push_back(BestOf(
+        captured, Candidates(arithmetic, results, gradients, seeds, outgoing, captured), rounding));
   }
   Conclude(verdict);
   return verdict;

@@ -94,6 +94,7 @@ Result<PeerCalls> StepRanks::PeersOf(int64_t rank, std::string_view name) {
     MSP_ASSIGN_OR_RETURN(dump::EntryTree tree, peer->entries.Read(partner->second),
                          partner->second);
     peers.trees.push_back(std::move(tree));
+    peers.ranks.push_back(other);
     peers.tensors.push_back(TensorsOf(peer->entries.tensor_folder()));
   }
   if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) {

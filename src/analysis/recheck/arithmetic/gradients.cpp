@@ -66,7 +66,7 @@ Gradients FollowGradients(const Arithmetic& arithmetic, const std::vector<Value>
       if (passed[i] == nullptr || parent == nullptr || !parent->wants_gradient) {
         continue;
       }
-      found.passed.push_back(passed[i]);
+      found.passed.push_back({passed[i], parent->shape});
       if (passed[i]->shape == parent->shape) {
         add(parent.get(), passed[i]);
       } else {

@@ -11,9 +11,13 @@ namespace msprobe::analysis::recheck {
 struct Gradients {
   // Of every tensor that was passed; in the shape of the tensor.
   std::unordered_map<const Tensor*, Value> of;
-  // What single steps passed on, before it was summed over what was broadcast, and with the
-  // gradients of other steps: hooks of autograd see these.
-  std::vector<Value> passed;
+  // What a single step passed on to a tensor of shape `parent`, before it was summed over what was
+  // broadcast, and with the gradients of other steps: hooks of autograd see these.
+  struct Passed {
+    Value gradient;
+    Shape parent;
+  };
+  std::vector<Passed> passed;
   // In the order in which they became known, results first.
   std::vector<const Tensor*> order;
 };

@@ -10,22 +10,17 @@
 namespace msprobe::analysis::recheck {
 namespace {
 
-// The inputs of all ranks, one behind the other along a new first dim.
-Value Stacked(Call& call, const Arithmetic& m, size_t position, std::string_view name) {
-  const size_t count = call.PeerCount();
-  std::vector<Value> inputs;
-  for (size_t peer = 0; peer < count; ++peer) {
-    inputs.push_back(call.PeerTensor(peer, position, name));
-  }
-  if (call.failed() || inputs.empty()) {
+// Tensors of one shape, one behind the other along a new first dim.
+Value Stacked(Call& call, const Arithmetic& m, const Values& tensors) {
+  if (call.failed() || tensors.empty()) {
     return nullptr;
   }
-  Shape shape = inputs[0]->shape;
-  if (std::any_of(inputs.begin(), inputs.end(),
-                  [&](const Value& input) { return input->shape != shape; })) {
+  Shape shape = tensors[0]->shape;
+  if (std::any_of(tensors.begin(), tensors.end(),
+                  [&](const Value& tensor) { return tensor->shape != shape; })) {
     return call.Fail("the tensors of its ranks have different shapes");
   }
-  shape.insert(shape.begin(), static_cast<int64_t>(count));
+  shape.insert(shape.begin(), static_cast<int64_t>(tensors.size()));
   if (!m.Affords(shape)) {
     return nullptr;
   }
@@ -33,7 +28,32 @@ Value Stacked(Call& call, const Arithmetic& m, size_t position, std::string_view
   for (size_t i = 0; i < indices.size(); ++i) {
     indices[i] = static_cast<int64_t>(i);
   }
-  return m.Take(inputs, shape, std::move(indices));
+  return m.Take(tensors, shape, std::move(indices));
+}
+
+// An argument of all ranks, in the order of the group.
+Values OfAll(Call& call, size_t position, std::string_view name) {
+  Values tensors;
+  const size_t count = call.PeerCount();
+  for (size_t peer = 0; peer < count && !call.failed(); ++peer) {
+    tensors.push_back(call.PeerTensor(peer, position, name));
+  }
+  return tensors;
+}
+
+// Of an argument of all ranks that is a list with a tensor per rank: those for this rank.
+Values ForThisRank(Call& call, size_t position, std::string_view name) {
+  Values tensors;
+  const size_t count = call.PeerCount();
+  for (size_t peer = 0; peer < count && !call.failed(); ++peer) {
+    const Values list = call.PeerTensors(peer, position, name);
+    if (call.failed() || list.size() != count) {
+      call.Fail("a rank does not give one tensor to each of its group");
+      break;
+    }
+    tensors.push_back(list[call.OwnPlace()]);
+  }
+  return tensors;
 }
 
 // Over the first dim.
@@ -76,48 +96,159 @@ std::string OperationOf(Call& call, size_t position) {
   return text;
 }
 
-// Of a group that the dump does not tell, ranks may be missing: a result that fits is right, and
-// one that does not says nothing.
-Values OfGroup(Call& call, const Value& result) {
-  if (call.failed() || result == nullptr || call.GroupIsTold()) {
-    return {result};
+// Of a group that the dump does not tell, ranks may be missing: results that fit are right, and
+// ones that do not say nothing.
+Values OfGroup(Call& call, Values results) {
+  if (call.failed() || call.GroupIsTold()) {
+    return results;
   }
   const std::vector<CapturedTensor>& outputs = call.outputs();
-  if (outputs.size() != 1 || outputs[0].value == nullptr ||
-      outputs[0].value->shape != result->shape) {
-    return {call.Fail("its group is not in the dump")};
-  }
-  for (size_t i = 0; i < result->size(); ++i) {
-    const double off = result->value[i] - outputs[0].value->value[i];
-    if (!(std::fabs(off) <= 1e-2 * std::fabs(result->value[i]) + 1e-30)) {
-      return {call.Fail("its group is not in the dump, and is not all ranks that are")};
+  for (size_t at = 0; at < results.size(); ++at) {
+    const Value& result = results[at];
+    if (result == nullptr) {
+      continue;
+    }
+    if (at >= outputs.size() || outputs[at].value == nullptr ||
+        outputs[at].value->shape != result->shape) {
+      return {call.Fail("its group is not in the dump")};
+    }
+    for (size_t i = 0; i < result->size(); ++i) {
+      const double off = result->value[i] - outputs[at].value->value[i];
+      if (!(std::fabs(off) <= 1e-2 * std::fabs(result->value[i]) + 1e-30)) {
+        return {call.Fail("its group is not in the dump, and is not all ranks that are")};
+      }
     }
   }
-  return {result};
+  return results;
 }
 
 Values AllReduce(Call& call, const Arithmetic& m) {
-  return OfGroup(call, Reduced(call, m, Stacked(call, m, 0, "tensor"), OperationOf(call, 1)));
+  const Value stacked = Stacked(call, m, OfAll(call, 0, "tensor"));
+  return OfGroup(call, {Reduced(call, m, stacked, OperationOf(call, 1))});
+}
+
+// reduce(tensor, dst, op)
+Values Reduce(Call& call, const Arithmetic& m) {
+  const int64_t to = call.Int(1, "dst");
+  if (call.PeerCount() == 0 || call.PlaceOf(to) != call.OwnPlace()) {
+    return {call.Fail("only the rank that it goes to has a result")};
+  }
+  const Value stacked = Stacked(call, m, OfAll(call, 0, "tensor"));
+  return OfGroup(call, {Reduced(call, m, stacked, OperationOf(call, 2))});
+}
+
+// broadcast(tensor, src)
+Values Broadcasted(Call& call, const Arithmetic& m) {
+  (void)m;
+  const size_t from = call.PlaceOf(call.Int(1, "src"));
+  return OfGroup(call, {call.PeerTensor(from, 0, "tensor")});
+}
+
+// all_gather(tensor_list, tensor)
+Values AllGather(Call& call, const Arithmetic& m) {
+  (void)m;
+  return OfGroup(call, OfAll(call, 1, "tensor"));
+}
+
+// gather(tensor, gather_list, dst): its outputs begin with its own tensor.
+Values GatherToOne(Call& call, const Arithmetic& m) {
+  (void)m;
+  if (call.PeerCount() == 0 || call.PlaceOf(call.Int(2, "dst", 0)) != call.OwnPlace()) {
+    return {call.Fail("only the rank that it goes to has a result")};
+  }
+  Values results = OfAll(call, 0, "tensor");
+  results.insert(results.begin(), nullptr);
+  return OfGroup(call, std::move(results));
+}
+
+// scatter(tensor, scatter_list, src)
+Values ScatterFromOne(Call& call, const Arithmetic& m) {
+  (void)m;
+  const size_t from = call.PlaceOf(call.Int(2, "src", 0));
+  const Values parts = call.PeerTensors(from, 1, "scatter_list");
+  if (call.failed() || parts.size() != call.PeerCount()) {
+    return {call.Fail("a rank does not give one tensor to each of its group")};
+  }
+  return OfGroup(call, {parts[call.OwnPlace()]});
+}
+
+// reduce_scatter(output, input_list, op)
+Values ReduceScatter(Call& call, const Arithmetic& m) {
+  const Value stacked = Stacked(call, m, ForThisRank(call, 1, "input_list"));
+  return OfGroup(call, {Reduced(call, m, stacked, OperationOf(call, 2))});
+}
+
+// all_to_all(output_tensor_list, input_tensor_list)
+Values AllToAll(Call& call, const Arithmetic& m) {
+  (void)m;
+  return OfGroup(call, ForThisRank(call, 1, "input_tensor_list"));
+}
+
+// all_to_all_single(output, input, output_split_sizes, input_split_sizes): the parts for this rank,
+// one behind the other along the first dim.
+Values AllToAllSingle(Call& call, const Arithmetic& m) {
+  const Values inputs = OfAll(call, 1, "input");
+  const auto count = static_cast<int64_t>(inputs.size());
+  if (call.failed() || inputs.empty()) {
+    return {nullptr};
+  }
+  Shape shape = inputs[0]->shape;
+  const auto row = [](const Value& input) {
+    return ElementCount(Shape(input->shape.begin() + 1, input->shape.end()));
+  };
+  int64_t rows = 0;
+  std::vector<int64_t> indices;
+  int64_t before = 0;  // elements of the inputs in front of this one
+  for (size_t peer = 0; peer < inputs.size(); ++peer) {
+    const Value& input = inputs[peer];
+    if (input->shape.size() != shape.size() || shape.empty() || row(input) != row(inputs[0])) {
+      return {call.Fail("the tensors of its ranks have different shapes")};
+    }
+    std::vector<int64_t> sizes = call.PeerInts(peer, 3, "input_split_sizes");
+    if (sizes.empty()) {
+      sizes.assign(inputs.size(), input->shape[0] / count);
+    }
+    int64_t sum = 0;
+    for (const int64_t size : sizes) {
+      sum = size < 0 || size > input->shape[0] || sum < 0 ? -1 : sum + size;
+    }
+    if (sizes.size() != inputs.size() || sum != input->shape[0]) {
+      return {call.Fail("its input does not divide among its ranks")};
+    }
+    int64_t first = 0;
+    for (size_t i = 0; i < call.OwnPlace(); ++i) {
+      first += sizes[i];
+    }
+    const int64_t size = sizes[call.OwnPlace()];
+    for (int64_t i = 0; i < size * row(input); ++i) {
+      indices.push_back(before + first * row(input) + i);
+    }
+    rows += size;
+    before += static_cast<int64_t>(input->size());
+  }
+  shape[0] = rows;
+  return OfGroup(call, {m.Take(inputs, shape, std::move(indices))});
 }
 
 // Inputs one behind the other along the first dim, into one tensor.
 Values AllGatherIntoTensor(Call& call, const Arithmetic& m) {
-  const Value stacked = Stacked(call, m, 1, "input_tensor");
+  const Value stacked = Stacked(call, m, OfAll(call, 1, "input_tensor"));
   if (stacked == nullptr) {
     return {nullptr};
   }
-  // The output may be of the gathered shape or of the stacked one.
+  // The output may be of the gathered shape or of the stacked one; the input may follow it.
   const std::vector<CapturedTensor>& outputs = call.outputs();
-  if (outputs.size() != 1 || outputs[0].value == nullptr ||
+  if (outputs.empty() || outputs[0].value == nullptr ||
       outputs[0].value->size() != stacked->size()) {
     return {call.Fail("its output is not what its ranks gave")};
   }
-  return {m.Reshape(stacked, outputs[0].value->shape)};
+  return OfGroup(call, {m.Reshape(stacked, outputs[0].value->shape)});
 }
 
 // Of the sum of all ranks' inputs, the part of this rank.
 Values ReduceScatterTensor(Call& call, const Arithmetic& m) {
-  const Value sum = Reduced(call, m, Stacked(call, m, 1, "input"), OperationOf(call, 2));
+  const Value stacked = Stacked(call, m, OfAll(call, 1, "input"));
+  const Value sum = Reduced(call, m, stacked, OperationOf(call, 2));
   if (sum == nullptr) {
     return {nullptr};
   }
@@ -132,8 +263,7 @@ Values ReduceScatterTensor(Call& call, const Arithmetic& m) {
   for (size_t i = 0; i < indices.size(); ++i) {
     indices[i] = static_cast<int64_t>(call.OwnPlace()) * size + static_cast<int64_t>(i);
   }
-  const Value part = m.Take({sum}, shape, std::move(indices));
-  return call.GroupIsTold() ? Values{part} : OfGroup(call, part);
+  return OfGroup(call, {m.Take({sum}, shape, std::move(indices))});
 }
 
 }  // namespace
@@ -141,8 +271,16 @@ Values ReduceScatterTensor(Call& call, const Arithmetic& m) {
 OperatorList CollectiveOperators() {
   return {
       {"all_reduce", AllReduce, Rounds::kSteps},
+      {"reduce", Reduce, Rounds::kSteps},
+      {"broadcast", Broadcasted},
+      {"all_gather", AllGather},
       {"all_gather_into_tensor _all_gather_base", AllGatherIntoTensor},
+      {"gather", GatherToOne},
+      {"scatter", ScatterFromOne},
+      {"reduce_scatter", ReduceScatter, Rounds::kSteps},
       {"reduce_scatter_tensor _reduce_scatter_base", ReduceScatterTensor, Rounds::kSteps},
+      {"all_to_all", AllToAll},
+      {"all_to_all_single", AllToAllSingle},
   };
 }
 

@@ -12,6 +12,7 @@
 
 #include "src/analysis/recheck/operators/arguments.h"
 #include "src/analysis/recheck/operators/operators.h"
+#include "src/analysis/recheck/operators/windows.h"
 
 namespace msprobe::analysis::recheck {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 constexpr size_t kTaps = 4;  // the neighbours at -1, 0, 1 and 2
 constexpr double kCoordinateUnits = 8;
 
-enum class Mode : uint8_t { kNearest, kNearestExact, kLinear, kCubic };
+enum class Mode : uint8_t { kNearest, kNearestExact, kLinear, kCubic, kArea };
 
 // Along one dim.
 struct Axis {
@@ -156,6 +157,9 @@ std::optional<Mode> ModeOf(const std::string& text) {
   if (text == "bicubic") {
     return Mode::kCubic;
   }
+  if (text == "area") {
+    return Mode::kArea;
+  }
   return std::nullopt;
 }
 
@@ -178,6 +182,20 @@ std::vector<double> Factors(Call& call, size_t position, std::string_view name, 
     factors.assign(count, 1);
   }
   return factors;
+}
+
+// Means over the parts into which the output divides the input.
+Value Area(Call& call, const Arithmetic& m, const Value& x, const std::vector<Axis>& axes) {
+  const auto split = x->shape.begin() + 2;
+  const Shape input(split, x->shape.end());
+  Shape output;
+  for (const Axis& axis : axes) {
+    output.push_back(axis.out);
+  }
+  const std::vector<WindowsOfDim> dims = AdaptiveWindows(call, input, output);
+  return call.failed()
+             ? nullptr
+             : WindowMeans(m, x, Shape(x->shape.begin(), split), Joined(m, dims, input), false, 0);
 }
 
 Values Interpolate(Call& call, const Arithmetic& m) {
@@ -224,6 +242,9 @@ Values Interpolate(Call& call, const Arithmetic& m) {
   }
   if (call.failed()) {
     return {nullptr};
+  }
+  if (*mode == Mode::kArea) {
+    return {Area(call, m, x, axes)};
   }
   Value result = x;
   for (size_t i = dims; i-- > 0 && result != nullptr;) {

@@ -30,7 +30,7 @@ struct Operator {
   Rounds rounds = Rounds::kOnce;
 };
 
-// The list, sorted by family.
+// The list of functions, sorted by family; communication is not among them.
 const std::vector<Operator>& AllOperators();
 // Null: not known. Of modules the class decides, and only where the dump tells all that is needed.
 const Operator* FindOperator(const dump::EntryName& call);
@@ -51,7 +51,7 @@ OperatorList CopyOperators();
 OperatorList CreationOperators();
 OperatorList ConvolutionOperators();
 OperatorList PoolingOperators();
-OperatorList CollectiveOperators();
+OperatorList CollectiveOperators();  // of the kind Distributed
 OperatorList InterpolationOperators();
 OperatorList SelectionOperators();
 OperatorList AttentionOperators();

@@ -33,44 +33,12 @@ WindowSizes SizesOf(Call& call, size_t dims, size_t padding, size_t ceiling) {
   return sizes;
 }
 
-Shape ResultShape(const Shape& leading, const Windows& windows) {
-  Shape shape = leading;
-  shape.insert(shape.end(), windows.shape.begin(), windows.shape.end());
-  return shape;
-}
-
-// The mean of the windows; `by_padding`: padding counts.
-Value Means(const Arithmetic& m, const Value& x, const Shape& leading, const Windows& windows,
-            bool by_padding, double divisor) {
-  const int64_t planes = ElementCount(leading);
-  const int64_t plane = planes == 0 ? 0 : static_cast<int64_t>(x->size()) / planes;
-  const int64_t places = ElementCount(windows.shape);
-  const Shape shape = {planes, places, static_cast<int64_t>(windows.length)};
-  if (!m.problem().empty() || !m.Affords(shape)) {
-    return nullptr;
-  }
-  std::vector<int64_t> indices;
-  indices.reserve(static_cast<size_t>(ElementCount(shape)));
-  for (int64_t i = 0; i < planes; ++i) {
-    for (const int64_t place : windows.places) {
-      indices.push_back(place < 0 ? -1 : i * plane + place);
-    }
-  }
-  std::vector<double> counts;
-  for (const int64_t count : by_padding ? windows.padded : windows.inside) {
-    counts.push_back(divisor != 0 ? divisor : static_cast<double>(count));
-  }
-  const Value sums = m.Sum(m.Take({x}, shape, std::move(indices)), {2}, false);
-  return m.Reshape(m.Divide(sums, MakeValue({places}, std::move(counts))),
-                   ResultShape(leading, windows));
-}
-
 // Where several elements of a window are the largest, the gradient may go to any of them.
 Value Largest(Call& call, const Arithmetic& m, const Value& x, const Shape& leading,
               const Windows& windows) {
   const int64_t planes = ElementCount(leading);
   const int64_t plane = planes == 0 ? 0 : static_cast<int64_t>(x->size()) / planes;
-  const Shape shape = ResultShape(leading, windows);
+  const Shape shape = WindowsResultShape(leading, windows);
   if (!m.problem().empty() || !m.Affords(shape)) {
     return nullptr;
   }
@@ -124,7 +92,7 @@ Values AveragePool(Call& call, const Arithmetic& m) {
   if (call.failed()) {
     return {nullptr};
   }
-  return {Means(m, x, leading, Joined(m, dims, input), by_padding, divisor)};
+  return {WindowMeans(m, x, leading, Joined(m, dims, input), by_padding, divisor)};
 }
 
 template <size_t kDims>
@@ -165,7 +133,8 @@ Values AdaptivePool(Call& call, const Arithmetic& m) {
     return {nullptr};
   }
   const Windows windows = Joined(m, dims, input);
-  return {kMax ? Largest(call, m, x, leading, windows) : Means(m, x, leading, windows, false, 0)};
+  return {kMax ? Largest(call, m, x, leading, windows)
+               : WindowMeans(m, x, leading, windows, false, 0)};
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ std::vector<Operator> Functions() {
         ContractionOperators(), NormalizationOperators(), ReductionOperators(), LossOperators(),
         MoveOperators(), CopyOperators(), CreationOperators(), ConvolutionOperators(),
         PoolingOperators(), InterpolationOperators(), SelectionOperators(), AttentionOperators(),
-        MomentOperators(), CollectiveOperators()}) {
+        MomentOperators()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;
@@ -59,9 +59,15 @@ std::string PlainOperatorName(const dump::EntryName& call) {
 
 const Operator* FindOperator(const dump::EntryName& call) {
   static const std::vector<Operator> modules = ModuleOperators();
+  static const std::vector<Operator> collectives = CollectiveOperators();
   static const Names module_names = [] {
     Names names;
     AddNames(modules, names);
+    return names;
+  }();
+  static const Names collective_names = [] {
+    Names names;
+    AddNames(collectives, names);
     return names;
   }();
   static const Names function_names = [] {
@@ -73,8 +79,10 @@ const Operator* FindOperator(const dump::EntryName& call) {
     const auto found = module_names.find(call.class_name);
     return found == module_names.end() ? nullptr : found->second;
   }
-  const auto found = function_names.find(PlainOperatorName(call));
-  return found == function_names.end() ? nullptr : found->second;
+  // gather and scatter mean something else among ranks.
+  const Names& names = call.kind == "Distributed" ? collective_names : function_names;
+  const auto found = names.find(PlainOperatorName(call));
+  return found == names.end() ? nullptr : found->second;
 }
 
 }  // namespace msprobe::analysis::recheck

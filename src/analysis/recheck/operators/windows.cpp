@@ -157,4 +157,35 @@ Windows Joined(const Arithmetic& arithmetic, const std::vector<WindowsOfDim>& di
   return windows;
 }
 
+Shape WindowsResultShape(const Shape& leading, const Windows& windows) {
+  Shape shape = leading;
+  shape.insert(shape.end(), windows.shape.begin(), windows.shape.end());
+  return shape;
+}
+
+Value WindowMeans(const Arithmetic& m, const Value& x, const Shape& leading, const Windows& windows,
+                  bool by_padding, double divisor) {
+  const int64_t planes = ElementCount(leading);
+  const int64_t plane = planes == 0 ? 0 : static_cast<int64_t>(x->size()) / planes;
+  const int64_t places = ElementCount(windows.shape);
+  const Shape shape = {planes, places, static_cast<int64_t>(windows.length)};
+  if (!m.problem().empty() || !m.Affords(shape)) {
+    return nullptr;
+  }
+  std::vector<int64_t> indices;
+  indices.reserve(static_cast<size_t>(ElementCount(shape)));
+  for (int64_t i = 0; i < planes; ++i) {
+    for (const int64_t place : windows.places) {
+      indices.push_back(place < 0 ? -1 : i * plane + place);
+    }
+  }
+  std::vector<double> counts;
+  for (const int64_t count : by_padding ? windows.padded : windows.inside) {
+    counts.push_back(divisor != 0 ? divisor : static_cast<double>(count));
+  }
+  const Value sums = m.Sum(m.Take({x}, shape, std::move(indices)), {2}, false);
+  return m.Reshape(m.Divide(sums, MakeValue({places}, std::move(counts))),
+                   WindowsResultShape(leading, windows));
+}
+
 }  // namespace msprobe::analysis::recheck

@@ -44,5 +44,10 @@ std::vector<WindowsOfDim> AdaptiveWindows(Call& call, const Shape& input, const 
 // Empty, with a problem, where they are out of proportion to the call's tensors.
 Windows Joined(const Arithmetic& arithmetic, const std::vector<WindowsOfDim>& dims,
                const Shape& input);
+Shape WindowsResultShape(const Shape& leading, const Windows& windows);
+// The mean of each window of x, whose last dims the windows slide over; `by_padding`: padding
+// counts; `divisor` other than 0: instead of the count.
+Value WindowMeans(const Arithmetic& arithmetic, const Value& x, const Shape& leading,
+                  const Windows& windows, bool by_padding, double divisor);
 
 }  // namespace msprobe::analysis::recheck
