@@ -1,6 +1,7 @@
 """training.py for PyTorch: what its scripts import Run from."""
 import inspect
 import random
+import re
 
 import numpy
 import torch
@@ -145,7 +146,9 @@ class Run(training.TrainingRun):
         for number, chunk in enumerate(chunks_of(model)):
             for name, module in chunk.named_modules():
                 place = "%d:%s" % (number, name)
-                places[place] = [type(module).__qualname__, sorted(module.__dict__),
+                # fully_shard() puts a number into the names of its attributes, which is another one in each run
+                attributes = sorted(re.sub("_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", "", name) for name in module.__dict__)
+                places[place] = [type(module).__qualname__, attributes,
                                  {key: len(value) for key, value in module.__dict__.items()
                                   if key.endswith("_hooks") and value is not None}]
             for name, parameter in chunk.named_parameters():
