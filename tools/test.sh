@@ -117,6 +117,7 @@ if [ "$run_faults" = 1 ]; then
   say "making calls into the system fail"
   injected=(build/bin/msprobe "$(find build/tests/faults build/lib -name '*fault_injector.so' | head -1)")
   /usr/bin/python3 tests/faults/sweep.py "${injected[@]}" . || fail "a command does not stand a fault; tests/faults/README.md tells how to run one alone"
+  /usr/bin/python3 tests/faults/serve_sweep.py "${injected[@]}" . || fail "the server does not stand a fault"
   /usr/bin/python3 tests/faults/capture_sweep.py "${injected[@]}" build/bin/fault_training || fail "the capture does not stand a fault"
 fi
 

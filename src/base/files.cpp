@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/base/descriptor.h"
 #include "src/base/interrupt.h"
 #include "src/base/mapped_files.h"
 #include "src/base/new_folders.h"
@@ -42,23 +43,6 @@ Status SystemError(std::string_view action, const Path& path, int error) {
   }
   return status;
 }
-
-// Closes the descriptor at the end of a scope.
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (value_ >= 0) {
-      ::close(value_);
-    }
-  }
-  int get() const { return value_; }
-
- private:
-  int value_;
-};
 
 // Opens a regular file only: a FIFO or device could block or never end. O_NONBLOCK keeps the open
 // itself from blocking.

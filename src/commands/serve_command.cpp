@@ -87,7 +87,10 @@ Result<ExitCode> ServeCommand::Run(const Context& /*context*/) {
   const std::string token = serve::NewToken();
   MSP_RETURN_IF_ERROR(
       Print(fmt::format("http://{}:{}/{}/\n", NameInAddress(host_), server.port(), token)));
-  std::fflush(stdout);  // whoever started this in the background waits for the address
+  // Whoever started this in the background waits for the address, and nobody else knows it.
+  if (std::fflush(stdout) != 0) {
+    return IoError("cannot write the address to the standard output");
+  }
   serve::Site site(std::move(folder), token, host_);
   MSP_RETURN_IF_ERROR(
       server.Serve([&site](const serve::Request& request) { return site.Answer(request); }));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <system_error>
 #include <utility>
 
@@ -22,22 +23,52 @@ bool IsName(std::string_view name) {
          name.find('\0') == std::string_view::npos;
 }
 
+// Whether there is nothing to serve, rather than a system that refuses: gone, a link, no folder, a
+// socket, no name of a file.
+bool IsAbsence(int error) {
+  return error == ENOENT || error == ELOOP || error == ENOTDIR || error == ENXIO ||
+         error == ENAMETOOLONG;
+}
+
+void TellUnread(const std::string& path, int error, Folder::Listing& listing) {
+  if (!IsAbsence(error)) {
+    listing.unread.push_back(fmt::format("{}: {}", path, std::strerror(error)));
+  }
+}
+
 // Takes `descriptor`, and closes it.
 void ListBelow(int descriptor, const std::string& prefix, int level, Folder::Listing& listing) {
+  const std::string own_name = prefix.empty() ? "." : prefix;
   DIR* folder = ::fdopendir(descriptor);
   if (folder == nullptr) {
+    TellUnread(own_name, errno, listing);
     ::close(descriptor);
     return;
   }
-  while (const dirent* item = ::readdir(folder)) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> closed_at_the_end(folder, &::closedir);
+  for (;;) {
+    errno = 0;
+    const dirent* item = ::readdir(folder);
+    if (item == nullptr) {
+      if (errno != 0) {
+        TellUnread(own_name, errno, listing);
+      }
+      return;
+    }
     const std::string name = item->d_name;
+    if (!IsName(name)) {
+      continue;
+    }
     struct stat about {};
-    if (!IsName(name) || ::fstatat(descriptor, name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (::fstatat(descriptor, name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) {
+      TellUnread(prefix + name, errno, listing);
       continue;
     }
     if (S_ISDIR(about.st_mode) && level < Folder::kMostLevels && !name.starts_with('.')) {
       if (const int below = ::openat(descriptor, name.c_str(), kFolderFlags); below >= 0) {
         ListBelow(below, prefix + name + "/", level + 1, listing);
+      } else {
+        TellUnread(prefix + name + "/", errno, listing);
       }
       continue;
     }
@@ -47,11 +78,10 @@ void ListBelow(int descriptor, const std::string& prefix, int level, Folder::Lis
     }
     if (listing.entries.size() >= Folder::kMostFiles) {
       listing.is_whole = false;
-      break;
+      return;
     }
     listing.entries.push_back({prefix + name, *kind, static_cast<int64_t>(about.st_mtime)});
   }
-  ::closedir(folder);
 }
 
 }  // namespace
@@ -62,42 +92,25 @@ std::optional<FileKind> KindOf(std::string_view name) {
                                    : std::nullopt;
 }
 
-OpenFile::OpenFile(int descriptor) : descriptor_(descriptor) {
-  struct stat about {};
-  if (::fstat(descriptor, &about) == 0) {
-    size_bytes_ = static_cast<uint64_t>(about.st_size);
-    identity_ = fmt::format("{}:{}:{}:{}.{}", about.st_dev, about.st_ino, about.st_size,
-                            about.st_mtim.tv_sec, about.st_mtim.tv_nsec);
-  }
-}
+OpenFile::OpenFile(base::Descriptor descriptor, const struct stat& about)
+    : descriptor_(std::move(descriptor)),
+      size_bytes_(static_cast<uint64_t>(about.st_size)),
+      identity_(fmt::format("{}:{}:{}:{}.{}", about.st_dev, about.st_ino, about.st_size,
+                            about.st_mtim.tv_sec, about.st_mtim.tv_nsec)) {}
 
-OpenFile::OpenFile(OpenFile&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)),
-      size_bytes_(other.size_bytes_),
-      identity_(std::move(other.identity_)) {}
-
-OpenFile& OpenFile::operator=(OpenFile&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(size_bytes_, other.size_bytes_);
-  std::swap(identity_, other.identity_);
-  return *this;
-}
-
-OpenFile::~OpenFile() {
-  if (descriptor_ >= 0) {
-    ::close(descriptor_);
-  }
-}
-
-int OpenFile::Release() { return std::exchange(descriptor_, -1); }
-
-std::string OpenFile::Head(size_t most_bytes) const {
+Result<std::string> OpenFile::Head(size_t most_bytes) const {
   std::string head(std::min<uint64_t>(most_bytes, size_bytes_), '\0');
   size_t done = 0;
   while (done < head.size()) {
-    const ssize_t got =
-        ::pread(descriptor_, head.data() + done, head.size() - done, static_cast<off_t>(done));
-    if (got <= 0) {
+    const ssize_t got = ::pread(descriptor_.get(), head.data() + done, head.size() - done,
+                                static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got < 0) {
+      return IoError(fmt::format("it cannot be read: {}", std::strerror(errno)));
+    }
+    if (got == 0) {
       break;
     }
     done += static_cast<size_t>(got);
@@ -113,60 +126,60 @@ Result<Folder> Folder::Open(const std::filesystem::path& path) {
     return NotFoundError(fmt::format("{}: {}", path.string(), failed.message()))
         .WithHint("give the folder that holds results of msprobe graph or msprobe compare");
   }
-  const int descriptor = ::open(real.c_str(), kFolderFlags);
-  if (descriptor < 0) {
+  base::Descriptor descriptor(::open(real.c_str(), kFolderFlags));
+  if (!descriptor.is_open()) {
     return NotFoundError(fmt::format("{}: {}", path.string(),
                                      errno == ENOTDIR ? "not a folder" : std::strerror(errno)))
         .WithHint("give the folder that holds results of msprobe graph or msprobe compare");
   }
-  return Folder(real, descriptor);
+  return Folder(real, std::move(descriptor));
 }
 
-Folder::Folder(Folder&& other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-Folder::~Folder() {
-  if (descriptor_ >= 0) {
-    ::close(descriptor_);
+Result<OpenFile> Folder::OpenRegular(std::string_view path) const {
+  const auto absent = [] {
+    return NotFoundError("no graph (.vis.db) or page (.html) of the served folder has this name");
+  };
+  const auto refused = [path](int error) {
+    return IoError(fmt::format("{}: {}", path, std::strerror(error)))
+        .WithHint("load the page again; ulimit -n, where too many files are open");
+  };
+  std::string_view rest = path;
+  base::Descriptor folder(::fcntl(descriptor_.get(), F_DUPFD_CLOEXEC, 0));
+  if (!folder.is_open()) {
+    return refused(errno);
   }
-}
-
-std::optional<OpenFile> Folder::OpenRegular(std::string_view path) const {
-  int folder = ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
-  while (folder >= 0) {
-    const size_t slash = path.find('/');
-    const std::string name(path.substr(0, slash));
+  for (;;) {
+    const size_t slash = rest.find('/');
+    const std::string name(rest.substr(0, slash));
     const bool is_last = slash == std::string_view::npos;
     if (!IsName(name)) {
-      break;
+      return absent();
     }
-    const int next =
-        ::openat(folder, name.c_str(),
-                 is_last ? O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC : kFolderFlags);
-    ::close(folder);
-    folder = next;
-    if (next < 0) {
-      return std::nullopt;
+    base::Descriptor next(
+        ::openat(folder.get(), name.c_str(),
+                 is_last ? O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC : kFolderFlags));
+    if (!next.is_open()) {
+      return IsAbsence(errno) ? absent() : refused(errno);
     }
     if (is_last) {
-      OpenFile file(next);
       struct stat about {};
-      return ::fstat(next, &about) == 0 && S_ISREG(about.st_mode) ? std::optional(std::move(file))
-                                                                  : std::nullopt;
+      if (::fstat(next.get(), &about) != 0) {
+        return refused(errno);
+      }
+      return S_ISREG(about.st_mode) ? Result<OpenFile>(OpenFile(std::move(next), about)) : absent();
     }
-    path.remove_prefix(slash + 1);
+    folder = std::move(next);
+    rest.remove_prefix(slash + 1);
   }
-  if (folder >= 0) {
-    ::close(folder);
-  }
-  return std::nullopt;
 }
 
 Folder::Listing Folder::List() const {
   Listing listing;
   // By its path again: a copy of the descriptor would share the place of the listing.
-  if (const int top = ::openat(descriptor_, ".", kFolderFlags); top >= 0) {
+  if (const int top = ::openat(descriptor_.get(), ".", kFolderFlags); top >= 0) {
     ListBelow(top, "", 0, listing);
+  } else {
+    TellUnread(".", errno, listing);
   }
   std::sort(listing.entries.begin(), listing.entries.end(),
             [](const Entry& a, const Entry& b) { return a.path < b.path; });

@@ -9,7 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include <sys/stat.h>
+
 #include "msprobe/status.h"
+
+#include "src/base/descriptor.h"
 
 namespace msprobe::serve {
 
@@ -18,27 +22,23 @@ enum class FileKind : uint8_t { kGraph, kPage };  // .vis.db, .html
 // By the end of its name; none for all other files, which are not served.
 std::optional<FileKind> KindOf(std::string_view name);
 
-// An open regular file; closes it.
+// An open regular file.
 class OpenFile {
  public:
-  explicit OpenFile(int descriptor);
-  OpenFile(OpenFile&& other) noexcept;
-  OpenFile& operator=(OpenFile&& other) noexcept;
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  ~OpenFile();
+  // `about`: what the system tells of `descriptor`.
+  OpenFile(base::Descriptor descriptor, const struct stat& about);
 
-  int descriptor() const { return descriptor_; }
-  int Release();  // the caller closes it
+  int descriptor() const { return descriptor_.get(); }
+  int Release() { return descriptor_.Release(); }  // the caller closes it
   uint64_t size_bytes() const { return size_bytes_; }
   // Another one for every other content, as far as times tell.
   const std::string& identity() const { return identity_; }
-  // The first bytes of it.
-  std::string Head(size_t most_bytes) const;
+  // The first bytes of it; all there are of a file that has become shorter.
+  Result<std::string> Head(size_t most_bytes) const;
 
  private:
-  int descriptor_;
-  uint64_t size_bytes_ = 0;
+  base::Descriptor descriptor_;
+  uint64_t size_bytes_;
   std::string identity_;
 };
 
@@ -55,27 +55,24 @@ class Folder {
   struct Listing {
     std::vector<Entry> entries;  // by path
     bool is_whole = true;        // false: there are more than kMostFiles
+    // What could not be looked at, and why: "sub/: Permission denied".
+    std::vector<std::string> unread;
   };
 
   static Result<Folder> Open(const std::filesystem::path& path);
-  Folder(Folder&& other) noexcept;
-  Folder& operator=(Folder&&) = delete;
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder();
-
   const std::filesystem::path& path() const { return path_; }  // absolute, without links
 
-  // None for what is not there, not regular, reached by a link, or no name of a file ("..").
-  std::optional<OpenFile> OpenRegular(std::string_view path) const;
+  // kNotFound for what is not there, not regular, reached by a link, or no name of a file ("..");
+  // kIo, with its path, where the system refuses.
+  Result<OpenFile> OpenRegular(std::string_view path) const;
   Listing List() const;
 
  private:
-  Folder(std::filesystem::path path, int descriptor)
-      : path_(std::move(path)), descriptor_(descriptor) {}
+  Folder(std::filesystem::path path, base::Descriptor descriptor)
+      : path_(std::move(path)), descriptor_(std::move(descriptor)) {}
 
   std::filesystem::path path_;
-  int descriptor_;
+  base::Descriptor descriptor_;
 };
 
 }  // namespace msprobe::serve

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <new>
 #include <utility>
 
@@ -15,7 +16,11 @@
 #include <event2/listener.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
+
+#include "src/base/descriptor.h"
 
 namespace msprobe::serve {
 namespace {
@@ -32,44 +37,59 @@ std::string HeaderOf(evhttp_request* request, const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-// Nothing is kept by browsers, guessed, embedded or told to others.
-void AddHeaders(evhttp_request* request, const Response& response) {
+struct FreeBuffer {
+  void operator()(evbuffer* buffer) const { evbuffer_free(buffer); }
+};
+using Buffer = std::unique_ptr<evbuffer, FreeBuffer>;
+
+// Nothing is kept by browsers, guessed, embedded or told to others. False: there is no memory.
+bool AddHeaders(evhttp_request* request, const Response& response) {
   evkeyvalq* headers = evhttp_request_get_output_headers(request);
   const auto add = [headers](const char* name, const std::string& value) {
-    evhttp_add_header(headers, name, value.c_str());
+    return evhttp_add_header(headers, name, value.c_str()) == 0;
   };
-  add("Content-Type", response.type);
-  add("Content-Security-Policy", response.policy);
-  add("Cache-Control", "no-store");
-  add("X-Content-Type-Options", "nosniff");
-  add("X-Frame-Options", "DENY");
-  add("Referrer-Policy", "no-referrer");
-  add("Cross-Origin-Resource-Policy", "same-origin");
-  add("Cross-Origin-Opener-Policy", "same-origin");
-  add("Connection", "close");
-  if (!response.location.empty()) {
-    add("Location", response.location);
-  }
+  return add("Content-Type", response.type) && add("Content-Security-Policy", response.policy) &&
+         add("Cache-Control", "no-store") && add("X-Content-Type-Options", "nosniff") &&
+         add("X-Frame-Options", "DENY") && add("Referrer-Policy", "no-referrer") &&
+         add("Cross-Origin-Resource-Policy", "same-origin") &&
+         add("Cross-Origin-Opener-Policy", "same-origin") && add("Connection", "close") &&
+         (response.location.empty() || add("Location", response.location));
 }
 
-void AddBody(evbuffer* buffer, Response& response) {
+// False: there is no memory, and the buffer holds less than the whole.
+bool AddBody(evbuffer* buffer, Response& response) {
   if (auto* text = std::get_if<std::string>(&response.body)) {
-    evbuffer_add(buffer, text->data(), text->size());
-  } else if (auto* shared = std::get_if<std::shared_ptr<const std::string>>(&response.body)) {
-    auto* kept = new std::shared_ptr<const std::string>(*shared);
-    evbuffer_add_reference(
-        buffer, (*kept)->data(), (*kept)->size(),
+    return evbuffer_add(buffer, text->data(), text->size()) == 0;
+  }
+  if (auto* shared = std::get_if<std::shared_ptr<const std::string>>(&response.body)) {
+    auto kept = std::make_unique<std::shared_ptr<const std::string>>(*shared);
+    const std::string& text = **kept;
+    const int added = evbuffer_add_reference(
+        buffer, text.data(), text.size(),
         [](const void* /*data*/, size_t /*size*/, void* extra) {
           delete static_cast<std::shared_ptr<const std::string>*>(extra);
         },
-        kept);
-  } else {
-    auto& file = std::get<OpenFile>(response.body);
-    const auto size = static_cast<ev_off_t>(file.size_bytes());
-    if (size > 0) {
-      evbuffer_add_file(buffer, file.Release(), 0, size);  // closes it
+        kept.get());
+    if (added == 0) {
+      kept.release();  // NOLINT(bugprone-unused-return-value): the buffer has it
     }
+    return added == 0;
   }
+  auto& file = std::get<OpenFile>(response.body);
+  const auto size = static_cast<ev_off_t>(file.size_bytes());
+  if (size == 0) {
+    return true;
+  }
+  const int descriptor = file.Release();
+  evbuffer_file_segment* segment =
+      evbuffer_file_segment_new(descriptor, 0, size, EVBUF_FS_CLOSE_ON_FREE);
+  if (segment == nullptr) {
+    ::close(descriptor);
+    return false;
+  }
+  const bool is_added = evbuffer_add_file_segment(buffer, segment, 0, size) == 0;
+  evbuffer_file_segment_free(segment);  // the buffer holds on to it
+  return is_added;
 }
 
 const char* ReasonOf(int status) {
@@ -120,8 +140,12 @@ struct HttpServer::State {
     self->DropClosed();
     bufferevent* events = bufferevent_socket_new(base, -1, 0);
     if (events != nullptr) {
-      bufferevent_incref(events);
-      self->connections[events].since = Clock::now();
+      try {
+        self->connections[events].since = Clock::now();
+        bufferevent_incref(events);
+      } catch (const std::bad_alloc&) {
+        // The library's own limit of time is this connection's only one.
+      }
     }
     if (self->connections.size() >= kMostConnections) {
       evconnlistener_disable(self->listener);  // further ones wait in the system's queue
@@ -168,22 +192,27 @@ struct HttpServer::State {
         found != self->connections.end()) {
       found->second.has_asked = true;
     }
-    Response response;
+    if (!Reply(*self, request)) {
+      evhttp_send_error(request, 503, nullptr);  // or, without memory for that, hangs up
+    }
+  }
+
+  // False: there is no memory for an answer. Nothing may be thrown through the library, which is of
+  // C.
+  static bool Reply(const State& self, evhttp_request* request) {
     try {
-      response = self->answer(Asked(request));
-    } catch (const std::bad_alloc&) {  // may not pass through the library, which is of C
-      response = Response();
-      response.status = 503;
-      response.type = "text/plain; charset=utf-8";
-      response.body = std::string("this answer needs more memory than there is");
+      Response response = self.answer(Asked(request));
+      const Buffer body(evbuffer_new());
+      if (body == nullptr || !AddHeaders(request, response) ||
+          (evhttp_request_get_command(request) != EVHTTP_REQ_HEAD &&
+           !AddBody(body.get(), response))) {
+        return false;
+      }
+      evhttp_send_reply(request, response.status, ReasonOf(response.status), body.get());
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
     }
-    AddHeaders(request, response);
-    evbuffer* body = evbuffer_new();
-    if (evhttp_request_get_command(request) != EVHTTP_REQ_HEAD) {
-      AddBody(body, response);
-    }
-    evhttp_send_reply(request, response.status, ReasonOf(response.status), body);
-    evbuffer_free(body);
   }
 
   // Ends connections whose requests take too long: a byte now and then keeps none open.
@@ -201,7 +230,7 @@ struct HttpServer::State {
     }
   }
 
-  static void OnSignal(evutil_socket_t /*signal*/, short /*what*/, void* self_pointer) {
+  static void OnSignal(evutil_socket_t /*signals*/, short /*what*/, void* self_pointer) {
     event_base_loopbreak(static_cast<State*>(self_pointer)->base);
   }
 };
@@ -249,19 +278,33 @@ Status HttpServer::Serve(std::function<Response(const Request&)> answer) {
   State& state = *state_;
   std::signal(SIGPIPE, SIG_IGN);  // of clients that went away
   state.answer = std::move(answer);
+  // From the kernel: the library's own way, a pipe that its handler writes to, ends the process
+  // where that pipe breaks.
+  sigset_t ending{};
+  sigset_t before{};
+  ::sigemptyset(&ending);
+  ::sigaddset(&ending, SIGINT);
+  ::sigaddset(&ending, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &ending, &before);
+  const base::Descriptor signals(::signalfd(-1, &ending, SFD_NONBLOCK | SFD_CLOEXEC));
   const timeval second{1, 0};
   event* tick = event_new(state.base, -1, EV_PERSIST, &State::OnTick, &state);
-  event* interrupt = evsignal_new(state.base, SIGINT, &State::OnSignal, &state);
-  event* terminate = evsignal_new(state.base, SIGTERM, &State::OnSignal, &state);
-  const bool ready = tick != nullptr && interrupt != nullptr && terminate != nullptr &&
-                     event_add(tick, &second) == 0 && event_add(interrupt, nullptr) == 0 &&
-                     event_add(terminate, nullptr) == 0;
+  event* end = signals.is_open()
+                   ? event_new(state.base, signals.get(), EV_READ, &State::OnSignal, &state)
+                   : nullptr;
+  const bool ready = tick != nullptr && end != nullptr && event_add(tick, &second) == 0 &&
+                     event_add(end, nullptr) == 0;
   const bool served = ready && event_base_dispatch(state.base) >= 0;
-  for (event* made : {tick, interrupt, terminate}) {
+  for (event* made : {tick, end}) {
     if (made != nullptr) {
       event_free(made);
     }
   }
+  // The one that ended this has done its work; it does not end the process as well.
+  constexpr timespec kNoTime{0, 0};
+  while (::sigtimedwait(&ending, nullptr, &kNoTime) > 0) {
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return served ? Status()
                 : IoError("the event queue of the system broke").WithHint("start it again");
 }

@@ -92,10 +92,13 @@ std::string EscapePath(std::string_view path) {
   return escaped;
 }
 
-std::string IndexPage(std::string_view folder, const std::vector<IndexLine>& lines, bool is_whole,
-                      std::string_view nonce) {
+std::string IndexPage(std::string_view folder, const std::vector<IndexLine>& lines,
+                      const Folder::Listing& listing, std::string_view nonce) {
   std::string body =
       fmt::format("<h1>msprobe serve &middot; <code>{}</code></h1>\n", EscapeHtml(folder));
+  for (const std::string& unread : listing.unread) {
+    body += fmt::format("<p class=\"bad\">not looked at: {}</p>\n", EscapeHtml(unread));
+  }
   if (lines.empty()) {
     body +=
         "<p>No graph (.vis.db) and no page (.html) lies in this folder or below it. "
@@ -116,7 +119,7 @@ std::string IndexPage(std::string_view folder, const std::vector<IndexLine>& lin
         TimeText(line.changed));
   }
   body += "</tbody>\n</table>\n";
-  if (!is_whole) {
+  if (!listing.is_whole) {
     body +=
         fmt::format("<p>The folder holds more files; the first {} are listed.</p>\n", lines.size());
   }

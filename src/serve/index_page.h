@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "src/serve/folder.h"
+
 namespace msprobe::serve {
 
 struct IndexLine {
@@ -22,8 +24,9 @@ std::string EscapeHtml(std::string_view text);
 std::string EscapePath(std::string_view path);
 
 // `nonce`: of the style sheet, which the policy of the answer names.
-std::string IndexPage(std::string_view folder, const std::vector<IndexLine>& lines, bool is_whole,
-                      std::string_view nonce);
+// `listing`: where it is not the whole, and what could not be looked at.
+std::string IndexPage(std::string_view folder, const std::vector<IndexLine>& lines,
+                      const Folder::Listing& listing, std::string_view nonce);
 std::string ErrorPage(std::string_view title, std::string_view message, std::string_view hint,
                       std::string_view nonce);
 std::string PolicyOf(std::string_view nonce);

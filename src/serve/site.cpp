@@ -112,7 +112,13 @@ void DescribeGraph(const std::filesystem::path& path, IndexLine& line) {
 }
 
 void DescribePage(const OpenFile& file, IndexLine& line) {
-  const std::string head = file.Head(kPageHeadBytes);
+  const Result<std::string> read = file.Head(kPageHeadBytes);
+  if (!read.ok()) {
+    line.is_broken = true;
+    line.text = read.status().message();
+    return;
+  }
+  const std::string& head = *read;
   const size_t title = head.find("<title>");
   const size_t end = title == std::string::npos ? title : head.find("</title>", title);
   line.text = end == std::string::npos
@@ -176,9 +182,13 @@ Response Site::Answer(const Request& request) {
     rest.remove_prefix(kFiles.size());
     if (const std::optional<FileKind> kind = KindOf(rest)) {
       const std::string path(rest);
-      if (std::optional<OpenFile> file = folder_.OpenRegular(path)) {
+      Result<OpenFile> file = folder_.OpenRegular(path);
+      if (file.ok()) {
         return *kind == FileKind::kGraph ? Graph(path, *file, request.query)
                                          : Page(*std::move(file));
+      }
+      if (file.status().code() != StatusCode::kNotFound) {
+        return Error(503, "This file cannot be opened now", file.status());
       }
     }
   }
@@ -200,6 +210,9 @@ IndexLine Site::LineOf(const Folder::Entry& entry, const OpenFile& file) {
   } else {
     DescribePage(file, line);
   }
+  if (line.is_broken) {
+    return line;  // not kept: the system may have refused for a moment
+  }
   if (lines_.size() >= 2 * Folder::kMostFiles) {
     lines_.clear();
   }
@@ -207,17 +220,20 @@ IndexLine Site::LineOf(const Folder::Entry& entry, const OpenFile& file) {
 }
 
 Response Site::List() {
-  const Folder::Listing listing = folder_.List();
+  Folder::Listing listing = folder_.List();
   std::vector<IndexLine> lines;
   for (const Folder::Entry& entry : listing.entries) {
-    if (const std::optional<OpenFile> file = folder_.OpenRegular(entry.path)) {
+    const Result<OpenFile> file = folder_.OpenRegular(entry.path);
+    if (file.ok()) {
       lines.push_back(LineOf(entry, *file));
+    } else if (file.status().code() != StatusCode::kNotFound) {  // that one has gone meanwhile
+      listing.unread.push_back(file.status().message());
     }
   }
   const std::string nonce = NewToken();
   Response response;
   response.policy = PolicyOf(nonce);
-  response.body = IndexPage(folder_.path().string(), lines, listing.is_whole, nonce);
+  response.body = IndexPage(folder_.path().string(), lines, listing, nonce);
   return response;
 }
 

@@ -31,7 +31,7 @@ def main():
     try:
         import torch
     except ImportError:
-        print("no torch")
+        print("PyTorch is not installed: skipped")
         return 77
     refuse = ctypes.CDLL(injector).fault_refuse_memory
     refuse.restype = ctypes.c_long

@@ -20,19 +20,13 @@
 // A program that runs on chooses calls by itself, again and again: fault_refuse_memory().
 //
 // It uses nothing of the C++ library, so that it changes nothing in programs that bring their own.
-#include <atomic>
 #include <cerrno>
 #include <cstdarg>
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
 #include <cstring>
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/file.h>
@@ -44,153 +38,19 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/faults/fault_plan.h"
+
 // What glibc offers beside its public names, for libraries like this one.
 extern "C" {
 void* __libc_malloc(size_t bytes);
 void* __libc_calloc(size_t count, size_t bytes);
 void* __libc_realloc(void* old, size_t bytes);
 void* __libc_memalign(size_t alignment, size_t bytes);
-extern char* program_invocation_short_name;
 }
 
-#define EXPORTED extern "C" __attribute__((visibility("default")))
+using namespace faults;  // NOLINT: this file is nothing but its calls
 
 namespace {
-
-enum Family : int {
-  kOpen,
-  kRead,
-  kWrite,
-  kMap,
-  kRename,
-  kSync,
-  kFolder,
-  kList,
-  kRemove,
-  kStat,
-  kClose,
-  kSize,
-  kLock,
-  kThread,
-  kMemory,
-  kSpawn,
-  kPrint,
-  kFamilies
-};
-constexpr const char* kNames[kFamilies] = {"open",   "read",   "write",  "map",   "rename", "sync",
-                                           "folder", "list",   "remove", "stat",  "close",  "size",
-                                           "lock",   "thread", "memory", "spawn", "print"};
-
-enum How : int { kErrno, kShort, kStop, kKill, kTorn };
-
-// Plain data: the first calls come before any constructor has run.
-bool armed = false;
-int wanted_family = -1;
-long first_hit = 0;
-long last_hit = 0;
-int how = kErrno;
-int wanted_errno = EIO;
-int report = -1;
-int clock_kind = 0;  // 1: frozen, 2: back
-int told_process = 0;
-char caller[64];  // empty: all of them
-std::atomic<long> counts[kFamilies];
-std::atomic<long> looks_at_clock;
-
-struct Hit {
-  bool is = false;
-  int how = kErrno;
-};
-
-void Append(char*& end, const char* text) {
-  while (*text != '\0') {
-    *end++ = *text++;
-  }
-}
-
-void AppendNumber(char*& end, long number) {
-  char digits[24];
-  int count = 0;
-  do {
-    digits[count++] = static_cast<char>('0' + number % 10);
-    number /= 10;
-  } while (number > 0);
-  while (count > 0) {
-    *end++ = digits[--count];
-  }
-}
-
-void Tell(const char* what, Family family, long number) {
-  if (report >= 0) {
-    char line[96];
-    char* end = line;
-    Append(end, what);
-    Append(end, " ");
-    Append(end, kNames[family]);
-    Append(end, " ");
-    AppendNumber(end, number);
-    Append(end, "\n");
-    (void)::syscall(SYS_write, report, line, static_cast<size_t>(end - line));
-  }
-}
-
-[[noreturn]] void Die() {
-  ::syscall(SYS_kill, ::syscall(SYS_getpid), SIGKILL);
-  for (;;) {
-    ::syscall(SYS_pause);
-  }
-}
-
-// Counts one call; whether it is one that is hit. Calls that cannot be cut in two are never hit by
-// half.
-Hit Count(Family family, bool has_bytes = false) {
-  if (!armed) {
-    return {};
-  }
-  const long number = counts[family].fetch_add(1) + 1;
-  if (family != wanted_family || number < first_hit || (last_hit != 0 && number > last_hit)) {
-    return {};
-  }
-  if ((how == kShort || how == kTorn) && !has_bytes) {
-    return {};
-  }
-  Tell("hit", family, number);
-  if (how == kKill) {
-    Die();
-  }
-  if (how == kStop) {
-    ::syscall(SYS_kill, ::syscall(SYS_getpid), SIGTERM);
-    return {};
-  }
-  errno = wanted_errno;
-  return {true, how};
-}
-
-// Whether an allocation that returns to `place` fails.
-bool IsRefused(const void* place) {
-  if (!armed) {
-    return false;
-  }
-  if (caller[0] != '\0') {
-    Dl_info library{};
-    if (::dladdr(place, &library) == 0 || library.dli_fname == nullptr ||
-        std::strstr(library.dli_fname, caller) == nullptr) {
-      return false;
-    }
-  }
-  return Count(kMemory).is;
-}
-#define REFUSED IsRefused(__builtin_return_address(0))
-
-template <typename Function>
-Function Next(const char* name) {
-  return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
-}
-
-// The real function of a name, looked up once.
-#define NEXT(name) static auto* const next = Next<decltype(&::name)>(#name)
-
-size_t Half(size_t bytes) { return bytes <= 1 ? bytes : bytes / 2; }
 
 bool IsStandardOutput(FILE* stream) { return stream == stdout; }
 
@@ -201,96 +61,9 @@ int FailStream(FILE* stream) {
   return EOF;
 }
 
-// The plan, read by system calls that nobody counts.
-char plan[4096];
-
-const char* Planned(const char* key) {
-  const size_t length = std::strlen(key);
-  for (char* line = plan; *line != '\0'; line += std::strlen(line) + 1) {
-    if (std::strncmp(line, key, length) == 0 && line[length] == ' ') {
-      return line + length + 1;
-    }
-  }
-  return nullptr;
-}
-
-bool ReadPlan() {
-  const char* const path = ::getenv("FAULT_PLAN");
-  const long file =
-      path == nullptr ? -1 : ::syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-  if (file < 0) {
-    return false;
-  }
-  const long bytes = ::syscall(SYS_read, static_cast<int>(file), plan, sizeof(plan) - 2);
-  ::syscall(SYS_close, static_cast<int>(file));
-  for (long i = 0; i < bytes; ++i) {
-    if (plan[i] == '\n') {
-      plan[i] = '\0';
-    }
-  }
-  const char* const program = Planned("program");
-  return program != nullptr && std::strcmp(program, program_invocation_short_name) == 0;
-}
-
-__attribute__((constructor)) void Arm() {
-  if (!ReadPlan()) {
-    return;
-  }
-  const char* const call = Planned("call");
-  const char* const at = Planned("at");
-  for (int family = 0; call != nullptr && at != nullptr && family < kFamilies; ++family) {
-    if (std::strcmp(call, kNames[family]) == 0) {
-      wanted_family = family;
-      first_hit = last_hit = std::atol(at);
-    }
-  }
-  if (const char* const last = Planned("last")) {
-    last_hit = std::atol(last);
-  }
-  if (const char* const word = Planned("how")) {
-    how = std::strcmp(word, "short") == 0  ? kShort
-          : std::strcmp(word, "stop") == 0 ? kStop
-          : std::strcmp(word, "kill") == 0 ? kKill
-          : std::strcmp(word, "torn") == 0 ? kTorn
-                                           : kErrno;
-    wanted_errno = how == kErrno ? std::atoi(word) : EIO;
-  }
-  if (const char* const path = Planned("report")) {
-    const long opened =
-        ::syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    // Out of the way: the program's own files get the numbers that they would have had.
-    report = opened < 0 ? -1
-                        : static_cast<int>(
-                              ::syscall(SYS_fcntl, static_cast<int>(opened), F_DUPFD_CLOEXEC, 900));
-    ::syscall(SYS_close, static_cast<int>(opened));
-  }
-  if (const char* const process = Planned("process")) {
-    told_process = std::atoi(process);
-  }
-  if (const char* const part = Planned("caller")) {
-    std::strncpy(caller, part, sizeof(caller) - 1);
-  }
-  if (const char* const clock = Planned("clock")) {
-    clock_kind = std::strcmp(clock, "frozen") == 0 ? 1 : 2;
-  }
-  armed = true;
-}
-
-__attribute__((destructor)) void TellCounts() {
-  if (armed) {
-    armed = false;
-    for (int family = 0; family < kFamilies; ++family) {
-      Tell("calls", static_cast<Family>(family), counts[family].load());
-    }
-  }
-}
-
-time_t ChangedTime() {
-  constexpr time_t kFrozen = 1700000000;
-  return clock_kind == 1 ? kFrozen : kFrozen - 60 * looks_at_clock.fetch_add(1);
-}
-
 }  // namespace
+
+#define REFUSED IsRefused(__builtin_return_address(0))
 
 // ---- files ----
 
@@ -477,7 +250,7 @@ EXPORTED int close(int file) {
   const bool hit = Count(kClose).is;
   const int closed = next(file);  // what fails is the delayed write, the number is free again
   if (hit) {
-    errno = wanted_errno;
+    errno = WantedErrno();
     return -1;
   }
   return closed;
@@ -527,7 +300,7 @@ EXPORTED long syscall(long number, ...) noexcept {
 EXPORTED int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
                             void* (*body)(void*), void* argument) noexcept {
   NEXT(pthread_create);
-  return Count(kThread).is ? wanted_errno : next(thread, attributes, body, argument);
+  return Count(kThread).is ? WantedErrno() : next(thread, attributes, body, argument);
 }
 
 EXPORTED int posix_spawn(pid_t* process, const char* path,
@@ -535,7 +308,7 @@ EXPORTED int posix_spawn(pid_t* process, const char* path,
                          const posix_spawnattr_t* attributes, char* const* arguments,
                          char* const* environment) noexcept {
   NEXT(posix_spawn);
-  return Count(kSpawn).is ? wanted_errno
+  return Count(kSpawn).is ? WantedErrno()
                           : next(process, path, actions, attributes, arguments, environment);
 }
 EXPORTED int posix_spawnp(pid_t* process, const char* file,
@@ -543,7 +316,7 @@ EXPORTED int posix_spawnp(pid_t* process, const char* file,
                           const posix_spawnattr_t* attributes, char* const* arguments,
                           char* const* environment) noexcept {
   NEXT(posix_spawnp);
-  return Count(kSpawn).is ? wanted_errno
+  return Count(kSpawn).is ? WantedErrno()
                           : next(process, file, actions, attributes, arguments, environment);
 }
 EXPORTED int pipe2(int* ends, int flags) noexcept {
@@ -552,7 +325,7 @@ EXPORTED int pipe2(int* ends, int flags) noexcept {
 }
 
 EXPORTED pid_t getpid() noexcept {
-  return told_process != 0 ? told_process : static_cast<pid_t>(::syscall(SYS_getpid));
+  return ToldProcess() != 0 ? ToldProcess() : static_cast<pid_t>(::syscall(SYS_getpid));
 }
 
 EXPORTED void* malloc(size_t bytes) noexcept { return REFUSED ? nullptr : __libc_malloc(bytes); }
@@ -572,19 +345,6 @@ EXPORTED int posix_memalign(void** out, size_t alignment, size_t bytes) noexcept
   }
   *out = memory;
   return 0;
-}
-
-// From now on the allocations from `first` to `last` fail (0: to the end); returns how many there
-// were since the last call. Counted from 1; `first` 0: none fails.
-EXPORTED long fault_refuse_memory(long first, long last) noexcept {
-  wanted_family = -1;
-  const long counted = counts[kMemory].exchange(0);
-  first_hit = first;
-  last_hit = last;
-  wanted_errno = ENOMEM;
-  how = kErrno;
-  wanted_family = first > 0 ? kMemory : -1;
-  return counted;
 }
 
 // ---- the standard output; the standard error may fail as it likes ----
@@ -611,7 +371,7 @@ EXPORTED int fflush(FILE* stream) {
 EXPORTED int clock_gettime(clockid_t clock, timespec* out) noexcept {
   NEXT(clock_gettime);
   const int got = next(clock, out);
-  if (got == 0 && clock_kind != 0 && clock == CLOCK_REALTIME) {
+  if (got == 0 && HasOwnClock() && clock == CLOCK_REALTIME) {
     *out = {ChangedTime(), 0};
   }
   return got;
@@ -619,14 +379,14 @@ EXPORTED int clock_gettime(clockid_t clock, timespec* out) noexcept {
 EXPORTED int gettimeofday(timeval* out, void* zone) noexcept {
   NEXT(gettimeofday);
   const int got = next(out, zone);
-  if (got == 0 && clock_kind != 0) {
+  if (got == 0 && HasOwnClock()) {
     *out = {ChangedTime(), 0};
   }
   return got;
 }
 EXPORTED time_t time(time_t* out) noexcept {
   NEXT(time);
-  const time_t now = clock_kind != 0 ? ChangedTime() : next(nullptr);
+  const time_t now = HasOwnClock() ? ChangedTime() : next(nullptr);
   if (out != nullptr) {
     *out = now;
   }

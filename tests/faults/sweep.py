@@ -48,6 +48,7 @@ HOWS = {
     "memory": ["ENOMEM", "ENOMEM+"],
     "spawn": ["EAGAIN", "ENOMEM+"],
     "print": ["ENOSPC", "ENOSPC+"],
+    "socket": ["EIO", "EINTR", "ENOMEM+", "short", "short+"],
 }
 # Where the process may end by SIGKILL: in front of every call that changes a file, and in the middle of those that write.
 KILLS = {call: ["kill"] for call in ("open", "rename", "folder", "remove", "close", "size", "lock", "sync")}

@@ -46,17 +46,17 @@ TEST_F(FolderTest, ListsWhatItServesAndFollowsNoLink) {
 TEST_F(FolderTest, OpensFilesBelowItAndNothingElse) {
   const Result<Folder> folder = Folder::Open(base_ / "in");
   ASSERT_TRUE(folder.ok());
-  std::optional<OpenFile> file = folder->OpenRegular("deep/er/d.html");
-  ASSERT_TRUE(file);
-  EXPECT_EQ(file->Head(100), "in/deep/er/d.html");
-  EXPECT_EQ(file->Head(2), "in");
+  const Result<OpenFile> file = folder->OpenRegular("deep/er/d.html");
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(*file->Head(100), "in/deep/er/d.html");
+  EXPECT_EQ(*file->Head(2), "in");
   for (const std::string_view path :
        {"", ".", "..", "/", "../secret.html", "deep/../a.html", "deep/../../secret.html",
         "link.html", "up/secret.html", "beside/c.vis.db", "pipe.html", "deep", "deep/", "//a.html",
         "/a.html", "a.html/", "a.html/x", "none.html"}) {
-    EXPECT_FALSE(folder->OpenRegular(path)) << path;
+    EXPECT_EQ(folder->OpenRegular(path).status().code(), StatusCode::kNotFound) << path;
   }
-  EXPECT_FALSE(folder->OpenRegular(std::string_view("a.html\0.html", 12)));
+  EXPECT_FALSE(folder->OpenRegular(std::string_view("a.html\0.html", 12)).ok());
 }
 
 TEST_F(FolderTest, AContentHasAnIdentityOfItsOwn) {

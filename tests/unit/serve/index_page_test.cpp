@@ -10,7 +10,7 @@ TEST(IndexPage, NamesOfFilesAreTextAndAddresses) {
   line.path = "a/<script>\"&' ?#%.html";
   line.verdict = "differ";
   line.text = "it starts with <b>";
-  const std::string page = IndexPage("/x<y", {line}, true, "0123");
+  const std::string page = IndexPage("/x<y", {line}, {}, "0123");
   EXPECT_EQ(page.find("<script>"), std::string::npos);
   EXPECT_NE(page.find("a/&lt;script&gt;&quot;&amp;&#39; ?#%.html"), std::string::npos);
   EXPECT_NE(page.find("href=\"files/a/%3Cscript%3E%22%26%27%20%3F%23%25.html\""),
@@ -21,11 +21,17 @@ TEST(IndexPage, NamesOfFilesAreTextAndAddresses) {
 }
 
 TEST(IndexPage, AnEmptyFolderTellsWhatBelongsThere) {
-  EXPECT_NE(IndexPage("/x", {}, true, "0").find("msprobe graph"), std::string::npos);
+  EXPECT_NE(IndexPage("/x", {}, {}, "0").find("msprobe graph"), std::string::npos);
 }
 
 TEST(IndexPage, WhatIsLeftOutIsTold) {
-  EXPECT_NE(IndexPage("/x", {IndexLine{}}, false, "0").find("holds more files"), std::string::npos);
+  Folder::Listing listing;
+  listing.is_whole = false;
+  listing.unread = {"<sub>/: Permission denied"};
+  const std::string page = IndexPage("/x", {IndexLine{}}, listing, "0");
+  EXPECT_NE(page.find("holds more files"), std::string::npos);
+  EXPECT_NE(page.find("not looked at: &lt;sub&gt;/: Permission denied"), std::string::npos);
+  EXPECT_NE(IndexPage("/x", {}, listing, "0").find("not looked at"), std::string::npos);
 }
 
 TEST(IndexPage, AnErrorIsTextWithItsHint) {
