@@ -1,8 +1,11 @@
 #include "src/serve/http_server.h"
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
+#include <exception>
 #include <map>
 #include <memory>
 #include <new>
@@ -35,6 +38,26 @@ struct Connection {
 std::string HeaderOf(evhttp_request* request, const char* name) {
   const char* value = evhttp_find_header(evhttp_request_get_input_headers(request), name);
   return value == nullptr ? std::string() : std::string(value);
+}
+
+// The library goes on with some of its small things as if it had got them, so that the process ends
+// here, with its message, where there is no memory for one. Large ones are looked at.
+constexpr size_t kSmallBytes = size_t{64} << 10U;
+
+void* Allocate(size_t bytes) {
+  void* memory = std::malloc(bytes);
+  if (memory == nullptr && bytes > 0 && bytes <= kSmallBytes) {
+    std::terminate();
+  }
+  return memory;
+}
+
+void* Reallocate(void* old, size_t bytes) {
+  void* memory = std::realloc(old, bytes);
+  if (memory == nullptr && bytes > 0 && bytes <= kSmallBytes) {
+    std::terminate();
+  }
+  return memory;
 }
 
 struct FreeBuffer {
@@ -222,7 +245,7 @@ struct HttpServer::State {
     const Clock::time_point latest = Clock::now() - std::chrono::seconds(kRequestSeconds);
     for (const auto& [events, connection] : self->connections) {
       if (!connection.has_asked && connection.since < latest) {
-        ::shutdown(bufferevent_getfd(events), SHUT_RDWR);  // reads as the end of it
+        bufferevent_trigger_event(events, BEV_EVENT_READING | BEV_EVENT_TIMEOUT, 0);
       }
     }
     if (self->connections.size() < kMostConnections) {
@@ -242,6 +265,7 @@ HttpServer::~HttpServer() = default;
 uint16_t HttpServer::port() const { return state_->port; }
 
 Result<HttpServer> HttpServer::Listen(const std::string& host, uint16_t port) {
+  event_set_mem_functions(&Allocate, &Reallocate, &std::free);
   auto state = std::make_unique<State>();
   state->base = event_base_new();
   state->http = state->base == nullptr ? nullptr : evhttp_new(state->base);
@@ -263,14 +287,20 @@ Result<HttpServer> HttpServer::Listen(const std::string& host, uint16_t port) {
         .WithHint("another --port, or 0 for any free one; --host must be an address of this host");
   }
   state->listener = evhttp_bound_socket_get_listener(bound);
+  if (evconnlistener_enable(state->listener) != 0) {  // which binding does not tell
+    return IoError("cannot wait for connections: the event queue takes no socket")
+        .WithHint("check fs.epoll.max_user_watches");
+  }
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   if (::getsockname(evhttp_bound_socket_get_fd(bound), reinterpret_cast<sockaddr*>(&address),
-                    &size) == 0) {
-    state->port =
-        ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&address)->sin6_port
-                                            : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
+                    &size) != 0) {
+    return IoError(fmt::format("cannot tell the port that was taken: {}", std::strerror(errno)))
+        .WithHint("start it again, or give a --port");
   }
+  state->port =
+      ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&address)->sin6_port
+                                          : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
   return HttpServer(std::move(state));
 }
 

@@ -315,12 +315,13 @@ Result<Site::Bytes> Site::Part(const std::string& path, const OpenFile& file,
     } else {
       MSP_ASSIGN_OR_RETURN(parts, graph.Tree(name->rank));
     }
-    Cached& added = cache_.emplace_front();
-    added.key = key;
+    std::list<Cached> added(1);  // whole, or not kept
+    added.front().key = key;
     for (auto& [part_name, bytes] : parts) {
-      added.bytes += bytes.size();
-      added.parts[part_name] = std::make_shared<const std::string>(std::move(bytes));
+      added.front().bytes += bytes.size();
+      added.front().parts[part_name] = std::make_shared<const std::string>(std::move(bytes));
     }
+    cache_.splice(cache_.begin(), added);
     known = cache_.begin();
   }
   cache_.splice(cache_.begin(), cache_, known);

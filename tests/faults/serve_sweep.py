@@ -128,7 +128,9 @@ class ServeSweep:
         for path, got in others:
             what = re.sub(r"^.*(\.\w+)", r"\1", path) or "the list"
             if got == NOTHING:
-                wrong.append("%s: %s" % (what, NOTHING))
+                # A connection that was accepted and that the event queue does not take: the browser gives up, the next one is answered.
+                if how != "EIO":
+                    wrong.append("%s: %s" % (what, NOTHING))
             # An answer that is another one says so by its status, the list by naming what cannot be read.
             elif got != HUNG_UP and got[0] < 400 and not (path == "" and got[2]):
                 wrong.append(what + ": another answer")

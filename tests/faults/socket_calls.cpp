@@ -1,4 +1,6 @@
 // Calls of the family "socket": connections, and waiting for them.
+#include <cerrno>
+
 #include <netdb.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -19,6 +21,9 @@ using faults::kSocket;
 
 namespace {
 
+// Whether a call fails that no signal interrupts.
+bool Fails() { return Count(kSocket).is && faults::WantedErrno() != EINTR; }
+
 // Whether a call that moves bytes fails; half of them move where that is the plan.
 bool Fails(const Hit& hit, size_t& bytes) {
   if (hit.is && hit.how == faults::kShort) {
@@ -31,19 +36,19 @@ bool Fails(const Hit& hit, size_t& bytes) {
 
 EXPORTED int socket(int domain, int type, int protocol) noexcept {
   NEXT(socket);
-  return Count(kSocket).is ? -1 : next(domain, type, protocol);
+  return Fails() ? -1 : next(domain, type, protocol);
 }
 EXPORTED int socketpair(int domain, int type, int protocol, int* ends) noexcept {
   NEXT(socketpair);
-  return Count(kSocket).is ? -1 : next(domain, type, protocol, ends);
+  return Fails() ? -1 : next(domain, type, protocol, ends);
 }
 EXPORTED int bind(int socket, const sockaddr* address, socklen_t size) noexcept {
   NEXT(bind);
-  return Count(kSocket).is ? -1 : next(socket, address, size);
+  return Fails() ? -1 : next(socket, address, size);
 }
 EXPORTED int listen(int socket, int queue) noexcept {
   NEXT(listen);
-  return Count(kSocket).is ? -1 : next(socket, queue);
+  return Fails() ? -1 : next(socket, queue);
 }
 EXPORTED int accept(int socket, sockaddr* address, socklen_t* size) {
   NEXT(accept);
@@ -55,17 +60,17 @@ EXPORTED int accept4(int socket, sockaddr* address, socklen_t* size, int flags) 
 }
 EXPORTED int getsockname(int socket, sockaddr* address, socklen_t* size) noexcept {
   NEXT(getsockname);
-  return Count(kSocket).is ? -1 : next(socket, address, size);
+  return Fails() ? -1 : next(socket, address, size);
 }
 EXPORTED int setsockopt(int socket, int level, int name, const void* value,
                         socklen_t size) noexcept {
   NEXT(setsockopt);
-  return Count(kSocket).is ? -1 : next(socket, level, name, value, size);
+  return Fails() ? -1 : next(socket, level, name, value, size);
 }
 EXPORTED int getaddrinfo(const char* node, const char* service, const addrinfo* hints,
                          addrinfo** out) {
   NEXT(getaddrinfo);
-  return Count(kSocket).is ? EAI_SYSTEM : next(node, service, hints, out);
+  return Fails() ? EAI_SYSTEM : next(node, service, hints, out);
 }
 
 EXPORTED ssize_t recv(int socket, void* out, size_t bytes, int flags) {
@@ -91,15 +96,16 @@ EXPORTED int poll(pollfd* files, nfds_t count, int milliseconds) {
 }
 EXPORTED int epoll_create(int size) noexcept {
   NEXT(epoll_create);
-  return Count(kSocket).is ? -1 : next(size);
+  return Fails() ? -1 : next(size);
 }
 EXPORTED int epoll_create1(int flags) noexcept {
   NEXT(epoll_create1);
-  return Count(kSocket).is ? -1 : next(flags);
+  return Fails() ? -1 : next(flags);
 }
 EXPORTED int epoll_ctl(int queue, int operation, int file, epoll_event* event) noexcept {
   NEXT(epoll_ctl);
-  return Count(kSocket).is ? -1 : next(queue, operation, file, event);
+  // A change or an end needs nothing of the system.
+  return operation == EPOLL_CTL_ADD && Fails() ? -1 : next(queue, operation, file, event);
 }
 EXPORTED int epoll_wait(int queue, epoll_event* events, int most, int milliseconds) {
   NEXT(epoll_wait);
@@ -107,9 +113,9 @@ EXPORTED int epoll_wait(int queue, epoll_event* events, int most, int millisecon
 }
 EXPORTED int eventfd(unsigned value, int flags) noexcept {
   NEXT(eventfd);
-  return Count(kSocket).is ? -1 : next(value, flags);
+  return Fails() ? -1 : next(value, flags);
 }
 EXPORTED int timerfd_create(clockid_t clock, int flags) noexcept {
   NEXT(timerfd_create);
-  return Count(kSocket).is ? -1 : next(clock, flags);
+  return Fails() ? -1 : next(clock, flags);
 }
