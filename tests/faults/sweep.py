@@ -216,8 +216,10 @@ class Sweep:
 
     @staticmethod
     def plain(text):
-        """Without what differs from run to run: times, the process and the free disk."""
-        return re.sub(r"\d+(\.\d+)? [kMGT]B free|\d+(\.\d+)? ?(ms|s|us|min)\b|\d+ (MB|kB|GB)/s|\"seconds\": [0-9.e-]+", "T", text)
+        """Without what differs from run to run: times, the process, free disk and memory (a column behind the whole memory)."""
+        text = re.sub(r" +", " ", text)  # columns are as wide as what is in them
+        return re.sub(r"\d+(\.\d+)? [kMGT]B free|(?<=[kMGT]B )\d+(\.\d+)? [kMGT]B\b|\d+(\.\d+)? ?(ms|s|us|min)\b|\d+ (MB|kB|GB)/s|"
+                      r"\"seconds\": [0-9.e-]+", "T", text)
 
     @staticmethod
     def names(line, good):
