@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -81,18 +82,26 @@ bool IsOfThisMachine(int folder) {
              kLocal.end();
 }
 
+// A folder that is made where another one was removed may have its number, but not its time of
+// birth.
 bool IsFirstLook(int folder) {
+  using Identity = std::array<int64_t, 5>;
   static std::mutex mutex;
-  static std::set<std::pair<dev_t, ino_t>> known;
-  struct stat there {};
-  if (::fstat(folder, &there) != 0) {
-    return false;
+  static std::set<Identity> known;
+  struct statx there {};
+  // By its number: older C libraries have no function for it.
+  if (::syscall(SYS_statx, folder, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &there) != 0 ||
+      (there.stx_mask & STATX_BTIME) == 0) {
+    return true;  // one look too many does no harm
   }
   const std::lock_guard lock(mutex);
   if (known.size() >= kMostKnownFolders) {
     known.clear();
   }
-  return known.emplace(there.st_dev, there.st_ino).second;
+  return known
+      .insert({there.stx_dev_major, there.stx_dev_minor, static_cast<int64_t>(there.stx_ino),
+               there.stx_btime.tv_sec, there.stx_btime.tv_nsec})
+      .second;
 }
 
 // The open folder, by a path that stays its own whatever happens to its name.

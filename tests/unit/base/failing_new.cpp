@@ -6,7 +6,7 @@
 
 namespace msprobe::test_support {
 
-thread_local int g_allocations_left = -1;
+constinit thread_local int g_allocations_left = -1;
 
 }  // namespace msprobe::test_support
 

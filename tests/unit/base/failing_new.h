@@ -4,6 +4,6 @@
 namespace msprobe::test_support {
 
 // So many allocations of this thread with `new` succeed, then one fails; -1: all succeed.
-extern thread_local int g_allocations_left;
+extern constinit thread_local int g_allocations_left;
 
 }  // namespace msprobe::test_support
