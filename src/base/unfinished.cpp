@@ -84,8 +84,8 @@ bool IsOfThisMachine(int folder) {
 
 // A folder that is made where another one was removed may have its number, but not its time of
 // birth.
-bool IsFirstLook(int folder) {
-  using Identity = std::array<int64_t, 5>;
+bool IsFirstLook(int folder, Leftovers kind) {
+  using Identity = std::array<int64_t, 6>;
   static std::mutex mutex;
   static std::set<Identity> known;
   struct statx there {};
@@ -100,7 +100,7 @@ bool IsFirstLook(int folder) {
   }
   return known
       .insert({there.stx_dev_major, there.stx_dev_minor, static_cast<int64_t>(there.stx_ino),
-               there.stx_btime.tv_sec, there.stx_btime.tv_nsec})
+               there.stx_btime.tv_sec, there.stx_btime.tv_nsec, static_cast<int64_t>(kind)})
       .second;
 }
 
@@ -194,7 +194,7 @@ int MakeUnfinished(const std::function<int()>& make) {
 
 void RemoveAbandonedIn(int folder, Leftovers kind) noexcept {
   try {
-    if (IsFirstLook(folder)) {  // for most files nothing is opened
+    if (IsFirstLook(folder, kind)) {  // for most files nothing is opened
       RemoveLeftovers(folder, kind);
     }
   } catch (const std::bad_alloc&) {  // the next one removes them

@@ -216,7 +216,8 @@ struct HttpServer::State {
       found->second.has_asked = true;
     }
     if (!Reply(*self, request)) {
-      evhttp_send_error(request, 503, nullptr);  // or, without memory for that, hangs up
+      // Or, without memory for that, hangs up.
+      evhttp_send_error(request, 503, "This answer needs more memory than there is");
     }
   }
 

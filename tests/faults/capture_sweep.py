@@ -182,13 +182,7 @@ class CaptureSweep:
                         self.tried[call, "kill" if way in ("kill", "torn") else "fail"] += 1
                         for what in future.result():
                             self.breaches.setdefault((call, way, what), []).append(number)
-                self.tell(call)
-
-    def tell(self, call):
-        for (family, how, what), numbers in self.breaches.items():
-            if family == call:
-                shown = ",".join(map(str, numbers[:6])) + ("... (%d)" % len(numbers) if len(numbers) > 6 else "")
-                print("  %s %s at %s: %s" % (family, how, shown, what), flush=True)
+                sweep.tell([breach for breach in self.breaches.items() if breach[0][0] == call])
 
 
 def main():

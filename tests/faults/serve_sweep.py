@@ -163,10 +163,7 @@ class ServeSweep:
                         tried[call] += 1
                         for what in future.result()[1]:
                             self.breaches.setdefault((LINE.name, call, way, what), []).append(number)
-                for (_, family, way, what), numbers in self.breaches.items():
-                    if family == call:
-                        shown = ",".join(map(str, numbers[:6])) + ("... (%d)" % len(numbers) if len(numbers) > 6 else "")
-                        print("  %s %s at %s: %s" % (family, way, shown, what), flush=True)
+                sweep.tell([breach for breach in self.breaches.items() if breach[0][1] == call])
         return tried
 
     def close(self):

@@ -353,6 +353,13 @@ class Sweep:
         shutil.rmtree(str(self.root), ignore_errors=True)
 
 
+def tell(breaches):
+    """A line for each of [((..., call, how, what), [k...])], with the first places."""
+    for (*_, call, how, what), numbers in breaches:
+        shown = ",".join(map(str, numbers[:6])) + ("... (%d)" % len(numbers) if len(numbers) > 6 else "")
+        print("  %s %s at %s: %s" % (call, how, shown, what), flush=True)
+
+
 def column_of(call, how):
     """The column of the table that a case counts in."""
     return "kill" if how in ("kill", "torn") else call
@@ -429,9 +436,7 @@ def main():
                 print("%-36s %7d runs so far" % (line.name, sweep.runs), flush=True)
                 if options.record:
                     record(options.record, line, tried, list(sweep.breaches.items())[before:])
-                for (name, call, how, what), numbers in list(sweep.breaches.items())[before:]:
-                    shown = ",".join(map(str, numbers[:6])) + ("... (%d)" % len(numbers) if len(numbers) > 6 else "")
-                    print("  %s %s at %s: %s" % (call, how, shown, what), flush=True)
+                tell(list(sweep.breaches.items())[before:])
         print("%d runs, %d kinds of breach" % (sweep.runs, len(sweep.breaches)))
         return 1 if sweep.breaches else 0
     finally:
