@@ -5,8 +5,7 @@ usage: recheck_devices.py [--blas NAME=FOLDER ...] [--torch NAME=PYTHON ...] [--
 A convolutional net (SGD), a GPT (AdamW) and a BERT-like encoder with masks (Adam) train for two steps under capture, optimizer included, with each of the
 Pythons given, each BLAS library (a folder with its libblas.so.3, for a PyTorch that links it dynamically as Debian's does), each set of vector
 instructions (ATEN_CPU_CAPABILITY) and one and two threads. All of these are correct and round differently: every call that recheck calls wrong is a
-false alarm. `bits` counts how many
-different sets of parameters came out.
+false alarm. `bits` counts how many different sets of parameters came out.
 
 PYTHONPATH leads to msprobe.
 """
@@ -136,6 +135,8 @@ def main():
     given = parser.parse_args()
     rows = [(f"Debian's PyTorch, {name}", "/usr/bin/python3", folder) for name, folder in (word.split("=", 1) for word in given.blas)]
     rows += [(name, python, "") for name, python in (word.split("=", 1) for word in given.torch)]
+    if not rows:
+        parser.error("nothing to compute with: name a --blas or a --torch")
     print("| implementation | settings | bits | calls recomputed | not checkable | largest error over bound | false alarms |\n|---|---|---|---|---|---|---|")
     found = []
     for name, python, blas in rows:

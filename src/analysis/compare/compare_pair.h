@@ -52,7 +52,7 @@ struct ComparedPair : PairFindings {
   std::string call;  // of kernels: the call that they belong to, in a sentence; may be empty
 };
 
-// The same of sides that others hold.
+// What is compared, where others hold it.
 struct PairSides {
   const Side& npu;
   const Side& bench;

@@ -19,15 +19,15 @@ std::string FrameworkName(Framework framework) {
   return "";
 }
 
-RowCounts CountRows(const PairFindings& pair) {
+RowCounts CountRows(const PairFindings& findings) {
   RowCounts counts;
-  counts.rows = pair.result.rows.size();
-  counts.bench_only = pair.result.bench_only_count;
-  counts.shape_mismatch = pair.result.shape_mismatch_count;
-  counts.dtype_mismatch = pair.result.dtype_mismatch_count;
-  counts.unreadable = pair.result.unreadable_count;
-  for (size_t i = 0; i < pair.result.rows.size(); ++i) {
-    const RowResult& row = pair.result.rows[i];
+  counts.rows = findings.result.rows.size();
+  counts.bench_only = findings.result.bench_only_count;
+  counts.shape_mismatch = findings.result.shape_mismatch_count;
+  counts.dtype_mismatch = findings.result.dtype_mismatch_count;
+  counts.unreadable = findings.result.unreadable_count;
+  for (size_t i = 0; i < findings.result.rows.size(); ++i) {
+    const RowResult& row = findings.result.rows[i];
     counts.red += row.fill == report::Fill::kRed ? 1 : 0;
     counts.yellow += row.fill == report::Fill::kYellow ? 1 : 0;
     ++counts.by_verdict[static_cast<size_t>(row.verdict)];
@@ -36,7 +36,7 @@ RowCounts CountRows(const PairFindings& pair) {
       continue;
     }
     ++counts.matched;
-    switch (pair.divergence.rows[i]) {
+    switch (findings.divergence.rows[i]) {
       case RowStanding::kNotCompared:
         ++counts.not_compared;
         break;

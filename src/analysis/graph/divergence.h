@@ -20,7 +20,7 @@ namespace msprobe::analysis::graph {
 class DivergenceWalks {
  public:
   // Which ranks of `step` have values to walk through. The sides must be as they were read, and
-  // stay so until Finish. `step` and `options` must outlive it.
+  // stay so until Finish, and so must `step`; options are copied.
   void Begin(LoadedStep& step, const Options& options, base::ThreadPool& pool);
   // Items of work that are left for any thread: each is to be taken once, before Finish. Tensors
   // are read by all threads of the pool, so that such walks are taken in Begin.

@@ -165,8 +165,8 @@ Result<MergedInputs> MergeInputs(const Options& options, const fs::path& below) 
   }
   if (with_bench && npu.expert_ranks != bench.expert_ranks) {
     plan.warnings.push_back(fmt::format(
-        "experts are shared by {} of the NPU side and by {} of the bench side: experts of one name "
-        "may be other ones, and what is told of them says nothing",
+        "experts are spread over {} of the NPU side and over {} of the bench side: experts of one "
+        "name may be different ones, so that differences between them mean nothing",
         base::Plural(npu.expert_ranks, "rank"), base::Plural(bench.expert_ranks, "rank")));
   }
   plan.has_steps = npu.has_steps || bench.has_steps;

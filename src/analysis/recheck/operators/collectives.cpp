@@ -138,21 +138,18 @@ Values Reduce(Call& call, const Arithmetic& m) {
 }
 
 // broadcast(tensor, src)
-Values Broadcasted(Call& call, const Arithmetic& m) {
-  (void)m;
+Values Broadcasted(Call& call, const Arithmetic& /*m*/) {
   const size_t from = call.PlaceOf(call.Int(1, "src"));
   return OfGroup(call, {call.PeerTensor(from, 0, "tensor")});
 }
 
 // all_gather(tensor_list, tensor)
-Values AllGather(Call& call, const Arithmetic& m) {
-  (void)m;
+Values AllGather(Call& call, const Arithmetic& /*m*/) {
   return OfGroup(call, OfAll(call, 1, "tensor"));
 }
 
 // gather(tensor, gather_list, dst): its outputs begin with its own tensor.
-Values GatherToOne(Call& call, const Arithmetic& m) {
-  (void)m;
+Values GatherToOne(Call& call, const Arithmetic& /*m*/) {
   if (call.PeerCount() == 0 || call.PlaceOf(call.Int(2, "dst", 0)) != call.OwnPlace()) {
     return {call.Fail("only the rank that it goes to has a result")};
   }
@@ -162,8 +159,7 @@ Values GatherToOne(Call& call, const Arithmetic& m) {
 }
 
 // scatter(tensor, scatter_list, src)
-Values ScatterFromOne(Call& call, const Arithmetic& m) {
-  (void)m;
+Values ScatterFromOne(Call& call, const Arithmetic& /*m*/) {
   const size_t from = call.PlaceOf(call.Int(2, "src", 0));
   const Values parts = call.PeerTensors(from, 1, "scatter_list");
   if (call.failed() || parts.size() != call.PeerCount()) {
@@ -179,8 +175,7 @@ Values ReduceScatter(Call& call, const Arithmetic& m) {
 }
 
 // all_to_all(output_tensor_list, input_tensor_list)
-Values AllToAll(Call& call, const Arithmetic& m) {
-  (void)m;
+Values AllToAll(Call& call, const Arithmetic& /*m*/) {
   return OfGroup(call, ForThisRank(call, 1, "input_tensor_list"));
 }
 
@@ -193,26 +188,26 @@ Values AllToAllSingle(Call& call, const Arithmetic& m) {
     return {nullptr};
   }
   Shape shape = inputs[0]->shape;
-  const auto row = [](const Value& input) {
-    return ElementCount(Shape(input->shape.begin() + 1, input->shape.end()));
-  };
   int64_t rows = 0;
   std::vector<int64_t> indices;
   int64_t before = 0;  // elements of the inputs in front of this one
   for (size_t peer = 0; peer < inputs.size(); ++peer) {
     const Value& input = inputs[peer];
-    if (input->shape.size() != shape.size() || shape.empty() || row(input) != row(inputs[0])) {
+    if (shape.empty() || input->shape.size() != shape.size() ||
+        !std::equal(shape.begin() + 1, shape.end(), input->shape.begin() + 1)) {
       return {call.Fail("the tensors of its ranks have different shapes")};
     }
     std::vector<int64_t> sizes = call.PeerInts(peer, 3, "input_split_sizes");
     if (sizes.empty()) {
       sizes.assign(inputs.size(), input->shape[0] / count);
     }
-    int64_t sum = 0;
+    int64_t left = input->shape[0];
+    bool divides = sizes.size() == inputs.size();
     for (const int64_t size : sizes) {
-      sum = size < 0 || size > input->shape[0] || sum < 0 ? -1 : sum + size;
+      divides = divides && size >= 0 && size <= left;
+      left -= divides ? size : 0;
     }
-    if (sizes.size() != inputs.size() || sum != input->shape[0]) {
+    if (!divides || left != 0) {
       return {call.Fail("its input does not divide among its ranks")};
     }
     int64_t first = 0;
@@ -220,11 +215,13 @@ Values AllToAllSingle(Call& call, const Arithmetic& m) {
       first += sizes[i];
     }
     const int64_t size = sizes[call.OwnPlace()];
-    for (int64_t i = 0; i < size * row(input); ++i) {
-      indices.push_back(before + first * row(input) + i);
+    const auto elements = static_cast<int64_t>(input->size());
+    const int64_t row = elements == 0 ? 0 : elements / input->shape[0];
+    for (int64_t i = 0; i < size * row; ++i) {
+      indices.push_back(before + first * row + i);
     }
     rows += size;
-    before += static_cast<int64_t>(input->size());
+    before += elements;
   }
   shape[0] = rows;
   return OfGroup(call, {m.Take(inputs, shape, std::move(indices))});

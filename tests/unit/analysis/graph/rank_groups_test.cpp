@@ -1,5 +1,6 @@
 #include "src/analysis/graph/rank_groups.h"
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,17 @@ RankDump Loaded(const TemporaryFolder& scratch, int64_t rank, std::string_view c
   return dump;
 }
 
+// `groups`: of each rank, the ranks that it exchanges values with inside of attention.
+std::vector<RankDump> GatheringInAttention(const TemporaryFolder& scratch,
+                                           std::initializer_list<std::string_view> groups) {
+  std::vector<RankDump> dumps;
+  for (const std::string_view ranks : groups) {
+    dumps.push_back(Loaded(scratch, static_cast<int64_t>(dumps.size()), kInAttention,
+                           InGroup("Distributed.all_gather.0.forward", ranks)));
+  }
+  return dumps;
+}
+
 TEST(FindRankGroups, WithoutCallsTheOrderSays) {
   const TemporaryFolder scratch;
   std::vector<RankDump> dumps;
@@ -75,11 +87,8 @@ TEST(FindRankGroups, SendsThatDoNotFollowTheOrderWin) {
 
 TEST(FindRankGroups, WhoMeetsInAttentionSharesASequenceUnlessToldOtherwise) {
   const TemporaryFolder scratch;
-  std::vector<RankDump> dumps;
-  for (const char* ranks : {"[0, 1]", "[0, 1]", "[2, 3]", "[2, 3]"}) {
-    dumps.push_back(Loaded(scratch, static_cast<int64_t>(dumps.size()), kInAttention,
-                           InGroup("Distributed.all_gather.0.forward", ranks)));
-  }
+  const std::vector<RankDump> dumps =
+      GatheringInAttention(scratch, {"[0, 1]", "[0, 1]", "[2, 3]", "[2, 3]"});
   Parallelism sizes;
   sizes.rank_count = 4;
   std::vector<std::string> warnings;
@@ -94,11 +103,8 @@ TEST(FindRankGroups, WhoMeetsInAttentionSharesASequenceUnlessToldOtherwise) {
 // Every sequence crosses both tensor groups, but not at the same place: no grid, so the order says.
 TEST(FindRankGroups, GroupsThatMakeNoGridAreIgnored) {
   const TemporaryFolder scratch;
-  std::vector<RankDump> dumps;
-  for (const char* ranks : {"[0, 3]", "[1, 2]", "[1, 2]", "[0, 3]"}) {
-    dumps.push_back(Loaded(scratch, static_cast<int64_t>(dumps.size()), kInAttention,
-                           InGroup("Distributed.all_gather.0.forward", ranks)));
-  }
+  const std::vector<RankDump> dumps =
+      GatheringInAttention(scratch, {"[0, 3]", "[1, 2]", "[1, 2]", "[0, 3]"});
   Parallelism sizes;
   sizes.rank_count = 4;
   sizes.tensor = 2;
@@ -110,11 +116,8 @@ TEST(FindRankGroups, GroupsThatMakeNoGridAreIgnored) {
 
 TEST(FindRankGroups, GroupsOfHostileRanksAreIgnored) {
   const TemporaryFolder scratch;
-  std::vector<RankDump> dumps;
-  for (const char* ranks : {"[0, 99999999999]", "[-1, 0]"}) {
-    dumps.push_back(Loaded(scratch, static_cast<int64_t>(dumps.size()), kInAttention,
-                           InGroup("Distributed.all_gather.0.forward", ranks)));
-  }
+  const std::vector<RankDump> dumps =
+      GatheringInAttention(scratch, {"[0, 99999999999]", "[-1, 0]"});
   Parallelism sizes;
   sizes.rank_count = 2;
   sizes.tensor = 2;

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,16 +26,22 @@ class Ranks {
   explicit Ranks(size_t count) : calls_(count) {}
 
   std::string Leaf(size_t rank, const std::string& file, const std::vector<float>& values) const {
+    return Leaf(rank, file, values, {static_cast<int64_t>(values.size())});
+  }
+
+  std::string Leaf(size_t rank, const std::string& file, const std::vector<float>& values,
+                   const Shape& shape) const {
     TensorView view;
     view.dtype = DType::kFloat32;
-    view.shape = {static_cast<int64_t>(values.size())};
-    view.strides = {1};
+    view.shape = shape;
+    view.strides = ContiguousStrides(shape);
     view.data = reinterpret_cast<const std::byte*>(values.data());
     const std::filesystem::path data = Folder(rank) / "dump_tensor_data";
     std::filesystem::create_directories(data);
     EXPECT_TRUE(WriteNpyFile(data / file, view).ok());
-    return "{\"type\": \"torch.Tensor\", \"dtype\": \"torch.float32\", \"shape\": [" +
-           std::to_string(values.size()) + "], \"data_name\": \"" + file + "\"}";
+    return fmt::format(
+        R"({{"type": "torch.Tensor", "dtype": "torch.float32", "shape": [{}], "data_name": "{}"}})",
+        fmt::join(shape, ", "), file);
   }
 
   void Add(size_t rank, const std::string& name, const std::string& arguments,
@@ -264,6 +272,22 @@ TEST(Collectives, SplitSizesDivideWhatIsSentToEachRank) {
               R"("input_split_sizes": [)" + Integer(rank == 0 ? 1 : 2) + ", " +
                   Integer(rank == 0 ? 2 : 1) + "], " + std::string(kGroup),
               ranks.Leaf(rank, "out.npy", outputs[rank]) + ", " + input);
+  }
+  EXPECT_EQ(ranks.Check().within, 2U);
+}
+
+// Rows of several dims, and a rank that sends nothing.
+TEST(Collectives, RowsOfSeveralElementsStayTogetherWhenTheyAreSent) {
+  Ranks ranks(2);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    const bool first = rank == 0;
+    const std::string input =
+        ranks.Leaf(rank, "in.npy", first ? std::vector<float>{} : std::vector<float>{1, 2, 3, 4},
+                   {first ? 0 : 2, 1, 2});
+    ranks.Add(rank, "Distributed.all_to_all_single.0.forward", input + ", " + input,
+              std::string(kGroup),
+              ranks.Leaf(rank, "out.npy",
+                         first ? std::vector<float>{1, 2} : std::vector<float>{3, 4}, {1, 1, 2}));
   }
   EXPECT_EQ(ranks.Check().within, 2U);
 }
