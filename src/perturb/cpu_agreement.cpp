@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
-#include <vector>
 
-#include "src/kernels/convert.h"
-#include "src/tensor/element_blocks.h"
+#include "src/perturb/element_pairs.h"
 
 namespace msprobe::perturb {
 namespace {
@@ -34,21 +32,15 @@ Result<CpuAgreement> CompareWithCpu(const TensorView& actual, const TensorView& 
                          ShapeText(actual.shape) + " and " + ShapeText(golden.shape));
   }
   CpuAgreement result;
-  std::vector<std::byte> scratch[2];
-  tensor::BlockReader actuals(actual, scratch[0]);
-  tensor::BlockReader goldens(golden, scratch[1]);
-  std::vector<double> a(tensor::kCopyBlockElements);
-  std::vector<double> g(tensor::kCopyBlockElements);
   const auto count = static_cast<size_t>(actual.element_count());
   double absolute = 0;
   double relative = 0;
   double balance = 0;
-  for (size_t first = 0; first < count; first += tensor::kCopyBlockElements) {
-    const size_t elements = std::min(tensor::kCopyBlockElements, count - first);
-    kernels::WidenToDouble(actual.dtype, actuals.Read(first, elements), {a.data(), elements});
-    kernels::WidenToDouble(golden.dtype, goldens.Read(first, elements), {g.data(), elements});
-    for (size_t i = 0; i < elements; ++i) {
-      if (!std::isfinite(g[i])) return CpuAgreement();
+  bool golden_finite = true;
+  using Run = std::span<const double>;
+  ForEachPair<double>(actual, golden, [&](Run a, Run g, size_t) {
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (!std::isfinite(g[i])) return golden_finite = false;
       double value = a[i];
       if (!std::isfinite(value)) {
         ++result.born_count;
@@ -63,7 +55,9 @@ Result<CpuAgreement> CompareWithCpu(const TensorView& actual, const TensorView& 
       }
       balance += apart / std::max(size, kSmallBelow);
     }
-  }
+    return true;
+  });
+  if (!golden_finite) return CpuAgreement();
   balance = count == 0 ? 0 : balance / static_cast<double>(count);
   result.absolute_error = absolute;
   result.relative_error = relative;

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/kernels/convert.h"
+#include "src/perturb/element_pairs.h"
 #include "src/tensor/element_blocks.h"
 
 namespace msprobe::perturb {
@@ -39,24 +39,6 @@ void SetLimits(DType dtype, OperatorAgreement& agreement) {
   agreement.error_limit = half ? 0x1p-11 : brain ? 0x1p-8 : 0x1p-14;
 }
 
-// Both as runs of doubles, block by block; use(device, cpu, first).
-template <typename Use>
-void ForEachPair(const TensorView& device, const TensorView& cpu, const Use& use) {
-  std::vector<std::byte> scratch[2];
-  tensor::BlockReader devices(device, scratch[0]);
-  tensor::BlockReader cpus(cpu, scratch[1]);
-  std::vector<double> d(tensor::kCopyBlockElements);
-  std::vector<double> c(tensor::kCopyBlockElements);
-  const auto count = static_cast<size_t>(device.element_count());
-  for (size_t first = 0; first < count; first += tensor::kCopyBlockElements) {
-    const size_t elements = std::min(tensor::kCopyBlockElements, count - first);
-    kernels::WidenToDouble(device.dtype, devices.Read(first, elements), {d.data(), elements});
-    kernels::WidenToDouble(cpu.dtype, cpus.Read(first, elements), {c.data(), elements});
-    use(std::span<const double>(d.data(), elements), std::span<const double>(c.data(), elements),
-        first);
-  }
-}
-
 // 64-bit integers do not fit into doubles: bytes, where the dtype is the same.
 bool AreEqual(const TensorView& device, const TensorView& cpu) {
   bool equal = true;
@@ -73,19 +55,21 @@ bool AreEqual(const TensorView& device, const TensorView& cpu) {
     }
     return equal;
   }
-  ForEachPair(device, cpu, [&](std::span<const double> d, std::span<const double> c, size_t) {
-    equal = equal && std::equal(d.begin(), d.end(), c.begin());
-  });
+  ForEachPair<double>(device, cpu,
+                      [&](std::span<const double> d, std::span<const double> c, size_t) {
+                        return equal = std::equal(d.begin(), d.end(), c.begin());
+                      });
   return equal;
 }
 
 OperatorAgreement ByZeros(const TensorView& device, const TensorView& cpu,
                           OperatorAgreement agreement) {
   uint64_t zeros[2] = {};
-  ForEachPair(device, cpu, [&](std::span<const double> d, std::span<const double> c, size_t) {
-    zeros[0] += static_cast<uint64_t>(std::count(d.begin(), d.end(), 0.0));
-    zeros[1] += static_cast<uint64_t>(std::count(c.begin(), c.end(), 0.0));
-  });
+  ForEachPair<double>(device, cpu,
+                      [&](std::span<const double> d, std::span<const double> c, size_t) {
+                        zeros[0] += static_cast<uint64_t>(std::count(d.begin(), d.end(), 0.0));
+                        zeros[1] += static_cast<uint64_t>(std::count(c.begin(), c.end(), 0.0));
+                      });
   const auto count = static_cast<uint64_t>(device.element_count());
   const uint64_t apart = std::max(zeros[0], zeros[1]) - std::min(zeros[0], zeros[1]);
   agreement.reason = AgreementReason::kZeros;
@@ -106,23 +90,25 @@ OperatorAgreement ByErrors(const TensorView& device, const TensorView& cpu,
       index = at;
     }
   };
-  ForEachPair(device, cpu, [&](std::span<const double> d, std::span<const double> c, size_t first) {
-    for (size_t i = 0; i < d.size(); ++i) {
-      cpu_finite = cpu_finite && std::abs(c[i]) <= largest;
-      device_finite = device_finite && std::isfinite(d[i]);
-      const double apart = d[i] - c[i];
-      const double size = std::abs(c[i]);
-      if (size < kLargeFrom) {
-        balance += apart;
-        continue;
-      }
-      const double scale = size + kEpsilon;
-      balance += apart / scale;
-      raise(std::abs(apart), first + i, agreement.max_absolute_error, agreement.max_absolute_index);
-      raise(std::abs(apart) / scale, first + i, agreement.max_relative_error,
-            agreement.max_relative_index);
-    }
-  });
+  ForEachPair<double>(device, cpu,
+                      [&](std::span<const double> d, std::span<const double> c, size_t first) {
+                        for (size_t i = 0; i < d.size(); ++i) {
+                          cpu_finite = cpu_finite && std::abs(c[i]) <= largest;
+                          device_finite = device_finite && std::isfinite(d[i]);
+                          const double apart = d[i] - c[i];
+                          const double size = std::abs(c[i]);
+                          if (size < kLargeFrom) {
+                            balance += apart;
+                            continue;
+                          }
+                          const double scale = size + kEpsilon;
+                          balance += apart / scale;
+                          raise(std::abs(apart), first + i, agreement.max_absolute_error,
+                                agreement.max_absolute_index);
+                          raise(std::abs(apart) / scale, first + i, agreement.max_relative_error,
+                                agreement.max_relative_index);
+                        }
+                      });
   if (!cpu_finite || !device_finite) {
     OperatorAgreement without;
     SetLimits(device.dtype, without);

@@ -7,11 +7,9 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
-#include "src/kernels/convert.h"
+#include "src/perturb/element_pairs.h"
 #include "src/perturb/perturbation.h"
-#include "src/tensor/element_blocks.h"
 #include "src/tensor/float_bits.h"
 
 namespace msprobe::perturb {
@@ -40,13 +38,6 @@ struct Brain : Plain<float> {
   }
   static constexpr float kLargest = 0x1.FEp127F;
 };
-
-void Widen(DType dtype, std::span<const std::byte> data, std::span<float> out) {
-  kernels::WidenToFloat(dtype, data, out);
-}
-void Widen(DType dtype, std::span<const std::byte> data, std::span<double> out) {
-  kernels::WidenToDouble(dtype, data, out);
-}
 
 // Of a run of elements.
 struct Extremes {
@@ -140,7 +131,7 @@ class QuotientWalk {
       const double o_over_p = Quotient(o, p, over_perturbed_);
       const double p_over_o = Quotient(p, o, over_original_);
       negative_ |= o_over_p < 0;
-      const double apart = std::max(o_over_p, p_over_o);
+      const double apart = std::max(std::abs(o_over_p), std::abs(p_over_o));
       if (apart > largest_) {
         largest_ = apart;
         result_.worst_index = first + i;
@@ -151,7 +142,7 @@ class QuotientWalk {
       result_.born_count += o_finite && !p_finite ? 1 : 0;
       result_.gone_count += !o_finite && p_finite ? 1 : 0;
       if (o_finite && p_finite) {
-        sum_ += std::abs(apart);
+        sum_ += apart;
         ++summed_;
       }
     }
@@ -216,21 +207,11 @@ size_t ChunkCount(const TensorView& tensor) {
 template <typename Format>
 RatioResult CompareQuotients(const TensorView& original, const TensorView& perturbed, double bound,
                              const RatioRules& rules) {
-  using Value = typename Format::Value;
+  using Run = std::span<const typename Format::Value>;
   RatioResult result;
   QuotientWalk<Format> walk(rules, bound, result);
-  std::vector<std::byte> scratch[2];
-  tensor::BlockReader originals(original, scratch[0]);
-  tensor::BlockReader perturbeds(perturbed, scratch[1]);
-  std::vector<Value> o(tensor::kCopyBlockElements);
-  std::vector<Value> p(tensor::kCopyBlockElements);
-  const auto count = static_cast<size_t>(original.element_count());
-  for (size_t first = 0; first < count; first += tensor::kCopyBlockElements) {
-    const size_t elements = std::min(tensor::kCopyBlockElements, count - first);
-    Widen(original.dtype, originals.Read(first, elements), std::span(o.data(), elements));
-    Widen(perturbed.dtype, perturbeds.Read(first, elements), std::span(p.data(), elements));
-    walk.Add({o.data(), elements}, {p.data(), elements}, first);
-  }
+  ForEachPair<typename Format::Value>(original, perturbed,
+                                      [&](Run o, Run p, size_t first) { walk.Add(o, p, first); });
   walk.Finish();
   return result;
 }
@@ -239,14 +220,9 @@ template <typename Format>
 RatioResult Compare(const TensorView& original, const TensorView& perturbed, double bound,
                     const RatioRules& rules) {
   if (rules.quotients) return CompareQuotients<Format>(original, perturbed, bound, rules);
-  using Value = typename Format::Value;
+  using Run = std::span<const typename Format::Value>;
   RatioResult result;
   RatioWalk<Format> walk(rules, bound, result);
-  std::vector<std::byte> scratch[2];
-  tensor::BlockReader originals(original, scratch[0]);
-  tensor::BlockReader perturbeds(perturbed, scratch[1]);
-  std::vector<Value> o(tensor::kCopyBlockElements);
-  std::vector<Value> p(tensor::kCopyBlockElements);
   const auto count = static_cast<size_t>(original.element_count());
   const size_t chunks = rules.compat ? ChunkCount(original) : 1;
   const size_t chunk_elements = std::max<size_t>((count + chunks - 1) / chunks, 1);
@@ -254,13 +230,9 @@ RatioResult Compare(const TensorView& original, const TensorView& perturbed, dou
   uint64_t summed = 0;
   for (size_t begin = 0; begin < count && !result.sign_changes; begin += chunk_elements) {
     Extremes extremes;
-    const size_t end = std::min(count, begin + chunk_elements);
-    for (size_t first = begin; first < end; first += tensor::kCopyBlockElements) {
-      const size_t elements = std::min(tensor::kCopyBlockElements, end - first);
-      Widen(original.dtype, originals.Read(first, elements), std::span(o.data(), elements));
-      Widen(perturbed.dtype, perturbeds.Read(first, elements), std::span(p.data(), elements));
-      walk.Add({o.data(), elements}, {p.data(), elements}, first, extremes);
-    }
+    ForEachPair<typename Format::Value>(
+        original, perturbed, begin, std::min(count, begin + chunk_elements),
+        [&](Run o, Run p, size_t first) { walk.Add(o, p, first, extremes); });
     std::tie(result.ratio, result.worst_index) = extremes.Worst();
     result.sign_changes = extremes.sign_changes && !(rules.compat && extremes.any_nan);
     sum += extremes.sum;

@@ -2,19 +2,18 @@
 
 usage: free_benchmark_bench.py [--peer FOLDER] [--steps N] [--dtype float32|bfloat16]
 
-The model is that of the published figures of the Python tool: 2 layers, width 128, 4 heads, 64 tokens, batch 4, 512 words, SGD.
-PYTHONPATH leads to msprobe; --peer: a folder that takes its place, in which the Python tool is installed. Both run this script.
+The model is that of small_gpt.py. PYTHONPATH leads to msprobe; --peer: a folder that takes its place, in which the Python tool is
+installed. Both run this script.
 """
 import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+import small_gpt
+
 MODES = [("forward", names, mode) for names in ([], ["softmax"])
          for mode in ("no_change", "add_noise", "bit_noise", "change_value", "improve_precision", "to_cpu")]
 MODES += [("backward", [], mode) for mode in ("no_change", "add_noise", "to_cpu")]
@@ -24,15 +23,10 @@ MODES += [("backward", ["softmax"], "add_noise")]
 def train(section, steps, dtype):
     import torch
     import torch.nn.functional as F
-    sys.path.insert(0, os.path.join(os.path.dirname(HERE), "python"))
-    from models import TinyGPT
-    torch.set_num_threads(1)
     # Without one the Python tool writes no rows with PyTorch 2.
     torch.distributed.init_process_group("gloo", init_method="file://" + os.path.join(tempfile.mkdtemp(), "meet"), rank=0,
                                          world_size=1)
-    torch.manual_seed(1)
-    model = TinyGPT(512, 128, 4, 2, 64).to(getattr(torch, dtype))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    model, optimizer = small_gpt.make(dtype)
     debugger = None
     if section:
         from msprobe.pytorch import PrecisionDebugger
@@ -42,7 +36,7 @@ def train(section, steps, dtype):
         debugger = PrecisionDebugger(file.name)
     seconds = []
     for _ in range(steps + 2):
-        words = torch.randint(0, 512, (4, 65))
+        words = small_gpt.batch()
         begin = time.process_time()
         if debugger:
             debugger.start()
@@ -59,11 +53,7 @@ def train(section, steps, dtype):
 
 
 def measure(place, section, given):
-    environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHONPATH=place)
-    run = subprocess.run([sys.executable, os.path.abspath(__file__), "--worker", json.dumps(section), "--steps", str(given.steps),
-                          "--dtype", given.dtype], env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-    lines = run.stdout.decode().split()
-    return float(lines[-1]) if run.returncode == 0 else float("nan")
+    return small_gpt.seconds_of(json.dumps(section), "--steps", str(given.steps), "--dtype", given.dtype, place=place)
 
 
 def main():

@@ -3,19 +3,19 @@ line.
 
 usage: one_machine_bench.py [--steps N] [--dtype float32|bfloat16]
 
-The model is that of free_benchmark_bench.py: 2 layers, width 128, 4 heads, 64 tokens, batch 4, 512 words, SGD. PYTHONPATH leads to msprobe.
+The model is that of small_gpt.py. PYTHONPATH leads to msprobe.
 """
 import argparse
 import contextlib
 import json
+import math
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+import small_gpt
 
 
 def capture(**settings):
@@ -41,18 +41,12 @@ ROWS = [
 
 
 def train(settings, steps, dtype):
-    import torch
     import torch.nn.functional as F
-    sys.path.insert(0, os.path.join(os.path.dirname(HERE), "python"))
-    from models import TinyGPT
-    torch.set_num_threads(1)
-    torch.manual_seed(1)
-    model = TinyGPT(512, 128, 4, 2, 64).to(getattr(torch, dtype))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    model, optimizer = small_gpt.make(dtype)
     seconds = []
 
     def step(debugger=None, block=contextlib.nullcontext()):
-        words = torch.randint(0, 512, (4, 65))
+        words = small_gpt.batch()
         begin = time.process_time()
         if debugger:
             debugger.start(model)
@@ -115,15 +109,6 @@ def isolated(model, step, folder, seconds):
     return seconds[-1]
 
 
-def measure(settings, given):
-    run = subprocess.run([sys.executable, os.path.abspath(__file__), "--worker", json.dumps(settings), "--steps", str(given.steps),
-                          "--dtype", given.dtype], env=dict(os.environ, OMP_NUM_THREADS="1"), stdout=subprocess.PIPE,
-                         stderr=subprocess.PIPE, check=False)
-    if run.returncode != 0:
-        sys.exit("%s failed:\n%s" % (settings, run.stderr.decode()[-2000:]))
-    return float(run.stdout.decode().split()[-1])
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=7)
@@ -137,7 +122,9 @@ def main():
     print("|---|---|---|")
     plain = None
     for title, settings in ROWS:
-        seconds = measure(settings, given)
+        seconds = small_gpt.seconds_of(json.dumps(settings), "--steps", str(given.steps), "--dtype", given.dtype)
+        if math.isnan(seconds):
+            sys.exit(1)
         plain = plain or seconds
         print("| %s | %.1f | %.2f |" % (title, seconds * 1e3, seconds / plain), flush=True)
 

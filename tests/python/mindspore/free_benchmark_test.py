@@ -72,6 +72,18 @@ class FreeBenchmark(ShimCase):
         self.assertIn("0 calls checked, 0 unstable", dump.output)
         self.assertIn("(nothing to change)", dump.output)
 
+    def test_numbers_beside_tensors_in_a_result_have_no_verdict(self):
+        dump = self.run_code("""
+from types import SimpleNamespace
+from msprobe.mindspore import values
+from msprobe.mindspore.free_benchmark.comparison import Comparison
+values.configure()
+comparison = Comparison(SimpleNamespace(stage="forward", compat=False, mode="change_value"))
+verdicts = comparison.by_ratio((3, x, 1.5, None), (4, x * 2, 2.5, None))
+print("verdicts", [(verdict.index, verdict.consistent, verdict.ratio) for verdict in verdicts])
+""", task="free_benchmark", level="L1", prologue=PROLOGUE, section={"pert_mode": "change_value"})
+        self.assertIn("verdicts [(1, False, 2.0)]", dump.output)
+
     def test_a_mode_that_it_does_not_have_is_an_error_with_its_place(self):
         dump = self.run_code("PrecisionDebugger('config.json')\n", task="free_benchmark", level="L1", prologue=PROLOGUE, ends_well=False,
                              section={"pert_mode": "to_cpu", "fuzz_device": "cpu"})

@@ -88,6 +88,13 @@ TEST(Quotient, ANegativeOneIsEight) {
   EXPECT_FALSE(result.consistent(1e9));
 }
 
+TEST(Quotient, ANegativeOneIsAsFarApartAsItsSize) {
+  const RatioResult result = Quotients({3, 4, 1}, {3, -1, 1});
+  EXPECT_EQ(result.mean_ratio, 2);
+  EXPECT_EQ(result.worst_index, 1U);
+  EXPECT_EQ(result.exceeding_count, 1U);
+}
+
 TEST(Quotient, NanAndInfinitiesDoNotHideTheOthers) {
   const RatioResult result = Quotients({1, 1, 2}, {kNan, 1, 1});
   EXPECT_EQ(result.ratio, 2);

@@ -9,6 +9,7 @@ import os
 from msprobe import _native
 from msprobe._intercept import runtime
 from msprobe._intercept.runtime import described, log, own_work
+from msprobe._task_session import TaskSession
 
 
 def is_wanted(config_path, overrides):
@@ -17,24 +18,18 @@ def is_wanted(config_path, overrides):
                                  json.dumps(overrides) if overrides else "")
 
 
-class GradProbe:
-    """A session of PrecisionDebugger in place of a capture. Also what such a session calls its hooks."""
+class GradProbe(TaskSession):
+    """Gradients are looked at before each step of an optimizer. Models come with monitor()."""
 
-    level = ""
     task = "grad_probe"
 
     def __init__(self, config_path, overrides):
+        super().__init__()
         self._probe = _native.grad_probe_open(os.fsencode(config_path) if config_path else "",
                                               json.dumps(overrides) if overrides else "")
         self._wanted = _native.grad_probe_parameters(self._probe)
         self._step = 0
         self._parameters = None
-        self.settings = {}
-        self.finished = False
-        self.generation = 0
-        self.model = None
-        self.step_open = False
-        self.recording = False
         self.say_once = runtime.Told("grad_probe: ").once
         runtime.at_exit(runtime.weakly(self.close))
         runtime.after_fork(runtime.weakly(self._after_fork))
@@ -62,21 +57,6 @@ class GradProbe:
         """Everything is as it was without us."""
 
     # ---- what a debugger asks of a session and its hooks ----
-
-    def attach(self, session):
-        """Nothing more to know."""
-
-    def tensor_types(self):
-        return ()
-
-    def check_model(self, model):
-        """Models come with monitor()."""
-
-    def ready_to_save(self):
-        return False
-
-    def keep_apis(self, session):
-        """No functions are replaced."""
 
     def start(self, *_, **__):
         """Steps are those of the optimizers: a script need not say when they begin."""

@@ -44,44 +44,29 @@ class Transformer(MindSporeCase):
     subject = "transformer, PyNative"
     script = "transformer.py"
     fault = "blocks.1.mlp.0"
-
     timeout = 1200
 
     def test_all(self):
         self.check_everything()
 
 
-class Bfloat16(MindSporeCase):
+class Bfloat16(Transformer):
     subject = "transformer, bfloat16 between blocks"
-    script = "transformer.py"
     arguments = ("bfloat16",)
     fault = "narrow.store"
-
-    def test_all(self):
-        self.usual = ["dump:mix:statistics:md5", "dump:L0:tensor", "dump:L1:statistics monitor"]
-        self.check_everything()
+    usual = ["dump:mix:statistics:md5", "dump:L0:tensor", "dump:L1:statistics monitor"]
 
 
-class Jit(MindSporeCase):
+class Jit(Transformer):
     subject = "transformer, its loss compiled by jit"
-    script = "transformer.py"
     arguments = ("jit",)
-    fault = "blocks.1.mlp.0"
-
-    def test_all(self):
-        self.usual = ["dump:mix:tensor", "dump:L0:statistics monitor"]
-        self.check_everything()
+    usual = ["dump:mix:tensor", "dump:L0:statistics monitor"]
 
 
-class Recompute(MindSporeCase):
+class Recompute(Transformer):
     subject = "transformer, recompute"
-    script = "transformer.py"
     arguments = ("recompute",)
-    fault = "blocks.1.mlp.0"
-
-    def test_all(self):
-        self.usual = ["dump:mix:tensor", "dump:L0:statistics monitor"]
-        self.check_everything()
+    usual = ["dump:mix:tensor", "dump:L0:statistics monitor"]
 
 
 if __name__ == "__main__":

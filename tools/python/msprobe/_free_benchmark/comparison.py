@@ -67,10 +67,10 @@ class RatioComparison:
         if isinstance(result, bool):
             return False
         values = result if isinstance(result, (list, tuple)) else [result]
-        return any(self._is_number(value) or isinstance(value, (list, tuple)) and
-                   any(map(self._is_number, value)) for value in values)
+        return any(self.is_floating_tensor(value) or isinstance(value, (list, tuple)) and
+                   any(map(self.is_floating_tensor, value)) for value in values)
 
-    def _is_number(self, value):
+    def is_floating_tensor(self, value):
         return isinstance(value, self.tensor_types) and self.is_floating(value)
 
     def _of_element(self, original, perturbed, index, threshold):

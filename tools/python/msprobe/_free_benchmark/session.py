@@ -4,26 +4,21 @@ from msprobe._free_benchmark.attempts import Attempts
 from msprobe._free_benchmark.rows import Rows
 from msprobe._intercept import runtime
 from msprobe._intercept.runtime import log
+from msprobe._task_session import TaskSession
 
 _SHOWN = 10
 
 
-class FreeBenchmark:
-    """A session of PrecisionDebugger in place of a capture. Also what such a session calls its hooks:
-    a framework has no others here."""
+class FreeBenchmark(TaskSession):
+    """Calls are made twice from start to stop. Models are not needed."""
 
     level = "L1"
     task = "free_benchmark"
     form = None  # of the rows
 
     def __init__(self, settings, apis):
+        super().__init__()
         self._settings = settings
-        self.settings = {}
-        self.finished = False
-        self.generation = 0
-        self.model = None
-        self.step_open = False
-        self.recording = False
         self.apis = apis
         self._keeps_apis = False
         self._step = 0
@@ -59,18 +54,6 @@ class FreeBenchmark:
         raise NotImplementedError
 
     # ---- what a debugger asks of a session and its hooks ----
-
-    def attach(self, session):
-        """Nothing more to know."""
-
-    def tensor_types(self):
-        return ()
-
-    def check_model(self, model):
-        """Models are not needed."""
-
-    def ready_to_save(self):
-        return False
 
     def keep_apis(self, session):
         self._keeps_apis = True

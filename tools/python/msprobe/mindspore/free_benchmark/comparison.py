@@ -23,7 +23,7 @@ class Comparison(RatioComparison):
 
     def by_ratio(self, original, perturbed, threshold=0.0):
         return [verdict for verdict in super().by_ratio(original, perturbed, threshold)
-                if perturbation.is_floating(verdict.original)]
+                if self.is_floating_tensor(verdict.original)]
 
     @staticmethod
     def flipped(ratio):

@@ -7,6 +7,7 @@ from msprobe import _native
 from msprobe._intercept import runtime
 from msprobe._intercept.modules import ModuleCalls
 from msprobe._intercept.runtime import described, log, own_work, say_once
+from msprobe._task_session import TaskSession
 from msprobe.pytorch import distributed, values
 from msprobe.pytorch.api_hooks import ApiHooks
 from msprobe.pytorch.free_benchmark.calls import RandomState
@@ -53,25 +54,20 @@ class Frame:
         self.mark = mark
 
 
-class Isolation:
-    """A session of PrecisionDebugger in place of a capture, and its hooks."""
+class Isolation(TaskSession):
+    """One step runs on the values of a reference. Calls of functions are not looked at."""
 
     level = "L0"
     task = "isolate"
 
     def __init__(self, reference, output, step=None):
+        super().__init__()
         self._dump = Dump(reference)
         self._wanted = self._dump.steps()[0] if step is None else step
         if self._wanted not in self._dump.steps():
             raise ValueError("the reference %s has no step %s, but %s" % (
                 reference, step, ", ".join(map(str, self._dump.steps()))))
         self._output = output
-        self.settings = {}
-        self.finished = False
-        self.generation = 0
-        self.model = None
-        self.step_open = False
-        self.recording = False
         self.apis = ApiHooks()
         self._step = 0
         self.only = {}  # id: Known, of the model's modules
@@ -88,12 +84,6 @@ class Isolation:
 
     # ---- what a debugger asks of a session and its hooks ----
 
-    def attach(self, session):
-        """Nothing more to know."""
-
-    def keep_apis(self, session):
-        """Calls of functions are not looked at."""
-
     def tensor_types(self):
         return (torch.Tensor,)
 
@@ -101,9 +91,6 @@ class Isolation:
         for root in model if isinstance(model, (list, tuple)) else [model]:
             if not isinstance(root, torch.nn.Module):
                 raise TypeError("start takes a torch.nn.Module, not %s" % type(root).__name__)
-
-    def ready_to_save(self):
-        return False
 
     def start(self, model=None, token_range=None, rank_id=None, scheduled_tokens=None):
         if self.finished:

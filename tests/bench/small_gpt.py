@@ -1,0 +1,41 @@
+"""What the benchmarks of tasks of PrecisionDebugger train, and how they measure it: the model of the published figures of the Python tool,
+2 layers, width 128, 4 heads, 64 tokens, batch 4, 512 words, SGD; 29 parameters of 0.54 million elements; one thread, a process per figure.
+"""
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+WORDS = 512
+TOKENS = 64
+
+
+def make(dtype="float32"):
+    """(model, its optimizer)"""
+    import torch
+    sys.path.insert(0, os.path.join(os.path.dirname(HERE), "python"))
+    from models import TinyGPT
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    model = TinyGPT(WORDS, 128, 4, 2, TOKENS).to(getattr(torch, dtype))
+    return model, torch.optim.SGD(model.parameters(), lr=0.01)
+
+
+def batch():
+    """Words, with one more than the model takes: each is to tell the next."""
+    import torch
+    return torch.randint(0, WORDS, (4, TOKENS + 1))
+
+
+def seconds_of(*worker, place=None):
+    """What the running script prints when it is called as a worker; NaN, and its last words, where that fails. `place`: its PYTHONPATH, if
+    not that of this process."""
+    environment = dict(os.environ, OMP_NUM_THREADS="1")
+    if place is not None:
+        environment["PYTHONPATH"] = place
+    run = subprocess.run([sys.executable, os.path.abspath(sys.argv[0]), "--worker", *worker], env=environment, stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, check=False)
+    if run.returncode != 0:
+        sys.stderr.write("%s failed:\n%s\n" % (" ".join(worker), run.stderr.decode()[-2000:]))
+        return float("nan")
+    return float(run.stdout.decode().split()[-1])
