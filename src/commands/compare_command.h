@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/analysis/compare/options.h"
+#include "src/analysis/kernel_dump/fusion_rules.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 
@@ -53,8 +54,7 @@ class CompareCommand final : public Command {
   std::vector<std::string> valid_rows_;  // NAME=keyword
   std::vector<int64_t> rank_ids_;
   std::vector<int64_t> step_ids_;
-  // Of --mode offline_data: of the network, of the quantised one, of the one without fusion.
-  std::vector<std::filesystem::path> fusion_rules_ = std::vector<std::filesystem::path>(3);
+  analysis::kernel_dump::FusionRuleFiles fusion_rules_;  // of --mode offline_data
 };
 
 }  // namespace msprobe::commands

@@ -1,5 +1,4 @@
 // The command line of the 26.x line, `compare -tp TARGET -gp GOLDEN`: its flags and their checks.
-#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <span>
@@ -128,21 +127,24 @@ void CompareCommand::AddLine26Flags(std::vector<Flag>& flags) {
   struct RuleFlag {
     std::string_view name;
     const char* alias;
+    std::filesystem::path* fills;
     const char* help;
   };
-  constexpr std::array<RuleFlag, 3> kRules = {
-      {{"--fusion-rule-file", "-fr",
+  const std::array<RuleFlag, 3> rules = {
+      {{"--fusion-rule-file", "-fr", &fusion_rules_.network,
         "With -m offline_data: graph of the compiled model as JSON, which names what its "
         "operators were fused from"},
-       {"--quant-fusion-rule-file", "-qfr", "The same of the quantised model"},
-       {"--close-fusion-rule-file", "-cfr", "The same of the golden model, if it is compiled"}}};
-  for (size_t i = 0; i < kRules.size(); ++i) {
-    flags.push_back({.name = kRules[i].name,
-                     .aliases = {kRules[i].alias},
+       {"--quant-fusion-rule-file", "-qfr", &fusion_rules_.quantised,
+        "The same of the quantised model"},
+       {"--close-fusion-rule-file", "-cfr", &fusion_rules_.reference,
+        "The same of the golden model, if it is compiled"}}};
+  for (const RuleFlag& rule : rules) {
+    flags.push_back({.name = rule.name,
+                     .aliases = {rule.alias},
                      .type = "FILE",
-                     .fills = &fusion_rules_[i],
+                     .fills = rule.fills,
                      .group = Group::kLine26,
-                     .help = kRules[i].help,
+                     .help = rule.help,
                      .since = kPython26});
   }
 }
@@ -166,9 +168,7 @@ Status CompareCommand::FillLine26(const Context& context) {
         .WithHint(
             "it runs models with CANN and ONNX Runtime; of dumps that exist: -m offline_data");
   }
-  if (mode_ != "offline_data" &&
-      std::any_of(fusion_rules_.begin(), fusion_rules_.end(),
-                  [](const std::filesystem::path& file) { return !file.empty(); })) {
+  if (mode_ != "offline_data" && fusion_rules_.any()) {
     return UsageError("-fr, -qfr and -cfr need -m offline_data");
   }
   if (mode_ != "auto") {
@@ -230,11 +230,8 @@ Result<ExitCode> CompareCommand::CompareOfflineData(const Context& context) {
   options.mine = options_.npu_path;
   options.golden = options_.bench_path;
   options.output = options_.output_folder;
-  for (size_t i = 0; i < fusion_rules_.size(); ++i) {
-    if (!fusion_rules_[i].empty()) {
-      (i < 2 ? options.fusion_rules : options.golden_fusion_rules).push_back(fusion_rules_[i]);
-    }
-  }
+  options.fusion_rules = fusion_rules_;
+  options.threads = options_.threads;
   const base::Stopwatch watch;
   MSP_ASSIGN_OR_RETURN(const dumps::VectorFindings findings, dumps::CompareVectors(options));
   report::Document document = dumps::MakeDocument(findings);

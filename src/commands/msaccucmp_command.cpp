@@ -228,24 +228,20 @@ std::vector<Positional> MsaccucmpFileCompareCommand::positionals() {
 
 std::vector<Flag> MsaccucmpFileCompareCommand::flags() {
   std::vector<Flag> flags = {
-      {
-          .name = "--my-dump-path",
-          .letter = "-m",
-          .type = "FILE",
-          .fills = &mine_,
-          .group = Group::kInput,
-          .help = "The .npy file under test",
-          .since = kPython26,
-      },
-      {
-          .name = "--golden-dump-path",
-          .letter = "-g",
-          .type = "FILE",
-          .fills = &golden_,
-          .group = Group::kInput,
-          .help = "The reference",
-          .since = kPython26,
-      },
+      {.name = "--my-dump-path",
+       .letter = "-m",
+       .type = "FILE",
+       .fills = &mine_,
+       .group = Group::kInput,
+       .help = "The .npy file under test",
+       .since = kPython26},
+      {.name = "--golden-dump-path",
+       .letter = "-g",
+       .type = "FILE",
+       .fills = &golden_,
+       .group = Group::kInput,
+       .help = "The reference",
+       .since = kPython26},
       ResultsFlag(output_, "Folder of file_result_<time>.txt", ".", kPython26),
       ForceFlag()};
   AddAnswerFlags(flags, answer_, dumps::kVectorGateLevels);

@@ -78,7 +78,6 @@ class MsaccucmpCompareCommand final : public Command {
   analysis::kernel_dump::VectorOptions options_;
   analysis::kernel_dump::ElementReportOptions elements_;
   std::string measures_ = "all";
-  std::vector<std::filesystem::path> fusion_rules_ = std::vector<std::filesystem::path>(3);
   std::optional<int64_t> input_;
   std::optional<int64_t> output_number_;
   std::string ignored_;

@@ -1,5 +1,4 @@
 // msprobe msaccucmp compare: its flags, and what of the vendor's tool they stand for.
-#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -106,21 +105,21 @@ std::vector<Flag> MsaccucmpCompareCommand::flags() {
       {.name = "--fusion-rule-file",
        .letter = "-f",
        .type = "FILE",
-       .fills = &fusion_rules_[0],
+       .fills = &options_.fusion_rules.network,
        .group = Group::kInput,
        .help = "Graph of the compiled model as JSON: which operators of the reference its own ones "
                "were fused from",
        .since = kPython26},
       {.name = "--quant-fusion-rule-file",
        .type = "FILE",
-       .fills = &fusion_rules_[1],
+       .fills = &options_.fusion_rules.quantised,
        .group = Group::kInput,
        .help = "The same of the quantised model, behind the other",
        .since = kPython26},
       {.name = "--close-fusion-rule-file",
        .aliases = {"-cf"},
        .type = "FILE",
-       .fills = &fusion_rules_[2],
+       .fills = &options_.fusion_rules.reference,
        .group = Group::kInput,
        .help = "The same of the reference, where it is a compiled model, too",
        .since = kPython26},
@@ -263,13 +262,8 @@ Result<ExitCode> MsaccucmpCompareCommand::Run(const Context& context) {
   }
   MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
   MSP_RETURN_IF_ERROR(base::CheckWritable(options_.output));
-  for (size_t i = 0; i < fusion_rules_.size(); ++i) {
-    if (!fusion_rules_[i].empty()) {
-      (i < 2 ? options_.fusion_rules : options_.golden_fusion_rules).push_back(fusion_rules_[i]);
-    }
-  }
   if (!elements_.op_name.empty()) {
-    if (!options_.fusion_rules.empty() || !options_.golden_fusion_rules.empty()) {
+    if (options_.fusion_rules.any()) {
       base::LogWarning("--op-name pairs by name; rules of fusion are for whole comparisons");
     }
     return CompareOperator(context);

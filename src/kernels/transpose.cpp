@@ -109,11 +109,8 @@ void TransposeMatrix(size_t element_bytes, const std::byte* from, int64_t from_s
     case 8:
       return Transpose<uint64_t, Vector64>(from, from_stride, to, to_stride, rows, columns);
     default:
-      for (int64_t r = 0; r < rows; ++r) {
-        for (int64_t c = 0; c < columns; ++c) {
-          std::memcpy(to + (c * to_stride + r) * 16, from + (r * from_stride + c) * 16, 16);
-        }
-      }
+      return TransposeSingly<std::array<std::byte, 16>>(from, from_stride, to, to_stride, rows,
+                                                        columns);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "src/analysis/kernel_dump/fusion_rules.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -251,8 +252,13 @@ std::map<OutputPlace, OutputPlace> FusionRules::ByOrigin() const {
         places.emplace(*op.outputs[i], OutputPlace{name, i});
       }
     }
-    if (!op.last.empty() && op.outputs.empty()) {
-      places.emplace(OutputPlace{op.last, 0}, OutputPlace{name, 0});
+  }
+  for (const auto& [name, op] : operators_) {
+    // An operator whose outputs the file leaves out has one.
+    for (size_t i = 0; !op.last.empty() && i < std::max<size_t>(op.outputs.size(), 1); ++i) {
+      if (i >= op.outputs.size() || !op.outputs[i]) {
+        places.emplace(OutputPlace{op.last, i}, OutputPlace{name, i});
+      }
     }
   }
   return places;

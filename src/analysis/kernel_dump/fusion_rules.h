@@ -26,6 +26,15 @@ struct OutputPlace {
 inline constexpr size_t kMostFusionOperators = 1'000'000;
 inline constexpr size_t kMostFusionTensors = 16'000'000;
 
+// Files of rules; empty: none.
+struct FusionRuleFiles {
+  std::filesystem::path network = {};    // what the side under test was fused from
+  std::filesystem::path quantised = {};  // goes on from where the first one leads
+  std::filesystem::path reference = {};  // of the reference, where it is a compiled model, too
+
+  bool any() const { return !network.empty() || !quantised.empty() || !reference.empty(); }
+};
+
 // Objects of the lists "op", wherever they stand in the file:
 //   {"name": "conv_relu", "input": ["data:0", ...],
 //    "attr": [{"key": "_datadump_original_op_names", "value": {"list": {"s": ["conv", "relu"]}}}],
@@ -43,7 +52,8 @@ class FusionRules {
   std::optional<OutputPlace> Origin(std::string_view op, size_t output) const;
   // What an input is: the origin of the output that it comes from.
   std::optional<OutputPlace> InputOrigin(std::string_view op, size_t input) const;
-  // Every output whose origin is told, for a look from the other side.
+  // Origin() from the other side. Where two outputs have one origin, the one that is told by itself
+  // counts.
   std::map<OutputPlace, OutputPlace> ByOrigin() const;
 
  private:

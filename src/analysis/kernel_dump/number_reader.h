@@ -47,4 +47,20 @@ class NumberReader {
   std::vector<Number> numbers_;
 };
 
+// Calls visit(a[i], b[i]) for every element of two arrays of as many.
+template <typename Number, typename Visit>
+void ForEachPair(const TensorView& a, const TensorView& b, const Visit& visit) {
+  NumberReader<Number> a_numbers(a);
+  NumberReader<Number> b_numbers(b);
+  const auto count = static_cast<size_t>(a.element_count());
+  for (size_t first = 0; first < count; first += tensor::kCopyBlockElements) {
+    const size_t here = std::min(tensor::kCopyBlockElements, count - first);
+    const std::span<const Number> x = a_numbers.Read(first, here);
+    const std::span<const Number> y = b_numbers.Read(first, here);
+    for (size_t i = 0; i < here; ++i) {
+      visit(x[i], y[i]);
+    }
+  }
+}
+
 }  // namespace msprobe::analysis::kernel_dump

@@ -7,17 +7,18 @@
 
 namespace msprobe::analysis::kernel_dump {
 
-Result<OriginFinder> OriginFinder::Make(const std::vector<std::filesystem::path>& mine,
-                                        const std::vector<std::filesystem::path>& golden,
+Result<OriginFinder> OriginFinder::Make(const FusionRuleFiles& files,
                                         const std::vector<VectorOperator>& reference) {
   OriginFinder finder;
-  for (const std::filesystem::path& path : mine) {
-    MSP_ASSIGN_OR_RETURN(FusionRules rules, FusionRules::Read(path));
-    finder.rules_.push_back(std::move(rules));
+  for (const std::filesystem::path* const path : {&files.network, &files.quantised}) {
+    if (!path->empty()) {
+      MSP_ASSIGN_OR_RETURN(FusionRules rules, FusionRules::Read(*path));
+      finder.rules_.push_back(std::move(rules));
+    }
   }
-  for (const std::filesystem::path& path : golden) {
-    MSP_ASSIGN_OR_RETURN(const FusionRules rules, FusionRules::Read(path));
-    finder.golden_places_.merge(rules.ByOrigin());
+  if (!files.reference.empty()) {
+    MSP_ASSIGN_OR_RETURN(const FusionRules rules, FusionRules::Read(files.reference));
+    finder.golden_places_ = rules.ByOrigin();
   }
   for (const VectorOperator& op : reference) {
     finder.runs_[op.name].push_back(&op);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -23,10 +22,8 @@ struct ReferencePlace {
 
 class OriginFinder {
  public:
-  // `mine`: rules of the side under test, one file behind the other, as of a model that was fused
-  // and quantised; `golden`: of the reference. `reference` must outlive the finder.
-  static Result<OriginFinder> Make(const std::vector<std::filesystem::path>& mine,
-                                   const std::vector<std::filesystem::path>& golden,
+  // `reference` must outlive the finder.
+  static Result<OriginFinder> Make(const FusionRuleFiles& files,
                                    const std::vector<VectorOperator>& reference);
 
   // All runs of the operator of this name in the reference, in order.
@@ -42,7 +39,7 @@ class OriginFinder {
  private:
   std::optional<ReferencePlace> InReference(const OutputPlace& origin, size_t turn) const;
 
-  std::vector<FusionRules> rules_;
+  std::vector<FusionRules> rules_;                    // of the side under test
   std::map<OutputPlace, OutputPlace> golden_places_;  // by origin
   std::map<std::string_view, std::vector<const VectorOperator*>> runs_;
 };

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/io/dense_view.h"
+#include "src/io/kernel_dump/data_type.h"
 #include "src/io/kernel_dump/format.h"
 #include "src/io/kernel_dump/layout.h"
 #include "src/json/value_tree.h"
@@ -37,17 +38,12 @@ std::optional<int64_t> Integer(const ValueTree& tree, uint32_t node) {
              : std::nullopt;
 }
 
-struct Part {
-  Shape lower;
-  Shape size;
-};
-
-std::optional<Part> ReadPart(const ValueTree& tree, uint32_t axes, size_t rank) {
+std::optional<TensorPart> ReadPart(const ValueTree& tree, uint32_t axes, size_t rank) {
   if (axes == ValueTree::kNone || tree[axes].kind != ValueKind::kList ||
       tree[axes].child_count != rank) {
     return std::nullopt;
   }
-  Part part;
+  TensorPart part;
   for (size_t axis = 0; axis < rank; ++axis) {
     const uint32_t range = Item(tree, axes, axis);
     if (tree[range].kind != ValueKind::kObject) {
@@ -64,7 +60,7 @@ std::optional<Part> ReadPart(const ValueTree& tree, uint32_t axes, size_t rank) 
   return part;
 }
 
-bool Overlap(const Part& a, const Part& b) {
+bool Overlap(const TensorPart& a, const TensorPart& b) {
   for (size_t axis = 0; axis < a.lower.size(); ++axis) {
     if (a.lower[axis] >= b.lower[axis] + b.size[axis] ||
         b.lower[axis] >= a.lower[axis] + a.size[axis]) {
@@ -75,9 +71,9 @@ bool Overlap(const Part& a, const Part& b) {
 }
 
 // The whole that the parts fill without gap or overlap.
-std::optional<Shape> WholeOf(const std::vector<Part>& parts) {
+std::optional<Shape> WholeOf(const std::vector<TensorPart>& parts) {
   Shape whole(parts[0].lower.size(), 0);
-  for (const Part& part : parts) {
+  for (const TensorPart& part : parts) {
     for (size_t axis = 0; axis < whole.size(); ++axis) {
       whole[axis] = std::max(whole[axis], part.lower[axis] + part.size[axis]);
     }
@@ -127,13 +123,15 @@ class SliceReader {
 
  private:
   bool ReadTensor(uint32_t slices, bool is_output, size_t number, TensorSlices& tensor) const {
-    std::vector<Part> parts;
+    std::vector<TensorPart> parts;
     for (size_t thread = 0; thread < threads_.size(); ++thread) {
       const kd::DumpedTensor& dumped = TensorsOf(*threads_[thread], is_output)[number];
-      if (!dumped.shape || !kd::IsPlainFormat(dumped.format)) {
+      const kd::DataType* const type = kd::FindDataType(dumped.data_type);
+      if (!dumped.shape || !kd::IsPlainFormat(dumped.format) ||
+          (type != nullptr && type->packing == kd::Packing::kBits)) {
         return false;
       }
-      std::optional<Part> part =
+      std::optional<TensorPart> part =
           ReadPart(tree_, Item(tree_, Item(tree_, slices, thread), number), dumped.shape->size());
       if (!part || part->size != *dumped.shape) {
         return false;
@@ -146,9 +144,7 @@ class SliceReader {
     }
     tensor.is_cut = true;
     tensor.whole = *std::move(whole);
-    for (Part& part : parts) {
-      tensor.lower.push_back(std::move(part.lower));
-    }
+    tensor.parts = std::move(parts);
     return true;
   }
 
@@ -198,6 +194,11 @@ Result<tensor::TensorBuffer> PutTogether(const TensorSlices& slices,
       return MismatchError(
           fmt::format("threads have {} and {}", DTypeName(parts[0].dtype), DTypeName(part.dtype)));
     }
+    const Shape& lower = slices.parts[thread].lower;
+    if (part.shape != slices.parts[thread].size) {
+      return MismatchError(fmt::format("a thread has {}, its part is {}", ShapeText(part.shape),
+                                       ShapeText(slices.parts[thread].size)));
+    }
     if (part.element_count() == 0) {
       continue;
     }
@@ -206,10 +207,10 @@ Result<tensor::TensorBuffer> PutTogether(const TensorSlices& slices,
     const std::byte* from = part.bytes().data();
     for (int64_t done = 0; done < part.element_count(); done += row) {
       int64_t rest = done / row;
-      int64_t place = part.shape.empty() ? 0 : slices.lower[thread].back();
+      int64_t place = part.shape.empty() ? 0 : lower.back();
       for (size_t axis = part.shape.size(); axis-- > 0;) {
         if (axis + 1 < part.shape.size()) {
-          place += (slices.lower[thread][axis] + rest % part.shape[axis]) * strides[axis];
+          place += (lower[axis] + rest % part.shape[axis]) * strides[axis];
           rest /= part.shape[axis];
         }
       }

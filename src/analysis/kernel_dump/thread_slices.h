@@ -19,10 +19,15 @@ namespace msprobe::analysis::kernel_dump {
 inline constexpr size_t kMostThreads = 256;
 inline constexpr size_t kMostSlicedTensors = 1024;
 
+// The part of a tensor that one thread has.
+struct TensorPart {
+  Shape lower;  // where it begins
+  Shape size;
+};
 struct TensorSlices {
-  bool is_cut = false;       // else every thread has the whole tensor
-  Shape whole;               // of a tensor that is cut
-  std::vector<Shape> lower;  // by thread: where its part begins
+  bool is_cut = false;            // else every thread has the whole tensor
+  Shape whole;                    // of a tensor that is cut
+  std::vector<TensorPart> parts;  // by thread
 };
 struct ThreadSlices {
   std::vector<TensorSlices> inputs;
@@ -38,11 +43,13 @@ struct ThreadSlices {
 //   cut), input_tensor_slice, output_tensor_slice: [thread][tensor][axis]{"lower", "higher"}
 // Nothing where a file has no such text, or where the parts do not make up a tensor: they are as
 // large as the tensors in the files, each lies in the whole, none overlaps another, and together
-// they fill it. Only tensors in plain layouts are put together.
+// they fill it. Only tensors in plain layouts are put together, and none of bits, whose shape in
+// the file counts bytes.
 std::optional<ThreadSlices> FindThreadSlices(
     std::span<const io::kernel_dump::KernelDump* const> threads);
 
-// One tensor out of the parts, in the order of the threads.
+// One tensor out of the parts, in the order of the threads. kMismatch for parts of another size or
+// of several dtypes.
 Result<tensor::TensorBuffer> PutTogether(const TensorSlices& slices,
                                          std::span<const TensorView> parts);
 

@@ -137,13 +137,9 @@ class PairComparison {
   // reference is what ran before the fusion.
   std::optional<ReferencePlace> PlaceOf(const OpenOperator& mine, bool outputs, size_t number) {
     const bool of_dumps = pair_.golden != nullptr && !pair_.golden->dump.empty();
-    if (finder_.HasRules(pair_.mine->name) || !of_dumps) {
-      if (const std::optional<ReferencePlace> place =
-              finder_.Find(mine, pair_.mine->name, pair_.turn, outputs, number)) {
-        return place;
-      }
-    }
-    return std::nullopt;
+    return finder_.HasRules(pair_.mine->name) || !of_dumps
+               ? finder_.Find(mine, pair_.mine->name, pair_.turn, outputs, number)
+               : std::nullopt;
   }
 
   VectorRow NewRow(const VectorOperator* golden) const {
@@ -280,9 +276,7 @@ Result<VectorFindings> CompareVectors(const VectorOptions& options) {
                                   options.mine.string()))
         .WithHint("the kernel dumps come first, arrays of the original model second");
   }
-  MSP_ASSIGN_OR_RETURN(
-      const OriginFinder finder,
-      OriginFinder::Make(options.fusion_rules, options.golden_fusion_rules, golden));
+  MSP_ASSIGN_OR_RETURN(const OriginFinder finder, OriginFinder::Make(options.fusion_rules, golden));
   const std::vector<OperatorPair> pairs = PairOperators(mine, finder);
   std::vector<std::vector<VectorRow>> rows(pairs.size());
   std::vector<std::vector<const VectorOperator*>> used(pairs.size());

@@ -12,6 +12,7 @@
 #include "msprobe/status.h"
 #include "msprobe/tensor_view.h"
 
+#include "src/analysis/kernel_dump/fusion_rules.h"
 #include "src/analysis/kernel_dump/vector_measures.h"
 
 namespace msprobe::analysis::kernel_dump {
@@ -20,9 +21,7 @@ struct VectorOptions {
   std::filesystem::path mine;    // kernel dumps, read to the bottom, or one of them
   std::filesystem::path golden;  // the same, or arrays called {op_name}.{output}.{time}.npy
   std::filesystem::path output;  // folder, made when missing
-  // Graphs of compiled models (fusion_rules.h): what `mine` was fused from, and what `golden` was.
-  std::vector<std::filesystem::path> fusion_rules = {};
-  std::vector<std::filesystem::path> golden_fusion_rules = {};
+  FusionRuleFiles fusion_rules = {};
   std::vector<Measure> measures = {};  // columns, in this order; none: all
   bool thread_by_thread = false;       // of FFTS+: threads are not put together
   bool overflow = false;  // a column that tells float16 tensors at the end of their range

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <span>
 
 #include <fmt/format.h>
 
@@ -11,7 +10,6 @@
 
 #include "src/analysis/kernel_dump/number_reader.h"
 #include "src/base/number_text.h"
-#include "src/tensor/element_blocks.h"
 
 namespace msprobe::analysis::kernel_dump {
 namespace {
@@ -56,21 +54,6 @@ std::string NumberText(double value, int digits) {
   return is_zero && text.front() == '-' ? text.substr(1) : text;
 }
 
-template <typename Visit>
-void ForEachPair(const TensorView& mine, const TensorView& golden, const Visit& visit) {
-  NumberReader<double> mine_numbers(mine);
-  NumberReader<double> golden_numbers(golden);
-  const auto count = static_cast<size_t>(mine.element_count());
-  for (size_t first = 0; first < count; first += tensor::kCopyBlockElements) {
-    const size_t here = std::min(tensor::kCopyBlockElements, count - first);
-    const std::span<const double> m = mine_numbers.Read(first, here);
-    const std::span<const double> g = golden_numbers.Read(first, here);
-    for (size_t i = 0; i < here; ++i) {
-      visit(m[i], g[i]);
-    }
-  }
-}
-
 }  // namespace
 
 std::string_view MeasureName(Measure measure) { return kNames[static_cast<size_t>(measure)]; }
@@ -109,7 +92,7 @@ VectorMeasures MeasureVectors(const TensorView& mine, const TensorView& golden) 
   double squares = 0;
   double relative = 0;
   double max_relative = 0;
-  ForEachPair(mine, golden, [&](double x, double y) {
+  ForEachPair<double>(mine, golden, [&](double x, double y) {
     m.Add(x);
     g.Add(y);
     dot += x * y;
@@ -124,7 +107,7 @@ VectorMeasures MeasureVectors(const TensorView& mine, const TensorView& golden) 
   const auto count = static_cast<double>(measures.elements);
   measures.means = {m.sum / count, g.sum / count};
   double entropy = 0;
-  ForEachPair(mine, golden, [&](double x, double y) {
+  ForEachPair<double>(mine, golden, [&](double x, double y) {
     m.deviations += (x - measures.means[0]) * (x - measures.means[0]);
     g.deviations += (y - measures.means[1]) * (y - measures.means[1]);
     const double p = m.Share(x);

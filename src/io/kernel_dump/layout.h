@@ -35,6 +35,10 @@ struct Layout {
   int64_t group_block = 0;  // C0 of such a weight
 };
 
+// Neighbours that no block divides and that lie in each other's order on the device, H and W of
+// most layouts, are one axis to a copy; those of one index are none.
+std::vector<BlockedAxis> JoinedAxes(const std::vector<BlockedAxis>& axes);
+
 // `device`: the shape in the file, in the layout `from`; `to`: a plain format, in whose order
 // `target` is, the shape to cut the padding down to. Without a target nothing is cut where the
 // layout tells its own size.

@@ -149,29 +149,10 @@ class BlockCopy {
   std::byte* to_;
 };
 
-// Neighbours that no block divides and that lie in each other's order on the device, H and W of
-// most layouts, are one axis to a copy; those of one index are none.
-std::vector<BlockedAxis> JoinedAxes(const Layout& layout) {
-  std::vector<BlockedAxis> joined;
-  for (const BlockedAxis& axis : layout.axes) {
-    if (axis.extent == 1 && axis.block == 1) {
-      continue;
-    }
-    if (!joined.empty() && joined.back().block == 1 && axis.block == 1 &&
-        joined.back().outer_stride == axis.extent * axis.outer_stride) {
-      joined.back().extent *= axis.extent;
-      joined.back().outer_stride = axis.outer_stride;
-    } else {
-      joined.push_back(axis);
-    }
-  }
-  return joined;
-}
-
 // Outer digits in the order of the plain tensor, but for its last axis; then the inner digits; then
 // the last axis: a tile that both sides hold in a few cache lines.
 std::vector<Loop> LoopsOf(const Layout& layout) {
-  const std::vector<BlockedAxis> axes = JoinedAxes(layout);
+  const std::vector<BlockedAxis> axes = JoinedAxes(layout.axes);
   Shape extents;
   for (const BlockedAxis& axis : axes) {
     extents.push_back(axis.extent);
@@ -303,6 +284,23 @@ void Copy(const Layout& layout, size_t element_bytes, const std::byte* from, std
 }
 
 }  // namespace
+
+std::vector<BlockedAxis> JoinedAxes(const std::vector<BlockedAxis>& axes) {
+  std::vector<BlockedAxis> joined;
+  for (const BlockedAxis& axis : axes) {
+    if (axis.extent == 1 && axis.block == 1) {
+      continue;
+    }
+    if (!joined.empty() && joined.back().block == 1 && axis.block == 1 &&
+        joined.back().outer_stride == axis.extent * axis.outer_stride) {
+      joined.back().extent *= axis.extent;
+      joined.back().outer_stride = axis.outer_stride;
+    } else {
+      joined.push_back(axis);
+    }
+  }
+  return joined;
+}
 
 Status ForEachPiece(const Layout& layout, int64_t most_elements,
                     const std::function<Status(const LayoutPiece& piece)>& visit) {

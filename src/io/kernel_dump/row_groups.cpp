@@ -27,24 +27,6 @@ BlockedAxis OneDigit(const BlockedAxis& axis) {
   return whole;
 }
 
-std::vector<BlockedAxis> Joined(const std::vector<BlockedAxis>& axes) {
-  std::vector<BlockedAxis> joined;
-  for (const BlockedAxis& each : axes) {
-    const BlockedAxis axis = OneDigit(each);
-    if (axis.extent == 1 && axis.block == 1) {
-      continue;
-    }
-    if (!joined.empty() && joined.back().block == 1 && axis.block == 1 &&
-        joined.back().outer_stride == axis.extent * axis.outer_stride) {
-      joined.back().extent *= axis.extent;
-      joined.back().outer_stride = axis.outer_stride;
-    } else {
-      joined.push_back(axis);
-    }
-  }
-  return joined;
-}
-
 class RowCopy {
  public:
   RowCopy(const RowGroups& groups, size_t element_bytes, const std::byte* device, std::byte* plain)
@@ -168,7 +150,9 @@ std::optional<RowGroups> FindRowGroups(const Layout& layout, size_t element_byte
   if (layout.groups > 1) {
     return std::nullopt;
   }
-  const std::vector<BlockedAxis> axes = Joined(layout.axes);
+  std::vector<BlockedAxis> axes = layout.axes;
+  std::transform(axes.begin(), axes.end(), axes.begin(), OneDigit);
+  axes = JoinedAxes(axes);
   RowGroups groups;
   size_t place = axes.size();  // of the blocked axis, the last or the one in front of it
   for (size_t i = axes.size(); i-- > 0 && i + 2 >= axes.size();) {

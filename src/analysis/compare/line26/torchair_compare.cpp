@@ -1,6 +1,7 @@
 #include "src/analysis/compare/line26/torchair_compare.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "src/analysis/compare/line26/torchair_files.h"
 #include "src/analysis/compare/line26/torchair_metrics.h"
+#include "src/analysis/compare/line26/torchair_pairs.h"
 #include "src/analysis/compare/real_metrics.h"
 #include "src/analysis/kernel_dump/number_reader.h"
 #include "src/analysis/kernel_dump/vector_measures.h"
@@ -21,145 +23,7 @@
 namespace msprobe::analysis::compare {
 namespace {
 
-using kernel_dump::OpenOperator;
-using kernel_dump::VectorOperator;
 using report::Cell;
-
-// Where one tensor of a row lies.
-struct TensorPlace {
-  const VectorOperator* op = nullptr;  // of GE
-  std::filesystem::path array;         // of FX
-  bool is_output = false;
-  size_t number = 0;
-
-  std::string Text() const {
-    return op == nullptr ? array.string()
-                         : fmt::format("{},{},{}", op->dump.string(),
-                                       is_output ? "outputs" : "inputs", number);
-  }
-  Result<tensor::TensorBuffer> Read() const {
-    VectorOperator source;
-    if (op == nullptr) {
-      source.arrays[number] = array;
-    }
-    MSP_ASSIGN_OR_RETURN(const OpenOperator open, OpenOperator::Open(op == nullptr ? source : *op));
-    const bool outputs = op == nullptr || is_output;
-    if (!open.has(outputs, number)) {
-      return NotFoundError("the file has no such tensor");
-    }
-    MSP_ASSIGN_OR_RETURN(tensor::TensorBuffer buffer, open.AsFrameworkKnows(outputs, number));
-    MSP_RETURN_IF_ERROR(open.Check());
-    return buffer;
-  }
-};
-
-struct TorchairRow {
-  int64_t token = 0;
-  TensorPlace golden;
-  TensorPlace mine;
-};
-
-// One rank of both sides.
-class RankPairing {
- public:
-  RankPairing(const TorchairSide& mine, const TorchairSide& golden, const TorchairRank& mine_rank,
-              const TorchairRank& golden_rank)
-      : mine_(mine), golden_(golden), golden_rank_(golden_rank), mine_rank_(mine_rank) {
-    for (const GeKernel& kernel : golden_rank.kernels) {
-      kernels_[{kernel.token, kernel.op.name}].push_back(&kernel.op);
-    }
-  }
-
-  std::vector<TorchairRow> Rows(FolderCounts& counts) {
-    for (const GeKernel& kernel : mine_rank_.kernels) {
-      const size_t before = rows_.size();
-      AddKernel(kernel);
-      counts.npu_only += rows_.size() == before ? 1U : 0U;
-    }
-    return std::move(rows_);
-  }
-
- private:
-  void AddKernel(const GeKernel& kernel) {
-    const Result<OpenOperator> open = OpenOperator::Open(kernel.op);
-    // What cannot be read has a row all the same, of its first output.
-    const size_t inputs = open.ok() ? open->count(false) : 0;
-    const size_t outputs = open.ok() ? open->count(true) : 1;
-    if (golden_.is_ge()) {
-      AddBesideKernels(kernel, turns_[{kernel.token, kernel.op.name}]++, inputs, outputs);
-      return;
-    }
-    const bool converts = kernel.op.op_type == "Cast" || kernel.op.op_type == "TransData";
-    if (!SplitFused(mine_.graph, kernel.op.name).empty()) {
-      AddBesideCalls(kernel, inputs, outputs);
-    } else if (converts && inputs > 0 && outputs > 0) {
-      Add(kernel, {&kernel.op, {}, false, 0}, true, 0);
-    }
-  }
-
-  void Add(const GeKernel& kernel, TensorPlace golden, bool is_output, size_t number) {
-    rows_.push_back({kernel.token, std::move(golden), {&kernel.op, {}, is_output, number}});
-  }
-
-  // The run of `name` in the kernel's token that is number `turn`; null when there is none.
-  const VectorOperator* FindKernel(const GeKernel& kernel, const std::string& name,
-                                   size_t turn) const {
-    const auto found = kernels_.find({kernel.token, name});
-    return found == kernels_.end() || turn >= found->second.size() ? nullptr : found->second[turn];
-  }
-
-  void AddBesideKernels(const GeKernel& kernel, size_t turn, size_t inputs, size_t outputs) {
-    const VectorOperator* first = FindKernel(kernel, kernel.op.name, turn);
-    const VectorOperator* last = first;
-    if (first == nullptr) {
-      std::vector<std::string> names;
-      SplitFused(golden_.graph, kernel.op.name, &names);
-      if (!names.empty()) {
-        first = FindKernel(kernel, names.front(), turn);
-        last = FindKernel(kernel, names.back(), turn);
-      }
-    }
-    for (size_t i = 0; first != nullptr && i < inputs; ++i) {
-      Add(kernel, {first, {}, false, i}, false, i);
-    }
-    for (size_t i = 0; last != nullptr && i < outputs; ++i) {
-      Add(kernel, {last, {}, true, i}, true, i);
-    }
-  }
-
-  void AddBesideCalls(const GeKernel& kernel, size_t inputs, size_t outputs) {
-    const std::vector<const GeNode*> parts = SplitFused(mine_.graph, kernel.op.name);
-    const auto call_of = [](const GeNode& node) {
-      const auto named = std::find_if(node.outputs.begin(), node.outputs.end(),
-                                      [](const FxOutput& output) { return !output.call.empty(); });
-      return named == node.outputs.end() ? std::string() : named->call;
-    };
-    const auto add = [&](const std::string& call, bool is_output, size_t fx, size_t ge) {
-      const auto found = golden_rank_.arrays.find({kernel.token, call, is_output, fx});
-      if (!call.empty() && found != golden_rank_.arrays.end()) {
-        Add(kernel, {nullptr, found->second, is_output, fx}, is_output, ge);
-      }
-    };
-    for (size_t i = 0; i < inputs; ++i) {
-      add(call_of(*parts.front()), false, i, i);
-    }
-    const GeNode& last = *parts.back();
-    for (size_t i = 0; i < outputs; ++i) {
-      const bool told = i < last.outputs.size() && !last.outputs[i].call.empty();
-      add(told ? last.outputs[i].call : call_of(last), true, told ? last.outputs[i].number : i, i);
-    }
-  }
-
-  const TorchairSide& mine_;
-  const TorchairSide& golden_;
-  const TorchairRank& golden_rank_;
-  const TorchairRank& mine_rank_;
-  using KernelKey = std::pair<int64_t, std::string>;  // token, name
-  // A loop runs a kernel more than once per token.
-  std::map<KernelKey, std::vector<const VectorOperator*>> kernels_;
-  std::map<KernelKey, size_t> turns_;
-  std::vector<TorchairRow> rows_;
-};
 
 struct SideCells {
   std::string dtype;
@@ -344,7 +208,7 @@ Result<FolderComparison> CompareTorchair(const Options& options, base::ThreadPoo
     found = true;
     FolderCounts counts;
     const std::vector<TorchairRow> rows =
-        RankPairing(mine, golden, mine_rank, partner->second).Rows(counts);
+        PairTorchairRank(mine, mine_rank, golden, partner->second, counts.npu_only);
     if (rows.empty()) {
       comparison.warnings.push_back(
           fmt::format("{}: none of {} kernels has a partner", RankName(rank), counts.npu_only));

@@ -21,10 +21,10 @@ namespace msprobe::analysis::compare {
 //
 // Metrics of flattened float32 tensors, a of the reference and b under test; small: |a| <= 2^-23
 //   cosine in float64 with 10 digits; 1 where both are zeros
-//   relative errors |b/a - 1| and absolute errors |b - a|, 0 where a is small; largest and mean
+//   relative errors |b/a - 1|, 0 where a is small, and absolute errors |b - a|; largest and mean
 //   KL divergence of the softmax of a from that of b, at least 0
 //   relative distance sqrt(sum (b - a)^2 / sum a^2), 0 where all of a is small
-// Where a is small, absolute errors count here and not in the Python tool.
+// Absolute errors where a is small count here and not in the Python tool.
 Result<FolderComparison> CompareTorchair(const Options& options, base::ThreadPool& pool);
 
 }  // namespace msprobe::analysis::compare

@@ -6,9 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "msprobe/status.h"
@@ -41,7 +39,6 @@ struct TorchairRank {
 struct TorchairSide {
   GeGraph graph;
   std::map<std::optional<int64_t>, TorchairRank> ranks;  // by worldsize<W>_global_rank<R>
-  std::vector<std::string> warnings;
 
   bool is_ge() const { return !graph.empty(); }
 };

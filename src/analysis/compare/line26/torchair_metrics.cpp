@@ -2,30 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
 
 #include "src/analysis/kernel_dump/number_reader.h"
-#include "src/tensor/element_blocks.h"
 
 namespace msprobe::analysis::compare {
 namespace {
 
 constexpr float kSmallFloat = 0x1p-23F;
-
-template <typename Visit>
-void ForEachPair(const TensorView& golden, const TensorView& mine, const Visit& visit) {
-  kernel_dump::NumberReader<float> golden_numbers(golden);
-  kernel_dump::NumberReader<float> mine_numbers(mine);
-  const auto count = static_cast<size_t>(golden.element_count());
-  for (size_t first = 0; first < count; first += tensor::kCopyBlockElements) {
-    const size_t here = std::min(tensor::kCopyBlockElements, count - first);
-    const std::span<const float> a = golden_numbers.Read(first, here);
-    const std::span<const float> b = mine_numbers.Read(first, here);
-    for (size_t i = 0; i < here; ++i) {
-      visit(a[i], b[i]);
-    }
-  }
-}
 
 // What stands in the report is float32.
 double AsFloat(double value) { return static_cast<double>(static_cast<float>(value)); }
@@ -40,7 +23,7 @@ TorchairMetrics MeasureTorchair(const TensorView& golden, const TensorView& mine
   float max_relative = 0, max_absolute = 0;
   float golden_most = -INFINITY, mine_most = -INFINITY;
   bool all_small = true;
-  ForEachPair(golden, mine, [&](float a, float b) {
+  kernel_dump::ForEachPair<float>(golden, mine, [&](float a, float b) {
     metrics.golden_finite = metrics.golden_finite && std::isfinite(a);
     metrics.mine_finite = metrics.mine_finite && std::isfinite(b);
     const double x = static_cast<double>(a);
@@ -67,14 +50,14 @@ TorchairMetrics MeasureTorchair(const TensorView& golden, const TensorView& mine
   const double golden_top = static_cast<double>(golden_most);
   const double mine_top = static_cast<double>(mine_most);
   double golden_sum = 0, mine_sum = 0;
-  ForEachPair(golden, mine, [&](float a, float b) {
+  kernel_dump::ForEachPair<float>(golden, mine, [&](float a, float b) {
     golden_sum += std::exp(static_cast<double>(a) - golden_top);
     mine_sum += std::exp(static_cast<double>(b) - mine_top);
   });
   // log of p / q for p = exp(a - top) / sum and the same of q.
   const double offset = std::log(mine_sum) + mine_top - std::log(golden_sum) - golden_top;
   double divergence = 0;
-  ForEachPair(golden, mine, [&](float a, float b) {
+  kernel_dump::ForEachPair<float>(golden, mine, [&](float a, float b) {
     const double x = static_cast<double>(a);
     divergence += std::exp(x - golden_top) / golden_sum * (x - static_cast<double>(b) + offset);
   });

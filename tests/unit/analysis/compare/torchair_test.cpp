@@ -14,40 +14,20 @@
 #include "src/base/thread_pool.h"
 #include "src/report/table.h"
 #include "src/report/writers.h"
+#include "tests/unit/support/csv_rows.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::compare {
 namespace {
 
 namespace fs = std::filesystem;
+using test_support::CsvRows;
 using test_support::Slurp;
 using test_support::TemporaryFolder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 const fs::path kTorchair = fs::path(MSPROBE_TEST_DATA) / "torchair";
-
-using ReportRows = std::vector<std::vector<std::string>>;
-
-ReportRows ReportOf(const std::string& text) {
-  ReportRows rows;
-  std::vector<std::string> row;
-  std::string cell;
-  bool quoted = false;
-  for (const char c : text) {
-    if (c == '"') {
-      quoted = !quoted;
-    } else if (!quoted && (c == ',' || c == '\n')) {
-      row.push_back(std::exchange(cell, ""));
-      if (c == '\n') {
-        rows.push_back(std::exchange(row, {}));
-      }
-    } else if (c != '\r') {
-      cell += c;
-    }
-  }
-  return rows;
-}
 
 Result<FolderComparison> Compare(const fs::path& mine, const fs::path& golden,
                                  std::optional<int64_t> rank = {}) {
@@ -62,7 +42,8 @@ Result<FolderComparison> Compare(const fs::path& mine, const fs::path& golden,
 }
 
 // By token and the place of the tensor under test.
-std::map<std::pair<std::string, std::string>, std::vector<std::string>> ByTensor(ReportRows rows) {
+std::map<std::pair<std::string, std::string>, std::vector<std::string>> ByTensor(
+    std::vector<std::vector<std::string>> rows) {
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> found;
   for (size_t i = 1; i < rows.size(); ++i) {
     std::string path = rows[i][9];
@@ -73,8 +54,8 @@ std::map<std::pair<std::string, std::string>, std::vector<std::string>> ByTensor
 }
 
 size_t ExpectRowsOf(const fs::path& expected_file, const report::Table& table) {
-  const ReportRows expected = ReportOf(Slurp(expected_file));
-  const ReportRows all = ReportOf(report::CsvText(table));
+  const std::vector<std::vector<std::string>> expected = CsvRows(Slurp(expected_file));
+  const std::vector<std::vector<std::string>> all = CsvRows(report::CsvText(table));
   EXPECT_EQ(expected[0], all[0]);
   const auto found = ByTensor(all);
   for (const auto& [key, row] : ByTensor(expected)) {

@@ -1,5 +1,6 @@
 // Operators of a compiled model beside the operators that they were fused from.
 #include <cstring>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -125,10 +126,11 @@ TEST(FusedOperators, RulesTellTheOriginsOfInputsAndOutputs) {
   WriteArray(scratch / "golden/net_relu1.0.1700000000000002.npy", {3, 4});
   WriteArray(scratch / "golden/net_conv1.1.1700000000000003.npy", {5, 7});
   WriteArray(scratch / "golden/cast.0.1700000000000004.npy", {8, 8});
-  const VectorFindings findings = CompareFused({.mine = scratch / "mine",
-                                                .golden = scratch / "golden",
-                                                .output = scratch / "out",
-                                                .fusion_rules = {scratch / "graph.json"}});
+  const VectorFindings findings =
+      CompareFused({.mine = scratch / "mine",
+                    .golden = scratch / "golden",
+                    .output = scratch / "out",
+                    .fusion_rules = {.network = scratch / "graph.json"}});
   EXPECT_THAT(Lines(findings),
               ::testing::ElementsAre("net_conv1net_relu1:input:0 > data, 0.000000",
                                      "net_conv1net_relu1:output:0 > net_relu1, 0.000000",
@@ -144,12 +146,29 @@ TEST(FusedOperators, RulesOfTheReferenceTellWhereTheOriginIsInIt) {
   WriteDump(scratch / "mine/Relu.alone.1.1.1700000000000001", PairOutput("net/conv1", 1), {5, 6});
   WriteDump(scratch / "golden/Conv2D.net_conv1net_relu1.1.1.1700000000000001",
             PairOutput() + PairOutput(), {3, 4, 5, 6});
-  const VectorFindings findings = CompareFused({.mine = scratch / "mine",
-                                                .golden = scratch / "golden",
-                                                .output = scratch / "out",
-                                                .golden_fusion_rules = {scratch / "graph.json"}});
+  const VectorFindings findings =
+      CompareFused({.mine = scratch / "mine",
+                    .golden = scratch / "golden",
+                    .output = scratch / "out",
+                    .fusion_rules = {.reference = scratch / "graph.json"}});
   EXPECT_THAT(Lines(findings),
               ::testing::ElementsAre("alone:output:0 > net_conv1net_relu1, 0.000000"));
+}
+
+TEST(FusionRules, OutputsThatAreNotToldOneByOneAreFoundFromTheirOrigin) {
+  const TemporaryFolder scratch;
+  // "ahead" comes first by name, but the file itself tells that "told" is what became of "relu".
+  ASSERT_TRUE(base::WriteFileAtomically(scratch / "graph.json", R"({"op": [
+    {"name": "ahead", "output_desc": [{}, {}],
+     "attr": [{"key": "_datadump_original_op_names", "value": {"list": {"s": ["conv", "relu"]}}}]},
+    {"name": "told",
+     "output_desc": [{"attr": [{"key": "_datadump_origin_name", "value": {"s": "relu"}}]}]}]})")
+                  .ok());
+  const Result<FusionRules> rules = FusionRules::Read(scratch / "graph.json");
+  ASSERT_TRUE(rules.ok()) << rules.status().message();
+  EXPECT_EQ(rules->Origin("ahead", 1), OutputPlace({"relu", 1}));
+  EXPECT_EQ(rules->ByOrigin(), (std::map<OutputPlace, OutputPlace>{{{"relu", 0}, {"told", 0}},
+                                                                   {{"relu", 1}, {"ahead", 1}}}));
 }
 
 TEST(FusionRules, WhatIsNoGraphIsRefusedWithItsPath) {

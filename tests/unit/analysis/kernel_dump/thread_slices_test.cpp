@@ -32,14 +32,18 @@ std::string BytesField(uint32_t field, const std::string& text) {
   return VarintText(field << 3U | 2U) + VarintText(text.size()) + text;
 }
 
-// A tensor of float32.
-std::string FloatTensor(uint32_t field, uint32_t size_field, const Shape& shape, uint64_t format) {
+constexpr uint64_t kFloat = 1;
+constexpr uint64_t kBits = 29;  // UINT1
+
+// A tensor with four bytes for each element of its shape.
+std::string TensorMessage(uint32_t field, uint32_t size_field, const Shape& shape, uint64_t format,
+                          uint64_t type) {
   std::string sizes;
   for (const int64_t size : shape) {
     sizes += VarintText(static_cast<uint64_t>(size));
   }
   return BytesField(
-      field, VarintField(1, 1) + VarintField(2, format) + BytesField(3, BytesField(1, sizes)) +
+      field, VarintField(1, type) + VarintField(2, format) + BytesField(3, BytesField(1, sizes)) +
                  VarintField(size_field, static_cast<uint64_t>(ElementCount(shape)) * 4));
 }
 
@@ -49,11 +53,12 @@ struct ThreadFile {
   Shape output;
   std::vector<float> values;
   uint64_t format = 2;
+  uint64_t type = kFloat;  // of the output
 };
 
 void WriteThread(const fs::path& path, const ThreadFile& of) {
-  const std::string header = FloatTensor(3, 6, of.output, of.format) +
-                             FloatTensor(4, 5, of.input, 2) +
+  const std::string header = TensorMessage(3, 6, of.output, of.format, of.type) +
+                             TensorMessage(4, 5, of.input, 2, kFloat) +
                              BytesField(7, BytesField(1, "ffts") + BytesField(2, of.slices));
   std::string length(8, '\0');
   length[0] = static_cast<char>(header.size() & 0xFF);
@@ -77,11 +82,11 @@ std::string Slices(const std::string& second_row_begins = "2", const std::string
 }
 
 void WriteThreads(const fs::path& folder, const std::string& slices, uint64_t format = 2,
-                  float last = 6) {
+                  float last = 6, uint64_t type = kFloat) {
   WriteThread(folder / "Add.net_add.3.1.1700000000000002.4.0.0.0",
-              {slices, {1}, {2, 2}, {9, 1, 2, 3, 4}, format});
+              {slices, {1}, {2, 2}, {9, 1, 2, 3, 4}, format, type});
   WriteThread(folder / "Add.net_add.3.1.1700000000000001.4.1.1.0",
-              {slices, {1}, {1, 2}, {9, 5, last}, format});
+              {slices, {1}, {1, 2}, {9, 5, last}, format, type});
 }
 
 std::vector<std::string> RowsOf(const VectorOptions& options) {
@@ -141,6 +146,10 @@ TEST(ThreadSlices, StayApartOnRequestAndWherePartsDoNotFit) {
   EXPECT_EQ(
       RowsOf({.mine = scratch / "blocked", .golden = scratch / "blocked", .output = scratch / "c"}),
       apart);
+  // The shape of a tensor of bits counts bytes: it is not the one that its elements have.
+  WriteThreads(scratch / "bits", Slices(), 2, 6, kBits);
+  EXPECT_EQ(RowsOf({.mine = scratch / "bits", .golden = scratch / "bits", .output = scratch / "d"}),
+            apart);
 }
 
 }  // namespace

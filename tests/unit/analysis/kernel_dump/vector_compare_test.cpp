@@ -16,38 +16,19 @@
 #include "src/analysis/kernel_dump/run.h"
 #include "src/analysis/kernel_dump/vector_document.h"
 #include "src/base/number_text.h"
+#include "tests/unit/support/csv_rows.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::kernel_dump {
 namespace {
 
 namespace fs = std::filesystem;
+using test_support::CsvRows;
 using test_support::Slurp;
 using test_support::TemporaryFolder;
 using ::testing::HasSubstr;
 
 const fs::path kNano = fs::path(MSPROBE_TEST_DATA) / "kernel_dump" / "nano";
-
-std::vector<std::vector<std::string>> CsvRows(const fs::path& path) {
-  std::vector<std::vector<std::string>> rows;
-  std::string text = Slurp(path);
-  std::vector<std::string> row;
-  std::string cell;
-  bool quoted = false;
-  for (const char c : text) {
-    if (c == '"') {
-      quoted = !quoted;
-    } else if (!quoted && (c == ',' || c == '\n')) {
-      row.push_back(std::exchange(cell, ""));
-      if (c == '\n') {
-        rows.push_back(std::exchange(row, {}));
-      }
-    } else {
-      cell += c;
-    }
-  }
-  return rows;
-}
 
 // The vendor's tool counts in the type of the arrays, float32 at best.
 void ExpectSameCell(const std::string& expected, const std::string& found, double precision,
@@ -73,8 +54,8 @@ TEST(CompareVectors, GivesTheTableOfTheVendorsTool) {
                                            .golden = kNano / "golden",
                                            .output = scratch / "out",
                                            .overflow = true});
-  const std::vector<std::vector<std::string>> expected = CsvRows(kNano / "expected.csv");
-  const std::vector<std::vector<std::string>> found = CsvRows(findings.table);
+  const std::vector<std::vector<std::string>> expected = CsvRows(Slurp(kNano / "expected.csv"));
+  const std::vector<std::vector<std::string>> found = CsvRows(Slurp(findings.table));
   ASSERT_EQ(expected.size(), found.size());
   EXPECT_EQ(expected[0], found[0]);
   for (size_t row = 1; row < expected.size(); ++row) {
@@ -259,8 +240,8 @@ TEST(ReportElements, SplitsTheTableAndRefusesWhatIsNotThere) {
   options.op_name = "half_limit";
   options.lines_per_file = 50;
   ASSERT_TRUE(ReportElements(options).ok());
-  EXPECT_EQ(CsvRows(scratch / "out/half_limit_output_0_0.csv").size(), 51U);
-  EXPECT_EQ(CsvRows(scratch / "out/half_limit_output_0_50.csv").size(), 15U);
+  EXPECT_EQ(CsvRows(Slurp(scratch / "out/half_limit_output_0_0.csv")).size(), 51U);
+  EXPECT_EQ(CsvRows(Slurp(scratch / "out/half_limit_output_0_50.csv")).size(), 15U);
   options.number = 1;
   EXPECT_EQ(ReportElements(options).status().code(), StatusCode::kUsage);
   options.op_name = "nobody";
