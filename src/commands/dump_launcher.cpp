@@ -3,8 +3,10 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 #include <spawn.h>
@@ -157,6 +159,33 @@ void EndBySignal(int signal) {
   // The first process of a container is not ended by its own signals: then as a shell tells of
   // them.
   std::_Exit(kShellsSignalOffset + signal);
+}
+
+Result<ExitCode> TellEnd(const ProgramEnd& end, std::string_view command, std::string_view nothing,
+                         std::string_view framework, const AnswerFlags& answer,
+                         const Context& context) {
+  const bool succeeded = end.signal == 0 && end.exit_code == 0;
+  if (end.progress == LaunchProgress::kNoPython ||
+      (end.progress == LaunchProgress::kPython && succeeded)) {
+    base::LogWarning(fmt::format("{}: {}", nothing, WhyNothing(end.progress, framework)));
+  }
+  if (answer.json) {
+    report::Document document;
+    document.command = command;
+    document.verdict.word = succeeded ? "DONE" : "FAILED";
+    document.verdict.text = end.signal != 0
+                                ? fmt::format("the script was ended by signal {}", end.signal)
+                                : fmt::format("the script ended with exit code {}", end.exit_code);
+    document.verdict.number = static_cast<double>(end.exit_code);
+    OwnForms own;
+    own.exit_code = end.exit_code;
+    MSP_RETURN_IF_ERROR(GiveAnswer(std::move(document), answer, context, own).status());
+    std::fflush(stdout);
+  }
+  if (end.signal != 0) {
+    EndBySignal(end.signal);
+  }
+  return static_cast<ExitCode>(end.exit_code);
 }
 
 }  // namespace msprobe::commands

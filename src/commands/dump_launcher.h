@@ -10,6 +10,7 @@
 
 #include "msprobe/status.h"
 
+#include "src/commands/answer.h"
 #include "src/commands/launch_trace.h"
 
 namespace msprobe::commands {
@@ -39,5 +40,12 @@ Result<ProgramEnd> RunWithCapture(const LaunchOptions& options);
 
 // Ends this process as the program ended, so that a shell sees the same.
 [[noreturn]] void EndBySignal(int signal);
+
+// For a command whose answer is that the program has ended, `command` by name: warns where no model
+// was met (`nothing`, e.g. "nothing was watched"), gives the answer as --json where that is wanted,
+// and ends as the program ended.
+Result<ExitCode> TellEnd(const ProgramEnd& end, std::string_view command, std::string_view nothing,
+                         std::string_view framework, const AnswerFlags& answer,
+                         const Context& context);
 
 }  // namespace msprobe::commands

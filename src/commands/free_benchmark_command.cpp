@@ -1,12 +1,10 @@
 #include "src/commands/free_benchmark_command.h"
 
-#include <cstdio>
 #include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "src/base/log.h"
 #include "src/capture/free_benchmark_settings.h"
 #include "src/commands/dump_launcher.h"
 #include "src/json/writer.h"
@@ -90,27 +88,7 @@ Result<ExitCode> FreeBenchmarkCommand::Run(const Context& context) {
   options.output_to_stderr = answer_.json;
   options.output_folder = settings.dump_path;
   MSP_ASSIGN_OR_RETURN(const ProgramEnd end, RunWithCapture(options));
-  if (end.progress == LaunchProgress::kNoPython ||
-      (end.progress == LaunchProgress::kPython && end.exit_code == 0 && end.signal == 0)) {
-    base::LogWarning("nothing was checked: " + WhyNothing(end.progress, options.framework));
-  }
-  if (answer_.json) {
-    report::Document document;
-    document.command = "free_benchmark";
-    document.verdict.word = end.signal == 0 && end.exit_code == 0 ? "DONE" : "FAILED";
-    document.verdict.text = end.signal != 0
-                                ? fmt::format("the script was ended by signal {}", end.signal)
-                                : fmt::format("the script ended with exit code {}", end.exit_code);
-    document.verdict.number = static_cast<double>(end.exit_code);
-    OwnForms own;
-    own.exit_code = end.exit_code;
-    MSP_RETURN_IF_ERROR(GiveAnswer(std::move(document), answer_, context, own).status());
-    std::fflush(stdout);
-  }
-  if (end.signal != 0) {
-    EndBySignal(end.signal);
-  }
-  return static_cast<ExitCode>(end.exit_code);
+  return TellEnd(end, "free_benchmark", "nothing was checked", options.framework, answer_, context);
 }
 
 }  // namespace msprobe::commands

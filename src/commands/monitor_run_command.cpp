@@ -1,6 +1,5 @@
 #include "src/commands/monitor_run_command.h"
 
-#include <cstdio>
 #include <utility>
 
 #include <fmt/format.h>
@@ -90,27 +89,7 @@ Result<ExitCode> MonitorRunCommand::Run(const Context& context) {
                                    std::filesystem::absolute(output_folder_, ignored).string());
   }
   MSP_ASSIGN_OR_RETURN(const ProgramEnd end, RunWithCapture(options));
-  if (end.progress == LaunchProgress::kNoPython ||
-      (end.progress == LaunchProgress::kPython && end.exit_code == 0 && end.signal == 0)) {
-    base::LogWarning("nothing was watched: " + WhyNothing(end.progress, options.framework));
-  }
-  if (answer_.json) {
-    report::Document document;
-    document.command = "monitor run";
-    document.verdict.word = end.signal == 0 && end.exit_code == 0 ? "DONE" : "FAILED";
-    document.verdict.text = end.signal != 0
-                                ? fmt::format("the script was ended by signal {}", end.signal)
-                                : fmt::format("the script ended with exit code {}", end.exit_code);
-    document.verdict.number = static_cast<double>(end.exit_code);
-    OwnForms own;
-    own.exit_code = end.exit_code;
-    MSP_RETURN_IF_ERROR(GiveAnswer(std::move(document), answer_, context, own).status());
-    std::fflush(stdout);
-  }
-  if (end.signal != 0) {
-    EndBySignal(end.signal);
-  }
-  return static_cast<ExitCode>(end.exit_code);
+  return TellEnd(end, "monitor run", "nothing was watched", options.framework, answer_, context);
 }
 
 }  // namespace msprobe::commands
