@@ -117,13 +117,13 @@ class Witness:
         self._handles = []
 
     def put_inputs(self, name, args):
-        self.put("%s.forward.%d.input" % (name, self._counts.get(name, 0)), args)
+        """Begins a call. It counts even if it never ends: checkpointing leaves a module as soon as it has what it needs."""
+        number = self._counts[name] = self._counts.get(name, -1) + 1
+        self.put("%s.forward.%d.input" % (name, number), args)
 
     def put_outputs(self, name, result):
-        """Ends the call that put_inputs() began."""
-        number = self._counts.get(name, 0)
-        self._counts[name] = number + 1
-        self.put("%s.forward.%d.output" % (name, number), result if isinstance(result, tuple) else (result,))
+        """Ends the call that put_inputs() began last."""
+        self.put("%s.forward.%d.output" % (name, self._counts[name]), result if isinstance(result, tuple) else (result,))
 
     def put(self, name, values):
         items = values.items() if isinstance(values, dict) else enumerate(values)
