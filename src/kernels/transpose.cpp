@@ -13,7 +13,7 @@ typedef uint8_t Vector8 __attribute__((vector_size(16)));
 typedef uint16_t Vector16 __attribute__((vector_size(16)));
 typedef uint32_t Vector32 __attribute__((vector_size(16)));
 typedef uint64_t Vector64 __attribute__((vector_size(16)));
-// And half of them, for matrices that are smaller than a square of whole ones.
+// And half of them, for matrices too small for whole ones.
 typedef uint8_t Half8 __attribute__((vector_size(8)));
 typedef uint16_t Half16 __attribute__((vector_size(8)));
 typedef uint32_t Half32 __attribute__((vector_size(8)));
@@ -27,29 +27,35 @@ Vector Zip(Vector a, Vector b, std::index_sequence<kPlace...>) {
                                  static_cast<int>(kFirst + kPlace / 2 + (kPlace % 2) * kCount)...);
 }
 
-// A square of as many rows as a vector has elements. Zipping row i with row i + n / 2 moves the
-// highest bit of a row's number to the lowest bit of the column's; after log2(n) times all bits
-// have changed places.
-template <typename Element, typename Vector>
-inline void TransposeSquare(const std::byte* from, int64_t from_stride, std::byte* to,
-                            int64_t to_stride) {
+// As many columns as a vector has elements, of as many rows (a square) or half as many. Zipping row i
+// with row i + kRows / 2 moves the highest bit of a row's number to the lowest bit of the column's;
+// after log2(kRows) times all bits of the row's have done so, and a vector holds one whole column of
+// a square, two of a half one.
+template <typename Element, typename Vector, size_t kRows>
+inline void TransposeTile(const std::byte* from, int64_t from_stride, std::byte* to,
+                          int64_t to_stride) {
   constexpr auto kSize = static_cast<int64_t>(sizeof(Element));
   constexpr size_t kCount = sizeof(Vector) / sizeof(Element);
   constexpr auto kPlaces = std::make_index_sequence<kCount>();
-  std::array<Vector, kCount> rows;
-  for (size_t i = 0; i < kCount; ++i) {
+  constexpr size_t kColumnBytes = kRows * sizeof(Element);
+  std::array<Vector, kRows> rows;
+  for (size_t i = 0; i < kRows; ++i) {
     std::memcpy(&rows[i], from + static_cast<int64_t>(i) * from_stride * kSize, sizeof(Vector));
   }
-  for (size_t step = 1; step < kCount; step *= 2) {
-    std::array<Vector, kCount> zipped;
-    for (size_t i = 0; i < kCount / 2; ++i) {
-      zipped[2 * i] = Zip<false>(rows[i], rows[i + kCount / 2], kPlaces);
-      zipped[2 * i + 1] = Zip<true>(rows[i], rows[i + kCount / 2], kPlaces);
+  for (size_t step = 1; step < kRows; step *= 2) {
+    std::array<Vector, kRows> zipped;
+    for (size_t i = 0; i < kRows / 2; ++i) {
+      zipped[2 * i] = Zip<false>(rows[i], rows[i + kRows / 2], kPlaces);
+      zipped[2 * i + 1] = Zip<true>(rows[i], rows[i + kRows / 2], kPlaces);
     }
     rows = zipped;
   }
-  for (size_t i = 0; i < kCount; ++i) {
-    std::memcpy(to + static_cast<int64_t>(i) * to_stride * kSize, &rows[i], sizeof(Vector));
+  for (size_t column = 0; column < kCount; ++column) {
+    constexpr size_t kPerVector = sizeof(Vector) / kColumnBytes;
+    std::memcpy(to + static_cast<int64_t>(column) * to_stride * kSize,
+                reinterpret_cast<const std::byte*>(&rows[column / kPerVector]) +
+                    column % kPerVector * kColumnBytes,
+                kColumnBytes);
   }
 }
 
@@ -65,34 +71,43 @@ void TransposeSingly(const std::byte* from, int64_t from_stride, std::byte* to, 
   }
 }
 
-// In squares of the first kind of vectors of which the matrix has one.
-template <typename Element, typename Vector, typename... Smaller>
-void Transpose(const std::byte* from_bytes, int64_t from_stride, std::byte* to_bytes,
-               int64_t to_stride, int64_t rows, int64_t columns) {
-  constexpr auto kCount = static_cast<int64_t>(sizeof(Vector) / sizeof(Element));
+// In tiles. A single row behind them, of a window of 3 x 3, 5 x 5, ..., is copied as it is;
+// otherwise the last tile of a row and of a column reaches back over elements that are copied
+// already.
+template <typename Element, typename Vector, int64_t kRows>
+void TransposeInTiles(const std::byte* from, int64_t from_stride, std::byte* to, int64_t to_stride,
+                      int64_t rows, int64_t columns) {
+  constexpr auto kColumns = static_cast<int64_t>(sizeof(Vector) / sizeof(Element));
   constexpr auto kSize = static_cast<int64_t>(sizeof(Element));
-  if (rows < kCount || columns < kCount) {
-    if constexpr (sizeof...(Smaller) > 0) {
-      Transpose<Element, Smaller...>(from_bytes, from_stride, to_bytes, to_stride, rows, columns);
-    } else {
-      TransposeSingly<Element>(from_bytes, from_stride, to_bytes, to_stride, rows, columns);
-    }
-    return;
-  }
-  // A single row behind the squares, of a window of 3 x 3, 5 x 5, ..., is copied as it is;
-  // otherwise the last square of a row and of a column reaches back over elements that are copied
-  // already.
-  const int64_t in_squares = rows % kCount == 1 ? rows - 1 : rows;
-  for (int64_t row = 0; row < in_squares; row += kCount) {
-    const int64_t r = std::min(row, in_squares - kCount);
-    for (int64_t column = 0; column < columns; column += kCount) {
-      const int64_t c = std::min(column, columns - kCount);
-      TransposeSquare<Element, Vector>(from_bytes + (r * from_stride + c) * kSize, from_stride,
-                                       to_bytes + (c * to_stride + r) * kSize, to_stride);
+  const int64_t in_tiles = rows % kRows == 1 ? rows - 1 : rows;
+  for (int64_t row = 0; row < in_tiles; row += kRows) {
+    const int64_t r = std::min(row, in_tiles - kRows);
+    for (int64_t column = 0; column < columns; column += kColumns) {
+      const int64_t c = std::min(column, columns - kColumns);
+      TransposeTile<Element, Vector, kRows>(from + (r * from_stride + c) * kSize, from_stride,
+                                            to + (c * to_stride + r) * kSize, to_stride);
     }
   }
-  TransposeSingly<Element>(from_bytes + in_squares * from_stride * kSize, from_stride,
-                           to_bytes + in_squares * kSize, to_stride, rows - in_squares, columns);
+  if (in_tiles < rows) {
+    TransposeSingly<Element>(from + in_tiles * from_stride * kSize, from_stride,
+                             to + in_tiles * kSize, to_stride, 1, columns);
+  }
+}
+
+// With the largest tiles of which the matrix has one; `Smaller` is half a vector.
+template <typename Element, typename Vector, typename... Smaller>
+void Transpose(const std::byte* from, int64_t from_stride, std::byte* to, int64_t to_stride,
+               int64_t rows, int64_t columns) {
+  constexpr auto kCount = static_cast<int64_t>(sizeof(Vector) / sizeof(Element));
+  if (columns >= kCount && rows >= kCount) {
+    TransposeInTiles<Element, Vector, kCount>(from, from_stride, to, to_stride, rows, columns);
+  } else if (kCount > 2 && columns >= kCount && rows >= kCount / 2) {
+    TransposeInTiles<Element, Vector, kCount / 2>(from, from_stride, to, to_stride, rows, columns);
+  } else if constexpr (sizeof...(Smaller) > 0) {
+    Transpose<Element, Smaller...>(from, from_stride, to, to_stride, rows, columns);
+  } else {
+    TransposeSingly<Element>(from, from_stride, to, to_stride, rows, columns);
+  }
 }
 
 }  // namespace

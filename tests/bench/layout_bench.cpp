@@ -1,6 +1,7 @@
 // Blocked layouts of a device to plain rows and back, beside a plain copy of as many bytes: the
 // limit of one core. Bytes per second count what is read and what is written.
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,38 @@ void Convert(benchmark::State& state, const LayoutCase& of, bool to_plain) {
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(device.size() + plain.size()));
 }
 
+// As `parse` does it: a buffer of 2^20 elements after the other, which stays in the cache.
+void ConvertInPieces(benchmark::State& state, const LayoutCase& of) {
+  const Result<kd::Layout> layout = kd::FindLayout({of.from, of.to, 1, &of.device, &of.plain});
+  if (!layout.ok()) {
+    state.SkipWithError(layout.status().message().c_str());
+    return;
+  }
+  const std::vector<std::byte> device(
+      static_cast<size_t>(layout->device_elements) * of.element_bytes, std::byte{1});
+  std::vector<std::byte> plain;
+  for (auto _ : state) {
+    const Status status = kd::ForEachPiece(
+        *layout, int64_t{1} << 20U, [&](const kd::LayoutPiece& piece) {
+          plain.resize(static_cast<size_t>(ElementCount(piece.layout.plain_shape)) *
+                       of.element_bytes);
+          kd::ToPlainRows(
+              piece.layout, of.element_bytes,
+              std::span(device).subspan(static_cast<size_t>(piece.device_first) * of.element_bytes),
+              plain);
+          benchmark::ClobberMemory();
+          return Status();
+        });
+    if (!status.ok()) {
+      state.SkipWithError(status.message().c_str());
+      return;
+    }
+  }
+  const auto plain_bytes =
+      static_cast<size_t>(ElementCount(layout->plain_shape)) * of.element_bytes;
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(device.size() + plain_bytes));
+}
+
 void CopyOnly(benchmark::State& state) {
   std::vector<std::byte> from(size_t{128} << 20U, std::byte{1});
   std::vector<std::byte> to(from.size(), std::byte{2});
@@ -82,6 +115,10 @@ const bool kRegistered = [] {
           [&of, to_plain](benchmark::State& state) { Convert(state, of, to_plain); })
           ->Unit(benchmark::kMillisecond);
     }
+    benchmark::RegisterBenchmark(
+        (std::string("InPieces/") + of.name).c_str(),
+        [&of](benchmark::State& state) { ConvertInPieces(state, of); })
+        ->Unit(benchmark::kMillisecond);
   }
   return true;
 }();

@@ -15,6 +15,7 @@ constexpr int64_t kPageBytes = 4096;
 constexpr int64_t kRunBytes = 1024;                    // of a row that are written at once
 constexpr int64_t kBufferBytes = int64_t{256} << 10U;  // in the second-level cache
 constexpr int64_t kLineBytes = 64;
+constexpr int64_t kMostFetched = 16;  // lines that are on their way from memory at once
 
 // An axis as one digit where its two are one walk: filters 16 by 16, each block behind the other.
 BlockedAxis OneDigit(const BlockedAxis& axis) {
@@ -71,7 +72,11 @@ class RowCopy {
         const int64_t channels = std::min(groups_.block, groups_.channels - block * groups_.block);
         const std::byte* from = device + block * groups_.block_stride * size_;
         std::byte* to = buffer_.data() + (block - first) * block_bytes_;
+        const bool fetches = block + 1 < blocks && groups_.window <= kMostFetched;
         for (int64_t row = 0; row < rows; ++row) {
+          if (fetches && row * groups_.block * size_ % kLineBytes == 0) {
+            FetchNext(from);
+          }
           Block(from, to + kept_[static_cast<size_t>(row)], channels);
           from += groups_.block * size_;
           to += buffer_row_;
@@ -108,6 +113,16 @@ class RowCopy {
       // What is no last run fills more than a line.
       std::memmove(from, from + rest, left);
       kept = static_cast<int64_t>(left);
+    }
+  }
+
+  // Lines of the next block on their way while this one is turned around: a page at each place of
+  // the window is too short for the processor to see where the next one begins.
+  void FetchNext(const std::byte* from) const {
+    const std::byte* next = from + groups_.block_stride * size_;
+    for (int64_t place = 0; place < groups_.window; ++place) {
+      __builtin_prefetch(next);
+      next += groups_.window_stride * size_;
     }
   }
 
