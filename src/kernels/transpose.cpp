@@ -27,10 +27,10 @@ Vector Zip(Vector a, Vector b, std::index_sequence<kPlace...>) {
                                  static_cast<int>(kFirst + kPlace / 2 + (kPlace % 2) * kCount)...);
 }
 
-// As many columns as a vector has elements, of as many rows (a square) or half as many. Zipping row i
-// with row i + kRows / 2 moves the highest bit of a row's number to the lowest bit of the column's;
-// after log2(kRows) times all bits of the row's have done so, and a vector holds one whole column of
-// a square, two of a half one.
+// As many columns as a vector has elements, of as many rows (a square) or half as many. Zipping row
+// i with row i + kRows / 2 moves the highest bit of a row's number to the lowest bit of the
+// column's; after log2(kRows) times all bits of the row's have done so, and a vector holds one
+// whole column of a square, two of a half one.
 template <typename Element, typename Vector, size_t kRows>
 inline void TransposeTile(const std::byte* from, int64_t from_stride, std::byte* to,
                           int64_t to_stride) {

@@ -75,8 +75,8 @@ void ConvertInPieces(benchmark::State& state, const LayoutCase& of) {
       static_cast<size_t>(layout->device_elements) * of.element_bytes, std::byte{1});
   std::vector<std::byte> plain;
   for (auto _ : state) {
-    const Status status = kd::ForEachPiece(
-        *layout, int64_t{1} << 20U, [&](const kd::LayoutPiece& piece) {
+    const Status status =
+        kd::ForEachPiece(*layout, int64_t{1} << 20U, [&](const kd::LayoutPiece& piece) {
           plain.resize(static_cast<size_t>(ElementCount(piece.layout.plain_shape)) *
                        of.element_bytes);
           kd::ToPlainRows(
@@ -115,9 +115,8 @@ const bool kRegistered = [] {
           [&of, to_plain](benchmark::State& state) { Convert(state, of, to_plain); })
           ->Unit(benchmark::kMillisecond);
     }
-    benchmark::RegisterBenchmark(
-        (std::string("InPieces/") + of.name).c_str(),
-        [&of](benchmark::State& state) { ConvertInPieces(state, of); })
+    benchmark::RegisterBenchmark((std::string("InPieces/") + of.name).c_str(),
+                                 [&of](benchmark::State& state) { ConvertInPieces(state, of); })
         ->Unit(benchmark::kMillisecond);
   }
   return true;

@@ -12,7 +12,9 @@ namespace {
 constexpr int64_t kFewestRows = 16;
 constexpr int64_t kMostPlanes = int64_t{1} << 16U;
 constexpr int64_t kPageBytes = 4096;
-constexpr int64_t kRunBytes = 1024;                    // of a row that are written at once
+constexpr int64_t kRunBytes = 1024;      // of a row that are written at once
+constexpr int64_t kPlainRunBytes = 256;  // of one that is only gathered: the buffer fits the first
+                                         // cache
 constexpr int64_t kBufferBytes = int64_t{256} << 10U;  // in the second-level cache
 constexpr int64_t kLineBytes = 64;
 constexpr int64_t kMostFetched = 16;  // lines that are on their way from memory at once
@@ -40,7 +42,8 @@ class RowCopy {
         rows_at_once_(std::clamp<int64_t>(
             kBufferBytes / std::max(block_bytes_, kRunBytes), 1,
             std::min(groups.rows, std::max(kFewestRows, kPageBytes / (groups.block * size_))))),
-        blocks_at_once_(std::max<int64_t>(1, kRunBytes / block_bytes_)),
+        blocks_at_once_(
+            std::max<int64_t>(1, (groups.window > 1 ? kRunBytes : kPlainRunBytes) / block_bytes_)),
         buffer_row_(blocks_at_once_ * block_bytes_ + 2 * kLineBytes),
         buffer_(static_cast<size_t>(rows_at_once_ * buffer_row_)),
         kept_(static_cast<size_t>(rows_at_once_)) {}
