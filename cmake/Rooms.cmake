@@ -16,7 +16,7 @@ set(MSPROBE_ROOMS
   "perturb:kernels tensor base"
   "grad_probe:io kernels json tensor base"
   "online:kernels tensor base"
-  "capture:online dump io kernels device monitor perturb grad_probe json tensor base"
+  "capture:analysis/recheck online dump io kernels device monitor perturb grad_probe json tensor base"
   "checkpoint:io kernels json tensor base"
   "analysis/ckpt:checkpoint io kernels json report tensor base"
   "analysis/config_check:io json report base"

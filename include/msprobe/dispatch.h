@@ -44,6 +44,23 @@ MSPROBE_API int msprobe_compare_operator(const msprobe_tensor* device, const msp
                                          int counts_zeros,
                                          msprobe_operator_agreement* result) MSPROBE_NOEXCEPT;
 
+/* Whether an operator of this name may be recomputed without the framework: 1 ("mm", "softmax") or
+ * 0. */
+MSPROBE_API int msprobe_can_recompute(msprobe_text name) MSPROBE_NOEXCEPT;
+
+/* The results of one call by the formulas of `msprobe recheck`, from its inputs, in float64.
+ * `call`: one JSON object {"input_args": [...], "input_kwargs": {...}, "output": [...]} in the form
+ * of dump.json; "data_name" of a tensor is its place in `tensors`, "0" for the first one. Inputs
+ * are as they were before the call; arguments stand as in torch.nn.functional and torch. `goldens`:
+ * a plain tensor per output, of its shape, that the result is written to; float64, float32, bool,
+ * uint8 or a signed integer. `threads`: for large tensors, from 1 on. *recomputed: 1; 0 where the
+ * operator, its arguments or one of its results are not known for certain, and nothing can be said
+ * (goldens may be written in part). */
+MSPROBE_API int msprobe_recompute_operator(msprobe_text name, msprobe_text call,
+                                           const msprobe_tensor* tensors, size_t tensor_count,
+                                           const msprobe_tensor* goldens, size_t golden_count,
+                                           uint32_t threads, int* recomputed) MSPROBE_NOEXCEPT;
+
 /* A tensor as a .npy file, which appears when complete; bfloat16 and smaller as float32. */
 MSPROBE_API int msprobe_write_npy(msprobe_text path, const msprobe_tensor* tensor) MSPROBE_NOEXCEPT;
 

@@ -35,6 +35,26 @@ class Wrong(torch.utils._python_dispatch.TorchDispatchMode):
                 if isinstance(item, torch.Tensor) and item.is_floating_point():
                     item.mul_(self.factor)
         return result
+
+# Counts what PyTorch runs, whoever asks for it.
+class Runs(torch.utils._python_dispatch.TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.of = {}
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = function.__name__.split(".")[0]
+        self.of[name] = self.of.get(name, 0) + 1
+        return function(*args, **(kwargs or {}))
+
+# What the judge asks PyTorch to compute again.
+def count_goldens():
+    from msprobe.pytorch.online_dispatch.calls import Call
+    seen, golden = [], Call.golden
+    def counted(call, results):
+        seen.append(call.operator.name)
+        return golden(call, results)
+    Call.golden = counted
+    return seen
 """
 
 # In-place calls, views, out=, random numbers, running statistics, several outputs.
@@ -219,6 +239,104 @@ for _ in range(2):
         torch.ones(3).exp()
 """)
         self.assertEqual(len(os.listdir(dump.path())), 2)
+
+
+class WithoutASecondRun(Case):
+    def test_a_known_operator_is_judged_without_another_run_in_pytorch(self):
+        for workers in (0, 1):
+            with self.subTest(workers):
+                dump = self.run_block("""
+again = count_goldens()
+block = PtdbgDispatch(dump_mode="all", dump_path="dump", process_num=%d)
+a, b = torch.rand(3, 4), torch.rand(5, 4)
+with Runs() as runs, block:
+    x = torch.mm(a, b.t()).softmax(1)[:, ::2]
+    x = torch.cat([x, x.mul_(2)], 1)
+    y = F.conv2d(torch.rand(1, 2, 5, 5), torch.rand(4, 2, 3, 3), torch.rand(4), padding=1)
+    z = F.embedding(torch.tensor([[1, 0]]), a), (a > 0.5), a.sum(1), a.half().float().mean(0), torch.addmm(a[0], a, torch.rand(4, 4))
+assert again == [], again
+assert runs.of["mm"] == 1 and runs.of["_softmax"] == 1 and runs.of["mul_"] == 1 and runs.of["convolution"] == 1, runs.of
+assert block.passed and block.checked == block.recomputed == 10, (block.checked, block.recomputed, block.failed)
+""" % workers)
+                self.assertIn("10 of them were computed without a second run in PyTorch", dump.output)
+                self.assertIn("mul__1_input.0.npy", self.files(dump, "npu"))
+                rows = {row["Npu Name"]: row for row in self.table(dump)}
+                row = rows["mm_1_output.forward.output.0"]
+                self.assertEqual((row["Bench Dtype"], row["NPU Dtype"], row["Shape"], row["eb_thd"], row["Status"], row["Message"]),
+                                 ("torch.float64", "torch.float32", "(15,)", "0.00006103515625", "True", ""))
+                self.assertEqual(rows["gt_1_output.forward.output.0"]["Bench Dtype"], "torch.bool")
+                self.assertEqual(rows["sum_1_output.forward.output.0"]["Bench Dtype"], "torch.float64")
+                self.assertLess(0, float(rows["convolution_1_output.forward.output.0"]["max_rel_diff"]))
+
+    def test_the_result_is_that_of_pytorch_in_higher_precision(self):
+        self.run_block("""
+import numpy
+a = torch.rand(3, 4)
+with PtdbgDispatch(dump_mode="all", dump_path="dump") as block:
+    torch.mm(a, a.t()); a.bfloat16().sigmoid(); a.neg().t().abs()
+assert block.recomputed == block.checked == 4, (block.recomputed, block.checked)
+cpu = {name: numpy.load(os.path.join(block.folder, "cpu", name)) for name in os.listdir(os.path.join(block.folder, "cpu"))}
+assert numpy.allclose(cpu["mm_1_output.npy"], a.double() @ a.double().t(), rtol=1e-14) and cpu["mm_1_output.npy"].dtype == numpy.float64
+assert numpy.allclose(cpu["sigmoid_1_output.npy"], a.bfloat16().double().sigmoid(), rtol=1e-7) and cpu["sigmoid_1_output.npy"].dtype == numpy.float32
+assert (cpu["abs_1_output.npy"] == a.t().double().numpy()).all()
+""")
+
+    def test_what_the_library_does_not_know_runs_again_in_pytorch(self):
+        self.run_block("""
+again = count_goldens()
+with PtdbgDispatch(dump_path="dump") as block:
+    torch.linalg.inv_ex(torch.eye(3) * 2)
+    F.layer_norm(torch.rand(2, 8), (8,))
+    torch.complex(torch.ones(3), torch.ones(3)).exp()
+    torch.rand(3).remainder(0.5)
+    F.dropout(torch.ones(400))
+assert {"native_layer_norm", "exp", "remainder"} <= set(again), again
+assert block.passed and block.recomputed + len(again) == block.checked, (block.recomputed, block.checked, block.failed)
+""")
+
+    def test_a_fault_is_called_whoever_computes_the_reference(self):
+        for workers in (0, 1):
+            with self.subTest(workers):
+                dump = self.run_block("""
+again = count_goldens()
+block = PtdbgDispatch(dump_path="dump", process_num=%d)
+with Wrong("addmm", 1.001), Wrong("gelu", 1.001), Wrong("native_layer_norm", 1.001), block:
+    x = F.gelu(F.linear(torch.arange(32.0).view(4, 8), torch.full((8, 8), 0.5), torch.ones(8)))
+    F.layer_norm(x, (8,))
+    x * 2
+assert block.failed == {"addmm": 1, "gelu": 1, "native_layer_norm": 1}, block.failed
+assert again == ["addmm", "gelu", "native_layer_norm"] and block.recomputed == 1, again
+""" % workers)
+                failed = [row["Npu Name"] for row in self.table(dump) if row["Status"] == "False"]
+                self.assertIn("addmm_1_output.forward.output.0", failed)
+                self.assertIn("gelu_1_output.forward.output.0", failed)
+
+    def test_a_fault_is_called_where_the_cpu_does_not_run_the_operator(self):
+        self.run_block("""
+from msprobe.pytorch.online_dispatch.calls import Call, Skipped
+def golden(call, results):
+    raise Skipped("operators that the CPU does not run")
+Call.golden = golden
+with Wrong("mm"), PtdbgDispatch(dump_path="dump") as block:
+    torch.mm(torch.full((3, 3), 4.0), torch.ones(3, 3))
+    torch.exp(torch.zeros(3))
+assert block.failed == {"mm": 1} and block.recomputed == block.checked == 2, (block.failed, block.recomputed)
+""")
+
+    def test_the_library_gives_way_to_pytorch_where_they_differ_and_is_soon_not_asked_again(self):
+        self.run_block("""
+from msprobe.pytorch.online_dispatch import native_forms
+asked, right = [], native_forms.recomputed
+def wrong(name, *others):
+    asked.append(name)
+    return [golden + 1 for golden in right(name, *others)]
+native_forms.recomputed = wrong
+with PtdbgDispatch(dump_path="dump") as block:
+    for _ in range(5):
+        torch.exp(torch.ones(3))
+assert block.passed and block.checked == 5 and block.recomputed == 0, block.failed
+assert len(asked) == 3, asked
+""")
 
 
 class Arguments(Case):

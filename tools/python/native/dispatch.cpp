@@ -1,5 +1,6 @@
 #include "tools/python/native/dispatch.h"
 
+#include <span>
 #include <utility>
 
 #include "msprobe/dispatch.h"
@@ -40,6 +41,47 @@ PyObject* CompareOperator(PyObject* /*module*/, PyObject* args) {
                        relative.get(), result.error_balance_limit, result.error_limit);
 }
 
+// can_recompute(name) -> whether the operator may be computed without the framework
+PyObject* CanRecompute(PyObject* /*module*/, PyObject* args) {
+  const char* name = nullptr;
+  Py_ssize_t length = 0;
+  if (PyArg_ParseTuple(args, "s#", &name, &length) == 0) return nullptr;
+  return PyBool_FromLong(msprobe_can_recompute(Argument(name, length)));
+}
+
+// recompute_operator(name, call, tensors, goldens, threads) -> whether the goldens were written
+PyObject* RecomputeOperator(PyObject* /*module*/, PyObject* args) {
+  const char* name = nullptr;
+  const char* call = nullptr;
+  Py_ssize_t name_length = 0;
+  Py_ssize_t call_length = 0;
+  PyObject* tensors = nullptr;
+  PyObject* goldens = nullptr;
+  unsigned int threads = 1;
+  if (PyArg_ParseTuple(args, "s#s#O!O!I", &name, &name_length, &call, &call_length, &PyList_Type,
+                       &tensors, &PyList_Type, &goldens, &threads) == 0) {
+    return nullptr;
+  }
+  const InsideGuard inside(ThisThread());
+  const ModesAside modes;
+  const Ref all(PyList_GetSlice(tensors, 0, PyList_Size(tensors)));
+  const Py_ssize_t given = PyList_Size(tensors);
+  if (!all || PyList_SetSlice(all.get(), given, given, goldens) != 0) return nullptr;
+  int recomputed = 0;
+  int code = MSPROBE_ERROR_USAGE;
+  if (!UseAllTensors(all.get(), [&](std::span<const msprobe_tensor> described) {
+        const auto inputs = described.first(static_cast<size_t>(given));
+        const auto results = described.subspan(static_cast<size_t>(given));
+        code = msprobe_recompute_operator(Argument(name, name_length), Argument(call, call_length),
+                                          inputs.data(), inputs.size(), results.data(),
+                                          results.size(), threads, &recomputed);
+      })) {
+    return nullptr;
+  }
+  if (code != MSPROBE_OK) return Fail(code);
+  return PyBool_FromLong(recomputed);
+}
+
 // write_npy(path, tensor)
 PyObject* WriteNpy(PyObject* /*module*/, PyObject* args) {
   const char* path = nullptr;
@@ -60,6 +102,8 @@ PyObject* WriteNpy(PyObject* /*module*/, PyObject* args) {
 
 PyMethodDef methods[] = {
     {"compare_operator", Guarded<CompareOperator>, METH_VARARGS, nullptr},
+    {"can_recompute", Guarded<CanRecompute>, METH_VARARGS, nullptr},
+    {"recompute_operator", Guarded<RecomputeOperator>, METH_VARARGS, nullptr},
     {"write_npy", Guarded<WriteNpy>, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };

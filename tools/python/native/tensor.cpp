@@ -1,5 +1,6 @@
 #include "tools/python/native/tensor.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -441,9 +442,14 @@ bool UseAllTensors(PyObject* tensors,
   }
   if (fields.empty()) {
     use({});
-  } else {
-    Read(fields[0], [&](const msprobe_tensor& /*first*/) { use(described); });
+    return true;
   }
+  // The largest decides whether other Python threads run meanwhile.
+  const auto largest = std::max_element(
+      fields.begin(), fields.end(), [](const Fields& left, const Fields& right) {
+        return left.elements < right.elements;
+      });
+  Read(*largest, [&](const msprobe_tensor& /*largest*/) { use(described); });
   return true;
 }
 

@@ -16,7 +16,7 @@ void PutOtherTensor(msprobe_entry* entry, std::string_view name, PyObject* tenso
 // A numpy array.
 void PutArray(msprobe_entry* entry, std::string_view name, PyObject* array);
 
-// The same of all tensors of a list.
+// The same of all tensors of a list, in its order.
 bool UseAllTensors(PyObject* tensors,
                    const std::function<void(std::span<const msprobe_tensor>)>& use);
 

@@ -1,7 +1,8 @@
-"""One call of an operator: its arguments on the CPU as they were, and the call made again there."""
+"""One call of an operator: its arguments on the CPU as they were, and its result once more."""
 import torch
 
 from msprobe._free_benchmark.attempts import is_out_of_memory
+from msprobe.pytorch.online_dispatch import native_forms
 
 _HIGHER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.float32: torch.float64,
            torch.complex64: torch.complex128}
@@ -38,9 +39,17 @@ def on_host(tensor, copies):
     return tensor.detach().to("cpu", copy=copies)
 
 
+def _kept(value):
+    return _argument(value, False)
+
+
 def _copied(value):
+    return _argument(value, True)
+
+
+def _argument(value, copies):
     if isinstance(value, torch.Tensor):
-        return on_host(value, copies=True)
+        return on_host(value, copies)
     if isinstance(value, torch.Generator):
         raise Skipped("generators of random numbers")
     if isinstance(value, torch.device):
@@ -65,20 +74,33 @@ def _as_it_is(value):
 
 
 class Call:
-    """Made before the operator runs, which may write into its arguments."""
+    """Made before the operator runs, which may write into its arguments. `waits`: it is judged later,
+    when others may have done so."""
 
-    __slots__ = ("operator", "number", "inputs", "keywords", "_function")
+    __slots__ = ("operator", "number", "inputs", "keywords", "_function", "_threads")
 
-    def __init__(self, operator, number, function, args, kwargs):
+    def __init__(self, operator, number, function, args, kwargs, waits):
         self.operator = operator
         self.number = number
-        self.inputs = _mapped(args, _copied)
-        self.keywords = _mapped(kwargs, _copied)
+        # What the library knows writes into nothing unless it says so.
+        take = _kept if operator.is_native and not operator.writes and not waits else _copied
+        self.inputs = _mapped(args, take)
+        self.keywords = _mapped(kwargs, take)
         self._function = function
+        self._threads = 1 if waits else torch.get_num_threads()
 
     @property
     def base(self):
         return "%s_%d" % (self.operator.name, self.number)
+
+    def recomputed(self, results):
+        """The result by the library's own kernels, without PyTorch; None where it does not know it for
+        certain. The dtypes are those of golden()."""
+        if not self.operator.is_native:
+            return None
+        dtypes = [_HIGHER.get(result.dtype, result.dtype) for result in results]
+        return native_forms.recomputed(self.operator.name, self.inputs, self.keywords, results, dtypes,
+                                       self._threads)
 
     def golden(self, results):
         """The result of the CPU: in higher precision, where there is a floating result and the

@@ -1,6 +1,8 @@
 """Which operators are checked: those that compute something that can be computed again."""
 import torch
 
+from msprobe.pytorch.online_dispatch import native_forms
+
 # Run as they are: views, copies, factories, random numbers; the Python tool's list.
 _UNTOUCHED = frozenset("""
     max_pool2d_with_indices detach allreduce_ max npu_rotary_mul split_with_sizes npu_dtype_cast add_
@@ -23,13 +25,17 @@ _DISCONTINUOUS = frozenset("""
     histc threshold threshold_ threshold_backward
     """.split())
 
+# Calls of an operator of which the library may be wrong, or know too little, before it is not asked
+# again.
+_MOST_VAIN = 3
+
 _seeded = getattr(getattr(torch, "Tag", None), "nondeterministic_seeded", None)
 
 
 class Operator:
     """What is known of an overload, asked once."""
 
-    __slots__ = ("name", "is_checked", "is_dropout", "keeps_dtypes", "writes")
+    __slots__ = ("name", "is_checked", "is_dropout", "keeps_dtypes", "writes", "is_native", "_vain")
 
     def __init__(self, function, untouched):
         self.name = function.__name__.split(".")[0]
@@ -42,6 +48,15 @@ class Operator:
             str(function).startswith("aten.") and self.name not in _UNTOUCHED
             and self.name not in _UNDEFINED and self.name not in untouched
             and (not random or self.is_dropout) and _computes(function._schema))
+        self.is_native = (self.is_checked and not self.is_dropout and not self.keeps_dtypes
+                          and native_forms.is_known(self.name))
+        self._vain = 0
+
+    def note_vain(self):
+        """The library could not tell, or was overruled."""
+        self._vain += 1
+        if self._vain == _MOST_VAIN:
+            self.is_native = False
 
 
 def _computes(schema):

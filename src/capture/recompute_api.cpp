@@ -1,0 +1,179 @@
+// Operators recomputed for online_dispatch: the C interface of msprobe/dispatch.h over the room
+// analysis/recheck.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+
+#include "msprobe/dispatch.h"
+
+#include "src/analysis/recheck/exact_results.h"
+#include "src/base/thread_pool.h"
+#include "src/capture/c_api_edge.h"
+#include "src/capture/monitor_tensor.h"
+#include "src/dump/entry_tree.h"
+#include "src/json/value_tree.h"
+
+namespace recheck = msprobe::analysis::recheck;
+
+using msprobe::DType;
+using msprobe::OkStatus;
+using msprobe::Result;
+using msprobe::Status;
+using msprobe::StatusCode;
+using msprobe::TensorView;
+using msprobe::UnsupportedError;
+using msprobe::UsageError;
+using msprobe::capture::Guarded;
+using msprobe::capture::HostView;
+using msprobe::capture::View;
+
+namespace {
+
+// Below so many elements threads cost more than they save.
+constexpr int64_t kShareFromElements = int64_t{1} << 16U;
+
+// Threads that take no signals: those of the training are none of their business.
+class QuietPool {
+ public:
+  explicit QuietPool(size_t threads) : previous_(BlockAll()), pool_(threads) {
+    ::pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
+  }
+  msprobe::base::ThreadPool& get() { return pool_; }
+
+ private:
+  static sigset_t BlockAll() {
+    sigset_t all;
+    sigset_t previous;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &previous);
+    return previous;
+  }
+  sigset_t previous_;
+  msprobe::base::ThreadPool pool_;
+};
+
+template <typename Element>
+Status WriteIntegers(std::span<const double> exact, std::byte* out) {
+  // Both limits are numbers of double; the upper one is excluded.
+  const double low = static_cast<double>(std::numeric_limits<Element>::min());
+  const double high = std::ldexp(1.0, std::numeric_limits<Element>::digits);
+  for (size_t i = 0; i < exact.size(); ++i) {
+    if (!(exact[i] >= low && exact[i] < high)) {
+      return UnsupportedError("a number is beyond the integers of its type");
+    }
+    const auto element = static_cast<Element>(exact[i]);
+    std::memcpy(out + i * sizeof element, &element, sizeof element);
+  }
+  return {};
+}
+
+Status Write(DType dtype, std::span<const double> exact, std::byte* out) {
+  switch (dtype) {
+    case DType::kFloat64:
+      if (!exact.empty()) {
+        std::memcpy(out, exact.data(), exact.size_bytes());
+      }
+      return {};
+    case DType::kFloat32:
+      for (size_t i = 0; i < exact.size(); ++i) {
+        const auto element = static_cast<float>(exact[i]);
+        std::memcpy(out + i * sizeof element, &element, sizeof element);
+      }
+      return {};
+    case DType::kBool:
+      for (size_t i = 0; i < exact.size(); ++i) {
+        out[i] = std::byte{exact[i] != 0 ? uint8_t{1} : uint8_t{0}};
+      }
+      return {};
+    case DType::kInt64:
+      return WriteIntegers<int64_t>(exact, out);
+    case DType::kInt32:
+      return WriteIntegers<int32_t>(exact, out);
+    case DType::kInt16:
+      return WriteIntegers<int16_t>(exact, out);
+    case DType::kInt8:
+      return WriteIntegers<int8_t>(exact, out);
+    case DType::kUInt8:
+      return WriteIntegers<uint8_t>(exact, out);
+    default:
+      return UnsupportedError("results of this dtype are not written");
+  }
+}
+
+Status Recompute(std::string_view name, std::string_view call_json,
+                 std::span<const msprobe_tensor> tensors, size_t threads,
+                 std::span<const msprobe_tensor> goldens) {
+  MSP_ASSIGN_OR_RETURN(const msprobe::dump::EntryTree call,
+                       msprobe::json::ParseValueTree(call_json));
+  int64_t elements = 0;
+  std::vector<TensorView> views;
+  for (const msprobe_tensor& tensor : tensors) {
+    MSP_ASSIGN_OR_RETURN(views.emplace_back(), HostView(&tensor));
+    elements += views.back().element_count();
+  }
+  const recheck::TensorSource source = [&](std::string_view place) -> Result<recheck::Value> {
+    size_t index = 0;
+    const char* const end = place.data() + place.size();
+    const auto [stop, error] = std::from_chars(place.data(), end, index);
+    if (error != std::errc() || stop != end || index >= views.size()) {
+      return UsageError("the call names a tensor that is not among those given");
+    }
+    return recheck::ValueOf(views[index]);
+  };
+  QuietPool pool(elements >= kShareFromElements ? std::max<size_t>(threads, 1) : 1);
+  MSP_ASSIGN_OR_RETURN(const std::vector<recheck::Value> exact,
+                       recheck::ExactResults(name, call, source, pool.get()));
+  if (exact.size() != goldens.size()) {
+    return UsageError("the call has another number of outputs than places are given");
+  }
+  for (size_t i = 0; i < exact.size(); ++i) {
+    MSP_ASSIGN_OR_RETURN(const TensorView place, HostView(&goldens[i]));
+    if (!place.is_plain() || place.shape != exact[i]->shape) {
+      return UsageError("the place of a result is no plain tensor of its shape");
+    }
+    // The caller's own memory, which a view is not meant to write to.
+    MSP_RETURN_IF_ERROR(Write(
+        place.dtype, exact[i]->value,
+        const_cast<std::byte*>(place.data)));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  }
+  return {};
+}
+
+}  // namespace
+
+extern "C" {
+
+int msprobe_can_recompute(msprobe_text name) noexcept {
+  int known = 0;
+  Guarded([&]() -> Status {
+    known = recheck::IsKnownFunction(View(name)) ? 1 : 0;
+    return OkStatus();
+  });
+  return known;
+}
+
+int msprobe_recompute_operator(msprobe_text name, msprobe_text call, const msprobe_tensor* tensors,
+                               size_t tensor_count, const msprobe_tensor* goldens,
+                               size_t golden_count, uint32_t threads, int* recomputed) noexcept {
+  return Guarded([&]() -> Status {
+    if (recomputed == nullptr || (tensors == nullptr && tensor_count != 0) ||
+        (goldens == nullptr && golden_count != 0)) {
+      return UsageError("msprobe_recompute_operator needs tensors and a place for the answer");
+    }
+    *recomputed = 0;
+    const Status status = Recompute(View(name), View(call), std::span(tensors, tensor_count),
+                                    threads, std::span(goldens, golden_count));
+    if (!status.ok() && status.code() != StatusCode::kUnsupported) {
+      return status;
+    }
+    *recomputed = status.ok() ? 1 : 0;
+    return OkStatus();
+  });
+}
+
+}  // extern "C"
