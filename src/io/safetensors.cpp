@@ -9,16 +9,13 @@
 #include "src/io/byte_order.h"
 #include "src/io/contents.h"
 #include "src/io/dense_view.h"
+#include "src/io/pickle_text.h"
+#include "src/io/safetensors_header.h"
 #include "src/json/stream_reader.h"
 
 namespace msprobe::io {
 namespace {
 
-constexpr uint64_t kLongestSafetensorsHeader = 100'000'000;
-constexpr size_t kLengthBytes = 8;
-// The header's own nesting is three levels.
-constexpr int kMaxHeaderDepth = 8;
-constexpr std::string_view kMetadataKey = "__metadata__";
 // Types of newer writers that have a name but no reader here.
 constexpr std::string_view kKnownUnsupported[] = {"F8_E8M0", "F4", "F6_E2M3", "F6_E3M2"};
 
@@ -63,7 +60,7 @@ class HeaderHandler final : public json::Handler {
     }
     if (part_ == HeaderPart::kMetadata) {
       contents_.scalars.push_back(
-          {{std::string(kMetadataKey), metadata_key_}, "str", Shorten(value)});
+          {{std::string(kSafetensorsMetadataKey), metadata_key_}, "str", Shorten(value)});
       return true;
     }
     return Refuse("a text");
@@ -75,7 +72,7 @@ class HeaderHandler final : public json::Handler {
         part_ = HeaderPart::kTop;
         return true;
       case HeaderPart::kTop:
-        part_ = entry_.name == kMetadataKey ? HeaderPart::kMetadata : HeaderPart::kEntry;
+        part_ = entry_.name == kSafetensorsMetadataKey ? HeaderPart::kMetadata : HeaderPart::kEntry;
         return true;
       default:
         return Refuse("an object");
@@ -250,29 +247,37 @@ Status CheckRanges(std::vector<std::pair<int64_t, int64_t>> ranges, size_t data_
 
 }  // namespace
 
-Status ReadSafetensors(std::span<const std::byte> bytes, TensorFileContents& contents) {
-  contents.format = TensorFileFormat::kSafetensors;
-  if (bytes.size() < kLengthBytes) {
+Result<std::string_view> SafetensorsHeader(std::span<const std::byte> file) {
+  if (file.size() < kSafetensorsLengthBytes) {
     return BadFormatError("shorter than its header length");
   }
-  const auto length = LoadLittle<uint64_t>(bytes.data());
-  if (length > bytes.size() - kLengthBytes || length > kLongestSafetensorsHeader) {
+  const auto length = LoadLittle<uint64_t>(file.data());
+  if (length > file.size() - kSafetensorsLengthBytes || length > kLongestSafetensorsHeader) {
     return BadFormatError(fmt::format(
-        "safetensors header of {} bytes does not fit into a file of {}", length, bytes.size()));
+        "safetensors header of {} bytes does not fit into a file of {}", length, file.size()));
   }
-  const std::string_view header = AsText(bytes.data() + kLengthBytes, length);
+  const std::string_view header = AsText(file.data() + kSafetensorsLengthBytes, length);
   if (!header.starts_with('{')) {
     return BadFormatError("safetensors header does not start with '{'");
   }
+  if (!IsUtf8(header)) {
+    return BadFormatError("safetensors header is not UTF-8");
+  }
+  return header;
+}
+
+Status ReadSafetensors(std::span<const std::byte> bytes, TensorFileContents& contents) {
+  contents.format = TensorFileFormat::kSafetensors;
+  MSP_ASSIGN_OR_RETURN(const std::string_view header, SafetensorsHeader(bytes));
   HeaderHandler handler(contents);
   json::ParseOutcome outcome;
-  const Status parsed = json::ParseStream(header, handler, &outcome, kMaxHeaderDepth);
+  const Status parsed = json::ParseStream(header, handler, &outcome, kMaxSafetensorsDepth);
   MSP_RETURN_IF_ERROR(std::move(handler.status), "safetensors header");
   MSP_RETURN_IF_ERROR(parsed, "safetensors header");
   if (outcome.truncated || !handler.complete()) {
     return BadFormatError("safetensors header ends too early");
   }
-  const std::span<const std::byte> data = bytes.subspan(kLengthBytes + length);
+  const std::span<const std::byte> data = bytes.subspan(kSafetensorsLengthBytes + header.size());
   std::vector<std::pair<int64_t, int64_t>> ranges;
   ranges.reserve(handler.entries.size());
   contents.tensors.reserve(handler.entries.size());

@@ -1,11 +1,14 @@
 #include "src/checkpoint/hugging_face/reader.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -17,6 +20,8 @@
 #include "src/base/strings.h"
 #include "src/checkpoint/common/plain_name.h"
 #include "src/checkpoint/common/state_dict.h"
+#include "src/checkpoint/hugging_face/rank_shards.h"
+#include "src/io/safetensors_shards.h"
 #include "src/json/config.h"
 
 namespace msprobe::checkpoint {
@@ -179,12 +184,13 @@ class Reader {
     for (const std::string& warning : tensors.warnings()) {
       checkpoint_.warnings.push_back(fmt::format("{}: {}", file, warning));
     }
+    const Offsets offsets = OffsetsIn(file, tensors);
     std::set<std::string, std::less<>> found;
     for (const NamedTensor& tensor : tensors.tensors()) {
       if (!promised.empty()) {
         found.insert(tensor.name());
       }
-      entries_.push_back(MakeStateEntry(tensor, number));
+      Add(tensor, number, offsets);
     }
     for (const std::string& name : promised) {
       if (!found.contains(name)) {
@@ -198,11 +204,52 @@ class Reader {
     if (checkpoint_.files.empty()) {
       return first_failure_;
     }
+    for (const auto& [name, entry] : sharded_) {
+      CloseShards(entries_[entry].parameter);
+    }
     AddParameters(std::move(entries_), optimizer, checkpoint_);
     return CheckNotEmpty(checkpoint_, optimizer);
   }
 
  private:
+  using Offsets = std::unordered_map<std::string, Shape>;
+
+  // Where the tensors of a file lie in larger ones, if it says so.
+  Offsets OffsetsIn(const std::string& file, const TensorFile& tensors) {
+    const std::span<const NamedScalar> texts = tensors.scalars();
+    if (std::none_of(texts.begin(), texts.end(), [](const NamedScalar& text) {
+          return text.path.back() == io::kShardingInfoKey;
+        })) {
+      return {};
+    }
+    const Result<base::FileBytes> bytes = base::FileBytes::Open(folder_ / file);
+    Result<Offsets> offsets =
+        bytes.ok() ? io::ReadShardOffsets(bytes->bytes()) : Result<Offsets>(bytes.status());
+    if (!offsets.ok()) {
+      checkpoint_.warnings.push_back(fmt::format("{}: its tensors are taken for whole ones: {}",
+                                                 file, offsets.status().message()));
+      return {};
+    }
+    return *std::move(offsets);
+  }
+
+  // A part of a tensor that several files share joins those that were read before.
+  void Add(const NamedTensor& tensor, size_t file, const Offsets& offsets) {
+    StateEntry entry = MakeStateEntry(tensor, file);
+    const auto place = offsets.find(tensor.name());
+    if (place == offsets.end() || !entry.parameter.status.ok()) {
+      entries_.push_back(std::move(entry));
+      return;
+    }
+    MoveTo(place->second, entry.parameter);
+    const auto [known, is_first] = sharded_.emplace(tensor.name(), entries_.size());
+    if (is_first) {
+      entries_.push_back(std::move(entry));
+    } else {
+      JoinShard(entry.parameter, entries_[known->second].parameter);
+    }
+  }
+
   void AddUnreadable(const std::string& name, const Status& status) {
     StateEntry entry;
     entry.path = {name};
@@ -213,6 +260,7 @@ class Reader {
   std::filesystem::path folder_;
   Checkpoint& checkpoint_;
   std::vector<StateEntry> entries_;
+  std::map<std::string, size_t, std::less<>> sharded_;  // which entry holds the parts of a tensor
   Status first_failure_;
 };
 

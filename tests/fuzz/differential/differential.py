@@ -294,6 +294,7 @@ EXPECTED = [
     ("pt", "not in a subdirectory", "a member outside of the archive's folder"),
     ("pt", "reading zip archive", "a contradiction in a part of the archive that no tensor needs"),
     ("pt", "reading file", "a contradiction in a part of the archive that no tensor needs"),
+    ("safetensors", "file not fully covered", "bytes after the last tensor are told in a warning"),
     ("npz", "zip file version", "the version needed to extract is not looked at: methods and sizes are"),
 ]
 

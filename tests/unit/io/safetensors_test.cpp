@@ -104,6 +104,12 @@ TEST(Safetensors, EveryOffenceOfTheHeaderIsNamed) {
   EXPECT_THAT(SafetensorsErrorOf("{"), HasSubstr("header"));
 }
 
+TEST(Safetensors, AHeaderThatIsNotUtf8IsRefused) {
+  EXPECT_THAT(
+      SafetensorsErrorOf("{\"\xff\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8]}}"),
+      HasSubstr("not UTF-8"));
+}
+
 TEST(Safetensors, ATruncatedFileKeepsWhatLiesBeforeTheCut) {
   const ParsedSafetensors parsed = ParseSafetensors(
       R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[8,16]}})",

@@ -1,4 +1,6 @@
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -67,6 +69,59 @@ TEST(HuggingFace, ShardsAreReadThroughTheIndex) {
   EXPECT_EQ(checkpoint->facts.vocabulary, 1000);
   EXPECT_FALSE(checkpoint->facts.experts.has_value());
   EXPECT_TRUE(checkpoint->warnings.empty());
+}
+
+// What a rank writes with torch.distributed.checkpoint: rows of "a" from the first number of
+// `place` on, filled with the rank.
+std::string ShardAt(const std::string& place, int rank, int rows) {
+  const std::string header =
+      R"({"__metadata__":{"DCP_SHARDING_INFO":"{\"a\": {\"saved_offsets\": [)" + place +
+      R"(]}}"},"a":{"dtype":"U8","shape":[)" + std::to_string(rows) + R"(,2],"data_offsets":[0,)" +
+      std::to_string(2 * rows) + "]}}";
+  std::string bytes;
+  io::test_support::PutLittle<uint64_t>(bytes, header.size());
+  return bytes + header + std::string(static_cast<size_t>(2 * rows), static_cast<char>(rank));
+}
+
+std::string ShardOfRank(int rank, int64_t row, int rows) {
+  return ShardAt(std::to_string(row) + ", 0", rank, rows);
+}
+
+Result<Checkpoint> OpenShards(const std::vector<std::string>& files) {
+  const TemporaryFolder folder;
+  for (size_t rank = 0; rank < files.size(); ++rank) {
+    folder.Write("shard-0000" + std::to_string(rank + 1) + "-model-00001-of-00001.safetensors",
+                 files[rank]);
+  }
+  return OpenCheckpoint(folder.path(), Options());
+}
+
+TEST(HuggingFace, PartsOfATensorThatRanksWroteAreJoined) {
+  const Result<Checkpoint> checkpoint =
+      OpenShards({ShardOfRank(1, 2, 1), ShardOfRank(2, 0, 2), ShardOfRank(3, 3, 0)});
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  ASSERT_EQ(checkpoint->parameters.size(), 1U);
+  const Parameter& whole = checkpoint->parameters[0];
+  ASSERT_TRUE(whole.status.ok()) << whole.status.message();
+  EXPECT_THAT(whole.shape, ElementsAre(3, 2));
+  EXPECT_EQ(ElementsOf(whole), std::vector<float>({2, 2, 2, 2, 1, 1}));
+  EXPECT_TRUE(checkpoint->warnings.empty());
+}
+
+TEST(HuggingFace, PartsThatOverlapOrLeaveAGapMarkTheirTensor) {
+  const int64_t largest = std::numeric_limits<int64_t>::max();
+  for (const auto& [files, why] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{ShardOfRank(1, 0, 2), ShardOfRank(2, 1, 2)}, "overlap"},
+           {{ShardOfRank(1, 0, 2), ShardOfRank(2, 3, 1)}, "missing"},
+           {{ShardOfRank(1, 0, 2), ShardOfRank(2, largest, 1)}, "lies at"},
+           {{ShardOfRank(1, 0, 2), ShardOfRank(2, largest - 1, 1)}, ""},
+           {{ShardOfRank(1, 0, 2), ShardAt("2", 2, 1)}, "cannot lie"}}) {
+    const Result<Checkpoint> checkpoint = OpenShards(files);
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+    ASSERT_EQ(checkpoint->parameters.size(), 1U);
+    EXPECT_FALSE(checkpoint->parameters[0].status.ok());
+    EXPECT_THAT(checkpoint->parameters[0].status.message(), HasSubstr(why));
+  }
 }
 
 TEST(HuggingFace, ModelsOfTextAndPicturesKeepTheirFactsOneLevelDown) {
