@@ -130,22 +130,31 @@ class HostTensor:
     newer versions. For the extension; the caller has waited for what computes them."""
 
     def __init__(self, tensor):
-        array = None
-        if tensor.dtype in _through_float32:
-            try:
-                array = tensor.asnumpy()
-            except TypeError:  # before this version's numpy knew it
-                pass
+        array = _in_own_dtype(tensor)
         self.array = array_of(tensor) if array is None else numpy.ascontiguousarray(array)
         code = _native.DTYPE_CODES.get(self.array.dtype.name, _native.DTYPE_UNKNOWN)
         self.described = ("mindspore.Tensor", str(tensor.dtype), code, tuple(tensor.shape), -1, self.array)
 
 
 def array_of(tensor):
-    """Its values; of what numpy does not know, as float32."""
-    if tensor.dtype in _through_float32:
-        tensor = tensor.astype(mindspore.float32)
-    return numpy.ascontiguousarray(tensor.asnumpy())
+    """Its values; of what numpy does not know by itself, as float32. They are widened on the host: MindSpore
+    2.10 keeps some memory of every call of its own astype()."""
+    array = _in_own_dtype(tensor)
+    if array is None:
+        array = tensor.astype(mindspore.float32).asnumpy()
+    elif tensor.dtype in _through_float32:
+        array = array.astype(numpy.float32)
+    return numpy.ascontiguousarray(array)
+
+
+def _in_own_dtype(tensor):
+    """Its values; None in a version whose numpy does not know its dtype."""
+    try:
+        return tensor.asnumpy()
+    except TypeError:
+        if tensor.dtype in _through_float32:
+            return None
+        raise
 
 
 def plain(operation):
