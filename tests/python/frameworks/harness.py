@@ -131,6 +131,7 @@ class TrainingCase(FrameworkCase):
     usual = USUAL
     fault = ""
     named_as = ""   # see check_fault_named
+    faulty_ranks = None   # a list where not every rank that has such a module is to compute wrong
     # A substring of names that the witness sees and the dump does not hold, with the reason: {name: reason}.
     unseen = {}
     not_asked = {}   # checks that cannot be asked of this training, with the reason: {"true": reason}
@@ -365,7 +366,8 @@ class TrainingCase(FrameworkCase):
         holds the answers of the ranks, where some only receive what others computed wrong."""
         with self.checking("fault named"):
             good = self.run_training("dump:%s:%s" % (level, task), steps=1)
-            bad = self.run_training("dump:%s:%s" % (level, task), steps=1, fault=self.fault)
+            where = {"faulty_ranks": self.faulty_ranks} if self.faulty_ranks else {}
+            bad = self.run_training("dump:%s:%s" % (level, task), steps=1, fault=self.fault, **where)
             out = self.folder()
             self.msprobe("compare", os.path.join(bad.folder, "dump"), os.path.join(good.folder, "dump"), "-o", out)
             with open(os.path.join(out, "summary.json"), encoding="utf-8") as file:

@@ -195,7 +195,7 @@ class TrainingRun:
     def watch(self, model, optimizer=None):
         """To be called once, before the first step."""
         self._model, self._optimizer = model, optimizer
-        if self._asked.get("fault"):
+        if self._asked.get("fault") and self.rank in self._asked.get("faulty_ranks", [self.rank]):
             self.plant_fault(model, self._asked["fault"])
         self._before = self.hooks_of(model)
         for text in self._asked.get("observers", []):

@@ -1,4 +1,4 @@
-"""DeepSpeed's ZeRO, stages 1 to 3, with two processes."""
+"""DeepSpeed's ZeRO, stages 0 to 3, with two processes."""
 import os
 import sys
 import unittest
@@ -22,6 +22,9 @@ class Zero(harness.TrainingCase):
         self.arguments = (str(stage),) + options
         self.subject = ", ".join(("ZeRO, stage %d, 2 processes" % stage,) + options)
         self.check_everything()
+
+    def test_nothing_is_shared_out(self):
+        self.check_stage(0, "bf16")
 
     def test_optimizer_states_are_shared_out(self):
         self.check_stage(1, "bf16")

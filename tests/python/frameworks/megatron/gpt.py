@@ -74,7 +74,8 @@ class Parameters:
 
     def _states(self, parameter):
         if not self._is_shared_out:
-            return self._optimizer.optimizer.state[parameter]["exp_avg"]
+            # In mixed precision the optimizer within steps on a copy in float32.
+            return self._optimizer.optimizer.state[getattr(parameter, "main_param", parameter)]["exp_avg"]
         if self._range(parameter) is None:
             return None
         return self._optimizer._get_main_param_and_optimizer_states(parameter)["exp_avg"]

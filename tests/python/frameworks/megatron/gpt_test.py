@@ -18,8 +18,10 @@ class Gpt(harness.TrainingCase):
     usual = ["dump:mix:statistics monitor", "launch monitor"]
 
     def check_kind(self, subject, *arguments, layer=1, received=False):
-        """received: the second rank is told to have received what differs."""
+        """received: of the two stages, whose layers have the same names, only the first computes wrong; the second is told to
+        have received what differs."""
         self.subject, self.arguments = subject, arguments
+        self.faulty_ranks = [0] if received else None
         self.fault = "module.decoder.layers.%d.mlp.linear_fc1" % layer
         self.named_as = ["0." + self.fault, "" if received else "0." + self.fault]
         self.check_everything()
@@ -34,6 +36,9 @@ class Gpt(harness.TrainingCase):
     def test_virtual_pipeline(self):
         self.check_kind("GPT, pipeline parallel 2, two chunks of the model each: start(model=[chunks])", "virtual",
                         layer=0, received=True)
+
+    def test_optimizer_of_mixed_precision(self):
+        self.check_kind("GPT, data parallel 2, bfloat16", "data", "bf16")
 
     def test_distributed_optimizer(self):
         self.check_kind("GPT, data parallel 2, distributed optimizer, bfloat16", "data", "distributed_optimizer", "bf16")

@@ -12,7 +12,7 @@ class Guide(guide.GuideCase):
     environment = {"TRANSFORMERS_VERBOSITY": "error"}
 
     def test_examples_print_what_the_guide_shows(self):
-        others = guide.is_about("^Megatron", "^DeepSpeed")
+        others = guide.is_about("^Megatron", "^DeepSpeed", "^vLLM")
         self.check_sections(lambda heading: not others(heading), 3)
 
 

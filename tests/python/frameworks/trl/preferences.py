@@ -8,6 +8,7 @@ import tempfile
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("WANDB_DISABLED", "true")
+import only_packages  # noqa: E402, F401  TRL asks for vLLM
 import datasets  # noqa: E402
 import tokenizers  # noqa: E402
 import transformers  # noqa: E402

@@ -12,7 +12,7 @@ import shutil  # noqa: E402
 class Preferences(harness.TrainingCase):
     framework = "trl"
     script = "preferences.py"
-    imports = ("torch", "torch_training", "transformers", "trl", "datasets")
+    imports = ("only_packages", "torch", "torch_training", "transformers", "trl", "datasets")
     usual = ["dump:mix:tensor", "dump:L0:statistics monitor", "launch dump:mix:statistics", "launch monitor"]
 
     def test_direct_preference_optimization(self):
