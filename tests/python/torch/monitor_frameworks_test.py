@@ -4,6 +4,7 @@ have, on real PyTorch tensors. None of the frameworks themselves is used here.
 import sys
 import types
 import unittest
+import unittest.mock
 
 try:
     import torch
@@ -131,6 +132,17 @@ class DeepSpeedStandIn(Adapter):
         self.assertEqual(self.first_moment(adapter, weights[1]), [9.0])
         self.assertEqual(adapter.gradient(named(weights[1])).tolist(), [6.0])
         self.assertIsNone(adapter.gradient(named(parameter(1.0))))
+
+    def test_stage_0_on_two_ranks(self):
+        weights = [parameter(1.0), parameter(2.0, 2.0), parameter(3.0)]
+        moments_of = {}
+        for rank, states in enumerate([(7.0, 8.0), (9.0, 10.0)]):
+            flat = torch.zeros(2)
+            adapter = self.make("BF16_Optimizer", bf16_groups=[weights], fp32_groups_flat_partition=[flat],
+                                partition_count=[2], real_dp_process_group=[None], state={flat: moments(*states)})
+            with unittest.mock.patch("torch.distributed.get_rank", return_value=rank):
+                moments_of[rank] = [self.first_moment(adapter, weight) for weight in weights]
+        self.assertEqual(moments_of, {0: [[7.0], [8.0], None], 1: [None, [9.0], [10.0]]})
 
     def stage_2(self, **more):
         fragment = types.SimpleNamespace

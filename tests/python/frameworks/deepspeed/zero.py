@@ -1,6 +1,6 @@
 """Trains a small GPT with DeepSpeed's engine in two processes, optimizer, gradients or parameters shared out.
 
-usage: zero.py STAGE [bf16]
+usage: zero.py STAGE [bf16] ["gradients in float32"]
 """
 import os
 import sys
@@ -33,16 +33,24 @@ def main(stage, *options):
     torch.manual_seed(11)
     model = Gpt()
     model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
+    further = {"data_types": {"grad_accum_dtype": "fp32"}} if "gradients in float32" in options else {}
     engine, optimizer, _, _ = deepspeed.initialize(
         model=model, optimizer=torch.optim.AdamW(model.parameters(), lr=1e-2),
-        config={"train_micro_batch_size_per_gpu": 2, "gradient_clipping": 1.0, "bf16": {"enabled": "bf16" in options},
+        config={**further, "train_micro_batch_size_per_gpu": 2, "gradient_clipping": 1.0, "bf16": {"enabled": "bf16" in options},
                 "zero_optimization": dict(BUCKETS, stage=int(stage)), "zero_allow_untested_optimizer": True})
     # At stage 3 a parameter outside of a call is empty, and this rank's part of it is an attribute.
     run.watch(engine.module, optimizer, lambda: [(name, getattr(parameter, "ds_tensor", parameter))
                                                  for name, parameter in engine.module.named_parameters()])
 
-    def whole(get, *names):
-        return lambda: {"0:" + name: get(parameter, *names) for name, parameter in engine.module.named_parameters()}
+    def whole(get):
+        return lambda: {"0:" + name: get(parameter) for name, parameter in engine.module.named_parameters()}
+
+    def moment(parameter):
+        """DeepSpeed's own look-up does not know the optimizer that it takes without ZeRO."""
+        if stage != "0":
+            return safe_get_full_optimizer_state(parameter, "exp_avg")
+        copies = {id(low): high for groups in zip(optimizer.fp16_groups, optimizer.fp32_groups) for low, high in zip(*groups)}
+        return optimizer.optimizer.state[copies[id(parameter)]]["exp_avg"]
 
     generator = torch.Generator().manual_seed(5 + run.rank)
     for number in run.steps():
@@ -50,7 +58,7 @@ def main(stage, *options):
         engine.backward(loss)
         run.note("grad_reduced", whole(safe_get_full_grad))
         if number:
-            run.note("exp_avg", whole(safe_get_full_optimizer_state, "exp_avg"))
+            run.note("exp_avg", whole(moment))
         engine.step()
         run.note("param_updated", whole(safe_get_full_fp32_param if stage == "3" else lambda parameter: parameter))
         run.end_step(loss, optimizer=States(optimizer.optimizer))

@@ -26,6 +26,9 @@ class Zero(harness.TrainingCase):
     def test_nothing_is_shared_out(self):
         self.check_stage(0, "bf16")
 
+    def test_gradients_of_bfloat16_are_added_in_float32(self):
+        self.check_stage(1, "bf16", "gradients in float32")
+
     def test_optimizer_states_are_shared_out(self):
         self.check_stage(1, "bf16")
 

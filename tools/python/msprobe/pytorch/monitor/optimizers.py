@@ -103,15 +103,23 @@ def _needed(optimizer, name):
 class MegatronFloat16(_Members):
     """Float16OptimizerWithFloat16Params: states belong to fp32 copies of the parameters."""
 
+    groups_names = ("float16_groups", "fp32_from_float16_groups")
+
     def __init__(self, watched):
         super().__init__(watched)
         self._masters = {}
 
     def refresh(self, parameters):
-        self._masters = self._pairs("float16_groups", "fp32_from_float16_groups")
+        self._masters = self._pairs(*self.groups_names)
 
     def state(self, parameter):
         return self._state_by(self._masters.get(parameter.tensor, parameter.tensor))
+
+
+class DeepSpeedUnfused(MegatronFloat16):
+    """FP16_UnfusedOptimizer: DeepSpeed in half precision without ZeRO."""
+
+    groups_names = ("fp16_groups", "fp32_groups")
 
 
 class MegatronDistributed(_Members):
@@ -187,7 +195,7 @@ class _DeepSpeed(Generic):
 
 
 class DeepSpeedStage0(_DeepSpeed):
-    """BF16_Optimizer."""
+    """BF16_Optimizer: every rank has all gradients, and the states of its part of each flat group."""
 
     groups_name = "bf16_groups"
 
@@ -203,7 +211,17 @@ class DeepSpeedStage0(_DeepSpeed):
         group, index = place
         flat = self.optimizer.fp32_groups_flat_partition[group]
         start = sum(tensor.numel() for tensor in self.optimizer.bf16_groups[group][:index])
-        return _narrowed(self.flat_state(flat), start, parameter.tensor.numel())
+        start -= flat.numel() * self._part(group)
+        end = min(start + parameter.tensor.numel(), flat.numel())
+        start = max(start, 0)
+        return _narrowed(self.flat_state(flat), start, end - start) if start < end else None
+
+    def _part(self, group):
+        """Which of the parts of this group the rank has."""
+        counts = getattr(self.optimizer, "partition_count", None)
+        if counts is None or counts[group] == 1:
+            return 0
+        return torch.distributed.get_rank(self.optimizer.real_dp_process_group[group])
 
 
 class DeepSpeedStage12(_DeepSpeed):
@@ -291,6 +309,7 @@ _ADAPTERS = {
     "SwapDistributedOptimizer": MegatronDistributed,
     "ChainedDistributedOptimizer": MegatronDistributed,
     "ChainedSwapDistributedOptimizer": MegatronDistributed,
+    "FP16_UnfusedOptimizer": DeepSpeedUnfused,
     "BF16_Optimizer": DeepSpeedStage0,
     "DeepSpeedZeroOptimizer": DeepSpeedStage12,
     "DeepSpeedZeroOptimizer_Stage3": DeepSpeedStage3,
