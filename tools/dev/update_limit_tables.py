@@ -38,8 +38,8 @@ LIMITS = [
         ("numbers and texts that are listed", "src/io/pickle_lister.cpp", "kMaxScalars", "")]),
     (".npy", [("header", "src/io/npy.cpp", "kLongestNpyHeader", "B")]),
     (".safetensors", [
-        ("header", "src/io/safetensors.cpp", "kLongestSafetensorsHeader", "B"),
-        ("nesting of the header", "src/io/safetensors.cpp", "kMaxHeaderDepth", "")]),
+        ("header", "src/io/safetensors_header.h", "kLongestSafetensorsHeader", "B"),
+        ("nesting of the header", "src/io/safetensors_header.h", "kMaxSafetensorsDepth", "")]),
     ("ATB .bin", [("header", "src/io/atb.cpp", "kLongestAtbHeader", "B")]),
     ("kernel dumps", [
         ("header", "src/io/kernel_dump/dump_file.h", "kLongestKernelDumpHeader", "B"),
