@@ -34,8 +34,8 @@ using msprobe::capture::View;
 
 namespace {
 
-// Below so many elements threads cost more than they save.
-constexpr int64_t kShareFromElements = int64_t{1} << 16U;
+// Of fewer elements a thread costs more than it saves.
+constexpr uint64_t kElementsPerThread = uint64_t{1} << 16U;
 
 // Threads that take no signals: those of the training are none of their business.
 class QuietPool {
@@ -110,11 +110,11 @@ Status Recompute(std::string_view name, std::string_view call_json,
                  std::span<const msprobe_tensor> goldens) {
   MSP_ASSIGN_OR_RETURN(const msprobe::dump::EntryTree call,
                        msprobe::json::ParseValueTree(call_json));
-  int64_t elements = 0;
+  uint64_t elements = 0;
   std::vector<TensorView> views;
   for (const msprobe_tensor& tensor : tensors) {
     MSP_ASSIGN_OR_RETURN(views.emplace_back(), HostView(&tensor));
-    elements += views.back().element_count();
+    elements += static_cast<uint64_t>(views.back().element_count());
   }
   const recheck::TensorSource source = [&](std::string_view place) -> Result<recheck::Value> {
     size_t index = 0;
@@ -125,7 +125,8 @@ Status Recompute(std::string_view name, std::string_view call_json,
     }
     return recheck::ValueOf(views[index]);
   };
-  QuietPool pool(elements >= kShareFromElements ? std::max<size_t>(threads, 1) : 1);
+  QuietPool pool(
+      std::clamp<uint64_t>(elements / kElementsPerThread, 1, std::max(threads, size_t{1})));
   MSP_ASSIGN_OR_RETURN(const std::vector<recheck::Value> exact,
                        recheck::ExactResults(name, call, source, pool.get()));
   if (exact.size() != goldens.size()) {
