@@ -14,7 +14,8 @@ namespace repro = analysis::repro;
 constexpr const char* kOpGenerateNotes =
     R"(The configuration is JSON: dump_json_path, api_name (Functional.softmax.0), extract_api_path, propagation (forward or
 backward), data_mode (random_data or real_data), random_seed, iter_times. The script draws its inputs by the ranges of
-the dump or reads them, and needs PyTorch only. msprobe repro writes a call with the tensors that were captured.
+the dump or reads them, and needs PyTorch; with -f mindspore, for APIs of MindSpore, both. msprobe repro writes a call
+with the tensors that were captured.
 )";
 
 report::Document DocumentOf(const repro::OpGenerateAnswer& answer) {
@@ -63,7 +64,9 @@ std::vector<Example> OpGenerateCommand::examples() const {
   return {
       {"msprobe op_generate -i softmax.json -o scripts", "scripts/Functional.softmax.0.forward.py"},
       {"msprobe -f pytorch op_generate -i softmax.json -o scripts",
-       "the Python tool's command line"}};
+       "the Python tool's command line"},
+      {"msprobe -f mindspore op_generate -i relu.json -o scripts",
+       "an API of MindSpore, with PyTorch as its bench"}};
 }
 
 std::string OpGenerateCommand::notes() const { return kOpGenerateNotes; }
@@ -78,10 +81,7 @@ Result<ExitCode> OpGenerateCommand::Run(const Context& context) {
   if (options_.config.empty()) {
     options_.config = config_flag_;
   }
-  if (context.framework == "mindspore") {
-    return UsageError("scripts are written for APIs of PyTorch only")
-        .WithHint("msprobe run_ut checks the APIs of a MindSpore dump");
-  }
+  options_.for_mindspore = context.framework == "mindspore";
   MSP_ASSIGN_OR_RETURN(const repro::OpGenerateAnswer answer, repro::OpGenerate(options_));
   return GiveAnswer(DocumentOf(answer), answer_, context);
 }

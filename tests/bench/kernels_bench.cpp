@@ -19,6 +19,7 @@
 #include "src/kernels/compare.h"
 #include "src/kernels/crc32.h"
 #include "src/kernels/kernel_table.h"
+#include "src/kernels/matrix_product.h"
 #include "src/kernels/stats.h"
 #include "src/tensor/float_bits.h"
 #include "tests/bench/roof.h"
@@ -186,6 +187,28 @@ void CompareOnTable(benchmark::State& state, const internal::KernelTable* table)
   internal::ForceTableForTesting(nullptr);
 }
 
+// Square matrices of doubles on one core, beside the fused operations that it makes at most.
+void MatrixProduct(benchmark::State& state, size_t size) {
+  std::mt19937 random(1);
+  std::normal_distribution<double> normal;
+  std::vector<double> values(3 * size * size);
+  std::generate(values.begin(), values.end(), [&] { return normal(random); });
+  const MatrixView a{values.data(), size, 1};
+  const MatrixView b{values.data() + size * size, size, 1};
+  base::ThreadPool pool(1);
+  double best_seconds = 1e9;
+  for (auto _ : state) {
+    const Clock::time_point start = Clock::now();
+    MultiplyMatrices(size, size, size, a, b, values.data() + 2 * size * size, pool);
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    best_seconds = std::min(best_seconds, seconds);
+    state.SetIterationTime(seconds);
+  }
+  const double operations = 2.0 * static_cast<double>(size * size * size) / best_seconds;
+  state.counters["GFLOP/s"] = operations / 1e9;
+  state.counters["share of FMA peak"] = MeasuredFmaPeak() > 0 ? operations / MeasuredFmaPeak() : 0;
+}
+
 template <class... Arguments>
 void Add(const std::string& name, void (*function)(benchmark::State&, Arguments...),
          std::type_identity_t<Arguments>... arguments) {
@@ -225,6 +248,9 @@ void Add(const std::string& name, void (*function)(benchmark::State&, Arguments.
   Add("CompareTensors/float32/256MiB/mapped_files", CompareMappedFiles);
   Add("Crc32/256MiB", Crc, large);
   Add("Crc32/1MiB", Crc, kMiB);
+  for (const size_t size : {256U, 512U, 1024U}) {
+    Add("MultiplyMatrices/" + std::to_string(size), MatrixProduct, size);
+  }
   for (const internal::KernelTable* table : internal::AvailableTables()) {
     Add("ComputeStats/float32/1MiB/" + std::string(table->name), StatsOnTable, table);
     Add("CompareTensors/float32/512KiB/" + std::string(table->name), CompareOnTable, table);

@@ -12,6 +12,10 @@
 
 #include <sys/mman.h>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace msprobe::bench {
 namespace {
 
@@ -114,11 +118,73 @@ Roof Measure() {
   return roof;
 }
 
+#if defined(__x86_64__)
+constexpr int kChains = 12;  // hide the latency of four or five cycles on two ports
+constexpr int kRounds = 1 << 18;
+
+__attribute__((target("avx512f"))) double FmaWide() {
+  __m512d sums[kChains];
+  for (int i = 0; i < kChains; ++i) {
+    sums[i] = _mm512_set1_pd(i);
+  }
+  const __m512d factor = _mm512_set1_pd(0.5);
+  for (int round = 0; round < kRounds; ++round) {
+    for (int i = 0; i < kChains; ++i) {
+      sums[i] = _mm512_fmadd_pd(sums[i], factor, factor);
+    }
+  }
+  double total = 0;
+  for (const __m512d sum : sums) {
+    total += sum[0];
+  }
+  return total;
+}
+
+__attribute__((target("avx2,fma"))) double FmaNarrow() {
+  __m256d sums[kChains];
+  for (int i = 0; i < kChains; ++i) {
+    sums[i] = _mm256_set1_pd(i);
+  }
+  const __m256d factor = _mm256_set1_pd(0.5);
+  for (int round = 0; round < kRounds; ++round) {
+    for (int i = 0; i < kChains; ++i) {
+      sums[i] = _mm256_fmadd_pd(sums[i], factor, factor);
+    }
+  }
+  double total = 0;
+  for (const __m256d sum : sums) {
+    total += sum[0];
+  }
+  return total;
+}
+
+double FmaPeak() {
+  const bool wide = __builtin_cpu_supports("avx512f") != 0;
+  if (!wide && !(__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0)) {
+    return 0;
+  }
+  double best_seconds = 1e9;
+  for (int burst = 0; burst < 50; ++burst) {
+    const Clock::time_point start = Clock::now();
+    sink += static_cast<uint64_t>(wide ? FmaWide() : FmaNarrow());
+    best_seconds = std::min(best_seconds, SecondsSince(start));
+  }
+  return 2.0 * kChains * kRounds * (wide ? 8 : 4) / best_seconds;
+}
+#else
+double FmaPeak() { return 0; }
+#endif
+
 }  // namespace
 
 const Roof& MeasuredRoof() {
   static const Roof roof = Measure();
   return roof;
+}
+
+double MeasuredFmaPeak() {
+  static const double peak = FmaPeak();
+  return peak;
 }
 
 }  // namespace msprobe::bench

@@ -23,6 +23,8 @@ using dump::NodeKind;
 // Integers beyond this are not all numbers of double.
 constexpr double kLargestExact = 0x1p53;
 
+constexpr const char* kNoOtherRanks = "the dumps of the other ranks are needed";
+
 Result<Value> LoadTensor(const std::filesystem::path& path) {
   MSP_ASSIGN_OR_RETURN(const TensorFile file, TensorFile::Open(path));
   MSP_ASSIGN_OR_RETURN(const NamedTensor* tensor, file.Single());
@@ -157,7 +159,7 @@ bool Call::IsTensor(size_t position, std::string_view name) const {
   return index != EntryTree::kNone && dump::IsTensorLeaf(forward_, index);
 }
 
-Value Call::Argument(uint32_t index, std::string_view name) {
+Value Call::TensorAt(uint32_t index, std::string_view name) {
   const auto known = arguments_.find(index);
   if (known != arguments_.end()) {
     return known->second.value;
@@ -184,7 +186,7 @@ Value Call::Tensor(size_t position, std::string_view name) {
   if (!dump::IsTensorLeaf(forward_, index)) {
     return Fail(fmt::format("the argument {} is no tensor", name));
   }
-  return Argument(index, name);
+  return TensorAt(index, name);
 }
 
 Value Call::OptionalTensor(size_t position, std::string_view name) {
@@ -198,13 +200,13 @@ std::vector<Value> Call::Tensors(size_t position, std::string_view name) {
     return {};
   }
   if (dump::IsTensorLeaf(forward_, index)) {
-    return {Argument(index, name)};
+    return {TensorAt(index, name)};
   }
   std::vector<Value> tensors;
   if (forward_[index].kind == NodeKind::kList) {
     forward_.ForEachChild(index, [&](uint32_t child) {
       tensors.push_back(dump::IsTensorLeaf(forward_, child)
-                            ? Argument(child, fmt::format("{}.{}", name, tensors.size()))
+                            ? TensorAt(child, fmt::format("{}.{}", name, tensors.size()))
                             : Fail(fmt::format("the argument {} holds more than tensors", name)));
     });
   }
@@ -229,7 +231,7 @@ double Call::Number(size_t position, std::string_view name, std::optional<double
     }
   }
   if (index != EntryTree::kNone && dump::IsTensorLeaf(forward_, index)) {
-    const Value tensor = Argument(index, name);
+    const Value tensor = TensorAt(index, name);
     if (tensor != nullptr && tensor->size() == 1) {
       return tensor->value[0];
     }
@@ -304,7 +306,7 @@ Value Call::Parameter(std::string_view name) {
       parameters == EntryTree::kNone ? parameters : forward_.Find(parameters, name);
   return index == EntryTree::kNone || !dump::IsTensorLeaf(forward_, index)
              ? nullptr
-             : Argument(index, fmt::format("parameters.{}", name));
+             : TensorAt(index, fmt::format("parameters.{}", name));
 }
 
 std::optional<DType> Call::DTypeOf(const Value& argument) const {
@@ -319,8 +321,7 @@ std::optional<DType> Call::DTypeOf(const Value& argument) const {
 size_t Call::PeerCount() {
   if (!peers_ && !failed()) {
     Result<PeerCalls> peers =
-        peer_source_ ? peer_source_()
-                     : Result<PeerCalls>(NotFoundError("the dumps of the other ranks are needed"));
+        others_.group ? others_.group() : Result<PeerCalls>(NotFoundError(kNoOtherRanks));
     if (!peers.ok()) {
       Fail(peers.status().message());
       return 0;
@@ -369,6 +370,67 @@ std::vector<Value> Call::PeerTensors(size_t peer, size_t position, std::string_v
 
 std::vector<int64_t> Call::PeerInts(size_t peer, size_t position, std::string_view name) {
   return OfPeer(peer, [&](Call& other) { return other.Ints(position, name); });
+}
+
+std::vector<CapturedTensor> Call::Sent() {
+  Result<std::vector<SentTensor>> sent =
+      others_.sent ? others_.sent() : Result<std::vector<SentTensor>>(NotFoundError(kNoOtherRanks));
+  std::vector<CapturedTensor> tensors;
+  if (!sent.ok()) {
+    Fail(sent.status().message());
+    return tensors;
+  }
+  for (const SentTensor& one : *sent) {
+    const Call sender(one.tree, one.tensors);
+    tensors.push_back(sender.Read(one.tree, one.node, "what was sent"));
+    loaded_ += *sender.loaded();
+    if (unreadable_.empty()) {
+      unreadable_ = sender.unreadable();
+    }
+    if (tensors.back().value == nullptr) {
+      Fail(tensors.back().problem);
+    }
+  }
+  return tensors;
+}
+
+Call* Call::Later() {
+  if (later_ == nullptr && !failed()) {
+    Result<LaterCall> later =
+        others_.later ? others_.later()
+                      : Result<LaterCall>(NotFoundError("the dump of the next step is needed"));
+    if (!later.ok()) {
+      Fail(later.status().message());
+      return nullptr;
+    }
+    later_entry_ = *std::move(later);
+    later_ = std::make_unique<Call>(later_entry_->tree, later_entry_->tensors);
+  }
+  return later_.get();
+}
+
+void Call::TakeOutputsFromLater(const std::vector<size_t>& positions) {
+  Call* const later = Later();
+  if (later == nullptr) {
+    return;
+  }
+  std::vector<CapturedTensor> outputs;
+  for (const size_t position : positions) {
+    const uint32_t list = later->Find(position, "");
+    if (list == EntryTree::kNone || later->tree()[list].kind != NodeKind::kList) {
+      continue;
+    }
+    size_t at = 0;
+    later->tree().ForEachChild(list, [&](uint32_t child) {
+      outputs.push_back(
+          later->Read(later->tree(), child, fmt::format("next_step.input.{}.{}", position, at++)));
+    });
+  }
+  loaded_ += *later->loaded();
+  if (unreadable_.empty()) {
+    unreadable_ = later->unreadable();
+  }
+  outputs_ = std::move(outputs);
 }
 
 std::vector<CapturedTensor> Call::ReadAll(const EntryTree& entry, std::string_view member) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,10 +40,30 @@ struct PeerCalls {
   std::vector<dump::EntryTree> trees;  // forward entries
   std::vector<TensorSource> tensors;
   std::vector<int64_t> ranks;
+  std::vector<std::string> names;
   size_t own = 0;              // which of them this call is
   bool group_is_told = false;  // false: taken to be all ranks of the dump
 };
-using PeerSource = std::function<Result<PeerCalls>()>;
+// A tensor that another rank sent, in the entry of the call that sent it.
+struct SentTensor {
+  dump::EntryTree tree;
+  uint32_t node = 0;  // of the tensor
+  TensorSource tensors;
+};
+
+// The call of the same name one step later.
+struct LaterCall {
+  dump::EntryTree tree;
+  TensorSource tensors;
+};
+
+// Calls beside this one that tell what it should have done, read when an operator asks for them.
+// Any may be missing.
+struct OtherCalls {
+  std::function<Result<PeerCalls>()> group;
+  std::function<Result<std::vector<SentTensor>>()> sent;  // what it received, in the order of that
+  std::function<Result<LaterCall>()> later;
+};
 
 // Reads arguments by their position and by their name. An argument that is missing, or not of the
 // type asked for, is a problem of the call: what is returned then only serves to go on, and null
@@ -62,6 +83,7 @@ class Call {
   bool Has(size_t position, std::string_view name) const;  // given, and not None
   Value Tensor(size_t position, std::string_view name);
   Value OptionalTensor(size_t position, std::string_view name);
+  Value TensorAt(uint32_t node, std::string_view name);                // a node of tree()
   std::vector<Value> Tensors(size_t position, std::string_view name);  // of a list, or one tensor
   // A tensor, or a number as Arithmetic::Scalar makes it of one.
   bool IsTensor(size_t position, std::string_view name) const;
@@ -79,8 +101,7 @@ class Call {
   const dump::EntryTree& tree() const { return forward_; }
 
   // ---- communication: the same call on all ranks of its group ----
-  // Where they come from; without it there are none.
-  void SetPeers(PeerSource peers) { peer_source_ = std::move(peers); }
+  void SetOthers(OtherCalls others) { others_ = std::move(others); }
   size_t PeerCount();  // 0 with a problem of the call where they are not in the dump
   size_t OwnPlace() const { return peers_ ? peers_->own : 0; }
   bool GroupIsTold() const { return peers_ && peers_->group_is_told; }
@@ -89,6 +110,14 @@ class Call {
   Value PeerTensor(size_t peer, size_t position, std::string_view name);
   std::vector<Value> PeerTensors(size_t peer, size_t position, std::string_view name);
   std::vector<int64_t> PeerInts(size_t peer, size_t position, std::string_view name);
+  // What other ranks sent to it, in the order of its receives.
+  std::vector<CapturedTensor> Sent();
+
+  // ---- the call of the same name one step later ----
+  Call* Later();  // null with a problem of the call where it is not in the dump
+  // Makes the tensors of these argument lists of it the outputs of this call, whose results it
+  // began with.
+  void TakeOutputsFromLater(const std::vector<size_t>& positions);
 
   // ---- results ----
   // Every tensor below a member ("output", "input") of an entry, in order.
@@ -105,7 +134,6 @@ class Call {
 
  private:
   CapturedTensor Read(const dump::EntryTree& tree, uint32_t index, std::string name) const;
-  Value Argument(uint32_t index, std::string_view name);
   // What `read` finds in the same call on another rank.
   template <typename Reader>
   auto OfPeer(size_t peer, const Reader& read) -> decltype(read(*this));
@@ -119,8 +147,10 @@ class Call {
   std::map<uint32_t, CapturedTensor> arguments_;  // by node of the forward entry
   std::optional<std::vector<CapturedTensor>> outputs_;
   std::vector<Value> used_;
-  PeerSource peer_source_;
+  OtherCalls others_;
   std::optional<PeerCalls> peers_;
+  std::optional<LaterCall> later_entry_;
+  std::unique_ptr<Call> later_;
 };
 
 }  // namespace msprobe::analysis::recheck

@@ -292,7 +292,13 @@ CallVerdict RecheckForward(const RecordedCall& recorded, Accumulation accumulati
     return NotCheckable(asked.name, asked.problem);
   }
   Call call(*recorded.forward, recorded.tensors);
-  call.SetPeers(recorded.peers);
+  call.SetOthers(recorded.others);
+  if (asked.operation->find_outputs != nullptr) {
+    asked.operation->find_outputs(call);
+    if (call.failed()) {
+      return NotCheckable(asked.name, call.problem());
+    }
+  }
   if (call.outputs().empty()) {
     return NotCheckable(asked.name, "it has no tensor as output");
   }

@@ -33,7 +33,7 @@ struct RecordedCall {
   const dump::EntryTree* backward = nullptr;
   const dump::EntryTree* parameters_grad = nullptr;
   TensorSource tensors;
-  PeerSource peers = {};  // of communication; may be empty
+  OtherCalls others = {};
 };
 
 // Outputs of the forward call.

@@ -64,14 +64,18 @@ class RankCheck {
   RankCheck(const Options& options, base::ThreadPool& pool, Answer& answer)
       : options_(options), pool_(pool), answer_(answer) {}
 
-  // `ranks`: of the step, of both sides; may be null.
-  void Check(const dump::RankFolder& place, const std::optional<DumpEntries>& dump,
-             const std::optional<DumpEntries>& bench, const std::array<StepRanks*, 2>& ranks) {
+  struct Side {
+    const std::optional<DumpEntries>& entries;
+    const dump::RankFolder* folder = nullptr;  // null: without entries
+    DumpSteps& steps;
+  };
+
+  void Check(const dump::RankFolder& place, const std::array<Side, 2>& sides) {
     std::vector<std::string> names;
     std::set<std::string_view> seen;
-    for (const std::optional<DumpEntries>* side : {&dump, &bench}) {
-      if (*side) {
-        for (const std::string& name : (*side)->calls()) {
+    for (const Side& side : sides) {
+      if (side.entries) {
+        for (const std::string& name : side.entries->calls()) {
           if (IsWanted(options_, name) && seen.insert(name).second) {
             names.push_back(name);
           }
@@ -84,26 +88,21 @@ class RankCheck {
       call.name = name;
       call.step = place.step;
       call.rank = place.rank;
-      size_t side = 0;
-      for (const std::optional<DumpEntries>* entries : {&dump, &bench}) {
-        if (*entries && (*entries)->Has(name)) {
-          PeerSource peers;
-          if (ranks[side] != nullptr && place.rank) {
-            peers = [&, side] { return ranks[side]->PeersOf(*place.rank, name); };
-          }
-          Result<CallVerdict> verdict =
-              RecheckCall(**entries, name, options_.accumulation, pool_, peers);
+      for (size_t at = 0; at < sides.size(); ++at) {
+        const Side& side = sides[at];
+        if (side.entries && side.entries->Has(name)) {
+          Result<CallVerdict> verdict = RecheckCall(*side.entries, name, options_.accumulation,
+                                                    pool_, side.steps.OthersOf(*side.folder, name));
           if (verdict.ok()) {
-            call.sides[side] = *std::move(verdict);
+            call.sides[at] = *std::move(verdict);
           } else {
             CallVerdict unread;
             unread.reason = verdict.status().message();
             unread.unreadable = unread.reason;
-            call.sides[side] = std::move(unread);
+            call.sides[at] = std::move(unread);
           }
-          TellUnreadable(name, call.sides[side]->unreadable);
+          TellUnreadable(name, call.sides[at]->unreadable);
         }
-        ++side;
       }
       switch (call.verdict()) {
         case Verdict::kWithin:
@@ -132,31 +131,6 @@ class RankCheck {
   const Options& options_;
   base::ThreadPool& pool_;
   Answer& answer_;
-};
-
-// The ranks of the step that was asked for last.
-class RanksOfSteps {
- public:
-  explicit RanksOfSteps(const dump::DumpLayout& layout) : layout_(layout) {}
-
-  StepRanks* Of(const std::optional<int64_t>& step) {
-    if (!ranks_ || step_ != step) {
-      std::map<int64_t, std::filesystem::path> files;
-      for (const dump::RankFolder& rank : layout_.ranks) {
-        if (rank.step == step && rank.rank && rank.has_dump) {
-          files[*rank.rank] = rank.folder / dump::kDumpFileName;
-        }
-      }
-      ranks_.emplace(std::move(files));
-      step_ = step;
-    }
-    return &*ranks_;
-  }
-
- private:
-  const dump::DumpLayout& layout_;
-  std::optional<StepRanks> ranks_;
-  std::optional<int64_t> step_;
 };
 
 std::filesystem::path FileOf(const dump::DumpLayout& layout) {
@@ -214,12 +188,12 @@ Verdict CheckedCall::verdict() const {
 
 Result<CallVerdict> RecheckCall(const DumpEntries& entries, std::string_view name,
                                 Accumulation accumulation, base::ThreadPool& pool,
-                                const PeerSource& peers) {
+                                const OtherCalls& others) {
   const dump::EntryName parsed = dump::ParseEntryName(name);
   RecordedCall call;
   call.name = name;
   call.tensors = TensorsOf(entries.tensor_folder());
-  call.peers = peers;
+  call.others = others;
   dump::EntryTree forward;
   dump::EntryTree backward;
   dump::EntryTree parameters_grad;
@@ -258,8 +232,8 @@ Result<Answer> Run(const Options& options) {
   }
   const bool single = dump.ranks.size() == 1 && bench.ranks.size() == 1;
   RankCheck check(options, pool, answer);
-  RanksOfSteps dump_ranks(dump);
-  RanksOfSteps bench_ranks(bench);
+  DumpSteps dump_steps(dump);
+  DumpSteps bench_steps(bench);
   bool any = false;
   for (const dump::RankFolder& rank : dump.ranks) {
     if (!rank.has_dump && !dump.is_single_file) {
@@ -279,7 +253,8 @@ Result<Answer> Run(const Options& options) {
         OpenRank(partner == bench.ranks.end() ? nullptr : &*partner,
                  bench.ranks.empty() ? std::filesystem::path() : FileOf(bench), answer));
     any = any || left || right;
-    check.Check(rank, left, right, {dump_ranks.Of(rank.step), bench_ranks.Of(rank.step)});
+    check.Check(rank,
+                {{{left, &rank, dump_steps}, {right, right ? &*partner : nullptr, bench_steps}}});
   }
   if (!any) {
     return NotFoundError(

@@ -15,10 +15,10 @@ namespace msprobe::analysis::recheck {
 // as long as another one can be. Memory: the tensors of one call, and what is computed from them.
 Result<Answer> Run(const Options& options);
 
-// One call of one rank; the name's direction tells which half. `peers`: of communication, which is
-// not checkable without them.
+// One call of one rank; the name's direction tells which half. `others`: communication and what
+// only the next step tells is not checkable without them.
 Result<CallVerdict> RecheckCall(const DumpEntries& entries, std::string_view name,
                                 Accumulation accumulation, base::ThreadPool& pool,
-                                const PeerSource& peers = {});
+                                const OtherCalls& others = {});
 
 }  // namespace msprobe::analysis::recheck

@@ -28,12 +28,12 @@ std::vector<int64_t> GroupOf(const dump::EntryTree& tree) {
 Result<StepRanks::Rank*> StepRanks::Open(int64_t rank) {
   const auto file = files_.find(rank);
   if (file == files_.end()) {
-    return NotFoundError(fmt::format("rank {} of its group is not in the dump", rank));
+    return NotFoundError(fmt::format("rank {} is not in the dump", rank));
   }
   std::optional<Rank>& opened = ranks_[rank];
   if (!opened) {
     MSP_ASSIGN_OR_RETURN(DumpEntries entries, DumpEntries::Open(file->second));
-    opened.emplace(Rank{std::move(entries), {}});
+    opened.emplace(Rank{std::move(entries), {}, {}});
   }
   return &*opened;
 }
@@ -95,12 +95,170 @@ Result<PeerCalls> StepRanks::PeersOf(int64_t rank, std::string_view name) {
                          partner->second);
     peers.trees.push_back(std::move(tree));
     peers.ranks.push_back(other);
+    peers.names.push_back(partner->second);
     peers.tensors.push_back(TensorsOf(peer->entries.tensor_folder()));
   }
   if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) {
     return NotFoundError("the rank is none of its group");
   }
   return peers;
+}
+
+Result<const std::vector<StepRanks::MessageOfCall>*> StepRanks::MessagesOfRank(Rank& rank) {
+  if (!rank.messages) {
+    std::vector<MessageOfCall> messages;
+    for (const std::string& name : rank.entries.calls()) {
+      const dump::EntryName parsed = dump::ParseEntryName(name);
+      if (parsed.kind == "Distributed" && IsPointToPoint(parsed.subject) &&
+          parsed.direction == dump::Direction::kForward) {
+        MSP_ASSIGN_OR_RETURN(const dump::EntryTree tree, rank.entries.Read(name), name);
+        for (Message& message : MessagesOf(parsed.subject, tree)) {
+          messages.push_back({std::move(message), name});
+        }
+      }
+    }
+    rank.messages = std::move(messages);
+  }
+  return &*rank.messages;
+}
+
+Result<const StepRanks::MessageOfCall*> StepRanks::PartnerOf(int64_t rank,
+                                                             const MessageOfCall& own) {
+  const Message& message = own.message;
+  if (message.peer < 0) {
+    return NotFoundError("the dump does not tell which rank it came from");
+  }
+  MSP_ASSIGN_OR_RETURN(Rank * here, Open(rank));
+  MSP_ASSIGN_OR_RETURN(Rank * there, Open(message.peer));
+  MSP_ASSIGN_OR_RETURN(const std::vector<MessageOfCall>* own_messages, MessagesOfRank(*here));
+  MSP_ASSIGN_OR_RETURN(const std::vector<MessageOfCall>* its_messages, MessagesOfRank(*there));
+  // Of one group or, where both sides name their groups differently, of all.
+  const auto stream = [&](const std::vector<MessageOfCall>& all, bool is_sent, int64_t peer,
+                          bool of_group) {
+    std::vector<const MessageOfCall*> found;
+    for (const MessageOfCall& one : all) {
+      if (one.message.is_sent == is_sent && one.message.peer == peer &&
+          one.message.tag == message.tag && (!of_group || one.message.group == message.group)) {
+        found.push_back(&one);
+      }
+    }
+    return found;
+  };
+  for (const bool of_group : {true, false}) {
+    const auto ours = stream(*own_messages, message.is_sent, message.peer, of_group);
+    const auto theirs = stream(*its_messages, !message.is_sent, rank, of_group);
+    if (ours.size() == theirs.size()) {
+      const auto place = std::find(ours.begin(), ours.end(), &own) - ours.begin();
+      return theirs[static_cast<size_t>(place)];
+    }
+    if (!of_group) {
+      const bool sent = message.is_sent;
+      return NotFoundError(
+          fmt::format("rank {} sent {} messages to rank {}, which received {}",
+                      sent ? rank : message.peer, sent ? ours.size() : theirs.size(),
+                      sent ? message.peer : rank, sent ? theirs.size() : ours.size()));
+    }
+  }
+  return NotFoundError("its messages cannot be paired");
+}
+
+Result<std::vector<SentTensor>> StepRanks::SentTo(int64_t rank, std::string_view name) {
+  MSP_ASSIGN_OR_RETURN(Rank * own, Open(rank));
+  MSP_ASSIGN_OR_RETURN(const std::vector<MessageOfCall>* messages, MessagesOfRank(*own));
+  std::vector<SentTensor> sent;
+  for (const MessageOfCall& received : *messages) {
+    if (received.call != name || received.message.is_sent) {
+      continue;
+    }
+    MSP_ASSIGN_OR_RETURN(const MessageOfCall* partner, PartnerOf(rank, received));
+    MSP_ASSIGN_OR_RETURN(Rank * sender, Open(received.message.peer));
+    MSP_ASSIGN_OR_RETURN(dump::EntryTree tree, sender->entries.Read(partner->call), partner->call);
+    sent.push_back(
+        {std::move(tree), partner->message.tensor, TensorsOf(sender->entries.tensor_folder())});
+  }
+  return sent;
+}
+
+Result<std::vector<RankCall>> StepRanks::CallsTogether(int64_t rank, std::string_view name) {
+  std::vector<RankCall> together;
+  if (!IsPointToPoint(dump::ParseEntryName(name).subject)) {
+    MSP_ASSIGN_OR_RETURN(const PeerCalls peers, PeersOf(rank, name));
+    for (size_t i = 0; i < peers.ranks.size(); ++i) {
+      together.push_back({peers.ranks[i], peers.names[i]});
+    }
+    return together;
+  }
+  together.push_back({rank, std::string(name)});
+  for (size_t at = 0; at < together.size(); ++at) {
+    const RankCall one = together[at];
+    MSP_ASSIGN_OR_RETURN(Rank * own, Open(one.rank));
+    MSP_ASSIGN_OR_RETURN(const std::vector<MessageOfCall>* messages, MessagesOfRank(*own));
+    for (const MessageOfCall& message : *messages) {
+      if (message.call != one.call) {
+        continue;
+      }
+      MSP_ASSIGN_OR_RETURN(const MessageOfCall* partner, PartnerOf(one.rank, message));
+      const auto known = std::find_if(together.begin(), together.end(), [&](const RankCall& other) {
+        return other.rank == message.message.peer;
+      });
+      if (known == together.end()) {
+        together.push_back({message.message.peer, partner->call});
+      } else if (known->call != partner->call) {
+        return UnsupportedError(
+            fmt::format("rank {} handed its messages over in several calls", message.message.peer));
+      }
+    }
+  }
+  std::sort(together.begin(), together.end(),
+            [](const RankCall& a, const RankCall& b) { return a.rank < b.rank; });
+  return together;
+}
+
+StepRanks& DumpSteps::RanksOf(const std::optional<int64_t>& step) {
+  if (!ranks_ || step_ != step) {
+    std::map<int64_t, std::filesystem::path> files;
+    for (const dump::RankFolder& rank : layout_.ranks) {
+      if (rank.step == step && rank.rank && rank.has_dump) {
+        files[*rank.rank] = rank.folder / dump::kDumpFileName;
+      }
+    }
+    ranks_.emplace(std::move(files));
+    step_ = step;
+  }
+  return *ranks_;
+}
+
+Result<LaterCall> DumpSteps::LaterOf(const dump::RankFolder& place, const std::string& name) {
+  const dump::RankFolder* later = nullptr;
+  for (const dump::RankFolder& rank : layout_.ranks) {
+    if (place.step && rank.step && *rank.step > *place.step && rank.rank == place.rank &&
+        rank.process == place.process && rank.has_dump &&
+        (later == nullptr || *rank.step < *later->step)) {
+      later = &rank;
+    }
+  }
+  if (later == nullptr) {
+    return NotFoundError(
+        "its results are what the next step begins with, which is not in the dump");
+  }
+  if (!later_ || later_folder_ != later->folder) {
+    MSP_ASSIGN_OR_RETURN(DumpEntries entries,
+                         DumpEntries::Open(later->folder / dump::kDumpFileName));
+    later_ = std::move(entries);
+    later_folder_ = later->folder;
+  }
+  MSP_ASSIGN_OR_RETURN(dump::EntryTree tree, later_->Read(name), name);
+  return LaterCall{std::move(tree), TensorsOf(later_->tensor_folder())};
+}
+
+OtherCalls DumpSteps::OthersOf(const dump::RankFolder& place, const std::string& name) {
+  OtherCalls others;
+  if (place.rank) {
+    others.group = [&] { return RanksOf(place.step).PeersOf(*place.rank, name); };
+    others.sent = [&] { return RanksOf(place.step).SentTo(*place.rank, name); };
+  }
+  others.later = [&] { return LaterOf(place, name); };
+  return others;
 }
 
 }  // namespace msprobe::analysis::recheck

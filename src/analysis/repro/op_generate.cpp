@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/accuracy/check/api_lists.h"
 #include "src/analysis/accuracy/common/standards.h"
 #include "src/analysis/recheck/dump_entries.h"
 #include "src/analysis/repro/entry_json.h"
@@ -22,8 +23,9 @@
 #include "src/json/document.h"
 
 namespace msprobe::resources {
-extern const std::string_view kOpScript;  // op_script.py.in
-}
+extern const std::string_view kOpScript;           // op_script.py.in
+extern const std::string_view kOpMindSporeScript;  // op_script_mindspore.py.in
+}  // namespace msprobe::resources
 
 namespace msprobe::analysis::repro {
 namespace {
@@ -65,7 +67,22 @@ Result<std::string> OneOf(const json::Config& config, std::string_view key, cons
   return word;
 }
 
-Result<Asked> ReadConfig(const std::filesystem::path& path) {
+Status CheckKind(const json::Config& config, std::string_view api, bool for_mindspore) {
+  static constexpr std::array<std::string_view, 3> kPyTorch = {"Functional", "Tensor", "Torch"};
+  static constexpr std::array<std::string_view, 4> kMindSpore = {"Functional", "Mint",
+                                                                 "MintFunctional", "Tensor"};
+  const std::string name = std::string(api) + ".forward";
+  const std::string_view kind = dump::ParseEntryName(name).kind;
+  if (for_mindspore ? base::IsOneOf(kind, kMindSpore) : base::IsOneOf(kind, kPyTorch)) {
+    return OkStatus();
+  }
+  return config.ErrorAt(*config.root.Find("api_name"), "api_name",
+                        fmt::format("type {} of API is not supported: {}", base::Printable(kind),
+                                    for_mindspore ? "Functional, Mint, MintFunctional or Tensor"
+                                                  : "Functional, Tensor or Torch"));
+}
+
+Result<Asked> ReadConfig(const std::filesystem::path& path, bool for_mindspore) {
   static const std::vector<std::string> kKeys = {"dump_json_path", "api_name",  "extract_api_path",
                                                  "propagation",    "data_mode", "random_seed",
                                                  "iter_times"};
@@ -90,13 +107,7 @@ Result<Asked> ReadConfig(const std::filesystem::path& path) {
   if (asked.data_mode == "real_data") {
     asked.times = 1;  // every one of them would do the same
   }
-  const std::string kind(dump::ParseEntryName(asked.api + ".forward").kind);
-  if (!base::IsOneOf(kind, std::array<std::string_view, 3>{"Functional", "Tensor", "Torch"})) {
-    return config.ErrorAt(
-        *config.root.Find("api_name"), "api_name",
-        fmt::format("type {} of API is not supported: Functional, Tensor or Torch",
-                    base::Printable(kind)));
-  }
+  MSP_RETURN_IF_ERROR(CheckKind(config, asked.api, for_mindspore));
   return asked;
 }
 
@@ -205,13 +216,20 @@ Json Member(const Json& entry, const char* key, Json otherwise) {
 }  // namespace
 
 Result<OpGenerateAnswer> OpGenerate(const OpGenerateOptions& options) {
-  MSP_ASSIGN_OR_RETURN(const Asked asked, ReadConfig(options.config));
+  MSP_ASSIGN_OR_RETURN(const Asked asked, ReadConfig(options.config, options.for_mindspore));
   if (!base::IsFolder(options.output)) {
     return UsageError(fmt::format("the output folder {} does not exist", options.output.string()))
         .WithHint("make it, or name another one with -o");
   }
   const std::string forward_name = asked.api + ".forward";
-  MSP_ASSIGN_OR_RETURN(const std::string function, FunctionOf(forward_name));
+  const dump::EntryName name = dump::ParseEntryName(forward_name);
+  std::string function;
+  if (!options.for_mindspore) {
+    MSP_ASSIGN_OR_RETURN(function, FunctionOf(forward_name));
+  } else if (!name.class_name.empty() || !accuracy::IsKnownMindSporeApi(name.kind, name.subject)) {
+    return UnsupportedError(
+        fmt::format("{} is none of MindSpore's functions", base::Printable(asked.api)));
+  }
   const bool has_dump = !asked.dump.empty();
   const std::filesystem::path script_path =
       options.output / fmt::format("{}.{}.py", asked.api, asked.propagation);
@@ -225,11 +243,13 @@ Result<OpGenerateAnswer> OpGenerate(const OpGenerateOptions& options) {
     gradients = Member(backward, "input", Json::array());
   }
   const accuracy::Standards& standards = accuracy::Standards::BuiltIn();
-  const std::string api(dump::ParseEntryName(forward_name).subject);
-  std::string script(resources::kOpScript);
+  const std::string api(name.subject);
+  std::string script(options.for_mindspore ? resources::kOpMindSporeScript : resources::kOpScript);
   for (const auto& [mark, text] : {
            std::pair<std::string_view, std::string>("@API@", asked.api),
            {"@API_TEXT@", PythonText(asked.api)},
+           {"@KIND_TEXT@", PythonText(name.kind)},
+           {"@NAME_TEXT@", PythonText(name.subject)},
            {"@PROPAGATION@", asked.propagation},
            {"@PROPAGATION_TEXT@", PythonText(asked.propagation)},
            {"@DATA_MODE@", PythonText(asked.data_mode)},

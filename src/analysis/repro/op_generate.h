@@ -1,5 +1,5 @@
-// A script that runs one API on a device and on the CPU and compares the results, as the Python
-// tool's op_generate writes it.
+// A script that runs one API on a device and on the CPU, or under MindSpore and under PyTorch, and
+// compares the results, as the Python tool's op_generate writes it.
 #pragma once
 
 #include <filesystem>
@@ -10,6 +10,7 @@
 namespace msprobe::analysis::repro {
 
 struct OpGenerateOptions {
+  bool for_mindspore = false;    // the API is MindSpore's, PyTorch is its bench
   std::filesystem::path config;  // JSON: dump_json_path, api_name, extract_api_path, ...
   std::filesystem::path output;  // an existing folder
 };

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
+#include "src/dump/names.h"
 
 namespace msprobe::analysis::repro {
 
@@ -37,7 +38,12 @@ std::string MakeReadme(const Answer& answer) {
               ? "    python3 run.py --device cpu     makes the call again under PyTorch (cuda, "
                 "npu), and "
                 "compares with the capture;\n"
-                "                                    -o FOLDER writes what it computed as a dump\n"
+                "                                    -o FOLDER writes what it computed as a dump" +
+                    std::string(dump::ParseEntryName(answer.call).is_module
+                                    ? ";\n                                    --module "
+                                      "FILE.py:FUNCTION makes the module where its class is not "
+                                      "known\n"
+                                    : "\n")
               : fmt::format("There is no script for PyTorch: {}.\n\n",
                             base::Printable(answer.no_script));
   text +=

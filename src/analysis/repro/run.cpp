@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include "src/analysis/recheck/dump_entries.h"
+#include "src/analysis/recheck/run.h"
+#include "src/analysis/recheck/step_ranks.h"
 #include "src/analysis/repro/captured_call.h"
 #include "src/analysis/repro/readme.h"
 #include "src/analysis/repro/script.h"
@@ -45,12 +47,13 @@ std::vector<std::string> HalvesOf(const std::string& call) {
 
 struct Place {
   recheck::DumpEntries entries;
+  dump::RankFolder folder;
   std::filesystem::path json;
   std::vector<std::string> names;  // halves of the call that are there
 };
 
-Result<Place> FindCall(const Options& options, std::vector<std::string>& warnings) {
-  MSP_ASSIGN_OR_RETURN(const dump::DumpLayout layout, dump::FindDump(options.dump));
+Result<Place> FindCall(const Options& options, const dump::DumpLayout& layout,
+                       std::vector<std::string>& warnings) {
   const std::vector<std::string> halves = HalvesOf(options.call);
   std::set<std::string> alike;
   size_t read = 0;
@@ -72,7 +75,7 @@ Result<Place> FindCall(const Options& options, std::vector<std::string>& warning
     std::copy_if(halves.begin(), halves.end(), std::back_inserter(names),
                  [&](const std::string& half) { return entries->Has(half); });
     if (!names.empty()) {
-      return Place{*std::move(entries), json, std::move(names)};
+      return Place{*std::move(entries), rank, json, std::move(names)};
     }
     const std::string_view subject = dump::ParseEntryName(halves[0]).subject;
     for (const std::string& name : entries->calls()) {
@@ -122,17 +125,60 @@ std::vector<std::string> TensorTexts(const CapturedCall& call) {
   return texts;
 }
 
+// A communication on all of its ranks, in the order of the group.
+struct Ranks {
+  std::vector<std::pair<int64_t, CapturedCall>> calls;
+  std::string problem;  // why they are not all known; there are no calls then
+};
+
+Result<Ranks> ReadRanks(const dump::DumpLayout& layout, const dump::RankFolder& own,
+                        const std::string& name, recheck::DumpSteps& steps) {
+  Ranks ranks;
+  if (!own.rank) {
+    ranks.problem = "the dump does not tell which rank made it";
+    return ranks;
+  }
+  const Result<std::vector<recheck::RankCall>> together =
+      steps.RanksOf(own.step).CallsTogether(*own.rank, name);
+  if (!together.ok()) {
+    ranks.problem = together.status().message();
+    return ranks;
+  }
+  for (const recheck::RankCall& one : *together) {
+    const auto folder =
+        std::find_if(layout.ranks.begin(), layout.ranks.end(), [&](const dump::RankFolder& rank) {
+          return rank.step == own.step && rank.rank == one.rank;
+        });
+    if (folder == layout.ranks.end()) {
+      return NotFoundError(fmt::format("rank {} is not in the dump", one.rank));
+    }
+    MSP_ASSIGN_OR_RETURN(const recheck::DumpEntries entries,
+                         recheck::DumpEntries::Open(folder->folder / dump::kDumpFileName));
+    MSP_ASSIGN_OR_RETURN(CapturedCall call, ReadCall(entries, one.call), one.call);
+    ranks.calls.emplace_back(one.rank, std::move(call));
+  }
+  return ranks;
+}
+
 }  // namespace
 
 Result<Answer> Run(const Options& options) {
   const base::Stopwatch watch;
   base::ThreadPool pool(options.threads);
   Answer answer;
-  MSP_ASSIGN_OR_RETURN(const Place place, FindCall(options, answer.warnings));
+  MSP_ASSIGN_OR_RETURN(const dump::DumpLayout layout, dump::FindDump(options.dump));
+  MSP_ASSIGN_OR_RETURN(const Place place, FindCall(options, layout, answer.warnings));
+  recheck::DumpSteps steps(layout);
+  const bool is_communication = dump::ParseEntryName(place.names[0]).kind == "Distributed";
   std::optional<CapturedCall> call;
   for (const std::string& name : place.names) {
     MSP_ASSIGN_OR_RETURN(CapturedCall half, ReadCall(place.entries, name), name);
-    MSP_ASSIGN_OR_RETURN(recheck::CallVerdict verdict, Recheck(half, pool), name);
+    MSP_ASSIGN_OR_RETURN(
+        recheck::CallVerdict verdict,
+        is_communication ? recheck::RecheckCall(place.entries, name, recheck::Accumulation::kAny,
+                                                pool, steps.OthersOf(place.folder, name))
+                         : Recheck(half, pool),
+        name);
     if (!call || (answer.verdict.verdict != recheck::Verdict::kBeyond &&
                   verdict.verdict == recheck::Verdict::kBeyond)) {
       call = std::move(half);
@@ -153,7 +199,8 @@ Result<Answer> Run(const Options& options) {
       base::CheckOutputFiles(std::array{dump_json, answer.folder / "README.md",
                                         answer.folder / "run.py", answer.folder / "recheck.sh"}));
   if (options.minimise) {
-    answer.no_minimum = ReasonAgainst(answer.verdict);
+    answer.no_minimum =
+        is_communication ? "communication is not made smaller" : ReasonAgainst(answer.verdict);
     if (answer.no_minimum.empty()) {
       answer.minimised = Minimise(*call, answer.verdict, options.attempts, pool);
       MSP_ASSIGN_OR_RETURN(answer.verdict, Recheck(*call, pool));
@@ -161,12 +208,26 @@ Result<Answer> Run(const Options& options) {
   }
   answer.tensors = TensorTexts(*call);
   answer.elements = call->element_count();
-  MSP_RETURN_IF_ERROR(WriteDump(*call, answer.folder / kDumpFolder));
+  Ranks ranks;
+  if (is_communication) {
+    MSP_ASSIGN_OR_RETURN(ranks, ReadRanks(layout, place.folder, call->name, steps));
+    for (const auto& [rank, one] : ranks.calls) {
+      MSP_RETURN_IF_ERROR(
+          WriteDump(one, answer.folder / kDumpFolder / fmt::format("step0/rank{}", rank)));
+    }
+  }
+  if (ranks.calls.empty()) {
+    MSP_RETURN_IF_ERROR(WriteDump(*call, answer.folder / kDumpFolder));
+  }
   const auto write = [&](const char* name, const std::string& text) {
     answer.files.push_back(answer.folder / name);
     return base::WriteFileAtomically(answer.files.back(), text);
   };
-  if (const Result<std::string> script = MakeScript(*call); script.ok()) {
+  const Result<std::string> script = !is_communication ? MakeScript(*call)
+                                     : ranks.problem.empty()
+                                         ? MakeScriptOfRanks(ranks.calls)
+                                         : Result<std::string>(UnsupportedError(ranks.problem));
+  if (script.ok()) {
     MSP_RETURN_IF_ERROR(write("run.py", *script));
   } else {
     answer.no_script = script.status().message();

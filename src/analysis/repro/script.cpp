@@ -6,13 +6,18 @@
 #include <fmt/format.h>
 
 #include "src/analysis/accuracy/check/api_lists.h"
+#include "src/analysis/recheck/operators/operators.h"
 #include "src/analysis/repro/python_literal.h"
 #include "src/base/strings.h"
 #include "src/dump/names.h"
 
 namespace msprobe::resources {
-extern const std::string_view kReproScript;  // run_call.py.in
-}
+extern const std::string_view kReproScript;        // run_call.py.in
+extern const std::string_view kReproModuleScript;  // run_module.py.in
+extern const std::string_view kReproRanksScript;   // run_ranks.py.in
+extern const std::string_view kReproCommon;        // run_common.py.in
+extern const std::string_view kReproValues;        // run_values.py.in
+}  // namespace msprobe::resources
 
 namespace msprobe::analysis::repro {
 namespace {
@@ -31,13 +36,49 @@ Result<std::string> Arguments(const Json& values, bool with_gradients) {
                       : fmt::format("{}{}\n    {}", brackets[0], text, brackets[1]);
 }
 
+using Marks = std::vector<std::pair<std::string_view, std::string>>;
+
+// With what scripts share, and the marks, which occur in nothing of it.
+std::string Filled(std::string_view script, const Marks& marks) {
+  const auto trimmed = [](std::string_view text) {
+    return std::string(text.substr(0, text.find_last_not_of('\n') + 1));
+  };
+  std::string text =
+      base::ReplaceFirst(std::string(script), "@COMMON@", trimmed(resources::kReproCommon));
+  text = base::ReplaceFirst(std::move(text), "@VALUES@", trimmed(resources::kReproValues));
+  for (const auto& [mark, value] : marks) {
+    text = base::ReplaceAll(text, mark, value);
+  }
+  return text;
+}
+
+std::string ModuleScript(const CapturedCall& call) {
+  const dump::EntryName name = dump::ParseEntryName(call.name);
+  std::string gradients = "None";
+  for (const auto& [entry, value] : call.entries.items()) {
+    if (dump::ParseEntryName(entry).is_parameters_grad) {
+      gradients = PythonText(entry);
+    }
+  }
+  // Names of modules may hold anything: they come last, as literals.
+  std::string script = Filled(resources::kReproModuleScript, {});
+  for (const auto& [mark, text] : Marks{
+           {"@GRADIENTS@", gradients},
+           {"@BACKWARD@", call.is_backward() ? PythonText(call.name) : "None"},
+           {"@FORWARD@", PythonText(call.forward_name())},
+           {"@CLASS@", PythonText(name.class_name)},
+       }) {
+    // Marks stand in this order, from the last one: what a text holds stands behind it.
+    const size_t place = script.find(mark);
+    script.replace(place, mark.size(), text);
+  }
+  return script;
+}
+
 }  // namespace
 
 Result<std::string> FunctionOf(std::string_view entry_name) {
   const dump::EntryName name = dump::ParseEntryName(entry_name);
-  if (name.is_module) {
-    return UnsupportedError("a dump does not tell how a module was made; capture with level L1");
-  }
   if (!name.class_name.empty()) {  // which only modules have: it may hold anything
     return UnsupportedError(
         fmt::format("{} is not named as an API is", base::Printable(entry_name)));
@@ -61,6 +102,9 @@ Result<std::string> MakeScript(const CapturedCall& call) {
   if (call.framework == "mindspore") {
     return UnsupportedError("it is a call of MindSpore");
   }
+  if (dump::ParseEntryName(call.name).is_module) {
+    return ModuleScript(call);
+  }
   MSP_ASSIGN_OR_RETURN(const std::string function, FunctionOf(call.name));
   const Json& forward = call.forward();
   if (!forward.contains("input_args") || !forward["input_args"].is_array()) {
@@ -74,17 +118,30 @@ Result<std::string> MakeScript(const CapturedCall& call) {
       Arguments(has_keywords ? forward["input_kwargs"] : Json::object(), call.is_backward()));
   // The name is one of our list, with numbers: nothing in it needs to be escaped. Arguments come
   // last, so that nothing in them is taken for a place to fill.
-  std::string script(resources::kReproScript);
-  for (const auto& [mark, text] : {
-           std::pair<std::string_view, std::string>("@NAME@", call.name),
-           {"@FUNCTION@", function},
-           {"@FORWARD@", PythonText(call.forward_name())},
-           {"@BACKWARD@", call.is_backward() ? PythonText(call.name) : "None"},
-       }) {
-    script = base::ReplaceAll(script, mark, text);
-  }
+  std::string script =
+      Filled(resources::kReproScript,
+             {{"@NAME@", call.name},
+              {"@FUNCTION@", function},
+              {"@FORWARD@", PythonText(call.forward_name())},
+              {"@BACKWARD@", call.is_backward() ? PythonText(call.name) : "None"}});
   script = base::ReplaceFirst(script, "@KWARGS@", kwargs);
   return base::ReplaceFirst(script, "@ARGS@", args);
+}
+
+Result<std::string> MakeScriptOfRanks(const std::vector<std::pair<int64_t, CapturedCall>>& ranks) {
+  std::string calls;
+  for (const auto& [rank, call] : ranks) {
+    const dump::EntryName name = dump::ParseEntryName(call.name);
+    if (call.framework == "mindspore") {
+      return UnsupportedError("it is a call of MindSpore");
+    }
+    if (recheck::FindOperator(name) == nullptr) {
+      return UnsupportedError(fmt::format("{} is none of the communications that are known",
+                                          base::Printable(name.subject)));
+    }
+    calls += fmt::format("{}{}: {}", calls.empty() ? "" : ", ", rank, PythonText(call.name));
+  }
+  return base::ReplaceFirst(Filled(resources::kReproRanksScript, {}), "@CALLS@", "{" + calls + "}");
 }
 
 }  // namespace msprobe::analysis::repro

@@ -89,7 +89,7 @@ KINDS = [*CHANGES, *RECOMPUTED]
 FAULTY = {"add", "sub", "mul", "div", "exp", "log", "sigmoid", "tanh", "gelu", "silu", "relu", "softmax", "log_softmax", "matmul", "mm", "bmm", "addmm",
           "baddbmm", "einsum", "linear", "layer_norm", "group_norm", "instance_norm", "sum", "mean", "cat", "sqrt", "rsqrt", "where", "mse_loss",
           "cross_entropy", "embedding", "pow", "permute", "transpose", "conv1d", "conv2d", "conv_transpose2d", "max_pool2d", "avg_pool2d",
-          "adaptive_avg_pool2d", "interpolate", "sort", "topk", "gather", "index_select", "scatter", "scatter_add", "index_add", "max"}
+          "adaptive_avg_pool2d", "interpolate", "sort", "topk", "gather", "index_select", "scatter", "scatter_add", "index_add", "max", "inverse", "cholesky", "cholesky_solve", "det"}
 
 
 class Planting:

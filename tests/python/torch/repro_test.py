@@ -63,6 +63,121 @@ class Repro(unittest.TestCase):
         self.assertIn("WRONG", run(MSPROBE, "recheck", folder / "dump").stdout)
 
 
+NET = """
+import sys
+import torch
+from msprobe.pytorch import PrecisionDebugger
+
+class Scale(torch.nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.weight, self.factor = torch.nn.Parameter(torch.rand(6)), factor
+    def forward(self, x):
+        return x * self.weight * self.factor
+
+def scale():
+    return Scale(3)
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Conv1d(2, 4, 3, stride=2, padding=1), torch.nn.GELU("tanh"), torch.nn.Flatten(), torch.nn.Linear(16, 6),
+                              torch.nn.LayerNorm(6, eps=1e-6), Scale(3))
+    debugger = PrecisionDebugger(dump_path=sys.argv[1], task="tensor", level="L0")
+    debugger.start(model=net)
+    net(torch.randn(3, 2, 8, requires_grad=True)).square().sum().backward()
+    debugger.stop()
+    debugger.step()
+"""
+
+RANKS = """
+import sys
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+from msprobe.pytorch import PrecisionDebugger
+
+def work(rank, meeting, out):
+    dist.init_process_group("gloo", init_method="file://" + meeting, rank=rank, world_size=2)
+    debugger = PrecisionDebugger(dump_path=out, task="tensor", level="L1")
+    debugger.start()
+    tensor = torch.arange(6.) * (rank + 1) + 0.1
+    dist.all_reduce(tensor)
+    dist.broadcast(tensor, src=1)
+    dist.all_gather([torch.empty(6) for _ in range(2)], tensor)
+    own, other = torch.full((3,), rank + 0.5), torch.empty(3)
+    if rank == 0:
+        dist.send(own, 1)
+    else:
+        dist.recv(other, 0)
+    for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, own, 1 - rank), dist.P2POp(dist.irecv, other, 1 - rank)]):
+        work.wait()
+    debugger.stop()
+    debugger.step()
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(work, (sys.argv[1], sys.argv[2]), 2)
+"""
+
+
+class ReproOfModulesAndRanks(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="msprobe_repro_"))
+        self.addCleanup(shutil.rmtree, str(self.folder))
+
+    def capture(self, text, *words):
+        script = self.folder / "captured_script.py"
+        script.write_text(text)
+        made = run(sys.executable, script, *words)
+        self.assertEqual(made.returncode, 0, made.stdout)
+        return script
+
+    def make_again(self, call, *flags, rank=None):
+        folder, again = self.folder / "repro", self.folder / "again"
+        for old in (folder, again):
+            shutil.rmtree(str(old), ignore_errors=True)
+        written = run(MSPROBE, "repro", self.folder / "dump", call, "-o", folder, *(["--rank", rank] if rank is not None else []))
+        self.assertEqual(written.returncode, 0, written.stdout)
+        return run(sys.executable, folder / "run.py", "-o", again, *flags)
+
+    def test_modules_are_made_again_from_their_parameters(self):
+        script = self.capture(NET, self.folder / "dump")
+        for call in ("Module.0.Conv1d.forward.0", "Module.1.GELU.forward.0", "Module.3.Linear.forward.0", "Module.4.LayerNorm.forward.0",
+                     "Module.4.LayerNorm.backward.0", "Module.3.Linear.backward.0"):
+            with self.subTest(call=call):
+                made = self.make_again(call)
+                self.assertEqual(made.returncode, 0, made.stdout)
+                self.assertRegex(made.stdout, "equal to the captured one|off by up to [0-9.]+e-0[6-9]")
+                self.assertNotRegex(made.stdout, "off by up to ([0-9.]+:|[0-9.]+e[+]|[0-9.]+e-0[1-5])")
+        self.assertIn("WITHIN BOUNDS", run(MSPROBE, "recheck", self.folder / "again").stdout)
+        made = self.make_again("Module.5.Scale.forward.0")
+        self.assertEqual(made.returncode, 1)
+        self.assertIn("give --module FILE.py:FUNCTION", made.stdout)
+        made = self.make_again("Module.5.Scale.forward.0", "--module", "%s:scale" % script)
+        self.assertEqual(made.returncode, 0, made.stdout)
+        self.assertIn("output.0: equal to the captured one", made.stdout)
+
+    def test_communication_is_made_again_by_as_many_processes(self):
+        self.capture(RANKS, self.folder / "meeting", self.folder / "dump")
+        for call, rank in (("Distributed.all_reduce.0.forward", 0), ("Distributed.broadcast.0.forward", 1), ("Distributed.recv.0.forward", 1),
+                           ("Distributed.batch_isend_irecv.0.forward", 0)):
+            with self.subTest(call=call):
+                made = self.make_again(call, rank=rank)
+                self.assertEqual(made.returncode, 0, made.stdout)
+                self.assertIn("rank 0, output 0: equal to the captured one", made.stdout)
+                self.assertIn("rank 1, output 0: equal to the captured one", made.stdout)
+                self.assertNotIn("off by", made.stdout)
+                self.assertIn("WITHIN BOUNDS: 2 calls recomputed", run(MSPROBE, "recheck", self.folder / "again").stdout)
+                self.assertIn("WITHIN BOUNDS: 2 calls recomputed", run(MSPROBE, "recheck", self.folder / "repro/dump").stdout)
+
+    def test_a_rank_that_is_missing_is_named(self):
+        self.capture(RANKS, self.folder / "meeting", self.folder / "dump")
+        shutil.rmtree(str(self.folder / "dump/step0/rank0"))
+        written = run(MSPROBE, "repro", self.folder / "dump", "Distributed.recv.0.forward", "-o", self.folder / "repro")
+        self.assertIn("no script for PyTorch: rank 0 is not in the dump", written.stdout)
+        self.assertFalse((self.folder / "repro/run.py").exists())
+
+
 class OpGenerate(unittest.TestCase):
     def test_scripts_run_and_judge(self):
         folder = Path(tempfile.mkdtemp(prefix="msprobe_op_"))

@@ -14,4 +14,7 @@ bool IsKnownApi(std::string_view type, std::string_view api, StandardVersion ver
 // Under any type: what white and black lists may name.
 bool IsKnownAnywhere(std::string_view api);
 
+// A function of MindSpore that dumps record: type Mint, MintFunctional, Functional (ops) or Tensor.
+bool IsKnownMindSporeApi(std::string_view type, std::string_view api);
+
 }  // namespace msprobe::analysis::accuracy

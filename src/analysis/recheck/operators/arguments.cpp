@@ -1,6 +1,7 @@
 #include "src/analysis/recheck/operators/arguments.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -13,6 +14,23 @@ Value Operand(Call& call, const Arithmetic& arithmetic, size_t position, std::st
   }
   const double number = call.Number(position, name);
   return call.failed() ? nullptr : arithmetic.Scalar(number);
+}
+
+Value RootOfSquares(const Arithmetic& arithmetic, const Value& x) {
+  if (x == nullptr) {
+    return nullptr;
+  }
+  std::vector<double> roots(x->size());
+  std::vector<double> errors(x->size());
+  for (size_t i = 0; i < roots.size(); ++i) {
+    const double error = x->error_at(i);
+    roots[i] = std::sqrt(x->value[i]);
+    const double low = std::sqrt(std::max(0.0, x->value[i] - error));
+    const double high = std::sqrt(x->value[i] + error);
+    errors[i] = std::max(roots[i] - low, high - roots[i]) +
+                arithmetic.rounding().function_units * arithmetic.rounding().Step(roots[i]);
+  }
+  return MakeValue(x->shape, std::move(roots), std::move(errors));
 }
 
 int64_t DimOf(Call& call, int64_t dim, size_t rank) {

@@ -14,6 +14,8 @@ namespace msprobe::analysis::recheck {
 Value Operand(Call& call, const Arithmetic& arithmetic, size_t position, std::string_view name);
 // The larger or the smaller of each two; equal ones share the gradient.
 Value ExtremeOfTwo(const Arithmetic& arithmetic, const Value& a, const Value& b, bool largest);
+// The root of a sum of squares, whose error may reach down to 0; without a gradient.
+Value RootOfSquares(const Arithmetic& arithmetic, const Value& x);
 // 0 <= result < rank; a problem of the call otherwise. A tensor without dims counts as one dim.
 int64_t DimOf(Call& call, int64_t dim, size_t rank);
 // The dims of a reduction: as given, or all of them. Sorted, without doubles.

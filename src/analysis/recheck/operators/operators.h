@@ -28,6 +28,9 @@ struct Operator {
   std::string_view names;
   Recompute recompute = nullptr;
   Rounds rounds = Rounds::kOnce;
+  // Finds what such a call changed without returning it, and makes it the call's outputs, or fails
+  // it with a reason. Null: its entry has them.
+  void (*find_outputs)(Call& call) = nullptr;
 };
 
 // The list of functions, sorted by family; communication is not among them.
@@ -51,11 +54,16 @@ OperatorList CopyOperators();
 OperatorList CreationOperators();
 OperatorList ConvolutionOperators();
 OperatorList PoolingOperators();
-OperatorList CollectiveOperators();  // of the kind Distributed
+OperatorList CollectiveOperators();    // of the kind Distributed
+OperatorList PointToPointOperators();  // of the kind Distributed
 OperatorList InterpolationOperators();
 OperatorList SelectionOperators();
 OperatorList AttentionOperators();
 OperatorList MomentOperators();
+OperatorList ListOperators();       // of lists of tensors, element by element
+OperatorList OptimizerOperators();  // whole steps
+OperatorList EliminationOperators();
+OperatorList TriangularOperators();
 OperatorList ModuleOperators();  // names are classes
 
 }  // namespace msprobe::analysis::recheck

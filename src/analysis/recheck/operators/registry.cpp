@@ -22,11 +22,13 @@ void AddNames(const std::vector<Operator>& operators, Names& names) {
 std::vector<Operator> Functions() {
   std::vector<Operator> all;
   for (const OperatorList& family :
-       {ElementwiseOperators(), ComparisonOperators(), ActivationOperators(),
-        ContractionOperators(), NormalizationOperators(), ReductionOperators(), LossOperators(),
-        MoveOperators(), CopyOperators(), CreationOperators(), ConvolutionOperators(),
-        PoolingOperators(), InterpolationOperators(), SelectionOperators(), AttentionOperators(),
-        MomentOperators()}) {
+       {ElementwiseOperators(),   ComparisonOperators(),    ActivationOperators(),
+        ContractionOperators(),   NormalizationOperators(), ReductionOperators(),
+        LossOperators(),          MoveOperators(),          CopyOperators(),
+        CreationOperators(),      ConvolutionOperators(),   PoolingOperators(),
+        InterpolationOperators(), SelectionOperators(),     AttentionOperators(),
+        MomentOperators(),        ListOperators(),          OptimizerOperators(),
+        EliminationOperators(),   TriangularOperators()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;
@@ -60,6 +62,7 @@ std::string PlainOperatorName(const dump::EntryName& call) {
 const Operator* FindOperator(const dump::EntryName& call) {
   static const std::vector<Operator> modules = ModuleOperators();
   static const std::vector<Operator> collectives = CollectiveOperators();
+  static const std::vector<Operator> messages = PointToPointOperators();
   static const Names module_names = [] {
     Names names;
     AddNames(modules, names);
@@ -68,6 +71,7 @@ const Operator* FindOperator(const dump::EntryName& call) {
   static const Names collective_names = [] {
     Names names;
     AddNames(collectives, names);
+    AddNames(messages, names);
     return names;
   }();
   static const Names function_names = [] {

@@ -1,5 +1,4 @@
 // Communication over the dumps of all ranks of a step, made on the spot.
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,70 +8,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "msprobe/tensor_file.h"
-
-#include "src/analysis/recheck/run.h"
-#include "tests/unit/support/temporary_folder.h"
+#include "tests/unit/analysis/recheck/made_dump.h"
 
 namespace msprobe::analysis::recheck {
 namespace {
 
-using test_support::TemporaryFolder;
 using ::testing::HasSubstr;
-
-// The dumps of all ranks, call by call.
-class Ranks {
- public:
-  explicit Ranks(size_t count) : calls_(count) {}
-
-  std::string Leaf(size_t rank, const std::string& file, const std::vector<float>& values) const {
-    return Leaf(rank, file, values, {static_cast<int64_t>(values.size())});
-  }
-
-  std::string Leaf(size_t rank, const std::string& file, const std::vector<float>& values,
-                   const Shape& shape) const {
-    TensorView view;
-    view.dtype = DType::kFloat32;
-    view.shape = shape;
-    view.strides = ContiguousStrides(shape);
-    view.data = reinterpret_cast<const std::byte*>(values.data());
-    const std::filesystem::path data = Folder(rank) / "dump_tensor_data";
-    std::filesystem::create_directories(data);
-    EXPECT_TRUE(WriteNpyFile(data / file, view).ok());
-    return fmt::format(
-        R"({{"type": "torch.Tensor", "dtype": "torch.float32", "shape": [{}], "data_name": "{}"}})",
-        fmt::join(shape, ", "), file);
-  }
-
-  void Add(size_t rank, const std::string& name, const std::string& arguments,
-           const std::string& keywords, const std::string& output) {
-    std::string& text = calls_[rank];
-    text += (text.empty() ? "" : ", ") + ("\"" + name + "\": {\"input_args\": [" + arguments) +
-            "], \"input_kwargs\": {" + keywords + "}, \"output\": [" + output + "]}";
-  }
-
-  Answer Check() const {
-    for (size_t rank = 0; rank < calls_.size(); ++rank) {
-      folder_.Write("step0/rank" + std::to_string(rank) + "/dump.json",
-                    "{\"task\": \"tensor\", \"data\": {" + calls_[rank] + "}}");
-    }
-    Options options;
-    options.dump = folder_.path();
-    options.threads = 1;
-    options.quiet = true;
-    Result<Answer> answer = Run(options);
-    EXPECT_TRUE(answer.ok()) << answer.status().message();
-    return answer.ok() ? *std::move(answer) : Answer();
-  }
-
-  std::filesystem::path Folder(size_t rank) const {
-    return folder_ / ("step0/rank" + std::to_string(rank));
-  }
-
- private:
-  TemporaryFolder folder_;
-  std::vector<std::string> calls_;
-};
 
 constexpr std::string_view kGroup =
     R"("group": {"type": "torch.ProcessGroup", "group_ranks": [0, 1]})";
@@ -167,10 +108,6 @@ TEST(Collectives, GatheredAndScatteredPartsStandInTheOrderOfTheGroup) {
   const Answer answer = ranks.Check();
   EXPECT_EQ(answer.within, 3U);
   EXPECT_EQ(answer.beyond, 1U);  // 6 is the sum that rank 1 should have got
-}
-
-std::string Integer(int64_t value) {
-  return R"({"type": "int", "value": )" + std::to_string(value) + "}";
 }
 
 // Capture writes all arguments of a communication after it ran, hence more than its result.

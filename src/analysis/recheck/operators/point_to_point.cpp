@@ -1,0 +1,54 @@
+// Messages between two ranks: every bit that was sent arrives.
+#include <algorithm>
+
+#include "src/analysis/recheck/messages.h"
+#include "src/analysis/recheck/operators/operators.h"
+
+namespace msprobe::analysis::recheck {
+namespace {
+
+// What was sent, in the shape that it was received in.
+Value Arrived(Call& call, const Arithmetic& m, const CapturedTensor& sent,
+              const CapturedTensor& received) {
+  if (received.value == nullptr) {
+    return call.Fail(received.problem);
+  }
+  if (sent.value->size() != received.value->size() || sent.dtype != received.dtype) {
+    return call.Fail("it received another number or type of elements than was sent");
+  }
+  return m.Reshape(sent.value, received.value->shape);
+}
+
+// Of its messages, in order, those that it sent are as they were, and the others as they were sent.
+Values Messages(Call& call, const Arithmetic& m, std::string_view api) {
+  const std::vector<Message> messages = MessagesOf(api, call.tree());
+  const std::vector<CapturedTensor>& outputs = call.outputs();
+  if (messages.empty() || outputs.size() != messages.size()) {
+    return {call.Fail("its arguments are not those that its API has")};
+  }
+  const bool receives = std::any_of(messages.begin(), messages.end(),
+                                    [](const Message& message) { return !message.is_sent; });
+  const std::vector<CapturedTensor> sent = receives ? call.Sent() : std::vector<CapturedTensor>();
+  Values results;
+  size_t arrived = 0;
+  for (size_t i = 0; i < messages.size() && !call.failed(); ++i) {
+    if (messages[i].is_sent) {
+      results.push_back(call.TensorAt(messages[i].tensor, "tensor"));
+    } else if (arrived < sent.size()) {
+      results.push_back(Arrived(call, m, sent[arrived++], outputs[i]));
+    }
+  }
+  return results;
+}
+
+Values Receiving(Call& call, const Arithmetic& m) { return Messages(call, m, "recv"); }
+Values Sending(Call& call, const Arithmetic& m) { return Messages(call, m, "send"); }
+Values Batched(Call& call, const Arithmetic& m) { return Messages(call, m, "batch_isend_irecv"); }
+
+}  // namespace
+
+OperatorList PointToPointOperators() {
+  return {{"send isend", Sending}, {"recv irecv", Receiving}, {"batch_isend_irecv", Batched}};
+}
+
+}  // namespace msprobe::analysis::recheck

@@ -1,0 +1,193 @@
+// Bounds of linear algebra hold of what float32 elimination does, and a wrong element is beyond.
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/analysis/recheck/made_dump.h"
+
+namespace msprobe::analysis::recheck {
+namespace {
+
+constexpr size_t kSize = 24;
+const Shape kSquare = {kSize, kSize};
+
+std::vector<float> Random(unsigned seed) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> draw;
+  std::vector<float> numbers(kSize * kSize);
+  for (float& number : numbers) {
+    number = draw(engine);
+  }
+  return numbers;
+}
+
+// Gauss-Jordan elimination without pivoting of A with a heavy diagonal, all in float32.
+std::vector<float> InverseInFloat(std::vector<float> a) {
+  std::vector<float> x(kSize * kSize);
+  for (size_t i = 0; i < kSize; ++i) {
+    x[i * kSize + i] = 1;
+  }
+  for (size_t k = 0; k < kSize; ++k) {
+    const float pivot = a[k * kSize + k];
+    for (size_t j = 0; j < kSize; ++j) {
+      a[k * kSize + j] /= pivot;
+      x[k * kSize + j] /= pivot;
+    }
+    for (size_t i = 0; i < kSize; ++i) {
+      const float factor = a[i * kSize + k];
+      for (size_t j = 0; i != k && j < kSize; ++j) {
+        a[i * kSize + j] -= factor * a[k * kSize + j];
+        x[i * kSize + j] -= factor * x[k * kSize + j];
+      }
+    }
+  }
+  return x;
+}
+
+std::vector<float> HeavyDiagonal() {
+  std::vector<float> a = Random(1);
+  for (size_t i = 0; i < kSize; ++i) {
+    a[i * kSize + i] += 20;
+  }
+  return a;
+}
+
+std::vector<float> CholeskyInFloat(std::vector<float> a) {
+  for (size_t i = 0; i < kSize; ++i) {
+    for (size_t j = 0; j < kSize; ++j) {
+      float rest = a[i * kSize + j];
+      for (size_t k = 0; k < std::min(i, j); ++k) {
+        rest -= a[i * kSize + k] * a[j * kSize + k];
+      }
+      a[i * kSize + j] = j > i ? 0 : j == i ? std::sqrt(rest) : rest / a[j * kSize + j];
+    }
+  }
+  return a;
+}
+
+// The verdict of a call of one matrix with this result.
+Verdict Judged(const std::string& name, const std::vector<float>& input,
+               const std::vector<float>& output, const Shape& shape) {
+  Ranks ranks(1);
+  ranks.Add(0, "Torch." + name + ".0.forward", ranks.Leaf(0, "in.npy", input, kSquare), "",
+            ranks.Leaf(0, "out.npy", output, shape));
+  const Answer answer = ranks.Check();
+  return answer.calls[0].verdict();
+}
+
+TEST(LinearAlgebra, AnInverseByAnotherEliminationIsWithin) {
+  const std::vector<float> a = HeavyDiagonal();
+  std::vector<float> x = InverseInFloat(a);
+  EXPECT_EQ(Judged("inverse", a, x, kSquare), Verdict::kWithin);
+  EXPECT_EQ(Judged("inv", a, x, kSquare), Verdict::kWithin);
+  x[77] += 1e-3F;
+  EXPECT_EQ(Judged("inverse", a, x, kSquare), Verdict::kBeyond);
+}
+
+TEST(LinearAlgebra, MindSporesInvIsTheReciprocal) {
+  const std::vector<float> a = HeavyDiagonal();
+  std::vector<float> x = a;
+  for (float& number : x) {
+    number = 1 / number;
+  }
+  EXPECT_EQ(Judged("inv", a, x, kSquare), Verdict::kWithin);
+  x[5] *= 1.0001F;
+  EXPECT_EQ(Judged("inv", a, x, kSquare), Verdict::kBeyond);
+}
+
+TEST(LinearAlgebra, AFactorOfCholeskyIsWithin) {
+  const std::vector<float> b = Random(2);
+  std::vector<float> a(kSize * kSize);
+  for (size_t i = 0; i < kSize; ++i) {
+    for (size_t j = 0; j < kSize; ++j) {
+      for (size_t k = 0; k < kSize; ++k) {
+        a[i * kSize + j] += b[i * kSize + k] * b[j * kSize + k];
+      }
+      a[i * kSize + j] += i == j ? 1 : 0;
+    }
+  }
+  std::vector<float> l = CholeskyInFloat(a);
+  EXPECT_EQ(Judged("cholesky", a, l, kSquare), Verdict::kWithin);
+  l[kSize * 20 + 3] += 0.01F;
+  EXPECT_EQ(Judged("cholesky", a, l, kSquare), Verdict::kBeyond);
+  EXPECT_EQ(Judged("cholesky", Random(3), l, kSquare), Verdict::kNotCheckable);
+}
+
+TEST(LinearAlgebra, ADeterminantIsJudgedByItsMatrix) {
+  std::vector<float> a(kSize * kSize);
+  for (size_t i = 0; i < kSize; ++i) {
+    a[i * kSize + i] = 1 + static_cast<float>(i) / kSize;
+  }
+  float product = 1;
+  for (size_t i = 0; i < kSize; ++i) {
+    product *= a[i * kSize + i];
+  }
+  EXPECT_EQ(Judged("det", a, {product}, {}), Verdict::kWithin);
+  EXPECT_EQ(Judged("det", a, {-product}, {}), Verdict::kBeyond);
+  EXPECT_EQ(Judged("logdet", a, {std::log(product)}, {}), Verdict::kWithin);
+  EXPECT_EQ(Judged("logdet", a, {std::log10(product)}, {}), Verdict::kBeyond);
+}
+
+TEST(LinearAlgebra, NothingIsSaidOfASingularMatrix) {
+  const std::vector<float> ones(kSize * kSize, 1);
+  EXPECT_EQ(Judged("inverse", ones, ones, kSquare), Verdict::kNotCheckable);
+}
+
+// A x = b, from the inverse of float32 and from the triangles of a factor.
+TEST(LinearAlgebra, SystemsAreSolvedForTheirRightHandSides) {
+  const std::vector<float> a = HeavyDiagonal();
+  const std::vector<float> x = Random(4);
+  std::vector<float> b(kSize * kSize);
+  for (size_t i = 0; i < kSize; ++i) {
+    for (size_t j = 0; j < kSize; ++j) {
+      double sum = 0;
+      for (size_t k = 0; k < kSize; ++k) {
+        sum += static_cast<double>(a[i * kSize + k]) * x[k * kSize + j];
+      }
+      b[i * kSize + j] = static_cast<float>(sum);
+    }
+  }
+  const auto judged = [&](const std::vector<float>& found) {
+    Ranks ranks(1);
+    ranks.Add(0, "Torch.solve.0.forward",
+              ranks.Leaf(0, "a.npy", a, kSquare) + ", " + ranks.Leaf(0, "b.npy", b, kSquare), "",
+              ranks.Leaf(0, "x.npy", found, kSquare));
+    return ranks.Check().calls[0].verdict();
+  };
+  EXPECT_EQ(judged(x), Verdict::kWithin);
+  std::vector<float> wrong = x;
+  std::swap_ranges(wrong.begin(), wrong.begin() + kSize, wrong.begin() + kSize);
+  EXPECT_EQ(judged(wrong), Verdict::kBeyond);
+}
+
+TEST(LinearAlgebra, TrianglesAreTheHalfThatIsAskedFor) {
+  std::vector<float> a = HeavyDiagonal();
+  std::vector<float> x(kSize, 0);
+  std::vector<float> b(kSize);
+  for (size_t i = 0; i < kSize; ++i) {
+    b[i] = static_cast<float>(i) - 7;
+  }
+  for (size_t i = kSize; i-- > 0;) {
+    float rest = b[i];
+    for (size_t k = i + 1; k < kSize; ++k) {
+      rest -= a[i * kSize + k] * x[k];
+    }
+    x[i] = rest / a[i * kSize + i];
+  }
+  const auto judged = [&](const std::string& keywords) {
+    Ranks ranks(1);
+    ranks.Add(0, "Torch.triangular_solve.0.forward",
+              ranks.Leaf(0, "b.npy", b, {kSize, 1}) + ", " + ranks.Leaf(0, "a.npy", a, kSquare),
+              keywords, ranks.Leaf(0, "x.npy", x, {kSize, 1}));
+    return ranks.Check().calls[0].verdict();
+  };
+  EXPECT_EQ(judged(""), Verdict::kWithin);
+  EXPECT_EQ(judged(R"("upper": {"type": "bool", "value": false})"), Verdict::kBeyond);
+}
+
+}  // namespace
+}  // namespace msprobe::analysis::recheck
