@@ -206,7 +206,8 @@ void MatrixProduct(benchmark::State& state, size_t size) {
   }
   const double operations = 2.0 * static_cast<double>(size * size * size) / best_seconds;
   state.counters["GFLOP/s"] = operations / 1e9;
-  state.counters["share of FMA peak"] = MeasuredFmaPeak() > 0 ? operations / MeasuredFmaPeak() : 0;
+  state.counters["share of FMA peak"] =
+      bench::MeasuredFmaPeak() > 0 ? operations / bench::MeasuredFmaPeak() : 0;
 }
 
 template <class... Arguments>

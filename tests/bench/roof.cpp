@@ -129,6 +129,7 @@ __attribute__((target("avx512f"))) double FmaWide() {
   }
   const __m512d factor = _mm512_set1_pd(0.5);
   for (int round = 0; round < kRounds; ++round) {
+#pragma GCC unroll 12
     for (int i = 0; i < kChains; ++i) {
       sums[i] = _mm512_fmadd_pd(sums[i], factor, factor);
     }
@@ -147,6 +148,7 @@ __attribute__((target("avx2,fma"))) double FmaNarrow() {
   }
   const __m256d factor = _mm256_set1_pd(0.5);
   for (int round = 0; round < kRounds; ++round) {
+#pragma GCC unroll 12
     for (int i = 0; i < kChains; ++i) {
       sums[i] = _mm256_fmadd_pd(sums[i], factor, factor);
     }

@@ -27,13 +27,16 @@ void Generate(const msprobe::fuzz::InputFolder& folder, const std::filesystem::p
                               {"propagation", propagation},
                               {"data_mode", mode},
                               {"iter_times", 2}};
-  const repro::OpGenerateOptions options{
+  repro::OpGenerateOptions options{
       folder.Write("config.json",
                    config.dump(-1, ' ', true, repro::Json::error_handler_t::replace)),
-      folder.path() / "scripts"};
-  const msprobe::Result<repro::OpGenerateAnswer> answer = repro::OpGenerate(options);
-  if (answer.ok() && !std::filesystem::exists(answer->script)) {
-    std::abort();
+      folder.path() / "scripts", false};
+  for (const bool for_mindspore : {false, true}) {
+    options.for_mindspore = for_mindspore;
+    const msprobe::Result<repro::OpGenerateAnswer> answer = repro::OpGenerate(options);
+    if (answer.ok() && !std::filesystem::exists(answer->script)) {
+      std::abort();
+    }
   }
 }
 

@@ -10,9 +10,9 @@
 namespace msprobe::analysis::repro {
 
 struct OpGenerateOptions {
-  bool for_mindspore = false;    // the API is MindSpore's, PyTorch is its bench
   std::filesystem::path config;  // JSON: dump_json_path, api_name, extract_api_path, ...
   std::filesystem::path output;  // an existing folder
+  bool for_mindspore = false;    // the API is MindSpore's, PyTorch is its bench
 };
 
 struct OpGenerateAnswer {
