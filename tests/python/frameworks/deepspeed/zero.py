@@ -2,6 +2,7 @@
 
 usage: zero.py STAGE [bf16] ["gradients in float32"]
 """
+import glob
 import os
 import sys
 
@@ -25,6 +26,13 @@ class States:
 
     def state_dict(self):
         return list(self._optimizer.state.values())
+
+
+def remove_shared_memory():
+    """DeepSpeed's collectives leave 66 MiB of shared memory behind in every process."""
+    place = "_%s_%s_%d" % (os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"], int(os.environ["RANK"]))
+    for path in glob.glob("/dev/shm/deepspeed_*" + place):
+        os.remove(path)
 
 
 def main(stage, *options):
@@ -64,6 +72,7 @@ def main(stage, *options):
         run.end_step(loss, optimizer=States(optimizer.optimizer))
     run.close()
     torch.distributed.destroy_process_group()
+    remove_shared_memory()
 
 
 main(*sys.argv[1:])
