@@ -28,7 +28,7 @@ IS_WHOLE = os.environ.get("MSPROBE_RECHECK") == "whole"
 NETS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "bench", "recheck_devices.py")
 SAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recheck_samples.py")
 FREQUENT = ("add,sub,mul,div,exp,log,sigmoid,tanh,gelu,silu,relu,softmax,log_softmax,matmul,mm,bmm,addmm,linear,layer_norm,group_norm,sum,mean,cat,"
-            "where,mse_loss,cross_entropy,embedding,pow,permute,einsum,conv1d,conv2d,conv_transpose2d,max_pool2d,avg_pool2d,interpolate,sort,topk,gather,scatter_add,max,var,std,logsumexp,vector_norm,"
+            "where,mse_loss,cross_entropy,embedding,pow,permute,pad,svd_lowrank,einsum,conv1d,conv2d,conv_transpose2d,max_pool2d,avg_pool2d,interpolate,sort,topk,gather,scatter_add,max,var,std,logsumexp,vector_norm,"
             "scaled_dot_product_attention,inverse,solve,det,slogdet,triangular_solve,cholesky,cholesky_solve,cholesky_inverse")
 KINDS = ["wrong element", "missing scale", "swapped axes", "window off by one", "stale tile", "accumulation in bfloat16", "wrong eps"]
 

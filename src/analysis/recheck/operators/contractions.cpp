@@ -36,8 +36,15 @@ Value Product(const Arithmetic& m, Value a, Value b) {
   } else {
     product = m.MatMul(a, b);
   }
-  if (product == nullptr || (!row && !column)) {
-    return product;
+  if (product == nullptr) {
+    return nullptr;
+  }
+  if (!row && !column) {
+    // A batch is multiplied along one dim, and the result is a view of that: hooks may have seen
+    // what the view hands on.
+    return product->pass_gradient != nullptr && product->shape.size() > 2
+               ? m.Reshape(product, product->shape)
+               : product;
   }
   Shape shape = product->shape;
   if (column) {

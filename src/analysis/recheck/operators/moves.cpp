@@ -469,14 +469,22 @@ Values Padded(Call& call, const Arithmetic& m) {
   }
   Shape shape = x->shape;
   Dims before(shape.size(), 0);
+  Dims after(shape.size(), 0);
   for (size_t i = 0; i < pad.size() / 2; ++i) {
     const size_t dim = shape.size() - 1 - i;
     if (std::abs(pad[2 * i]) > kMostRepeats || std::abs(pad[2 * i + 1]) > kMostRepeats) {
       return {call.Fail("impossible padding")};
     }
     before[dim] = pad[2 * i];
-    shape[dim] += pad[2 * i] + pad[2 * i + 1];
+    after[dim] = pad[2 * i + 1];
+    shape[dim] += before[dim] + after[dim];
     if (shape[dim] < 0) {
+      return {call.Fail("impossible padding")};
+    }
+    // A circle is closed around what negative padding leaves.
+    const int64_t left =
+        x->shape[dim] + std::min<int64_t>(before[dim], 0) + std::min<int64_t>(after[dim], 0);
+    if (mode == "circular" && std::max(before[dim], after[dim]) > left) {
       return {call.Fail("impossible padding")};
     }
   }
@@ -490,14 +498,16 @@ Values Padded(Call& call, const Arithmetic& m) {
         for (size_t dim = 0; dim < place.size(); ++dim) {
           const int64_t size = x->shape[dim];
           int64_t at = place[dim] - before[dim];
-          if (at < 0 || at >= size) {
+          if (mode == "circular") {
+            const int64_t first = std::max<int64_t>(-before[dim], 0);
+            const int64_t count = size + std::min<int64_t>(after[dim], 0) - first;
+            at = first + ((at - first) % count + count) % count;
+          } else if (at < 0 || at >= size) {
             if (mode == "constant" || size == 0) {
               return false;
             }
             if (mode == "replicate") {
               at = at < 0 ? 0 : size - 1;
-            } else if (mode == "circular") {
-              at = (at % size + size) % size;
             } else {
               at = at < 0 ? -at : 2 * (size - 1) - at;
             }

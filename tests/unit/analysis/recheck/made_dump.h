@@ -54,6 +54,13 @@ class Ranks {
             "], \"input_kwargs\": {" + keywords + "}, \"output\": [" + output + "]}";
   }
 
+  // The gradients that come into a call, and those that go out.
+  void AddBackward(size_t rank, const std::string& name, const std::string& incoming,
+                   const std::string& outgoing) {
+    calls_[rank] +=
+        ", \"" + name + "\": {\"input\": [" + incoming + "], \"output\": [" + outgoing + "]}";
+  }
+
   Answer Check() const {
     for (size_t rank = 0; rank < calls_.size(); ++rank) {
       folder_.Write(Place(rank) + "/dump.json",
